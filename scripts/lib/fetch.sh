@@ -3,6 +3,7 @@
 # Sourced, not run. The caller has set -euo pipefail.
 
 scripts_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+# shellcheck disable=SC2034 # the scripts that source this use it
 project_dir=$(dirname "$scripts_dir")
 checksums=$scripts_dir/checksums
 python=${PYTHON:-python3}
