@@ -1,0 +1,31 @@
+/** @file file.h
+ *  Whole files: read with their real size in view, written whole or not at all. */
+#ifndef IOBIND_TOOL_FILE_H
+#define IOBIND_TOOL_FILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "fault.h"
+
+/** Open a regular file for reading and tell its size; what is no regular file is refused.
+ *  @return a descriptor for close(), or -1 */
+int file_open(const char *path, uint64_t *size, fault *fault);
+
+/** Read exactly `bytes` bytes; fewer in the file is a fault. */
+bool file_read(int descriptor, const char *path, void *data, size_t bytes, fault *fault);
+
+typedef struct file_part {
+  const void *data;
+  size_t bytes;
+} file_part;
+
+/** Write the parts one behind the other into a new file that then takes the place of `path` in one step: a temporary file in
+ *  the same folder, renamed when it is complete. After a failure `path` is as it was. */
+bool file_write(const char *path, const file_part *parts, size_t count, fault *fault);
+
+/** Make a folder and the folders above it; one that exists is fine. */
+bool file_make_folder(const char *path, fault *fault);
+
+#endif

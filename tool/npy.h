@@ -1,0 +1,45 @@
+/** @file npy.h
+ *  numpy's .npy files. A header is believed only as far as the file's size bears it out. */
+#ifndef IOBIND_TOOL_NPY_H
+#define IOBIND_TOOL_NPY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "fault.h"
+
+#define NPY_MAX_RANK 32
+
+typedef struct npy_array {
+  char kind;                  /**< numpy's letter: b bool, i and u integers, f floats, c complex, U text, S bytes, V raw */
+  size_t item_bytes;          /**< of one element; for U four times the characters */
+  int64_t dims[NPY_MAX_RANK]; /**< 0 or more each */
+  size_t rank;
+  size_t count; /**< elements */
+  size_t bytes; /**< count * item_bytes */
+  void *data;   /**< C order, this machine's byte order; NULL where there are 0 bytes */
+} npy_array;
+
+/** Read an array. Fortran order and the other byte order are converted; object arrays and records are refused. */
+bool npy_read(const char *path, npy_array *array, fault *fault);
+
+/** Free what npy_read or npy_set_texts made, and zero the array. */
+void npy_free(npy_array *array);
+
+/** Write an array, whole or not at all. */
+bool npy_write(const char *path, const npy_array *array, fault *fault);
+
+/** The type as numpy writes it, such as "<f4". Returns `text`. */
+const char *npy_type(const npy_array *array, char text[24]);
+
+/** Set the dims, the count and the bytes of an array whose kind and item_bytes are set. False: negative dims or too many. */
+bool npy_set_dims(npy_array *array, const int64_t *dims, size_t rank);
+
+/** One element of an array of kind U or S as UTF-8, malloc'ed. NULL: no memory, or no text (a code point that is none). */
+char *npy_get_text(const npy_array *array, size_t index);
+
+/** Fill an array of kind U, whose dims are set, from `count` UTF-8 texts; bytes that are no UTF-8 become U+FFFD. */
+bool npy_set_texts(npy_array *array, const char *const *texts, const size_t *lengths);
+
+#endif
