@@ -5,13 +5,13 @@
 
 #include <stdbool.h>
 
-typedef struct fault {
+typedef struct tool_fault {
   char text[1024]; /**< one line, UTF-8 */
-} fault;
+} tool_fault;
 
 /** Put a message into a fault (NULL is a no-op). What cannot be printed in one line is replaced.
  *  @return false, so that a failing function can end with `return fault_set(...)` */
-__attribute__((format(printf, 2, 3))) bool fault_set(fault *fault, const char *format, ...);
+__attribute__((format(printf, 2, 3))) bool fault_set(tool_fault *fault, const char *format, ...);
 
 /** Replace what cannot stand in one line of a terminal: newlines become blanks, other control bytes '?'. */
 void fault_make_line(char *text);

@@ -11,10 +11,10 @@
 
 /** Open a regular file for reading and tell its size; what is no regular file is refused.
  *  @return a descriptor for close(), or -1 */
-int file_open(const char *path, uint64_t *size, fault *fault);
+int file_open(const char *path, uint64_t *size, tool_fault *fault);
 
 /** Read exactly `bytes` bytes; fewer in the file is a fault. */
-bool file_read(int descriptor, const char *path, void *data, size_t bytes, fault *fault);
+bool file_read(int descriptor, const char *path, void *data, size_t bytes, tool_fault *fault);
 
 typedef struct file_part {
   const void *data;
@@ -23,9 +23,9 @@ typedef struct file_part {
 
 /** Write the parts one behind the other into a new file that then takes the place of `path` in one step: a temporary file in
  *  the same folder, renamed when it is complete. After a failure `path` is as it was. */
-bool file_write(const char *path, const file_part *parts, size_t count, fault *fault);
+bool file_write(const char *path, const file_part *parts, size_t count, tool_fault *fault);
 
 /** Make a folder and the folders above it; one that exists is fine. */
-bool file_make_folder(const char *path, fault *fault);
+bool file_make_folder(const char *path, tool_fault *fault);
 
 #endif

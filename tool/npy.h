@@ -22,13 +22,13 @@ typedef struct npy_array {
 } npy_array;
 
 /** Read an array. Fortran order and the other byte order are converted; object arrays and records are refused. */
-bool npy_read(const char *path, npy_array *array, fault *fault);
+bool npy_read(const char *path, npy_array *array, tool_fault *fault);
 
 /** Free what npy_read or npy_set_texts made, and zero the array. */
 void npy_free(npy_array *array);
 
 /** Write an array, whole or not at all. */
-bool npy_write(const char *path, const npy_array *array, fault *fault);
+bool npy_write(const char *path, const npy_array *array, tool_fault *fault);
 
 /** The type as numpy writes it, such as "<f4". Returns `text`. */
 const char *npy_type(const npy_array *array, char text[24]);

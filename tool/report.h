@@ -10,32 +10,35 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-typedef struct report report;
+typedef struct tool_report tool_report;
 typedef struct report_table report_table;
 
 typedef enum report_align { REPORT_LEFT, REPORT_RIGHT } report_align;
 typedef enum report_mark { REPORT_PLAIN, REPORT_GOOD, REPORT_BAD, REPORT_FAINT } report_mark;
 
 /** NULL: no memory; every other function takes NULL as a no-op. */
-report *report_create(void);
-void report_destroy(report *report);
+tool_report *report_create(void);
+void report_destroy(tool_report *report);
+
+/** A JSON string; bytes that are no UTF-8 become U+FFFD, NULL becomes null. */
+json_t *report_string(const char *text);
 
 /** A field: `key` in the JSON object, "LABEL: text" for a person.
  *  @param label  NULL: not shown to a person
  *  @param value  NULL counts as JSON's null: json_real of a number that is none gives that
  *  @param format NULL: the value itself: a string as it is, a number in its shortest form */
-__attribute__((format(printf, 5, 6))) void report_field(report *report, const char *key, const char *label, json_t *value,
+__attribute__((format(printf, 5, 6))) void report_field(tool_report *report, const char *key, const char *label, json_t *value,
                                                         const char *format, ...);
 
 /** Mark the last field. */
-void report_field_mark(report *report, report_mark mark);
+void report_field_mark(tool_report *report, report_mark mark);
 
-/** A line for the person alone. "" is an empty line. */
-__attribute__((format(printf, 2, 3))) void report_note(report *report, const char *format, ...);
+/** A line for the person alone. */
+__attribute__((format(printf, 2, 3))) void report_note(tool_report *report, const char *format, ...);
 
-/** A table: an array of objects under `key`, one for each row. It stays the report's.
+/** A table: an array of objects under `key`, one for each row; an empty line stands before it. It stays the report's.
  *  @param heading  a line above the table; NULL: none */
-report_table *report_add_table(report *report, const char *key, const char *heading);
+report_table *report_add_table(tool_report *report, const char *key, const char *heading);
 
 /** A column, before the first row.
  *  @param label  NULL: only in JSON, not shown to a person */
@@ -52,6 +55,6 @@ void report_cell_mark(report_table *table, report_mark mark);
 
 /** Print everything and flush. Colour is used where `stream` is a terminal and NO_COLOR is not set.
  *  @return false: no memory, or the stream cannot be written */
-bool report_print(const report *report, FILE *stream, bool json);
+bool report_print(const tool_report *report, FILE *stream, bool json);
 
 #endif

@@ -4,7 +4,7 @@
  *  A command is one function. It calls tool_begin, which reads the command line, then what it needs below, and tool_end last,
  *  whatever happened:
  *
- *      tool tool;
+ *      tool_state tool;
  *      int code = tool_begin(&tool, &usage, argc, argv);
  *      if (code == TOOL_GO) code = work(&tool);
  *      return tool_end(&tool, code);
@@ -67,7 +67,7 @@ typedef struct tool_dim {
   int64_t value;
 } tool_dim;
 
-typedef struct tool {
+typedef struct tool_state {
   const tool_usage *usage;
   poptContext popt;
   const char **arguments; /**< usage->argument_count of them, then NULL */
@@ -84,13 +84,15 @@ typedef struct tool {
   int random;
   int verbosity; /**< number of -v */
   iobind_runtime *runtime;
-} tool;
+  struct poptOption shared[12]; /**< the tables that popt reads, which point into this struct: it must not be moved */
+  struct poptOption tables[3];
+} tool_state;
 
 /** Read the command line. After TOOL_DONE the help has been printed. */
-int tool_begin(tool *tool, const tool_usage *usage, int argc, const char **argv);
+int tool_begin(tool_state *tool, const tool_usage *usage, int argc, const char **argv);
 
 /** Release everything; returns `code`. */
-int tool_end(tool *tool, int code);
+int tool_end(tool_state *tool, int code);
 
 /** Length of a list that ends in NULL; 0 for NULL. */
 size_t tool_list_length(char *const *list);
@@ -100,48 +102,48 @@ void tool_free_list(char **list);
 
 /** The only value of an option that stands at most once; NULL where it is not given.
  *  @param option  for the message, such as "--plot" */
-int tool_single(const tool *tool, char *const *list, const char *option, const char **value);
+int tool_single(const tool_state *tool, char *const *list, const char *option, const char **value);
 
 /** The strict number of an option that stands at most once; *value stays as it is where it is not given. */
-int tool_integer(const tool *tool, char *const *list, const char *option, int64_t low, int64_t high, int64_t *value);
-int tool_real(const tool *tool, char *const *list, const char *option, double low, double high, double *value);
+int tool_integer(const tool_state *tool, char *const *list, const char *option, int64_t low, int64_t high, int64_t *value);
+int tool_real(const tool_state *tool, char *const *list, const char *option, double low, double high, double *value);
 
 /* ---- errors: one line on stderr, "iobind: COMMAND: cause and fix" -------------------------------------------------- */
 
 /** Print; returns TOOL_FAILED. */
-__attribute__((format(printf, 2, 3))) int tool_fail(const tool *tool, const char *format, ...);
+__attribute__((format(printf, 2, 3))) int tool_fail(const tool_state *tool, const char *format, ...);
 
 /** Print with a hint at --help; returns TOOL_MISUSED. */
-__attribute__((format(printf, 2, 3))) int tool_misuse(const tool *tool, const char *format, ...);
+__attribute__((format(printf, 2, 3))) int tool_misuse(const tool_state *tool, const char *format, ...);
 
 /** Print what the library said; returns TOOL_FAILED.
  *  @param subject  what was worked on, such as a file's name; NULL: the message says it all */
-int tool_fail_error(const tool *tool, const char *subject, const iobind_error *error);
+int tool_fail_error(const tool_state *tool, const char *subject, const iobind_error *error);
 
 /** A line on stderr that is no error: something the person should know. */
-__attribute__((format(printf, 2, 3))) void tool_warn(const tool *tool, const char *format, ...);
+__attribute__((format(printf, 2, 3))) void tool_warn(const tool_state *tool, const char *format, ...);
 
 /** Print a report on stdout, as JSON where --json was given. Returns `code`, or TOOL_FAILED where it cannot be written. */
-int tool_print(const tool *tool, const report *report, int code);
+int tool_print(const tool_state *tool, const tool_report *report, int code);
 
 /* ---- runtime, devices, sessions ----------------------------------------------------------------------------------- */
 
 /** Open tool->runtime as the options say. Software devices are always allowed. */
-int tool_open(tool *tool);
+int tool_open(tool_state *tool);
 
 /** As tool_open, but the failure is handed back and nothing is printed. */
-iobind_status tool_try_open(tool *tool, iobind_error *error);
+iobind_status tool_try_open(tool_state *tool, iobind_error *error);
 
 /** Resolve a device spec; a spec that means a kind of memory ("/pinned") is refused. */
-int tool_find_device(tool *tool, const char *spec, iobind_device **device);
+int tool_find_device(tool_state *tool, const char *spec, iobind_device **device);
 
 /** The first --device, or the CPU where none is given. */
-int tool_first_device(tool *tool, iobind_device **device);
+int tool_first_device(tool_state *tool, iobind_device **device);
 
 /** Load a model on one device; nodes that it does not take fall to the CPU. Symbols of --dim are given their value, an unknown
  *  one is an error.
  *  @param flags  IOBIND_SESSION_* */
-int tool_load(tool *tool, const char *path, iobind_device *device, uint32_t flags, iobind_session **session);
+int tool_load(tool_state *tool, const char *path, iobind_device *device, uint32_t flags, iobind_session **session);
 
 /** The spec of a device, such as "webgpu:0"; lives as long as the runtime. "?" where there is none. */
 const char *tool_device_spec(const iobind_device *device);
@@ -153,7 +155,7 @@ bool tool_is_host(const iobind_device *device);
 
 /** Make one host tensor for each input, in the session's order: from --input, or for those not given with --random.
  *  @param tensors  receives a malloc'ed array of input_count tensors; tool_free_tensors takes it */
-int tool_make_inputs(tool *tool, iobind_session *session, iobind_tensor ***tensors, size_t *count);
+int tool_make_inputs(tool_state *tool, iobind_session *session, iobind_tensor ***tensors, size_t *count);
 
 /** Release tensors, which may be NULL each, and free the array. */
 void tool_free_tensors(iobind_tensor **tensors, size_t count);
@@ -161,10 +163,10 @@ void tool_free_tensors(iobind_tensor **tensors, size_t count);
 /** A host tensor with the content of an array. Types that numpy has not are taken in their raw form: bfloat16 as u2, 8-bit floats
  *  as u1, packed ones as 1-D u1 bytes, whose dims `value` must then fix. */
 bool tool_tensor_from_npy(iobind_device *cpu, const iobind_value_info *value, const npy_array *array, iobind_tensor **tensor,
-                          fault *fault);
+                          tool_fault *fault);
 
 /** An array with the content of a tensor on any device, in the raw forms above. npy_free frees it. */
-bool tool_tensor_to_npy(const iobind_tensor *tensor, npy_array *array, fault *fault);
+bool tool_tensor_to_npy(const iobind_tensor *tensor, npy_array *array, tool_fault *fault);
 
 /** Say what the raw form of a type is, such as "bfloat16 as uint16"; NULL where numpy has the type itself. */
 const char *tool_raw_form(int32_t dtype);
@@ -181,7 +183,7 @@ json_t *tool_dims_json(const int64_t *dims, size_t rank);
 /* ---- progress ----------------------------------------------------------------------------------------------------- */
 
 /** Say on a terminal what takes long: nothing for two seconds, then one line that counts the seconds, cleared by the end. */
-void progress_begin(const tool *tool);
+void progress_begin(const tool_state *tool);
 
 /** What is being done now; any time between begin and end. */
 __attribute__((format(printf, 1, 2))) void progress_say(const char *format, ...);

@@ -1,0 +1,154 @@
+#define _POSIX_C_SOURCE 200809L /* mkstemp, fchmod, sigaction */
+
+#include "file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { CHUNK = 8 << 20 };
+
+int file_open(const char *path, uint64_t *size, tool_fault *fault) {
+  /* A FIFO that nobody writes must not stop us here. */
+  int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (descriptor < 0) {
+    fault_set(fault, "%s: cannot be opened: %s", path, strerror(errno));
+    return -1;
+  }
+  struct stat status;
+  if (fstat(descriptor, &status) != 0) {
+    fault_set(fault, "%s: cannot be read: %s", path, strerror(errno));
+  } else if (S_ISDIR(status.st_mode)) {
+    fault_set(fault, "%s: is a folder; a file was expected", path);
+  } else if (!S_ISREG(status.st_mode)) {
+    fault_set(fault, "%s: is no regular file; save the data to a file first", path);
+  } else {
+    *size = (uint64_t)status.st_size;
+    return descriptor;
+  }
+  close(descriptor);
+  return -1;
+}
+
+bool file_read(int descriptor, const char *path, void *data, size_t bytes, tool_fault *fault) {
+  unsigned char *target = data;
+  size_t done = 0;
+  while (done < bytes) {
+    size_t wanted = bytes - done < CHUNK ? bytes - done : CHUNK;
+    ssize_t got = read(descriptor, target + done, wanted);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return fault_set(fault, "%s: cannot be read: %s", path, strerror(errno));
+    if (got == 0) return fault_set(fault, "%s: ends %zu bytes too early", path, bytes - done);
+    done += (size_t)got;
+  }
+  return true;
+}
+
+/* A signal that would end the process while a temporary file lies there: remembered, and raised again when it is gone. */
+static volatile sig_atomic_t caught;
+
+static void catch(int signal) {
+  caught = signal;
+}
+
+static const int signals[] = {SIGHUP, SIGINT, SIGTERM};
+enum { SIGNAL_COUNT = sizeof signals / sizeof signals[0] };
+
+static void hold_signals(struct sigaction before[SIGNAL_COUNT]) {
+  struct sigaction action = {.sa_handler = catch};
+  sigemptyset(&action.sa_mask);
+  caught = 0;
+  for (size_t i = 0; i < SIGNAL_COUNT; i++) {
+    sigaction(signals[i], &action, &before[i]);
+    if (before[i].sa_handler == SIG_IGN) sigaction(signals[i], &before[i], NULL);
+  }
+}
+
+static void release_signals(const struct sigaction before[SIGNAL_COUNT]) {
+  for (size_t i = 0; i < SIGNAL_COUNT; i++) sigaction(signals[i], &before[i], NULL);
+  if (caught != 0) raise(caught);
+}
+
+/* Returns 0 or an errno. */
+static int write_parts(int descriptor, const file_part *parts, size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    const unsigned char *data = parts[i].data;
+    for (size_t done = 0; done < parts[i].bytes;) {
+      if (caught != 0) return EINTR;
+      size_t wanted = parts[i].bytes - done < CHUNK ? parts[i].bytes - done : CHUNK;
+      ssize_t put = write(descriptor, data + done, wanted);
+      if (put < 0 && errno == EINTR) continue;
+      if (put < 0) return errno;
+      done += (size_t)put;
+    }
+  }
+  return 0;
+}
+
+/* "FOLDER/.iobind-XXXXXX": short, so that a long file name still has room, and in the same folder, so that rename is one step. */
+static char *name_temporary(const char *path) {
+  static const char pattern[] = ".iobind-XXXXXX";
+  const char *slash = strrchr(path, '/');
+  size_t folder = slash == NULL ? 0 : (size_t)(slash - path) + 1;
+  char *name = malloc(folder + sizeof pattern);
+  if (name == NULL) return NULL;
+  memcpy(name, path, folder);
+  memcpy(name + folder, pattern, sizeof pattern);
+  return name;
+}
+
+static int replace(const char *path, char *temporary, const file_part *parts, size_t count) {
+  int descriptor = mkstemp(temporary);
+  if (descriptor < 0) return errno;
+  mode_t mask = umask(0);
+  umask(mask);
+  int failure = fchmod(descriptor, 0666 & ~mask) != 0 ? errno : 0;
+  if (failure == 0) failure = write_parts(descriptor, parts, count);
+  if (close(descriptor) != 0 && failure == 0) failure = errno;
+  if (failure == 0 && rename(temporary, path) != 0) failure = errno;
+  if (failure != 0) unlink(temporary);
+  return failure;
+}
+
+bool file_write(const char *path, const file_part *parts, size_t count, tool_fault *fault) {
+  struct stat status;
+  if (stat(path, &status) == 0 && !S_ISREG(status.st_mode)) {
+    const char *what = S_ISDIR(status.st_mode) ? "a folder" : "no regular file";
+    return fault_set(fault, "%s: cannot be written: it is %s", path, what);
+  }
+  char *temporary = name_temporary(path);
+  if (temporary == NULL) return fault_set(fault, "%s: cannot be written: out of memory", path);
+  struct sigaction before[SIGNAL_COUNT];
+  hold_signals(before);
+  int failure = replace(path, temporary, parts, count);
+  release_signals(before);
+  free(temporary);
+  if (failure != 0) return fault_set(fault, "%s: cannot be written: %s", path, strerror(failure));
+  return true;
+}
+
+bool file_make_folder(const char *path, tool_fault *fault) {
+  if (path[0] == 0) return fault_set(fault, "a folder's name is empty");
+  char *part = strdup(path);
+  if (part == NULL) return fault_set(fault, "%s: out of memory", path);
+  int failure = 0;
+  for (char *end = part + 1; failure == 0; end++) {
+    if (*end != '/' && *end != 0) continue;
+    char kept = *end;
+    *end = 0;
+    if (mkdir(part, 0777) != 0 && errno != EEXIST) failure = errno;
+    *end = kept;
+    if (kept == 0) break;
+  }
+  struct stat status;
+  if (failure == 0 && stat(path, &status) != 0) failure = errno;
+  if (failure == 0 && !S_ISDIR(status.st_mode)) failure = ENOTDIR;
+  free(part);
+  if (failure != 0) return fault_set(fault, "%s: the folder cannot be made: %s", path, strerror(failure));
+  return true;
+}

@@ -1,0 +1,23 @@
+/* Figures of a series of times. */
+#ifndef IOBIND_TOOL_STATISTIC_H
+#define IOBIND_TOOL_STATISTIC_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct statistic {
+  size_t count;
+  double minimum;
+  double median;
+  double p90;
+  double p99;
+  double mean;
+} statistic;
+
+/* Sorts `values` (nanoseconds) in place. All figures are 0 where there is no value. */
+statistic statistic_of(uint64_t *values, size_t count);
+
+/* The value below which the share `fraction` (0 .. 1) of the sorted values lies, between two neighbours in proportion. */
+double statistic_quantile(const uint64_t *sorted, size_t count, double fraction);
+
+#endif
