@@ -72,8 +72,8 @@ enum {
 enum { LOCATION_EXTERNAL = 1 };
 
 /* Bits of one element by onnx_dtype; 0 where elements have no size. */
-static const unsigned char dtype_bits[] = {0, 32, 8, 8,   16, 16, 32, 64, 0, 8, 16, 64, 32, 64,
-                                           64, 128, 16, 8, 8,  8,  8,  4,  4, 4, 2,  2,  8};
+static const unsigned char dtype_bits[] = {0,  32,  8,  8, 16, 16, 32, 64, 0, 8, 16, 64, 32, 64,
+                                           64, 128, 16, 8, 8,  8,  8,  4,  4, 4, 8,  2,  2};
 
 static onnx_status fail(onnx_writer *writer, onnx_status status) {
   if (writer->status == ONNX_OK) writer->status = status;

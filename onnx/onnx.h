@@ -41,7 +41,8 @@ typedef enum onnx_status {
   ONNX_STATUS_FORCE32 = 0x7FFFFFFF
 } onnx_status;
 
-/** Element types, with ONNX's numbers. */
+/** Element types, with ONNX's numbers. ONNX Runtime's C interface counts the last three otherwise: UINT2 24, INT2 25,
+ *  FLOAT8E8M0 26. */
 typedef enum onnx_dtype {
   ONNX_UNDEFINED = 0,
   ONNX_FLOAT32 = 1,
@@ -67,9 +68,9 @@ typedef enum onnx_dtype {
   ONNX_UINT4 = 21,
   ONNX_INT4 = 22,
   ONNX_FLOAT4E2M1 = 23,
-  ONNX_UINT2 = 24,
-  ONNX_INT2 = 25,
-  ONNX_FLOAT8E8M0 = 26,
+  ONNX_FLOAT8E8M0 = 24,
+  ONNX_UINT2 = 25,
+  ONNX_INT2 = 26,
   ONNX_DTYPE_FORCE32 = 0x7FFFFFFF
 } onnx_dtype;
 

@@ -30,12 +30,12 @@ static const struct {
     [ONNX_FLOAT8E4M3FNUZ] = {"float8e4m3fnuz", 8, 0},
     [ONNX_FLOAT8E5M2] = {"float8e5m2", 8, 0},
     [ONNX_FLOAT8E5M2FNUZ] = {"float8e5m2fnuz", 8, 0},
-    [ONNX_UINT4] = {"uint4", 4, 0},
-    [ONNX_INT4] = {"int4", 4, 0},
+    [ONNX_UINT4] = {"uint4", 4, 1},
+    [ONNX_INT4] = {"int4", 4, 1},
     [ONNX_FLOAT4E2M1] = {"float4e2m1", 4, 0},
-    [ONNX_UINT2] = {"uint2", 2, 0},
-    [ONNX_INT2] = {"int2", 2, 0},
     [ONNX_FLOAT8E8M0] = {"float8e8m0", 8, 0},
+    [ONNX_UINT2] = {"uint2", 2, 1},
+    [ONNX_INT2] = {"int2", 2, 1},
 };
 enum { ELEMENTS = sizeof elements / sizeof elements[0] };
 
@@ -85,6 +85,22 @@ static uint16_t to_bfloat16(float value) {
   return (uint16_t)(bits >> 16);
 }
 
+/* Packed elements: the first one in the low bits of the byte. */
+static double get_packed(const unsigned char *data, size_t index, unsigned bits, int is_signed) {
+  unsigned per_byte = 8 / bits;
+  int limit = 1 << bits;
+  int value = data[index / per_byte] >> (index % per_byte * bits) & (limit - 1);
+  return is_signed && value >= limit / 2 ? value - limit : value;
+}
+
+static void set_packed(unsigned char *data, size_t index, unsigned bits, double value) {
+  unsigned per_byte = 8 / bits;
+  unsigned shift = (unsigned)(index % per_byte) * bits;
+  unsigned mask = ((1u << bits) - 1) << shift;
+  unsigned element = (unsigned)(int)value << shift & mask;
+  data[index / per_byte] = (unsigned char)((data[index / per_byte] & ~mask) | element);
+}
+
 #define GET(type)                                                                          \
   do {                                                                                     \
     type element;                                                                          \
@@ -113,6 +129,10 @@ double element_get(int32_t dtype, const void *data, size_t index) {
     case ONNX_UINT64: GET(uint64_t);
     case ONNX_FLOAT16: memcpy(&bits, (const unsigned char *)data + index * 2, 2); return (double)from_float16(bits);
     case ONNX_BFLOAT16: memcpy(&bits, (const unsigned char *)data + index * 2, 2); return (double)from_bfloat16(bits);
+    case ONNX_UINT4: return get_packed(data, index, 4, 0);
+    case ONNX_INT4: return get_packed(data, index, 4, 1);
+    case ONNX_UINT2: return get_packed(data, index, 2, 0);
+    case ONNX_INT2: return get_packed(data, index, 2, 1);
     default: return 0;
   }
 }
@@ -133,6 +153,10 @@ void element_set(int32_t dtype, void *data, size_t index, double value) {
     case ONNX_UINT64: SET(uint64_t); break;
     case ONNX_FLOAT16: bits = to_float16((float)value); memcpy((unsigned char *)data + index * 2, &bits, 2); break;
     case ONNX_BFLOAT16: bits = to_bfloat16((float)value); memcpy((unsigned char *)data + index * 2, &bits, 2); break;
+    case ONNX_UINT4:
+    case ONNX_INT4: set_packed(data, index, 4, value); break;
+    case ONNX_UINT2:
+    case ONNX_INT2: set_packed(data, index, 2, value); break;
     default: break;
   }
 }

@@ -15,8 +15,8 @@ const char *element_name(int32_t dtype);
 /** Bits of an element; 0 for strings and for a number that is no element type. */
 unsigned element_bits(int32_t dtype);
 
-/** Whether elements of that type are numbers that element_get and element_set know: integers of 8 bits and more, bool, and
- *  floats of 16 bits and more. */
+/** Whether elements of that type are numbers that element_get and element_set know: integers, packed ones too, bool, and floats
+ *  of 16 bits and more. */
 int element_is_number(int32_t dtype);
 
 /** Read element `index` of an array. */

@@ -191,7 +191,9 @@ void builder_int64s(builder *b, const char *name, const int64_t *values, size_t 
 
 void builder_scalar(builder *b, const char *name, int32_t dtype, double value) {
   unsigned char element[16] = {0};
-  if (!element_is_number(dtype)) builder_fail(b, "not an element type that this model can compute with", element_name(dtype));
+  if (!element_is_number(dtype) || element_bits(dtype) < 8) {
+    builder_fail(b, "not an element type that this model can compute with", element_name(dtype));
+  }
   element_set(dtype, element, 0, value);
   onnx_tensor tensor = {.name = name, .dtype = dtype, .data = element, .bytes = element_bits(dtype) / 8};
   onnx_initializer(&b->writer, &tensor);

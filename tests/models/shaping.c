@@ -173,7 +173,7 @@ void build_constant(builder *b) {
       return;
     }
   }
-  if (!element_is_number(dtype)) builder_fail(b, "not an element type that this model knows", element_name(dtype));
+  if (!element_is_number(dtype) || element_bits(dtype) < 8) builder_fail(b, "not an element type that this model knows", element_name(dtype));
   for (size_t i = 0; i < count; i++) element_set(dtype, elements, i, (double)(i + 1));
   onnx_tensor tensor = {
       .dtype = dtype, .dims = shape.dims, .rank = shape.rank, .data = elements, .bytes = count * element_bits(dtype) / 8};
