@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """What abi/ declares of ORT's binary interface, beside the facts that it stands on: the rows in this folder.
 
-usage: abi.py coverage ABI_DIR         every declaration has its row, every row its declaration; no slot is newer than the
-                                       oldest ORT unless newer_slots.tsv says where it is guarded
-       abi.py program ABI_DIR          prints a C program that compares the declarations with the rows
-       abi.py program --official DIR   the same for ORT's own headers in DIR
-       abi.py extract FACTS_DIR ABI_DIR  writes the rows anew, out of tables of the whole interface with the same columns
+usage: abi.py coverage ABI_DIR           every declaration has its row, every row its declaration; no slot is newer than
+                                         the oldest ORT unless newer_slots.tsv says where it is guarded
+       abi.py program ABI_DIR            prints a C program that compares the declarations with the rows
+       abi.py program --official DIR     the same for ORT's own headers in DIR
+       abi.py extract FACTS_DIR ABI_DIR  writes the rows anew, out of tables of the whole interface with these columns
 Option: --rows DIR  the rows lie elsewhere than beside this file
 """
 import argparse
@@ -165,7 +165,8 @@ def check_since(declared, rows, newer, root):
     problems = []
     for key, text in since.items():
         if version(text) > oldest and key not in allowed:
-            problems.append(f"{'.'.join(key)} is there since ORT {text} only: guard its use and say where in newer_slots.tsv")
+            problems.append(f"{'.'.join(key)} is there since ORT {text} only: "
+                            "guard its use and say where in newer_slots.tsv")
     for key, row in allowed.items():
         if key not in since or version(since[key]) <= oldest:
             problems.append(f"{'.'.join(key)} stands in newer_slots.tsv for nothing")
@@ -180,7 +181,8 @@ def check_since(declared, rows, newer, root):
 def coverage(abi, rows_folder):
     declared, rows = Declared(abi), Rows(rows_folder)
     problems = list(declared.problems)
-    problems += compare_sets("function", declared.members("function"), [(r["table"], r["name"]) for r in rows.functions])
+    in_rows = [(row["table"], row["name"]) for row in rows.functions]
+    problems += compare_sets("function", declared.members("function"), in_rows)
     problems += compare_sets("field", declared.members("field"), [(r["struct"], r["name"]) for r in rows.structs])
     values = [(name, value) for name, values in declared.enums.items() for value in values]
     problems += compare_sets("value", values, [(r["enum"], r["name"]) for r in rows.enums])
@@ -239,7 +241,7 @@ class Official:
         found = re.search(r"^#define ORT_API_VERSION (\d+)", self.text, flags=re.M)
         if not found:
             raise Failed(f"{header}: does not define ORT_API_VERSION")
-        self.version = (1, int(found[1]))
+        self.version, self.name = (1, int(found[1])), f"1.{found[1]}"
 
     def lacks(self, row):
         if "since" in row:
@@ -262,23 +264,23 @@ def program(rows_folder, official=None, newest=None):
     body = []
     types = []
     for row in present(rows.functions):
-        member, expected = f"{row['table']}, {row['name']}", f"expected_{row['table']}_{row['name']}"
+        table, name = row["table"], row["name"]
+        expected = f"expected_{table}_{name}"
         types.append(f"typedef {function_type(row, call, expected)};")
         text = function_type(row, "", "").replace("\\", "")
-        body.append(f"equal(\"offset of {row['table']}.{row['name']}\", (long long)offsetof({member}), {row['offset']});")
-        body.append(f"same(\"{row['table']}.{row['name']}\", SAME_TYPE((({row['table']} *)0)->{row['name']}, {expected}), "
-                    f"\"{text}\");")
+        body.append(f"equal(\"offset of {table}.{name}\", (long long)offsetof({table}, {name}), {row['offset']});")
+        body.append(f"same(\"{table}.{name}\", SAME_TYPE((({table} *)0)->{name}, {expected}), \"{text}\");")
     tables = {row["table"] for row in rows.functions}
     for row in present(rows.structs):
-        name, member = f"{row['struct']}.{row['name']}", f"(({row['struct']} *)0)->{row['name']}"
-        body.append(f"equal(\"offset of {name}\", (long long)offsetof({row['struct']}, {row['name']}), {row['offset']});")
-        body.append(f"same(\"{name}\", SAME_TYPE({member}, {row['type']}), \"{row['type']}\");")
-        if row["struct"] not in tables:
-            body.append(f"equal(\"size of {row['struct']}\", (long long)sizeof({row['struct']}), {row['size']});")
+        struct, name, kind = row["struct"], row["name"], row["type"]
+        body.append(f"equal(\"offset of {struct}.{name}\", (long long)offsetof({struct}, {name}), {row['offset']});")
+        body.append(f"same(\"{struct}.{name}\", SAME_TYPE((({struct} *)0)->{name}, {kind}), \"{kind}\");")
+        if struct not in tables:
+            body.append(f"equal(\"size of {struct}\", (long long)sizeof({struct}), {row['size']});")
     if not official:  # a table of functions may be declared as far as it is used, and no further
         for table in sorted(tables):
             end = max(int(row["offset"]) for row in rows.functions if row["table"] == table) + 8
-            body.append(f"equal(\"size of {table}, which ends with its last function\", (long long)sizeof({table}), {end});")
+            body.append(f"equal(\"size of {table} up to its last function\", (long long)sizeof({table}), {end});")
     for row in present(rows.enums):
         body.append(f"equal(\"{row['enum']}.{row['name']}\", (long long){row['name']}, {row['value']}LL);")
     for enum in sorted({row["enum"] for row in rows.enums}):
@@ -293,8 +295,8 @@ def program(rows_folder, official=None, newest=None):
     if official:
         include = "#include <onnxruntime_c_api.h>"
         if newest and official.version >= newest and left_out:
-            raise Failed(f"these headers are of ORT {'.'.join(map(str, official.version))} and lack {', '.join(left_out)}")
-        note = f", {len(left_out)} newer than these headers (ORT {'.'.join(map(str, official.version))})"
+            raise Failed(f"these headers are of ORT {official.name} and lack {', '.join(left_out)}")
+        note = f", {len(left_out)} newer than these headers (ORT {official.name})"
     else:
         include = "#define ORTCHAR_T ort_char"
         note = ""

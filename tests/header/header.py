@@ -117,7 +117,8 @@ def callers():
                 text.append(re.sub(r"/\*.*?\*/|//[^\n]*", "", path.read_text(encoding="utf-8"), flags=re.S))
     called = set(re.findall(r"\b(iobind_\w+)\s*\(", "\n".join(text)))
     names = [function.name for function in functions()]
-    return [f"{name}: not called from {', '.join(CALLERS)}" for name in names if name not in called], f"{len(names)} functions, all called"
+    problems = [f"{name}: not called from {', '.join(CALLERS)}" for name in names if name not in called]
+    return problems, f"{len(names)} functions, all called"
 
 
 def compare(what, found, names):
@@ -142,13 +143,15 @@ def program():
     lines = ["#include <iobind/iobind.h>", "#include <iobind/iobind.h>", "#include <stdio.h>"]
     lines += [f"typedef char size_of_{name}[sizeof({name}) == 4 ? 1 : -1];" for name in enums()]
     lines += [f"static const {name} init_{name} = {macro};" for macro, name in init_macros().items()]
-    lines += ["static int wrong;", "static void check(const char *name, const void *value, size_t size, size_t struct_size) {",
+    lines += ["static int wrong;",
+              "static void check(const char *name, const void *value, size_t size, size_t struct_size) {",
               "  const unsigned char *byte = (const unsigned char *)value;", "  size_t i;",
               "  int set = 0;", "  for (i = sizeof(uint32_t); i < size; i++)", "    set |= byte[i];",
               "  if (set || struct_size != size) {", "    wrong = 1;",
               "    fprintf(stderr, \"%s: its _INIT macro sets more, or less, than the size\\n\", name);", "  }", "}",
               "int main(void) {"]
-    lines += [f"  check(\"{name}\", &init_{name}, sizeof(init_{name}), init_{name}.struct_size);" for name in init_macros().values()]
+    lines += [f"  check(\"{name}\", &init_{name}, sizeof(init_{name}), init_{name}.struct_size);"
+              for name in init_macros().values()]
     return "\n".join(lines + ["  return wrong;", "}", ""])
 
 
@@ -159,8 +162,8 @@ def compile_with(compiler, standard):
     language = "c++" if "++" in standard else "c"
     with tempfile.TemporaryDirectory() as folder:
         binary = pathlib.Path(folder, "program")
-        command = [compiler, "-x", language, f"-std={standard}", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-Wshadow",
-                   "-Wconversion", f"-I{PROJECT / 'include'}", "-", "-o", binary]
+        command = [compiler, "-x", language, f"-std={standard}", "-Wall", "-Wextra", "-Wpedantic", "-Werror",
+                   "-Wshadow", "-Wconversion", f"-I{PROJECT / 'include'}", "-", "-o", binary]
         built = subprocess.run(command, input=program(), capture_output=True, text=True)
         if built.returncode != 0:
             return built.stderr.splitlines(), ""

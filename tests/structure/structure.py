@@ -1,0 +1,154 @@
+#!/usr/bin/env python3
+"""The rules of the tree that a compiler does not know.
+
+usage: structure.py [ROOT]   every rule, over the files under version control (or all files where there is none)
+
+- The rooms under src/ point one way: a room includes those above it in ROOMS, never one below.
+- abi/ is included by the few that speak ORT's language; everything else goes through src/ort.
+- A room above session does not name a session.
+- No file is too long, none is a bag called utils; nothing is left for later; no path of one machine and no host of a
+  package registry stands anywhere.
+- The library neither prints nor aborts.
+"""
+import pathlib
+import re
+import subprocess
+import sys
+
+ROOMS = ["support", "ort", "runtime", "memory", "tensor", "session", "binding", "audit", "flow"]
+SPEAKS_ORT = ["src/ort", "vdev", "tests/fake_ort", "tests/abi", "bench/overhead"]
+INCLUDE_PATH = ["include", "src", "abi", "onnx", "."]
+LINES, HEADER_LINES, PUBLIC_HEADER = 900, 1500, "include/iobind/iobind.h"
+CODE = {".c", ".h", ".cpp", ".java", ".py", ".sh", ".cmake"}
+BINARY = {".png", ".npy", ".onnx", ".ort", ".jar", ".so", ".gz", ".pdf"}
+
+# The words are put together here, so that this file does not find itself.
+LEFT_FOR_LATER = r"\b(" + "|".join(["TO" + "DO", "FIX" + "ME", "X" * 3]) + r")\b"
+OF_ONE_MACHINE = r"(?<![\w.$}*])(/(home|Users|root|work)/|[A-Z]:\\+Users\\)"
+REGISTRY_HOST = (r"\b[\w.-]*(pypi|pythonhosted|npmjs|crates|debian|ubuntu|golang|conda|repo\d*\.maven)"
+                 r"[\w-]*\.(org|com|io|net|dev)\b")
+STOPS_OR_PRINTS = r"\b(printf|fprintf|vprintf|vfprintf|puts|fputs|putchar|perror|abort|exit|_exit|assert)\s*\("
+
+
+def listed(root):
+    """The files of the tree: what git tracks or would track, or everything where the tree is no clone."""
+    command = ["git", "-C", str(root), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    known = subprocess.run(command, capture_output=True, text=True)
+    if known.returncode == 0 and known.stdout:
+        files = [root / name for name in known.stdout.split("\0") if name]
+    else:
+        files = list(root.rglob("*"))
+    return sorted(path for path in files if path.is_file() and not path.is_symlink())
+
+
+def without_comments(text):
+    return re.sub(r"/\*.*?\*/|//[^\n]*|\"(?:\\.|[^\"\\\n])*\"", lambda m: "\n" * m[0].count("\n"), text, flags=re.S)
+
+
+def line_of(text, position):
+    return text.count("\n", 0, position) + 1
+
+
+class Tree:
+    def __init__(self, root):
+        self.root = root
+        self.text = {}
+        for path in listed(root):
+            name = path.relative_to(root).as_posix()
+            if path.suffix not in BINARY:
+                self.text[name] = path.read_text(encoding="utf-8", errors="replace")
+        self.problems = []
+
+    def fault(self, name, message, line=None):
+        self.problems.append(f"{name}:{line}: {message}" if line else f"{name}: {message}")
+
+    def c_files(self, *folders):
+        return {name: text for name, text in self.text.items()
+                if name.endswith((".c", ".h")) and (not folders or name.startswith(tuple(f + "/" for f in folders)))}
+
+    def resolve(self, name, included):
+        """The file of the tree that an #include "..." means, looked for as a compiler does; None for a foreign one."""
+        for folder in [pathlib.PurePosixPath(name).parent.as_posix()] + INCLUDE_PATH:
+            candidate = (self.root / folder / included).resolve()
+            if candidate.is_relative_to(self.root) and candidate.is_file():
+                return candidate.relative_to(self.root).as_posix()
+        return None
+
+    def includes(self, name, text):
+        """(line, file of the tree) for each #include; the file is None for one in quotes that is nowhere."""
+        for match in re.finditer(r"^[ \t]*#[ \t]*include[ \t]*([\"<])([^\">]+)[\">]", text, flags=re.M):
+            target = self.resolve(name, match[2])
+            if target or match[1] == '"':
+                yield line_of(text, match.start()), target
+
+    def check_rooms(self):
+        for name, text in self.c_files("src").items():
+            room = name.split("/")[1]
+            if name.count("/") != 2 or room not in ROOMS:
+                self.fault(name, f"lies in no room; the rooms are {', '.join(ROOMS)}")
+                continue
+            for line, target in self.includes(name, text):
+                if not target:
+                    self.fault(name, "includes a file that is nowhere in the tree", line)
+                    continue
+                parts = target.split("/")
+                if parts[0] == "src" and ROOMS.index(parts[1]) > ROOMS.index(room):
+                    self.fault(name, f"room {room} includes room {parts[1]}, which stands below it", line)
+                elif parts[0] not in ("src", "include", "abi", "onnx"):
+                    self.fault(name, f"the library includes {target}", line)
+            if ROOMS.index(room) < ROOMS.index("session"):
+                code = without_comments(text)
+                for match in re.finditer(r"\biobind_session\w*", code):
+                    self.fault(name, f"names {match[0]}, but stands above the sessions", line_of(code, match.start()))
+
+    def check_abi(self):
+        speakers = ("abi/",) + tuple(folder + "/" for folder in SPEAKS_ORT)
+        for name, text in self.c_files().items():
+            for line, target in self.includes(name, text):
+                if target and target.startswith("abi/") and not name.startswith(speakers):
+                    self.fault(name, f"includes {target}; only {', '.join(SPEAKS_ORT)} may", line)
+        for name, text in self.c_files("abi").items():
+            if re.search(r"\)\s*\{", without_comments(text)):
+                self.fault(name, "has code; abi/ declares only")
+
+    def check_files(self):
+        for name, text in self.text.items():
+            path = pathlib.PurePosixPath(name)
+            is_script = text.startswith("#!")
+            limit = HEADER_LINES if name == PUBLIC_HEADER else LINES
+            if (path.suffix in CODE or is_script) and text.count("\n") > limit:
+                self.fault(name, f"{text.count(chr(10))} lines, {limit} are allowed: split it by noun")
+            if re.fullmatch(r"utils?|helpers?|misc", path.stem.lower()) and path.suffix in CODE:
+                self.fault(name, "a file is named after what it holds")
+            for pattern, fault in ((LEFT_FOR_LATER, "left for later"), (OF_ONE_MACHINE, "a path of one machine"),
+                                   (REGISTRY_HOST, "a package registry's host")):
+                for match in re.finditer(pattern, text):
+                    self.fault(name, f"{fault}: {match[0].strip()}", line_of(text, match.start()))
+            here = str(self.root) + "/"
+            if here in text:
+                self.fault(name, "a path of this machine", line_of(text, text.index(here)))
+
+    def check_library(self):
+        for name, text in self.c_files("src").items():
+            code = without_comments(text)
+            for match in re.finditer(STOPS_OR_PRINTS, code):
+                self.fault(name, f"the library calls {match[1]}", line_of(code, match.start()))
+
+
+def main(arguments):
+    root = pathlib.Path(arguments[0] if arguments else pathlib.Path(__file__).parents[2]).resolve()
+    tree = Tree(root)
+    tree.check_rooms()
+    tree.check_abi()
+    tree.check_files()
+    tree.check_library()
+    for problem in tree.problems:
+        print(problem, file=sys.stderr)
+    if tree.problems:
+        return 1
+    print(f"{len(tree.text)} files, {len(tree.c_files('src'))} of them in {len(ROOMS)} rooms: no rule broken")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

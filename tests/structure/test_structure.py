@@ -1,0 +1,106 @@
+"""Does structure.py notice what it is there for? Each case puts one fault into a small tree that has none."""
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+STRUCTURE = pathlib.Path(__file__).with_name("structure.py")
+SOUND = {
+    "include/iobind/iobind.h": "typedef struct iobind_session iobind_session;\n",
+    "abi/ort.h": "typedef struct OrtEnv OrtEnv;\n",
+    "src/support/error.h": '#include "iobind/iobind.h"\n',
+    "src/support/error.c": '#include "support/error.h"\nint f(char *s) { return snprintf(s, 1, "abort()"); }\n',
+    "src/ort/api.h": '#include "../../abi/ort.h"\n#include "support/error.h"\n',
+    "src/tensor/tensor.h": '#include "ort/api.h" /* an iobind_session is no business of a tensor */\n',
+    "src/binding/run.c": '#include "tensor/tensor.h"\niobind_session *s;\n',
+    "README.md": "Nothing to see.\n",
+}
+
+
+class Structure(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = pathlib.Path(folder.name)
+        for name, text in SOUND.items():
+            self.write(name, text)
+
+    def write(self, name, text):
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+
+    def check(self):
+        return subprocess.run([sys.executable, STRUCTURE, self.root], capture_output=True, text=True)
+
+    def assert_fault(self, name, text, message):
+        self.write(name, SOUND.get(name, "") + text)
+        result = self.check()
+        self.assertEqual(result.returncode, 1, result.stdout)
+        self.assertIn(f"{name}:", result.stderr)
+        self.assertIn(message, result.stderr)
+        self.assertEqual(len(result.stderr.splitlines()), 1, result.stderr)
+
+    def test_sound(self):
+        result = self.check()
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+
+    def test_room_below(self):
+        self.assert_fault("src/support/error.h", '#include "tensor/tensor.h"\n', "room support includes room tensor")
+
+    def test_room_below_by_a_path(self):
+        self.assert_fault("src/support/error.c", '#include "../ort/api.h"\n', "room support includes room ort")
+
+    def test_include_of_nothing(self):
+        self.assert_fault("src/support/error.c", '#include "support/gone.h"\n', "a file that is nowhere in the tree")
+
+    def test_no_room(self):
+        self.assert_fault("src/misc/more.c", "int x;\n", "lies in no room")
+        self.write("src/loose.c", "int x;\n")
+        self.assertIn("src/loose.c: lies in no room", self.check().stderr)
+
+    def test_abi_from_another_room(self):
+        self.assert_fault("src/tensor/tensor.h", '#include "ort.h"\n', "includes abi/ort.h")
+
+    def test_abi_from_the_tool(self):
+        self.assert_fault("tool/main.c", '#include "../abi/ort.h"\n', "includes abi/ort.h")
+
+    def test_abi_with_code(self):
+        self.assert_fault("abi/ort.h", "static int f(void) { return 1; }\n", "abi/ declares only")
+
+    def test_session_named_above(self):
+        self.assert_fault("src/tensor/tensor.h", "void f(iobind_session *s);\n", "names iobind_session")
+
+    def test_long_file(self):
+        self.assert_fault("src/binding/long.c", "int x;\n" * 901, "901 lines, 900 are allowed")
+
+    def test_long_public_header(self):
+        self.write("include/iobind/iobind.h", SOUND["include/iobind/iobind.h"] * 1500)
+        self.assertEqual(self.check().returncode, 0)
+        self.assert_fault("include/iobind/iobind.h", "int x;\n" * 1500, "1501 lines, 1500 are allowed")
+
+    def test_bag(self):
+        self.assert_fault("tool/utils.c", "int x;\n", "named after what it holds")
+
+    def test_left_for_later(self):
+        self.assert_fault("tool/main.c", "/* TO" + "DO */\n", "left for later")
+
+    def test_path_of_one_machine(self):
+        self.assert_fault("README.md", "See /ho" + "me/someone/iobind.\n", "a path of one machine")
+
+    def test_path_of_this_machine(self):
+        self.assert_fault("README.md", f"See {self.root.resolve()}/README.md.\n", "a path of this machine")
+
+    def test_registry_host(self):
+        self.assert_fault("scripts/fetch", "fetch files.python" + "hosted.org\n", "a package registry's host")
+
+    def test_printing_library(self):
+        self.assert_fault("src/support/error.c", 'void g(void) { printf("x"); }\n', "the library calls printf")
+
+    def test_aborting_library(self):
+        self.assert_fault("src/support/error.c", "void g(int x) { assert (x); }\n", "the library calls assert")
+
+
+if __name__ == "__main__":
+    unittest.main()
