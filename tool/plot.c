@@ -105,7 +105,7 @@ static void write_head(const plot *p, const scale *s, FILE *file) {
   for (size_t i = 0; i < p->series_count; i++) {
     fprintf(file, "<rect x=\"%.1f\" y=\"100\" width=\"16\" height=\"16\" rx=\"3\" fill=\"%s\"/>\n", x, colours[i]);
     put(file, x + 23, 113.5, 15, ink, "", p->series[i]);
-    x += 23 + 8.3 * (double)strlen(p->series[i]) + 26; /* no font can be measured here: a little more than a mean letter */
+    x += 23 + 8.3 * (double)strlen(p->series[i]) + 26; /* no font can be measured here */
   }
   char axis[256];
   snprintf(axis, sizeof axis, "%s%s", p->axis, s->logarithmic ? ", logarithmic" : "");
@@ -126,8 +126,8 @@ static void write_axis(const scale *s, double top, double bottom, FILE *file) {
 static void write_bar(const plot_bar *bar, const scale *s, double y, const char *colour, FILE *file) {
   double end = bar->value > 0 && isfinite(bar->value) ? position(s, bar->value) : PLOT_LEFT;
   if (end > PLOT_LEFT) {
-    fprintf(file, "<rect x=\"%d\" y=\"%.1f\" width=\"%.1f\" height=\"%d\" fill=\"%s\"/>\n", PLOT_LEFT, y, end - PLOT_LEFT, BAR,
-            colour);
+    fprintf(file, "<rect x=\"%d\" y=\"%.1f\" width=\"%.1f\" height=\"%d\" fill=\"%s\"/>\n", PLOT_LEFT, y,
+            end - PLOT_LEFT, BAR, colour);
   }
   fprintf(file, "<text x=\"%.1f\" y=\"%.1f\" font-size=\"15\" fill=\"%s\">", end + 9, y + BAR * 0.5 + 5.5, ink);
   text(file, bar->label);

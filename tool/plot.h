@@ -33,8 +33,8 @@ typedef struct plot {
 
 enum { PLOT_MAX_SERIES = 4 };
 
-/* Write the whole picture. The axis is logarithmic where the values span more than a factor of 20. Returns 0, or -1 where
- * writing failed or there are more series than colours. */
+/* Write the whole picture. The axis is logarithmic where the values span more than a factor of 20. Returns 0, or -1
+ * where writing failed or there are more series than colours. */
 int plot_write(const plot *p, FILE *file);
 
 #endif

@@ -17,7 +17,7 @@ typedef struct statistic {
 /* Sorts `values` (nanoseconds) in place. All figures are 0 where there is no value. */
 statistic statistic_of(uint64_t *values, size_t count);
 
-/* The value below which the share `fraction` (0 .. 1) of the sorted values lies, between two neighbours in proportion. */
+/* The value below which the share `fraction` (0 .. 1) of the sorted values lies, interpolated. */
 double statistic_quantile(const uint64_t *sorted, size_t count, double fraction);
 
 #endif
