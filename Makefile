@@ -1,0 +1,85 @@
+# The front door: each target is a few lines that call CMake or a script, which can be called by hand as well.
+#   make build      the library and the tool, with an ONNX Runtime to run on, in dist/
+#   make demo       a real model on the processor and on a virtual GPU: a table and a picture
+#   make test       everything that must hold before a change is taken
+#   make test-all   the same, with the tests that take long, the oldest ONNX Runtime, and valgrind
+#   make format     lay the sources out as .clang-format says
+#   make clean      remove what was built (what was fetched stays)
+#   make distclean  remove what was fetched, too
+# Tests carry labels. Three decide where a test runs: "tsan" also in the build that checks for data races, "release" also in the
+# build that users get, "valgrind" also under valgrind (make test-all). "long" keeps a test out of `make test`.
+
+export ORT_DISABLE_TELEMETRY := 1
+jobs := $(shell nproc)
+oldest_ort := 1.24.4
+
+.NOTPARALLEL:
+.PHONY: build demo test test-all format check-format analyze clean distclean needs dist fetched test-dev test-tsan test-release
+
+build: needs dist
+
+needs:
+	@scripts/install-packages build
+	@scripts/get-onnxruntime
+
+dist:
+	@cmake --preset release --log-level=WARNING
+	@cmake --build --preset release
+	@cmake --install build/release --prefix dist >/dev/null
+	@ln -sfn ../../.runtime dist/lib/iobind
+	@echo "built: dist/bin/iobind, dist/lib/libiobind.so"
+
+demo: build
+	@scripts/install-packages demo
+	@scripts/get-onnxruntime --ep webgpu
+	@scripts/get-vulkan-driver
+	@scripts/get-models
+	@scripts/demo
+
+fetched: needs
+	@scripts/install-packages test
+	@scripts/get-onnxruntime --ep webgpu
+	@scripts/get-onnxruntime --version $(oldest_ort)
+	@scripts/get-vulkan-driver
+	@scripts/get-models
+	@scripts/get-python
+
+# The whole suite comes last, so that its summary is what is read last.
+test: fetched check-format analyze dist test-release test-tsan test-dev
+
+test-dev:
+	@cmake --preset dev --log-level=WARNING
+	@cmake --build --preset dev
+	ctest --preset dev -LE long -j $(jobs)
+
+test-tsan:
+	@cmake --preset tsan --log-level=WARNING
+	@cmake --build --preset tsan
+	ctest --preset tsan -L tsan -LE long -j $(jobs)
+
+test-release: dist
+	ctest --preset release -L release -LE long
+
+test-all: fetched check-format analyze dist test-tsan
+	ctest --preset release -L release
+	ctest --test-dir build/release -T memcheck -L valgrind --output-on-failure --no-tests=ignore
+	@cmake --preset dev --log-level=WARNING
+	@cmake --build --preset dev
+	ORT_NATIVE_LIB_PATH=$(CURDIR)/.runtime/packages/onnxruntime-$(oldest_ort)-linux-x64 ctest --preset dev -LE long -j $(jobs)
+	ctest --preset dev -j $(jobs)
+
+check-format:
+	@scripts/check-format
+
+format:
+	@scripts/check-format --fix
+
+analyze:
+	@cmake --preset analyze --log-level=WARNING
+	@cmake --build --preset analyze
+
+clean:
+	rm -rf build dist
+
+distclean: clean
+	rm -rf .runtime
