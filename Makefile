@@ -23,7 +23,7 @@ needs:
 	@scripts/get-onnxruntime
 
 dist:
-	@cmake --preset release --log-level=WARNING
+	@cmake --preset release >/dev/null
 	@cmake --build --preset release
 	@cmake --install build/release --prefix dist >/dev/null
 	@ln -sfn ../../.runtime dist/lib/iobind
@@ -48,12 +48,12 @@ fetched: needs
 test: fetched check-format analyze dist test-release test-tsan test-dev
 
 test-dev:
-	@cmake --preset dev --log-level=WARNING
+	@cmake --preset dev >/dev/null
 	@cmake --build --preset dev
 	ctest --preset dev -LE long -j $(jobs)
 
 test-tsan:
-	@cmake --preset tsan --log-level=WARNING
+	@cmake --preset tsan >/dev/null
 	@cmake --build --preset tsan
 	ctest --preset tsan -L tsan -LE long -j $(jobs)
 
@@ -63,7 +63,7 @@ test-release: dist
 test-all: fetched check-format analyze dist test-tsan
 	ctest --preset release -L release
 	ctest --test-dir build/release -T memcheck -L valgrind --output-on-failure --no-tests=ignore
-	@cmake --preset dev --log-level=WARNING
+	@cmake --preset dev >/dev/null
 	@cmake --build --preset dev
 	ORT_NATIVE_LIB_PATH=$(CURDIR)/.runtime/packages/onnxruntime-$(oldest_ort)-linux-x64 ctest --preset dev -LE long -j $(jobs)
 	ctest --preset dev -j $(jobs)
@@ -75,7 +75,7 @@ format:
 	@scripts/check-format --fix
 
 analyze:
-	@cmake --preset analyze --log-level=WARNING
+	@cmake --preset analyze >/dev/null
 	@cmake --build --preset analyze
 
 clean:
