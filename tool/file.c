@@ -52,7 +52,7 @@ bool file_read(int descriptor, const char *path, void *data, size_t bytes, tool_
 /* A signal that would end the process while a temporary file lies there: remembered, and raised again when it is gone. */
 static volatile sig_atomic_t caught;
 
-static void catch(int signal) {
+static void catch (int signal) {
   caught = signal;
 }
 

@@ -22,7 +22,7 @@ static const char native = '<';
 /* ---- the header: a Python dict of three entries ---- */
 
 typedef struct header_text {
-  const char *at;  /* the header ends in NUL */
+  const char *at; /* the header ends in NUL */
   const char *path;
   tool_fault *fault;
 } header_text;
@@ -107,7 +107,8 @@ static bool take_type(header_text *parser, npy_array *array, char *order) {
   }
   array->kind = *type;
   if (*type == 'O') {
-    return fault_set(parser->fault, "%s: holds Python objects (a pickle), which are not read; save it with a numeric or text dtype",
+    return fault_set(parser->fault,
+                     "%s: holds Python objects (a pickle), which are not read; save it with a numeric or text dtype",
                      parser->path);
   }
   uint64_t number = 0;
@@ -227,8 +228,10 @@ static bool read_header(int descriptor, uint64_t size, header_text *parser, char
   unsigned char preamble[12];
   if (size < 10) return refuse(parser, "the file is too short for a header");
   if (!file_read(descriptor, parser->path, preamble, 10, parser->fault)) return false;
-  if (memcmp(preamble, "\x93NUMPY", 6) != 0) return refuse(parser, "the file does not begin as a .npy file; numpy.save writes one");
-  if (preamble[6] < 1 || preamble[6] > 3 || preamble[7] != 0) return refuse(parser, "a version of the format that is not known");
+  if (memcmp(preamble, "\x93NUMPY", 6) != 0)
+    return refuse(parser, "the file does not begin as a .npy file; numpy.save writes one");
+  if (preamble[6] < 1 || preamble[6] > 3 || preamble[7] != 0)
+    return refuse(parser, "a version of the format that is not known");
   uint64_t length = preamble[8] | (uint64_t)preamble[9] << 8;
   *start = 10;
   if (preamble[6] > 1) {
@@ -249,8 +252,8 @@ static bool read_header(int descriptor, uint64_t size, header_text *parser, char
 static bool read_data(int descriptor, uint64_t present, const header_text *parser, npy_array *array) {
   char type[24];
   if (present != array->bytes) {
-    return fault_set(parser->fault, "%s: its header promises %zu bytes of data (%zu of type %s), the file has %" PRIu64, parser->path,
-                     array->bytes, array->count, npy_type(array, type), present);
+    return fault_set(parser->fault, "%s: its header promises %zu bytes of data (%zu of type %s), the file has %" PRIu64,
+                     parser->path, array->bytes, array->count, npy_type(array, type), present);
   }
   if (array->bytes == 0) return true;
   array->data = malloc(array->bytes);

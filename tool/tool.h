@@ -62,8 +62,8 @@ typedef struct tool_usage {
 } tool_usage;
 
 typedef struct tool_dim {
-  char *name;     /**< the symbol, or the input where axis is not -1 */
-  int64_t axis;   /**< -1: a symbol */
+  char *name;   /**< the symbol, or the input where axis is not -1 */
+  int64_t axis; /**< -1: a symbol */
   int64_t value;
 } tool_dim;
 

@@ -1,0 +1,69 @@
+#define _POSIX_C_SOURCE 200809L /* SIGXFSZ */
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "nearest.h"
+#include "tool.h"
+
+typedef struct command {
+  const char *name;
+  int (*run)(int argc, const char **argv);
+  const char *summary;
+} command;
+
+static const command commands[] = {
+    {"doctor", command_doctor, "Say whether this machine can run models, where, and if not why"},
+    {"devices", command_devices, "List the devices"},
+    {"inspect", command_inspect, "Show a model's inputs, outputs and where its nodes run"},
+    {"run", command_run, "Run a model once on numpy files"},
+    {"bench", command_bench, "Measure what binding saves"},
+};
+enum { COMMAND_COUNT = sizeof commands / sizeof commands[0] };
+
+static int print_help(FILE *stream) {
+  fprintf(stream, "iobind keeps tensors where the model runs: ONNX Runtime models on any device.\n\n"
+                  "Usage: iobind COMMAND [OPTION...]\n\nCommands:\n");
+  for (size_t i = 0; i < COMMAND_COUNT; i++) fprintf(stream, "  %-9s %s\n", commands[i].name, commands[i].summary);
+  fprintf(stream, "\n`iobind COMMAND --help` shows a command's options; `iobind --version` the version.\n"
+                  "Exit codes: 0 done, 1 the work failed, 2 wrong usage.\n");
+  return fflush(stream) == 0 && !ferror(stream) ? TOOL_DONE : TOOL_FAILED;
+}
+
+static int print_version(void) {
+  printf("iobind %d.%d.%d (libiobind %s)\n", IOBIND_VERSION_MAJOR, IOBIND_VERSION_MINOR, IOBIND_VERSION_PATCH,
+         iobind_version_string());
+  return fflush(stdout) == 0 && !ferror(stdout) ? TOOL_DONE : TOOL_FAILED;
+}
+
+static int refuse(const char *word) {
+  const char *near = NULL;
+  for (size_t i = 0; i < COMMAND_COUNT; i++) near = nearest_of(word, near, commands[i].name);
+  char shown[128];
+  snprintf(shown, sizeof shown, "%s", word);
+  fault_make_line(shown);
+  const char *what = word[0] == '-' ? "option" : "command";
+  if (near != NULL) {
+    fprintf(stderr, "iobind: unknown %s '%s'; did you mean '%s'? see `iobind --help`\n", what, shown, near);
+  } else {
+    fprintf(stderr, "iobind: unknown %s '%s'; see `iobind --help`\n", what, shown);
+  }
+  return TOOL_MISUSED;
+}
+
+int main(int argc, char **argv) {
+  /* A file that grows over its limit is then an error of write(), after which the temporary file is removed. */
+  signal(SIGXFSZ, SIG_IGN);
+  if (argc < 2) {
+    print_help(stderr);
+    return TOOL_MISUSED;
+  }
+  const char *word = argv[1];
+  if (strcmp(word, "--version") == 0 || strcmp(word, "-V") == 0) return print_version();
+  if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || strcmp(word, "help") == 0) return print_help(stdout);
+  for (size_t i = 0; i < COMMAND_COUNT; i++) {
+    if (strcmp(word, commands[i].name) == 0) return commands[i].run(argc - 1, (const char **)(argv + 1));
+  }
+  return refuse(word);
+}
