@@ -6,12 +6,14 @@
 #   make format     lay the sources out as .clang-format says
 #   make clean      remove what was built (what was fetched stays)
 #   make distclean  remove what was fetched, too
-# Tests carry labels. Three decide where a test runs: "tsan" also in the build that checks for data races, "release" also in the
-# build that users get, "valgrind" also under valgrind (make test-all). "long" keeps a test out of `make test`.
+# Tests carry labels. Three decide where a test runs, besides the debug build: "tsan" in the build that checks for data races;
+# "release" in the build that users get, as "bench" and "soak" do, whose figures need it; "valgrind" under valgrind (make test-all).
+# "long" keeps a test out of `make test`.
 
 export ORT_DISABLE_TELEMETRY := 1
 jobs := $(shell nproc)
 oldest_ort := 1.24.4
+release_labels := ^(release|bench|soak)$$
 
 .NOTPARALLEL:
 .PHONY: build demo test test-all format check-format analyze clean distclean needs dist fetched test-dev test-tsan test-release
@@ -50,22 +52,22 @@ test: fetched check-format analyze dist test-release test-tsan test-dev
 test-dev:
 	@cmake --preset dev >/dev/null
 	@cmake --build --preset dev
-	ctest --preset dev -LE long -j $(jobs)
+	ctest --preset dev -LE '^long$$' -j $(jobs)
 
 test-tsan:
 	@cmake --preset tsan >/dev/null
 	@cmake --build --preset tsan
-	ctest --preset tsan -L tsan -LE long -j $(jobs)
+	ctest --preset tsan -L '^tsan$$' -LE '^long$$' -j $(jobs)
 
 test-release: dist
-	ctest --preset release -L release -LE long
+	ctest --preset release -L '$(release_labels)' -LE '^long$$'
 
 test-all: fetched check-format analyze dist test-tsan
-	ctest --preset release -L release
-	ctest --test-dir build/release -T memcheck -L valgrind --output-on-failure --no-tests=ignore
+	ctest --preset release -L '$(release_labels)'
+	ctest --test-dir build/release -T memcheck -L '^valgrind$$' --output-on-failure --no-tests=ignore
 	@cmake --preset dev >/dev/null
 	@cmake --build --preset dev
-	ORT_NATIVE_LIB_PATH=$(CURDIR)/.runtime/packages/onnxruntime-$(oldest_ort)-linux-x64 ctest --preset dev -LE long -j $(jobs)
+	ORT_NATIVE_LIB_PATH=$(CURDIR)/.runtime/packages/onnxruntime-$(oldest_ort)-linux-x64 ctest --preset dev -LE '^long$$' -j $(jobs)
 	ctest --preset dev -j $(jobs)
 
 check-format:
