@@ -272,8 +272,8 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_runtime_find_device(iobind_runtime 
 IOBIND_API IOBIND_CHECK iobind_status iobind_device_get_info(const iobind_device *device, iobind_device_info *info,
                                                              iobind_error *error);
 
-/** A metadata entry of the device: of the EP ("ep.KEY"), the hardware ("hardware.KEY") or the EP's default options
- *  ("option.KEY"). The strings live as long as the runtime.
+/** A metadata entry of the device as ORT gives it: first those of the EP, then the hardware's, then the EP's default options.
+ *  The strings live as long as the runtime.
  *  @param index  0 .. metadata_count - 1
  *  @return OK; NOT_FOUND index out of range; INVALID_ARGUMENT
  *  @threads any   @since 0.1 */
@@ -811,10 +811,10 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_binding_run(iobind_binding *binding
  *  @threads any   @since 0.1 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_binding_cancel(iobind_binding *binding, iobind_error *error);
 
-/** Borrow an output of the last run: valid until the next run, take, or change of the binding. Retain it to keep it; a
- *  retained FRESH output is never overwritten. Its content is in the memory that was asked for; nothing is copied, but for
+/** Borrow an output of the last run: valid until the next run, take, or change of an output. Retain it to keep it; a
+ *  retained FRESH output is never overwritten. A REUSE output that is bound as an input gets new memory for the next run. Its content is in the memory that was asked for; nothing is copied, but for
  *  one case: an output that ORT passes through from an input is copied, so that it never aliases the input.
- *  @return OK; INVALID_STATE no run has finished since the last change, or the output is not bound; NOT_FOUND index; DEVICE it
+ *  @return OK; INVALID_STATE no run has finished since an output was last bound, or this one is not bound; NOT_FOUND index; DEVICE it
  *          did not land where it was asked for; RUNTIME
  *  @threads serial   @since 0.1 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_binding_get_output(iobind_binding *binding, size_t index, iobind_tensor **tensor,

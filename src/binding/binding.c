@@ -1,0 +1,178 @@
+/* Bindings: made, cleared, destroyed; run options; cancelling. */
+#include "binding/binding.h"
+
+#include <stdlib.h>
+
+#include "support/options.h"
+
+bool iobind__binding_idle(const iobind_binding *binding) {
+  return atomic_load_explicit(&binding->state, memory_order_acquire) == IOBIND__IDLE;
+}
+
+iobind_status iobind__binding_check_idle(const iobind_binding *binding, const char *what, iobind_error *error) {
+  if (!iobind__binding_idle(binding)) {
+    return iobind__fail(error, IOBIND_INVALID_STATE, "%s: a run of this binding is under way: wait for it first", what);
+  }
+  return IOBIND_OK;
+}
+
+static void clear_inputs(iobind_binding *binding) {
+  for (size_t i = 0; i < binding->session->input_count; i++) {
+    iobind__input_slot *slot = &binding->inputs[i];
+    iobind_tensor_release(slot->bound);
+    iobind_tensor_release(slot->source);
+    *slot = (iobind__input_slot){0};
+  }
+}
+
+static void free_binding(iobind_binding *binding) {
+  const OrtApi *api = IOBIND__API(binding->session->runtime);
+  iobind__results_drop(binding);
+  for (size_t i = 0; binding->outputs != NULL && i < binding->session->output_count; i++) {
+    iobind_tensor_release(binding->outputs[i].tensor);
+  }
+  if (binding->binding != NULL) {
+    api->ReleaseIoBinding(binding->binding); /* before the tensors that it holds, and before the session */
+  }
+  if (binding->run_options != NULL) {
+    api->ReleaseRunOptions(binding->run_options);
+  }
+  clear_inputs(binding);
+  free(binding->outputs);
+  free(binding->order);
+  free(binding->symbol_values);
+  free(binding->symbol_owners);
+  iobind_session *session = binding->session;
+  free(binding);
+  iobind__ref_release(&session->ref);
+}
+
+iobind_status iobind_binding_create(iobind_session *session, iobind_binding **out, iobind_error *error) {
+  if (out != NULL) {
+    *out = NULL;
+  }
+  if (session == NULL || out == NULL) {
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "binding_create: %s is NULL", session == NULL ? "session" : "binding");
+  }
+  const OrtApi *api = IOBIND__API(session->runtime);
+  iobind_binding *binding = calloc(1, sizeof *binding + session->input_count * sizeof binding->inputs[0]);
+  if (binding == NULL) {
+    return iobind__out_of_memory(error, "binding_create");
+  }
+  binding->session = session;
+  iobind__ref_retain(&session->ref);
+  atomic_init(&binding->state, IOBIND__IDLE);
+  binding->outputs = calloc(session->output_count + 1, sizeof *binding->outputs);
+  binding->order = calloc(session->output_count + 1, sizeof *binding->order);
+  binding->symbol_values = calloc(session->symbol_count + 1, sizeof *binding->symbol_values);
+  binding->symbol_owners = calloc(session->symbol_count + 1, sizeof *binding->symbol_owners);
+  if (binding->outputs == NULL || binding->order == NULL || binding->symbol_values == NULL || binding->symbol_owners == NULL) {
+    free_binding(binding);
+    return iobind__out_of_memory(error, "binding_create");
+  }
+  for (size_t i = 0; i < session->output_count; i++) {
+    iobind__output_reset(binding, i);
+  }
+  OrtStatus *made = api->CreateIoBinding(session->session, &binding->binding);
+  if (made == NULL) {
+    made = api->CreateRunOptions(&binding->run_options);
+  }
+  if (made != NULL) {
+    iobind_status status = iobind__ort_fail(api, made, error, "binding_create");
+    free_binding(binding);
+    return status;
+  }
+  *out = binding;
+  return IOBIND_OK;
+}
+
+void iobind_binding_destroy(iobind_binding *binding) {
+  if (binding != NULL) {
+    free_binding(binding);
+  }
+}
+
+iobind_status iobind_binding_clear(iobind_binding *binding, iobind_error *error) {
+  if (binding == NULL) {
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "binding_clear: binding is NULL");
+  }
+  IOBIND__TRY(iobind__binding_check_idle(binding, "binding_clear", error));
+  const OrtApi *api = IOBIND__API(binding->session->runtime);
+  iobind__results_drop(binding);
+  binding->has_results = false;
+  api->ClearBoundInputs(binding->binding);
+  api->ClearBoundOutputs(binding->binding);
+  clear_inputs(binding);
+  for (size_t i = 0; i < binding->session->output_count; i++) {
+    iobind__output_reset(binding, i);
+  }
+  return IOBIND_OK;
+}
+
+static iobind_status fill_run_options(const OrtApi *api, const iobind_run_options *options, OrtRunOptions *out,
+                                      iobind_error *error) {
+  if (options->log_level != IOBIND_LOG_DEFAULT) {
+    IOBIND__ORT_TRY(api, api->RunOptionsSetRunLogSeverityLevel(out, (int)iobind__log_ort_level(options->log_level)), error,
+                    "binding_set_run_options");
+  }
+  if (options->tag != NULL) {
+    IOBIND__ORT_TRY(api, api->RunOptionsSetRunTag(out, options->tag), error, "binding_set_run_options");
+  }
+  for (size_t i = 0; i < options->config_count; i++) {
+    IOBIND__ORT_TRY(api, api->AddRunConfigEntry(out, options->config_keys[i], options->config_values[i]), error,
+                    "binding_set_run_options: config entry '%s'", options->config_keys[i]);
+  }
+  return IOBIND_OK;
+}
+
+static iobind_status check_run_options(const iobind_run_options *options, iobind_error *error) {
+  IOBIND__TRY(iobind__flags_check(options->flags, 0, "binding_set_run_options", error));
+  if (options->log_level < IOBIND_LOG_DEFAULT || options->log_level > IOBIND_LOG_ERROR) {
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "binding_set_run_options: log_level: expected 0 .. %d, got %d",
+                        IOBIND_LOG_ERROR, options->log_level);
+  }
+  bool lists = options->config_keys != NULL && options->config_values != NULL;
+  for (size_t i = 0; i < options->config_count; i++) {
+    if (!lists || options->config_keys[i] == NULL || options->config_values[i] == NULL) {
+      return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "binding_set_run_options: config key or value %zu is NULL", i);
+    }
+  }
+  return IOBIND_OK;
+}
+
+iobind_status iobind_binding_set_run_options(iobind_binding *binding, const iobind_run_options *given, iobind_error *error) {
+  if (binding == NULL) {
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "binding_set_run_options: binding is NULL");
+  }
+  iobind_run_options options;
+  IOBIND__TRY(iobind__options_read(&options, sizeof options, sizeof options, given, "binding_set_run_options", error));
+  IOBIND__TRY(check_run_options(&options, error));
+  IOBIND__TRY(iobind__binding_check_idle(binding, "binding_set_run_options", error));
+  const OrtApi *api = IOBIND__API(binding->session->runtime);
+  OrtRunOptions *run_options = NULL;
+  IOBIND__ORT_TRY(api, api->CreateRunOptions(&run_options), error, "binding_set_run_options");
+  iobind_status status = fill_run_options(api, &options, run_options, error);
+  if (status != IOBIND_OK) {
+    api->ReleaseRunOptions(run_options);
+    return status;
+  }
+  api->ReleaseRunOptions(binding->run_options);
+  binding->run_options = run_options;
+  return IOBIND_OK;
+}
+
+iobind_status iobind_binding_cancel(iobind_binding *binding, iobind_error *error) {
+  if (binding == NULL) {
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "binding_cancel: binding is NULL");
+  }
+  /* the run cannot end, and its options cannot go, between these two states */
+  int running = IOBIND__RUNNING;
+  if (!atomic_compare_exchange_strong(&binding->state, &running, IOBIND__CANCELLING)) {
+    return IOBIND_OK;
+  }
+  const OrtApi *api = IOBIND__API(binding->session->runtime);
+  OrtStatus *status = api->RunOptionsSetTerminate(binding->run_options);
+  iobind_status result = status == NULL ? IOBIND_OK : iobind__ort_fail(api, status, error, "binding_cancel");
+  atomic_store(&binding->state, IOBIND__CANCELLED);
+  return result;
+}

@@ -1,0 +1,71 @@
+/* A session's inputs and outputs, bound to memory. Our own table is the truth; ORT's binding is brought in line with it
+ * before a run, so that a bind that ORT refuses cannot poison the next one. */
+#ifndef IOBIND_BINDING_BINDING_H
+#define IOBIND_BINDING_BINDING_H
+
+#include "session/session.h"
+
+typedef struct iobind__input_slot {
+  iobind_input_mode mode;
+  iobind_tensor *bound;  /* what ORT reads; NULL: not set. A reference is held, as on the next */
+  iobind_tensor *source; /* LIVE where the tensor lives elsewhere: copied into `bound` before each run */
+  iobind_event *event;   /* the caller's */
+  bool changed;          /* ORT's binding does not have `bound` yet */
+} iobind__input_slot;
+
+typedef struct iobind__output_slot {
+  iobind_output_mode mode;
+  iobind__place *place;   /* FRESH, REUSE: where it goes */
+  iobind_tensor *tensor;  /* FIXED, IN_PLACE: the target */
+  OrtValue *value;        /* fetched from ORT since the last run, not yet a tensor's */
+  iobind_tensor *result;  /* the value as a tensor */
+  bool taken;             /* the caller has it */
+  bool renew;             /* REUSE: new memory for the next run */
+  bool passed_through;    /* ORT hands an input's memory out as this output: to be copied after each run */
+} iobind__output_slot;
+
+/* The run state, for the busy check and for cancelling from another thread. */
+enum { IOBIND__IDLE, IOBIND__RUNNING, IOBIND__CANCELLING, IOBIND__CANCELLED };
+
+struct iobind_binding {
+  iobind_session *session; /* a reference is held */
+  OrtIoBinding *binding;
+  OrtRunOptions *run_options;
+  atomic_int state;
+  bool checked;          /* complete, and nothing changed since */
+  bool verified;         /* a run has shown where the outputs land, and none was bound anew since */
+  bool inputs_changed;   /* some slot has `changed` */
+  bool outputs_changed;  /* ORT's list of outputs must be made anew */
+  bool reshaped;         /* an input's dims changed since the last run */
+  bool has_live;         /* some input is LIVE with a source, or has an event */
+  bool has_fresh;        /* some output must be bound anew before each run */
+  bool renew;            /* some REUSE output must be bound anew before the next run */
+  bool has_passed_through;
+  bool has_results;      /* a run has finished and its outputs can be fetched */
+  bool fetched;          /* slots hold values or results */
+  iobind__output_slot *outputs;
+  size_t *order;         /* outputs in the order of ORT's binding */
+  size_t order_count;
+  int64_t *symbol_values; /* for the check of symbolic dims */
+  size_t *symbol_owners;
+  iobind__input_slot inputs[];
+};
+
+bool iobind__binding_idle(const iobind_binding *binding);
+iobind_status iobind__binding_check_idle(const iobind_binding *binding, const char *what, iobind_error *error);
+
+/* output.c */
+bool iobind__output_is_given(iobind_output_mode mode); /* FIXED or IN_PLACE */
+void iobind__output_reset(iobind_binding *binding, size_t index);
+
+/* A tensor becomes an input: a REUSE output that holds its memory gets new memory for the next run. */
+iobind_status iobind__outputs_make_room(iobind_binding *binding, const iobind_tensor *input, iobind_error *error);
+
+/* results.c: what the last run left. */
+void iobind__results_drop(iobind_binding *binding);
+iobind_status iobind__results_fetch(iobind_binding *binding, iobind_error *error);
+bool iobind__result_overlaps(const iobind_binding *binding, size_t index, const iobind_tensor *tensor);
+iobind_status iobind__results_verify(iobind_binding *binding, iobind_error *error);
+iobind_status iobind__results_copy_passed_through(iobind_binding *binding, iobind_error *error);
+
+#endif

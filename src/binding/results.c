@@ -1,0 +1,217 @@
+/* What a run left in its outputs: fetched from ORT only when asked for. */
+#include <stdlib.h>
+
+#include "binding/binding.h"
+
+void iobind__results_drop(iobind_binding *binding) {
+  if (!binding->fetched) {
+    return;
+  }
+  const OrtApi *api = IOBIND__API(binding->session->runtime);
+  for (size_t i = 0; i < binding->session->output_count; i++) {
+    iobind__output_slot *slot = &binding->outputs[i];
+    if (slot->value != NULL) {
+      api->ReleaseValue(slot->value);
+      slot->value = NULL;
+    }
+    iobind_tensor_release(slot->result);
+    slot->result = NULL;
+    slot->taken = false;
+  }
+  binding->fetched = false;
+}
+
+iobind_status iobind__results_fetch(iobind_binding *binding, iobind_error *error) {
+  if (binding->fetched) {
+    return IOBIND_OK;
+  }
+  iobind_runtime *runtime = binding->session->runtime;
+  const OrtApi *api = IOBIND__API(runtime);
+  OrtValue **values = NULL;
+  size_t count = 0;
+  IOBIND__ORT_TRY(api, api->GetBoundOutputValues(binding->binding, runtime->cpu_allocator, &values, &count), error,
+                  "binding: outputs");
+  for (size_t i = 0; i < count; i++) {
+    if (i < binding->order_count) {
+      binding->outputs[binding->order[i]].value = values[i];
+    } else {
+      api->ReleaseValue(values[i]);
+    }
+  }
+  binding->fetched = true;
+  if (values != NULL) {
+    IOBIND__ORT_TRY(api, api->AllocatorFree(runtime->cpu_allocator, values), error, "binding: outputs");
+  }
+  if (count != binding->order_count) {
+    return iobind__fail(error, IOBIND_INTERNAL, "binding: expected %zu outputs from ONNX Runtime, got %zu",
+                        binding->order_count, count);
+  }
+  return IOBIND_OK;
+}
+
+/* Did an output land where it was asked for? */
+static iobind_status verify_place(const iobind_binding *binding, size_t index, const OrtValue *value, iobind_error *error) {
+  iobind_runtime *runtime = binding->session->runtime;
+  const OrtApi *api = IOBIND__API(runtime);
+  const iobind__output_slot *slot = &binding->outputs[index];
+  const char *name = binding->session->outputs[index].name;
+  int is_tensor = 0;
+  IOBIND__ORT_TRY(api, api->IsTensor(value, &is_tensor), error, "output '%s'", name);
+  if (is_tensor == 0) {
+    return iobind__fail(error, IOBIND_NOT_SUPPORTED, "output '%s': the run gave no tensor", name);
+  }
+  const OrtMemoryInfo *info = NULL;
+  IOBIND__ORT_TRY(api, api->GetTensorMemoryInfo(value, &info), error, "output '%s'", name);
+  const iobind__place *asked = iobind__output_is_given(slot->mode) ? slot->tensor->place : slot->place;
+  if (!iobind__same_memory(runtime, info, asked->info)) {
+    const char *landed = NULL;
+    IOBIND__ORT_TRY(api, api->MemoryInfoGetName(info, &landed), error, "output '%s'", name);
+    return iobind__fail(error, IOBIND_DEVICE, "output '%s': asked for memory of '%s', it landed in '%s'", name,
+                        asked->device->spec, landed);
+  }
+  return IOBIND_OK;
+}
+
+/* Where the value of an output begins; NULL where it has no bytes, or holds strings. */
+static void *address_of(const iobind_binding *binding, size_t index, OrtValue *value) {
+  void *data = NULL;
+  if (value != NULL && binding->session->outputs[index].dtype != IOBIND_STRING) {
+    const OrtApi *api = IOBIND__API(binding->session->runtime);
+    OrtStatus *status = api->GetTensorMutableData(value, &data);
+    if (status != NULL) {
+      api->ReleaseStatus(status); /* no data, so no memory that could be shared */
+      data = NULL;
+    }
+  }
+  return data;
+}
+
+bool iobind__result_overlaps(const iobind_binding *binding, size_t index, const iobind_tensor *tensor) {
+  const iobind__output_slot *slot = &binding->outputs[index];
+  if (slot->result != NULL) {
+    return iobind__tensor_overlaps(slot->result, tensor);
+  }
+  void *data = address_of(binding, index, slot->value);
+  return data != NULL &&
+         iobind__memory_overlaps(slot->place, data, 1, tensor->place, tensor->data, tensor->bytes);
+}
+
+/* Does an output lie in the memory of an input? */
+static bool is_passed_through(const iobind_binding *binding, size_t index) {
+  bool passed = false;
+  for (size_t i = 0; i < binding->session->input_count; i++) {
+    passed = passed || iobind__result_overlaps(binding, index, binding->inputs[i].bound);
+  }
+  return passed;
+}
+
+iobind_status iobind__results_verify(iobind_binding *binding, iobind_error *error) {
+  IOBIND__TRY(iobind__results_fetch(binding, error));
+  binding->has_passed_through = false;
+  for (size_t i = 0; i < binding->order_count; i++) {
+    size_t index = binding->order[i];
+    iobind__output_slot *slot = &binding->outputs[index];
+    IOBIND__TRY(verify_place(binding, index, slot->value, error));
+    slot->passed_through = !iobind__output_is_given(slot->mode) && is_passed_through(binding, index);
+    binding->has_passed_through = binding->has_passed_through || slot->passed_through;
+  }
+  return IOBIND_OK;
+}
+
+/* Give the value of a slot to a tensor. */
+static iobind_status make_result(iobind_binding *binding, size_t index, iobind_error *error) {
+  iobind__output_slot *slot = &binding->outputs[index];
+  if (slot->result != NULL) {
+    return IOBIND_OK;
+  }
+  if (iobind__output_is_given(slot->mode)) {
+    slot->result = iobind_tensor_retain(slot->tensor);
+    return IOBIND_OK;
+  }
+  IOBIND__TRY(verify_place(binding, index, slot->value, error));
+  IOBIND__TRY(iobind__tensor_from_value(slot->value, slot->place, &binding->session->ref, &slot->result, error));
+  slot->value = NULL;
+  return IOBIND_OK;
+}
+
+iobind_status iobind__results_copy_passed_through(iobind_binding *binding, iobind_error *error) {
+  IOBIND__TRY(iobind__results_fetch(binding, error));
+  for (size_t i = 0; i < binding->session->output_count; i++) {
+    iobind__output_slot *slot = &binding->outputs[i];
+    if (!slot->passed_through) {
+      continue;
+    }
+    IOBIND__TRY(make_result(binding, i, error));
+    iobind_tensor *copy = NULL;
+    const iobind_tensor *shared = slot->result;
+    IOBIND__TRY(iobind__tensor_create_at(slot->place, shared->dtype, shared->dims, shared->rank, &copy, error));
+    iobind_status status = iobind__tensor_copy_one(shared, copy, NULL, error);
+    if (status != IOBIND_OK) {
+      iobind_tensor_release(copy);
+      return status;
+    }
+    iobind_tensor_release(slot->result);
+    slot->result = copy;
+  }
+  return IOBIND_OK;
+}
+
+/* The result of an output, made on first use. */
+static iobind_status get_result(iobind_binding *binding, size_t index, iobind__output_slot **out, const char *what,
+                                iobind_error *error) {
+  if (binding == NULL) {
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "%s: binding is NULL", what);
+  }
+  if (index >= binding->session->output_count) {
+    return iobind__fail(error, IOBIND_NOT_FOUND, "%s: expected an index below %zu, got %zu", what,
+                        binding->session->output_count, index);
+  }
+  IOBIND__TRY(iobind__binding_check_idle(binding, what, error));
+  iobind__output_slot *slot = &binding->outputs[index];
+  const char *name = binding->session->outputs[index].name;
+  if (slot->mode == IOBIND_OUTPUT_NONE) {
+    return iobind__fail(error, IOBIND_INVALID_STATE, "%s: '%s' is not bound", what, name);
+  }
+  if (!binding->has_results) {
+    return iobind__fail(error, IOBIND_INVALID_STATE, "%s: '%s': no run has finished since the binding changed", what, name);
+  }
+  if (slot->taken) {
+    return iobind__fail(error, IOBIND_INVALID_STATE, "%s: '%s' was taken already after this run", what, name);
+  }
+  IOBIND__TRY(iobind__results_fetch(binding, error));
+  IOBIND__TRY(make_result(binding, index, error));
+  *out = slot;
+  return IOBIND_OK;
+}
+
+iobind_status iobind_binding_get_output(iobind_binding *binding, size_t index, iobind_tensor **tensor, iobind_error *error) {
+  if (tensor == NULL) {
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "binding_get_output: tensor is NULL");
+  }
+  *tensor = NULL;
+  iobind__output_slot *slot;
+  IOBIND__TRY(get_result(binding, index, &slot, "binding_get_output", error));
+  *tensor = slot->result;
+  return IOBIND_OK;
+}
+
+iobind_status iobind_binding_take_output(iobind_binding *binding, size_t index, iobind_tensor **tensor, iobind_error *error) {
+  if (tensor == NULL) {
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "binding_take_output: tensor is NULL");
+  }
+  *tensor = NULL;
+  iobind__output_slot *slot;
+  IOBIND__TRY(get_result(binding, index, &slot, "binding_take_output", error));
+  *tensor = slot->result;
+  if (iobind__output_is_given(slot->mode)) {
+    iobind_tensor_retain(slot->tensor);
+    return IOBIND_OK;
+  }
+  slot->result = NULL;
+  slot->taken = true;
+  if (slot->mode == IOBIND_OUTPUT_REUSE) {
+    slot->renew = true;
+    binding->renew = true;
+  }
+  return IOBIND_OK;
+}

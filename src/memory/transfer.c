@@ -1,0 +1,162 @@
+#include "memory/transfer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { BATCH = 16 }; /* copies in one call of ORT */
+
+static void count_copy(const iobind__transfer *transfer) {
+  iobind_device *from = transfer->from->device;
+  iobind_device *to = transfer->to->device;
+  if (!transfer->from->host && !transfer->to->host && from == to) {
+    atomic_fetch_add(&from->counters.local_bytes, transfer->bytes);
+    atomic_fetch_add(&from->counters.local_count, 1);
+    return;
+  }
+  if (!transfer->from->host) {
+    atomic_fetch_add(&from->counters.download_bytes, transfer->bytes);
+    atomic_fetch_add(&from->counters.download_count, 1);
+  }
+  if (!transfer->to->host) {
+    atomic_fetch_add(&to->counters.upload_bytes, transfer->bytes);
+    atomic_fetch_add(&to->counters.upload_count, 1);
+  }
+}
+
+static bool same_route(const iobind__transfer *a, const iobind__transfer *b) {
+  return a->from == b->from && a->to == b->to;
+}
+
+/* One call of ORT for `count` transfers of the same route. *unknown: no EP can copy between these two. */
+static iobind_status ort_copy(iobind_runtime *runtime, const iobind__transfer *const *transfers, size_t count, bool *unknown,
+                              iobind_error *error) {
+  const OrtApi *api = IOBIND__API(runtime);
+  const OrtValue *sources[BATCH];
+  OrtValue *targets[BATCH];
+  for (size_t i = 0; i < count; i++) {
+    sources[i] = transfers[i]->source;
+    targets[i] = transfers[i]->target;
+  }
+  OrtStatus *status = api->CopyTensors(runtime->env, sources, targets, NULL, count);
+  *unknown = status != NULL && api->GetErrorCode(status) == ORT_NOT_IMPLEMENTED;
+  if (*unknown) {
+    api->ReleaseStatus(status);
+    return IOBIND_OK;
+  }
+  if (status != NULL) {
+    return iobind__ort_fail(api, status, error, "copy from '%s' to '%s'", transfers[0]->from->device->spec,
+                            transfers[0]->to->device->spec);
+  }
+  for (size_t i = 0; i < count; i++) {
+    count_copy(transfers[i]);
+  }
+  return IOBIND_OK;
+}
+
+/* Between two devices that do not know each other: down to the host, up again. */
+static iobind_status copy_through_host(iobind_runtime *runtime, const iobind__transfer *transfer, iobind_error *error) {
+  const OrtApi *api = IOBIND__API(runtime);
+  const int64_t *dims = NULL;
+  size_t rank = 0;
+  ONNXTensorElementDataType dtype;
+  IOBIND__ORT_TRY(api, api->GetTensorElementTypeAndShapeDataReference(transfer->source, &dtype, &dims, &rank), error,
+                  "copy through the host");
+  iobind__place *host = &runtime->devices[0]->places[IOBIND_MEMORY_DEFAULT];
+  OrtValue *staging = NULL;
+  IOBIND__ORT_TRY(api, api->CreateTensorAsOrtValue(runtime->cpu_allocator, dims, rank, dtype, &staging), error,
+                  "copy through the host");
+  iobind__transfer legs[2] = {*transfer, *transfer};
+  legs[0].to = host;
+  legs[0].target = staging;
+  legs[1].from = host;
+  legs[1].source = staging;
+  iobind_status status = IOBIND_OK;
+  for (int leg = 0; leg < 2 && status == IOBIND_OK; leg++) {
+    const iobind__transfer *one = &legs[leg];
+    bool unknown = false;
+    status = ort_copy(runtime, &one, 1, &unknown, error);
+    if (status == IOBIND_OK && unknown) {
+      status = iobind__fail(error, IOBIND_NOT_SUPPORTED, "copy from '%s' to '%s': no execution provider offers it",
+                            legs[leg].from->device->spec, legs[leg].to->device->spec);
+    }
+  }
+  api->ReleaseValue(staging);
+  return status;
+}
+
+/* Do EPs of two devices know each other's memory? Only devices of one EP may: an EP that accepts a foreign vendor's memory
+ * reads it as its own. */
+static bool may_copy_directly(const iobind__place *from, const iobind__place *to) {
+  if (from->host || to->host) {
+    return true;
+  }
+  const OrtApi *api = IOBIND__API(from->device->runtime);
+  return strcmp(api->EpDevice_EpName(from->device->ep_device), api->EpDevice_EpName(to->device->ep_device)) == 0;
+}
+
+static iobind_status do_route(iobind_runtime *runtime, const iobind__transfer *const *batch, size_t count,
+                              iobind_error *error) {
+  bool unknown = true;
+  if (may_copy_directly(batch[0]->from, batch[0]->to)) {
+    IOBIND__TRY(ort_copy(runtime, batch, count, &unknown, error));
+  }
+  if (!unknown) {
+    return IOBIND_OK;
+  }
+  if (batch[0]->from->host || batch[0]->to->host) {
+    return iobind__fail(error, IOBIND_NOT_SUPPORTED, "copy from '%s' to '%s': its execution provider offers no copies",
+                        batch[0]->from->device->spec, batch[0]->to->device->spec);
+  }
+  for (size_t i = 0; i < count; i++) {
+    IOBIND__TRY(copy_through_host(runtime, batch[i], error));
+  }
+  return IOBIND_OK;
+}
+
+static bool is_done_by_us(const iobind__transfer *transfer) {
+  return transfer->bytes == 0 || (transfer->from->host && transfer->to->host);
+}
+
+/* Was this one taken along with an earlier one of the same route? */
+static bool has_earlier_mate(const iobind__transfer *transfers, size_t index) {
+  for (size_t i = 0; i < index; i++) {
+    if (!is_done_by_us(&transfers[i]) && same_route(&transfers[i], &transfers[index])) {
+      return true;
+    }
+  }
+  return false;
+}
+
+iobind_status iobind__transfer_all(iobind_runtime *runtime, const iobind__transfer *transfers, size_t count,
+                                   iobind_stream *stream, iobind_error *error) {
+  const iobind__place *queued = NULL;
+  for (size_t first = 0; first < count; first++) {
+    const iobind__transfer *transfer = &transfers[first];
+    if (is_done_by_us(transfer)) {
+      if (transfer->bytes > 0) {
+        memcpy(transfer->target_data, transfer->source_data, transfer->bytes);
+      }
+      continue;
+    }
+    if (has_earlier_mate(transfers, first)) {
+      continue;
+    }
+    const iobind__transfer *batch[BATCH];
+    size_t size = 0;
+    for (size_t i = first; i < count; i++) {
+      if (!is_done_by_us(&transfers[i]) && same_route(&transfers[i], transfer)) {
+        batch[size++] = &transfers[i];
+        if (size == BATCH) {
+          IOBIND__TRY(do_route(runtime, batch, size, error));
+          size = 0;
+        }
+      }
+    }
+    if (size > 0) {
+      IOBIND__TRY(do_route(runtime, batch, size, error));
+    }
+    /* a copy to the host has waited by itself */
+    queued = !transfer->to->host ? transfer->to : queued;
+  }
+  return stream == NULL && queued != NULL ? iobind__device_wait(queued->device, error) : IOBIND_OK;
+}

@@ -1,0 +1,214 @@
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ort/api.h"
+#include "support/library.h"
+#include "support/text.h"
+
+#if defined(__APPLE__)
+static const char *const loader_names[] = {"libonnxruntime.dylib"};
+#else
+/* "libonnxruntime.so.1" first: it is the SONAME, under which a loaded copy is known */
+static const char *const loader_names[] = {"libonnxruntime.so.1", "libonnxruntime.so"};
+#endif
+enum { LOADER_NAME_COUNT = sizeof loader_names / sizeof loader_names[0] };
+
+/* The table of a loaded ORT, in the newest version that both sides know. GetApi is asked once: asking for too much makes
+ * ORT print on stderr. */
+static iobind_status negotiate(const OrtApiBase *base, iobind__ort *ort, const char *where, iobind_error *error) {
+  const char *version = base->GetVersionString();
+  unsigned major = 0;
+  unsigned minor = 0;
+  if (version == NULL || sscanf(version, "%u.%u", &major, &minor) != 2) {
+    return iobind__fail(error, IOBIND_VERSION, "runtime_create: %s: expected ONNX Runtime 1.%d or newer, got version '%s'",
+                        where, ORT_API_OLDEST, version == NULL ? "(none)" : version);
+  }
+  if (major != 1 || minor < ORT_API_OLDEST) {
+    return iobind__fail(error, IOBIND_VERSION,
+                        "runtime_create: %s: expected ONNX Runtime 1.%d or newer (major version 1), got %s", where,
+                        ORT_API_OLDEST, version);
+  }
+  ort->api_version = minor < ORT_API_NEWEST ? minor : ORT_API_NEWEST;
+  ort->api = base->GetApi(ort->api_version);
+  if (ort->api == NULL) {
+    return iobind__fail(error, IOBIND_VERSION, "runtime_create: %s: ONNX Runtime %s does not give its interface version %u",
+                        where, version, ort->api_version);
+  }
+  ort->version = iobind__string_copy(version);
+  return ort->version == NULL ? iobind__out_of_memory(error, "runtime_create") : IOBIND_OK;
+}
+
+static iobind_status use_base(const OrtApiBase *base, const char *found_by, iobind__ort *ort, iobind_error *error) {
+  IOBIND__TRY(negotiate(base, ort, found_by, error));
+  const void *address;
+  memcpy(&address, &ort->api->GetErrorCode, sizeof address); /* a function's address as an object's: POSIX has them alike */
+  ort->path = iobind__library_of(address);
+  if (ort->path == NULL) {
+    ort->path = iobind__string_copy("");
+  }
+  ort->found_by = found_by;
+  return ort->path == NULL ? iobind__out_of_memory(error, "runtime_create") : IOBIND_OK;
+}
+
+static const OrtApiBase *base_of_library(void *library) {
+  void *symbol = iobind__library_symbol(library, "OrtGetApiBase");
+  OrtGetApiBaseFunction get_base;
+  memcpy(&get_base, &symbol, sizeof get_base);
+  return symbol == NULL ? NULL : get_base();
+}
+
+/* Try one file or loader name. Not being there leaves a line in `tried`; being there and unfit is the final answer. */
+static iobind_status try_name(const char *name, const char *found_by, iobind__ort *ort, iobind__text *tried, bool *found,
+                              iobind_error *error) {
+  iobind__text reason = {0};
+  void *library = iobind__library_open(name, &reason);
+  if (library == NULL) {
+    iobind__text_add(tried, "%s%s: %s", tried->length == 0 ? "" : "; ", found_by, iobind__text_get(&reason));
+    iobind__text_free(&reason);
+    return IOBIND_OK;
+  }
+  const OrtApiBase *base = base_of_library(library);
+  if (base == NULL) {
+    return iobind__fail(error, IOBIND_VERSION, "runtime_create: '%s' (%s) is not ONNX Runtime: it exports no OrtGetApiBase",
+                        name, found_by);
+  }
+  *found = true;
+  return use_base(base, found_by, ort, error);
+}
+
+/* Try the library in a folder, under each name that it may have there. */
+static iobind_status try_folder(const char *folder, const char *found_by, iobind__ort *ort, iobind__text *tried, bool *found,
+                                iobind_error *error) {
+  for (size_t i = 0; i < LOADER_NAME_COUNT && !*found; i++) {
+    iobind__text path = {0};
+    iobind__text_add(&path, "%s/%s", folder, loader_names[i]);
+    iobind_status status = IOBIND_OK;
+    if (path.failed) {
+      status = iobind__out_of_memory(error, "runtime_create");
+    } else if (iobind__file_exists(path.data)) {
+      status = try_name(path.data, found_by, ort, tried, found, error);
+    }
+    iobind__text_free(&path);
+    IOBIND__TRY(status);
+  }
+  if (!*found) {
+    iobind__text_add(tried, "%s%s: no usable libonnxruntime in '%s'", tried->length == 0 ? "" : "; ", found_by, folder);
+  }
+  return IOBIND_OK;
+}
+
+static iobind_status try_file_or_folder(const char *path, const char *found_by, iobind__ort *ort, iobind__text *tried,
+                                        bool *found, iobind_error *error) {
+  return iobind__folder_exists(path) ? try_folder(path, found_by, ort, tried, found, error)
+                                     : try_name(path, found_by, ort, tried, found, error);
+}
+
+static iobind_status try_loaded(iobind__ort *ort, bool *found, iobind_error *error) {
+  for (size_t i = 0; i < LOADER_NAME_COUNT && !*found; i++) {
+    void *library = iobind__library_loaded(loader_names[i]);
+    const OrtApiBase *base = library == NULL ? NULL : base_of_library(library);
+    if (base != NULL) {
+      *found = true;
+      return use_base(base, "already loaded in the process", ort, error);
+    }
+  }
+  return IOBIND_OK;
+}
+
+/* Where libiobind lies, and the runtime folder beside it. */
+static iobind_status try_own_folders(iobind__ort *ort, iobind__text *tried, bool *found, iobind_error *error) {
+  static const struct {
+    const char *below;
+    const char *found_by;
+  } places[] = {{"", "beside libiobind"},
+                {"/iobind/onnxruntime", "the runtime folder"},
+                {"/../lib/iobind/onnxruntime", "the runtime folder"}};
+  char *own = iobind__library_own_folder();
+  if (own == NULL) {
+    return IOBIND_OK;
+  }
+  iobind_status status = IOBIND_OK;
+  for (size_t i = 0; i < sizeof places / sizeof places[0] && status == IOBIND_OK && !*found; i++) {
+    iobind__text folder = {0};
+    iobind__text_add(&folder, "%s%s", own, places[i].below);
+    status = folder.failed ? iobind__out_of_memory(error, "runtime_create")
+                           : try_folder(folder.data, places[i].found_by, ort, tried, found, error);
+    iobind__text_free(&folder);
+  }
+  free(own);
+  return status;
+}
+
+static iobind_status search(const char *library, iobind__ort *ort, iobind__text *tried, bool *found, iobind_error *error) {
+  if (library != NULL) {
+    return try_file_or_folder(library, "the given path", ort, tried, found, error);
+  }
+  const char *named = getenv("ORT_NATIVE_LIB_PATH");
+  if (named != NULL && named[0] != '\0') {
+    return try_file_or_folder(named, "ORT_NATIVE_LIB_PATH", ort, tried, found, error);
+  }
+  IOBIND__TRY(try_loaded(ort, found, error));
+  if (!*found) {
+    IOBIND__TRY(try_own_folders(ort, tried, found, error));
+  }
+  for (size_t i = 0; i < LOADER_NAME_COUNT && !*found; i++) {
+    IOBIND__TRY(try_name(loader_names[i], "the loader's search", ort, tried, found, error));
+  }
+  return IOBIND_OK;
+}
+
+/* ORT's base from its table alone: the library that holds one of the table's functions exports it. */
+static const OrtApiBase *base_of_api(const OrtApi *api) {
+  const void *address;
+  memcpy(&address, &api->GetErrorCode, sizeof address);
+  char *path = iobind__library_of(address);
+  void *library = path == NULL ? NULL : iobind__library_loaded(path);
+  free(path);
+  return library == NULL ? NULL : base_of_library(library);
+}
+
+iobind_status iobind__ort_find(const char *library, const void *api_base, const void *api, iobind__ort *ort,
+                               iobind_error *error) {
+  memset(ort, 0, sizeof *ort);
+  if ((library != NULL) + (api_base != NULL) + (api != NULL) > 1) {
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT,
+                        "runtime_create: options: expected one of ort_library, ort_api_base and ort_api, got several");
+  }
+  iobind_status status;
+  if (api_base != NULL) {
+    status = use_base(api_base, "handed over", ort, error);
+  } else if (api != NULL) {
+    const OrtApiBase *base = base_of_api(api);
+    status = base != NULL ? use_base(base, "handed over", ort, error)
+                          : iobind__fail(error, IOBIND_VERSION,
+                                         "runtime_create: options: the library of ort_api cannot be told, so its version is "
+                                         "unknown: hand ort_api_base over instead");
+    if (status == IOBIND_OK && ort->api != api) {
+      status = iobind__fail(error, IOBIND_VERSION,
+                            "runtime_create: options: ort_api is not the table of its own library (%s): handles of two "
+                            "copies of ONNX Runtime must not be mixed",
+                            ort->path);
+    }
+  } else {
+    iobind__text tried = {0};
+    bool found = false;
+    status = search(library, ort, &tried, &found, error);
+    if (status == IOBIND_OK && !found) {
+      status = iobind__fail(error, IOBIND_NOT_FOUND, "runtime_create: no ONNX Runtime found. Tried: %s",
+                            iobind__text_get(&tried));
+    }
+    iobind__text_free(&tried);
+  }
+  if (status != IOBIND_OK) {
+    iobind__ort_free(ort);
+  }
+  return status;
+}
+
+void iobind__ort_free(iobind__ort *ort) {
+  free(ort->version);
+  free(ort->path);
+  ort->version = NULL;
+  ort->path = NULL;
+}

@@ -1,0 +1,121 @@
+#include "runtime/catalogue.h"
+
+#include <stdint.h>
+#include <string.h>
+#include <strings.h>
+
+/* Option keys as ORT 1.31 and the plugins of its time have them; docs/design.md says how they were found. */
+static const char *const cuda_options[] = {
+    "device_id", "has_user_compute_stream", "user_compute_stream", "gpu_mem_limit", "arena_extend_strategy",
+    "cudnn_conv_algo_search", "do_copy_in_default_stream", "gpu_external_alloc", "gpu_external_free",
+    "gpu_external_empty_cache", "cudnn_conv_use_max_workspace", "enable_cuda_graph", "cudnn_conv1d_pad_to_nc1d",
+    "tunable_op_enable", "tunable_op_tuning_enable", "tunable_op_max_tuning_duration_ms",
+    "enable_skip_layer_norm_strict_mode", "prefer_nhwc", "use_ep_level_unified_stream", "use_tf32", "fuse_conv_bias",
+    "sdpa_kernel", NULL,
+};
+
+static const char *const webgpu_options[] = {
+    "dawnBackendType", "dawnProcTable", "defaultBufferCacheMode", "deviceId", "enableGraphCapture", "enableInt64",
+    "enablePIXCapture", "enableRobustness", "forceCpuNodeNames", "kvCacheQuantizationBits", "maxNumPendingDispatches",
+    "maxStorageBufferBindingSize", "multiRotaryCacheConcatOffset", "powerPreference", "preferredLayout",
+    "preserveDevice", "queryResolveBufferCacheMode", "sessionBufferPoolGenerations", "storageBufferCacheMode",
+    "uniformBufferCacheMode", "validationMode", "webgpuDevice", "webgpuInstance", NULL,
+};
+
+static const iobind__ep catalogue[] = {
+    {"cpu", "CPUExecutionProvider", NULL, true, false, NULL},
+    {"cuda", "CUDAExecutionProvider", "onnxruntime_providers_cuda", true, false, cuda_options},
+    {"tensorrt", "TensorrtExecutionProvider", NULL, true, false, NULL},
+    {"nvtensorrtrtx", "NvTensorRTRTXExecutionProvider", "onnxruntime_providers_nv_tensorrt_rtx", true, false, NULL},
+    {"webgpu", "WebGpuExecutionProvider", "onnxruntime_providers_webgpu", false, true, webgpu_options},
+    {"openvino", "OpenVINOExecutionProvider", "onnxruntime_providers_openvino_plugin", true, false, NULL},
+    {"dml", "DmlExecutionProvider", NULL, false, true, NULL},
+    {"qnn", "QNNExecutionProvider", "onnxruntime_providers_qnn", true, false, NULL},
+    {"migraphx", "MIGraphXExecutionProvider", "onnxruntime_providers_migraphx", true, false, NULL},
+    {"vitisai", "VitisAIExecutionProvider", "onnxruntime_providers_vitisai", true, false, NULL},
+    {"coreml", "CoreMLExecutionProvider", NULL, true, false, NULL},
+    {"vdev", "VirtualDeviceExecutionProvider", "iobind_vdev", true, false, NULL},
+};
+enum { CATALOGUE_SIZE = sizeof catalogue / sizeof catalogue[0] };
+
+const iobind__ep *iobind__ep_by_name(const char *name, size_t length) {
+  for (size_t i = 0; i < CATALOGUE_SIZE; i++) {
+    if (strlen(catalogue[i].name) == length && memcmp(catalogue[i].name, name, length) == 0) {
+      return &catalogue[i];
+    }
+  }
+  return NULL;
+}
+
+const iobind__ep *iobind__ep_by_ep_name(const char *ep_name) {
+  for (size_t i = 0; i < CATALOGUE_SIZE; i++) {
+    if (strcmp(catalogue[i].ep_name, ep_name) == 0) {
+      return &catalogue[i];
+    }
+  }
+  return NULL;
+}
+
+/* "libSTEM.so", "libSTEM.dylib" or "STEM.dll" */
+static bool is_file_of(const char *file_name, const char *stem) {
+  const char *name = strncmp(file_name, "lib", 3) == 0 ? file_name + 3 : file_name;
+  size_t length = strlen(stem);
+  if (strncmp(name, stem, length) != 0) {
+    return false;
+  }
+  const char *ending = name + length;
+  return strcmp(ending, ".so") == 0 || strcmp(ending, ".dylib") == 0 || strcmp(ending, ".dll") == 0;
+}
+
+const iobind__ep *iobind__ep_by_file(const char *file_name) {
+  for (size_t i = 0; i < CATALOGUE_SIZE; i++) {
+    if (catalogue[i].library != NULL && is_file_of(file_name, catalogue[i].library)) {
+      return &catalogue[i];
+    }
+  }
+  return NULL;
+}
+
+enum { LONGEST_KEY = 64 };
+
+/* Edits (insert, delete, replace) that turn one key into the other. */
+static size_t distance(const char *a, const char *b) {
+  size_t row[LONGEST_KEY + 1];
+  size_t columns = strlen(b);
+  for (size_t j = 0; j <= columns; j++) {
+    row[j] = j;
+  }
+  for (size_t i = 1; a[i - 1] != '\0'; i++) {
+    size_t diagonal = row[0];
+    row[0] = i;
+    for (size_t j = 1; j <= columns; j++) {
+      size_t replace = diagonal + (a[i - 1] != b[j - 1]);
+      diagonal = row[j];
+      size_t insert = (row[j] < row[j - 1] ? row[j] : row[j - 1]) + 1;
+      row[j] = replace < insert ? replace : insert;
+    }
+  }
+  return row[columns];
+}
+
+iobind_status iobind__ep_option_check(const iobind__ep *ep, const char *key, bool *known, iobind_error *error) {
+  *known = false;
+  if (ep == NULL || ep->options == NULL) {
+    return IOBIND_OK;
+  }
+  const char *near = NULL;
+  for (const char *const *option = ep->options; *option != NULL; option++) {
+    if (strcmp(*option, key) == 0) {
+      *known = true;
+      return IOBIND_OK;
+    }
+    if (strcasecmp(*option, key) == 0 || (strlen(key) < LONGEST_KEY && distance(key, *option) <= 2)) {
+      near = *option;
+    }
+  }
+  if (near != NULL) {
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "session_create: EP option '%s' of %s is not known: '%s' is", key,
+                        ep->name, near);
+  }
+  return IOBIND_OK;
+}

@@ -1,0 +1,27 @@
+/* What iobind knows of execution providers in advance: the name in a device spec, ORT's name, library files, options. */
+#ifndef IOBIND_RUNTIME_CATALOGUE_H
+#define IOBIND_RUNTIME_CATALOGUE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "support/error.h"
+
+typedef struct iobind__ep {
+  const char *name;    /* in device specs, and the name its library is registered under */
+  const char *ep_name; /* ORT's name */
+  const char *library; /* stem of the library's file: "lib" STEM ".so"; NULL: inside ORT's own library */
+  bool addressable;    /* an address inside an allocation is an address */
+  bool queued;         /* a run may return before its work is done, and only a copy back waits for it */
+  const char *const *options; /* option keys, NULL-terminated; NULL: unknown */
+} iobind__ep;
+
+const iobind__ep *iobind__ep_by_name(const char *name, size_t length); /* NULL: not in the catalogue */
+const iobind__ep *iobind__ep_by_ep_name(const char *ep_name);
+const iobind__ep *iobind__ep_by_file(const char *file_name); /* the last part of a path */
+
+/* Is `key` an option of the EP? OK with *known false: neither it nor anything near it is in the catalogue, so it may pass.
+ * INVALID_ARGUMENT: a near miss of a known key, which the message names. */
+iobind_status iobind__ep_option_check(const iobind__ep *ep, const char *key, bool *known, iobind_error *error);
+
+#endif

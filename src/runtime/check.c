@@ -1,0 +1,94 @@
+/* Whether a device works: a session of a one-node model on it, run once. */
+#include <string.h>
+
+#include "runtime/runtime.h"
+
+/* ONNX bytes of "y = Identity(x)" over a float32 scalar: IR version 8, opset 13. Written out, so that the library needs no writer. */
+static const unsigned char identity_model[] = {
+    0x08, 0x08,                                                                   /* ir_version 8 */
+    0x3a, 0x2f,                                                                   /* graph */
+    0x0a, 0x10, 0x0a, 0x01, 'x', 0x12, 0x01, 'y', 0x22, 0x08, 'I', 'd', 'e', 'n', /* node: input, output, op_type */
+    't',  'i',  't',  'y',
+    0x12, 0x01, 'g',                                                              /* name */
+    0x5a, 0x0b, 0x0a, 0x01, 'x', 0x12, 0x06, 0x0a, 0x04, 0x08, 0x01, 0x12, 0x00,  /* input x: float32, scalar */
+    0x62, 0x0b, 0x0a, 0x01, 'y', 0x12, 0x06, 0x0a, 0x04, 0x08, 0x01, 0x12, 0x00,  /* output y: float32, scalar */
+    0x42, 0x02, 0x10, 0x0d,                                                       /* opset 13 */
+};
+
+static iobind_status run_once(const iobind_device *device, OrtSession *session, iobind_error *error) {
+  iobind_runtime *runtime = device->runtime;
+  const OrtApi *api = IOBIND__API(runtime);
+  float x = 1.5f;
+  OrtValue *input = NULL;
+  OrtValue *output = NULL;
+  IOBIND__ORT_TRY(api,
+                  api->CreateTensorWithDataAsOrtValue(runtime->cpu_info, &x, sizeof x, NULL, 0,
+                                                      ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT, &input),
+                  error, "device_check: '%s'", device->spec);
+  static const char *const input_name = "x";
+  static const char *const output_name = "y";
+  OrtStatus *ran = api->Run(session, NULL, &input_name, (const OrtValue *const *)&input, 1, &output_name, 1, &output);
+  iobind_status status = IOBIND_OK;
+  void *data = NULL;
+  if (ran == NULL) {
+    ran = api->GetTensorMutableData(output, &data);
+  }
+  if (ran != NULL) {
+    status = iobind__ort_fail(api, ran, error, "device_check: '%s': run", device->spec);
+  } else if (memcmp(data, &x, sizeof x) != 0) {
+    status = iobind__fail(error, IOBIND_DEVICE, "device_check: '%s' computed a wrong value", device->spec);
+  }
+  if (output != NULL) {
+    api->ReleaseValue(output);
+  }
+  api->ReleaseValue(input);
+  return status;
+}
+
+static iobind_status try_device(iobind_device *device, iobind_error *error) {
+  iobind_runtime *runtime = device->runtime;
+  const OrtApi *api = IOBIND__API(runtime);
+  OrtSessionOptions *options = NULL;
+  OrtSession *session = NULL;
+  IOBIND__ORT_TRY(api, api->CreateSessionOptions(&options), error, "device_check: '%s'", device->spec);
+  OrtStatus *made = api->SetIntraOpNumThreads(options, 1);
+  if (made == NULL) {
+    made = api->SessionOptionsAppendExecutionProvider_V2(options, runtime->env, &device->ep_device, 1, NULL, NULL, 0);
+  }
+  if (made == NULL) {
+    made = api->CreateSessionFromArray(runtime->env, identity_model, sizeof identity_model, options, &session);
+  }
+  iobind_status status = made == NULL
+                             ? run_once(device, session, error)
+                             : iobind__ort_fail(api, made, error, "device_check: '%s': session", device->spec);
+  if (session != NULL) {
+    api->ReleaseSession(session);
+  }
+  api->ReleaseSessionOptions(options);
+  return status;
+}
+
+iobind_status iobind_device_check(iobind_device *device, iobind_error *error) {
+  if (device == NULL) {
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "device_check: device is NULL");
+  }
+  pthread_mutex_lock(&device->check_mutex);
+  if (!device->checked) {
+    device->check_error = (iobind_error)IOBIND_ERROR_INIT;
+    device->check_status = try_device(device, &device->check_error);
+    if (device->check_status == IOBIND_RUNTIME) {
+      device->check_status = IOBIND_DEVICE; /* whatever ORT's reason: the device cannot be used */
+    }
+    device->checked = true;
+  }
+  iobind_status status = device->check_status;
+  iobind_error reason = device->check_error;
+  pthread_mutex_unlock(&device->check_mutex);
+  if (status != IOBIND_OK) {
+    iobind__fail(error, status, "%s", reason.message);
+    if (error != NULL) {
+      error->ort_code = reason.ort_code;
+    }
+  }
+  return status;
+}

@@ -1,0 +1,295 @@
+/* Devices: what ORT lists, with the memory that each has. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/runtime.h"
+#include "support/options.h"
+
+static bool is_cpu_memory(const OrtApi *api, const OrtMemoryInfo *info) {
+  OrtMemoryInfoDeviceType type;
+  api->MemoryInfoGetDeviceType(info, &type);
+  return type == OrtMemoryInfoDeviceType_CPU;
+}
+
+bool iobind__same_memory(const iobind_runtime *runtime, const OrtMemoryInfo *a, const OrtMemoryInfo *b) {
+  if (a == b) {
+    return true;
+  }
+  const OrtApi *api = IOBIND__API(runtime);
+  OrtMemoryInfoDeviceType type_a;
+  OrtMemoryInfoDeviceType type_b;
+  api->MemoryInfoGetDeviceType(a, &type_a);
+  api->MemoryInfoGetDeviceType(b, &type_b);
+  if (type_a != type_b || api->MemoryInfoGetDeviceMemType(a) != api->MemoryInfoGetDeviceMemType(b) ||
+      api->MemoryInfoGetVendorId(a) != api->MemoryInfoGetVendorId(b)) {
+    return false;
+  }
+  int id_a = 0;
+  int id_b = 0;
+  /* these two and the device type cannot fail on an info that is not NULL, though their signature allows it */
+  OrtStatus *status_a = api->MemoryInfoGetId(a, &id_a);
+  OrtStatus *status_b = api->MemoryInfoGetId(b, &id_b);
+  if (status_a != NULL || status_b != NULL) {
+    api->ReleaseStatus(status_a);
+    api->ReleaseStatus(status_b);
+    return false;
+  }
+  return id_a == id_b;
+}
+
+static void fill_places(iobind_device *device) {
+  iobind_runtime *runtime = device->runtime;
+  const OrtApi *api = IOBIND__API(runtime);
+  bool addressable = device->ep != NULL && device->ep->addressable;
+  for (int m = 0; m < 2; m++) {
+    iobind__place *place = &device->places[m];
+    place->device = device;
+    place->memory = (iobind_memory)m;
+    place->owner = &runtime->ref;
+    place->info = api->EpDevice_MemoryInfo(device->ep_device, m == IOBIND_MEMORY_DEFAULT
+                                                                   ? OrtDeviceMemoryType_DEFAULT
+                                                                   : OrtDeviceMemoryType_HOST_ACCESSIBLE);
+    if (place->info == NULL && m == IOBIND_MEMORY_DEFAULT) {
+      place->info = runtime->cpu_info; /* an EP without memory of its own works in the host's */
+      atomic_init(&place->allocator, runtime->cpu_allocator);
+    } else {
+      atomic_init(&place->allocator, NULL);
+    }
+    place->host = place->info != NULL && (m == IOBIND_MEMORY_HOST_ACCESSIBLE || is_cpu_memory(api, place->info));
+    place->addressable = place->host || addressable;
+  }
+}
+
+static void fill_flags(iobind_device *device) {
+  const OrtApi *api = IOBIND__API(device->runtime);
+  const iobind__place *memory = &device->places[IOBIND_MEMORY_DEFAULT];
+  OrtMemoryInfoDeviceType type;
+  api->MemoryInfoGetDeviceType(memory->info, &type);
+  device->flags = (memory->host ? IOBIND_DEVICE_HOST_MEMORY : 0u) |
+                  (device->places[IOBIND_MEMORY_HOST_ACCESSIBLE].info != NULL ? IOBIND_DEVICE_HOST_ACCESSIBLE : 0u) |
+                  (type == OrtMemoryInfoDeviceType_GPU ? IOBIND_DEVICE_GPU_MEMORY : 0u) |
+                  (type == OrtMemoryInfoDeviceType_NPU ? IOBIND_DEVICE_NPU_MEMORY : 0u) |
+                  (memory->addressable ? IOBIND_DEVICE_ADDRESSABLE : 0u);
+  /* An EP that we do not know may queue as well: where its memory is not the host's, waiting too often is right. */
+  device->queued = !memory->host && (device->ep == NULL || device->ep->queued);
+}
+
+static void device_free(iobind_device *device) {
+  if (device == NULL) {
+    return;
+  }
+  OrtValue *fence = atomic_load(&device->fence);
+  if (fence != NULL) {
+    IOBIND__API(device->runtime)->ReleaseValue(fence);
+  }
+  pthread_mutex_destroy(&device->check_mutex);
+  free(device->spec);
+  free(device);
+}
+
+static uint32_t count_devices_of(const iobind_runtime *runtime, const char *ep_name) {
+  uint32_t count = 0;
+  for (size_t i = 0; i < runtime->device_count; i++) {
+    const char *other = IOBIND__API(runtime)->EpDevice_EpName(runtime->devices[i]->ep_device);
+    count += strcmp(other, ep_name) == 0;
+  }
+  return count;
+}
+
+static iobind_status add_device(iobind_runtime *runtime, const OrtEpDevice *ep_device, iobind_error *error) {
+  iobind_device **list = realloc(runtime->devices, (runtime->device_count + 1) * sizeof(iobind_device *));
+  if (list == NULL) {
+    return iobind__out_of_memory(error, "runtime_create: devices");
+  }
+  runtime->devices = list;
+  const char *ep_name = IOBIND__API(runtime)->EpDevice_EpName(ep_device);
+  iobind_device *device = calloc(1, sizeof *device);
+  if (device == NULL) {
+    return iobind__out_of_memory(error, "runtime_create: devices");
+  }
+  pthread_mutex_init(&device->check_mutex, NULL);
+  atomic_init(&device->fence, NULL);
+  device->runtime = runtime;
+  device->ep_device = ep_device;
+  device->ep = iobind__ep_by_ep_name(ep_name);
+  device->ordinal = count_devices_of(runtime, ep_name);
+  iobind__text spec = {0};
+  if (device->ep != NULL && runtime->device_count == 0) {
+    iobind__text_add(&spec, "%s", device->ep->name);
+  } else {
+    iobind__text_add(&spec, "%s%s:%u", device->ep != NULL ? "" : "ep=", device->ep != NULL ? device->ep->name : ep_name,
+                     device->ordinal);
+  }
+  device->spec = spec.data;
+  if (device->spec == NULL) {
+    device_free(device);
+    return iobind__out_of_memory(error, "runtime_create: devices");
+  }
+  fill_places(device);
+  fill_flags(device);
+  runtime->devices[runtime->device_count++] = device;
+  return IOBIND_OK;
+}
+
+iobind_device *iobind__runtime_find_ep_device(const iobind_runtime *runtime, const OrtEpDevice *ep_device) {
+  size_t count = iobind__runtime_device_count(runtime);
+  for (size_t i = 0; i < count; i++) {
+    iobind_device *device = iobind_runtime_get_device(runtime, i);
+    if (device->ep_device == ep_device) {
+      return device;
+    }
+  }
+  return NULL;
+}
+
+iobind_status iobind__runtime_refresh_devices(iobind_runtime *runtime, iobind_error *error) {
+  const OrtApi *api = IOBIND__API(runtime);
+  const OrtEpDevice *const *ep_devices = NULL;
+  size_t count = 0;
+  IOBIND__ORT_TRY(api, api->GetEpDevices(runtime->env, &ep_devices, &count), error, "runtime_create: devices");
+  /* the CPU first, whatever ORT's order is */
+  for (int pass = 0; pass < 2; pass++) {
+    for (size_t i = 0; i < count; i++) {
+      bool is_cpu = strcmp(api->EpDevice_EpName(ep_devices[i]), "CPUExecutionProvider") == 0;
+      bool known = false;
+      for (size_t d = 0; d < runtime->device_count && !known; d++) {
+        known = runtime->devices[d]->ep_device == ep_devices[i];
+      }
+      if (is_cpu == (pass == 0) && !known) {
+        IOBIND__TRY(add_device(runtime, ep_devices[i], error));
+      }
+    }
+  }
+  if (runtime->device_count == 0) {
+    return iobind__fail(error, IOBIND_VERSION, "runtime_create: this ONNX Runtime (%s) lists no device, not even the CPU",
+                        runtime->ort.path);
+  }
+  return IOBIND_OK;
+}
+
+void iobind__runtime_free_devices(iobind_runtime *runtime) {
+  for (size_t i = 0; i < runtime->device_count; i++) {
+    device_free(runtime->devices[i]);
+  }
+  free(runtime->devices);
+}
+
+size_t iobind__runtime_device_count(const iobind_runtime *runtime) {
+  iobind_runtime *mutable_runtime = (iobind_runtime *)(uintptr_t)runtime; /* its lock is not part of what is const */
+  pthread_mutex_lock(&mutable_runtime->mutex);
+  size_t count = runtime->device_count;
+  pthread_mutex_unlock(&mutable_runtime->mutex);
+  return count;
+}
+
+iobind_device *iobind_runtime_get_device(const iobind_runtime *runtime, size_t index) {
+  if (runtime == NULL) {
+    return NULL;
+  }
+  iobind_runtime *mutable_runtime = (iobind_runtime *)(uintptr_t)runtime; /* its lock is not part of what is const */
+  pthread_mutex_lock(&mutable_runtime->mutex);
+  iobind_device *device = index < runtime->device_count ? runtime->devices[index] : NULL;
+  pthread_mutex_unlock(&mutable_runtime->mutex);
+  return device;
+}
+
+iobind__place *iobind__runtime_find_place(const iobind_runtime *runtime, const OrtMemoryInfo *info) {
+  size_t count = iobind__runtime_device_count(runtime);
+  for (size_t i = 0; i < count; i++) {
+    iobind_device *device = iobind_runtime_get_device(runtime, i);
+    for (int m = 0; m < 2; m++) {
+      if (device->places[m].info != NULL && iobind__same_memory(runtime, device->places[m].info, info)) {
+        return &device->places[m];
+      }
+    }
+  }
+  return NULL;
+}
+
+/* Metadata: the EP's, the hardware's, the EP's default options, one after the other. */
+enum { METADATA_GROUPS = 3 };
+
+static void metadata_of(const iobind_device *device, int group, const char *const **keys, const char *const **values,
+                        size_t *count) {
+  const OrtApi *api = IOBIND__API(device->runtime);
+  const OrtKeyValuePairs *pairs = group == 0   ? api->EpDevice_EpMetadata(device->ep_device)
+                                  : group == 1 ? api->HardwareDevice_Metadata(api->EpDevice_Device(device->ep_device))
+                                               : api->EpDevice_EpOptions(device->ep_device);
+  *count = 0;
+  if (pairs != NULL) {
+    api->GetKeyValuePairs(pairs, keys, values, count);
+  }
+}
+
+static const char *or_empty(const char *text) {
+  return text == NULL ? "" : text;
+}
+
+iobind_status iobind_device_get_info(const iobind_device *device, iobind_device_info *info, iobind_error *error) {
+  if (device == NULL) {
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "device_get_info: device is NULL");
+  }
+  const OrtApi *api = IOBIND__API(device->runtime);
+  const OrtHardwareDevice *hardware = api->EpDevice_Device(device->ep_device);
+  const char *memory_name = NULL;
+  IOBIND__ORT_TRY(api, api->MemoryInfoGetName(device->places[IOBIND_MEMORY_DEFAULT].info, &memory_name), error,
+                  "device_get_info");
+  iobind_device_info full = {.flags = device->flags,
+                             .spec = device->spec,
+                             .ep_name = api->EpDevice_EpName(device->ep_device),
+                             .ep_vendor = or_empty(api->EpDevice_EpVendor(device->ep_device)),
+                             .vendor = or_empty(api->HardwareDevice_Vendor(hardware)),
+                             .memory_name = or_empty(memory_name),
+                             .vendor_id = api->HardwareDevice_VendorId(hardware),
+                             .device_id = api->HardwareDevice_DeviceId(hardware),
+                             .hardware = (int32_t)api->HardwareDevice_Type(hardware),
+                             .ordinal = device->ordinal};
+  for (int group = 0; group < METADATA_GROUPS; group++) {
+    const char *const *keys;
+    const char *const *values;
+    size_t count;
+    metadata_of(device, group, &keys, &values, &count);
+    full.metadata_count += count;
+  }
+  return iobind__info_write(info, &full, sizeof full, sizeof full, "device_get_info", error);
+}
+
+iobind_status iobind_device_get_metadata(const iobind_device *device, size_t index, const char **key, const char **value,
+                                         iobind_error *error) {
+  if (device == NULL || key == NULL || value == NULL) {
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "device_get_metadata: %s is NULL",
+                        device == NULL ? "device" : key == NULL ? "key" : "value");
+  }
+  *key = NULL;
+  *value = NULL;
+  size_t total = 0;
+  for (int group = 0; group < METADATA_GROUPS; group++) {
+    const char *const *keys;
+    const char *const *values;
+    size_t count;
+    metadata_of(device, group, &keys, &values, &count);
+    if (index < total + count) {
+      *key = keys[index - total];
+      *value = values[index - total];
+      return IOBIND_OK;
+    }
+    total += count;
+  }
+  return iobind__fail(error, IOBIND_NOT_FOUND, "device_get_metadata: '%s' has %zu entries, got index %zu", device->spec, total,
+                      index);
+}
+
+iobind_status iobind_device_get_counters(const iobind_device *device, iobind_device_counters *counters, iobind_error *error) {
+  if (device == NULL) {
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "device_get_counters: device is NULL");
+  }
+  iobind_device_counters full = {.upload_bytes = atomic_load(&device->counters.upload_bytes),
+                                 .upload_count = atomic_load(&device->counters.upload_count),
+                                 .download_bytes = atomic_load(&device->counters.download_bytes),
+                                 .download_count = atomic_load(&device->counters.download_count),
+                                 .local_bytes = atomic_load(&device->counters.local_bytes),
+                                 .local_count = atomic_load(&device->counters.local_count),
+                                 .allocated_bytes = atomic_load(&device->counters.allocated_bytes),
+                                 .allocation_count = atomic_load(&device->counters.allocation_count)};
+  return iobind__info_write(counters, &full, sizeof full, sizeof full, "device_get_counters", error);
+}

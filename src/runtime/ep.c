@@ -1,0 +1,289 @@
+/* EP libraries: registering them and looking for them. */
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/runtime.h"
+#include "support/library.h"
+#include "support/options.h"
+
+#if defined(_WIN32)
+#define PATH_SEPARATOR ';'
+#else
+#define PATH_SEPARATOR ':'
+#endif
+
+static const char *file_name_of(const char *path) {
+  const char *slash = strrchr(path, '/');
+  return slash == NULL ? path : slash + 1;
+}
+
+static void library_free(iobind__ep_library *library) {
+  if (library != NULL) {
+    free(library->name);
+    free(library->path);
+    free(library->message);
+    free(library);
+  }
+}
+
+/* Remember what became of a library. With the runtime's mutex held. */
+static iobind_status remember(iobind_runtime *runtime, const char *name, const char *path, iobind_status status, bool ours,
+                              const char *message, iobind_error *error) {
+  iobind__ep_library **list =
+      realloc(runtime->ep_libraries, (runtime->ep_library_count + 1) * sizeof *runtime->ep_libraries);
+  if (list == NULL) {
+    return iobind__out_of_memory(error, "runtime_register_ep");
+  }
+  runtime->ep_libraries = list;
+  iobind__ep_library *library = calloc(1, sizeof *library);
+  if (library != NULL) {
+    *library = (iobind__ep_library){iobind__string_copy(name), iobind__string_copy(path), iobind__string_copy(message),
+                                    status, ours};
+  }
+  if (library == NULL || library->name == NULL || library->path == NULL || library->message == NULL) {
+    library_free(library);
+    return iobind__out_of_memory(error, "runtime_register_ep");
+  }
+  list[runtime->ep_library_count++] = library;
+  return IOBIND_OK;
+}
+
+static iobind__ep_library *find_registered(const iobind_runtime *runtime, const char *name) {
+  for (size_t i = 0; i < runtime->ep_library_count; i++) {
+    if (runtime->ep_libraries[i]->status == IOBIND_OK && strcmp(runtime->ep_libraries[i]->name, name) == 0) {
+      return runtime->ep_libraries[i];
+    }
+  }
+  return NULL;
+}
+
+static bool has_devices_of(const iobind_runtime *runtime, const char *ep_name) {
+  for (size_t i = 0; i < runtime->device_count; i++) {
+    const OrtEpDevice *ep_device = runtime->devices[i]->ep_device;
+    if (strcmp(IOBIND__API(runtime)->EpDevice_EpName(ep_device), ep_name) == 0) {
+      return true;
+    }
+  }
+  return false;
+}
+
+/* ORT gives no code of its own for "registered before", only these words. */
+static bool is_registered_already(const char *message) {
+  return strstr(message, "already registered") != NULL;
+}
+
+/* With the runtime's mutex held. */
+static iobind_status register_locked(iobind_runtime *runtime, const char *name, const char *path, iobind_error *error) {
+  if (find_registered(runtime, name) != NULL) {
+    return IOBIND_OK;
+  }
+  const OrtApi *api = IOBIND__API(runtime);
+  iobind_error reason = IOBIND_ERROR_INIT;
+  iobind_status status = IOBIND_OK;
+  bool ours = true;
+  OrtStatus *ort_status = api->RegisterExecutionProviderLibrary(runtime->env, name, path);
+  if (ort_status != NULL) {
+    ours = false;
+    if (!is_registered_already(api->GetErrorMessage(ort_status))) {
+      status = iobind__ort_fail(api, ort_status, &reason, "register_ep: '%s' from '%s'", name, path);
+      iobind__log_line(runtime->log, IOBIND_LOG_WARNING, "iobind: %s", reason.message);
+    } else {
+      api->ReleaseStatus(ort_status);
+    }
+  }
+  iobind_status kept = remember(runtime, name, path, status, ours, reason.message, error);
+  if (kept != IOBIND_OK) {
+    if (ours) {
+      ort_status = api->UnregisterExecutionProviderLibrary(runtime->env, name);
+      if (ort_status != NULL) {
+        api->ReleaseStatus(ort_status);
+      }
+    }
+    return kept;
+  }
+  if (status != IOBIND_OK) {
+    return iobind__fail_ort(error, reason.ort_code, "%s", reason.message);
+  }
+  return iobind__runtime_refresh_devices(runtime, error);
+}
+
+iobind_status iobind_runtime_register_ep(iobind_runtime *runtime, const char *name, const char *path, iobind_error *error) {
+  if (runtime == NULL || path == NULL) {
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "runtime_register_ep: %s is NULL",
+                        runtime == NULL ? "runtime" : "path");
+  }
+  if (!iobind__file_exists(path)) {
+    return iobind__fail(error, IOBIND_NOT_FOUND, "runtime_register_ep: '%s': no such file", path);
+  }
+  const iobind__ep *ep = iobind__ep_by_file(file_name_of(path));
+  pthread_mutex_lock(&runtime->mutex);
+  iobind_status status =
+      register_locked(runtime, name != NULL ? name : ep != NULL ? ep->name : file_name_of(path), path, error);
+  pthread_mutex_unlock(&runtime->mutex);
+  return status;
+}
+
+iobind_status iobind_runtime_get_ep(const iobind_runtime *runtime, size_t index, iobind_ep_info *info, iobind_error *error) {
+  if (runtime == NULL) {
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "runtime_get_ep: runtime is NULL");
+  }
+  iobind_runtime *mutable_runtime = (iobind_runtime *)(uintptr_t)runtime; /* its lock is not part of what is const */
+  pthread_mutex_lock(&mutable_runtime->mutex);
+  size_t count = runtime->ep_library_count;
+  const iobind__ep_library *library = index < count ? runtime->ep_libraries[index] : NULL;
+  pthread_mutex_unlock(&mutable_runtime->mutex);
+  if (library == NULL) {
+    return iobind__fail(error, IOBIND_NOT_FOUND, "runtime_get_ep: expected an index below %zu, got %zu", count, index);
+  }
+  iobind_ep_info full = {
+      .status = (int32_t)library->status, .name = library->name, .path = library->path, .message = library->message};
+  return iobind__info_write(info, &full, sizeof full, sizeof full, "runtime_get_ep", error);
+}
+
+/* Register a file that the search found. A library that does not load is remembered, not an error; one whose EP is there
+ * already (the host program registered it under another name) is left alone. */
+static iobind_status register_found(iobind_runtime *runtime, const iobind__ep *ep, const char *path, iobind_error *error) {
+  pthread_mutex_lock(&runtime->mutex);
+  iobind_status status = IOBIND_OK;
+  if (find_registered(runtime, ep->name) == NULL) {
+    if (has_devices_of(runtime, ep->ep_name)) {
+      status = remember(runtime, ep->name, "", IOBIND_OK, false, "registered by the host program", error);
+    } else {
+      status = register_locked(runtime, ep->name, path, error);
+    }
+  }
+  pthread_mutex_unlock(&runtime->mutex);
+  return status == IOBIND_RUNTIME ? IOBIND_OK : status;
+}
+
+/* Register the EP libraries that a folder holds, or that folders inside it hold, by the file names of the catalogue. */
+static iobind_status register_folder(iobind_runtime *runtime, const char *folder, bool nested, iobind_error *error) {
+  DIR *directory = opendir(folder);
+  if (directory == NULL) {
+    return IOBIND_OK;
+  }
+  iobind_status status = IOBIND_OK;
+  for (struct dirent *entry; status == IOBIND_OK && (entry = readdir(directory)) != NULL;) {
+    if (entry->d_name[0] == '.') {
+      continue;
+    }
+    iobind__text path = {0};
+    iobind__text_add(&path, "%s/%s", folder, entry->d_name);
+    const iobind__ep *ep = iobind__ep_by_file(entry->d_name);
+    if (path.failed) {
+      status = iobind__out_of_memory(error, "runtime_create");
+    } else if (ep != NULL && iobind__file_exists(path.data)) {
+      status = register_found(runtime, ep, path.data, error);
+    } else if (nested && iobind__folder_exists(path.data)) {
+      status = register_folder(runtime, path.data, false, error);
+    }
+    iobind__text_free(&path);
+  }
+  closedir(directory);
+  return status;
+}
+
+/* One entry: "FILE", "NAME=FILE" or a folder. */
+static iobind_status register_entry(iobind_runtime *runtime, const char *entry, iobind_error *error) {
+  if (iobind__folder_exists(entry)) {
+    return register_folder(runtime, entry, true, error);
+  }
+  const char *equals = iobind__file_exists(entry) ? NULL : strchr(entry, '=');
+  if (equals == NULL) {
+    return iobind_runtime_register_ep(runtime, NULL, entry, error);
+  }
+  char name[64];
+  size_t length = (size_t)(equals - entry);
+  if (length == 0 || length >= sizeof name) {
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "runtime_create: EP library '%s': expected FILE, NAME=FILE or a folder",
+                        entry);
+  }
+  memcpy(name, entry, length);
+  name[length] = '\0';
+  return iobind_runtime_register_ep(runtime, name, equals + 1, error);
+}
+
+iobind_status iobind__runtime_register_given(iobind_runtime *runtime, const char *const *entries, size_t count,
+                                             iobind_error *error) {
+  for (size_t i = 0; i < count; i++) {
+    if (entries[i] == NULL) {
+      return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "runtime_create: ep_libraries[%zu] is NULL", i);
+    }
+    IOBIND__TRY(register_entry(runtime, entries[i], error));
+  }
+  return IOBIND_OK;
+}
+
+/* What IOBIND_EP_LIBRARIES names but does not load is remembered, so that a program is not stopped by its environment. */
+static iobind_status register_environment(iobind_runtime *runtime, iobind_error *error) {
+  const char *value = getenv("IOBIND_EP_LIBRARIES");
+  char *list = value == NULL ? NULL : iobind__string_copy(value);
+  if (list == NULL) {
+    return value == NULL ? IOBIND_OK : iobind__out_of_memory(error, "runtime_create");
+  }
+  iobind_status status = IOBIND_OK;
+  for (char *entry = list, *end; entry != NULL && status == IOBIND_OK; entry = end) {
+    end = strchr(entry, PATH_SEPARATOR);
+    if (end != NULL) {
+      *end++ = '\0';
+    }
+    if (entry[0] == '\0') {
+      continue;
+    }
+    iobind_error reason = IOBIND_ERROR_INIT;
+    iobind_status registered = register_entry(runtime, entry, &reason);
+    if (registered == IOBIND_OUT_OF_MEMORY) {
+      status = iobind__out_of_memory(error, "runtime_create");
+    } else if (registered != IOBIND_OK && registered != IOBIND_RUNTIME) {
+      /* a library that ORT refused is remembered already */
+      iobind__log_line(runtime->log, IOBIND_LOG_WARNING, "iobind: IOBIND_EP_LIBRARIES: %s", reason.message);
+      pthread_mutex_lock(&runtime->mutex);
+      status = remember(runtime, entry, entry, registered, false, reason.message, error);
+      pthread_mutex_unlock(&runtime->mutex);
+    }
+  }
+  free(list);
+  return status;
+}
+
+iobind_status iobind__runtime_search_eps(iobind_runtime *runtime, iobind_error *error) {
+  IOBIND__TRY(register_environment(runtime, error));
+  iobind_status status = IOBIND_OK;
+  static const char *const below_own[] = {"", "/iobind/ep", "/../lib/iobind/ep"};
+  char *own = iobind__library_own_folder();
+  for (size_t i = 0; own != NULL && i < sizeof below_own / sizeof below_own[0] && status == IOBIND_OK; i++) {
+    iobind__text folder = {0};
+    iobind__text_add(&folder, "%s%s", own, below_own[i]);
+    status = folder.failed ? iobind__out_of_memory(error, "runtime_create")
+                           : register_folder(runtime, folder.data, below_own[i][0] != '\0', error);
+    iobind__text_free(&folder);
+  }
+  free(own);
+  /* ORT's GPU package brings its EP library along */
+  char *slash = status == IOBIND_OK ? strrchr(runtime->ort.path, '/') : NULL;
+  if (slash != NULL) {
+    *slash = '\0';
+    status = register_folder(runtime, runtime->ort.path, false, error);
+    *slash = '/';
+  }
+  return status;
+}
+
+void iobind__runtime_free_eps(iobind_runtime *runtime) {
+  /* the last registered goes first: an EP may build on one registered before it */
+  for (size_t i = runtime->ep_library_count; i-- > 0;) {
+    iobind__ep_library *library = runtime->ep_libraries[i];
+    if (library->ours && library->status == IOBIND_OK) {
+      const OrtApi *api = IOBIND__API(runtime);
+      OrtStatus *status = api->UnregisterExecutionProviderLibrary(runtime->env, library->name);
+      if (status != NULL) {
+        iobind__log_line(runtime->log, IOBIND_LOG_WARNING, "iobind: unregister EP library '%s': %s", library->name,
+                         api->GetErrorMessage(status));
+        api->ReleaseStatus(status);
+      }
+    }
+    library_free(library);
+  }
+  free(runtime->ep_libraries);
+}

@@ -1,0 +1,24 @@
+/* Where log lines go: the callback of the runtime's options. */
+#ifndef IOBIND_RUNTIME_LOG_H
+#define IOBIND_RUNTIME_LOG_H
+
+#include "../../abi/ort.h"
+#include "iobind/iobind.h"
+
+typedef struct iobind__log iobind__log;
+
+iobind__log *iobind__log_create(iobind_log_function function, void *context, int32_t level); /* NULL: out of memory */
+
+/* No line is handed on after this. The object itself stays: a host program that shares ORT's environment keeps ORT's
+ * logger, which points to it. */
+void iobind__log_close(iobind__log *log);
+
+OrtLoggingLevel iobind__log_ort_level(int32_t level);
+
+__attribute__((format(printf, 3, 4))) void iobind__log_line(iobind__log *log, int32_t level, const char *format, ...);
+
+/* ORT's logging function; `param` is the iobind__log. */
+void ORT_CALL iobind__log_from_ort(void *param, OrtLoggingLevel severity, const char *category, const char *logid,
+                                   const char *code_location, const char *message);
+
+#endif

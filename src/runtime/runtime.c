@@ -1,0 +1,189 @@
+#define _POSIX_C_SOURCE 200809L /* setenv */
+#include "runtime/runtime.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/options.h"
+
+static iobind_runtime *all_runtimes;
+static pthread_mutex_t all_mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t all_changed = PTHREAD_COND_INITIALIZER; /* a runtime left the list */
+
+static void runtime_free(iobind_runtime *runtime) {
+  const OrtApi *api = runtime->ort.api;
+  iobind__runtime_free_devices(runtime);
+  iobind__runtime_free_eps(runtime);
+  if (runtime->cpu_info != NULL) {
+    api->ReleaseMemoryInfo(runtime->cpu_info);
+  }
+  if (runtime->env != NULL) {
+    api->ReleaseEnv(runtime->env);
+  }
+  iobind__log_close(runtime->log);
+  iobind__ort_free(&runtime->ort);
+  pthread_mutex_destroy(&runtime->mutex);
+  free(runtime);
+}
+
+static void runtime_destroy(iobind__ref *ref) {
+  iobind_runtime *runtime = (iobind_runtime *)ref;
+  pthread_mutex_lock(&all_mutex);
+  iobind_runtime **link = &all_runtimes;
+  while (*link != runtime) {
+    link = &(*link)->next;
+  }
+  *link = runtime->next;
+  /* under the lock: whoever makes a runtime for the same ORT next must find its environment gone */
+  runtime_free(runtime);
+  pthread_cond_broadcast(&all_changed);
+  pthread_mutex_unlock(&all_mutex);
+}
+
+/* The runtime of this ORT with one reference more, NULL where there is none. With all_mutex held; waits for one that is
+ * just being destroyed. */
+static iobind_runtime *find_existing(const OrtApi *api) {
+  iobind_runtime *runtime = all_runtimes;
+  while (runtime != NULL) {
+    if (runtime->ort.api != api) {
+      runtime = runtime->next;
+    } else if (iobind__ref_try_retain(&runtime->ref)) {
+      return runtime;
+    } else {
+      pthread_cond_wait(&all_changed, &all_mutex);
+      runtime = all_runtimes;
+    }
+  }
+  return NULL;
+}
+
+static iobind_status open_environment(iobind_runtime *runtime, const iobind_runtime_options *options, iobind_error *error) {
+  const OrtApi *api = IOBIND__API(runtime);
+  runtime->log = iobind__log_create(options->log, options->log_context, options->log_level);
+  if (runtime->log == NULL) {
+    return iobind__out_of_memory(error, "runtime_create");
+  }
+  /* without a callback ORT has nothing to say below an error, and those come back as statuses too */
+  OrtLoggingLevel level = options->log == NULL ? ORT_LOGGING_LEVEL_ERROR : iobind__log_ort_level(options->log_level);
+  IOBIND__ORT_TRY(
+      api, api->CreateEnvWithCustomLogger(iobind__log_from_ort, runtime->log, level, "iobind", &runtime->env), error,
+      "runtime_create: environment");
+  IOBIND__ORT_TRY(api,
+                  api->CreateMemoryInfo_V2("Cpu", OrtMemoryInfoDeviceType_CPU, 0, 0, OrtDeviceMemoryType_DEFAULT, 0,
+                                           OrtDeviceAllocator, &runtime->cpu_info),
+                  error, "runtime_create: host memory");
+  IOBIND__ORT_TRY(api, api->GetAllocatorWithDefaultOptions(&runtime->cpu_allocator), error, "runtime_create: host memory");
+  return IOBIND_OK;
+}
+
+static iobind_status build(const iobind_runtime_options *options, iobind__ort *ort, iobind_runtime **out,
+                           iobind_error *error) {
+  iobind_runtime *runtime = calloc(1, sizeof *runtime);
+  if (runtime == NULL) {
+    iobind__ort_free(ort);
+    return iobind__out_of_memory(error, "runtime_create");
+  }
+  iobind__ref_init(&runtime->ref, runtime_destroy);
+  pthread_mutex_init(&runtime->mutex, NULL);
+  runtime->ort = *ort;
+  iobind_status status = open_environment(runtime, options, error);
+  if (status == IOBIND_OK) {
+    if ((options->flags & IOBIND_RUNTIME_SOFTWARE_DEVICES) != 0) {
+      iobind__software_devices_enable(runtime);
+    }
+    pthread_mutex_lock(&runtime->mutex);
+    status = iobind__runtime_refresh_devices(runtime, error);
+    pthread_mutex_unlock(&runtime->mutex);
+  }
+  if (status == IOBIND_OK) {
+    status = iobind__runtime_register_given(runtime, options->ep_libraries, options->ep_library_count, error);
+  }
+  if (status == IOBIND_OK && (options->flags & IOBIND_RUNTIME_NO_EP_SEARCH) == 0) {
+    status = iobind__runtime_search_eps(runtime, error);
+  }
+  if (status != IOBIND_OK) {
+    runtime_free(runtime);
+    return status;
+  }
+  *out = runtime;
+  return IOBIND_OK;
+}
+
+static iobind_status check_options(const iobind_runtime_options *options, iobind_error *error) {
+  IOBIND__TRY(iobind__flags_check(
+      options->flags, IOBIND_RUNTIME_TELEMETRY | IOBIND_RUNTIME_NO_EP_SEARCH | IOBIND_RUNTIME_SOFTWARE_DEVICES,
+      "runtime_create", error));
+  if (options->log_level < IOBIND_LOG_DEFAULT || options->log_level > IOBIND_LOG_ERROR) {
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "runtime_create: log_level: expected 0 .. %d, got %d",
+                        IOBIND_LOG_ERROR, options->log_level);
+  }
+  if (options->ep_library_count > 0 && options->ep_libraries == NULL) {
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "runtime_create: ep_libraries is NULL, ep_library_count is %zu",
+                        options->ep_library_count);
+  }
+  return IOBIND_OK;
+}
+
+iobind_status iobind_runtime_create(const iobind_runtime_options *given, iobind_runtime **out, iobind_error *error) {
+  if (out == NULL) {
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "runtime_create: runtime is NULL");
+  }
+  *out = NULL;
+  iobind_runtime_options options;
+  IOBIND__TRY(iobind__options_read(&options, sizeof options, sizeof options, given, "runtime_create", error));
+  IOBIND__TRY(check_options(&options, error));
+  pthread_mutex_lock(&all_mutex);
+  if ((options.flags & IOBIND_RUNTIME_TELEMETRY) == 0) {
+    setenv("ORT_DISABLE_TELEMETRY", "1", 0);
+  }
+  iobind__ort ort;
+  iobind_runtime *runtime = NULL;
+  bool existing = false;
+  iobind_status status = iobind__ort_find(options.ort_library, options.ort_api_base, options.ort_api, &ort, error);
+  if (status == IOBIND_OK) {
+    runtime = find_existing(ort.api);
+    existing = runtime != NULL;
+    if (existing) {
+      iobind__ort_free(&ort);
+    } else {
+      status = build(&options, &ort, &runtime, error);
+      if (status == IOBIND_OK) {
+        runtime->next = all_runtimes;
+        all_runtimes = runtime;
+      }
+    }
+  }
+  pthread_mutex_unlock(&all_mutex);
+  if (status == IOBIND_OK && existing) {
+    status = iobind__runtime_register_given(runtime, options.ep_libraries, options.ep_library_count, error);
+    if (status != IOBIND_OK) {
+      iobind__ref_release(&runtime->ref);
+    }
+  }
+  if (status == IOBIND_OK) {
+    *out = runtime;
+  }
+  return status;
+}
+
+void iobind_runtime_destroy(iobind_runtime *runtime) {
+  if (runtime != NULL) {
+    iobind__ref_release(&runtime->ref);
+  }
+}
+
+iobind_status iobind_runtime_get_info(const iobind_runtime *runtime, iobind_runtime_info *info, iobind_error *error) {
+  if (runtime == NULL) {
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "runtime_get_info: runtime is NULL");
+  }
+  iobind_runtime *mutable_runtime = (iobind_runtime *)(uintptr_t)runtime; /* its lock is not part of what is const */
+  pthread_mutex_lock(&mutable_runtime->mutex);
+  iobind_runtime_info full = {.ort_api_version = runtime->ort.api_version,
+                              .ort_version = runtime->ort.version,
+                              .ort_library = runtime->ort.path,
+                              .found_by = runtime->ort.found_by,
+                              .device_count = runtime->device_count,
+                              .ep_count = runtime->ep_library_count};
+  pthread_mutex_unlock(&mutable_runtime->mutex);
+  return iobind__info_write(info, &full, sizeof full, sizeof full, "runtime_get_info", error);
+}

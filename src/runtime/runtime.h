@@ -1,0 +1,92 @@
+/* One loaded ORT: its environment, EP libraries and devices. */
+#ifndef IOBIND_RUNTIME_RUNTIME_H
+#define IOBIND_RUNTIME_RUNTIME_H
+
+#include <pthread.h>
+
+#include "ort/api.h"
+#include "runtime/catalogue.h"
+#include "runtime/log.h"
+#include "support/ref.h"
+#include "support/text.h"
+
+/* A kind of memory of a device, or of a session that lends its allocator where the EP shares none. What is allocated there
+ * keeps `owner` alive. */
+typedef struct iobind__place {
+  struct iobind_device *device;
+  iobind_memory memory;
+  const OrtMemoryInfo *info; /* the owner's; NULL: the device has no such memory */
+  bool host;                 /* the host can read and write it */
+  bool addressable;          /* an address inside an allocation is an address */
+  iobind__ref *owner;
+  _Atomic(OrtAllocator *) allocator; /* found on first use */
+} iobind__place;
+
+struct iobind_device {
+  struct iobind_runtime *runtime;
+  const OrtEpDevice *ep_device;
+  const iobind__ep *ep; /* the catalogue's entry; NULL: not in it */
+  iobind__place places[2]; /* by iobind_memory */
+  bool queued;             /* see iobind__ep */
+  uint32_t ordinal;        /* among the devices of its EP */
+  uint32_t flags;
+  char *spec;
+  /* iobind_device_check's answer, remembered */
+  pthread_mutex_t check_mutex;
+  bool checked;
+  iobind_status check_status;
+  iobind_error check_error;
+  /* four bytes of device memory whose copy back waits for a queued device; made on first use */
+  _Atomic(OrtValue *) fence;
+  struct {
+    atomic_uint_least64_t upload_bytes, upload_count, download_bytes, download_count, local_bytes, local_count;
+    atomic_uint_least64_t allocated_bytes, allocation_count;
+  } counters;
+};
+
+typedef struct iobind__ep_library {
+  char *name;
+  char *path;
+  char *message;
+  iobind_status status;
+  bool ours; /* registered by us, so unregistered by us */
+} iobind__ep_library;
+
+struct iobind_runtime {
+  iobind__ref ref;
+  iobind__ort ort;
+  OrtEnv *env;
+  iobind__log *log;
+  OrtMemoryInfo *cpu_info;
+  OrtAllocator *cpu_allocator; /* ORT's default one; never released */
+  /* guards the lists below while they grow, and allocators while they are found; entries never move or go */
+  pthread_mutex_t mutex;
+  iobind_device **devices;
+  size_t device_count;
+  iobind__ep_library **ep_libraries;
+  size_t ep_library_count;
+  struct iobind_runtime *next; /* all runtimes of the process */
+};
+
+#define IOBIND__API(runtime) ((runtime)->ort.api)
+
+/* ep.c */
+iobind_status iobind__runtime_register_given(iobind_runtime *runtime, const char *const *entries, size_t count,
+                                             iobind_error *error);
+iobind_status iobind__runtime_search_eps(iobind_runtime *runtime, iobind_error *error);
+void iobind__runtime_free_eps(iobind_runtime *runtime);
+
+/* device.c */
+iobind_status iobind__runtime_refresh_devices(iobind_runtime *runtime, iobind_error *error); /* with the mutex held */
+void iobind__runtime_free_devices(iobind_runtime *runtime);
+size_t iobind__runtime_device_count(const iobind_runtime *runtime);
+
+/* The place that a memory info of ORT's means: a device's, or the CPU's; NULL where it is none of these. */
+iobind__place *iobind__runtime_find_place(const iobind_runtime *runtime, const OrtMemoryInfo *info);
+bool iobind__same_memory(const iobind_runtime *runtime, const OrtMemoryInfo *a, const OrtMemoryInfo *b);
+iobind_device *iobind__runtime_find_ep_device(const iobind_runtime *runtime, const OrtEpDevice *ep_device);
+
+/* software.c */
+void iobind__software_devices_enable(iobind_runtime *runtime);
+
+#endif

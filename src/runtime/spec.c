@@ -1,0 +1,221 @@
+/* Device specs: "cuda,webgpu:1,cpu". */
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/runtime.h"
+
+typedef enum spec_kind { SPEC_NAME, SPEC_GPU, SPEC_NPU, SPEC_EP, SPEC_VENDOR } spec_kind;
+
+/* One entry of a spec list. */
+typedef struct spec {
+  spec_kind kind;
+  const char *name; /* SPEC_NAME, SPEC_EP: `length` characters */
+  size_t length;
+  uint32_t vendor;
+  bool any_ordinal; /* no ":N": the first that works */
+  uint32_t ordinal;
+  iobind_memory memory;
+} spec;
+
+static iobind_status malformed(const char *text, size_t length, const char *expected, iobind_error *error) {
+  return iobind__fail(error, IOBIND_INVALID_ARGUMENT,
+                      "find_device: '%.*s' is not a device spec: %s. Examples: cpu, cuda:1, gpu, ep=NAME:0, vendor=0x10de, "
+                      "cuda/pinned",
+                      (int)length, text, expected);
+}
+
+static bool parse_number(const char *text, size_t length, uint32_t *number) {
+  uint64_t value = 0;
+  if (length == 0 || length > 9) {
+    return false;
+  }
+  for (size_t i = 0; i < length; i++) {
+    if (!isdigit((unsigned char)text[i])) {
+      return false;
+    }
+    value = value * 10 + (uint64_t)(text[i] - '0');
+  }
+  *number = (uint32_t)value;
+  return true;
+}
+
+static bool parse_vendor(const char *text, size_t length, uint32_t *vendor) {
+  if (length < 3 || length > 10 || text[0] != '0' || (text[1] != 'x' && text[1] != 'X')) {
+    return false;
+  }
+  uint32_t value = 0;
+  for (size_t i = 2; i < length; i++) {
+    unsigned char c = (unsigned char)text[i];
+    if (!isxdigit(c)) {
+      return false;
+    }
+    value = value * 16 + (uint32_t)(isdigit(c) ? c - '0' : tolower(c) - 'a' + 10);
+  }
+  *vendor = value;
+  return true;
+}
+
+static bool equals(const char *text, size_t length, const char *word) {
+  return strlen(word) == length && memcmp(text, word, length) == 0;
+}
+
+static bool cut_suffix(const char *text, size_t *length, const char *suffix) {
+  size_t size = strlen(suffix);
+  if (*length > size && memcmp(text + *length - size, suffix, size) == 0) {
+    *length -= size;
+    return true;
+  }
+  return false;
+}
+
+static iobind_status parse(const char *text, size_t length, spec *out, iobind_error *error) {
+  size_t whole = length;
+  memset(out, 0, sizeof *out);
+  if (cut_suffix(text, &length, "/pinned") || (equals(text, length, "cuda_pinned") && cut_suffix(text, &length, "_pinned"))) {
+    out->memory = IOBIND_MEMORY_HOST_ACCESSIBLE;
+  }
+  out->any_ordinal = true;
+  for (size_t i = length; i-- > 0;) {
+    if (text[i] == ':') {
+      if (!parse_number(text + i + 1, length - i - 1, &out->ordinal)) {
+        return malformed(text, whole, "expected a number after ':'", error);
+      }
+      out->any_ordinal = false;
+      length = i;
+      break;
+    }
+  }
+  if (equals(text, length, "gpu")) {
+    out->kind = SPEC_GPU;
+  } else if (equals(text, length, "npu")) {
+    out->kind = SPEC_NPU;
+  } else if (length > 3 && memcmp(text, "ep=", 3) == 0) {
+    out->kind = SPEC_EP;
+    out->name = text + 3;
+    out->length = length - 3;
+  } else if (length > 7 && memcmp(text, "vendor=", 7) == 0) {
+    out->kind = SPEC_VENDOR;
+    if (!parse_vendor(text + 7, length - 7, &out->vendor)) {
+      return malformed(text, whole, "expected a hexadecimal vendor id", error);
+    }
+  } else if (iobind__ep_by_name(text, length) != NULL) {
+    out->kind = SPEC_NAME;
+    out->name = text;
+    out->length = length;
+  } else {
+    return malformed(text, whole, "its name is not in the EP catalogue", error);
+  }
+  return IOBIND_OK;
+}
+
+static bool matches(const iobind_device *device, const spec *wanted) {
+  const OrtApi *api = IOBIND__API(device->runtime);
+  OrtHardwareDeviceType hardware = api->HardwareDevice_Type(api->EpDevice_Device(device->ep_device));
+  switch (wanted->kind) {
+  case SPEC_NAME:
+    return device->ep != NULL && equals(wanted->name, wanted->length, device->ep->name);
+  case SPEC_EP:
+    return equals(wanted->name, wanted->length, api->EpDevice_EpName(device->ep_device));
+  case SPEC_GPU:
+    return (device->flags & IOBIND_DEVICE_GPU_MEMORY) != 0 || hardware == OrtHardwareDeviceType_GPU;
+  case SPEC_NPU:
+    return (device->flags & IOBIND_DEVICE_NPU_MEMORY) != 0 || hardware == OrtHardwareDeviceType_NPU;
+  case SPEC_VENDOR:
+    return api->HardwareDevice_VendorId(api->EpDevice_Device(device->ep_device)) == wanted->vendor;
+  }
+  return false;
+}
+
+static void add_reason(iobind__text *reasons, const char *reason, int length, const char *text) {
+  iobind__text_add(reasons, "%s", reasons->length == 0 ? "" : "; ");
+  iobind__text_add(reasons, "%.*s: %s", length, text, reason);
+}
+
+/* Why an EP is not there at all: its library did not load, perhaps. */
+static const char *library_reason(const iobind_runtime *runtime, const spec *wanted) {
+  for (size_t i = 0; wanted->kind == SPEC_NAME && i < runtime->ep_library_count; i++) {
+    const iobind__ep_library *library = runtime->ep_libraries[i];
+    if (library->status != IOBIND_OK && equals(wanted->name, wanted->length, library->name)) {
+      return library->message;
+    }
+  }
+  return "no such device";
+}
+
+/* The first device of one entry that works; NULL with the reasons added where there is none. */
+static iobind_device *find_entry(iobind_runtime *runtime, const char *text, size_t length, const spec *wanted,
+                                 iobind__text *reasons, bool *seen) {
+  uint32_t ordinal = 0;
+  size_t count = iobind__runtime_device_count(runtime);
+  bool matched = false;
+  for (size_t i = 0; i < count; i++) {
+    iobind_device *device = iobind_runtime_get_device(runtime, i);
+    if (!matches(device, wanted) || (ordinal++ != wanted->ordinal && !wanted->any_ordinal)) {
+      continue;
+    }
+    matched = true;
+    if (device->places[wanted->memory].info == NULL) {
+      add_reason(reasons, "has no host-accessible memory", (int)strlen(device->spec), device->spec);
+      continue;
+    }
+    iobind_error error = IOBIND_ERROR_INIT;
+    if (iobind_device_check(device, &error) == IOBIND_OK) {
+      return device;
+    }
+    add_reason(reasons, error.message, (int)strlen(device->spec), device->spec);
+  }
+  if (!matched) {
+    pthread_mutex_lock(&runtime->mutex);
+    add_reason(reasons, library_reason(runtime, wanted), (int)length, text);
+    pthread_mutex_unlock(&runtime->mutex);
+  }
+  *seen = *seen || matched;
+  return NULL;
+}
+
+iobind_status iobind_runtime_find_device(iobind_runtime *runtime, const char *text, iobind_device **device,
+                                         iobind_memory *memory, iobind_error *error) {
+  if (device != NULL) {
+    *device = NULL;
+  }
+  if (runtime == NULL || text == NULL || device == NULL) {
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "find_device: %s is NULL",
+                        runtime == NULL ? "runtime" : text == NULL ? "spec" : "device");
+  }
+  /* the whole list is read before anything is tried: a typo at its end must not depend on the machine */
+  for (int pass = 0; pass < 2; pass++) {
+    iobind__text reasons = {0};
+    bool seen = false;
+    for (const char *entry = text;; entry++) {
+      size_t length = strcspn(entry, ",");
+      spec wanted;
+      iobind_status status = length == 0 ? malformed(text, strlen(text), "an entry is empty", error)
+                                         : parse(entry, length, &wanted, error);
+      if (status == IOBIND_OK && memory == NULL && wanted.memory != IOBIND_MEMORY_DEFAULT) {
+        status = malformed(entry, length, "expected a device, got a kind of memory", error);
+      }
+      if (status == IOBIND_OK && pass == 1) {
+        *device = find_entry(runtime, entry, length, &wanted, &reasons, &seen);
+      }
+      if (*device != NULL && memory != NULL) {
+        *memory = wanted.memory;
+      }
+      if (status != IOBIND_OK || *device != NULL) {
+        iobind__text_free(&reasons);
+        return status;
+      }
+      entry += length;
+      if (*entry == '\0') {
+        break;
+      }
+    }
+    if (pass == 1) {
+      iobind_status status = seen ? IOBIND_DEVICE : IOBIND_NOT_FOUND;
+      iobind__fail(error, status, "find_device: '%s': no device that works: %s", text, iobind__text_get(&reasons));
+      iobind__text_free(&reasons);
+      return status;
+    }
+  }
+  return iobind__fail(error, IOBIND_INTERNAL, "find_device: '%s'", text);
+}

@@ -1,0 +1,196 @@
+/* ORT's session options out of ours. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "session/session.h"
+
+/* The options "KEY" or "NAME.KEY" that are meant for a device's EP; `first` devices also get those without a name. */
+static iobind_status select_ep_options(iobind_runtime *runtime, const iobind_session_options *options,
+                                       const iobind_device *device, bool first, const char **keys, const char **values,
+                                       size_t *count, iobind_error *error) {
+  *count = 0;
+  for (size_t i = 0; i < options->ep_option_count; i++) {
+    const char *key = options->ep_keys[i];
+    const char *dot = strchr(key, '.');
+    const iobind__ep *named = dot == NULL ? NULL : iobind__ep_by_name(key, (size_t)(dot - key));
+    if (named != NULL ? named != device->ep : !first) {
+      continue;
+    }
+    key = named != NULL ? dot + 1 : key;
+    bool known;
+    IOBIND__TRY(iobind__ep_option_check(device->ep, key, &known, error));
+    if (!known) {
+      iobind__log_line(runtime->log, IOBIND_LOG_INFO, "iobind: EP option '%s' of '%s' is not in the catalogue: passed on", key,
+                       device->spec);
+    }
+    keys[*count] = key;
+    values[*count] = options->ep_values[i];
+    (*count)++;
+  }
+  return IOBIND_OK;
+}
+
+/* An option that names an EP which the session does not use would be lost without a word. */
+static iobind_status check_ep_options_used(const iobind_session_options *options, iobind_error *error) {
+  for (size_t i = 0; i < options->ep_option_count; i++) {
+    const char *key = options->ep_keys[i];
+    const char *dot = strchr(key, '.');
+    const iobind__ep *named = dot == NULL ? NULL : iobind__ep_by_name(key, (size_t)(dot - key));
+    bool used = false;
+    for (size_t d = 0; d < options->device_count && !used; d++) {
+      const iobind_device *device = options->devices[d];
+      used = named != NULL ? device->ep == named : device != device->runtime->devices[0];
+    }
+    if (!used) {
+      return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "session_create: EP option '%s': the session has no such device", key);
+    }
+  }
+  return IOBIND_OK;
+}
+
+static iobind_status append_devices(iobind_runtime *runtime, const iobind_session_options *options, OrtSessionOptions *out,
+                                    iobind_error *error) {
+  const OrtApi *api = IOBIND__API(runtime);
+  const char **keys = calloc(options->ep_option_count + 1, 2 * sizeof *keys);
+  if (keys == NULL) {
+    return iobind__out_of_memory(error, "session_create");
+  }
+  const char **values = keys + options->ep_option_count + 1;
+  bool first = true;
+  iobind_status status = check_ep_options_used(options, error);
+  for (size_t i = 0; i < options->device_count && status == IOBIND_OK; i++) {
+    const iobind_device *device = options->devices[i];
+    if (device == runtime->devices[0]) {
+      continue; /* ORT puts the CPU last by itself */
+    }
+    size_t count;
+    status = select_ep_options(runtime, options, device, first, keys, values, &count, error);
+    if (status == IOBIND_OK) {
+      OrtStatus *appended =
+          api->SessionOptionsAppendExecutionProvider_V2(out, runtime->env, &device->ep_device, 1, keys, values, count);
+      if (appended != NULL) {
+        status = iobind__ort_fail(api, appended, error, "session_create: device '%s'", device->spec);
+      }
+    }
+    first = false;
+  }
+  free(keys);
+  return status;
+}
+
+static iobind_status set_plain(const OrtApi *api, const iobind_session_options *options, OrtSessionOptions *out,
+                               iobind_error *error) {
+  static const GraphOptimizationLevel levels[] = {ORT_ENABLE_ALL, ORT_DISABLE_ALL, ORT_ENABLE_BASIC, ORT_ENABLE_EXTENDED,
+                                                  ORT_ENABLE_LAYOUT};
+  IOBIND__ORT_TRY(api, api->SetSessionGraphOptimizationLevel(out, levels[options->optimization]), error, "session_create");
+  if (options->intra_op_threads > 0) {
+    IOBIND__ORT_TRY(api, api->SetIntraOpNumThreads(out, options->intra_op_threads), error, "session_create");
+  }
+  if (options->inter_op_threads > 0) {
+    IOBIND__ORT_TRY(api, api->SetInterOpNumThreads(out, options->inter_op_threads), error, "session_create");
+  }
+  if ((options->flags & IOBIND_SESSION_NO_MEMORY_REUSE) != 0) {
+    IOBIND__ORT_TRY(api, api->AddSessionConfigEntry(out, "session.enable_mem_reuse", "0"), error, "session_create");
+    IOBIND__ORT_TRY(api, api->DisableMemPattern(out), error, "session_create");
+  }
+  if ((options->flags & IOBIND_SESSION_STRICT) != 0) {
+    IOBIND__ORT_TRY(api, api->AddSessionConfigEntry(out, "session.disable_cpu_ep_fallback", "1"), error, "session_create");
+  }
+  if ((options->flags & IOBIND_SESSION_PLACEMENT) != 0) {
+    IOBIND__ORT_TRY(api, api->AddSessionConfigEntry(out, "session.record_ep_graph_assignment_info", "1"), error,
+                    "session_create");
+  }
+  for (size_t i = 0; i < options->config_count; i++) {
+    IOBIND__ORT_TRY(api, api->AddSessionConfigEntry(out, options->config_keys[i], options->config_values[i]), error,
+                    "session_create: config entry '%s'", options->config_keys[i]);
+  }
+  for (size_t i = 0; i < options->dim_count; i++) {
+    IOBIND__ORT_TRY(api, api->AddFreeDimensionOverrideByName(out, options->dim_names[i], options->dim_values[i]), error,
+                    "session_create: dim '%s'", options->dim_names[i]);
+  }
+  if (options->policy != IOBIND_POLICY_NONE) {
+    /* ours is ORT's plus one: 0 is "none" */
+    IOBIND__ORT_TRY(
+        api, api->SessionOptionsSetEpSelectionPolicy(out, (OrtExecutionProviderDevicePolicy)(options->policy - 1)), error,
+        "session_create: policy");
+  }
+  return IOBIND_OK;
+}
+
+static iobind_status check_lists(const iobind_session_options *options, iobind_error *error) {
+  const struct {
+    const char *name;
+    const char *const *keys;
+    bool has_values;
+    size_t count;
+  } lists[] = {{"ep", options->ep_keys, options->ep_values != NULL, options->ep_option_count},
+               {"config", options->config_keys, options->config_values != NULL, options->config_count},
+               {"dim", options->dim_names, options->dim_values != NULL, options->dim_count}};
+  for (size_t l = 0; l < sizeof lists / sizeof lists[0]; l++) {
+    if (lists[l].count > 0 && (lists[l].keys == NULL || !lists[l].has_values)) {
+      return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "session_create: %s keys or values are NULL, their count is %zu",
+                          lists[l].name, lists[l].count);
+    }
+    for (size_t i = 0; i < lists[l].count; i++) {
+      if (lists[l].keys[i] == NULL || (l == 0 && options->ep_values[i] == NULL) ||
+          (l == 1 && options->config_values[i] == NULL)) {
+        return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "session_create: %s key or value %zu is NULL", lists[l].name, i);
+      }
+    }
+  }
+  for (size_t i = 0; i < options->dim_count; i++) {
+    if (options->dim_values[i] < 0) {
+      return iobind__fail(error, IOBIND_SHAPE, "session_create: dim '%s': expected 0 or more, got %lld", options->dim_names[i],
+                          (long long)options->dim_values[i]);
+    }
+  }
+  return IOBIND_OK;
+}
+
+static iobind_status check_options(iobind_runtime *runtime, const iobind_session_options *options, iobind_error *error) {
+  IOBIND__TRY(check_lists(options, error));
+  if (options->optimization < 0 || options->optimization > 4 || options->policy < IOBIND_POLICY_NONE ||
+      options->policy > IOBIND_POLICY_MIN_POWER || options->intra_op_threads < 0 || options->inter_op_threads < 0) {
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT,
+                        "session_create: expected optimization 0 .. 4, policy 0 .. %d and threads of 0 or more, got %d, %d, %d "
+                        "and %d",
+                        IOBIND_POLICY_MIN_POWER, options->optimization, options->policy, options->intra_op_threads,
+                        options->inter_op_threads);
+  }
+  if (options->device_count > 0 && (options->devices == NULL || options->policy != IOBIND_POLICY_NONE)) {
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "session_create: %s",
+                        options->devices == NULL ? "devices is NULL, device_count is not 0"
+                                                 : "expected devices or a policy, got both");
+  }
+  for (size_t i = 0; i < options->device_count; i++) {
+    if (options->devices[i] == NULL || options->devices[i]->runtime != runtime) {
+      return options->devices[i] == NULL
+                 ? iobind__fail(error, IOBIND_INVALID_ARGUMENT, "session_create: devices[%zu] is NULL", i)
+                 : iobind__fail(error, IOBIND_DEVICE, "session_create: device '%s' is another runtime's",
+                                options->devices[i]->spec);
+    }
+    for (size_t j = 0; j < i; j++) {
+      if (options->devices[j] == options->devices[i]) {
+        return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "session_create: device '%s' is named twice",
+                            options->devices[i]->spec);
+      }
+    }
+  }
+  return IOBIND_OK;
+}
+
+iobind_status iobind__session_options_build(iobind_runtime *runtime, const iobind_session_options *options,
+                                            OrtSessionOptions **out, iobind_error *error) {
+  const OrtApi *api = IOBIND__API(runtime);
+  IOBIND__TRY(check_options(runtime, options, error));
+  IOBIND__ORT_TRY(api, api->CreateSessionOptions(out), error, "session_create");
+  iobind_status status = set_plain(api, options, *out, error);
+  if (status == IOBIND_OK) {
+    status = append_devices(runtime, options, *out, error);
+  }
+  if (status != IOBIND_OK) {
+    api->ReleaseSessionOptions(*out);
+    *out = NULL;
+  }
+  return status;
+}

@@ -1,0 +1,62 @@
+/* Where a session's values live. */
+#include <stdlib.h>
+
+#include "session/session.h"
+
+bool iobind__session_has_device(const iobind_session *session, const iobind_device *device) {
+  for (size_t i = 0; i < session->device_count; i++) {
+    if (session->devices[i] == device) {
+      return true;
+    }
+  }
+  return false;
+}
+
+static iobind_status lend_place(iobind_session *session, const OrtMemoryInfo *info, iobind__place **place,
+                                iobind_error *error) {
+  for (size_t i = 0; i < session->place_count; i++) {
+    if (iobind__same_memory(session->runtime, session->places[i].info, info)) {
+      *place = &session->places[i];
+      return IOBIND_OK;
+    }
+  }
+  /* values point at places, so the array must not move: no session has more kinds of memory than inputs and outputs */
+  size_t most = session->input_count + session->output_count;
+  if (session->places == NULL) {
+    session->places = calloc(most, sizeof *session->places);
+  }
+  if (session->places == NULL || session->place_count == most) {
+    return iobind__out_of_memory(error, "session_create");
+  }
+  const OrtApi *api = IOBIND__API(session->runtime);
+  OrtAllocator *allocator = NULL;
+  IOBIND__ORT_TRY(api, api->CreateAllocator(session->session, info, &allocator), error, "session_create: allocator");
+  iobind__place *lent = &session->places[session->place_count++];
+  lent->device = session->devices[0];
+  lent->info = info; /* the session's own, so it lives as long as the place */
+  lent->owner = &session->ref;
+  atomic_init(&lent->allocator, allocator);
+  *place = lent;
+  return IOBIND_OK;
+}
+
+iobind_status iobind__session_lend_place(iobind_session *session, const OrtMemoryInfo *info, iobind__place **place,
+                                         iobind_error *error) {
+  pthread_mutex_lock(&session->places_mutex);
+  iobind_status status = lend_place(session, info, place, error);
+  pthread_mutex_unlock(&session->places_mutex);
+  return status;
+}
+
+iobind_status iobind__session_find_place(iobind_session *session, const OrtMemoryInfo *info, iobind__place **place,
+                                         iobind_error *error) {
+  *place = iobind__runtime_find_place(session->runtime, info);
+  return *place != NULL ? IOBIND_OK : iobind__session_lend_place(session, info, place, error);
+}
+
+void iobind__session_free_places(iobind_session *session) {
+  for (size_t i = 0; i < session->place_count; i++) {
+    IOBIND__API(session->runtime)->ReleaseAllocator(atomic_load(&session->places[i].allocator));
+  }
+  free(session->places);
+}

@@ -1,0 +1,110 @@
+/* A run without a binding. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "session/session.h"
+
+static iobind_status check_inputs(const iobind_session *session, iobind_tensor *const *inputs, const OrtValue **values,
+                                  iobind_error *error) {
+  for (size_t i = 0; i < session->input_count; i++) {
+    if (inputs[i] == NULL) {
+      return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "session_run: '%s': the tensor is NULL", session->inputs[i].name);
+    }
+    IOBIND__TRY(iobind__value_accepts(&session->inputs[i], inputs[i], "session_run", error));
+    if (!inputs[i]->place->host || inputs[i]->place->device->runtime != session->runtime) {
+      return iobind__fail(error, IOBIND_DEVICE,
+                          "session_run: '%s': expected a host tensor of the session's runtime, got one on '%s': device tensors "
+                          "are for a binding",
+                          session->inputs[i].name, inputs[i]->place->device->spec);
+    }
+    values[i] = inputs[i]->value;
+  }
+  return IOBIND_OK;
+}
+
+/* One output of the run as a tensor of ours. A value that ORT passed through from an input shares its memory: copy it. */
+static iobind_status take_output(iobind_session *session, iobind_tensor *const *inputs, OrtValue *value, iobind_tensor **output,
+                                 iobind_error *error) {
+  const OrtApi *api = IOBIND__API(session->runtime);
+  const OrtMemoryInfo *info = NULL;
+  iobind__place *place = NULL;
+  OrtStatus *status = api->GetTensorMemoryInfo(value, &info);
+  iobind_status result = status == NULL ? iobind__session_find_place(session, info, &place, error)
+                                        : iobind__ort_fail(api, status, error, "session_run");
+  iobind_tensor *tensor = NULL;
+  if (result == IOBIND_OK) {
+    result = iobind__tensor_from_value(value, place, &session->ref, &tensor, error);
+  }
+  if (result != IOBIND_OK) {
+    api->ReleaseValue(value);
+    return result;
+  }
+  bool shared = !place->host;
+  for (size_t i = 0; i < session->input_count && !shared; i++) {
+    shared = iobind__tensor_overlaps(tensor, inputs[i]);
+  }
+  if (!shared) {
+    *output = tensor;
+    return IOBIND_OK;
+  }
+  iobind__place *host = &session->runtime->devices[0]->places[IOBIND_MEMORY_DEFAULT];
+  result = iobind__tensor_create_at(host, tensor->dtype, tensor->dims, tensor->rank, output, error);
+  if (result == IOBIND_OK) {
+    result = iobind__tensor_copy_one(tensor, *output, NULL, error);
+    if (result != IOBIND_OK) {
+      iobind_tensor_release(*output);
+      *output = NULL;
+    }
+  }
+  iobind_tensor_release(tensor);
+  return result;
+}
+
+static iobind_status take_outputs(iobind_session *session, iobind_tensor *const *inputs, OrtValue **values,
+                                  iobind_tensor **outputs, iobind_error *error) {
+  iobind_status status = IOBIND_OK;
+  size_t next = 0;
+  for (size_t i = 0; i < session->output_count; i++) {
+    if (session->outputs[i].kind != IOBIND_VALUE_TENSOR) {
+      continue;
+    }
+    OrtValue *value = values[next++];
+    if (status == IOBIND_OK) {
+      status = take_output(session, inputs, value, &outputs[i], error);
+    } else {
+      IOBIND__API(session->runtime)->ReleaseValue(value);
+    }
+  }
+  for (size_t i = 0; i < session->output_count && status != IOBIND_OK; i++) {
+    iobind_tensor_release(outputs[i]);
+    outputs[i] = NULL;
+  }
+  return status;
+}
+
+iobind_status iobind_session_run(iobind_session *session, iobind_tensor *const *inputs, iobind_tensor **outputs,
+                                 iobind_error *error) {
+  if (session == NULL || outputs == NULL || (inputs == NULL && session->input_count > 0)) {
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "session_run: %s is NULL",
+                        session == NULL ? "session" : outputs == NULL ? "outputs" : "inputs");
+  }
+  memset(outputs, 0, session->output_count * sizeof(iobind_tensor *));
+  size_t wanted = 0;
+  for (size_t i = 0; i < session->output_count; i++) {
+    wanted += session->outputs[i].kind == IOBIND_VALUE_TENSOR;
+  }
+  const OrtValue **values = calloc(session->input_count + 1, sizeof(OrtValue *));
+  OrtValue **results = calloc(wanted + 1, sizeof(OrtValue *));
+  iobind_status status = values == NULL || results == NULL ? iobind__out_of_memory(error, "session_run")
+                                                           : check_inputs(session, inputs, values, error);
+  if (status == IOBIND_OK) {
+    const OrtApi *api = IOBIND__API(session->runtime);
+    OrtStatus *ran = api->Run(session->session, NULL, session->input_names, values, session->input_count,
+                              session->output_names, wanted, results);
+    status = ran == NULL ? take_outputs(session, inputs, results, outputs, error)
+                         : iobind__ort_fail(api, ran, error, "session_run");
+  }
+  free(values);
+  free(results);
+  return status;
+}

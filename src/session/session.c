@@ -1,0 +1,242 @@
+/* Sessions: made, described, given up. */
+#include "session/session.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/library.h"
+#include "support/options.h"
+
+static void session_destroy(iobind__ref *ref) {
+  iobind_session *session = (iobind_session *)ref;
+  iobind_runtime *runtime = session->runtime;
+  const OrtApi *api = IOBIND__API(runtime);
+  iobind__session_free_places(session); /* lent allocators go before the session that lent them */
+  iobind__session_free_signature(session);
+  for (size_t i = 0; i < sizeof session->texts / sizeof session->texts[0]; i++) {
+    free(session->texts[i]);
+  }
+  free(session->nodes);
+  free(session->devices);
+  if (session->session != NULL) {
+    api->ReleaseSession(session->session);
+  }
+  pthread_mutex_destroy(&session->places_mutex);
+  free(session);
+  iobind__ref_release(&runtime->ref);
+}
+
+void iobind_session_destroy(iobind_session *session) {
+  if (session != NULL) {
+    iobind__ref_release(&session->ref);
+  }
+}
+
+static iobind_status read_texts(iobind_session *session, const OrtModelMetadata *metadata, iobind_error *error) {
+  const OrtApi *api = IOBIND__API(session->runtime);
+  OrtAllocator *allocator = session->runtime->cpu_allocator;
+  OrtStatus *(ORT_CALL *const getters[])(const OrtModelMetadata *, OrtAllocator *, char **) = {
+      api->ModelMetadataGetProducerName, api->ModelMetadataGetGraphName, api->ModelMetadataGetDomain,
+      api->ModelMetadataGetDescription};
+  for (size_t i = 0; i < sizeof session->texts / sizeof session->texts[0]; i++) {
+    char *text = NULL;
+    IOBIND__ORT_TRY(api, getters[i](metadata, allocator, &text), error, "session_create: metadata");
+    session->texts[i] = iobind__string_copy(text);
+    IOBIND__ORT_TRY(api, api->AllocatorFree(allocator, text), error, "session_create: metadata");
+    if (session->texts[i] == NULL) {
+      return iobind__out_of_memory(error, "session_create");
+    }
+  }
+  IOBIND__ORT_TRY(api, api->ModelMetadataGetVersion(metadata, &session->model_version), error, "session_create: metadata");
+  return IOBIND_OK;
+}
+
+static iobind_status read_metadata(iobind_session *session, iobind_error *error) {
+  const OrtApi *api = IOBIND__API(session->runtime);
+  OrtModelMetadata *metadata = NULL;
+  IOBIND__ORT_TRY(api, api->SessionGetModelMetadata(session->session, &metadata), error, "session_create: metadata");
+  iobind_status status = read_texts(session, metadata, error);
+  api->ReleaseModelMetadata(metadata);
+  /* an ORT built without the model editor, or a model that was not ONNX, tells no opset: 0 */
+  const OrtModelEditorApi *editor = api->GetModelEditorApi();
+  int opset = 0;
+  OrtStatus *told = editor == NULL ? NULL : editor->SessionGetOpsetForDomain(session->session, "", &opset);
+  if (told != NULL) {
+    api->ReleaseStatus(told);
+    opset = 0;
+  }
+  session->opset = opset;
+  return status;
+}
+
+/* Which devices may hold the session's tensors: those that it was given, or that ORT chose. */
+static iobind_status collect_devices(iobind_session *session, const iobind_session_options *options, iobind_error *error) {
+  size_t most = 1 + options->device_count + session->input_count + session->output_count;
+  session->devices = calloc(most, sizeof(iobind_device *));
+  if (session->devices == NULL) {
+    return iobind__out_of_memory(error, "session_create");
+  }
+  session->devices[session->device_count++] = iobind_runtime_get_device(session->runtime, 0);
+  for (size_t i = 0; i < options->device_count; i++) {
+    if (!iobind__session_has_device(session, options->devices[i])) {
+      session->devices[session->device_count++] = options->devices[i];
+    }
+  }
+  return IOBIND_OK;
+}
+
+static void add_chosen_devices(iobind_session *session) {
+  const iobind__value *groups[2] = {session->inputs, session->outputs};
+  const size_t counts[2] = {session->input_count, session->output_count};
+  for (int g = 0; g < 2; g++) {
+    for (size_t i = 0; i < counts[g]; i++) {
+      iobind_device *device = groups[g][i].place->device;
+      if (!iobind__session_has_device(session, device)) {
+        session->devices[session->device_count++] = device;
+      }
+    }
+  }
+  for (size_t i = 0; i < session->device_count; i++) {
+    if (session->devices[i]->queued) {
+      session->queued = session->devices[i];
+    }
+  }
+}
+
+static iobind_status read_nodes(iobind_session *session, iobind_error *error) {
+  const OrtApi *api = IOBIND__API(session->runtime);
+  const OrtEpAssignedSubgraph *const *subgraphs = NULL;
+  size_t subgraph_count = 0;
+  IOBIND__ORT_TRY(api, api->Session_GetEpGraphAssignmentInfo(session->session, &subgraphs, &subgraph_count), error,
+                  "session_create: node placement");
+  for (size_t s = 0; s < subgraph_count; s++) {
+    const OrtEpAssignedNode *const *nodes = NULL;
+    size_t count = 0;
+    const char *ep_name = NULL;
+    IOBIND__ORT_TRY(api, api->EpAssignedSubgraph_GetNodes(subgraphs[s], &nodes, &count), error,
+                    "session_create: node placement");
+    IOBIND__ORT_TRY(api, api->EpAssignedSubgraph_GetEpName(subgraphs[s], &ep_name), error, "session_create: node placement");
+    iobind_node_info *list = realloc(session->nodes, (session->node_count + count + 1) * sizeof *list);
+    if (list == NULL) {
+      return iobind__out_of_memory(error, "session_create");
+    }
+    session->nodes = list;
+    for (size_t n = 0; n < count; n++) {
+      iobind_node_info *node = &list[session->node_count];
+      *node = (iobind_node_info)IOBIND_NODE_INFO_INIT;
+      node->ep_name = ep_name;
+      IOBIND__ORT_TRY(api, api->EpAssignedNode_GetName(nodes[n], &node->name), error, "session_create: node placement");
+      IOBIND__ORT_TRY(api, api->EpAssignedNode_GetDomain(nodes[n], &node->domain), error, "session_create: node placement");
+      IOBIND__ORT_TRY(api, api->EpAssignedNode_GetOperatorType(nodes[n], &node->op_type), error,
+                      "session_create: node placement");
+      session->node_count++;
+    }
+  }
+  return IOBIND_OK;
+}
+
+static iobind_status describe(iobind_session *session, const iobind_session_options *options, iobind_error *error) {
+  const OrtApi *api = IOBIND__API(session->runtime);
+  IOBIND__ORT_TRY(api, api->SessionGetInputCount(session->session, &session->input_count), error, "session_create");
+  IOBIND__ORT_TRY(api, api->SessionGetOutputCount(session->session, &session->output_count), error, "session_create");
+  IOBIND__TRY(collect_devices(session, options, error));
+  IOBIND__TRY(iobind__session_read_signature(session, error));
+  add_chosen_devices(session);
+  IOBIND__TRY(read_metadata(session, error));
+  return (options->flags & IOBIND_SESSION_PLACEMENT) != 0 ? read_nodes(session, error) : IOBIND_OK;
+}
+
+static iobind_status create(iobind_runtime *runtime, const char *path, const void *model, size_t bytes,
+                            const iobind_session_options *given, iobind_session **out, iobind_error *error) {
+  iobind_session_options options;
+  IOBIND__TRY(iobind__options_read(&options, sizeof options, sizeof options, given, "session_create", error));
+  IOBIND__TRY(iobind__flags_check(
+      options.flags, IOBIND_SESSION_STRICT | IOBIND_SESSION_PLACEMENT | IOBIND_SESSION_NO_MEMORY_REUSE, "session_create",
+      error));
+  const OrtApi *api = IOBIND__API(runtime);
+  OrtSessionOptions *ort_options = NULL;
+  IOBIND__TRY(iobind__session_check_dims(&options, path, model, bytes, error));
+  IOBIND__TRY(iobind__session_options_build(runtime, &options, &ort_options, error));
+  iobind_session *session = calloc(1, sizeof *session);
+  if (session == NULL) {
+    api->ReleaseSessionOptions(ort_options);
+    return iobind__out_of_memory(error, "session_create");
+  }
+  iobind__ref_init(&session->ref, session_destroy);
+  pthread_mutex_init(&session->places_mutex, NULL);
+  session->runtime = runtime;
+  iobind__ref_retain(&runtime->ref);
+  OrtStatus *made = path != NULL
+                        ? api->CreateSession(runtime->env, path, ort_options, &session->session)
+                        : api->CreateSessionFromArray(runtime->env, model, bytes, ort_options, &session->session);
+  api->ReleaseSessionOptions(ort_options);
+  iobind_status status = made == NULL ? describe(session, &options, error)
+                                      : iobind__ort_fail(api, made, error, "session_create: %s%s%s", path != NULL ? "'" : "",
+                                                         path != NULL ? path : "model in memory", path != NULL ? "'" : "");
+  if (status != IOBIND_OK) {
+    iobind__ref_release(&session->ref);
+    return status;
+  }
+  *out = session;
+  return IOBIND_OK;
+}
+
+iobind_status iobind_session_create(iobind_runtime *runtime, const char *path, const iobind_session_options *options,
+                                    iobind_session **session, iobind_error *error) {
+  if (session != NULL) {
+    *session = NULL;
+  }
+  if (runtime == NULL || path == NULL || session == NULL) {
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "session_create: %s is NULL",
+                        runtime == NULL ? "runtime" : path == NULL ? "path" : "session");
+  }
+  if (!iobind__file_exists(path)) {
+    bool folder = iobind__folder_exists(path);
+    return iobind__fail(error, folder ? IOBIND_IO : IOBIND_NOT_FOUND, "session_create: '%s': %s", path,
+                        folder ? "expected a model file, got a folder" : "no such file");
+  }
+  return create(runtime, path, NULL, 0, options, session, error);
+}
+
+iobind_status iobind_session_create_from_memory(iobind_runtime *runtime, const void *model, size_t bytes,
+                                                const iobind_session_options *options, iobind_session **session,
+                                                iobind_error *error) {
+  if (session != NULL) {
+    *session = NULL;
+  }
+  if (runtime == NULL || model == NULL || session == NULL) {
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "session_create: %s is NULL",
+                        runtime == NULL ? "runtime" : model == NULL ? "model" : "session");
+  }
+  return create(runtime, NULL, model, bytes, options, session, error);
+}
+
+iobind_status iobind_session_get_info(const iobind_session *session, iobind_session_info *info, iobind_error *error) {
+  if (session == NULL) {
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "session_get_info: session is NULL");
+  }
+  iobind_session_info full = {.input_count = session->input_count,
+                              .output_count = session->output_count,
+                              .node_count = session->node_count,
+                              .opset = session->opset,
+                              .model_version = session->model_version,
+                              .producer = session->texts[0],
+                              .graph_name = session->texts[1],
+                              .domain = session->texts[2],
+                              .description = session->texts[3]};
+  return iobind__info_write(info, &full, sizeof full, sizeof full, "session_get_info", error);
+}
+
+iobind_status iobind_session_get_node(const iobind_session *session, size_t index, iobind_node_info *info,
+                                      iobind_error *error) {
+  if (session == NULL) {
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "session_get_node: session is NULL");
+  }
+  if (index >= session->node_count) {
+    return iobind__fail(error, IOBIND_NOT_FOUND, "session_get_node: expected an index below %zu, got %zu%s",
+                        session->node_count, index,
+                        session->node_count == 0 ? ": was the session made with IOBIND_SESSION_PLACEMENT?" : "");
+  }
+  return iobind__info_write(info, &session->nodes[index], sizeof session->nodes[index], sizeof session->nodes[index],
+                            "session_get_node", error);
+}

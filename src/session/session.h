@@ -1,0 +1,74 @@
+/* A model on its devices. */
+#ifndef IOBIND_SESSION_SESSION_H
+#define IOBIND_SESSION_SESSION_H
+
+#include "tensor/tensor.h"
+
+/* An input or output as the model declares it. */
+typedef struct iobind__value {
+  char *name;
+  iobind_value_kind kind;
+  iobind_dtype dtype;
+  bool has_shape;
+  size_t rank;
+  int64_t *dims;         /* -1: open */
+  const char **symbols;  /* one for each dim; "" where it has none; the strings are the session's */
+  int *symbol_ids;       /* the same name has the same number in the whole session; -1: none */
+  iobind__place *place;  /* where the session wants it or leaves it */
+} iobind__value;
+
+struct iobind_session {
+  iobind__ref ref;
+  iobind_runtime *runtime; /* a reference is held */
+  OrtSession *session;
+  OrtModelMetadata *metadata;
+  char *texts[4]; /* producer, graph name, domain, description */
+  int64_t model_version;
+  int64_t opset;
+  iobind__value *inputs;
+  size_t input_count;
+  iobind__value *outputs;
+  size_t output_count;
+  const char **input_names; /* as ORT's run wants them */
+  const char **output_names; /* of the outputs that are tensors */
+  char **symbols; /* the distinct ones */
+  size_t symbol_count;
+  iobind_device **devices; /* those that may hold its tensors; the CPU always */
+  size_t device_count;
+  iobind_device *queued; /* a device whose runs return before their work is done; NULL: none */
+  iobind__place *places; /* of its own: memory that no device of the runtime has */
+  size_t place_count;
+  pthread_mutex_t places_mutex; /* a run may meet a memory that the signature did not show */
+  iobind_node_info *nodes;
+  size_t node_count;
+};
+
+/* options.c: ORT's options out of ours. */
+iobind_status iobind__session_options_build(iobind_runtime *runtime, const iobind_session_options *options,
+                                            OrtSessionOptions **out, iobind_error *error);
+
+/* dims.c: NOT_FOUND where an override names a dim that the model has not: ORT would ignore it. */
+iobind_status iobind__session_check_dims(const iobind_session_options *options, const char *path, const void *model,
+                                         size_t bytes, iobind_error *error);
+
+/* signature.c: names, types, shapes and places of inputs and outputs. */
+iobind_status iobind__session_read_signature(iobind_session *session, iobind_error *error);
+void iobind__session_free_signature(iobind_session *session);
+
+/* place.c: the place that a memory info of this session means: a device's, or where no device has that memory one that the
+ * session lends. */
+iobind_status iobind__session_find_place(iobind_session *session, const OrtMemoryInfo *info, iobind__place **place,
+                                         iobind_error *error);
+
+/* A place over the session's own allocator. */
+iobind_status iobind__session_lend_place(iobind_session *session, const OrtMemoryInfo *info, iobind__place **place,
+                                         iobind_error *error);
+void iobind__session_free_places(iobind_session *session);
+
+bool iobind__session_has_device(const iobind_session *session, const iobind_device *device);
+
+/* Does a tensor fit an input or output? `what` and the value's name begin the message. */
+iobind_status iobind__value_accepts(const iobind__value *value, const iobind_tensor *tensor, const char *what,
+                                    iobind_error *error);
+
+#endif

@@ -1,0 +1,271 @@
+/* Reading, writing and copying tensors. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "tensor/tensor.h"
+
+enum { FEW = 8 }; /* copies of a batch that need no memory of ours */
+
+static iobind_status check_stream(const iobind_stream *stream, const iobind_device *a, const iobind_device *b, const char *what,
+                                  iobind_error *error) {
+  if (stream != NULL && stream->device != a && stream->device != b) {
+    return iobind__fail(error, IOBIND_DEVICE, "%s: expected a stream of '%s', got one of '%s'", what, a->spec,
+                        stream->device->spec);
+  }
+  return IOBIND_OK;
+}
+
+iobind_status iobind_tensor_get_data(iobind_tensor *tensor, iobind_dtype dtype, void **data, iobind_error *error) {
+  if (tensor == NULL || data == NULL) {
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "tensor_get_data: %s is NULL", tensor == NULL ? "tensor" : "data");
+  }
+  *data = NULL;
+  if (!tensor->place->host) {
+    return iobind__fail(error, IOBIND_DEVICE,
+                        "tensor_get_data: the tensor is in memory of '%s', which the host cannot read: iobind_tensor_read "
+                        "copies it",
+                        tensor->place->device->spec);
+  }
+  if (tensor->dtype != dtype || dtype == IOBIND_STRING) {
+    return iobind__fail(error, IOBIND_DTYPE, "tensor_get_data: expected %s, the tensor holds %s%s", iobind_dtype_name(dtype),
+                        iobind_dtype_name((int32_t)tensor->dtype),
+                        tensor->dtype == IOBIND_STRING ? ": iobind_tensor_get_string reads one" : "");
+  }
+  *data = iobind_tensor_address(tensor);
+  return IOBIND_OK;
+}
+
+/* Copy `bytes` bytes between the start (or, where the device has addresses, any part) of a tensor and host memory. ORT sees
+ * both as bytes, or as the tensor's own type where it is whole: an EP may not know bytes. */
+static iobind_status move(const iobind_tensor *tensor, size_t offset, void *host, size_t bytes, bool to_tensor,
+                          iobind_stream *stream, iobind_error *error) {
+  iobind_runtime *runtime = tensor->place->device->runtime;
+  const OrtApi *api = IOBIND__API(runtime);
+  iobind__place *host_place = &runtime->devices[0]->places[IOBIND_MEMORY_DEFAULT];
+  bool whole = offset == 0 && bytes == tensor->bytes;
+  int64_t length = (int64_t)bytes;
+  const int64_t *dims = whole ? tensor->dims : &length;
+  size_t rank = whole ? tensor->rank : 1;
+  ONNXTensorElementDataType dtype =
+      whole ? (ONNXTensorElementDataType)tensor->dtype : ONNX_TENSOR_ELEMENT_DATA_TYPE_UINT8;
+  OrtValue *host_value = NULL;
+  OrtValue *part = NULL;
+  void *data = (char *)tensor->data + offset;
+  OrtStatus *made = NULL;
+  if (!tensor->place->host) {
+    made = api->CreateTensorWithDataAsOrtValue(runtime->cpu_info, host, bytes, dims, rank, dtype, &host_value);
+    if (made == NULL && !whole) {
+      made = api->CreateTensorWithDataAsOrtValue(tensor->place->info, data, bytes, dims, rank, dtype, &part);
+    }
+  }
+  iobind_status status;
+  if (made != NULL) {
+    status = iobind__ort_fail(api, made, error, "tensor_%s", to_tensor ? "write" : "read");
+  } else {
+    OrtValue *value = whole ? tensor->value : part;
+    iobind__transfer transfer = to_tensor ? (iobind__transfer){host_place, tensor->place, host_value, value, host, data, bytes}
+                                          : (iobind__transfer){tensor->place, host_place, value, host_value, data, host, bytes};
+    status = iobind__transfer_all(runtime, &transfer, 1, stream, error);
+  }
+  if (part != NULL) {
+    api->ReleaseValue(part);
+  }
+  if (host_value != NULL) {
+    api->ReleaseValue(host_value);
+  }
+  return status;
+}
+
+static iobind_status check_part(const iobind_tensor *tensor, size_t offset, const void *data, size_t bytes,
+                                const iobind_stream *stream, const char *what, iobind_error *error) {
+  if (tensor == NULL || (data == NULL && bytes > 0)) {
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "%s: %s is NULL", what, tensor == NULL ? "tensor" : "data");
+  }
+  if (tensor->dtype == IOBIND_STRING) {
+    return iobind__fail(error, IOBIND_DTYPE, "%s: strings have no bytes: use the functions for one element", what);
+  }
+  if (offset > tensor->bytes || bytes > tensor->bytes - offset) {
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT,
+                        "%s: expected a part of the tensor's %zu bytes, got %zu bytes at offset %zu", what, tensor->bytes, bytes,
+                        offset);
+  }
+  return check_stream(stream, tensor->place->device, tensor->place->device, what, error);
+}
+
+static bool needs_staging(const iobind_tensor *tensor, size_t offset) {
+  return offset > 0 && !tensor->place->addressable;
+}
+
+iobind_status iobind_tensor_write(iobind_tensor *tensor, size_t offset, const void *data, size_t bytes, iobind_stream *stream,
+                                  iobind_error *error) {
+  IOBIND__TRY(check_part(tensor, offset, data, bytes, stream, "tensor_write", error));
+  void *source = (void *)(uintptr_t)data; /* ORT's values have no const data; a copy only reads it */
+  if (bytes == 0) {
+    return IOBIND_OK;
+  }
+  if (!needs_staging(tensor, offset)) {
+    return move(tensor, offset, source, bytes, true, stream, error);
+  }
+  iobind__log_line(tensor->place->device->runtime->log, IOBIND_LOG_WARNING,
+                   "iobind: tensor_write: '%s' has no addresses: %zu bytes come down and go up again for %zu at offset %zu",
+                   tensor->place->device->spec, offset, bytes, offset);
+  char *staging = malloc(offset + bytes);
+  if (staging == NULL) {
+    return iobind__out_of_memory(error, "tensor_write");
+  }
+  iobind_status status = move(tensor, 0, staging, offset, false, NULL, error);
+  if (status == IOBIND_OK) {
+    memcpy(staging + offset, data, bytes);
+    status = move(tensor, 0, staging, offset + bytes, true, NULL, error);
+  }
+  free(staging);
+  return status;
+}
+
+iobind_status iobind_tensor_read(const iobind_tensor *tensor, size_t offset, void *data, size_t bytes, iobind_stream *stream,
+                                 iobind_error *error) {
+  IOBIND__TRY(check_part(tensor, offset, data, bytes, stream, "tensor_read", error));
+  if (bytes == 0) {
+    return IOBIND_OK;
+  }
+  if (!needs_staging(tensor, offset)) {
+    return move(tensor, offset, data, bytes, false, stream, error);
+  }
+  iobind__log_line(tensor->place->device->runtime->log, IOBIND_LOG_WARNING,
+                   "iobind: tensor_read: '%s' has no addresses: %zu bytes come down for %zu at offset %zu",
+                   tensor->place->device->spec, offset + bytes, bytes, offset);
+  char *staging = malloc(offset + bytes);
+  if (staging == NULL) {
+    return iobind__out_of_memory(error, "tensor_read");
+  }
+  iobind_status status = move(tensor, 0, staging, offset + bytes, false, NULL, error);
+  if (status == IOBIND_OK) {
+    memcpy(data, staging + offset, bytes);
+  }
+  free(staging);
+  return status;
+}
+
+static iobind_status check_pair(const iobind_tensor *source, const iobind_tensor *target, size_t index,
+                                const iobind_runtime *runtime, const iobind_stream *stream, iobind_error *error) {
+  if (source == NULL || target == NULL) {
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "tensor_copy: %s %zu is NULL", source == NULL ? "source" : "target",
+                        index);
+  }
+  if (source->dtype == IOBIND_STRING || target->dtype == IOBIND_STRING) {
+    return iobind__fail(error, IOBIND_NOT_SUPPORTED, "tensor_copy: pair %zu holds strings: set them one by one", index);
+  }
+  if (source->place->device->runtime != runtime || target->place->device->runtime != runtime) {
+    return iobind__fail(error, IOBIND_DEVICE, "tensor_copy: pair %zu is of another runtime", index);
+  }
+  char from[IOBIND__SHAPE_TEXT];
+  char to[IOBIND__SHAPE_TEXT];
+  iobind__shape_text((int32_t)source->dtype, source->dims, NULL, source->rank, from, sizeof from);
+  iobind__shape_text((int32_t)target->dtype, target->dims, NULL, target->rank, to, sizeof to);
+  if (source->dtype != target->dtype) {
+    return iobind__fail(error, IOBIND_DTYPE, "tensor_copy: pair %zu: expected %s as the source, the target is %s", index, from,
+                        to);
+  }
+  if (source->rank != target->rank || memcmp(source->dims, target->dims, source->rank * sizeof source->dims[0]) != 0) {
+    return iobind__fail(error, IOBIND_SHAPE, "tensor_copy: pair %zu: expected %s as the source, the target is %s", index, from,
+                        to);
+  }
+  if (iobind__tensor_overlaps(source, target)) {
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "tensor_copy: pair %zu overlaps in memory", index);
+  }
+  return check_stream(stream, source->place->device, target->place->device, "tensor_copy", error);
+}
+
+static iobind__transfer transfer_of(const iobind_tensor *source, iobind_tensor *target) {
+  return (iobind__transfer){source->place, target->place, source->value, target->value,
+                            source->data,  target->data,  source->bytes};
+}
+
+iobind_status iobind__tensor_copy_one(const iobind_tensor *source, iobind_tensor *target, iobind_stream *stream,
+                                      iobind_error *error) {
+  iobind__transfer transfer = transfer_of(source, target);
+  return iobind__transfer_all(target->place->device->runtime, &transfer, 1, stream, error);
+}
+
+iobind_status iobind_tensor_copy(const iobind_tensor *const *sources, iobind_tensor *const *targets, size_t count,
+                                 iobind_stream *stream, iobind_error *error) {
+  if (count == 0) {
+    return IOBIND_OK;
+  }
+  if (sources == NULL || targets == NULL) {
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "tensor_copy: %s is NULL", sources == NULL ? "sources" : "targets");
+  }
+  iobind_runtime *runtime = targets[0] == NULL ? NULL : targets[0]->place->device->runtime;
+  for (size_t i = 0; i < count; i++) {
+    IOBIND__TRY(check_pair(sources[i], targets[i], i, runtime, stream, error));
+  }
+  iobind__transfer few[FEW];
+  iobind__transfer *transfers = count <= FEW ? few : calloc(count, sizeof *transfers);
+  if (transfers == NULL) {
+    return iobind__out_of_memory(error, "tensor_copy");
+  }
+  for (size_t i = 0; i < count; i++) {
+    transfers[i] = transfer_of(sources[i], targets[i]);
+  }
+  iobind_status status = iobind__transfer_all(runtime, transfers, count, stream, error);
+  if (transfers != few) {
+    free(transfers);
+  }
+  return status;
+}
+
+static iobind_status check_string(const iobind_tensor *tensor, size_t index, const char *what, iobind_error *error) {
+  if (tensor == NULL) {
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "%s: tensor is NULL", what);
+  }
+  if (tensor->dtype != IOBIND_STRING) {
+    return iobind__fail(error, IOBIND_DTYPE, "%s: expected a tensor of strings, got %s", what,
+                        iobind_dtype_name((int32_t)tensor->dtype));
+  }
+  uint64_t elements = 0;
+  IOBIND__TRY(iobind__dims_check(tensor->dims, tensor->rank, &elements, what, error));
+  if (index >= elements) {
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "%s: expected an index below %llu, got %zu", what,
+                        (unsigned long long)elements, index);
+  }
+  return IOBIND_OK;
+}
+
+iobind_status iobind_tensor_get_string(const iobind_tensor *tensor, size_t index, char *buffer, size_t capacity, size_t *needed,
+                                       iobind_error *error) {
+  IOBIND__TRY(check_string(tensor, index, "tensor_get_string", error));
+  if (needed == NULL || (buffer == NULL && capacity > 0)) {
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "tensor_get_string: %s is NULL", needed == NULL ? "needed" : "buffer");
+  }
+  *needed = 0;
+  const OrtApi *api = IOBIND__API(tensor->place->device->runtime);
+  size_t length = 0;
+  IOBIND__ORT_TRY(api, api->GetStringTensorElementLength(tensor->value, index, &length), error, "tensor_get_string");
+  *needed = length;
+  if (length == 0 || capacity == 0) {
+    return IOBIND_OK;
+  }
+  /* ORT writes an element whole or not at all */
+  char *whole = capacity < length ? malloc(length) : buffer;
+  if (whole == NULL) {
+    return iobind__out_of_memory(error, "tensor_get_string");
+  }
+  OrtStatus *status = api->GetStringTensorElement(tensor->value, length, index, whole);
+  if (whole != buffer) {
+    if (status == NULL) {
+      memcpy(buffer, whole, capacity);
+    }
+    free(whole);
+  }
+  return status == NULL ? IOBIND_OK : iobind__ort_fail(api, status, error, "tensor_get_string");
+}
+
+iobind_status iobind_tensor_set_string(iobind_tensor *tensor, size_t index, const char *text, iobind_error *error) {
+  IOBIND__TRY(check_string(tensor, index, "tensor_set_string", error));
+  if (text == NULL) {
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "tensor_set_string: text is NULL");
+  }
+  const OrtApi *api = IOBIND__API(tensor->place->device->runtime);
+  IOBIND__ORT_TRY(api, api->FillStringTensorElement(tensor->value, text, index), error, "tensor_set_string");
+  return IOBIND_OK;
+}

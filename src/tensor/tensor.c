@@ -1,0 +1,310 @@
+/* Tensors: made, wrapped, viewed, counted. */
+#include "tensor/tensor.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "memory/allocator.h"
+#include "support/options.h"
+
+static iobind_runtime *runtime_of(const iobind_tensor *tensor) {
+  return tensor->place->device->runtime;
+}
+
+static void tensor_destroy(iobind__ref *ref) {
+  iobind_tensor *tensor = (iobind_tensor *)ref;
+  if (tensor->value != NULL) {
+    IOBIND__API(runtime_of(tensor))->ReleaseValue(tensor->value);
+  }
+  atomic_fetch_sub(&tensor->place->device->counters.allocated_bytes, tensor->allocated);
+  if (tensor->deleter != NULL) {
+    tensor->deleter(tensor->deleter_context, tensor->data);
+  }
+  iobind_tensor *base = tensor->base;
+  iobind__ref *owner = tensor->owner;
+  free(tensor);
+  iobind_tensor_release(base);
+  iobind__ref_release(owner); /* last: with it the place may go */
+}
+
+/* A tensor without its value yet. */
+static iobind_tensor *tensor_new(iobind__place *place, iobind__ref *owner, iobind_dtype dtype, const int64_t *dims,
+                                 size_t rank) {
+  iobind_tensor *tensor = calloc(1, sizeof *tensor + rank * sizeof *dims);
+  if (tensor == NULL) {
+    return NULL;
+  }
+  iobind__ref_init(&tensor->ref, tensor_destroy);
+  tensor->place = place;
+  tensor->owner = owner;
+  iobind__ref_retain(owner);
+  tensor->dtype = dtype;
+  tensor->rank = rank;
+  if (rank > 0) {
+    memcpy(tensor->dims, dims, rank * sizeof *dims);
+  }
+  return tensor;
+}
+
+/* The bytes of a tensor that ORT can make at this place. */
+static iobind_status check_kind(const iobind__place *place, iobind_dtype dtype, const int64_t *dims, size_t rank,
+                                size_t *bytes, const char *what, iobind_error *error) {
+  *bytes = 0;
+  if (dtype == IOBIND_COMPLEX64 || dtype == IOBIND_COMPLEX128) {
+    return iobind__fail(error, IOBIND_NOT_SUPPORTED, "%s: ONNX Runtime has no tensors of %s", what, iobind_dtype_name(dtype));
+  }
+  if (place->info == NULL) {
+    return iobind__fail(error, IOBIND_NOT_SUPPORTED, "%s: device '%s' has no host-accessible memory", what,
+                        place->device->spec);
+  }
+  if (dtype == IOBIND_STRING) {
+    uint64_t elements;
+    IOBIND__TRY(iobind__dims_check(dims, rank, &elements, what, error));
+    if (place != &place->device->runtime->devices[0]->places[IOBIND_MEMORY_DEFAULT]) {
+      return iobind__fail(error, IOBIND_NOT_SUPPORTED,
+                          "%s: strings live in host memory alone, got device '%s': make them on the CPU device", what,
+                          place->device->spec);
+    }
+    return IOBIND_OK;
+  }
+  return iobind_dtype_get_bytes(dtype, dims, rank, bytes, error);
+}
+
+static iobind_status find_place(iobind_device *device, iobind_memory memory, iobind__place **place, const char *what,
+                                iobind_error *error) {
+  if (memory != IOBIND_MEMORY_DEFAULT && memory != IOBIND_MEMORY_HOST_ACCESSIBLE) {
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "%s: %d is no kind of memory", what, (int)memory);
+  }
+  *place = &device->places[memory];
+  return IOBIND_OK;
+}
+
+iobind_status iobind__tensor_create_at(iobind__place *place, iobind_dtype dtype, const int64_t *dims, size_t rank,
+                                       iobind_tensor **out, iobind_error *error) {
+  size_t bytes;
+  IOBIND__TRY(check_kind(place, dtype, dims, rank, &bytes, "tensor_create", error));
+  iobind_tensor *tensor = tensor_new(place, place->owner, dtype, dims, rank);
+  if (tensor == NULL) {
+    return iobind__out_of_memory(error, "tensor_create");
+  }
+  iobind_status status = iobind__place_allocate(place, (ONNXTensorElementDataType)dtype, dims, rank, bytes, &tensor->value,
+                                                &tensor->data, error);
+  if (status != IOBIND_OK) {
+    iobind_tensor_release(tensor);
+    return status;
+  }
+  if (bytes == 0) {
+    tensor->data = NULL; /* ORT may give an address even then */
+  }
+  tensor->bytes = bytes;
+  tensor->allocated = bytes;
+  atomic_fetch_add(&place->device->counters.allocated_bytes, bytes);
+  atomic_fetch_add(&place->device->counters.allocation_count, 1);
+  *out = tensor;
+  return IOBIND_OK;
+}
+
+iobind_status iobind_tensor_create(iobind_device *device, iobind_memory memory, iobind_dtype dtype, const int64_t *dims,
+                                   size_t rank, iobind_tensor **tensor, iobind_error *error) {
+  if (tensor != NULL) {
+    *tensor = NULL;
+  }
+  if (device == NULL || tensor == NULL) {
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "tensor_create: %s is NULL", device == NULL ? "device" : "tensor");
+  }
+  iobind__place *place;
+  IOBIND__TRY(find_place(device, memory, &place, "tensor_create", error));
+  return iobind__tensor_create_at(place, dtype, dims, rank, tensor, error);
+}
+
+/* A tensor over memory that is there: the caller's, or a part of another tensor's. */
+static iobind_status tensor_over(iobind__place *place, iobind__ref *owner, iobind_dtype dtype, const int64_t *dims, size_t rank,
+                                 void *data, size_t bytes, iobind_tensor **out, const char *what, iobind_error *error) {
+  iobind_tensor *tensor = tensor_new(place, owner, dtype, dims, rank);
+  if (tensor == NULL) {
+    return iobind__out_of_memory(error, what);
+  }
+  const OrtApi *api = IOBIND__API(runtime_of(tensor));
+  OrtStatus *status = api->CreateTensorWithDataAsOrtValue(place->info, data, bytes, dims, rank,
+                                                          (ONNXTensorElementDataType)dtype, &tensor->value);
+  if (status != NULL) {
+    iobind_tensor_release(tensor);
+    return iobind__ort_fail(api, status, error, "%s", what);
+  }
+  tensor->data = bytes == 0 ? NULL : data;
+  tensor->bytes = bytes;
+  *out = tensor;
+  return IOBIND_OK;
+}
+
+iobind_status iobind_tensor_wrap(iobind_device *device, iobind_memory memory, iobind_dtype dtype, const int64_t *dims,
+                                 size_t rank, void *data, size_t bytes, iobind_deleter deleter, void *context,
+                                 iobind_tensor **tensor, iobind_error *error) {
+  if (tensor != NULL) {
+    *tensor = NULL;
+  }
+  if (device == NULL || tensor == NULL) {
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "tensor_wrap: %s is NULL", device == NULL ? "device" : "tensor");
+  }
+  if (dtype == IOBIND_STRING) {
+    return iobind__fail(error, IOBIND_DTYPE, "tensor_wrap: strings cannot be wrapped: make a tensor and set its elements");
+  }
+  iobind__place *place;
+  size_t needed;
+  IOBIND__TRY(find_place(device, memory, &place, "tensor_wrap", error));
+  IOBIND__TRY(check_kind(place, dtype, dims, rank, &needed, "tensor_wrap", error));
+  if (bytes < needed || (data == NULL && needed > 0)) {
+    char shape[IOBIND__SHAPE_TEXT];
+    iobind__shape_text((int32_t)dtype, dims, NULL, rank, shape, sizeof shape);
+    return data == NULL ? iobind__fail(error, IOBIND_INVALID_ARGUMENT, "tensor_wrap: data is NULL, %s has %zu bytes", shape,
+                                       needed)
+                        : iobind__fail(error, IOBIND_INVALID_ARGUMENT,
+                                       "tensor_wrap: expected %zu bytes or more for %s, got %zu", needed, shape, bytes);
+  }
+  IOBIND__TRY(tensor_over(place, place->owner, dtype, dims, rank, data, needed, tensor, "tensor_wrap", error));
+  (*tensor)->deleter = deleter;
+  (*tensor)->deleter_context = context;
+  if (deleter != NULL) {
+    (*tensor)->data = data; /* the deleter gets what was handed over, also where there are 0 bytes */
+  }
+  return IOBIND_OK;
+}
+
+iobind_status iobind_tensor_view(iobind_tensor *tensor, size_t offset, iobind_dtype dtype, const int64_t *dims, size_t rank,
+                                 iobind_tensor **view, iobind_error *error) {
+  if (view != NULL) {
+    *view = NULL;
+  }
+  if (tensor == NULL || view == NULL) {
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "tensor_view: %s is NULL", tensor == NULL ? "tensor" : "view");
+  }
+  if (tensor->dtype == IOBIND_STRING || dtype == IOBIND_STRING) {
+    return iobind__fail(error, IOBIND_NOT_SUPPORTED, "tensor_view: strings have no views");
+  }
+  size_t bytes;
+  IOBIND__TRY(check_kind(tensor->place, dtype, dims, rank, &bytes, "tensor_view", error));
+  if (offset > tensor->bytes || bytes > tensor->bytes - offset) {
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT,
+                        "tensor_view: expected a part of the tensor's %zu bytes, got %zu bytes at offset %zu", tensor->bytes,
+                        bytes, offset);
+  }
+  if (offset > 0 && !tensor->place->addressable) {
+    return iobind__fail(error, IOBIND_NOT_SUPPORTED,
+                        "tensor_view: memory of '%s' has no addresses, so a view cannot begin at offset %zu: "
+                        "iobind_tensor_read and iobind_tensor_write reach the part",
+                        tensor->place->device->spec, offset);
+  }
+  void *data = tensor->data == NULL ? NULL : (char *)tensor->data + offset;
+  IOBIND__TRY(tensor_over(tensor->place, tensor->owner, dtype, dims, rank, data, bytes, view, "tensor_view", error));
+  (*view)->base = iobind_tensor_retain(tensor);
+  return IOBIND_OK;
+}
+
+iobind_status iobind_tensor_slice(iobind_tensor *tensor, int64_t start, int64_t count, iobind_tensor **view,
+                                  iobind_error *error) {
+  if (view != NULL) {
+    *view = NULL;
+  }
+  if (tensor == NULL || view == NULL) {
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "tensor_slice: %s is NULL", tensor == NULL ? "tensor" : "view");
+  }
+  if (tensor->rank == 0) {
+    return iobind__fail(error, IOBIND_SHAPE, "tensor_slice: a scalar has no axis to slice");
+  }
+  if (start < 0 || count < 0 || start > tensor->dims[0] || count > tensor->dims[0] - start) {
+    return iobind__fail(error, IOBIND_SHAPE, "tensor_slice: expected a part of %lld entries, got %lld from %lld on",
+                        (long long)tensor->dims[0], (long long)count, (long long)start);
+  }
+  int64_t dims[IOBIND_MAX_RANK];
+  memcpy(dims, tensor->dims, tensor->rank * sizeof dims[0]);
+  dims[0] = count;
+  /* the tensor's own elements and bytes did not overflow, so those of a part do not */
+  uint64_t elements = (uint64_t)start;
+  for (size_t i = 1; i < tensor->rank; i++) {
+    elements *= (uint64_t)dims[i];
+  }
+  uint32_t bits = iobind_dtype_bits((int32_t)tensor->dtype);
+  uint64_t per_byte = bits < 8 && bits > 0 ? 8 / bits : 1;
+  if (elements % per_byte != 0) {
+    return iobind__fail(error, IOBIND_NOT_SUPPORTED, "tensor_slice: entry %lld of packed %s does not begin on a byte",
+                        (long long)start, iobind_dtype_name((int32_t)tensor->dtype));
+  }
+  size_t offset = (size_t)(bits < 8 ? elements / per_byte : elements * (bits / 8));
+  return iobind_tensor_view(tensor, offset, tensor->dtype, dims, tensor->rank, view, error);
+}
+
+iobind_status iobind__tensor_from_value(OrtValue *value, iobind__place *place, iobind__ref *owner, iobind_tensor **out,
+                                        iobind_error *error) {
+  const OrtApi *api = IOBIND__API(place->device->runtime);
+  ONNXTensorElementDataType type;
+  const int64_t *dims = NULL;
+  size_t rank = 0;
+  IOBIND__ORT_TRY(api, api->GetTensorElementTypeAndShapeDataReference(value, &type, &dims, &rank), error, "output");
+  iobind_dtype dtype = (iobind_dtype)type;
+  size_t bytes;
+  void *data = NULL;
+  IOBIND__TRY(check_kind(place, dtype, dims, rank, &bytes, "output", error));
+  if (bytes > 0) {
+    IOBIND__ORT_TRY(api, api->GetTensorMutableData(value, &data), error, "output");
+  }
+  iobind_tensor *tensor = tensor_new(place, owner, dtype, dims, rank);
+  if (tensor == NULL) {
+    return iobind__out_of_memory(error, "output");
+  }
+  tensor->value = value;
+  tensor->data = data;
+  tensor->bytes = bytes;
+  *out = tensor;
+  return IOBIND_OK;
+}
+
+iobind_tensor *iobind_tensor_retain(iobind_tensor *tensor) {
+  if (tensor != NULL) {
+    iobind__ref_retain(&tensor->ref);
+  }
+  return tensor;
+}
+
+void iobind_tensor_release(iobind_tensor *tensor) {
+  if (tensor != NULL) {
+    iobind__ref_release(&tensor->ref);
+  }
+}
+
+iobind_status iobind_tensor_get_info(const iobind_tensor *tensor, iobind_tensor_info *info, iobind_error *error) {
+  if (tensor == NULL) {
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "tensor_get_info: tensor is NULL");
+  }
+  iobind_tensor_info full = {.dtype = (int32_t)tensor->dtype,
+                             .dims = tensor->dims,
+                             .rank = tensor->rank,
+                             .bytes = tensor->bytes,
+                             .device = tensor->place->device,
+                             .memory = (int32_t)tensor->place->memory,
+                             .host_readable = tensor->place->host && tensor->dtype != IOBIND_STRING};
+  return iobind__info_write(info, &full, sizeof full, sizeof full, "tensor_get_info", error);
+}
+
+void *iobind_tensor_address(const iobind_tensor *tensor) {
+  return tensor == NULL || tensor->bytes == 0 ? NULL : tensor->data;
+}
+
+bool iobind__memory_overlaps(const iobind__place *place_a, const void *a, size_t bytes_a, const iobind__place *place_b,
+                             const void *b, size_t bytes_b) {
+  if (bytes_a == 0 || bytes_b == 0 || place_a->host != place_b->host) {
+    return false;
+  }
+  if (!place_a->host && place_a->device != place_b->device) {
+    return false;
+  }
+  if (!place_a->addressable || !place_b->addressable) {
+    return a == b; /* handles: the same buffer or not */
+  }
+  uintptr_t start_a = (uintptr_t)a;
+  uintptr_t start_b = (uintptr_t)b;
+  return start_a < start_b + bytes_b && start_b < start_a + bytes_a;
+}
+
+bool iobind__tensor_overlaps(const iobind_tensor *a, const iobind_tensor *b) {
+  return iobind__memory_overlaps(a->place, a->data, a->bytes, b->place, b->data, b->bytes);
+}

@@ -1,0 +1,51 @@
+/* Typed, shaped memory at a place. */
+#ifndef IOBIND_TENSOR_TENSOR_H
+#define IOBIND_TENSOR_TENSOR_H
+
+#include <stdio.h>
+
+#include "memory/transfer.h"
+
+struct iobind_tensor {
+  iobind__ref ref;
+  iobind__ref *owner;      /* kept alive: the runtime, or the session whose memory this is */
+  iobind_tensor *base;     /* kept alive: the tensor that this is a view of */
+  iobind__place *place;
+  OrtValue *value;
+  void *data;              /* NULL: 0 bytes, or strings */
+  size_t bytes;
+  size_t allocated;        /* bytes in the device's counters */
+  iobind_deleter deleter;
+  void *deleter_context;
+  iobind_dtype dtype;
+  size_t rank;
+  int64_t dims[];
+};
+
+enum { IOBIND__SHAPE_TEXT = 128 };
+
+/* The number of elements; SHAPE where the dims are none. */
+iobind_status iobind__dims_check(const int64_t *dims, size_t rank, uint64_t *elements, const char *what, iobind_error *error);
+
+/* "float32[N,3,224,224]"; open dims (-1) by symbol or "?". */
+void iobind__shape_text(int32_t dtype, const int64_t *dims, const char *const *symbols, size_t rank, char *out,
+                        size_t capacity);
+
+/* Make a tensor at any place, a session's own included. */
+iobind_status iobind__tensor_create_at(iobind__place *place, iobind_dtype dtype, const int64_t *dims, size_t rank,
+                                       iobind_tensor **tensor, iobind_error *error);
+
+/* Make a tensor of a value that ORT made; on success the value is the tensor's. */
+iobind_status iobind__tensor_from_value(OrtValue *value, iobind__place *place, iobind__ref *owner, iobind_tensor **tensor,
+                                        iobind_error *error);
+
+/* Do two tensors share a byte? */
+bool iobind__tensor_overlaps(const iobind_tensor *a, const iobind_tensor *b);
+bool iobind__memory_overlaps(const iobind__place *place_a, const void *a, size_t bytes_a, const iobind__place *place_b,
+                             const void *b, size_t bytes_b);
+
+/* Copy whole tensors of the same type and dims. */
+iobind_status iobind__tensor_copy_one(const iobind_tensor *source, iobind_tensor *target, iobind_stream *stream,
+                                      iobind_error *error);
+
+#endif
