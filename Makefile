@@ -76,9 +76,10 @@ check-format:
 format:
 	@scripts/check-format --fix
 
+# All findings at once, not only the first.
 analyze:
 	@cmake --preset analyze >/dev/null
-	@cmake --build --preset analyze
+	@cmake --build --preset analyze -- -k 0
 
 clean:
 	rm -rf build dist
