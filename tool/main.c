@@ -59,11 +59,14 @@ int main(int argc, char **argv) {
     print_help(stderr);
     return TOOL_MISUSED;
   }
-  const char *word = argv[1];
+  /* popt wants `const char **`, into which C converts no `char **`. */
+  const char **words = NULL;
+  memcpy(&words, &argv, sizeof words);
+  const char *word = words[1];
   if (strcmp(word, "--version") == 0 || strcmp(word, "-V") == 0) return print_version();
   if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || strcmp(word, "help") == 0) return print_help(stdout);
   for (size_t i = 0; i < COMMAND_COUNT; i++) {
-    if (strcmp(word, commands[i].name) == 0) return commands[i].run(argc - 1, (const char **)(argv + 1));
+    if (strcmp(word, commands[i].name) == 0) return commands[i].run(argc - 1, words + 1);
   }
   return refuse(word);
 }

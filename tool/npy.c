@@ -334,9 +334,8 @@ bool npy_write(const char *path, const npy_array *array, tool_fault *fault) {
   length += (size_t)snprintf(header + length, sizeof header - length, "{'descr': '%s', 'fortran_order': False, 'shape': (",
                              npy_type(array, type));
   for (size_t axis = 0; axis < array->rank; axis++) {
-    const char *form = axis == 0 ? "%" PRId64 : ", %" PRId64;
-    if (array->rank == 1) form = "%" PRId64 ",";
-    length += (size_t)snprintf(header + length, sizeof header - length, form, array->dims[axis]);
+    length += (size_t)snprintf(header + length, sizeof header - length, "%s%" PRId64 "%s", axis == 0 ? "" : ", ",
+                               array->dims[axis], array->rank == 1 ? "," : "");
   }
   length += (size_t)snprintf(header + length, sizeof header - length, "), }");
   while ((length + 1) % ALIGNMENT != 0) header[length++] = ' ';

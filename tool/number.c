@@ -41,7 +41,7 @@ const char *number_format_bytes(uint64_t bytes, char text[NUMBER_TEXT]) {
     value /= 1024.0;
     unit++;
   }
-  snprintf(text, NUMBER_TEXT, unit == 0 ? "%.0f %s" : "%.1f %s", value, units[unit]);
+  snprintf(text, NUMBER_TEXT, "%.*f %s", unit == 0 ? 0 : 1, value, units[unit]);
   return text;
 }
 
@@ -57,9 +57,9 @@ const char *number_format_time(double nanoseconds, char text[NUMBER_TEXT]) {
     value /= 1000.0;
     unit++;
   }
-  const char *format = "%.0f %s";
-  if (unit > 0 && fabs(value) < 99.95) format = fabs(value) < 9.995 ? "%.2f %s" : "%.1f %s";
-  snprintf(text, NUMBER_TEXT, format, value, units[unit]);
+  int digits = 0;
+  if (unit > 0 && fabs(value) < 99.95) digits = fabs(value) < 9.995 ? 2 : 1;
+  snprintf(text, NUMBER_TEXT, "%.*f %s", digits, value, units[unit]);
   return text;
 }
 
