@@ -1,5 +1,6 @@
 #include "nearest.h"
 
+#include <stdint.h>
 #include <string.h>
 
 enum { LONGEST = 63 };
@@ -13,7 +14,7 @@ static size_t distance(const char *left, const char *right) {
   size_t rows[3][LONGEST + 1];
   size_t left_length = strlen(left);
   size_t right_length = strlen(right);
-  if (left_length > LONGEST || right_length > LONGEST) return LONGEST;
+  if (left_length > LONGEST || right_length > LONGEST) return SIZE_MAX;
   for (size_t j = 0; j <= right_length; j++) rows[0][j] = j;
   for (size_t i = 1; i <= left_length; i++) {
     size_t *row = rows[i % 3];
