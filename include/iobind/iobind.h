@@ -17,6 +17,8 @@
 #ifndef IOBIND_H
 #define IOBIND_H
 
+/* clang-format off: laid out by hand, as a page to read */
+
 #include <stddef.h>
 #include <stdint.h>
 

@@ -15,13 +15,13 @@ typedef struct iobind__input_slot {
 
 typedef struct iobind__output_slot {
   iobind_output_mode mode;
-  iobind__place *place;   /* FRESH, REUSE: where it goes */
-  iobind_tensor *tensor;  /* FIXED, IN_PLACE: the target */
-  OrtValue *value;        /* fetched from ORT since the last run, not yet a tensor's */
-  iobind_tensor *result;  /* the value as a tensor */
-  bool taken;             /* the caller has it */
-  bool renew;             /* REUSE: new memory for the next run */
-  bool passed_through;    /* ORT hands an input's memory out as this output: to be copied after each run */
+  iobind__place *place;  /* FRESH, REUSE: where it goes */
+  iobind_tensor *tensor; /* FIXED, IN_PLACE: the target */
+  OrtValue *value;       /* fetched from ORT since the last run, not yet a tensor's */
+  iobind_tensor *result; /* the value as a tensor */
+  bool taken;            /* the caller has it */
+  bool renew;            /* REUSE: new memory for the next run */
+  bool passed_through;   /* ORT hands an input's memory out as this output: to be copied after each run */
 } iobind__output_slot;
 
 /* The run state, for the busy check and for cancelling from another thread. */
@@ -32,19 +32,19 @@ struct iobind_binding {
   OrtIoBinding *binding;
   OrtRunOptions *run_options;
   atomic_int state;
-  bool checked;          /* complete, and nothing changed since */
-  bool verified;         /* a run has shown where the outputs land, and none was bound anew since */
-  bool inputs_changed;   /* some slot has `changed` */
-  bool outputs_changed;  /* ORT's list of outputs must be made anew */
-  bool reshaped;         /* an input's dims changed since the last run */
-  bool has_live;         /* some input is LIVE with a source, or has an event */
-  bool has_fresh;        /* some output must be bound anew before each run */
-  bool renew;            /* some REUSE output must be bound anew before the next run */
+  bool checked;         /* complete, and nothing changed since */
+  bool verified;        /* a run has shown where the outputs land, and none was bound anew since */
+  bool inputs_changed;  /* some slot has `changed` */
+  bool outputs_changed; /* ORT's list of outputs must be made anew */
+  bool reshaped;        /* an input's dims changed since the last run */
+  bool has_live;        /* some input is LIVE with a source, or has an event */
+  bool has_fresh;       /* some output must be bound anew before each run */
+  bool renew;           /* some REUSE output must be bound anew before the next run */
   bool has_passed_through;
-  bool has_results;      /* a run has finished and its outputs can be fetched */
-  bool fetched;          /* slots hold values or results */
+  bool has_results; /* a run has finished and its outputs can be fetched */
+  bool fetched;     /* slots hold values or results */
   iobind__output_slot *outputs;
-  size_t *order;         /* outputs in the order of ORT's binding */
+  size_t *order; /* outputs in the order of ORT's binding */
   size_t order_count;
   int64_t *symbol_values; /* for the check of symbolic dims */
   size_t *symbol_owners;

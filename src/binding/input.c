@@ -52,10 +52,11 @@ static iobind_status check_input(const iobind_binding *binding, size_t index, io
   }
   *at_home = lives_where_wanted(session, tensor, value->place);
   if (mode == IOBIND_INPUT_RESIDENT && !*at_home) {
-    return iobind__fail(error, IOBIND_DEVICE,
-                        "binding_set_input: '%s': the session reads it on '%s', the tensor is on '%s': make it there, or bind it "
-                        "SNAPSHOT or LIVE to have it copied",
-                        value->name, value->place->device->spec, tensor->place->device->spec);
+    return iobind__fail(
+        error, IOBIND_DEVICE,
+        "binding_set_input: '%s': the session reads it on '%s', the tensor is on '%s': make it there, or bind it "
+        "SNAPSHOT or LIVE to have it copied",
+        value->name, value->place->device->spec, tensor->place->device->spec);
   }
   if (tensor->dtype == IOBIND_STRING && (!*at_home || mode == IOBIND_INPUT_SNAPSHOT)) {
     return iobind__fail(error, IOBIND_NOT_SUPPORTED, "binding_set_input: '%s': strings cannot be copied: bind them RESIDENT",
@@ -99,7 +100,7 @@ static void note_live(iobind_binding *binding) {
 iobind_status iobind_binding_set_input(iobind_binding *binding, size_t index, iobind_input_mode mode, iobind_tensor *tensor,
                                        iobind_event *event, iobind_error *error) {
   IOBIND__TRY(check_index(binding, index, "binding_set_input", error));
-  bool at_home;
+  bool at_home = false;
   IOBIND__TRY(check_input(binding, index, mode, tensor, &at_home, error));
   iobind_session *session = binding->session;
   const iobind__value *value = &session->inputs[index];

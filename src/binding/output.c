@@ -92,10 +92,11 @@ static iobind_status find_target(const iobind_binding *binding, size_t index, io
                         (int)memory);
   }
   if (device->runtime != session->runtime || !iobind__session_has_device(session, device)) {
-    return iobind__fail(error, IOBIND_DEVICE,
-                        "binding_set_output: '%s': '%s' is not a device of the session: the output would land on the CPU without "
-                        "a word",
-                        value->name, device->spec);
+    return iobind__fail(
+        error, IOBIND_DEVICE,
+        "binding_set_output: '%s': '%s' is not a device of the session: the output would land on the CPU without "
+        "a word",
+        value->name, device->spec);
   }
   *place = &device->places[memory];
   if ((*place)->info == NULL) {
@@ -103,7 +104,8 @@ static iobind_status find_target(const iobind_binding *binding, size_t index, io
                         value->name, device->spec);
   }
   if (value->dtype == IOBIND_STRING && !(*place)->host) {
-    return iobind__fail(error, IOBIND_NOT_SUPPORTED, "binding_set_output: '%s': strings live in host memory alone", value->name);
+    return iobind__fail(error, IOBIND_NOT_SUPPORTED, "binding_set_output: '%s': strings live in host memory alone",
+                        value->name);
   }
   return IOBIND_OK;
 }
@@ -133,7 +135,8 @@ iobind_status iobind_binding_set_output(iobind_binding *binding, size_t index, i
     IOBIND__TRY(check_tensor(binding, index, mode, tensor, error));
   } else if (tensor != NULL) {
     return iobind__fail(error, IOBIND_INVALID_ARGUMENT,
-                        "binding_set_output: '%s': a tensor is for FIXED and IN_PLACE alone, it must be NULL here", value->name);
+                        "binding_set_output: '%s': a tensor is for FIXED and IN_PLACE alone, it must be NULL here",
+                        value->name);
   } else if (mode != IOBIND_OUTPUT_NONE) {
     IOBIND__TRY(find_target(binding, index, device, memory, &place, error));
   }

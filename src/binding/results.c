@@ -92,8 +92,7 @@ bool iobind__result_overlaps(const iobind_binding *binding, size_t index, const 
     return iobind__tensor_overlaps(slot->result, tensor);
   }
   void *data = address_of(binding, index, slot->value);
-  return data != NULL &&
-         iobind__memory_overlaps(slot->place, data, 1, tensor->place, tensor->data, tensor->bytes);
+  return data != NULL && iobind__memory_overlaps(slot->place, data, 1, tensor->place, tensor->data, tensor->bytes);
 }
 
 /* Does an output lie in the memory of an input? */
@@ -189,7 +188,7 @@ iobind_status iobind_binding_get_output(iobind_binding *binding, size_t index, i
     return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "binding_get_output: tensor is NULL");
   }
   *tensor = NULL;
-  iobind__output_slot *slot;
+  iobind__output_slot *slot = NULL;
   IOBIND__TRY(get_result(binding, index, &slot, "binding_get_output", error));
   *tensor = slot->result;
   return IOBIND_OK;
@@ -200,7 +199,7 @@ iobind_status iobind_binding_take_output(iobind_binding *binding, size_t index, 
     return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "binding_take_output: tensor is NULL");
   }
   *tensor = NULL;
-  iobind__output_slot *slot;
+  iobind__output_slot *slot = NULL;
   IOBIND__TRY(get_result(binding, index, &slot, "binding_take_output", error));
   *tensor = slot->result;
   if (iobind__output_is_given(slot->mode)) {

@@ -19,8 +19,8 @@ static iobind_status agree_symbols(iobind_binding *binding, const iobind__value 
       binding->symbol_owners[id] = owner;
     } else if (binding->symbol_values[id] != tensor->dims[i]) {
       size_t first = binding->symbol_owners[id];
-      const char *other = first < session->input_count ? session->inputs[first].name
-                                                       : session->outputs[first - session->input_count].name;
+      const char *other =
+          first < session->input_count ? session->inputs[first].name : session->outputs[first - session->input_count].name;
       return iobind__fail(error, IOBIND_SHAPE, "binding: '%s': expected %s of %lld as in '%s', got %lld", value->name,
                           session->symbols[id], (long long)binding->symbol_values[id], other, (long long)tensor->dims[i]);
     }
@@ -37,8 +37,8 @@ static iobind_status check_complete(iobind_binding *binding, iobind_error *error
     if (binding->inputs[i].bound == NULL) {
       return session->inputs[i].kind == IOBIND_VALUE_TENSOR
                  ? iobind__fail(error, IOBIND_INVALID_STATE, "binding: input '%s' is not bound", session->inputs[i].name)
-                 : iobind__fail(error, IOBIND_NOT_SUPPORTED,
-                                "binding: input '%s' is no tensor, and only tensors can be bound", session->inputs[i].name);
+                 : iobind__fail(error, IOBIND_NOT_SUPPORTED, "binding: input '%s' is no tensor, and only tensors can be bound",
+                                session->inputs[i].name);
     }
     IOBIND__TRY(agree_symbols(binding, &session->inputs[i], binding->inputs[i].bound, i, error));
   }
@@ -66,9 +66,8 @@ static iobind_status bind_output(iobind_binding *binding, size_t index, iobind_e
   iobind__output_slot *slot = &binding->outputs[index];
   const char *name = binding->session->outputs[index].name;
   IOBIND__ORT_TRY(api,
-                  iobind__output_is_given(slot->mode)
-                      ? api->BindOutput(binding->binding, name, slot->tensor->value)
-                      : api->BindOutputToDevice(binding->binding, name, slot->place->info),
+                  iobind__output_is_given(slot->mode) ? api->BindOutput(binding->binding, name, slot->tensor->value)
+                                                      : api->BindOutputToDevice(binding->binding, name, slot->place->info),
                   error, "binding_run: output '%s'", name);
   slot->renew = false;
   return IOBIND_OK;
@@ -118,8 +117,7 @@ static iobind_status renew_outputs(iobind_binding *binding, iobind_error *error)
   binding->renew = false;
   for (size_t i = 0; i < binding->order_count; i++) {
     const iobind__output_slot *slot = &binding->outputs[binding->order[i]];
-    if (slot->mode == IOBIND_OUTPUT_FRESH ||
-        (slot->mode == IOBIND_OUTPUT_REUSE && (binding->reshaped || slot->renew))) {
+    if (slot->mode == IOBIND_OUTPUT_FRESH || (slot->mode == IOBIND_OUTPUT_REUSE && (binding->reshaped || slot->renew))) {
       IOBIND__TRY(bind_output(binding, binding->order[i], error));
     }
   }

@@ -6,12 +6,11 @@ static iobind_status find_allocator(iobind__place *place, OrtAllocator **allocat
   IOBIND__ORT_TRY(api, api->GetSharedAllocator(runtime->env, place->info, allocator), error, "allocator of '%s'",
                   place->device->spec);
   if (*allocator == NULL) {
-    OrtDeviceMemoryType memory = place->memory == IOBIND_MEMORY_DEFAULT ? OrtDeviceMemoryType_DEFAULT
-                                                                        : OrtDeviceMemoryType_HOST_ACCESSIBLE;
-    IOBIND__ORT_TRY(api,
-                    api->CreateSharedAllocator(runtime->env, place->device->ep_device, memory, OrtDeviceAllocator, NULL,
-                                               allocator),
-                    error, "allocator of '%s'", place->device->spec);
+    OrtDeviceMemoryType memory =
+        place->memory == IOBIND_MEMORY_DEFAULT ? OrtDeviceMemoryType_DEFAULT : OrtDeviceMemoryType_HOST_ACCESSIBLE;
+    IOBIND__ORT_TRY(
+        api, api->CreateSharedAllocator(runtime->env, place->device->ep_device, memory, OrtDeviceAllocator, NULL, allocator),
+        error, "allocator of '%s'", place->device->spec);
   }
   if (*allocator == NULL) {
     return iobind__fail(error, IOBIND_NOT_SUPPORTED, "allocator of '%s': its execution provider shares none",

@@ -19,8 +19,10 @@ iobind_status iobind__ort_find(const char *library, const void *api_base, const 
 void iobind__ort_free(iobind__ort *ort); /* the strings; the library stays loaded */
 
 /* Turn ORT's status into ours and release it. The message is "WHAT: ORT's text", without ORT's C++ file names. */
-__attribute__((format(printf, 4, 5))) iobind_status iobind__ort_fail(const OrtApi *api, OrtStatus *status, iobind_error *error,
-                                                                     const char *format, ...);
+__attribute__((format(printf, 4, 5))) void iobind__ort_error_set(const OrtApi *api, OrtStatus *status, iobind_error *error,
+                                                                 const char *format, ...);
+#define iobind__ort_fail(api, status, error, ...) \
+  (iobind__ort_error_set(api, status, error, __VA_ARGS__), (iobind_status)IOBIND_RUNTIME)
 
 /* Leave the function where a call of ORT failed; the rest of the line names what was being done. */
 #define IOBIND__ORT_TRY(api, call, error, ...)                              \

@@ -195,8 +195,8 @@ iobind_status iobind__ort_find(const char *library, const void *api_base, const 
     bool found = false;
     status = search(library, ort, &tried, &found, error);
     if (status == IOBIND_OK && !found) {
-      status = iobind__fail(error, IOBIND_NOT_FOUND, "runtime_create: no ONNX Runtime found. Tried: %s",
-                            iobind__text_get(&tried));
+      status =
+          iobind__fail(error, IOBIND_NOT_FOUND, "runtime_create: no ONNX Runtime found. Tried: %s", iobind__text_get(&tried));
     }
     iobind__text_free(&tried);
   }

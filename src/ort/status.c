@@ -41,7 +41,7 @@ static void normalise(const char *text, char *out, size_t capacity) {
   out[length] = '\0';
 }
 
-iobind_status iobind__ort_fail(const OrtApi *api, OrtStatus *status, iobind_error *error, const char *format, ...) {
+void iobind__ort_error_set(const OrtApi *api, OrtStatus *status, iobind_error *error, const char *format, ...) {
   char what[160];
   va_list arguments;
   va_start(arguments, format);
@@ -51,5 +51,5 @@ iobind_status iobind__ort_fail(const OrtApi *api, OrtStatus *status, iobind_erro
   normalise(api->GetErrorMessage(status), text, sizeof text);
   int32_t code = (int32_t)api->GetErrorCode(status);
   api->ReleaseStatus(status);
-  return iobind__fail_ort(error, code, "%s: %s", what, text);
+  iobind__error_set(error, IOBIND_RUNTIME, code, "%s: %s", what, text);
 }

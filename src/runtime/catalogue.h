@@ -8,11 +8,11 @@
 #include "support/error.h"
 
 typedef struct iobind__ep {
-  const char *name;    /* in device specs, and the name its library is registered under */
-  const char *ep_name; /* ORT's name */
-  const char *library; /* stem of the library's file: "lib" STEM ".so"; NULL: inside ORT's own library */
-  bool addressable;    /* an address inside an allocation is an address */
-  bool queued;         /* a run may return before its work is done, and only a copy back waits for it */
+  const char *name;           /* in device specs, and the name its library is registered under */
+  const char *ep_name;        /* ORT's name */
+  const char *library;        /* stem of the library's file: "lib" STEM ".so"; NULL: inside ORT's own library */
+  bool addressable;           /* an address inside an allocation is an address */
+  bool queued;                /* a run may return before its work is done, and only a copy back waits for it */
   const char *const *options; /* option keys, NULL-terminated; NULL: unknown */
 } iobind__ep;
 

@@ -1,18 +1,15 @@
 /* Whether a device works: a session of a one-node model on it, run once. */
-#include <string.h>
-
 #include "runtime/runtime.h"
 
 /* ONNX bytes of "y = Identity(x)" over a float32 scalar: IR version 8, opset 13. Written out, so that the library needs no writer. */
 static const unsigned char identity_model[] = {
-    0x08, 0x08,                                                                   /* ir_version 8 */
-    0x3a, 0x2f,                                                                   /* graph */
-    0x0a, 0x10, 0x0a, 0x01, 'x', 0x12, 0x01, 'y', 0x22, 0x08, 'I', 'd', 'e', 'n', /* node: input, output, op_type */
-    't',  'i',  't',  'y',
-    0x12, 0x01, 'g',                                                              /* name */
-    0x5a, 0x0b, 0x0a, 0x01, 'x', 0x12, 0x06, 0x0a, 0x04, 0x08, 0x01, 0x12, 0x00,  /* input x: float32, scalar */
-    0x62, 0x0b, 0x0a, 0x01, 'y', 0x12, 0x06, 0x0a, 0x04, 0x08, 0x01, 0x12, 0x00,  /* output y: float32, scalar */
-    0x42, 0x02, 0x10, 0x0d,                                                       /* opset 13 */
+    0x08, 0x08,                                                                        /* ir_version 8 */
+    0x3a, 0x2f,                                                                        /* graph */
+    0x0a, 0x10, 0x0a, 0x01, 'x',  0x12, 0x01, 'y',  0x22, 0x08, 'I',  'd',  'e',  'n', /* node: input, output, op_type */
+    't',  'i',  't',  'y',  0x12, 0x01, 'g',                                           /* name */
+    0x5a, 0x0b, 0x0a, 0x01, 'x',  0x12, 0x06, 0x0a, 0x04, 0x08, 0x01, 0x12, 0x00,      /* input x: float32, scalar */
+    0x62, 0x0b, 0x0a, 0x01, 'y',  0x12, 0x06, 0x0a, 0x04, 0x08, 0x01, 0x12, 0x00,      /* output y: float32, scalar */
+    0x42, 0x02, 0x10, 0x0d,                                                            /* opset 13 */
 };
 
 static iobind_status run_once(const iobind_device *device, OrtSession *session, iobind_error *error) {
@@ -29,13 +26,13 @@ static iobind_status run_once(const iobind_device *device, OrtSession *session, 
   static const char *const output_name = "y";
   OrtStatus *ran = api->Run(session, NULL, &input_name, (const OrtValue *const *)&input, 1, &output_name, 1, &output);
   iobind_status status = IOBIND_OK;
-  void *data = NULL;
+  float *y = NULL;
   if (ran == NULL) {
-    ran = api->GetTensorMutableData(output, &data);
+    ran = api->GetTensorMutableData(output, (void **)&y);
   }
   if (ran != NULL) {
     status = iobind__ort_fail(api, ran, error, "device_check: '%s': run", device->spec);
-  } else if (memcmp(data, &x, sizeof x) != 0) {
+  } else if (*y != x) {
     status = iobind__fail(error, IOBIND_DEVICE, "device_check: '%s' computed a wrong value", device->spec);
   }
   if (output != NULL) {
@@ -58,9 +55,8 @@ static iobind_status try_device(iobind_device *device, iobind_error *error) {
   if (made == NULL) {
     made = api->CreateSessionFromArray(runtime->env, identity_model, sizeof identity_model, options, &session);
   }
-  iobind_status status = made == NULL
-                             ? run_once(device, session, error)
-                             : iobind__ort_fail(api, made, error, "device_check: '%s': session", device->spec);
+  iobind_status status = made == NULL ? run_once(device, session, error)
+                                      : iobind__ort_fail(api, made, error, "device_check: '%s': session", device->spec);
   if (session != NULL) {
     api->ReleaseSession(session);
   }
@@ -85,10 +81,7 @@ iobind_status iobind_device_check(iobind_device *device, iobind_error *error) {
   iobind_error reason = device->check_error;
   pthread_mutex_unlock(&device->check_mutex);
   if (status != IOBIND_OK) {
-    iobind__fail(error, status, "%s", reason.message);
-    if (error != NULL) {
-      error->ort_code = reason.ort_code;
-    }
+    iobind__error_set(error, status, reason.ort_code, "%s", reason.message);
   }
   return status;
 }

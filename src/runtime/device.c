@@ -46,9 +46,8 @@ static void fill_places(iobind_device *device) {
     place->device = device;
     place->memory = (iobind_memory)m;
     place->owner = &runtime->ref;
-    place->info = api->EpDevice_MemoryInfo(device->ep_device, m == IOBIND_MEMORY_DEFAULT
-                                                                   ? OrtDeviceMemoryType_DEFAULT
-                                                                   : OrtDeviceMemoryType_HOST_ACCESSIBLE);
+    place->info = api->EpDevice_MemoryInfo(device->ep_device, m == IOBIND_MEMORY_DEFAULT ? OrtDeviceMemoryType_DEFAULT
+                                                                                         : OrtDeviceMemoryType_HOST_ACCESSIBLE);
     if (place->info == NULL && m == IOBIND_MEMORY_DEFAULT) {
       place->info = runtime->cpu_info; /* an EP without memory of its own works in the host's */
       atomic_init(&place->allocator, runtime->cpu_allocator);
@@ -258,7 +257,9 @@ iobind_status iobind_device_get_metadata(const iobind_device *device, size_t ind
                                          iobind_error *error) {
   if (device == NULL || key == NULL || value == NULL) {
     return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "device_get_metadata: %s is NULL",
-                        device == NULL ? "device" : key == NULL ? "key" : "value");
+                        device == NULL ? "device"
+                        : key == NULL  ? "key"
+                                       : "value");
   }
   *key = NULL;
   *value = NULL;

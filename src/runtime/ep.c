@@ -30,16 +30,15 @@ static void library_free(iobind__ep_library *library) {
 /* Remember what became of a library. With the runtime's mutex held. */
 static iobind_status remember(iobind_runtime *runtime, const char *name, const char *path, iobind_status status, bool ours,
                               const char *message, iobind_error *error) {
-  iobind__ep_library **list =
-      realloc(runtime->ep_libraries, (runtime->ep_library_count + 1) * sizeof *runtime->ep_libraries);
+  iobind__ep_library **list = realloc(runtime->ep_libraries, (runtime->ep_library_count + 1) * sizeof *runtime->ep_libraries);
   if (list == NULL) {
     return iobind__out_of_memory(error, "runtime_register_ep");
   }
   runtime->ep_libraries = list;
   iobind__ep_library *library = calloc(1, sizeof *library);
   if (library != NULL) {
-    *library = (iobind__ep_library){iobind__string_copy(name), iobind__string_copy(path), iobind__string_copy(message),
-                                    status, ours};
+    *library =
+        (iobind__ep_library){iobind__string_copy(name), iobind__string_copy(path), iobind__string_copy(message), status, ours};
   }
   if (library == NULL || library->name == NULL || library->path == NULL || library->message == NULL) {
     library_free(library);
@@ -118,8 +117,11 @@ iobind_status iobind_runtime_register_ep(iobind_runtime *runtime, const char *na
   }
   const iobind__ep *ep = iobind__ep_by_file(file_name_of(path));
   pthread_mutex_lock(&runtime->mutex);
-  iobind_status status =
-      register_locked(runtime, name != NULL ? name : ep != NULL ? ep->name : file_name_of(path), path, error);
+  iobind_status status = register_locked(runtime,
+                                         name != NULL ? name
+                                         : ep != NULL ? ep->name
+                                                      : file_name_of(path),
+                                         path, error);
   pthread_mutex_unlock(&runtime->mutex);
   return status;
 }

@@ -59,14 +59,10 @@ void iobind__log_close(iobind__log *log) {
 
 OrtLoggingLevel iobind__log_ort_level(int32_t level) {
   switch (level) {
-  case IOBIND_LOG_VERBOSE:
-    return ORT_LOGGING_LEVEL_VERBOSE;
-  case IOBIND_LOG_INFO:
-    return ORT_LOGGING_LEVEL_INFO;
-  case IOBIND_LOG_ERROR:
-    return ORT_LOGGING_LEVEL_ERROR;
-  default:
-    return ORT_LOGGING_LEVEL_WARNING;
+    case IOBIND_LOG_VERBOSE: return ORT_LOGGING_LEVEL_VERBOSE;
+    case IOBIND_LOG_INFO: return ORT_LOGGING_LEVEL_INFO;
+    case IOBIND_LOG_ERROR: return ORT_LOGGING_LEVEL_ERROR;
+    default: return ORT_LOGGING_LEVEL_WARNING;
   }
 }
 
@@ -96,8 +92,7 @@ void ORT_CALL iobind__log_from_ort(void *param, OrtLoggingLevel severity, const 
                                    const char *code_location, const char *message) {
   (void)logid;
   (void)code_location;
-  static const int32_t levels[] = {IOBIND_LOG_VERBOSE, IOBIND_LOG_INFO, IOBIND_LOG_WARNING, IOBIND_LOG_ERROR,
-                                   IOBIND_LOG_ERROR};
+  static const int32_t levels[] = {IOBIND_LOG_VERBOSE, IOBIND_LOG_INFO, IOBIND_LOG_WARNING, IOBIND_LOG_ERROR, IOBIND_LOG_ERROR};
   int32_t level = (unsigned)severity < sizeof levels / sizeof levels[0] ? levels[severity] : IOBIND_LOG_ERROR;
   iobind__log_line(param, level, "%s: %s", category == NULL || category[0] == '\0' ? "onnxruntime" : category,
                    message == NULL ? "" : message);

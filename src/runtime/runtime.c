@@ -65,9 +65,8 @@ static iobind_status open_environment(iobind_runtime *runtime, const iobind_runt
   }
   /* without a callback ORT has nothing to say below an error, and those come back as statuses too */
   OrtLoggingLevel level = options->log == NULL ? ORT_LOGGING_LEVEL_ERROR : iobind__log_ort_level(options->log_level);
-  IOBIND__ORT_TRY(
-      api, api->CreateEnvWithCustomLogger(iobind__log_from_ort, runtime->log, level, "iobind", &runtime->env), error,
-      "runtime_create: environment");
+  IOBIND__ORT_TRY(api, api->CreateEnvWithCustomLogger(iobind__log_from_ort, runtime->log, level, "iobind", &runtime->env),
+                  error, "runtime_create: environment");
   IOBIND__ORT_TRY(api,
                   api->CreateMemoryInfo_V2("Cpu", OrtMemoryInfoDeviceType_CPU, 0, 0, OrtDeviceMemoryType_DEFAULT, 0,
                                            OrtDeviceAllocator, &runtime->cpu_info),
@@ -76,8 +75,7 @@ static iobind_status open_environment(iobind_runtime *runtime, const iobind_runt
   return IOBIND_OK;
 }
 
-static iobind_status build(const iobind_runtime_options *options, iobind__ort *ort, iobind_runtime **out,
-                           iobind_error *error) {
+static iobind_status build(const iobind_runtime_options *options, iobind__ort *ort, iobind_runtime **out, iobind_error *error) {
   iobind_runtime *runtime = calloc(1, sizeof *runtime);
   if (runtime == NULL) {
     iobind__ort_free(ort);
@@ -110,12 +108,12 @@ static iobind_status build(const iobind_runtime_options *options, iobind__ort *o
 }
 
 static iobind_status check_options(const iobind_runtime_options *options, iobind_error *error) {
-  IOBIND__TRY(iobind__flags_check(
-      options->flags, IOBIND_RUNTIME_TELEMETRY | IOBIND_RUNTIME_NO_EP_SEARCH | IOBIND_RUNTIME_SOFTWARE_DEVICES,
-      "runtime_create", error));
+  IOBIND__TRY(iobind__flags_check(options->flags,
+                                  IOBIND_RUNTIME_TELEMETRY | IOBIND_RUNTIME_NO_EP_SEARCH | IOBIND_RUNTIME_SOFTWARE_DEVICES,
+                                  "runtime_create", error));
   if (options->log_level < IOBIND_LOG_DEFAULT || options->log_level > IOBIND_LOG_ERROR) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "runtime_create: log_level: expected 0 .. %d, got %d",
-                        IOBIND_LOG_ERROR, options->log_level);
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "runtime_create: log_level: expected 0 .. %d, got %d", IOBIND_LOG_ERROR,
+                        options->log_level);
   }
   if (options->ep_library_count > 0 && options->ep_libraries == NULL) {
     return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "runtime_create: ep_libraries is NULL, ep_library_count is %zu",

@@ -25,7 +25,7 @@ typedef struct iobind__place {
 struct iobind_device {
   struct iobind_runtime *runtime;
   const OrtEpDevice *ep_device;
-  const iobind__ep *ep; /* the catalogue's entry; NULL: not in it */
+  const iobind__ep *ep;    /* the catalogue's entry; NULL: not in it */
   iobind__place places[2]; /* by iobind_memory */
   bool queued;             /* see iobind__ep */
   uint32_t ordinal;        /* among the devices of its EP */

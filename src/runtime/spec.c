@@ -113,16 +113,11 @@ static bool matches(const iobind_device *device, const spec *wanted) {
   const OrtApi *api = IOBIND__API(device->runtime);
   OrtHardwareDeviceType hardware = api->HardwareDevice_Type(api->EpDevice_Device(device->ep_device));
   switch (wanted->kind) {
-  case SPEC_NAME:
-    return device->ep != NULL && equals(wanted->name, wanted->length, device->ep->name);
-  case SPEC_EP:
-    return equals(wanted->name, wanted->length, api->EpDevice_EpName(device->ep_device));
-  case SPEC_GPU:
-    return (device->flags & IOBIND_DEVICE_GPU_MEMORY) != 0 || hardware == OrtHardwareDeviceType_GPU;
-  case SPEC_NPU:
-    return (device->flags & IOBIND_DEVICE_NPU_MEMORY) != 0 || hardware == OrtHardwareDeviceType_NPU;
-  case SPEC_VENDOR:
-    return api->HardwareDevice_VendorId(api->EpDevice_Device(device->ep_device)) == wanted->vendor;
+    case SPEC_NAME: return device->ep != NULL && equals(wanted->name, wanted->length, device->ep->name);
+    case SPEC_EP: return equals(wanted->name, wanted->length, api->EpDevice_EpName(device->ep_device));
+    case SPEC_GPU: return (device->flags & IOBIND_DEVICE_GPU_MEMORY) != 0 || hardware == OrtHardwareDeviceType_GPU;
+    case SPEC_NPU: return (device->flags & IOBIND_DEVICE_NPU_MEMORY) != 0 || hardware == OrtHardwareDeviceType_NPU;
+    case SPEC_VENDOR: return api->HardwareDevice_VendorId(api->EpDevice_Device(device->ep_device)) == wanted->vendor;
   }
   return false;
 }
@@ -181,7 +176,9 @@ iobind_status iobind_runtime_find_device(iobind_runtime *runtime, const char *te
   }
   if (runtime == NULL || text == NULL || device == NULL) {
     return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "find_device: %s is NULL",
-                        runtime == NULL ? "runtime" : text == NULL ? "spec" : "device");
+                        runtime == NULL ? "runtime"
+                        : text == NULL  ? "spec"
+                                        : "device");
   }
   /* the whole list is read before anything is tried: a typo at its end must not depend on the machine */
   for (int pass = 0; pass < 2; pass++) {
@@ -189,9 +186,9 @@ iobind_status iobind_runtime_find_device(iobind_runtime *runtime, const char *te
     bool seen = false;
     for (const char *entry = text;; entry++) {
       size_t length = strcspn(entry, ",");
-      spec wanted;
-      iobind_status status = length == 0 ? malformed(text, strlen(text), "an entry is empty", error)
-                                         : parse(entry, length, &wanted, error);
+      spec wanted = {0};
+      iobind_status status =
+          length == 0 ? malformed(text, strlen(text), "an entry is empty", error) : parse(entry, length, &wanted, error);
       if (status == IOBIND_OK && memory == NULL && wanted.memory != IOBIND_MEMORY_DEFAULT) {
         status = malformed(entry, length, "expected a device, got a kind of memory", error);
       }
@@ -212,7 +209,7 @@ iobind_status iobind_runtime_find_device(iobind_runtime *runtime, const char *te
     }
     if (pass == 1) {
       iobind_status status = seen ? IOBIND_DEVICE : IOBIND_NOT_FOUND;
-      iobind__fail(error, status, "find_device: '%s': no device that works: %s", text, iobind__text_get(&reasons));
+      iobind__error_set(error, status, 0, "find_device: '%s': no device that works: %s", text, iobind__text_get(&reasons));
       iobind__text_free(&reasons);
       return status;
     }

@@ -42,7 +42,8 @@ static iobind_status check_ep_options_used(const iobind_session_options *options
       used = named != NULL ? device->ep == named : device != device->runtime->devices[0];
     }
     if (!used) {
-      return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "session_create: EP option '%s': the session has no such device", key);
+      return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "session_create: EP option '%s': the session has no such device",
+                          key);
     }
   }
   return IOBIND_OK;
@@ -110,9 +111,8 @@ static iobind_status set_plain(const OrtApi *api, const iobind_session_options *
   }
   if (options->policy != IOBIND_POLICY_NONE) {
     /* ours is ORT's plus one: 0 is "none" */
-    IOBIND__ORT_TRY(
-        api, api->SessionOptionsSetEpSelectionPolicy(out, (OrtExecutionProviderDevicePolicy)(options->policy - 1)), error,
-        "session_create: policy");
+    IOBIND__ORT_TRY(api, api->SessionOptionsSetEpSelectionPolicy(out, (OrtExecutionProviderDevicePolicy)(options->policy - 1)),
+                    error, "session_create: policy");
   }
   return IOBIND_OK;
 }

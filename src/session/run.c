@@ -86,7 +86,9 @@ iobind_status iobind_session_run(iobind_session *session, iobind_tensor *const *
                                  iobind_error *error) {
   if (session == NULL || outputs == NULL || (inputs == NULL && session->input_count > 0)) {
     return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "session_run: %s is NULL",
-                        session == NULL ? "session" : outputs == NULL ? "outputs" : "inputs");
+                        session == NULL   ? "session"
+                        : outputs == NULL ? "outputs"
+                                          : "inputs");
   }
   memset(outputs, 0, session->output_count * sizeof(iobind_tensor *));
   size_t wanted = 0;
@@ -99,10 +101,10 @@ iobind_status iobind_session_run(iobind_session *session, iobind_tensor *const *
                                                            : check_inputs(session, inputs, values, error);
   if (status == IOBIND_OK) {
     const OrtApi *api = IOBIND__API(session->runtime);
-    OrtStatus *ran = api->Run(session->session, NULL, session->input_names, values, session->input_count,
-                              session->output_names, wanted, results);
-    status = ran == NULL ? take_outputs(session, inputs, results, outputs, error)
-                         : iobind__ort_fail(api, ran, error, "session_run");
+    OrtStatus *ran = api->Run(session->session, NULL, session->input_names, values, session->input_count, session->output_names,
+                              wanted, results);
+    status =
+        ran == NULL ? take_outputs(session, inputs, results, outputs, error) : iobind__ort_fail(api, ran, error, "session_run");
   }
   free(values);
   free(results);

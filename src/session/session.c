@@ -35,9 +35,9 @@ void iobind_session_destroy(iobind_session *session) {
 static iobind_status read_texts(iobind_session *session, const OrtModelMetadata *metadata, iobind_error *error) {
   const OrtApi *api = IOBIND__API(session->runtime);
   OrtAllocator *allocator = session->runtime->cpu_allocator;
-  OrtStatus *(ORT_CALL *const getters[])(const OrtModelMetadata *, OrtAllocator *, char **) = {
-      api->ModelMetadataGetProducerName, api->ModelMetadataGetGraphName, api->ModelMetadataGetDomain,
-      api->ModelMetadataGetDescription};
+  OrtStatus *(ORT_CALL *const getters[])(const OrtModelMetadata *, OrtAllocator *,
+                                         char **) = {api->ModelMetadataGetProducerName, api->ModelMetadataGetGraphName,
+                                                     api->ModelMetadataGetDomain, api->ModelMetadataGetDescription};
   for (size_t i = 0; i < sizeof session->texts / sizeof session->texts[0]; i++) {
     char *text = NULL;
     IOBIND__ORT_TRY(api, getters[i](metadata, allocator, &text), error, "session_create: metadata");
@@ -150,9 +150,9 @@ static iobind_status create(iobind_runtime *runtime, const char *path, const voi
                             const iobind_session_options *given, iobind_session **out, iobind_error *error) {
   iobind_session_options options;
   IOBIND__TRY(iobind__options_read(&options, sizeof options, sizeof options, given, "session_create", error));
-  IOBIND__TRY(iobind__flags_check(
-      options.flags, IOBIND_SESSION_STRICT | IOBIND_SESSION_PLACEMENT | IOBIND_SESSION_NO_MEMORY_REUSE, "session_create",
-      error));
+  IOBIND__TRY(iobind__flags_check(options.flags,
+                                  IOBIND_SESSION_STRICT | IOBIND_SESSION_PLACEMENT | IOBIND_SESSION_NO_MEMORY_REUSE,
+                                  "session_create", error));
   const OrtApi *api = IOBIND__API(runtime);
   OrtSessionOptions *ort_options = NULL;
   IOBIND__TRY(iobind__session_check_dims(&options, path, model, bytes, error));
@@ -166,9 +166,8 @@ static iobind_status create(iobind_runtime *runtime, const char *path, const voi
   pthread_mutex_init(&session->places_mutex, NULL);
   session->runtime = runtime;
   iobind__ref_retain(&runtime->ref);
-  OrtStatus *made = path != NULL
-                        ? api->CreateSession(runtime->env, path, ort_options, &session->session)
-                        : api->CreateSessionFromArray(runtime->env, model, bytes, ort_options, &session->session);
+  OrtStatus *made = path != NULL ? api->CreateSession(runtime->env, path, ort_options, &session->session)
+                                 : api->CreateSessionFromArray(runtime->env, model, bytes, ort_options, &session->session);
   api->ReleaseSessionOptions(ort_options);
   iobind_status status = made == NULL ? describe(session, &options, error)
                                       : iobind__ort_fail(api, made, error, "session_create: %s%s%s", path != NULL ? "'" : "",
@@ -188,7 +187,9 @@ iobind_status iobind_session_create(iobind_runtime *runtime, const char *path, c
   }
   if (runtime == NULL || path == NULL || session == NULL) {
     return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "session_create: %s is NULL",
-                        runtime == NULL ? "runtime" : path == NULL ? "path" : "session");
+                        runtime == NULL ? "runtime"
+                        : path == NULL  ? "path"
+                                        : "session");
   }
   if (!iobind__file_exists(path)) {
     bool folder = iobind__folder_exists(path);
@@ -206,7 +207,9 @@ iobind_status iobind_session_create_from_memory(iobind_runtime *runtime, const v
   }
   if (runtime == NULL || model == NULL || session == NULL) {
     return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "session_create: %s is NULL",
-                        runtime == NULL ? "runtime" : model == NULL ? "model" : "session");
+                        runtime == NULL ? "runtime"
+                        : model == NULL ? "model"
+                                        : "session");
   }
   return create(runtime, NULL, model, bytes, options, session, error);
 }

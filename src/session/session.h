@@ -11,10 +11,10 @@ typedef struct iobind__value {
   iobind_dtype dtype;
   bool has_shape;
   size_t rank;
-  int64_t *dims;         /* -1: open */
-  const char **symbols;  /* one for each dim; "" where it has none; the strings are the session's */
-  int *symbol_ids;       /* the same name has the same number in the whole session; -1: none */
-  iobind__place *place;  /* where the session wants it or leaves it */
+  int64_t *dims;        /* -1: open */
+  const char **symbols; /* one for each dim; "" where it has none; the strings are the session's */
+  int *symbol_ids;      /* the same name has the same number in the whole session; -1: none */
+  iobind__place *place; /* where the session wants it or leaves it */
 } iobind__value;
 
 struct iobind_session {
@@ -29,9 +29,9 @@ struct iobind_session {
   size_t input_count;
   iobind__value *outputs;
   size_t output_count;
-  const char **input_names; /* as ORT's run wants them */
+  const char **input_names;  /* as ORT's run wants them */
   const char **output_names; /* of the outputs that are tensors */
-  char **symbols; /* the distinct ones */
+  char **symbols;            /* the distinct ones */
   size_t symbol_count;
   iobind_device **devices; /* those that may hold its tensors; the CPU always */
   size_t device_count;

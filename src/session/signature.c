@@ -78,9 +78,8 @@ static iobind_status read_value(iobind_session *session, size_t index, bool is_i
   const OrtApi *api = IOBIND__API(session->runtime);
   char *name = NULL;
   IOBIND__ORT_TRY(api,
-                  is_input
-                      ? api->SessionGetInputName(session->session, index, session->runtime->cpu_allocator, &name)
-                      : api->SessionGetOutputName(session->session, index, session->runtime->cpu_allocator, &name),
+                  is_input ? api->SessionGetInputName(session->session, index, session->runtime->cpu_allocator, &name)
+                           : api->SessionGetOutputName(session->session, index, session->runtime->cpu_allocator, &name),
                   error, "session_create");
   value->name = iobind__string_copy(name);
   OrtStatus *freed = api->AllocatorFree(session->runtime->cpu_allocator, name);
@@ -257,7 +256,9 @@ static iobind_status check_find(const iobind_session *session, const char *name,
                                 iobind_error *error) {
   if (session == NULL || name == NULL || index == NULL) {
     return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "%s: %s is NULL", what,
-                        session == NULL ? "session" : name == NULL ? "name" : "index");
+                        session == NULL ? "session"
+                        : name == NULL  ? "name"
+                                        : "index");
   }
   return IOBIND_OK;
 }

@@ -18,12 +18,10 @@ const char *iobind_version_string(void) {
 const char *iobind_status_name(int32_t status) {
   switch (status) {
 #define IOBIND_STATUS_CASE(name, value, text) \
-  case value:                                 \
-    return #name;
+  case value: return #name;
     IOBIND_STATUS_MAP(IOBIND_STATUS_CASE)
 #undef IOBIND_STATUS_CASE
-  default:
-    return "UNKNOWN";
+    default: return "UNKNOWN";
   }
 }
 
@@ -43,14 +41,17 @@ static void drop_partial_character(char *message, size_t length) {
   }
 }
 
-static void fill(iobind_error *error, iobind_status status, int32_t ort_code, const char *format, va_list arguments) {
+void iobind__error_set(iobind_error *error, iobind_status status, int32_t ort_code, const char *format, ...) {
   /* A caller with an older, shorter struct would be written past its end. */
   if (error == NULL || error->struct_size < sizeof *error) {
     return;
   }
   error->status = (int32_t)status;
   error->ort_code = ort_code;
+  va_list arguments;
+  va_start(arguments, format);
   int needed = vsnprintf(error->message, sizeof error->message, format, arguments);
+  va_end(arguments);
   if (needed < 0) {
     error->message[0] = '\0';
   } else if ((size_t)needed >= sizeof error->message) {
@@ -61,24 +62,4 @@ static void fill(iobind_error *error, iobind_status status, int32_t ort_code, co
       *c = ' ';
     }
   }
-}
-
-iobind_status iobind__fail(iobind_error *error, iobind_status status, const char *format, ...) {
-  va_list arguments;
-  va_start(arguments, format);
-  fill(error, status, 0, format, arguments);
-  va_end(arguments);
-  return status;
-}
-
-iobind_status iobind__fail_ort(iobind_error *error, int32_t ort_code, const char *format, ...) {
-  va_list arguments;
-  va_start(arguments, format);
-  fill(error, IOBIND_RUNTIME, ort_code, format, arguments);
-  va_end(arguments);
-  return IOBIND_RUNTIME;
-}
-
-iobind_status iobind__out_of_memory(iobind_error *error, const char *what) {
-  return iobind__fail(error, IOBIND_OUT_OF_MEMORY, "%s: out of host memory", what);
 }

@@ -5,22 +5,22 @@
 #include "iobind/iobind.h"
 
 /* Leave the function with the status of a call that failed. */
-#define IOBIND__TRY(expression)                        \
-  do {                                                 \
-    iobind_status iobind__status = (expression);       \
-    if (iobind__status != IOBIND_OK) {                 \
-      return iobind__status;                           \
-    }                                                  \
+#define IOBIND__TRY(expression)                  \
+  do {                                           \
+    iobind_status iobind__status = (expression); \
+    if (iobind__status != IOBIND_OK) {           \
+      return iobind__status;                     \
+    }                                            \
   } while (0)
 
-/* Fill `error` (may be NULL) and return `status`. The message becomes one line; what is too long is cut at a character. */
-__attribute__((format(printf, 3, 4))) iobind_status iobind__fail(iobind_error *error, iobind_status status,
-                                                                 const char *format, ...);
+/* Fill `error` (may be NULL). The message becomes one line; what is too long is cut at a character. */
+__attribute__((format(printf, 4, 5))) void iobind__error_set(iobind_error *error, iobind_status status, int32_t ort_code,
+                                                             const char *format, ...);
 
-/* The same with the code of ORT's status. */
-__attribute__((format(printf, 3, 4))) iobind_status iobind__fail_ort(iobind_error *error, int32_t ort_code,
-                                                                     const char *format, ...);
-
-iobind_status iobind__out_of_memory(iobind_error *error, const char *what);
+/* Fill `error` and be the status. Macros, so that a reader of one file (a static analyser too) sees that it is not OK. */
+#define iobind__fail(error, status, ...) (iobind__error_set(error, status, 0, __VA_ARGS__), (iobind_status)(status))
+#define iobind__fail_ort(error, ort_code, ...) \
+  (iobind__error_set(error, IOBIND_RUNTIME, ort_code, __VA_ARGS__), (iobind_status)IOBIND_RUNTIME)
+#define iobind__out_of_memory(error, what) iobind__fail(error, IOBIND_OUT_OF_MEMORY, "%s: out of host memory", what)
 
 #endif

@@ -12,15 +12,14 @@ iobind_status iobind__options_read(void *out, size_t size, size_t oldest, const 
   memcpy(&given, options, sizeof given);
   if (given < oldest) {
     return iobind__fail(error, IOBIND_INVALID_ARGUMENT,
-                        "%s: options: expected struct_size of %zu or more, got %u: start from the _INIT macro", what,
-                        oldest, given);
+                        "%s: options: expected struct_size of %zu or more, got %u: start from the _INIT macro", what, oldest,
+                        given);
   }
   const unsigned char *bytes = options;
   for (size_t i = size; i < given; i++) {
     if (bytes[i] != 0) {
-      return iobind__fail(error, IOBIND_NOT_SUPPORTED,
-                          "%s: options: a field at byte %zu is set that iobind %s does not know", what, i,
-                          iobind_version_string());
+      return iobind__fail(error, IOBIND_NOT_SUPPORTED, "%s: options: a field at byte %zu is set that iobind %s does not know",
+                          what, i, iobind_version_string());
     }
   }
   memcpy(out, options, given < size ? given : size);
@@ -29,8 +28,8 @@ iobind_status iobind__options_read(void *out, size_t size, size_t oldest, const 
 
 iobind_status iobind__flags_check(uint32_t flags, uint32_t known, const char *what, iobind_error *error) {
   if ((flags & ~known) != 0) {
-    return iobind__fail(error, IOBIND_NOT_SUPPORTED, "%s: options: flags 0x%x are not known to iobind %s", what,
-                        flags & ~known, iobind_version_string());
+    return iobind__fail(error, IOBIND_NOT_SUPPORTED, "%s: options: flags 0x%x are not known to iobind %s", what, flags & ~known,
+                        iobind_version_string());
   }
   return IOBIND_OK;
 }

@@ -19,8 +19,7 @@ void iobind__ref_release(iobind__ref *ref) {
 bool iobind__ref_try_retain(iobind__ref *ref) {
   size_t count = atomic_load_explicit(&ref->count, memory_order_relaxed);
   while (count > 0) {
-    if (atomic_compare_exchange_weak_explicit(&ref->count, &count, count + 1, memory_order_relaxed,
-                                              memory_order_relaxed)) {
+    if (atomic_compare_exchange_weak_explicit(&ref->count, &count, count + 1, memory_order_relaxed, memory_order_relaxed)) {
       return true;
     }
   }

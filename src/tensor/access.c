@@ -46,8 +46,7 @@ static iobind_status move(const iobind_tensor *tensor, size_t offset, void *host
   int64_t length = (int64_t)bytes;
   const int64_t *dims = whole ? tensor->dims : &length;
   size_t rank = whole ? tensor->rank : 1;
-  ONNXTensorElementDataType dtype =
-      whole ? (ONNXTensorElementDataType)tensor->dtype : ONNX_TENSOR_ELEMENT_DATA_TYPE_UINT8;
+  ONNXTensorElementDataType dtype = whole ? (ONNXTensorElementDataType)tensor->dtype : ONNX_TENSOR_ELEMENT_DATA_TYPE_UINT8;
   OrtValue *host_value = NULL;
   OrtValue *part = NULL;
   void *data = (char *)tensor->data + offset;
@@ -86,8 +85,8 @@ static iobind_status check_part(const iobind_tensor *tensor, size_t offset, cons
   }
   if (offset > tensor->bytes || bytes > tensor->bytes - offset) {
     return iobind__fail(error, IOBIND_INVALID_ARGUMENT,
-                        "%s: expected a part of the tensor's %zu bytes, got %zu bytes at offset %zu", what, tensor->bytes, bytes,
-                        offset);
+                        "%s: expected a part of the tensor's %zu bytes, got %zu bytes at offset %zu", what, tensor->bytes,
+                        bytes, offset);
   }
   return check_stream(stream, tensor->place->device, tensor->place->device, what, error);
 }

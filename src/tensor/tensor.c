@@ -47,8 +47,8 @@ static iobind_tensor *tensor_new(iobind__place *place, iobind__ref *owner, iobin
 }
 
 /* The bytes of a tensor that ORT can make at this place. */
-static iobind_status check_kind(const iobind__place *place, iobind_dtype dtype, const int64_t *dims, size_t rank,
-                                size_t *bytes, const char *what, iobind_error *error) {
+static iobind_status check_kind(const iobind__place *place, iobind_dtype dtype, const int64_t *dims, size_t rank, size_t *bytes,
+                                const char *what, iobind_error *error) {
   *bytes = 0;
   if (dtype == IOBIND_COMPLEX64 || dtype == IOBIND_COMPLEX128) {
     return iobind__fail(error, IOBIND_NOT_SUPPORTED, "%s: ONNX Runtime has no tensors of %s", what, iobind_dtype_name(dtype));
@@ -87,8 +87,8 @@ iobind_status iobind__tensor_create_at(iobind__place *place, iobind_dtype dtype,
   if (tensor == NULL) {
     return iobind__out_of_memory(error, "tensor_create");
   }
-  iobind_status status = iobind__place_allocate(place, (ONNXTensorElementDataType)dtype, dims, rank, bytes, &tensor->value,
-                                                &tensor->data, error);
+  iobind_status status =
+      iobind__place_allocate(place, (ONNXTensorElementDataType)dtype, dims, rank, bytes, &tensor->value, &tensor->data, error);
   if (status != IOBIND_OK) {
     iobind_tensor_release(tensor);
     return status;
@@ -156,10 +156,10 @@ iobind_status iobind_tensor_wrap(iobind_device *device, iobind_memory memory, io
   if (bytes < needed || (data == NULL && needed > 0)) {
     char shape[IOBIND__SHAPE_TEXT];
     iobind__shape_text((int32_t)dtype, dims, NULL, rank, shape, sizeof shape);
-    return data == NULL ? iobind__fail(error, IOBIND_INVALID_ARGUMENT, "tensor_wrap: data is NULL, %s has %zu bytes", shape,
-                                       needed)
-                        : iobind__fail(error, IOBIND_INVALID_ARGUMENT,
-                                       "tensor_wrap: expected %zu bytes or more for %s, got %zu", needed, shape, bytes);
+    return data == NULL
+               ? iobind__fail(error, IOBIND_INVALID_ARGUMENT, "tensor_wrap: data is NULL, %s has %zu bytes", shape, needed)
+               : iobind__fail(error, IOBIND_INVALID_ARGUMENT, "tensor_wrap: expected %zu bytes or more for %s, got %zu", needed,
+                              shape, bytes);
   }
   IOBIND__TRY(tensor_over(place, place->owner, dtype, dims, rank, data, needed, tensor, "tensor_wrap", error));
   (*tensor)->deleter = deleter;

@@ -8,13 +8,13 @@
 
 struct iobind_tensor {
   iobind__ref ref;
-  iobind__ref *owner;      /* kept alive: the runtime, or the session whose memory this is */
-  iobind_tensor *base;     /* kept alive: the tensor that this is a view of */
+  iobind__ref *owner;  /* kept alive: the runtime, or the session whose memory this is */
+  iobind_tensor *base; /* kept alive: the tensor that this is a view of */
   iobind__place *place;
   OrtValue *value;
-  void *data;              /* NULL: 0 bytes, or strings */
+  void *data; /* NULL: 0 bytes, or strings */
   size_t bytes;
-  size_t allocated;        /* bytes in the device's counters */
+  size_t allocated; /* bytes in the device's counters */
   iobind_deleter deleter;
   void *deleter_context;
   iobind_dtype dtype;
@@ -33,10 +33,10 @@ void iobind__shape_text(int32_t dtype, const int64_t *dims, const char *const *s
 
 /* Make a tensor at any place, a session's own included. */
 iobind_status iobind__tensor_create_at(iobind__place *place, iobind_dtype dtype, const int64_t *dims, size_t rank,
-                                       iobind_tensor **tensor, iobind_error *error);
+                                       iobind_tensor **out, iobind_error *error);
 
 /* Make a tensor of a value that ORT made; on success the value is the tensor's. */
-iobind_status iobind__tensor_from_value(OrtValue *value, iobind__place *place, iobind__ref *owner, iobind_tensor **tensor,
+iobind_status iobind__tensor_from_value(OrtValue *value, iobind__place *place, iobind__ref *owner, iobind_tensor **out,
                                         iobind_error *error);
 
 /* Do two tensors share a byte? */
