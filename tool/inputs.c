@@ -1,6 +1,7 @@
 #define _POSIX_C_SOURCE 200809L /* sysconf */
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -132,16 +133,29 @@ static bool resolve_dims(const tool_state *tool, const iobind_value_info *value,
   return true;
 }
 
+/* Names every option that is missing, not only the first. "?" is what some exporters call each open dim. */
+static bool check_open_dims(const iobind_value_info *value, tool_fault *fault) {
+  char options[512];
+  size_t length = 0;
+  options[0] = 0;
+  for (size_t i = 0; i < value->rank; i++) {
+    if (value->dims[i] >= 0) continue;
+    const char *symbol = value->symbols[i];
+    bool named = symbol[0] != 0 && strcmp(symbol, "?") != 0;
+    bool seen = false;
+    for (size_t j = 0; j < i; j++) seen = seen || (named && value->dims[j] < 0 && strcmp(value->symbols[j], symbol) == 0);
+    if (seen || length >= sizeof options) continue;
+    int added = named ? snprintf(options + length, sizeof options - length, " --dim '%s=N'", symbol)
+                      : snprintf(options + length, sizeof options - length, " --dim '%s[%zu]=N'", value->name, i);
+    length += added > 0 ? (size_t)added : 0;
+  }
+  return length == 0 || fault_set(fault, "it has open dims; give%s", options);
+}
+
 static bool check_random(const iobind_value_info *value, tool_fault *fault) {
   if (!value->has_shape)
     return fault_set(fault, "the model leaves its rank open, so that --random cannot make it up; give it with --input");
-  for (size_t i = 0; i < value->rank; i++) {
-    if (value->dims[i] >= 0) continue;
-    if (value->symbols[i][0] != 0) {
-      return fault_set(fault, "its dim %zu is open; give --dim %s=N", i, value->symbols[i]);
-    }
-    return fault_set(fault, "its dim %zu is open; give --dim '%s[%zu]=N'", i, value->name, i);
-  }
+  if (!check_open_dims(value, fault)) return false;
   if (value->dtype == IOBIND_STRING) return true;
   size_t bytes = 0;
   iobind_error error = IOBIND_ERROR_INIT;

@@ -21,7 +21,10 @@ static void report_model(tool_report *report, const char *path, const iobind_ses
   add_text(report, "producer", "producer", info->producer);
   add_text(report, "domain", "domain", info->domain);
   add_text(report, "description", "description", info->description);
-  report_field(report, "model_version", "version", json_integer(info->model_version), NULL);
+  /* ORT says the largest number where the model says none. */
+  bool versioned = info->model_version != 0 && info->model_version != INT64_MAX;
+  report_field(report, "model_version", versioned ? "version" : NULL,
+               versioned ? json_integer(info->model_version) : json_null(), NULL);
   report_field(report, "opset", info->opset > 0 ? "opset" : NULL, info->opset > 0 ? json_integer(info->opset) : json_null(),
                NULL);
   report_field(report, "device", "device", report_string(tool_device_spec(device)), NULL);

@@ -228,16 +228,13 @@ static int take_dims(tool_state *tool) {
 int tool_begin(tool_state *tool, const tool_usage *usage, int argc, const char **argv) {
   *tool = (tool_state){.usage = usage};
   build_tables(tool);
-  char name[64];
-  snprintf(name, sizeof name, "iobind %s", usage->command);
-  const char **words = malloc(((size_t)argc + 1) * sizeof *words);
-  if (words == NULL) return tool_fail(tool, "out of memory");
-  memcpy(words, argv, (size_t)argc * sizeof *words);
-  words[0] = name;
-  words[argc] = NULL;
-  /* popt copies the words. */
-  tool->popt = poptGetContext(name, argc, words, tool->tables, 0);
-  free(words);
+  snprintf(tool->name, sizeof tool->name, "iobind %s", usage->command);
+  tool->words = malloc(((size_t)argc + 1) * sizeof *tool->words);
+  if (tool->words == NULL) return tool_fail(tool, "out of memory");
+  memcpy(tool->words, argv, (size_t)argc * sizeof *tool->words);
+  tool->words[0] = tool->name;
+  tool->words[argc] = NULL;
+  tool->popt = poptGetContext(tool->name, argc, tool->words, tool->tables, 0);
   if (tool->popt == NULL) return tool_fail(tool, "out of memory");
   poptSetOtherOptionHelp(tool->popt, usage->arguments);
   int option = 0;
@@ -271,6 +268,7 @@ int tool_end(tool_state *tool, int code) {
   tool_free_list(tool->input_texts);
   tool_free_list(tool->seed_texts);
   if (tool->popt != NULL) poptFreeContext(tool->popt);
+  free(tool->words);
   *tool = (tool_state){.usage = tool->usage};
   return code;
 }

@@ -70,6 +70,8 @@ typedef struct tool_dim {
 typedef struct tool_state {
   const tool_usage *usage;
   poptContext popt;
+  const char **words;     /**< the command line as popt reads it */
+  char name[32];          /**< words[0]: "iobind COMMAND" */
   const char **arguments; /**< usage->argument_count of them, then NULL */
   char **devices;         /**< --device: NULL or a list that ends in NULL */
   char **ep_libraries;    /**< --ep-library */
