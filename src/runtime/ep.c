@@ -102,7 +102,8 @@ static iobind_status register_locked(iobind_runtime *runtime, const char *name, 
     return kept;
   }
   if (status != IOBIND_OK) {
-    return iobind__fail_ort(error, reason.ort_code, "%s", reason.message);
+    iobind__error_set(error, status, reason.ort_code, "%s", reason.message);
+    return status;
   }
   return iobind__runtime_refresh_devices(runtime, error);
 }

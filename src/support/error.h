@@ -19,8 +19,6 @@ __attribute__((format(printf, 4, 5))) void iobind__error_set(iobind_error *error
 
 /* Fill `error` and be the status. Macros, so that a reader of one file (a static analyser too) sees that it is not OK. */
 #define iobind__fail(error, status, ...) (iobind__error_set(error, status, 0, __VA_ARGS__), (iobind_status)(status))
-#define iobind__fail_ort(error, ort_code, ...) \
-  (iobind__error_set(error, IOBIND_RUNTIME, ort_code, __VA_ARGS__), (iobind_status)IOBIND_RUNTIME)
 #define iobind__out_of_memory(error, what) iobind__fail(error, IOBIND_OUT_OF_MEMORY, "%s: out of host memory", what)
 
 #endif
