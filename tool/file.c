@@ -149,6 +149,7 @@ bool file_make_folder(const char *path, tool_fault *fault) {
   if (failure == 0 && stat(path, &status) != 0) failure = errno;
   if (failure == 0 && !S_ISDIR(status.st_mode)) failure = ENOTDIR;
   free(part);
+  if (failure == ENOTDIR) return fault_set(fault, "%s: cannot be a folder: a file of that name is there", path);
   if (failure != 0) return fault_set(fault, "%s: the folder cannot be made: %s", path, strerror(failure));
   return true;
 }

@@ -45,13 +45,25 @@ static int run_plain(model_run *job) {
   return TOOL_GO;
 }
 
-/* Inputs are copied to where the session wants them, outputs stay where it leaves them, as they do in a new binding. */
+static bool has_tensor_output(const model_run *job) {
+  for (size_t i = 0; i < job->output_count; i++) {
+    iobind_value_info value = IOBIND_VALUE_INFO_INIT;
+    if (iobind_session_get_output(job->session, i, &value, NULL) == IOBIND_OK && value.kind == IOBIND_VALUE_TENSOR) return true;
+  }
+  return false;
+}
+
+/* Inputs are copied to where the session wants them, but for strings, which are host memory everywhere. Outputs stay where the
+ * session leaves them, as they do in a new binding. */
 static int run_bound(model_run *job) {
   iobind_error error = IOBIND_ERROR_INIT;
   uint64_t mark = number_now();
   if (iobind_binding_create(job->session, &job->binding, &error) != IOBIND_OK) return tool_fail_error(job->tool, NULL, &error);
   for (size_t i = 0; i < job->input_count; i++) {
-    if (iobind_binding_set_input(job->binding, i, IOBIND_INPUT_SNAPSHOT, job->inputs[i], NULL, &error) != IOBIND_OK) {
+    iobind_tensor_info info = IOBIND_TENSOR_INFO_INIT;
+    if (iobind_tensor_get_info(job->inputs[i], &info, &error) != IOBIND_OK) return tool_fail_error(job->tool, NULL, &error);
+    iobind_input_mode mode = info.dtype == IOBIND_STRING ? IOBIND_INPUT_RESIDENT : IOBIND_INPUT_SNAPSHOT;
+    if (iobind_binding_set_input(job->binding, i, mode, job->inputs[i], NULL, &error) != IOBIND_OK) {
       return tool_fail_error(job->tool, NULL, &error);
     }
   }
@@ -229,6 +241,10 @@ static int prepare(model_run *job) {
   job->outputs = calloc(info.output_count + 1, sizeof(iobind_tensor *));
   if (job->outputs == NULL) return tool_fail(tool, "out of memory");
   job->output_count = info.output_count;
+  if (!has_tensor_output(job)) {
+    return tool_fail(tool, "%s: has no output that is a tensor, and nothing else can be fetched [NOT_SUPPORTED]",
+                     tool->arguments[0]);
+  }
   /* Before the run, which may take long, and not before it is known that there can be one. */
   if (job->folder != NULL && !file_make_folder(job->folder, &fault)) return tool_fail(tool, "--output-dir %s", fault.text);
   job->before = (iobind_device_counters)IOBIND_DEVICE_COUNTERS_INIT;

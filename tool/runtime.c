@@ -70,7 +70,6 @@ int tool_load(tool_state *tool, const char *path, iobind_device *device, uint32_
   const char **names = calloc(tool->dim_count + 1, sizeof *names);
   int64_t *values = calloc(tool->dim_count + 1, sizeof *values);
   iobind_error error = IOBIND_ERROR_INIT;
-  iobind_status status = IOBIND_OUT_OF_MEMORY;
   if (names == NULL || values == NULL) {
     code = tool_fail(tool, "out of memory");
   } else {
@@ -85,8 +84,8 @@ int tool_load(tool_state *tool, const char *path, iobind_device *device, uint32_
     options.dim_names = names;
     options.dim_values = values;
     progress_say("loading %s on %s", path, tool_device_spec(device));
-    status = iobind_session_create(tool->runtime, path, &options, session, &error);
-    if (status != IOBIND_OK) code = tool_fail_error(tool, path, &error);
+    iobind_status status = iobind_session_create(tool->runtime, path, &options, session, &error);
+    if (status != IOBIND_OK) code = tool_fail_error(tool, NULL, &error);
   }
   free(names);
   free(values);
