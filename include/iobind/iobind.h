@@ -367,7 +367,7 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_event_query(iobind_event *event, in
 
 /* ---- tensors ------------------------------------------------------------------------------------------------------ */
 
-/** Element types; the values are ONNX's. */
+/** Element types; the values are those of ORT's C interface, which are ONNX's but for the last three. */
 typedef enum iobind_dtype {
   IOBIND_UNDEFINED = 0,
   IOBIND_FLOAT32 = 1,
