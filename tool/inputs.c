@@ -23,12 +23,12 @@ static uint64_t next(generator *source) {
   return mixed ^ (mixed >> 31);
 }
 
-/* Each input has a sequence of its own: another order of the inputs, or one given from a file, changes none. */
+/* Each input has a sequence of its own: another order of the inputs, or one given from a file, changes none. The seed is mixed
+ * before the name comes in: seeds and names that differ in the same bit would otherwise trade places. */
 static generator begin(uint64_t seed, const char *name) {
-  uint64_t state = 0xCBF29CE484222325u ^ seed;
-  for (const unsigned char *byte = (const unsigned char *)name; *byte != 0; byte++) {
-    state = (state ^ *byte) * 0x100000001B3u;
-  }
+  generator source = {seed};
+  uint64_t state = next(&source);
+  for (const unsigned char *byte = (const unsigned char *)name; *byte != 0; byte++) state = (state ^ *byte) * 0x100000001B3u;
   return (generator){state};
 }
 

@@ -48,7 +48,8 @@ static void *keep_line(void *unused) {
 }
 
 void progress_begin(const tool_state *tool) {
-  if (line.running || !isatty(STDERR_FILENO)) return;
+  /* Lines of the log say what is going on, and would be torn by this one. */
+  if (line.running || tool->verbosity > 0 || !isatty(STDERR_FILENO)) return;
   pthread_condattr_t attributes;
   if (pthread_condattr_init(&attributes) != 0) return;
   pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
