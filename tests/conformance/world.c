@@ -1,0 +1,366 @@
+#define _POSIX_C_SOURCE 200809L
+
+#include "world.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "models.h"
+
+static const char untouched[] = "as it was before the call";
+
+void world_fail(world *w, const char *format, ...) {
+  va_list arguments;
+  if (w->failure[0] != '\0') return;
+  va_start(arguments, format);
+  vsnprintf(w->failure, sizeof w->failure, format, arguments);
+  va_end(arguments);
+}
+
+iobind_error *world_error(world *w) {
+  iobind_error fresh = IOBIND_ERROR_INIT;
+  w->error = fresh;
+  memcpy(w->error.message, untouched, sizeof untouched);
+  return &w->error;
+}
+
+/* The rules that hold for every error. */
+static void check_error(world *w, iobind_status status) {
+  const char *message = w->error.message;
+  if (w->error.status != (int32_t)status) {
+    world_fail(w, "the error's status is %s, the call returned %s", iobind_status_name(w->error.status), iobind_status_name(status));
+  }
+  if (message[0] == '\0' || strcmp(message, untouched) == 0) world_fail(w, "%s without a message", iobind_status_name(status));
+  if (strpbrk(message, "\r\n") != NULL) world_fail(w, "a message of more than one line: %s", message);
+  if (status == IOBIND_RUNTIME && w->error.ort_code == 0) world_fail(w, "RUNTIME without ORT's code: %s", message);
+}
+
+int world_settle(world *w, iobind_status status, const void *out) {
+  w->settled = 1;
+  if (status == IOBIND_OK) {
+    if (w->expected != IOBIND_OK) {
+      world_fail(w, "expected %s, got OK", iobind_status_name(w->expected));
+    } else if (strcmp(w->error.message, untouched) != 0 || w->error.status != 0) {
+      world_fail(w, "the call succeeded and touched the error: %s", w->error.message);
+    } else if (out == NULL) {
+      world_fail(w, "the call succeeded and gave nothing");
+    }
+    return w->failure[0] == '\0';
+  }
+  check_error(w, status);
+  if (status != w->expected) {
+    world_fail(w, "expected %s, got %s: %s", iobind_status_name(w->expected), iobind_status_name(status), w->error.message);
+  } else if (strstr(w->error.message, w->expected_text) == NULL) {
+    world_fail(w, "the message does not say '%s': %s", w->expected_text, w->error.message);
+  }
+  return 0;
+}
+
+int world_must(world *w, iobind_status status) {
+  if (status != IOBIND_OK) world_fail(w, "%s: %s", iobind_status_name(status), w->error.message);
+  return status == IOBIND_OK;
+}
+
+const char *world_word(world *w, const step *s, size_t index) {
+  if (index < s->count) return s->words[index];
+  world_fail(w, "script: '%s' lacks its word %zu", s->words[0], index);
+  return "";
+}
+
+int64_t world_number(world *w, const step *s, size_t index) {
+  char *end;
+  const char *word = world_word(w, s, index);
+  int64_t number = strtoll(word, &end, 10);
+  if (end == word || *end != '\0') world_fail(w, "script: '%s' is not a number", word);
+  return number;
+}
+
+int world_place(world *w, const char *text, iobind_device **device, int32_t *memory) {
+  const iobind_value_info *wanted = NULL;
+  *memory = strcmp(text, "pinned") == 0 ? IOBIND_MEMORY_HOST_ACCESSIBLE : IOBIND_MEMORY_DEFAULT;
+  *device = strcmp(text, "host") == 0 ? w->host : w->device;
+  if (strcmp(text, "host") == 0 || strcmp(text, "device") == 0 || strcmp(text, "pinned") == 0) return 1;
+  const char *number = strchr(text, ':');
+  size_t index = number == NULL ? WORLD_SLOTS : (size_t)strtoul(number + 1, NULL, 10);
+  if (w->current != NULL && strncmp(text, "input:", 6) == 0 && index < w->current->session->input_count) {
+    wanted = &w->current->session->inputs[index];
+  } else if (w->current != NULL && strncmp(text, "output:", 7) == 0 && index < w->current->session->output_count) {
+    wanted = &w->current->session->outputs[index];
+  }
+  if (wanted == NULL) {
+    world_fail(w, "script: '%s' is no place", text);
+    return 0;
+  }
+  *device = wanted->device;
+  *memory = wanted->memory;
+  return 1;
+}
+
+/* ---- objects by name ---- */
+
+tensor *world_tensor(world *w, const char *name) {
+  for (size_t i = 0; i < w->tensor_count; i++) {
+    if (w->tensors[i].handle != NULL && strcmp(w->tensors[i].name, name) == 0) return &w->tensors[i];
+  }
+  world_fail(w, "script: no tensor '%s'", name);
+  return NULL;
+}
+
+iobind_stream *world_stream(world *w, const char *name) {
+  for (size_t i = 0; i < w->stream_count; i++) {
+    if (strcmp(w->streams[i].name, name) == 0) return w->streams[i].handle;
+  }
+  world_fail(w, "script: no stream '%s'", name);
+  return NULL;
+}
+
+iobind_event *world_event(world *w, const char *name) {
+  for (size_t i = 0; i < w->event_count; i++) {
+    if (strcmp(w->events[i].name, name) == 0) return w->events[i].handle;
+  }
+  world_fail(w, "script: no event '%s'", name);
+  return NULL;
+}
+
+tensor *world_add_tensor(world *w, const char *name) {
+  tensor *t = NULL;
+  for (size_t i = 0; i < w->tensor_count && t == NULL; i++) {
+    if (strcmp(w->tensors[i].name, name) == 0) t = &w->tensors[i];
+  }
+  if (t != NULL) {
+    world_drop_tensor(t);
+  } else if (w->tensor_count == WORLD_NAMES) {
+    world_fail(w, "script: too many tensors");
+    return NULL;
+  } else {
+    t = &w->tensors[w->tensor_count++];
+  }
+  memset(t, 0, sizeof *t);
+  snprintf(t->name, sizeof t->name, "%s", name);
+  return t;
+}
+
+void world_drop_tensor(tensor *t) {
+  if (!t->borrowed) iobind_tensor_release(t->handle);
+  value_release(&t->value);
+  t->handle = NULL;
+}
+
+void *world_keep(world *w, size_t bytes) {
+  void *memory = w->kept_count < WORLD_KEPT ? calloc(1, bytes + 1) : NULL;
+  if (memory == NULL) {
+    world_fail(w, "no memory to keep");
+  } else {
+    w->kept[w->kept_count++] = memory;
+  }
+  return memory;
+}
+
+binding *world_add_binding(world *w, const char *name, session *s) {
+  if (w->binding_count == WORLD_NAMES) {
+    world_fail(w, "script: too many bindings");
+    return NULL;
+  }
+  binding *b = &w->bindings[w->binding_count++];
+  memset(b, 0, sizeof *b);
+  snprintf(b->name, sizeof b->name, "%s", name);
+  b->session = s;
+  s->users++;
+  return b;
+}
+
+void world_drop_session(session *s) {
+  if (--s->users != 0) return;
+  iobind_session_destroy(s->handle);
+  free(s);
+}
+
+void world_drop_binding(binding *b) {
+  iobind_binding_destroy(b->handle);
+  for (size_t i = 0; i < WORLD_SLOTS; i++) {
+    value_release(&b->inputs[i].value);
+    value_release(&b->outputs[i].value);
+  }
+  if (b->session != NULL) world_drop_session(b->session);
+  memset(b, 0, sizeof *b);
+}
+
+/* ---- sessions ---- */
+
+/* Reads the words before the model's name into the options. */
+static const char *read_options(world *w, const char *spec, iobind_session_options *options, char dim[64], int64_t *dim_value) {
+  while (*spec == '+') {
+    size_t length = strcspn(spec, " ");
+    if (strncmp(spec, "+strict", length) == 0) {
+      options->flags |= IOBIND_SESSION_STRICT;
+    } else if (strncmp(spec, "+placement", length) == 0) {
+      options->flags |= IOBIND_SESSION_PLACEMENT;
+    } else if (strncmp(spec, "+cpu", length) == 0) {
+      options->device_count = 0;
+    } else if (strncmp(spec, "+dim:", 5) == 0) {
+      snprintf(dim, 64, "%.*s", (int)(strcspn(spec, "=") - 5), spec + 5);
+      *dim_value = strtoll(spec + strcspn(spec, "=") + 1, NULL, 10);
+      options->dim_count = 1;
+    } else {
+      world_fail(w, "script: '%.*s' is no option", (int)length, spec);
+    }
+    spec += length;
+    spec += strspn(spec, " ");
+  }
+  return spec;
+}
+
+static int read_signature(world *w, session *s) {
+  iobind_session_info info = IOBIND_SESSION_INFO_INIT;
+  iobind_value_info empty = IOBIND_VALUE_INFO_INIT;
+  if (!world_must(w, iobind_session_get_info(s->handle, &info, world_error(w)))) return 0;
+  s->input_count = info.input_count;
+  s->output_count = info.output_count;
+  if (info.input_count > WORLD_SLOTS || info.output_count > WORLD_SLOTS) {
+    world_fail(w, "script: the model has too many inputs or outputs");
+    return 0;
+  }
+  for (size_t i = 0; i < info.input_count; i++) {
+    s->inputs[i] = empty;
+    if (!world_must(w, iobind_session_get_input(s->handle, i, &s->inputs[i], world_error(w)))) return 0;
+  }
+  for (size_t i = 0; i < info.output_count; i++) {
+    s->outputs[i] = empty;
+    if (!world_must(w, iobind_session_get_output(s->handle, i, &s->outputs[i], world_error(w)))) return 0;
+  }
+  return 1;
+}
+
+session *world_load(world *w, const char *spec, int settle) {
+  iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
+  char dim[64] = "", why[TEST_MODEL_TEXT];
+  const char *dim_names[] = {dim};
+  int64_t dim_value = 0;
+  void *model;
+  size_t bytes;
+  options.devices = &w->device;
+  options.device_count = 1;
+  const char *model_spec = read_options(w, spec, &options, dim, &dim_value);
+  if (options.dim_count != 0) {
+    options.dim_names = dim_names;
+    options.dim_values = &dim_value;
+  }
+  if (!test_model_create(model_spec, &model, &bytes, why)) {
+    world_fail(w, "script: %s", why);
+    return NULL;
+  }
+  session *s = calloc(1, sizeof *s);
+  if (s == NULL) {
+    world_fail(w, "no memory");
+  } else {
+    iobind_status status = iobind_session_create_from_memory(w->runtime, model, bytes, &options, &s->handle, world_error(w));
+    int loaded = settle ? world_settle(w, status, s->handle) : world_must(w, status);
+    snprintf(s->spec, sizeof s->spec, "%s", model_spec);
+    s->users = 1;
+    if (!loaded || !read_signature(w, s)) {
+      if (status != IOBIND_OK && s->handle != NULL) world_fail(w, "a session was given although the call failed");
+      world_drop_session(s);
+      s = NULL;
+    }
+  }
+  free(model);
+  return s;
+}
+
+session *world_cached_session(world *w, const char *spec) {
+  for (size_t i = 0; i < w->cached; i++) {
+    if (strcmp(w->cache[i]->spec, spec) == 0) return w->cache[i];
+  }
+  if (w->cached == WORLD_CACHE) {
+    world_fail(w, "more models than the runner keeps");
+    return NULL;
+  }
+  session *s = world_load(w, spec, 0);
+  if (s != NULL) w->cache[w->cached++] = s;
+  return s;
+}
+
+void world_bind(world *w, const char *name, session *s, int settle) {
+  binding *b = world_add_binding(w, name, s);
+  if (b == NULL) return;
+  iobind_status status = iobind_binding_create(s->handle, &b->handle, world_error(w));
+  if (settle ? world_settle(w, status, b->handle) : world_must(w, status)) w->current = b;
+}
+
+/* ---- what the device has ---- */
+
+static int all_on_device(const world *w, const session *s) {
+  for (size_t i = 0; i < s->input_count; i++) {
+    if (s->inputs[i].device != w->device || s->inputs[i].memory != IOBIND_MEMORY_DEFAULT) return 0;
+  }
+  for (size_t i = 0; i < s->output_count; i++) {
+    if (s->outputs[i].device != w->device || s->outputs[i].memory != IOBIND_MEMORY_DEFAULT) return 0;
+  }
+  return 1;
+}
+
+static int has(world *w, const char *word, const session *s) {
+  static const struct {
+    const char *word;
+    uint32_t flag;
+    int wanted;
+  } flags[] = {
+      {"link", IOBIND_DEVICE_HOST_MEMORY, 0},          {"host-memory", IOBIND_DEVICE_HOST_MEMORY, 1},
+      {"pinned", IOBIND_DEVICE_HOST_ACCESSIBLE, 1},    {"no-pinned", IOBIND_DEVICE_HOST_ACCESSIBLE, 0},
+      {"addressable", IOBIND_DEVICE_ADDRESSABLE, 1},   {"no-addressable", IOBIND_DEVICE_ADDRESSABLE, 0},
+      {"streams", IOBIND_DEVICE_STREAMS, 1},           {"no-streams", IOBIND_DEVICE_STREAMS, 0},
+  };
+  for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++) {
+    if (strcmp(flags[i].word, word) == 0) return ((w->info.flags & flags[i].flag) != 0) == flags[i].wanted;
+  }
+  if (strcmp(word, "on-device") == 0) return s == NULL || all_on_device(w, s);
+  if (strncmp(word, "ort:1.", 6) == 0) return w->ort_minor >= strtoul(word + 6, NULL, 10);
+  world_fail(w, "script: '%s' is nothing that a row can need", word);
+  return 0;
+}
+
+int world_has(world *w, const char *needs, const session *s, char missing[64]) {
+  char word[64];
+  while (*needs != '\0') {
+    size_t length = strcspn(needs, " ");
+    snprintf(word, sizeof word, "%.*s", (int)length, needs);
+    if (!has(w, word, s)) {
+      snprintf(missing, 64, "%s", word);
+      return 0;
+    }
+    needs += length;
+    needs += strspn(needs, " ");
+  }
+  return 1;
+}
+
+/* ---- the end of a row, and of all ---- */
+
+static void stop_run(world *w) {
+  if (!w->running) return;
+  for (size_t i = 0; i < w->binding_count; i++) {
+    if (w->bindings[i].handle != NULL && iobind_binding_cancel(w->bindings[i].handle, NULL) != IOBIND_OK) break;
+  }
+  pthread_join(w->runner, NULL);
+  w->running = 0;
+}
+
+void world_clear(world *w) {
+  stop_run(w);
+  for (size_t i = 0; i < w->binding_count; i++) world_drop_binding(&w->bindings[i]);
+  for (size_t i = 0; i < w->tensor_count; i++) world_drop_tensor(&w->tensors[i]);
+  for (size_t i = 0; i < w->event_count; i++) iobind_event_destroy(w->events[i].handle);
+  for (size_t i = 0; i < w->stream_count; i++) iobind_stream_destroy(w->streams[i].handle);
+  for (size_t i = 0; i < w->kept_count; i++) free(w->kept[i]);
+  w->binding_count = w->tensor_count = w->event_count = w->stream_count = w->kept_count = 0;
+  w->current = NULL;
+  w->failure[0] = '\0';
+}
+
+void world_end(world *w) {
+  world_clear(w);
+  for (size_t i = 0; i < w->cached; i++) world_drop_session(w->cache[i]);
+  w->cached = 0;
+}
