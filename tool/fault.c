@@ -8,10 +8,9 @@ bool fault_set(tool_fault *fault, const char *format, ...) {
   if (fault == NULL) return false;
   va_list values;
   va_start(values, format);
-  if (vsnprintf(fault->text, sizeof fault->text, format, values) < 0) {
-    strcpy(fault->text, "a message that cannot be printed");
-  }
+  int length = vsnprintf(fault->text, sizeof fault->text, format, values);
   va_end(values);
+  if (length < 0) strcpy(fault->text, "a message that cannot be printed");
   fault_make_line(fault->text);
   return false;
 }

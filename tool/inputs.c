@@ -237,8 +237,9 @@ static int match_inputs(const tool_state *tool, const iobind_session *session, s
   return TOOL_GO;
 }
 
-static int make_input(tool_state *tool, iobind_value_info *value, const char *file, iobind_tensor **tensor) {
+static int make_input(tool_state *tool, const iobind_value_info *value, const char *file, iobind_tensor **tensor) {
   tool_fault fault;
+  iobind_value_info wanted = *value;
   int64_t dims[IOBIND_MAX_RANK];
   iobind_device *cpu = iobind_runtime_get_device(tool->runtime, 0);
   char *described = tool_describe_value(value);
@@ -256,21 +257,33 @@ static int make_input(tool_state *tool, iobind_value_info *value, const char *fi
     code = tool_fail(tool, "input '%s' (%s): %s [SHAPE]", value->name, described, fault.text);
   } else {
     npy_array array;
-    value->dims = dims;
+    wanted.dims = dims;
     if (file == NULL) {
-      if (!make_random(tool, cpu, value, tensor, &fault)) {
+      if (!make_random(tool, cpu, &wanted, tensor, &fault)) {
         code = tool_fail(tool, "input '%s' (%s): %s", value->name, described, fault.text);
       }
     } else if (!npy_read(file, &array, &fault)) {
       code = tool_fail(tool, "input '%s': %s", value->name, fault.text);
     } else {
-      if (!tool_tensor_from_npy(cpu, value, &array, tensor, &fault)) {
+      if (!tool_tensor_from_npy(cpu, &wanted, &array, tensor, &fault)) {
         code = tool_fail(tool, "input '%s' (%s): %s: %s", value->name, described, file, fault.text);
       }
       npy_free(&array);
     }
   }
   free(described);
+  return code;
+}
+
+static int make_inputs(tool_state *tool, iobind_session *session, const char **files, iobind_tensor **made, size_t count) {
+  int code = match_inputs(tool, session, count, files);
+  progress_say("reading the inputs");
+  for (size_t i = 0; code == TOOL_GO && i < count; i++) {
+    iobind_value_info value = IOBIND_VALUE_INFO_INIT;
+    iobind_error error = IOBIND_ERROR_INIT;
+    if (iobind_session_get_input(session, i, &value, &error) != IOBIND_OK) return tool_fail_error(tool, NULL, &error);
+    code = make_input(tool, &value, files[i], &made[i]);
+  }
   return code;
 }
 
@@ -281,17 +294,12 @@ int tool_make_inputs(tool_state *tool, iobind_session *session, iobind_tensor **
   iobind_error error = IOBIND_ERROR_INIT;
   if (iobind_session_get_info(session, &info, &error) != IOBIND_OK) return tool_fail_error(tool, NULL, &error);
   const char **files = calloc(info.input_count + 1, sizeof *files);
-  iobind_tensor **made = calloc(info.input_count + 1, sizeof *made);
-  int code = files == NULL || made == NULL ? tool_fail(tool, "out of memory") : TOOL_GO;
-  if (code == TOOL_GO) code = match_inputs(tool, session, info.input_count, files);
-  progress_say("reading the inputs");
-  for (size_t i = 0; code == TOOL_GO && i < info.input_count; i++) {
-    iobind_value_info value = IOBIND_VALUE_INFO_INIT;
-    if (iobind_session_get_input(session, i, &value, &error) != IOBIND_OK) {
-      code = tool_fail_error(tool, NULL, &error);
-    } else {
-      code = make_input(tool, &value, files[i], &made[i]);
-    }
+  iobind_tensor **made = calloc(info.input_count + 1, sizeof(iobind_tensor *));
+  int code = TOOL_FAILED;
+  if (files == NULL || made == NULL) {
+    tool_fail(tool, "out of memory");
+  } else {
+    code = make_inputs(tool, session, files, made, info.input_count);
   }
   free(files);
   if (code != TOOL_GO) {

@@ -43,7 +43,10 @@ bool outputs_name_files(const char *const *names, size_t count, char **files) {
     for (size_t number = 2; is_taken(files, i, file); number++) snprintf(file, sizeof file, "%s_%zu.npy", stem, number);
     files[i] = strdup(file);
     if (files[i] != NULL) continue;
-    while (i > 0) free(files[--i]);
+    for (size_t j = 0; j < count; j++) {
+      if (j < i) free(files[j]);
+      files[j] = NULL;
+    }
     return false;
   }
   return true;

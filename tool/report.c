@@ -1,4 +1,4 @@
-#define _POSIX_C_SOURCE 200809L /* fileno */
+#define _POSIX_C_SOURCE 200809L /* fileno, open_memstream */
 
 #include "report.h"
 
@@ -121,14 +121,15 @@ json_t *report_string(const char *text) {
 }
 
 __attribute__((format(printf, 1, 0))) static char *format_text(const char *format, va_list values) {
-  va_list again;
-  va_copy(again, values);
-  int length = vsnprintf(NULL, 0, format, again);
-  va_end(again);
-  if (length < 0) return NULL;
-  char *text = malloc((size_t)length + 1);
-  if (text == NULL) return NULL;
-  vsnprintf(text, (size_t)length + 1, format, values);
+  char *text = NULL;
+  size_t length = 0;
+  FILE *stream = open_memstream(&text, &length);
+  if (stream == NULL) return NULL;
+  bool written = vfprintf(stream, format, values) >= 0;
+  if (fclose(stream) != 0 || !written) {
+    free(text);
+    return NULL;
+  }
   fault_make_line(text);
   return text;
 }
@@ -341,6 +342,7 @@ static void print_row(FILE *stream, const report_table *table, const cell *cells
 }
 
 static void print_table(FILE *stream, const report_table *table, bool colour) {
+  if (table->column_count == 0) return;
   size_t widths[COLUMN_LIMIT] = {0};
   for (size_t i = 0; i < table->column_count; i++) {
     if (table->columns[i].label != NULL) widths[i] = width_of(table->columns[i].label);

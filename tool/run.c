@@ -167,20 +167,29 @@ static int add_outputs(const model_run *job, tool_report *report, const char *co
   return code;
 }
 
-static int save_outputs(const model_run *job, tool_report *report) {
-  const char **names = calloc(job->output_count + 1, sizeof *names);
-  char **files = calloc(job->output_count + 1, sizeof *files);
-  int code = names == NULL || files == NULL ? tool_fail(job->tool, "out of memory") : TOOL_GO;
-  for (size_t i = 0; code == TOOL_GO && i < job->output_count; i++) {
+static int name_outputs(const model_run *job, const char **names) {
+  for (size_t i = 0; i < job->output_count; i++) {
     iobind_value_info value = IOBIND_VALUE_INFO_INIT;
     iobind_error error = IOBIND_ERROR_INIT;
     if (iobind_session_get_output(job->session, i, &value, &error) != IOBIND_OK)
-      code = tool_fail_error(job->tool, NULL, &error);
+      return tool_fail_error(job->tool, NULL, &error);
     names[i] = value.name;
   }
-  if (code == TOOL_GO && !outputs_name_files(names, job->output_count, files)) code = tool_fail(job->tool, "out of memory");
-  if (code == TOOL_GO) code = add_outputs(job, report, names, files);
-  for (size_t i = 0; files != NULL && i < job->output_count; i++) free(files[i]);
+  return TOOL_GO;
+}
+
+static int save_outputs(const model_run *job, tool_report *report) {
+  const char **names = calloc(job->output_count + 1, sizeof *names);
+  char **files = calloc(job->output_count + 1, sizeof *files);
+  int code = TOOL_FAILED;
+  if (names == NULL || files == NULL) {
+    tool_fail(job->tool, "out of memory");
+  } else {
+    code = name_outputs(job, names);
+    if (code == TOOL_GO && !outputs_name_files(names, job->output_count, files)) code = tool_fail(job->tool, "out of memory");
+    if (code == TOOL_GO) code = add_outputs(job, report, names, files);
+    for (size_t i = 0; i < job->output_count; i++) free(files[i]);
+  }
   free(files);
   free(names);
   return code;

@@ -99,7 +99,7 @@ static void share_option(tool_state *tool, size_t *count, const char *name, char
   tool->shared[(*count)++] = (struct poptOption){name, letter, POPT_ARG_ARGV, list, 0, help, value};
 }
 
-static void share_flag(tool_state *tool, size_t *count, const char *name, char letter, int *flag, int result,
+static void share_flag(tool_state *tool, size_t *count, const char *name, char letter, void *flag, int result,
                        const char *help) {
   tool->shared[(*count)++] = (struct poptOption){name, letter, POPT_ARG_NONE, flag, result, help, NULL};
 }
