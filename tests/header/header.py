@@ -19,7 +19,7 @@ PROJECT = pathlib.Path(__file__).resolve().parents[2]
 TEXT = (PROJECT / "include" / "iobind" / "iobind.h").read_text(encoding="utf-8")
 CODE = re.sub(r"/\*.*?\*/|//[^\n]*", "", TEXT, flags=re.S)
 CALLERS = ["tests", "examples", "bench", "tool"]
-NOT_CALLERS = [pathlib.Path("tests", name) for name in ("abi", "header", "structure")]
+NOT_CALLERS = [pathlib.Path("tests", name) for name in ("abi", "structure")]
 SKIPPED = 77
 
 

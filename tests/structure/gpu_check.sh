@@ -27,6 +27,7 @@ expect 2 'not an option' --wrong "$work/empty"
 expect 2 'expected a value' "$work/empty" --device
 expect 2 'expected one device' --device cuda,cpu "$work/empty"
 expect 2 'expected a number' --seconds soon "$work/empty"
+expect 2 '--no-build' --no-build --build "$work/none" "$work/empty"
 expect 2 'one folder is expected' "$work/empty" "$work/empty"
 expect 1 "nvidia-smi says 'No devices were found'" --output "$work/report" "$work/empty"
 expect 1 "libonnxruntime.so in $work/empty" --output "$work/report" "$work/empty"
