@@ -1,0 +1,221 @@
+#!/usr/bin/env python3
+"""What the documentation says, checked against what is there.
+
+usage: readme.py [--root ROOT] example            the README's C program is examples/quickstart.c, byte for byte
+       readme.py [--root ROOT] links              every local link of a Markdown file leads to a file and a heading
+       readme.py [--root ROOT] commands TOOL      commands in the documents exist, with the options that are shown, and
+                                                  docs/tool.md tells every command and option of TOOL
+       readme.py [--root ROOT] fragments COMPILER the pieces of C in docs/concepts.md compile
+"""
+import json
+import pathlib
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+
+WITH_COMMANDS = ["README.md", "CONTRIBUTING.md", "docs/tool.md", "docs/concepts.md", "docs/design.md"]
+# Programs of others, which only need to be spelled as they are.
+OTHERS = {"cc", "git", "cmake", "ctest", "cd", "export", "pkg-config", "apt-get"}
+NOT_OURS = {".git", ".runtime", "build", "dist"}
+
+# What the pieces of docs/concepts.md have in common: a function that has made its objects and returns on an error.
+FRAGMENT = """#include <iobind/iobind.h>
+#include <stdio.h>
+#define TRY(call) do {{ if ((call) != IOBIND_OK) return 1; }} while (0)
+void use(const void *data);
+int fragment(iobind_runtime *runtime, iobind_device *device, iobind_session *session, iobind_binding *binding,
+             iobind_tensor *image, float *pixels, size_t bytes, const int64_t *dims, size_t rank);
+int fragment(iobind_runtime *runtime, iobind_device *device, iobind_session *session, iobind_binding *binding,
+             iobind_tensor *image, float *pixels, size_t bytes, const int64_t *dims, size_t rank) {{
+  iobind_error error = IOBIND_ERROR_INIT;
+  (void)runtime, (void)device, (void)session, (void)binding, (void)image, (void)pixels, (void)bytes, (void)dims, (void)rank;
+  (void)error;
+#line {line} "{name}"
+{code}
+  return 0;
+}}
+"""
+
+
+def blocks(text):
+    """(language, first line's number, content) of each fenced block."""
+    for match in re.finditer(r"^```(\w*)[^\n]*\n(.*?)^```[ \t]*$", text, flags=re.M | re.S):
+        yield match[1], text.count("\n", 0, match.start()) + 2, match[2]
+
+
+def without_blocks(text):
+    return re.sub(r"^```.*?^```[ \t]*$", lambda m: "\n" * m[0].count("\n"), text, flags=re.M | re.S)
+
+
+def check_example(root):
+    pieces = [content for language, _, content in blocks((root / "README.md").read_text()) if language == "c"]
+    program = (root / "examples/quickstart.c").read_text()
+    if not pieces:
+        yield "README.md: has no block of C"
+    elif pieces[0] != program:
+        shown, real = pieces[0].splitlines(), program.splitlines()
+        line = next((i for i, (a, b) in enumerate(zip(shown, real)) if a != b), min(len(shown), len(real)))
+        yield f"README.md: its block of C is not examples/quickstart.c: they differ from line {line + 1} of the program on"
+
+
+def anchors(text):
+    """The headings of a document as the fragments of links to them."""
+    found = set()
+    for heading in re.findall(r"^#{1,6}[ \t]+(.*?)[ \t]*$", without_blocks(text), flags=re.M):
+        slug = re.sub(r"[^\w\- ]", "", re.sub(r"[`*]", "", heading).lower()).replace(" ", "-")
+        count = 0
+        while (unique := f"{slug}-{count}" if count else slug) in found:
+            count += 1
+        found.add(unique)
+    return found
+
+
+def documents(root):
+    for path in sorted(root.rglob("*.md")):
+        if not NOT_OURS & set(path.relative_to(root).parts):
+            yield path
+
+
+def check_links(root):
+    for path in documents(root):
+        name = path.relative_to(root).as_posix()
+        prose = re.sub(r"`[^`\n]*`", "", without_blocks(path.read_text()))
+        for target in re.findall(r"\]\(([^)\s]+)[^)]*\)", prose) + re.findall(r"<img[^>]*\bsrc=\"([^\"]+)\"", prose):
+            if re.match(r"[a-z][a-z0-9+.-]*:", target):
+                continue
+            file, _, heading = target.partition("#")
+            there = (path.parent / file).resolve() if file else path
+            if not there.exists():
+                yield f"{name}: link to '{target}': no such file"
+            elif heading and there.suffix == ".md" and heading not in anchors(there.read_text()):
+                yield f"{name}: link to '{target}': the document has no such heading"
+
+
+class Commands:
+    def __init__(self, root, tool):
+        self.root = root
+        self.targets = set(re.findall(r"^([\w-]+):", (root / "Makefile").read_text(), flags=re.M))
+        presets = json.loads((root / "CMakePresets.json").read_text())
+        self.presets = {preset["name"] for preset in presets["configurePresets"] if not preset.get("hidden")}
+        self.tool = tool
+        self.help = {"": self.run_help()}
+        listed = self.help[""].partition("Commands:")[2].partition("\n\n")[0]
+        for command in re.findall(r"^  (\w+) ", listed, flags=re.M):
+            self.help[command] = self.run_help(command)
+
+    def run_help(self, *words):
+        result = subprocess.run([self.tool, *words, "--help"], capture_output=True, text=True, check=True)
+        return result.stdout
+
+    @staticmethod
+    def options_of(text):
+        return set(re.findall(r"(?<![\w-])--[a-z][\w-]*", text))
+
+    def check(self, line):
+        """What is wrong with a command line; nothing where it is no command of the project's."""
+        words = shlex.split(line, comments=True)
+        while words and re.fullmatch(r"[A-Za-z_]\w*=.*", words[0], flags=re.S):
+            words.pop(0)
+        if not words or words[0] in OTHERS:
+            yield from self.check_preset(words)
+            return
+        program, arguments = words[0], words[1:]
+        options = {word.partition("=")[0] for word in arguments if word.startswith("--")}
+        if program == "make":
+            for word in arguments:
+                if "=" not in word and word not in self.targets:
+                    yield f"make has no target '{word}'"
+        elif pathlib.PurePosixPath(program).name == "iobind":
+            command = arguments[0] if arguments and not arguments[0].startswith("-") else ""
+            if command not in self.help:
+                yield f"iobind has no command '{command}'"
+            else:
+                for option in sorted(options - self.options_of(self.help[command])):
+                    yield f"iobind {command} has no option {option}"
+        elif program.startswith(("scripts/", "./scripts/")):
+            script = self.root / program
+            if not script.is_file() or not script.stat().st_mode & 0o100:
+                yield f"{program} is no script of the project"
+            else:
+                for option in sorted(options - self.options_of(script.read_text())):
+                    yield f"{program} has no option {option}"
+        elif not program.startswith(("build/", "./")):
+            yield f"'{program}' is a program that this check does not know"
+
+    def check_preset(self, words):
+        for flag, name in zip(words, words[1:]):
+            if flag == "--preset" and name not in self.presets:
+                yield f"there is no preset '{name}'"
+
+
+def command_lines(text):
+    """(line number, command) of every command that a reader is shown: after '$ ' and in blocks of sh, and in `code`."""
+    for language, first, content in blocks(text):
+        number = first
+        for line in re.sub(r"\\\n", "\0", content).split("\n"):
+            shown = line.replace("\0", " ")
+            if language == "console" and shown.startswith("$ "):
+                yield number, shown[2:]
+            elif language == "sh" and shown.strip():
+                yield number, shown
+            number += 1 + line.count("\0")
+    prose = without_blocks(text)
+    for match in re.finditer(r"`((?:make|iobind|scripts/[\w-]+)(?: [^`\n]*)?)`", prose):
+        if not re.search(r"[A-Z]{3,}|\.\.\.", match[1]):  # a pattern such as `iobind COMMAND --help` is no command
+            yield prose.count("\n", 0, match.start()) + 1, match[1]
+
+
+def check_commands(root, tool):
+    commands = Commands(root, tool)
+    for name in WITH_COMMANDS:
+        for number, line in command_lines((root / name).read_text()):
+            for problem in commands.check(line):
+                yield f"{name}:{number}: {problem}"
+    told = (root / "docs/tool.md").read_text()
+    for command, text in commands.help.items():
+        if not command:
+            continue
+        section = re.search(rf"^## `?(?:iobind )?{command}`?\n(.*?)(?=^## |\Z)", told, flags=re.M | re.S)
+        common = "".join(re.findall(r"^## Options of [^\n]*\n(.*?)(?=^## |\Z)", told, flags=re.M | re.S))
+        if not section:
+            yield f"docs/tool.md: has no section '## {command}'"
+            continue
+        known = commands.options_of(section[1] + common)
+        for option in sorted(commands.options_of(text) - known):
+            yield f"docs/tool.md: '{command}' does not tell {option}"
+
+
+def check_fragments(root, compiler):
+    name = "docs/concepts.md"
+    pieces = [(line, code) for language, line, code in blocks((root / name).read_text()) if language == "c"]
+    if not pieces:
+        yield f"{name}: has no block of C"
+    with tempfile.TemporaryDirectory() as folder:
+        for line, code in pieces:
+            source = pathlib.Path(folder) / "fragment.c"
+            source.write_text(FRAGMENT.format(line=line, name=name, code=code))
+            result = subprocess.run([compiler, "-std=c17", "-fsyntax-only", "-Wall", "-Wextra", "-Wno-unused", "-Werror",
+                                     f"-I{root}/include", str(source)], capture_output=True, text=True)
+            if result.returncode != 0:
+                yield result.stderr.strip()
+
+
+def main(arguments):
+    root = pathlib.Path(__file__).resolve().parents[2]
+    if arguments[:1] == ["--root"]:
+        root = pathlib.Path(arguments[1]).resolve()
+        arguments = arguments[2:]
+    checks = {"example": check_example, "links": check_links, "commands": check_commands, "fragments": check_fragments}
+    if not arguments or arguments[0] not in checks:
+        print(__doc__.strip(), file=sys.stderr)
+        return 2
+    problems = list(checks[arguments[0]](root, *arguments[1:]))
+    for problem in problems:
+        print(problem, file=sys.stderr)
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
