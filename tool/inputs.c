@@ -237,6 +237,18 @@ static int match_inputs(const tool_state *tool, const iobind_session *session, s
   return TOOL_GO;
 }
 
+/* The library compares a file with the model; what --dim says of an axis is known only here. */
+static bool check_axes(const tool_state *tool, const iobind_value_info *value, const npy_array *array, tool_fault *fault) {
+  for (size_t i = 0; i < tool->dim_count; i++) {
+    const tool_dim *dim = &tool->dims[i];
+    if (dim->axis < 0 || strcmp(dim->name, value->name) != 0 || (size_t)dim->axis >= array->rank) continue;
+    if (array->dims[dim->axis] == dim->value) continue;
+    return fault_set(fault, "--dim %s[%" PRId64 "]=%" PRId64 ", but the file has %" PRId64 " [SHAPE]", dim->name, dim->axis,
+                     dim->value, array->dims[dim->axis]);
+  }
+  return true;
+}
+
 static int make_input(tool_state *tool, const iobind_value_info *value, const char *file, iobind_tensor **tensor) {
   tool_fault fault;
   iobind_value_info wanted = *value;
@@ -265,7 +277,9 @@ static int make_input(tool_state *tool, const iobind_value_info *value, const ch
     } else if (!npy_read(file, &array, &fault)) {
       code = tool_fail(tool, "input '%s': %s", value->name, fault.text);
     } else {
-      if (!tool_tensor_from_npy(cpu, &wanted, &array, tensor, &fault)) {
+      bool packed = iobind_dtype_bits(value->dtype) > 0 && iobind_dtype_bits(value->dtype) < 8;
+      if ((!packed && !check_axes(tool, value, &array, &fault)) ||
+          !tool_tensor_from_npy(cpu, &wanted, &array, tensor, &fault)) {
         code = tool_fail(tool, "input '%s' (%s): %s: %s", value->name, described, file, fault.text);
       }
       npy_free(&array);

@@ -235,6 +235,11 @@ static int describe(tool_state *tool, tool_report *report, const char *path, con
 
 static int inspect(tool_state *tool) {
   const char *path = tool->arguments[0];
+  for (size_t i = 0; i < tool->dim_count; i++) {
+    if (tool->dims[i].axis < 0) continue;
+    return tool_misuse(tool, "--dim %s: only a symbol can be fixed here; INPUT[AXIS] is for the commands that run",
+                       tool->dim_texts[i]);
+  }
   iobind_device *device = NULL;
   iobind_session *session = NULL;
   progress_begin(tool);

@@ -1,8 +1,10 @@
 #define _POSIX_C_SOURCE 200809L /* SIGXFSZ */
 
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "nearest.h"
 #include "tool.h"
@@ -52,7 +54,16 @@ static int refuse(const char *word) {
   return TOOL_MISUSED;
 }
 
+/* Where a standard stream is closed, the next file that is opened takes its number, and messages would go into that file. Reading
+ * makes each write an error, as it should be. */
+static void hold_standard_streams(void) {
+  int descriptor = 0;
+  while (descriptor >= 0 && descriptor <= 2) descriptor = open("/dev/null", O_RDONLY);
+  if (descriptor > 2) close(descriptor);
+}
+
 int main(int argc, char **argv) {
+  hold_standard_streams();
   /* A file that grows over its limit is then an error of write(), after which the temporary file is removed. */
   signal(SIGXFSZ, SIG_IGN);
   if (argc < 2) {

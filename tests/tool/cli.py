@@ -137,6 +137,16 @@ class Usage(Case):
             self.refused(FAILED, "standard output", "run", "--help", stdout=full)
             self.assertEqual(self.call("--version", stdout=full).returncode, FAILED)
 
+    def test_closed_streams_are_no_files(self):
+        """Messages must not land in a file that took the number of a closed stream."""
+        out = self.path("out")
+        words = [TOOL, "run", self.model("add.onnx", "add"), "--random", "--dim", "n=4", "-o", out]
+        for redirect, code in ((">&-", FAILED), ("2>&-", 0), ("<&- 2>&-", 0), (">&- 2>&-", FAILED)):
+            with self.subTest(redirect=redirect):
+                result = subprocess.run(["sh", "-c", f'exec "$0" "$@" {redirect}', *words], env=self.environment, capture_output=True)
+                self.assertEqual(result.returncode, code, result.stderr)
+                self.assertEqual(len(read_npy(os.path.join(out, "z.npy"))[2]), 16)
+
     def test_without_a_command(self):
         result = self.call()
         self.assertEqual(result.returncode, MISUSED)
@@ -296,6 +306,9 @@ class Models(Case):
         self.refused(FAILED, "--dim 'n=N'", "run", add, "--random")
         loose = self.model("loose.onnx", "identity", "dims=?,3,?")
         self.assertIn("--dim 'x[0]=N' --dim 'x[2]=N'", self.refused(FAILED, "open dims", "run", loose, "--random"))
+        row = self.write("row.npy", npy_bytes("<f4", (3,), bytes(12)))
+        self.refused(FAILED, "--dim x[0]=4, but the file has 3", "run", add, "-i", f"x={row}", "-i", f"y={row}", "--dim", "x[0]=4")
+        self.refused(MISUSED, "only a symbol", "inspect", add, "--dim", "x[0]=4")
         self.refused(FAILED, "rank", "run", self.model("any.onnx", "identity", "dims=any"), "--random")
 
     def test_dims_that_are_too_large(self):
