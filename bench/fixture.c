@@ -1,0 +1,69 @@
+#include "fixture.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "model.h"
+
+void fixture_check(iobind_status status, const iobind_error *error) {
+  if (status == IOBIND_OK) return;
+  fprintf(stderr, "%s: %s\n", iobind_status_name((int32_t)status), error->message);
+  exit(1);
+}
+
+void fixture_open(fixture *f) {
+  iobind_error error = IOBIND_ERROR_INIT;
+  iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
+  *f = (fixture){0};
+  fixture_check(iobind_runtime_create(NULL, &f->runtime, &error), &error);
+  f->cpu = iobind_runtime_get_device(f->runtime, 0);
+  f->model = model_add(&f->model_bytes);
+  if (f->model == NULL) {
+    fputs("the model could not be made\n", stderr);
+    exit(1);
+  }
+  options.intra_op_threads = 1;
+  options.inter_op_threads = 1;
+  fixture_check(iobind_session_create_from_memory(f->runtime, f->model, f->model_bytes, &options, &f->session, &error), &error);
+}
+
+void fixture_close(fixture *f) {
+  iobind_session_destroy(f->session);
+  iobind_runtime_destroy(f->runtime);
+  free(f->model);
+}
+
+iobind_tensor *fixture_tensor(const fixture *f, int64_t n, float value) {
+  iobind_error error = IOBIND_ERROR_INIT;
+  iobind_tensor *tensor = NULL;
+  void *data = NULL;
+  fixture_check(iobind_tensor_create(f->cpu, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, &n, 1, &tensor, &error), &error);
+  fixture_check(iobind_tensor_get_data(tensor, IOBIND_FLOAT32, &data, &error), &error);
+  for (int64_t i = 0; i < n; i++) ((float *)data)[i] = value;
+  return tensor;
+}
+
+iobind_binding *fixture_bind(const fixture *f, int64_t n) {
+  iobind_error error = IOBIND_ERROR_INIT;
+  iobind_binding *binding = NULL;
+  fixture_check(iobind_binding_create(f->session, &binding, &error), &error);
+  for (size_t i = 0; i < 2; i++) {
+    iobind_tensor *tensor = fixture_tensor(f, n, (float)i + 1);
+    fixture_check(iobind_binding_set_input(binding, i, IOBIND_INPUT_RESIDENT, tensor, NULL, &error), &error);
+    iobind_tensor_release(tensor);
+  }
+  return binding;
+}
+
+void fixture_expect(iobind_tensor *tensor, int64_t n, float value) {
+  iobind_error error = IOBIND_ERROR_INIT;
+  iobind_tensor_info info = IOBIND_TENSOR_INFO_INIT;
+  void *data = NULL;
+  fixture_check(iobind_tensor_get_info(tensor, &info, &error), &error);
+  fixture_check(iobind_tensor_get_data(tensor, IOBIND_FLOAT32, &data, &error), &error);
+  int good = info.rank == 1 && info.dims[0] == n;
+  for (int64_t i = 0; good && i < n; i++) good = ((const float *)data)[i] == value;
+  if (good) return;
+  fprintf(stderr, "the result is wrong: expected float32[%lld], %g everywhere\n", (long long)n, (double)value);
+  exit(1);
+}

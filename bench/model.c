@@ -1,0 +1,59 @@
+#include "model.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "onnx.h"
+
+static void begin(onnx_writer *writer, const char *name) {
+  onnx_model_begin(writer, NULL);
+  onnx_opset(writer, "", 21);
+  onnx_graph_begin(writer, name);
+}
+
+static void node(onnx_writer *writer, const char *op_type, const char *left, const char *right, const char *output) {
+  onnx_node_begin(writer, op_type, "", "");
+  onnx_node_input(writer, left);
+  onnx_node_input(writer, right);
+  onnx_node_output(writer, output);
+  onnx_node_end(writer);
+}
+
+static void *finish(onnx_writer *writer, size_t *bytes) {
+  const void *model = NULL;
+  void *copy = NULL;
+  onnx_graph_end(writer);
+  onnx_model_end(writer);
+  if (onnx_writer_finish(writer, &model, bytes) == ONNX_OK) copy = malloc(*bytes);
+  if (copy != NULL) memcpy(copy, model, *bytes);
+  onnx_writer_release(writer);
+  return copy;
+}
+
+void *model_add(size_t *bytes) {
+  const int64_t dims[] = {-1};
+  const char *const symbols[] = {"n"};
+  const onnx_type type = {.dtype = ONNX_FLOAT32, .dims = dims, .symbols = symbols, .rank = 1};
+  onnx_writer writer = ONNX_WRITER_INIT;
+  begin(&writer, "add");
+  onnx_input(&writer, "a", &type);
+  onnx_input(&writer, "b", &type);
+  onnx_output(&writer, "y", &type);
+  node(&writer, "Add", "a", "b", "y");
+  return finish(&writer, bytes);
+}
+
+void *model_lookup(int64_t rows, int64_t columns, size_t *bytes) {
+  const int64_t table_dims[] = {rows, columns}, index_dims[] = {-1}, found_dims[] = {-1, columns};
+  const char *const symbols[] = {"n", ""};
+  const onnx_type table = {.dtype = ONNX_FLOAT32, .dims = table_dims, .rank = 2};
+  const onnx_type index = {.dtype = ONNX_INT32, .dims = index_dims, .symbols = symbols, .rank = 1};
+  const onnx_type found = {.dtype = ONNX_FLOAT32, .dims = found_dims, .symbols = symbols, .rank = 2};
+  onnx_writer writer = ONNX_WRITER_INIT;
+  begin(&writer, "lookup");
+  onnx_input(&writer, "table", &table);
+  onnx_input(&writer, "index", &index);
+  onnx_output(&writer, "found", &found);
+  node(&writer, "Gather", "table", "index", "found");
+  return finish(&writer, bytes);
+}

@@ -1,0 +1,15 @@
+/* The models that the benchmarks need, made on the spot. */
+#ifndef IOBIND_BENCH_MODEL_H
+#define IOBIND_BENCH_MODEL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* y[n] = a[n] + b[n], float32. Returns the model, for free(), or NULL without memory. */
+void *model_add(size_t *bytes);
+
+/* found[n,columns] = table[rows,columns] at the rows index[n], float32 and int32. The table is an input, not a constant: a
+ * plain run carries all of it to the device each time, a binding leaves it there. As model_add. */
+void *model_lookup(int64_t rows, int64_t columns, size_t *bytes);
+
+#endif
