@@ -29,7 +29,8 @@ typedef struct bench {
   const char *plot;
   row *rows;
   size_t row_count;
-  json_t *inputs; /* what the model was fed with */
+  size_t given_dims; /* how many of the tool's dims --dim gave */
+  json_t *inputs;    /* what the model was fed with */
 } bench;
 
 static const char *const way_keys[TRIAL_WAYS] = {"unbound", "written", "resident"};
@@ -172,6 +173,32 @@ static int find_kept(bench *b, iobind_session *session, bool *kept) {
   return TOOL_GO;
 }
 
+static bool has_dim(const tool_state *t, const char *input, size_t axis) {
+  for (size_t i = 0; i < t->dim_count; i++) {
+    if (t->dims[i].axis == (int64_t)axis && strcmp(t->dims[i].name, input) == 0) return true;
+  }
+  return false;
+}
+
+/* Dims that the model, --input and --dim leave open become 1, as if --dim said so; they stand behind those that were given. */
+static int close_dims(bench *b, const iobind_session *session) {
+  iobind_value_info value = IOBIND_VALUE_INFO_INIT;
+  for (size_t i = 0; iobind_session_get_input(session, i, &value, NULL) == IOBIND_OK; i++) {
+    for (size_t axis = 0; !is_given(&b->tool, value.name) && axis < value.rank; axis++) {
+      if (value.dims[axis] >= 0 || has_dim(&b->tool, value.name, axis)) continue;
+      tool_dim *grown = realloc(b->tool.dims, (b->tool.dim_count + 1) * sizeof *grown);
+      if (grown != NULL) b->tool.dims = grown;
+      char *name = strdup(value.name);
+      if (grown == NULL || name == NULL) {
+        free(name);
+        return tool_fail(&b->tool, "the host's memory is exhausted");
+      }
+      grown[b->tool.dim_count++] = (tool_dim){name, (int64_t)axis, 1};
+    }
+  }
+  return TOOL_GO;
+}
+
 /* Remember what the model is fed with, once for each model: its devices get the same. */
 static int note_inputs(bench *b, iobind_session *session, iobind_tensor *const *inputs, size_t count) {
   iobind_error error = IOBIND_ERROR_INIT;
@@ -184,20 +211,16 @@ static int note_inputs(bench *b, iobind_session *session, iobind_tensor *const *
         iobind_tensor_get_info(inputs[i], &info, &error) != IOBIND_OK) {
       return tool_fail_error(&b->tool, NULL, &error);
     }
-    json_t *open = json_array(); /* axes that the model and --dim leave open */
-    for (size_t axis = 0; value.has_shape && !is_given(&b->tool, value.name) && axis < value.rank; axis++) {
-      if (value.dims[axis] >= 0) continue;
-      bool set = false;
-      for (size_t d = 0; d < b->tool.dim_count; d++) {
-        set = set || (b->tool.dims[d].axis == (int64_t)axis && strcmp(b->tool.dims[d].name, value.name) == 0);
-      }
-      if (!set) json_array_append_new(open, json_integer((json_int_t)axis));
+    json_t *closed = json_array();
+    for (size_t d = b->given_dims; d < b->tool.dim_count; d++) {
+      const tool_dim *dim = &b->tool.dims[d];
+      if (strcmp(dim->name, value.name) == 0) json_array_append_new(closed, json_integer((json_int_t)dim->axis));
     }
     json_t *dims = tool_dims_json(info.dims, info.rank);
+    bool random = !is_given(&b->tool, value.name), kept = is_listed(b->given.keep, value.name);
     json_array_append_new(b->inputs, json_pack("{s:s, s:s, s:o, s:I, s:b, s:b, s:o}", "name", value.name, "dtype",
-                                               iobind_dtype_name(info.dtype), "dims", dims, "bytes",
-                                               (json_int_t)info.bytes, "random", !is_given(&b->tool, value.name),
-                                               "kept", is_listed(b->given.keep, value.name), "open_axes", open));
+                                               iobind_dtype_name(info.dtype), "dims", dims, "bytes", (json_int_t)info.bytes,
+                                               "random", random, "kept", kept, "axes_set_to_1", closed));
   }
   return TOOL_GO;
 }
@@ -205,7 +228,8 @@ static int note_inputs(bench *b, iobind_session *session, iobind_tensor *const *
 static int measure_session(bench *b, iobind_session *session, iobind_device *device, const char *path) {
   iobind_tensor **inputs = NULL;
   size_t count = 0;
-  int code = tool_make_inputs(&b->tool, session, &inputs, &count);
+  int code = close_dims(b, session);
+  if (code == TOOL_GO) code = tool_make_inputs(&b->tool, session, &inputs, &count);
   if (code != TOOL_GO) return code;
   bool *kept = calloc(count + 1, sizeof *kept);
   row *r = add_row(b, model_name(path), strdup(tool_device_spec(device)));
@@ -219,7 +243,10 @@ static int measure_session(bench *b, iobind_session *session, iobind_device *dev
     snprintf(title, sizeof title, "%s on %s", r->model, r->device);
     r->host = tool_is_host(device);
     iobind_status status = trial_run(b->tool.runtime, session, inputs, &plan, title, &r->trial, &error);
-    if (status != IOBIND_OK) code = tool_fail_error(&b->tool, title, &error);
+    if (status != IOBIND_OK) {
+      code = tool_fail_error(&b->tool, title, &error);
+      if (b->tool.dim_count > b->given_dims) tool_warn(&b->tool, "dims that were open were set to 1; --dim changes that");
+    }
   }
   free(kept);
   tool_free_tensors(inputs, count);
@@ -270,6 +297,12 @@ static void figure_cell(report_table *table, double ns) {
   report_cell(table, json_real(ns), "%s", number_format_time(ns, text));
 }
 
+/* "x1.82", "x39": as many digits as mean something. */
+static const char *format_ratio(double ratio, char text[NUMBER_TEXT]) {
+  snprintf(text, NUMBER_TEXT, "x%.*f", ratio < 9.995 ? 2 : 0, ratio);
+  return text;
+}
+
 static void add_columns(report_table *table) {
   report_column(table, "model", "MODEL", REPORT_LEFT);
   report_column(table, "device", "DEVICE", REPORT_LEFT);
@@ -312,6 +345,7 @@ static void paid_cell(report_table *table, const trial *t, trial_way_index way) 
 static void add_way(report_table *table, const row *r, trial_way_index index) {
   const trial_way *way = &r->trial.ways[index];
   double ratio = trial_ratio(&r->trial, index);
+  char text[NUMBER_TEXT];
   report_row(table);
   report_cell(table, json_string(r->model), "%s", index == 0 ? r->model : "");
   report_cell(table, json_string(r->device), "%s", index == 0 ? r->device : "");
@@ -324,7 +358,7 @@ static void add_way(report_table *table, const row *r, trial_way_index index) {
   figure_cell(table, way->time.p90);
   figure_cell(table, way->time.p99);
   report_cell(table, json_real(1e9 / way->time.median), "%.*f", way->time.median > 1e8 ? 1 : 0, 1e9 / way->time.median);
-  report_cell(table, json_real(ratio), "x%.2f", ratio);
+  report_cell(table, json_real(ratio), "%s", format_ratio(ratio, text));
   if (index == TRIAL_UNBOUND) {
     report_cell(table, json_integer(0), "%s", "");
   } else {
@@ -342,8 +376,8 @@ static void add_way(report_table *table, const row *r, trial_way_index index) {
 static bool hides_copies(const row *r) {
   const trial *t = &r->trial;
   double ratio = trial_ratio(t, TRIAL_RESIDENT);
-  return !r->host && link_bytes(&t->ways[TRIAL_RESIDENT]) < link_bytes(&t->ways[TRIAL_UNBOUND]) &&
-         ratio >= TRIAL_NOISE_LOW && ratio <= TRIAL_NOISE_HIGH;
+  return !r->host && link_bytes(&t->ways[TRIAL_RESIDENT]) < link_bytes(&t->ways[TRIAL_UNBOUND]) && ratio >= TRIAL_NOISE_LOW &&
+         ratio <= TRIAL_NOISE_HIGH;
 }
 
 /* What the figures of a row mean, in words. */
@@ -352,7 +386,8 @@ static void add_words(tool_report *out, const row *r) {
   uint64_t unbound = link_bytes(&t->ways[TRIAL_UNBOUND]);
   uint64_t resident = link_bytes(&t->ways[TRIAL_RESIDENT]);
   double ratio = trial_ratio(t, TRIAL_RESIDENT);
-  char before[NUMBER_TEXT], after[NUMBER_TEXT];
+  char before[NUMBER_TEXT], after[NUMBER_TEXT], factor[NUMBER_TEXT];
+  format_ratio(ratio, factor);
   number_format_bytes(unbound, before);
   number_format_bytes(resident, after);
   if (r->host) {
@@ -360,16 +395,14 @@ static void add_words(tool_report *out, const row *r) {
   } else if (unbound <= resident) {
     report_note(out, "%s on %s: a run moves nothing over the link that binding could save.", r->model, r->device);
   } else if (hides_copies(r)) {
-    report_note(out, "%s on %s: %s a run become %s, but the time stays (x%.2f): the device computes so slowly, as a",
-                r->model, r->device, before, after, ratio);
-    report_note(out,
-                "  software driver does, that copies are hidden: real models take the same time there, bound or not.");
+    report_note(out, "%s on %s: %s a run become %s, but the time stays (%s): the device computes so slowly, as a", r->model,
+                r->device, before, after, factor);
+    report_note(out, "  software driver does, that copies are hidden: real models take the same time there, bound or not.");
   } else if (ratio < TRIAL_NOISE_LOW) {
-    report_note(out, "%s on %s: %s a run become %s, but a run takes longer bound than unbound (x%.2f).", r->model,
-                r->device, before, after, ratio);
+    report_note(out, "%s on %s: %s a run become %s, but a run takes longer bound than unbound (%s).", r->model, r->device,
+                before, after, factor);
   } else {
-    report_note(out, "%s on %s: %s a run become %s, and a run is %.2f times as fast.", r->model, r->device, before,
-                after, ratio);
+    report_note(out, "%s on %s: %s a run become %s, and a run is %s as fast.", r->model, r->device, before, after, factor);
   }
 }
 
@@ -378,7 +411,7 @@ static void add_inputs(tool_report *out, const bench *b) {
   const json_t *input;
   json_array_foreach(b->inputs, index, input) {
     char *dims = json_dumps(json_object_get(input, "dims"), JSON_COMPACT);
-    const json_t *open = json_object_get(input, "open_axes");
+    const json_t *open = json_object_get(input, "axes_set_to_1");
     char axes[128] = "";
     size_t used = 0;
     for (size_t i = 0; i < json_array_size(open) && used < sizeof axes - 24; i++) {
@@ -389,7 +422,7 @@ static void add_inputs(tool_report *out, const bench *b) {
                 json_string_value(json_object_get(input, "dtype")), dims == NULL ? "" : dims,
                 json_is_true(json_object_get(input, "random")) ? ", random" : "",
                 json_is_true(json_object_get(input, "kept")) ? ", written once in each bound way" : "",
-                used > 0 ? "; open axis " : "", axes, used > 0 ? " set to 1, --dim changes that" : "");
+                used > 0 ? "; open and set to 1: axis " : "", axes, used > 0 ? " (--dim changes that)" : "");
     free(dims);
   }
 }
@@ -399,7 +432,6 @@ static int print(bench *b) {
   report_field(out, "seed", NULL, json_integer((json_int_t)b->tool.seed), NULL);
   report_field(out, "inputs", NULL, json_incref(b->inputs), NULL);
   add_inputs(out, b);
-  report_note(out, "%s", "");
   report_table *table = report_add_table(out, "ways", NULL);
   add_columns(table);
   for (size_t i = 0; i < b->row_count; i++) {
@@ -407,10 +439,8 @@ static int print(bench *b) {
   }
   report_note(out, "%s", "");
   for (size_t i = 0; i < b->row_count; i++) add_words(out, &b->rows[i]);
-  report_note(out,
-              "Each run has finished before the clock is read; the ways take turns. Unbound leaves the outputs on the");
-  report_note(
-      out, "host, bound on the device. The first run unbound is the session's first. RATIO: times as fast as unbound.");
+  report_note(out, "Each run has finished before the clock is read; the ways take turns. Unbound leaves the outputs on the");
+  report_note(out, "host, bound on the device. The first run unbound is the session's first. RATIO: times as fast as unbound.");
   if (b->plot != NULL) report_field(out, "plot", "picture", json_string(b->plot), NULL);
   int code = tool_print(&b->tool, out, TOOL_DONE);
   report_destroy(out);
@@ -430,8 +460,9 @@ static void fill_group(const row *r, plot_group *group, plot_bar *bars, group_te
   group->title = r->model;
   group->subtitle = r->device;
   group->remark = texts->remark;
-  snprintf(texts->remark, sizeof texts->remark, "resident: x%.2f as fast%s", trial_ratio(&r->trial, TRIAL_RESIDENT),
-           hides_copies(r) ? " *" : "");
+  char factor[NUMBER_TEXT];
+  format_ratio(trial_ratio(&r->trial, TRIAL_RESIDENT), factor);
+  snprintf(texts->remark, sizeof texts->remark, "resident: %s as fast%s", factor, hides_copies(r) ? " *" : "");
   for (int i = 0; i < TRIAL_WAYS; i++) {
     const trial_way *way = &r->trial.ways[i];
     number_format_time(way->time.median, texts->labels[i]);
@@ -501,6 +532,7 @@ static int read_options(bench *b) {
 
 static int work(bench *b) {
   int code = read_options(b);
+  b->given_dims = b->tool.dim_count;
   size_t results = tool_list_length(b->given.with);
   for (size_t i = 0; code == TOOL_GO && i < results; i++) code = read_result(b, b->given.with[i]);
   if (code == TOOL_GO) code = tool_open(&b->tool);
