@@ -282,12 +282,12 @@ static void fetch(world *w, const step *s, int takes, int retains) {
   iobind_status status = takes ? iobind_binding_take_output(b->handle, index, &handle, world_error(w))
                                : iobind_binding_get_output(b->handle, index, &handle, world_error(w));
   if (status != IOBIND_OK && handle != NULL) world_fail(w, "the call failed and left its out pointer");
-  if (!world_settle(w, status, handle)) return;
-  slot *bound = &b->outputs[index];
-  tensor *t = world_add_tensor(w, s->words[1]);
-  if (t == NULL) return;
-  if (bound->value.mirror == NULL) {
-    world_fail(w, "an output was given that no run has made");
+  int good = world_settle(w, status, handle);
+  slot *bound = index < WORLD_SLOTS ? &b->outputs[index] : NULL;
+  if (good && bound != NULL && bound->value.mirror == NULL) world_fail(w, "an output was given that no run has made");
+  tensor *t = w->failure[0] == '\0' && good ? world_add_tensor(w, s->words[1]) : NULL;
+  if (t == NULL) {
+    if (status == IOBIND_OK && takes) iobind_tensor_release(handle);
     return;
   }
   t->handle = retains ? iobind_tensor_retain(handle) : handle;
@@ -338,7 +338,7 @@ static void unbound(world *w, const step *s) {
   size_t count = good ? compute(w, b, outputs) : 0;
   for (size_t i = 0; i < count; i++) {
     char numbered[32];
-    snprintf(numbered, sizeof numbered, "%.20s%zu", name, i);
+    snprintf(numbered, sizeof numbered, "%.8s%zu", name, i);
     tensor *t = world_add_tensor(w, numbered);
     if (t == NULL) break;
     t->handle = handles[i];

@@ -10,9 +10,9 @@
 #include "script.h"
 #include "world.h"
 
-/* conformance --device SPEC [--only TEXT] [--at-least N] [--verbose] CASES
+/* conformance --device SPEC [--only TEXT] [--at-least N] [--all-wrong] [--verbose] CASES
  *
- * Runs the rows of a file of cases on one device. Exits 0 where all passed, 1 where one failed, 2 where the usage is wrong, and 77
+ * Runs the rows of a file of cases on one device. Exits 0 where all passed (--all-wrong: where all failed), 1 where one failed, 2 where the usage is wrong, and 77
  * where the device is not there; that is 1 where the environment variable IOBIND_REQUIRE, a list such as "cpu,webgpu", names it. */
 
 enum { EXIT_ABSENT = 77, EXIT_USAGE = 2 };
@@ -22,6 +22,7 @@ typedef struct options {
   const char *only;
   const char *cases;
   size_t at_least;
+  int all_wrong;
   int verbose;
 } options;
 
@@ -178,7 +179,7 @@ static int run_all(world *w, const case_list *list, const options *o) {
     printf("FAIL: %zu rows at least are to run\n", o->at_least);
     return EXIT_FAILURE;
   }
-  return total.failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+  return (o->all_wrong ? total.passed : total.failed) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
 static int read_options(int argc, char **argv, options *o) {
@@ -190,6 +191,8 @@ static int read_options(int argc, char **argv, options *o) {
       o->only = argv[++i];
     } else if (strcmp(argv[i], "--at-least") == 0 && has_value) {
       o->at_least = (size_t)strtoul(argv[++i], NULL, 10);
+    } else if (strcmp(argv[i], "--all-wrong") == 0) {
+      o->all_wrong = 1;
     } else if (strcmp(argv[i], "--verbose") == 0) {
       o->verbose = 1;
     } else if (argv[i][0] != '-' && o->cases == NULL) {
@@ -203,10 +206,10 @@ static int read_options(int argc, char **argv, options *o) {
 
 int main(int argc, char **argv) {
   static world w;
-  options o = {NULL, NULL, NULL, 0, 0};
+  options o = {0};
   case_list list;
   if (!read_options(argc, argv, &o)) {
-    fputs("usage: conformance --device SPEC [--only TEXT] [--at-least N] [--verbose] CASES\n", stderr);
+    fputs("usage: conformance --device SPEC [--only TEXT] [--at-least N] [--all-wrong] [--verbose] CASES\n", stderr);
     return EXIT_USAGE;
   }
   if (!cases_read(o.cases, &list)) {

@@ -5,11 +5,15 @@
 #include "element.h"
 #include "script.h"
 
+enum { PART_BYTES = 65536 };
+
 /* Steps on tensors alone. Each makes its call, and does to the mirror what the call must have done. */
 
-static int made(world *w, iobind_status status, const void *handle) {
+static int made(world *w, iobind_status status, iobind_tensor *handle) {
   if (status != IOBIND_OK && handle != NULL) world_fail(w, "the call failed and left its out pointer");
-  return world_settle(w, status, handle);
+  int good = world_settle(w, status, handle);
+  if (!good && status == IOBIND_OK) iobind_tensor_release(handle);
+  return good;
 }
 
 static void read_type(world *w, const char *text, value *v) {
@@ -192,14 +196,17 @@ static void set(world *w, const step *s) {
   if (data != NULL) write_bytes(w, t, 0, data, value_bytes(&t->value), NULL);
 }
 
+/* Memory for a part; a part that no tensor has must be refused before the memory is touched. */
+static unsigned char *keep_part(world *w, size_t bytes) { return world_keep(w, bytes < PART_BYTES ? bytes : PART_BYTES); }
+
 static void write_part(world *w, const step *s) {
   tensor *t = world_tensor(w, world_word(w, s, 1));
   size_t offset = (size_t)world_number(w, s, 2), bytes = (size_t)world_number(w, s, 3);
   int64_t seed = world_number(w, s, 4);
   iobind_stream *stream = optional_stream(w, s, 5);
-  unsigned char *data = world_keep(w, bytes);
+  unsigned char *data = keep_part(w, bytes);
   if (t == NULL || data == NULL) return;
-  for (size_t i = 0; i < bytes; i++) data[i] = (unsigned char)(((uint64_t)seed * 7 + i) % 100 + 1);
+  for (size_t i = 0; i < bytes && i < PART_BYTES; i++) data[i] = (unsigned char)(((uint64_t)seed * 7 + i) % 100 + 1);
   write_bytes(w, t, offset, data, bytes, stream);
 }
 
@@ -225,7 +232,7 @@ static void read_part(world *w, const step *s) {
   tensor *t = world_tensor(w, world_word(w, s, 1));
   size_t offset = (size_t)world_number(w, s, 2), bytes = (size_t)world_number(w, s, 3);
   iobind_stream *stream = optional_stream(w, s, 4);
-  unsigned char *data = world_keep(w, bytes);
+  unsigned char *data = keep_part(w, bytes);
   if (t == NULL || data == NULL) return;
   if (!world_settle(w, iobind_tensor_read(t->handle, offset, data, bytes, stream, world_error(w)), w)) return;
   if (stream != NULL && !world_must(w, iobind_stream_synchronize(stream, world_error(w)))) return;
@@ -273,9 +280,10 @@ static int check_info(world *w, tensor *t, iobind_tensor_info *info) {
 static void check_access(world *w, tensor *t, const iobind_tensor_info *info) {
   iobind_device_info device = IOBIND_DEVICE_INFO_INIT;
   if (!world_must(w, iobind_device_get_info(t->value.device, &device, world_error(w)))) return;
-  int readable = t->value.memory == IOBIND_MEMORY_HOST_ACCESSIBLE || (device.flags & IOBIND_DEVICE_HOST_MEMORY) != 0;
+  int has_bytes = t->value.dtype != IOBIND_STRING;
+  int readable = has_bytes && (t->value.memory == IOBIND_MEMORY_HOST_ACCESSIBLE || (device.flags & IOBIND_DEVICE_HOST_MEMORY) != 0);
   if (info->host_readable != readable) world_fail(w, "%s: host_readable is %d", t->name, info->host_readable);
-  if (t->value.dtype == IOBIND_STRING) return;
+  if (!has_bytes) return;
   void *data = t;
   iobind_status status = iobind_tensor_get_data(t->handle, (iobind_dtype)t->value.dtype, &data, world_error(w));
   if (!readable) {

@@ -72,7 +72,7 @@ const char *world_word(world *w, const step *s, size_t index) {
 int64_t world_number(world *w, const step *s, size_t index) {
   char *end;
   const char *word = world_word(w, s, index);
-  int64_t number = strtoll(word, &end, 10);
+  int64_t number = word[0] == '-' ? strtoll(word, &end, 10) : (int64_t)strtoull(word, &end, 10);
   if (end == word || *end != '\0') world_fail(w, "script: '%s' is not a number", word);
   return number;
 }
@@ -270,6 +270,10 @@ session *world_load(world *w, const char *spec, int settle) {
 }
 
 session *world_cached_session(world *w, const char *spec) {
+  if (spec[0] == '+') {
+    world_fail(w, "script: a session with options is not for all rows; open it");
+    return NULL;
+  }
   for (size_t i = 0; i < w->cached; i++) {
     if (strcmp(w->cache[i]->spec, spec) == 0) return w->cache[i];
   }
@@ -301,6 +305,26 @@ static int all_on_device(const world *w, const session *s) {
   return 1;
 }
 
+/* Whether a float16 multiplication, say, runs on the device: some take a session and say in its first run that they cannot. */
+static int computes(world *w, const char *dtype) {
+  char spec[64], type[32];
+  value v;
+  iobind_tensor *x = NULL, *y = NULL;
+  iobind_error error = IOBIND_ERROR_INIT;
+  snprintf(spec, sizeof spec, "scale dtype=%s", dtype);
+  snprintf(type, sizeof type, "%s[1]", dtype);
+  session *s = value_parse_type(type, &v) ? world_cached_session(w, spec) : NULL;
+  if (s == NULL) {
+    world_fail(w, "script: nothing computes with '%s'", dtype);
+    return 0;
+  }
+  iobind_status status = iobind_tensor_create(w->host, IOBIND_MEMORY_DEFAULT, (iobind_dtype)v.dtype, v.dims, v.rank, &x, &error);
+  if (status == IOBIND_OK) status = iobind_session_run(s->handle, &x, &y, &error);
+  iobind_tensor_release(x);
+  iobind_tensor_release(y);
+  return status == IOBIND_OK;
+}
+
 static int has(world *w, const char *word, const session *s) {
   static const struct {
     const char *word;
@@ -316,6 +340,7 @@ static int has(world *w, const char *word, const session *s) {
     if (strcmp(flags[i].word, word) == 0) return ((w->info.flags & flags[i].flag) != 0) == flags[i].wanted;
   }
   if (strcmp(word, "on-device") == 0) return s == NULL || all_on_device(w, s);
+  if (strncmp(word, "computes:", 9) == 0) return computes(w, word + 9);
   if (strncmp(word, "ort:1.", 6) == 0) return w->ort_minor >= strtoul(word + 6, NULL, 10);
   world_fail(w, "script: '%s' is nothing that a row can need", word);
   return 0;
