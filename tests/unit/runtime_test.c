@@ -1,0 +1,458 @@
+/* Runtimes: counted, with EP libraries from every source, quiet. Each test runs in a process of its own: the environment and
+ * what ORT has loaded belong to the process. */
+#define _GNU_SOURCE
+#include "fixture.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "runtime/runtime.h"
+
+static char folder[] = "/tmp/iobind-runtime-XXXXXX";
+static char bad_library[64];
+
+static int start(void **state) {
+  (void)state;
+  unsetenv("ORT_NATIVE_LIB_PATH");
+  unsetenv("IOBIND_EP_LIBRARIES");
+  if (mkdtemp(folder) == NULL) {
+    return -1;
+  }
+  snprintf(bad_library, sizeof bad_library, "%s/libbad.so", folder);
+  FILE *file = fopen(bad_library, "wb");
+  if (file == NULL || fputs("no library\n", file) < 0) {
+    return -1;
+  }
+  return fclose(file);
+}
+
+static int stop(void **state) {
+  (void)state;
+  unlink(bad_library);
+  return rmdir(folder);
+}
+
+/* The WebGPU plugin EP of the runtime folder; the test is skipped without it. */
+static const char *webgpu_library(void) {
+  const char *path = fixture_path("lib/iobind/ep/webgpu/libonnxruntime_providers_webgpu.so");
+  if (access(path, R_OK) != 0) {
+    const char *required = getenv("IOBIND_REQUIRE");
+    assert_true(required == NULL || strstr(required, "webgpu") == NULL);
+    skip();
+  }
+  return path;
+}
+
+static iobind_runtime_options listed(const char *const *libraries, size_t count) {
+  iobind_runtime_options options = IOBIND_RUNTIME_OPTIONS_INIT;
+  options.flags = IOBIND_RUNTIME_NO_EP_SEARCH | IOBIND_RUNTIME_SOFTWARE_DEVICES;
+  options.ep_libraries = libraries;
+  options.ep_library_count = count;
+  return options;
+}
+
+static iobind_runtime *create(const iobind_runtime_options *options) {
+  iobind_runtime *runtime = NULL;
+  expect_ok(iobind_runtime_create(options, &runtime, &fault));
+  assert_non_null(runtime);
+  return runtime;
+}
+
+static iobind_runtime_info info_of(const iobind_runtime *runtime) {
+  iobind_runtime_info info = IOBIND_RUNTIME_INFO_INIT;
+  expect_ok(iobind_runtime_get_info(runtime, &info, &fault));
+  return info;
+}
+
+static iobind_ep_info ep_of(const iobind_runtime *runtime, size_t index) {
+  iobind_ep_info info = IOBIND_EP_INFO_INIT;
+  expect_ok(iobind_runtime_get_ep(runtime, index, &info, &fault));
+  return info;
+}
+
+static size_t count_devices(const iobind_runtime *runtime, const char *ep_name) {
+  size_t count = 0;
+  iobind_device *device;
+  for (size_t i = 0; (device = iobind_runtime_get_device(runtime, i)) != NULL; i++) {
+    iobind_device_info info = IOBIND_DEVICE_INFO_INIT;
+    expect_ok(iobind_device_get_info(device, &info, &fault));
+    count += strcmp(info.ep_name, ep_name) == 0;
+  }
+  return count;
+}
+
+static void counted(void **state) {
+  (void)state;
+  iobind_runtime_options options = listed(NULL, 0);
+  iobind_runtime *first = create(&options);
+  iobind_runtime *second = create(&options);
+  assert_ptr_equal(second, first);
+  iobind_device *cpu = iobind_runtime_get_device(first, 0);
+  iobind_runtime_destroy(first);
+  assert_ptr_equal(iobind_runtime_get_device(second, 0), cpu);
+  iobind_runtime_destroy(second);
+  for (int i = 0; i < 3; i++) { /* and again, from nothing */
+    iobind_runtime_destroy(create(&options));
+  }
+}
+
+static void wrong_options(void **state) {
+  (void)state;
+  int anything = 0;
+  static const char *const entries[] = {"cpu", NULL};
+  iobind_runtime_options rows[7];
+  for (size_t i = 0; i < 7; i++) {
+    rows[i] = listed(NULL, 0);
+  }
+  rows[0].log_level = IOBIND_LOG_ERROR + 1;
+  rows[1].log_level = -1;
+  rows[2].flags |= 1u << 20;
+  rows[3].ep_library_count = 1;
+  rows[4].struct_size--;
+  rows[5].ep_libraries = entries + 1;
+  rows[5].ep_library_count = 1;
+  rows[6].struct_size = 0;
+  for (size_t i = 0; i < 7; i++) {
+    iobind_runtime *runtime = (iobind_runtime *)(void *)&anything;
+    expect(i == 2 ? IOBIND_NOT_SUPPORTED : IOBIND_INVALID_ARGUMENT, iobind_runtime_create(&rows[i], &runtime, &fault));
+    assert_null(runtime);
+  }
+  expect(IOBIND_INVALID_ARGUMENT, iobind_runtime_create(NULL, NULL, &fault));
+}
+
+static void library_by_file(void **state) {
+  (void)state;
+  const char *library = webgpu_library();
+  iobind_runtime_options options = listed(&library, 1);
+  iobind_runtime *runtime = create(&options);
+  assert_int_equal(info_of(runtime).ep_count, 1);
+  iobind_ep_info ep = ep_of(runtime, 0);
+  assert_int_equal(ep.status, IOBIND_OK);
+  assert_string_equal(ep.name, "webgpu");
+  assert_string_equal(ep.path, library);
+  assert_string_equal(ep.message, "");
+  assert_int_equal(count_devices(runtime, "WebGpuExecutionProvider"), 1);
+  expect(IOBIND_NOT_FOUND, iobind_runtime_get_ep(runtime, 1, &ep, &fault));
+  /* the same once more, by each way in */
+  expect_ok(iobind_runtime_register_ep(runtime, NULL, library, &fault));
+  expect_ok(iobind_runtime_register_ep(runtime, "webgpu", library, &fault));
+  iobind_runtime_destroy(create(&options));
+  assert_int_equal(info_of(runtime).ep_count, 1);
+  assert_int_equal(count_devices(runtime, "WebGpuExecutionProvider"), 1);
+  iobind_runtime_destroy(runtime);
+}
+
+static void library_by_name(void **state) {
+  (void)state;
+  char entry[1100];
+  snprintf(entry, sizeof entry, "mine=%s", webgpu_library());
+  const char *library = entry;
+  iobind_runtime_options options = listed(&library, 1);
+  iobind_runtime *runtime = create(&options);
+  assert_string_equal(ep_of(runtime, 0).name, "mine");
+  assert_string_equal(ep_of(runtime, 0).path, entry + 5);
+  assert_int_equal(count_devices(runtime, "WebGpuExecutionProvider"), 1);
+  iobind_runtime_destroy(runtime);
+}
+
+/* The search meets the file that was registered under another name already: it is that one, and no host program's. */
+static void library_by_name_and_search(void **state) {
+  (void)state;
+  char entry[1100];
+  snprintf(entry, sizeof entry, "mine=%s", webgpu_library());
+  const char *library = entry;
+  iobind_runtime_options options = listed(&library, 1);
+  options.flags = IOBIND_RUNTIME_SOFTWARE_DEVICES;
+  iobind_runtime *runtime = create(&options);
+  assert_int_equal(count_devices(runtime, "WebGpuExecutionProvider"), 1);
+  for (size_t i = 0; i < info_of(runtime).ep_count; i++) {
+    iobind_ep_info ep = ep_of(runtime, i);
+    assert_null(strstr(ep.message, "host program"));
+    assert_string_not_equal(ep.path, "");
+  }
+  iobind_runtime_destroy(runtime);
+}
+
+static void library_by_folder(void **state) {
+  (void)state;
+  (void)webgpu_library();
+  const char *library = fixture_path("lib/iobind/ep");
+  iobind_runtime_options options = listed(&library, 1);
+  iobind_runtime *runtime = create(&options);
+  assert_int_equal(count_devices(runtime, "WebGpuExecutionProvider"), 1);
+  iobind_runtime_destroy(runtime);
+}
+
+static void library_by_environment(void **state) {
+  (void)state;
+  char list[4096];
+  /* empty entries, one that is missing, one that does not load, one that does */
+  snprintf(list, sizeof list, "::no/such/library.so:bad=%s:mine=%s:", bad_library, webgpu_library());
+  setenv("IOBIND_EP_LIBRARIES", list, 1);
+  iobind_runtime_options options = IOBIND_RUNTIME_OPTIONS_INIT;
+  options.flags = IOBIND_RUNTIME_SOFTWARE_DEVICES;
+  iobind_runtime *runtime = create(&options);
+  assert_true(info_of(runtime).ep_count >= 3);
+  iobind_ep_info missing = ep_of(runtime, 0);
+  assert_int_equal(missing.status, IOBIND_NOT_FOUND);
+  assert_non_null(strstr(missing.message, "no/such/library.so"));
+  iobind_ep_info bad = ep_of(runtime, 1);
+  assert_int_equal(bad.status, IOBIND_RUNTIME);
+  assert_string_equal(bad.name, "bad");
+  assert_string_equal(bad.path, bad_library);
+  assert_non_null(strstr(bad.message, bad_library));
+  iobind_ep_info good = ep_of(runtime, 2);
+  assert_int_equal(good.status, IOBIND_OK);
+  assert_string_equal(good.name, "mine");
+  assert_int_equal(count_devices(runtime, "WebGpuExecutionProvider"), 1);
+  iobind_runtime_destroy(runtime);
+}
+
+/* The reason why a library did not load is told to whoever asks for its device. */
+static void failed_library_explains_its_device(void **state) {
+  (void)state;
+  char list[128];
+  snprintf(list, sizeof list, "cuda=%s", bad_library);
+  setenv("IOBIND_EP_LIBRARIES", list, 1);
+  iobind_runtime *runtime = create(NULL);
+  iobind_device *device = NULL;
+  expect(IOBIND_NOT_FOUND, iobind_runtime_find_device(runtime, "cuda", &device, NULL, &fault));
+  expect_words("libbad.so");
+  iobind_runtime_destroy(runtime);
+}
+
+static void failed_library_of_the_options(void **state) {
+  (void)state;
+  const char *const rows[] = {bad_library, "no/such/library.so", "=x.so", "a=", ""};
+  static const iobind_status statuses[] = {IOBIND_RUNTIME, IOBIND_NOT_FOUND, IOBIND_INVALID_ARGUMENT, IOBIND_NOT_FOUND,
+                                           IOBIND_NOT_FOUND};
+  int anything = 0;
+  for (size_t i = 0; i < 5; i++) {
+    iobind_runtime_options options = listed(&rows[i], 1);
+    iobind_runtime *runtime = (iobind_runtime *)(void *)&anything;
+    expect(statuses[i], iobind_runtime_create(&options, &runtime, &fault));
+    assert_null(runtime);
+    if (i < 2) {
+      expect_words(rows[i]);
+    }
+  }
+  /* the same where the runtime is there already: its reference is not lost and not left over */
+  iobind_runtime_options none = listed(NULL, 0);
+  iobind_runtime *runtime = create(&none);
+  iobind_runtime *second = NULL;
+  iobind_runtime_options options = listed(&rows[0], 1);
+  expect(IOBIND_RUNTIME, iobind_runtime_create(&options, &second, &fault));
+  assert_null(second);
+  assert_int_equal(atomic_load(&runtime->ref.count), 1);
+  expect(IOBIND_RUNTIME, iobind_runtime_register_ep(runtime, "x", bad_library, &fault));
+  expect(IOBIND_NOT_FOUND, iobind_runtime_register_ep(runtime, "x", folder, &fault));
+  expect(IOBIND_INVALID_ARGUMENT, iobind_runtime_register_ep(runtime, "x", NULL, &fault));
+  iobind_runtime_destroy(runtime);
+}
+
+static void ORT_CALL host_log(void *param, OrtLoggingLevel severity, const char *category, const char *logid,
+                              const char *code_location, const char *message) {
+  (void)param, (void)severity, (void)category, (void)logid, (void)code_location, (void)message;
+}
+
+/* A program that uses ORT by itself and has registered the library before iobind comes. */
+static void with_host(const char *name, bool listed_too) {
+  const char *library = webgpu_library();
+  setenv("ORT_WEBGPU_EP_ALLOW_SOFTWARE_ADAPTER", "1", 1);
+  setenv("ORT_DISABLE_TELEMETRY", "1", 1);
+  void *loaded = dlopen(fixture_path("lib/iobind/onnxruntime/libonnxruntime.so"), RTLD_NOW | RTLD_LOCAL);
+  assert_non_null(loaded);
+  void *symbol = dlsym(loaded, "OrtGetApiBase");
+  OrtGetApiBaseFunction get_base;
+  memcpy(&get_base, &symbol, sizeof get_base);
+  const OrtApi *api = get_base()->GetApi(24);
+  OrtEnv *env = NULL;
+  assert_null(api->CreateEnvWithCustomLogger(host_log, NULL, ORT_LOGGING_LEVEL_ERROR, "host", &env));
+  assert_null(api->RegisterExecutionProviderLibrary(env, name, library));
+
+  for (int round = 0; round < 2; round++) {
+    iobind_runtime_options options = listed(&library, listed_too ? 1 : 0);
+    options.flags = IOBIND_RUNTIME_SOFTWARE_DEVICES;
+    options.ort_api = api;
+    iobind_runtime *runtime = create(&options);
+    assert_int_equal(count_devices(runtime, "WebGpuExecutionProvider"), 1);
+    assert_int_equal(ep_of(runtime, 0).status, IOBIND_OK);
+    iobind_device *device = fixture_device(runtime, "webgpu");
+    static const float values[] = {1, 2, 3};
+    iobind_tensor *tensor = fixture_floats(device, values, 3);
+    fixture_expect_floats(tensor, values, 3);
+    iobind_tensor_release(tensor);
+    iobind_runtime_destroy(runtime);
+    /* the library is still the host's */
+    const OrtEpDevice *const *devices = NULL;
+    size_t count = 0;
+    size_t webgpu = 0;
+    assert_null(api->GetEpDevices(env, &devices, &count));
+    for (size_t i = 0; i < count; i++) {
+      webgpu += strcmp(api->EpDevice_EpName(devices[i]), "WebGpuExecutionProvider") == 0;
+    }
+    assert_int_equal(webgpu, 1);
+  }
+  assert_null(api->UnregisterExecutionProviderLibrary(env, name));
+  api->ReleaseEnv(env);
+}
+
+static void host_was_first(void **state) {
+  (void)state;
+  with_host("webgpu", false);
+}
+
+static void host_was_first_and_it_is_listed(void **state) {
+  (void)state;
+  with_host("webgpu", true);
+}
+
+static void host_was_first_by_another_name(void **state) {
+  (void)state;
+  with_host("host's own", false);
+}
+
+static void host_was_first_by_another_name_and_it_is_listed(void **state) {
+  (void)state;
+  with_host("host's own", true);
+}
+
+typedef struct lines {
+  pthread_mutex_t mutex;
+  size_t counts[IOBIND_LOG_ERROR + 1];
+  bool malformed;
+} lines;
+
+static void collect(void *context, int32_t level, const char *message) {
+  lines *all = context;
+  pthread_mutex_lock(&all->mutex);
+  if (level < IOBIND_LOG_VERBOSE || level > IOBIND_LOG_ERROR || message == NULL || strpbrk(message, "\r\n") != NULL ||
+      !fixture_is_utf8(message)) {
+    all->malformed = true;
+  } else {
+    all->counts[level]++;
+  }
+  pthread_mutex_unlock(&all->mutex);
+}
+
+static void log_levels(void **state) {
+  (void)state;
+  for (int32_t level = IOBIND_LOG_DEFAULT; level <= IOBIND_LOG_ERROR; level++) {
+    lines all = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+    iobind_runtime_options options = listed(NULL, 0);
+    options.log = collect;
+    options.log_context = &all;
+    options.log_level = level;
+    iobind_runtime *runtime = create(&options);
+    assert_int_not_equal(iobind_runtime_register_ep(runtime, "a\nname", bad_library, NULL), IOBIND_OK); /* a warning */
+    iobind_session *session = fixture_session(runtime, NULL, "scale");
+    iobind_session_destroy(session);
+    iobind_runtime_destroy(runtime);
+    int32_t least = level == IOBIND_LOG_DEFAULT ? IOBIND_LOG_WARNING : level;
+    for (int32_t l = IOBIND_LOG_VERBOSE; l < least; l++) {
+      assert_int_equal(all.counts[l], 0);
+    }
+    assert_true(least > IOBIND_LOG_WARNING || all.counts[IOBIND_LOG_WARNING] > 0);
+    assert_true(least > IOBIND_LOG_VERBOSE || all.counts[IOBIND_LOG_VERBOSE] > 0); /* ORT's own */
+    assert_false(all.malformed);
+  }
+}
+
+/* Cut in the middle of a character, a log line would not be UTF-8. */
+static void log_lines_are_utf8(void **state) {
+  (void)state;
+  lines all = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+  iobind_runtime_options options = listed(NULL, 0);
+  options.log = collect;
+  options.log_context = &all;
+  iobind_runtime *runtime = create(&options);
+  char name[1800];
+  for (size_t i = 0; i + 2 < sizeof name; i += 2) {
+    memcpy(name + i, "\xC3\xA9", 2);
+  }
+  name[sizeof name - 2] = '\0';
+  assert_int_not_equal(iobind_runtime_register_ep(runtime, name, bad_library, NULL), IOBIND_OK);
+  name[0] = name[1] = 'x';
+  assert_int_not_equal(iobind_runtime_register_ep(runtime, name + 1, bad_library, NULL), IOBIND_OK);
+  iobind_runtime_destroy(runtime);
+  assert_false(all.malformed);
+  assert_true(all.counts[IOBIND_LOG_WARNING] >= 2);
+}
+
+/* A whole life, failures and a device included, without a word on stderr. */
+static void nothing_on_stderr(void **state) {
+  (void)state;
+  char path[64];
+  snprintf(path, sizeof path, "%s/stderr", folder);
+  fflush(stderr);
+  int kept = dup(2);
+  FILE *file = fopen(path, "w+b");
+  assert_non_null(file);
+  assert_int_equal(dup2(fileno(file), 2), 2);
+  iobind_runtime_options options = IOBIND_RUNTIME_OPTIONS_INIT;
+  options.flags = IOBIND_RUNTIME_SOFTWARE_DEVICES;
+  iobind_runtime *runtime = NULL;
+  iobind_status created = iobind_runtime_create(&options, &runtime, NULL);
+  iobind_device *device = NULL;
+  iobind_status found = iobind_runtime_find_device(runtime, "webgpu,cpu", &device, NULL, NULL);
+  iobind_session *session = NULL;
+  iobind_status refused = iobind_session_create_from_memory(runtime, "no model", 8, NULL, &session, NULL);
+  iobind_status unregistered = iobind_runtime_register_ep(runtime, NULL, bad_library, NULL);
+  iobind_runtime_destroy(runtime);
+  fflush(stderr);
+  dup2(kept, 2);
+  close(kept);
+  char text[512] = "";
+  fseek(file, 0, SEEK_SET);
+  size_t length = fread(text, 1, sizeof text - 1, file);
+  fclose(file);
+  unlink(path);
+  assert_int_equal(created, IOBIND_OK);
+  assert_int_equal(found, IOBIND_OK);
+  assert_int_equal(refused, IOBIND_RUNTIME);
+  assert_int_equal(unregistered, IOBIND_RUNTIME);
+  text[length] = '\0';
+  assert_string_equal(text, "");
+}
+
+/* The switch is in the environment before ORT is loaded, so it can be seen where no ORT is found. */
+static void telemetry(void **state) {
+  (void)state;
+  unsetenv("ORT_DISABLE_TELEMETRY");
+  iobind_runtime_options options = listed(NULL, 0);
+  options.ort_library = "no/such/library.so";
+  options.flags |= IOBIND_RUNTIME_TELEMETRY;
+  iobind_runtime *runtime = NULL;
+  expect(IOBIND_NOT_FOUND, iobind_runtime_create(&options, &runtime, &fault));
+  assert_null(getenv("ORT_DISABLE_TELEMETRY"));
+  options.flags = 0;
+  expect(IOBIND_NOT_FOUND, iobind_runtime_create(&options, &runtime, &fault));
+  assert_non_null(getenv("ORT_DISABLE_TELEMETRY"));
+  assert_string_equal(getenv("ORT_DISABLE_TELEMETRY"), "1");
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(counted),
+    cmocka_unit_test(wrong_options),
+    cmocka_unit_test(library_by_file),
+    cmocka_unit_test(library_by_name),
+    cmocka_unit_test(library_by_name_and_search),
+    cmocka_unit_test(library_by_folder),
+    cmocka_unit_test(library_by_environment),
+    cmocka_unit_test(failed_library_explains_its_device),
+    cmocka_unit_test(failed_library_of_the_options),
+    cmocka_unit_test(host_was_first),
+    cmocka_unit_test(host_was_first_and_it_is_listed),
+    cmocka_unit_test(host_was_first_by_another_name),
+    cmocka_unit_test(host_was_first_by_another_name_and_it_is_listed),
+    cmocka_unit_test(log_levels),
+    cmocka_unit_test(log_lines_are_utf8),
+    cmocka_unit_test(nothing_on_stderr),
+    cmocka_unit_test(telemetry),
+};
+
+FIXTURE_MAIN(tests, start, stop);

@@ -1,0 +1,464 @@
+/* Sessions: options that are taken or refused, models that are none, placement, signature. */
+#define _POSIX_C_SOURCE 200809L /* mkdtemp, mkfifo */
+#include "fixture.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "models.h"
+
+static iobind_runtime *runtime;
+static iobind_device *cpu;
+static char folder[] = "/tmp/iobind-session-XXXXXX";
+
+static int start(void **state) {
+  (void)state;
+  if (mkdtemp(folder) == NULL) {
+    return -1;
+  }
+  runtime = fixture_runtime();
+  cpu = iobind_runtime_get_device(runtime, 0);
+  return 0;
+}
+
+static int stop(void **state) {
+  (void)state;
+  iobind_runtime_destroy(runtime);
+  return rmdir(folder);
+}
+
+typedef struct model {
+  void *bytes;
+  size_t size;
+} model;
+
+static model make(const char *spec) {
+  model made = {NULL, 0};
+  char text[TEST_MODEL_TEXT] = "";
+  if (!test_model_create(spec, &made.bytes, &made.size, text)) {
+    fail_msg("%s: %s", spec, text);
+  }
+  return made;
+}
+
+/* Load a model with options; on success the session is destroyed again. */
+static iobind_status load(const char *spec, const iobind_session_options *options) {
+  model made = make(spec);
+  iobind_session *session = (iobind_session *)made.bytes;
+  iobind_status status = iobind_session_create_from_memory(runtime, made.bytes, made.size, options, &session, &fault);
+  free(made.bytes);
+  if (status == IOBIND_OK) {
+    assert_non_null(session);
+    iobind_session_destroy(session);
+  } else {
+    assert_null(session);
+  }
+  return status;
+}
+
+static void devices_that_cannot_be(void **state) {
+  (void)state;
+  iobind_device *twice[] = {cpu, cpu};
+  iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
+  options.devices = twice;
+  options.device_count = 2;
+  expect(IOBIND_INVALID_ARGUMENT, load("add", &options));
+  expect_words("twice");
+  twice[1] = NULL;
+  expect(IOBIND_INVALID_ARGUMENT, load("add", &options));
+  expect_words("devices[1]");
+  options.devices = NULL;
+  expect(IOBIND_INVALID_ARGUMENT, load("add", &options));
+  options.devices = twice;
+  options.device_count = 1;
+  expect_ok(load("add", &options));
+  options.policy = IOBIND_POLICY_PREFER_CPU;
+  expect(IOBIND_INVALID_ARGUMENT, load("add", &options));
+  expect_words("both");
+}
+
+static void numbers_out_of_range(void **state) {
+  (void)state;
+  static const struct {
+    int32_t policy, optimization, intra, inter;
+    uint32_t flags;
+    iobind_status status;
+  } rows[] = {
+      {-1, 0, 0, 0, 0, IOBIND_INVALID_ARGUMENT},
+      {8, 0, 0, 0, 0, IOBIND_INVALID_ARGUMENT},
+      {0, -1, 0, 0, 0, IOBIND_INVALID_ARGUMENT},
+      {0, 5, 0, 0, 0, IOBIND_INVALID_ARGUMENT},
+      {0, 0, -1, 0, 0, IOBIND_INVALID_ARGUMENT},
+      {0, 0, 0, -1, 0, IOBIND_INVALID_ARGUMENT},
+      {0, 0, 0, 0, 1u << 31, IOBIND_NOT_SUPPORTED},
+      {0, 0, 0, 0, 1u << 3, IOBIND_NOT_SUPPORTED},
+      {0, 1, 1, 1, 0, IOBIND_OK},
+      {0, 4, 2, 2, IOBIND_SESSION_NO_MEMORY_REUSE, IOBIND_OK},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
+    options.policy = rows[i].policy;
+    options.optimization = rows[i].optimization;
+    options.intra_op_threads = rows[i].intra;
+    options.inter_op_threads = rows[i].inter;
+    options.flags = rows[i].flags;
+    expect(rows[i].status, load("add", &options));
+  }
+}
+
+static void every_policy_loads_and_runs(void **state) {
+  (void)state;
+  static const float values[] = {1, 2, 3};
+  static const float sums[] = {2, 4, 6};
+  model made = make("add");
+  for (int32_t policy = IOBIND_POLICY_NONE; policy <= IOBIND_POLICY_MIN_POWER; policy++) {
+    iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
+    options.policy = policy;
+    iobind_session *session = NULL;
+    expect_ok(iobind_session_create_from_memory(runtime, made.bytes, made.size, &options, &session, &fault));
+    iobind_tensor *x = fixture_floats(cpu, values, 3);
+    iobind_tensor *inputs[] = {x, x};
+    iobind_tensor *z = NULL;
+    expect_ok(iobind_session_run(session, inputs, &z, &fault));
+    fixture_expect_floats(z, sums, 3);
+    iobind_binding *binding = NULL;
+    iobind_tensor *bound = NULL;
+    expect_ok(iobind_binding_create(session, &binding, &fault));
+    for (size_t i = 0; i < 2; i++) {
+      expect_ok(iobind_binding_set_input(binding, i, IOBIND_INPUT_SNAPSHOT, x, NULL, &fault));
+    }
+    expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+    expect_ok(iobind_binding_get_output(binding, 0, &bound, &fault));
+    fixture_expect_floats(bound, sums, 3);
+    iobind_binding_destroy(binding);
+    iobind_tensor_release(z);
+    iobind_tensor_release(x);
+    iobind_session_destroy(session);
+  }
+  free(made.bytes);
+}
+
+static iobind_status load_with_ep_option(iobind_device *device, const char *key, const char *value) {
+  iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
+  options.devices = &device;
+  options.device_count = device != NULL;
+  options.ep_keys = &key;
+  options.ep_values = &value;
+  options.ep_option_count = 1;
+  return load("add", &options);
+}
+
+static void ep_options(void **state) {
+  (void)state;
+  iobind_device *webgpu = fixture_device(runtime, "webgpu");
+  expect_ok(load_with_ep_option(webgpu, "validationMode", "basic"));
+  expect_ok(load_with_ep_option(webgpu, "webgpu.validationMode", "basic"));
+  expect_ok(load_with_ep_option(webgpu, "an option of tomorrow", "1")); /* unknown to the catalogue: the EP may know it */
+  static const char *const near[] = {"validationmode", "ValidationMode", "validationMod",
+                                     "alidationMode",  "validtaionMode", "webgpu.validationmode"};
+  for (size_t i = 0; i < sizeof near / sizeof near[0]; i++) {
+    expect(IOBIND_INVALID_ARGUMENT, load_with_ep_option(webgpu, near[i], "basic"));
+    expect_words("'validationMode'");
+  }
+  expect(IOBIND_INVALID_ARGUMENT, load_with_ep_option(webgpu, "cuda.device_id", "0"));
+  expect_words("cuda.device_id");
+  expect(IOBIND_INVALID_ARGUMENT, load_with_ep_option(webgpu, "validationMode", NULL));
+  expect(IOBIND_INVALID_ARGUMENT, load_with_ep_option(webgpu, NULL, "x"));
+}
+
+/* An option that reaches no EP is refused: it would be lost without a word. */
+static void ep_options_that_reach_nobody(void **state) {
+  (void)state;
+  expect(IOBIND_INVALID_ARGUMENT, load_with_ep_option(NULL, "device_id", "0"));
+  expect(IOBIND_INVALID_ARGUMENT, load_with_ep_option(NULL, "webgpu.validationMode", "basic"));
+  expect(IOBIND_INVALID_ARGUMENT, load_with_ep_option(cpu, "use_arena", "0"));
+  expect(IOBIND_INVALID_ARGUMENT, load_with_ep_option(cpu, "cpu.use_arena", "0"));
+}
+
+static void config_entries(void **state) {
+  (void)state;
+  const char *key = "session.use_env_allocators";
+  const char *value = "1";
+  iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
+  options.config_keys = &key;
+  options.config_values = &value;
+  options.config_count = 1;
+  expect_ok(load("add", &options));
+  key = "";
+  expect(IOBIND_RUNTIME, load("add", &options));
+  key = NULL;
+  expect(IOBIND_INVALID_ARGUMENT, load("add", &options));
+  options.config_keys = NULL;
+  expect(IOBIND_INVALID_ARGUMENT, load("add", &options));
+}
+
+static iobind_status load_with_dim(const char *spec, const char *name, int64_t value) {
+  iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
+  options.dim_names = &name;
+  options.dim_values = &value;
+  options.dim_count = 1;
+  return load(spec, &options);
+}
+
+static void free_dims(void **state) {
+  (void)state;
+  expect_ok(load_with_dim("add dims=rows,3", "rows", 5));
+  expect(IOBIND_NOT_FOUND, load_with_dim("add dims=rows,3", "columns", 5));
+  expect_words("'columns'");
+  expect(IOBIND_NOT_FOUND, load_with_dim("add dims=rows,3", "", 5));
+  expect(IOBIND_NOT_FOUND, load_with_dim("add dims=rows,3", "row", 5)); /* a part of a name is no name */
+  expect(IOBIND_NOT_FOUND, load_with_dim("add dims=rows,3", "x", 5));   /* an input, not a dim */
+  expect(IOBIND_NOT_FOUND, load_with_dim("add dims=rows,3", "Add", 5)); /* an operator */
+  expect(IOBIND_SHAPE, load_with_dim("add dims=rows,3", "rows", -1));
+  expect(IOBIND_INVALID_ARGUMENT, load_with_dim("add dims=rows,3", NULL, 1));
+  iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
+  options.dim_count = 1;
+  expect(IOBIND_INVALID_ARGUMENT, load("add", &options));
+}
+
+static void free_dims_fix_the_signature(void **state) {
+  (void)state;
+  model made = make("add dims=rows,columns");
+  const char *name = "rows";
+  static const int64_t value = 4;
+  iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
+  options.dim_names = &name;
+  options.dim_values = &value;
+  options.dim_count = 1;
+  iobind_session *session = NULL;
+  expect_ok(iobind_session_create_from_memory(runtime, made.bytes, made.size, &options, &session, &fault));
+  free(made.bytes);
+  iobind_value_info info = IOBIND_VALUE_INFO_INIT;
+  expect_ok(iobind_session_get_input(session, 1, &info, &fault));
+  assert_string_equal(info.name, "y");
+  assert_int_equal(info.rank, 2);
+  assert_int_equal(info.dims[0], 4);
+  assert_string_equal(info.symbols[0], "");
+  assert_int_equal(info.dims[1], -1);
+  assert_string_equal(info.symbols[1], "columns");
+  expect(IOBIND_NOT_FOUND, iobind_session_get_input(session, 2, &info, &fault));
+  expect(IOBIND_NOT_FOUND, iobind_session_get_output(session, 1, &info, &fault));
+  size_t index = 99;
+  expect_ok(iobind_session_find_input(session, "y", &index, &fault));
+  assert_int_equal(index, 1);
+  expect(IOBIND_NOT_FOUND, iobind_session_find_input(session, "z", &index, &fault));
+  expect_words("'x', 'y'");
+  expect(IOBIND_NOT_FOUND, iobind_session_find_output(session, "x", &index, &fault));
+  expect_words("'z'");
+  expect(IOBIND_INVALID_ARGUMENT, iobind_session_find_output(session, NULL, &index, &fault));
+  iobind_session_destroy(session);
+}
+
+/* A model whose input is an output is one that other runtimes write. */
+static void input_that_is_an_output(void **state) {
+  (void)state;
+  expect_ok(load("passthrough", NULL));
+}
+
+static void strict_mode(void **state) {
+  (void)state;
+  iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
+  options.flags = IOBIND_SESSION_STRICT;
+  options.devices = &cpu;
+  options.device_count = 1;
+  expect_ok(load("add", &options)); /* the CPU is named, and takes every node */
+  iobind_device *webgpu = fixture_device(runtime, "webgpu");
+  options.devices = &webgpu;
+  expect_ok(load("add", &options));
+  expect(IOBIND_RUNTIME, load("add dtype=float64", &options));
+  options.flags = 0;
+  expect_ok(load("add dtype=float64", &options));
+}
+
+static void placement(void **state) {
+  (void)state;
+  model made = make("add");
+  iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
+  iobind_session *session = NULL;
+  iobind_session_info info = IOBIND_SESSION_INFO_INIT;
+  iobind_node_info node = IOBIND_NODE_INFO_INIT;
+  expect_ok(iobind_session_create_from_memory(runtime, made.bytes, made.size, &options, &session, &fault));
+  expect_ok(iobind_session_get_info(session, &info, &fault));
+  assert_int_equal(info.node_count, 0);
+  assert_int_equal(info.input_count, 2);
+  assert_int_equal(info.output_count, 1);
+  assert_true(info.opset > 0);
+  expect(IOBIND_NOT_FOUND, iobind_session_get_node(session, 0, &node, &fault));
+  expect_words("IOBIND_SESSION_PLACEMENT");
+  iobind_session_destroy(session);
+  options.flags = IOBIND_SESSION_PLACEMENT;
+  expect_ok(iobind_session_create_from_memory(runtime, made.bytes, made.size, &options, &session, &fault));
+  expect_ok(iobind_session_get_info(session, &info, &fault));
+  assert_int_equal(info.node_count, 1);
+  expect_ok(iobind_session_get_node(session, 0, &node, &fault));
+  assert_string_equal(node.op_type, "Add");
+  assert_string_equal(node.domain, "");
+  assert_string_equal(node.ep_name, "CPUExecutionProvider");
+  expect(IOBIND_NOT_FOUND, iobind_session_get_node(session, 1, &node, &fault));
+  iobind_session_destroy(session);
+  iobind_device *webgpu = fixture_device(runtime, "webgpu");
+  options.devices = &webgpu;
+  options.device_count = 1;
+  expect_ok(iobind_session_create_from_memory(runtime, made.bytes, made.size, &options, &session, &fault));
+  expect_ok(iobind_session_get_node(session, 0, &node, &fault));
+  assert_string_equal(node.ep_name, "WebGpuExecutionProvider");
+  iobind_session_destroy(session);
+  free(made.bytes);
+}
+
+/* Every prefix and every flipped byte of a model: an error or a session, never more. */
+static void corrupt_models(void **state) {
+  (void)state;
+  model made = make("multi");
+  unsigned char *bytes = made.bytes;
+  iobind_session *session = NULL;
+  for (size_t size = 0; size < made.size; size++) {
+    fixture_arm();
+    session = (iobind_session *)state;
+    iobind_status status = iobind_session_create_from_memory(runtime, bytes, size, NULL, &session, &fault);
+    assert_int_equal(status == IOBIND_OK, session != NULL);
+    if (status != IOBIND_OK) {
+      assert_int_equal(status, IOBIND_RUNTIME);
+      assert_true(fault.ort_code > 0 && fixture_is_utf8(fault.message));
+    }
+    iobind_session_destroy(session);
+  }
+  for (size_t at = 0; at < made.size; at++) {
+    bytes[at] ^= 0x55;
+    fixture_arm();
+    iobind_status status = iobind_session_create_from_memory(runtime, bytes, made.size, NULL, &session, &fault);
+    assert_int_equal(status == IOBIND_OK, session != NULL);
+    assert_true(status == IOBIND_OK || fixture_is_utf8(fault.message));
+    iobind_session_destroy(session);
+    bytes[at] ^= 0x55;
+  }
+  free(made.bytes);
+  expect(IOBIND_RUNTIME, iobind_session_create_from_memory(runtime, "", 0, NULL, &session, &fault));
+  assert_null(session);
+}
+
+static void write_file(const char *path, const void *bytes, size_t size) {
+  FILE *file = fopen(path, "wb");
+  assert_non_null(file);
+  assert_int_equal(fwrite(bytes, 1, size, file), size);
+  assert_int_equal(fclose(file), 0);
+}
+
+static void files_that_are_no_models(void **state) {
+  (void)state;
+  char path[512];
+  iobind_session *session = (iobind_session *)state;
+  expect(IOBIND_IO, iobind_session_create(runtime, folder, NULL, &session, &fault));
+  assert_null(session);
+  expect_words("folder");
+  expect(IOBIND_NOT_FOUND, iobind_session_create(runtime, "no/such/model.onnx", NULL, &session, &fault));
+  expect_words("no/such/model.onnx");
+  expect(IOBIND_NOT_FOUND, iobind_session_create(runtime, "", NULL, &session, &fault));
+  expect(IOBIND_IO, iobind_session_create(runtime, "/dev/null", NULL, &session, &fault)); /* it is there, but no file */
+  snprintf(path, sizeof path, "%s/empty.onnx", folder);
+  write_file(path, "", 0);
+  expect(IOBIND_RUNTIME, iobind_session_create(runtime, path, NULL, &session, &fault));
+  expect_words("empty.onnx");
+  write_file(path, "this is a letter, not a model", 29);
+  expect(IOBIND_RUNTIME, iobind_session_create(runtime, path, NULL, &session, &fault));
+  assert_null(session);
+  assert_int_equal(unlink(path), 0);
+}
+
+/* The path stands in the message, and the message stays UTF-8, however long both are. */
+static void long_path_in_a_message(void **state) {
+  (void)state;
+  for (size_t shift = 0; shift < 4; shift++) {
+    char path[512];
+    int length = snprintf(path, sizeof path, "%s/%.*s", folder, (int)shift, "abcd");
+    for (size_t i = 0; i < 60; i++) {
+      length += snprintf(path + length, sizeof path - (size_t)length, "\xE2\x82\xAC");
+    }
+    snprintf(path + length, sizeof path - (size_t)length, ".onnx");
+    write_file(path, "nothing", 7);
+    iobind_session *session = NULL;
+    fixture_arm();
+    iobind_status status = iobind_session_create(runtime, path, NULL, &session, &fault);
+    assert_int_equal(unlink(path), 0);
+    fixture_expect(IOBIND_RUNTIME, status, path, __FILE__, __LINE__);
+  }
+}
+
+static void file_and_memory_are_alike(void **state) {
+  (void)state;
+  char path[512];
+  snprintf(path, sizeof path, "%s/mod\xC3\xA8le.onnx", folder);
+  model made = make("add dims=rows,3");
+  write_file(path, made.bytes, made.size);
+  free(made.bytes);
+  const char *name = "rows";
+  static const int64_t value = 2;
+  iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
+  options.dim_names = &name;
+  options.dim_values = &value;
+  options.dim_count = 1;
+  iobind_session *session = NULL;
+  expect_ok(iobind_session_create(runtime, path, &options, &session, &fault));
+  iobind_value_info info = IOBIND_VALUE_INFO_INIT;
+  expect_ok(iobind_session_get_output(session, 0, &info, &fault));
+  assert_int_equal(info.dims[0], 2);
+  iobind_session_destroy(session);
+  name = "columns";
+  expect(IOBIND_NOT_FOUND, iobind_session_create(runtime, path, &options, &session, &fault));
+  assert_null(session);
+  assert_int_equal(unlink(path), 0);
+}
+
+static void unbound_run(void **state) {
+  (void)state;
+  iobind_session *session = fixture_session(runtime, NULL, "add dims=n,2");
+  static const float values[] = {1, 2};
+  static const int64_t dims[] = {1, 2};
+  iobind_tensor *flat = fixture_floats(cpu, values, 2);
+  iobind_tensor *right = NULL;
+  expect_ok(iobind_tensor_view(flat, 0, IOBIND_FLOAT32, dims, 2, &right, &fault));
+  iobind_tensor *ints = NULL;
+  expect_ok(iobind_tensor_view(flat, 0, IOBIND_INT32, dims, 2, &ints, &fault));
+  const struct {
+    iobind_status status;
+    iobind_tensor *first, *second;
+  } rows[] = {{IOBIND_OK, right, right},
+              {IOBIND_SHAPE, right, flat},
+              {IOBIND_DTYPE, ints, right},
+              {IOBIND_INVALID_ARGUMENT, right, NULL}};
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    iobind_tensor *inputs[] = {rows[i].first, rows[i].second};
+    iobind_tensor *z = flat;
+    expect(rows[i].status, iobind_session_run(session, inputs, &z, &fault));
+    assert_int_equal(z != NULL, rows[i].status == IOBIND_OK);
+    iobind_tensor_release(z);
+  }
+  iobind_tensor_release(ints);
+  iobind_tensor_release(right);
+  iobind_tensor_release(flat);
+  iobind_session_destroy(session);
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(devices_that_cannot_be),
+    cmocka_unit_test(numbers_out_of_range),
+    cmocka_unit_test(every_policy_loads_and_runs),
+    cmocka_unit_test(ep_options),
+    cmocka_unit_test(ep_options_that_reach_nobody),
+    cmocka_unit_test(config_entries),
+    cmocka_unit_test(free_dims),
+    cmocka_unit_test(free_dims_fix_the_signature),
+    cmocka_unit_test(input_that_is_an_output),
+    cmocka_unit_test(strict_mode),
+    cmocka_unit_test(placement),
+    cmocka_unit_test(corrupt_models),
+    cmocka_unit_test(files_that_are_no_models),
+    cmocka_unit_test(long_path_in_a_message),
+    cmocka_unit_test(file_and_memory_are_alike),
+    cmocka_unit_test(unbound_run),
+};
+
+FIXTURE_MAIN(tests, start, stop);

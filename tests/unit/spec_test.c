@@ -1,0 +1,231 @@
+/* Device specs: every form, every mistake, and which device of a list is taken. */
+#include "fixture.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static iobind_runtime *runtime;
+static iobind_device *cpu;
+
+static int start(void **state) {
+  (void)state;
+  runtime = fixture_runtime();
+  cpu = iobind_runtime_get_device(runtime, 0);
+  return 0;
+}
+
+static int stop(void **state) {
+  (void)state;
+  iobind_runtime_destroy(runtime);
+  return 0;
+}
+
+static iobind_device *find(const char *spec) {
+  iobind_device *device = NULL;
+  iobind_memory memory = (iobind_memory)9;
+  expect_ok(iobind_runtime_find_device(runtime, spec, &device, &memory, &fault));
+  assert_int_equal(memory, IOBIND_MEMORY_DEFAULT);
+  if (strstr(spec, "/pinned") == NULL) {
+    iobind_device *again = NULL;
+    expect_ok(iobind_runtime_find_device(runtime, spec, &again, NULL, &fault));
+    assert_ptr_equal(again, device);
+  }
+  return device;
+}
+
+static void expect_no_device(iobind_status status, const char *spec) {
+  iobind_device *device = cpu;
+  iobind_memory memory = IOBIND_MEMORY_DEFAULT;
+  expect(status, iobind_runtime_find_device(runtime, spec, &device, &memory, &fault));
+  assert_null(device);
+}
+
+static void cpu_is_number_0(void **state) {
+  (void)state;
+  static const char *const specs[] = {"cpu", "cpu:0", "ep=CPUExecutionProvider", "ep=CPUExecutionProvider:0"};
+  for (size_t i = 0; i < sizeof specs / sizeof specs[0]; i++) {
+    assert_ptr_equal(find(specs[i]), cpu);
+  }
+  iobind_device_info info = IOBIND_DEVICE_INFO_INIT;
+  expect_ok(iobind_device_get_info(cpu, &info, &fault));
+  assert_string_equal(info.spec, "cpu");
+  assert_true((info.flags & IOBIND_DEVICE_HOST_MEMORY) != 0);
+  assert_true((info.flags & (IOBIND_DEVICE_GPU_MEMORY | IOBIND_DEVICE_NPU_MEMORY)) == 0);
+  char vendor[32];
+  snprintf(vendor, sizeof vendor, "vendor=0x%x", info.vendor_id);
+  assert_ptr_equal(find(vendor), cpu); /* the software GPU has the same vendor: the first is taken */
+  snprintf(vendor, sizeof vendor, "vendor=0X%08X:0", info.vendor_id);
+  assert_ptr_equal(find(vendor), cpu);
+}
+
+static void every_device_is_found_by_its_spec(void **state) {
+  (void)state;
+  iobind_runtime_info all = IOBIND_RUNTIME_INFO_INIT;
+  expect_ok(iobind_runtime_get_info(runtime, &all, &fault));
+  for (size_t i = 0; i < all.device_count; i++) {
+    iobind_device *device = iobind_runtime_get_device(runtime, i);
+    iobind_device_info info = IOBIND_DEVICE_INFO_INIT;
+    expect_ok(iobind_device_get_info(device, &info, &fault));
+    if (iobind_device_check(device, NULL) == IOBIND_OK) {
+      assert_ptr_equal(find(info.spec), device);
+    }
+  }
+  assert_null(iobind_runtime_get_device(runtime, all.device_count));
+  assert_null(iobind_runtime_get_device(runtime, SIZE_MAX));
+}
+
+/* The software GPU sits on the CPU's hardware; what makes it a GPU is its memory. */
+static void gpu_is_what_has_gpu_memory(void **state) {
+  (void)state;
+  iobind_device *webgpu = fixture_device(runtime, "webgpu");
+  assert_ptr_equal(find("webgpu:0"), webgpu);
+  assert_ptr_equal(find("ep=WebGpuExecutionProvider"), webgpu);
+  iobind_device_info info = IOBIND_DEVICE_INFO_INIT;
+  expect_ok(iobind_device_get_info(webgpu, &info, &fault));
+  assert_true((info.flags & IOBIND_DEVICE_GPU_MEMORY) != 0);
+  assert_true((info.flags & (IOBIND_DEVICE_HOST_MEMORY | IOBIND_DEVICE_ADDRESSABLE)) == 0);
+  iobind_device *gpu = find("gpu");
+  iobind_device_info gpu_info = IOBIND_DEVICE_INFO_INIT;
+  expect_ok(iobind_device_get_info(gpu, &gpu_info, &fault));
+  assert_true((gpu_info.flags & IOBIND_DEVICE_GPU_MEMORY) != 0 || gpu_info.hardware == IOBIND_HARDWARE_GPU);
+  if (info.hardware == IOBIND_HARDWARE_CPU) {
+    char vendor[32];
+    snprintf(vendor, sizeof vendor, "vendor=0x%x:1", info.vendor_id);
+    assert_ptr_equal(find(vendor), webgpu); /* N counts among those that match */
+  }
+}
+
+static void first_that_works(void **state) {
+  (void)state;
+  static const char *const lists[] = {"cpu,webgpu",  "cuda:7,cpu",      "webgpu:7,dml,cpu", "vendor=0xfffe,cpu",
+                                      "ep=None,cpu", "cuda/pinned,cpu", "cpu/pinned,cpu",   "cpu,cpu"};
+  for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
+    assert_ptr_equal(find(lists[i]), cpu);
+  }
+  iobind_device *webgpu = fixture_device(runtime, "webgpu");
+  assert_ptr_equal(find("dml,webgpu,cpu"), webgpu);
+}
+
+/* None there: NOT_FOUND. Some there, none fit: DEVICE. Each with a reason for each entry. */
+static void none_that_works(void **state) {
+  (void)state;
+  expect_no_device(IOBIND_NOT_FOUND, "dml");
+  expect_words("dml: no such device");
+  expect_no_device(IOBIND_NOT_FOUND, "cpu:1");
+  expect_no_device(IOBIND_NOT_FOUND, "vendor=0xfffe,ep=None:3");
+  expect_words("vendor=0xfffe: no such device");
+  expect_words("ep=None:3: no such device");
+  expect_no_device(IOBIND_DEVICE, "cpu/pinned");
+  expect_words("host-accessible");
+  expect_no_device(IOBIND_DEVICE, "dml,cpu/pinned");
+  expect_words("dml: no such device");
+}
+
+static void pinned_needs_a_kind_of_memory(void **state) {
+  (void)state;
+  iobind_device *device = cpu;
+  expect(IOBIND_INVALID_ARGUMENT, iobind_runtime_find_device(runtime, "cpu/pinned", &device, NULL, &fault));
+  assert_null(device);
+  expect(IOBIND_INVALID_ARGUMENT, iobind_runtime_find_device(runtime, "cpu,cuda/pinned", &device, NULL, &fault));
+  expect(IOBIND_INVALID_ARGUMENT, iobind_runtime_find_device(runtime, "cuda_pinned", &device, NULL, &fault));
+  expect_no_device(IOBIND_NOT_FOUND, "cuda_pinned,dml/pinned");
+}
+
+static void mistakes(void **state) {
+  (void)state;
+  static const char *const specs[] = {
+      "",
+      ",",
+      "cpu,",
+      ",cpu",
+      "cpu,,cpu",
+      "CPU",
+      "cpux",
+      "cpu:",
+      "cpu:-1",
+      "cpu:1x",
+      "cpu:",
+      "cpu:99999999999",
+      "cpu: 0",
+      " cpu",
+      "cpu ",
+      "cpu, cpu",
+      "ep=",
+      "ep",
+      "vendor=",
+      "vendor=0x",
+      "vendor=10de",
+      "vendor=0xg",
+      "vendor=0x123456789",
+      "/pinned",
+      "cpu/",
+      "cpu/pin",
+      "gpu/pinned/pinned",
+      "cpu_pinned",
+      "cpu/pinned:0",
+      "cpu\n",
+      ":0",
+  };
+  for (size_t i = 0; i < sizeof specs / sizeof specs[0]; i++) {
+    expect_no_device(IOBIND_INVALID_ARGUMENT, specs[i]);
+    expect_words("not a device spec");
+  }
+  /* a mistake is told also behind an entry that works: it must not depend on the machine */
+  expect_no_device(IOBIND_INVALID_ARGUMENT, "cpu,wbegpu");
+  expect_words("'wbegpu'");
+  expect(IOBIND_INVALID_ARGUMENT, iobind_runtime_find_device(runtime, "cpu", NULL, NULL, &fault));
+  iobind_device *device = cpu;
+  expect(IOBIND_INVALID_ARGUMENT, iobind_runtime_find_device(NULL, "cpu", &device, NULL, &fault));
+  assert_null(device);
+}
+
+static void long_specs(void **state) {
+  (void)state;
+  char spec[4096];
+  memset(spec, 'x', sizeof spec);
+  memcpy(spec, "ep=", 3);
+  spec[sizeof spec - 1] = '\0';
+  expect_no_device(IOBIND_NOT_FOUND, spec);
+  for (size_t i = 3; i + 2 < sizeof spec; i += 2) {
+    memcpy(spec + i, "\xC3\xA9", 2);
+  }
+  expect_no_device(IOBIND_NOT_FOUND, spec);
+  memcpy(spec, "ep", 2);
+  spec[2] = 'x';
+  expect_no_device(IOBIND_INVALID_ARGUMENT, spec);
+}
+
+static void metadata(void **state) {
+  (void)state;
+  iobind_runtime_info all = IOBIND_RUNTIME_INFO_INIT;
+  expect_ok(iobind_runtime_get_info(runtime, &all, &fault));
+  for (size_t d = 0; d < all.device_count; d++) {
+    iobind_device *device = iobind_runtime_get_device(runtime, d);
+    iobind_device_info info = IOBIND_DEVICE_INFO_INIT;
+    expect_ok(iobind_device_get_info(device, &info, &fault));
+    assert_true(info.ep_name[0] != '\0' && info.memory_name[0] != '\0' && info.vendor != NULL && info.ep_vendor != NULL);
+    const char *key = NULL;
+    const char *value = NULL;
+    for (size_t i = 0; i < info.metadata_count; i++) {
+      expect_ok(iobind_device_get_metadata(device, i, &key, &value, &fault));
+      assert_true(key != NULL && key[0] != '\0' && value != NULL);
+    }
+    expect(IOBIND_NOT_FOUND, iobind_device_get_metadata(device, info.metadata_count, &key, &value, &fault));
+    assert_null(key);
+    assert_null(value);
+  }
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(cpu_is_number_0),
+    cmocka_unit_test(every_device_is_found_by_its_spec),
+    cmocka_unit_test(gpu_is_what_has_gpu_memory),
+    cmocka_unit_test(first_that_works),
+    cmocka_unit_test(none_that_works),
+    cmocka_unit_test(pinned_needs_a_kind_of_memory),
+    cmocka_unit_test(mistakes),
+    cmocka_unit_test(long_specs),
+    cmocka_unit_test(metadata),
+};
+
+FIXTURE_MAIN(tests, start, stop);

@@ -1,0 +1,295 @@
+/* Errors, options, infos, references and text: what every other room stands on. */
+#include "fixture.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/error.h"
+#include "support/options.h"
+#include "support/ref.h"
+#include "support/text.h"
+
+static void error_is_filled(void **state) {
+  (void)state;
+  iobind_error error = IOBIND_ERROR_INIT;
+  assert_int_equal(iobind__fail(&error, IOBIND_SHAPE, "'%s': got %d", "x", 3), IOBIND_SHAPE);
+  assert_int_equal(error.struct_size, 512);
+  assert_int_equal(error.status, IOBIND_SHAPE);
+  assert_int_equal(error.ort_code, 0);
+  assert_string_equal(error.message, "'x': got 3");
+  iobind__error_set(&error, IOBIND_RUNTIME, 9, "no");
+  assert_int_equal(error.status, IOBIND_RUNTIME);
+  assert_int_equal(error.ort_code, 9);
+  assert_int_equal(iobind__fail(&error, IOBIND_IO, "file"), IOBIND_IO);
+  assert_int_equal(error.ort_code, 0); /* the code of an earlier failure does not stay */
+  assert_int_equal(iobind__out_of_memory(&error, "tensor_create"), IOBIND_OUT_OF_MEMORY);
+  assert_string_equal(error.message, "tensor_create: out of host memory");
+}
+
+static void error_may_be_null(void **state) {
+  (void)state;
+  assert_int_equal(iobind__fail(NULL, IOBIND_IO, "%d", 1), IOBIND_IO);
+  iobind__error_set(NULL, IOBIND_RUNTIME, 2, "%d", 1);
+  size_t bytes = 7;
+  assert_int_equal(iobind_dtype_get_bytes(IOBIND_STRING, NULL, 0, &bytes, NULL), IOBIND_DTYPE);
+}
+
+/* A struct that a caller forgot to set up, or an older one, must not be written past its end. */
+static void short_error_is_left_alone(void **state) {
+  (void)state;
+  for (uint32_t size = 0; size < sizeof(iobind_error); size += 128) {
+    iobind_error error;
+    memset(&error, 0x5a, sizeof error);
+    iobind_error before = error;
+    error.struct_size = before.struct_size = size;
+    assert_int_equal(iobind__fail(&error, IOBIND_IO, "too much"), IOBIND_IO);
+    assert_memory_equal(&error, &before, sizeof error);
+  }
+}
+
+static void longer_error_is_filled(void **state) {
+  (void)state;
+  struct {
+    iobind_error error;
+    char newer[32];
+  } longer = {IOBIND_ERROR_INIT, "newer"};
+  longer.error.struct_size = sizeof longer;
+  assert_int_equal(iobind__fail(&longer.error, IOBIND_IO, "file"), IOBIND_IO);
+  assert_string_equal(longer.error.message, "file");
+  assert_int_equal(longer.error.struct_size, sizeof longer);
+  assert_string_equal(longer.newer, "newer");
+}
+
+static void message_is_one_line(void **state) {
+  (void)state;
+  iobind_error error = IOBIND_ERROR_INIT;
+  iobind__error_set(&error, IOBIND_IO, 0, "a\nb\r\nc\td\n");
+  assert_string_equal(error.message, "a b  c d ");
+}
+
+/* Wherever the cut falls, no half of a character stays. */
+static void message_is_cut_at_a_character(void **state) {
+  (void)state;
+  static const char *const characters[] = {"a", "\xC3\xA9", "\xE2\x82\xAC", "\xF0\x9F\x98\x80"};
+  for (size_t c = 0; c < 4; c++) {
+    size_t width = strlen(characters[c]);
+    for (size_t shift = 0; shift < 5; shift++) {
+      char text[1024];
+      memset(text, 'x', shift);
+      size_t length = shift;
+      while (length + width < 700) {
+        memcpy(text + length, characters[c], width);
+        length += width;
+      }
+      text[length] = '\0';
+      iobind_error error = IOBIND_ERROR_INIT;
+      iobind__error_set(&error, IOBIND_IO, 0, "%s", text);
+      size_t kept = strlen(error.message);
+      assert_true(fixture_is_utf8(error.message));
+      assert_memory_equal(error.message, text, kept);
+      assert_true(kept <= sizeof error.message - 1);
+      assert_true(kept + width > sizeof error.message - 1); /* no more is lost than must be */
+    }
+  }
+}
+
+static void message_that_just_fits_is_whole(void **state) {
+  (void)state;
+  char text[496];
+  memset(text, 'x', sizeof text);
+  memcpy(text + 493, "\xC3\xA9", 3); /* the last character ends with the buffer */
+  iobind_error error = IOBIND_ERROR_INIT;
+  iobind__error_set(&error, IOBIND_IO, 0, "%s", text);
+  assert_string_equal(error.message, text);
+}
+
+static void status_names(void **state) {
+  (void)state;
+  assert_string_equal(iobind_status_name(0), "OK");
+  assert_string_equal(iobind_status_name(5), "OUT_OF_MEMORY");
+  assert_string_equal(iobind_status_name(14), "INTERNAL");
+  assert_string_equal(iobind_status_name(15), "UNKNOWN");
+  assert_string_equal(iobind_status_name(-1), "UNKNOWN");
+  assert_string_equal(iobind_status_name(INT32_MAX), "UNKNOWN");
+}
+
+static void version_is_the_headers(void **state) {
+  (void)state;
+  char text[32];
+  snprintf(text, sizeof text, "%d.%d.%d", IOBIND_VERSION_MAJOR, IOBIND_VERSION_MINOR, IOBIND_VERSION_PATCH);
+  assert_string_equal(iobind_version_string(), text);
+  assert_int_equal(iobind_version(), IOBIND_VERSION_NUMBER);
+}
+
+typedef struct settings {
+  uint32_t struct_size;
+  uint32_t flags;
+  uint64_t first;
+  uint64_t second;
+} settings;
+enum { OLDEST = 16 }; /* when it ended with `first` */
+
+static void options_null_is_default(void **state) {
+  (void)state;
+  settings out;
+  memset(&out, 0x5a, sizeof out);
+  expect_ok(iobind__options_read(&out, sizeof out, OLDEST, NULL, "call", &fault));
+  assert_int_equal(out.struct_size, 0);
+  assert_int_equal(out.flags, 0);
+  assert_int_equal(out.first, 0);
+  assert_int_equal(out.second, 0);
+}
+
+static void options_shorter_ends_in_zero(void **state) {
+  (void)state;
+  /* exactly as large as the older struct: AddressSanitizer sees a byte too many */
+  settings *given = malloc(OLDEST);
+  assert_non_null(given);
+  given->struct_size = OLDEST;
+  given->flags = 1;
+  given->first = 2;
+  settings out;
+  memset(&out, 0x5a, sizeof out);
+  expect_ok(iobind__options_read(&out, sizeof out, OLDEST, given, "call", &fault));
+  assert_int_equal(out.flags, 1);
+  assert_int_equal(out.first, 2);
+  assert_int_equal(out.second, 0);
+  free(given);
+}
+
+static void options_too_short(void **state) {
+  (void)state;
+  settings given = {.struct_size = OLDEST - 1};
+  settings out;
+  expect(IOBIND_INVALID_ARGUMENT, iobind__options_read(&out, sizeof out, OLDEST, &given, "call", &fault));
+  expect_words("_INIT");
+  given.struct_size = 0;
+  expect(IOBIND_INVALID_ARGUMENT, iobind__options_read(&out, sizeof out, OLDEST, &given, "call", &fault));
+}
+
+static void options_longer_needs_a_zero_tail(void **state) {
+  (void)state;
+  struct {
+    settings known;
+    uint64_t newer[2];
+  } given = {{sizeof given, 1, 2, 3}, {0, 0}};
+  settings out;
+  expect_ok(iobind__options_read(&out, sizeof out, OLDEST, &given, "call", &fault));
+  assert_int_equal(out.second, 3);
+  given.newer[1] = (uint64_t)1 << 63; /* the very last byte */
+  expect(IOBIND_NOT_SUPPORTED, iobind__options_read(&out, sizeof out, OLDEST, &given, "call", &fault));
+  expect_words("byte 39");
+  /* what lies behind the size that the caller says is not looked at */
+  given.known.struct_size = sizeof given - sizeof given.newer[1];
+  expect_ok(iobind__options_read(&out, sizeof out, OLDEST, &given, "call", &fault));
+}
+
+static void flags_unknown(void **state) {
+  (void)state;
+  expect_ok(iobind__flags_check(5, 7, "call", &fault));
+  expect(IOBIND_NOT_SUPPORTED, iobind__flags_check(0x85, 7, "call", &fault));
+  expect_words("0x80");
+}
+
+static void info_is_filled_by_the_callers_size(void **state) {
+  (void)state;
+  const settings full = {sizeof full, 4, 5, 6};
+  settings exact = {.struct_size = sizeof exact};
+  expect_ok(iobind__info_write(&exact, &full, sizeof full, OLDEST, "call", &fault));
+  assert_memory_equal(&exact, &full, sizeof full);
+
+  settings *shorter = malloc(OLDEST);
+  assert_non_null(shorter);
+  shorter->struct_size = OLDEST;
+  expect_ok(iobind__info_write(shorter, &full, sizeof full, OLDEST, "call", &fault));
+  assert_int_equal(shorter->struct_size, OLDEST);
+  assert_int_equal(shorter->first, 5);
+  free(shorter);
+
+  struct {
+    settings known;
+    uint64_t newer;
+  } longer = {{.struct_size = sizeof longer}, 9};
+  expect_ok(iobind__info_write(&longer, &full, sizeof full, OLDEST, "call", &fault));
+  assert_int_equal(longer.known.struct_size, sizeof longer);
+  assert_int_equal(longer.known.second, 6);
+  assert_int_equal(longer.newer, 0); /* what we do not know is zero, not what was there */
+}
+
+static void info_that_is_none(void **state) {
+  (void)state;
+  const settings full = {sizeof full, 4, 5, 6};
+  settings before = {.struct_size = OLDEST - 1, .flags = 77};
+  settings info = before;
+  expect(IOBIND_INVALID_ARGUMENT, iobind__info_write(&info, &full, sizeof full, OLDEST, "call", &fault));
+  assert_memory_equal(&info, &before, sizeof info);
+  expect(IOBIND_INVALID_ARGUMENT, iobind__info_write(NULL, &full, sizeof full, OLDEST, "call", &fault));
+}
+
+static int destroyed;
+
+static void count_destroyed(iobind__ref *ref) {
+  (void)ref;
+  destroyed++;
+}
+
+static void ref_dies_once(void **state) {
+  (void)state;
+  iobind__ref ref;
+  destroyed = 0;
+  iobind__ref_init(&ref, count_destroyed);
+  iobind__ref_retain(&ref);
+  assert_true(iobind__ref_try_retain(&ref));
+  iobind__ref_release(&ref);
+  iobind__ref_release(&ref);
+  assert_int_equal(destroyed, 0);
+  iobind__ref_release(&ref);
+  assert_int_equal(destroyed, 1);
+  assert_false(iobind__ref_try_retain(&ref)); /* too late: it must not rise again */
+  iobind__ref_release(NULL);
+  assert_int_equal(destroyed, 1);
+}
+
+static void text_grows(void **state) {
+  (void)state;
+  iobind__text text = {0};
+  assert_string_equal(iobind__text_get(&text), "");
+  char expected[4000] = "";
+  for (int i = 0; i < 500; i++) {
+    iobind__text_add(&text, "%d,", i);
+    size_t length = strlen(expected);
+    snprintf(expected + length, sizeof expected - length, "%d,", i);
+  }
+  assert_false(text.failed);
+  assert_string_equal(iobind__text_get(&text), expected);
+  assert_int_equal(text.length, strlen(expected));
+  iobind__text_free(&text);
+  assert_string_equal(iobind__text_get(&text), "");
+  char *copy = iobind__string_copy("");
+  assert_string_equal(copy, "");
+  free(copy);
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(error_is_filled),
+    cmocka_unit_test(error_may_be_null),
+    cmocka_unit_test(short_error_is_left_alone),
+    cmocka_unit_test(longer_error_is_filled),
+    cmocka_unit_test(message_is_one_line),
+    cmocka_unit_test(message_is_cut_at_a_character),
+    cmocka_unit_test(message_that_just_fits_is_whole),
+    cmocka_unit_test(status_names),
+    cmocka_unit_test(version_is_the_headers),
+    cmocka_unit_test(options_null_is_default),
+    cmocka_unit_test(options_shorter_ends_in_zero),
+    cmocka_unit_test(options_too_short),
+    cmocka_unit_test(options_longer_needs_a_zero_tail),
+    cmocka_unit_test(flags_unknown),
+    cmocka_unit_test(info_is_filled_by_the_callers_size),
+    cmocka_unit_test(info_that_is_none),
+    cmocka_unit_test(ref_dies_once),
+    cmocka_unit_test(text_grows),
+};
+
+FIXTURE_MAIN(tests, NULL, NULL);
