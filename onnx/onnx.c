@@ -132,7 +132,9 @@ static void put_varint(onnx_writer *writer, uint64_t value) {
   put_bytes(writer, encoded, encode_varint(value, encoded));
 }
 
-static void put_tag(onnx_writer *writer, int field, int wire) { put_varint(writer, (uint64_t)field << 3 | (uint64_t)wire); }
+static void put_tag(onnx_writer *writer, int field, int wire) {
+  put_varint(writer, (uint64_t)field << 3 | (uint64_t)wire);
+}
 
 static void put_int(onnx_writer *writer, int field, int64_t value) {
   put_tag(writer, field, WIRE_VARINT);

@@ -35,9 +35,9 @@ extern "C" {
 typedef enum onnx_status {
   ONNX_OK = 0,
   ONNX_OUT_OF_MEMORY = 1,
-  ONNX_TOO_LARGE = 2,  /**< more bytes than the writer's limit, or more than ONNX_MAX_DEPTH open messages */
-  ONNX_MISPLACED = 3,  /**< a call that does not belong into the message that is open, or an `end` too many or too few */
-  ONNX_INVALID = 4,    /**< an argument is wrong: NULL text, a negative dim, data that do not fit the dims */
+  ONNX_TOO_LARGE = 2, /**< more bytes than the writer's limit, or more than ONNX_MAX_DEPTH open messages */
+  ONNX_MISPLACED = 3, /**< a call that does not belong into the message that is open, or an `end` too many or too few */
+  ONNX_INVALID = 4,   /**< an argument is wrong: NULL text, a negative dim, data that do not fit the dims */
   ONNX_STATUS_FORCE32 = 0x7FFFFFFF
 } onnx_status;
 
@@ -92,7 +92,12 @@ typedef struct onnx_writer {
     uint32_t count; /**< graphs written, in a graph attribute */
   } open[ONNX_MAX_DEPTH];
 } onnx_writer;
-#define ONNX_WRITER_INIT {NULL, 0, 0, 0, 0, 0, {{0, 0, 0}}}
+#define ONNX_WRITER_INIT   \
+  {                        \
+    NULL, 0, 0, 0, 0, 0, { \
+      { 0, 0, 0 }          \
+    }                      \
+  }
 
 /** Hand out the model that was written: it stays the writer's, until onnx_writer_release. On an error *bytes is NULL.
  *  @return OK; MISPLACED a message is still open, or no model was written; the first error otherwise */
@@ -108,9 +113,9 @@ const char *onnx_status_text(int32_t status);
 
 /** What a model says of itself. All-zero means the default. */
 typedef struct onnx_model {
-  int64_t ir_version;           /**< 0: 10, the first with 4-bit types */
+  int64_t ir_version; /**< 0: 10, the first with 4-bit types */
   int64_t model_version;
-  const char *producer;         /**< NULL: not written, as the other texts */
+  const char *producer; /**< NULL: not written, as the other texts */
   const char *producer_version;
   const char *domain;
   const char *description;
@@ -149,12 +154,12 @@ typedef enum onnx_type_kind {
 
 /** The type of a value. */
 typedef struct onnx_type {
-  int32_t kind;                    /**< onnx_type_kind */
-  int32_t dtype;                   /**< tensors: of the elements; maps: of the keys */
-  int32_t no_shape;                /**< tensors: 1 where nothing is known, not even the rank */
+  int32_t kind;     /**< onnx_type_kind */
+  int32_t dtype;    /**< tensors: of the elements; maps: of the keys */
+  int32_t no_shape; /**< tensors: 1 where nothing is known, not even the rank */
   uint32_t reserved;
-  const int64_t *dims;             /**< tensors: `rank` dims, a negative one is open */
-  const char *const *symbols;      /**< tensors: `rank` names of open dims, NULL or "" for a nameless one; may be NULL */
+  const int64_t *dims;        /**< tensors: `rank` dims, a negative one is open */
+  const char *const *symbols; /**< tensors: `rank` names of open dims, NULL or "" for a nameless one; may be NULL */
   size_t rank;
   const struct onnx_type *element; /**< sequences, optionals: what is in them; maps: the values */
 } onnx_type;
@@ -171,10 +176,10 @@ onnx_status onnx_value(onnx_writer *writer, const char *name, const onnx_type *t
 
 /** A constant tensor. Its elements are in exactly one of `data`, `strings` and `location`; a tensor of no elements has none. */
 typedef struct onnx_tensor {
-  const char *name;           /**< may be NULL in an attribute */
-  int32_t dtype;              /**< onnx_dtype */
+  const char *name; /**< may be NULL in an attribute */
+  int32_t dtype;    /**< onnx_dtype */
   uint32_t reserved;
-  const int64_t *dims;        /**< `rank` dims of 0 or more */
+  const int64_t *dims; /**< `rank` dims of 0 or more */
   size_t rank;
   const void *data;           /**< dense, row-major, little-endian, packed types packed */
   size_t bytes;               /**< of data: just what dtype and dims make */

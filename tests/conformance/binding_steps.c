@@ -86,7 +86,8 @@ static void print_value(const iobind_value_info *info, char *text, size_t capaci
 
 static int is_output(world *w, const step *s) {
   const char *which = world_word(w, s, 1);
-  if (strcmp(which, "input") != 0 && strcmp(which, "output") != 0) world_fail(w, "script: '%s' is neither input nor output", which);
+  if (strcmp(which, "input") != 0 && strcmp(which, "output") != 0)
+    world_fail(w, "script: '%s' is neither input nor output", which);
   return strcmp(which, "output") == 0;
 }
 
@@ -141,8 +142,8 @@ static void input(world *w, const step *s) {
   tensor *t = strcmp(name, "null") == 0 ? NULL : world_tensor(w, name);
   iobind_event *event = s->count > 4 ? world_event(w, s->words[4]) : NULL;
   if (b == NULL || w->failure[0] != '\0') return;
-  iobind_status status = iobind_binding_set_input(b->handle, index, (iobind_input_mode)mode, t == NULL ? NULL : t->handle, event,
-                                                  world_error(w));
+  iobind_status status =
+      iobind_binding_set_input(b->handle, index, (iobind_input_mode)mode, t == NULL ? NULL : t->handle, event, world_error(w));
   if (!world_settle(w, status, w)) return;
   slot *bound = &b->inputs[index];
   no_value(bound);
@@ -296,11 +297,17 @@ static void fetch(world *w, const step *s, int takes, int retains) {
   bound->taken |= takes;
 }
 
-static void get(world *w, const step *s) { fetch(w, s, 0, 0); }
+static void get(world *w, const step *s) {
+  fetch(w, s, 0, 0);
+}
 
-static void keep(world *w, const step *s) { fetch(w, s, 0, 1); }
+static void keep(world *w, const step *s) {
+  fetch(w, s, 0, 1);
+}
 
-static void take(world *w, const step *s) { fetch(w, s, 1, 0); }
+static void take(world *w, const step *s) {
+  fetch(w, s, 1, 0);
+}
 
 /* ---- the run without a binding ---- */
 
@@ -349,8 +356,23 @@ static void unbound(world *w, const step *s) {
 }
 
 const keyword binding_keywords[] = {
-    {"open", open_session}, {"bind", bind},     {"use", use},     {"drop-binding", drop_binding}, {"drop-session", drop_session},
-    {"signature", signature}, {"find", find},   {"input", input}, {"output", output},             {"update", update},
-    {"ready", ready},       {"clear", clear},   {"tag", tag},     {"run", run},                   {"get", get},
-    {"keep", keep},         {"take", take},     {"unbound", unbound}, {NULL, NULL},
+    {"open", open_session},
+    {"bind", bind},
+    {"use", use},
+    {"drop-binding", drop_binding},
+    {"drop-session", drop_session},
+    {"signature", signature},
+    {"find", find},
+    {"input", input},
+    {"output", output},
+    {"update", update},
+    {"ready", ready},
+    {"clear", clear},
+    {"tag", tag},
+    {"run", run},
+    {"get", get},
+    {"keep", keep},
+    {"take", take},
+    {"unbound", unbound},
+    {NULL, NULL},
 };

@@ -65,7 +65,8 @@ static int add_row(reader *r, char *const columns[COLUMNS], const char *value) {
   row->model = substitute(columns[3], value);
   row->steps = substitute(columns[4], value);
   row->line = r->line;
-  if (row->name == NULL || row->needs == NULL || row->model == NULL || row->steps == NULL) return fail(r, "no memory for", columns[0]);
+  if (row->name == NULL || row->needs == NULL || row->model == NULL || row->steps == NULL)
+    return fail(r, "no memory for", columns[0]);
   for (size_t i = 0; i + 1 < list->count; i++) {
     if (strcmp(list->rows[i].name, row->name) == 0) return fail(r, "a second row of the name", row->name);
   }
@@ -119,7 +120,8 @@ static int read_line(reader *r, char *line, int *header_seen) {
     at = strchr(at, '\t');
     if (at != NULL) *at++ = '\0';
   }
-  if (count != COLUMNS || columns[0][0] == '\0' || columns[4][0] == '\0') return fail(r, "not five columns with a name and steps:", line);
+  if (count != COLUMNS || columns[0][0] == '\0' || columns[4][0] == '\0')
+    return fail(r, "not five columns with a name and steps:", line);
   return add_rows(r, columns, columns[1]);
 }
 

@@ -12,8 +12,9 @@
 
 /* conformance --device SPEC [--only TEXT] [--at-least N] [--all-wrong] [--verbose] CASES
  *
- * Runs the rows of a file of cases on one device. Exits 0 where all passed (--all-wrong: where all failed), 1 where one failed, 2 where the usage is wrong, and 77
- * where the device is not there; that is 1 where the environment variable IOBIND_REQUIRE, a list such as "cpu,webgpu", names it. */
+ * Runs the rows of a file of cases on one device. Exits 0 where all passed (--all-wrong: where all failed), 1 where one failed,
+ * 2 where the usage is wrong, and 77 where the device is not there; that is 1 where the environment variable IOBIND_REQUIRE, a
+ * list such as "cpu,webgpu", names it. */
 
 enum { EXIT_ABSENT = 77, EXIT_USAGE = 2 };
 

@@ -12,9 +12,13 @@ typedef struct call {
   value *outputs;
 } call;
 
-static double get(const value *v, size_t index) { return element_get(value_element(v), value_data(v), index); }
+static double get(const value *v, size_t index) {
+  return element_get(value_element(v), value_data(v), index);
+}
 
-static void set(const value *v, size_t index, double number) { element_set(value_element(v), value_data(v), index, number); }
+static void set(const value *v, size_t index, double number) {
+  element_set(value_element(v), value_data(v), index, number);
+}
 
 static long long parameter(const call *c, const char *key, const char *fallback) {
   char text[TEST_MODEL_TEXT];
@@ -59,7 +63,9 @@ static int polynomial(const call *c, size_t index, const value *x, double linear
   return y != NULL;
 }
 
-static size_t identity(const call *c) { return (size_t)same(c, 0, &c->inputs[0]); }
+static size_t identity(const call *c) {
+  return (size_t)same(c, 0, &c->inputs[0]);
+}
 
 static size_t add(const call *c) {
   const value *x = &c->inputs[0], *y = &c->inputs[1];
@@ -68,9 +74,13 @@ static size_t add(const call *c) {
   return z != NULL;
 }
 
-static size_t scale(const call *c) { return (size_t)polynomial(c, 0, &c->inputs[0], (double)parameter(c, "factor", "2"), 0, 0); }
+static size_t scale(const call *c) {
+  return (size_t)polynomial(c, 0, &c->inputs[0], (double)parameter(c, "factor", "2"), 0, 0);
+}
 
-static size_t doubled(const call *c) { return (size_t)polynomial(c, 0, &c->inputs[0], 2, 0, 0); }
+static size_t doubled(const call *c) {
+  return (size_t)polynomial(c, 0, &c->inputs[0], 2, 0, 0);
+}
 
 static size_t multi(const call *c) {
   const value *x = &c->inputs[0];
@@ -86,7 +96,9 @@ static size_t condition(const call *c) {
   return (size_t)polynomial(c, 0, &c->inputs[1], taken ? 2 : 0, taken ? 0 : 1, 0);
 }
 
-static size_t loop(const call *c) { return (size_t)polynomial(c, 0, &c->inputs[1], 1, 0, get(&c->inputs[0], 0)); }
+static size_t loop(const call *c) {
+  return (size_t)polynomial(c, 0, &c->inputs[1], 1, 0, get(&c->inputs[0], 0));
+}
 
 static size_t cast(const call *c) {
   char to[TEST_MODEL_TEXT];
@@ -176,8 +188,8 @@ static size_t concat(const call *c) {
   size_t inner = stride(first, axis), split = (size_t)first->dims[axis], steps = (size_t)dims[axis];
   for (size_t i = 0; joined != NULL && i < value_count(joined); i++) {
     size_t row = i / inner / steps, step = i / inner % steps, column = i % inner;
-    size_t from = step < split ? (row * split + step) * inner + column
-                               : (row * (steps - split) + step - split) * inner + column;
+    size_t from =
+        step < split ? (row * split + step) * inner + column : (row * (steps - split) + step - split) * inner + column;
     set(joined, i, get(step < split ? first : second, from));
   }
   return joined != NULL;
@@ -257,10 +269,13 @@ static const struct {
   const char *model;
   size_t (*run)(const call *c);
 } references[] = {
-    {"identity", identity}, {"add", add},         {"scale", scale},       {"outer", outer},     {"cast", cast},
-    {"multi", multi},       {"unused", doubled},  {"matmul", matmul},     {"reduce", reduce},   {"transpose", transpose},
-    {"concat", concat},     {"lookup", lookup},   {"nonzero", nonzero},   {"reshape", reshape}, {"expand", expand},
-    {"shape", shape_of},    {"constant", constant}, {"passthrough", passthrough}, {"if", condition}, {"loop", loop},
+    {"identity", identity},   {"add", add},           {"scale", scale},
+    {"outer", outer},         {"cast", cast},         {"multi", multi},
+    {"unused", doubled},      {"matmul", matmul},     {"reduce", reduce},
+    {"transpose", transpose}, {"concat", concat},     {"lookup", lookup},
+    {"nonzero", nonzero},     {"reshape", reshape},   {"expand", expand},
+    {"shape", shape_of},      {"constant", constant}, {"passthrough", passthrough},
+    {"if", condition},        {"loop", loop},
 };
 
 size_t reference_run(const char *spec, const value *inputs, value *outputs) {

@@ -98,7 +98,8 @@ static void start(world *w, const step *s) {
   w->running = 1;
   while (status != IOBIND_INVALID_STATE && !atomic_load(&w->run_over)) {
     sched_yield();
-    status = iobind_binding_set_output(w->current->handle, 0, (iobind_output_mode)NO_MODE, NULL, IOBIND_MEMORY_DEFAULT, NULL, NULL);
+    status =
+        iobind_binding_set_output(w->current->handle, 0, (iobind_output_mode)NO_MODE, NULL, IOBIND_MEMORY_DEFAULT, NULL, NULL);
   }
   if (status != IOBIND_INVALID_STATE) world_fail(w, "the run was over before it was seen");
 }
@@ -123,6 +124,6 @@ static void join(world *w, const step *s) {
 }
 
 const keyword stream_keywords[] = {
-    {"stream", stream}, {"event", event}, {"record", record}, {"await", await},   {"wait", wait_for}, {"query", query},
-    {"sync", sync},     {"start", start}, {"cancel", cancel}, {"join", join},     {NULL, NULL},
+    {"stream", stream}, {"event", event}, {"record", record}, {"await", await}, {"wait", wait_for}, {"query", query},
+    {"sync", sync},     {"start", start}, {"cancel", cancel}, {"join", join},   {NULL, NULL},
 };

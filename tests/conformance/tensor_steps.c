@@ -39,8 +39,8 @@ static void create(world *w, const step *s) {
   iobind_tensor *handle = (iobind_tensor *)w;
   read_type(w, world_word(w, s, 2), &v);
   if (!world_place(w, world_word(w, s, 3), &v.device, &v.memory)) return;
-  iobind_status status = iobind_tensor_create(v.device, (iobind_memory)v.memory, (iobind_dtype)v.dtype, v.dims, v.rank, &handle,
-                                              world_error(w));
+  iobind_status status =
+      iobind_tensor_create(v.device, (iobind_memory)v.memory, (iobind_dtype)v.dtype, v.dims, v.rank, &handle, world_error(w));
   if (made(w, status, handle)) keep_tensor(w, s->words[1], handle, &v);
 }
 
@@ -105,8 +105,7 @@ static void view(world *w, const step *s) {
   size_t offset = (size_t)world_number(w, s, 3);
   read_type(w, world_word(w, s, 4), &v);
   if (of == NULL) return;
-  iobind_status status =
-      iobind_tensor_view(of->handle, offset, (iobind_dtype)v.dtype, v.dims, v.rank, &handle, world_error(w));
+  iobind_status status = iobind_tensor_view(of->handle, offset, (iobind_dtype)v.dtype, v.dims, v.rank, &handle, world_error(w));
   if (made(w, status, handle)) keep_view(w, s->words[1], handle, of, &v, offset);
 }
 
@@ -197,7 +196,9 @@ static void set(world *w, const step *s) {
 }
 
 /* Memory for a part; a part that no tensor has must be refused before the memory is touched. */
-static unsigned char *keep_part(world *w, size_t bytes) { return world_keep(w, bytes < PART_BYTES ? bytes : PART_BYTES); }
+static unsigned char *keep_part(world *w, size_t bytes) {
+  return world_keep(w, bytes < PART_BYTES ? bytes : PART_BYTES);
+}
 
 static void write_part(world *w, const step *s) {
   tensor *t = world_tensor(w, world_word(w, s, 1));
@@ -270,7 +271,8 @@ static int check_info(world *w, tensor *t, iobind_tensor_info *info) {
     iobind_device_info is = IOBIND_DEVICE_INFO_INIT, should = IOBIND_DEVICE_INFO_INIT;
     if (iobind_device_get_info(info->device, &is, NULL) == IOBIND_OK &&
         iobind_device_get_info(t->value.device, &should, NULL) == IOBIND_OK) {
-      world_fail(w, "%s: expected in memory %d of %s, is in %d of %s", t->name, t->value.memory, should.spec, info->memory, is.spec);
+      world_fail(w, "%s: expected in memory %d of %s, is in %d of %s", t->name, t->value.memory, should.spec, info->memory,
+                 is.spec);
     }
   }
   return w->failure[0] == '\0';
@@ -281,7 +283,8 @@ static void check_access(world *w, tensor *t, const iobind_tensor_info *info) {
   iobind_device_info device = IOBIND_DEVICE_INFO_INIT;
   if (!world_must(w, iobind_device_get_info(t->value.device, &device, world_error(w)))) return;
   int has_bytes = t->value.dtype != IOBIND_STRING;
-  int readable = has_bytes && (t->value.memory == IOBIND_MEMORY_HOST_ACCESSIBLE || (device.flags & IOBIND_DEVICE_HOST_MEMORY) != 0);
+  int readable =
+      has_bytes && (t->value.memory == IOBIND_MEMORY_HOST_ACCESSIBLE || (device.flags & IOBIND_DEVICE_HOST_MEMORY) != 0);
   if (info->host_readable != readable) world_fail(w, "%s: host_readable is %d", t->name, info->host_readable);
   if (!has_bytes) return;
   void *data = t;
@@ -377,9 +380,13 @@ static void compare_addresses(world *w, const step *s, int wanted) {
   }
 }
 
-static void same(world *w, const step *s) { compare_addresses(w, s, 1); }
+static void same(world *w, const step *s) {
+  compare_addresses(w, s, 1);
+}
 
-static void differ(world *w, const step *s) { compare_addresses(w, s, 0); }
+static void differ(world *w, const step *s) {
+  compare_addresses(w, s, 0);
+}
 
 static void freed(world *w, const step *s) {
   uint64_t wanted = (uint64_t)world_number(w, s, 2);
@@ -396,9 +403,25 @@ static void freed(world *w, const step *s) {
 }
 
 const keyword tensor_keywords[] = {
-    {"create", create}, {"wrap", wrap},   {"alias", alias},           {"view", view},           {"slice", slice},
-    {"retain", retain}, {"release", release}, {"fill", fill},         {"set", set},             {"write", write_part},
-    {"poke", poke},     {"read", read_part}, {"check", check},        {"data", data},           {"put-string", put_string},
-    {"get-string", get_string}, {"copy", copy}, {"same", same},       {"differ", differ},       {"freed", freed},
+    {"create", create},
+    {"wrap", wrap},
+    {"alias", alias},
+    {"view", view},
+    {"slice", slice},
+    {"retain", retain},
+    {"release", release},
+    {"fill", fill},
+    {"set", set},
+    {"write", write_part},
+    {"poke", poke},
+    {"read", read_part},
+    {"check", check},
+    {"data", data},
+    {"put-string", put_string},
+    {"get-string", get_string},
+    {"copy", copy},
+    {"same", same},
+    {"differ", differ},
+    {"freed", freed},
     {NULL, NULL},
 };

@@ -45,7 +45,9 @@ void value_print_type(const value *v, char *text, size_t capacity) {
   if (used > 0 && (size_t)used < capacity) snprintf(text + used, capacity - (size_t)used, "]");
 }
 
-int32_t value_element(const value *v) { return element_find(iobind_dtype_name(v->dtype)); }
+int32_t value_element(const value *v) {
+  return element_find(iobind_dtype_name(v->dtype));
+}
 
 size_t value_count(const value *v) {
   size_t count = 1;
@@ -68,7 +70,9 @@ int value_allocate(value *v) {
   return 1;
 }
 
-unsigned char *value_data(const value *v) { return v->mirror->bytes + v->offset; }
+unsigned char *value_data(const value *v) {
+  return v->mirror->bytes + v->offset;
+}
 
 void value_share(value *to, const value *from) {
   *to = *from;

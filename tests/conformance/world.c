@@ -30,7 +30,8 @@ iobind_error *world_error(world *w) {
 static void check_error(world *w, iobind_status status) {
   const char *message = w->error.message;
   if (w->error.status != (int32_t)status) {
-    world_fail(w, "the error's status is %s, the call returned %s", iobind_status_name(w->error.status), iobind_status_name(status));
+    world_fail(w, "the error's status is %s, the call returned %s", iobind_status_name(w->error.status),
+               iobind_status_name(status));
   }
   if (message[0] == '\0' || strcmp(message, untouched) == 0) world_fail(w, "%s without a message", iobind_status_name(status));
   if (strpbrk(message, "\r\n") != NULL) world_fail(w, "a message of more than one line: %s", message);
@@ -318,7 +319,8 @@ static int computes(world *w, const char *dtype) {
     world_fail(w, "script: nothing computes with '%s'", dtype);
     return 0;
   }
-  iobind_status status = iobind_tensor_create(w->host, IOBIND_MEMORY_DEFAULT, (iobind_dtype)v.dtype, v.dims, v.rank, &x, &error);
+  iobind_status status =
+      iobind_tensor_create(w->host, IOBIND_MEMORY_DEFAULT, (iobind_dtype)v.dtype, v.dims, v.rank, &x, &error);
   if (status == IOBIND_OK) status = iobind_session_run(s->handle, &x, &y, &error);
   iobind_tensor_release(x);
   iobind_tensor_release(y);
@@ -331,10 +333,10 @@ static int has(world *w, const char *word, const session *s) {
     uint32_t flag;
     int wanted;
   } flags[] = {
-      {"link", IOBIND_DEVICE_HOST_MEMORY, 0},          {"host-memory", IOBIND_DEVICE_HOST_MEMORY, 1},
-      {"pinned", IOBIND_DEVICE_HOST_ACCESSIBLE, 1},    {"no-pinned", IOBIND_DEVICE_HOST_ACCESSIBLE, 0},
-      {"addressable", IOBIND_DEVICE_ADDRESSABLE, 1},   {"no-addressable", IOBIND_DEVICE_ADDRESSABLE, 0},
-      {"streams", IOBIND_DEVICE_STREAMS, 1},           {"no-streams", IOBIND_DEVICE_STREAMS, 0},
+      {"link", IOBIND_DEVICE_HOST_MEMORY, 0},        {"host-memory", IOBIND_DEVICE_HOST_MEMORY, 1},
+      {"pinned", IOBIND_DEVICE_HOST_ACCESSIBLE, 1},  {"no-pinned", IOBIND_DEVICE_HOST_ACCESSIBLE, 0},
+      {"addressable", IOBIND_DEVICE_ADDRESSABLE, 1}, {"no-addressable", IOBIND_DEVICE_ADDRESSABLE, 0},
+      {"streams", IOBIND_DEVICE_STREAMS, 1},         {"no-streams", IOBIND_DEVICE_STREAMS, 0},
   };
   for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++) {
     if (strcmp(flags[i].word, word) == 0) return ((w->info.flags & flags[i].flag) != 0) == flags[i].wanted;

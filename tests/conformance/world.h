@@ -43,9 +43,9 @@ typedef struct session {
 /** An input or output of a binding, as the script has set it. */
 typedef struct slot {
   int32_t mode;
-  int is_set;   /**< inputs: bound */
-  int taken;    /**< outputs: the next run gives new memory */
-  value value;  /**< inputs, FIXED and IN_PLACE outputs: of the tensor; other outputs: of the last run */
+  int is_set;  /**< inputs: bound */
+  int taken;   /**< outputs: the next run gives new memory */
+  value value; /**< inputs, FIXED and IN_PLACE outputs: of the tensor; other outputs: of the last run */
   iobind_device *device;
   int32_t memory;
 } slot;
@@ -99,7 +99,7 @@ typedef struct world {
 
   iobind_status expected; /**< of the step's call: OK unless the step says otherwise */
   char expected_text[128];
-  int settled;            /**< the step has made its call */
+  int settled; /**< the step has made its call */
   iobind_error error;
   char failure[1024]; /**< why the row has failed; "" as long as it has not */
 } world;

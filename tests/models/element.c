@@ -46,11 +46,17 @@ int32_t element_find(const char *name) {
   return ONNX_UNDEFINED;
 }
 
-const char *element_name(int32_t dtype) { return dtype > 0 && dtype < ELEMENTS ? elements[dtype].name : NULL; }
+const char *element_name(int32_t dtype) {
+  return dtype > 0 && dtype < ELEMENTS ? elements[dtype].name : NULL;
+}
 
-unsigned element_bits(int32_t dtype) { return dtype > 0 && dtype < ELEMENTS ? elements[dtype].bits : 0; }
+unsigned element_bits(int32_t dtype) {
+  return dtype > 0 && dtype < ELEMENTS ? elements[dtype].bits : 0;
+}
 
-int element_is_number(int32_t dtype) { return dtype > 0 && dtype < ELEMENTS && elements[dtype].is_number; }
+int element_is_number(int32_t dtype) {
+  return dtype > 0 && dtype < ELEMENTS && elements[dtype].is_number;
+}
 
 /* float16 <-> float32 for zero, infinity, and normal numbers of float16: the only values that tests use. */
 static float from_float16(uint16_t half) {
@@ -101,15 +107,15 @@ static void set_packed(unsigned char *data, size_t index, unsigned bits, double 
   data[index / per_byte] = (unsigned char)((data[index / per_byte] & ~mask) | element);
 }
 
-#define GET(type)                                                                          \
-  do {                                                                                     \
-    type element;                                                                          \
+#define GET(type)                                                                           \
+  do {                                                                                      \
+    type element;                                                                           \
     memcpy(&element, (const unsigned char *)data + index * sizeof element, sizeof element); \
-    return (double)element;                                                                \
+    return (double)element;                                                                 \
   } while (0)
-#define SET(type)                                                                    \
-  do {                                                                               \
-    type element = (type)value;                                                      \
+#define SET(type)                                                                     \
+  do {                                                                                \
+    type element = (type)value;                                                       \
     memcpy((unsigned char *)data + index * sizeof element, &element, sizeof element); \
   } while (0)
 
@@ -142,7 +148,10 @@ void element_set(int32_t dtype, void *data, size_t index, double value) {
   switch (dtype) {
     case ONNX_FLOAT32: SET(float); break;
     case ONNX_UINT8: SET(uint8_t); break;
-    case ONNX_BOOL: value = value != 0; SET(uint8_t); break;
+    case ONNX_BOOL:
+      value = value != 0;
+      SET(uint8_t);
+      break;
     case ONNX_INT8: SET(int8_t); break;
     case ONNX_UINT16: SET(uint16_t); break;
     case ONNX_INT16: SET(int16_t); break;
@@ -151,8 +160,14 @@ void element_set(int32_t dtype, void *data, size_t index, double value) {
     case ONNX_FLOAT64: SET(double); break;
     case ONNX_UINT32: SET(uint32_t); break;
     case ONNX_UINT64: SET(uint64_t); break;
-    case ONNX_FLOAT16: bits = to_float16((float)value); memcpy((unsigned char *)data + index * 2, &bits, 2); break;
-    case ONNX_BFLOAT16: bits = to_bfloat16((float)value); memcpy((unsigned char *)data + index * 2, &bits, 2); break;
+    case ONNX_FLOAT16:
+      bits = to_float16((float)value);
+      memcpy((unsigned char *)data + index * 2, &bits, 2);
+      break;
+    case ONNX_BFLOAT16:
+      bits = to_bfloat16((float)value);
+      memcpy((unsigned char *)data + index * 2, &bits, 2);
+      break;
     case ONNX_UINT4:
     case ONNX_INT4: set_packed(data, index, 4, value); break;
     case ONNX_UINT2:

@@ -55,7 +55,8 @@ static void write_initializers(onnx_writer *w) {
   static const unsigned char packed[] = {0x21, 0x43, 0x05};
   static const unsigned char bytes[20000] = {1, 2, 3};
   static const char *const texts[] = {"alpha", "beta"};
-  onnx_tensor floats = {.name = "floats", .dtype = ONNX_FLOAT32, .dims = two_three, .rank = 2, .data = six, .bytes = sizeof six};
+  onnx_tensor floats = {
+      .name = "floats", .dtype = ONNX_FLOAT32, .dims = two_three, .rank = 2, .data = six, .bytes = sizeof six};
   onnx_tensor int4 = {.name = "int4", .dtype = ONNX_INT4, .dims = five, .rank = 1, .data = packed, .bytes = sizeof packed};
   onnx_tensor blob = {.name = "blob", .dtype = ONNX_UINT8, .dims = large, .rank = 1, .data = bytes, .bytes = sizeof bytes};
   onnx_tensor strings = {.name = "strings", .dtype = ONNX_STRING, .dims = two, .rank = 1, .strings = texts};

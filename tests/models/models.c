@@ -34,9 +34,13 @@ const model_kind model_kinds[] = {
 };
 const size_t model_kind_count = sizeof model_kinds / sizeof model_kinds[0];
 
-const char *test_model_name(size_t index) { return index < model_kind_count ? model_kinds[index].name : NULL; }
+const char *test_model_name(size_t index) {
+  return index < model_kind_count ? model_kinds[index].name : NULL;
+}
 
-const char *test_model_help(size_t index) { return index < model_kind_count ? model_kinds[index].help : NULL; }
+const char *test_model_help(size_t index) {
+  return index < model_kind_count ? model_kinds[index].help : NULL;
+}
 
 /* ---- the spec ---- */
 
@@ -176,7 +180,9 @@ void builder_node_begin(builder *b, const char *op_type, const char *inputs, con
   add_names(&b->writer, outputs, onnx_node_output);
 }
 
-void builder_node_end(builder *b) { onnx_node_end(&b->writer); }
+void builder_node_end(builder *b) {
+  onnx_node_end(&b->writer);
+}
 
 void builder_node(builder *b, const char *op_type, const char *inputs, const char *outputs) {
   builder_node_begin(b, op_type, inputs, outputs);

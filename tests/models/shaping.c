@@ -144,9 +144,13 @@ static void build_with_dims(builder *b, const char *op_type) {
   builder_node(b, op_type, "x shape", "y");
 }
 
-void build_reshape(builder *b) { build_with_dims(b, "Reshape"); }
+void build_reshape(builder *b) {
+  build_with_dims(b, "Reshape");
+}
 
-void build_expand(builder *b) { build_with_dims(b, "Expand"); }
+void build_expand(builder *b) {
+  build_with_dims(b, "Expand");
+}
 
 void build_shape(builder *b) {
   int32_t dtype = builder_dtype(b, "dtype", ONNX_FLOAT32);
@@ -173,7 +177,8 @@ void build_constant(builder *b) {
       return;
     }
   }
-  if (!element_is_number(dtype) || element_bits(dtype) < 8) builder_fail(b, "not an element type that this model knows", element_name(dtype));
+  if (!element_is_number(dtype) || element_bits(dtype) < 8)
+    builder_fail(b, "not an element type that this model knows", element_name(dtype));
   for (size_t i = 0; i < count; i++) element_set(dtype, elements, i, (double)(i + 1));
   onnx_tensor tensor = {
       .dtype = dtype, .dims = shape.dims, .rank = shape.rank, .data = elements, .bytes = count * element_bits(dtype) / 8};
