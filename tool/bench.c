@@ -13,7 +13,8 @@
 typedef struct row {
   char *model; /* the file's name without folder and ending */
   char *device;
-  bool host; /* the device's memory is the host's */
+  bool host;     /* the device's memory is the host's */
+  bool software; /* memory of its own, but it computes on the processor: a software driver */
   trial trial;
 } row;
 
@@ -116,10 +117,12 @@ static bool read_row(bench *b, const json_t *list, size_t first) {
   const char *model = json_string_value(json_object_get(object, "model"));
   const char *device = json_string_value(json_object_get(object, "device"));
   const json_t *host = json_object_get(object, "host_memory");
-  if (model == NULL || device == NULL || !json_is_boolean(host)) return false;
+  const json_t *software = json_object_get(object, "software_driver");
+  if (model == NULL || device == NULL || !json_is_boolean(host) || !json_is_boolean(software)) return false;
   row *r = add_row(b, strdup(model), strdup(device));
   if (r == NULL) return false;
   r->host = json_is_true(host);
+  r->software = json_is_true(software);
   for (size_t way = 0; way < TRIAL_WAYS; way++) {
     if (!read_way(json_array_get(list, first + way), way_keys[way], &r->trial.ways[way])) return false;
   }
@@ -225,6 +228,12 @@ static int note_inputs(bench *b, iobind_session *session, iobind_tensor *const *
   return TOOL_GO;
 }
 
+static bool is_software(const iobind_device *device) {
+  iobind_device_info info = IOBIND_DEVICE_INFO_INIT;
+  if (tool_is_host(device) || iobind_device_get_info(device, &info, NULL) != IOBIND_OK) return false;
+  return info.hardware == IOBIND_HARDWARE_CPU;
+}
+
 static int measure_session(bench *b, iobind_session *session, iobind_device *device, const char *path) {
   iobind_tensor **inputs = NULL;
   size_t count = 0;
@@ -242,6 +251,7 @@ static int measure_session(bench *b, iobind_session *session, iobind_device *dev
     trial_plan plan = {(size_t)b->iterations, b->seconds, (size_t)b->warmup, kept};
     snprintf(title, sizeof title, "%s on %s", r->model, r->device);
     r->host = tool_is_host(device);
+    r->software = is_software(device);
     iobind_status status = trial_run(b->tool.runtime, session, inputs, &plan, title, &r->trial, &error);
     if (status != IOBIND_OK) {
       code = tool_fail_error(&b->tool, title, &error);
@@ -297,9 +307,9 @@ static void figure_cell(report_table *table, double ns) {
   report_cell(table, json_real(ns), "%s", number_format_time(ns, text));
 }
 
-/* "x1.82", "x39": as many digits as mean something. */
+/* "1.82", "39": as many digits as mean something. */
 static const char *format_ratio(double ratio, char text[NUMBER_TEXT]) {
-  snprintf(text, NUMBER_TEXT, "x%.*f", ratio < 9.995 ? 2 : 0, ratio);
+  snprintf(text, NUMBER_TEXT, "%.*f", ratio < 9.995 ? 2 : 0, ratio);
   return text;
 }
 
@@ -307,6 +317,7 @@ static void add_columns(report_table *table) {
   report_column(table, "model", "MODEL", REPORT_LEFT);
   report_column(table, "device", "DEVICE", REPORT_LEFT);
   report_column(table, "host_memory", NULL, REPORT_LEFT);
+  report_column(table, "software_driver", NULL, REPORT_LEFT);
   report_column(table, "way", "WAY", REPORT_LEFT);
   report_column(table, "upload_bytes", "UP/RUN", REPORT_RIGHT);
   report_column(table, "download_bytes", "DOWN/RUN", REPORT_RIGHT);
@@ -320,6 +331,8 @@ static void add_columns(report_table *table) {
   report_column(table, "paid_after_runs", "PAID AFTER", REPORT_RIGHT);
   report_column(table, "set_up_bytes", NULL, REPORT_RIGHT);
   report_column(table, "minimum_ns", NULL, REPORT_RIGHT);
+  report_column(table, "median_low_ns", NULL, REPORT_RIGHT);
+  report_column(table, "median_high_ns", NULL, REPORT_RIGHT);
   report_column(table, "mean_ns", NULL, REPORT_RIGHT);
   report_column(table, "runs", NULL, REPORT_RIGHT);
   report_column(table, "samples_ns", NULL, REPORT_RIGHT);
@@ -350,6 +363,7 @@ static void add_way(report_table *table, const row *r, trial_way_index index) {
   report_cell(table, json_string(r->model), "%s", index == 0 ? r->model : "");
   report_cell(table, json_string(r->device), "%s", index == 0 ? r->device : "");
   report_cell(table, json_boolean(r->host), NULL);
+  report_cell(table, json_boolean(r->software), NULL);
   report_cell(table, json_string(way_keys[index]), "%s", way_texts[index]);
   bytes_cell(table, way->upload_bytes);
   bytes_cell(table, way->download_bytes);
@@ -358,7 +372,7 @@ static void add_way(report_table *table, const row *r, trial_way_index index) {
   figure_cell(table, way->time.p90);
   figure_cell(table, way->time.p99);
   report_cell(table, json_real(1e9 / way->time.median), "%.*f", way->time.median > 1e8 ? 1 : 0, 1e9 / way->time.median);
-  report_cell(table, json_real(ratio), "%s", format_ratio(ratio, text));
+  report_cell(table, json_real(ratio), "x%s", format_ratio(ratio, text));
   if (index == TRIAL_UNBOUND) {
     report_cell(table, json_integer(0), "%s", "");
   } else {
@@ -367,17 +381,18 @@ static void add_way(report_table *table, const row *r, trial_way_index index) {
   paid_cell(table, &r->trial, index);
   report_cell(table, json_integer((json_int_t)way->set_up_bytes), NULL);
   report_cell(table, json_real(way->time.minimum), NULL);
+  report_cell(table, json_real(way->time.median_low), NULL);
+  report_cell(table, json_real(way->time.median_high), NULL);
   report_cell(table, json_real(way->time.mean), NULL);
   report_cell(table, json_integer((json_int_t)way->sample_count), NULL);
   report_cell(table, samples_json(way), NULL);
 }
 
-/* Whether the copies that binding saves do not show in the time. */
+/* Whether binding saves copies that do not show in the time. */
 static bool hides_copies(const row *r) {
   const trial *t = &r->trial;
-  double ratio = trial_ratio(t, TRIAL_RESIDENT);
-  return !r->host && link_bytes(&t->ways[TRIAL_RESIDENT]) < link_bytes(&t->ways[TRIAL_UNBOUND]) && ratio >= TRIAL_NOISE_LOW &&
-         ratio <= TRIAL_NOISE_HIGH;
+  return !r->host && link_bytes(&t->ways[TRIAL_RESIDENT]) < link_bytes(&t->ways[TRIAL_UNBOUND]) &&
+         trial_compare(t, TRIAL_RESIDENT) == 0;
 }
 
 /* What the figures of a row mean, in words. */
@@ -385,24 +400,23 @@ static void add_words(tool_report *out, const row *r) {
   const trial *t = &r->trial;
   uint64_t unbound = link_bytes(&t->ways[TRIAL_UNBOUND]);
   uint64_t resident = link_bytes(&t->ways[TRIAL_RESIDENT]);
-  double ratio = trial_ratio(t, TRIAL_RESIDENT);
   char before[NUMBER_TEXT], after[NUMBER_TEXT], factor[NUMBER_TEXT];
-  format_ratio(ratio, factor);
   number_format_bytes(unbound, before);
   number_format_bytes(resident, after);
+  format_ratio(trial_ratio(t, TRIAL_RESIDENT), factor);
   if (r->host) {
     report_note(out, "%s on %s: its memory is the host's, so nothing crosses a link.", r->model, r->device);
   } else if (unbound <= resident) {
     report_note(out, "%s on %s: a run moves nothing over the link that binding could save.", r->model, r->device);
   } else if (hides_copies(r)) {
-    report_note(out, "%s on %s: %s a run become %s, but the time stays (%s): the device computes so slowly, as a", r->model,
-                r->device, before, after, factor);
-    report_note(out, "  software driver does, that copies are hidden: real models take the same time there, bound or not.");
-  } else if (ratio < TRIAL_NOISE_LOW) {
-    report_note(out, "%s on %s: %s a run become %s, but a run takes longer bound than unbound (%s).", r->model, r->device,
-                before, after, factor);
+    report_note(out, "%s on %s: %s a run become %s, but the time stays (x%s is noise):%s", r->model, r->device, before, after,
+                factor, r->software ? "" : " the model computes so long that copies do not show.");
+    if (r->software) {
+      report_note(out, "  a software driver computes so slowly that copies are hidden; real models take the same time there.");
+    }
   } else {
-    report_note(out, "%s on %s: %s a run become %s, and a run is %s as fast.", r->model, r->device, before, after, factor);
+    report_note(out, "%s on %s: %s a run become %s, and a run is %s times as fast.", r->model, r->device, before, after,
+                factor);
   }
 }
 
@@ -456,13 +470,18 @@ typedef struct group_texts {
 } group_texts;
 
 static void fill_group(const row *r, plot_group *group, plot_bar *bars, group_texts *texts) {
-  char bytes[NUMBER_TEXT];
+  char bytes[NUMBER_TEXT], factor[NUMBER_TEXT];
   group->title = r->model;
   group->subtitle = r->device;
   group->remark = texts->remark;
-  char factor[NUMBER_TEXT];
-  format_ratio(trial_ratio(&r->trial, TRIAL_RESIDENT), factor);
-  snprintf(texts->remark, sizeof texts->remark, "resident: %s as fast%s", factor, hides_copies(r) ? " *" : "");
+  if (r->host) {
+    strcpy(texts->remark, "no link to cross");
+  } else if (hides_copies(r)) {
+    strcpy(texts->remark, "resident: the same time *");
+  } else {
+    format_ratio(trial_ratio(&r->trial, TRIAL_RESIDENT), factor);
+    snprintf(texts->remark, sizeof texts->remark, "resident: %s times as fast", factor);
+  }
   for (int i = 0; i < TRIAL_WAYS; i++) {
     const trial_way *way = &r->trial.ways[i];
     number_format_time(way->time.median, texts->labels[i]);
@@ -478,7 +497,7 @@ static bool draw(const bench *b, FILE *stream) {
   bool good = groups != NULL && bars != NULL && texts != NULL;
   static const char *const footnotes[] = {
       "Unbound: host tensors in and out. Bound: tensors stay on the device; inputs are written each run, or not at all.",
-      "* The device computes so slowly, as a software driver does, that the copies that binding saves do not show."};
+      "* The run computes so long that the copies that binding saves do not show; a software driver does so with most models."};
   size_t footnote_count = 1;
   for (size_t i = 0; good && i < b->row_count; i++) {
     fill_group(&b->rows[i], &groups[i], &bars[i * TRIAL_WAYS], &texts[i]);

@@ -1,5 +1,6 @@
 #include "statistic.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 static int compare(const void *left, const void *right) {
@@ -17,6 +18,15 @@ double statistic_quantile(const uint64_t *sorted, size_t count, double fraction)
   return (double)sorted[below] * (1 - share) + (double)sorted[below + 1] * share;
 }
 
+/* The interval is that of order statistics: whatever the distribution is, how many of the values lie below its median follows
+ * the binomial distribution, here by its normal approximation. With few values it is all of them. */
+static void bound_median(statistic *s, const uint64_t *sorted, size_t count) {
+  double half = (double)count / 2, spread = 1.96 / 2 * sqrt((double)count);
+  double low = floor(half - spread) - 1, high = ceil(half + spread);
+  s->median_low = (double)sorted[low > 0 ? (size_t)low : 0];
+  s->median_high = (double)sorted[high < (double)count ? (size_t)high : count - 1];
+}
+
 statistic statistic_of(uint64_t *values, size_t count) {
   statistic s = {0};
   if (count == 0) return s;
@@ -26,6 +36,7 @@ statistic statistic_of(uint64_t *values, size_t count) {
   s.count = count;
   s.minimum = (double)values[0];
   s.median = statistic_quantile(values, count, 0.5);
+  bound_median(&s, values, count);
   s.p90 = statistic_quantile(values, count, 0.9);
   s.p99 = statistic_quantile(values, count, 0.99);
   s.mean = sum / (double)count;

@@ -12,6 +12,10 @@
 #define TURN_NS 30e6
 enum { TURN_MOST_RUNS = 64 };
 
+/* Ratios between these two are noise, however many runs say so: a machine is never quite the same from turn to turn. */
+#define NOISE_LOW 0.9
+#define NOISE_HIGH 1.1
+
 typedef struct transfer {
   uint64_t upload, download;
 } transfer;
@@ -142,8 +146,8 @@ static iobind_status place_input(work *w, lane *l, size_t index, iobind_error *e
   iobind_tensor_info info = IOBIND_TENSOR_INFO_INIT;
   status = iobind_tensor_get_info(w->inputs[index], &info, error);
   if (status != IOBIND_OK) return status;
-  status = iobind_tensor_create(value.device, (iobind_memory)value.memory, (iobind_dtype)info.dtype, info.dims,
-                                info.rank, &l->resident[index], error);
+  status = iobind_tensor_create(value.device, (iobind_memory)value.memory, (iobind_dtype)info.dtype, info.dims, info.rank,
+                                &l->resident[index], error);
   if (status != IOBIND_OK) return status;
   status = iobind_tensor_write(l->resident[index], 0, w->data[index], w->bytes[index], NULL, error);
   if (status != IOBIND_OK) return status;
@@ -306,8 +310,8 @@ static void release(work *w) {
   free(w->outputs);
 }
 
-iobind_status trial_run(iobind_runtime *runtime, iobind_session *session, iobind_tensor *const *inputs,
-                        const trial_plan *plan, const char *title, trial *t, iobind_error *error) {
+iobind_status trial_run(iobind_runtime *runtime, iobind_session *session, iobind_tensor *const *inputs, const trial_plan *plan,
+                        const char *title, trial *t, iobind_error *error) {
   memset(t, 0, sizeof *t);
   work w = {.runtime = runtime, .session = session, .inputs = inputs, .plan = plan, .trial = t};
   size_t turn = 1;
@@ -334,8 +338,16 @@ double trial_ratio(const trial *t, trial_way_index way) {
   return median > 0 ? t->ways[TRIAL_UNBOUND].time.median / median : 0;
 }
 
+int trial_compare(const trial *t, trial_way_index way) {
+  const statistic *bound = &t->ways[way].time, *unbound = &t->ways[TRIAL_UNBOUND].time;
+  double ratio = trial_ratio(t, way);
+  if (ratio > NOISE_HIGH && bound->median_high < unbound->median_low) return 1;
+  if (ratio < NOISE_LOW && bound->median_low > unbound->median_high) return -1;
+  return 0;
+}
+
 uint64_t trial_paid_after(const trial *t, trial_way_index way) {
-  if (way == TRIAL_UNBOUND || trial_ratio(t, way) <= TRIAL_NOISE_HIGH) return 0;
+  if (way == TRIAL_UNBOUND || trial_compare(t, way) <= 0) return 0;
   double saved = t->ways[TRIAL_UNBOUND].time.median - t->ways[way].time.median;
   double runs = ceil((double)t->ways[way].set_up_ns / saved);
   return runs < 1 ? 1 : (uint64_t)runs;

@@ -45,19 +45,19 @@ enum { TRIAL_LEAST_RUNS = 3 };
 /** Measure. Says on the progress line what it does.
  *  @param inputs  host tensors, one for each input of the session
  *  @param t       receives the figures; after an error nothing is to be freed */
-iobind_status trial_run(iobind_runtime *runtime, iobind_session *session, iobind_tensor *const *inputs,
-                        const trial_plan *plan, const char *title, trial *t, iobind_error *error);
+iobind_status trial_run(iobind_runtime *runtime, iobind_session *session, iobind_tensor *const *inputs, const trial_plan *plan,
+                        const char *title, trial *t, iobind_error *error);
 
 void trial_free(trial *t);
 
 /** How many times as fast a way is as TRIAL_UNBOUND, by the medians; 0 where that cannot be said. */
 double trial_ratio(const trial *t, trial_way_index way);
 
-/** After how many runs the set-up of a way has paid for itself; 0: never, because a run saves no time beyond noise. */
-uint64_t trial_paid_after(const trial *t, trial_way_index way);
+/** 1: a way is faster than TRIAL_UNBOUND, -1: slower, 0: the difference is noise: under a tenth, or not to be told from how
+ *  much the runs scatter. */
+int trial_compare(const trial *t, trial_way_index way);
 
-/** Ratios between these two are noise. */
-#define TRIAL_NOISE_LOW 0.9
-#define TRIAL_NOISE_HIGH 1.1
+/** After how many runs the set-up of a way has paid for itself; 0: never, because a run is not faster. */
+uint64_t trial_paid_after(const trial *t, trial_way_index way);
 
 #endif
