@@ -260,7 +260,9 @@ typedef struct OrtApi {
   OrtStatus *(ORT_CALL *GetTensorMemoryInfo)(const OrtValue *value, const OrtMemoryInfo **mem_info); /* 194 */
   ort_slot slots_195[30];
   void (ORT_CALL *MemoryInfoGetDeviceType)(const OrtMemoryInfo *ptr, OrtMemoryInfoDeviceType *out); /* 225 */
-  ort_slot slots_226[65];
+  ort_slot slots_226[26];
+  OrtStatus *(ORT_CALL *GetResizedStringTensorElementBuffer)(OrtValue *value, size_t index, size_t length_in_bytes, char **buffer); /* 252 */
+  ort_slot slots_253[38];
   const OrtModelEditorApi *(ORT_CALL *GetModelEditorApi)(void); /* 291 */
   ort_slot slots_292[6];
   void (ORT_CALL *GetKeyValuePairs)(const OrtKeyValuePairs *kvps, const char *const **keys, const char *const **values, size_t *num_entries); /* 298 */

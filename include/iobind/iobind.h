@@ -147,7 +147,7 @@ typedef struct iobind_runtime_options {
  *  Where ORT is looked for: `ort_library`; then the environment variable ORT_NATIVE_LIB_PATH (a file or a folder); a copy
  *  that the process has loaded already; the folder of libiobind; the runtime folder `iobind/` beside libiobind; the
  *  loader's own names. EP libraries: `ep_libraries`, then IOBIND_EP_LIBRARIES (the same forms, separated by ':', on Windows
- *  ';'), then `ep/` in the runtime folder. One from `ep_libraries` that does not load is an error; any other is reported by
+ *  ';'), then those of the EP catalogue in the folder of libiobind, in `ep/` of the runtime folder and beside ORT. One from `ep_libraries` that does not load is an error; any other is reported by
  *  iobind_runtime_get_ep. An EP library that the host program has registered before is used as it is.
  *
  *  There is one runtime for each loaded ORT in a process: a second call for the same ORT returns the first one's object,
@@ -443,9 +443,10 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_tensor_wrap(iobind_device *device, 
                                                          iobind_error *error);
 
 /** Make a tensor over a part of another one: same memory, no copy. Keeps the other one alive.
- *  @param offset  in bytes from the start. Anything but 0 needs IOBIND_DEVICE_ADDRESSABLE
- *  @return OK; INVALID_ARGUMENT the part does not lie inside the tensor; NOT_SUPPORTED an offset on a device that has no
- *          addresses, or a tensor of strings: iobind_tensor_read and iobind_tensor_write reach a part there; SHAPE; DTYPE
+ *  @param offset  in bytes from the start. Anything but 0 needs IOBIND_DEVICE_ADDRESSABLE; elsewhere the view begins at 0 and its
+ *                 bytes are a multiple of 4, or all
+ *  @return OK; INVALID_ARGUMENT the part does not lie inside the tensor; NOT_SUPPORTED a part that the device cannot address, or
+ *          a tensor of strings: iobind_tensor_read and iobind_tensor_write reach a part there; SHAPE; DTYPE
  *  @threads any   @since 0.1 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_tensor_view(iobind_tensor *tensor, size_t offset, iobind_dtype dtype,
                                                          const int64_t *dims, size_t rank, iobind_tensor **view,
@@ -501,8 +502,8 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_tensor_get_data(iobind_tensor *tens
  *  @param offset  where in the tensor, in bytes
  *  @param data    `bytes` bytes; with a stream they must stay valid until the stream has passed the copy
  *  @param stream  NULL: done on return. Otherwise a stream of the tensor's device
- *  On a device without IOBIND_DEVICE_ADDRESSABLE a part is staged: what precedes it comes down and goes back up with it, one
- *  download and one upload of offset + bytes, counted and logged.
+ *  On a device without IOBIND_DEVICE_ADDRESSABLE a part that does not begin at 0 or does not end on a unit of 4 bytes is staged:
+ *  one download and one upload of offset + bytes, rounded up to the unit, counted and logged.
  *  @return OK; INVALID_ARGUMENT the part does not lie inside the tensor; DTYPE strings; DEVICE another device's stream; RUNTIME
  *  @threads serial for each tensor   @blocks where stream is NULL   @since 0.1 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_tensor_write(iobind_tensor *tensor, size_t offset, const void *data, size_t bytes,

@@ -58,9 +58,9 @@ static iobind_status check_input(const iobind_binding *binding, size_t index, io
         "SNAPSHOT or LIVE to have it copied",
         value->name, value->place->device->spec, tensor->place->device->spec);
   }
-  if (tensor->dtype == IOBIND_STRING && (!*at_home || mode == IOBIND_INPUT_SNAPSHOT)) {
-    return iobind__fail(error, IOBIND_NOT_SUPPORTED, "binding_set_input: '%s': strings cannot be copied: bind them RESIDENT",
-                        value->name);
+  if (tensor->dtype == IOBIND_STRING && !*at_home) {
+    return iobind__fail(error, IOBIND_NOT_SUPPORTED, "binding_set_input: '%s': strings cannot be copied to '%s'", value->name,
+                        value->place->device->spec);
   }
   return IOBIND_OK;
 }
@@ -112,7 +112,8 @@ iobind_status iobind_binding_set_input(iobind_binding *binding, size_t index, io
     if (mode == IOBIND_INPUT_SNAPSHOT) {
       status = event != NULL ? iobind_event_wait(event, error) : IOBIND_OK;
       if (status == IOBIND_OK) {
-        status = iobind__tensor_copy_one(tensor, bound, NULL, error);
+        status = tensor->dtype == IOBIND_STRING ? iobind__strings_copy(tensor, bound, error)
+                                                : iobind__tensor_copy_one(tensor, bound, NULL, error);
       }
       event = NULL; /* what it announced has been read */
     } else {

@@ -95,8 +95,14 @@ bool iobind__result_overlaps(const iobind_binding *binding, size_t index, const 
   return data != NULL && iobind__memory_overlaps(slot->place, data, 1, tensor->place, tensor->data, tensor->bytes);
 }
 
-/* Does an output lie in the memory of an input? */
+/* Does an output lie in the memory of an input, or, where a tensor was given for it, not in that? ORT hands an input that the
+ * model passes through on as it is. */
 static bool is_passed_through(const iobind_binding *binding, size_t index) {
+  const iobind__output_slot *slot = &binding->outputs[index];
+  if (iobind__output_is_given(slot->mode)) {
+    void *data = address_of(binding, index, slot->value);
+    return data != NULL && slot->tensor->bytes > 0 && data != slot->tensor->data;
+  }
   bool passed = false;
   for (size_t i = 0; i < binding->session->input_count; i++) {
     passed = passed || iobind__result_overlaps(binding, index, binding->inputs[i].bound);
@@ -111,7 +117,7 @@ iobind_status iobind__results_verify(iobind_binding *binding, iobind_error *erro
     size_t index = binding->order[i];
     iobind__output_slot *slot = &binding->outputs[index];
     IOBIND__TRY(verify_place(binding, index, slot->value, error));
-    slot->passed_through = !iobind__output_is_given(slot->mode) && is_passed_through(binding, index);
+    slot->passed_through = is_passed_through(binding, index);
     binding->has_passed_through = binding->has_passed_through || slot->passed_through;
   }
   return IOBIND_OK;
@@ -133,24 +139,37 @@ static iobind_status make_result(iobind_binding *binding, size_t index, iobind_e
   return IOBIND_OK;
 }
 
+/* Put what was passed through where it belongs: into the given tensor, or into memory of its own. */
+static iobind_status copy_passed_through(iobind_binding *binding, size_t index, iobind_error *error) {
+  iobind__output_slot *slot = &binding->outputs[index];
+  iobind_tensor *shared = NULL;
+  iobind_tensor *copy = iobind__output_is_given(slot->mode) ? iobind_tensor_retain(slot->tensor) : NULL;
+  iobind_status status =
+      iobind__tensor_from_value(slot->value, copy != NULL ? copy->place : slot->place, &binding->session->ref, &shared, error);
+  if (status == IOBIND_OK) {
+    slot->value = NULL;
+  }
+  if (status == IOBIND_OK && copy == NULL) {
+    status = iobind__tensor_create_at(slot->place, shared->dtype, shared->dims, shared->rank, &copy, error);
+  }
+  if (status == IOBIND_OK) {
+    status = iobind__tensor_copy_one(shared, copy, NULL, error);
+  }
+  iobind_tensor_release(shared);
+  if (status != IOBIND_OK) {
+    iobind_tensor_release(copy);
+    return status;
+  }
+  slot->result = copy;
+  return IOBIND_OK;
+}
+
 iobind_status iobind__results_copy_passed_through(iobind_binding *binding, iobind_error *error) {
   IOBIND__TRY(iobind__results_fetch(binding, error));
   for (size_t i = 0; i < binding->session->output_count; i++) {
-    iobind__output_slot *slot = &binding->outputs[i];
-    if (!slot->passed_through) {
-      continue;
+    if (binding->outputs[i].passed_through) {
+      IOBIND__TRY(copy_passed_through(binding, i, error));
     }
-    IOBIND__TRY(make_result(binding, i, error));
-    iobind_tensor *copy = NULL;
-    const iobind_tensor *shared = slot->result;
-    IOBIND__TRY(iobind__tensor_create_at(slot->place, shared->dtype, shared->dims, shared->rank, &copy, error));
-    iobind_status status = iobind__tensor_copy_one(shared, copy, NULL, error);
-    if (status != IOBIND_OK) {
-      iobind_tensor_release(copy);
-      return status;
-    }
-    iobind_tensor_release(slot->result);
-    slot->result = copy;
   }
   return IOBIND_OK;
 }

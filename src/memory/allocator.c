@@ -8,9 +8,12 @@ static iobind_status find_allocator(iobind__place *place, OrtAllocator **allocat
   if (*allocator == NULL) {
     OrtDeviceMemoryType memory =
         place->memory == IOBIND_MEMORY_DEFAULT ? OrtDeviceMemoryType_DEFAULT : OrtDeviceMemoryType_HOST_ACCESSIBLE;
-    IOBIND__ORT_TRY(
-        api, api->CreateSharedAllocator(runtime->env, place->device->ep_device, memory, OrtDeviceAllocator, NULL, allocator),
-        error, "allocator of '%s'", place->device->spec);
+    OrtStatus *refused =
+        api->CreateSharedAllocator(runtime->env, place->device->ep_device, memory, OrtDeviceAllocator, NULL, allocator);
+    if (refused != NULL) {
+      (void)iobind__ort_fail(api, refused, error, "allocator of '%s'", place->device->spec);
+      return IOBIND_NOT_SUPPORTED; /* a session may still lend one */
+    }
   }
   if (*allocator == NULL) {
     return iobind__fail(error, IOBIND_NOT_SUPPORTED, "allocator of '%s': its execution provider shares none",

@@ -19,15 +19,40 @@ static bool is_source_place(const char *word, size_t length) {
   return false;
 }
 
-/* ORT's text on one line, without the places in its source. */
+/* Behind a place in the source stands the C++ function, "type name(parameters) const": its length, 0 where there is none. */
+static size_t signature_length(const char *text) {
+  enum { LONGEST = 1000 };
+  size_t depth = 0;
+  for (size_t i = 0; text[i] != '\0' && text[i] != '\n' && i < LONGEST; i++) {
+    if (text[i] == '(') {
+      depth++;
+    } else if (text[i] == ')' && depth > 0 && --depth == 0) {
+      size_t end = i + 1;
+      const char *more = text + end;
+      if (strncmp(more, "::", 2) != 0 && strncmp(more, " const::", 8) != 0) {
+        return strncmp(more, " const ", 7) == 0 ? end + 6 : end;
+      }
+      i = end; /* a function within the function: "f(...)::<lambda(...)>" */
+    } else if (depth == 0 && (text[i] == '\'' || text[i] == '"' || text[i] == '.')) {
+      return 0; /* a sentence, not a name */
+    }
+  }
+  return 0;
+}
+
+/* ORT's text on one line, without the places in its source and the functions there. */
 static void normalise(const char *text, char *out, size_t capacity) {
   size_t length = 0;
   while (*text != '\0') {
-    size_t space = strspn(text, " \t\r\n");
-    text += space;
+    text += strspn(text, " \t\r\n");
     size_t word = strcspn(text, " \t\r\n");
     if (word == 0 || is_source_place(text, word)) {
       text += word;
+      if (word > 0) {
+        text += strspn(text, " ");
+        text += signature_length(text);
+        text += strspn(text, ">"); /* of a lambda */
+      }
       continue;
     }
     if (length > 0 && length + 1 < capacity) {
@@ -47,7 +72,7 @@ void iobind__ort_error_set(const OrtApi *api, OrtStatus *status, iobind_error *e
   va_start(arguments, format);
   vsnprintf(what, sizeof what, format, arguments);
   va_end(arguments);
-  char text[400];
+  char text[sizeof error->message];
   normalise(api->GetErrorMessage(status), text, sizeof text);
   int32_t code = (int32_t)api->GetErrorCode(status);
   api->ReleaseStatus(status);

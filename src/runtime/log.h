@@ -2,8 +2,7 @@
 #ifndef IOBIND_RUNTIME_LOG_H
 #define IOBIND_RUNTIME_LOG_H
 
-#include "../../abi/ort.h"
-#include "iobind/iobind.h"
+#include "ort/api.h"
 
 typedef struct iobind__log iobind__log;
 

@@ -79,6 +79,15 @@ static iobind_status append_devices(iobind_runtime *runtime, const iobind_sessio
   return status;
 }
 
+/* Is the CPU one of the devices that were asked for? It is where none was. */
+static bool names_cpu(const iobind_session_options *options) {
+  bool named = options->device_count == 0 && options->policy == IOBIND_POLICY_NONE;
+  for (size_t i = 0; i < options->device_count; i++) {
+    named = named || options->devices[i] == options->devices[i]->runtime->devices[0];
+  }
+  return named;
+}
+
 static iobind_status set_plain(const OrtApi *api, const iobind_session_options *options, OrtSessionOptions *out,
                                iobind_error *error) {
   static const GraphOptimizationLevel levels[] = {ORT_ENABLE_ALL, ORT_DISABLE_ALL, ORT_ENABLE_BASIC, ORT_ENABLE_EXTENDED,
@@ -94,7 +103,7 @@ static iobind_status set_plain(const OrtApi *api, const iobind_session_options *
     IOBIND__ORT_TRY(api, api->AddSessionConfigEntry(out, "session.enable_mem_reuse", "0"), error, "session_create");
     IOBIND__ORT_TRY(api, api->DisableMemPattern(out), error, "session_create");
   }
-  if ((options->flags & IOBIND_SESSION_STRICT) != 0) {
+  if ((options->flags & IOBIND_SESSION_STRICT) != 0 && !names_cpu(options)) {
     IOBIND__ORT_TRY(api, api->AddSessionConfigEntry(out, "session.disable_cpu_ep_fallback", "1"), error, "session_create");
   }
   if ((options->flags & IOBIND_SESSION_PLACEMENT) != 0) {

@@ -95,6 +95,9 @@ iobind_status iobind_session_run(iobind_session *session, iobind_tensor *const *
   for (size_t i = 0; i < session->output_count; i++) {
     wanted += session->outputs[i].kind == IOBIND_VALUE_TENSOR;
   }
+  if (wanted == 0) {
+    return iobind__fail(error, IOBIND_NOT_SUPPORTED, "session_run: none of the model's outputs is a tensor");
+  }
   const OrtValue **values = calloc(session->input_count + 1, sizeof(OrtValue *));
   OrtValue **results = calloc(wanted + 1, sizeof(OrtValue *));
   iobind_status status = values == NULL || results == NULL ? iobind__out_of_memory(error, "session_run")

@@ -48,6 +48,9 @@ static iobind_status read_texts(iobind_session *session, const OrtModelMetadata 
     }
   }
   IOBIND__ORT_TRY(api, api->ModelMetadataGetVersion(metadata, &session->model_version), error, "session_create: metadata");
+  if (session->model_version == INT64_MAX) {
+    session->model_version = 0; /* ORT's way to say that the model has none */
+  }
   return IOBIND_OK;
 }
 

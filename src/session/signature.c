@@ -8,7 +8,8 @@
 static iobind_status find_symbol(iobind_session *session, const char *name, int *id, const char **text, iobind_error *error) {
   *id = -1;
   *text = "";
-  if (name == NULL || name[0] == '\0') {
+  /* some exporters call every open dim "?" */
+  if (name == NULL || name[0] == '\0' || strcmp(name, "?") == 0) {
     return IOBIND_OK;
   }
   for (size_t i = 0; i < session->symbol_count; i++) {
@@ -99,6 +100,37 @@ static iobind_status read_value(iobind_session *session, size_t index, bool is_i
   return status;
 }
 
+/* The place of a value by its memory and EP device. The EP device says more than the memory: two EPs may share one GPU's. */
+static iobind_status find_place(iobind_session *session, const OrtMemoryInfo *info, const OrtEpDevice *ep_device,
+                                iobind__place **place, iobind_error *error) {
+  iobind_runtime *runtime = session->runtime;
+  iobind_device *device = ep_device == NULL ? NULL : iobind__runtime_find_ep_device(runtime, ep_device);
+  for (int m = 0; device != NULL && m < 2; m++) {
+    const OrtMemoryInfo *own = device->places[m].info;
+    if (own != NULL && own != runtime->cpu_info && iobind__same_memory(runtime, own, info)) {
+      *place = &device->places[m];
+      return IOBIND_OK;
+    }
+  }
+  return iobind__session_find_place(session, info, place, error);
+}
+
+/* ORT tells no output's memory where one output of the model comes from no node: an input passed through, a constant. What is
+ * passed through is where the input is; the rest is taken to be on the session's first device. */
+static void guess_output_places(iobind_session *session) {
+  iobind_device *first = session->devices[session->device_count > 1 ? 1 : 0];
+  for (size_t i = 0; i < session->output_count; i++) {
+    iobind__value *output = &session->outputs[i];
+    bool on_host = output->kind != IOBIND_VALUE_TENSOR || output->dtype == IOBIND_STRING;
+    output->place = &(on_host ? session->devices[0] : first)->places[IOBIND_MEMORY_DEFAULT];
+    for (size_t j = 0; j < session->input_count; j++) {
+      if (strcmp(session->inputs[j].name, output->name) == 0) {
+        output->place = session->inputs[j].place;
+      }
+    }
+  }
+}
+
 /* Vendor discovery: ORT names, for each value, its memory and the EP device that uses it. */
 static iobind_status read_places(iobind_session *session, iobind__value *values, size_t count, bool are_inputs,
                                  iobind_error *error) {
@@ -119,22 +151,19 @@ static iobind_status read_places(iobind_session *session, iobind__value *values,
     status = are_inputs ? api->SessionGetEpDeviceForInputs(session->session, ep_devices, count)
                         : api->SessionGetEpDeviceForOutputs(session->session, ep_devices, count);
   }
-  iobind_status result = status == NULL ? IOBIND_OK : iobind__ort_fail(api, status, error, "session_create: devices");
-  for (size_t i = 0; i < count && result == IOBIND_OK; i++) {
-    if (values[i].kind != IOBIND_VALUE_TENSOR || infos[i] == NULL) {
-      values[i].place = &session->runtime->devices[0]->places[IOBIND_MEMORY_DEFAULT];
-      continue;
-    }
-    /* the EP device says more than the memory: two EPs may share one GPU's memory */
-    iobind_device *device = ep_devices[i] == NULL ? NULL : iobind__runtime_find_ep_device(session->runtime, ep_devices[i]);
-    for (int m = 0; device != NULL && m < 2 && values[i].place == NULL; m++) {
-      const OrtMemoryInfo *info = device->places[m].info;
-      if (info != NULL && info != session->runtime->cpu_info && iobind__same_memory(session->runtime, info, infos[i])) {
-        values[i].place = &device->places[m];
+  iobind_status result = IOBIND_OK;
+  if (status != NULL && are_inputs) {
+    result = iobind__ort_fail(api, status, error, "session_create: devices");
+  } else if (status != NULL) {
+    api->ReleaseStatus(status);
+    guess_output_places(session);
+  } else {
+    for (size_t i = 0; i < count && result == IOBIND_OK; i++) {
+      if (values[i].kind != IOBIND_VALUE_TENSOR || infos[i] == NULL) {
+        values[i].place = &session->devices[0]->places[IOBIND_MEMORY_DEFAULT];
+      } else {
+        result = find_place(session, infos[i], ep_devices[i], &values[i].place, error);
       }
-    }
-    if (values[i].place == NULL) {
-      result = iobind__session_find_place(session, infos[i], &values[i].place, error);
     }
   }
   free(infos);

@@ -91,34 +91,42 @@ static iobind_status check_part(const iobind_tensor *tensor, size_t offset, cons
   return check_stream(stream, tensor->place->device, tensor->place->device, what, error);
 }
 
-static bool needs_staging(const iobind_tensor *tensor, size_t offset) {
-  return offset > 0 && !tensor->place->addressable;
+/* The end of what must move for a part that ends at `end`. */
+static size_t unit_end(const iobind_tensor *tensor, size_t end) {
+  size_t rounded = end + (IOBIND__UNIT - end % IOBIND__UNIT) % IOBIND__UNIT;
+  return rounded < tensor->bytes ? rounded : tensor->bytes;
+}
+
+/* Write a part of memory without addresses: what shares its units comes down and goes up again with it. */
+static iobind_status write_staged(iobind_tensor *tensor, size_t offset, const void *data, size_t bytes, iobind_error *error) {
+  size_t end = unit_end(tensor, offset + bytes);
+  iobind__log_line(tensor->place->device->runtime->log, IOBIND_LOG_WARNING,
+                   "iobind: tensor_write: '%s' has no addresses: %zu bytes come down and go up again for %zu at offset %zu",
+                   tensor->place->device->spec, end, bytes, offset);
+  char *staging = malloc(end);
+  if (staging == NULL) {
+    return iobind__out_of_memory(error, "tensor_write");
+  }
+  iobind_status status = move(tensor, 0, staging, end, false, NULL, error);
+  if (status == IOBIND_OK) {
+    memcpy(staging + offset, data, bytes);
+    status = move(tensor, 0, staging, end, true, NULL, error);
+  }
+  free(staging);
+  return status;
 }
 
 iobind_status iobind_tensor_write(iobind_tensor *tensor, size_t offset, const void *data, size_t bytes, iobind_stream *stream,
                                   iobind_error *error) {
   IOBIND__TRY(check_part(tensor, offset, data, bytes, stream, "tensor_write", error));
-  void *source = (void *)(uintptr_t)data; /* ORT's values have no const data; a copy only reads it */
   if (bytes == 0) {
     return IOBIND_OK;
   }
-  if (!needs_staging(tensor, offset)) {
-    return move(tensor, offset, source, bytes, true, stream, error);
+  if (!tensor->place->addressable && (offset > 0 || unit_end(tensor, bytes) != bytes)) {
+    return write_staged(tensor, offset, data, bytes, error);
   }
-  iobind__log_line(tensor->place->device->runtime->log, IOBIND_LOG_WARNING,
-                   "iobind: tensor_write: '%s' has no addresses: %zu bytes come down and go up again for %zu at offset %zu",
-                   tensor->place->device->spec, offset, bytes, offset);
-  char *staging = malloc(offset + bytes);
-  if (staging == NULL) {
-    return iobind__out_of_memory(error, "tensor_write");
-  }
-  iobind_status status = move(tensor, 0, staging, offset, false, NULL, error);
-  if (status == IOBIND_OK) {
-    memcpy(staging + offset, data, bytes);
-    status = move(tensor, 0, staging, offset + bytes, true, NULL, error);
-  }
-  free(staging);
-  return status;
+  void *source = (void *)(uintptr_t)data; /* ORT's values have no const data; a copy only reads it */
+  return move(tensor, offset, source, bytes, true, stream, error);
 }
 
 iobind_status iobind_tensor_read(const iobind_tensor *tensor, size_t offset, void *data, size_t bytes, iobind_stream *stream,
@@ -127,7 +135,7 @@ iobind_status iobind_tensor_read(const iobind_tensor *tensor, size_t offset, voi
   if (bytes == 0) {
     return IOBIND_OK;
   }
-  if (!needs_staging(tensor, offset)) {
+  if (tensor->place->addressable || offset == 0) {
     return move(tensor, offset, data, bytes, false, stream, error);
   }
   iobind__log_line(tensor->place->device->runtime->log, IOBIND_LOG_WARNING,
@@ -257,6 +265,22 @@ iobind_status iobind_tensor_get_string(const iobind_tensor *tensor, size_t index
     free(whole);
   }
   return status == NULL ? IOBIND_OK : iobind__ort_fail(api, status, error, "tensor_get_string");
+}
+
+iobind_status iobind__strings_copy(const iobind_tensor *source, iobind_tensor *target, iobind_error *error) {
+  const OrtApi *api = IOBIND__API(target->place->device->runtime);
+  uint64_t elements = 0;
+  IOBIND__TRY(iobind__dims_check(source->dims, source->rank, &elements, "copy of strings", error));
+  for (size_t i = 0; i < elements; i++) {
+    size_t length = 0;
+    char *buffer = NULL;
+    IOBIND__ORT_TRY(api, api->GetStringTensorElementLength(source->value, i, &length), error, "copy of strings");
+    IOBIND__ORT_TRY(api, api->GetResizedStringTensorElementBuffer(target->value, i, length, &buffer), error, "copy of strings");
+    if (length > 0) {
+      IOBIND__ORT_TRY(api, api->GetStringTensorElement(source->value, length, i, buffer), error, "copy of strings");
+    }
+  }
+  return IOBIND_OK;
 }
 
 iobind_status iobind_tensor_set_string(iobind_tensor *tensor, size_t index, const char *text, iobind_error *error) {

@@ -188,11 +188,13 @@ iobind_status iobind_tensor_view(iobind_tensor *tensor, size_t offset, iobind_dt
                         "tensor_view: expected a part of the tensor's %zu bytes, got %zu bytes at offset %zu", tensor->bytes,
                         bytes, offset);
   }
-  if (offset > 0 && !tensor->place->addressable) {
-    return iobind__fail(error, IOBIND_NOT_SUPPORTED,
-                        "tensor_view: memory of '%s' has no addresses, so a view cannot begin at offset %zu: "
-                        "iobind_tensor_read and iobind_tensor_write reach the part",
-                        tensor->place->device->spec, offset);
+  bool cuts_unit = bytes % IOBIND__UNIT != 0 && bytes != tensor->bytes;
+  if (!tensor->place->addressable && (offset > 0 || cuts_unit)) {
+    return iobind__fail(
+        error, IOBIND_NOT_SUPPORTED,
+        "tensor_view: memory of '%s' has no addresses: a view must begin at 0 and end on a unit of %d bytes, got "
+        "%zu bytes at offset %zu: iobind_tensor_read and iobind_tensor_write reach the part",
+        tensor->place->device->spec, IOBIND__UNIT, bytes, offset);
   }
   void *data = tensor->data == NULL ? NULL : (char *)tensor->data + offset;
   IOBIND__TRY(tensor_over(tensor->place, tensor->owner, dtype, dims, rank, data, bytes, view, "tensor_view", error));

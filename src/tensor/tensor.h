@@ -22,7 +22,12 @@ struct iobind_tensor {
   int64_t dims[];
 };
 
-enum { IOBIND__SHAPE_TEXT = 128 };
+enum {
+  IOBIND__SHAPE_TEXT = 128,
+  /* Memory without addresses is reached from its start alone, and WebGPU writes it in units of this many bytes: a write that
+   * ends within a unit overwrites the rest of it. */
+  IOBIND__UNIT = 4,
+};
 
 /* The number of elements; SHAPE where the dims are none. */
 iobind_status iobind__dims_check(const int64_t *dims, size_t rank, uint64_t *elements, const char *what, iobind_error *error);
@@ -43,6 +48,9 @@ iobind_status iobind__tensor_from_value(OrtValue *value, iobind__place *place, i
 bool iobind__tensor_overlaps(const iobind_tensor *a, const iobind_tensor *b);
 bool iobind__memory_overlaps(const iobind__place *place_a, const void *a, size_t bytes_a, const iobind__place *place_b,
                              const void *b, size_t bytes_b);
+
+/* Copy the elements of a tensor of strings into another of the same dims. */
+iobind_status iobind__strings_copy(const iobind_tensor *source, iobind_tensor *target, iobind_error *error);
 
 /* Copy whole tensors of the same type and dims. */
 iobind_status iobind__tensor_copy_one(const iobind_tensor *source, iobind_tensor *target, iobind_stream *stream,
