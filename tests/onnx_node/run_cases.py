@@ -1,0 +1,162 @@
+"""ONNX's node cases through `iobind run`, held against what ONNX expects and against Python's ONNX Runtime on the CPU.
+
+usage: run_cases.py TOOL [--sample] [--list] [--verbose] [CASE...]
+
+A case passes when the tool's outputs are Python's bit for bit and ONNX's within ONNX's tolerance. It is skipped, and counted by
+the reason, when it holds what is no tensor, when the CPU EP does not run it, or when the CPU EP's answer is not the one of ONNX
+(and the tool's is the CPU EP's, bit for bit). Everything else fails. With another ONNX Runtime than Python's under the tool, the
+tool is held against ONNX's expectation alone."""
+
+import argparse
+import collections
+import concurrent.futures
+import os
+import pathlib
+import sys
+import tempfile
+
+# The cases use operators of the newest ONNX, which ONNX Runtime otherwise refuses before it is released.
+os.environ.setdefault("ALLOW_RELEASED_ONNX_OPSET_ONLY", "0")
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "models_real"))
+
+import driver  # noqa: E402  (it also says what is missing)
+
+try:
+    import onnx  # noqa: E402
+except ImportError as missing:
+    driver.leave(f"{missing}; scripts/get-python fetches it")
+import cases  # noqa: E402
+import element  # noqa: E402
+import numpy as np  # noqa: E402
+import reference  # noqa: E402
+
+WORKERS = 2
+PASSED, FAILED = "passed", "failed"
+CANNOT = "the CPU EP does not run it"
+OTHER = "the CPU EP's answer is not ONNX's, the tool's is the CPU EP's"
+# Of these the sample alone already has cases that the CPU EP runs: a sample that passes without them shows too little.
+TYPES = """bool string float16 float32 float64 bfloat16 float8e4m3fn float8e4m3fnuz float8e5m2 float8e5m2fnuz float8e8m0 int2 int4 int8
+int16 int32 int64 uint2 uint4 uint8 uint16 uint32 uint64 zero-size scalar""".split()
+
+
+def run_tool(tool, case):
+    """The tool's outputs by name, read back from its files."""
+    with tempfile.TemporaryDirectory() as folder:
+        model = os.path.join(folder, "model.onnx")
+        with open(model, "wb") as file:
+            file.write(case.model)
+        inputs = {name: element.to_file(array) for name, array in case.inputs.items()}
+        rows = tool.run(model, inputs, folder)
+        return {name: element.from_file(np.load(row["file"]), row["dtype"], row["dims"]) for name, row in rows.items()}
+
+
+def takes(tool, model):
+    """Whether the ONNX Runtime under the tool takes a model of this version."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "model.onnx")
+        onnx.save(model, path)
+        try:
+            tool.call("inspect", path)
+        except driver.ToolError:
+            return False
+    return True
+
+
+def run_python(case):
+    return dict(zip(case.outputs, reference.run(case.model, case.inputs, list(case.outputs))))
+
+
+def describe(array):
+    return f"{element.name_of(array)}{list(array.shape)} {np.array2string(array.reshape(-1)[:6])}"
+
+
+def first_difference(one, other, equal):
+    """The first output that is not the same, in words; None when all are."""
+    if one.keys() != other.keys():
+        return f"outputs {sorted(other)}, expected {sorted(one)}"
+    for name in one:
+        if not equal(one[name], other[name]):
+            return f"'{name}': expected {describe(one[name])}, got {describe(other[name])}"
+    return None
+
+
+def judge(tool, case):
+    """(verdict, words); the verdict is passed, failed, or the reason to skip."""
+    if case.kind is not None:
+        return f"it has values of the kind {case.kind}", ""
+    try:
+        python, refused = run_python(case), None
+    except reference.Refused as words:
+        python, refused = None, str(words)
+    try:
+        got = run_tool(tool, case)
+    except driver.ToolError as error:
+        # ONNX Runtime's refusal, told in one line. A crash, or an error of the tool's own, is none.
+        own_words = error.code != 1 or not error.text.endswith("[RUNTIME]")
+        if own_words or (refused is None and tool.same_ort):
+            return FAILED, f"{error}; Python: {refused or 'runs it'}"
+        return CANNOT, error.text
+    except (ValueError, KeyError) as error:
+        return FAILED, f"its files: {error}"
+
+    def close(one, other):
+        return element.same_kind(one, other) if case.is_random else element.close(one, other, case.rtol, case.atol)
+
+    if python is not None and tool.same_ort and not case.is_random:
+        differs = first_difference(python, got, element.identical)
+        if differs:
+            return FAILED, f"is not what Python gets: {differs}"
+    wrong = first_difference(case.outputs, got, close)
+    if wrong is None:
+        return PASSED, ""
+    if python is not None and first_difference(python, got, close) is None:
+        return OTHER, wrong
+    return FAILED, f"is not what ONNX expects: {wrong}"
+
+
+def options():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("tool", metavar="TOOL")
+    parser.add_argument("--sample", action="store_true", help="some 150 cases that have every element type")
+    parser.add_argument("--list", action="store_true", help="name the cases, and run none")
+    parser.add_argument("--verbose", action="store_true", help="say why each case is skipped")
+    parser.add_argument("cases", nargs="*", metavar="CASE", help="only these")
+    return parser.parse_args()
+
+
+def main():
+    chosen = options()
+    tool = driver.Tool(chosen.tool)
+    ir, opset = cases.newest(lambda model: takes(tool, model))
+    print(f"ONNX Runtime {tool.doctor['ort_version']} takes IR {ir} and operator set {opset}; ONNX {onnx.__version__} has "
+          f"{onnx.IR_VERSION} and {onnx.defs.onnx_opset_version()}")
+    listed = cases.collect(ir, opset)
+    if chosen.sample:
+        listed = cases.sample(listed)
+    if chosen.cases:
+        listed = [case for case in listed if case.name in chosen.cases]
+    if chosen.list:
+        print("\n".join(case.name for case in listed))
+        return 0
+    if not tool.same_ort:
+        print("another ONNX Runtime than Python's: held against ONNX alone")
+    with concurrent.futures.ThreadPoolExecutor(WORKERS) as pool:
+        verdicts = list(pool.map(lambda case: judge(tool, case), listed))
+
+    reasons = collections.Counter(verdict for verdict, _ in verdicts)
+    shown = {trait[1] for case, (verdict, _) in zip(listed, verdicts) if verdict == PASSED for trait in case.traits()}
+    for case, (verdict, words) in zip(listed, verdicts):
+        if verdict == FAILED or (chosen.verbose and verdict != PASSED):
+            print(f"{case.name}: {verdict}: {words}")
+    passed, failed = reasons.pop(PASSED, 0), reasons.pop(FAILED, 0)
+    for reason, count in sorted(reasons.items()):
+        print(f"skipped {count}: {reason}")
+    print(f"types that passed: {' '.join(sorted(shown))}")
+    missing = [name for name in TYPES if name not in shown and not chosen.cases]
+    if missing:
+        print(f"no case passed with {' '.join(missing)}")
+    print(f"{passed} passed, {failed} failed, {reasons.total()} skipped")
+    return 1 if failed or missing else 0
+
+
+sys.exit(main())
