@@ -16,10 +16,10 @@ static void changed(iobind_binding *binding) {
 void iobind__output_reset(iobind_binding *binding, size_t index) {
   const iobind__value *value = &binding->session->outputs[index];
   iobind__output_slot *slot = &binding->outputs[index];
+  changed(binding); /* before the slot forgets what it holds */
   iobind_tensor_release(slot->tensor);
   *slot = (iobind__output_slot){.mode = value->kind == IOBIND_VALUE_TENSOR ? IOBIND_OUTPUT_FRESH : IOBIND_OUTPUT_NONE,
                                 .place = value->place};
-  changed(binding);
 }
 
 iobind_status iobind__outputs_make_room(iobind_binding *binding, const iobind_tensor *input, iobind_error *error) {
