@@ -405,6 +405,47 @@ static void two_copies(void **state) {
   iobind_runtime_destroy(two);
 }
 
+/* Doubles three numbers on the device of a spec, if it is there and works. */
+static void use_device(iobind_runtime *runtime, const char *spec) {
+  iobind_device *device = NULL;
+  if (iobind_runtime_find_device(runtime, spec, &device, NULL, NULL) != IOBIND_OK) {
+    return;
+  }
+  static const float values[] = {1, 2, 3};
+  static const float doubled[] = {2, 4, 6};
+  iobind_session *session = fixture_session(runtime, device, "scale");
+  iobind_tensor *x = fixture_floats(device, values, 3);
+  iobind_tensor *y = NULL;
+  iobind_binding *binding = NULL;
+  expect_ok(iobind_binding_create(session, &binding, &fault));
+  expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, x, NULL, &fault));
+  expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+  expect_ok(iobind_binding_get_output(binding, 0, &y, &fault));
+  fixture_expect_floats(y, doubled, 3);
+  iobind_binding_destroy(binding);
+  iobind_tensor_release(x);
+  iobind_session_destroy(session);
+}
+
+/* An EP library is loaded once in a process, and speaks to one ORT: with two of them each device works or is not offered. */
+static void two_copies_with_one_ep_library(void **state) {
+  (void)state;
+  iobind_runtime_options options = IOBIND_RUNTIME_OPTIONS_INIT;
+  options.flags = IOBIND_RUNTIME_SOFTWARE_DEVICES;
+  options.ort_library = real_file();
+  iobind_runtime *one = create(&options);
+  use_device(one, "webgpu");
+  options.ort_library = copy_library();
+  iobind_runtime *two = create(&options);
+  use_device(two, "webgpu");
+  use_device(one, "webgpu");
+  use_device(one, "cpu");
+  use_device(two, "cpu");
+  iobind_runtime_destroy(two);
+  use_device(one, "webgpu");
+  iobind_runtime_destroy(one);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(by_default),
     cmocka_unit_test(given_file),
@@ -425,6 +466,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(version_newer_than_known),
     cmocka_unit_test(real_one_too_old),
     cmocka_unit_test(two_copies),
+    cmocka_unit_test(two_copies_with_one_ep_library),
 };
 
 FIXTURE_MAIN(tests, start, stop);
