@@ -32,7 +32,9 @@ static void free_binding(iobind_binding *binding) {
     iobind_tensor_release(binding->outputs[i].tensor);
   }
   if (binding->binding != NULL) {
+    iobind__device_enter(binding->session->serial);
     api->ReleaseIoBinding(binding->binding); /* before the tensors that it holds, and before the session */
+    iobind__device_leave(binding->session->serial);
   }
   if (binding->run_options != NULL) {
     api->ReleaseRunOptions(binding->run_options);
@@ -100,8 +102,10 @@ iobind_status iobind_binding_clear(iobind_binding *binding, iobind_error *error)
   const OrtApi *api = IOBIND__API(binding->session->runtime);
   iobind__results_drop(binding);
   binding->has_results = false;
+  iobind__device_enter(binding->session->serial);
   api->ClearBoundInputs(binding->binding);
   api->ClearBoundOutputs(binding->binding);
+  iobind__device_leave(binding->session->serial);
   clear_inputs(binding);
   for (size_t i = 0; i < binding->session->output_count; i++) {
     iobind__output_reset(binding, i);

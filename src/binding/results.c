@@ -8,6 +8,7 @@ void iobind__results_drop(iobind_binding *binding) {
     return;
   }
   const OrtApi *api = IOBIND__API(binding->session->runtime);
+  iobind__device_enter(binding->session->serial);
   for (size_t i = 0; i < binding->session->output_count; i++) {
     iobind__output_slot *slot = &binding->outputs[i];
     if (slot->value != NULL) {
@@ -18,6 +19,7 @@ void iobind__results_drop(iobind_binding *binding) {
     slot->result = NULL;
     slot->taken = false;
   }
+  iobind__device_leave(binding->session->serial);
   binding->fetched = false;
 }
 

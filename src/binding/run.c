@@ -199,8 +199,10 @@ static iobind_status run(iobind_binding *binding, iobind_stream *stream, iobind_
   if (binding->has_passed_through) {
     IOBIND__TRY(iobind__results_copy_passed_through(binding, error));
   }
-  if (stream == NULL && session->queued != NULL) {
-    IOBIND__TRY(iobind__device_wait(session->queued, error));
+  if (stream == NULL || session->queued_count > 1) {
+    for (size_t i = 0; session->queued != NULL && i < session->device_count; i++) {
+      IOBIND__TRY(iobind__device_wait(session->devices[i], error));
+    }
   }
   binding->has_results = true;
   return IOBIND_OK;
@@ -253,7 +255,9 @@ iobind_status iobind_binding_run(iobind_binding *binding, iobind_stream *stream,
   if (!atomic_compare_exchange_strong(&binding->state, &idle, IOBIND__RUNNING)) {
     return iobind__fail(error, IOBIND_INVALID_STATE, "binding_run: a run of this binding is under way: wait for it first");
   }
+  iobind__device_enter(binding->session->serial);
   iobind_status status = run(binding, stream, error);
+  iobind__device_leave(binding->session->serial);
   if (status == IOBIND_OK && event != NULL) {
     status = record(binding, event, stream == NULL, error);
   }

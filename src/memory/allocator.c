@@ -44,8 +44,8 @@ iobind_status iobind__place_get_allocator(iobind__place *place, OrtAllocator **a
   return status;
 }
 
-iobind_status iobind__place_allocate(iobind__place *place, ONNXTensorElementDataType dtype, const int64_t *dims, size_t rank,
-                                     size_t bytes, OrtValue **value, void **data, iobind_error *error) {
+static iobind_status allocate(iobind__place *place, ONNXTensorElementDataType dtype, const int64_t *dims, size_t rank,
+                              size_t bytes, OrtValue **value, void **data, iobind_error *error) {
   const OrtApi *api = IOBIND__API(place->device->runtime);
   OrtAllocator *allocator;
   IOBIND__TRY(iobind__place_get_allocator(place, &allocator, error));
@@ -66,4 +66,12 @@ iobind_status iobind__place_allocate(iobind__place *place, ONNXTensorElementData
   }
   return iobind__fail(error, IOBIND_OUT_OF_MEMORY, "allocate %zu bytes on '%s': out of device memory", bytes,
                       place->device->spec);
+}
+
+iobind_status iobind__place_allocate(iobind__place *place, ONNXTensorElementDataType dtype, const int64_t *dims, size_t rank,
+                                     size_t bytes, OrtValue **value, void **data, iobind_error *error) {
+  iobind__device_enter(place->device);
+  iobind_status status = allocate(place, dtype, dims, rank, bytes, value, data, error);
+  iobind__device_leave(place->device);
+  return status;
 }

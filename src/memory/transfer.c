@@ -37,7 +37,10 @@ static iobind_status ort_copy(iobind_runtime *runtime, const iobind__transfer *c
     sources[i] = transfers[i]->source;
     targets[i] = transfers[i]->target;
   }
+  const iobind_device *serial = transfers[0]->from->device->serial ? transfers[0]->from->device : transfers[0]->to->device;
+  iobind__device_enter(serial);
   OrtStatus *status = api->CopyTensors(runtime->env, sources, targets, NULL, count);
+  iobind__device_leave(serial);
   *unknown = status != NULL && api->GetErrorCode(status) == ORT_NOT_IMPLEMENTED;
   if (*unknown) {
     api->ReleaseStatus(status);

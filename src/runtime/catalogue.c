@@ -59,18 +59,18 @@ static const char *const webgpu_options[] = {
 };
 
 static const iobind__ep catalogue[] = {
-    {"cpu", "CPUExecutionProvider", NULL, true, false, NULL},
-    {"cuda", "CUDAExecutionProvider", "onnxruntime_providers_cuda", true, false, cuda_options},
-    {"tensorrt", "TensorrtExecutionProvider", NULL, true, false, NULL},
-    {"nvtensorrtrtx", "NvTensorRTRTXExecutionProvider", "onnxruntime_providers_nv_tensorrt_rtx", true, false, NULL},
-    {"webgpu", "WebGpuExecutionProvider", "onnxruntime_providers_webgpu", false, true, webgpu_options},
-    {"openvino", "OpenVINOExecutionProvider", "onnxruntime_providers_openvino_plugin", true, false, NULL},
-    {"dml", "DmlExecutionProvider", NULL, false, true, NULL},
-    {"qnn", "QNNExecutionProvider", "onnxruntime_providers_qnn", true, false, NULL},
-    {"migraphx", "MIGraphXExecutionProvider", "onnxruntime_providers_migraphx", true, false, NULL},
-    {"vitisai", "VitisAIExecutionProvider", "onnxruntime_providers_vitisai", true, false, NULL},
-    {"coreml", "CoreMLExecutionProvider", NULL, true, false, NULL},
-    {"vdev", "VirtualDeviceExecutionProvider", "iobind_vdev", true, false, NULL},
+    {"cpu", "CPUExecutionProvider", NULL, true, false, false, NULL},
+    {"cuda", "CUDAExecutionProvider", "onnxruntime_providers_cuda", true, false, false, cuda_options},
+    {"tensorrt", "TensorrtExecutionProvider", NULL, true, false, false, NULL},
+    {"nvtensorrtrtx", "NvTensorRTRTXExecutionProvider", "onnxruntime_providers_nv_tensorrt_rtx", true, false, false, NULL},
+    {"webgpu", "WebGpuExecutionProvider", "onnxruntime_providers_webgpu", false, true, true, webgpu_options},
+    {"openvino", "OpenVINOExecutionProvider", "onnxruntime_providers_openvino_plugin", true, false, false, NULL},
+    {"dml", "DmlExecutionProvider", NULL, false, true, false, NULL},
+    {"qnn", "QNNExecutionProvider", "onnxruntime_providers_qnn", true, false, false, NULL},
+    {"migraphx", "MIGraphXExecutionProvider", "onnxruntime_providers_migraphx", true, false, false, NULL},
+    {"vitisai", "VitisAIExecutionProvider", "onnxruntime_providers_vitisai", true, false, false, NULL},
+    {"coreml", "CoreMLExecutionProvider", NULL, true, false, false, NULL},
+    {"vdev", "VirtualDeviceExecutionProvider", "iobind_vdev", true, false, false, NULL},
 };
 enum { CATALOGUE_SIZE = sizeof catalogue / sizeof catalogue[0] };
 

@@ -13,6 +13,7 @@ typedef struct iobind__ep {
   const char *library;        /* stem of the library's file: "lib" STEM ".so"; NULL: inside ORT's own library */
   bool addressable;           /* an address inside an allocation is an address */
   bool queued;                /* a run may return before its work is done, and only a copy back waits for it */
+  bool serial;                /* crashes where two threads use it at a time: iobind lets one in after the other */
   const char *const *options; /* option keys, NULL-terminated; NULL: unknown */
 } iobind__ep;
 

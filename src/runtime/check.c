@@ -71,7 +71,9 @@ iobind_status iobind_device_check(iobind_device *device, iobind_error *error) {
   pthread_mutex_lock(&device->check_mutex);
   if (!device->checked) {
     device->check_error = (iobind_error)IOBIND_ERROR_INIT;
+    iobind__device_enter(device);
     device->check_status = try_device(device, &device->check_error);
+    iobind__device_leave(device);
     if (device->check_status == IOBIND_RUNTIME) {
       device->check_status = IOBIND_DEVICE; /* whatever ORT's reason: the device cannot be used */
     }

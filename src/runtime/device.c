@@ -70,7 +70,20 @@ static void fill_flags(iobind_device *device) {
                   (type == OrtMemoryInfoDeviceType_NPU ? IOBIND_DEVICE_NPU_MEMORY : 0u) |
                   (memory->addressable ? IOBIND_DEVICE_ADDRESSABLE : 0u);
   /* An EP that we do not know may queue as well: where its memory is not the host's, waiting too often is right. */
+  device->serial = device->ep != NULL && device->ep->serial;
   device->queued = !memory->host && (device->ep == NULL || device->ep->queued);
+}
+
+void iobind__device_enter(const iobind_device *device) {
+  if (device != NULL && device->serial) {
+    pthread_mutex_lock(&device->runtime->serial_mutex);
+  }
+}
+
+void iobind__device_leave(const iobind_device *device) {
+  if (device != NULL && device->serial) {
+    pthread_mutex_unlock(&device->runtime->serial_mutex);
+  }
 }
 
 static void device_free(iobind_device *device) {

@@ -1,4 +1,4 @@
-#define _POSIX_C_SOURCE 200809L /* setenv */
+#define _POSIX_C_SOURCE 200809L /* setenv, recursive mutexes */
 #include "runtime/runtime.h"
 
 #include <stdlib.h>
@@ -23,6 +23,7 @@ static void runtime_free(iobind_runtime *runtime) {
   iobind__log_close(runtime->log);
   iobind__ort_free(&runtime->ort);
   pthread_mutex_destroy(&runtime->mutex);
+  pthread_mutex_destroy(&runtime->serial_mutex);
   free(runtime);
 }
 
@@ -75,6 +76,15 @@ static iobind_status open_environment(iobind_runtime *runtime, const iobind_runt
   return IOBIND_OK;
 }
 
+static void init_mutexes(iobind_runtime *runtime) {
+  pthread_mutexattr_t recursive;
+  pthread_mutexattr_init(&recursive);
+  pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
+  pthread_mutex_init(&runtime->serial_mutex, &recursive);
+  pthread_mutexattr_destroy(&recursive);
+  pthread_mutex_init(&runtime->mutex, NULL);
+}
+
 static iobind_status build(const iobind_runtime_options *options, iobind__ort *ort, iobind_runtime **out, iobind_error *error) {
   iobind_runtime *runtime = calloc(1, sizeof *runtime);
   if (runtime == NULL) {
@@ -82,7 +92,7 @@ static iobind_status build(const iobind_runtime_options *options, iobind__ort *o
     return iobind__out_of_memory(error, "runtime_create");
   }
   iobind__ref_init(&runtime->ref, runtime_destroy);
-  pthread_mutex_init(&runtime->mutex, NULL);
+  init_mutexes(runtime);
   runtime->ort = *ort;
   iobind_status status = open_environment(runtime, options, error);
   if (status == IOBIND_OK) {

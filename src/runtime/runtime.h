@@ -27,8 +27,9 @@ struct iobind_device {
   const OrtEpDevice *ep_device;
   const iobind__ep *ep;    /* the catalogue's entry; NULL: not in it */
   iobind__place places[2]; /* by iobind_memory */
-  bool queued;             /* see iobind__ep */
-  uint32_t ordinal;        /* among the devices of its EP */
+  bool queued;             /* see iobind__ep, as the next */
+  bool serial;
+  uint32_t ordinal; /* among the devices of its EP */
   uint32_t flags;
   char *spec;
   /* iobind_device_check's answer, remembered */
@@ -65,7 +66,8 @@ struct iobind_runtime {
   size_t device_count;
   iobind__ep_library **ep_libraries;
   size_t ep_library_count;
-  struct iobind_runtime *next; /* all runtimes of the process */
+  pthread_mutex_t serial_mutex; /* held, by any number of calls of one thread, while an EP that is `serial` works */
+  struct iobind_runtime *next;  /* all runtimes of the process */
 };
 
 #define IOBIND__API(runtime) ((runtime)->ort.api)
@@ -85,6 +87,11 @@ size_t iobind__runtime_device_count(const iobind_runtime *runtime);
 iobind__place *iobind__runtime_find_place(const iobind_runtime *runtime, const OrtMemoryInfo *info);
 bool iobind__same_memory(const iobind_runtime *runtime, const OrtMemoryInfo *a, const OrtMemoryInfo *b);
 iobind_device *iobind__runtime_find_ep_device(const iobind_runtime *runtime, const OrtEpDevice *ep_device);
+
+/* Let one thread after the other into an EP that is not safe otherwise; nothing for any other device, or for NULL. A thread may
+ * enter again. */
+void iobind__device_enter(const iobind_device *device);
+void iobind__device_leave(const iobind_device *device);
 
 /* software.c */
 void iobind__software_devices_enable(iobind_runtime *runtime);

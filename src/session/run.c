@@ -104,8 +104,10 @@ iobind_status iobind_session_run(iobind_session *session, iobind_tensor *const *
                                                            : check_inputs(session, inputs, values, error);
   if (status == IOBIND_OK) {
     const OrtApi *api = IOBIND__API(session->runtime);
+    iobind__device_enter(session->serial);
     OrtStatus *ran = api->Run(session->session, NULL, session->input_names, values, session->input_count, session->output_names,
                               wanted, results);
+    iobind__device_leave(session->serial);
     status =
         ran == NULL ? take_outputs(session, inputs, results, outputs, error) : iobind__ort_fail(api, ran, error, "session_run");
   }

@@ -19,7 +19,9 @@ static void session_destroy(iobind__ref *ref) {
   free(session->nodes);
   free(session->devices);
   if (session->session != NULL) {
+    iobind__device_enter(session->serial);
     api->ReleaseSession(session->session);
+    iobind__device_leave(session->serial);
   }
   pthread_mutex_destroy(&session->places_mutex);
   free(session);
@@ -102,6 +104,10 @@ static void add_chosen_devices(iobind_session *session) {
   for (size_t i = 0; i < session->device_count; i++) {
     if (session->devices[i]->queued) {
       session->queued = session->devices[i];
+      session->queued_count++;
+    }
+    if (session->devices[i]->serial) {
+      session->serial = session->devices[i];
     }
   }
 }
@@ -149,6 +155,19 @@ static iobind_status describe(iobind_session *session, const iobind_session_opti
   return (options->flags & IOBIND_SESSION_PLACEMENT) != 0 ? read_nodes(session, error) : IOBIND_OK;
 }
 
+/* A device to enter while a session is made: one that was named, or any that a policy may choose. */
+static const iobind_device *serial_device(const iobind_runtime *runtime, const iobind_session_options *options) {
+  size_t count = options->policy == IOBIND_POLICY_NONE ? options->device_count : iobind__runtime_device_count(runtime);
+  for (size_t i = 0; i < count; i++) {
+    const iobind_device *device =
+        options->policy == IOBIND_POLICY_NONE ? options->devices[i] : iobind_runtime_get_device(runtime, i);
+    if (device->serial) {
+      return device;
+    }
+  }
+  return NULL;
+}
+
 static iobind_status create(iobind_runtime *runtime, const char *path, const void *model, size_t bytes,
                             const iobind_session_options *given, iobind_session **out, iobind_error *error) {
   iobind_session_options options;
@@ -169,8 +188,11 @@ static iobind_status create(iobind_runtime *runtime, const char *path, const voi
   pthread_mutex_init(&session->places_mutex, NULL);
   session->runtime = runtime;
   iobind__ref_retain(&runtime->ref);
+  const iobind_device *serial = serial_device(runtime, &options);
+  iobind__device_enter(serial);
   OrtStatus *made = path != NULL ? api->CreateSession(runtime->env, path, ort_options, &session->session)
                                  : api->CreateSessionFromArray(runtime->env, model, bytes, ort_options, &session->session);
+  iobind__device_leave(serial);
   api->ReleaseSessionOptions(ort_options);
   iobind_status status = made == NULL ? describe(session, &options, error)
                                       : iobind__ort_fail(api, made, error, "session_create: %s%s%s", path != NULL ? "'" : "",

@@ -36,6 +36,8 @@ struct iobind_session {
   iobind_device **devices; /* those that may hold its tensors; the CPU always */
   size_t device_count;
   iobind_device *queued; /* a device whose runs return before their work is done; NULL: none */
+  size_t queued_count;   /* with several, a run waits for all of them, on a stream or not */
+  iobind_device *serial; /* a device that one thread after the other may use; NULL: none */
   iobind__place *places; /* of its own: memory that no device of the runtime has */
   size_t place_count;
   pthread_mutex_t places_mutex; /* a run may meet a memory that the signature did not show */

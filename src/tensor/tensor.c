@@ -14,7 +14,9 @@ static iobind_runtime *runtime_of(const iobind_tensor *tensor) {
 static void tensor_destroy(iobind__ref *ref) {
   iobind_tensor *tensor = (iobind_tensor *)ref;
   if (tensor->value != NULL) {
+    iobind__device_enter(tensor->place->device);
     IOBIND__API(runtime_of(tensor))->ReleaseValue(tensor->value);
+    iobind__device_leave(tensor->place->device);
   }
   atomic_fetch_sub(&tensor->place->device->counters.allocated_bytes, tensor->allocated);
   if (tensor->deleter != NULL) {
