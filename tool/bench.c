@@ -441,7 +441,7 @@ static void add_inputs(tool_report *out, const bench *b) {
   }
 }
 
-static int print(bench *b) {
+static int print(bench *b, int code) {
   tool_report *out = report_create();
   report_field(out, "seed", NULL, json_integer((json_int_t)b->tool.seed), NULL);
   report_field(out, "inputs", NULL, json_incref(b->inputs), NULL);
@@ -455,8 +455,8 @@ static int print(bench *b) {
   for (size_t i = 0; i < b->row_count; i++) add_words(out, &b->rows[i]);
   report_note(out, "Each run has finished before the clock is read; the ways take turns. Unbound leaves the outputs on the");
   report_note(out, "host, bound on the device. The first run unbound is the session's first. RATIO: times as fast as unbound.");
-  if (b->plot != NULL) report_field(out, "plot", "picture", json_string(b->plot), NULL);
-  int code = tool_print(&b->tool, out, TOOL_DONE);
+  if (b->plot != NULL && code == TOOL_DONE) report_field(out, "plot", "picture", json_string(b->plot), NULL);
+  code = tool_print(&b->tool, out, code);
   report_destroy(out);
   return code;
 }
@@ -560,8 +560,9 @@ static int work(bench *b) {
   progress_begin(&b->tool);
   code = measure_devices(b, b->tool.arguments[0]);
   progress_end();
-  if (code == TOOL_GO && b->plot != NULL) code = save_plot(b);
-  return code == TOOL_GO ? print(b) : code;
+  if (code != TOOL_GO) return code;
+  int drawn = b->plot == NULL ? TOOL_GO : save_plot(b); /* what was measured is printed whether it can be drawn or not */
+  return print(b, drawn == TOOL_GO ? TOOL_DONE : drawn);
 }
 
 int command_bench(int argc, const char **argv) {
