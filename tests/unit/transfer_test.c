@@ -276,6 +276,27 @@ static void too_much_memory(void **state) {
   iobind_tensor_release(tensor);
 }
 
+/* However large: a tensor is refused, or holds what is written into it. An EP may hand out memory that is none. */
+static void large_memory_holds_or_is_refused(void **state) {
+  device = fixture_device(runtime, *state);
+  static const int64_t counts[] = {(int64_t)1 << 28, (int64_t)1 << 30, (int64_t)1 << 36, (int64_t)1 << 43};
+  for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+    iobind_tensor *tensor = NULL;
+    fixture_arm();
+    iobind_status status = iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, &counts[i], 1, &tensor, &fault);
+    if (status != IOBIND_OK) {
+      fixture_expect(IOBIND_OUT_OF_MEMORY, status, "create", __FILE__, __LINE__);
+      continue;
+    }
+    static const float values[] = {1, 2, 3, 4};
+    float got[4] = {0};
+    expect_ok(iobind_tensor_write(tensor, 0, values, sizeof values, NULL, &fault));
+    expect_ok(iobind_tensor_read(tensor, 0, got, sizeof got, NULL, &fault));
+    iobind_tensor_release(tensor);
+    assert_memory_equal(got, values, sizeof values);
+  }
+}
+
 static void strings(void **state) {
   (void)state;
   iobind_device *cpu = iobind_runtime_get_device(runtime, 0);
@@ -338,6 +359,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup(counters_tell_the_bytes, on_webgpu),
     cmocka_unit_test_setup(too_much_memory, on_cpu),
     cmocka_unit_test_setup(too_much_memory, on_webgpu),
+    cmocka_unit_test_setup(large_memory_holds_or_is_refused, on_webgpu),
     cmocka_unit_test(strings),
     cmocka_unit_test_setup(strings_on_a_device, on_webgpu),
 };
