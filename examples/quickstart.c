@@ -29,7 +29,7 @@ int main(int argc, char **argv) {
   TRY(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, dims, 4, &image, &error));
   TRY(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, image, NULL, &error)); /* type and shape checked here */
   for (int frame = 0; frame < 10; frame++) {
-    for (size_t i = 0; i < 3 * 48 * 192; i++) pixels[i] = (float)((i * 31 + (size_t)frame) % 255) / 127.5f - 1;
+    for (size_t i = 0; i < sizeof pixels / 4; i++) pixels[i] = (float)((i * 31 + (size_t)frame) % 255) / 127.5f - 1;
     TRY(iobind_tensor_write(image, 0, pixels, sizeof pixels, NULL, &error));
     TRY(iobind_binding_run(binding, NULL, NULL, &error)); /* has finished when it returns */
   }

@@ -234,6 +234,17 @@ static bool is_software(const iobind_device *device) {
   return info.hardware == IOBIND_HARDWARE_CPU;
 }
 
+static int measure_row(bench *b, row *r, iobind_session *session, iobind_tensor *const *inputs, const bool *kept) {
+  iobind_error error = IOBIND_ERROR_INIT;
+  char title[256];
+  trial_plan plan = {(size_t)b->iterations, b->seconds, (size_t)b->warmup, kept};
+  snprintf(title, sizeof title, "%s on %s", r->model, r->device);
+  if (trial_run(b->tool.runtime, session, inputs, &plan, title, &r->trial, &error) == IOBIND_OK) return TOOL_GO;
+  int code = tool_fail_error(&b->tool, title, &error);
+  if (b->tool.dim_count > b->given_dims) tool_warn(&b->tool, "dims that were open were set to 1; --dim changes that");
+  return code;
+}
+
 static int measure_session(bench *b, iobind_session *session, iobind_device *device, const char *path) {
   iobind_tensor **inputs = NULL;
   size_t count = 0;
@@ -242,21 +253,14 @@ static int measure_session(bench *b, iobind_session *session, iobind_device *dev
   if (code != TOOL_GO) return code;
   bool *kept = calloc(count + 1, sizeof *kept);
   row *r = add_row(b, model_name(path), strdup(tool_device_spec(device)));
-  if (kept == NULL || r == NULL) code = tool_fail(&b->tool, "the host's memory is exhausted");
-  if (code == TOOL_GO) code = find_kept(b, session, kept);
-  if (code == TOOL_GO) code = note_inputs(b, session, inputs, count);
-  if (code == TOOL_GO) {
-    iobind_error error = IOBIND_ERROR_INIT;
-    char title[256];
-    trial_plan plan = {(size_t)b->iterations, b->seconds, (size_t)b->warmup, kept};
-    snprintf(title, sizeof title, "%s on %s", r->model, r->device);
+  if (kept == NULL || r == NULL) {
+    code = tool_fail(&b->tool, "the host's memory is exhausted");
+  } else {
     r->host = tool_is_host(device);
     r->software = is_software(device);
-    iobind_status status = trial_run(b->tool.runtime, session, inputs, &plan, title, &r->trial, &error);
-    if (status != IOBIND_OK) {
-      code = tool_fail_error(&b->tool, title, &error);
-      if (b->tool.dim_count > b->given_dims) tool_warn(&b->tool, "dims that were open were set to 1; --dim changes that");
-    }
+    code = find_kept(b, session, kept);
+    if (code == TOOL_GO) code = note_inputs(b, session, inputs, count);
+    if (code == TOOL_GO) code = measure_row(b, r, session, inputs, kept);
   }
   free(kept);
   tool_free_tensors(inputs, count);

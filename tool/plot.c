@@ -82,7 +82,10 @@ static scale scale_of(const plot *p) {
   } else {
     double step = round_step(most / 6);
     s.high = step * ceil(most / step - 1e-9);
-    for (double v = 0; v <= s.high + step / 2 && s.tick_count < MAX_TICKS; v += step) s.ticks[s.tick_count++] = v;
+    while (s.tick_count < MAX_TICKS && (double)s.tick_count * step <= s.high + step / 2) {
+      s.ticks[s.tick_count] = (double)s.tick_count * step;
+      s.tick_count++;
+    }
   }
   return s;
 }
@@ -126,8 +129,8 @@ static void write_axis(const scale *s, double top, double bottom, FILE *file) {
 static void write_bar(const plot_bar *bar, const scale *s, double y, const char *colour, FILE *file) {
   double end = bar->value > 0 && isfinite(bar->value) ? position(s, bar->value) : PLOT_LEFT;
   if (end > PLOT_LEFT) {
-    fprintf(file, "<rect x=\"%d\" y=\"%.1f\" width=\"%.1f\" height=\"%d\" fill=\"%s\"/>\n", PLOT_LEFT, y,
-            end - PLOT_LEFT, BAR, colour);
+    fprintf(file, "<rect x=\"%d\" y=\"%.1f\" width=\"%.1f\" height=\"%d\" fill=\"%s\"/>\n", PLOT_LEFT, y, end - PLOT_LEFT, BAR,
+            colour);
   }
   fprintf(file, "<text x=\"%.1f\" y=\"%.1f\" font-size=\"15\" fill=\"%s\">", end + 9, y + BAR * 0.5 + 5.5, ink);
   text(file, bar->label);

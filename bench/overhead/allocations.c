@@ -11,14 +11,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-void *__libc_malloc(size_t bytes);
-void *__libc_calloc(size_t count, size_t bytes);
-void *__libc_realloc(void *memory, size_t bytes);
-void *__libc_memalign(size_t alignment, size_t bytes);
+void *__libc_malloc(size_t size);
+void *__libc_calloc(size_t nmemb, size_t size);
+void *__libc_realloc(void *ptr, size_t size);
+void *__libc_memalign(size_t alignment, size_t size);
 
 __attribute__((visibility("default"))) void allocations_begin(void);
 __attribute__((visibility("default"))) void allocations_end(void);
-__attribute__((visibility("default"))) void *memalign(size_t alignment, size_t bytes);
+__attribute__((visibility("default"))) void *memalign(size_t alignment, size_t size);
 
 static struct {
   bool counting; /* one thread runs the model, so nothing here needs a lock */
@@ -60,33 +60,33 @@ void allocations_end(void) {
   printf("allocations %llu, of iobind %llu\n", (unsigned long long)state.all, (unsigned long long)state.ours);
 }
 
-__attribute__((visibility("default"))) void *malloc(size_t bytes) {
+__attribute__((visibility("default"))) void *malloc(size_t size) {
   count(__builtin_return_address(0));
-  return __libc_malloc(bytes);
+  return __libc_malloc(size);
 }
 
-__attribute__((visibility("default"))) void *calloc(size_t number, size_t bytes) {
+__attribute__((visibility("default"))) void *calloc(size_t nmemb, size_t size) {
   count(__builtin_return_address(0));
-  return __libc_calloc(number, bytes);
+  return __libc_calloc(nmemb, size);
 }
 
-__attribute__((visibility("default"))) void *realloc(void *memory, size_t bytes) {
+__attribute__((visibility("default"))) void *realloc(void *ptr, size_t size) {
   count(__builtin_return_address(0));
-  return __libc_realloc(memory, bytes);
+  return __libc_realloc(ptr, size);
 }
 
-__attribute__((visibility("default"))) void *memalign(size_t alignment, size_t bytes) {
+__attribute__((visibility("default"))) void *memalign(size_t alignment, size_t size) {
   count(__builtin_return_address(0));
-  return __libc_memalign(alignment, bytes);
+  return __libc_memalign(alignment, size);
 }
 
-__attribute__((visibility("default"))) void *aligned_alloc(size_t alignment, size_t bytes) {
+__attribute__((visibility("default"))) void *aligned_alloc(size_t alignment, size_t size) {
   count(__builtin_return_address(0));
-  return __libc_memalign(alignment, bytes);
+  return __libc_memalign(alignment, size);
 }
 
-__attribute__((visibility("default"))) int posix_memalign(void **memory, size_t alignment, size_t bytes) {
+__attribute__((visibility("default"))) int posix_memalign(void **memptr, size_t alignment, size_t size) {
   count(__builtin_return_address(0));
-  *memory = __libc_memalign(alignment, bytes);
-  return *memory == NULL ? ENOMEM : 0;
+  *memptr = __libc_memalign(alignment, size);
+  return *memptr == NULL ? ENOMEM : 0;
 }
