@@ -60,7 +60,7 @@ class Tool:
         return any(row["works"] for row in self.doctor["devices"] if row["spec"].split(":")[0] == device)
 
     def run(self, model, inputs, folder, device="cpu", bind="device"):
-        """Inputs are arrays, or files that are there already. The report's rows by the outputs' names; row["file"] is where it is."""
+        """The report's rows by the outputs' names; row["file"] has the values. Inputs are arrays, or files that are there."""
         arguments = ["run", model, "--json", "--device", device, "--bind", bind, "--output-dir", folder]
         for number, (name, value) in enumerate(inputs.items()):
             if not isinstance(value, (str, os.PathLike)):
