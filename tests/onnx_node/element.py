@@ -1,12 +1,14 @@
-"""Values of ONNX's cases, and the forms in which the tool reads and writes them as numpy files: bfloat16 as <u2, 8-bit floats as
-u1, types below 8 bits as packed u1 in one dim, strings as <U."""
+"""Values of ONNX's cases, and the forms in which the tool reads and writes them as numpy files: bfloat16 as <u2, 8-bit floats
+as u1, types below 8 bits as packed u1 in one dim, strings as <U."""
 
 import numpy as np
+import onnx
 from onnx import TensorProto, numpy_helper
 
 # The tool's names are ONNX's in lower case, but for these two.
 NAMES = {TensorProto.FLOAT: "float32", TensorProto.DOUBLE: "float64"}
 TYPES = {NAMES.get(number, name.lower()): number for name, number in TensorProto.DataType.items()}
+FORMS = {"bfloat16": "<u2", "string": "<U"}
 PACKED = ("int4", "uint4", "float4e2m1", "int2", "uint2")
 
 
@@ -18,12 +20,13 @@ def plain(value):
 
 
 def name_of(array):
-    return NAMES.get(number := number_of(array), TensorProto.DataType.Name(number).lower())
+    number = number_of(array)
+    return NAMES.get(number, TensorProto.DataType.Name(number).lower())
 
 
 def number_of(array):
-    return numpy_helper.from_array(array.reshape(-1)[:1]).data_type if array.dtype == object else \
-        numpy_helper.from_array(np.zeros((), array.dtype)).data_type
+    """ONNX's number of the element type."""
+    return TensorProto.STRING if array.dtype == object else onnx.helper.np_dtype_to_tensor_dtype(array.dtype)
 
 
 def text(value):
@@ -48,16 +51,12 @@ def from_bytes(content, name, dims):
 
 def from_file(array, name, dims):
     """What the file's array stands for, whose type and dims the tool reported."""
-    form = {"bfloat16": "<u2", "string": array.dtype.str}.get(name, "|u1" if name in PACKED or name.startswith("float8") else None)
-    if form is not None and array.dtype.str != form:
+    form = "|u1" if name in PACKED or name.startswith("float8") else FORMS.get(name) or np.dtype(name).str
+    if not array.dtype.str.startswith(form):
         raise ValueError(f"{name} is written as {array.dtype.str}, expected {form}")
     if name not in PACKED and list(array.shape) != dims:
         raise ValueError(f"the file has the dims {list(array.shape)}, the report {dims}")
-    if name == "string":
-        if array.dtype.kind != "U":
-            raise ValueError(f"string is written as {array.dtype.str}, expected <U")
-        return array.astype(object)
-    return from_bytes(array.tobytes(), name, dims)
+    return array.astype(object) if name == "string" else from_bytes(array.tobytes(), name, dims)
 
 
 def same_kind(one, other):

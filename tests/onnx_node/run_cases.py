@@ -2,10 +2,10 @@
 
 usage: run_cases.py TOOL [--sample] [--list] [--verbose] [CASE...]
 
-A case passes when the tool's outputs are Python's bit for bit and ONNX's within ONNX's tolerance. It is skipped, and counted by
-the reason, when it holds what is no tensor, when the CPU EP does not run it, or when the CPU EP's answer is not the one of ONNX
-(and the tool's is the CPU EP's, bit for bit). Everything else fails. With another ONNX Runtime under the tool than Python's, the
-CPU EP's answer is the one of the tool's unbound run, and few of those may be other than ONNX's."""
+A case passes when the tool's outputs are Python's bit for bit and ONNX's within ONNX's tolerance. It is skipped, and counted
+by the reason, when it holds what is no tensor, when the CPU EP does not run it, or when the CPU EP's answer is not the one of
+ONNX (and the tool's is the CPU EP's, bit for bit). Everything else fails. With another ONNX Runtime under the tool than
+Python's, the CPU EP's answer is the one of the tool's unbound run, and few of those may be other than ONNX's."""
 
 import argparse
 import collections
@@ -35,9 +35,9 @@ FEW = 0.05
 PASSED, FAILED = "passed", "failed"
 CANNOT = "the CPU EP does not run it"
 OTHER = "the CPU EP's answer is not ONNX's, the tool's is the CPU EP's"
-# The sample has cases with each of these that Python's ONNX Runtime runs: were none to pass, it would show too little.
-TYPES = """bool string float16 float32 float64 bfloat16 float8e4m3fn float8e4m3fnuz float8e5m2 float8e5m2fnuz float8e8m0 int2 int4 int8
-int16 int32 int64 uint2 uint4 uint8 uint16 uint32 uint64 zero-size scalar""".split()
+# Of each of these the sample has cases that Python's ONNX Runtime runs: were none to pass, it would show too little.
+TYPES = """bool string float16 float32 float64 bfloat16 float8e4m3fn float8e4m3fnuz float8e5m2 float8e5m2fnuz float8e8m0 int2
+int4 int8 int16 int32 int64 uint2 uint4 uint8 uint16 uint32 uint64 zero-size scalar""".split()
 
 
 def run_tool(tool, case, bind="device"):
