@@ -264,7 +264,8 @@ typedef struct OrtApi {
   OrtStatus *(ORT_CALL *GetResizedStringTensorElementBuffer)(OrtValue *value, size_t index, size_t length_in_bytes, char **buffer); /* 252 */
   ort_slot slots_253[38];
   const OrtModelEditorApi *(ORT_CALL *GetModelEditorApi)(void); /* 291 */
-  ort_slot slots_292[6];
+  ort_slot slots_292[5];
+  const char *(ORT_CALL *GetKeyValue)(const OrtKeyValuePairs *kvps, const char *key); /* 297 */
   void (ORT_CALL *GetKeyValuePairs)(const OrtKeyValuePairs *kvps, const char *const **keys, const char *const **values, size_t *num_entries); /* 298 */
   ort_slot slots_299[2];
   OrtStatus *(ORT_CALL *RegisterExecutionProviderLibrary)(OrtEnv *env, const char *registration_name, const ort_char *path); /* 301 */

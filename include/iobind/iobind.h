@@ -147,8 +147,9 @@ typedef struct iobind_runtime_options {
  *  Where ORT is looked for: `ort_library`; then the environment variable ORT_NATIVE_LIB_PATH (a file or a folder); a copy
  *  that the process has loaded already; the folder of libiobind; the runtime folder `iobind/` beside libiobind; the
  *  loader's own names. EP libraries: `ep_libraries`, then IOBIND_EP_LIBRARIES (the same forms, separated by ':', on Windows
- *  ';'), then those of the EP catalogue in the folder of libiobind, in `ep/` of the runtime folder and beside ORT. One from `ep_libraries` that does not load is an error; any other is reported by
- *  iobind_runtime_get_ep. An EP library that the host program has registered before is used as it is.
+ *  ';'), then those of the EP catalogue in the folder of libiobind, in `ep/` of the runtime folder and beside ORT. A file named in `ep_libraries` that does not load is an error; any other, and
+ *  what a folder holds, is reported by iobind_runtime_get_ep. An EP library that the host program has registered before is used as
+ *  it is. A path that is given, or set in ORT_NATIVE_LIB_PATH, is the end of the search, whatever is there.
  *
  *  There is one runtime for each loaded ORT in a process: a second call for the same ORT returns the first one's object,
  *  with one reference more and its own options but for `ep_libraries` ignored.
@@ -752,7 +753,8 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_binding_update_input(iobind_binding
 typedef enum iobind_output_mode {
   IOBIND_OUTPUT_FRESH = 0,    /**< new memory on the given device every run: no run overwrites what an earlier one gave */
   IOBIND_OUTPUT_REUSE = 1,    /**< memory of the first run on the given device, overwritten by the next runs, as long as no
-                                   input's dims change; after iobind_binding_take_output the next run gets new memory */
+                                   input's dims change (a size that depends on the data must not change either: the run then
+                                   fails with SHAPE); after iobind_binding_take_output the next run gets new memory */
   IOBIND_OUTPUT_FIXED = 2,    /**< the given tensor, overwritten by every run; the shape must come out as the tensor's */
   IOBIND_OUTPUT_IN_PLACE = 3, /**< FIXED, and the tensor may overlap an input: only where the model's operators allow it;
                                    ORT does not check */

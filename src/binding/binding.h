@@ -41,8 +41,9 @@ struct iobind_binding {
   bool has_fresh;       /* some output must be bound anew before each run */
   bool renew;           /* some REUSE output must be bound anew before the next run */
   bool has_passed_through;
-  bool has_results; /* a run has finished and its outputs can be fetched */
-  bool fetched;     /* slots hold values or results */
+  bool holds_outputs; /* ORT's binding holds outputs of some run */
+  bool has_results;   /* a run has finished and its outputs can be fetched */
+  bool fetched;       /* slots hold values or results */
   iobind__output_slot *outputs;
   size_t *order; /* outputs in the order of ORT's binding */
   size_t order_count;
@@ -65,7 +66,9 @@ iobind_status iobind__outputs_make_room(iobind_binding *binding, const iobind_te
 void iobind__results_drop(iobind_binding *binding);
 iobind_status iobind__results_fetch(iobind_binding *binding, iobind_error *error);
 bool iobind__result_overlaps(const iobind_binding *binding, size_t index, const iobind_tensor *tensor);
-iobind_status iobind__results_verify(iobind_binding *binding, iobind_error *error);
+/* Did all outputs land where they were asked for, and which are passed through? *settled: later runs need not be looked at; an
+ * output of 0 bytes does not show where its memory is. */
+iobind_status iobind__results_verify(iobind_binding *binding, bool *settled, iobind_error *error);
 iobind_status iobind__results_copy_passed_through(iobind_binding *binding, iobind_error *error);
 
 #endif

@@ -14,7 +14,7 @@ static iobind_status check_index(const iobind_binding *binding, size_t index, co
 
 /* Can the session read the tensor where it is? Any memory that the host reads will do where it wants the host's. */
 static bool lives_where_wanted(const iobind_session *session, const iobind_tensor *tensor, const iobind__place *wanted) {
-  const iobind__place *host = &session->runtime->devices[0]->places[IOBIND_MEMORY_DEFAULT];
+  const iobind__place *host = &session->runtime->cpu->places[IOBIND_MEMORY_DEFAULT];
   if (tensor->place == wanted || (tensor->place->host && iobind__same_memory(session->runtime, wanted->info, host->info))) {
     return true;
   }

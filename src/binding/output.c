@@ -11,6 +11,7 @@ static void changed(iobind_binding *binding) {
   binding->verified = false;
   iobind__results_drop(binding);
   binding->has_results = false;
+  binding->holds_outputs = false;
 }
 
 void iobind__output_reset(iobind_binding *binding, size_t index) {
@@ -27,7 +28,7 @@ iobind_status iobind__outputs_make_room(iobind_binding *binding, const iobind_te
   for (size_t i = 0; i < binding->session->output_count; i++) {
     any = any || binding->outputs[i].mode == IOBIND_OUTPUT_REUSE;
   }
-  if (!any || !binding->has_results) {
+  if (!any || !binding->holds_outputs) {
     return IOBIND_OK;
   }
   IOBIND__TRY(iobind__results_fetch(binding, error));

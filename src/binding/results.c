@@ -45,6 +45,7 @@ iobind_status iobind__results_fetch(iobind_binding *binding, iobind_error *error
     IOBIND__ORT_TRY(api, api->AllocatorFree(runtime->cpu_allocator, values), error, "binding: outputs");
   }
   if (count != binding->order_count) {
+    iobind__results_drop(binding);
     return iobind__fail(error, IOBIND_INTERNAL, "binding: expected %zu outputs from ONNX Runtime, got %zu",
                         binding->order_count, count);
   }
@@ -88,19 +89,44 @@ static void *address_of(const iobind_binding *binding, size_t index, OrtValue *v
   return data;
 }
 
+/* Bytes of the value of an output; 0 where it has none. */
+static size_t bytes_of(const iobind_binding *binding, const OrtValue *value) {
+  const OrtApi *api = IOBIND__API(binding->session->runtime);
+  ONNXTensorElementDataType dtype;
+  const int64_t *dims = NULL;
+  size_t rank = 0;
+  size_t bytes = 0;
+  OrtStatus *status = api->GetTensorElementTypeAndShapeDataReference(value, &dtype, &dims, &rank);
+  if (status != NULL) {
+    api->ReleaseStatus(status);
+  } else if (iobind_dtype_get_bytes((iobind_dtype)dtype, dims, rank, &bytes, NULL) != IOBIND_OK) {
+    bytes = 0;
+  }
+  return bytes;
+}
+
 bool iobind__result_overlaps(const iobind_binding *binding, size_t index, const iobind_tensor *tensor) {
   const iobind__output_slot *slot = &binding->outputs[index];
+  if (tensor->dtype == IOBIND_STRING) {
+    const OrtValue *value = slot->result != NULL ? slot->result->value : slot->value;
+    return value != NULL && binding->session->outputs[index].dtype == IOBIND_STRING &&
+           iobind__strings_shared(binding->session->runtime, value, tensor->value);
+  }
   if (slot->result != NULL) {
     return iobind__tensor_overlaps(slot->result, tensor);
   }
   void *data = address_of(binding, index, slot->value);
-  return data != NULL && iobind__memory_overlaps(slot->place, data, 1, tensor->place, tensor->data, tensor->bytes);
+  return data != NULL &&
+         iobind__memory_overlaps(slot->place, data, bytes_of(binding, slot->value), tensor->place, tensor->data, tensor->bytes);
 }
 
 /* Does an output lie in the memory of an input, or, where a tensor was given for it, not in that? ORT hands an input that the
  * model passes through on as it is. */
 static bool is_passed_through(const iobind_binding *binding, size_t index) {
   const iobind__output_slot *slot = &binding->outputs[index];
+  if (iobind__output_is_given(slot->mode) && slot->tensor->dtype == IOBIND_STRING) {
+    return !iobind__strings_shared(binding->session->runtime, slot->value, slot->tensor->value);
+  }
   if (iobind__output_is_given(slot->mode)) {
     void *data = address_of(binding, index, slot->value);
     return data != NULL && slot->tensor->bytes > 0 && data != slot->tensor->data;
@@ -112,16 +138,19 @@ static bool is_passed_through(const iobind_binding *binding, size_t index) {
   return passed;
 }
 
-iobind_status iobind__results_verify(iobind_binding *binding, iobind_error *error) {
+iobind_status iobind__results_verify(iobind_binding *binding, bool *settled, iobind_error *error) {
   IOBIND__TRY(iobind__results_fetch(binding, error));
   binding->has_passed_through = false;
+  bool all_seen = true;
   for (size_t i = 0; i < binding->order_count; i++) {
     size_t index = binding->order[i];
     iobind__output_slot *slot = &binding->outputs[index];
     IOBIND__TRY(verify_place(binding, index, slot->value, error));
     slot->passed_through = is_passed_through(binding, index);
     binding->has_passed_through = binding->has_passed_through || slot->passed_through;
+    all_seen = all_seen && (binding->session->outputs[index].dtype == IOBIND_STRING || bytes_of(binding, slot->value) > 0);
   }
+  *settled = all_seen;
   return IOBIND_OK;
 }
 
@@ -155,7 +184,8 @@ static iobind_status copy_passed_through(iobind_binding *binding, size_t index, 
     status = iobind__tensor_create_at(slot->place, shared->dtype, shared->dims, shared->rank, &copy, error);
   }
   if (status == IOBIND_OK) {
-    status = iobind__tensor_copy_one(shared, copy, NULL, error);
+    status = copy->dtype == IOBIND_STRING ? iobind__strings_copy(shared, copy, error)
+                                          : iobind__tensor_copy_one(shared, copy, NULL, error);
   }
   iobind_tensor_release(shared);
   if (status != IOBIND_OK) {

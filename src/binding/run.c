@@ -100,6 +100,7 @@ static iobind_status bind_outputs(iobind_binding *binding, iobind_error *error) 
   const OrtApi *api = IOBIND__API(binding->session->runtime);
   api->ClearBoundOutputs(binding->binding);
   binding->order_count = 0;
+  binding->holds_outputs = false;
   binding->has_fresh = false;
   for (size_t i = 0; i < binding->session->output_count; i++) {
     if (binding->outputs[i].mode != IOBIND_OUTPUT_NONE) {
@@ -114,13 +115,13 @@ static iobind_status bind_outputs(iobind_binding *binding, iobind_error *error) 
 
 /* New memory for the outputs that need it: ORT reuses what an output holds. */
 static iobind_status renew_outputs(iobind_binding *binding, iobind_error *error) {
-  binding->renew = false;
   for (size_t i = 0; i < binding->order_count; i++) {
     const iobind__output_slot *slot = &binding->outputs[binding->order[i]];
     if (slot->mode == IOBIND_OUTPUT_FRESH || (slot->mode == IOBIND_OUTPUT_REUSE && (binding->reshaped || slot->renew))) {
       IOBIND__TRY(bind_output(binding, binding->order[i], error));
     }
   }
+  binding->renew = false;
   return IOBIND_OK;
 }
 
@@ -166,8 +167,10 @@ static iobind_status run_failed(iobind_binding *binding, OrtStatus *failed, iobi
   bool cancelled = atomic_load(&binding->state) != IOBIND__RUNNING;
   bool shape = is_shape_mismatch(api->GetErrorMessage(failed));
   iobind_status status = iobind__ort_fail(api, failed, error, "binding_run");
-  if (cancelled || shape) {
-    status = cancelled ? IOBIND_CANCELLED : IOBIND_SHAPE;
+  if (cancelled) {
+    status = iobind__fail(error, IOBIND_CANCELLED, "binding_run: cancelled by iobind_binding_cancel");
+  } else if (shape) {
+    status = IOBIND_SHAPE;
     if (error != NULL) {
       error->status = (int32_t)status;
     }
@@ -182,7 +185,8 @@ static iobind_status run(iobind_binding *binding, iobind_stream *stream, iobind_
   const OrtApi *api = IOBIND__API(session->runtime);
   iobind__results_drop(binding);
   binding->has_results = false;
-  if (!binding->checked || binding->outputs_changed || binding->has_fresh || binding->reshaped || binding->renew) {
+  if (!binding->checked || binding->inputs_changed || binding->outputs_changed || binding->has_fresh || binding->reshaped ||
+      binding->renew) {
     IOBIND__TRY(prepare(binding, error));
   }
   if (binding->has_live) {
@@ -192,9 +196,9 @@ static iobind_status run(iobind_binding *binding, iobind_stream *stream, iobind_
   if (failed != NULL) {
     return run_failed(binding, failed, error);
   }
+  binding->holds_outputs = true;
   if (!binding->verified) {
-    IOBIND__TRY(iobind__results_verify(binding, error));
-    binding->verified = true;
+    IOBIND__TRY(iobind__results_verify(binding, &binding->verified, error));
   }
   if (binding->has_passed_through) {
     IOBIND__TRY(iobind__results_copy_passed_through(binding, error));

@@ -1,5 +1,7 @@
 #include "memory/allocator.h"
 
+#include <string.h>
+
 static iobind_status find_allocator(iobind__place *place, OrtAllocator **allocator, iobind_error *error) {
   iobind_runtime *runtime = place->device->runtime;
   const OrtApi *api = IOBIND__API(runtime);
@@ -44,28 +46,80 @@ iobind_status iobind__place_get_allocator(iobind__place *place, OrtAllocator **a
   return status;
 }
 
+/* ORT's words where memory ran out; it has no code for it. */
+static bool is_out_of_memory(const char *message) {
+  return strstr(message, "bad_alloc") != NULL || strstr(message, "Failed to allocate") != NULL ||
+         strstr(message, "out of memory") != NULL;
+}
+
+/* Some devices (WebGPU) hand out buffers larger than they can have: writes vanish, and zeros come back. Write the first bytes
+ * and read them. */
+enum { SUSPECT_BYTES = 128 << 20 };
+
+static iobind_status check_holds(iobind__place *place, void *data, size_t bytes, iobind_error *error) {
+  iobind_runtime *runtime = place->device->runtime;
+  const OrtApi *api = IOBIND__API(runtime);
+  static const int64_t one = 1;
+  float sent = 0.625f;
+  float back = 0;
+  float *const host[2] = {&sent, &back};
+  OrtValue *values[3] = {NULL, NULL, NULL}; /* what is sent, what comes back, the device's */
+  OrtStatus *status = NULL;
+  for (int i = 0; i < 3 && status == NULL; i++) {
+    status = api->CreateTensorWithDataAsOrtValue(i < 2 ? runtime->cpu_info : place->info, i < 2 ? host[i] : data, sizeof(float),
+                                                 &one, 1, ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT, &values[i]);
+  }
+  const OrtValue *up = values[0];
+  const OrtValue *down = values[2];
+  status = status != NULL ? status : api->CopyTensors(runtime->env, &up, &values[2], NULL, 1);
+  status = status != NULL ? status : api->CopyTensors(runtime->env, &down, &values[1], NULL, 1);
+  for (int i = 0; i < 3; i++) {
+    if (values[i] != NULL) {
+      api->ReleaseValue(values[i]);
+    }
+  }
+  if (status != NULL) {
+    return iobind__ort_fail(api, status, error, "allocate %zu bytes on '%s'", bytes, place->device->spec);
+  }
+  if (back != sent) {
+    return iobind__fail(error, IOBIND_OUT_OF_MEMORY, "allocate %zu bytes on '%s': more than a buffer of the device can hold",
+                        bytes, place->device->spec);
+  }
+  return IOBIND_OK;
+}
+
 static iobind_status allocate(iobind__place *place, ONNXTensorElementDataType dtype, const int64_t *dims, size_t rank,
                               size_t bytes, OrtValue **value, void **data, iobind_error *error) {
   const OrtApi *api = IOBIND__API(place->device->runtime);
   OrtAllocator *allocator;
   IOBIND__TRY(iobind__place_get_allocator(place, &allocator, error));
-  IOBIND__ORT_TRY(api, api->CreateTensorAsOrtValue(allocator, dims, rank, dtype, value), error, "allocate %zu bytes on '%s'",
-                  bytes, place->device->spec);
   *data = NULL;
+  OrtStatus *made = api->CreateTensorAsOrtValue(allocator, dims, rank, dtype, value);
+  if (made != NULL && is_out_of_memory(api->GetErrorMessage(made))) {
+    api->ReleaseStatus(made);
+    return iobind__fail(error, IOBIND_OUT_OF_MEMORY, "allocate %zu bytes on '%s': out of memory", bytes, place->device->spec);
+  }
+  if (made != NULL) {
+    return iobind__ort_fail(api, made, error, "allocate %zu bytes on '%s'", bytes, place->device->spec);
+  }
   if (dtype == ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING) {
     return IOBIND_OK; /* its data are C++ objects: nobody may look at them */
   }
+  iobind_status result = IOBIND_OK;
   OrtStatus *status = api->GetTensorMutableData(*value, data);
-  if (status == NULL && (*data != NULL || bytes == 0)) {
-    return IOBIND_OK;
-  }
-  api->ReleaseValue(*value);
-  *value = NULL;
   if (status != NULL) {
-    return iobind__ort_fail(api, status, error, "allocate %zu bytes on '%s'", bytes, place->device->spec);
+    result = iobind__ort_fail(api, status, error, "allocate %zu bytes on '%s'", bytes, place->device->spec);
+  } else if (*data == NULL && bytes > 0) {
+    result = iobind__fail(error, IOBIND_OUT_OF_MEMORY, "allocate %zu bytes on '%s': out of device memory", bytes,
+                          place->device->spec);
+  } else if (!place->addressable && bytes >= SUSPECT_BYTES) {
+    result = check_holds(place, *data, bytes, error);
   }
-  return iobind__fail(error, IOBIND_OUT_OF_MEMORY, "allocate %zu bytes on '%s': out of device memory", bytes,
-                      place->device->spec);
+  if (result != IOBIND_OK) {
+    api->ReleaseValue(*value);
+    *value = NULL;
+  }
+  return result;
 }
 
 iobind_status iobind__place_allocate(iobind__place *place, ONNXTensorElementDataType dtype, const int64_t *dims, size_t rank,

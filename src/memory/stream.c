@@ -49,10 +49,12 @@ iobind_status iobind__device_wait(iobind_device *device, iobind_error *error) {
 
 iobind_status iobind_stream_create(iobind_device *device, const iobind_stream_options *given, iobind_stream **stream,
                                    iobind_error *error) {
+  if (stream != NULL) {
+    *stream = NULL;
+  }
   if (device == NULL || stream == NULL) {
     return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "stream_create: %s is NULL", device == NULL ? "device" : "stream");
   }
-  *stream = NULL;
   iobind_stream_options options;
   IOBIND__TRY(iobind__options_read(&options, sizeof options, sizeof options, given, "stream_create", error));
   IOBIND__TRY(iobind__flags_check(options.flags, 0, "stream_create", error));
@@ -94,6 +96,9 @@ iobind_status iobind_stream_wait(iobind_stream *stream, iobind_event *event, iob
 }
 
 iobind_status iobind_event_create(iobind_device *device, iobind_event **event, iobind_error *error) {
+  if (event != NULL) {
+    *event = NULL;
+  }
   if (device == NULL || event == NULL) {
     return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "event_create: %s is NULL", device == NULL ? "device" : "event");
   }

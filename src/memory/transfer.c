@@ -31,8 +31,8 @@ static bool same_route(const iobind__transfer *a, const iobind__transfer *b) {
 static iobind_status ort_copy(iobind_runtime *runtime, const iobind__transfer *const *transfers, size_t count, bool *unknown,
                               iobind_error *error) {
   const OrtApi *api = IOBIND__API(runtime);
-  const OrtValue *sources[BATCH];
-  OrtValue *targets[BATCH];
+  const OrtValue *sources[BATCH] = {NULL};
+  OrtValue *targets[BATCH] = {NULL};
   for (size_t i = 0; i < count; i++) {
     sources[i] = transfers[i]->source;
     targets[i] = transfers[i]->target;
@@ -64,7 +64,7 @@ static iobind_status copy_through_host(iobind_runtime *runtime, const iobind__tr
   ONNXTensorElementDataType dtype;
   IOBIND__ORT_TRY(api, api->GetTensorElementTypeAndShapeDataReference(transfer->source, &dtype, &dims, &rank), error,
                   "copy through the host");
-  iobind__place *host = &runtime->devices[0]->places[IOBIND_MEMORY_DEFAULT];
+  iobind__place *host = &runtime->cpu->places[IOBIND_MEMORY_DEFAULT];
   OrtValue *staging = NULL;
   IOBIND__ORT_TRY(api, api->CreateTensorAsOrtValue(runtime->cpu_allocator, dims, rank, dtype, &staging), error,
                   "copy through the host");
@@ -130,9 +130,17 @@ static bool has_earlier_mate(const iobind__transfer *transfers, size_t index) {
   return false;
 }
 
+/* Do all of these end on the device of the first? */
+static bool same_target(const iobind__transfer *transfers, size_t count) {
+  bool same = true;
+  for (size_t i = 1; i < count; i++) {
+    same = same && transfers[i].to->device == transfers[0].to->device;
+  }
+  return same;
+}
+
 iobind_status iobind__transfer_all(iobind_runtime *runtime, const iobind__transfer *transfers, size_t count,
                                    iobind_stream *stream, iobind_error *error) {
-  const iobind__place *queued = NULL;
   for (size_t first = 0; first < count; first++) {
     const iobind__transfer *transfer = &transfers[first];
     if (is_done_by_us(transfer)) {
@@ -158,8 +166,15 @@ iobind_status iobind__transfer_all(iobind_runtime *runtime, const iobind__transf
     if (size > 0) {
       IOBIND__TRY(do_route(runtime, batch, size, error));
     }
-    /* a copy to the host has waited by itself */
-    queued = !transfer->to->host ? transfer->to : queued;
   }
-  return stream == NULL && queued != NULL ? iobind__device_wait(queued->device, error) : IOBIND_OK;
+  /* a copy to the host has waited by itself */
+  for (size_t i = 0; i < count && stream == NULL; i++) {
+    if (!is_done_by_us(&transfers[i]) && !transfers[i].to->host) {
+      IOBIND__TRY(iobind__device_wait(transfers[i].to->device, error));
+      if (i + 1 < count && same_target(transfers + i, count - i)) {
+        break; /* one wait is enough where all go to the same device */
+      }
+    }
+  }
+  return IOBIND_OK;
 }

@@ -141,6 +141,10 @@ static iobind_status try_own_folders(iobind__ort *ort, iobind__text *tried, bool
 }
 
 static iobind_status search(const char *library, iobind__ort *ort, iobind__text *tried, bool *found, iobind_error *error) {
+  if (library != NULL && library[0] == '\0') {
+    iobind__text_add(tried, "the given path: it is empty"); /* to the loader, "" would mean the program itself */
+    return IOBIND_OK;
+  }
   if (library != NULL) {
     return try_file_or_folder(library, "the given path", ort, tried, found, error);
   }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "ort/api.h"
+#include "support/text.h"
 
 /* Does this word name a place in ORT's source, such as "/onnxruntime_src/onnxruntime/core/session/utils.cc:39"? */
 static bool is_source_place(const char *word, size_t length) {
@@ -67,11 +68,13 @@ static void normalise(const char *text, char *out, size_t capacity) {
 }
 
 void iobind__ort_error_set(const OrtApi *api, OrtStatus *status, iobind_error *error, const char *format, ...) {
-  char what[160];
+  char what[sizeof error->message / 2];
   va_list arguments;
   va_start(arguments, format);
-  vsnprintf(what, sizeof what, format, arguments);
+  int needed = vsnprintf(what, sizeof what, format, arguments);
   va_end(arguments);
+  bool cut = needed >= (int)sizeof what;
+  iobind__text_settle(what, needed < 0 ? 0 : cut ? sizeof what - 1 : (size_t)needed, cut);
   char text[sizeof error->message];
   normalise(api->GetErrorMessage(status), text, sizeof text);
   int32_t code = (int32_t)api->GetErrorCode(status);

@@ -139,6 +139,9 @@ static iobind_status add_device(iobind_runtime *runtime, const OrtEpDevice *ep_d
   }
   fill_places(device);
   fill_flags(device);
+  if (runtime->device_count == 0) {
+    runtime->cpu = device;
+  }
   runtime->devices[runtime->device_count++] = device;
   return IOBIND_OK;
 }
@@ -268,14 +271,18 @@ iobind_status iobind_device_get_info(const iobind_device *device, iobind_device_
 
 iobind_status iobind_device_get_metadata(const iobind_device *device, size_t index, const char **key, const char **value,
                                          iobind_error *error) {
+  if (key != NULL) {
+    *key = NULL;
+  }
+  if (value != NULL) {
+    *value = NULL;
+  }
   if (device == NULL || key == NULL || value == NULL) {
     return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "device_get_metadata: %s is NULL",
                         device == NULL ? "device"
                         : key == NULL  ? "key"
                                        : "value");
   }
-  *key = NULL;
-  *value = NULL;
   size_t total = 0;
   for (int group = 0; group < METADATA_GROUPS; group++) {
     const char *const *keys;

@@ -1,4 +1,6 @@
 /* EP libraries: registering them and looking for them. */
+#define _POSIX_C_SOURCE 200809L /* scandir */
+
 #include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,9 +29,22 @@ static void library_free(iobind__ep_library *library) {
   }
 }
 
-/* Remember what became of a library. With the runtime's mutex held. */
+static iobind__ep_library *find_library(const iobind_runtime *runtime, const char *name, const char *path) {
+  for (size_t i = 0; i < runtime->ep_library_count; i++) {
+    if (strcmp(runtime->ep_libraries[i]->name, name) == 0 && strcmp(runtime->ep_libraries[i]->path, path) == 0) {
+      return runtime->ep_libraries[i];
+    }
+  }
+  return NULL;
+}
+
+/* Remember what became of a library: once for each name and file. With the runtime's mutex held. */
 static iobind_status remember(iobind_runtime *runtime, const char *name, const char *path, iobind_status status, bool ours,
                               const char *message, iobind_error *error) {
+  iobind__ep_library *known = find_library(runtime, name, path);
+  if (known != NULL && known->status == status) {
+    return IOBIND_OK;
+  }
   iobind__ep_library **list = realloc(runtime->ep_libraries, (runtime->ep_library_count + 1) * sizeof *runtime->ep_libraries);
   if (list == NULL) {
     return iobind__out_of_memory(error, "runtime_register_ep");
@@ -72,28 +87,117 @@ static bool is_registered_already(const char *message) {
   return strstr(message, "already registered") != NULL;
 }
 
+/* EP libraries that this process has registered, for each copy of ORT. A second copy that registers one as well breaks the
+ * first one's devices: a library has one set of its own globals. */
+typedef struct claim {
+  char *path; /* resolved */
+  const OrtApi *api;
+  struct claim *next;
+} claim;
+static claim *claims;
+static pthread_mutex_t claims_mutex = PTHREAD_MUTEX_INITIALIZER;
+
+/* Claim a file for this ORT. NOT_SUPPORTED: another copy has it. */
+static iobind_status claim_file(iobind_runtime *runtime, const char *path, iobind_error *error) {
+  char *resolved = iobind__file_resolve(path);
+  claim *one = resolved == NULL ? NULL : malloc(sizeof *one);
+  if (one == NULL) {
+    free(resolved);
+    return iobind__out_of_memory(error, "runtime_register_ep");
+  }
+  iobind_status status = IOBIND_OK;
+  pthread_mutex_lock(&claims_mutex);
+  for (const claim *other = claims; other != NULL && status == IOBIND_OK; other = other->next) {
+    if (other->api != IOBIND__API(runtime) && strcmp(other->path, resolved) == 0) {
+      status = iobind__fail(error, IOBIND_NOT_SUPPORTED,
+                            "runtime_register_ep: '%s' is in use by another copy of ONNX Runtime in this process", path);
+    }
+  }
+  if (status == IOBIND_OK) {
+    *one = (claim){resolved, IOBIND__API(runtime), claims};
+    claims = one;
+  }
+  pthread_mutex_unlock(&claims_mutex);
+  if (status != IOBIND_OK) {
+    free(resolved);
+    free(one);
+  }
+  return status;
+}
+
+static void unclaim_files(const iobind_runtime *runtime) {
+  pthread_mutex_lock(&claims_mutex);
+  for (claim **link = &claims; *link != NULL;) {
+    claim *one = *link;
+    if (one->api == IOBIND__API(runtime)) {
+      *link = one->next;
+      free(one->path);
+      free(one);
+    } else {
+      link = &one->next;
+    }
+  }
+  pthread_mutex_unlock(&claims_mutex);
+}
+
+static bool same_file(const char *a, const char *b) {
+  char *resolved_a = iobind__file_resolve(a);
+  char *resolved_b = iobind__file_resolve(b);
+  bool same = resolved_a != NULL && resolved_b != NULL && strcmp(resolved_a, resolved_b) == 0;
+  free(resolved_a);
+  free(resolved_b);
+  return same;
+}
+
+/* The name under which this file is registered: by us, or by the host program (a device of it says which file it is from);
+ * NULL where it is not. ORT must not be asked: it runs the library's start again before it says so. */
+static const char *registered_as(const iobind_runtime *runtime, const char *path) {
+  for (size_t i = 0; i < runtime->ep_library_count; i++) {
+    if (runtime->ep_libraries[i]->status == IOBIND_OK && same_file(runtime->ep_libraries[i]->path, path)) {
+      return runtime->ep_libraries[i]->name;
+    }
+  }
+  const OrtApi *api = IOBIND__API(runtime);
+  for (size_t i = 0; i < runtime->device_count; i++) {
+    const OrtKeyValuePairs *metadata = api->EpDevice_EpMetadata(runtime->devices[i]->ep_device);
+    const char *from = metadata == NULL ? NULL : api->GetKeyValue(metadata, "library_path");
+    if (from != NULL && same_file(from, path)) {
+      return "";
+    }
+  }
+  return NULL;
+}
+
 /* With the runtime's mutex held. */
 static iobind_status register_locked(iobind_runtime *runtime, const char *name, const char *path, iobind_error *error) {
   if (find_registered(runtime, name) != NULL) {
     return IOBIND_OK;
   }
+  const char *other_name = registered_as(runtime, path);
+  if (other_name != NULL) {
+    /* the host's is listed, ours is already */
+    return other_name[0] != '\0' ? IOBIND_OK
+                                 : remember(runtime, name, path, IOBIND_OK, false, "registered by the host program", error);
+  }
   const OrtApi *api = IOBIND__API(runtime);
   iobind_error reason = IOBIND_ERROR_INIT;
-  iobind_status status = IOBIND_OK;
   bool ours = true;
-  OrtStatus *ort_status = api->RegisterExecutionProviderLibrary(runtime->env, name, path);
+  iobind_status status = claim_file(runtime, path, &reason);
+  OrtStatus *ort_status = status == IOBIND_OK ? api->RegisterExecutionProviderLibrary(runtime->env, name, path) : NULL;
   if (ort_status != NULL) {
     ours = false;
     if (!is_registered_already(api->GetErrorMessage(ort_status))) {
       status = iobind__ort_fail(api, ort_status, &reason, "register_ep: '%s' from '%s'", name, path);
-      iobind__log_line(runtime->log, IOBIND_LOG_WARNING, "iobind: %s", reason.message);
     } else {
       api->ReleaseStatus(ort_status);
     }
   }
-  iobind_status kept = remember(runtime, name, path, status, ours, reason.message, error);
+  if (status != IOBIND_OK) {
+    iobind__log_line(runtime->log, IOBIND_LOG_WARNING, "iobind: %s", reason.message);
+  }
+  iobind_status kept = remember(runtime, name, path, status, ours && status == IOBIND_OK, reason.message, error);
   if (kept != IOBIND_OK) {
-    if (ours) {
+    if (ours && status == IOBIND_OK) {
       ort_status = api->UnregisterExecutionProviderLibrary(runtime->env, name);
       if (ort_status != NULL) {
         api->ReleaseStatus(ort_status);
@@ -145,36 +249,33 @@ iobind_status iobind_runtime_get_ep(const iobind_runtime *runtime, size_t index,
 }
 
 /* Register a file that the search found. A library that does not load is remembered, not an error; one whose EP is there
- * already (the host program registered it under another name) is left alone. */
+ * already is left alone. */
 static iobind_status register_found(iobind_runtime *runtime, const iobind__ep *ep, const char *path, iobind_error *error) {
   pthread_mutex_lock(&runtime->mutex);
   iobind_status status = IOBIND_OK;
-  if (find_registered(runtime, ep->name) == NULL) {
-    if (has_devices_of(runtime, ep->ep_name)) {
-      status = remember(runtime, ep->name, "", IOBIND_OK, false, "registered by the host program", error);
-    } else {
-      status = register_locked(runtime, ep->name, path, error);
-    }
+  if (find_registered(runtime, ep->name) == NULL && registered_as(runtime, path) == NULL &&
+      has_devices_of(runtime, ep->ep_name)) {
+    status = remember(runtime, ep->name, "", IOBIND_OK, false, "its EP is registered from another file", error);
+  } else {
+    status = register_locked(runtime, ep->name, path, error);
   }
   pthread_mutex_unlock(&runtime->mutex);
-  return status == IOBIND_RUNTIME ? IOBIND_OK : status;
+  return status == IOBIND_RUNTIME || status == IOBIND_NOT_SUPPORTED ? IOBIND_OK : status;
 }
 
 /* Register the EP libraries that a folder holds, or that folders inside it hold, by the file names of the catalogue. */
 static iobind_status register_folder(iobind_runtime *runtime, const char *folder, bool nested, iobind_error *error) {
-  DIR *directory = opendir(folder);
-  if (directory == NULL) {
-    return IOBIND_OK;
-  }
+  struct dirent **entries = NULL;
+  int count = scandir(folder, &entries, NULL, alphasort); /* sorted: the order of devices must not depend on the disk */
   iobind_status status = IOBIND_OK;
-  for (struct dirent *entry; status == IOBIND_OK && (entry = readdir(directory)) != NULL;) {
-    if (entry->d_name[0] == '.') {
-      continue;
-    }
+  for (int i = 0; i < count; i++) {
+    const char *name = entries[i]->d_name;
     iobind__text path = {0};
-    iobind__text_add(&path, "%s/%s", folder, entry->d_name);
-    const iobind__ep *ep = iobind__ep_by_file(entry->d_name);
-    if (path.failed) {
+    iobind__text_add(&path, "%s/%s", folder, name);
+    const iobind__ep *ep = iobind__ep_by_file(name);
+    if (status != IOBIND_OK || name[0] == '.') {
+      /* nothing more to do but to free the rest */
+    } else if (path.failed) {
       status = iobind__out_of_memory(error, "runtime_create");
     } else if (ep != NULL && iobind__file_exists(path.data)) {
       status = register_found(runtime, ep, path.data, error);
@@ -182,8 +283,9 @@ static iobind_status register_folder(iobind_runtime *runtime, const char *folder
       status = register_folder(runtime, path.data, false, error);
     }
     iobind__text_free(&path);
+    free(entries[i]);
   }
-  closedir(directory);
+  free(entries);
   return status;
 }
 
@@ -238,7 +340,7 @@ static iobind_status register_environment(iobind_runtime *runtime, iobind_error 
     iobind_status registered = register_entry(runtime, entry, &reason);
     if (registered == IOBIND_OUT_OF_MEMORY) {
       status = iobind__out_of_memory(error, "runtime_create");
-    } else if (registered != IOBIND_OK && registered != IOBIND_RUNTIME) {
+    } else if (registered != IOBIND_OK && registered != IOBIND_RUNTIME && registered != IOBIND_NOT_SUPPORTED) {
       /* a library that ORT refused is remembered already */
       iobind__log_line(runtime->log, IOBIND_LOG_WARNING, "iobind: IOBIND_EP_LIBRARIES: %s", reason.message);
       pthread_mutex_lock(&runtime->mutex);
@@ -289,4 +391,5 @@ void iobind__runtime_free_eps(iobind_runtime *runtime) {
     library_free(library);
   }
   free(runtime->ep_libraries);
+  unclaim_files(runtime);
 }

@@ -6,11 +6,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "support/text.h"
+
 struct iobind__log {
   pthread_rwlock_t lock; /* readers hand lines on, the writer closes */
   iobind_log_function function;
   void *context;
   int32_t level;
+  const OrtApi *api; /* only this ORT ever gets it again: a host's environment may still log into it */
   struct iobind__log *next;
 };
 
@@ -18,17 +21,18 @@ struct iobind__log {
 static struct iobind__log *all_logs;
 static pthread_mutex_t all_logs_mutex = PTHREAD_MUTEX_INITIALIZER;
 
-iobind__log *iobind__log_create(iobind_log_function function, void *context, int32_t level) {
+iobind__log *iobind__log_create(const OrtApi *api, iobind_log_function function, void *context, int32_t level) {
   pthread_mutex_lock(&all_logs_mutex);
   /* a closed one is used again, so that a program that makes and destroys runtimes does not grow */
   iobind__log *log = all_logs;
-  while (log != NULL && log->level != 0) {
+  while (log != NULL && (log->level != 0 || log->api != api)) {
     log = log->next;
   }
   if (log == NULL) {
     log = calloc(1, sizeof *log);
     if (log != NULL) {
       pthread_rwlock_init(&log->lock, NULL);
+      log->api = api;
       log->next = all_logs;
       all_logs = log;
     }
@@ -78,13 +82,10 @@ void iobind__log_line(iobind__log *log, int32_t level, const char *format, ...) 
   char message[1024];
   va_list arguments;
   va_start(arguments, format);
-  vsnprintf(message, sizeof message, format, arguments);
+  int needed = vsnprintf(message, sizeof message, format, arguments);
   va_end(arguments);
-  for (char *c = message; *c != '\0'; c++) {
-    if (*c == '\n' || *c == '\r') {
-      *c = ' ';
-    }
-  }
+  bool cut = needed >= (int)sizeof message;
+  iobind__text_settle(message, needed < 0 ? 0 : cut ? sizeof message - 1 : (size_t)needed, cut);
   hand_on(log, level, message);
 }
 

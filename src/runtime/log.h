@@ -6,7 +6,8 @@
 
 typedef struct iobind__log iobind__log;
 
-iobind__log *iobind__log_create(iobind_log_function function, void *context, int32_t level); /* NULL: out of memory */
+iobind__log *iobind__log_create(const OrtApi *api, iobind_log_function function, void *context,
+                                int32_t level); /* NULL: out of memory */
 
 /* No line is handed on after this. The object itself stays: a host program that shares ORT's environment keeps ORT's
  * logger, which points to it. */

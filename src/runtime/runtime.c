@@ -60,7 +60,7 @@ static iobind_runtime *find_existing(const OrtApi *api) {
 
 static iobind_status open_environment(iobind_runtime *runtime, const iobind_runtime_options *options, iobind_error *error) {
   const OrtApi *api = IOBIND__API(runtime);
-  runtime->log = iobind__log_create(options->log, options->log_context, options->log_level);
+  runtime->log = iobind__log_create(api, options->log, options->log_context, options->log_level);
   if (runtime->log == NULL) {
     return iobind__out_of_memory(error, "runtime_create");
   }

@@ -62,6 +62,7 @@ struct iobind_runtime {
   OrtAllocator *cpu_allocator; /* ORT's default one; never released */
   /* guards the lists below while they grow, and allocators while they are found; entries never move or go */
   pthread_mutex_t mutex;
+  iobind_device *cpu; /* devices[0], which never changes */
   iobind_device **devices;
   size_t device_count;
   iobind__ep_library **ep_libraries;

@@ -1,69 +1,119 @@
-/* Free dimension overrides: does the model have a dim of that name? */
+/* Free dimension overrides: does the model have an open dim of that name? ORT ignores an override that it has no use for. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "session/session.h"
 
-/* ONNX and ORT files keep the name of a dim as it is, so a name that is nowhere in the bytes is no dim's. */
-static bool contains(const char *bytes, size_t size, const char *name) {
-  size_t length = strlen(name);
-  const char *at = bytes;
-  size_t left = size;
-  while (length > 0 && left >= length) {
-    const char *found = memchr(at, name[0], left - length + 1);
-    if (found == NULL) {
+/* The bytes of a model, in memory or in a file. */
+typedef struct source {
+  const unsigned char *bytes; /* NULL: in the file */
+  FILE *file;
+  uint64_t size;
+} source;
+
+static bool read_at(const source *model, uint64_t offset, void *out, size_t size) {
+  if (offset > model->size || size > model->size - offset) {
+    return false;
+  }
+  if (model->bytes != NULL) {
+    memcpy(out, model->bytes + offset, size);
+    return true;
+  }
+  return fseek(model->file, (long)offset, SEEK_SET) == 0 && fread(out, 1, size, model->file) == size;
+}
+
+/* A number of protobuf's variable length. */
+static bool read_varint(const source *model, uint64_t *offset, uint64_t *number) {
+  *number = 0;
+  for (unsigned shift = 0; shift < 64; shift += 7) {
+    unsigned char byte;
+    if (!read_at(model, *offset, &byte, 1)) {
       return false;
     }
-    if (memcmp(found, name, length) == 0) {
+    (*offset)++;
+    *number |= (uint64_t)(byte & 0x7Fu) << shift;
+    if ((byte & 0x80u) == 0) {
       return true;
     }
-    left -= (size_t)(found + 1 - at);
-    at = found + 1;
   }
   return false;
 }
 
-/* The same over a file, in pieces that overlap by the name's length. */
-static bool file_contains(const char *path, const char *name, iobind_status *status, iobind_error *error) {
-  enum { PIECE = 1 << 16, LONGEST = 1 << 10 };
-  size_t overlap = strlen(name);
-  FILE *file = overlap > LONGEST ? NULL : fopen(path, "rb");
-  char *piece = file == NULL ? NULL : malloc(PIECE + LONGEST);
-  bool found = false;
-  if (file == NULL) {
-    *status = overlap > LONGEST ? IOBIND_OK : iobind__fail(error, IOBIND_IO, "session_create: '%s' cannot be read", path);
-  } else if (piece == NULL) {
-    *status = iobind__out_of_memory(error, "session_create");
-  } else {
-    size_t kept = 0;
-    for (size_t got; !found && (got = fread(piece + kept, 1, PIECE, file)) > 0;) {
-      found = contains(piece, kept + got, name);
-      size_t keep = kept + got < overlap ? kept + got : overlap;
-      memmove(piece, piece + kept + got - keep, keep);
-      kept = keep;
+/* The way from the model to the names of its inputs' dims: graph, input, type, tensor type, shape, dim, dim_param. */
+static const uint64_t dim_path[] = {7, 11, 2, 1, 2, 1, 2};
+enum { DIM_DEPTH = sizeof dim_path / sizeof dim_path[0] };
+
+/* Look for the name along the path, in the message between two offsets. *sound: what was read so far is protobuf. */
+static bool find_name(const source *model, uint64_t offset, uint64_t end, int depth, const char *name, bool *sound) {
+  while (*sound && offset < end) {
+    uint64_t tag;
+    uint64_t value = 0;
+    *sound = read_varint(model, &offset, &tag);
+    unsigned wire = (unsigned)(tag & 7u);
+    if (wire == 0 || wire == 2) {
+      *sound = *sound && read_varint(model, &offset, &value);
     }
+    uint64_t length = wire == 2 ? value : wire == 1 ? 8 : wire == 5 ? 4 : 0;
+    *sound = *sound && (wire <= 2 || wire == 5) && length <= end - offset;
+    if (*sound && wire == 2 && tag >> 3 == dim_path[depth]) {
+      char found[256];
+      if (depth + 1 < DIM_DEPTH) {
+        if (find_name(model, offset, offset + length, depth + 1, name, sound)) {
+          return true;
+        }
+      } else if (length == strlen(name) && length <= sizeof found && read_at(model, offset, found, (size_t)length) &&
+                 memcmp(found, name, (size_t)length) == 0) {
+        return true;
+      }
+    }
+    offset += length;
   }
-  free(piece);
-  if (file != NULL) {
-    fclose(file);
+  return false;
+}
+
+static bool open_source(const char *path, const void *bytes, size_t size, source *model) {
+  *model = (source){.bytes = bytes, .size = size};
+  if (path == NULL) {
+    return true;
   }
-  return found;
+  model->file = fopen(path, "rb");
+  long end = -1;
+  if (model->file != NULL && fseek(model->file, 0, SEEK_END) == 0) {
+    end = ftell(model->file);
+  }
+  model->size = end < 0 ? 0 : (uint64_t)end;
+  return end >= 0;
+}
+
+/* ORT's own format, which is no protobuf: its names are not looked at. */
+static bool is_ort_format(const source *model) {
+  char mark[4];
+  return read_at(model, 4, mark, sizeof mark) && memcmp(mark, "ORTM", sizeof mark) == 0;
 }
 
 iobind_status iobind__session_check_dims(const iobind_session_options *options, const char *path, const void *model,
                                          size_t bytes, iobind_error *error) {
-  for (size_t i = 0; i < options->dim_count && options->dim_names != NULL; i++) {
-    const char *name = options->dim_names[i];
-    if (name == NULL) {
-      continue; /* said by the check of the lists */
-    }
-    iobind_status status = IOBIND_OK;
-    bool found = path != NULL ? file_contains(path, name, &status, error) : contains(model, bytes, name);
-    IOBIND__TRY(status);
-    if (!found) {
-      return iobind__fail(error, IOBIND_NOT_FOUND, "session_create: dim '%s': the model has no dim of that name", name);
+  if (options->dim_count == 0 || options->dim_names == NULL) {
+    return IOBIND_OK;
+  }
+  source from;
+  iobind_status status = IOBIND_OK;
+  if (!open_source(path, model, bytes, &from)) {
+    status = iobind__fail(error, IOBIND_IO, "session_create: '%s' cannot be read", path);
+  } else if (!is_ort_format(&from)) {
+    for (size_t i = 0; i < options->dim_count && status == IOBIND_OK; i++) {
+      const char *name = options->dim_names[i]; /* a NULL is said by the check of the lists */
+      bool sound = true;
+      /* what is no model at all is for ORT to say */
+      if (name != NULL && !find_name(&from, 0, from.size, 0, name, &sound) && sound) {
+        status = iobind__fail(error, IOBIND_NOT_FOUND,
+                              "session_create: dim '%s': no input of the model has an open dim of that name", name);
+      }
     }
   }
-  return IOBIND_OK;
+  if (from.file != NULL) {
+    fclose(from.file);
+  }
+  return status;
 }

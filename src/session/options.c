@@ -39,11 +39,11 @@ static iobind_status check_ep_options_used(const iobind_session_options *options
     bool used = false;
     for (size_t d = 0; d < options->device_count && !used; d++) {
       const iobind_device *device = options->devices[d];
-      used = named != NULL ? device->ep == named : device != device->runtime->devices[0];
+      used = device != device->runtime->cpu && (named == NULL || device->ep == named);
     }
     if (!used) {
-      return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "session_create: EP option '%s': the session has no such device",
-                          key);
+      return iobind__fail(error, IOBIND_INVALID_ARGUMENT,
+                          "session_create: EP option '%s': the session has no such device (the CPU takes no options)", key);
     }
   }
   return IOBIND_OK;
@@ -61,7 +61,7 @@ static iobind_status append_devices(iobind_runtime *runtime, const iobind_sessio
   iobind_status status = check_ep_options_used(options, error);
   for (size_t i = 0; i < options->device_count && status == IOBIND_OK; i++) {
     const iobind_device *device = options->devices[i];
-    if (device == runtime->devices[0]) {
+    if (device == runtime->cpu) {
       continue; /* ORT puts the CPU last by itself */
     }
     size_t count;
@@ -83,7 +83,7 @@ static iobind_status append_devices(iobind_runtime *runtime, const iobind_sessio
 static bool names_cpu(const iobind_session_options *options) {
   bool named = options->device_count == 0 && options->policy == IOBIND_POLICY_NONE;
   for (size_t i = 0; i < options->device_count; i++) {
-    named = named || options->devices[i] == options->devices[i]->runtime->devices[0];
+    named = named || options->devices[i] == options->devices[i]->runtime->cpu;
   }
   return named;
 }

@@ -21,19 +21,31 @@ static iobind_status lend_place(iobind_session *session, const OrtMemoryInfo *in
     }
   }
   /* values point at places, so the array must not move: no session has more kinds of memory than inputs and outputs */
-  size_t most = session->input_count + session->output_count;
+  size_t most = session->input_count + session->output_count + 1;
   if (session->places == NULL) {
     session->places = calloc(most, sizeof *session->places);
   }
-  if (session->places == NULL || session->place_count == most) {
+  if (session->places == NULL) {
     return iobind__out_of_memory(error, "session_create");
+  }
+  if (session->place_count == most) {
+    return iobind__fail(error, IOBIND_INTERNAL, "session: more kinds of memory than inputs and outputs");
   }
   const OrtApi *api = IOBIND__API(session->runtime);
   OrtAllocator *allocator = NULL;
   IOBIND__ORT_TRY(api, api->CreateAllocator(session->session, info, &allocator), error, "session_create: allocator");
   iobind__place *lent = &session->places[session->place_count++];
-  lent->device = session->devices[0];
-  lent->info = info; /* the session's own, so it lives as long as the place */
+  const iobind__place *known = iobind__runtime_find_place(session->runtime, info);
+  if (known != NULL) {
+    lent->device = known->device;
+    lent->memory = known->memory;
+    lent->host = known->host;
+    lent->addressable = known->addressable;
+  } else {
+    /* memory that no device declares: the first device's own EP is likeliest to have made it */
+    lent->device = session->devices[session->device_count > 1 ? 1 : 0];
+  }
+  lent->info = allocator->Info(allocator); /* as long as the allocator: `info` may be a value's */
   lent->owner = &session->ref;
   atomic_init(&lent->allocator, allocator);
   *place = lent;

@@ -41,16 +41,19 @@ static iobind_status take_output(iobind_session *session, iobind_tensor *const *
   }
   bool shared = !place->host;
   for (size_t i = 0; i < session->input_count && !shared; i++) {
-    shared = iobind__tensor_overlaps(tensor, inputs[i]);
+    shared = tensor->dtype == IOBIND_STRING ? inputs[i]->dtype == IOBIND_STRING &&
+                                                  iobind__strings_shared(session->runtime, tensor->value, inputs[i]->value)
+                                            : iobind__tensor_overlaps(tensor, inputs[i]);
   }
   if (!shared) {
     *output = tensor;
     return IOBIND_OK;
   }
-  iobind__place *host = &session->runtime->devices[0]->places[IOBIND_MEMORY_DEFAULT];
+  iobind__place *host = &session->runtime->cpu->places[IOBIND_MEMORY_DEFAULT];
   result = iobind__tensor_create_at(host, tensor->dtype, tensor->dims, tensor->rank, output, error);
   if (result == IOBIND_OK) {
-    result = iobind__tensor_copy_one(tensor, *output, NULL, error);
+    result = tensor->dtype == IOBIND_STRING ? iobind__strings_copy(tensor, *output, error)
+                                            : iobind__tensor_copy_one(tensor, *output, NULL, error);
     if (result != IOBIND_OK) {
       iobind_tensor_release(*output);
       *output = NULL;
@@ -84,13 +87,15 @@ static iobind_status take_outputs(iobind_session *session, iobind_tensor *const 
 
 iobind_status iobind_session_run(iobind_session *session, iobind_tensor *const *inputs, iobind_tensor **outputs,
                                  iobind_error *error) {
+  if (session != NULL && outputs != NULL) {
+    memset(outputs, 0, session->output_count * sizeof(iobind_tensor *));
+  }
   if (session == NULL || outputs == NULL || (inputs == NULL && session->input_count > 0)) {
     return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "session_run: %s is NULL",
                         session == NULL   ? "session"
                         : outputs == NULL ? "outputs"
                                           : "inputs");
   }
-  memset(outputs, 0, session->output_count * sizeof(iobind_tensor *));
   size_t wanted = 0;
   for (size_t i = 0; i < session->output_count; i++) {
     wanted += session->outputs[i].kind == IOBIND_VALUE_TENSOR;

@@ -1,8 +1,10 @@
 #include "support/error.h"
 
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
-#include <string.h>
+
+#include "support/text.h"
 
 uint32_t iobind_version(void) {
   return IOBIND_VERSION_NUMBER;
@@ -25,22 +27,6 @@ const char *iobind_status_name(int32_t status) {
   }
 }
 
-/* A message that was cut must still be UTF-8: drop the bytes of a character that is not whole. */
-static void drop_partial_character(char *message, size_t length) {
-  size_t start = length;
-  while (start > 0 && ((unsigned char)message[start - 1] & 0xC0u) == 0x80u) {
-    start--;
-  }
-  if (start == 0) {
-    return;
-  }
-  unsigned char lead = (unsigned char)message[start - 1];
-  size_t whole = lead >= 0xF0u ? 4 : lead >= 0xE0u ? 3 : lead >= 0xC0u ? 2 : 1;
-  if (length - (start - 1) < whole) {
-    message[start - 1] = '\0';
-  }
-}
-
 void iobind__error_set(iobind_error *error, iobind_status status, int32_t ort_code, const char *format, ...) {
   /* A caller with an older, shorter struct would be written past its end. */
   if (error == NULL || error->struct_size < sizeof *error) {
@@ -54,12 +40,8 @@ void iobind__error_set(iobind_error *error, iobind_status status, int32_t ort_co
   va_end(arguments);
   if (needed < 0) {
     error->message[0] = '\0';
-  } else if ((size_t)needed >= sizeof error->message) {
-    drop_partial_character(error->message, sizeof error->message - 1);
+    return;
   }
-  for (char *c = error->message; *c != '\0'; c++) {
-    if (*c == '\n' || *c == '\r' || *c == '\t') {
-      *c = ' ';
-    }
-  }
+  bool cut = (size_t)needed >= sizeof error->message;
+  iobind__text_settle(error->message, cut ? sizeof error->message - 1 : (size_t)needed, cut);
 }

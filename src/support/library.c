@@ -54,3 +54,12 @@ bool iobind__folder_exists(const char *path) {
   struct stat status;
   return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
 }
+
+char *iobind__file_resolve(const char *path) {
+  return realpath(path, NULL);
+}
+
+bool iobind__path_exists(const char *path) {
+  struct stat status;
+  return stat(path, &status) == 0;
+}

@@ -21,7 +21,11 @@ char *iobind__library_of(const void *address);
 /* The folder that holds libiobind (or the program it is linked into); the caller frees it. */
 char *iobind__library_own_folder(void);
 
-bool iobind__file_exists(const char *path);
+/* A path without links and dots; the caller frees it. NULL where there is no such file. */
+char *iobind__file_resolve(const char *path);
+
+bool iobind__file_exists(const char *path); /* a regular file */
+bool iobind__path_exists(const char *path); /* anything */
 bool iobind__folder_exists(const char *path);
 
 #endif

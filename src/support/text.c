@@ -40,3 +40,30 @@ char *iobind__string_copy(const char *string) {
   }
   return copy;
 }
+
+/* Drop the bytes of a character that is not whole. */
+static void drop_partial_character(char *text, size_t length) {
+  size_t start = length;
+  while (start > 0 && ((unsigned char)text[start - 1] & 0xC0u) == 0x80u) {
+    start--;
+  }
+  if (start == 0) {
+    return;
+  }
+  unsigned char lead = (unsigned char)text[start - 1];
+  size_t whole = lead >= 0xF0u ? 4 : lead >= 0xE0u ? 3 : lead >= 0xC0u ? 2 : 1;
+  if (length - (start - 1) < whole) {
+    text[start - 1] = '\0';
+  }
+}
+
+void iobind__text_settle(char *text, size_t length, bool was_cut) {
+  if (was_cut) {
+    drop_partial_character(text, length);
+  }
+  for (char *c = text; *c != '\0'; c++) {
+    if (*c == '\n' || *c == '\r' || *c == '\t') {
+      *c = ' ';
+    }
+  }
+}

@@ -15,6 +15,9 @@ __attribute__((format(printf, 2, 3))) void iobind__text_add(iobind__text *text, 
 const char *iobind__text_get(const iobind__text *text); /* "" while empty */
 void iobind__text_free(iobind__text *text);
 
+/* Make a text that was cut at `length` bytes whole: one line, and no part of a UTF-8 character at its end. */
+void iobind__text_settle(char *text, size_t length, bool was_cut);
+
 char *iobind__string_copy(const char *string); /* NULL: out of memory */
 
 #endif

@@ -16,10 +16,12 @@ static iobind_status check_stream(const iobind_stream *stream, const iobind_devi
 }
 
 iobind_status iobind_tensor_get_data(iobind_tensor *tensor, iobind_dtype dtype, void **data, iobind_error *error) {
+  if (data != NULL) {
+    *data = NULL;
+  }
   if (tensor == NULL || data == NULL) {
     return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "tensor_get_data: %s is NULL", tensor == NULL ? "tensor" : "data");
   }
-  *data = NULL;
   if (!tensor->place->host) {
     return iobind__fail(error, IOBIND_DEVICE,
                         "tensor_get_data: the tensor is in memory of '%s', which the host cannot read: iobind_tensor_read "
@@ -41,7 +43,7 @@ static iobind_status move(const iobind_tensor *tensor, size_t offset, void *host
                           iobind_stream *stream, iobind_error *error) {
   iobind_runtime *runtime = tensor->place->device->runtime;
   const OrtApi *api = IOBIND__API(runtime);
-  iobind__place *host_place = &runtime->devices[0]->places[IOBIND_MEMORY_DEFAULT];
+  iobind__place *host_place = &runtime->cpu->places[IOBIND_MEMORY_DEFAULT];
   bool whole = offset == 0 && bytes == tensor->bytes;
   int64_t length = (int64_t)bytes;
   const int64_t *dims = whole ? tensor->dims : &length;
@@ -265,6 +267,21 @@ iobind_status iobind_tensor_get_string(const iobind_tensor *tensor, size_t index
     free(whole);
   }
   return status == NULL ? IOBIND_OK : iobind__ort_fail(api, status, error, "tensor_get_string");
+}
+
+bool iobind__strings_shared(const iobind_runtime *runtime, const OrtValue *a, const OrtValue *b) {
+  const OrtApi *api = IOBIND__API(runtime);
+  const OrtValue *values[2] = {a, b};
+  void *data[2] = {NULL, NULL};
+  for (int i = 0; i < 2; i++) {
+    /* the address of C++ objects, to be compared alone */
+    OrtStatus *status = api->GetTensorMutableData((OrtValue *)(uintptr_t)values[i], &data[i]);
+    if (status != NULL) {
+      api->ReleaseStatus(status);
+      return false;
+    }
+  }
+  return data[0] != NULL && data[0] == data[1];
 }
 
 iobind_status iobind__strings_copy(const iobind_tensor *source, iobind_tensor *target, iobind_error *error) {

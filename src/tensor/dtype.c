@@ -68,28 +68,33 @@ iobind_status iobind__dims_check(const int64_t *dims, size_t rank, uint64_t *ele
   return IOBIND_OK;
 }
 
-iobind_status iobind_dtype_get_bytes(iobind_dtype dtype, const int64_t *dims, size_t rank, size_t *bytes, iobind_error *error) {
-  if (bytes == NULL) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "dtype_get_bytes: bytes is NULL");
-  }
+iobind_status iobind__dtype_bytes(iobind_dtype dtype, const int64_t *dims, size_t rank, size_t *bytes, const char *what,
+                                  iobind_error *error) {
   *bytes = 0;
   uint32_t bits = iobind_dtype_bits((int32_t)dtype);
   if (bits == 0) {
-    return iobind__fail(error, IOBIND_DTYPE, "dtype_get_bytes: elements of type %s (%d) have no size",
+    return iobind__fail(error, IOBIND_DTYPE, "%s: elements of type %s (%d) have no size", what,
                         iobind_dtype_name((int32_t)dtype), (int)dtype);
   }
   uint64_t elements;
-  IOBIND__TRY(iobind__dims_check(dims, rank, &elements, "dtype_get_bytes", error));
+  IOBIND__TRY(iobind__dims_check(dims, rank, &elements, what, error));
   /* whole bytes first, so that a count of bits cannot overflow where the count of bytes does not */
   uint64_t per_byte = bits < 8 ? 8 / bits : 1;
   uint64_t units = elements / per_byte + (elements % per_byte != 0);
   uint64_t unit = bits < 8 ? 1 : bits / 8;
   if (units > (uint64_t)PTRDIFF_MAX / unit) {
-    return iobind__fail(error, IOBIND_SHAPE, "dtype_get_bytes: %llu elements of %s are more than can be addressed",
+    return iobind__fail(error, IOBIND_SHAPE, "%s: %llu elements of %s are more than can be addressed", what,
                         (unsigned long long)elements, iobind_dtype_name((int32_t)dtype));
   }
   *bytes = (size_t)(units * unit);
   return IOBIND_OK;
+}
+
+iobind_status iobind_dtype_get_bytes(iobind_dtype dtype, const int64_t *dims, size_t rank, size_t *bytes, iobind_error *error) {
+  if (bytes == NULL) {
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "dtype_get_bytes: bytes is NULL");
+  }
+  return iobind__dtype_bytes(dtype, dims, rank, bytes, "dtype_get_bytes", error);
 }
 
 void iobind__shape_text(int32_t dtype, const int64_t *dims, const char *const *symbols, size_t rank, char *out,

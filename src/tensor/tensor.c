@@ -62,14 +62,14 @@ static iobind_status check_kind(const iobind__place *place, iobind_dtype dtype, 
   if (dtype == IOBIND_STRING) {
     uint64_t elements;
     IOBIND__TRY(iobind__dims_check(dims, rank, &elements, what, error));
-    if (place != &place->device->runtime->devices[0]->places[IOBIND_MEMORY_DEFAULT]) {
+    if (place != &place->device->runtime->cpu->places[IOBIND_MEMORY_DEFAULT]) {
       return iobind__fail(error, IOBIND_NOT_SUPPORTED,
                           "%s: strings live in host memory alone, got device '%s': make them on the CPU device", what,
                           place->device->spec);
     }
     return IOBIND_OK;
   }
-  return iobind_dtype_get_bytes(dtype, dims, rank, bytes, error);
+  return iobind__dtype_bytes(dtype, dims, rank, bytes, what, error);
 }
 
 static iobind_status find_place(iobind_device *device, iobind_memory memory, iobind__place **place, const char *what,

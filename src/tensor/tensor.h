@@ -29,6 +29,10 @@ enum {
   IOBIND__UNIT = 4,
 };
 
+/* iobind_dtype_get_bytes, with the call's name in messages. */
+iobind_status iobind__dtype_bytes(iobind_dtype dtype, const int64_t *dims, size_t rank, size_t *bytes, const char *what,
+                                  iobind_error *error);
+
 /* The number of elements; SHAPE where the dims are none. */
 iobind_status iobind__dims_check(const int64_t *dims, size_t rank, uint64_t *elements, const char *what, iobind_error *error);
 
@@ -48,6 +52,9 @@ iobind_status iobind__tensor_from_value(OrtValue *value, iobind__place *place, i
 bool iobind__tensor_overlaps(const iobind_tensor *a, const iobind_tensor *b);
 bool iobind__memory_overlaps(const iobind__place *place_a, const void *a, size_t bytes_a, const iobind__place *place_b,
                              const void *b, size_t bytes_b);
+
+/* Are two values of strings the same strings in memory? */
+bool iobind__strings_shared(const iobind_runtime *runtime, const OrtValue *a, const OrtValue *b);
 
 /* Copy the elements of a tensor of strings into another of the same dims. */
 iobind_status iobind__strings_copy(const iobind_tensor *source, iobind_tensor *target, iobind_error *error);
