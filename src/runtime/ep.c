@@ -252,15 +252,20 @@ iobind_status iobind_runtime_get_ep(const iobind_runtime *runtime, size_t index,
  * already is left alone. */
 static iobind_status register_found(iobind_runtime *runtime, const iobind__ep *ep, const char *path, iobind_error *error) {
   pthread_mutex_lock(&runtime->mutex);
+  iobind_error reason = IOBIND_ERROR_INIT;
   iobind_status status = IOBIND_OK;
   if (find_registered(runtime, ep->name) == NULL && registered_as(runtime, path) == NULL &&
       has_devices_of(runtime, ep->ep_name)) {
-    status = remember(runtime, ep->name, "", IOBIND_OK, false, "its EP is registered from another file", error);
+    status = remember(runtime, ep->name, "", IOBIND_OK, false, "its EP is registered from another file", &reason);
   } else {
-    status = register_locked(runtime, ep->name, path, error);
+    status = register_locked(runtime, ep->name, path, &reason);
   }
   pthread_mutex_unlock(&runtime->mutex);
-  return status == IOBIND_RUNTIME || status == IOBIND_NOT_SUPPORTED ? IOBIND_OK : status;
+  if (status == IOBIND_OK || status == IOBIND_RUNTIME || status == IOBIND_NOT_SUPPORTED) {
+    return IOBIND_OK;
+  }
+  iobind__error_set(error, status, reason.ort_code, "%s", reason.message);
+  return status;
 }
 
 /* Register the EP libraries that a folder holds, or that folders inside it hold, by the file names of the catalogue. */
