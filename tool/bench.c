@@ -68,12 +68,18 @@ static void free_rows(bench *b) {
   free(b->rows);
 }
 
-/* "models/pp-ocr-cls.onnx" -> "pp-ocr-cls". */
+/* "models/pp-ocr-cls.onnx" -> "pp-ocr-cls"; in UTF-8 whatever the file's name is, as JSON and SVG want it. */
 static char *model_name(const char *path) {
   const char *slash = strrchr(path, '/');
   const char *name = slash == NULL ? path : slash + 1;
   const char *dot = strrchr(name, '.');
-  return strndup(name, dot == NULL || dot == name ? strlen(name) : (size_t)(dot - name));
+  char *stem = strndup(name, dot == NULL || dot == name ? strlen(name) : (size_t)(dot - name));
+  if (stem == NULL) return NULL;
+  json_t *valid = report_string(stem);
+  free(stem);
+  stem = valid == NULL ? NULL : strdup(json_string_value(valid));
+  json_decref(valid);
+  return stem;
 }
 
 static uint64_t link_bytes(const trial_way *way) {
@@ -315,9 +321,9 @@ static void figure_cell(report_table *table, double ns) {
   report_cell(table, json_real(ns), "%s", number_format_time(ns, text));
 }
 
-/* "1.82", "39": as many digits as mean something. */
+/* "0.0022", "1.82", "39": as many digits as mean something. */
 static const char *format_ratio(double ratio, char text[NUMBER_TEXT]) {
-  snprintf(text, NUMBER_TEXT, "%.*f", ratio < 9.995 ? 2 : 0, ratio);
+  snprintf(text, NUMBER_TEXT, ratio < 0.1 ? "%.2g" : ratio < 9.995 ? "%.2f" : "%.0f", ratio);
   return text;
 }
 

@@ -2,8 +2,6 @@
 
 #include "machine.h"
 
-static const char hint[] = "get one with scripts/get-onnxruntime, or name one by --ort FILE_OR_FOLDER or ORT_NATIVE_LIB_PATH";
-
 static void report_runtime(tool_report *report, const iobind_runtime_info *info) {
   report_field(report, "ok", NULL, json_true(), NULL);
   report_field(report, "iobind", "iobind", report_string(iobind_version_string()), NULL);
@@ -48,9 +46,7 @@ static int examine(tool_state *tool, tool_report *report) {
       report_field(report, "status", NULL, json_string(iobind_status_name(error.status)), NULL);
       tool_print(tool, report, TOOL_FAILED);
     }
-    bool library = status == IOBIND_NOT_FOUND || status == IOBIND_VERSION || status == IOBIND_RUNTIME;
-    if (!library) return tool_fail_error(tool, NULL, &error);
-    return tool_fail(tool, "%s [%s]; %s", error.message, iobind_status_name(status), hint);
+    return tool_fail_open(tool, &error);
   }
   iobind_runtime_info info = IOBIND_RUNTIME_INFO_INIT;
   if (iobind_runtime_get_info(tool->runtime, &info, &error) != IOBIND_OK) return tool_fail_error(tool, NULL, &error);

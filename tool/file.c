@@ -90,7 +90,8 @@ static int write_parts(int descriptor, const file_part *parts, size_t count) {
   return 0;
 }
 
-/* "FOLDER/.iobind-XXXXXX": short, so that a long file name still has room, and in the same folder, so that rename is one step. */
+/* "FOLDER/.iobind-XXXXXX": short, so that a long file name still has room, and in the same folder, so that rename is one
+ * step. */
 static char *name_temporary(const char *path) {
   static const char pattern[] = ".iobind-XXXXXX";
   const char *slash = strrchr(path, '/');
@@ -133,7 +134,7 @@ bool file_write(const char *path, const file_part *parts, size_t count, tool_fau
 }
 
 bool file_make_folder(const char *path, tool_fault *fault) {
-  if (path[0] == 0) return fault_set(fault, "a folder's name is empty");
+  if (path[0] == 0) return fault_set(fault, "'': the folder's name is empty");
   char *part = strdup(path);
   if (part == NULL) return fault_set(fault, "%s: out of memory", path);
   int failure = 0;

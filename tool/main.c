@@ -24,19 +24,26 @@ static const command commands[] = {
 };
 enum { COMMAND_COUNT = sizeof commands / sizeof commands[0] };
 
+/* Whether all that was printed has been written. */
+static int finish(FILE *stream) {
+  if (fflush(stream) == 0 && !ferror(stream)) return TOOL_DONE;
+  fprintf(stderr, "iobind: the standard output cannot be written; is its disk full?\n");
+  return TOOL_FAILED;
+}
+
 static int print_help(FILE *stream) {
   fprintf(stream, "iobind keeps tensors where the model runs: ONNX Runtime models on any device.\n\n"
                   "Usage: iobind COMMAND [OPTION...]\n\nCommands:\n");
   for (size_t i = 0; i < COMMAND_COUNT; i++) fprintf(stream, "  %-9s %s\n", commands[i].name, commands[i].summary);
   fprintf(stream, "\n`iobind COMMAND --help` shows a command's options; `iobind --version` the version.\n"
                   "Exit codes: 0 done, 1 the work failed, 2 wrong usage.\n");
-  return fflush(stream) == 0 && !ferror(stream) ? TOOL_DONE : TOOL_FAILED;
+  return finish(stream);
 }
 
 static int print_version(void) {
   printf("iobind %d.%d.%d (libiobind %s)\n", IOBIND_VERSION_MAJOR, IOBIND_VERSION_MINOR, IOBIND_VERSION_PATCH,
          iobind_version_string());
-  return fflush(stdout) == 0 && !ferror(stdout) ? TOOL_DONE : TOOL_FAILED;
+  return finish(stdout);
 }
 
 static int refuse(const char *word) {
@@ -54,8 +61,8 @@ static int refuse(const char *word) {
   return TOOL_MISUSED;
 }
 
-/* Where a standard stream is closed, the next file that is opened takes its number, and messages would go into that file. Reading
- * makes each write an error, as it should be. */
+/* Where a standard stream is closed, the next file that is opened takes its number, and messages would go into that file.
+ * Reading makes each write an error, as it should be. */
 static void hold_standard_streams(void) {
   int descriptor = 0;
   while (descriptor >= 0 && descriptor <= 2) descriptor = open("/dev/null", O_RDONLY);

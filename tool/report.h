@@ -1,8 +1,8 @@
 /** @file report.h
  *  What a command has to say, printed as aligned text for a person or as one JSON object for a program.
  *
- *  A report is a sequence of fields, tables and notes. A value is a jansson value for the program and a text for the person; the
- *  functions take the json_t reference over. Running out of memory is remembered, and report_print then fails. */
+ *  A report is a sequence of fields, tables and notes. A value is a jansson value for the program and a text for the person;
+ *  the functions take the json_t reference over. Running out of memory is remembered, and report_print then fails. */
 #ifndef IOBIND_TOOL_REPORT_H
 #define IOBIND_TOOL_REPORT_H
 

@@ -53,17 +53,13 @@ static bool has_tensor_output(const model_run *job) {
   return false;
 }
 
-/* Inputs are copied to where the session wants them, but for strings, which are host memory everywhere. Outputs stay where the
- * session leaves them, as they do in a new binding. */
+/* Inputs are copied to where the session wants them. Outputs stay where the session leaves them, as they do in a new binding. */
 static int run_bound(model_run *job) {
   iobind_error error = IOBIND_ERROR_INIT;
   uint64_t mark = number_now();
   if (iobind_binding_create(job->session, &job->binding, &error) != IOBIND_OK) return tool_fail_error(job->tool, NULL, &error);
   for (size_t i = 0; i < job->input_count; i++) {
-    iobind_tensor_info info = IOBIND_TENSOR_INFO_INIT;
-    if (iobind_tensor_get_info(job->inputs[i], &info, &error) != IOBIND_OK) return tool_fail_error(job->tool, NULL, &error);
-    iobind_input_mode mode = info.dtype == IOBIND_STRING ? IOBIND_INPUT_RESIDENT : IOBIND_INPUT_SNAPSHOT;
-    if (iobind_binding_set_input(job->binding, i, mode, job->inputs[i], NULL, &error) != IOBIND_OK) {
+    if (iobind_binding_set_input(job->binding, i, IOBIND_INPUT_SNAPSHOT, job->inputs[i], NULL, &error) != IOBIND_OK) {
       return tool_fail_error(job->tool, NULL, &error);
     }
   }

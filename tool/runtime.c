@@ -6,6 +6,8 @@
 #include "file.h"
 #include "tool.h"
 
+enum { ORT_INVALID_PROTOBUF = 7 }; /* OrtErrorCode */
+
 /* ORT's lines come from any thread; one fprintf is one line. */
 static void print_log(void *context, int32_t level, const char *message) {
   (void)context;
@@ -17,7 +19,7 @@ static void print_log(void *context, int32_t level, const char *message) {
 iobind_status tool_try_open(tool_state *tool, iobind_error *error) {
   iobind_runtime_options options = IOBIND_RUNTIME_OPTIONS_INIT;
   options.flags = IOBIND_RUNTIME_SOFTWARE_DEVICES;
-  if (tool->orts != NULL) options.ort_library = tool->orts[0];
+  options.ort_library = tool->orts == NULL ? NULL : tool->orts[0];
   options.ep_libraries = (const char *const *)tool->ep_libraries;
   options.ep_library_count = tool_list_length(tool->ep_libraries);
   if (tool->verbosity > 0) {
@@ -28,11 +30,34 @@ iobind_status tool_try_open(tool_state *tool, iobind_error *error) {
   return iobind_runtime_create(&options, &tool->runtime, error);
 }
 
+/* Whether it was --ep-library that failed: ONNX Runtime opens without it. The statuses of both are the same. */
+static bool opens_without_ep_libraries(const tool_state *tool) {
+  if (tool->ep_libraries == NULL) return false;
+  iobind_runtime_options options = IOBIND_RUNTIME_OPTIONS_INIT;
+  options.flags = IOBIND_RUNTIME_NO_EP_SEARCH;
+  options.ort_library = tool->orts == NULL ? NULL : tool->orts[0];
+  iobind_runtime *runtime = NULL;
+  bool opens = iobind_runtime_create(&options, &runtime, NULL) == IOBIND_OK;
+  iobind_runtime_destroy(runtime);
+  return opens;
+}
+
+int tool_fail_open(const tool_state *tool, const iobind_error *error) {
+  const char *status = iobind_status_name(error->status);
+  if (opens_without_ep_libraries(tool)) {
+    return tool_fail(tool, "--ep-library: %s [%s]; name the library of an EP, or a folder that holds some", error->message,
+                     status);
+  }
+  bool library = error->status == IOBIND_NOT_FOUND || error->status == IOBIND_VERSION || error->status == IOBIND_RUNTIME;
+  if (!library) return tool_fail_error(tool, NULL, error);
+  return tool_fail(tool,
+                   "%s [%s]; get one with scripts/get-onnxruntime, or name one by --ort FILE_OR_FOLDER or ORT_NATIVE_LIB_PATH",
+                   error->message, status);
+}
+
 int tool_open(tool_state *tool) {
   iobind_error error = IOBIND_ERROR_INIT;
-  if (tool_try_open(tool, &error) == IOBIND_OK) return TOOL_GO;
-  if (error.status != IOBIND_NOT_FOUND) return tool_fail_error(tool, NULL, &error);
-  return tool_fail(tool, "%s [NOT_FOUND]; `iobind doctor` says more", error.message);
+  return tool_try_open(tool, &error) == IOBIND_OK ? TOOL_GO : tool_fail_open(tool, &error);
 }
 
 int tool_find_device(tool_state *tool, const char *spec, iobind_device **device) {
@@ -85,7 +110,11 @@ int tool_load(tool_state *tool, const char *path, iobind_device *device, uint32_
     options.dim_values = values;
     progress_say("loading %s on %s", path, tool_device_spec(device));
     iobind_status status = iobind_session_create(tool->runtime, path, &options, session, &error);
-    if (status != IOBIND_OK) code = tool_fail_error(tool, NULL, &error);
+    if (status != IOBIND_OK && error.ort_code == ORT_INVALID_PROTOBUF) {
+      code = tool_fail(tool, "%s [%s]; it is no ONNX model, or is damaged", error.message, iobind_status_name(status));
+    } else if (status != IOBIND_OK) {
+      code = tool_fail_error(tool, NULL, &error);
+    }
   }
   free(names);
   free(values);

@@ -136,6 +136,9 @@ int tool_open(tool_state *tool);
 /** As tool_open, but the failure is handed back and nothing is printed. */
 iobind_status tool_try_open(tool_state *tool, iobind_error *error);
 
+/** Print why tool_try_open failed, and what to do; returns TOOL_FAILED. */
+int tool_fail_open(const tool_state *tool, const iobind_error *error);
+
 /** Resolve a device spec; a spec that means a kind of memory ("/pinned") is refused. */
 int tool_find_device(tool_state *tool, const char *spec, iobind_device **device);
 
@@ -162,8 +165,8 @@ int tool_make_inputs(tool_state *tool, iobind_session *session, iobind_tensor **
 /** Release tensors, which may be NULL each, and free the array. */
 void tool_free_tensors(iobind_tensor **tensors, size_t count);
 
-/** A host tensor with the content of an array. Types that numpy has not are taken in their raw form: bfloat16 as u2, 8-bit floats
- *  as u1, packed ones as 1-D u1 bytes, whose dims `value` must then fix. */
+/** A host tensor with the content of an array. Types that numpy has not are taken in their raw form: bfloat16 as u2, 8-bit
+ *  floats as u1, packed ones as 1-D u1 bytes, whose dims `value` must then fix. */
 bool tool_tensor_from_npy(iobind_device *cpu, const iobind_value_info *value, const npy_array *array, iobind_tensor **tensor,
                           tool_fault *fault);
 

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import xml.dom.minidom
 
 from files import identity_model, npy_bytes, read, read_npy
 
@@ -135,7 +136,8 @@ class Usage(Case):
             self.refused(FAILED, "standard output", "devices", stdout=full)
             self.refused(FAILED, "standard output", "devices", "--json", stdout=full)
             self.refused(FAILED, "standard output", "run", "--help", stdout=full)
-            self.assertEqual(self.call("--version", stdout=full).returncode, FAILED)
+            self.refused(FAILED, "standard output", "--help", stdout=full)
+            self.refused(FAILED, "standard output", "--version", stdout=full)
 
     def test_closed_streams_are_no_files(self):
         """Messages must not land in a file that took the number of a closed stream."""
@@ -193,7 +195,11 @@ class Machine(Case):
         text = self.write("text.so", b"this is no library\n")
         self.refused(FAILED, "text.so", "devices", "--ort", text)
         self.refused(FAILED, "text.so", "devices", "--ep-library", f"mine={text}")
-        self.refused(FAILED, "/nowhere.so", "devices", "--ep-library", "/nowhere.so")
+        for command in ("devices", "doctor"):
+            line = self.refused(FAILED, "--ep-library: ", command, "--ep-library", "/nowhere.so")
+            self.assertIn("/nowhere.so", line)
+            self.assertNotIn("--ort", line) # ONNX Runtime is there
+            self.refused(FAILED, "--ort", command, "--ort", "/nowhere", "--ep-library", "/nowhere.so")
 
     def test_devices(self):
         report = self.good_json("devices")
@@ -275,12 +281,24 @@ class Models(Case):
         self.assertEqual([output["name"] for output in report["outputs"]], ["a\x1b[31m\n", "b\ufffd"])
         self.assertNotIn("\x1b", self.good("inspect", path))
 
+    def test_a_file_name_that_is_no_text(self):
+        path = os.path.join(os.fsencode(self.folder), b"a\n\"<\xff.onnx")
+        shutil.copy(self.model("add.onnx", "add"), path)
+        plot = self.path("name.svg")
+        words = ("bench", path, "--device", "cpu", "--dim", "n=4", "--iterations", "3")
+        report = self.good_json(*words, "--plot", plot)
+        self.assertEqual({way["model"] for way in report["ways"]}, {"a\n\"<\ufffd"})
+        xml.dom.minidom.parse(plot)
+        earlier = self.write("name.json", json.dumps(report).encode())
+        self.assertIn("a \"<\ufffd on cpu", self.good(*words, "--with", earlier))
+
     def test_no_models(self):
         self.refused(FAILED, "is a folder", "inspect", self.folder)
         self.refused(FAILED, "0 bytes", "inspect", self.write("empty.onnx", b""))
         self.refused(FAILED, "No such file", "inspect", self.path("missing.onnx"))
         self.refused(FAILED, "regular file", "inspect", "/dev/null")
-        self.refused(FAILED, "text.onnx", "inspect", self.write("text.onnx", b"hello, this is text\n"))
+        line = self.refused(FAILED, "text.onnx", "inspect", self.write("text.onnx", b"hello, this is text\n"))
+        self.assertIn("no ONNX model", line)
         whole = identity_model(["x"], [("x", "y")])
         for size in (1, 10, len(whole) // 2, len(whole) - 1):
             self.refused(FAILED, "cut.onnx", "inspect", self.write("cut.onnx", whole[:size]))
@@ -451,7 +469,7 @@ class Runs(Case):
         self.assertEqual(read_npy(os.path.join(self.out, "z.npy"))[2], struct.pack("<f", 2))
 
     def test_other_kinds(self):
-        self.run_refused("only tensors", self.model("length.onnx", "length"), "--random", "--dim", "n=2")
+        self.run_refused("only tensors", self.model("length.onnx", "length"), "--random")
         for words in ([], ["--bind", "host"]):
             self.run_refused("no output that is a tensor", self.model("sequence.onnx", "sequence"), "--random", "--dim", "n=2", *words)
 
