@@ -13,7 +13,8 @@
  *    it is done.
  *  - Sizes are in bytes (size_t), dims in elements (int64_t), times in nanoseconds (uint64_t).
  *  - `@threads any`: from any thread at any time. `shared-read`: from several threads, while none changes the object.
- *    `serial`: one call at a time for each object. */
+ *    `serial`: one call at a time for each object. An EP that crashes where two threads use it (WebGPU) is entered by one
+ *    thread after the other: calls that reach it wait for each other. */
 #ifndef IOBIND_H
 #define IOBIND_H
 
@@ -130,7 +131,7 @@ enum {
 typedef struct iobind_runtime_options {
   uint32_t struct_size;
   uint32_t flags;                    /**< IOBIND_RUNTIME_* */
-  const char *ort_library;           /**< ORT's library, or the folder that holds it; NULL: search (see iobind_runtime_create) */
+  const char *ort_library;           /**< ORT's library, or its folder; NULL: search (see iobind_runtime_create) */
   const void *ort_api_base;          /**< attach to a loaded ORT: its `const OrtApiBase *` */
   const void *ort_api;               /**< attach to a loaded ORT: its `const OrtApi *`; one of the three ort_ fields at most */
   const char *const *ep_libraries;   /**< EP libraries to register: "FILE", "NAME=FILE" or a folder to look in */
@@ -147,21 +148,23 @@ typedef struct iobind_runtime_options {
  *  Where ORT is looked for: `ort_library`; then the environment variable ORT_NATIVE_LIB_PATH (a file or a folder); a copy
  *  that the process has loaded already; the folder of libiobind; the runtime folder `iobind/` beside libiobind; the
  *  loader's own names. EP libraries: `ep_libraries`, then IOBIND_EP_LIBRARIES (the same forms, separated by ':', on Windows
- *  ';'), then those of the EP catalogue in the folder of libiobind, in `ep/` of the runtime folder and beside ORT. A file named in `ep_libraries` that does not load is an error; any other, and
- *  what a folder holds, is reported by iobind_runtime_get_ep. An EP library that the host program has registered before is used as
- *  it is. A path that is given, or set in ORT_NATIVE_LIB_PATH, is the end of the search, whatever is there.
+ *  ';'), then those of the EP catalogue in the folder of libiobind, in `ep/` of the runtime folder and beside ORT. A file
+ *  named in `ep_libraries` that does not load is an error; any other, and what a folder holds, is reported by
+ *  iobind_runtime_get_ep. An EP library that the host program has registered before is used as it is; one that another copy
+ *  of ORT in the process has is refused. A path that is given, or set in ORT_NATIVE_LIB_PATH, is the end of the search.
  *
  *  There is one runtime for each loaded ORT in a process: a second call for the same ORT returns the first one's object,
  *  with one reference more and its own options but for `ep_libraries` ignored.
  *  ORT's telemetry is off (ORT_DISABLE_TELEMETRY=1 is put into the environment before ORT loads) unless asked for.
- *  @return OK; NOT_FOUND no ORT: the message says what was tried, in order; VERSION ORT is older than 1.24;
- *          INVALID_ARGUMENT; RUNTIME; OUT_OF_MEMORY
+ *  @return OK; NOT_FOUND no ORT: the message says what was tried, in order, or no file of `ep_libraries`; VERSION ORT is
+ *          older than 1.24, or the library is not ORT; NOT_SUPPORTED an unknown flag, or an EP library that another copy of
+ *          ORT has; INVALID_ARGUMENT; RUNTIME; OUT_OF_MEMORY
  *  @threads any, but for setenv's own rule: no other thread may read the environment during the first call   @since 0.1 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_runtime_create(const iobind_runtime_options *options, iobind_runtime **runtime,
                                                             iobind_error *error);
 
-/** Give a reference back. With the last one, and when no tensor, session or stream of it is left, the EP libraries that
- *  iobind registered are unregistered and the environment is released; ORT's library stays loaded.
+/** Give a reference back. With the last one, and when no tensor, session, binding, stream or event of it is left, the EP
+ *  libraries that iobind registered are unregistered and the environment is released; ORT's library stays loaded.
  *  @threads any   @since 0.1 */
 IOBIND_API void iobind_runtime_destroy(iobind_runtime *runtime);
 
@@ -186,7 +189,8 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_runtime_get_info(const iobind_runti
  *  @param name  registration name; NULL: the EP catalogue's name for that file, otherwise the file's name
  *  @param path  the library's file
  *  @return OK, also where it is registered already under that name; NOT_FOUND no such file; RUNTIME it does not load: the
- *          message says why (the missing library, the wrong CUDA major version); INVALID_ARGUMENT
+ *          message says why (the missing library, the wrong CUDA major version); NOT_SUPPORTED another copy of ORT in the
+ *          process has it; INVALID_ARGUMENT
  *  @threads any   @since 0.1 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_runtime_register_ep(iobind_runtime *runtime, const char *name, const char *path,
                                                                  iobind_error *error);
@@ -413,15 +417,17 @@ IOBIND_API uint32_t iobind_dtype_bits(int32_t dtype);
 
 /** Bytes of a dense tensor: ceil(elements * bits / 8), 0 where a dim is 0.
  *  @param dims  `rank` dims of 0 or more; may be NULL where rank is 0 (a scalar: one element)
- *  @return OK; SHAPE a negative dim, a rank above IOBIND_MAX_RANK, or a product that overflows; DTYPE no such type, or STRING
+ *  @return OK; SHAPE a negative dim, a rank above IOBIND_MAX_RANK, or a product that overflows; DTYPE no such type, or
+ *          STRING; INVALID_ARGUMENT
  *  @threads any   @since 0.1 */
-IOBIND_API IOBIND_CHECK iobind_status iobind_dtype_get_bytes(iobind_dtype dtype, const int64_t *dims, size_t rank, size_t *bytes,
-                                                             iobind_error *error);
+IOBIND_API IOBIND_CHECK iobind_status iobind_dtype_get_bytes(iobind_dtype dtype, const int64_t *dims, size_t rank,
+                                                             size_t *bytes, iobind_error *error);
 
 /** Make a tensor. Its content is undefined, strings are empty.
  *  @param memory  DEFAULT, or HOST_ACCESSIBLE where the device has it. Host tensors are tensors of the CPU's default memory
  *  @param dims    `rank` dims of 0 or more
- *  @return OK; OUT_OF_MEMORY; SHAPE; DTYPE; NOT_SUPPORTED the device has no such memory, or cannot hold that type (strings)
+ *  @return OK; OUT_OF_MEMORY, also a buffer that the device gives out but cannot hold; SHAPE; DTYPE; INVALID_ARGUMENT;
+ *          RUNTIME; NOT_SUPPORTED the device has no such memory, or cannot hold that type (strings)
  *  @threads any   @since 0.1 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_tensor_create(iobind_device *device, iobind_memory memory, iobind_dtype dtype,
                                                            const int64_t *dims, size_t rank, iobind_tensor **tensor,
@@ -436,7 +442,8 @@ typedef void (*iobind_deleter)(void *context, void *data);
  *  @param bytes    size of that memory; the tensor's bytes or more
  *  @param deleter  may be NULL: the memory must then outlive the tensor and every run that uses it. If the call does not
  *                  return OK, the memory stays the caller's and the deleter is not called
- *  @return OK; INVALID_ARGUMENT NULL data or too few bytes; SHAPE; DTYPE strings cannot be wrapped; NOT_SUPPORTED no such memory
+ *  @return OK; INVALID_ARGUMENT NULL data or too few bytes; SHAPE; DTYPE strings cannot be wrapped; NOT_SUPPORTED no such
+ *          memory; RUNTIME
  *  @threads any   @since 0.1 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_tensor_wrap(iobind_device *device, iobind_memory memory, iobind_dtype dtype,
                                                          const int64_t *dims, size_t rank, void *data, size_t bytes,
@@ -444,10 +451,10 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_tensor_wrap(iobind_device *device, 
                                                          iobind_error *error);
 
 /** Make a tensor over a part of another one: same memory, no copy. Keeps the other one alive.
- *  @param offset  in bytes from the start. Anything but 0 needs IOBIND_DEVICE_ADDRESSABLE; elsewhere the view begins at 0 and its
- *                 bytes are a multiple of 4, or all
- *  @return OK; INVALID_ARGUMENT the part does not lie inside the tensor; NOT_SUPPORTED a part that the device cannot address, or
- *          a tensor of strings: iobind_tensor_read and iobind_tensor_write reach a part there; SHAPE; DTYPE
+ *  @param offset  in bytes from the start. Anything but 0 needs IOBIND_DEVICE_ADDRESSABLE; elsewhere the view begins at 0
+ *                 and its bytes are a multiple of 4, or all
+ *  @return OK; INVALID_ARGUMENT the part does not lie inside the tensor; NOT_SUPPORTED a part that the device cannot address
+ *          (iobind_tensor_read and iobind_tensor_write reach it), or a tensor of strings; SHAPE; DTYPE
  *  @threads any   @since 0.1 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_tensor_view(iobind_tensor *tensor, size_t offset, iobind_dtype dtype,
                                                          const int64_t *dims, size_t rank, iobind_tensor **view,
@@ -503,25 +510,26 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_tensor_get_data(iobind_tensor *tens
  *  @param offset  where in the tensor, in bytes
  *  @param data    `bytes` bytes; with a stream they must stay valid until the stream has passed the copy
  *  @param stream  NULL: done on return. Otherwise a stream of the tensor's device
- *  On a device without IOBIND_DEVICE_ADDRESSABLE a part that does not begin at 0 or does not end on a unit of 4 bytes is staged:
- *  one download and one upload of offset + bytes, rounded up to the unit, counted and logged.
+ *  On a device without IOBIND_DEVICE_ADDRESSABLE a part that does not begin at 0, or ends neither on a unit of 4 bytes nor
+ *  with the tensor, is staged: one download and one upload of offset + bytes, rounded up to the unit, counted and logged.
  *  @return OK; INVALID_ARGUMENT the part does not lie inside the tensor; DTYPE strings; DEVICE another device's stream; RUNTIME
  *  @threads serial for each tensor   @blocks where stream is NULL   @since 0.1 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_tensor_write(iobind_tensor *tensor, size_t offset, const void *data, size_t bytes,
                                                           iobind_stream *stream, iobind_error *error);
 
-/** Read a tensor, whole or a part, into host memory. Parameters and errors as iobind_tensor_write; a part on a device
- *  without IOBIND_DEVICE_ADDRESSABLE is staged: one download of offset + bytes.
+/** Read a tensor, whole or a part, into host memory. Parameters and errors as iobind_tensor_write; a part that
+ *  does not begin at 0 on a device without IOBIND_DEVICE_ADDRESSABLE is staged: one download of offset + bytes.
  *  @threads shared-read   @blocks where stream is NULL   @since 0.1 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_tensor_read(const iobind_tensor *tensor, size_t offset, void *data, size_t bytes,
                                                          iobind_stream *stream, iobind_error *error);
 
 /** Copy the content of tensors into others, pair by pair, between any two places. A pair must have the same element type and
- *  dims and must not overlap. Pairs with the same two devices go to the EP in one call. Between two devices whose EPs do not
+ *  dims and must not overlap. Pairs with the same two devices go to the EP together. Between two devices whose EPs do not
  *  know each other the data pass through the host, one download and one upload.
  *  @param sources, targets  `count` tensors each
  *  @param stream            NULL: done on return. Otherwise a stream of a device that takes part
- *  @return OK; DTYPE, SHAPE a pair differs: the message says which; INVALID_ARGUMENT overlap; NOT_SUPPORTED strings; RUNTIME.
+ *  @return OK; DTYPE, SHAPE a pair differs: the message says which; INVALID_ARGUMENT overlap; NOT_SUPPORTED strings;
+ *          DEVICE another runtime, or a stream of a device that takes no part; RUNTIME.
  *          After a failure the targets are undefined
  *  @threads serial for the targets   @blocks where stream is NULL   @since 0.1 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_tensor_copy(const iobind_tensor *const *sources, iobind_tensor *const *targets,
@@ -597,8 +605,8 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_session_create(iobind_runtime *runt
 
 /** As iobind_session_create, from a model in memory, which need not live on.
  *  @threads any   @blocks yes   @since 0.1 */
-IOBIND_API IOBIND_CHECK iobind_status iobind_session_create_from_memory(iobind_runtime *runtime, const void *model, size_t bytes,
-                                                                        const iobind_session_options *options,
+IOBIND_API IOBIND_CHECK iobind_status iobind_session_create_from_memory(iobind_runtime *runtime, const void *model,
+                                                                        size_t bytes, const iobind_session_options *options,
                                                                         iobind_session **session, iobind_error *error);
 
 /** Give the session up. It lives on until its bindings, and the tensors that came out of them, are gone.
@@ -644,9 +652,10 @@ typedef struct iobind_value_info {
   int32_t dtype;              /**< iobind_dtype */
   int32_t has_shape;          /**< 0: any rank is taken */
   const int64_t *dims;        /**< `rank` dims, -1 where the model leaves it open */
-  const char *const *symbols; /**< `rank` names of open dims; "" for a fixed or nameless one */
+  const char *const *symbols; /**< `rank` names of open dims; "" for a fixed or nameless one; "?" is no name */
   size_t rank;
-  iobind_device *device;      /**< where the session wants the input or leaves the output */
+  iobind_device *device;      /**< where the session wants the input or leaves the output; where a model has an
+                                   output that no node makes, outputs are taken to be on the first device */
   int32_t memory;             /**< iobind_memory of that device */
   uint32_t reserved;
   const char *memory_name;    /**< ORT's name of that memory */
@@ -690,8 +699,8 @@ typedef struct iobind_node_info {
  *  @param index  0 .. node_count - 1, grouped by EP
  *  @return OK; NOT_FOUND index out of range; INVALID_ARGUMENT
  *  @threads any   @since 0.1 */
-IOBIND_API IOBIND_CHECK iobind_status iobind_session_get_node(const iobind_session *session, size_t index, iobind_node_info *info,
-                                                              iobind_error *error);
+IOBIND_API IOBIND_CHECK iobind_status iobind_session_get_node(const iobind_session *session, size_t index,
+                                                              iobind_node_info *info, iobind_error *error);
 
 /** Run once without a binding. Inputs go and outputs come wherever ORT wants them: each run may copy all of them over the
  *  link. The simplest way to a result, and what a binding is compared with.
@@ -744,7 +753,7 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_binding_set_input(iobind_binding *b
  *  @param data    host memory, all bytes of the input
  *  @param stream  as iobind_tensor_write
  *  @return OK; INVALID_STATE the input is not bound, or a run is under way; INVALID_ARGUMENT another number of bytes; DTYPE
- *          strings; RUNTIME
+ *          strings; DEVICE another device's stream; RUNTIME
  *  @threads serial   @blocks where stream is NULL   @since 0.1 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_binding_update_input(iobind_binding *binding, size_t index, const void *data,
                                                                   size_t bytes, iobind_stream *stream, iobind_error *error);
@@ -770,7 +779,8 @@ typedef enum iobind_output_mode {
  *  @param tensor  FIXED, IN_PLACE: the target, kept alive until the output is bound anew; otherwise NULL
  *  @return OK; NOT_FOUND index; DTYPE, SHAPE the tensor cannot hold the output; DEVICE the session cannot write there;
  *          INVALID_ARGUMENT the tensor overlaps an input or another output; NOT_SUPPORTED the output is no tensor, or strings
- *          on a device; INVALID_STATE a run is under way. After an error the output is as it was
+ *          on a device, or the device has no host-accessible memory; INVALID_STATE a run is under way. After an error the
+ *          output is as it was
  *  @threads serial   @since 0.1 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_binding_set_output(iobind_binding *binding, size_t index, iobind_output_mode mode,
                                                                 iobind_device *device, iobind_memory memory,
@@ -805,7 +815,8 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_binding_check(iobind_binding *bindi
  *                 of the session, and bound tensors must stay as they are until it has passed
  *  @param event   recorded behind the run; may be NULL. Without a stream it counts as done on return
  *  @return OK; as iobind_binding_check; DEVICE an output did not land where it was asked for; SHAPE a FIXED output's shape came
- *          out otherwise; INVALID_STATE a run is under way; CANCELLED; RUNTIME ORT failed. After an error the outputs hold
+ *          out otherwise; INVALID_STATE a run is under way; NOT_SUPPORTED an input is no tensor, or the run gave
+ *          none; CANCELLED; RUNTIME ORT failed. After an error the outputs hold
  *          nothing that can be fetched, and the binding can run again
  *  @threads serial   @blocks where stream is NULL   @since 0.1 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_binding_run(iobind_binding *binding, iobind_stream *stream, iobind_event *event,
@@ -817,16 +828,18 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_binding_run(iobind_binding *binding
 IOBIND_API IOBIND_CHECK iobind_status iobind_binding_cancel(iobind_binding *binding, iobind_error *error);
 
 /** Borrow an output of the last run: valid until the next run, take, or change of an output. Retain it to keep it; a
- *  retained FRESH output is never overwritten. A REUSE output that is bound as an input gets new memory for the next run. Its content is in the memory that was asked for; nothing is copied, but for
- *  one case: an output that ORT passes through from an input is copied, so that it never aliases the input.
- *  @return OK; INVALID_STATE no run has finished since an output was last bound, or this one is not bound; NOT_FOUND index; DEVICE it
- *          did not land where it was asked for; RUNTIME
+ *  retained FRESH output is never overwritten. A REUSE output that is bound as an input gets new memory for the next run.
+ *  Its content is in the memory that was asked for; nothing is copied, but for one case: an output that ORT passes through
+ *  from an input is copied, so that it never aliases the input.
+ *  @return OK; INVALID_STATE no run has finished since an output was last bound, this one is not bound, or it was taken;
+ *          NOT_FOUND index; DEVICE it did not land where it was asked for; NOT_SUPPORTED the run gave no tensor; RUNTIME
  *  @threads serial   @since 0.1 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_binding_get_output(iobind_binding *binding, size_t index, iobind_tensor **tensor,
                                                                 iobind_error *error);
 
 /** As iobind_binding_get_output, and the reference is the caller's: no later run overwrites a FRESH or REUSE output that was
- *  taken. An output can be taken once for each run; a FIXED or IN_PLACE one is the caller's own tensor, with one reference more.
+ *  taken. An output can be taken once for each run; a FIXED or IN_PLACE one is the caller's own tensor, with one reference
+ *  more.
  *  @threads serial   @since 0.1 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_binding_take_output(iobind_binding *binding, size_t index, iobind_tensor **tensor,
                                                                  iobind_error *error);

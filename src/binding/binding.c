@@ -5,12 +5,8 @@
 
 #include "support/options.h"
 
-bool iobind__binding_idle(const iobind_binding *binding) {
-  return atomic_load_explicit(&binding->state, memory_order_acquire) == IOBIND__IDLE;
-}
-
 iobind_status iobind__binding_check_idle(const iobind_binding *binding, const char *what, iobind_error *error) {
-  if (!iobind__binding_idle(binding)) {
+  if (atomic_load_explicit(&binding->state, memory_order_acquire) != IOBIND__IDLE) {
     return iobind__fail(error, IOBIND_INVALID_STATE, "%s: a run of this binding is under way: wait for it first", what);
   }
   return IOBIND_OK;

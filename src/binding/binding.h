@@ -52,7 +52,6 @@ struct iobind_binding {
   iobind__input_slot inputs[];
 };
 
-bool iobind__binding_idle(const iobind_binding *binding);
 iobind_status iobind__binding_check_idle(const iobind_binding *binding, const char *what, iobind_error *error);
 
 /* output.c */

@@ -24,7 +24,10 @@ static iobind_status find_allocator(iobind__place *place, OrtAllocator **allocat
   return IOBIND_OK;
 }
 
-iobind_status iobind__place_get_allocator(iobind__place *place, OrtAllocator **allocator, iobind_error *error) {
+/* ORT's allocator for a place, found once: the shared one of its EP device, created if it is missing and never replaced,
+ * for replacing it would free it under the tensors that it made.
+ * @return NOT_SUPPORTED the device has no such memory, or its EP shares no allocator: only a session can lend one */
+static iobind_status get_allocator(iobind__place *place, OrtAllocator **allocator, iobind_error *error) {
   *allocator = atomic_load_explicit(&place->allocator, memory_order_acquire);
   if (*allocator != NULL) {
     return IOBIND_OK;
@@ -92,7 +95,7 @@ static iobind_status allocate(iobind__place *place, ONNXTensorElementDataType dt
                               size_t bytes, OrtValue **value, void **data, iobind_error *error) {
   const OrtApi *api = IOBIND__API(place->device->runtime);
   OrtAllocator *allocator;
-  IOBIND__TRY(iobind__place_get_allocator(place, &allocator, error));
+  IOBIND__TRY(get_allocator(place, &allocator, error));
   *data = NULL;
   OrtStatus *made = api->CreateTensorAsOrtValue(allocator, dims, rank, dtype, value);
   if (made != NULL && is_out_of_memory(api->GetErrorMessage(made))) {

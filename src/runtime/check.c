@@ -1,7 +1,7 @@
 /* Whether a device works: a session of a one-node model on it, run once. */
 #include "runtime/runtime.h"
 
-/* ONNX bytes of "y = Identity(x)" over a float32 scalar: IR version 8, opset 13. Written out, so that the library needs no writer. */
+/* ONNX bytes of "y = Identity(x)" over a float32 scalar, IR version 8, opset 13: so the library needs no writer. */
 static const unsigned char identity_model[] = {
     0x08, 0x08,                                                                        /* ir_version 8 */
     0x3a, 0x2f,                                                                        /* graph */

@@ -29,10 +29,20 @@ static void library_free(iobind__ep_library *library) {
   }
 }
 
+static bool same_file(const char *a, const char *b) {
+  char *resolved_a = iobind__file_resolve(a);
+  char *resolved_b = iobind__file_resolve(b);
+  bool same = resolved_a != NULL && resolved_b != NULL && strcmp(resolved_a, resolved_b) == 0;
+  free(resolved_a);
+  free(resolved_b);
+  return same;
+}
+
 static iobind__ep_library *find_library(const iobind_runtime *runtime, const char *name, const char *path) {
   for (size_t i = 0; i < runtime->ep_library_count; i++) {
-    if (strcmp(runtime->ep_libraries[i]->name, name) == 0 && strcmp(runtime->ep_libraries[i]->path, path) == 0) {
-      return runtime->ep_libraries[i];
+    iobind__ep_library *known = runtime->ep_libraries[i];
+    if (strcmp(known->name, name) == 0 && (strcmp(known->path, path) == 0 || same_file(known->path, path))) {
+      return known;
     }
   }
   return NULL;
@@ -125,6 +135,21 @@ static iobind_status claim_file(iobind_runtime *runtime, const char *path, iobin
   return status;
 }
 
+/* Give up the newest claim of this ORT. */
+static void unclaim_last(const iobind_runtime *runtime) {
+  pthread_mutex_lock(&claims_mutex);
+  for (claim **link = &claims; *link != NULL; link = &(*link)->next) {
+    claim *one = *link;
+    if (one->api == IOBIND__API(runtime)) {
+      *link = one->next;
+      free(one->path);
+      free(one);
+      break;
+    }
+  }
+  pthread_mutex_unlock(&claims_mutex);
+}
+
 static void unclaim_files(const iobind_runtime *runtime) {
   pthread_mutex_lock(&claims_mutex);
   for (claim **link = &claims; *link != NULL;) {
@@ -138,15 +163,6 @@ static void unclaim_files(const iobind_runtime *runtime) {
     }
   }
   pthread_mutex_unlock(&claims_mutex);
-}
-
-static bool same_file(const char *a, const char *b) {
-  char *resolved_a = iobind__file_resolve(a);
-  char *resolved_b = iobind__file_resolve(b);
-  bool same = resolved_a != NULL && resolved_b != NULL && strcmp(resolved_a, resolved_b) == 0;
-  free(resolved_a);
-  free(resolved_b);
-  return same;
 }
 
 /* The name under which this file is registered: by us, or by the host program (a device of it says which file it is from);
@@ -186,6 +202,7 @@ static iobind_status register_locked(iobind_runtime *runtime, const char *name, 
   OrtStatus *ort_status = status == IOBIND_OK ? api->RegisterExecutionProviderLibrary(runtime->env, name, path) : NULL;
   if (ort_status != NULL) {
     ours = false;
+    unclaim_last(runtime);
     if (!is_registered_already(api->GetErrorMessage(ort_status))) {
       status = iobind__ort_fail(api, ort_status, &reason, "register_ep: '%s' from '%s'", name, path);
     } else {

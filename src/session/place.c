@@ -33,7 +33,12 @@ static iobind_status lend_place(iobind_session *session, const OrtMemoryInfo *in
   }
   const OrtApi *api = IOBIND__API(session->runtime);
   OrtAllocator *allocator = NULL;
-  IOBIND__ORT_TRY(api, api->CreateAllocator(session->session, info, &allocator), error, "session_create: allocator");
+  iobind__device_enter(session->serial);
+  OrtStatus *made = api->CreateAllocator(session->session, info, &allocator);
+  iobind__device_leave(session->serial);
+  if (made != NULL) {
+    return iobind__ort_fail(api, made, error, "session_create: allocator");
+  }
   iobind__place *lent = &session->places[session->place_count++];
   const iobind__place *known = iobind__runtime_find_place(session->runtime, info);
   if (known != NULL) {
@@ -67,8 +72,10 @@ iobind_status iobind__session_find_place(iobind_session *session, const OrtMemor
 }
 
 void iobind__session_free_places(iobind_session *session) {
+  iobind__device_enter(session->serial);
   for (size_t i = 0; i < session->place_count; i++) {
     IOBIND__API(session->runtime)->ReleaseAllocator(atomic_load(&session->places[i].allocator));
   }
+  iobind__device_leave(session->serial);
   free(session->places);
 }

@@ -21,7 +21,6 @@ struct iobind_session {
   iobind__ref ref;
   iobind_runtime *runtime; /* a reference is held */
   OrtSession *session;
-  OrtModelMetadata *metadata;
   char *texts[4]; /* producer, graph name, domain, description */
   int64_t model_version;
   int64_t opset;

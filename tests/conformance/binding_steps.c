@@ -293,6 +293,10 @@ static void fetch(world *w, const step *s, int takes, int retains) {
   }
   t->handle = retains ? iobind_tensor_retain(handle) : handle;
   t->borrowed = !takes && !retains;
+  if (bound == NULL) {
+    world_fail(w, "an output was given beyond the last one");
+    return;
+  }
   value_share(&t->value, &bound->value);
   bound->taken |= takes;
 }

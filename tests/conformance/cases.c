@@ -12,7 +12,7 @@ static const char header[] = "name\teach\tneeds\tmodel\tsteps";
 /* A named list of values, for the column `each`. */
 typedef struct value_list {
   char name[64];
-  char *values;
+  char values[LINE_BYTES];
 } value_list;
 
 typedef struct reader {
@@ -101,8 +101,8 @@ static int define_list(reader *r, char *line) {
   *values++ = '\0';
   value_list *list = &r->lists[r->list_count++];
   snprintf(list->name, sizeof list->name, "%s", line + 1);
-  list->values = strdup(values);
-  return list->values != NULL || fail(r, "no memory for", line);
+  snprintf(list->values, sizeof list->values, "%s", values);
+  return 1;
 }
 
 static int read_line(reader *r, char *line, int *header_seen) {
@@ -126,9 +126,12 @@ static int read_line(reader *r, char *line, int *header_seen) {
 }
 
 int cases_read(const char *path, case_list *list) {
-  reader r = {.list = list};
+  static reader r; /* large: the lists are in it */
   static char line[LINE_BYTES];
   int good = 1, header_seen = 0;
+  r.list = list;
+  r.line = 0;
+  r.list_count = 0;
   memset(list, 0, sizeof *list);
   FILE *file = fopen(path, "r");
   if (file == NULL) {
@@ -140,7 +143,6 @@ int cases_read(const char *path, case_list *list) {
     good = read_line(&r, line, &header_seen);
   }
   fclose(file);
-  for (size_t i = 0; i < r.list_count; i++) free(r.lists[i].values);
   if (!good) cases_release(list);
   return good;
 }
