@@ -22,6 +22,13 @@ typedef void (*ort_slot)(void);
 #define ORT_API_NEWEST 29 /* the newest that these declarations were checked against */
 
 typedef struct OrtEnv OrtEnv;
+typedef struct OrtEpApi OrtEpApi; /* ort_ep.h */
+typedef struct OrtGraph OrtGraph;
+typedef struct OrtKernelContext OrtKernelContext;
+typedef struct OrtLogger OrtLogger;
+typedef struct OrtNode OrtNode;
+typedef struct OrtOpAttr OrtOpAttr;
+typedef struct OrtValueInfo OrtValueInfo;
 typedef struct OrtEpAssignedNode OrtEpAssignedNode;
 typedef struct OrtEpAssignedSubgraph OrtEpAssignedSubgraph;
 typedef struct OrtEpDevice OrtEpDevice;
@@ -146,14 +153,29 @@ typedef enum OrtExecutionProviderDevicePolicy {
   OrtExecutionProviderDevicePolicy_MIN_OVERALL_POWER = 6,
 } OrtExecutionProviderDevicePolicy;
 
+typedef enum OrtOpAttrType {
+  ORT_OP_ATTR_UNDEFINED = 0,
+  ORT_OP_ATTR_INT = 1,
+  ORT_OP_ATTR_INTS = 2,
+  ORT_OP_ATTR_FLOAT = 3,
+  ORT_OP_ATTR_FLOATS = 4,
+  ORT_OP_ATTR_STRING = 5,
+  ORT_OP_ATTR_STRINGS = 6,
+  ORT_OP_ATTR_GRAPH = 7,
+  ORT_OP_ATTR_TENSOR = 8,
+} OrtOpAttrType;
+
 typedef void(ORT_CALL *OrtLoggingFunction)(void *param, OrtLoggingLevel severity, const char *category, const char *logid,
                                            const char *code_location, const char *message);
 
 typedef struct OrtAllocator {
   uint32_t version; /* of the interface that the allocator was written for: later members may not be there */
-  void *(ORT_CALL *Alloc)(struct OrtAllocator *self, size_t size); /* 1 */
-  void(ORT_CALL *Free)(struct OrtAllocator *self, void *p); /* 2 */
-  const OrtMemoryInfo *(ORT_CALL *Info)(const struct OrtAllocator *self); /* 3 */
+  void *(ORT_CALL *Alloc)(struct OrtAllocator *self, size_t size);                          /* 1 */
+  void(ORT_CALL *Free)(struct OrtAllocator *self, void *p);                                 /* 2 */
+  const OrtMemoryInfo *(ORT_CALL *Info)(const struct OrtAllocator *self);                   /* 3 */
+  void *(ORT_CALL *Reserve)(struct OrtAllocator *self, size_t size);                        /* 4, since 1.18 */
+  OrtStatus *(ORT_CALL *GetStats)(const struct OrtAllocator *self, OrtKeyValuePairs **out); /* 5, since 1.23 */
+  ort_slot slots_6[2]; /* since 1.23 and 1.25: ORT reads them by the version */
 } OrtAllocator;
 
 typedef struct OrtModelEditorApi {
@@ -163,10 +185,10 @@ typedef struct OrtModelEditorApi {
 
 /* since 1.24 unless a line says otherwise; the number is the slot */
 typedef struct OrtApi {
-  ort_slot slots_0[1];
+  OrtStatus *(ORT_CALL *CreateStatus)(OrtErrorCode code, const char *msg); /* 0 */
   OrtErrorCode (ORT_CALL *GetErrorCode)(const OrtStatus *status); /* 1 */
   const char *(ORT_CALL *GetErrorMessage)(const OrtStatus *status); /* 2 */
-  ort_slot slots_3[1];
+  OrtStatus *(ORT_CALL *CreateEnv)(OrtLoggingLevel log_severity_level, const char *logid, OrtEnv **out); /* 3 */
   OrtStatus *(ORT_CALL *CreateEnvWithCustomLogger)(OrtLoggingFunction logging_function, void *logger_param, OrtLoggingLevel log_severity_level, const char *logid, OrtEnv **out); /* 4 */
   ort_slot slots_5[2];
   OrtStatus *(ORT_CALL *CreateSession)(const OrtEnv *env, const ort_char *model_path, const OrtSessionOptions *options, OrtSession **out); /* 7 */
@@ -216,7 +238,11 @@ typedef struct OrtApi {
   OrtStatus *(ORT_CALL *AllocatorFree)(OrtAllocator *ort_allocator, void *p); /* 76 */
   ort_slot slots_77[1];
   OrtStatus *(ORT_CALL *GetAllocatorWithDefaultOptions)(OrtAllocator **out); /* 78 */
-  ort_slot slots_79[13];
+  ort_slot slots_79[9];
+  OrtStatus *(ORT_CALL *KernelContext_GetInputCount)(const OrtKernelContext *context, size_t *out); /* 88 */
+  OrtStatus *(ORT_CALL *KernelContext_GetOutputCount)(const OrtKernelContext *context, size_t *out); /* 89 */
+  OrtStatus *(ORT_CALL *KernelContext_GetInput)(const OrtKernelContext *context, size_t index, const OrtValue **out); /* 90 */
+  OrtStatus *(ORT_CALL *KernelContext_GetOutput)(OrtKernelContext *context, size_t index, const int64_t *dim_values, size_t dim_count, OrtValue **out); /* 91 */
   void (ORT_CALL *ReleaseEnv)(OrtEnv *input); /* 92 */
   void (ORT_CALL *ReleaseStatus)(OrtStatus *input); /* 93 */
   void (ORT_CALL *ReleaseMemoryInfo)(OrtMemoryInfo *input); /* 94 */
@@ -256,18 +282,30 @@ typedef struct OrtApi {
   void (ORT_CALL *ClearBoundOutputs)(OrtIoBinding *binding_ptr); /* 142 */
   ort_slot slots_143[22];
   OrtStatus *(ORT_CALL *AddRunConfigEntry)(OrtRunOptions *options, const char *config_key, const char *config_value); /* 165 */
-  ort_slot slots_166[28];
+  ort_slot slots_166[27];
+  OrtStatus *(ORT_CALL *KernelContext_GetGPUComputeStream)(const OrtKernelContext *context, void **out); /* 193 */
   OrtStatus *(ORT_CALL *GetTensorMemoryInfo)(const OrtValue *value, const OrtMemoryInfo **mem_info); /* 194 */
-  ort_slot slots_195[30];
+  ort_slot slots_195[15];
+  OrtStatus *(ORT_CALL *AddExternalInitializers)(OrtSessionOptions *options, const char *const *initializer_names, const OrtValue *const *initializers, size_t num_initializers); /* 210 */
+  ort_slot slots_211[14];
   void (ORT_CALL *MemoryInfoGetDeviceType)(const OrtMemoryInfo *ptr, OrtMemoryInfoDeviceType *out); /* 225 */
-  ort_slot slots_226[26];
+  ort_slot slots_226[21];
+  OrtStatus *(ORT_CALL *Logger_LogMessage)(const OrtLogger *logger, OrtLoggingLevel log_severity_level, const char *message, const ort_char *file_path, int line_number, const char *func_name); /* 247 */
+  ort_slot slots_248[4];
   OrtStatus *(ORT_CALL *GetResizedStringTensorElementBuffer)(OrtValue *value, size_t index, size_t length_in_bytes, char **buffer); /* 252 */
-  ort_slot slots_253[38];
+  ort_slot slots_253[19];
+  OrtStatus *(ORT_CALL *ReadOpAttr)(const OrtOpAttr *op_attr, OrtOpAttrType type, void *data, size_t len, size_t *out); /* 272 */
+  ort_slot slots_273[16];
+  OrtStatus *(ORT_CALL *GetValueInfoName)(const OrtValueInfo *value_info, const char **name); /* 289 */
+  OrtStatus *(ORT_CALL *GetValueInfoTypeInfo)(const OrtValueInfo *value_info, const OrtTypeInfo **type_info); /* 290 */
   const OrtModelEditorApi *(ORT_CALL *GetModelEditorApi)(void); /* 291 */
-  ort_slot slots_292[5];
+  ort_slot slots_292[3];
+  void (ORT_CALL *CreateKeyValuePairs)(OrtKeyValuePairs **out); /* 295 */
+  void (ORT_CALL *AddKeyValuePair)(OrtKeyValuePairs *kvps, const char *key, const char *value); /* 296 */
   const char *(ORT_CALL *GetKeyValue)(const OrtKeyValuePairs *kvps, const char *key); /* 297 */
   void (ORT_CALL *GetKeyValuePairs)(const OrtKeyValuePairs *kvps, const char *const **keys, const char *const **values, size_t *num_entries); /* 298 */
-  ort_slot slots_299[2];
+  ort_slot slots_299[1];
+  void (ORT_CALL *ReleaseKeyValuePairs)(OrtKeyValuePairs *input); /* 300 */
   OrtStatus *(ORT_CALL *RegisterExecutionProviderLibrary)(OrtEnv *env, const char *registration_name, const ort_char *path); /* 301 */
   OrtStatus *(ORT_CALL *UnregisterExecutionProviderLibrary)(OrtEnv *env, const char *registration_name); /* 302 */
   OrtStatus *(ORT_CALL *GetEpDevices)(const OrtEnv *env, const OrtEpDevice *const **ep_devices, size_t *num_ep_devices); /* 303 */
@@ -284,20 +322,64 @@ typedef struct OrtApi {
   const OrtKeyValuePairs *(ORT_CALL *EpDevice_EpMetadata)(const OrtEpDevice *ep_device); /* 314 */
   const OrtKeyValuePairs *(ORT_CALL *EpDevice_EpOptions)(const OrtEpDevice *ep_device); /* 315 */
   const OrtHardwareDevice *(ORT_CALL *EpDevice_Device)(const OrtEpDevice *ep_device); /* 316 */
-  ort_slot slots_317[3];
+  const OrtEpApi *(ORT_CALL *GetEpApi)(void); /* 317 */
+  OrtStatus *(ORT_CALL *GetTensorSizeInBytes)(const OrtValue *ort_value, size_t *size); /* 318 */
+  OrtStatus *(ORT_CALL *AllocatorGetStats)(const OrtAllocator *ort_allocator, OrtKeyValuePairs **out); /* 319 */
   OrtStatus *(ORT_CALL *CreateMemoryInfo_V2)(const char *name, OrtMemoryInfoDeviceType device_type, uint32_t vendor_id, int32_t device_id, OrtDeviceMemoryType mem_type, size_t alignment, OrtAllocatorType allocator_type, OrtMemoryInfo **out); /* 320 */
   OrtDeviceMemoryType (ORT_CALL *MemoryInfoGetDeviceMemType)(const OrtMemoryInfo *ptr); /* 321 */
   uint32_t (ORT_CALL *MemoryInfoGetVendorId)(const OrtMemoryInfo *ptr); /* 322 */
-  ort_slot slots_323[51];
+  OrtStatus *(ORT_CALL *ValueInfo_GetValueProducer)(const OrtValueInfo *value_info, const OrtNode **producer_node, size_t *producer_output_index); /* 323 */
+  ort_slot slots_324[2];
+  OrtStatus *(ORT_CALL *ValueInfo_GetInitializerValue)(const OrtValueInfo *value_info, const OrtValue **initializer_value); /* 326 */
+  ort_slot slots_327[4];
+  OrtStatus *(ORT_CALL *ValueInfo_IsConstantInitializer)(const OrtValueInfo *value_info, bool *is_constant_initializer); /* 331 */
+  OrtStatus *(ORT_CALL *ValueInfo_IsFromOuterScope)(const OrtValueInfo *value_info, bool *is_from_outer_scope); /* 332 */
+  ort_slot slots_333[2];
+  OrtStatus *(ORT_CALL *Graph_GetOnnxIRVersion)(const OrtGraph *graph, int64_t *onnx_ir_version); /* 335 */
+  OrtStatus *(ORT_CALL *Graph_GetNumOperatorSets)(const OrtGraph *graph, size_t *num_operator_sets); /* 336 */
+  OrtStatus *(ORT_CALL *Graph_GetOperatorSets)(const OrtGraph *graph, const char **domains, int64_t *opset_versions, size_t num_operator_sets); /* 337 */
+  OrtStatus *(ORT_CALL *Graph_GetNumInputs)(const OrtGraph *graph, size_t *num_inputs); /* 338 */
+  OrtStatus *(ORT_CALL *Graph_GetInputs)(const OrtGraph *graph, const OrtValueInfo **inputs, size_t num_inputs); /* 339 */
+  OrtStatus *(ORT_CALL *Graph_GetNumOutputs)(const OrtGraph *graph, size_t *num_outputs); /* 340 */
+  OrtStatus *(ORT_CALL *Graph_GetOutputs)(const OrtGraph *graph, const OrtValueInfo **outputs, size_t num_outputs); /* 341 */
+  OrtStatus *(ORT_CALL *Graph_GetNumInitializers)(const OrtGraph *graph, size_t *num_initializers); /* 342 */
+  OrtStatus *(ORT_CALL *Graph_GetInitializers)(const OrtGraph *graph, const OrtValueInfo **initializers, size_t num_initializers); /* 343 */
+  OrtStatus *(ORT_CALL *Graph_GetNumNodes)(const OrtGraph *graph, size_t *num_nodes); /* 344 */
+  OrtStatus *(ORT_CALL *Graph_GetNodes)(const OrtGraph *graph, const OrtNode **nodes, size_t num_nodes); /* 345 */
+  OrtStatus *(ORT_CALL *Graph_GetParentNode)(const OrtGraph *graph, const OrtNode **node); /* 346 */
+  ort_slot slots_347[1];
+  OrtStatus *(ORT_CALL *Node_GetId)(const OrtNode *node, size_t *node_id); /* 348 */
+  OrtStatus *(ORT_CALL *Node_GetName)(const OrtNode *node, const char **node_name); /* 349 */
+  OrtStatus *(ORT_CALL *Node_GetOperatorType)(const OrtNode *node, const char **operator_type); /* 350 */
+  OrtStatus *(ORT_CALL *Node_GetDomain)(const OrtNode *node, const char **domain_name); /* 351 */
+  OrtStatus *(ORT_CALL *Node_GetSinceVersion)(const OrtNode *node, int *since_version); /* 352 */
+  OrtStatus *(ORT_CALL *Node_GetNumInputs)(const OrtNode *node, size_t *num_inputs); /* 353 */
+  OrtStatus *(ORT_CALL *Node_GetInputs)(const OrtNode *node, const OrtValueInfo **inputs, size_t num_inputs); /* 354 */
+  OrtStatus *(ORT_CALL *Node_GetNumOutputs)(const OrtNode *node, size_t *num_outputs); /* 355 */
+  OrtStatus *(ORT_CALL *Node_GetOutputs)(const OrtNode *node, const OrtValueInfo **outputs, size_t num_outputs); /* 356 */
+  OrtStatus *(ORT_CALL *Node_GetNumImplicitInputs)(const OrtNode *node, size_t *num_implicit_inputs); /* 357 */
+  OrtStatus *(ORT_CALL *Node_GetImplicitInputs)(const OrtNode *node, const OrtValueInfo **implicit_inputs, size_t num_implicit_inputs); /* 358 */
+  OrtStatus *(ORT_CALL *Node_GetNumAttributes)(const OrtNode *node, size_t *num_attributes); /* 359 */
+  OrtStatus *(ORT_CALL *Node_GetAttributes)(const OrtNode *node, const OrtOpAttr **attributes, size_t num_attributes); /* 360 */
+  ort_slot slots_361[1];
+  OrtStatus *(ORT_CALL *OpAttr_GetTensorAttributeAsOrtValue)(const OrtOpAttr *attribute, OrtValue **attr_tensor); /* 362 */
+  OrtStatus *(ORT_CALL *OpAttr_GetType)(const OrtOpAttr *attribute, OrtOpAttrType *type); /* 363 */
+  OrtStatus *(ORT_CALL *OpAttr_GetName)(const OrtOpAttr *attribute, const char **name); /* 364 */
+  OrtStatus *(ORT_CALL *Node_GetNumSubgraphs)(const OrtNode *node, size_t *num_subgraphs); /* 365 */
+  OrtStatus *(ORT_CALL *Node_GetSubgraphs)(const OrtNode *node, const OrtGraph **subgraphs, size_t num_subgraphs, const char **attribute_names); /* 366 */
+  ort_slot slots_367[6];
+  const char *(ORT_CALL *GetRunConfigEntry)(const OrtRunOptions *options, const char *config_key); /* 373 */
   const OrtMemoryInfo *(ORT_CALL *EpDevice_MemoryInfo)(const OrtEpDevice *ep_device, OrtDeviceMemoryType memory_type); /* 374 */
   OrtStatus *(ORT_CALL *CreateSharedAllocator)(OrtEnv *env, const OrtEpDevice *ep_device, OrtDeviceMemoryType mem_type, OrtAllocatorType allocator_type, const OrtKeyValuePairs *allocator_options, OrtAllocator **allocator); /* 375 */
   OrtStatus *(ORT_CALL *GetSharedAllocator)(OrtEnv *env, const OrtMemoryInfo *mem_info, OrtAllocator **allocator); /* 376 */
-  ort_slot slots_377[3];
+  ort_slot slots_377[1];
+  OrtStatus *(ORT_CALL *GetTensorData)(const OrtValue *value, const void **out); /* 378 */
+  OrtStatus *(ORT_CALL *GetSessionOptionsConfigEntries)(const OrtSessionOptions *options, OrtKeyValuePairs **out); /* 379 */
   OrtStatus *(ORT_CALL *SessionGetMemoryInfoForInputs)(const OrtSession *session, const OrtMemoryInfo **inputs_memory_info, size_t num_inputs); /* 380 */
   OrtStatus *(ORT_CALL *SessionGetMemoryInfoForOutputs)(const OrtSession *session, const OrtMemoryInfo **outputs_memory_info, size_t num_outputs); /* 381 */
   OrtStatus *(ORT_CALL *SessionGetEpDeviceForInputs)(const OrtSession *session, const OrtEpDevice **inputs_ep_devices, size_t num_inputs); /* 382 */
   OrtStatus *(ORT_CALL *CreateSyncStreamForEpDevice)(const OrtEpDevice *ep_device, const OrtKeyValuePairs *stream_options, OrtSyncStream **stream); /* 383 */
-  ort_slot slots_384[1];
+  void *(ORT_CALL *SyncStream_GetHandle)(OrtSyncStream *stream); /* 384 */
   void (ORT_CALL *ReleaseSyncStream)(OrtSyncStream *input); /* 385 */
   OrtStatus *(ORT_CALL *CopyTensors)(const OrtEnv *env, const OrtValue *const *src_tensors, OrtValue *const *dst_tensors, OrtSyncStream *stream, size_t num_tensors); /* 386 */
   ort_slot slots_387[3];
@@ -311,7 +393,7 @@ typedef struct OrtApi {
   OrtStatus *(ORT_CALL *EpAssignedNode_GetName)(const OrtEpAssignedNode *ep_node, const char **out); /* 410 */
   OrtStatus *(ORT_CALL *EpAssignedNode_GetDomain)(const OrtEpAssignedNode *ep_node, const char **out); /* 411 */
   OrtStatus *(ORT_CALL *EpAssignedNode_GetOperatorType)(const OrtEpAssignedNode *ep_node, const char **out); /* 412 */
-  ort_slot slots_413[1];
+  void (ORT_CALL *RunOptionsSetSyncStream)(OrtRunOptions *options, OrtSyncStream *sync_stream); /* 413 */
   OrtStatus *(ORT_CALL *GetTensorElementTypeAndShapeDataReference)(const OrtValue *value, ONNXTensorElementDataType *elem_type, const int64_t **shape_data, size_t *shape_data_count); /* 414 */
 } OrtApi;
 

@@ -325,7 +325,7 @@ static void put_shape(onnx_writer *writer, const onnx_type *type) {
 static void put_type(onnx_writer *writer, int field, const onnx_type *type) {
   static const int fields[] = {TYPE_TENSOR, TYPE_SPARSE_TENSOR, TYPE_SEQUENCE, TYPE_MAP, TYPE_OPTIONAL};
   if (writer->status != ONNX_OK) return;
-  if (type == NULL || type->kind < ONNX_TYPE_TENSOR || type->kind > ONNX_TYPE_OPTIONAL ||
+  if (type == NULL || type->kind < ONNX_KIND_TENSOR || type->kind > ONNX_KIND_OPTIONAL ||
       (type->rank != 0 && type->dims == NULL)) {
     fail(writer, ONNX_INVALID);
     return;
@@ -333,12 +333,12 @@ static void put_type(onnx_writer *writer, int field, const onnx_type *type) {
   begin(writer, field, KIND_PLAIN);
   begin(writer, fields[type->kind], KIND_PLAIN);
   switch (type->kind) {
-    case ONNX_TYPE_TENSOR:
-    case ONNX_TYPE_SPARSE_TENSOR:
+    case ONNX_KIND_TENSOR:
+    case ONNX_KIND_SPARSE_TENSOR:
       put_int(writer, TYPE_ELEMENT, type->dtype);
       if (!type->no_shape) put_shape(writer, type);
       break;
-    case ONNX_TYPE_MAP:
+    case ONNX_KIND_MAP:
       put_int(writer, TYPE_MAP_KEY, type->dtype);
       put_type(writer, TYPE_MAP_VALUE, type->element);
       break;

@@ -144,12 +144,12 @@ onnx_status onnx_graph_end(onnx_writer *writer);
 /* ---- values ------------------------------------------------------------------------------------------------------- */
 
 typedef enum onnx_type_kind {
-  ONNX_TYPE_TENSOR = 0,
-  ONNX_TYPE_SPARSE_TENSOR = 1,
-  ONNX_TYPE_SEQUENCE = 2,
-  ONNX_TYPE_MAP = 3,
-  ONNX_TYPE_OPTIONAL = 4,
-  ONNX_TYPE_KIND_FORCE32 = 0x7FFFFFFF
+  ONNX_KIND_TENSOR = 0,
+  ONNX_KIND_SPARSE_TENSOR = 1,
+  ONNX_KIND_SEQUENCE = 2,
+  ONNX_KIND_MAP = 3,
+  ONNX_KIND_OPTIONAL = 4,
+  ONNX_KIND_FORCE32 = 0x7FFFFFFF
 } onnx_type_kind;
 
 /** The type of a value. */

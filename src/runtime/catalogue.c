@@ -59,18 +59,19 @@ static const char *const webgpu_options[] = {
 };
 
 static const iobind__ep catalogue[] = {
-    {"cpu", "CPUExecutionProvider", NULL, true, false, false, NULL},
-    {"cuda", "CUDAExecutionProvider", "onnxruntime_providers_cuda", true, false, false, cuda_options},
-    {"tensorrt", "TensorrtExecutionProvider", NULL, true, false, false, NULL},
-    {"nvtensorrtrtx", "NvTensorRTRTXExecutionProvider", "onnxruntime_providers_nv_tensorrt_rtx", true, false, false, NULL},
-    {"webgpu", "WebGpuExecutionProvider", "onnxruntime_providers_webgpu", false, true, true, webgpu_options},
-    {"openvino", "OpenVINOExecutionProvider", "onnxruntime_providers_openvino_plugin", true, false, false, NULL},
-    {"dml", "DmlExecutionProvider", NULL, false, true, false, NULL},
-    {"qnn", "QNNExecutionProvider", "onnxruntime_providers_qnn", true, false, false, NULL},
-    {"migraphx", "MIGraphXExecutionProvider", "onnxruntime_providers_migraphx", true, false, false, NULL},
-    {"vitisai", "VitisAIExecutionProvider", "onnxruntime_providers_vitisai", true, false, false, NULL},
-    {"coreml", "CoreMLExecutionProvider", NULL, true, false, false, NULL},
-    {"vdev", "VirtualDeviceExecutionProvider", "iobind_vdev", true, false, false, NULL},
+    {"cpu", "CPUExecutionProvider", NULL, true, false, false, false, NULL},
+    {"cuda", "CUDAExecutionProvider", "onnxruntime_providers_cuda", true, false, false, false, cuda_options},
+    {"tensorrt", "TensorrtExecutionProvider", NULL, true, false, false, false, NULL},
+    {"nvtensorrtrtx", "NvTensorRTRTXExecutionProvider", "onnxruntime_providers_nv_tensorrt_rtx", true, false, false, false,
+     NULL},
+    {"webgpu", "WebGpuExecutionProvider", "onnxruntime_providers_webgpu", false, true, true, false, webgpu_options},
+    {"openvino", "OpenVINOExecutionProvider", "onnxruntime_providers_openvino_plugin", true, false, false, false, NULL},
+    {"dml", "DmlExecutionProvider", NULL, false, true, false, false, NULL},
+    {"qnn", "QNNExecutionProvider", "onnxruntime_providers_qnn", true, false, false, false, NULL},
+    {"migraphx", "MIGraphXExecutionProvider", "onnxruntime_providers_migraphx", true, false, false, false, NULL},
+    {"vitisai", "VitisAIExecutionProvider", "onnxruntime_providers_vitisai", true, false, false, false, NULL},
+    {"coreml", "CoreMLExecutionProvider", NULL, true, false, false, false, NULL},
+    {"vdev", "VirtualDeviceExecutionProvider", "iobind_vdev", true, false, false, true, NULL},
 };
 enum { CATALOGUE_SIZE = sizeof catalogue / sizeof catalogue[0] };
 

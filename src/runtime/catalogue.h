@@ -8,12 +8,13 @@
 #include "support/error.h"
 
 typedef struct iobind__ep {
-  const char *name;           /* in device specs, and the name its library is registered under */
-  const char *ep_name;        /* ORT's name */
-  const char *library;        /* stem of the library's file: "lib" STEM ".so"; NULL: inside ORT's own library */
-  bool addressable;           /* an address inside an allocation is an address */
-  bool queued;                /* a run may return before its work is done, and only a copy back waits for it */
-  bool serial;                /* crashes where two threads use it at a time: iobind lets one in after the other */
+  const char *name;    /* in device specs, and the name its library is registered under */
+  const char *ep_name; /* ORT's name */
+  const char *library; /* stem of the library's file: "lib" STEM ".so"; NULL: inside ORT's own library */
+  bool addressable;    /* an address inside an allocation is an address */
+  bool queued;         /* a run may return before its work is done, and only a copy back waits for it */
+  bool serial;         /* crashes where two threads use it at a time: iobind lets one in after the other */
+  bool on_demand; /* registered by the search only when a device spec names it: a virtual device must not become the "gpu" */
   const char *const *options; /* option keys, NULL-terminated; NULL: unknown */
 } iobind__ep;
 

@@ -299,7 +299,7 @@ static iobind_status register_folder(iobind_runtime *runtime, const char *folder
       /* nothing more to do but to free the rest */
     } else if (path.failed) {
       status = iobind__out_of_memory(error, "runtime_create");
-    } else if (ep != NULL && iobind__file_exists(path.data)) {
+    } else if (ep != NULL && !ep->on_demand && iobind__file_exists(path.data)) {
       status = register_found(runtime, ep, path.data, error);
     } else if (nested && iobind__folder_exists(path.data)) {
       status = register_folder(runtime, path.data, false, error);
@@ -394,6 +394,26 @@ iobind_status iobind__runtime_search_eps(iobind_runtime *runtime, iobind_error *
     status = register_folder(runtime, runtime->ort.path, false, error);
     *slash = '/';
   }
+  return status;
+}
+
+/* Where the files of an installation lie: beside libiobind, or beside the program's folder of libraries. */
+static const char *const library_folders[] = {"", "/../lib"};
+
+iobind_status iobind__runtime_demand_ep(iobind_runtime *runtime, const iobind__ep *ep, iobind_error *error) {
+  iobind_status status = IOBIND_OK;
+  char *own = iobind__library_own_folder();
+  for (size_t i = 0; own != NULL && i < sizeof library_folders / sizeof library_folders[0] && status == IOBIND_OK; i++) {
+    iobind__text path = {0};
+    iobind__text_add(&path, "%s%s/lib%s.so", own, library_folders[i], ep->library);
+    if (path.failed) {
+      status = iobind__out_of_memory(error, "find_device");
+    } else if (iobind__file_exists(path.data)) {
+      status = register_found(runtime, ep, path.data, error);
+    }
+    iobind__text_free(&path);
+  }
+  free(own);
   return status;
 }
 

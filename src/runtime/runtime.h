@@ -77,6 +77,8 @@ struct iobind_runtime {
 iobind_status iobind__runtime_register_given(iobind_runtime *runtime, const char *const *entries, size_t count,
                                              iobind_error *error);
 iobind_status iobind__runtime_search_eps(iobind_runtime *runtime, iobind_error *error);
+/* Look for the library of an EP that is registered on demand; not finding it is no error. */
+iobind_status iobind__runtime_demand_ep(iobind_runtime *runtime, const iobind__ep *ep, iobind_error *error);
 void iobind__runtime_free_eps(iobind_runtime *runtime);
 
 /* device.c */

@@ -192,6 +192,10 @@ iobind_status iobind_runtime_find_device(iobind_runtime *runtime, const char *te
       if (status == IOBIND_OK && memory == NULL && wanted.memory != IOBIND_MEMORY_DEFAULT) {
         status = malformed(entry, length, "expected a device, got a kind of memory", error);
       }
+      const iobind__ep *named = wanted.kind == SPEC_NAME ? iobind__ep_by_name(wanted.name, wanted.length) : NULL;
+      if (status == IOBIND_OK && pass == 1 && named != NULL && named->on_demand) {
+        status = iobind__runtime_demand_ep(runtime, named, error);
+      }
       if (status == IOBIND_OK && pass == 1) {
         *device = find_entry(runtime, entry, length, &wanted, &reasons, &seen);
       }

@@ -13,10 +13,10 @@ static void write_node_of_all_attributes(onnx_writer *w) {
   onnx_tensor list[] = {{.dtype = ONNX_FLOAT32, .dims = two_three, .rank = 2, .data = six, .bytes = sizeof six},
                         {.dtype = ONNX_INT64, .dims = none, .rank = 2}};
   onnx_type open = {.dtype = ONNX_FLOAT16, .no_shape = 1};
-  onnx_type types[] = {{.kind = ONNX_TYPE_SEQUENCE, .element = &open},
-                       {.kind = ONNX_TYPE_MAP, .dtype = ONNX_INT64, .element = &open},
-                       {.kind = ONNX_TYPE_OPTIONAL, .element = &open},
-                       {.kind = ONNX_TYPE_SPARSE_TENSOR, .dtype = ONNX_FLOAT32, .dims = two_three, .rank = 2}};
+  onnx_type types[] = {{.kind = ONNX_KIND_SEQUENCE, .element = &open},
+                       {.kind = ONNX_KIND_MAP, .dtype = ONNX_INT64, .element = &open},
+                       {.kind = ONNX_KIND_OPTIONAL, .element = &open},
+                       {.kind = ONNX_KIND_SPARSE_TENSOR, .dtype = ONNX_FLOAT32, .dims = two_three, .rank = 2}};
   onnx_node_begin(w, "Everything", "test.domain", "node of all attributes");
   onnx_node_input(w, "x");
   onnx_node_input(w, "");

@@ -98,7 +98,7 @@ static void nesting_ends(void **state) {
   onnx_type types[ONNX_MAX_DEPTH];
   memset(types, 0, sizeof types);
   for (size_t i = 0; i + 1 < ONNX_MAX_DEPTH; i++) {
-    types[i].kind = ONNX_TYPE_SEQUENCE;
+    types[i].kind = ONNX_KIND_SEQUENCE;
     types[i].element = &types[i + 1];
   }
   onnx_model_begin(&writer, NULL);

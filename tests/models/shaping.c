@@ -209,7 +209,7 @@ void build_sequence(builder *b) {
   const char *symbols[TEST_MODEL_MAX_RANK];
   test_shape shape;
   onnx_type tensor, sequence;
-  wrapped_type(b, ONNX_TYPE_SEQUENCE, symbols, &shape, &tensor, &sequence);
+  wrapped_type(b, ONNX_KIND_SEQUENCE, symbols, &shape, &tensor, &sequence);
   onnx_input(&b->writer, "x", &tensor);
   onnx_output(&b->writer, "y", &sequence);
   builder_node(b, "SequenceConstruct", "x x", "y");
@@ -220,7 +220,7 @@ void build_length(builder *b) {
   const char *symbols[TEST_MODEL_MAX_RANK];
   test_shape shape;
   onnx_type tensor, sequence;
-  wrapped_type(b, ONNX_TYPE_SEQUENCE, symbols, &shape, &tensor, &sequence);
+  wrapped_type(b, ONNX_KIND_SEQUENCE, symbols, &shape, &tensor, &sequence);
   onnx_input(&b->writer, "x", &sequence);
   builder_output(b, "y", ONNX_INT64, &scalar);
   builder_node(b, "SequenceLength", "x", "y");
@@ -231,7 +231,7 @@ void build_optional(builder *b) {
   const char *symbols[TEST_MODEL_MAX_RANK];
   test_shape shape;
   onnx_type tensor, optional;
-  wrapped_type(b, ONNX_TYPE_OPTIONAL, symbols, &shape, &tensor, &optional);
+  wrapped_type(b, ONNX_KIND_OPTIONAL, symbols, &shape, &tensor, &optional);
   onnx_input(&b->writer, "x", &optional);
   builder_output(b, "y", ONNX_BOOL, &scalar);
   builder_node(b, "OptionalHasElement", "x", "y");

@@ -135,7 +135,7 @@ iobind_session *fixture_session(iobind_runtime *runtime, iobind_device *device, 
 
 iobind_session *fixture_string_session(iobind_runtime *runtime) {
   static const int64_t open = -1;
-  const onnx_type type = {.kind = ONNX_TYPE_TENSOR, .dtype = ONNX_STRING, .dims = &open, .rank = 1};
+  const onnx_type type = {.kind = ONNX_KIND_TENSOR, .dtype = ONNX_STRING, .dims = &open, .rank = 1};
   onnx_writer writer = ONNX_WRITER_INIT;
   onnx_model_begin(&writer, NULL);
   onnx_opset(&writer, "", 21);

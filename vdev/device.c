@@ -1,0 +1,161 @@
+#define _POSIX_C_SOURCE 200809L /* clock_gettime */
+
+#include "device.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "memory.h"
+
+vdev_state vdev_global = {.mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+
+static _Thread_local char last_error[VDEV_TEXT];
+
+void vdev_set_error(const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(last_error, sizeof last_error, format, arguments);
+  va_end(arguments);
+}
+
+const char *vdev_last_error(void) {
+  return last_error;
+}
+
+bool vdev_is_virtual_clock(void) {
+  return vdev_global.devices[0].settings.virtual_clock != 0;
+}
+
+int64_t vdev_now(void) {
+  if (vdev_is_virtual_clock()) {
+    return vdev_global.host_time;
+  }
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+bool vdev_start(const vdev_settings *settings, int count) {
+  vdev_lock();
+  bool good = true;
+  for (int i = vdev_global.device_count; i < count && good; i++) {
+    vdev_device *device = &vdev_global.devices[i];
+    device->index = i;
+    device->settings = *settings;
+    good = vdev_memory_reserve(device);
+    if (good) {
+      vdev_global.device_count = i + 1;
+    }
+  }
+  for (int i = 0; i < vdev_global.device_count; i++) {
+    int64_t reserve = vdev_global.devices[i].settings.reserve;
+    vdev_global.devices[i].settings = *settings; /* a second registration brings its own settings */
+    vdev_global.devices[i].settings.reserve = reserve;
+  }
+  vdev_unlock();
+  return good;
+}
+
+void vdev_stop(void) {
+  vdev_lock();
+  vdev_state *state = &vdev_global;
+  for (int i = 0; i < state->device_count; i++) {
+    vdev_memory_unreserve(&state->devices[i]);
+  }
+  state->device_count = 0;
+  free(state->accesses);
+  free(state->pinned);
+  state->accesses = NULL;
+  state->pinned = NULL;
+  state->access_count = state->access_capacity = state->pinned_count = state->pinned_capacity = 0;
+  vdev_unlock();
+}
+
+int vdev_device_count(void) {
+  vdev_lock();
+  int count = vdev_global.device_count;
+  vdev_unlock();
+  return count;
+}
+
+static vdev_device *device_of(int index) {
+  if (index < 0 || index >= vdev_global.device_count) {
+    vdev_set_error("no device %d: there are %d", index, vdev_global.device_count);
+    return NULL;
+  }
+  return &vdev_global.devices[index];
+}
+
+int vdev_set(int index, const char *name, const char *value) {
+  vdev_lock();
+  vdev_device *device = device_of(index);
+  bool good = device != NULL && name != NULL && value != NULL && vdev_settings_set(&device->settings, name, value);
+  if (device != NULL && !good) {
+    vdev_set_error("'%s' is no setting, or cannot be '%s'", name == NULL ? "" : name, value == NULL ? "" : value);
+  }
+  if (good && strcmp(name, "clock") == 0) {
+    for (int i = 0; i < vdev_global.device_count; i++) {
+      vdev_global.devices[i].settings.virtual_clock = device->settings.virtual_clock; /* there is one clock */
+    }
+  }
+  vdev_unlock();
+  return good ? 0 : -1;
+}
+
+static int64_t statistic(const vdev_device *device, const char *name) {
+  const struct {
+    const char *name;
+    int64_t value;
+  } list[] = {{"h2d_bytes", device->statistics.bytes[VDEV_UPLOAD]},
+              {"h2d_count", device->statistics.count[VDEV_UPLOAD]},
+              {"d2h_bytes", device->statistics.bytes[VDEV_DOWNLOAD]},
+              {"d2h_count", device->statistics.count[VDEV_DOWNLOAD]},
+              {"d2d_bytes", device->statistics.bytes[VDEV_LOCAL]},
+              {"d2d_count", device->statistics.count[VDEV_LOCAL]},
+              {"peer_bytes", device->statistics.peer_bytes},
+              {"peer_count", device->statistics.peer_count},
+              {"kernels", device->statistics.count[VDEV_COMPUTE]},
+              {"allocations", device->statistics.allocations},
+              {"live_bytes", device->statistics.live_bytes},
+              {"live_blocks", device->statistics.live_blocks},
+              {"peak_bytes", device->statistics.peak_bytes},
+              {"pinned_bytes", device->statistics.pinned_bytes},
+              {"races", device->statistics.races},
+              {"errors", device->statistics.errors},
+              {"time_ns", vdev_now()}};
+  for (size_t i = 0; i < sizeof list / sizeof list[0]; i++) {
+    if (strcmp(list[i].name, name) == 0) {
+      return list[i].value;
+    }
+  }
+  vdev_set_error("no statistic '%s'", name);
+  return -1;
+}
+
+int64_t vdev_get(int index, const char *name) {
+  vdev_lock();
+  const vdev_device *device = device_of(index);
+  int64_t value = device == NULL || name == NULL ? -1 : statistic(device, name);
+  vdev_unlock();
+  return value;
+}
+
+int vdev_reset(int index) {
+  vdev_lock();
+  vdev_device *device = device_of(index);
+  if (device != NULL) {
+    int64_t live_bytes = device->statistics.live_bytes;
+    int64_t live_blocks = device->statistics.live_blocks;
+    int64_t pinned_bytes = device->statistics.pinned_bytes;
+    memset(&device->statistics, 0, sizeof device->statistics);
+    device->statistics.live_bytes = live_bytes;
+    device->statistics.live_blocks = live_blocks;
+    device->statistics.peak_bytes = live_bytes;
+    device->statistics.pinned_bytes = pinned_bytes;
+  }
+  vdev_unlock();
+  return device == NULL ? -1 : 0;
+}

@@ -1,0 +1,124 @@
+/* The virtual devices: memory, streams, clock and their statistics, behind one lock. */
+#ifndef VDEV_DEVICE_H
+#define VDEV_DEVICE_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "settings.h"
+#include "vdev.h"
+
+enum {
+  VDEV_MAX_DEVICES = 8,
+  VDEV_MAX_STREAMS = 512,             /* at a time, of all devices together; ORT keeps some for each session */
+  VDEV_AGENTS = VDEV_MAX_STREAMS + 1, /* who can touch memory: the host (0) and the streams */
+  VDEV_TEXT = 240,
+};
+
+/* What can move data at a time: a link carries one copy a direction, and the device computes one kernel. */
+typedef enum vdev_engine { VDEV_UPLOAD, VDEV_DOWNLOAD, VDEV_LOCAL, VDEV_COMPUTE, VDEV_ENGINES } vdev_engine;
+
+/* A run of device memory. */
+typedef struct vdev_block {
+  size_t offset;
+  size_t size;
+  bool live;        /* false: freed, kept until the streams have passed `passed` */
+  uint64_t *passed; /* a sequence number for each stream; NULL while live */
+} vdev_block;
+
+/* One access that later ones must be ordered behind. */
+typedef struct vdev_access {
+  uintptr_t start;
+  uintptr_t end;
+  uint64_t clock;
+  int agent;
+  bool write;
+  char what[48];
+} vdev_access;
+
+typedef struct vdev_device {
+  int index;
+  vdev_settings settings;
+  unsigned char *base; /* what callers see: nobody can touch it */
+  unsigned char *twin; /* where the bytes are */
+  size_t reserved;
+  vdev_block *blocks; /* by offset */
+  size_t block_count;
+  size_t block_capacity;
+  int64_t engine_free[VDEV_ENGINES]; /* modelled time when each is free again */
+  struct {
+    int64_t bytes[VDEV_ENGINES];
+    int64_t count[VDEV_ENGINES];
+    int64_t peer_bytes, peer_count;
+    int64_t allocations, live_bytes, live_blocks, peak_bytes, pinned_bytes, races, errors;
+  } statistics;
+} vdev_device;
+
+typedef struct vdev_operation vdev_operation;
+
+struct vdev_stream {
+  vdev_device *device;
+  int agent;
+  uint64_t clocks[VDEV_AGENTS]; /* what is ordered before the end of the stream */
+  uint64_t submitted;           /* sequence number of the last operation */
+  uint64_t completed;
+  int64_t tail; /* modelled end of the last operation */
+  vdev_operation *first;
+  vdev_operation *last;
+  bool running_inline; /* a caller runs an operation of it right now */
+  bool stopping;
+  bool started; /* the worker */
+  pthread_t worker;
+  char error[VDEV_TEXT]; /* of work that failed after its submission; kept until a wait hands it on */
+};
+
+struct vdev_event {
+  vdev_device *device;
+  uint64_t sequence;
+  int64_t time;
+  uint64_t clocks[VDEV_AGENTS];
+  int agent; /* whose stream; 0: never recorded */
+};
+
+typedef struct vdev_state {
+  pthread_mutex_t mutex;
+  pthread_cond_t changed; /* an operation completed, or was submitted */
+  int device_count;
+  vdev_device devices[VDEV_MAX_DEVICES];
+  vdev_stream *streams[VDEV_MAX_STREAMS];
+  int agent_limit;                    /* no agent of this number or above ever was */
+  uint64_t agent_clocks[VDEV_AGENTS]; /* how far each agent number ever came: numbers are used again */
+  uint64_t agent_sequences[VDEV_AGENTS];
+  uint64_t host_clocks[VDEV_AGENTS];
+  int64_t host_time; /* virtual clock: how far the host is */
+  vdev_access *accesses;
+  size_t access_count;
+  size_t access_capacity;
+  char last_race[2 * VDEV_TEXT];
+  struct {
+    unsigned char *start;
+    size_t size;
+  } * pinned;
+  size_t pinned_count;
+  size_t pinned_capacity;
+} vdev_state;
+
+extern vdev_state vdev_global;
+
+static inline void vdev_lock(void) {
+  pthread_mutex_lock(&vdev_global.mutex);
+}
+static inline void vdev_unlock(void) {
+  pthread_mutex_unlock(&vdev_global.mutex);
+}
+
+/* device.c: make the devices that the settings ask for. False: out of address space. */
+bool vdev_start(const vdev_settings *settings, int count);
+void vdev_stop(void); /* the library goes: no tensor, stream or session is left */
+bool vdev_is_virtual_clock(void);
+int64_t vdev_now(void); /* with the lock held: the real clock's or the virtual host time */
+void vdev_set_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+#endif

@@ -1,0 +1,379 @@
+#include "ep.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernel.h"
+#include "memcpy.h"
+#include "stream.h"
+
+typedef struct vdev_ep {
+  OrtEp ep; /* first: ORT's view */
+  vdev_device *device;
+  OrtEnv *env; /* for the nested sessions: a reference on the process's one */
+  OrtKernelRegistry *registry;
+} vdev_ep;
+
+static OrtStatus *no_memory(void) {
+  return vdev_fail(ORT_FAIL, "vdev: out of host memory");
+}
+
+static const char *ORT_CALL get_name(const OrtEp *self) {
+  (void)self;
+  return VDEV_EP_NAME;
+}
+
+/* ---- what is claimed ---- */
+
+static bool is_denied(const vdev_device *device, const char *type) {
+  const char *at = device->settings.deny;
+  size_t length = strlen(type);
+  while (*at != '\0') {
+    size_t word = strcspn(at, ",");
+    if (word == length && memcmp(at, type, word) == 0) {
+      return true;
+    }
+    at += word + (at[word] == ',');
+  }
+  return false;
+}
+
+static OrtStatus *is_plain_tensor(const OrtValueInfo *value, bool *plain) {
+  const OrtApi *api = VDEV_API_TABLE;
+  *plain = true;
+  if (value == NULL) {
+    return NULL; /* an optional one that is left out */
+  }
+  const OrtTypeInfo *type = NULL;
+  ONNXType kind = ONNX_TYPE_UNKNOWN;
+  VDEV_TRY(api->GetValueInfoTypeInfo(value, &type));
+  *plain = type != NULL;
+  if (type != NULL) {
+    VDEV_TRY(api->GetOnnxTypeFromTypeInfo(type, &kind));
+    *plain = kind == ONNX_TYPE_TENSOR;
+  }
+  if (*plain) {
+    const OrtTensorTypeAndShapeInfo *shape = NULL;
+    ONNXTensorElementDataType dtype;
+    VDEV_TRY(api->CastTypeInfoToTensorInfo(type, &shape));
+    VDEV_TRY(api->GetTensorElementType(shape, &dtype));
+    *plain = dtype != ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING && dtype != ONNX_TENSOR_ELEMENT_DATA_TYPE_UNDEFINED;
+  }
+  return NULL;
+}
+
+typedef OrtStatus *(ORT_CALL *node_counter)(const OrtNode *, size_t *);
+typedef OrtStatus *(ORT_CALL *node_getter)(const OrtNode *, const OrtValueInfo **, size_t);
+
+/* The values of a node of one kind; the caller frees the list. */
+static OrtStatus *values_of(const OrtNode *node, node_counter count_values, node_getter get, const OrtValueInfo ***values,
+                            size_t *count) {
+  *count = 0;
+  *values = NULL;
+  VDEV_TRY(count_values(node, count));
+  *values = calloc(*count + 1, sizeof **values);
+  if (*values == NULL) {
+    return no_memory();
+  }
+  return *count == 0 ? NULL : get(node, *values, *count);
+}
+
+static OrtStatus *all_plain(const OrtNode *node, node_counter count_values, node_getter get, bool *plain) {
+  const OrtValueInfo **values;
+  size_t count;
+  OrtStatus *status = values_of(node, count_values, get, &values, &count);
+  for (size_t i = 0; i < count && status == NULL && *plain; i++) {
+    status = is_plain_tensor(values[i], plain);
+  }
+  free(values);
+  return status;
+}
+
+static OrtStatus *has_known_attributes(const OrtNode *node, bool *known) {
+  const OrtApi *api = VDEV_API_TABLE;
+  size_t count = 0;
+  VDEV_TRY(api->Node_GetNumAttributes(node, &count));
+  const OrtOpAttr **attributes = calloc(count + 1, sizeof *attributes);
+  OrtStatus *status = attributes == NULL ? no_memory() : count == 0 ? NULL : api->Node_GetAttributes(node, attributes, count);
+  for (size_t i = 0; i < count && status == NULL && *known; i++) {
+    OrtOpAttrType type = ORT_OP_ATTR_UNDEFINED;
+    status = api->OpAttr_GetType(attributes[i], &type);
+    *known = type != ORT_OP_ATTR_UNDEFINED;
+  }
+  free(attributes);
+  return status;
+}
+
+/* Is everything inside the node's subgraphs of a kind that we can write? Strings and sequences may stay inside: the nested
+ * session has them in host memory. Only attributes count. */
+static OrtStatus *can_write(const OrtNode *node, bool *can) {
+  const OrtApi *api = VDEV_API_TABLE;
+  VDEV_TRY(has_known_attributes(node, can));
+  size_t count = 0;
+  VDEV_TRY(api->Node_GetNumSubgraphs(node, &count));
+  if (count == 0 || !*can) {
+    return NULL;
+  }
+  const OrtGraph **graphs = calloc(count, sizeof *graphs);
+  const char **names = calloc(count, sizeof *names);
+  OrtStatus *status = graphs == NULL || names == NULL ? no_memory() : api->Node_GetSubgraphs(node, graphs, count, names);
+  for (size_t g = 0; g < count && status == NULL && *can; g++) {
+    size_t nodes = 0;
+    status = api->Graph_GetNumNodes(graphs[g], &nodes);
+    const OrtNode **list = calloc(nodes + 1, sizeof *list);
+    status = status != NULL ? status
+             : list == NULL ? no_memory()
+             : nodes == 0   ? NULL
+                            : api->Graph_GetNodes(graphs[g], list, nodes);
+    for (size_t n = 0; n < nodes && status == NULL && *can; n++) {
+      status = can_write(list[n], can);
+    }
+    free(list);
+  }
+  free(graphs);
+  free(names);
+  return status;
+}
+
+static OrtStatus *is_claimable(const vdev_device *device, const OrtNode *node, bool *claimable) {
+  const OrtApi *api = VDEV_API_TABLE;
+  const char *type = NULL;
+  size_t subgraphs = 0;
+  VDEV_TRY(api->Node_GetOperatorType(node, &type));
+  VDEV_TRY(api->Node_GetNumSubgraphs(node, &subgraphs));
+  *claimable = !is_denied(device, type) && (subgraphs == 0 || vdev_ort_global.claims_subgraphs);
+  if (*claimable) {
+    VDEV_TRY(all_plain(node, api->Node_GetNumInputs, api->Node_GetInputs, claimable));
+  }
+  if (*claimable) {
+    VDEV_TRY(all_plain(node, api->Node_GetNumOutputs, api->Node_GetOutputs, claimable));
+  }
+  if (*claimable) {
+    VDEV_TRY(all_plain(node, api->Node_GetNumImplicitInputs, api->Node_GetImplicitInputs, claimable));
+  }
+  if (*claimable) {
+    VDEV_TRY(can_write(node, claimable));
+  }
+  return NULL;
+}
+
+/* ---- how it is grouped ---- */
+
+/* The nodes of a graph with their levels: how often claimed and unclaimed nodes alternate on the longest way to one. Claimed
+ * nodes of one level make a group: nothing unclaimed can lie between two of them, for that would add two. */
+typedef struct plan {
+  const OrtNode **nodes;
+  size_t count;
+  bool *claimed;
+  size_t *levels;
+} plan;
+
+static OrtStatus *find_node(const plan *all, const OrtNode *node, size_t *index) {
+  size_t id = 0;
+  VDEV_TRY(VDEV_API_TABLE->Node_GetId(node, &id));
+  *index = all->count;
+  for (size_t i = 0; i < all->count; i++) {
+    size_t other = 0;
+    VDEV_TRY(VDEV_API_TABLE->Node_GetId(all->nodes[i], &other));
+    if (other == id) {
+      *index = i;
+      return NULL;
+    }
+  }
+  return NULL;
+}
+
+static OrtStatus *raise_level(plan *all, size_t index, node_counter count_values, node_getter get, bool *changed) {
+  const OrtValueInfo **values;
+  size_t count;
+  OrtStatus *status = values_of(all->nodes[index], count_values, get, &values, &count);
+  for (size_t i = 0; i < count && status == NULL; i++) {
+    const OrtNode *producer = NULL;
+    if (values[i] == NULL) {
+      continue;
+    }
+    status = VDEV_API_TABLE->ValueInfo_GetValueProducer(values[i], &producer, NULL);
+    size_t from = all->count;
+    if (status == NULL && producer != NULL) {
+      status = find_node(all, producer, &from);
+    }
+    if (status == NULL && from < all->count) {
+      size_t level = all->levels[from] + (all->claimed[from] != all->claimed[index]);
+      *changed = *changed || level > all->levels[index];
+      all->levels[index] = level > all->levels[index] ? level : all->levels[index];
+    }
+  }
+  free(values);
+  return status;
+}
+
+static OrtStatus *find_levels(plan *all) {
+  const OrtApi *api = VDEV_API_TABLE;
+  /* nodes come in topological order, so one pass settles it; the second shows that it did */
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (size_t i = 0; i < all->count; i++) {
+      VDEV_TRY(raise_level(all, i, api->Node_GetNumInputs, api->Node_GetInputs, &changed));
+      VDEV_TRY(raise_level(all, i, api->Node_GetNumImplicitInputs, api->Node_GetImplicitInputs, &changed));
+    }
+  }
+  return NULL;
+}
+
+static OrtStatus *claim_groups(const vdev_ep *self, const plan *all, OrtEpGraphSupportInfo *support) {
+  const OrtNodeFusionOptions options = {vdev_ort_global.version, self->device->settings.drop_weights != 0};
+  const OrtNode **group = calloc(all->count + 1, sizeof *group);
+  OrtStatus *status = group == NULL ? no_memory() : NULL;
+  size_t highest = 0;
+  for (size_t i = 0; i < all->count; i++) {
+    highest = all->levels[i] > highest ? all->levels[i] : highest;
+  }
+  for (size_t level = 0; level <= highest && status == NULL; level++) {
+    size_t size = 0;
+    for (size_t i = 0; i < all->count; i++) {
+      if (all->claimed[i] && all->levels[i] == level) {
+        group[size++] = all->nodes[i];
+      }
+    }
+    if (size > 0) {
+      status = vdev_ort_global.ep->EpGraphSupportInfo_AddNodesToFuse(support, group, size, &options);
+    }
+  }
+  free(group);
+  return status;
+}
+
+static OrtStatus *ORT_CALL get_capability(OrtEp *ep, const OrtGraph *graph, OrtEpGraphSupportInfo *support) {
+  const OrtApi *api = VDEV_API_TABLE;
+  const vdev_ep *self = (const vdev_ep *)ep;
+  const OrtNode *parent = NULL;
+  VDEV_TRY(api->Graph_GetParentNode(graph, &parent));
+  if (parent != NULL) {
+    return NULL; /* ORT asks for inner graphs first; the outer node is claimed whole */
+  }
+  plan all = {0};
+  VDEV_TRY(api->Graph_GetNumNodes(graph, &all.count));
+  if (all.count == 0) {
+    return NULL;
+  }
+  all.nodes = calloc(all.count, sizeof *all.nodes);
+  all.claimed = calloc(all.count, sizeof *all.claimed);
+  all.levels = calloc(all.count, sizeof *all.levels);
+  OrtStatus *status = all.nodes == NULL || all.claimed == NULL || all.levels == NULL
+                          ? no_memory()
+                          : api->Graph_GetNodes(graph, all.nodes, all.count);
+  for (size_t i = 0; i < all.count && status == NULL; i++) {
+    status = is_claimable(self->device, all.nodes[i], &all.claimed[i]);
+  }
+  status = status != NULL ? status : find_levels(&all);
+  status = status != NULL ? status : claim_groups(self, &all, support);
+  free(all.nodes);
+  free(all.claimed);
+  free(all.levels);
+  return status;
+}
+
+/* ---- the rest ---- */
+
+static OrtStatus *ORT_CALL compile(OrtEp *ep, const OrtGraph **graphs, const OrtNode **fused_nodes, size_t count,
+                                   OrtNodeComputeInfo **kernels, OrtNode **ep_context_nodes) {
+  (void)ep_context_nodes;
+  const vdev_ep *self = (const vdev_ep *)ep;
+  for (size_t i = 0; i < count; i++) {
+    VDEV_TRY(vdev_kernel_create(self->device, self->env, graphs[i], fused_nodes[i], &kernels[i]));
+  }
+  return NULL;
+}
+
+static void ORT_CALL release_kernels(OrtEp *ep, OrtNodeComputeInfo **kernels, size_t count) {
+  (void)ep;
+  for (size_t i = 0; i < count; i++) {
+    vdev_kernel_release(kernels[i]);
+  }
+}
+
+static OrtStatus *ORT_CALL set_dynamic_options(OrtEp *ep, const char *const *keys, const char *const *values, size_t count) {
+  const vdev_ep *self = (const vdev_ep *)ep;
+  for (size_t i = 0; i < count; i++) {
+    if (vdev_set(self->device->index, keys[i], values[i]) != 0) {
+      return vdev_fail(ORT_INVALID_ARGUMENT, vdev_last_error());
+    }
+  }
+  return NULL;
+}
+
+static OrtStatus *ORT_CALL create_stream(OrtEp *ep, const OrtMemoryDevice *memory, OrtSyncStreamImpl **stream) {
+  (void)memory;
+  return vdev_sync_stream_create(((const vdev_ep *)ep)->device, stream);
+}
+
+static OrtStatus *ORT_CALL get_kernel_registry(OrtEp *ep, const OrtKernelRegistry **registry) {
+  *registry = ((const vdev_ep *)ep)->registry;
+  return NULL;
+}
+
+static OrtStatus *ORT_CALL is_concurrent_run_supported(OrtEp *ep, bool *supported) {
+  (void)ep;
+  *supported = true;
+  return NULL;
+}
+
+static OrtStatus *ORT_CALL sync(OrtEp *ep) {
+  const vdev_ep *self = (const vdev_ep *)ep;
+  char reason[VDEV_TEXT] = "";
+  bool good = true;
+  vdev_lock();
+  for (int i = 0; i < VDEV_MAX_STREAMS; i++) {
+    vdev_stream *stream = vdev_global.streams[i];
+    if (stream != NULL && stream->device == self->device) {
+      good = vdev_stream_drain(stream, reason) && good;
+    }
+  }
+  vdev_unlock();
+  return good ? NULL : vdev_fail(ORT_FAIL, reason);
+}
+
+void vdev_ep_release(OrtEp *ep) {
+  vdev_ep *self = (vdev_ep *)ep;
+  if (self->registry != NULL) {
+    vdev_ort_global.ep->ReleaseKernelRegistry(self->registry);
+  }
+  if (self->env != NULL) {
+    VDEV_API_TABLE->ReleaseEnv(self->env);
+  }
+  free(self);
+}
+
+OrtStatus *vdev_ep_create(vdev_device *device, OrtEp **out) {
+  const OrtApi *api = VDEV_API_TABLE;
+  vdev_lock();
+  bool fails = vdev_fault_hits(&device->settings, VDEV_FAIL_SESSION, 0);
+  vdev_unlock();
+  if (fails) {
+    return vdev_fail(ORT_EP_FAIL, "vdev: session creation failed as asked (fail_session)");
+  }
+  vdev_ep *self = calloc(1, sizeof *self);
+  if (self == NULL) {
+    return no_memory();
+  }
+  self->device = device;
+  self->ep = (OrtEp){.ort_version_supported = vdev_ort_global.version,
+                     .GetName = get_name,
+                     .GetCapability = get_capability,
+                     .Compile = compile,
+                     .ReleaseNodeComputeInfos = release_kernels,
+                     .SetDynamicOptions = set_dynamic_options,
+                     .CreateSyncStreamForDevice = create_stream,
+                     .GetKernelRegistry = get_kernel_registry,
+                     .IsConcurrentRunSupported = is_concurrent_run_supported,
+                     .Sync = sync};
+  OrtStatus *status = api->CreateEnv(ORT_LOGGING_LEVEL_WARNING, "vdev", &self->env);
+  status = status != NULL ? status : vdev_memcpy_registry_create(&self->registry);
+  if (status != NULL) {
+    vdev_ep_release(&self->ep);
+    return status;
+  }
+  *out = &self->ep;
+  return NULL;
+}

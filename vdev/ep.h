@@ -1,0 +1,15 @@
+/* The execution provider of one session: what it claims, how it runs. */
+#ifndef VDEV_EP_H
+#define VDEV_EP_H
+
+#include "device.h"
+#include "status.h"
+
+#define VDEV_EP_NAME "VirtualDeviceExecutionProvider"
+
+OrtStatus *vdev_ep_create(vdev_device *device, OrtEp **ep);
+void vdev_ep_release(OrtEp *ep);
+
+OrtStatus *vdev_sync_stream_create(vdev_device *device, OrtSyncStreamImpl **stream); /* sync.c */
+
+#endif

@@ -1,0 +1,381 @@
+/* The plugin's entry points: devices, allocators, options. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ep.h"
+#include "memory.h"
+#include "trace.h"
+#include "transfer.h"
+
+#if defined(_WIN32)
+#define VDEV_EXPORT __declspec(dllexport)
+#else
+#define VDEV_EXPORT __attribute__((visibility("default")))
+#endif
+
+vdev_ort vdev_ort_global;
+
+OrtStatus *vdev_fail(OrtErrorCode code, const char *text) {
+  return text[0] == '\0' ? NULL : VDEV_API_TABLE->CreateStatus(code, text);
+}
+
+/* One for each device and kind of memory; as long as the library: ORT frees tensors through it at any time. */
+typedef struct allocator {
+  OrtAllocator base; /* first: ORT's view */
+  vdev_device *device;
+  OrtMemoryInfo *info;
+  bool pinned;
+} allocator;
+
+static struct {
+  OrtEpFactory factory; /* first: ORT's view */
+  char version[32];
+  allocator allocators[VDEV_MAX_DEVICES][2];
+  OrtHardwareDevice *hardware[VDEV_MAX_DEVICES];
+  const OrtLogger *logger;
+  char registered_name[128];
+} vdev_factory;
+
+/* ---- allocators ---- */
+
+static void *ORT_CALL allocate(OrtAllocator *base, size_t bytes) {
+  allocator *self = (allocator *)base;
+  char reason[VDEV_TEXT] = "";
+  vdev_lock();
+  void *address = self->pinned ? vdev_pinned_allocate(self->device, bytes)
+                               : vdev_memory_allocate(self->device, bytes == 0 ? 1 : bytes, reason);
+  if (address != NULL) {
+    vdev_trace_memory(self->device, self->pinned ? "allocate pinned" : "allocate", bytes);
+  }
+  vdev_unlock();
+  if (address == NULL) {
+    vdev_set_error("%s", reason); /* ORT has no way to hand a reason on from here */
+  }
+  return address;
+}
+
+static void ORT_CALL release(OrtAllocator *base, void *address) {
+  allocator *self = (allocator *)base;
+  vdev_lock();
+  if (self->pinned) {
+    vdev_pinned_free(self->device, address);
+  } else {
+    vdev_memory_free(self->device, address);
+  }
+  vdev_trace_memory(self->device, "free", 0);
+  vdev_unlock();
+}
+
+static const OrtMemoryInfo *ORT_CALL get_info(const OrtAllocator *base) {
+  return ((const allocator *)base)->info;
+}
+
+static OrtStatus *ORT_CALL get_stats(const OrtAllocator *base, OrtKeyValuePairs **out) {
+  const OrtApi *api = VDEV_API_TABLE;
+  const vdev_device *device = ((const allocator *)base)->device;
+  static const struct {
+    const char *key; /* as ORT's own allocators name it, or ours */
+    const char *statistic;
+  } list[] = {{"InUse", "live_bytes"},         {"MaxInUse", "peak_bytes"},          {"NumAllocs", "allocations"},
+              {"vdev.h2d_bytes", "h2d_bytes"}, {"vdev.h2d_count", "h2d_count"},     {"vdev.d2h_bytes", "d2h_bytes"},
+              {"vdev.d2h_count", "d2h_count"}, {"vdev.d2d_bytes", "d2d_bytes"},     {"vdev.d2d_count", "d2d_count"},
+              {"vdev.kernels", "kernels"},     {"vdev.live_blocks", "live_blocks"}, {"vdev.pinned_bytes", "pinned_bytes"},
+              {"vdev.races", "races"},         {"vdev.errors", "errors"},           {"vdev.time_ns", "time_ns"}};
+  api->CreateKeyValuePairs(out);
+  for (size_t i = 0; i < sizeof list / sizeof list[0]; i++) {
+    char value[32];
+    snprintf(value, sizeof value, "%lld", (long long)vdev_get(device->index, list[i].statistic));
+    api->AddKeyValuePair(*out, list[i].key, value);
+  }
+  return NULL;
+}
+
+static OrtStatus *make_allocator(int index, bool pinned) {
+  allocator *self = &vdev_factory.allocators[index][pinned];
+  vdev_device *device = &vdev_global.devices[index];
+  bool npu = device->settings.npu != 0;
+  if (self->info != NULL) {
+    VDEV_API_TABLE->ReleaseMemoryInfo(self->info); /* of an earlier registration, whose settings may differ */
+  }
+  self->device = device;
+  self->pinned = pinned;
+  self->base = (OrtAllocator){.version = vdev_ort_global.version,
+                              .Alloc = allocate,
+                              .Free = release,
+                              .Info = get_info,
+                              .Reserve = allocate,
+                              .GetStats = get_stats};
+  return VDEV_API_TABLE->CreateMemoryInfo_V2(
+      pinned ? "vdev_pinned" : "vdev", npu ? OrtMemoryInfoDeviceType_NPU : OrtMemoryInfoDeviceType_GPU,
+      (uint32_t)device->settings.vendor_id, index, pinned ? OrtDeviceMemoryType_HOST_ACCESSIBLE : OrtDeviceMemoryType_DEFAULT,
+      0, OrtDeviceAllocator, &self->info);
+}
+
+static OrtStatus *ORT_CALL create_allocator(OrtEpFactory *factory, const OrtMemoryInfo *info, const OrtKeyValuePairs *options,
+                                            OrtAllocator **out) {
+  (void)factory;
+  (void)options;
+  int index = 0;
+  VDEV_TRY(VDEV_API_TABLE->MemoryInfoGetId(info, &index));
+  bool pinned = VDEV_API_TABLE->MemoryInfoGetDeviceMemType(info) == OrtDeviceMemoryType_HOST_ACCESSIBLE;
+  if (index < 0 || index >= vdev_global.device_count) {
+    return vdev_fail(ORT_INVALID_ARGUMENT, "vdev: an allocator for a device that is not there");
+  }
+  *out = &vdev_factory.allocators[index][pinned].base;
+  return NULL;
+}
+
+static void ORT_CALL release_allocator(OrtEpFactory *factory, OrtAllocator *base) {
+  (void)factory;
+  (void)base;
+}
+
+/* ---- the factory ---- */
+
+static const char *ORT_CALL get_name(const OrtEpFactory *factory) {
+  (void)factory;
+  return VDEV_EP_NAME;
+}
+
+static const char *ORT_CALL get_vendor(const OrtEpFactory *factory) {
+  (void)factory;
+  return "iobind";
+}
+
+static uint32_t ORT_CALL get_vendor_id(const OrtEpFactory *factory) {
+  (void)factory;
+  return (uint32_t)vdev_global.devices[0].settings.vendor_id;
+}
+
+static const char *ORT_CALL get_version(const OrtEpFactory *factory) {
+  (void)factory;
+  return "0.1.0";
+}
+
+static OrtStatus *make_device(OrtEpFactory *factory, int index, OrtEpDevice **out) {
+  const OrtApi *api = VDEV_API_TABLE;
+  const OrtEpApi *ep = vdev_ort_global.ep;
+  const vdev_settings *settings = &vdev_global.devices[index].settings;
+  OrtKeyValuePairs *metadata = NULL;
+  char number[16];
+  snprintf(number, sizeof number, "%d", index);
+  api->CreateKeyValuePairs(&metadata);
+  api->AddKeyValuePair(metadata, "vdev.index", number);
+  api->AddKeyValuePair(metadata, "Discrete", "1");
+  OrtStatus *status = NULL;
+  if (vdev_factory.hardware[index] == NULL) {
+    status = ep->CreateHardwareDevice(settings->npu != 0 ? OrtHardwareDeviceType_NPU : OrtHardwareDeviceType_GPU,
+                                      (uint32_t)settings->vendor_id, (uint32_t)settings->device_id, "iobind virtual device",
+                                      metadata, &vdev_factory.hardware[index]);
+  }
+  status = status != NULL ? status : ep->CreateEpDevice(factory, vdev_factory.hardware[index], metadata, NULL, out);
+  for (int pinned = 0; pinned < 2 && status == NULL; pinned++) {
+    status = make_allocator(index, pinned != 0);
+    status = status != NULL ? status : ep->EpDevice_AddAllocatorInfo(*out, vdev_factory.allocators[index][pinned].info);
+  }
+  api->ReleaseKeyValuePairs(metadata);
+  return status;
+}
+
+static OrtStatus *ORT_CALL get_supported_devices(OrtEpFactory *factory, const OrtHardwareDevice *const *hardware, size_t count,
+                                                 OrtEpDevice **devices, size_t most, size_t *made) {
+  (void)hardware; /* ours are virtual: they need none of the machine's */
+  (void)count;
+  *made = 0;
+  for (int i = 0; i < vdev_global.device_count && *made < most; i++) {
+    VDEV_TRY(make_device(factory, i, &devices[*made]));
+    (*made)++;
+  }
+  return NULL;
+}
+
+static OrtStatus *apply_option(vdev_device *device, const char *name, const char *value) {
+  vdev_lock();
+  bool good = vdev_settings_set(&device->settings, name, value);
+  vdev_unlock();
+  if (!good) {
+    char text[VDEV_TEXT];
+    snprintf(text, sizeof text, "vdev: EP option '%s' is not known, or cannot be '%s'", name, value);
+    return vdev_fail(ORT_INVALID_ARGUMENT, text);
+  }
+  return NULL;
+}
+
+/* Session options: "ep.<name in lower case>.<setting>". */
+static OrtStatus *apply_session_options(vdev_device *device, const OrtSessionOptions *options) {
+  static const char prefix[] = "ep.virtualdeviceexecutionprovider.";
+  const OrtApi *api = VDEV_API_TABLE;
+  OrtKeyValuePairs *entries = NULL;
+  VDEV_TRY(api->GetSessionOptionsConfigEntries(options, &entries));
+  const char *const *keys = NULL;
+  const char *const *values = NULL;
+  size_t count = 0;
+  api->GetKeyValuePairs(entries, &keys, &values, &count);
+  OrtStatus *status = NULL;
+  for (size_t i = 0; i < count && status == NULL; i++) {
+    if (strncmp(keys[i], prefix, sizeof prefix - 1) == 0) {
+      status = apply_option(device, keys[i] + sizeof prefix - 1, values[i]);
+    }
+  }
+  api->ReleaseKeyValuePairs(entries);
+  return status;
+}
+
+static OrtStatus *ORT_CALL create_ep(OrtEpFactory *factory, const OrtHardwareDevice *const *hardware,
+                                     const OrtKeyValuePairs *const *metadata, size_t count, const OrtSessionOptions *options,
+                                     const OrtLogger *logger, OrtEp **ep) {
+  (void)factory;
+  (void)hardware;
+  (void)logger;
+  if (count != 1) {
+    return vdev_fail(ORT_INVALID_ARGUMENT, "vdev: a session has one device of this EP: give the others a session each");
+  }
+  const char *number = VDEV_API_TABLE->GetKeyValue(metadata[0], "vdev.index");
+  int index = number == NULL ? -1 : atoi(number);
+  if (index < 0 || index >= vdev_global.device_count) {
+    return vdev_fail(ORT_INVALID_ARGUMENT, "vdev: a session for a device that is not there");
+  }
+  vdev_device *device = &vdev_global.devices[index];
+  VDEV_TRY(apply_session_options(device, options));
+  return vdev_ep_create(device, ep);
+}
+
+static void ORT_CALL release_ep(OrtEpFactory *factory, OrtEp *ep) {
+  (void)factory;
+  vdev_ep_release(ep);
+}
+
+static OrtStatus *ORT_CALL create_data_transfer(OrtEpFactory *factory, OrtDataTransferImpl **transfer) {
+  (void)factory;
+  *transfer = vdev_transfer();
+  return NULL;
+}
+
+static bool ORT_CALL is_stream_aware(const OrtEpFactory *factory) {
+  (void)factory;
+  return true;
+}
+
+static OrtStatus *ORT_CALL create_stream(OrtEpFactory *factory, const OrtMemoryDevice *memory, const OrtKeyValuePairs *options,
+                                         OrtSyncStreamImpl **stream) {
+  (void)factory;
+  (void)options;
+  uint32_t index = vdev_ort_global.ep->MemoryDevice_GetDeviceId(memory);
+  if (index >= (uint32_t)vdev_global.device_count) {
+    return vdev_fail(ORT_INVALID_ARGUMENT, "vdev: a stream for a device that is not there");
+  }
+  return vdev_sync_stream_create(&vdev_global.devices[index], stream);
+}
+
+/* ---- entry points ---- */
+
+static void complain(const char *name, const char *value) {
+  fprintf(stderr, "vdev: %s=%s is not understood and ignored\n", name, value);
+}
+
+/* Options of the registration: environment configuration entries "ep_factory.<EP name>.<setting>". */
+static OrtStatus *read_registration_options(vdev_settings *settings) {
+  static const char prefix[] = "ep_factory." VDEV_EP_NAME ".";
+  const OrtApi *api = VDEV_API_TABLE;
+  OrtKeyValuePairs *entries = NULL;
+  VDEV_TRY(vdev_ort_global.ep->GetEnvConfigEntries(&entries));
+  const char *const *keys = NULL;
+  const char *const *values = NULL;
+  size_t count = 0;
+  api->GetKeyValuePairs(entries, &keys, &values, &count);
+  OrtStatus *status = NULL;
+  for (size_t i = 0; i < count && status == NULL; i++) {
+    if (strncmp(keys[i], prefix, sizeof prefix - 1) == 0 &&
+        !vdev_settings_set(settings, keys[i] + sizeof prefix - 1, values[i])) {
+      char text[VDEV_TEXT];
+      snprintf(text, sizeof text, "vdev: option '%s' is not known, or cannot be '%s'", keys[i], values[i]);
+      status = vdev_fail(ORT_INVALID_ARGUMENT, text);
+    }
+  }
+  api->ReleaseKeyValuePairs(entries);
+  return status;
+}
+
+static OrtStatus *open_ort(const OrtApiBase *base) {
+  const char *version = base->GetVersionString();
+  unsigned major = 0;
+  unsigned minor = 0;
+  if (sscanf(version, "%u.%u", &major, &minor) != 2 || major != 1 || minor < ORT_API_OLDEST) {
+    /* a status can only be made by a table, and the oldest that every ORT has will do */
+    const OrtApi *api = base->GetApi(1);
+    char text[VDEV_TEXT];
+    snprintf(text, sizeof text, "vdev needs ONNX Runtime 1.%d or newer, this is %s", ORT_API_OLDEST, version);
+    return api->CreateStatus(ORT_FAIL, text);
+  }
+  vdev_ort_global.version = minor < ORT_API_NEWEST ? minor : ORT_API_NEWEST;
+  vdev_ort_global.api = base->GetApi(vdev_ort_global.version);
+  vdev_ort_global.ep = vdev_ort_global.api->GetEpApi();
+  vdev_ort_global.claims_subgraphs = minor >= 27;
+  return NULL;
+}
+
+VDEV_EXPORT OrtStatus *CreateEpFactories(const char *registered_name, const OrtApiBase *base, const OrtLogger *logger,
+                                         OrtEpFactory **factories, size_t most, size_t *count);
+VDEV_EXPORT OrtStatus *ReleaseEpFactory(OrtEpFactory *factory);
+
+OrtStatus *CreateEpFactories(const char *registered_name, const OrtApiBase *base, const OrtLogger *logger,
+                             OrtEpFactory **factories, size_t most, size_t *count) {
+  *count = 0;
+  VDEV_TRY(open_ort(base));
+  if (most < 1) {
+    return vdev_fail(ORT_INVALID_ARGUMENT, "vdev: there is no room for a factory");
+  }
+  vdev_factory.logger = logger;
+  snprintf(vdev_factory.registered_name, sizeof vdev_factory.registered_name, "%s", registered_name);
+  vdev_settings settings;
+  vdev_settings_default(&settings);
+  vdev_settings_environment(&settings, complain);
+  VDEV_TRY(read_registration_options(&settings));
+  if (settings.devices < 1 || settings.devices > VDEV_MAX_DEVICES) {
+    return vdev_fail(ORT_INVALID_ARGUMENT, "vdev: 'devices' must be 1 to 8");
+  }
+  if (!vdev_start(&settings, (int)settings.devices)) {
+    return vdev_fail(ORT_FAIL, "vdev: no address space for the devices: make 'reserve' smaller");
+  }
+  vdev_factory.factory = (OrtEpFactory){.ort_version_supported = vdev_ort_global.version,
+                                        .GetName = get_name,
+                                        .GetVendor = get_vendor,
+                                        .GetSupportedDevices = get_supported_devices,
+                                        .CreateEp = create_ep,
+                                        .ReleaseEp = release_ep,
+                                        .GetVendorId = get_vendor_id,
+                                        .GetVersion = get_version,
+                                        .CreateAllocator = create_allocator,
+                                        .ReleaseAllocator = release_allocator,
+                                        .CreateDataTransfer = create_data_transfer,
+                                        .IsStreamAware = is_stream_aware,
+                                        .CreateSyncStreamForDevice = create_stream};
+  factories[0] = &vdev_factory.factory;
+  *count = 1;
+  return NULL;
+}
+
+OrtStatus *ReleaseEpFactory(OrtEpFactory *factory) {
+  (void)factory;
+  vdev_lock();
+  const char *path = vdev_global.devices[0].settings.trace_file;
+  if (path[0] != '\0') {
+    (void)vdev_trace_save(path); /* nobody is left to tell */
+  }
+  vdev_unlock();
+  for (int i = 0; i < VDEV_MAX_DEVICES; i++) {
+    if (vdev_factory.hardware[i] != NULL) {
+      vdev_ort_global.ep->ReleaseHardwareDevice(vdev_factory.hardware[i]);
+      vdev_factory.hardware[i] = NULL;
+    }
+    for (int pinned = 0; pinned < 2; pinned++) {
+      if (vdev_factory.allocators[i][pinned].info != NULL) {
+        VDEV_API_TABLE->ReleaseMemoryInfo(vdev_factory.allocators[i][pinned].info);
+        vdev_factory.allocators[i][pinned].info = NULL;
+      }
+    }
+  }
+  vdev_stop();
+  return NULL;
+}

@@ -1,0 +1,13 @@
+/* A claimed group of nodes: a CPU session of its own, run over the device's memory. */
+#ifndef VDEV_KERNEL_H
+#define VDEV_KERNEL_H
+
+#include "device.h"
+#include "status.h"
+
+/* Make the kernel of a group. `env` must outlive it. */
+OrtStatus *vdev_kernel_create(vdev_device *device, OrtEnv *env, const OrtGraph *graph, const OrtNode *fused_node,
+                              OrtNodeComputeInfo **kernel);
+void vdev_kernel_release(OrtNodeComputeInfo *kernel);
+
+#endif

@@ -1,0 +1,108 @@
+#include "race.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void vdev_clocks_join(uint64_t *clocks, const uint64_t *other) {
+  for (int i = 0; i < vdev_global.agent_limit; i++) {
+    clocks[i] = other[i] > clocks[i] ? other[i] : clocks[i];
+  }
+}
+
+static void name_agent(int agent, char *out, size_t size) {
+  if (agent == 0) {
+    snprintf(out, size, "the host");
+  } else {
+    snprintf(out, size, "stream %d", agent);
+  }
+}
+
+static void report(vdev_device *device, const vdev_access *earlier, const vdev_access *later) {
+  char who_earlier[24];
+  char who_later[24];
+  name_agent(earlier->agent, who_earlier, sizeof who_earlier);
+  name_agent(later->agent, who_later, sizeof who_later);
+  device->statistics.races++;
+  snprintf(vdev_global.last_race, sizeof vdev_global.last_race,
+           "unordered access: %s on %s %s %zu bytes at %p that %s on %s %s; no event or wait orders the two", later->what,
+           who_later, later->write ? "writes" : "reads", (size_t)(later->end - later->start), (void *)later->start,
+           earlier->what, who_earlier, earlier->write ? "writes" : "reads");
+}
+
+static bool remember(const vdev_access *access) {
+  vdev_state *state = &vdev_global;
+  /* the same agent doing the same again replaces its earlier access: that one is ordered before this one anyway */
+  for (size_t i = 0; i < state->access_count; i++) {
+    vdev_access *old = &state->accesses[i];
+    if (old->agent == access->agent && old->write == access->write && old->start == access->start && old->end == access->end) {
+      *old = *access;
+      return true;
+    }
+  }
+  if (state->access_count == state->access_capacity) {
+    size_t capacity = state->access_capacity == 0 ? 256 : 2 * state->access_capacity;
+    vdev_access *list = realloc(state->accesses, capacity * sizeof *list);
+    if (list == NULL) {
+      return false;
+    }
+    state->accesses = list;
+    state->access_capacity = capacity;
+  }
+  state->accesses[state->access_count++] = *access;
+  return true;
+}
+
+bool vdev_race_access(vdev_device *device, const vdev_stream *stream, const void *start, size_t bytes, bool write,
+                      const char *what, char *reason) {
+  if (device->settings.race == VDEV_RACE_OFF || bytes == 0) {
+    return true;
+  }
+  vdev_state *state = &vdev_global;
+  int agent = stream == NULL ? 0 : stream->agent;
+  const uint64_t *clocks = stream == NULL ? state->host_clocks : stream->clocks;
+  vdev_access access = {(uintptr_t)start, (uintptr_t)start + bytes, clocks[agent], agent, write, ""};
+  snprintf(access.what, sizeof access.what, "%s", what);
+  bool good = true;
+  for (size_t i = 0; i < state->access_count && good; i++) {
+    const vdev_access *old = &state->accesses[i];
+    bool conflict = old->start < access.end && access.start < old->end && (old->write || write) && old->agent != agent;
+    if (conflict && clocks[old->agent] < old->clock) {
+      report(device, old, &access);
+      good = false;
+    }
+  }
+  if (!good && device->settings.race == VDEV_RACE_FAIL) {
+    snprintf(reason, VDEV_TEXT, "%.*s", VDEV_TEXT - 1, state->last_race);
+    return false;
+  }
+  /* what the host did itself comes before everything that it submits later */
+  if (stream != NULL && !remember(&access)) {
+    snprintf(reason, VDEV_TEXT, "vdev: out of host memory");
+    return false;
+  }
+  return true;
+}
+
+void vdev_race_forget(const void *start, size_t bytes) {
+  vdev_state *state = &vdev_global;
+  uintptr_t from = (uintptr_t)start;
+  for (size_t i = state->access_count; i-- > 0;) {
+    if (state->accesses[i].start < from + bytes && from < state->accesses[i].end) {
+      state->accesses[i] = state->accesses[--state->access_count];
+    }
+  }
+}
+
+void vdev_race_prune(void) {
+  vdev_state *state = &vdev_global;
+  for (size_t i = state->access_count; i-- > 0;) {
+    if (state->host_clocks[state->accesses[i].agent] >= state->accesses[i].clock) {
+      state->accesses[i] = state->accesses[--state->access_count];
+    }
+  }
+}
+
+const char *vdev_last_race(void) {
+  return vdev_global.last_race;
+}

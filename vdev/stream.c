@@ -1,0 +1,435 @@
+#define _POSIX_C_SOURCE 200809L /* clock_nanosleep */
+
+#include "stream.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "race.h"
+#include "trace.h"
+
+struct vdev_operation {
+  vdev_job job;
+  int64_t start;
+  int64_t end;              /* modelled */
+  vdev_stream *wait_stream; /* for an event: until this stream has completed `wait_sequence` */
+  uint64_t wait_sequence;
+  struct vdev_operation *next;
+};
+
+static int64_t transfer_time(const vdev_settings *settings, vdev_engine engine, int64_t bytes) {
+  int64_t rate = engine == VDEV_UPLOAD     ? settings->upload_rate
+                 : engine == VDEV_DOWNLOAD ? settings->download_rate
+                                           : settings->local_rate;
+  int64_t latency = engine == VDEV_LOCAL ? 0 : settings->latency_ns;
+  return latency + (rate > 0 ? (int64_t)((double)bytes * 1e9 / (double)rate + 0.5) : 0);
+}
+
+static int64_t duration_of(const vdev_job *job) {
+  const vdev_settings *settings = &job->device->settings;
+  return job->engine == VDEV_COMPUTE ? settings->compute_ns : transfer_time(settings, job->engine, job->bytes);
+}
+
+/* When it begins and ends, by the model: after what the stream and the engine did before. */
+static void schedule(vdev_stream *stream, const vdev_job *job, int64_t *start, int64_t *end) {
+  int64_t duration = duration_of(job);
+  int64_t *free_again = &job->device->engine_free[job->engine];
+  *start = vdev_now();
+  if (stream != NULL && stream->tail > *start) {
+    *start = stream->tail;
+  }
+  if (duration > 0 && *free_again > *start) {
+    *start = *free_again;
+  }
+  *end = *start + duration;
+  if (duration > 0) {
+    *free_again = *end;
+  }
+  if (stream != NULL) {
+    stream->tail = *end;
+  }
+}
+
+static void count(const vdev_job *job) {
+  job->device->statistics.bytes[job->engine] += job->bytes;
+  job->device->statistics.count[job->engine]++;
+}
+
+/* Let modelled time pass, on the real clock. Without the lock. */
+static void sleep_until(int64_t end) {
+  struct timespec until = {.tv_sec = end / 1000000000, .tv_nsec = end % 1000000000};
+  while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR) {
+  }
+}
+
+/* Do one: wait its time out first, so that who reads too early sees what was there before. Without the lock. */
+static bool perform(const vdev_job *job, int64_t start, int64_t end, bool real, char *reason) {
+  if (real && end > start) {
+    sleep_until(end);
+  }
+  bool good = job->work == NULL || job->work(job->context, reason);
+  if (job->release != NULL) {
+    job->release(job->context);
+  }
+  return good;
+}
+
+static void fail_stream(vdev_stream *stream, const char *reason) {
+  stream->device->statistics.errors++;
+  if (stream->error[0] == '\0') {
+    snprintf(stream->error, sizeof stream->error, "%s", reason);
+  }
+}
+
+static void *work_through(void *argument) {
+  vdev_stream *stream = argument;
+  vdev_lock();
+  for (;;) {
+    vdev_operation *operation = stream->first;
+    if (operation == NULL && stream->stopping) {
+      break;
+    }
+    if (operation == NULL || stream->running_inline) {
+      pthread_cond_wait(&vdev_global.changed, &vdev_global.mutex);
+      continue;
+    }
+    if (operation->wait_stream != NULL && operation->wait_stream->completed < operation->wait_sequence) {
+      pthread_cond_wait(&vdev_global.changed, &vdev_global.mutex);
+      continue;
+    }
+    bool failed = stream->error[0] != '\0';
+    bool real = !vdev_is_virtual_clock();
+    vdev_unlock();
+    char reason[VDEV_TEXT] = "";
+    bool good = true;
+    if (!failed) {
+      good = perform(&operation->job, operation->start, operation->end, real, reason);
+    } else if (operation->job.release != NULL) {
+      operation->job.release(operation->job.context); /* a failed stream does nothing more */
+    }
+    vdev_lock();
+    if (!good) {
+      fail_stream(stream, reason);
+    }
+    stream->first = operation->next;
+    if (stream->first == NULL) {
+      stream->last = NULL;
+    }
+    stream->completed++;
+    free(operation);
+    pthread_cond_broadcast(&vdev_global.changed);
+  }
+  vdev_unlock();
+  return NULL;
+}
+
+static bool enqueue(vdev_stream *stream, const vdev_operation *operation, char *reason) {
+  vdev_operation *copy = malloc(sizeof *copy);
+  if (copy == NULL) {
+    snprintf(reason, VDEV_TEXT, "vdev: out of host memory");
+    return false;
+  }
+  *copy = *operation;
+  copy->next = NULL;
+  if (!stream->started) {
+    if (pthread_create(&stream->worker, NULL, work_through, stream) != 0) {
+      free(copy);
+      snprintf(reason, VDEV_TEXT, "vdev: no thread for a stream");
+      return false;
+    }
+    stream->started = true;
+  }
+  if (stream->last != NULL) {
+    stream->last->next = copy;
+  } else {
+    stream->first = copy;
+  }
+  stream->last = copy;
+  pthread_cond_broadcast(&vdev_global.changed);
+  return true;
+}
+
+/* Hand on what failed on the stream since it was last asked; afterwards it works again. */
+static bool take_error(vdev_stream *stream, char *reason) {
+  if (stream->error[0] == '\0') {
+    return false;
+  }
+  snprintf(reason, VDEV_TEXT, "%s", stream->error);
+  stream->error[0] = '\0';
+  return true;
+}
+
+static bool await_sequence(vdev_stream *stream, uint64_t sequence, char *reason) {
+  while (stream->completed < sequence) {
+    pthread_cond_wait(&vdev_global.changed, &vdev_global.mutex);
+  }
+  return !take_error(stream, reason);
+}
+
+/* The host has waited for everything that `clocks` knows of, until modelled `time`. */
+static void host_waited(const uint64_t *clocks, int64_t time) {
+  vdev_clocks_join(vdev_global.host_clocks, clocks);
+  if (time > vdev_global.host_time) {
+    vdev_global.host_time = time;
+  }
+  vdev_race_prune();
+}
+
+static bool submit_synchronous(const vdev_job *job, char *reason) {
+  int64_t start;
+  int64_t end;
+  schedule(NULL, job, &start, &end);
+  count(job);
+  vdev_trace_add(job->device, NULL, job, start, end);
+  bool real = !vdev_is_virtual_clock();
+  vdev_unlock();
+  bool good = perform(job, start, end, real, reason);
+  vdev_lock();
+  if (end > vdev_global.host_time) {
+    vdev_global.host_time = end;
+  }
+  if (!good) {
+    job->device->statistics.errors++;
+  }
+  return good;
+}
+
+bool vdev_submit(vdev_stream *stream, const vdev_job *job, bool wait, char *reason) {
+  if (stream == NULL) {
+    return submit_synchronous(job, reason);
+  }
+  if (stream->error[0] != '\0') {
+    snprintf(reason, VDEV_TEXT, "%s",
+             stream->error); /* until it is asked for by a wait: later work would use what is not there */
+    if (job->release != NULL) {
+      job->release(job->context);
+    }
+    return false;
+  }
+  vdev_operation operation = {.job = *job};
+  schedule(stream, job, &operation.start, &operation.end);
+  count(job);
+  vdev_trace_add(job->device, stream, job, operation.start, operation.end);
+  bool idle = stream->first == NULL && !stream->running_inline && stream->completed == stream->submitted;
+  bool at_once = vdev_is_virtual_clock() || operation.end == operation.start;
+  bool good = true;
+  if (idle && at_once) {
+    uint64_t sequence = ++stream->submitted;
+    stream->running_inline = true;
+    vdev_unlock();
+    good = perform(job, operation.start, operation.end, false, reason);
+    vdev_lock();
+    stream->running_inline = false;
+    stream->completed = sequence;
+    if (!good) {
+      stream->device->statistics.errors++; /* the caller hears of it at once */
+      host_waited(stream->clocks, operation.end);
+    }
+    if (stream->started || stream->submitted != sequence) {
+      pthread_cond_broadcast(&vdev_global.changed);
+    }
+  } else if (enqueue(stream, &operation, reason)) {
+    stream->submitted++;
+  } else {
+    if (job->release != NULL) {
+      job->release(job->context);
+    }
+    return false;
+  }
+  if (wait && good) {
+    good = await_sequence(stream, stream->submitted, reason);
+    host_waited(stream->clocks, operation.end);
+  }
+  return good;
+}
+
+void vdev_stream_advance(vdev_stream *stream) {
+  vdev_clocks_join(stream->clocks, vdev_global.host_clocks);
+  stream->clocks[stream->agent]++;
+}
+
+bool vdev_stream_drain(vdev_stream *stream, char *reason) {
+  bool good = await_sequence(stream, stream->submitted, reason);
+  vdev_trace_wait(stream, stream->tail);
+  host_waited(stream->clocks, stream->tail);
+  return good;
+}
+
+vdev_stream *vdev_stream_open(vdev_device *device, char *reason) {
+  vdev_state *state = &vdev_global;
+  if (vdev_fault_hits(&device->settings, VDEV_FAIL_STREAM, 0)) {
+    snprintf(reason, VDEV_TEXT, "vdev:%d: stream creation failed as asked (fail_stream)", device->index);
+    return NULL;
+  }
+  int slot = 0;
+  while (slot < VDEV_MAX_STREAMS && state->streams[slot] != NULL) {
+    slot++;
+  }
+  vdev_stream *stream = slot < VDEV_MAX_STREAMS ? calloc(1, sizeof *stream) : NULL;
+  if (stream == NULL) {
+    snprintf(reason, VDEV_TEXT, "vdev:%d: no more than %d streams at a time", device->index, VDEV_MAX_STREAMS);
+    return NULL;
+  }
+  stream->device = device;
+  stream->agent = slot + 1;
+  state->agent_limit = stream->agent >= state->agent_limit ? stream->agent + 1 : state->agent_limit;
+  /* a number that is used again must not know what its earlier holder did */
+  stream->clocks[stream->agent] = state->agent_clocks[stream->agent];
+  stream->submitted = state->agent_sequences[stream->agent];
+  stream->completed = stream->submitted;
+  state->streams[slot] = stream;
+  return stream;
+}
+
+void vdev_stream_close(vdev_stream *stream) {
+  char reason[VDEV_TEXT];
+  (void)vdev_stream_drain(stream, reason); /* whoever cares has asked before */
+  stream->stopping = true;
+  pthread_cond_broadcast(&vdev_global.changed);
+  if (stream->started) {
+    vdev_unlock();
+    pthread_join(stream->worker, NULL);
+    vdev_lock();
+  }
+  vdev_global.agent_clocks[stream->agent] = stream->clocks[stream->agent];
+  vdev_global.agent_sequences[stream->agent] = stream->submitted;
+  vdev_global.streams[stream->agent - 1] = NULL;
+  free(stream);
+}
+
+void vdev_event_mark(vdev_event *event, const vdev_stream *stream) {
+  event->agent = stream->agent;
+  event->sequence = stream->submitted;
+  event->time = stream->tail;
+  memcpy(event->clocks, stream->clocks, sizeof event->clocks);
+}
+
+/* The stream of an event, if it is still there and has work before it left. */
+static vdev_stream *pending_stream(const vdev_event *event) {
+  vdev_stream *stream = event->agent > 0 ? vdev_global.streams[event->agent - 1] : NULL;
+  return stream != NULL && stream->completed < event->sequence ? stream : NULL;
+}
+
+bool vdev_event_await(vdev_event *event, char *reason) {
+  vdev_stream *stream = pending_stream(event);
+  bool good = true;
+  if (stream != NULL) {
+    good = await_sequence(stream, event->sequence, reason);
+  }
+  if (event->agent > 0) {
+    host_waited(event->clocks, event->time);
+  }
+  return good;
+}
+
+bool vdev_event_order(vdev_event *event, vdev_stream *stream, char *reason) {
+  vdev_stream *producer = pending_stream(event);
+  vdev_clocks_join(stream->clocks, event->clocks);
+  if (event->time > stream->tail) {
+    stream->tail = event->time;
+  }
+  if (producer == NULL || producer == stream) {
+    return true;
+  }
+  vdev_operation operation = {.job = {.device = stream->device}, .wait_stream = producer, .wait_sequence = event->sequence};
+  if (!enqueue(stream, &operation, reason)) {
+    return false;
+  }
+  stream->submitted++;
+  return true;
+}
+
+/* ---- the native interface ---- */
+
+vdev_stream *vdev_stream_create(int index) {
+  char reason[VDEV_TEXT] = "no such device";
+  vdev_lock();
+  vdev_stream *stream = NULL;
+  if (index >= 0 && index < vdev_global.device_count) {
+    stream = vdev_stream_open(&vdev_global.devices[index], reason);
+  }
+  vdev_unlock();
+  if (stream == NULL) {
+    vdev_set_error("%s", reason);
+  }
+  return stream;
+}
+
+void vdev_stream_destroy(vdev_stream *stream) {
+  if (stream != NULL) {
+    vdev_lock();
+    vdev_stream_close(stream);
+    vdev_unlock();
+  }
+}
+
+static int outcome(bool good, const char *reason) {
+  if (!good) {
+    vdev_set_error("%s", reason);
+  }
+  return good ? 0 : -1;
+}
+
+int vdev_stream_synchronize(vdev_stream *stream) {
+  char reason[VDEV_TEXT] = "";
+  vdev_lock();
+  bool good = vdev_stream_drain(stream, reason);
+  vdev_unlock();
+  return outcome(good, reason);
+}
+
+int vdev_stream_wait(vdev_stream *stream, vdev_event *event) {
+  char reason[VDEV_TEXT] = "";
+  vdev_lock();
+  bool good = vdev_event_order(event, stream, reason);
+  vdev_unlock();
+  return outcome(good, reason);
+}
+
+vdev_event *vdev_event_create(int index) {
+  vdev_lock();
+  vdev_event *event = index >= 0 && index < vdev_global.device_count ? calloc(1, sizeof *event) : NULL;
+  if (event != NULL) {
+    event->device = &vdev_global.devices[index];
+  }
+  vdev_unlock();
+  return event;
+}
+
+void vdev_event_destroy(vdev_event *event) {
+  free(event);
+}
+
+int vdev_event_record(vdev_event *event, vdev_stream *stream) {
+  vdev_lock();
+  vdev_event_mark(event, stream);
+  vdev_unlock();
+  return 0;
+}
+
+int vdev_event_wait(vdev_event *event) {
+  char reason[VDEV_TEXT] = "";
+  vdev_lock();
+  bool good = vdev_event_await(event, reason);
+  vdev_unlock();
+  return outcome(good, reason);
+}
+
+int vdev_event_query(vdev_event *event) {
+  vdev_lock();
+  int passed = pending_stream(event) == NULL;
+  vdev_unlock();
+  return passed;
+}
+
+int vdev_host_access(const void *data, size_t bytes, int write) {
+  char reason[VDEV_TEXT] = "";
+  vdev_lock();
+  bool good = vdev_global.device_count == 0 ||
+              vdev_race_access(&vdev_global.devices[0], NULL, data, bytes, write != 0, "an access of the program", reason);
+  vdev_unlock();
+  return outcome(good, reason);
+}

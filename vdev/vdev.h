@@ -1,0 +1,79 @@
+/** @file vdev.h
+ *  The native interface of the virtual accelerator: what ONNX Runtime's (ORT) own interface lacks, as a vendor's driver would
+ *  offer it. Everything but streams and events can be had without these functions too: settings through EP options and the
+ *  environment (VDEV_*), statistics through the allocator's stats.
+ *
+ *  All functions may be called from any thread. A function that can fail returns 0 for success; otherwise the reason is in
+ *  vdev_last_error, which is the calling thread's own. */
+#ifndef VDEV_H
+#define VDEV_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(_WIN32)
+#define VDEV_API __declspec(dllexport)
+#else
+#define VDEV_API __attribute__((visibility("default")))
+#endif
+
+typedef struct vdev_stream vdev_stream; /**< what SyncStream_GetHandle gives for a stream of this EP is a vdev_stream * too */
+typedef struct vdev_event vdev_event;
+
+/** Devices that the library offers. @since 0.1 */
+VDEV_API int vdev_device_count(void);
+
+/** Change a setting of a device while it runs: "race", "fail_copy", "clock" ... (docs/vdev.md has the list).
+ *  @return 0; -1 no such device, setting or value @since 0.1 */
+VDEV_API int vdev_set(int device, const char *name, const char *value);
+
+/** Read a statistic: "h2d_bytes", "h2d_count", "d2h_bytes", "d2h_count", "d2d_bytes", "d2d_count", "peer_bytes", "peer_count",
+ *  "allocations", "live_bytes", "live_blocks", "peak_bytes", "pinned_bytes", "kernels", "races", "errors", "time_ns".
+ *  @return the value; -1 no such device or statistic @since 0.1 */
+VDEV_API int64_t vdev_get(int device, const char *name);
+
+/** Set the statistics of a device to 0, but for what is live. @return 0; -1 no such device @since 0.1 */
+VDEV_API int vdev_reset(int device);
+
+/** The text of the last race that the detector reported, both accesses named; "" if none. Lives until the next one. @since 0.1 */
+VDEV_API const char *vdev_last_race(void);
+
+/** Why this thread's last call failed; "" if none did. @since 0.1 */
+VDEV_API const char *vdev_last_error(void);
+
+/** Make a stream. @return NULL on failure @since 0.1 */
+VDEV_API vdev_stream *vdev_stream_create(int device);
+/** Wait for its work and destroy it; NULL is a no-op. @since 0.1 */
+VDEV_API void vdev_stream_destroy(vdev_stream *stream);
+/** Wait on the host for all that was submitted to it. @return 0; -1 some of it failed since the last wait; the stream works again @since 0.1 */
+VDEV_API int vdev_stream_synchronize(vdev_stream *stream);
+/** Let later work of the stream wait for an event. @since 0.1 */
+VDEV_API int vdev_stream_wait(vdev_stream *stream, vdev_event *event);
+
+/** Make an event; not recorded, which counts as passed. @since 0.1 */
+VDEV_API vdev_event *vdev_event_create(int device);
+VDEV_API void vdev_event_destroy(vdev_event *event);
+/** Record it at the present end of a stream. @since 0.1 */
+VDEV_API int vdev_event_record(vdev_event *event, vdev_stream *stream);
+/** Wait on the host for it. @return 0; -1 the work before it failed @since 0.1 */
+VDEV_API int vdev_event_wait(vdev_event *event);
+/** 1 passed, 0 not yet. @since 0.1 */
+VDEV_API int vdev_event_query(vdev_event *event);
+
+/** Tell the race detector that the host touches pinned memory now: the one access that the device cannot see.
+ *  @param write  1 where the host writes
+ *  @return 0; -1 a race was found and race=fail @since 0.1 */
+VDEV_API int vdev_host_access(const void *data, size_t bytes, int write);
+
+/** Write what was traced so far as a Chrome trace (Perfetto opens it). @return 0; -1 the file cannot be written @since 0.1 */
+VDEV_API int vdev_trace_write(const char *path);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
