@@ -219,7 +219,7 @@ static iobind_status record(const iobind_binding *binding, iobind_event *event, 
     IOBIND__TRY(iobind__device_wait(queued, error));
     finished = true;
   }
-  iobind__event_record_now(event, event->device, finished);
+  iobind__event_record_run(event, finished);
   return IOBIND_OK;
 }
 
@@ -260,7 +260,11 @@ iobind_status iobind_binding_run(iobind_binding *binding, iobind_stream *stream,
     return iobind__fail(error, IOBIND_INVALID_STATE, "binding_run: a run of this binding is under way: wait for it first");
   }
   iobind__device_enter(binding->session->serial);
-  iobind_status status = run(binding, stream, error);
+  /* a run is ordered behind what is on the EP's stream by waiting for it here */
+  iobind_status status = stream != NULL && stream->sync != NULL ? iobind__stream_drain(stream, error) : IOBIND_OK;
+  if (status == IOBIND_OK) {
+    status = run(binding, stream, error);
+  }
   iobind__device_leave(binding->session->serial);
   if (status == IOBIND_OK && event != NULL) {
     status = record(binding, event, stream == NULL, error);

@@ -28,8 +28,8 @@ static bool same_route(const iobind__transfer *a, const iobind__transfer *b) {
 }
 
 /* One call of ORT for `count` transfers of the same route. *unknown: no EP can copy between these two. */
-static iobind_status ort_copy(iobind_runtime *runtime, const iobind__transfer *const *transfers, size_t count, bool *unknown,
-                              iobind_error *error) {
+static iobind_status ort_copy(iobind_runtime *runtime, const iobind__transfer *const *transfers, size_t count,
+                              const iobind_stream *stream, bool *unknown, iobind_error *error) {
   const OrtApi *api = IOBIND__API(runtime);
   const OrtValue *sources[BATCH] = {NULL};
   OrtValue *targets[BATCH] = {NULL};
@@ -39,7 +39,7 @@ static iobind_status ort_copy(iobind_runtime *runtime, const iobind__transfer *c
   }
   const iobind_device *serial = transfers[0]->from->device->serial ? transfers[0]->from->device : transfers[0]->to->device;
   iobind__device_enter(serial);
-  OrtStatus *status = api->CopyTensors(runtime->env, sources, targets, NULL, count);
+  OrtStatus *status = api->CopyTensors(runtime->env, sources, targets, stream == NULL ? NULL : stream->sync, count);
   iobind__device_leave(serial);
   *unknown = status != NULL && api->GetErrorCode(status) == ORT_NOT_IMPLEMENTED;
   if (*unknown) {
@@ -77,7 +77,7 @@ static iobind_status copy_through_host(iobind_runtime *runtime, const iobind__tr
   for (int leg = 0; leg < 2 && status == IOBIND_OK; leg++) {
     const iobind__transfer *one = &legs[leg];
     bool unknown = false;
-    status = ort_copy(runtime, &one, 1, &unknown, error);
+    status = ort_copy(runtime, &one, 1, NULL, &unknown, error);
     if (status == IOBIND_OK && unknown) {
       status = iobind__fail(error, IOBIND_NOT_SUPPORTED, "copy from '%s' to '%s': no execution provider offers it",
                             legs[leg].from->device->spec, legs[leg].to->device->spec);
@@ -98,10 +98,10 @@ static bool may_copy_directly(const iobind__place *from, const iobind__place *to
 }
 
 static iobind_status do_route(iobind_runtime *runtime, const iobind__transfer *const *batch, size_t count,
-                              iobind_error *error) {
+                              iobind_stream *stream, iobind_error *error) {
   bool unknown = true;
   if (may_copy_directly(batch[0]->from, batch[0]->to)) {
-    IOBIND__TRY(ort_copy(runtime, batch, count, &unknown, error));
+    IOBIND__TRY(ort_copy(runtime, batch, count, stream, &unknown, error));
   }
   if (!unknown) {
     return IOBIND_OK;
@@ -110,6 +110,7 @@ static iobind_status do_route(iobind_runtime *runtime, const iobind__transfer *c
     return iobind__fail(error, IOBIND_NOT_SUPPORTED, "copy from '%s' to '%s': its execution provider offers no copies",
                         batch[0]->from->device->spec, batch[0]->to->device->spec);
   }
+  IOBIND__TRY(iobind__stream_drain(stream, error)); /* what follows is not on the stream */
   for (size_t i = 0; i < count; i++) {
     IOBIND__TRY(copy_through_host(runtime, batch[i], error));
   }
@@ -145,6 +146,7 @@ iobind_status iobind__transfer_all(iobind_runtime *runtime, const iobind__transf
     const iobind__transfer *transfer = &transfers[first];
     if (is_done_by_us(transfer)) {
       if (transfer->bytes > 0) {
+        IOBIND__TRY(iobind__stream_drain(stream, error)); /* the host's own copy comes behind what is on the stream */
         memcpy(transfer->target_data, transfer->source_data, transfer->bytes);
       }
       continue;
@@ -158,13 +160,13 @@ iobind_status iobind__transfer_all(iobind_runtime *runtime, const iobind__transf
       if (!is_done_by_us(&transfers[i]) && same_route(&transfers[i], transfer)) {
         batch[size++] = &transfers[i];
         if (size == BATCH) {
-          IOBIND__TRY(do_route(runtime, batch, size, error));
+          IOBIND__TRY(do_route(runtime, batch, size, stream, error));
           size = 0;
         }
       }
     }
     if (size > 0) {
-      IOBIND__TRY(do_route(runtime, batch, size, error));
+      IOBIND__TRY(do_route(runtime, batch, size, stream, error));
     }
   }
   /* a copy to the host has waited by itself */

@@ -2,7 +2,7 @@
 #ifndef IOBIND_ORT_API_H
 #define IOBIND_ORT_API_H
 
-#include "../../abi/ort.h"
+#include "../../abi/ort_ep.h"
 #include "support/error.h"
 
 typedef struct iobind__ort {

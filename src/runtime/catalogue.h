@@ -14,6 +14,7 @@ typedef struct iobind__ep {
   bool addressable;    /* an address inside an allocation is an address */
   bool queued;         /* a run may return before its work is done, and only a copy back waits for it */
   bool serial;         /* crashes where two threads use it at a time: iobind lets one in after the other */
+  bool streams;        /* has streams of its own */
   bool on_demand; /* registered by the search only when a device spec names it: a virtual device must not become the "gpu" */
   const char *const *options; /* option keys, NULL-terminated; NULL: unknown */
 } iobind__ep;

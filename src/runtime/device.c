@@ -68,7 +68,8 @@ static void fill_flags(iobind_device *device) {
                   (device->places[IOBIND_MEMORY_HOST_ACCESSIBLE].info != NULL ? IOBIND_DEVICE_HOST_ACCESSIBLE : 0u) |
                   (type == OrtMemoryInfoDeviceType_GPU ? IOBIND_DEVICE_GPU_MEMORY : 0u) |
                   (type == OrtMemoryInfoDeviceType_NPU ? IOBIND_DEVICE_NPU_MEMORY : 0u) |
-                  (memory->addressable ? IOBIND_DEVICE_ADDRESSABLE : 0u);
+                  (memory->addressable ? IOBIND_DEVICE_ADDRESSABLE : 0u) |
+                  (device->ep != NULL && device->ep->streams ? IOBIND_DEVICE_STREAMS : 0u);
   device->serial = device->ep != NULL && device->ep->serial;
   /* An EP that we do not know may queue as well: where its memory is not the host's, waiting too often is right. */
   device->queued = !memory->host && (device->ep == NULL || device->ep->queued);
