@@ -1,0 +1,137 @@
+/* Streams and events of a device that has its own: on the virtual accelerator, whose virtual clock tells what the host waited for. */
+#include "fixture.h"
+#include "vdev.h"
+
+enum { BYTES = 1000000 }; /* at 1 GB/s, 1 ms */
+static const int64_t millisecond = 1000000;
+
+static iobind_runtime *runtime;
+static iobind_device *device;
+static iobind_stream *first;
+static iobind_stream *second;
+static iobind_tensor *on_device;
+static iobind_tensor *pinned;
+
+static int start(void **state) {
+  (void)state;
+  iobind_runtime_options options = IOBIND_RUNTIME_OPTIONS_INIT;
+  const int64_t dims[1] = {BYTES};
+  expect_ok(iobind_runtime_create(&options, &runtime, &fault));
+  expect_ok(iobind_runtime_find_device(runtime, "vdev", &device, NULL, &fault));
+  assert_int_equal(vdev_set(0, "clock", "virtual"), 0);
+  assert_int_equal(vdev_set(0, "h2d_gbps", "1"), 0);
+  assert_int_equal(vdev_set(0, "d2h_gbps", "1"), 0);
+  assert_int_equal(vdev_set(0, "race", "fail"), 0);
+  expect_ok(iobind_stream_create(device, NULL, &first, &fault));
+  expect_ok(iobind_stream_create(device, NULL, &second, &fault));
+  expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_UINT8, dims, 1, &on_device, &fault));
+  expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_HOST_ACCESSIBLE, IOBIND_UINT8, dims, 1, &pinned, &fault));
+  return 0;
+}
+
+static int stop(void **state) {
+  (void)state;
+  iobind_tensor_release(on_device);
+  iobind_tensor_release(pinned);
+  iobind_stream_destroy(first);
+  iobind_stream_destroy(second);
+  iobind_runtime_destroy(runtime);
+  return 0;
+}
+
+static void copy(iobind_tensor *from, iobind_tensor *to, iobind_stream *stream) {
+  const iobind_tensor *sources[1] = {from};
+  expect_ok(iobind_tensor_copy(sources, &to, 1, stream, &fault));
+}
+
+static void device_says_so(void **state) {
+  (void)state;
+  iobind_device_info info = IOBIND_DEVICE_INFO_INIT;
+  expect_ok(iobind_device_get_info(device, &info, &fault));
+  assert_true((info.flags & IOBIND_DEVICE_STREAMS) != 0);
+}
+
+static void copy_on_a_stream_returns_at_once(void **state) {
+  (void)state;
+  int64_t before = vdev_get(0, "time_ns");
+  copy(pinned, on_device, first);
+  assert_int_equal(vdev_get(0, "time_ns"), before);
+  expect_ok(iobind_stream_synchronize(first, &fault));
+  assert_int_equal(vdev_get(0, "time_ns"), before + millisecond);
+}
+
+static void copy_without_a_stream_has_finished(void **state) {
+  (void)state;
+  int64_t before = vdev_get(0, "time_ns");
+  copy(pinned, on_device, NULL);
+  assert_int_equal(vdev_get(0, "time_ns"), before + millisecond);
+}
+
+static void event_is_waited_for_on_the_host(void **state) {
+  (void)state;
+  iobind_event *event;
+  expect_ok(iobind_event_create(device, &event, &fault));
+  int64_t before = vdev_get(0, "time_ns");
+  expect_ok(iobind_event_wait(event, &fault)); /* never recorded: it orders nothing */
+  copy(pinned, on_device, first);
+  expect_ok(iobind_event_record(event, first, &fault));
+  assert_int_equal(vdev_get(0, "time_ns"), before);
+  expect_ok(iobind_event_wait(event, &fault));
+  assert_int_equal(vdev_get(0, "time_ns"), before + millisecond);
+  int32_t done = 0;
+  expect_ok(iobind_event_query(event, &done, &fault));
+  assert_int_equal(done, 1);
+  iobind_event_destroy(event);
+}
+
+/* With race=fail the second copy would fail where nothing orders it. */
+static void event_orders_another_stream_on_the_device(void **state) {
+  (void)state;
+  iobind_event *event;
+  expect_ok(iobind_event_create(device, &event, &fault));
+  int64_t before = vdev_get(0, "time_ns");
+  copy(pinned, on_device, first);
+  expect_ok(iobind_event_record(event, first, &fault));
+  expect_ok(iobind_stream_wait(second, event, &fault));
+  copy(on_device, pinned, second);
+  assert_int_equal(vdev_get(0, "time_ns"), before); /* the host waited for nothing */
+  expect_ok(iobind_stream_synchronize(second, &fault));
+  assert_int_equal(vdev_get(0, "time_ns"), before + 2 * millisecond);
+  iobind_event_destroy(event);
+}
+
+static void missing_event_is_found(void **state) {
+  (void)state;
+  copy(pinned, on_device, first);
+  const iobind_tensor *sources[1] = {on_device};
+  expect(IOBIND_RUNTIME, iobind_tensor_copy(sources, &pinned, 1, second, &fault));
+  expect_words("no event or wait orders the two");
+  expect_ok(iobind_stream_synchronize(first, &fault));
+  copy(on_device, pinned, second);
+  expect_ok(iobind_stream_synchronize(second, &fault));
+}
+
+static void bytes_arrive(void **state) {
+  (void)state;
+  static unsigned char bytes[BYTES];
+  static unsigned char back[BYTES];
+  for (size_t i = 0; i < BYTES; i++) {
+    bytes[i] = (unsigned char)(i * 7 + 3);
+  }
+  expect_ok(iobind_tensor_write(on_device, 0, bytes, sizeof bytes, first, &fault));
+  expect_ok(iobind_tensor_read(on_device, 0, back, sizeof back, first, &fault));
+  expect_ok(iobind_stream_synchronize(first, &fault));
+  assert_memory_equal(bytes, back, sizeof bytes);
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(device_says_so),
+    cmocka_unit_test(copy_on_a_stream_returns_at_once),
+    cmocka_unit_test(copy_without_a_stream_has_finished),
+    cmocka_unit_test(event_is_waited_for_on_the_host),
+    cmocka_unit_test(event_orders_another_stream_on_the_device),
+    cmocka_unit_test(missing_event_is_found),
+    cmocka_unit_test(bytes_arrive),
+};
+
+FIXTURE_MAIN(tests, start, stop);
