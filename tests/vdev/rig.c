@@ -1,0 +1,225 @@
+#define _POSIX_C_SOURCE 200809L /* readlink */
+#include "rig.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "models.h"
+
+rig_state rig;
+
+static const char registration[] = "vdev";
+
+void rig_ok(OrtStatus *status, const char *call, const char *file, int line) {
+  if (status != NULL) {
+    print_error("%s\n  %s\n", call, rig.api->GetErrorMessage(status));
+    rig.api->ReleaseStatus(status);
+    _fail(file, line);
+  }
+}
+
+void rig_refused(OrtStatus *status, const char *words, const char *call, const char *file, int line) {
+  if (status == NULL) {
+    print_error("%s\n  expected a failure with '%s', but it went well\n", call, words);
+    _fail(file, line);
+    return;
+  }
+  bool right = strstr(rig.api->GetErrorMessage(status), words) != NULL;
+  if (!right) {
+    print_error("%s\n  expected '%s' in '%s'\n", call, words, rig.api->GetErrorMessage(status));
+  }
+  rig.api->ReleaseStatus(status);
+  if (!right) {
+    _fail(file, line);
+  }
+}
+
+static void path_below(char *path, size_t size, const char *below) {
+  char own[512];
+  ssize_t length = readlink("/proc/self/exe", own, sizeof own - 1);
+  assert_true(length > 0);
+  own[length] = '\0';
+  *strrchr(own, '/') = '\0';
+  assert_true(snprintf(path, size, "%s/../lib/%s", own, below) < (int)size);
+}
+
+OrtStatus *rig_register(void) {
+  char path[1024];
+  if (rig.api == NULL) {
+    path_below(path, sizeof path, "iobind/onnxruntime/libonnxruntime.so");
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (library == NULL) {
+      print_error("%s\n", dlerror());
+    }
+    assert_non_null(library);
+    OrtGetApiBaseFunction get_base;
+    *(void **)&get_base = dlsym(library, "OrtGetApiBase");
+    rig.api = get_base()->GetApi(ORT_API_OLDEST);
+    assert_non_null(rig.api);
+    ok(rig.api->CreateEnv(ORT_LOGGING_LEVEL_FATAL, "test", &rig.env));
+    ok(rig.api->CreateMemoryInfo_V2("Cpu", OrtMemoryInfoDeviceType_CPU, 0, 0, OrtDeviceMemoryType_DEFAULT, 0,
+                                    OrtDeviceAllocator, &rig.host));
+  }
+  path_below(path, sizeof path, "libiobind_vdev.so");
+  return rig.api->RegisterExecutionProviderLibrary(rig.env, registration, path);
+}
+
+int rig_open(void **state) {
+  (void)state;
+  ok(rig_register());
+  const OrtEpDevice *const *devices = NULL;
+  size_t count = 0;
+  ok(rig.api->GetEpDevices(rig.env, &devices, &count));
+  rig.device_count = 0;
+  for (size_t i = 0; i < count; i++) {
+    if (strcmp(rig.api->EpDevice_EpName(devices[i]), "VirtualDeviceExecutionProvider") == 0) {
+      rig.devices[rig.device_count++] = devices[i];
+    }
+  }
+  assert_int_equal(rig.device_count, vdev_device_count());
+  return 0;
+}
+
+/* Nothing that a test made is left on any device. */
+int rig_close(void **state) {
+  (void)state;
+  for (int i = 0; i < vdev_device_count(); i++) {
+    assert_int_equal(vdev_get(i, "live_blocks"), 0);
+    assert_int_equal(vdev_get(i, "live_bytes"), 0);
+    assert_int_equal(vdev_get(i, "pinned_bytes"), 0);
+  }
+  ok(rig.api->UnregisterExecutionProviderLibrary(rig.env, registration));
+  rig.api->ReleaseMemoryInfo(rig.host);
+  rig.api->ReleaseEnv(rig.env);
+  rig.api = NULL;
+  return 0;
+}
+
+void rig_set(const char *name, const char *value, ...) {
+  va_list more;
+  va_start(more, value);
+  while (name != NULL) {
+    if (vdev_set(0, name, value) != 0) {
+      fail_msg("%s", vdev_last_error());
+    }
+    name = va_arg(more, const char *);
+    value = name == NULL ? NULL : va_arg(more, const char *);
+  }
+  va_end(more);
+}
+
+int64_t rig_get(const char *name) {
+  int64_t value = vdev_get(0, name);
+  assert_true(value >= 0);
+  return value;
+}
+
+OrtAllocator *rig_allocator(size_t device, bool pinned) {
+  OrtAllocator *allocator = NULL;
+  const OrtMemoryInfo *info = rig.api->EpDevice_MemoryInfo(
+      rig.devices[device], pinned ? OrtDeviceMemoryType_HOST_ACCESSIBLE : OrtDeviceMemoryType_DEFAULT);
+  ok(rig.api->GetSharedAllocator(rig.env, info, &allocator));
+  assert_non_null(allocator);
+  return allocator;
+}
+
+static OrtValue *allocated(OrtAllocator *allocator, size_t count) {
+  int64_t dim = (int64_t)count;
+  OrtValue *value = NULL;
+  ok(rig.api->CreateTensorAsOrtValue(allocator, &dim, 1, ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT, &value));
+  assert_non_null(rig_data(value));
+  return value;
+}
+
+OrtValue *rig_device_tensor(size_t device, size_t count) {
+  return allocated(rig_allocator(device, false), count);
+}
+
+OrtValue *rig_pinned_tensor(size_t device, size_t count) {
+  return allocated(rig_allocator(device, true), count);
+}
+
+static OrtValue *over(const OrtMemoryInfo *info, void *data, size_t count) {
+  int64_t dim = (int64_t)count;
+  OrtValue *value = NULL;
+  ok(rig.api->CreateTensorWithDataAsOrtValue(info, data, count * sizeof(float), &dim, 1, ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT,
+                                             &value));
+  return value;
+}
+
+OrtValue *rig_host_tensor(float *data, size_t count) {
+  return over(rig.host, data, count);
+}
+
+OrtValue *rig_view(size_t device, void *address, size_t count) {
+  return over(rig.api->EpDevice_MemoryInfo(rig.devices[device], OrtDeviceMemoryType_DEFAULT), address, count);
+}
+
+void *rig_data(OrtValue *value) {
+  void *data = NULL;
+  ok(rig.api->GetTensorMutableData(value, &data));
+  return data;
+}
+
+OrtStatus *rig_copy(OrtValue *source, OrtValue *target, OrtSyncStream *stream) {
+  const OrtValue *sources[1] = {source};
+  OrtValue *targets[1] = {target};
+  return rig.api->CopyTensors(rig.env, sources, targets, stream, 1);
+}
+
+OrtSyncStream *rig_stream(size_t device) {
+  OrtSyncStream *stream = NULL;
+  ok(rig.api->CreateSyncStreamForEpDevice(rig.devices[device], NULL, &stream));
+  return stream;
+}
+
+vdev_stream *rig_native(OrtSyncStream *stream) {
+  return rig.api->SyncStream_GetHandle(stream);
+}
+
+OrtStatus *rig_try_session(const char *model, size_t device, OrtSession **session) {
+  void *bytes = NULL;
+  size_t size = 0;
+  char text[TEST_MODEL_TEXT] = "";
+  if (!test_model_create(model, &bytes, &size, text)) {
+    fail_msg("%s: %s", model, text);
+  }
+  OrtSessionOptions *options = NULL;
+  ok(rig.api->CreateSessionOptions(&options));
+  ok(rig.api->SetIntraOpNumThreads(options, 1));
+  ok(rig.api->SessionOptionsAppendExecutionProvider_V2(options, rig.env, &rig.devices[device], 1, NULL, NULL, 0));
+  OrtStatus *status = rig.api->CreateSessionFromArray(rig.env, bytes, size, options, session);
+  rig.api->ReleaseSessionOptions(options);
+  free(bytes);
+  return status;
+}
+
+OrtSession *rig_session(const char *model, size_t device) {
+  OrtSession *session = NULL;
+  ok(rig_try_session(model, device, &session));
+  return session;
+}
+
+OrtIoBinding *rig_binding(OrtSession *session, OrtValue *input, const char *output_name, OrtValue *output) {
+  OrtIoBinding *binding = NULL;
+  ok(rig.api->CreateIoBinding(session, &binding));
+  ok(rig.api->BindInput(binding, "x", input));
+  ok(rig.api->BindOutput(binding, output_name, output));
+  return binding;
+}
+
+OrtStatus *rig_run(OrtSession *session, OrtIoBinding *binding, OrtSyncStream *stream) {
+  if (stream == NULL) {
+    return rig.api->RunWithBinding(session, NULL, binding);
+  }
+  OrtRunOptions *options = NULL;
+  ok(rig.api->CreateRunOptions(&options));
+  rig.api->RunOptionsSetSyncStream(options, stream);
+  ok(rig.api->AddRunConfigEntry(options, "disable_synchronize_execution_providers", "1"));
+  OrtStatus *status = rig.api->RunWithBinding(session, options, binding);
+  rig.api->ReleaseRunOptions(options);
+  return status;
+}

@@ -1,0 +1,76 @@
+/* What the tests of the virtual accelerator stand on: ONNX Runtime (ORT) through its own table alone, with the plugin
+ * registered. libiobind has no part in it: any program could do the same. */
+#ifndef TESTS_VDEV_RIG_H
+#define TESTS_VDEV_RIG_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "ort.h"
+#include "vdev.h"
+
+typedef struct rig_state {
+  const OrtApi *api;
+  OrtEnv *env;
+  OrtMemoryInfo *host;
+  const OrtEpDevice *devices[8]; /* the virtual ones */
+  size_t device_count;
+} rig_state;
+extern rig_state rig;
+
+/* Register and unregister the plugin: a group's setup and teardown. Settings are VDEV_* until then, vdev_set afterwards. */
+int rig_open(void **state);
+int rig_close(void **state);
+
+/* Load ORT and register the plugin; the status is the registration's, and the caller's. */
+OrtStatus *rig_register(void);
+
+/* A call went well, or was refused in words that have `words` in them. */
+#define ok(call) rig_ok((call), #call, __FILE__, __LINE__)
+#define refused(words, call) rig_refused((call), words, #call, __FILE__, __LINE__)
+void rig_ok(OrtStatus *status, const char *call, const char *file, int line);
+void rig_refused(OrtStatus *status, const char *words, const char *call, const char *file, int line);
+
+/* Change settings of device 0: pairs of name and value, then NULL. */
+void rig_set(const char *name, const char *value, ...);
+
+/* A statistic of device 0. */
+int64_t rig_get(const char *name);
+
+/* Tensors of float32 with one dim. */
+OrtAllocator *rig_allocator(size_t device, bool pinned);
+OrtValue *rig_device_tensor(size_t device, size_t count);
+OrtValue *rig_pinned_tensor(size_t device, size_t count);
+OrtValue *rig_host_tensor(float *data, size_t count);                   /* over the caller's memory */
+OrtValue *rig_view(size_t device, void *address, size_t count);         /* over an address of the device, right or wrong */
+void *rig_data(OrtValue *value);
+
+OrtStatus *rig_copy(OrtValue *source, OrtValue *target, OrtSyncStream *stream);
+OrtSyncStream *rig_stream(size_t device);
+vdev_stream *rig_native(OrtSyncStream *stream);
+
+/* A session of a test model on a device. */
+OrtSession *rig_session(const char *model, size_t device);
+OrtStatus *rig_try_session(const char *model, size_t device, OrtSession **session);
+
+/* A binding of the input x and one output. */
+OrtIoBinding *rig_binding(OrtSession *session, OrtValue *input, const char *output_name, OrtValue *output);
+
+/* Run what is bound: on a stream, without waiting for it; or (NULL) until it is done. */
+OrtStatus *rig_run(OrtSession *session, OrtIoBinding *binding, OrtSyncStream *stream);
+
+#define RIG_MAIN(cases)                                          \
+  int main(int argc, char **argv) {                              \
+    if (argc > 1) {                                              \
+      cmocka_set_test_filter(argv[1]);                           \
+    }                                                            \
+    return cmocka_run_group_tests((cases), rig_open, rig_close); \
+  }                                                              \
+  _Static_assert(sizeof(cases) / sizeof((cases)[0]) > 0, "no test")
+
+#endif
