@@ -1,0 +1,175 @@
+/* The virtual clock: schedules by the model alone, the same on a loaded machine. */
+#include "rig.h"
+
+#include <string.h>
+
+enum { TILES = 16, COUNT = 10000, MOST_SLOTS = 3, MS = 1000000 };
+
+/* A pipeline of TILES tiles over `slots` buffers: what each step has to wait for, and nothing else. */
+static int64_t best_schedule(int slots, int64_t upload, int64_t compute, int64_t download) {
+  int64_t up_free = 0;
+  int64_t compute_free = 0;
+  int64_t down_free = 0;
+  int64_t slot_free[MOST_SLOTS] = {0};
+  for (int t = 0; t < TILES; t++) {
+    int64_t *slot = &slot_free[t % slots];
+    int64_t at = *slot > up_free ? *slot : up_free;
+    up_free = at + upload;
+    at = up_free > compute_free ? up_free : compute_free;
+    compute_free = at + compute;
+    at = compute_free > down_free ? compute_free : down_free;
+    down_free = at + download;
+    *slot = down_free;
+  }
+  return down_free;
+}
+
+typedef struct slot {
+  OrtSyncStream *stream;
+  OrtValue *in, *x, *y, *out;
+  OrtIoBinding *binding;
+} slot;
+
+/* Modelled time of the tiles over so many slots, each with a stream of its own; the results are checked. */
+static int64_t run_tiles(OrtSession *session, int slots) {
+  slot list[MOST_SLOTS];
+  for (int i = 0; i < slots; i++) {
+    slot *one = &list[i];
+    one->stream = rig_stream(0);
+    one->in = rig_pinned_tensor(0, COUNT);
+    one->out = rig_pinned_tensor(0, COUNT);
+    one->x = rig_device_tensor(0, COUNT);
+    one->y = rig_device_tensor(0, COUNT);
+    one->binding = rig_binding(session, one->x, "y", one->y);
+  }
+  int64_t start = rig_get("time_ns");
+  for (int t = 0; t < TILES; t++) {
+    slot *one = &list[t % slots];
+    /* The buffer is written before the tile that used it is over in modelled time: the model knows of no host memory. */
+    ((float *)rig_data(one->in))[0] = (float)t;
+    ok(rig_copy(one->in, one->x, one->stream));
+    ok(rig_run(session, one->binding, one->stream));
+    ok(rig_copy(one->y, one->out, one->stream));
+    assert_true(((float *)rig_data(one->out))[0] == 2 * (float)t); /* idle streams work at once in virtual time */
+  }
+  assert_int_equal(rig_get("time_ns"), start); /* the host has waited for nothing yet */
+  for (int i = 0; i < slots; i++) {
+    assert_int_equal(vdev_stream_synchronize(rig_native(list[i].stream)), 0);
+  }
+  int64_t time = rig_get("time_ns") - start;
+  for (int i = 0; i < slots; i++) {
+    slot *one = &list[i];
+    rig.api->ReleaseIoBinding(one->binding);
+    OrtValue *values[] = {one->in, one->x, one->y, one->out};
+    for (size_t v = 0; v < sizeof values / sizeof values[0]; v++) {
+      rig.api->ReleaseValue(values[v]);
+    }
+    rig.api->ReleaseSyncStream(one->stream);
+  }
+  return time;
+}
+
+static void test_tiles(void **state) {
+  (void)state;
+  static const int64_t known[] = {448, 234, 178};
+  OrtSession *session = rig_session("scale", 0);
+  rig_set("h2d_gbps", "0.004", "d2h_gbps", "0.004", "compute_us", "8000", NULL); /* 40 kB each way: 10 ms */
+  for (int slots = 1; slots <= MOST_SLOTS; slots++) {
+    for (int again = 0; again < 3; again++) {
+      int64_t time = run_tiles(session, slots);
+      assert_int_equal(time, best_schedule(slots, 10 * MS, 8 * MS, 10 * MS));
+      assert_int_equal(time, known[slots - 1] * MS);
+    }
+  }
+  rig_set("h2d_gbps", "0", "d2h_gbps", "0", "compute_us", "0", NULL);
+  rig.api->ReleaseSession(session);
+}
+
+/* A link where each copy takes 2.1 ms: 100 runs on tensors of the host, and 100 on bound ones of the device. */
+static void test_direct_and_bound(void **state) {
+  (void)state;
+  float in[COUNT] = {0};
+  float out[COUNT] = {0};
+  OrtSession *session = rig_session("scale", 0);
+  OrtValue *input = rig_host_tensor(in, COUNT);
+  OrtValue *output = rig_host_tensor(out, COUNT);
+  const char *names[] = {"x", "y"};
+  rig_set("latency_us", "2100", NULL);
+
+  assert_int_equal(vdev_reset(0), 0);
+  int64_t start = rig_get("time_ns");
+  for (int i = 0; i < 100; i++) {
+    in[0] = (float)i;
+    OrtValue *result = output;
+    ok(rig.api->Run(session, NULL, names, (const OrtValue *const *)&input, 1, names + 1, 1, &result));
+    assert_true(out[0] == 2 * (float)i);
+  }
+  assert_int_equal(rig_get("time_ns") - start, 420 * MS);
+  assert_int_equal(rig_get("h2d_count"), 100);
+  assert_int_equal(rig_get("d2h_count"), 100);
+  assert_int_equal(rig_get("h2d_bytes"), 100 * sizeof in);
+  assert_int_equal(rig_get("d2h_bytes"), 100 * sizeof out);
+  assert_int_equal(rig_get("kernels"), 100);
+
+  OrtValue *x = rig_device_tensor(0, COUNT);
+  OrtValue *y = rig_device_tensor(0, COUNT);
+  OrtIoBinding *binding = rig_binding(session, x, "y", y);
+  assert_int_equal(vdev_reset(0), 0);
+  start = rig_get("time_ns");
+  ok(rig_copy(input, x, NULL));
+  for (int i = 0; i < 100; i++) {
+    ok(rig_run(session, binding, NULL));
+  }
+  assert_int_equal(rig_get("time_ns") - start, 21 * MS / 10); /* the runs moved nothing */
+  ok(rig_copy(y, output, NULL));
+  assert_int_equal(rig_get("time_ns") - start, 42 * MS / 10);
+  assert_int_equal(rig_get("h2d_count"), 1);
+  assert_int_equal(rig_get("d2h_count"), 1);
+  assert_int_equal(rig_get("kernels"), 100);
+  assert_int_equal(rig_get("allocations"), 0);
+  assert_true(out[0] == 198);
+
+  rig_set("latency_us", "0", NULL);
+  rig.api->ReleaseIoBinding(binding);
+  OrtValue *values[] = {input, output, x, y};
+  for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
+    rig.api->ReleaseValue(values[i]);
+  }
+  rig.api->ReleaseSession(session);
+}
+
+/* An event carries the modelled time of its stream to another one. */
+static void test_events_carry_time(void **state) {
+  (void)state;
+  rig_set("h2d_gbps", "0.004", "d2h_gbps", "0.004", NULL);
+  OrtSyncStream *first = rig_stream(0);
+  OrtSyncStream *second = rig_stream(0);
+  OrtValue *in = rig_pinned_tensor(0, COUNT);
+  OrtValue *out = rig_pinned_tensor(0, COUNT);
+  OrtValue *x = rig_device_tensor(0, COUNT);
+  vdev_event *event = vdev_event_create(0);
+  int64_t start = rig_get("time_ns");
+  ok(rig_copy(in, x, first));
+  assert_int_equal(vdev_event_record(event, rig_native(first)), 0);
+  assert_int_equal(vdev_stream_wait(rig_native(second), event), 0);
+  ok(rig_copy(x, out, second));
+  assert_int_equal(vdev_event_wait(event), 0);
+  assert_int_equal(rig_get("time_ns") - start, 10 * MS);
+  assert_int_equal(vdev_stream_synchronize(rig_native(second)), 0);
+  assert_int_equal(rig_get("time_ns") - start, 20 * MS);
+  vdev_event_destroy(event);
+  OrtValue *values[] = {in, out, x};
+  for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
+    rig.api->ReleaseValue(values[i]);
+  }
+  rig.api->ReleaseSyncStream(first);
+  rig.api->ReleaseSyncStream(second);
+  rig_set("h2d_gbps", "0", "d2h_gbps", "0", NULL);
+}
+
+static const struct CMUnitTest cases[] = {
+    cmocka_unit_test(test_tiles),
+    cmocka_unit_test(test_direct_and_bound),
+    cmocka_unit_test(test_events_carry_time),
+};
+RIG_MAIN(cases);
