@@ -95,13 +95,34 @@ static OrtStatus *has_known_attributes(const OrtNode *node, bool *known) {
   size_t count = 0;
   VDEV_TRY(api->Node_GetNumAttributes(node, &count));
   const OrtOpAttr **attributes = calloc(count + 1, sizeof *attributes);
-  OrtStatus *status = attributes == NULL ? no_memory() : count == 0 ? NULL : api->Node_GetAttributes(node, attributes, count);
+  if (attributes == NULL) {
+    return no_memory();
+  }
+  OrtStatus *status = count == 0 ? NULL : api->Node_GetAttributes(node, attributes, count);
   for (size_t i = 0; i < count && status == NULL && *known; i++) {
     OrtOpAttrType type = ORT_OP_ATTR_UNDEFINED;
     status = api->OpAttr_GetType(attributes[i], &type);
     *known = type != ORT_OP_ATTR_UNDEFINED;
   }
   free(attributes);
+  return status;
+}
+
+static OrtStatus *can_write(const OrtNode *node, bool *can);
+
+static OrtStatus *can_write_graph(const OrtGraph *graph, bool *can) {
+  const OrtApi *api = VDEV_API_TABLE;
+  size_t count = 0;
+  VDEV_TRY(api->Graph_GetNumNodes(graph, &count));
+  const OrtNode **nodes = calloc(count + 1, sizeof *nodes);
+  if (nodes == NULL) {
+    return no_memory();
+  }
+  OrtStatus *status = count == 0 ? NULL : api->Graph_GetNodes(graph, nodes, count);
+  for (size_t i = 0; i < count && status == NULL && *can; i++) {
+    status = can_write(nodes[i], can);
+  }
+  free(nodes);
   return status;
 }
 
@@ -115,24 +136,16 @@ static OrtStatus *can_write(const OrtNode *node, bool *can) {
   if (count == 0 || !*can) {
     return NULL;
   }
-  const OrtGraph **graphs = calloc(count, sizeof *graphs);
-  const char **names = calloc(count, sizeof *names);
-  OrtStatus *status = graphs == NULL || names == NULL ? no_memory() : api->Node_GetSubgraphs(node, graphs, count, names);
+  const OrtGraph **graphs = calloc(2 * count, sizeof *graphs);
+  if (graphs == NULL) {
+    return no_memory();
+  }
+  const char **names = (const char **)(void *)(graphs + count); /* ORT gives both lists at once */
+  OrtStatus *status = api->Node_GetSubgraphs(node, graphs, count, names);
   for (size_t g = 0; g < count && status == NULL && *can; g++) {
-    size_t nodes = 0;
-    status = api->Graph_GetNumNodes(graphs[g], &nodes);
-    const OrtNode **list = calloc(nodes + 1, sizeof *list);
-    status = status != NULL ? status
-             : list == NULL ? no_memory()
-             : nodes == 0   ? NULL
-                            : api->Graph_GetNodes(graphs[g], list, nodes);
-    for (size_t n = 0; n < nodes && status == NULL && *can; n++) {
-      status = can_write(list[n], can);
-    }
-    free(list);
+    status = can_write_graph(graphs[g], can);
   }
   free(graphs);
-  free(names);
   return status;
 }
 

@@ -7,9 +7,9 @@
 
 #define VDEV_EP_NAME "VirtualDeviceExecutionProvider"
 
-OrtStatus *vdev_ep_create(vdev_device *device, OrtEp **ep);
+OrtStatus *vdev_ep_create(vdev_device *device, OrtEp **out);
 void vdev_ep_release(OrtEp *ep);
 
-OrtStatus *vdev_sync_stream_create(vdev_device *device, OrtSyncStreamImpl **stream); /* sync.c */
+OrtStatus *vdev_sync_stream_create(vdev_device *device, OrtSyncStreamImpl **out); /* sync.c */
 
 #endif

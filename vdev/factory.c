@@ -16,10 +16,6 @@
 
 vdev_ort vdev_ort_global;
 
-OrtStatus *vdev_fail(OrtErrorCode code, const char *text) {
-  return text[0] == '\0' ? NULL : VDEV_API_TABLE->CreateStatus(code, text);
-}
-
 /* One for each device and kind of memory; as long as the library: ORT frees tensors through it at any time. */
 typedef struct allocator {
   OrtAllocator base; /* first: ORT's view */

@@ -405,7 +405,10 @@ static OrtStatus *write_graph(const OrtGraph *graph, const char *name, bool oute
   size_t count = 0;
   VDEV_TRY(api->Graph_GetNumNodes(graph, &count));
   const OrtNode **nodes = calloc(count + 1, sizeof *nodes);
-  OrtStatus *status = nodes == NULL ? no_memory() : count == 0 ? NULL : api->Graph_GetNodes(graph, nodes, count);
+  if (nodes == NULL) {
+    return no_memory();
+  }
+  OrtStatus *status = count == 0 ? NULL : api->Graph_GetNodes(graph, nodes, count);
   for (size_t i = 0; i < count && status == NULL; i++) {
     status = write_node(nodes[i], writer);
   }

@@ -270,12 +270,12 @@ static OrtStatus *keep_constants(kernel *self, const OrtGraph *graph, OrtSession
   const OrtValueInfo **values = calloc(count + 1, sizeof *values);
   OrtStatus *status = values == NULL ? no_memory() : count == 0 ? NULL : api->Graph_GetInitializers(graph, values, count);
   for (size_t i = 0; i < count && status == NULL; i++) {
-    const char *name = NULL;
+    const char *name = "";
     const OrtValue *value = NULL;
     status = api->GetValueInfoName(values[i], &name);
     bool is_input = false;
     for (size_t p = 0; p < self->input_count && status == NULL; p++) {
-      is_input = is_input || strcmp(self->inputs[p].name, name) == 0;
+      is_input = is_input || (self->inputs[p].name != NULL && strcmp(self->inputs[p].name, name) == 0);
     }
     if (status == NULL && !is_input) {
       status = api->ValueInfo_GetInitializerValue(values[i], &value);

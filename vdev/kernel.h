@@ -7,7 +7,7 @@
 
 /* Make the kernel of a group. `env` must outlive it. */
 OrtStatus *vdev_kernel_create(vdev_device *device, OrtEnv *env, const OrtGraph *graph, const OrtNode *fused_node,
-                              OrtNodeComputeInfo **kernel);
-void vdev_kernel_release(OrtNodeComputeInfo *kernel);
+                              OrtNodeComputeInfo **out);
+void vdev_kernel_release(OrtNodeComputeInfo *info);
 
 #endif

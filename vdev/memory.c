@@ -52,6 +52,9 @@ static size_t upper_bound(const vdev_device *device, size_t offset) {
 static void remove_block(vdev_device *device, size_t index) {
   vdev_block *block = &device->blocks[index];
   vdev_race_forget(device->base + block->offset, block->size);
+  if (device->settings.poison != 0) {
+    memset(device->twin + block->offset, POISON_OLD, block->size);
+  }
   free(block->passed);
   memmove(block, block + 1, (device->block_count - index - 1) * sizeof *block);
   device->block_count--;
@@ -177,9 +180,6 @@ void vdev_memory_free(vdev_device *device, void *address) {
     for (int i = 0; block->passed != NULL && i + 1 < vdev_global.agent_limit; i++) {
       block->passed[i] = vdev_global.streams[i] == NULL ? 0 : vdev_global.streams[i]->submitted;
     }
-  }
-  if (device->settings.poison != 0 && !busy) {
-    memset(device->twin + offset, POISON_OLD, block->size);
   }
   block->live = false;
   if (block->passed == NULL) {

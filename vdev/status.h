@@ -14,8 +14,14 @@ typedef struct vdev_ort {
 extern vdev_ort vdev_ort_global;
 #define VDEV_API_TABLE (vdev_ort_global.api)
 
-/* A status with a text; NULL where the text is empty. */
-OrtStatus *vdev_fail(OrtErrorCode code, const char *text);
+/* A status with a text. */
+static inline OrtStatus *vdev_fail(OrtErrorCode code, const char *text) {
+  OrtStatus *status = VDEV_API_TABLE->CreateStatus(code, text[0] == '\0' ? "vdev: failed" : text);
+  if (status == NULL) {
+    __builtin_unreachable(); /* NULL would mean success: ORT never gives it here, and a reader of one file must know */
+  }
+  return status;
+}
 
 #define VDEV_TRY(call)               \
   do {                               \

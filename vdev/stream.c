@@ -15,7 +15,7 @@ struct vdev_operation {
   vdev_job job;
   int64_t start;
   int64_t end;              /* modelled */
-  vdev_stream *wait_stream; /* for an event: until this stream has completed `wait_sequence` */
+  int wait_agent; /* for an event: until this agent's stream has completed `wait_sequence`; 0: for none */
   uint64_t wait_sequence;
   struct vdev_operation *next;
 };
@@ -77,9 +77,17 @@ static bool perform(const vdev_job *job, int64_t start, int64_t end, bool real, 
   return good;
 }
 
+/* Where an agent's stream still has work up to `sequence`, that stream. It may be gone, or another one have its number: that
+ * one's sequence begins where the first one's ended. */
+static vdev_stream *pending_stream(int agent, uint64_t sequence) {
+  vdev_stream *stream = agent > 0 ? vdev_global.streams[agent - 1] : NULL;
+  return stream != NULL && stream->completed < sequence ? stream : NULL;
+}
+
 static void fail_stream(vdev_stream *stream, const char *reason) {
   stream->device->statistics.errors++;
   if (stream->error[0] == '\0') {
+    stream->error_sequence = stream->completed + 1;
     snprintf(stream->error, sizeof stream->error, "%s", reason);
   }
 }
@@ -96,7 +104,7 @@ static void *work_through(void *argument) {
       pthread_cond_wait(&vdev_global.changed, &vdev_global.mutex);
       continue;
     }
-    if (operation->wait_stream != NULL && operation->wait_stream->completed < operation->wait_sequence) {
+    if (pending_stream(operation->wait_agent, operation->wait_sequence) != NULL) {
       pthread_cond_wait(&vdev_global.changed, &vdev_global.mutex);
       continue;
     }
@@ -152,9 +160,9 @@ static bool enqueue(vdev_stream *stream, const vdev_operation *operation, char *
   return true;
 }
 
-/* Hand on what failed on the stream since it was last asked; afterwards it works again. */
-static bool take_error(vdev_stream *stream, char *reason) {
-  if (stream->error[0] == '\0') {
+/* Hand on what failed on the stream, up to `sequence`, since it was last asked; afterwards it works again. */
+static bool take_error(vdev_stream *stream, uint64_t sequence, char *reason) {
+  if (stream->error[0] == '\0' || stream->error_sequence > sequence) {
     return false;
   }
   snprintf(reason, VDEV_TEXT, "%s", stream->error);
@@ -162,11 +170,13 @@ static bool take_error(vdev_stream *stream, char *reason) {
   return true;
 }
 
-static bool await_sequence(vdev_stream *stream, uint64_t sequence, char *reason) {
-  while (stream->completed < sequence) {
+/* Another thread may destroy the stream while this one waits: only its number is looked at then. */
+static bool await_sequence(int agent, uint64_t sequence, char *reason) {
+  while (pending_stream(agent, sequence) != NULL) {
     pthread_cond_wait(&vdev_global.changed, &vdev_global.mutex);
   }
-  return !take_error(stream, reason);
+  vdev_stream *stream = agent > 0 ? vdev_global.streams[agent - 1] : NULL;
+  return stream == NULL || !take_error(stream, sequence, reason);
 }
 
 /* The host has waited for everything that `clocks` knows of, until modelled `time`. */
@@ -228,9 +238,7 @@ bool vdev_submit(vdev_stream *stream, const vdev_job *job, bool wait, char *reas
       stream->device->statistics.errors++; /* the caller hears of it at once */
       host_waited(stream->clocks, operation.end);
     }
-    if (stream->started || stream->submitted != sequence) {
-      pthread_cond_broadcast(&vdev_global.changed);
-    }
+    pthread_cond_broadcast(&vdev_global.changed); /* another thread may wait for the stream meanwhile */
   } else if (enqueue(stream, &operation, reason)) {
     stream->submitted++;
   } else {
@@ -240,7 +248,7 @@ bool vdev_submit(vdev_stream *stream, const vdev_job *job, bool wait, char *reas
     return false;
   }
   if (wait && good) {
-    good = await_sequence(stream, stream->submitted, reason);
+    good = await_sequence(stream->agent, stream->submitted, reason);
     host_waited(stream->clocks, operation.end);
   }
   return good;
@@ -252,9 +260,12 @@ void vdev_stream_advance(vdev_stream *stream) {
 }
 
 bool vdev_stream_drain(vdev_stream *stream, char *reason) {
-  bool good = await_sequence(stream, stream->submitted, reason);
-  vdev_trace_wait(stream, stream->tail);
-  host_waited(stream->clocks, stream->tail);
+  int agent = stream->agent;
+  bool good = await_sequence(agent, stream->submitted, reason);
+  if (vdev_global.streams[agent - 1] == stream) {
+    vdev_trace_wait(stream, stream->tail);
+    host_waited(stream->clocks, stream->tail);
+  }
   return good;
 }
 
@@ -307,18 +318,8 @@ void vdev_event_mark(vdev_event *event, const vdev_stream *stream) {
   memcpy(event->clocks, stream->clocks, sizeof event->clocks);
 }
 
-/* The stream of an event, if it is still there and has work before it left. */
-static vdev_stream *pending_stream(const vdev_event *event) {
-  vdev_stream *stream = event->agent > 0 ? vdev_global.streams[event->agent - 1] : NULL;
-  return stream != NULL && stream->completed < event->sequence ? stream : NULL;
-}
-
 bool vdev_event_await(vdev_event *event, char *reason) {
-  vdev_stream *stream = pending_stream(event);
-  bool good = true;
-  if (stream != NULL) {
-    good = await_sequence(stream, event->sequence, reason);
-  }
+  bool good = await_sequence(event->agent, event->sequence, reason);
   if (event->agent > 0) {
     host_waited(event->clocks, event->time);
   }
@@ -326,7 +327,7 @@ bool vdev_event_await(vdev_event *event, char *reason) {
 }
 
 bool vdev_event_order(vdev_event *event, vdev_stream *stream, char *reason) {
-  vdev_stream *producer = pending_stream(event);
+  const vdev_stream *producer = pending_stream(event->agent, event->sequence);
   vdev_clocks_join(stream->clocks, event->clocks);
   if (event->time > stream->tail) {
     stream->tail = event->time;
@@ -334,7 +335,7 @@ bool vdev_event_order(vdev_event *event, vdev_stream *stream, char *reason) {
   if (producer == NULL || producer == stream) {
     return true;
   }
-  vdev_operation operation = {.job = {.device = stream->device}, .wait_stream = producer, .wait_sequence = event->sequence};
+  vdev_operation operation = {.job = {.device = stream->device}, .wait_agent = event->agent, .wait_sequence = event->sequence};
   if (!enqueue(stream, &operation, reason)) {
     return false;
   }
@@ -420,7 +421,7 @@ int vdev_event_wait(vdev_event *event) {
 
 int vdev_event_query(vdev_event *event) {
   vdev_lock();
-  int passed = pending_stream(event) == NULL;
+  int passed = pending_stream(event->agent, event->sequence) == NULL;
   vdev_unlock();
   return passed;
 }

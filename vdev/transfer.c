@@ -14,7 +14,7 @@ typedef struct copy {
 } copy;
 
 static bool do_copy(void *context, char *reason) {
-  (void)reason;
+  reason[0] = '\0'; /* a copy between checked places cannot fail */
   const copy *one = context;
   memmove(one->target, one->source, one->bytes);
   return true;
@@ -48,8 +48,11 @@ static bool copy_locked(const void *source, void *target, size_t bytes, vdev_str
   plan.source = real_source;
   vdev_engine engine = from == NULL ? VDEV_UPLOAD : to == NULL ? VDEV_DOWNLOAD : VDEV_LOCAL;
   vdev_device *device = to != NULL ? to : from;
-  if (device == NULL) {
-    memmove(target, source, bytes); /* host to host: pinned memory is the host's too */
+  if (device == NULL) { /* host to host: pinned memory is the host's too, and a stream may still be at it */
+    if (!declare(NULL, &vdev_global.devices[0], source, target, bytes, "host copy", reason)) {
+      return false;
+    }
+    memmove(target, source, bytes);
     return true;
   }
   const char *what = engine == VDEV_UPLOAD ? "upload" : engine == VDEV_DOWNLOAD ? "download" : "device copy";
