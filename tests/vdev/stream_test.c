@@ -1,0 +1,298 @@
+/* Streams and events on the real clock. What is done and what is not is asked of events, never of a clock. */
+#include "rig.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { COUNT = 1000, LARGE = 1 << 22 };
+
+/* A link on which COUNT floats take so long. */
+static void set_upload_ms(int ms) {
+  char rate[32];
+  snprintf(rate, sizeof rate, "%.9f", ms == 0 ? 0.0 : COUNT * 4 / (ms * 1e6));
+  rig_set("h2d_gbps", rate, NULL);
+}
+
+static int is_done(OrtSyncStream *stream) {
+  vdev_event *event = vdev_event_create(0);
+  assert_non_null(event);
+  assert_int_equal(vdev_event_record(event, rig_native(stream)), 0);
+  int done = vdev_event_query(event);
+  vdev_event_destroy(event);
+  return done;
+}
+
+static void test_pageable_waits_and_pinned_does_not(void **state) {
+  (void)state;
+  float data[COUNT] = {3};
+  float back[COUNT] = {0};
+  OrtSyncStream *stream = rig_stream(0);
+  OrtValue *pageable = rig_host_tensor(data, COUNT);
+  OrtValue *result = rig_host_tensor(back, COUNT);
+  OrtValue *pinned = rig_pinned_tensor(0, COUNT);
+  OrtValue *device = rig_device_tensor(0, COUNT);
+  set_upload_ms(500);
+  ok(rig_copy(pageable, device, stream));
+  assert_int_equal(is_done(stream), 1);
+  memset(rig_data(pinned), 0, sizeof data);
+  ok(rig_copy(pinned, device, stream));
+  assert_int_equal(is_done(stream), 0);
+  assert_int_equal(vdev_stream_synchronize(rig_native(stream)), 0);
+  assert_int_equal(is_done(stream), 1);
+  ok(rig_copy(device, result, NULL));
+  assert_true(back[0] == 0);
+  set_upload_ms(0);
+  OrtValue *values[] = {pageable, result, pinned, device};
+  for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
+    rig.api->ReleaseValue(values[i]);
+  }
+  rig.api->ReleaseSyncStream(stream);
+}
+
+static void test_run_is_asynchronous(void **state) {
+  (void)state;
+  float back[COUNT] = {0};
+  OrtSession *session = rig_session("scale", 0);
+  OrtSyncStream *stream = rig_stream(0);
+  OrtValue *pinned = rig_pinned_tensor(0, COUNT);
+  OrtValue *x = rig_device_tensor(0, COUNT);
+  OrtValue *y = rig_device_tensor(0, COUNT);
+  OrtValue *result = rig_host_tensor(back, COUNT);
+  OrtIoBinding *binding = rig_binding(session, x, "y", y);
+  ((float *)rig_data(pinned))[0] = 21;
+  rig_set("compute_us", "500000", NULL);
+  ok(rig_copy(pinned, x, stream));
+  ok(rig_run(session, binding, stream));
+  assert_int_equal(is_done(stream), 0);
+  ok(rig_copy(y, result, stream)); /* pageable: waits for the run before it */
+  assert_int_equal(is_done(stream), 1);
+  assert_true(back[0] == 42);
+  rig_set("compute_us", "0", NULL);
+  rig.api->ReleaseIoBinding(binding);
+  OrtValue *values[] = {pinned, x, y, result};
+  for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
+    rig.api->ReleaseValue(values[i]);
+  }
+  rig.api->ReleaseSession(session);
+  rig.api->ReleaseSyncStream(stream);
+}
+
+static void test_native_interface(void **state) {
+  (void)state;
+  assert_null(vdev_stream_create(7));
+  assert_string_not_equal(vdev_last_error(), "");
+  assert_null(vdev_stream_create(-1));
+  assert_null(vdev_event_create(7));
+  vdev_stream_destroy(NULL);
+  vdev_event_destroy(NULL);
+  vdev_stream *stream = vdev_stream_create(0);
+  vdev_event *event = vdev_event_create(0);
+  assert_non_null(stream);
+  assert_non_null(event);
+  assert_int_equal(vdev_event_query(event), 1); /* never recorded */
+  assert_int_equal(vdev_event_wait(event), 0);
+  assert_int_equal(vdev_stream_wait(stream, event), 0);
+  assert_int_equal(vdev_event_record(event, stream), 0);
+  assert_int_equal(vdev_stream_wait(stream, event), 0); /* its own */
+  assert_int_equal(vdev_event_wait(event), 0);
+  assert_int_equal(vdev_stream_synchronize(stream), 0);
+  vdev_stream_destroy(stream);
+  assert_int_equal(vdev_event_query(event), 1); /* of a stream that is gone */
+  assert_int_equal(vdev_event_wait(event), 0);
+  vdev_event_destroy(event);
+}
+
+/* A stream that waits for an event goes on after the event's stream is gone. */
+static void test_wait_for_a_stream_that_goes(void **state) {
+  (void)state;
+  OrtSyncStream *producer = rig_stream(0);
+  OrtSyncStream *consumer = rig_stream(0);
+  OrtValue *in = rig_pinned_tensor(0, COUNT);
+  OrtValue *out = rig_pinned_tensor(0, COUNT);
+  OrtValue *x = rig_device_tensor(0, COUNT);
+  OrtValue *y = rig_device_tensor(0, COUNT);
+  vdev_event *event = vdev_event_create(0);
+  ((float *)rig_data(in))[0] = 5;
+  set_upload_ms(50);
+  rig_set("d2h_gbps", "0.00002", NULL); /* 200 ms */
+  ok(rig_copy(in, x, producer));
+  assert_int_equal(vdev_event_record(event, rig_native(producer)), 0);
+  ok(rig_copy(y, out, consumer)); /* still under way when the producer is destroyed */
+  assert_int_equal(vdev_stream_wait(rig_native(consumer), event), 0);
+  set_upload_ms(0);
+  rig_set("d2h_gbps", "0", NULL);
+  ok(rig_copy(x, out, consumer));
+  rig.api->ReleaseSyncStream(producer);
+  assert_int_equal(vdev_stream_synchronize(rig_native(consumer)), 0);
+  assert_true(((float *)rig_data(out))[0] == 5);
+  vdev_event_destroy(event);
+  OrtValue *values[] = {in, out, x, y};
+  for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
+    rig.api->ReleaseValue(values[i]);
+  }
+  rig.api->ReleaseSyncStream(consumer);
+}
+
+static OrtValue *device_indices(const int64_t *indices, size_t count) {
+  int64_t dim = (int64_t)count;
+  OrtValue *value = NULL;
+  OrtValue *host = NULL;
+  ok(rig.api->CreateTensorAsOrtValue(rig_allocator(0, false), &dim, 1, ONNX_TENSOR_ELEMENT_DATA_TYPE_INT64, &value));
+  ok(rig.api->CreateTensorWithDataAsOrtValue(rig.host, (void *)(uintptr_t)indices, count * sizeof *indices, &dim, 1,
+                                             ONNX_TENSOR_ELEMENT_DATA_TYPE_INT64, &host));
+  ok(rig_copy(host, value, NULL));
+  rig.api->ReleaseValue(host);
+  return value;
+}
+
+/* A kernel that fails after its run has returned: the next wait says so, whether it comes early or late, once. */
+static void test_late_failure(void **state) {
+  (void)state;
+  static const int64_t bad[] = {1, 99};
+  static const int64_t good[] = {1, 2};
+  int64_t dims[] = {2, 4};
+  OrtSession *session = rig_session("lookup", 0);
+  OrtSyncStream *stream = rig_stream(0);
+  OrtValue *wrong = device_indices(bad, 2);
+  OrtValue *right = device_indices(good, 2);
+  OrtValue *found = NULL;
+  ok(rig.api->CreateTensorAsOrtValue(rig_allocator(0, false), dims, 2, ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT, &found));
+  vdev_event *event = vdev_event_create(0);
+  OrtIoBinding *binding = NULL;
+  ok(rig.api->CreateIoBinding(session, &binding));
+  ok(rig.api->BindOutput(binding, "found", found));
+  rig_set("compute_us", "50000", NULL);
+  for (int late = 0; late < 3; late++) {
+    ok(rig.api->BindInput(binding, "index", wrong));
+    ok(rig_run(session, binding, stream));
+    assert_int_equal(vdev_event_record(event, rig_native(stream)), 0);
+    while (late == 1 && vdev_event_query(event) == 0) {
+    }
+    assert_int_equal(late == 2 ? vdev_stream_synchronize(rig_native(stream)) : vdev_event_wait(event), -1);
+    assert_non_null(strstr(vdev_last_error(), "kernel Gather"));
+    assert_int_equal(vdev_event_wait(event), 0);
+    ok(rig.api->BindInput(binding, "index", right));
+    ok(rig_run(session, binding, stream));
+    assert_int_equal(vdev_stream_synchronize(rig_native(stream)), 0);
+  }
+  /* an event before the failure is none of it */
+  assert_int_equal(vdev_event_record(event, rig_native(stream)), 0);
+  ok(rig.api->BindInput(binding, "index", wrong));
+  ok(rig_run(session, binding, stream));
+  while (vdev_event_query(event) == 0 || !is_done(stream)) {
+  }
+  assert_int_equal(vdev_event_wait(event), 0);
+  assert_int_equal(vdev_stream_synchronize(rig_native(stream)), -1);
+  rig_set("compute_us", "0", NULL);
+  vdev_event_destroy(event);
+  rig.api->ReleaseIoBinding(binding);
+  rig.api->ReleaseValue(wrong);
+  rig.api->ReleaseValue(right);
+  rig.api->ReleaseValue(found);
+  rig.api->ReleaseSession(session);
+  rig.api->ReleaseSyncStream(stream);
+}
+
+typedef struct watcher {
+  vdev_stream *stream;
+  pthread_mutex_t mutex;
+  bool stop;
+} watcher;
+
+static void *synchronize_all_the_time(void *argument) {
+  watcher *one = argument;
+  bool stop = false;
+  while (!stop) {
+    (void)vdev_stream_synchronize(one->stream);
+    pthread_mutex_lock(&one->mutex);
+    stop = one->stop;
+    pthread_mutex_unlock(&one->mutex);
+  }
+  return NULL;
+}
+
+/* Work that the submitting thread does itself ends the wait of another thread too. */
+static void test_wait_for_work_of_another_thread(void **state) {
+  (void)state;
+  OrtSyncStream *stream = rig_stream(0);
+  OrtValue *pinned = rig_pinned_tensor(0, LARGE);
+  OrtValue *device = rig_device_tensor(0, LARGE);
+  memset(rig_data(pinned), 0, LARGE * sizeof(float));
+  watcher one = {.stream = rig_native(stream), .mutex = PTHREAD_MUTEX_INITIALIZER};
+  pthread_t thread;
+  assert_int_equal(pthread_create(&thread, NULL, synchronize_all_the_time, &one), 0);
+  for (int i = 0; i < 50; i++) {
+    ok(rig_copy(pinned, device, stream));
+  }
+  pthread_mutex_lock(&one.mutex);
+  one.stop = true;
+  pthread_mutex_unlock(&one.mutex);
+  assert_int_equal(pthread_join(thread, NULL), 0);
+  rig.api->ReleaseValue(pinned);
+  rig.api->ReleaseValue(device);
+  rig.api->ReleaseSyncStream(stream);
+}
+
+typedef struct worker {
+  OrtSession *session;
+  float value;
+  int wrong;
+} worker;
+
+static void *run_often(void *argument) {
+  worker *one = argument;
+  OrtSyncStream *stream = rig_stream(0);
+  OrtValue *in = rig_pinned_tensor(0, COUNT);
+  OrtValue *out = rig_pinned_tensor(0, COUNT);
+  OrtValue *x = rig_device_tensor(0, COUNT);
+  OrtValue *y = rig_device_tensor(0, COUNT);
+  OrtIoBinding *binding = rig_binding(one->session, x, "y", y);
+  for (int i = 0; i < 100; i++) {
+    ((float *)rig_data(in))[0] = one->value;
+    ok(rig_copy(in, x, stream));
+    ok(rig_run(one->session, binding, stream));
+    ok(rig_copy(y, out, stream));
+    one->wrong += vdev_stream_synchronize(rig_native(stream)) != 0;
+    one->wrong += ((float *)rig_data(out))[0] != 2 * one->value;
+    one->value += 1;
+  }
+  rig.api->ReleaseIoBinding(binding);
+  OrtValue *values[] = {in, out, x, y};
+  for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
+    rig.api->ReleaseValue(values[i]);
+  }
+  rig.api->ReleaseSyncStream(stream);
+  return NULL;
+}
+
+static void test_threads(void **state) {
+  (void)state;
+  enum { THREADS = 3 };
+  OrtSession *session = rig_session("scale", 0);
+  worker list[THREADS];
+  pthread_t threads[THREADS];
+  rig_set("latency_us", "20", NULL); /* so that the streams' own threads work */
+  for (int i = 0; i < THREADS; i++) {
+    list[i] = (worker){session, (float)(1000 * i), 0};
+    assert_int_equal(pthread_create(&threads[i], NULL, run_often, &list[i]), 0);
+  }
+  for (int i = 0; i < THREADS; i++) {
+    assert_int_equal(pthread_join(threads[i], NULL), 0);
+    assert_int_equal(list[i].wrong, 0);
+  }
+  rig_set("latency_us", "0", NULL);
+  rig.api->ReleaseSession(session);
+}
+
+static const struct CMUnitTest cases[] = {
+    cmocka_unit_test(test_pageable_waits_and_pinned_does_not),
+    cmocka_unit_test(test_run_is_asynchronous),
+    cmocka_unit_test(test_native_interface),
+    cmocka_unit_test(test_wait_for_a_stream_that_goes),
+    cmocka_unit_test(test_late_failure),
+    cmocka_unit_test(test_wait_for_work_of_another_thread),
+    cmocka_unit_test(test_threads),
+};
+RIG_MAIN(cases);
