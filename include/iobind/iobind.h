@@ -323,9 +323,11 @@ typedef struct iobind_stream_options {
 } iobind_stream_options;
 #define IOBIND_STREAM_OPTIONS_INIT {sizeof(iobind_stream_options), 0, NULL}
 
-/** Make a stream. On a device without IOBIND_DEVICE_STREAMS work on it is done when the call returns or, where the EP
- *  queues by itself (WebGPU), in the order of the calls; events and waits mean the same on every device.
- *  @return OK; NOT_SUPPORTED `native` is set; INVALID_ARGUMENT; OUT_OF_MEMORY
+/** Make a stream: the EP's own where the device has IOBIND_DEVICE_STREAMS. There a copy between the device and its
+ *  host-accessible memory returns when it is submitted; pageable host memory makes it wait, as the EP says. On any other device
+ *  work on it is done when the call returns or, where the EP queues by itself (WebGPU), in the order of the calls; events and
+ *  waits mean the same on every device.
+ *  @return OK; NOT_SUPPORTED `native` is set; INVALID_ARGUMENT; OUT_OF_MEMORY; RUNTIME the EP gives none
  *  @threads any   @since 0.1 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_stream_create(iobind_device *device, const iobind_stream_options *options,
                                                            iobind_stream **stream, iobind_error *error);
@@ -364,7 +366,7 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_event_record(iobind_event *event, i
  *  @threads any   @blocks yes   @since 0.1 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_event_wait(iobind_event *event, iobind_error *error);
 
-/** Whether the event has passed. Where the device cannot be asked without waiting (WebGPU), this waits.
+/** Whether the event has passed. Where the device cannot be asked without waiting (today: every one), this waits.
  *  @param done  receives 1 or 0
  *  @return OK; RUNTIME the device failed; INVALID_ARGUMENT
  *  @threads any   @since 0.1 */
@@ -812,7 +814,8 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_binding_check(iobind_binding *bindi
 
 /** Run the model on what is bound.
  *  @param stream  NULL: the outputs are written when the call returns. Otherwise the run is ordered on this stream of a device
- *                 of the session, and bound tensors must stay as they are until it has passed
+ *                 of the session, and bound tensors must stay as they are until it has passed. On a device with streams of its
+ *                 own a run waits for its stream today, and has finished when it returns
  *  @param event   recorded behind the run; may be NULL. Without a stream it counts as done on return
  *  @return OK; as iobind_binding_check; DEVICE an output did not land where it was asked for; SHAPE a FIXED output's shape came
  *          out otherwise; INVALID_STATE a run is under way; NOT_SUPPORTED an input is no tensor, or the run gave
