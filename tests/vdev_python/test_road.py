@@ -46,10 +46,10 @@ class Road(unittest.TestCase):
         return [self.library.get(name) for name in statistics]
 
     def test_the_device_is_found(self):
-        (device,) = self.library.devices
-        self.assertEqual(device.device.type, onnxruntime.OrtHardwareDeviceType.GPU)
-        self.assertEqual(device.device.vendor_id, vdev.VENDOR)
-        self.assertEqual(device.ep_metadata["vdev.index"], "0")
+        self.assertEqual([device.ep_metadata["vdev.index"] for device in self.library.devices], ["0", "1"])
+        for device in self.library.devices:
+            self.assertEqual(device.device.type, onnxruntime.OrtHardwareDeviceType.GPU)
+            self.assertEqual(device.device.vendor_id, vdev.VENDOR)
 
     def test_an_unbound_run_moves_its_tensors(self):
         session = self.library.session(ADD)
@@ -86,6 +86,41 @@ class Road(unittest.TestCase):
         twice.run_with_iobinding(second)
         self.assertEqual(self.get("h2d_bytes", "d2h_bytes", "kernels"), [0, 0, 2])
         np.testing.assert_array_equal(z.numpy(), 2 * (X + Y))
+
+    def test_two_devices(self):
+        session = self.library.session(ADD, device=1)
+        kernels = self.library.get("kernels", 1)
+        (z,) = session.run(None, {"x": X, "y": Y})
+        np.testing.assert_array_equal(z, X + Y)
+        self.assertEqual([self.get("kernels")[0], self.library.get("kernels", 1)], [0, kernels + 1])
+        here, there = vdev.empty([FLOATS], np.float32), vdev.on_device(X, 1)
+        onnxruntime.copy_tensors([there], [here])
+        np.testing.assert_array_equal(here.numpy(), X)
+        self.assertEqual(self.get("peer_bytes"), [BYTES])
+
+    def test_an_early_download_is_found(self):
+        session = self.library.session(ADD)
+        binding, z = session.io_binding(), vdev.empty([FLOATS], np.float32)
+        binding.bind_ortvalue_input("x", vdev.on_device(X))
+        binding.bind_ortvalue_input("y", vdev.on_device(Y))
+        binding.bind_ortvalue_output("z", z)
+        no_wait = onnxruntime.RunOptions()
+        no_wait.add_run_config_entry("disable_synchronize_execution_providers", "1")
+        self.library.set("race", "count")
+        self.library.set("compute_us", 1000)
+        try:
+            session.run_with_iobinding(binding, no_wait)
+            z.numpy()
+            self.assertEqual(self.get("races"), [1])
+            self.assertRegex(self.library.native.vdev_last_race().decode(), "download on the host reads 4096 .* Add on stream")
+            session.run_with_iobinding(binding, no_wait)
+            binding.synchronize_outputs()
+            np.testing.assert_array_equal(z.numpy(), X + Y)
+            self.assertEqual(self.get("races"), [1])
+        finally:
+            binding.synchronize_outputs()
+            self.library.set("race", "off")
+            self.library.set("compute_us", 0)
 
     def test_a_denied_operator_stays_on_the_cpu(self):
         mixed = model(("Add", "xy", "a"), ("Mul", "ay", "b"), ("Sub", "bx", "z"))
@@ -161,5 +196,6 @@ class Runner(unittest.TestCase):
 
 if __name__ == "__main__":
     Runner.path = sys.argv.pop(1)
+    os.environ["VDEV_DEVICES"] = "2"
     Road.library = vdev.Library(Runner.path)
     unittest.main()

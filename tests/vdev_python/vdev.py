@@ -15,6 +15,8 @@ except ImportError as missing:
     driver.leave(f"{missing}; scripts/get-python fetches it")
 import onnxruntime  # noqa: E402
 
+onnxruntime.set_default_logger_severity(3)  # what it warns of is true of the CPU EP's sessions too
+
 EP = "VirtualDeviceExecutionProvider"
 VENDOR = 0x1DEF  # what the library gives its devices unless it is told another one
 
