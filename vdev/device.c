@@ -92,7 +92,7 @@ static vdev_device *device_of(int index) {
 int vdev_set(int index, const char *name, const char *value) {
   vdev_lock();
   vdev_device *device = device_of(index);
-  bool good = device != NULL && name != NULL && value != NULL && vdev_settings_set(&device->settings, name, value);
+  bool good = device != NULL && name != NULL && value != NULL && vdev_settings_change(&device->settings, name, value);
   if (device != NULL && !good) {
     vdev_set_error("'%s' is no setting, or cannot be '%s'", name == NULL ? "" : name, value == NULL ? "" : value);
   }

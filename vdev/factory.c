@@ -188,7 +188,7 @@ static OrtStatus *ORT_CALL get_supported_devices(OrtEpFactory *factory, const Or
 
 static OrtStatus *apply_option(vdev_device *device, const char *name, const char *value) {
   vdev_lock();
-  bool good = vdev_settings_set(&device->settings, name, value);
+  bool good = vdev_settings_change(&device->settings, name, value);
   vdev_unlock();
   if (!good) {
     char text[VDEV_TEXT];

@@ -135,6 +135,16 @@ bool vdev_settings_set(vdev_settings *settings, const char *name, const char *va
   return false;
 }
 
+bool vdev_settings_change(vdev_settings *settings, const char *name, const char *value) {
+  static const char *const fixed[] = {"devices", "vendor_id", "device_id", "hardware", "reserve"};
+  for (size_t i = 0; i < sizeof fixed / sizeof fixed[0]; i++) {
+    if (strcmp(fixed[i], name) == 0) {
+      return false;
+    }
+  }
+  return vdev_settings_set(settings, name, value);
+}
+
 void vdev_settings_environment(vdev_settings *settings, void (*complain)(const char *name, const char *value)) {
   for (size_t i = 0; i < SETTING_COUNT; i++) {
     char name[64] = "VDEV_";

@@ -52,6 +52,9 @@ void vdev_settings_default(vdev_settings *settings);
 /* Set one by its name; false: no such name, or a value that it cannot take. */
 bool vdev_settings_set(vdev_settings *settings, const char *name, const char *value);
 
+/* The same for a device that ORT knows already: what it was told of it is refused too. */
+bool vdev_settings_change(vdev_settings *settings, const char *name, const char *value);
+
 /* Read VDEV_* from the environment. A variable that is wrong is reported through `complain`. */
 void vdev_settings_environment(vdev_settings *settings, void (*complain)(const char *name, const char *value));
 

@@ -180,7 +180,7 @@ vdev_stream *rig_native(OrtSyncStream *stream) {
   return rig.api->SyncStream_GetHandle(stream);
 }
 
-OrtStatus *rig_try_session(const char *model, size_t device, OrtSession **session) {
+OrtStatus *rig_try_session(const char *model, size_t device, const char *key, const char *value, OrtSession **session) {
   void *bytes = NULL;
   size_t size = 0;
   char text[TEST_MODEL_TEXT] = "";
@@ -190,7 +190,7 @@ OrtStatus *rig_try_session(const char *model, size_t device, OrtSession **sessio
   OrtSessionOptions *options = NULL;
   ok(rig.api->CreateSessionOptions(&options));
   ok(rig.api->SetIntraOpNumThreads(options, 1));
-  ok(rig.api->SessionOptionsAppendExecutionProvider_V2(options, rig.env, &rig.devices[device], 1, NULL, NULL, 0));
+  ok(rig.api->SessionOptionsAppendExecutionProvider_V2(options, rig.env, &rig.devices[device], 1, &key, &value, key != NULL));
   OrtStatus *status = rig.api->CreateSessionFromArray(rig.env, bytes, size, options, session);
   rig.api->ReleaseSessionOptions(options);
   free(bytes);
@@ -199,7 +199,7 @@ OrtStatus *rig_try_session(const char *model, size_t device, OrtSession **sessio
 
 OrtSession *rig_session(const char *model, size_t device) {
   OrtSession *session = NULL;
-  ok(rig_try_session(model, device, &session));
+  ok(rig_try_session(model, device, NULL, NULL, &session));
   return session;
 }
 

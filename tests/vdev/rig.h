@@ -54,9 +54,9 @@ OrtStatus *rig_copy(OrtValue *source, OrtValue *target, OrtSyncStream *stream);
 OrtSyncStream *rig_stream(size_t device);
 vdev_stream *rig_native(OrtSyncStream *stream);
 
-/* A session of a test model on a device. */
+/* A session of a test model on a device; with an EP option, unless `key` is NULL. */
 OrtSession *rig_session(const char *model, size_t device);
-OrtStatus *rig_try_session(const char *model, size_t device, OrtSession **session);
+OrtStatus *rig_try_session(const char *model, size_t device, const char *key, const char *value, OrtSession **session);
 
 /* A binding of the input x and one output. */
 OrtIoBinding *rig_binding(OrtSession *session, OrtValue *input, const char *output_name, OrtValue *output);
