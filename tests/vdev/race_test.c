@@ -85,6 +85,15 @@ static OrtStatus *pinned_refilled(const bench *one) {
   return outcome == 0 ? NULL : rig.api->CreateStatus(ORT_FAIL, vdev_last_error());
 }
 
+static OrtStatus *pinned_refilled_by_a_copy(const bench *one) {
+  float data[COUNT] = {0};
+  OrtValue *host = rig_host_tensor(data, COUNT);
+  ok(upload(one, one->a));
+  OrtStatus *status = rig_copy(host, one->in, NULL);
+  rig.api->ReleaseValue(host);
+  return status;
+}
+
 static OrtStatus *event_too_early(const bench *one) {
   order(one, one->a, one->b);
   ok(upload(one, one->a));
@@ -99,6 +108,7 @@ static const struct bug {
     {download_before_run, "download on stream", "that Mul on stream"},
     {input_overwritten, "upload on stream", "that Mul on stream"},
     {pinned_refilled, "an access of the program on the host writes", "that upload on stream"},
+    {pinned_refilled_by_a_copy, "host copy on the host writes", "that upload on stream"},
     {event_too_early, "Mul on stream", "that upload on stream"},
 };
 
