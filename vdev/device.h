@@ -71,7 +71,7 @@ struct vdev_stream {
   bool stopping;
   bool started; /* the worker */
   pthread_t worker;
-  char error[VDEV_TEXT]; /* of work that failed after its submission; kept until a wait hands it on */
+  char error[VDEV_TEXT];   /* of work that failed after its submission; kept until a wait hands it on */
   uint64_t error_sequence; /* of that work */
 };
 

@@ -26,6 +26,7 @@ typedef struct allocator {
 
 static struct {
   OrtEpFactory factory; /* first: ORT's view */
+  int registrations;    /* ORT may hand the one factory out under several names, or ask for it again only to refuse it */
   char version[32];
   allocator allocators[VDEV_MAX_DEVICES][2];
   OrtHardwareDevice *hardware[VDEV_MAX_DEVICES];
@@ -92,7 +93,7 @@ static OrtStatus *make_allocator(int index, bool pinned) {
   vdev_device *device = &vdev_global.devices[index];
   bool npu = device->settings.npu != 0;
   if (self->info != NULL) {
-    VDEV_API_TABLE->ReleaseMemoryInfo(self->info); /* of an earlier registration, whose settings may differ */
+    return NULL; /* of a registration that is still there, as ORT's pointer to this one is */
   }
   self->device = device;
   self->pinned = pinned;
@@ -186,20 +187,17 @@ static OrtStatus *ORT_CALL get_supported_devices(OrtEpFactory *factory, const Or
   return NULL;
 }
 
-static OrtStatus *apply_option(vdev_device *device, const char *name, const char *value) {
-  vdev_lock();
-  bool good = vdev_settings_change(&device->settings, name, value);
-  vdev_unlock();
-  if (!good) {
-    char text[VDEV_TEXT];
-    snprintf(text, sizeof text, "vdev: EP option '%s' is not known, or cannot be '%s'", name, value);
-    return vdev_fail(ORT_INVALID_ARGUMENT, text);
+static OrtStatus *apply_option(const vdev_device *device, const char *name, const char *value) {
+  if (vdev_set(device->index, name, value) == 0) {
+    return NULL;
   }
-  return NULL;
+  char text[VDEV_TEXT];
+  snprintf(text, sizeof text, "vdev: EP option '%s' is not known, or cannot be '%s'", name, value);
+  return vdev_fail(ORT_INVALID_ARGUMENT, text);
 }
 
 /* Session options: "ep.<name in lower case>.<setting>". */
-static OrtStatus *apply_session_options(vdev_device *device, const OrtSessionOptions *options) {
+static OrtStatus *apply_session_options(const vdev_device *device, const OrtSessionOptions *options) {
   static const char prefix[] = "ep.virtualdeviceexecutionprovider.";
   const OrtApi *api = VDEV_API_TABLE;
   OrtKeyValuePairs *entries = NULL;
@@ -331,7 +329,7 @@ OrtStatus *CreateEpFactories(const char *registered_name, const OrtApiBase *base
   if (settings.devices < 1 || settings.devices > VDEV_MAX_DEVICES) {
     return vdev_fail(ORT_INVALID_ARGUMENT, "vdev: 'devices' must be 1 to 8");
   }
-  if (!vdev_start(&settings, (int)settings.devices)) {
+  if (vdev_factory.registrations == 0 && !vdev_start(&settings, (int)settings.devices)) {
     return vdev_fail(ORT_FAIL, "vdev: no address space for the devices: make 'reserve' smaller");
   }
   vdev_factory.factory = (OrtEpFactory){.ort_version_supported = vdev_ort_global.version,
@@ -349,11 +347,15 @@ OrtStatus *CreateEpFactories(const char *registered_name, const OrtApiBase *base
                                         .CreateSyncStreamForDevice = create_stream};
   factories[0] = &vdev_factory.factory;
   *count = 1;
+  vdev_factory.registrations++;
   return NULL;
 }
 
 OrtStatus *ReleaseEpFactory(OrtEpFactory *factory) {
   (void)factory;
+  if (--vdev_factory.registrations > 0) {
+    return NULL;
+  }
   vdev_lock();
   const char *path = vdev_global.devices[0].settings.trace_file;
   if (path[0] != '\0') {

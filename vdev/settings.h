@@ -43,7 +43,7 @@ typedef struct vdev_settings {
   char deny[256];       /* operators that are not claimed, by comma */
   char trace_file[256]; /* written when the library is unregistered */
   char dump[256];       /* folder for the nested models */
-  char fail_name[64];   /* fault only kernels whose first node has this name or type */
+  char fail_name[64];   /* fault only kernels whose first node has a type that begins so */
   vdev_fault faults[VDEV_SITES];
 } vdev_settings;
 

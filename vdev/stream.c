@@ -14,7 +14,7 @@
 struct vdev_operation {
   vdev_job job;
   int64_t start;
-  int64_t end;              /* modelled */
+  int64_t end;    /* modelled */
   int wait_agent; /* for an event: until this agent's stream has completed `wait_sequence`; 0: for none */
   uint64_t wait_sequence;
   struct vdev_operation *next;

@@ -173,8 +173,8 @@ static void test_sessions(void **state) {
 
 #define ON_BENCH(test) cmocka_unit_test_setup_teardown(test, make_bench, release_bench)
 static const struct CMUnitTest cases[] = {
-    ON_BENCH(test_nth_copy),        ON_BENCH(test_every_copy), ON_BENCH(test_large_copies),
-    ON_BENCH(test_copies_of_a_run), ON_BENCH(test_allocations), ON_BENCH(test_allocation_of_an_output),
+    ON_BENCH(test_nth_copy),        ON_BENCH(test_every_copy),      ON_BENCH(test_large_copies),
+    ON_BENCH(test_copies_of_a_run), ON_BENCH(test_allocations),     ON_BENCH(test_allocation_of_an_output),
     ON_BENCH(test_compute),         ON_BENCH(test_compute_by_name), ON_BENCH(test_streams),
     ON_BENCH(test_sessions),
 };

@@ -233,8 +233,8 @@ static void test_free_waits_for_streams(void **state) {
 }
 
 static const struct CMUnitTest cases[] = {
-    cmocka_unit_test(test_host_cannot_touch),   cmocka_unit_test(test_round_trip), cmocka_unit_test(test_new_memory_is_poisoned),
-    cmocka_unit_test(test_wrong_addresses),     cmocka_unit_test(test_pinned),     cmocka_unit_test(test_kernels_are_checked),
-    cmocka_unit_test(test_limit_and_counters),  cmocka_unit_test(test_peers),      cmocka_unit_test(test_free_waits_for_streams),
+    cmocka_unit_test(test_host_cannot_touch),  cmocka_unit_test(test_round_trip), cmocka_unit_test(test_new_memory_is_poisoned),
+    cmocka_unit_test(test_wrong_addresses),    cmocka_unit_test(test_pinned),     cmocka_unit_test(test_kernels_are_checked),
+    cmocka_unit_test(test_limit_and_counters), cmocka_unit_test(test_peers),      cmocka_unit_test(test_free_waits_for_streams),
 };
 RIG_MAIN(cases);

@@ -119,8 +119,8 @@ int64_t rig_get(const char *name) {
 
 OrtAllocator *rig_allocator(size_t device, bool pinned) {
   OrtAllocator *allocator = NULL;
-  const OrtMemoryInfo *info = rig.api->EpDevice_MemoryInfo(
-      rig.devices[device], pinned ? OrtDeviceMemoryType_HOST_ACCESSIBLE : OrtDeviceMemoryType_DEFAULT);
+  const OrtMemoryInfo *info = rig.api->EpDevice_MemoryInfo(rig.devices[device], pinned ? OrtDeviceMemoryType_HOST_ACCESSIBLE
+                                                                                       : OrtDeviceMemoryType_DEFAULT);
   ok(rig.api->GetSharedAllocator(rig.env, info, &allocator));
   assert_non_null(allocator);
   return allocator;

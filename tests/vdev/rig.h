@@ -46,8 +46,8 @@ int64_t rig_get(const char *name);
 OrtAllocator *rig_allocator(size_t device, bool pinned);
 OrtValue *rig_device_tensor(size_t device, size_t count);
 OrtValue *rig_pinned_tensor(size_t device, size_t count);
-OrtValue *rig_host_tensor(float *data, size_t count);                   /* over the caller's memory */
-OrtValue *rig_view(size_t device, void *address, size_t count);         /* over an address of the device, right or wrong */
+OrtValue *rig_host_tensor(float *data, size_t count);           /* over the caller's memory */
+OrtValue *rig_view(size_t device, void *address, size_t count); /* over an address of the device, right or wrong */
 void *rig_data(OrtValue *value);
 
 OrtStatus *rig_copy(OrtValue *source, OrtValue *target, OrtSyncStream *stream);

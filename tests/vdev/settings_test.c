@@ -11,9 +11,21 @@ enum { COUNT = 8 };
 static void test_wrong_settings(void **state) {
   (void)state;
   static const char *const wrong[][2] = {
-      {"nothing", "1"},      {"race", "maybe"},      {"race", ""},          {"clock", "atomic"},   {"mem_limit", "-1"},
-      {"mem_limit", "much"}, {"mem_limit", "5x"},    {"h2d_gbps", "-2"},    {"h2d_gbps", "nan"},   {"h2d_gbps", "1e30"},
-      {"compute_us", ""},    {"fail_copy", "every"}, {"fail_copy", "some"}, {"fail_copy", "-3"},   {"fail_copy", "every:x"},
+      {"nothing", "1"},
+      {"race", "maybe"},
+      {"race", ""},
+      {"clock", "atomic"},
+      {"mem_limit", "-1"},
+      {"mem_limit", "much"},
+      {"mem_limit", "5x"},
+      {"h2d_gbps", "-2"},
+      {"h2d_gbps", "nan"},
+      {"h2d_gbps", "1e30"},
+      {"compute_us", ""},
+      {"fail_copy", "every"},
+      {"fail_copy", "some"},
+      {"fail_copy", "-3"},
+      {"fail_copy", "every:x"},
       {"mem_limit", "99999999999999999999"},
   };
   for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
@@ -193,9 +205,8 @@ static void test_trace(void **state) {
 }
 
 static const struct CMUnitTest cases[] = {
-    cmocka_unit_test(test_wrong_settings), cmocka_unit_test(test_options_of_a_session),
-    cmocka_unit_test(test_fixed_settings),
-    cmocka_unit_test(test_identity),       cmocka_unit_test(test_allocator_statistics),
-    cmocka_unit_test(test_partly_placed),  cmocka_unit_test(test_trace),
+    cmocka_unit_test(test_wrong_settings), cmocka_unit_test(test_options_of_a_session), cmocka_unit_test(test_fixed_settings),
+    cmocka_unit_test(test_identity),       cmocka_unit_test(test_allocator_statistics), cmocka_unit_test(test_partly_placed),
+    cmocka_unit_test(test_trace),
 };
 RIG_MAIN(cases);
