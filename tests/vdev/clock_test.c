@@ -77,7 +77,7 @@ static void test_tiles(void **state) {
   for (int slots = 1; slots <= MOST_SLOTS; slots++) {
     for (int again = 0; again < 3; again++) {
       int64_t time = run_tiles(session, slots);
-      assert_int_equal(time, best_schedule(slots, 10 * MS, 8 * MS, 10 * MS));
+      assert_int_equal(time, best_schedule(slots, (int64_t)10 * MS, (int64_t)8 * MS, (int64_t)10 * MS));
       assert_int_equal(time, known[slots - 1] * MS);
     }
   }

@@ -73,14 +73,14 @@ static void test_new_memory_is_poisoned(void **state) {
   float out[COUNT] = {0};
   unsigned char poison[BYTES];
   memset(poison, 0xCD, sizeof poison);
-  OrtValue *target = rig_host_tensor(out, COUNT);
+  OrtValue *on_host = rig_host_tensor(out, COUNT);
   for (int i = 0; i < 2; i++) { /* the second lies where the first, written over, lay */
-    OrtValue *device = rig_device_tensor(0, COUNT);
-    ok(rig_copy(device, target, NULL));
+    OrtValue *on_device = rig_device_tensor(0, COUNT);
+    ok(rig_copy(on_device, on_host, NULL));
     assert_memory_equal(out, poison, sizeof poison);
     memset(out, 0, sizeof out);
-    ok(rig_copy(target, device, NULL));
-    rig.api->ReleaseValue(device);
+    ok(rig_copy(on_host, on_device, NULL));
+    rig.api->ReleaseValue(on_device);
   }
   rig.api->ReleaseValue(target);
 }

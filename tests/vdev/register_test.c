@@ -68,7 +68,10 @@ static void test_impossible_counts(void **state) {
 static void test_trace_file(void **state) {
   (void)state;
   const char *path = getenv("VDEV_TEST_TRACE");
-  assert_non_null(path);
+  if (path == NULL) {
+    fail_msg("VDEV_TEST_TRACE is not set: ctest sets it");
+    return;
+  }
   (void)remove(path);
   setenv("VDEV_TRACE", "1", 1);
   setenv("VDEV_TRACE_FILE", path, 1);
