@@ -82,7 +82,7 @@ static void test_new_memory_is_poisoned(void **state) {
     ok(rig_copy(on_host, on_device, NULL));
     rig.api->ReleaseValue(on_device);
   }
-  rig.api->ReleaseValue(target);
+  rig.api->ReleaseValue(on_host);
 }
 
 static void test_wrong_addresses(void **state) {
