@@ -34,6 +34,7 @@ typedef struct kernel {
   OrtNodeComputeInfo info; /* first: ORT's view */
   vdev_device *device;
   OrtSession *session;
+  OrtRunOptions *run_options; /* the same for all runs: ORT makes some for each run that has none */
   OrtMemoryInfo *host;
   char what[48];
   port *inputs;
@@ -83,7 +84,7 @@ static bool run_session(void *context, char *reason) {
   launch *one = context;
   kernel *self = one->kernel;
   const OrtApi *api = VDEV_API_TABLE;
-  OrtStatus *status = api->Run(self->session, NULL, self->names, one->inputs, self->input_count,
+  OrtStatus *status = api->Run(self->session, self->run_options, self->names, one->inputs, self->input_count,
                                self->names + self->input_count, self->output_count, one->outputs);
   if (status != NULL) {
     snprintf(reason, VDEV_TEXT, "vdev:%d: kernel %s: %s", self->device->index, self->what, api->GetErrorMessage(status));
@@ -531,6 +532,9 @@ void vdev_kernel_release(OrtNodeComputeInfo *info) {
   if (self->session != NULL) {
     api->ReleaseSession(self->session);
   }
+  if (self->run_options != NULL) {
+    api->ReleaseRunOptions(self->run_options);
+  }
   for (size_t i = 0; i < self->constant_count; i++) {
     if (self->constants[i].value != NULL) {
       api->ReleaseValue(self->constants[i].value);
@@ -567,6 +571,7 @@ OrtStatus *vdev_kernel_create(vdev_device *device, OrtEnv *env, const OrtGraph *
   name_kernel(self, graph);
   OrtStatus *status = api->CreateMemoryInfo_V2("Cpu", OrtMemoryInfoDeviceType_CPU, 0, 0, OrtDeviceMemoryType_DEFAULT, 0,
                                                OrtDeviceAllocator, &self->host);
+  status = status != NULL ? status : api->CreateRunOptions(&self->run_options);
   status = status != NULL ? status : read_ports(self, graph, fused_node);
   status = status != NULL ? status : open_session(self, env, graph);
   if (status != NULL) {
