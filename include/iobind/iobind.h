@@ -697,7 +697,8 @@ typedef struct iobind_node_info {
 } iobind_node_info;
 #define IOBIND_NODE_INFO_INIT {sizeof(iobind_node_info), 0, NULL, NULL, NULL, NULL}
 
-/** Which EP runs a node, for a session made with IOBIND_SESSION_PLACEMENT. The strings live as long as the session.
+/** Which EP runs a node, for a session made with IOBIND_SESSION_PLACEMENT. The strings live as long as the session. ORT 1.24
+ *  leaves out what the EP of a plugin runs.
  *  @param index  0 .. node_count - 1, grouped by EP
  *  @return OK; NOT_FOUND index out of range; INVALID_ARGUMENT
  *  @threads any   @since 0.1 */

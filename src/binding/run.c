@@ -159,21 +159,39 @@ static iobind_status bring_inputs(iobind_binding *binding, iobind_stream *stream
 
 /* ORT's words where a FIXED output's shape came out otherwise. */
 static bool is_shape_mismatch(const char *message) {
-  return strstr(message, "but the computed output shape") != NULL || strstr(message, "OrtValue provided") != NULL;
+  return strstr(message, "but the computed output shape") != NULL || strstr(message, "OrtValue provided") != NULL ||
+         strstr(message, "shape verification failed") != NULL; /* ORT 1.24 */
+}
+
+/* The outputs whose memory a run does not choose: ORT 1.24 does not say which of them did not fit. */
+static void name_held_outputs(const iobind_binding *binding, iobind__text *names) {
+  for (size_t i = 0; i < binding->session->output_count; i++) {
+    iobind_output_mode mode = binding->outputs[i].mode;
+    if (iobind__output_is_given(mode) || mode == IOBIND_OUTPUT_REUSE) {
+      iobind__text_add(names, "%s'%s'", names->length == 0 ? "" : ", ", binding->session->outputs[i].name);
+    }
+  }
 }
 
 static iobind_status run_failed(iobind_binding *binding, OrtStatus *failed, iobind_error *error) {
   const OrtApi *api = IOBIND__API(binding->session->runtime);
   bool cancelled = atomic_load(&binding->state) != IOBIND__RUNNING;
-  bool shape = is_shape_mismatch(api->GetErrorMessage(failed));
-  iobind_status status = iobind__ort_fail(api, failed, error, "binding_run");
+  iobind_status status;
   if (cancelled) {
+    api->ReleaseStatus(failed);
     status = iobind__fail(error, IOBIND_CANCELLED, "binding_run: cancelled by iobind_binding_cancel");
-  } else if (shape) {
+  } else if (is_shape_mismatch(api->GetErrorMessage(failed))) {
+    iobind__text names = {0};
+    name_held_outputs(binding, &names);
+    (void)iobind__ort_fail(api, failed, error, "binding_run: output %s: not the shape that is bound",
+                           names.length == 0 ? "of a node" : iobind__text_get(&names));
+    iobind__text_free(&names);
     status = IOBIND_SHAPE;
     if (error != NULL) {
       error->status = (int32_t)status;
     }
+  } else {
+    status = iobind__ort_fail(api, failed, error, "binding_run");
   }
   /* what ORT's binding holds after a failure is not known: bind the outputs anew */
   binding->outputs_changed = true;

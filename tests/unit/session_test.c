@@ -303,8 +303,12 @@ static void placement(void **state) {
   options.devices = &webgpu;
   options.device_count = 1;
   expect_ok(iobind_session_create_from_memory(runtime, made.bytes, made.size, &options, &session, &fault));
-  expect_ok(iobind_session_get_node(session, 0, &node, &fault));
-  assert_string_equal(node.ep_name, "WebGpuExecutionProvider");
+  iobind_runtime_info ort = IOBIND_RUNTIME_INFO_INIT;
+  expect_ok(iobind_runtime_get_info(runtime, &ort, &fault));
+  if (ort.ort_api_version > 24) { /* ORT 1.24 does not tell what a plugin's EP runs */
+    expect_ok(iobind_session_get_node(session, 0, &node, &fault));
+    assert_string_equal(node.ep_name, "WebGpuExecutionProvider");
+  }
   iobind_session_destroy(session);
   free(made.bytes);
 }
