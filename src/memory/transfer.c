@@ -131,15 +131,6 @@ static bool has_earlier_mate(const iobind__transfer *transfers, size_t index) {
   return false;
 }
 
-/* Do all of these end on the device of the first? */
-static bool same_target(const iobind__transfer *transfers, size_t count) {
-  bool same = true;
-  for (size_t i = 1; i < count; i++) {
-    same = same && transfers[i].to->device == transfers[0].to->device;
-  }
-  return same;
-}
-
 iobind_status iobind__transfer_all(iobind_runtime *runtime, const iobind__transfer *transfers, size_t count,
                                    iobind_stream *stream, iobind_error *error) {
   for (size_t first = 0; first < count; first++) {
@@ -168,14 +159,9 @@ iobind_status iobind__transfer_all(iobind_runtime *runtime, const iobind__transf
     if (size > 0) {
       IOBIND__TRY(do_route(runtime, batch, size, stream, error));
     }
-  }
-  /* a copy to the host has waited by itself */
-  for (size_t i = 0; i < count && stream == NULL; i++) {
-    if (!is_done_by_us(&transfers[i]) && !transfers[i].to->host) {
-      IOBIND__TRY(iobind__device_wait(transfers[i].to->device, error));
-      if (i + 1 < count && same_target(transfers + i, count - i)) {
-        break; /* one wait is enough where all go to the same device */
-      }
+    /* a copy to the host has waited by itself */
+    if (stream == NULL && !transfer->to->host) {
+      IOBIND__TRY(iobind__device_wait(transfer->to->device, error));
     }
   }
   return IOBIND_OK;

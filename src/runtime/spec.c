@@ -169,6 +169,43 @@ static iobind_device *find_entry(iobind_runtime *runtime, const char *text, size
   return NULL;
 }
 
+/* One entry of a list, which begins at `entry` and is `length` long. */
+static iobind_status read_entry(const char *list, const char *entry, size_t length, bool may_be_memory, spec *wanted,
+                                iobind_error *error) {
+  if (length == 0) {
+    return malformed(list, strlen(list), "an entry is empty", error);
+  }
+  IOBIND__TRY(parse(entry, length, wanted, error));
+  return wanted->memory != IOBIND_MEMORY_DEFAULT && !may_be_memory
+             ? malformed(entry, length, "expected a device, got a kind of memory", error)
+             : IOBIND_OK;
+}
+
+/* The entry behind this one; NULL behind the last. */
+static const char *next_entry(const char *entry) {
+  const char *comma = strchr(entry, ',');
+  return comma == NULL ? NULL : comma + 1;
+}
+
+/* The first entry that works. *device stays NULL where none does, with the reasons added. */
+static iobind_status find_in_list(iobind_runtime *runtime, const char *list, iobind_device **device, iobind_memory *memory,
+                                  iobind__text *reasons, bool *seen, iobind_error *error) {
+  for (const char *entry = list; entry != NULL && *device == NULL; entry = next_entry(entry)) {
+    size_t length = strcspn(entry, ",");
+    spec wanted = {0};
+    IOBIND__TRY(read_entry(list, entry, length, memory != NULL, &wanted, error));
+    const iobind__ep *named = wanted.kind == SPEC_NAME ? iobind__ep_by_name(wanted.name, wanted.length) : NULL;
+    if (named != NULL && named->on_demand) {
+      IOBIND__TRY(iobind__runtime_demand_ep(runtime, named, error));
+    }
+    *device = find_entry(runtime, entry, length, &wanted, reasons, seen);
+    if (*device != NULL && memory != NULL) {
+      *memory = wanted.memory;
+    }
+  }
+  return IOBIND_OK;
+}
+
 iobind_status iobind_runtime_find_device(iobind_runtime *runtime, const char *text, iobind_device **device,
                                          iobind_memory *memory, iobind_error *error) {
   if (device != NULL) {
@@ -181,42 +218,17 @@ iobind_status iobind_runtime_find_device(iobind_runtime *runtime, const char *te
                                         : "device");
   }
   /* the whole list is read before anything is tried: a typo at its end must not depend on the machine */
-  for (int pass = 0; pass < 2; pass++) {
-    iobind__text reasons = {0};
-    bool seen = false;
-    for (const char *entry = text;; entry++) {
-      size_t length = strcspn(entry, ",");
-      spec wanted = {0};
-      iobind_status status =
-          length == 0 ? malformed(text, strlen(text), "an entry is empty", error) : parse(entry, length, &wanted, error);
-      if (status == IOBIND_OK && memory == NULL && wanted.memory != IOBIND_MEMORY_DEFAULT) {
-        status = malformed(entry, length, "expected a device, got a kind of memory", error);
-      }
-      const iobind__ep *named = wanted.kind == SPEC_NAME ? iobind__ep_by_name(wanted.name, wanted.length) : NULL;
-      if (status == IOBIND_OK && pass == 1 && named != NULL && named->on_demand) {
-        status = iobind__runtime_demand_ep(runtime, named, error);
-      }
-      if (status == IOBIND_OK && pass == 1) {
-        *device = find_entry(runtime, entry, length, &wanted, &reasons, &seen);
-      }
-      if (*device != NULL && memory != NULL) {
-        *memory = wanted.memory;
-      }
-      if (status != IOBIND_OK || *device != NULL) {
-        iobind__text_free(&reasons);
-        return status;
-      }
-      entry += length;
-      if (*entry == '\0') {
-        break;
-      }
-    }
-    if (pass == 1) {
-      iobind_status status = seen ? IOBIND_DEVICE : IOBIND_NOT_FOUND;
-      iobind__error_set(error, status, 0, "find_device: '%s': no device that works: %s", text, iobind__text_get(&reasons));
-      iobind__text_free(&reasons);
-      return status;
-    }
+  for (const char *entry = text; entry != NULL; entry = next_entry(entry)) {
+    spec wanted = {0};
+    IOBIND__TRY(read_entry(text, entry, strcspn(entry, ","), memory != NULL, &wanted, error));
   }
-  return iobind__fail(error, IOBIND_INTERNAL, "find_device: '%s'", text);
+  iobind__text reasons = {0};
+  bool seen = false;
+  iobind_status status = find_in_list(runtime, text, device, memory, &reasons, &seen, error);
+  if (status == IOBIND_OK && *device == NULL) {
+    status = seen ? IOBIND_DEVICE : IOBIND_NOT_FOUND;
+    iobind__error_set(error, status, 0, "find_device: '%s': no device that works: %s", text, iobind__text_get(&reasons));
+  }
+  iobind__text_free(&reasons);
+  return status;
 }
