@@ -195,7 +195,9 @@ typedef struct OrtApi {
   OrtStatus *(ORT_CALL *CreateSessionFromArray)(const OrtEnv *env, const void *model_data, size_t model_data_length, const OrtSessionOptions *options, OrtSession **out); /* 8 */
   OrtStatus *(ORT_CALL *Run)(OrtSession *session, const OrtRunOptions *run_options, const char *const *input_names, const OrtValue *const *inputs, size_t input_len, const char *const *output_names, size_t output_names_len, OrtValue **outputs); /* 9 */
   OrtStatus *(ORT_CALL *CreateSessionOptions)(OrtSessionOptions **options); /* 10 */
-  ort_slot slots_11[6];
+  ort_slot slots_11[3];
+  OrtStatus *(ORT_CALL *EnableProfiling)(OrtSessionOptions *options, const ort_char *profile_file_prefix); /* 14 */
+  ort_slot slots_15[2];
   OrtStatus *(ORT_CALL *DisableMemPattern)(OrtSessionOptions *options); /* 17 */
   ort_slot slots_18[5];
   OrtStatus *(ORT_CALL *SetSessionGraphOptimizationLevel)(OrtSessionOptions *options, GraphOptimizationLevel graph_optimization_level); /* 23 */
@@ -252,7 +254,8 @@ typedef struct OrtApi {
   void (ORT_CALL *ReleaseTypeInfo)(OrtTypeInfo *input); /* 98 */
   ort_slot slots_99[1];
   void (ORT_CALL *ReleaseSessionOptions)(OrtSessionOptions *input); /* 100 */
-  ort_slot slots_101[10];
+  ort_slot slots_101[9];
+  OrtStatus *(ORT_CALL *SessionEndProfiling)(OrtSession *session, OrtAllocator *allocator, char **out); /* 110 */
   OrtStatus *(ORT_CALL *SessionGetModelMetadata)(const OrtSession *session, OrtModelMetadata **out); /* 111 */
   OrtStatus *(ORT_CALL *ModelMetadataGetProducerName)(const OrtModelMetadata *model_metadata, OrtAllocator *allocator, char **value); /* 112 */
   OrtStatus *(ORT_CALL *ModelMetadataGetGraphName)(const OrtModelMetadata *model_metadata, OrtAllocator *allocator, char **value); /* 113 */

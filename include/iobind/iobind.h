@@ -591,9 +591,11 @@ typedef struct iobind_session_options {
   const char *const *dim_names;          /**< free dimension overrides: a symbolic dim of the model gets a fixed value */
   const int64_t *dim_values;
   size_t dim_count;
+  const char *profile;                   /**< record ORT's profile from now on, into a JSON file whose path begins with this
+                                              (see iobind_session_end_profile); NULL: none */
 } iobind_session_options;
 #define IOBIND_SESSION_OPTIONS_INIT \
-  {sizeof(iobind_session_options), 0, NULL, 0, 0, 0, 0, 0, NULL, NULL, 0, NULL, NULL, 0, NULL, NULL, 0}
+  {sizeof(iobind_session_options), 0, NULL, 0, 0, 0, 0, 0, NULL, NULL, 0, NULL, NULL, 0, NULL, NULL, 0, NULL}
 
 /** Load a model. An EP option that the catalogue does not know passes through with a log line; a near miss of a known key is
  *  refused, naming it.
@@ -610,6 +612,18 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_session_create(iobind_runtime *runt
 IOBIND_API IOBIND_CHECK iobind_status iobind_session_create_from_memory(iobind_runtime *runtime, const void *model,
                                                                         size_t bytes, const iobind_session_options *options,
                                                                         iobind_session **session, iobind_error *error);
+
+/** Adopt a session that other code has made with the same loaded ORT: another language's binding, ORT's C or C++ interface.
+ *  Everything works as on a session of one's own; it has the devices that its inputs and outputs lie on, and the CPU.
+ *  @param ort_session  an `OrtSession *`; neither copied nor released
+ *  @param deleter      called with `ort_session` as its data once nothing of iobind uses it any more, on any thread; it must
+ *                      not call iobind. NULL: the caller keeps it alive for longer than this session, its bindings and tensors
+ *                      and the process may still run it. If the call does not return OK, it is not called
+ *  @return OK; INVALID_ARGUMENT; NOT_SUPPORTED the session is of another copy of ORT than the runtime's: their objects must
+ *          not be mixed; RUNTIME; OUT_OF_MEMORY
+ *  @threads any   @since 0.1 */
+IOBIND_API IOBIND_CHECK iobind_status iobind_session_wrap(iobind_runtime *runtime, void *ort_session, iobind_deleter deleter,
+                                                          void *context, iobind_session **session, iobind_error *error);
 
 /** Give the session up. It lives on until its bindings, and the tensors that came out of them, are gone.
  *  @threads any   @since 0.1 */
@@ -714,6 +728,13 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_session_get_node(const iobind_sessi
  *  @threads any   @blocks yes   @since 0.1 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_session_run(iobind_session *session, iobind_tensor *const *inputs,
                                                          iobind_tensor **outputs, iobind_error *error);
+
+/** End the profile of a session made with `profile` and write its file. Runs must be over: ORT does not check.
+ *  @param path  receives the file's path; lives as long as the session
+ *  @return OK; INVALID_STATE no profile is being recorded; RUNTIME, OUT_OF_MEMORY
+ *  @threads serial   @since 0.1 */
+IOBIND_API IOBIND_CHECK iobind_status iobind_session_end_profile(iobind_session *session, const char **path,
+                                                                 iobind_error *error);
 
 /* ---- bindings ----------------------------------------------------------------------------------------------------- */
 

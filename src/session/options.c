@@ -99,6 +99,9 @@ static iobind_status set_plain(const OrtApi *api, const iobind_session_options *
   if (options->inter_op_threads > 0) {
     IOBIND__ORT_TRY(api, api->SetInterOpNumThreads(out, options->inter_op_threads), error, "session_create");
   }
+  if (options->profile != NULL) {
+    IOBIND__ORT_TRY(api, api->EnableProfiling(out, options->profile), error, "session_create: profile");
+  }
   if ((options->flags & IOBIND_SESSION_NO_MEMORY_REUSE) != 0) {
     IOBIND__ORT_TRY(api, api->AddSessionConfigEntry(out, "session.enable_mem_reuse", "0"), error, "session_create");
     IOBIND__ORT_TRY(api, api->DisableMemPattern(out), error, "session_create");

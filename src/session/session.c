@@ -18,7 +18,12 @@ static void session_destroy(iobind__ref *ref) {
   }
   free(session->nodes);
   free(session->devices);
-  if (session->session != NULL) {
+  free(session->profile);
+  if (session->wrapped) {
+    if (session->deleter != NULL) {
+      session->deleter(session->deleter_context, session->session);
+    }
+  } else if (session->session != NULL) {
     iobind__device_enter(session->serial);
     api->ReleaseSession(session->session);
     iobind__device_leave(session->serial);
@@ -168,6 +173,17 @@ static const iobind_device *serial_device(const iobind_runtime *runtime, const i
   return NULL;
 }
 
+static iobind_session *allocate(iobind_runtime *runtime) {
+  iobind_session *session = calloc(1, sizeof *session);
+  if (session != NULL) {
+    iobind__ref_init(&session->ref, session_destroy);
+    pthread_mutex_init(&session->places_mutex, NULL);
+    session->runtime = runtime;
+    iobind__ref_retain(&runtime->ref);
+  }
+  return session;
+}
+
 static iobind_status create(iobind_runtime *runtime, const char *path, const void *model, size_t bytes,
                             const iobind_session_options *given, iobind_session **out, iobind_error *error) {
   iobind_session_options options;
@@ -179,15 +195,12 @@ static iobind_status create(iobind_runtime *runtime, const char *path, const voi
   OrtSessionOptions *ort_options = NULL;
   IOBIND__TRY(iobind__session_check_dims(&options, path, model, bytes, error));
   IOBIND__TRY(iobind__session_options_build(runtime, &options, &ort_options, error));
-  iobind_session *session = calloc(1, sizeof *session);
+  iobind_session *session = allocate(runtime);
   if (session == NULL) {
     api->ReleaseSessionOptions(ort_options);
     return iobind__out_of_memory(error, "session_create");
   }
-  iobind__ref_init(&session->ref, session_destroy);
-  pthread_mutex_init(&session->places_mutex, NULL);
-  session->runtime = runtime;
-  iobind__ref_retain(&runtime->ref);
+  session->profiling = options.profile != NULL;
   const iobind_device *serial = serial_device(runtime, &options);
   iobind__device_enter(serial);
   OrtStatus *made = path != NULL ? api->CreateSession(runtime->env, path, ort_options, &session->session)
@@ -238,6 +251,80 @@ iobind_status iobind_session_create_from_memory(iobind_runtime *runtime, const v
                                         : "session");
   }
   return create(runtime, NULL, model, bytes, options, session, error);
+}
+
+/* Was a session made by the ORT of this runtime? An OrtSession begins, as any C++ object with virtual functions, with the address
+ * of their table, which lies in the library that made it. */
+static iobind_status check_same_ort(const iobind_runtime *runtime, const void *ort_session, iobind_error *error) {
+  const OrtAllocator *allocator = runtime->cpu_allocator;
+  char *ours = iobind__library_of((const void *)(uintptr_t)allocator->Alloc);
+  char *theirs = iobind__library_of(*(const void *const *)ort_session);
+  bool same = ours != NULL && theirs != NULL && strcmp(ours, theirs) == 0;
+  iobind_status status =
+      same ? IOBIND_OK
+           : iobind__fail(error, IOBIND_NOT_SUPPORTED,
+                          "session_wrap: expected a session of the runtime's ORT '%s', got one of '%s': attach the runtime to "
+                          "that copy",
+                          ours == NULL ? "?" : ours, theirs == NULL ? "no library: is it an OrtSession?" : theirs);
+  free(ours);
+  free(theirs);
+  return status;
+}
+
+iobind_status iobind_session_wrap(iobind_runtime *runtime, void *ort_session, iobind_deleter deleter, void *context,
+                                  iobind_session **out, iobind_error *error) {
+  if (out != NULL) {
+    *out = NULL;
+  }
+  if (runtime == NULL || ort_session == NULL || out == NULL) {
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "session_wrap: %s is NULL",
+                        runtime == NULL       ? "runtime"
+                        : ort_session == NULL ? "ort_session"
+                                              : "session");
+  }
+  IOBIND__TRY(check_same_ort(runtime, ort_session, error));
+  iobind_session *session = allocate(runtime);
+  if (session == NULL) {
+    return iobind__out_of_memory(error, "session_wrap");
+  }
+  session->session = ort_session;
+  session->wrapped = true;
+  static const iobind_session_options none = IOBIND_SESSION_OPTIONS_INIT;
+  iobind_status status = describe(session, &none, error);
+  if (status != IOBIND_OK) {
+    iobind__ref_release(&session->ref);
+    return status;
+  }
+  session->deleter = deleter;
+  session->deleter_context = context;
+  *out = session;
+  return IOBIND_OK;
+}
+
+iobind_status iobind_session_end_profile(iobind_session *session, const char **path, iobind_error *error) {
+  if (path != NULL) {
+    *path = NULL;
+  }
+  if (session == NULL || path == NULL) {
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "session_end_profile: %s is NULL",
+                        session == NULL ? "session" : "path");
+  }
+  if (!session->profiling) {
+    return iobind__fail(error, IOBIND_INVALID_STATE, "session_end_profile: %s",
+                        session->profile == NULL ? "the session was made without a profile" : "the profile has ended already");
+  }
+  const OrtApi *api = IOBIND__API(session->runtime);
+  OrtAllocator *allocator = session->runtime->cpu_allocator;
+  char *written = NULL;
+  IOBIND__ORT_TRY(api, api->SessionEndProfiling(session->session, allocator, &written), error, "session_end_profile");
+  session->profiling = false;
+  session->profile = iobind__string_copy(written);
+  IOBIND__ORT_TRY(api, api->AllocatorFree(allocator, written), error, "session_end_profile");
+  if (session->profile == NULL) {
+    return iobind__out_of_memory(error, "session_end_profile");
+  }
+  *path = session->profile;
+  return IOBIND_OK;
 }
 
 iobind_status iobind_session_get_info(const iobind_session *session, iobind_session_info *info, iobind_error *error) {

@@ -21,6 +21,11 @@ struct iobind_session {
   iobind__ref ref;
   iobind_runtime *runtime; /* a reference is held */
   OrtSession *session;
+  bool wrapped; /* somebody else's: handed to `deleter` at the end, never released */
+  iobind_deleter deleter;
+  void *deleter_context;
+  bool profiling;
+  char *profile;  /* the file of a profile that has ended */
   char *texts[4]; /* producer, graph name, domain, description */
   int64_t model_version;
   int64_t opset;

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "models.h"
+#include "runtime/runtime.h"
 
 static iobind_runtime *runtime;
 static iobind_device *cpu;
@@ -446,6 +447,92 @@ static void unbound_run(void **state) {
   iobind_session_destroy(session);
 }
 
+/* A session that ORT's own interface made: everything works on it, and it is handed back once, after the last tensor. */
+static void wrapped_session(void **state) {
+  (void)state;
+  const OrtApi *api = IOBIND__API(runtime);
+  model made = make("add dims=n");
+  OrtSessionOptions *options = NULL;
+  OrtSession *raw = NULL;
+  assert_null(api->CreateSessionOptions(&options));
+  assert_null(api->CreateSessionFromArray(runtime->env, made.bytes, made.size, options, &raw));
+  api->ReleaseSessionOptions(options);
+  free(made.bytes);
+  fixture_deleted deleted = {0, NULL};
+  iobind_session *session;
+  expect_ok(iobind_session_wrap(runtime, raw, fixture_deleter, &deleted, &session, &fault));
+  static const float ones[] = {1, 1};
+  static const float twos[] = {2, 2};
+  iobind_tensor *x = fixture_floats(cpu, ones, 2);
+  iobind_binding *binding;
+  iobind_tensor *z;
+  const char *profile;
+  expect_ok(iobind_binding_create(session, &binding, &fault));
+  expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, x, NULL, &fault));
+  expect_ok(iobind_binding_set_input(binding, 1, IOBIND_INPUT_RESIDENT, x, NULL, &fault));
+  expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+  expect_ok(iobind_binding_take_output(binding, 0, &z, &fault));
+  expect(IOBIND_INVALID_STATE, iobind_session_end_profile(session, &profile, &fault));
+  expect_words("without a profile");
+  iobind_session_destroy(session);
+  iobind_binding_destroy(binding);
+  fixture_expect_floats(z, twos, 2);
+  assert_int_equal(deleted.count, 0);
+  iobind_tensor_release(z);
+  assert_int_equal(deleted.count, 1);
+  assert_ptr_equal(deleted.data, raw);
+  expect_ok(iobind_session_wrap(runtime, raw, NULL, NULL, &session, &fault));
+  iobind_session_destroy(session);
+  api->ReleaseSession(raw);
+  iobind_tensor_release(x);
+}
+
+/* Another copy of ORT, or no ORT at all, made it: the table of its functions lies in another library. */
+static void wrapped_stranger(void **state) {
+  (void)state;
+  static const int table = 0;
+  const void *stranger = &table;
+  fixture_deleted deleted = {0, NULL};
+  iobind_session *session = (iobind_session *)&stranger;
+  expect(IOBIND_NOT_SUPPORTED, iobind_session_wrap(runtime, &stranger, fixture_deleter, &deleted, &session, &fault));
+  expect_words("unit_session");
+  assert_null(session);
+  assert_int_equal(deleted.count, 0);
+  expect(IOBIND_INVALID_ARGUMENT, iobind_session_wrap(runtime, NULL, NULL, NULL, &session, &fault));
+}
+
+static void profile(void **state) {
+  (void)state;
+  model made = make("add dims=n");
+  char prefix[sizeof folder + 8];
+  snprintf(prefix, sizeof prefix, "%s/profile", folder);
+  iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
+  options.profile = prefix;
+  iobind_session *session;
+  expect_ok(iobind_session_create_from_memory(runtime, made.bytes, made.size, &options, &session, &fault));
+  free(made.bytes);
+  static const float ones[] = {1, 1};
+  iobind_tensor *x = fixture_floats(cpu, ones, 2);
+  iobind_tensor *z;
+  expect_ok(iobind_session_run(session, (iobind_tensor *[]){x, x}, &z, &fault));
+  iobind_tensor_release(z);
+  iobind_tensor_release(x);
+  const char *path;
+  expect_ok(iobind_session_end_profile(session, &path, &fault));
+  assert_memory_equal(path, prefix, strlen(prefix));
+  FILE *file = fopen(path, "r");
+  assert_non_null(file);
+  char text[8192] = "";
+  assert_true(fread(text, 1, sizeof text - 1, file) > 0);
+  fclose(file);
+  assert_non_null(strstr(text, "\"Add\""));
+  assert_int_equal(unlink(path), 0);
+  expect(IOBIND_INVALID_STATE, iobind_session_end_profile(session, &path, &fault));
+  expect_words("ended already");
+  assert_null(path);
+  iobind_session_destroy(session);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(devices_that_cannot_be),
     cmocka_unit_test(numbers_out_of_range),
@@ -463,6 +550,9 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(long_path_in_a_message),
     cmocka_unit_test(file_and_memory_are_alike),
     cmocka_unit_test(unbound_run),
+    cmocka_unit_test(wrapped_session),
+    cmocka_unit_test(wrapped_stranger),
+    cmocka_unit_test(profile),
 };
 
 FIXTURE_MAIN(tests, start, stop);
