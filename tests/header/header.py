@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 """What the public header promises, checked on its text, on what compilers make of it, and on the library.
 
-usage: header.py comments            every function's comment carries its tags
+usage: header.py comments            every function's comment carries its tags, and they hold
        header.py flat                nothing in it that another language needs a shim for
        header.py callers             every function is called by a test, an example, a benchmark or the tool
        header.py symbols LIBRARY     the header's functions == src/iobind.map == what LIBRARY exports
+       header.py vdev LIBRARY        the functions of vdev/vdev.h, and a plugin's two entries, == what LIBRARY exports
        header.py compile COMPILER STD  it compiles by itself without a warning, its enums have 4 bytes and its _INIT
                                      macros set whole structs; 77 where there is no such compiler
 """
+import json
 import pathlib
 import re
 import shutil
@@ -17,10 +19,16 @@ import tempfile
 
 PROJECT = pathlib.Path(__file__).resolve().parents[2]
 TEXT = (PROJECT / "include" / "iobind" / "iobind.h").read_text(encoding="utf-8")
+VERSION = (PROJECT / "include" / "iobind" / "version.h").read_text(encoding="utf-8")
 CODE = re.sub(r"/\*.*?\*/|//[^\n]*", "", TEXT, flags=re.S)
 CALLERS = ["tests", "examples", "bench", "tool"]
 NOT_CALLERS = [pathlib.Path("tests", name) for name in ("abi", "structure")]
+FROZEN = PROJECT / "tests" / "abi" / "clients"
 SKIPPED = 77
+# What a parameter of a plain C type is, its comment says. These mean the same everywhere.
+EVERYWHERE = {"dtype", "dims", "rank", "context", "key", "value"}
+# What these do takes as long as a device, a driver or a file: their comments say when.
+MAY_WAIT = r"_(run|wait|synchronize|write|read|copy|update_input|find_device|device_check)$|_stream_destroy$|_session_create"
 
 
 class Function:
@@ -55,27 +63,64 @@ def init_macros():
     return dict(re.findall(r"^#define (IOBIND_\w+_INIT)\s*(?:\\\n)?\s*\{\s*sizeof\((\w+)\)", CODE, flags=re.M))
 
 
-def comments():
+def version(text):
+    return tuple(int(part) for part in text.split("."))
+
+
+def first_versions():
+    """Function -> the oldest frozen version that has it."""
+    first = {}
+    for path in FROZEN.glob("*/abi.json"):
+        for name in json.loads(path.read_text(encoding="utf-8"))["functions"]:
+            first[name] = min(path.parent.name, first.get(name, path.parent.name), key=version)
+    return first
+
+
+def unexplained(function):
+    """Parameters of plain C types that the comment does not name; a type of iobind's own says what it is."""
+    for parameter in function.parameters:
+        name = re.search(r"\w+$", parameter)[0]
+        plain = "iobind_" not in parameter and parameter != "void" and name not in EVERYWHERE
+        if plain and not re.search(rf"\b{name}s?\b", function.comment, flags=re.I):
+            yield name
+
+
+def comment_problems(function, names, since):
+    comment = function.comment
+    inherits = re.search(r"\b[Aa]s iobind_\w+", comment)
+    if not comment:
+        return ["no /** comment */ right above it"]
     problems = []
-    for function in functions():
-        comment = function.comment
-        inherits = re.search(r"\b[Aa]s iobind_\w+", comment)
-        if not comment:
-            problems.append(f"{function.name}: no /** comment */ right above it")
-            continue
-        if not re.search(r"@threads (any|serial|shared-read)\b", comment):
-            problems.append(f"{function.name}: no '@threads any|serial|shared-read'")
-        if not re.search(r"@since \d+\.\d+", comment):
-            problems.append(f"{function.name}: no '@since N.N'")
-        if function.returns_status and "@return" not in comment and not inherits:
-            problems.append(f"{function.name}: returns a status, but has no '@return' and is not 'as iobind_...'")
-        if inherits and inherits[0][3:] not in {other.name for other in functions()}:
-            problems.append(f"{function.name}: '{inherits[0]}' is no function")
-        for name in re.findall(r"@param\s+(\w+(?:, \w+)*)", comment):
-            for one in name.split(", "):
-                if not any(re.search(rf"\b{one}$", parameter) for parameter in function.parameters):
-                    problems.append(f"{function.name}: '@param {one}' is no parameter")
-    return problems, f"{len(functions())} functions, each with its tags"
+    if not re.search(r"@threads (any|serial|shared-read)\b", comment):
+        problems.append("no '@threads any|serial|shared-read'")
+    said = re.search(r"@since (\d+\.\d+)", comment)
+    if not said or said[1] != since:
+        problems.append(f"expected '@since {since}', got '{said[0] if said else 'none'}'")
+    if function.returns_status and "@return" not in comment and not inherits:
+        problems.append("returns a status, but has no '@return' and is not 'as iobind_...'")
+    if inherits and inherits[0][3:] not in names:
+        problems.append(f"'{inherits[0]}' is no function")
+    if re.search(MAY_WAIT, function.name) and "@blocks" not in comment:
+        problems.append("may wait, but no '@blocks' says when")
+    if re.search(r"@blocks(?! (yes|where|for)\b)", comment):
+        problems.append("expected '@blocks yes|where ...|for ...'")
+    unknown = set(re.findall(r"@(\w+)", comment)) - {"param", "return", "threads", "blocks", "since"}
+    problems += [f"'@{tag}' is no tag" for tag in sorted(unknown)]
+    for name in re.findall(r"@param\s+(\w+(?:, \w+)*)", comment):
+        problems += [f"'@param {one}' is no parameter" for one in name.split(", ")
+                     if not any(re.search(rf"\b{one}$", parameter) for parameter in function.parameters)]
+    if not inherits:
+        problems += [f"its comment says nothing of '{name}'" for name in unexplained(function)]
+    return problems
+
+
+def comments():
+    now = ".".join(re.search(rf"#define IOBIND_VERSION_{part} (\d+)", VERSION)[1] for part in ("MAJOR", "MINOR"))
+    first, found = first_versions(), functions()
+    names = {function.name for function in found}
+    problems = [f"{function.name}: {problem}" for function in found
+                for problem in comment_problems(function, names, first.get(function.name, now))]
+    return problems, f"{len(found)} functions, each with its tags"
 
 
 def flat():
@@ -126,17 +171,26 @@ def compare(what, found, names):
     return problems + [f"{name}: in {what}, but not in the header" for name in sorted(found - names)]
 
 
+def exports(library):
+    listing = subprocess.run(["nm", "-D", "--defined-only", library], capture_output=True, text=True, check=True).stdout
+    # An absolute symbol is the name of a version in the map, not something to call.
+    return {line.split()[2].split("@")[0] for line in listing.splitlines() if line.split()[1] != "A"}
+
+
 def symbols(library):
     names = {function.name for function in functions()}
     script = re.sub(r"/\*.*?\*/|#[^\n]*", "", (PROJECT / "src" / "iobind.map").read_text(encoding="utf-8"), flags=re.S)
-    exported = {name for section in re.findall(r"global:(.*?)(?:local:|\})", script, flags=re.S)
-                for name in re.findall(r"([^\s;]+);", section)}
-    problems = compare("src/iobind.map", exported, names)
-    listing = subprocess.run(["nm", "-D", "--defined-only", library], capture_output=True, text=True, check=True).stdout
-    # An absolute symbol is the name of a version in the map, not something to call.
-    defined = {line.split()[2].split("@")[0] for line in listing.splitlines() if line.split()[1] != "A"}
-    problems += compare(pathlib.Path(library).name, defined, names)
+    mapped = {name for section in re.findall(r"global:(.*?)(?:local:|\})", script, flags=re.S)
+              for name in re.findall(r"([^\s;]+);", section)}
+    problems = compare("src/iobind.map", mapped, names)
+    problems += compare(pathlib.Path(library).name, exports(library), names)
     return problems, f"{len(names)} functions: the header, the map and the library agree"
+
+
+def vdev(library):
+    text = (PROJECT / "vdev" / "vdev.h").read_text(encoding="utf-8")
+    names = set(re.findall(r"^VDEV_API\b[^;{}#]*?\b(vdev_\w+)\(", text, flags=re.M)) | {"CreateEpFactories", "ReleaseEpFactory"}
+    return compare(pathlib.Path(library).name, exports(library), names), f"{len(names)} functions: header and library agree"
 
 
 def program():
@@ -174,7 +228,7 @@ def compile_with(compiler, standard):
 
 
 def main(arguments):
-    commands = {"comments": (comments, 0), "flat": (flat, 0), "callers": (callers, 0), "symbols": (symbols, 1),
+    commands = {"comments": (comments, 0), "flat": (flat, 0), "callers": (callers, 0), "symbols": (symbols, 1), "vdev": (vdev, 1),
                 "compile": (compile_with, 2)}
     if not arguments or arguments[0] not in commands or len(arguments) - 1 != commands[arguments[0]][1]:
         print(__doc__, file=sys.stderr)
