@@ -68,25 +68,17 @@ static iobind_status check_input(const iobind_binding *binding, size_t index, io
 /* A tensor where the session wants the input: the runtime's memory, or the session's where the EP shares none. */
 static iobind_status create_where_wanted(iobind_session *session, const iobind__value *value, const iobind_tensor *like,
                                          iobind_tensor **tensor, iobind_error *error) {
-  iobind_status status = iobind__tensor_create_at(value->place, like->dtype, like->dims, like->rank, tensor, error);
+  iobind_error refusal = IOBIND_ERROR_INIT; /* is no failure of the call where the session lends */
+  iobind_status status = iobind__tensor_create_at(value->place, like->dtype, like->dims, like->rank, tensor, &refusal);
+  if (status != IOBIND_OK && status != IOBIND_NOT_SUPPORTED) {
+    iobind__error_set(error, status, refusal.ort_code, "%s", refusal.message);
+  }
   if (status != IOBIND_NOT_SUPPORTED) {
     return status;
   }
   iobind__place *place;
   IOBIND__TRY(iobind__session_lend_place(session, value->place->info, &place, error));
   return iobind__tensor_create_at(place, like->dtype, like->dims, like->rank, tensor, error);
-}
-
-static bool same_dims(const iobind_tensor *a, const iobind_tensor *b) {
-  if (a == NULL || a->rank != b->rank) {
-    return false;
-  }
-  for (size_t i = 0; i < a->rank; i++) {
-    if (a->dims[i] != b->dims[i]) {
-      return false;
-    }
-  }
-  return true;
 }
 
 static void note_live(iobind_binding *binding) {
@@ -129,7 +121,7 @@ iobind_status iobind_binding_set_input(iobind_binding *binding, size_t index, io
     bound = iobind_tensor_retain(tensor);
   }
   iobind__input_slot *slot = &binding->inputs[index];
-  binding->reshaped = binding->reshaped || !same_dims(slot->bound, bound);
+  binding->reshaped = binding->reshaped || slot->bound == NULL || !iobind__tensor_same_dims(slot->bound, bound);
   iobind_tensor *old_bound = slot->bound;
   iobind_tensor *old_source = slot->source;
   *slot = (iobind__input_slot){.mode = mode, .bound = bound, .source = source, .event = event, .changed = true};

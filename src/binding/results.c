@@ -1,6 +1,4 @@
 /* What a run left in its outputs: fetched from ORT only when asked for. */
-#include <stdlib.h>
-
 #include "binding/binding.h"
 
 void iobind__results_drop(iobind_binding *binding) {
@@ -170,7 +168,8 @@ static iobind_status make_result(iobind_binding *binding, size_t index, iobind_e
   return IOBIND_OK;
 }
 
-/* Put what was passed through where it belongs: into the given tensor, or into memory of its own. */
+/* Put what was passed through where it belongs: into the given tensor, or into memory of its own. ORT looks at the dims of what was
+ * given for an output that it computes, and not here. */
 static iobind_status copy_passed_through(iobind_binding *binding, size_t index, iobind_error *error) {
   iobind__output_slot *slot = &binding->outputs[index];
   iobind_tensor *shared = NULL;
@@ -180,7 +179,14 @@ static iobind_status copy_passed_through(iobind_binding *binding, size_t index, 
   if (status == IOBIND_OK) {
     slot->value = NULL;
   }
-  if (status == IOBIND_OK && copy == NULL) {
+  if (status == IOBIND_OK && copy != NULL && !iobind__tensor_same_dims(shared, copy)) {
+    char came[IOBIND__SHAPE_TEXT];
+    char bound[IOBIND__SHAPE_TEXT];
+    iobind__shape_text((int32_t)shared->dtype, shared->dims, NULL, shared->rank, came, sizeof came);
+    iobind__shape_text((int32_t)copy->dtype, copy->dims, NULL, copy->rank, bound, sizeof bound);
+    status = iobind__fail(error, IOBIND_SHAPE, "binding_run: output '%s': %s is bound, it came out as %s",
+                          binding->session->outputs[index].name, bound, came);
+  } else if (status == IOBIND_OK && copy == NULL) {
     status = iobind__tensor_create_at(slot->place, shared->dtype, shared->dims, shared->rank, &copy, error);
   }
   if (status == IOBIND_OK) {

@@ -175,7 +175,7 @@ static iobind_status check_pair(const iobind_tensor *source, const iobind_tensor
     return iobind__fail(error, IOBIND_DTYPE, "tensor_copy: pair %zu: expected %s as the source, the target is %s", index, from,
                         to);
   }
-  if (source->rank != target->rank || memcmp(source->dims, target->dims, source->rank * sizeof source->dims[0]) != 0) {
+  if (!iobind__tensor_same_dims(source, target)) {
     return iobind__fail(error, IOBIND_SHAPE, "tensor_copy: pair %zu: expected %s as the source, the target is %s", index, from,
                         to);
   }

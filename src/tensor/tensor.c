@@ -293,6 +293,10 @@ void *iobind_tensor_address(const iobind_tensor *tensor) {
   return tensor == NULL || tensor->bytes == 0 ? NULL : tensor->data;
 }
 
+bool iobind__tensor_same_dims(const iobind_tensor *a, const iobind_tensor *b) {
+  return a->rank == b->rank && memcmp(a->dims, b->dims, a->rank * sizeof a->dims[0]) == 0;
+}
+
 bool iobind__memory_overlaps(const iobind__place *place_a, const void *a, size_t bytes_a, const iobind__place *place_b,
                              const void *b, size_t bytes_b) {
   if (bytes_a == 0 || bytes_b == 0 || place_a->host != place_b->host) {

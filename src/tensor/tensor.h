@@ -48,6 +48,8 @@ iobind_status iobind__tensor_create_at(iobind__place *place, iobind_dtype dtype,
 iobind_status iobind__tensor_from_value(OrtValue *value, iobind__place *place, iobind__ref *owner, iobind_tensor **out,
                                         iobind_error *error);
 
+bool iobind__tensor_same_dims(const iobind_tensor *a, const iobind_tensor *b);
+
 /* Do two tensors share a byte? */
 bool iobind__tensor_overlaps(const iobind_tensor *a, const iobind_tensor *b);
 bool iobind__memory_overlaps(const iobind__place *place_a, const void *a, size_t bytes_a, const iobind__place *place_b,
