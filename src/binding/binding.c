@@ -2,6 +2,7 @@
 #include "binding/binding.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "support/options.h"
 
@@ -125,6 +126,9 @@ static iobind_status fill_run_options(const OrtApi *api, const iobind_run_option
   return IOBIND_OK;
 }
 
+/* ORT's entry that makes a run return before its work is done. */
+static const char unsynchronized[] = "disable_synchronize_execution_providers";
+
 static iobind_status check_run_options(const iobind_run_options *options, iobind_error *error) {
   IOBIND__TRY(iobind__flags_check(options->flags, 0, "binding_set_run_options", error));
   if (options->log_level < IOBIND_LOG_DEFAULT || options->log_level > IOBIND_LOG_ERROR) {
@@ -135,6 +139,12 @@ static iobind_status check_run_options(const iobind_run_options *options, iobind
   for (size_t i = 0; i < options->config_count; i++) {
     if (!lists || options->config_keys[i] == NULL || options->config_values[i] == NULL) {
       return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "binding_set_run_options: config key or value %zu is NULL", i);
+    }
+    if (strcmp(options->config_keys[i], unsynchronized) == 0) {
+      return iobind__fail(error, IOBIND_INVALID_ARGUMENT,
+                          "binding_set_run_options: config entry '%s' is not the caller's: a run without a stream has finished "
+                          "when it returns; give the run a stream",
+                          unsynchronized);
     }
   }
   return IOBIND_OK;
