@@ -8,11 +8,14 @@
 #   make distclean  remove what was fetched, too
 # Tests carry labels. Three decide where a test runs, besides the debug build: "tsan" in the build that checks for data races;
 # "release" in the build that users get, as "bench" and "soak" do, whose figures need it; "valgrind" under valgrind (make test-all).
-# "long" keeps a test out of `make test`.
+# "long" keeps a test out of `make test`; "versions" runs it on other ONNX Runtimes too.
 
 export ORT_DISABLE_TELEMETRY := 1
 jobs := $(shell nproc)
 oldest_ort := 1.24.4
+too_old_ort := 1.23.2
+control_flow_ort := 1.27.0
+on_ort = ORT_NATIVE_LIB_PATH=$(CURDIR)/.runtime/packages/onnxruntime-$(1)-linux-x64
 release_labels := ^(release|bench|soak)$$
 
 .NOTPARALLEL:
@@ -42,6 +45,7 @@ fetched: needs
 	@scripts/install-packages test
 	@scripts/get-onnxruntime --ep webgpu
 	@scripts/get-onnxruntime --version $(oldest_ort)
+	@scripts/get-onnxruntime --version $(too_old_ort)
 	@scripts/get-vulkan-driver
 	@scripts/get-models
 	@scripts/get-python
@@ -52,6 +56,7 @@ test: fetched check-format analyze dist test-release test-tsan test-dev
 test-dev:
 	@cmake --preset dev >/dev/null
 	@cmake --build --preset dev
+	$(call on_ort,$(oldest_ort)) ctest --preset dev -L '^versions$$' -LE '^long$$' -j $(jobs)
 	ctest --preset dev -LE '^long$$' -j $(jobs)
 
 test-tsan:
@@ -67,7 +72,9 @@ test-all: fetched check-format analyze dist test-tsan
 	ctest --test-dir build/release -T memcheck -L '^valgrind$$' --output-on-failure --no-tests=ignore
 	@cmake --preset dev >/dev/null
 	@cmake --build --preset dev
-	ORT_NATIVE_LIB_PATH=$(CURDIR)/.runtime/packages/onnxruntime-$(oldest_ort)-linux-x64 ctest --preset dev -LE '^long$$' -j $(jobs)
+	@scripts/get-onnxruntime --version $(control_flow_ort)
+	$(call on_ort,$(oldest_ort)) ctest --preset dev -LE '^long$$' -j $(jobs)
+	$(call on_ort,$(control_flow_ort)) ctest --preset dev -L '^versions$$' -j $(jobs)
 	ctest --preset dev -j $(jobs)
 
 check-format:

@@ -24,14 +24,20 @@ typedef struct allocator {
   bool pinned;
 } allocator;
 
-static struct {
+enum { MOST_REGISTRATIONS = 8 };
+
+/* A factory for each name that the library is registered under; they share the devices. */
+typedef struct registration {
   OrtEpFactory factory; /* first: ORT's view */
-  int registrations;    /* ORT may hand the one factory out under several names, or ask for it again only to refuse it */
+  char *name;           /* NULL: free */
+} registration;
+
+static struct {
+  registration registrations[MOST_REGISTRATIONS];
   char version[32];
   allocator allocators[VDEV_MAX_DEVICES][2];
   OrtHardwareDevice *hardware[VDEV_MAX_DEVICES];
   const OrtLogger *logger;
-  char registered_name[128];
 } vdev_factory;
 
 /* ---- allocators ---- */
@@ -309,19 +315,45 @@ static OrtStatus *open_ort(const OrtApiBase *base) {
   return NULL;
 }
 
-VDEV_EXPORT OrtStatus *CreateEpFactories(const char *registered_name, const OrtApiBase *base, const OrtLogger *logger,
+static bool registered(void) {
+  for (size_t i = 0; i < MOST_REGISTRATIONS; i++) {
+    if (vdev_factory.registrations[i].name != NULL) {
+      return true;
+    }
+  }
+  return false;
+}
+
+/* A place for a new name. ORT refuses a name that is taken, but up to 1.27 without releasing the factory it got for it: that
+ * one would never go. */
+static OrtStatus *find_registration(const char *name, registration **found) {
+  *found = NULL;
+  for (size_t i = 0; i < MOST_REGISTRATIONS; i++) {
+    registration *one = &vdev_factory.registrations[i];
+    if (one->name == NULL) {
+      *found = *found == NULL ? one : *found;
+    } else if (strcmp(one->name, name) == 0) {
+      char text[VDEV_TEXT];
+      snprintf(text, sizeof text, "vdev: a library is registered as '%s' already", name);
+      return vdev_fail(ORT_INVALID_ARGUMENT, text);
+    }
+  }
+  return *found != NULL ? NULL : vdev_fail(ORT_FAIL, "vdev: the library is registered under too many names");
+}
+
+VDEV_EXPORT OrtStatus *CreateEpFactories(const char *name, const OrtApiBase *base, const OrtLogger *logger,
                                          OrtEpFactory **factories, size_t most, size_t *count);
 VDEV_EXPORT OrtStatus *ReleaseEpFactory(OrtEpFactory *factory);
 
-OrtStatus *CreateEpFactories(const char *registered_name, const OrtApiBase *base, const OrtLogger *logger,
-                             OrtEpFactory **factories, size_t most, size_t *count) {
+OrtStatus *CreateEpFactories(const char *name, const OrtApiBase *base, const OrtLogger *logger, OrtEpFactory **factories,
+                             size_t most, size_t *count) {
   *count = 0;
   VDEV_TRY(open_ort(base));
   if (most < 1) {
     return vdev_fail(ORT_INVALID_ARGUMENT, "vdev: there is no room for a factory");
   }
-  vdev_factory.logger = logger;
-  snprintf(vdev_factory.registered_name, sizeof vdev_factory.registered_name, "%s", registered_name);
+  registration *self;
+  VDEV_TRY(find_registration(name, &self));
   vdev_settings settings;
   vdev_settings_default(&settings);
   vdev_settings_environment(&settings, complain);
@@ -329,31 +361,39 @@ OrtStatus *CreateEpFactories(const char *registered_name, const OrtApiBase *base
   if (settings.devices < 1 || settings.devices > VDEV_MAX_DEVICES) {
     return vdev_fail(ORT_INVALID_ARGUMENT, "vdev: 'devices' must be 1 to 8");
   }
-  if (vdev_factory.registrations == 0 && !vdev_start(&settings, (int)settings.devices)) {
+  if (!registered() && !vdev_start(&settings, (int)settings.devices)) {
     return vdev_fail(ORT_FAIL, "vdev: no address space for the devices: make 'reserve' smaller");
   }
-  vdev_factory.factory = (OrtEpFactory){.ort_version_supported = vdev_ort_global.version,
-                                        .GetName = get_name,
-                                        .GetVendor = get_vendor,
-                                        .GetSupportedDevices = get_supported_devices,
-                                        .CreateEp = create_ep,
-                                        .ReleaseEp = release_ep,
-                                        .GetVendorId = get_vendor_id,
-                                        .GetVersion = get_version,
-                                        .CreateAllocator = create_allocator,
-                                        .ReleaseAllocator = release_allocator,
-                                        .CreateDataTransfer = create_data_transfer,
-                                        .IsStreamAware = is_stream_aware,
-                                        .CreateSyncStreamForDevice = create_stream};
-  factories[0] = &vdev_factory.factory;
+  size_t size = strlen(name) + 1;
+  self->name = malloc(size);
+  if (self->name == NULL) {
+    return vdev_fail(ORT_FAIL, "vdev: out of host memory");
+  }
+  memcpy(self->name, name, size);
+  vdev_factory.logger = logger;
+  self->factory = (OrtEpFactory){.ort_version_supported = vdev_ort_global.version,
+                                 .GetName = get_name,
+                                 .GetVendor = get_vendor,
+                                 .GetSupportedDevices = get_supported_devices,
+                                 .CreateEp = create_ep,
+                                 .ReleaseEp = release_ep,
+                                 .GetVendorId = get_vendor_id,
+                                 .GetVersion = get_version,
+                                 .CreateAllocator = create_allocator,
+                                 .ReleaseAllocator = release_allocator,
+                                 .CreateDataTransfer = create_data_transfer,
+                                 .IsStreamAware = is_stream_aware,
+                                 .CreateSyncStreamForDevice = create_stream};
+  factories[0] = &self->factory;
   *count = 1;
-  vdev_factory.registrations++;
   return NULL;
 }
 
 OrtStatus *ReleaseEpFactory(OrtEpFactory *factory) {
-  (void)factory;
-  if (--vdev_factory.registrations > 0) {
+  registration *self = (registration *)factory;
+  free(self->name);
+  self->name = NULL;
+  if (registered()) {
     return NULL;
   }
   vdev_lock();

@@ -11,8 +11,6 @@
 
 rig_state rig;
 
-static const char registration[] = "vdev";
-
 void rig_ok(OrtStatus *status, const char *call, const char *file, int line) {
   if (status != NULL) {
     print_error("%s\n  %s\n", call, rig.api->GetErrorMessage(status));
@@ -46,10 +44,20 @@ static void path_below(char *path, size_t size, const char *below) {
   assert_true(snprintf(path, size, "%s/../lib/%s", own, below) < (int)size);
 }
 
-OrtStatus *rig_register(void) {
+/* The project's ORT, or the one whose folder ORT_NATIVE_LIB_PATH names. */
+static void ort_path(char *path, size_t size) {
+  const char *folder = getenv("ORT_NATIVE_LIB_PATH");
+  if (folder == NULL) {
+    path_below(path, size, "iobind/onnxruntime/libonnxruntime.so");
+  } else {
+    assert_true(snprintf(path, size, "%s/libonnxruntime.so", folder) < (int)size);
+  }
+}
+
+OrtStatus *rig_register(const char *name) {
   char path[1024];
   if (rig.api == NULL) {
-    path_below(path, sizeof path, "iobind/onnxruntime/libonnxruntime.so");
+    ort_path(path, sizeof path);
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (library == NULL) {
       print_error("%s\n", dlerror());
@@ -57,19 +65,21 @@ OrtStatus *rig_register(void) {
     assert_non_null(library);
     OrtGetApiBaseFunction get_base;
     *(void **)&get_base = dlsym(library, "OrtGetApiBase");
-    rig.api = get_base()->GetApi(ORT_API_OLDEST);
+    const OrtApiBase *base = get_base();
+    assert_int_equal(sscanf(base->GetVersionString(), "1.%u.", &rig.minor), 1);
+    rig.api = base->GetApi(rig.minor < ORT_API_OLDEST ? rig.minor : ORT_API_OLDEST);
     assert_non_null(rig.api);
     ok(rig.api->CreateEnv(ORT_LOGGING_LEVEL_FATAL, "test", &rig.env));
     ok(rig.api->CreateMemoryInfo_V2("Cpu", OrtMemoryInfoDeviceType_CPU, 0, 0, OrtDeviceMemoryType_DEFAULT, 0,
                                     OrtDeviceAllocator, &rig.host));
   }
   path_below(path, sizeof path, "libiobind_vdev.so");
-  return rig.api->RegisterExecutionProviderLibrary(rig.env, registration, path);
+  return rig.api->RegisterExecutionProviderLibrary(rig.env, name, path);
 }
 
 int rig_open(void **state) {
   (void)state;
-  ok(rig_register());
+  ok(rig_register("vdev"));
   const OrtEpDevice *const *devices = NULL;
   size_t count = 0;
   ok(rig.api->GetEpDevices(rig.env, &devices, &count));
@@ -91,7 +101,7 @@ int rig_close(void **state) {
     assert_int_equal(vdev_get(i, "live_bytes"), 0);
     assert_int_equal(vdev_get(i, "pinned_bytes"), 0);
   }
-  ok(rig.api->UnregisterExecutionProviderLibrary(rig.env, registration));
+  ok(rig.api->UnregisterExecutionProviderLibrary(rig.env, "vdev"));
   rig.api->ReleaseMemoryInfo(rig.host);
   rig.api->ReleaseEnv(rig.env);
   rig.api = NULL;

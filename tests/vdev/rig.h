@@ -16,6 +16,7 @@
 
 typedef struct rig_state {
   const OrtApi *api;
+  unsigned minor; /* 24 of ORT 1.24.4 */
   OrtEnv *env;
   OrtMemoryInfo *host;
   const OrtEpDevice *devices[8]; /* the virtual ones */
@@ -27,8 +28,8 @@ extern rig_state rig;
 int rig_open(void **state);
 int rig_close(void **state);
 
-/* Load ORT and register the plugin; the status is the registration's, and the caller's. */
-OrtStatus *rig_register(void);
+/* Load ORT and register the plugin under a name; the status is the registration's, and the caller's. */
+OrtStatus *rig_register(const char *name);
 
 /* A call went well, or was refused in words that have `words` in them. */
 #define ok(call) rig_ok((call), #call, __FILE__, __LINE__)
