@@ -3,14 +3,15 @@
 #include <string.h>
 
 #include "ort/api.h"
-#include "support/library.h"
+#include "support/system.h"
 #include "support/text.h"
 
-#if defined(__APPLE__)
-static const char *const loader_names[] = {"libonnxruntime.dylib"};
+#define LIBRARY_NAME IOBIND__LIBRARY_PREFIX "onnxruntime" IOBIND__LIBRARY_SUFFIX
+#if defined(__APPLE__) || defined(_WIN32)
+static const char *const loader_names[] = {LIBRARY_NAME};
 #else
-/* "libonnxruntime.so.1" first: it is the SONAME, under which a loaded copy is known */
-static const char *const loader_names[] = {"libonnxruntime.so.1", "libonnxruntime.so"};
+/* the SONAME first, under which a loaded copy is known */
+static const char *const loader_names[] = {LIBRARY_NAME ".1", LIBRARY_NAME};
 #endif
 enum { LOADER_NAME_COUNT = sizeof loader_names / sizeof loader_names[0] };
 
@@ -93,7 +94,7 @@ static iobind_status try_folder(const char *folder, const char *found_by, iobind
     IOBIND__TRY(status);
   }
   if (!*found) {
-    iobind__text_add(tried, "%s%s: no usable libonnxruntime in '%s'", tried->length == 0 ? "" : "; ", found_by, folder);
+    iobind__text_add(tried, "%s%s: no usable %s in '%s'", tried->length == 0 ? "" : "; ", found_by, LIBRARY_NAME, folder);
   }
   return IOBIND_OK;
 }
@@ -148,10 +149,16 @@ static iobind_status search(const char *library, iobind__ort *ort, iobind__text 
   if (library != NULL) {
     return try_file_or_folder(library, "the given path", ort, tried, found, error);
   }
-  const char *named = getenv("ORT_NATIVE_LIB_PATH");
-  if (named != NULL && named[0] != '\0') {
-    return try_file_or_folder(named, "ORT_NATIVE_LIB_PATH", ort, tried, found, error);
+  char *named = NULL;
+  if (!iobind__environment_get("ORT_NATIVE_LIB_PATH", &named)) {
+    return iobind__out_of_memory(error, "runtime_create");
   }
+  if (named != NULL && named[0] != '\0') {
+    iobind_status status = try_file_or_folder(named, "ORT_NATIVE_LIB_PATH", ort, tried, found, error);
+    free(named);
+    return status;
+  }
+  free(named);
   IOBIND__TRY(try_loaded(ort, found, error));
   if (!*found) {
     IOBIND__TRY(try_own_folders(ort, tried, found, error));

@@ -1,24 +1,10 @@
 /* EP libraries: registering them and looking for them. */
-#define _POSIX_C_SOURCE 200809L /* scandir */
-
-#include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "runtime/runtime.h"
-#include "support/library.h"
 #include "support/options.h"
-
-#if defined(_WIN32)
-#define PATH_SEPARATOR ';'
-#else
-#define PATH_SEPARATOR ':'
-#endif
-
-static const char *file_name_of(const char *path) {
-  const char *slash = strrchr(path, '/');
-  return slash == NULL ? path : slash + 1;
-}
+#include "support/system.h"
 
 static void library_free(iobind__ep_library *library) {
   if (library != NULL) {
@@ -195,11 +181,16 @@ static iobind_status register_locked(iobind_runtime *runtime, const char *name, 
     return other_name[0] != '\0' ? IOBIND_OK
                                  : remember(runtime, name, path, IOBIND_OK, false, "registered by the host program", error);
   }
+  iobind__path_char *native = iobind__path_native(path);
+  if (native == NULL) {
+    return iobind__out_of_memory(error, "runtime_register_ep");
+  }
   const OrtApi *api = IOBIND__API(runtime);
   iobind_error reason = IOBIND_ERROR_INIT;
   bool ours = true;
   iobind_status status = claim_file(runtime, path, &reason);
-  OrtStatus *ort_status = status == IOBIND_OK ? api->RegisterExecutionProviderLibrary(runtime->env, name, path) : NULL;
+  OrtStatus *ort_status = status == IOBIND_OK ? api->RegisterExecutionProviderLibrary(runtime->env, name, native) : NULL;
+  free(native);
   if (ort_status != NULL) {
     ours = false;
     unclaim_last(runtime);
@@ -237,12 +228,12 @@ iobind_status iobind_runtime_register_ep(iobind_runtime *runtime, const char *na
   if (!iobind__file_exists(path)) {
     return iobind__fail(error, IOBIND_NOT_FOUND, "runtime_register_ep: '%s': no such file", path);
   }
-  const iobind__ep *ep = iobind__ep_by_file(file_name_of(path));
+  const iobind__ep *ep = iobind__ep_by_file(iobind__path_name(path));
   pthread_mutex_lock(&runtime->mutex);
   iobind_status status = register_locked(runtime,
                                          name != NULL ? name
                                          : ep != NULL ? ep->name
-                                                      : file_name_of(path),
+                                                      : iobind__path_name(path),
                                          path, error);
   pthread_mutex_unlock(&runtime->mutex);
   return status;
@@ -287,17 +278,19 @@ static iobind_status register_found(iobind_runtime *runtime, const iobind__ep *e
 
 /* Register the EP libraries that a folder holds, or that folders inside it hold, by the file names of the catalogue. */
 static iobind_status register_folder(iobind_runtime *runtime, const char *folder, bool nested, iobind_error *error) {
-  struct dirent **entries = NULL;
-  int count = scandir(folder, &entries, NULL, alphasort); /* sorted: the order of devices must not depend on the disk */
+  char **names = NULL;
+  if (!iobind__folder_list(folder, &names)) {
+    return iobind__out_of_memory(error, "runtime_create");
+  }
   iobind_status status = IOBIND_OK;
-  for (int i = 0; i < count; i++) {
-    const char *name = entries[i]->d_name;
+  for (size_t i = 0; names != NULL && names[i] != NULL && status == IOBIND_OK; i++) {
+    if (names[i][0] == '.') {
+      continue;
+    }
     iobind__text path = {0};
-    iobind__text_add(&path, "%s/%s", folder, name);
-    const iobind__ep *ep = iobind__ep_by_file(name);
-    if (status != IOBIND_OK || name[0] == '.') {
-      /* nothing more to do but to free the rest */
-    } else if (path.failed) {
+    iobind__text_add(&path, "%s/%s", folder, names[i]);
+    const iobind__ep *ep = iobind__ep_by_file(names[i]);
+    if (path.failed) {
       status = iobind__out_of_memory(error, "runtime_create");
     } else if (ep != NULL && !ep->on_demand && iobind__file_exists(path.data)) {
       status = register_found(runtime, ep, path.data, error);
@@ -305,9 +298,8 @@ static iobind_status register_folder(iobind_runtime *runtime, const char *folder
       status = register_folder(runtime, path.data, false, error);
     }
     iobind__text_free(&path);
-    free(entries[i]);
   }
-  free(entries);
+  iobind__folder_free(names);
   return status;
 }
 
@@ -344,14 +336,13 @@ iobind_status iobind__runtime_register_given(iobind_runtime *runtime, const char
 
 /* What IOBIND_EP_LIBRARIES names but does not load is remembered, so that a program is not stopped by its environment. */
 static iobind_status register_environment(iobind_runtime *runtime, iobind_error *error) {
-  const char *value = getenv("IOBIND_EP_LIBRARIES");
-  char *list = value == NULL ? NULL : iobind__string_copy(value);
-  if (list == NULL) {
-    return value == NULL ? IOBIND_OK : iobind__out_of_memory(error, "runtime_create");
+  char *list = NULL;
+  if (!iobind__environment_get("IOBIND_EP_LIBRARIES", &list)) {
+    return iobind__out_of_memory(error, "runtime_create");
   }
   iobind_status status = IOBIND_OK;
   for (char *entry = list, *end; entry != NULL && status == IOBIND_OK; entry = end) {
-    end = strchr(entry, PATH_SEPARATOR);
+    end = strchr(entry, IOBIND__PATH_SEPARATOR);
     if (end != NULL) {
       *end++ = '\0';
     }
@@ -405,7 +396,7 @@ iobind_status iobind__runtime_demand_ep(iobind_runtime *runtime, const iobind__e
   char *own = iobind__library_own_folder();
   for (size_t i = 0; own != NULL && i < sizeof library_folders / sizeof library_folders[0] && status == IOBIND_OK; i++) {
     iobind__text path = {0};
-    iobind__text_add(&path, "%s%s/lib%s.so", own, library_folders[i], ep->library);
+    iobind__text_add(&path, "%s%s/" IOBIND__LIBRARY_PREFIX "%s" IOBIND__LIBRARY_SUFFIX, own, library_folders[i], ep->library);
     if (path.failed) {
       status = iobind__out_of_memory(error, "find_device");
     } else if (iobind__file_exists(path.data)) {

@@ -1,10 +1,11 @@
-#define _POSIX_C_SOURCE 200809L /* setenv, recursive mutexes */
+#define _POSIX_C_SOURCE 200809L /* recursive mutexes */
 #include "runtime/runtime.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "support/options.h"
+#include "support/system.h"
 
 static iobind_runtime *all_runtimes;
 static pthread_mutex_t all_mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -142,7 +143,7 @@ iobind_status iobind_runtime_create(const iobind_runtime_options *given, iobind_
   IOBIND__TRY(check_options(&options, error));
   pthread_mutex_lock(&all_mutex);
   if ((options.flags & IOBIND_RUNTIME_TELEMETRY) == 0) {
-    setenv("ORT_DISABLE_TELEMETRY", "1", 0);
+    iobind__environment_default("ORT_DISABLE_TELEMETRY", "1");
   }
   iobind__ort ort;
   iobind_runtime *runtime = NULL;

@@ -1,23 +1,19 @@
 /* Software adapters on a machine without a GPU, for IOBIND_RUNTIME_SOFTWARE_DEVICES. */
-#define _POSIX_C_SOURCE 200809L /* setenv */
-
 #include <ctype.h>
-#include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "runtime/runtime.h"
-#include "support/library.h"
+#include "support/system.h"
 
+/* Told by Linux; on other systems, and without memory, nothing is turned on. */
 static bool machine_has_gpu(void) {
-  DIR *directory = opendir("/sys/class/drm");
-  bool found = false;
-  if (directory != NULL) {
-    for (struct dirent *entry; !found && (entry = readdir(directory)) != NULL;) {
-      found = strncmp(entry->d_name, "card", 4) == 0 && isdigit((unsigned char)entry->d_name[4]);
-    }
-    closedir(directory);
+  char **names = NULL;
+  bool found = !iobind__folder_exists("/sys/class") || !iobind__folder_list("/sys/class/drm", &names);
+  for (size_t i = 0; names != NULL && names[i] != NULL && !found; i++) {
+    found = strncmp(names[i], "card", 4) == 0 && isdigit((unsigned char)names[i][4]);
   }
+  iobind__folder_free(names);
   return found;
 }
 
@@ -27,7 +23,7 @@ static bool use_vulkan_driver(const char *own_folder, const char *below) {
   iobind__text_add(&path, "%s%s/vulkan/vk_swiftshader_icd.json", own_folder, below);
   bool there = !path.failed && iobind__file_exists(path.data);
   if (there) {
-    setenv("VK_DRIVER_FILES", path.data, 0);
+    iobind__environment_default("VK_DRIVER_FILES", path.data);
   }
   iobind__text_free(&path);
   return there;
@@ -37,9 +33,9 @@ void iobind__software_devices_enable(iobind_runtime *runtime) {
   if (machine_has_gpu()) {
     return;
   }
-  setenv("ORT_WEBGPU_EP_ALLOW_SOFTWARE_ADAPTER", "1", 0);
-  setenv("XDG_RUNTIME_DIR", "/tmp", 0); /* without it the driver complains on stderr, though it needs none */
-  if (getenv("VK_DRIVER_FILES") != NULL || getenv("VK_ICD_FILENAMES") != NULL) {
+  iobind__environment_default("ORT_WEBGPU_EP_ALLOW_SOFTWARE_ADAPTER", "1");
+  iobind__environment_default("XDG_RUNTIME_DIR", "/tmp"); /* without it the driver complains on stderr, though it needs none */
+  if (iobind__environment_has("VK_DRIVER_FILES") || iobind__environment_has("VK_ICD_FILENAMES")) {
     return;
   }
   char *own = iobind__library_own_folder();

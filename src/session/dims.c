@@ -1,9 +1,12 @@
 /* Free dimension overrides: does the model have an open dim of that name? ORT ignores an override that it has no use for. */
+#define _POSIX_C_SOURCE 200809L /* fseeko */
+#define _FILE_OFFSET_BITS 64
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "session/session.h"
+#include "support/system.h"
 
 /* The bytes of a model, in memory or in a file. */
 typedef struct source {
@@ -20,7 +23,7 @@ static bool read_at(const source *model, uint64_t offset, void *out, size_t size
     memcpy(out, model->bytes + offset, size);
     return true;
   }
-  return fseek(model->file, (long)offset, SEEK_SET) == 0 && fread(out, 1, size, model->file) == size;
+  return fseeko(model->file, (off_t)offset, SEEK_SET) == 0 && fread(out, 1, size, model->file) == size;
 }
 
 /* A number of protobuf's variable length. */
@@ -77,10 +80,10 @@ static bool open_source(const char *path, const void *bytes, size_t size, source
   if (path == NULL) {
     return true;
   }
-  model->file = fopen(path, "rb");
-  long end = -1;
-  if (model->file != NULL && fseek(model->file, 0, SEEK_END) == 0) {
-    end = ftell(model->file);
+  model->file = iobind__file_open(path);
+  off_t end = -1;
+  if (model->file != NULL && fseeko(model->file, 0, SEEK_END) == 0) {
+    end = ftello(model->file);
   }
   model->size = end < 0 ? 0 : (uint64_t)end;
   return end >= 0;

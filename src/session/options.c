@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "session/session.h"
+#include "support/system.h"
 
 /* The options "KEY" or "NAME.KEY" that are meant for a device's EP; `first` devices also get those without a name. */
 static iobind_status select_ep_options(iobind_runtime *runtime, const iobind_session_options *options,
@@ -100,7 +101,13 @@ static iobind_status set_plain(const OrtApi *api, const iobind_session_options *
     IOBIND__ORT_TRY(api, api->SetInterOpNumThreads(out, options->inter_op_threads), error, "session_create");
   }
   if (options->profile != NULL) {
-    IOBIND__ORT_TRY(api, api->EnableProfiling(out, options->profile), error, "session_create: profile");
+    iobind__path_char *native = iobind__path_native(options->profile);
+    OrtStatus *enabled = native == NULL ? NULL : api->EnableProfiling(out, native);
+    free(native);
+    if (native == NULL) {
+      return iobind__out_of_memory(error, "session_create");
+    }
+    IOBIND__ORT_TRY(api, enabled, error, "session_create: profile");
   }
   if ((options->flags & IOBIND_SESSION_NO_MEMORY_REUSE) != 0) {
     IOBIND__ORT_TRY(api, api->AddSessionConfigEntry(out, "session.enable_mem_reuse", "0"), error, "session_create");

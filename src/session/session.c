@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "support/library.h"
 #include "support/options.h"
+#include "support/system.h"
 
 static void session_destroy(iobind__ref *ref) {
   iobind_session *session = (iobind_session *)ref;
@@ -195,17 +195,20 @@ static iobind_status create(iobind_runtime *runtime, const char *path, const voi
   OrtSessionOptions *ort_options = NULL;
   IOBIND__TRY(iobind__session_check_dims(&options, path, model, bytes, error));
   IOBIND__TRY(iobind__session_options_build(runtime, &options, &ort_options, error));
-  iobind_session *session = allocate(runtime);
+  iobind__path_char *native = path == NULL ? NULL : iobind__path_native(path);
+  iobind_session *session = path != NULL && native == NULL ? NULL : allocate(runtime);
   if (session == NULL) {
+    free(native);
     api->ReleaseSessionOptions(ort_options);
     return iobind__out_of_memory(error, "session_create");
   }
   session->profiling = options.profile != NULL;
   const iobind_device *serial = serial_device(runtime, &options);
   iobind__device_enter(serial);
-  OrtStatus *made = path != NULL ? api->CreateSession(runtime->env, path, ort_options, &session->session)
+  OrtStatus *made = path != NULL ? api->CreateSession(runtime->env, native, ort_options, &session->session)
                                  : api->CreateSessionFromArray(runtime->env, model, bytes, ort_options, &session->session);
   iobind__device_leave(serial);
+  free(native);
   api->ReleaseSessionOptions(ort_options);
   iobind_status status = made == NULL ? describe(session, &options, error)
                                       : iobind__ort_fail(api, made, error, "session_create: %s%s%s", path != NULL ? "'" : "",

@@ -1,0 +1,75 @@
+/* What differs between systems: dynamic libraries, files and folders, the environment. Paths and values are UTF-8; those that
+ * come out have '/' between their parts. */
+#ifndef IOBIND_SUPPORT_SYSTEM_H
+#define IOBIND_SUPPORT_SYSTEM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#include "support/text.h"
+
+#if defined(_WIN32)
+#include <wchar.h>
+typedef wchar_t iobind__path_char; /* of a path as the system takes it, and ORT */
+#define IOBIND__LIBRARY_PREFIX ""
+#define IOBIND__LIBRARY_SUFFIX ".dll"
+#define IOBIND__PATH_SEPARATOR ';'
+#else
+typedef char iobind__path_char;
+#define IOBIND__LIBRARY_PREFIX "lib"
+#define IOBIND__PATH_SEPARATOR ':'
+#if defined(__APPLE__)
+#define IOBIND__LIBRARY_SUFFIX ".dylib"
+#else
+#define IOBIND__LIBRARY_SUFFIX ".so"
+#endif
+#endif
+
+/* ---- dynamic libraries: none is ever closed, for what they started (threads, drivers) does not survive it ---- */
+
+/* Open by path or by the loader's rules. NULL on failure, with the loader's reason in `reason`. */
+void *iobind__library_open(const char *name, iobind__text *reason);
+
+/* A library that the process has loaded already, by its loader name or path; NULL where it has not. */
+void *iobind__library_loaded(const char *name);
+
+/* Address of an exported function; NULL where it is not there. */
+void *iobind__library_symbol(void *library, const char *name);
+
+/* The file that holds an address, resolved; the caller frees it. NULL where it cannot be told. */
+char *iobind__library_of(const void *address);
+
+/* The folder that holds libiobind (or the program it is linked into); the caller frees it. */
+char *iobind__library_own_folder(void);
+
+/* ---- files and folders ---- */
+
+/* A path without links and dots; the caller frees it. NULL where there is no such file. */
+char *iobind__file_resolve(const char *path);
+
+bool iobind__file_exists(const char *path); /* a regular file */
+bool iobind__path_exists(const char *path); /* anything */
+bool iobind__folder_exists(const char *path);
+const char *iobind__path_name(const char *path); /* its last part */
+
+FILE *iobind__file_open(const char *path); /* to read bytes; NULL where it cannot be */
+
+/* The names in a folder, sorted, for no order may depend on the disk; NULL ends the list, iobind__folder_free frees it. The list
+ * is NULL where the folder cannot be read. False: out of memory. */
+bool iobind__folder_list(const char *folder, char ***names);
+void iobind__folder_free(char **names);
+
+/* A path as the system's own functions take it; the caller frees it. NULL: out of memory. */
+iobind__path_char *iobind__path_native(const char *path);
+
+/* ---- the environment ---- */
+
+/* A copy of a variable, NULL where it is not set; the caller frees it. False: out of memory. */
+bool iobind__environment_get(const char *name, char **value);
+bool iobind__environment_has(const char *name);
+
+/* Set a variable that is not set. */
+void iobind__environment_default(const char *name, const char *value);
+
+#endif

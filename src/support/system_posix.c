@@ -1,0 +1,105 @@
+/* system.h on POSIX systems. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* dladdr */
+#endif
+#include "support/system.h"
+
+#if !defined(_WIN32)
+#include <dirent.h>
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+void *iobind__library_open(const char *name, iobind__text *reason) {
+  void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+  if (library == NULL) {
+    const char *text = dlerror();
+    iobind__text_add(reason, "%s", text == NULL ? "unknown reason" : text);
+  }
+  return library;
+}
+
+void *iobind__library_loaded(const char *name) {
+  return dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+}
+
+void *iobind__library_symbol(void *library, const char *name) {
+  return dlsym(library, name);
+}
+
+char *iobind__library_of(const void *address) {
+  Dl_info info;
+  if (dladdr(address, &info) == 0 || info.dli_fname == NULL) {
+    return NULL;
+  }
+  return realpath(info.dli_fname, NULL);
+}
+
+char *iobind__file_resolve(const char *path) {
+  return realpath(path, NULL);
+}
+
+bool iobind__file_exists(const char *path) {
+  struct stat status;
+  return stat(path, &status) == 0 && S_ISREG(status.st_mode);
+}
+
+bool iobind__path_exists(const char *path) {
+  struct stat status;
+  return stat(path, &status) == 0;
+}
+
+bool iobind__folder_exists(const char *path) {
+  struct stat status;
+  return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
+}
+
+const char *iobind__path_name(const char *path) {
+  const char *slash = strrchr(path, '/');
+  return slash == NULL ? path : slash + 1;
+}
+
+FILE *iobind__file_open(const char *path) {
+  return fopen(path, "rb");
+}
+
+bool iobind__folder_list(const char *folder, char ***names) {
+  struct dirent **entries = NULL;
+  int count = scandir(folder, &entries, NULL, alphasort);
+  *names = count < 0 ? NULL : calloc((size_t)count + 1, sizeof **names);
+  bool whole = count < 0 || *names != NULL;
+  for (int i = 0; i < count; i++) {
+    if (whole) {
+      (*names)[i] = iobind__string_copy(entries[i]->d_name);
+      whole = (*names)[i] != NULL;
+    }
+    free(entries[i]);
+  }
+  free(entries);
+  if (!whole) {
+    iobind__folder_free(*names);
+    *names = NULL;
+  }
+  return whole;
+}
+
+iobind__path_char *iobind__path_native(const char *path) {
+  return iobind__string_copy(path);
+}
+
+bool iobind__environment_get(const char *name, char **value) {
+  const char *set = getenv(name);
+  *value = set == NULL ? NULL : iobind__string_copy(set);
+  return set == NULL || *value != NULL;
+}
+
+bool iobind__environment_has(const char *name) {
+  return getenv(name) != NULL;
+}
+
+void iobind__environment_default(const char *name, const char *value) {
+  setenv(name, value, 0);
+}
+
+#endif

@@ -1,0 +1,255 @@
+/* system.h on Windows, whose own functions take UTF-16: UTF-8 is turned into it and back here. */
+#include "support/system.h"
+
+#if defined(_WIN32)
+#define WIN32_LEAN_AND_MEAN
+#include <stdlib.h>
+#include <string.h>
+#include <windows.h>
+
+/* NULL: no UTF-8, or out of memory. */
+static wchar_t *to_wide(const char *text) {
+  int count = MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, text, -1, NULL, 0);
+  wchar_t *wide = count <= 0 ? NULL : malloc((size_t)count * sizeof *wide);
+  if (wide != NULL) {
+    MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, text, -1, wide, count);
+  }
+  return wide;
+}
+
+static char *from_wide(const wchar_t *wide) {
+  int count = WideCharToMultiByte(CP_UTF8, 0, wide, -1, NULL, 0, NULL, NULL);
+  char *text = count <= 0 ? NULL : malloc((size_t)count);
+  if (text != NULL) {
+    WideCharToMultiByte(CP_UTF8, 0, wide, -1, text, count, NULL, NULL);
+  }
+  return text;
+}
+
+/* A path of Windows' in the form of this library: '/' between the parts, no mark of a long path before them. */
+static char *from_native(const wchar_t *native) {
+  static const wchar_t share[] = L"\\\\?\\UNC\\";
+  static const wchar_t mark[] = L"\\\\?\\";
+  bool is_share = wcsncmp(native, share, wcslen(share)) == 0;
+  bool is_marked = !is_share && wcsncmp(native, mark, wcslen(mark)) == 0;
+  char *path = from_wide(native + (is_share ? wcslen(share) - 2 : is_marked ? wcslen(mark) : 0));
+  for (char *c = path; c != NULL && *c != '\0'; c++) {
+    if (*c == '\\') {
+      *c = '/';
+    }
+  }
+  if (path != NULL && is_share) {
+    path[0] = '/'; /* the C of UNC, which stands where the share has its second mark */
+  }
+  return path;
+}
+
+iobind__path_char *iobind__path_native(const char *path) {
+  wchar_t *native = to_wide(path);
+  for (wchar_t *c = native; c != NULL && *c != L'\0'; c++) {
+    if (*c == L'/') {
+      *c = L'\\';
+    }
+  }
+  return native;
+}
+
+static void add_error(iobind__text *reason, DWORD code) {
+  wchar_t *wide = NULL;
+  FormatMessageW(FORMAT_MESSAGE_ALLOCATE_BUFFER | FORMAT_MESSAGE_FROM_SYSTEM | FORMAT_MESSAGE_IGNORE_INSERTS, NULL, code, 0,
+                 (wchar_t *)(void *)&wide, 0, NULL);
+  char *text = wide == NULL ? NULL : from_wide(wide);
+  LocalFree(wide);
+  for (size_t end = text == NULL ? 0 : strlen(text); end > 0 && strchr(" \r\n.", text[end - 1]) != NULL; end--) {
+    text[end - 1] = '\0';
+  }
+  iobind__text_add(reason, "%s (Windows error %lu)", text == NULL ? "it cannot be loaded" : text, code);
+  free(text);
+}
+
+/* A path is made whole, for only then its own folder is searched for the libraries that it needs. */
+void *iobind__library_open(const char *name, iobind__text *reason) {
+  wchar_t *native = iobind__path_native(name);
+  HMODULE library = NULL;
+  DWORD code = native == NULL ? ERROR_INVALID_NAME : ERROR_SUCCESS;
+  if (native != NULL && wcschr(native, L'\\') == NULL) {
+    library = LoadLibraryW(native);
+  } else if (native != NULL) {
+    wchar_t *whole = _wfullpath(NULL, native, 0);
+    library = whole == NULL ? NULL : LoadLibraryExW(whole, NULL, LOAD_WITH_ALTERED_SEARCH_PATH);
+    code = GetLastError();
+    free(whole);
+  }
+  if (library == NULL) {
+    add_error(reason, code == ERROR_SUCCESS ? GetLastError() : code);
+  }
+  free(native);
+  return library;
+}
+
+void *iobind__library_loaded(const char *name) {
+  wchar_t *native = iobind__path_native(name);
+  HMODULE library = NULL;
+  if (native == NULL || !GetModuleHandleExW(0, native, &library)) {
+    library = NULL;
+  }
+  free(native);
+  return library;
+}
+
+void *iobind__library_symbol(void *library, const char *name) {
+  FARPROC function = GetProcAddress(library, name);
+  void *address;
+  memcpy(&address, &function, sizeof address);
+  return address;
+}
+
+char *iobind__library_of(const void *address) {
+  HMODULE library = NULL;
+  if (!GetModuleHandleExW(GET_MODULE_HANDLE_EX_FLAG_FROM_ADDRESS | GET_MODULE_HANDLE_EX_FLAG_UNCHANGED_REFCOUNT, address,
+                          &library)) {
+    return NULL;
+  }
+  enum { LONGEST = 32768 };
+  wchar_t *native = malloc(LONGEST * sizeof *native);
+  DWORD length = native == NULL ? 0 : GetModuleFileNameW(library, native, LONGEST);
+  char *path = length == 0 || length == LONGEST ? NULL : from_native(native);
+  free(native);
+  char *resolved = path == NULL ? NULL : iobind__file_resolve(path);
+  free(path);
+  return resolved;
+}
+
+char *iobind__file_resolve(const char *path) {
+  wchar_t *native = iobind__path_native(path);
+  HANDLE file = native == NULL ? INVALID_HANDLE_VALUE
+                               : CreateFileW(native, 0, FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE, NULL,
+                                             OPEN_EXISTING, FILE_FLAG_BACKUP_SEMANTICS, NULL);
+  free(native);
+  if (file == INVALID_HANDLE_VALUE) {
+    return NULL;
+  }
+  DWORD size = GetFinalPathNameByHandleW(file, NULL, 0, FILE_NAME_NORMALIZED);
+  wchar_t *final = size == 0 ? NULL : malloc(size * sizeof *final);
+  DWORD length = final == NULL ? 0 : GetFinalPathNameByHandleW(file, final, size, FILE_NAME_NORMALIZED);
+  CloseHandle(file);
+  char *resolved = length == 0 || length >= size ? NULL : from_native(final);
+  free(final);
+  return resolved;
+}
+
+static DWORD attributes_of(const char *path) {
+  wchar_t *native = iobind__path_native(path);
+  DWORD attributes = native == NULL ? INVALID_FILE_ATTRIBUTES : GetFileAttributesW(native);
+  free(native);
+  return attributes;
+}
+
+bool iobind__file_exists(const char *path) {
+  return (attributes_of(path) & (FILE_ATTRIBUTE_DIRECTORY | FILE_ATTRIBUTE_DEVICE)) == 0; /* none: all bits are set */
+}
+
+bool iobind__path_exists(const char *path) {
+  return attributes_of(path) != INVALID_FILE_ATTRIBUTES;
+}
+
+bool iobind__folder_exists(const char *path) {
+  DWORD attributes = attributes_of(path);
+  return attributes != INVALID_FILE_ATTRIBUTES && (attributes & FILE_ATTRIBUTE_DIRECTORY) != 0;
+}
+
+const char *iobind__path_name(const char *path) {
+  const char *name = path;
+  for (const char *c = path; *c != '\0'; c++) {
+    if (*c == '/' || *c == '\\' || (*c == ':' && c == path + 1)) {
+      name = c + 1;
+    }
+  }
+  return name;
+}
+
+FILE *iobind__file_open(const char *path) {
+  wchar_t *native = iobind__path_native(path);
+  FILE *file = native == NULL ? NULL : _wfopen(native, L"rb");
+  free(native);
+  return file;
+}
+
+static int compare_names(const void *a, const void *b) {
+  return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* All that the search finds, unsorted. False: out of memory. */
+static bool list_names(HANDLE search, WIN32_FIND_DATAW *found, char ***names, size_t *count) {
+  do {
+    char **longer = realloc(*names, (*count + 2) * sizeof *longer);
+    if (longer == NULL) {
+      return false;
+    }
+    *names = longer;
+    longer[*count] = from_wide(found->cFileName);
+    if (longer[*count] == NULL) {
+      return false;
+    }
+    longer[++*count] = NULL;
+  } while (FindNextFileW(search, found));
+  return true;
+}
+
+bool iobind__folder_list(const char *folder, char ***names) {
+  *names = NULL;
+  iobind__text pattern = {0};
+  iobind__text_add(&pattern, "%s/*", folder);
+  wchar_t *native = pattern.failed ? NULL : iobind__path_native(pattern.data);
+  iobind__text_free(&pattern);
+  if (native == NULL) {
+    return false;
+  }
+  WIN32_FIND_DATAW found;
+  HANDLE search = FindFirstFileW(native, &found);
+  free(native);
+  if (search == INVALID_HANDLE_VALUE) {
+    return true;
+  }
+  size_t count = 0;
+  bool whole = list_names(search, &found, names, &count);
+  FindClose(search);
+  if (!whole) {
+    iobind__folder_free(*names);
+    *names = NULL;
+    return false;
+  }
+  qsort(*names, count, sizeof **names, compare_names);
+  return true;
+}
+
+bool iobind__environment_get(const char *name, char **value) {
+  *value = NULL;
+  wchar_t *wide_name = to_wide(name);
+  if (wide_name == NULL) {
+    return false;
+  }
+  const wchar_t *set = _wgetenv(wide_name);
+  free(wide_name);
+  if (set != NULL) {
+    *value = from_wide(set);
+  }
+  return set == NULL || *value != NULL;
+}
+
+bool iobind__environment_has(const char *name) {
+  return getenv(name) != NULL;
+}
+
+/* Both the C runtime's copy and the process's own, which ONNX Runtime reads. */
+void iobind__environment_default(const char *name, const char *value) {
+  wchar_t *wide_name = to_wide(name);
+  wchar_t *wide_value = to_wide(value);
+  if (wide_name != NULL && wide_value != NULL && _wgetenv(wide_name) == NULL) {
+    _wputenv_s(wide_name, wide_value);
+  }
+  free(wide_name);
+  free(wide_value);
+}
+
+#endif
