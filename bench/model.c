@@ -43,6 +43,18 @@ void *model_add(size_t *bytes) {
   return finish(&writer, bytes);
 }
 
+void *model_double(size_t *bytes) {
+  const int64_t dims[] = {-1};
+  const char *const symbols[] = {"n"};
+  const onnx_type type = {.dtype = ONNX_FLOAT32, .dims = dims, .symbols = symbols, .rank = 1};
+  onnx_writer writer = ONNX_WRITER_INIT;
+  begin(&writer, "double");
+  onnx_input(&writer, "x", &type);
+  onnx_output(&writer, "y", &type);
+  node(&writer, "Add", "x", "x", "y");
+  return finish(&writer, bytes);
+}
+
 void *model_lookup(int64_t rows, int64_t columns, size_t *bytes) {
   const int64_t table_dims[] = {rows, columns}, index_dims[] = {-1}, found_dims[] = {-1, columns};
   const char *const symbols[] = {"n", ""};
