@@ -32,7 +32,7 @@ static iobind_status run_once(const iobind_device *device, OrtSession *session, 
   }
   if (ran != NULL) {
     status = iobind__ort_fail(api, ran, error, "device_check: '%s': run", device->spec);
-  } else if (*y != x) {
+  } else if (y == NULL || *y != x) {
     status = iobind__fail(error, IOBIND_DEVICE, "device_check: '%s' computed a wrong value", device->spec);
   }
   if (output != NULL) {

@@ -158,7 +158,7 @@ iobind_device *iobind__runtime_find_ep_device(const iobind_runtime *runtime, con
   return NULL;
 }
 
-iobind_status iobind__runtime_refresh_devices(iobind_runtime *runtime, iobind_error *error) {
+static iobind_status add_new_devices(iobind_runtime *runtime, iobind_error *error) {
   const OrtApi *api = IOBIND__API(runtime);
   const OrtEpDevice *const *ep_devices = NULL;
   size_t count = 0;
@@ -183,10 +183,23 @@ iobind_status iobind__runtime_refresh_devices(iobind_runtime *runtime, iobind_er
   return IOBIND_OK;
 }
 
-void iobind__runtime_free_devices(iobind_runtime *runtime) {
-  for (size_t i = 0; i < runtime->device_count; i++) {
-    device_free(runtime->devices[i]);
+static void drop_devices(iobind_runtime *runtime, size_t keep) {
+  while (runtime->device_count > keep) {
+    device_free(runtime->devices[--runtime->device_count]);
   }
+}
+
+iobind_status iobind__runtime_refresh_devices(iobind_runtime *runtime, iobind_error *error) {
+  size_t before = runtime->device_count;
+  iobind_status status = add_new_devices(runtime, error);
+  if (status != IOBIND_OK) {
+    drop_devices(runtime, before); /* all of a library's devices or none */
+  }
+  return status;
+}
+
+void iobind__runtime_free_devices(iobind_runtime *runtime) {
+  drop_devices(runtime, 0);
   free(runtime->devices);
 }
 

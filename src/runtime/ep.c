@@ -170,6 +170,39 @@ static const char *registered_as(const iobind_runtime *runtime, const char *path
   return NULL;
 }
 
+static void unregister(const iobind_runtime *runtime, const char *name) {
+  const OrtApi *api = IOBIND__API(runtime);
+  OrtStatus *status = api->UnregisterExecutionProviderLibrary(runtime->env, name);
+  if (status != NULL) {
+    iobind__log_line(runtime->log, IOBIND_LOG_WARNING, "iobind: unregister EP library '%s': %s", name,
+                     api->GetErrorMessage(status));
+    api->ReleaseStatus(status);
+  }
+}
+
+/* Add the devices of the library that was remembered last. Where that fails, it is remembered as one that does not load. */
+static iobind_status add_devices_of_last(iobind_runtime *runtime, iobind_error *error) {
+  iobind_error reason = IOBIND_ERROR_INIT;
+  iobind_status status = iobind__runtime_refresh_devices(runtime, &reason);
+  if (status == IOBIND_OK) {
+    return IOBIND_OK;
+  }
+  iobind__ep_library *library = runtime->ep_libraries[runtime->ep_library_count - 1];
+  if (library->ours) {
+    unregister(runtime, library->name);
+    unclaim_last(runtime);
+  }
+  library->ours = false;
+  library->status = status;
+  char *message = iobind__string_copy(reason.message);
+  if (message != NULL) {
+    free(library->message);
+    library->message = message;
+  }
+  iobind__error_set(error, status, reason.ort_code, "%s", reason.message);
+  return status;
+}
+
 /* With the runtime's mutex held. */
 static iobind_status register_locked(iobind_runtime *runtime, const char *name, const char *path, iobind_error *error) {
   if (find_registered(runtime, name) != NULL) {
@@ -206,10 +239,8 @@ static iobind_status register_locked(iobind_runtime *runtime, const char *name, 
   iobind_status kept = remember(runtime, name, path, status, ours && status == IOBIND_OK, reason.message, error);
   if (kept != IOBIND_OK) {
     if (ours && status == IOBIND_OK) {
-      ort_status = api->UnregisterExecutionProviderLibrary(runtime->env, name);
-      if (ort_status != NULL) {
-        api->ReleaseStatus(ort_status);
-      }
+      unregister(runtime, name);
+      unclaim_last(runtime);
     }
     return kept;
   }
@@ -217,7 +248,7 @@ static iobind_status register_locked(iobind_runtime *runtime, const char *name, 
     iobind__error_set(error, status, reason.ort_code, "%s", reason.message);
     return status;
   }
-  return iobind__runtime_refresh_devices(runtime, error);
+  return add_devices_of_last(runtime, error);
 }
 
 iobind_status iobind_runtime_register_ep(iobind_runtime *runtime, const char *name, const char *path, iobind_error *error) {
@@ -413,13 +444,7 @@ void iobind__runtime_free_eps(iobind_runtime *runtime) {
   for (size_t i = runtime->ep_library_count; i-- > 0;) {
     iobind__ep_library *library = runtime->ep_libraries[i];
     if (library->ours && library->status == IOBIND_OK) {
-      const OrtApi *api = IOBIND__API(runtime);
-      OrtStatus *status = api->UnregisterExecutionProviderLibrary(runtime->env, library->name);
-      if (status != NULL) {
-        iobind__log_line(runtime->log, IOBIND_LOG_WARNING, "iobind: unregister EP library '%s': %s", library->name,
-                         api->GetErrorMessage(status));
-        api->ReleaseStatus(status);
-      }
+      unregister(runtime, library->name);
     }
     library_free(library);
   }

@@ -7,6 +7,7 @@
 #if !defined(_WIN32)
 #include <dirent.h>
 #include <dlfcn.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -68,7 +69,7 @@ bool iobind__folder_list(const char *folder, char ***names) {
   struct dirent **entries = NULL;
   int count = scandir(folder, &entries, NULL, alphasort);
   *names = count < 0 ? NULL : calloc((size_t)count + 1, sizeof **names);
-  bool whole = count < 0 || *names != NULL;
+  bool whole = count < 0 ? errno != ENOMEM : *names != NULL;
   for (int i = 0; i < count; i++) {
     if (whole) {
       (*names)[i] = iobind__string_copy(entries[i]->d_name);

@@ -250,6 +250,10 @@ iobind_status iobind__tensor_from_value(OrtValue *value, iobind__place *place, i
   IOBIND__TRY(check_kind(place, dtype, dims, rank, &bytes, "output", error));
   if (bytes > 0) {
     IOBIND__ORT_TRY(api, api->GetTensorMutableData(value, &data), error, "output");
+    if (data == NULL) {
+      return iobind__fail(error, IOBIND_OUT_OF_MEMORY, "output: %zu bytes on '%s': out of device memory", bytes,
+                          place->device->spec);
+    }
   }
   iobind_tensor *tensor = tensor_new(place, owner, dtype, dims, rank);
   if (tensor == NULL) {
