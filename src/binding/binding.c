@@ -183,6 +183,6 @@ iobind_status iobind_binding_cancel(iobind_binding *binding, iobind_error *error
   const OrtApi *api = IOBIND__API(binding->session->runtime);
   OrtStatus *status = api->RunOptionsSetTerminate(binding->run_options);
   iobind_status result = status == NULL ? IOBIND_OK : iobind__ort_fail(api, status, error, "binding_cancel");
-  atomic_store(&binding->state, IOBIND__CANCELLED);
+  atomic_store(&binding->state, result == IOBIND_OK ? IOBIND__CANCELLED : IOBIND__RUNNING); /* it can be tried again */
   return result;
 }

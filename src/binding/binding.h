@@ -64,7 +64,8 @@ iobind_status iobind__outputs_make_room(iobind_binding *binding, const iobind_te
 /* results.c: what the last run left. */
 void iobind__results_drop(iobind_binding *binding);
 iobind_status iobind__results_fetch(iobind_binding *binding, iobind_error *error);
-bool iobind__result_overlaps(const iobind_binding *binding, size_t index, const iobind_tensor *tensor);
+iobind_status iobind__result_overlaps(const iobind_binding *binding, size_t index, const iobind_tensor *tensor, bool *overlaps,
+                                      iobind_error *error);
 /* Did all outputs land where they were asked for, and which are passed through? *settled: later runs need not be looked at; an
  * output of 0 bytes does not show where its memory is. */
 iobind_status iobind__results_verify(iobind_binding *binding, bool *settled, iobind_error *error);

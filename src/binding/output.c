@@ -34,9 +34,11 @@ iobind_status iobind__outputs_make_room(iobind_binding *binding, const iobind_te
   IOBIND__TRY(iobind__results_fetch(binding, error));
   for (size_t i = 0; i < binding->session->output_count; i++) {
     iobind__output_slot *slot = &binding->outputs[i];
-    if (slot->mode == IOBIND_OUTPUT_REUSE && iobind__result_overlaps(binding, i, input)) {
-      slot->renew = true;
-      binding->renew = true;
+    if (slot->mode == IOBIND_OUTPUT_REUSE) {
+      bool overlaps;
+      IOBIND__TRY(iobind__result_overlaps(binding, i, input, &overlaps, error));
+      slot->renew = slot->renew || overlaps;
+      binding->renew = binding->renew || overlaps;
     }
   }
   return IOBIND_OK;

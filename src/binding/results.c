@@ -73,67 +73,72 @@ static iobind_status verify_place(const iobind_binding *binding, size_t index, c
   return IOBIND_OK;
 }
 
-/* Where the value of an output begins; NULL where it has no bytes, or holds strings. */
-static void *address_of(const iobind_binding *binding, size_t index, OrtValue *value) {
-  void *data = NULL;
-  if (value != NULL && binding->session->outputs[index].dtype != IOBIND_STRING) {
-    const OrtApi *api = IOBIND__API(binding->session->runtime);
-    OrtStatus *status = api->GetTensorMutableData(value, &data);
-    if (status != NULL) {
-      api->ReleaseStatus(status); /* no data, so no memory that could be shared */
-      data = NULL;
-    }
+/* Where the value of an output lies. Strings have no bytes. */
+static iobind_status look_at(const iobind_binding *binding, size_t index, OrtValue *value, void **data, size_t *bytes,
+                             iobind_error *error) {
+  *data = NULL;
+  *bytes = 0;
+  const iobind__value *output = &binding->session->outputs[index];
+  if (value == NULL || output->dtype == IOBIND_STRING) {
+    return IOBIND_OK;
   }
-  return data;
-}
-
-/* Bytes of the value of an output; 0 where it has none. */
-static size_t bytes_of(const iobind_binding *binding, const OrtValue *value) {
   const OrtApi *api = IOBIND__API(binding->session->runtime);
   ONNXTensorElementDataType dtype;
   const int64_t *dims = NULL;
   size_t rank = 0;
-  size_t bytes = 0;
-  OrtStatus *status = api->GetTensorElementTypeAndShapeDataReference(value, &dtype, &dims, &rank);
-  if (status != NULL) {
-    api->ReleaseStatus(status);
-  } else if (iobind_dtype_get_bytes((iobind_dtype)dtype, dims, rank, &bytes, NULL) != IOBIND_OK) {
-    bytes = 0;
+  IOBIND__ORT_TRY(api, api->GetTensorElementTypeAndShapeDataReference(value, &dtype, &dims, &rank), error, "output '%s'",
+                  output->name);
+  IOBIND__TRY(iobind__dtype_bytes((iobind_dtype)dtype, dims, rank, bytes, "output", error));
+  IOBIND__ORT_TRY(api, api->GetTensorMutableData(value, data), error, "output '%s'", output->name);
+  if (*data == NULL && *bytes > 0) {
+    return iobind__fail(error, IOBIND_OUT_OF_MEMORY, "output '%s': %zu bytes: out of device memory", output->name, *bytes);
   }
-  return bytes;
+  return IOBIND_OK;
 }
 
-bool iobind__result_overlaps(const iobind_binding *binding, size_t index, const iobind_tensor *tensor) {
+iobind_status iobind__result_overlaps(const iobind_binding *binding, size_t index, const iobind_tensor *tensor, bool *overlaps,
+                                      iobind_error *error) {
   const iobind__output_slot *slot = &binding->outputs[index];
+  *overlaps = false;
   if (tensor->dtype == IOBIND_STRING) {
     const OrtValue *value = slot->result != NULL ? slot->result->value : slot->value;
-    return value != NULL && binding->session->outputs[index].dtype == IOBIND_STRING &&
-           iobind__strings_shared(binding->session->runtime, value, tensor->value);
+    return value == NULL || binding->session->outputs[index].dtype != IOBIND_STRING
+               ? IOBIND_OK
+               : iobind__strings_shared(binding->session->runtime, value, tensor->value, overlaps, error);
   }
   if (slot->result != NULL) {
-    return iobind__tensor_overlaps(slot->result, tensor);
+    *overlaps = iobind__tensor_overlaps(slot->result, tensor);
+    return IOBIND_OK;
   }
-  void *data = address_of(binding, index, slot->value);
-  return data != NULL &&
-         iobind__memory_overlaps(slot->place, data, bytes_of(binding, slot->value), tensor->place, tensor->data, tensor->bytes);
+  void *data;
+  size_t bytes;
+  IOBIND__TRY(look_at(binding, index, slot->value, &data, &bytes, error));
+  *overlaps = iobind__memory_overlaps(slot->place, data, bytes, tensor->place, tensor->data, tensor->bytes);
+  return IOBIND_OK;
 }
 
 /* Does an output lie in the memory of an input, or, where a tensor was given for it, not in that? ORT hands an input that the
  * model passes through on as it is. */
-static bool is_passed_through(const iobind_binding *binding, size_t index) {
+static iobind_status check_passed_through(const iobind_binding *binding, size_t index, bool *passed, iobind_error *error) {
   const iobind__output_slot *slot = &binding->outputs[index];
+  *passed = false;
   if (iobind__output_is_given(slot->mode) && slot->tensor->dtype == IOBIND_STRING) {
-    return !iobind__strings_shared(binding->session->runtime, slot->value, slot->tensor->value);
+    bool shared;
+    IOBIND__TRY(iobind__strings_shared(binding->session->runtime, slot->value, slot->tensor->value, &shared, error));
+    *passed = !shared;
+    return IOBIND_OK;
   }
   if (iobind__output_is_given(slot->mode)) {
-    void *data = address_of(binding, index, slot->value);
-    return data != NULL && slot->tensor->bytes > 0 && data != slot->tensor->data;
+    void *data;
+    size_t bytes;
+    IOBIND__TRY(look_at(binding, index, slot->value, &data, &bytes, error));
+    *passed = bytes > 0 && slot->tensor->bytes > 0 && data != slot->tensor->data;
+    return IOBIND_OK;
   }
-  bool passed = false;
-  for (size_t i = 0; i < binding->session->input_count; i++) {
-    passed = passed || iobind__result_overlaps(binding, index, binding->inputs[i].bound);
+  for (size_t i = 0; i < binding->session->input_count && !*passed; i++) {
+    IOBIND__TRY(iobind__result_overlaps(binding, index, binding->inputs[i].bound, passed, error));
   }
-  return passed;
+  return IOBIND_OK;
 }
 
 iobind_status iobind__results_verify(iobind_binding *binding, bool *settled, iobind_error *error) {
@@ -144,9 +149,12 @@ iobind_status iobind__results_verify(iobind_binding *binding, bool *settled, iob
     size_t index = binding->order[i];
     iobind__output_slot *slot = &binding->outputs[index];
     IOBIND__TRY(verify_place(binding, index, slot->value, error));
-    slot->passed_through = is_passed_through(binding, index);
+    IOBIND__TRY(check_passed_through(binding, index, &slot->passed_through, error));
     binding->has_passed_through = binding->has_passed_through || slot->passed_through;
-    all_seen = all_seen && (binding->session->outputs[index].dtype == IOBIND_STRING || bytes_of(binding, slot->value) > 0);
+    void *data;
+    size_t bytes;
+    IOBIND__TRY(look_at(binding, index, slot->value, &data, &bytes, error));
+    all_seen = all_seen && (binding->session->outputs[index].dtype == IOBIND_STRING || bytes > 0);
   }
   *settled = all_seen;
   return IOBIND_OK;

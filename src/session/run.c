@@ -40,10 +40,16 @@ static iobind_status take_output(iobind_session *session, iobind_tensor *const *
     return result;
   }
   bool shared = !place->host;
-  for (size_t i = 0; i < session->input_count && !shared; i++) {
-    shared = tensor->dtype == IOBIND_STRING ? inputs[i]->dtype == IOBIND_STRING &&
-                                                  iobind__strings_shared(session->runtime, tensor->value, inputs[i]->value)
-                                            : iobind__tensor_overlaps(tensor, inputs[i]);
+  for (size_t i = 0; i < session->input_count && !shared && result == IOBIND_OK; i++) {
+    if (tensor->dtype != IOBIND_STRING) {
+      shared = iobind__tensor_overlaps(tensor, inputs[i]);
+    } else if (inputs[i]->dtype == IOBIND_STRING) {
+      result = iobind__strings_shared(session->runtime, tensor->value, inputs[i]->value, &shared, error);
+    }
+  }
+  if (result != IOBIND_OK) {
+    iobind_tensor_release(tensor);
+    return result;
   }
   if (!shared) {
     *output = tensor;

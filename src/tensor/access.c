@@ -269,19 +269,17 @@ iobind_status iobind_tensor_get_string(const iobind_tensor *tensor, size_t index
   return status == NULL ? IOBIND_OK : iobind__ort_fail(api, status, error, "tensor_get_string");
 }
 
-bool iobind__strings_shared(const iobind_runtime *runtime, const OrtValue *a, const OrtValue *b) {
+iobind_status iobind__strings_shared(const iobind_runtime *runtime, const OrtValue *a, const OrtValue *b, bool *shared,
+                                     iobind_error *error) {
   const OrtApi *api = IOBIND__API(runtime);
   const OrtValue *values[2] = {a, b};
   void *data[2] = {NULL, NULL};
   for (int i = 0; i < 2; i++) {
     /* the address of C++ objects, to be compared alone */
-    OrtStatus *status = api->GetTensorMutableData((OrtValue *)(uintptr_t)values[i], &data[i]);
-    if (status != NULL) {
-      api->ReleaseStatus(status);
-      return false;
-    }
+    IOBIND__ORT_TRY(api, api->GetTensorMutableData((OrtValue *)(uintptr_t)values[i], &data[i]), error, "output of strings");
   }
-  return data[0] != NULL && data[0] == data[1];
+  *shared = data[0] != NULL && data[0] == data[1];
+  return IOBIND_OK;
 }
 
 iobind_status iobind__strings_copy(const iobind_tensor *source, iobind_tensor *target, iobind_error *error) {

@@ -56,7 +56,8 @@ bool iobind__memory_overlaps(const iobind__place *place_a, const void *a, size_t
                              const void *b, size_t bytes_b);
 
 /* Are two values of strings the same strings in memory? */
-bool iobind__strings_shared(const iobind_runtime *runtime, const OrtValue *a, const OrtValue *b);
+iobind_status iobind__strings_shared(const iobind_runtime *runtime, const OrtValue *a, const OrtValue *b, bool *shared,
+                                     iobind_error *error);
 
 /* Copy the elements of a tensor of strings into another of the same dims. */
 iobind_status iobind__strings_copy(const iobind_tensor *source, iobind_tensor *target, iobind_error *error);
