@@ -1,7 +1,10 @@
+#define _POSIX_C_SOURCE 200809L
+
 #include "fixture.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "model.h"
 
@@ -66,4 +69,15 @@ void fixture_expect(iobind_tensor *tensor, int64_t n, float value) {
   if (good) return;
   fprintf(stderr, "the result is wrong: expected float32[%lld], %g everywhere\n", (long long)n, (double)value);
   exit(1);
+}
+
+long fixture_resident_bytes(void) {
+  long all = 0, resident = 0;
+  FILE *file = fopen("/proc/self/statm", "r");
+  if (file == NULL || fscanf(file, "%ld %ld", &all, &resident) != 2) {
+    fputs("/proc/self/statm cannot be read\n", stderr);
+    exit(1);
+  }
+  fclose(file);
+  return resident * sysconf(_SC_PAGESIZE);
 }

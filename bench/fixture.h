@@ -27,4 +27,7 @@ iobind_binding *fixture_bind(const fixture *f, int64_t n);
 /* Ends the program unless the tensor is float32[n] and holds the value everywhere. */
 void fixture_expect(iobind_tensor *tensor, int64_t n, float value);
 
+/* Memory of the process that is in use. */
+long fixture_resident_bytes(void);
+
 #endif

@@ -1,12 +1,9 @@
-#define _POSIX_C_SOURCE 200809L
-
 /* soak: 100,000 bound runs of each kind, with flat resident memory. What a run leaves behind would show: a leak of 16 bytes a
  * run is 1.2 MiB between the two looks. */
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "fixture.h"
 
@@ -71,27 +68,16 @@ static void run_rebinding(soak *s, long i) {
   fixture_expect(y, size + 1, (float)size + 1);
 }
 
-static long resident_bytes(void) {
-  long all = 0, resident = 0;
-  FILE *file = fopen("/proc/self/statm", "r");
-  if (file == NULL || fscanf(file, "%ld %ld", &all, &resident) != 2) {
-    fputs("soak: /proc/self/statm cannot be read\n", stderr);
-    exit(1);
-  }
-  fclose(file);
-  return resident * sysconf(_SC_PAGESIZE);
-}
-
 /* Returns whether the memory stayed flat. */
 static int endure(soak *s, const char *name, void (*prepare)(soak *), void (*once)(soak *, long)) {
   long settled = 0;
   s->binding = fixture_bind(&s->fixture, 1);
   if (prepare != NULL) prepare(s);
   for (long i = 0; i < RUNS; i++) {
-    if (i == SETTLED) settled = resident_bytes();
+    if (i == SETTLED) settled = fixture_resident_bytes();
     once(s, i);
   }
-  long growth = resident_bytes() - settled;
+  long growth = fixture_resident_bytes() - settled;
   iobind_binding_destroy(s->binding);
   int flat = growth < MOST_GROWTH;
   printf("%-10s %d runs, from run %d on the resident memory grew by %ld KiB%s\n", name, RUNS, SETTLED, growth / 1024,
