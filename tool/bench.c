@@ -8,6 +8,7 @@
 #endif
 
 #include "file.h"
+#include "given.h"
 #include "number.h"
 #include "plot.h"
 #include "tool.h"
@@ -164,15 +165,6 @@ static bool is_listed(char *const *list, const char *name) {
   return false;
 }
 
-/* Whether --input gives this input. */
-static bool is_given(const tool_state *t, const char *name) {
-  size_t length = strlen(name);
-  for (char *const *text = t->input_texts; text != NULL && *text != NULL; text++) {
-    if (strncmp(*text, name, length) == 0 && (*text)[length] == '=') return true;
-  }
-  return false;
-}
-
 /* Mark the inputs that --keep names; each name must be one. */
 static int find_kept(bench *b, iobind_session *session, bool *kept) {
   iobind_error error = IOBIND_ERROR_INIT;
@@ -197,7 +189,7 @@ static bool has_dim(const tool_state *t, const char *input, size_t axis) {
 static int close_dims(bench *b, const iobind_session *session) {
   iobind_value_info value = IOBIND_VALUE_INFO_INIT;
   for (size_t i = 0; iobind_session_get_input(session, i, &value, NULL) == IOBIND_OK; i++) {
-    for (size_t axis = 0; !is_given(&b->tool, value.name) && axis < value.rank; axis++) {
+    for (size_t axis = 0; !given_has(&b->tool, value.name) && axis < value.rank; axis++) {
       if (value.dims[axis] >= 0 || has_dim(&b->tool, value.name, axis)) continue;
       tool_dim *grown = realloc(b->tool.dims, (b->tool.dim_count + 1) * sizeof *grown);
       if (grown != NULL) b->tool.dims = grown;
@@ -230,7 +222,7 @@ static int note_inputs(bench *b, iobind_session *session, iobind_tensor *const *
       if (strcmp(dim->name, value.name) == 0) json_array_append_new(closed, json_integer((json_int_t)dim->axis));
     }
     json_t *dims = tool_dims_json(info.dims, info.rank);
-    bool random = !is_given(&b->tool, value.name), kept = is_listed(b->given.keep, value.name);
+    bool random = !given_has(&b->tool, value.name), kept = is_listed(b->given.keep, value.name);
     json_array_append_new(b->inputs, json_pack("{s:s, s:s, s:o, s:I, s:b, s:b, s:o}", "name", value.name, "dtype",
                                                iobind_dtype_name(info.dtype), "dims", dims, "bytes", (json_int_t)info.bytes,
                                                "random", random, "kept", kept, "axes_set_to_1", closed));

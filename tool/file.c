@@ -74,18 +74,20 @@ static void release_signals(const struct sigaction before[SIGNAL_COUNT]) {
   if (caught != 0) raise(caught);
 }
 
+bool file_is_stopped(void) {
+  return caught != 0;
+}
+
 /* Returns 0 or an errno. */
-static int write_parts(int descriptor, const file_part *parts, size_t count) {
-  for (size_t i = 0; i < count; i++) {
-    const unsigned char *data = parts[i].data;
-    for (size_t done = 0; done < parts[i].bytes;) {
-      if (caught != 0) return EINTR;
-      size_t wanted = parts[i].bytes - done < CHUNK ? parts[i].bytes - done : CHUNK;
-      ssize_t put = write(descriptor, data + done, wanted);
-      if (put < 0 && errno == EINTR) continue;
-      if (put < 0) return errno;
-      done += (size_t)put;
-    }
+static int put(int descriptor, const void *data, size_t bytes) {
+  const unsigned char *source = data;
+  for (size_t done = 0; done < bytes;) {
+    if (caught != 0) return EINTR;
+    size_t wanted = bytes - done < CHUNK ? bytes - done : CHUNK;
+    ssize_t written = write(descriptor, source + done, wanted);
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return errno;
+    done += (size_t)written;
   }
   return 0;
 }
@@ -103,20 +105,34 @@ static char *name_temporary(const char *path) {
   return name;
 }
 
-static int replace(const char *path, char *temporary, const file_part *parts, size_t count) {
+static bool fail_write(const char *path, int number, tool_fault *fault) {
+  return fault_set(fault, "%s: cannot be written: %s", path, strerror(number));
+}
+
+/* An empty file that the umask has its say in. */
+static bool make_temporary(const char *path, char *temporary, tool_fault *fault) {
   int descriptor = mkstemp(temporary);
-  if (descriptor < 0) return errno;
+  if (descriptor < 0) return fail_write(path, errno, fault);
   mode_t mask = umask(0);
   umask(mask);
   int failure = fchmod(descriptor, 0666 & ~mask) != 0 ? errno : 0;
-  if (failure == 0) failure = write_parts(descriptor, parts, count);
   if (close(descriptor) != 0 && failure == 0) failure = errno;
-  if (failure == 0 && rename(temporary, path) != 0) failure = errno;
-  if (failure != 0) unlink(temporary);
-  return failure;
+  if (failure == 0) return true;
+  unlink(temporary);
+  return fail_write(path, failure, fault);
 }
 
-bool file_write(const char *path, const file_part *parts, size_t count, tool_fault *fault) {
+static bool replace(const char *path, char *temporary, file_filler *fill, void *context, tool_fault *fault) {
+  if (!make_temporary(path, temporary, fault)) return false;
+  if (fill(context, temporary, path, fault)) {
+    if (rename(temporary, path) == 0) return true;
+    fail_write(path, errno, fault);
+  }
+  unlink(temporary);
+  return false;
+}
+
+bool file_produce(const char *path, file_filler *fill, void *context, tool_fault *fault) {
   struct stat status;
   if (stat(path, &status) == 0 && !S_ISREG(status.st_mode)) {
     const char *what = S_ISDIR(status.st_mode) ? "a folder" : "no regular file";
@@ -126,11 +142,30 @@ bool file_write(const char *path, const file_part *parts, size_t count, tool_fau
   if (temporary == NULL) return fault_set(fault, "%s: cannot be written: out of memory", path);
   struct sigaction before[SIGNAL_COUNT];
   hold_signals(before);
-  int failure = replace(path, temporary, parts, count);
+  bool produced = replace(path, temporary, fill, context, fault);
   release_signals(before);
   free(temporary);
-  if (failure != 0) return fault_set(fault, "%s: cannot be written: %s", path, strerror(failure));
-  return true;
+  return produced;
+}
+
+typedef struct part_list {
+  const file_part *parts;
+  size_t count;
+} part_list;
+
+static bool write_parts(void *context, const char *temporary, const char *path, tool_fault *fault) {
+  const part_list *list = context;
+  int descriptor = open(temporary, O_WRONLY | O_CLOEXEC);
+  if (descriptor < 0) return fail_write(path, errno, fault);
+  int failure = 0;
+  for (size_t i = 0; failure == 0 && i < list->count; i++) failure = put(descriptor, list->parts[i].data, list->parts[i].bytes);
+  if (close(descriptor) != 0 && failure == 0) failure = errno;
+  return failure == 0 || fail_write(path, failure, fault);
+}
+
+bool file_write(const char *path, const file_part *parts, size_t count, tool_fault *fault) {
+  part_list list = {parts, count};
+  return file_produce(path, write_parts, &list, fault);
 }
 
 bool file_make_folder(const char *path, tool_fault *fault) {

@@ -25,6 +25,15 @@ typedef struct file_part {
  *  the same folder, renamed when it is complete. After a failure `path` is as it was. */
 bool file_write(const char *path, const file_part *parts, size_t count, tool_fault *fault);
 
+/** Fill the file `temporary`, which is there and empty, and close it; `path` is for the fault. */
+typedef bool file_filler(void *context, const char *temporary, const char *path, tool_fault *fault);
+
+/** As file_write, with a function that does the writing. */
+bool file_produce(const char *path, file_filler *fill, void *context, tool_fault *fault);
+
+/** Whether a signal has come that ends the process: a filler stops as soon as it can. */
+bool file_is_stopped(void);
+
 /** Make a folder and the folders above it; one that exists is fine. */
 bool file_make_folder(const char *path, tool_fault *fault);
 

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "given.h"
 #include "number.h"
 #include "tool.h"
 
@@ -184,59 +185,6 @@ static bool make_random(tool_state *tool, iobind_device *cpu, const iobind_value
 
 /* ---- files ---- */
 
-static bool get_input(const iobind_session *session, size_t index, iobind_value_info *value) {
-  *value = (iobind_value_info)IOBIND_VALUE_INFO_INIT;
-  return iobind_session_get_input(session, index, value, NULL) == IOBIND_OK;
-}
-
-/* "NAME=FILE": a name may hold '=' itself, so the longest one that the model has is taken. */
-static int match_input(const tool_state *tool, const iobind_session *session, size_t count, const char *text, size_t *index,
-                       const char **file) {
-  size_t longest = 0;
-  for (size_t i = 0; i < count; i++) {
-    iobind_value_info value;
-    if (!get_input(session, i, &value)) continue;
-    size_t length = strlen(value.name);
-    if (strncmp(text, value.name, length) != 0 || text[length] != '=' || (*file != NULL && length < longest)) continue;
-    *index = i;
-    *file = text + length + 1;
-    longest = length;
-  }
-  if (*file != NULL) return **file != 0 ? TOOL_GO : tool_misuse(tool, "--input %s: the file is missing", text);
-  const char *equals = strchr(text, '=');
-  if (equals == NULL || equals == text) return tool_misuse(tool, "--input: expected NAME=FILE.npy, got '%s'", text);
-  char *name = strndup(text, (size_t)(equals - text));
-  if (name == NULL) return tool_fail(tool, "out of memory");
-  iobind_error error = IOBIND_ERROR_INIT;
-  size_t unused = 0;
-  int code = TOOL_GO;
-  if (iobind_session_find_input(session, name, &unused, &error) != IOBIND_OK) code = tool_fail_error(tool, "--input", &error);
-  free(name);
-  return code;
-}
-
-static int match_inputs(const tool_state *tool, const iobind_session *session, size_t count, const char **files) {
-  for (size_t i = 0; i < tool_list_length(tool->input_texts); i++) {
-    size_t index = 0;
-    const char *file = NULL;
-    int code = match_input(tool, session, count, tool->input_texts[i], &index, &file);
-    if (code != TOOL_GO) return code;
-    if (files[index] != NULL) {
-      return tool_misuse(tool, "--input '%.*s' is given twice", (int)(file - tool->input_texts[i] - 1), tool->input_texts[i]);
-    }
-    files[index] = file;
-  }
-  for (size_t i = 0; i < tool->dim_count; i++) {
-    iobind_error error = IOBIND_ERROR_INIT;
-    size_t unused = 0;
-    if (tool->dims[i].axis < 0) continue;
-    if (iobind_session_find_input(session, tool->dims[i].name, &unused, &error) != IOBIND_OK) {
-      return tool_fail_error(tool, "--dim", &error);
-    }
-  }
-  return TOOL_GO;
-}
-
 /* The library compares a file with the model; what --dim says of an axis is known only here. */
 static bool check_axes(const tool_state *tool, const iobind_value_info *value, const npy_array *array, tool_fault *fault) {
   for (size_t i = 0; i < tool->dim_count; i++) {
@@ -274,7 +222,7 @@ static int make_input(tool_state *tool, const iobind_value_info *value, const ch
       if (!make_random(tool, cpu, &wanted, tensor, &fault)) {
         code = tool_fail(tool, "input '%s' (%s): %s", value->name, described, fault.text);
       }
-    } else if (!npy_read(file, &array, &fault)) {
+    } else if (!given_read(file, value->name, &array, &fault)) {
       code = tool_fail(tool, "input '%s': %s", value->name, fault.text);
     } else {
       bool packed = iobind_dtype_bits(value->dtype) > 0 && iobind_dtype_bits(value->dtype) < 8;
@@ -289,8 +237,21 @@ static int make_input(tool_state *tool, const iobind_value_info *value, const ch
   return code;
 }
 
+static int check_dim_names(const tool_state *tool, const iobind_session *session) {
+  for (size_t i = 0; i < tool->dim_count; i++) {
+    iobind_error error = IOBIND_ERROR_INIT;
+    size_t unused = 0;
+    if (tool->dims[i].axis < 0) continue;
+    if (iobind_session_find_input(session, tool->dims[i].name, &unused, &error) != IOBIND_OK) {
+      return tool_fail_error(tool, "--dim", &error);
+    }
+  }
+  return TOOL_GO;
+}
+
 static int make_inputs(tool_state *tool, iobind_session *session, const char **files, iobind_tensor **made, size_t count) {
-  int code = match_inputs(tool, session, count, files);
+  int code = given_match(tool, session, count, files);
+  if (code == TOOL_GO) code = check_dim_names(tool, session);
   progress_say("reading the inputs");
   for (size_t i = 0; code == TOOL_GO && i < count; i++) {
     iobind_value_info value = IOBIND_VALUE_INFO_INIT;

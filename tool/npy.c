@@ -23,12 +23,13 @@ static const char native = '<';
 
 typedef struct header_text {
   const char *at; /* the header ends in NUL */
-  const char *path;
+  const npy_source *source;
+  const char *name; /* the source's */
   tool_fault *fault;
 } header_text;
 
 static bool refuse(const header_text *parser, const char *what) {
-  return fault_set(parser->fault, "%s: not a numpy array: %s", parser->path, what);
+  return fault_set(parser->fault, "%s: not a numpy array: %s", parser->name, what);
 }
 
 static void skip_blanks(header_text *parser) {
@@ -96,7 +97,7 @@ static bool take_type(header_text *parser, npy_array *array, char *order) {
   char text[32];
   skip_blanks(parser);
   if (*parser->at == '[' || *parser->at == '(') {
-    return fault_set(parser->fault, "%s: holds records; save each field as an array of its own", parser->path);
+    return fault_set(parser->fault, "%s: holds records; save each field as an array of its own", parser->name);
   }
   if (!take_string(parser, text, sizeof text)) return refuse(parser, "its type is no string");
   *order = native;
@@ -109,13 +110,13 @@ static bool take_type(header_text *parser, npy_array *array, char *order) {
   if (*type == 'O') {
     return fault_set(parser->fault,
                      "%s: holds Python objects (a pickle), which are not read; save it with a numeric or text dtype",
-                     parser->path);
+                     parser->name);
   }
   uint64_t number = 0;
   const char *digits = type + (*type != 0);
   size_t length = strspn(digits, "0123456789");
   if (length == 0 || length > 9 || digits[length] != 0) {
-    return fault_set(parser->fault, "%s: has the type '%s', which is not supported", parser->path, text);
+    return fault_set(parser->fault, "%s: has the type '%s', which is not supported", parser->name, text);
   }
   for (size_t i = 0; i < length; i++) number = number * 10 + (uint64_t)(digits[i] - '0');
   array->item_bytes = (size_t)number * (array->kind == 'U' ? 4 : 1);
@@ -132,7 +133,7 @@ static bool take_type(header_text *parser, npy_array *array, char *order) {
     default: break;
   }
   if (fits) return true;
-  return fault_set(parser->fault, "%s: has the type '%s', which is not supported", parser->path, text);
+  return fault_set(parser->fault, "%s: has the type '%s', which is not supported", parser->name, text);
 }
 
 static bool parse_header(header_text *parser, npy_array *array, char *order, bool *fortran) {
@@ -224,10 +225,17 @@ static bool transpose(npy_array *array) {
   return true;
 }
 
-static bool read_header(int descriptor, uint64_t size, header_text *parser, char *header, uint64_t *start) {
+static bool take_bytes(const header_text *parser, void *data, size_t bytes) {
+  return parser->source->read(parser->source->context, parser->name, data, bytes, parser->fault);
+}
+
+static bool read_header(header_text *parser, char *header, uint64_t *start) {
   unsigned char preamble[12];
+  uint64_t size = parser->source->size;
   if (size < 10) return refuse(parser, "the file is too short for a header");
-  if (!file_read(descriptor, parser->path, preamble, 10, parser->fault)) return false;
+  if (!take_bytes(parser, preamble, 10)) return false;
+  if (memcmp(preamble, "PK\x03\x04", 4) == 0)
+    return refuse(parser, "the file does not begin as a .npy file; it is an archive, whose name must end in .npz");
   if (memcmp(preamble, "\x93NUMPY", 6) != 0)
     return refuse(parser, "the file does not begin as a .npy file; numpy.save writes one");
   if (preamble[6] < 1 || preamble[6] > 3 || preamble[7] != 0)
@@ -236,56 +244,69 @@ static bool read_header(int descriptor, uint64_t size, header_text *parser, char
   *start = 10;
   if (preamble[6] > 1) {
     if (size < 12) return refuse(parser, "the file is too short for a header");
-    if (!file_read(descriptor, parser->path, preamble + 10, 2, parser->fault)) return false;
+    if (!take_bytes(parser, preamble + 10, 2)) return false;
     length |= (uint64_t)preamble[10] << 16 | (uint64_t)preamble[11] << 24;
     *start = 12;
   }
   if (length > size - *start) return refuse(parser, "its header is longer than the file");
   if (length >= HEADER_LIMIT) return refuse(parser, "its header is too long for a plain array");
-  if (!file_read(descriptor, parser->path, header, (size_t)length, parser->fault)) return false;
+  if (!take_bytes(parser, header, (size_t)length)) return false;
   header[length] = 0;
   if (strlen(header) != length) return refuse(parser, "its header has a NUL byte");
   *start += length;
   return true;
 }
 
-static bool read_data(int descriptor, uint64_t present, const header_text *parser, npy_array *array) {
+static bool read_data(const header_text *parser, uint64_t start, npy_array *array) {
   char type[24];
+  uint64_t present = parser->source->size - start;
   if (present != array->bytes) {
     return fault_set(parser->fault, "%s: its header promises %zu bytes of data (%zu of type %s), the file has %" PRIu64,
-                     parser->path, array->bytes, array->count, npy_type(array, type), present);
+                     parser->name, array->bytes, array->count, npy_type(array, type), present);
   }
   if (array->bytes == 0) return true;
   array->data = malloc(array->bytes);
-  if (array->data == NULL) return fault_set(parser->fault, "%s: %zu bytes do not fit into memory", parser->path, array->bytes);
-  return file_read(descriptor, parser->path, array->data, array->bytes, parser->fault);
+  if (array->data == NULL) return fault_set(parser->fault, "%s: %zu bytes do not fit into memory", parser->name, array->bytes);
+  return take_bytes(parser, array->data, array->bytes);
 }
 
-bool npy_read(const char *path, npy_array *array, tool_fault *fault) {
+bool npy_read_from(const npy_source *source, npy_array *array, tool_fault *fault) {
   *array = (npy_array){0};
-  uint64_t size = 0;
-  int descriptor = file_open(path, &size, fault);
-  if (descriptor < 0) return false;
-  header_text parser = {.path = path, .fault = fault};
+  header_text parser = {.source = source, .name = source->name, .fault = fault};
   char *header = malloc(HEADER_LIMIT);
   uint64_t start = 0;
   char order = native;
   bool fortran = false;
   bool read = false;
   if (header == NULL) {
-    fault_set(fault, "%s: out of memory", path);
-  } else if (read_header(descriptor, size, &parser, header, &start)) {
+    fault_set(fault, "%s: out of memory", source->name);
+  } else if (read_header(&parser, header, &start)) {
     parser.at = header;
-    read = parse_header(&parser, array, &order, &fortran) && read_data(descriptor, size - start, &parser, array);
+    read = parse_header(&parser, array, &order, &fortran) && read_data(&parser, start, array);
   }
   free(header);
-  close(descriptor);
   if (read && array->bytes > 0) {
     if (array->kind == 'b') make_truth(array);
     if (order != native) swap_bytes(array->data, array->bytes, number_width(array));
-    if (fortran && array->rank > 1 && !transpose(array)) read = fault_set(fault, "%s: out of memory", path);
+    if (fortran && array->rank > 1 && !transpose(array)) read = fault_set(fault, "%s: out of memory", source->name);
   }
   if (!read) npy_free(array);
+  return read;
+}
+
+static bool read_file(void *context, const char *name, void *data, size_t bytes, tool_fault *fault) {
+  const int *descriptor = context;
+  return file_read(*descriptor, name, data, bytes, fault);
+}
+
+bool npy_read(const char *path, npy_array *array, tool_fault *fault) {
+  *array = (npy_array){0};
+  npy_source source = {.name = path, .read = read_file};
+  int descriptor = file_open(path, &source.size, fault);
+  if (descriptor < 0) return false;
+  source.context = &descriptor;
+  bool read = npy_read_from(&source, array, fault);
+  close(descriptor);
   return read;
 }
 
@@ -326,23 +347,28 @@ bool npy_set_dims(npy_array *array, const int64_t *dims, size_t rank) {
 
 /* ---- writing ---- */
 
-bool npy_write(const char *path, const npy_array *array, tool_fault *fault) {
-  /* Room for 32 dims of 20 characters. */
-  char header[1024] = "\x93NUMPY\x01";
+size_t npy_make_header(const npy_array *array, char header[NPY_HEADER_SIZE]) {
+  static const char magic[10] = {'\x93', 'N', 'U', 'M', 'P', 'Y', 1, 0}; /* and two bytes for the length */
   char type[24];
-  size_t length = 10;
-  length += (size_t)snprintf(header + length, sizeof header - length, "{'descr': '%s', 'fortran_order': False, 'shape': (",
+  memcpy(header, magic, sizeof magic);
+  size_t length = sizeof magic;
+  length += (size_t)snprintf(header + length, NPY_HEADER_SIZE - length, "{'descr': '%s', 'fortran_order': False, 'shape': (",
                              npy_type(array, type));
   for (size_t axis = 0; axis < array->rank; axis++) {
-    length += (size_t)snprintf(header + length, sizeof header - length, "%s%" PRId64 "%s", axis == 0 ? "" : ", ",
+    length += (size_t)snprintf(header + length, NPY_HEADER_SIZE - length, "%s%" PRId64 "%s", axis == 0 ? "" : ", ",
                                array->dims[axis], array->rank == 1 ? "," : "");
   }
-  length += (size_t)snprintf(header + length, sizeof header - length, "), }");
+  length += (size_t)snprintf(header + length, NPY_HEADER_SIZE - length, "), }");
   while ((length + 1) % ALIGNMENT != 0) header[length++] = ' ';
   header[length++] = '\n';
   header[8] = (char)((length - 10) & 0xFF);
   header[9] = (char)((length - 10) >> 8);
-  const file_part parts[] = {{header, length}, {array->data, array->bytes}};
+  return length;
+}
+
+bool npy_write(const char *path, const npy_array *array, tool_fault *fault) {
+  char header[NPY_HEADER_SIZE];
+  const file_part parts[] = {{header, npy_make_header(array, header)}, {array->data, array->bytes}};
   return file_write(path, parts, 2, fault);
 }
 
@@ -382,14 +408,20 @@ static size_t decode(const unsigned char *bytes, size_t left, uint32_t *point) {
   return length;
 }
 
-static char *get_bytes_text(const unsigned char *item, size_t length) {
-  while (length > 0 && item[length - 1] == 0) length--;
+bool npy_is_text(const char *bytes, size_t length) {
+  const unsigned char *text = (const unsigned char *)bytes;
   uint32_t point = 0;
   for (size_t at = 0; at < length;) {
-    size_t taken = decode(item + at, length - at, &point);
-    if (taken == 0 || point == 0) return NULL;
+    size_t taken = decode(text + at, length - at, &point);
+    if (taken == 0 || point == 0) return false;
     at += taken;
   }
+  return true;
+}
+
+static char *get_bytes_text(const char *item, size_t length) {
+  while (length > 0 && item[length - 1] == 0) length--;
+  if (!npy_is_text(item, length)) return NULL;
   char *text = malloc(length + 1);
   if (text == NULL) return NULL;
   memcpy(text, item, length);
@@ -399,7 +431,7 @@ static char *get_bytes_text(const unsigned char *item, size_t length) {
 
 char *npy_get_text(const npy_array *array, size_t index) {
   if (array->data == NULL || index >= array->count) return NULL;
-  const unsigned char *item = (const unsigned char *)array->data + index * array->item_bytes;
+  const char *item = (const char *)array->data + index * array->item_bytes;
   if (array->kind == 'S') return get_bytes_text(item, array->item_bytes);
   size_t length = array->item_bytes / 4;
   uint32_t point = 0;

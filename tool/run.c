@@ -1,8 +1,11 @@
+#define _POSIX_C_SOURCE 200809L /* strndup */
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "file.h"
+#include "npz.h"
 #include "number.h"
 #include "outputs.h"
 #include "tool.h"
@@ -17,7 +20,11 @@ typedef struct model_run {
   size_t input_count;
   iobind_tensor **outputs; /* NULL where an output is no tensor */
   size_t output_count;
-  const char *folder; /* NULL: nothing is written */
+  const char *folder;  /* NULL: nothing is written, or into the archive */
+  const char *archive; /* NULL: as above */
+  npy_array *arrays;   /* what goes into the archive */
+  const char **names;
+  size_t array_count;
   bool on_host;
   uint64_t load_time;
   uint64_t bind_time;
@@ -90,19 +97,24 @@ static void add_columns(report_table *table, bool files) {
   report_column(table, "form", NULL, REPORT_LEFT);
 }
 
-static int write_output(const model_run *job, const iobind_tensor *tensor, const char *name, const char *path) {
+/* An archive is written when all of its arrays are there. */
+static int write_output(model_run *job, const iobind_tensor *tensor, const char *name, const char *path) {
   npy_array array;
   tool_fault fault;
   if (!tool_tensor_to_npy(tensor, &array, &fault)) return tool_fail(job->tool, "output '%s': %s", name, fault.text);
+  if (job->archive != NULL) {
+    job->names[job->array_count] = name;
+    job->arrays[job->array_count++] = array;
+    return TOOL_GO;
+  }
   bool written = path == NULL || npy_write(path, &array, &fault);
   npy_free(&array);
   return written ? TOOL_GO : tool_fail(job->tool, "output '%s': %s", name, fault.text);
 }
 
-static int add_output(const model_run *job, tool_report *report, report_table *table, size_t index,
-                      const iobind_value_info *value, const char *path) {
+static int add_output(model_run *job, tool_report *report, report_table *table, size_t index, const iobind_value_info *value,
+                      const char *path) {
   const iobind_tensor *tensor = job->outputs[index];
-  const char *shown = path == NULL ? "-" : path;
   report_row(table);
   report_cell(table, report_string(value->name), NULL);
   if (tensor == NULL) {
@@ -125,7 +137,9 @@ static int add_output(const model_run *job, tool_report *report, report_table *t
   report_cell(table, report_string(tool_device_spec(info.device)), NULL);
   report_cell(table, strings ? json_null() : json_integer((json_int_t)info.bytes), "%s",
               strings ? "-" : number_format_bytes(info.bytes, size));
-  report_cell(table, path == NULL ? json_null() : report_string(path), "%s", shown);
+  bool archived = job->archive != NULL;
+  report_cell(table, path == NULL ? json_null() : report_string(path), archived ? "%s:%s" : "%s", path == NULL ? "-" : path,
+              value->name);
   report_cell(table, form == NULL ? json_null() : json_string(form), "%s", "");
   free(dims);
   if (form != NULL && path != NULL)
@@ -142,9 +156,14 @@ static char *join(const char *folder, const char *file) {
   return path;
 }
 
-static int add_outputs(const model_run *job, tool_report *report, const char *const *names, char *const *files) {
+static char *place_of(const model_run *job, const char *file) {
+  return job->archive != NULL ? strdup(job->archive) : join(job->folder, file);
+}
+
+static int add_outputs(model_run *job, tool_report *report, const char *const *names, char *const *files) {
   report_table *table = report_add_table(report, "outputs", NULL);
-  add_columns(table, job->folder != NULL);
+  bool kept = job->folder != NULL || job->archive != NULL;
+  add_columns(table, kept);
   int code = TOOL_GO;
   for (size_t i = 0; code == TOOL_GO && i < job->output_count; i++) {
     iobind_value_info value = IOBIND_VALUE_INFO_INIT;
@@ -153,8 +172,8 @@ static int add_outputs(const model_run *job, tool_report *report, const char *co
       return tool_fail_error(job->tool, NULL, &error);
     progress_say("reading %s", names[i]);
     char *path = NULL;
-    if (job->folder != NULL && job->outputs[i] != NULL) {
-      path = join(job->folder, files[i]);
+    if (kept && job->outputs[i] != NULL) {
+      path = place_of(job, files[i]);
       if (path == NULL) return tool_fail(job->tool, "out of memory");
     }
     code = add_output(job, report, table, i, &value, path);
@@ -174,7 +193,13 @@ static int name_outputs(const model_run *job, const char **names) {
   return TOOL_GO;
 }
 
-static int save_outputs(const model_run *job, tool_report *report) {
+static int write_archive(model_run *job) {
+  tool_fault fault;
+  if (job->archive == NULL || npz_write(job->archive, job->names, job->arrays, job->array_count, &fault)) return TOOL_GO;
+  return tool_fail(job->tool, "--output %s", fault.text);
+}
+
+static int save_outputs(model_run *job, tool_report *report) {
   const char **names = calloc(job->output_count + 1, sizeof *names);
   char **files = calloc(job->output_count + 1, sizeof *files);
   int code = TOOL_FAILED;
@@ -184,6 +209,7 @@ static int save_outputs(const model_run *job, tool_report *report) {
     code = name_outputs(job, names);
     if (code == TOOL_GO && !outputs_name_files(names, job->output_count, files)) code = tool_fail(job->tool, "out of memory");
     if (code == TOOL_GO) code = add_outputs(job, report, names, files);
+    if (code == TOOL_GO) code = write_archive(job);
     for (size_t i = 0; i < job->output_count; i++) free(files[i]);
   }
   free(files);
@@ -224,16 +250,43 @@ static int report_job(model_run *job, tool_report *report) {
   add_time(report, "load_ns", "loaded in", job->load_time);
   if (!job->on_host) add_time(report, "bind_ns", "inputs bound in", job->bind_time);
   add_time(report, "run_ns", "ran in (once, the first time)", job->run_time);
-  add_time(report, "read_ns", job->folder != NULL ? "outputs read and written in" : "outputs read in", job->read_time);
+  add_time(report, "read_ns", job->folder != NULL || job->archive != NULL ? "outputs read and written in" : "outputs read in",
+           job->read_time);
   return tool_print(job->tool, report, TOOL_DONE);
 }
 
 /* ---- the command ---- */
 
+/* Before the run, which may take long, and not before it is known that there can be one. */
+static int prepare_target(model_run *job) {
+  tool_fault fault;
+  if (job->folder != NULL && !file_make_folder(job->folder, &fault)) return tool_fail(job->tool, "--output-dir %s", fault.text);
+  if (job->archive == NULL) return TOOL_GO;
+  for (size_t i = 0; i < job->output_count; i++) {
+    iobind_value_info value = IOBIND_VALUE_INFO_INIT;
+    iobind_error error = IOBIND_ERROR_INIT;
+    if (iobind_session_get_output(job->session, i, &value, &error) != IOBIND_OK)
+      return tool_fail_error(job->tool, NULL, &error);
+    if (value.kind == IOBIND_VALUE_TENSOR && !npz_can_name(value.name)) {
+      return tool_fail(job->tool, "output '%s': its name cannot stand in an archive; give --output-dir", value.name);
+    }
+  }
+  job->arrays = calloc(job->output_count + 1, sizeof *job->arrays);
+  job->names = calloc(job->output_count + 1, sizeof *job->names);
+  const char *slash = strrchr(job->archive, '/');
+  char *folder = slash == NULL ? strdup(".") : strndup(job->archive, (size_t)(slash - job->archive) + 1);
+  if (job->arrays == NULL || job->names == NULL || folder == NULL) {
+    free(folder);
+    return tool_fail(job->tool, "out of memory");
+  }
+  bool made = file_make_folder(folder, &fault);
+  free(folder);
+  return made ? TOOL_GO : tool_fail(job->tool, "--output %s", fault.text);
+}
+
 static int prepare(model_run *job) {
   tool_state *tool = job->tool;
   iobind_error error = IOBIND_ERROR_INIT;
-  tool_fault fault;
   int code = tool_open(tool);
   if (code == TOOL_GO) code = tool_first_device(tool, &job->device);
   uint64_t mark = number_now();
@@ -250,15 +303,15 @@ static int prepare(model_run *job) {
     return tool_fail(tool, "%s: has no output that is a tensor, and nothing else can be fetched [NOT_SUPPORTED]",
                      tool->arguments[0]);
   }
-  /* Before the run, which may take long, and not before it is known that there can be one. */
-  if (job->folder != NULL && !file_make_folder(job->folder, &fault)) return tool_fail(tool, "--output-dir %s", fault.text);
+  code = prepare_target(job);
+  if (code != TOOL_GO) return code;
   job->before = (iobind_device_counters)IOBIND_DEVICE_COUNTERS_INIT;
   if (iobind_device_get_counters(job->device, &job->before, &error) != IOBIND_OK) return tool_fail_error(tool, NULL, &error);
   return TOOL_GO;
 }
 
-static int work(tool_state *tool, const char *folder, bool on_host) {
-  model_run job = {.tool = tool, .folder = folder, .on_host = on_host};
+static int work(tool_state *tool, const char *folder, const char *archive, bool on_host) {
+  model_run job = {.tool = tool, .folder = folder, .archive = archive, .on_host = on_host};
   progress_begin(tool);
   int code = prepare(&job);
   if (code == TOOL_GO) {
@@ -270,6 +323,9 @@ static int work(tool_state *tool, const char *folder, bool on_host) {
     code = report_job(&job, report);
     report_destroy(report);
   }
+  for (size_t i = 0; i < job.array_count; i++) npy_free(&job.arrays[i]);
+  free(job.arrays);
+  free(job.names);
   tool_free_tensors(job.outputs, job.output_count);
   tool_free_tensors(job.inputs, job.input_count);
   iobind_binding_destroy(job.binding);
@@ -279,9 +335,11 @@ static int work(tool_state *tool, const char *folder, bool on_host) {
 
 int command_run(int argc, const char **argv) {
   char **folders = NULL;
+  char **archives = NULL;
   char **binds = NULL;
   const struct poptOption options[] = {
       {"output-dir", 'o', POPT_ARG_ARGV, &folders, 0, "Write each output to FOLDER/NAME.npy; made if it is missing", "FOLDER"},
+      {"output", 0, POPT_ARG_ARGV, &archives, 0, "Write all outputs into one archive of numpy arrays", "FILE.npz"},
       {"bind", 'b', POPT_ARG_ARGV, &binds, 0, "Inputs and outputs on the device (default), or on the host, as a plain run",
        "device|host"},
       POPT_TABLEEND};
@@ -293,24 +351,33 @@ int command_run(int argc, const char **argv) {
           "Each input comes from --input, or is made up by --random: floats of 0 to 1, 32- and 64-bit integers of 0 or 1, the\n"
           "same ones for the same --seed. bfloat16 is read and written as <u2, 8-bit floats as u1, packed types as u1 in one\n"
           "dim, strings as <U. What cannot stand in a file name becomes '_'. A file is written whole or not at all.\n"
-          "Without --output-dir the outputs are only described.",
+          "Without --output-dir and --output the outputs are only described.",
       .takes = TOOL_TAKES_DEVICE | TOOL_TAKES_DIMS | TOOL_TAKES_INPUTS,
       .argument_count = 1,
       .options = options,
   };
   tool_state tool;
   const char *folder = NULL;
+  const char *archive = NULL;
   const char *bind = NULL;
   int code = tool_begin(&tool, &usage, argc, argv);
   if (code == TOOL_GO) code = tool_single(&tool, folders, "--output-dir", &folder);
+  if (code == TOOL_GO) code = tool_single(&tool, archives, "--output", &archive);
   if (code == TOOL_GO) code = tool_single(&tool, binds, "--bind", &bind);
+  if (code == TOOL_GO && folder != NULL && archive != NULL) {
+    code = tool_misuse(&tool, "--output-dir and --output: expected one of them");
+  }
+  if (code == TOOL_GO && archive != NULL && !npz_is_archive(archive)) {
+    code = tool_misuse(&tool, "--output: expected a file that ends in .npz, got '%s'", archive);
+  }
   bool on_host = bind != NULL && strcmp(bind, "host") == 0;
   if (code == TOOL_GO && bind != NULL && !on_host && strcmp(bind, "device") != 0) {
     code = tool_misuse(&tool, "--bind: expected device or host, got '%s'", bind);
   }
-  if (code == TOOL_GO) code = work(&tool, folder, on_host);
+  if (code == TOOL_GO) code = work(&tool, folder, archive, on_host);
   code = tool_end(&tool, code);
   tool_free_list(folders);
+  tool_free_list(archives);
   tool_free_list(binds);
   return code;
 }

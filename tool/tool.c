@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "given.h"
 #include "nearest.h"
 #include "number.h"
 
@@ -108,8 +109,8 @@ static void build_tables(tool_state *tool) {
   uint32_t takes = tool->usage->takes;
   size_t count = 0;
   if (takes & TOOL_TAKES_INPUTS) {
-    share_option(tool, &count, "input", 'i', &tool->input_texts, "Take an input from a numpy file; repeatable",
-                 "NAME=FILE.npy");
+    share_option(tool, &count, "input", 'i', &tool->input_texts,
+                 "Take an input from a numpy file, or all that an archive of arrays (FILE.npz) holds; repeatable", "NAME=FILE");
     share_flag(tool, &count, "random", 'r', &tool->random, 0, "Make up the inputs that are not given");
     share_option(tool, &count, "seed", 0, &tool->seed_texts, "What --random begins with (default 0)", "N");
   }
@@ -253,6 +254,7 @@ int tool_begin(tool_state *tool, const tool_usage *usage, int argc, const char *
   if (code == TOOL_GO) code = tool_integer(tool, tool->seed_texts, "--seed", 0, INT64_MAX, &seed);
   tool->seed = (uint64_t)seed;
   if (code == TOOL_GO) code = take_dims(tool);
+  if (code == TOOL_GO) code = given_list(tool);
   return code;
 }
 
@@ -261,6 +263,11 @@ int tool_end(tool_state *tool, int code) {
   iobind_runtime_destroy(tool->runtime);
   for (size_t i = 0; i < tool->dim_count; i++) free(tool->dims[i].name);
   free(tool->dims);
+  for (size_t i = 0; i < tool->member_count; i++) {
+    free(tool->members[i].name);
+    free(tool->members[i].file);
+  }
+  free(tool->members);
   tool_free_list(tool->devices);
   tool_free_list(tool->ep_libraries);
   tool_free_list(tool->orts);

@@ -46,7 +46,8 @@ enum {
   TOOL_TAKES_DEVICE = 1u << 0,  /**< --device SPEC, once */
   TOOL_TAKES_DEVICES = 1u << 1, /**< --device SPEC, repeatable */
   TOOL_TAKES_DIMS = 1u << 2,    /**< --dim SYMBOL=N or --dim INPUT[AXIS]=N, repeatable */
-  TOOL_TAKES_INPUTS = 1u << 3,  /**< --input NAME=FILE.npy, repeatable; --random; --seed N */
+  TOOL_TAKES_INPUTS = 1u << 3,  /**< --input NAME=FILE.npy, NAME=FILE.npz:ARRAY or FILE.npz, repeatable; --random;
+                                     --seed N */
 };
 
 typedef struct tool_usage {
@@ -67,6 +68,13 @@ typedef struct tool_dim {
   int64_t value;
 } tool_dim;
 
+/** An array of an archive that was given whole. */
+typedef struct tool_member {
+  char *name;
+  char *file;
+  bool noted; /**< that it means no input of the model */
+} tool_member;
+
 typedef struct tool_state {
   const tool_usage *usage;
   poptContext popt;
@@ -77,8 +85,10 @@ typedef struct tool_state {
   char **ep_libraries;    /**< --ep-library */
   char **orts;            /**< --ort */
   char **dim_texts;       /**< --dim */
-  char **input_texts;     /**< --input */
-  char **seed_texts;      /**< --seed */
+  char **input_texts;     /**< --input, but for whole archives */
+  tool_member *members;   /**< what those hold */
+  size_t member_count;
+  char **seed_texts; /**< --seed */
   tool_dim *dims;
   size_t dim_count;
   uint64_t seed;

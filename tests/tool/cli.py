@@ -12,9 +12,11 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import warnings
 import xml.dom.minidom
+import zipfile
 
-from files import identity_model, npy_bytes, read, read_npy
+from files import identity_model, npy_bytes, npz_bytes, read, read_npy
 
 TOOL, MAKE_MODEL, RUNTIME = (os.path.abspath(word) for word in sys.argv[1:4])
 for packages in glob.glob(os.path.join(RUNTIME, "python/lib/python3*/site-packages")):
@@ -120,6 +122,10 @@ class Usage(Case):
         self.refused(MISUSED, "--device is given 2 times", "inspect", "m", "--device", "cpu", "--device", "cpu")
         self.refused(MISUSED, "--ort is given 2 times", "devices", "--ort", "a", "--ort", "b")
         self.refused(MISUSED, "--output-dir is given 2 times", "run", "m", "-o", "a", "-o", "b")
+        self.refused(MISUSED, "--output is given 2 times", "run", "m", "--output", "a.npz", "--output", "b.npz")
+        self.refused(MISUSED, "expected one of them", "run", "m", "--output", "a.npz", "-o", "b")
+        for file in ("a.npy", "", ".npz", "folder/"):
+            self.refused(MISUSED, "ends in .npz", "run", "m", "--output", file)
         self.refused(MISUSED, "--bind: expected device or host, got 'gpu'", "run", "m", "--bind", "gpu")
 
     def test_numbers_are_strict(self):
@@ -587,6 +593,181 @@ class Runs(Case):
         numpy.save(self.path("n.npy"), numpy.array([{"a": 1}], dtype=object), allow_pickle=True)
         os.remove(os.path.join(self.out, "y.npy"))
         self.run_refused("pickle", self.identity("fixed.onnx", dims=(2, 3)), "-i", "x=" + self.path("n.npy"))
+
+
+# ---- archives of arrays -----------------------------------------------------------------------------------------------
+
+class Archives(Case):
+    def setUp(self):
+        self.out = tempfile.mkdtemp(dir=self.folder)
+        self.add = self.model("add.onnx", "add")
+        self.x = npy_bytes("<f4", (3,), struct.pack("<3f", 1, 2, 3))
+        self.y = npy_bytes("<f4", (3,), struct.pack("<3f", 10, 20, 30))
+
+    def sum(self, *words):
+        self.good("run", self.add, *words, "-o", self.out)
+        self.assertEqual(read_npy(os.path.join(self.out, "z.npy")), ("<f4", (3,), struct.pack("<3f", 11, 22, 33)))
+
+    def archive_refused(self, part, content, *words, code=FAILED):
+        file = self.write("hostile.npz", content)
+        for given in (["-i", file], ["-i", f"x={file}", "-i", f"y={file}"]):
+            line = self.refused(code, part, "run", self.add, *given, *words, "--output", os.path.join(self.out, "o.npz"))
+            self.assertEqual(os.listdir(self.out), [])
+            self.assertIn("hostile.npz", line)
+
+    def test_binds_by_name(self):
+        for method in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            with self.subTest(method=method):
+                both = self.write("both.npz", npz_bytes({"y.npy": self.y, "x.npy": self.x}, method))
+                other = self.write("other.npz", npz_bytes({"a.npy": self.x, "b=c:d.npy": self.y}, method))
+                self.sum("-i", both)
+                self.sum("-i", f"x={both}", "-i", f"y={both}:y")
+                self.sum("-i", f"x={other}:a", "-i", f"y={other}:b=c:d")
+                self.sum("-i", f"x={both}", "-i", "y=" + self.write("y.npy", self.y))
+                self.sum("-i", self.write("one.npz", npz_bytes({"x.npy": self.x}, method)), "-i", f"y={both}")
+                report = self.good_json("bench", self.add, "-i", both, "--device", "cpu", "--iterations", "3")
+                self.assertEqual([(one["name"], one["random"]) for one in report["inputs"]], [("x", False), ("y", False)])
+
+    def test_what_is_no_input_is_said(self):
+        more = self.write("more.npz", npz_bytes({"x.npy": self.x, "y.npy": self.y, "extra.npy": self.y, "notes.txt": b"hello"}))
+        result = self.call("run", self.add, "-i", more)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(result.stderr.splitlines(), [f"iobind: run: note: {more}: 'extra' is no input of the model, and not used"])
+
+    def test_wrong_names(self):
+        both = self.write("both.npz", npz_bytes({"x.npy": self.x, "y.npy": self.y}))
+        other = self.write("other.npz", npz_bytes({"a.npy": self.x, "b.npy": self.y}))
+        run = ("run", self.add)
+        self.refused(FAILED, "holds no array 'x'; it holds 'a', 'b'", *run, "-i", f"x={other}", "-i", f"y={both}")
+        self.refused(FAILED, "holds no array 'q'; it holds 'x', 'y'", *run, "-i", f"x={both}:q", "-i", f"y={both}")
+        self.refused(FAILED, "holds no array ''", *run, "-i", f"x={both}:", "-i", f"y={both}")
+        self.refused(FAILED, "'z'", *run, "-i", f"z={both}")
+        self.refused(MISUSED, "--input 'x' is given twice", *run, "-i", both, "-i", "x=" + self.write("x.npy", self.x))
+        self.refused(MISUSED, "--input 'x' is given twice", *run, "-i", both, "-i", both)
+        self.refused(FAILED, "No such file", *run, "-i", self.path("missing.npz"))
+        self.refused(FAILED, "No such file", *run, "-i", f"x={self.path('missing.npz')}:x", "-i", f"y={both}")
+        self.refused(FAILED, "whose name must end in .npz", *run, "-i", "x=" + shutil.copy(both, self.path("both.npy")), "-i", f"y={both}")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            twice = self.write("twice.npz", npz_bytes([("x.npy", self.x), ("x.npy", self.y), ("y.npy", self.y)]))
+        self.refused(MISUSED, "--input 'x' is given twice", *run, "-i", twice)
+        self.refused(FAILED, "holds two arrays 'x'", *run, "-i", f"x={twice}", "-i", f"y={both}")
+        folder = self.path("folder.npz")
+        os.makedirs(folder, exist_ok=True)
+        self.refused(FAILED, "is a folder", *run, "-i", folder)
+
+    def test_hostile_archives(self):
+        good = npz_bytes({"x.npy": self.x, "y.npy": self.y})
+        packed = npz_bytes({"x.npy": self.x * 8, "y.npy": self.y}, zipfile.ZIP_DEFLATED)
+        directory = good.index(b"PK\x01\x02")
+        damaged = bytearray(good)
+        damaged[good.index(self.x) + len(self.x) - 1] ^= 1
+        cases = {
+            "empty": (b"", ""),
+            "text": (b"1,2,3\n" * 100, "not an archive"),
+            "an array": (self.x, "not an archive"),
+            "cut": (good[:-30], "not an archive"),
+            "half": (good[:len(good) // 2], "not an archive"),
+            "end alone": (good[-22:], ""),
+            "no arrays": (npz_bytes({"x.txt": b"1", "y": b"2"}), "holds no arrays"),
+            "nothing": (npz_bytes({}), "holds no arrays"),
+            "damaged": (bytes(damaged), "CRC"),
+            "pickle": (npz_bytes({"x.npy": npy_bytes("|O", (3,), b"\x80\x04K\x01."), "y.npy": self.y}), "pickle"),
+            "short": (npz_bytes({"x.npy": self.x[:-1], "y.npy": self.y}), "promises 12 bytes"),
+            "not an array": (npz_bytes({"x.npy": b"hello, world", "y.npy": self.y}), "does not begin as a .npy file"),
+            "huge array": (npz_bytes({"x.npy": npy_bytes("<f4", (1 << 40,), b""), "y.npy": self.y}), "promises 4398046511104 bytes"),
+            "bzip2": (npz_bytes({"x.npy": self.x, "y.npy": self.y}, zipfile.ZIP_BZIP2), "compressed with method 12"),
+            "unknown method": (good[:directory + 10] + b"\x62\0" + good[directory + 12:], "method 98"),
+            "encrypted": (good[:directory + 8] + b"\x01\0" + good[directory + 10:], "encrypted"),
+            "larger than it is": (good[:directory + 20] + struct.pack("<II", 0x7fffffff, 0x7fffffff) + good[directory + 28:],
+                                  "larger than the archive"),
+            "too good to be true": (packed[:(at := packed.index(b"PK\x01\x02")) + 24] + struct.pack("<I", 0xfffffff0) + packed[at + 28:],
+                                    "cannot hold"),
+            "behind the end": (good[:directory + 42] + struct.pack("<I", 0x7fffff00) + good[directory + 46:], ""),
+        }
+        for name, (content, part) in cases.items():
+            with self.subTest(archive=name):
+                self.archive_refused(part, content)
+
+    def test_every_truncation_and_flip(self):
+        """Nothing but a clean error, or the right result: here a few places, fuzz/ has them all."""
+        good = npz_bytes({"x.npy": self.x, "y.npy": self.y}, zipfile.ZIP_DEFLATED)
+        for at in range(0, len(good), 37):
+            for content in (good[:at], good[:at] + bytes([good[at] ^ 0xFF]) + good[at + 1:]):
+                result = self.call("run", self.add, "-i", self.write("bad.npz", content))
+                self.assertIn(result.returncode, (0, FAILED), result.stderr)
+                self.assertNotIn("Sanitizer", result.stderr)
+
+    def test_writes_an_archive(self):
+        both = self.write("both.npz", npz_bytes({"x.npy": self.x, "y.npy": self.y}))
+        file = os.path.join(self.out, "made", "deep.npz")
+        report = self.good_json("run", self.add, "-i", both, "--output", file)
+        self.assertEqual(report["outputs"][0]["file"], file)
+        content = read(file)
+        with zipfile.ZipFile(file) as archive:
+            self.assertEqual([(one.filename, one.compress_type) for one in archive.infolist()], [("z.npy", zipfile.ZIP_STORED)])
+            self.assertIsNone(archive.testzip())
+            self.write("z.npy", archive.read("z.npy"))
+        self.assertEqual(read_npy(self.path("z.npy")), ("<f4", (3,), struct.pack("<3f", 11, 22, 33)))
+        self.assertIn(f"{file}:z", self.good("run", self.add, "-i", both, "--output", file))
+        self.assertEqual(read(file), content)
+        self.assertEqual(os.listdir(os.path.dirname(file)), ["deep.npz"])
+        self.good("run", self.add, "-i", f"x={file}:z", "-i", f"y={both}")
+
+    def test_names_that_an_archive_takes(self):
+        names = ["/model/layers.0/Add_output_0", "Identity:0", "caf\u00e9", "a b", "..hidden", "x.npy"]
+        model = self.write("names.onnx", identity_model(["x"], [("x", name) for name in names], dims=(1,)))
+        file = os.path.join(self.out, "names.npz")
+        self.good("run", model, "--random", "--output", file)
+        with zipfile.ZipFile(file) as archive:
+            self.assertEqual(archive.namelist(), [name + ".npy" for name in names])
+        os.remove(file)
+        for name in ("../up", "a/../../b", "..", "a\\..", "nul\x01", "b\udcff"):
+            with self.subTest(name=name):
+                model = self.write("names.onnx", identity_model(["x"], [("x", name)], dims=(1,)))
+                self.refused(FAILED, "cannot stand in an archive", "run", model, "--random", "--output", file)
+                self.assertEqual(os.listdir(self.out), [])
+
+    def test_an_archive_is_whole_or_not_there(self):
+        limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (65536, 65536))
+        words = ("run", self.add, "--random", "--dim", "n=100000", "--output")
+        file = os.path.join(self.out, "o.npz")
+        for before in (None, b"old"):
+            if before is not None:
+                self.write(file, before)
+            self.refused(FAILED, "o.npz: cannot be written", *words, file, preexec_fn=limit)
+            self.assertEqual(os.listdir(self.out), [] if before is None else ["o.npz"])
+        self.assertEqual(read(file), b"old")
+        os.remove(file)
+        os.mkdir(file)
+        self.refused(FAILED, "it is a folder", *words, file)
+        self.refused(FAILED, "a file of that name", *words, os.path.join(self.write("plain", b""), "o.npz"))
+
+    @unittest.skipIf(numpy is None, "numpy is not fetched")
+    def test_numpy_reads_and_writes_the_same(self):
+        random = numpy.random.default_rng(5)
+        names = [f"x{i}" for i in range(4)]
+        model = self.write("many.onnx", identity_model(names, [(name, name.upper()) for name in names], dims=("n", 2)))
+        arrays = {name: random.random((3, 2), dtype="float32") for name in names}
+        arrays["x1"] = numpy.asfortranarray(arrays["x1"])
+        arrays["x2"] = arrays["x2"].astype(">f4")
+        for save in (numpy.savez, numpy.savez_compressed):
+            save(self.path("n.npz"), **arrays)
+            self.good("run", model, "-i", self.path("n.npz"), "--output", self.path("o.npz"))
+            with numpy.load(self.path("o.npz")) as result:
+                self.assertEqual(sorted(result.files), sorted(name.upper() for name in names))
+                for name in names:
+                    numpy.testing.assert_array_equal(result[name.upper()], arrays[name])
+        numpy.savez(self.path("n.npz"), random.random(3, dtype="float32"), random.random(3, dtype="float32"))
+        self.good("run", self.add, "-i", f"x={self.path('n.npz')}:arr_0", "-i", f"y={self.path('n.npz')}:arr_1")
+        texts = numpy.array([["a", "\u00e4\u00f6"], ["", "long text"]])
+        numpy.savez_compressed(self.path("n.npz"), x=texts)
+        self.good("run", self.model("n-text.onnx", "identity", "dtype=string", "dims=a,b"), "-i", self.path("n.npz"), "--output", self.path("o.npz"))
+        with numpy.load(self.path("o.npz")) as result:
+            numpy.testing.assert_array_equal(result["y"], texts)
+        numpy.savez_compressed(self.path("n.npz"), x=numpy.zeros((1000, 1000), "float32"), y=numpy.float32(3))
+        scalar = self.write("scalar.onnx", identity_model(["y", "x"], [("y", "s"), ("x", "z")], dims=()))
+        self.refused(FAILED, "SHAPE", "run", scalar, "-i", self.path("n.npz"))
 
 
 # ---- a device that is not the host ------------------------------------------------------------------------------------

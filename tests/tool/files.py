@@ -1,6 +1,8 @@
 """Files for tests of the tool, written byte by byte, so that they can also lie: numpy's .npy and small ONNX models."""
 import ast
+import io
 import struct
+import zipfile
 
 
 def npy_bytes(descr, shape, data, fortran=False, version=1, header=None):
@@ -9,6 +11,15 @@ def npy_bytes(descr, shape, data, fortran=False, version=1, header=None):
     text += " " * (-(len(text) + 11) % 64) + "\n"
     length = struct.pack("<H" if version == 1 else "<I", len(text))
     return b"\x93NUMPY" + bytes([version, 0]) + length + text.encode("latin-1") + data
+
+
+def npz_bytes(members, method=zipfile.ZIP_STORED):
+    """A .npz file of (name, content); a dict of them, or a list where a name stands twice."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", method) as archive:
+        for name, content in members.items() if isinstance(members, dict) else members:
+            archive.writestr(name, content)
+    return file.getvalue()
 
 
 def read(path):
