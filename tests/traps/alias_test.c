@@ -269,4 +269,4 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(results_share_nothing), cmocka_unit_test(binding_keeps_what_ort_reads),
 };
 
-FIXTURE_MAIN(tests, trap_open, trap_close);
+TRAP_MAIN(tests);

@@ -466,4 +466,4 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(fetched_arrays_go_back),
 };
 
-FIXTURE_MAIN(tests, trap_open, trap_close);
+TRAP_MAIN(tests);

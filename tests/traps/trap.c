@@ -24,13 +24,24 @@ int trap_open(void **state) {
   return 0;
 }
 
-int trap_close(void **state) {
-  (void)state;
-  runtime->ort.api = real;
+/* The library's last moment: what is live now is left behind. */
+static int64_t left_behind = -1;
+
+static OrtStatus *ORT_CALL unregister(OrtEnv *env, const char *name) {
+  left_behind = vdev_get(0, "live_blocks") + vdev_get(1, "live_blocks");
+  return real->UnregisterExecutionProviderLibrary(env, name);
+}
+
+bool trap_close(void) {
+  if (runtime == NULL) {
+    return true; /* the test itself saw to it */
+  }
+  table.UnregisterExecutionProviderLibrary = unregister;
   iobind_runtime_destroy(runtime);
-  assert_int_equal(vdev_get(0, "live_bytes"), 0);
-  assert_int_equal(vdev_get(1, "live_bytes"), 0);
-  return 0;
+  if (left_behind != 0) {
+    print_error("blocks of device memory left behind: %lld (-1: the library was not unregistered)\n", (long long)left_behind);
+  }
+  return left_behind == 0;
 }
 
 iobind_binding *trap_bind(iobind_session *session) {

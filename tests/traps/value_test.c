@@ -238,4 +238,4 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(messages_of_real_failures),
 };
 
-FIXTURE_MAIN(tests, trap_open, trap_close);
+TRAP_MAIN(tests);
