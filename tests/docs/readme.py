@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
 """What the documentation says, checked against what is there.
 
-usage: readme.py [--root ROOT] example            the README's C program is examples/quickstart.c, byte for byte
+usage: readme.py [--root ROOT] example            programs in the documents are those of examples/
        readme.py [--root ROOT] links              every local link of a Markdown file leads to a file and a heading
        readme.py [--root ROOT] commands TOOL      commands in the documents exist, with the options that are shown, and
                                                   docs/tool.md tells every command and option of TOOL
-       readme.py [--root ROOT] fragments COMPILER the pieces of C in docs/concepts.md compile
 """
 import json
 import pathlib
@@ -13,63 +12,37 @@ import re
 import shlex
 import subprocess
 import sys
-import tempfile
 
-WITH_COMMANDS = ["README.md", "CONTRIBUTING.md", "docs/tool.md", "docs/concepts.md", "docs/design.md"]
+import markdown
+import pieces
+
 # Programs of others, which only need to be spelled as they are.
 OTHERS = {"cc", "git", "cmake", "ctest", "cd", "export", "pkg-config", "apt-get"}
 NOT_OURS = {".git", ".runtime", "build", "dist"}
 
-# What the pieces of docs/concepts.md have in common: a function that has made its objects and returns on an error.
-FRAGMENT = """#include <iobind/iobind.h>
-#include <stdio.h>
-#define TRY(call) do {{ if ((call) != IOBIND_OK) return 1; }} while (0)
-void use(const void *data);
-int fragment(iobind_runtime *runtime, iobind_device *device, iobind_session *session, iobind_binding *binding,
-             iobind_tensor *image, float *pixels, size_t bytes, const int64_t *dims, size_t rank);
-int fragment(iobind_runtime *runtime, iobind_device *device, iobind_session *session, iobind_binding *binding,
-             iobind_tensor *image, float *pixels, size_t bytes, const int64_t *dims, size_t rank) {{
-  iobind_error error = IOBIND_ERROR_INIT;
-  (void)runtime, (void)device, (void)session, (void)binding, (void)image, (void)pixels, (void)bytes, (void)dims, (void)rank;
-  (void)error;
-#line {line} "{name}"
-{code}
-  return 0;
-}}
-"""
-
-
-def blocks(text):
-    """(language, first line's number, content) of each fenced block."""
-    for match in re.finditer(r"^```(\w*)[^\n]*\n(.*?)^```[ \t]*$", text, flags=re.M | re.S):
-        yield match[1], text.count("\n", 0, match.start()) + 2, match[2]
-
-
-def without_blocks(text):
-    return re.sub(r"^```.*?^```[ \t]*$", lambda m: "\n" * m[0].count("\n"), text, flags=re.M | re.S)
-
 
 def check_example(root):
-    pieces = [content for language, _, content in blocks((root / "README.md").read_text()) if language == "c"]
-    program = (root / "examples/quickstart.c").read_text()
-    if not pieces:
-        yield "README.md: has no block of C"
-    elif pieces[0] != program:
-        shown, real = pieces[0].splitlines(), program.splitlines()
-        line = next((i for i, (a, b) in enumerate(zip(shown, real)) if a != b), min(len(shown), len(real)))
-        yield f"README.md: its block of C is not examples/quickstart.c: they differ from line {line + 1} of the program on"
-
-
-def anchors(text):
-    """The headings of a document as the fragments of links to them."""
+    """A program in a document, in one block or several under one heading, is the example that its first line names."""
     found = set()
-    for heading in re.findall(r"^#{1,6}[ \t]+(.*?)[ \t]*$", without_blocks(text), flags=re.M):
-        slug = re.sub(r"[^\w\- ]", "", re.sub(r"[`*]", "", heading).lower()).replace(" ", "-")
-        count = 0
-        while (unique := f"{slug}-{count}" if count else slug) in found:
-            count += 1
-        found.add(unique)
-    return found
+    for path in pieces.documents(root):
+        for line, code, _ in pieces.sections(path):
+            if not pieces.is_program(code):
+                continue
+            name = re.match(r"/\* (\w+)", code[0][1])
+            example = root / f"examples/{name[1]}.c" if name else None
+            where = f"{path.relative_to(root)}:{line}"
+            if example is None or not example.exists():
+                yield f"{where}: a program whose first line names no example"
+                continue
+            found.add(path.name)
+            told, real = "".join(content for _, content in code).splitlines(), example.read_text().splitlines()
+            # Between two blocks the program may have an empty line, which a document does not show.
+            told, real = [line for line in told if line], [line for line in real if line]
+            if told != real:
+                at = next((i for i, (a, b) in enumerate(zip(told, real)) if a != b), min(len(told), len(real)))
+                yield f"{where}: is not examples/{name[1]}.c: '{(told + [''])[at]}' there, '{(real + [''])[at]}' here"
+    if "README.md" not in found:
+        yield "README.md: has no program"
 
 
 def documents(root):
@@ -81,15 +54,14 @@ def documents(root):
 def check_links(root):
     for path in documents(root):
         name = path.relative_to(root).as_posix()
-        prose = re.sub(r"`[^`\n]*`", "", without_blocks(path.read_text()))
-        for target in re.findall(r"\]\(([^)\s]+)[^)]*\)", prose) + re.findall(r"<img[^>]*\bsrc=\"([^\"]+)\"", prose):
+        for target in markdown.links(path.read_text()):
             if re.match(r"[a-z][a-z0-9+.-]*:", target):
                 continue
             file, _, heading = target.partition("#")
             there = (path.parent / file).resolve() if file else path
             if not there.exists():
                 yield f"{name}: link to '{target}': no such file"
-            elif heading and there.suffix == ".md" and heading not in anchors(there.read_text()):
+            elif heading and there.suffix == ".md" and heading not in markdown.anchors(there.read_text()):
                 yield f"{name}: link to '{target}': the document has no such heading"
 
 
@@ -152,7 +124,7 @@ class Commands:
 
 def command_lines(text):
     """(line number, command) of every command that a reader is shown: after '$ ' and in blocks of sh, and in `code`."""
-    for language, first, content in blocks(text):
+    for language, first, content in markdown.blocks(text):
         number = first
         for line in re.sub(r"\\\n", "\0", content).split("\n"):
             shown = line.replace("\0", " ")
@@ -161,7 +133,7 @@ def command_lines(text):
             elif language == "sh" and shown.strip():
                 yield number, shown
             number += 1 + line.count("\0")
-    prose = without_blocks(text)
+    prose = markdown.without_blocks(text)
     for match in re.finditer(r"`((?:make|iobind|scripts/[\w-]+)(?: [^`\n]*)?)`", prose):
         if not re.search(r"[A-Z]{3,}|\.\.\.", match[1]):  # a pattern such as `iobind COMMAND --help` is no command
             yield prose.count("\n", 0, match.start()) + 1, match[1]
@@ -169,10 +141,10 @@ def command_lines(text):
 
 def check_commands(root, tool):
     commands = Commands(root, tool)
-    for name in WITH_COMMANDS:
-        for number, line in command_lines((root / name).read_text()):
+    for path in [root / "CONTRIBUTING.md", *pieces.documents(root)]:
+        for number, line in command_lines(path.read_text()):
             for problem in commands.check(line):
-                yield f"{name}:{number}: {problem}"
+                yield f"{path.relative_to(root)}:{number}: {problem}"
     told = (root / "docs/tool.md").read_text()
     for command, text in commands.help.items():
         if not command:
@@ -187,27 +159,12 @@ def check_commands(root, tool):
             yield f"docs/tool.md: '{command}' does not tell {option}"
 
 
-def check_fragments(root, compiler):
-    name = "docs/concepts.md"
-    pieces = [(line, code) for language, line, code in blocks((root / name).read_text()) if language == "c"]
-    if not pieces:
-        yield f"{name}: has no block of C"
-    with tempfile.TemporaryDirectory() as folder:
-        for line, code in pieces:
-            source = pathlib.Path(folder) / "fragment.c"
-            source.write_text(FRAGMENT.format(line=line, name=name, code=code))
-            result = subprocess.run([compiler, "-std=c17", "-fsyntax-only", "-Wall", "-Wextra", "-Wno-unused", "-Werror",
-                                     f"-I{root}/include", str(source)], capture_output=True, text=True)
-            if result.returncode != 0:
-                yield result.stderr.strip()
-
-
 def main(arguments):
     root = pathlib.Path(__file__).resolve().parents[2]
     if arguments[:1] == ["--root"]:
         root = pathlib.Path(arguments[1]).resolve()
         arguments = arguments[2:]
-    checks = {"example": check_example, "links": check_links, "commands": check_commands, "fragments": check_fragments}
+    checks = {"example": check_example, "links": check_links, "commands": check_commands}
     if not arguments or arguments[0] not in checks:
         print(__doc__.strip(), file=sys.stderr)
         return 2

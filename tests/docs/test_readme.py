@@ -1,30 +1,31 @@
 #!/usr/bin/env python3
-"""That readme.py notices what it is there for: a small tree that is right, and each way to make it wrong.
+"""That the checks of the documentation notice what they are there for: a small tree that is right, and each way to make it wrong.
 
-usage: test_readme.py COMPILER
+usage: test_readme.py COMPILER LIBRARY [FLAG...]
 """
 import pathlib
 import subprocess
 import sys
 import tempfile
 
+import console
+
 HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
 FENCE = "```"
 
 TREE = {
     "Makefile": "demo: build\n\ttrue\nbuild:\n\ttrue\n",
     "CMakePresets.json": '{"configurePresets": [{"name": "dev"}, {"name": "base", "hidden": true}]}',
-    "examples/quickstart.c": "int main(void) {\n  return 0;\n}\n",
-    "include/iobind/iobind.h": ("#include <stddef.h>\n#include <stdint.h>\n#define IOBIND_OK 0\n#define IOBIND_ERROR_INIT {0}\n"
-                                "typedef struct iobind_error { int status; } iobind_error;\n"
-                                + "".join(f"typedef struct iobind_{noun} iobind_{noun};\n"
-                                          for noun in ["runtime", "device", "session", "binding", "tensor"])),
-    "README.md": (f"# It\n\n{FENCE}c\nint main(void) {{\n  return 0;\n}}\n{FENCE}\n\nRun `make demo`, or see [the tool](docs/tool.md#run).\n\n"
+    "examples/quickstart.c": "/* quickstart */\nint main(void) {\n\n  return 0;\n}\n",
+    "README.md": (f"# It\n\n{FENCE}c\n/* quickstart */\nint main(void) {{\n{FENCE}\n\nand\n\n{FENCE}c\n  return 0;\n}}\n{FENCE}\n\n"
+                  "Run `make demo`, or see [the tool](docs/tool.md#run).\n\n"
                   f"{FENCE}console\n$ iobind run MODEL --json\noutput --nonsense\n{FENCE}\n\n{FENCE}sh\ncmake --preset dev\nscripts/get --dir x\n{FENCE}\n"),
     "CONTRIBUTING.md": "Nothing.\n",
     "docs/tool.md": "# The tool\n\n## Options of every command\n\n`--help`\n\n## run\n\n`--json`\n",
     "docs/design.md": "Nothing.\n",
-    "docs/concepts.md": f"{FENCE}c\nuse(image);\nTRY(IOBIND_OK);\n{FENCE}\n",
+    "docs/concepts.md": (f"## One\n\n{FENCE}c\nstatic int two(void) {{ return 2; }}\n{FENCE}\n\n{FENCE}c\nint one = 1;\nTRY(IOBIND_OK);\n{FENCE}\n\n"
+                         f'{FENCE}c\nprintf("%d\\n", one + two());\n{FENCE}\n\n{FENCE}text\n3\n{FENCE}\n\n## Two\n\n{FENCE}c\nint one;\n(void)one;\n{FENCE}\n'),
     "scripts/get": "#!/bin/sh\n# --dir DIR\n",
     "tool": '#!/bin/sh\ncase $1 in\n  run) echo "  --json  --help" ;;\n  *) printf "Commands:\\n  run   Run\\n\\nmore\\n" ;;\nesac\n',
 }
@@ -32,7 +33,9 @@ TREE = {
 # (check, file, what stands there, what stands there instead)
 FAULTS = [
     ("example", "examples/quickstart.c", "return 0", "return 1"),
-    ("example", "README.md", f"{FENCE}c\n", f"{FENCE}text\n"),
+    ("example", "README.md", "  return 0", "  return 1"),
+    ("example", "README.md", "/* quickstart", "/* slowstart"),
+    ("example", "README.md", f"{FENCE}c\n/*", f"{FENCE}text\n/*"),
     ("links", "README.md", "docs/tool.md#run", "docs/tools.md"),
     ("links", "README.md", "docs/tool.md#run", "docs/tool.md#walk"),
     ("links", "docs/design.md", "Nothing.", "![picture](nowhere.svg)"),
@@ -45,8 +48,24 @@ FAULTS = [
     ("commands", "README.md", "cmake --preset dev", "cmaek --preset dev"),
     ("commands", "docs/tool.md", "## run", "## walk"),
     ("commands", "docs/tool.md", "`--json`", "nothing"),
-    ("fragments", "docs/concepts.md", "use(image);", "use(imag);"),
-    ("fragments", "docs/concepts.md", f"{FENCE}c", f"{FENCE}text"),
+    ("pieces", "docs/concepts.md", "TRY(IOBIND_OK);", "TRY(IOBIND_K);"),
+    ("pieces", "docs/concepts.md", "TRY(IOBIND_OK);", "TRY(IOBIND_INTERNAL);"),
+    ("pieces", "docs/concepts.md", "one + two()", "one - two()"),
+    ("pieces", "docs/concepts.md", "(void)one;", "if (malloc(8) == NULL) return 1;"),
+]
+
+# (command, what the document shows, what comes, whether that is the same)
+SHOWN = [
+    ("iobind run", "loaded in: 651 ms\nuploaded: 8 B\n", "loaded in:   1.2 s\nuploaded: 8 B\n", True),
+    ("iobind run", "uploaded: 8 B\n", "uploaded: 9 B\n", False),
+    ("iobind run", "DEVICE  WORKS\ncpu     yes\n", "DEVICE    WORKS\ncpu       yes\n", True),
+    ("iobind run", "cpu  EP  CPU  Intel  0x8086:0x0000  host\n", "cpu  EP  GPU  A Co.  0x10de:0x0001  host\n", True),
+    ("iobind run", "cpu  EP  CPU  Intel  0x8086:0x0000  host\n", "cpu  EP  CPU  Intel  0x8086:0x0000  GPU\n", False),
+    ("iobind run", "first\n...\nlast\n", "first\nand\nmore\nlast\n", True),
+    ("iobind run", "first\nlast\n", "first\nand\nlast\n", False),
+    ("iobind bench", "a  8 B  1.2 ms  208  x46  8.42 ms  2 runs\n", "a  8 B  17 us  12345  x1.00  1 us  never\n", True),
+    ("iobind bench", "a  8 B  1.2 ms  208  x46  8.42 ms  2 runs\n", "a  9 B  1.2 ms  208  x46  8.42 ms  2 runs\n", False),
+    ("./example", "1.25 s\n", "1.26 s\n", False),
 ]
 
 
@@ -61,26 +80,35 @@ def write(root, fault=None):
         path.write_text(text)
     (root / "tool").chmod(0o755)
     (root / "scripts/get").chmod(0o755)
+    (root / "include").symlink_to(ROOT / "include")
+    (root / ".runtime").symlink_to(ROOT / ".runtime")
 
 
-def passes(check, compiler, fault=None):
-    extra = {"commands": ["tool"], "fragments": [compiler]}.get(check, [])
+def passes(check, arguments, fault=None):
     with tempfile.TemporaryDirectory() as folder:
         root = pathlib.Path(folder)
         write(root, fault)
-        extra = [str(root / word) if word == "tool" else word for word in extra]
-        result = subprocess.run([sys.executable, str(HERE / "readme.py"), "--root", folder, check, *extra],
-                                capture_output=True, text=True)
+        if check == "pieces":
+            command = ["pieces.py", "--root", folder, "cpu", arguments[1], arguments[0], *arguments[2:]]
+        else:
+            command = ["readme.py", "--root", folder, check] + ([str(root / "tool")] if check == "commands" else [])
+        result = subprocess.run([sys.executable, str(HERE / command[0]), *command[1:]], capture_output=True, text=True)
         if result.returncode not in (0, 1) or "Traceback" in result.stderr:
             sys.exit(f"test_readme: {check} broke: {result.stderr}")
         return result.returncode == 0
 
 
 def main(arguments):
-    compiler = arguments[0]
-    failures = [f"{check}: a tree that is right does not pass" for check in ["example", "links", "commands", "fragments"]
-                if not passes(check, compiler)]
-    failures += [f"{fault[0]}: not noticed: '{fault[3]}' in {fault[1]}" for fault in FAULTS if passes(fault[0], compiler, fault)]
+    checks = ["example", "links", "commands"]
+    if (ROOT / ".runtime/models/pp-ocr-cls.onnx").exists():
+        checks.append("pieces")
+    else:
+        print("the pieces of C are left out: no models; scripts/get-models fetches them", file=sys.stderr)
+    failures = [f"{check}: a tree that is right does not pass" for check in checks if not passes(check, arguments)]
+    failures += [f"{fault[0]}: not noticed: '{fault[3]}' in {fault[1]}" for fault in FAULTS
+                 if fault[0] in checks and passes(fault[0], arguments, fault)]
+    failures += [f"console: '{came}' for '{printed}'" for command, printed, came, equal in SHOWN
+                 if console.shown(command, printed, came) != equal]
     for failure in failures:
         print(failure, file=sys.stderr)
     return 1 if failures else 0
