@@ -8,7 +8,7 @@
 #define TRY(call) \
   if ((call) != IOBIND_OK) return 1
 
-#define PIECE_PARAMETERS                                                                                              \
+#define PIECE_PARAMETERS                                                                                                  \
   iobind_runtime *runtime, iobind_device *device, iobind_session *session, iobind_binding *binding, iobind_tensor *image, \
       float *pixels, size_t bytes, const int64_t *dims, size_t rank
 
