@@ -53,9 +53,8 @@ int main(int argc, char **argv) {
 
   float window[576] = {0}, probability; /* 64 samples of the window before, and 512 new ones */
   int16_t samples[512];
-  int speaking = 0;
-  double time = 0;
-  for (; fread(samples, sizeof samples, 1, sound) == 1; time += 512.0 / 16000) {
+  int speaking = 0, windows = 0;
+  for (; fread(samples, sizeof samples, 1, sound) == 1; windows++) {
     memmove(window, window + 512, 64 * sizeof *window);
     for (int i = 0; i < 512; i++) window[64 + i] = (float)samples[i] / 32768;
     TRY(iobind_tensor_write(window_tensor, 0, window, sizeof window, NULL, &error));
@@ -70,13 +69,13 @@ int main(int argc, char **argv) {
 
     if ((probability > 0.5f) != speaking) {
       speaking = !speaking;
-      printf("%.2f s: speech %s\n", time, speaking ? "begins" : "ends");
+      printf("%.2f s: speech %s\n", windows * 0.032, speaking ? "begins" : "ends");
     }
   }
 
   iobind_device_counters moved = IOBIND_DEVICE_COUNTERS_INIT;
   TRY(iobind_device_get_counters(device, &moved, &error));
-  printf("%.2f s: over the link %llu bytes up, %llu bytes down\n", time, (unsigned long long)moved.upload_bytes,
+  printf("%d windows: over the link %llu bytes up, %llu bytes down\n", windows, (unsigned long long)moved.upload_bytes,
          (unsigned long long)moved.download_bytes);
   fclose(sound);
   iobind_tensor_release(window_tensor);
