@@ -74,7 +74,9 @@ static iobind_error error;
 static bool holds(const iobind_tensor *tensor, const float *expected) {
   float got[COUNT] = {0};
   TRY(iobind_tensor_read(tensor, 0, got, sizeof got, NULL, &error));
-  CHECK(memcmp(got, expected, sizeof got) == 0);
+  for (int i = 0; i < COUNT; i++) {
+    CHECK(got[i] == expected[i]);
+  }
   return true;
 }
 
