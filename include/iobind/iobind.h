@@ -233,7 +233,7 @@ enum {
   IOBIND_DEVICE_GPU_MEMORY = 1u << 2,      /**< its default memory is GPU memory, whatever the hardware type says */
   IOBIND_DEVICE_NPU_MEMORY = 1u << 3,      /**< its default memory is NPU memory */
   IOBIND_DEVICE_ADDRESSABLE = 1u << 4,     /**< an address inside a tensor is an address: views at an offset work */
-  IOBIND_DEVICE_STREAMS = 1u << 5          /**< has streams of its own; elsewhere streams and events work synchronously */
+  IOBIND_DEVICE_STREAMS = 1u << 5          /**< has streams of its own; elsewhere a stream is a thread of iobind's */
 };
 
 typedef struct iobind_device_info {
@@ -318,57 +318,69 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_device_get_counters(const iobind_de
 
 typedef struct iobind_stream_options {
   uint32_t struct_size;
-  uint32_t flags; /**< none yet */
-  void *native;   /**< adopt a native stream (a cudaStream_t): not yet supported, must be NULL */
+  uint32_t flags;                 /**< none yet */
+  const char *const *option_keys; /**< options of the EP for its stream, passed on as they are */
+  const char *const *option_values;
+  size_t option_count;
 } iobind_stream_options;
-#define IOBIND_STREAM_OPTIONS_INIT {sizeof(iobind_stream_options), 0, NULL}
+#define IOBIND_STREAM_OPTIONS_INIT {sizeof(iobind_stream_options), 0, NULL, NULL, 0}
 
-/** Make a stream: the EP's own where the device has IOBIND_DEVICE_STREAMS. There a copy between the device and its
- *  host-accessible memory returns when it is submitted; pageable host memory makes it wait, as the EP says. On any other device
- *  work on it is done when the call returns or, where the EP queues by itself (WebGPU), in the order of the calls; events and
- *  waits mean the same on every device.
- *  @return OK; NOT_SUPPORTED `native` is set; INVALID_ARGUMENT; OUT_OF_MEMORY; RUNTIME the EP gives none
+/** Make a stream: an ordered queue of copies and runs. Where the device has IOBIND_DEVICE_STREAMS it is the EP's own, and what
+ *  is submitted returns at once, but for copies with pageable host memory, which wait as the EP says. On any other device it is
+ *  a queue with a thread of iobind's: a copy is done at once where nothing is before it; runs, and what comes behind them, are
+ *  done by the thread. There a failure stays on the stream: what is behind it is not done and reports the same error, until
+ *  iobind_stream_synchronize has returned it.
+ *  @return OK; NOT_SUPPORTED options for a device whose EP has no streams; INVALID_ARGUMENT; OUT_OF_MEMORY; RUNTIME the EP
+ *          gives none
  *  @threads any   @since 0.1 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_stream_create(iobind_device *device, const iobind_stream_options *options,
                                                            iobind_stream **stream, iobind_error *error);
 
-/** Destroy a stream; waits for the work that is on it.
+/** Destroy a stream; waits for the work that is on it. Its events count as passed afterwards.
  *  @threads serial   @blocks yes   @since 0.1 */
 IOBIND_API void iobind_stream_destroy(iobind_stream *stream);
 
+/** The EP's native stream, for other libraries that submit work to it (on CUDA a cudaStream_t); NULL where the device has no
+ *  streams of its own. To have ORT work on a stream of the caller's instead, give that to the session as an EP option (on CUDA
+ *  `user_compute_stream`). Lives as long as the stream.
+ *  @threads any   @since 0.1 */
+IOBIND_API void *iobind_stream_native(const iobind_stream *stream);
+
 /** Wait on the host until everything submitted to the stream so far has finished.
- *  @return OK; RUNTIME the device failed; INVALID_ARGUMENT
+ *  @return OK; the first failure of a run or copy on the stream since the last call; RUNTIME the device failed;
+ *          INVALID_ARGUMENT
  *  @threads serial   @blocks yes   @since 0.1 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_stream_synchronize(iobind_stream *stream, iobind_error *error);
 
-/** Order all later work of the stream behind an event of any stream, without stopping the host where the device can.
- *  An event that was never recorded orders nothing.
- *  @return OK; INVALID_ARGUMENT; RUNTIME
- *  @threads serial for the stream   @blocks where the device cannot wait by itself   @since 0.1 */
+/** Order all later work of the stream behind an event of any stream, without stopping the host: by the device between two
+ *  streams of one EP, by the stream's thread on a device without streams. An event that was never recorded orders nothing.
+ *  @return OK; INVALID_ARGUMENT; RUNTIME; the failure of work before the event that has passed already
+ *  @threads serial for the stream   @blocks where an EP's stream waits for one of another EP   @since 0.1 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_stream_wait(iobind_stream *stream, iobind_event *event, iobind_error *error);
 
-/** Make an event; it is not recorded, which counts as done.
+/** Make an event; it is not recorded, which counts as passed.
  *  @return OK; INVALID_ARGUMENT; OUT_OF_MEMORY
  *  @threads any   @since 0.1 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_event_create(iobind_device *device, iobind_event **event, iobind_error *error);
 
-/** Destroy an event; the work before it goes on.
+/** Destroy an event; the work before it goes on, and who waits for it already does so.
  *  @threads serial   @since 0.1 */
 IOBIND_API void iobind_event_destroy(iobind_event *event);
 
 /** Record the event at the present end of a stream of the same device; replaces what it held.
- *  @return OK; DEVICE the stream is another device's; INVALID_ARGUMENT; RUNTIME
- *  @threads serial   @since 0.1 */
+ *  @return OK; DEVICE the stream is another device's; INVALID_ARGUMENT; OUT_OF_MEMORY; RUNTIME
+ *  @threads serial for the event and the stream; other threads may wait for the event   @since 0.1 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_event_record(iobind_event *event, iobind_stream *stream, iobind_error *error);
 
 /** Wait on the host for the event.
- *  @return OK; RUNTIME the device failed; INVALID_ARGUMENT
+ *  @return OK; the failure of a run or copy that was before it; RUNTIME the device failed; INVALID_ARGUMENT
  *  @threads any   @blocks yes   @since 0.1 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_event_wait(iobind_event *event, iobind_error *error);
 
-/** Whether the event has passed. Where the device cannot be asked without waiting (today: every one), this waits.
+/** Whether the event has passed, without waiting for it. ORT cannot be asked, so that on an EP's stream, and on a device that
+ *  queues by itself (WebGPU), a thread of iobind's waits instead: started by the first such question to a stream.
  *  @param done  receives 1 or 0
- *  @return OK; RUNTIME the device failed; INVALID_ARGUMENT
+ *  @return OK; as iobind_event_wait where it has passed; OUT_OF_MEMORY
  *  @threads any   @since 0.1 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_event_query(iobind_event *event, int32_t *done, iobind_error *error);
 
@@ -510,7 +522,7 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_tensor_get_data(iobind_tensor *tens
 
 /** Write host memory into a tensor, whole or a part.
  *  @param offset  where in the tensor, in bytes
- *  @param data    `bytes` bytes; with a stream they must stay valid until the stream has passed the copy
+ *  @param data    `bytes` bytes, ready now; with a stream they must stay as they are until the stream has passed the copy
  *  @param stream  NULL: done on return. Otherwise a stream of the tensor's device
  *  On a device without IOBIND_DEVICE_ADDRESSABLE a part that does not begin at 0, or ends neither on a unit of 4 bytes nor
  *  with the tensor, is staged: one download and one upload of offset + bytes, rounded up to the unit, counted and logged.
@@ -763,8 +775,9 @@ typedef enum iobind_input_mode {
  *  the binding destroyed. The element type, the rank and the fixed dims are checked here; symbolic dims that must agree with
  *  those of other inputs by iobind_binding_check and by the run. Binding anew may change the open dims.
  *  @param index  of the input
- *  @param event  the run waits for it before it reads the tensor: recorded by the tensor's producer. NULL: it is ready.
- *                The event must live until the input is bound anew or the binding destroyed
+ *  @param event  the run waits for it before it reads the tensor: recorded by the tensor's producer. NULL: it is ready. Each
+ *                run waits for what the event holds when the run is submitted: on the device where both streams are of one
+ *                EP. The event must live until the input is bound anew or the binding destroyed
  *  @return OK; NOT_FOUND index; DTYPE, SHAPE the tensor does not fit: the message has both; DEVICE a RESIDENT tensor is not
  *          where the session reads the input; NOT_SUPPORTED the input is no tensor, or strings on a device;
  *          INVALID_ARGUMENT overlaps a FIXED output; INVALID_STATE a run is under way; OUT_OF_MEMORY, RUNTIME the copy failed.
@@ -835,29 +848,35 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_binding_set_run_options(iobind_bind
 IOBIND_API IOBIND_CHECK iobind_status iobind_binding_check(iobind_binding *binding, iobind_error *error);
 
 /** Run the model on what is bound.
- *  @param stream  NULL: the outputs are written when the call returns. Otherwise the run is ordered on this stream of a device
- *                 of the session, and bound tensors must stay as they are until it has passed. On a device with streams of its
- *                 own a run waits for its stream today, and has finished when it returns
- *  @param event   recorded behind the run; may be NULL. Without a stream it counts as done on return
- *  @return OK; as iobind_binding_check; DEVICE an output did not land where it was asked for; SHAPE a FIXED output's shape came
- *          out otherwise; INVALID_STATE a run is under way; NOT_SUPPORTED an input is no tensor, or the run gave
- *          none; CANCELLED; RUNTIME ORT failed. After an error the outputs hold
- *          nothing that can be fetched, and the binding can run again
+ *  @param stream  NULL: the run has finished when the call returns. Otherwise it is ordered on this stream of a device of the
+ *                 session, and the call returns when it is submitted: to the EP's stream, or to the thread of a stream without
+ *                 one. From then on the run is under way until the host has seen it pass: by waiting for an event recorded
+ *                 behind it, by iobind_stream_synchronize, or by fetching an output. What is bound must stay as it is until
+ *                 then; tensors, binding and session may be given up and live as long as the run needs them. What ORT does on
+ *                 the CPU for an EP's stream (submitting, nodes without the EP, outputs of unknown size) is done by the caller
+ *  @param event   recorded behind the run; may be NULL. Without a stream it counts as passed on return
+ *  @return OK; as iobind_binding_check; DEVICE an output did not land where it was asked for, or the stream is not of a device
+ *          of the session, or the event of another than the stream; SHAPE a FIXED output's shape came out otherwise;
+ *          INVALID_STATE a run is under way; NOT_SUPPORTED an input is no tensor, or the run gave none; CANCELLED; RUNTIME ORT
+ *          failed; OUT_OF_MEMORY. What goes wrong after the call has returned is reported by the event, the stream and
+ *          iobind_binding_get_output. After an error the outputs hold nothing that can be fetched, and the binding can run
+ *          again
  *  @threads serial   @blocks where stream is NULL   @since 0.1 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_binding_run(iobind_binding *binding, iobind_stream *stream, iobind_event *event,
                                                          iobind_error *error);
 
-/** Stop the run that is under way: it returns CANCELLED as soon as ORT notices. Without a run it does nothing.
+/** Stop the run that is under way: it ends with CANCELLED as soon as ORT notices. Without a run, and where a run has been
+ *  submitted to an EP's stream already, it does nothing.
  *  @return OK; INVALID_ARGUMENT; RUNTIME
  *  @threads any   @since 0.1 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_binding_cancel(iobind_binding *binding, iobind_error *error);
 
-/** Borrow an output of the last run: valid until the next run, take, or change of an output. Retain it to keep it; a
+/** Borrow an output of the last run, which is waited for where it is under way on a stream: valid until the next run, take, or change of an output. Retain it to keep it; a
  *  retained FRESH output is never overwritten. A REUSE output that is bound as an input gets new memory for the next run.
  *  Its content is in the memory that was asked for; nothing is copied, but for one case: an output that ORT passes through
  *  from an input is copied, so that it never aliases the input.
  *  @return OK; INVALID_STATE no run has finished since an output was last bound, this one is not bound, or it was taken;
- *          NOT_FOUND index; DEVICE it did not land where it was asked for; NOT_SUPPORTED the run gave no tensor; RUNTIME
+ *          what the last run failed with, where it was on a stream; NOT_FOUND index; DEVICE it did not land where it was asked for; NOT_SUPPORTED the run gave no tensor; RUNTIME
  *  @threads serial   @since 0.1 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_binding_get_output(iobind_binding *binding, size_t index, iobind_tensor **tensor,
                                                                 iobind_error *error);

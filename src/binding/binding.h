@@ -27,19 +27,29 @@ typedef struct iobind__output_slot {
 /* The run state, for the busy check and for cancelling from another thread. */
 enum { IOBIND__IDLE, IOBIND__RUNNING, IOBIND__CANCELLING, IOBIND__CANCELLED };
 
+/* A run on a stream that the host has not waited for yet. */
+typedef struct iobind__flight {
+  iobind_stream *stream; /* a reference is held; NULL: none */
+  iobind__ticket ticket;
+} iobind__flight;
+
 struct iobind_binding {
+  iobind__ref ref;
   iobind_session *session; /* a reference is held */
   OrtIoBinding *binding;
   OrtRunOptions *run_options;
+  OrtRunOptions *stream_run_options; /* the same, for runs on an EP's stream */
   atomic_int state;
-  bool checked;         /* complete, and nothing changed since */
-  bool verified;        /* a run has shown where the outputs land, and none was bound anew since */
-  bool inputs_changed;  /* some slot has `changed` */
-  bool outputs_changed; /* ORT's list of outputs must be made anew */
-  bool reshaped;        /* an input's dims changed since the last run */
-  bool has_live;        /* some input is LIVE with a source, or has an event */
-  bool has_fresh;       /* some output must be bound anew before each run */
-  bool renew;           /* some REUSE output must be bound anew before the next run */
+  iobind__flight flight; /* the owner's thread alone looks at it */
+  iobind_error failure;  /* of the last run on a worker's stream */
+  bool checked;          /* complete, and nothing changed since */
+  bool verified;         /* a run has shown where the outputs land, and none was bound anew since */
+  bool inputs_changed;   /* some slot has `changed` */
+  bool outputs_changed;  /* ORT's list of outputs must be made anew */
+  bool reshaped;         /* an input's dims changed since the last run */
+  bool has_live;         /* some input is LIVE with a source, or has an event */
+  bool has_fresh;        /* some output must be bound anew before each run */
+  bool renew;            /* some REUSE output must be bound anew before the next run */
   bool has_passed_through;
   bool holds_outputs; /* ORT's binding holds outputs of some run */
   bool has_results;   /* a run has finished and its outputs can be fetched */
@@ -52,7 +62,11 @@ struct iobind_binding {
   iobind__input_slot inputs[];
 };
 
-iobind_status iobind__binding_check_idle(const iobind_binding *binding, const char *what, iobind_error *error);
+/* INVALID_STATE while a run is under way: of another thread, or on a stream that the host has not seen pass. */
+iobind_status iobind__binding_check_idle(iobind_binding *binding, const char *what, iobind_error *error);
+
+/* Wait for a run that is under way on a stream. */
+iobind_status iobind__binding_land(iobind_binding *binding, iobind_error *error);
 
 /* output.c */
 bool iobind__output_is_given(iobind_output_mode mode); /* FIXED or IN_PLACE */
@@ -69,6 +83,6 @@ iobind_status iobind__result_overlaps(const iobind_binding *binding, size_t inde
 /* Did all outputs land where they were asked for, and which are passed through? *settled: later runs need not be looked at; an
  * output of 0 bytes does not show where its memory is. */
 iobind_status iobind__results_verify(iobind_binding *binding, bool *settled, iobind_error *error);
-iobind_status iobind__results_copy_passed_through(iobind_binding *binding, iobind_error *error);
+iobind_status iobind__results_copy_passed_through(iobind_binding *binding, iobind_stream *stream, iobind_error *error);
 
 #endif

@@ -1,7 +1,7 @@
 /* Bound inputs. */
 #include "binding/binding.h"
 
-static iobind_status check_index(const iobind_binding *binding, size_t index, const char *what, iobind_error *error) {
+static iobind_status check_index(iobind_binding *binding, size_t index, const char *what, iobind_error *error) {
   if (binding == NULL) {
     return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "%s: binding is NULL", what);
   }

@@ -178,7 +178,7 @@ static iobind_status make_result(iobind_binding *binding, size_t index, iobind_e
 
 /* Put what was passed through where it belongs: into the given tensor, or into memory of its own. ORT looks at the dims of what was
  * given for an output that it computes, and not here. */
-static iobind_status copy_passed_through(iobind_binding *binding, size_t index, iobind_error *error) {
+static iobind_status copy_passed_through(iobind_binding *binding, size_t index, iobind_stream *stream, iobind_error *error) {
   iobind__output_slot *slot = &binding->outputs[index];
   iobind_tensor *shared = NULL;
   iobind_tensor *copy = iobind__output_is_given(slot->mode) ? iobind_tensor_retain(slot->tensor) : NULL;
@@ -199,7 +199,7 @@ static iobind_status copy_passed_through(iobind_binding *binding, size_t index, 
   }
   if (status == IOBIND_OK) {
     status = copy->dtype == IOBIND_STRING ? iobind__strings_copy(shared, copy, error)
-                                          : iobind__tensor_copy_one(shared, copy, NULL, error);
+                                          : iobind__tensor_copy_one(shared, copy, stream, error);
   }
   iobind_tensor_release(shared);
   if (status != IOBIND_OK) {
@@ -210,11 +210,11 @@ static iobind_status copy_passed_through(iobind_binding *binding, size_t index, 
   return IOBIND_OK;
 }
 
-iobind_status iobind__results_copy_passed_through(iobind_binding *binding, iobind_error *error) {
+iobind_status iobind__results_copy_passed_through(iobind_binding *binding, iobind_stream *stream, iobind_error *error) {
   IOBIND__TRY(iobind__results_fetch(binding, error));
   for (size_t i = 0; i < binding->session->output_count; i++) {
     if (binding->outputs[i].passed_through) {
-      IOBIND__TRY(copy_passed_through(binding, i, error));
+      IOBIND__TRY(copy_passed_through(binding, i, stream, error));
     }
   }
   return IOBIND_OK;
@@ -230,11 +230,18 @@ static iobind_status get_result(iobind_binding *binding, size_t index, iobind__o
     return iobind__fail(error, IOBIND_NOT_FOUND, "%s: expected an index below %zu, got %zu", what,
                         binding->session->output_count, index);
   }
+  IOBIND__TRY(iobind__binding_land(binding, error));
   IOBIND__TRY(iobind__binding_check_idle(binding, what, error));
   iobind__output_slot *slot = &binding->outputs[index];
   const char *name = binding->session->outputs[index].name;
   if (slot->mode == IOBIND_OUTPUT_NONE) {
     return iobind__fail(error, IOBIND_INVALID_STATE, "%s: '%s' is not bound", what, name);
+  }
+  if (!binding->has_results && binding->failure.status != IOBIND_OK) {
+    if (error != NULL) {
+      *error = binding->failure;
+    }
+    return (iobind_status)binding->failure.status;
   }
   if (!binding->has_results) {
     return iobind__fail(error, IOBIND_INVALID_STATE, "%s: '%s': no run has finished since the binding changed", what, name);

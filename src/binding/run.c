@@ -1,5 +1,6 @@
 /* Running a binding: check once after a change, then nothing but ORT's run. */
 #include <sched.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "binding/binding.h"
@@ -143,12 +144,21 @@ static iobind_status prepare(iobind_binding *binding, iobind_error *error) {
   return IOBIND_OK;
 }
 
-/* Inputs that are copied, or whose producer is waited for, before the run. */
-static iobind_status bring_inputs(iobind_binding *binding, iobind_stream *stream, iobind_error *error) {
+/* Inputs that are copied, or whose producer is waited for, before the run. `moments` are those of the inputs' events where the
+ * run has been queued since; NULL: what the events hold now. */
+static iobind_status bring_inputs(iobind_binding *binding, iobind_stream *stream, iobind__moment *const *moments,
+                                  iobind_error *error) {
   for (size_t i = 0; i < binding->session->input_count; i++) {
     const iobind__input_slot *slot = &binding->inputs[i];
-    if (slot->event != NULL) {
-      IOBIND__TRY(iobind__event_order(slot->event, slot->bound->place->device, error));
+    if (moments != NULL) {
+      IOBIND__TRY(iobind__stream_order(stream, moments[i], error));
+    } else if (slot->event != NULL) {
+      iobind__moment *moment = iobind__event_moment(slot->event);
+      iobind_status status = iobind__stream_order(stream, moment, error);
+      if (moment != NULL) {
+        iobind__ref_release(&moment->ref);
+      }
+      IOBIND__TRY(status);
     }
     if (slot->source != NULL) {
       IOBIND__TRY(iobind__tensor_copy_one(slot->source, slot->bound, stream, error));
@@ -198,19 +208,41 @@ static iobind_status run_failed(iobind_binding *binding, OrtStatus *failed, iobi
   return status;
 }
 
-static iobind_status run(iobind_binding *binding, iobind_stream *stream, iobind_error *error) {
-  iobind_session *session = binding->session;
-  const OrtApi *api = IOBIND__API(session->runtime);
+/* What comes before a run: on the caller's thread, so that what is wrong is said at once. */
+static iobind_status begin(iobind_binding *binding, iobind_error *error) {
   iobind__results_drop(binding);
   binding->has_results = false;
+  binding->failure.status = IOBIND_OK;
   if (!binding->checked || binding->inputs_changed || binding->outputs_changed || binding->has_fresh || binding->reshaped ||
       binding->renew) {
     IOBIND__TRY(prepare(binding, error));
   }
-  if (binding->has_live) {
-    IOBIND__TRY(bring_inputs(binding, stream, error));
+  return IOBIND_OK;
+}
+
+/* A device that queues by itself is waited for, unless the run is on its own stream: then the order of its queue is enough. */
+static iobind_status wait_for_devices(const iobind_binding *binding, const iobind_device *ordered, iobind_error *error) {
+  const iobind_session *session = binding->session;
+  if (session->queued == NULL || (session->queued == ordered && session->queued_count == 1)) {
+    return IOBIND_OK;
   }
-  OrtStatus *failed = api->RunWithBinding(session->session, binding->run_options, binding->binding);
+  for (size_t i = 0; i < session->device_count; i++) {
+    IOBIND__TRY(iobind__device_wait(session->devices[i], error));
+  }
+  return IOBIND_OK;
+}
+
+/* The run itself. `stream` is an EP's, which ORT submits to; NULL: ORT waits for the run. `ordered` is the device whose stream
+ * the run is on, or NULL. */
+static iobind_status execute(iobind_binding *binding, iobind_stream *stream, iobind__moment *const *moments,
+                             const iobind_device *ordered, iobind_error *error) {
+  iobind_session *session = binding->session;
+  const OrtApi *api = IOBIND__API(session->runtime);
+  if (binding->has_live) {
+    IOBIND__TRY(bring_inputs(binding, stream, moments, error));
+  }
+  OrtStatus *failed = api->RunWithBinding(session->session, stream == NULL ? binding->run_options : binding->stream_run_options,
+                                          binding->binding);
   if (failed != NULL) {
     return run_failed(binding, failed, error);
   }
@@ -219,26 +251,17 @@ static iobind_status run(iobind_binding *binding, iobind_stream *stream, iobind_
     IOBIND__TRY(iobind__results_verify(binding, &binding->verified, error));
   }
   if (binding->has_passed_through) {
-    IOBIND__TRY(iobind__results_copy_passed_through(binding, error));
+    IOBIND__TRY(iobind__results_copy_passed_through(binding, stream, error));
   }
-  if (stream == NULL || session->queued_count > 1) {
-    for (size_t i = 0; session->queued != NULL && i < session->device_count; i++) {
-      IOBIND__TRY(iobind__device_wait(session->devices[i], error));
-    }
-  }
+  IOBIND__TRY(wait_for_devices(binding, ordered, error));
   binding->has_results = true;
   return IOBIND_OK;
 }
 
-/* An event of another device cannot wait for the queued one, so the run is waited for here. */
-static iobind_status record(const iobind_binding *binding, iobind_event *event, bool finished, iobind_error *error) {
-  iobind_device *queued = binding->session->queued;
-  if (!finished && queued != NULL && queued != event->device) {
-    IOBIND__TRY(iobind__device_wait(queued, error));
-    finished = true;
+static void release_status(const OrtApi *api, OrtStatus *status) {
+  if (status != NULL) {
+    api->ReleaseStatus(status);
   }
-  iobind__event_record_run(event, finished);
-  return IOBIND_OK;
 }
 
 /* Leave the running state; the terminate flag of a cancelled run must not reach the next one. */
@@ -247,9 +270,9 @@ static void leave(iobind_binding *binding) {
   while (!atomic_compare_exchange_weak(&binding->state, &state, IOBIND__IDLE)) {
     if (state == IOBIND__CANCELLED) {
       const OrtApi *api = IOBIND__API(binding->session->runtime);
-      OrtStatus *status = api->RunOptionsUnsetTerminate(binding->run_options);
-      if (status != NULL) {
-        api->ReleaseStatus(status);
+      release_status(api, api->RunOptionsUnsetTerminate(binding->run_options));
+      if (binding->stream_run_options != NULL) {
+        release_status(api, api->RunOptionsUnsetTerminate(binding->stream_run_options));
       }
       atomic_store(&binding->state, IOBIND__IDLE);
       return;
@@ -261,32 +284,167 @@ static void leave(iobind_binding *binding) {
   }
 }
 
+/* ---- runs that have finished on return ---- */
+
+static iobind_status run_now(iobind_binding *binding, iobind_error *error) {
+  iobind__device_enter(binding->session->serial);
+  iobind_status status = begin(binding, error);
+  if (status == IOBIND_OK) {
+    status = execute(binding, NULL, NULL, NULL, error);
+  }
+  iobind__device_leave(binding->session->serial);
+  return status;
+}
+
+/* A session on several devices with streams: ORT takes one stream for a run, so that it waits for the others at its end. */
+static iobind_status run_behind(iobind_binding *binding, iobind_stream *stream, iobind_error *error) {
+  IOBIND__TRY(iobind__stream_drain(stream, error));
+  return run_now(binding, error);
+}
+
+/* ---- runs on an EP's stream ---- */
+
+static void take_off(iobind_binding *binding, iobind_stream *stream, iobind__ticket ticket) {
+  binding->flight.stream = stream;
+  binding->flight.ticket = ticket;
+  iobind__ref_retain(&stream->ref);
+}
+
+static iobind_status run_on_device(iobind_binding *binding, iobind_stream *stream, iobind_error *error) {
+  iobind__device_enter(binding->session->serial);
+  iobind_status status = begin(binding, error);
+  if (status == IOBIND_OK) {
+    IOBIND__API(binding->session->runtime)->RunOptionsSetSyncStream(binding->stream_run_options, stream->sync);
+    status = execute(binding, stream, NULL, stream->device, error);
+  }
+  iobind__device_leave(binding->session->serial);
+  if (status == IOBIND_OK) {
+    take_off(binding, stream, iobind__stream_take_ticket(stream));
+  } else {
+    (void)iobind__stream_drain(stream, NULL); /* what was submitted before it failed uses what is bound */
+  }
+  return status;
+}
+
+/* ---- runs on a worker's stream ---- */
+
+typedef struct run_task {
+  iobind__task task;
+  iobind_binding *binding; /* a reference is held */
+  const iobind_device *ordered;
+  iobind__moment *moments[]; /* of the inputs' events when the run was submitted; references are held */
+} run_task;
+
+static void free_run(iobind__task *task) {
+  run_task *self = (run_task *)task;
+  for (size_t i = 0; i < self->binding->session->input_count; i++) {
+    if (self->moments[i] != NULL) {
+      iobind__ref_release(&self->moments[i]->ref);
+    }
+  }
+  iobind__ref_release(&self->binding->ref);
+  free(self);
+}
+
+static iobind_status work(iobind__task *task, const iobind_error *failure, iobind_error *error) {
+  const run_task *self = (const run_task *)task;
+  iobind_binding *binding = self->binding;
+  iobind_status status;
+  if (failure != NULL) {
+    *error = *failure;
+    status = (iobind_status)failure->status;
+  } else {
+    iobind__device_enter(binding->session->serial);
+    status = execute(binding, NULL, self->moments, self->ordered, error);
+    iobind__device_leave(binding->session->serial);
+  }
+  if (status != IOBIND_OK) {
+    binding->failure = *error;
+  }
+  leave(binding);
+  return status;
+}
+
+static run_task *make_task(iobind_binding *binding, const iobind_device *ordered) {
+  size_t inputs = binding->session->input_count;
+  run_task *self = calloc(1, sizeof *self + inputs * sizeof self->moments[0]);
+  if (self == NULL) {
+    return NULL;
+  }
+  self->task.run = work;
+  self->task.destroy = free_run;
+  self->binding = binding;
+  iobind__ref_retain(&binding->ref);
+  self->ordered = ordered;
+  for (size_t i = 0; i < inputs; i++) {
+    self->moments[i] = binding->inputs[i].event == NULL ? NULL : iobind__event_moment(binding->inputs[i].event);
+  }
+  return self;
+}
+
+static iobind_status run_by_worker(iobind_binding *binding, iobind_stream *stream, iobind_error *error) {
+  iobind__device_enter(binding->session->serial);
+  iobind_status status = begin(binding, error);
+  iobind__device_leave(binding->session->serial);
+  if (status != IOBIND_OK) {
+    return status;
+  }
+  run_task *task = make_task(binding, stream->device);
+  if (task == NULL) {
+    return iobind__out_of_memory(error, "binding_run");
+  }
+  /* the worker may be done with the run, and with the next one's ticket, before this thread goes on */
+  status = iobind__stream_submit(stream, &task->task, error);
+  if (status != IOBIND_OK) {
+    free_run(&task->task);
+    return status;
+  }
+  take_off(binding, stream, atomic_load(&stream->submitted));
+  return IOBIND_OK;
+}
+
+static iobind_status check_stream(const iobind_binding *binding, const iobind_stream *stream, const iobind_event *event,
+                                  iobind_error *error) {
+  const iobind_device *device = stream != NULL ? stream->device : event != NULL ? event->device : NULL;
+  if (stream != NULL && event != NULL && stream->device != event->device) {
+    return iobind__fail(error, IOBIND_DEVICE, "binding_run: expected an event of '%s' as the stream, got one of '%s'",
+                        stream->device->spec, event->device->spec);
+  }
+  if (device != NULL && !iobind__session_has_device(binding->session, device)) {
+    return iobind__fail(error, IOBIND_DEVICE, "binding_run: the %s is of '%s', which is not a device of the session",
+                        stream != NULL ? "stream" : "event", device->spec);
+  }
+  return IOBIND_OK;
+}
+
 iobind_status iobind_binding_run(iobind_binding *binding, iobind_stream *stream, iobind_event *event, iobind_error *error) {
   if (binding == NULL) {
     return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "binding_run: binding is NULL");
   }
-  if (stream != NULL && !iobind__session_has_device(binding->session, stream->device)) {
-    return iobind__fail(error, IOBIND_DEVICE, "binding_run: the stream is of '%s', which is not a device of the session",
-                        stream->device->spec);
+  if (stream != NULL || event != NULL) {
+    IOBIND__TRY(check_stream(binding, stream, event, error));
   }
-  if (event != NULL && !iobind__session_has_device(binding->session, event->device)) {
-    return iobind__fail(error, IOBIND_DEVICE, "binding_run: the event is of '%s', which is not a device of the session",
-                        event->device->spec);
+  if (binding->flight.stream != NULL) {
+    IOBIND__TRY(iobind__binding_check_idle(binding, "binding_run", error));
   }
   int idle = IOBIND__IDLE;
   if (!atomic_compare_exchange_strong(&binding->state, &idle, IOBIND__RUNNING)) {
     return iobind__fail(error, IOBIND_INVALID_STATE, "binding_run: a run of this binding is under way: wait for it first");
   }
-  iobind__device_enter(binding->session->serial);
-  /* a run is ordered behind what is on the EP's stream by waiting for it here */
-  iobind_status status = stream != NULL && stream->sync != NULL ? iobind__stream_drain(stream, error) : IOBIND_OK;
-  if (status == IOBIND_OK) {
-    status = run(binding, stream, error);
+  bool by_worker = stream != NULL && stream->by_worker;
+  iobind_status status = stream == NULL                        ? run_now(binding, error)
+                         : by_worker                           ? run_by_worker(binding, stream, error)
+                         : binding->stream_run_options == NULL ? run_behind(binding, stream, error)
+                                                               : run_on_device(binding, stream, error);
+  if (!by_worker || status != IOBIND_OK) {
+    leave(binding);
   }
-  iobind__device_leave(binding->session->serial);
   if (status == IOBIND_OK && event != NULL) {
-    status = record(binding, event, stream == NULL, error);
+    iobind__moment *moment = NULL;
+    status = stream == NULL ? IOBIND_OK : iobind__moment_make(stream, &moment, error);
+    if (status == IOBIND_OK) {
+      iobind__event_set(event, moment);
+    }
   }
-  leave(binding);
   return status;
 }

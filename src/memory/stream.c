@@ -49,45 +49,232 @@ iobind_status iobind__device_wait(iobind_device *device, iobind_error *error) {
   return status == NULL ? IOBIND_OK : iobind__ort_fail(api, status, error, "wait for '%s'", device->spec);
 }
 
-/* ---- the EP's streams ---- */
+/* ---- tickets ---- */
 
-static iobind_status make_notification(const iobind_stream *stream, OrtSyncNotificationImpl **notification,
-                                       iobind_error *error) {
-  const OrtApi *api = IOBIND__API(stream->device->runtime);
-  const OrtSyncStreamImpl *lent = api->GetEpApi()->SyncStream_GetImpl(stream->sync);
-  if (lent == NULL) {
-    return iobind__fail(error, IOBIND_NOT_SUPPORTED, "stream of '%s': its execution provider has no events",
-                        stream->device->spec);
+iobind__ticket iobind__stream_take_ticket(iobind_stream *stream) {
+  return atomic_fetch_add(&stream->submitted, 1) + 1;
+}
+
+bool iobind__stream_passed(const iobind_stream *stream, iobind__ticket ticket) {
+  return atomic_load_explicit(&stream->passed, memory_order_acquire) >= ticket;
+}
+
+bool iobind__stream_seen(const iobind_stream *stream, iobind__ticket ticket) {
+  return atomic_load_explicit(&stream->seen, memory_order_acquire) >= ticket;
+}
+
+static bool raise_to(atomic_uint_least64_t *mark, iobind__ticket ticket) {
+  uint_least64_t old = atomic_load(mark);
+  while (old < ticket && !atomic_compare_exchange_weak(mark, &old, ticket)) {
   }
-  OrtSyncStreamImpl *impl = (OrtSyncStreamImpl *)(uintptr_t)lent; /* ORT lends it const, its calls are not */
-  IOBIND__ORT_TRY(api, impl->CreateNotification(impl, notification), error, "event on '%s'", stream->device->spec);
-  OrtStatus *status = (*notification)->Activate(*notification);
-  if (status != NULL) {
-    (*notification)->Release(*notification);
-    *notification = NULL;
-    return iobind__ort_fail(api, status, error, "event on '%s'", stream->device->spec);
+  return old < ticket;
+}
+
+bool iobind__stream_is_busy(const iobind_stream *stream) {
+  return stream->by_worker &&
+         (atomic_load(&stream->failed) != 0 || !iobind__stream_passed(stream, atomic_load(&stream->submitted)));
+}
+
+/* Destroy what was retired and has passed. */
+static void collect(iobind_stream *stream) {
+  for (;;) {
+    iobind__ref *ref = NULL;
+    pthread_mutex_lock(&stream->mutex);
+    for (size_t i = 0; i < stream->retired_count && ref == NULL; i++) {
+      if (iobind__stream_passed(stream, stream->retired[i].ticket)) {
+        ref = stream->retired[i].ref;
+        stream->retired[i] = stream->retired[--stream->retired_count];
+      }
+    }
+    pthread_mutex_unlock(&stream->mutex);
+    if (ref == NULL) {
+      return;
+    }
+    ref->destroy(ref);
   }
+}
+
+void iobind__stream_advance(iobind_stream *stream, iobind__ticket ticket) {
+  if (raise_to(&stream->passed, ticket)) {
+    collect(stream);
+  }
+  raise_to(&stream->seen, ticket);
+}
+
+void iobind__stream_retire(iobind_stream *stream, iobind__ticket ticket, iobind__ref *ref) {
+  enum { MOST = 1024 }; /* a caller who never waits is made to */
+  pthread_mutex_lock(&stream->mutex);
+  bool drained = stream->stopping;
+  bool kept = !drained && stream->retired_count < stream->retired_capacity;
+  if (!kept && !drained && stream->retired_capacity < MOST) {
+    size_t capacity = stream->retired_capacity * 2 + 8;
+    iobind__retired *larger = realloc(stream->retired, capacity * sizeof *larger);
+    if (larger != NULL) {
+      stream->retired = larger;
+      stream->retired_capacity = capacity;
+      kept = true;
+    }
+  }
+  if (kept) {
+    stream->retired[stream->retired_count++] = (iobind__retired){ticket, ref};
+  }
+  pthread_mutex_unlock(&stream->mutex);
+  if (!kept) {
+    if (!drained) {
+      (void)iobind__stream_drain(stream, NULL);
+    }
+    ref->destroy(ref);
+  }
+}
+
+/* ---- workers ---- */
+
+static void finish(iobind_stream *stream, iobind__task *task, iobind_status status, const iobind_error *error) {
+  iobind__ticket ticket = task->ticket;
+  if (task->destroy != NULL) {
+    task->destroy(task);
+  }
+  pthread_mutex_lock(&stream->mutex);
+  if (status != IOBIND_OK && stream->by_worker && atomic_load(&stream->failed) == 0) {
+    stream->failure = *error;
+    atomic_store(&stream->failed, ticket);
+  }
+  if (stream->by_worker) {
+    atomic_store(&stream->passed, ticket);
+  }
+  pthread_cond_broadcast(&stream->changed);
+  pthread_mutex_unlock(&stream->mutex);
+}
+
+static void *work(void *context) {
+  iobind_stream *stream = context;
+  pthread_mutex_lock(&stream->mutex);
+  for (;;) {
+    iobind__task *task = stream->tasks;
+    if (task == NULL && stream->stopping) {
+      break;
+    }
+    if (task == NULL) {
+      pthread_cond_wait(&stream->changed, &stream->mutex);
+      continue;
+    }
+    stream->tasks = task->next;
+    if (stream->tasks == NULL) {
+      stream->tasks_end = &stream->tasks;
+    }
+    iobind_error error = IOBIND_ERROR_INIT;
+    iobind_error failure = stream->failure;
+    bool failed = atomic_load(&stream->failed) != 0;
+    pthread_mutex_unlock(&stream->mutex);
+    iobind_status status = task->run(task, failed ? &failure : NULL, &error);
+    finish(stream, task, status, &error);
+    pthread_mutex_lock(&stream->mutex);
+  }
+  pthread_mutex_unlock(&stream->mutex);
+  return NULL;
+}
+
+iobind_status iobind__stream_submit(iobind_stream *stream, iobind__task *task, iobind_error *error) {
+  pthread_mutex_lock(&stream->mutex);
+  if (!stream->started && pthread_create(&stream->worker, NULL, work, stream) != 0) {
+    pthread_mutex_unlock(&stream->mutex);
+    return iobind__fail(error, IOBIND_OUT_OF_MEMORY, "stream of '%s': no thread can be started for it", stream->device->spec);
+  }
+  stream->started = true;
+  task->next = NULL;
+  task->ticket = stream->by_worker ? iobind__stream_take_ticket(stream) : 0;
+  *stream->tasks_end = task;
+  stream->tasks_end = &task->next;
+  pthread_cond_broadcast(&stream->changed);
+  pthread_mutex_unlock(&stream->mutex);
   return IOBIND_OK;
 }
 
-static iobind_status wait_notification(const iobind_device *device, OrtSyncNotificationImpl *notification,
-                                       iobind_error *error) {
-  IOBIND__ORT_TRY(IOBIND__API(device->runtime), notification->WaitOnHost(notification), error, "wait for '%s'", device->spec);
-  return IOBIND_OK;
+/* ---- waiting on the host ---- */
+
+iobind_status iobind__stream_wait_ticket(iobind_stream *stream, iobind__ticket ticket, iobind_error *error) {
+  if (!stream->by_worker) {
+    return iobind__stream_passed(stream, ticket) ? IOBIND_OK : iobind__stream_drain(stream, error);
+  }
+  pthread_mutex_lock(&stream->mutex);
+  while (!iobind__stream_passed(stream, ticket)) {
+    pthread_cond_wait(&stream->changed, &stream->mutex);
+  }
+  iobind_status status = IOBIND_OK;
+  raise_to(&stream->seen, ticket);
+  iobind__ticket failed = atomic_load(&stream->failed);
+  if (failed != 0 && failed <= ticket) {
+    status = (iobind_status)stream->failure.status;
+    if (error != NULL) {
+      *error = stream->failure;
+    }
+  }
+  pthread_mutex_unlock(&stream->mutex);
+  return status;
 }
 
 iobind_status iobind__stream_drain(iobind_stream *stream, iobind_error *error) {
-  if (stream == NULL || stream->sync == NULL) {
-    return stream == NULL ? IOBIND_OK : iobind__device_wait(stream->device, error);
+  if (stream == NULL) {
+    return IOBIND_OK;
   }
-  OrtSyncNotificationImpl *end = NULL;
-  IOBIND__TRY(make_notification(stream, &end, error));
-  iobind_status status = wait_notification(stream->device, end, error);
-  end->Release(end);
+  if (stream->by_worker) {
+    iobind_status status = iobind__stream_wait_ticket(stream, atomic_load(&stream->submitted), error);
+    return status == IOBIND_OK ? iobind__device_wait(stream->device, error) : status;
+  }
+  if (stream->sync == NULL) {
+    return IOBIND_OK; /* destroyed, and drained before */
+  }
+  iobind__moment *end;
+  IOBIND__TRY(iobind__moment_make(stream, &end, error));
+  iobind_status status = iobind__moment_wait(end, error);
+  iobind__ref_release(&end->ref);
   return status;
 }
 
 /* ---- streams ---- */
+
+static void free_stream(iobind__ref *ref) {
+  iobind_stream *stream = (iobind_stream *)ref;
+  iobind_runtime *runtime = stream->device->runtime;
+  free(stream->retired);
+  pthread_cond_destroy(&stream->changed);
+  pthread_mutex_destroy(&stream->mutex);
+  free(stream);
+  iobind__ref_release(&runtime->ref);
+}
+
+static iobind_status make_sync(iobind_device *device, const iobind_stream_options *options, OrtSyncStream **sync,
+                               iobind_error *error) {
+  const OrtApi *api = IOBIND__API(device->runtime);
+  OrtKeyValuePairs *pairs = NULL;
+  if (options->option_count > 0) {
+    api->CreateKeyValuePairs(&pairs);
+    for (size_t i = 0; i < options->option_count; i++) {
+      api->AddKeyValuePair(pairs, options->option_keys[i], options->option_values[i]);
+    }
+  }
+  OrtStatus *status = api->CreateSyncStreamForEpDevice(device->ep_device, pairs, sync);
+  if (pairs != NULL) {
+    api->ReleaseKeyValuePairs(pairs);
+  }
+  return status == NULL ? IOBIND_OK : iobind__ort_fail(api, status, error, "stream_create: '%s'", device->spec);
+}
+
+static iobind_status check_options(const iobind_device *device, const iobind_stream_options *options, iobind_error *error) {
+  IOBIND__TRY(iobind__flags_check(options->flags, 0, "stream_create", error));
+  if (options->option_count > 0 && (device->flags & IOBIND_DEVICE_STREAMS) == 0) {
+    return iobind__fail(error, IOBIND_NOT_SUPPORTED,
+                        "stream_create: '%s': options are for the streams of an execution provider, and it has none",
+                        device->spec);
+  }
+  bool lists = options->option_keys != NULL && options->option_values != NULL;
+  for (size_t i = 0; i < options->option_count; i++) {
+    if (!lists || options->option_keys[i] == NULL || options->option_values[i] == NULL) {
+      return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "stream_create: option key or value %zu is NULL", i);
+    }
+  }
+  return IOBIND_OK;
+}
 
 iobind_status iobind_stream_create(iobind_device *device, const iobind_stream_options *given, iobind_stream **stream,
                                    iobind_error *error) {
@@ -99,23 +286,22 @@ iobind_status iobind_stream_create(iobind_device *device, const iobind_stream_op
   }
   iobind_stream_options options;
   IOBIND__TRY(iobind__options_read(&options, sizeof options, sizeof options, given, "stream_create", error));
-  IOBIND__TRY(iobind__flags_check(options.flags, 0, "stream_create", error));
-  if (options.native != NULL) {
-    return iobind__fail(error, IOBIND_NOT_SUPPORTED, "stream_create: '%s': native streams cannot be adopted yet", device->spec);
-  }
+  IOBIND__TRY(check_options(device, &options, error));
   iobind_stream *made = calloc(1, sizeof *made);
   if (made == NULL) {
     return iobind__out_of_memory(error, "stream_create");
   }
   made->device = device;
-  if ((device->flags & IOBIND_DEVICE_STREAMS) != 0) {
-    const OrtApi *api = IOBIND__API(device->runtime);
-    OrtStatus *status = api->CreateSyncStreamForEpDevice(device->ep_device, NULL, &made->sync);
-    if (status != NULL) {
-      free(made);
-      return iobind__ort_fail(api, status, error, "stream_create: '%s'", device->spec);
-    }
+  made->by_worker = (device->flags & IOBIND_DEVICE_STREAMS) == 0;
+  iobind_status status = made->by_worker ? IOBIND_OK : make_sync(device, &options, &made->sync, error);
+  if (status != IOBIND_OK) {
+    free(made);
+    return status;
   }
+  iobind__ref_init(&made->ref, free_stream);
+  pthread_mutex_init(&made->mutex, NULL);
+  pthread_cond_init(&made->changed, NULL);
+  made->tasks_end = &made->tasks;
   iobind__ref_retain(&device->runtime->ref);
   *stream = made;
   return IOBIND_OK;
@@ -125,123 +311,34 @@ void iobind_stream_destroy(iobind_stream *stream) {
   if (stream == NULL) {
     return;
   }
-  iobind_runtime *runtime = stream->device->runtime;
   /* a device that fails now has failed the calls that used it already */
   (void)iobind__stream_drain(stream, NULL);
-  if (stream->sync != NULL) {
-    IOBIND__API(runtime)->ReleaseSyncStream(stream->sync);
+  pthread_mutex_lock(&stream->mutex);
+  stream->stopping = true;
+  pthread_cond_broadcast(&stream->changed);
+  pthread_mutex_unlock(&stream->mutex);
+  if (stream->started) {
+    pthread_join(stream->worker, NULL);
   }
-  free(stream);
-  iobind__ref_release(&runtime->ref);
+  iobind__stream_advance(stream, atomic_load(&stream->submitted));
+  collect(stream);
+  if (stream->sync != NULL) {
+    IOBIND__API(stream->device->runtime)->ReleaseSyncStream(stream->sync);
+    stream->sync = NULL;
+  }
+  iobind__ref_release(&stream->ref);
 }
 
 iobind_status iobind_stream_synchronize(iobind_stream *stream, iobind_error *error) {
   if (stream == NULL) {
     return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "stream_synchronize: stream is NULL");
   }
-  return iobind__stream_drain(stream, error);
+  iobind_status status = iobind__stream_drain(stream, error);
+  atomic_store(&stream->failed, 0); /* it has been told: the stream works again */
+  return status;
 }
 
-iobind_status iobind_stream_wait(iobind_stream *stream, iobind_event *event, iobind_error *error) {
-  if (stream == NULL || event == NULL) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "stream_wait: %s is NULL", stream == NULL ? "stream" : "event");
-  }
-  bool by_device = event->notification != NULL && stream->sync != NULL && event->device->ep == stream->device->ep;
-  if (!by_device) {
-    return event->notification == NULL && event->device == stream->device ? IOBIND_OK : iobind_event_wait(event, error);
-  }
-  IOBIND__ORT_TRY(IOBIND__API(stream->device->runtime), event->notification->WaitOnDevice(event->notification, stream->sync),
-                  error, "stream_wait: '%s'", stream->device->spec);
-  return IOBIND_OK;
-}
-
-/* ---- events ---- */
-
-iobind_status iobind_event_create(iobind_device *device, iobind_event **event, iobind_error *error) {
-  if (event != NULL) {
-    *event = NULL;
-  }
-  if (device == NULL || event == NULL) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "event_create: %s is NULL", device == NULL ? "device" : "event");
-  }
-  iobind_event *made = calloc(1, sizeof *made);
-  if (made == NULL) {
-    return iobind__out_of_memory(error, "event_create");
-  }
-  made->device = device;
-  atomic_init(&made->pending, false);
-  iobind__ref_retain(&device->runtime->ref);
-  *event = made;
-  return IOBIND_OK;
-}
-
-static void forget(iobind_event *event) {
-  if (event->notification != NULL) {
-    event->notification->Release(event->notification);
-    event->notification = NULL;
-  }
-}
-
-void iobind_event_destroy(iobind_event *event) {
-  if (event != NULL) {
-    iobind_runtime *runtime = event->device->runtime;
-    forget(event);
-    free(event);
-    iobind__ref_release(&runtime->ref);
-  }
-}
-
-void iobind__event_record_run(iobind_event *event, bool finished) {
-  forget(event);
-  atomic_store(&event->pending, event->device->queued && !finished);
-}
-
-iobind_status iobind_event_record(iobind_event *event, iobind_stream *stream, iobind_error *error) {
-  if (event == NULL || stream == NULL) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "event_record: %s is NULL", event == NULL ? "event" : "stream");
-  }
-  if (event->device != stream->device) {
-    return iobind__fail(error, IOBIND_DEVICE, "event_record: expected a stream of '%s', got one of '%s'", event->device->spec,
-                        stream->device->spec);
-  }
-  OrtSyncNotificationImpl *notification = NULL;
-  if (stream->sync != NULL) {
-    IOBIND__TRY(make_notification(stream, &notification, error));
-  }
-  forget(event);
-  event->notification = notification;
-  atomic_store(&event->pending, stream->device->queued);
-  return IOBIND_OK;
-}
-
-iobind_status iobind_event_wait(iobind_event *event, iobind_error *error) {
-  if (event == NULL) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "event_wait: event is NULL");
-  }
-  if (event->notification != NULL) {
-    return wait_notification(event->device, event->notification, error);
-  }
-  if (!atomic_load(&event->pending)) {
-    return IOBIND_OK;
-  }
-  IOBIND__TRY(iobind__device_wait(event->device, error));
-  atomic_store(&event->pending, false);
-  return IOBIND_OK;
-}
-
-iobind_status iobind_event_query(iobind_event *event, int32_t *done, iobind_error *error) {
-  if (done == NULL) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "event_query: done is NULL");
-  }
-  *done = 0;
-  IOBIND__TRY(iobind_event_wait(event, error));
-  *done = 1;
-  return IOBIND_OK;
-}
-
-iobind_status iobind__event_order(iobind_event *event, const iobind_device *device, iobind_error *error) {
-  if (event->notification == NULL && event->device == device) {
-    return IOBIND_OK; /* one queue: the order of the calls is the order of the work */
-  }
-  return iobind_event_wait(event, error);
+void *iobind_stream_native(const iobind_stream *stream) {
+  return stream == NULL || stream->sync == NULL ? NULL
+                                                : IOBIND__API(stream->device->runtime)->SyncStream_GetHandle(stream->sync);
 }

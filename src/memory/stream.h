@@ -1,32 +1,114 @@
 /* Streams and events. On a device with streams of its own they are the EP's: an event is the EP's notification, which ORT lends to
- * an application through its plugin interface, so that no vendor's call is needed. On any other device a stream is the order of the
- * calls, and an event is passed when the device has been waited for since it was recorded. */
+ * an application through its plugin interface, so that no vendor's call is needed. On any other device a stream is a queue of
+ * tasks with a worker thread of ours, which is started by the first task that has to wait its turn.
+ *
+ * Work on a stream has a ticket: its number in the order of submission. A stream knows up to which ticket it has passed; what
+ * the host has waited for on an EP's stream, it has been told. */
 #ifndef IOBIND_MEMORY_STREAM_H
 #define IOBIND_MEMORY_STREAM_H
 
 #include "runtime/runtime.h"
 
+typedef uint64_t iobind__ticket;
+
+/* Work for a worker. `failure` is NULL, or why earlier work of the stream failed: then nothing is to be done but to say so. */
+typedef struct iobind__task {
+  struct iobind__task *next;
+  iobind__ticket ticket;
+  iobind_status (*run)(struct iobind__task *task, const iobind_error *failure, iobind_error *error);
+  void (*destroy)(struct iobind__task *task); /* always called, after `run`; NULL: nothing to do */
+} iobind__task;
+
+/* What a tensor's owner has given back while a stream still uses it. */
+typedef struct iobind__retired {
+  iobind__ticket ticket;
+  iobind__ref *ref;
+} iobind__retired;
+
 struct iobind_stream {
+  iobind__ref ref;
   iobind_device *device;
-  OrtSyncStream *sync; /* NULL: the device has none */
+  OrtSyncStream *sync; /* NULL: the device has none, or the caller has destroyed the stream */
+  bool by_worker;      /* the device has none */
+  atomic_uint_least64_t submitted;
+  atomic_uint_least64_t passed;
+  atomic_uint_least64_t seen;   /* passed, and the caller knows by having waited or asked */
+  atomic_uint_least64_t failed; /* the first task that failed since the stream was last synchronized; 0: none */
+  pthread_mutex_t mutex;        /* guards what follows */
+  pthread_cond_t changed;       /* `passed`, or the list */
+  iobind__task *tasks;
+  iobind__task **tasks_end;
+  pthread_t worker;
+  bool started;
+  bool stopping;
+  iobind_error failure; /* of the task that failed */
+  iobind__retired *retired;
+  size_t retired_count;
+  size_t retired_capacity;
 };
 
-struct iobind_event {
-  iobind_device *device;
-  OrtSyncNotificationImpl *notification; /* of the stream that it was recorded on; NULL: none, or a device without streams */
-  atomic_bool pending;                   /* recorded on a queued device, and nobody has waited since */
-};
+/* A point in a stream; several events and threads may hold it. */
+typedef struct iobind__moment {
+  iobind__ref ref;
+  iobind_stream *stream; /* a reference is held */
+  iobind__ticket ticket;
+  OrtSyncNotificationImpl *notification; /* NULL: a worker's */
+  atomic_bool watched;                   /* a worker waits for it on behalf of iobind_event_query */
+  atomic_bool queued;                    /* a device that queues by itself has not been waited for since */
+} iobind__moment;
 
 /* Wait on the host until a queued device has done all that was submitted; nothing on any other device. */
 iobind_status iobind__device_wait(iobind_device *device, iobind_error *error);
 
+/* ---- stream.c ---- */
+
+/* The next ticket: what is submitted now. For an EP's stream, whose order is the order of the calls. */
+iobind__ticket iobind__stream_take_ticket(iobind_stream *stream);
+
+/* Has everything up to the ticket passed, as far as the host can tell without waiting? */
+bool iobind__stream_passed(const iobind_stream *stream, iobind__ticket ticket);
+
+/* Has the caller been told so? What is refused while a run is under way does not depend on how fast a worker is. */
+bool iobind__stream_seen(const iobind_stream *stream, iobind__ticket ticket);
+
+/* The host has seen that an EP's stream has passed the ticket. */
+void iobind__stream_advance(iobind_stream *stream, iobind__ticket ticket);
+
+/* Put a task behind what is on the stream. After a failure the task is the caller's, and was not run. */
+iobind_status iobind__stream_submit(iobind_stream *stream, iobind__task *task, iobind_error *error);
+
+/* Must work for this stream be submitted as a task? Not where the EP orders it, nor where nothing is before it; a failure is. */
+bool iobind__stream_is_busy(const iobind_stream *stream);
+
+/* Wait on the host for a ticket of a worker's stream, or for all that is on an EP's. */
+iobind_status iobind__stream_wait_ticket(iobind_stream *stream, iobind__ticket ticket, iobind_error *error);
+
 /* Wait on the host for what is on a stream; NULL is no stream. */
 iobind_status iobind__stream_drain(iobind_stream *stream, iobind_error *error);
 
-/* The run, which has finished unless the device is queued and `finished` is false, comes before the event. */
-void iobind__event_record_run(iobind_event *event, bool finished);
+/* Destroy an object, whose last reference is gone, once the stream has passed the ticket. */
+void iobind__stream_retire(iobind_stream *stream, iobind__ticket ticket, iobind__ref *ref);
 
-/* Order work that is submitted on `device` next behind the event. */
-iobind_status iobind__event_order(iobind_event *event, const iobind_device *device, iobind_error *error);
+/* ---- event.c ---- */
+
+/* The present end of a stream. */
+iobind_status iobind__moment_make(iobind_stream *stream, iobind__moment **moment, iobind_error *error);
+iobind_status iobind__moment_wait(iobind__moment *moment, iobind_error *error);
+
+/* What the event holds now, with a reference more; NULL: nothing, which counts as passed. */
+iobind__moment *iobind__event_moment(iobind_event *event);
+
+/* The event holds this moment from now on, and its reference; NULL: passed. */
+void iobind__event_set(iobind_event *event, iobind__moment *moment);
+
+/* Order what is submitted to the stream next behind a moment; NULL is nothing to wait for. Waits on the host where the stream
+ * cannot wait by itself, or is NULL. */
+iobind_status iobind__stream_order(iobind_stream *stream, iobind__moment *moment, iobind_error *error);
+
+struct iobind_event {
+  iobind_device *device;
+  pthread_mutex_t mutex; /* one thread may record while others wait */
+  iobind__moment *moment;
+};
 
 #endif

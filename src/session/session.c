@@ -111,6 +111,7 @@ static void add_chosen_devices(iobind_session *session) {
       session->queued = session->devices[i];
       session->queued_count++;
     }
+    session->streams += (session->devices[i]->flags & IOBIND_DEVICE_STREAMS) != 0;
     if (session->devices[i]->serial) {
       session->serial = session->devices[i];
     }

@@ -124,11 +124,16 @@ iobind_status iobind_tensor_write(iobind_tensor *tensor, size_t offset, const vo
   if (bytes == 0) {
     return IOBIND_OK;
   }
+  if (stream != NULL && iobind__stream_is_busy(stream)) {
+    return iobind__submit_write(tensor, offset, data, bytes, stream, error);
+  }
   if (!tensor->place->addressable && (offset > 0 || unit_end(tensor, bytes) != bytes)) {
     return write_staged(tensor, offset, data, bytes, error);
   }
   void *source = (void *)(uintptr_t)data; /* ORT's values have no const data; a copy only reads it */
-  return move(tensor, offset, source, bytes, true, stream, error);
+  IOBIND__TRY(move(tensor, offset, source, bytes, true, stream, error));
+  iobind__tensor_use(tensor, stream);
+  return IOBIND_OK;
 }
 
 iobind_status iobind_tensor_read(const iobind_tensor *tensor, size_t offset, void *data, size_t bytes, iobind_stream *stream,
@@ -137,8 +142,13 @@ iobind_status iobind_tensor_read(const iobind_tensor *tensor, size_t offset, voi
   if (bytes == 0) {
     return IOBIND_OK;
   }
+  if (stream != NULL && iobind__stream_is_busy(stream)) {
+    return iobind__submit_read(tensor, offset, data, bytes, stream, error);
+  }
   if (tensor->place->addressable || offset == 0) {
-    return move(tensor, offset, data, bytes, false, stream, error);
+    IOBIND__TRY(move(tensor, offset, data, bytes, false, stream, error));
+    iobind__tensor_use((iobind_tensor *)(uintptr_t)tensor, stream); /* whose content stays as it is */
+    return IOBIND_OK;
   }
   iobind__log_line(tensor->place->device->runtime->log, IOBIND_LOG_WARNING,
                    "iobind: tensor_read: '%s' has no addresses: %zu bytes come down for %zu at offset %zu",
@@ -190,10 +200,17 @@ static iobind__transfer transfer_of(const iobind_tensor *source, iobind_tensor *
                             source->data,  target->data,  source->bytes};
 }
 
+static void use_pair(const iobind_tensor *source, iobind_tensor *target, iobind_stream *stream) {
+  iobind__tensor_use((iobind_tensor *)(uintptr_t)source, stream); /* whose content stays as it is */
+  iobind__tensor_use(target, stream);
+}
+
 iobind_status iobind__tensor_copy_one(const iobind_tensor *source, iobind_tensor *target, iobind_stream *stream,
                                       iobind_error *error) {
   iobind__transfer transfer = transfer_of(source, target);
-  return iobind__transfer_all(target->place->device->runtime, &transfer, 1, stream, error);
+  IOBIND__TRY(iobind__transfer_all(target->place->device->runtime, &transfer, 1, stream, error));
+  use_pair(source, target, stream);
+  return IOBIND_OK;
 }
 
 iobind_status iobind_tensor_copy(const iobind_tensor *const *sources, iobind_tensor *const *targets, size_t count,
@@ -208,6 +225,9 @@ iobind_status iobind_tensor_copy(const iobind_tensor *const *sources, iobind_ten
   for (size_t i = 0; i < count; i++) {
     IOBIND__TRY(check_pair(sources[i], targets[i], i, runtime, stream, error));
   }
+  if (stream != NULL && iobind__stream_is_busy(stream)) {
+    return iobind__submit_copy(sources, targets, count, stream, error);
+  }
   iobind__transfer few[FEW];
   iobind__transfer *transfers = count <= FEW ? few : calloc(count, sizeof *transfers);
   if (transfers == NULL) {
@@ -217,6 +237,9 @@ iobind_status iobind_tensor_copy(const iobind_tensor *const *sources, iobind_ten
     transfers[i] = transfer_of(sources[i], targets[i]);
   }
   iobind_status status = iobind__transfer_all(runtime, transfers, count, stream, error);
+  for (size_t i = 0; i < count; i++) {
+    use_pair(sources[i], targets[i], stream);
+  }
   if (transfers != few) {
     free(transfers);
   }

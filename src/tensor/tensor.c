@@ -11,8 +11,31 @@ static iobind_runtime *runtime_of(const iobind_tensor *tensor) {
   return tensor->place->device->runtime;
 }
 
+/* Is a stream still at work on the tensor? Then it is destroyed when that has passed, by a second call. */
+static bool retire(iobind_tensor *tensor) {
+  for (size_t i = 0; i < sizeof tensor->uses / sizeof tensor->uses[0]; i++) {
+    iobind__use use = tensor->uses[i];
+    if (use.stream == NULL) {
+      continue;
+    }
+    tensor->uses[i].stream = NULL;
+    bool passed = iobind__stream_passed(use.stream, use.ticket);
+    if (!passed) {
+      iobind__stream_retire(use.stream, use.ticket, &tensor->ref);
+    }
+    iobind__ref_release(&use.stream->ref);
+    if (!passed) {
+      return true;
+    }
+  }
+  return false;
+}
+
 static void tensor_destroy(iobind__ref *ref) {
   iobind_tensor *tensor = (iobind_tensor *)ref;
+  if (retire(tensor)) {
+    return;
+  }
   if (tensor->value != NULL) {
     iobind__device_enter(tensor->place->device);
     IOBIND__API(runtime_of(tensor))->ReleaseValue(tensor->value);
@@ -264,6 +287,52 @@ iobind_status iobind__tensor_from_value(OrtValue *value, iobind__place *place, i
   tensor->bytes = bytes;
   *out = tensor;
   return IOBIND_OK;
+}
+
+/* A place for one more use: of the same stream, of none, or of one that has passed. */
+static iobind__use *find_use(iobind_tensor *tensor, const iobind_stream *stream) {
+  iobind__use *found = NULL;
+  for (size_t i = 0; i < sizeof tensor->uses / sizeof tensor->uses[0]; i++) {
+    iobind__use *use = &tensor->uses[i];
+    if (use->stream == stream) {
+      return use;
+    }
+    if (use->stream == NULL || iobind__stream_passed(use->stream, use->ticket)) {
+      found = use;
+    }
+  }
+  return found;
+}
+
+void iobind__tensor_use(iobind_tensor *tensor, iobind_stream *stream) {
+  if (stream == NULL || stream->by_worker || tensor->data == NULL) {
+    return;
+  }
+  iobind__ticket ticket = iobind__stream_take_ticket(stream);
+  pthread_mutex_t *mutex = &runtime_of(tensor)->mutex;
+  pthread_mutex_lock(mutex);
+  iobind__use *use = find_use(tensor, stream);
+  iobind_stream *old = use == NULL ? tensor->uses[0].stream : use->stream;
+  if (use == NULL) {
+    /* a third stream at once: wait for the first, which is the likeliest to have passed */
+    iobind__ref_retain(&old->ref);
+    pthread_mutex_unlock(mutex);
+    (void)iobind__stream_drain(old, NULL);
+    pthread_mutex_lock(mutex);
+    iobind__ref_release(&old->ref);
+    use = find_use(tensor, stream);
+    use = use == NULL ? &tensor->uses[0] : use;
+    old = use->stream;
+  }
+  if (old != stream) {
+    iobind__ref_retain(&stream->ref);
+    use->stream = stream;
+  }
+  use->ticket = ticket;
+  pthread_mutex_unlock(mutex);
+  if (old != NULL && old != stream) {
+    iobind__ref_release(&old->ref);
+  }
 }
 
 iobind_tensor *iobind_tensor_retain(iobind_tensor *tensor) {

@@ -6,6 +6,12 @@
 
 #include "memory/transfer.h"
 
+/* An EP's stream that was at work on a tensor up to a ticket. */
+typedef struct iobind__use {
+  iobind_stream *stream; /* a reference is held; NULL: none */
+  iobind__ticket ticket;
+} iobind__use;
+
 struct iobind_tensor {
   iobind__ref ref;
   iobind__ref *owner;  /* kept alive: the runtime, or the session whose memory this is */
@@ -17,6 +23,7 @@ struct iobind_tensor {
   size_t allocated; /* bytes in the device's counters */
   iobind_deleter deleter;
   void *deleter_context;
+  iobind__use uses[2]; /* guarded by the runtime's mutex */
   iobind_dtype dtype;
   size_t rank;
   int64_t dims[];
@@ -50,6 +57,10 @@ iobind_status iobind__tensor_from_value(OrtValue *value, iobind__place *place, i
 
 bool iobind__tensor_same_dims(const iobind_tensor *a, const iobind_tensor *b);
 
+/* What was just submitted to the stream uses the tensor: its memory stays until the stream has passed it. Nothing for a worker's
+ * stream, whose tasks hold references, and for NULL. */
+void iobind__tensor_use(iobind_tensor *tensor, iobind_stream *stream);
+
 /* Do two tensors share a byte? */
 bool iobind__tensor_overlaps(const iobind_tensor *a, const iobind_tensor *b);
 bool iobind__memory_overlaps(const iobind__place *place_a, const void *a, size_t bytes_a, const iobind__place *place_b,
@@ -65,5 +76,14 @@ iobind_status iobind__strings_copy(const iobind_tensor *source, iobind_tensor *t
 /* Copy whole tensors of the same type and dims. */
 iobind_status iobind__tensor_copy_one(const iobind_tensor *source, iobind_tensor *target, iobind_stream *stream,
                                       iobind_error *error);
+
+/* task.c: reading, writing and copying behind what a worker's stream still has to do. Checked already; the host memory must stay
+ * valid until the stream has passed. */
+iobind_status iobind__submit_write(iobind_tensor *tensor, size_t offset, const void *data, size_t bytes, iobind_stream *stream,
+                                   iobind_error *error);
+iobind_status iobind__submit_read(const iobind_tensor *tensor, size_t offset, void *data, size_t bytes, iobind_stream *stream,
+                                  iobind_error *error);
+iobind_status iobind__submit_copy(const iobind_tensor *const *sources, iobind_tensor *const *targets, size_t count,
+                                  iobind_stream *stream, iobind_error *error);
 
 #endif

@@ -124,6 +124,92 @@ static void bytes_arrive(void **state) {
   assert_memory_equal(bytes, back, sizeof bytes);
 }
 
+static void native_stream_is_the_execution_providers(void **state) {
+  (void)state;
+  vdev_stream *native = iobind_stream_native(first);
+  assert_non_null(native);
+  int64_t before = vdev_get(0, "time_ns");
+  copy(pinned, on_device, first);
+  assert_int_equal(vdev_stream_synchronize(native), 0);
+  assert_int_equal(vdev_get(0, "time_ns"), before + millisecond);
+  iobind_stream *on_cpu;
+  expect_ok(iobind_stream_create(iobind_runtime_get_device(runtime, 0), NULL, &on_cpu, &fault));
+  assert_null(iobind_stream_native(on_cpu));
+  iobind_stream_destroy(on_cpu);
+}
+
+/* Two bindings on one stream, the second one's input the first one's output: nothing waits until the host does. */
+static void runs_on_a_stream_return_at_once(void **state) {
+  (void)state;
+  iobind_session *session = fixture_session(runtime, device, "scale");
+  iobind_tensor *tensors[3];
+  iobind_binding *bindings[2];
+  static const float ones[4] = {1, 1, 1, 1};
+  static const float fours[4] = {4, 4, 4, 4};
+  for (int i = 0; i < 3; i++) {
+    tensors[i] = fixture_floats(device, ones, 4);
+  }
+  for (int i = 0; i < 2; i++) {
+    expect_ok(iobind_binding_create(session, &bindings[i], &fault));
+    expect_ok(iobind_binding_set_input(bindings[i], 0, IOBIND_INPUT_RESIDENT, tensors[i], NULL, &fault));
+    expect_ok(
+        iobind_binding_set_output(bindings[i], 0, IOBIND_OUTPUT_FIXED, NULL, IOBIND_MEMORY_DEFAULT, tensors[i + 1], &fault));
+  }
+  iobind_event *event;
+  expect_ok(iobind_event_create(device, &event, &fault));
+  assert_int_equal(vdev_set(0, "compute_us", "1000"), 0);
+  int64_t before = vdev_get(0, "time_ns");
+  expect_ok(iobind_binding_run(bindings[0], first, NULL, &fault));
+  expect_ok(iobind_binding_run(bindings[1], first, event, &fault));
+  assert_int_equal(vdev_get(0, "time_ns"), before);
+  expect(IOBIND_INVALID_STATE, iobind_binding_run(bindings[0], first, NULL, &fault));
+  expect_words("under way");
+  expect_ok(iobind_event_wait(event, &fault));
+  assert_int_equal(vdev_get(0, "time_ns"), before + 2 * millisecond);
+  fixture_expect_floats(tensors[2], fours, 4);
+  expect_ok(iobind_binding_run(bindings[0], first, NULL, &fault)); /* the event's end was behind both */
+  for (int i = 0; i < 2; i++) {
+    iobind_binding_destroy(bindings[i]); /* one of them under way */
+  }
+  iobind_session_destroy(session);
+  for (int i = 0; i < 3; i++) {
+    iobind_tensor_release(tensors[i]);
+  }
+  expect_ok(iobind_stream_synchronize(first, &fault));
+  assert_int_equal(vdev_set(0, "compute_us", "0"), 0);
+  iobind_event_destroy(event);
+}
+
+/* What a copy uses lives until the stream has passed it, whoever gives it up. */
+static void tensor_given_up_under_a_copy(void **state) {
+  (void)state;
+  const int64_t dims[1] = {BYTES};
+  int64_t live = vdev_get(0, "live_bytes");
+  iobind_tensor *target;
+  expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_UINT8, dims, 1, &target, &fault));
+  copy(pinned, target, first);
+  iobind_tensor_release(target);
+  assert_true(vdev_get(0, "live_bytes") >= live + BYTES);
+  expect_ok(iobind_stream_synchronize(first, &fault));
+  assert_int_equal(vdev_get(0, "live_bytes"), live);
+}
+
+/* An event can be asked for without waiting: a thread of the stream waits instead. */
+static void event_is_asked_for(void **state) {
+  (void)state;
+  iobind_event *event;
+  int32_t done = 0;
+  expect_ok(iobind_event_create(device, &event, &fault));
+  copy(pinned, on_device, first);
+  expect_ok(iobind_event_record(event, first, &fault));
+  while (done == 0) {
+    expect_ok(iobind_event_query(event, &done, &fault));
+  }
+  copy(on_device, pinned, second); /* so that the host knows: with race=fail this would fail otherwise */
+  expect_ok(iobind_stream_synchronize(second, &fault));
+  iobind_event_destroy(event);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(device_says_so),
     cmocka_unit_test(copy_on_a_stream_returns_at_once),
@@ -132,6 +218,10 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(event_orders_another_stream_on_the_device),
     cmocka_unit_test(missing_event_is_found),
     cmocka_unit_test(bytes_arrive),
+    cmocka_unit_test(native_stream_is_the_execution_providers),
+    cmocka_unit_test(runs_on_a_stream_return_at_once),
+    cmocka_unit_test(tensor_given_up_under_a_copy),
+    cmocka_unit_test(event_is_asked_for),
 };
 
 FIXTURE_MAIN(tests, start, stop);

@@ -1,0 +1,96 @@
+/* Reading, writing and copying behind what a worker's stream still has to do. */
+#include <stdlib.h>
+
+#include "tensor/tensor.h"
+
+/* The three differ in what they call; the tensors are held until the task is done. */
+typedef struct access {
+  iobind__task task;
+  enum { WRITE, READ, COPY } kind;
+  size_t offset;
+  const void *from;
+  void *to;
+  size_t bytes;
+  size_t count; /* of tensors; of pairs for COPY */
+  iobind_tensor *tensors[];
+} access;
+
+static size_t tensor_count(const access *self) {
+  return self->kind == COPY ? 2 * self->count : 1;
+}
+
+static void free_access(iobind__task *task) {
+  access *self = (access *)task;
+  for (size_t i = 0; i < tensor_count(self); i++) {
+    iobind_tensor_release(self->tensors[i]);
+  }
+  free(self);
+}
+
+static iobind_status run_access(iobind__task *task, const iobind_error *failure, iobind_error *error) {
+  access *self = (access *)task;
+  if (failure != NULL) {
+    *error = *failure;
+    return (iobind_status)failure->status;
+  }
+  switch (self->kind) {
+    case WRITE: return iobind_tensor_write(self->tensors[0], self->offset, self->from, self->bytes, NULL, error);
+    case READ: return iobind_tensor_read(self->tensors[0], self->offset, self->to, self->bytes, NULL, error);
+    case COPY:
+      return iobind_tensor_copy((const iobind_tensor *const *)self->tensors, self->tensors + self->count, self->count, NULL,
+                                error);
+  }
+  return iobind__fail(error, IOBIND_INTERNAL, "stream: no such task");
+}
+
+/* With all but the tensors filled in from `like`. */
+static access *make(const access *like) {
+  access *self = calloc(1, sizeof *self + tensor_count(like) * sizeof self->tensors[0]);
+  if (self != NULL) {
+    *self = *like;
+    self->task.run = run_access;
+    self->task.destroy = free_access;
+  }
+  return self;
+}
+
+static iobind_status submit(access *self, iobind_stream *stream, iobind_error *error) {
+  iobind_status status = iobind__stream_submit(stream, &self->task, error);
+  if (status != IOBIND_OK) {
+    free_access(&self->task);
+  }
+  return status;
+}
+
+iobind_status iobind__submit_write(iobind_tensor *tensor, size_t offset, const void *data, size_t bytes, iobind_stream *stream,
+                                   iobind_error *error) {
+  access *self = make(&(access){.kind = WRITE, .offset = offset, .from = data, .bytes = bytes});
+  if (self == NULL) {
+    return iobind__out_of_memory(error, "tensor_write");
+  }
+  self->tensors[0] = iobind_tensor_retain(tensor);
+  return submit(self, stream, error);
+}
+
+iobind_status iobind__submit_read(const iobind_tensor *tensor, size_t offset, void *data, size_t bytes, iobind_stream *stream,
+                                  iobind_error *error) {
+  access *self = make(&(access){.kind = READ, .offset = offset, .to = data, .bytes = bytes});
+  if (self == NULL) {
+    return iobind__out_of_memory(error, "tensor_read");
+  }
+  self->tensors[0] = iobind_tensor_retain((iobind_tensor *)(uintptr_t)tensor); /* a reference, its content stays as it is */
+  return submit(self, stream, error);
+}
+
+iobind_status iobind__submit_copy(const iobind_tensor *const *sources, iobind_tensor *const *targets, size_t count,
+                                  iobind_stream *stream, iobind_error *error) {
+  access *self = make(&(access){.kind = COPY, .count = count});
+  if (self == NULL) {
+    return iobind__out_of_memory(error, "tensor_copy");
+  }
+  for (size_t i = 0; i < count; i++) {
+    self->tensors[i] = iobind_tensor_retain((iobind_tensor *)(uintptr_t)sources[i]); /* as above */
+    self->tensors[count + i] = iobind_tensor_retain(targets[i]);
+  }
+  return submit(self, stream, error);
+}
