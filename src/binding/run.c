@@ -209,8 +209,10 @@ static iobind_status run_failed(iobind_binding *binding, OrtStatus *failed, iobi
 }
 
 /* What comes before a run: on the caller's thread, so that what is wrong is said at once. */
-static iobind_status begin(iobind_binding *binding, iobind_error *error) {
-  iobind__results_drop(binding);
+static inline iobind_status begin(iobind_binding *binding, iobind_error *error) {
+  if (binding->fetched) {
+    iobind__results_drop(binding);
+  }
   binding->has_results = false;
   binding->failure.status = IOBIND_OK;
   if (!binding->checked || binding->inputs_changed || binding->outputs_changed || binding->has_fresh || binding->reshaped ||
@@ -232,28 +234,33 @@ static iobind_status wait_for_devices(const iobind_binding *binding, const iobin
   return IOBIND_OK;
 }
 
-/* The run itself. `stream` is an EP's, which ORT submits to; NULL: ORT waits for the run. `ordered` is the device whose stream
- * the run is on, or NULL. */
-static iobind_status execute(iobind_binding *binding, iobind_stream *stream, iobind__moment *const *moments,
-                             const iobind_device *ordered, iobind_error *error) {
-  iobind_session *session = binding->session;
-  const OrtApi *api = IOBIND__API(session->runtime);
-  if (binding->has_live) {
-    IOBIND__TRY(bring_inputs(binding, stream, moments, error));
-  }
-  OrtStatus *failed = api->RunWithBinding(session->session, stream == NULL ? binding->run_options : binding->stream_run_options,
-                                          binding->binding);
-  if (failed != NULL) {
-    return run_failed(binding, failed, error);
-  }
-  binding->holds_outputs = true;
+/* What has to be looked at or done after some runs. */
+static iobind_status settle(iobind_binding *binding, iobind_stream *stream, const iobind_device *ordered, iobind_error *error) {
   if (!binding->verified) {
     IOBIND__TRY(iobind__results_verify(binding, &binding->verified, error));
   }
   if (binding->has_passed_through) {
     IOBIND__TRY(iobind__results_copy_passed_through(binding, stream, error));
   }
-  IOBIND__TRY(wait_for_devices(binding, ordered, error));
+  return wait_for_devices(binding, ordered, error);
+}
+
+/* The run itself. `stream` is an EP's, which ORT submits to; NULL: ORT waits for the run. `ordered` is the device whose stream
+ * the run is on, or NULL. */
+static inline iobind_status execute(iobind_binding *binding, OrtRunOptions *options, iobind_stream *stream,
+                                    iobind__moment *const *moments, const iobind_device *ordered, iobind_error *error) {
+  const iobind_session *session = binding->session;
+  if (binding->has_live) {
+    IOBIND__TRY(bring_inputs(binding, stream, moments, error));
+  }
+  OrtStatus *failed = IOBIND__API(session->runtime)->RunWithBinding(session->session, options, binding->binding);
+  if (failed != NULL) {
+    return run_failed(binding, failed, error);
+  }
+  binding->holds_outputs = true;
+  if (!binding->verified || binding->has_passed_through || session->queued != NULL) {
+    IOBIND__TRY(settle(binding, stream, ordered, error));
+  }
   binding->has_results = true;
   return IOBIND_OK;
 }
@@ -264,36 +271,42 @@ static void release_status(const OrtApi *api, OrtStatus *status) {
   }
 }
 
-/* Leave the running state; the terminate flag of a cancelled run must not reach the next one. */
-static void leave(iobind_binding *binding) {
-  int state = IOBIND__RUNNING;
-  while (!atomic_compare_exchange_weak(&binding->state, &state, IOBIND__IDLE)) {
-    if (state == IOBIND__CANCELLED) {
-      const OrtApi *api = IOBIND__API(binding->session->runtime);
-      release_status(api, api->RunOptionsUnsetTerminate(binding->run_options));
-      if (binding->stream_run_options != NULL) {
-        release_status(api, api->RunOptionsUnsetTerminate(binding->stream_run_options));
-      }
-      atomic_store(&binding->state, IOBIND__IDLE);
-      return;
-    }
-    if (state == IOBIND__CANCELLING) {
-      sched_yield(); /* another thread is between two instructions */
-    }
-    state = IOBIND__RUNNING;
+/* Leave the running state of a run that was cancelled: the terminate flag must not reach the next one. */
+static void leave_cancelled(iobind_binding *binding) {
+  while (atomic_load(&binding->state) != IOBIND__CANCELLED) {
+    sched_yield(); /* another thread is between two instructions */
+  }
+  const OrtApi *api = IOBIND__API(binding->session->runtime);
+  release_status(api, api->RunOptionsUnsetTerminate(binding->run_options));
+  if (binding->stream_run_options != NULL) {
+    release_status(api, api->RunOptionsUnsetTerminate(binding->stream_run_options));
+  }
+  atomic_store(&binding->state, IOBIND__IDLE);
+}
+
+static inline void leave(iobind_binding *binding) {
+  int running = IOBIND__RUNNING;
+  if (!atomic_compare_exchange_strong(&binding->state, &running, IOBIND__IDLE)) {
+    leave_cancelled(binding);
   }
 }
 
 /* ---- runs that have finished on return ---- */
 
-static iobind_status run_now(iobind_binding *binding, iobind_error *error) {
+static inline iobind_status run_alone(iobind_binding *binding, iobind_error *error) {
+  IOBIND__TRY(begin(binding, error));
+  return execute(binding, binding->run_options, NULL, NULL, NULL, error);
+}
+
+static iobind_status run_serial(iobind_binding *binding, iobind_error *error) {
   iobind__device_enter(binding->session->serial);
-  iobind_status status = begin(binding, error);
-  if (status == IOBIND_OK) {
-    status = execute(binding, NULL, NULL, NULL, error);
-  }
+  iobind_status status = run_alone(binding, error);
   iobind__device_leave(binding->session->serial);
   return status;
+}
+
+static inline iobind_status run_now(iobind_binding *binding, iobind_error *error) {
+  return binding->session->serial == NULL ? run_alone(binding, error) : run_serial(binding, error);
 }
 
 /* A session on several devices with streams: ORT takes one stream for a run, so that it waits for the others at its end. */
@@ -315,7 +328,7 @@ static iobind_status run_on_device(iobind_binding *binding, iobind_stream *strea
   iobind_status status = begin(binding, error);
   if (status == IOBIND_OK) {
     IOBIND__API(binding->session->runtime)->RunOptionsSetSyncStream(binding->stream_run_options, stream->sync);
-    status = execute(binding, stream, NULL, stream->device, error);
+    status = execute(binding, binding->stream_run_options, stream, NULL, stream->device, error);
   }
   iobind__device_leave(binding->session->serial);
   if (status == IOBIND_OK) {
@@ -355,7 +368,7 @@ static iobind_status work(iobind__task *task, const iobind_error *failure, iobin
     status = (iobind_status)failure->status;
   } else {
     iobind__device_enter(binding->session->serial);
-    status = execute(binding, NULL, self->moments, self->ordered, error);
+    status = execute(binding, binding->run_options, NULL, self->moments, self->ordered, error);
     iobind__device_leave(binding->session->serial);
   }
   if (status != IOBIND_OK) {
@@ -417,13 +430,8 @@ static iobind_status check_stream(const iobind_binding *binding, const iobind_st
   return IOBIND_OK;
 }
 
-iobind_status iobind_binding_run(iobind_binding *binding, iobind_stream *stream, iobind_event *event, iobind_error *error) {
-  if (binding == NULL) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "binding_run: binding is NULL");
-  }
-  if (stream != NULL || event != NULL) {
-    IOBIND__TRY(check_stream(binding, stream, event, error));
-  }
+/* Take the binding for a run; INVALID_STATE where another one has it. */
+static inline iobind_status enter(iobind_binding *binding, iobind_error *error) {
   if (binding->flight.stream != NULL) {
     IOBIND__TRY(iobind__binding_check_idle(binding, "binding_run", error));
   }
@@ -431,20 +439,41 @@ iobind_status iobind_binding_run(iobind_binding *binding, iobind_stream *stream,
   if (!atomic_compare_exchange_strong(&binding->state, &idle, IOBIND__RUNNING)) {
     return iobind__fail(error, IOBIND_INVALID_STATE, "binding_run: a run of this binding is under way: wait for it first");
   }
-  bool by_worker = stream != NULL && stream->by_worker;
-  iobind_status status = stream == NULL                        ? run_now(binding, error)
-                         : by_worker                           ? run_by_worker(binding, stream, error)
+  return IOBIND_OK;
+}
+
+static iobind_status run_on(iobind_binding *binding, iobind_stream *stream, iobind_error *error) {
+  IOBIND__TRY(enter(binding, error));
+  iobind_status status = stream->by_worker                     ? run_by_worker(binding, stream, error)
                          : binding->stream_run_options == NULL ? run_behind(binding, stream, error)
                                                                : run_on_device(binding, stream, error);
-  if (!by_worker || status != IOBIND_OK) {
+  if (!stream->by_worker || status != IOBIND_OK) {
     leave(binding);
   }
-  if (status == IOBIND_OK && event != NULL) {
-    iobind__moment *moment = NULL;
-    status = stream == NULL ? IOBIND_OK : iobind__moment_make(stream, &moment, error);
-    if (status == IOBIND_OK) {
-      iobind__event_set(event, moment);
-    }
-  }
   return status;
+}
+
+static iobind_status run_at_once(iobind_binding *binding, iobind_error *error) {
+  IOBIND__TRY(enter(binding, error));
+  iobind_status status = run_now(binding, error);
+  leave(binding);
+  return status;
+}
+
+static iobind_status run_with_event(iobind_binding *binding, iobind_stream *stream, iobind_event *event, iobind_error *error) {
+  iobind__moment *moment = NULL;
+  IOBIND__TRY(check_stream(binding, stream, event, error));
+  IOBIND__TRY(stream == NULL ? run_at_once(binding, error) : run_on(binding, stream, error));
+  if (event != NULL) {
+    IOBIND__TRY(stream == NULL ? IOBIND_OK : iobind__moment_make(stream, &moment, error));
+    iobind__event_set(event, moment);
+  }
+  return IOBIND_OK;
+}
+
+iobind_status iobind_binding_run(iobind_binding *binding, iobind_stream *stream, iobind_event *event, iobind_error *error) {
+  if (binding == NULL) {
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "binding_run: binding is NULL");
+  }
+  return stream == NULL && event == NULL ? run_at_once(binding, error) : run_with_event(binding, stream, event, error);
 }
