@@ -1,0 +1,70 @@
+package io.github.iobind.api;
+
+/**
+ * Names a device, or an ordered list of devices of which the first that works is taken.
+ *
+ * <p>{@code cpu}, {@code cuda[:N]}, {@code webgpu[:N]}, {@code dml[:N]}, {@code openvino[:N]}, {@code vdev[:N]};
+ * {@code gpu[:N]} and {@code npu[:N]} for a device whose memory or hardware is one; {@code ep=NAME[:N]} by ONNX Runtime's name of
+ * the execution provider; {@code vendor=0xHHHH[:N]} by PCI vendor id. N counts from 0. The suffix {@code /pinned} means the
+ * device's host-accessible memory. Example: {@code "cuda,webgpu,cpu"}.
+ *
+ * @param text the spec; it is resolved, and found wrong, where it is used
+ */
+public record DeviceSpec(String text) {
+  /** The CPU and its memory. */
+  public static final DeviceSpec CPU = new DeviceSpec("cpu");
+
+  /**
+   * A spec.
+   *
+   * @throws IllegalArgumentException the text is blank
+   */
+  public DeviceSpec {
+    if (text.isBlank()) throw new IllegalArgumentException("a device spec is not blank: say \"cpu\" or \"cuda:0\"");
+  }
+
+  /**
+   * A spec by its text.
+   *
+   * @param text such as "webgpu:0" or "cuda,cpu"
+   * @return the spec
+   */
+  public static DeviceSpec of(String text) {
+    return new DeviceSpec(text);
+  }
+
+  /**
+   * A CUDA device.
+   *
+   * @param ordinal from 0
+   * @return the spec
+   */
+  public static DeviceSpec cuda(int ordinal) {
+    return new DeviceSpec("cuda:" + ordinal);
+  }
+
+  /**
+   * A WebGPU device.
+   *
+   * @param ordinal from 0
+   * @return the spec
+   */
+  public static DeviceSpec webgpu(int ordinal) {
+    return new DeviceSpec("webgpu:" + ordinal);
+  }
+
+  /**
+   * The host-accessible memory of this device: pinned memory on CUDA.
+   *
+   * @return this spec with the suffix
+   */
+  public DeviceSpec pinned() {
+    return text.endsWith("/pinned") ? this : new DeviceSpec(text + "/pinned");
+  }
+
+  /** The text of the spec. */
+  @Override
+  public String toString() {
+    return text;
+  }
+}

@@ -1,0 +1,465 @@
+package io.github.iobind.api;
+
+import static java.lang.foreign.ValueLayout.ADDRESS;
+import static java.lang.foreign.ValueLayout.JAVA_INT;
+import static java.lang.foreign.ValueLayout.JAVA_LONG;
+
+import io.github.iobind.ffm.Iobind;
+import io.github.iobind.ffm.Layouts;
+import io.github.iobind.ffm.NativeLibrary;
+import java.lang.foreign.Arena;
+import java.lang.foreign.FunctionDescriptor;
+import java.lang.foreign.Linker;
+import java.lang.foreign.MemorySegment;
+import java.lang.invoke.MethodHandle;
+import java.lang.invoke.MethodHandles;
+import java.lang.invoke.MethodType;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.EnumSet;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.stream.Collectors;
+
+/**
+ * One loaded ONNX Runtime: its environment, execution providers and devices.
+ *
+ * <p>There is one for each ONNX Runtime in the process: a second {@code create} for the same one gives another Java object over the
+ * same native one, whose options but for EP libraries are ignored. Where ONNX Runtime is looked for: {@link Options#ortLibrary};
+ * the environment variable {@code ORT_NATIVE_LIB_PATH} (a file or a folder); the official {@code onnxruntime} package where the
+ * program has it, whose copy is then shared; a copy that the process has loaded; beside libiobind; the system's.
+ *
+ * <p>Any method may be called from any thread at any time. Sessions, values and bindings live on after {@code close}.
+ */
+public final class OrtRuntimeFFM implements AutoCloseable {
+  private final Handle handle;
+  private final Map<DeviceSpec, Place> resolved = new ConcurrentHashMap<>();
+
+  /** How a runtime is made; every setter returns this object. */
+  public static final class Options {
+    private String ortLibrary;
+    private final List<String> epLibraries = new ArrayList<>();
+    private int flags;
+    private LogSink log;
+    private int logLevel;
+    private long ortApi;
+
+    /** All defaults. */
+    public Options() {}
+
+    /**
+     * Take this ONNX Runtime and search no further.
+     *
+     * @param path its library, or the folder that it is in
+     * @return this
+     */
+    public Options ortLibrary(Path path) {
+      ortLibrary = path.toString();
+      return this;
+    }
+
+    /**
+     * Register an execution provider's library.
+     *
+     * @param library "FILE", "NAME=FILE", or a folder to look in
+     * @return this
+     */
+    public Options epLibrary(String library) {
+      epLibraries.add(library);
+      return this;
+    }
+
+    /**
+     * Look for no other EP libraries than those named here.
+     *
+     * @return this
+     */
+    public Options noEpSearch() {
+      flags |= 1 << 1;
+      return this;
+    }
+
+    /**
+     * Leave ONNX Runtime's telemetry as it is; it is switched off otherwise.
+     *
+     * @return this
+     */
+    public Options telemetry() {
+      flags |= 1;
+      return this;
+    }
+
+    /**
+     * Let EPs offer software adapters on a machine without a GPU, such as WebGPU over a software Vulkan driver.
+     *
+     * @return this
+     */
+    public Options softwareDevices() {
+      flags |= 1 << 2;
+      return this;
+    }
+
+    /**
+     * Receive log lines.
+     *
+     * @param level the least severe one
+     * @param sink receives them
+     * @return this
+     */
+    public Options log(LogLevel level, LogSink sink) {
+      logLevel = level.ordinal();
+      log = sink;
+      return this;
+    }
+
+    Options ortApi(long address) {
+      ortApi = address;
+      return this;
+    }
+  }
+
+  /** How severe a log line is. */
+  public enum LogLevel {
+    /** Warnings and errors. */
+    DEFAULT,
+    /** Everything. */
+    VERBOSE,
+    /** What happens. */
+    INFO,
+    /** What may be wrong. */
+    WARNING,
+    /** What is wrong. */
+    ERROR
+  }
+
+  /** Receives log lines: on any thread, ONNX Runtime's own included, several at once. What it throws is dropped. */
+  @FunctionalInterface
+  public interface LogSink {
+    /**
+     * A line.
+     *
+     * @param level how severe it is
+     * @param message one line; it must not call iobind
+     */
+    void log(LogLevel level, String message);
+  }
+
+  private OrtRuntimeFFM(long address) {
+    handle = Handle.of(this, address, Iobind::runtimeDestroy);
+  }
+
+  /**
+   * Finds and loads ONNX Runtime 1.24 or newer, with default options.
+   *
+   * @return the runtime
+   * @throws OrtFFMException NOT_FOUND: the message says what was tried; VERSION: it is too old
+   * @throws UnsatisfiedLinkError libiobind was not found: the message says what was tried
+   */
+  public static OrtRuntimeFFM create() {
+    return create(new Options());
+  }
+
+  /**
+   * Finds and loads ONNX Runtime 1.24 or newer.
+   *
+   * @param options how
+   * @return the runtime
+   * @throws OrtFFMException NOT_FOUND: no ONNX Runtime, the message says what was tried, or no file of the EP libraries; VERSION:
+   *     it is too old
+   * @throws UnsatisfiedLinkError libiobind was not found: the message says what was tried
+   * @throws IllegalCallerException native access is denied: the message has the flag
+   */
+  public static OrtRuntimeFFM create(Options options) {
+    NativeLibrary.load();
+    StringBuilder tried = new StringBuilder();
+    long api = options.ortApi;
+    if (api == 0 && options.ortLibrary == null && System.getenv("ORT_NATIVE_LIB_PATH") == null) api = OfficialOrt.api(tried);
+    try (Arena arena = Arena.ofConfined(); Scratch scratch = Scratch.take()) {
+      MemorySegment struct = Layouts.allocate(arena, Layouts.RUNTIME_OPTIONS);
+      Layouts.setInt(struct, Layouts.RUNTIME_OPTIONS, "flags", options.flags);
+      if (options.ortLibrary != null) set(struct, "ort_library", arena.allocateFrom(options.ortLibrary));
+      Layouts.setLong(struct, Layouts.RUNTIME_OPTIONS, "ort_api", api);
+      set(struct, "ep_libraries", strings(arena, options.epLibraries));
+      Layouts.setLong(struct, Layouts.RUNTIME_OPTIONS, "ep_library_count", options.epLibraries.size());
+      if (options.log != null) set(struct, "log", logStub(options.log));
+      Layouts.setInt(struct, Layouts.RUNTIME_OPTIONS, "log_level", options.logLevel);
+      int status = Iobind.runtimeCreate(struct, scratch.out(0), scratch.error());
+      if (status != 0 && !tried.isEmpty()) {
+        OrtFFMException failure = scratch.failure(status);
+        throw new OrtFFMException(failure.status(), failure.ortCode(), failure.getMessage() + "; before that: " + tried);
+      }
+      scratch.check(status);
+      return new OrtRuntimeFFM(scratch.getLong(0));
+    }
+  }
+
+  private static void set(MemorySegment struct, String field, MemorySegment value) {
+    Layouts.setLong(struct, Layouts.RUNTIME_OPTIONS, field, value.address());
+  }
+
+  /** The upcall for log lines lives forever: ONNX Runtime may log until the process ends. */
+  private static MemorySegment logStub(LogSink sink) {
+    try {
+      MethodHandle target = MethodHandles.lookup().findStatic(OrtRuntimeFFM.class, "forward",
+          MethodType.methodType(void.class, LogSink.class, MemorySegment.class, int.class, MemorySegment.class));
+      return Linker.nativeLinker().upcallStub(target.bindTo(sink), FunctionDescriptor.ofVoid(ADDRESS, JAVA_INT, ADDRESS),
+          Arena.global());
+    } catch (ReflectiveOperationException e) {
+      throw new AssertionError(e);
+    }
+  }
+
+  @SuppressWarnings("unused") // called through the stub; what it threw would end the process
+  private static void forward(LogSink sink, MemorySegment context, int level, MemorySegment message) {
+    try {
+      sink.log(LogLevel.values()[level], Layouts.string(message.address()));
+    } catch (Throwable t) {
+      return;
+    }
+  }
+
+  static MemorySegment strings(Arena arena, List<String> texts) {
+    if (texts.isEmpty()) return MemorySegment.NULL;
+    MemorySegment pointers = arena.allocate(ADDRESS, texts.size());
+    for (int i = 0; i < texts.size(); i++) pointers.setAtIndex(ADDRESS, i, arena.allocateFrom(texts.get(i)));
+    return pointers;
+  }
+
+  long enter() {
+    return handle.enter();
+  }
+
+  void exit() {
+    handle.exit();
+  }
+
+  // ---- what was loaded
+
+  /** Reads one field of the runtime's info. */
+  private <T> T info(java.util.function.Function<MemorySegment, T> field) {
+    try (Scratch scratch = Scratch.take()) {
+      MemorySegment struct = scratch.struct(Layouts.RUNTIME_INFO);
+      try {
+        scratch.check(Iobind.runtimeGetInfo(enterNow(), struct, scratch.error()));
+        return field.apply(struct);
+      } finally {
+        exit();
+      }
+    }
+  }
+
+  private long enterNow() {
+    return handle.enter();
+  }
+
+  /**
+   * The version of ONNX Runtime.
+   *
+   * @return such as "1.31.1"
+   */
+  public String ortVersion() {
+    return info(s -> Layouts.getString(s, Layouts.RUNTIME_INFO, "ort_version"));
+  }
+
+  /**
+   * The version of ONNX Runtime's C interface in use.
+   *
+   * @return such as 29
+   */
+  public int ortApiVersion() {
+    return info(s -> Layouts.getInt(s, Layouts.RUNTIME_INFO, "ort_api_version"));
+  }
+
+  /**
+   * The file that ONNX Runtime was loaded from.
+   *
+   * @return its path; "" where a shared copy cannot be told
+   */
+  public String ortLibrary() {
+    return info(s -> Layouts.getString(s, Layouts.RUNTIME_INFO, "ort_library"));
+  }
+
+  /**
+   * Which step of the search found ONNX Runtime.
+   *
+   * @return such as "ORT_NATIVE_LIB_PATH"
+   */
+  public String foundBy() {
+    return info(s -> Layouts.getString(s, Layouts.RUNTIME_INFO, "found_by"));
+  }
+
+  /**
+   * The version of libiobind, and where it came from.
+   *
+   * @return such as "0.1.0 (natives jar: /tmp/...)"
+   */
+  public static String iobindVersion() {
+    NativeLibrary.load();
+    return Layouts.string(Iobind.versionString()) + " (" + NativeLibrary.origin() + ")";
+  }
+
+  /**
+   * The EP libraries that were found, in use or not.
+   *
+   * @return in the order in which they were met
+   */
+  public List<EpLibrary> epLibraries() {
+    long count = info(s -> Layouts.getLong(s, Layouts.RUNTIME_INFO, "ep_count"));
+    List<EpLibrary> result = new ArrayList<>();
+    try (Scratch scratch = Scratch.take()) {
+      long address = handle.enter();
+      try {
+        for (long i = 0; i < count; i++) {
+          MemorySegment info = scratch.struct(Layouts.EP_INFO);
+          scratch.check(Iobind.runtimeGetEp(address, i, info, scratch.error()));
+          result.add(new EpLibrary(Layouts.getString(info, Layouts.EP_INFO, "name"),
+              Layouts.getString(info, Layouts.EP_INFO, "path"),
+              OrtStatus.of(Layouts.getInt(info, Layouts.EP_INFO, "status")),
+              Layouts.getString(info, Layouts.EP_INFO, "message")));
+        }
+      } finally {
+        handle.exit();
+      }
+    }
+    return result;
+  }
+
+  /**
+   * Registers an EP library. Its devices follow those that are known already.
+   *
+   * @param name the name to register it under; null for the catalogue's
+   * @param path its file
+   * @throws OrtFFMException NOT_FOUND: no such file; RUNTIME: it does not load, the message says why; NOT_SUPPORTED: another copy
+   *     of ONNX Runtime in the process has it
+   */
+  public void registerEp(String name, Path path) {
+    try (Arena arena = Arena.ofConfined(); Scratch scratch = Scratch.take()) {
+      MemorySegment nameText = name == null ? MemorySegment.NULL : arena.allocateFrom(name);
+      MemorySegment pathText = arena.allocateFrom(path.toString());
+      long address = handle.enter();
+      try {
+        scratch.check(Iobind.runtimeRegisterEp(address, nameText, pathText, scratch.error()));
+      } finally {
+        handle.exit();
+      }
+    }
+  }
+
+  // ---- devices
+
+  /**
+   * All devices; the first is always the CPU.
+   *
+   * @return what they are
+   */
+  public List<DeviceInfo> devices() {
+    List<DeviceInfo> result = new ArrayList<>();
+    long address = handle.enter();
+    try {
+      for (long i = 0; ; i++) {
+        long device = Iobind.runtimeGetDevice(address, i);
+        if (device == 0) return result;
+        result.add(deviceInfo(device));
+      }
+    } finally {
+      handle.exit();
+    }
+  }
+
+  /**
+   * Resolves a spec to the first of its devices that works, which is tried once for each device by a tiny session.
+   *
+   * @param spec names it
+   * @return what the device is
+   * @throws OrtFFMException NOT_FOUND: none is there; DEVICE: some are there, none works, the message has each reason;
+   *     INVALID_ARGUMENT: not a spec
+   */
+  public DeviceInfo device(DeviceSpec spec) {
+    return deviceInfo(resolve(spec).device());
+  }
+
+  /**
+   * What iobind moved and allocated on a device.
+   *
+   * @param spec names the device
+   * @return the counters as they are now
+   * @throws OrtFFMException as {@link #device}
+   */
+  public DeviceCounters counters(DeviceSpec spec) {
+    Place place = resolve(spec);
+    try (Scratch scratch = Scratch.take()) {
+      handle.enter();
+      try {
+        MemorySegment s = scratch.struct(Layouts.DEVICE_COUNTERS);
+        scratch.check(Iobind.deviceGetCounters(place.device(), s, scratch.error()));
+        var layout = Layouts.DEVICE_COUNTERS;
+        return new DeviceCounters(Layouts.getLong(s, layout, "upload_bytes"), Layouts.getLong(s, layout, "upload_count"),
+            Layouts.getLong(s, layout, "download_bytes"), Layouts.getLong(s, layout, "download_count"),
+            Layouts.getLong(s, layout, "local_bytes"), Layouts.getLong(s, layout, "local_count"),
+            Layouts.getLong(s, layout, "allocated_bytes"), Layouts.getLong(s, layout, "allocation_count"));
+      } finally {
+        handle.exit();
+      }
+    }
+  }
+
+  Place resolve(DeviceSpec spec) {
+    Place known = resolved.get(spec);
+    if (known != null) return known;
+    try (Arena arena = Arena.ofConfined(); Scratch scratch = Scratch.take()) {
+      MemorySegment text = arena.allocateFrom(spec.text());
+      long address = handle.enter();
+      try {
+        scratch.check(Iobind.runtimeFindDevice(address, text, scratch.out(0), scratch.out(1), scratch.error()));
+        Place place = place(scratch.getLong(0), scratch.getInt(1));
+        resolved.put(spec, place);
+        return place;
+      } finally {
+        handle.exit();
+      }
+    }
+  }
+
+  /** A memory of a device, whose runtime is there. */
+  static Place place(long device, int memory) {
+    try (Scratch scratch = Scratch.take()) {
+      MemorySegment info = scratch.struct(Layouts.DEVICE_INFO);
+      scratch.check(Iobind.deviceGetInfo(device, info, scratch.error()));
+      DeviceSpec spec = DeviceSpec.of(Layouts.getString(info, Layouts.DEVICE_INFO, "spec"));
+      return new Place(device, memory, memory == Place.DEFAULT ? spec : spec.pinned(),
+          Layouts.getInt(info, Layouts.DEVICE_INFO, "flags"));
+    }
+  }
+
+  private static DeviceInfo deviceInfo(long device) {
+    try (Scratch scratch = Scratch.take()) {
+      MemorySegment info = scratch.struct(Layouts.DEVICE_INFO);
+      scratch.check(Iobind.deviceGetInfo(device, info, scratch.error()));
+      var layout = Layouts.DEVICE_INFO;
+      int flags = Layouts.getInt(info, layout, "flags");
+      Set<DeviceInfo.Capability> capabilities = Arrays.stream(DeviceInfo.Capability.values())
+          .filter(c -> (flags & 1 << c.ordinal()) != 0)
+          .collect(Collectors.toCollection(() -> EnumSet.noneOf(DeviceInfo.Capability.class)));
+      Map<String, String> metadata = new LinkedHashMap<>();
+      for (long i = 0, count = Layouts.getLong(info, layout, "metadata_count"); i < count; i++) {
+        scratch.check(Iobind.deviceGetMetadata(device, i, scratch.out(0), scratch.out(1), scratch.error()));
+        metadata.putIfAbsent(Layouts.string(scratch.getLong(0)), Layouts.string(scratch.getLong(1)));
+      }
+      return new DeviceInfo(DeviceSpec.of(Layouts.getString(info, layout, "spec")), Layouts.getString(info, layout, "ep_name"),
+          Layouts.getString(info, layout, "ep_vendor"), Layouts.getString(info, layout, "vendor"),
+          Layouts.getString(info, layout, "memory_name"), Layouts.getInt(info, layout, "vendor_id"),
+          Layouts.getInt(info, layout, "device_id"), DeviceInfo.Hardware.values()[Layouts.getInt(info, layout, "hardware")],
+          Layouts.getInt(info, layout, "ordinal"), Set.copyOf(capabilities), Map.copyOf(metadata));
+    }
+  }
+
+  /** Gives the runtime up; what was made in it lives on. */
+  @Override
+  public void close() {
+    handle.close();
+  }
+}

@@ -1,0 +1,11 @@
+package io.github.iobind.api;
+
+/** A device's memory, resolved. */
+record Place(long device, int memory, DeviceSpec spec, int flags) {
+  static final int DEFAULT = 0;
+  static final int HOST_ACCESSIBLE = 1;
+
+  boolean isHostReadable() {
+    return memory == HOST_ACCESSIBLE || (flags & 1 << DeviceInfo.Capability.HOST_MEMORY.ordinal()) != 0;
+  }
+}

@@ -1,0 +1,88 @@
+package io.github.iobind.api;
+
+import static java.lang.foreign.ValueLayout.JAVA_BYTE;
+import static java.lang.foreign.ValueLayout.JAVA_INT;
+import static java.lang.foreign.ValueLayout.JAVA_LONG;
+
+import io.github.iobind.ffm.Layouts;
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.nio.charset.StandardCharsets;
+import java.util.concurrent.ConcurrentLinkedQueue;
+
+/**
+ * Native memory for one call: its error, dims, out pointers and a small struct. A binding has its own; other calls take one from a
+ * pool, which holds no more than were ever in use at once. It belongs to a call and not to a thread, so that virtual threads are
+ * safe.
+ */
+final class Scratch implements AutoCloseable {
+  private static final ConcurrentLinkedQueue<Scratch> POOL = new ConcurrentLinkedQueue<>();
+  private static final long DIMS = Layouts.ERROR.byteSize();
+  private static final long OUT = DIMS + MemoryDescriptor.MAX_RANK * Long.BYTES;
+  private static final long STRUCT = OUT + 4 * Long.BYTES;
+  private static final long BYTES = STRUCT + 128;
+  private static final long ORT_CODE = Layouts.offset(Layouts.ERROR, "ort_code");
+  private static final long MESSAGE = Layouts.offset(Layouts.ERROR, "message");
+
+  private final MemorySegment memory = Arena.ofAuto().allocate(BYTES, 16);
+  private final long address = memory.address();
+
+  Scratch() {
+    memory.set(JAVA_INT, 0, (int) Layouts.ERROR.byteSize());
+  }
+
+  static Scratch take() {
+    Scratch scratch = POOL.poll();
+    return scratch != null ? scratch : new Scratch();
+  }
+
+  /** Gives it back to the pool. */
+  @Override
+  public void close() {
+    POOL.add(this);
+  }
+
+  /** The address of the error, which libiobind leaves alone when the call succeeds. */
+  long error() {
+    return address;
+  }
+
+  /** Throws where a call failed. */
+  void check(int status) {
+    if (status != 0) throw failure(status);
+  }
+
+  OrtFFMException failure(int status) {
+    byte[] text = memory.asSlice(MESSAGE, DIMS - MESSAGE).toArray(JAVA_BYTE);
+    int length = 0;
+    while (length < text.length && text[length] != 0) length++;
+    return new OrtFFMException(OrtStatus.of(status), memory.get(JAVA_INT, ORT_CODE),
+        new String(text, 0, length, StandardCharsets.UTF_8));
+  }
+
+  /** Writes dims and gives their address. */
+  long dims(long[] shape) {
+    MemorySegment.copy(shape, 0, memory, JAVA_LONG, DIMS, shape.length);
+    return address + DIMS;
+  }
+
+  /** The address of an out pointer, 0 .. 3. */
+  long out(int index) {
+    return address + OUT + index * (long) Long.BYTES;
+  }
+
+  long getLong(int index) {
+    return memory.get(JAVA_LONG, OUT + index * (long) Long.BYTES);
+  }
+
+  int getInt(int index) {
+    return memory.get(JAVA_INT, OUT + index * (long) Long.BYTES);
+  }
+
+  /** A struct of zeros with its size set. */
+  MemorySegment struct(java.lang.foreign.StructLayout layout) {
+    MemorySegment struct = memory.asSlice(STRUCT, layout.byteSize()).fill((byte) 0);
+    struct.set(JAVA_INT, 0, (int) layout.byteSize());
+    return struct;
+  }
+}

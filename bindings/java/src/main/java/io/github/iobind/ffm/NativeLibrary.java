@@ -1,0 +1,143 @@
+package io.github.iobind.ffm;
+
+import java.io.IOException;
+import java.io.InputStream;
+import java.lang.foreign.Arena;
+import java.lang.foreign.SymbolLookup;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Locale;
+
+/** Finds libiobind and loads it, once: a file that a property names, the natives jar, the loader's own names. */
+public final class NativeLibrary {
+  /** The system property that names libiobind's file. */
+  public static final String PROPERTY = "iobind.library";
+
+  private static SymbolLookup loaded;
+  private static String origin;
+
+  private NativeLibrary() {}
+
+  /**
+   * Loads libiobind where it is not loaded yet.
+   *
+   * @throws UnsatisfiedLinkError it was not found: the message has what was tried, in order
+   * @throws IllegalCallerException the JVM was started so that this module may not call native code: the message has the flag
+   */
+  public static synchronized void load() {
+    if (loaded != null) return;
+    List<String> tried = new ArrayList<>();
+    String file = System.getProperty(PROPERTY);
+    if (file != null) {
+      loaded = open(Path.of(file), "-D" + PROPERTY, tried);
+    } else {
+      loaded = openFromJar(tried);
+      if (loaded == null) loaded = openByName(tried);
+    }
+    if (loaded == null) {
+      throw new UnsatisfiedLinkError("libiobind was not found. Tried: " + String.join("; ", tried)
+          + ". Put onnxruntime-io-binding-ffm's natives jar for " + platform() + " on the class path, or set -D" + PROPERTY
+          + " to libiobind's file");
+    }
+  }
+
+  /** Where libiobind was loaded from, in words. */
+  public static synchronized String origin() {
+    return origin;
+  }
+
+  static synchronized SymbolLookup symbols() {
+    load();
+    return loaded;
+  }
+
+  /** The platform in the words of the natives jars, such as "linux-x64". */
+  public static String platform() {
+    String system = System.getProperty("os.name").toLowerCase(Locale.ROOT);
+    String machine = System.getProperty("os.arch").toLowerCase(Locale.ROOT);
+    String os = system.startsWith("windows") ? "win" : system.startsWith("mac") ? "macos" : system.replace(' ', '-');
+    String cpu = switch (machine) {
+      case "amd64", "x86_64" -> "x64";
+      case "aarch64" -> "arm64";
+      default -> machine;
+    };
+    return os + "-" + cpu;
+  }
+
+  private static SymbolLookup openFromJar(List<String> tried) {
+    String resource = "/natives/" + platform() + "/" + System.mapLibraryName("iobind");
+    try (InputStream in = NativeLibrary.class.getResourceAsStream(resource)) {
+      if (in == null) {
+        tried.add("natives jar: no " + resource + " on the class path or module path");
+        return null;
+      }
+      Path folder = Files.createTempDirectory("iobind-java");
+      Path file = folder.resolve(System.mapLibraryName("iobind"));
+      Files.copy(in, file);
+      SymbolLookup symbols = open(file, "natives jar", tried);
+      delete(file);
+      delete(folder);
+      return symbols;
+    } catch (IOException e) {
+      tried.add("natives jar: it cannot be unpacked into " + System.getProperty("java.io.tmpdir") + ": " + e);
+      return null;
+    }
+  }
+
+  /** A loaded library can be deleted but on Windows; there it goes when the JVM ends. */
+  private static void delete(Path path) {
+    try {
+      Files.delete(path);
+    } catch (IOException e) {
+      path.toFile().deleteOnExit();
+    }
+  }
+
+  private static SymbolLookup openByName(List<String> tried) {
+    String mapped = System.mapLibraryName("iobind");
+    for (String name : mapped.endsWith(".so") ? new String[] {mapped + ".0", mapped} : new String[] {mapped}) {
+      SymbolLookup symbols = open(name, tried);
+      if (symbols != null) return symbols;
+    }
+    return null;
+  }
+
+  private static SymbolLookup open(Path file, String how, List<String> tried) {
+    if (!Files.isRegularFile(file)) {
+      tried.add(how + ": no file " + file);
+      return null;
+    }
+    try {
+      return found(SymbolLookup.libraryLookup(file.toAbsolutePath(), Arena.global()), how + ": " + file);
+    } catch (IllegalArgumentException e) {
+      tried.add(how + ": " + file + " does not load: " + e.getMessage());
+      return null;
+    } catch (IllegalCallerException e) {
+      throw denied(e);
+    }
+  }
+
+  private static SymbolLookup open(String name, List<String> tried) {
+    try {
+      return found(SymbolLookup.libraryLookup(name, Arena.global()), "the system's " + name);
+    } catch (IllegalArgumentException e) {
+      tried.add("the system's " + name + ": not found");
+      return null;
+    } catch (IllegalCallerException e) {
+      throw denied(e);
+    }
+  }
+
+  private static SymbolLookup found(SymbolLookup symbols, String how) {
+    origin = how;
+    return symbols;
+  }
+
+  private static IllegalCallerException denied(IllegalCallerException cause) {
+    Module module = NativeLibrary.class.getModule();
+    String who = module.isNamed() ? module.getName() : "ALL-UNNAMED";
+    return new IllegalCallerException("native access is denied: start java with --enable-native-access=" + who, cause);
+  }
+}

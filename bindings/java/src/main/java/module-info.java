@@ -1,0 +1,4 @@
+/** I/O binding for ONNX Runtime over libiobind, by the Foreign Function and Memory API. */
+module io.github.iobind {
+  exports io.github.iobind.api;
+}
