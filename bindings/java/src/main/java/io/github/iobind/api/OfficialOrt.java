@@ -45,7 +45,7 @@ final class OfficialOrt {
         Field handle = type.getDeclaredField("nativeHandle"), closed = type.getDeclaredField("closed");
         handle.setAccessible(true);
         closed.setAccessible(true);
-        Session result = new Session(session, handle.getLong(session), api(type.getClassLoader()), closed);
+        Session result = new Session(session, handle.getLong(session), OfficialOrt.api(type.getClassLoader()), closed);
         if (result.isClosed()) throw result.gone();
         return result;
       } catch (ReflectiveOperationException e) {

@@ -507,6 +507,28 @@ public final class Iobind {
     }
   }
 
+  private static final MethodHandle SESSION_WRAP = status("iobind_session_wrap", OBJECT, OBJECT, MEMORY, OBJECT, OBJECT, OBJECT);
+
+  /** {@code iobind_session_wrap}. */
+  public static int sessionWrap(long runtime, long ortSession, MemorySegment deleter, long context, long session, long error) {
+    try {
+      return (int) SESSION_WRAP.invokeExact(runtime, ortSession, deleter, context, session, error);
+    } catch (Throwable t) {
+      throw thrown(t);
+    }
+  }
+
+  private static final MethodHandle SESSION_END_PROFILE = status("iobind_session_end_profile", OBJECT, OBJECT, OBJECT);
+
+  /** {@code iobind_session_end_profile}. */
+  public static int sessionEndProfile(long session, long path, long error) {
+    try {
+      return (int) SESSION_END_PROFILE.invokeExact(session, path, error);
+    } catch (Throwable t) {
+      throw thrown(t);
+    }
+  }
+
   private static final MethodHandle SESSION_DESTROY = action("iobind_session_destroy", OBJECT);
 
   /** {@code iobind_session_destroy}. */

@@ -49,7 +49,8 @@ public final class Layouts {
   public static final StructLayout SESSION_OPTIONS = struct("iobind_session_options", u32("struct_size"), u32("flags"),
       pointer("devices"), size("device_count"), u32("policy"), u32("optimization"), u32("intra_op_threads"),
       u32("inter_op_threads"), pointer("ep_keys"), pointer("ep_values"), size("ep_option_count"), pointer("config_keys"),
-      pointer("config_values"), size("config_count"), pointer("dim_names"), pointer("dim_values"), size("dim_count"));
+      pointer("config_values"), size("config_count"), pointer("dim_names"), pointer("dim_values"), size("dim_count"),
+      pointer("profile"));
 
   /** {@code iobind_session_info}. */
   public static final StructLayout SESSION_INFO = struct("iobind_session_info", u32("struct_size"), u32("reserved"),

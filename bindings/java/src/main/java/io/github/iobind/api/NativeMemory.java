@@ -1,0 +1,86 @@
+package io.github.iobind.api;
+
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+
+/**
+ * Memory of a device, or pinned host memory, without a type: values are laid over its parts. The memory is freed when this object
+ * and all values over it are gone; its size is in bytes.
+ */
+public final class NativeMemory implements AutoCloseable {
+  private final OrtValueRef bytes;
+
+  private NativeMemory(OrtValueRef bytes) {
+    this.bytes = bytes;
+  }
+
+  /**
+   * Memory of a device.
+   *
+   * @param runtime the runtime
+   * @param spec the device; "/pinned", as {@link DeviceSpec#pinned}, for its host-accessible memory
+   * @param byteSize bytes
+   * @return the memory
+   * @throws OrtFFMException OUT_OF_MEMORY; NOT_SUPPORTED: the device has no such memory
+   */
+  public static NativeMemory allocate(OrtRuntimeFFM runtime, DeviceSpec spec, long byteSize) {
+    return new NativeMemory(
+        OrtValueRef.allocate(runtime, spec, MemoryDescriptor.of(OnnxTensorElementType.UINT8, byteSize)));
+  }
+
+  /**
+   * A value over a part of the memory, which it keeps alive.
+   *
+   * @param offset bytes from the start; anything but 0 needs a device that is ADDRESSABLE
+   * @param descriptor element type and shape
+   * @return the value
+   * @throws OrtFFMException INVALID_ARGUMENT: the part does not lie inside; NOT_SUPPORTED: the device cannot address it
+   */
+  public OrtValueRef value(long offset, MemoryDescriptor descriptor) {
+    return bytes.view(offset, descriptor);
+  }
+
+  /**
+   * The size.
+   *
+   * @return bytes
+   */
+  public long byteSize() {
+    return bytes.descriptor().byteSize();
+  }
+
+  /**
+   * Where the memory is.
+   *
+   * @return the device, with "/pinned" for its host-accessible memory
+   */
+  public DeviceSpec device() {
+    return bytes.device();
+  }
+
+  /**
+   * The memory itself where the host reads it, for as long as an arena lives.
+   *
+   * @param arena whose scope the segment gets; it keeps the memory alive
+   * @return a segment of all bytes
+   * @throws OrtFFMException DEVICE: the host cannot read it
+   */
+  public MemorySegment asMemorySegment(Arena arena) {
+    return bytes.asMemorySegment(arena);
+  }
+
+  /**
+   * The memory as a value of bytes.
+   *
+   * @return one more reference, closed by itself
+   */
+  public OrtValueRef asValue() {
+    return bytes.retain();
+  }
+
+  /** Gives the memory up; values over it keep theirs. */
+  @Override
+  public void close() {
+    bytes.close();
+  }
+}

@@ -1,0 +1,112 @@
+package io.github.iobind.api;
+
+import io.github.iobind.ffm.Iobind;
+
+/** A point in a stream that can be waited for. One that was never recorded counts as passed. Waiting is for any thread. */
+public final class OrtEventFFM implements AutoCloseable {
+  private final Handle handle;
+
+  private OrtEventFFM(long address) {
+    handle = Handle.of(this, address, Iobind::eventDestroy);
+  }
+
+  /**
+   * An event of a device.
+   *
+   * @param runtime the runtime
+   * @param spec the device
+   * @return the event
+   * @throws OrtFFMException the device is not there
+   */
+  public static OrtEventFFM create(OrtRuntimeFFM runtime, DeviceSpec spec) {
+    Place place = runtime.resolve(spec);
+    try (Scratch scratch = Scratch.take()) {
+      runtime.enter();
+      try {
+        scratch.check(Iobind.eventCreate(place.device(), scratch.out(0), scratch.error()));
+        return new OrtEventFFM(scratch.getLong(0));
+      } finally {
+        runtime.exit();
+      }
+    }
+  }
+
+  /**
+   * Records the event at the present end of a stream; replaces what it held.
+   *
+   * @param stream a stream of the same device
+   * @throws OrtFFMException DEVICE: the stream is another device's
+   */
+  public void record(OrtStreamFFM stream) {
+    try (Scratch scratch = Scratch.take()) {
+      long address = handle.enter();
+      try {
+        long streamAddress = OrtStreamFFM.enter(stream);
+        try {
+          scratch.check(Iobind.eventRecord(address, streamAddress, scratch.error()));
+        } finally {
+          OrtStreamFFM.exit(stream);
+        }
+      } finally {
+        handle.exit();
+      }
+    }
+  }
+
+  /**
+   * Waits for the event.
+   *
+   * @throws OrtFFMException RUNTIME: the device failed
+   */
+  public void await() {
+    try (Scratch scratch = Scratch.take()) {
+      long address = handle.enter();
+      try {
+        scratch.check(Iobind.eventWait(address, scratch.error()));
+      } finally {
+        handle.exit();
+      }
+    }
+  }
+
+  /**
+   * Whether the event has passed. Where the device cannot be asked without waiting, this waits.
+   *
+   * @return whether it has
+   * @throws OrtFFMException RUNTIME: the device failed
+   */
+  public boolean isDone() {
+    try (Scratch scratch = Scratch.take()) {
+      long address = handle.enter();
+      try {
+        scratch.check(Iobind.eventQuery(address, scratch.out(0), scratch.error()));
+        return scratch.getInt(0) != 0;
+      } finally {
+        handle.exit();
+      }
+    }
+  }
+
+  long enter() {
+    return handle.enter();
+  }
+
+  void exit() {
+    handle.exit();
+  }
+
+  /** Enters an event that may be absent. */
+  static long enter(OrtEventFFM event) {
+    return event == null ? 0 : event.handle.enter();
+  }
+
+  static void exit(OrtEventFFM event) {
+    if (event != null) event.handle.exit();
+  }
+
+  /** Gives the event up; the work before it goes on. */
+  @Override
+  public void close() {
+    handle.close();
+  }
+}

@@ -1,0 +1,750 @@
+package io.github.iobind.api;
+
+import static java.lang.foreign.ValueLayout.JAVA_INT;
+import static java.lang.foreign.ValueLayout.JAVA_LONG;
+
+import io.github.iobind.ffm.Iobind;
+import io.github.iobind.ffm.Layouts;
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.StructLayout;
+import java.nio.Buffer;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+
+/**
+ * A session's inputs and outputs, bound to memory. Element types, ranks, fixed dims and devices are checked when something is
+ * bound; names are looked up there, and a run looks up nothing and allocates nothing.
+ *
+ * <p>One thread at a time uses a binding: a call while another one is under way fails with INVALID_STATE. {@link #cancel} and
+ * {@link #close} are for any thread at any time. Virtual threads are safe; a run keeps its carrier thread busy.
+ */
+public final class OrtIoBindingFFM implements AutoCloseable {
+  private static final long DTYPE = Layouts.offset(Layouts.TENSOR_INFO, "dtype");
+  private static final long BYTES = Layouts.offset(Layouts.TENSOR_INFO, "bytes");
+  private static final long HOST_READABLE = Layouts.offset(Layouts.TENSOR_INFO, "host_readable");
+
+  private final Handle handle;
+  private final OrtSessionFFM session;
+  private final Scratch scratch = new Scratch();
+  private final Slot[] inputs;
+  private final Slot[] outputs;
+  /** How many slots have memory of the caller's, which is looked at before each run. */
+  private int guards;
+  private String tag;
+  private Map<String, String> config = Map.of();
+
+  /** What Java knows of an input or output. */
+  private static final class Slot {
+    /** The caller's memory that is bound; null where it is libiobind's. */
+    MemorySegment guard;
+    /** Array inputs on the host: the memory of the input's own tensor, and what it holds. */
+    MemorySegment own;
+    OnnxTensorElementType type;
+    long[] shape;
+    /** Outputs: whether a run gives it. */
+    OutputMode mode;
+  }
+
+  OrtIoBindingFFM(OrtSessionFFM session, long address) {
+    this.session = session;
+    handle = Handle.of(this, address, Iobind::bindingDestroy);
+    inputs = new Slot[session.inputs().size()];
+    Arrays.setAll(inputs, i -> new Slot());
+    outputs = new Slot[session.outputs().size()];
+    Arrays.setAll(outputs, i -> new Slot());
+    forgetOutputs();
+  }
+
+  private void forgetOutputs() {
+    for (int i = 0; i < outputs.length; i++) {
+      boolean isTensor = session.outputs().get(i).kind() == ValueInfo.Kind.TENSOR;
+      outputs[i].mode = isTensor ? OutputMode.FRESH : OutputMode.NONE;
+    }
+  }
+
+  /**
+   * The session.
+   *
+   * @return the session that this binding is of
+   */
+  public OrtSessionFFM session() {
+    return session;
+  }
+
+  private long enter() {
+    session.requireOpen();
+    return handle.enterAlone();
+  }
+
+  // ---- inputs
+
+  /**
+   * Binds a value as an input, RESIDENT: it lives where the session wants the input, and nothing is ever copied. The binding keeps
+   * the memory alive.
+   *
+   * @param name the input
+   * @param value of a fitting type and shape; open dims may change from one binding to the next
+   * @throws OrtFFMException NOT_FOUND; DTYPE, SHAPE: it does not fit, the message has both; DEVICE: it is elsewhere
+   */
+  public void bindInput(String name, OrtValueRef value) {
+    bindInput(session.inputIndex(name), value, InputMode.RESIDENT, null);
+  }
+
+  /**
+   * Binds a value as an input.
+   *
+   * @param name the input
+   * @param value of a fitting type and shape
+   * @param mode what a run sees
+   * @throws OrtFFMException as {@link #bindInput(int, OrtValueRef, InputMode, OrtEventFFM)}
+   */
+  public void bindInput(String name, OrtValueRef value, InputMode mode) {
+    bindInput(session.inputIndex(name), value, mode, null);
+  }
+
+  /**
+   * Binds a value as an input.
+   *
+   * @param index the input, in the model's order
+   * @param value of a fitting type and shape
+   * @param mode what a run sees
+   * @param event the run waits for it before it reads the value; null: it is ready. It must stay open until the input is bound anew
+   * @throws OrtFFMException NOT_FOUND: the index; DTYPE, SHAPE: it does not fit; DEVICE: a RESIDENT value is not where the session
+   *     reads the input; NOT_SUPPORTED: the input is no tensor; INVALID_ARGUMENT: it overlaps a FIXED output; INVALID_STATE: a run
+   *     is under way. After an error the input is as it was
+   */
+  public void bindInput(int index, OrtValueRef value, InputMode mode, OrtEventFFM event) {
+    long address = enter();
+    try {
+      long tensor = value.enter();
+      try {
+        long eventAddress = OrtEventFFM.enter(event);
+        try {
+          scratch.check(Iobind.bindingSetInput(address, index, mode.ordinal(), tensor, eventAddress, scratch.error()));
+        } finally {
+          OrtEventFFM.exit(event);
+        }
+      } finally {
+        value.exit();
+      }
+      note(inputs[index], mode == InputMode.SNAPSHOT ? null : value.backing());
+    } finally {
+      handle.exitAlone();
+    }
+  }
+
+  private void note(Slot slot, MemorySegment guard) {
+    if (slot.guard != null) guards--;
+    if (guard != null) guards++;
+    slot.guard = guard;
+    slot.own = null;
+  }
+
+  /**
+   * Binds native host memory as an input, LIVE: each run sees what it holds then. It is not copied where the session reads the input
+   * from host memory. Its arena must not be closed during a run; a run after it was closed is an IllegalStateException.
+   *
+   * @param name the input
+   * @param segment native memory, of the descriptor's bytes or more
+   * @param descriptor element type and shape
+   * @throws OrtFFMException as {@link #bindInput(int, OrtValueRef, InputMode, OrtEventFFM)}; INVALID_ARGUMENT: too few bytes
+   */
+  public void bindInput(String name, MemorySegment segment, MemoryDescriptor descriptor) {
+    int index = session.inputIndex(name);
+    try (OrtValueRef value = OrtValueRef.wrap(session.runtime(), DeviceSpec.CPU, segment, descriptor)) {
+      bindInput(index, value, InputMode.LIVE, null);
+    }
+  }
+
+  /**
+   * Binds the remaining elements of a buffer as an input: a direct one as its memory is, LIVE, a heap one as a copy of now.
+   *
+   * @param name the input
+   * @param buffer in the machine's byte order, of a type that holds the input's
+   * @param shape the dims
+   * @throws OrtFFMException as {@link #bindInput(String, MemorySegment, MemoryDescriptor)}
+   */
+  public void bindInput(String name, Buffer buffer, long... shape) {
+    int index = session.inputIndex(name);
+    MemoryDescriptor descriptor = MemoryDescriptor.of(session.inputs().get(index).type(), shape);
+    MemorySegment segment = JavaArrays.segment(buffer, descriptor);
+    if (segment.isNative()) {
+      bindInput(name, segment, descriptor);
+    } else {
+      bindCopy(index, segment, descriptor.type(), shape);
+    }
+  }
+
+  /**
+   * Binds the content of a Java array as an input: a copy of now, where the session wants it. Binding another array of the same
+   * shape writes into the same memory.
+   *
+   * @param name the input
+   * @param array {@code float[]}, {@code long[]}, ..., as {@link OnnxTensorElementType#component} says for the input's type; or
+   *     {@code String[]}
+   * @param shape the dims; none for a scalar
+   * @throws OrtFFMException NOT_FOUND; DTYPE: an array of another type; SHAPE: another number of elements, or dims that do not fit
+   */
+  public void bindInput(String name, Object array, long... shape) {
+    bindInput(session.inputIndex(name), array, shape);
+  }
+
+  /**
+   * Binds the content of a Java array as an input; see {@link #bindInput(String, Object, long...)}.
+   *
+   * @param index the input, in the model's order
+   * @param array the elements
+   * @param shape the dims; none for a scalar
+   * @throws OrtFFMException as there
+   */
+  public void bindInput(int index, Object array, long... shape) {
+    OnnxTensorElementType type = checkInput(index).type();
+    if (array instanceof String[]) {
+      try (OrtValueRef value = OrtValueRef.of(session.runtime(), array,
+          MemoryDescriptor.of(OnnxTensorElementType.STRING, shape))) {
+        bindInput(index, value, InputMode.SNAPSHOT, null);
+      }
+      return;
+    }
+    bindCopy(index, JavaArrays.segment(array, MemoryDescriptor.of(type, shape)), type, shape);
+  }
+
+  private ValueInfo checkInput(int index) {
+    if (index < 0 || index >= inputs.length) {
+      throw new OrtFFMException(OrtStatus.NOT_FOUND, "no input " + index + ": the session has " + inputs.length);
+    }
+    return session.inputs().get(index);
+  }
+
+  private void bindCopy(int index, MemorySegment source, OnnxTensorElementType type, long[] shape) {
+    Slot slot = inputs[index];
+    long address = enter();
+    try {
+      if (slot.own != null && slot.type == type && Arrays.equals(slot.shape, shape)) {
+        slot.own.copyFrom(source);
+        return;
+      }
+      Place place = session.inputPlace(index);
+      boolean onHost = place != null && place.isHostReadable();
+      MemoryDescriptor descriptor = MemoryDescriptor.of(type, shape);
+      long tensor = OrtValueRef.create(scratch, onHost ? place : session.runtime().resolve(DeviceSpec.CPU), descriptor);
+      try {
+        MemorySegment memory = Layouts.memory(Iobind.tensorAddress(tensor), source.byteSize());
+        memory.copyFrom(source);
+        InputMode mode = onHost ? InputMode.RESIDENT : InputMode.SNAPSHOT;
+        scratch.check(Iobind.bindingSetInput(address, index, mode.ordinal(), tensor, 0, scratch.error()));
+        note(slot, null);
+        if (!onHost) return;
+        slot.own = memory;
+        slot.type = type;
+        slot.shape = shape.clone();
+      } finally {
+        Iobind.tensorRelease(tensor);
+      }
+    } finally {
+      handle.exitAlone();
+    }
+  }
+
+  /**
+   * Writes new data into a bound input without binding it anew: into the SNAPSHOT's copy or the value itself.
+   *
+   * @param name the input
+   * @param array all elements, as {@link #bindInput(String, Object, long...)}
+   * @throws OrtFFMException INVALID_STATE: the input is not bound; INVALID_ARGUMENT: another number of bytes
+   */
+  public void update(String name, Object array) {
+    int index = session.inputIndex(name);
+    OnnxTensorElementType type = checkInput(index).type();
+    MemorySegment source = JavaArrays.segment(array, type);
+    Slot slot = inputs[index];
+    if (slot.own != null && slot.own.byteSize() == source.byteSize()) {
+      enter();
+      try {
+        slot.own.copyFrom(source);
+      } finally {
+        handle.exitAlone();
+      }
+      return;
+    }
+    try (Arena arena = Arena.ofConfined()) {
+      update(index, arena.allocate(Math.max(1, source.byteSize()), 16).asSlice(0, source.byteSize()).copyFrom(source), null);
+    }
+  }
+
+  /**
+   * Writes new data into a bound input without binding it anew.
+   *
+   * @param index the input, in the model's order
+   * @param source native memory, all bytes of the input
+   * @param stream the device's stream that orders the copy, and {@code source} stays valid until it has passed; null: done on return
+   * @throws OrtFFMException as {@link #update(String, Object)}; DEVICE: another device's stream
+   */
+  public void update(int index, MemorySegment source, OrtStreamFFM stream) {
+    long address = enter();
+    try {
+      long streamAddress = OrtStreamFFM.enter(stream);
+      try {
+        scratch.check(
+            Iobind.bindingUpdateInput(address, index, source, source.byteSize(), streamAddress, scratch.error()));
+      } finally {
+        OrtStreamFFM.exit(stream);
+      }
+    } finally {
+      handle.exitAlone();
+    }
+  }
+
+  // ---- outputs
+
+  /**
+   * Binds a value as an output, FIXED: every run overwrites it, and the shape must come out as the value's.
+   *
+   * @param name the output
+   * @param value of a fitting type and shape
+   * @throws OrtFFMException as {@link #bindOutput(int, OrtValueRef, OutputMode)}
+   */
+  public void bindOutput(String name, OrtValueRef value) {
+    bindOutput(session.outputIndex(name), value, OutputMode.FIXED);
+  }
+
+  /**
+   * Binds native host memory as an output, FIXED. Its arena must not be closed during a run; a run after it was closed is an
+   * IllegalStateException.
+   *
+   * @param name the output
+   * @param segment native memory, of the descriptor's bytes or more
+   * @param descriptor element type and shape, as the output must come out
+   * @throws OrtFFMException as {@link #bindOutput(int, OrtValueRef, OutputMode)}
+   */
+  public void bindOutput(String name, MemorySegment segment, MemoryDescriptor descriptor) {
+    int index = session.outputIndex(name);
+    try (OrtValueRef value = OrtValueRef.wrap(session.runtime(), DeviceSpec.CPU, segment, descriptor)) {
+      bindOutput(index, value, OutputMode.FIXED);
+    }
+  }
+
+  /**
+   * Binds a value as an output.
+   *
+   * @param index the output, in the model's order
+   * @param value of a fitting type and shape
+   * @param mode FIXED or IN_PLACE
+   * @throws OrtFFMException NOT_FOUND: the index; DTYPE, SHAPE: it cannot hold the output; DEVICE: the session cannot write there;
+   *     INVALID_ARGUMENT: it overlaps an input or another output. After an error the output is as it was
+   */
+  public void bindOutput(int index, OrtValueRef value, OutputMode mode) {
+    long address = enter();
+    try {
+      long tensor = value.enter();
+      try {
+        scratch.check(Iobind.bindingSetOutput(address, index, mode.ordinal(), 0, 0, tensor, scratch.error()));
+      } finally {
+        value.exit();
+      }
+      note(outputs[index], value.backing());
+      outputs[index].mode = mode;
+    } finally {
+      handle.exitAlone();
+    }
+  }
+
+  /**
+   * Lets an output go where the session leaves it.
+   *
+   * @param name the output
+   * @param mode FRESH, REUSE or NONE
+   * @throws OrtFFMException as {@link #bindOutputToDevice(int, DeviceSpec, OutputMode)}
+   */
+  public void bindOutput(String name, OutputMode mode) {
+    bindOutputToDevice(session.outputIndex(name), null, mode);
+  }
+
+  /**
+   * Lets an output go to a device, FRESH: new memory there in every run.
+   *
+   * @param name the output
+   * @param spec the device; "/pinned" for its host-accessible memory
+   * @throws OrtFFMException as {@link #bindOutputToDevice(int, DeviceSpec, OutputMode)}
+   */
+  public void bindOutputToDevice(String name, DeviceSpec spec) {
+    bindOutputToDevice(session.outputIndex(name), spec, OutputMode.FRESH);
+  }
+
+  /**
+   * Lets an output go to a device.
+   *
+   * @param index the output, in the model's order
+   * @param spec the device; "/pinned" for its host-accessible memory; null: where the session leaves it
+   * @param mode FRESH, REUSE or NONE
+   * @throws OrtFFMException NOT_FOUND: the index or the device; DEVICE: the session cannot write there; NOT_SUPPORTED: the output is
+   *     no tensor, or strings to a device, or no such memory. After an error the output is as it was
+   */
+  public void bindOutputToDevice(int index, DeviceSpec spec, OutputMode mode) {
+    Place place = spec == null ? null : session.runtime().resolve(spec);
+    long address = enter();
+    try {
+      scratch.check(Iobind.bindingSetOutput(address, index, mode.ordinal(), place == null ? 0 : place.device(),
+          place == null ? Place.DEFAULT : place.memory(), 0, scratch.error()));
+      note(outputs[index], null);
+      outputs[index].mode = mode;
+    } finally {
+      handle.exitAlone();
+    }
+  }
+
+  // ---- runs
+
+  /**
+   * Prepares options for all later runs of this binding.
+   *
+   * @param runTag names the runs in ONNX Runtime's log and profile; null: none
+   * @param runConfig ONNX Runtime's run config entries, such as "gpu_graph_id"; empty: none
+   * @throws OrtFFMException INVALID_ARGUMENT, RUNTIME
+   */
+  public void setRunOptions(String runTag, Map<String, String> runConfig) {
+    long address = enter();
+    try {
+      apply(address, runTag, runConfig);
+      tag = runTag;
+      config = Map.copyOf(runConfig);
+    } finally {
+      handle.exitAlone();
+    }
+  }
+
+  private void apply(long address, String runTag, Map<String, String> runConfig) {
+    StructLayout layout = Layouts.RUN_OPTIONS;
+    try (Arena arena = Arena.ofConfined()) {
+      MemorySegment struct = MemorySegment.NULL;
+      if (runTag != null || !runConfig.isEmpty()) {
+        List<String> keys = new ArrayList<>(), values = new ArrayList<>();
+        runConfig.forEach((key, value) -> {
+          keys.add(key);
+          values.add(value);
+        });
+        struct = Layouts.allocate(arena, layout);
+        if (runTag != null) Layouts.setLong(struct, layout, "tag", arena.allocateFrom(runTag).address());
+        Layouts.setLong(struct, layout, "config_keys", OrtRuntimeFFM.strings(arena, keys).address());
+        Layouts.setLong(struct, layout, "config_values", OrtRuntimeFFM.strings(arena, values).address());
+        Layouts.setLong(struct, layout, "config_count", keys.size());
+      }
+      scratch.check(Iobind.bindingSetRunOptions(address, struct, scratch.error()));
+    }
+  }
+
+  /**
+   * Checks that the binding can run: every input bound, named dims that agree, at least one output. A run checks the same, once
+   * after each change.
+   *
+   * @throws OrtFFMException INVALID_STATE: an input is not bound, or no output is: the message names it; SHAPE
+   */
+  public void check() {
+    long address = enter();
+    try {
+      requireGuards();
+      scratch.check(Iobind.bindingCheck(address, scratch.error()));
+    } finally {
+      handle.exitAlone();
+    }
+  }
+
+  /**
+   * Runs the model on what is bound. The outputs are written when it returns. It makes no Java object.
+   *
+   * @throws OrtFFMException as {@link #check}; DEVICE: an output did not land where it was asked for; SHAPE: a FIXED output's shape
+   *     came out otherwise; CANCELLED; RUNTIME: ONNX Runtime failed. After an error no output can be fetched, and the binding can run
+   *     again
+   * @throws IllegalStateException the binding, or memory bound to it, is closed
+   */
+  public void runWithBindings() {
+    long address = enter();
+    try {
+      if (guards != 0) requireGuards();
+      int status = Iobind.bindingRun(address, 0, 0, scratch.error());
+      if (status != 0) throw scratch.failure(status);
+    } finally {
+      handle.exitAlone();
+    }
+  }
+
+  /**
+   * Runs the model with run config entries for this run alone.
+   *
+   * @param runConfig ONNX Runtime's run config entries
+   * @throws OrtFFMException as {@link #runWithBindings()} and {@link #setRunOptions}
+   */
+  public void runWithBindings(Map<String, String> runConfig) {
+    long address = enter();
+    try {
+      requireGuards();
+      apply(address, tag, runConfig);
+      int status = Iobind.bindingRun(address, 0, 0, scratch.error());
+      OrtFFMException failure = status == 0 ? null : scratch.failure(status);
+      apply(address, tag, config);
+      if (failure != null) throw failure;
+    } finally {
+      handle.exitAlone();
+    }
+  }
+
+  /**
+   * Runs the model, ordered on a stream.
+   *
+   * @param stream a stream of a device of the session; what is bound must stay as it is until it has passed. null: done on return
+   * @param event recorded behind the run; null: none
+   * @throws OrtFFMException as {@link #runWithBindings()}
+   */
+  public void runWithBindings(OrtStreamFFM stream, OrtEventFFM event) {
+    long address = enter();
+    try {
+      requireGuards();
+      long streamAddress = OrtStreamFFM.enter(stream);
+      try {
+        long eventAddress = OrtEventFFM.enter(event);
+        try {
+          scratch.check(Iobind.bindingRun(address, streamAddress, eventAddress, scratch.error()));
+        } finally {
+          OrtEventFFM.exit(event);
+        }
+      } finally {
+        OrtStreamFFM.exit(stream);
+      }
+    } finally {
+      handle.exitAlone();
+    }
+  }
+
+  /** Memory of the caller's that is gone is an exception and not a crash. */
+  private void requireGuards() {
+    for (int i = 0; i < inputs.length; i++) requireGuard(inputs[i], "input", i);
+    for (int i = 0; i < outputs.length; i++) requireGuard(outputs[i], "output", i);
+  }
+
+  private void requireGuard(Slot slot, String what, int index) {
+    if (slot.guard == null || slot.guard.scope().isAlive()) return;
+    ValueInfo info = (what.equals("input") ? session.inputs() : session.outputs()).get(index);
+    throw new IllegalStateException("the arena of the memory bound to " + what + " '" + info.name() + "' is closed");
+  }
+
+  /**
+   * Stops the run that is under way in another thread: it fails with CANCELLED as soon as ONNX Runtime notices. Without a run it
+   * does nothing. For any thread.
+   *
+   * @throws OrtFFMException RUNTIME
+   */
+  public void cancel() {
+    try (Scratch own = Scratch.take()) {
+      long address = handle.enter();
+      try {
+        own.check(Iobind.bindingCancel(address, own.error()));
+      } finally {
+        handle.exit();
+      }
+    }
+  }
+
+  // ---- results
+
+  /**
+   * An output of the last run: a reference to the memory that it is in, nothing is copied. A FRESH one is never overwritten.
+   *
+   * @param name the output
+   * @return the value; the caller closes it
+   * @throws OrtFFMException as {@link #getOutput(int)}
+   */
+  public OrtValueRef getOutput(String name) {
+    return getOutput(session.outputIndex(name));
+  }
+
+  /**
+   * An output of the last run: a reference to the memory that it is in, nothing is copied. A FRESH one is never overwritten.
+   *
+   * @param index the output, in the model's order
+   * @return the value; the caller closes it
+   * @throws OrtFFMException INVALID_STATE: no run since an output was last bound, this one is not bound, or it was taken; NOT_FOUND:
+   *     the index; NOT_SUPPORTED: the run gave no tensor; DEVICE: it did not land where it was asked for
+   */
+  public OrtValueRef getOutput(int index) {
+    long address = enter();
+    try {
+      return new OrtValueRef(Iobind.tensorRetain(borrow(address, index)), outputs[index].guard);
+    } finally {
+      handle.exitAlone();
+    }
+  }
+
+  private long borrow(long address, int index) {
+    scratch.check(Iobind.bindingGetOutput(address, index, scratch.out(0), scratch.error()));
+    return scratch.getLong(0);
+  }
+
+  /**
+   * As {@link #getOutput(int)}, and no later run overwrites a FRESH or REUSE output that was taken. Once for each run.
+   *
+   * @param name the output
+   * @return the value; the caller closes it
+   * @throws OrtFFMException as {@link #getOutput(int)}
+   */
+  public OrtValueRef takeOutput(String name) {
+    return takeOutput(session.outputIndex(name));
+  }
+
+  /**
+   * As {@link #takeOutput(String)}.
+   *
+   * @param index the output, in the model's order
+   * @return the value; the caller closes it
+   * @throws OrtFFMException as {@link #getOutput(int)}
+   */
+  public OrtValueRef takeOutput(int index) {
+    long address = enter();
+    try {
+      scratch.check(Iobind.bindingTakeOutput(address, index, scratch.out(0), scratch.error()));
+      return new OrtValueRef(scratch.getLong(0), outputs[index].guard);
+    } finally {
+      handle.exitAlone();
+    }
+  }
+
+  /**
+   * Reads an output of the last run into a Java array.
+   *
+   * @param name the output
+   * @param array of the output's type and number of elements
+   * @throws OrtFFMException as {@link #getOutput(int)}; DTYPE, SHAPE: the array does not fit
+   */
+  public void readOutput(String name, Object array) {
+    readOutput(session.outputIndex(name), array);
+  }
+
+  /**
+   * Reads an output of the last run into a Java array.
+   *
+   * @param index the output, in the model's order
+   * @param array of the output's type and number of elements
+   * @throws OrtFFMException as {@link #readOutput(String, Object)}
+   */
+  public void readOutput(int index, Object array) {
+    long address = enter();
+    try {
+      requireGuards();
+      long tensor = borrow(address, index);
+      MemorySegment info = scratch.struct(Layouts.TENSOR_INFO);
+      scratch.check(Iobind.tensorGetInfo(tensor, info.address(), scratch.error()));
+      MemorySegment target = JavaArrays.segment(array, OnnxTensorElementType.of(info.get(JAVA_INT, DTYPE)));
+      long bytes = info.get(JAVA_LONG, BYTES);
+      if (target.byteSize() != bytes) {
+        throw new OrtFFMException(OrtStatus.SHAPE, "output '" + session.outputs().get(index).name() + "': it has " + bytes
+            + " bytes, the array " + target.byteSize());
+      }
+      if (info.get(JAVA_INT, HOST_READABLE) != 0) {
+        target.copyFrom(Layouts.memory(Iobind.tensorAddress(tensor), bytes));
+        return;
+      }
+      try (Arena arena = Arena.ofConfined()) {
+        MemorySegment copy = arena.allocate(Math.max(1, bytes), 16);
+        scratch.check(Iobind.tensorRead(tensor, 0, copy, bytes, 0, scratch.error()));
+        target.copyFrom(copy.asSlice(0, bytes));
+      }
+    } finally {
+      handle.exitAlone();
+    }
+  }
+
+  /**
+   * All outputs of the last run where they are, but for those of mode NONE.
+   *
+   * @return by name, in the model's order; the caller closes them
+   * @throws OrtFFMException as {@link #getOutput(int)}
+   */
+  public Map<String, OrtValueRef> getBoundOutputValues() {
+    return collect(this::getOutput);
+  }
+
+  /**
+   * All outputs of the last run on the host: those that the host reads are not copied.
+   *
+   * @return by name, in the model's order; the caller closes them
+   * @throws OrtFFMException as {@link #getOutput(int)}
+   */
+  public Map<String, OrtValueRef> getBoundOutputCpuValues() {
+    return collect(index -> {
+      OrtValueRef value = getOutput(index);
+      if (value.isHostReadable() || value.type() == OnnxTensorElementType.STRING) return value;
+      try (value) {
+        return value.copyTo(session.runtime(), DeviceSpec.CPU);
+      }
+    });
+  }
+
+  /**
+   * Copies all outputs of the last run to the host: new memory, which no later run touches, whatever the outputs' modes are.
+   *
+   * @return by name, in the model's order; the caller closes them
+   * @throws OrtFFMException as {@link #getOutput(int)}
+   */
+  public Map<String, OrtValueRef> copyOutputsToCpu() {
+    Map<String, OrtValueRef> sources = getBoundOutputValues(), targets = new LinkedHashMap<>();
+    try {
+      List<OrtValueRef> from = new ArrayList<>(), to = new ArrayList<>();
+      sources.forEach((name, source) -> {
+        if (source.type() == OnnxTensorElementType.STRING) {
+          targets.put(name, OrtValueRef.of(session.runtime(), source.readStrings(), source.descriptor()));
+          return;
+        }
+        OrtValueRef target = OrtValueRef.allocate(session.runtime(), DeviceSpec.CPU, source.descriptor());
+        targets.put(name, target);
+        from.add(source);
+        to.add(target);
+      });
+      OrtValueRef.copy(from.toArray(OrtValueRef[]::new), to.toArray(OrtValueRef[]::new), null);
+      return targets;
+    } catch (RuntimeException e) {
+      targets.values().forEach(OrtValueRef::close);
+      throw e;
+    } finally {
+      sources.values().forEach(OrtValueRef::close);
+    }
+  }
+
+  private Map<String, OrtValueRef> collect(java.util.function.IntFunction<OrtValueRef> fetch) {
+    Map<String, OrtValueRef> values = new LinkedHashMap<>();
+    try {
+      for (int i = 0; i < outputs.length; i++) {
+        if (outputs[i].mode != OutputMode.NONE) values.put(session.outputs().get(i).name(), fetch.apply(i));
+      }
+      return values;
+    } catch (RuntimeException e) {
+      values.values().forEach(OrtValueRef::close);
+      throw e;
+    }
+  }
+
+  /**
+   * Unbinds everything: inputs and outputs are as after {@link OrtSessionFFM#createBinding}.
+   *
+   * @throws OrtFFMException INVALID_STATE: a run is under way; RUNTIME
+   */
+  public void clear() {
+    long address = enter();
+    try {
+      scratch.check(Iobind.bindingClear(address, scratch.error()));
+      for (Slot slot : inputs) note(slot, null);
+      for (Slot slot : outputs) note(slot, null);
+      forgetOutputs();
+    } finally {
+      handle.exitAlone();
+    }
+  }
+
+  /** Gives the binding up, at once or, from another thread, when its run is over; values that came out of it live on. */
+  @Override
+  public void close() {
+    handle.close();
+  }
+}

@@ -1,0 +1,612 @@
+package io.github.iobind.api;
+
+import static java.lang.foreign.ValueLayout.ADDRESS;
+import static java.lang.foreign.ValueLayout.JAVA_INT;
+import static java.lang.foreign.ValueLayout.JAVA_LONG;
+
+import io.github.iobind.ffm.Iobind;
+import io.github.iobind.ffm.Layouts;
+import java.lang.foreign.Arena;
+import java.lang.foreign.FunctionDescriptor;
+import java.lang.foreign.Linker;
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.StructLayout;
+import java.lang.invoke.MethodHandle;
+import java.lang.invoke.MethodHandles;
+import java.lang.invoke.MethodType;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.atomic.AtomicLong;
+
+/**
+ * A model on its devices. Any number of bindings work on a session, each used by one thread at a time, different ones at the same
+ * time. Any method here may be called from any thread at any time. Bindings, and the values that came out of them, live on after
+ * {@code close}.
+ */
+public final class OrtSessionFFM implements AutoCloseable {
+  private final Handle handle;
+  private final OrtRuntimeFFM runtime;
+  private final boolean ownsRuntime;
+  private final OfficialOrt.Session official;
+  private final List<ValueInfo> inputs;
+  private final List<ValueInfo> outputs;
+  private final Place[] inputPlaces;
+  private final Map<String, Integer> inputIndexes = new LinkedHashMap<>();
+  private final Map<String, Integer> outputIndexes = new LinkedHashMap<>();
+  private final long nodeCount;
+
+  /** How a session is made; every setter returns this object. */
+  public static final class Options {
+    private final List<DeviceSpec> devices = new ArrayList<>();
+    private final Map<String, String> ep = new LinkedHashMap<>();
+    private final Map<String, String> config = new LinkedHashMap<>();
+    private final Map<String, Long> dims = new LinkedHashMap<>();
+    private Policy policy = Policy.NONE;
+    private Optimization optimization = Optimization.ALL;
+    private int flags;
+    private int intraOpThreads;
+    private int interOpThreads;
+    private String profile;
+
+    /** All defaults: the CPU. */
+    public Options() {}
+
+    /**
+     * The devices in order of preference; the CPU is always the last resort.
+     *
+     * @param specs the devices
+     * @return this
+     */
+    public Options devices(DeviceSpec... specs) {
+      devices.addAll(List.of(specs));
+      return this;
+    }
+
+    /**
+     * How ONNX Runtime chooses devices where none is named.
+     *
+     * @param value the policy
+     * @return this
+     */
+    public Options policy(Policy value) {
+      policy = value;
+      return this;
+    }
+
+    /**
+     * A node that no named device takes is an error, not a silent fall back to the CPU.
+     *
+     * @return this
+     */
+    public Options strict() {
+      flags |= 1;
+      return this;
+    }
+
+    /**
+     * Record which EP runs which node, for {@link OrtSessionFFM#nodes}.
+     *
+     * @return this
+     */
+    public Options placement() {
+      flags |= 1 << 1;
+      return this;
+    }
+
+    /**
+     * Switch ONNX Runtime's reuse of buffers within a run off.
+     *
+     * @return this
+     */
+    public Options noMemoryReuse() {
+      flags |= 1 << 2;
+      return this;
+    }
+
+    /**
+     * How much of the graph is optimised.
+     *
+     * @param value the level
+     * @return this
+     */
+    public Options optimization(Optimization value) {
+      optimization = value;
+      return this;
+    }
+
+    /**
+     * Threads within an operator and between operators.
+     *
+     * @param intraOp 0: ONNX Runtime's default, the number of cores
+     * @param interOp 0: ONNX Runtime's default
+     * @return this
+     */
+    public Options threads(int intraOp, int interOp) {
+      intraOpThreads = intraOp;
+      interOpThreads = interOp;
+      return this;
+    }
+
+    /**
+     * An option of an execution provider.
+     *
+     * @param key "KEY" for the first device that is not the CPU, or "NAME.KEY", such as "cuda.gpu_mem_limit"
+     * @param value its value
+     * @return this
+     */
+    public Options ep(String key, String value) {
+      ep.put(key, value);
+      return this;
+    }
+
+    /**
+     * A session config entry of ONNX Runtime.
+     *
+     * @param key such as "session.use_env_allocators"
+     * @param value its value
+     * @return this
+     */
+    public Options config(String key, String value) {
+      config.put(key, value);
+      return this;
+    }
+
+    /**
+     * Fixes an open dim of the model.
+     *
+     * @param name the dim's name
+     * @param value its value
+     * @return this
+     */
+    public Options freeDimension(String name, long value) {
+      dims.put(name, value);
+      return this;
+    }
+
+    /**
+     * Records ONNX Runtime's profile.
+     *
+     * @param prefix what the path of the JSON file begins with; see {@link OrtSessionFFM#endProfile}
+     * @return this
+     */
+    public Options profile(Path prefix) {
+      profile = prefix.toString();
+      return this;
+    }
+
+    private MemorySegment write(Arena arena, OrtRuntimeFFM runtime) {
+      StructLayout layout = Layouts.SESSION_OPTIONS;
+      MemorySegment struct = Layouts.allocate(arena, layout);
+      Layouts.setInt(struct, layout, "flags", flags);
+      Layouts.setInt(struct, layout, "policy", policy.ordinal());
+      Layouts.setInt(struct, layout, "optimization", optimization.ordinal());
+      Layouts.setInt(struct, layout, "intra_op_threads", intraOpThreads);
+      Layouts.setInt(struct, layout, "inter_op_threads", interOpThreads);
+      long[] deviceAddresses = devices.stream().mapToLong(spec -> runtime.resolve(spec).device()).toArray();
+      set(struct, "devices", deviceAddresses.length == 0 ? MemorySegment.NULL : arena.allocateFrom(JAVA_LONG, deviceAddresses));
+      Layouts.setLong(struct, layout, "device_count", deviceAddresses.length);
+      set(struct, "ep_keys", OrtRuntimeFFM.strings(arena, List.copyOf(ep.keySet())));
+      set(struct, "ep_values", OrtRuntimeFFM.strings(arena, List.copyOf(ep.values())));
+      Layouts.setLong(struct, layout, "ep_option_count", ep.size());
+      set(struct, "config_keys", OrtRuntimeFFM.strings(arena, List.copyOf(config.keySet())));
+      set(struct, "config_values", OrtRuntimeFFM.strings(arena, List.copyOf(config.values())));
+      Layouts.setLong(struct, layout, "config_count", config.size());
+      set(struct, "dim_names", OrtRuntimeFFM.strings(arena, List.copyOf(dims.keySet())));
+      long[] dimValues = dims.values().stream().mapToLong(Long::longValue).toArray();
+      set(struct, "dim_values", dimValues.length == 0 ? MemorySegment.NULL : arena.allocateFrom(JAVA_LONG, dimValues));
+      Layouts.setLong(struct, layout, "dim_count", dims.size());
+      if (profile != null) set(struct, "profile", arena.allocateFrom(profile));
+      return struct;
+    }
+
+    private static void set(MemorySegment struct, String field, MemorySegment value) {
+      Layouts.setLong(struct, Layouts.SESSION_OPTIONS, field, value.address());
+    }
+  }
+
+  /** How ONNX Runtime chooses devices by itself. */
+  public enum Policy {
+    /** The devices that the options name; the CPU where they name none. */
+    NONE,
+    /** ONNX Runtime's default. */
+    DEFAULT,
+    /** The CPU if it can. */
+    PREFER_CPU,
+    /** An NPU if it can. */
+    PREFER_NPU,
+    /** A GPU if it can. */
+    PREFER_GPU,
+    /** The fastest. */
+    MAX_PERFORMANCE,
+    /** The most work for the power. */
+    MAX_EFFICIENCY,
+    /** The least power. */
+    MIN_POWER
+  }
+
+  /** How much of the graph is optimised. */
+  public enum Optimization {
+    /** All that there is. */
+    ALL,
+    /** Nothing. */
+    NONE,
+    /** What is right on every device. */
+    BASIC,
+    /** And what is right on the chosen one. */
+    EXTENDED,
+    /** And the layout of data. */
+    LAYOUT
+  }
+
+  /**
+   * Which EP runs a node.
+   *
+   * @param name the node's name
+   * @param domain "" is ONNX's own
+   * @param opType such as "Conv"
+   * @param epName the EP
+   */
+  public record Node(String name, String domain, String opType, String epName) {}
+
+  private OrtSessionFFM(OrtRuntimeFFM runtime, boolean ownsRuntime, long address, OfficialOrt.Session official) {
+    this.handle = Handle.of(this, address, Iobind::sessionDestroy);
+    this.runtime = runtime;
+    this.ownsRuntime = ownsRuntime;
+    this.official = official;
+    try (Scratch scratch = Scratch.take()) {
+      MemorySegment info = scratch.struct(Layouts.SESSION_INFO);
+      scratch.check(Iobind.sessionGetInfo(address, info, scratch.error()));
+      long inputCount = Layouts.getLong(info, Layouts.SESSION_INFO, "input_count");
+      long outputCount = Layouts.getLong(info, Layouts.SESSION_INFO, "output_count");
+      nodeCount = Layouts.getLong(info, Layouts.SESSION_INFO, "node_count");
+      inputPlaces = new Place[(int) inputCount];
+      inputs = read(scratch, address, inputCount, true);
+      outputs = read(scratch, address, outputCount, false);
+    }
+    for (ValueInfo input : inputs) inputIndexes.put(input.name(), inputIndexes.size());
+    for (ValueInfo output : outputs) outputIndexes.put(output.name(), outputIndexes.size());
+  }
+
+  private List<ValueInfo> read(Scratch scratch, long address, long count, boolean isInput) {
+    List<ValueInfo> values = new ArrayList<>();
+    StructLayout layout = Layouts.VALUE_INFO;
+    for (int i = 0; i < count; i++) {
+      MemorySegment info = scratch.struct(layout);
+      scratch.check(isInput ? Iobind.sessionGetInput(address, i, info, scratch.error())
+          : Iobind.sessionGetOutput(address, i, info, scratch.error()));
+      ValueInfo.Kind kind = ValueInfo.Kind.values()[Layouts.getInt(info, layout, "kind")];
+      long rank = Layouts.getLong(info, layout, "rank"), device = Layouts.getLong(info, layout, "device");
+      List<Long> shape = java.util.Arrays.stream(Layouts.longs(Layouts.getLong(info, layout, "dims"), rank)).boxed().toList();
+      List<String> symbols = new ArrayList<>();
+      for (long symbol : Layouts.longs(Layouts.getLong(info, layout, "symbols"), rank)) symbols.add(Layouts.string(symbol));
+      Place place = device == 0 ? null : OrtRuntimeFFM.place(device, Layouts.getInt(info, layout, "memory"));
+      if (isInput) inputPlaces[i] = place;
+      values.add(new ValueInfo(Layouts.getString(info, layout, "name"), kind,
+          OnnxTensorElementType.of(Layouts.getInt(info, layout, "dtype")), Layouts.getInt(info, layout, "has_shape") != 0, shape,
+          List.copyOf(symbols), place == null ? null : place.spec(), Layouts.getString(info, layout, "memory_name")));
+    }
+    return List.copyOf(values);
+  }
+
+  // ---- making
+
+  /**
+   * Loads a model on the CPU, with a runtime of its own making.
+   *
+   * @param model an ONNX or ORT file
+   * @return the session
+   * @throws OrtFFMException as {@link #create(OrtRuntimeFFM, Path, Options)} and {@link OrtRuntimeFFM#create()}
+   */
+  public static OrtSessionFFM create(Path model) {
+    OrtRuntimeFFM runtime = OrtRuntimeFFM.create();
+    try {
+      return create(runtime, true, model.toString(), null, new Options());
+    } catch (RuntimeException e) {
+      runtime.close();
+      throw e;
+    }
+  }
+
+  /**
+   * Loads a model.
+   *
+   * @param runtime the runtime
+   * @param model an ONNX or ORT file
+   * @param options how
+   * @return the session
+   * @throws OrtFFMException NOT_FOUND: no such file, or no such free dimension; IO; INVALID_ARGUMENT; RUNTIME: ONNX Runtime refuses
+   *     the model or a device; DEVICE, NOT_FOUND: a device is not there
+   */
+  public static OrtSessionFFM create(OrtRuntimeFFM runtime, Path model, Options options) {
+    return create(runtime, false, model.toString(), null, options);
+  }
+
+  /**
+   * Loads a model from memory.
+   *
+   * @param runtime the runtime
+   * @param model the bytes of an ONNX or ORT file
+   * @param options how
+   * @return the session
+   * @throws OrtFFMException as {@link #create(OrtRuntimeFFM, Path, Options)}
+   */
+  public static OrtSessionFFM create(OrtRuntimeFFM runtime, byte[] model, Options options) {
+    return create(runtime, false, null, model, options);
+  }
+
+  private static OrtSessionFFM create(OrtRuntimeFFM runtime, boolean ownsRuntime, String path, byte[] model, Options options) {
+    try (Arena arena = Arena.ofConfined(); Scratch scratch = Scratch.take()) {
+      MemorySegment struct = options.write(arena, runtime);
+      long address = runtime.enter();
+      try {
+        if (path != null) {
+          scratch.check(Iobind.sessionCreate(address, arena.allocateFrom(path), struct, scratch.out(0), scratch.error()));
+        } else {
+          MemorySegment bytes = arena.allocate(Math.max(1, model.length), 16);
+          MemorySegment.copy(model, 0, bytes, java.lang.foreign.ValueLayout.JAVA_BYTE, 0, model.length);
+          scratch.check(Iobind.sessionCreateFromMemory(address, bytes, model.length, struct, scratch.out(0), scratch.error()));
+        }
+        return new OrtSessionFFM(runtime, ownsRuntime, scratch.getLong(0), null);
+      } finally {
+        runtime.exit();
+      }
+    }
+  }
+
+  /**
+   * Adopts a session of the official package: the same native session in the same ONNX Runtime, nothing is loaded again. It can be
+   * run through both; it stays the caller's to close, after this session and its bindings. A use after it was closed is an
+   * IllegalStateException.
+   *
+   * @param ortSession an {@code ai.onnxruntime.OrtSession}. It is not named in this method's type so that this package works, and
+   *     can be looked at by reflection, without the official one
+   * @return the session; {@link #runtime} is that of the official package's ONNX Runtime
+   * @throws OrtFFMException INVALID_ARGUMENT: something else; VERSION: the official package is older than 1.24
+   * @throws IllegalStateException it is closed
+   */
+  public static OrtSessionFFM createFromOrtSession(AutoCloseable ortSession) {
+    OfficialOrt.Session official = OfficialOrt.Session.of(ortSession);
+    OrtRuntimeFFM runtime = OrtRuntimeFFM.create(new OrtRuntimeFFM.Options().ortApi(official.api()));
+    try (Scratch scratch = Scratch.take()) {
+      long address = runtime.enter();
+      long ticket = Adopted.keep(ortSession);
+      try {
+        int status = Iobind.sessionWrap(address, official.handle(), Adopted.DELETER, ticket, scratch.out(0), scratch.error());
+        if (status != 0) Adopted.forget(ticket);
+        scratch.check(status);
+        return new OrtSessionFFM(runtime, true, scratch.getLong(0), official);
+      } finally {
+        runtime.exit();
+      }
+    } catch (RuntimeException e) {
+      runtime.close();
+      throw e;
+    }
+  }
+
+  /** Official sessions that libiobind still uses, kept from the collector until it says that it does no more. */
+  private static final class Adopted {
+    static final MemorySegment DELETER;
+    private static final Map<Long, Object> KEPT = new ConcurrentHashMap<>();
+    private static final AtomicLong TICKETS = new AtomicLong();
+
+    static {
+      try {
+        MethodHandle target = MethodHandles.lookup().findStatic(Adopted.class, "released",
+            MethodType.methodType(void.class, long.class, MemorySegment.class));
+        DELETER = Linker.nativeLinker().upcallStub(target, FunctionDescriptor.ofVoid(JAVA_LONG, ADDRESS), Arena.global());
+      } catch (ReflectiveOperationException e) {
+        throw new ExceptionInInitializerError(e);
+      }
+    }
+
+    static long keep(Object session) {
+      long ticket = TICKETS.incrementAndGet();
+      KEPT.put(ticket, session);
+      return ticket;
+    }
+
+    static void forget(long ticket) {
+      KEPT.remove(ticket);
+    }
+
+    @SuppressWarnings("unused") // called by libiobind
+    private static void released(long ticket, MemorySegment session) {
+      forget(ticket);
+    }
+  }
+
+  // ---- what it is
+
+  /**
+   * The inputs.
+   *
+   * @return in the model's order
+   */
+  public List<ValueInfo> inputs() {
+    return inputs;
+  }
+
+  /**
+   * The outputs.
+   *
+   * @return in the model's order
+   */
+  public List<ValueInfo> outputs() {
+    return outputs;
+  }
+
+  /**
+   * The runtime that the session was made with.
+   *
+   * @return the runtime; closed with the session where the session made it
+   */
+  public OrtRuntimeFFM runtime() {
+    return runtime;
+  }
+
+  /**
+   * The index of an input: once, before a loop.
+   *
+   * @param name its name
+   * @return its index
+   * @throws OrtFFMException NOT_FOUND: the message lists the names that there are
+   */
+  public int inputIndex(String name) {
+    return index(inputIndexes, "input", name);
+  }
+
+  /**
+   * The index of an output: once, before a loop.
+   *
+   * @param name its name
+   * @return its index
+   * @throws OrtFFMException NOT_FOUND: the message lists the names that there are
+   */
+  public int outputIndex(String name) {
+    return index(outputIndexes, "output", name);
+  }
+
+  private static int index(Map<String, Integer> indexes, String what, String name) {
+    Integer index = indexes.get(name);
+    if (index == null) {
+      throw new OrtFFMException(OrtStatus.NOT_FOUND, "no " + what + " '" + name + "': the session has " + indexes.keySet());
+    }
+    return index;
+  }
+
+  /**
+   * Which EP runs which node, for a session made with {@link Options#placement}.
+   *
+   * @return grouped by EP; empty without that option
+   */
+  public List<Node> nodes() {
+    List<Node> nodes = new ArrayList<>();
+    try (Scratch scratch = Scratch.take()) {
+      long address = enter();
+      try {
+        for (long i = 0; i < nodeCount; i++) {
+          MemorySegment info = scratch.struct(Layouts.NODE_INFO);
+          scratch.check(Iobind.sessionGetNode(address, i, info, scratch.error()));
+          nodes.add(new Node(Layouts.getString(info, Layouts.NODE_INFO, "name"),
+              Layouts.getString(info, Layouts.NODE_INFO, "domain"), Layouts.getString(info, Layouts.NODE_INFO, "op_type"),
+              Layouts.getString(info, Layouts.NODE_INFO, "ep_name")));
+        }
+        return nodes;
+      } finally {
+        exit();
+      }
+    }
+  }
+
+  // ---- use
+
+  /**
+   * Makes a binding: no input is bound, and each output is FRESH where the session leaves it.
+   *
+   * @return the binding
+   * @throws OrtFFMException OUT_OF_MEMORY, RUNTIME
+   */
+  public OrtIoBindingFFM createBinding() {
+    try (Scratch scratch = Scratch.take()) {
+      long address = enter();
+      try {
+        scratch.check(Iobind.bindingCreate(address, scratch.out(0), scratch.error()));
+        return new OrtIoBindingFFM(this, scratch.getLong(0));
+      } finally {
+        exit();
+      }
+    }
+  }
+
+  /**
+   * Runs once without a binding: inputs go and outputs come wherever ONNX Runtime wants them, which may copy all of them over the
+   * link in each run.
+   *
+   * @param values one host-readable value for each input, in the session's order
+   * @return new host values, null for outputs that are no tensors; the caller closes them
+   * @throws OrtFFMException DTYPE, SHAPE, DEVICE: an input does not fit; INVALID_ARGUMENT: one is missing; RUNTIME
+   */
+  public List<OrtValueRef> run(List<OrtValueRef> values) {
+    int entered = 0;
+    try (Arena arena = Arena.ofConfined(); Scratch scratch = Scratch.take()) {
+      if (values.size() != inputs.size()) {
+        throw new OrtFFMException(OrtStatus.INVALID_ARGUMENT, "expected " + inputs.size() + " inputs, got " + values.size());
+      }
+      MemorySegment in = arena.allocate(JAVA_LONG, Math.max(1, inputs.size()));
+      MemorySegment out = arena.allocate(JAVA_LONG, Math.max(1, outputs.size()));
+      long address = enter();
+      try {
+        for (; entered < values.size(); entered++) {
+          OrtValueRef value = values.get(entered);
+          in.setAtIndex(JAVA_LONG, entered, value == null ? 0 : value.enter());
+        }
+        scratch.check(Iobind.sessionRun(address, in, out, scratch.error()));
+      } finally {
+        exit();
+      }
+      List<OrtValueRef> results = new ArrayList<>();
+      for (int i = 0; i < outputs.size(); i++) {
+        long result = out.getAtIndex(JAVA_LONG, i);
+        results.add(result == 0 ? null : new OrtValueRef(result, null));
+      }
+      return results;
+    } finally {
+      while (entered > 0) {
+        OrtValueRef value = values.get(--entered);
+        if (value != null) value.exit();
+      }
+    }
+  }
+
+  /**
+   * Ends the profile of a session made with {@link Options#profile} and writes its file. Runs must be over.
+   *
+   * @return the file
+   * @throws OrtFFMException INVALID_STATE: no profile is being recorded
+   */
+  public Path endProfile() {
+    try (Scratch scratch = Scratch.take()) {
+      long address = enter();
+      try {
+        scratch.check(Iobind.sessionEndProfile(address, scratch.out(0), scratch.error()));
+        return Path.of(Layouts.string(scratch.getLong(0)));
+      } finally {
+        exit();
+      }
+    }
+  }
+
+  Place inputPlace(int index) {
+    return inputPlaces[index];
+  }
+
+  /** Refuses the use of an official session that was closed. */
+  void requireOpen() {
+    if (official != null && official.isClosed()) throw official.gone();
+  }
+
+  long enter() {
+    long address = handle.enter();
+    if (official != null && official.isClosed()) {
+      handle.exit();
+      throw official.gone();
+    }
+    return address;
+  }
+
+  void exit() {
+    handle.exit();
+  }
+
+  /** Gives the session up; its bindings live on. */
+  @Override
+  public void close() {
+    handle.close();
+    if (ownsRuntime) runtime.close();
+  }
+}

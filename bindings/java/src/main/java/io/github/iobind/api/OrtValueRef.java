@@ -1,0 +1,611 @@
+package io.github.iobind.api;
+
+import static java.lang.foreign.ValueLayout.JAVA_LONG;
+
+import io.github.iobind.ffm.Iobind;
+import io.github.iobind.ffm.Layouts;
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.nio.charset.StandardCharsets;
+import java.util.Arrays;
+
+/**
+ * A reference to a tensor: typed, shaped memory on a device or on the host. The memory is freed when its last reference is gone;
+ * this one is given back by {@link #close}, and bindings and views have their own.
+ *
+ * <p>Several threads may read a value at the same time while none writes it. Offsets and sizes are in bytes.
+ */
+public final class OrtValueRef implements AutoCloseable {
+  private static final long DTYPE = Layouts.offset(Layouts.TENSOR_INFO, "dtype");
+
+  private final Handle handle;
+  /** The caller's memory that this value lies in; null where it is libiobind's. */
+  private final MemorySegment backing;
+  private volatile Shape shape;
+  private Arena viewArena;
+  private MemorySegment view;
+
+  /** What a tensor is; read on first use. */
+  private record Shape(MemoryDescriptor descriptor, Place place, long address) {}
+
+  OrtValueRef(long address, MemorySegment backing) {
+    this.handle = Handle.of(this, address, Iobind::tensorRelease);
+    this.backing = backing;
+  }
+
+  // ---- making
+
+  /**
+   * A new value; its content is undefined, strings are empty.
+   *
+   * @param runtime the runtime
+   * @param spec the device; "/pinned" for its host-accessible memory
+   * @param descriptor element type and shape
+   * @return the value
+   * @throws OrtFFMException OUT_OF_MEMORY; NOT_SUPPORTED: the device has no such memory, or cannot hold that type; DTYPE
+   */
+  public static OrtValueRef allocate(OrtRuntimeFFM runtime, DeviceSpec spec, MemoryDescriptor descriptor) {
+    Place place = runtime.resolve(spec);
+    try (Scratch scratch = Scratch.take()) {
+      runtime.enter();
+      try {
+        return new OrtValueRef(create(scratch, place, descriptor), null);
+      } finally {
+        runtime.exit();
+      }
+    }
+  }
+
+  static long create(Scratch scratch, Place place, MemoryDescriptor descriptor) {
+    long[] dims = descriptor.shape();
+    scratch.check(Iobind.tensorCreate(place.device(), place.memory(), descriptor.type().number(), scratch.dims(dims),
+        dims.length, scratch.out(0), scratch.error()));
+    return scratch.getLong(0);
+  }
+
+  /**
+   * A value over memory of the caller's, which is not copied: host memory on the CPU, device memory on a device. Use of the value
+   * after the segment's arena has been closed is an IllegalStateException; the arena must not be closed while a run or a copy
+   * is using it in another thread.
+   *
+   * @param runtime the runtime
+   * @param spec the device that the memory is of
+   * @param segment native memory, of the value's bytes or more
+   * @param descriptor element type and shape
+   * @return the value
+   * @throws OrtFFMException INVALID_ARGUMENT: the segment is too small, or a Java array's; DTYPE: strings
+   */
+  public static OrtValueRef wrap(OrtRuntimeFFM runtime, DeviceSpec spec, MemorySegment segment, MemoryDescriptor descriptor) {
+    Place place = runtime.resolve(spec);
+    try (Scratch scratch = Scratch.take()) {
+      runtime.enter();
+      try {
+        return new OrtValueRef(wrap(scratch, place, segment, descriptor), segment);
+      } finally {
+        runtime.exit();
+      }
+    }
+  }
+
+  static long wrap(Scratch scratch, Place place, MemorySegment segment, MemoryDescriptor descriptor) {
+    if (!segment.isNative()) {
+      throw new OrtFFMException(OrtStatus.INVALID_ARGUMENT,
+          "expected native memory, got a Java array's segment: bind the array itself, which copies it, or allocate in an Arena");
+    }
+    long[] dims = descriptor.shape();
+    scratch.check(Iobind.tensorWrap(place.device(), place.memory(), descriptor.type().number(), scratch.dims(dims), dims.length,
+        segment, segment.byteSize(), MemorySegment.NULL, 0, scratch.out(0), scratch.error()));
+    return scratch.getLong(0);
+  }
+
+  /**
+   * A new value on the host with the content of a Java array.
+   *
+   * @param runtime the runtime
+   * @param array a {@code float[]}, {@code double[]}, {@code long[]}, {@code int[]}, {@code short[]}, {@code byte[]} or
+   *     {@code String[]}
+   * @param descriptor element type and shape; the type is one that such an array holds
+   * @return the value
+   * @throws OrtFFMException DTYPE: the array is of another type; SHAPE: it has another number of elements
+   */
+  public static OrtValueRef of(OrtRuntimeFFM runtime, Object array, MemoryDescriptor descriptor) {
+    OrtValueRef value = allocate(runtime, DeviceSpec.CPU, descriptor);
+    try {
+      if (array instanceof String[] strings) {
+        value.writeStrings(strings);
+      } else {
+        value.write(array);
+      }
+      return value;
+    } catch (RuntimeException e) {
+      value.close();
+      throw e;
+    }
+  }
+
+  /**
+   * A value over a part of this one: the same memory, no copy. It keeps the memory alive.
+   *
+   * @param offset bytes from the start; anything but 0 needs a device that is ADDRESSABLE
+   * @param descriptor element type and shape of the part
+   * @return the view
+   * @throws OrtFFMException INVALID_ARGUMENT: the part does not lie inside; NOT_SUPPORTED: the device cannot address it
+   */
+  public OrtValueRef view(long offset, MemoryDescriptor descriptor) {
+    try (Scratch scratch = Scratch.take()) {
+      long address = enter();
+      try {
+        long[] dims = descriptor.shape();
+        scratch.check(Iobind.tensorView(address, offset, descriptor.type().number(), scratch.dims(dims), dims.length,
+            scratch.out(0), scratch.error()));
+        return new OrtValueRef(scratch.getLong(0), backing);
+      } finally {
+        exit();
+      }
+    }
+  }
+
+  /**
+   * A view of entries of the leading axis.
+   *
+   * @param start the first entry
+   * @param count how many
+   * @return the view
+   * @throws OrtFFMException SHAPE: a scalar, or outside the axis; NOT_SUPPORTED: the device cannot address it
+   */
+  public OrtValueRef slice(long start, long count) {
+    try (Scratch scratch = Scratch.take()) {
+      long address = enter();
+      try {
+        scratch.check(Iobind.tensorSlice(address, start, count, scratch.out(0), scratch.error()));
+        return new OrtValueRef(scratch.getLong(0), backing);
+      } finally {
+        exit();
+      }
+    }
+  }
+
+  /**
+   * One more reference to the same tensor, closed by itself.
+   *
+   * @return the reference
+   */
+  public OrtValueRef retain() {
+    long address = enter();
+    try {
+      return new OrtValueRef(Iobind.tensorRetain(address), backing);
+    } finally {
+      exit();
+    }
+  }
+
+  // ---- what it is
+
+  private Shape shapeNow() {
+    Shape known = shape;
+    if (known != null && !handle.isClosed()) return known;
+    try (Scratch scratch = Scratch.take()) {
+      long address = enter();
+      try {
+        MemorySegment info = scratch.struct(Layouts.TENSOR_INFO);
+        scratch.check(Iobind.tensorGetInfo(address, info.address(), scratch.error()));
+        var layout = Layouts.TENSOR_INFO;
+        long[] dims = Layouts.longs(Layouts.getLong(info, layout, "dims"), Layouts.getLong(info, layout, "rank"));
+        var descriptor = new MemoryDescriptor(OnnxTensorElementType.of(info.get(java.lang.foreign.ValueLayout.JAVA_INT, DTYPE)),
+            dims);
+        Place place = OrtRuntimeFFM.place(Layouts.getLong(info, layout, "device"), Layouts.getInt(info, layout, "memory"));
+        shape = new Shape(descriptor, place, Iobind.tensorAddress(address));
+        return shape;
+      } finally {
+        exit();
+      }
+    }
+  }
+
+  /**
+   * Element type and shape.
+   *
+   * @return both
+   */
+  public MemoryDescriptor descriptor() {
+    return shapeNow().descriptor();
+  }
+
+  /**
+   * The shape.
+   *
+   * @return the dims, in elements; none for a scalar
+   */
+  public long[] shape() {
+    return descriptor().shape();
+  }
+
+  /**
+   * The element type.
+   *
+   * @return the type
+   */
+  public OnnxTensorElementType type() {
+    return descriptor().type();
+  }
+
+  /**
+   * Where the memory is.
+   *
+   * @return the device, with "/pinned" for its host-accessible memory
+   */
+  public DeviceSpec device() {
+    return shapeNow().place().spec();
+  }
+
+  /**
+   * Whether the host reads and writes the memory directly.
+   *
+   * @return whether {@link #asMemorySegment()} works
+   */
+  public boolean isHostReadable() {
+    Shape now = shapeNow();
+    return now.place().isHostReadable() && now.descriptor().type() != OnnxTensorElementType.STRING;
+  }
+
+  // ---- content
+
+  /**
+   * The memory itself, without a copy. Its scope ends when this reference is closed; from then on an access is an
+   * IllegalStateException. Closing a value that was looked at this way costs some 20 microseconds; in a loop take
+   * {@link #asMemorySegment(Arena)} or {@link #read(Object)}.
+   *
+   * @return a segment of exactly the value's bytes, for any thread
+   * @throws OrtFFMException DEVICE: the host cannot read the memory: {@link #read(Object)} copies it; DTYPE: strings
+   */
+  public MemorySegment asMemorySegment() {
+    hostShape();
+    synchronized (handle) {
+      if (view == null) {
+        Arena arena = Arena.ofShared();
+        view = asMemorySegment(arena);
+        viewArena = arena;
+      } else if (handle.isClosed()) {
+        throw handle.closed();
+      }
+      return view;
+    }
+  }
+
+  /**
+   * The memory itself, without a copy, for as long as an arena lives: the segment keeps the memory alive until then, also when this
+   * reference is closed.
+   *
+   * @param arena whose scope the segment gets; a confined one is cheap
+   * @return a segment of exactly the value's bytes
+   * @throws OrtFFMException as {@link #asMemorySegment()}
+   */
+  public MemorySegment asMemorySegment(Arena arena) {
+    Shape now = hostShape();
+    long address = enter();
+    try {
+      Iobind.tensorRetain(address);
+      return MemorySegment.ofAddress(now.address()).reinterpret(now.descriptor().byteSize(), arena,
+          ignored -> Iobind.tensorRelease(address));
+    } finally {
+      exit();
+    }
+  }
+
+  private Shape hostShape() {
+    Shape now = shapeNow();
+    if (now.descriptor().type() == OnnxTensorElementType.STRING) {
+      throw new OrtFFMException(OrtStatus.DTYPE, "strings have no memory to look at: readStrings copies them");
+    }
+    if (!now.place().isHostReadable()) {
+      throw new OrtFFMException(OrtStatus.DEVICE, now.descriptor() + " is in memory of " + now.place().spec()
+          + ", which the host cannot read: read copies it");
+    }
+    return now;
+  }
+
+  /**
+   * Writes native memory or a Java array's segment into this value.
+   *
+   * @param offset where in the value, in bytes
+   * @param source the bytes
+   * @param stream the device's stream that orders the copy, and {@code source}, native memory then, stays valid until it has
+   *     passed; null: done on return
+   * @throws OrtFFMException INVALID_ARGUMENT: the part does not lie inside; DTYPE: strings; DEVICE: another device's stream
+   */
+  public void write(long offset, MemorySegment source, OrtStreamFFM stream) {
+    if (!source.isNative()) {
+      requireNoStream(stream);
+      try (Arena arena = Arena.ofConfined()) {
+        write(offset, arena.allocate(Math.max(1, source.byteSize()), 16).asSlice(0, source.byteSize()).copyFrom(source), null);
+        return;
+      }
+    }
+    try (Scratch scratch = Scratch.take()) {
+      long address = enter();
+      try {
+        long streamAddress = OrtStreamFFM.enter(stream);
+        try {
+          scratch.check(Iobind.tensorWrite(address, offset, source, source.byteSize(), streamAddress, scratch.error()));
+        } finally {
+          OrtStreamFFM.exit(stream);
+        }
+      } finally {
+        exit();
+      }
+    }
+  }
+
+  /**
+   * Reads this value into native memory or a Java array's segment.
+   *
+   * @param offset where in the value, in bytes
+   * @param target receives the bytes
+   * @param stream the device's stream that orders the copy, and {@code target}, native memory then, is written when it has passed;
+   *     null: done on return
+   * @throws OrtFFMException as {@link #write(long, MemorySegment, OrtStreamFFM)}
+   */
+  public void read(long offset, MemorySegment target, OrtStreamFFM stream) {
+    if (!target.isNative()) {
+      requireNoStream(stream);
+      try (Arena arena = Arena.ofConfined()) {
+        MemorySegment copy = arena.allocate(Math.max(1, target.byteSize()), 16).asSlice(0, target.byteSize());
+        read(offset, copy, null);
+        target.copyFrom(copy);
+        return;
+      }
+    }
+    try (Scratch scratch = Scratch.take()) {
+      long address = enter();
+      try {
+        long streamAddress = OrtStreamFFM.enter(stream);
+        try {
+          scratch.check(Iobind.tensorRead(address, offset, target, target.byteSize(), streamAddress, scratch.error()));
+        } finally {
+          OrtStreamFFM.exit(stream);
+        }
+      } finally {
+        exit();
+      }
+    }
+  }
+
+  private static void requireNoStream(OrtStreamFFM stream) {
+    if (stream != null) {
+      throw new OrtFFMException(OrtStatus.INVALID_ARGUMENT, "a copy on a stream needs native memory, not a Java array's");
+    }
+  }
+
+  /**
+   * Writes the whole value from a Java array.
+   *
+   * @param array of the component type that {@link OnnxTensorElementType#component} gives for the value's type
+   * @throws OrtFFMException DTYPE: an array of another type; SHAPE: another number of elements
+   */
+  public void write(Object array) {
+    Shape now = shapeNow();
+    MemorySegment source = JavaArrays.segment(array, now.descriptor());
+    if (!now.place().isHostReadable()) {
+      write(0, source, null);
+      return;
+    }
+    enter();
+    try {
+      Layouts.memory(now.address(), source.byteSize()).copyFrom(source);
+    } finally {
+      exit();
+    }
+  }
+
+  /**
+   * Reads the whole value into a Java array.
+   *
+   * @param array as for {@link #write(Object)}
+   * @throws OrtFFMException as {@link #write(Object)}
+   */
+  public void read(Object array) {
+    Shape now = shapeNow();
+    MemorySegment target = JavaArrays.segment(array, now.descriptor());
+    if (!now.place().isHostReadable()) {
+      read(0, target, null);
+      return;
+    }
+    enter();
+    try {
+      target.copyFrom(Layouts.memory(now.address(), target.byteSize()));
+    } finally {
+      exit();
+    }
+  }
+
+  /**
+   * Reads a value of type FLOAT32.
+   *
+   * @return its elements, row-major
+   * @throws OrtFFMException DTYPE: another type
+   */
+  public float[] toFloatArray() {
+    float[] array = new float[JavaArrays.length(descriptor())];
+    read(array);
+    return array;
+  }
+
+  /**
+   * Reads a value of type INT64 or UINT64.
+   *
+   * @return its elements, row-major
+   * @throws OrtFFMException DTYPE: another type
+   */
+  public long[] toLongArray() {
+    long[] array = new long[JavaArrays.length(descriptor())];
+    read(array);
+    return array;
+  }
+
+  /**
+   * Sets all elements of a value of strings.
+   *
+   * @param strings as many as the value has elements
+   * @throws OrtFFMException DTYPE: not strings; SHAPE: another number
+   */
+  public void writeStrings(String... strings) {
+    if (strings.length != descriptor().elementCount()) {
+      throw new OrtFFMException(OrtStatus.SHAPE,
+          "expected " + descriptor().elementCount() + " strings for " + descriptor() + ", got " + strings.length);
+    }
+    for (int i = 0; i < strings.length; i++) writeString(i, strings[i]);
+  }
+
+  void writeString(long index, String text) {
+    try (Arena arena = Arena.ofConfined(); Scratch scratch = Scratch.take()) {
+      MemorySegment bytes = arena.allocateFrom(text);
+      long address = enter();
+      try {
+        scratch.check(Iobind.tensorSetString(address, index, bytes, scratch.error()));
+      } finally {
+        exit();
+      }
+    }
+  }
+
+  /**
+   * Reads a value of strings.
+   *
+   * @return its elements, row-major
+   * @throws OrtFFMException DTYPE: not strings
+   */
+  public String[] readStrings() {
+    String[] strings = new String[JavaArrays.length(descriptor())];
+    Arrays.setAll(strings, this::readString);
+    if (strings.length == 0 && type() != OnnxTensorElementType.STRING) readString(0);
+    return strings;
+  }
+
+  String readString(long index) {
+    try (Arena arena = Arena.ofConfined(); Scratch scratch = Scratch.take()) {
+      long address = enter();
+      try {
+        MemorySegment buffer = MemorySegment.NULL;
+        scratch.check(Iobind.tensorGetString(address, index, buffer, 0, scratch.out(0), scratch.error()));
+        long needed = scratch.getLong(0);
+        if (needed == 0) return "";
+        buffer = arena.allocate(needed);
+        scratch.check(Iobind.tensorGetString(address, index, buffer, needed, scratch.out(0), scratch.error()));
+        return new String(buffer.toArray(java.lang.foreign.ValueLayout.JAVA_BYTE), StandardCharsets.UTF_8);
+      } finally {
+        exit();
+      }
+    }
+  }
+
+  // ---- copies
+
+  /**
+   * Copies this value into another one, between any two places.
+   *
+   * @param target of the same type and shape, not overlapping
+   * @throws OrtFFMException DTYPE, SHAPE: they differ; INVALID_ARGUMENT: they overlap; NOT_SUPPORTED: strings
+   */
+  public void copyTo(OrtValueRef target) {
+    copy(new OrtValueRef[] {this}, new OrtValueRef[] {target}, null);
+  }
+
+  /**
+   * Copies this value to a device.
+   *
+   * @param runtime the runtime
+   * @param spec where to; "/pinned" for its host-accessible memory
+   * @return a new value there
+   * @throws OrtFFMException as {@link #allocate} and {@link #copyTo(OrtValueRef)}
+   */
+  public OrtValueRef copyTo(OrtRuntimeFFM runtime, DeviceSpec spec) {
+    OrtValueRef target = allocate(runtime, spec, descriptor());
+    try {
+      copyTo(target);
+      return target;
+    } catch (RuntimeException e) {
+      target.close();
+      throw e;
+    }
+  }
+
+  /**
+   * Copies values into others, pair by pair; pairs with the same two devices go together.
+   *
+   * @param sources the values
+   * @param targets as many, each of its source's type and shape
+   * @param stream a stream of a device that takes part, which orders the copies; null: done on return
+   * @throws OrtFFMException as {@link #copyTo(OrtValueRef)}: the message says which pair; DEVICE: a stream of a device that takes
+   *     no part. After a failure the targets are undefined
+   */
+  public static void copy(OrtValueRef[] sources, OrtValueRef[] targets, OrtStreamFFM stream) {
+    if (sources.length != targets.length) {
+      throw new OrtFFMException(OrtStatus.INVALID_ARGUMENT, sources.length + " sources and " + targets.length + " targets");
+    }
+    int entered = 0, count = sources.length;
+    OrtValueRef[] all = Arrays.copyOf(sources, 2 * count);
+    System.arraycopy(targets, 0, all, count, count);
+    try (Arena arena = Arena.ofConfined(); Scratch scratch = Scratch.take()) {
+      MemorySegment addresses = arena.allocate(JAVA_LONG, Math.max(1, 2 * count));
+      for (; entered < all.length; entered++) addresses.setAtIndex(JAVA_LONG, entered, all[entered].enter());
+      long streamAddress = OrtStreamFFM.enter(stream);
+      try {
+        scratch.check(Iobind.tensorCopy(addresses, addresses.asSlice((long) count * Long.BYTES), count, streamAddress,
+            scratch.error()));
+      } finally {
+        OrtStreamFFM.exit(stream);
+      }
+    } finally {
+      while (entered > 0) all[--entered].exit();
+    }
+  }
+
+  // ---- lifetime
+
+  /** Enters a call in this value: it is there until exit, and the caller's memory behind it is checked. */
+  long enter() {
+    long address = handle.enter();
+    if (backing != null && !backing.scope().isAlive()) {
+      handle.exit();
+      throw new IllegalStateException("the arena of the memory that this OrtValueRef wraps is closed");
+    }
+    return address;
+  }
+
+  void exit() {
+    handle.exit();
+  }
+
+  MemorySegment backing() {
+    return backing;
+  }
+
+  /** Where the memory is: equal for two values over the same memory. */
+  long address() {
+    long address = enter();
+    try {
+      return Iobind.tensorAddress(address);
+    } finally {
+      exit();
+    }
+  }
+
+  /**
+   * Gives this reference back; any number of times. The segment of {@link #asMemorySegment()} ends.
+   *
+   * @throws IllegalStateException another thread's native call is using that segment; close again after it
+   */
+  @Override
+  public void close() {
+    handle.close();
+    synchronized (handle) {
+      if (viewArena != null && viewArena.scope().isAlive()) viewArena.close();
+    }
+  }
+
+  /** Type, shape and place, or that it is closed. */
+  @Override
+  public String toString() {
+    return handle.isClosed() ? "OrtValueRef (closed)" : "OrtValueRef " + descriptor() + " on " + device();
+  }
+}

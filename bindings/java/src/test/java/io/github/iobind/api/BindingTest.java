@@ -1,0 +1,263 @@
+package io.github.iobind.api;
+
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNotEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.nio.FloatBuffer;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Map;
+import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** What bindings do, on the CPU. */
+class BindingTest {
+  private static OrtRuntimeFFM runtime;
+
+  @BeforeAll
+  static void open() {
+    runtime = OrtRuntimeFFM.create();
+  }
+
+  @AfterAll
+  static void close() {
+    runtime.close();
+  }
+
+  private static MemoryDescriptor floats(long... shape) {
+    return MemoryDescriptor.of(OnnxTensorElementType.FLOAT32, shape);
+  }
+
+  @Test
+  void runtimeSaysWhatItIs() {
+    assertTrue(runtime.ortVersion().matches("1\\.\\d+\\.\\d+"), runtime.ortVersion());
+    assertTrue(runtime.ortApiVersion() >= 24);
+    assertTrue(OrtRuntimeFFM.iobindVersion().startsWith(System.getProperty("iobind.version") + " "));
+    DeviceInfo cpu = runtime.devices().getFirst();
+    assertEquals("CPUExecutionProvider", cpu.epName());
+    assertTrue(cpu.capabilities().contains(DeviceInfo.Capability.HOST_MEMORY));
+    assertEquals(DeviceSpec.CPU.text(), runtime.device(DeviceSpec.CPU).spec().text().split(":")[0]);
+    OrtFFMException e = assertThrows(OrtFFMException.class, () -> runtime.device(DeviceSpec.of("nonsense")));
+    assertEquals(OrtStatus.INVALID_ARGUMENT, e.status());
+  }
+
+  @Test
+  void signature() {
+    try (OrtSessionFFM session = Models.session(runtime, "concat dims=past,3 dims2=new,3")) {
+      ValueInfo first = session.inputs().getFirst();
+      assertEquals("first", first.name());
+      assertEquals(ValueInfo.Kind.TENSOR, first.kind());
+      assertEquals(OnnxTensorElementType.FLOAT32, first.type());
+      assertEquals(List.of(-1L, 3L), first.shape());
+      assertEquals(List.of("past", ""), first.symbols());
+      assertEquals("joined", session.outputs().getFirst().name());
+      assertEquals(1, session.inputIndex("second"));
+      OrtFFMException e = assertThrows(OrtFFMException.class, () -> session.inputIndex("third"));
+      assertEquals(OrtStatus.NOT_FOUND, e.status());
+      assertTrue(e.getMessage().contains("first"), e.getMessage());
+    }
+  }
+
+  @Test
+  void arraysInAndOut() {
+    try (OrtSessionFFM session = Models.session(runtime, "add dims=n,3"); OrtIoBindingFFM binding = session.createBinding()) {
+      binding.bindInput("x", new float[] {1, 2, 3, 4, 5, 6}, 2, 3);
+      binding.bindInput("y", new float[] {10, 20, 30, 40, 50, 60}, 2, 3);
+      binding.runWithBindings();
+      float[] result = new float[6];
+      binding.readOutput("z", result);
+      assertArrayEquals(new float[] {11, 22, 33, 44, 55, 66}, result);
+      binding.bindInput("x", new float[] {0, 0, 0, 0, 0, 0}, 2, 3); // the same memory
+      binding.update("y", new float[] {1, 1, 1, 1, 1, 1});
+      binding.runWithBindings();
+      binding.readOutput("z", result);
+      assertArrayEquals(new float[] {1, 1, 1, 1, 1, 1}, result);
+      binding.bindInput("x", new float[] {7, 8, 9}, 1, 3); // another shape
+      binding.bindInput("y", new float[] {1, 1, 1}, 1, 3);
+      binding.runWithBindings();
+      try (OrtValueRef z = binding.getOutput("z")) {
+        assertEquals(floats(1, 3), z.descriptor());
+        assertArrayEquals(new float[] {8, 9, 10}, z.toFloatArray());
+      }
+      OrtFFMException e = assertThrows(OrtFFMException.class, () -> binding.readOutput("z", result));
+      assertEquals(OrtStatus.SHAPE, e.status());
+      e = assertThrows(OrtFFMException.class, () -> binding.readOutput("z", new int[3]));
+      assertEquals(OrtStatus.DTYPE, e.status());
+    }
+  }
+
+  @Test
+  void segmentsAreNotCopied() {
+    try (Arena arena = Arena.ofConfined(); OrtSessionFFM session = Models.session(runtime, "scale");
+        OrtIoBindingFFM binding = session.createBinding()) {
+      MemorySegment x = arena.allocateFrom(ValueLayout.JAVA_FLOAT, 1, 2, 3), y = arena.allocate(12, 16);
+      binding.bindInput("x", x, floats(3));
+      binding.bindOutput("y", y, floats(3));
+      binding.runWithBindings();
+      assertArrayEquals(new float[] {2, 4, 6}, y.toArray(ValueLayout.JAVA_FLOAT));
+      x.setAtIndex(ValueLayout.JAVA_FLOAT, 1, 50);
+      binding.runWithBindings();
+      assertArrayEquals(new float[] {2, 100, 6}, y.toArray(ValueLayout.JAVA_FLOAT));
+    }
+  }
+
+  @Test
+  void buffers() {
+    try (OrtSessionFFM session = Models.session(runtime, "scale"); OrtIoBindingFFM binding = session.createBinding()) {
+      FloatBuffer direct = ByteBuffer.allocateDirect(16).order(ByteOrder.nativeOrder()).asFloatBuffer();
+      direct.put(new float[] {9, 1, 2, 3}).position(1);
+      binding.bindInput("x", direct, 3);
+      float[] result = new float[3];
+      binding.runWithBindings();
+      binding.readOutput("y", result);
+      assertArrayEquals(new float[] {2, 4, 6}, result);
+      direct.put(1, 5); // a run sees what a direct buffer holds then
+      binding.runWithBindings();
+      binding.readOutput("y", result);
+      assertArrayEquals(new float[] {10, 4, 6}, result);
+      FloatBuffer heap = FloatBuffer.wrap(new float[] {4, 5, 6});
+      binding.bindInput("x", heap, 3);
+      heap.put(0, 99); // a copy of a heap buffer was taken
+      binding.runWithBindings();
+      binding.readOutput("y", result);
+      assertArrayEquals(new float[] {8, 10, 12}, result);
+      FloatBuffer wrongOrder = ByteBuffer.allocateDirect(12).order(ByteOrder.BIG_ENDIAN).asFloatBuffer();
+      assertThrows(OrtFFMException.class, () -> binding.bindInput("x", wrongOrder, 3));
+    }
+  }
+
+  @Test
+  void everyElementType() {
+    for (OnnxTensorElementType type : OnnxTensorElementType.values()) {
+      assertEquals(type.bits(), io.github.iobind.ffm.Iobind.dtypeBits(type.number()), type.name());
+      if (type != OnnxTensorElementType.UNDEFINED) {
+        assertEquals(type.toString(),
+            io.github.iobind.ffm.Layouts.string(io.github.iobind.ffm.Iobind.dtypeName(type.number())));
+      }
+      assertEquals(type.component() == null, type.bits() == 0 || type.bits() > 64
+          || type == OnnxTensorElementType.COMPLEX64, type.name());
+    }
+    assertEquals(3, MemoryDescriptor.of(OnnxTensorElementType.INT4, 5).byteSize());
+    assertEquals(2, MemoryDescriptor.of(OnnxTensorElementType.INT2, 5).byteSize());
+    assertEquals(0, floats(0, Long.MAX_VALUE).byteSize());
+    assertThrows(OrtFFMException.class, () -> floats(Long.MAX_VALUE, 2));
+    assertThrows(OrtFFMException.class, () -> floats(-1));
+    assertThrows(OrtFFMException.class, () -> floats(new long[17]));
+  }
+
+  @Test
+  void strings() {
+    try (OrtSessionFFM session = Models.session(runtime, "identity dtype=string");
+        OrtIoBindingFFM binding = session.createBinding()) {
+      String[] texts = {"", "one", "zwölf \uD83D\uDE00"};
+      binding.bindInput("x", texts, 3);
+      binding.runWithBindings();
+      try (OrtValueRef y = binding.getOutput("y")) {
+        assertArrayEquals(texts, y.readStrings());
+      }
+      Map<String, OrtValueRef> copies = binding.copyOutputsToCpu();
+      assertArrayEquals(texts, copies.get("y").readStrings());
+      copies.values().forEach(OrtValueRef::close);
+    }
+  }
+
+  @Test
+  void outputModes() {
+    try (OrtSessionFFM session = Models.session(runtime, "multi"); OrtIoBindingFFM binding = session.createBinding()) {
+      binding.bindInput("x", new float[] {3}, 1);
+      List<String> names = session.outputs().stream().map(ValueInfo::name).toList();
+      binding.bindOutput(names.get(0), OutputMode.REUSE);
+      binding.bindOutput(names.get(1), OutputMode.NONE);
+      binding.runWithBindings();
+      Map<String, OrtValueRef> values = binding.getBoundOutputValues(), copies = binding.copyOutputsToCpu();
+      Map<String, OrtValueRef> host = binding.getBoundOutputCpuValues();
+      assertEquals(List.of(names.get(0), names.get(2)), List.copyOf(values.keySet()));
+      assertEquals(values.get(names.get(0)).address(), host.get(names.get(0)).address());
+      assertNotEquals(values.get(names.get(0)).address(), copies.get(names.get(0)).address());
+      binding.update("x", new float[] {4});
+      binding.runWithBindings();
+      assertArrayEquals(new float[] {8}, values.get(names.get(0)).toFloatArray()); // reused
+      assertArrayEquals(new float[] {3}, values.get(names.get(2)).toFloatArray()); // fresh
+      assertArrayEquals(new float[] {6}, copies.get(names.get(0)).toFloatArray());
+      OrtFFMException e = assertThrows(OrtFFMException.class, () -> binding.getOutput(1));
+      assertEquals(OrtStatus.INVALID_STATE, e.status());
+      for (var map : List.of(values, copies, host)) map.values().forEach(OrtValueRef::close);
+    }
+  }
+
+  @Test
+  void runOptions() {
+    try (OrtSessionFFM session = Models.session(runtime, "scale"); OrtIoBindingFFM binding = session.createBinding()) {
+      binding.bindInput("x", new float[] {1}, 1);
+      binding.setRunOptions("a tag", Map.of());
+      binding.runWithBindings(Map.of("memory.enable_memory_arena_shrinkage", "cpu:0"));
+      assertThrows(OrtFFMException.class,
+          () -> binding.runWithBindings(Map.of("memory.enable_memory_arena_shrinkage", "no such device:7")));
+      binding.runWithBindings(); // the entry was for that run alone
+    }
+  }
+
+  @Test
+  void sessionsFromFilesAndOptions(@TempDir Path folder) throws Exception {
+    Path file = Models.file(folder, "scale");
+    try (OrtSessionFFM session = OrtSessionFFM.create(file); OrtIoBindingFFM binding = session.createBinding()) {
+      binding.bindInput("x", new float[] {21}, 1);
+      binding.runWithBindings();
+      float[] y = new float[1];
+      binding.readOutput("y", y);
+      assertEquals(42, y[0]);
+    }
+    OrtFFMException e = assertThrows(OrtFFMException.class, () -> OrtSessionFFM.create(folder.resolve("none.onnx")));
+    assertEquals(OrtStatus.NOT_FOUND, e.status());
+    var options = new OrtSessionFFM.Options().devices(DeviceSpec.CPU).strict().placement().threads(1, 1)
+        .optimization(OrtSessionFFM.Optimization.BASIC).freeDimension("n", 4)
+        .config("session.use_env_allocators", "1").profile(folder.resolve("profile"));
+    try (OrtSessionFFM session = OrtSessionFFM.create(runtime, file, options)) {
+      assertEquals(List.of(4L), session.inputs().getFirst().shape());
+      assertEquals("CPUExecutionProvider", session.nodes().getFirst().epName());
+      try (OrtValueRef x = OrtValueRef.of(runtime, new float[] {1, 2, 3, 4}, floats(4))) {
+        List<OrtValueRef> results = session.run(List.of(x));
+        assertArrayEquals(new float[] {2, 4, 6, 8}, results.getFirst().toFloatArray());
+        results.getFirst().close();
+      }
+      assertTrue(session.endProfile().toFile().length() > 0);
+    }
+    e = assertThrows(OrtFFMException.class,
+        () -> OrtSessionFFM.create(runtime, file, new OrtSessionFFM.Options().freeDimension("nope", 1)));
+    assertEquals(OrtStatus.NOT_FOUND, e.status());
+    e = assertThrows(OrtFFMException.class,
+        () -> OrtSessionFFM.create(runtime, new byte[] {1, 2, 3}, new OrtSessionFFM.Options()));
+    assertEquals(OrtStatus.RUNTIME, e.status());
+    assertNotEquals(0, e.ortCode());
+    assertFalse(e.getMessage().isBlank());
+  }
+
+  @Test
+  void views() {
+    try (NativeMemory memory = NativeMemory.allocate(runtime, DeviceSpec.CPU, 64); Arena arena = Arena.ofConfined()) {
+      MemorySegment all = memory.asMemorySegment(arena).fill((byte) 0);
+      assertEquals(64, all.byteSize());
+      try (OrtValueRef part = memory.value(16, floats(2, 3)); OrtValueRef row = part.slice(1, 1)) {
+        part.write(new float[] {1, 2, 3, 4, 5, 6});
+        assertArrayEquals(new float[] {4, 5, 6}, row.toFloatArray());
+        assertEquals(4, all.getAtIndex(ValueLayout.JAVA_FLOAT, 7));
+        assertThrows(OrtFFMException.class, () -> memory.value(60, floats(2)));
+        try (OrtValueRef copy = part.copyTo(runtime, DeviceSpec.CPU)) {
+          part.write(new float[6]);
+          assertArrayEquals(new float[] {1, 2, 3, 4, 5, 6}, copy.toFloatArray());
+        }
+      }
+    }
+  }
+}
