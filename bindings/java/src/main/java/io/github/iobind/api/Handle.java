@@ -87,6 +87,10 @@ final class Handle implements Runnable {
     if ((int) STATE.getAndAdd(this, -count) - count == CLOSED) destroy.accept(address);
   }
 
+  boolean isBusy() {
+    return (state & ALONE) != 0;
+  }
+
   boolean isClosed() {
     return state < 0;
   }

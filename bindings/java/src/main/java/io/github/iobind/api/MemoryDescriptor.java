@@ -63,7 +63,7 @@ public record MemoryDescriptor(OnnxTensorElementType type, long... shape) {
    * @return the product of the dims; 1 for a scalar
    */
   public long elementCount() {
-    return count(shape);
+    return count(type, shape);
   }
 
   /**
@@ -75,22 +75,27 @@ public record MemoryDescriptor(OnnxTensorElementType type, long... shape) {
     return bytes(type, shape);
   }
 
-  private static long count(long[] shape) {
-    long count = 1;
-    boolean empty = false;
-    for (long dim : shape) empty |= dim == 0;
-    if (empty) return 0;
-    for (long dim : shape) count = Math.multiplyExact(count, dim);
-    return count;
+  private static long count(OnnxTensorElementType type, long[] shape) {
+    for (long dim : shape) {
+      if (dim == 0) return 0;
+    }
+    try {
+      long count = 1;
+      for (long dim : shape) count = Math.multiplyExact(count, dim);
+      return count;
+    } catch (ArithmeticException e) {
+      throw new OrtFFMException(OrtStatus.SHAPE, text(type, shape) + ": the product of the dims is more than 64 bits hold");
+    }
   }
 
   private static long bytes(OnnxTensorElementType type, long[] shape) {
+    long bits = type.bits(), count = count(type, shape);
     try {
-      long bits = type.bits(), count = count(shape);
-      return bits >= 8 ? Math.multiplyExact(count, bits / 8) : Math.addExact(Math.multiplyExact(count / 8, bits), (count % 8 * bits + 7) / 8);
+      if (bits >= 8) return Math.multiplyExact(count, bits / 8);
     } catch (ArithmeticException e) {
-      throw new OrtFFMException(OrtStatus.SHAPE, text(type, shape) + " has more bytes than 64 bits can count");
+      throw new OrtFFMException(OrtStatus.SHAPE, text(type, shape) + ": more elements than can be addressed");
     }
+    return count / 8 * bits + (count % 8 * bits + 7) / 8;
   }
 
   static String text(OnnxTensorElementType type, long[] shape) {

@@ -80,6 +80,11 @@ public final class OrtIoBindingFFM implements AutoCloseable {
     return handle.enterAlone();
   }
 
+  /** Whether a call is in this binding now; for tests. */
+  boolean isBusy() {
+    return handle.isBusy();
+  }
+
   // ---- inputs
 
   /**
