@@ -32,6 +32,7 @@ final class Conformance {
   private final Map<String, Bound> bindings = new LinkedHashMap<>();
   private final Map<String, OrtStreamFFM> streams = new HashMap<>();
   private final Map<String, OrtEventFFM> events = new HashMap<>();
+  private final Map<String, Arena> wrapped = new HashMap<>();
   private final List<AutoCloseable> given = new ArrayList<>();
   private Arena arena;
   private Bound current;
@@ -172,6 +173,10 @@ final class Conformance {
     given.clear();
     events.clear();
     streams.clear();
+    for (Arena of : wrapped.values()) {
+      if (of.scope().isAlive()) of.close();
+    }
+    wrapped.clear();
     current = null;
     arena.close();
   }
@@ -274,8 +279,14 @@ final class Conformance {
       case "copy" -> copy(w);
       case "same", "differ" -> require("same address", w.getFirst().equals("same"),
           tensor(w.get(1)).handle().address() == tensor(w.get(2)).handle().address());
-      case "data" -> throw new Inexpressible("the host's view has no element type");
-      case "freed" -> throw new Inexpressible("memory is freed by its arena, there is no deleter");
+      case "data" -> {
+        Tensor tensor = tensor(w.get(1));
+        if (tensor.value().type() != typeOf(w.get(2)) || !tensor.handle().isHostReadable()) {
+          throw new Inexpressible("the host's view has no element type");
+        }
+        settle(() -> tensor.handle().asMemorySegment());
+      }
+      case "freed" -> freed(w.get(1), w.get(2));
       case "open" -> open(w.get(1), w.subList(2, w.size()));
       case "bind" -> bindings.put(w.get(1), current = new Bound(current.session, current.spec, false));
       case "use" -> current = bindings.get(w.get(1));
@@ -438,8 +449,7 @@ final class Conformance {
       DeviceSpec place = place(w.get(3));
       OrtValueRef handle = settle(() -> verb.equals("create")
           ? OrtValueRef.allocate(runtime, place, MemoryDescriptor.of(type, dims))
-          : OrtValueRef.wrap(runtime, place, w.get(4).equals("0") ? MemorySegment.NULL : arena.allocate(size(w.get(4)), 16),
-              MemoryDescriptor.of(type, dims)));
+          : OrtValueRef.wrap(runtime, place, wrapped(name, size(w.get(4))), MemoryDescriptor.of(type, dims)));
       if (handle != null) keep(name, handle, Mirror.of(type, dims), place);
       return;
     }
@@ -471,6 +481,19 @@ final class Conformance {
       }
       default -> keep(name, of.handle().retain(), value, of.place());
     }
+  }
+
+  private MemorySegment wrapped(String name, long bytes) {
+    Arena of = Arena.ofShared();
+    wrapped.put(name, of);
+    return bytes == 0 ? MemorySegment.NULL : of.allocate(bytes, 16);
+  }
+
+  /** Where libiobind must be done with wrapped memory, its arena is closed: nothing may need it any more. */
+  private void freed(String name, String times) {
+    Arena of = wrapped.get(name);
+    if (of == null) throw new Wrong("'" + name + "' is no wrapped tensor");
+    if (times.equals("1")) of.close();
   }
 
   private MemorySegment nativeCopy(byte[] bytes) {
