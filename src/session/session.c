@@ -18,7 +18,12 @@ static void session_destroy(iobind__ref *ref) {
   }
   free(session->nodes);
   free(session->devices);
-  free(session->profile);
+  if (session->profile != NULL) {
+    OrtStatus *freed = api->AllocatorFree(runtime->cpu_allocator, session->profile);
+    if (freed != NULL) {
+      api->ReleaseStatus(freed);
+    }
+  }
   if (session->wrapped) {
     if (session->deleter != NULL) {
       session->deleter(session->deleter_context, session->session);
@@ -319,14 +324,8 @@ iobind_status iobind_session_end_profile(iobind_session *session, const char **p
   }
   const OrtApi *api = IOBIND__API(session->runtime);
   OrtAllocator *allocator = session->runtime->cpu_allocator;
-  char *written = NULL;
-  IOBIND__ORT_TRY(api, api->SessionEndProfiling(session->session, allocator, &written), error, "session_end_profile");
+  IOBIND__ORT_TRY(api, api->SessionEndProfiling(session->session, allocator, &session->profile), error, "session_end_profile");
   session->profiling = false;
-  session->profile = iobind__string_copy(written);
-  IOBIND__ORT_TRY(api, api->AllocatorFree(allocator, written), error, "session_end_profile");
-  if (session->profile == NULL) {
-    return iobind__out_of_memory(error, "session_end_profile");
-  }
   *path = session->profile;
   return IOBIND_OK;
 }

@@ -25,7 +25,7 @@ struct iobind_session {
   iobind_deleter deleter;
   void *deleter_context;
   bool profiling;
-  char *profile;  /* the file of a profile that has ended */
+  char *profile;  /* the file of a profile that has ended; ORT's string */
   char *texts[4]; /* producer, graph name, domain, description */
   int64_t model_version;
   int64_t opset;
