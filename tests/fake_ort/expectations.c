@@ -1,0 +1,144 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "scenario.h"
+
+#define NEVER(slot) \
+  { "", "", slot, OUTCOME_NEVER, IOBIND_OK, false, "part of an object that is there" }
+#define IGNORED(function, variant, failing, reason) \
+  { function, variant, failing, OUTCOME_IGNORED, IOBIND_OK, false, reason }
+#define STATUS(function, variant, failing, status, reason) \
+  { function, variant, failing, OUTCOME_STATUS, status, false, reason }
+#define LESS(function, variant, failing, reason) \
+  { function, variant, failing, OUTCOME_LESS, IOBIND_OK, false, reason }
+
+#define EITHER(function, variant, failing, reason) \
+  { function, variant, failing, OUTCOME_EITHER, IOBIND_OK, false, reason }
+#define NO_PATH "a file or folder whose path there is no memory for counts as another, or as not there"
+/* iobind_device_check says DEVICE, whatever the reason, and repeats it; iobind_runtime_find_device lists each device's reason */
+#define REASON(variant, failing, status, dead) \
+  { "iobind_runtime_find_device", variant, failing, OUTCOME_REASON, status, dead, "it lists a reason for each device" }
+#define CHECK(failing)                                                                                   \
+  {"iobind_device_check", "", failing, OUTCOME_STATUS, IOBIND_DEVICE, true, "the answer is remembered"}, \
+      REASON("", failing, IOBIND_DEVICE, true)
+
+#define ANY(function, variant, failing, reason) \
+  { function, variant, failing, OUTCOME_ANY, IOBIND_OK, false, reason }
+#define BY_KIND(failing) IGNORED("iobind_runtime_find_device", "by kind", failing, "the next device that fits is taken")
+#define DESTROYED(failing) \
+  IGNORED("iobind_stream_destroy", "", failing, "a device that fails now has failed the calls that used it already")
+#define LISTED "a library that IOBIND_EP_LIBRARIES names and that does not load is listed by iobind_runtime_get_ep"
+#define STRINGS "the address of strings is compared and not looked at: NULL is the address of no others"
+#define SOFTWARE "a driver for software devices is looked for as far as memory allows; without one there are none"
+
+/* the first row that fits counts */
+static const expectation expectations[] = {
+    /* pointers of ORT's, NULL where it has nothing to point to */
+    NEVER("GetErrorMessage"),
+    NEVER("EpDevice_EpName"),
+    NEVER("EpDevice_Device"),
+    NEVER("GetEpApi"),
+    LESS("", "", "EpDevice_MemoryInfo", "NULL says that the EP works in the host's memory"),
+    LESS("iobind_device_get_metadata", "", "EpDevice_EpMetadata", "the first entry is then the hardware's"),
+    IGNORED("", "", "EpDevice_EpMetadata", "a device without metadata"),
+    IGNORED("", "", "EpDevice_EpOptions", "a device without options"),
+    IGNORED("", "", "HardwareDevice_Metadata", "a device without metadata"),
+    IGNORED("", "", "EpDevice_EpVendor", "a device whose EP names no vendor"),
+    IGNORED("", "", "HardwareDevice_Vendor", "a device without a vendor"),
+    IGNORED("", "", "GetKeyValue", "a device that does not say which file it is from"),
+    STATUS("", "", "GetApi", IOBIND_VERSION, "an ORT that does not give its own interface"),
+    STATUS("", "", "GetVersionString", IOBIND_VERSION, "an ORT without a version"),
+    IGNORED("", "", "GetModelEditorApi", "an ORT built without it tells no opset"),
+
+    /* runtimes and devices */
+    LESS("iobind_runtime_create", "by the environment", "RegisterExecutionProviderLibrary", LISTED),
+    EITHER("iobind_runtime_create", "by the environment", "GetEpDevices", LISTED),
+    EITHER("iobind_runtime_create", "with software devices", "scandir", SOFTWARE),
+    EITHER("iobind_runtime_create", "with software devices", "realloc", SOFTWARE),
+    ANY("iobind_runtime_create", "over a table", "realpath", "VERSION: the library that the table belongs to is not told"),
+    EITHER("iobind_runtime_create", "", "realpath", NO_PATH),
+    ANY("iobind_runtime_find_device", "on demand", "realpath", NO_PATH),
+    EITHER("iobind_runtime_find_device", "", "realpath", NO_PATH),
+    IGNORED("iobind_runtime_destroy", "", "UnregisterExecutionProviderLibrary", "nothing can be done; it is logged"),
+    BY_KIND("CreateSessionOptions"),
+    BY_KIND("SetIntraOpNumThreads"),
+    BY_KIND("SessionOptionsAppendExecutionProvider_V2"),
+    BY_KIND("CreateSessionFromArray"),
+    BY_KIND("CreateTensorWithDataAsOrtValue"),
+    BY_KIND("Run"),
+    BY_KIND("GetTensorMutableData"),
+    BY_KIND("GetTensorMutableData=NULL"),
+    CHECK("CreateSessionOptions"),
+    CHECK("SetIntraOpNumThreads"),
+    CHECK("SessionOptionsAppendExecutionProvider_V2"),
+    CHECK("CreateSessionFromArray"),
+    CHECK("CreateTensorWithDataAsOrtValue"),
+    CHECK("Run"),
+    CHECK("GetTensorMutableData"),
+    CHECK("GetTensorMutableData=NULL"),
+    REASON("on demand", "RegisterExecutionProviderLibrary", IOBIND_NOT_FOUND, false),
+    REASON("on demand", "GetEpDevices", IOBIND_NOT_FOUND, false),
+    IGNORED("iobind_runtime_find_device", "by kind", "realloc", "the reasons of devices that do not work, where another does"),
+
+    /* streams */
+    DESTROYED("CreateNotification"),
+    DESTROYED("Activate"),
+    DESTROYED("WaitOnHost"),
+    DESTROYED("SyncStream_GetImpl"),
+    STATUS("", "", "SyncStream_GetImpl", IOBIND_NOT_SUPPORTED, "an EP whose streams have no events"),
+
+    /* tensors */
+    LESS("iobind_session_run", "of strings", "GetTensorMutableData=NULL", STRINGS),
+    LESS("iobind_binding_run", "of strings", "GetTensorMutableData=NULL", STRINGS),
+    LESS("iobind_binding_run", "of strings into a tensor", "GetTensorMutableData=NULL", STRINGS),
+    IGNORED("iobind_binding_set_input", "snapshot in lent memory", "GetSharedAllocator=NULL", "it is so in this scenario"),
+    IGNORED("iobind_binding_set_input", "snapshot in lent memory", "CreateSharedAllocator", "it is so in this scenario"),
+    STATUS("", "", "GetTensorMutableData=NULL", IOBIND_OUT_OF_MEMORY,
+           "a device that is out of memory gives tensors without it"),
+    IGNORED("", "", "GetSharedAllocator=NULL", "one is made"),
+    ANY("", "", "MemoryInfoGetId", "sets a number: it cannot fail on an info that is not NULL"),
+
+    /* sessions and bindings */
+    ANY("iobind_session_wrap", "", "realpath", "NOT_SUPPORTED: the library that the session belongs to is not told"),
+    IGNORED("iobind_binding_run", "cancelled late", "RunOptionsSetTerminate", "it is the cancelling that fails, not the run"),
+    LESS("iobind_binding_run", "cancelled late", "RunOptionsUnsetTerminate", "sets a flag: it cannot fail"),
+    IGNORED("", "", "SessionGetOpsetForDomain", "a model that was not ONNX has no opset"),
+    IGNORED("", "", "SessionGetMemoryInfoForOutputs", "ORT fails where no node makes an output; the places are guessed"),
+    IGNORED("", "", "SessionGetEpDeviceForOutputs", "as SessionGetMemoryInfoForOutputs"),
+    {.function = NULL},
+};
+enum { EXPECTATIONS = sizeof expectations / sizeof expectations[0] };
+
+static bool used[EXPECTATIONS];
+
+static bool fits(const char *pattern, const char *text) {
+  return pattern[0] == '\0' || strcmp(pattern, text) == 0;
+}
+
+const expectation *expectation_of(const struct scenario *scenario, const char *failing) {
+  for (size_t i = 0; expectations[i].function != NULL; i++) {
+    const expectation *one = &expectations[i];
+    if (fits(one->function, scenario->function) && fits(one->variant, scenario->variant) &&
+        strcmp(one->failing, failing) == 0) {
+      used[i] = true;
+      return one;
+    }
+  }
+  return NULL;
+}
+
+bool expectations_all_used(void) {
+  bool all = true;
+  for (size_t i = 0; expectations[i].function != NULL; i++) {
+    if (!used[i]) {
+      printf("an expectation that nothing met: %s %s, %s fails: %s\n", expectations[i].function, expectations[i].variant,
+             expectations[i].failing, expectations[i].reason);
+      all = false;
+    }
+  }
+  return all;
+}
+
+const without_scenario without_scenarios[] = {
+    {NULL, NULL},
+};

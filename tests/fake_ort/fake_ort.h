@@ -1,0 +1,49 @@
+/** @file fake_ort.h
+ *  A library with ONNX Runtime's (ORT) entry point that forwards every call to the real one, counts the calls and what they hand
+ *  out, and fails the n-th call of a slot on request. The real ORT is the file or folder that FAKE_ORT_REAL names. A program
+ *  loads this library as its ORT; a test links it as well and steers it with the functions below.
+ *
+ *  A slot goes by the name of its member in ORT's tables: "CreateSession", and "CreateNotification", "Activate", "WaitOnHost" and
+ *  "WaitOnDevice" for what the EP's streams and notifications offer. */
+#ifndef TESTS_FAKE_ORT_H
+#define TESTS_FAKE_ORT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define FAKE_ORT_API __attribute__((visibility("default")))
+
+/** The name of slot `index`; NULL behind the last one. */
+FAKE_ORT_API const char *fake_ort_slot(size_t index);
+
+/** Calls of a slot since fake_ort_reset. */
+FAKE_ORT_API size_t fake_ort_count(const char *slot);
+
+/** Whether a slot can fail: it returns an OrtStatus, or a pointer, which then is NULL. */
+FAKE_ORT_API bool fake_ort_can_fail(const char *slot);
+FAKE_ORT_API bool fake_ort_returns_status(const char *slot);
+
+/** Fail the n-th call of a slot (from 1 on, counted since fake_ort_reset), once: the call does not reach the real ORT, and what it
+ *  would have handed out is not touched. A call that gives something back (AllocatorFree) does so all the same. Up to four failures
+ *  can be asked for; of two for the same call the first counts.
+ *  @param code  an OrtErrorCode; 0: the call succeeds and hands out NULL, where it hands out a pointer
+ *  @return whether there is such a slot, it can fail like that, and there is room */
+FAKE_ORT_API bool fake_ort_fail(const char *slot, size_t nth, int code, const char *text);
+
+/** Call a function on each call of a slot, before it reaches the real ORT: what another thread would do in the midst of it. NULL
+ *  ends that. */
+FAKE_ORT_API void fake_ort_hook(const char *slot, void (*function)(void *context), void *context);
+
+/** Whether the first failure that was asked for has happened. */
+FAKE_ORT_API bool fake_ort_has_failed(void);
+
+/** Set the counts to 0, fail nothing, and end the hook. */
+FAKE_ORT_API void fake_ort_reset(void);
+
+/** The name of a kind of object that ORT hands out for somebody to give back, such as "OrtSession"; NULL behind the last one. */
+FAKE_ORT_API const char *fake_ort_kind(size_t index);
+
+/** How many objects of that kind were handed out and not given back. */
+FAKE_ORT_API long fake_ort_alive(size_t index);
+
+#endif

@@ -1,0 +1,186 @@
+#define _POSIX_C_SOURCE 200809L /* readlink */
+#include "rig.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "models.h"
+#include "onnx.h"
+
+char rig_case[256];
+jmp_buf rig_left;
+const float rig_ones[RIG_VALUES] = {1, 2, 3, 4};
+const float rig_twos[RIG_VALUES] = {2, 4, 6, 8};
+const int64_t rig_dims[1] = {RIG_VALUES};
+const int64_t rig_three_dims[1] = {3};
+
+_Noreturn void rig_stop(const char *what, const char *why) {
+  printf("%s\n  %s: %s\n", rig_case, what, why);
+  longjmp(rig_left, 1);
+}
+
+void rig_need(iobind_status status, const iobind_error *error, const char *call) {
+  if (status != IOBIND_OK) {
+    rig_stop(call, error->message);
+  }
+}
+
+const char *rig_build_path(const char *below, char *path, size_t capacity) {
+  char own[512];
+  ssize_t length = readlink("/proc/self/exe", own, sizeof own - 1);
+  NEED_TRUE(length > 0);
+  own[length] = '\0';
+  *strrchr(own, '/') = '\0';
+  snprintf(path, capacity, "%s/../%s", own, below);
+  return path;
+}
+
+const char *rig_vdev_path(void) {
+  static char path[600];
+  return path[0] != '\0' ? path : rig_build_path("lib/libiobind_vdev.so", path, sizeof path);
+}
+
+iobind_status rig_runtime(struct rig *rig) {
+  static char ort[600];
+  iobind_runtime_options options = IOBIND_RUNTIME_OPTIONS_INIT;
+  const char *const libraries[1] = {rig_vdev_path()};
+  options.ort_library = rig_build_path("lib/libonnxruntime.so", ort, sizeof ort);
+  options.flags = IOBIND_RUNTIME_NO_EP_SEARCH;
+  options.ep_libraries = libraries;
+  options.ep_library_count = rig->place == ON_VDEV;
+  return iobind_runtime_create(&options, &rig->runtime, &rig->error);
+}
+
+void rig_open(struct rig *rig, rig_place place) {
+  memset(rig, 0, sizeof *rig);
+  rig->place = place;
+  rig->error = (iobind_error)IOBIND_ERROR_INIT;
+  NEED(rig, rig_runtime(rig));
+  rig->cpu = iobind_runtime_get_device(rig->runtime, 0);
+  rig->device = iobind_runtime_get_device(rig->runtime, place == ON_VDEV ? 1 : 0);
+  NEED_TRUE(rig->device != NULL);
+}
+
+void rig_close(struct rig *rig) {
+  if (rig->end != NULL) {
+    rig->end(rig);
+  }
+  iobind_binding_destroy(rig->binding);
+  for (size_t i = 0; i < RIG_TENSORS; i++) {
+    iobind_tensor_release(rig->many[i]);
+  }
+  iobind_tensor_release(rig->x);
+  iobind_tensor_release(rig->y);
+  iobind_tensor_release(rig->result);
+  iobind_event_destroy(rig->event);
+  iobind_stream_destroy(rig->stream);
+  iobind_session_destroy(rig->session);
+  iobind_runtime_destroy(rig->runtime);
+  iobind_runtime_destroy(rig->other);
+}
+
+static void make_strings_model(void **bytes, size_t *size) {
+  static const int64_t open = -1;
+  const onnx_type type = {.kind = ONNX_KIND_TENSOR, .dtype = ONNX_STRING, .dims = &open, .rank = 1};
+  onnx_writer writer = ONNX_WRITER_INIT;
+  onnx_model_begin(&writer, NULL);
+  onnx_opset(&writer, "", 21);
+  onnx_graph_begin(&writer, "graph");
+  onnx_input(&writer, "x", &type);
+  onnx_output(&writer, "x", &type);
+  onnx_output(&writer, "y", &type);
+  onnx_node_begin(&writer, "Identity", "", "");
+  onnx_node_input(&writer, "x");
+  onnx_node_output(&writer, "y");
+  onnx_node_end(&writer);
+  onnx_graph_end(&writer);
+  onnx_model_end(&writer);
+  const void *written = NULL;
+  NEED_TRUE(onnx_writer_finish(&writer, &written, size) == ONNX_OK);
+  *bytes = malloc(*size);
+  NEED_TRUE(*bytes != NULL);
+  memcpy(*bytes, written, *size);
+  onnx_writer_release(&writer);
+}
+
+const void *rig_model(const char *model, size_t *bytes) {
+  enum { MOST = 16 };
+  static struct {
+    const char *name;
+    void *bytes;
+    size_t size;
+  } made[MOST];
+  size_t i = 0;
+  while (i < MOST && made[i].name != NULL && strcmp(made[i].name, model) != 0) {
+    i++;
+  }
+  NEED_TRUE(i < MOST);
+  if (made[i].name == NULL) {
+    char text[TEST_MODEL_TEXT] = "";
+    if (strcmp(model, "strings") == 0) {
+      make_strings_model(&made[i].bytes, &made[i].size);
+    } else if (test_model_create(model, &made[i].bytes, &made[i].size, text) == 0) {
+      rig_stop(model, text);
+    }
+    made[i].name = model;
+  }
+  *bytes = made[i].size;
+  return made[i].bytes;
+}
+
+void rig_session(struct rig *rig, const char *model) {
+  size_t bytes;
+  const void *data = rig_model(model, &bytes);
+  iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
+  options.devices = &rig->device;
+  options.device_count = 1;
+  options.intra_op_threads = 1;
+  NEED(rig, iobind_session_create_from_memory(rig->runtime, data, bytes, &options, &rig->session, &rig->error));
+}
+
+void rig_binding(struct rig *rig, const char *model) {
+  rig_session(rig, model);
+  NEED(rig, iobind_binding_create(rig->session, &rig->binding, &rig->error));
+}
+
+iobind_tensor *rig_floats(struct rig *rig, iobind_device *device, const float *values, size_t count) {
+  int64_t dim = (int64_t)count;
+  iobind_tensor *tensor = NULL;
+  NEED(rig, iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, &dim, 1, &tensor, &rig->error));
+  NEED(rig, iobind_tensor_write(tensor, 0, values, count * sizeof *values, NULL, &rig->error));
+  return tensor;
+}
+
+iobind_tensor *rig_strings(struct rig *rig, const char *first, const char *second) {
+  static const int64_t two = 2;
+  iobind_tensor *tensor = NULL;
+  NEED(rig, iobind_tensor_create(rig->cpu, IOBIND_MEMORY_DEFAULT, IOBIND_STRING, &two, 1, &tensor, &rig->error));
+  NEED(rig, iobind_tensor_set_string(tensor, 0, first, &rig->error));
+  NEED(rig, iobind_tensor_set_string(tensor, 1, second, &rig->error));
+  return tensor;
+}
+
+void rig_expect(struct rig *rig, iobind_tensor *tensor, const float *values, size_t count) {
+  float got[RIG_VALUES];
+  NEED_TRUE(count <= RIG_VALUES && tensor != NULL);
+  NEED(rig, iobind_tensor_read(tensor, 0, got, count * sizeof *got, NULL, &rig->error));
+  for (size_t i = 0; i < count; i++) {
+    if (got[i] != values[i]) {
+      char text[64];
+      snprintf(text, sizeof text, "element %zu: expected %g, got %g", i, (double)values[i], (double)got[i]);
+      rig_stop("a tensor", text);
+    }
+  }
+}
+
+void rig_expect_strings(struct rig *rig, iobind_tensor *tensor, const char *first, const char *second) {
+  const char *const expected[2] = {first, second};
+  for (size_t i = 0; i < 2; i++) {
+    char got[64];
+    size_t needed;
+    NEED(rig, iobind_tensor_get_string(tensor, i, got, sizeof got, &needed, &rig->error));
+    NEED_TRUE(needed == strlen(expected[i]) && memcmp(got, expected[i], needed) == 0);
+  }
+}

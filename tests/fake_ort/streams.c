@@ -1,0 +1,132 @@
+/* Streams and events. */
+#include <stddef.h>
+
+#include "scenario.h"
+
+static void make_stream(struct rig *rig) {
+  NEED(rig, iobind_stream_create(rig->device, NULL, &rig->stream, &rig->error));
+}
+
+/* A stream with a copy on it, and an event. */
+static void make_work(struct rig *rig) {
+  make_stream(rig);
+  NEED(rig, iobind_event_create(rig->device, &rig->event, &rig->error));
+  rig->x = rig_floats(rig, rig->device, rig_ones, RIG_VALUES);
+  NEED(rig, iobind_tensor_write(rig->x, 0, rig_twos, sizeof rig_twos, rig->stream, &rig->error));
+}
+
+static void make_recorded(struct rig *rig) {
+  make_work(rig);
+  NEED(rig, iobind_event_record(rig->event, rig->stream, &rig->error));
+}
+
+static void work_is_done(struct rig *rig) {
+  NEED(rig, iobind_stream_synchronize(rig->stream, &rig->error));
+  rig_expect(rig, rig->x, rig_twos, RIG_VALUES);
+}
+
+static iobind_status create(struct rig *rig) {
+  return iobind_stream_create(rig->device, NULL, &rig->stream, &rig->error);
+}
+
+static void stream_works(struct rig *rig) {
+  NEED(rig, iobind_stream_synchronize(rig->stream, &rig->error));
+}
+
+static iobind_status destroy(struct rig *rig) {
+  iobind_stream_destroy(rig->stream);
+  rig->stream = NULL;
+  return IOBIND_OK;
+}
+
+static iobind_status synchronize(struct rig *rig) {
+  return iobind_stream_synchronize(rig->stream, &rig->error);
+}
+
+static iobind_status wait_on_stream(struct rig *rig) {
+  return iobind_stream_wait(rig->stream, rig->event, &rig->error);
+}
+
+static iobind_status create_event(struct rig *rig) {
+  return iobind_event_create(rig->device, &rig->event, &rig->error);
+}
+
+static iobind_status destroy_event(struct rig *rig) {
+  iobind_event_destroy(rig->event);
+  rig->event = NULL;
+  return IOBIND_OK;
+}
+
+static iobind_status record(struct rig *rig) {
+  return iobind_event_record(rig->event, rig->stream, &rig->error);
+}
+
+static iobind_status wait_event(struct rig *rig) {
+  return iobind_event_wait(rig->event, &rig->error);
+}
+
+static iobind_status query(struct rig *rig) {
+  rig->done = -1;
+  iobind_status status = iobind_event_query(rig->event, &rig->done, &rig->error);
+  NEED_TRUE(rig->done == (status == IOBIND_OK));
+  return status;
+}
+
+const struct scenario stream_scenarios[] = {
+    {.function = "iobind_stream_create",
+     .variant = "",
+     .places = ON_BOTH,
+     .call = create,
+     .out = OUT(stream),
+     .right = stream_works},
+    {.function = "iobind_stream_destroy",
+     .variant = "",
+     .places = ON_BOTH,
+     .prepare = make_work,
+     .call = destroy,
+     .last = true},
+    {.function = "iobind_stream_synchronize",
+     .variant = "",
+     .places = ON_BOTH,
+     .prepare = make_work,
+     .call = synchronize,
+     .right = work_is_done},
+    {.function = "iobind_stream_wait",
+     .variant = "",
+     .places = ON_BOTH,
+     .prepare = make_recorded,
+     .call = wait_on_stream,
+     .right = work_is_done},
+    {.function = "iobind_event_create", .variant = "", .places = ON_BOTH, .call = create_event, .out = OUT(event)},
+    {.function = "iobind_event_destroy",
+     .variant = "",
+     .places = ON_BOTH,
+     .prepare = make_recorded,
+     .call = destroy_event,
+     .last = true},
+    {.function = "iobind_event_record",
+     .variant = "",
+     .places = ON_BOTH,
+     .prepare = make_work,
+     .call = record,
+     .right = work_is_done},
+    {.function = "iobind_event_record",
+     .variant = "again",
+     .places = ON_VDEV,
+     .prepare = make_recorded,
+     .call = record,
+     .right = work_is_done},
+    {.function = "iobind_event_wait",
+     .variant = "",
+     .places = ON_BOTH,
+     .prepare = make_recorded,
+     .call = wait_event,
+     .right = work_is_done},
+    {.function = "iobind_event_query",
+     .variant = "",
+     .places = ON_BOTH,
+     .prepare = make_recorded,
+     .call = query,
+     .right = work_is_done},
+    {.function = NULL},
+};

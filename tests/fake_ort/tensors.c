@@ -1,0 +1,269 @@
+/* Tensors: made, looked at, moved. */
+#include <stddef.h>
+#include <string.h>
+
+#include "fake_ort.h"
+#include "scenario.h"
+
+static iobind_status say_dtype_name(struct rig *rig) {
+  rig->text = iobind_dtype_name(IOBIND_INT4);
+  return IOBIND_OK;
+}
+
+static iobind_status say_dtype_bits(struct rig *rig) {
+  rig->number = iobind_dtype_bits(IOBIND_INT4);
+  return IOBIND_OK;
+}
+
+static iobind_status get_dtype_bytes(struct rig *rig) {
+  return iobind_dtype_get_bytes(IOBIND_INT4, rig_dims, 1, &rig->number, &rig->error);
+}
+
+/* ---- made ---- */
+
+static iobind_status create(struct rig *rig) {
+  return iobind_tensor_create(rig->device, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, rig_dims, 1, &rig->result, &rig->error);
+}
+
+static iobind_status create_pinned(struct rig *rig) {
+  return iobind_tensor_create(rig->device, IOBIND_MEMORY_HOST_ACCESSIBLE, IOBIND_FLOAT32, rig_dims, 1, &rig->result,
+                              &rig->error);
+}
+
+static iobind_status create_strings(struct rig *rig) {
+  return iobind_tensor_create(rig->cpu, IOBIND_MEMORY_DEFAULT, IOBIND_STRING, rig_dims, 1, &rig->result, &rig->error);
+}
+
+static void result_works(struct rig *rig) {
+  NEED(rig, iobind_tensor_write(rig->result, 0, rig_twos, sizeof rig_twos, NULL, &rig->error));
+  rig_expect(rig, rig->result, rig_twos, RIG_VALUES);
+}
+
+static void count_deletion(void *context, void *data) {
+  (void)data;
+  ++*(size_t *)context;
+}
+
+/* The deleter is not called where wrapping fails, and once where it succeeds. */
+static iobind_status wrap(struct rig *rig) {
+  size_t deleted = rig->number;
+  memcpy(rig->values, rig_ones, sizeof rig->values);
+  iobind_status status = iobind_tensor_wrap(rig->cpu, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, rig_dims, 1, rig->values,
+                                            sizeof rig->values, count_deletion, &rig->number, &rig->result, &rig->error);
+  NEED_TRUE(rig->number == deleted);
+  return status;
+}
+
+static void wrapped_works(struct rig *rig) {
+  rig_expect(rig, rig->result, rig_ones, RIG_VALUES);
+  iobind_tensor_release(rig->result);
+  rig->result = NULL;
+  NEED_TRUE(rig->number == 1);
+}
+
+static void make_x(struct rig *rig) {
+  rig->x = rig_floats(rig, rig->device, rig_ones, RIG_VALUES);
+}
+
+static iobind_status view(struct rig *rig) {
+  return iobind_tensor_view(rig->x, 0, IOBIND_FLOAT32, rig_dims, 1, &rig->result, &rig->error);
+}
+
+static iobind_status slice(struct rig *rig) {
+  return iobind_tensor_slice(rig->x, 1, 2, &rig->result, &rig->error);
+}
+
+static void is_whole(struct rig *rig) {
+  rig_expect(rig, rig->result, rig_ones, RIG_VALUES);
+}
+
+static void is_middle(struct rig *rig) {
+  rig_expect(rig, rig->result, rig_ones + 1, 2);
+}
+
+static iobind_status retain(struct rig *rig) {
+  rig->y = iobind_tensor_retain(rig->x);
+  return IOBIND_OK;
+}
+
+static iobind_status release(struct rig *rig) {
+  iobind_tensor_release(rig->x);
+  rig->x = NULL;
+  return IOBIND_OK;
+}
+
+/* ---- looked at ---- */
+
+static iobind_status get_info(struct rig *rig) {
+  iobind_tensor_info info = IOBIND_TENSOR_INFO_INIT;
+  return iobind_tensor_get_info(rig->x, &info, &rig->error);
+}
+
+static iobind_status get_address(struct rig *rig) {
+  rig->data = iobind_tensor_address(rig->x);
+  return IOBIND_OK;
+}
+
+static iobind_status get_data(struct rig *rig) {
+  return iobind_tensor_get_data(rig->x, IOBIND_FLOAT32, &rig->data, &rig->error);
+}
+
+/* ---- moved ---- */
+
+static iobind_status write_all(struct rig *rig) {
+  return iobind_tensor_write(rig->x, 0, rig_twos, sizeof rig_twos, NULL, &rig->error);
+}
+
+static iobind_status write_part(struct rig *rig) {
+  return iobind_tensor_write(rig->x, 2 * sizeof(float), rig_twos + 2, 2 * sizeof(float), NULL, &rig->error);
+}
+
+static void has_twos(struct rig *rig) {
+  rig_expect(rig, rig->x, rig_twos, RIG_VALUES);
+}
+
+static void has_part(struct rig *rig) {
+  static const float expected[RIG_VALUES] = {1, 2, 6, 8};
+  rig_expect(rig, rig->x, expected, RIG_VALUES);
+}
+
+static void make_x_and_stream(struct rig *rig) {
+  make_x(rig);
+  NEED(rig, iobind_stream_create(rig->device, NULL, &rig->stream, &rig->error));
+}
+
+static iobind_status write_on_stream(struct rig *rig) {
+  return iobind_tensor_write(rig->x, 0, rig_twos, sizeof rig_twos, rig->stream, &rig->error);
+}
+
+static void has_twos_behind(struct rig *rig) {
+  NEED(rig, iobind_stream_synchronize(rig->stream, &rig->error));
+  has_twos(rig);
+}
+
+static iobind_status read_all(struct rig *rig) {
+  return iobind_tensor_read(rig->x, 0, rig->values, sizeof rig->values, NULL, &rig->error);
+}
+
+static iobind_status read_part(struct rig *rig) {
+  return iobind_tensor_read(rig->x, sizeof(float), rig->values + 1, 2 * sizeof(float), NULL, &rig->error);
+}
+
+static void was_read(struct rig *rig) {
+  NEED_TRUE(rig->values[1] == rig_ones[1] && rig->values[2] == rig_ones[2]);
+}
+
+static void make_pair(struct rig *rig) {
+  make_x_and_stream(rig);
+  rig->y = rig_floats(rig, rig->device, rig_twos, RIG_VALUES);
+}
+
+static iobind_status copy_pair(struct rig *rig, iobind_stream *stream) {
+  const iobind_tensor *const sources[1] = {rig->y};
+  iobind_tensor *const targets[1] = {rig->x};
+  return iobind_tensor_copy(sources, targets, 1, stream, &rig->error);
+}
+
+static iobind_status copy(struct rig *rig) {
+  return copy_pair(rig, NULL);
+}
+
+static iobind_status copy_on_stream(struct rig *rig) {
+  return copy_pair(rig, rig->stream);
+}
+
+/* The EP says that it cannot: the data pass through the host. */
+static iobind_status copy_through_host(struct rig *rig) {
+  NEED_TRUE(fake_ort_fail("CopyTensors", 1, 9 /* ORT_NOT_IMPLEMENTED */, "not between these"));
+  return copy_pair(rig, NULL);
+}
+
+/* More pairs than fit into the library's own array, some on the device, some on the host. */
+static void make_many(struct rig *rig) {
+  for (size_t i = 0; i < RIG_TENSORS; i++) {
+    bool is_source = i % 2 == 0;
+    rig->many[i] = rig_floats(rig, i % 4 < 2 ? rig->cpu : rig->device, is_source ? rig_twos : rig_ones, RIG_VALUES);
+  }
+}
+
+static iobind_status copy_many(struct rig *rig) {
+  const iobind_tensor *sources[RIG_TENSORS / 2];
+  iobind_tensor *targets[RIG_TENSORS / 2];
+  for (size_t i = 0; i < RIG_TENSORS / 2; i++) {
+    sources[i] = rig->many[2 * i];
+    targets[i] = rig->many[(2 * i + 3) % RIG_TENSORS]; /* from the host to the device, and back */
+  }
+  return iobind_tensor_copy(sources, targets, RIG_TENSORS / 2, NULL, &rig->error);
+}
+
+static void many_are_twos(struct rig *rig) {
+  for (size_t i = 0; i < RIG_TENSORS; i++) {
+    rig_expect(rig, rig->many[i], rig_twos, RIG_VALUES);
+  }
+}
+
+/* ---- strings ---- */
+
+static void make_strings(struct rig *rig) {
+  rig->x = rig_strings(rig, "first", "second");
+}
+
+static iobind_status get_string(struct rig *rig) {
+  return iobind_tensor_get_string(rig->x, 0, (char *)rig->values, sizeof rig->values, &rig->number, &rig->error);
+}
+
+static iobind_status get_short_string(struct rig *rig) {
+  return iobind_tensor_get_string(rig->x, 0, (char *)rig->values, 3, &rig->number, &rig->error);
+}
+
+static void got_string(struct rig *rig) {
+  NEED_TRUE(rig->number == 5 && memcmp(rig->values, "fir", 3) == 0);
+}
+
+static iobind_status set_string(struct rig *rig) {
+  return iobind_tensor_set_string(rig->x, 1, "other", &rig->error);
+}
+
+static void string_is_set(struct rig *rig) {
+  rig_expect_strings(rig, rig->x, "first", "other");
+}
+
+#define PLAIN(name, prepares, calls) \
+  { .function = (name), .variant = "", .places = ON_CPU, .prepare = (prepares), .call = (calls) }
+#define MAKES(name, of, where, prepares, calls, checks)                                                                 \
+  {                                                                                                                     \
+    .function = (name), .variant = (of), .places = (where), .prepare = (prepares), .call = (calls), .out = OUT(result), \
+    .right = (checks)                                                                                                   \
+  }
+#define MOVES(name, of, where, prepares, calls, checks) \
+  { .function = (name), .variant = (of), .places = (where), .prepare = (prepares), .call = (calls), .right = (checks) }
+
+const struct scenario tensor_scenarios[] = {
+    PLAIN("iobind_dtype_name", NULL, say_dtype_name),
+    PLAIN("iobind_dtype_bits", NULL, say_dtype_bits),
+    PLAIN("iobind_dtype_get_bytes", NULL, get_dtype_bytes),
+    MAKES("iobind_tensor_create", "", ON_BOTH, NULL, create, result_works),
+    MAKES("iobind_tensor_create", "pinned", ON_VDEV, NULL, create_pinned, result_works),
+    MAKES("iobind_tensor_create", "of strings", ON_CPU, NULL, create_strings, NULL),
+    MAKES("iobind_tensor_wrap", "", ON_CPU, NULL, wrap, wrapped_works),
+    MAKES("iobind_tensor_view", "", ON_BOTH, make_x, view, is_whole),
+    MAKES("iobind_tensor_slice", "", ON_BOTH, make_x, slice, is_middle),
+    PLAIN("iobind_tensor_retain", make_x, retain),
+    {.function = "iobind_tensor_release", .variant = "", .places = ON_BOTH, .prepare = make_x, .call = release, .last = true},
+    PLAIN("iobind_tensor_get_info", make_x, get_info),
+    PLAIN("iobind_tensor_address", make_x, get_address),
+    PLAIN("iobind_tensor_get_data", make_x, get_data),
+    MOVES("iobind_tensor_write", "", ON_BOTH, make_x, write_all, has_twos),
+    MOVES("iobind_tensor_write", "of a part", ON_BOTH, make_x, write_part, has_part),
+    MOVES("iobind_tensor_write", "on a stream", ON_BOTH, make_x_and_stream, write_on_stream, has_twos_behind),
+    MOVES("iobind_tensor_read", "", ON_BOTH, make_x, read_all, was_read),
+    MOVES("iobind_tensor_read", "of a part", ON_BOTH, make_x, read_part, was_read),
+    MOVES("iobind_tensor_copy", "", ON_BOTH, make_pair, copy, has_twos),
+    MOVES("iobind_tensor_copy", "on a stream", ON_BOTH, make_pair, copy_on_stream, has_twos_behind),
+    MOVES("iobind_tensor_copy", "through the host", ON_VDEV, make_pair, copy_through_host, has_twos),
+    MOVES("iobind_tensor_copy", "of many", ON_BOTH, make_many, copy_many, many_are_twos),
+    MOVES("iobind_tensor_get_string", "", ON_CPU, make_strings, get_string, got_string),
+    MOVES("iobind_tensor_get_string", "in part", ON_CPU, make_strings, get_short_string, got_string),
+    MOVES("iobind_tensor_set_string", "", ON_CPU, make_strings, set_string, string_is_set),
+    {.function = NULL},
+};
