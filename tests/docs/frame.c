@@ -33,10 +33,12 @@ static int run(const section *s, iobind_runtime *runtime, iobind_device *device)
 }
 
 int main(int argc, char **argv) {
+  iobind_runtime_options options = IOBIND_RUNTIME_OPTIONS_INIT;
   iobind_runtime *runtime = NULL;
   iobind_device *device = NULL;
   if (argc != 2) return 2;
-  if (iobind_runtime_create(NULL, &runtime, &error) != IOBIND_OK ||
+  options.flags = IOBIND_RUNTIME_SOFTWARE_DEVICES;
+  if (iobind_runtime_create(&options, &runtime, &error) != IOBIND_OK ||
       iobind_runtime_find_device(runtime, argv[1], &device, NULL, &error) != IOBIND_OK) {
     fprintf(stderr, "skipped: %s\n", error.message);
     iobind_runtime_destroy(runtime);

@@ -65,7 +65,7 @@ class Compiler:
 
 
 def run(folder, *command):
-    ran = subprocess.run([*map(str, command)], cwd=folder, capture_output=True, text=True, timeout=250)
+    ran = subprocess.run([*map(str, command)], cwd=folder, capture_output=True, text=True, timeout=600)
     if ran.returncode == 77:
         print(ran.stderr.strip(), file=sys.stderr)
         sys.exit(1 if command[-1] in os.environ.get("IOBIND_REQUIRE", "").split(",") else 77)
