@@ -85,6 +85,17 @@ public final class OrtIoBindingFFM implements AutoCloseable {
     return handle.isBusy();
   }
 
+  /** Whether memory of the caller's is bound; for tests. */
+  boolean holds(MemorySegment memory) {
+    for (Slot slot : inputs) {
+      if (slot.guard == memory) return true;
+    }
+    for (Slot slot : outputs) {
+      if (slot.guard == memory) return true;
+    }
+    return false;
+  }
+
   // ---- inputs
 
   /**

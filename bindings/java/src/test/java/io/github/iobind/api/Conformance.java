@@ -32,7 +32,7 @@ final class Conformance {
   private final Map<String, Bound> bindings = new LinkedHashMap<>();
   private final Map<String, OrtStreamFFM> streams = new HashMap<>();
   private final Map<String, OrtEventFFM> events = new HashMap<>();
-  private final Map<String, Arena> wrapped = new HashMap<>();
+  private final Map<String, Wrapped> wrapped = new HashMap<>();
   private final List<AutoCloseable> given = new ArrayList<>();
   private Arena arena;
   private Bound current;
@@ -62,6 +62,9 @@ final class Conformance {
   }
 
   private record Tensor(OrtValueRef handle, Mirror value, DeviceSpec place) {}
+
+  /** Memory of the row's own, and its arena. */
+  private record Wrapped(Arena arena, MemorySegment memory) {}
 
   private static final class Slot {
     Mirror value;
@@ -173,8 +176,8 @@ final class Conformance {
     given.clear();
     events.clear();
     streams.clear();
-    for (Arena of : wrapped.values()) {
-      if (of.scope().isAlive()) of.close();
+    for (Wrapped of : wrapped.values()) {
+      if (of.arena().scope().isAlive()) of.arena().close();
     }
     wrapped.clear();
     current = null;
@@ -485,15 +488,19 @@ final class Conformance {
 
   private MemorySegment wrapped(String name, long bytes) {
     Arena of = Arena.ofShared();
-    wrapped.put(name, of);
-    return bytes == 0 ? MemorySegment.NULL : of.allocate(bytes, 16);
+    MemorySegment memory = of.allocate(Math.max(1, bytes), 16).asSlice(0, bytes);
+    wrapped.put(name, new Wrapped(of, memory));
+    return memory;
   }
 
-  /** Where libiobind must be done with wrapped memory, its arena is closed: nothing may need it any more. */
+  /** Whether values and bindings are done with wrapped memory. Where they are its arena is closed, so that a mistake is seen. */
   private void freed(String name, String times) {
-    Arena of = wrapped.get(name);
+    Wrapped of = wrapped.get(name);
     if (of == null) throw new Wrong("'" + name + "' is no wrapped tensor");
-    if (times.equals("1")) of.close();
+    boolean inUse = tensors.values().stream().anyMatch(tensor -> tensor.handle().backing() == of.memory())
+        || bindings.values().stream().anyMatch(bound -> bound.handle.holds(of.memory()));
+    require("freed", times, inUse ? "0" : "1");
+    if (!inUse) of.arena().close();
   }
 
   private MemorySegment nativeCopy(byte[] bytes) {
