@@ -120,10 +120,11 @@ final class Handle implements Runnable {
   /** The owner is gone. */
   @Override
   public void run() {
-    if (!end()) return;
+    if (isClosed()) return;
     LEAKS.incrementAndGet();
     String text = type.getSimpleName() + " was not closed before it was collected"
         + (TRACE ? "" : "; -Diobind.leaks=trace says where it was made");
     System.getLogger("io.github.iobind").log(Level.WARNING, text, made);
+    end();
   }
 }

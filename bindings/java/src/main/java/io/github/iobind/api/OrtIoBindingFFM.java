@@ -14,6 +14,7 @@ import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.CompletableFuture;
 
 /**
  * A session's inputs and outputs, bound to memory. Element types, ranks, fixed dims and devices are checked when something is
@@ -34,6 +35,10 @@ public final class OrtIoBindingFFM implements AutoCloseable {
   private final Slot[] outputs;
   /** How many slots have memory of the caller's, which is looked at before each run. */
   private int guards;
+  /** A run was submitted to a stream and not seen to pass: what is bound may be in use. */
+  private boolean submitted;
+  /** What {@link #runAsync()} runs on; made on first use. */
+  private volatile AsyncRun.Lane lane;
   private String tag;
   private Map<String, String> config = Map.of();
 
@@ -153,7 +158,9 @@ public final class OrtIoBindingFFM implements AutoCloseable {
     }
   }
 
+  /** Something was bound, which libiobind refuses while a run is under way. */
   private void note(Slot slot, MemorySegment guard) {
+    submitted = false;
     if (slot.guard != null) guards--;
     if (guard != null) guards++;
     slot.guard = guard;
@@ -240,7 +247,7 @@ public final class OrtIoBindingFFM implements AutoCloseable {
     Slot slot = inputs[index];
     long address = enter();
     try {
-      if (slot.own != null && slot.type == type && Arrays.equals(slot.shape, shape)) {
+      if (slot.own != null && !submitted && slot.type == type && Arrays.equals(slot.shape, shape)) {
         slot.own.copyFrom(source);
         return;
       }
@@ -278,7 +285,7 @@ public final class OrtIoBindingFFM implements AutoCloseable {
     OnnxTensorElementType type = checkInput(index).type();
     MemorySegment source = JavaArrays.segment(array, type);
     Slot slot = inputs[index];
-    if (slot.own != null && slot.own.byteSize() == source.byteSize()) {
+    if (slot.own != null && !submitted && slot.own.byteSize() == source.byteSize()) {
       enter();
       try {
         slot.own.copyFrom(source);
@@ -509,11 +516,14 @@ public final class OrtIoBindingFFM implements AutoCloseable {
   }
 
   /**
-   * Runs the model, ordered on a stream.
+   * Runs the model, ordered on a stream: returns when the run is submitted. From then on the run is under way until the host has
+   * seen it pass: by waiting for an event recorded behind it, by synchronizing the stream, or by fetching an output. What is bound
+   * must stay as it is until then; values, binding and session may be closed.
    *
-   * @param stream a stream of a device of the session; what is bound must stay as it is until it has passed. null: done on return
+   * @param stream a stream of a device of the session; null: done on return
    * @param event recorded behind the run; null: none
-   * @throws OrtFFMException as {@link #runWithBindings()}
+   * @throws OrtFFMException as {@link #runWithBindings()}; DEVICE also: the stream is not of a device of the session. What goes
+   *     wrong later is thrown by the event, the stream and {@link #getOutput(int)}
    */
   public void runWithBindings(OrtStreamFFM stream, OrtEventFFM event) {
     long address = enter();
@@ -524,6 +534,7 @@ public final class OrtIoBindingFFM implements AutoCloseable {
         long eventAddress = OrtEventFFM.enter(event);
         try {
           scratch.check(Iobind.bindingRun(address, streamAddress, eventAddress, scratch.error()));
+          submitted = stream != null;
         } finally {
           OrtEventFFM.exit(event);
         }
@@ -533,6 +544,22 @@ public final class OrtIoBindingFFM implements AutoCloseable {
     } finally {
       handle.exitAlone();
     }
+  }
+
+  /**
+   * Runs the model without waiting for it, on a stream of the binding's own. What is bound must stay as it is until the future is
+   * done; after that the outputs can be fetched. One run at a time: a second one before that fails with INVALID_STATE.
+   *
+   * <p>Waiting for the future does not keep a virtual thread's carrier busy. {@code cancel} of the future cancels the run.
+   *
+   * @return done when the run is, with an OrtFFMException where it failed
+   * @throws OrtFFMException as {@link #check}, where the run cannot be submitted
+   */
+  public CompletableFuture<Void> runAsync() {
+    if (handle.isClosed()) throw handle.closed();
+    if (lane == null) lane = AsyncRun.Lane.of(session);
+    lane.inFlight = new AsyncRun(this, lane);
+    return lane.inFlight;
   }
 
   /** Memory of the caller's that is gone is an exception and not a crash. */
@@ -762,5 +789,7 @@ public final class OrtIoBindingFFM implements AutoCloseable {
   @Override
   public void close() {
     handle.close();
+    AsyncRun.Lane used = lane;
+    if (used != null) used.close();
   }
 }

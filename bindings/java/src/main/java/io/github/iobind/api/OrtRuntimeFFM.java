@@ -23,6 +23,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.function.Function;
 import java.util.stream.Collectors;
 
 /**
@@ -240,20 +241,17 @@ public final class OrtRuntimeFFM implements AutoCloseable {
   // ---- what was loaded
 
   /** Reads one field of the runtime's info. */
-  private <T> T info(java.util.function.Function<MemorySegment, T> field) {
+  private <T> T info(Function<MemorySegment, T> field) {
     try (Scratch scratch = Scratch.take()) {
       MemorySegment struct = scratch.struct(Layouts.RUNTIME_INFO);
+      long address = handle.enter();
       try {
-        scratch.check(Iobind.runtimeGetInfo(enterNow(), struct, scratch.error()));
+        scratch.check(Iobind.runtimeGetInfo(address, struct, scratch.error()));
         return field.apply(struct);
       } finally {
         exit();
       }
     }
-  }
-
-  private long enterNow() {
-    return handle.enter();
   }
 
   /**
@@ -379,7 +377,13 @@ public final class OrtRuntimeFFM implements AutoCloseable {
    *     INVALID_ARGUMENT: not a spec
    */
   public DeviceInfo device(DeviceSpec spec) {
-    return deviceInfo(resolve(spec).device());
+    Place place = resolve(spec);
+    handle.enter();
+    try {
+      return deviceInfo(place.device());
+    } finally {
+      handle.exit();
+    }
   }
 
   /**

@@ -581,6 +581,13 @@ public final class OrtSessionFFM implements AutoCloseable {
     }
   }
 
+  /** The device that the session computes on, as far as its inputs and outputs tell: the first one that is not the CPU. */
+  DeviceSpec mainDevice() {
+    return java.util.stream.Stream.concat(outputs.stream(), inputs.stream()).map(ValueInfo::device)
+        .filter(spec -> spec != null && !spec.text().startsWith(DeviceSpec.CPU.text()))
+        .map(spec -> DeviceSpec.of(spec.text().replace("/pinned", ""))).findFirst().orElse(DeviceSpec.CPU);
+  }
+
   Place inputPlace(int index) {
     return inputPlaces[index];
   }

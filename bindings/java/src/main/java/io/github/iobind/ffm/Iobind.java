@@ -9,6 +9,9 @@ import java.lang.foreign.Linker;
 import java.lang.foreign.MemoryLayout;
 import java.lang.foreign.MemorySegment;
 import java.lang.invoke.MethodHandle;
+import java.util.Collections;
+import java.util.LinkedHashMap;
+import java.util.Map;
 
 /**
  * The functions of iobind.h, one method each, in the header's order and with its names. Objects, errors and out pointers are
@@ -21,11 +24,20 @@ public final class Iobind {
   private static final MemoryLayout MEMORY = ADDRESS;
   private static final MemoryLayout ENUM = JAVA_INT;
 
+  /** Every function that is called here; a test compares them with the header. */
+  private static final Map<String, FunctionDescriptor> FUNCTIONS = new LinkedHashMap<>();
+
   private Iobind() {}
+
+  /** The functions of libiobind that this package calls, by name. */
+  public static Map<String, FunctionDescriptor> functions() {
+    return Collections.unmodifiableMap(FUNCTIONS);
+  }
 
   private static MethodHandle find(String name, FunctionDescriptor descriptor) {
     MemorySegment symbol = NativeLibrary.symbols().find(name).orElseThrow(() -> new UnsatisfiedLinkError(
         "libiobind (" + NativeLibrary.origin() + ") has no " + name + ": it is older than this package"));
+    FUNCTIONS.put(name, descriptor);
     return LINKER.downcallHandle(symbol, descriptor);
   }
 

@@ -1,0 +1,140 @@
+package io.github.iobind.api;
+
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.CancellationException;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
+import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+
+/** Runs that are not waited for, and threads. */
+class AsyncTest {
+  private static OrtRuntimeFFM runtime;
+
+  @BeforeAll
+  static void open() {
+    runtime = OrtRuntimeFFM.create(new OrtRuntimeFFM.Options().softwareDevices());
+  }
+
+  @AfterAll
+  static void close() {
+    runtime.close();
+  }
+
+  @ParameterizedTest
+  @ValueSource(strings = {"cpu", "vdev", "webgpu"})
+  void futuresFollowEachOther(String device) throws Exception {
+    DeviceSpec spec = DeviceSpec.of(device);
+    Devices.require(runtime, device);
+    try (OrtSessionFFM session = Models.session(runtime, "scale", spec); OrtIoBindingFFM binding = session.createBinding()) {
+      float[] y = new float[2];
+      for (int i = 1; i <= 20; i++) {
+        binding.bindInput("x", new float[] {i, -i}, 2);
+        CompletableFuture<Void> run = binding.runAsync();
+        run.thenRun(() -> binding.readOutput("y", y)).get();
+        assertArrayEquals(new float[] {2 * i, -2 * i}, y);
+      }
+    }
+  }
+
+  @Test
+  void aRunUnderWayIsLeftAlone() throws Exception {
+    try (OrtSessionFFM session = Models.session(runtime, "loop"); OrtIoBindingFFM binding = session.createBinding()) {
+      binding.bindInput(0, new long[] {1_000_000_000_000L});
+      binding.bindInput(1, new float[] {1}, 1);
+      CompletableFuture<Void> run = binding.runAsync();
+      assertEquals(OrtStatus.INVALID_STATE, assertThrows(OrtFFMException.class, binding::runAsync).status());
+      assertEquals(OrtStatus.INVALID_STATE,
+          assertThrows(OrtFFMException.class, () -> binding.bindInput(1, new float[] {2}, 1)).status());
+      assertEquals(OrtStatus.INVALID_STATE,
+          assertThrows(OrtFFMException.class, () -> binding.update(session.inputs().get(1).name(), new float[] {2})).status());
+      assertEquals(OrtStatus.INVALID_STATE, assertThrows(OrtFFMException.class, binding::runWithBindings).status());
+      assertFalse(run.isDone());
+      assertTrue(run.cancel(true));
+      assertThrows(CancellationException.class, run::get);
+      binding.bindInput(0, new long[] {3});
+      binding.runAsync().get(); // and goes on
+      float[] y = new float[1];
+      binding.readOutput(0, y);
+      assertEquals(4, y[0]);
+    }
+  }
+
+  @Test
+  void failuresAreTheFutures() throws Exception {
+    try (OrtSessionFFM session = Models.session(runtime, "expand"); OrtIoBindingFFM binding = session.createBinding()) {
+      assertEquals(OrtStatus.INVALID_STATE, assertThrows(OrtFFMException.class, binding::runAsync).status()); // nothing bound
+      binding.bindInput(0, new float[] {1, 2}, 2);
+      binding.bindInput(1, new long[] {3, 5}, 2);
+      CompletableFuture<Void> run = binding.runAsync();
+      ExecutionException failure = assertThrows(ExecutionException.class, run::get);
+      assertEquals(OrtStatus.RUNTIME, ((OrtFFMException) failure.getCause()).status());
+      binding.bindInput(1, new long[] {2, 2}, 2);
+      binding.runAsync().get();
+      try (OrtValueRef y = binding.getOutput(0)) {
+        assertArrayEquals(new float[] {1, 2, 1, 2}, y.toFloatArray());
+      }
+    }
+  }
+
+  @Test
+  void closedWhileARunIsUnderWay() throws Exception {
+    List<CompletableFuture<Void>> runs = new ArrayList<>();
+    for (int i = 0; i < 10; i++) {
+      OrtSessionFFM session = Models.session(runtime, "loop");
+      OrtIoBindingFFM binding = session.createBinding();
+      binding.bindInput(0, new long[] {10_000});
+      binding.bindInput(1, new float[] {1}, 1);
+      runs.add(binding.runAsync());
+      session.close();
+      binding.close();
+      assertThrows(IllegalStateException.class, binding::runAsync);
+    }
+    for (CompletableFuture<Void> run : runs) run.get();
+  }
+
+  @Test
+  void virtualThreadsEachWithABinding() throws Exception {
+    try (OrtSessionFFM session = Models.session(runtime, "scale"); var executor = Executors.newVirtualThreadPerTaskExecutor()) {
+      List<Future<Integer>> futures = new ArrayList<>();
+      for (int thread = 0; thread < 64; thread++) {
+        int number = thread;
+        futures.add(executor.submit(() -> {
+          try (OrtIoBindingFFM binding = session.createBinding()) {
+            float[] y = new float[1];
+            for (int i = 0; i < 50; i++) {
+              binding.bindInput("x", new float[] {number * 100 + i}, 1);
+              if (i % 10 == 0) {
+                binding.runAsync().get();
+              } else {
+                binding.runWithBindings();
+              }
+              Thread.yield(); // another carrier goes on
+              binding.readOutput("y", y);
+              assertEquals(2 * (number * 100 + i), y[0]);
+              // An error belongs to its call, not to a thread.
+              String name = "no" + number;
+              assertTrue(assertThrows(OrtFFMException.class, () -> binding.bindInput(name, y, 1)).getMessage().contains(name));
+              assertTrue(assertThrows(OrtFFMException.class, () -> binding.bindInput("x", new float[number + 1], 1, number + 1))
+                  .getMessage().contains("[1," + (number + 1) + "]"));
+            }
+          }
+          return number;
+        }));
+      }
+      for (int i = 0; i < futures.size(); i++) assertEquals(i, futures.get(i).get());
+    }
+  }
+}

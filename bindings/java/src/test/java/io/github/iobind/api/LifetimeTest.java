@@ -1,0 +1,325 @@
+package io.github.iobind.api;
+
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import com.sun.management.ThreadMXBean;
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
+import java.lang.management.ManagementFactory;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.function.Consumer;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.function.Executable;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+
+/** What happens at the end of objects, and over many runs. */
+class LifetimeTest {
+  private static final ThreadMXBean THREADS = (ThreadMXBean) ManagementFactory.getThreadMXBean();
+
+  private static MemoryDescriptor floats(long... shape) {
+    return MemoryDescriptor.of(OnnxTensorElementType.FLOAT32, shape);
+  }
+
+  private static List<List<Integer>> permutations(int count) {
+    List<List<Integer>> all = new ArrayList<>();
+    permute(new ArrayList<>(), count, all);
+    return all;
+  }
+
+  private static void permute(List<Integer> begun, int count, List<List<Integer>> all) {
+    if (begun.size() == count) all.add(List.copyOf(begun));
+    for (int i = 0; i < count; i++) {
+      if (begun.contains(i)) continue;
+      begun.add(i);
+      permute(begun, count, all);
+      begun.removeLast();
+    }
+  }
+
+  /** Every order of closing six objects that depend on each other: what is open still works, what is closed says so. */
+  @ParameterizedTest
+  @ValueSource(strings = {"cpu", "vdev"})
+  void closeInEveryOrder(String device) {
+    try (OrtRuntimeFFM keeper = OrtRuntimeFFM.create()) {
+      Devices.require(keeper, device);
+      DeviceSpec spec = DeviceSpec.of(device);
+      byte[] model = Models.bytes("scale");
+      long before = keeper.counters(spec).allocatedBytes();
+      for (List<Integer> order : permutations(6)) {
+        OrtRuntimeFFM runtime = OrtRuntimeFFM.create();
+        OrtSessionFFM session = OrtSessionFFM.create(runtime, model, new OrtSessionFFM.Options().devices(spec).threads(1, 1));
+        OrtIoBindingFFM binding = session.createBinding();
+        OrtValueRef host = OrtValueRef.of(runtime, new float[] {1, 2}, floats(2));
+        OrtValueRef x = host.copyTo(runtime, spec);
+        host.close();
+        binding.bindInput("x", x, InputMode.LIVE);
+        binding.runWithBindings();
+        OrtValueRef y = binding.getOutput("y"), view = y.slice(0, 1);
+        List<AutoCloseable> objects = List.of(runtime, session, binding, x, y, view);
+        for (int index : order) {
+          assertTrue(!(objects.get(index) instanceof OrtValueRef) || objects.get(index).toString().contains("float32"));
+          close(objects.get(index));
+          close(objects.get(index)); // again does nothing
+          if (index == 4 && order.indexOf(5) > order.indexOf(4)) assertArrayEquals(new float[] {2}, view.toFloatArray());
+          if (index == 3 && order.indexOf(2) > order.indexOf(3)) binding.runWithBindings(); // the binding keeps its input
+          if (index == 0 && order.indexOf(1) > order.indexOf(0)) session.createBinding().close();
+        }
+      }
+      assertEquals(before, keeper.counters(spec).allocatedBytes());
+    }
+  }
+
+  private static void close(AutoCloseable object) {
+    try {
+      object.close();
+    } catch (Exception e) {
+      throw new AssertionError(e);
+    }
+  }
+
+  @Test
+  void useAfterCloseIsAnIllegalState() {
+    OrtRuntimeFFM runtime = OrtRuntimeFFM.create(), other = OrtRuntimeFFM.create();
+    OrtSessionFFM session = Models.session(runtime, "scale");
+    OrtIoBindingFFM binding = session.createBinding();
+    OrtValueRef value = OrtValueRef.of(runtime, new float[] {1}, floats(1)), open = OrtValueRef.of(other, new float[1], floats(1));
+    NativeMemory memory = NativeMemory.allocate(runtime, DeviceSpec.CPU, 16);
+    OrtStreamFFM stream = OrtStreamFFM.create(runtime, DeviceSpec.CPU);
+    OrtEventFFM event = OrtEventFFM.create(runtime, DeviceSpec.CPU);
+    MemorySegment view = value.asMemorySegment();
+    assertEquals(1, view.getAtIndex(ValueLayout.JAVA_FLOAT, 0));
+    for (AutoCloseable object : List.of(runtime, session, binding, value, memory, stream, event)) close(object);
+    List<Executable> uses = List.of(runtime::ortVersion, runtime::devices, runtime::epLibraries,
+        () -> runtime.device(DeviceSpec.CPU), () -> runtime.counters(DeviceSpec.CPU),
+        () -> OrtValueRef.allocate(runtime, DeviceSpec.CPU, floats(1)), () -> Models.session(runtime, "scale"),
+        session::createBinding, () -> session.run(List.of(open)), session::nodes, session::endProfile, binding::runWithBindings,
+        () -> binding.runWithBindings(Map.of()), () -> binding.runWithBindings(stream, event), binding::runAsync,
+        () -> binding.bindInput("x", open), () -> binding.bindInput("x", new float[] {1}, 1),
+        () -> binding.bindOutput("y", open), () -> binding.bindOutput("y", OutputMode.REUSE), () -> binding.getOutput(0),
+        () -> binding.takeOutput(0), () -> binding.readOutput(0, new float[1]), binding::getBoundOutputValues, binding::cancel,
+        binding::clear, binding::check, () -> binding.update("x", new float[1]), () -> binding.setRunOptions("t", Map.of()),
+        value::descriptor, value::device, value::shape, value::toFloatArray, () -> value.write(new float[1]),
+        () -> value.slice(0, 1), value::retain, value::asMemorySegment, () -> value.copyTo(open), () -> open.copyTo(value),
+        () -> value.view(0, floats(1)), () -> memory.value(0, floats(1)), memory::byteSize, stream::synchronize,
+        () -> stream.await(event), () -> event.record(stream), event::await, event::isDone,
+        () -> view.getAtIndex(ValueLayout.JAVA_FLOAT, 0));
+    for (int i = 0; i < uses.size(); i++) {
+      int number = i;
+      assertThrows(IllegalStateException.class, uses.get(i), () -> "use " + number);
+    }
+    assertEquals("OrtValueRef (closed)", value.toString());
+    open.close();
+    other.close();
+  }
+
+  @Test
+  void anArenaThatIsClosedIsAnIllegalState() {
+    try (OrtRuntimeFFM runtime = OrtRuntimeFFM.create(); OrtSessionFFM session = Models.session(runtime, "scale");
+        OrtIoBindingFFM binding = session.createBinding(); Arena arena = Arena.ofConfined()) {
+      MemorySegment output = arena.allocate(4, 4);
+      OrtValueRef wrapped, part;
+      try (Arena shorter = Arena.ofConfined()) {
+        MemorySegment input = shorter.allocateFrom(ValueLayout.JAVA_FLOAT, 3);
+        binding.bindInput("x", input, floats(1));
+        binding.bindOutput("y", output, floats(1));
+        binding.runWithBindings();
+        wrapped = OrtValueRef.wrap(runtime, DeviceSpec.CPU, input, floats(1));
+        part = wrapped.slice(0, 1);
+      }
+      assertTrue(assertThrows(IllegalStateException.class, binding::runWithBindings).getMessage().contains("input 'x'"));
+      assertThrows(IllegalStateException.class, binding::check);
+      assertThrows(IllegalStateException.class, wrapped::toFloatArray);
+      assertThrows(IllegalStateException.class, () -> binding.bindInput("x", part));
+      wrapped.close();
+      part.close();
+      binding.bindInput("x", new float[] {4}, 1);
+      binding.runWithBindings();
+      assertEquals(8, output.getAtIndex(ValueLayout.JAVA_FLOAT, 0));
+    }
+  }
+
+  /** A view that a confined arena bounds keeps the memory, whoever closes the value. */
+  @Test
+  void viewsOfAnArenaKeepTheMemory() {
+    try (OrtRuntimeFFM runtime = OrtRuntimeFFM.create()) {
+      long before = runtime.counters(DeviceSpec.CPU).allocatedBytes();
+      try (Arena arena = Arena.ofConfined()) {
+        OrtValueRef value = OrtValueRef.of(runtime, new float[] {5}, floats(1));
+        MemorySegment view = value.asMemorySegment(arena);
+        assertEquals(4, view.byteSize());
+        value.close();
+        assertEquals(5, view.getAtIndex(ValueLayout.JAVA_FLOAT, 0));
+      }
+      assertEquals(before, runtime.counters(DeviceSpec.CPU).allocatedBytes());
+    }
+  }
+
+  @Test
+  void misuseIsAnExceptionWithWords() {
+    try (OrtRuntimeFFM runtime = OrtRuntimeFFM.create(); OrtSessionFFM session = Models.session(runtime, "add dims=n,3");
+        OrtIoBindingFFM binding = session.createBinding(); OrtValueRef x = OrtValueRef.allocate(runtime, DeviceSpec.CPU, floats(2, 3));
+        OrtValueRef ints = OrtValueRef.allocate(runtime, DeviceSpec.CPU, MemoryDescriptor.of(OnnxTensorElementType.INT32, 2, 3))) {
+      fails(OrtStatus.NOT_FOUND, "x", () -> binding.bindInput("nope", x));
+      fails(OrtStatus.NOT_FOUND, "7", () -> binding.bindInput(7, x, InputMode.LIVE, null));
+      fails(OrtStatus.NOT_FOUND, "-1", () -> binding.bindInput(-1, new float[6], 2, 3));
+      fails(OrtStatus.NOT_FOUND, "z", () -> binding.getOutput("nope"));
+      fails(OrtStatus.DTYPE, "int32", () -> binding.bindInput("x", ints));
+      fails(OrtStatus.DTYPE, "int[]", () -> binding.bindInput("x", new int[6], 2, 3));
+      fails(OrtStatus.DTYPE, "java.lang.String", () -> binding.bindInput("x", "six", 2, 3));
+      fails(OrtStatus.SHAPE, "24", () -> binding.bindInput("x", new float[5], 2, 3));
+      fails(OrtStatus.SHAPE, "float32[2,4]", () -> binding.bindInput("x", new float[8], 2, 4));
+      fails(OrtStatus.INVALID_STATE, "x", binding::runWithBindings);
+      fails(OrtStatus.INVALID_STATE, "run", () -> binding.getOutput(0));
+      fails(OrtStatus.INVALID_ARGUMENT, "array", () -> binding.bindInput("x", MemorySegment.ofArray(new float[6]), floats(2, 3)));
+      fails(OrtStatus.INVALID_ARGUMENT, "24", () -> binding.bindInput("x", MemorySegment.ofAddress(64), floats(2, 3)));
+      fails(OrtStatus.INVALID_ARGUMENT, "inputs", () -> session.run(List.of(x)));
+      fails(OrtStatus.SHAPE, "bytes", () -> x.write(new float[5]));
+      fails(OrtStatus.DTYPE, "strings", () -> x.writeStrings("a", "b", "c", "d", "e", "f"));
+      fails(OrtStatus.INVALID_STATE, "profile", session::endProfile);
+      assertThrows(IllegalArgumentException.class, () -> DeviceSpec.of(" "));
+      assertThrows(NullPointerException.class, () -> binding.bindInput("x", (OrtValueRef) null));
+      binding.bindInput("x", x);
+      binding.bindInput("y", x);
+      fails(OrtStatus.INVALID_ARGUMENT, "overlap", () -> binding.bindOutput("z", x));
+      binding.runWithBindings(); // nothing of that has left a trace
+    }
+  }
+
+  private static void fails(OrtStatus status, String text, Executable call) {
+    OrtFFMException e = assertThrows(OrtFFMException.class, call);
+    assertEquals(status, e.status(), e.getMessage());
+    assertTrue(e.getMessage().contains(text), e.getMessage());
+  }
+
+  /** Threads that use and close the same objects: each call works or says why, and nothing crashes. */
+  @Test
+  void closedByOneThreadWhileAnotherRuns() throws Exception {
+    for (int round = 0; round < 60; round++) {
+      OrtRuntimeFFM runtime = OrtRuntimeFFM.create();
+      OrtSessionFFM session = Models.session(runtime, "scale");
+      OrtIoBindingFFM binding = session.createBinding();
+      OrtValueRef x = OrtValueRef.of(runtime, new float[] {1}, floats(1));
+      binding.bindInput("x", x);
+      AtomicBoolean stop = new AtomicBoolean();
+      List<Throwable> unexpected = Collections.synchronizedList(new ArrayList<>());
+      List<Consumer<Object>> uses = List.of(o -> binding.runWithBindings(), o -> binding.readOutput(0, new float[1]),
+          o -> x.toFloatArray(), o -> session.createBinding().close());
+      List<Thread> threads = uses.stream().map(use -> Thread.ofPlatform().start(() -> {
+        while (!stop.get()) {
+          try {
+            use.accept(null);
+          } catch (IllegalStateException e) {
+            return; // closed
+          } catch (OrtFFMException e) {
+            if (e.status() != OrtStatus.INVALID_STATE) unexpected.add(e);
+          } catch (Throwable e) {
+            unexpected.add(e);
+          }
+        }
+      })).toList();
+      Thread.sleep(2);
+      List<AutoCloseable> objects = new ArrayList<>(List.of(binding, x, session, runtime));
+      Collections.rotate(objects, round);
+      objects.forEach(LifetimeTest::close);
+      stop.set(true);
+      for (Thread thread : threads) thread.join();
+      assertEquals(List.of(), unexpected);
+    }
+  }
+
+  /** A run makes no Java object; many make no native memory either. */
+  @ParameterizedTest
+  @ValueSource(strings = {"cpu", "vdev"})
+  void manyRunsStayFlat(String device) throws Exception {
+    int runs = device.equals("cpu") ? 100_000 : 20_000;
+    try (OrtRuntimeFFM runtime = OrtRuntimeFFM.create()) {
+      Devices.require(runtime, device);
+      DeviceSpec spec = DeviceSpec.of(device);
+      try (OrtSessionFFM session = Models.session(runtime, "scale", spec); OrtIoBindingFFM binding = session.createBinding();
+          OrtValueRef x = OrtValueRef.allocate(runtime, spec, floats(4)); OrtValueRef y = OrtValueRef.allocate(runtime, spec, floats(4))) {
+        binding.bindInput("x", x);
+        binding.bindOutput("y", y);
+        run(binding, 20_000);
+        long heap = allocatedBytes();
+        run(binding, 1000);
+        assertEquals(0, allocatedBytes() - heap, "bytes of managed heap in 1000 bound runs");
+        DeviceCounters before = runtime.counters(spec);
+        long resident = residentBytes();
+        run(binding, runs);
+        float[] result = new float[4];
+        for (int i = 0; i < runs / 20; i++) { // and what a loop does besides
+          try (OrtValueRef output = binding.getOutput("y"); Arena arena = Arena.ofConfined()) {
+            if (output.isHostReadable()) output.asMemorySegment(arena).fill((byte) i);
+          }
+          binding.readOutput("y", result);
+          assertThrows(OrtFFMException.class, () -> binding.bindInput("nope", x));
+        }
+        DeviceCounters after = runtime.counters(spec);
+        assertEquals(before.allocatedBytes(), after.allocatedBytes());
+        assertEquals(before.allocationCount(), after.allocationCount());
+        long grown = residentBytes() - resident;
+        assertTrue(grown < 64 << 20, "resident memory grew by " + grown + " bytes"); // the JVM's heap may still grow a little
+      }
+    }
+  }
+
+  private static void run(OrtIoBindingFFM binding, int times) {
+    for (int i = 0; i < times; i++) binding.runWithBindings();
+  }
+
+  private static long allocatedBytes() {
+    return THREADS.getCurrentThreadAllocatedBytes();
+  }
+
+  private static long residentBytes() throws Exception {
+    String[] fields = Files.readString(Path.of("/proc/self/statm")).split(" ");
+    return Long.parseLong(fields[1]) * 4096;
+  }
+
+  /** What is never closed is freed when it is collected, and reported with the place where it was made. */
+  @Test
+  void leaksAreReported() throws Exception {
+    Child child = Child.test(Map.of(), Leaky.class);
+    assertEquals(0, child.exit(), child.output());
+    assertTrue(child.output().contains("OrtValueRef was not closed"), child.output());
+    assertTrue(child.output().contains("-Diobind.leaks=trace"), child.output());
+    child = Child.java(Map.of(), "--enable-native-access=ALL-UNNAMED", Child.LIBRARY, "-Diobind.leaks=trace", "-cp",
+        Child.CLASS_PATH, Leaky.class.getName());
+    assertEquals(0, child.exit(), child.output());
+    assertTrue(child.output().contains("at io.github.iobind.api.LifetimeTest$Leaky.leak"), child.output());
+    child = Child.java(Map.of(), "--enable-native-access=ALL-UNNAMED", Child.LIBRARY, "-Diobind.leaks=off", "-cp",
+        Child.CLASS_PATH, Leaky.class.getName());
+    assertEquals(1, child.exit(), child.output()); // nobody counts, nothing is freed
+    assertTrue(!child.output().contains("not closed"), child.output());
+  }
+
+  /** A program that forgets a value; it exits 0 where the value's memory is freed in the end. */
+  static final class Leaky {
+    public static void main(String[] arguments) throws Exception {
+      try (OrtRuntimeFFM runtime = OrtRuntimeFFM.create()) {
+        long before = runtime.counters(DeviceSpec.CPU).allocatedBytes();
+        leak(runtime);
+        for (int i = 0; i < 50 && runtime.counters(DeviceSpec.CPU).allocatedBytes() != before; i++) {
+          System.gc();
+          Thread.sleep(20);
+        }
+        System.exit(runtime.counters(DeviceSpec.CPU).allocatedBytes() == before ? 0 : 1);
+      }
+    }
+
+    private static void leak(OrtRuntimeFFM runtime) {
+      OrtValueRef.allocate(runtime, DeviceSpec.CPU, floats(1000)).shape();
+    }
+  }
+}
