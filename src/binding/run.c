@@ -271,11 +271,8 @@ static void release_status(const OrtApi *api, OrtStatus *status) {
   }
 }
 
-/* Leave the running state of a run that was cancelled: the terminate flag must not reach the next one. */
-static void leave_cancelled(iobind_binding *binding) {
-  while (atomic_load(&binding->state) != IOBIND__CANCELLED) {
-    sched_yield(); /* another thread is between two instructions */
-  }
+/* The terminate flag of a run that was cancelled must not reach the next one. */
+static void forget_cancel(iobind_binding *binding) {
   const OrtApi *api = IOBIND__API(binding->session->runtime);
   release_status(api, api->RunOptionsUnsetTerminate(binding->run_options));
   if (binding->stream_run_options != NULL) {
@@ -284,10 +281,18 @@ static void leave_cancelled(iobind_binding *binding) {
   atomic_store(&binding->state, IOBIND__IDLE);
 }
 
+/* Leave the running state. */
 static inline void leave(iobind_binding *binding) {
-  int running = IOBIND__RUNNING;
-  if (!atomic_compare_exchange_strong(&binding->state, &running, IOBIND__IDLE)) {
-    leave_cancelled(binding);
+  int state = IOBIND__RUNNING;
+  while (!atomic_compare_exchange_weak(&binding->state, &state, IOBIND__IDLE)) {
+    if (state == IOBIND__CANCELLED) {
+      forget_cancel(binding);
+      return;
+    }
+    if (state == IOBIND__CANCELLING) {
+      sched_yield(); /* another thread is between two instructions, and may fail to cancel */
+    }
+    state = IOBIND__RUNNING;
   }
 }
 
@@ -465,7 +470,12 @@ static iobind_status run_with_event(iobind_binding *binding, iobind_stream *stre
   IOBIND__TRY(check_stream(binding, stream, event, error));
   IOBIND__TRY(stream == NULL ? run_at_once(binding, error) : run_on(binding, stream, error));
   if (event != NULL) {
-    IOBIND__TRY(stream == NULL ? IOBIND_OK : iobind__moment_make(stream, &moment, error));
+    iobind_status status = stream == NULL ? IOBIND_OK : iobind__moment_make(stream, &moment, error);
+    if (status != IOBIND_OK) {
+      (void)iobind__binding_land(binding, NULL); /* nobody could tell when the run is over */
+      binding->has_results = false;
+      return status;
+    }
     iobind__event_set(event, moment);
   }
   return IOBIND_OK;

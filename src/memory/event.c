@@ -53,17 +53,27 @@ iobind_status iobind__moment_make(iobind_stream *stream, iobind__moment **out, i
   return IOBIND_OK;
 }
 
-static iobind_status wait_notification(const iobind__moment *moment, iobind_error *error) {
-  const iobind_device *device = moment->stream->device;
-  OrtStatus *status = moment->notification->WaitOnHost(moment->notification);
-  iobind__stream_advance(moment->stream, moment->ticket); /* what failed is over too */
+static iobind_status wait_notification(iobind_stream *stream, iobind__ticket ticket, OrtSyncNotificationImpl *notification,
+                                       iobind_error *error) {
+  const iobind_device *device = stream->device;
+  OrtStatus *status = notification->WaitOnHost(notification);
+  iobind__stream_advance(stream, ticket); /* what failed is over too */
   return status == NULL ? IOBIND_OK
                         : iobind__ort_fail(IOBIND__API(device->runtime), status, error, "wait for '%s'", device->spec);
 }
 
+iobind_status iobind__stream_wait_end(iobind_stream *stream, iobind_error *error) {
+  iobind__ticket ticket = atomic_load(&stream->submitted);
+  OrtSyncNotificationImpl *end = NULL;
+  IOBIND__TRY(notify(stream, &end, error));
+  iobind_status status = wait_notification(stream, ticket, end, error);
+  end->Release(end);
+  return status;
+}
+
 iobind_status iobind__moment_wait(iobind__moment *moment, iobind_error *error) {
   if (moment->notification != NULL) {
-    return wait_notification(moment, error);
+    return wait_notification(moment->stream, moment->ticket, moment->notification, error);
   }
   IOBIND__TRY(iobind__stream_wait_ticket(moment->stream, moment->ticket, error));
   if (atomic_load(&moment->queued)) {

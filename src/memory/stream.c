@@ -221,14 +221,7 @@ iobind_status iobind__stream_drain(iobind_stream *stream, iobind_error *error) {
     iobind_status status = iobind__stream_wait_ticket(stream, atomic_load(&stream->submitted), error);
     return status == IOBIND_OK ? iobind__device_wait(stream->device, error) : status;
   }
-  if (stream->sync == NULL) {
-    return IOBIND_OK; /* destroyed, and drained before */
-  }
-  iobind__moment *end;
-  IOBIND__TRY(iobind__moment_make(stream, &end, error));
-  iobind_status status = iobind__moment_wait(end, error);
-  iobind__ref_release(&end->ref);
-  return status;
+  return stream->sync == NULL ? IOBIND_OK : iobind__stream_wait_end(stream, error); /* a destroyed one was drained before */
 }
 
 /* ---- streams ---- */

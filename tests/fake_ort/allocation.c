@@ -2,12 +2,14 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { MALLOC, CALLOC, REALLOC, REALPATH, SCANDIR, FUNCTIONS };
 static const char *const names[FUNCTIONS] = {"malloc", "calloc", "realloc", "realpath", "scandir"};
 
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* the library has threads of its own */
 static size_t counts[FUNCTIONS];
 static bool watching;
 static bool failed;
@@ -27,15 +29,19 @@ const char *allocation_function(size_t index) {
 }
 
 void allocation_watch(const char *function, size_t nth) {
+  pthread_mutex_lock(&mutex);
   memset(counts, 0, sizeof counts);
   failing = function == NULL ? FUNCTIONS : find(function);
   failing_nth = nth;
   failed = false;
   watching = true;
+  pthread_mutex_unlock(&mutex);
 }
 
 void allocation_ignore(void) {
+  pthread_mutex_lock(&mutex);
   watching = false;
+  pthread_mutex_unlock(&mutex);
 }
 
 size_t allocation_count(const char *function) {
@@ -48,12 +54,11 @@ bool allocation_has_failed(void) {
 }
 
 static bool fails(int function) {
-  if (!watching) {
-    return false;
-  }
-  bool this_one = ++counts[function] == failing_nth && function == failing;
+  pthread_mutex_lock(&mutex);
+  bool this_one = watching && ++counts[function] == failing_nth && function == failing;
+  failed = failed || this_one;
+  pthread_mutex_unlock(&mutex);
   if (this_one) {
-    failed = true;
     errno = ENOMEM;
   }
   return this_one;

@@ -291,8 +291,17 @@ static void make_announced_live(struct rig *rig) {
   NEED(rig, set_input(rig, IOBIND_INPUT_LIVE, rig->x, rig->event));
 }
 
+/* With what a thread of the library does for it: the run has passed, or failed, when the call returns. */
 static iobind_status run_on_stream(struct rig *rig) {
-  return iobind_binding_run(rig->binding, rig->stream, rig->event, &rig->error);
+  iobind_status status = iobind_binding_run(rig->binding, rig->stream, rig->event, &rig->error);
+  if (status == IOBIND_OK) {
+    status = iobind_stream_synchronize(rig->stream, &rig->error);
+    if (status != IOBIND_OK) {
+      iobind_error error = IOBIND_ERROR_INIT; /* it could not be waited for: the run is under way still */
+      NEED(rig, iobind_stream_synchronize(rig->stream, &error));
+    }
+  }
+  return status;
 }
 
 static void make_bound_and_stream(struct rig *rig) {

@@ -65,11 +65,22 @@ static iobind_status wait_event(struct rig *rig) {
   return iobind_event_wait(rig->event, &rig->error);
 }
 
+/* Until it has passed: where the EP cannot be asked, a thread of the library waits for it. */
 static iobind_status query(struct rig *rig) {
-  rig->done = -1;
-  iobind_status status = iobind_event_query(rig->event, &rig->done, &rig->error);
-  NEED_TRUE(rig->done == (status == IOBIND_OK));
+  iobind_status status = IOBIND_OK;
+  for (rig->done = 0; status == IOBIND_OK && rig->done == 0;) {
+    status = iobind_event_query(rig->event, &rig->done, &rig->error);
+  }
   return status;
+}
+
+static iobind_status get_native(struct rig *rig) {
+  rig->data = iobind_stream_native(rig->stream);
+  return IOBIND_OK;
+}
+
+static void has_native(struct rig *rig) {
+  NEED_TRUE((rig->data != NULL) == (rig->place == ON_VDEV));
 }
 
 const struct scenario stream_scenarios[] = {
@@ -97,6 +108,12 @@ const struct scenario stream_scenarios[] = {
      .prepare = make_recorded,
      .call = wait_on_stream,
      .right = work_is_done},
+    {.function = "iobind_stream_native",
+     .variant = "",
+     .places = ON_BOTH,
+     .prepare = make_stream,
+     .call = get_native,
+     .right = has_native},
     {.function = "iobind_event_create", .variant = "", .places = ON_BOTH, .call = create_event, .out = OUT(event)},
     {.function = "iobind_event_destroy",
      .variant = "",
