@@ -248,8 +248,7 @@ static void ORT_CALL release_ep(OrtEpFactory *factory, OrtEp *ep) {
 
 static OrtStatus *ORT_CALL create_data_transfer(OrtEpFactory *factory, OrtDataTransferImpl **transfer) {
   (void)factory;
-  *transfer = vdev_transfer();
-  return NULL;
+  return vdev_transfer_create(transfer);
 }
 
 static bool ORT_CALL is_stream_aware(const OrtEpFactory *factory) {

@@ -98,7 +98,7 @@ OrtStatus *vdev_copy(const void *source, void *target, size_t bytes, vdev_stream
 }
 
 static void ORT_CALL release(OrtDataTransferImpl *self) {
-  (void)self; /* there is one, and it stays */
+  free(self);
 }
 
 static bool is_ours(const OrtMemoryDevice *device) {
@@ -140,8 +140,11 @@ static OrtStatus *ORT_CALL copy_tensors(OrtDataTransferImpl *self, const OrtValu
   return NULL;
 }
 
-OrtDataTransferImpl *vdev_transfer(void) {
-  static OrtDataTransferImpl transfer;
-  transfer = (OrtDataTransferImpl){vdev_ort_global.version, release, can_copy, copy_tensors};
-  return &transfer;
+OrtStatus *vdev_transfer_create(OrtDataTransferImpl **out) {
+  *out = malloc(sizeof **out);
+  if (*out == NULL) {
+    return vdev_fail(ORT_FAIL, "vdev: out of host memory");
+  }
+  **out = (OrtDataTransferImpl){vdev_ort_global.version, release, can_copy, copy_tensors};
+  return NULL;
 }
