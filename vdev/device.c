@@ -9,6 +9,8 @@
 #include <time.h>
 
 #include "memory.h"
+#include "stream.h"
+#include "trace.h"
 
 vdev_state vdev_global = {.mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 
@@ -38,22 +40,25 @@ int64_t vdev_now(void) {
   return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-bool vdev_start(const vdev_settings *settings, int count) {
+static void remove_devices(void) {
+  while (vdev_global.device_count > 0) {
+    vdev_memory_unreserve(&vdev_global.devices[--vdev_global.device_count]);
+  }
+}
+
+bool vdev_start(const vdev_settings *settings) {
   vdev_lock();
   bool good = true;
-  for (int i = vdev_global.device_count; i < count && good; i++) {
+  for (int i = 0; i < (int)settings->devices && good; i++) {
     vdev_device *device = &vdev_global.devices[i];
+    memset(device, 0, sizeof *device);
     device->index = i;
     device->settings = *settings;
     good = vdev_memory_reserve(device);
-    if (good) {
-      vdev_global.device_count = i + 1;
-    }
+    vdev_global.device_count += good;
   }
-  for (int i = 0; i < vdev_global.device_count; i++) {
-    int64_t reserve = vdev_global.devices[i].settings.reserve;
-    vdev_global.devices[i].settings = *settings; /* a second registration brings its own settings */
-    vdev_global.devices[i].settings.reserve = reserve;
+  if (!good) {
+    remove_devices();
   }
   vdev_unlock();
   return good;
@@ -61,16 +66,15 @@ bool vdev_start(const vdev_settings *settings, int count) {
 
 void vdev_stop(void) {
   vdev_lock();
+  vdev_streams_settle();
   vdev_state *state = &vdev_global;
-  for (int i = 0; i < state->device_count; i++) {
-    vdev_memory_unreserve(&state->devices[i]);
-  }
-  state->device_count = 0;
+  remove_devices();
   free(state->accesses);
   free(state->pinned);
   state->accesses = NULL;
   state->pinned = NULL;
-  state->access_count = state->access_capacity = state->pinned_count = state->pinned_capacity = 0;
+  state->access_count = state->access_capacity = state->pinned_count = state->pinned_capacity = state->protected_count = 0;
+  vdev_trace_clear();
   vdev_unlock();
 }
 
@@ -92,9 +96,13 @@ static vdev_device *device_of(int index) {
 int vdev_set(int index, const char *name, const char *value) {
   vdev_lock();
   vdev_device *device = device_of(index);
-  bool good = device != NULL && name != NULL && value != NULL && vdev_settings_change(&device->settings, name, value);
-  if (device != NULL && !good) {
-    vdev_set_error("'%s' is no setting, or cannot be '%s'", name == NULL ? "" : name, value == NULL ? "" : value);
+  bool good = false;
+  if (device != NULL) {
+    char reason[VDEV_TEXT] = "a setting has a name and a value, and neither is NULL";
+    good = name != NULL && value != NULL && vdev_settings_change(&device->settings, name, value, reason);
+    if (!good) {
+      vdev_set_error("%s", reason);
+    }
   }
   if (good && strcmp(name, "clock") == 0) {
     for (int i = 0; i < vdev_global.device_count; i++) {
@@ -131,14 +139,14 @@ static int64_t statistic(const vdev_device *device, const char *name) {
       return list[i].value;
     }
   }
-  vdev_set_error("no statistic '%s'", name);
+  vdev_set_error("no statistic '%.80s'", name);
   return -1;
 }
 
 int64_t vdev_get(int index, const char *name) {
   vdev_lock();
   const vdev_device *device = device_of(index);
-  int64_t value = device == NULL || name == NULL ? -1 : statistic(device, name);
+  int64_t value = device == NULL ? -1 : statistic(device, name == NULL ? "" : name);
   vdev_unlock();
   return value;
 }

@@ -11,10 +11,8 @@
 #include "vdev.h"
 
 enum {
-  VDEV_MAX_DEVICES = 8,
   VDEV_MAX_STREAMS = 512,             /* at a time, of all devices together; ORT keeps some for each session */
   VDEV_AGENTS = VDEV_MAX_STREAMS + 1, /* who can touch memory: the host (0) and the streams */
-  VDEV_TEXT = 240,
 };
 
 /* What can move data at a time: a link carries one copy a direction, and the device computes one kernel. */
@@ -27,6 +25,13 @@ typedef struct vdev_block {
   bool live;        /* false: freed, kept until the streams have passed `passed` */
   uint64_t *passed; /* a sequence number for each stream; NULL while live */
 } vdev_block;
+
+/* Host-accessible memory. */
+typedef struct vdev_pinned {
+  unsigned char *start; /* what callers see */
+  unsigned char *alias; /* the same bytes at another address where the host can be kept off them; NULL: it cannot */
+  size_t size;
+} vdev_pinned;
 
 /* One access that later ones must be ordered behind. */
 typedef struct vdev_access {
@@ -73,14 +78,16 @@ struct vdev_stream {
   pthread_t worker;
   char error[VDEV_TEXT];   /* of work that failed after its submission; kept until a wait hands it on */
   uint64_t error_sequence; /* of that work */
+  const void *error_owner; /* whose work it was */
 };
 
 struct vdev_event {
   vdev_device *device;
   uint64_t sequence;
   int64_t time;
-  uint64_t clocks[VDEV_AGENTS];
-  int agent; /* whose stream; 0: never recorded */
+  int agent;                    /* whose stream; 0: never recorded */
+  int agent_limit;              /* clocks[agent_limit] and later ones are not set: there were no such agents */
+  uint64_t clocks[VDEV_AGENTS]; /* what is ordered before the event */
 };
 
 typedef struct vdev_state {
@@ -97,13 +104,12 @@ typedef struct vdev_state {
   vdev_access *accesses;
   size_t access_count;
   size_t access_capacity;
-  char last_race[2 * VDEV_TEXT];
-  struct {
-    unsigned char *start;
-    size_t size;
-  } * pinned;
+  char last_race[VDEV_TEXT];
+  char last_refusal[VDEV_TEXT]; /* why the last allocation failed: ORT does not hand it on */
+  vdev_pinned *pinned;
   size_t pinned_count;
   size_t pinned_capacity;
+  size_t protected_count; /* of these, with an alias */
 } vdev_state;
 
 extern vdev_state vdev_global;
@@ -115,9 +121,9 @@ static inline void vdev_unlock(void) {
   pthread_mutex_unlock(&vdev_global.mutex);
 }
 
-/* device.c: make the devices that the settings ask for. False: out of address space. */
-bool vdev_start(const vdev_settings *settings, int count);
-void vdev_stop(void); /* the library goes: no tensor, stream or session is left */
+/* device.c: make the devices that the settings ask for. False: there is no address space, and no device. */
+bool vdev_start(const vdev_settings *settings);
+void vdev_stop(void); /* the library goes: no tensor or session is left */
 bool vdev_is_virtual_clock(void);
 int64_t vdev_now(void); /* with the lock held: the real clock's or the virtual host time */
 void vdev_set_error(const char *format, ...) __attribute__((format(printf, 1, 2)));

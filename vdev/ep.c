@@ -26,8 +26,8 @@ static const char *ORT_CALL get_name(const OrtEp *self) {
 
 /* ---- what is claimed ---- */
 
-static bool is_denied(const vdev_device *device, const char *type) {
-  const char *at = device->settings.deny;
+static bool is_denied(const char *deny, const char *type) {
+  const char *at = deny;
   size_t length = strlen(type);
   while (*at != '\0') {
     size_t word = strcspn(at, ",");
@@ -149,13 +149,13 @@ static OrtStatus *can_write(const OrtNode *node, bool *can) {
   return status;
 }
 
-static OrtStatus *is_claimable(const vdev_device *device, const OrtNode *node, bool *claimable) {
+static OrtStatus *is_claimable(const char *deny, const OrtNode *node, bool *claimable) {
   const OrtApi *api = VDEV_API_TABLE;
   const char *type = NULL;
   size_t subgraphs = 0;
   VDEV_TRY(api->Node_GetOperatorType(node, &type));
   VDEV_TRY(api->Node_GetNumSubgraphs(node, &subgraphs));
-  *claimable = !is_denied(device, type) && (subgraphs == 0 || vdev_ort_global.claims_subgraphs);
+  *claimable = !is_denied(deny, type) && (subgraphs == 0 || vdev_ort_global.claims_subgraphs);
   if (*claimable) {
     VDEV_TRY(all_plain(node, api->Node_GetNumInputs, api->Node_GetInputs, claimable));
   }
@@ -180,20 +180,34 @@ typedef struct plan {
   size_t count;
   bool *claimed;
   size_t *levels;
+  size_t *index_of; /* by a node's identifier; `count` where there is none */
+  size_t identifiers;
 } plan;
+
+static OrtStatus *index_nodes(plan *all) {
+  size_t id = 0;
+  for (size_t i = 0; i < all->count; i++) {
+    VDEV_TRY(VDEV_API_TABLE->Node_GetId(all->nodes[i], &id));
+    all->identifiers = id >= all->identifiers ? id + 1 : all->identifiers;
+  }
+  all->index_of = calloc(all->identifiers, sizeof *all->index_of);
+  if (all->index_of == NULL) {
+    return no_memory();
+  }
+  for (size_t i = 0; i < all->identifiers; i++) {
+    all->index_of[i] = all->count;
+  }
+  for (size_t i = 0; i < all->count; i++) {
+    VDEV_TRY(VDEV_API_TABLE->Node_GetId(all->nodes[i], &id));
+    all->index_of[id] = i;
+  }
+  return NULL;
+}
 
 static OrtStatus *find_node(const plan *all, const OrtNode *node, size_t *index) {
   size_t id = 0;
   VDEV_TRY(VDEV_API_TABLE->Node_GetId(node, &id));
-  *index = all->count;
-  for (size_t i = 0; i < all->count; i++) {
-    size_t other = 0;
-    VDEV_TRY(VDEV_API_TABLE->Node_GetId(all->nodes[i], &other));
-    if (other == id) {
-      *index = i;
-      return NULL;
-    }
-  }
+  *index = id < all->identifiers ? all->index_of[id] : all->count;
   return NULL;
 }
 
@@ -234,8 +248,8 @@ static OrtStatus *find_levels(plan *all) {
   return NULL;
 }
 
-static OrtStatus *claim_groups(const vdev_ep *self, const plan *all, OrtEpGraphSupportInfo *support) {
-  const OrtNodeFusionOptions options = {vdev_ort_global.version, self->device->settings.drop_weights != 0};
+static OrtStatus *claim_groups(bool drop_weights, const plan *all, OrtEpGraphSupportInfo *support) {
+  const OrtNodeFusionOptions options = {vdev_ort_global.version, drop_weights};
   const OrtNode **group = calloc(all->count + 1, sizeof *group);
   OrtStatus *status = group == NULL ? no_memory() : NULL;
   size_t highest = 0;
@@ -270,6 +284,11 @@ static OrtStatus *ORT_CALL get_capability(OrtEp *ep, const OrtGraph *graph, OrtE
   if (all.count == 0) {
     return NULL;
   }
+  char deny[sizeof self->device->settings.deny];
+  vdev_lock();
+  memcpy(deny, self->device->settings.deny, sizeof deny);
+  bool drop_weights = self->device->settings.drop_weights != 0;
+  vdev_unlock();
   all.nodes = calloc(all.count, sizeof *all.nodes);
   all.claimed = calloc(all.count, sizeof *all.claimed);
   all.levels = calloc(all.count, sizeof *all.levels);
@@ -277,13 +296,15 @@ static OrtStatus *ORT_CALL get_capability(OrtEp *ep, const OrtGraph *graph, OrtE
                           ? no_memory()
                           : api->Graph_GetNodes(graph, all.nodes, all.count);
   for (size_t i = 0; i < all.count && status == NULL; i++) {
-    status = is_claimable(self->device, all.nodes[i], &all.claimed[i]);
+    status = is_claimable(deny, all.nodes[i], &all.claimed[i]);
   }
+  status = status != NULL ? status : index_nodes(&all);
   status = status != NULL ? status : find_levels(&all);
-  status = status != NULL ? status : claim_groups(self, &all, support);
+  status = status != NULL ? status : claim_groups(drop_weights, &all, support);
   free(all.nodes);
   free(all.claimed);
   free(all.levels);
+  free(all.index_of);
   return status;
 }
 
@@ -294,7 +315,7 @@ static OrtStatus *ORT_CALL compile(OrtEp *ep, const OrtGraph **graphs, const Ort
   (void)ep_context_nodes;
   const vdev_ep *self = (const vdev_ep *)ep;
   for (size_t i = 0; i < count; i++) {
-    VDEV_TRY(vdev_kernel_create(self->device, self->env, graphs[i], fused_nodes[i], &kernels[i]));
+    VDEV_TRY(vdev_kernel_create(self->device, self, self->env, graphs[i], fused_nodes[i], &kernels[i]));
   }
   return NULL;
 }
@@ -332,17 +353,13 @@ static OrtStatus *ORT_CALL is_concurrent_run_supported(OrtEp *ep, bool *supporte
   return NULL;
 }
 
+/* ORT's contract is the whole device: a binding asks for it so that its inputs have come, and those may be copied on any stream,
+ * one of the program's as well as one of this session's. What failed is told only to the session whose work it was. */
 static OrtStatus *ORT_CALL sync(OrtEp *ep) {
   const vdev_ep *self = (const vdev_ep *)ep;
   char reason[VDEV_TEXT] = "";
-  bool good = true;
   vdev_lock();
-  for (int i = 0; i < VDEV_MAX_STREAMS; i++) {
-    vdev_stream *stream = vdev_global.streams[i];
-    if (stream != NULL && stream->device == self->device) {
-      good = vdev_stream_drain(stream, reason) && good;
-    }
-  }
+  bool good = vdev_device_drain(self->device, self, reason);
   vdev_unlock();
   return good ? NULL : vdev_fail(ORT_FAIL, reason);
 }
@@ -361,7 +378,9 @@ void vdev_ep_release(OrtEp *ep) {
 OrtStatus *vdev_ep_create(vdev_device *device, OrtEp **out) {
   const OrtApi *api = VDEV_API_TABLE;
   vdev_lock();
-  bool fails = vdev_fault_hits(&device->settings, VDEV_FAIL_SESSION, 0);
+  const vdev_subject subject = {.site = VDEV_SITE_SESSION};
+  vdev_host_delay(vdev_fault_delay(&device->settings.faults, &subject));
+  bool fails = vdev_fault_fails(&device->settings.faults, &subject);
   vdev_unlock();
   if (fails) {
     return vdev_fail(ORT_EP_FAIL, "vdev: session creation failed as asked (fail_session)");

@@ -5,6 +5,7 @@
 
 #include "ep.h"
 #include "memory.h"
+#include "pinned.h"
 #include "trace.h"
 #include "transfer.h"
 
@@ -24,20 +25,17 @@ typedef struct allocator {
   bool pinned;
 } allocator;
 
-enum { MOST_REGISTRATIONS = 8 };
-
-/* A factory for each name that the library is registered under; they share the devices. */
+/* Each time that ORT asks for a factory. It may ask only to refuse it, and never release it then. */
 typedef struct registration {
   OrtEpFactory factory; /* first: ORT's view */
-  char *name;           /* NULL: free */
+  struct registration *next;
+  bool counts; /* ORT has asked for the devices: it has taken it */
 } registration;
 
 static struct {
-  registration registrations[MOST_REGISTRATIONS];
-  char version[32];
+  registration *registrations;
   allocator allocators[VDEV_MAX_DEVICES][2];
   OrtHardwareDevice *hardware[VDEV_MAX_DEVICES];
-  const OrtLogger *logger;
 } vdev_factory;
 
 /* ---- allocators ---- */
@@ -46,14 +44,16 @@ static void *ORT_CALL allocate(OrtAllocator *base, size_t bytes) {
   allocator *self = (allocator *)base;
   char reason[VDEV_TEXT] = "";
   vdev_lock();
-  void *address = self->pinned ? vdev_pinned_allocate(self->device, bytes)
+  void *address = self->pinned ? vdev_pinned_allocate(self->device, bytes, reason)
                                : vdev_memory_allocate(self->device, bytes == 0 ? 1 : bytes, reason);
   if (address != NULL) {
     vdev_trace_memory(self->device, self->pinned ? "allocate pinned" : "allocate", bytes);
+  } else {
+    memcpy(vdev_global.last_refusal, reason, sizeof reason);
   }
   vdev_unlock();
   if (address == NULL) {
-    vdev_set_error("%s", reason); /* ORT has no way to hand a reason on from here */
+    vdev_set_error("%s", reason); /* ORT has no way to hand a reason on from here; who is given the NULL tells it */
   }
   return address;
 }
@@ -156,16 +156,29 @@ static const char *ORT_CALL get_version(const OrtEpFactory *factory) {
   return "0.1.0";
 }
 
+static OrtKeyValuePairs *make_metadata(int index) {
+  const OrtApi *api = VDEV_API_TABLE;
+  OrtKeyValuePairs *metadata = NULL;
+  const char *at = vdev_global.devices[index].settings.metadata;
+  char key[sizeof vdev_global.devices[index].settings.metadata];
+  char value[sizeof key];
+  char number[16];
+  api->CreateKeyValuePairs(&metadata);
+  api->AddKeyValuePair(metadata, "Discrete", "1");
+  while (vdev_metadata_next(&at, key, value, sizeof key)) {
+    api->AddKeyValuePair(metadata, key, value);
+  }
+  snprintf(number, sizeof number, "%d", index);
+  api->AddKeyValuePair(metadata, "vdev.index", number);
+  api->AddKeyValuePair(metadata, "is_virtual", "1"); /* how ORT wants such devices to be told apart */
+  return metadata;
+}
+
 static OrtStatus *make_device(OrtEpFactory *factory, int index, OrtEpDevice **out) {
   const OrtApi *api = VDEV_API_TABLE;
   const OrtEpApi *ep = vdev_ort_global.ep;
   const vdev_settings *settings = &vdev_global.devices[index].settings;
-  OrtKeyValuePairs *metadata = NULL;
-  char number[16];
-  snprintf(number, sizeof number, "%d", index);
-  api->CreateKeyValuePairs(&metadata);
-  api->AddKeyValuePair(metadata, "vdev.index", number);
-  api->AddKeyValuePair(metadata, "Discrete", "1");
+  OrtKeyValuePairs *metadata = make_metadata(index);
   OrtStatus *status = NULL;
   if (vdev_factory.hardware[index] == NULL) {
     status = ep->CreateHardwareDevice(settings->npu != 0 ? OrtHardwareDeviceType_NPU : OrtHardwareDeviceType_GPU,
@@ -181,12 +194,27 @@ static OrtStatus *make_device(OrtEpFactory *factory, int index, OrtEpDevice **ou
   return status;
 }
 
+/* ORT lets a program say whether it wants virtual devices: by a registration name that ends in ".virtual", for which ORT makes
+ * this "1", or by the entry itself. It is meant for EPs that have real ones, too; who registers a library that has nothing else
+ * has said so by it, and only a plain no is one. */
+static OrtStatus *are_virtual_devices_allowed(bool *allowed) {
+  OrtKeyValuePairs *entries = NULL;
+  VDEV_TRY(vdev_ort_global.ep->GetEnvConfigEntries(&entries));
+  const char *value = VDEV_API_TABLE->GetKeyValue(entries, "allow_virtual_devices");
+  *allowed = value == NULL || strcmp(value, "0") != 0;
+  VDEV_API_TABLE->ReleaseKeyValuePairs(entries);
+  return NULL;
+}
+
 static OrtStatus *ORT_CALL get_supported_devices(OrtEpFactory *factory, const OrtHardwareDevice *const *hardware, size_t count,
                                                  OrtEpDevice **devices, size_t most, size_t *made) {
+  ((registration *)factory)->counts = true;
   (void)hardware; /* ours are virtual: they need none of the machine's */
   (void)count;
   *made = 0;
-  for (int i = 0; i < vdev_global.device_count && *made < most; i++) {
+  bool allowed = false;
+  VDEV_TRY(are_virtual_devices_allowed(&allowed));
+  for (int i = 0; i < vdev_global.device_count && *made < most && allowed; i++) {
     VDEV_TRY(make_device(factory, i, &devices[*made]));
     (*made)++;
   }
@@ -198,7 +226,7 @@ static OrtStatus *apply_option(const vdev_device *device, const char *name, cons
     return NULL;
   }
   char text[VDEV_TEXT];
-  snprintf(text, sizeof text, "vdev: EP option '%s' is not known, or cannot be '%s'", name, value);
+  snprintf(text, sizeof text, "vdev: EP option %.300s", vdev_last_error());
   return vdev_fail(ORT_INVALID_ARGUMENT, text);
 }
 
@@ -269,10 +297,6 @@ static OrtStatus *ORT_CALL create_stream(OrtEpFactory *factory, const OrtMemoryD
 
 /* ---- entry points ---- */
 
-static void complain(const char *name, const char *value) {
-  fprintf(stderr, "vdev: %s=%s is not understood and ignored\n", name, value);
-}
-
 /* Options of the registration: environment configuration entries "ep_factory.<EP name>.<setting>". */
 static OrtStatus *read_registration_options(vdev_settings *settings) {
   static const char prefix[] = "ep_factory." VDEV_EP_NAME ".";
@@ -285,10 +309,11 @@ static OrtStatus *read_registration_options(vdev_settings *settings) {
   api->GetKeyValuePairs(entries, &keys, &values, &count);
   OrtStatus *status = NULL;
   for (size_t i = 0; i < count && status == NULL; i++) {
+    char reason[VDEV_TEXT];
     if (strncmp(keys[i], prefix, sizeof prefix - 1) == 0 &&
-        !vdev_settings_set(settings, keys[i] + sizeof prefix - 1, values[i])) {
-      char text[VDEV_TEXT];
-      snprintf(text, sizeof text, "vdev: option '%s' is not known, or cannot be '%s'", keys[i], values[i]);
+        !vdev_settings_set(settings, keys[i] + sizeof prefix - 1, values[i], reason)) {
+      char text[VDEV_TEXT + 80];
+      snprintf(text, sizeof text, "vdev: environment configuration entry ep_factory.*: %s", reason);
       status = vdev_fail(ORT_INVALID_ARGUMENT, text);
     }
   }
@@ -314,86 +339,19 @@ static OrtStatus *open_ort(const OrtApiBase *base) {
   return NULL;
 }
 
-static bool registered(void) {
-  for (size_t i = 0; i < MOST_REGISTRATIONS; i++) {
-    if (vdev_factory.registrations[i].name != NULL) {
+static bool is_registered(void) {
+  for (const registration *one = vdev_factory.registrations; one != NULL; one = one->next) {
+    if (one->counts) {
       return true;
     }
   }
   return false;
 }
 
-/* A place for a new name. ORT refuses a name that is taken, but up to 1.27 without releasing the factory it got for it: that
- * one would never go. */
-static OrtStatus *find_registration(const char *name, registration **found) {
-  *found = NULL;
-  for (size_t i = 0; i < MOST_REGISTRATIONS; i++) {
-    registration *one = &vdev_factory.registrations[i];
-    if (one->name == NULL) {
-      *found = *found == NULL ? one : *found;
-    } else if (strcmp(one->name, name) == 0) {
-      char text[VDEV_TEXT];
-      snprintf(text, sizeof text, "vdev: a library is registered as '%s' already", name);
-      return vdev_fail(ORT_INVALID_ARGUMENT, text);
-    }
-  }
-  return *found != NULL ? NULL : vdev_fail(ORT_FAIL, "vdev: the library is registered under too many names");
-}
-
-VDEV_EXPORT OrtStatus *CreateEpFactories(const char *name, const OrtApiBase *base, const OrtLogger *logger,
-                                         OrtEpFactory **factories, size_t most, size_t *count);
-VDEV_EXPORT OrtStatus *ReleaseEpFactory(OrtEpFactory *factory);
-
-OrtStatus *CreateEpFactories(const char *name, const OrtApiBase *base, const OrtLogger *logger, OrtEpFactory **factories,
-                             size_t most, size_t *count) {
-  *count = 0;
-  VDEV_TRY(open_ort(base));
-  if (most < 1) {
-    return vdev_fail(ORT_INVALID_ARGUMENT, "vdev: there is no room for a factory");
-  }
-  registration *self;
-  VDEV_TRY(find_registration(name, &self));
-  vdev_settings settings;
-  vdev_settings_default(&settings);
-  vdev_settings_environment(&settings, complain);
-  VDEV_TRY(read_registration_options(&settings));
-  if (settings.devices < 1 || settings.devices > VDEV_MAX_DEVICES) {
-    return vdev_fail(ORT_INVALID_ARGUMENT, "vdev: 'devices' must be 1 to 8");
-  }
-  if (!registered() && !vdev_start(&settings, (int)settings.devices)) {
-    return vdev_fail(ORT_FAIL, "vdev: no address space for the devices: make 'reserve' smaller");
-  }
-  size_t size = strlen(name) + 1;
-  self->name = malloc(size);
-  if (self->name == NULL) {
-    return vdev_fail(ORT_FAIL, "vdev: out of host memory");
-  }
-  memcpy(self->name, name, size);
-  vdev_factory.logger = logger;
-  self->factory = (OrtEpFactory){.ort_version_supported = vdev_ort_global.version,
-                                 .GetName = get_name,
-                                 .GetVendor = get_vendor,
-                                 .GetSupportedDevices = get_supported_devices,
-                                 .CreateEp = create_ep,
-                                 .ReleaseEp = release_ep,
-                                 .GetVendorId = get_vendor_id,
-                                 .GetVersion = get_version,
-                                 .CreateAllocator = create_allocator,
-                                 .ReleaseAllocator = release_allocator,
-                                 .CreateDataTransfer = create_data_transfer,
-                                 .IsStreamAware = is_stream_aware,
-                                 .CreateSyncStreamForDevice = create_stream};
-  factories[0] = &self->factory;
-  *count = 1;
-  return NULL;
-}
-
-OrtStatus *ReleaseEpFactory(OrtEpFactory *factory) {
-  registration *self = (registration *)factory;
-  free(self->name);
-  self->name = NULL;
-  if (registered()) {
-    return NULL;
+/* The devices go, if there are any. */
+static void stop(void) {
+  if (vdev_device_count() == 0) {
+    return;
   }
   vdev_lock();
   const char *path = vdev_global.devices[0].settings.trace_file;
@@ -414,5 +372,70 @@ OrtStatus *ReleaseEpFactory(OrtEpFactory *factory) {
     }
   }
   vdev_stop();
+}
+
+VDEV_EXPORT OrtStatus *CreateEpFactories(const char *registered_name, const OrtApiBase *base, const OrtLogger *logger,
+                                         OrtEpFactory **factories, size_t most, size_t *count);
+VDEV_EXPORT OrtStatus *ReleaseEpFactory(OrtEpFactory *factory);
+
+OrtStatus *CreateEpFactories(const char *registered_name, const OrtApiBase *base, const OrtLogger *logger,
+                             OrtEpFactory **factories, size_t most, size_t *count) {
+  (void)registered_name; /* any will do */
+  (void)logger;
+  *count = 0;
+  VDEV_TRY(open_ort(base));
+  if (most < 1) {
+    return vdev_fail(ORT_INVALID_ARGUMENT, "vdev: there is no room for a factory");
+  }
+  vdev_settings settings;
+  vdev_settings_default(&settings);
+  char reason[VDEV_TEXT] = "";
+  if (!vdev_settings_environment(&settings, reason)) {
+    return vdev_fail(ORT_INVALID_ARGUMENT, reason);
+  }
+  VDEV_TRY(read_registration_options(&settings));
+  if (!is_registered()) {
+    stop();
+    if (!vdev_start(&settings)) {
+      return vdev_fail(ORT_FAIL, "vdev: no address space for the devices: make 'reserve' smaller");
+    }
+  }
+  registration *one = calloc(1, sizeof *one);
+  if (one == NULL) {
+    return vdev_fail(ORT_FAIL, "vdev: out of host memory");
+  }
+  one->factory = (OrtEpFactory){.ort_version_supported = vdev_ort_global.version,
+                                .GetName = get_name,
+                                .GetVendor = get_vendor,
+                                .GetSupportedDevices = get_supported_devices,
+                                .CreateEp = create_ep,
+                                .ReleaseEp = release_ep,
+                                .GetVendorId = get_vendor_id,
+                                .GetVersion = get_version,
+                                .CreateAllocator = create_allocator,
+                                .ReleaseAllocator = release_allocator,
+                                .CreateDataTransfer = create_data_transfer,
+                                .IsStreamAware = is_stream_aware,
+                                .CreateSyncStreamForDevice = create_stream};
+  one->next = vdev_factory.registrations;
+  vdev_factory.registrations = one;
+  factories[0] = &one->factory;
+  *count = 1;
+  return NULL;
+}
+
+OrtStatus *ReleaseEpFactory(OrtEpFactory *factory) {
+  registration **at = &vdev_factory.registrations;
+  while (*at != NULL && &(*at)->factory != factory) {
+    at = &(*at)->next;
+  }
+  registration *one = *at;
+  if (one != NULL) {
+    *at = one->next;
+    free(one);
+  }
+  if (!is_registered()) {
+    stop();
+  }
   return NULL;
 }

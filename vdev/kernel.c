@@ -6,8 +6,11 @@
 
 #include "graph.h"
 #include "memory.h"
+#include "pinned.h"
 #include "race.h"
 #include "stream.h"
+
+enum { MOST_DIMS = 64 };
 
 /* How a dim of an output is known before the run: a number, or a dim of an input. */
 typedef struct dim_rule {
@@ -30,9 +33,12 @@ typedef struct constant {
   OrtValue *value;
 } constant;
 
+typedef struct launch launch;
+
 typedef struct kernel {
   OrtNodeComputeInfo info; /* first: ORT's view */
   vdev_device *device;
+  const void *owner; /* whose it is: the EP's of one session */
   OrtSession *session;
   OrtRunOptions *run_options; /* the same for all runs: ORT makes some for each run that has none */
   OrtMemoryInfo *host;
@@ -45,14 +51,33 @@ typedef struct kernel {
   constant *constants;
   size_t constant_count;
   bool shapes_known;
+  char **labels; /* what a fault may call it: operators, nodes and tensors */
+  size_t label_count;
+  launch *idle;  /* launches that are not under way, for the next run */
+  size_t flying; /* launches that are */
 } kernel;
 
-/* One run: the views that the nested session reads and writes. */
-typedef struct launch {
+/* The memory that a view was made of. */
+enum { VIEW_RANK = 6 };
+typedef struct view_key {
+  const void *data;
+  size_t bytes;
+  ONNXTensorElementDataType dtype;
+  size_t rank; /* more than VIEW_RANK: the dims are not kept */
+  int64_t dims[VIEW_RANK];
+} view_key;
+
+/* One run: the views that the nested session reads and writes, inputs and then outputs. They stay as they are for the next run
+ * that finds the same memory there. */
+struct launch {
   kernel *kernel;
-  const OrtValue **inputs;
+  launch *next;
+  int64_t bytes;           /* of all arguments */
+  const OrtValue **inputs; /* ORT's, of this run */
   OrtValue **outputs;
-} launch;
+  OrtValue **views;
+  view_key *keys;
+};
 
 static OrtStatus *no_memory(void) {
   return vdev_fail(ORT_FAIL, "vdev: out of host memory");
@@ -64,30 +89,85 @@ static char *copy_text(const char *text) {
   return copy == NULL ? NULL : memcpy(copy, text, size);
 }
 
-static void release_values(OrtValue **values, size_t count) {
-  for (size_t i = 0; values != NULL && i < count; i++) {
-    if (values[i] != NULL) {
-      VDEV_API_TABLE->ReleaseValue(values[i]);
-    }
+/* ---- launches ---- */
+
+static void drop_view(launch *one, size_t index) {
+  if (one->views[index] != NULL) {
+    VDEV_API_TABLE->ReleaseValue(one->views[index]);
+    one->views[index] = NULL;
   }
-  free(values);
 }
 
-static void release_launch(void *context) {
-  launch *one = context;
-  release_values((OrtValue **)(uintptr_t)one->inputs, one->kernel->input_count);
-  release_values(one->outputs, one->kernel->output_count);
+static void free_launch(launch *one) {
+  size_t count = one->kernel->input_count + one->kernel->output_count;
+  for (size_t i = 0; one->views != NULL && i < count; i++) {
+    drop_view(one, i);
+  }
+  free(one->inputs);
+  free(one->outputs);
+  free(one->views);
+  free(one->keys);
   free(one);
+}
+
+static launch *make_launch(kernel *self) {
+  launch *one = calloc(1, sizeof *one);
+  if (one == NULL) {
+    return NULL;
+  }
+  one->kernel = self;
+  one->inputs = calloc(self->input_count + 1, sizeof *one->inputs);
+  one->outputs = calloc(self->output_count + 1, sizeof *one->outputs);
+  one->views = calloc(self->input_count + self->output_count + 1, sizeof *one->views);
+  one->keys = calloc(self->input_count + self->output_count + 1, sizeof *one->keys);
+  if (one->inputs == NULL || one->outputs == NULL || one->views == NULL || one->keys == NULL) {
+    free_launch(one);
+    return NULL;
+  }
+  return one;
+}
+
+static launch *take_launch(kernel *self) {
+  vdev_lock();
+  launch *one = self->idle;
+  if (one != NULL) {
+    self->idle = one->next;
+  }
+  self->flying++;
+  vdev_unlock();
+  one = one != NULL ? one : make_launch(self);
+  if (one == NULL) {
+    vdev_lock();
+    self->flying--;
+    vdev_unlock();
+  }
+  return one;
+}
+
+/* The run is over. */
+static void return_launch(void *context) {
+  launch *one = context;
+  kernel *self = one->kernel;
+  for (size_t i = 0; !self->shapes_known && i < self->output_count; i++) {
+    drop_view(one, self->input_count + i); /* the nested session made it */
+  }
+  vdev_lock();
+  one->next = self->idle;
+  self->idle = one;
+  self->flying--;
+  pthread_cond_broadcast(&vdev_global.changed); /* who releases the session waits for it */
+  vdev_unlock();
 }
 
 static bool run_session(void *context, char *reason) {
   launch *one = context;
   kernel *self = one->kernel;
   const OrtApi *api = VDEV_API_TABLE;
-  OrtStatus *status = api->Run(self->session, self->run_options, self->names, one->inputs, self->input_count,
-                               self->names + self->input_count, self->output_count, one->outputs);
+  OrtStatus *status =
+      api->Run(self->session, self->run_options, self->names, (const OrtValue *const *)one->views, self->input_count,
+               self->names + self->input_count, self->output_count, one->views + self->input_count);
   if (status != NULL) {
-    snprintf(reason, VDEV_TEXT, "vdev:%d: kernel %s: %s", self->device->index, self->what, api->GetErrorMessage(status));
+    snprintf(reason, VDEV_TEXT, "vdev:%d: kernel %s: %.200s", self->device->index, self->what, api->GetErrorMessage(status));
     api->ReleaseStatus(status);
   }
   return status == NULL;
@@ -171,7 +251,7 @@ static OrtStatus *read_rules(const OrtValueInfo *output, const OrtValueInfo *con
   if (status == NULL && out->rank > 0) {
     status = api->GetSymbolicDimensions(shape, symbols, out->rank);
   }
-  bool known = true;
+  bool known = out->rank <= MOST_DIMS;
   for (size_t d = 0; d < out->rank && status == NULL && known; d++) {
     rules[d].value = dims[d];
     if (dims[d] < 0) {
@@ -289,18 +369,28 @@ static OrtStatus *keep_constants(kernel *self, const OrtGraph *graph, OrtSession
   return status;
 }
 
-static void dump(const kernel *self, const void *bytes, size_t size) {
-  static int number;
-  if (self->device->settings.dump[0] == '\0') {
-    return;
+static OrtStatus *dump(const kernel *self, const void *bytes, size_t size) {
+  static int count;
+  char folder[sizeof self->device->settings.dump];
+  vdev_lock();
+  int number = count;
+  memcpy(folder, self->device->settings.dump, sizeof folder);
+  count += folder[0] != '\0';
+  vdev_unlock();
+  if (folder[0] == '\0') {
+    return NULL;
   }
-  char path[320];
-  snprintf(path, sizeof path, "%s/vdev-%d.onnx", self->device->settings.dump, number++);
+  char path[sizeof folder + 32];
+  snprintf(path, sizeof path, "%s/vdev-%d.onnx", folder, number);
   FILE *file = fopen(path, "wb");
-  if (file != NULL) {
-    fwrite(bytes, 1, size, file);
-    fclose(file);
+  bool good = file != NULL && fwrite(bytes, 1, size, file) == size;
+  good = file != NULL && fclose(file) == 0 && good;
+  if (!good) {
+    char text[VDEV_TEXT];
+    snprintf(text, sizeof text, "vdev: a model cannot be dumped as '%.200s': is the folder there?", path);
+    return vdev_fail(ORT_FAIL, text);
   }
+  return NULL;
 }
 
 static OrtStatus *open_session(kernel *self, OrtEnv *env, const OrtGraph *graph) {
@@ -321,10 +411,8 @@ static OrtStatus *open_session(kernel *self, OrtEnv *env, const OrtGraph *graph)
   status = status != NULL ? status : api->CreateSessionOptions(&options);
   status = status != NULL ? status : api->SetIntraOpNumThreads(options, 1);
   status = status != NULL ? status : keep_constants(self, graph, options);
-  if (status == NULL) {
-    dump(self, bytes, size);
-    status = api->CreateSessionFromArray(env, bytes, size, options, &self->session);
-  }
+  status = status != NULL ? status : dump(self, bytes, size);
+  status = status != NULL ? status : api->CreateSessionFromArray(env, bytes, size, options, &self->session);
   if (options != NULL) {
     api->ReleaseSessionOptions(options);
   }
@@ -333,23 +421,58 @@ static OrtStatus *open_session(kernel *self, OrtEnv *env, const OrtGraph *graph)
   return status;
 }
 
-static void name_kernel(kernel *self, const OrtGraph *graph) {
+static OrtStatus *add_label(kernel *self, const char *text) {
+  if (text == NULL || text[0] == '\0') {
+    return NULL;
+  }
+  char **list = realloc(self->labels, (self->label_count + 1) * sizeof *list);
+  if (list == NULL) {
+    return no_memory();
+  }
+  self->labels = list;
+  list[self->label_count] = copy_text(text);
+  return list[self->label_count++] == NULL ? no_memory() : NULL;
+}
+
+static OrtStatus *label_node(kernel *self, const OrtNode *node) {
+  const OrtApi *api = VDEV_API_TABLE;
+  const char *text = NULL;
+  size_t count = 0;
+  VDEV_TRY(api->Node_GetOperatorType(node, &text));
+  VDEV_TRY(add_label(self, text));
+  VDEV_TRY(api->Node_GetName(node, &text));
+  VDEV_TRY(add_label(self, text));
+  VDEV_TRY(api->Node_GetNumOutputs(node, &count));
+  const OrtValueInfo **outputs = calloc(count + 1, sizeof *outputs);
+  OrtStatus *status = outputs == NULL ? no_memory() : count == 0 ? NULL : api->Node_GetOutputs(node, outputs, count);
+  for (size_t i = 0; i < count && status == NULL; i++) {
+    text = NULL;
+    if (outputs[i] != NULL) {
+      status = api->GetValueInfoName(outputs[i], &text);
+    }
+    status = status != NULL ? status : add_label(self, text);
+  }
+  free(outputs);
+  return status;
+}
+
+/* Its name for people, after the first node, and the ones for faults. */
+static OrtStatus *name_kernel(kernel *self, const OrtGraph *graph) {
   const OrtApi *api = VDEV_API_TABLE;
   size_t count = 0;
-  const char *type = "group";
-  OrtStatus *status = api->Graph_GetNumNodes(graph, &count);
+  VDEV_TRY(api->Graph_GetNumNodes(graph, &count));
   const OrtNode **nodes = calloc(count + 1, sizeof *nodes);
-  if (status == NULL && nodes != NULL && count > 0) {
-    status = api->Graph_GetNodes(graph, nodes, count);
-    if (status == NULL) {
-      status = api->Node_GetOperatorType(nodes[0], &type);
-    }
+  OrtStatus *status = nodes == NULL ? no_memory() : count == 0 ? NULL : api->Graph_GetNodes(graph, nodes, count);
+  for (size_t i = 0; i < count && status == NULL; i++) {
+    status = label_node(self, nodes[i]);
   }
-  if (status != NULL) {
-    api->ReleaseStatus(status); /* a name is for people: a plain one will do */
-  }
-  snprintf(self->what, sizeof self->what, count > 1 ? "%.24s+%zu" : "%.24s", type, count - 1);
   free(nodes);
+  const char *first = self->label_count > 0 ? self->labels[0] : "group";
+  snprintf(self->what, sizeof self->what, count > 1 ? "%.24s+%zu" : "%.24s", first, count - 1);
+  for (size_t i = 0; i < self->input_count && status == NULL; i++) {
+    status = add_label(self, self->inputs[i].name);
+  }
+  return status;
 }
 
 /* ---- running one ---- */
@@ -358,156 +481,183 @@ static OrtStatus *dims_of(const OrtValue *value, const int64_t **dims, size_t *r
   return VDEV_API_TABLE->GetTensorElementTypeAndShapeDataReference(value, dtype, dims, rank);
 }
 
+/* Where the nested session finds the bytes of an argument. With the lock held. */
+static OrtStatus *locate(const kernel *self, vdev_stream *stream, const OrtValue *value, const void *data, size_t bytes,
+                         bool write, const void **out) {
+  const char *what = write ? "kernel output" : "kernel input";
+  char reason[VDEV_TEXT] = "";
+  if (data == NULL) {
+    vdev_memory_explain_null(what, reason);
+    return vdev_fail(ORT_FAIL, reason);
+  }
+  if (vdev_memory_owner(data) == NULL && vdev_pinned_find(data, bytes) == NULL) {
+    const OrtMemoryInfo *info = NULL;
+    OrtMemoryInfoDeviceType type = OrtMemoryInfoDeviceType_CPU;
+    VDEV_TRY(VDEV_API_TABLE->GetTensorMemoryInfo(value, &info));
+    VDEV_API_TABLE->MemoryInfoGetDeviceType(info, &type);
+    *out = data; /* the host's, as it says itself */
+    if (type != OrtMemoryInfoDeviceType_CPU) {
+      *out = vdev_memory_resolve(self->device, data, bytes, what, reason);
+    }
+  } else if (vdev_memory_owner(data) == NULL) {
+    *out = vdev_pinned_device_view(data, bytes);
+  } else {
+    *out = vdev_memory_resolve(self->device, data, bytes, what, reason);
+  }
+  bool good = *out != NULL && vdev_race_access(self->device, stream, data, bytes, write, self->what, reason);
+  return good ? NULL : vdev_fail(ORT_FAIL, reason);
+}
+
 /* A host view of a tensor of the device (or of the host, for an input that ORT left there). With the lock held. */
-static OrtStatus *view_of(kernel *self, vdev_stream *stream, const OrtValue *value, bool write, OrtValue **view) {
+static OrtStatus *view_of(launch *one, vdev_stream *stream, const OrtValue *value, bool write, size_t index) {
   const OrtApi *api = VDEV_API_TABLE;
   static char nothing[16]; /* an address for tensors of 0 bytes */
+  view_key *key = &one->keys[index];
   ONNXTensorElementDataType dtype;
   const int64_t *dims = NULL;
   size_t rank = 0;
-  size_t bytes = 0;
   const void *data = NULL;
   VDEV_TRY(dims_of(value, &dims, &rank, &dtype));
-  VDEV_TRY(api->GetTensorSizeInBytes(value, &bytes));
   VDEV_TRY(api->GetTensorData(value, &data));
-  void *real = nothing;
-  char reason[VDEV_TEXT] = "";
-  if (bytes > 0) {
-    if (data == NULL) {
-      return vdev_fail(ORT_FAIL, "vdev: a kernel's tensor has no memory: its allocation failed");
-    }
-    vdev_device *owner = vdev_memory_owner(data);
-    real = owner == NULL ? (void *)(uintptr_t)data
-                         : vdev_memory_resolve(self->device, data, bytes, write ? "kernel output" : "kernel input", reason);
-    if (real == NULL || !vdev_race_access(self->device, stream, data, bytes, write, self->what, reason)) {
-      return vdev_fail(ORT_FAIL, reason);
-    }
+  bool same = one->views[index] != NULL && dtype == key->dtype && rank == key->rank && rank <= VIEW_RANK;
+  for (size_t d = 0; same && d < rank; d++) {
+    same = dims[d] == key->dims[d];
   }
-  return api->CreateTensorWithDataAsOrtValue(self->host, real, bytes, dims, rank, dtype, view);
+  size_t bytes = key->bytes;
+  if (!same) {
+    VDEV_TRY(api->GetTensorSizeInBytes(value, &bytes));
+  }
+  const void *real = nothing;
+  if (bytes > 0) {
+    VDEV_TRY(locate(one->kernel, stream, value, data, bytes, write, &real));
+  }
+  one->bytes += (int64_t)bytes;
+  if (same && real == key->data) {
+    return NULL;
+  }
+  drop_view(one, index);
+  *key = (view_key){.data = real, .bytes = bytes, .dtype = dtype, .rank = rank};
+  for (size_t d = 0; d < rank && d < VIEW_RANK; d++) {
+    key->dims[d] = dims[d];
+  }
+  return api->CreateTensorWithDataAsOrtValue(one->kernel->host, (void *)(uintptr_t)real, bytes, dims, rank, dtype,
+                                             &one->views[index]);
 }
 
-static OrtStatus *create_output(kernel *self, OrtKernelContext *context, const port *output, const OrtValue *const *inputs,
-                                OrtValue **value) {
-  int64_t dims[64];
-  for (size_t d = 0; d < output->rank && d < 64; d++) {
+static OrtStatus *create_output(OrtKernelContext *context, const port *output, launch *one, size_t index) {
+  int64_t dims[MOST_DIMS];
+  for (size_t d = 0; d < output->rank; d++) {
     const dim_rule *rule = &output->rules[d];
     dims[d] = rule->value;
     if (rule->value < 0) {
       const int64_t *input_dims = NULL;
       size_t rank = 0;
       ONNXTensorElementDataType dtype;
-      VDEV_TRY(dims_of(inputs[rule->input], &input_dims, &rank, &dtype));
+      VDEV_TRY(dims_of(one->inputs[rule->input], &input_dims, &rank, &dtype));
       dims[d] = rule->axis < rank ? input_dims[rule->axis] : 0;
     }
   }
-  (void)self;
-  return VDEV_API_TABLE->KernelContext_GetOutput(context, output->index, dims, output->rank, value);
+  return VDEV_API_TABLE->KernelContext_GetOutput(context, output->index, dims, output->rank, &one->outputs[index]);
 }
 
 /* Copy what a run without known shapes gave into tensors of the device. */
-static OrtStatus *store_results(kernel *self, OrtKernelContext *context, launch *one, vdev_stream *stream) {
+static OrtStatus *store_result(OrtKernelContext *context, launch *one, vdev_stream *stream, size_t index) {
   const OrtApi *api = VDEV_API_TABLE;
-  for (size_t i = 0; i < self->output_count; i++) {
-    ONNXTensorElementDataType dtype;
-    const int64_t *dims = NULL;
-    size_t rank = 0;
-    size_t bytes = 0;
-    const void *data = NULL;
-    OrtValue *output = NULL;
-    OrtValue *view = NULL;
-    VDEV_TRY(dims_of(one->outputs[i], &dims, &rank, &dtype));
-    VDEV_TRY(api->GetTensorSizeInBytes(one->outputs[i], &bytes));
-    VDEV_TRY(api->GetTensorData(one->outputs[i], &data));
-    VDEV_TRY(api->KernelContext_GetOutput(context, self->outputs[i].index, dims, rank, &output));
-    vdev_lock();
-    OrtStatus *status = view_of(self, stream, output, true, &view);
-    vdev_unlock();
-    VDEV_TRY(status);
-    void *target = NULL;
-    status = api->GetTensorMutableData(view, &target);
-    if (status == NULL && bytes > 0) {
-      memcpy(target, data, bytes);
-    }
-    api->ReleaseValue(view);
-    VDEV_TRY(status);
+  const kernel *self = one->kernel;
+  const OrtValue *result = one->views[self->input_count + index];
+  ONNXTensorElementDataType dtype;
+  const int64_t *dims = NULL;
+  size_t rank = 0;
+  size_t bytes = 0;
+  const void *data = NULL;
+  void *target = NULL;
+  const void *real = NULL;
+  VDEV_TRY(dims_of(result, &dims, &rank, &dtype));
+  VDEV_TRY(api->GetTensorSizeInBytes(result, &bytes));
+  VDEV_TRY(api->GetTensorData(result, &data));
+  VDEV_TRY(api->KernelContext_GetOutput(context, self->outputs[index].index, dims, rank, &one->outputs[index]));
+  VDEV_TRY(api->GetTensorMutableData(one->outputs[index], &target));
+  if (bytes == 0) {
+    return NULL;
   }
-  return NULL;
-}
-
-static bool is_named(const kernel *self) {
-  const char *wanted = self->device->settings.fail_name;
-  return wanted[0] == '\0' || strncmp(self->what, wanted, strlen(wanted)) == 0;
+  vdev_lock();
+  OrtStatus *status = locate(self, stream, one->outputs[index], target, bytes, true, &real);
+  vdev_unlock();
+  if (status == NULL) {
+    memcpy((void *)(uintptr_t)real, data, bytes);
+  }
+  return status;
 }
 
 /* *handed: the launch is the job's now, whatever becomes of it. */
-static OrtStatus *submit(kernel *self, launch *one, vdev_stream *stream, bool *handed) {
+static OrtStatus *submit(launch *one, vdev_stream *stream, bool *handed) {
+  const kernel *self = one->kernel;
   char reason[VDEV_TEXT] = "";
-  if (is_named(self) && vdev_fault_hits(&self->device->settings, VDEV_FAIL_COMPUTE, 0)) {
+  const vdev_subject subject = {VDEV_SITE_COMPUTE, one->bytes, (const char *const *)self->labels, self->label_count};
+  if (vdev_fault_fails(&self->device->settings.faults, &subject)) {
     snprintf(reason, sizeof reason, "vdev:%d: kernel %s failed as asked (fail_compute)", self->device->index, self->what);
     return vdev_fail(ORT_FAIL, reason);
   }
-  vdev_job job = {.device = self->device, .engine = VDEV_COMPUTE, .what = self->what, .work = run_session, .context = one};
+  vdev_job job = {.device = self->device,
+                  .engine = VDEV_COMPUTE,
+                  .bytes = one->bytes,
+                  .delay_ns = vdev_fault_delay(&self->device->settings.faults, &subject),
+                  .what = self->what,
+                  .owner = self->owner,
+                  .work = run_session,
+                  .context = one};
   if (self->shapes_known) {
-    job.release = release_launch;
+    job.release = return_launch;
     *handed = true;
   }
   return vdev_submit(stream, &job, !self->shapes_known, reason) ? NULL : vdev_fail(ORT_FAIL, reason);
 }
 
-static OrtStatus *prepare_and_submit(kernel *self, OrtKernelContext *context, launch *one, vdev_stream *stream, bool *handed) {
+static OrtStatus *prepare_and_submit(OrtKernelContext *context, launch *one, vdev_stream *stream, bool *handed) {
   const OrtApi *api = VDEV_API_TABLE;
-  const OrtValue **values = calloc(self->input_count + 1, sizeof *values);
-  OrtValue **outputs = calloc(self->output_count + 1, sizeof *outputs);
-  OrtStatus *status = values == NULL || outputs == NULL ? no_memory() : NULL;
-  for (size_t i = 0; i < self->input_count && status == NULL; i++) {
-    status = api->KernelContext_GetInput(context, self->inputs[i].index, &values[i]);
+  const kernel *self = one->kernel;
+  for (size_t i = 0; i < self->input_count; i++) {
+    VDEV_TRY(api->KernelContext_GetInput(context, self->inputs[i].index, &one->inputs[i]));
   }
   /* ORT allocates the outputs: outside the lock, for it comes back to our allocator */
-  for (size_t i = 0; i < self->output_count && status == NULL && self->shapes_known; i++) {
-    status = create_output(self, context, &self->outputs[i], values, &outputs[i]);
+  for (size_t i = 0; i < self->output_count && self->shapes_known; i++) {
+    VDEV_TRY(create_output(context, &self->outputs[i], one, i));
   }
+  one->bytes = 0;
+  OrtStatus *status = NULL;
   vdev_lock();
   if (stream != NULL) {
     vdev_stream_advance(stream);
   }
   for (size_t i = 0; i < self->input_count && status == NULL; i++) {
-    status = view_of(self, stream, values[i], false, (OrtValue **)(uintptr_t)&one->inputs[i]);
+    status = view_of(one, stream, one->inputs[i], false, i);
   }
   for (size_t i = 0; i < self->output_count && status == NULL && self->shapes_known; i++) {
-    status = view_of(self, stream, outputs[i], true, &one->outputs[i]);
+    status = view_of(one, stream, one->outputs[i], true, self->input_count + i);
   }
   if (status == NULL) {
-    status = submit(self, one, stream, handed);
+    status = submit(one, stream, handed);
   }
   vdev_unlock();
-  free(values);
-  free(outputs);
   return status;
 }
 
 static OrtStatus *ORT_CALL compute(OrtNodeComputeInfo *info, void *state, OrtKernelContext *context) {
   (void)state;
   kernel *self = (kernel *)info;
-  void *handle = NULL;
-  VDEV_TRY(VDEV_API_TABLE->KernelContext_GetGPUComputeStream(context, &handle));
-  launch *one = calloc(1, sizeof *one);
+  void *stream = NULL;
+  VDEV_TRY(VDEV_API_TABLE->KernelContext_GetGPUComputeStream(context, &stream));
+  launch *one = take_launch(self);
   if (one == NULL) {
     return no_memory();
   }
-  one->kernel = self;
-  one->inputs = calloc(self->input_count + 1, sizeof *one->inputs);
-  one->outputs = calloc(self->output_count + 1, sizeof *one->outputs);
-  if (one->inputs == NULL || one->outputs == NULL) {
-    release_launch(one);
-    return no_memory();
-  }
   bool handed = false;
-  OrtStatus *status = prepare_and_submit(self, context, one, handle, &handed);
-  if (status == NULL && !self->shapes_known) {
-    status = store_results(self, context, one, handle);
+  OrtStatus *status = prepare_and_submit(context, one, stream, &handed);
+  for (size_t i = 0; i < self->output_count && status == NULL && !self->shapes_known; i++) {
+    status = store_result(context, one, stream, i);
   }
   if (!handed) {
-    release_launch(one);
+    return_launch(one);
   }
   return status;
 }
@@ -529,6 +679,16 @@ void vdev_kernel_release(OrtNodeComputeInfo *info) {
   if (self == NULL) {
     return;
   }
+  vdev_lock(); /* a run may have returned before its work is done */
+  while (self->flying > 0) {
+    pthread_cond_wait(&vdev_global.changed, &vdev_global.mutex);
+  }
+  vdev_unlock();
+  while (self->idle != NULL) {
+    launch *one = self->idle;
+    self->idle = one->next;
+    free_launch(one);
+  }
   if (self->session != NULL) {
     api->ReleaseSession(self->session);
   }
@@ -543,6 +703,10 @@ void vdev_kernel_release(OrtNodeComputeInfo *info) {
     free(self->constants[i].name);
   }
   free(self->constants);
+  for (size_t i = 0; i < self->label_count; i++) {
+    free(self->labels[i]);
+  }
+  free(self->labels);
   for (size_t i = 0; i < self->input_count; i++) {
     free(self->inputs[i].name);
   }
@@ -559,8 +723,8 @@ void vdev_kernel_release(OrtNodeComputeInfo *info) {
   free(self);
 }
 
-OrtStatus *vdev_kernel_create(vdev_device *device, OrtEnv *env, const OrtGraph *graph, const OrtNode *fused_node,
-                              OrtNodeComputeInfo **out) {
+OrtStatus *vdev_kernel_create(vdev_device *device, const void *owner, OrtEnv *env, const OrtGraph *graph,
+                              const OrtNode *fused_node, OrtNodeComputeInfo **out) {
   const OrtApi *api = VDEV_API_TABLE;
   kernel *self = calloc(1, sizeof *self);
   if (self == NULL) {
@@ -568,11 +732,12 @@ OrtStatus *vdev_kernel_create(vdev_device *device, OrtEnv *env, const OrtGraph *
   }
   self->info = (OrtNodeComputeInfo){vdev_ort_global.version, create_state, compute, release_state};
   self->device = device;
-  name_kernel(self, graph);
+  self->owner = owner;
   OrtStatus *status = api->CreateMemoryInfo_V2("Cpu", OrtMemoryInfoDeviceType_CPU, 0, 0, OrtDeviceMemoryType_DEFAULT, 0,
                                                OrtDeviceAllocator, &self->host);
   status = status != NULL ? status : api->CreateRunOptions(&self->run_options);
   status = status != NULL ? status : read_ports(self, graph, fused_node);
+  status = status != NULL ? status : name_kernel(self, graph);
   status = status != NULL ? status : open_session(self, env, graph);
   if (status != NULL) {
     vdev_kernel_release(&self->info);

@@ -5,9 +5,11 @@
 #include "device.h"
 #include "status.h"
 
-/* Make the kernel of a group. `env` must outlive it. */
-OrtStatus *vdev_kernel_create(vdev_device *device, OrtEnv *env, const OrtGraph *graph, const OrtNode *fused_node,
-                              OrtNodeComputeInfo **out);
+/* Make the kernel of a group; its failures are `owner`'s. `env` must outlive it. */
+OrtStatus *vdev_kernel_create(vdev_device *device, const void *owner, OrtEnv *env, const OrtGraph *graph,
+                              const OrtNode *fused_node, OrtNodeComputeInfo **out);
+
+/* Waits for what is under way. */
 void vdev_kernel_release(OrtNodeComputeInfo *info);
 
 #endif

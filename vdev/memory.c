@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 
 #include "race.h"
+#include "stream.h"
 
 enum { ALIGNMENT = 256, POISON_NEW = 0xCD, POISON_OLD = 0xDD };
 
@@ -16,6 +17,12 @@ bool vdev_memory_reserve(vdev_device *device) {
   void *base = mmap(NULL, device->reserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   void *twin = mmap(NULL, device->reserved, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (base == MAP_FAILED || twin == MAP_FAILED) {
+    if (base != MAP_FAILED) {
+      munmap(base, device->reserved);
+    }
+    if (twin != MAP_FAILED) {
+      munmap(twin, device->reserved);
+    }
     return false;
   }
   device->base = base;
@@ -122,12 +129,14 @@ static bool anything_freed(const vdev_device *device) {
 }
 
 void *vdev_memory_allocate(vdev_device *device, size_t bytes, char *reason) {
-  if (vdev_fault_hits(&device->settings, VDEV_FAIL_ALLOC, (int64_t)bytes)) {
+  const vdev_subject subject = {.site = VDEV_SITE_ALLOC, .bytes = bytes > INT64_MAX ? INT64_MAX : (int64_t)bytes};
+  vdev_host_delay(vdev_fault_delay(&device->settings.faults, &subject));
+  if (vdev_fault_fails(&device->settings.faults, &subject)) {
     snprintf(reason, VDEV_TEXT, "vdev:%d: allocation of %zu bytes failed as asked (fail_alloc)", device->index, bytes);
     return NULL;
   }
   int64_t limit = device->settings.mem_limit;
-  if (limit > 0 && ((int64_t)bytes > limit || device->statistics.live_bytes > limit - (int64_t)bytes)) {
+  if (limit > 0 && (bytes > (size_t)limit || device->statistics.live_bytes > limit - (int64_t)bytes)) {
     snprintf(reason, VDEV_TEXT, "vdev:%d: out of device memory: %zu bytes wanted, %lld in use, limit %lld", device->index,
              bytes, (long long)device->statistics.live_bytes, (long long)limit);
     return NULL;
@@ -198,6 +207,12 @@ vdev_device *vdev_memory_owner(const void *address) {
   return NULL;
 }
 
+void vdev_memory_explain_null(const char *what, char *reason) {
+  const char *refusal = vdev_global.last_refusal;
+  snprintf(reason, VDEV_TEXT, "vdev: %s has no memory: its allocation failed%s%.200s", what,
+           refusal[0] == '\0' ? "" : "; the last one that did: ", refusal);
+}
+
 void *vdev_memory_resolve(vdev_device *device, const void *address, size_t bytes, const char *what, char *reason) {
   const unsigned char *at = address;
   if (at < device->base || at >= device->base + device->reserved) {
@@ -229,53 +244,4 @@ void *vdev_memory_resolve(vdev_device *device, const void *address, size_t bytes
     return NULL;
   }
   return device->twin + offset;
-}
-
-void *vdev_pinned_allocate(vdev_device *device, size_t bytes) {
-  vdev_state *state = &vdev_global;
-  if (state->pinned_count == state->pinned_capacity) {
-    size_t capacity = state->pinned_capacity == 0 ? 64 : 2 * state->pinned_capacity;
-    void *list = realloc(state->pinned, capacity * sizeof *state->pinned);
-    if (list == NULL) {
-      return NULL;
-    }
-    state->pinned = list;
-    state->pinned_capacity = capacity;
-  }
-  size_t size = bytes == 0 ? 1 : bytes;
-  void *start = aligned_alloc(ALIGNMENT, (size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT);
-  if (start == NULL) {
-    return NULL;
-  }
-  state->pinned[state->pinned_count].start = start;
-  state->pinned[state->pinned_count++].size = size;
-  device->statistics.pinned_bytes += (int64_t)size;
-  return start;
-}
-
-void vdev_pinned_free(vdev_device *device, void *address) {
-  vdev_state *state = &vdev_global;
-  for (size_t i = 0; i < state->pinned_count; i++) {
-    if (state->pinned[i].start == address) {
-      device->statistics.pinned_bytes -= (int64_t)state->pinned[i].size;
-      vdev_race_forget(address, state->pinned[i].size);
-      state->pinned[i] = state->pinned[--state->pinned_count];
-      free(address);
-      return;
-    }
-  }
-  if (address != NULL) {
-    device->statistics.errors++;
-  }
-}
-
-bool vdev_is_pinned(const void *address, size_t bytes) {
-  const unsigned char *at = address;
-  for (size_t i = 0; i < vdev_global.pinned_count; i++) {
-    const unsigned char *start = vdev_global.pinned[i].start;
-    if (at >= start && at + bytes <= start + vdev_global.pinned[i].size) {
-      return true;
-    }
-  }
-  return false;
 }

@@ -7,7 +7,7 @@
 bool vdev_memory_reserve(vdev_device *device);
 void vdev_memory_unreserve(vdev_device *device);
 
-/* NULL: out of memory, the reason in `reason` (VDEV_TEXT bytes). */
+/* NULL: there is none, the reason in `reason` (VDEV_TEXT bytes). */
 void *vdev_memory_allocate(vdev_device *device, size_t bytes, char *reason);
 
 /* Free a block; it is kept until the streams that may still use it have passed. An address that is no block's is counted
@@ -17,13 +17,11 @@ void vdev_memory_free(vdev_device *device, void *address);
 /* The device that an address belongs to; NULL: none, so host memory. */
 vdev_device *vdev_memory_owner(const void *address);
 
+/* For who is given NULL as an address: why there is no memory, if an allocation has failed. In `reason`. */
+void vdev_memory_explain_null(const char *what, char *reason);
+
 /* Where the bytes of [address, address + bytes) are; NULL where they do not lie inside one live block of the device, with the
  * block named in `reason`. */
 void *vdev_memory_resolve(vdev_device *device, const void *address, size_t bytes, const char *what, char *reason);
-
-/* Host-accessible memory. */
-void *vdev_pinned_allocate(vdev_device *device, size_t bytes);
-void vdev_pinned_free(vdev_device *device, void *address);
-bool vdev_is_pinned(const void *address, size_t bytes);
 
 #endif

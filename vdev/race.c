@@ -4,8 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-void vdev_clocks_join(uint64_t *clocks, const uint64_t *other) {
-  for (int i = 0; i < vdev_global.agent_limit; i++) {
+#include "pinned.h"
+
+void vdev_clocks_join(uint64_t *clocks, const uint64_t *other, int agent_limit) {
+  for (int i = 0; i < agent_limit; i++) {
     clocks[i] = other[i] > clocks[i] ? other[i] : clocks[i];
   }
 }
@@ -53,33 +55,49 @@ static bool remember(const vdev_access *access) {
   return true;
 }
 
+/* The first earlier access that nothing orders before this one. */
+static const vdev_access *find_conflict(const vdev_access *access, const uint64_t *clocks) {
+  for (size_t i = 0; i < vdev_global.access_count; i++) {
+    const vdev_access *old = &vdev_global.accesses[i];
+    bool conflict = old->start < access->end && access->start < old->end && (old->write || access->write);
+    if (conflict && old->agent != access->agent && clocks[old->agent] < old->clock) {
+      return old;
+    }
+  }
+  return NULL;
+}
+
 bool vdev_race_access(vdev_device *device, const vdev_stream *stream, const void *start, size_t bytes, bool write,
                       const char *what, char *reason) {
-  if (device->settings.race == VDEV_RACE_OFF || bytes == 0) {
+  const vdev_state *state = &vdev_global;
+  bool detect = device->settings.race != VDEV_RACE_OFF;
+  if (bytes == 0 || (!detect && state->protected_count == 0)) {
     return true;
   }
-  vdev_state *state = &vdev_global;
   int agent = stream == NULL ? 0 : stream->agent;
   const uint64_t *clocks = stream == NULL ? state->host_clocks : stream->clocks;
   vdev_access access = {(uintptr_t)start, (uintptr_t)start + bytes, clocks[agent], agent, write, ""};
   snprintf(access.what, sizeof access.what, "%s", what);
-  bool good = true;
-  for (size_t i = 0; i < state->access_count && good; i++) {
-    const vdev_access *old = &state->accesses[i];
-    bool conflict = old->start < access.end && access.start < old->end && (old->write || write) && old->agent != agent;
-    if (conflict && clocks[old->agent] < old->clock) {
-      report(device, old, &access);
-      good = false;
-    }
+  const vdev_access *conflict = detect ? find_conflict(&access, clocks) : NULL;
+  if (conflict != NULL) {
+    report(device, conflict, &access);
   }
-  if (!good && device->settings.race == VDEV_RACE_FAIL) {
-    snprintf(reason, VDEV_TEXT, "%.*s", VDEV_TEXT - 1, state->last_race);
+  if (conflict != NULL && device->settings.race == VDEV_RACE_FAIL) {
+    memcpy(reason, state->last_race, sizeof state->last_race);
     return false;
   }
+  const vdev_pinned *pinned = state->protected_count == 0 ? NULL : vdev_pinned_find(start, bytes);
+  bool protect = pinned != NULL && pinned->alias != NULL;
   /* what the host did itself comes before everything that it submits later */
-  if (stream != NULL && !remember(&access)) {
+  if (stream == NULL || (!detect && !protect)) {
+    return true;
+  }
+  if (!remember(&access)) {
     snprintf(reason, VDEV_TEXT, "vdev: out of host memory");
     return false;
+  }
+  if (protect) {
+    vdev_pinned_protect();
   }
   return true;
 }
@@ -96,13 +114,21 @@ void vdev_race_forget(const void *start, size_t bytes) {
 
 void vdev_race_prune(void) {
   vdev_state *state = &vdev_global;
+  size_t before = state->access_count;
   for (size_t i = state->access_count; i-- > 0;) {
     if (state->host_clocks[state->accesses[i].agent] >= state->accesses[i].clock) {
       state->accesses[i] = state->accesses[--state->access_count];
     }
   }
+  if (state->access_count < before) {
+    vdev_pinned_protect();
+  }
 }
 
 const char *vdev_last_race(void) {
-  return vdev_global.last_race;
+  static _Thread_local char text[VDEV_TEXT]; /* another thread may meet the next one at any time */
+  vdev_lock();
+  memcpy(text, vdev_global.last_race, sizeof text);
+  vdev_unlock();
+  return text;
 }

@@ -1,5 +1,5 @@
 /* The race detector: an access that no event or wait orders behind an earlier, conflicting one is reported every time, whatever
- * the timing. All with the lock held. */
+ * the timing. What it keeps also tells which pinned memory the host has to stay off. All with the lock held. */
 #ifndef VDEV_RACE_H
 #define VDEV_RACE_H
 
@@ -16,6 +16,7 @@ void vdev_race_forget(const void *start, size_t bytes);
 /* The host has waited: drop the accesses that everything later is behind. */
 void vdev_race_prune(void);
 
-void vdev_clocks_join(uint64_t *clocks, const uint64_t *other);
+/* Each of the two becomes the later one; `other` has so many agents. */
+void vdev_clocks_join(uint64_t *clocks, const uint64_t *other, int agent_limit);
 
 #endif

@@ -1,3 +1,5 @@
+#define _GNU_SOURCE /* environ */
+
 #include "settings.h"
 
 #include <ctype.h>
@@ -5,47 +7,59 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-typedef enum kind { NUMBER, RATE, TIME_US, CHOICE, TEXT_256, TEXT_64, FAULT, FAULT_ABOVE } kind;
+typedef enum kind { NUMBER, RATE, TIME_US, CHOICE, TEXT, METADATA, FAIL, DELAY } kind;
+enum { TEXT_SIZE = sizeof((vdev_settings *)0)->deny }; /* all texts have as much room */
 
+static const char *const flag_words[] = {"0", "1", NULL};
 static const char *const race_words[] = {"off", "count", "fail", NULL};
 static const char *const clock_words[] = {"real", "virtual", NULL};
 static const char *const hardware_words[] = {"gpu", "npu", NULL};
 
-#define AT(field) offsetof(vdev_settings, field)
+#define AT(field) .offset = offsetof(vdev_settings, field)
 static const struct setting {
   const char *name;
   kind kind;
   size_t offset;
   const char *const *words;
+  int64_t lowest, highest;
+  vdev_site site;
+  bool fixed; /* once ORT knows the devices */
 } settings_list[] = {
-    {"devices", NUMBER, AT(devices), NULL},
-    {"vendor_id", NUMBER, AT(vendor_id), NULL},
-    {"device_id", NUMBER, AT(device_id), NULL},
-    {"hardware", CHOICE, AT(npu), hardware_words},
-    {"mem_limit", NUMBER, AT(mem_limit), NULL},
-    {"reserve", NUMBER, AT(reserve), NULL},
-    {"clock", CHOICE, AT(virtual_clock), clock_words},
-    {"h2d_gbps", RATE, AT(upload_rate), NULL},
-    {"d2h_gbps", RATE, AT(download_rate), NULL},
-    {"d2d_gbps", RATE, AT(local_rate), NULL},
-    {"latency_us", TIME_US, AT(latency_ns), NULL},
-    {"compute_us", TIME_US, AT(compute_ns), NULL},
-    {"race", CHOICE, AT(race), race_words},
-    {"poison", NUMBER, AT(poison), NULL},
-    {"drop_weights", NUMBER, AT(drop_weights), NULL},
-    {"trace", NUMBER, AT(trace), NULL},
-    {"deny", TEXT_256, AT(deny), NULL},
-    {"trace_file", TEXT_256, AT(trace_file), NULL},
-    {"dump", TEXT_256, AT(dump), NULL},
-    {"fail_name", TEXT_64, AT(fail_name), NULL},
-    {"fail_alloc", FAULT, AT(faults[VDEV_FAIL_ALLOC]), NULL},
-    {"fail_copy", FAULT, AT(faults[VDEV_FAIL_COPY]), NULL},
-    {"fail_compute", FAULT, AT(faults[VDEV_FAIL_COMPUTE]), NULL},
-    {"fail_stream", FAULT, AT(faults[VDEV_FAIL_STREAM]), NULL},
-    {"fail_session", FAULT, AT(faults[VDEV_FAIL_SESSION]), NULL},
-    {"fail_alloc_above", FAULT_ABOVE, AT(faults[VDEV_FAIL_ALLOC]), NULL},
-    {"fail_copy_above", FAULT_ABOVE, AT(faults[VDEV_FAIL_COPY]), NULL},
+    {"devices", .kind = NUMBER, AT(devices), .lowest = 1, .highest = VDEV_MAX_DEVICES, .fixed = true},
+    {"vendor_id", .kind = NUMBER, AT(vendor_id), .highest = UINT32_MAX, .fixed = true},
+    {"device_id", .kind = NUMBER, AT(device_id), .highest = UINT32_MAX, .fixed = true},
+    {"hardware", .kind = CHOICE, AT(npu), .words = hardware_words, .fixed = true},
+    {"metadata", .kind = METADATA, AT(metadata), .fixed = true},
+    {"reserve", .kind = NUMBER, AT(reserve), .lowest = 1 << 16, .highest = (int64_t)1 << 46, .fixed = true},
+    {"mem_limit", .kind = NUMBER, AT(mem_limit), .highest = INT64_MAX},
+    {"clock", .kind = CHOICE, AT(virtual_clock), .words = clock_words},
+    {"h2d_gbps", .kind = RATE, AT(upload_rate)},
+    {"d2h_gbps", .kind = RATE, AT(download_rate)},
+    {"d2d_gbps", .kind = RATE, AT(local_rate)},
+    {"latency_us", .kind = TIME_US, AT(latency_ns)},
+    {"compute_us", .kind = TIME_US, AT(compute_ns)},
+    {"race", .kind = CHOICE, AT(race), .words = race_words},
+    {"poison", .kind = CHOICE, AT(poison), .words = flag_words},
+    {"protect_pinned", .kind = CHOICE, AT(protect_pinned), .words = flag_words},
+    {"drop_weights", .kind = CHOICE, AT(drop_weights), .words = flag_words},
+    {"trace", .kind = CHOICE, AT(trace), .words = flag_words},
+    {"trace_file", .kind = TEXT, AT(trace_file)},
+    {"deny", .kind = TEXT, AT(deny)},
+    {"dump", .kind = TEXT, AT(dump)},
+    {"fail_alloc", .kind = FAIL, AT(faults.fail[VDEV_SITE_ALLOC]), .site = VDEV_SITE_ALLOC},
+    {"fail_pinned", .kind = FAIL, AT(faults.fail[VDEV_SITE_PINNED]), .site = VDEV_SITE_PINNED},
+    {"fail_copy", .kind = FAIL, AT(faults.fail[VDEV_SITE_COPY]), .site = VDEV_SITE_COPY},
+    {"fail_compute", .kind = FAIL, AT(faults.fail[VDEV_SITE_COMPUTE]), .site = VDEV_SITE_COMPUTE},
+    {"fail_stream", .kind = FAIL, AT(faults.fail[VDEV_SITE_STREAM]), .site = VDEV_SITE_STREAM},
+    {"fail_session", .kind = FAIL, AT(faults.fail[VDEV_SITE_SESSION]), .site = VDEV_SITE_SESSION},
+    {"delay_alloc", .kind = DELAY, AT(faults.delay[VDEV_SITE_ALLOC]), .site = VDEV_SITE_ALLOC},
+    {"delay_pinned", .kind = DELAY, AT(faults.delay[VDEV_SITE_PINNED]), .site = VDEV_SITE_PINNED},
+    {"delay_copy", .kind = DELAY, AT(faults.delay[VDEV_SITE_COPY]), .site = VDEV_SITE_COPY},
+    {"delay_compute", .kind = DELAY, AT(faults.delay[VDEV_SITE_COMPUTE]), .site = VDEV_SITE_COMPUTE},
+    {"delay_stream", .kind = DELAY, AT(faults.delay[VDEV_SITE_STREAM]), .site = VDEV_SITE_STREAM},
+    {"delay_session", .kind = DELAY, AT(faults.delay[VDEV_SITE_SESSION]), .site = VDEV_SITE_SESSION},
 };
 enum { SETTING_COUNT = sizeof settings_list / sizeof settings_list[0] };
 
@@ -58,15 +72,11 @@ void vdev_settings_default(vdev_settings *settings) {
   settings->poison = 1;
 }
 
-const char *vdev_settings_name(size_t index) {
-  return index < SETTING_COUNT ? settings_list[index].name : NULL;
-}
-
-static bool parse_number(const char *text, int64_t *number) {
+static bool parse_number(const char *text, int64_t lowest, int64_t highest, int64_t *number) {
   char *end;
   errno = 0;
   long long value = strtoll(text, &end, 0);
-  if (errno != 0 || end == text || *end != '\0' || value < 0) {
+  if (errno != 0 || end == text || *end != '\0' || value < lowest || value > highest) {
     return false;
   }
   *number = value;
@@ -74,14 +84,18 @@ static bool parse_number(const char *text, int64_t *number) {
 }
 
 /* A decimal number times `unit`. */
-static bool parse_scaled(const char *text, double unit, int64_t *number) {
+static bool parse_scaled(const char *text, double unit, double highest, int64_t *number) {
   char *end;
   errno = 0;
   double value = strtod(text, &end);
-  if (errno != 0 || end == text || *end != '\0' || !(value >= 0) || value * unit > 9e18) {
+  if (errno != 0 || end == text || *end != '\0' || !(value >= 0) || value * unit > highest) {
     return false;
   }
-  *number = (int64_t)(value * unit + 0.5);
+  int64_t whole = (int64_t)(value * unit + 0.5);
+  if (whole == 0 && value > 0) {
+    return false; /* 0 has a meaning of its own */
+  }
+  *number = whole;
   return true;
 }
 
@@ -95,79 +109,127 @@ static bool parse_choice(const char *text, const char *const *words, int64_t *nu
   return false;
 }
 
-/* "N": the n-th from now; "every:N"; "0": off. */
-static bool parse_fault(const char *text, vdev_fault *fault) {
-  bool every = strncmp(text, "every:", 6) == 0;
-  int64_t n;
-  if (!parse_number(every ? text + 6 : text, &n)) {
+static bool keep_text(const char *text, char *field) {
+  size_t length = strlen(text);
+  if (length >= TEXT_SIZE) {
     return false;
   }
-  fault->countdown = n;
-  fault->every = every ? n : 0;
+  memcpy(field, text, length + 1);
   return true;
 }
 
-bool vdev_settings_set(vdev_settings *settings, const char *name, const char *value) {
-  for (size_t i = 0; i < SETTING_COUNT; i++) {
-    const struct setting *setting = &settings_list[i];
-    if (strcmp(setting->name, name) != 0) {
-      continue;
+bool vdev_metadata_next(const char **at, char *key, char *value, size_t size) {
+  size_t length = strcspn(*at, ",");
+  size_t key_length = strcspn(*at, "=");
+  if (key_length == 0 || key_length >= length || key_length >= size || length - key_length > size) {
+    return false;
+  }
+  snprintf(key, size, "%.*s", (int)key_length, *at);
+  snprintf(value, size, "%.*s", (int)(length - key_length - 1), *at + key_length + 1);
+  *at += length + ((*at)[length] == ',');
+  return true;
+}
+
+/* What the library tells of its devices itself is not to be contradicted. */
+static bool parse_metadata(const char *text, char *field) {
+  const char *at = text;
+  char key[TEXT_SIZE];
+  char value[TEXT_SIZE];
+  while (*at != '\0') {
+    if (!vdev_metadata_next(&at, key, value, sizeof key) || strcmp(key, "vdev.index") == 0 || strcmp(key, "is_virtual") == 0) {
+      return false;
     }
-    void *field = (char *)settings + setting->offset;
-    switch (setting->kind) {
-      case NUMBER: return parse_number(value, field);
-      case RATE: return parse_scaled(value, 1e9, field);
-      case TIME_US: return parse_scaled(value, 1e3, field);
-      case CHOICE: return parse_choice(value, setting->words, field);
-      case FAULT: return parse_fault(value, field);
-      case FAULT_ABOVE: return parse_number(value, &((vdev_fault *)field)->above);
-      case TEXT_256:
-      case TEXT_64: {
-        size_t size = setting->kind == TEXT_256 ? 256 : 64;
-        if (strlen(value) >= size) {
-          return false;
-        }
-        memcpy(field, value, strlen(value) + 1);
-        return true;
-      }
-    }
+  }
+  return keep_text(text, field);
+}
+
+static bool parse(const struct setting *setting, const char *value, void *field) {
+  switch (setting->kind) {
+    case NUMBER: return parse_number(value, setting->lowest, setting->highest, field);
+    case RATE: return parse_scaled(value, 1e9, 9e18, field);
+    case TIME_US: return parse_scaled(value, 1e3, (double)VDEV_LONGEST_NS, field);
+    case CHOICE: return parse_choice(value, setting->words, field);
+    case TEXT: return keep_text(value, field);
+    case METADATA: return parse_metadata(value, field);
+    case FAIL: return vdev_fault_parse(value, setting->site, false, field);
+    case DELAY: return vdev_fault_parse(value, setting->site, true, field);
   }
   return false;
 }
 
-bool vdev_settings_change(vdev_settings *settings, const char *name, const char *value) {
-  static const char *const fixed[] = {"devices", "vendor_id", "device_id", "hardware", "reserve"};
-  for (size_t i = 0; i < sizeof fixed / sizeof fixed[0]; i++) {
-    if (strcmp(fixed[i], name) == 0) {
+static void explain(const struct setting *setting, char *text, size_t size) {
+  switch (setting->kind) {
+    case NUMBER:
+      snprintf(text, size, "a number from %lld to %lld", (long long)setting->lowest, (long long)setting->highest);
+      break;
+    case RATE: snprintf(text, size, "GB/s, no less than a byte a second, or 0"); break;
+    case TIME_US: snprintf(text, size, "microseconds, no more than 11 days"); break;
+    case CHOICE:
+      snprintf(text, size, "one of %s, %s%s%s", setting->words[0], setting->words[1], setting->words[2] == NULL ? "" : ", ",
+               setting->words[2] == NULL ? "" : setting->words[2]);
+      break;
+    case TEXT: snprintf(text, size, "less than %d bytes", (int)TEXT_SIZE); break;
+    case METADATA: snprintf(text, size, "key=value, by comma, but for is_virtual and vdev.index"); break;
+    case FAIL:
+    case DELAY:
+      snprintf(text, size, "N, every:N or 0%s%s%s", setting->kind == DELAY ? ", then us:MICROSECONDS" : "",
+               vdev_site_has_bytes(setting->site) ? ", then min:BYTES, max:BYTES" : "",
+               vdev_site_has_names(setting->site) ? ", last name:NAME" : "");
+      break;
+  }
+}
+
+static const struct setting *find(const char *name) {
+  for (size_t i = 0; i < SETTING_COUNT; i++) {
+    if (strcmp(settings_list[i].name, name) == 0) {
+      return &settings_list[i];
+    }
+  }
+  return NULL;
+}
+
+bool vdev_settings_set(vdev_settings *settings, const char *name, const char *value, char *reason) {
+  const struct setting *setting = find(name);
+  if (setting == NULL) {
+    snprintf(reason, VDEV_TEXT, "'%.80s' is no setting", name);
+    return false;
+  }
+  if (!parse(setting, value, (char *)settings + setting->offset)) {
+    char expected[128];
+    explain(setting, expected, sizeof expected);
+    snprintf(reason, VDEV_TEXT, "'%s' cannot be '%.80s': expected %s", name, value, expected);
+    return false;
+  }
+  return true;
+}
+
+bool vdev_settings_change(vdev_settings *settings, const char *name, const char *value, char *reason) {
+  const struct setting *setting = find(name);
+  if (setting != NULL && setting->fixed) {
+    snprintf(reason, VDEV_TEXT, "'%s' cannot be changed any more: ONNX Runtime was told of it when the library was registered",
+             name);
+    return false;
+  }
+  return vdev_settings_set(settings, name, value, reason);
+}
+
+bool vdev_settings_environment(vdev_settings *settings, char *reason) {
+  static const char prefix[] = "VDEV_";
+  for (char **variable = environ; variable != NULL && *variable != NULL; variable++) {
+    const char *equals = strchr(*variable, '=');
+    if (strncmp(*variable, prefix, sizeof prefix - 1) != 0 || equals == NULL) {
+      continue;
+    }
+    char name[64] = "";
+    for (size_t i = 0; i + 1 < sizeof name && *variable + sizeof prefix - 1 + i < equals; i++) {
+      name[i] = (char)tolower((unsigned char)(*variable)[sizeof prefix - 1 + i]);
+    }
+    char why[VDEV_TEXT];
+    if (!vdev_settings_set(settings, name, equals + 1, why)) {
+      int length = equals - *variable < 64 ? (int)(equals - *variable) : 64;
+      snprintf(reason, VDEV_TEXT, "vdev: environment variable %.*s: %.200s", length, *variable, why);
       return false;
     }
   }
-  return vdev_settings_set(settings, name, value);
-}
-
-void vdev_settings_environment(vdev_settings *settings, void (*complain)(const char *name, const char *value)) {
-  for (size_t i = 0; i < SETTING_COUNT; i++) {
-    char name[64] = "VDEV_";
-    size_t length = strlen(name);
-    for (const char *c = settings_list[i].name; *c != '\0' && length + 1 < sizeof name; c++) {
-      name[length++] = (char)toupper((unsigned char)*c);
-    }
-    name[length] = '\0';
-    const char *value = getenv(name);
-    if (value != NULL && !vdev_settings_set(settings, settings_list[i].name, value)) {
-      complain(name, value);
-    }
-  }
-}
-
-bool vdev_fault_hits(vdev_settings *settings, vdev_site site, int64_t bytes) {
-  vdev_fault *fault = &settings->faults[site];
-  if (fault->countdown == 0 || bytes < fault->above) {
-    return false;
-  }
-  if (--fault->countdown > 0) {
-    return false;
-  }
-  fault->countdown = fault->every;
   return true;
 }

@@ -25,12 +25,19 @@ static int64_t transfer_time(const vdev_settings *settings, vdev_engine engine, 
                  : engine == VDEV_DOWNLOAD ? settings->download_rate
                                            : settings->local_rate;
   int64_t latency = engine == VDEV_LOCAL ? 0 : settings->latency_ns;
-  return latency + (rate > 0 ? (int64_t)((double)bytes * 1e9 / (double)rate + 0.5) : 0);
+  double moving = rate > 0 ? (double)bytes * 1e9 / (double)rate : 0;
+  return latency + (moving < (double)VDEV_LONGEST_NS ? (int64_t)(moving + 0.5) : VDEV_LONGEST_NS);
 }
 
 static int64_t duration_of(const vdev_job *job) {
   const vdev_settings *settings = &job->device->settings;
-  return job->engine == VDEV_COMPUTE ? settings->compute_ns : transfer_time(settings, job->engine, job->bytes);
+  int64_t modelled = job->engine == VDEV_COMPUTE ? settings->compute_ns : transfer_time(settings, job->engine, job->bytes);
+  return modelled + job->delay_ns;
+}
+
+/* A step is 11 days at most, but there may be many. */
+static int64_t later(int64_t time, int64_t duration) {
+  return time > INT64_MAX - duration ? INT64_MAX : time + duration;
 }
 
 /* When it begins and ends, by the model: after what the stream and the engine did before. */
@@ -44,7 +51,7 @@ static void schedule(vdev_stream *stream, const vdev_job *job, int64_t *start, i
   if (duration > 0 && *free_again > *start) {
     *start = *free_again;
   }
-  *end = *start + duration;
+  *end = later(*start, duration);
   if (duration > 0) {
     *free_again = *end;
   }
@@ -63,6 +70,20 @@ static void sleep_until(int64_t end) {
   struct timespec until = {.tv_sec = end / 1000000000, .tv_nsec = end % 1000000000};
   while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR) {
   }
+}
+
+void vdev_host_delay(int64_t nanoseconds) {
+  if (nanoseconds == 0) {
+    return;
+  }
+  int64_t end = later(vdev_now(), nanoseconds);
+  if (vdev_is_virtual_clock()) {
+    vdev_global.host_time = end;
+    return;
+  }
+  vdev_unlock();
+  sleep_until(end);
+  vdev_lock();
 }
 
 /* Do one: wait its time out first, so that who reads too early sees what was there before. Without the lock. */
@@ -84,10 +105,11 @@ static vdev_stream *pending_stream(int agent, uint64_t sequence) {
   return stream != NULL && stream->completed < sequence ? stream : NULL;
 }
 
-static void fail_stream(vdev_stream *stream, const char *reason) {
+static void fail_stream(vdev_stream *stream, const void *owner, const char *reason) {
   stream->device->statistics.errors++;
   if (stream->error[0] == '\0') {
     stream->error_sequence = stream->completed + 1;
+    stream->error_owner = owner;
     snprintf(stream->error, sizeof stream->error, "%s", reason);
   }
 }
@@ -120,7 +142,7 @@ static void *work_through(void *argument) {
     }
     vdev_lock();
     if (!good) {
-      fail_stream(stream, reason);
+      fail_stream(stream, operation->job.owner, reason);
     }
     stream->first = operation->next;
     if (stream->first == NULL) {
@@ -171,21 +193,31 @@ static bool take_error(vdev_stream *stream, uint64_t sequence, char *reason) {
 }
 
 /* Another thread may destroy the stream while this one waits: only its number is looked at then. */
-static bool await_sequence(int agent, uint64_t sequence, char *reason) {
+static void await_sequence(int agent, uint64_t sequence) {
   while (pending_stream(agent, sequence) != NULL) {
     pthread_cond_wait(&vdev_global.changed, &vdev_global.mutex);
   }
-  vdev_stream *stream = agent > 0 ? vdev_global.streams[agent - 1] : NULL;
-  return stream == NULL || !take_error(stream, sequence, reason);
+}
+
+static vdev_stream *stream_of(int agent) {
+  return agent > 0 ? vdev_global.streams[agent - 1] : NULL;
 }
 
 /* The host has waited for everything that `clocks` knows of, until modelled `time`. */
-static void host_waited(const uint64_t *clocks, int64_t time) {
-  vdev_clocks_join(vdev_global.host_clocks, clocks);
+static void host_waited(const uint64_t *clocks, int agent_limit, int64_t time) {
+  vdev_clocks_join(vdev_global.host_clocks, clocks, agent_limit);
   if (time > vdev_global.host_time) {
     vdev_global.host_time = time;
   }
   vdev_race_prune();
+}
+
+/* The host waits for what an event stands for. */
+static void await(const vdev_event *event) {
+  int64_t start = vdev_now();
+  await_sequence(event->agent, event->sequence);
+  host_waited(event->clocks, event->agent_limit, event->time);
+  vdev_trace_wait(event->device, event->agent, start, vdev_now());
 }
 
 static bool submit_synchronous(const vdev_job *job, char *reason) {
@@ -193,7 +225,7 @@ static bool submit_synchronous(const vdev_job *job, char *reason) {
   int64_t end;
   schedule(NULL, job, &start, &end);
   count(job);
-  vdev_trace_add(job->device, NULL, job, start, end);
+  vdev_trace_add(job->device, 0, job->what, job->bytes, start, end);
   bool real = !vdev_is_virtual_clock();
   vdev_unlock();
   bool good = perform(job, start, end, real, reason);
@@ -207,22 +239,29 @@ static bool submit_synchronous(const vdev_job *job, char *reason) {
   return good;
 }
 
+/* It will not be done. With the lock held, which the release may want. */
+static void drop(const vdev_job *job) {
+  if (job->release != NULL) {
+    vdev_unlock();
+    job->release(job->context);
+    vdev_lock();
+  }
+}
+
 bool vdev_submit(vdev_stream *stream, const vdev_job *job, bool wait, char *reason) {
   if (stream == NULL) {
     return submit_synchronous(job, reason);
   }
   if (stream->error[0] != '\0') {
-    snprintf(reason, VDEV_TEXT, "%s",
-             stream->error); /* until it is asked for by a wait: later work would use what is not there */
-    if (job->release != NULL) {
-      job->release(job->context);
-    }
+    /* until a wait asks for it: later work would use what is not there */
+    snprintf(reason, VDEV_TEXT, "%s", stream->error);
+    drop(job);
     return false;
   }
   vdev_operation operation = {.job = *job};
   schedule(stream, job, &operation.start, &operation.end);
   count(job);
-  vdev_trace_add(job->device, stream, job, operation.start, operation.end);
+  vdev_trace_add(job->device, stream->agent, job->what, job->bytes, operation.start, operation.end);
   bool idle = stream->first == NULL && !stream->running_inline && stream->completed == stream->submitted;
   bool at_once = vdev_is_virtual_clock() || operation.end == operation.start;
   bool good = true;
@@ -236,42 +275,70 @@ bool vdev_submit(vdev_stream *stream, const vdev_job *job, bool wait, char *reas
     stream->completed = sequence;
     if (!good) {
       stream->device->statistics.errors++; /* the caller hears of it at once */
-      host_waited(stream->clocks, operation.end);
+      host_waited(stream->clocks, vdev_global.agent_limit, operation.end);
     }
     pthread_cond_broadcast(&vdev_global.changed); /* another thread may wait for the stream meanwhile */
   } else if (enqueue(stream, &operation, reason)) {
     stream->submitted++;
   } else {
-    if (job->release != NULL) {
-      job->release(job->context);
-    }
+    drop(job);
     return false;
   }
-  if (wait && good) {
-    good = await_sequence(stream->agent, stream->submitted, reason);
-    host_waited(stream->clocks, operation.end);
-  }
-  return good;
+  return !wait || !good || vdev_stream_drain(stream, reason);
 }
 
 void vdev_stream_advance(vdev_stream *stream) {
-  vdev_clocks_join(stream->clocks, vdev_global.host_clocks);
+  vdev_clocks_join(stream->clocks, vdev_global.host_clocks, vdev_global.agent_limit);
   stream->clocks[stream->agent]++;
 }
 
 bool vdev_stream_drain(vdev_stream *stream, char *reason) {
-  int agent = stream->agent;
-  bool good = await_sequence(agent, stream->submitted, reason);
-  if (vdev_global.streams[agent - 1] == stream) {
-    vdev_trace_wait(stream, stream->tail);
-    host_waited(stream->clocks, stream->tail);
+  vdev_event here; /* what others submit meanwhile is not waited for */
+  vdev_event_mark(&here, stream);
+  return vdev_event_await(&here, reason);
+}
+
+bool vdev_device_drain(vdev_device *device, const void *owner, char *reason) {
+  bool good = true;
+  for (int agent = 1; agent < vdev_global.agent_limit; agent++) {
+    vdev_stream *stream = stream_of(agent);
+    if (stream == NULL || stream->device != device) {
+      continue;
+    }
+    vdev_event here;
+    vdev_event_mark(&here, stream);
+    await(&here);
+    stream = stream_of(agent);
+    if (good && stream != NULL && stream->error_owner == owner) {
+      good = !take_error(stream, here.sequence, reason);
+    }
   }
   return good;
 }
 
+void vdev_streams_settle(void) {
+  for (int agent = 1; agent < vdev_global.agent_limit; agent++) {
+    const vdev_stream *stream = stream_of(agent);
+    if (stream != NULL) {
+      await_sequence(agent, stream->submitted);
+    }
+  }
+}
+
+bool vdev_stream_exists(const vdev_stream *stream) {
+  for (int agent = 1; agent < vdev_global.agent_limit; agent++) {
+    if (stream != NULL && stream_of(agent) == stream) {
+      return true;
+    }
+  }
+  return false;
+}
+
 vdev_stream *vdev_stream_open(vdev_device *device, char *reason) {
   vdev_state *state = &vdev_global;
-  if (vdev_fault_hits(&device->settings, VDEV_FAIL_STREAM, 0)) {
+  const vdev_subject subject = {.site = VDEV_SITE_STREAM};
+  vdev_host_delay(vdev_fault_delay(&device->settings.faults, &subject));
+  if (vdev_fault_fails(&device->settings.faults, &subject)) {
     snprintf(reason, VDEV_TEXT, "vdev:%d: stream creation failed as asked (fail_stream)", device->index);
     return NULL;
   }
@@ -312,24 +379,40 @@ void vdev_stream_close(vdev_stream *stream) {
 }
 
 void vdev_event_mark(vdev_event *event, const vdev_stream *stream) {
+  event->device = stream->device;
   event->agent = stream->agent;
   event->sequence = stream->submitted;
   event->time = stream->tail;
-  memcpy(event->clocks, stream->clocks, sizeof event->clocks);
+  event->agent_limit = vdev_global.agent_limit;
+  memcpy(event->clocks, stream->clocks, (size_t)event->agent_limit * sizeof event->clocks[0]);
 }
 
 bool vdev_event_await(vdev_event *event, char *reason) {
-  bool good = await_sequence(event->agent, event->sequence, reason);
-  if (event->agent > 0) {
-    host_waited(event->clocks, event->time);
+  if (event->agent == 0) {
+    return true;
   }
-  return good;
+  await(event);
+  vdev_stream *stream = stream_of(event->agent);
+  return stream == NULL || !take_error(stream, event->sequence, reason);
+}
+
+bool vdev_event_has_passed(const vdev_event *event) {
+  bool passed = pending_stream(event->agent, event->sequence) == NULL;
+  if (passed && event->agent > 0) {
+    host_waited(event->clocks, event->agent_limit, event->time);
+  }
+  return passed;
 }
 
 bool vdev_event_order(vdev_event *event, vdev_stream *stream, char *reason) {
   const vdev_stream *producer = pending_stream(event->agent, event->sequence);
-  vdev_clocks_join(stream->clocks, event->clocks);
+  vdev_clocks_join(stream->clocks, event->clocks, event->agent_limit);
   if (event->time > stream->tail) {
+    int64_t now = vdev_now();
+    int64_t start = now > stream->tail ? now : stream->tail;
+    if (event->time > start) {
+      vdev_trace_add(stream->device, stream->agent, "wait for an event", 0, start, event->time);
+    }
     stream->tail = event->time;
   }
   if (producer == NULL || producer == stream) {
@@ -341,96 +424,4 @@ bool vdev_event_order(vdev_event *event, vdev_stream *stream, char *reason) {
   }
   stream->submitted++;
   return true;
-}
-
-/* ---- the native interface ---- */
-
-vdev_stream *vdev_stream_create(int index) {
-  char reason[VDEV_TEXT] = "no such device";
-  vdev_lock();
-  vdev_stream *stream = NULL;
-  if (index >= 0 && index < vdev_global.device_count) {
-    stream = vdev_stream_open(&vdev_global.devices[index], reason);
-  }
-  vdev_unlock();
-  if (stream == NULL) {
-    vdev_set_error("%s", reason);
-  }
-  return stream;
-}
-
-void vdev_stream_destroy(vdev_stream *stream) {
-  if (stream != NULL) {
-    vdev_lock();
-    vdev_stream_close(stream);
-    vdev_unlock();
-  }
-}
-
-static int outcome(bool good, const char *reason) {
-  if (!good) {
-    vdev_set_error("%s", reason);
-  }
-  return good ? 0 : -1;
-}
-
-int vdev_stream_synchronize(vdev_stream *stream) {
-  char reason[VDEV_TEXT] = "";
-  vdev_lock();
-  bool good = vdev_stream_drain(stream, reason);
-  vdev_unlock();
-  return outcome(good, reason);
-}
-
-int vdev_stream_wait(vdev_stream *stream, vdev_event *event) {
-  char reason[VDEV_TEXT] = "";
-  vdev_lock();
-  bool good = vdev_event_order(event, stream, reason);
-  vdev_unlock();
-  return outcome(good, reason);
-}
-
-vdev_event *vdev_event_create(int index) {
-  vdev_lock();
-  vdev_event *event = index >= 0 && index < vdev_global.device_count ? calloc(1, sizeof *event) : NULL;
-  if (event != NULL) {
-    event->device = &vdev_global.devices[index];
-  }
-  vdev_unlock();
-  return event;
-}
-
-void vdev_event_destroy(vdev_event *event) {
-  free(event);
-}
-
-int vdev_event_record(vdev_event *event, vdev_stream *stream) {
-  vdev_lock();
-  vdev_event_mark(event, stream);
-  vdev_unlock();
-  return 0;
-}
-
-int vdev_event_wait(vdev_event *event) {
-  char reason[VDEV_TEXT] = "";
-  vdev_lock();
-  bool good = vdev_event_await(event, reason);
-  vdev_unlock();
-  return outcome(good, reason);
-}
-
-int vdev_event_query(vdev_event *event) {
-  vdev_lock();
-  int passed = pending_stream(event->agent, event->sequence) == NULL;
-  vdev_unlock();
-  return passed;
-}
-
-int vdev_host_access(const void *data, size_t bytes, int write) {
-  char reason[VDEV_TEXT] = "";
-  vdev_lock();
-  bool good = vdev_global.device_count == 0 ||
-              vdev_race_access(&vdev_global.devices[0], NULL, data, bytes, write != 0, "an access of the program", reason);
-  vdev_unlock();
-  return outcome(good, reason);
 }

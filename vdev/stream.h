@@ -12,8 +12,10 @@ typedef bool (*vdev_work)(void *context, char *reason);
 typedef struct vdev_job {
   vdev_device *device;
   vdev_engine engine;
-  int64_t bytes;    /* copies: what moves; the model makes the time of it */
-  const char *what; /* for traces and messages */
+  int64_t bytes;     /* copies: what moves; the model makes the time of it */
+  int64_t delay_ns;  /* more than by the model */
+  const char *what;  /* for traces and messages */
+  const void *owner; /* whose work it is, for vdev_device_drain; NULL: nobody's */
   vdev_work work;
   void *context;
   void (*release)(void *context); /* after the work, or instead of it; may be NULL */
@@ -23,17 +25,32 @@ typedef struct vdev_job {
  * once or `wait` is set. Without one: do it now. False: failed. */
 bool vdev_submit(vdev_stream *stream, const vdev_job *job, bool wait, char *reason);
 
+/* With the lock held; gives it up for a time: the host is busy for so long, on either clock. */
+void vdev_host_delay(int64_t nanoseconds);
+
 /* A new operation is about to be described to the race detector: it comes after what the host knows. */
 void vdev_stream_advance(vdev_stream *stream);
 
 /* Wait until the stream has done everything. With the lock held. False: it has failed, now or before. */
 bool vdev_stream_drain(vdev_stream *stream, char *reason);
 
+/* Wait until all streams of a device have done everything. With the lock held. False: work of `owner` has failed; what failed of
+ * others is theirs to be told. */
+bool vdev_device_drain(vdev_device *device, const void *owner, char *reason);
+
+/* Wait until all streams have done what they have now, and do not look at how it went. With the lock held. The host knows no
+ * more than before: nothing is ordered by it. */
+void vdev_streams_settle(void);
+
+/* Is it one of ours, and still there? With the lock held. */
+bool vdev_stream_exists(const vdev_stream *stream);
+
 vdev_stream *vdev_stream_open(vdev_device *device, char *reason); /* with the lock held */
 void vdev_stream_close(vdev_stream *stream);                      /* with the lock held: drains */
 
 void vdev_event_mark(vdev_event *event, const vdev_stream *stream);
 bool vdev_event_await(vdev_event *event, char *reason);                      /* on the host */
+bool vdev_event_has_passed(const vdev_event *event);                         /* if so, the host has as good as waited for it */
 bool vdev_event_order(vdev_event *event, vdev_stream *stream, char *reason); /* on the device */
 
 #endif

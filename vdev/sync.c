@@ -22,9 +22,12 @@ static void ORT_CALL release_notification(OrtSyncNotificationImpl *self) {
 static OrtStatus *ORT_CALL activate(OrtSyncNotificationImpl *self) {
   notification *one = (notification *)self;
   vdev_lock();
-  vdev_event_mark(&one->event, one->stream);
+  bool good = vdev_stream_exists(one->stream);
+  if (good) {
+    vdev_event_mark(&one->event, one->stream);
+  }
   vdev_unlock();
-  return NULL;
+  return good ? NULL : vdev_fail(ORT_INVALID_ARGUMENT, "vdev: an event is recorded on a stream that was released");
 }
 
 static OrtStatus *ORT_CALL wait_on_device(OrtSyncNotificationImpl *self, OrtSyncStream *consumer) {
@@ -32,7 +35,9 @@ static OrtStatus *ORT_CALL wait_on_device(OrtSyncNotificationImpl *self, OrtSync
   char reason[VDEV_TEXT] = "";
   vdev_stream *stream = VDEV_API_TABLE->SyncStream_GetHandle(consumer);
   vdev_lock();
-  bool good = vdev_event_order(&one->event, stream, reason);
+  /* a stream of another EP knows nothing of our events: the host waits in its place */
+  bool good =
+      vdev_stream_exists(stream) ? vdev_event_order(&one->event, stream, reason) : vdev_event_await(&one->event, reason);
   vdev_unlock();
   return good ? NULL : vdev_fail(ORT_FAIL, reason);
 }

@@ -8,7 +8,7 @@ typedef struct entry {
   int64_t duration; /* -1: a counter */
   int64_t bytes;
   int device;
-  int row; /* an agent's number; HOST_ROW for the host's waits */
+  int row; /* an agent's number */
   char what[48];
 } entry;
 
@@ -32,25 +32,19 @@ static entry *add(const vdev_device *device) {
   return &entries[entry_count++];
 }
 
-void vdev_trace_add(vdev_device *device, const vdev_stream *stream, const vdev_job *job, int64_t start, int64_t end) {
+void vdev_trace_add(vdev_device *device, int agent, const char *what, int64_t bytes, int64_t start, int64_t end) {
   entry *one = add(device);
   if (one != NULL) {
-    *one = (entry){.start = start,
-                   .duration = end - start,
-                   .bytes = job->bytes,
-                   .device = device->index,
-                   .row = stream == NULL ? 0 : stream->agent};
-    snprintf(one->what, sizeof one->what, "%s", job->what);
+    *one = (entry){.start = start, .duration = end - start, .bytes = bytes, .device = device->index, .row = agent};
+    snprintf(one->what, sizeof one->what, "%s", what);
   }
 }
 
-void vdev_trace_wait(const vdev_stream *stream, int64_t until) {
-  entry *one = add(stream->device);
-  if (one != NULL) {
-    int64_t now = vdev_now();
-    int64_t start = vdev_is_virtual_clock() ? vdev_global.host_time : now;
-    *one = (entry){.start = start, .duration = until > start ? until - start : 0, .device = stream->device->index};
-    snprintf(one->what, sizeof one->what, "wait for stream %d", stream->agent);
+void vdev_trace_wait(vdev_device *device, int awaited, int64_t start, int64_t end) {
+  if (device->settings.trace != 0) {
+    char what[48];
+    snprintf(what, sizeof what, "wait for stream %d", awaited);
+    vdev_trace_add(device, 0, what, 0, start, end);
   }
 }
 
@@ -97,12 +91,18 @@ bool vdev_trace_save(const char *path) {
   return fclose(file) == 0;
 }
 
+void vdev_trace_clear(void) {
+  free(entries);
+  entries = NULL;
+  entry_count = entry_capacity = 0;
+}
+
 int vdev_trace_write(const char *path) {
   vdev_lock();
-  bool good = vdev_trace_save(path);
+  bool good = path != NULL && vdev_trace_save(path);
   vdev_unlock();
   if (!good) {
-    vdev_set_error("'%s' cannot be written", path);
+    vdev_set_error("'%.200s' cannot be written", path == NULL ? "" : path);
   }
   return good ? 0 : -1;
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "memory.h"
+#include "pinned.h"
 #include "race.h"
 
 typedef struct copy {
@@ -22,77 +23,104 @@ static bool do_copy(void *context, char *reason) {
 
 /* The device's own bytes behind an address, or the host's. */
 static bool resolve(const void *address, size_t bytes, vdev_device **device, const char *what, void **out, char *reason) {
+  if (address == NULL) {
+    vdev_memory_explain_null(what, reason);
+    return false;
+  }
   *device = vdev_memory_owner(address);
-  *out = *device == NULL ? (void *)(uintptr_t)address : vdev_memory_resolve(*device, address, bytes, what, reason);
+  *out = *device == NULL ? vdev_pinned_device_view(address, bytes) : vdev_memory_resolve(*device, address, bytes, what, reason);
   return *out != NULL;
 }
 
-static bool declare(vdev_stream *stream, vdev_device *device, const void *source, void *target, size_t bytes, const char *what,
-                    char *reason) {
+static bool declare(const vdev_transfer_plan *plan, vdev_stream *stream, vdev_device *device, const char *what, char *reason) {
   if (stream != NULL) {
     vdev_stream_advance(stream);
   }
-  return vdev_race_access(device, stream, source, bytes, false, what, reason) &&
-         vdev_race_access(device, stream, target, bytes, true, what, reason);
+  return vdev_race_access(device, stream, plan->source, plan->bytes, false, what, reason) &&
+         vdev_race_access(device, stream, plan->target, plan->bytes, true, what, reason);
 }
 
-static bool copy_locked(const void *source, void *target, size_t bytes, vdev_stream *stream, char *reason) {
-  vdev_device *from;
-  vdev_device *to;
-  copy plan = {.bytes = bytes};
-  void *real_source = NULL;
-  if (!resolve(source, bytes, &from, "copy source", &real_source, reason) ||
-      !resolve(target, bytes, &to, "copy target", &plan.target, reason)) {
-    return false;
-  }
-  plan.source = real_source;
-  vdev_engine engine = from == NULL ? VDEV_UPLOAD : to == NULL ? VDEV_DOWNLOAD : VDEV_LOCAL;
-  vdev_device *device = to != NULL ? to : from;
-  if (device == NULL) { /* host to host: pinned memory is the host's too, and a stream may still be at it */
-    if (!declare(NULL, &vdev_global.devices[0], source, target, bytes, "host copy", reason)) {
-      return false;
-    }
-    memmove(target, source, bytes);
+/* Host to host: pinned memory is the host's too, and a stream may still be at it. On a stream it waits for that one first, as on
+ * CUDA. ORT copies a pinned output to itself, which must not wait for anything. */
+static bool copy_on_host(const vdev_transfer_plan *plan, const copy *real, char *reason) {
+  if (plan->source == plan->target) {
     return true;
   }
-  const char *what = engine == VDEV_UPLOAD ? "upload" : engine == VDEV_DOWNLOAD ? "download" : "device copy";
-  if (vdev_fault_hits(&device->settings, VDEV_FAIL_COPY, (int64_t)bytes)) {
-    snprintf(reason, VDEV_TEXT, "vdev:%d: %s of %zu bytes failed as asked (fail_copy)", device->index, what, bytes);
+  if (plan->stream != NULL && !vdev_stream_drain(plan->stream, reason)) {
     return false;
   }
-  if (!declare(stream, device, source, target, bytes, what, reason)) {
+  if (!declare(plan, NULL, &vdev_global.devices[0], "host copy", reason)) {
+    return false;
+  }
+  bool source_is_open = vdev_pinned_is_open(plan->source, plan->bytes, false);
+  if (!source_is_open || !vdev_pinned_is_open(plan->target, plan->bytes, true)) {
+    snprintf(reason, VDEV_TEXT, "vdev: host copy %s %zu bytes of pinned memory at %p that a stream still uses",
+             source_is_open ? "writes" : "reads", plan->bytes, source_is_open ? plan->target : plan->source);
+    return false;
+  }
+  memmove(real->target, real->source, real->bytes);
+  return true;
+}
+
+static bool copy_locked(const vdev_transfer_plan *plan, char *reason) {
+  vdev_device *from = NULL;
+  vdev_device *to = NULL;
+  void *source = NULL;
+  copy real = {.bytes = plan->bytes};
+  if (plan->stream != NULL && !vdev_stream_exists(plan->stream)) {
+    snprintf(reason, VDEV_TEXT, "vdev: a copy on a stream that is no stream of this EP");
+    return false;
+  }
+  if (!resolve(plan->source, plan->bytes, &from, "copy source", &source, reason) ||
+      !resolve(plan->target, plan->bytes, &to, "copy target", &real.target, reason)) {
+    return false;
+  }
+  real.source = source;
+  vdev_device *device = to != NULL ? to : from;
+  if (device == NULL) {
+    return copy_on_host(plan, &real, reason);
+  }
+  vdev_engine engine = from == NULL ? VDEV_UPLOAD : to == NULL ? VDEV_DOWNLOAD : VDEV_LOCAL;
+  const char *what = engine == VDEV_UPLOAD ? "upload" : engine == VDEV_DOWNLOAD ? "download" : "device copy";
+  const vdev_subject subject = {VDEV_SITE_COPY, (int64_t)plan->bytes, plan->names, plan->name_count};
+  if (vdev_fault_fails(&device->settings.faults, &subject)) {
+    snprintf(reason, VDEV_TEXT, "vdev:%d: %s of %zu bytes failed as asked (fail_copy)", device->index, what, plan->bytes);
+    return false;
+  }
+  if (!declare(plan, plan->stream, device, what, reason)) {
     return false;
   }
   if (from != NULL && to != NULL && from != to) {
-    device->statistics.peer_bytes += (int64_t)bytes;
+    device->statistics.peer_bytes += (int64_t)plan->bytes;
     device->statistics.peer_count++;
   }
-  vdev_job job = {.device = device, .engine = engine, .bytes = (int64_t)bytes, .what = what, .work = do_copy};
   copy *kept = malloc(sizeof *kept);
   if (kept == NULL) {
     snprintf(reason, VDEV_TEXT, "vdev: out of host memory");
     return false;
   }
-  *kept = plan;
-  job.context = kept;
-  job.release = free;
+  *kept = real;
+  const vdev_job job = {.device = device,
+                        .engine = engine,
+                        .bytes = (int64_t)plan->bytes,
+                        .delay_ns = vdev_fault_delay(&device->settings.faults, &subject),
+                        .what = what,
+                        .work = do_copy,
+                        .context = kept,
+                        .release = free};
   /* As on CUDA: pageable host memory makes a copy wait, on a stream or not. */
-  const void *host = from == NULL ? source : to == NULL ? target : NULL;
-  bool wait = host != NULL && !vdev_is_pinned(host, bytes);
-  return vdev_submit(stream, &job, wait, reason);
+  const void *host = from == NULL ? plan->source : to == NULL ? plan->target : NULL;
+  bool wait = host != NULL && vdev_pinned_find(host, plan->bytes) == NULL;
+  return vdev_submit(plan->stream, &job, wait, reason);
 }
 
-OrtStatus *vdev_copy(const void *source, void *target, size_t bytes, vdev_stream *stream) {
+OrtStatus *vdev_copy(const vdev_transfer_plan *plan) {
   char reason[VDEV_TEXT] = "";
-  if (bytes == 0) {
+  if (plan->bytes == 0) {
     return NULL;
   }
-  if (source == NULL || target == NULL) {
-    return vdev_fail(ORT_INVALID_ARGUMENT,
-                     "vdev: a copy of more than 0 bytes from or to NULL: was the memory never allocated?");
-  }
   vdev_lock();
-  bool good = copy_locked(source, target, bytes, stream, reason);
+  bool good = copy_locked(plan, reason);
   vdev_unlock();
   return good ? NULL : vdev_fail(ORT_FAIL, reason);
 }
@@ -116,26 +144,52 @@ static bool ORT_CALL can_copy(const OrtDataTransferImpl *self, const OrtMemoryDe
   return (is_ours(from) && (is_ours(to) || is_host(to))) || (is_host(from) && is_ours(to));
 }
 
+/* A tensor that says it is on the device, but is not. */
+static OrtStatus *check_place(const OrtValue *value, const void *address, size_t bytes, const char *what) {
+  const OrtApi *api = VDEV_API_TABLE;
+  const OrtMemoryInfo *info = NULL;
+  OrtMemoryInfoDeviceType type = OrtMemoryInfoDeviceType_CPU;
+  char reason[VDEV_TEXT] = "";
+  vdev_lock();
+  bool known = bytes == 0 || address == NULL || vdev_memory_owner(address) != NULL || vdev_pinned_find(address, bytes) != NULL;
+  vdev_unlock();
+  if (known) {
+    return NULL;
+  }
+  VDEV_TRY(api->GetTensorMemoryInfo(value, &info));
+  api->MemoryInfoGetDeviceType(info, &type);
+  if (type == OrtMemoryInfoDeviceType_CPU) {
+    return NULL;
+  }
+  snprintf(reason, sizeof reason, "vdev: %s at %p is no device memory, though its tensor says so", what, address);
+  return vdev_fail(ORT_INVALID_ARGUMENT, reason);
+}
+
+static OrtStatus *copy_one(const OrtValue *from, OrtValue *to, vdev_stream *stream, size_t index) {
+  const OrtApi *api = VDEV_API_TABLE;
+  vdev_transfer_plan plan = {.stream = stream};
+  size_t room = 0;
+  VDEV_TRY(api->GetTensorSizeInBytes(from, &plan.bytes));
+  VDEV_TRY(api->GetTensorSizeInBytes(to, &room));
+  if (plan.bytes != room) {
+    char text[VDEV_TEXT];
+    snprintf(text, sizeof text, "vdev: copy %zu: the source has %zu bytes, the target %zu", index, plan.bytes, room);
+    return vdev_fail(ORT_INVALID_ARGUMENT, text);
+  }
+  VDEV_TRY(api->GetTensorData(from, &plan.source));
+  VDEV_TRY(api->GetTensorMutableData(to, &plan.target));
+  VDEV_TRY(check_place(from, plan.source, plan.bytes, "copy source"));
+  VDEV_TRY(check_place(to, plan.target, plan.bytes, "copy target"));
+  return vdev_copy(&plan);
+}
+
 static OrtStatus *ORT_CALL copy_tensors(OrtDataTransferImpl *self, const OrtValue **sources, OrtValue **targets,
                                         OrtSyncStream **streams, size_t count) {
   (void)self;
-  const OrtApi *api = VDEV_API_TABLE;
   for (size_t i = 0; i < count; i++) {
-    const void *source = NULL;
-    void *target = NULL;
-    size_t bytes = 0;
-    size_t room = 0;
-    VDEV_TRY(api->GetTensorSizeInBytes(sources[i], &bytes));
-    VDEV_TRY(api->GetTensorSizeInBytes(targets[i], &room));
-    if (bytes != room) {
-      char text[VDEV_TEXT];
-      snprintf(text, sizeof text, "vdev: copy %zu: the source has %zu bytes, the target %zu", i, bytes, room);
-      return vdev_fail(ORT_INVALID_ARGUMENT, text);
-    }
-    VDEV_TRY(api->GetTensorData(sources[i], &source));
-    VDEV_TRY(api->GetTensorMutableData(targets[i], &target));
-    vdev_stream *stream = streams != NULL && streams[i] != NULL ? api->SyncStream_GetHandle(streams[i]) : NULL;
-    VDEV_TRY(vdev_copy(source, target, bytes, stream));
+    OrtSyncStream *stream = streams == NULL ? NULL : streams[i];
+    void *handle = stream == NULL ? NULL : VDEV_API_TABLE->SyncStream_GetHandle(stream);
+    VDEV_TRY(copy_one(sources[i], targets[i], handle, i));
   }
   return NULL;
 }

@@ -7,7 +7,16 @@
 
 OrtStatus *vdev_transfer_create(OrtDataTransferImpl **transfer); /* one for each session that is made; ORT releases it */
 
-/* Copy between host and device, or between devices; as ORT's CopyTensors does. */
-OrtStatus *vdev_copy(const void *source, void *target, size_t bytes, vdev_stream *stream);
+/* A copy between host and device, or between devices. */
+typedef struct vdev_transfer_plan {
+  const void *source;
+  void *target;
+  size_t bytes;
+  vdev_stream *stream;      /* NULL: done on return */
+  const char *const *names; /* of the tensors, where they are known */
+  size_t name_count;
+} vdev_transfer_plan;
+
+OrtStatus *vdev_copy(const vdev_transfer_plan *plan);
 
 #endif

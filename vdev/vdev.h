@@ -4,7 +4,8 @@
  *  environment (VDEV_*), statistics through the allocator's stats.
  *
  *  All functions may be called from any thread. A function that can fail returns 0 for success; otherwise the reason is in
- *  vdev_last_error, which is the calling thread's own. */
+ *  vdev_last_error, which is the calling thread's own. A NULL, a stream that was destroyed, or that of another library is such a
+ *  failure. An event that was destroyed is not recognised. */
 #ifndef VDEV_H
 #define VDEV_H
 
@@ -39,7 +40,8 @@ VDEV_API int64_t vdev_get(int device, const char *name);
 /** Set the statistics of a device to 0, but for what is live. @return 0; -1 no such device @since 0.1 */
 VDEV_API int vdev_reset(int device);
 
-/** The text of the last race that the detector reported, both accesses named; "" if none. Lives until the next one. @since 0.1 */
+/** The text of the last race that the detector reported, both accesses named; "" if none. It is the calling thread's own until
+ *  its next call. @since 0.1 */
 VDEV_API const char *vdev_last_race(void);
 
 /** Why this thread's last call failed; "" if none did. @since 0.1 */
@@ -47,26 +49,26 @@ VDEV_API const char *vdev_last_error(void);
 
 /** Make a stream. @return NULL on failure @since 0.1 */
 VDEV_API vdev_stream *vdev_stream_create(int device);
-/** Wait for its work and destroy it; NULL is a no-op. @since 0.1 */
+/** Wait for its work and destroy it; a no-op for what is no stream. @since 0.1 */
 VDEV_API void vdev_stream_destroy(vdev_stream *stream);
 /** Wait on the host for all that was submitted to it. @return 0; -1 some of it failed since the last wait; the stream works again @since 0.1 */
 VDEV_API int vdev_stream_synchronize(vdev_stream *stream);
 /** Let later work of the stream wait for an event. @since 0.1 */
 VDEV_API int vdev_stream_wait(vdev_stream *stream, vdev_event *event);
 
-/** Make an event; not recorded, which counts as passed. @since 0.1 */
+/** Make an event; not recorded, which counts as passed. @return NULL on failure @since 0.1 */
 VDEV_API vdev_event *vdev_event_create(int device);
 VDEV_API void vdev_event_destroy(vdev_event *event);
 /** Record it at the present end of a stream. @since 0.1 */
 VDEV_API int vdev_event_record(vdev_event *event, vdev_stream *stream);
 /** Wait on the host for it. @return 0; -1 the work before it failed @since 0.1 */
 VDEV_API int vdev_event_wait(vdev_event *event);
-/** 1 passed, 0 not yet. @since 0.1 */
+/** @return 1 passed, which is as good as a wait; 0 not yet; -1 no event @since 0.1 */
 VDEV_API int vdev_event_query(vdev_event *event);
 
 /** Tell the race detector that the host touches pinned memory now: the one access that the device cannot see.
  *  @param write  1 where the host writes
- *  @return 0; -1 a race was found and race=fail @since 0.1 */
+ *  @return 0; -1 a race was found and race=fail, or `data` is NULL and `bytes` not 0 @since 0.1 */
 VDEV_API int vdev_host_access(const void *data, size_t bytes, int write);
 
 /** Write what was traced so far as a Chrome trace (Perfetto opens it). @return 0; -1 the file cannot be written @since 0.1 */

@@ -167,9 +167,91 @@ static void test_events_carry_time(void **state) {
   rig_set("h2d_gbps", "0", "d2h_gbps", "0", NULL);
 }
 
+static int64_t now(void) {
+  return rig_get("time_ns");
+}
+
+/* A delay is a fault that takes time: exactly what it says, for exactly those that it means. */
+static void test_delays(void **state) {
+  (void)state;
+  OrtSession *session = rig_session("scale", 0);
+  OrtValue *x = rig_device_tensor(0, COUNT);
+  OrtValue *y = rig_device_tensor(0, COUNT);
+  OrtIoBinding *binding = rig_binding(session, x, "y", y);
+  for (int kind = 0; kind < 6; kind++) {
+    static const char *const settings[] = {"delay_alloc",  "delay_pinned",  "delay_copy",
+                                           "delay_stream", "delay_session", "delay_compute"};
+    rig_set(settings[kind], "every:2,us:5000", NULL);
+    for (int i = 1; i <= 4; i++) {
+      int64_t before = now();
+      switch (kind) {
+        case 0: rig.api->ReleaseValue(rig_device_tensor(0, 1)); break;
+        case 1: rig.api->ReleaseValue(rig_pinned_tensor(0, 1)); break;
+        case 2: ok(rig_copy(x, y, NULL)); break;
+        case 3: vdev_stream_destroy(vdev_stream_create(0)); break;
+        case 4: rig.api->ReleaseSession(rig_session("identity", 0)); break;
+        default: ok(rig_run(session, binding, NULL));
+      }
+      assert_int_equal(now() - before, i % 2 == 0 ? 5 * MS : 0);
+    }
+    rig_set(settings[kind], "0", NULL);
+  }
+  /* by size and by name, and besides what the model says */
+  rig_set("d2d_gbps", "0.04", "compute_us", "1000", "delay_copy", "1,us:3000,min:40000", "delay_compute", "1,us:7000,name:Mul",
+          NULL);
+  OrtValue *small[] = {rig_view(0, rig_data(x), 1), rig_view(0, rig_data(y), 1)};
+  int64_t start = now();
+  ok(rig_copy(small[0], small[1], NULL));
+  assert_int_equal(now() - start, 100);
+  ok(rig_copy(x, y, NULL));
+  assert_int_equal(now() - start, 100 + 4 * MS);
+  ok(rig_run(session, binding, NULL));
+  assert_int_equal(now() - start, 100 + 12 * MS);
+  ok(rig_run(session, binding, NULL));
+  assert_int_equal(now() - start, 100 + 13 * MS);
+  rig_set("d2d_gbps", "0", "compute_us", "0", NULL);
+  /* A stream that is delayed delays nobody else. */
+  OrtSyncStream *streams[] = {rig_stream(0), rig_stream(0)};
+  OrtValue *pinned[] = {rig_pinned_tensor(0, COUNT), rig_pinned_tensor(0, COUNT)};
+  rig_set("delay_copy", "1,us:9000", NULL);
+  start = now();
+  ok(rig_copy(pinned[0], x, streams[0]));
+  ok(rig_copy(y, pinned[1], streams[1]));
+  assert_int_equal(vdev_stream_synchronize(rig_native(streams[1])), 0);
+  assert_int_equal(now() - start, 0);
+  assert_int_equal(vdev_stream_synchronize(rig_native(streams[0])), 0);
+  assert_int_equal(now() - start, 9 * MS);
+  rig.api->ReleaseIoBinding(binding);
+  OrtValue *values[] = {x, y, small[0], small[1], pinned[0], pinned[1]};
+  for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
+    rig.api->ReleaseValue(values[i]);
+  }
+  rig.api->ReleaseSyncStream(streams[0]);
+  rig.api->ReleaseSyncStream(streams[1]);
+  rig.api->ReleaseSession(session);
+}
+
+/* Times that no sum of them may overflow. */
+static void test_long_times(void **state) {
+  (void)state;
+  OrtValue *x = rig_device_tensor(0, COUNT);
+  OrtValue *y = rig_device_tensor(0, COUNT);
+  int64_t start = now();
+  rig_set("d2d_gbps", "0.000000001", "delay_copy", "every:1,us:1000000000000", NULL); /* 40,000 s and 11 days */
+  int64_t before = start;
+  for (int i = 0; i < 20000; i++) {
+    ok(rig_copy(x, y, NULL));
+    assert_true(now() >= before);
+    before = now();
+  }
+  assert_int_equal(before, INT64_MAX);
+  rig_set("d2d_gbps", "0", "delay_copy", "0", NULL);
+  rig.api->ReleaseValue(x);
+  rig.api->ReleaseValue(y);
+}
+
 static const struct CMUnitTest cases[] = {
-    cmocka_unit_test(test_tiles),
-    cmocka_unit_test(test_direct_and_bound),
-    cmocka_unit_test(test_events_carry_time),
+    cmocka_unit_test(test_tiles),  cmocka_unit_test(test_direct_and_bound), cmocka_unit_test(test_events_carry_time),
+    cmocka_unit_test(test_delays), cmocka_unit_test(test_long_times), /* the last: there is no time after it */
 };
 RIG_MAIN(cases);

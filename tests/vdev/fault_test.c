@@ -69,17 +69,48 @@ static void test_every_copy(void **state) {
   rig_set("fail_copy", "0", NULL);
 }
 
-static void test_large_copies(void **state) {
+static void test_copies_by_size(void **state) {
   const bench *one = *state;
   OrtValue *small_host = rig_host_tensor(host_data, COUNT / 2);
   OrtValue *small = rig_view(0, rig_data(one->x), COUNT / 2);
-  rig_set("fail_copy_above", "4000", "fail_copy", "every:1", NULL);
+  rig_set("fail_copy", "every:1,min:4000", NULL);
   ok(rig_copy(small_host, small, NULL)); /* does not count */
   refused("failed as asked", rig_copy(one->host, one->x, NULL));
+  rig_set("fail_copy", "2,max:3999", NULL);
   ok(rig_copy(small_host, small, NULL));
-  rig_set("fail_copy_above", "0", "fail_copy", "0", NULL);
+  ok(rig_copy(one->host, one->x, NULL)); /* does not count */
+  refused("failed as asked", rig_copy(small_host, small, NULL));
+  rig_set("fail_copy", "1,min:2001,max:3999", NULL);
+  ok(rig_copy(small_host, small, NULL));
+  ok(rig_copy(one->host, one->x, NULL));
+  rig_set("fail_copy", "0", NULL);
   rig.api->ReleaseValue(small_host);
   rig.api->ReleaseValue(small);
+}
+
+/* Where a graph is in pieces, ORT says which tensor each copy between them is of; CopyTensors does not. */
+static void test_copies_by_tensor(void **state) {
+  const bench *one = *state;
+  static const char *const names[] = {"x", "sum", "product", "same"};
+  rig_set("deny", "Mul", NULL);
+  OrtSession *session = rig_session("multi", 0);
+  rig_set("deny", "", NULL);
+  OrtValue *outputs[3] = {NULL};
+  for (int round = 0; round < 3; round++) { /* of x, which the CPU's Mul reads; of no tensor that is copied so; none */
+    static const char *const faults[] = {"every:1,name:x", "every:1,name:sum", "0"};
+    rig_set("fail_copy", faults[round], NULL);
+    OrtStatus *status = rig.api->Run(session, NULL, names, (const OrtValue *const *)&one->x, 1, names + 1, 3, outputs);
+    if (round == 0) {
+      refused("MemcpyFromHost", status);
+      continue;
+    }
+    ok(status);
+    for (int i = 0; i < 3; i++) {
+      rig.api->ReleaseValue(outputs[i]);
+      outputs[i] = NULL;
+    }
+  }
+  rig.api->ReleaseSession(session);
 }
 
 /* Copies that ORT makes itself, within a run on tensors of the host: each of the two fails once. */
@@ -99,23 +130,44 @@ static void test_copies_of_a_run(void **state) {
 
 static void test_allocations(void **state) {
   const bench *one = *state;
-  OrtAllocator *allocator = rig_allocator(0, false);
-  rig_set("fail_alloc", "2", NULL);
-  void *first = allocator->Alloc(allocator, 10);
-  assert_non_null(first);
-  assert_null(allocator->Alloc(allocator, 10));
-  assert_non_null(strstr(vdev_last_error(), "allocation of 10 bytes failed as asked (fail_alloc)"));
-  allocator->Free(allocator, first);
-  rig_set("fail_alloc_above", "100", "fail_alloc", "every:1", NULL);
-  first = allocator->Alloc(allocator, 99);
-  assert_non_null(first);
-  assert_null(allocator->Alloc(allocator, 100));
-  allocator->Free(allocator, first);
-  rig_set("fail_alloc_above", "0", "fail_alloc", "0", NULL);
+  static const char *const settings[] = {"fail_alloc", "fail_pinned"};
+  for (int pinned = 0; pinned < 2; pinned++) {
+    OrtAllocator *allocator = rig_allocator(0, pinned != 0);
+    rig_set(settings[pinned], "2", NULL);
+    void *first = allocator->Alloc(allocator, 10);
+    assert_non_null(first);
+    assert_null(allocator->Alloc(allocator, 10));
+    assert_non_null(strstr(vdev_last_error(), settings[pinned]));
+    assert_non_null(strstr(vdev_last_error(), "10"));
+    allocator->Free(allocator, first);
+    rig_set(settings[pinned], "every:2,min:100,max:200", NULL);
+    for (int i = 0; i < 9; i++) {
+      static const size_t sizes[] = {99, 201, 100, 99, 200}; /* only the third and the last count */
+      void *memory = allocator->Alloc(allocator, sizes[i % 5]);
+      assert_int_equal(memory == NULL, i % 5 == 4);
+      allocator->Free(allocator, memory);
+    }
+    rig_set(settings[pinned], "0", NULL);
+  }
+  assert_int_equal(rig_get("live_blocks"), one->live);
+  assert_int_equal(rig_get("pinned_bytes"), 0);
+}
+
+/* Sizes that no device has. */
+static void test_endless_allocations(void **state) {
+  const bench *one = *state;
+  static const size_t sizes[] = {SIZE_MAX, SIZE_MAX / 2, (size_t)1 << 62, (size_t)1 << 40};
+  for (int pinned = 0; pinned < 2; pinned++) {
+    OrtAllocator *allocator = rig_allocator(0, pinned != 0);
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+      assert_null(allocator->Alloc(allocator, sizes[i]));
+      assert_string_not_equal(vdev_last_error(), "");
+    }
+  }
   assert_int_equal(rig_get("live_blocks"), one->live);
 }
 
-/* An output that ORT allocates for a run: ORT does not look at what the allocator gave. */
+/* An output that ORT allocates for a run: ORT does not look at what the allocator gave, the device says what it was. */
 static void test_allocation_of_an_output(void **state) {
   const bench *one = *state;
   const OrtMemoryInfo *info = rig.api->EpDevice_MemoryInfo(rig.devices[0], OrtDeviceMemoryType_DEFAULT);
@@ -124,9 +176,24 @@ static void test_allocation_of_an_output(void **state) {
   ok(rig.api->BindInput(binding, "x", one->x));
   ok(rig.api->BindOutputToDevice(binding, "y", info));
   rig_set("fail_alloc", "1", NULL);
-  refused("its allocation failed", rig_run(one->session, binding, NULL));
+  refused("allocation of 4000 bytes failed as asked (fail_alloc)", rig_run(one->session, binding, NULL));
+  rig_set("mem_limit", "9000", NULL); /* the two tensors, and the factor in the model */
+  refused("4000 bytes wanted, 8004 in use, limit 9000", rig_run(one->session, binding, NULL));
+  rig_set("mem_limit", "0", NULL);
   ok(rig_run(one->session, binding, NULL));
   rig.api->ReleaseIoBinding(binding);
+}
+
+/* The same for a copy that ORT makes into memory that it did not get. */
+static void test_memory_for_an_input(void **state) {
+  const bench *one = *state;
+  const char *names[] = {"x", "y"};
+  OrtValue *result = NULL;
+  rig_set("mem_limit", "9000", NULL);
+  refused("4000 bytes wanted, 8004 in use, limit 9000",
+          rig.api->Run(one->session, NULL, names, (const OrtValue *const *)&one->host, 1, names + 1, 1, &result));
+  rig_set("mem_limit", "0", NULL);
+  assert_null(result);
 }
 
 static void test_compute(void **state) {
@@ -137,13 +204,52 @@ static void test_compute(void **state) {
   ok(rig_run(one->session, one->binding, NULL));
 }
 
+/* A kernel is a group of nodes: it answers to the operator, the name and the outputs of each, and to its inputs. */
 static void test_compute_by_name(void **state) {
+  (void)state;
+  static const struct {
+    const char *fault;
+    bool fails;
+  } cases[] = {
+      {"1,name:Add", true},     {"1,name:Mul", true}, {"1,name:product", true}, {"1,name:x", true},
+      {"1,name:Gather", false}, {"1,name:Ad", false}, {"1,name:Add,", false},   {"1,min:1,name:Mul", true},
+      {"1,min:20000", false},   {"1,max:100", false}, {"1,max:20000", true},    {"2,name:Mul", false},
+      {"1,name:", false}, /* refused as a value, and so without effect */
+  };
+  OrtSession *session = rig_session("multi", 0);
+  OrtValue *x = rig_device_tensor(0, COUNT);
+  static const char *const names[] = {"x", "sum", "product", "same"};
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    OrtValue *outputs[3] = {NULL};
+    rig_set("fail_compute", "0", NULL);
+    assert_int_equal(vdev_set(0, "fail_compute", cases[i].fault), strcmp(cases[i].fault, "1,name:") == 0 ? -1 : 0);
+    OrtStatus *status = rig.api->Run(session, NULL, names, (const OrtValue *const *)&x, 1, names + 1, 3, outputs);
+    if (cases[i].fails) {
+      refused("failed as asked (fail_compute)", status);
+    } else {
+      ok(status);
+    }
+    for (int o = 0; o < 3; o++) {
+      rig.api->ReleaseValue(outputs[o]);
+    }
+  }
+  rig_set("fail_compute", "0", NULL);
+  rig.api->ReleaseValue(x);
+  rig.api->ReleaseSession(session);
+}
+
+static void test_every_kernel(void **state) {
   const bench *one = *state;
-  rig_set("fail_name", "Gather", "fail_compute", "every:1", NULL);
-  ok(rig_run(one->session, one->binding, NULL));
-  rig_set("fail_name", "Mul", NULL);
-  refused("kernel Mul failed as asked", rig_run(one->session, one->binding, NULL));
-  rig_set("fail_name", "", "fail_compute", "0", NULL);
+  rig_set("fail_compute", "every:3", NULL);
+  for (int i = 1; i <= 9; i++) {
+    OrtStatus *status = rig_run(one->session, one->binding, NULL);
+    if (i % 3 == 0) {
+      refused("fail_compute", status);
+    } else {
+      ok(status);
+    }
+  }
+  rig_set("fail_compute", "0", NULL);
 }
 
 static void test_streams(void **state) {
@@ -152,30 +258,48 @@ static void test_streams(void **state) {
   OrtSyncStream *stream = NULL;
   refused("stream creation failed as asked (fail_stream)", rig.api->CreateSyncStreamForEpDevice(rig.devices[0], NULL, &stream));
   assert_null(stream);
-  rig_set("fail_stream", "1", NULL);
-  assert_null(vdev_stream_create(0));
-  assert_non_null(strstr(vdev_last_error(), "fail_stream"));
+  rig_set("fail_stream", "every:2", NULL);
+  for (int i = 0; i < 2; i++) {
+    vdev_stream *native = vdev_stream_create(0);
+    assert_non_null(native);
+    vdev_stream_destroy(native);
+    assert_null(vdev_stream_create(0));
+    assert_non_null(strstr(vdev_last_error(), "fail_stream"));
+  }
+  rig_set("fail_stream", "0", NULL);
 }
 
 static void test_sessions(void **state) {
   const bench *one = *state;
   OrtSession *session = NULL;
-  rig_set("fail_session", "1", NULL);
-  refused("session creation failed as asked (fail_session)", rig_try_session("scale", 0, NULL, NULL, &session));
-  assert_null(session);
-  rig.api->ReleaseSession(rig_session("scale", 0));
-  rig_set("mem_limit", "1", NULL);
+  rig_set("fail_session", "every:2", NULL);
+  for (int i = 0; i < 2; i++) {
+    rig.api->ReleaseSession(rig_session("scale", 0));
+    refused("session creation failed as asked (fail_session)", rig_try_session("scale", 0, NULL, NULL, &session));
+    assert_null(session);
+  }
+  rig_set("fail_session", "0", "mem_limit", "10000", NULL);
   OrtStatus *status = rig_try_session("lookup rows=4096 columns=16", 0, NULL, NULL, &session); /* a table that does not fit */
   rig_set("mem_limit", "0", NULL);
-  refused("", status);
+  refused("262144 bytes wanted, 8004 in use, limit 10000", status);
   assert_int_equal(rig_get("live_blocks"), one->live);
 }
 
 #define ON_BENCH(test) cmocka_unit_test_setup_teardown(test, make_bench, release_bench)
 static const struct CMUnitTest cases[] = {
-    ON_BENCH(test_nth_copy),        ON_BENCH(test_every_copy),      ON_BENCH(test_large_copies),
-    ON_BENCH(test_copies_of_a_run), ON_BENCH(test_allocations),     ON_BENCH(test_allocation_of_an_output),
-    ON_BENCH(test_compute),         ON_BENCH(test_compute_by_name), ON_BENCH(test_streams),
+    ON_BENCH(test_nth_copy),
+    ON_BENCH(test_every_copy),
+    ON_BENCH(test_copies_by_size),
+    ON_BENCH(test_copies_by_tensor),
+    ON_BENCH(test_copies_of_a_run),
+    ON_BENCH(test_allocations),
+    ON_BENCH(test_endless_allocations),
+    ON_BENCH(test_allocation_of_an_output),
+    ON_BENCH(test_memory_for_an_input),
+    ON_BENCH(test_compute),
+    ON_BENCH(test_compute_by_name),
+    ON_BENCH(test_every_kernel),
+    ON_BENCH(test_streams),
     ON_BENCH(test_sessions),
 };
 RIG_MAIN(cases);

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "models.h"
+
 static void use_device(size_t device) {
   float in[4] = {1, 2, 3, 4};
   float out[4] = {0};
@@ -62,26 +64,165 @@ static void test_two_names(void **state) {
   assert_int_equal(vdev_device_count(), 0);
 }
 
-static void test_impossible_counts(void **state) {
+/* A variable that is wrong, or is none, is no silent default: the registration fails and names it. */
+static void test_wrong_environment(void **state) {
   (void)state;
-  static const char *const counts[] = {"0", "9"};
-  for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
-    setenv("VDEV_DEVICES", counts[i], 1);
-    refused("", rig_register("vdev"));
+  static const char *const wrong[][3] = {
+      {"VDEV_DEVICES", "0", "VDEV_DEVICES: 'devices' cannot be '0': expected a number from 1 to 8"},
+      {"VDEV_DEVICES", "9", "a number from 1 to 8"},
+      {"VDEV_RACE", "fial", "VDEV_RACE: 'race' cannot be 'fial': expected one of off, count, fail"},
+      {"VDEV_FAIL_COPPY", "1", "VDEV_FAIL_COPPY: 'fail_coppy' is no setting"},
+      {"VDEV_", "1", "VDEV_"},
+      {"VDEV_RESERVE", "1", "VDEV_RESERVE"},
+      {"VDEV_RESERVE", "70368744177664", "make 'reserve' smaller"},
+      {"VDEV_VENDOR_ID", "0x100000000", "VDEV_VENDOR_ID"},
+      {"VDEV_METADATA", "key", "VDEV_METADATA"},
+      {"VDEV_METADATA", "a=b,,c=d", "VDEV_METADATA"},
+      {"VDEV_METADATA", "is_virtual=0", "VDEV_METADATA"},
+      {"VDEV_FAIL_ALLOC", "", "VDEV_FAIL_ALLOC"},
+  };
+  setenv("VDEV_DEVICES", "8", 1);
+  for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+    setenv(wrong[i][0], wrong[i][1], 1);
+    refused(wrong[i][2], rig_register("vdev"));
     assert_int_equal(vdev_device_count(), 0);
-    setenv("VDEV_DEVICES", "1", 1); /* and after that it works */
-    rig_open(NULL);
-    use_device(0);
+    unsetenv(wrong[i][0]);
+  }
+  setenv("VDEV_DEVICES", "1", 1); /* and after that it works */
+  rig_open(NULL);
+  use_device(0);
+  rig_close(NULL);
+}
+
+/* The same for what the environment of ORT is configured with; and what is right is taken. */
+static void test_entries(void **state) {
+  (void)state;
+  static const char *const entries[][3] = {
+      {"devices", "3", NULL},
+      {"race", "fial", "'race' cannot be 'fial'"},
+      {"speed", "1", "'speed' is no setting"},
+  };
+  unsetenv("VDEV_DEVICES");
+  for (size_t i = 0; i < sizeof entries / sizeof entries[0]; i++) {
+    char key[96];
+    snprintf(key, sizeof key, "ep_factory.VirtualDeviceExecutionProvider.%s", entries[i][0]);
+    rig_plan("vdev", key, entries[i][1]);
+    if (entries[i][2] == NULL) {
+      rig_open(NULL);
+      assert_int_equal(rig.device_count, 3);
+      rig_close(NULL);
+      continue;
+    }
+    refused(entries[i][2], rig_register("vdev"));
+    rig.api->ReleaseMemoryInfo(rig.host);
+    rig.api->ReleaseEnv(rig.env);
+    rig.api = NULL;
+  }
+  rig_plan("vdev", NULL, NULL);
+}
+
+/* ORT's convention: a name that ends in ".virtual" allows virtual devices, as its entry "1" does; a plain name leaves it open,
+ * and registering a library that has no others is a yes. Only a "0" is a no. */
+static void test_virtual_names(void **state) {
+  (void)state;
+  static const struct {
+    const char *name, *key, *value;
+    size_t devices;
+  } plans[] = {{"vdev", NULL, NULL, 2},
+               {"any.virtual", NULL, NULL, 2},
+               {"vdev", "allow_virtual_devices", "1", 2},
+               {"any.virtual", "allow_virtual_devices", "1", 2},
+               {"vdev", "allow_virtual_devices", "0", 0}};
+  setenv("VDEV_DEVICES", "2", 1);
+  for (size_t i = 0; i < sizeof plans / sizeof plans[0]; i++) {
+    rig_plan(plans[i].name, plans[i].key, plans[i].value);
+    ok(rig_register(plans[i].name));
+    const OrtEpDevice *const *devices = NULL;
+    size_t count = 0;
+    size_t found = 0;
+    ok(rig.api->GetEpDevices(rig.env, &devices, &count));
+    for (size_t d = 0; d < count; d++) {
+      const OrtKeyValuePairs *metadata = rig.api->HardwareDevice_Metadata(rig.api->EpDevice_Device(devices[d]));
+      if (strcmp(rig.api->EpDevice_EpName(devices[d]), "VirtualDeviceExecutionProvider") == 0) {
+        assert_string_equal(rig.api->GetKeyValue(metadata, "is_virtual"), "1"); /* how ORT tells them apart */
+        found++;
+      }
+    }
+    assert_int_equal(found, plans[i].devices);
     rig_close(NULL);
   }
+}
+
+/* ORT's policies choose by the type of the hardware. */
+static void test_policies(void **state) {
+  (void)state;
+  static const struct {
+    OrtExecutionProviderDevicePolicy policy;
+    bool takes_gpu, takes_npu;
+  } policies[] = {
+      {OrtExecutionProviderDevicePolicy_DEFAULT, false, false},
+      {OrtExecutionProviderDevicePolicy_PREFER_CPU, false, false},
+      {OrtExecutionProviderDevicePolicy_PREFER_NPU, false, true},
+      {OrtExecutionProviderDevicePolicy_PREFER_GPU, true, false},
+      {OrtExecutionProviderDevicePolicy_MAX_PERFORMANCE, true, false},
+      {OrtExecutionProviderDevicePolicy_MAX_EFFICIENCY, false, true},
+      {OrtExecutionProviderDevicePolicy_MIN_OVERALL_POWER, false, true},
+  };
+  void *bytes = NULL;
+  size_t size = 0;
+  assert_true(test_model_create("scale", &bytes, &size, NULL));
+  for (int npu = 0; npu < 2; npu++) {
+    setenv("VDEV_DEVICES", "1", 1);
+    setenv("VDEV_HARDWARE", npu ? "npu" : "gpu", 1);
+    rig_open(NULL);
+    for (size_t i = 0; i < sizeof policies / sizeof policies[0]; i++) {
+      OrtSessionOptions *options = NULL;
+      OrtSession *session = NULL;
+      float in[4] = {1, 2, 3, 4};
+      float out[4] = {0};
+      const char *names[] = {"x", "y"};
+      OrtValue *x = rig_host_tensor(in, 4);
+      OrtValue *y = rig_host_tensor(out, 4);
+      assert_int_equal(vdev_reset(0), 0);
+      ok(rig.api->CreateSessionOptions(&options));
+      ok(rig.api->SessionOptionsSetEpSelectionPolicy(options, policies[i].policy));
+      ok(rig.api->CreateSessionFromArray(rig.env, bytes, size, options, &session));
+      ok(rig.api->Run(session, NULL, names, (const OrtValue *const *)&x, 1, names + 1, 1, &y));
+      assert_true(out[3] == 8);
+      if (rig_get("kernels") != (npu ? policies[i].takes_npu : policies[i].takes_gpu)) {
+        fail_msg("policy %d, %s: %d kernels", (int)policies[i].policy, npu ? "npu" : "gpu", (int)rig_get("kernels"));
+      }
+      rig.api->ReleaseSession(session);
+      rig.api->ReleaseSessionOptions(options);
+      rig.api->ReleaseValue(x);
+      rig.api->ReleaseValue(y);
+    }
+    rig_close(NULL);
+  }
+  unsetenv("VDEV_HARDWARE");
+  free(bytes);
+}
+
+/* Nothing is registered: every function of the library says so, and none crashes. */
+static void test_without_a_device(void **state) {
+  (void)state;
+  assert_int_equal(vdev_device_count(), 0);
+  assert_int_equal(vdev_get(0, "kernels"), -1);
+  assert_non_null(strstr(vdev_last_error(), "no device 0: there are 0"));
+  assert_int_equal(vdev_set(0, "race", "off"), -1);
+  assert_int_equal(vdev_reset(0), -1);
+  assert_null(vdev_stream_create(0));
+  assert_null(vdev_event_create(0));
+  assert_int_equal(vdev_host_access("", 1, 0), 0);
+  assert_int_equal(vdev_stream_synchronize(NULL), -1);
 }
 
 /* The trace of everything, written when the plugin goes. */
 static void test_trace_file(void **state) {
   (void)state;
-  const char *path = getenv("VDEV_TEST_TRACE");
+  const char *path = getenv("TEST_VDEV_TRACE");
   if (path == NULL) {
-    fail_msg("VDEV_TEST_TRACE is not set: ctest sets it");
+    fail_msg("TEST_VDEV_TRACE is not set: ctest sets it");
     return;
   }
   (void)remove(path);
@@ -101,8 +242,9 @@ static void test_trace_file(void **state) {
 }
 
 static const struct CMUnitTest cases[] = {
-    cmocka_unit_test(test_again_and_again),   cmocka_unit_test(test_twice_by_one_name), cmocka_unit_test(test_two_names),
-    cmocka_unit_test(test_impossible_counts), cmocka_unit_test(test_trace_file),
+    cmocka_unit_test(test_again_and_again),  cmocka_unit_test(test_twice_by_one_name), cmocka_unit_test(test_two_names),
+    cmocka_unit_test(test_without_a_device), cmocka_unit_test(test_wrong_environment), cmocka_unit_test(test_entries),
+    cmocka_unit_test(test_virtual_names),    cmocka_unit_test(test_policies),          cmocka_unit_test(test_trace_file),
 };
 
 int main(void) {

@@ -1,15 +1,62 @@
-#define _POSIX_C_SOURCE 200809L /* readlink */
+#define _POSIX_C_SOURCE 200809L /* readlink, fork, sigaction */
 #include "rig.h"
 
 #include <dlfcn.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "models.h"
 
 rig_state rig;
+
+static struct {
+  const char *name;
+  const char *key;
+  const char *value;
+} registration = {"vdev", NULL, NULL};
+
+/* What abi/ does not name of ORT's table, by its place there. */
+enum { SYNCHRONIZE_BOUND_OUTPUTS = 203, CREATE_ENV_WITH_OPTIONS = 406 };
+
+typedef OrtStatus *(ORT_CALL *synchronizer)(OrtIoBinding *binding);
+
+static ort_slot slot(size_t place) {
+  return ((const ort_slot *)(const void *)rig.api)[place];
+}
+
+typedef struct env_options {
+  uint32_t version;
+  int32_t logging_level;
+  const char *log_id;
+  void *logger[2];
+  const void *threading;
+  const OrtKeyValuePairs *entries;
+} env_options;
+typedef OrtStatus *(ORT_CALL *env_creator)(const env_options *options, OrtEnv **env);
+
+void rig_plan(const char *name, const char *key, const char *value) {
+  registration.name = name;
+  registration.key = key;
+  registration.value = value;
+}
+
+static void create_env(void) {
+  OrtKeyValuePairs *entries = NULL;
+  if (registration.key == NULL) { /* too old an ORT has nothing else */
+    ok(rig.api->CreateEnv(ORT_LOGGING_LEVEL_FATAL, "test", &rig.env));
+    return;
+  }
+  rig.api->CreateKeyValuePairs(&entries);
+  rig.api->AddKeyValuePair(entries, registration.key, registration.value);
+  const env_options options = {
+      .version = ORT_API_OLDEST, .logging_level = ORT_LOGGING_LEVEL_FATAL, .log_id = "test", .entries = entries};
+  ok(((env_creator)slot(CREATE_ENV_WITH_OPTIONS))(&options, &rig.env));
+  rig.api->ReleaseKeyValuePairs(entries);
+}
 
 void rig_ok(OrtStatus *status, const char *call, const char *file, int line) {
   if (status != NULL) {
@@ -69,7 +116,7 @@ OrtStatus *rig_register(const char *name) {
     assert_int_equal(sscanf(base->GetVersionString(), "1.%u.", &rig.minor), 1);
     rig.api = base->GetApi(rig.minor < ORT_API_OLDEST ? rig.minor : ORT_API_OLDEST);
     assert_non_null(rig.api);
-    ok(rig.api->CreateEnv(ORT_LOGGING_LEVEL_FATAL, "test", &rig.env));
+    create_env();
     ok(rig.api->CreateMemoryInfo_V2("Cpu", OrtMemoryInfoDeviceType_CPU, 0, 0, OrtDeviceMemoryType_DEFAULT, 0,
                                     OrtDeviceAllocator, &rig.host));
   }
@@ -79,7 +126,7 @@ OrtStatus *rig_register(const char *name) {
 
 int rig_open(void **state) {
   (void)state;
-  ok(rig_register("vdev"));
+  ok(rig_register(registration.name));
   const OrtEpDevice *const *devices = NULL;
   size_t count = 0;
   ok(rig.api->GetEpDevices(rig.env, &devices, &count));
@@ -101,10 +148,11 @@ int rig_close(void **state) {
     assert_int_equal(vdev_get(i, "live_bytes"), 0);
     assert_int_equal(vdev_get(i, "pinned_bytes"), 0);
   }
-  ok(rig.api->UnregisterExecutionProviderLibrary(rig.env, "vdev"));
+  ok(rig.api->UnregisterExecutionProviderLibrary(rig.env, registration.name));
   rig.api->ReleaseMemoryInfo(rig.host);
   rig.api->ReleaseEnv(rig.env);
   rig.api = NULL;
+  rig_plan("vdev", NULL, NULL);
   return 0;
 }
 
@@ -174,6 +222,23 @@ void *rig_data(OrtValue *value) {
   return data;
 }
 
+int rig_signal_of_touch(volatile unsigned char *address, bool write) {
+  pid_t child = fork();
+  assert_true(child >= 0);
+  if (child == 0) {
+    struct sigaction plain = {.sa_handler = SIG_DFL};
+    sigaction(SIGSEGV, &plain, NULL); /* no sanitizer's report of what is wanted here */
+    unsigned char seen = *address;
+    if (write) {
+      *address = seen;
+    }
+    _exit(0);
+  }
+  int status = 0;
+  assert_int_equal(waitpid(child, &status, 0), child);
+  return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+}
+
 OrtStatus *rig_copy(OrtValue *source, OrtValue *target, OrtSyncStream *stream) {
   const OrtValue *sources[1] = {source};
   OrtValue *targets[1] = {target};
@@ -205,6 +270,10 @@ OrtStatus *rig_try_session(const char *model, size_t device, const char *key, co
   rig.api->ReleaseSessionOptions(options);
   free(bytes);
   return status;
+}
+
+OrtStatus *rig_synchronize_outputs(OrtIoBinding *binding) {
+  return ((synchronizer)slot(SYNCHRONIZE_BOUND_OUTPUTS))(binding);
 }
 
 OrtSession *rig_session(const char *model, size_t device) {

@@ -28,6 +28,9 @@ extern rig_state rig;
 int rig_open(void **state);
 int rig_close(void **state);
 
+/* The next registration's name, and an entry of the environment's configuration for it (`key` NULL: none). rig_close forgets it. */
+void rig_plan(const char *name, const char *key, const char *value);
+
 /* Load ORT and register the plugin under a name; the status is the registration's, and the caller's. */
 OrtStatus *rig_register(const char *name);
 
@@ -51,6 +54,9 @@ OrtValue *rig_host_tensor(float *data, size_t count);           /* over the call
 OrtValue *rig_view(size_t device, void *address, size_t count); /* over an address of the device, right or wrong */
 void *rig_data(OrtValue *value);
 
+/* The signal that touching an address from the host ends a process with; 0 for none. The touch is a child's. */
+int rig_signal_of_touch(volatile unsigned char *address, bool write);
+
 OrtStatus *rig_copy(OrtValue *source, OrtValue *target, OrtSyncStream *stream);
 OrtSyncStream *rig_stream(size_t device);
 vdev_stream *rig_native(OrtSyncStream *stream);
@@ -64,6 +70,9 @@ OrtIoBinding *rig_binding(OrtSession *session, OrtValue *input, const char *outp
 
 /* Run what is bound: on a stream, without waiting for it; or (NULL) until it is done. */
 OrtStatus *rig_run(OrtSession *session, OrtIoBinding *binding, OrtSyncStream *stream);
+
+/* SynchronizeBoundOutputs. */
+OrtStatus *rig_synchronize_outputs(OrtIoBinding *binding);
 
 #define RIG_MAIN(cases)                                          \
   int main(int argc, char **argv) {                              \

@@ -1,6 +1,8 @@
 /* Settings and what the device tells of itself; the trace; graphs that are placed on both the device and the CPU. */
+#define _POSIX_C_SOURCE 200809L /* mkdtemp */
 #include "rig.h"
 
+#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +29,25 @@ static void test_wrong_settings(void **state) {
       {"fail_copy", "-3"},
       {"fail_copy", "every:x"},
       {"mem_limit", "99999999999999999999"},
+      {"poison", "2"},
+      {"trace", "yes"},
+      {"h2d_gbps", "1e-12"},
+      {"latency_us", "1e15"},
+      {"fail_copy", "1,"},
+      {"fail_copy", "1,most:4"},
+      {"fail_copy", "1 min:4"},
+      {"fail_copy", "every:0"},
+      {"fail_copy", "1,us:5"},
+      {"fail_copy", "min:4,1"},
+      {"fail_copy", "1,min:-4"},
+      {"fail_copy", "1,name:"},
+      {"fail_alloc", "1,name:x"},
+      {"fail_stream", "1,min:1"},
+      {"fail_session", "1,name:x"},
+      {"delay_copy", "1"},
+      {"delay_copy", "1,us:0"},
+      {"delay_copy", "1,us:99999999999999999"},
+      {"delay_stream", "1,us:1,max:1"},
   };
   for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
     if (vdev_set(0, wrong[i][0], wrong[i][1]) == 0) {
@@ -50,7 +71,7 @@ static void test_wrong_settings(void **state) {
 /* What ORT has been told of a device stays as it was. */
 static void test_fixed_settings(void **state) {
   (void)state;
-  static const char *const fixed[] = {"devices", "vendor_id", "device_id", "reserve"};
+  static const char *const fixed[] = {"devices", "vendor_id", "device_id", "reserve", "metadata"};
   for (size_t i = 0; i < sizeof fixed / sizeof fixed[0]; i++) {
     assert_int_equal(vdev_set(0, fixed[i], "2"), -1);
     assert_non_null(strstr(vdev_last_error(), fixed[i]));
@@ -61,9 +82,10 @@ static void test_fixed_settings(void **state) {
 static void test_options_of_a_session(void **state) {
   (void)state;
   OrtSession *session = NULL;
-  refused("EP option 'speed' is not known, or cannot be 'full'", rig_try_session("scale", 0, "speed", "full", &session));
-  refused("EP option 'race' is not known, or cannot be 'never'", rig_try_session("scale", 0, "race", "never", &session));
-  refused("EP option 'vendor_id'", rig_try_session("scale", 0, "vendor_id", "1", &session));
+  refused("EP option 'speed' is no setting", rig_try_session("scale", 0, "speed", "full", &session));
+  refused("EP option 'race' cannot be 'never': expected one of off, count, fail",
+          rig_try_session("scale", 0, "race", "never", &session));
+  refused("EP option 'vendor_id' cannot be changed any more", rig_try_session("scale", 0, "vendor_id", "1", &session));
   ok(rig_try_session("scale", 0, "deny", "Mul", &session));
   OrtValue *x = rig_device_tensor(0, COUNT);
   OrtValue *y = rig_device_tensor(0, COUNT);
@@ -85,6 +107,15 @@ static void test_identity(void **state) {
   assert_int_equal(rig.api->HardwareDevice_VendorId(hardware), 0x10DE);
   assert_int_equal(rig.api->HardwareDevice_DeviceId(hardware), 7);
   assert_int_equal(rig.api->HardwareDevice_Type(hardware), OrtHardwareDeviceType_NPU);
+  const OrtKeyValuePairs *metadata[] = {rig.api->HardwareDevice_Metadata(hardware),
+                                        rig.api->EpDevice_EpMetadata(rig.devices[0])};
+  for (int i = 0; i < 2; i++) {
+    assert_string_equal(rig.api->GetKeyValue(metadata[i], "luid"), "17");
+    assert_string_equal(rig.api->GetKeyValue(metadata[i], "Discrete"), "0"); /* "1" unless it is told otherwise */
+    assert_string_equal(rig.api->GetKeyValue(metadata[i], "empty"), "");
+    assert_string_equal(rig.api->GetKeyValue(metadata[i], "is_virtual"), "1");
+    assert_string_equal(rig.api->GetKeyValue(metadata[i], "vdev.index"), "0");
+  }
   OrtValue *value = rig_device_tensor(0, COUNT);
   const OrtMemoryInfo *info = NULL;
   OrtMemoryInfoDeviceType type;
@@ -152,6 +183,80 @@ static void test_partly_placed(void **state) {
   rig_set("deny", "", NULL);
 }
 
+/* Weights are uploaded when a session is created, unless that is not wanted; the results are the same. */
+static void test_drop_weights(void **state) {
+  (void)state;
+  enum { ROWS = 4096, COLUMNS = 16 };
+  static const char *const words[] = {"0", "1"};
+  int64_t index[] = {2};
+  int64_t dim = 1;
+  OrtValue *input = NULL;
+  ok(rig.api->CreateTensorWithDataAsOrtValue(rig.host, index, sizeof index, &dim, 1, ONNX_TENSOR_ELEMENT_DATA_TYPE_INT64,
+                                             &input));
+  float rows[2][COLUMNS];
+  for (int dropped = 0; dropped < 2; dropped++) {
+    OrtSession *session = NULL;
+    OrtValue *found = NULL;
+    const char *names[] = {"index", "found"};
+    float *data = NULL;
+    assert_int_equal(vdev_reset(0), 0);
+    ok(rig_try_session("lookup rows=4096 columns=16", 0, "drop_weights", words[dropped], &session));
+    assert_int_equal(rig_get("h2d_bytes"), dropped ? 0 : ROWS * COLUMNS * sizeof(float));
+    assert_int_equal(rig_get("live_bytes"), dropped ? 0 : ROWS * COLUMNS * sizeof(float));
+    ok(rig.api->Run(session, NULL, names, (const OrtValue *const *)&input, 1, names + 1, 1, &found));
+    assert_int_equal(rig_get("kernels"), 1);
+    ok(rig.api->GetTensorMutableData(found, (void **)&data));
+    memcpy(rows[dropped], data, sizeof rows[dropped]);
+    rig.api->ReleaseValue(found);
+    rig.api->ReleaseSession(session);
+  }
+  assert_memory_equal(rows[0], rows[1], sizeof rows[0]);
+  rig_set("drop_weights", "0", NULL);
+  rig.api->ReleaseValue(input);
+}
+
+/* The models of the sessions inside: the CPU computes the same from one. */
+static void test_dump(void **state) {
+  (void)state;
+  OrtSession *session = NULL;
+  refused("cannot be dumped as '/no/such/folder/vdev-", rig_try_session("scale", 0, "dump", "/no/such/folder", &session));
+  char folder[] = "/tmp/vdev-XXXXXX";
+  assert_non_null(mkdtemp(folder));
+  rig_set("drop_weights", "1", NULL); /* otherwise they are inputs */
+  ok(rig_try_session("scale", 0, "dump", folder, &session));
+  rig.api->ReleaseSession(session);
+  rig_set("dump", "", "drop_weights", "0", NULL);
+  DIR *open = opendir(folder);
+  assert_non_null(open);
+  int models = 0;
+  for (const struct dirent *one; (one = readdir(open)) != NULL;) {
+    if (one->d_name[0] == '.') {
+      continue;
+    }
+    char path[512];
+    OrtSessionOptions *options = NULL;
+    float in[COUNT] = {3};
+    float out[COUNT] = {0};
+    const char *names[] = {"x", "y"};
+    OrtValue *x = rig_host_tensor(in, COUNT);
+    OrtValue *y = rig_host_tensor(out, COUNT);
+    models++;
+    snprintf(path, sizeof path, "%s/%s", folder, one->d_name);
+    ok(rig.api->CreateSessionOptions(&options));
+    ok(rig.api->CreateSession(rig.env, path, options, &session));
+    ok(rig.api->Run(session, NULL, names, (const OrtValue *const *)&x, 1, names + 1, 1, &y));
+    assert_true(out[0] == 6);
+    rig.api->ReleaseSession(session);
+    rig.api->ReleaseSessionOptions(options);
+    rig.api->ReleaseValue(x);
+    rig.api->ReleaseValue(y);
+    assert_int_equal(unlink(path), 0);
+  }
+  closedir(open);
+  assert_int_equal(models, 1);
+  assert_int_equal(rmdir(folder), 0);
+}
+
 static char *read_file(const char *path) {
   static char text[1 << 16];
   FILE *file = fopen(path, "r");
@@ -185,7 +290,7 @@ static void test_trace(void **state) {
   rig.api->ReleaseSession(session);
   assert_int_equal(vdev_trace_write("/no/such/folder/trace.json"), -1);
   assert_non_null(strstr(vdev_last_error(), "/no/such/folder/trace.json"));
-  const char *path = getenv("VDEV_TEST_TRACE");
+  const char *path = getenv("TEST_VDEV_TRACE");
   assert_non_null(path);
   assert_int_equal(vdev_trace_write(path), 0);
   const char *text = read_file(path);
@@ -205,8 +310,14 @@ static void test_trace(void **state) {
 }
 
 static const struct CMUnitTest cases[] = {
-    cmocka_unit_test(test_wrong_settings), cmocka_unit_test(test_options_of_a_session), cmocka_unit_test(test_fixed_settings),
-    cmocka_unit_test(test_identity),       cmocka_unit_test(test_allocator_statistics), cmocka_unit_test(test_partly_placed),
+    cmocka_unit_test(test_wrong_settings),
+    cmocka_unit_test(test_options_of_a_session),
+    cmocka_unit_test(test_fixed_settings),
+    cmocka_unit_test(test_identity),
+    cmocka_unit_test(test_allocator_statistics),
+    cmocka_unit_test(test_partly_placed),
+    cmocka_unit_test(test_drop_weights),
+    cmocka_unit_test(test_dump),
     cmocka_unit_test(test_trace),
 };
 RIG_MAIN(cases);

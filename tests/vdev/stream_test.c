@@ -104,6 +104,36 @@ static void test_native_interface(void **state) {
   vdev_event_destroy(event);
 }
 
+/* What is nothing of the library's is refused in words, by every function. */
+static void test_nothing_is_refused(void **state) {
+  (void)state;
+  vdev_stream *stream = vdev_stream_create(0);
+  vdev_event *event = vdev_event_create(0);
+  vdev_stream *gone = vdev_stream_create(0);
+  vdev_stream_destroy(gone);
+  vdev_stream_destroy(gone); /* no stream any more: nothing happens */
+  vdev_stream *const streams[] = {NULL, gone};
+  for (size_t i = 0; i < sizeof streams / sizeof streams[0]; i++) {
+    assert_int_equal(vdev_stream_synchronize(streams[i]), -1);
+    assert_non_null(strstr(vdev_last_error(), "is no stream of this library"));
+    assert_int_equal(vdev_stream_wait(streams[i], event), -1);
+    assert_int_equal(vdev_event_record(event, streams[i]), -1);
+  }
+  assert_int_equal(vdev_stream_wait(stream, NULL), -1);
+  assert_int_equal(vdev_event_record(NULL, stream), -1);
+  assert_int_equal(vdev_event_wait(NULL), -1);
+  assert_int_equal(vdev_event_query(NULL), -1);
+  assert_string_equal(vdev_last_error(), "no event: NULL was given");
+  assert_int_equal(vdev_host_access(NULL, 4, 1), -1);
+  assert_int_equal(vdev_host_access(NULL, 0, 1), 0);
+  assert_int_equal(vdev_trace_write(NULL), -1);
+  assert_int_equal(vdev_get(0, NULL), -1);
+  assert_int_equal(vdev_set(0, NULL, NULL), -1);
+  assert_non_null(vdev_last_race());
+  vdev_stream_destroy(stream);
+  vdev_event_destroy(event);
+}
+
 /* A stream that waits for an event goes on after the event's stream is gone. */
 static void test_wait_for_a_stream_that_goes(void **state) {
   (void)state;
@@ -191,6 +221,105 @@ static void test_late_failure(void **state) {
   rig.api->ReleaseValue(wrong);
   rig.api->ReleaseValue(right);
   rig.api->ReleaseValue(found);
+  rig.api->ReleaseSession(session);
+  rig.api->ReleaseSyncStream(stream);
+}
+
+/* A session may go while its last run is under way, and so may pinned memory that it reads. */
+static void test_release_before_the_end(void **state) {
+  (void)state;
+  float back[COUNT] = {0};
+  OrtSession *session = rig_session("scale", 0);
+  OrtSyncStream *stream = rig_stream(0);
+  OrtValue *pinned = rig_pinned_tensor(0, COUNT);
+  OrtValue *x = rig_device_tensor(0, COUNT);
+  OrtValue *y = rig_device_tensor(0, COUNT);
+  OrtValue *result = rig_host_tensor(back, COUNT);
+  OrtIoBinding *binding = rig_binding(session, x, "y", y);
+  ((float *)rig_data(pinned))[COUNT - 1] = 4;
+  set_upload_ms(50);
+  rig_set("compute_us", "50000", NULL);
+  ok(rig_copy(pinned, x, stream));
+  ok(rig_run(session, binding, stream));
+  rig.api->ReleaseValue(pinned);
+  rig.api->ReleaseIoBinding(binding);
+  rig.api->ReleaseSession(session);
+  assert_int_equal(vdev_stream_synchronize(rig_native(stream)), 0);
+  ok(rig_copy(y, result, NULL));
+  assert_true(back[COUNT - 1] == 8);
+  set_upload_ms(0);
+  rig_set("compute_us", "0", NULL);
+  OrtValue *values[] = {x, y, result};
+  for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
+    rig.api->ReleaseValue(values[i]);
+  }
+  rig.api->ReleaseSyncStream(stream);
+}
+
+/* SynchronizeBoundOutputs waits for the device, but what fails of one session is not told to another. */
+static void test_failures_stay_with_their_session(void **state) {
+  (void)state;
+  static const int64_t bad[] = {99};
+  if (rig.minor < 25) {
+    print_message("ONNX Runtime before 1.25 does not ask an EP for it\n");
+    skip();
+  }
+  int64_t dims[] = {1, 4};
+  OrtSession *failing = rig_session("lookup", 0);
+  OrtSession *sound = rig_session("scale", 0);
+  OrtSyncStream *streams[] = {rig_stream(0), rig_stream(0)};
+  OrtValue *index = device_indices(bad, 1);
+  OrtValue *found = NULL;
+  ok(rig.api->CreateTensorAsOrtValue(rig_allocator(0, false), dims, 2, ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT, &found));
+  OrtValue *x = rig_device_tensor(0, COUNT);
+  OrtValue *y = rig_device_tensor(0, COUNT);
+  OrtIoBinding *bindings[] = {NULL, rig_binding(sound, x, "y", y)};
+  ok(rig.api->CreateIoBinding(failing, &bindings[0]));
+  ok(rig.api->BindInput(bindings[0], "index", index));
+  ok(rig.api->BindOutput(bindings[0], "found", found));
+  rig_set("compute_us", "20000", NULL);
+  ok(rig_run(failing, bindings[0], streams[0]));
+  ok(rig_run(sound, bindings[1], streams[1]));
+  ok(rig_synchronize_outputs(bindings[1]));
+  assert_int_equal(is_done(streams[0]) + is_done(streams[1]), 2);
+  refused("kernel Gather", rig_synchronize_outputs(bindings[0]));
+  ok(rig_synchronize_outputs(bindings[0]));
+  rig_set("compute_us", "0", NULL);
+  for (int i = 0; i < 2; i++) {
+    rig.api->ReleaseIoBinding(bindings[i]);
+    rig.api->ReleaseSyncStream(streams[i]);
+  }
+  OrtValue *values[] = {index, found, x, y};
+  for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
+    rig.api->ReleaseValue(values[i]);
+  }
+  rig.api->ReleaseSession(failing);
+  rig.api->ReleaseSession(sound);
+}
+
+/* With pinned memory for an output, ORT copies it to itself after the run; and a copy between host memories waits for its stream. */
+static void test_pinned_outputs(void **state) {
+  (void)state;
+  float back[COUNT] = {0};
+  OrtSession *session = rig_session("scale", 0);
+  OrtSyncStream *stream = rig_stream(0);
+  OrtValue *in = rig_pinned_tensor(0, COUNT);
+  OrtValue *out = rig_pinned_tensor(0, COUNT);
+  OrtValue *result = rig_host_tensor(back, COUNT);
+  memset(rig_data(in), 0, COUNT * sizeof(float));
+  ((float *)rig_data(in))[0] = 4; /* ORT 1.24 copies it to the device when it is bound */
+  OrtIoBinding *binding = rig_binding(session, in, "y", out);
+  rig_set("race", "fail", "compute_us", "50000", NULL);
+  ok(rig_run(session, binding, stream));
+  assert_int_equal(is_done(stream), 0);
+  ok(rig_copy(out, result, stream));
+  assert_true(back[0] == 8);
+  rig_set("race", "off", "compute_us", "0", NULL);
+  rig.api->ReleaseIoBinding(binding);
+  OrtValue *values[] = {in, out, result};
+  for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
+    rig.api->ReleaseValue(values[i]);
+  }
   rig.api->ReleaseSession(session);
   rig.api->ReleaseSyncStream(stream);
 }
@@ -290,6 +419,10 @@ static const struct CMUnitTest cases[] = {
     cmocka_unit_test(test_pageable_waits_and_pinned_does_not),
     cmocka_unit_test(test_run_is_asynchronous),
     cmocka_unit_test(test_native_interface),
+    cmocka_unit_test(test_nothing_is_refused),
+    cmocka_unit_test(test_release_before_the_end),
+    cmocka_unit_test(test_failures_stay_with_their_session),
+    cmocka_unit_test(test_pinned_outputs),
     cmocka_unit_test(test_wait_for_a_stream_that_goes),
     cmocka_unit_test(test_late_failure),
     cmocka_unit_test(test_wait_for_work_of_another_thread),

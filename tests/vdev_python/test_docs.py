@@ -78,7 +78,7 @@ class Docs(unittest.TestCase):
         named = set(table("Settings"))
         library = vdev.Library(sys.argv[0])
         source = (ROOT / "vdev/settings.c").read_text()
-        known = set(re.findall(r'^    \{"(\w+)", [A-Z]', source, flags=re.M))
+        known = set(re.findall(r'^    \{"(\w+)", \.kind', source, flags=re.M))
         self.assertGreater(len(known), 20)
         self.assertEqual(named, known)
         for name, value in re.findall(r"`([a-z_]+)=([^`]+)`", PAGE.replace("enable_fallback=", "")):

@@ -1,0 +1,107 @@
+#include "fault.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "settings.h"
+
+bool vdev_site_has_names(vdev_site site) {
+  return site == VDEV_SITE_COPY || site == VDEV_SITE_COMPUTE;
+}
+
+bool vdev_site_has_bytes(vdev_site site) {
+  return vdev_site_has_names(site) || site == VDEV_SITE_ALLOC || site == VDEV_SITE_PINNED;
+}
+
+/* All of these read from `text` and give what is behind; NULL: it is not so. */
+
+static const char *skip(const char *text, const char *word) {
+  size_t length = strlen(word);
+  return strncmp(text, word, length) == 0 ? text + length : NULL;
+}
+
+static const char *read_number(const char *text, int64_t most, int64_t *number) {
+  char *end;
+  errno = 0;
+  long long value = isdigit((unsigned char)text[0]) ? strtoll(text, &end, 10) : -1;
+  if (value < 0 || value > most || errno != 0) {
+    return NULL;
+  }
+  *number = value;
+  return end;
+}
+
+static const char *read_count(const char *text, vdev_fault *fault) {
+  const char *every = skip(text, "every:");
+  const char *rest = read_number(every != NULL ? every : text, INT64_MAX, &fault->countdown);
+  fault->every = every != NULL ? fault->countdown : 0;
+  return every != NULL && fault->countdown == 0 ? NULL : rest;
+}
+
+static const char *read_condition(const char *text, vdev_site site, bool is_delay, vdev_fault *fault) {
+  bool has_bytes = vdev_site_has_bytes(site);
+  const char *value;
+  if (has_bytes && (value = skip(text, "min:")) != NULL) {
+    return read_number(value, INT64_MAX, &fault->smallest);
+  }
+  if (has_bytes && (value = skip(text, "max:")) != NULL) {
+    return read_number(value, INT64_MAX, &fault->largest);
+  }
+  if (is_delay && (value = skip(text, "us:")) != NULL) {
+    const char *rest = read_number(value, VDEV_LONGEST_NS / 1000, &fault->delay_ns);
+    fault->delay_ns *= 1000;
+    return rest;
+  }
+  if (vdev_site_has_names(site) && (value = skip(text, "name:")) != NULL) { /* the last: a name may have commas */
+    size_t length = strlen(value);
+    if (length == 0 || length >= sizeof fault->name) {
+      return NULL;
+    }
+    memcpy(fault->name, value, length + 1);
+    return value + length;
+  }
+  return NULL;
+}
+
+bool vdev_fault_parse(const char *text, vdev_site site, bool is_delay, vdev_fault *fault) {
+  vdev_fault read = {.largest = INT64_MAX};
+  const char *rest = read_count(text, &read);
+  while (rest != NULL && rest[0] == ',') {
+    rest = read_condition(rest + 1, site, is_delay, &read);
+  }
+  if (rest == NULL || rest[0] != '\0' || (is_delay && read.countdown > 0 && read.delay_ns == 0)) {
+    return false;
+  }
+  *fault = read;
+  return true;
+}
+
+static bool is_meant(const vdev_fault *fault, const vdev_subject *subject) {
+  if (subject->bytes < fault->smallest || subject->bytes > fault->largest) {
+    return false;
+  }
+  bool named = fault->name[0] == '\0';
+  for (size_t i = 0; i < subject->name_count && !named; i++) {
+    named = strcmp(subject->names[i], fault->name) == 0;
+  }
+  return named;
+}
+
+static bool strikes(vdev_fault *fault, const vdev_subject *subject) {
+  if (fault->countdown == 0 || !is_meant(fault, subject) || --fault->countdown > 0) {
+    return false;
+  }
+  fault->countdown = fault->every;
+  return true;
+}
+
+bool vdev_fault_fails(vdev_faults *faults, const vdev_subject *subject) {
+  return strikes(&faults->fail[subject->site], subject);
+}
+
+int64_t vdev_fault_delay(vdev_faults *faults, const vdev_subject *subject) {
+  vdev_fault *fault = &faults->delay[subject->site];
+  return strikes(fault, subject) ? fault->delay_ns : 0;
+}

@@ -1,0 +1,54 @@
+/* Faults on demand: operations of a kind that fail, or that take longer. */
+#ifndef VDEV_FAULT_H
+#define VDEV_FAULT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Where a fault can strike. */
+typedef enum vdev_site {
+  VDEV_SITE_ALLOC,
+  VDEV_SITE_PINNED,
+  VDEV_SITE_COPY,
+  VDEV_SITE_COMPUTE,
+  VDEV_SITE_STREAM,
+  VDEV_SITE_SESSION,
+  VDEV_SITES
+} vdev_site;
+
+/* The n-th operation from now, or every n-th; only those of a size or a name count. */
+typedef struct vdev_fault {
+  int64_t countdown; /* 0: off */
+  int64_t every;     /* 0: once */
+  int64_t smallest;  /* bytes */
+  int64_t largest;
+  int64_t delay_ns;
+  char name[128]; /* "": any */
+} vdev_fault;
+
+/* What is known of an operation before it is done. */
+typedef struct vdev_subject {
+  vdev_site site;
+  int64_t bytes;
+  const char *const *names;
+  size_t name_count;
+} vdev_subject;
+
+typedef struct vdev_faults {
+  vdev_fault fail[VDEV_SITES];
+  vdev_fault delay[VDEV_SITES];
+} vdev_faults;
+
+bool vdev_site_has_bytes(vdev_site site);
+bool vdev_site_has_names(vdev_site site);
+
+/* "0"; "N" or "every:N", then, by comma: "min:BYTES", "max:BYTES", "us:MICROSECONDS" (a delay has it, a failure has not), and last
+ * "name:NAME". False: not so, or something that operations of this kind do not have. */
+bool vdev_fault_parse(const char *text, vdev_site site, bool is_delay, vdev_fault *fault);
+
+/* Is this operation to fail? And how much longer does it take (nanoseconds)? Both count down. */
+bool vdev_fault_fails(vdev_faults *faults, const vdev_subject *subject);
+int64_t vdev_fault_delay(vdev_faults *faults, const vdev_subject *subject);
+
+#endif
