@@ -284,7 +284,7 @@ bool vdev_submit(vdev_stream *stream, const vdev_job *job, bool wait, char *reas
     drop(job);
     return false;
   }
-  return !wait || !good || vdev_stream_drain(stream, reason);
+  return good && (!wait || vdev_stream_drain(stream, reason));
 }
 
 void vdev_stream_advance(vdev_stream *stream) {

@@ -238,6 +238,33 @@ static void test_compute_by_name(void **state) {
   rig.api->ReleaseSession(session);
 }
 
+/* A kernel that fails by itself, where the shape of its output is known only afterwards: on a stream or not, at once or late. */
+static void test_failure_of_unknown_shape(void **state) {
+  const bench *one = *state;
+  static const char *const names[] = {"x", "shape", "y"};
+  int64_t shape[2] = {4, 3}; /* 12 elements are not 1000 */
+  int64_t two = 2;
+  OrtValue *asked = NULL;
+  ok(rig.api->CreateTensorWithDataAsOrtValue(rig.host, shape, sizeof shape, &two, 1, ONNX_TENSOR_ELEMENT_DATA_TYPE_INT64,
+                                             &asked));
+  OrtSession *session = rig_session("reshape", 0);
+  const OrtValue *inputs[] = {one->x, asked};
+  static const char *const times[] = {"0", "1000"};
+  for (int i = 0; i < 4; i++) {
+    OrtValue *result = NULL;
+    rig_set("compute_us", times[i % 2], NULL);
+    shape[1] = 3;
+    refused("kernel Reshape", rig.api->Run(session, NULL, names, inputs, 2, names + 2, 1, &result));
+    assert_null(result);
+    shape[1] = -1;
+    ok(rig.api->Run(session, NULL, names, inputs, 2, names + 2, 1, &result));
+    rig.api->ReleaseValue(result);
+  }
+  rig_set("compute_us", "0", NULL);
+  rig.api->ReleaseSession(session);
+  rig.api->ReleaseValue(asked);
+}
+
 static void test_every_kernel(void **state) {
   const bench *one = *state;
   rig_set("fail_compute", "every:3", NULL);
@@ -299,6 +326,7 @@ static const struct CMUnitTest cases[] = {
     ON_BENCH(test_compute),
     ON_BENCH(test_compute_by_name),
     ON_BENCH(test_every_kernel),
+    ON_BENCH(test_failure_of_unknown_shape),
     ON_BENCH(test_streams),
     ON_BENCH(test_sessions),
 };
