@@ -4,6 +4,9 @@ add_compile_options(
 if(CMAKE_C_COMPILER_ID MATCHES Clang)
   add_compile_options(-Wno-sign-conversion) # gcc's -Wconversion sees to signs; clang's also refuses an enum as an int32_t
 endif()
+if(WIN32)
+  add_compile_options(-Wno-format -Wno-float-conversion) # gcc takes Microsoft's printf to be meant, and isnan to cut a double
+endif()
 
 if(IOBIND_SANITIZE)
   add_compile_options(-fsanitize=${IOBIND_SANITIZE} -fno-omit-frame-pointer)

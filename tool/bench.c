@@ -71,8 +71,7 @@ static void free_rows(bench *b) {
 
 /* "models/pp-ocr-cls.onnx" -> "pp-ocr-cls"; in UTF-8 whatever the file's name is, as JSON and SVG want it. */
 static char *model_name(const char *path) {
-  const char *slash = strrchr(path, '/');
-  const char *name = slash == NULL ? path : slash + 1;
+  const char *name = file_name(path);
   const char *dot = strrchr(name, '.');
   char *stem = strndup(name, dot == NULL || dot == name ? strlen(name) : (size_t)(dot - name));
   if (stem == NULL) return NULL;

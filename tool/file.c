@@ -92,12 +92,17 @@ static int put(int descriptor, const void *data, size_t bytes) {
   return 0;
 }
 
+const char *file_name(const char *path) {
+  const char *name = path;
+  for (const char *c = path; (c = strpbrk(c, FILE_SEPARATORS)) != NULL;) name = ++c;
+  return name;
+}
+
 /* "FOLDER/.iobind-XXXXXX": short, so that a long file name still has room, and in the same folder, so that rename is one
  * step. */
 static char *name_temporary(const char *path) {
   static const char pattern[] = ".iobind-XXXXXX";
-  const char *slash = strrchr(path, '/');
-  size_t folder = slash == NULL ? 0 : (size_t)(slash - path) + 1;
+  size_t folder = (size_t)(file_name(path) - path);
   char *name = malloc(folder + sizeof pattern);
   if (name == NULL) return NULL;
   memcpy(name, path, folder);
@@ -168,22 +173,25 @@ bool file_write(const char *path, const file_part *parts, size_t count, tool_fau
   return file_produce(path, write_parts, &list, fault);
 }
 
+static bool is_folder(const char *path) {
+  struct stat status;
+  return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
+}
+
 bool file_make_folder(const char *path, tool_fault *fault) {
   if (path[0] == 0) return fault_set(fault, "'': the folder's name is empty");
   char *part = strdup(path);
   if (part == NULL) return fault_set(fault, "%s: out of memory", path);
   int failure = 0;
   for (char *end = part + 1; failure == 0; end++) {
-    if (*end != '/' && *end != 0) continue;
+    if (*end != 0 && strchr(FILE_SEPARATORS, *end) == NULL) continue;
     char kept = *end;
     *end = 0;
-    if (mkdir(part, 0777) != 0 && errno != EEXIST) failure = errno;
+    if (!is_folder(part) && mkdir(part, 0777) != 0 && errno != EEXIST) failure = errno;
     *end = kept;
     if (kept == 0) break;
   }
-  struct stat status;
-  if (failure == 0 && stat(path, &status) != 0) failure = errno;
-  if (failure == 0 && !S_ISDIR(status.st_mode)) failure = ENOTDIR;
+  if (failure == 0 && !is_folder(path)) failure = ENOTDIR;
   free(part);
   if (failure == ENOTDIR) return fault_set(fault, "%s: cannot be a folder: a file of that name is there", path);
   if (failure != 0) return fault_set(fault, "%s: the folder cannot be made: %s", path, strerror(failure));

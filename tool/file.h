@@ -34,6 +34,13 @@ bool file_produce(const char *path, file_filler *fill, void *context, tool_fault
 /** Whether a signal has come that ends the process: a filler stops as soon as it can. */
 bool file_is_stopped(void);
 
+#ifndef FILE_SEPARATORS
+#define FILE_SEPARATORS "/" /**< what stands between the parts of a path */
+#endif
+
+/** The last part of a path, where the path goes on. */
+const char *file_name(const char *path);
+
 /** Make a folder and the folders above it; one that exists is fine. */
 bool file_make_folder(const char *path, tool_fault *fault);
 

@@ -16,6 +16,7 @@ static struct {
   pthread_mutex_t mutex;
   pthread_cond_t wake;
   pthread_t thread;
+  clockid_t clock; /* monotonic, where a condition can wait for that */
   struct timespec begun;
   char command[32];
   char text[256];
@@ -26,7 +27,7 @@ static struct {
 
 static void print_line(void) {
   struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
+  clock_gettime(line.clock, &now);
   /* Cut, so that it stays one line of a terminal of 80 columns. */
   fprintf(stderr, "\r\033[Kiobind: %s: %.52s (%ld s)", line.command, line.text, (long)(now.tv_sec - line.begun.tv_sec));
   fflush(stderr);
@@ -52,11 +53,11 @@ void progress_begin(const tool_state *tool) {
   if (line.running || tool->verbosity > 0 || !isatty(STDERR_FILENO)) return;
   pthread_condattr_t attributes;
   if (pthread_condattr_init(&attributes) != 0) return;
-  pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+  line.clock = pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC) == 0 ? CLOCK_MONOTONIC : CLOCK_REALTIME;
   pthread_cond_init(&line.wake, &attributes);
   pthread_condattr_destroy(&attributes);
   snprintf(line.command, sizeof line.command, "%s", tool->usage->command);
-  clock_gettime(CLOCK_MONOTONIC, &line.begun);
+  clock_gettime(line.clock, &line.begun);
   line.text[0] = 0;
   line.ending = line.shown = false;
   line.running = pthread_create(&line.thread, NULL, keep_line, NULL) == 0;

@@ -1,0 +1,80 @@
+/* What the tool and the test programs use of POSIX and mingw-w64 has not, or has otherwise. Included before each of their files
+ * when they are compiled for Windows, so that the files need not know. */
+#ifndef IOBIND_TOOL_WINDOWS_POSIX_H
+#define IOBIND_TOOL_WINDOWS_POSIX_H
+
+#define _POSIX_C_SOURCE 200809L
+
+#include <direct.h>
+#include <fcntl.h>
+#include <io.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#define FILE_SEPARATORS "/\\"
+#define O_CLOEXEC 0
+#define O_NONBLOCK 0
+
+/* Ctrl-Break, and the end of the console; the other two never come. */
+#define SIGHUP SIGBREAK
+#define SIGBUS 10
+#define SIGXFSZ 25
+
+struct sigaction {
+  void (*sa_handler)(int signal);
+  int sa_mask;
+};
+
+static inline int sigemptyset(int *mask) {
+  *mask = 0;
+  return 0;
+}
+
+int sigaction(int signal, const struct sigaction *action, struct sigaction *before);
+
+enum { _SC_PAGESIZE, _SC_PHYS_PAGES };
+long sysconf(int name);
+
+char *strndup(const char *text, size_t length);
+
+/* A file in the folder for temporary ones, which fclose reads into memory and removes. */
+FILE *open_memstream(char **text, size_t *length);
+int posix_fclose(FILE *stream);
+#define fclose posix_fclose
+
+/* Takes the place of a file that is there. */
+int posix_rename(const char *from, const char *to);
+#define rename posix_rename
+
+/* True for a console that knows escape sequences; they are turned on. */
+int posix_isatty(int descriptor);
+#define isatty posix_isatty
+
+#define umask(mask) ((mode_t)_umask(mask))
+
+static inline int fchmod(int descriptor, int mode) {
+  (void)descriptor;
+  (void)mode;
+  return 0;
+}
+
+static inline int posix_mkdir(const char *path, int mode) {
+  (void)mode;
+  return _mkdir(path);
+}
+#define mkdir posix_mkdir
+
+static inline ssize_t posix_read(int descriptor, void *data, size_t bytes) {
+  return _read(descriptor, data, (unsigned)bytes);
+}
+#define read posix_read
+
+static inline ssize_t posix_write(int descriptor, const void *data, size_t bytes) {
+  return _write(descriptor, data, (unsigned)bytes);
+}
+#define write posix_write
+
+#endif
