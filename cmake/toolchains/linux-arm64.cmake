@@ -14,6 +14,8 @@ set(CMAKE_FIND_ROOT_PATH_MODE_INCLUDE ONLY)
 set(CMAKE_FIND_ROOT_PATH_MODE_PACKAGE ONLY)
 set(ENV{PKG_CONFIG_LIBDIR} ${port_libraries}/usr/lib/aarch64-linux-gnu/pkgconfig)
 set(ENV{PKG_CONFIG_SYSROOT_DIR} ${port_libraries})
+# What those libraries need themselves.
+set(CMAKE_EXE_LINKER_FLAGS_INIT -Wl,-rpath-link,${port_libraries}/usr/lib/aarch64-linux-gnu:${port_libraries}/lib/aarch64-linux-gnu)
 
 find_program(IOBIND_QEMU NAMES qemu-aarch64 qemu-aarch64-static DOC "runs what was built here")
 if(IOBIND_QEMU)

@@ -41,6 +41,7 @@ int main(int argc, char **argv) {
   EXPECT(strncmp(profile, FOLDER "/profile", strlen(FOLDER "/profile")) == 0 || strstr(profile, FOLDER "\\profile") != NULL,
          profile);
   printf("%s\n%s\n", info.ort_library, profile);
+  iobind_session_destroy(session);
 
   iobind_status status = iobind_session_create(runtime, FOLDER "/absent.onnx", NULL, &session, &error);
   EXPECT(status == IOBIND_NOT_FOUND && strstr(error.message, FOLDER "/absent.onnx") != NULL, error.message);

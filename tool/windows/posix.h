@@ -53,7 +53,10 @@ int posix_rename(const char *from, const char *to);
 int posix_isatty(int descriptor);
 #define isatty posix_isatty
 
-#define umask(mask) ((mode_t)_umask(mask))
+static inline mode_t posix_umask(int mask) {
+  return (mode_t)_umask(mask);
+}
+#define umask posix_umask
 
 static inline int fchmod(int descriptor, int mode) {
   (void)descriptor;
