@@ -5,7 +5,7 @@
 #include "status.h"
 #include "stream.h"
 
-OrtStatus *vdev_transfer_create(OrtDataTransferImpl **transfer); /* one for each session that is made; ORT releases it */
+OrtStatus *vdev_transfer_create(OrtDataTransferImpl **out); /* one for each session that is made; ORT releases it */
 
 /* A copy between host and device, or between devices. */
 typedef struct vdev_transfer_plan {

@@ -95,7 +95,7 @@ void iobind__stream_retire(iobind_stream *stream, iobind__ticket ticket, iobind_
 iobind_status iobind__stream_wait_end(iobind_stream *stream, iobind_error *error);
 
 /* The present end of a stream. */
-iobind_status iobind__moment_make(iobind_stream *stream, iobind__moment **moment, iobind_error *error);
+iobind_status iobind__moment_make(iobind_stream *stream, iobind__moment **out, iobind_error *error);
 iobind_status iobind__moment_wait(iobind__moment *moment, iobind_error *error);
 
 /* What the event holds now, with a reference more; NULL: nothing, which counts as passed. */

@@ -130,7 +130,7 @@ static void counters_while_running(void **state) {
   threads_run(move_bytes, &over);
   expect_ok(iobind_device_get_counters(vdev, &after, &fault));
   assert_int_equal(after.upload_count - before.upload_count, (THREADS - 1) * ROUNDS);
-  assert_int_equal(after.upload_bytes - before.upload_bytes, (THREADS - 1) * ROUNDS * COUNT * sizeof(float));
+  assert_int_equal(after.upload_bytes - before.upload_bytes, sizeof(float) * COUNT * ROUNDS * (THREADS - 1));
   assert_int_equal(after.allocation_count - before.allocation_count, (THREADS - 1) * ROUNDS);
   assert_int_equal(after.allocated_bytes, before.allocated_bytes);
 }
