@@ -77,27 +77,28 @@ static void test_in_flight(void **state) {
 /* What the host has waited for is open while later work keeps the rest closed. */
 static void test_parts(void **state) {
   const bench *one = *state;
-  enum { HALF = COUNT / 2, BYTES = HALF * (int)sizeof(float) };
+  const size_t half = COUNT / 2;
+  const size_t bytes = half * sizeof(float);
   vdev_stream *stream = rig_native(one->stream);
   vdev_event *event = vdev_event_create(0);
   float *x = rig_data(one->x);
   OrtValue *halves[2];
   OrtValue *parts[2];
-  for (int i = 0; i < 2; i++) {
-    halves[i] = rig_host_tensor((float *)(void *)one->target + i * HALF, HALF);
-    parts[i] = rig_view(0, x + i * HALF, HALF);
+  for (size_t i = 0; i < 2; i++) {
+    halves[i] = rig_host_tensor((float *)(void *)one->target + i * half, half);
+    parts[i] = rig_view(0, x + i * half, half);
   }
   ok(rig_copy(parts[0], halves[0], one->stream));
   assert_int_equal(vdev_event_record(event, stream), 0);
   expect_touch(one->target, SIGSEGV, SIGSEGV);
-  expect_touch(one->target + BYTES, 0, 0);
+  expect_touch(one->target + bytes, 0, 0);
   ok(rig_copy(parts[1], halves[1], one->stream));
-  expect_touch(one->target + BYTES, SIGSEGV, SIGSEGV);
+  expect_touch(one->target + bytes, SIGSEGV, SIGSEGV);
   assert_int_equal(vdev_event_wait(event), 0);
   expect_touch(one->target, 0, 0);
-  expect_touch(one->target + BYTES, SIGSEGV, SIGSEGV);
+  expect_touch(one->target + bytes, SIGSEGV, SIGSEGV);
   assert_int_equal(vdev_stream_synchronize(stream), 0);
-  expect_touch(one->target + BYTES, 0, 0);
+  expect_touch(one->target + bytes, 0, 0);
   for (int i = 0; i < 2; i++) {
     rig.api->ReleaseValue(halves[i]);
     rig.api->ReleaseValue(parts[i]);
