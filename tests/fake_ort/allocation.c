@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MALLOC, CALLOC, REALLOC, REALPATH, SCANDIR, FUNCTIONS };
-static const char *const names[FUNCTIONS] = {"malloc", "calloc", "realloc", "realpath", "scandir"};
+enum { MALLOC, CALLOC, REALLOC, REALPATH, SCANDIR, THREAD, FUNCTIONS };
+static const char *const names[FUNCTIONS] = {"malloc", "calloc", "realloc", "realpath", "scandir", "pthread_create"};
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* the library has threads of its own */
 static size_t counts[FUNCTIONS];
@@ -72,6 +72,7 @@ void *__real_realloc(void *old, size_t size);
 char *__real_realpath(const char *path, char *resolved);
 int __real_scandir(const char *folder, struct dirent ***entries, int (*filter)(const struct dirent *),
                    int (*compare)(const struct dirent **, const struct dirent **));
+int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *), void *argument);
 
 /* visible: the linker looks for them on behalf of the shared libraries as well, which keep their own all the same */
 #pragma GCC visibility push(default)
@@ -81,6 +82,7 @@ void *__wrap_realloc(void *old, size_t size);
 char *__wrap_realpath(const char *path, char *resolved);
 int __wrap_scandir(const char *folder, struct dirent ***entries, int (*filter)(const struct dirent *),
                    int (*compare)(const struct dirent **, const struct dirent **));
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *), void *argument);
 #pragma GCC visibility pop
 
 void *__wrap_malloc(size_t size) {
@@ -102,4 +104,8 @@ char *__wrap_realpath(const char *path, char *resolved) {
 int __wrap_scandir(const char *folder, struct dirent ***entries, int (*filter)(const struct dirent *),
                    int (*compare)(const struct dirent **, const struct dirent **)) {
   return fails(SCANDIR) ? -1 : __real_scandir(folder, entries, filter, compare);
+}
+
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *), void *argument) {
+  return fails(THREAD) ? EAGAIN : __real_pthread_create(thread, attributes, start, argument);
 }

@@ -1,4 +1,4 @@
-/* The allocations that libiobind makes itself, counted and failed on request. The program that links it wraps the functions by the
+/* The allocations that libiobind makes itself, and the threads that it starts, counted and failed on request. The program that links it wraps the functions by the
  * linker, so that those of ORT, which is a library of its own, are not touched. */
 #ifndef TESTS_FAKE_ORT_ALLOCATION_H
 #define TESTS_FAKE_ORT_ALLOCATION_H

@@ -1,5 +1,4 @@
 /* Bindings: bound, run, fetched. */
-#include <pthread.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -348,67 +347,6 @@ static void make_fixed_strings(struct rig *rig) {
 
 /* ---- cancelled ---- */
 
-/* A run in another thread, which stands within ORT's call until it is let go. */
-static struct {
-  pthread_t thread;
-  pthread_mutex_t mutex;
-  pthread_cond_t changed;
-  bool is_inside, may_go;
-  iobind_status status;
-} other = {.mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
-
-static void stand_within_run(void *context) {
-  (void)context;
-  pthread_mutex_lock(&other.mutex);
-  other.is_inside = true;
-  pthread_cond_broadcast(&other.changed);
-  while (!other.may_go) {
-    pthread_cond_wait(&other.changed, &other.mutex);
-  }
-  pthread_mutex_unlock(&other.mutex);
-}
-
-static void *run_in_thread(void *context) {
-  struct rig *rig = context;
-  iobind_error error = IOBIND_ERROR_INIT;
-  other.status = iobind_binding_run(rig->binding, NULL, NULL, &error);
-  return NULL;
-}
-
-static void let_go(struct rig *rig) {
-  pthread_mutex_lock(&other.mutex);
-  other.may_go = true;
-  pthread_cond_broadcast(&other.changed);
-  pthread_mutex_unlock(&other.mutex);
-  pthread_join(other.thread, NULL);
-  rig->end = NULL;
-}
-
-static void make_running(struct rig *rig) {
-  make_bound(rig);
-  other.is_inside = false;
-  other.may_go = false;
-  fake_ort_hook("RunWithBinding", stand_within_run, NULL);
-  NEED_TRUE(pthread_create(&other.thread, NULL, run_in_thread, rig) == 0);
-  rig->end = let_go;
-  pthread_mutex_lock(&other.mutex);
-  while (!other.is_inside) {
-    pthread_cond_wait(&other.changed, &other.mutex);
-  }
-  pthread_mutex_unlock(&other.mutex);
-}
-
-static iobind_status cancel(struct rig *rig) {
-  return iobind_binding_cancel(rig->binding, &rig->error);
-}
-
-/* The run ends, and the next one is not cancelled. */
-static void is_cancelled(struct rig *rig) {
-  let_go(rig);
-  NEED_TRUE(other.status == IOBIND_CANCELLED);
-  runs(rig);
-}
-
 static void cancel_now(void *context) {
   iobind_error error = IOBIND_ERROR_INIT;
   (void)!iobind_binding_cancel(context, &error); /* what it returns is looked at in a scenario of its own */
@@ -510,7 +448,6 @@ const struct scenario binding_scenarios[] = {
     BINDS("iobind_binding_run", "of strings", ON_CPU, make_bound_strings, run, expect_strings),
     BINDS("iobind_binding_run", "of strings into a tensor", ON_CPU, make_fixed_strings, run, expect_strings),
     BINDS("iobind_binding_run", "cancelled late", ON_CPU, make_bound, run_cancelled_late, runs),
-    BINDS("iobind_binding_cancel", "", ON_BOTH, make_running, cancel, is_cancelled),
     GIVES("iobind_binding_get_output", "", make_run, get_output, result_is_twos),
     GIVES("iobind_binding_get_output", "of a later run", make_second_run, get_output, result_is_twos),
     GIVES("iobind_binding_take_output", "", make_run, take_output, taken_is_twos),

@@ -68,6 +68,7 @@ void rig_close(struct rig *rig) {
     rig->end(rig);
   }
   iobind_binding_destroy(rig->binding);
+  iobind_binding_destroy(rig->second_binding);
   for (size_t i = 0; i < RIG_TENSORS; i++) {
     iobind_tensor_release(rig->many[i]);
   }
@@ -76,6 +77,7 @@ void rig_close(struct rig *rig) {
   iobind_tensor_release(rig->result);
   iobind_event_destroy(rig->event);
   iobind_stream_destroy(rig->stream);
+  iobind_stream_destroy(rig->second_stream);
   iobind_session_destroy(rig->session);
   iobind_runtime_destroy(rig->runtime);
   iobind_runtime_destroy(rig->other);

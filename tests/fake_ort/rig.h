@@ -20,7 +20,9 @@ struct rig {
   iobind_device *device; /* of the place */
   iobind_session *session;
   iobind_binding *binding;
+  iobind_binding *second_binding;
   iobind_stream *stream;
+  iobind_stream *second_stream;
   iobind_event *event;
   iobind_tensor *x; /* `ones`, unless a scenario says otherwise */
   iobind_tensor *y;

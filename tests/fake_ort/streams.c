@@ -20,6 +20,11 @@ static void make_recorded(struct rig *rig) {
   NEED(rig, iobind_event_record(rig->event, rig->stream, &rig->error));
 }
 
+static void make_second_stream(struct rig *rig) {
+  make_recorded(rig);
+  NEED(rig, iobind_stream_create(rig->device, NULL, &rig->second_stream, &rig->error));
+}
+
 static void work_is_done(struct rig *rig) {
   NEED(rig, iobind_stream_synchronize(rig->stream, &rig->error));
   rig_expect(rig, rig->x, rig_twos, RIG_VALUES);
@@ -45,6 +50,20 @@ static iobind_status synchronize(struct rig *rig) {
 
 static iobind_status wait_on_stream(struct rig *rig) {
   return iobind_stream_wait(rig->stream, rig->event, &rig->error);
+}
+
+static iobind_status wait_on_second(struct rig *rig) {
+  return iobind_stream_wait(rig->second_stream, rig->event, &rig->error);
+}
+
+static iobind_status create_with_options(struct rig *rig) {
+  static const char *const keys[1] = {"no_key_of_vdev"};
+  static const char *const values[1] = {"1"};
+  iobind_stream_options options = IOBIND_STREAM_OPTIONS_INIT;
+  options.option_keys = keys;
+  options.option_values = values;
+  options.option_count = 1;
+  return iobind_stream_create(rig->device, &options, &rig->stream, &rig->error);
 }
 
 static iobind_status create_event(struct rig *rig) {
@@ -90,6 +109,12 @@ const struct scenario stream_scenarios[] = {
      .call = create,
      .out = OUT(stream),
      .right = stream_works},
+    {.function = "iobind_stream_create",
+     .variant = "with options",
+     .places = ON_VDEV,
+     .call = create_with_options,
+     .out = OUT(stream),
+     .right = stream_works},
     {.function = "iobind_stream_destroy",
      .variant = "",
      .places = ON_BOTH,
@@ -107,6 +132,12 @@ const struct scenario stream_scenarios[] = {
      .places = ON_BOTH,
      .prepare = make_recorded,
      .call = wait_on_stream,
+     .right = work_is_done},
+    {.function = "iobind_stream_wait",
+     .variant = "for another stream",
+     .places = ON_BOTH,
+     .prepare = make_second_stream,
+     .call = wait_on_second,
      .right = work_is_done},
     {.function = "iobind_stream_native",
      .variant = "",
