@@ -23,6 +23,8 @@ GONE = {
     "AllocatorFree": "fake__gone(KIND_memory, p);",
     "UnregisterExecutionProviderLibrary": "fake__gone(KIND_library, registration_name);",
 }
+# What a failure of ORT's own leaves behind: a binding in which the next input that is bound fails, too.
+AFTER = {"BindInput": 'fake__real->ReleaseStatus(fake__real->BindInput(binding_ptr, "no such input", val_ptr));'}
 # Calls of the EP's own objects, which fake_ort.c stands in front of.
 OBJECTS = {"OrtSyncStreamImpl": ["CreateNotification"],
            "OrtSyncNotificationImpl": ["Activate", "WaitOnDevice", "WaitOnHost"],
@@ -99,6 +101,8 @@ def print_function(slot, known):
             print(f"    if (status == NULL) {{ {made(slot, known)} }}")
         if slot.name in GONE:
             print(f"    {GONE[slot.name]}\n  }} else {{\n    fake__real->ReleaseStatus({call});\n    {GONE[slot.name]}")
+        elif slot.name in AFTER:
+            print(f"  }} else {{\n    {AFTER[slot.name]}")
         elif slot.out[0] is not None:
             print(f"  }} else if (status == NULL) {{\n    *{slot.out[0]} = NULL;")
         print("  }\n  return status;")
