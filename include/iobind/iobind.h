@@ -786,7 +786,8 @@ typedef enum iobind_input_mode {
 IOBIND_API IOBIND_CHECK iobind_status iobind_binding_set_input(iobind_binding *binding, size_t index, iobind_input_mode mode,
                                                                iobind_tensor *tensor, iobind_event *event, iobind_error *error);
 
-/** Write new data into a bound input, without binding it anew: into the SNAPSHOT's copy or the tensor itself.
+/** Write new data into a bound input, without binding it anew: into the SNAPSHOT's copy or the tensor itself. For a carried input
+ *  that is the state that the last run left; its outputs cannot be fetched any more then.
  *  @param data    host memory, all bytes of the input
  *  @param stream  as iobind_tensor_write
  *  @return OK; INVALID_STATE the input is not bound, or a run is under way; INVALID_ARGUMENT another number of bytes; DTYPE
@@ -822,6 +823,30 @@ typedef enum iobind_output_mode {
 IOBIND_API IOBIND_CHECK iobind_status iobind_binding_set_output(iobind_binding *binding, size_t index, iobind_output_mode mode,
                                                                 iobind_device *device, iobind_memory memory,
                                                                 iobind_tensor *tensor, iobind_error *error);
+
+/** How an output becomes the next run's input. */
+typedef enum iobind_carry_mode {
+  IOBIND_CARRY_MOVE = 0,     /**< new memory on each run, of whatever shape comes out; it becomes the input as it is */
+  IOBIND_CARRY_SWAP = 1,     /**< two buffers of the state's shape that change places: no run allocates, nothing is bound anew */
+  IOBIND_CARRY_IN_PLACE = 2, /**< one buffer: the input's tensor is the output; only where the model's operators allow it, ORT
+                                  does not check */
+  IOBIND_CARRY_MODE_FORCE32 = 0x7FFFFFFF
+} iobind_carry_mode;
+
+/** Let an output become an input of the next run: a state that never leaves the place where the session reads it. The first
+ *  state is what iobind_binding_set_input binds, RESIDENT or SNAPSHOT, before or after this call (a growing one may begin with
+ *  0 elements); bound later, it is the state that the next run begins with. A run that fails leaves the state as it was.
+ *  iobind_binding_get_output lends the state that a run left, until the next run; a MOVE one that is retained, and any that is
+ *  taken, is never overwritten. iobind_binding_set_output and iobind_binding_clear end it.
+ *  MOVE and SWAP read the first state's memory and never write it, IN_PLACE writes into a RESIDENT tensor itself. The output goes
+ *  to where the session wants the input.
+ *  @param output, input  indices; each is carried once
+ *  @return OK; NOT_FOUND index; DTYPE, SHAPE the output can never fit the input; NOT_SUPPORTED one of them is no tensor, or holds
+ *          strings; INVALID_ARGUMENT no such mode, the input is carried by another output or bound LIVE; INVALID_STATE a run is
+ *          under way; OUT_OF_MEMORY, RUNTIME
+ *  @threads serial   @since 0.1 */
+IOBIND_API IOBIND_CHECK iobind_status iobind_binding_carry(iobind_binding *binding, size_t output, size_t input,
+                                                           iobind_carry_mode mode, iobind_error *error);
 
 typedef struct iobind_run_options {
   uint32_t struct_size;

@@ -59,11 +59,12 @@ static void free_binding(iobind__ref *ref) {
   const OrtApi *api = IOBIND__API(binding->session->runtime);
   iobind__results_drop(binding);
   for (size_t i = 0; binding->outputs != NULL && i < binding->session->output_count; i++) {
+    iobind__carry_end(binding, i);
     iobind_tensor_release(binding->outputs[i].tensor);
   }
-  if (binding->binding != NULL) {
+  for (size_t i = 0; i < 2 && binding->sides[i] != NULL; i++) {
     iobind__device_enter(binding->session->serial);
-    api->ReleaseIoBinding(binding->binding); /* before the tensors that it holds, and before the session */
+    api->ReleaseIoBinding(binding->sides[i]); /* before the tensors that it holds, and before the session */
     iobind__device_leave(binding->session->serial);
   }
   if (binding->run_options != NULL) {
@@ -74,6 +75,7 @@ static void free_binding(iobind__ref *ref) {
   }
   clear_inputs(binding);
   free(binding->outputs);
+  free(binding->carries);
   free(binding->order);
   free(binding->symbol_values);
   free(binding->symbol_owners);
@@ -137,7 +139,7 @@ static iobind_status make_run_options(const OrtApi *api, const iobind_run_option
 static iobind_status make_stream_run_options(const OrtApi *api, const iobind_run_options *options, OrtRunOptions **out,
                                              iobind_error *error) {
   IOBIND__TRY(make_run_options(api, options, out, error));
-  OrtStatus *status = api->AddRunConfigEntry(*out, "disable_synchronize_execution_providers", "1");
+  OrtStatus *status = api->AddRunConfigEntry(*out, unsynchronized, "1");
   if (status != NULL) {
     api->ReleaseRunOptions(*out);
     *out = NULL;
@@ -195,7 +197,9 @@ iobind_status iobind_binding_create(iobind_session *session, iobind_binding **ou
   for (size_t i = 0; i < session->output_count; i++) {
     iobind__output_reset(binding, i);
   }
-  OrtStatus *made = api->CreateIoBinding(session->session, &binding->binding);
+  OrtStatus *made = api->CreateIoBinding(session->session, &binding->sides[0]);
+  binding->binding = binding->sides[0];
+  binding->side = 1;
   static const iobind_run_options none = IOBIND_RUN_OPTIONS_INIT;
   iobind_status status =
       made == NULL ? replace_run_options(binding, &none, error) : iobind__ort_fail(api, made, error, "binding_create");
@@ -222,11 +226,14 @@ iobind_status iobind_binding_clear(iobind_binding *binding, iobind_error *error)
   iobind__results_drop(binding);
   binding->has_results = false;
   iobind__device_enter(binding->session->serial);
-  api->ClearBoundInputs(binding->binding);
-  api->ClearBoundOutputs(binding->binding);
+  for (size_t i = 0; i < 2 && binding->sides[i] != NULL; i++) {
+    api->ClearBoundInputs(binding->sides[i]);
+    api->ClearBoundOutputs(binding->sides[i]);
+  }
   iobind__device_leave(binding->session->serial);
   clear_inputs(binding);
   for (size_t i = 0; i < binding->session->output_count; i++) {
+    iobind__carry_end(binding, i);
     iobind__output_reset(binding, i);
   }
   return IOBIND_OK;

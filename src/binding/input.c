@@ -50,6 +50,12 @@ static iobind_status check_input(const iobind_binding *binding, size_t index, io
   if (tensor->place->device->runtime != session->runtime) {
     return iobind__fail(error, IOBIND_DEVICE, "binding_set_input: '%s': the tensor is another runtime's", value->name);
   }
+  if (mode == IOBIND_INPUT_LIVE && iobind__carry_of_input(binding, index) != NULL) {
+    return iobind__fail(
+        error, IOBIND_INVALID_ARGUMENT,
+        "binding_set_input: '%s' carries a state from run to run: it cannot be LIVE, bind it RESIDENT or SNAPSHOT",
+        value->name);
+  }
   *at_home = lives_where_wanted(session, tensor, value->place);
   if (mode == IOBIND_INPUT_RESIDENT && !*at_home) {
     return iobind__fail(
@@ -79,6 +85,11 @@ static iobind_status create_where_wanted(iobind_session *session, const iobind__
   iobind__place *place;
   IOBIND__TRY(iobind__session_lend_place(session, value->place->info, &place, error));
   return iobind__tensor_create_at(place, like->dtype, like->dims, like->rank, tensor, error);
+}
+
+iobind_status iobind__input_make(const iobind_binding *binding, size_t index, const iobind_tensor *like, iobind_tensor **tensor,
+                                 iobind_error *error) {
+  return create_where_wanted(binding->session, &binding->session->inputs[index], like, tensor, error);
 }
 
 static void note_live(iobind_binding *binding) {
@@ -121,13 +132,20 @@ iobind_status iobind_binding_set_input(iobind_binding *binding, size_t index, io
     bound = iobind_tensor_retain(tensor);
   }
   iobind__input_slot *slot = &binding->inputs[index];
-  binding->reshaped = binding->reshaped || slot->bound == NULL || !iobind__tensor_same_dims(slot->bound, bound);
+  if (slot->bound == NULL || !iobind__tensor_same_dims(slot->bound, bound)) {
+    binding->reshaped = IOBIND__BOTH_SIDES;
+  }
   iobind_tensor *old_bound = slot->bound;
   iobind_tensor *old_source = slot->source;
-  *slot = (iobind__input_slot){.mode = mode, .bound = bound, .source = source, .event = event, .changed = true};
-  binding->inputs_changed = true;
+  *slot = (iobind__input_slot){.mode = mode, .bound = bound, .source = source, .event = event, .changed = IOBIND__BOTH_SIDES};
+  binding->inputs_changed = IOBIND__BOTH_SIDES;
   binding->checked = false;
   note_live(binding);
+  iobind__carry *carry = iobind__carry_of_input(binding, index);
+  if (carry != NULL) {
+    carry->due = false; /* this is the next state, not what the last run left */
+    carry->settled = 0;
+  }
   iobind_tensor_release(old_bound); /* ORT's binding keeps the value itself until it is bound anew */
   iobind_tensor_release(old_source);
   return IOBIND_OK;
@@ -136,6 +154,10 @@ iobind_status iobind_binding_set_input(iobind_binding *binding, size_t index, io
 iobind_status iobind_binding_update_input(iobind_binding *binding, size_t index, const void *data, size_t bytes,
                                           iobind_stream *stream, iobind_error *error) {
   IOBIND__TRY(check_index(binding, index, "binding_update_input", error));
+  const iobind__carry *carry = iobind__carry_of_input(binding, index);
+  if (carry != NULL && carry->due) {
+    IOBIND__TRY(iobind__carry_advance(binding, error)); /* the new data belong into the state that the next run reads */
+  }
   const iobind__input_slot *slot = &binding->inputs[index];
   const char *name = binding->session->inputs[index].name;
   if (slot->bound == NULL) {

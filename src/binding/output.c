@@ -5,8 +5,8 @@ bool iobind__output_is_given(iobind_output_mode mode) {
   return mode == IOBIND_OUTPUT_FIXED || mode == IOBIND_OUTPUT_IN_PLACE;
 }
 
-static void changed(iobind_binding *binding) {
-  binding->outputs_changed = true;
+void iobind__outputs_changed(iobind_binding *binding) {
+  binding->outputs_changed = IOBIND__BOTH_SIDES;
   binding->checked = false;
   binding->verified = false;
   iobind__results_drop(binding);
@@ -17,7 +17,7 @@ static void changed(iobind_binding *binding) {
 void iobind__output_reset(iobind_binding *binding, size_t index) {
   const iobind__value *value = &binding->session->outputs[index];
   iobind__output_slot *slot = &binding->outputs[index];
-  changed(binding); /* before the slot forgets what it holds */
+  iobind__outputs_changed(binding); /* before the slot forgets what it holds */
   iobind_tensor_release(slot->tensor);
   *slot = (iobind__output_slot){.mode = value->kind == IOBIND_VALUE_TENSOR ? IOBIND_OUTPUT_FRESH : IOBIND_OUTPUT_NONE,
                                 .place = value->place};
@@ -37,8 +37,10 @@ iobind_status iobind__outputs_make_room(iobind_binding *binding, const iobind_te
     if (slot->mode == IOBIND_OUTPUT_REUSE) {
       bool overlaps;
       IOBIND__TRY(iobind__result_overlaps(binding, i, input, &overlaps, error));
-      slot->renew = slot->renew || overlaps;
-      binding->renew = binding->renew || overlaps;
+      if (overlaps || binding->sides[1] != NULL) { /* what the other side holds cannot be seen now */
+        slot->renew = IOBIND__BOTH_SIDES;
+        binding->renew = IOBIND__BOTH_SIDES;
+      }
     }
   }
   return IOBIND_OK;
@@ -57,7 +59,7 @@ static iobind_status check_overlap(const iobind_binding *binding, size_t index, 
   }
   for (size_t i = 0; i < session->output_count; i++) {
     const iobind__output_slot *other = &binding->outputs[i];
-    if (i != index && iobind__output_is_given(other->mode) && iobind__tensor_overlaps(tensor, other->tensor)) {
+    if (i != index && other->tensor != NULL && iobind__tensor_overlaps(tensor, other->tensor)) {
       return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "binding_set_output: '%s' overlaps the memory of output '%s'",
                           session->outputs[index].name, session->outputs[i].name);
     }
@@ -143,7 +145,9 @@ iobind_status iobind_binding_set_output(iobind_binding *binding, size_t index, i
   } else if (mode != IOBIND_OUTPUT_NONE) {
     IOBIND__TRY(find_target(binding, index, device, memory, &place, error));
   }
+  IOBIND__TRY(iobind__carry_advance(binding, error));
   iobind_tensor_retain(tensor);
+  iobind__carry_end(binding, index);
   iobind__output_reset(binding, index);
   binding->outputs[index].mode = mode;
   binding->outputs[index].place = place;

@@ -274,15 +274,18 @@ iobind_status iobind_binding_take_output(iobind_binding *binding, size_t index, 
   iobind__output_slot *slot = NULL;
   IOBIND__TRY(get_result(binding, index, &slot, "binding_take_output", error));
   *tensor = slot->result;
-  if (iobind__output_is_given(slot->mode)) {
-    iobind_tensor_retain(slot->tensor);
+  iobind__carry *carry = iobind__carry_of_output(binding, index);
+  if (carry != NULL || iobind__output_is_given(slot->mode)) {
+    iobind_tensor_retain(slot->result);
+    iobind__carry_take(binding, carry);
+    slot->taken = carry != NULL;
     return IOBIND_OK;
   }
   slot->result = NULL;
   slot->taken = true;
   if (slot->mode == IOBIND_OUTPUT_REUSE) {
-    slot->renew = true;
-    binding->renew = true;
+    slot->renew = IOBIND__BOTH_SIDES;
+    binding->renew = IOBIND__BOTH_SIDES;
   }
   return IOBIND_OK;
 }

@@ -47,7 +47,7 @@ static iobind_status check_complete(iobind_binding *binding, iobind_error *error
   for (size_t i = 0; i < session->output_count; i++) {
     const iobind__output_slot *slot = &binding->outputs[i];
     any = any || slot->mode != IOBIND_OUTPUT_NONE;
-    if (iobind__output_is_given(slot->mode)) {
+    if (slot->tensor != NULL) {
       IOBIND__TRY(agree_symbols(binding, &session->outputs[i], slot->tensor, session->input_count + i, error));
     }
   }
@@ -70,7 +70,7 @@ static iobind_status bind_output(iobind_binding *binding, size_t index, iobind_e
                   iobind__output_is_given(slot->mode) ? api->BindOutput(binding->binding, name, slot->tensor->value)
                                                       : api->BindOutputToDevice(binding->binding, name, slot->place->info),
                   error, "binding_run: output '%s'", name);
-  slot->renew = false;
+  slot->renew &= (iobind__sides)~binding->side;
   return IOBIND_OK;
 }
 
@@ -79,7 +79,7 @@ static iobind_status bind_inputs(iobind_binding *binding, iobind_error *error) {
   const OrtApi *api = IOBIND__API(session->runtime);
   for (size_t i = 0; i < session->input_count; i++) {
     iobind__input_slot *slot = &binding->inputs[i];
-    if (!slot->changed) {
+    if ((slot->changed & binding->side) == 0) {
       continue;
     }
     OrtStatus *status = api->BindInput(binding->binding, session->inputs[i].name, slot->bound->value);
@@ -87,13 +87,13 @@ static iobind_status bind_inputs(iobind_binding *binding, iobind_error *error) {
       /* ORT's binding is poisoned by a failure: empty it, so that the next run binds all anew */
       api->ClearBoundInputs(binding->binding);
       for (size_t j = 0; j < session->input_count; j++) {
-        binding->inputs[j].changed = true;
+        binding->inputs[j].changed |= binding->side;
       }
       return iobind__ort_fail(api, status, error, "binding_run: input '%s'", session->inputs[i].name);
     }
-    slot->changed = false;
+    slot->changed &= (iobind__sides)~binding->side;
   }
-  binding->inputs_changed = false;
+  binding->inputs_changed &= (iobind__sides)~binding->side;
   return IOBIND_OK;
 }
 
@@ -110,7 +110,7 @@ static iobind_status bind_outputs(iobind_binding *binding, iobind_error *error) 
       binding->has_fresh = binding->has_fresh || binding->outputs[i].mode == IOBIND_OUTPUT_FRESH;
     }
   }
-  binding->outputs_changed = false;
+  binding->outputs_changed &= (iobind__sides)~binding->side;
   return IOBIND_OK;
 }
 
@@ -118,29 +118,33 @@ static iobind_status bind_outputs(iobind_binding *binding, iobind_error *error) 
 static iobind_status renew_outputs(iobind_binding *binding, iobind_error *error) {
   for (size_t i = 0; i < binding->order_count; i++) {
     const iobind__output_slot *slot = &binding->outputs[binding->order[i]];
-    if (slot->mode == IOBIND_OUTPUT_FRESH || (slot->mode == IOBIND_OUTPUT_REUSE && (binding->reshaped || slot->renew))) {
+    if (slot->mode == IOBIND_OUTPUT_FRESH ||
+        (slot->mode == IOBIND_OUTPUT_REUSE && ((binding->reshaped | slot->renew) & binding->side) != 0)) {
       IOBIND__TRY(bind_output(binding, binding->order[i], error));
     }
   }
-  binding->renew = false;
+  binding->renew &= (iobind__sides)~binding->side;
   return IOBIND_OK;
 }
 
 /* Bring ORT's binding in line with our table. */
 static iobind_status prepare(iobind_binding *binding, iobind_error *error) {
+  if (binding->carry_count > 0) {
+    IOBIND__TRY(iobind__carry_prepare(binding, error));
+  }
   if (!binding->checked) {
     IOBIND__TRY(check_complete(binding, error));
     binding->checked = true;
   }
-  if (binding->inputs_changed) {
+  if ((binding->inputs_changed & binding->side) != 0) {
     IOBIND__TRY(bind_inputs(binding, error));
   }
-  if (binding->outputs_changed) {
+  if ((binding->outputs_changed & binding->side) != 0) {
     IOBIND__TRY(bind_outputs(binding, error));
   } else {
     IOBIND__TRY(renew_outputs(binding, error));
   }
-  binding->reshaped = false;
+  binding->reshaped &= (iobind__sides)~binding->side;
   return IOBIND_OK;
 }
 
@@ -204,19 +208,22 @@ static iobind_status run_failed(iobind_binding *binding, OrtStatus *failed, iobi
     status = iobind__ort_fail(api, failed, error, "binding_run");
   }
   /* what ORT's binding holds after a failure is not known: bind the outputs anew */
-  binding->outputs_changed = true;
+  binding->outputs_changed = IOBIND__BOTH_SIDES;
   return status;
 }
 
 /* What comes before a run: on the caller's thread, so that what is wrong is said at once. */
 static inline iobind_status begin(iobind_binding *binding, iobind_error *error) {
+  if (binding->carry_count > 0) {
+    IOBIND__TRY(iobind__carry_advance(binding, error));
+  }
   if (binding->fetched) {
     iobind__results_drop(binding);
   }
   binding->has_results = false;
   binding->failure.status = IOBIND_OK;
-  if (!binding->checked || binding->inputs_changed || binding->outputs_changed || binding->has_fresh || binding->reshaped ||
-      binding->renew) {
+  iobind__sides changed = binding->inputs_changed | binding->outputs_changed | binding->reshaped | binding->renew;
+  if (!binding->checked || binding->has_fresh || (changed & binding->side) != 0) {
     IOBIND__TRY(prepare(binding, error));
   }
   return IOBIND_OK;
@@ -262,6 +269,9 @@ static inline iobind_status execute(iobind_binding *binding, OrtRunOptions *opti
     IOBIND__TRY(settle(binding, stream, ordered, error));
   }
   binding->has_results = true;
+  if (binding->carry_count > 0) {
+    iobind__carry_note(binding);
+  }
   return IOBIND_OK;
 }
 

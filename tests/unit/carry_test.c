@@ -1,0 +1,251 @@
+/* Outputs that become the next run's inputs, on the processor and on the virtual accelerator, whose counters tell what moved. */
+#include "fixture.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "models.h"
+#include "vdev.h"
+
+static iobind_runtime *runtime;
+static iobind_device *device;
+
+static int start(void **state) {
+  runtime = fixture_runtime();
+  device = fixture_device(runtime, *state);
+  return 0;
+}
+
+static int stop(void **state) {
+  (void)state;
+  iobind_runtime_destroy(runtime);
+  return 0;
+}
+
+static iobind_session *model(const char *spec) {
+  char text[TEST_MODEL_TEXT] = "";
+  void *bytes = NULL;
+  size_t size = 0;
+  if (!test_model_create(spec, &bytes, &size, text)) {
+    fail_msg("%s: %s", spec, text);
+  }
+  iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
+  options.devices = &device;
+  options.device_count = 1;
+  iobind_session *session;
+  expect_ok(iobind_session_create_from_memory(runtime, bytes, size, &options, &session, &fault));
+  free(bytes);
+  return session;
+}
+
+static iobind_binding *carried(iobind_session *session, iobind_carry_mode mode, iobind_tensor *first, iobind_input_mode bound) {
+  iobind_binding *binding;
+  expect_ok(iobind_binding_create(session, &binding, &fault));
+  expect_ok(iobind_binding_carry(binding, 0, 0, mode, &fault));
+  expect_ok(iobind_binding_set_input(binding, 0, bound, first, NULL, &fault));
+  return binding;
+}
+
+static void run(iobind_binding *binding) {
+  expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+}
+
+static void expect_state(iobind_binding *binding, float value) {
+  const float values[2] = {value, value};
+  iobind_tensor *state;
+  expect_ok(iobind_binding_get_output(binding, 0, &state, &fault));
+  fixture_expect_floats(state, values, 2);
+}
+
+static const float ones[2] = {1, 1};
+
+/* y = 2 x: after n runs the state is 2 to the n. In every mode, and the first state is read alone where it is not in place. */
+static void doubles(void **state, iobind_carry_mode mode) {
+  (void)state;
+  iobind_session *session = model("scale");
+  iobind_tensor *first = fixture_floats(device, ones, 2);
+  iobind_binding *binding = carried(session, mode, first, IOBIND_INPUT_RESIDENT);
+  for (float expected = 2; expected < 100; expected *= 2) {
+    run(binding);
+    expect_state(binding, expected);
+  }
+  if (mode != IOBIND_CARRY_IN_PLACE) {
+    fixture_expect_floats(first, ones, 2);
+  }
+  /* reset to a given state, and once more without fetching in between */
+  iobind_tensor *again = fixture_floats(device, ones, 2);
+  expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_SNAPSHOT, again, NULL, &fault));
+  run(binding);
+  run(binding);
+  run(binding);
+  expect_state(binding, 8);
+  fixture_expect_floats(again, ones, 2);
+  expect_ok(iobind_binding_update_input(binding, 0, ones, sizeof ones, NULL, &fault));
+  run(binding);
+  expect_state(binding, 2);
+  iobind_tensor_release(again);
+  iobind_tensor_release(first);
+  iobind_binding_destroy(binding);
+  iobind_session_destroy(session);
+}
+
+static void moves(void **state) {
+  doubles(state, IOBIND_CARRY_MOVE);
+}
+
+static void swaps(void **state) {
+  doubles(state, IOBIND_CARRY_SWAP);
+}
+
+static void in_place(void **state) {
+  doubles(state, IOBIND_CARRY_IN_PLACE);
+}
+
+/* What was taken, or kept where the mode says so, is not overwritten, and is the next state all the same. */
+static void taken_states_stay(void **state) {
+  (void)state;
+  static const iobind_carry_mode modes[] = {IOBIND_CARRY_MOVE, IOBIND_CARRY_SWAP};
+  iobind_session *session = model("scale");
+  for (size_t m = 0; m < 2; m++) {
+    iobind_tensor *first = fixture_floats(device, ones, 2);
+    iobind_binding *binding = carried(session, modes[m], first, IOBIND_INPUT_RESIDENT);
+    iobind_tensor *taken[4];
+    for (int i = 0; i < 4; i++) {
+      run(binding);
+      expect_ok(iobind_binding_take_output(binding, 0, &taken[i], &fault));
+      iobind_tensor *twice;
+      expect(IOBIND_INVALID_STATE, iobind_binding_take_output(binding, 0, &twice, &fault));
+    }
+    run(binding);
+    run(binding);
+    expect_state(binding, 64);
+    for (int i = 0; i < 4; i++) {
+      const float expected[2] = {(float)(2 << i), (float)(2 << i)};
+      fixture_expect_floats(taken[i], expected, 2);
+      iobind_tensor_release(taken[i]);
+    }
+    iobind_tensor_release(first);
+    iobind_binding_destroy(binding);
+  }
+  iobind_session_destroy(session);
+}
+
+/* A state that grows from nothing, one row a run; the other input is written anew. */
+static void grows_from_nothing(void **state) {
+  (void)state;
+  iobind_session *session = model("concat");
+  const int64_t none[2] = {0, 3};
+  const int64_t row[2] = {1, 3};
+  enum { STEPS = 9 };
+  iobind_tensor *past;
+  iobind_tensor *latest;
+  expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, none, 2, &past, &fault));
+  expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, row, 2, &latest, &fault));
+  iobind_binding *binding = carried(session, IOBIND_CARRY_MOVE, past, IOBIND_INPUT_RESIDENT);
+  expect_ok(iobind_binding_set_input(binding, 1, IOBIND_INPUT_RESIDENT, latest, NULL, &fault));
+  float expected[STEPS][3];
+  for (int i = 0; i < STEPS; i++) {
+    for (int j = 0; j < 3; j++) {
+      expected[i][j] = (float)(10 * i + j);
+    }
+    expect_ok(iobind_tensor_write(latest, 0, expected[i], sizeof expected[i], NULL, &fault));
+    run(binding);
+  }
+  iobind_tensor *whole;
+  iobind_tensor_info info = IOBIND_TENSOR_INFO_INIT;
+  expect_ok(iobind_binding_take_output(binding, 0, &whole, &fault));
+  expect_ok(iobind_tensor_get_info(whole, &info, &fault));
+  assert_int_equal(info.dims[0], STEPS);
+  float back[STEPS][3];
+  expect_ok(iobind_tensor_read(whole, 0, back, sizeof back, NULL, &fault));
+  assert_memory_equal(back, expected, sizeof back);
+  iobind_tensor_release(whole);
+  iobind_tensor_release(past);
+  iobind_tensor_release(latest);
+  iobind_binding_destroy(binding);
+  iobind_session_destroy(session);
+}
+
+/* A run that fails leaves the state as it was: the next one goes on from there. */
+static void failed_run_keeps_the_state(void **state) {
+  if (strcmp(*state, "vdev") != 0) {
+    skip(); /* where runs can be made to fail */
+  }
+  iobind_session *session = model("scale");
+  for (int mode = IOBIND_CARRY_MOVE; mode <= IOBIND_CARRY_SWAP; mode++) {
+    iobind_tensor *first = fixture_floats(device, ones, 2);
+    iobind_binding *binding = carried(session, (iobind_carry_mode)mode, first, IOBIND_INPUT_RESIDENT);
+    run(binding);
+    run(binding);
+    assert_int_equal(vdev_set(0, "fail_compute", "1"), 0);
+    expect(IOBIND_RUNTIME, iobind_binding_run(binding, NULL, NULL, &fault));
+    assert_int_equal(vdev_set(0, "fail_compute", "0"), 0);
+    run(binding);
+    expect_state(binding, 8);
+    iobind_tensor_release(first);
+    iobind_binding_destroy(binding);
+  }
+  iobind_session_destroy(session);
+}
+
+/* On a device: nothing crosses the link, and two buffers are all that is ever made. */
+static void states_stay_on_the_device(void **state) {
+  if (strcmp(*state, "vdev") != 0) {
+    skip(); /* its counters are asked */
+  }
+  iobind_session *session = model("scale");
+  iobind_tensor *first = fixture_floats(device, ones, 2);
+  iobind_binding *binding = carried(session, IOBIND_CARRY_SWAP, first, IOBIND_INPUT_RESIDENT);
+  for (int i = 0; i < 4; i++) {
+    run(binding);
+  }
+  int64_t allocations = vdev_get(0, "allocations");
+  int64_t up = vdev_get(0, "h2d_bytes");
+  int64_t down = vdev_get(0, "d2h_bytes");
+  int64_t local = vdev_get(0, "d2d_bytes");
+  for (int i = 0; i < 100; i++) {
+    run(binding);
+  }
+  assert_int_equal(vdev_get(0, "allocations"), allocations);
+  assert_int_equal(vdev_get(0, "h2d_bytes"), up);
+  assert_int_equal(vdev_get(0, "d2h_bytes"), down);
+  assert_int_equal(vdev_get(0, "d2d_bytes"), local);
+  iobind_tensor_release(first);
+  iobind_binding_destroy(binding);
+  iobind_session_destroy(session);
+}
+
+static void what_cannot_be_carried(void **state) {
+  (void)state;
+  iobind_session *session = model("concat");
+  iobind_binding *binding;
+  iobind_tensor *first = fixture_floats(device, ones, 2);
+  expect_ok(iobind_binding_create(session, &binding, &fault));
+  expect(IOBIND_NOT_FOUND, iobind_binding_carry(binding, 1, 0, IOBIND_CARRY_MOVE, &fault));
+  expect_words("output");
+  expect(IOBIND_NOT_FOUND, iobind_binding_carry(binding, 0, 2, IOBIND_CARRY_MOVE, &fault));
+  expect_words("input");
+  expect(IOBIND_INVALID_ARGUMENT, iobind_binding_carry(binding, 0, 0, (iobind_carry_mode)3, &fault));
+  expect(IOBIND_INVALID_ARGUMENT, iobind_binding_carry(NULL, 0, 0, IOBIND_CARRY_MOVE, &fault));
+  expect_ok(iobind_binding_carry(binding, 0, 0, IOBIND_CARRY_MOVE, &fault));
+  expect(IOBIND_INVALID_STATE, iobind_binding_run(binding, NULL, NULL, &fault));
+  expect_words("'first' is not bound");
+  expect(IOBIND_SHAPE, iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, first, NULL, &fault));
+  iobind_binding_destroy(binding);
+  iobind_tensor_release(first);
+  iobind_session_destroy(session);
+}
+
+#define CASES(spec)                                                                           \
+  {#spec ": moves", moves, start, stop, #spec}, {#spec ": swaps", swaps, start, stop, #spec}, \
+      {#spec ": in place", in_place, start, stop, #spec},                                     \
+      {#spec ": taken states stay", taken_states_stay, start, stop, #spec},                   \
+      {#spec ": grows from nothing", grows_from_nothing, start, stop, #spec},                 \
+      {#spec ": failed run keeps the state", failed_run_keeps_the_state, start, stop, #spec}, \
+      {#spec ": states stay on the device", states_stay_on_the_device, start, stop, #spec}, { \
+#spec ": what cannot be carried", what_cannot_be_carried, start, stop, #spec              \
+  }
+
+static const struct CMUnitTest tests[] = {CASES(cpu), CASES(webgpu), CASES(vdev)};
+
+FIXTURE_MAIN(tests, NULL, NULL);
