@@ -31,13 +31,43 @@ bool vdev_is_virtual_clock(void) {
   return vdev_global.devices[0].settings.virtual_clock != 0;
 }
 
+int64_t vdev_later(int64_t time, int64_t duration) {
+  return time > INT64_MAX - duration ? INT64_MAX : time + duration;
+}
+
+static int64_t system_time(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
 int64_t vdev_now(void) {
   if (vdev_is_virtual_clock()) {
     return vdev_global.host_time;
   }
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+  return vdev_later(vdev_global.clock_offset, system_time());
+}
+
+/* Time goes on over a change of the clock: what was modelled so far is the past. */
+static void change_clock(int64_t is_virtual) {
+  vdev_state *state = &vdev_global;
+  if (is_virtual == vdev_is_virtual_clock()) {
+    return;
+  }
+  int64_t latest = vdev_now();
+  for (int i = 0; i < VDEV_MAX_STREAMS; i++) {
+    const vdev_stream *stream = state->streams[i];
+    latest = stream != NULL && stream->tail > latest ? stream->tail : latest;
+  }
+  for (int i = 0; i < state->device_count; i++) {
+    vdev_device *device = &state->devices[i];
+    for (int engine = 0; engine < VDEV_ENGINES; engine++) {
+      latest = device->engine_free[engine] > latest ? device->engine_free[engine] : latest;
+    }
+    device->settings.virtual_clock = is_virtual; /* there is one clock */
+  }
+  state->host_time = latest;
+  state->clock_offset = latest - system_time();
 }
 
 static void remove_devices(void) {
@@ -66,8 +96,12 @@ bool vdev_start(const vdev_settings *settings) {
 
 void vdev_stop(void) {
   vdev_lock();
-  vdev_streams_settle();
   vdev_state *state = &vdev_global;
+  for (int i = 0; i < VDEV_MAX_STREAMS; i++) {
+    if (state->streams[i] != NULL) {
+      vdev_stream_close(state->streams[i]); /* of a program that forgot it: its thread must not outlive the library */
+    }
+  }
   remove_devices();
   free(state->accesses);
   free(state->pinned);
@@ -99,15 +133,14 @@ int vdev_set(int index, const char *name, const char *value) {
   bool good = false;
   if (device != NULL) {
     char reason[VDEV_TEXT] = "a setting has a name and a value, and neither is NULL";
+    int64_t was_virtual = device->settings.virtual_clock;
     good = name != NULL && value != NULL && vdev_settings_change(&device->settings, name, value, reason);
     if (!good) {
       vdev_set_error("%s", reason);
     }
-  }
-  if (good && strcmp(name, "clock") == 0) {
-    for (int i = 0; i < vdev_global.device_count; i++) {
-      vdev_global.devices[i].settings.virtual_clock = device->settings.virtual_clock; /* there is one clock */
-    }
+    int64_t is_virtual = device->settings.virtual_clock;
+    device->settings.virtual_clock = was_virtual;
+    change_clock(is_virtual);
   }
   vdev_unlock();
   return good ? 0 : -1;

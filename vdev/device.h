@@ -100,7 +100,8 @@ typedef struct vdev_state {
   uint64_t agent_clocks[VDEV_AGENTS]; /* how far each agent number ever came: numbers are used again */
   uint64_t agent_sequences[VDEV_AGENTS];
   uint64_t host_clocks[VDEV_AGENTS];
-  int64_t host_time; /* virtual clock: how far the host is */
+  int64_t host_time;    /* virtual clock: how far the host is */
+  int64_t clock_offset; /* of the real clock to the system's: time goes on where the virtual one has left it */
   vdev_access *accesses;
   size_t access_count;
   size_t access_capacity;
@@ -125,7 +126,8 @@ static inline void vdev_unlock(void) {
 bool vdev_start(const vdev_settings *settings);
 void vdev_stop(void); /* the library goes: no tensor or session is left */
 bool vdev_is_virtual_clock(void);
-int64_t vdev_now(void); /* with the lock held: the real clock's or the virtual host time */
+int64_t vdev_now(void);                             /* with the lock held: the real clock's or the virtual host time */
+int64_t vdev_later(int64_t time, int64_t duration); /* no sum overflows: a step is 11 days at most, but there may be many */
 void vdev_set_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 #endif

@@ -314,10 +314,17 @@ static OrtStatus *ORT_CALL compile(OrtEp *ep, const OrtGraph **graphs, const Ort
                                    OrtNodeComputeInfo **kernels, OrtNode **ep_context_nodes) {
   (void)ep_context_nodes;
   const vdev_ep *self = (const vdev_ep *)ep;
-  for (size_t i = 0; i < count; i++) {
-    VDEV_TRY(vdev_kernel_create(self->device, self, self->env, graphs[i], fused_nodes[i], &kernels[i]));
+  OrtStatus *status = NULL;
+  size_t made = 0;
+  while (made < count && status == NULL) {
+    status = vdev_kernel_create(self->device, self, self->env, graphs[made], fused_nodes[made], &kernels[made]);
+    made += status == NULL;
   }
-  return NULL;
+  while (status != NULL && made > 0) { /* ORT does not ask for those that there are */
+    vdev_kernel_release(kernels[--made]);
+    kernels[made] = NULL;
+  }
+  return status;
 }
 
 static void ORT_CALL release_kernels(OrtEp *ep, OrtNodeComputeInfo **kernels, size_t count) {

@@ -490,20 +490,16 @@ static OrtStatus *locate(const kernel *self, vdev_stream *stream, const OrtValue
     vdev_memory_explain_null(what, reason);
     return vdev_fail(ORT_FAIL, reason);
   }
-  if (vdev_memory_owner(data) == NULL && vdev_pinned_find(data, bytes) == NULL) {
+  bool is_host = vdev_memory_owner(data) == NULL;
+  if (is_host && vdev_pinned_find(data, 1) == NULL) {
     const OrtMemoryInfo *info = NULL;
     OrtMemoryInfoDeviceType type = OrtMemoryInfoDeviceType_CPU;
     VDEV_TRY(VDEV_API_TABLE->GetTensorMemoryInfo(value, &info));
     VDEV_API_TABLE->MemoryInfoGetDeviceType(info, &type);
-    *out = data; /* the host's, as it says itself */
-    if (type != OrtMemoryInfoDeviceType_CPU) {
-      *out = vdev_memory_resolve(self->device, data, bytes, what, reason);
-    }
-  } else if (vdev_memory_owner(data) == NULL) {
-    *out = vdev_pinned_device_view(data, bytes);
-  } else {
-    *out = vdev_memory_resolve(self->device, data, bytes, what, reason);
+    is_host = type == OrtMemoryInfoDeviceType_CPU; /* otherwise it is not what it says, and is refused as such */
   }
+  *out = is_host ? vdev_pinned_device_view(data, bytes, what, reason)
+                 : vdev_memory_resolve(self->device, data, bytes, what, reason);
   bool good = *out != NULL && vdev_race_access(self->device, stream, data, bytes, write, self->what, reason);
   return good ? NULL : vdev_fail(ORT_FAIL, reason);
 }

@@ -133,12 +133,18 @@ const vdev_pinned *vdev_pinned_find(const void *address, size_t bytes) {
   return NULL;
 }
 
-void *vdev_pinned_device_view(const void *address, size_t bytes) {
-  const vdev_pinned *one = vdev_global.protected_count == 0 ? NULL : vdev_pinned_find(address, bytes);
-  if (one == NULL || one->alias == NULL) {
+void *vdev_pinned_device_view(const void *address, size_t bytes, const char *what, char *reason) {
+  const vdev_pinned *one = vdev_pinned_find(address, 1);
+  if (one == NULL) {
     return (void *)(uintptr_t)address;
   }
-  return one->alias + ((const unsigned char *)address - one->start);
+  size_t inside = (size_t)((const unsigned char *)address - one->start);
+  if (bytes > one->size - inside) {
+    snprintf(reason, VDEV_TEXT, "vdev: %s of %zu bytes at offset %zu passes the end of pinned memory of %zu bytes", what, bytes,
+             inside, one->size);
+    return NULL;
+  }
+  return (one->alias != NULL ? one->alias : one->start) + inside;
 }
 
 bool vdev_pinned_is_open(const void *address, size_t bytes, bool write) {

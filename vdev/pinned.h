@@ -13,8 +13,9 @@ void vdev_pinned_free(vdev_device *device, void *address);
 /* The memory that [address, address + bytes) lies in; NULL: it is not pinned. */
 const vdev_pinned *vdev_pinned_find(const void *address, size_t bytes);
 
-/* Where the device finds the bytes of an address of the host, pinned or not. */
-void *vdev_pinned_device_view(const void *address, size_t bytes);
+/* Where the device finds the bytes of an address of the host, pinned or not. NULL: they pass the end of pinned memory; the reason
+ * in `reason` (VDEV_TEXT bytes). */
+void *vdev_pinned_device_view(const void *address, size_t bytes, const char *what, char *reason);
 
 /* May the host touch it? Not if a stream still uses it (reads it, where the host is to write) and it is protected. */
 bool vdev_pinned_is_open(const void *address, size_t bytes, bool write);

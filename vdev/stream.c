@@ -35,11 +35,6 @@ static int64_t duration_of(const vdev_job *job) {
   return modelled + job->delay_ns;
 }
 
-/* A step is 11 days at most, but there may be many. */
-static int64_t later(int64_t time, int64_t duration) {
-  return time > INT64_MAX - duration ? INT64_MAX : time + duration;
-}
-
 /* When it begins and ends, by the model: after what the stream and the engine did before. */
 static void schedule(vdev_stream *stream, const vdev_job *job, int64_t *start, int64_t *end) {
   int64_t duration = duration_of(job);
@@ -51,7 +46,7 @@ static void schedule(vdev_stream *stream, const vdev_job *job, int64_t *start, i
   if (duration > 0 && *free_again > *start) {
     *start = *free_again;
   }
-  *end = later(*start, duration);
+  *end = vdev_later(*start, duration);
   if (duration > 0) {
     *free_again = *end;
   }
@@ -65,10 +60,19 @@ static void count(const vdev_job *job) {
   job->device->statistics.count[job->engine]++;
 }
 
-/* Let modelled time pass, on the real clock. Without the lock. */
-static void sleep_until(int64_t end) {
-  struct timespec until = {.tv_sec = end / 1000000000, .tv_nsec = end % 1000000000};
-  while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR) {
+/* When on the system's clock an operation is over; 0: at once, or in virtual time, where nobody waits. With the lock held. */
+static int64_t real_end(int64_t start, int64_t end) {
+  if (end == start || vdev_is_virtual_clock()) {
+    return 0;
+  }
+  int64_t offset = vdev_global.clock_offset;
+  return offset < 0 ? vdev_later(end, -offset) : end - offset;
+}
+
+/* Let time pass. Without the lock. */
+static void sleep_until(int64_t system_time) {
+  struct timespec until = {.tv_sec = system_time / 1000000000, .tv_nsec = system_time % 1000000000};
+  while (system_time > 0 && clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR) {
   }
 }
 
@@ -76,21 +80,21 @@ void vdev_host_delay(int64_t nanoseconds) {
   if (nanoseconds == 0) {
     return;
   }
-  int64_t end = later(vdev_now(), nanoseconds);
-  if (vdev_is_virtual_clock()) {
+  int64_t start = vdev_now();
+  int64_t end = vdev_later(start, nanoseconds);
+  int64_t until = real_end(start, end);
+  if (until == 0) {
     vdev_global.host_time = end;
     return;
   }
   vdev_unlock();
-  sleep_until(end);
+  sleep_until(until);
   vdev_lock();
 }
 
 /* Do one: wait its time out first, so that who reads too early sees what was there before. Without the lock. */
-static bool perform(const vdev_job *job, int64_t start, int64_t end, bool real, char *reason) {
-  if (real && end > start) {
-    sleep_until(end);
-  }
+static bool perform(const vdev_job *job, int64_t until, char *reason) {
+  sleep_until(until);
   bool good = job->work == NULL || job->work(job->context, reason);
   if (job->release != NULL) {
     job->release(job->context);
@@ -131,12 +135,12 @@ static void *work_through(void *argument) {
       continue;
     }
     bool failed = stream->error[0] != '\0';
-    bool real = !vdev_is_virtual_clock();
+    int64_t until = real_end(operation->start, operation->end);
     vdev_unlock();
     char reason[VDEV_TEXT] = "";
     bool good = true;
     if (!failed) {
-      good = perform(&operation->job, operation->start, operation->end, real, reason);
+      good = perform(&operation->job, until, reason);
     } else if (operation->job.release != NULL) {
       operation->job.release(operation->job.context); /* a failed stream does nothing more */
     }
@@ -226,9 +230,9 @@ static bool submit_synchronous(const vdev_job *job, char *reason) {
   schedule(NULL, job, &start, &end);
   count(job);
   vdev_trace_add(job->device, 0, job->what, job->bytes, start, end);
-  bool real = !vdev_is_virtual_clock();
+  int64_t until = real_end(start, end);
   vdev_unlock();
-  bool good = perform(job, start, end, real, reason);
+  bool good = perform(job, until, reason);
   vdev_lock();
   if (end > vdev_global.host_time) {
     vdev_global.host_time = end;
@@ -263,13 +267,13 @@ bool vdev_submit(vdev_stream *stream, const vdev_job *job, bool wait, char *reas
   count(job);
   vdev_trace_add(job->device, stream->agent, job->what, job->bytes, operation.start, operation.end);
   bool idle = stream->first == NULL && !stream->running_inline && stream->completed == stream->submitted;
-  bool at_once = vdev_is_virtual_clock() || operation.end == operation.start;
+  bool at_once = real_end(operation.start, operation.end) == 0;
   bool good = true;
   if (idle && at_once) {
     uint64_t sequence = ++stream->submitted;
     stream->running_inline = true;
     vdev_unlock();
-    good = perform(job, operation.start, operation.end, false, reason);
+    good = perform(job, 0, reason);
     vdev_lock();
     stream->running_inline = false;
     stream->completed = sequence;

@@ -28,7 +28,8 @@ static bool resolve(const void *address, size_t bytes, vdev_device **device, con
     return false;
   }
   *device = vdev_memory_owner(address);
-  *out = *device == NULL ? vdev_pinned_device_view(address, bytes) : vdev_memory_resolve(*device, address, bytes, what, reason);
+  *out = *device == NULL ? vdev_pinned_device_view(address, bytes, what, reason)
+                         : vdev_memory_resolve(*device, address, bytes, what, reason);
   return *out != NULL;
 }
 
@@ -151,7 +152,7 @@ static OrtStatus *check_place(const OrtValue *value, const void *address, size_t
   OrtMemoryInfoDeviceType type = OrtMemoryInfoDeviceType_CPU;
   char reason[VDEV_TEXT] = "";
   vdev_lock();
-  bool known = bytes == 0 || address == NULL || vdev_memory_owner(address) != NULL || vdev_pinned_find(address, bytes) != NULL;
+  bool known = bytes == 0 || address == NULL || vdev_memory_owner(address) != NULL || vdev_pinned_find(address, 1) != NULL;
   vdev_unlock();
   if (known) {
     return NULL;

@@ -231,6 +231,36 @@ static void test_delays(void **state) {
   rig.api->ReleaseSession(session);
 }
 
+/* A change of the clock is no step in time: what is modelled after it begins where the other clock was. */
+static void test_change_of_clock(void **state) {
+  (void)state;
+  OrtSyncStream *stream = rig_stream(0);
+  OrtValue *pinned = rig_pinned_tensor(0, COUNT);
+  OrtValue *x = rig_device_tensor(0, COUNT);
+  rig_set("h2d_gbps", "0.4", NULL); /* 0.1 ms */
+  for (int i = 0; i < 3; i++) {
+    for (int copies = 0; copies < 100; copies++) {
+      ok(rig_copy(pinned, x, stream));
+    }
+    int64_t before = now();
+    rig_set("clock", "real", NULL); /* all of the 10 ms are over, or nobody would wait for the stream below */
+    assert_in_range(now() - before, 10 * MS, (uint64_t)3600 * 1000 * MS);
+    ok(rig_copy(pinned, x, stream));
+    assert_int_equal(vdev_stream_synchronize(rig_native(stream)), 0);
+    before = now();
+    rig_set("clock", "virtual", NULL);
+    assert_in_range(now() - before, 0, (uint64_t)3600 * 1000 * MS);
+    before = now();
+    ok(rig_copy(pinned, x, stream));
+    assert_int_equal(vdev_stream_synchronize(rig_native(stream)), 0);
+    assert_int_equal(now() - before, MS / 10);
+  }
+  rig_set("h2d_gbps", "0", NULL);
+  rig.api->ReleaseValue(pinned);
+  rig.api->ReleaseValue(x);
+  rig.api->ReleaseSyncStream(stream);
+}
+
 /* Times that no sum of them may overflow. */
 static void test_long_times(void **state) {
   (void)state;
@@ -251,7 +281,11 @@ static void test_long_times(void **state) {
 }
 
 static const struct CMUnitTest cases[] = {
-    cmocka_unit_test(test_tiles),  cmocka_unit_test(test_direct_and_bound), cmocka_unit_test(test_events_carry_time),
-    cmocka_unit_test(test_delays), cmocka_unit_test(test_long_times), /* the last: there is no time after it */
+    cmocka_unit_test(test_tiles),
+    cmocka_unit_test(test_direct_and_bound),
+    cmocka_unit_test(test_events_carry_time),
+    cmocka_unit_test(test_delays),
+    cmocka_unit_test(test_change_of_clock),
+    cmocka_unit_test(test_long_times), /* the last: there is no time after it */
 };
 RIG_MAIN(cases);

@@ -159,6 +159,10 @@ static void test_pinned(void **state) {
   memset(data, 0, BYTES);
   ok(rig_copy(device, pinned, NULL));
   assert_true(data[COUNT - 1] == COUNT - 1);
+  OrtValue *overrun = rig_host_tensor(data + 1, COUNT);
+  refused("4000 bytes at offset 4 passes the end of pinned memory of 4000 bytes", rig_copy(overrun, device, NULL));
+  refused("passes the end of pinned memory", rig_copy(device, overrun, NULL));
+  rig.api->ReleaseValue(overrun);
   rig.api->ReleaseValue(pinned);
   rig.api->ReleaseValue(device);
   assert_int_equal(rig_get("pinned_bytes"), 0);

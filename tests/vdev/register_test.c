@@ -172,7 +172,7 @@ static void test_policies(void **state) {
   size_t size = 0;
   assert_true(test_model_create("scale", &bytes, &size, NULL));
   for (int npu = 0; npu < 2; npu++) {
-    setenv("VDEV_DEVICES", "1", 1);
+    setenv("VDEV_DEVICES", "2", 1);
     setenv("VDEV_HARDWARE", npu ? "npu" : "gpu", 1);
     rig_open(NULL);
     for (size_t i = 0; i < sizeof policies / sizeof policies[0]; i++) {
@@ -201,6 +201,30 @@ static void test_policies(void **state) {
   }
   unsetenv("VDEV_HARDWARE");
   free(bytes);
+}
+
+/* A stream of the native interface that a program forgot goes with the library, and is none afterwards. */
+static void test_forgotten_stream(void **state) {
+  (void)state;
+  setenv("VDEV_DEVICES", "1", 1);
+  rig_open(NULL);
+  rig_set("delay_copy", "1,us:20000", NULL);
+  vdev_stream *stream = vdev_stream_create(0);
+  OrtSyncStream *other = rig_stream(0);
+  OrtValue *pinned = rig_pinned_tensor(0, 4);
+  OrtValue *x = rig_device_tensor(0, 4);
+  vdev_event *event = vdev_event_create(0);
+  ok(rig_copy(pinned, x, other));
+  assert_int_equal(vdev_event_record(event, rig_native(other)), 0);
+  assert_int_equal(vdev_stream_wait(stream, event), 0); /* so that it has a thread */
+  rig.api->ReleaseSyncStream(other);
+  rig.api->ReleaseValue(pinned);
+  rig.api->ReleaseValue(x);
+  rig_close(NULL);
+  assert_int_equal(vdev_stream_synchronize(stream), -1);
+  assert_int_equal(vdev_event_query(event), 1);
+  vdev_stream_destroy(stream);
+  vdev_event_destroy(event);
 }
 
 /* Nothing is registered: every function of the library says so, and none crashes. */
@@ -244,7 +268,8 @@ static void test_trace_file(void **state) {
 static const struct CMUnitTest cases[] = {
     cmocka_unit_test(test_again_and_again),  cmocka_unit_test(test_twice_by_one_name), cmocka_unit_test(test_two_names),
     cmocka_unit_test(test_without_a_device), cmocka_unit_test(test_wrong_environment), cmocka_unit_test(test_entries),
-    cmocka_unit_test(test_virtual_names),    cmocka_unit_test(test_policies),          cmocka_unit_test(test_trace_file),
+    cmocka_unit_test(test_virtual_names),    cmocka_unit_test(test_policies),          cmocka_unit_test(test_forgotten_stream),
+    cmocka_unit_test(test_trace_file),
 };
 
 int main(void) {
