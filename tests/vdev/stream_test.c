@@ -396,6 +396,27 @@ static void *run_often(void *argument) {
   return NULL;
 }
 
+/* What has nothing to do with the others' results, changed and read all the time. */
+static void *meddle(void *argument) {
+  watcher *one = argument;
+  bool stop = false;
+  for (int i = 0; !stop; i++) {
+    static const char *const words[] = {"0", "1"};
+    (void)vdev_set(0, "poison", words[i % 2]);
+    (void)vdev_set(0, "trace", words[i % 2]);
+    (void)vdev_set(0, "protect_pinned", words[i % 2]);
+    (void)vdev_set(0, "deny", i % 2 == 0 ? "" : "Gather");
+    (void)vdev_set(0, "delay_copy", i % 2 == 0 ? "0" : "every:7,us:20,min:8");
+    (void)vdev_get(0, "kernels");
+    (void)vdev_last_race();
+    rig.api->ReleaseSession(rig_session("lookup", 0));
+    pthread_mutex_lock(&one->mutex);
+    stop = one->stop;
+    pthread_mutex_unlock(&one->mutex);
+  }
+  return NULL;
+}
+
 static void test_threads(void **state) {
   (void)state;
   enum { THREADS = 3 };
@@ -407,11 +428,18 @@ static void test_threads(void **state) {
     list[i] = (worker){session, (float)(1000 * i), 0};
     assert_int_equal(pthread_create(&threads[i], NULL, run_often, &list[i]), 0);
   }
+  watcher one = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+  pthread_t meddler;
+  assert_int_equal(pthread_create(&meddler, NULL, meddle, &one), 0);
   for (int i = 0; i < THREADS; i++) {
     assert_int_equal(pthread_join(threads[i], NULL), 0);
     assert_int_equal(list[i].wrong, 0);
   }
-  rig_set("latency_us", "0", NULL);
+  pthread_mutex_lock(&one.mutex);
+  one.stop = true;
+  pthread_mutex_unlock(&one.mutex);
+  assert_int_equal(pthread_join(meddler, NULL), 0);
+  rig_set("latency_us", "0", "poison", "1", "trace", "0", "protect_pinned", "0", "deny", "", "delay_copy", "0", NULL);
   rig.api->ReleaseSession(session);
 }
 
