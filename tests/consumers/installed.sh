@@ -1,0 +1,66 @@
+#!/usr/bin/env bash
+# What `cmake --install` puts in place is whole, can be moved, and three kinds of user build with it.
+# usage: installed.sh BUILD-FOLDER MAKE-MODEL   CC: the compiler; ORT_NATIVE_LIB_PATH: ORT, or its folder
+set -euo pipefail
+build=$1
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+model=$work/add.onnx
+"$2" add "$model"
+# shellcheck source=tests/consumers/use.sh
+. "$(dirname "${BASH_SOURCE[0]}")/use.sh"
+
+DESTDIR=$work/stage quietly cmake --install "$build" --prefix /opt/iobind
+prefix="$work/moved to"
+mv "$work/stage/opt/iobind" "$prefix"
+[ -z "$(find "$work/stage" -type f)" ] || fail "files outside the prefix: $(find "$work/stage" -type f)"
+
+came=$(cd "$prefix" && find . \( -type f -o -type l \) | sed 's|^\./||; s|-[a-z]*\.cmake$|-BUILD.cmake|' | LC_ALL=C sort)
+expected="bin/iobind
+include/iobind/iobind.h
+include/iobind/vdev.h
+include/iobind/version.h
+lib/cmake/iobind/iobindConfig-BUILD.cmake
+lib/cmake/iobind/iobindConfig.cmake
+lib/cmake/iobind/iobindConfigVersion.cmake
+lib/libiobind.so
+lib/libiobind.so.$interface
+lib/libiobind.so.$version
+lib/libiobind_vdev.so
+lib/pkgconfig/iobind.pc
+share/doc/iobind/CHANGELOG.md
+share/doc/iobind/LICENSE
+share/doc/iobind/NOTICE
+share/man/man1/iobind.1"
+[ "$came" = "$expected" ] || fail "what is installed: $(diff <(echo "$expected") <(echo "$came"))"
+soname=$(readelf -dW "$prefix/lib/libiobind.so" | sed -n 's/.*(SONAME).*\[\(.*\)\]/\1/p')
+[ "$soname" = "libiobind.so.$interface" ] || fail "the library's SONAME: expected libiobind.so.$interface, got '$soname'"
+source=$(cd "$consumers/../.." && pwd)
+if grep -rIlF -e "$source" -e "$work" "$prefix"; then fail "these name the folder that iobind was built or installed in"; fi
+for file in "$prefix/bin/iobind" "$prefix/lib/libiobind.so" "$prefix/lib/libiobind_vdev.so"; do
+  foreign=$(readelf -dW "$file" | sed -n 's/.*(R\(UN\)\{0,1\}PATH).*\[\(.*\)\]/\2/p' | tr : '\n' | grep -v '^\$ORIGIN/' || true)
+  [ -z "$foreign" ] || fail "$file looks for libraries in $foreign"
+done
+
+use_tool "$prefix/bin/iobind"
+expect "iobind $version (libiobind $version)" "$prefix/bin/iobind" --version
+
+build_with_cmake "$prefix" "$work/cmake"
+use_consumer "$work/cmake/consumer"
+expect '16 bytes' "$work/cmake/accelerator"
+if cmake -S "$consumers/cmake" -B "$work/newer" -DCMAKE_PREFIX_PATH="$prefix" -DWANTED=99.0 >"$work/messages" 2>&1; then
+  fail 'find_package(iobind 99.0) found this version'
+fi
+grep -q "$version" "$work/messages" || fail "find_package(iobind 99.0) does not say which version it found: $(cat "$work/messages")"
+
+# Neither of these takes a folder with a blank in its name: pkg-config's answer is split into words by the shell.
+mv "$prefix" "$work/moved"
+prefix=$work/moved
+export LD_LIBRARY_PATH=$prefix/lib
+build_with_pkg_config "$prefix/lib/pkgconfig" "$work/with-pkg-config"
+use_consumer "$work/with-pkg-config"
+unset LD_LIBRARY_PATH
+
+quietly "$cc" "$consumers/consumer.c" -I"$prefix/include" -L"$prefix/lib" -liobind -Wl,-rpath,"$prefix/lib" -o "$work/plain"
+use_consumer "$work/plain"
+echo "installed: $version, moved, used by CMake, pkg-config and a plain line"

@@ -1,0 +1,56 @@
+# shellcheck shell=bash
+# Sourced: what the tests of an installed iobind share. The caller has set -euo pipefail, $work (a folder to write in), $model
+# and ORT_NATIVE_LIB_PATH.
+consumers=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+cc=${CC:-cc}
+
+fail() {
+  printf '%s\n' "$*" >&2
+  exit 1
+}
+
+# quietly COMMAND...: its output is shown only where it fails.
+quietly() {
+  "$@" >"$work/messages" 2>&1 || fail "$*:
+$(tail -n 30 "$work/messages")"
+}
+
+# expect TEXT COMMAND...
+expect() {
+  local expected=$1 came
+  shift
+  came=$("$@" 2>&1) || fail "$*: $came"
+  [ "$came" = "$expected" ] || fail "$*: expected '$expected', got '$came'"
+}
+
+# use_consumer PROGRAM: it computes on the CPU and on the virtual accelerator, which lies beside the library.
+use_consumer() {
+  expect '1.5 2.5 3.5 4.5' "$1" "$model" cpu
+  expect '1.5 2.5 3.5 4.5' "$1" "$model" vdev
+}
+
+# use_tool PROGRAM
+use_tool() {
+  local report
+  report=$("$1" doctor 2>&1) || fail "$1 doctor: $report"
+  grep -q '^cpu .*yes' <<<"$report" || fail "$1 doctor does not say that the CPU works: $report"
+  quietly "$1" run "$model" --random --dim n=4 --device vdev --output-dir "$work/out"
+  [ -s "$work/out/z.npy" ] || fail "$1 run: wrote no out/z.npy"
+}
+
+# build_with_cmake PREFIX FOLDER
+build_with_cmake() {
+  quietly cmake -S "$consumers/cmake" -B "$2" -DCMAKE_C_COMPILER="$cc" -DCMAKE_PREFIX_PATH="$1" -DWANTED="$version"
+  quietly cmake --build "$2"
+}
+
+# build_with_pkg_config PC-FOLDER PROGRAM
+build_with_pkg_config() {
+  local flags
+  read -ra flags <<<"$(PKG_CONFIG_PATH=$1 pkg-config --cflags --libs "iobind = $version")"
+  quietly "$cc" "$consumers/consumer.c" "${flags[@]}" -o "$2"
+}
+
+version=$(sed -n 's/^#define IOBIND_VERSION_[A-Z]* \([0-9]*\)$/\1/p' "$consumers/../../include/iobind/version.h" | paste -sd.)
+interface=${version%.*} # of 0.x; from 1.0 on the first number alone
+[ "${version%%.*}" = 0 ] || interface=${version%%.*}
