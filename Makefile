@@ -1,6 +1,8 @@
 # The front door: each target is a few lines that call CMake or a script, which can be called by hand as well.
 #   make build      the library and the tool, with an ONNX Runtime to run on, in dist/
 #   make demo       a real model on the processor and on a virtual GPU: a table and a picture
+#   make install    library, tool and virtual accelerator to PREFIX (/usr/local), under DESTDIR if that is given
+#   make package    an archive, and a package for Debian, in build/packages/
 #   make test       everything that must hold before a change is taken
 #   make test-all   the same, with the tests that take long, the oldest ONNX Runtime, and valgrind
 #   make format     lay the sources out as .clang-format says
@@ -19,7 +21,7 @@ on_ort = ORT_NATIVE_LIB_PATH=$(CURDIR)/.runtime/packages/onnxruntime-$(1)-linux-
 release_labels := ^(release|bench|soak)$$
 
 .NOTPARALLEL:
-.PHONY: build demo test test-all format check-format analyze clean distclean needs dist fetched test-dev test-tsan test-release
+.PHONY: build demo test test-all format check-format analyze clean distclean needs dist fetched test-dev test-tsan test-release install package ports-needs
 
 build: needs dist
 
@@ -33,6 +35,15 @@ dist:
 	@cmake --install build/release --prefix dist >/dev/null
 	@ln -sfn ../../.runtime dist/lib/iobind
 	@echo "built: dist/bin/iobind, dist/lib/libiobind.so"
+
+PREFIX ?= /usr/local
+install:
+	@cmake --preset release >/dev/null
+	@cmake --build --preset release
+	@cmake --install build/release --prefix $(PREFIX)
+
+package:
+	@scripts/package
 
 demo: build
 	@scripts/install-packages demo
@@ -67,7 +78,10 @@ test-tsan:
 test-release: dist
 	ctest --preset release -L '$(release_labels)' -LE '^long$$'
 
-test-all: fetched check-format analyze dist test-tsan
+ports-needs:
+	@scripts/install-packages ports
+
+test-all: fetched ports-needs check-format analyze dist test-tsan
 	ctest --preset release -L '$(release_labels)'
 	ctest --test-dir build/release -T memcheck -L '^valgrind$$' --output-on-failure --no-tests=ignore
 	@cmake --preset dev >/dev/null

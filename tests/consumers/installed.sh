@@ -63,4 +63,9 @@ unset LD_LIBRARY_PATH
 
 quietly "$cc" "$consumers/consumer.c" -I"$prefix/include" -L"$prefix/lib" -liobind -Wl,-rpath,"$prefix/lib" -o "$work/plain"
 use_consumer "$work/plain"
+quietly cmake -G Ninja -S "$consumers/cmake" -B "$work/part" -DCMAKE_C_COMPILER="$cc" -DSOURCES="$source"
+quietly cmake --build "$work/part"
+expect '1.5 2.5 3.5 4.5' "$work/part/consumer" "$model" cpu
+[ -z "$(find "$work/part" -name 'libiobind_vdev*' -o -name iobind -type f -perm -u+x)" ] ||
+  fail 'as a part of another project iobind builds more than the library'
 echo "installed: $version, moved, used by CMake, pkg-config and a plain line"
