@@ -20,7 +20,7 @@ SPEAKS_ORT = ["src/ort", "vdev", "tests/fake_ort", "tests/abi", "tests/vdev", "b
 INCLUDE_PATH = ["include", "src", "abi", "onnx", "."]
 LINES, HEADER_LINES, PUBLIC_HEADER = 900, 1500, "include/iobind/iobind.h"
 CODE = {".c", ".h", ".cpp", ".java", ".py", ".sh", ".cmake"}
-BINARY = {".png", ".npy", ".onnx", ".ort", ".jar", ".so", ".gz", ".pdf"}
+BINARY = {".png", ".npy", ".npz", ".xz", ".onnx", ".ort", ".jar", ".so", ".gz", ".pdf"}
 
 # The words are put together here, so that this file does not find itself.
 LEFT_FOR_LATER = r"\b(" + "|".join(["TO" + "DO", "FIX" + "ME", "X" * 3]) + r")\b"

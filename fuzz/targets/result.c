@@ -1,0 +1,28 @@
+/* The JSON that `iobind bench --with` reads: an earlier result, from the file to the table and the picture. */
+/* The command's file itself, first for its feature macro: what reads a result is its own. */
+#include "bench.c" /* NOLINT(bugprone-suspicious-include) */
+
+#include "bytes.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  static const tool_usage usage = {.command = "bench"};
+  static FILE *nowhere;
+  if (nowhere == NULL) nowhere = fopen("/dev/null", "w");
+  bench b = {.tool = {.usage = &usage}};
+  memory_file file = memory_file_make(data, size);
+  FILE *kept = stderr;
+  stderr = nowhere; /* glibc's may be set; each refusal is a line there */
+  int code = read_result(&b, file.path);
+  stderr = kept;
+  CHECK(code == TOOL_GO || code == TOOL_FAILED);
+  if (code == TOOL_GO) {
+    CHECK(b.row_count > 0 && draw(&b, nowhere));
+    b.inputs = json_array();
+    b.tool.json = size % 2;
+    CHECK(print(&b, TOOL_DONE) == TOOL_DONE);
+    json_decref(b.inputs);
+  }
+  memory_file_close(&file);
+  free_rows(&b);
+  return 0;
+}
