@@ -193,12 +193,14 @@ static void run_options(bytes *source) {
 }
 
 static void stream_options(bytes *source) {
+  static const list_field list = {AT(iobind_stream_options, option_keys), AT(iobind_stream_options, option_values),
+                                  AT(iobind_stream_options, option_count), false};
   made of = make(source, sizeof(iobind_stream_options));
-  put_pointer(&of, AT(iobind_stream_options, native), take_byte(source) == 255 ? &of : NULL);
+  put_list(&of, source, &list, 0, words, WORDS);
   iobind_stream *stream = NULL;
   iobind_error error = armed();
   iobind_status status = iobind_stream_create(the_cpu(), (const void *)of.data, &stream, &error);
-  check_call(status, &error, true);
+  check_call(status, &error, of.clean);
   check_size(&of, status);
   CHECK((stream != NULL) == (status == IOBIND_OK));
   iobind_stream_destroy(stream);

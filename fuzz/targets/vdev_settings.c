@@ -1,6 +1,4 @@
 /* Settings of the virtual accelerator: names and values, as EP options, the environment and vdev_set give them. */
-#define _POSIX_C_SOURCE 200809L /* strdup */
-
 #include "settings.h"
 
 #include <stdlib.h>
@@ -8,22 +6,48 @@
 
 #include "bytes.h"
 
+static const char *const names[] = {"devices",     "vendor_id",   "device_id",  "hardware",     "metadata",  "reserve",
+                                    "mem_limit",   "clock",       "h2d_gbps",   "latency_us",   "race",      "poison",
+                                    "trace_file",  "deny",        "fail_alloc", "fail_pinned",  "fail_copy", "fail_compute",
+                                    "fail_stream", "delay_alloc", "delay_copy", "delay_compute"};
+enum { NAMES = sizeof names / sizeof names[0] };
+
+static void check_bounds(const vdev_settings *settings) {
+  CHECK(settings->devices >= 1 && settings->devices <= VDEV_MAX_DEVICES && settings->mem_limit >= 0);
+  CHECK(settings->upload_rate >= 0 && settings->latency_ns >= 0 && settings->latency_ns <= VDEV_LONGEST_NS);
+  CHECK(memchr(settings->deny, 0, sizeof settings->deny) != NULL);
+  const char *at = settings->metadata;
+  char key[sizeof settings->metadata];
+  char value[sizeof settings->metadata];
+  while (*at != 0) {
+    CHECK(vdev_metadata_next(&at, key, value, sizeof key));
+    CHECK(key[0] != 0 && strpbrk(key, "=,") == NULL && strchr(value, ',') == NULL);
+  }
+  for (int site = 0; site < VDEV_SITES; site++) {
+    CHECK(settings->faults.fail[site].countdown >= 0 && settings->faults.delay[site].delay_ns >= 0);
+    CHECK(memchr(settings->faults.fail[site].name, 0, sizeof settings->faults.fail[site].name) != NULL);
+  }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   bytes source = {data, size};
   vdev_settings settings;
   vdev_settings_default(&settings);
   while (source.left > 0) {
-    size_t choice = take_byte(&source);
-    const char *known = vdev_settings_name(choice % 32);
-    char *name = known != NULL ? strdup(known) : take_text(&source, 40);
+    bool change = take_bool(&source);
+    char *name = take_word(&source, names, NAMES, 40);
     char *value = take_text(&source, 255);
+    char reason[VDEV_TEXT] = "";
     vdev_settings before = settings;
-    bool set = choice < 128 ? vdev_settings_set(&settings, name, value) : vdev_settings_change(&settings, name, value);
+    bool set =
+        change ? vdev_settings_change(&settings, name, value, reason) : vdev_settings_set(&settings, name, value, reason);
+    CHECK(set == (reason[0] == 0) && memchr(reason, 0, sizeof reason) != NULL);
     CHECK(set || memcmp(&before, &settings, sizeof settings) == 0);
-    CHECK(memchr(settings.deny, 0, sizeof settings.deny) != NULL &&
-          memchr(settings.fail_name, 0, sizeof settings.fail_name) != NULL);
-    CHECK(settings.upload_rate >= 0 && settings.latency_ns >= 0 && settings.mem_limit >= 0 && settings.devices >= 0);
-    for (int site = 0; site < VDEV_SITES; site++) vdev_fault_hits(&settings, (vdev_site)site, take_dim(&source));
+    check_bounds(&settings);
+    const char *const types[] = {name, value};
+    const vdev_subject subject = {(vdev_site)(take_byte(&source) % VDEV_SITES), take_dim(&source), types, 2};
+    vdev_fault_fails(&settings.faults, &subject);
+    CHECK(vdev_fault_delay(&settings.faults, &subject) >= 0);
     free(name);
     free(value);
   }
