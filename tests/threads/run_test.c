@@ -5,9 +5,10 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "binding/binding.h"
 #include "models.h"
-#include "session/session.h"
 #include "threads.h"
+#include "vdev.h"
 
 enum { ROUNDS = 20 };
 
@@ -103,15 +104,17 @@ static void run_the_same_binding(member *self) {
   }
 }
 
-/* Runs of one binding are refused while another is under way, and what is computed is right. */
-static void busy_binding(void **state) {
+/* Whoever comes first runs, the others are refused, and what is computed is right. */
+static void one_binding_in_many_hands(void **state) {
   (void)state;
   static const float doubled[] = {2, 4, 6};
   iobind_session *session = fixture_session(runtime, vdev, "scale");
   iobind_tensor *x = NULL;
   contest all = {.binding = bind(session, &x)};
   assert_non_null(all.binding);
+  assert_int_equal(vdev_set(0, "compute_us", "500"), 0); /* long enough to meet */
   threads_run(run_the_same_binding, &all);
+  assert_int_equal(vdev_set(0, "compute_us", "0"), 0);
   assert_true(atomic_load(&all.won) > 0);
   assert_int_equal(atomic_load(&all.won) + atomic_load(&all.refused), THREADS * ROUNDS);
   iobind_tensor *y = NULL;
@@ -124,9 +127,72 @@ static void busy_binding(void **state) {
 
 /* A loop that only a cancel ends, on the CPU's part of a session of the device. */
 typedef struct endless {
+  iobind_session *session;
   iobind_binding *binding;
+  iobind_tensor *trips;
+  iobind_tensor *x;
+  atomic_size_t tried;
   atomic_bool over;
 } endless;
+
+static void open_endless(endless *all) {
+  static const int64_t one = 1;
+  static const int64_t trips = INT64_MAX;
+  all->session = fixture_session(runtime, vdev, "loop");
+  expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_INT64, NULL, 0, &all->trips, &fault));
+  expect_ok(iobind_tensor_write(all->trips, 0, &trips, sizeof trips, NULL, &fault));
+  expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, &one, 1, &all->x, &fault));
+  expect_ok(iobind_binding_create(all->session, &all->binding, &fault));
+  expect_ok(iobind_binding_set_input(all->binding, 0, IOBIND_INPUT_LIVE, all->trips, NULL, &fault));
+  expect_ok(iobind_binding_set_input(all->binding, 1, IOBIND_INPUT_LIVE, all->x, NULL, &fault));
+}
+
+/* The binding runs again, with fewer trips: no cancel is left over. */
+static void close_endless(endless *all) {
+  static const int64_t trips = 5;
+  expect_ok(iobind_binding_update_input(all->binding, 0, &trips, sizeof trips, NULL, &fault));
+  expect_ok(iobind_binding_run(all->binding, NULL, NULL, &fault));
+  iobind_binding_destroy(all->binding);
+  iobind_tensor_release(all->trips);
+  iobind_tensor_release(all->x);
+  iobind_session_destroy(all->session);
+}
+
+static void knock(member *self) {
+  endless *all = self->shared;
+  iobind_binding *binding = all->binding;
+  iobind_tensor *y = NULL;
+  while (atomic_load(&binding->state) == IOBIND__IDLE) {
+    sched_yield();
+  }
+  for (size_t i = 0; i < ROUNDS; i++) {
+    HOLDS(self, iobind_binding_run(binding, NULL, NULL, NULL) == IOBIND_INVALID_STATE);
+    HOLDS(self, iobind_binding_check(binding, NULL) == IOBIND_INVALID_STATE);
+    HOLDS(self, iobind_binding_clear(binding, NULL) == IOBIND_INVALID_STATE);
+    HOLDS(self, iobind_binding_set_run_options(binding, NULL, NULL) == IOBIND_INVALID_STATE);
+    HOLDS(self, iobind_binding_set_input(binding, 1, IOBIND_INPUT_LIVE, all->x, NULL, NULL) == IOBIND_INVALID_STATE);
+    HOLDS(self, iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_FRESH, NULL, IOBIND_MEMORY_DEFAULT, NULL, NULL) ==
+                    IOBIND_INVALID_STATE);
+    HOLDS(self, iobind_binding_take_output(binding, 0, &y, NULL) == IOBIND_INVALID_STATE);
+  }
+  if (atomic_fetch_add(&all->tried, 1) + 1 == THREADS) {
+    WELL(self, iobind_binding_cancel(binding, NULL));
+  }
+}
+
+static void run_endless(void *shared) {
+  const endless *all = shared;
+  assert_int_equal(iobind_binding_run(all->binding, NULL, NULL, NULL), IOBIND_CANCELLED);
+}
+
+/* While a run is under way everything else is refused, by any thread. */
+static void busy_binding(void **state) {
+  (void)state;
+  endless all = {.over = false};
+  open_endless(&all);
+  threads_run_with(knock, &all, run_endless);
+  close_endless(&all);
+}
 
 static void cancel_all_the_time(member *self) {
   endless *all = self->shared;
@@ -146,26 +212,10 @@ static void run_while_cancelled(void *shared) {
 
 static void cancel_from_other_threads(void **state) {
   (void)state;
-  static const int64_t one = 1;
-  int64_t trips = INT64_MAX;
-  iobind_session *session = fixture_session(runtime, vdev, "loop");
-  endless all = {.binding = NULL};
-  iobind_tensor *count = NULL;
-  iobind_tensor *x = NULL;
-  expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_INT64, NULL, 0, &count, &fault));
-  expect_ok(iobind_tensor_write(count, 0, &trips, sizeof trips, NULL, &fault));
-  expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, &one, 1, &x, &fault));
-  expect_ok(iobind_binding_create(session, &all.binding, &fault));
-  expect_ok(iobind_binding_set_input(all.binding, 0, IOBIND_INPUT_LIVE, count, NULL, &fault));
-  expect_ok(iobind_binding_set_input(all.binding, 1, IOBIND_INPUT_LIVE, x, NULL, &fault));
+  endless all = {.over = false};
+  open_endless(&all);
   threads_run_with(cancel_all_the_time, &all, run_while_cancelled);
-  trips = 5;
-  expect_ok(iobind_binding_update_input(all.binding, 0, &trips, sizeof trips, NULL, &fault));
-  expect_ok(iobind_binding_run(all.binding, NULL, NULL, &fault)); /* no cancel is left over */
-  iobind_binding_destroy(all.binding);
-  iobind_tensor_release(count);
-  iobind_tensor_release(x);
-  iobind_session_destroy(session);
+  close_endless(&all);
 }
 
 /* ---- giving up ---- */
@@ -304,6 +354,7 @@ static void session_is_asked_while_it_runs(void **state) {
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(shared_session),
     cmocka_unit_test(bound_and_unbound_runs),
+    cmocka_unit_test(one_binding_in_many_hands),
     cmocka_unit_test(busy_binding),
     cmocka_unit_test(cancel_from_other_threads),
     cmocka_unit_test(destroyed_while_others_run),

@@ -81,6 +81,49 @@ static void devices_are_found_at_once(void **state) {
   assert_int_equal(threads_open(state), 0);
 }
 
+typedef struct growth {
+  iobind_runtime *runtime;
+  atomic_bool over;
+} growth;
+
+static void look_at_devices(member *self) {
+  growth *all = self->shared;
+  size_t count = 1;
+  do {
+    iobind_runtime_info info = IOBIND_RUNTIME_INFO_INIT;
+    iobind_ep_info ep = IOBIND_EP_INFO_INIT;
+    iobind_device_info device_info = IOBIND_DEVICE_INFO_INIT;
+    WELL(self, iobind_runtime_get_info(all->runtime, &info, NULL));
+    HOLDS(self, info.device_count >= count);
+    count = info.device_count;
+    for (size_t i = 0; i < count; i++) {
+      WELL(self, iobind_device_get_info(iobind_runtime_get_device(all->runtime, i), &device_info, NULL));
+    }
+    iobind_status status = iobind_runtime_get_ep(all->runtime, 0, &ep, NULL);
+    HOLDS(self, status == IOBIND_OK || status == IOBIND_NOT_FOUND);
+  } while (!atomic_load(&all->over));
+}
+
+static void register_meanwhile(void *shared) {
+  growth *all = shared;
+  iobind_device *device = NULL;
+  assert_int_equal(iobind_runtime_find_device(all->runtime, "vdev", &device, NULL, NULL), IOBIND_OK);
+  sched_yield();
+  atomic_store(&all->over, true);
+}
+
+/* The lists of a runtime grow under those who look at them. */
+static void devices_grow_while_others_look(void **state) {
+  iobind_runtime_destroy(runtime);
+  for (int round = 0; round < 3; round++) {
+    growth all = {.runtime = threads_runtime()};
+    assert_non_null(all.runtime);
+    threads_run_with(look_at_devices, &all, register_meanwhile);
+    iobind_runtime_destroy(all.runtime);
+  }
+  assert_int_equal(threads_open(state), 0);
+}
+
 static void speak(member *self) {
   for (int32_t i = -1; i < 30; i++) {
     static const int64_t dims[] = {2, 3};
@@ -307,6 +350,7 @@ static void events_order_streams_of_threads(void **state) {
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(runtimes_come_and_go),
     cmocka_unit_test(devices_are_found_at_once),
+    cmocka_unit_test(devices_grow_while_others_look),
     cmocka_unit_test(words_and_sizes),
     cmocka_unit_test(counters_while_running),
     cmocka_unit_test(retain_and_release),

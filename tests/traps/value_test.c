@@ -205,7 +205,8 @@ static void messages_of_real_failures(void **state) {
   expect(IOBIND_RUNTIME, iobind_session_create_from_memory(runtime, garbage, sizeof garbage, NULL, &session, &fault));
   assert_null(strstr(fault.message, "onnxruntime_src"));
 
-  session = fixture_session(runtime, NULL, "expand");
+  /* the words for this one begin with a path and a function of ORT's */
+  session = fixture_session(runtime, NULL, "reshape");
   iobind_binding *binding = trap_bind(session);
   static const float two[] = {1, 2};
   static const int64_t shape[] = {3, 5};
@@ -217,9 +218,9 @@ static void messages_of_real_failures(void **state) {
   trap_set_input(binding, 0, x);
   trap_set_input(binding, 1, dims);
   expect(IOBIND_RUNTIME, iobind_binding_run(binding, NULL, NULL, &fault));
-  expect_words("Expand");
+  expect_words("cannot be reshaped");
   assert_null(strstr(fault.message, "onnxruntime_src"));
-  assert_null(strstr(fault.message, ".cc"));
+  assert_null(strstr(fault.message, ".h:"));
   assert_null(strstr(fault.message, "onnxruntime::"));
   iobind_tensor_release(dims);
   iobind_tensor_release(x);
