@@ -56,6 +56,7 @@ typedef struct iobind_event iobind_event;     /**< a point in a stream that can 
 typedef struct iobind_tensor iobind_tensor;   /**< typed, shaped memory on a device or on the host */
 typedef struct iobind_session iobind_session; /**< a model on its devices */
 typedef struct iobind_binding iobind_binding; /**< a session's inputs and outputs, bound to memory */
+typedef struct iobind_pipeline iobind_pipeline; /**< a session's runs over many items, with copies and runs overlapped */
 
 /* ---- support: status, error, version ------------------------------------------------------------------------------ */
 
@@ -917,6 +918,69 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_binding_take_output(iobind_binding 
  *  @return OK; INVALID_STATE a run is under way; RUNTIME
  *  @threads serial   @since 0.1 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_binding_clear(iobind_binding *binding, iobind_error *error);
+
+/* ---- pipelines ---------------------------------------------------------------------------------------------------- */
+
+enum {
+  IOBIND_PIPELINE_STOP = 1u << 0, /**< the first item that fails ends it; without, the others go on */
+  IOBIND_PIPELINE_TIMES = 1u << 1 /**< measure when each stage of an item ends: by a thread for each stream */
+};
+
+typedef struct iobind_pipeline_options {
+  uint32_t struct_size;
+  uint32_t flags;                  /**< IOBIND_PIPELINE_* */
+  size_t slots;                    /**< items that can be under way, each with memory of its own; 0: 3 */
+  iobind_tensor *const *constants; /**< input_count tensors, where the session reads them, that are the same for all items; NULL
+                                        for an input that each item brings. NULL: each item brings all */
+} iobind_pipeline_options;
+#define IOBIND_PIPELINE_OPTIONS_INIT {sizeof(iobind_pipeline_options), 0, 0, NULL}
+
+/** Make a pipeline: the upload of an item, the run of the one before it and the download of the one before that at the same time.
+ *  Where the device has streams of its own, all is submitted by the caller's thread; elsewhere threads of iobind do it. Host
+ *  inputs and outputs of the session are neither uploaded nor downloaded.
+ *  @return OK; INVALID_ARGUMENT; NOT_SUPPORTED an unknown flag, or an input that is no tensor or holds strings and is not among
+ *          the constants; as iobind_binding_set_input for the constants; OUT_OF_MEMORY; RUNTIME
+ *  @threads any   @since 0.1 */
+IOBIND_API IOBIND_CHECK iobind_status iobind_pipeline_create(iobind_session *session, const iobind_pipeline_options *options,
+                                                             iobind_pipeline **pipeline, iobind_error *error);
+
+/** Destroy a pipeline; waits for the items that are under way.
+ *  @threads serial   @blocks yes   @since 0.1 */
+IOBIND_API void iobind_pipeline_destroy(iobind_pipeline *pipeline);
+
+/** Submit an item. Its data are copied at once, so that the tensors are the caller's again; device and pinned memory is made by
+ *  the first item of a slot, and anew where an item's dims differ.
+ *  @param inputs  input_count host tensors; NULL for the constant ones
+ *  @return OK, also where what is submitted fails later: iobind_pipeline_next says so; INVALID_STATE every slot holds an item
+ *          that was not pulled, or an item failed and IOBIND_PIPELINE_STOP is set; DTYPE, SHAPE an input does not fit; DEVICE an
+ *          input is not on the host; INVALID_ARGUMENT; OUT_OF_MEMORY, RUNTIME memory for the item. After an error the item was not
+ *          submitted
+ *  @threads serial   @since 0.1 */
+IOBIND_API IOBIND_CHECK iobind_status iobind_pipeline_submit(iobind_pipeline *pipeline, iobind_tensor *const *inputs,
+                                                             iobind_error *error);
+
+/** An item that was pulled. Times are those of a monotonic clock; the stages' are 0 without IOBIND_PIPELINE_TIMES, and where the
+ *  item has no such stage. A stage begins when the one before it has ended and its stream is free. */
+typedef struct iobind_pipeline_item {
+  uint32_t struct_size;
+  uint32_t reserved;
+  uint64_t index;       /**< 0, 1, 2 ... in the order of submission */
+  uint64_t submit_ns;   /**< when it was submitted */
+  uint64_t upload_ns;   /**< when its upload ended */
+  uint64_t run_ns;      /**< when its run ended */
+  uint64_t download_ns; /**< when its download ended */
+} iobind_pipeline_item;
+#define IOBIND_PIPELINE_ITEM_INIT {sizeof(iobind_pipeline_item), 0, 0, 0, 0, 0, 0}
+
+/** Wait for the oldest item that was not pulled.
+ *  @param outputs  an array of output_count; receives host tensors, NULL for outputs that are no tensors. Borrowed: valid until
+ *                  the next call of iobind_pipeline_submit. Retain does not keep their content
+ *  @param item     receives which item it is, also where it failed; may be NULL
+ *  @return OK; what the item failed with: the message has its index, and the pipeline goes on unless IOBIND_PIPELINE_STOP is set;
+ *          CANCELLED an item behind the one that failed where it is; NOT_FOUND no item is under way; INVALID_ARGUMENT
+ *  @threads serial   @blocks yes   @since 0.1 */
+IOBIND_API IOBIND_CHECK iobind_status iobind_pipeline_next(iobind_pipeline *pipeline, iobind_tensor **outputs,
+                                                           iobind_pipeline_item *item, iobind_error *error);
 
 #ifdef __cplusplus
 }

@@ -84,6 +84,9 @@ struct iobind_binding {
 /* INVALID_STATE while a run is under way: of another thread, or on a stream that the host has not seen pass. */
 iobind_status iobind__binding_check_idle(iobind_binding *binding, const char *what, iobind_error *error);
 
+/* Borrow an output of a run that may be under way on an EP's stream still: for work that is ordered behind it. */
+iobind_status iobind__binding_peek(iobind_binding *binding, size_t index, iobind_tensor **tensor, iobind_error *error);
+
 /* Wait for a run that is under way on a stream. */
 iobind_status iobind__binding_land(iobind_binding *binding, iobind_error *error);
 

@@ -220,18 +220,9 @@ iobind_status iobind__results_copy_passed_through(iobind_binding *binding, iobin
   return IOBIND_OK;
 }
 
-/* The result of an output, made on first use. */
-static iobind_status get_result(iobind_binding *binding, size_t index, iobind__output_slot **out, const char *what,
-                                iobind_error *error) {
-  if (binding == NULL) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "%s: binding is NULL", what);
-  }
-  if (index >= binding->session->output_count) {
-    return iobind__fail(error, IOBIND_NOT_FOUND, "%s: expected an index below %zu, got %zu", what,
-                        binding->session->output_count, index);
-  }
-  IOBIND__TRY(iobind__binding_land(binding, error));
-  IOBIND__TRY(iobind__binding_check_idle(binding, what, error));
+/* The result of an output, made on first use; its content is there where the run is over. */
+static iobind_status find_result(iobind_binding *binding, size_t index, iobind__output_slot **out, const char *what,
+                                 iobind_error *error) {
   iobind__output_slot *slot = &binding->outputs[index];
   const char *name = binding->session->outputs[index].name;
   if (slot->mode == IOBIND_OUTPUT_NONE) {
@@ -252,6 +243,27 @@ static iobind_status get_result(iobind_binding *binding, size_t index, iobind__o
   IOBIND__TRY(iobind__results_fetch(binding, error));
   IOBIND__TRY(make_result(binding, index, error));
   *out = slot;
+  return IOBIND_OK;
+}
+
+static iobind_status get_result(iobind_binding *binding, size_t index, iobind__output_slot **out, const char *what,
+                                iobind_error *error) {
+  if (binding == NULL) {
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "%s: binding is NULL", what);
+  }
+  if (index >= binding->session->output_count) {
+    return iobind__fail(error, IOBIND_NOT_FOUND, "%s: expected an index below %zu, got %zu", what,
+                        binding->session->output_count, index);
+  }
+  IOBIND__TRY(iobind__binding_land(binding, error));
+  IOBIND__TRY(iobind__binding_check_idle(binding, what, error));
+  return find_result(binding, index, out, what, error);
+}
+
+iobind_status iobind__binding_peek(iobind_binding *binding, size_t index, iobind_tensor **tensor, iobind_error *error) {
+  iobind__output_slot *slot = NULL;
+  IOBIND__TRY(find_result(binding, index, &slot, "binding_run", error));
+  *tensor = slot->result;
   return IOBIND_OK;
 }
 

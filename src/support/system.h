@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 
 #include "support/text.h"
@@ -62,6 +63,11 @@ void iobind__folder_free(char **names);
 
 /* A path as the system's own functions take it; the caller frees it. NULL: out of memory. */
 iobind__path_char *iobind__path_native(const char *path);
+
+/* ---- time ---- */
+
+/* Nanoseconds of a clock that never goes back. */
+uint64_t iobind__clock_ns(void);
 
 /* ---- the environment ---- */
 

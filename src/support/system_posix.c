@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 
 void *iobind__library_open(const char *name, iobind__text *reason) {
   void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
@@ -87,6 +88,12 @@ bool iobind__folder_list(const char *folder, char ***names) {
 
 iobind__path_char *iobind__path_native(const char *path) {
   return iobind__string_copy(path);
+}
+
+uint64_t iobind__clock_ns(void) {
+  struct timespec now = {0};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
 bool iobind__environment_get(const char *name, char **value) {

@@ -223,6 +223,16 @@ bool iobind__folder_list(const char *folder, char ***names) {
   return true;
 }
 
+uint64_t iobind__clock_ns(void) {
+  LARGE_INTEGER rate;
+  LARGE_INTEGER now;
+  QueryPerformanceFrequency(&rate);
+  QueryPerformanceCounter(&now);
+  uint64_t seconds = (uint64_t)(now.QuadPart / rate.QuadPart);
+  uint64_t rest = (uint64_t)(now.QuadPart % rate.QuadPart);
+  return seconds * 1000000000 + rest * 1000000000 / (uint64_t)rate.QuadPart;
+}
+
 bool iobind__environment_get(const char *name, char **value) {
   *value = NULL;
   wchar_t *wide_name = to_wide(name);

@@ -1,0 +1,551 @@
+/* Pipelines: the stages of an item follow one another by events, each stage on a stream of its own. Each slot has the memory of one
+ * item, so that what one item reads or writes is never another one's. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "binding/binding.h"
+#include "support/options.h"
+#include "support/system.h"
+
+enum { UPLOAD, RUN, DOWNLOAD, STAGES };
+
+typedef struct slot {
+  iobind_pipeline *pipeline;
+  iobind_binding *binding;
+  iobind_tensor **inputs;  /* what is bound; NULL: a constant, or not made yet */
+  iobind_tensor **staging; /* host memory that is uploaded into it; NULL: the input is the host's itself */
+  iobind_tensor **outputs; /* host tensors */
+  iobind_event *events[STAGES];
+  bool reached[STAGES]; /* the event is recorded for this item */
+  uint64_t index;
+  uint64_t submitted;
+  uint64_t ends[STAGES];
+  /* of the item: written by the stages one after the other */
+  iobind_status status;
+  iobind_error error;
+} slot;
+
+struct iobind_pipeline {
+  iobind_session *session; /* a reference is held */
+  iobind_stream *streams[STAGES];
+  bool *streamed; /* inputs that each item brings */
+  slot *slots;
+  size_t slot_count;
+  uint32_t flags;
+  uint64_t submitted;
+  uint64_t pulled;
+  atomic_uint_least64_t failed; /* the first item that failed; UINT64_MAX: none */
+  pthread_mutex_t mutex;        /* guards `stamps` */
+  pthread_cond_t stamped;
+  size_t stamps; /* threads that will still write an item's time */
+};
+
+static const iobind__value *input_of(const iobind_pipeline *pipeline, size_t index) {
+  return &pipeline->session->inputs[index];
+}
+
+/* Where host memory is best for copies to and from a device. */
+static iobind__place *staging_place(const iobind__place *place) {
+  iobind__place *pinned = &place->device->places[IOBIND_MEMORY_HOST_ACCESSIBLE];
+  return pinned->info != NULL && pinned->host ? pinned : &place->device->runtime->cpu->places[IOBIND_MEMORY_DEFAULT];
+}
+
+/* ---- memory of an item ---- */
+
+static iobind_status make_input(slot *self, size_t index, const iobind_tensor *like, iobind_error *error) {
+  iobind_tensor *input = NULL;
+  iobind_tensor *staging = NULL;
+  IOBIND__TRY(iobind__input_make(self->binding, index, like, &input, error));
+  iobind_status status = IOBIND_OK;
+  if (!input->place->host) {
+    status = iobind__tensor_create_at(staging_place(input->place), like->dtype, like->dims, like->rank, &staging, error);
+  }
+  if (status == IOBIND_OK) {
+    status = iobind_binding_set_input(self->binding, index, IOBIND_INPUT_RESIDENT, input, NULL, error);
+  }
+  if (status != IOBIND_OK) {
+    iobind_tensor_release(staging);
+    iobind_tensor_release(input);
+    return status;
+  }
+  iobind_tensor_release(self->inputs[index]);
+  iobind_tensor_release(self->staging[index]);
+  self->inputs[index] = input;
+  self->staging[index] = staging;
+  return IOBIND_OK;
+}
+
+static iobind_status check_input(const iobind_pipeline *pipeline, size_t index, const iobind_tensor *tensor,
+                                 iobind_error *error) {
+  const iobind__value *value = input_of(pipeline, index);
+  if (tensor == NULL) {
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT,
+                        "pipeline_submit: '%s': the tensor is NULL, and the input is no constant", value->name);
+  }
+  IOBIND__TRY(iobind__value_accepts(value, tensor, "pipeline_submit", error));
+  if (!tensor->place->host || tensor->place->device->runtime != pipeline->session->runtime) {
+    return iobind__fail(error, IOBIND_DEVICE,
+                        "pipeline_submit: '%s': expected a host tensor of the session's runtime, got one on '%s'", value->name,
+                        tensor->place->device->spec);
+  }
+  return IOBIND_OK;
+}
+
+/* Memory for the item and its data in it. */
+static iobind_status bring(slot *self, iobind_tensor *const *inputs, iobind_error *error) {
+  const iobind_pipeline *pipeline = self->pipeline;
+  size_t count = pipeline->session->input_count;
+  bool changed = false;
+  for (size_t i = 0; i < count; i++) {
+    if (pipeline->streamed[i]) {
+      IOBIND__TRY(check_input(pipeline, i, inputs[i], error));
+    }
+  }
+  for (size_t i = 0; i < count; i++) {
+    if (pipeline->streamed[i] && (self->inputs[i] == NULL || !iobind__tensor_same_dims(self->inputs[i], inputs[i]))) {
+      IOBIND__TRY(make_input(self, i, inputs[i], error));
+      changed = true;
+    }
+  }
+  if (changed) {
+    IOBIND__TRY(iobind_binding_check(self->binding, error));
+  }
+  for (size_t i = 0; i < count; i++) {
+    const iobind_tensor *target = self->staging[i] != NULL ? self->staging[i] : self->inputs[i];
+    if (pipeline->streamed[i] && target->bytes > 0) {
+      memcpy(target->data, inputs[i]->data, target->bytes);
+    }
+  }
+  return IOBIND_OK;
+}
+
+/* The host's tensor for an output of this item, and what is copied into it; NULL: the output is the host's already. */
+static iobind_status find_output(slot *self, size_t index, const iobind_tensor **source, iobind_error *error) {
+  iobind_tensor *output;
+  iobind_tensor **host = &self->outputs[index];
+  *source = NULL;
+  IOBIND__TRY(iobind__binding_peek(self->binding, index, &output, error));
+  if (output->place->host) {
+    iobind_tensor_release(*host);
+    *host = iobind_tensor_retain(output);
+    return IOBIND_OK;
+  }
+  if (*host == NULL || !iobind__tensor_same_dims(*host, output)) {
+    iobind_tensor_release(*host);
+    *host = NULL;
+    IOBIND__TRY(iobind__tensor_create_at(staging_place(output->place), output->dtype, output->dims, output->rank, host, error));
+  }
+  *source = output;
+  return IOBIND_OK;
+}
+
+/* ---- stages ---- */
+
+static iobind_status upload(const slot *self, iobind_stream *stream, iobind_error *error) {
+  for (size_t i = 0; i < self->pipeline->session->input_count; i++) {
+    if (self->staging[i] != NULL) {
+      IOBIND__TRY(iobind__tensor_copy_one(self->staging[i], self->inputs[i], stream, error));
+    }
+  }
+  return IOBIND_OK;
+}
+
+static iobind_status download(slot *self, iobind_stream *stream, iobind_error *error) {
+  for (size_t i = 0; i < self->pipeline->session->output_count; i++) {
+    if (self->pipeline->session->outputs[i].kind == IOBIND_VALUE_TENSOR) {
+      const iobind_tensor *source;
+      IOBIND__TRY(find_output(self, i, &source, error));
+      if (source != NULL) {
+        IOBIND__TRY(iobind__tensor_copy_one(source, self->outputs[i], stream, error));
+      }
+    }
+  }
+  return IOBIND_OK;
+}
+
+/* One stage of an item: submitted to the stream, or done on return where that is NULL. */
+static iobind_status do_stage(slot *self, int stage, iobind_stream *stream, iobind_error *error) {
+  switch (stage) {
+    case UPLOAD: return upload(self, stream, error);
+    case RUN: return iobind_binding_run(self->binding, stream, NULL, error);
+    default: return download(self, stream, error);
+  }
+}
+
+static bool has_stage(const slot *self, int stage) {
+  const iobind_session *session = self->pipeline->session;
+  bool any = stage == RUN;
+  for (size_t i = 0; stage == UPLOAD && i < session->input_count; i++) {
+    any = any || self->staging[i] != NULL;
+  }
+  for (size_t i = 0; stage == DOWNLOAD && i < session->output_count; i++) {
+    any = any || session->outputs[i].kind == IOBIND_VALUE_TENSOR;
+  }
+  return any;
+}
+
+/* The item has failed: its further stages are left out, and where it is to stop, those of the items behind it. */
+static void fail_item(slot *self, iobind_status status, const iobind_error *error) {
+  if (self->status != IOBIND_OK) {
+    return;
+  }
+  self->error = (iobind_error)IOBIND_ERROR_INIT;
+  self->status = iobind__fail(&self->error, status, "pipeline: item %llu: %s", (unsigned long long)self->index, error->message);
+  self->error.ort_code = error->ort_code;
+  uint_least64_t first = atomic_load(&self->pipeline->failed);
+  while (first > self->index && !atomic_compare_exchange_weak(&self->pipeline->failed, &first, self->index)) {
+  }
+}
+
+/* May the item go on? Sets CANCELLED where one before it has ended the pipeline. */
+static bool goes_on(slot *self) {
+  iobind_pipeline *pipeline = self->pipeline;
+  uint64_t failed = atomic_load(&pipeline->failed);
+  if ((pipeline->flags & IOBIND_PIPELINE_STOP) != 0 && failed < self->index && self->status == IOBIND_OK) {
+    self->error = (iobind_error)IOBIND_ERROR_INIT;
+    self->status = iobind__fail(&self->error, IOBIND_CANCELLED, "pipeline: item %llu: not done, for item %llu failed",
+                                (unsigned long long)self->index, (unsigned long long)failed);
+  }
+  return self->status == IOBIND_OK;
+}
+
+/* A stage that a worker does, or whose end it waits for. */
+typedef struct stage_task {
+  iobind__task task;
+  slot *slot;
+  int stage;
+  iobind__moment *moment; /* a reference is held */
+} stage_task;
+
+static void free_stage(iobind__task *task) {
+  stage_task *self = (stage_task *)task;
+  if (self->moment != NULL) {
+    iobind__ref_release(&self->moment->ref);
+  }
+  free(self);
+}
+
+/* What fails is the item's, not the stream's: other items go on. */
+static iobind_status work(iobind__task *task, const iobind_error *failure, iobind_error *error) {
+  const stage_task *self = (const stage_task *)task;
+  (void)failure;
+  if (goes_on(self->slot)) {
+    iobind_status status = do_stage(self->slot, self->stage, NULL, error);
+    if (status != IOBIND_OK) {
+      fail_item(self->slot, status, error);
+    }
+  }
+  self->slot->ends[self->stage] = iobind__clock_ns();
+  return IOBIND_OK;
+}
+
+static iobind_status stamp(iobind__task *task, const iobind_error *failure, iobind_error *error) {
+  const stage_task *self = (const stage_task *)task;
+  iobind_pipeline *pipeline = self->slot->pipeline;
+  (void)failure;
+  (void)iobind__moment_wait(self->moment, error); /* the caller waits too, and is told what failed */
+  pthread_mutex_lock(&pipeline->mutex);
+  self->slot->ends[self->stage] = iobind__clock_ns();
+  pipeline->stamps--;
+  pthread_cond_broadcast(&pipeline->stamped);
+  pthread_mutex_unlock(&pipeline->mutex);
+  return IOBIND_OK;
+}
+
+static iobind_status submit_task(slot *self, int stage,
+                                 iobind_status (*run)(iobind__task *, const iobind_error *, iobind_error *),
+                                 iobind__moment *moment, iobind_error *error) {
+  stage_task *task = calloc(1, sizeof *task);
+  if (task == NULL) {
+    return iobind__out_of_memory(error, "pipeline_submit");
+  }
+  task->task.run = run;
+  task->task.destroy = free_stage;
+  task->slot = self;
+  task->stage = stage;
+  task->moment = moment;
+  if (moment != NULL) {
+    iobind__ref_retain(&moment->ref);
+  }
+  iobind_status status = iobind__stream_submit(self->pipeline->streams[stage], &task->task, error);
+  if (status != IOBIND_OK) {
+    free_stage(&task->task);
+  }
+  return status;
+}
+
+/* Let the stream's thread write down when the stage has ended. */
+static iobind_status watch(slot *self, int stage, iobind_error *error) {
+  iobind_pipeline *pipeline = self->pipeline;
+  iobind__moment *moment = iobind__event_moment(self->events[stage]);
+  pthread_mutex_lock(&pipeline->mutex);
+  pipeline->stamps++;
+  pthread_mutex_unlock(&pipeline->mutex);
+  iobind_status status = submit_task(self, stage, stamp, moment, error);
+  if (status != IOBIND_OK) {
+    pthread_mutex_lock(&pipeline->mutex);
+    pipeline->stamps--;
+    pthread_mutex_unlock(&pipeline->mutex);
+  }
+  iobind__ref_release(&moment->ref);
+  return status;
+}
+
+static iobind_status enqueue(slot *self, int stage, iobind_event *before, iobind_error *error) {
+  const iobind_pipeline *pipeline = self->pipeline;
+  iobind_stream *stream = pipeline->streams[stage];
+  if (before != NULL) {
+    IOBIND__TRY(iobind_stream_wait(stream, before, error));
+  }
+  iobind_status status = stream->by_worker ? submit_task(self, stage, work, NULL, error) : do_stage(self, stage, stream, error);
+  /* recorded behind a stage that failed on its way too: part of it may be under way */
+  self->reached[stage] = iobind_event_record(self->events[stage], stream, status == IOBIND_OK ? error : NULL) == IOBIND_OK;
+  IOBIND__TRY(status);
+  if (!self->reached[stage]) {
+    (void)iobind__stream_drain(stream, NULL); /* nobody could tell when it is over */
+    return (iobind_status)(error->status);
+  }
+  return (pipeline->flags & IOBIND_PIPELINE_TIMES) != 0 && !stream->by_worker ? watch(self, stage, error) : IOBIND_OK;
+}
+
+/* ---- in and out ---- */
+
+iobind_status iobind_pipeline_submit(iobind_pipeline *pipeline, iobind_tensor *const *inputs, iobind_error *error) {
+  if (pipeline == NULL || (inputs == NULL && pipeline->session->input_count > 0)) {
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "pipeline_submit: %s is NULL",
+                        pipeline == NULL ? "pipeline" : "inputs");
+  }
+  if (pipeline->submitted - pipeline->pulled == pipeline->slot_count) {
+    return iobind__fail(error, IOBIND_INVALID_STATE,
+                        "pipeline_submit: all %zu slots hold items: pull one by iobind_pipeline_next", pipeline->slot_count);
+  }
+  uint64_t failed = atomic_load(&pipeline->failed);
+  if ((pipeline->flags & IOBIND_PIPELINE_STOP) != 0 && failed != UINT64_MAX) {
+    return iobind__fail(error, IOBIND_INVALID_STATE, "pipeline_submit: item %llu failed, and the pipeline stops at a failure",
+                        (unsigned long long)failed);
+  }
+  slot *self = &pipeline->slots[pipeline->submitted % pipeline->slot_count];
+  IOBIND__TRY(bring(self, inputs, error));
+  self->index = pipeline->submitted++;
+  self->submitted = iobind__clock_ns();
+  self->status = IOBIND_OK;
+  memset(self->reached, 0, sizeof self->reached);
+  memset(self->ends, 0, sizeof self->ends);
+  iobind_event *before = NULL;
+  iobind_error reason = IOBIND_ERROR_INIT;
+  for (int stage = 0; stage < STAGES; stage++) {
+    if (!has_stage(self, stage)) {
+      continue;
+    }
+    iobind_status status = enqueue(self, stage, before, &reason);
+    if (status != IOBIND_OK) {
+      fail_item(self, status, &reason);
+      break;
+    }
+    before = self->events[stage];
+  }
+  return IOBIND_OK;
+}
+
+/* Wait for all stages of the oldest item, which then is pulled. */
+static slot *pull(iobind_pipeline *pipeline) {
+  slot *self = &pipeline->slots[pipeline->pulled % pipeline->slot_count];
+  iobind_error reason = IOBIND_ERROR_INIT;
+  for (int stage = 0; stage < STAGES; stage++) {
+    iobind_status status = self->reached[stage] ? iobind_event_wait(self->events[stage], &reason) : IOBIND_OK;
+    if (status != IOBIND_OK) {
+      fail_item(self, status, &reason);
+    }
+  }
+  pthread_mutex_lock(&pipeline->mutex);
+  while (pipeline->stamps > 0 && (pipeline->flags & IOBIND_PIPELINE_TIMES) != 0 &&
+         ((self->reached[UPLOAD] && self->ends[UPLOAD] == 0) || (self->reached[RUN] && self->ends[RUN] == 0) ||
+          (self->reached[DOWNLOAD] && self->ends[DOWNLOAD] == 0))) {
+    pthread_cond_wait(&pipeline->stamped, &pipeline->mutex);
+  }
+  pthread_mutex_unlock(&pipeline->mutex);
+  pipeline->pulled++;
+  (void)goes_on(self);
+  return self;
+}
+
+iobind_status iobind_pipeline_next(iobind_pipeline *pipeline, iobind_tensor **outputs, iobind_pipeline_item *item,
+                                   iobind_error *error) {
+  if (pipeline == NULL || outputs == NULL) {
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "pipeline_next: %s is NULL", pipeline == NULL ? "pipeline" : "outputs");
+  }
+  memset(outputs, 0, pipeline->session->output_count * sizeof(iobind_tensor *));
+  iobind_pipeline_item full = IOBIND_PIPELINE_ITEM_INIT;
+  if (item != NULL) {
+    IOBIND__TRY(iobind__info_write(item, &full, sizeof full, sizeof full, "pipeline_next", error));
+  }
+  if (pipeline->pulled == pipeline->submitted) {
+    return iobind__fail(error, IOBIND_NOT_FOUND, "pipeline_next: no item is under way");
+  }
+  slot *self = pull(pipeline);
+  if (item != NULL) {
+    bool times = (pipeline->flags & IOBIND_PIPELINE_TIMES) != 0;
+    full.index = self->index;
+    full.submit_ns = self->submitted;
+    full.upload_ns = times ? self->ends[UPLOAD] : 0;
+    full.run_ns = times ? self->ends[RUN] : 0;
+    full.download_ns = times ? self->ends[DOWNLOAD] : 0;
+    IOBIND__TRY(iobind__info_write(item, &full, sizeof full, sizeof full, "pipeline_next", error));
+  }
+  if (self->status != IOBIND_OK) {
+    if (error != NULL) {
+      *error = self->error;
+    }
+    return self->status;
+  }
+  memcpy(outputs, self->outputs, pipeline->session->output_count * sizeof(iobind_tensor *));
+  return IOBIND_OK;
+}
+
+/* ---- made and destroyed ---- */
+
+static void free_slot(slot *self) {
+  const iobind_session *session = self->pipeline->session;
+  iobind_binding_destroy(self->binding);
+  for (size_t i = 0; self->inputs != NULL && i < 2 * session->input_count; i++) {
+    iobind_tensor_release(self->inputs[i]);
+  }
+  for (size_t i = 0; self->outputs != NULL && i < session->output_count; i++) {
+    iobind_tensor_release(self->outputs[i]);
+  }
+  for (int stage = 0; stage < STAGES; stage++) {
+    iobind_event_destroy(self->events[stage]);
+  }
+  free(self->inputs);
+  free(self->outputs);
+}
+
+void iobind_pipeline_destroy(iobind_pipeline *pipeline) {
+  if (pipeline == NULL) {
+    return;
+  }
+  while (pipeline->pulled < pipeline->submitted) {
+    (void)pull(pipeline);
+  }
+  for (size_t i = 0; pipeline->slots != NULL && i < pipeline->slot_count; i++) {
+    if (pipeline->slots[i].pipeline != NULL) {
+      free_slot(&pipeline->slots[i]);
+    }
+  }
+  for (int stage = 0; stage < STAGES; stage++) {
+    iobind_stream_destroy(pipeline->streams[stage]);
+  }
+  pthread_cond_destroy(&pipeline->stamped);
+  pthread_mutex_destroy(&pipeline->mutex);
+  free(pipeline->slots);
+  free(pipeline->streamed);
+  iobind__ref_release(&pipeline->session->ref);
+  free(pipeline);
+}
+
+/* The device whose link the items cross: of an input, or else of an output; the CPU where all is the host's. */
+static iobind_device *link_device(const iobind_session *session) {
+  for (size_t i = 0; i < session->input_count; i++) {
+    if (!session->inputs[i].place->host) {
+      return session->inputs[i].place->device;
+    }
+  }
+  for (size_t i = 0; i < session->output_count; i++) {
+    if (!session->outputs[i].place->host) {
+      return session->outputs[i].place->device;
+    }
+  }
+  return session->runtime->cpu;
+}
+
+static iobind_status make_slot(iobind_pipeline *pipeline, slot *self, iobind_tensor *const *constants, iobind_device *device,
+                               iobind_error *error) {
+  iobind_session *session = pipeline->session;
+  self->pipeline = pipeline;
+  self->inputs = calloc(2 * session->input_count + 1, sizeof(iobind_tensor *));
+  self->outputs = calloc(session->output_count + 1, sizeof(iobind_tensor *));
+  if (self->inputs == NULL || self->outputs == NULL) {
+    return iobind__out_of_memory(error, "pipeline_create");
+  }
+  self->staging = self->inputs + session->input_count;
+  for (int stage = 0; stage < STAGES; stage++) {
+    IOBIND__TRY(iobind_event_create(device, &self->events[stage], error));
+  }
+  IOBIND__TRY(iobind_binding_create(session, &self->binding, error));
+  for (size_t i = 0; i < session->input_count; i++) {
+    if (!pipeline->streamed[i]) {
+      IOBIND__TRY(iobind_binding_set_input(self->binding, i, IOBIND_INPUT_RESIDENT, constants[i], NULL, error));
+    }
+  }
+  for (size_t i = 0; i < session->output_count; i++) {
+    if (session->outputs[i].kind == IOBIND_VALUE_TENSOR) {
+      IOBIND__TRY(iobind_binding_set_output(self->binding, i, IOBIND_OUTPUT_REUSE, NULL, IOBIND_MEMORY_DEFAULT, NULL, error));
+    }
+  }
+  return IOBIND_OK;
+}
+
+static iobind_status check_streamed(const iobind_pipeline *pipeline, iobind_error *error) {
+  for (size_t i = 0; i < pipeline->session->input_count; i++) {
+    const iobind__value *value = input_of(pipeline, i);
+    if (pipeline->streamed[i] && (value->kind != IOBIND_VALUE_TENSOR || value->dtype == IOBIND_STRING)) {
+      return iobind__fail(error, IOBIND_NOT_SUPPORTED, "pipeline_create: '%s' %s", value->name,
+                          value->kind != IOBIND_VALUE_TENSOR ? "is no tensor" : "holds strings: they are for constants alone");
+    }
+  }
+  return IOBIND_OK;
+}
+
+static iobind_status fill(iobind_pipeline *pipeline, const iobind_pipeline_options *options, iobind_error *error) {
+  const iobind_session *session = pipeline->session;
+  iobind_device *device = link_device(session);
+  pipeline->slots = calloc(pipeline->slot_count, sizeof *pipeline->slots);
+  pipeline->streamed = calloc(session->input_count + 1, sizeof *pipeline->streamed);
+  if (pipeline->slots == NULL || pipeline->streamed == NULL) {
+    return iobind__out_of_memory(error, "pipeline_create");
+  }
+  for (size_t i = 0; i < session->input_count; i++) {
+    pipeline->streamed[i] = options->constants == NULL || options->constants[i] == NULL;
+  }
+  IOBIND__TRY(check_streamed(pipeline, error));
+  for (int stage = 0; stage < STAGES; stage++) {
+    IOBIND__TRY(iobind_stream_create(device, NULL, &pipeline->streams[stage], error));
+  }
+  for (size_t i = 0; i < pipeline->slot_count; i++) {
+    IOBIND__TRY(make_slot(pipeline, &pipeline->slots[i], options->constants, device, error));
+  }
+  return IOBIND_OK;
+}
+
+iobind_status iobind_pipeline_create(iobind_session *session, const iobind_pipeline_options *given, iobind_pipeline **out,
+                                     iobind_error *error) {
+  if (out != NULL) {
+    *out = NULL;
+  }
+  if (session == NULL || out == NULL) {
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "pipeline_create: %s is NULL",
+                        session == NULL ? "session" : "pipeline");
+  }
+  enum { DEFAULT_SLOTS = 3 };
+  iobind_pipeline_options options;
+  IOBIND__TRY(iobind__options_read(&options, sizeof options, sizeof options, given, "pipeline_create", error));
+  IOBIND__TRY(iobind__flags_check(options.flags, IOBIND_PIPELINE_STOP | IOBIND_PIPELINE_TIMES, "pipeline_create", error));
+  iobind_pipeline *pipeline = calloc(1, sizeof *pipeline);
+  if (pipeline == NULL) {
+    return iobind__out_of_memory(error, "pipeline_create");
+  }
+  pipeline->session = session;
+  iobind__ref_retain(&session->ref);
+  pipeline->flags = options.flags;
+  pipeline->slot_count = options.slots == 0 ? DEFAULT_SLOTS : options.slots;
+  atomic_init(&pipeline->failed, UINT64_MAX);
+  pthread_mutex_init(&pipeline->mutex, NULL);
+  pthread_cond_init(&pipeline->stamped, NULL);
+  iobind_status status = fill(pipeline, &options, error);
+  if (status != IOBIND_OK) {
+    iobind_pipeline_destroy(pipeline);
+    return status;
+  }
+  *out = pipeline;
+  return IOBIND_OK;
+}
