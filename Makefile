@@ -4,6 +4,7 @@
 #   make install    library, tool and virtual accelerator to PREFIX (/usr/local), under DESTDIR if that is given
 #   make package    an archive, and a package for Debian, in build/packages/
 #   make test       everything that must hold before a change is taken
+#   make java       the Java package: jars with sources and javadoc, in dist/
 #   make test-all   the same, with the tests that take long, the oldest ONNX Runtime, and valgrind
 #   make format     lay the sources out as .clang-format says
 #   make clean      remove what was built (what was fetched stays)
@@ -21,7 +22,7 @@ on_ort = ORT_NATIVE_LIB_PATH=$(CURDIR)/.runtime/packages/onnxruntime-$(1)-linux-
 release_labels := ^(release|bench|soak)$$
 
 .NOTPARALLEL:
-.PHONY: build demo test test-all format check-format analyze clean distclean needs dist fetched test-dev test-tsan test-release install package ports-needs
+.PHONY: build demo java test test-all format check-format analyze clean distclean needs dist fetched test-dev test-tsan test-release test-java install package ports-needs
 
 build: needs dist
 
@@ -52,8 +53,12 @@ demo: build
 	@scripts/get-models
 	@scripts/demo
 
+java: needs dist
+	@scripts/install-packages java
+	@scripts/build-java
+
 fetched: needs
-	@scripts/install-packages test
+	@scripts/install-packages test java
 	@scripts/get-onnxruntime --ep webgpu
 	@scripts/get-onnxruntime --version $(oldest_ort)
 	@scripts/get-onnxruntime --version $(too_old_ort)
@@ -62,7 +67,7 @@ fetched: needs
 	@scripts/get-python
 
 # The whole suite comes last, so that its summary is what is read last.
-test: fetched check-format analyze dist test-release test-tsan test-dev
+test: fetched check-format analyze dist test-release test-tsan test-java test-dev
 
 test-dev:
 	@cmake --preset dev >/dev/null
@@ -74,6 +79,9 @@ test-tsan:
 	@cmake --preset tsan >/dev/null
 	@cmake --build --preset tsan
 	ctest --preset tsan -L '^tsan$$' -LE '^long$$' -j $(jobs)
+
+test-java: dist
+	@scripts/build-java --test
 
 test-release: dist
 	ctest --preset release -L '$(release_labels)' -LE '^long$$'

@@ -1,7 +1,8 @@
 package io.github.iobind.api;
 
 /**
- * What iobind itself moved and allocated on a device since the runtime was made. What ONNX Runtime moves inside a run is not in it.
+ * What iobind itself moved and allocated on a device since the runtime was made. What ONNX Runtime moves inside a run is not in
+ * it.
  *
  * @param uploadBytes host to device
  * @param uploadCount how often

@@ -4,8 +4,8 @@ package io.github.iobind.api;
  * Names a device, or an ordered list of devices of which the first that works is taken.
  *
  * <p>{@code cpu}, {@code cuda[:N]}, {@code webgpu[:N]}, {@code dml[:N]}, {@code openvino[:N]}, {@code vdev[:N]};
- * {@code gpu[:N]} and {@code npu[:N]} for a device whose memory or hardware is one; {@code ep=NAME[:N]} by ONNX Runtime's name of
- * the execution provider; {@code vendor=0xHHHH[:N]} by PCI vendor id. N counts from 0. The suffix {@code /pinned} means the
+ * {@code gpu[:N]} and {@code npu[:N]} for a device whose memory or hardware is one; {@code ep=NAME[:N]} by ONNX Runtime's name
+ * of the execution provider; {@code vendor=0xHHHH[:N]} by PCI vendor id. N counts from 0. The suffix {@code /pinned} means the
  * device's host-accessible memory. Example: {@code "cuda,webgpu,cpu"}.
  *
  * @param text the spec; it is resolved, and found wrong, where it is used

@@ -8,8 +8,8 @@ import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.LongConsumer;
 
 /**
- * A native object, its calls counted: it is destroyed when it is closed and the last call in it has returned, once. What is never
- * closed is destroyed when its owner is collected, and reported: the system property {@code iobind.leaks} is {@code off},
+ * A native object, its calls counted: it is destroyed when it is closed and the last call in it has returned, once. What is
+ * never closed is destroyed when its owner is collected, and reported: the system property {@code iobind.leaks} is {@code off},
  * {@code report} (default) or {@code trace}, which also says where the object was made.
  */
 final class Handle implements Runnable {

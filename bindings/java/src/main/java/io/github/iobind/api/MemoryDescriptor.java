@@ -42,7 +42,11 @@ public record MemoryDescriptor(OnnxTensorElementType type, long... shape) {
     return new MemoryDescriptor(type, shape);
   }
 
-  /** The dims, a copy. */
+  /**
+   * The dims.
+   *
+   * @return a copy
+   */
   @Override
   public long[] shape() {
     return shape.clone();

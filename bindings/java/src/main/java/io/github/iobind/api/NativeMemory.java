@@ -4,8 +4,8 @@ import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 
 /**
- * Memory of a device, or pinned host memory, without a type: values are laid over its parts. The memory is freed when this object
- * and all values over it are gone; its size is in bytes.
+ * Memory of a device, or pinned host memory, without a type: values are laid over its parts. The memory is freed when this
+ * object and all values over it are gone; its size is in bytes.
  */
 public final class NativeMemory implements AutoCloseable {
   private final OrtValueRef bytes;

@@ -3,13 +3,15 @@ package io.github.iobind.api;
 import java.lang.reflect.Field;
 
 /**
- * The official package, {@code ai.onnxruntime}, where the program has it: its native handles, by reflection, so that this package
- * does not need it.
+ * The official package, {@code ai.onnxruntime}, where the program has it: its native handles, by reflection, so that this
+ * package does not need it.
  */
 final class OfficialOrt {
   private OfficialOrt() {}
 
-  /** Its copy of ONNX Runtime, as an {@code OrtApi} pointer, loaded if it is not yet; 0 where it cannot be had, said in tried. */
+  /**
+   * Its copy of ONNX Runtime, as an {@code OrtApi} pointer, loaded if it is not yet; 0 where it cannot be had, said in tried.
+   */
   static long api(StringBuilder tried) {
     Class<?> environment = find("ai.onnxruntime.OrtEnvironment");
     if (environment == null) {

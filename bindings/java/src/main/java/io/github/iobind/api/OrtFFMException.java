@@ -1,8 +1,8 @@
 package io.github.iobind.api;
 
 /**
- * A call that failed. Nothing has changed then, unless the method says otherwise. The message is one line: what failed, what was
- * expected, what came. Use of an object after its close is an {@link IllegalStateException} instead.
+ * A call that failed. Nothing has changed then, unless the method says otherwise. The message is one line: what failed, what
+ * was expected, what came. Use of an object after its close is an {@link IllegalStateException} instead.
  */
 public final class OrtFFMException extends RuntimeException {
   private static final long serialVersionUID = 1;

@@ -104,8 +104,8 @@ public final class OrtIoBindingFFM implements AutoCloseable {
   // ---- inputs
 
   /**
-   * Binds a value as an input, RESIDENT: it lives where the session wants the input, and nothing is ever copied. The binding keeps
-   * the memory alive.
+   * Binds a value as an input, RESIDENT: it lives where the session wants the input, and nothing is ever copied. The binding
+   * keeps the memory alive.
    *
    * @param name the input
    * @param value of a fitting type and shape; open dims may change from one binding to the next
@@ -133,10 +133,11 @@ public final class OrtIoBindingFFM implements AutoCloseable {
    * @param index the input, in the model's order
    * @param value of a fitting type and shape
    * @param mode what a run sees
-   * @param event the run waits for it before it reads the value; null: it is ready. It must stay open until the input is bound anew
-   * @throws OrtFFMException NOT_FOUND: the index; DTYPE, SHAPE: it does not fit; DEVICE: a RESIDENT value is not where the session
-   *     reads the input; NOT_SUPPORTED: the input is no tensor; INVALID_ARGUMENT: it overlaps a FIXED output; INVALID_STATE: a run
-   *     is under way. After an error the input is as it was
+   * @param event the run waits for it before it reads the value; null: it is ready. It must stay open until the input is bound
+   *     anew
+   * @throws OrtFFMException NOT_FOUND: the index; DTYPE, SHAPE: it does not fit; DEVICE: a RESIDENT value is not where the
+   *     session reads the input; NOT_SUPPORTED: the input is no tensor; INVALID_ARGUMENT: it overlaps a FIXED output;
+   *     INVALID_STATE: a run is under way. After an error the input is as it was
    */
   public void bindInput(int index, OrtValueRef value, InputMode mode, OrtEventFFM event) {
     long address = enter();
@@ -168,8 +169,8 @@ public final class OrtIoBindingFFM implements AutoCloseable {
   }
 
   /**
-   * Binds native host memory as an input, LIVE: each run sees what it holds then. It is not copied where the session reads the input
-   * from host memory. Its arena must not be closed during a run; a run after it was closed is an IllegalStateException.
+   * Binds native host memory as an input, LIVE: each run sees what it holds then. It is not copied where the session reads the
+   * input from host memory. Its arena must not be closed during a run; a run after it was closed is an IllegalStateException.
    *
    * @param name the input
    * @param segment native memory, of the descriptor's bytes or more
@@ -210,7 +211,8 @@ public final class OrtIoBindingFFM implements AutoCloseable {
    * @param array {@code float[]}, {@code long[]}, ..., as {@link OnnxTensorElementType#component} says for the input's type; or
    *     {@code String[]}
    * @param shape the dims; none for a scalar
-   * @throws OrtFFMException NOT_FOUND; DTYPE: an array of another type; SHAPE: another number of elements, or dims that do not fit
+   * @throws OrtFFMException NOT_FOUND; DTYPE: an array of another type; SHAPE: another number of elements, or dims that do not
+   *     fit
    */
   public void bindInput(String name, Object array, long... shape) {
     bindInput(session.inputIndex(name), array, shape);
@@ -304,7 +306,8 @@ public final class OrtIoBindingFFM implements AutoCloseable {
    *
    * @param index the input, in the model's order
    * @param source native memory, all bytes of the input
-   * @param stream the device's stream that orders the copy, and {@code source} stays valid until it has passed; null: done on return
+   * @param stream the device's stream that orders the copy, and {@code source} stays valid until it has passed; null: done on
+   *     return
    * @throws OrtFFMException as {@link #update(String, Object)}; DEVICE: another device's stream
    */
   public void update(int index, MemorySegment source, OrtStreamFFM stream) {
@@ -357,8 +360,8 @@ public final class OrtIoBindingFFM implements AutoCloseable {
    * @param index the output, in the model's order
    * @param value of a fitting type and shape
    * @param mode FIXED or IN_PLACE
-   * @throws OrtFFMException NOT_FOUND: the index; DTYPE, SHAPE: it cannot hold the output; DEVICE: the session cannot write there;
-   *     INVALID_ARGUMENT: it overlaps an input or another output. After an error the output is as it was
+   * @throws OrtFFMException NOT_FOUND: the index; DTYPE, SHAPE: it cannot hold the output; DEVICE: the session cannot write
+   *     there; INVALID_ARGUMENT: it overlaps an input or another output. After an error the output is as it was
    */
   public void bindOutput(int index, OrtValueRef value, OutputMode mode) {
     long address = enter();
@@ -404,8 +407,8 @@ public final class OrtIoBindingFFM implements AutoCloseable {
    * @param index the output, in the model's order
    * @param spec the device; "/pinned" for its host-accessible memory; null: where the session leaves it
    * @param mode FRESH, REUSE or NONE
-   * @throws OrtFFMException NOT_FOUND: the index or the device; DEVICE: the session cannot write there; NOT_SUPPORTED: the output is
-   *     no tensor, or strings to a device, or no such memory. After an error the output is as it was
+   * @throws OrtFFMException NOT_FOUND: the index or the device; DEVICE: the session cannot write there; NOT_SUPPORTED: the
+   *     output is no tensor, or strings to a device, or no such memory. After an error the output is as it was
    */
   public void bindOutputToDevice(int index, DeviceSpec spec, OutputMode mode) {
     Place place = spec == null ? null : session.runtime().resolve(spec);
@@ -479,9 +482,9 @@ public final class OrtIoBindingFFM implements AutoCloseable {
   /**
    * Runs the model on what is bound. The outputs are written when it returns. It makes no Java object.
    *
-   * @throws OrtFFMException as {@link #check}; DEVICE: an output did not land where it was asked for; SHAPE: a FIXED output's shape
-   *     came out otherwise; CANCELLED; RUNTIME: ONNX Runtime failed. After an error no output can be fetched, and the binding can run
-   *     again
+   * @throws OrtFFMException as {@link #check}; DEVICE: an output did not land where it was asked for; SHAPE: a FIXED output's
+   *     shape came out otherwise; CANCELLED; RUNTIME: ONNX Runtime failed. After an error no output can be fetched, and the
+   *     binding can run again
    * @throws IllegalStateException the binding, or memory bound to it, is closed
    */
   public void runWithBindings() {
@@ -516,9 +519,9 @@ public final class OrtIoBindingFFM implements AutoCloseable {
   }
 
   /**
-   * Runs the model, ordered on a stream: returns when the run is submitted. From then on the run is under way until the host has
-   * seen it pass: by waiting for an event recorded behind it, by synchronizing the stream, or by fetching an output. What is bound
-   * must stay as it is until then; values, binding and session may be closed.
+   * Runs the model, ordered on a stream: returns when the run is submitted. From then on the run is under way until the host
+   * has seen it pass: by waiting for an event recorded behind it, by synchronizing the stream, or by fetching an output. What
+   * is bound must stay as it is until then; values, binding and session may be closed.
    *
    * @param stream a stream of a device of the session; null: done on return
    * @param event recorded behind the run; null: none
@@ -547,8 +550,8 @@ public final class OrtIoBindingFFM implements AutoCloseable {
   }
 
   /**
-   * Runs the model without waiting for it, on a stream of the binding's own. What is bound must stay as it is until the future is
-   * done; after that the outputs can be fetched. One run at a time: a second one before that fails with INVALID_STATE.
+   * Runs the model without waiting for it, on a stream of the binding's own. What is bound must stay as it is until the future
+   * is done; after that the outputs can be fetched. One run at a time: a second one before that fails with INVALID_STATE.
    *
    * <p>Waiting for the future does not keep a virtual thread's carrier busy. {@code cancel} of the future cancels the run.
    *
@@ -575,8 +578,8 @@ public final class OrtIoBindingFFM implements AutoCloseable {
   }
 
   /**
-   * Stops the run that is under way in another thread: it fails with CANCELLED as soon as ONNX Runtime notices. Without a run it
-   * does nothing. For any thread.
+   * Stops the run that is under way in another thread: it fails with CANCELLED as soon as ONNX Runtime notices. Without a run
+   * it does nothing. For any thread.
    *
    * @throws OrtFFMException RUNTIME
    */
@@ -609,8 +612,8 @@ public final class OrtIoBindingFFM implements AutoCloseable {
    *
    * @param index the output, in the model's order
    * @return the value; the caller closes it
-   * @throws OrtFFMException INVALID_STATE: no run since an output was last bound, this one is not bound, or it was taken; NOT_FOUND:
-   *     the index; NOT_SUPPORTED: the run gave no tensor; DEVICE: it did not land where it was asked for
+   * @throws OrtFFMException INVALID_STATE: no run since an output was last bound, this one is not bound, or it was taken;
+   *     NOT_FOUND: the index; NOT_SUPPORTED: the run gave no tensor; DEVICE: it did not land where it was asked for
    */
   public OrtValueRef getOutput(int index) {
     long address = enter();
@@ -677,8 +680,7 @@ public final class OrtIoBindingFFM implements AutoCloseable {
     try {
       requireGuards();
       long tensor = borrow(address, index);
-      MemorySegment info = scratch.struct(Layouts.TENSOR_INFO);
-      scratch.check(Iobind.tensorGetInfo(tensor, info.address(), scratch.error()));
+      MemorySegment info = scratch.tensorInfo(tensor);
       MemorySegment target = JavaArrays.segment(array, OnnxTensorElementType.of(info.get(JAVA_INT, DTYPE)));
       long bytes = info.get(JAVA_LONG, BYTES);
       if (target.byteSize() != bytes) {

@@ -29,10 +29,11 @@ import java.util.stream.Collectors;
 /**
  * One loaded ONNX Runtime: its environment, execution providers and devices.
  *
- * <p>There is one for each ONNX Runtime in the process: a second {@code create} for the same one gives another Java object over the
- * same native one, whose options but for EP libraries are ignored. Where ONNX Runtime is looked for: {@link Options#ortLibrary};
- * the environment variable {@code ORT_NATIVE_LIB_PATH} (a file or a folder); the official {@code onnxruntime} package where the
- * program has it, whose copy is then shared; a copy that the process has loaded; beside libiobind; the system's.
+ * <p>There is one for each ONNX Runtime in the process: a second {@code create} for the same one gives another Java object over
+ * the same native one, whose options but for EP libraries are ignored. Where ONNX Runtime is looked for: {@link
+ * Options#ortLibrary}; the environment variable {@code ORT_NATIVE_LIB_PATH} (a file or a folder); the official {@code
+ * onnxruntime} package where the program has it, whose copy is then shared; a copy that the process has loaded; beside
+ * libiobind; the system's.
  *
  * <p>Any method may be called from any thread at any time. Sessions, values and bindings live on after {@code close}.
  */
@@ -169,8 +170,8 @@ public final class OrtRuntimeFFM implements AutoCloseable {
    *
    * @param options how
    * @return the runtime
-   * @throws OrtFFMException NOT_FOUND: no ONNX Runtime, the message says what was tried, or no file of the EP libraries; VERSION:
-   *     it is too old
+   * @throws OrtFFMException NOT_FOUND: no ONNX Runtime, the message says what was tried, or no file of the EP libraries;
+   *     VERSION: it is too old
    * @throws UnsatisfiedLinkError libiobind was not found: the message says what was tried
    * @throws IllegalCallerException native access is denied: the message has the flag
    */
@@ -331,8 +332,8 @@ public final class OrtRuntimeFFM implements AutoCloseable {
    *
    * @param name the name to register it under; null for the catalogue's
    * @param path its file
-   * @throws OrtFFMException NOT_FOUND: no such file; RUNTIME: it does not load, the message says why; NOT_SUPPORTED: another copy
-   *     of ONNX Runtime in the process has it
+   * @throws OrtFFMException NOT_FOUND: no such file; RUNTIME: it does not load, the message says why; NOT_SUPPORTED: another
+   *     copy of ONNX Runtime in the process has it
    */
   public void registerEp(String name, Path path) {
     try (Arena arena = Arena.ofConfined(); Scratch scratch = Scratch.take()) {

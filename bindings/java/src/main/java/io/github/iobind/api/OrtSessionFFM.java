@@ -23,9 +23,9 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicLong;
 
 /**
- * A model on its devices. Any number of bindings work on a session, each used by one thread at a time, different ones at the same
- * time. Any method here may be called from any thread at any time. Bindings, and the values that came out of them, live on after
- * {@code close}.
+ * A model on its devices. Any number of bindings work on a session, each used by one thread at a time, different ones at the
+ * same time. Any method here may be called from any thread at any time. Bindings, and the values that came out of them, live on
+ * after {@code close}.
  */
 public final class OrtSessionFFM implements AutoCloseable {
   private final Handle handle;
@@ -286,7 +286,8 @@ public final class OrtSessionFFM implements AutoCloseable {
       Place place = device == 0 ? null : OrtRuntimeFFM.place(device, Layouts.getInt(info, layout, "memory"));
       if (isInput) inputPlaces[i] = place;
       values.add(new ValueInfo(Layouts.getString(info, layout, "name"), kind,
-          OnnxTensorElementType.of(Layouts.getInt(info, layout, "dtype")), Layouts.getInt(info, layout, "has_shape") != 0, shape,
+          OnnxTensorElementType.of(Layouts.getInt(info, layout, "dtype")), Layouts.getInt(info, layout, "has_shape") != 0,
+              shape,
           List.copyOf(symbols), place == null ? null : place.spec(), Layouts.getString(info, layout, "memory_name")));
     }
     return List.copyOf(values);
@@ -318,8 +319,8 @@ public final class OrtSessionFFM implements AutoCloseable {
    * @param model an ONNX or ORT file
    * @param options how
    * @return the session
-   * @throws OrtFFMException NOT_FOUND: no such file, or no such free dimension; IO; INVALID_ARGUMENT; RUNTIME: ONNX Runtime refuses
-   *     the model or a device; DEVICE, NOT_FOUND: a device is not there
+   * @throws OrtFFMException NOT_FOUND: no such file, or no such free dimension; IO; INVALID_ARGUMENT; RUNTIME: ONNX Runtime
+   *     refuses the model or a device; DEVICE, NOT_FOUND: a device is not there
    */
   public static OrtSessionFFM create(OrtRuntimeFFM runtime, Path model, Options options) {
     return create(runtime, false, model.toString(), null, options);
@@ -358,12 +359,12 @@ public final class OrtSessionFFM implements AutoCloseable {
   }
 
   /**
-   * Adopts a session of the official package: the same native session in the same ONNX Runtime, nothing is loaded again. It can be
-   * run through both; it stays the caller's to close, after this session and its bindings. A use after it was closed is an
+   * Adopts a session of the official package: the same native session in the same ONNX Runtime, nothing is loaded again. It can
+   * be run through both; it stays the caller's to close, after this session and its bindings. A use after it was closed is an
    * IllegalStateException.
    *
-   * @param ortSession an {@code ai.onnxruntime.OrtSession}. It is not named in this method's type so that this package works, and
-   *     can be looked at by reflection, without the official one
+   * @param ortSession an {@code ai.onnxruntime.OrtSession}. It is not named in this method's type so that this package works,
+   *     and can be looked at by reflection, without the official one
    * @return the session; {@link #runtime} is that of the official package's ONNX Runtime
    * @throws OrtFFMException INVALID_ARGUMENT: something else; VERSION: the official package is older than 1.24
    * @throws IllegalStateException it is closed
@@ -524,8 +525,8 @@ public final class OrtSessionFFM implements AutoCloseable {
   }
 
   /**
-   * Runs once without a binding: inputs go and outputs come wherever ONNX Runtime wants them, which may copy all of them over the
-   * link in each run.
+   * Runs once without a binding: inputs go and outputs come wherever ONNX Runtime wants them, which may copy all of them over
+   * the link in each run.
    *
    * @param values one host-readable value for each input, in the session's order
    * @return new host values, null for outputs that are no tensors; the caller closes them

@@ -3,8 +3,8 @@ package io.github.iobind.api;
 import io.github.iobind.ffm.Iobind;
 
 /**
- * An ordered queue of work on a device: what is submitted to it is done in that order. On a device without streams of its own the
- * work is done when the call returns, or in the order of the calls.
+ * An ordered queue of work on a device: what is submitted to it is done in that order. On a device without streams of its own
+ * the work is done when the call returns, or in the order of the calls.
  *
  * <p>One thread at a time uses a stream; {@code close} waits for the work that is on it.
  */

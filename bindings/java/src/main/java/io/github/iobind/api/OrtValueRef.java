@@ -1,5 +1,6 @@
 package io.github.iobind.api;
 
+import static java.lang.foreign.ValueLayout.JAVA_INT;
 import static java.lang.foreign.ValueLayout.JAVA_LONG;
 
 import io.github.iobind.ffm.Iobind;
@@ -10,13 +11,18 @@ import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
 
 /**
- * A reference to a tensor: typed, shaped memory on a device or on the host. The memory is freed when its last reference is gone;
- * this one is given back by {@link #close}, and bindings and views have their own.
+ * A reference to a tensor: typed, shaped memory on a device or on the host. The memory is freed when its last reference is
+ * gone; this one is given back by {@link #close}, and bindings and views have their own.
  *
  * <p>Several threads may read a value at the same time while none writes it. Offsets and sizes are in bytes.
  */
 public final class OrtValueRef implements AutoCloseable {
   private static final long DTYPE = Layouts.offset(Layouts.TENSOR_INFO, "dtype");
+  private static final long DIMS = Layouts.offset(Layouts.TENSOR_INFO, "dims");
+  private static final long RANK = Layouts.offset(Layouts.TENSOR_INFO, "rank");
+  private static final long DEVICE = Layouts.offset(Layouts.TENSOR_INFO, "device");
+  private static final long MEMORY = Layouts.offset(Layouts.TENSOR_INFO, "memory");
+  private static final long HOST_READABLE = Layouts.offset(Layouts.TENSOR_INFO, "host_readable");
 
   private final Handle handle;
   /** The caller's memory that this value lies in; null where it is libiobind's. */
@@ -26,7 +32,7 @@ public final class OrtValueRef implements AutoCloseable {
   private MemorySegment view;
 
   /** What a tensor is; read on first use. */
-  private record Shape(MemoryDescriptor descriptor, Place place, long address) {}
+  private record Shape(MemoryDescriptor descriptor, boolean isHostReadable) {}
 
   OrtValueRef(long address, MemorySegment backing) {
     this.handle = Handle.of(this, address, Iobind::tensorRelease);
@@ -49,7 +55,10 @@ public final class OrtValueRef implements AutoCloseable {
     try (Scratch scratch = Scratch.take()) {
       runtime.enter();
       try {
-        return new OrtValueRef(create(scratch, place, descriptor), null);
+        long address = create(scratch, place, descriptor);
+        OrtValueRef value = new OrtValueRef(address, null);
+        value.shape = new Shape(descriptor, place.isHostReadable());
+        return value;
       } finally {
         runtime.exit();
       }
@@ -64,9 +73,9 @@ public final class OrtValueRef implements AutoCloseable {
   }
 
   /**
-   * A value over memory of the caller's, which is not copied: host memory on the CPU, device memory on a device. Use of the value
-   * after the segment's arena has been closed is an IllegalStateException; the arena must not be closed while a run or a copy
-   * is using it in another thread.
+   * A value over memory of the caller's, which is not copied: host memory on the CPU, device memory on a device. Use of the
+   * value after the segment's arena has been closed is an IllegalStateException; the arena must not be closed while a run or a
+   * copy is using it in another thread.
    *
    * @param runtime the runtime
    * @param spec the device that the memory is of
@@ -90,7 +99,8 @@ public final class OrtValueRef implements AutoCloseable {
   static long wrap(Scratch scratch, Place place, MemorySegment segment, MemoryDescriptor descriptor) {
     if (!segment.isNative()) {
       throw new OrtFFMException(OrtStatus.INVALID_ARGUMENT,
-          "expected native memory, got a Java array's segment: bind the array itself, which copies it, or allocate in an Arena");
+          "expected native memory, got a Java array's segment: bind the array itself, which copies it,
+              or allocate in an Arena");
     }
     long[] dims = descriptor.shape();
     scratch.check(Iobind.tensorWrap(place.device(), place.memory(), descriptor.type().number(), scratch.dims(dims), dims.length,
@@ -187,14 +197,10 @@ public final class OrtValueRef implements AutoCloseable {
     try (Scratch scratch = Scratch.take()) {
       long address = enter();
       try {
-        MemorySegment info = scratch.struct(Layouts.TENSOR_INFO);
-        scratch.check(Iobind.tensorGetInfo(address, info.address(), scratch.error()));
-        var layout = Layouts.TENSOR_INFO;
-        long[] dims = Layouts.longs(Layouts.getLong(info, layout, "dims"), Layouts.getLong(info, layout, "rank"));
-        var descriptor = new MemoryDescriptor(OnnxTensorElementType.of(info.get(java.lang.foreign.ValueLayout.JAVA_INT, DTYPE)),
-            dims);
-        Place place = OrtRuntimeFFM.place(Layouts.getLong(info, layout, "device"), Layouts.getInt(info, layout, "memory"));
-        shape = new Shape(descriptor, place, Iobind.tensorAddress(address));
+        MemorySegment info = scratch.tensorInfo(address);
+        long[] dims = Layouts.longs(info.get(JAVA_LONG, DIMS), info.get(JAVA_LONG, RANK));
+        var descriptor = new MemoryDescriptor(OnnxTensorElementType.of(info.get(JAVA_INT, DTYPE)), dims);
+        shape = new Shape(descriptor, info.get(JAVA_INT, HOST_READABLE) != 0);
         return shape;
       } finally {
         exit();
@@ -235,7 +241,19 @@ public final class OrtValueRef implements AutoCloseable {
    * @return the device, with "/pinned" for its host-accessible memory
    */
   public DeviceSpec device() {
-    return shapeNow().place().spec();
+    return place().spec();
+  }
+
+  private Place place() {
+    try (Scratch scratch = Scratch.take()) {
+      long address = enter();
+      try {
+        MemorySegment info = scratch.tensorInfo(address);
+        return OrtRuntimeFFM.place(info.get(JAVA_LONG, DEVICE), info.get(JAVA_INT, MEMORY));
+      } finally {
+        exit();
+      }
+    }
   }
 
   /**
@@ -245,7 +263,7 @@ public final class OrtValueRef implements AutoCloseable {
    */
   public boolean isHostReadable() {
     Shape now = shapeNow();
-    return now.place().isHostReadable() && now.descriptor().type() != OnnxTensorElementType.STRING;
+    return now.isHostReadable() && now.descriptor().type() != OnnxTensorElementType.STRING;
   }
 
   // ---- content
@@ -273,8 +291,8 @@ public final class OrtValueRef implements AutoCloseable {
   }
 
   /**
-   * The memory itself, without a copy, for as long as an arena lives: the segment keeps the memory alive until then, also when this
-   * reference is closed.
+   * The memory itself, without a copy, for as long as an arena lives: the segment keeps the memory alive until then, also when
+   * this reference is closed.
    *
    * @param arena whose scope the segment gets; a confined one is cheap
    * @return a segment of exactly the value's bytes
@@ -285,7 +303,7 @@ public final class OrtValueRef implements AutoCloseable {
     long address = enter();
     try {
       Iobind.tensorRetain(address);
-      return MemorySegment.ofAddress(now.address()).reinterpret(now.descriptor().byteSize(), arena,
+      return MemorySegment.ofAddress(Iobind.tensorAddress(address)).reinterpret(now.descriptor().byteSize(), arena,
           ignored -> Iobind.tensorRelease(address));
     } finally {
       exit();
@@ -297,8 +315,8 @@ public final class OrtValueRef implements AutoCloseable {
     if (now.descriptor().type() == OnnxTensorElementType.STRING) {
       throw new OrtFFMException(OrtStatus.DTYPE, "strings have no memory to look at: readStrings copies them");
     }
-    if (!now.place().isHostReadable()) {
-      throw new OrtFFMException(OrtStatus.DEVICE, now.descriptor() + " is in memory of " + now.place().spec()
+    if (!now.isHostReadable()) {
+      throw new OrtFFMException(OrtStatus.DEVICE, now.descriptor() + " is in memory of " + place().spec()
           + ", which the host cannot read: read copies it");
     }
     return now;
@@ -341,8 +359,8 @@ public final class OrtValueRef implements AutoCloseable {
    *
    * @param offset where in the value, in bytes
    * @param target receives the bytes
-   * @param stream the device's stream that orders the copy, and {@code target}, native memory then, is written when it has passed;
-   *     null: done on return
+   * @param stream the device's stream that orders the copy, and {@code target}, native memory then, is written when it has
+   *     passed; null: done on return
    * @throws OrtFFMException as {@link #write(long, MemorySegment, OrtStreamFFM)}
    */
   public void read(long offset, MemorySegment target, OrtStreamFFM stream) {
@@ -385,13 +403,13 @@ public final class OrtValueRef implements AutoCloseable {
   public void write(Object array) {
     Shape now = shapeNow();
     MemorySegment source = JavaArrays.segment(array, now.descriptor());
-    if (!now.place().isHostReadable()) {
+    if (!now.isHostReadable()) {
       write(0, source, null);
       return;
     }
-    enter();
+    long address = enter();
     try {
-      Layouts.memory(now.address(), source.byteSize()).copyFrom(source);
+      Layouts.memory(Iobind.tensorAddress(address), source.byteSize()).copyFrom(source);
     } finally {
       exit();
     }
@@ -406,13 +424,13 @@ public final class OrtValueRef implements AutoCloseable {
   public void read(Object array) {
     Shape now = shapeNow();
     MemorySegment target = JavaArrays.segment(array, now.descriptor());
-    if (!now.place().isHostReadable()) {
+    if (!now.isHostReadable()) {
       read(0, target, null);
       return;
     }
-    enter();
+    long address = enter();
     try {
-      target.copyFrom(Layouts.memory(now.address(), target.byteSize()));
+      target.copyFrom(Layouts.memory(Iobind.tensorAddress(address), target.byteSize()));
     } finally {
       exit();
     }
@@ -535,8 +553,8 @@ public final class OrtValueRef implements AutoCloseable {
    * @param sources the values
    * @param targets as many, each of its source's type and shape
    * @param stream a stream of a device that takes part, which orders the copies; null: done on return
-   * @throws OrtFFMException as {@link #copyTo(OrtValueRef)}: the message says which pair; DEVICE: a stream of a device that takes
-   *     no part. After a failure the targets are undefined
+   * @throws OrtFFMException as {@link #copyTo(OrtValueRef)}: the message says which pair; DEVICE: a stream of a device that
+   *     takes no part. After a failure the targets are undefined
    */
   public static void copy(OrtValueRef[] sources, OrtValueRef[] targets, OrtStreamFFM stream) {
     if (sources.length != targets.length) {

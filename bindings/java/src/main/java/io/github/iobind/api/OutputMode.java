@@ -8,7 +8,9 @@ public enum OutputMode {
   REUSE,
   /** The given value, overwritten by every run; the shape must come out as the value's. */
   FIXED,
-  /** FIXED, and the value may overlap an input: only where the model's operators allow it, which ONNX Runtime does not check. */
+  /**
+   * FIXED, and the value may overlap an input: only where the model's operators allow it, which ONNX Runtime does not check.
+   */
   IN_PLACE,
   /** Not fetched at all. */
   NONE

@@ -4,42 +4,56 @@ import static java.lang.foreign.ValueLayout.JAVA_BYTE;
 import static java.lang.foreign.ValueLayout.JAVA_INT;
 import static java.lang.foreign.ValueLayout.JAVA_LONG;
 
+import io.github.iobind.ffm.Iobind;
 import io.github.iobind.ffm.Layouts;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.nio.charset.StandardCharsets;
-import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.atomic.AtomicReferenceArray;
 
 /**
- * Native memory for one call: its error, dims, out pointers and a small struct. A binding has its own; other calls take one from a
- * pool, which holds no more than were ever in use at once. It belongs to a call and not to a thread, so that virtual threads are
- * safe.
+ * Native memory for one call: its error, dims, out pointers and a small struct. A binding has its own; other calls take one
+ * from a small pool, or make one. It belongs to a call and not to a thread, so that virtual threads are safe.
  */
 final class Scratch implements AutoCloseable {
-  private static final ConcurrentLinkedQueue<Scratch> POOL = new ConcurrentLinkedQueue<>();
+  private static final AtomicReferenceArray<Scratch> POOL = new AtomicReferenceArray<>(64);
   private static final long DIMS = Layouts.ERROR.byteSize();
   private static final long OUT = DIMS + MemoryDescriptor.MAX_RANK * Long.BYTES;
   private static final long STRUCT = OUT + 4 * Long.BYTES;
-  private static final long BYTES = STRUCT + 128;
+  private static final long TENSOR_INFO = STRUCT + 128;
+  private static final long BYTES = TENSOR_INFO + Layouts.TENSOR_INFO.byteSize();
   private static final long ORT_CODE = Layouts.offset(Layouts.ERROR, "ort_code");
   private static final long MESSAGE = Layouts.offset(Layouts.ERROR, "message");
 
   private final MemorySegment memory = Arena.ofAuto().allocate(BYTES, 16);
   private final long address = memory.address();
+  private final MemorySegment tensorInfo = Layouts.allocate((bytes, alignment) -> memory.asSlice(TENSOR_INFO, bytes),
+      Layouts.TENSOR_INFO);
 
   Scratch() {
     memory.set(JAVA_INT, 0, (int) Layouts.ERROR.byteSize());
   }
 
+  /** Asks what a tensor is, by the struct that is kept for this. */
+  MemorySegment tensorInfo(long tensor) {
+    check(Iobind.tensorGetInfo(tensor, address + TENSOR_INFO, address));
+    return tensorInfo;
+  }
+
   static Scratch take() {
-    Scratch scratch = POOL.poll();
+    Scratch scratch = POOL.getAndSet(place(), null);
     return scratch != null ? scratch : new Scratch();
   }
 
-  /** Gives it back to the pool. */
+  /** Threads that are at work at the same time are at different places, mostly. */
+  private static int place() {
+    return (int) Thread.currentThread().threadId() & 63;
+  }
+
+  /** Gives it back to the pool; another one that is there is left to the collector. */
   @Override
   public void close() {
-    POOL.add(this);
+    POOL.lazySet(place(), this);
   }
 
   /** The address of the error, which libiobind leaves alone when the call succeeds. */

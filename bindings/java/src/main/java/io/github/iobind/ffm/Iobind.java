@@ -519,7 +519,8 @@ public final class Iobind {
     }
   }
 
-  private static final MethodHandle SESSION_WRAP = status("iobind_session_wrap", OBJECT, OBJECT, MEMORY, OBJECT, OBJECT, OBJECT);
+  private static final MethodHandle SESSION_WRAP = status("iobind_session_wrap", OBJECT, OBJECT, MEMORY, OBJECT, OBJECT,
+      OBJECT);
 
   /** {@code iobind_session_wrap}. */
   public static int sessionWrap(long runtime, long ortSession, MemorySegment deleter, long context, long session, long error) {

@@ -14,6 +14,9 @@ import java.util.List;
 
 /** The structs of iobind.h. A test compares every size and offset with what a C compiler makes of the header. */
 public final class Layouts {
+  /** What an address is an offset in. */
+  private static final MemorySegment ALL_MEMORY = MemorySegment.NULL.reinterpret(Long.MAX_VALUE);
+
   /** {@code iobind_error}. */
   public static final StructLayout ERROR = struct("iobind_error", u32("struct_size"), u32("status"), u32("ort_code"),
       u32("reserved"), MemoryLayout.sequenceLayout(496, JAVA_BYTE).withName("message"));
@@ -147,16 +150,18 @@ public final class Layouts {
 
   /** The text at an address; "" where the address is 0. */
   public static String string(long address) {
-    return address == 0 ? "" : MemorySegment.ofAddress(address).reinterpret(Long.MAX_VALUE).getString(0);
+    return address == 0 ? "" : ALL_MEMORY.getString(address);
   }
 
   /** Numbers at an address. */
   public static long[] longs(long address, long count) {
-    return address == 0 ? new long[0] : memory(address, count * Long.BYTES).toArray(JAVA_LONG);
+    long[] numbers = new long[(int) count];
+    for (int i = 0; i < numbers.length; i++) numbers[i] = ALL_MEMORY.get(JAVA_LONG, address + (long) i * Long.BYTES);
+    return numbers;
   }
 
   /** Memory at an address, which lives as long as somebody else says. */
   public static MemorySegment memory(long address, long bytes) {
-    return MemorySegment.ofAddress(address).reinterpret(bytes);
+    return ALL_MEMORY.asSlice(address, bytes);
   }
 }

@@ -67,8 +67,8 @@ public final class NativeLibrary {
   }
 
   private static SymbolLookup openFromJar(List<String> tried) {
-    String resource = "/natives/" + platform() + "/" + System.mapLibraryName("iobind");
-    try (InputStream in = NativeLibrary.class.getResourceAsStream(resource)) {
+    String resource = "natives/" + platform() + "/" + System.mapLibraryName("iobind");
+    try (InputStream in = NativeLibrary.class.getClassLoader().getResourceAsStream(resource)) {
       if (in == null) {
         tried.add("natives jar: no " + resource + " on the class path or module path");
         return null;

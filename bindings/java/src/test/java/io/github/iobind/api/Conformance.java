@@ -15,8 +15,8 @@ import java.util.stream.Collectors;
 
 /**
  * Runs the conformance rows of the C tests on one device, through this package: {@code Conformance DEVICE CASES AT_LEAST}, or
- * {@code ALL_WRONG} for AT_LEAST where no row may pass. What the steps mean is said in tests/conformance/README.md. Exits as the C
- * runner: 0, 1, or 77 where the device is not there.
+ * {@code ALL_WRONG} for AT_LEAST where no row may pass. What the steps mean is said in tests/conformance/README.md. Exits as
+ * the C runner: 0, 1, or 77 where the device is not there.
  */
 final class Conformance {
   private static final long MAX_PART = 65536;
@@ -191,7 +191,9 @@ final class Conformance {
     }
     if (!row.model().isEmpty()) {
       OrtSessionFFM session = cached(row.model());
-      if (Arrays.asList(row.needs().split(" ")).contains("on-device") && !onDevice(session)) return "the device has not: on-device";
+      if (Arrays.asList(row.needs().split(" ")).contains("on-device") && !onDevice(session)) {
+        return "the device has not: on-device";
+      }
       current = new Bound(session, row.model(), false);
       bindings.put("main", current);
     }
@@ -343,7 +345,9 @@ final class Conformance {
       result = call.get();
     } catch (OrtFFMException e) {
       String message = e.getMessage();
-      if (message == null || message.isBlank() || message.contains("\n")) throw new Wrong(e.status() + " without a line of text");
+      if (message == null || message.isBlank() || message.contains("\n")) {
+        throw new Wrong(e.status() + " without a line of text");
+      }
       if (e.status() == OrtStatus.RUNTIME && e.ortCode() == 0) throw new Wrong("RUNTIME without ORT's code");
       if (e.status() != expected) throw new Wrong("expected " + expected + ", got " + e.status() + ": " + message);
       if (!message.contains(expectedText)) throw new Wrong("the message does not say '" + expectedText + "': " + message);
@@ -493,7 +497,9 @@ final class Conformance {
     return memory;
   }
 
-  /** Whether values and bindings are done with wrapped memory. Where they are its arena is closed, so that a mistake is seen. */
+  /**
+   * Whether values and bindings are done with wrapped memory. Where they are its arena is closed, so that a mistake is seen.
+   */
   private void freed(String name, String times) {
     Wrapped of = wrapped.get(name);
     if (of == null) throw new Wrong("'" + name + "' is no wrapped tensor");

@@ -86,7 +86,8 @@ class LayoutsTest {
     enumIs("iobind_hardware", "IOBIND_HARDWARE_", DeviceInfo.Hardware.values());
     JsonObject constants = abi.getAsJsonObject("constants");
     for (DeviceInfo.Capability capability : DeviceInfo.Capability.values()) {
-      assertEquals(1L << capability.ordinal(), constants.get("IOBIND_DEVICE_" + capability.name()).getAsLong(), capability.name());
+      assertEquals(1L << capability.ordinal(), constants.get("IOBIND_DEVICE_" + capability.name()).getAsLong(),
+          capability.name());
     }
     assertEquals(MemoryDescriptor.MAX_RANK, constants.get("IOBIND_MAX_RANK").getAsInt());
   }

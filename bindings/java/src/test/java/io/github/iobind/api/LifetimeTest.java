@@ -93,7 +93,8 @@ class LifetimeTest {
     OrtRuntimeFFM runtime = OrtRuntimeFFM.create(), other = OrtRuntimeFFM.create();
     OrtSessionFFM session = Models.session(runtime, "scale");
     OrtIoBindingFFM binding = session.createBinding();
-    OrtValueRef value = OrtValueRef.of(runtime, new float[] {1}, floats(1)), open = OrtValueRef.of(other, new float[1], floats(1));
+    OrtValueRef value = OrtValueRef.of(runtime, new float[] {1}, floats(1)), open = OrtValueRef.of(other, new float[1],
+        floats(1));
     NativeMemory memory = NativeMemory.allocate(runtime, DeviceSpec.CPU, 16);
     OrtStreamFFM stream = OrtStreamFFM.create(runtime, DeviceSpec.CPU);
     OrtEventFFM event = OrtEventFFM.create(runtime, DeviceSpec.CPU);
@@ -168,8 +169,10 @@ class LifetimeTest {
   @Test
   void misuseIsAnExceptionWithWords() {
     try (OrtRuntimeFFM runtime = OrtRuntimeFFM.create(); OrtSessionFFM session = Models.session(runtime, "add dims=n,3");
-        OrtIoBindingFFM binding = session.createBinding(); OrtValueRef x = OrtValueRef.allocate(runtime, DeviceSpec.CPU, floats(2, 3));
-        OrtValueRef ints = OrtValueRef.allocate(runtime, DeviceSpec.CPU, MemoryDescriptor.of(OnnxTensorElementType.INT32, 2, 3))) {
+        OrtIoBindingFFM binding = session.createBinding(); OrtValueRef x = OrtValueRef.allocate(runtime, DeviceSpec.CPU,
+            floats(2, 3));
+        OrtValueRef ints = OrtValueRef.allocate(runtime, DeviceSpec.CPU, MemoryDescriptor.of(OnnxTensorElementType.INT32, 2,
+            3))) {
       fails(OrtStatus.NOT_FOUND, "x", () -> binding.bindInput("nope", x));
       fails(OrtStatus.NOT_FOUND, "7", () -> binding.bindInput(7, x, InputMode.LIVE, null));
       fails(OrtStatus.NOT_FOUND, "-1", () -> binding.bindInput(-1, new float[6], 2, 3));
@@ -181,7 +184,8 @@ class LifetimeTest {
       fails(OrtStatus.SHAPE, "float32[2,4]", () -> binding.bindInput("x", new float[8], 2, 4));
       fails(OrtStatus.INVALID_STATE, "x", binding::runWithBindings);
       fails(OrtStatus.INVALID_STATE, "run", () -> binding.getOutput(0));
-      fails(OrtStatus.INVALID_ARGUMENT, "array", () -> binding.bindInput("x", MemorySegment.ofArray(new float[6]), floats(2, 3)));
+      fails(OrtStatus.INVALID_ARGUMENT, "array", () -> binding.bindInput("x", MemorySegment.ofArray(new float[6]), floats(2,
+          3)));
       fails(OrtStatus.INVALID_ARGUMENT, "24", () -> binding.bindInput("x", MemorySegment.ofAddress(64), floats(2, 3)));
       fails(OrtStatus.INVALID_ARGUMENT, "inputs", () -> session.run(List.of(x)));
       fails(OrtStatus.SHAPE, "bytes", () -> x.write(new float[5]));
@@ -247,7 +251,8 @@ class LifetimeTest {
       Devices.require(runtime, device);
       DeviceSpec spec = DeviceSpec.of(device);
       try (OrtSessionFFM session = Models.session(runtime, "scale", spec); OrtIoBindingFFM binding = session.createBinding();
-          OrtValueRef x = OrtValueRef.allocate(runtime, spec, floats(4)); OrtValueRef y = OrtValueRef.allocate(runtime, spec, floats(4))) {
+          OrtValueRef x = OrtValueRef.allocate(runtime, spec, floats(4)); OrtValueRef y = OrtValueRef.allocate(runtime, spec,
+              floats(4))) {
         binding.bindInput("x", x);
         binding.bindOutput("y", y);
         run(binding, 20_000);

@@ -1,0 +1,276 @@
+package io.github.iobind.bench;
+
+import ai.onnxruntime.OnnxTensor;
+import ai.onnxruntime.OrtSession;
+import io.github.iobind.api.DeviceSpec;
+import io.github.iobind.api.InputMode;
+import io.github.iobind.api.MemoryDescriptor;
+import io.github.iobind.api.OnnxTensorElementType;
+import io.github.iobind.api.OrtValueRef;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.nio.FloatBuffer;
+import java.util.Map;
+import java.util.concurrent.TimeUnit;
+import org.openjdk.jmh.annotations.Benchmark;
+import org.openjdk.jmh.annotations.BenchmarkMode;
+import org.openjdk.jmh.annotations.Mode;
+import org.openjdk.jmh.annotations.OperationsPerInvocation;
+import org.openjdk.jmh.annotations.OutputTimeUnit;
+import org.openjdk.jmh.annotations.Scope;
+import org.openjdk.jmh.annotations.Setup;
+import org.openjdk.jmh.annotations.State;
+import org.openjdk.jmh.annotations.TearDown;
+
+/** The cases; the names are CASE_SIDE. */
+@BenchmarkMode(Mode.AverageTime)
+@OutputTimeUnit(TimeUnit.NANOSECONDS)
+@OperationsPerInvocation(Side.STEPS)
+public class Cases {
+  private static final MemoryDescriptor ONE = MemoryDescriptor.of(OnnxTensorElementType.FLOAT32, 1);
+
+  // ---- a model of one element, everything bound before
+
+  /** Everything bound before. */
+  @State(Scope.Thread)
+  public static class Bound {
+    Side side;
+    OnnxTensor x;
+    OnnxTensor y;
+    Map<String, OnnxTensor> inputs;
+    Map<String, OnnxTensor> outputs;
+
+    @Setup
+    public void open() throws Throwable {
+      side = new Side("bound") {};
+      side.raw.bind("x", true, 1);
+      side.raw.bind("y", false, 1);
+      try (OrtValueRef in = OrtValueRef.of(side.runtime, new float[] {1}, ONE);
+          OrtValueRef out = OrtValueRef.allocate(side.runtime, DeviceSpec.CPU, ONE)) {
+        side.binding.bindInput("x", in);
+        side.binding.bindOutput("y", out);
+      }
+      x = OnnxTensor.createTensor(side.environment, direct(1), new long[] {1});
+      y = OnnxTensor.createTensor(side.environment, direct(1), new long[] {1});
+      inputs = Map.of("x", x);
+      outputs = Map.of("y", y);
+    }
+
+    @TearDown
+    public void close() throws Exception {
+      x.close();
+      y.close();
+      side.close();
+    }
+  }
+
+  private static FloatBuffer direct(int count) {
+    return ByteBuffer.allocateDirect(4 * count).order(ByteOrder.nativeOrder()).asFloatBuffer();
+  }
+
+  @Benchmark
+  public void bound_raw(Bound b) throws Throwable {
+    b.side.raw.bound(Side.STEPS);
+  }
+
+  @Benchmark
+  public void bound_iobind(Bound b) {
+    for (int i = 0; i < Side.STEPS; i++) b.side.binding.runWithBindings();
+  }
+
+  @Benchmark
+  public void bound_official(Bound b) throws Exception {
+    for (int i = 0; i < Side.STEPS; i++) b.side.official.run(b.inputs, b.outputs).close();
+  }
+
+  @Benchmark
+  public void bound_python(Bound b) throws Exception {
+    b.side.python.steps(Side.STEPS);
+  }
+
+  // ---- a new input from an array, the output read into an array
+
+  /** Nothing bound before. */
+  @State(Scope.Thread)
+  public static class Naive {
+    Side side;
+    final float[] in = new float[1];
+    final float[] out = new float[1];
+
+    @Setup
+    public void open() throws Throwable {
+      side = new Side("naive") {};
+    }
+
+    @TearDown
+    public void close() throws Exception {
+      side.close();
+    }
+  }
+
+  @Benchmark
+  public void naive_raw(Naive n) throws Throwable {
+    n.side.raw.naive(Side.STEPS);
+  }
+
+  @Benchmark
+  public float naive_iobind(Naive n) {
+    for (int i = 0; i < Side.STEPS; i++) {
+      n.in[0] = i;
+      n.side.binding.bindInput("x", n.in, 1);
+      n.side.binding.runWithBindings();
+      n.side.binding.readOutput("y", n.out);
+    }
+    return n.out[0];
+  }
+
+  /** The same with a value made for each input and taken of each output. */
+  @Benchmark
+  public float naive_iobindValues(Naive n) {
+    for (int i = 0; i < Side.STEPS; i++) {
+      n.in[0] = i;
+      try (OrtValueRef x = OrtValueRef.of(n.side.runtime, n.in, ONE)) {
+        n.side.binding.bindInput("x", x);
+        n.side.binding.runWithBindings();
+        try (OrtValueRef y = n.side.binding.getOutput("y")) {
+          y.read(n.out);
+        }
+      }
+    }
+    return n.out[0];
+  }
+
+  @Benchmark
+  public float naive_official(Naive n) throws Exception {
+    float last = 0;
+    for (int i = 0; i < Side.STEPS; i++) {
+      try (OnnxTensor x = OnnxTensor.createTensor(n.side.environment, new float[] {i});
+          OrtSession.Result result = n.side.official.run(Map.of("x", x))) {
+        last = ((float[]) result.get(0).getValue())[0];
+      }
+    }
+    return last;
+  }
+
+  @Benchmark
+  public void naive_python(Naive n) throws Exception {
+    n.side.python.steps(Side.STEPS);
+  }
+
+  // ---- a KV cache that grows by one entry a step
+
+  /** The new entry is the same in every step. */
+  @State(Scope.Thread)
+  public static class Grow {
+    static final MemoryDescriptor NOTHING = MemoryDescriptor.of(OnnxTensorElementType.FLOAT32, 1, 2, 0, 4);
+    Side side;
+    OnnxTensor entry;
+
+    @Setup
+    public void open() throws Throwable {
+      side = new Side("grow") {};
+      side.binding.bindInput("second", new float[8], 1, 2, 1, 4);
+      entry = OnnxTensor.createTensor(side.environment, direct(8), new long[] {1, 2, 1, 4});
+    }
+
+    @TearDown
+    public void close() throws Exception {
+      entry.close();
+      side.close();
+    }
+  }
+
+  @Benchmark
+  public void grow_raw(Grow g) throws Throwable {
+    g.side.raw.grow(Side.STEPS);
+  }
+
+  @Benchmark
+  public void grow_iobind(Grow g) {
+    int first = g.side.session.inputIndex("first");
+    OrtValueRef past = OrtValueRef.allocate(g.side.runtime, DeviceSpec.CPU, Grow.NOTHING);
+    for (int i = 0; i < Side.STEPS; i++) {
+      g.side.binding.bindInput(first, past, InputMode.RESIDENT, null);
+      past.close();
+      g.side.binding.runWithBindings();
+      past = g.side.binding.takeOutput(0);
+    }
+    past.close();
+  }
+
+  @Benchmark
+  public void grow_official(Grow g) throws Exception {
+    OnnxTensor past = OnnxTensor.createTensor(g.side.environment, direct(0), new long[] {1, 2, 0, 4});
+    OrtSession.Result before = null;
+    for (int i = 0; i < Side.STEPS; i++) {
+      OrtSession.Result result = g.side.official.run(Map.of("first", past, "second", g.entry));
+      if (before != null) before.close();
+      before = result;
+      past = (OnnxTensor) result.get(0);
+    }
+    before.close();
+  }
+
+  @Benchmark
+  public void grow_python(Grow g) throws Exception {
+    g.side.python.steps(Side.STEPS);
+  }
+
+  // ---- an output whose shape the data decide
+
+  /** Which of 16 elements are not zero. */
+  @State(Scope.Thread)
+  public static class Data {
+    Side side;
+    OnnxTensor x;
+
+    @Setup
+    public void open() throws Throwable {
+      side = new Side("data") {};
+      side.raw.bind("x", true, 16);
+      float[] numbers = new float[16];
+      for (int i = 0; i < 16; i++) numbers[i] = i % 2;
+      side.binding.bindInput("x", numbers, 16);
+      x = OnnxTensor.createTensor(side.environment, direct(16).put(numbers).flip(), new long[] {16});
+    }
+
+    @TearDown
+    public void close() throws Exception {
+      x.close();
+      side.close();
+    }
+  }
+
+  @Benchmark
+  public long data_raw(Data d) throws Throwable {
+    return d.side.raw.dataDependent(Side.STEPS);
+  }
+
+  @Benchmark
+  public long data_iobind(Data d) {
+    long found = 0;
+    for (int i = 0; i < Side.STEPS; i++) {
+      d.side.binding.runWithBindings();
+      try (OrtValueRef y = d.side.binding.takeOutput(0)) {
+        found += y.shape()[1];
+      }
+    }
+    return found;
+  }
+
+  @Benchmark
+  public long data_official(Data d) throws Exception {
+    long found = 0;
+    for (int i = 0; i < Side.STEPS; i++) {
+      try (OrtSession.Result result = d.side.official.run(Map.of("x", d.x))) {
+        found += ((OnnxTensor) result.get(0)).getInfo().getShape()[1];
+      }
+    }
+    return found;
+  }
+
+  @Benchmark
+  public void data_python(Data d) throws Exception {
+    d.side.python.steps(Side.STEPS);
+  }
+}
