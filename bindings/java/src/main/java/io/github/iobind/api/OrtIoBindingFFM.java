@@ -52,6 +52,10 @@ public final class OrtIoBindingFFM implements AutoCloseable {
     long[] shape;
     /** Outputs: whether a run gives it. */
     OutputMode mode;
+    /** Outputs: the input that it is carried to; null where it is not. */
+    Slot carriedTo;
+    /** Inputs: an output becomes the next run's input, which is then no memory that Java knows. */
+    boolean carried;
   }
 
   OrtIoBindingFFM(OrtSessionFFM session, long address) {
@@ -168,6 +172,13 @@ public final class OrtIoBindingFFM implements AutoCloseable {
     slot.own = null;
   }
 
+  private void noteOutput(Slot slot, MemorySegment guard, OutputMode mode) {
+    note(slot, guard);
+    slot.mode = mode;
+    if (slot.carriedTo != null) slot.carriedTo.carried = false;
+    slot.carriedTo = null;
+  }
+
   /**
    * Binds native host memory as an input, LIVE: each run sees what it holds then. It is not copied where the session reads the
    * input from host memory. Its arena must not be closed during a run; a run after it was closed is an IllegalStateException.
@@ -263,7 +274,7 @@ public final class OrtIoBindingFFM implements AutoCloseable {
         InputMode mode = onHost ? InputMode.RESIDENT : InputMode.SNAPSHOT;
         scratch.check(Iobind.bindingSetInput(address, index, mode.ordinal(), tensor, 0, scratch.error()));
         note(slot, null);
-        if (!onHost) return;
+        if (!onHost || slot.carried) return;
         slot.own = memory;
         slot.type = type;
         slot.shape = shape.clone();
@@ -372,8 +383,7 @@ public final class OrtIoBindingFFM implements AutoCloseable {
       } finally {
         value.exit();
       }
-      note(outputs[index], value.backing());
-      outputs[index].mode = mode;
+      noteOutput(outputs[index], value.backing(), mode);
     } finally {
       handle.exitAlone();
     }
@@ -416,8 +426,35 @@ public final class OrtIoBindingFFM implements AutoCloseable {
     try {
       scratch.check(Iobind.bindingSetOutput(address, index, mode.ordinal(), place == null ? 0 : place.device(),
           place == null ? Place.DEFAULT : place.memory(), 0, scratch.error()));
-      note(outputs[index], null);
-      outputs[index].mode = mode;
+      noteOutput(outputs[index], null, mode);
+    } finally {
+      handle.exitAlone();
+    }
+  }
+
+  /**
+   * Lets an output become an input of the next run: a state that never leaves the place where the session reads it. The first
+   * state is what is bound to the input, before or after this call (a growing one may begin with 0 elements); bound later, it is
+   * the state that the next run begins with. A run that fails leaves the state as it was. Binding the output otherwise, and
+   * {@link #clear}, end it.
+   *
+   * <p>{@link #getOutput(String)} gives the state that a run left; a MOVE one, and any that is taken, is never overwritten.
+   *
+   * @param output its name
+   * @param input its name
+   * @param mode how
+   * @throws OrtFFMException NOT_FOUND; DTYPE, SHAPE: the output can never fit the input; NOT_SUPPORTED: one of them is no tensor;
+   *     INVALID_ARGUMENT: the input is carried by another output, or bound LIVE; INVALID_STATE: a run is under way
+   */
+  public void carry(String output, String input, CarryMode mode) {
+    int from = session.outputIndex(output), to = session.inputIndex(input);
+    long address = enter();
+    try {
+      scratch.check(Iobind.bindingCarry(address, from, to, mode.ordinal(), scratch.error()));
+      noteOutput(outputs[from], null, OutputMode.REUSE);
+      outputs[from].carriedTo = inputs[to];
+      inputs[to].carried = true;
+      inputs[to].own = null;
     } finally {
       handle.exitAlone();
     }
@@ -780,7 +817,7 @@ public final class OrtIoBindingFFM implements AutoCloseable {
     try {
       scratch.check(Iobind.bindingClear(address, scratch.error()));
       for (Slot slot : inputs) note(slot, null);
-      for (Slot slot : outputs) note(slot, null);
+      for (Slot slot : outputs) noteOutput(slot, null, OutputMode.NONE);
       forgetOutputs();
     } finally {
       handle.exitAlone();

@@ -99,8 +99,8 @@ public final class OrtValueRef implements AutoCloseable {
   static long wrap(Scratch scratch, Place place, MemorySegment segment, MemoryDescriptor descriptor) {
     if (!segment.isNative()) {
       throw new OrtFFMException(OrtStatus.INVALID_ARGUMENT,
-          "expected native memory, got a Java array's segment: bind the array itself, which copies it,
-              or allocate in an Arena");
+          "expected native memory, got a Java array's segment: bind the array itself, which copies it, "
+              + "or allocate in an Arena");
     }
     long[] dims = descriptor.shape();
     scratch.check(Iobind.tensorWrap(place.device(), place.memory(), descriptor.type().number(), scratch.dims(dims), dims.length,

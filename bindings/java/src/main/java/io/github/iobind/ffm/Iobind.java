@@ -734,6 +734,17 @@ public final class Iobind {
     }
   }
 
+  private static final MethodHandle BINDING_CARRY = status("iobind_binding_carry", OBJECT, SIZE, SIZE, ENUM, OBJECT);
+
+  /** {@code iobind_binding_carry}. */
+  public static int bindingCarry(long binding, long output, long input, int mode, long error) {
+    try {
+      return (int) BINDING_CARRY.invokeExact(binding, output, input, mode, error);
+    } catch (Throwable t) {
+      throw thrown(t);
+    }
+  }
+
   private static final MethodHandle BINDING_CLEAR = status("iobind_binding_clear", OBJECT, OBJECT);
 
   /** {@code iobind_binding_clear}. */

@@ -260,4 +260,48 @@ class BindingTest {
       }
     }
   }
+
+  /** A state that grows, moves on, is set anew and taken; an output that is bound otherwise is carried no more. */
+  @Test
+  void carry() {
+    try (OrtSessionFFM session = Models.session(runtime, "concat dims=n dims2=m axis=0");
+        OrtIoBindingFFM binding = session.createBinding()) {
+      binding.carry("joined", "first", CarryMode.MOVE);
+      for (int round = 0; round < 3; round++) {
+        binding.bindInput("first", new float[] {round}, 1); // the state that the next run begins with
+        for (int step = 1; step < 4; step++) {
+          binding.bindInput("second", new float[] {10 * step}, 1);
+          binding.runWithBindings();
+        }
+        float[] state = new float[4];
+        binding.readOutput("joined", state);
+        assertArrayEquals(new float[] {round, 10, 20, 30}, state);
+      }
+      try (OrtValueRef taken = binding.takeOutput("joined")) {
+        binding.runWithBindings();
+        assertArrayEquals(new float[] {2, 10, 20, 30}, taken.toFloatArray());
+      }
+      binding.bindOutput("joined", OutputMode.FRESH);
+      binding.bindInput("first", new float[] {7}, 1);
+      binding.runWithBindings();
+      binding.bindInput("first", new float[] {8}, 1); // the same memory as before
+      binding.runWithBindings();
+      float[] joined = new float[2];
+      binding.readOutput("joined", joined);
+      assertArrayEquals(new float[] {8, 30}, joined);
+    }
+    try (OrtSessionFFM session = Models.session(runtime, "scale"); OrtIoBindingFFM binding = session.createBinding()) {
+      for (CarryMode mode : CarryMode.values()) {
+        binding.bindInput("x", new float[] {1, -1}, 2);
+        binding.carry("y", "x", mode);
+        for (int step = 0; step < 10; step++) binding.runWithBindings();
+        float[] state = new float[2];
+        binding.readOutput("y", state);
+        assertArrayEquals(new float[] {1024, -1024}, state, mode.name());
+        binding.clear();
+      }
+      OrtFFMException e = assertThrows(OrtFFMException.class, () -> binding.carry("nope", "x", CarryMode.SWAP));
+      assertEquals(OrtStatus.NOT_FOUND, e.status());
+    }
+  }
 }

@@ -33,8 +33,8 @@ class PythonTest {
   /** A model is a file of .runtime/models, or a test model; open dims get these sizes, in the order in which they are met. */
   @ParameterizedTest
   @CsvSource({"magika.onnx, '3'", "pp-ocr-cls.onnx, '2,48,192'", "pp-ocr-det.onnx, '1,96,160'", "pp-ocr-rec.onnx, '2,48,320'",
-      "silero-vad.onnx, '1,512,1'", "matmul, '7,9,9,5'", "matmul dtype=float16, '7,9,9,5'", "'reduce axis=1 dims=n,m',
-          '64,1000'",
+      "silero-vad.onnx, '1,512,1'", "matmul, '7,9,9,5'", "matmul dtype=float16, '7,9,9,5'",
+      "'reduce axis=1 dims=n,m', '64,1000'",
       "nonzero, '1000'"})
   void sameBits(String model, String sizes) throws Exception {
     assumeTrue(Files.isExecutable(PYTHON), "scripts/get-python has not been run");

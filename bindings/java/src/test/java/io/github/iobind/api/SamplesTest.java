@@ -18,6 +18,9 @@ import org.junit.jupiter.params.provider.ValueSource;
 
 /** The samples run as they are, each as a program of one file, on each device that is there. */
 class SamplesTest {
+  private static List<String> quickstartOnCpu;
+  private static List<String> recurrentOnCpu;
+
   @TempDir
   private Path folder;
 
@@ -62,12 +65,40 @@ class SamplesTest {
   @ValueSource(strings = {"cpu", "vdev", "webgpu", "cuda"})
   void quickstart(String device) throws Exception {
     List<String> lines = run("Quickstart", device, model("pp-ocr-cls.onnx"));
-    List<String> cpu = run("Quickstart", "cpu", model("pp-ocr-cls.onnx"));
+    if (quickstartOnCpu == null) quickstartOnCpu = run("Quickstart", "cpu", model("pp-ocr-cls.onnx"));
     double[] got = numbers(lines.subList(0, 5));
     assertEquals(10, got.length);
     for (int i = 0; i < 10; i += 2) assertEquals(1, got[i] + got[i + 1], 0.001);
-    near(numbers(cpu.subList(0, 5)), got, 0.01);
+    near(numbers(quickstartOnCpu.subList(0, 5)), got, 0.01);
     String link = device.equals("cpu") ? ": 0 bytes up" : ": " + 5 * 3 * 48 * 192 * 4 + " bytes up";
     assertTrue(lines.getLast().startsWith(device) && lines.getLast().endsWith(link), lines.getLast());
+  }
+
+  /** The state that stays on the device gives what the CPU's gives. */
+  @ParameterizedTest
+  @ValueSource(strings = {"cpu", "vdev", "cuda"})
+  void recurrent(String device) throws Exception {
+    List<String> lines = run("Recurrent", device, model("silero-vad.onnx"));
+    if (recurrentOnCpu == null) recurrentOnCpu = run("Recurrent", "cpu", model("silero-vad.onnx"));
+    assertEquals(31, lines.size());
+    near(numbers(recurrentOnCpu), numbers(lines), 0.01);
+  }
+
+  @ParameterizedTest
+  @ValueSource(strings = {"cpu", "vdev", "webgpu", "cuda"})
+  void kvCache(String device) throws Exception {
+    List<String> lines = run("KvCache", device, Models.file(folder, "concat dims=1,2,past,4 dims2=1,2,new,4 axis=2"));
+    assertTrue(lines.getFirst().startsWith("cache float32[1,2,100,4] on " + device), lines.getFirst());
+    assertTrue(lines.getFirst().endsWith("last entry 99.0"), lines.getFirst());
+    assertEquals((device.equals("cpu") ? 0 : 100 * 32) + " bytes up in 100 steps", lines.getLast());
+  }
+
+  @ParameterizedTest
+  @ValueSource(strings = {"cpu", "vdev", "webgpu", "cuda"})
+  void tiles(String device) throws Exception {
+    List<String> lines = run("Tiles", device, Models.file(folder, "scale dims=h,w"));
+    long pixels = 12L * 64 * 64;
+    assertEquals("12 tiles on " + device, lines.getFirst().replaceAll("(:\\d+)?,.*", ""));
+    assertEquals(pixels * (pixels - 1), Double.parseDouble(lines.getFirst().replaceAll(".*sum ", "")));
   }
 }
