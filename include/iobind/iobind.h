@@ -56,6 +56,7 @@ typedef struct iobind_event iobind_event;     /**< a point in a stream that can 
 typedef struct iobind_tensor iobind_tensor;   /**< typed, shaped memory on a device or on the host */
 typedef struct iobind_session iobind_session; /**< a model on its devices */
 typedef struct iobind_binding iobind_binding; /**< a session's inputs and outputs, bound to memory */
+typedef struct iobind_audit iobind_audit;       /**< which bytes move on a run of a binding, where and why */
 typedef struct iobind_pipeline iobind_pipeline; /**< a session's runs over many items, with copies and runs overlapped */
 
 /* ---- support: status, error, version ------------------------------------------------------------------------------ */
@@ -138,7 +139,7 @@ typedef struct iobind_runtime_options {
   const char *const *ep_libraries;   /**< EP libraries to register: "FILE", "NAME=FILE" or a folder to look in */
   size_t ep_library_count;
   iobind_log_function log;           /**< NULL: nothing is logged, and ORT is kept off stderr */
-  void *log_context;                 /**< handed to `log`; must live until the runtime is gone */
+  void *log_context;                 /**< handed to `log`; must live until the last reference and all objects are gone */
   int32_t log_level;                 /**< the least severe iobind_log_level that reaches `log` */
   uint32_t reserved;
 } iobind_runtime_options;
@@ -155,7 +156,7 @@ typedef struct iobind_runtime_options {
  *  of ORT in the process has is refused. A path that is given, or set in ORT_NATIVE_LIB_PATH, is the end of the search.
  *
  *  There is one runtime for each loaded ORT in a process: a second call for the same ORT returns the first one's object,
- *  with one reference more and its own options but for `ep_libraries` ignored.
+ *  with one reference more; its other options are ignored, except `ep_libraries`, which are registered.
  *  ORT's telemetry is off (ORT_DISABLE_TELEMETRY=1 is put into the environment before ORT loads) unless asked for.
  *  @return OK; NOT_FOUND no ORT: the message says what was tried, in order, or no file of `ep_libraries`; VERSION ORT is
  *          older than 1.24, or the library is not ORT; NOT_SUPPORTED an unknown flag, or an EP library that another copy of
@@ -293,8 +294,8 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_device_get_metadata(const iobind_de
  *  @threads any   @blocks yes, up to seconds the first time   @since 0.1 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_device_check(iobind_device *device, iobind_error *error);
 
-/** What iobind itself moved and allocated on a device since the runtime was made. What ORT moves inside a plain run or
- *  between nodes is not in it. */
+/** What iobind itself moved and allocated on a device since the runtime was made. What ORT copies is not in it: in a plain run,
+ *  between nodes, or to an output that is bound elsewhere than where the session leaves it (see iobind_audit_create). */
 typedef struct iobind_device_counters {
   uint32_t struct_size;
   uint32_t reserved;
@@ -521,12 +522,12 @@ IOBIND_API void *iobind_tensor_address(const iobind_tensor *tensor);
 IOBIND_API IOBIND_CHECK iobind_status iobind_tensor_get_data(iobind_tensor *tensor, iobind_dtype dtype, void **data,
                                                              iobind_error *error);
 
-/** Write host memory into a tensor, whole or a part.
+/** Write host memory into a tensor, whole or a part. On a device without IOBIND_DEVICE_ADDRESSABLE a part that does not begin
+ *  at 0, or ends neither on a unit of 4 bytes nor with the tensor, is staged: one download and one upload of offset + bytes,
+ *  rounded up to the unit, counted and logged.
  *  @param offset  where in the tensor, in bytes
  *  @param data    `bytes` bytes, ready now; with a stream they must stay as they are until the stream has passed the copy
  *  @param stream  NULL: done on return. Otherwise a stream of the tensor's device
- *  On a device without IOBIND_DEVICE_ADDRESSABLE a part that does not begin at 0, or ends neither on a unit of 4 bytes nor
- *  with the tensor, is staged: one download and one upload of offset + bytes, rounded up to the unit, counted and logged.
  *  @return OK; INVALID_ARGUMENT the part does not lie inside the tensor; DTYPE strings; DEVICE another device's stream; RUNTIME
  *  @threads serial for each tensor   @blocks where stream is NULL   @since 0.1 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_tensor_write(iobind_tensor *tensor, size_t offset, const void *data, size_t bytes,
@@ -595,8 +596,9 @@ typedef struct iobind_session_options {
   int32_t optimization;                  /**< 0 all, 1 none, 2 basic, 3 extended, 4 layout */
   int32_t intra_op_threads;              /**< 0: ORT's default, the number of cores */
   int32_t inter_op_threads;              /**< 0: ORT's default */
-  const char *const *ep_keys;            /**< EP options: "KEY" for the first device that is not the CPU, or "NAME.KEY" with */
-  const char *const *ep_values;          /**< a catalogue name, such as "cuda.gpu_mem_limit" */
+  const char *const *ep_keys;            /**< EP options: "KEY" for the first device that is not the CPU, or "NAME.KEY" with a
+                                              catalogue name, such as "cuda.gpu_mem_limit" */
+  const char *const *ep_values;          /**< one for each key */
   size_t ep_option_count;
   const char *const *config_keys;        /**< ORT's session config entries, such as "session.use_env_allocators" */
   const char *const *config_values;
@@ -742,7 +744,8 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_session_get_node(const iobind_sessi
 IOBIND_API IOBIND_CHECK iobind_status iobind_session_run(iobind_session *session, iobind_tensor *const *inputs,
                                                          iobind_tensor **outputs, iobind_error *error);
 
-/** End the profile of a session made with `profile` and write its file. Runs must be over: ORT does not check.
+/** End the profile of a session made with `profile` and write its file. Runs must be over: ORT does not check. Later runs are
+ *  not recorded.
  *  @param path  receives the file's path; lives as long as the session
  *  @return OK; INVALID_STATE no profile is being recorded; RUNTIME, OUT_OF_MEMORY
  *  @threads serial   @since 0.1 */
@@ -778,7 +781,7 @@ typedef enum iobind_input_mode {
  *  @param index  of the input
  *  @param event  the run waits for it before it reads the tensor: recorded by the tensor's producer. NULL: it is ready. Each
  *                run waits for what the event holds when the run is submitted: on the device where both streams are of one
- *                EP. The event must live until the input is bound anew or the binding destroyed
+ *                EP. The event must live until the input is bound anew, or the binding is cleared or destroyed
  *  @return OK; NOT_FOUND index; DTYPE, SHAPE the tensor does not fit: the message has both; DEVICE a RESIDENT tensor is not
  *          where the session reads the input; NOT_SUPPORTED the input is no tensor, or strings on a device;
  *          INVALID_ARGUMENT overlaps a FIXED output; INVALID_STATE a run is under way; OUT_OF_MEMORY, RUNTIME the copy failed.
@@ -799,7 +802,8 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_binding_update_input(iobind_binding
 
 /** What a bound output does. */
 typedef enum iobind_output_mode {
-  IOBIND_OUTPUT_FRESH = 0,    /**< new memory on the given device every run: no run overwrites what an earlier one gave */
+  IOBIND_OUTPUT_FRESH = 0,    /**< new memory every run, on the given device or where the session leaves the output: no run
+                                   overwrites what an earlier one gave */
   IOBIND_OUTPUT_REUSE = 1,    /**< memory of the first run on the given device, overwritten by the next runs, as long as no
                                    input's dims change (a size that depends on the data must not change either: the run then
                                    fails with SHAPE); after iobind_binding_take_output the next run gets new memory */
@@ -918,6 +922,70 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_binding_take_output(iobind_binding 
  *  @return OK; INVALID_STATE a run is under way; RUNTIME
  *  @threads serial   @since 0.1 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_binding_clear(iobind_binding *binding, iobind_error *error);
+
+/* ---- audit: what moves on each run -------------------------------------------------------------------------------- */
+
+typedef enum iobind_audit_kind {
+  IOBIND_AUDIT_INPUT = 0,
+  IOBIND_AUDIT_OUTPUT = 1,
+  IOBIND_AUDIT_NODE = 2, /**< a node that runs on the CPU although the session has a device */
+  IOBIND_AUDIT_KIND_FORCE32 = 0x7FFFFFFF
+} iobind_audit_kind;
+
+enum {
+  IOBIND_AUDIT_CROSSES = 1u << 0, /**< `bytes` cross between host and device memory, or two devices, on each run */
+  IOBIND_AUDIT_UNKNOWN = 1u << 1  /**< something moves, and how much is not known: no run has shown it yet, or ORT alone knows */
+};
+
+/** Look at what is bound and say what each run moves: every input and output, and for a session made with
+ *  IOBIND_SESSION_PLACEMENT the nodes that run on the CPU although it has a device. Sizes of outputs are those of the last run.
+ *  Copies that ORT inserts between such nodes are in its profile alone (see iobind_session_end_profile); the tool reads it.
+ *  @return OK; INVALID_STATE a run is under way; INVALID_ARGUMENT; OUT_OF_MEMORY; RUNTIME
+ *  @threads serial for the binding   @since 0.1 */
+IOBIND_API IOBIND_CHECK iobind_status iobind_audit_create(iobind_binding *binding, iobind_audit **audit, iobind_error *error);
+
+/** Destroy an audit; the binding stays as it is.
+ *  @threads serial   @since 0.1 */
+IOBIND_API void iobind_audit_destroy(iobind_audit *audit);
+
+typedef struct iobind_audit_info {
+  uint32_t struct_size;
+  uint32_t reserved;
+  size_t entry_count;
+  uint64_t crossing_bytes; /**< sum over the entries with IOBIND_AUDIT_CROSSES */
+  size_t crossing_count;   /**< entries that cross */
+  size_t unknown_count;    /**< entries with IOBIND_AUDIT_UNKNOWN: with them the sum is a lower bound */
+} iobind_audit_info;
+#define IOBIND_AUDIT_INFO_INIT {sizeof(iobind_audit_info), 0, 0, 0, 0, 0}
+
+/** The sum.
+ *  @return OK; INVALID_ARGUMENT
+ *  @threads any   @since 0.1 */
+IOBIND_API IOBIND_CHECK iobind_status iobind_audit_get_info(const iobind_audit *audit, iobind_audit_info *info,
+                                                            iobind_error *error);
+
+typedef struct iobind_audit_entry {
+  uint32_t struct_size;
+  int32_t kind;        /**< iobind_audit_kind */
+  uint32_t flags;      /**< IOBIND_AUDIT_* */
+  uint32_t reserved;
+  const char *name;    /**< of the input, output or node */
+  iobind_device *from; /**< NULL for a node, and for what is not bound */
+  iobind_device *to;
+  int32_t from_memory; /**< iobind_memory */
+  int32_t to_memory;
+  uint64_t bytes;      /**< moved on each run, within one memory too; 0: nothing, or not known */
+  const char *reason;  /**< why, one line */
+  const char *advice;  /**< what to do about it; "" where nothing is to be done */
+} iobind_audit_entry;
+#define IOBIND_AUDIT_ENTRY_INIT {sizeof(iobind_audit_entry), 0, 0, 0, NULL, NULL, NULL, 0, 0, 0, NULL, NULL}
+
+/** An entry: inputs in the model's order, then outputs, then nodes. The strings live as long as the audit.
+ *  @param index  0 .. entry_count - 1
+ *  @return OK; NOT_FOUND index out of range; INVALID_ARGUMENT
+ *  @threads any   @since 0.1 */
+IOBIND_API IOBIND_CHECK iobind_status iobind_audit_get_entry(const iobind_audit *audit, size_t index, iobind_audit_entry *entry,
+                                                             iobind_error *error);
 
 /* ---- pipelines ---------------------------------------------------------------------------------------------------- */
 

@@ -1,0 +1,249 @@
+/* What each run of a binding moves, as far as bindings and the placement of nodes tell. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "binding/binding.h"
+#include "support/options.h"
+
+enum { TEXT = 240 };
+
+typedef struct line {
+  iobind_audit_entry shown;
+  char reason[TEXT];
+  char advice[TEXT];
+} line;
+
+struct iobind_audit {
+  iobind_session *session; /* a reference is held: names and devices are its */
+  line *entries;
+  size_t count;
+};
+
+__attribute__((format(printf, 2, 3))) static void write_text(char text[TEXT], const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(text, TEXT, format, arguments);
+  va_end(arguments);
+}
+
+static void set_places(line *self, const iobind__place *from, const iobind__place *to) {
+  self->shown.from = from->device;
+  self->shown.to = to->device;
+  self->shown.from_memory = (int32_t)from->memory;
+  self->shown.to_memory = (int32_t)to->memory;
+}
+
+/* Does memory have to move to get from one place to another? */
+static bool differ(const iobind__place *from, const iobind__place *to) {
+  return from->host != to->host || (!from->host && from->device != to->device);
+}
+
+/* The first device of the session whose memory the host cannot reach; NULL: all is the host's. */
+static const iobind_device *far_device(const iobind_session *session) {
+  for (size_t i = 0; i < session->device_count; i++) {
+    if (!session->devices[i]->places[IOBIND_MEMORY_DEFAULT].host) {
+      return session->devices[i];
+    }
+  }
+  return NULL;
+}
+
+/* ---- inputs ---- */
+
+static void describe_live(line *self, const iobind__input_slot *slot) {
+  const iobind__place *from = slot->source->place;
+  const iobind__place *to = slot->bound->place;
+  set_places(self, from, to);
+  self->shown.bytes = slot->source->bytes;
+  self->shown.flags = differ(from, to) ? IOBIND_AUDIT_CROSSES : 0;
+  bool pageable = from->host && from->memory == IOBIND_MEMORY_DEFAULT && (to->device->flags & IOBIND_DEVICE_STREAMS) != 0;
+  write_text(self->reason, "LIVE: copied before each run from '%s' to '%s', where the session reads it%s", from->device->spec,
+             to->device->spec, pageable ? "; pageable memory makes the copy wait on a stream too" : "");
+  write_text(self->advice, "bind a tensor on '%s' RESIDENT, and write into it when the data change%s", to->device->spec,
+             pageable ? "; or let the source be a HOST_ACCESSIBLE tensor" : "");
+}
+
+static void describe_input(line *self, const iobind_binding *binding, size_t index) {
+  const iobind__input_slot *slot = &binding->inputs[index];
+  const iobind__value *value = &binding->session->inputs[index];
+  const iobind_device *far = far_device(binding->session);
+  self->shown.kind = IOBIND_AUDIT_INPUT;
+  self->shown.name = value->name;
+  if (slot->bound == NULL) {
+    write_text(self->reason, "not bound");
+    write_text(self->advice, "bind it: a binding runs with all its inputs");
+    return;
+  }
+  if (slot->source != NULL) {
+    describe_live(self, slot);
+    return;
+  }
+  set_places(self, slot->bound->place, slot->bound->place);
+  const iobind__carry *carry = iobind__carry_of_input(binding, index);
+  if (carry != NULL) {
+    write_text(self->reason, "carried from the output '%s' of the run before", binding->session->outputs[carry->output].name);
+  } else if (value->place->host && far != NULL) {
+    write_text(self->reason, "the session reads it on the host: the first node that uses it runs there");
+    write_text(self->advice, "where nodes on '%s' use it too, ORT copies it: look for copy nodes in the run's profile",
+               far->spec);
+  } else {
+    write_text(self->reason, "%s",
+               slot->mode == IOBIND_INPUT_SNAPSHOT ? "SNAPSHOT: copied when it was bound" : "is where the session reads it");
+  }
+}
+
+/* ---- outputs ---- */
+
+/* Bytes of an output: of the last run, of the tensor that was given for it, or by dims that are all fixed. */
+static iobind_status find_bytes(iobind_binding *binding, size_t index, uint64_t *bytes, bool *known, iobind_error *error) {
+  const iobind__output_slot *slot = &binding->outputs[index];
+  const iobind__value *value = &binding->session->outputs[index];
+  size_t size = 0;
+  *known = true;
+  if (slot->tensor != NULL) {
+    size = slot->tensor->bytes;
+  } else if (binding->has_results && !slot->taken) {
+    iobind_tensor *result;
+    IOBIND__TRY(iobind__binding_peek(binding, index, &result, error));
+    size = result->bytes;
+  } else {
+    *known = value->has_shape && iobind_dtype_get_bytes(value->dtype, value->dims, value->rank, &size, NULL) == IOBIND_OK;
+  }
+  *bytes = size;
+  return IOBIND_OK;
+}
+
+static iobind_status describe_output(line *self, iobind_binding *binding, size_t index, iobind_error *error) {
+  const iobind__output_slot *slot = &binding->outputs[index];
+  const iobind__value *value = &binding->session->outputs[index];
+  self->shown.kind = IOBIND_AUDIT_OUTPUT;
+  self->shown.name = value->name;
+  if (slot->mode == IOBIND_OUTPUT_NONE) {
+    write_text(self->reason, "not fetched");
+    return IOBIND_OK;
+  }
+  const iobind__place *from = value->place;
+  const iobind__place *to = slot->tensor != NULL ? slot->tensor->place : slot->place;
+  set_places(self, from, to);
+  bool moves = differ(from, to);
+  if (!moves && !slot->passed_through) {
+    write_text(self->reason, "is where the session leaves it");
+    return IOBIND_OK;
+  }
+  bool known;
+  IOBIND__TRY(find_bytes(binding, index, &self->shown.bytes, &known, error));
+  self->shown.flags = (moves ? IOBIND_AUDIT_CROSSES : 0) | (known ? 0 : IOBIND_AUDIT_UNKNOWN);
+  if (moves) {
+    write_text(self->reason, "the session leaves it on '%s', it is bound on '%s'", from->device->spec, to->device->spec);
+    write_text(self->advice, "bind it on '%s' (no device given), and read it when it is needed", from->device->spec);
+  } else {
+    write_text(self->reason, "the model hands an input on: copied, so that the output does not share its memory");
+    write_text(self->advice, "leave it out (NONE): it is the input");
+  }
+  return IOBIND_OK;
+}
+
+/* ---- nodes ---- */
+
+static bool runs_on_cpu(const iobind_node_info *node) {
+  return strcmp(node->ep_name, "CPUExecutionProvider") == 0;
+}
+
+static void describe_node(line *self, const iobind_node_info *node, const iobind_device *far) {
+  self->shown.kind = IOBIND_AUDIT_NODE;
+  self->shown.name = node->name;
+  self->shown.flags = IOBIND_AUDIT_UNKNOWN;
+  write_text(self->reason, "%s runs on the CPU: '%s' does not take it", node->op_type, far->spec);
+  write_text(self->advice,
+             "what it shares with '%s' is copied: see the copy nodes in the run's profile; IOBIND_SESSION_STRICT makes "
+             "this an error",
+             far->spec);
+}
+
+/* ---- all ---- */
+
+static iobind_status describe(iobind_audit *audit, iobind_binding *binding, iobind_error *error) {
+  const iobind_session *session = binding->session;
+  const iobind_device *far = far_device(session);
+  size_t most = session->input_count + session->output_count + session->node_count;
+  audit->entries = calloc(most + 1, sizeof *audit->entries);
+  if (audit->entries == NULL) {
+    return iobind__out_of_memory(error, "audit_create");
+  }
+  for (size_t i = 0; i < session->input_count; i++) {
+    describe_input(&audit->entries[audit->count++], binding, i);
+  }
+  for (size_t i = 0; i < session->output_count; i++) {
+    IOBIND__TRY(describe_output(&audit->entries[audit->count++], binding, i, error));
+  }
+  for (size_t i = 0; far != NULL && i < session->node_count; i++) {
+    if (runs_on_cpu(&session->nodes[i])) {
+      describe_node(&audit->entries[audit->count++], &session->nodes[i], far);
+    }
+  }
+  for (size_t i = 0; i < audit->count; i++) {
+    audit->entries[i].shown.reason = audit->entries[i].reason;
+    audit->entries[i].shown.advice = audit->entries[i].advice;
+  }
+  return IOBIND_OK;
+}
+
+iobind_status iobind_audit_create(iobind_binding *binding, iobind_audit **out, iobind_error *error) {
+  if (out != NULL) {
+    *out = NULL;
+  }
+  if (binding == NULL || out == NULL) {
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "audit_create: %s is NULL", binding == NULL ? "binding" : "audit");
+  }
+  IOBIND__TRY(iobind__binding_check_idle(binding, "audit_create", error));
+  iobind_audit *audit = calloc(1, sizeof *audit);
+  if (audit == NULL) {
+    return iobind__out_of_memory(error, "audit_create");
+  }
+  audit->session = binding->session;
+  iobind__ref_retain(&audit->session->ref);
+  iobind_status status = describe(audit, binding, error);
+  if (status != IOBIND_OK) {
+    iobind_audit_destroy(audit);
+    return status;
+  }
+  *out = audit;
+  return IOBIND_OK;
+}
+
+void iobind_audit_destroy(iobind_audit *audit) {
+  if (audit != NULL) {
+    iobind_session *session = audit->session;
+    free(audit->entries);
+    free(audit);
+    iobind__ref_release(&session->ref);
+  }
+}
+
+iobind_status iobind_audit_get_info(const iobind_audit *audit, iobind_audit_info *info, iobind_error *error) {
+  if (audit == NULL) {
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "audit_get_info: audit is NULL");
+  }
+  iobind_audit_info full = {.entry_count = audit->count};
+  for (size_t i = 0; i < audit->count; i++) {
+    const iobind_audit_entry *one = &audit->entries[i].shown;
+    bool crosses = (one->flags & IOBIND_AUDIT_CROSSES) != 0;
+    full.crossing_count += crosses;
+    full.crossing_bytes += crosses ? one->bytes : 0;
+    full.unknown_count += (one->flags & IOBIND_AUDIT_UNKNOWN) != 0;
+  }
+  return iobind__info_write(info, &full, sizeof full, sizeof full, "audit_get_info", error);
+}
+
+iobind_status iobind_audit_get_entry(const iobind_audit *audit, size_t index, iobind_audit_entry *entry, iobind_error *error) {
+  if (audit == NULL) {
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "audit_get_entry: audit is NULL");
+  }
+  if (index >= audit->count) {
+    return iobind__fail(error, IOBIND_NOT_FOUND, "audit_get_entry: expected an index below %zu, got %zu", audit->count, index);
+  }
+  const iobind_audit_entry *shown = &audit->entries[index].shown;
+  return iobind__info_write(entry, shown, sizeof *shown, sizeof *shown, "audit_get_entry", error);
+}
