@@ -38,6 +38,8 @@ typedef struct OrtKeyValuePairs OrtKeyValuePairs;
 typedef struct OrtMemoryInfo OrtMemoryInfo;
 typedef struct OrtModelMetadata OrtModelMetadata;
 typedef struct OrtRunOptions OrtRunOptions;
+typedef struct OrtKernelInfo OrtKernelInfo;
+typedef struct OrtThreadingOptions OrtThreadingOptions;
 typedef struct OrtSession OrtSession;
 typedef struct OrtSessionOptions OrtSessionOptions;
 typedef struct OrtStatus OrtStatus;
@@ -183,6 +185,16 @@ typedef struct OrtModelEditorApi {
   OrtStatus *(ORT_CALL *SessionGetOpsetForDomain)(const OrtSession *session, const char *domain, int *opset); /* 17 */
 } OrtModelEditorApi;
 
+typedef struct OrtEnvCreationOptions {
+  uint32_t version;
+  int32_t logging_severity_level;
+  const char *log_id;
+  OrtLoggingFunction custom_logging_function;
+  void *custom_logging_param;
+  const OrtThreadingOptions *threading_options;
+  const OrtKeyValuePairs *config_entries;
+} OrtEnvCreationOptions;
+
 /* since 1.24 unless a line says otherwise; the number is the slot */
 typedef struct OrtApi {
   OrtStatus *(ORT_CALL *CreateStatus)(OrtErrorCode code, const char *msg); /* 0 */
@@ -288,11 +300,16 @@ typedef struct OrtApi {
   ort_slot slots_166[27];
   OrtStatus *(ORT_CALL *KernelContext_GetGPUComputeStream)(const OrtKernelContext *context, void **out); /* 193 */
   OrtStatus *(ORT_CALL *GetTensorMemoryInfo)(const OrtValue *value, const OrtMemoryInfo **mem_info); /* 194 */
-  ort_slot slots_195[15];
+  ort_slot slots_195[8];
+  OrtStatus *(ORT_CALL *SynchronizeBoundOutputs)(OrtIoBinding *binding_ptr); /* 203 */
+  ort_slot slots_204[6];
   OrtStatus *(ORT_CALL *AddExternalInitializers)(OrtSessionOptions *options, const char *const *initializer_names, const OrtValue *const *initializers, size_t num_initializers); /* 210 */
   ort_slot slots_211[14];
   void (ORT_CALL *MemoryInfoGetDeviceType)(const OrtMemoryInfo *ptr, OrtMemoryInfoDeviceType *out); /* 225 */
-  ort_slot slots_226[21];
+  ort_slot slots_226[6];
+  OrtStatus *(ORT_CALL *KernelInfo_GetInputName)(const OrtKernelInfo *info, size_t index, char *out, size_t *size); /* 232 */
+  OrtStatus *(ORT_CALL *KernelInfo_GetOutputName)(const OrtKernelInfo *info, size_t index, char *out, size_t *size); /* 233 */
+  ort_slot slots_234[13];
   OrtStatus *(ORT_CALL *Logger_LogMessage)(const OrtLogger *logger, OrtLoggingLevel log_severity_level, const char *message, const ort_char *file_path, int line_number, const char *func_name); /* 247 */
   ort_slot slots_248[4];
   OrtStatus *(ORT_CALL *GetResizedStringTensorElementBuffer)(OrtValue *value, size_t index, size_t length_in_bytes, char **buffer); /* 252 */
@@ -389,7 +406,8 @@ typedef struct OrtApi {
   bool (ORT_CALL *TensorTypeAndShape_HasShape)(const OrtTensorTypeAndShapeInfo *info); /* 390 */
   ort_slot slots_391[5];
   OrtStatus *(ORT_CALL *SessionGetEpDeviceForOutputs)(const OrtSession *session, const OrtEpDevice **outputs_ep_devices, size_t num_outputs); /* 396 */
-  ort_slot slots_397[10];
+  ort_slot slots_397[9];
+  OrtStatus *(ORT_CALL *CreateEnvWithOptions)(const OrtEnvCreationOptions *options, OrtEnv **out); /* 406 */
   OrtStatus *(ORT_CALL *Session_GetEpGraphAssignmentInfo)(const OrtSession *session, const OrtEpAssignedSubgraph *const **ep_subgraphs, size_t *num_ep_subgraphs); /* 407 */
   OrtStatus *(ORT_CALL *EpAssignedSubgraph_GetEpName)(const OrtEpAssignedSubgraph *ep_subgraph, const char **out); /* 408 */
   OrtStatus *(ORT_CALL *EpAssignedSubgraph_GetNodes)(const OrtEpAssignedSubgraph *ep_subgraph, const OrtEpAssignedNode *const **ep_nodes, size_t *num_ep_nodes); /* 409 */

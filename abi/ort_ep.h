@@ -13,7 +13,6 @@ typedef struct OrtEpGraphSupportInfo OrtEpGraphSupportInfo;
 typedef struct OrtKernelDef OrtKernelDef;
 typedef struct OrtKernelDefBuilder OrtKernelDefBuilder;
 typedef struct OrtKernelImpl OrtKernelImpl;
-typedef struct OrtKernelInfo OrtKernelInfo;
 typedef struct OrtKernelRegistry OrtKernelRegistry;
 typedef struct OrtMemoryDevice OrtMemoryDevice;
 typedef struct OrtNodeComputeContext OrtNodeComputeContext;

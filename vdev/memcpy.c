@@ -57,10 +57,8 @@ static OrtStatus *ORT_CALL create(void *state, const OrtKernelInfo *info, OrtKer
   one->impl.ort_version_supported = vdev_ort_global.version;
   one->impl.Compute = compute;
   one->impl.Release = release;
-  /* KernelInfo_GetInputName and KernelInfo_GetOutputName, which abi/ does not name */
-  const ort_slot *slots = (const ort_slot *)(const void *)VDEV_API_TABLE;
-  read_name(info, (name_getter)slots[232], one->names[0], sizeof one->names[0]);
-  read_name(info, (name_getter)slots[233], one->names[1], sizeof one->names[1]);
+  read_name(info, VDEV_API_TABLE->KernelInfo_GetInputName, one->names[0], sizeof one->names[0]);
+  read_name(info, VDEV_API_TABLE->KernelInfo_GetOutputName, one->names[1], sizeof one->names[1]);
   *kernel = &one->impl;
   return NULL;
 }

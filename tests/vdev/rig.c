@@ -19,25 +19,6 @@ static struct {
   const char *value;
 } registration = {"vdev", NULL, NULL};
 
-/* What abi/ does not name of ORT's table, by its place there. */
-enum { SYNCHRONIZE_BOUND_OUTPUTS = 203, CREATE_ENV_WITH_OPTIONS = 406 };
-
-typedef OrtStatus *(ORT_CALL *synchronizer)(OrtIoBinding *binding);
-
-static ort_slot slot(size_t place) {
-  return ((const ort_slot *)(const void *)rig.api)[place];
-}
-
-typedef struct env_options {
-  uint32_t version;
-  int32_t logging_level;
-  const char *log_id;
-  void *logger[2];
-  const void *threading;
-  const OrtKeyValuePairs *entries;
-} env_options;
-typedef OrtStatus *(ORT_CALL *env_creator)(const env_options *options, OrtEnv **env);
-
 void rig_plan(const char *name, const char *key, const char *value) {
   registration.name = name;
   registration.key = key;
@@ -52,9 +33,11 @@ static void create_env(void) {
   }
   rig.api->CreateKeyValuePairs(&entries);
   rig.api->AddKeyValuePair(entries, registration.key, registration.value);
-  const env_options options = {
-      .version = ORT_API_OLDEST, .logging_level = ORT_LOGGING_LEVEL_FATAL, .log_id = "test", .entries = entries};
-  ok(((env_creator)slot(CREATE_ENV_WITH_OPTIONS))(&options, &rig.env));
+  const OrtEnvCreationOptions options = {.version = ORT_API_OLDEST,
+                                         .logging_severity_level = ORT_LOGGING_LEVEL_FATAL,
+                                         .log_id = "test",
+                                         .config_entries = entries};
+  ok(rig.api->CreateEnvWithOptions(&options, &rig.env));
   rig.api->ReleaseKeyValuePairs(entries);
 }
 
@@ -273,7 +256,7 @@ OrtStatus *rig_try_session(const char *model, size_t device, const char *key, co
 }
 
 OrtStatus *rig_synchronize_outputs(OrtIoBinding *binding) {
-  return ((synchronizer)slot(SYNCHRONIZE_BOUND_OUTPUTS))(binding);
+  return rig.api->SynchronizeBoundOutputs(binding);
 }
 
 OrtSession *rig_session(const char *model, size_t device) {
