@@ -197,7 +197,7 @@ static bool check_axes(const tool_state *tool, const iobind_value_info *value, c
   return true;
 }
 
-static int make_input(tool_state *tool, const iobind_value_info *value, const char *file, iobind_tensor **tensor) {
+int tool_make_input(tool_state *tool, const iobind_value_info *value, const char *file, iobind_tensor **tensor) {
   tool_fault fault;
   iobind_value_info wanted = *value;
   int64_t dims[IOBIND_MAX_RANK];
@@ -249,15 +249,20 @@ static int check_dim_names(const tool_state *tool, const iobind_session *session
   return TOOL_GO;
 }
 
-static int make_inputs(tool_state *tool, iobind_session *session, const char **files, iobind_tensor **made, size_t count) {
+int tool_match_inputs(tool_state *tool, const iobind_session *session, size_t count, const char **files) {
   int code = given_match(tool, session, count, files);
   if (code == TOOL_GO) code = check_dim_names(tool, session);
   progress_say("reading the inputs");
+  return code;
+}
+
+static int make_inputs(tool_state *tool, iobind_session *session, const char **files, iobind_tensor **made, size_t count) {
+  int code = tool_match_inputs(tool, session, count, files);
   for (size_t i = 0; code == TOOL_GO && i < count; i++) {
     iobind_value_info value = IOBIND_VALUE_INFO_INIT;
     iobind_error error = IOBIND_ERROR_INIT;
     if (iobind_session_get_input(session, i, &value, &error) != IOBIND_OK) return tool_fail_error(tool, NULL, &error);
-    code = make_input(tool, &value, files[i], &made[i]);
+    code = tool_make_input(tool, &value, files[i], &made[i]);
   }
   return code;
 }

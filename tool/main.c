@@ -20,6 +20,7 @@ static const command commands[] = {
     {"devices", command_devices, "List the devices"},
     {"inspect", command_inspect, "Show a model's inputs, outputs and where its nodes run"},
     {"run", command_run, "Run a model once on numpy files"},
+    {"loop", command_loop, "Run a model step by step, outputs becoming inputs"},
     {"bench", command_bench, "Measure what binding saves"},
 };
 enum { COMMAND_COUNT = sizeof commands / sizeof commands[0] };

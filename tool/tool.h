@@ -38,6 +38,7 @@ int command_devices(int argc, const char **argv);
 int command_inspect(int argc, const char **argv);
 int command_run(int argc, const char **argv);
 int command_bench(int argc, const char **argv);
+int command_loop(int argc, const char **argv);
 
 /* ---- the command line --------------------------------------------------------------------------------------------- */
 
@@ -171,6 +172,13 @@ bool tool_is_host(const iobind_device *device);
 /** Make one host tensor for each input, in the session's order: from --input, or for those not given with --random.
  *  @param tensors  receives a malloc'ed array of input_count tensors; tool_free_tensors takes it */
 int tool_make_inputs(tool_state *tool, iobind_session *session, iobind_tensor ***tensors, size_t *count);
+
+/** The first half of that: for each of `count` inputs the file that --input gives, or NULL; and --dim names inputs that there are.
+ *  @param files  `count` pointers, NULL each; what they receive lives as long as the tool */
+int tool_match_inputs(tool_state *tool, const iobind_session *session, size_t count, const char **files);
+
+/** The other half, for one input: a host tensor from its file, or made up where `file` is NULL. */
+int tool_make_input(tool_state *tool, const iobind_value_info *value, const char *file, iobind_tensor **tensor);
 
 /** Release tensors, which may be NULL each, and free the array. */
 void tool_free_tensors(iobind_tensor **tensors, size_t count);

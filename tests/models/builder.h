@@ -68,5 +68,7 @@ void build_length(builder *b);
 void build_optional(builder *b);
 void build_if(builder *b);
 void build_loop(builder *b);
+void build_decoder(builder *b);
+void build_cache(builder *b);
 
 #endif

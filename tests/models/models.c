@@ -30,6 +30,9 @@ const model_kind model_kinds[] = {
     {"length", "y = how many tensors the sequence x has  [dtype=float32 dims=n]", build_length},
     {"optional", "y = whether the optional x is there  [dtype=float32 dims=n]", build_optional},
     {"if", "y = condition ? x + x : x * x; x from outside the branches  [dtype=float32 dims=n]", build_if},
+    {"decoder", "logits, key, value, weights = attention of tokens over past_key and past_value  [vocab=16 width=8]",
+     build_decoder},
+    {"cache", "next = cache with `row` at row `at`, sum over its rows  [capacity=16 width=8]", build_cache},
     {"loop", "y = x + trips, one at a time  [dtype=float32 dims=n]", build_loop},
 };
 const size_t model_kind_count = sizeof model_kinds / sizeof model_kinds[0];
