@@ -70,5 +70,6 @@ void build_if(builder *b);
 void build_loop(builder *b);
 void build_decoder(builder *b);
 void build_cache(builder *b);
+void build_denoise(builder *b);
 
 #endif

@@ -33,6 +33,7 @@ const model_kind model_kinds[] = {
     {"decoder", "logits, key, value, weights = attention of tokens over past_key and past_value  [vocab=16 width=8]",
      build_decoder},
     {"cache", "next = cache with `row` at row `at`, sum over its rows  [capacity=16 width=8]", build_cache},
+    {"denoise", "denoised = latents - tanh(latents) * timestep / 4  [dims=1,4,16,16]", build_denoise},
     {"loop", "y = x + trips, one at a time  [dtype=float32 dims=n]", build_loop},
 };
 const size_t model_kind_count = sizeof model_kinds / sizeof model_kinds[0];

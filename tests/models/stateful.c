@@ -6,7 +6,7 @@ static void set_dims(test_shape *shape, const char *text) {
   test_shape_parse(text, shape);
 }
 
-/* A table of small fractions, which float32 holds exactly; also turned round. */
+/* A table of small fractions, which float32 holds exactly; turned round it is that of the tokens that follow. */
 static void add_table(builder *b, const char *name, int64_t rows, int64_t columns, int turned) {
   static float table[64 * 64];
   if (rows < 1 || columns < 1 || rows > 64 || columns > 64) {
@@ -16,7 +16,7 @@ static void add_table(builder *b, const char *name, int64_t rows, int64_t column
   for (int64_t row = 0; row < rows; row++) {
     for (int64_t column = 0; column < columns; column++) {
       int64_t at = turned ? column * rows + row : row * columns + column;
-      table[at] = (float)((row * 7 + column * 5) % 13 - 6) / 8;
+      table[at] = (float)(((row + turned) * 7 + column * 5) % 13 - 6) / 8;
     }
   }
   int64_t dims[2] = {turned ? columns : rows, turned ? rows : columns};
@@ -79,4 +79,18 @@ void build_cache(builder *b) {
   builder_node_begin(b, "ReduceSum", "next axes", "sum");
   onnx_attribute_int(&b->writer, "keepdims", 0);
   builder_node_end(b);
+}
+
+/* What is left after a part of it was taken for noise: the more, the higher the level. */
+void build_denoise(builder *b) {
+  test_shape dims, scalar = {.dims = {1}, .rank = 1};
+  builder_shape(b, "dims", "1,4,16,16", &dims);
+  builder_input(b, "latents", ONNX_FLOAT32, &dims);
+  builder_input(b, "timestep", ONNX_FLOAT32, &scalar);
+  builder_output(b, "denoised", ONNX_FLOAT32, &dims);
+  builder_scalar(b, "part", ONNX_FLOAT32, 0.25);
+  builder_node(b, "Tanh", "latents", "noise");
+  builder_node(b, "Mul", "timestep part", "share");
+  builder_node(b, "Mul", "noise share", "found");
+  builder_node(b, "Sub", "latents found", "denoised");
 }
