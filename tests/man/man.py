@@ -28,7 +28,7 @@ def options_of_page(text):
         if not match:
             raise SystemExit(f"man: an option that is written otherwise than the others: .It Fl {line}")
         value = re.sub(r"\b(Ar|Cm) |\bNs ?", "", match[3] or "")
-        value = value.replace("Oo ", "[").replace(" Oc ", "]").replace(" ", "")
+        value = value.replace("Oo ", "[").replace(" Oc", "]").replace(" ", "")
         found["--" + match[2]] = ("-" + match[1] if match[1] else "", value)
     return found
 
