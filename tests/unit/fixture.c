@@ -101,18 +101,38 @@ static bool is_required(const char *spec) {
   return false;
 }
 
-iobind_device *fixture_device(iobind_runtime *runtime, const char *spec) {
+static iobind_device *find_device(iobind_runtime *runtime, const char *spec) {
   iobind_device *device = NULL;
   fixture_arm();
-  iobind_status status = iobind_runtime_find_device(runtime, spec, &device, NULL, &fault);
-  if (status != IOBIND_OK) {
+  if (iobind_runtime_find_device(runtime, spec, &device, NULL, &fault) != IOBIND_OK) {
     print_message("%s\n", fault.message);
-    if (is_required(spec)) {
-      fail();
-    }
-    skip();
   }
   return device;
+}
+
+static void go_without(const char *spec) {
+  if (is_required(spec)) {
+    fail();
+  }
+  skip();
+}
+
+iobind_device *fixture_device(iobind_runtime *runtime, const char *spec) {
+  iobind_device *device = find_device(runtime, spec);
+  if (device == NULL) {
+    go_without(spec);
+  }
+  return device;
+}
+
+iobind_runtime *fixture_runtime_with(const char *spec, iobind_device **device) {
+  iobind_runtime *runtime = fixture_runtime();
+  *device = find_device(runtime, spec);
+  if (*device == NULL) {
+    iobind_runtime_destroy(runtime);
+    go_without(spec);
+  }
+  return runtime;
 }
 
 iobind_session *fixture_session(iobind_runtime *runtime, iobind_device *device, const char *model) {

@@ -37,6 +37,9 @@ iobind_runtime *fixture_runtime(void);
 /* The device of a spec. Where it is not there the test is skipped, or fails if IOBIND_REQUIRE names it. */
 iobind_device *fixture_device(iobind_runtime *runtime, const char *spec);
 
+/* A runtime that is the test's own, and a device of it; where the device is not there the runtime is gone, too. */
+iobind_runtime *fixture_runtime_with(const char *spec, iobind_device **device);
+
 /* A session of a test model, on a device or (NULL) without one. */
 iobind_session *fixture_session(iobind_runtime *runtime, iobind_device *device, const char *model);
 

@@ -58,8 +58,8 @@ static const float three[] = {1, 2, 3};
 static const float doubled[] = {2, 4, 6};
 
 static void make_parts(parts *all, const char *spec) {
-  all->runtime = fixture_runtime();
-  iobind_device *device = fixture_device(all->runtime, spec);
+  iobind_device *device;
+  all->runtime = fixture_runtime_with(spec, &device);
   watch(all->runtime);
   all->session = fixture_session(all->runtime, device, "scale");
   all->input = fixture_floats(device, three, 3);
@@ -129,8 +129,8 @@ static void any_order(void **state) {
 
 /* Streams and events, too, are something that is left of the runtime. */
 static void stream_and_event_keep_the_runtime(void **state) {
-  iobind_runtime *runtime = fixture_runtime();
-  iobind_device *device = fixture_device(runtime, *state);
+  iobind_device *device;
+  iobind_runtime *runtime = fixture_runtime_with(*state, &device);
   watch(runtime);
   iobind_stream *stream = NULL;
   iobind_event *event = NULL;
@@ -146,8 +146,8 @@ static void stream_and_event_keep_the_runtime(void **state) {
 }
 
 static void views_keep_their_base(void **state) {
-  iobind_runtime *runtime = fixture_runtime();
-  iobind_device *device = fixture_device(runtime, *state);
+  iobind_device *device;
+  iobind_runtime *runtime = fixture_runtime_with(*state, &device);
   watch(runtime);
   iobind_tensor *base = fixture_floats(device, three, 3);
   iobind_tensor *view = NULL;

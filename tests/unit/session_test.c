@@ -300,7 +300,9 @@ static void placement(void **state) {
   assert_string_equal(node.ep_name, "CPUExecutionProvider");
   expect(IOBIND_NOT_FOUND, iobind_session_get_node(session, 1, &node, &fault));
   iobind_session_destroy(session);
+  free(made.bytes);
   iobind_device *webgpu = fixture_device(runtime, "webgpu");
+  made = make("add");
   options.devices = &webgpu;
   options.device_count = 1;
   expect_ok(iobind_session_create_from_memory(runtime, made.bytes, made.size, &options, &session, &fault));
