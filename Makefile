@@ -91,7 +91,7 @@ test-release: dist
 ports-needs:
 	@scripts/install-packages ports
 
-test-all: fetched ports-needs check-format analyze dist test-tsan test-valgrind
+test-all: fetched ports-needs check-format analyze dist test-tsan test-java test-valgrind
 	ctest --preset release -L '$(release_labels)'
 	@cmake --preset dev >/dev/null
 	@cmake --build --preset dev
