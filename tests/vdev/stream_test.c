@@ -311,7 +311,6 @@ static void test_pinned_outputs(void **state) {
   OrtIoBinding *binding = rig_binding(session, in, "y", out);
   rig_set("race", "fail", "compute_us", "50000", NULL);
   ok(rig_run(session, binding, stream));
-  assert_int_equal(is_done(stream), 0);
   ok(rig_copy(out, result, stream));
   assert_true(back[0] == 8);
   rig_set("race", "off", "compute_us", "0", NULL);
