@@ -48,6 +48,7 @@ iobind_status iobind__moment_make(iobind_stream *stream, iobind__moment **out, i
   iobind__ref_retain(&stream->ref);
   moment->ticket = atomic_load(&stream->submitted);
   atomic_init(&moment->watched, false);
+  atomic_init(&moment->unwatched, false);
   atomic_init(&moment->queued, stream->device->queued);
   *out = moment;
   return IOBIND_OK;
@@ -104,13 +105,27 @@ static iobind_status run_waiting(iobind__task *task, const iobind_error *failure
   return iobind__moment_wait(((waiting *)task)->moment, error);
 }
 
+/* On behalf of who asks whether the moment has passed. That it cannot be waited for is no failure of the stream: the next one who
+ * asks waits himself, and is told. */
+static iobind_status run_watching(iobind__task *task, const iobind_error *failure, iobind_error *error) {
+  iobind__moment *moment = ((waiting *)task)->moment;
+  if (failure != NULL || iobind__moment_wait(moment, NULL) != IOBIND_OK) {
+    atomic_store(&moment->unwatched, true);
+  }
+  if (failure != NULL) {
+    *error = *failure;
+    return (iobind_status)failure->status;
+  }
+  return IOBIND_OK;
+}
+
 /* Let the worker of a stream wait for a moment. */
-static iobind_status submit_waiting(iobind_stream *stream, iobind__moment *moment, iobind_error *error) {
+static iobind_status submit_waiting(iobind_stream *stream, iobind__moment *moment, bool watch, iobind_error *error) {
   waiting *wait = calloc(1, sizeof *wait);
   if (wait == NULL) {
     return iobind__out_of_memory(error, "stream_wait");
   }
-  wait->task.run = run_waiting;
+  wait->task.run = watch ? run_watching : run_waiting;
   wait->task.destroy = free_waiting;
   wait->moment = moment;
   iobind__ref_retain(&moment->ref);
@@ -142,7 +157,7 @@ iobind_status iobind__stream_order(iobind_stream *stream, iobind__moment *moment
     /* submitted to a device with one queue: the order of the calls is the order of the work */
     return iobind__stream_wait_ticket(moment->stream, moment->ticket, error);
   }
-  return stream->by_worker ? submit_waiting(stream, moment, error) : iobind__moment_wait(moment, error);
+  return stream->by_worker ? submit_waiting(stream, moment, false, error) : iobind__moment_wait(moment, error);
 }
 
 /* ---- events ---- */
@@ -228,9 +243,14 @@ static iobind_status query(iobind__moment *moment, int32_t *done, iobind_error *
     *done = 1;
     return iobind__moment_wait(moment, error); /* at once: for the error, and for memory order */
   }
+  if (atomic_load(&moment->unwatched)) {
+    IOBIND__TRY(iobind__moment_wait(moment, error));
+    *done = 1;
+    return IOBIND_OK;
+  }
   bool needs_watch = moment->notification != NULL || iobind__stream_passed(moment->stream, moment->ticket);
   if (needs_watch && !atomic_exchange(&moment->watched, true)) {
-    iobind_status status = submit_waiting(moment->stream, moment, error);
+    iobind_status status = submit_waiting(moment->stream, moment, true, error);
     if (status != IOBIND_OK) {
       atomic_store(&moment->watched, false);
       return status;

@@ -54,6 +54,7 @@ typedef struct iobind__moment {
   iobind__ticket ticket;
   OrtSyncNotificationImpl *notification; /* NULL: a worker's */
   atomic_bool watched;                   /* a worker waits for it on behalf of iobind_event_query */
+  atomic_bool unwatched;                 /* the worker could not */
   atomic_bool queued;                    /* a device that queues by itself has not been waited for since */
 } iobind__moment;
 

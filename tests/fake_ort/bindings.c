@@ -402,49 +402,49 @@ static void make_second_reused(struct rig *rig) {
   { .function = (name), .variant = (of), .places = (where), .prepare = (prepares), .call = (calls), .right = (checks) }
 #define ENDS(name, where, prepares, calls) \
   { .function = (name), .variant = "", .places = (where), .prepare = (prepares), .call = (calls), .last = true }
-#define GIVES(name, of, prepares, calls, checks)                                                                        \
-  {                                                                                                                     \
-    .function = (name), .variant = (of), .places = ON_BOTH, .prepare = (prepares), .call = (calls), .out = OUT(result), \
-    .right = (checks)                                                                                                   \
+#define GIVES(name, of, prepares, calls, checks)                                                                       \
+  {                                                                                                                    \
+    .function = (name), .variant = (of), .places = ON_ALL, .prepare = (prepares), .call = (calls), .out = OUT(result), \
+    .right = (checks)                                                                                                  \
   }
 
 const struct scenario binding_scenarios[] = {
     {.function = "iobind_binding_create",
      .variant = "",
-     .places = ON_BOTH,
+     .places = ON_ALL,
      .prepare = make_session,
      .call = create,
      .out = OUT(binding),
      .right = binding_works},
-    ENDS("iobind_binding_destroy", ON_BOTH, make_run_and_fetched, destroy),
-    BINDS("iobind_binding_clear", "", ON_BOTH, make_run_and_fetched, clear, works_after_clear),
+    ENDS("iobind_binding_destroy", ON_ALL, make_run_and_fetched, destroy),
+    BINDS("iobind_binding_clear", "", ON_ALL, make_run_and_fetched, clear, works_after_clear),
     BINDS("iobind_binding_set_run_options", "", ON_CPU, make_bound, set_run_options, runs),
     BINDS("iobind_binding_check", "", ON_CPU, make_bound, check, NULL),
-    BINDS("iobind_binding_set_input", "resident", ON_BOTH, make_binding, set_resident, runs),
-    BINDS("iobind_binding_set_input", "snapshot", ON_BOTH, make_binding_and_host_x, set_snapshot, snapshot_is_right),
-    BINDS("iobind_binding_set_input", "snapshot after another", ON_BOTH, make_bound_and_other, set_other_snapshot,
+    BINDS("iobind_binding_set_input", "resident", ON_ALL, make_binding, set_resident, runs),
+    BINDS("iobind_binding_set_input", "snapshot", ON_ALL, make_binding_and_host_x, set_snapshot, snapshot_is_right),
+    BINDS("iobind_binding_set_input", "snapshot after another", ON_ALL, make_bound_and_other, set_other_snapshot,
           other_is_bound),
     BINDS("iobind_binding_set_input", "snapshot behind an event", ON_VDEV, make_announced, set_announced_snapshot, runs),
     BINDS("iobind_binding_set_input", "snapshot in lent memory", ON_VDEV, make_binding_and_host_x, set_lent_snapshot, runs),
     BINDS("iobind_binding_set_input", "snapshot of strings", ON_CPU, make_string_binding, set_snapshot,
           string_snapshot_is_right),
-    BINDS("iobind_binding_set_input", "live", ON_BOTH, make_binding_and_host_x, set_live, runs),
-    BINDS("iobind_binding_set_input", "a result", ON_BOTH, make_reused_unfetched, set_result, result_is_input),
-    BINDS("iobind_binding_update_input", "", ON_BOTH, make_bound, update, other_is_bound),
+    BINDS("iobind_binding_set_input", "live", ON_ALL, make_binding_and_host_x, set_live, runs),
+    BINDS("iobind_binding_set_input", "a result", ON_ALL, make_reused_unfetched, set_result, result_is_input),
+    BINDS("iobind_binding_update_input", "", ON_ALL, make_bound, update, other_is_bound),
     BINDS("iobind_binding_update_input", "live", ON_VDEV, make_live, update, other_is_bound),
-    BINDS("iobind_binding_set_output", "fixed", ON_BOTH, make_run_and_target, set_fixed, runs),
-    BINDS("iobind_binding_set_output", "reuse", ON_BOTH, make_run_and_fetched, set_reuse, runs),
-    BINDS("iobind_binding_set_output", "on the host", ON_BOTH, make_run_and_fetched, set_on_host, runs),
-    BINDS("iobind_binding_run", "", ON_BOTH, make_bound, run, output_is_twos),
-    BINDS("iobind_binding_run", "again", ON_BOTH, make_run_and_fetched, run, output_is_twos),
-    BINDS("iobind_binding_run", "fixed", ON_BOTH, make_fixed, run, fixed_is_twos),
-    BINDS("iobind_binding_run", "reshaped", ON_BOTH, make_reshaped, run, output_is_twos),
-    BINDS("iobind_binding_run", "live", ON_BOTH, make_live, run, output_is_twos),
+    BINDS("iobind_binding_set_output", "fixed", ON_ALL, make_run_and_target, set_fixed, runs),
+    BINDS("iobind_binding_set_output", "reuse", ON_ALL, make_run_and_fetched, set_reuse, runs),
+    BINDS("iobind_binding_set_output", "on the host", ON_ALL, make_run_and_fetched, set_on_host, runs),
+    BINDS("iobind_binding_run", "", ON_ALL, make_bound, run, output_is_twos),
+    BINDS("iobind_binding_run", "again", ON_ALL, make_run_and_fetched, run, output_is_twos),
+    BINDS("iobind_binding_run", "fixed", ON_ALL, make_fixed, run, fixed_is_twos),
+    BINDS("iobind_binding_run", "reshaped", ON_ALL, make_reshaped, run, output_is_twos),
+    BINDS("iobind_binding_run", "live", ON_ALL, make_live, run, output_is_twos),
     BINDS("iobind_binding_run", "behind an event", ON_VDEV, make_announced_live, run, output_is_twos),
-    BINDS("iobind_binding_run", "on a stream", ON_BOTH, make_bound_and_stream, run_on_stream, output_is_twos),
-    BINDS("iobind_binding_run", "passed through", ON_BOTH, make_passthrough, run, passthrough_is_right),
-    BINDS("iobind_binding_run", "passed through again", ON_BOTH, make_passthrough_again, run, passthrough_is_right),
-    BINDS("iobind_binding_run", "passed through into a tensor", ON_BOTH, make_passthrough_fixed, run, passthrough_is_right),
+    BINDS("iobind_binding_run", "on a stream", ON_ALL, make_bound_and_stream, run_on_stream, output_is_twos),
+    BINDS("iobind_binding_run", "passed through", ON_ALL, make_passthrough, run, passthrough_is_right),
+    BINDS("iobind_binding_run", "passed through again", ON_ALL, make_passthrough_again, run, passthrough_is_right),
+    BINDS("iobind_binding_run", "passed through into a tensor", ON_ALL, make_passthrough_fixed, run, passthrough_is_right),
     BINDS("iobind_binding_run", "of strings", ON_CPU, make_bound_strings, run, expect_strings),
     BINDS("iobind_binding_run", "of strings into a tensor", ON_CPU, make_fixed_strings, run, expect_strings),
     BINDS("iobind_binding_run", "cancelled late", ON_CPU, make_bound, run_cancelled_late, runs),

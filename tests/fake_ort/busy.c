@@ -225,7 +225,7 @@ static iobind_status release_tensor(struct rig *rig) {
 const struct scenario busy_scenarios[] = {
     {.function = "iobind_binding_cancel",
      .variant = "",
-     .places = ON_BOTH,
+     .places = ON_ALL,
      .prepare = make_running,
      .call = cancel,
      .right = is_cancelled},

@@ -28,6 +28,7 @@
 #define DESTROYED(failing) \
   IGNORED("iobind_stream_destroy", "", failing, "a device that fails now has failed the calls that used it already")
 #define LISTED "a library that IOBIND_EP_LIBRARIES names and that does not load is listed by iobind_runtime_get_ep"
+#define WATCHED "the library's thread waited; the caller's own wait asks again"
 #define STRINGS "the address of strings is compared and not looked at: NULL is the address of no others"
 #define SOFTWARE "a driver for software devices is looked for as far as memory allows; without one there are none"
 
@@ -84,11 +85,15 @@ static const expectation expectations[] = {
     DESTROYED("CreateNotification"),
     DESTROYED("Activate"),
     DESTROYED("WaitOnHost"),
+    DESTROYED("CreateTensorWithDataAsOrtValue"),
+    DESTROYED("CopyTensors"),
     DESTROYED("SyncStream_GetImpl"),
     IGNORED("iobind_binding_destroy", "under way", "realloc", "the stream is waited for instead"),
     IGNORED("iobind_tensor_release", "under way", "realloc", "the stream is waited for instead"),
     LESS("", "", "SyncStream_GetHandle", "a stream that is no native one"),
-    EITHER("iobind_event_query", "", "WaitOnHost", "the library's thread waited; the caller's own wait asks the EP again"),
+    EITHER("iobind_event_query", "", "WaitOnHost", WATCHED),
+    EITHER("iobind_event_query", "", "CreateTensorWithDataAsOrtValue", WATCHED),
+    EITHER("iobind_event_query", "", "CopyTensors", WATCHED),
     STATUS("", "", "SyncStream_GetImpl", IOBIND_NOT_SUPPORTED, "an EP whose streams have no events"),
 
     /* tensors */

@@ -1,5 +1,5 @@
 /* Every call of ORT and every allocation that each public function makes fails once.
- * usage: fail_each [-v] [cpu|vdev] [FUNCTION]   those alone; -v: a line for each failure
+ * usage: fail_each [-v] [cpu|vdev|strange] [FUNCTION]   those alone; -v: a line for each failure
  *        fail_each --functions                  a line for each function with a scenario, and for each without one */
 #define _POSIX_C_SOURCE 200809L /* setenv */
 #include <stdarg.h>
@@ -157,7 +157,7 @@ static void start(struct rig *rig, const struct scenario *scenario, rig_place pl
 }
 
 static const char *where(rig_place place) {
-  return place == ON_CPU ? "cpu" : "vdev";
+  return place == ON_CPU ? "cpu" : place == ON_VDEV ? "vdev" : "strange";
 }
 
 static void try_one(struct rig *rig, const struct scenario *scenario, rig_place place, const failing *what,
@@ -315,7 +315,7 @@ static void choose_real_ort(void) {
 
 int main(int argc, char **argv) {
   const char *function = NULL;
-  int places = ON_BOTH;
+  int places = ON_ALL;
   for (int i = 1; i < argc; i++) {
     if (strcmp(argv[i], "--functions") == 0) {
       print_functions();
@@ -323,8 +323,8 @@ int main(int argc, char **argv) {
     }
     if (strcmp(argv[i], "-v") == 0) {
       verbose = true;
-    } else if (strcmp(argv[i], "cpu") == 0 || strcmp(argv[i], "vdev") == 0) {
-      places = argv[i][0] == 'c' ? ON_CPU : ON_VDEV;
+    } else if (strcmp(argv[i], "cpu") == 0 || strcmp(argv[i], "vdev") == 0 || strcmp(argv[i], "strange") == 0) {
+      places = argv[i][0] == 'c' ? ON_CPU : argv[i][0] == 'v' ? ON_VDEV : ON_STRANGE;
     } else {
       function = argv[i];
     }
@@ -333,14 +333,14 @@ int main(int argc, char **argv) {
   fail_first();
   for (size_t g = 0; g < GROUPS; g++) {
     for (const struct scenario *one = groups[g]; one->function != NULL; one++) {
-      for (int place = ON_CPU; place <= ON_VDEV; place++) {
+      for (int place = ON_CPU; place <= ON_STRANGE; place *= 2) {
         if (((int)one->places & place & places) != 0 && (function == NULL || strcmp(function, one->function) == 0)) {
           fail_all(one, (rig_place)place);
         }
       }
     }
   }
-  bool whole = places == ON_BOTH && function == NULL;
+  bool whole = places == ON_ALL && function == NULL;
   if (whole && !expectations_all_used()) {
     problem_count++;
   }

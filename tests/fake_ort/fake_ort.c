@@ -205,6 +205,16 @@ static const OrtModelEditorApi *ORT_CALL get_editor_api(void) {
   return fake__enter(SLOT_GetModelEditorApi, NULL) ? &editor_table : NULL;
 }
 
+static const char *ep_name; /* NULL: its own */
+
+static const char *ORT_CALL get_ep_name(const OrtEpDevice *device) {
+  if (!fake__enter(SLOT_EpDevice_EpName, NULL)) {
+    return NULL;
+  }
+  const char *name = fake__real->EpDevice_EpName(device);
+  return ep_name == NULL || strcmp(name, "CPUExecutionProvider") == 0 ? name : ep_name;
+}
+
 /* A program asks for the table in one version, which is then the only one. */
 static const OrtApi *ORT_CALL get_api(uint32_t version) {
   const OrtApi *real = fake__enter(SLOT_GetApi, NULL) ? real_base->GetApi(version) : NULL;
@@ -215,6 +225,7 @@ static const OrtApi *ORT_CALL get_api(uint32_t version) {
     editor_table = *real->GetModelEditorApi();
     fake__fill(&table);
     table.GetEpApi = get_ep_api;
+    table.EpDevice_EpName = get_ep_name;
     table.GetModelEditorApi = get_editor_api;
     ep_table.SyncStream_GetImpl = get_stream_impl;
     editor_table.SessionGetOpsetForDomain = get_opset;
@@ -303,6 +314,10 @@ void fake_ort_hook(const char *slot, void (*function)(void *context), void *cont
   hook.function = function;
   hook.context = context;
   pthread_mutex_unlock(&mutex);
+}
+
+void fake_ort_name_eps(const char *name) {
+  ep_name = name;
 }
 
 bool fake_ort_has_failed(void) {

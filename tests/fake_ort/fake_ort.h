@@ -35,6 +35,9 @@ FAKE_ORT_API bool fake_ort_fail(const char *slot, size_t nth, int code, const ch
  *  ends that. */
 FAKE_ORT_API void fake_ort_hook(const char *slot, void (*function)(void *context), void *context);
 
+/** Give another name to every EP but the CPU's, so that nobody knows what it can do; NULL: their own. Lives on after fake_ort_reset. */
+FAKE_ORT_API void fake_ort_name_eps(const char *name);
+
 /** Whether the first failure that was asked for has happened. */
 FAKE_ORT_API bool fake_ort_has_failed(void);
 

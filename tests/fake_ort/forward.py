@@ -9,7 +9,7 @@ import re
 import sys
 
 # What cannot be told from a signature.
-BY_HAND = {"GetModelEditorApi", "GetEpApi"}  # they lend tables of their own: fake_ort.c
+BY_HAND = {"GetModelEditorApi", "GetEpApi", "EpDevice_EpName"}  # fake_ort.c: it lends tables of its own, and renames EPs
 LEFT = {"CreateStatus"}  # what it returns is no failure; the library has no use for it
 BORROWED = {"GetAllocatorWithDefaultOptions", "GetSharedAllocator", "CreateSharedAllocator"}  # nothing that a caller gives back
 MADE = {

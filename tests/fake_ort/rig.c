@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "fake_ort.h"
 #include "models.h"
 #include "onnx.h"
 
@@ -49,7 +50,8 @@ iobind_status rig_runtime(struct rig *rig) {
   options.ort_library = rig_build_path("lib/libonnxruntime.so", ort, sizeof ort);
   options.flags = IOBIND_RUNTIME_NO_EP_SEARCH;
   options.ep_libraries = libraries;
-  options.ep_library_count = rig->place == ON_VDEV;
+  options.ep_library_count = rig->place != ON_CPU;
+  fake_ort_name_eps(rig->place == ON_STRANGE ? "StrangeExecutionProvider" : NULL);
   return iobind_runtime_create(&options, &rig->runtime, &rig->error);
 }
 
@@ -59,7 +61,7 @@ void rig_open(struct rig *rig, rig_place place) {
   rig->error = (iobind_error)IOBIND_ERROR_INIT;
   NEED(rig, rig_runtime(rig));
   rig->cpu = iobind_runtime_get_device(rig->runtime, 0);
-  rig->device = iobind_runtime_get_device(rig->runtime, place == ON_VDEV ? 1 : 0);
+  rig->device = iobind_runtime_get_device(rig->runtime, place == ON_CPU ? 0 : 1);
   NEED_TRUE(rig->device != NULL);
 }
 

@@ -7,7 +7,9 @@
 
 #include "iobind/iobind.h"
 
-typedef enum rig_place { ON_CPU = 1, ON_VDEV = 2, ON_BOTH = 3 } rig_place;
+/* ON_STRANGE: the virtual accelerator under a name that iobind's catalogue does not have. So its memory is taken to have no addresses,
+ * its runs to be queued, and its streams are iobind's threads. */
+typedef enum rig_place { ON_CPU = 1, ON_VDEV = 2, ON_STRANGE = 4, ON_ALL = 7 } rig_place;
 
 enum { RIG_TENSORS = 20, RIG_VALUES = 4 };
 

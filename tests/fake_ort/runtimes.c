@@ -63,7 +63,7 @@ static void works_with(struct rig *rig, size_t devices) {
 }
 
 static void works(struct rig *rig) {
-  works_with(rig, rig->place == ON_VDEV ? 2 : 1);
+  works_with(rig, rig->place == ON_CPU ? 1 : 2);
 }
 
 static void works_with_vdev(struct rig *rig) {
@@ -129,7 +129,11 @@ static iobind_status register_ep(struct rig *rig) {
 /* ---- devices ---- */
 
 static iobind_status find_device(struct rig *rig) {
-  return iobind_runtime_find_device(rig->runtime, rig->place == ON_VDEV ? "vdev:0" : "cpu", &rig->found, NULL, &rig->error);
+  return iobind_runtime_find_device(rig->runtime,
+                                    rig->place == ON_VDEV  ? "vdev:0"
+                                    : rig->place == ON_CPU ? "cpu"
+                                                           : "ep=StrangeExecutionProvider",
+                                    &rig->found, NULL, &rig->error);
 }
 
 static iobind_status find_on_demand(struct rig *rig) {
@@ -165,14 +169,14 @@ const struct scenario runtime_scenarios[] = {
     {.function = "iobind_status_name", .variant = "", .places = ON_CPU, .call = say_status_name},
     {.function = "iobind_runtime_create",
      .variant = "",
-     .places = ON_BOTH,
+     .places = ON_ALL,
      .bare = true,
      .call = create,
      .out = OUT(runtime),
      .right = works},
     {.function = "iobind_runtime_create",
      .variant = "again",
-     .places = ON_BOTH,
+     .places = ON_ALL,
      .bare = true,
      .prepare = make_first,
      .call = create,
@@ -209,12 +213,12 @@ const struct scenario runtime_scenarios[] = {
      .call = create_over_table,
      .out = OUT(runtime),
      .right = works},
-    {.function = "iobind_runtime_destroy", .variant = "", .places = ON_BOTH, .call = destroy, .last = true},
+    {.function = "iobind_runtime_destroy", .variant = "", .places = ON_ALL, .call = destroy, .last = true},
     {.function = "iobind_runtime_get_info", .variant = "", .places = ON_CPU, .call = get_info},
     {.function = "iobind_runtime_register_ep", .variant = "", .places = ON_CPU, .call = register_ep, .right = works_with_vdev},
     {.function = "iobind_runtime_get_ep", .variant = "", .places = ON_VDEV, .call = get_ep},
     {.function = "iobind_runtime_get_device", .variant = "", .places = ON_CPU, .call = get_device},
-    {.function = "iobind_runtime_find_device", .variant = "", .places = ON_BOTH, .call = find_device, .out = OUT(found)},
+    {.function = "iobind_runtime_find_device", .variant = "", .places = ON_ALL, .call = find_device, .out = OUT(found)},
     {.function = "iobind_runtime_find_device",
      .variant = "on demand",
      .places = ON_CPU,
@@ -226,9 +230,9 @@ const struct scenario runtime_scenarios[] = {
      .places = ON_VDEV,
      .call = find_by_kind,
      .out = OUT(found)},
-    {.function = "iobind_device_get_info", .variant = "", .places = ON_BOTH, .call = get_device_info, .right = has_memory_name},
+    {.function = "iobind_device_get_info", .variant = "", .places = ON_ALL, .call = get_device_info, .right = has_memory_name},
     {.function = "iobind_device_get_metadata", .variant = "", .places = ON_VDEV, .call = get_metadata},
-    {.function = "iobind_device_check", .variant = "", .places = ON_BOTH, .call = check_device},
+    {.function = "iobind_device_check", .variant = "", .places = ON_ALL, .call = check_device},
     {.function = "iobind_device_get_counters", .variant = "", .places = ON_CPU, .call = get_counters},
     {.function = NULL},
 };

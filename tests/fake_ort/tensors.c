@@ -30,6 +30,12 @@ static iobind_status create_pinned(struct rig *rig) {
                               &rig->error);
 }
 
+/* So large that the library looks whether the device can hold it, where its memory has no addresses. */
+static iobind_status create_large(struct rig *rig) {
+  static const int64_t dims[1] = {128 << 20};
+  return iobind_tensor_create(rig->device, IOBIND_MEMORY_DEFAULT, IOBIND_UINT8, dims, 1, &rig->result, &rig->error);
+}
+
 static iobind_status create_strings(struct rig *rig) {
   return iobind_tensor_create(rig->cpu, IOBIND_MEMORY_DEFAULT, IOBIND_STRING, rig_dims, 1, &rig->result, &rig->error);
 }
@@ -242,26 +248,27 @@ const struct scenario tensor_scenarios[] = {
     PLAIN("iobind_dtype_name", NULL, say_dtype_name),
     PLAIN("iobind_dtype_bits", NULL, say_dtype_bits),
     PLAIN("iobind_dtype_get_bytes", NULL, get_dtype_bytes),
-    MAKES("iobind_tensor_create", "", ON_BOTH, NULL, create, result_works),
+    MAKES("iobind_tensor_create", "", ON_ALL, NULL, create, result_works),
     MAKES("iobind_tensor_create", "pinned", ON_VDEV, NULL, create_pinned, result_works),
+    MAKES("iobind_tensor_create", "of 128 MiB", ON_STRANGE, NULL, create_large, NULL),
     MAKES("iobind_tensor_create", "of strings", ON_CPU, NULL, create_strings, NULL),
     MAKES("iobind_tensor_wrap", "", ON_CPU, NULL, wrap, wrapped_works),
-    MAKES("iobind_tensor_view", "", ON_BOTH, make_x, view, is_whole),
-    MAKES("iobind_tensor_slice", "", ON_BOTH, make_x, slice, is_middle),
+    MAKES("iobind_tensor_view", "", ON_ALL, make_x, view, is_whole),
+    MAKES("iobind_tensor_slice", "", ON_CPU | ON_VDEV, make_x, slice, is_middle),
     PLAIN("iobind_tensor_retain", make_x, retain),
-    {.function = "iobind_tensor_release", .variant = "", .places = ON_BOTH, .prepare = make_x, .call = release, .last = true},
+    {.function = "iobind_tensor_release", .variant = "", .places = ON_ALL, .prepare = make_x, .call = release, .last = true},
     PLAIN("iobind_tensor_get_info", make_x, get_info),
     PLAIN("iobind_tensor_address", make_x, get_address),
     PLAIN("iobind_tensor_get_data", make_x, get_data),
-    MOVES("iobind_tensor_write", "", ON_BOTH, make_x, write_all, has_twos),
-    MOVES("iobind_tensor_write", "of a part", ON_BOTH, make_x, write_part, has_part),
-    MOVES("iobind_tensor_write", "on a stream", ON_BOTH, make_x_and_stream, write_on_stream, has_twos_behind),
-    MOVES("iobind_tensor_read", "", ON_BOTH, make_x, read_all, was_read),
-    MOVES("iobind_tensor_read", "of a part", ON_BOTH, make_x, read_part, was_read),
-    MOVES("iobind_tensor_copy", "", ON_BOTH, make_pair, copy, has_twos),
-    MOVES("iobind_tensor_copy", "on a stream", ON_BOTH, make_pair, copy_on_stream, has_twos_behind),
+    MOVES("iobind_tensor_write", "", ON_ALL, make_x, write_all, has_twos),
+    MOVES("iobind_tensor_write", "of a part", ON_ALL, make_x, write_part, has_part),
+    MOVES("iobind_tensor_write", "on a stream", ON_ALL, make_x_and_stream, write_on_stream, has_twos_behind),
+    MOVES("iobind_tensor_read", "", ON_ALL, make_x, read_all, was_read),
+    MOVES("iobind_tensor_read", "of a part", ON_ALL, make_x, read_part, was_read),
+    MOVES("iobind_tensor_copy", "", ON_ALL, make_pair, copy, has_twos),
+    MOVES("iobind_tensor_copy", "on a stream", ON_ALL, make_pair, copy_on_stream, has_twos_behind),
     MOVES("iobind_tensor_copy", "through the host", ON_VDEV, make_pair, copy_through_host, has_twos),
-    MOVES("iobind_tensor_copy", "of many", ON_BOTH, make_many, copy_many, many_are_twos),
+    MOVES("iobind_tensor_copy", "of many", ON_ALL, make_many, copy_many, many_are_twos),
     MOVES("iobind_tensor_get_string", "", ON_CPU, make_strings, get_string, got_string),
     MOVES("iobind_tensor_get_string", "in part", ON_CPU, make_strings, get_short_string, got_string),
     MOVES("iobind_tensor_set_string", "", ON_CPU, make_strings, set_string, string_is_set),
