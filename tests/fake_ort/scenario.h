@@ -25,6 +25,7 @@ extern const struct scenario stream_scenarios[];
 extern const struct scenario tensor_scenarios[];
 extern const struct scenario session_scenarios[];
 extern const struct scenario binding_scenarios[];
+extern const struct scenario carry_scenarios[];
 extern const struct scenario busy_scenarios[];
 
 /* Functions of the public interface that no scenario calls yet, each with the reason. */

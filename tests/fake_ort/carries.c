@@ -1,0 +1,219 @@
+/* Outputs that become the next run's inputs. y = 2 x, so that each run doubles the state: 1 2 3 4 at first. A run that fails leaves the
+ * state as it was, which the same call again shows. */
+#include <stddef.h>
+
+#include "scenario.h"
+
+static void make_binding(struct rig *rig) {
+  rig_binding(rig, "scale");
+  rig->x = rig_floats(rig, rig->device, rig_ones, RIG_VALUES);
+}
+
+static void bind_x(struct rig *rig, iobind_input_mode mode) {
+  NEED(rig, iobind_binding_set_input(rig->binding, 0, mode, rig->x, NULL, &rig->error));
+}
+
+static void make_bound(struct rig *rig) {
+  make_binding(rig);
+  bind_x(rig, IOBIND_INPUT_SNAPSHOT);
+}
+
+static void run_once(struct rig *rig) {
+  NEED(rig, iobind_binding_run(rig->binding, NULL, NULL, &rig->error));
+}
+
+/* The state after so many runs. */
+static void state_is(struct rig *rig, int runs) {
+  float expected[RIG_VALUES];
+  for (size_t i = 0; i < RIG_VALUES; i++) {
+    expected[i] = rig_ones[i] * (float)(1 << runs);
+  }
+  iobind_tensor *output = NULL;
+  NEED(rig, iobind_binding_get_output(rig->binding, 0, &output, &rig->error));
+  rig_expect(rig, output, expected, RIG_VALUES);
+}
+
+static void runs_from_first(struct rig *rig) {
+  run_once(rig);
+  state_is(rig, 1);
+  run_once(rig);
+  run_once(rig);
+  state_is(rig, 3);
+}
+
+static iobind_status carry(struct rig *rig, iobind_carry_mode mode) {
+  return iobind_binding_carry(rig->binding, 0, 0, mode, &rig->error);
+}
+
+static iobind_status carry_moved(struct rig *rig) {
+  return carry(rig, IOBIND_CARRY_MOVE);
+}
+
+static iobind_status carry_swapped(struct rig *rig) {
+  return carry(rig, IOBIND_CARRY_SWAP);
+}
+
+static iobind_status carry_in_place(struct rig *rig) {
+  return carry(rig, IOBIND_CARRY_IN_PLACE);
+}
+
+/* Carried, with a stream for those who use one. */
+static void make_carried(struct rig *rig, iobind_carry_mode mode, int runs) {
+  make_bound(rig);
+  NEED(rig, iobind_stream_create(rig->device, NULL, &rig->stream, &rig->error));
+  NEED(rig, carry(rig, mode));
+  for (int i = 0; i < runs; i++) {
+    run_once(rig);
+  }
+}
+
+static iobind_status run(struct rig *rig) {
+  return iobind_binding_run(rig->binding, NULL, NULL, &rig->error);
+}
+
+/* A run that gave its outputs counts, also where it could not be waited for at once. */
+static iobind_status run_on_stream(struct rig *rig) {
+  iobind_status status = iobind_binding_run(rig->binding, rig->stream, NULL, &rig->error);
+  if (status == IOBIND_OK) {
+    status = iobind_stream_synchronize(rig->stream, &rig->error);
+    iobind_error error = IOBIND_ERROR_INIT;
+    iobind_tensor *output;
+    rig->number += iobind_binding_get_output(rig->binding, 0, &output, &error) == IOBIND_OK;
+  }
+  return status;
+}
+
+static void make_moved(struct rig *rig) {
+  make_carried(rig, IOBIND_CARRY_MOVE, 0);
+}
+
+static void make_moved_once(struct rig *rig) {
+  make_carried(rig, IOBIND_CARRY_MOVE, 1);
+}
+
+static void make_swapped(struct rig *rig) {
+  make_carried(rig, IOBIND_CARRY_SWAP, 0);
+}
+
+static void make_swapped_once(struct rig *rig) {
+  make_carried(rig, IOBIND_CARRY_SWAP, 1);
+}
+
+static void make_swapped_twice(struct rig *rig) {
+  make_carried(rig, IOBIND_CARRY_SWAP, 2);
+}
+
+static void make_in_place(struct rig *rig) {
+  make_carried(rig, IOBIND_CARRY_IN_PLACE, 0);
+}
+
+static void make_in_place_once(struct rig *rig) {
+  make_carried(rig, IOBIND_CARRY_IN_PLACE, 1);
+}
+
+static void is_first(struct rig *rig) {
+  state_is(rig, 1);
+  run_once(rig);
+  state_is(rig, 2);
+}
+
+static void is_second(struct rig *rig) {
+  state_is(rig, 2);
+  run_once(rig);
+  state_is(rig, 3);
+}
+
+static void is_as_counted(struct rig *rig) {
+  state_is(rig, 1 + (int)rig->number);
+}
+
+/* Where a run fails after ORT's, as its results are looked at, a state in place is the next one already. */
+static void in_place_is(struct rig *rig, int runs) {
+  iobind_tensor *output = NULL;
+  float first = 0;
+  NEED(rig, iobind_binding_get_output(rig->binding, 0, &output, &rig->error));
+  NEED(rig, iobind_tensor_read(output, 0, &first, sizeof first, NULL, &rig->error));
+  state_is(rig, first == (float)(1 << runs) ? runs : runs + 1);
+}
+
+static void in_place_is_first(struct rig *rig) {
+  in_place_is(rig, 1);
+}
+
+static void in_place_is_second(struct rig *rig) {
+  in_place_is(rig, 2);
+}
+
+static void is_third(struct rig *rig) {
+  state_is(rig, 3);
+  run_once(rig);
+  state_is(rig, 4);
+}
+
+/* A state that grows by a row with each run. */
+static void make_growing(struct rig *rig) {
+  static const int64_t none[2] = {0, 3};
+  static const int64_t row[2] = {1, 3};
+  rig_binding(rig, "concat");
+  NEED(rig, iobind_tensor_create(rig->device, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, none, 2, &rig->x, &rig->error));
+  NEED(rig, iobind_tensor_create(rig->device, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, row, 2, &rig->y, &rig->error));
+  NEED(rig, iobind_tensor_write(rig->y, 0, rig_ones, 3 * sizeof(float), NULL, &rig->error));
+  bind_x(rig, IOBIND_INPUT_RESIDENT);
+  NEED(rig, iobind_binding_set_input(rig->binding, 1, IOBIND_INPUT_RESIDENT, rig->y, NULL, &rig->error));
+  NEED(rig, carry(rig, IOBIND_CARRY_MOVE));
+  run_once(rig);
+}
+
+static void has_two_rows(struct rig *rig) {
+  iobind_tensor *state = NULL;
+  iobind_tensor_info info = IOBIND_TENSOR_INFO_INIT;
+  NEED(rig, iobind_binding_get_output(rig->binding, 0, &state, &rig->error));
+  NEED(rig, iobind_tensor_get_info(state, &info, &rig->error));
+  NEED_TRUE(info.rank == 2 && info.dims[0] == 2 && info.dims[1] == 3);
+}
+
+static iobind_status take(struct rig *rig) {
+  return iobind_binding_take_output(rig->binding, 0, &rig->result, &rig->error);
+}
+
+/* What was taken is never overwritten, and the state goes on from it. */
+static void was_taken(struct rig *rig) {
+  run_once(rig);
+  state_is(rig, 2);
+  rig_expect(rig, rig->result, rig_twos, RIG_VALUES);
+}
+
+#define CARRIES(of, calls)                                                                                         \
+  {                                                                                                                \
+    .function = "iobind_binding_carry", .variant = (of), .places = ON_ALL, .prepare = make_bound, .call = (calls), \
+    .right = runs_from_first                                                                                       \
+  }
+#define RUNS(of, prepares, calls, checks)                                                                        \
+  {                                                                                                              \
+    .function = "iobind_binding_run", .variant = (of), .places = ON_ALL, .prepare = (prepares), .call = (calls), \
+    .right = (checks)                                                                                            \
+  }
+#define TAKES(of, prepares)                                                                                           \
+  {                                                                                                                   \
+    .function = "iobind_binding_take_output", .variant = (of), .places = ON_ALL, .prepare = (prepares), .call = take, \
+    .out = OUT(result), .right = was_taken                                                                            \
+  }
+
+const struct scenario carry_scenarios[] = {
+    CARRIES("moved", carry_moved),
+    CARRIES("swapped", carry_swapped),
+    CARRIES("in place", carry_in_place),
+    RUNS("moved at first", make_moved, run, is_first),
+    RUNS("moved", make_moved_once, run, is_second),
+    RUNS("moved on a stream", make_moved_once, run_on_stream, is_as_counted),
+    RUNS("moved and growing", make_growing, run, has_two_rows),
+    RUNS("swapped at first", make_swapped, run, is_first),
+    RUNS("swapped", make_swapped_once, run, is_second),
+    RUNS("swapped twice", make_swapped_twice, run, is_third),
+    RUNS("swapped on a stream", make_swapped_once, run_on_stream, is_as_counted),
+    RUNS("carried in place at first", make_in_place, run, in_place_is_first),
+    RUNS("carried in place", make_in_place_once, run, in_place_is_second),
+    TAKES("moved", make_moved_once),
+    TAKES("swapped", make_swapped_once),
+    {.function = NULL},
+};
