@@ -225,15 +225,18 @@ static void free_stage(iobind__task *task) {
   free(self);
 }
 
-/* What fails is the item's, not the stream's: other items go on. */
+/* What fails is the item's, not the stream's: other items go on. So the stage before is waited for here, and not by the stream. Its
+ * device is this one's, so that the order in which both submit is enough. */
 static iobind_status work(iobind__task *task, const iobind_error *failure, iobind_error *error) {
   const stage_task *self = (const stage_task *)task;
+  const iobind__moment *before = self->moment;
   (void)failure;
-  if (goes_on(self->slot)) {
-    iobind_status status = do_stage(self->slot, self->stage, NULL, error);
-    if (status != IOBIND_OK) {
-      fail_item(self->slot, status, error);
-    }
+  iobind_status status = before == NULL ? IOBIND_OK : iobind__stream_wait_ticket(before->stream, before->ticket, error);
+  if (status == IOBIND_OK && goes_on(self->slot)) {
+    status = do_stage(self->slot, self->stage, NULL, error);
+  }
+  if (status != IOBIND_OK) {
+    fail_item(self->slot, status, error);
   }
   self->slot->ends[self->stage] = iobind__clock_ns();
   return IOBIND_OK;
@@ -291,13 +294,25 @@ static iobind_status watch(slot *self, int stage, iobind_error *error) {
   return status;
 }
 
+/* A stage behind the one before it, which may be NULL. */
+static iobind_status start(slot *self, int stage, iobind_event *before, iobind_error *error) {
+  iobind_stream *stream = self->pipeline->streams[stage];
+  if (!stream->by_worker) {
+    IOBIND__TRY(before == NULL ? IOBIND_OK : iobind_stream_wait(stream, before, error));
+    return do_stage(self, stage, stream, error);
+  }
+  iobind__moment *moment = before == NULL ? NULL : iobind__event_moment(before);
+  iobind_status status = submit_task(self, stage, work, moment, error);
+  if (moment != NULL) {
+    iobind__ref_release(&moment->ref);
+  }
+  return status;
+}
+
 static iobind_status enqueue(slot *self, int stage, iobind_event *before, iobind_error *error) {
   const iobind_pipeline *pipeline = self->pipeline;
   iobind_stream *stream = pipeline->streams[stage];
-  if (before != NULL) {
-    IOBIND__TRY(iobind_stream_wait(stream, before, error));
-  }
-  iobind_status status = stream->by_worker ? submit_task(self, stage, work, NULL, error) : do_stage(self, stage, stream, error);
+  iobind_status status = start(self, stage, before, error);
   /* recorded behind a stage that failed on its way too: part of it may be under way */
   self->reached[stage] = iobind_event_record(self->events[stage], stream, status == IOBIND_OK ? error : NULL) == IOBIND_OK;
   IOBIND__TRY(status);

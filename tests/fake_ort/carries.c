@@ -78,7 +78,7 @@ static iobind_status run_on_stream(struct rig *rig) {
     status = iobind_stream_synchronize(rig->stream, &rig->error);
     iobind_error error = IOBIND_ERROR_INIT;
     iobind_tensor *output;
-    rig->number += iobind_binding_get_output(rig->binding, 0, &output, &error) == IOBIND_OK;
+    rig->number += status == IOBIND_OK || iobind_binding_get_output(rig->binding, 0, &output, &error) == IOBIND_OK;
   }
   return status;
 }

@@ -27,7 +27,7 @@ typedef struct failing {
 static const char *const may_be_empty[] = {"GetSharedAllocator", "GetTensorMutableData"};
 
 static const struct scenario *const groups[] = {runtime_scenarios, stream_scenarios, tensor_scenarios, session_scenarios,
-                                                binding_scenarios, carry_scenarios,  busy_scenarios};
+                                                binding_scenarios, carry_scenarios,  busy_scenarios,   pipeline_scenarios};
 enum { GROUPS = sizeof groups / sizeof groups[0] };
 
 static bool verbose;

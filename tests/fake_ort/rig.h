@@ -26,11 +26,13 @@ struct rig {
   iobind_stream *stream;
   iobind_stream *second_stream;
   iobind_event *event;
+  iobind_pipeline *pipeline;
   iobind_tensor *x; /* `ones`, unless a scenario says otherwise */
   iobind_tensor *y;
   iobind_tensor *result; /* what the call under test hands out */
   iobind_tensor *many[RIG_TENSORS];
   iobind_device *found;
+  iobind_tensor *found_tensor; /* borrowed */
   const char *text;
   const char *text_value;
   void *data;

@@ -27,6 +27,7 @@ extern const struct scenario session_scenarios[];
 extern const struct scenario binding_scenarios[];
 extern const struct scenario carry_scenarios[];
 extern const struct scenario busy_scenarios[];
+extern const struct scenario pipeline_scenarios[];
 
 /* Functions of the public interface that no scenario calls yet, each with the reason. */
 typedef struct without_scenario {
@@ -50,7 +51,7 @@ enum outcome {
 typedef struct expectation {
   const char *function; /* "" is any */
   const char *variant;  /* "" is any */
-  const char *failing;  /* slot or allocation */
+  const char *failing;  /* slot or allocation; "" is any */
   enum outcome outcome;
   iobind_status status;
   bool dead; /* the same call fails again afterwards, as the header says */

@@ -1,0 +1,125 @@
+/* Pipelines: what fails in an item is said when it is submitted or when it is pulled, and the next item goes through. */
+#include <stddef.h>
+
+#include "scenario.h"
+
+static void make_session(struct rig *rig) {
+  rig_session(rig, "scale");
+  rig->x = rig_floats(rig, rig->cpu, rig_ones, RIG_VALUES);
+}
+
+static void make_sum(struct rig *rig) {
+  rig_session(rig, "add");
+  rig->x = rig_floats(rig, rig->cpu, rig_ones, RIG_VALUES);
+  rig->y = rig_floats(rig, rig->device, rig_ones, RIG_VALUES);
+}
+
+static iobind_status create(struct rig *rig) {
+  return iobind_pipeline_create(rig->session, NULL, &rig->pipeline, &rig->error);
+}
+
+static iobind_status create_with_constant(struct rig *rig) {
+  iobind_tensor *const constants[2] = {NULL, rig->y};
+  iobind_pipeline_options options = IOBIND_PIPELINE_OPTIONS_INIT;
+  options.slots = 2;
+  options.constants = constants;
+  return iobind_pipeline_create(rig->session, &options, &rig->pipeline, &rig->error);
+}
+
+/* An item, through to its end. */
+static iobind_status pass(struct rig *rig) {
+  iobind_tensor *const inputs[2] = {rig->x, NULL};
+  iobind_status status = iobind_pipeline_submit(rig->pipeline, inputs, &rig->error);
+  rig->found_tensor = NULL;
+  return status == IOBIND_OK ? iobind_pipeline_next(rig->pipeline, &rig->found_tensor, NULL, &rig->error) : status;
+}
+
+static void is_twos(struct rig *rig) {
+  rig_expect(rig, rig->found_tensor, rig_twos, RIG_VALUES);
+}
+
+/* As many items as it has slots, and one more. */
+static void works(struct rig *rig) {
+  for (size_t i = 0; i < 4; i++) {
+    NEED(rig, pass(rig));
+    is_twos(rig);
+  }
+}
+
+static void make_pipeline(struct rig *rig) {
+  make_session(rig);
+  NEED(rig, create(rig));
+}
+
+/* Each slot has its memory. */
+static void make_warm(struct rig *rig) {
+  make_pipeline(rig);
+  works(rig);
+}
+
+/* Memory for items of other dims. */
+static void make_reshaped(struct rig *rig) {
+  make_warm(rig);
+  iobind_tensor *x = rig->x;
+  rig->x = rig_floats(rig, rig->cpu, rig_ones, RIG_VALUES - 1);
+  for (size_t i = 0; i < 3; i++) {
+    NEED(rig, pass(rig));
+  }
+  iobind_tensor_release(rig->x);
+  rig->x = x;
+}
+
+static void make_under_way(struct rig *rig) {
+  make_warm(rig);
+  iobind_tensor *const inputs[1] = {rig->x};
+  NEED(rig, iobind_pipeline_submit(rig->pipeline, inputs, &rig->error));
+}
+
+static iobind_status next(struct rig *rig) {
+  return iobind_pipeline_next(rig->pipeline, &rig->found_tensor, NULL, &rig->error);
+}
+
+static iobind_status destroy(struct rig *rig) {
+  iobind_pipeline_destroy(rig->pipeline);
+  rig->pipeline = NULL;
+  return IOBIND_OK;
+}
+
+#define MAKES(of, prepares, calls)                                                                                   \
+  {                                                                                                                  \
+    .function = "iobind_pipeline_create", .variant = (of), .places = ON_ALL, .prepare = (prepares), .call = (calls), \
+    .out = OUT(pipeline), .right = works                                                                             \
+  }
+#define PASSES(of, prepares)                                                                                      \
+  {                                                                                                               \
+    .function = "iobind_pipeline_submit", .variant = (of), .places = ON_ALL, .prepare = (prepares), .call = pass, \
+    .right = is_twos                                                                                              \
+  }
+
+const struct scenario pipeline_scenarios[] = {
+    MAKES("", make_session, create),
+    MAKES("with a constant", make_sum, create_with_constant),
+    PASSES("at first", make_pipeline),
+    PASSES("", make_warm),
+    PASSES("of other dims", make_reshaped),
+    {.function = "iobind_pipeline_next",
+     .variant = "",
+     .places = ON_VDEV,
+     .prepare = make_under_way,
+     .call = next,
+     .right = is_twos,
+     .last = true},
+    {.function = "iobind_pipeline_destroy",
+     .variant = "",
+     .places = ON_ALL,
+     .prepare = make_warm,
+     .call = destroy,
+     .last = true},
+    {.function = "iobind_pipeline_destroy",
+     .variant = "under way",
+     .places = ON_VDEV,
+     .prepare = make_under_way,
+     .call = destroy,
+     .last = true},
+    {.function = NULL},
+};
