@@ -33,14 +33,13 @@
 
 /* the first row that fits counts */
 static const expectation expectations[] = {
-    IGNORED("iobind_stream_destroy", "", "", DESTROYED),
-    IGNORED("iobind_pipeline_destroy", "", "", DESTROYED),
-
     /* pointers of ORT's, NULL where it has nothing to point to */
     NEVER("GetErrorMessage"),
     NEVER("EpDevice_EpName"),
     NEVER("EpDevice_Device"),
     NEVER("GetEpApi"),
+    IGNORED("iobind_stream_destroy", "", "", DESTROYED),
+    IGNORED("iobind_pipeline_destroy", "", "", DESTROYED),
     LESS("", "", "EpDevice_MemoryInfo", "NULL says that the EP works in the host's memory"),
     LESS("iobind_device_get_metadata", "", "EpDevice_EpMetadata", "the first entry is then the hardware's"),
     IGNORED("", "", "EpDevice_EpMetadata", "a device without metadata"),

@@ -27,6 +27,7 @@ struct rig {
   iobind_stream *second_stream;
   iobind_event *event;
   iobind_pipeline *pipeline;
+  iobind_audit *audit;
   iobind_tensor *x; /* `ones`, unless a scenario says otherwise */
   iobind_tensor *y;
   iobind_tensor *result; /* what the call under test hands out */
