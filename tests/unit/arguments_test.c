@@ -1,0 +1,253 @@
+/* What is NULL where something is needed, and options that are none: each function says which argument it was. */
+#include "fixture.h"
+
+#include <string.h>
+
+static iobind_runtime *runtime;
+static iobind_device *cpu;
+static iobind_session *session;
+static iobind_binding *binding;
+static iobind_tensor *tensor;
+
+static const float values[] = {1, 2};
+static const int64_t dims[] = {2};
+
+static int start(void **state) {
+  (void)state;
+  runtime = fixture_runtime();
+  cpu = fixture_device(runtime, "cpu");
+  session = fixture_session(runtime, NULL, "scale");
+  expect_ok(iobind_binding_create(session, &binding, &fault));
+  tensor = fixture_floats(cpu, values, 2);
+  return 0;
+}
+
+static int stop(void **state) {
+  (void)state;
+  iobind_tensor_release(tensor);
+  iobind_binding_destroy(binding);
+  iobind_session_destroy(session);
+  iobind_runtime_destroy(runtime);
+  return 0;
+}
+
+/* Refused, and the message names the argument: "NAME is NULL". */
+#define is_null(name, call)                  \
+  do {                                       \
+    expect(IOBIND_INVALID_ARGUMENT, (call)); \
+    expect_words(name " is NULL");           \
+  } while (0)
+
+static void runtimes_and_devices(void **state) {
+  (void)state;
+  iobind_runtime_info info = IOBIND_RUNTIME_INFO_INIT;
+  iobind_ep_info ep = IOBIND_EP_INFO_INIT;
+  iobind_device_info device = IOBIND_DEVICE_INFO_INIT;
+  iobind_device_counters counters = IOBIND_DEVICE_COUNTERS_INIT;
+  iobind_device *found = cpu;
+  const char *text = "";
+  is_null("runtime", iobind_runtime_create(NULL, NULL, &fault));
+  is_null("runtime", iobind_runtime_get_info(NULL, &info, &fault));
+  is_null("info", iobind_runtime_get_info(runtime, NULL, &fault));
+  is_null("runtime", iobind_runtime_register_ep(NULL, NULL, "libep.so", &fault));
+  is_null("path", iobind_runtime_register_ep(runtime, NULL, NULL, &fault));
+  is_null("runtime", iobind_runtime_get_ep(NULL, 0, &ep, &fault));
+  is_null("info", iobind_runtime_get_ep(runtime, 0, NULL, &fault));
+  is_null("runtime", iobind_runtime_find_device(NULL, "cpu", &found, NULL, &fault));
+  is_null("device", iobind_runtime_find_device(runtime, "cpu", NULL, NULL, &fault));
+  assert_null(iobind_runtime_get_device(NULL, 0));
+  is_null("device", iobind_device_get_info(NULL, &device, &fault));
+  is_null("info", iobind_device_get_info(cpu, NULL, &fault));
+  is_null("device", iobind_device_get_metadata(NULL, 0, &text, &text, &fault));
+  is_null("device", iobind_device_check(NULL, &fault));
+  is_null("device", iobind_device_get_counters(NULL, &counters, &fault));
+  is_null("info", iobind_device_get_counters(cpu, NULL, &fault)); /* any struct that is filled */
+}
+
+static void streams_and_events(void **state) {
+  (void)state;
+  iobind_stream *stream = NULL;
+  iobind_event *event = NULL;
+  int32_t done = 0;
+  is_null("device", iobind_stream_create(NULL, NULL, &stream, &fault));
+  is_null("stream", iobind_stream_create(cpu, NULL, NULL, &fault));
+  is_null("device", iobind_event_create(NULL, &event, &fault));
+  is_null("event", iobind_event_create(cpu, NULL, &fault));
+  expect_ok(iobind_stream_create(cpu, NULL, &stream, &fault));
+  expect_ok(iobind_event_create(cpu, &event, &fault));
+  is_null("stream", iobind_stream_synchronize(NULL, &fault));
+  is_null("stream", iobind_stream_wait(NULL, event, &fault));
+  is_null("event", iobind_stream_wait(stream, NULL, &fault));
+  is_null("event", iobind_event_record(NULL, stream, &fault));
+  is_null("stream", iobind_event_record(event, NULL, &fault));
+  is_null("event", iobind_event_wait(NULL, &fault));
+  is_null("event", iobind_event_query(NULL, &done, &fault));
+  is_null("done", iobind_event_query(event, NULL, &fault));
+  assert_null(iobind_stream_native(NULL));
+  iobind_event_destroy(event);
+  iobind_stream_destroy(stream);
+  iobind_event_destroy(NULL);
+  iobind_stream_destroy(NULL);
+}
+
+static void tensors(void **state) {
+  (void)state;
+  iobind_tensor *made = NULL;
+  iobind_tensor_info info = IOBIND_TENSOR_INFO_INIT;
+  float data[2] = {0};
+  void *address = NULL;
+  size_t length = 0;
+  const iobind_tensor *none = NULL;
+  is_null("device", iobind_tensor_create(NULL, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, dims, 1, &made, &fault));
+  is_null("tensor", iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, dims, 1, NULL, &fault));
+  is_null("device", iobind_tensor_wrap(NULL, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, dims, 1, data, sizeof data, NULL, NULL,
+                                       &made, &fault));
+  is_null("tensor",
+          iobind_tensor_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, dims, 1, data, sizeof data, NULL, NULL, NULL, &fault));
+  is_null("tensor", iobind_tensor_view(NULL, 0, IOBIND_FLOAT32, dims, 1, &made, &fault));
+  is_null("tensor", iobind_tensor_slice(NULL, 0, 1, &made, &fault));
+  is_null("tensor", iobind_tensor_get_info(NULL, &info, &fault));
+  is_null("info", iobind_tensor_get_info(tensor, NULL, &fault));
+  is_null("tensor", iobind_tensor_get_data(NULL, IOBIND_FLOAT32, &address, &fault));
+  is_null("tensor", iobind_tensor_write(NULL, 0, data, sizeof data, NULL, &fault));
+  is_null("data", iobind_tensor_write(tensor, 0, NULL, sizeof data, NULL, &fault));
+  is_null("tensor", iobind_tensor_read(NULL, 0, data, sizeof data, NULL, &fault));
+  is_null("data", iobind_tensor_read(tensor, 0, NULL, sizeof data, NULL, &fault));
+  expect(IOBIND_INVALID_ARGUMENT, iobind_tensor_copy(NULL, &tensor, 1, NULL, &fault));
+  expect(IOBIND_INVALID_ARGUMENT, iobind_tensor_copy(&none, &tensor, 1, NULL, &fault));
+  is_null("tensor", iobind_tensor_get_string(NULL, 0, NULL, 0, &length, &fault));
+  is_null("tensor", iobind_tensor_set_string(NULL, 0, "text", &fault));
+  assert_null(iobind_tensor_address(NULL));
+  assert_null(iobind_tensor_retain(NULL));
+  iobind_tensor_release(NULL);
+}
+
+static void sessions(void **state) {
+  (void)state;
+  iobind_session *made = NULL;
+  iobind_session_info info = IOBIND_SESSION_INFO_INIT;
+  iobind_value_info value = IOBIND_VALUE_INFO_INIT;
+  iobind_node_info node = IOBIND_NODE_INFO_INIT;
+  iobind_tensor *output = NULL;
+  const char *path = NULL;
+  size_t index = 0;
+  is_null("runtime", iobind_session_create(NULL, "model.onnx", NULL, &made, &fault));
+  is_null("path", iobind_session_create(runtime, NULL, NULL, &made, &fault));
+  is_null("session", iobind_session_create(runtime, "model.onnx", NULL, NULL, &fault));
+  is_null("model", iobind_session_create_from_memory(runtime, NULL, 8, NULL, &made, &fault));
+  is_null("session", iobind_session_get_info(NULL, &info, &fault));
+  is_null("info", iobind_session_get_info(session, NULL, &fault));
+  is_null("session", iobind_session_get_input(NULL, 0, &value, &fault));
+  is_null("session", iobind_session_get_output(NULL, 0, &value, &fault));
+  is_null("session", iobind_session_find_input(NULL, "x", &index, &fault));
+  is_null("name", iobind_session_find_input(session, NULL, &index, &fault));
+  is_null("session", iobind_session_find_output(NULL, "y", &index, &fault));
+  is_null("session", iobind_session_get_node(NULL, 0, &node, &fault));
+  is_null("session", iobind_session_run(NULL, &tensor, &output, &fault));
+  is_null("session", iobind_session_end_profile(NULL, &path, &fault));
+  is_null("path", iobind_session_end_profile(session, NULL, &fault));
+  iobind_session_destroy(NULL);
+}
+
+static void bindings(void **state) {
+  (void)state;
+  iobind_binding *made = NULL;
+  iobind_tensor *output = NULL;
+  is_null("session", iobind_binding_create(NULL, &made, &fault));
+  is_null("binding", iobind_binding_create(session, NULL, &fault));
+  is_null("binding", iobind_binding_set_input(NULL, 0, IOBIND_INPUT_RESIDENT, tensor, NULL, &fault));
+  is_null("tensor", iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, NULL, NULL, &fault));
+  is_null("binding", iobind_binding_update_input(NULL, 0, values, sizeof values, NULL, &fault));
+  is_null("binding", iobind_binding_set_output(NULL, 0, IOBIND_OUTPUT_FRESH, NULL, IOBIND_MEMORY_DEFAULT, NULL, &fault));
+  is_null("binding", iobind_binding_set_run_options(NULL, NULL, &fault));
+  is_null("binding", iobind_binding_check(NULL, &fault));
+  is_null("binding", iobind_binding_run(NULL, NULL, NULL, &fault));
+  is_null("binding", iobind_binding_cancel(NULL, &fault));
+  is_null("binding", iobind_binding_get_output(NULL, 0, &output, &fault));
+  is_null("tensor", iobind_binding_get_output(binding, 0, NULL, &fault));
+  is_null("binding", iobind_binding_take_output(NULL, 0, &output, &fault));
+  is_null("tensor", iobind_binding_take_output(binding, 0, NULL, &fault));
+  is_null("binding", iobind_binding_clear(NULL, &fault));
+  iobind_binding_destroy(NULL);
+}
+
+static void outputs_that_cannot_be(void **state) {
+  (void)state;
+  iobind_tensor *text = NULL;
+  expect(IOBIND_INVALID_ARGUMENT,
+         iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_FRESH, cpu, (iobind_memory)7, NULL, &fault));
+  expect_words("7 is no kind of memory");
+  expect(IOBIND_INVALID_ARGUMENT,
+         iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_FRESH, NULL, IOBIND_MEMORY_DEFAULT, tensor, &fault));
+  expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_STRING, dims, 1, &text, &fault));
+  expect(IOBIND_DTYPE, iobind_binding_set_input(binding, 0, IOBIND_INPUT_SNAPSHOT, text, NULL, &fault));
+  iobind_tensor_release(text);
+}
+
+static void run_options(void **state) {
+  (void)state;
+  const char *keys[] = {NULL};
+  const char *one[] = {"1"};
+  iobind_run_options options = IOBIND_RUN_OPTIONS_INIT;
+  options.log_level = IOBIND_LOG_ERROR + 1;
+  expect(IOBIND_INVALID_ARGUMENT, iobind_binding_set_run_options(binding, &options, &fault));
+  expect_words("log_level");
+  options.log_level = 0;
+  options.config_count = 1;
+  expect(IOBIND_INVALID_ARGUMENT, iobind_binding_set_run_options(binding, &options, &fault));
+  options.config_keys = keys;
+  options.config_values = one;
+  expect(IOBIND_INVALID_ARGUMENT, iobind_binding_set_run_options(binding, &options, &fault));
+  expect_words("0 is NULL");
+}
+
+static void stream_options(void **state) {
+  (void)state;
+  const char *keys[] = {"key", NULL};
+  const char *two[] = {"1", "2"};
+  iobind_stream *stream = NULL;
+  iobind_stream_options options = IOBIND_STREAM_OPTIONS_INIT;
+  options.option_count = 2;
+  options.option_keys = keys;
+  options.option_values = two;
+  expect(IOBIND_NOT_SUPPORTED, iobind_stream_create(cpu, &options, &stream, &fault)); /* no stream of its own to hand them to */
+  iobind_device *vdev = fixture_device(runtime, "vdev");
+  expect(IOBIND_INVALID_ARGUMENT, iobind_stream_create(vdev, &options, &stream, &fault));
+  expect_words("1 is NULL");
+}
+
+/* More copies at a time than ORT is handed in one call. */
+static void many_copies(void **state) {
+  (void)state;
+  enum { MANY = 37 };
+  iobind_device *vdev = fixture_device(runtime, "vdev");
+  iobind_tensor *host[MANY];
+  const iobind_tensor *sources[MANY];
+  iobind_tensor *targets[MANY];
+  for (int i = 0; i < MANY; i++) {
+    const float each[] = {(float)i, (float)-i};
+    host[i] = fixture_floats(cpu, each, 2);
+    sources[i] = host[i];
+    expect_ok(iobind_tensor_create(vdev, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, dims, 1, &targets[i], &fault));
+  }
+  expect_ok(iobind_tensor_copy(sources, targets, MANY, NULL, &fault));
+  for (int i = 0; i < MANY; i++) {
+    const float each[] = {(float)i, (float)-i};
+    fixture_expect_floats(targets[i], each, 2);
+    iobind_tensor_release(targets[i]);
+    iobind_tensor_release(host[i]);
+  }
+}
+
+static const struct CMUnitTest cases[] = {
+    cmocka_unit_test(runtimes_and_devices),
+    cmocka_unit_test(streams_and_events),
+    cmocka_unit_test(tensors),
+    cmocka_unit_test(sessions),
+    cmocka_unit_test(bindings),
+    cmocka_unit_test(outputs_that_cannot_be),
+    cmocka_unit_test(run_options),
+    cmocka_unit_test(stream_options),
+    cmocka_unit_test(many_copies),
+};
+FIXTURE_MAIN(cases, start, stop);
