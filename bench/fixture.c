@@ -15,12 +15,16 @@ void fixture_check(iobind_status status, const iobind_error *error) {
 }
 
 void fixture_open(fixture *f) {
+  fixture_open_model(f, model_add);
+}
+
+void fixture_open_model(fixture *f, void *(*make)(size_t *bytes)) {
   iobind_error error = IOBIND_ERROR_INIT;
   iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
   *f = (fixture){0};
   fixture_check(iobind_runtime_create(NULL, &f->runtime, &error), &error);
   f->cpu = iobind_runtime_get_device(f->runtime, 0);
-  f->model = model_add(&f->model_bytes);
+  f->model = make(&f->model_bytes);
   if (f->model == NULL) {
     fputs("the model could not be made\n", stderr);
     exit(1);

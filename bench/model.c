@@ -55,6 +55,26 @@ void *model_double(size_t *bytes) {
   return finish(&writer, bytes);
 }
 
+void *model_join(size_t *bytes) {
+  const int64_t grown[] = {-1, 1}, one[] = {1, 1};
+  const char *const before[] = {"past", ""}, *const after[] = {"total", ""};
+  const onnx_type past = {.dtype = ONNX_FLOAT32, .dims = grown, .symbols = before, .rank = 2};
+  const onnx_type row = {.dtype = ONNX_FLOAT32, .dims = one, .rank = 2};
+  const onnx_type joined = {.dtype = ONNX_FLOAT32, .dims = grown, .symbols = after, .rank = 2};
+  onnx_writer writer = ONNX_WRITER_INIT;
+  begin(&writer, "join");
+  onnx_input(&writer, "past", &past);
+  onnx_input(&writer, "row", &row);
+  onnx_output(&writer, "joined", &joined);
+  onnx_node_begin(&writer, "Concat", "", "");
+  onnx_node_input(&writer, "past");
+  onnx_node_input(&writer, "row");
+  onnx_node_output(&writer, "joined");
+  onnx_attribute_int(&writer, "axis", 0);
+  onnx_node_end(&writer);
+  return finish(&writer, bytes);
+}
+
 void *model_lookup(int64_t rows, int64_t columns, size_t *bytes) {
   const int64_t table_dims[] = {rows, columns}, index_dims[] = {-1}, found_dims[] = {-1, columns};
   const char *const symbols[] = {"n", ""};

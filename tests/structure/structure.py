@@ -16,7 +16,7 @@ import subprocess
 import sys
 
 ROOMS = ["support", "ort", "runtime", "memory", "tensor", "session", "binding", "audit", "flow"]
-SPEAKS_ORT = ["src/ort", "vdev", "tests/fake_ort", "tests/abi", "tests/vdev", "bench/overhead", "bench/java"]
+SPEAKS_ORT = ["src/ort", "vdev", "tests/fake_ort", "tests/abi", "tests/vdev", "bench/overhead", "bench/carry", "bench/java"]
 INCLUDE_PATH = ["include", "src", "abi", "onnx", "."]
 LINES, HEADER_LINES, PUBLIC_HEADER = 900, 1500, "include/iobind/iobind.h"
 CODE = {".c", ".h", ".cpp", ".java", ".py", ".sh", ".cmake"}

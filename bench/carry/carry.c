@@ -1,0 +1,175 @@
+/* carry RUNS MODE...: steps of a state that goes round, mode after mode, for a program that counts instructions or allocations
+ * around the function `steady`. Each mode of iobind's stands beside raw calls of ORT that do the same:
+ *
+ *      raw-grow, iobind-grow     a cache that grows by a row a step, from none: fetched, bound as the input, its output bound anew
+ *      raw-rebind, iobind-swap   a state of fixed shape in two buffers: raw, both are bound anew in each step
+ *      raw-turns                 the same with two bindings that take turns: what SWAP comes down to */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model.h"
+#include "raw.h"
+
+enum { WARM_UP = 100 };
+
+typedef struct bench {
+  fixture fixture;
+  iobind_binding *bound;
+  raw raw;
+  OrtIoBinding *other; /* raw-turns */
+  OrtValue *values[3]; /* the state's buffers, and what is added */
+  size_t next;         /* which buffer is written next */
+  float data[3];
+} bench;
+
+/* ---- one step of each kind --------------------------------------------------------------------------------------- */
+
+static void step_iobind(bench *b) {
+  iobind_status status = iobind_binding_run(b->bound, NULL, NULL, NULL);
+  if (status == IOBIND_OK) return;
+  fprintf(stderr, "iobind_binding_run: %s\n", iobind_status_name((int32_t)status));
+  exit(1);
+}
+
+static void run_raw(const raw *r, OrtIoBinding *binding) {
+  raw_check(r, r->ort->RunWithBinding(r->session, r->run_options, binding));
+}
+
+static void step_raw_grow(bench *b) {
+  const raw *r = &b->raw;
+  OrtValue **outputs = NULL;
+  size_t count = 0;
+  raw_check(r, r->ort->GetBoundOutputValues(r->binding, r->allocator, &outputs, &count));
+  raw_check(r, r->ort->BindInput(r->binding, "past", outputs[0]));
+  raw_check(r, r->ort->BindOutputToDevice(r->binding, "joined", r->memory));
+  run_raw(r, r->binding);
+  r->ort->ReleaseValue(outputs[0]);
+  raw_check(r, r->ort->AllocatorFree(r->allocator, outputs));
+}
+
+static void step_raw_rebind(bench *b) {
+  const raw *r = &b->raw;
+  raw_check(r, r->ort->BindInput(r->binding, "a", b->values[1 - b->next]));
+  raw_check(r, r->ort->BindOutput(r->binding, "y", b->values[b->next]));
+  run_raw(r, r->binding);
+  b->next = 1 - b->next;
+}
+
+static void step_raw_turns(bench *b) {
+  run_raw(&b->raw, b->next == 0 ? b->raw.binding : b->other);
+  b->next = 1 - b->next;
+}
+
+/* The counters look for this function by its name, so it must be one. */
+__attribute__((noinline)) void steady(bench *b, void (*step)(bench *b), long runs);
+
+void steady(bench *b, void (*step)(bench *b), long runs) {
+  for (long i = 0; i < runs; i++) step(b);
+}
+
+/* ---- modes ------------------------------------------------------------------------------------------------------- */
+
+static void prepare_raw_grow(bench *b) {
+  const int64_t none[] = {0, 1}, one[] = {1, 1};
+  const raw *r = &b->raw;
+  raw_open(&b->raw, &b->fixture);
+  b->values[0] = raw_tensor(r, &b->data[0], none, 2);
+  b->values[1] = raw_tensor(r, &b->data[1], one, 2);
+  raw_check(r, r->ort->BindInput(r->binding, "past", b->values[0]));
+  raw_check(r, r->ort->BindInput(r->binding, "row", b->values[1]));
+  raw_check(r, r->ort->BindOutputToDevice(r->binding, "joined", r->memory));
+  run_raw(r, r->binding);
+}
+
+static void open_buffers(bench *b) {
+  const int64_t one[] = {1};
+  raw_open(&b->raw, &b->fixture);
+  for (size_t i = 0; i < 3; i++) b->values[i] = raw_tensor(&b->raw, &b->data[i], one, 1);
+  raw_check(&b->raw, b->raw.ort->BindInput(b->raw.binding, "b", b->values[2]));
+}
+
+static void prepare_raw_turns(bench *b) {
+  open_buffers(b);
+  const raw *r = &b->raw;
+  raw_check(r, r->ort->CreateIoBinding(r->session, &b->other));
+  raw_check(r, r->ort->BindInput(b->other, "b", b->values[2]));
+  raw_check(r, r->ort->BindInput(r->binding, "a", b->values[1]));
+  raw_check(r, r->ort->BindOutput(r->binding, "y", b->values[0]));
+  raw_check(r, r->ort->BindInput(b->other, "a", b->values[0]));
+  raw_check(r, r->ort->BindOutput(b->other, "y", b->values[1]));
+}
+
+static void bind_iobind(bench *b, size_t rank, int64_t first, iobind_carry_mode mode) {
+  iobind_error error = IOBIND_ERROR_INIT;
+  fixture_check(iobind_binding_create(b->fixture.session, &b->bound, &error), &error);
+  fixture_check(iobind_binding_carry(b->bound, 0, 0, mode, &error), &error);
+  for (size_t i = 0; i < 2; i++) {
+    const int64_t dims[] = {i == 0 ? first : 1, 1};
+    const float value = 1;
+    iobind_tensor *tensor = NULL;
+    fixture_check(iobind_tensor_create(b->fixture.cpu, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, dims, rank, &tensor, &error),
+                  &error);
+    if (dims[0] > 0) fixture_check(iobind_tensor_write(tensor, 0, &value, sizeof value, NULL, &error), &error);
+    fixture_check(iobind_binding_set_input(b->bound, i, IOBIND_INPUT_RESIDENT, tensor, NULL, &error), &error);
+    iobind_tensor_release(tensor);
+  }
+}
+
+static void prepare_iobind_grow(bench *b) {
+  bind_iobind(b, 2, 0, IOBIND_CARRY_MOVE);
+  step_iobind(b);
+}
+
+static void prepare_iobind_swap(bench *b) {
+  bind_iobind(b, 1, 1, IOBIND_CARRY_SWAP);
+}
+
+typedef struct mode {
+  const char *name;
+  void *(*model)(size_t *bytes);
+  void (*prepare)(bench *b);
+  void (*step)(bench *b);
+} mode;
+
+static const mode modes[] = {
+    {"raw-grow", model_join, prepare_raw_grow, step_raw_grow},    {"iobind-grow", model_join, prepare_iobind_grow, step_iobind},
+    {"raw-rebind", model_add, open_buffers, step_raw_rebind},     {"raw-turns", model_add, prepare_raw_turns, step_raw_turns},
+    {"iobind-swap", model_add, prepare_iobind_swap, step_iobind},
+};
+
+static const mode *find_mode(const char *name) {
+  for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
+    if (strcmp(name, modes[i].name) == 0) return &modes[i];
+  }
+  return NULL;
+}
+
+static void measure(const mode *m, long runs) {
+  bench b = {0};
+  fixture_open_model(&b.fixture, m->model);
+  m->prepare(&b);
+  for (int i = 0; i < WARM_UP; i++) m->step(&b);
+  raw_tell_counter("allocations_begin");
+  steady(&b, m->step, runs);
+  raw_tell_counter("allocations_end");
+  iobind_binding_destroy(b.bound);
+  for (size_t i = 0; b.raw.ort != NULL && i < 3; i++) {
+    if (b.values[i] != NULL) b.raw.ort->ReleaseValue(b.values[i]);
+  }
+  if (b.other != NULL) b.raw.ort->ReleaseIoBinding(b.other);
+  raw_close(&b.raw);
+  fixture_close(&b.fixture);
+}
+
+int main(int argc, char **argv) {
+  long runs = argc > 2 ? strtol(argv[1], NULL, 10) : 0;
+  int known = runs > 0;
+  for (int i = 2; i < argc; i++) known = known && find_mode(argv[i]) != NULL;
+  if (!known) {
+    fputs("usage: carry RUNS MODE...; modes: raw-grow iobind-grow raw-rebind raw-turns iobind-swap\n", stderr);
+    return 2;
+  }
+  for (int i = 2; i < argc; i++) measure(find_mode(argv[i]), runs);
+  return 0;
+}
