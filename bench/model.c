@@ -55,23 +55,42 @@ void *model_double(size_t *bytes) {
   return finish(&writer, bytes);
 }
 
-void *model_join(size_t *bytes) {
-  const int64_t grown[] = {-1, 1}, one[] = {1, 1};
+static void append(onnx_writer *writer, const char *past, const char *joined) {
+  onnx_node_begin(writer, "Concat", "", "");
+  onnx_node_input(writer, past);
+  onnx_node_input(writer, "row");
+  onnx_node_output(writer, joined);
+  onnx_attribute_int(writer, "axis", 0);
+  onnx_node_end(writer);
+}
+
+static void change(onnx_writer *writer, const char *op_type, const char *input, const char *output) {
+  onnx_node_begin(writer, op_type, "", "");
+  onnx_node_input(writer, input);
+  onnx_node_output(writer, output);
+  onnx_node_end(writer);
+}
+
+void *model_attention(size_t *bytes) {
+  const int64_t grown[] = {-1, 8}, one[] = {1, 8};
   const char *const before[] = {"past", ""}, *const after[] = {"total", ""};
   const onnx_type past = {.dtype = ONNX_FLOAT32, .dims = grown, .symbols = before, .rank = 2};
   const onnx_type row = {.dtype = ONNX_FLOAT32, .dims = one, .rank = 2};
   const onnx_type joined = {.dtype = ONNX_FLOAT32, .dims = grown, .symbols = after, .rank = 2};
   onnx_writer writer = ONNX_WRITER_INIT;
-  begin(&writer, "join");
-  onnx_input(&writer, "past", &past);
+  begin(&writer, "attention");
+  onnx_input(&writer, "past_key", &past);
+  onnx_input(&writer, "past_value", &past);
   onnx_input(&writer, "row", &row);
-  onnx_output(&writer, "joined", &joined);
-  onnx_node_begin(&writer, "Concat", "", "");
-  onnx_node_input(&writer, "past");
-  onnx_node_input(&writer, "row");
-  onnx_node_output(&writer, "joined");
-  onnx_attribute_int(&writer, "axis", 0);
-  onnx_node_end(&writer);
+  onnx_output(&writer, "key", &joined);
+  onnx_output(&writer, "value", &joined);
+  onnx_output(&writer, "y", &row);
+  append(&writer, "past_key", "key");
+  append(&writer, "past_value", "value");
+  change(&writer, "Transpose", "key", "turned");
+  node(&writer, "MatMul", "row", "turned", "scores");
+  change(&writer, "Softmax", "scores", "weights");
+  node(&writer, "MatMul", "weights", "value", "y");
   return finish(&writer, bytes);
 }
 

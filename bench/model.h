@@ -11,8 +11,9 @@ void *model_add(size_t *bytes);
 /* y[n] = x[n] + x[n], float32. As model_add. */
 void *model_double(size_t *bytes);
 
-/* joined[total,1] = past[past,1] and, behind it, row[1,1], float32. As model_add. */
-void *model_join(size_t *bytes);
+/* One head of attention, float32: key[total,8] and value[total,8] are past_key[past,8] and past_value[past,8] with row[1,8] behind
+ * them, and y[1,8] is what row finds there. As model_add. */
+void *model_attention(size_t *bytes);
 
 /* found[n,columns] = table[rows,columns] at the rows index[n], float32 and int32. The table is an input, not a constant: a
  * plain run carries all of it to the device each time, a binding leaves it there. As model_add. */

@@ -1,7 +1,8 @@
 /* carry RUNS MODE...: steps of a state that goes round, mode after mode, for a program that counts instructions or allocations
  * around the function `steady`. Each mode of iobind's stands beside raw calls of ORT that do the same:
  *
- *      raw-grow, iobind-grow     a cache that grows by a row a step, from none: fetched, bound as the input, its output bound anew
+ *      raw-grow, iobind-grow     attention over keys and values that grow by a row a step, from none: both are fetched, bound as
+ *                                inputs, and all outputs bound anew
  *      raw-rebind, iobind-swap   a state of fixed shape in two buffers: raw, both are bound anew in each step
  *      raw-turns                 the same with two bindings that take turns: what SWAP comes down to */
 #include <stdio.h>
@@ -20,7 +21,7 @@ typedef struct bench {
   OrtIoBinding *other; /* raw-turns */
   OrtValue *values[3]; /* the state's buffers, and what is added */
   size_t next;         /* which buffer is written next */
-  float data[3];
+  float data[3][8];
 } bench;
 
 /* ---- one step of each kind --------------------------------------------------------------------------------------- */
@@ -36,16 +37,23 @@ static void run_raw(const raw *r, OrtIoBinding *binding) {
   raw_check(r, r->ort->RunWithBinding(r->session, r->run_options, binding));
 }
 
+static const char *const past_names[] = {"past_key", "past_value"};
+static const char *const output_names[] = {"key", "value", "y"};
+
+static void bind_outputs(const raw *r) {
+  for (size_t i = 0; i < 3; i++) raw_check(r, r->ort->BindOutputToDevice(r->binding, output_names[i], r->memory));
+}
+
 static void step_raw_grow(bench *b) {
   const raw *r = &b->raw;
   OrtValue **outputs = NULL;
   size_t count = 0;
   raw_check(r, r->ort->GetBoundOutputValues(r->binding, r->allocator, &outputs, &count));
-  raw_check(r, r->ort->BindInput(r->binding, "past", outputs[0]));
-  raw_check(r, r->ort->BindOutputToDevice(r->binding, "joined", r->memory));
-  run_raw(r, r->binding);
-  r->ort->ReleaseValue(outputs[0]);
+  for (size_t i = 0; i < 2; i++) raw_check(r, r->ort->BindInput(r->binding, past_names[i], outputs[i]));
+  for (size_t i = 0; i < count; i++) r->ort->ReleaseValue(outputs[i]);
   raw_check(r, r->ort->AllocatorFree(r->allocator, outputs));
+  bind_outputs(r);
+  run_raw(r, r->binding);
 }
 
 static void step_raw_rebind(bench *b) {
@@ -71,21 +79,20 @@ void steady(bench *b, void (*step)(bench *b), long runs) {
 /* ---- modes ------------------------------------------------------------------------------------------------------- */
 
 static void prepare_raw_grow(bench *b) {
-  const int64_t none[] = {0, 1}, one[] = {1, 1};
+  const int64_t none[] = {0, 8}, one[] = {1, 8};
   const raw *r = &b->raw;
   raw_open(&b->raw, &b->fixture);
-  b->values[0] = raw_tensor(r, &b->data[0], none, 2);
-  b->values[1] = raw_tensor(r, &b->data[1], one, 2);
-  raw_check(r, r->ort->BindInput(r->binding, "past", b->values[0]));
-  raw_check(r, r->ort->BindInput(r->binding, "row", b->values[1]));
-  raw_check(r, r->ort->BindOutputToDevice(r->binding, "joined", r->memory));
+  for (size_t i = 0; i < 3; i++) b->values[i] = raw_tensor(r, b->data[i], i == 2 ? one : none, 2);
+  for (size_t i = 0; i < 2; i++) raw_check(r, r->ort->BindInput(r->binding, past_names[i], b->values[i]));
+  raw_check(r, r->ort->BindInput(r->binding, "row", b->values[2]));
+  bind_outputs(r);
   run_raw(r, r->binding);
 }
 
 static void open_buffers(bench *b) {
   const int64_t one[] = {1};
   raw_open(&b->raw, &b->fixture);
-  for (size_t i = 0; i < 3; i++) b->values[i] = raw_tensor(&b->raw, &b->data[i], one, 1);
+  for (size_t i = 0; i < 3; i++) b->values[i] = raw_tensor(&b->raw, b->data[i], one, 1);
   raw_check(&b->raw, b->raw.ort->BindInput(b->raw.binding, "b", b->values[2]));
 }
 
@@ -100,29 +107,35 @@ static void prepare_raw_turns(bench *b) {
   raw_check(r, r->ort->BindOutput(b->other, "y", b->values[1]));
 }
 
-static void bind_iobind(bench *b, size_t rank, int64_t first, iobind_carry_mode mode) {
+static void bind_input(bench *b, size_t index, const int64_t *dims, size_t rank) {
   iobind_error error = IOBIND_ERROR_INIT;
-  fixture_check(iobind_binding_create(b->fixture.session, &b->bound, &error), &error);
-  fixture_check(iobind_binding_carry(b->bound, 0, 0, mode, &error), &error);
-  for (size_t i = 0; i < 2; i++) {
-    const int64_t dims[] = {i == 0 ? first : 1, 1};
-    const float value = 1;
-    iobind_tensor *tensor = NULL;
-    fixture_check(iobind_tensor_create(b->fixture.cpu, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, dims, rank, &tensor, &error),
-                  &error);
-    if (dims[0] > 0) fixture_check(iobind_tensor_write(tensor, 0, &value, sizeof value, NULL, &error), &error);
-    fixture_check(iobind_binding_set_input(b->bound, i, IOBIND_INPUT_RESIDENT, tensor, NULL, &error), &error);
-    iobind_tensor_release(tensor);
-  }
+  iobind_tensor *tensor = NULL;
+  fixture_check(iobind_tensor_create(b->fixture.cpu, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, dims, rank, &tensor, &error),
+                &error);
+  size_t bytes = sizeof(float) * (size_t)(rank == 1 ? dims[0] : dims[0] * dims[1]);
+  fixture_check(iobind_tensor_write(tensor, 0, b->data, bytes, NULL, &error), &error);
+  fixture_check(iobind_binding_set_input(b->bound, index, IOBIND_INPUT_RESIDENT, tensor, NULL, &error), &error);
+  iobind_tensor_release(tensor);
 }
 
 static void prepare_iobind_grow(bench *b) {
-  bind_iobind(b, 2, 0, IOBIND_CARRY_MOVE);
+  const int64_t none[] = {0, 8}, one[] = {1, 8};
+  iobind_error error = IOBIND_ERROR_INIT;
+  fixture_check(iobind_binding_create(b->fixture.session, &b->bound, &error), &error);
+  for (size_t i = 0; i < 2; i++) {
+    fixture_check(iobind_binding_carry(b->bound, i, i, IOBIND_CARRY_MOVE, &error), &error);
+    bind_input(b, i, none, 2);
+  }
+  bind_input(b, 2, one, 2);
   step_iobind(b);
 }
 
 static void prepare_iobind_swap(bench *b) {
-  bind_iobind(b, 1, 1, IOBIND_CARRY_SWAP);
+  const int64_t one[] = {1};
+  iobind_error error = IOBIND_ERROR_INIT;
+  fixture_check(iobind_binding_create(b->fixture.session, &b->bound, &error), &error);
+  fixture_check(iobind_binding_carry(b->bound, 0, 0, IOBIND_CARRY_SWAP, &error), &error);
+  for (size_t i = 0; i < 2; i++) bind_input(b, i, one, 1);
 }
 
 typedef struct mode {
@@ -133,8 +146,10 @@ typedef struct mode {
 } mode;
 
 static const mode modes[] = {
-    {"raw-grow", model_join, prepare_raw_grow, step_raw_grow},    {"iobind-grow", model_join, prepare_iobind_grow, step_iobind},
-    {"raw-rebind", model_add, open_buffers, step_raw_rebind},     {"raw-turns", model_add, prepare_raw_turns, step_raw_turns},
+    {"raw-grow", model_attention, prepare_raw_grow, step_raw_grow},
+    {"iobind-grow", model_attention, prepare_iobind_grow, step_iobind},
+    {"raw-rebind", model_add, open_buffers, step_raw_rebind},
+    {"raw-turns", model_add, prepare_raw_turns, step_raw_turns},
     {"iobind-swap", model_add, prepare_iobind_swap, step_iobind},
 };
 

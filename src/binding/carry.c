@@ -60,16 +60,10 @@ void iobind__carry_take(iobind_binding *binding, iobind__carry *carry) {
 /* ---- from run to run ---- */
 
 /* The output of the last run as a tensor, with a reference for the caller. */
-static iobind_status take_state(iobind_binding *binding, iobind__output_slot *slot, iobind__input_slot *input,
-                                iobind_tensor **state, iobind_error *error) {
-  IOBIND__TRY(iobind__results_fetch(binding, error));
+static iobind_status take_state(iobind_binding *binding, iobind__output_slot *slot, iobind_tensor **state,
+                                iobind_error *error) {
   if (slot->result != NULL) {
     *state = iobind_tensor_retain(slot->result);
-    return IOBIND_OK;
-  }
-  if (input->bound->place == slot->place && iobind__tensor_replace_value(input->bound, slot->value)) {
-    *state = iobind_tensor_retain(input->bound);
-    slot->value = NULL;
     return IOBIND_OK;
   }
   IOBIND__TRY(iobind__tensor_from_value(slot->value, slot->place, &binding->session->ref, state, error));
@@ -77,31 +71,42 @@ static iobind_status take_state(iobind_binding *binding, iobind__output_slot *sl
   return IOBIND_OK;
 }
 
-/* Bind the next state; `sides` do not have it yet. Takes the reference. */
-static void bind_state(iobind_binding *binding, size_t index, iobind_tensor *state, iobind__sides sides) {
-  iobind__input_slot *input = &binding->inputs[index];
-  iobind_tensor *old = input->bound;
+/* The input's tensor is the next state, and `sides` do not have it yet. */
+static void note_state(iobind_binding *binding, iobind__input_slot *input, iobind__sides sides) {
   input->mode = IOBIND_INPUT_RESIDENT;
-  input->bound = state;
   input->event = NULL; /* of the first state */
   input->changed |= sides;
   binding->inputs_changed |= sides;
+}
+
+/* As note_state, with another tensor. Takes the reference. */
+static void bind_state(iobind_binding *binding, size_t index, iobind_tensor *state, iobind__sides sides) {
+  iobind__input_slot *input = &binding->inputs[index];
+  iobind_tensor *old = input->bound;
+  input->bound = state;
+  note_state(binding, input, sides);
   iobind_tensor_release(old);
 }
 
 static iobind_status advance_moved(iobind_binding *binding, iobind__carry *carry, iobind_error *error) {
   iobind__output_slot *slot = &binding->outputs[carry->output];
   iobind__input_slot *input = &binding->inputs[carry->input];
-  int64_t old[IOBIND_MAX_RANK];
-  size_t rank = input->bound->rank;
-  memcpy(old, input->bound->dims, rank * sizeof old[0]);
-  iobind_tensor *state = NULL;
-  IOBIND__TRY(take_state(binding, slot, input, &state, error));
-  if (state->rank != rank || memcmp(state->dims, old, rank * sizeof old[0]) != 0) {
+  bool reshaped;
+  IOBIND__TRY(iobind__results_fetch(binding, error));
+  if (slot->result == NULL && input->bound->place == slot->place &&
+      iobind__tensor_replace_value(input->bound, slot->value, &reshaped)) {
+    slot->value = NULL;
+    note_state(binding, input, IOBIND__BOTH_SIDES);
+  } else {
+    iobind_tensor *state = NULL;
+    IOBIND__TRY(take_state(binding, slot, &state, error));
+    reshaped = !iobind__tensor_same_dims(state, input->bound);
+    bind_state(binding, carry->input, state, IOBIND__BOTH_SIDES);
+  }
+  if (reshaped) {
     binding->reshaped = IOBIND__BOTH_SIDES;
     binding->checked = false;
   }
-  bind_state(binding, carry->input, state, IOBIND__BOTH_SIDES);
   carry->due = false;
   return IOBIND_OK;
 }

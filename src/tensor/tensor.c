@@ -342,20 +342,24 @@ static bool is_plain(const iobind_tensor *tensor) {
          tensor->deleter == NULL && tensor->allocated == 0 && !used;
 }
 
-bool iobind__tensor_replace_value(iobind_tensor *tensor, OrtValue *value) {
+bool iobind__tensor_replace_value(iobind_tensor *tensor, OrtValue *value, bool *reshaped) {
   const OrtApi *api = IOBIND__API(runtime_of(tensor));
   ONNXTensorElementDataType type;
   const int64_t *dims = NULL;
   size_t rank = 0;
-  size_t bytes = 0;
+  uint64_t bits = iobind_dtype_bits((int32_t)tensor->dtype);
   void *data = NULL;
   if (!is_plain(tensor)) {
     return false;
   }
   OrtStatus *status = api->GetTensorElementTypeAndShapeDataReference(value, &type, &dims, &rank);
-  bool fits = status == NULL && (iobind_dtype)type == tensor->dtype && rank == tensor->rank &&
-              iobind__dtype_bytes(tensor->dtype, dims, rank, &bytes, "output", NULL) == IOBIND_OK;
-  if (fits && bytes > 0) {
+  bool fits = status == NULL && (iobind_dtype)type == tensor->dtype && rank == tensor->rank;
+  *reshaped = false;
+  for (size_t i = 0; fits && i < rank; i++) {
+    bits *= (uint64_t)dims[i]; /* ORT has made it, so that it can be counted */
+    *reshaped = *reshaped || dims[i] != tensor->dims[i];
+  }
+  if (fits && bits > 0) {
     status = api->GetTensorMutableData(value, &data);
   }
   if (status != NULL) {
@@ -370,8 +374,10 @@ bool iobind__tensor_replace_value(iobind_tensor *tensor, OrtValue *value) {
   iobind__device_leave(tensor->place->device);
   tensor->value = value;
   tensor->data = data;
-  tensor->bytes = bytes;
-  memcpy(tensor->dims, dims, rank * sizeof *dims);
+  tensor->bytes = (size_t)((bits + 7) / 8);
+  for (size_t i = 0; *reshaped && i < rank; i++) {
+    tensor->dims[i] = dims[i];
+  }
   return true;
 }
 

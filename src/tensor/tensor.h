@@ -55,9 +55,9 @@ iobind_status iobind__tensor_create_at(iobind__place *place, iobind_dtype dtype,
 iobind_status iobind__tensor_from_value(OrtValue *value, iobind__place *place, iobind__ref *owner, iobind_tensor **out,
                                         iobind_error *error);
 
-/* The same in a tensor that the caller alone has and that holds such a value: nothing is allocated. False where it cannot be done,
- * and nothing has changed. */
-bool iobind__tensor_replace_value(iobind_tensor *tensor, OrtValue *value);
+/* The same in a tensor that the caller alone has and that holds such a value: nothing is allocated. *reshaped: its dims were
+ * others. False where it cannot be done, and nothing has changed. */
+bool iobind__tensor_replace_value(iobind_tensor *tensor, OrtValue *value, bool *reshaped);
 
 bool iobind__tensor_same_dims(const iobind_tensor *a, const iobind_tensor *b);
 
