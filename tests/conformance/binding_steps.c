@@ -118,6 +118,25 @@ static void find(world *w, const step *s) {
 
 /* ---- inputs and outputs ---- */
 
+/* What the last run left becomes the next one's input. */
+static void advance(binding *b) {
+  for (size_t i = 0; i < WORLD_SLOTS; i++) {
+    slot *from = &b->outputs[i];
+    if (!from->carried || !from->due) continue;
+    value_release(&b->inputs[from->to].value);
+    value_share(&b->inputs[from->to].value, &from->value);
+    from->due = 0;
+  }
+}
+
+/* The carried output that becomes this input, or NULL. */
+static slot *state_of(binding *b, size_t index) {
+  for (size_t i = 0; i < WORLD_SLOTS; i++) {
+    if (b->outputs[i].carried && b->outputs[i].to == index) return &b->outputs[i];
+  }
+  return NULL;
+}
+
 static int32_t find_mode(world *w, const char *const *modes, const char *word) {
   for (int32_t i = 0; modes[i] != NULL; i++) {
     if (strcmp(modes[i], word) == 0) return i;
@@ -146,6 +165,8 @@ static void input(world *w, const step *s) {
       iobind_binding_set_input(b->handle, index, (iobind_input_mode)mode, t == NULL ? NULL : t->handle, event, world_error(w));
   if (!world_settle(w, status, w)) return;
   slot *bound = &b->inputs[index];
+  slot *state = state_of(b, index);
+  if (state != NULL) state->due = 0;
   no_value(bound);
   bound->is_set = 1;
   if (mode != IOBIND_INPUT_SNAPSHOT) {
@@ -171,11 +192,30 @@ static void output(world *w, const step *s) {
                                                    t == NULL ? NULL : t->handle, world_error(w));
   if (!world_settle(w, status, w)) return;
   slot *bound = &b->outputs[index];
+  advance(b);
   no_value(bound);
+  bound->carried = 0;
   bound->mode = mode;
   bound->device = device;
   bound->memory = memory;
   if (t != NULL) value_share(&bound->value, &t->value);
+}
+
+static void carry(world *w, const step *s) {
+  static const char *const modes[] = {"move", "swap", "in-place", NULL};
+  binding *b = current(w);
+  size_t from = (size_t)world_number(w, s, 1), to = (size_t)world_number(w, s, 2);
+  int32_t mode = find_mode(w, modes, world_word(w, s, 3));
+  if (b == NULL || w->failure[0] != '\0') return;
+  if (!world_settle(w, iobind_binding_carry(b->handle, from, to, (iobind_carry_mode)mode, world_error(w)), w)) return;
+  slot *bound = &b->outputs[from];
+  advance(b);
+  no_value(bound);
+  bound->carried = 1;
+  bound->to = to;
+  bound->mode = mode == IOBIND_CARRY_IN_PLACE ? IOBIND_OUTPUT_IN_PLACE : IOBIND_OUTPUT_FRESH;
+  bound->device = b->session->inputs[to].device;
+  bound->memory = b->session->inputs[to].memory;
 }
 
 /* update I SEED [BYTES|S]: a number of bytes other than the input's own, or a stream. */
@@ -193,6 +233,7 @@ static void update(world *w, const step *s) {
   if (data == NULL) return;
   if (bound != NULL) value_pattern(&bound->value, seed, data);
   if (!world_settle(w, iobind_binding_update_input(b->handle, index, data, bytes, stream, world_error(w)), w)) return;
+  advance(b);
   if (bound == NULL) {
     world_fail(w, "an input that is not bound was updated");
   } else {
@@ -270,8 +311,19 @@ static void run(world *w, const step *s) {
   memset(outputs, 0, sizeof outputs);
   if (b == NULL || w->failure[0] != '\0') return;
   if (!world_settle(w, iobind_binding_run(b->handle, stream, event, world_error(w)), w)) return;
+  advance(b);
   size_t count = compute(w, b, outputs);
-  for (size_t i = 0; i < count && w->failure[0] == '\0'; i++) apply(w, b, i, &b->outputs[i], &outputs[i]);
+  for (size_t i = 0; i < count && w->failure[0] == '\0'; i++) {
+    slot *bound = &b->outputs[i];
+    if (bound->carried && bound->mode == IOBIND_OUTPUT_IN_PLACE) {
+      no_value(bound);
+      value_share(&bound->value, &b->inputs[bound->to].value);
+      bound->value.device = bound->device; /* a SNAPSHOT's copy is there, whatever it is of */
+      bound->value.memory = bound->memory;
+    }
+    apply(w, b, i, bound, &outputs[i]);
+    bound->due = bound->carried;
+  }
 }
 
 /* get, keep and take: borrowed, borrowed with a reference more, handed over. */
@@ -369,6 +421,7 @@ const keyword binding_keywords[] = {
     {"find", find},
     {"input", input},
     {"output", output},
+    {"carry", carry},
     {"update", update},
     {"ready", ready},
     {"clear", clear},

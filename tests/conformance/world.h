@@ -45,6 +45,9 @@ typedef struct slot {
   int32_t mode;
   int is_set;  /**< inputs: bound */
   int taken;   /**< outputs: the next run gives new memory */
+  int carried; /**< outputs: becomes an input */
+  size_t to;   /**< which one */
+  int due;     /**< it is the next run's state: no other one was bound since the run */
   value value; /**< inputs, FIXED and IN_PLACE outputs: of the tensor; other outputs: of the last run */
   iobind_device *device;
   int32_t memory;
