@@ -1,0 +1,114 @@
+"""`iobind loop` as a person sees it: loop_cli.py TOOL MAKE_MODEL RUNTIME_FOLDER."""
+import os
+import struct
+import sys
+import unittest
+
+from case import FAILED, MISUSED, Case
+from files import npy_bytes, read_npy
+
+
+def floats(values, shape):
+    return npy_bytes("<f4", shape, struct.pack(f"<{len(values)}f", *values))
+
+
+class Loop(Case):
+    def setUp(self):
+        self.concat = self.model("concat.onnx", "concat")
+        self.none = self.write("none.npy", floats([], (0, 3)))
+        self.rows = self.write("rows.npy", floats(range(30), (10, 1, 3)))
+        self.out = self.path("loop-out")
+
+    def loop(self, *words, device="vdev"):
+        return self.good_json("loop", *words, "--device", device, "--output-dir", self.out)
+
+    def read(self, name):
+        _, shape, content = read_npy(os.path.join(self.out, name))
+        return shape, list(struct.unpack(f"<{len(content) // 4}f", content))
+
+    def test_a_state_grows_from_nothing(self):
+        for device in ("cpu", "vdev"):
+            report = self.loop(self.concat, "-c", "joined=first", "-i", f"first={self.none}", "-i", f"second={self.rows}@0", device=device)
+            self.assertEqual(self.read("joined.npy"), ((10, 3), list(range(30))))
+            self.assertEqual((report["steps"], report["same"]), (10, True))
+            carried, host = report["ways"]
+            self.assertEqual((carried["way"], host["way"]), ("carried", "host"))
+            # 12 bytes are fed; through the host the state goes up and down, 5.5 rows of it on average.
+            linked = device == "vdev"
+            self.assertEqual((carried["upload_bytes"], carried["download_bytes"]), (12, 0) if linked else (0, 0))
+            self.assertEqual((host["upload_bytes"], host["download_bytes"]), (66, 66) if linked else (0, 0))
+
+    def test_fed_along_any_axis(self):
+        # [2, 3, 1] along axis 1: the axis stays where the input has as many dims as the file, and is gone where it has fewer.
+        add = self.model("loop-add.onnx", "add", "dims=2,1")
+        x = self.write("x.npy", floats([0, 0], (2, 1)))
+        for shape, axis in (((2, 3, 1), 1), ((2, 1, 3), 2), ((2, 3), 1)):
+            fed = self.write("fed.npy", floats([1, 10, 100, 2, 20, 200], shape))
+            self.loop(add, "-c", "z=x,swap", "-i", f"x={x}", "-i", f"y={fed}@{axis}")
+            self.assertEqual(self.read("z.npy"), ((2, 1), [111, 222]), shape)
+        self.loop(add, "-c", "z=x,in-place", "-i", f"x={x}", "-i", f"y={fed}@1", "--steps", "2")
+        self.assertEqual(self.read("z.npy"), ((2, 1), [11, 22]))
+
+    def test_other_outputs_are_gathered(self):
+        multi = self.model("multi.onnx", "multi")
+        x = self.write("x.npy", floats([1, 3], (2,)))
+        for mode in ("move", "swap"):
+            report = self.loop(multi, "-c", f"sum=x,{mode}", "-i", f"x={x}", "--steps", "3")
+            self.assertEqual(self.read("sum.npy"), ((2,), [8, 24]))
+            self.assertEqual(self.read("product.npy"), ((3, 2), [1, 9, 4, 36, 16, 144]))
+            self.assertEqual(report["outputs"][0]["carried_to"], "x")
+            self.assertEqual(report["outputs"][1]["dims"], [3, 2])
+        text = self.good("loop", multi, "-c", "sum=x", "-i", f"x={x}", "--steps", "3", "--no-host")
+        self.assertNotIn("through the host", text)
+        self.assertIn("carried", text)
+
+    def test_what_changes_its_dims_is_said(self):
+        """Weights over a cache that grows cannot be one array; the rest can."""
+        decoder = self.model("decoder.onnx", "decoder")
+        tokens = self.write("tokens.npy", npy_bytes("<i8", (3, 1), struct.pack("<3q", 5, 2, 9)))
+        empty = self.write("empty.npy", floats([], (0, 8)))
+        words = (decoder, "-c", "key=past_key", "-c", "value=past_value", "-i", f"past_key={empty}", "-i", f"past_value={empty}", "-i",
+                 f"tokens={tokens}@0")
+        report = self.loop(*words)
+        self.assertEqual([(output["name"], output["dims"]) for output in report["outputs"]],
+                         [("logits", [3, 1, 16]), ("key", [3, 8]), ("value", [3, 8]), ("weights", None)])
+        self.assertEqual([output["file"] is not None for output in report["outputs"]], [True, True, True, False])
+        text = self.good("loop", *words, "-o", self.out)
+        self.assertIn("'weights' changes its dims from step to step: not gathered", text)
+
+    def test_a_mode_that_the_model_does_not_allow_is_seen(self):
+        """A transpose that writes where it has yet to read."""
+        outer = self.model("loop-transpose.onnx", "transpose", "dims=2,2")
+        x = self.write("x.npy", floats([1, 2, 3, 4], (2, 2)))
+        right = self.loop(outer, "-c", "y=x,swap", "-i", f"x={x}", "--steps", "1", device="cpu")
+        wrong = self.loop(outer, "-c", "y=x,in-place", "-i", f"x={x}", "--steps", "1", device="cpu")
+        self.assertEqual((right["same"], wrong["same"]), (True, False))
+
+    def test_refused(self):
+        first, second = f"first={self.none}", f"second={self.rows}@0"
+        good = ("loop", self.concat, "-i", first, "-i", second)
+        self.refused(MISUSED, "--carry OUTPUT=INPUT is missing", *good)
+        self.refused(MISUSED, "expected OUTPUT=INPUT or OUTPUT=INPUT,MODE, got 'joined'", *good, "-c", "joined")
+        self.refused(MISUSED, "expected the mode move, swap or in-place, got ',swop'", *good, "-c", "joined=first,swop")
+        self.refused(MISUSED, "its output is carried already", *good, "-c", "joined=first", "-c", "joined=second")
+        self.refused(FAILED, "the model has 'joined'", *good, "-c", "j=first")
+        self.refused(FAILED, "the model has 'first', 'second'", *good, "-c", "joined=third")
+        carried = ("loop", self.concat, "-c", "joined=first", "-i", first)
+        self.refused(MISUSED, "--steps is missing", *carried, "-i", f"second={self.write('row.npy', floats([1, 2, 3], (1, 3)))}")
+        self.refused(MISUSED, "expected a whole number", *carried, "-i", second, "--steps", "0")
+        self.refused(FAILED, "input 'second' is fed with 10 slices", *carried, "-i", second, "--steps", "11")
+        self.refused(FAILED, "no axis 3", *carried, "-i", f"second={self.rows}@3")
+        self.refused(FAILED, "no slice along axis 0", *carried, "-i", f"second={self.none}@0")
+        self.refused(FAILED, "input 'second' (float32[new,3]) is missing", *carried)
+        self.refused(FAILED, "rows.npy@one", *carried, "-i", f"second={self.rows}@one")
+        self.refused(MISUSED, "the input is carried; give its first state", *good, "-c", "joined=second")
+        wide = self.write("wide.npy", npy_bytes("<f8", (2, 1, 3), bytes(48)))
+        self.refused(FAILED, "expected float32, got an array of type <f8", *carried, "-i", f"second={wide}@0")
+        self.refused(FAILED, "step 0: binding_run: output 'joined': not the shape", "loop", self.concat, "-c", "joined=first,swap",
+                     "-i", first, "-i", second)
+        self.refused(FAILED, "'y' is int64[2], the input 'x' takes float32", "loop", self.model("shape.onnx", "shape"), "-c", "y=x", "-r",
+                     "--dim", "n=1", "--dim", "m=1", "--steps", "1")
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], *sys.argv[4:]], verbosity=1)
