@@ -22,6 +22,7 @@ static const command commands[] = {
     {"run", command_run, "Run a model once on numpy files"},
     {"loop", command_loop, "Run a model step by step, outputs becoming inputs"},
     {"bench", command_bench, "Measure what binding saves"},
+    {"audit", command_audit, "Say which bytes move on each run, and why"},
 };
 enum { COMMAND_COUNT = sizeof commands / sizeof commands[0] };
 

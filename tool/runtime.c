@@ -104,6 +104,7 @@ int tool_load(tool_state *tool, const char *path, iobind_device *device, uint32_
       values[options.dim_count++] = tool->dims[i].value;
     }
     options.flags = flags;
+    options.profile = tool->profile;
     options.devices = &device;
     options.device_count = 1;
     options.dim_names = names;

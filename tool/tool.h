@@ -38,6 +38,7 @@ int command_devices(int argc, const char **argv);
 int command_inspect(int argc, const char **argv);
 int command_run(int argc, const char **argv);
 int command_bench(int argc, const char **argv);
+int command_audit(int argc, const char **argv);
 int command_loop(int argc, const char **argv);
 
 /* ---- the command line --------------------------------------------------------------------------------------------- */
@@ -95,7 +96,8 @@ typedef struct tool_state {
   uint64_t seed;
   int json;
   int random;
-  int verbosity; /**< number of -v */
+  int verbosity;       /**< number of -v */
+  const char *profile; /**< tool_load records ORT's profile into a file whose path begins so; NULL: none */
   iobind_runtime *runtime;
   struct poptOption shared[12]; /**< the tables that popt reads, which point into this struct: it must not be moved */
   struct poptOption tables[3];
