@@ -655,7 +655,7 @@ public final class OrtIoBindingFFM implements AutoCloseable {
   public OrtValueRef getOutput(int index) {
     long address = enter();
     try {
-      return new OrtValueRef(Iobind.tensorRetain(borrow(address, index)), outputs[index].guard);
+      return new OrtValueRef(Iobind.tensorRetain(borrow(address, index)), outputs[index].guard, scratch);
     } finally {
       handle.exitAlone();
     }
@@ -688,7 +688,7 @@ public final class OrtIoBindingFFM implements AutoCloseable {
     long address = enter();
     try {
       scratch.check(Iobind.bindingTakeOutput(address, index, scratch.out(0), scratch.error()));
-      return new OrtValueRef(scratch.getLong(0), outputs[index].guard);
+      return new OrtValueRef(scratch.getLong(0), outputs[index].guard, scratch);
     } finally {
       handle.exitAlone();
     }

@@ -32,11 +32,23 @@ public final class OrtValueRef implements AutoCloseable {
   private MemorySegment view;
 
   /** What a tensor is; read on first use. */
-  private record Shape(MemoryDescriptor descriptor, boolean isHostReadable) {}
+  private record Shape(MemoryDescriptor descriptor, boolean isHostReadable) {
+    static Shape of(MemorySegment info) {
+      long[] dims = Layouts.longs(info.get(JAVA_LONG, DIMS), info.get(JAVA_LONG, RANK));
+      return new Shape(new MemoryDescriptor(OnnxTensorElementType.of(info.get(JAVA_INT, DTYPE)), dims),
+          info.get(JAVA_INT, HOST_READABLE) != 0);
+    }
+  }
 
   OrtValueRef(long address, MemorySegment backing) {
     this.handle = Handle.of(this, address, Iobind::tensorRelease);
     this.backing = backing;
+  }
+
+  /** A value whose description is asked for at once, by the caller's scratch. */
+  OrtValueRef(long address, MemorySegment backing, Scratch scratch) {
+    this(address, backing);
+    shape = Shape.of(scratch.tensorInfo(address));
   }
 
   // ---- making
@@ -197,10 +209,7 @@ public final class OrtValueRef implements AutoCloseable {
     try (Scratch scratch = Scratch.take()) {
       long address = enter();
       try {
-        MemorySegment info = scratch.tensorInfo(address);
-        long[] dims = Layouts.longs(info.get(JAVA_LONG, DIMS), info.get(JAVA_LONG, RANK));
-        var descriptor = new MemoryDescriptor(OnnxTensorElementType.of(info.get(JAVA_INT, DTYPE)), dims);
-        shape = new Shape(descriptor, info.get(JAVA_INT, HOST_READABLE) != 0);
+        shape = Shape.of(scratch.tensorInfo(address));
         return shape;
       } finally {
         exit();

@@ -755,4 +755,50 @@ public final class Iobind {
       throw thrown(t);
     }
   }
+
+  // ---- pipelines
+
+  private static final MethodHandle PIPELINE_CREATE = status("iobind_pipeline_create", OBJECT, MEMORY, OBJECT, OBJECT);
+
+  /** {@code iobind_pipeline_create}. */
+  public static int pipelineCreate(long session, MemorySegment options, long pipeline, long error) {
+    try {
+      return (int) PIPELINE_CREATE.invokeExact(session, options, pipeline, error);
+    } catch (Throwable t) {
+      throw thrown(t);
+    }
+  }
+
+  private static final MethodHandle PIPELINE_DESTROY = action("iobind_pipeline_destroy", OBJECT);
+
+  /** {@code iobind_pipeline_destroy}. */
+  public static void pipelineDestroy(long pipeline) {
+    try {
+      PIPELINE_DESTROY.invokeExact(pipeline);
+    } catch (Throwable t) {
+      throw thrown(t);
+    }
+  }
+
+  private static final MethodHandle PIPELINE_SUBMIT = status("iobind_pipeline_submit", OBJECT, MEMORY, OBJECT);
+
+  /** {@code iobind_pipeline_submit}. */
+  public static int pipelineSubmit(long pipeline, MemorySegment inputs, long error) {
+    try {
+      return (int) PIPELINE_SUBMIT.invokeExact(pipeline, inputs, error);
+    } catch (Throwable t) {
+      throw thrown(t);
+    }
+  }
+
+  private static final MethodHandle PIPELINE_NEXT = status("iobind_pipeline_next", OBJECT, MEMORY, MEMORY, OBJECT);
+
+  /** {@code iobind_pipeline_next}. */
+  public static int pipelineNext(long pipeline, MemorySegment outputs, MemorySegment item, long error) {
+    try {
+      return (int) PIPELINE_NEXT.invokeExact(pipeline, outputs, item, error);
+    } catch (Throwable t) {
+      throw thrown(t);
+    }
+  }
 }

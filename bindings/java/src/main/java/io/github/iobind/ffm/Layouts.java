@@ -74,9 +74,18 @@ public final class Layouts {
       u32("log_level"), u32("reserved"), pointer("tag"), pointer("config_keys"), pointer("config_values"),
       size("config_count"));
 
+  /** {@code iobind_pipeline_options}. */
+  public static final StructLayout PIPELINE_OPTIONS = struct("iobind_pipeline_options", u32("struct_size"), u32("flags"),
+      size("slots"), pointer("constants"));
+
+  /** {@code iobind_pipeline_item}. */
+  public static final StructLayout PIPELINE_ITEM = struct("iobind_pipeline_item", u32("struct_size"), u32("reserved"),
+      size("index"), size("submit_ns"), size("upload_ns"), size("run_ns"), size("download_ns"));
+
   /** All of them, for the test. */
   public static final List<StructLayout> ALL = List.of(ERROR, RUNTIME_OPTIONS, RUNTIME_INFO, EP_INFO, DEVICE_INFO,
-      DEVICE_COUNTERS, TENSOR_INFO, SESSION_OPTIONS, SESSION_INFO, VALUE_INFO, NODE_INFO, RUN_OPTIONS);
+      DEVICE_COUNTERS, TENSOR_INFO, SESSION_OPTIONS, SESSION_INFO, VALUE_INFO, NODE_INFO, RUN_OPTIONS,
+      PIPELINE_OPTIONS, PIPELINE_ITEM);
 
   private Layouts() {}
 

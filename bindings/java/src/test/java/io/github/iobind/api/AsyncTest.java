@@ -105,6 +105,49 @@ class AsyncTest {
     for (CompletableFuture<Void> run : runs) run.get();
   }
 
+  @ParameterizedTest
+  @ValueSource(strings = {"cpu", "vdev", "webgpu"})
+  void pipelinesKeepTheOrder(String device) {
+    Devices.require(runtime, device);
+    var options = new OrtPipelineFFM.Options().slots(3).times();
+    try (OrtSessionFFM session = Models.session(runtime, "scale", DeviceSpec.of(device));
+        OrtPipelineFFM pipeline = OrtPipelineFFM.create(session, options);
+        OrtValueRef x = OrtValueRef.allocate(runtime, DeviceSpec.CPU, MemoryDescriptor.of(OnnxTensorElementType.FLOAT32, 4));
+        OrtValueRef wrong = OrtValueRef.allocate(runtime, DeviceSpec.CPU, MemoryDescriptor.of(OnnxTensorElementType.INT32, 4))) {
+      assertEquals(OrtStatus.NOT_FOUND, assertThrows(OrtFFMException.class, pipeline::next).status());
+      int pulled = 0;
+      for (int i = 0; i < 20; i++) {
+        x.write(new float[] {i, i, i, i}); // copied by submit
+        pipeline.submit(List.of(x));
+        if (i >= 2) pull(pipeline, pulled++);
+      }
+      assertEquals(OrtStatus.DTYPE, assertThrows(OrtFFMException.class, () -> pipeline.submit(List.of(wrong))).status());
+      while (pulled < 20) pull(pipeline, pulled++);
+      for (int i = 0; i < 3; i++) pipeline.submit(List.of(x));
+      assertEquals(OrtStatus.INVALID_STATE, assertThrows(OrtFFMException.class, () -> pipeline.submit(List.of(x))).status());
+    }
+    OrtSessionFFM session = Models.session(runtime, "add", DeviceSpec.CPU);
+    OrtValueRef one = OrtValueRef.of(runtime, new float[] {1}, MemoryDescriptor.of(OnnxTensorElementType.FLOAT32, 1));
+    OrtPipelineFFM pipeline = OrtPipelineFFM.create(session, new OrtPipelineFFM.Options().constant("y", one).stopAtFailure());
+    pipeline.submit(java.util.Arrays.asList(one, null));
+    session.close();
+    try (OrtPipelineFFM.Item item = pipeline.next()) {
+      assertArrayEquals(new float[] {2}, item.outputs().get("z").toFloatArray());
+    }
+    one.close();
+    pipeline.close();
+    pipeline.close();
+    assertThrows(IllegalStateException.class, pipeline::next);
+  }
+
+  private static void pull(OrtPipelineFFM pipeline, int number) {
+    try (OrtPipelineFFM.Item item = pipeline.next()) {
+      assertEquals(number, item.index());
+      assertArrayEquals(new float[] {2 * number, 2 * number, 2 * number, 2 * number}, item.outputs().get("y").toFloatArray());
+      assertTrue(item.runNanos() >= item.submitNanos());
+    }
+  }
+
   @Test
   void virtualThreadsEachWithABinding() throws Exception {
     try (OrtSessionFFM session = Models.session(runtime, "scale"); var executor = Executors.newVirtualThreadPerTaskExecutor()) {
