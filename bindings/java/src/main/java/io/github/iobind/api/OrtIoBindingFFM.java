@@ -33,6 +33,8 @@ public final class OrtIoBindingFFM implements AutoCloseable {
   private final Scratch scratch = new Scratch();
   private final Slot[] inputs;
   private final Slot[] outputs;
+  /** The inputs' events, each entered as long as it is bound: closing one waits for that. */
+  private final OrtEventFFM[] events;
   /** How many slots have memory of the caller's, which is looked at before each run. */
   private int guards;
   /** A run was submitted to a stream and not seen to pass: what is bound may be in use. */
@@ -60,7 +62,12 @@ public final class OrtIoBindingFFM implements AutoCloseable {
 
   OrtIoBindingFFM(OrtSessionFFM session, long address) {
     this.session = session;
-    handle = Handle.of(this, address, Iobind::bindingDestroy);
+    OrtEventFFM[] bound = new OrtEventFFM[session.inputs().size()];
+    events = bound;
+    handle = Handle.of(this, address, binding -> {
+      Iobind.bindingDestroy(binding);
+      for (OrtEventFFM event : bound) OrtEventFFM.exit(event);
+    });
     inputs = new Slot[session.inputs().size()];
     Arrays.setAll(inputs, i -> new Slot());
     outputs = new Slot[session.outputs().size()];
@@ -149,18 +156,22 @@ public final class OrtIoBindingFFM implements AutoCloseable {
       long tensor = value.enter();
       try {
         long eventAddress = OrtEventFFM.enter(event);
-        try {
-          scratch.check(Iobind.bindingSetInput(address, index, mode.ordinal(), tensor, eventAddress, scratch.error()));
-        } finally {
-          OrtEventFFM.exit(event);
-        }
+        int status = Iobind.bindingSetInput(address, index, mode.ordinal(), tensor, eventAddress, scratch.error());
+        if (status != 0) OrtEventFFM.exit(event);
+        scratch.check(status);
       } finally {
         value.exit();
       }
+      noteEvent(index, event);
       note(inputs[index], mode == InputMode.SNAPSHOT ? null : value.backing());
     } finally {
       handle.exitAlone();
     }
+  }
+
+  private void noteEvent(int index, OrtEventFFM event) {
+    OrtEventFFM.exit(events[index]);
+    events[index] = event;
   }
 
   /** Something was bound, which libiobind refuses while a run is under way. */
@@ -273,6 +284,7 @@ public final class OrtIoBindingFFM implements AutoCloseable {
         memory.copyFrom(source);
         InputMode mode = onHost ? InputMode.RESIDENT : InputMode.SNAPSHOT;
         scratch.check(Iobind.bindingSetInput(address, index, mode.ordinal(), tensor, 0, scratch.error()));
+        noteEvent(index, null);
         note(slot, null);
         if (!onHost || slot.carried) return;
         slot.own = memory;
@@ -455,6 +467,28 @@ public final class OrtIoBindingFFM implements AutoCloseable {
       outputs[from].carriedTo = inputs[to];
       inputs[to].carried = true;
       inputs[to].own = null;
+    } finally {
+      handle.exitAlone();
+    }
+  }
+
+  /**
+   * Says what each run moves: every input and output, and for a session made with {@link OrtSessionFFM.Options#placement} the
+   * nodes that run on the CPU although it has a device. Sizes of outputs are those of the last run.
+   *
+   * @return what moves, where, how much and why
+   * @throws OrtFFMException INVALID_STATE: a run is under way; RUNTIME
+   */
+  public BindingAudit audit() {
+    long address = enter();
+    try {
+      scratch.check(Iobind.auditCreate(address, scratch.out(0), scratch.error()));
+      long audit = scratch.getLong(0);
+      try {
+        return BindingAudit.read(scratch, audit);
+      } finally {
+        Iobind.auditDestroy(audit);
+      }
     } finally {
       handle.exitAlone();
     }
@@ -817,6 +851,7 @@ public final class OrtIoBindingFFM implements AutoCloseable {
     try {
       scratch.check(Iobind.bindingClear(address, scratch.error()));
       for (Slot slot : inputs) note(slot, null);
+      for (int i = 0; i < events.length; i++) noteEvent(i, null);
       for (Slot slot : outputs) noteOutput(slot, null, OutputMode.NONE);
       forgetOutputs();
     } finally {

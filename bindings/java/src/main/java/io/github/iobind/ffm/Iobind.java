@@ -801,4 +801,50 @@ public final class Iobind {
       throw thrown(t);
     }
   }
+
+  // ---- audit
+
+  private static final MethodHandle AUDIT_CREATE = status("iobind_audit_create", OBJECT, OBJECT, OBJECT);
+
+  /** {@code iobind_audit_create}. */
+  public static int auditCreate(long binding, long audit, long error) {
+    try {
+      return (int) AUDIT_CREATE.invokeExact(binding, audit, error);
+    } catch (Throwable t) {
+      throw thrown(t);
+    }
+  }
+
+  private static final MethodHandle AUDIT_DESTROY = action("iobind_audit_destroy", OBJECT);
+
+  /** {@code iobind_audit_destroy}. */
+  public static void auditDestroy(long audit) {
+    try {
+      AUDIT_DESTROY.invokeExact(audit);
+    } catch (Throwable t) {
+      throw thrown(t);
+    }
+  }
+
+  private static final MethodHandle AUDIT_GET_INFO = status("iobind_audit_get_info", OBJECT, MEMORY, OBJECT);
+
+  /** {@code iobind_audit_get_info}. */
+  public static int auditGetInfo(long audit, MemorySegment info, long error) {
+    try {
+      return (int) AUDIT_GET_INFO.invokeExact(audit, info, error);
+    } catch (Throwable t) {
+      throw thrown(t);
+    }
+  }
+
+  private static final MethodHandle AUDIT_GET_ENTRY = status("iobind_audit_get_entry", OBJECT, SIZE, MEMORY, OBJECT);
+
+  /** {@code iobind_audit_get_entry}. */
+  public static int auditGetEntry(long audit, long index, MemorySegment entry, long error) {
+    try {
+      return (int) AUDIT_GET_ENTRY.invokeExact(audit, index, entry, error);
+    } catch (Throwable t) {
+      throw thrown(t);
+    }
+  }
 }

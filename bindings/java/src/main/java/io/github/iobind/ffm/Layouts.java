@@ -82,10 +82,19 @@ public final class Layouts {
   public static final StructLayout PIPELINE_ITEM = struct("iobind_pipeline_item", u32("struct_size"), u32("reserved"),
       size("index"), size("submit_ns"), size("upload_ns"), size("run_ns"), size("download_ns"));
 
+  /** {@code iobind_audit_info}. */
+  public static final StructLayout AUDIT_INFO = struct("iobind_audit_info", u32("struct_size"), u32("reserved"),
+      size("entry_count"), size("crossing_bytes"), size("crossing_count"), size("unknown_count"));
+
+  /** {@code iobind_audit_entry}. */
+  public static final StructLayout AUDIT_ENTRY = struct("iobind_audit_entry", u32("struct_size"), u32("kind"), u32("flags"),
+      u32("reserved"), pointer("name"), pointer("from"), pointer("to"), u32("from_memory"), u32("to_memory"), size("bytes"),
+      pointer("reason"), pointer("advice"));
+
   /** All of them, for the test. */
   public static final List<StructLayout> ALL = List.of(ERROR, RUNTIME_OPTIONS, RUNTIME_INFO, EP_INFO, DEVICE_INFO,
       DEVICE_COUNTERS, TENSOR_INFO, SESSION_OPTIONS, SESSION_INFO, VALUE_INFO, NODE_INFO, RUN_OPTIONS,
-      PIPELINE_OPTIONS, PIPELINE_ITEM);
+      PIPELINE_OPTIONS, PIPELINE_ITEM, AUDIT_INFO, AUDIT_ENTRY);
 
   private Layouts() {}
 

@@ -140,6 +140,52 @@ class AsyncTest {
     assertThrows(IllegalStateException.class, pipeline::next);
   }
 
+  /** An event that is closed while an input waits for it lives until the input is bound otherwise. */
+  @Test
+  void eventsLiveAsLongAsTheyAreBound() {
+    Devices.require(runtime, "vdev");
+    DeviceSpec vdev = DeviceSpec.of("vdev");
+    try (OrtSessionFFM session = Models.session(runtime, "scale", vdev); OrtIoBindingFFM binding = session.createBinding();
+        OrtStreamFFM stream = OrtStreamFFM.create(runtime, vdev);
+        OrtValueRef x = OrtValueRef.of(runtime, new float[] {3}, MemoryDescriptor.of(OnnxTensorElementType.FLOAT32, 1))) {
+      OrtEventFFM event = OrtEventFFM.create(runtime, vdev);
+      event.record(stream);
+      binding.bindInput(0, x, InputMode.LIVE, event);
+      event.close();
+      for (int i = 0; i < 3; i++) binding.runWithBindings();
+      binding.clear();
+      binding.bindInput("x", x, InputMode.LIVE);
+      binding.runWithBindings();
+      float[] y = new float[1];
+      binding.readOutput("y", y);
+      assertEquals(6, y[0]);
+    }
+  }
+
+  @ParameterizedTest
+  @ValueSource(strings = {"cpu", "vdev"})
+  void auditSaysWhatCrosses(String device) {
+    Devices.require(runtime, device);
+    boolean linked = !device.equals("cpu");
+    try (OrtSessionFFM session = Models.session(runtime, "scale", DeviceSpec.of(device));
+        OrtIoBindingFFM binding = session.createBinding();
+        OrtValueRef x = OrtValueRef.of(runtime, new float[] {1, 2}, MemoryDescriptor.of(OnnxTensorElementType.FLOAT32, 2))) {
+      binding.bindInput("x", x, InputMode.LIVE);
+      binding.runWithBindings();
+      BindingAudit audit = binding.audit();
+      assertEquals(linked ? 8 : 0, audit.crossingBytes());
+      assertEquals(0, audit.unknownCount());
+      BindingAudit.Entry input = audit.entries().getFirst();
+      assertEquals("x", input.name());
+      assertEquals(BindingAudit.Kind.INPUT, input.kind());
+      assertEquals(linked, input.crosses());
+      assertFalse(input.reason().isBlank());
+      binding.bindInput("x", x, InputMode.SNAPSHOT);
+      binding.runWithBindings();
+      assertEquals(0, binding.audit().crossingBytes());
+    }
+  }
+
   private static void pull(OrtPipelineFFM pipeline, int number) {
     try (OrtPipelineFFM.Item item = pipeline.next()) {
       assertEquals(number, item.index());

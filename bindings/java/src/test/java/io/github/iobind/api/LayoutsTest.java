@@ -81,6 +81,7 @@ class LayoutsTest {
     enumIs("iobind_input_mode", "IOBIND_INPUT_", InputMode.values());
     enumIs("iobind_output_mode", "IOBIND_OUTPUT_", OutputMode.values());
     enumIs("iobind_carry_mode", "IOBIND_CARRY_", CarryMode.values());
+    enumIs("iobind_audit_kind", "IOBIND_AUDIT_", BindingAudit.Kind.values());
     enumIs("iobind_policy", "IOBIND_POLICY_", OrtSessionFFM.Policy.values());
     enumIs("iobind_log_level", "IOBIND_LOG_", OrtRuntimeFFM.LogLevel.values());
     enumIs("iobind_value_kind", "IOBIND_VALUE_", ValueInfo.Kind.values());

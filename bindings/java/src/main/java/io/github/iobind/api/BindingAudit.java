@@ -1,0 +1,72 @@
+package io.github.iobind.api;
+
+import io.github.iobind.ffm.Iobind;
+import io.github.iobind.ffm.Layouts;
+import java.lang.foreign.MemorySegment;
+import java.util.ArrayList;
+import java.util.List;
+
+/**
+ * What each run of a binding moves.
+ *
+ * @param crossingBytes bytes that cross a link on each run: the sum of the entries that cross
+ * @param crossingCount how many entries cross
+ * @param unknownCount how many entries move something of which the size is not known: with them the sum is a lower bound
+ * @param entries inputs in the model's order, then outputs, then nodes
+ */
+public record BindingAudit(long crossingBytes, long crossingCount, long unknownCount, List<Entry> entries) {
+  /** What an entry is about. */
+  public enum Kind {
+    /** An input. */
+    INPUT,
+    /** An output. */
+    OUTPUT,
+    /** A node that runs on the CPU although the session has a device. */
+    NODE
+  }
+
+  /**
+   * What one input, output or node moves.
+   *
+   * @param kind what it is
+   * @param name its name
+   * @param from the device that the data come from; null for a node, and for what is not bound
+   * @param to the device that they go to; null as {@code from}
+   * @param bytes moved on each run, within one memory too; 0: nothing, or not known
+   * @param crosses whether they cross between host and device memory, or two devices
+   * @param isUnknown whether something moves of which the size is not known
+   * @param reason why, one line
+   * @param advice what to do about it; "" where nothing is to be done
+   */
+  public record Entry(Kind kind, String name, DeviceSpec from, DeviceSpec to, long bytes, boolean crosses, boolean isUnknown,
+      String reason, String advice) {}
+
+  static BindingAudit read(Scratch scratch, long audit) {
+    var layout = Layouts.AUDIT_INFO;
+    MemorySegment info = scratch.struct(layout);
+    scratch.check(Iobind.auditGetInfo(audit, info, scratch.error()));
+    long count = Layouts.getLong(info, layout, "entry_count"), bytes = Layouts.getLong(info, layout, "crossing_bytes");
+    long crossing = Layouts.getLong(info, layout, "crossing_count"), unknown = Layouts.getLong(info, layout, "unknown_count");
+    List<Entry> entries = new ArrayList<>();
+    for (long i = 0; i < count; i++) {
+      MemorySegment entry = scratch.struct(Layouts.AUDIT_ENTRY);
+      scratch.check(Iobind.auditGetEntry(audit, i, entry, scratch.error()));
+      entries.add(read(entry));
+    }
+    return new BindingAudit(bytes, crossing, unknown, List.copyOf(entries));
+  }
+
+  private static Entry read(MemorySegment entry) {
+    var layout = Layouts.AUDIT_ENTRY;
+    int flags = Layouts.getInt(entry, layout, "flags");
+    return new Entry(Kind.values()[Layouts.getInt(entry, layout, "kind")], Layouts.getString(entry, layout, "name"),
+        place(entry, "from"), place(entry, "to"), Layouts.getLong(entry, layout, "bytes"), (flags & 1) != 0, (flags & 2) != 0,
+        Layouts.getString(entry, layout, "reason"), Layouts.getString(entry, layout, "advice"));
+  }
+
+  private static DeviceSpec place(MemorySegment entry, String field) {
+    long device = Layouts.getLong(entry, Layouts.AUDIT_ENTRY, field);
+    int memory = Layouts.getInt(entry, Layouts.AUDIT_ENTRY, field + "_memory");
+    return device == 0 ? null : OrtRuntimeFFM.place(device, memory).spec();
+  }
+}
