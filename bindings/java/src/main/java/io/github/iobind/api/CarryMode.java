@@ -6,6 +6,6 @@ public enum CarryMode {
   MOVE,
   /** Two buffers of the state's shape that change places: no run allocates. */
   SWAP,
-  /** One buffer: the input's value is the output; only where the model's operators allow it, which ONNX Runtime does not check. */
+  /** One buffer: the input's value is the output; where the model's operators allow it, which ONNX Runtime does not check. */
   IN_PLACE
 }

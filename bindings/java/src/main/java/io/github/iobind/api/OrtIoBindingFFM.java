@@ -446,8 +446,8 @@ public final class OrtIoBindingFFM implements AutoCloseable {
 
   /**
    * Lets an output become an input of the next run: a state that never leaves the place where the session reads it. The first
-   * state is what is bound to the input, before or after this call (a growing one may begin with 0 elements); bound later, it is
-   * the state that the next run begins with. A run that fails leaves the state as it was. Binding the output otherwise, and
+   * state is what is bound to the input, before or after this call (a growing one may begin with 0 elements); bound later, it
+   * is the state that the next run begins with. A run that fails leaves the state as it was. Binding the output otherwise, and
    * {@link #clear}, end it.
    *
    * <p>{@link #getOutput(String)} gives the state that a run left; a MOVE one, and any that is taken, is never overwritten.
@@ -455,8 +455,8 @@ public final class OrtIoBindingFFM implements AutoCloseable {
    * @param output its name
    * @param input its name
    * @param mode how
-   * @throws OrtFFMException NOT_FOUND; DTYPE, SHAPE: the output can never fit the input; NOT_SUPPORTED: one of them is no tensor;
-   *     INVALID_ARGUMENT: the input is carried by another output, or bound LIVE; INVALID_STATE: a run is under way
+   * @throws OrtFFMException NOT_FOUND; DTYPE, SHAPE: the output can never fit the input; NOT_SUPPORTED: one of them is no
+   *     tensor; INVALID_ARGUMENT: the input is carried by another output, or bound LIVE; INVALID_STATE: a run is under way
    */
   public void carry(String output, String input, CarryMode mode) {
     int from = session.outputIndex(output), to = session.inputIndex(input);

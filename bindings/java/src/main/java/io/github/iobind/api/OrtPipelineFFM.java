@@ -12,8 +12,8 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * A session's runs over items that follow one another, such as frames or tiles: the upload of an item, the run of the one before
- * it and the download of the one before that happen at the same time. Items are submitted, and pulled in the same order.
+ * A session's runs over items that follow one another, such as frames or tiles: the upload of an item, the run of the one
+ * before it and the download of the one before that happen at the same time. Items are submitted, and pulled in the same order.
  *
  * <p>One thread at a time uses a pipeline. {@code close} waits for the items that are under way.
  */
@@ -79,8 +79,8 @@ public final class OrtPipelineFFM implements AutoCloseable {
   }
 
   /**
-   * An item that was pulled. Times are nanoseconds of a monotonic clock, 0 without {@link Options#times} and where the item has no
-   * such stage.
+   * An item that was pulled. Times are nanoseconds of a monotonic clock, 0 without {@link Options#times} and where the item has
+   * no such stage.
    *
    * @param index 0, 1, 2 ... in the order of submission
    * @param outputs by name, on the host; what they hold is valid until the next {@link #submit}
@@ -111,8 +111,8 @@ public final class OrtPipelineFFM implements AutoCloseable {
    * @param session whose runs it makes
    * @param options how
    * @return the pipeline
-   * @throws OrtFFMException NOT_SUPPORTED: an input that is no tensor, or strings, and not constant; NOT_FOUND: no such input; as
-   *     {@link OrtIoBindingFFM#bindInput(String, OrtValueRef)} for the constants
+   * @throws OrtFFMException NOT_SUPPORTED: an input that is no tensor, or strings, and not constant; NOT_FOUND: no such input;
+   *     as {@link OrtIoBindingFFM#bindInput(String, OrtValueRef)} for the constants
    */
   public static OrtPipelineFFM create(OrtSessionFFM session, Options options) {
     int count = session.inputs().size();
@@ -150,8 +150,8 @@ public final class OrtPipelineFFM implements AutoCloseable {
    * Submits an item. Its content is copied at once, so that the values are the caller's again.
    *
    * @param values one host value for each input, in the session's order; null for the constant ones
-   * @throws OrtFFMException INVALID_STATE: every slot holds an item that was not pulled, or an item failed and the pipeline stops
-   *     there; DTYPE, SHAPE, DEVICE: a value does not fit. What fails later is thrown by {@link #next}
+   * @throws OrtFFMException INVALID_STATE: every slot holds an item that was not pulled, or an item failed and the pipeline
+   *     stops there; DTYPE, SHAPE, DEVICE: a value does not fit. What fails later is thrown by {@link #next}
    */
   public void submit(List<OrtValueRef> values) {
     if (values.size() != session.inputs().size()) {

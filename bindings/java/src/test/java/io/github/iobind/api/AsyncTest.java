@@ -113,7 +113,8 @@ class AsyncTest {
     try (OrtSessionFFM session = Models.session(runtime, "scale", DeviceSpec.of(device));
         OrtPipelineFFM pipeline = OrtPipelineFFM.create(session, options);
         OrtValueRef x = OrtValueRef.allocate(runtime, DeviceSpec.CPU, MemoryDescriptor.of(OnnxTensorElementType.FLOAT32, 4));
-        OrtValueRef wrong = OrtValueRef.allocate(runtime, DeviceSpec.CPU, MemoryDescriptor.of(OnnxTensorElementType.INT32, 4))) {
+        OrtValueRef wrong = OrtValueRef.allocate(runtime, DeviceSpec.CPU,
+            MemoryDescriptor.of(OnnxTensorElementType.INT32, 4))) {
       assertEquals(OrtStatus.NOT_FOUND, assertThrows(OrtFFMException.class, pipeline::next).status());
       int pulled = 0;
       for (int i = 0; i < 20; i++) {
