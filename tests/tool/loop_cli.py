@@ -1,10 +1,12 @@
 """`iobind loop` as a person sees it: loop_cli.py TOOL MAKE_MODEL RUNTIME_FOLDER."""
 import os
+import pty
 import struct
+import subprocess
 import sys
 import unittest
 
-from case import FAILED, MISUSED, Case
+from case import FAILED, MISUSED, TOOL, Case
 from files import npy_bytes, read_npy
 
 
@@ -83,6 +85,26 @@ class Loop(Case):
         right = self.loop(outer, "-c", "y=x,swap", "-i", f"x={x}", "--steps", "1", device="cpu")
         wrong = self.loop(outer, "-c", "y=x,in-place", "-i", f"x={x}", "--steps", "1", device="cpu")
         self.assertEqual((right["same"], wrong["same"]), (True, False))
+
+    def test_progress_is_for_terminals(self):
+        """Ten steps of 0.3 s: after two seconds the line says where the loop is."""
+        x = self.write("x.npy", floats([1], (1,)))
+        words = ("loop", self.model("scale.onnx", "scale"), "-c", "y=x,swap", "-i", f"x={x}", "-n", "10", "--no-host", "-d", "vdev")
+        slow = dict(self.environment, VDEV_DELAY_COMPUTE="every:1,us:300000")
+        master, slave = pty.openpty()
+        process = subprocess.Popen([TOOL, *words], stdout=subprocess.DEVNULL, stderr=slave, env=slow)
+        os.close(slave)
+        text = b""
+        try:
+            while part := os.read(master, 4096):
+                text += part
+        except OSError:  # the other end is closed
+            pass
+        os.close(master)
+        self.assertEqual(process.wait(), 0, text)
+        self.assertRegex(text.decode(), r"iobind: loop: step \d+ of 10 \(\d s\)")
+        self.assertTrue(text.endswith(b"\r\x1b[K"), text)
+        self.assertEqual(self.call(*words, env=slow).stderr, "")
 
     def test_refused(self):
         first, second = f"first={self.none}", f"second={self.rows}@0"
