@@ -265,7 +265,7 @@ IOBIND_API iobind_device *iobind_runtime_get_device(const iobind_runtime *runtim
  *
  *  `cpu`, `cuda[:N]`, `webgpu[:N]`, `dml[:N]`, `openvino[:N]`, `vdev[:N]` and other names of the EP catalogue; `gpu[:N]`,
  *  `npu[:N]` a device whose memory or hardware is a GPU or NPU; `ep=NAME[:N]` by ORT's EP name; `vendor=0xHHHH[:N]` by PCI
- *  vendor id. N counts from 0 among those that match. With the suffix `/pinned` the spec means the device's host-accessible
+ *  vendor id, which never means the CPU. N counts from 0 among those that match. With the suffix `/pinned` the spec means the device's host-accessible
  *  memory (`cuda_pinned` is an alias of `cuda/pinned`). Example: "cuda,webgpu,cpu".
  *  @param memory  receives the kind of memory; NULL: a spec with `/pinned` is an error
  *  @return OK; NOT_FOUND none is there; DEVICE some are there, none works: the message has each reason;
@@ -866,7 +866,8 @@ typedef struct iobind_run_options {
 #define IOBIND_RUN_OPTIONS_INIT {sizeof(iobind_run_options), 0, 0, 0, NULL, NULL, NULL, 0}
 
 /** Prepare options for all later runs of the binding; NULL goes back to the defaults.
- *  @return OK; INVALID_STATE a run is under way; INVALID_ARGUMENT; RUNTIME
+ *  @return OK; INVALID_STATE a run is under way; INVALID_ARGUMENT, also an entry that would let a run without a stream return
+ *          before it has finished (`disable_synchronize_execution_providers`); RUNTIME
  *  @threads serial   @since 0.1 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_binding_set_run_options(iobind_binding *binding, const iobind_run_options *options,
                                                                      iobind_error *error);

@@ -117,7 +117,9 @@ static bool matches(const iobind_device *device, const spec *wanted) {
     case SPEC_EP: return equals(wanted->name, wanted->length, api->EpDevice_EpName(device->ep_device));
     case SPEC_GPU: return (device->flags & IOBIND_DEVICE_GPU_MEMORY) != 0 || hardware == OrtHardwareDeviceType_GPU;
     case SPEC_NPU: return (device->flags & IOBIND_DEVICE_NPU_MEMORY) != 0 || hardware == OrtHardwareDeviceType_NPU;
-    case SPEC_VENDOR: return api->HardwareDevice_VendorId(api->EpDevice_Device(device->ep_device)) == wanted->vendor;
+    case SPEC_VENDOR: /* a processor has its maker's id too, and who asks by vendor means what that maker adds to it */
+      return device != device->runtime->cpu &&
+             api->HardwareDevice_VendorId(api->EpDevice_Device(device->ep_device)) == wanted->vendor;
   }
   return false;
 }

@@ -100,7 +100,8 @@ static int define_list(reader *r, char *line) {
   if (values == NULL || r->list_count == LISTS) return fail(r, "not a list, or one too many:", line);
   *values++ = '\0';
   value_list *list = &r->lists[r->list_count++];
-  snprintf(list->name, sizeof list->name, "%s", line + 1);
+  if (strlen(line + 1) >= sizeof list->name) return fail(r, "too long a name of a list:", line);
+  memcpy(list->name, line + 1, strlen(line + 1) + 1);
   snprintf(list->values, sizeof list->values, "%s", values);
   return 1;
 }

@@ -99,7 +99,7 @@ int test_shape_parse(const char *text, test_shape *shape) {
 /* ---- the builder ---- */
 
 void builder_fail(builder *b, const char *text, const char *what) {
-  if (b->error[0] == '\0') snprintf(b->error, sizeof b->error, "%.100s: %s '%.100s'", b->spec, text, what);
+  if (b->error[0] == '\0') snprintf(b->error, sizeof b->error, "%.60s: %.60s '%.60s'", b->spec, text, what);
 }
 
 void builder_text(builder *b, const char *key, const char *fallback, char value[TEST_MODEL_TEXT]) {

@@ -128,7 +128,13 @@ typedef struct settings {
   uint64_t first;
   uint64_t second;
 } settings;
-enum { OLDEST = 16 }; /* when it ended with `first` */
+/* When it ended with `first`. */
+typedef struct old_settings {
+  uint32_t struct_size;
+  uint32_t flags;
+  uint64_t first;
+} old_settings;
+enum { OLDEST = sizeof(old_settings) };
 
 static void options_null_is_default(void **state) {
   (void)state;
@@ -144,7 +150,7 @@ static void options_null_is_default(void **state) {
 static void options_shorter_ends_in_zero(void **state) {
   (void)state;
   /* exactly as large as the older struct: AddressSanitizer sees a byte too many */
-  settings *given = malloc(OLDEST);
+  old_settings *given = malloc(sizeof *given);
   assert_non_null(given);
   given->struct_size = OLDEST;
   given->flags = 1;
@@ -199,7 +205,7 @@ static void info_is_filled_by_the_callers_size(void **state) {
   expect_ok(iobind__info_write(&exact, &full, sizeof full, OLDEST, "call", &fault));
   assert_memory_equal(&exact, &full, sizeof full);
 
-  settings *shorter = malloc(OLDEST);
+  old_settings *shorter = malloc(sizeof *shorter);
   assert_non_null(shorter);
   shorter->struct_size = OLDEST;
   expect_ok(iobind__info_write(shorter, &full, sizeof full, OLDEST, "call", &fault));
