@@ -40,6 +40,7 @@ int command_run(int argc, const char **argv);
 int command_bench(int argc, const char **argv);
 int command_audit(int argc, const char **argv);
 int command_loop(int argc, const char **argv);
+int command_tile(int argc, const char **argv);
 
 /* ---- the command line --------------------------------------------------------------------------------------------- */
 

@@ -15,9 +15,9 @@ def say(command):
 
 
 def options_of_help(text):
-    """{"--input": ("-i", "NAME=FILE")}; help breaks lines only behind the value."""
+    """{"--input": {("-i", "NAME=FILE")}}; help breaks lines only behind the value."""
     lines = re.findall(r"^  (?:(-\w), |    )(--[\w-]+)(?: (\S+))?(?:  |$)", text, flags=re.M)
-    return {name: (letter, value) for letter, name, value in lines}
+    return {name: {(letter, value)} for letter, name, value in lines}
 
 
 def options_of_page(text):
@@ -29,7 +29,7 @@ def options_of_page(text):
             raise SystemExit(f"man: an option that is written otherwise than the others: .It Fl {line}")
         value = re.sub(r"\b(Ar|Cm) |\bNs ?", "", match[3] or "")
         value = value.replace("Oo ", "[").replace(" Oc", "]").replace(" ", "")
-        found["--" + match[2]] = ("-" + match[1] if match[1] else "", value)
+        found.setdefault("--" + match[2], set()).add(("-" + match[1] if match[1] else "", value))
     return found
 
 
@@ -44,7 +44,8 @@ def differences(tool, page):
         yield f"{command}: not in the synopsis, or in it alone"
     helped = {}
     for command in sorted(listed):
-        helped |= options_of_help(say([tool, command, "--help"]))
+        for name, form in options_of_help(say([tool, command, "--help"])).items():
+            helped.setdefault(name, set()).update(form)  # an option may take something else with another command
     if len(helped) < 10:
         yield f"only {len(helped)} options were found in the help: its form has changed"
     paged = options_of_page(text)
