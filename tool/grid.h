@@ -10,8 +10,9 @@
 typedef struct grid_axis {
   int64_t length;
   int64_t tile;
-  int64_t overlap;  /**< what neighbours share at least; at most half a tile */
-  int64_t multiple; /**< the largest power of two that divides tile and overlap: but for the last, tiles begin at multiples of it,
+  int64_t overlap; /**< what neighbours share at least; at most half a tile */
+  int64_t
+      multiple; /**< the largest power of two that divides tile and overlap: but for the last, tiles begin at multiples of it,
                          for a model that halves its input again and again sees the same only there */
   int64_t step;
   size_t count; /**< tiles, spread as evenly as that lets them */

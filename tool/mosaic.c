@@ -83,7 +83,8 @@ void mosaic_add(const mosaic_view *tiles, int64_t place, const float *row_weight
       for (int64_t x = 0; x < width; x++) {
         float weight = row_weights[y] * column_weights[x];
         /* not where it counts for nothing: what is no number there would stay none */
-        if (weight > 0) sums[to + x * picture->strides[MOSAIC_W]] += weight * read_at(tiles, from + x * tiles->strides[MOSAIC_W]);
+        if (weight > 0)
+          sums[to + x * picture->strides[MOSAIC_W]] += weight * read_at(tiles, from + x * tiles->strides[MOSAIC_W]);
       }
     }
   }

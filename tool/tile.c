@@ -98,7 +98,10 @@ static int settle(const tile_job *job, const iobind_value_info *value, int axis,
   if (fixed < 0 || fixed == *dim) return TOOL_GO;
   char what[96];
   snprintf(what, sizeof what, "expected %s %" PRId64 ", got %" PRId64,
-           axis == MOSAIC_N ? "--batch" : axis == MOSAIC_H ? "a tile's height of" : "a tile's width of", fixed, *dim);
+           axis == MOSAIC_N   ? "--batch"
+           : axis == MOSAIC_H ? "a tile's height of"
+                              : "a tile's width of",
+           fixed, *dim);
   return fail_value(job, value, what);
 }
 
@@ -137,7 +140,8 @@ static int read_pixels(tile_job *job, int64_t channels) {
   mosaic_layout layout;
   if (channels < 0) channels = 3;
   if (channels != 1 && channels != 3 && channels != 4) {
-    return tool_fail(job->tool, "the model takes %" PRId64 " channels: a PNG has 1, 3 or 4; take a .npy file [SHAPE]", channels);
+    return tool_fail(job->tool, "the model takes %" PRId64 " channels: a PNG has 1, 3 or 4; take a .npy file [SHAPE]",
+                     channels);
   }
   if (!picture_read(job->wish->input, channels, &job->source, &fault)) return tool_fail(job->tool, "--input %s", fault.text);
   (void)mosaic_read_layout("HWC", &layout);
@@ -272,11 +276,11 @@ static bool fits(tile_job *job, const iobind_tensor_info *info) {
 
 static int refuse_outputs(const tile_job *job, const char *name, const iobind_tensor_info *info) {
   char *dims = tool_describe_dims(info->dims, info->rank);
-  int code = tool_fail(job->tool,
-                       "output '%s' of a tile of %" PRId64 " x %" PRId64 " is %s%s: expected float32 or uint8 with its height and "
-                       "width, times or through a whole number; what says one thing of a whole picture needs no tiles [SHAPE]",
-                       name, job->tiles.dims[MOSAIC_H], job->tiles.dims[MOSAIC_W], iobind_dtype_name(info->dtype),
-                       dims == NULL ? "?" : dims);
+  int code = tool_fail(
+      job->tool,
+      "output '%s' of a tile of %" PRId64 " x %" PRId64 " is %s%s: expected float32 or uint8 with its height and "
+      "width, times or through a whole number; what says one thing of a whole picture needs no tiles [SHAPE]",
+      name, job->tiles.dims[MOSAIC_H], job->tiles.dims[MOSAIC_W], iobind_dtype_name(info->dtype), dims == NULL ? "?" : dims);
   free(dims);
   return code;
 }
@@ -307,15 +311,22 @@ static int try_out(tile_job *job) {
   return TOOL_GO;
 }
 
-static int plan(tile_job *job) {
-  int64_t height = job->tiles.dims[MOSAIC_H], width = job->tiles.dims[MOSAIC_W];
-  int64_t overlap = (job->wish->overlap + job->step - 1) / job->step;
-  if (overlap > height / job->step / 2 || overlap > width / job->step / 2) {
-    return tool_misuse(job->tool, "--overlap: expected at most half of a tile of %" PRId64 " x %" PRId64 ", got %" PRId64, height,
-                       width, job->wish->overlap);
+/* A side that is no longer than a tile has one tile, which shares nothing. */
+static int plan_side(const tile_job *job, int axis, grid_axis *side) {
+  int64_t length = job->pictures.dims[axis], tile = job->tiles.dims[axis];
+  int64_t overlap = length > tile ? job->wish->overlap : 0;
+  if ((overlap + job->step - 1) / job->step > tile / job->step / 2) {
+    return tool_misuse(job->tool, "--overlap: expected at most half of a tile of %" PRId64 " x %" PRId64 ", got %" PRId64,
+                       job->tiles.dims[MOSAIC_H], job->tiles.dims[MOSAIC_W], overlap);
   }
-  job->rows = grid_plan(job->pictures.dims[MOSAIC_H], height, job->wish->overlap, job->step);
-  job->columns = grid_plan(job->pictures.dims[MOSAIC_W], width, job->wish->overlap, job->step);
+  *side = grid_plan(length, tile, overlap, job->step);
+  return TOOL_GO;
+}
+
+static int plan(tile_job *job) {
+  int code = plan_side(job, MOSAIC_H, &job->rows);
+  if (code == TOOL_GO) code = plan_side(job, MOSAIC_W, &job->columns);
+  if (code != TOOL_GO) return code;
   size_t batch = (size_t)job->tiles.dims[MOSAIC_N];
   job->tile_count = (size_t)job->pictures.dims[MOSAIC_N] * job->rows.count * job->columns.count;
   job->item_count = (job->tile_count + batch - 1) / batch;
@@ -439,7 +450,8 @@ static int check_target(const tile_job *job) {
   int64_t channels = job->result.dims[MOSAIC_C];
   if (!picture_is_png(job->wish->output)) return TOOL_GO;
   if (job->result.dims[MOSAIC_N] != 1) {
-    return tool_fail(job->tool, "--output: a PNG holds one picture, not %" PRId64 "; take a .npy file", job->result.dims[MOSAIC_N]);
+    return tool_fail(job->tool, "--output: a PNG holds one picture, not %" PRId64 "; take a .npy file",
+                     job->result.dims[MOSAIC_N]);
   }
   if (channels == 1 || channels == 3 || channels == 4) return TOOL_GO;
   return tool_fail(job->tool, "--output: '%s' has %" PRId64 " channels, a PNG 1, 3 or 4; take a .npy file [SHAPE]",
@@ -488,14 +500,15 @@ static void add_tiles(const tile_job *job, tool_report *report) {
   report_field(report, "device", "device", report_string(tool_device_spec(job->device)), NULL);
   report_field(report, "pictures", NULL, json_integer(picture[MOSAIC_N]), NULL);
   report_field(report, "picture_dims", "picture", tool_dims_json(picture + MOSAIC_C, 3),
-               "%" PRId64 " x %" PRId64 ", channels: %" PRId64 ", layout of the model: %s", picture[MOSAIC_H], picture[MOSAIC_W],
-               picture[MOSAIC_C], job->layout.letters);
+               "%" PRId64 " x %" PRId64 ", channels: %" PRId64 ", layout of the model: %s", picture[MOSAIC_H],
+               picture[MOSAIC_W], picture[MOSAIC_C], job->layout.letters);
   report_field(report, "tile_count", "tiles", json_integer((json_int_t)job->tile_count),
                "%zu x %zu of %" PRId64 " x %" PRId64 "%s", job->rows.count, job->columns.count, job->tiles.dims[MOSAIC_H],
                job->tiles.dims[MOSAIC_W], picture[MOSAIC_N] > 1 ? " for each picture" : "");
   report_field(report, "item_count", "items", json_integer((json_int_t)job->item_count), NULL);
   char *dims = tool_describe_dims(job->sums.dims, job->sums.rank);
-  report_field(report, "output", "output", report_string(job->output_name), "%s, %s", job->output_name, dims == NULL ? "?" : dims);
+  report_field(report, "output", "output", report_string(job->output_name), "%s, %s", job->output_name,
+               dims == NULL ? "?" : dims);
   report_field(report, "output_dims", NULL, tool_dims_json(job->sums.dims, job->sums.rank), NULL);
   report_field(report, "file", "written to", report_string(job->wish->output), NULL);
   free(dims);
@@ -603,7 +616,8 @@ int command_tile(int argc, const char **argv) {
       {"overlap", 0, POPT_ARG_ARGV, &lists[OVERLAP], 0, "Pixels that neighbours share at least (default 0)", "N"},
       {"batch", 0, POPT_ARG_ARGV, &lists[BATCH], 0, "Tiles in a run; the model's own if not given, or 1", "N"},
       {"slots", 0, POPT_ARG_ARGV, &lists[SLOTS], 0, "Runs that are under way at a time (default 3)", "N"},
-      {"layout", 0, POPT_ARG_ARGV, &lists[LAYOUT], 0, "The dims of the input, such as NCHW, where they do not tell it", "LETTERS"},
+      {"layout", 0, POPT_ARG_ARGV, &lists[LAYOUT], 0, "The dims of the input, such as NCHW, where they do not tell it",
+       "LETTERS"},
       {"mean", 0, POPT_ARG_ARGV, &lists[MEAN], 0, "Taken off each pixel; one for each channel with commas (default 0)", "M"},
       {"std", 0, POPT_ARG_ARGV, &lists[STD], 0, "What is left is divided by it (default 255 for a PNG, otherwise 1)", "S"},
       {"bgr", 0, POPT_ARG_NONE, &reversed, 0, "The model's channels are in reverse order: blue, green, red", NULL},

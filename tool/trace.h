@@ -28,7 +28,7 @@ typedef struct trace_figures {
   uint64_t stages[TRACE_STAGES]; /**< how long each was at work; 0: there was none */
   uint64_t sum;                  /**< of all: what it takes one after the other */
   uint64_t elapsed;              /**< from the first begin to the last end */
-  double overlap;                /**< 0 nothing ran at the same time .. 1 the longest stage never paused; NAN: only one was there */
+  double overlap; /**< 0 nothing ran at the same time .. 1 the longest stage never paused; NAN: only one was there */
 } trace_figures;
 
 trace_figures trace_measure(const trace_span *spans, size_t count);

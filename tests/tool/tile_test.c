@@ -81,11 +81,13 @@ static void no_tile_too_many(void **state) {
 /* Stages of 10, 8 and 10: the second item's run waits for its upload, the third's upload for the stream. */
 static void spans_and_figures(void **state) {
   (void)state;
-  const iobind_pipeline_item items[] = {
-      {sizeof items[0], 0, 0, 100, 110, 118, 128}, {sizeof items[0], 0, 1, 101, 120, 128, 138}, {sizeof items[0], 0, 2, 125, 135, 143, 153}};
+  const iobind_pipeline_item items[] = {{sizeof items[0], 0, 0, 100, 110, 118, 128},
+                                        {sizeof items[0], 0, 1, 101, 120, 128, 138},
+                                        {sizeof items[0], 0, 2, 125, 135, 143, 153}};
   trace_span spans[9];
   trace_make(items, 3, spans);
-  const trace_span expected[9] = {{100, 110}, {110, 118}, {118, 128}, {110, 120}, {120, 128}, {128, 138}, {125, 135}, {135, 143}, {143, 153}};
+  const trace_span expected[9] = {{100, 110}, {110, 118}, {118, 128}, {110, 120}, {120, 128},
+                                  {128, 138}, {125, 135}, {135, 143}, {143, 153}};
   assert_memory_equal(spans, expected, sizeof spans);
   const trace_figures figures = trace_measure(spans, 3);
   assert_int_equal(figures.stages[TRACE_UPLOAD], 30);
@@ -109,7 +111,7 @@ static void one_stage_has_no_overlap(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(every_side), cmocka_unit_test(halved_again_and_again),
-                                     cmocka_unit_test(no_tile_too_many),
-                                     cmocka_unit_test(spans_and_figures), cmocka_unit_test(one_stage_has_no_overlap)};
+                                     cmocka_unit_test(no_tile_too_many), cmocka_unit_test(spans_and_figures),
+                                     cmocka_unit_test(one_stage_has_no_overlap)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
