@@ -26,6 +26,7 @@ SAME = [
     (r"\b(?:CPU|GPU|NPU) +\S[^\n]*? +IDS", "HARDWARE"),
     (r"\b[\d.]+ (?:ns|us|ms|s)\b", "TIME"),
     (r"\bx[\d.]+", "RATIO"),
+    (r"\b\d+ % of what there is", "SHARE"),
     (r"TIME +\d+ +RATIO", "TIME RATE RATIO"),  # runs a second
     (r"\b(?:\d+ runs?|never|at once)\b", "RUNS"),
     (r", and a run is [\d.]+ times as fast|, but the time stays[^\n]*", ", and the times"),
@@ -72,8 +73,11 @@ class Clone:
             (folder / name).symlink_to(root / name)
         (folder / "build/demo").mkdir(parents=True)
         subprocess.run([str(build / "bin/make-lookup"), str(folder / "build/demo")], check=True, capture_output=True)
-        recorded = subprocess.run([python, str(pathlib.Path(__file__).resolve().parent / "recording.py"), str(folder / "recording.raw")])
-        self.has_recording = recorded.returncode == 0
+        self.lacks = []  # files that a document speaks of, and the fetched Python is not there to make
+        for maker, name in [("recording.py", "recording.raw"), ("drawing.py", "page.png")]:
+            made = subprocess.run([python, str(pathlib.Path(__file__).resolve().parent / maker), str(folder / name)])
+            if made.returncode != 0:
+                self.lacks.append(name)
         compiler = folder / "bin/cc"  # what is linked to a library with sanitizers needs their flags, which no reader is shown
         compiler.parent.mkdir()
         compiler.write_text(f'#!/bin/sh\nexec /usr/bin/cc "$@" {" ".join(flags)}\n')
@@ -110,7 +114,7 @@ def check(root, clone):
     for path in pieces.documents(root):
         for language, first, content in markdown.blocks(path.read_text()):
             missing = ("webgpu" in content and not clone.has_webgpu and "webgpu") or (
-                "recording.raw" in content and not clone.has_recording and "Python's numpy")
+                any(name in content for name in clone.lacks) and "fetched Python")
             if missing and language in ("sh", "console"):
                 print(f"skipped: {path.name}:{first}: no {missing}", file=sys.stderr)
                 if missing in os.environ.get("IOBIND_REQUIRE", "").split(","):

@@ -20,6 +20,15 @@ def draw():
     return page, boxes
 
 
+def four():
+    """Four pages as one."""
+    one, _ = draw()
+    whole = Image.new("RGB", (2 * one.width, 2 * one.height))
+    for place in ((0, 0), (one.width, 0), (0, one.height), one.size):
+        whole.paste(one, place)
+    return whole
+
+
 def crop(page, box, margin=6):
     left, top, right, bottom = box
     return page.crop((left - margin, top - margin, right + margin, bottom + margin))

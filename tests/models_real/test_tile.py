@@ -28,15 +28,6 @@ def strip(width, height):
     return picture
 
 
-def pages():
-    """Four pages as one."""
-    one, _ = page.draw()
-    whole = Image.new("RGB", (2 * one.width, 2 * one.height))
-    for place in ((0, 0), (one.width, 0), (0, one.height), one.size):
-        whole.paste(one, place)
-    return whole
-
-
 class Tiles(driver.Case):
     model = "pp-ocr-det"
 
@@ -68,7 +59,7 @@ class Tiles(driver.Case):
         return path
 
     def test_a_page_of_six_tiles(self):
-        picture = pages()
+        picture = page.four()
         expected = self.whole(picture)
         found = self.tile(self.path, picture, "--tile", "640x640", "--overlap", "160")
         self.assertEqual(expected.shape, found.shape)
