@@ -72,28 +72,30 @@ int main(int argc, char **argv) {
   picture page;
   const char *problem = picture_read(argv[2], TILE, &page);
   if (problem != NULL) return fprintf(stderr, "%s\n", problem), 1;
-  float *map = calloc((size_t)(page.height * page.width), sizeof *map);
-  if (map == NULL) return fprintf(stderr, "out of memory\n"), 1;
   const int64_t dims[] = {1, 3, TILE, TILE};
   iobind_tensor *item;
   TRY(iobind_tensor_create(iobind_runtime_get_device(runtime, 0), IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, dims, 4, &item,
                            &error));
 
+  float *map = calloc((size_t)(page.height * page.width), sizeof *map);
+  int failed = map == NULL;
   int64_t count = count_of(page.height) * count_of(page.width);
-  for (int64_t i = 0; i < count + SLOTS; i++) {
-    if (i >= SLOTS && i - SLOTS < count && pull(pipeline, &page, i - SLOTS, map) != 0) return 1;
-    if (i < count && submit(pipeline, &page, i, item) != 0) return 1;
+  for (int64_t i = 0; i < count + SLOTS && !failed; i++) {
+    if (i >= SLOTS && i - SLOTS < count) failed = pull(pipeline, &page, i - SLOTS, map);
+    if (i < count && !failed) failed = submit(pipeline, &page, i, item);
   }
 
   int64_t text = 0;
-  for (int64_t i = 0; i < page.height * page.width; i++) text += map[i] > 0.3f;
-  printf("%lld tiles: text on %.2f %% of %lld x %lld pixels\n", (long long)count,
-         100 * (double)text / (double)(page.height * page.width), (long long)page.width, (long long)page.height);
+  for (int64_t i = 0; i < page.height * page.width && !failed; i++) text += map[i] > 0.3f;
+  if (!failed) {
+    printf("%lld tiles: text on %.2f %% of %lld x %lld pixels\n", (long long)count,
+           100 * (double)text / (double)(page.height * page.width), (long long)page.width, (long long)page.height);
+  }
   free(map);
   free(page.values);
   iobind_tensor_release(item);
   iobind_pipeline_destroy(pipeline);
   iobind_session_destroy(session);
   iobind_runtime_destroy(runtime);
-  return 0;
+  return failed;
 }

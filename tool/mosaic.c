@@ -22,7 +22,7 @@ mosaic_view mosaic_look(void *data, bool bytes, const int64_t *dims, const mosai
     int place = layout->place[axis];
     view.dims[axis] = place < 0 ? 1 : dims[place];
     view.strides[axis] = place < 0 ? 0 : 1;
-    for (size_t i = (size_t)(place + 1); place >= 0 && i < layout->rank; i++) view.strides[axis] *= dims[i];
+    for (int i = place + 1; place >= 0 && i < (int)layout->rank; i++) view.strides[axis] *= dims[i];
   }
   return view;
 }
