@@ -46,7 +46,8 @@ iobind_status iobind__moment_make(iobind_stream *stream, iobind__moment **out, i
   iobind__ref_init(&moment->ref, free_moment);
   moment->stream = stream;
   iobind__ref_retain(&stream->ref);
-  moment->ticket = atomic_load(&stream->submitted);
+  /* on an EP's stream one of its own: how it went with what is before it is not how it went with what is not */
+  moment->ticket = stream->by_worker ? atomic_load(&stream->submitted) : iobind__stream_take_ticket(stream);
   atomic_init(&moment->watched, false);
   atomic_init(&moment->unwatched, false);
   atomic_init(&moment->queued, stream->device->queued);
@@ -56,15 +57,19 @@ iobind_status iobind__moment_make(iobind_stream *stream, iobind__moment **out, i
 
 static iobind_status wait_notification(iobind_stream *stream, iobind__ticket ticket, OrtSyncNotificationImpl *notification,
                                        iobind_error *error) {
-  const iobind_device *device = stream->device;
-  OrtStatus *status = notification->WaitOnHost(notification);
+  iobind__ticket before = atomic_load(&stream->passed);
+  OrtStatus *failed = notification->WaitOnHost(notification);
+  if (failed != NULL) {
+    iobind_error reason = IOBIND_ERROR_INIT;
+    (void)iobind__ort_fail(IOBIND__API(stream->device->runtime), failed, &reason, "wait for '%s'", stream->device->spec);
+    iobind__stream_fail(stream, before, ticket, &reason);
+  }
   iobind__stream_advance(stream, ticket); /* what failed is over too */
-  return status == NULL ? IOBIND_OK
-                        : iobind__ort_fail(IOBIND__API(device->runtime), status, error, "wait for '%s'", device->spec);
+  return iobind__stream_outcome(stream, ticket, error);
 }
 
 iobind_status iobind__stream_wait_end(iobind_stream *stream, iobind_error *error) {
-  iobind__ticket ticket = atomic_load(&stream->submitted);
+  iobind__ticket ticket = iobind__stream_take_ticket(stream);
   OrtSyncNotificationImpl *end = NULL;
   IOBIND__TRY(notify(stream, &end, error));
   iobind_status status = wait_notification(stream, ticket, end, error);

@@ -75,6 +75,31 @@ bool iobind__stream_is_busy(const iobind_stream *stream) {
          (atomic_load(&stream->failed) != 0 || !iobind__stream_passed(stream, atomic_load(&stream->submitted)));
 }
 
+void iobind__stream_fail(iobind_stream *stream, iobind__ticket after, iobind__ticket ticket, const iobind_error *failure) {
+  pthread_mutex_lock(&stream->mutex);
+  stream->failure = *failure;
+  stream->failed_from = after < ticket ? after + 1 : ticket;
+  atomic_store(&stream->failed_to, ticket);
+  atomic_store(&stream->failed, ticket);
+  pthread_mutex_unlock(&stream->mutex);
+}
+
+iobind_status iobind__stream_outcome(iobind_stream *stream, iobind__ticket ticket, iobind_error *error) {
+  iobind_status status = IOBIND_OK;
+  if (stream->by_worker || atomic_load(&stream->failed_to) < ticket) {
+    return status;
+  }
+  pthread_mutex_lock(&stream->mutex);
+  if (stream->failed_from <= ticket && ticket <= atomic_load(&stream->failed_to)) {
+    status = (iobind_status)stream->failure.status;
+    if (error != NULL) {
+      *error = stream->failure;
+    }
+  }
+  pthread_mutex_unlock(&stream->mutex);
+  return status;
+}
+
 /* Destroy what was retired and has passed. */
 static void collect(iobind_stream *stream) {
   for (;;) {
@@ -164,7 +189,7 @@ static void *work(void *context) {
     }
     iobind_error error = IOBIND_ERROR_INIT;
     iobind_error failure = stream->failure;
-    bool failed = atomic_load(&stream->failed) != 0;
+    bool failed = stream->by_worker && atomic_load(&stream->failed) != 0;
     pthread_mutex_unlock(&stream->mutex);
     iobind_status status = task->run(task, failed ? &failure : NULL, &error);
     finish(stream, task, status, &error);
@@ -176,6 +201,15 @@ static void *work(void *context) {
 
 iobind_status iobind__stream_submit(iobind_stream *stream, iobind__task *task, iobind_error *error) {
   pthread_mutex_lock(&stream->mutex);
+  if (stream->stopping) {
+    /* asked for an event, by another thread or later: the worker may be gone */
+    pthread_mutex_unlock(&stream->mutex);
+    iobind_status status = task->run(task, NULL, error);
+    if (status == IOBIND_OK) {
+      task->destroy(task);
+    }
+    return status;
+  }
   if (!stream->started && pthread_create(&stream->worker, NULL, work, stream) != 0) {
     pthread_mutex_unlock(&stream->mutex);
     return iobind__fail(error, IOBIND_OUT_OF_MEMORY, "stream of '%s': no thread can be started for it", stream->device->spec);
@@ -194,7 +228,10 @@ iobind_status iobind__stream_submit(iobind_stream *stream, iobind__task *task, i
 
 iobind_status iobind__stream_wait_ticket(iobind_stream *stream, iobind__ticket ticket, iobind_error *error) {
   if (!stream->by_worker) {
-    return iobind__stream_passed(stream, ticket) ? IOBIND_OK : iobind__stream_drain(stream, error);
+    if (!iobind__stream_passed(stream, ticket)) {
+      IOBIND__TRY(iobind__stream_drain(stream, error));
+    }
+    return iobind__stream_outcome(stream, ticket, error);
   }
   pthread_mutex_lock(&stream->mutex);
   while (!iobind__stream_passed(stream, ticket)) {
@@ -327,7 +364,15 @@ iobind_status iobind_stream_synchronize(iobind_stream *stream, iobind_error *err
     return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "stream_synchronize: stream is NULL");
   }
   iobind_status status = iobind__stream_drain(stream, error);
+  pthread_mutex_lock(&stream->mutex);
+  if (status == IOBIND_OK && !stream->by_worker && atomic_load(&stream->failed) != 0) {
+    status = (iobind_status)stream->failure.status; /* the EP has told it to another who waited */
+    if (error != NULL) {
+      *error = stream->failure;
+    }
+  }
   atomic_store(&stream->failed, 0); /* it has been told: the stream works again */
+  pthread_mutex_unlock(&stream->mutex);
   return status;
 }
 

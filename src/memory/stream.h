@@ -33,7 +33,7 @@ struct iobind_stream {
   atomic_uint_least64_t submitted;
   atomic_uint_least64_t passed;
   atomic_uint_least64_t seen;   /* passed, and the caller knows by having waited or asked */
-  atomic_uint_least64_t failed; /* the first task that failed since the stream was last synchronized; 0: none */
+  atomic_uint_least64_t failed; /* the first ticket that failed since the stream was last synchronized; 0: none */
   pthread_mutex_t mutex;        /* guards what follows */
   pthread_cond_t changed;       /* `passed`, or the list */
   iobind__task *tasks;
@@ -41,7 +41,9 @@ struct iobind_stream {
   pthread_t worker;
   bool started;
   bool stopping;
-  iobind_error failure; /* of the task that failed */
+  iobind_error failure; /* of what failed */
+  iobind__ticket failed_from;      /* an EP's stream: what failed last lies between these two; an EP says so once, */
+  atomic_uint_least64_t failed_to; /* to whoever waits first */
   iobind__retired *retired;
   size_t retired_count;
   size_t retired_capacity;
@@ -75,7 +77,14 @@ bool iobind__stream_seen(const iobind_stream *stream, iobind__ticket ticket);
 /* The host has seen that an EP's stream has passed the ticket. */
 void iobind__stream_advance(iobind_stream *stream, iobind__ticket ticket);
 
-/* Put a task behind what is on the stream. After a failure the task is the caller's, and was not run. */
+/* What the host has waited for on an EP's stream has failed, after one ticket and before or at another. */
+void iobind__stream_fail(iobind_stream *stream, iobind__ticket after, iobind__ticket ticket, const iobind_error *failure);
+
+/* How it went with a ticket that an EP's stream has passed; OK for a worker's. */
+iobind_status iobind__stream_outcome(iobind_stream *stream, iobind__ticket ticket, iobind_error *error);
+
+/* Put a task behind what is on the stream; a stream that is being destroyed has passed all, and the task is done at once. After a
+ * failure the task is the caller's, and was not run. */
 iobind_status iobind__stream_submit(iobind_stream *stream, iobind__task *task, iobind_error *error);
 
 /* Must work for this stream be submitted as a task? Not where the EP orders it, nor where nothing is before it; a failure is. */

@@ -1,0 +1,142 @@
+/* Upload, run and download on three streams, turn after turn in the same memory, ordered by events alone: the race detector is
+ * silent, and loud whichever event is left out. */
+#include "fixture.h"
+
+#include "vdev.h"
+
+enum { COUNT = 64, TURNS = 3, UP = 0, RUN, DOWN, STREAMS };
+
+#define TRY(call)                   \
+  do {                              \
+    iobind_status came = (call);    \
+    if (came != IOBIND_OK) {        \
+      return came;                  \
+    }                               \
+  } while (0)
+
+/* What orders the stages: who waits for whom, in this turn or for the one before. */
+typedef enum edge {
+  RUN_AFTER_UP,
+  DOWN_AFTER_RUN,
+  UP_AFTER_LAST_RUN,    /* which reads what is overwritten */
+  RUN_AFTER_LAST_DOWN,  /* the same of the output */
+  EDGES,
+} edge;
+
+static iobind_runtime *runtime;
+static iobind_device *device;
+static iobind_session *session;
+static iobind_stream *streams[STREAMS];
+static iobind_event *events[STREAMS];
+static iobind_binding *bindings[TURNS];
+static iobind_tensor *in, *x, *y, *out;
+
+static iobind_tensor *make(iobind_memory memory) {
+  static const int64_t dims[1] = {COUNT};
+  iobind_tensor *tensor;
+  expect_ok(iobind_tensor_create(device, memory, IOBIND_FLOAT32, dims, 1, &tensor, &fault));
+  return tensor;
+}
+
+static int start(void **state) {
+  (void)state;
+  runtime = fixture_runtime();
+  device = fixture_device(runtime, "vdev");
+  session = fixture_session(runtime, device, "scale");
+  in = make(IOBIND_MEMORY_HOST_ACCESSIBLE);
+  x = make(IOBIND_MEMORY_DEFAULT);
+  y = make(IOBIND_MEMORY_DEFAULT);
+  out = make(IOBIND_MEMORY_HOST_ACCESSIBLE);
+  for (int i = 0; i < STREAMS; i++) {
+    expect_ok(iobind_stream_create(device, NULL, &streams[i], &fault));
+    expect_ok(iobind_event_create(device, &events[i], &fault));
+  }
+  for (int i = 0; i < TURNS; i++) { /* one binding would be waited for on the host between two turns */
+    expect_ok(iobind_binding_create(session, &bindings[i], &fault));
+    expect_ok(iobind_binding_set_input(bindings[i], 0, IOBIND_INPUT_RESIDENT, x, NULL, &fault));
+    expect_ok(iobind_binding_set_output(bindings[i], 0, IOBIND_OUTPUT_FIXED, NULL, IOBIND_MEMORY_DEFAULT, y, &fault));
+  }
+  assert_int_equal(vdev_set(0, "race", "fail"), 0);
+  return 0;
+}
+
+static int stop(void **state) {
+  (void)state;
+  iobind_tensor *const tensors[] = {in, x, y, out};
+  for (int i = 0; i < STREAMS; i++) {
+    iobind_event_destroy(events[i]);
+    iobind_stream_destroy(streams[i]);
+  }
+  for (int i = 0; i < TURNS; i++) {
+    iobind_binding_destroy(bindings[i]);
+  }
+  for (size_t i = 0; i < sizeof tensors / sizeof tensors[0]; i++) {
+    iobind_tensor_release(tensors[i]);
+  }
+  iobind_session_destroy(session);
+  iobind_runtime_destroy(runtime);
+  return 0;
+}
+
+static void order(edge this, edge missing, int stage, int behind) {
+  if (this != missing) {
+    expect_ok(iobind_stream_wait(streams[stage], events[behind], &fault));
+  }
+}
+
+static iobind_status copy(iobind_tensor *from, iobind_tensor *to, iobind_stream *stream) {
+  const iobind_tensor *sources[1] = {from};
+  return iobind_tensor_copy(sources, &to, 1, stream, &fault);
+}
+
+static void synchronize(void) {
+  for (int i = 0; i < STREAMS; i++) {
+    expect_ok(iobind_stream_synchronize(streams[i], &fault));
+  }
+}
+
+/* All turns, without one of the events; the first call that is refused ends it. */
+static iobind_status go(edge missing) {
+  fixture_arm();
+  for (int turn = 0; turn < TURNS; turn++) {
+    order(UP_AFTER_LAST_RUN, missing, UP, RUN); /* events that were never recorded order nothing */
+    TRY(copy(in, x, streams[UP]));
+    expect_ok(iobind_event_record(events[UP], streams[UP], &fault));
+    order(RUN_AFTER_UP, missing, RUN, UP);
+    order(RUN_AFTER_LAST_DOWN, missing, RUN, DOWN);
+    TRY(iobind_binding_run(bindings[turn], streams[RUN], events[RUN], &fault));
+    order(DOWN_AFTER_RUN, missing, DOWN, RUN);
+    TRY(copy(y, out, streams[DOWN]));
+    expect_ok(iobind_event_record(events[DOWN], streams[DOWN], &fault));
+  }
+  return IOBIND_OK;
+}
+
+static void whole_order_is_silent(void **state) {
+  (void)state;
+  for (int i = 0; i < 20; i++) {
+    expect_ok(go(EDGES));
+    synchronize();
+  }
+  assert_int_equal(vdev_get(0, "races"), 0);
+}
+
+static void each_event_is_missed(void **state) {
+  (void)state;
+  for (edge missing = 0; missing < EDGES; missing++) {
+    for (int i = 0; i < 5; i++) {
+      expect(IOBIND_RUNTIME, go(missing));
+      expect_words("no event or wait orders the two");
+      synchronize();
+      expect_ok(go(EDGES)); /* afterwards all works */
+      synchronize();
+    }
+  }
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(whole_order_is_silent),
+    cmocka_unit_test(each_event_is_missed),
+};
+
+FIXTURE_MAIN(tests, start, stop);
