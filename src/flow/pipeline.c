@@ -366,11 +366,11 @@ iobind_status iobind_pipeline_submit(iobind_pipeline *pipeline, iobind_tensor *c
 static slot *pull(iobind_pipeline *pipeline) {
   slot *self = &pipeline->slots[pipeline->pulled % pipeline->slot_count];
   iobind_error reason = IOBIND_ERROR_INIT;
+  iobind_status first = IOBIND_OK;
   for (int stage = 0; stage < STAGES; stage++) {
-    iobind_status status = self->reached[stage] ? iobind_event_wait(self->events[stage], &reason) : IOBIND_OK;
-    if (status != IOBIND_OK) {
-      fail_item(self, status, &reason);
-    }
+    iobind_status status =
+        self->reached[stage] ? iobind_event_wait(self->events[stage], first == IOBIND_OK ? &reason : NULL) : IOBIND_OK;
+    first = first == IOBIND_OK ? status : first;
   }
   pthread_mutex_lock(&pipeline->mutex);
   while (pipeline->stamps > 0 && (pipeline->flags & IOBIND_PIPELINE_TIMES) != 0 &&
@@ -380,7 +380,9 @@ static slot *pull(iobind_pipeline *pipeline) {
   }
   pthread_mutex_unlock(&pipeline->mutex);
   pipeline->pulled++;
-  (void)goes_on(self);
+  if (goes_on(self) && first != IOBIND_OK) { /* one behind a failure that ends the pipeline is not its own failure */
+    fail_item(self, first, &reason);
+  }
   return self;
 }
 

@@ -76,10 +76,11 @@ bool iobind__stream_is_busy(const iobind_stream *stream) {
 }
 
 void iobind__stream_fail(iobind_stream *stream, iobind__ticket after, iobind__ticket ticket, const iobind_error *failure) {
+  iobind__ticket last = atomic_load(&stream->submitted); /* a failed stream may have left out what was behind, too */
   pthread_mutex_lock(&stream->mutex);
   stream->failure = *failure;
   stream->failed_from = after < ticket ? after + 1 : ticket;
-  atomic_store(&stream->failed_to, ticket);
+  atomic_store(&stream->failed_to, last);
   atomic_store(&stream->failed, ticket);
   pthread_mutex_unlock(&stream->mutex);
 }
@@ -231,6 +232,7 @@ iobind_status iobind__stream_wait_ticket(iobind_stream *stream, iobind__ticket t
     if (!iobind__stream_passed(stream, ticket)) {
       IOBIND__TRY(iobind__stream_drain(stream, error));
     }
+    raise_to(&stream->seen, ticket); /* another thread may have raised the other mark alone so far */
     return iobind__stream_outcome(stream, ticket, error);
   }
   pthread_mutex_lock(&stream->mutex);

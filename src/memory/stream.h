@@ -41,7 +41,7 @@ struct iobind_stream {
   pthread_t worker;
   bool started;
   bool stopping;
-  iobind_error failure; /* of what failed */
+  iobind_error failure;            /* of what failed */
   iobind__ticket failed_from;      /* an EP's stream: what failed last lies between these two; an EP says so once, */
   atomic_uint_least64_t failed_to; /* to whoever waits first */
   iobind__retired *retired;
@@ -77,7 +77,8 @@ bool iobind__stream_seen(const iobind_stream *stream, iobind__ticket ticket);
 /* The host has seen that an EP's stream has passed the ticket. */
 void iobind__stream_advance(iobind_stream *stream, iobind__ticket ticket);
 
-/* What the host has waited for on an EP's stream has failed, after one ticket and before or at another. */
+/* What the host has waited for on an EP's stream has failed, after one ticket and before or at another. What was submitted behind it
+ * by now counts as failed too. */
 void iobind__stream_fail(iobind_stream *stream, iobind__ticket after, iobind__ticket ticket, const iobind_error *failure);
 
 /* How it went with a ticket that an EP's stream has passed; OK for a worker's. */

@@ -1,1 +1,310 @@
-int main(void){return 0;}
+/* What fails in the middle of an asynchronous run or of a pipeline: who is told, what is lost, and that all works afterwards. A row
+ * that is not in a table fails a run when it is looked up, long after the call has returned. */
+#define _POSIX_C_SOURCE 200809L /* nanosleep */
+#include "fixture.h"
+
+#include <string.h>
+#include <time.h>
+
+#include "models.h"
+#include "vdev.h"
+
+enum { COLUMNS = 4, MISSING = 99, ITEMS = 5, BAD = 2 };
+
+static iobind_runtime *runtime;
+static iobind_device *device;
+static iobind_device *cpu;
+static bool on_vdev;
+
+static int start(void **state) {
+  runtime = fixture_runtime();
+  cpu = iobind_runtime_get_device(runtime, 0);
+  device = fixture_device(runtime, *state);
+  on_vdev = strcmp(*state, "vdev") == 0;
+  if (on_vdev) {
+    assert_int_equal(vdev_set(0, "compute_us", "2000"), 0); /* so that a run is done after its call */
+  }
+  return 0;
+}
+
+static int stop(void **state) {
+  (void)state;
+  if (on_vdev) {
+    assert_int_equal(vdev_set(0, "compute_us", "0"), 0);
+  }
+  iobind_runtime_destroy(runtime);
+  return 0;
+}
+
+static iobind_tensor *make_index(iobind_device *where, int64_t row) {
+  static const int64_t one = 1;
+  iobind_tensor *tensor;
+  expect_ok(iobind_tensor_create(where, IOBIND_MEMORY_DEFAULT, IOBIND_INT64, &one, 1, &tensor, &fault));
+  expect_ok(iobind_tensor_write(tensor, 0, &row, sizeof row, NULL, &fault));
+  return tensor;
+}
+
+/* ---- runs ---- */
+
+typedef struct asked {
+  iobind_session *session;
+  iobind_binding *binding;
+  iobind_stream *stream;
+  iobind_event *event;
+} asked;
+
+static asked submit_bad_run(void) {
+  asked one;
+  one.session = fixture_session(runtime, device, "lookup");
+  iobind_tensor *index = make_index(device, MISSING);
+  expect_ok(iobind_stream_create(device, NULL, &one.stream, &fault));
+  expect_ok(iobind_event_create(device, &one.event, &fault));
+  expect_ok(iobind_binding_create(one.session, &one.binding, &fault));
+  expect_ok(iobind_binding_set_input(one.binding, 0, IOBIND_INPUT_RESIDENT, index, NULL, &fault));
+  iobind_tensor_release(index);
+  expect_ok(iobind_binding_run(one.binding, one.stream, one.event, &fault));
+  return one;
+}
+
+static void expect_row(iobind_binding *binding, iobind_tensor *expected) {
+  iobind_tensor *output;
+  float rows[2][COLUMNS];
+  expect_ok(iobind_binding_get_output(binding, 0, &output, &fault));
+  expect_ok(iobind_tensor_read(output, 0, rows[0], sizeof rows[0], NULL, &fault));
+  expect_ok(iobind_tensor_read(expected, 0, rows[1], sizeof rows[1], NULL, &fault));
+  assert_memory_equal(rows[0], rows[1], sizeof rows[0]);
+}
+
+/* The row without a stream, by another binding, is what the one with it must give. */
+static void works_again(asked *one) {
+  iobind_binding *plain;
+  iobind_tensor *expected;
+  int64_t row = 3;
+  iobind_tensor *index = make_index(device, row);
+  expect_ok(iobind_stream_synchronize(one->stream, &fault)); /* it has been told */
+  expect_ok(iobind_binding_create(one->session, &plain, &fault));
+  expect_ok(iobind_binding_set_input(plain, 0, IOBIND_INPUT_RESIDENT, index, NULL, &fault));
+  iobind_tensor_release(index);
+  expect_ok(iobind_binding_run(plain, NULL, NULL, &fault));
+  expect_ok(iobind_binding_take_output(plain, 0, &expected, &fault));
+  iobind_binding_destroy(plain);
+  expect_ok(iobind_binding_update_input(one->binding, 0, &row, sizeof row, NULL, &fault));
+  expect_ok(iobind_binding_run(one->binding, one->stream, one->event, &fault));
+  expect_ok(iobind_event_wait(one->event, &fault));
+  expect_row(one->binding, expected);
+  iobind_tensor_release(expected);
+  iobind_binding_destroy(one->binding);
+  iobind_event_destroy(one->event);
+  iobind_stream_destroy(one->stream);
+  iobind_session_destroy(one->session);
+}
+
+static iobind_status ask(iobind_event *event) {
+  static const struct timespec moment = {0, 100000};
+  int32_t done = 0;
+  iobind_status status = IOBIND_OK;
+  while (done == 0 && status == IOBIND_OK) {
+    (void)nanosleep(&moment, NULL);
+    fixture_arm();
+    status = iobind_event_query(event, &done, &fault);
+  }
+  assert_int_equal(done, 1);
+  return status;
+}
+
+/* Whoever is asked first, the others say it too. */
+static void everyone_is_told(void **state) {
+  (void)state;
+  for (int first = 0; first < 3; first++) {
+    asked one = submit_bad_run();
+    iobind_tensor *output;
+    for (int turn = 0; turn < 3; turn++) {
+      switch ((first + turn) % 3) {
+        case 0: expect(IOBIND_RUNTIME, iobind_event_wait(one.event, &fault)); break;
+        case 1: expect(IOBIND_RUNTIME, iobind_binding_get_output(one.binding, 0, &output, &fault)); break;
+        default: expect(IOBIND_RUNTIME, ask(one.event)); break;
+      }
+      expect_words("indices");
+    }
+    expect(IOBIND_RUNTIME, iobind_stream_synchronize(one.stream, &fault)); /* last: it works again then */
+    works_again(&one);
+  }
+}
+
+/* A binding that nobody waits for fails in nobody's arms. */
+static void given_up(void **state) {
+  (void)state;
+  asked one = submit_bad_run();
+  iobind_binding_destroy(one.binding);
+  iobind_session_destroy(one.session);
+  iobind_event_destroy(one.event);
+  expect(IOBIND_RUNTIME, iobind_stream_synchronize(one.stream, &fault));
+  expect_ok(iobind_stream_synchronize(one.stream, &fault));
+  iobind_stream_destroy(one.stream);
+}
+
+/* An event outlives its stream, and has passed then. */
+static void event_of_a_stream_that_is_gone(void **state) {
+  (void)state;
+  iobind_stream *stream;
+  iobind_event *event;
+  int32_t done = 0;
+  iobind_session *session = fixture_session(runtime, device, "scale");
+  iobind_binding *binding;
+  static const float ones[2] = {1, 1};
+  iobind_tensor *x = fixture_floats(device, ones, 2);
+  expect_ok(iobind_stream_create(device, NULL, &stream, &fault));
+  expect_ok(iobind_event_create(device, &event, &fault));
+  expect_ok(iobind_binding_create(session, &binding, &fault));
+  expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, x, NULL, &fault));
+  expect_ok(iobind_binding_run(binding, stream, event, &fault));
+  iobind_stream_destroy(stream);
+  for (int i = 0; i < 2 && done == 0; i++) {
+    expect_ok(iobind_event_query(event, &done, &fault)); /* on WebGPU the first one waits */
+  }
+  assert_int_equal(done, 1);
+  expect_ok(iobind_event_wait(event, &fault));
+  iobind_binding_destroy(binding);
+  iobind_session_destroy(session);
+  iobind_tensor_release(x);
+  iobind_event_destroy(event);
+}
+
+/* ---- pipelines ---- */
+
+static iobind_pipeline *make_pipeline(uint32_t flags) {
+  iobind_pipeline_options options = IOBIND_PIPELINE_OPTIONS_INIT;
+  iobind_pipeline *pipeline;
+  iobind_session *session = fixture_session(runtime, device, "lookup");
+  options.flags = flags;
+  options.slots = ITEMS;
+  expect_ok(iobind_pipeline_create(session, &options, &pipeline, &fault));
+  iobind_session_destroy(session);
+  return pipeline;
+}
+
+static void submit_row(iobind_pipeline *pipeline, int64_t row) {
+  iobind_tensor *index = make_index(cpu, row);
+  expect_ok(iobind_pipeline_submit(pipeline, &index, &fault));
+  iobind_tensor_release(index);
+}
+
+static void next_row(iobind_pipeline *pipeline, const float *expected) {
+  iobind_tensor *output;
+  expect_ok(iobind_pipeline_next(pipeline, &output, NULL, &fault));
+  fixture_expect_floats(output, expected, COLUMNS);
+}
+
+/* Five items at a time, the third one fails: by a fault that the accelerator meets when it is asked (`setting`), or (NULL) by a row
+ * that is not there, which a run meets long after. */
+typedef struct trial {
+  const char *setting, *value;
+  bool stops;
+  bool vague; /* a stream of the accelerator's tells a failure to who asks first, and not which of its runs it was */
+  int submitted;
+  float row[COLUMNS];
+} trial;
+
+static void submit_items(trial *self, iobind_pipeline *pipeline) {
+  for (; self->submitted < ITEMS; self->submitted++) {
+    iobind_tensor *index = make_index(cpu, self->submitted == BAD && self->setting == NULL ? MISSING : 1);
+    if (self->submitted == BAD && self->setting != NULL) {
+      assert_int_equal(vdev_set(0, self->setting, self->value), 0);
+    }
+    fixture_arm();
+    iobind_status status = iobind_pipeline_submit(pipeline, &index, &fault);
+    iobind_tensor_release(index);
+    if (self->stops && self->submitted > BAD && status == IOBIND_INVALID_STATE) {
+      expect_words("failed, and the pipeline stops");
+      return;
+    }
+    assert_int_equal(status, IOBIND_OK);
+  }
+}
+
+/* What is given out is right, what failed says so, and with STOP nothing behind it is given out. */
+static void expect_item(trial *self, iobind_pipeline *pipeline, int i) {
+  iobind_tensor *output;
+  iobind_pipeline_item item = IOBIND_PIPELINE_ITEM_INIT;
+  fixture_arm();
+  iobind_status status = iobind_pipeline_next(pipeline, &output, &item, &fault);
+  assert_int_equal(item.index, i + 1);
+  if (status == IOBIND_OK) {
+    assert_true(i < BAD || (i > BAD && !self->stops));
+    fixture_expect_floats(output, self->row, COLUMNS);
+    return;
+  }
+  assert_null(output);
+  if (!self->vague) {
+    assert_int_equal(status, i == BAD ? IOBIND_RUNTIME : IOBIND_CANCELLED);
+    assert_true(i >= BAD && (i == BAD || self->stops));
+    expect_words(i == BAD ? "item 3: " : "item 3 failed");
+  } else if (status == IOBIND_CANCELLED) {
+    assert_true(self->stops);
+  } else {
+    assert_int_equal(status, IOBIND_RUNTIME);
+    expect_words("indices");
+  }
+}
+
+static void fail_one(const char *setting, const char *value, uint32_t flags) {
+  trial self = {
+      .setting = setting, .value = value, .stops = (flags & IOBIND_PIPELINE_STOP) != 0, .vague = on_vdev && setting == NULL};
+  iobind_pipeline *pipeline = make_pipeline(flags);
+  iobind_tensor *output;
+  submit_row(pipeline, 1);
+  expect_ok(iobind_pipeline_next(pipeline, &output, NULL, &fault));
+  expect_ok(iobind_tensor_read(output, 0, self.row, sizeof self.row, NULL, &fault));
+  submit_items(&self, pipeline);
+  for (int i = 0; i < self.submitted; i++) {
+    expect_item(&self, pipeline, i);
+  }
+  if (!self.stops) {
+    submit_row(pipeline, 1);
+    next_row(pipeline, self.row);
+  }
+  iobind_pipeline_destroy(pipeline);
+  pipeline = make_pipeline(flags); /* the device works */
+  submit_row(pipeline, 1);
+  next_row(pipeline, self.row);
+  iobind_pipeline_destroy(pipeline);
+}
+
+static void pipeline_fails(void **state) {
+  (void)state;
+  static const uint32_t flags[] = {0, IOBIND_PIPELINE_STOP, IOBIND_PIPELINE_TIMES,
+                                   IOBIND_PIPELINE_STOP | IOBIND_PIPELINE_TIMES};
+  for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++) {
+    fail_one(NULL, NULL, flags[i]);
+    if (on_vdev) {
+      fail_one("fail_copy", "1", flags[i]);    /* the upload */
+      fail_one("fail_compute", "1", flags[i]); /* the run */
+      fail_one("fail_copy", "2", flags[i]);    /* the download */
+    }
+  }
+}
+
+/* Destroyed with a failure under way. */
+static void pipeline_given_up(void **state) {
+  (void)state;
+  iobind_pipeline *pipeline = make_pipeline(IOBIND_PIPELINE_TIMES);
+  submit_row(pipeline, 1);
+  submit_row(pipeline, MISSING);
+  submit_row(pipeline, 1);
+  iobind_pipeline_destroy(pipeline);
+}
+
+#define CASES(spec)                                                                                                       \
+  {#spec ": everyone is told", everyone_is_told, start, stop, #spec}, {#spec ": given up", given_up, start, stop, #spec}, \
+      {#spec ": event of a stream that is gone", event_of_a_stream_that_is_gone, start, stop, #spec},                     \
+      {#spec ": pipeline fails", pipeline_fails, start, stop, #spec}, {                                                   \
+#spec ": pipeline given up", pipeline_given_up, start, stop, #spec                                                    \
+  }
+
+static const struct CMUnitTest tests[] = {
+    CASES(vdev),
+    CASES(cpu),
+    {"webgpu: event of a stream that is gone", event_of_a_stream_that_is_gone, start, stop, "webgpu"},
+};
+
+FIXTURE_MAIN(tests, NULL, NULL);

@@ -6,20 +6,20 @@
 
 enum { COUNT = 64, TURNS = 3, UP = 0, RUN, DOWN, STREAMS };
 
-#define TRY(call)                   \
-  do {                              \
-    iobind_status came = (call);    \
-    if (came != IOBIND_OK) {        \
-      return came;                  \
-    }                               \
+#define TRY(call)                \
+  do {                           \
+    iobind_status came = (call); \
+    if (came != IOBIND_OK) {     \
+      return came;               \
+    }                            \
   } while (0)
 
 /* What orders the stages: who waits for whom, in this turn or for the one before. */
 typedef enum edge {
   RUN_AFTER_UP,
   DOWN_AFTER_RUN,
-  UP_AFTER_LAST_RUN,    /* which reads what is overwritten */
-  RUN_AFTER_LAST_DOWN,  /* the same of the output */
+  UP_AFTER_LAST_RUN,   /* which reads what is overwritten */
+  RUN_AFTER_LAST_DOWN, /* the same of the output */
   EDGES,
 } edge;
 

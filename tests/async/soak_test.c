@@ -32,9 +32,7 @@ static lane lanes[LANES];
 static pthread_mutex_t alive = PTHREAD_MUTEX_INITIALIZER; /* held to destroy a binding or an event, or to ask one */
 static atomic_bool over;
 static uint64_t chance;
-static struct {
-  uint64_t started, refused, right, cancelled, abandoned, passed;
-} runs;
+static struct { uint64_t started, refused, right, cancelled, abandoned, passed; } runs;
 static atomic_int wrapped, deleted;
 
 static size_t pick(size_t below) {
@@ -202,7 +200,7 @@ static void *ask(void *context) {
     int32_t done;
     pthread_mutex_lock(&alive);
     lane *self = &lanes[i * 5 % LANES];
-    iobind_status status = i % 7 == 0   ? iobind_event_wait(self->event, NULL)
+    iobind_status status = i % 7 == 0    ? iobind_event_wait(self->event, NULL)
                            : i % 31 == 0 ? iobind_binding_cancel(self->binding, NULL)
                                          : iobind_event_query(self->event, &done, NULL);
     pthread_mutex_unlock(&alive);
