@@ -459,7 +459,18 @@ public final class OrtIoBindingFFM implements AutoCloseable {
    *     tensor; INVALID_ARGUMENT: the input is carried by another output, or bound LIVE; INVALID_STATE: a run is under way
    */
   public void carry(String output, String input, CarryMode mode) {
-    int from = session.outputIndex(output), to = session.inputIndex(input);
+    carry(session.outputIndex(output), session.inputIndex(input), mode);
+  }
+
+  /**
+   * As {@link #carry(String, String, CarryMode)}.
+   *
+   * @param from the output, in the model's order
+   * @param to the input, in the model's order
+   * @param mode how
+   * @throws OrtFFMException as there
+   */
+  public void carry(int from, int to, CarryMode mode) {
     long address = enter();
     try {
       scratch.check(Iobind.bindingCarry(address, from, to, mode.ordinal(), scratch.error()));

@@ -71,6 +71,9 @@ final class Conformance {
     boolean taken;
     OutputMode mode = OutputMode.FRESH;
     DeviceSpec place;
+    /** Outputs: the input that it becomes, or -1; and whether it is the next run's state. */
+    int carriedTo = -1;
+    boolean due;
   }
 
   private static final class Bound {
@@ -306,6 +309,7 @@ final class Conformance {
       case "input" -> input(w);
       case "output" -> output(w);
       case "update" -> update(w);
+      case "carry" -> carry(w);
       case "ready" -> settle(() -> current.handle.check());
       case "clear" -> {
         if (settle(() -> current.handle.clear())) current.empty();
@@ -682,7 +686,32 @@ final class Conformance {
     Tensor tensor = tensor(w.get(3));
     OrtEventFFM event = w.size() > 4 ? events.get(w.get(4)) : null;
     if (!settle(() -> current.handle.bindInput(index, tensor.handle(), mode, event))) return;
+    for (Slot state : current.outputs) {
+      if (state.carriedTo == index) state.due = false;
+    }
     current.inputs[index].value = mode == InputMode.SNAPSHOT ? tensor.value().copy() : tensor.value();
+  }
+
+  /** What the last run left becomes the next one's input. */
+  private void advance() {
+    for (Slot from : current.outputs) {
+      if (from.carriedTo < 0 || !from.due) continue;
+      current.inputs[from.carriedTo].value = from.value;
+      from.due = false;
+    }
+  }
+
+  private void carry(List<String> w) {
+    int from = index(w.get(1)), to = index(w.get(2));
+    CarryMode mode = mode(CarryMode.class, w.get(3));
+    if (!settle(() -> current.handle.carry(from, to, mode))) return;
+    advance();
+    Slot slot = current.outputs[from];
+    slot.carriedTo = to;
+    slot.value = null;
+    slot.taken = false;
+    slot.mode = mode == CarryMode.IN_PLACE ? OutputMode.IN_PLACE : OutputMode.FRESH;
+    slot.place = current.session.inputs().get(to).device();
   }
 
   private void output(List<String> w) {
@@ -700,7 +729,9 @@ final class Conformance {
       }
     });
     if (!done) return;
+    advance();
     Slot slot = current.outputs[index];
+    slot.carriedTo = -1;
     slot.mode = mode;
     slot.taken = false;
     slot.place = takesTensor ? tensor.place() : place;
@@ -709,6 +740,7 @@ final class Conformance {
 
   private void update(List<String> w) {
     int index = index(w.get(1));
+    advance();
     Mirror value = index >= 0 && index < current.inputs.length ? current.inputs[index].value : null;
     boolean isNumber = w.size() > 3 && Character.isDigit(w.get(3).charAt(0));
     int own = value == null ? 4 : value.byteCount();
@@ -736,8 +768,14 @@ final class Conformance {
       }
     });
     if (!done) return;
+    advance();
     List<Mirror> results = compute();
-    for (int i = 0; i < results.size(); i++) apply(current.outputs[i], results.get(i), i);
+    for (int i = 0; i < results.size(); i++) {
+      Slot slot = current.outputs[i];
+      if (slot.carriedTo >= 0 && slot.mode == OutputMode.IN_PLACE) slot.value = current.inputs[slot.carriedTo].value;
+      apply(slot, results.get(i), i);
+      slot.due = slot.carriedTo >= 0;
+    }
   }
 
   /** What the run must have left in an output. */
@@ -781,6 +819,7 @@ final class Conformance {
   }
 
   private void unbound(String name) {
+    advance();
     List<OrtValueRef> inputs = Arrays.stream(current.inputs).map(slot -> hostCopy(slot.value)).collect(Collectors.toList());
     List<OrtValueRef> results = settle(() -> current.session.run(inputs));
     if (results == null) return;
