@@ -94,7 +94,7 @@ static iobind_status check_input(const iobind_pipeline *pipeline, size_t index, 
 /* Memory for the item and its data in it. */
 static iobind_status bring(slot *self, iobind_tensor *const *inputs, iobind_error *error) {
   const iobind_pipeline *pipeline = self->pipeline;
-  size_t count = pipeline->session->input_count;
+  size_t count = inputs == NULL ? 0 : pipeline->session->input_count; /* NULL only where the model has none */
   bool changed = false;
   for (size_t i = 0; i < count; i++) {
     if (pipeline->streamed[i]) {
