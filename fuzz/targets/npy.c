@@ -21,6 +21,18 @@ static bool read_array(const uint8_t *data, size_t size, npy_array *array, tool_
   return npy_read_from(&source, array, fault);
 }
 
+/* The elements are those of the dims, without an overflow. */
+static void check_count(const npy_array *array) {
+  unsigned __int128 count = 1;
+  bool empty = false;
+  for (size_t i = 0; i < array->rank; i++) {
+    CHECK(array->dims[i] >= 0);
+    empty = empty || array->dims[i] == 0;
+    if (count <= SIZE_MAX) count *= (unsigned __int128)array->dims[i];
+  }
+  CHECK(array->count == (empty ? 0 : count));
+}
+
 static void check_round_trip(const npy_array *array) {
   char header[NPY_HEADER_SIZE];
   size_t length = npy_make_header(array, header);
@@ -75,6 +87,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   }
   CHECK(array.rank <= NPY_MAX_RANK && array.bytes == array.count * array.item_bytes && array.bytes <= size);
   CHECK((array.data == NULL) == (array.bytes == 0));
+  check_count(&array);
   check_round_trip(&array);
   if (array.kind == 'U' || array.kind == 'S') check_texts(&array);
   npy_free(&array);

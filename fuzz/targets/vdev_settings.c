@@ -12,6 +12,20 @@ static const char *const names[] = {"devices",     "vendor_id",   "device_id",  
                                     "fail_stream", "delay_alloc", "delay_copy", "delay_compute"};
 enum { NAMES = sizeof names / sizeof names[0] };
 
+/* Up to twice the longest that a setting takes. */
+static char *take_long_text(bytes *source) {
+  bool twice = take_bool(source);
+  char *half = take_text(source, 255);
+  size_t length = strlen(half);
+  char *whole = malloc(2 * length + 1);
+  CHECK(whole != NULL);
+  memcpy(whole, half, length);
+  memcpy(whole + length, half, length);
+  whole[twice ? 2 * length : length] = 0;
+  free(half);
+  return whole;
+}
+
 static void check_bounds(const vdev_settings *settings) {
   CHECK(settings->devices >= 1 && settings->devices <= VDEV_MAX_DEVICES && settings->mem_limit >= 0);
   CHECK(settings->upload_rate >= 0 && settings->latency_ns >= 0 && settings->latency_ns <= VDEV_LONGEST_NS);
@@ -36,7 +50,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   while (source.left > 0) {
     bool change = take_bool(&source);
     char *name = take_word(&source, names, NAMES, 40);
-    char *value = take_text(&source, 255);
+    char *value = take_long_text(&source);
     char reason[VDEV_TEXT] = "";
     vdev_settings before = settings;
     bool set =
