@@ -1,5 +1,6 @@
 #include "model.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -91,6 +92,27 @@ void *model_attention(size_t *bytes) {
   node(&writer, "MatMul", "row", "turned", "scores");
   change(&writer, "Softmax", "scores", "weights");
   node(&writer, "MatMul", "weights", "value", "y");
+  return finish(&writer, bytes);
+}
+
+void *model_products(int64_t side, int count, size_t *bytes) {
+  const int64_t dims[] = {side, side};
+  const onnx_type type = {.dtype = ONNX_FLOAT32, .dims = dims, .rank = 2};
+  onnx_writer writer = ONNX_WRITER_INIT;
+  begin(&writer, "products");
+  onnx_input(&writer, "x", &type);
+  onnx_input(&writer, "w", &type);
+  onnx_output(&writer, "y", &type);
+  char left[24] = "x", product[24];
+  for (int i = 1; i <= count; i++) {
+    if (i == count) {
+      strcpy(product, "y");
+    } else {
+      snprintf(product, sizeof product, "product%d", i);
+    }
+    node(&writer, "MatMul", left, "w", product);
+    memcpy(left, product, sizeof left);
+  }
   return finish(&writer, bytes);
 }
 
