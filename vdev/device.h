@@ -79,11 +79,15 @@ struct vdev_stream {
   char error[VDEV_TEXT];   /* of work that failed after its submission; kept until a wait hands it on */
   uint64_t error_sequence; /* of that work */
   const void *error_owner; /* whose work it was */
+  char told[VDEV_TEXT];    /* the last one that a wait has handed on */
+  uint64_t told_sequence;
+  uint64_t told_count;
 };
 
 struct vdev_event {
   vdev_device *device;
   uint64_t sequence;
+  uint64_t told_count; /* of the stream when it was recorded */
   int64_t time;
   int agent;                    /* whose stream; 0: never recorded */
   int agent_limit;              /* clocks[agent_limit] and later ones are not set: there were no such agents */

@@ -186,12 +186,15 @@ static bool enqueue(vdev_stream *stream, const vdev_operation *operation, char *
   return true;
 }
 
-/* Hand on what failed on the stream, up to `sequence`, since it was last asked; afterwards it works again. */
-static bool take_error(vdev_stream *stream, uint64_t sequence, char *reason) {
-  if (stream->error[0] == '\0' || stream->error_sequence > sequence) {
+/* Hand on what failed before an event, since it was last asked; afterwards the stream works again. */
+static bool take_error(vdev_stream *stream, const vdev_event *event, char *reason) {
+  if (stream->error[0] == '\0' || stream->error_sequence > event->sequence) {
     return false;
   }
   snprintf(reason, VDEV_TEXT, "%s", stream->error);
+  memcpy(stream->told, stream->error, sizeof stream->told);
+  stream->told_sequence = stream->error_sequence;
+  stream->told_count++;
   stream->error[0] = '\0';
   return true;
 }
@@ -314,7 +317,7 @@ bool vdev_device_drain(vdev_device *device, const void *owner, char *reason) {
     await(&here);
     stream = stream_of(agent);
     if (good && stream != NULL && stream->error_owner == owner) {
-      good = !take_error(stream, here.sequence, reason);
+      good = !take_error(stream, &here, reason);
     }
   }
   return good;
@@ -386,6 +389,7 @@ void vdev_event_mark(vdev_event *event, const vdev_stream *stream) {
   event->device = stream->device;
   event->agent = stream->agent;
   event->sequence = stream->submitted;
+  event->told_count = stream->told_count;
   event->time = stream->tail;
   event->agent_limit = vdev_global.agent_limit;
   memcpy(event->clocks, stream->clocks, (size_t)event->agent_limit * sizeof event->clocks[0]);
@@ -397,7 +401,16 @@ bool vdev_event_await(vdev_event *event, char *reason) {
   }
   await(event);
   vdev_stream *stream = stream_of(event->agent);
-  return stream == NULL || !take_error(stream, event->sequence, reason);
+  return stream == NULL || !take_error(stream, event, reason);
+}
+
+bool vdev_event_has_failed(const vdev_event *event, char *reason) {
+  const vdev_stream *stream = stream_of(event->agent);
+  bool failed = stream != NULL && stream->told_count > event->told_count && stream->told_sequence <= event->sequence;
+  if (failed) {
+    snprintf(reason, VDEV_TEXT, "%s", stream->told);
+  }
+  return failed;
 }
 
 bool vdev_event_has_passed(const vdev_event *event) {

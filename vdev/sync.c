@@ -46,7 +46,7 @@ static OrtStatus *ORT_CALL wait_on_host(OrtSyncNotificationImpl *self) {
   notification *one = (notification *)self;
   char reason[VDEV_TEXT] = "";
   vdev_lock();
-  bool good = vdev_event_await(&one->event, reason);
+  bool good = vdev_event_await(&one->event, reason) && !vdev_event_has_failed(&one->event, reason); /* several may wait */
   vdev_unlock();
   return good ? NULL : vdev_fail(ORT_FAIL, reason);
 }

@@ -78,10 +78,13 @@ bool iobind__stream_is_busy(const iobind_stream *stream) {
 void iobind__stream_fail(iobind_stream *stream, iobind__ticket after, iobind__ticket ticket, const iobind_error *failure) {
   iobind__ticket last = atomic_load(&stream->submitted); /* a failed stream may have left out what was behind, too */
   pthread_mutex_lock(&stream->mutex);
-  stream->failure = *failure;
-  stream->failed_from = after < ticket ? after + 1 : ticket;
-  atomic_store(&stream->failed_to, last);
-  atomic_store(&stream->failed, ticket);
+  bool known = stream->failed_from <= ticket && ticket <= atomic_load(&stream->failed_to); /* another has waited for the same */
+  if (!known) {
+    stream->failure = *failure;
+    stream->failed_from = after < ticket ? after + 1 : ticket;
+    atomic_store(&stream->failed_to, last);
+    atomic_store(&stream->failed, ticket);
+  }
   pthread_mutex_unlock(&stream->mutex);
 }
 
