@@ -33,7 +33,7 @@ class Usage(Case):
     def test_version_and_help(self):
         self.assertRegex(self.good("--version"), r"^iobind \d+\.\d+\.\d+ \(libiobind \d+\.\d+\.\d+\)\n$")
         text = self.good("--help")
-        for command in ("doctor", "devices", "inspect", "run", "loop", "bench"):
+        for command in ("doctor", "devices", "inspect", "run", "loop", "bench", "audit", "tile"):
             self.assertIn(command, text)
             help_text = self.good(command, "--help")
             self.assertIn(f"Usage: iobind {command}", help_text)
