@@ -38,6 +38,7 @@ typedef struct audit_job {
   statistic time;
   uint64_t crossing;
   bool more; /* than `crossing`: something moves that nobody can count */
+  bool used; /* the device runs a node, or is the host */
 } audit_job;
 
 /* ---- the command line ---- */
@@ -267,18 +268,19 @@ static void add_copies(audit_job *job, report_table *table) {
 }
 
 /* A device that takes no node has nothing to copy: no news of the kind that was hoped for. */
-static int note_unused(const audit_job *job, tool_report *report) {
+static int note_unused(audit_job *job, tool_report *report) {
   iobind_session_info info = IOBIND_SESSION_INFO_INIT;
   iobind_error error = IOBIND_ERROR_INIT;
-  bool used = tool_is_host(job->device);
+  bool used = tool_is_host(job->device) || job->copy_count > 0; /* ORT 1.24 does not list all nodes of a plugin */
   if (iobind_session_get_info(job->session, &info, &error) != IOBIND_OK) return tool_fail_error(job->tool, NULL, &error);
   for (size_t i = 0; i < info.node_count; i++) {
     iobind_node_info node = IOBIND_NODE_INFO_INIT;
     if (iobind_session_get_node(job->session, i, &node, &error) != IOBIND_OK) return tool_fail_error(job->tool, NULL, &error);
     used = used || strcmp(node.ep_name, "CPUExecutionProvider") != 0;
   }
-  report_field(report, "device_used", NULL, json_boolean(used || info.node_count == 0), NULL);
-  if (!used && info.node_count > 0) {
+  job->used = used || info.node_count == 0;
+  report_field(report, "device_used", NULL, json_boolean(job->used), NULL);
+  if (!job->used) {
     report_note(report, "no node runs on '%s': the model runs on the CPU", tool_device_spec(job->device));
   }
   return TOOL_GO;
@@ -298,7 +300,7 @@ static int report_job(audit_job *job, tool_report *report) {
   add_copies(job, table);
   code = note_unused(job, report);
   if (code != TOOL_GO) return code;
-  bool zero = job->crossing == 0 && !job->more;
+  bool zero = job->crossing == 0 && !job->more && job->used;
   report_field(report, "crossing_bytes", NULL, json_integer((json_int_t)job->crossing), NULL);
   report_field(report, "at_least", NULL, json_boolean(job->more), NULL);
   if (tool_is_host(job->device)) {
@@ -374,12 +376,12 @@ int command_audit(int argc, const char **argv) {
   char **binds = NULL;
   char **run_texts = NULL;
   int expect_zero = 0;
-  const struct poptOption options[] = {
-      {"bind", 'b', POPT_ARG_ARGV, &binds, 0, "How inputs and outputs are bound, or NAME=HOW for one; repeatable",
-       "device|host"},
-      {"runs", 'n', POPT_ARG_ARGV, &run_texts, 0, "Runs to time (10)", "N"},
-      {"expect-zero", 0, POPT_ARG_NONE, &expect_zero, 0, "End with 1 where anything crosses the link", NULL},
-      POPT_TABLEEND};
+  const struct poptOption options[] = {{"bind", 'b', POPT_ARG_ARGV, &binds, 0,
+                                        "How inputs and outputs are bound, or NAME=HOW for one; repeatable", "device|host"},
+                                       {"runs", 'n', POPT_ARG_ARGV, &run_texts, 0, "Runs to time (10)", "N"},
+                                       {"expect-zero", 0, POPT_ARG_NONE, &expect_zero, 0,
+                                        "End with 1 where anything crosses the link, or no node runs on the device", NULL},
+                                       POPT_TABLEEND};
   const tool_usage usage = {
       .command = "audit",
       .arguments = "MODEL",

@@ -70,6 +70,9 @@ class Audit(Case):
     def test_a_device_that_takes_nothing(self):
         result = self.call("audit", self.add, "--device", "vdev", "--random", env=dict(self.environment, VDEV_DENY="Add"))
         self.assertIn("no node runs on 'vdev:0'", result.stdout)
+        report = self.audit("--expect-zero", code=1, VDEV_DENY="Add")
+        self.assertEqual(report["crossing_bytes"], 0)
+        self.assertFalse(report["device_used"])
 
     def test_the_host_has_no_link(self):
         result = self.good("audit", self.add, "--random")
