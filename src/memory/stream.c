@@ -357,6 +357,10 @@ void iobind_stream_destroy(iobind_stream *stream) {
   }
   iobind__stream_advance(stream, atomic_load(&stream->submitted));
   collect(stream);
+  for (size_t i = 0; i < sizeof stream->staging / sizeof stream->staging[0]; i++) {
+    iobind_tensor_release(stream->staging[i]);
+    stream->staging[i] = NULL;
+  }
   if (stream->sync != NULL) {
     IOBIND__API(stream->device->runtime)->ReleaseSyncStream(stream->sync);
     stream->sync = NULL;

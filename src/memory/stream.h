@@ -41,9 +41,11 @@ struct iobind_stream {
   pthread_t worker;
   bool started;
   bool stopping;
-  iobind_error failure;            /* of what failed */
-  iobind__ticket failed_from;      /* an EP's stream: what failed last lies between these two; an EP says so once, */
-  atomic_uint_least64_t failed_to; /* to whoever waits first */
+  iobind_error failure;             /* of what failed */
+  iobind__ticket failed_from;       /* an EP's stream: what failed last lies between these two; an EP says so once, */
+  atomic_uint_least64_t failed_to;  /* to whoever waits first */
+  struct iobind_tensor *staging[4]; /* pinned memory for what is written from pageable memory; the stream's thread alone */
+  iobind__ticket staged[4];         /* when each was last used */
   iobind__retired *retired;
   size_t retired_count;
   size_t retired_capacity;

@@ -39,11 +39,10 @@ iobind_status iobind_tensor_get_data(iobind_tensor *tensor, iobind_dtype dtype, 
 
 /* Copy `bytes` bytes between the start (or, where the device has addresses, any part) of a tensor and host memory. ORT sees
  * both as bytes, or as the tensor's own type where it is whole: an EP may not know bytes. */
-static iobind_status move(const iobind_tensor *tensor, size_t offset, void *host, size_t bytes, bool to_tensor,
-                          iobind_stream *stream, iobind_error *error) {
+static iobind_status move_with(const iobind_tensor *tensor, size_t offset, void *host, const iobind__place *host_place,
+                               size_t bytes, bool to_tensor, iobind_stream *stream, iobind_error *error) {
   iobind_runtime *runtime = tensor->place->device->runtime;
   const OrtApi *api = IOBIND__API(runtime);
-  iobind__place *host_place = &runtime->cpu->places[IOBIND_MEMORY_DEFAULT];
   bool whole = offset == 0 && bytes == tensor->bytes;
   int64_t length = (int64_t)bytes;
   const int64_t *dims = whole ? tensor->dims : &length;
@@ -54,7 +53,7 @@ static iobind_status move(const iobind_tensor *tensor, size_t offset, void *host
   void *data = (char *)tensor->data + offset;
   OrtStatus *made = NULL;
   if (!tensor->place->host) {
-    made = api->CreateTensorWithDataAsOrtValue(runtime->cpu_info, host, bytes, dims, rank, dtype, &host_value);
+    made = api->CreateTensorWithDataAsOrtValue(host_place->info, host, bytes, dims, rank, dtype, &host_value);
     if (made == NULL && !whole) {
       made = api->CreateTensorWithDataAsOrtValue(tensor->place->info, data, bytes, dims, rank, dtype, &part);
     }
@@ -75,6 +74,12 @@ static iobind_status move(const iobind_tensor *tensor, size_t offset, void *host
     api->ReleaseValue(host_value);
   }
   return status;
+}
+
+static iobind_status move(const iobind_tensor *tensor, size_t offset, void *host, size_t bytes, bool to_tensor,
+                          iobind_stream *stream, iobind_error *error) {
+  const iobind__place *pageable = &tensor->place->device->runtime->cpu->places[IOBIND_MEMORY_DEFAULT];
+  return move_with(tensor, offset, host, pageable, bytes, to_tensor, stream, error);
 }
 
 static iobind_status check_part(const iobind_tensor *tensor, size_t offset, const void *data, size_t bytes,
@@ -130,8 +135,15 @@ iobind_status iobind_tensor_write(iobind_tensor *tensor, size_t offset, const vo
   if (!tensor->place->addressable && (offset > 0 || unit_end(tensor, bytes) != bytes)) {
     return write_staged(tensor, offset, data, bytes, error);
   }
-  void *source = (void *)(uintptr_t)data; /* ORT's values have no const data; a copy only reads it */
-  IOBIND__TRY(move(tensor, offset, source, bytes, true, stream, error));
+  const iobind_tensor *staging = stream == NULL ? NULL : iobind__staging_take(stream, tensor->place, bytes);
+  if (staging != NULL) {
+    memcpy(staging->data, data, bytes);
+    IOBIND__TRY(move_with(tensor, offset, staging->data, staging->place, bytes, true, stream, error));
+    iobind__staging_used(stream, staging);
+  } else {
+    void *source = (void *)(uintptr_t)data; /* ORT's values have no const data; a copy only reads it */
+    IOBIND__TRY(move(tensor, offset, source, bytes, true, stream, error));
+  }
   iobind__tensor_use(tensor, stream);
   return IOBIND_OK;
 }

@@ -2,6 +2,8 @@
 #include "fixture.h"
 #include "vdev.h"
 
+#include <string.h>
+
 enum { BYTES = 1000000 }; /* at 1 GB/s, 1 ms */
 static const int64_t millisecond = 1000000;
 
@@ -124,6 +126,38 @@ static void bytes_arrive(void **state) {
   assert_memory_equal(bytes, back, sizeof bytes);
 }
 
+/* From pageable memory, and more at once than the stream has pinned memory for: then one waits, and all arrive. */
+static void writes_from_pageable_memory_return_at_once(void **state) {
+  (void)state;
+  enum { WRITES = 6 };
+  static unsigned char bytes[BYTES];
+  static unsigned char back[BYTES];
+  iobind_tensor *targets[WRITES];
+  const int64_t dims[1] = {BYTES};
+  for (int i = 0; i < WRITES; i++) {
+    expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_UINT8, dims, 1, &targets[i], &fault));
+  }
+  for (int round = 0; round < 2; round++) {
+    int64_t before = vdev_get(0, "time_ns");
+    for (int i = 0; i < WRITES; i++) {
+      memset(bytes, 16 * round + i + 1, sizeof bytes); /* what was written before is the stream's already */
+      expect_ok(iobind_tensor_write(targets[i], 0, bytes, sizeof bytes, first, &fault));
+      if (i < 4) {
+        assert_int_equal(vdev_get(0, "time_ns"), before);
+      }
+    }
+    expect_ok(iobind_stream_synchronize(first, &fault));
+    for (int i = 0; i < WRITES; i++) {
+      expect_ok(iobind_tensor_read(targets[i], 0, back, sizeof back, NULL, &fault));
+      memset(bytes, 16 * round + i + 1, sizeof bytes);
+      assert_memory_equal(back, bytes, sizeof bytes);
+    }
+  }
+  for (int i = 0; i < WRITES; i++) {
+    iobind_tensor_release(targets[i]);
+  }
+}
+
 static void native_stream_is_the_execution_providers(void **state) {
   (void)state;
   vdev_stream *native = iobind_stream_native(first);
@@ -218,6 +252,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(event_orders_another_stream_on_the_device),
     cmocka_unit_test(missing_event_is_found),
     cmocka_unit_test(bytes_arrive),
+    cmocka_unit_test(writes_from_pageable_memory_return_at_once),
     cmocka_unit_test(native_stream_is_the_execution_providers),
     cmocka_unit_test(runs_on_a_stream_return_at_once),
     cmocka_unit_test(tensor_given_up_under_a_copy),
