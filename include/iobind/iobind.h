@@ -265,8 +265,8 @@ IOBIND_API iobind_device *iobind_runtime_get_device(const iobind_runtime *runtim
  *
  *  `cpu`, `cuda[:N]`, `webgpu[:N]`, `dml[:N]`, `openvino[:N]`, `vdev[:N]` and other names of the EP catalogue; `gpu[:N]`,
  *  `npu[:N]` a device whose memory or hardware is a GPU or NPU; `ep=NAME[:N]` by ORT's EP name; `vendor=0xHHHH[:N]` by PCI
- *  vendor id, which never means the CPU. N counts from 0 among those that match. With the suffix `/pinned` the spec means the device's host-accessible
- *  memory (`cuda_pinned` is an alias of `cuda/pinned`). Example: "cuda,webgpu,cpu".
+ *  vendor id, which never means the CPU. N counts from 0 among those that match. With the suffix `/pinned` the spec means the
+ *  device's host-accessible memory (`cuda_pinned` is an alias of `cuda/pinned`). Example: "cuda,webgpu,cpu".
  *  @param memory  receives the kind of memory; NULL: a spec with `/pinned` is an error
  *  @return OK; NOT_FOUND none is there; DEVICE some are there, none works: the message has each reason;
  *          INVALID_ARGUMENT not a spec
@@ -329,10 +329,10 @@ typedef struct iobind_stream_options {
 
 /** Make a stream: an ordered queue of copies and runs. Where the device has IOBIND_DEVICE_STREAMS it is the EP's own, and what
  *  is submitted returns at once; only iobind_tensor_read into pageable memory waits, as the EP says. What
- *  iobind_tensor_write takes from there goes through pinned memory of the stream's where it is 64 KiB or more. On any other device it is
- *  a queue with a thread of iobind's: a copy is done at once where nothing is before it; runs, and what comes behind them, are
- *  done by the thread. There a failure stays on the stream: what is behind it is not done and reports the same error, until
- *  iobind_stream_synchronize has returned it.
+ *  iobind_tensor_write takes from there goes through pinned memory of the stream's where it is 64 KiB or more. On any other
+ *  device it is a queue with a thread of iobind's: a copy is done at once where nothing is before it; runs, and what comes
+ *  behind them, are done by the thread. There a failure stays on the stream: what is behind it is not done and reports the
+ *  same error, until iobind_stream_synchronize has returned it.
  *  @return OK; NOT_SUPPORTED options for a device whose EP has no streams; INVALID_ARGUMENT; OUT_OF_MEMORY; RUNTIME the EP
  *          gives none
  *  @threads any   @since 0.1 */
@@ -381,7 +381,8 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_event_record(iobind_event *event, i
 IOBIND_API IOBIND_CHECK iobind_status iobind_event_wait(iobind_event *event, iobind_error *error);
 
 /** Whether the event has passed, without waiting for it. ORT cannot be asked, so that on an EP's stream, and on a device that
- *  queues by itself (WebGPU), a thread of iobind's waits instead: started by the first such question to a stream.
+ *  queues by itself (WebGPU), a thread of iobind's waits instead: started by the first such question to a stream. Where that
+ *  thread could not, the next question waits itself.
  *  @param done  receives 1 or 0
  *  @return OK; as iobind_event_wait where it has passed; OUT_OF_MEMORY
  *  @threads any   @since 0.1 */
@@ -791,8 +792,8 @@ typedef enum iobind_input_mode {
 IOBIND_API IOBIND_CHECK iobind_status iobind_binding_set_input(iobind_binding *binding, size_t index, iobind_input_mode mode,
                                                                iobind_tensor *tensor, iobind_event *event, iobind_error *error);
 
-/** Write new data into a bound input, without binding it anew: into the SNAPSHOT's copy or the tensor itself. For a carried input
- *  that is the state that the last run left; its outputs cannot be fetched any more then.
+/** Write new data into a bound input, without binding it anew: into the SNAPSHOT's copy or the tensor itself. For a carried
+ *  input that is the state that the last run left; its outputs cannot be fetched any more then.
  *  @param data    host memory, all bytes of the input
  *  @param stream  as iobind_tensor_write
  *  @return OK; INVALID_STATE the input is not bound, or a run is under way; INVALID_ARGUMENT another number of bytes; DTYPE
@@ -807,7 +808,8 @@ typedef enum iobind_output_mode {
                                    overwrites what an earlier one gave */
   IOBIND_OUTPUT_REUSE = 1,    /**< memory of the first run on the given device, overwritten by the next runs, as long as no
                                    input's dims change (a size that depends on the data must not change either: the run then
-                                   fails with SHAPE); after iobind_binding_take_output the next run gets new memory */
+                                   fails with SHAPE); after iobind_binding_take_output the next run gets new memory; beside a
+                                   carried state that grows it is new in each run */
   IOBIND_OUTPUT_FIXED = 2,    /**< the given tensor, overwritten by every run; the shape must come out as the tensor's */
   IOBIND_OUTPUT_IN_PLACE = 3, /**< FIXED, and the tensor may overlap an input: only where the model's operators allow it;
                                    ORT does not check */
@@ -833,7 +835,7 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_binding_set_output(iobind_binding *
 /** How an output becomes the next run's input. */
 typedef enum iobind_carry_mode {
   IOBIND_CARRY_MOVE = 0,     /**< new memory on each run, of whatever shape comes out; it becomes the input as it is */
-  IOBIND_CARRY_SWAP = 1,     /**< two buffers of the state's shape that change places: no run allocates, nothing is bound anew */
+  IOBIND_CARRY_SWAP = 1,     /**< two buffers of the state's shape that change places: no run allocates or binds anew */
   IOBIND_CARRY_IN_PLACE = 2, /**< one buffer: the input's tensor is the output; only where the model's operators allow it, ORT
                                   does not check */
   IOBIND_CARRY_MODE_FORCE32 = 0x7FFFFFFF
@@ -841,15 +843,16 @@ typedef enum iobind_carry_mode {
 
 /** Let an output become an input of the next run: a state that never leaves the place where the session reads it. The first
  *  state is what iobind_binding_set_input binds, RESIDENT or SNAPSHOT, before or after this call (a growing one may begin with
- *  0 elements); bound later, it is the state that the next run begins with. A run that fails leaves the state as it was.
+ *  0 elements); bound later, it is the state that the next run begins with. A run that fails leaves the state as it was, but
+ *  for IN_PLACE, whose tensor it may have written.
  *  iobind_binding_get_output lends the state that a run left, until the next run; a MOVE one that is retained, and any that is
  *  taken, is never overwritten. iobind_binding_set_output and iobind_binding_clear end it.
- *  MOVE and SWAP read the first state's memory and never write it, IN_PLACE writes into a RESIDENT tensor itself. The output goes
- *  to where the session wants the input.
+ *  MOVE and SWAP read the first state's memory and never write it, IN_PLACE writes into a RESIDENT tensor itself. The output
+ *  goes to where the session wants the input.
  *  @param output, input  indices; each is carried once
- *  @return OK; NOT_FOUND index; DTYPE, SHAPE the output can never fit the input; NOT_SUPPORTED one of them is no tensor, or holds
- *          strings; INVALID_ARGUMENT no such mode, the input is carried by another output or bound LIVE; INVALID_STATE a run is
- *          under way; OUT_OF_MEMORY, RUNTIME
+ *  @return OK; NOT_FOUND index; DTYPE, SHAPE the output can never fit the input; NOT_SUPPORTED one of them is no tensor, or
+ *          holds strings; INVALID_ARGUMENT no such mode, the input is carried by another output or bound LIVE; INVALID_STATE a
+ *          run is under way; OUT_OF_MEMORY, RUNTIME
  *  @threads serial   @since 0.1 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_binding_carry(iobind_binding *binding, size_t output, size_t input,
                                                            iobind_carry_mode mode, iobind_error *error);
@@ -903,12 +906,13 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_binding_run(iobind_binding *binding
  *  @threads any   @since 0.1 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_binding_cancel(iobind_binding *binding, iobind_error *error);
 
-/** Borrow an output of the last run, which is waited for where it is under way on a stream: valid until the next run, take, or change of an output. Retain it to keep it; a
- *  retained FRESH output is never overwritten. A REUSE output that is bound as an input gets new memory for the next run.
- *  Its content is in the memory that was asked for; nothing is copied, but for one case: an output that ORT passes through
- *  from an input is copied, so that it never aliases the input.
+/** Borrow an output of the last run, which is waited for where it is under way on a stream: valid until the next run, take, or
+ *  change of an output. Retain it to keep it; a retained FRESH output is never overwritten. A REUSE output that is bound as an
+ *  input gets new memory for the next run. Its content is in the memory that was asked for; nothing is copied, but for one
+ *  case: an output that ORT passes through from an input is copied, so that it never aliases the input.
  *  @return OK; INVALID_STATE no run has finished since an output was last bound, this one is not bound, or it was taken;
- *          what the last run failed with, where it was on a stream; NOT_FOUND index; DEVICE it did not land where it was asked for; NOT_SUPPORTED the run gave no tensor; RUNTIME
+ *          what the last run failed with, where it was on a stream; NOT_FOUND index; DEVICE it did not land where it was asked
+ *          for; NOT_SUPPORTED the run gave no tensor; RUNTIME
  *  @threads serial   @since 0.1 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_binding_get_output(iobind_binding *binding, size_t index, iobind_tensor **tensor,
                                                                 iobind_error *error);
@@ -936,7 +940,7 @@ typedef enum iobind_audit_kind {
 
 enum {
   IOBIND_AUDIT_CROSSES = 1u << 0, /**< `bytes` cross between host and device memory, or two devices, on each run */
-  IOBIND_AUDIT_UNKNOWN = 1u << 1  /**< something moves, and how much is not known: no run has shown it yet, or ORT alone knows */
+  IOBIND_AUDIT_UNKNOWN = 1u << 1  /**< something moves, how much is not known: no run has shown it, or ORT alone knows */
 };
 
 /** Look at what is bound and say what each run moves: every input and output, and for a session made with
@@ -1005,9 +1009,9 @@ typedef struct iobind_pipeline_options {
 } iobind_pipeline_options;
 #define IOBIND_PIPELINE_OPTIONS_INIT {sizeof(iobind_pipeline_options), 0, 0, NULL}
 
-/** Make a pipeline: the upload of an item, the run of the one before it and the download of the one before that at the same time.
- *  Where the device has streams of its own, all is submitted by the caller's thread; elsewhere threads of iobind do it. Host
- *  inputs and outputs of the session are neither uploaded nor downloaded.
+/** Make a pipeline: the upload of an item, the run of the one before it and the download of the one before that at the same
+ *  time. Where the device has streams of its own, all is submitted by the caller's thread; elsewhere threads of iobind do it.
+ *  Host inputs and outputs of the session are neither uploaded nor downloaded.
  *  @return OK; INVALID_ARGUMENT; NOT_SUPPORTED an unknown flag, or an input that is no tensor or holds strings and is not among
  *          the constants; as iobind_binding_set_input for the constants; OUT_OF_MEMORY; RUNTIME
  *  @threads any   @since 0.1 */
@@ -1022,15 +1026,15 @@ IOBIND_API void iobind_pipeline_destroy(iobind_pipeline *pipeline);
  *  the first item of a slot, and anew where an item's dims differ.
  *  @param inputs  input_count host tensors; NULL for the constant ones
  *  @return OK, also where what is submitted fails later: iobind_pipeline_next says so; INVALID_STATE every slot holds an item
- *          that was not pulled, or an item failed and IOBIND_PIPELINE_STOP is set; DTYPE, SHAPE an input does not fit; DEVICE an
- *          input is not on the host; INVALID_ARGUMENT; OUT_OF_MEMORY, RUNTIME memory for the item. After an error the item was not
- *          submitted
+ *          that was not pulled, or an item failed and IOBIND_PIPELINE_STOP is set; DTYPE, SHAPE an input does not fit; DEVICE
+ *          an input is not on the host; INVALID_ARGUMENT; OUT_OF_MEMORY, RUNTIME memory for the item. After an error the item
+ *          was not submitted
  *  @threads serial   @since 0.1 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_pipeline_submit(iobind_pipeline *pipeline, iobind_tensor *const *inputs,
                                                              iobind_error *error);
 
-/** An item that was pulled. Times are those of a monotonic clock; the stages' are 0 without IOBIND_PIPELINE_TIMES, and where the
- *  item has no such stage. A stage begins when the one before it has ended and its stream is free. */
+/** An item that was pulled. Times are those of a monotonic clock; the stages' are 0 without IOBIND_PIPELINE_TIMES, and where
+ *  the item has no such stage. A stage begins when the one before it has ended and its stream is free. */
 typedef struct iobind_pipeline_item {
   uint32_t struct_size;
   uint32_t reserved;
@@ -1038,7 +1042,7 @@ typedef struct iobind_pipeline_item {
   uint64_t submit_ns;   /**< when it was submitted */
   uint64_t upload_ns;   /**< when its upload ended */
   uint64_t run_ns;      /**< when its run ended */
-  uint64_t download_ns; /**< when its download ended */
+  uint64_t download_ns; /**< when its download ended, or its outputs were handed over where nothing is downloaded */
 } iobind_pipeline_item;
 #define IOBIND_PIPELINE_ITEM_INIT {sizeof(iobind_pipeline_item), 0, 0, 0, 0, 0, 0}
 
@@ -1046,8 +1050,8 @@ typedef struct iobind_pipeline_item {
  *  @param outputs  an array of output_count; receives host tensors, NULL for outputs that are no tensors. Borrowed: valid until
  *                  the next call of iobind_pipeline_submit. Retain does not keep their content
  *  @param item     receives which item it is, also where it failed; may be NULL
- *  @return OK; what the item failed with: the message has its index, and the pipeline goes on unless IOBIND_PIPELINE_STOP is set;
- *          CANCELLED an item behind the one that failed where it is; NOT_FOUND no item is under way; INVALID_ARGUMENT
+ *  @return OK; what the item failed with: the message has its index, and the pipeline goes on unless IOBIND_PIPELINE_STOP is
+ *          set; CANCELLED an item behind the one that failed where it is; NOT_FOUND no item is under way; INVALID_ARGUMENT
  *  @threads serial   @blocks yes   @since 0.1 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_pipeline_next(iobind_pipeline *pipeline, iobind_tensor **outputs,
                                                            iobind_pipeline_item *item, iobind_error *error);
