@@ -207,6 +207,25 @@ static void stream_options(bytes *source) {
   drop(&of);
 }
 
+static void pipeline_options(bytes *source) {
+  made of = make(source, sizeof(iobind_pipeline_options));
+  size_t slots = take_byte(source) % 8;
+  iobind_tensor *constants[1] = {NULL};
+  put_pointer(&of, AT(iobind_pipeline_options, constants), take_bool(source) ? constants : NULL);
+  put_pointer(&of, AT(iobind_pipeline_options, slots), NULL);
+  if (fits(&of, AT(iobind_pipeline_options, slots), sizeof slots)) {
+    memcpy(of.data + AT(iobind_pipeline_options, slots), &slots, sizeof slots);
+  }
+  iobind_pipeline *pipeline = NULL;
+  iobind_error error = armed();
+  iobind_status status = iobind_pipeline_create(the_session(), (const void *)of.data, &pipeline, &error);
+  check_call(status, &error, true);
+  check_size(&of, status);
+  CHECK((pipeline != NULL) == (status == IOBIND_OK));
+  iobind_pipeline_destroy(pipeline);
+  drop(&of);
+}
+
 static void log_line(void *context, int32_t level, const char *message) {
   (void)context;
   (void)level;
@@ -296,11 +315,12 @@ static void info_struct(bytes *source) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   bytes source = {data, size};
-  switch (take_byte(&source) % 5) {
+  switch (take_byte(&source) % 6) {
     case 0: session_options(&source); break;
     case 1: run_options(&source); break;
     case 2: stream_options(&source); break;
     case 3: runtime_options(&source); break;
+    case 4: pipeline_options(&source); break;
     default: info_struct(&source); break;
   }
   return 0;

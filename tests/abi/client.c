@@ -162,6 +162,47 @@ static void runs(iobind_session *session, iobind_tensor *x, iobind_tensor *y) {
   iobind_tensor_release(result);
 }
 
+/* A running sum: the output is the next run's input. */
+static void carries(iobind_session *session, iobind_tensor *x, iobind_tensor *y) {
+  iobind_binding *binding = NULL;
+  iobind_tensor *state = NULL;
+  iobind_audit *audit = NULL;
+  OK(iobind_binding_create(session, &binding, &error));
+  OK(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, x, NULL, &error));
+  OK(iobind_binding_set_input(binding, 1, IOBIND_INPUT_RESIDENT, y, NULL, &error));
+  OK(iobind_binding_carry(binding, 0, 0, IOBIND_CARRY_MOVE, &error));
+  for (int i = 0; i < 3; i++) OK(iobind_binding_run(binding, NULL, NULL, &error));
+  OK(iobind_binding_take_output(binding, 0, &state, &error));
+  float values[3] = {0};
+  OK(iobind_tensor_read(state, 0, values, sizeof values, NULL, &error));
+  NEED(values[0] == 31 && values[1] == 62 && values[2] == 93);
+  OK(iobind_audit_create(binding, &audit, &error));
+  iobind_audit_info info = IOBIND_AUDIT_INFO_INIT;
+  OK(iobind_audit_get_info(audit, &info, &error));
+  iobind_audit_entry moved = IOBIND_AUDIT_ENTRY_INIT;
+  NEED(iobind_audit_get_entry(audit, SIZE_MAX, &moved, &error) == IOBIND_NOT_FOUND);
+  iobind_audit_destroy(audit);
+  iobind_tensor_release(state);
+  iobind_binding_destroy(binding);
+}
+
+static void pulls(iobind_session *session, iobind_tensor *x, iobind_tensor *y) {
+  iobind_pipeline_options options = IOBIND_PIPELINE_OPTIONS_INIT;
+  iobind_pipeline *pipeline = NULL;
+  iobind_tensor *inputs[] = {x, y};
+  options.slots = 2;
+  OK(iobind_pipeline_create(session, &options, &pipeline, &error));
+  for (uint64_t i = 0; i < 3; i++) {
+    iobind_tensor *output = NULL;
+    iobind_pipeline_item item = IOBIND_PIPELINE_ITEM_INIT;
+    OK(iobind_pipeline_submit(pipeline, inputs, &error));
+    OK(iobind_pipeline_next(pipeline, &output, &item, &error));
+    NEED(item.index == i);
+    holds_the_sum(output);
+  }
+  iobind_pipeline_destroy(pipeline);
+}
+
 static void orders(iobind_device *cpu, iobind_tensor *from, iobind_tensor *to) {
   iobind_stream *stream = NULL;
   iobind_event *event = NULL;
@@ -189,6 +230,8 @@ int main(void) {
   iobind_tensor *x = makes_a_tensor(cpu, ones, 3);
   iobind_tensor *y = makes_a_tensor(cpu, tens, 3);
   runs(session, x, y);
+  carries(session, x, y);
+  pulls(session, x, y);
   orders(cpu, x, y);
   iobind_session_destroy(session);
   iobind_tensor_release(x);
