@@ -49,7 +49,7 @@ vdev_stream *vdev_stream_open(vdev_device *device, char *reason); /* with the lo
 void vdev_stream_close(vdev_stream *stream);                      /* with the lock held: drains */
 
 void vdev_event_mark(vdev_event *event, const vdev_stream *stream);
-bool vdev_event_await(vdev_event *event, char *reason);                      /* on the host */
+bool vdev_event_await(vdev_event *event, char *reason); /* on the host */
 /* Has another wait been told that work before it failed, since it was recorded? */
 bool vdev_event_has_failed(const vdev_event *event, char *reason);
 bool vdev_event_has_passed(const vdev_event *event);                         /* if so, the host has as good as waited for it */

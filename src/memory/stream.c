@@ -1,6 +1,7 @@
 #include "memory/stream.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "memory/allocator.h"
 #include "support/options.h"
@@ -75,14 +76,32 @@ bool iobind__stream_is_busy(const iobind_stream *stream) {
          (atomic_load(&stream->failed) != 0 || !iobind__stream_passed(stream, atomic_load(&stream->submitted)));
 }
 
+static const iobind__lost *find_lost(const iobind_stream *stream, iobind__ticket ticket) {
+  for (size_t i = 0; i < stream->lost_count; i++) {
+    if (stream->lost[i].from <= ticket && ticket <= stream->lost[i].to) {
+      return &stream->lost[i];
+    }
+  }
+  return NULL;
+}
+
+static void add_lost(iobind_stream *stream, iobind__ticket from, iobind__ticket to, const iobind_error *failure) {
+  if (stream->lost_count == IOBIND__LOST) {
+    /* the two oldest become one: who asks so late about what lay between them is told a failure, rather than none */
+    stream->lost[0].to = stream->lost[1].to;
+    memmove(&stream->lost[1], &stream->lost[2], (IOBIND__LOST - 2) * sizeof stream->lost[0]);
+    stream->lost_count--;
+  }
+  stream->lost[stream->lost_count++] = (iobind__lost){from, to, *failure};
+  atomic_store(&stream->last_lost, to);
+}
+
 void iobind__stream_fail(iobind_stream *stream, iobind__ticket after, iobind__ticket ticket, const iobind_error *failure) {
   iobind__ticket last = atomic_load(&stream->submitted); /* a failed stream may have left out what was behind, too */
   pthread_mutex_lock(&stream->mutex);
-  bool known = stream->failed_from <= ticket && ticket <= atomic_load(&stream->failed_to); /* another has waited for the same */
-  if (!known) {
+  if (find_lost(stream, ticket) == NULL) { /* otherwise another has waited for the same */
     stream->failure = *failure;
-    stream->failed_from = after < ticket ? after + 1 : ticket;
-    atomic_store(&stream->failed_to, last);
+    add_lost(stream, after < ticket ? after + 1 : ticket, last, failure);
     atomic_store(&stream->failed, ticket);
   }
   pthread_mutex_unlock(&stream->mutex);
@@ -90,14 +109,15 @@ void iobind__stream_fail(iobind_stream *stream, iobind__ticket after, iobind__ti
 
 iobind_status iobind__stream_outcome(iobind_stream *stream, iobind__ticket ticket, iobind_error *error) {
   iobind_status status = IOBIND_OK;
-  if (stream->by_worker || atomic_load(&stream->failed_to) < ticket) {
+  if (stream->by_worker || atomic_load(&stream->last_lost) < ticket) {
     return status;
   }
   pthread_mutex_lock(&stream->mutex);
-  if (stream->failed_from <= ticket && ticket <= atomic_load(&stream->failed_to)) {
-    status = (iobind_status)stream->failure.status;
+  const iobind__lost *lost = find_lost(stream, ticket);
+  if (lost != NULL) {
+    status = (iobind_status)lost->failure.status;
     if (error != NULL) {
-      *error = stream->failure;
+      *error = lost->failure;
     }
   }
   pthread_mutex_unlock(&stream->mutex);

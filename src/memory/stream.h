@@ -25,6 +25,15 @@ typedef struct iobind__retired {
   iobind__ref *ref;
 } iobind__retired;
 
+/* Tickets that an EP's stream failed at. It says so once, to whoever waits first; others ask later. */
+typedef struct iobind__lost {
+  iobind__ticket from;
+  iobind__ticket to;
+  iobind_error failure;
+} iobind__lost;
+
+enum { IOBIND__LOST = 8 };
+
 struct iobind_stream {
   iobind__ref ref;
   iobind_device *device;
@@ -41,9 +50,10 @@ struct iobind_stream {
   pthread_t worker;
   bool started;
   bool stopping;
-  iobind_error failure;             /* of what failed */
-  iobind__ticket failed_from;       /* an EP's stream: what failed last lies between these two; an EP says so once, */
-  atomic_uint_least64_t failed_to;  /* to whoever waits first */
+  iobind_error failure;            /* of what `failed` */
+  iobind__lost lost[IOBIND__LOST]; /* the oldest first */
+  size_t lost_count;
+  atomic_uint_least64_t last_lost;  /* the end of the last one */
   struct iobind_tensor *staging[4]; /* pinned memory for what is written from pageable memory; the stream's thread alone */
   iobind__ticket staged[4];         /* when each was last used */
   iobind__retired *retired;

@@ -131,6 +131,31 @@ static void everyone_is_told(void **state) {
   }
 }
 
+/* A stream that fails again and again forgets none of it: each binding is told of its own run, however late it asks. */
+static void told_late(void **state) {
+  (void)state;
+  enum { RUNS = 12, GOOD = RUNS - 1 };
+  iobind_session *session = fixture_session(runtime, device, "lookup");
+  iobind_binding *bindings[RUNS];
+  iobind_stream *stream;
+  iobind_tensor *output;
+  expect_ok(iobind_stream_create(device, NULL, &stream, &fault));
+  for (int i = 0; i < RUNS; i++) {
+    iobind_tensor *index = make_index(device, i == GOOD ? 3 : MISSING);
+    expect_ok(iobind_binding_create(session, &bindings[i], &fault));
+    expect_ok(iobind_binding_set_input(bindings[i], 0, IOBIND_INPUT_RESIDENT, index, NULL, &fault));
+    iobind_tensor_release(index);
+    expect_ok(iobind_binding_run(bindings[i], stream, NULL, &fault));
+    expect(i == GOOD ? IOBIND_OK : IOBIND_RUNTIME, iobind_stream_synchronize(stream, &fault));
+  }
+  for (int i = 0; i < RUNS; i++) {
+    expect(i == GOOD ? IOBIND_OK : IOBIND_RUNTIME, iobind_binding_get_output(bindings[i], 0, &output, &fault));
+    iobind_binding_destroy(bindings[i]);
+  }
+  iobind_stream_destroy(stream);
+  iobind_session_destroy(session);
+}
+
 /* A binding that nobody waits for fails in nobody's arms. */
 static void given_up(void **state) {
   (void)state;
@@ -296,11 +321,12 @@ static void pipeline_given_up(void **state) {
   iobind_pipeline_destroy(pipeline);
 }
 
-#define CASES(spec)                                                                                                       \
-  {#spec ": everyone is told", everyone_is_told, start, stop, #spec}, {#spec ": given up", given_up, start, stop, #spec}, \
-      {#spec ": event of a stream that is gone", event_of_a_stream_that_is_gone, start, stop, #spec},                     \
-      {#spec ": pipeline fails", pipeline_fails, start, stop, #spec}, {                                                   \
-#spec ": pipeline given up", pipeline_given_up, start, stop, #spec                                                    \
+#define CASES(spec)                                                                                                         \
+  {#spec ": everyone is told", everyone_is_told, start, stop, #spec}, {#spec ": told late", told_late, start, stop, #spec}, \
+      {#spec ": given up", given_up, start, stop, #spec},                                                                   \
+      {#spec ": event of a stream that is gone", event_of_a_stream_that_is_gone, start, stop, #spec},                       \
+      {#spec ": pipeline fails", pipeline_fails, start, stop, #spec}, {                                                     \
+#spec ": pipeline given up", pipeline_given_up, start, stop, #spec                                                      \
   }
 
 static const struct CMUnitTest tests[] = {
