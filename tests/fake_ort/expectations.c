@@ -27,6 +27,9 @@
 #define BY_KIND(failing) IGNORED("iobind_runtime_find_device", "by kind", failing, "the next device that fits is taken")
 #define LISTED "a library that IOBIND_EP_LIBRARIES names and that does not load is listed by iobind_runtime_get_ep"
 #define DESTROYED "a device that fails now has failed the calls that used it already"
+/* an event tells each who waits for it what failed before it; one that is recorded anew does not */
+#define TOLD(function, variant) \
+  { function, variant, "WaitOnHost", OUTCOME_STATUS, IOBIND_RUNTIME, true, "what failed before an event stays so" }
 #define WATCHED "the library's thread waited; the caller's own wait asks again"
 #define STRINGS "the address of strings is compared and not looked at: NULL is the address of no others"
 #define SOFTWARE "a driver for software devices is looked for as far as memory allows; without one there are none"
@@ -51,6 +54,11 @@ static const expectation expectations[] = {
     STATUS("", "", "GetApi", IOBIND_VERSION, "an ORT that does not give its own interface"),
     STATUS("", "", "GetVersionString", IOBIND_VERSION, "an ORT without a version"),
     IGNORED("", "", "GetModelEditorApi", "an ORT built without it tells no opset"),
+
+    TOLD("iobind_event_wait", ""),
+    TOLD("iobind_event_query", ""),
+    TOLD("iobind_binding_set_input", "snapshot behind an event"),
+    TOLD("iobind_binding_run", "behind an event"),
 
     /* runtimes and devices */
     LESS("iobind_runtime_create", "by the environment", "RegisterExecutionProviderLibrary", LISTED),
@@ -86,7 +94,6 @@ static const expectation expectations[] = {
     IGNORED("iobind_binding_destroy", "under way", "realloc", "the stream is waited for instead"),
     IGNORED("iobind_tensor_release", "under way", "realloc", "the stream is waited for instead"),
     LESS("", "", "SyncStream_GetHandle", "a stream that is no native one"),
-    EITHER("iobind_event_query", "", "WaitOnHost", WATCHED),
     EITHER("iobind_event_query", "", "CreateTensorWithDataAsOrtValue", WATCHED),
     EITHER("iobind_event_query", "", "CopyTensors", WATCHED),
     STATUS("", "", "SyncStream_GetImpl", IOBIND_NOT_SUPPORTED, "an EP whose streams have no events"),
