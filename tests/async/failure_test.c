@@ -335,4 +335,4 @@ static const struct CMUnitTest tests[] = {
     {"webgpu: event of a stream that is gone", event_of_a_stream_that_is_gone, start, stop, "webgpu"},
 };
 
-FIXTURE_MAIN(tests, NULL, NULL);
+FIXTURE_MAIN_OF_DEVICES(tests);

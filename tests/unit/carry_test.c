@@ -248,4 +248,4 @@ static void what_cannot_be_carried(void **state) {
 
 static const struct CMUnitTest tests[] = {CASES(cpu), CASES(webgpu), CASES(vdev)};
 
-FIXTURE_MAIN(tests, NULL, NULL);
+FIXTURE_MAIN_OF_DEVICES(tests);

@@ -117,6 +117,13 @@ static void go_without(const char *spec) {
   skip();
 }
 
+bool fixture_has(const char *spec) {
+  iobind_runtime *runtime = fixture_runtime();
+  bool there = find_device(runtime, spec) != NULL;
+  iobind_runtime_destroy(runtime);
+  return there || is_required(spec);
+}
+
 iobind_device *fixture_device(iobind_runtime *runtime, const char *spec) {
   iobind_device *device = find_device(runtime, spec);
   if (device == NULL) {

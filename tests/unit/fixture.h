@@ -67,4 +67,21 @@ void fixture_deleter(void *context, void *data);
   }                                                              \
   _Static_assert(sizeof(cases) / sizeof((cases)[0]) > 0, "no test")
 
+/* The same for cases named "DEVICE: ...", which a setup brings to their device: a setup cannot skip, so those of WebGPU are left out
+ * here, with the reason, where it is not there. */
+#define FIXTURE_MAIN_OF_DEVICES(cases)                  \
+  int main(int argc, char **argv) {                     \
+    if (argc > 1) {                                     \
+      cmocka_set_test_filter(argv[1]);                  \
+    }                                                   \
+    if (!fixture_has("webgpu")) {                       \
+      cmocka_set_skip_filter("webgpu: *");              \
+    }                                                   \
+    return cmocka_run_group_tests((cases), NULL, NULL); \
+  }                                                     \
+  _Static_assert(sizeof(cases) / sizeof((cases)[0]) > 0, "no test")
+
+/* Is the device there, or must it be? Where it is not, says why. */
+bool fixture_has(const char *spec);
+
 #endif

@@ -254,4 +254,4 @@ static void the_schedule_is_the_optimum(void **state) {
 
 static const struct CMUnitTest tests[] = {CASES(cpu), CASES(webgpu), CASES(vdev)};
 
-FIXTURE_MAIN(tests, NULL, NULL);
+FIXTURE_MAIN_OF_DEVICES(tests);
