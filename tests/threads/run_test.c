@@ -351,6 +351,61 @@ static void session_is_asked_while_it_runs(void **state) {
   iobind_session_destroy(session);
 }
 
+/* ---- pipelines and audits ---- */
+
+static void run_own_pipeline(member *self) {
+  static const int64_t count = 1;
+  iobind_pipeline *pipeline = NULL;
+  WELL(self, iobind_pipeline_create(self->shared, NULL, &pipeline, NULL));
+  for (size_t i = 0; i < ROUNDS && self->good; i++) {
+    float value = (float)(self->number * ROUNDS + i);
+    float got = -1;
+    iobind_tensor *x = NULL;
+    iobind_tensor *y = NULL;
+    WELL(self,
+         iobind_tensor_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, &count, 1, &value, sizeof value, NULL, NULL, &x, NULL));
+    WELL(self, iobind_pipeline_submit(pipeline, &x, NULL));
+    WELL(self, iobind_pipeline_next(pipeline, &y, NULL, NULL));
+    HOLDS(self, self->good && iobind_tensor_read(y, 0, &got, sizeof got, NULL, NULL) == IOBIND_OK && got == 2 * value);
+    iobind_tensor_release(x);
+  }
+  iobind_pipeline_destroy(pipeline);
+}
+
+static void pipelines_of_one_session(void **state) {
+  (void)state;
+  iobind_session *session = fixture_session(runtime, vdev, "scale");
+  threads_run(run_own_pipeline, session);
+  iobind_session_destroy(session);
+}
+
+static void ask_an_audit(member *self) {
+  for (size_t i = 0; i < ROUNDS; i++) {
+    iobind_audit_info info = IOBIND_AUDIT_INFO_INIT;
+    iobind_audit_entry entry = IOBIND_AUDIT_ENTRY_INIT;
+    WELL(self, iobind_audit_get_info(self->shared, &info, NULL));
+    HOLDS(self, info.entry_count == 2 && info.crossing_bytes == 0); /* x and y, both on the device */
+    WELL(self, iobind_audit_get_entry(self->shared, i % 2, &entry, NULL));
+    HOLDS(self, entry.kind == (i % 2 == 0 ? IOBIND_AUDIT_INPUT : IOBIND_AUDIT_OUTPUT));
+  }
+}
+
+static void one_audit_in_many_hands(void **state) {
+  (void)state;
+  iobind_session *session = fixture_session(runtime, vdev, "scale");
+  iobind_tensor *x = NULL;
+  iobind_binding *binding = bind(session, &x);
+  assert_non_null(binding);
+  expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+  iobind_audit *audit = NULL;
+  expect_ok(iobind_audit_create(binding, &audit, &fault));
+  threads_run(ask_an_audit, audit);
+  iobind_audit_destroy(audit);
+  iobind_binding_destroy(binding);
+  iobind_tensor_release(x);
+  iobind_session_destroy(session);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(shared_session),
     cmocka_unit_test(bound_and_unbound_runs),
@@ -360,6 +415,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(destroyed_while_others_run),
     cmocka_unit_test(sessions_are_made_at_once),
     cmocka_unit_test(session_is_asked_while_it_runs),
+    cmocka_unit_test(pipelines_of_one_session),
+    cmocka_unit_test(one_audit_in_many_hands),
 };
 
 FIXTURE_MAIN(tests, threads_open, threads_close);
