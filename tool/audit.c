@@ -258,7 +258,7 @@ static void add_copies(audit_job *job, report_table *table) {
   const char *device = tool_device_spec(job->device);
   for (size_t i = 0; i < job->copy_count; i++) {
     const profile_copy *copy = &job->copies[i];
-    uint64_t bytes = copy->bytes / runs;
+    uint64_t bytes = (copy->bytes + runs - 1) / runs; /* what moves now and then is not nothing */
     add_cells(table, "copy node", copy->name, copy->to_host ? device : "cpu", copy->to_host ? "cpu" : device, bytes, true, true,
               (double)copy->nanoseconds / (double)runs);
     report_cell(table, json_string("ONNX Runtime put it between a node on the CPU and one on the device"), NULL);

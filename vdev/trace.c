@@ -88,7 +88,8 @@ bool vdev_trace_save(const char *path) {
             one->row, (double)one->start / 1000, (double)one->duration / 1000, (long long)one->bytes);
   }
   fputs("\n]}\n", file);
-  return fclose(file) == 0;
+  bool written = ferror(file) == 0;
+  return fclose(file) == 0 && written;
 }
 
 void vdev_trace_clear(void) {

@@ -329,10 +329,10 @@ typedef struct iobind_stream_options {
 
 /** Make a stream: an ordered queue of copies and runs. Where the device has IOBIND_DEVICE_STREAMS it is the EP's own, and what
  *  is submitted returns at once; only iobind_tensor_read into pageable memory waits, as the EP says. What
- *  iobind_tensor_write takes from there goes through pinned memory of the stream's where it is 64 KiB or more. On any other
- *  device it is a queue with a thread of iobind's: a copy is done at once where nothing is before it; runs, and what comes
- *  behind them, are done by the thread. There a failure stays on the stream: what is behind it is not done and reports the
- *  same error, until iobind_stream_synchronize has returned it.
+ *  iobind_tensor_write takes from there goes through pinned memory of the stream's where it is 64 KiB to 256 MiB, four writes
+ *  at a time; others wait as the EP says. On any other device it is a queue with a thread of iobind's: a copy is done at once
+ *  where nothing is before it; runs, and what comes behind them, are done by the thread. There a failure stays on the stream:
+ *  what is behind it is not done and reports the same error, until iobind_stream_synchronize has returned it.
  *  @return OK; NOT_SUPPORTED options for a device whose EP has no streams; INVALID_ARGUMENT; OUT_OF_MEMORY; RUNTIME the EP
  *          gives none
  *  @threads any   @since 0.1 */
@@ -793,7 +793,8 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_binding_set_input(iobind_binding *b
                                                                iobind_tensor *tensor, iobind_event *event, iobind_error *error);
 
 /** Write new data into a bound input, without binding it anew: into the SNAPSHOT's copy or the tensor itself. For a carried
- *  input that is the state that the last run left; its outputs cannot be fetched any more then.
+ *  input that is the state that the last run left; its outputs cannot be fetched any more then, whatever comes
+ *  of the call.
  *  @param data    host memory, all bytes of the input
  *  @param stream  as iobind_tensor_write
  *  @return OK; INVALID_STATE the input is not bound, or a run is under way; INVALID_ARGUMENT another number of bytes; DTYPE
@@ -1003,7 +1004,7 @@ enum {
 typedef struct iobind_pipeline_options {
   uint32_t struct_size;
   uint32_t flags;                  /**< IOBIND_PIPELINE_* */
-  size_t slots;                    /**< items that can be under way, each with memory of its own; 0: 3 */
+  size_t slots;                    /**< items that can be under way, each with memory of its own; 0: 3, at most 1024 */
   iobind_tensor *const *constants; /**< input_count tensors, where the session reads them, that are the same for all items; NULL
                                         for an input that each item brings. NULL: each item brings all */
 } iobind_pipeline_options;

@@ -543,10 +543,14 @@ iobind_status iobind_pipeline_create(iobind_session *session, const iobind_pipel
     return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "pipeline_create: %s is NULL",
                         session == NULL ? "session" : "pipeline");
   }
-  enum { DEFAULT_SLOTS = 3 };
+  enum { DEFAULT_SLOTS = 3, MOST_SLOTS = 1024 };
   iobind_pipeline_options options;
   IOBIND__TRY(iobind__options_read(&options, sizeof options, sizeof options, given, "pipeline_create", error));
   IOBIND__TRY(iobind__flags_check(options.flags, IOBIND_PIPELINE_STOP | IOBIND_PIPELINE_TIMES, "pipeline_create", error));
+  if (options.slots > MOST_SLOTS) {
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "pipeline_create: slots: expected 0 .. %d, got %zu", MOST_SLOTS,
+                        options.slots);
+  }
   iobind_pipeline *pipeline = calloc(1, sizeof *pipeline);
   if (pipeline == NULL) {
     return iobind__out_of_memory(error, "pipeline_create");

@@ -109,7 +109,7 @@ void iobind__stream_fail(iobind_stream *stream, iobind__ticket after, iobind__ti
 
 iobind_status iobind__stream_outcome(iobind_stream *stream, iobind__ticket ticket, iobind_error *error) {
   iobind_status status = IOBIND_OK;
-  if (stream->by_worker || atomic_load(&stream->last_lost) < ticket) {
+  if (atomic_load(&stream->last_lost) < ticket) {
     return status;
   }
   pthread_mutex_lock(&stream->mutex);
@@ -262,17 +262,15 @@ iobind_status iobind__stream_wait_ticket(iobind_stream *stream, iobind__ticket t
   while (!iobind__stream_passed(stream, ticket)) {
     pthread_cond_wait(&stream->changed, &stream->mutex);
   }
-  iobind_status status = IOBIND_OK;
   raise_to(&stream->seen, ticket);
   iobind__ticket failed = atomic_load(&stream->failed);
-  if (failed != 0 && failed <= ticket) {
-    status = (iobind_status)stream->failure.status;
-    if (error != NULL) {
-      *error = stream->failure;
-    }
+  bool lost = failed != 0 && failed <= ticket;
+  if (lost && error != NULL) {
+    *error = stream->failure;
   }
+  iobind_status status = lost ? (iobind_status)stream->failure.status : IOBIND_OK;
   pthread_mutex_unlock(&stream->mutex);
-  return status;
+  return lost ? status : iobind__stream_outcome(stream, ticket, error);
 }
 
 iobind_status iobind__stream_drain(iobind_stream *stream, iobind_error *error) {
@@ -388,13 +386,40 @@ void iobind_stream_destroy(iobind_stream *stream) {
   iobind__ref_release(&stream->ref);
 }
 
+static iobind_status do_nothing(iobind__task *task, const iobind_error *failure, iobind_error *error) {
+  (void)task, (void)failure, (void)error;
+  return IOBIND_OK;
+}
+
+/* A worker's stream has failed and its caller is told: it works again. What was before is remembered for who asks later, and what
+ * comes next has tickets behind it. */
+static void forgive(iobind_stream *stream) {
+  pthread_mutex_lock(&stream->mutex);
+  iobind__ticket failed = atomic_load(&stream->failed);
+  if (failed != 0) {
+    add_lost(stream, failed, atomic_load(&stream->submitted), &stream->failure);
+  }
+  atomic_store(&stream->failed, 0);
+  pthread_mutex_unlock(&stream->mutex);
+  if (failed != 0) {
+    stream->mark = (iobind__task){.run = do_nothing};
+    if (iobind__stream_submit(stream, &stream->mark, NULL) == IOBIND_OK) {
+      (void)iobind__stream_wait_ticket(stream, stream->mark.ticket, NULL);
+    }
+  }
+}
+
 iobind_status iobind_stream_synchronize(iobind_stream *stream, iobind_error *error) {
   if (stream == NULL) {
     return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "stream_synchronize: stream is NULL");
   }
   iobind_status status = iobind__stream_drain(stream, error);
+  if (stream->by_worker) {
+    forgive(stream);
+    return status;
+  }
   pthread_mutex_lock(&stream->mutex);
-  if (status == IOBIND_OK && !stream->by_worker && atomic_load(&stream->failed) != 0) {
+  if (status == IOBIND_OK && atomic_load(&stream->failed) != 0) {
     status = (iobind_status)stream->failure.status; /* the EP has told it to another who waited */
     if (error != NULL) {
       *error = stream->failure;

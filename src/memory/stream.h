@@ -25,7 +25,8 @@ typedef struct iobind__retired {
   iobind__ref *ref;
 } iobind__retired;
 
-/* Tickets that an EP's stream failed at. It says so once, to whoever waits first; others ask later. */
+/* Tickets that failed and were told: an EP says so once, to whoever waits first, and a worker's stream works again once it was
+ * synchronized. Others ask later. */
 typedef struct iobind__lost {
   iobind__ticket from;
   iobind__ticket to;
@@ -48,13 +49,14 @@ struct iobind_stream {
   iobind__task *tasks;
   iobind__task **tasks_end;
   pthread_t worker;
+  iobind__task mark; /* of a worker's stream: what comes behind a failure that was told has another ticket */
   bool started;
   bool stopping;
   iobind_error failure;            /* of what `failed` */
   iobind__lost lost[IOBIND__LOST]; /* the oldest first */
   size_t lost_count;
   atomic_uint_least64_t last_lost;  /* the end of the last one */
-  struct iobind_tensor *staging[4]; /* pinned memory for what is written from pageable memory; the stream's thread alone */
+  struct iobind_tensor *staging[4]; /* pinned memory for what is written from pageable memory; the submitting thread's alone */
   iobind__ticket staged[4];         /* when each was last used */
   iobind__retired *retired;
   size_t retired_count;

@@ -138,8 +138,9 @@ iobind_status iobind_tensor_write(iobind_tensor *tensor, size_t offset, const vo
   const iobind_tensor *staging = stream == NULL ? NULL : iobind__staging_take(stream, tensor->place, bytes);
   if (staging != NULL) {
     memcpy(staging->data, data, bytes);
-    IOBIND__TRY(move_with(tensor, offset, staging->data, staging->place, bytes, true, stream, error));
-    iobind__staging_used(stream, staging);
+    iobind_status status = move_with(tensor, offset, staging->data, staging->place, bytes, true, stream, error);
+    iobind__staging_used(stream, staging); /* what failed may have been submitted */
+    IOBIND__TRY(status);
   } else {
     void *source = (void *)(uintptr_t)data; /* ORT's values have no const data; a copy only reads it */
     IOBIND__TRY(move(tensor, offset, source, bytes, true, stream, error));

@@ -3,7 +3,8 @@
 #include "tensor/tensor.h"
 
 enum {
-  LEAST = 64 * 1024, /* what is smaller is as fast as the EP makes it */
+  LEAST = 64 * 1024,        /* what is smaller is as fast as the EP makes it */
+  MOST = 256 * 1024 * 1024, /* what is larger would keep too much pinned */
   SLOTS = sizeof((iobind_stream *)0)->staging / sizeof((iobind_stream *)0)->staging[0],
 };
 
@@ -27,8 +28,8 @@ static size_t find_slot(const iobind_stream *stream, size_t bytes) {
 
 iobind_tensor *iobind__staging_take(iobind_stream *stream, const iobind__place *target, size_t bytes) {
   iobind__place *pinned = &target->device->places[IOBIND_MEMORY_HOST_ACCESSIBLE];
-  if (bytes < LEAST || stream->by_worker || stream->device != target->device || target->host || pinned->info == NULL ||
-      !pinned->host) {
+  if (bytes < LEAST || bytes > MOST || stream->by_worker || stream->device != target->device || target->host ||
+      pinned->info == NULL || !pinned->host) {
     return NULL;
   }
   size_t slot = find_slot(stream, bytes);
