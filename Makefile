@@ -75,7 +75,7 @@ test-dev:
 	@cmake --preset dev >/dev/null
 	@cmake --build --preset dev
 	$(call on_ort,$(oldest_ort)) ctest --preset dev -L '^versions$$' -LE '^long$$' -j $(jobs)
-	ctest --preset dev -LE '^long$$' -j $(jobs)
+	ctest --preset dev -LE '^(long|soak)$$' -j $(jobs)
 
 test-tsan:
 	@cmake --preset tsan >/dev/null
