@@ -376,7 +376,8 @@ IOBIND_API void iobind_event_destroy(iobind_event *event);
 IOBIND_API IOBIND_CHECK iobind_status iobind_event_record(iobind_event *event, iobind_stream *stream, iobind_error *error);
 
 /** Wait on the host for the event.
- *  @return OK; the failure of a run or copy that was before it, each time until it is recorded anew; RUNTIME the device failed; INVALID_ARGUMENT
+ *  @return OK; the failure of a run or copy that was before it, each time until it is recorded anew; RUNTIME the device
+ *          failed; INVALID_ARGUMENT
  *  @threads any   @blocks yes   @since 0.1 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_event_wait(iobind_event *event, iobind_error *error);
 
@@ -1052,7 +1053,8 @@ typedef struct iobind_pipeline_item {
  *                  the next call of iobind_pipeline_submit. Retain does not keep their content
  *  @param item     receives which item it is, also where it failed; may be NULL
  *  @return OK; what the item failed with: the message has its index, and the pipeline goes on unless IOBIND_PIPELINE_STOP is
- *          set (where an EP's stream failed late, items that were under way with it may be reported too); CANCELLED an item behind the one that failed where it is; NOT_FOUND no item is under way; INVALID_ARGUMENT
+ *          set (where an EP's stream failed late, items that were under way with it may be reported too); CANCELLED an item
+ *          behind the one that failed where it is; NOT_FOUND no item is under way; INVALID_ARGUMENT
  *  @threads serial   @blocks yes   @since 0.1 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_pipeline_next(iobind_pipeline *pipeline, iobind_tensor **outputs,
                                                            iobind_pipeline_item *item, iobind_error *error);
