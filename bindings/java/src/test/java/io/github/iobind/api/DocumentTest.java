@@ -8,17 +8,19 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.regex.Pattern;
 import java.util.stream.Stream;
-import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
-/** Every piece of Java in docs/java.md stands in one of the samples, which the tests run. */
+/** Every piece of Java in the documents stands in one of the samples, which the tests run. */
 class DocumentTest {
-  @Test
-  void piecesAreOfTheSamples() throws Exception {
+  @ParameterizedTest
+  @ValueSource(strings = {"java.md", "vdev.md"})
+  void piecesAreOfTheSamples(String name) throws Exception {
     List<String> samples = new ArrayList<>();
     try (Stream<Path> files = Files.list(Path.of("samples"))) {
       for (Path file : files.toList()) samples.add(flat(Files.readString(file)));
     }
-    String document = Files.readString(Models.PROJECT.resolve("docs/java.md"));
+    String document = Files.readString(Models.PROJECT.resolve("docs").resolve(name));
     List<String> pieces = Pattern.compile("```java\n(.*?)```", Pattern.DOTALL).matcher(document).results()
         .map(result -> flat(result.group(1))).toList();
     assertTrue(!pieces.isEmpty());

@@ -3,11 +3,19 @@ package io.github.iobind.api;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import com.google.gson.JsonArray;
+import com.google.gson.JsonElement;
+import com.google.gson.JsonParser;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
@@ -42,5 +50,23 @@ class OfficialTest {
     Child child = run(Map.of("ORT_NATIVE_LIB_PATH", Models.PROJECT.resolve(".runtime/onnxruntime").toString()), name);
     assertEquals(0, child.exit(), child.output());
     assertTrue(child.output().contains("passed: " + name), child.output());
+  }
+
+  /** The virtual accelerator under the official package alone: a class of this one would not be found. */
+  @Test
+  void virtualDeviceAlone(@TempDir Path folder) throws Exception {
+    Path library = Path.of(System.getProperty("iobind.library"));
+    Path vdev = library.resolveSibling(library.getFileName().toString().replace("iobind", "iobind_vdev"));
+    Path trace = folder.resolve("trace.json");
+    Map<String, String> environment = new HashMap<>(Map.of("VDEV_TRACE", "1", "VDEV_TRACE_FILE", trace.toString()));
+    environment.put("ORT_NATIVE_LIB_PATH", null);
+    Child child = Child.java(environment, "--enable-native-access=ALL-UNNAMED", "-cp", JAR.toString(),
+        "samples/VirtualDevice.java", vdev.toString(), Models.file(folder, "add dims=4").toString());
+    assertEquals(0, child.exit(), child.output());
+    assertEquals("[2.0, 4.0, 6.0, 8.0]", child.output().strip());
+    JsonArray events = JsonParser.parseString(Files.readString(trace)).getAsJsonObject().getAsJsonArray("traceEvents");
+    Set<String> names = new HashSet<>();
+    for (JsonElement event : events) names.add(event.getAsJsonObject().get("name").getAsString());
+    assertTrue(names.containsAll(Set.of("upload", "Add", "download")), names.toString()); // not on the CPU
   }
 }
