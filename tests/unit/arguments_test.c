@@ -171,6 +171,65 @@ static void bindings(void **state) {
   iobind_binding_destroy(NULL);
 }
 
+static void audits_and_pipelines(void **state) {
+  (void)state;
+  iobind_audit *audit = NULL;
+  iobind_audit_info info = IOBIND_AUDIT_INFO_INIT;
+  iobind_audit_entry entry = IOBIND_AUDIT_ENTRY_INIT;
+  iobind_pipeline *pipeline = NULL;
+  iobind_tensor *output = NULL;
+  is_null("binding", iobind_audit_create(NULL, &audit, &fault));
+  is_null("audit", iobind_audit_create(binding, NULL, &fault));
+  is_null("audit", iobind_audit_get_info(NULL, &info, &fault));
+  is_null("audit", iobind_audit_get_entry(NULL, 0, &entry, &fault));
+  iobind_audit_destroy(NULL);
+  is_null("session", iobind_pipeline_create(NULL, NULL, &pipeline, &fault));
+  is_null("pipeline", iobind_pipeline_create(session, NULL, NULL, &fault));
+  is_null("pipeline", iobind_pipeline_submit(NULL, &tensor, &fault));
+  is_null("pipeline", iobind_pipeline_next(NULL, &output, NULL, &fault));
+  expect_ok(iobind_pipeline_create(session, NULL, &pipeline, &fault));
+  is_null("inputs", iobind_pipeline_submit(pipeline, NULL, &fault));
+  is_null("outputs", iobind_pipeline_next(pipeline, NULL, NULL, &fault));
+  iobind_pipeline_destroy(pipeline);
+  iobind_pipeline_destroy(NULL);
+  iobind_session *strings = fixture_string_session(runtime);
+  expect(IOBIND_NOT_SUPPORTED, iobind_pipeline_create(strings, NULL, &pipeline, &fault));
+  expect_words("strings");
+  iobind_session_destroy(strings);
+}
+
+/* An audit of what is not bound or not fetched says so, and counts nothing. */
+static void audit_of_half_a_binding(void **state) {
+  (void)state;
+  iobind_binding *half = NULL;
+  iobind_audit *audit = NULL;
+  iobind_audit_info info = IOBIND_AUDIT_INFO_INIT;
+  iobind_audit_entry input = IOBIND_AUDIT_ENTRY_INIT;
+  iobind_audit_entry output = IOBIND_AUDIT_ENTRY_INIT;
+  expect_ok(iobind_binding_create(session, &half, &fault));
+  expect_ok(iobind_binding_set_output(half, 0, IOBIND_OUTPUT_NONE, NULL, IOBIND_MEMORY_DEFAULT, NULL, &fault));
+  expect_ok(iobind_audit_create(half, &audit, &fault));
+  expect_ok(iobind_audit_get_info(audit, &info, &fault));
+  expect_ok(iobind_audit_get_entry(audit, 0, &input, &fault));
+  expect_ok(iobind_audit_get_entry(audit, 1, &output, &fault));
+  assert_int_equal(info.entry_count, 2);
+  assert_int_equal(info.crossing_bytes, 0);
+  assert_string_equal(input.reason, "not bound");
+  assert_string_equal(output.reason, "not fetched");
+  iobind_audit_destroy(audit);
+  iobind_binding_destroy(half);
+}
+
+/* What is no tensor is left out of a run without a binding. */
+static void sequence_as_an_output(void **state) {
+  (void)state;
+  iobind_session *sequence = fixture_session(runtime, NULL, "sequence");
+  iobind_tensor *output = tensor;
+  expect(IOBIND_NOT_SUPPORTED, iobind_session_run(sequence, &tensor, &output, &fault));
+  assert_null(output);
+  iobind_session_destroy(sequence);
+}
+
 static void outputs_that_cannot_be(void **state) {
   (void)state;
   iobind_tensor *text = NULL;
@@ -246,6 +305,9 @@ static const struct CMUnitTest cases[] = {
     cmocka_unit_test(sessions),
     cmocka_unit_test(bindings),
     cmocka_unit_test(outputs_that_cannot_be),
+    cmocka_unit_test(audits_and_pipelines),
+    cmocka_unit_test(audit_of_half_a_binding),
+    cmocka_unit_test(sequence_as_an_output),
     cmocka_unit_test(run_options),
     cmocka_unit_test(stream_options),
     cmocka_unit_test(many_copies),

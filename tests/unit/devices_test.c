@@ -1,0 +1,85 @@
+/* Two devices with streams, and a tensor that several streams use. */
+#define _POSIX_C_SOURCE 200809L /* setenv */
+#include "fixture.h"
+
+#include <stdlib.h>
+
+#include "vdev.h"
+
+static iobind_runtime *runtime;
+static iobind_device *devices[2];
+
+static int start(void **state) {
+  (void)state;
+  setenv("VDEV_DEVICES", "2", 1);
+  runtime = fixture_runtime();
+  devices[0] = fixture_device(runtime, "vdev:0");
+  devices[1] = fixture_device(runtime, "vdev:1");
+  return 0;
+}
+
+static int stop(void **state) {
+  (void)state;
+  iobind_runtime_destroy(runtime);
+  return 0;
+}
+
+static void event_of_the_other_device(void **state) {
+  (void)state;
+  static const float one[] = {1, 2, 3};
+  iobind_session *session = fixture_session(runtime, devices[0], "scale");
+  iobind_stream *stream = NULL;
+  iobind_event *event = NULL;
+  iobind_binding *binding = NULL;
+  iobind_tensor *x = fixture_floats(devices[0], one, 3);
+  expect_ok(iobind_stream_create(devices[0], NULL, &stream, &fault));
+  expect_ok(iobind_event_create(devices[1], &event, &fault));
+  expect_ok(iobind_binding_create(session, &binding, &fault));
+  expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, x, NULL, &fault));
+  expect(IOBIND_DEVICE, iobind_binding_run(binding, stream, event, &fault));
+  expect_words("vdev:1");
+  iobind_stream_destroy(stream);
+  expect_ok(iobind_stream_create(devices[1], NULL, &stream, &fault));
+  expect(IOBIND_DEVICE, iobind_binding_run(binding, stream, NULL, &fault));
+  expect_words("vdev:1");
+  iobind_binding_destroy(binding);
+  iobind_tensor_release(x);
+  iobind_event_destroy(event);
+  iobind_stream_destroy(stream);
+  iobind_session_destroy(session);
+}
+
+/* A tensor remembers two streams that use it. A third waits for the first, and what all of them read is right. */
+static void three_streams_use_a_tensor(void **state) {
+  (void)state;
+  enum { STREAMS = 3, COUNT = 4 };
+  static const float values[COUNT] = {1, 2, 3, 4};
+  const int64_t dims[] = {COUNT};
+  iobind_tensor *shared = fixture_floats(devices[0], values, COUNT);
+  const iobind_tensor *source = shared;
+  iobind_stream *streams[STREAMS];
+  iobind_tensor *targets[STREAMS];
+  assert_int_equal(vdev_set(0, "latency_us", "50000"), 0); /* so that none has passed when the next one comes */
+  for (int i = 0; i < STREAMS; i++) {
+    expect_ok(iobind_stream_create(devices[0], NULL, &streams[i], &fault));
+    expect_ok(iobind_tensor_create(devices[0], IOBIND_MEMORY_HOST_ACCESSIBLE, IOBIND_FLOAT32, dims, 1, &targets[i], &fault));
+  }
+  for (int i = 0; i < STREAMS; i++) {
+    expect_ok(iobind_tensor_copy(&source, &targets[i], 1, streams[i], &fault));
+  }
+  iobind_tensor_release(shared); /* it stays until all have read it */
+  for (int i = 0; i < STREAMS; i++) {
+    expect_ok(iobind_stream_synchronize(streams[i], &fault));
+    fixture_expect_floats(targets[i], values, COUNT);
+    iobind_tensor_release(targets[i]);
+    iobind_stream_destroy(streams[i]);
+  }
+  assert_int_equal(vdev_set(0, "latency_us", "0"), 0);
+  assert_int_equal(vdev_get(0, "live_bytes"), 0);
+}
+
+static const struct CMUnitTest cases[] = {
+    cmocka_unit_test(event_of_the_other_device),
+    cmocka_unit_test(three_streams_use_a_tensor),
+};
+FIXTURE_MAIN(cases, start, stop);
