@@ -65,9 +65,9 @@ static void doubles(void **state, iobind_carry_mode mode) {
   iobind_session *session = model("scale");
   iobind_tensor *first = fixture_floats(device, ones, 2);
   iobind_binding *binding = carried(session, mode, first, IOBIND_INPUT_RESIDENT);
-  for (float expected = 2; expected < 100; expected *= 2) {
+  for (int expected = 2; expected < 100; expected *= 2) {
     run(binding);
-    expect_state(binding, expected);
+    expect_state(binding, (float)expected);
   }
   if (mode != IOBIND_CARRY_IN_PLACE) {
     fixture_expect_floats(first, ones, 2);
