@@ -192,6 +192,10 @@ static void audits_and_pipelines(void **state) {
   is_null("outputs", iobind_pipeline_next(pipeline, NULL, NULL, &fault));
   iobind_pipeline_destroy(pipeline);
   iobind_pipeline_destroy(NULL);
+  iobind_pipeline_options options = IOBIND_PIPELINE_OPTIONS_INIT;
+  options.slots = SIZE_MAX;
+  expect(IOBIND_INVALID_ARGUMENT, iobind_pipeline_create(session, &options, &pipeline, &fault));
+  expect_words("slots");
   iobind_session *strings = fixture_string_session(runtime);
   expect(IOBIND_NOT_SUPPORTED, iobind_pipeline_create(strings, NULL, &pipeline, &fault));
   expect_words("strings");
@@ -216,6 +220,14 @@ static void audit_of_half_a_binding(void **state) {
   assert_int_equal(info.crossing_bytes, 0);
   assert_string_equal(input.reason, "not bound");
   assert_string_equal(output.reason, "not fetched");
+  iobind_audit_destroy(audit);
+  /* a fixed output has its size before the first run */
+  expect_ok(iobind_binding_set_output(half, 0, IOBIND_OUTPUT_FIXED, NULL, IOBIND_MEMORY_DEFAULT, tensor, &fault));
+  expect_ok(iobind_audit_create(half, &audit, &fault));
+  expect_ok(iobind_audit_get_info(audit, &info, &fault));
+  expect_ok(iobind_audit_get_entry(audit, 1, &output, &fault));
+  assert_int_equal(info.unknown_count, 0);
+  assert_int_equal(output.flags & IOBIND_AUDIT_UNKNOWN, 0);
   iobind_audit_destroy(audit);
   iobind_binding_destroy(half);
 }
