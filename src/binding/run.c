@@ -157,12 +157,7 @@ static iobind_status bring_inputs(iobind_binding *binding, iobind_stream *stream
     if (moments != NULL) {
       IOBIND__TRY(iobind__stream_order(stream, moments[i], error));
     } else if (slot->event != NULL) {
-      iobind__moment *moment = iobind__event_moment(slot->event);
-      iobind_status status = iobind__stream_order(stream, moment, error);
-      if (moment != NULL) {
-        iobind__ref_release(&moment->ref);
-      }
-      IOBIND__TRY(status);
+      IOBIND__TRY(iobind__stream_order_event(stream, slot->event, error));
     }
     if (slot->source != NULL) {
       IOBIND__TRY(iobind__tensor_copy_one(slot->source, slot->bound, stream, error));
@@ -341,14 +336,15 @@ static void take_off(iobind_binding *binding, iobind_stream *stream, iobind__tic
 static iobind_status run_on_device(iobind_binding *binding, iobind_stream *stream, iobind_error *error) {
   iobind__device_enter(binding->session->serial);
   iobind_status status = begin(binding, error);
-  if (status == IOBIND_OK) {
+  bool begun = status == IOBIND_OK;
+  if (begun) {
     IOBIND__API(binding->session->runtime)->RunOptionsSetSyncStream(binding->stream_run_options, stream->sync);
     status = execute(binding, binding->stream_run_options, stream, NULL, stream->device, error);
   }
   iobind__device_leave(binding->session->serial);
   if (status == IOBIND_OK) {
     take_off(binding, stream, iobind__stream_take_ticket(stream));
-  } else {
+  } else if (begun) {
     (void)iobind__stream_drain(stream, NULL); /* what was submitted before it failed uses what is bound */
   }
   return status;

@@ -362,6 +362,15 @@ iobind_status iobind_pipeline_submit(iobind_pipeline *pipeline, iobind_tensor *c
   return IOBIND_OK;
 }
 
+/* Has the time of each of the item's stages been written down? With the mutex. */
+static bool is_stamped(const slot *self) {
+  bool all = true;
+  for (int stage = 0; stage < STAGES; stage++) {
+    all = all && (!self->reached[stage] || self->ends[stage] != 0);
+  }
+  return all;
+}
+
 /* Wait for all stages of the oldest item, which then is pulled. */
 static slot *pull(iobind_pipeline *pipeline) {
   slot *self = &pipeline->slots[pipeline->pulled % pipeline->slot_count];
@@ -373,9 +382,7 @@ static slot *pull(iobind_pipeline *pipeline) {
     first = first == IOBIND_OK ? status : first;
   }
   pthread_mutex_lock(&pipeline->mutex);
-  while (pipeline->stamps > 0 && (pipeline->flags & IOBIND_PIPELINE_TIMES) != 0 &&
-         ((self->reached[UPLOAD] && self->ends[UPLOAD] == 0) || (self->reached[RUN] && self->ends[RUN] == 0) ||
-          (self->reached[DOWNLOAD] && self->ends[DOWNLOAD] == 0))) {
+  while (pipeline->stamps > 0 && !is_stamped(self)) {
     pthread_cond_wait(&pipeline->stamped, &pipeline->mutex);
   }
   pthread_mutex_unlock(&pipeline->mutex);

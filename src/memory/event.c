@@ -229,17 +229,20 @@ iobind_status iobind_event_record(iobind_event *event, iobind_stream *stream, io
   return IOBIND_OK;
 }
 
+iobind_status iobind__stream_order_event(iobind_stream *stream, iobind_event *event, iobind_error *error) {
+  iobind__moment *moment = iobind__event_moment(event);
+  iobind_status status = iobind__stream_order(stream, moment, error);
+  if (moment != NULL) {
+    iobind__ref_release(&moment->ref);
+  }
+  return status;
+}
+
 iobind_status iobind_event_wait(iobind_event *event, iobind_error *error) {
   if (event == NULL) {
     return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "event_wait: event is NULL");
   }
-  iobind__moment *moment = iobind__event_moment(event);
-  if (moment == NULL) {
-    return IOBIND_OK;
-  }
-  iobind_status status = iobind__moment_wait(moment, error);
-  iobind__ref_release(&moment->ref);
-  return status;
+  return iobind__stream_order_event(NULL, event, error);
 }
 
 /* Whether a moment has passed, without waiting for it: a worker waits instead, the first time that it is asked for. */
@@ -283,11 +286,5 @@ iobind_status iobind_stream_wait(iobind_stream *stream, iobind_event *event, iob
   if (stream == NULL || event == NULL) {
     return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "stream_wait: %s is NULL", stream == NULL ? "stream" : "event");
   }
-  iobind__moment *moment = iobind__event_moment(event);
-  if (moment == NULL) {
-    return IOBIND_OK;
-  }
-  iobind_status status = iobind__stream_order(stream, moment, error);
-  iobind__ref_release(&moment->ref);
-  return status;
+  return iobind__stream_order_event(stream, event, error);
 }

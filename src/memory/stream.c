@@ -375,7 +375,7 @@ void iobind_stream_destroy(iobind_stream *stream) {
   }
   iobind__stream_advance(stream, atomic_load(&stream->submitted));
   collect(stream);
-  for (size_t i = 0; i < sizeof stream->staging / sizeof stream->staging[0]; i++) {
+  for (size_t i = 0; i < IOBIND__STAGING; i++) {
     iobind_tensor_release(stream->staging[i]);
     stream->staging[i] = NULL;
   }

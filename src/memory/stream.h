@@ -33,7 +33,7 @@ typedef struct iobind__lost {
   iobind_error failure;
 } iobind__lost;
 
-enum { IOBIND__LOST = 8 };
+enum { IOBIND__LOST = 8, IOBIND__STAGING = 4 };
 
 struct iobind_stream {
   iobind__ref ref;
@@ -55,9 +55,10 @@ struct iobind_stream {
   iobind_error failure;            /* of what `failed` */
   iobind__lost lost[IOBIND__LOST]; /* the oldest first */
   size_t lost_count;
-  atomic_uint_least64_t last_lost;  /* the end of the last one */
-  struct iobind_tensor *staging[4]; /* pinned memory for what is written from pageable memory; the submitting thread's alone */
-  iobind__ticket staged[4];         /* when each was last used */
+  atomic_uint_least64_t last_lost; /* the end of the last one */
+  struct iobind_tensor
+      *staging[IOBIND__STAGING]; /* pinned memory for what is written from pageable memory; the submitting thread's alone */
+  iobind__ticket staged[IOBIND__STAGING]; /* when each was last used */
   iobind__retired *retired;
   size_t retired_count;
   size_t retired_capacity;
@@ -132,6 +133,9 @@ void iobind__event_set(iobind_event *event, iobind__moment *moment);
 /* Order what is submitted to the stream next behind a moment; NULL is nothing to wait for. Waits on the host where the stream
  * cannot wait by itself, or is NULL. */
 iobind_status iobind__stream_order(iobind_stream *stream, iobind__moment *moment, iobind_error *error);
+
+/* The same for what the event holds now. */
+iobind_status iobind__stream_order_event(iobind_stream *stream, iobind_event *event, iobind_error *error);
 
 struct iobind_event {
   iobind_device *device;

@@ -5,17 +5,16 @@
 enum {
   LEAST = 64 * 1024,        /* what is smaller is as fast as the EP makes it */
   MOST = 256 * 1024 * 1024, /* what is larger would keep too much pinned */
-  SLOTS = sizeof((iobind_stream *)0)->staging / sizeof((iobind_stream *)0)->staging[0],
 };
 
 static bool is_free(const iobind_stream *stream, size_t index) {
   return stream->staging[index] == NULL || iobind__stream_passed(stream, stream->staged[index]);
 }
 
-/* A free one that is large enough, or else any free one, to be made anew; SLOTS: all are in use. */
+/* A free one that is large enough, or else any free one, to be made anew; IOBIND__STAGING: all are in use. */
 static size_t find_slot(const iobind_stream *stream, size_t bytes) {
-  size_t found = SLOTS;
-  for (size_t i = 0; i < SLOTS; i++) {
+  size_t found = IOBIND__STAGING;
+  for (size_t i = 0; i < IOBIND__STAGING; i++) {
     if (is_free(stream, i)) {
       found = i;
       if (stream->staging[i] != NULL && stream->staging[i]->bytes >= bytes) {
@@ -33,7 +32,7 @@ iobind_tensor *iobind__staging_take(iobind_stream *stream, const iobind__place *
     return NULL;
   }
   size_t slot = find_slot(stream, bytes);
-  if (slot == SLOTS) {
+  if (slot == IOBIND__STAGING) {
     return NULL;
   }
   if (stream->staging[slot] == NULL || stream->staging[slot]->bytes < bytes) {
@@ -49,7 +48,7 @@ iobind_tensor *iobind__staging_take(iobind_stream *stream, const iobind__place *
 }
 
 void iobind__staging_used(iobind_stream *stream, const iobind_tensor *staging) {
-  for (size_t i = 0; i < SLOTS; i++) {
+  for (size_t i = 0; i < IOBIND__STAGING; i++) {
     if (stream->staging[i] == staging) {
       stream->staged[i] = iobind__stream_take_ticket(stream);
     }
