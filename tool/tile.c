@@ -478,7 +478,7 @@ static void add_stages(tool_report *report, const trace_figures *figures) {
   report_column(table, "busy_ns", "AT WORK", REPORT_RIGHT);
   for (int stage = 0; stage < TRACE_STAGES; stage++) {
     char text[NUMBER_TEXT];
-    if (figures->stages[stage] == 0) continue;
+    if (!figures->has[stage]) continue;
     report_row(table);
     report_cell(table, json_string(trace_stage_name(stage)), NULL);
     report_cell(table, json_integer((json_int_t)figures->stages[stage]), "%s",

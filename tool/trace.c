@@ -42,6 +42,7 @@ trace_figures trace_measure(const trace_span *spans, size_t count) {
   trace_figures figures = {.overlap = (double)NAN};
   uint64_t start = start_of(spans, count);
   for (size_t i = 0; i < count * TRACE_STAGES; i++) {
+    figures.has[i % TRACE_STAGES] |= spans[i].end != 0;
     figures.stages[i % TRACE_STAGES] += spans[i].end - spans[i].begin;
     if (spans[i].end != 0 && spans[i].end - start > figures.elapsed) figures.elapsed = spans[i].end - start;
   }

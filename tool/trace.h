@@ -25,7 +25,8 @@ typedef struct trace_span {
 void trace_make(const iobind_pipeline_item *items, size_t count, trace_span *spans);
 
 typedef struct trace_figures {
-  uint64_t stages[TRACE_STAGES]; /**< how long each was at work; 0: there was none */
+  bool has[TRACE_STAGES];        /**< whether there was such a stage */
+  uint64_t stages[TRACE_STAGES]; /**< how long each was at work */
   uint64_t sum;                  /**< of all: what it takes one after the other */
   uint64_t elapsed;              /**< from the first begin to the last end */
   double overlap; /**< 0 nothing ran at the same time .. 1 the longest stage never paused; NAN: only one was there */

@@ -371,6 +371,15 @@ static bool is_stamped(const slot *self) {
   return all;
 }
 
+/* Each stream's thread writes down its own, and may be late: what comes after a stage has ended no earlier than it. */
+static void order_ends(slot *self) {
+  for (int stage = STAGES - 1; stage > 0; stage--) {
+    if (self->ends[stage] != 0 && self->ends[stage - 1] > self->ends[stage]) {
+      self->ends[stage - 1] = self->ends[stage];
+    }
+  }
+}
+
 /* Wait for all stages of the oldest item, which then is pulled. */
 static slot *pull(iobind_pipeline *pipeline) {
   slot *self = &pipeline->slots[pipeline->pulled % pipeline->slot_count];
@@ -386,6 +395,7 @@ static slot *pull(iobind_pipeline *pipeline) {
     pthread_cond_wait(&pipeline->stamped, &pipeline->mutex);
   }
   pthread_mutex_unlock(&pipeline->mutex);
+  order_ends(self);
   pipeline->pulled++;
   if (goes_on(self) && first != IOBIND_OK) { /* one behind a failure that ends the pipeline is not its own failure */
     fail_item(self, first, &reason);

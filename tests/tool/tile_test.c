@@ -109,9 +109,20 @@ static void one_stage_has_no_overlap(void **state) {
   assert_int_equal(spans[TRACE_UPLOAD].end + spans[TRACE_DOWNLOAD].end, 0);
 }
 
+/* A clock that does not tick between two stages says that one took no time, not that there was none. */
+static void a_stage_of_no_time(void **state) {
+  (void)state;
+  const iobind_pipeline_item item = {sizeof item, 0, 0, 100, 110, 110, 0};
+  trace_span spans[3];
+  trace_make(&item, 1, spans);
+  const trace_figures figures = trace_measure(spans, 1);
+  assert_true(figures.has[TRACE_UPLOAD] && figures.has[TRACE_COMPUTE] && !figures.has[TRACE_DOWNLOAD]);
+  assert_int_equal(figures.stages[TRACE_COMPUTE], 0);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(every_side), cmocka_unit_test(halved_again_and_again),
-                                     cmocka_unit_test(no_tile_too_many), cmocka_unit_test(spans_and_figures),
-                                     cmocka_unit_test(one_stage_has_no_overlap)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(every_side),        cmocka_unit_test(halved_again_and_again),   cmocka_unit_test(no_tile_too_many),
+      cmocka_unit_test(spans_and_figures), cmocka_unit_test(one_stage_has_no_overlap), cmocka_unit_test(a_stage_of_no_time)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

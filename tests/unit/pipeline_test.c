@@ -101,6 +101,31 @@ static void full_slots_are_said(void **state) {
   iobind_pipeline_destroy(pipeline); /* with two items under way */
 }
 
+/* Whichever of the streams' threads is late in writing its time down. */
+static void ends_are_in_order(void **state) {
+  (void)state;
+  enum { ITEMS = 60, SLOTS = 3 };
+  iobind_pipeline_options options = IOBIND_PIPELINE_OPTIONS_INIT;
+  options.slots = SLOTS;
+  options.flags = IOBIND_PIPELINE_TIMES;
+  iobind_pipeline *pipeline = make("scale", &options);
+  for (int i = 0; i < ITEMS + SLOTS; i++) {
+    if (i >= SLOTS) {
+      iobind_tensor *output;
+      iobind_pipeline_item item = IOBIND_PIPELINE_ITEM_INIT;
+      expect_ok(iobind_pipeline_next(pipeline, &output, &item, &fault));
+      bool uploads = strcmp(spec_of_test, "cpu") != 0;
+      assert_int_equal(uploads, item.upload_ns != 0);
+      assert_true(item.submit_ns > 0 && (!uploads || item.upload_ns >= item.submit_ns));
+      assert_true(item.run_ns >= item.upload_ns && item.run_ns >= item.submit_ns && item.download_ns >= item.run_ns);
+    }
+    if (i < ITEMS) {
+      submit(pipeline, 1, 4);
+    }
+  }
+  iobind_pipeline_destroy(pipeline);
+}
+
 /* An input that all items share, and one that each brings. */
 static void constants(void **state) {
   (void)state;
@@ -249,6 +274,7 @@ static void the_schedule_is_the_optimum(void **state) {
 #define CASES(spec)                                                                                                     \
   {#spec ": in order", in_order, start, stop, #spec},                                                                   \
       {#spec ": full slots are said", full_slots_are_said, start, stop, #spec},                                         \
+      {#spec ": ends are in order", ends_are_in_order, start, stop, #spec},                                             \
       {#spec ": constants", constants, start, stop, #spec},                                                             \
       {#spec ": what does not fit", what_does_not_fit, start, stop, #spec},                                             \
       {#spec ": failed copy", failed_copy, start, stop, #spec}, {#spec ": failed run", failed_run, start, stop, #spec}, \
