@@ -15,10 +15,6 @@ typedef struct vdev_ep {
   OrtKernelRegistry *registry;
 } vdev_ep;
 
-static OrtStatus *no_memory(void) {
-  return vdev_fail(ORT_FAIL, "vdev: out of host memory");
-}
-
 static const char *ORT_CALL get_name(const OrtEp *self) {
   (void)self;
   return VDEV_EP_NAME;
@@ -74,7 +70,7 @@ static OrtStatus *values_of(const OrtNode *node, node_counter count_values, node
   VDEV_TRY(count_values(node, count));
   *values = calloc(*count + 1, sizeof **values);
   if (*values == NULL) {
-    return no_memory();
+    return vdev_no_memory();
   }
   return *count == 0 ? NULL : get(node, *values, *count);
 }
@@ -96,7 +92,7 @@ static OrtStatus *has_known_attributes(const OrtNode *node, bool *known) {
   VDEV_TRY(api->Node_GetNumAttributes(node, &count));
   const OrtOpAttr **attributes = calloc(count + 1, sizeof *attributes);
   if (attributes == NULL) {
-    return no_memory();
+    return vdev_no_memory();
   }
   OrtStatus *status = count == 0 ? NULL : api->Node_GetAttributes(node, attributes, count);
   for (size_t i = 0; i < count && status == NULL && *known; i++) {
@@ -116,7 +112,7 @@ static OrtStatus *can_write_graph(const OrtGraph *graph, bool *can) {
   VDEV_TRY(api->Graph_GetNumNodes(graph, &count));
   const OrtNode **nodes = calloc(count + 1, sizeof *nodes);
   if (nodes == NULL) {
-    return no_memory();
+    return vdev_no_memory();
   }
   OrtStatus *status = count == 0 ? NULL : api->Graph_GetNodes(graph, nodes, count);
   for (size_t i = 0; i < count && status == NULL && *can; i++) {
@@ -138,7 +134,7 @@ static OrtStatus *can_write(const OrtNode *node, bool *can) {
   }
   const OrtGraph **graphs = calloc(2 * count, sizeof *graphs);
   if (graphs == NULL) {
-    return no_memory();
+    return vdev_no_memory();
   }
   const char **names = (const char **)(void *)(graphs + count); /* ORT gives both lists at once */
   OrtStatus *status = api->Node_GetSubgraphs(node, graphs, count, names);
@@ -192,7 +188,7 @@ static OrtStatus *index_nodes(plan *all) {
   }
   all->index_of = calloc(all->identifiers, sizeof *all->index_of);
   if (all->index_of == NULL) {
-    return no_memory();
+    return vdev_no_memory();
   }
   for (size_t i = 0; i < all->identifiers; i++) {
     all->index_of[i] = all->count;
@@ -251,7 +247,7 @@ static OrtStatus *find_levels(plan *all) {
 static OrtStatus *claim_groups(bool drop_weights, const plan *all, OrtEpGraphSupportInfo *support) {
   const OrtNodeFusionOptions options = {vdev_ort_global.version, drop_weights};
   const OrtNode **group = calloc(all->count + 1, sizeof *group);
-  OrtStatus *status = group == NULL ? no_memory() : NULL;
+  OrtStatus *status = group == NULL ? vdev_no_memory() : NULL;
   size_t highest = 0;
   for (size_t i = 0; i < all->count; i++) {
     highest = all->levels[i] > highest ? all->levels[i] : highest;
@@ -293,7 +289,7 @@ static OrtStatus *ORT_CALL get_capability(OrtEp *ep, const OrtGraph *graph, OrtE
   all.claimed = calloc(all.count, sizeof *all.claimed);
   all.levels = calloc(all.count, sizeof *all.levels);
   OrtStatus *status = all.nodes == NULL || all.claimed == NULL || all.levels == NULL
-                          ? no_memory()
+                          ? vdev_no_memory()
                           : api->Graph_GetNodes(graph, all.nodes, all.count);
   for (size_t i = 0; i < all.count && status == NULL; i++) {
     status = is_claimable(deny, all.nodes[i], &all.claimed[i]);
@@ -394,7 +390,7 @@ OrtStatus *vdev_ep_create(vdev_device *device, OrtEp **out) {
   }
   vdev_ep *self = calloc(1, sizeof *self);
   if (self == NULL) {
-    return no_memory();
+    return vdev_no_memory();
   }
   self->device = device;
   self->ep = (OrtEp){.ort_version_supported = vdev_ort_global.version,

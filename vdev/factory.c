@@ -402,7 +402,7 @@ OrtStatus *CreateEpFactories(const char *registered_name, const OrtApiBase *base
   }
   registration *one = calloc(1, sizeof *one);
   if (one == NULL) {
-    return vdev_fail(ORT_FAIL, "vdev: out of host memory");
+    return vdev_no_memory();
   }
   one->factory = (OrtEpFactory){.ort_version_supported = vdev_ort_global.version,
                                 .GetName = get_name,

@@ -20,10 +20,6 @@ static OrtStatus *write_failed(const onnx_writer *writer) {
   return vdev_fail(ORT_FAIL, text);
 }
 
-static OrtStatus *no_memory(void) {
-  return vdev_fail(ORT_FAIL, "vdev: out of host memory");
-}
-
 /* ---- values ---- */
 
 typedef OrtStatus *(*value_writer)(onnx_writer *writer, const char *name, const onnx_type *type);
@@ -45,7 +41,7 @@ static OrtStatus *write_tensor_type(const OrtTensorTypeAndShapeInfo *info, onnx_
   VDEV_TRY(api->GetDimensionsCount(info, &rank));
   int64_t *dims = calloc(rank + 1, sizeof *dims);
   const char **symbols = calloc(rank + 1, sizeof *symbols);
-  OrtStatus *status = dims == NULL || symbols == NULL ? no_memory() : NULL;
+  OrtStatus *status = dims == NULL || symbols == NULL ? vdev_no_memory() : NULL;
   if (status == NULL && rank > 0) {
     status = api->GetDimensions(info, dims, rank);
   }
@@ -84,13 +80,13 @@ static OrtStatus *read_strings(const OrtValue *value, size_t count, char ***text
   *texts = calloc(count + 1, sizeof **texts);
   *lengths = calloc(count + 1, sizeof **lengths);
   if (*texts == NULL || *lengths == NULL) {
-    return no_memory();
+    return vdev_no_memory();
   }
   for (size_t i = 0; i < count; i++) {
     VDEV_TRY(api->GetStringTensorElementLength(value, i, &(*lengths)[i]));
     (*texts)[i] = malloc((*lengths)[i] + 1);
     if ((*texts)[i] == NULL) {
-      return no_memory();
+      return vdev_no_memory();
     }
     VDEV_TRY(api->GetStringTensorElement(value, (*lengths)[i], i, (*texts)[i]));
   }
@@ -165,7 +161,7 @@ static OrtStatus *read_data(const OrtOpAttr *attribute, OrtOpAttrType type, char
     api->ReleaseStatus(status);
   }
   *data = malloc(*size + 1);
-  return *data == NULL ? no_memory() : *size == 0 ? NULL : api->ReadOpAttr(attribute, type, *data, *size, size);
+  return *data == NULL ? vdev_no_memory() : *size == 0 ? NULL : api->ReadOpAttr(attribute, type, *data, *size, size);
 }
 
 static onnx_status write_texts(onnx_writer *writer, const char *name, const char *data, size_t size) {
@@ -252,7 +248,7 @@ static OrtStatus *write_subgraphs(const OrtNode *node, onnx_writer *writer) {
   }
   const OrtGraph **graphs = calloc(count, sizeof *graphs);
   const char **names = calloc(count, sizeof *names);
-  OrtStatus *status = graphs == NULL || names == NULL ? no_memory() : api->Node_GetSubgraphs(node, graphs, count, names);
+  OrtStatus *status = graphs == NULL || names == NULL ? vdev_no_memory() : api->Node_GetSubgraphs(node, graphs, count, names);
   for (size_t i = 0; i < count && status == NULL; i++) {
     if (onnx_attribute_graph_begin(writer, names[i]) != ONNX_OK) {
       status = write_failed(writer);
@@ -274,7 +270,7 @@ static OrtStatus *write_names(const OrtNode *node, bool inputs, onnx_writer *wri
   size_t count = 0;
   VDEV_TRY(inputs ? api->Node_GetNumInputs(node, &count) : api->Node_GetNumOutputs(node, &count));
   const OrtValueInfo **values = calloc(count + 1, sizeof *values);
-  OrtStatus *status = values == NULL ? no_memory() : NULL;
+  OrtStatus *status = values == NULL ? vdev_no_memory() : NULL;
   if (status == NULL && count > 0) {
     status = inputs ? api->Node_GetInputs(node, values, count) : api->Node_GetOutputs(node, values, count);
   }
@@ -296,7 +292,7 @@ static OrtStatus *write_attributes(const OrtNode *node, onnx_writer *writer) {
   size_t count = 0;
   VDEV_TRY(api->Node_GetNumAttributes(node, &count));
   const OrtOpAttr **attributes = calloc(count + 1, sizeof *attributes);
-  OrtStatus *status = attributes == NULL ? no_memory() : NULL;
+  OrtStatus *status = attributes == NULL ? vdev_no_memory() : NULL;
   if (status == NULL && count > 0) {
     status = api->Node_GetAttributes(node, attributes, count);
   }
@@ -330,7 +326,7 @@ typedef OrtStatus *(*list_getter)(const OrtGraph *graph, const OrtValueInfo **va
 static OrtStatus *get_values(const OrtGraph *graph, size_t count, list_getter get, const OrtValueInfo ***values) {
   *values = calloc(count + 1, sizeof **values);
   if (*values == NULL) {
-    return no_memory();
+    return vdev_no_memory();
   }
   return count == 0 ? NULL : get(graph, *values, count);
 }
@@ -406,7 +402,7 @@ static OrtStatus *write_graph(const OrtGraph *graph, const char *name, bool oute
   VDEV_TRY(api->Graph_GetNumNodes(graph, &count));
   const OrtNode **nodes = calloc(count + 1, sizeof *nodes);
   if (nodes == NULL) {
-    return no_memory();
+    return vdev_no_memory();
   }
   OrtStatus *status = count == 0 ? NULL : api->Graph_GetNodes(graph, nodes, count);
   for (size_t i = 0; i < count && status == NULL; i++) {
@@ -424,7 +420,7 @@ static OrtStatus *write_opsets(const OrtGraph *graph, onnx_writer *writer) {
   const char **domains = calloc(count + 1, sizeof *domains);
   int64_t *versions = calloc(count + 1, sizeof *versions);
   OrtStatus *status =
-      domains == NULL || versions == NULL ? no_memory() : api->Graph_GetOperatorSets(graph, domains, versions, count);
+      domains == NULL || versions == NULL ? vdev_no_memory() : api->Graph_GetOperatorSets(graph, domains, versions, count);
   for (size_t i = 0; i < count && status == NULL; i++) {
     if (onnx_opset(writer, domains[i], versions[i]) != ONNX_OK) {
       status = write_failed(writer);

@@ -52,7 +52,7 @@ static OrtStatus *ORT_CALL create(void *state, const OrtKernelInfo *info, OrtKer
   (void)state;
   memcpy_kernel *one = calloc(1, sizeof *one);
   if (one == NULL) {
-    return vdev_fail(ORT_FAIL, "vdev: out of host memory");
+    return vdev_no_memory();
   }
   one->impl.ort_version_supported = vdev_ort_global.version;
   one->impl.Compute = compute;

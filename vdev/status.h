@@ -23,6 +23,10 @@ static inline OrtStatus *vdev_fail(OrtErrorCode code, const char *text) {
   return status;
 }
 
+static inline OrtStatus *vdev_no_memory(void) {
+  return vdev_fail(ORT_FAIL, "vdev: out of host memory");
+}
+
 #define VDEV_TRY(call)               \
   do {                               \
     OrtStatus *vdev_status = (call); \

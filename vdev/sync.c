@@ -54,7 +54,7 @@ static OrtStatus *ORT_CALL wait_on_host(OrtSyncNotificationImpl *self) {
 static OrtStatus *ORT_CALL create_notification(OrtSyncStreamImpl *self, OrtSyncNotificationImpl **out) {
   notification *one = calloc(1, sizeof *one);
   if (one == NULL) {
-    return vdev_fail(ORT_FAIL, "vdev: out of host memory");
+    return vdev_no_memory();
   }
   one->impl = (OrtSyncNotificationImpl){vdev_ort_global.version, release_notification, activate, wait_on_device, wait_on_host};
   one->stream = ((sync_stream *)self)->stream;

@@ -198,7 +198,7 @@ static OrtStatus *ORT_CALL copy_tensors(OrtDataTransferImpl *self, const OrtValu
 OrtStatus *vdev_transfer_create(OrtDataTransferImpl **out) {
   *out = malloc(sizeof **out);
   if (*out == NULL) {
-    return vdev_fail(ORT_FAIL, "vdev: out of host memory");
+    return vdev_no_memory();
   }
   **out = (OrtDataTransferImpl){vdev_ort_global.version, release, can_copy, copy_tensors};
   return NULL;

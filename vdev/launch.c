@@ -1,0 +1,308 @@
+#include "launch.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "memory.h"
+#include "pinned.h"
+#include "race.h"
+#include "stream.h"
+
+/* The memory that a view was made of. */
+enum { VIEW_RANK = 6 };
+typedef struct view_key {
+  const void *data;
+  size_t bytes;
+  ONNXTensorElementDataType dtype;
+  size_t rank; /* more than VIEW_RANK: the dims are not kept */
+  int64_t dims[VIEW_RANK];
+} view_key;
+
+typedef struct vdev_launch launch;
+
+/* One run: the views that the nested session reads and writes, inputs and then outputs. They stay as they are for the next run
+ * that finds the same memory there. */
+struct vdev_launch {
+  vdev_kernel *kernel;
+  launch *next;
+  int64_t bytes;           /* of all arguments */
+  const OrtValue **inputs; /* ORT's, of this run */
+  OrtValue **outputs;
+  OrtValue **views;
+  view_key *keys;
+};
+
+static void drop_view(launch *one, size_t index) {
+  if (one->views[index] != NULL) {
+    VDEV_API_TABLE->ReleaseValue(one->views[index]);
+    one->views[index] = NULL;
+  }
+}
+
+static void free_launch(launch *one) {
+  size_t count = one->kernel->input_count + one->kernel->output_count;
+  for (size_t i = 0; one->views != NULL && i < count; i++) {
+    drop_view(one, i);
+  }
+  free(one->inputs);
+  free(one->outputs);
+  free(one->views);
+  free(one->keys);
+  free(one);
+}
+
+static launch *make_launch(vdev_kernel *self) {
+  launch *one = calloc(1, sizeof *one);
+  if (one == NULL) {
+    return NULL;
+  }
+  one->kernel = self;
+  one->inputs = calloc(self->input_count + 1, sizeof *one->inputs);
+  one->outputs = calloc(self->output_count + 1, sizeof *one->outputs);
+  one->views = calloc(self->input_count + self->output_count + 1, sizeof *one->views);
+  one->keys = calloc(self->input_count + self->output_count + 1, sizeof *one->keys);
+  if (one->inputs == NULL || one->outputs == NULL || one->views == NULL || one->keys == NULL) {
+    free_launch(one);
+    return NULL;
+  }
+  return one;
+}
+
+static launch *take_launch(vdev_kernel *self) {
+  vdev_lock();
+  launch *one = self->idle;
+  if (one != NULL) {
+    self->idle = one->next;
+  }
+  self->flying++;
+  vdev_unlock();
+  one = one != NULL ? one : make_launch(self);
+  if (one == NULL) {
+    vdev_lock();
+    self->flying--;
+    vdev_unlock();
+  }
+  return one;
+}
+
+/* The run is over. */
+static void return_launch(void *context) {
+  launch *one = context;
+  vdev_kernel *self = one->kernel;
+  for (size_t i = 0; !self->shapes_known && i < self->output_count; i++) {
+    drop_view(one, self->input_count + i); /* the nested session made it */
+  }
+  vdev_lock();
+  one->next = self->idle;
+  self->idle = one;
+  self->flying--;
+  pthread_cond_broadcast(&vdev_global.changed); /* who releases the session waits for it */
+  vdev_unlock();
+}
+
+static bool run_session(void *context, char *reason) {
+  launch *one = context;
+  vdev_kernel *self = one->kernel;
+  const OrtApi *api = VDEV_API_TABLE;
+  OrtStatus *status =
+      api->Run(self->session, self->run_options, self->names, (const OrtValue *const *)one->views, self->input_count,
+               self->names + self->input_count, self->output_count, one->views + self->input_count);
+  if (status != NULL) {
+    snprintf(reason, VDEV_TEXT, "vdev:%d: kernel %s: %.200s", self->device->index, self->what, api->GetErrorMessage(status));
+    api->ReleaseStatus(status);
+  }
+  return status == NULL;
+}
+
+static OrtStatus *dims_of(const OrtValue *value, const int64_t **dims, size_t *rank, ONNXTensorElementDataType *dtype) {
+  return VDEV_API_TABLE->GetTensorElementTypeAndShapeDataReference(value, dtype, dims, rank);
+}
+
+/* Where the nested session finds the bytes of an argument. With the lock held. */
+static OrtStatus *locate(const vdev_kernel *self, vdev_stream *stream, const OrtValue *value, const void *data, size_t bytes,
+                         bool write, const void **out) {
+  const char *what = write ? "kernel output" : "kernel input";
+  char reason[VDEV_TEXT] = "";
+  if (data == NULL) {
+    vdev_memory_explain_null(what, reason);
+    return vdev_fail(ORT_FAIL, reason);
+  }
+  bool is_host = vdev_memory_owner(data) == NULL;
+  if (is_host && vdev_pinned_find(data, 1) == NULL) {
+    const OrtMemoryInfo *info = NULL;
+    OrtMemoryInfoDeviceType type = OrtMemoryInfoDeviceType_CPU;
+    VDEV_TRY(VDEV_API_TABLE->GetTensorMemoryInfo(value, &info));
+    VDEV_API_TABLE->MemoryInfoGetDeviceType(info, &type);
+    is_host = type == OrtMemoryInfoDeviceType_CPU; /* otherwise it is not what it says, and is refused as such */
+  }
+  *out = is_host ? vdev_pinned_device_view(data, bytes, what, reason)
+                 : vdev_memory_resolve(self->device, data, bytes, what, reason);
+  bool good = *out != NULL && vdev_race_access(self->device, stream, data, bytes, write, self->what, reason);
+  return good ? NULL : vdev_fail(ORT_FAIL, reason);
+}
+
+/* A host view of a tensor of the device (or of the host, for an input that ORT left there). With the lock held. */
+static OrtStatus *view_of(launch *one, vdev_stream *stream, const OrtValue *value, bool write, size_t index) {
+  const OrtApi *api = VDEV_API_TABLE;
+  static char nothing[16]; /* an address for tensors of 0 bytes */
+  view_key *key = &one->keys[index];
+  ONNXTensorElementDataType dtype;
+  const int64_t *dims = NULL;
+  size_t rank = 0;
+  const void *data = NULL;
+  VDEV_TRY(dims_of(value, &dims, &rank, &dtype));
+  VDEV_TRY(api->GetTensorData(value, &data));
+  bool same = one->views[index] != NULL && dtype == key->dtype && rank == key->rank && rank <= VIEW_RANK;
+  for (size_t d = 0; same && d < rank; d++) {
+    same = dims[d] == key->dims[d];
+  }
+  size_t bytes = key->bytes;
+  if (!same) {
+    VDEV_TRY(api->GetTensorSizeInBytes(value, &bytes));
+  }
+  const void *real = nothing;
+  if (bytes > 0) {
+    VDEV_TRY(locate(one->kernel, stream, value, data, bytes, write, &real));
+  }
+  one->bytes += (int64_t)bytes;
+  if (same && real == key->data) {
+    return NULL;
+  }
+  drop_view(one, index);
+  *key = (view_key){.data = real, .bytes = bytes, .dtype = dtype, .rank = rank};
+  for (size_t d = 0; d < rank && d < VIEW_RANK; d++) {
+    key->dims[d] = dims[d];
+  }
+  return api->CreateTensorWithDataAsOrtValue(one->kernel->host, (void *)(uintptr_t)real, bytes, dims, rank, dtype,
+                                             &one->views[index]);
+}
+
+static OrtStatus *create_output(OrtKernelContext *context, const vdev_port *output, launch *one, size_t index) {
+  int64_t dims[VDEV_KERNEL_RANK];
+  for (size_t d = 0; d < output->rank; d++) {
+    const vdev_dim_rule *rule = &output->rules[d];
+    dims[d] = rule->value;
+    if (rule->value < 0) {
+      const int64_t *input_dims = NULL;
+      size_t rank = 0;
+      ONNXTensorElementDataType dtype;
+      VDEV_TRY(dims_of(one->inputs[rule->input], &input_dims, &rank, &dtype));
+      dims[d] = rule->axis < rank ? input_dims[rule->axis] : 0;
+    }
+  }
+  return VDEV_API_TABLE->KernelContext_GetOutput(context, output->index, dims, output->rank, &one->outputs[index]);
+}
+
+/* Copy what a run without known shapes gave into tensors of the device. */
+static OrtStatus *store_result(OrtKernelContext *context, launch *one, vdev_stream *stream, size_t index) {
+  const OrtApi *api = VDEV_API_TABLE;
+  const vdev_kernel *self = one->kernel;
+  const OrtValue *result = one->views[self->input_count + index];
+  ONNXTensorElementDataType dtype;
+  const int64_t *dims = NULL;
+  size_t rank = 0;
+  size_t bytes = 0;
+  const void *data = NULL;
+  void *target = NULL;
+  const void *real = NULL;
+  VDEV_TRY(dims_of(result, &dims, &rank, &dtype));
+  VDEV_TRY(api->GetTensorSizeInBytes(result, &bytes));
+  VDEV_TRY(api->GetTensorData(result, &data));
+  VDEV_TRY(api->KernelContext_GetOutput(context, self->outputs[index].index, dims, rank, &one->outputs[index]));
+  VDEV_TRY(api->GetTensorMutableData(one->outputs[index], &target));
+  if (bytes == 0) {
+    return NULL;
+  }
+  vdev_lock();
+  OrtStatus *status = locate(self, stream, one->outputs[index], target, bytes, true, &real);
+  vdev_unlock();
+  if (status == NULL) {
+    memcpy((void *)(uintptr_t)real, data, bytes);
+  }
+  return status;
+}
+
+/* *handed: the launch is the job's now, whatever becomes of it. */
+static OrtStatus *submit(launch *one, vdev_stream *stream, bool *handed) {
+  const vdev_kernel *self = one->kernel;
+  char reason[VDEV_TEXT] = "";
+  const vdev_subject subject = {VDEV_SITE_COMPUTE, one->bytes, (const char *const *)self->labels, self->label_count};
+  if (vdev_fault_fails(&self->device->settings.faults, &subject)) {
+    snprintf(reason, sizeof reason, "vdev:%d: kernel %s failed as asked (fail_compute)", self->device->index, self->what);
+    return vdev_fail(ORT_FAIL, reason);
+  }
+  vdev_job job = {.device = self->device,
+                  .engine = VDEV_COMPUTE,
+                  .bytes = one->bytes,
+                  .delay_ns = vdev_fault_delay(&self->device->settings.faults, &subject),
+                  .what = self->what,
+                  .owner = self->owner,
+                  .work = run_session,
+                  .context = one};
+  if (self->shapes_known) {
+    job.release = return_launch;
+    *handed = true;
+  }
+  return vdev_submit(stream, &job, !self->shapes_known, reason) ? NULL : vdev_fail(ORT_FAIL, reason);
+}
+
+static OrtStatus *prepare_and_submit(OrtKernelContext *context, launch *one, vdev_stream *stream, bool *handed) {
+  const OrtApi *api = VDEV_API_TABLE;
+  const vdev_kernel *self = one->kernel;
+  for (size_t i = 0; i < self->input_count; i++) {
+    VDEV_TRY(api->KernelContext_GetInput(context, self->inputs[i].index, &one->inputs[i]));
+  }
+  /* ORT allocates the outputs: outside the lock, for it comes back to our allocator */
+  for (size_t i = 0; i < self->output_count && self->shapes_known; i++) {
+    VDEV_TRY(create_output(context, &self->outputs[i], one, i));
+  }
+  one->bytes = 0;
+  OrtStatus *status = NULL;
+  vdev_lock();
+  if (stream != NULL) {
+    vdev_stream_advance(stream);
+  }
+  for (size_t i = 0; i < self->input_count && status == NULL; i++) {
+    status = view_of(one, stream, one->inputs[i], false, i);
+  }
+  for (size_t i = 0; i < self->output_count && status == NULL && self->shapes_known; i++) {
+    status = view_of(one, stream, one->outputs[i], true, self->input_count + i);
+  }
+  if (status == NULL) {
+    status = submit(one, stream, handed);
+  }
+  vdev_unlock();
+  return status;
+}
+
+OrtStatus *vdev_launch_run(vdev_kernel *self, OrtKernelContext *context) {
+  void *stream = NULL;
+  VDEV_TRY(VDEV_API_TABLE->KernelContext_GetGPUComputeStream(context, &stream));
+  launch *one = take_launch(self);
+  if (one == NULL) {
+    return vdev_no_memory();
+  }
+  bool handed = false;
+  OrtStatus *status = prepare_and_submit(context, one, stream, &handed);
+  for (size_t i = 0; i < self->output_count && status == NULL && !self->shapes_known; i++) {
+    status = store_result(context, one, stream, i);
+  }
+  if (!handed) {
+    return_launch(one);
+  }
+  return status;
+}
+
+void vdev_launch_end_all(vdev_kernel *self) {
+  vdev_lock(); /* a run may have returned before its work is done */
+  while (self->flying > 0) {
+    pthread_cond_wait(&vdev_global.changed, &vdev_global.mutex);
+  }
+  vdev_unlock();
+  while (self->idle != NULL) {
+    launch *one = self->idle;
+    self->idle = one->next;
+    free_launch(one);
+  }
+}

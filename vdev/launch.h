@@ -1,0 +1,13 @@
+/* A run of a kernel: the nested session's views of what it reads and writes, and the job on the stream. */
+#ifndef VDEV_LAUNCH_H
+#define VDEV_LAUNCH_H
+
+#include "kernel.h"
+
+/* Run it on the stream of the context: on return the work is submitted where all shapes are known, else done. */
+OrtStatus *vdev_launch_run(vdev_kernel *kernel, OrtKernelContext *context);
+
+/* Wait for what is under way, and free what is kept for further runs. */
+void vdev_launch_end_all(vdev_kernel *kernel);
+
+#endif
