@@ -7,7 +7,7 @@
 
 static const char scale[] = "scale";             /* y = 2 x */
 static const char passthrough[] = "passthrough"; /* x itself is an output; y = x + x */
-static const char strings[] = "strings";
+static const char strings[] = "passthrough dtype=string";
 
 /* ---- what the scenarios stand on ---- */
 

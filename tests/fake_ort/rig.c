@@ -8,7 +8,6 @@
 
 #include "fake_ort.h"
 #include "models.h"
-#include "onnx.h"
 
 char rig_case[256];
 jmp_buf rig_left;
@@ -87,30 +86,6 @@ void rig_close(struct rig *rig) {
   iobind_runtime_destroy(rig->other);
 }
 
-static void make_strings_model(void **bytes, size_t *size) {
-  static const int64_t open = -1;
-  const onnx_type type = {.kind = ONNX_KIND_TENSOR, .dtype = ONNX_STRING, .dims = &open, .rank = 1};
-  onnx_writer writer = ONNX_WRITER_INIT;
-  onnx_model_begin(&writer, NULL);
-  onnx_opset(&writer, "", 21);
-  onnx_graph_begin(&writer, "graph");
-  onnx_input(&writer, "x", &type);
-  onnx_output(&writer, "x", &type);
-  onnx_output(&writer, "y", &type);
-  onnx_node_begin(&writer, "Identity", "", "");
-  onnx_node_input(&writer, "x");
-  onnx_node_output(&writer, "y");
-  onnx_node_end(&writer);
-  onnx_graph_end(&writer);
-  onnx_model_end(&writer);
-  const void *written = NULL;
-  NEED_TRUE(onnx_writer_finish(&writer, &written, size) == ONNX_OK);
-  *bytes = malloc(*size);
-  NEED_TRUE(*bytes != NULL);
-  memcpy(*bytes, written, *size);
-  onnx_writer_release(&writer);
-}
-
 const void *rig_model(const char *model, size_t *bytes) {
   enum { MOST = 16 };
   static struct {
@@ -125,9 +100,7 @@ const void *rig_model(const char *model, size_t *bytes) {
   NEED_TRUE(i < MOST);
   if (made[i].name == NULL) {
     char text[TEST_MODEL_TEXT] = "";
-    if (strcmp(model, "strings") == 0) {
-      make_strings_model(&made[i].bytes, &made[i].size);
-    } else if (test_model_create(model, &made[i].bytes, &made[i].size, text) == 0) {
+    if (test_model_create(model, &made[i].bytes, &made[i].size, text) == 0) {
       rig_stop(model, text);
     }
     made[i].name = model;

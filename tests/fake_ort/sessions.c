@@ -10,7 +10,7 @@
 
 static const char multi[] = "multi"; /* sum = x + x, product = x * x, same = x */
 static const char passthrough[] = "passthrough";
-static const char strings[] = "strings";
+static const char strings[] = "passthrough dtype=string";
 
 /* ---- made ---- */
 

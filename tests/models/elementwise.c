@@ -106,7 +106,11 @@ void build_passthrough(builder *b) {
   builder_input(b, "x", dtype, &shape);
   builder_output(b, "x", dtype, &shape);
   builder_output(b, "y", dtype, &shape);
-  builder_node(b, "Add", "x x", "y");
+  if (dtype == ONNX_STRING) {
+    builder_node(b, "Identity", "x", "y");
+  } else {
+    builder_node(b, "Add", "x x", "y");
+  }
 }
 
 void build_matmul(builder *b) {

@@ -196,7 +196,7 @@ static void audits_and_pipelines(void **state) {
   options.slots = SIZE_MAX;
   expect(IOBIND_INVALID_ARGUMENT, iobind_pipeline_create(session, &options, &pipeline, &fault));
   expect_words("slots");
-  iobind_session *strings = fixture_string_session(runtime);
+  iobind_session *strings = fixture_session(runtime, NULL, "passthrough dtype=string");
   expect(IOBIND_NOT_SUPPORTED, iobind_pipeline_create(strings, NULL, &pipeline, &fault));
   expect_words("strings");
   iobind_session_destroy(strings);

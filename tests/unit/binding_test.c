@@ -191,7 +191,7 @@ static void expect_text(const iobind_tensor *tensor, const char *text) {
 /* Strings have no bytes to compare, and are passed through all the same. */
 static void passed_through_strings(void **state) {
   (void)state;
-  iobind_session *session = fixture_string_session(runtime);
+  iobind_session *session = fixture_session(runtime, NULL, "passthrough dtype=string");
   iobind_binding *binding = bind(session);
   static const int64_t one = 1;
   iobind_tensor *x = NULL;

@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "models.h"
-#include "onnx.h"
 
 iobind_error fault;
 
@@ -157,31 +156,6 @@ iobind_session *fixture_session(iobind_runtime *runtime, iobind_device *device, 
   expect_ok(iobind_session_create_from_memory(runtime, bytes, size, &options, &session, &fault));
   free(bytes);
   assert_non_null(session);
-  return session;
-}
-
-iobind_session *fixture_string_session(iobind_runtime *runtime) {
-  static const int64_t open = -1;
-  const onnx_type type = {.kind = ONNX_KIND_TENSOR, .dtype = ONNX_STRING, .dims = &open, .rank = 1};
-  onnx_writer writer = ONNX_WRITER_INIT;
-  onnx_model_begin(&writer, NULL);
-  onnx_opset(&writer, "", 21);
-  onnx_graph_begin(&writer, "graph");
-  onnx_input(&writer, "x", &type);
-  onnx_output(&writer, "x", &type);
-  onnx_output(&writer, "y", &type);
-  onnx_node_begin(&writer, "Identity", "", "");
-  onnx_node_input(&writer, "x");
-  onnx_node_output(&writer, "y");
-  onnx_node_end(&writer);
-  onnx_graph_end(&writer);
-  onnx_model_end(&writer);
-  const void *bytes = NULL;
-  size_t size = 0;
-  assert_int_equal(onnx_writer_finish(&writer, &bytes, &size), ONNX_OK);
-  iobind_session *session = NULL;
-  expect_ok(iobind_session_create_from_memory(runtime, bytes, size, NULL, &session, &fault));
-  onnx_writer_release(&writer);
   return session;
 }
 

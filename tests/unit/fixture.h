@@ -43,9 +43,6 @@ iobind_runtime *fixture_runtime_with(const char *spec, iobind_device **device);
 /* A session of a test model, on a device or (NULL) without one. */
 iobind_session *fixture_session(iobind_runtime *runtime, iobind_device *device, const char *model);
 
-/* A session whose input x, of strings, is itself an output; the other output y is a copy. */
-iobind_session *fixture_string_session(iobind_runtime *runtime);
-
 /* One-dimensional tensors of float32. */
 iobind_tensor *fixture_floats(iobind_device *device, const float *values, size_t count);
 void fixture_expect_floats(iobind_tensor *tensor, const float *values, size_t count);
