@@ -50,6 +50,7 @@ int main(int argc, char **argv) {
   TRY(iobind_binding_set_input(binding, input, IOBIND_INPUT_RESIDENT, window_tensor, NULL, &error));
   TRY(iobind_binding_set_input(binding, state, IOBIND_INPUT_RESIDENT, state_tensor, NULL, &error));
   TRY(iobind_binding_set_input(binding, rate, IOBIND_INPUT_RESIDENT, rate_tensor, NULL, &error));
+  TRY(iobind_binding_carry(binding, next_state, state, IOBIND_CARRY_SWAP, &error)); /* two buffers that change places */
 
   float window[576] = {0}, probability; /* 64 samples of the window before, and 512 new ones */
   int16_t samples[512];
@@ -60,12 +61,9 @@ int main(int argc, char **argv) {
     TRY(iobind_tensor_write(window_tensor, 0, window, sizeof window, NULL, &error));
     TRY(iobind_binding_run(binding, NULL, NULL, &error));
 
-    iobind_tensor *score, *next;
+    iobind_tensor *score;
     TRY(iobind_binding_get_output(binding, output, &score, &error)); /* lent until the next run */
     TRY(iobind_tensor_read(score, 0, &probability, sizeof probability, NULL, &error));
-    TRY(iobind_binding_take_output(binding, next_state, &next, &error)); /* ours: the next run gets other memory for it */
-    TRY(iobind_binding_set_input(binding, state, IOBIND_INPUT_RESIDENT, next, NULL, &error));
-    iobind_tensor_release(next); /* the binding holds it now */
 
     if ((probability > 0.5f) != speaking) {
       speaking = !speaking;
