@@ -148,10 +148,11 @@ static iobind_status prepare(iobind_binding *binding, iobind_error *error) {
   return IOBIND_OK;
 }
 
-/* Inputs that are copied, or whose producer is waited for, before the run. `moments` are those of the inputs' events where the
- * run has been queued since; NULL: what the events hold now. */
-static iobind_status bring_inputs(iobind_binding *binding, iobind_stream *stream, iobind__moment *const *moments,
-                                  iobind_error *error) {
+/* Put the run behind the producers of its inputs. `moments` are those of the inputs' events where the run has been queued since;
+ * NULL: what the events hold now. An EP that one thread after the other may use is not held meanwhile: a worker that is waited for
+ * may need it. */
+static iobind_status await_producers(const iobind_binding *binding, iobind_stream *stream, iobind__moment *const *moments,
+                                     iobind_error *error) {
   for (size_t i = 0; i < binding->session->input_count; i++) {
     const iobind__input_slot *slot = &binding->inputs[i];
     if (moments != NULL) {
@@ -159,6 +160,14 @@ static iobind_status bring_inputs(iobind_binding *binding, iobind_stream *stream
     } else if (slot->event != NULL) {
       IOBIND__TRY(iobind__stream_order_event(stream, slot->event, error));
     }
+  }
+  return IOBIND_OK;
+}
+
+/* Inputs that are copied before each run. */
+static iobind_status bring_inputs(const iobind_binding *binding, iobind_stream *stream, iobind_error *error) {
+  for (size_t i = 0; i < binding->session->input_count; i++) {
+    const iobind__input_slot *slot = &binding->inputs[i];
     if (slot->source != NULL) {
       IOBIND__TRY(iobind__tensor_copy_one(slot->source, slot->bound, stream, error));
     }
@@ -224,6 +233,13 @@ static inline iobind_status begin(iobind_binding *binding, iobind_error *error) 
   return IOBIND_OK;
 }
 
+static iobind_status begin_serial(iobind_binding *binding, iobind_error *error) {
+  iobind__device_enter(binding->session->serial);
+  iobind_status status = begin(binding, error);
+  iobind__device_leave(binding->session->serial);
+  return status;
+}
+
 /* A device that queues by itself is waited for, unless the run is on its own stream: then the order of its queue is enough. */
 static iobind_status wait_for_devices(const iobind_binding *binding, const iobind_device *ordered, iobind_error *error) {
   const iobind_session *session = binding->session;
@@ -250,10 +266,10 @@ static iobind_status settle(iobind_binding *binding, iobind_stream *stream, cons
 /* The run itself. `stream` is an EP's, which ORT submits to; NULL: ORT waits for the run. `ordered` is the device whose stream
  * the run is on, or NULL. */
 static inline iobind_status execute(iobind_binding *binding, OrtRunOptions *options, iobind_stream *stream,
-                                    iobind__moment *const *moments, const iobind_device *ordered, iobind_error *error) {
+                                    const iobind_device *ordered, iobind_error *error) {
   const iobind_session *session = binding->session;
   if (binding->has_live) {
-    IOBIND__TRY(bring_inputs(binding, stream, moments, error));
+    IOBIND__TRY(bring_inputs(binding, stream, error));
   }
   OrtStatus *failed = IOBIND__API(session->runtime)->RunWithBinding(session->session, options, binding->binding);
   if (failed != NULL) {
@@ -305,12 +321,17 @@ static inline void leave(iobind_binding *binding) {
 
 static inline iobind_status run_alone(iobind_binding *binding, iobind_error *error) {
   IOBIND__TRY(begin(binding, error));
-  return execute(binding, binding->run_options, NULL, NULL, NULL, error);
+  if (binding->has_live) {
+    IOBIND__TRY(await_producers(binding, NULL, NULL, error));
+  }
+  return execute(binding, binding->run_options, NULL, NULL, error);
 }
 
 static iobind_status run_serial(iobind_binding *binding, iobind_error *error) {
+  IOBIND__TRY(begin_serial(binding, error));
+  IOBIND__TRY(await_producers(binding, NULL, NULL, error));
   iobind__device_enter(binding->session->serial);
-  iobind_status status = run_alone(binding, error);
+  iobind_status status = execute(binding, binding->run_options, NULL, NULL, error);
   iobind__device_leave(binding->session->serial);
   return status;
 }
@@ -334,17 +355,15 @@ static void take_off(iobind_binding *binding, iobind_stream *stream, iobind__tic
 }
 
 static iobind_status run_on_device(iobind_binding *binding, iobind_stream *stream, iobind_error *error) {
+  IOBIND__TRY(begin_serial(binding, error));
+  IOBIND__TRY(await_producers(binding, stream, NULL, error));
+  IOBIND__API(binding->session->runtime)->RunOptionsSetSyncStream(binding->stream_run_options, stream->sync);
   iobind__device_enter(binding->session->serial);
-  iobind_status status = begin(binding, error);
-  bool begun = status == IOBIND_OK;
-  if (begun) {
-    IOBIND__API(binding->session->runtime)->RunOptionsSetSyncStream(binding->stream_run_options, stream->sync);
-    status = execute(binding, binding->stream_run_options, stream, NULL, stream->device, error);
-  }
+  iobind_status status = execute(binding, binding->stream_run_options, stream, stream->device, error);
   iobind__device_leave(binding->session->serial);
   if (status == IOBIND_OK) {
     take_off(binding, stream, iobind__stream_take_ticket(stream));
-  } else if (begun) {
+  } else {
     (void)iobind__stream_drain(stream, NULL); /* what was submitted before it failed uses what is bound */
   }
   return status;
@@ -378,8 +397,11 @@ static iobind_status work(iobind__task *task, const iobind_error *failure, iobin
     *error = *failure;
     status = (iobind_status)failure->status;
   } else {
+    status = await_producers(binding, NULL, self->moments, error);
+  }
+  if (status == IOBIND_OK) {
     iobind__device_enter(binding->session->serial);
-    status = execute(binding, binding->run_options, NULL, self->moments, self->ordered, error);
+    status = execute(binding, binding->run_options, NULL, self->ordered, error);
     iobind__device_leave(binding->session->serial);
   }
   if (status != IOBIND_OK) {
@@ -407,18 +429,13 @@ static run_task *make_task(iobind_binding *binding, const iobind_device *ordered
 }
 
 static iobind_status run_by_worker(iobind_binding *binding, iobind_stream *stream, iobind_error *error) {
-  iobind__device_enter(binding->session->serial);
-  iobind_status status = begin(binding, error);
-  iobind__device_leave(binding->session->serial);
-  if (status != IOBIND_OK) {
-    return status;
-  }
+  IOBIND__TRY(begin_serial(binding, error));
   run_task *task = make_task(binding, stream->device);
   if (task == NULL) {
     return iobind__out_of_memory(error, "binding_run");
   }
   /* the worker may be done with the run, and with the next one's ticket, before this thread goes on */
-  status = iobind__stream_submit(stream, &task->task, error);
+  iobind_status status = iobind__stream_submit(stream, &task->task, error);
   if (status != IOBIND_OK) {
     free_run(&task->task);
     return status;

@@ -195,6 +195,48 @@ static void event_of_a_stream_that_is_gone(void **state) {
   iobind_event_destroy(event);
 }
 
+/* A run waits for an event that another run on a stream has yet to reach, on the device that both need: neither holds it while it
+ * waits. */
+static void run_behind_a_run(void **state) {
+  (void)state;
+  enum { ROUNDS = 20 };
+  static const float ones[2] = {1, 1};
+  static const float fours[2] = {4, 4};
+  iobind_session *session = fixture_session(runtime, device, "scale");
+  iobind_binding *bindings[2];
+  iobind_stream *streams[2];
+  iobind_event *event;
+  iobind_tensor *tensors[3];
+  expect_ok(iobind_event_create(device, &event, &fault));
+  for (int i = 0; i < 3; i++) {
+    tensors[i] = fixture_floats(device, ones, 2);
+  }
+  for (int i = 0; i < 2; i++) {
+    expect_ok(iobind_stream_create(device, NULL, &streams[i], &fault));
+    expect_ok(iobind_binding_create(session, &bindings[i], &fault));
+    expect_ok(iobind_binding_set_input(bindings[i], 0, IOBIND_INPUT_RESIDENT, tensors[i], i == 1 ? event : NULL, &fault));
+    expect_ok(
+        iobind_binding_set_output(bindings[i], 0, IOBIND_OUTPUT_FIXED, NULL, IOBIND_MEMORY_DEFAULT, tensors[i + 1], &fault));
+  }
+  for (int i = 0; i < 2 * ROUNDS; i++) {
+    expect_ok(iobind_binding_run(bindings[0], streams[0], event, &fault));
+    expect_ok(iobind_binding_run(bindings[1], i < ROUNDS ? NULL : streams[1], NULL, &fault));
+    expect_ok(iobind_stream_synchronize(streams[0], &fault));
+    expect_ok(iobind_stream_synchronize(streams[1], &fault));
+    fixture_expect_floats(tensors[2], fours, 2);
+    expect_ok(iobind_tensor_write(tensors[2], 0, ones, sizeof ones, NULL, &fault));
+  }
+  for (int i = 0; i < 2; i++) {
+    iobind_binding_destroy(bindings[i]);
+    iobind_stream_destroy(streams[i]);
+  }
+  for (int i = 0; i < 3; i++) {
+    iobind_tensor_release(tensors[i]);
+  }
+  iobind_event_destroy(event);
+  iobind_session_destroy(session);
+}
+
 /* ---- pipelines ---- */
 
 static iobind_pipeline *make_pipeline(uint32_t flags) {
@@ -325,6 +367,7 @@ static void pipeline_given_up(void **state) {
   {#spec ": everyone is told", everyone_is_told, start, stop, #spec}, {#spec ": told late", told_late, start, stop, #spec}, \
       {#spec ": given up", given_up, start, stop, #spec},                                                                   \
       {#spec ": event of a stream that is gone", event_of_a_stream_that_is_gone, start, stop, #spec},                       \
+      {#spec ": run behind a run", run_behind_a_run, start, stop, #spec},                                                   \
       {#spec ": pipeline fails", pipeline_fails, start, stop, #spec}, {                                                     \
 #spec ": pipeline given up", pipeline_given_up, start, stop, #spec                                                      \
   }
@@ -333,6 +376,7 @@ static const struct CMUnitTest tests[] = {
     CASES(vdev),
     CASES(cpu),
     {"webgpu: event of a stream that is gone", event_of_a_stream_that_is_gone, start, stop, "webgpu"},
+    {"webgpu: run behind a run", run_behind_a_run, start, stop, "webgpu"},
 };
 
 FIXTURE_MAIN_OF_DEVICES(tests);
