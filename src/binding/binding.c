@@ -6,9 +6,7 @@
 
 #include "support/options.h"
 
-/* An EP's stream has failed after the run was submitted: nothing of it can be fetched or carried on. */
-static void lose_run(iobind_binding *binding, const iobind_error *failure) {
-  binding->failure = *failure;
+void iobind__binding_lose(iobind_binding *binding) {
   binding->has_results = false;
   for (size_t i = 0; i < binding->carry_count; i++) {
     binding->carries[i].due = false;
@@ -20,7 +18,8 @@ iobind_status iobind__binding_check_idle(iobind_binding *binding, const char *wh
   if (flight->stream != NULL && iobind__stream_seen(flight->stream, flight->ticket)) {
     iobind_error failure = IOBIND_ERROR_INIT;
     if (iobind__stream_outcome(flight->stream, flight->ticket, &failure) != IOBIND_OK) {
-      lose_run(binding, &failure);
+      binding->failure = failure; /* the EP's stream has failed after the run was submitted */
+      iobind__binding_lose(binding);
     }
     iobind__ref_release(&flight->stream->ref);
     flight->stream = NULL;

@@ -87,6 +87,9 @@ iobind_status iobind__binding_check_idle(iobind_binding *binding, const char *wh
 /* Borrow an output of a run that may be under way on an EP's stream still: for work that is ordered behind it. */
 iobind_status iobind__binding_peek(iobind_binding *binding, size_t index, iobind_tensor **tensor, iobind_error *error);
 
+/* The last run has failed after all: nothing of it can be fetched or carried on. */
+void iobind__binding_lose(iobind_binding *binding);
+
 /* Wait for a run that is under way on a stream. */
 iobind_status iobind__binding_land(iobind_binding *binding, iobind_error *error);
 

@@ -28,16 +28,17 @@ iobind_status iobind__outputs_make_room(iobind_binding *binding, const iobind_te
   for (size_t i = 0; i < binding->session->output_count; i++) {
     any = any || binding->outputs[i].mode == IOBIND_OUTPUT_REUSE;
   }
-  if (!any || !binding->holds_outputs) {
+  bool unseen = binding->sides[1] != NULL; /* what the other side holds, or the one whose turn it is, cannot be seen now */
+  if (!any || (!unseen && !binding->holds_outputs)) {
     return IOBIND_OK;
   }
-  IOBIND__TRY(iobind__results_fetch(binding, error));
+  IOBIND__TRY(unseen ? IOBIND_OK : iobind__results_fetch(binding, error));
   for (size_t i = 0; i < binding->session->output_count; i++) {
     iobind__output_slot *slot = &binding->outputs[i];
     if (slot->mode == IOBIND_OUTPUT_REUSE) {
-      bool overlaps;
-      IOBIND__TRY(iobind__result_overlaps(binding, i, input, &overlaps, error));
-      if (overlaps || binding->sides[1] != NULL) { /* what the other side holds cannot be seen now */
+      bool overlaps = unseen;
+      IOBIND__TRY(unseen ? IOBIND_OK : iobind__result_overlaps(binding, i, input, &overlaps, error));
+      if (overlaps) {
         slot->renew = IOBIND__BOTH_SIDES;
         binding->renew = IOBIND__BOTH_SIDES;
       }
@@ -46,12 +47,30 @@ iobind_status iobind__outputs_make_room(iobind_binding *binding, const iobind_te
   return IOBIND_OK;
 }
 
+/* Does a tensor lie in what the next run reads as this input: what is bound, or the state that becomes it? */
+static iobind_status overlaps_input(const iobind_binding *binding, size_t index, const iobind_tensor *tensor, bool *overlaps,
+                                    iobind_error *error) {
+  const iobind_tensor *input = binding->inputs[index].bound;
+  const iobind__carry *carry = iobind__carry_of_input(binding, index);
+  *overlaps = input != NULL && iobind__tensor_overlaps(tensor, input);
+  if (*overlaps || carry == NULL || !carry->due) {
+    return IOBIND_OK;
+  }
+  const iobind_tensor *state = binding->outputs[carry->output].tensor;
+  if (state == NULL) {
+    return iobind__result_overlaps(binding, carry->output, tensor, overlaps, error);
+  }
+  *overlaps = iobind__tensor_overlaps(tensor, state);
+  return IOBIND_OK;
+}
+
 static iobind_status check_overlap(const iobind_binding *binding, size_t index, iobind_output_mode mode,
                                    const iobind_tensor *tensor, iobind_error *error) {
   const iobind_session *session = binding->session;
   for (size_t i = 0; i < session->input_count && mode == IOBIND_OUTPUT_FIXED; i++) {
-    const iobind_tensor *input = binding->inputs[i].bound;
-    if (input != NULL && iobind__tensor_overlaps(tensor, input)) {
+    bool overlaps;
+    IOBIND__TRY(overlaps_input(binding, i, tensor, &overlaps, error));
+    if (overlaps) {
       return iobind__fail(error, IOBIND_INVALID_ARGUMENT,
                           "binding_set_output: '%s' overlaps the memory of input '%s': bind it IN_PLACE if the model allows it",
                           session->outputs[index].name, session->inputs[i].name);

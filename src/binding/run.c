@@ -496,7 +496,7 @@ static iobind_status run_with_event(iobind_binding *binding, iobind_stream *stre
     iobind_status status = stream == NULL ? IOBIND_OK : iobind__moment_make(stream, &moment, error);
     if (status != IOBIND_OK) {
       (void)iobind__binding_land(binding, NULL); /* nobody could tell when the run is over */
-      binding->has_results = false;
+      iobind__binding_lose(binding);
       return status;
     }
     iobind__event_set(event, moment);

@@ -95,7 +95,6 @@ static iobind_status check_input(const iobind_pipeline *pipeline, size_t index, 
 static iobind_status bring(slot *self, iobind_tensor *const *inputs, iobind_error *error) {
   const iobind_pipeline *pipeline = self->pipeline;
   size_t count = inputs == NULL ? 0 : pipeline->session->input_count; /* NULL only where the model has none */
-  bool changed = false;
   for (size_t i = 0; i < count; i++) {
     if (pipeline->streamed[i]) {
       IOBIND__TRY(check_input(pipeline, i, inputs[i], error));
@@ -104,10 +103,9 @@ static iobind_status bring(slot *self, iobind_tensor *const *inputs, iobind_erro
   for (size_t i = 0; i < count; i++) {
     if (pipeline->streamed[i] && (self->inputs[i] == NULL || !iobind__tensor_same_dims(self->inputs[i], inputs[i]))) {
       IOBIND__TRY(make_input(self, i, inputs[i], error));
-      changed = true;
     }
   }
-  if (changed) {
+  if (!self->binding->checked) {
     IOBIND__TRY(iobind_binding_check(self->binding, error));
   }
   for (size_t i = 0; i < count; i++) {

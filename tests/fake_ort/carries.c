@@ -172,6 +172,16 @@ static void has_two_rows(struct rig *rig) {
   NEED_TRUE(info.rank == 2 && info.dims[0] == 2 && info.dims[1] == 3);
 }
 
+/* A run whose event cannot be recorded has failed. */
+static void make_with_event(struct rig *rig) {
+  make_moved_once(rig);
+  NEED(rig, iobind_event_create(rig->device, &rig->event, &rig->error));
+}
+
+static iobind_status run_with_event(struct rig *rig) {
+  return iobind_binding_run(rig->binding, rig->stream, rig->event, &rig->error);
+}
+
 static iobind_status take(struct rig *rig) {
   return iobind_binding_take_output(rig->binding, 0, &rig->result, &rig->error);
 }
@@ -206,6 +216,7 @@ const struct scenario carry_scenarios[] = {
     RUNS("moved at first", make_moved, run, is_first),
     RUNS("moved", make_moved_once, run, is_second),
     RUNS("moved on a stream", make_moved_once, run_on_stream, is_as_counted),
+    RUNS("moved with an event", make_with_event, run_with_event, is_second),
     RUNS("moved and growing", make_growing, run, has_two_rows),
     RUNS("swapped at first", make_swapped, run, is_first),
     RUNS("swapped", make_swapped_once, run, is_second),

@@ -238,13 +238,64 @@ static void what_cannot_be_carried(void **state) {
   iobind_session_destroy(session);
 }
 
+/* The state that a run left is what the next one reads: no output may lie there, whether the caller took it or borrowed it. */
+static void no_output_in_the_state(void **state) {
+  (void)state;
+  static const iobind_carry_mode modes[] = {IOBIND_CARRY_MOVE, IOBIND_CARRY_SWAP};
+  iobind_session *session = model("multi");
+  iobind_tensor *first = fixture_floats(device, ones, 2);
+  for (size_t mode = 0; mode < 2; mode++) {
+    for (size_t output = 0; output < 2; output++) {
+      iobind_binding *binding = carried(session, modes[mode], first, IOBIND_INPUT_RESIDENT);
+      iobind_tensor *left;
+      run(binding);
+      expect_ok(iobind_binding_take_output(binding, 0, &left, &fault));
+      expect(IOBIND_INVALID_ARGUMENT,
+             iobind_binding_set_output(binding, output, IOBIND_OUTPUT_FIXED, NULL, IOBIND_MEMORY_DEFAULT, left, &fault));
+      expect_words("overlaps the memory of input 'x'");
+      run(binding);
+      expect_state(binding, 4);
+      iobind_tensor_release(left);
+      iobind_binding_destroy(binding);
+    }
+  }
+  iobind_tensor_release(first);
+  iobind_session_destroy(session);
+}
+
+/* New data in a swapped state, and then another one, before the next run: an output that is reused lies on either side. */
+static void bound_anew_beside_a_swap(void **state) {
+  (void)state;
+  static const float threes[2] = {3, 3};
+  static const float nines[2] = {9, 9};
+  iobind_session *session = model("multi");
+  iobind_tensor *first = fixture_floats(device, ones, 2);
+  iobind_tensor *second = fixture_floats(device, threes, 2);
+  iobind_tensor *product;
+  iobind_binding *binding = carried(session, IOBIND_CARRY_SWAP, first, IOBIND_INPUT_RESIDENT);
+  expect_ok(iobind_binding_set_output(binding, 1, IOBIND_OUTPUT_REUSE, NULL, IOBIND_MEMORY_DEFAULT, NULL, &fault));
+  run(binding);
+  expect_ok(iobind_binding_update_input(binding, 0, ones, sizeof ones, NULL, &fault));
+  expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, second, NULL, &fault));
+  run(binding);
+  expect_state(binding, 6);
+  expect_ok(iobind_binding_get_output(binding, 1, &product, &fault));
+  fixture_expect_floats(product, nines, 2);
+  iobind_binding_destroy(binding);
+  iobind_tensor_release(second);
+  iobind_tensor_release(first);
+  iobind_session_destroy(session);
+}
+
 #define CASES(spec)                                                                           \
   {#spec ": moves", moves, start, stop, #spec}, {#spec ": swaps", swaps, start, stop, #spec}, \
       {#spec ": in place", in_place, start, stop, #spec},                                     \
       {#spec ": taken states stay", taken_states_stay, start, stop, #spec},                   \
       {#spec ": grows from nothing", grows_from_nothing, start, stop, #spec},                 \
       {#spec ": failed run keeps the state", failed_run_keeps_the_state, start, stop, #spec}, \
-      {#spec ": states stay on the device", states_stay_on_the_device, start, stop, #spec}, { \
+      {#spec ": states stay on the device", states_stay_on_the_device, start, stop, #spec},   \
+      {#spec ": no output in the state", no_output_in_the_state, start, stop, #spec},         \
+      {#spec ": bound anew beside a swap", bound_anew_beside_a_swap, start, stop, #spec}, {   \
 #spec ": what cannot be carried", what_cannot_be_carried, start, stop, #spec              \
   }
 

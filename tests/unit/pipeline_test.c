@@ -160,7 +160,9 @@ static void what_does_not_fit(void **state) {
   iobind_tensor *fit[2] = {right, right};
   expect(IOBIND_INVALID_ARGUMENT, iobind_pipeline_submit(pipeline, missing, &fault));
   expect_words("'y'");
-  expect(IOBIND_SHAPE, iobind_pipeline_submit(pipeline, differ, &fault));
+  for (int i = 0; i < 2; i++) { /* what was refused is refused again */
+    expect(IOBIND_SHAPE, iobind_pipeline_submit(pipeline, differ, &fault));
+  }
   if (is_vdev(state)) {
     iobind_tensor *remote = fixture_floats(device, ones, 2);
     iobind_tensor *away[2] = {right, remote};
