@@ -593,12 +593,13 @@ enum {
 typedef struct iobind_session_options {
   uint32_t struct_size;
   uint32_t flags;                        /**< IOBIND_SESSION_* */
-  iobind_device *const *devices;         /**< in order of preference; the CPU is always the last resort (see STRICT) */
+  iobind_device *const *devices;         /**< in order of preference; the CPU is always the last resort (see STRICT). Several
+                                              of one EP are handed to it together: most EPs refuse more than one */
   size_t device_count;
   int32_t policy;                        /**< iobind_policy; only without `devices` */
   int32_t optimization;                  /**< 0 all, 1 none, 2 basic, 3 extended, 4 layout */
-  int32_t intra_op_threads;              /**< 0: ORT's default, the number of cores */
-  int32_t inter_op_threads;              /**< 0: ORT's default */
+  int32_t intra_op_threads;              /**< 0: ORT's default, the number of cores; at most 1024: ORT hangs on far too many */
+  int32_t inter_op_threads;              /**< 0: ORT's default; at most 1024 */
   const char *const *ep_keys;            /**< EP options: "KEY" for the first device that is not the CPU, or "NAME.KEY" with a
                                               catalogue name, such as "cuda.gpu_mem_limit" */
   const char *const *ep_values;          /**< one for each key */

@@ -1,11 +1,11 @@
 /* What each run of a binding moves, as far as bindings and the placement of nodes tell. */
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "binding/binding.h"
 #include "support/options.h"
+#include "support/text.h"
 
 enum { TEXT = 240 };
 
@@ -24,7 +24,7 @@ struct iobind_audit {
 __attribute__((format(printf, 2, 3))) static void write_text(char text[TEXT], const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);
-  vsnprintf(text, TEXT, format, arguments);
+  iobind__text_print(text, TEXT, format, arguments); /* names are the model's, whatever they hold */
   va_end(arguments);
 }
 
@@ -234,7 +234,7 @@ iobind_status iobind_audit_get_info(const iobind_audit *audit, iobind_audit_info
     full.crossing_bytes += crosses ? one->bytes : 0;
     full.unknown_count += (one->flags & IOBIND_AUDIT_UNKNOWN) != 0;
   }
-  return iobind__info_write(info, &full, sizeof full, sizeof full, "audit_get_info", error);
+  return iobind__info_write(info, "info", &full, sizeof full, sizeof full, "audit_get_info", error);
 }
 
 iobind_status iobind_audit_get_entry(const iobind_audit *audit, size_t index, iobind_audit_entry *entry, iobind_error *error) {
@@ -245,5 +245,5 @@ iobind_status iobind_audit_get_entry(const iobind_audit *audit, size_t index, io
     return iobind__fail(error, IOBIND_NOT_FOUND, "audit_get_entry: expected an index below %zu, got %zu", audit->count, index);
   }
   const iobind_audit_entry *shown = &audit->entries[index].shown;
-  return iobind__info_write(entry, shown, sizeof *shown, sizeof *shown, "audit_get_entry", error);
+  return iobind__info_write(entry, "entry", shown, sizeof *shown, sizeof *shown, "audit_get_entry", error);
 }

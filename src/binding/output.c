@@ -111,10 +111,6 @@ static iobind_status find_target(const iobind_binding *binding, size_t index, io
   if (device == NULL) {
     return IOBIND_OK;
   }
-  if (memory != IOBIND_MEMORY_DEFAULT && memory != IOBIND_MEMORY_HOST_ACCESSIBLE) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "binding_set_output: '%s': %d is no kind of memory", value->name,
-                        (int)memory);
-  }
   if (device->runtime != session->runtime || !iobind__session_has_device(session, device)) {
     return iobind__fail(
         error, IOBIND_DEVICE,
@@ -149,6 +145,10 @@ iobind_status iobind_binding_set_output(iobind_binding *binding, size_t index, i
   if (mode < IOBIND_OUTPUT_FRESH || mode > IOBIND_OUTPUT_NONE) {
     return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "binding_set_output: '%s': %d is no mode of an output", value->name,
                         (int)mode);
+  }
+  if (memory != IOBIND_MEMORY_DEFAULT && memory != IOBIND_MEMORY_HOST_ACCESSIBLE) {
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "binding_set_output: '%s': %d is no kind of memory", value->name,
+                        (int)memory);
   }
   if (value->kind != IOBIND_VALUE_TENSOR && mode != IOBIND_OUTPUT_NONE) {
     return iobind__fail(error, IOBIND_NOT_SUPPORTED, "binding_set_output: '%s' is no tensor, and only tensors can be bound",

@@ -409,7 +409,7 @@ iobind_status iobind_pipeline_next(iobind_pipeline *pipeline, iobind_tensor **ou
   memset(outputs, 0, pipeline->session->output_count * sizeof(iobind_tensor *));
   iobind_pipeline_item full = IOBIND_PIPELINE_ITEM_INIT;
   if (item != NULL) {
-    IOBIND__TRY(iobind__info_write(item, &full, sizeof full, sizeof full, "pipeline_next", error));
+    IOBIND__TRY(iobind__info_write(item, "item", &full, sizeof full, sizeof full, "pipeline_next", error));
   }
   if (pipeline->pulled == pipeline->submitted) {
     return iobind__fail(error, IOBIND_NOT_FOUND, "pipeline_next: no item is under way");
@@ -422,7 +422,7 @@ iobind_status iobind_pipeline_next(iobind_pipeline *pipeline, iobind_tensor **ou
     full.upload_ns = times ? self->ends[UPLOAD] : 0;
     full.run_ns = times ? self->ends[RUN] : 0;
     full.download_ns = times ? self->ends[DOWNLOAD] : 0;
-    IOBIND__TRY(iobind__info_write(item, &full, sizeof full, sizeof full, "pipeline_next", error));
+    IOBIND__TRY(iobind__info_write(item, "item", &full, sizeof full, sizeof full, "pipeline_next", error));
   }
   if (self->status != IOBIND_OK) {
     if (error != NULL) {

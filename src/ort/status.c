@@ -1,6 +1,5 @@
 #include <ctype.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "ort/api.h"
@@ -71,10 +70,8 @@ void iobind__ort_error_set(const OrtApi *api, OrtStatus *status, iobind_error *e
   char what[sizeof error->message / 2];
   va_list arguments;
   va_start(arguments, format);
-  int needed = vsnprintf(what, sizeof what, format, arguments);
+  iobind__text_print(what, sizeof what, format, arguments);
   va_end(arguments);
-  bool cut = needed >= (int)sizeof what;
-  iobind__text_settle(what, needed < 0 ? 0 : cut ? sizeof what - 1 : (size_t)needed, cut);
   char text[sizeof error->message];
   normalise(api->GetErrorMessage(status), text, sizeof text);
   int32_t code = (int32_t)api->GetErrorCode(status);

@@ -284,7 +284,7 @@ iobind_status iobind_runtime_get_ep(const iobind_runtime *runtime, size_t index,
   }
   iobind_ep_info full = {
       .status = (int32_t)library->status, .name = library->name, .path = library->path, .message = library->message};
-  return iobind__info_write(info, &full, sizeof full, sizeof full, "runtime_get_ep", error);
+  return iobind__info_write(info, "info", &full, sizeof full, sizeof full, "runtime_get_ep", error);
 }
 
 /* Register a file that the search found. A library that does not load is remembered, not an error; one whose EP is there

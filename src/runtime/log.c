@@ -3,7 +3,6 @@
 
 #include <pthread.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "support/text.h"
@@ -82,10 +81,8 @@ void iobind__log_line(iobind__log *log, int32_t level, const char *format, ...) 
   char message[1024];
   va_list arguments;
   va_start(arguments, format);
-  int needed = vsnprintf(message, sizeof message, format, arguments);
+  iobind__text_print(message, sizeof message, format, arguments);
   va_end(arguments);
-  bool cut = needed >= (int)sizeof message;
-  iobind__text_settle(message, needed < 0 ? 0 : cut ? sizeof message - 1 : (size_t)needed, cut);
   hand_on(log, level, message);
 }
 

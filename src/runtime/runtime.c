@@ -194,5 +194,5 @@ iobind_status iobind_runtime_get_info(const iobind_runtime *runtime, iobind_runt
                               .device_count = runtime->device_count,
                               .ep_count = runtime->ep_library_count};
   pthread_mutex_unlock(&mutable_runtime->mutex);
-  return iobind__info_write(info, &full, sizeof full, sizeof full, "runtime_get_info", error);
+  return iobind__info_write(info, "info", &full, sizeof full, sizeof full, "runtime_get_info", error);
 }

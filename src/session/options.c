@@ -5,6 +5,10 @@
 #include "session/session.h"
 #include "support/system.h"
 
+/* As many as the largest machines have hardware threads. ORT makes them one by one, each busy from then on: two cores take some 20
+ * seconds for this many, and with a number that was not meant, ORT never comes back. */
+enum { MOST_THREADS = 1024 };
+
 /* The options "KEY" or "NAME.KEY" that are meant for a device's EP; `first` devices also get those without a name. */
 static iobind_status select_ep_options(iobind_runtime *runtime, const iobind_session_options *options,
                                        const iobind_device *device, bool first, const char **keys, const char **values,
@@ -50,32 +54,51 @@ static iobind_status check_ep_options_used(const iobind_session_options *options
   return IOBIND_OK;
 }
 
+/* The devices from the i-th on that are of its EP; none where an earlier one is: it was appended with that one. */
+static size_t group_devices(const iobind_session_options *options, size_t i, const OrtEpDevice **group) {
+  const OrtApi *api = IOBIND__API(options->devices[i]->runtime);
+  const char *ep_name = api->EpDevice_EpName(options->devices[i]->ep_device);
+  size_t count = 0;
+  for (size_t d = 0; d < options->device_count; d++) {
+    const OrtEpDevice *ep_device = options->devices[d]->ep_device;
+    if (strcmp(api->EpDevice_EpName(ep_device), ep_name) == 0) {
+      if (d < i) {
+        return 0;
+      }
+      group[count++] = ep_device;
+    }
+  }
+  return count;
+}
+
+/* ORT takes an EP once, with all its devices; whether it can use several is the EP's to say. */
 static iobind_status append_devices(iobind_runtime *runtime, const iobind_session_options *options, OrtSessionOptions *out,
                                     iobind_error *error) {
   const OrtApi *api = IOBIND__API(runtime);
   const char **keys = calloc(options->ep_option_count + 1, 2 * sizeof *keys);
-  if (keys == NULL) {
-    return iobind__out_of_memory(error, "session_create");
-  }
-  const char **values = keys + options->ep_option_count + 1;
+  const OrtEpDevice **group = calloc(options->device_count + 1, sizeof(OrtEpDevice *));
+  iobind_status status =
+      keys == NULL || group == NULL ? iobind__out_of_memory(error, "session_create") : check_ep_options_used(options, error);
   bool first = true;
-  iobind_status status = check_ep_options_used(options, error);
   for (size_t i = 0; i < options->device_count && status == IOBIND_OK; i++) {
     const iobind_device *device = options->devices[i];
-    if (device == runtime->cpu) {
-      continue; /* ORT puts the CPU last by itself */
+    size_t device_count = device == runtime->cpu ? 0 : group_devices(options, i, group); /* ORT puts the CPU last by itself */
+    if (device_count == 0) {
+      continue;
     }
+    const char **values = keys + options->ep_option_count + 1;
     size_t count;
     status = select_ep_options(runtime, options, device, first, keys, values, &count, error);
     if (status == IOBIND_OK) {
       OrtStatus *appended =
-          api->SessionOptionsAppendExecutionProvider_V2(out, runtime->env, &device->ep_device, 1, keys, values, count);
+          api->SessionOptionsAppendExecutionProvider_V2(out, runtime->env, group, device_count, keys, values, count);
       if (appended != NULL) {
         status = iobind__ort_fail(api, appended, error, "session_create: device '%s'", device->spec);
       }
     }
     first = false;
   }
+  free(group);
   free(keys);
   return status;
 }
@@ -169,12 +192,16 @@ static iobind_status check_lists(const iobind_session_options *options, iobind_e
 static iobind_status check_options(iobind_runtime *runtime, const iobind_session_options *options, iobind_error *error) {
   IOBIND__TRY(check_lists(options, error));
   if (options->optimization < 0 || options->optimization > 4 || options->policy < IOBIND_POLICY_NONE ||
-      options->policy > IOBIND_POLICY_MIN_POWER || options->intra_op_threads < 0 || options->inter_op_threads < 0) {
+      options->policy > IOBIND_POLICY_MIN_POWER) {
     return iobind__fail(error, IOBIND_INVALID_ARGUMENT,
-                        "session_create: expected optimization 0 .. 4, policy 0 .. %d and threads of 0 or more, got %d, %d, %d "
-                        "and %d",
-                        IOBIND_POLICY_MIN_POWER, options->optimization, options->policy, options->intra_op_threads,
-                        options->inter_op_threads);
+                        "session_create: expected optimization 0 .. 4 and policy 0 .. %d, got %d and %d",
+                        IOBIND_POLICY_MIN_POWER, options->optimization, options->policy);
+  }
+  if (options->intra_op_threads < 0 || options->intra_op_threads > MOST_THREADS || options->inter_op_threads < 0 ||
+      options->inter_op_threads > MOST_THREADS) {
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT,
+                        "session_create: expected intra_op_threads and inter_op_threads of 0 .. %d, got %d and %d",
+                        MOST_THREADS, options->intra_op_threads, options->inter_op_threads);
   }
   if (options->device_count > 0 && (options->devices == NULL || options->policy != IOBIND_POLICY_NONE)) {
     return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "session_create: %s",

@@ -343,7 +343,7 @@ iobind_status iobind_session_get_info(const iobind_session *session, iobind_sess
                               .graph_name = session->texts[1],
                               .domain = session->texts[2],
                               .description = session->texts[3]};
-  return iobind__info_write(info, &full, sizeof full, sizeof full, "session_get_info", error);
+  return iobind__info_write(info, "info", &full, sizeof full, sizeof full, "session_get_info", error);
 }
 
 iobind_status iobind_session_get_node(const iobind_session *session, size_t index, iobind_node_info *info,
@@ -356,6 +356,6 @@ iobind_status iobind_session_get_node(const iobind_session *session, size_t inde
                         session->node_count, index,
                         session->node_count == 0 ? ": was the session made with IOBIND_SESSION_PLACEMENT?" : "");
   }
-  return iobind__info_write(info, &session->nodes[index], sizeof session->nodes[index], sizeof session->nodes[index],
+  return iobind__info_write(info, "info", &session->nodes[index], sizeof session->nodes[index], sizeof session->nodes[index],
                             "session_get_node", error);
 }

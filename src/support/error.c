@@ -1,8 +1,6 @@
 #include "support/error.h"
 
 #include <stdarg.h>
-#include <stdbool.h>
-#include <stdio.h>
 
 #include "support/text.h"
 
@@ -36,12 +34,6 @@ void iobind__error_set(iobind_error *error, iobind_status status, int32_t ort_co
   error->ort_code = ort_code;
   va_list arguments;
   va_start(arguments, format);
-  int needed = vsnprintf(error->message, sizeof error->message, format, arguments);
+  iobind__text_print(error->message, sizeof error->message, format, arguments);
   va_end(arguments);
-  if (needed < 0) {
-    error->message[0] = '\0';
-    return;
-  }
-  bool cut = (size_t)needed >= sizeof error->message;
-  iobind__text_settle(error->message, cut ? sizeof error->message - 1 : (size_t)needed, cut);
 }

@@ -34,16 +34,16 @@ iobind_status iobind__flags_check(uint32_t flags, uint32_t known, const char *wh
   return IOBIND_OK;
 }
 
-iobind_status iobind__info_write(void *info, const void *full, size_t size, size_t oldest, const char *what,
+iobind_status iobind__info_write(void *info, const char *name, const void *full, size_t size, size_t oldest, const char *what,
                                  iobind_error *error) {
   if (info == NULL) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "%s: info is NULL", what);
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "%s: %s is NULL", what, name);
   }
   uint32_t given;
   memcpy(&given, info, sizeof given);
   if (given < oldest) {
     return iobind__fail(error, IOBIND_INVALID_ARGUMENT,
-                        "%s: info: expected struct_size of %zu or more, got %u: start from the _INIT macro", what, oldest,
+                        "%s: %s: expected struct_size of %zu or more, got %u: start from the _INIT macro", what, name, oldest,
                         given);
   }
   size_t common = given < size ? given : size;

@@ -14,8 +14,9 @@ iobind_status iobind__options_read(void *out, size_t size, size_t oldest, const 
 /* NOT_SUPPORTED where `flags` has a bit outside `known`. */
 iobind_status iobind__flags_check(uint32_t flags, uint32_t known, const char *what, iobind_error *error);
 
-/* Fill the caller's info struct from `full` (both begin with struct_size): as many bytes as both have. */
-iobind_status iobind__info_write(void *info, const void *full, size_t size, size_t oldest, const char *what,
+/* Fill the caller's info struct from `full` (both begin with struct_size): as many bytes as both have.
+ * @param name  the argument that `info` is */
+iobind_status iobind__info_write(void *info, const char *name, const void *full, size_t size, size_t oldest, const char *what,
                                  iobind_error *error);
 
 #endif

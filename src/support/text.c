@@ -1,6 +1,5 @@
 #include "support/text.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,28 +40,24 @@ char *iobind__string_copy(const char *string) {
   return copy;
 }
 
-/* Drop the bytes of a character that is not whole. */
-static void drop_partial_character(char *text, size_t length) {
+/* Where the last whole character of the first `length` bytes ends. */
+static size_t whole_length(const char *text, size_t length) {
   size_t start = length;
   while (start > 0 && ((unsigned char)text[start - 1] & 0xC0u) == 0x80u) {
     start--;
   }
-  if (start == 0) {
-    return;
-  }
-  unsigned char lead = (unsigned char)text[start - 1];
+  unsigned char lead = start == 0 ? 0 : (unsigned char)text[start - 1];
   size_t whole = lead >= 0xF0u ? 4 : lead >= 0xE0u ? 3 : lead >= 0xC0u ? 2 : 1;
-  if (length - (start - 1) < whole) {
-    text[start - 1] = '\0';
-  }
+  return start > 0 && length - (start - 1) < whole ? start - 1 : length;
 }
 
-void iobind__text_settle(char *text, size_t length, bool was_cut) {
-  if (was_cut) {
-    drop_partial_character(text, length);
+void iobind__text_print(char *text, size_t size, const char *format, va_list arguments) {
+  static const char cut[] = "...";
+  if ((size_t)vsnprintf(text, size, format, arguments) >= size) {
+    memcpy(text + whole_length(text, size - sizeof cut), cut, sizeof cut);
   }
   for (char *c = text; *c != '\0'; c++) {
-    if (*c == '\n' || *c == '\r' || *c == '\t') {
+    if ((unsigned char)*c < ' ' || *c == 0x7F) {
       *c = ' ';
     }
   }

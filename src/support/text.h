@@ -2,6 +2,7 @@
 #ifndef IOBIND_SUPPORT_TEXT_H
 #define IOBIND_SUPPORT_TEXT_H
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -15,8 +16,9 @@ __attribute__((format(printf, 2, 3))) void iobind__text_add(iobind__text *text, 
 const char *iobind__text_get(const iobind__text *text); /* "" while empty */
 void iobind__text_free(iobind__text *text);
 
-/* Make a text that was cut at `length` bytes whole: one line, and no part of a UTF-8 character at its end. */
-void iobind__text_settle(char *text, size_t length, bool was_cut);
+/* Print into `size` bytes, 4 or more: one line, without control characters, and "..." behind the last whole UTF-8 character where it
+ * does not fit. */
+__attribute__((format(printf, 3, 0))) void iobind__text_print(char *text, size_t size, const char *format, va_list arguments);
 
 char *iobind__string_copy(const char *string); /* NULL: out of memory */
 

@@ -405,7 +405,7 @@ iobind_status iobind_tensor_get_info(const iobind_tensor *tensor, iobind_tensor_
                              .device = tensor->place->device,
                              .memory = (int32_t)tensor->place->memory,
                              .host_readable = tensor->place->host && tensor->dtype != IOBIND_STRING};
-  return iobind__info_write(info, &full, sizeof full, sizeof full, "tensor_get_info", error);
+  return iobind__info_write(info, "info", &full, sizeof full, sizeof full, "tensor_get_info", error);
 }
 
 void *iobind_tensor_address(const iobind_tensor *tensor) {

@@ -89,6 +89,18 @@ void build_multi(builder *b) {
   builder_node(b, "Identity", "x", "same");
 }
 
+void build_pair(builder *b) {
+  int32_t dtype;
+  test_shape shape;
+  read_type(b, &dtype, &shape);
+  builder_input(b, "x", dtype, &shape);
+  builder_input(b, "y", dtype, &shape);
+  builder_output(b, "sum", dtype, &shape);
+  builder_output(b, "product", dtype, &shape);
+  builder_node(b, "Add", "x y", "sum");
+  builder_node(b, "Mul", "x y", "product");
+}
+
 void build_unused(builder *b) {
   int32_t dtype;
   test_shape shape;

@@ -215,6 +215,20 @@ void build_sequence(builder *b) {
   builder_node(b, "SequenceConstruct", "x x", "y");
 }
 
+void build_mixed(builder *b) {
+  const char *symbols[TEST_MODEL_MAX_RANK];
+  test_shape shape;
+  onnx_type tensor, sequence;
+  wrapped_type(b, ONNX_KIND_SEQUENCE, symbols, &shape, &tensor, &sequence);
+  onnx_input(&b->writer, "x", &tensor);
+  onnx_output(&b->writer, "sum", &tensor);
+  onnx_output(&b->writer, "list", &sequence);
+  onnx_output(&b->writer, "product", &tensor);
+  builder_node(b, "Add", "x x", "sum");
+  builder_node(b, "SequenceConstruct", "x x", "list");
+  builder_node(b, "Mul", "x x", "product");
+}
+
 void build_length(builder *b) {
   static const test_shape scalar = {.rank = 0};
   const char *symbols[TEST_MODEL_MAX_RANK];

@@ -1,5 +1,9 @@
 /* The audit: what it says moves is what the virtual accelerator counts. */
 #include "fixture.h"
+
+#include <string.h>
+
+#include "onnx.h"
 #include "vdev.h"
 
 static iobind_runtime *runtime;
@@ -97,9 +101,67 @@ static void carried_states_cost_nothing(void **state) {
   iobind_session_destroy(session);
 }
 
+/* Its output is -x. */
+static iobind_session *named_session(const char *output) {
+  static const int64_t four = 4;
+  const onnx_type type = {.kind = ONNX_KIND_TENSOR, .dtype = ONNX_FLOAT32, .dims = &four, .rank = 1};
+  onnx_writer writer = ONNX_WRITER_INIT;
+  onnx_model_begin(&writer, NULL);
+  onnx_opset(&writer, "", 21);
+  onnx_graph_begin(&writer, "graph");
+  onnx_input(&writer, "x", &type);
+  onnx_output(&writer, output, &type);
+  onnx_node_begin(&writer, "Neg", "", "");
+  onnx_node_input(&writer, "x");
+  onnx_node_output(&writer, output);
+  onnx_node_end(&writer);
+  onnx_graph_end(&writer);
+  onnx_model_end(&writer);
+  const void *bytes = NULL;
+  size_t size = 0;
+  assert_int_equal(onnx_writer_finish(&writer, &bytes, &size), ONNX_OK);
+  iobind_session *session = NULL;
+  expect_ok(iobind_session_create_from_memory(runtime, bytes, size, NULL, &session, &fault));
+  onnx_writer_release(&writer);
+  return session;
+}
+
+/* A model's names can be of any length and hold anything; a reason is one line, and says where it was cut. */
+static void names_of_all_kinds(void **state) {
+  (void)state;
+  static const struct {
+    const char *begin;
+    size_t length;
+  } names[] = {{"a\nb\x1B[2J\tc", 11}, {"long", 300}};
+  for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+    char name[304] = "";
+    strcpy(name, names[i].begin);
+    memset(name + strlen(name), 'z', names[i].length - strlen(name));
+    iobind_session *session = named_session(name);
+    iobind_binding *binding;
+    iobind_tensor *first = fixture_floats(cpu, ones, 4);
+    iobind_audit *audit;
+    iobind_audit_entry entry = IOBIND_AUDIT_ENTRY_INIT;
+    expect_ok(iobind_binding_create(session, &binding, &fault));
+    expect_ok(iobind_binding_carry(binding, 0, 0, IOBIND_CARRY_SWAP, &fault));
+    expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, first, NULL, &fault));
+    expect_ok(iobind_audit_create(binding, &audit, &fault));
+    expect_ok(iobind_audit_get_entry(audit, 0, &entry, &fault));
+    assert_non_null(strstr(entry.reason, i == 0 ? "'a b [2J czz'" : "'longzzz"));
+    assert_int_equal(strcmp(entry.reason + strlen(entry.reason) - 3, "...") == 0, i == 1);
+    expect_ok(iobind_audit_get_entry(audit, 1, &entry, &fault));
+    assert_string_equal(entry.name, name); /* it is the output's name, to be looked up by */
+    iobind_audit_destroy(audit);
+    iobind_tensor_release(first);
+    iobind_binding_destroy(binding);
+    iobind_session_destroy(session);
+  }
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(sums_agree_with_the_device),
     cmocka_unit_test(carried_states_cost_nothing),
+    cmocka_unit_test(names_of_all_kinds),
 };
 
 FIXTURE_MAIN(tests, start, stop);

@@ -168,6 +168,39 @@ static void grows_from_nothing(void **state) {
   iobind_session_destroy(session);
 }
 
+/* Two states of one model, carried in two ways: x becomes x + y, and y becomes x y. */
+static void two_ways_at_once(void **state) {
+  (void)state;
+  iobind_session *session = model("pair");
+  for (size_t swapped = 0; swapped < 2; swapped++) {
+    iobind_tensor *first = fixture_floats(device, ones, 2);
+    iobind_binding *binding;
+    expect_ok(iobind_binding_create(session, &binding, &fault));
+    for (size_t i = 0; i < 2; i++) {
+      expect_ok(iobind_binding_carry(binding, i, i, i == swapped ? IOBIND_CARRY_SWAP : IOBIND_CARRY_MOVE, &fault));
+      expect_ok(iobind_binding_set_input(binding, i, IOBIND_INPUT_RESIDENT, first, NULL, &fault));
+    }
+    float x = 1;
+    float y = 1;
+    for (int i = 0; i < 6; i++) {
+      run(binding);
+      const float both[2] = {x + y, x * y};
+      x = both[0];
+      y = both[1];
+      for (size_t output = 0; output < 2 && i % 2 == 0; output++) { /* fetched, and not fetched */
+        const float values[2] = {both[output], both[output]};
+        iobind_tensor *next;
+        expect_ok(iobind_binding_get_output(binding, output, &next, &fault));
+        fixture_expect_floats(next, values, 2);
+      }
+    }
+    fixture_expect_floats(first, ones, 2);
+    iobind_tensor_release(first);
+    iobind_binding_destroy(binding);
+  }
+  iobind_session_destroy(session);
+}
+
 /* A run that fails leaves the state as it was: the next one goes on from there. */
 static void failed_run_keeps_the_state(void **state) {
   if (strcmp(*state, "vdev") != 0) {
@@ -292,6 +325,7 @@ static void bound_anew_beside_a_swap(void **state) {
       {#spec ": in place", in_place, start, stop, #spec},                                     \
       {#spec ": taken states stay", taken_states_stay, start, stop, #spec},                   \
       {#spec ": grows from nothing", grows_from_nothing, start, stop, #spec},                 \
+      {#spec ": two ways at once", two_ways_at_once, start, stop, #spec},                     \
       {#spec ": failed run keeps the state", failed_run_keeps_the_state, start, stop, #spec}, \
       {#spec ": states stay on the device", states_stay_on_the_device, start, stop, #spec},   \
       {#spec ": no output in the state", no_output_in_the_state, start, stop, #spec},         \

@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 
+#include "models.h"
 #include "vdev.h"
 
 static iobind_runtime *runtime;
@@ -78,8 +79,58 @@ static void three_streams_use_a_tensor(void **state) {
   assert_int_equal(vdev_get(0, "live_bytes"), 0);
 }
 
+static iobind_status load(iobind_device *const *list, size_t count, const char *const *keys, const char *const *values,
+                          size_t options_count) {
+  void *bytes = NULL;
+  size_t size = 0;
+  assert_true(test_model_create("scale", &bytes, &size, NULL));
+  iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
+  iobind_session *session = NULL;
+  options.devices = list;
+  options.device_count = count;
+  options.ep_keys = keys;
+  options.ep_values = values;
+  options.ep_option_count = options_count;
+  iobind_status status = iobind_session_create_from_memory(runtime, bytes, size, &options, &session, &fault);
+  free(bytes);
+  iobind_session_destroy(session);
+  return status;
+}
+
+/* Devices of one EP go to it together, wherever they stand in the list. This one says that it takes one alone: it was asked. */
+static void both_devices_in_one_session(void **state) {
+  (void)state;
+  iobind_device *list[] = {devices[0], iobind_runtime_get_device(runtime, 0), devices[1]};
+  expect(IOBIND_RUNTIME, load(list, 3, NULL, NULL, 0));
+  expect_words("a session has one device of this EP");
+}
+
+/* An option with a name reaches that EP alone, one without the first that is not the processor's. That it arrived shows where it
+ * cannot be: the accelerator refuses it, the other EP passes over what it does not know. */
+static void options_of_one_of_two_eps(void **state) {
+  (void)state;
+  iobind_device *webgpu = fixture_device(runtime, "webgpu");
+  iobind_device *both[] = {devices[1], webgpu};
+  iobind_device *turned[] = {webgpu, devices[1]};
+  static const char *const named[] = {"webgpu.validationMode", "vdev.latency_us"};
+  static const char *const nameless[] = {"latency_us"};
+  static const char *const good[] = {"basic", "0"};
+  static const char *const bad[] = {"basic", "soon"};
+  for (int turn = 0; turn < 2; turn++) {
+    iobind_device *const *list = turn == 0 ? both : turned;
+    expect_ok(load(list, 2, named, good, 2));
+    expect(IOBIND_RUNTIME, load(list, 2, named, bad, 2));
+    expect_words("'latency_us' cannot be 'soon'");
+  }
+  expect(IOBIND_RUNTIME, load(both, 2, nameless, bad + 1, 1));
+  expect_words("'latency_us' cannot be 'soon'");
+  expect_ok(load(turned, 2, nameless, bad + 1, 1));
+}
+
 static const struct CMUnitTest cases[] = {
     cmocka_unit_test(event_of_the_other_device),
     cmocka_unit_test(three_streams_use_a_tensor),
+    cmocka_unit_test(both_devices_in_one_session),
+    cmocka_unit_test(options_of_one_of_two_eps),
 };
 FIXTURE_MAIN(cases, start, stop);

@@ -179,6 +179,46 @@ static void what_does_not_fit(void **state) {
   iobind_pipeline_destroy(pipeline);
 }
 
+/* What is the host's goes in as it is, and what the device computes of it comes down. */
+static void host_inputs_and_device_outputs(void **state) {
+  if (!is_vdev(state)) {
+    skip(); /* which can be told what not to take */
+  }
+  (void)fixture_device(runtime, spec_of_test); /* there is nothing to set before */
+  assert_int_equal(vdev_set(0, "deny", "ScatterND"), 0);
+  iobind_pipeline *pipeline = make("cache capacity=2 width=2", NULL);
+  assert_int_equal(vdev_set(0, "deny", ""), 0);
+  static const float cache[4] = {1, 2, 3, 4};
+  static const float row[2] = {10, 20};
+  static const float next[4] = {1, 2, 10, 20};
+  static const float sum[2] = {11, 22};
+  static const int64_t shapes[3][2] = {{2, 2}, {1, 2}, {1, 1}};
+  static const int64_t at = 1;
+  static const void *const data[3] = {cache, row, &at};
+  static const size_t sizes[3] = {sizeof cache, sizeof row, sizeof at};
+  iobind_tensor *inputs[3];
+  for (size_t i = 0; i < 3; i++) {
+    iobind_dtype dtype = i < 2 ? IOBIND_FLOAT32 : IOBIND_INT64;
+    expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, dtype, shapes[i], 2, &inputs[i], &fault));
+    expect_ok(iobind_tensor_write(inputs[i], 0, data[i], sizes[i], NULL, &fault));
+  }
+  for (int i = 0; i < 5; i++) {
+    iobind_tensor *outputs[2];
+    int64_t down = vdev_get(0, "d2h_bytes");
+    expect_ok(iobind_pipeline_submit(pipeline, inputs, &fault));
+    expect_ok(iobind_pipeline_next(pipeline, outputs, NULL, &fault));
+    assert_int_equal(vdev_get(0, "d2h_bytes") - down, sizeof sum); /* by a download, and by nothing of ORT's */
+    void *got;
+    expect_ok(iobind_tensor_get_data(outputs[0], IOBIND_FLOAT32, &got, &fault));
+    assert_memory_equal(got, next, sizeof next);
+    fixture_expect_floats(outputs[1], sum, 2);
+  }
+  for (size_t i = 0; i < 3; i++) {
+    iobind_tensor_release(inputs[i]);
+  }
+  iobind_pipeline_destroy(pipeline);
+}
+
 /* One item fails, in each of the stages: it alone is lost, or those behind it too. */
 static void a_failure(void **state, const char *fault_of, bool stops) {
   if (!is_vdev(state)) {
@@ -279,6 +319,7 @@ static void the_schedule_is_the_optimum(void **state) {
       {#spec ": ends are in order", ends_are_in_order, start, stop, #spec},                                             \
       {#spec ": constants", constants, start, stop, #spec},                                                             \
       {#spec ": what does not fit", what_does_not_fit, start, stop, #spec},                                             \
+      {#spec ": host inputs and device outputs", host_inputs_and_device_outputs, start, stop, #spec},                   \
       {#spec ": failed copy", failed_copy, start, stop, #spec}, {#spec ": failed run", failed_run, start, stop, #spec}, \
       {#spec ": failed run stops", failed_run_stops, start, stop, #spec}, {                                             \
 #spec ": the schedule is the optimum", the_schedule_is_the_optimum, start, stop, #spec                              \

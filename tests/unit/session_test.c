@@ -94,6 +94,9 @@ static void numbers_out_of_range(void **state) {
       {0, 5, 0, 0, 0, IOBIND_INVALID_ARGUMENT},
       {0, 0, -1, 0, 0, IOBIND_INVALID_ARGUMENT},
       {0, 0, 0, -1, 0, IOBIND_INVALID_ARGUMENT},
+      {0, 0, 1025, 0, 0, IOBIND_INVALID_ARGUMENT},
+      {0, 0, INT32_MAX, 0, 0, IOBIND_INVALID_ARGUMENT},
+      {0, 0, 0, 1025, 0, IOBIND_INVALID_ARGUMENT},
       {0, 0, 0, 0, 1u << 31, IOBIND_NOT_SUPPORTED},
       {0, 0, 0, 0, 1u << 3, IOBIND_NOT_SUPPORTED},
       {0, 1, 1, 1, 0, IOBIND_OK},
@@ -107,6 +110,9 @@ static void numbers_out_of_range(void **state) {
     options.inter_op_threads = rows[i].inter;
     options.flags = rows[i].flags;
     expect(rows[i].status, load("add", &options));
+    if (rows[i].intra > 0 && rows[i].status != IOBIND_OK) {
+      expect_words("intra_op_threads and inter_op_threads of 0 .. 1024, got");
+    }
   }
 }
 
