@@ -166,7 +166,7 @@ static iobind_status replace_run_options(iobind_binding *binding, const iobind_r
   OrtRunOptions *stream_run_options = NULL;
   IOBIND__TRY(make_run_options(api, options, &run_options, error));
   iobind_status status =
-      binding->session->streams == 1 ? make_stream_run_options(api, options, &stream_run_options, error) : IOBIND_OK;
+      binding->session->takes_stream ? make_stream_run_options(api, options, &stream_run_options, error) : IOBIND_OK;
   if (status != IOBIND_OK) {
     api->ReleaseRunOptions(run_options);
     return status;

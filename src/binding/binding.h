@@ -102,6 +102,9 @@ bool iobind__output_is_given(iobind_output_mode mode); /* FIXED or IN_PLACE */
 void iobind__outputs_changed(iobind_binding *binding);
 void iobind__output_reset(iobind_binding *binding, size_t index);
 
+/* A REUSE output gets new memory for the next run. */
+void iobind__output_renew(iobind_binding *binding, size_t index);
+
 /* A tensor becomes an input: a REUSE output that holds its memory gets new memory for the next run. */
 iobind_status iobind__outputs_make_room(iobind_binding *binding, const iobind_tensor *input, iobind_error *error);
 

@@ -23,6 +23,11 @@ void iobind__output_reset(iobind_binding *binding, size_t index) {
                                 .place = value->place};
 }
 
+void iobind__output_renew(iobind_binding *binding, size_t index) {
+  binding->outputs[index].renew = IOBIND__BOTH_SIDES;
+  binding->renew = IOBIND__BOTH_SIDES;
+}
+
 iobind_status iobind__outputs_make_room(iobind_binding *binding, const iobind_tensor *input, iobind_error *error) {
   bool any = false;
   for (size_t i = 0; i < binding->session->output_count; i++) {
@@ -34,13 +39,11 @@ iobind_status iobind__outputs_make_room(iobind_binding *binding, const iobind_te
   }
   IOBIND__TRY(unseen ? IOBIND_OK : iobind__results_fetch(binding, error));
   for (size_t i = 0; i < binding->session->output_count; i++) {
-    iobind__output_slot *slot = &binding->outputs[i];
-    if (slot->mode == IOBIND_OUTPUT_REUSE) {
+    if (binding->outputs[i].mode == IOBIND_OUTPUT_REUSE) {
       bool overlaps = unseen;
       IOBIND__TRY(unseen ? IOBIND_OK : iobind__result_overlaps(binding, i, input, &overlaps, error));
       if (overlaps) {
-        slot->renew = IOBIND__BOTH_SIDES;
-        binding->renew = IOBIND__BOTH_SIDES;
+        iobind__output_renew(binding, i);
       }
     }
   }

@@ -296,8 +296,7 @@ iobind_status iobind_binding_take_output(iobind_binding *binding, size_t index, 
   slot->result = NULL;
   slot->taken = true;
   if (slot->mode == IOBIND_OUTPUT_REUSE) {
-    slot->renew = IOBIND__BOTH_SIDES;
-    binding->renew = IOBIND__BOTH_SIDES;
+    iobind__output_renew(binding, index);
   }
   return IOBIND_OK;
 }

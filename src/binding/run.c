@@ -340,7 +340,7 @@ static inline iobind_status run_now(iobind_binding *binding, iobind_error *error
   return binding->session->serial == NULL ? run_alone(binding, error) : run_serial(binding, error);
 }
 
-/* A session on several devices with streams: ORT takes one stream for a run, so that it waits for the others at its end. */
+/* A session that takes no stream of a device. */
 static iobind_status run_behind(iobind_binding *binding, iobind_stream *stream, iobind_error *error) {
   IOBIND__TRY(iobind__stream_drain(stream, error));
   return run_now(binding, error);

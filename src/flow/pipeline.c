@@ -17,6 +17,7 @@ typedef struct slot {
   iobind_tensor **outputs; /* host tensors */
   iobind_event *events[STAGES];
   bool reached[STAGES]; /* the event is recorded for this item */
+  bool is_fresh;        /* each run makes memory for its outputs */
   uint64_t index;
   uint64_t submitted;
   uint64_t ends[STAGES];
@@ -117,6 +118,24 @@ static iobind_status bring(slot *self, iobind_tensor *const *inputs, iobind_erro
   return IOBIND_OK;
 }
 
+/* What the caller has kept of the slot's last item stays as it is: the next one gets other memory. An output that is the host's itself
+ * is held by the binding as well. */
+static void leave_kept(slot *self) {
+  for (size_t i = 0; i < self->pipeline->session->output_count; i++) {
+    iobind_tensor *output = self->outputs[i];
+    bool direct = output != NULL && self->binding->outputs[i].result == output;
+    size_t ours = direct ? 2 : 1;
+    if (output == NULL || atomic_load_explicit(&output->ref.count, memory_order_acquire) == ours) {
+      continue;
+    }
+    if (direct) {
+      iobind__output_renew(self->binding, i);
+    }
+    iobind_tensor_release(output);
+    self->outputs[i] = NULL;
+  }
+}
+
 /* The host's tensor for an output of this item, and what is copied into it; NULL: the output is the host's already. */
 static iobind_status find_output(slot *self, size_t index, const iobind_tensor **source, iobind_error *error) {
   iobind_tensor *output;
@@ -161,11 +180,30 @@ static iobind_status download(slot *self, iobind_stream *stream, iobind_error *e
   return IOBIND_OK;
 }
 
+/* The size of an output may depend on what the inputs hold. Memory that the slot's last item left does not fit then: from now on each
+ * run of the slot makes its own. */
+static iobind_status run_anew(slot *self, iobind_stream *stream, iobind_error *error) {
+  const iobind_session *session = self->pipeline->session;
+  self->is_fresh = true;
+  for (size_t i = 0; i < session->output_count; i++) {
+    if (session->outputs[i].kind == IOBIND_VALUE_TENSOR) {
+      IOBIND__TRY(
+          iobind_binding_set_output(self->binding, i, IOBIND_OUTPUT_FRESH, NULL, IOBIND_MEMORY_DEFAULT, NULL, error));
+    }
+  }
+  return iobind_binding_run(self->binding, stream, NULL, error);
+}
+
+static iobind_status run_item(slot *self, iobind_stream *stream, iobind_error *error) {
+  iobind_status status = iobind_binding_run(self->binding, stream, NULL, error);
+  return status == IOBIND_SHAPE && !self->is_fresh ? run_anew(self, stream, error) : status;
+}
+
 /* One stage of an item: submitted to the stream, or done on return where that is NULL. */
 static iobind_status do_stage(slot *self, int stage, iobind_stream *stream, iobind_error *error) {
   switch (stage) {
     case UPLOAD: return upload(self, stream, error);
-    case RUN: return iobind_binding_run(self->binding, stream, NULL, error);
+    case RUN: return run_item(self, stream, error);
     default: return download(self, stream, error);
   }
 }
@@ -339,6 +377,7 @@ iobind_status iobind_pipeline_submit(iobind_pipeline *pipeline, iobind_tensor *c
   }
   slot *self = &pipeline->slots[pipeline->submitted % pipeline->slot_count];
   IOBIND__TRY(bring(self, inputs, error));
+  leave_kept(self);
   self->index = pipeline->submitted++;
   self->submitted = iobind__clock_ns();
   self->status = IOBIND_OK;

@@ -100,6 +100,21 @@ static iobind_status collect_devices(iobind_session *session, const iobind_sessi
   return IOBIND_OK;
 }
 
+/* ORT takes one stream for a run: that of the only device that has streams. It crashes where it is given one and no node runs on that
+ * device, which can be told from outside by an input that is read there, and by nothing else: an output there may be a constant. */
+static bool takes_stream(const iobind_session *session) {
+  size_t devices = 0;
+  bool reads = false;
+  for (size_t i = 0; i < session->device_count; i++) {
+    devices += (session->devices[i]->flags & IOBIND_DEVICE_STREAMS) != 0;
+  }
+  for (size_t i = 0; i < session->input_count; i++) {
+    const iobind__place *place = session->inputs[i].place;
+    reads = reads || (!place->host && (place->device->flags & IOBIND_DEVICE_STREAMS) != 0);
+  }
+  return devices == 1 && reads;
+}
+
 static void add_chosen_devices(iobind_session *session) {
   const iobind__value *groups[2] = {session->inputs, session->outputs};
   const size_t counts[2] = {session->input_count, session->output_count};
@@ -116,11 +131,11 @@ static void add_chosen_devices(iobind_session *session) {
       session->queued = session->devices[i];
       session->queued_count++;
     }
-    session->streams += (session->devices[i]->flags & IOBIND_DEVICE_STREAMS) != 0;
     if (session->devices[i]->serial) {
       session->serial = session->devices[i];
     }
   }
+  session->takes_stream = takes_stream(session);
 }
 
 static iobind_status read_nodes(iobind_session *session, iobind_error *error) {

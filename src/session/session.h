@@ -41,7 +41,7 @@ struct iobind_session {
   size_t device_count;
   iobind_device *queued; /* a device whose runs return before their work is done; NULL: none */
   size_t queued_count;   /* with several, a run waits for all of them, on a stream or not */
-  size_t streams;        /* devices with streams of their own */
+  bool takes_stream;     /* a run can be on the stream of a device: see session.c */
   iobind_device *serial; /* a device that one thread after the other may use; NULL: none */
   iobind__place *places; /* of its own: memory that no device of the runtime has */
   size_t place_count;

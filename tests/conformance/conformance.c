@@ -153,6 +153,7 @@ static void run_row(world *w, const case_row *row, const options *o, counts *tot
   snprintf(step_text, sizeof step_text, "%s", running_step);
   memcpy(failure, w->failure, sizeof failure);
   snprintf(running_step, sizeof running_step, "the end of the row");
+  script_forget_faults();
   world_clear(w);
   uint64_t after = allocated_bytes(w);
   if (failure[0] == '\0' && after != before) {

@@ -188,6 +188,16 @@ void world_drop_binding(binding *b) {
   memset(b, 0, sizeof *b);
 }
 
+void world_drop_pipeline(named_pipeline *p) {
+  iobind_pipeline_destroy(p->handle);
+  for (size_t i = 0; i < WORLD_SLOTS; i++) {
+    value_release(&p->constants[i]);
+    for (size_t item = 0; item < WORLD_ITEMS; item++) value_release(&p->items[item][i]);
+  }
+  if (p->session != NULL) world_drop_session(p->session);
+  memset(p, 0, sizeof *p);
+}
+
 /* ---- sessions ---- */
 
 /* Reads the words before the model's name into the options. */
@@ -341,6 +351,7 @@ static int has(world *w, const char *word, const session *s) {
   for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++) {
     if (strcmp(flags[i].word, word) == 0) return ((w->info.flags & flags[i].flag) != 0) == flags[i].wanted;
   }
+  if (strcmp(word, "faults") == 0) return CONFORMANCE_FAULTS && strncmp(w->info.spec, "vdev", 4) == 0;
   if (strcmp(word, "on-device") == 0) return s == NULL || all_on_device(w, s);
   if (strncmp(word, "computes:", 9) == 0) return computes(w, word + 9);
   if (strncmp(word, "ort:1.", 6) == 0) return w->ort_minor >= strtoul(word + 6, NULL, 10);
@@ -376,12 +387,14 @@ static void stop_run(world *w) {
 
 void world_clear(world *w) {
   stop_run(w);
+  for (size_t i = 0; i < w->pipeline_count; i++) world_drop_pipeline(&w->pipelines[i]);
   for (size_t i = 0; i < w->binding_count; i++) world_drop_binding(&w->bindings[i]);
   for (size_t i = 0; i < w->tensor_count; i++) world_drop_tensor(&w->tensors[i]);
   for (size_t i = 0; i < w->event_count; i++) iobind_event_destroy(w->events[i].handle);
   for (size_t i = 0; i < w->stream_count; i++) iobind_stream_destroy(w->streams[i].handle);
   for (size_t i = 0; i < w->kept_count; i++) free(w->kept[i]);
   w->binding_count = w->tensor_count = w->event_count = w->stream_count = w->kept_count = 0;
+  w->pipeline_count = 0;
   w->current = NULL;
   w->failure[0] = '\0';
 }

@@ -11,7 +11,7 @@
 
 #include "value.h"
 
-enum { WORLD_NAMES = 24, WORLD_SLOTS = 4, WORLD_CACHE = 256, WORLD_WORDS = 16, WORLD_TEXT = 512, WORLD_KEPT = 64 };
+enum { WORLD_NAMES = 24, WORLD_SLOTS = 4, WORLD_CACHE = 256, WORLD_WORDS = 16, WORLD_TEXT = 512, WORLD_KEPT = 64, WORLD_PIPELINES = 4, WORLD_ITEMS = 8 };
 
 /** A step of the script, cut into words. */
 typedef struct step {
@@ -72,6 +72,19 @@ typedef struct named_event {
   iobind_event *handle;
 } named_event;
 
+/** A pipeline by name, and what its items were that are under way. */
+typedef struct named_pipeline {
+  char name[32];
+  iobind_pipeline *handle;
+  session *session;
+  int times;
+  int is_constant[WORLD_SLOTS];
+  value constants[WORLD_SLOTS];
+  value items[WORLD_ITEMS][WORLD_SLOTS];
+  uint64_t submitted;
+  uint64_t pulled;
+} named_pipeline;
+
 typedef struct world {
   iobind_runtime *runtime;
   iobind_device *host;
@@ -91,6 +104,8 @@ typedef struct world {
   size_t stream_count;
   named_event events[WORLD_NAMES];
   size_t event_count;
+  named_pipeline pipelines[WORLD_PIPELINES];
+  size_t pipeline_count;
   void *kept[WORLD_KEPT]; /**< memory that lives as long as the row */
   size_t kept_count;
 
@@ -149,6 +164,9 @@ void *world_keep(world *w, size_t bytes);
 /** Give up what a binding knows; its session's last user destroys the session. */
 void world_drop_binding(binding *b);
 void world_drop_session(session *s);
+
+/** Give a pipeline up, with what is under way. */
+void world_drop_pipeline(named_pipeline *p);
 
 /** Load a model by its spec, which may start with words like "+strict"; see README.md. The caller owns one use of it.
  *  @param settle  1: this is the step's call, which may be expected to fail

@@ -1,0 +1,177 @@
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "reference.h"
+#include "script.h"
+#if CONFORMANCE_FAULTS
+#include "vdev.h"
+#endif
+
+/* Steps on pipelines, and on faults that the virtual device is asked for. What an item must become is computed when it is pulled, from
+ * copies of what it was when it was submitted. */
+
+static named_pipeline *find_pipeline(world *w, const char *name) {
+  for (size_t i = 0; i < w->pipeline_count; i++) {
+    if (w->pipelines[i].handle != NULL && strcmp(w->pipelines[i].name, name) == 0) return &w->pipelines[i];
+  }
+  world_fail(w, "script: no pipeline '%s'", name);
+  return NULL;
+}
+
+/* A word such as "1=T": the constant of an input. */
+static void read_constant(world *w, const char *word, named_pipeline *made, iobind_tensor *constants[WORLD_SLOTS]) {
+  char *end;
+  size_t index = (size_t)strtoul(word, &end, 10);
+  if (end == word || *end != '=' || index >= WORLD_SLOTS) {
+    world_fail(w, "script: '%s' is no option of a pipeline", word);
+    return;
+  }
+  const tensor *t = world_tensor(w, end + 1);
+  if (t == NULL) return;
+  constants[index] = t->handle;
+  made->is_constant[index] = 1;
+  value_share(&made->constants[index], &t->value);
+}
+
+static void pipeline(world *w, const step *s) {
+  iobind_pipeline_options options = IOBIND_PIPELINE_OPTIONS_INIT;
+  iobind_tensor *constants[WORLD_SLOTS] = {NULL};
+  if (w->current == NULL || w->pipeline_count == WORLD_PIPELINES) {
+    world_fail(w, w->current == NULL ? "script: there is no session" : "script: too many pipelines");
+    return;
+  }
+  named_pipeline *made = &w->pipelines[w->pipeline_count++];
+  memset(made, 0, sizeof *made);
+  snprintf(made->name, sizeof made->name, "%s", world_word(w, s, 1));
+  for (size_t i = 2; i < s->count; i++) {
+    if (strcmp(s->words[i], "stop") == 0) {
+      options.flags |= IOBIND_PIPELINE_STOP;
+    } else if (strcmp(s->words[i], "times") == 0) {
+      options.flags |= IOBIND_PIPELINE_TIMES;
+    } else if (strncmp(s->words[i], "slots=", 6) == 0) {
+      options.slots = (size_t)strtoul(s->words[i] + 6, NULL, 10);
+    } else {
+      read_constant(w, s->words[i], made, constants);
+      options.constants = constants;
+    }
+  }
+  if (w->failure[0] != '\0') return;
+  iobind_pipeline *handle = (iobind_pipeline *)w;
+  iobind_status status = iobind_pipeline_create(w->current->session->handle, &options, &handle, world_error(w));
+  if (status != IOBIND_OK && handle != NULL) world_fail(w, "the call failed and left its out pointer");
+  if (!world_settle(w, status, handle)) return;
+  made->handle = handle;
+  made->times = (options.flags & IOBIND_PIPELINE_TIMES) != 0;
+  made->session = w->current->session;
+  made->session->users++;
+}
+
+/* submit P T ...: a tensor for each input, `null` for a constant one. */
+static void submit(world *w, const step *s) {
+  named_pipeline *p = find_pipeline(w, world_word(w, s, 1));
+  iobind_tensor *inputs[WORLD_SLOTS] = {NULL};
+  const tensor *tensors[WORLD_SLOTS] = {NULL};
+  for (size_t i = 0; p != NULL && i < p->session->input_count; i++) {
+    const char *name = world_word(w, s, i + 2);
+    tensors[i] = strcmp(name, "null") == 0 ? NULL : world_tensor(w, name);
+    inputs[i] = tensors[i] == NULL ? NULL : tensors[i]->handle;
+  }
+  if (w->failure[0] != '\0' || p == NULL) return;
+  if (!world_settle(w, iobind_pipeline_submit(p->handle, inputs, world_error(w)), w)) return;
+  if (p->submitted - p->pulled == WORLD_ITEMS) {
+    world_fail(w, "script: more items under way than the runner keeps");
+    return;
+  }
+  value *kept = p->items[p->submitted++ % WORLD_ITEMS];
+  for (size_t i = 0; i < p->session->input_count; i++) {
+    value_release(&kept[i]);
+    if (p->is_constant[i]) {
+      value_share(&kept[i], &p->constants[i]);
+    } else if (!value_copy(&kept[i], &tensors[i]->value)) {
+      world_fail(w, "no memory for a mirror");
+    }
+  }
+}
+
+/* Where an output of an item is: where the session leaves it if that is the host's, otherwise in pinned memory if there is some. */
+static void place_output(const world *w, const iobind_value_info *info, value *v) {
+  int on_host = info->memory == IOBIND_MEMORY_HOST_ACCESSIBLE || info->device == w->host ||
+                (w->info.flags & IOBIND_DEVICE_HOST_MEMORY) != 0;
+  int has_pinned = (w->info.flags & IOBIND_DEVICE_HOST_ACCESSIBLE) != 0;
+  v->device = on_host ? info->device : has_pinned ? w->device : w->host;
+  v->memory = on_host ? info->memory : has_pinned ? IOBIND_MEMORY_HOST_ACCESSIBLE : IOBIND_MEMORY_DEFAULT;
+}
+
+/* The stages follow one another, and have times where they were asked for. */
+static void check_times(world *w, const named_pipeline *p, const iobind_pipeline_item *item) {
+  uint64_t before = item->submit_ns;
+  const uint64_t ends[3] = {item->upload_ns, item->run_ns, item->download_ns};
+  if (before == 0 || (p->times && item->run_ns == 0)) world_fail(w, "an item without its times");
+  for (size_t i = 0; i < 3; i++) {
+    if (!p->times && ends[i] != 0) world_fail(w, "a time that was not asked for");
+    if (ends[i] != 0 && ends[i] < before) world_fail(w, "stage %zu ended before the one in front of it", i);
+    before = ends[i] != 0 ? ends[i] : before;
+  }
+}
+
+/* next P N [T ...]: the item must be number N; its outputs become tensors, `-` leaves one out. */
+static void next(world *w, const step *s) {
+  named_pipeline *p = find_pipeline(w, world_word(w, s, 1));
+  uint64_t number = (uint64_t)world_number(w, s, 2);
+  iobind_tensor *outputs[WORLD_SLOTS];
+  value computed[REFERENCE_MAX_VALUES];
+  iobind_pipeline_item item = IOBIND_PIPELINE_ITEM_INIT;
+  memset(computed, 0, sizeof computed);
+  if (p == NULL || w->failure[0] != '\0') return;
+  for (size_t i = 0; i < WORLD_SLOTS; i++) outputs[i] = (iobind_tensor *)w;
+  iobind_status status = iobind_pipeline_next(p->handle, outputs, &item, world_error(w));
+  int was_under_way = p->pulled < p->submitted;
+  const value *inputs = p->items[p->pulled % WORLD_ITEMS];
+  p->pulled += (uint64_t)was_under_way;
+  for (size_t i = 0; status != IOBIND_OK && i < p->session->output_count; i++) {
+    if (outputs[i] != NULL) world_fail(w, "the call failed and left output %zu", i);
+  }
+  if (was_under_way && item.index != number) world_fail(w, "expected item %s, got %llu", s->words[2], (unsigned long long)item.index);
+  if (!world_settle(w, status, w)) return;
+  check_times(w, p, &item);
+  if (reference_run(p->session->spec, inputs, computed) != p->session->output_count)
+    world_fail(w, "script: no reference for '%s' with these inputs", p->session->spec);
+  for (size_t i = 0; i < p->session->output_count; i++) {
+    place_output(w, &p->session->outputs[i], &computed[i]);
+    tensor *t = i + 3 < s->count && strcmp(s->words[i + 3], "-") != 0 ? world_add_tensor(w, s->words[i + 3]) : NULL;
+    if (t == NULL) {
+      value_release(&computed[i]);
+      continue;
+    }
+    t->handle = outputs[i];
+    t->borrowed = 1;
+    t->value = computed[i];
+  }
+}
+
+static void drop_pipeline(world *w, const step *s) {
+  named_pipeline *p = find_pipeline(w, world_word(w, s, 1));
+  if (p != NULL) world_drop_pipeline(p);
+}
+
+/* fault SETTING VALUE: of the virtual device; the row's end takes it back. */
+static void fault(world *w, const step *s) {
+#if CONFORMANCE_FAULTS
+  const char *setting = world_word(w, s, 1), *to = world_word(w, s, 2);
+  if (vdev_set(0, setting, to) != 0) world_fail(w, "script: '%s %s' is no fault", setting, to);
+#else
+  world_fail(w, "script: '%s' needs the virtual device", s->words[0]);
+#endif
+}
+
+void script_forget_faults(void) {
+#if CONFORMANCE_FAULTS
+  static const char *const settings[] = {"fail_copy", "fail_compute", "fail_alloc", "fail_pinned"};
+  for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++) (void)vdev_set(0, settings[i], "0");
+#endif
+}
+
+const keyword pipeline_keywords[] = {
+    {"pipeline", pipeline}, {"submit", submit}, {"next", next}, {"drop-pipeline", drop_pipeline}, {"fault", fault}, {NULL, NULL},
+};
