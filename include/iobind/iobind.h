@@ -1051,7 +1051,7 @@ typedef struct iobind_pipeline_item {
 
 /** Wait for the oldest item that was not pulled.
  *  @param outputs  an array of output_count; receives host tensors, NULL for outputs that are no tensors. Borrowed: valid until
- *                  the next call of iobind_pipeline_submit. Retain does not keep their content
+ *                  the next call of iobind_pipeline_submit. Retain one to keep it: no later item overwrites it
  *  @param item     receives which item it is, also where it failed; may be NULL
  *  @return OK; what the item failed with: the message has its index, and the pipeline goes on unless IOBIND_PIPELINE_STOP is
  *          set (where an EP's stream failed late, items that were under way with it may be reported too); CANCELLED an item

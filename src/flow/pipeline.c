@@ -187,8 +187,7 @@ static iobind_status run_anew(slot *self, iobind_stream *stream, iobind_error *e
   self->is_fresh = true;
   for (size_t i = 0; i < session->output_count; i++) {
     if (session->outputs[i].kind == IOBIND_VALUE_TENSOR) {
-      IOBIND__TRY(
-          iobind_binding_set_output(self->binding, i, IOBIND_OUTPUT_FRESH, NULL, IOBIND_MEMORY_DEFAULT, NULL, error));
+      IOBIND__TRY(iobind_binding_set_output(self->binding, i, IOBIND_OUTPUT_FRESH, NULL, IOBIND_MEMORY_DEFAULT, NULL, error));
     }
   }
   return iobind_binding_run(self->binding, stream, NULL, error);

@@ -132,7 +132,8 @@ static void next(world *w, const step *s) {
   for (size_t i = 0; status != IOBIND_OK && i < p->session->output_count; i++) {
     if (outputs[i] != NULL) world_fail(w, "the call failed and left output %zu", i);
   }
-  if (was_under_way && item.index != number) world_fail(w, "expected item %s, got %llu", s->words[2], (unsigned long long)item.index);
+  if (was_under_way && item.index != number)
+    world_fail(w, "expected item %s, got %llu", s->words[2], (unsigned long long)item.index);
   if (!world_settle(w, status, w)) return;
   check_times(w, p, &item);
   if (reference_run(p->session->spec, inputs, computed) != p->session->output_count)
@@ -173,5 +174,6 @@ void script_forget_faults(void) {
 }
 
 const keyword pipeline_keywords[] = {
-    {"pipeline", pipeline}, {"submit", submit}, {"next", next}, {"drop-pipeline", drop_pipeline}, {"fault", fault}, {NULL, NULL},
+    {"pipeline", pipeline},           {"submit", submit}, {"next", next},
+    {"drop-pipeline", drop_pipeline}, {"fault", fault},   {NULL, NULL},
 };

@@ -83,7 +83,8 @@ public final class OrtPipelineFFM implements AutoCloseable {
    * no such stage.
    *
    * @param index 0, 1, 2 ... in the order of submission
-   * @param outputs by name, on the host; what they hold is valid until the next {@link #submit}
+   * @param outputs by name, on the host. One that is open when an item is submitted keeps what it holds, and the pipeline makes new
+   *     memory: close them before
    * @param submitNanos when it was submitted
    * @param uploadNanos when its upload ended
    * @param runNanos when its run ended

@@ -3,8 +3,10 @@ package io.github.iobind.api;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.nio.file.Path;
+import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.Deque;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -32,6 +34,7 @@ final class Conformance {
   private final Map<String, Bound> bindings = new LinkedHashMap<>();
   private final Map<String, OrtStreamFFM> streams = new HashMap<>();
   private final Map<String, OrtEventFFM> events = new HashMap<>();
+  private final Map<String, Line> pipelines = new LinkedHashMap<>();
   private final Map<String, Wrapped> wrapped = new HashMap<>();
   private final List<AutoCloseable> given = new ArrayList<>();
   private Arena arena;
@@ -100,6 +103,10 @@ final class Conformance {
     }
   }
 
+  /** A pipeline, what its items were when they were submitted, and what it has lent. */
+  private record Line(OrtPipelineFFM handle, OrtSessionFFM session, String spec, Map<Integer, Mirror> constants,
+      Deque<List<Mirror>> items, List<Tensor> lent) {}
+
   private Conformance(OrtRuntimeFFM runtime, DeviceSpec spec) {
     this.runtime = runtime;
     info = runtime.device(spec);
@@ -166,6 +173,8 @@ final class Conformance {
       runner.join();
       runner = null;
     }
+    for (Line line : pipelines.values()) line.handle().close();
+    pipelines.clear();
     for (Bound bound : bindings.values()) {
       bound.handle.close();
       if (bound.ownsSession) bound.session.close();
@@ -229,6 +238,7 @@ final class Conformance {
       case "no-addressable" -> !capabilities.contains(DeviceInfo.Capability.ADDRESSABLE);
       case "streams" -> capabilities.contains(DeviceInfo.Capability.STREAMS);
       case "no-streams" -> !capabilities.contains(DeviceInfo.Capability.STREAMS);
+      case "faults" -> false; // the virtual device's control interface is C's
       default -> {
         if (need.startsWith("ort:1.")) {
           yield Integer.parseInt(runtime.ortVersion().split("\\.")[1]) >= Integer.parseInt(need.substring(6));
@@ -334,6 +344,10 @@ final class Conformance {
         Boolean done = settle(() -> events.get(w.get(1)).isDone());
         if (done != null) require("done", w.get(2).equals("1"), done);
       }
+      case "pipeline" -> pipeline(w);
+      case "submit" -> submit(w);
+      case "next" -> next(w);
+      case "drop-pipeline" -> pipelines.remove(w.get(1)).handle().close();
       case "start" -> start();
       case "cancel" -> settle(() -> current.handle.cancel());
       case "join" -> join();
@@ -825,6 +839,70 @@ final class Conformance {
     if (results == null) return;
     List<Mirror> values = compute();
     for (int i = 0; i < results.size(); i++) keep(name + i, results.get(i), values.get(i), host);
+  }
+
+  // ---- pipelines
+
+  private void pipeline(List<String> w) {
+    var options = new OrtPipelineFFM.Options();
+    Map<Integer, Mirror> constants = new HashMap<>();
+    for (String word : w.subList(2, w.size())) {
+      String[] parts = word.split("=");
+      switch (parts[0]) {
+        case "stop" -> options.stopAtFailure();
+        case "times" -> options.times();
+        case "slots" -> options.slots(Integer.parseInt(parts[1]));
+        default -> {
+          int index = Integer.parseInt(parts[0]);
+          options.constant(current.session.inputs().get(index).name(), tensor(parts[1]).handle());
+          constants.put(index, tensor(parts[1]).value());
+        }
+      }
+    }
+    OrtPipelineFFM handle = settle(() -> OrtPipelineFFM.create(current.session, options));
+    if (handle != null) {
+      pipelines.put(w.get(1),
+          new Line(handle, current.session, current.spec, constants, new ArrayDeque<>(), new ArrayList<>()));
+    }
+  }
+
+  private void submit(List<String> w) {
+    Line line = pipelines.get(w.get(1));
+    List<Tensor> given = w.stream().skip(2).map(name -> name.equals("null") ? null : tensor(name)).toList();
+    for (Tensor lent : line.lent()) lent.handle().close(); // they are valid until here
+    tensors.values().removeAll(line.lent());
+    line.lent().clear();
+    if (!settle(() -> line.handle().submit(given.stream().map(of -> of == null ? null : of.handle()).toList()))) return;
+    List<Mirror> inputs = new ArrayList<>();
+    for (int i = 0; i < given.size(); i++) {
+      inputs.add(line.constants().containsKey(i) ? line.constants().get(i) : given.get(i).value().copy());
+    }
+    line.items().add(inputs);
+  }
+
+  private void next(List<String> w) {
+    Line line = pipelines.get(w.get(1));
+    List<Mirror> inputs = line.items().poll();
+    OrtPipelineFFM.Item item = settle(() -> line.handle().next());
+    if (item == null) return;
+    require("item", Long.parseLong(w.get(2)), item.index());
+    List<Mirror> results = Reference.run(line.spec(), inputs);
+    for (int i = 0; i < results.size(); i++) {
+      ValueInfo info = line.session().outputs().get(i);
+      OrtValueRef handle = item.outputs().get(info.name());
+      if (i + 3 >= w.size() || w.get(i + 3).equals("-")) {
+        handle.close();
+        continue;
+      }
+      line.lent().add(keep(w.get(i + 3), handle, results.get(i), handedOver(info.device())));
+    }
+  }
+
+  /** Where a pipeline hands an output over that the session leaves at a place. */
+  private DeviceSpec handedOver(DeviceSpec left) {
+    boolean onHost = left.text().endsWith("/pinned")
+        || runtime.device(left).capabilities().contains(DeviceInfo.Capability.HOST_MEMORY);
+    return onHost ? left : has("pinned") ? device.pinned() : host;
   }
 
   // ---- a run in a thread

@@ -24,7 +24,7 @@ class ConformanceTest {
   }
 
   @ParameterizedTest
-  @CsvSource({"cpu, 650", "vdev, 680", "webgpu, 640"})
+  @CsvSource({"cpu, 700", "vdev, 730", "webgpu, 690"})
   void rows(String device, int atLeast) throws Exception {
     // A run cannot be cancelled in the middle of a kernel, and the virtual device makes a loop one kernel: there the CPU has
     // it.
