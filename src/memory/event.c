@@ -69,11 +69,20 @@ static iobind_status wait_notification(iobind_stream *stream, iobind__ticket tic
 }
 
 iobind_status iobind__stream_wait_end(iobind_stream *stream, iobind_error *error) {
-  iobind__ticket ticket = iobind__stream_take_ticket(stream);
   OrtSyncNotificationImpl *end = NULL;
-  IOBIND__TRY(notify(stream, &end, error));
-  iobind_status status = wait_notification(stream, ticket, end, error);
-  end->Release(end);
+  iobind__ticket ticket = 0;
+  iobind_status status = IOBIND_OK;
+  /* who shares a tensor may wait for a stream that its owner destroys meanwhile: it has passed all then */
+  pthread_mutex_lock(&stream->mutex);
+  if (stream->sync != NULL) {
+    ticket = iobind__stream_take_ticket(stream);
+    status = notify(stream, &end, error);
+  }
+  pthread_mutex_unlock(&stream->mutex);
+  if (end != NULL) {
+    status = wait_notification(stream, ticket, end, error);
+    end->Release(end);
+  }
   return status;
 }
 

@@ -281,7 +281,7 @@ iobind_status iobind__stream_drain(iobind_stream *stream, iobind_error *error) {
     iobind_status status = iobind__stream_wait_ticket(stream, atomic_load(&stream->submitted), error);
     return status == IOBIND_OK ? iobind__device_wait(stream->device, error) : status;
   }
-  return stream->sync == NULL ? IOBIND_OK : iobind__stream_wait_end(stream, error); /* a destroyed one was drained before */
+  return iobind__stream_wait_end(stream, error);
 }
 
 /* ---- streams ---- */
@@ -367,6 +367,8 @@ void iobind_stream_destroy(iobind_stream *stream) {
   /* a device that fails now has failed the calls that used it already */
   (void)iobind__stream_drain(stream, NULL);
   pthread_mutex_lock(&stream->mutex);
+  OrtSyncStream *sync = stream->sync;
+  stream->sync = NULL;
   stream->stopping = true;
   pthread_cond_broadcast(&stream->changed);
   pthread_mutex_unlock(&stream->mutex);
@@ -379,9 +381,8 @@ void iobind_stream_destroy(iobind_stream *stream) {
     iobind_tensor_release(stream->staging[i]);
     stream->staging[i] = NULL;
   }
-  if (stream->sync != NULL) {
-    IOBIND__API(stream->device->runtime)->ReleaseSyncStream(stream->sync);
-    stream->sync = NULL;
+  if (sync != NULL) {
+    IOBIND__API(stream->device->runtime)->ReleaseSyncStream(sync);
   }
   iobind__ref_release(&stream->ref);
 }

@@ -38,7 +38,7 @@ enum { IOBIND__LOST = 8, IOBIND__STAGING = 4 };
 struct iobind_stream {
   iobind__ref ref;
   iobind_device *device;
-  OrtSyncStream *sync; /* NULL: the device has none, or the caller has destroyed the stream */
+  OrtSyncStream *sync; /* NULL: the device has none, or the caller has destroyed the stream, which the mutex guards */
   bool by_worker;      /* the device has none */
   atomic_uint_least64_t submitted;
   atomic_uint_least64_t passed;
@@ -117,7 +117,7 @@ void iobind__stream_retire(iobind_stream *stream, iobind__ticket ticket, iobind_
 
 /* ---- event.c ---- */
 
-/* Wait on the host for all that is on an EP's stream. */
+/* Wait on the host for all that is on an EP's stream; one that was destroyed has passed. */
 iobind_status iobind__stream_wait_end(iobind_stream *stream, iobind_error *error);
 
 /* The present end of a stream. */

@@ -312,18 +312,20 @@ void iobind__tensor_use(iobind_tensor *tensor, iobind_stream *stream) {
   pthread_mutex_t *mutex = &runtime_of(tensor)->mutex;
   pthread_mutex_lock(mutex);
   iobind__use *use = find_use(tensor, stream);
-  iobind_stream *old = use == NULL ? tensor->uses[0].stream : use->stream;
-  if (use == NULL) {
-    /* a third stream at once: wait for the first, which is the likeliest to have passed */
-    iobind__ref_retain(&old->ref);
+  while (use == NULL) {
+    /* a third stream at once: wait for the first, which is the likeliest to have passed; other threads may do the same */
+    iobind__use first = tensor->uses[0];
+    iobind__ref_retain(&first.stream->ref);
     pthread_mutex_unlock(mutex);
-    (void)iobind__stream_drain(old, NULL);
+    (void)iobind__stream_drain(first.stream, NULL);
     pthread_mutex_lock(mutex);
-    iobind__ref_release(&old->ref);
     use = find_use(tensor, stream);
-    use = use == NULL ? &tensor->uses[0] : use;
-    old = use->stream;
+    if (use == NULL && !iobind__stream_passed(first.stream, first.ticket)) {
+      use = &tensor->uses[0]; /* it cannot be waited for */
+    }
+    iobind__ref_release(&first.stream->ref);
   }
+  iobind_stream *old = use->stream;
   if (old != stream) {
     iobind__ref_retain(&stream->ref);
     use->stream = stream;

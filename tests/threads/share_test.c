@@ -6,6 +6,7 @@
 
 #include "models.h"
 #include "threads.h"
+#include "vdev.h"
 
 enum { ROUNDS = 30, COUNT = 3 };
 
@@ -347,6 +348,28 @@ static void events_order_streams_of_threads(void **state) {
   }
 }
 
+/* A tensor remembers two streams that are at work on it: one more user waits for a stream that its owner destroys meanwhile. */
+static void copy_on_streams_that_go(member *self) {
+  const iobind_tensor *sources[] = {self->shared};
+  for (int i = 0; i < ROUNDS; i++) {
+    iobind_stream *stream = NULL;
+    iobind_tensor *target = threads_floats(vdev);
+    WELL(self, iobind_stream_create(vdev, NULL, &stream, NULL));
+    WELL(self, iobind_tensor_copy(sources, &target, 1, stream, NULL));
+    iobind_stream_destroy(stream);
+    iobind_tensor_release(target);
+  }
+}
+
+static void streams_that_share_a_tensor_come_and_go(void **state) {
+  (void)state;
+  iobind_tensor *shared = threads_floats(vdev);
+  assert_int_equal(vdev_set(0, "d2d_gbps", "0.0001"), 0); /* so that copies are under way */
+  threads_run(copy_on_streams_that_go, shared);
+  assert_int_equal(vdev_set(0, "d2d_gbps", "0"), 0);
+  iobind_tensor_release(shared);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(runtimes_come_and_go),
     cmocka_unit_test(devices_are_found_at_once),
@@ -357,6 +380,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(tensors_are_read_by_all),
     cmocka_unit_test(event_is_recorded_under_those_who_wait),
     cmocka_unit_test(events_order_streams_of_threads),
+    cmocka_unit_test(streams_that_share_a_tensor_come_and_go),
 };
 
 FIXTURE_MAIN(tests, threads_open, threads_close);
