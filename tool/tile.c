@@ -602,6 +602,9 @@ static int check_files(const tool_state *tool, const tile_wish *wish) {
   if (!picture_is_png(wish->output) && !ends_in(wish->output, ".npy")) {
     return tool_misuse(tool, "--output: expected a file that ends in .png or .npy, got '%s'", wish->output);
   }
+  if (wish->trace != NULL && strcmp(wish->trace, wish->output) == 0) {
+    return tool_misuse(tool, "--trace: '%s' is where --output goes", wish->trace);
+  }
   return TOOL_GO;
 }
 

@@ -251,6 +251,7 @@ class Tile(unittest.TestCase):
             with self.subTest(words=words):
                 self.refuse(MISUSED, part, blur(1), picture, *words)
         self.refuse(MISUSED, "ends in .png or .npy", blur(1), picture, output="out.jpg")
+        self.refuse(MISUSED, "is where --output goes", blur(1), picture, "--trace", self.path("out.npy"))
         ran = subprocess.run([TOOL, "tile", "m.onnx", "--input", "x.png"], capture_output=True, text=True)
         self.assertEqual((MISUSED, True), (ran.returncode, "--output FILE is missing" in ran.stderr))
 
