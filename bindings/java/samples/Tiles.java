@@ -2,7 +2,7 @@ import io.github.iobind.api.DeviceSpec;
 import io.github.iobind.api.MemoryDescriptor;
 import io.github.iobind.api.NativeMemory;
 import io.github.iobind.api.OnnxTensorElementType;
-import io.github.iobind.api.OrtIoBindingFFM;
+import io.github.iobind.api.OrtPipelineFFM;
 import io.github.iobind.api.OrtRuntimeFFM;
 import io.github.iobind.api.OrtSessionFFM;
 import io.github.iobind.api.OrtValueRef;
@@ -10,42 +10,46 @@ import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.nio.file.Path;
-import java.util.concurrent.CompletableFuture;
+import java.util.List;
 
 /**
- * Tiles MODEL [DEVICE]: a page that is larger than the model's input, tile by tile: while one tile is computed the next one is
- * made ready. The result is written into one piece of memory, each tile where it belongs.
+ * Tiles MODEL [DEVICE]: a page that is larger than the model's input, tile by tile: while one tile is computed the next one goes
+ * to the device and the one before comes back. The result is one piece of memory, each tile where it belongs.
  */
 public class Tiles {
-  private static final int TILES = 12, WIDTH = 64, HEIGHT = 64, PIXELS = WIDTH * HEIGHT;
+  private static final int TILES = 12, SLOTS = 3, WIDTH = 64, HEIGHT = 64, PIXELS = WIDTH * HEIGHT;
 
   public static void main(String[] arguments) {
     DeviceSpec device = DeviceSpec.of(arguments.length > 1 ? arguments[1] : "cpu");
-    MemoryDescriptor tile = MemoryDescriptor.of(OnnxTensorElementType.FLOAT32, HEIGHT, WIDTH);
+    MemoryDescriptor shape = MemoryDescriptor.of(OnnxTensorElementType.FLOAT32, HEIGHT, WIDTH);
     try (OrtRuntimeFFM runtime = OrtRuntimeFFM.create(new OrtRuntimeFFM.Options().softwareDevices());
         OrtSessionFFM session = OrtSessionFFM.create(runtime, Path.of(arguments[0]),
             new OrtSessionFFM.Options().devices(device));
-        OrtIoBindingFFM one = session.createBinding(); OrtIoBindingFFM other = session.createBinding();
-        NativeMemory page = NativeMemory.allocate(runtime, DeviceSpec.CPU, (long) TILES * tile.byteSize());
+        OrtPipelineFFM pipeline = OrtPipelineFFM.create(session, new OrtPipelineFFM.Options().slots(SLOTS));
+        OrtValueRef tile = OrtValueRef.allocate(runtime, DeviceSpec.CPU, shape);
+        NativeMemory memory = NativeMemory.allocate(runtime, DeviceSpec.CPU, TILES * shape.byteSize());
         Arena arena = Arena.ofConfined()) {
-      CompletableFuture<Void> before = CompletableFuture.completedFuture(null);
-      OrtIoBindingFFM[] slots = {one, other};
+      MemorySegment page = memory.asMemorySegment(arena);
       float[] pixels = new float[PIXELS];
       for (int i = 0; i < TILES; i++) {
-        OrtIoBindingFFM slot = slots[i % 2];
+        if (i >= SLOTS) pull(pipeline, page); // every slot holds a tile
         for (int k = 0; k < PIXELS; k++) pixels[k] = i * PIXELS + k;
-        slot.bindInput("x", pixels, HEIGHT, WIDTH); // goes to the device while the other slot computes
-        try (OrtValueRef part = page.value(i * tile.byteSize(), tile)) {
-          slot.bindOutput("y", part);
-        }
-        before.join();
-        before = slot.runAsync();
+        tile.write(pixels);
+        pipeline.submit(List.of(tile)); // copied at once: the tile is ours again
       }
-      before.join();
-      MemorySegment result = page.asMemorySegment(arena);
+      for (int i = 0; i < SLOTS; i++) pull(pipeline, page);
       double sum = 0;
-      for (long i = 0; i < TILES * PIXELS; i++) sum += result.getAtIndex(ValueLayout.JAVA_FLOAT, i);
+      for (long i = 0; i < TILES * PIXELS; i++) sum += page.getAtIndex(ValueLayout.JAVA_FLOAT, i);
       System.out.printf("%d tiles on %s, sum %.1f%n", TILES, runtime.device(device).spec(), sum);
+    }
+  }
+
+  /** Waits for the oldest tile and puts it where it belongs. */
+  private static void pull(OrtPipelineFFM pipeline, MemorySegment page) {
+    try (OrtPipelineFFM.Item item = pipeline.next()) {
+      OrtValueRef result = item.outputs().get("y");
+      long bytes = result.descriptor().byteSize();
+      result.read(0, page.asSlice(item.index() * bytes, bytes), null);
     }
   }
 }

@@ -1,5 +1,6 @@
 package io.github.iobind.api;
 
+import io.github.iobind.ffm.Constants;
 import io.github.iobind.ffm.Iobind;
 import io.github.iobind.ffm.Layouts;
 import java.lang.foreign.MemorySegment;
@@ -60,7 +61,8 @@ public record BindingAudit(long crossingBytes, long crossingCount, long unknownC
     var layout = Layouts.AUDIT_ENTRY;
     int flags = Layouts.getInt(entry, layout, "flags");
     return new Entry(Kind.values()[Layouts.getInt(entry, layout, "kind")], Layouts.getString(entry, layout, "name"),
-        place(entry, "from"), place(entry, "to"), Layouts.getLong(entry, layout, "bytes"), (flags & 1) != 0, (flags & 2) != 0,
+        place(entry, "from"), place(entry, "to"), Layouts.getLong(entry, layout, "bytes"), (flags & Constants.AUDIT_CROSSES) != 0,
+        (flags & Constants.AUDIT_UNKNOWN) != 0,
         Layouts.getString(entry, layout, "reason"), Layouts.getString(entry, layout, "advice"));
   }
 

@@ -42,7 +42,7 @@ public record DeviceInfo(DeviceSpec spec, String epName, String epVendor, String
     NPU_MEMORY,
     /** Views at an offset work. */
     ADDRESSABLE,
-    /** It has streams of its own; elsewhere streams and events work synchronously. */
+    /** It has streams of its own; elsewhere a stream is a queue with a thread of iobind's. */
     STREAMS
   }
 }

@@ -56,7 +56,8 @@ public final class OrtEventFFM implements AutoCloseable {
   /**
    * Waits for the event.
    *
-   * @throws OrtFFMException RUNTIME: the device failed
+   * @throws OrtFFMException what a run or copy before it failed with, each time until it is recorded anew; RUNTIME: the device
+   *     failed
    */
   public void await() {
     try (Scratch scratch = Scratch.take()) {
@@ -70,10 +71,10 @@ public final class OrtEventFFM implements AutoCloseable {
   }
 
   /**
-   * Whether the event has passed. Where the device cannot be asked without waiting, this waits.
+   * Whether the event has passed, without waiting for it.
    *
    * @return whether it has
-   * @throws OrtFFMException RUNTIME: the device failed
+   * @throws OrtFFMException as {@link #await}, where it has passed
    */
   public boolean isDone() {
     try (Scratch scratch = Scratch.take()) {

@@ -43,6 +43,7 @@ public final class OrtIoBindingFFM implements AutoCloseable {
   private volatile AsyncRun.Lane lane;
   private String tag;
   private Map<String, String> config = Map.of();
+  private OrtRuntimeFFM.LogLevel logLevel = OrtRuntimeFFM.LogLevel.DEFAULT;
 
   /** What Java knows of an input or output. */
   private static final class Slot {
@@ -515,27 +516,41 @@ public final class OrtIoBindingFFM implements AutoCloseable {
    * @throws OrtFFMException INVALID_ARGUMENT, RUNTIME
    */
   public void setRunOptions(String runTag, Map<String, String> runConfig) {
+    setRunOptions(runTag, runConfig, OrtRuntimeFFM.LogLevel.DEFAULT);
+  }
+
+  /**
+   * Prepares options for all later runs of this binding.
+   *
+   * @param runTag names the runs in ONNX Runtime's log and profile; null: none
+   * @param runConfig ONNX Runtime's run config entries; empty: none
+   * @param runLogLevel the least severe line that ONNX Runtime logs in a run; see {@link OrtRuntimeFFM.Options#log}
+   * @throws OrtFFMException as {@link #setRunOptions(String, Map)}
+   */
+  public void setRunOptions(String runTag, Map<String, String> runConfig, OrtRuntimeFFM.LogLevel runLogLevel) {
     long address = enter();
     try {
-      apply(address, runTag, runConfig);
+      apply(address, runTag, runConfig, runLogLevel);
       tag = runTag;
       config = Map.copyOf(runConfig);
+      logLevel = runLogLevel;
     } finally {
       handle.exitAlone();
     }
   }
 
-  private void apply(long address, String runTag, Map<String, String> runConfig) {
+  private void apply(long address, String runTag, Map<String, String> runConfig, OrtRuntimeFFM.LogLevel runLogLevel) {
     StructLayout layout = Layouts.RUN_OPTIONS;
     try (Arena arena = Arena.ofConfined()) {
       MemorySegment struct = MemorySegment.NULL;
-      if (runTag != null || !runConfig.isEmpty()) {
+      if (runTag != null || !runConfig.isEmpty() || runLogLevel != OrtRuntimeFFM.LogLevel.DEFAULT) {
         List<String> keys = new ArrayList<>(), values = new ArrayList<>();
         runConfig.forEach((key, value) -> {
           keys.add(key);
           values.add(value);
         });
         struct = Layouts.allocate(arena, layout);
+        Layouts.setInt(struct, layout, "log_level", runLogLevel.ordinal());
         if (runTag != null) Layouts.setLong(struct, layout, "tag", arena.allocateFrom(runTag).address());
         Layouts.setLong(struct, layout, "config_keys", OrtRuntimeFFM.strings(arena, keys).address());
         Layouts.setLong(struct, layout, "config_values", OrtRuntimeFFM.strings(arena, values).address());
@@ -590,10 +605,10 @@ public final class OrtIoBindingFFM implements AutoCloseable {
     long address = enter();
     try {
       requireGuards();
-      apply(address, tag, runConfig);
+      apply(address, tag, runConfig, logLevel);
       int status = Iobind.bindingRun(address, 0, 0, scratch.error());
       OrtFFMException failure = status == 0 ? null : scratch.failure(status);
-      apply(address, tag, config);
+      apply(address, tag, config, logLevel);
       if (failure != null) throw failure;
     } finally {
       handle.exitAlone();

@@ -2,6 +2,7 @@ package io.github.iobind.api;
 
 import static java.lang.foreign.ValueLayout.JAVA_LONG;
 
+import io.github.iobind.ffm.Constants;
 import io.github.iobind.ffm.Iobind;
 import io.github.iobind.ffm.Layouts;
 import java.lang.foreign.Arena;
@@ -51,7 +52,7 @@ public final class OrtPipelineFFM implements AutoCloseable {
      * @return this
      */
     public Options stopAtFailure() {
-      flags |= 1;
+      flags |= Constants.PIPELINE_STOP;
       return this;
     }
 
@@ -61,7 +62,7 @@ public final class OrtPipelineFFM implements AutoCloseable {
      * @return this
      */
     public Options times() {
-      flags |= 1 << 1;
+      flags |= Constants.PIPELINE_TIMES;
       return this;
     }
 

@@ -4,6 +4,7 @@ import static java.lang.foreign.ValueLayout.ADDRESS;
 import static java.lang.foreign.ValueLayout.JAVA_INT;
 import static java.lang.foreign.ValueLayout.JAVA_LONG;
 
+import io.github.iobind.ffm.Constants;
 import io.github.iobind.ffm.Iobind;
 import io.github.iobind.ffm.Layouts;
 import io.github.iobind.ffm.NativeLibrary;
@@ -49,6 +50,7 @@ public final class OrtRuntimeFFM implements AutoCloseable {
     private LogSink log;
     private int logLevel;
     private long ortApi;
+    private long ortApiBase;
 
     /** All defaults. */
     public Options() {}
@@ -81,7 +83,7 @@ public final class OrtRuntimeFFM implements AutoCloseable {
      * @return this
      */
     public Options noEpSearch() {
-      flags |= 1 << 1;
+      flags |= Constants.RUNTIME_NO_EP_SEARCH;
       return this;
     }
 
@@ -91,7 +93,7 @@ public final class OrtRuntimeFFM implements AutoCloseable {
      * @return this
      */
     public Options telemetry() {
-      flags |= 1;
+      flags |= Constants.RUNTIME_TELEMETRY;
       return this;
     }
 
@@ -101,7 +103,7 @@ public final class OrtRuntimeFFM implements AutoCloseable {
      * @return this
      */
     public Options softwareDevices() {
-      flags |= 1 << 2;
+      flags |= Constants.RUNTIME_SOFTWARE_DEVICES;
       return this;
     }
 
@@ -118,9 +120,31 @@ public final class OrtRuntimeFFM implements AutoCloseable {
       return this;
     }
 
-    Options ortApi(long address) {
-      ortApi = address;
+    /**
+     * Take an ONNX Runtime that the process has loaded already, by its {@code const OrtApi *}; one of {@link #ortLibrary},
+     * {@link #ortApi} and {@link #ortApiBase} at most.
+     *
+     * @param api the table of its functions
+     * @return this
+     */
+    public Options ortApi(MemorySegment api) {
+      ortApi = api.address();
       return this;
+    }
+
+    /**
+     * Take an ONNX Runtime that the process has loaded already, by its {@code const OrtApiBase *}.
+     *
+     * @param base what its function {@code OrtGetApiBase} returns
+     * @return this
+     */
+    public Options ortApiBase(MemorySegment base) {
+      ortApiBase = base.address();
+      return this;
+    }
+
+    private boolean namesOrt() {
+      return ortLibrary != null || ortApi != 0 || ortApiBase != 0;
     }
   }
 
@@ -179,12 +203,13 @@ public final class OrtRuntimeFFM implements AutoCloseable {
     NativeLibrary.load();
     StringBuilder tried = new StringBuilder();
     long api = options.ortApi;
-    if (api == 0 && options.ortLibrary == null && System.getenv("ORT_NATIVE_LIB_PATH") == null) api = OfficialOrt.api(tried);
+    if (!options.namesOrt() && System.getenv("ORT_NATIVE_LIB_PATH") == null) api = OfficialOrt.api(tried);
     try (Arena arena = Arena.ofConfined(); Scratch scratch = Scratch.take()) {
       MemorySegment struct = Layouts.allocate(arena, Layouts.RUNTIME_OPTIONS);
       Layouts.setInt(struct, Layouts.RUNTIME_OPTIONS, "flags", options.flags);
       if (options.ortLibrary != null) set(struct, "ort_library", arena.allocateFrom(options.ortLibrary));
       Layouts.setLong(struct, Layouts.RUNTIME_OPTIONS, "ort_api", api);
+      Layouts.setLong(struct, Layouts.RUNTIME_OPTIONS, "ort_api_base", options.ortApiBase);
       set(struct, "ep_libraries", strings(arena, options.epLibraries));
       Layouts.setLong(struct, Layouts.RUNTIME_OPTIONS, "ep_library_count", options.epLibraries.size());
       if (options.log != null) set(struct, "log", logStub(options.log));

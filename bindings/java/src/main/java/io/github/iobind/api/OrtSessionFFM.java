@@ -1,26 +1,19 @@
 package io.github.iobind.api;
 
-import static java.lang.foreign.ValueLayout.ADDRESS;
 import static java.lang.foreign.ValueLayout.JAVA_INT;
 import static java.lang.foreign.ValueLayout.JAVA_LONG;
 
+import io.github.iobind.ffm.Constants;
 import io.github.iobind.ffm.Iobind;
 import io.github.iobind.ffm.Layouts;
 import java.lang.foreign.Arena;
-import java.lang.foreign.FunctionDescriptor;
-import java.lang.foreign.Linker;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.StructLayout;
-import java.lang.invoke.MethodHandle;
-import java.lang.invoke.MethodHandles;
-import java.lang.invoke.MethodType;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.concurrent.ConcurrentHashMap;
-import java.util.concurrent.atomic.AtomicLong;
 
 /**
  * A model on its devices. Any number of bindings work on a session, each used by one thread at a time, different ones at the
@@ -38,6 +31,7 @@ public final class OrtSessionFFM implements AutoCloseable {
   private final Map<String, Integer> inputIndexes = new LinkedHashMap<>();
   private final Map<String, Integer> outputIndexes = new LinkedHashMap<>();
   private final long nodeCount;
+  private final ModelInfo model;
 
   /** How a session is made; every setter returns this object. */
   public static final class Options {
@@ -83,7 +77,7 @@ public final class OrtSessionFFM implements AutoCloseable {
      * @return this
      */
     public Options strict() {
-      flags |= 1;
+      flags |= Constants.SESSION_STRICT;
       return this;
     }
 
@@ -93,7 +87,7 @@ public final class OrtSessionFFM implements AutoCloseable {
      * @return this
      */
     public Options placement() {
-      flags |= 1 << 1;
+      flags |= Constants.SESSION_PLACEMENT;
       return this;
     }
 
@@ -103,7 +97,7 @@ public final class OrtSessionFFM implements AutoCloseable {
      * @return this
      */
     public Options noMemoryReuse() {
-      flags |= 1 << 2;
+      flags |= Constants.SESSION_NO_MEMORY_REUSE;
       return this;
     }
 
@@ -141,6 +135,18 @@ public final class OrtSessionFFM implements AutoCloseable {
     public Options ep(String key, String value) {
       ep.put(key, value);
       return this;
+    }
+
+    /**
+     * Have the first device that is not the CPU compute on a stream of the caller's, by its execution provider's options
+     * {@code user_compute_stream} and {@code has_user_compute_stream}, which CUDA has. The caller synchronizes it. To order
+     * runs on a stream of this package, give that to {@link OrtIoBindingFFM#runWithBindings(OrtStreamFFM, OrtEventFFM)}.
+     *
+     * @param nativeStream on CUDA a {@code cudaStream_t}; it must outlive the session
+     * @return this
+     */
+    public Options stream(MemorySegment nativeStream) {
+      return ep("has_user_compute_stream", "1").ep("user_compute_stream", Long.toUnsignedString(nativeStream.address()));
     }
 
     /**
@@ -263,6 +269,7 @@ public final class OrtSessionFFM implements AutoCloseable {
       long inputCount = Layouts.getLong(info, Layouts.SESSION_INFO, "input_count");
       long outputCount = Layouts.getLong(info, Layouts.SESSION_INFO, "output_count");
       nodeCount = Layouts.getLong(info, Layouts.SESSION_INFO, "node_count");
+      model = ModelInfo.of(info);
       inputPlaces = new Place[(int) inputCount];
       inputs = read(scratch, address, inputCount, true);
       outputs = read(scratch, address, outputCount, false);
@@ -371,53 +378,47 @@ public final class OrtSessionFFM implements AutoCloseable {
    */
   public static OrtSessionFFM createFromOrtSession(AutoCloseable ortSession) {
     OfficialOrt.Session official = OfficialOrt.Session.of(ortSession);
-    OrtRuntimeFFM runtime = OrtRuntimeFFM.create(new OrtRuntimeFFM.Options().ortApi(official.api()));
-    try (Scratch scratch = Scratch.take()) {
-      long address = runtime.enter();
-      long ticket = Adopted.keep(ortSession);
-      try {
-        int status = Iobind.sessionWrap(address, official.handle(), Adopted.DELETER, ticket, scratch.out(0), scratch.error());
-        if (status != 0) Adopted.forget(ticket);
-        scratch.check(status);
-        return new OrtSessionFFM(runtime, true, scratch.getLong(0), official);
-      } finally {
-        runtime.exit();
-      }
+    OrtRuntimeFFM runtime = OrtRuntimeFFM.create(new OrtRuntimeFFM.Options().ortApi(MemorySegment.ofAddress(official.api())));
+    try {
+      MemorySegment handle = MemorySegment.ofAddress(official.handle());
+      return adopt(runtime, true, handle, () -> java.lang.ref.Reference.reachabilityFence(ortSession), official);
     } catch (RuntimeException e) {
       runtime.close();
       throw e;
     }
   }
 
-  /** Official sessions that libiobind still uses, kept from the collector until it says that it does no more. */
-  private static final class Adopted {
-    static final MemorySegment DELETER;
-    private static final Map<Long, Object> KEPT = new ConcurrentHashMap<>();
-    private static final AtomicLong TICKETS = new AtomicLong();
+  /**
+   * Adopts a session that other native code has made with the runtime's ONNX Runtime. Everything works as on a session of one's
+   * own; it has the devices that its inputs and outputs lie on, and the CPU. For an {@code ai.onnxruntime.OrtSession} there is
+   * {@link #createFromOrtSession}.
+   *
+   * @param runtime that of the session's ONNX Runtime; see {@link OrtRuntimeFFM.Options#ortApi}
+   * @param ortSession an {@code OrtSession *}; neither copied nor released
+   * @param released called once when nothing uses the native session any more, on any thread; it must not call this package.
+   *     null: the native session must outlive this object, its bindings and values
+   * @return the session
+   * @throws OrtFFMException INVALID_ARGUMENT: a null address; NOT_SUPPORTED: the session is of another copy of ONNX Runtime;
+   *     RUNTIME. After an error {@code released} is not called
+   */
+  public static OrtSessionFFM wrap(OrtRuntimeFFM runtime, MemorySegment ortSession, Runnable released) {
+    return adopt(runtime, false, ortSession, released, null);
+  }
 
-    static {
+  private static OrtSessionFFM adopt(OrtRuntimeFFM runtime, boolean ownsRuntime, MemorySegment ortSession, Runnable released,
+      OfficialOrt.Session official) {
+    try (Scratch scratch = Scratch.take()) {
+      long address = runtime.enter();
+      long ticket = released == null ? 0 : Released.keep(released);
       try {
-        MethodHandle target = MethodHandles.lookup().findStatic(Adopted.class, "released",
-            MethodType.methodType(void.class, long.class, MemorySegment.class));
-        DELETER = Linker.nativeLinker().upcallStub(target, FunctionDescriptor.ofVoid(JAVA_LONG, ADDRESS), Arena.global());
-      } catch (ReflectiveOperationException e) {
-        throw new ExceptionInInitializerError(e);
+        int status = Iobind.sessionWrap(address, ortSession.address(), released == null ? MemorySegment.NULL : Released.DELETER,
+            ticket, scratch.out(0), scratch.error());
+        if (status != 0) Released.forget(ticket);
+        scratch.check(status);
+        return new OrtSessionFFM(runtime, ownsRuntime, scratch.getLong(0), official);
+      } finally {
+        runtime.exit();
       }
-    }
-
-    static long keep(Object session) {
-      long ticket = TICKETS.incrementAndGet();
-      KEPT.put(ticket, session);
-      return ticket;
-    }
-
-    static void forget(long ticket) {
-      KEPT.remove(ticket);
-    }
-
-    @SuppressWarnings("unused") // called by libiobind
-    private static void released(long ticket, MemorySegment session) {
-      forget(ticket);
     }
   }
 
@@ -439,6 +440,15 @@ public final class OrtSessionFFM implements AutoCloseable {
    */
   public List<ValueInfo> outputs() {
     return outputs;
+  }
+
+  /**
+   * What the model says of itself.
+   *
+   * @return its opset, version and texts
+   */
+  public ModelInfo model() {
+    return model;
   }
 
   /**

@@ -1,10 +1,17 @@
 package io.github.iobind.api;
 
 import io.github.iobind.ffm.Iobind;
+import io.github.iobind.ffm.Layouts;
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.util.List;
+import java.util.Map;
 
 /**
  * An ordered queue of work on a device: what is submitted to it is done in that order. On a device without streams of its own
- * the work is done when the call returns, or in the order of the calls.
+ * it is a queue with a thread of iobind's: a copy is done at once where nothing is before it; runs, and what comes behind them,
+ * are done by the thread. There a failure stays on the stream: what is behind it is not done and reports the same error, until
+ * {@link #synchronize} has thrown it.
  *
  * <p>One thread at a time uses a stream; {@code close} waits for the work that is on it.
  */
@@ -24,11 +31,32 @@ public final class OrtStreamFFM implements AutoCloseable {
    * @throws OrtFFMException the device is not there, or gives no stream
    */
   public static OrtStreamFFM create(OrtRuntimeFFM runtime, DeviceSpec spec) {
+    return create(runtime, spec, Map.of());
+  }
+
+  /**
+   * A stream of a device, made with options.
+   *
+   * @param runtime the runtime
+   * @param spec the device
+   * @param options of its execution provider for its stream, passed on as they are
+   * @return the stream
+   * @throws OrtFFMException the device is not there, or gives no stream; NOT_SUPPORTED: options for a device without streams of
+   *     its own
+   */
+  public static OrtStreamFFM create(OrtRuntimeFFM runtime, DeviceSpec spec, Map<String, String> options) {
     Place place = runtime.resolve(spec);
-    try (Scratch scratch = Scratch.take()) {
+    var layout = Layouts.STREAM_OPTIONS;
+    try (Arena arena = Arena.ofConfined(); Scratch scratch = Scratch.take()) {
+      List<String> keys = List.copyOf(options.keySet());
+      MemorySegment struct = Layouts.allocate(arena, layout);
+      Layouts.setLong(struct, layout, "option_keys", OrtRuntimeFFM.strings(arena, keys).address());
+      Layouts.setLong(struct, layout, "option_values",
+          OrtRuntimeFFM.strings(arena, keys.stream().map(options::get).toList()).address());
+      Layouts.setLong(struct, layout, "option_count", keys.size());
       runtime.enter();
       try {
-        scratch.check(Iobind.streamCreate(place.device(), 0, scratch.out(0), scratch.error()));
+        scratch.check(Iobind.streamCreate(place.device(), struct, scratch.out(0), scratch.error()));
         return new OrtStreamFFM(scratch.getLong(0));
       } finally {
         runtime.exit();
@@ -37,9 +65,24 @@ public final class OrtStreamFFM implements AutoCloseable {
   }
 
   /**
+   * The execution provider's native stream, for other libraries that submit work to it: on CUDA a {@code cudaStream_t}.
+   *
+   * @return its address, a segment of no bytes that is valid as long as this stream; {@link MemorySegment#NULL} where the
+   *     device has no streams of its own
+   */
+  public MemorySegment nativeStream() {
+    long address = handle.enter();
+    try {
+      return MemorySegment.ofAddress(Iobind.streamNative(address));
+    } finally {
+      handle.exit();
+    }
+  }
+
+  /**
    * Waits until everything submitted so far has finished.
    *
-   * @throws OrtFFMException RUNTIME: the device failed
+   * @throws OrtFFMException what a run or copy on the stream failed with since the last call; RUNTIME: the device failed
    */
   public void synchronize() {
     try (Scratch scratch = Scratch.take()) {
@@ -56,6 +99,7 @@ public final class OrtStreamFFM implements AutoCloseable {
    * Orders all later work of this stream behind an event of any stream.
    *
    * @param event an event; one that was never recorded orders nothing
+   * @throws OrtFFMException RUNTIME; what the work before the event failed with, where that has passed already
    */
   public void await(OrtEventFFM event) {
     try (Scratch scratch = Scratch.take()) {

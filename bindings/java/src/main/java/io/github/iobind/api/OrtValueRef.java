@@ -27,16 +27,37 @@ public final class OrtValueRef implements AutoCloseable {
   private final Handle handle;
   /** The caller's memory that this value lies in; null where it is libiobind's. */
   private final MemorySegment backing;
-  private volatile Shape shape;
-  private Arena viewArena;
+  /** Read on first use; it is the same whoever reads it. */
+  private Shape shape;
+  /** Of the view; set once, before a look at whether the value was closed meanwhile. */
+  private volatile Arena viewArena;
   private MemorySegment view;
 
-  /** What a tensor is; read on first use. */
-  private record Shape(MemoryDescriptor descriptor, boolean isHostReadable) {
-    static Shape of(MemorySegment info) {
-      long[] dims = Layouts.longs(info.get(JAVA_LONG, DIMS), info.get(JAVA_LONG, RANK));
-      return new Shape(new MemoryDescriptor(OnnxTensorElementType.of(info.get(JAVA_INT, DTYPE)), dims),
-          info.get(JAVA_INT, HOST_READABLE) != 0);
+  /** What a tensor is. */
+  private static final class Shape {
+    final OnnxTensorElementType type;
+    final long[] dims;
+    final boolean isHostReadable;
+    /** Both as users see them; made when one asks. */
+    private MemoryDescriptor descriptor;
+
+    Shape(MemorySegment info) {
+      type = OnnxTensorElementType.of(info.get(JAVA_INT, DTYPE));
+      dims = Layouts.longs(info.get(JAVA_LONG, DIMS), info.get(JAVA_LONG, RANK));
+      isHostReadable = info.get(JAVA_INT, HOST_READABLE) != 0;
+    }
+
+    Shape(MemoryDescriptor descriptor, boolean isHostReadable) {
+      this.type = descriptor.type();
+      this.dims = descriptor.shape();
+      this.isHostReadable = isHostReadable;
+      this.descriptor = descriptor;
+    }
+
+    MemoryDescriptor descriptor() {
+      MemoryDescriptor known = descriptor;
+      if (known == null) descriptor = known = new MemoryDescriptor(type, dims);
+      return known;
     }
   }
 
@@ -48,7 +69,7 @@ public final class OrtValueRef implements AutoCloseable {
   /** A value whose description is asked for at once, by the caller's scratch. */
   OrtValueRef(long address, MemorySegment backing, Scratch scratch) {
     this(address, backing);
-    shape = Shape.of(scratch.tensorInfo(address));
+    shape = new Shape(scratch.tensorInfo(address));
   }
 
   // ---- making
@@ -97,26 +118,50 @@ public final class OrtValueRef implements AutoCloseable {
    * @throws OrtFFMException INVALID_ARGUMENT: the segment is too small, or a Java array's; DTYPE: strings
    */
   public static OrtValueRef wrap(OrtRuntimeFFM runtime, DeviceSpec spec, MemorySegment segment, MemoryDescriptor descriptor) {
+    return wrap(runtime, spec, segment, descriptor, null);
+  }
+
+  /**
+   * A value over memory of the caller's, which says when it is free again: device memory of another library, mostly.
+   *
+   * @param runtime the runtime
+   * @param spec the device that the memory is of
+   * @param segment native memory, of the value's bytes or more; on a device whose memory has no addresses the handle that its
+   *     execution provider uses (a WGPUBuffer), reinterpreted to those bytes
+   * @param descriptor element type and shape
+   * @param released called once when neither a value, nor a binding, nor a run uses the memory any more, on any thread; it must
+   *     not call this package. null: nothing is called
+   * @return the value
+   * @throws OrtFFMException as {@link #wrap(OrtRuntimeFFM, DeviceSpec, MemorySegment, MemoryDescriptor)}; after an error
+   *     {@code released} is not called
+   */
+  public static OrtValueRef wrap(OrtRuntimeFFM runtime, DeviceSpec spec, MemorySegment segment, MemoryDescriptor descriptor,
+      Runnable released) {
     Place place = runtime.resolve(spec);
     try (Scratch scratch = Scratch.take()) {
       runtime.enter();
       try {
-        return new OrtValueRef(wrap(scratch, place, segment, descriptor), segment);
+        return new OrtValueRef(wrap(scratch, place, segment, descriptor, released), segment);
       } finally {
         runtime.exit();
       }
     }
   }
 
-  static long wrap(Scratch scratch, Place place, MemorySegment segment, MemoryDescriptor descriptor) {
+  private static long wrap(Scratch scratch, Place place, MemorySegment segment, MemoryDescriptor descriptor,
+      Runnable released) {
     if (!segment.isNative()) {
       throw new OrtFFMException(OrtStatus.INVALID_ARGUMENT,
           "expected native memory, got a Java array's segment: bind the array itself, which copies it, "
               + "or allocate in an Arena");
     }
     long[] dims = descriptor.shape();
-    scratch.check(Iobind.tensorWrap(place.device(), place.memory(), descriptor.type().number(), scratch.dims(dims), dims.length,
-        segment, segment.byteSize(), MemorySegment.NULL, 0, scratch.out(0), scratch.error()));
+    long ticket = released == null ? 0 : Released.keep(released);
+    int status = Iobind.tensorWrap(place.device(), place.memory(), descriptor.type().number(), scratch.dims(dims), dims.length,
+        segment, segment.byteSize(), released == null ? MemorySegment.NULL : Released.DELETER, ticket, scratch.out(0),
+        scratch.error());
+    if (status != 0) Released.forget(ticket);
+    scratch.check(status);
     return scratch.getLong(0);
   }
 
@@ -209,8 +254,9 @@ public final class OrtValueRef implements AutoCloseable {
     try (Scratch scratch = Scratch.take()) {
       long address = enter();
       try {
-        shape = Shape.of(scratch.tensorInfo(address));
-        return shape;
+        known = new Shape(scratch.tensorInfo(address));
+        shape = known;
+        return known;
       } finally {
         exit();
       }
@@ -232,7 +278,7 @@ public final class OrtValueRef implements AutoCloseable {
    * @return the dims, in elements; none for a scalar
    */
   public long[] shape() {
-    return descriptor().shape();
+    return shapeNow().dims.clone();
   }
 
   /**
@@ -241,7 +287,7 @@ public final class OrtValueRef implements AutoCloseable {
    * @return the type
    */
   public OnnxTensorElementType type() {
-    return descriptor().type();
+    return shapeNow().type;
   }
 
   /**
@@ -266,13 +312,23 @@ public final class OrtValueRef implements AutoCloseable {
   }
 
   /**
+   * The address of the data, on whatever device: for other libraries that work there, such as a CUDA kernel. The host reads and
+   * writes by {@link #asMemorySegment()}.
+   *
+   * @return a segment of no bytes, valid as long as the value; {@link MemorySegment#NULL} where it has 0 bytes or holds strings
+   */
+  public MemorySegment nativeAddress() {
+    return MemorySegment.ofAddress(address());
+  }
+
+  /**
    * Whether the host reads and writes the memory directly.
    *
    * @return whether {@link #asMemorySegment()} works
    */
   public boolean isHostReadable() {
     Shape now = shapeNow();
-    return now.isHostReadable() && now.descriptor().type() != OnnxTensorElementType.STRING;
+    return now.isHostReadable && now.type != OnnxTensorElementType.STRING;
   }
 
   // ---- content
@@ -292,7 +348,9 @@ public final class OrtValueRef implements AutoCloseable {
         Arena arena = Arena.ofShared();
         view = asMemorySegment(arena);
         viewArena = arena;
-      } else if (handle.isClosed()) {
+      }
+      if (handle.isClosed()) {
+        closeView();
         throw handle.closed();
       }
       return view;
@@ -321,10 +379,10 @@ public final class OrtValueRef implements AutoCloseable {
 
   private Shape hostShape() {
     Shape now = shapeNow();
-    if (now.descriptor().type() == OnnxTensorElementType.STRING) {
+    if (now.type == OnnxTensorElementType.STRING) {
       throw new OrtFFMException(OrtStatus.DTYPE, "strings have no memory to look at: readStrings copies them");
     }
-    if (!now.isHostReadable()) {
+    if (!now.isHostReadable) {
       throw new OrtFFMException(OrtStatus.DEVICE, now.descriptor() + " is in memory of " + place().spec()
           + ", which the host cannot read: read copies it");
     }
@@ -412,7 +470,7 @@ public final class OrtValueRef implements AutoCloseable {
   public void write(Object array) {
     Shape now = shapeNow();
     MemorySegment source = JavaArrays.segment(array, now.descriptor());
-    if (!now.isHostReadable()) {
+    if (!now.isHostReadable) {
       write(0, source, null);
       return;
     }
@@ -433,7 +491,7 @@ public final class OrtValueRef implements AutoCloseable {
   public void read(Object array) {
     Shape now = shapeNow();
     MemorySegment target = JavaArrays.segment(array, now.descriptor());
-    if (!now.isHostReadable()) {
+    if (!now.isHostReadable) {
       read(0, target, null);
       return;
     }
@@ -625,8 +683,12 @@ public final class OrtValueRef implements AutoCloseable {
   @Override
   public void close() {
     handle.close();
+    if (viewArena != null) closeView();
+  }
+
+  private void closeView() {
     synchronized (handle) {
-      if (viewArena != null && viewArena.scope().isAlive()) viewArena.close();
+      if (viewArena.scope().isAlive()) viewArena.close();
     }
   }
 

@@ -70,17 +70,6 @@ public final class Iobind {
     }
   }
 
-  private static final MethodHandle VERSION = status("iobind_version");
-
-  /** {@code iobind_version}. */
-  public static int version() {
-    try {
-      return (int) VERSION.invokeExact();
-    } catch (Throwable t) {
-      throw thrown(t);
-    }
-  }
-
   private static final MethodHandle DTYPE_BITS = status("iobind_dtype_bits", ENUM);
 
   /** {@code iobind_dtype_bits}. */
@@ -220,17 +209,6 @@ public final class Iobind {
     }
   }
 
-  private static final MethodHandle DEVICE_CHECK = status("iobind_device_check", OBJECT, OBJECT);
-
-  /** {@code iobind_device_check}. */
-  public static int deviceCheck(long device, long error) {
-    try {
-      return (int) DEVICE_CHECK.invokeExact(device, error);
-    } catch (Throwable t) {
-      throw thrown(t);
-    }
-  }
-
   private static final MethodHandle DEVICE_GET_COUNTERS = status("iobind_device_get_counters", OBJECT, MEMORY, OBJECT);
 
   /** {@code iobind_device_get_counters}. */
@@ -244,10 +222,10 @@ public final class Iobind {
 
   // ---- streams and events
 
-  private static final MethodHandle STREAM_CREATE = status("iobind_stream_create", OBJECT, OBJECT, OBJECT, OBJECT);
+  private static final MethodHandle STREAM_CREATE = status("iobind_stream_create", OBJECT, MEMORY, OBJECT, OBJECT);
 
   /** {@code iobind_stream_create}. */
-  public static int streamCreate(long device, long options, long stream, long error) {
+  public static int streamCreate(long device, MemorySegment options, long stream, long error) {
     try {
       return (int) STREAM_CREATE.invokeExact(device, options, stream, error);
     } catch (Throwable t) {
@@ -261,6 +239,17 @@ public final class Iobind {
   public static void streamDestroy(long stream) {
     try {
       STREAM_DESTROY.invokeExact(stream);
+    } catch (Throwable t) {
+      throw thrown(t);
+    }
+  }
+
+  private static final MethodHandle STREAM_NATIVE = find("iobind_stream_native", FunctionDescriptor.of(JAVA_LONG, OBJECT));
+
+  /** {@code iobind_stream_native}. */
+  public static long streamNative(long stream) {
+    try {
+      return (long) STREAM_NATIVE.invokeExact(stream);
     } catch (Throwable t) {
       throw thrown(t);
     }

@@ -44,6 +44,10 @@ public final class Layouts {
       size("upload_bytes"), size("upload_count"), size("download_bytes"), size("download_count"), size("local_bytes"),
       size("local_count"), size("allocated_bytes"), size("allocation_count"));
 
+  /** {@code iobind_stream_options}. */
+  public static final StructLayout STREAM_OPTIONS = struct("iobind_stream_options", u32("struct_size"), u32("flags"),
+      pointer("option_keys"), pointer("option_values"), size("option_count"));
+
   /** {@code iobind_tensor_info}. */
   public static final StructLayout TENSOR_INFO = struct("iobind_tensor_info", u32("struct_size"), u32("dtype"), pointer("dims"),
       size("rank"), size("bytes"), pointer("device"), u32("memory"), u32("host_readable"));
@@ -93,7 +97,7 @@ public final class Layouts {
 
   /** All of them, for the test. */
   public static final List<StructLayout> ALL = List.of(ERROR, RUNTIME_OPTIONS, RUNTIME_INFO, EP_INFO, DEVICE_INFO,
-      DEVICE_COUNTERS, TENSOR_INFO, SESSION_OPTIONS, SESSION_INFO, VALUE_INFO, NODE_INFO, RUN_OPTIONS,
+      DEVICE_COUNTERS, STREAM_OPTIONS, TENSOR_INFO, SESSION_OPTIONS, SESSION_INFO, VALUE_INFO, NODE_INFO, RUN_OPTIONS,
       PIPELINE_OPTIONS, PIPELINE_ITEM, AUDIT_INFO, AUDIT_ENTRY);
 
   private Layouts() {}

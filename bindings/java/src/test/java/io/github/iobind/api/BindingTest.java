@@ -148,6 +148,17 @@ class BindingTest {
       assertEquals(type.component() == null, type.bits() == 0 || type.bits() > 64
           || type == OnnxTensorElementType.COMPLEX64, type.name());
     }
+    try (Scratch scratch = Scratch.take()) { // bytes are counted as libiobind counts them
+      for (OnnxTensorElementType type : OnnxTensorElementType.values()) {
+        if (type.bits() == 0) continue;
+        for (long[] shape : new long[][] {{}, {0}, {1}, {3, 5}, {2, 0, 7}, {7, 11, 13}}) {
+          scratch.check(io.github.iobind.ffm.Iobind.dtypeGetBytes(type.number(), scratch.dims(shape), shape.length,
+              scratch.out(0), scratch.error()));
+          MemoryDescriptor descriptor = MemoryDescriptor.of(type, shape);
+          assertEquals(scratch.getLong(0), descriptor.byteSize(), descriptor.toString());
+        }
+      }
+    }
     assertEquals(3, MemoryDescriptor.of(OnnxTensorElementType.INT4, 5).byteSize());
     assertEquals(2, MemoryDescriptor.of(OnnxTensorElementType.INT2, 5).byteSize());
     assertEquals(0, floats(0, Long.MAX_VALUE).byteSize());
@@ -205,6 +216,11 @@ class BindingTest {
       assertThrows(OrtFFMException.class,
           () -> binding.runWithBindings(Map.of("memory.enable_memory_arena_shrinkage", "no such device:7")));
       binding.runWithBindings(); // the entry was for that run alone
+      binding.setRunOptions(null, Map.of("no_such_entry", "1"), OrtRuntimeFFM.LogLevel.ERROR);
+      binding.runWithBindings();
+      OrtFFMException e = assertThrows(OrtFFMException.class, () -> binding.setRunOptions(null,
+          Map.of("disable_synchronize_execution_providers", "1"), OrtRuntimeFFM.LogLevel.VERBOSE));
+      assertEquals(OrtStatus.INVALID_ARGUMENT, e.status());
     }
   }
 

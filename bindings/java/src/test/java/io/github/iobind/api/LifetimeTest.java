@@ -16,6 +16,7 @@ import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
 import java.util.Map;
+import java.util.Random;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.Consumer;
 import org.junit.jupiter.api.Test;
@@ -113,7 +114,7 @@ class LifetimeTest {
         value::descriptor, value::device, value::shape, value::toFloatArray, () -> value.write(new float[1]),
         () -> value.slice(0, 1), value::retain, value::asMemorySegment, () -> value.copyTo(open), () -> open.copyTo(value),
         () -> value.view(0, floats(1)), () -> memory.value(0, floats(1)), memory::byteSize, stream::synchronize,
-        () -> stream.await(event), () -> event.record(stream), event::await, event::isDone,
+        stream::nativeStream, value::nativeAddress, () -> stream.await(event), () -> event.record(stream), event::await, event::isDone,
         () -> view.getAtIndex(ValueLayout.JAVA_FLOAT, 0));
     for (int i = 0; i < uses.size(); i++) {
       int number = i;
@@ -304,22 +305,59 @@ class LifetimeTest {
     assertEquals(0, child.exit(), child.output());
     assertTrue(child.output().contains("at io.github.iobind.api.LifetimeTest$Leaky.leak"), child.output());
     child = Child.java(Map.of(), "--enable-native-access=ALL-UNNAMED", Child.LIBRARY, "-Diobind.leaks=off", "-cp",
-        Child.CLASS_PATH, Leaky.class.getName());
+        Child.CLASS_PATH, Leaky.class.getName(), "soon");
     assertEquals(1, child.exit(), child.output()); // nobody counts, nothing is freed
     assertTrue(!child.output().contains("not closed"), child.output());
   }
 
-  /** A program that forgets a value; it exits 0 where the value's memory is freed in the end. */
+  /** Values that were forgotten among others that were closed, in whatever order and by whatever thread: these, and no more. */
+  @Test
+  void everyLeakIsReported() throws Exception {
+    Child child = Child.test(Map.of(), Forgetful.class);
+    assertEquals(0, child.exit(), child.output());
+    assertEquals(100, child.output().lines().filter(line -> line.contains("OrtValueRef was not closed")).count());
+  }
+
+  /** Four threads that each close two values of three, in another order and another thread than they made them. */
+  static final class Forgetful {
+    public static void main(String[] arguments) throws Exception {
+      List<OrtValueRef> closed = Collections.synchronizedList(new ArrayList<>());
+      try (OrtRuntimeFFM runtime = OrtRuntimeFFM.create()) {
+        long before = runtime.counters(DeviceSpec.CPU).allocatedBytes();
+        List<Thread> threads = new ArrayList<>();
+        for (int thread = 0; thread < 4; thread++) {
+          threads.add(Thread.ofPlatform().start(() -> {
+            for (int i = 0; i < 25; i++) {
+              closed.add(OrtValueRef.allocate(runtime, DeviceSpec.CPU, floats(10)));
+              OrtValueRef.allocate(runtime, DeviceSpec.CPU, floats(10));
+              closed.add(OrtValueRef.allocate(runtime, DeviceSpec.CPU, floats(10)));
+            }
+          }));
+        }
+        for (Thread thread : threads) thread.join();
+        Collections.shuffle(closed, new Random(7));
+        closed.forEach(OrtValueRef::close);
+        System.exit(isFreed(runtime, before, 500) ? 0 : 1);
+      }
+    }
+  }
+
+  /** Has the collector run until device memory is what it was? */
+  private static boolean isFreed(OrtRuntimeFFM runtime, long before, int tries) throws InterruptedException {
+    for (int i = 0; i < tries && runtime.counters(DeviceSpec.CPU).allocatedBytes() != before; i++) {
+      System.gc();
+      Thread.sleep(20);
+    }
+    return runtime.counters(DeviceSpec.CPU).allocatedBytes() == before;
+  }
+
+  /** A program that forgets a value; it exits 0 where the value's memory is freed in the end, or, with an argument, soon. */
   static final class Leaky {
     public static void main(String[] arguments) throws Exception {
       try (OrtRuntimeFFM runtime = OrtRuntimeFFM.create()) {
         long before = runtime.counters(DeviceSpec.CPU).allocatedBytes();
         leak(runtime);
-        for (int i = 0; i < 50 && runtime.counters(DeviceSpec.CPU).allocatedBytes() != before; i++) {
-          System.gc();
-          Thread.sleep(20);
-        }
-        System.exit(runtime.counters(DeviceSpec.CPU).allocatedBytes() == before ? 0 : 1);
+        System.exit(isFreed(runtime, before, arguments.length == 0 ? 500 : 10) ? 0 : 1);
       }
     }
 

@@ -3,11 +3,14 @@ package io.github.iobind.api;
 import ai.onnxruntime.OnnxTensor;
 import ai.onnxruntime.OrtEnvironment;
 import ai.onnxruntime.OrtSession;
+import java.lang.foreign.MemorySegment;
+import java.lang.reflect.Field;
 import java.nio.FloatBuffer;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.atomic.AtomicInteger;
 
 /** What happens together with the official package: one case for each JVM, named by the argument. */
 final class OfficialCases {
@@ -22,6 +25,7 @@ final class OfficialCases {
       case "closeInEveryOrder" -> closeInEveryOrder();
       case "forgotten" -> forgotten();
       case "notASession" -> notASession();
+      case "nativeSession" -> nativeSession();
       case "otherRuntimeBeside" -> otherRuntimeBeside();
       default -> throw new IllegalArgumentException(arguments[0]);
     }
@@ -147,6 +151,41 @@ final class OfficialCases {
     binding.close();
   }
 
+  private static long field(Class<?> type, Object object, String name) throws Exception {
+    Field field = type.getDeclaredField(name);
+    field.setAccessible(true);
+    return field.getLong(object);
+  }
+
+  private static MemorySegment handle(OrtSession session) throws Exception {
+    return MemorySegment.ofAddress(field(OrtSession.class, session, "nativeHandle"));
+  }
+
+  /** What another library's code would do: the addresses of ONNX Runtime and of a session are all that it has. */
+  private static void nativeSession() throws Exception {
+    OrtSession session = official("scale");
+    MemorySegment api = MemorySegment.ofAddress(field(Class.forName("ai.onnxruntime.OnnxRuntime"), null, "ortApiHandle"));
+    AtomicInteger released = new AtomicInteger();
+    OrtRuntimeFFM runtime = OrtRuntimeFFM.create(new OrtRuntimeFFM.Options().ortApi(api));
+    require("1.29.0", runtime.ortVersion());
+    OrtSessionFFM shared = OrtSessionFFM.wrap(runtime, handle(session), released::incrementAndGet);
+    OrtIoBindingFFM binding = shared.createBinding();
+    require(6f, runBound(binding, 3));
+    runtime.close();
+    shared.close();
+    require(8f, runBound(binding, 4));
+    require(0, released.get());
+    binding.close();
+    require(1, released.get()); // now it may go
+    require(2f, runOfficial(session, 1));
+    try (OrtRuntimeFFM again = OrtRuntimeFFM.create(new OrtRuntimeFFM.Options().ortApi(api));
+        OrtSessionFFM unguarded = OrtSessionFFM.wrap(again, handle(session), null);
+        OrtIoBindingFFM other = unguarded.createBinding()) {
+      require(2f, runBound(other, 1));
+    }
+    session.close();
+  }
+
   private static void notASession() throws Exception {
     try (OrtSession.SessionOptions options = new OrtSession.SessionOptions()) {
       OrtSessionFFM.createFromOrtSession(options);
@@ -171,6 +210,14 @@ final class OfficialCases {
         throw new AssertionError("a value of another ONNX Runtime was bound");
       } catch (OrtFFMException e) {
         require(OrtStatus.DEVICE, e.status());
+      }
+      try {
+        OrtSessionFFM.wrap(runtime, handle(session), () -> {
+          throw new AssertionError("released what was never taken");
+        });
+        throw new AssertionError("a session of another ONNX Runtime was adopted");
+      } catch (OrtFFMException e) {
+        require(OrtStatus.NOT_SUPPORTED, e.status());
       }
     }
   }

@@ -35,8 +35,7 @@ class OfficialTest {
 
   @ParameterizedTest
   @ValueSource(strings = {"sharedSession", "oneRuntime", "sessionFirst", "closedOfficialSession", "closeInEveryOrder",
-      "forgotten",
-      "notASession"})
+      "forgotten", "notASession", "nativeSession"})
   void shares(String name) throws Exception {
     Child child = run(Map.of(), name);
     assertEquals(0, child.exit(), child.output());

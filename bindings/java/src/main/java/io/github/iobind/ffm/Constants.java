@@ -1,0 +1,27 @@
+package io.github.iobind.ffm;
+
+/** The flags of iobind.h, by its names. A test compares every one with the header. */
+public final class Constants {
+  /** {@code IOBIND_RUNTIME_TELEMETRY}. */
+  public static final int RUNTIME_TELEMETRY = 1;
+  /** {@code IOBIND_RUNTIME_NO_EP_SEARCH}. */
+  public static final int RUNTIME_NO_EP_SEARCH = 1 << 1;
+  /** {@code IOBIND_RUNTIME_SOFTWARE_DEVICES}. */
+  public static final int RUNTIME_SOFTWARE_DEVICES = 1 << 2;
+  /** {@code IOBIND_SESSION_STRICT}. */
+  public static final int SESSION_STRICT = 1;
+  /** {@code IOBIND_SESSION_PLACEMENT}. */
+  public static final int SESSION_PLACEMENT = 1 << 1;
+  /** {@code IOBIND_SESSION_NO_MEMORY_REUSE}. */
+  public static final int SESSION_NO_MEMORY_REUSE = 1 << 2;
+  /** {@code IOBIND_AUDIT_CROSSES}. */
+  public static final int AUDIT_CROSSES = 1;
+  /** {@code IOBIND_AUDIT_UNKNOWN}. */
+  public static final int AUDIT_UNKNOWN = 1 << 1;
+  /** {@code IOBIND_PIPELINE_STOP}. */
+  public static final int PIPELINE_STOP = 1;
+  /** {@code IOBIND_PIPELINE_TIMES}. */
+  public static final int PIPELINE_TIMES = 1 << 1;
+
+  private Constants() {}
+}

@@ -1,0 +1,143 @@
+package io.github.iobind.api;
+
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNotEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.lang.foreign.Arena;
+import java.lang.foreign.FunctionDescriptor;
+import java.lang.foreign.Linker;
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.SymbolLookup;
+import java.lang.foreign.ValueLayout;
+import java.util.Map;
+import java.util.concurrent.atomic.AtomicInteger;
+import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.function.Executable;
+
+/** What other native code works with: addresses, streams, memory and an ONNX Runtime that it has. */
+class InteropTest {
+  private static OrtRuntimeFFM runtime;
+
+  @BeforeAll
+  static void open() {
+    runtime = OrtRuntimeFFM.create();
+  }
+
+  @AfterAll
+  static void close() {
+    runtime.close();
+  }
+
+  private static MemoryDescriptor floats(long... shape) {
+    return MemoryDescriptor.of(OnnxTensorElementType.FLOAT32, shape);
+  }
+
+  private static void fails(OrtStatus status, String text, Executable call) {
+    OrtFFMException e = assertThrows(OrtFFMException.class, call);
+    assertEquals(status, e.status(), e.getMessage());
+    assertTrue(e.getMessage().contains(text), e.getMessage());
+  }
+
+  @Test
+  void streamsOfAnEpHaveAnAddress() {
+    OrtStreamFFM closed;
+    try (OrtStreamFFM cpu = OrtStreamFFM.create(runtime, DeviceSpec.CPU)) {
+      assertEquals(MemorySegment.NULL, cpu.nativeStream()); // a thread of iobind's
+      closed = cpu;
+    }
+    assertThrows(IllegalStateException.class, closed::nativeStream);
+    fails(OrtStatus.NOT_SUPPORTED, "option", () -> OrtStreamFFM.create(runtime, DeviceSpec.CPU, Map.of("key", "value")));
+    Devices.require(runtime, "vdev");
+    DeviceSpec vdev = DeviceSpec.of("vdev");
+    try (OrtStreamFFM one = OrtStreamFFM.create(runtime, vdev);
+        OrtStreamFFM other = OrtStreamFFM.create(runtime, vdev, Map.of("key", "value"))) {
+      assertNotEquals(MemorySegment.NULL, one.nativeStream());
+      assertNotEquals(one.nativeStream(), other.nativeStream());
+      assertEquals(one.nativeStream(), one.nativeStream());
+      assertEquals(0, one.nativeStream().byteSize()); // not for Java to look into
+    }
+  }
+
+  @Test
+  void valuesHaveAnAddress() {
+    try (Arena arena = Arena.ofConfined(); OrtValueRef value = OrtValueRef.of(runtime, new float[] {1, 2, 3}, floats(3));
+        OrtValueRef part = value.slice(1, 2); OrtValueRef empty = OrtValueRef.allocate(runtime, DeviceSpec.CPU, floats(0))) {
+      assertEquals(value.asMemorySegment(arena).address(), value.nativeAddress().address());
+      assertEquals(value.nativeAddress().address() + 4, part.nativeAddress().address());
+      assertEquals(2, part.nativeAddress().reinterpret(8).getAtIndex(ValueLayout.JAVA_FLOAT, 0));
+      assertEquals(MemorySegment.NULL, empty.nativeAddress());
+    }
+  }
+
+  /** Memory of the caller's is released when the last use of it is over, and once. */
+  @Test
+  void wrappedMemorySaysWhenItIsFree() {
+    AtomicInteger released = new AtomicInteger();
+    try (Arena arena = Arena.ofConfined(); OrtSessionFFM session = Models.session(runtime, "scale")) {
+      MemorySegment memory = arena.allocateFrom(ValueLayout.JAVA_FLOAT, 3, 4);
+      fails(OrtStatus.INVALID_ARGUMENT, "12",
+          () -> OrtValueRef.wrap(runtime, DeviceSpec.CPU, memory, floats(3), released::incrementAndGet));
+      OrtValueRef value = OrtValueRef.wrap(runtime, DeviceSpec.CPU, memory, floats(2), released::incrementAndGet);
+      OrtValueRef part = value.slice(0, 1);
+      OrtIoBindingFFM binding = session.createBinding();
+      binding.bindInput("x", value);
+      value.close();
+      part.close();
+      binding.runWithBindings();
+      float[] y = new float[2];
+      binding.readOutput("y", y);
+      assertArrayEquals(new float[] {6, 8}, y);
+      assertEquals(0, released.get());
+      binding.close();
+      assertEquals(1, released.get());
+      // What it throws is dropped: a native caller could not take it.
+      OrtValueRef.wrap(runtime, DeviceSpec.CPU, memory, floats(2), () -> {
+        released.incrementAndGet();
+        throw new IllegalStateException("dropped");
+      }).close();
+      assertEquals(2, released.get());
+    }
+  }
+
+  @Test
+  void anOnnxRuntimeThatIsLoaded() throws Throwable {
+    MemorySegment symbol =
+        SymbolLookup.libraryLookup(runtime.ortLibrary(), Arena.global()).find("OrtGetApiBase").orElseThrow();
+    MemorySegment base = (MemorySegment) Linker.nativeLinker()
+        .downcallHandle(symbol, FunctionDescriptor.of(ValueLayout.ADDRESS)).invokeExact();
+    try (OrtRuntimeFFM same = OrtRuntimeFFM.create(new OrtRuntimeFFM.Options().ortApiBase(base));
+        OrtValueRef x = OrtValueRef.of(same, new float[] {3}, floats(1));
+        OrtSessionFFM session = Models.session(runtime, "scale"); OrtIoBindingFFM binding = session.createBinding()) {
+      assertEquals(runtime.ortLibrary(), same.ortLibrary());
+      binding.bindInput("x", x); // one ONNX Runtime: values of the one are good for the other
+      binding.runWithBindings();
+    }
+    fails(OrtStatus.INVALID_ARGUMENT, "ort_api",
+        () -> OrtRuntimeFFM.create(new OrtRuntimeFFM.Options().ortApiBase(base).ortApi(base)));
+    fails(OrtStatus.INVALID_ARGUMENT, "", () -> OrtSessionFFM.wrap(runtime, MemorySegment.NULL, null));
+  }
+
+  /** The options of a caller's stream reach the execution provider; the CPU has none. */
+  @Test
+  void aStreamOfTheCallersForASession() {
+    MemorySegment stream = MemorySegment.ofAddress(64);
+    var options = new OrtSessionFFM.Options().devices(DeviceSpec.CPU).stream(stream);
+    fails(OrtStatus.INVALID_ARGUMENT, "user_compute_stream",
+        () -> OrtSessionFFM.create(runtime, Models.bytes("scale"), options));
+    Devices.require(runtime, "vdev");
+    fails(OrtStatus.RUNTIME, "vdev: EP option", () -> OrtSessionFFM.create(runtime, Models.bytes("scale"),
+        new OrtSessionFFM.Options().devices(DeviceSpec.of("vdev")).stream(stream)));
+  }
+
+  @Test
+  void modelsSayWhatTheyAre() {
+    try (OrtSessionFFM session = Models.session(runtime, "scale opset=20 domain=org.example description=doubles")) {
+      assertEquals(new ModelInfo(20, 0, "iobind-tests", "scale", "org.example", "doubles"), session.model());
+    }
+  }
+}
