@@ -13,8 +13,8 @@ import java.nio.file.Path;
 import java.util.List;
 
 /**
- * Tiles MODEL [DEVICE]: a page that is larger than the model's input, tile by tile: while one tile is computed the next one goes
- * to the device and the one before comes back. The result is one piece of memory, each tile where it belongs.
+ * Tiles MODEL [DEVICE]: a page that is larger than the model's input, tile by tile: while one tile is computed the next one
+ * goes to the device and the one before comes back. The result is one piece of memory, each tile where it belongs.
  */
 public class Tiles {
   private static final int TILES = 12, SLOTS = 3, WIDTH = 64, HEIGHT = 64, PIXELS = WIDTH * HEIGHT;

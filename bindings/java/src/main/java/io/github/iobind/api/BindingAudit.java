@@ -61,8 +61,8 @@ public record BindingAudit(long crossingBytes, long crossingCount, long unknownC
     var layout = Layouts.AUDIT_ENTRY;
     int flags = Layouts.getInt(entry, layout, "flags");
     return new Entry(Kind.values()[Layouts.getInt(entry, layout, "kind")], Layouts.getString(entry, layout, "name"),
-        place(entry, "from"), place(entry, "to"), Layouts.getLong(entry, layout, "bytes"), (flags & Constants.AUDIT_CROSSES) != 0,
-        (flags & Constants.AUDIT_UNKNOWN) != 0,
+        place(entry, "from"), place(entry, "to"), Layouts.getLong(entry, layout, "bytes"),
+        (flags & Constants.AUDIT_CROSSES) != 0, (flags & Constants.AUDIT_UNKNOWN) != 0,
         Layouts.getString(entry, layout, "reason"), Layouts.getString(entry, layout, "advice"));
   }
 

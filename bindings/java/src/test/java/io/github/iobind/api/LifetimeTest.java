@@ -114,8 +114,8 @@ class LifetimeTest {
         value::descriptor, value::device, value::shape, value::toFloatArray, () -> value.write(new float[1]),
         () -> value.slice(0, 1), value::retain, value::asMemorySegment, () -> value.copyTo(open), () -> open.copyTo(value),
         () -> value.view(0, floats(1)), () -> memory.value(0, floats(1)), memory::byteSize, stream::synchronize,
-        stream::nativeStream, value::nativeAddress, () -> stream.await(event), () -> event.record(stream), event::await, event::isDone,
-        () -> view.getAtIndex(ValueLayout.JAVA_FLOAT, 0));
+        stream::nativeStream, value::nativeAddress, () -> stream.await(event), () -> event.record(stream),
+        event::await, event::isDone, () -> view.getAtIndex(ValueLayout.JAVA_FLOAT, 0));
     for (int i = 0; i < uses.size(); i++) {
       int number = i;
       assertThrows(IllegalStateException.class, uses.get(i), () -> "use " + number);
