@@ -83,7 +83,7 @@ test-tsan:
 	ctest --preset tsan -L '^tsan$$' -LE '^long$$' -j $(jobs)
 
 test-java: dist
-	@scripts/build-java --test
+	@scripts/build-java --test $(java_arguments)
 
 test-release: dist
 	ctest --preset release -L '$(release_labels)' -LE '^long$$'
@@ -91,6 +91,7 @@ test-release: dist
 ports-needs:
 	@scripts/install-packages ports
 
+test-all: java_arguments := -Diobind.excluded=
 test-all: fetched ports-needs check-format analyze dist test-tsan test-java test-valgrind
 	ctest --preset release -L '$(release_labels)'
 	@cmake --preset dev >/dev/null
