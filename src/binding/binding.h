@@ -68,7 +68,7 @@ struct iobind_binding {
   bool has_fresh;                /* some output must be bound anew before each run */
   iobind__sides renew;           /* some REUSE output must be bound anew before the next run */
   bool has_passed_through;
-  bool holds_outputs; /* ORT's binding holds outputs of some run */
+  bool holds_outputs; /* ORT's binding holds outputs of the last run */
   bool has_results;   /* a run has finished and its outputs can be fetched */
   bool fetched;       /* slots hold values or results */
   iobind__output_slot *outputs;

@@ -29,22 +29,18 @@ void iobind__output_renew(iobind_binding *binding, size_t index) {
 }
 
 iobind_status iobind__outputs_make_room(iobind_binding *binding, const iobind_tensor *input, iobind_error *error) {
-  bool any = false;
+  bool unseen = binding->sides[1] != NULL || !binding->holds_outputs; /* the other side's cannot be seen, nor a failed run's */
   for (size_t i = 0; i < binding->session->output_count; i++) {
-    any = any || binding->outputs[i].mode == IOBIND_OUTPUT_REUSE;
-  }
-  bool unseen = binding->sides[1] != NULL; /* what the other side holds, or the one whose turn it is, cannot be seen now */
-  if (!any || (!unseen && !binding->holds_outputs)) {
-    return IOBIND_OK;
-  }
-  IOBIND__TRY(unseen ? IOBIND_OK : iobind__results_fetch(binding, error));
-  for (size_t i = 0; i < binding->session->output_count; i++) {
-    if (binding->outputs[i].mode == IOBIND_OUTPUT_REUSE) {
-      bool overlaps = unseen;
-      IOBIND__TRY(unseen ? IOBIND_OK : iobind__result_overlaps(binding, i, input, &overlaps, error));
-      if (overlaps) {
-        iobind__output_renew(binding, i);
-      }
+    if (binding->outputs[i].mode != IOBIND_OUTPUT_REUSE) {
+      continue;
+    }
+    bool overlaps = unseen;
+    if (!unseen) {
+      IOBIND__TRY(iobind__results_fetch(binding, error));
+      IOBIND__TRY(iobind__result_overlaps(binding, i, input, &overlaps, error));
+    }
+    if (overlaps) {
+      iobind__output_renew(binding, i);
     }
   }
   return IOBIND_OK;

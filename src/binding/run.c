@@ -225,6 +225,7 @@ static inline iobind_status begin(iobind_binding *binding, iobind_error *error) 
     iobind__results_drop(binding);
   }
   binding->has_results = false;
+  binding->holds_outputs = false; /* until the run has given them */
   binding->failure.status = IOBIND_OK;
   iobind__sides changed = binding->inputs_changed | binding->outputs_changed | binding->reshaped | binding->renew;
   if (!binding->checked || binding->has_fresh || (changed & binding->side) != 0) {

@@ -259,6 +259,32 @@ static void a_failure(void **state, const char *fault_of, bool stops) {
   iobind_pipeline_destroy(pipeline);
 }
 
+/* What a run that failed left of its outputs does not stand in the way of an item of other dims. */
+static void other_dims_after_a_failure(void **state) {
+  if (!is_vdev(state)) {
+    skip(); /* where an item can be made to fail */
+  }
+  iobind_pipeline_options options = IOBIND_PIPELINE_OPTIONS_INIT;
+  options.slots = 1;
+  for (int ran = 0; ran < 2; ran++) {
+    iobind_pipeline *pipeline = make("passthrough", &options);
+    iobind_tensor *outputs[2];
+    if (ran) {
+      submit(pipeline, 1, 2);
+      expect_ok(iobind_pipeline_next(pipeline, outputs, NULL, &fault));
+    }
+    assert_int_equal(vdev_set(0, "fail_compute", "1"), 0);
+    submit(pipeline, 2, 3);
+    expect(IOBIND_RUNTIME, iobind_pipeline_next(pipeline, outputs, NULL, &fault));
+    assert_int_equal(vdev_set(0, "fail_compute", "0"), 0);
+    static const float values[4] = {6, 6, 6, 6};
+    submit(pipeline, 3, 4);
+    expect_ok(iobind_pipeline_next(pipeline, outputs, NULL, &fault));
+    fixture_expect_floats(outputs[1], values, 4);
+    iobind_pipeline_destroy(pipeline);
+  }
+}
+
 static void failed_copy(void **state) {
   a_failure(state, "fail_copy", false);
 }
@@ -321,6 +347,7 @@ static void the_schedule_is_the_optimum(void **state) {
       {#spec ": what does not fit", what_does_not_fit, start, stop, #spec},                                             \
       {#spec ": host inputs and device outputs", host_inputs_and_device_outputs, start, stop, #spec},                   \
       {#spec ": failed copy", failed_copy, start, stop, #spec}, {#spec ": failed run", failed_run, start, stop, #spec}, \
+      {#spec ": other dims after a failure", other_dims_after_a_failure, start, stop, #spec},                           \
       {#spec ": failed run stops", failed_run_stops, start, stop, #spec}, {                                             \
 #spec ": the schedule is the optimum", the_schedule_is_the_optimum, start, stop, #spec                              \
   }
