@@ -156,6 +156,88 @@ static void told_late(void **state) {
   iobind_session_destroy(session);
 }
 
+static void expect_lost(iobind_status status) {
+  assert_true(status == IOBIND_OK ||
+              status == IOBIND_RUNTIME); /* where the failure is there already, the call itself says so */
+  if (status != IOBIND_OK) {
+    expect_words("indices");
+  }
+}
+
+/* What stands behind a failure on a thread's stream is not done: no copy, no wait, no run. The accelerator holds the stream up, so
+ * that all of it is there before the failure is. */
+static void behind_a_failure(void **state) {
+  (void)state;
+  static const float before[2] = {1, 2};
+  static const float after[2] = {3, 4};
+  float read[2] = {5, 6};
+  iobind_stream *slow;
+  iobind_event *held;
+  iobind_event *end;
+  iobind_tensor *remote = fixture_floats(device, before, 2);
+  iobind_tensor *pinned;
+  const int64_t dims[1] = {2};
+  iobind_tensor *written = fixture_floats(cpu, before, 2);
+  iobind_tensor *target = fixture_floats(cpu, before, 2);
+  iobind_tensor *fresh = fixture_floats(cpu, after, 2);
+  const iobind_tensor *sources[2] = {remote, fresh};
+  iobind_tensor *index = make_index(cpu, MISSING);
+  iobind_session *session = fixture_session(runtime, NULL, "lookup");
+  iobind_binding *bindings[2];
+  iobind_stream *stream;
+  expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_HOST_ACCESSIBLE, IOBIND_FLOAT32, dims, 1, &pinned, &fault));
+  expect_ok(iobind_stream_create(device, NULL, &slow, &fault));
+  expect_ok(iobind_event_create(device, &held, &fault));
+  expect_ok(iobind_event_create(cpu, &end, &fault));
+  expect_ok(iobind_stream_create(cpu, NULL, &stream, &fault));
+  for (int i = 0; i < 2; i++) {
+    expect_ok(iobind_binding_create(session, &bindings[i], &fault));
+    expect_ok(iobind_binding_set_input(bindings[i], 0, IOBIND_INPUT_RESIDENT, index, NULL, &fault));
+  }
+  assert_int_equal(vdev_set(0, "latency_us", "100000"), 0);
+  expect_ok(iobind_tensor_copy(sources, &pinned, 1, slow, &fault));
+  expect_ok(iobind_event_record(held, slow, &fault));
+  expect_ok(iobind_stream_wait(stream, held, &fault));
+  expect_ok(iobind_binding_run(bindings[0], stream, NULL, &fault));
+  fixture_arm();
+  expect_lost(iobind_tensor_write(written, 0, after, sizeof after, stream, &fault));
+  fixture_arm();
+  expect_lost(iobind_tensor_read(fresh, 0, read, sizeof read, stream, &fault));
+  fixture_arm();
+  expect_lost(iobind_tensor_copy(sources + 1, &target, 1, stream, &fault));
+  fixture_arm();
+  expect_lost(iobind_stream_wait(stream, held, &fault));
+  fixture_arm();
+  expect_lost(iobind_binding_run(bindings[1], stream, NULL, &fault));
+  expect_ok(iobind_event_record(end, stream, &fault));
+  expect(IOBIND_RUNTIME, iobind_event_wait(end, &fault));
+  expect_words("indices");
+  expect(IOBIND_RUNTIME, iobind_stream_synchronize(stream, &fault));
+  expect_words("indices");
+  fixture_expect_floats(written, before, 2);
+  fixture_expect_floats(target, before, 2);
+  assert_true(read[0] == 5 && read[1] == 6);
+  expect_ok(iobind_stream_synchronize(stream, &fault));
+  expect_ok(iobind_tensor_write(written, 0, after, sizeof after, stream, &fault));
+  expect_ok(iobind_stream_synchronize(stream, &fault));
+  fixture_expect_floats(written, after, 2);
+  assert_int_equal(vdev_set(0, "latency_us", "0"), 0);
+  for (int i = 0; i < 2; i++) {
+    iobind_binding_destroy(bindings[i]);
+  }
+  iobind_tensor_release(remote);
+  iobind_tensor_release(pinned);
+  iobind_tensor_release(written);
+  iobind_tensor_release(target);
+  iobind_tensor_release(fresh);
+  iobind_tensor_release(index);
+  iobind_event_destroy(held);
+  iobind_event_destroy(end);
+  iobind_stream_destroy(slow);
+  iobind_stream_destroy(stream);
+  iobind_session_destroy(session);
+}
+
 /* A binding that nobody waits for fails in nobody's arms. */
 static void given_up(void **state) {
   (void)state;
@@ -375,6 +457,7 @@ static void pipeline_given_up(void **state) {
 static const struct CMUnitTest tests[] = {
     CASES(vdev),
     CASES(cpu),
+    {"vdev: behind a failure", behind_a_failure, start, stop, "vdev"},
     {"webgpu: event of a stream that is gone", event_of_a_stream_that_is_gone, start, stop, "webgpu"},
     {"webgpu: run behind a run", run_behind_a_run, start, stop, "webgpu"},
 };

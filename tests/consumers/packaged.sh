@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The packages of scripts/package, unpacked into folders that hold nothing else: what is in them works there.
-# usage: packaged.sh MAKE-MODEL   CC: the compiler; ORT_NATIVE_LIB_PATH: ORT, or its folder
+# usage: packaged.sh MAKE-MODEL PACKAGES   PACKAGES: what it has written; CC: the compiler; ORT_NATIVE_LIB_PATH: ORT, or its folder
 set -euo pipefail
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -8,16 +8,14 @@ model=$work/add.onnx
 "$1" add "$model"
 # shellcheck source=tests/consumers/use.sh
 . "$(dirname "${BASH_SOURCE[0]}")/use.sh"
-quietly "$consumers/../../scripts/package" --output "$work/packages"
-
 mkdir "$work/archive"
-tar -x -f "$work"/packages/iobind-"$version"-*.tar.gz -C "$work/archive" --strip-components=1
+tar -x -f "$2"/iobind-"$version"-*.tar.gz -C "$work/archive" --strip-components=1
 use_tool "$work/archive/bin/iobind"
 build_with_cmake "$work/archive" "$work/with-archive"
 use_consumer "$work/with-archive/consumer"
 
 command -v dpkg-deb >/dev/null || { echo 'packaged: the archive works; no dpkg-deb, so no package for Debian'; exit; }
-package=$(ls "$work/packages"/iobind_"$version"_*.deb)
+package=$(ls "$2"/iobind_"$version"_*.deb)
 field() { dpkg-deb --field "$package" "$1"; }
 [ "$(field Package) $(field Version) $(field Architecture)" = "iobind $version $(dpkg --print-architecture)" ] ||
   fail "the package is $(field Package) $(field Version) $(field Architecture)"

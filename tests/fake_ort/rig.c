@@ -1,6 +1,7 @@
 #define _POSIX_C_SOURCE 200809L /* readlink */
 #include "rig.h"
 
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,6 +43,15 @@ const char *rig_vdev_path(void) {
   return path[0] != '\0' ? path : rig_build_path("lib/libiobind_vdev.so", path, sizeof path);
 }
 
+/* ORT closes libraries with each runtime. Valgrind reads the symbols of what is loaded anew once more, keeps the old ones, and gets
+ * slower by it: these stay. */
+static void keep_libraries(void) {
+  static const char *const names[] = {"libiobind_vdev.so", "libonnxruntime_providers_shared.so"};
+  for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+    (void)dlopen(names[i], RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
+  }
+}
+
 iobind_status rig_runtime(struct rig *rig) {
   static char ort[600];
   iobind_runtime_options options = IOBIND_RUNTIME_OPTIONS_INIT;
@@ -51,7 +61,9 @@ iobind_status rig_runtime(struct rig *rig) {
   options.ep_libraries = libraries;
   options.ep_library_count = rig->place != ON_CPU;
   fake_ort_name_eps(rig->place == ON_STRANGE ? "StrangeExecutionProvider" : NULL);
-  return iobind_runtime_create(&options, &rig->runtime, &rig->error);
+  iobind_status status = iobind_runtime_create(&options, &rig->runtime, &rig->error);
+  keep_libraries();
+  return status;
 }
 
 void rig_open(struct rig *rig, rig_place place) {

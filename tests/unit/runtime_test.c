@@ -259,9 +259,8 @@ static void ORT_CALL host_log(void *param, OrtLoggingLevel severity, const char 
   (void)param, (void)severity, (void)category, (void)logid, (void)code_location, (void)message;
 }
 
-/* A program that uses ORT by itself and has registered the library before iobind comes. */
-static void with_host(const char *name, bool listed_too) {
-  const char *library = webgpu_library();
+/* A program that uses ORT by itself and has registered a library before iobind comes. */
+static const OrtApi *start_host(const char *name, const char *library, OrtEnv **env) {
   setenv("ORT_WEBGPU_EP_ALLOW_SOFTWARE_ADAPTER", "1", 1);
   setenv("ORT_DISABLE_TELEMETRY", "1", 1);
   void *loaded = dlopen(fixture_path("lib/iobind/onnxruntime/libonnxruntime.so"), RTLD_NOW | RTLD_LOCAL);
@@ -270,10 +269,15 @@ static void with_host(const char *name, bool listed_too) {
   OrtGetApiBaseFunction get_base;
   memcpy(&get_base, &symbol, sizeof get_base);
   const OrtApi *api = get_base()->GetApi(24);
-  OrtEnv *env = NULL;
-  assert_null(api->CreateEnvWithCustomLogger(host_log, NULL, ORT_LOGGING_LEVEL_ERROR, "host", &env));
-  assert_null(api->RegisterExecutionProviderLibrary(env, name, library));
+  assert_null(api->CreateEnvWithCustomLogger(host_log, NULL, ORT_LOGGING_LEVEL_ERROR, "host", env));
+  assert_null(api->RegisterExecutionProviderLibrary(*env, name, library));
+  return api;
+}
 
+static void with_host(const char *name, bool listed_too) {
+  const char *library = webgpu_library();
+  OrtEnv *env = NULL;
+  const OrtApi *api = start_host(name, library, &env);
   for (int round = 0; round < 2; round++) {
     iobind_runtime_options options = listed(&library, listed_too ? 1 : 0);
     options.flags = IOBIND_RUNTIME_SOFTWARE_DEVICES;
@@ -319,6 +323,47 @@ static void host_was_first_by_another_name(void **state) {
 static void host_was_first_by_another_name_and_it_is_listed(void **state) {
   (void)state;
   with_host("host's own", true);
+}
+
+static void copy_file(const char *from, const char *to) {
+  char bytes[65536];
+  FILE *in = fopen(from, "rb");
+  FILE *out = fopen(to, "wb");
+  assert_true(in != NULL && out != NULL);
+  for (size_t count; (count = fread(bytes, 1, sizeof bytes, in)) > 0;) {
+    assert_int_equal(fwrite(bytes, 1, count, out), count);
+  }
+  assert_int_equal(fclose(out), 0);
+  (void)fclose(in);
+}
+
+/* The EP is the host program's, from a file of its own: the one that the search finds is left alone, and listed with the reason. */
+static void host_has_a_copy(void **state) {
+  (void)state;
+  char copy[64];
+  OrtEnv *env = NULL;
+  snprintf(copy, sizeof copy, "%s/libcopy.so", folder);
+  copy_file(fixture_path("lib/libiobind_vdev.so"), copy);
+  const OrtApi *api = start_host("host's own", copy, &env);
+  assert_int_equal(unlink(copy), 0);
+  iobind_runtime_options options = listed(NULL, 0);
+  options.ort_api = api;
+  iobind_runtime *runtime = create(&options);
+  for (int i = 0; i < 2; i++) { /* asked for by name: looked for, each time */
+    (void)fixture_device(runtime, "vdev");
+    assert_int_equal(count_devices(runtime, "VirtualDeviceExecutionProvider"), 1);
+  }
+  iobind_runtime_info info = IOBIND_RUNTIME_INFO_INIT;
+  expect_ok(iobind_runtime_get_info(runtime, &info, &fault));
+  assert_int_equal(info.ep_count, 1);
+  iobind_ep_info ep = ep_of(runtime, 0);
+  assert_int_equal(ep.status, IOBIND_OK);
+  assert_string_equal(ep.name, "vdev");
+  assert_string_equal(ep.path, "");
+  assert_string_equal(ep.message, "its EP is registered from another file");
+  iobind_runtime_destroy(runtime);
+  assert_null(api->UnregisterExecutionProviderLibrary(env, "host's own"));
+  api->ReleaseEnv(env);
 }
 
 typedef struct lines {
@@ -454,6 +499,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(host_was_first_and_it_is_listed),
     cmocka_unit_test(host_was_first_by_another_name),
     cmocka_unit_test(host_was_first_by_another_name_and_it_is_listed),
+    cmocka_unit_test(host_has_a_copy),
     cmocka_unit_test(log_levels),
     cmocka_unit_test(log_lines_are_utf8),
     cmocka_unit_test(nothing_on_stderr),
