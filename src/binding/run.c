@@ -355,9 +355,26 @@ static void take_off(iobind_binding *binding, iobind_stream *stream, iobind__tic
   iobind__ref_retain(&stream->ref);
 }
 
+/* What the stream still has to deliver to host memory that the run uses comes before. */
+static iobind_status use_host_tensors(const iobind_binding *binding, iobind_stream *stream, iobind_error *error) {
+  const iobind_session *session = binding->session;
+  if (!iobind__stream_delivers(stream, UINT64_MAX)) {
+    return IOBIND_OK;
+  }
+  for (size_t i = 0; i < session->input_count + session->output_count; i++) {
+    const iobind_tensor *tensor =
+        i < session->input_count ? binding->inputs[i].bound : binding->outputs[i - session->input_count].tensor;
+    if (tensor != NULL && tensor->place->host) {
+      IOBIND__TRY(iobind__stream_use_host(stream, tensor->data, tensor->bytes, error));
+    }
+  }
+  return IOBIND_OK;
+}
+
 static iobind_status run_on_device(iobind_binding *binding, iobind_stream *stream, iobind_error *error) {
   IOBIND__TRY(begin_serial(binding, error));
   IOBIND__TRY(await_producers(binding, stream, NULL, error));
+  IOBIND__TRY(use_host_tensors(binding, stream, error));
   IOBIND__API(binding->session->runtime)->RunOptionsSetSyncStream(binding->stream_run_options, stream->sync);
   iobind__device_enter(binding->session->serial);
   iobind_status status = execute(binding, binding->stream_run_options, stream, stream->device, error);

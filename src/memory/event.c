@@ -162,6 +162,10 @@ iobind_status iobind__stream_order(iobind_stream *stream, iobind__moment *moment
     return iobind__moment_wait(moment, error); /* at once where it has passed: for its failure, and for memory order */
   }
   const iobind_device *producer = moment->stream->device;
+  if (iobind__stream_delivers(moment->stream, moment->ticket)) {
+    return stream->by_worker ? submit_waiting(stream, moment, false, error)
+                             : iobind__moment_wait(moment, error); /* the host's part */
+  }
   if (moment->notification != NULL && stream->sync != NULL && producer->ep == stream->device->ep) {
     IOBIND__ORT_TRY(IOBIND__API(producer->runtime), moment->notification->WaitOnDevice(moment->notification, stream->sync),
                     error, "stream_wait: '%s'", stream->device->spec);

@@ -143,7 +143,66 @@ static void collect(iobind_stream *stream) {
   }
 }
 
+/* ---- deliveries ---- */
+
+void iobind__stream_deliver(iobind_stream *stream, const void *from, void *to, size_t bytes) {
+  pthread_mutex_lock(&stream->mutex);
+  size_t count = atomic_load_explicit(&stream->delivery_count, memory_order_relaxed);
+  atomic_store(&stream->delivery_count, count + 1); /* first: who takes a later ticket, and waits for that, sees it */
+  stream->deliveries[count] = (iobind__delivery){iobind__stream_take_ticket(stream), from, to, bytes};
+  pthread_mutex_unlock(&stream->mutex);
+}
+
+bool iobind__stream_delivers(iobind_stream *stream, iobind__ticket ticket) {
+  if (atomic_load_explicit(&stream->delivery_count, memory_order_acquire) == 0) {
+    return false;
+  }
+  pthread_mutex_lock(&stream->mutex);
+  bool any = atomic_load_explicit(&stream->delivery_count, memory_order_relaxed) > 0 && stream->deliveries[0].ticket <= ticket;
+  pthread_mutex_unlock(&stream->mutex);
+  return any;
+}
+
+iobind_status iobind__stream_use_host(iobind_stream *stream, const void *data, size_t bytes, iobind_error *error) {
+  if (stream == NULL || atomic_load_explicit(&stream->delivery_count, memory_order_acquire) == 0) {
+    return IOBIND_OK;
+  }
+  bool shared = false;
+  uintptr_t start = (uintptr_t)data;
+  pthread_mutex_lock(&stream->mutex);
+  for (size_t i = 0; i < atomic_load_explicit(&stream->delivery_count, memory_order_relaxed); i++) {
+    uintptr_t to = (uintptr_t)stream->deliveries[i].to;
+    shared = shared || (start < to + stream->deliveries[i].bytes && to < start + bytes);
+  }
+  pthread_mutex_unlock(&stream->mutex);
+  return shared ? iobind__stream_drain(stream, error) : IOBIND_OK;
+}
+
+/* Copy what has arrived to where it belongs. With the mutex held meanwhile: another one who learns that the stream has passed waits for
+ * the copy, too. */
+static void deliver(iobind_stream *stream, iobind__ticket ticket) {
+  if (atomic_load(&stream->delivery_count) == 0) {
+    return;
+  }
+  pthread_mutex_lock(&stream->mutex);
+  size_t count = atomic_load_explicit(&stream->delivery_count, memory_order_relaxed);
+  size_t kept = 0;
+  for (size_t i = 0; i < count; i++) {
+    const iobind__delivery one = stream->deliveries[i];
+    if (one.ticket > ticket) {
+      stream->deliveries[kept++] = one;
+    } else if (find_lost(stream, one.ticket) == NULL) {
+      memcpy(one.to, one.from, one.bytes);
+    }
+  }
+  atomic_store_explicit(&stream->delivery_count, kept, memory_order_release);
+  pthread_mutex_unlock(&stream->mutex);
+}
+
+/* ---- what the host has seen ---- */
+
 void iobind__stream_advance(iobind_stream *stream, iobind__ticket ticket) {
+  deliver(stream, ticket);
   if (raise_to(&stream->passed, ticket)) {
     collect(stream);
   }
@@ -364,8 +423,12 @@ void iobind_stream_destroy(iobind_stream *stream) {
   if (stream == NULL) {
     return;
   }
-  /* a device that fails now has failed the calls that used it already */
-  (void)iobind__stream_drain(stream, NULL);
+  iobind_error reason = IOBIND_ERROR_INIT;
+  iobind__ticket last = atomic_load(&stream->submitted);
+  if (iobind__stream_drain(stream, &reason) != IOBIND_OK && !stream->by_worker && !iobind__stream_passed(stream, last)) {
+    iobind__stream_fail(stream, atomic_load(&stream->passed), last,
+                        &reason); /* it could not be waited for: nothing is known of it */
+  }
   pthread_mutex_lock(&stream->mutex);
   OrtSyncStream *sync = stream->sync;
   stream->sync = NULL;

@@ -33,6 +33,14 @@ typedef struct iobind__lost {
   iobind_error failure;
 } iobind__lost;
 
+/* What was read into pinned memory of the stream's, and where the host copies it once the stream has passed the ticket. */
+typedef struct iobind__delivery {
+  iobind__ticket ticket;
+  const void *from;
+  void *to;
+  size_t bytes;
+} iobind__delivery;
+
 enum { IOBIND__LOST = 8, IOBIND__STAGING = 4 };
 
 struct iobind_stream {
@@ -55,9 +63,11 @@ struct iobind_stream {
   iobind_error failure;            /* of what `failed` */
   iobind__lost lost[IOBIND__LOST]; /* the oldest first */
   size_t lost_count;
-  atomic_uint_least64_t last_lost; /* the end of the last one */
+  atomic_uint_least64_t last_lost;              /* the end of the last one */
+  iobind__delivery deliveries[IOBIND__STAGING]; /* the oldest first */
+  atomic_size_t delivery_count;
   struct iobind_tensor
-      *staging[IOBIND__STAGING]; /* pinned memory for what is written from pageable memory; the submitting thread's alone */
+      *staging[IOBIND__STAGING]; /* pinned memory for copies from and to pageable memory; the submitting thread's alone */
   iobind__ticket staged[IOBIND__STAGING]; /* when each was last used */
   iobind__retired *retired;
   size_t retired_count;
@@ -95,6 +105,16 @@ void iobind__stream_advance(iobind_stream *stream, iobind__ticket ticket);
 /* What the host has waited for on an EP's stream has failed, after one ticket and before or at another. What was submitted behind it
  * by now counts as failed too. */
 void iobind__stream_fail(iobind_stream *stream, iobind__ticket after, iobind__ticket ticket, const iobind_error *failure);
+
+/* What was just submitted to an EP's stream brings these bytes; the host copies them on before anybody sees that the stream has passed
+ * it, and not where it has failed. No more of them than there are staging buffers, which they come from. */
+void iobind__stream_deliver(iobind_stream *stream, const void *from, void *to, size_t bytes);
+
+/* Does the stream, up to a ticket, still have to deliver? */
+bool iobind__stream_delivers(iobind_stream *stream, iobind__ticket ticket);
+
+/* What is submitted to the stream next uses this memory of the host's: what the stream delivers there comes before. NULL is no stream. */
+iobind_status iobind__stream_use_host(iobind_stream *stream, const void *data, size_t bytes, iobind_error *error);
 
 /* How it went with a ticket that an EP's stream has passed; OK for a worker's. */
 iobind_status iobind__stream_outcome(iobind_stream *stream, iobind__ticket ticket, iobind_error *error);

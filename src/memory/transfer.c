@@ -27,9 +27,24 @@ static bool same_route(const iobind__transfer *a, const iobind__transfer *b) {
   return a->from == b->from && a->to == b->to;
 }
 
+/* Does an EP wait for its stream when it is asked for this copy? */
+static bool waits_inside(const iobind__transfer *transfer) {
+  const iobind__place *host = transfer->from->host ? transfer->from : transfer->to;
+  return host->host && host->memory == IOBIND_MEMORY_DEFAULT;
+}
+
+/* The EP may have told the failure of what was under way before, and tells it once: nobody who asks later is to take that for done. */
+static void note_failure(iobind_stream *stream, const iobind_error *reason) {
+  iobind__ticket passed = atomic_load(&stream->passed);
+  iobind__ticket last = atomic_load(&stream->submitted);
+  if (!stream->by_worker && passed < last) {
+    iobind__stream_fail(stream, passed, last, reason);
+  }
+}
+
 /* One call of ORT for `count` transfers of the same route. *unknown: no EP can copy between these two. */
 static iobind_status ort_copy(iobind_runtime *runtime, const iobind__transfer *const *transfers, size_t count,
-                              const iobind_stream *stream, bool *unknown, iobind_error *error) {
+                              iobind_stream *stream, bool *unknown, iobind_error *error) {
   const OrtApi *api = IOBIND__API(runtime);
   const OrtValue *sources[BATCH] = {NULL};
   OrtValue *targets[BATCH] = {NULL};
@@ -47,8 +62,16 @@ static iobind_status ort_copy(iobind_runtime *runtime, const iobind__transfer *c
     return IOBIND_OK;
   }
   if (status != NULL) {
-    return iobind__ort_fail(api, status, error, "copy from '%s' to '%s'", transfers[0]->from->device->spec,
-                            transfers[0]->to->device->spec);
+    iobind_error reason = IOBIND_ERROR_INIT;
+    iobind_status failed = iobind__ort_fail(api, status, &reason, "copy from '%s' to '%s'", transfers[0]->from->device->spec,
+                                            transfers[0]->to->device->spec);
+    if (stream != NULL && waits_inside(transfers[0])) {
+      note_failure(stream, &reason);
+    }
+    if (error != NULL) {
+      *error = reason;
+    }
+    return failed;
   }
   for (size_t i = 0; i < count; i++) {
     count_copy(transfers[i]);
@@ -131,8 +154,24 @@ static bool has_earlier_mate(const iobind__transfer *transfers, size_t index) {
   return false;
 }
 
+/* What the stream still has to deliver to the host's sides comes before. */
+static iobind_status use_host_sides(const iobind__transfer *transfers, size_t count, iobind_stream *stream,
+                                    iobind_error *error) {
+  for (size_t i = 0; i < count; i++) {
+    const iobind__transfer *transfer = &transfers[i];
+    if (transfer->from->host) {
+      IOBIND__TRY(iobind__stream_use_host(stream, transfer->source_data, transfer->bytes, error));
+    }
+    if (transfer->to->host) {
+      IOBIND__TRY(iobind__stream_use_host(stream, transfer->target_data, transfer->bytes, error));
+    }
+  }
+  return IOBIND_OK;
+}
+
 iobind_status iobind__transfer_all(iobind_runtime *runtime, const iobind__transfer *transfers, size_t count,
                                    iobind_stream *stream, iobind_error *error) {
+  IOBIND__TRY(use_host_sides(transfers, count, stream, error));
   for (size_t first = 0; first < count; first++) {
     const iobind__transfer *transfer = &transfers[first];
     if (is_done_by_us(transfer)) {

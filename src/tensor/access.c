@@ -4,7 +4,10 @@
 
 #include "tensor/tensor.h"
 
-enum { FEW = 8 }; /* copies of a batch that need no memory of ours */
+enum {
+  FEW = 8,                       /* copies of a batch that need no memory of ours */
+  LEAST_STAGED_WRITE = 64 * 1024 /* an EP copies what is smaller at once */
+};
 
 static iobind_status check_stream(const iobind_stream *stream, const iobind_device *a, const iobind_device *b, const char *what,
                                   iobind_error *error) {
@@ -135,7 +138,9 @@ iobind_status iobind_tensor_write(iobind_tensor *tensor, size_t offset, const vo
   if (!tensor->place->addressable && (offset > 0 || unit_end(tensor, bytes) != bytes)) {
     return write_staged(tensor, offset, data, bytes, error);
   }
-  const iobind_tensor *staging = stream == NULL ? NULL : iobind__staging_take(stream, tensor->place, bytes);
+  IOBIND__TRY(iobind__stream_use_host(stream, data, bytes, error));
+  const iobind_tensor *staging =
+      stream == NULL || bytes < LEAST_STAGED_WRITE ? NULL : iobind__staging_take(stream, tensor->place, bytes);
   if (staging != NULL) {
     memcpy(staging->data, data, bytes);
     iobind_status status = move_with(tensor, offset, staging->data, staging->place, bytes, true, stream, error);
@@ -149,6 +154,31 @@ iobind_status iobind_tensor_write(iobind_tensor *tensor, size_t offset, const vo
   return IOBIND_OK;
 }
 
+/* Read on a stream without waiting: into pinned memory, from where the host copies the bytes on when it has seen the stream pass. */
+static iobind_status read_staged(const iobind_tensor *tensor, size_t offset, void *data, size_t bytes, iobind_stream *stream,
+                                 const iobind_tensor *staging, iobind_error *error) {
+  iobind_status status = move_with(tensor, offset, staging->data, staging->place, bytes, false, stream, error);
+  if (status == IOBIND_OK) {
+    iobind__stream_deliver(stream, staging->data, data, bytes);
+  }
+  iobind__staging_used(stream, staging); /* what failed may have been submitted */
+  return status;
+}
+
+static iobind_status read_addressed(const iobind_tensor *tensor, size_t offset, void *data, size_t bytes, iobind_stream *stream,
+                                    iobind_error *error) {
+  const iobind_tensor *staging = stream == NULL ? NULL : iobind__staging_take(stream, tensor->place, bytes);
+  if (staging == NULL && stream != NULL && iobind__stream_delivers(stream, UINT64_MAX)) {
+    IOBIND__TRY(
+        iobind__stream_drain(stream, error)); /* all are in use: what was read before comes first, and then they are free */
+    staging = iobind__staging_take(stream, tensor->place, bytes);
+  }
+  IOBIND__TRY(staging != NULL ? read_staged(tensor, offset, data, bytes, stream, staging, error)
+                              : move(tensor, offset, data, bytes, false, stream, error));
+  iobind__tensor_use((iobind_tensor *)(uintptr_t)tensor, stream); /* whose content stays as it is */
+  return IOBIND_OK;
+}
+
 iobind_status iobind_tensor_read(const iobind_tensor *tensor, size_t offset, void *data, size_t bytes, iobind_stream *stream,
                                  iobind_error *error) {
   IOBIND__TRY(check_part(tensor, offset, data, bytes, stream, "tensor_read", error));
@@ -159,9 +189,7 @@ iobind_status iobind_tensor_read(const iobind_tensor *tensor, size_t offset, voi
     return iobind__submit_read(tensor, offset, data, bytes, stream, error);
   }
   if (tensor->place->addressable || offset == 0) {
-    IOBIND__TRY(move(tensor, offset, data, bytes, false, stream, error));
-    iobind__tensor_use((iobind_tensor *)(uintptr_t)tensor, stream); /* whose content stays as it is */
-    return IOBIND_OK;
+    return read_addressed(tensor, offset, data, bytes, stream, error);
   }
   iobind__log_line(tensor->place->device->runtime->log, IOBIND_LOG_WARNING,
                    "iobind: tensor_read: '%s' has no addresses: %zu bytes come down for %zu at offset %zu",

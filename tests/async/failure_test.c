@@ -238,6 +238,148 @@ static void behind_a_failure(void **state) {
   iobind_session_destroy(session);
 }
 
+/* ---- eight runs on one stream, one of which fails ---- */
+
+enum { RUNS = 8 };
+
+typedef struct flock {
+  iobind_session *session;
+  iobind_stream *stream;
+  iobind_binding *bindings[RUNS];
+  iobind_event *events[RUNS]; /* NULL: the run has none */
+  float expected[COLUMNS];    /* of each run but the bad one */
+} flock;
+
+/* The row without a stream, by a binding of its own. */
+static void find_row(flock *self, int64_t row) {
+  iobind_binding *plain;
+  iobind_tensor *output;
+  iobind_tensor *index = make_index(device, row);
+  expect_ok(iobind_binding_create(self->session, &plain, &fault));
+  expect_ok(iobind_binding_set_input(plain, 0, IOBIND_INPUT_RESIDENT, index, NULL, &fault));
+  iobind_tensor_release(index);
+  expect_ok(iobind_binding_run(plain, NULL, NULL, &fault));
+  expect_ok(iobind_binding_get_output(plain, 0, &output, &fault));
+  expect_ok(iobind_tensor_read(output, 0, self->expected, sizeof self->expected, NULL, &fault));
+  iobind_binding_destroy(plain);
+}
+
+static flock submit_flock(int bad, bool with_events) {
+  flock self = {.session = fixture_session(runtime, device, "lookup")};
+  find_row(&self, 2);
+  expect_ok(iobind_stream_create(device, NULL, &self.stream, &fault));
+  for (int i = 0; i < RUNS; i++) {
+    iobind_tensor *index = make_index(device, i == bad ? MISSING : 2);
+    if (with_events) {
+      expect_ok(iobind_event_create(device, &self.events[i], &fault));
+    }
+    expect_ok(iobind_binding_create(self.session, &self.bindings[i], &fault));
+    expect_ok(iobind_binding_set_input(self.bindings[i], 0, IOBIND_INPUT_RESIDENT, index, NULL, &fault));
+    iobind_tensor_release(index);
+  }
+  for (int i = 0; i < RUNS; i++) {
+    fixture_arm();
+    iobind_status status = iobind_binding_run(self.bindings[i], self.stream, self.events[i], &fault);
+    if (status != IOBIND_OK) { /* it has failed already, and the EP takes no more */
+      assert_true(i > bad && status == IOBIND_RUNTIME);
+    }
+  }
+  return self;
+}
+
+/* Whatever is given out is right, and nothing of the bad one is. */
+static void expect_flock(flock *self, int bad) {
+  for (int i = 0; i < RUNS; i++) {
+    iobind_tensor *output;
+    fixture_arm();
+    if (iobind_binding_get_output(self->bindings[i], 0, &output, &fault) == IOBIND_OK) {
+      float row[COLUMNS];
+      assert_int_not_equal(i, bad);
+      expect_ok(iobind_tensor_read(output, 0, row, sizeof row, NULL, &fault));
+      assert_memory_equal(row, self->expected, sizeof row);
+    } else {
+      assert_null(output);
+      assert_true(i == bad || strstr(fault.message, "indices") != NULL || strstr(fault.message, "no run") != NULL);
+    }
+  }
+}
+
+static void end_flock(flock *self) {
+  for (int i = 0; i < RUNS; i++) {
+    iobind_binding_destroy(self->bindings[i]);
+    iobind_event_destroy(self->events[i]);
+  }
+  iobind_stream_destroy(self->stream);
+  iobind_session_destroy(self->session);
+}
+
+/* An event of a run before the bad one says so, that of the bad one never, in whatever order they are asked. */
+static void one_of_eight(void **state) {
+  (void)state;
+  static const int orders[][RUNS] = {{0, 1, 2, 3, 4, 5, 6, 7}, {7, 6, 5, 4, 3, 2, 1, 0}, {3, 7, 5, 1, 4, 0, 6, 2}};
+  for (int bad = 0; bad < RUNS; bad += 3) {
+    for (size_t order = 0; order < sizeof orders / sizeof orders[0]; order++) {
+      flock self = submit_flock(bad, true);
+      for (int i = 0; i < RUNS; i++) {
+        int run = orders[order][i];
+        fixture_arm();
+        iobind_status status = order == 1 ? ask(self.events[run]) : iobind_event_wait(self.events[run], &fault);
+        assert_true(run != bad || status == IOBIND_RUNTIME);
+        assert_true(order != 0 || run >= bad || status == IOBIND_OK); /* waited for before it failed */
+      }
+      expect_flock(&self, bad);
+      end_flock(&self);
+    }
+  }
+}
+
+/* No run has an event, and something else on the stream meets the failure first. */
+static void one_of_eight_met_by_another(void **state) {
+  (void)state;
+  static const float ones[COLUMNS] = {1, 1, 1, 1};
+  for (int what = 0; what < 4; what++) {
+    flock self = submit_flock(3, false);
+    iobind_tensor *tensor = fixture_floats(device, ones, COLUMNS);
+    iobind_tensor *on_host = fixture_floats(cpu, ones, COLUMNS);
+    const iobind_tensor *sources[1] = {tensor};
+    float values[COLUMNS] = {0};
+    fixture_arm();
+    switch (what) {
+      case 0: (void)!iobind_tensor_write(tensor, 0, ones, sizeof ones, self.stream, &fault); break;
+      case 1: (void)!iobind_tensor_copy(sources, &on_host, 1, self.stream, &fault); break;
+      case 2: (void)!iobind_tensor_read(tensor, 0, values, sizeof values, self.stream, &fault); break;
+      default: expect(IOBIND_RUNTIME, iobind_stream_synchronize(self.stream, &fault)); break;
+    }
+    expect_flock(&self, 3);
+    end_flock(&self);
+    iobind_tensor_release(tensor);
+    iobind_tensor_release(on_host);
+  }
+}
+
+/* What is read behind a run that fails does not reach the caller's memory. */
+static void read_behind_a_failure(void **state) {
+  (void)state;
+  static const float ones[COLUMNS] = {1, 1, 1, 1};
+  float target[COLUMNS] = {-1, -1, -1, -1};
+  asked one = submit_bad_run();
+  iobind_tensor *tensor = fixture_floats(device, ones, COLUMNS);
+  fixture_arm();
+  iobind_status status = iobind_tensor_read(tensor, 0, target, sizeof target, one.stream, &fault);
+  assert_true(status == IOBIND_OK || status == IOBIND_RUNTIME); /* the EP may know by now */
+  expect_ok(iobind_event_record(one.event, one.stream, &fault));
+  expect(IOBIND_RUNTIME, iobind_event_wait(one.event, &fault));
+  for (int i = 0; i < COLUMNS; i++) {
+    assert_true(target[i] == -1);
+  }
+  expect(IOBIND_RUNTIME, iobind_stream_synchronize(one.stream, &fault));
+  expect_ok(iobind_tensor_read(tensor, 0, target, sizeof target, one.stream, &fault));
+  expect_ok(iobind_stream_synchronize(one.stream, &fault));
+  assert_memory_equal(target, ones, sizeof ones);
+  iobind_tensor_release(tensor);
+  works_again(&one);
+}
+
 /* A binding that nobody waits for fails in nobody's arms. */
 static void given_up(void **state) {
   (void)state;
@@ -447,6 +589,9 @@ static void pipeline_given_up(void **state) {
 
 #define CASES(spec)                                                                                                         \
   {#spec ": everyone is told", everyone_is_told, start, stop, #spec}, {#spec ": told late", told_late, start, stop, #spec}, \
+      {#spec ": one of eight", one_of_eight, start, stop, #spec},                                                           \
+      {#spec ": one of eight met by another", one_of_eight_met_by_another, start, stop, #spec},                             \
+      {#spec ": read behind a failure", read_behind_a_failure, start, stop, #spec},                                         \
       {#spec ": given up", given_up, start, stop, #spec},                                                                   \
       {#spec ": event of a stream that is gone", event_of_a_stream_that_is_gone, start, stop, #spec},                       \
       {#spec ": run behind a run", run_behind_a_run, start, stop, #spec},                                                   \
