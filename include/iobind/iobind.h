@@ -538,6 +538,8 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_tensor_write(iobind_tensor *tensor,
 
 /** Read a tensor, whole or a part, into host memory. Parameters and errors as iobind_tensor_write; a part that
  *  does not begin at 0 on a device without IOBIND_DEVICE_ADDRESSABLE is staged: one download of offset + bytes.
+ *  With a stream the bytes are there when the host has seen the stream pass the copy: by waiting for an event behind it, by
+ *  one that says 1 when asked, or by iobind_stream_synchronize. Where the stream has failed they do not come.
  *  @threads shared-read   @blocks where stream is NULL   @since 0.1 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_tensor_read(const iobind_tensor *tensor, size_t offset, void *data, size_t bytes,
                                                          iobind_stream *stream, iobind_error *error);

@@ -136,7 +136,9 @@ static iobind_status describe_output(line *self, iobind_binding *binding, size_t
   IOBIND__TRY(find_bytes(binding, index, &self->shown.bytes, &known, error));
   self->shown.flags = (moves ? IOBIND_AUDIT_CROSSES : 0) | (known ? 0 : IOBIND_AUDIT_UNKNOWN);
   if (moves) {
-    write_text(self->reason, "the session leaves it on '%s', it is bound on '%s'", from->device->spec, to->device->spec);
+    bool pageable = to->host && to->memory == IOBIND_MEMORY_DEFAULT && (from->device->flags & IOBIND_DEVICE_STREAMS) != 0;
+    write_text(self->reason, "the session leaves it on '%s', it is bound on '%s'%s", from->device->spec, to->device->spec,
+               pageable ? "; pageable memory makes a run on a stream wait" : "");
     write_text(self->advice, "bind it on '%s' (no device given), and read it when it is needed", from->device->spec);
   } else {
     write_text(self->reason, "the model hands an input on: copied, so that the output does not share its memory");

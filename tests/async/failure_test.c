@@ -3,6 +3,7 @@
 #define _POSIX_C_SOURCE 200809L /* nanosleep */
 #include "fixture.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -357,6 +358,43 @@ static void one_of_eight_met_by_another(void **state) {
   }
 }
 
+/* A fault that the accelerator meets when it is asked: that run says so, and the seven others are right. */
+static void one_of_eight_by_name(void **state) {
+  (void)state;
+  if (!on_vdev) {
+    skip(); /* where a node can be made to fail */
+  }
+  for (int bad = 0; bad < RUNS; bad += 3) {
+    flock self = {.session = fixture_session(runtime, device, "lookup")};
+    char which[32];
+    find_row(&self, 2);
+    expect_ok(iobind_stream_create(device, NULL, &self.stream, &fault));
+    for (int i = 0; i < RUNS; i++) {
+      iobind_tensor *index = make_index(device, 2);
+      expect_ok(iobind_binding_create(self.session, &self.bindings[i], &fault));
+      expect_ok(iobind_binding_set_input(self.bindings[i], 0, IOBIND_INPUT_RESIDENT, index, NULL, &fault));
+      iobind_tensor_release(index);
+    }
+    (void)snprintf(which, sizeof which, "%d,name:Gather", bad + 1);
+    assert_int_equal(vdev_set(0, "fail_compute", which), 0);
+    for (int i = 0; i < RUNS; i++) {
+      expect(i == bad ? IOBIND_RUNTIME : IOBIND_OK, iobind_binding_run(self.bindings[i], self.stream, NULL, &fault));
+    }
+    for (int i = 0; i < RUNS; i++) {
+      iobind_tensor *output;
+      float row[COLUMNS];
+      if (i == bad) {
+        expect(IOBIND_INVALID_STATE, iobind_binding_get_output(self.bindings[i], 0, &output, &fault));
+        continue;
+      }
+      expect_ok(iobind_binding_get_output(self.bindings[i], 0, &output, &fault));
+      expect_ok(iobind_tensor_read(output, 0, row, sizeof row, NULL, &fault));
+      assert_memory_equal(row, self.expected, sizeof row);
+    }
+    end_flock(&self);
+  }
+}
+
 /* What is read behind a run that fails does not reach the caller's memory. */
 static void read_behind_a_failure(void **state) {
   (void)state;
@@ -591,6 +629,7 @@ static void pipeline_given_up(void **state) {
   {#spec ": everyone is told", everyone_is_told, start, stop, #spec}, {#spec ": told late", told_late, start, stop, #spec}, \
       {#spec ": one of eight", one_of_eight, start, stop, #spec},                                                           \
       {#spec ": one of eight met by another", one_of_eight_met_by_another, start, stop, #spec},                             \
+      {#spec ": one of eight by name", one_of_eight_by_name, start, stop, #spec},                                           \
       {#spec ": read behind a failure", read_behind_a_failure, start, stop, #spec},                                         \
       {#spec ": given up", given_up, start, stop, #spec},                                                                   \
       {#spec ": event of a stream that is gone", event_of_a_stream_that_is_gone, start, stop, #spec},                       \

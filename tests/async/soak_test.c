@@ -18,9 +18,14 @@ enum { LANES = 8, STREAMS = 3, COUNT = 16 };
 typedef struct lane {
   iobind_binding *binding;
   iobind_event *event;
-  size_t stream; /* of its last run */
-  bool has_run;  /* since it was bound or looked at */
-  float value;   /* of every element of its input */
+  size_t stream;         /* of its last run */
+  bool has_run;          /* since it was bound or looked at */
+  float value;           /* of every element of its input */
+  iobind_event *arrival; /* of what is read into `got` */
+  size_t reader;         /* the stream of that */
+  bool reading;
+  float wanted;
+  float got[COUNT];
 } lane;
 
 static iobind_runtime *runtime;
@@ -32,7 +37,7 @@ static lane lanes[LANES];
 static pthread_mutex_t alive = PTHREAD_MUTEX_INITIALIZER; /* held to destroy a binding or an event, or to ask one */
 static atomic_bool over;
 static uint64_t chance;
-static struct { uint64_t started, refused, right, cancelled, abandoned, passed; } runs;
+static struct { uint64_t started, refused, right, cancelled, abandoned, passed, read; } runs;
 static atomic_int wrapped, deleted;
 
 static size_t pick(size_t below) {
@@ -177,6 +182,44 @@ static void wait_or_ask(lane *self) {
                      : well(iobind_event_query(self->event, &done, &fault), "event_query"));
 }
 
+/* What was read is there when its event says so, and not before. */
+static void look(lane *self) {
+  int32_t done = 0;
+  fault = (iobind_error)IOBIND_ERROR_INIT;
+  bool good = pick(2) > 0 ? well(iobind_event_wait(self->arrival, &fault), "wait for a read")
+                          : well(iobind_event_query(self->arrival, &done, &fault), "query of a read") && done == 1;
+  for (int i = 0; i < COUNT && good; i++) {
+    assert_true(self->got[i] == self->wanted);
+  }
+  if (good) {
+    runs.read++;
+    self->reading = false;
+  } else if (fault.status != IOBIND_OK) {
+    synchronize(self->reader); /* behind a run that was cancelled */
+    self->reading = false;
+  }
+}
+
+/* Read into host memory on a stream, from a tensor that is given up at once. */
+static void read_slate(lane *self) {
+  if (self->reading) {
+    look(self);
+    return;
+  }
+  self->wanted = (float)pick(1000);
+  self->reader = pick(STREAMS);
+  memset(self->got, 0xFF, sizeof self->got);
+  iobind_tensor *slate = make_input(self->wanted);
+  fault = (iobind_error)IOBIND_ERROR_INIT;
+  self->reading = well(iobind_tensor_read(slate, 0, self->got, sizeof self->got, streams[self->reader], &fault), "read");
+  iobind_tensor_release(slate);
+  if (self->reading) {
+    expect_ok(iobind_event_record(self->arrival, streams[self->reader], &fault));
+  } else {
+    synchronize(self->reader);
+  }
+}
+
 static void step(void) {
   lane *self = &lanes[pick(LANES)];
   switch (pick(16)) {
@@ -188,6 +231,8 @@ static void step(void) {
     case 5: land(self); break;
     case 6: wait_or_ask(self); break;
     case 7: synchronize(pick(STREAMS)); break;
+    case 8:
+    case 9: read_slate(self); break;
     default: start(self); break;
   }
 }
@@ -219,6 +264,7 @@ static void soak(uint64_t wanted) {
   for (size_t i = 0; i < LANES; i++) {
     renew(&lanes[i]);
     renew_event(&lanes[i]);
+    expect_ok(iobind_event_create(device, &lanes[i].arrival, &fault));
   }
   assert_int_equal(pthread_create(&asker, NULL, ask, &good), 0);
   while (runs.started < wanted) {
@@ -235,9 +281,16 @@ static void soak(uint64_t wanted) {
     iobind_binding_destroy(lanes[i].binding); /* half of them under way */
     iobind_event_destroy(lanes[i].event);
   }
-  for (size_t i = 0; i < STREAMS; i++) {
-    iobind_stream_destroy(streams[i]);
+  for (size_t i = 0; i < LANES; i++) {
+    if (lanes[i].reading) {
+      look(&lanes[i]);
+    }
+    iobind_event_destroy(lanes[i].arrival);
   }
+  for (size_t i = 0; i < STREAMS; i++) {
+    iobind_stream_destroy(streams[i]); /* what is still read comes now */
+  }
+  assert_true(runs.read > 0);
 }
 
 static uint64_t arguments[2] = {1000, 1};
@@ -257,9 +310,9 @@ static void nothing_is_lost(void **state) {
   int64_t live = on_vdev ? vdev_get(0, "live_bytes") : 0;
   soak(arguments[0]);
   print_message("%s, seed %" PRIu64 ": %" PRIu64 " runs: %" PRIu64 " right, %" PRIu64 " passed and run again, %" PRIu64
-                " cancelled, %" PRIu64 " abandoned; %" PRIu64 " refused besides\n",
+                " cancelled, %" PRIu64 " abandoned; %" PRIu64 " refused and %" PRIu64 " reads besides\n",
                 (const char *)*state, arguments[1], runs.started, runs.right, runs.passed, runs.cancelled, runs.abandoned,
-                runs.refused);
+                runs.refused, runs.read);
   assert_int_equal(runs.right + runs.passed + runs.cancelled + runs.abandoned, runs.started);
   assert_int_equal(atomic_load(&deleted), atomic_load(&wrapped));
   if (on_vdev) { /* a run that was cancelled may have been submitted, every other one was, once */
