@@ -1,5 +1,6 @@
 package io.github.iobind.bench;
 
+import com.sun.management.ThreadMXBean;
 import java.lang.management.ManagementFactory;
 import java.util.ArrayList;
 import java.util.Collections;
@@ -8,19 +9,38 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * All sides of this process in turn, step by step, in one thread, whose processor time is taken: what a busy machine disturbs
- * least. Prints the medians and the median ratio to raw C.
+ * All sides in turn, step by step, each in one thread, whose processor time is taken: what a busy machine disturbs least. Python's
+ * thread is one of its own process, which tells its time. Prints a line for each case and side: the median nanoseconds of a step,
+ * the median ratio to raw C, and the bytes of managed heap that a step makes, -1 for Python.
  */
 public final class Alternating {
   private static final int WARM_UP = 150;
   private static final int ROUNDS = 250;
   private static final int CALLS = 4;
+  private static final ThreadMXBean THREADS = (ThreadMXBean) ManagementFactory.getThreadMXBean();
 
   private Alternating() {}
 
-  /** One measured call. */
+  /** Takes the steps of a side once. */
   private interface Call {
     void run() throws Throwable;
+  }
+
+  /** Measures a side: the nanoseconds of some calls. */
+  private interface Clock {
+    long measure() throws Throwable;
+  }
+
+  private static Clock here(Call call) {
+    return () -> {
+      long start = THREADS.getCurrentThreadCpuTime();
+      for (int i = 0; i < CALLS; i++) call.run();
+      return THREADS.getCurrentThreadCpuTime() - start;
+    };
+  }
+
+  private static Clock there(Python python) {
+    return () -> python.steps(CALLS * Side.STEPS);
   }
 
   public static void main(String[] arguments) throws Throwable {
@@ -33,46 +53,57 @@ public final class Alternating {
     naive.open();
     grow.open();
     data.open();
-    Map<String, Call> calls = new LinkedHashMap<>();
-    calls.put("bound_raw", () -> cases.bound_raw(bound));
-    calls.put("bound_iobind", () -> cases.bound_iobind(bound));
-    calls.put("bound_official", () -> cases.bound_official(bound));
-    calls.put("naive_raw", () -> cases.naive_raw(naive));
-    calls.put("naive_iobind", () -> cases.naive_iobind(naive));
-    calls.put("naive_iobindValues", () -> cases.naive_iobindValues(naive));
-    calls.put("naive_official", () -> cases.naive_official(naive));
-    calls.put("grow_raw", () -> cases.grow_raw(grow));
-    calls.put("grow_iobind", () -> cases.grow_iobind(grow));
-    calls.put("grow_iobindByHand", () -> cases.grow_iobindByHand(grow));
-    calls.put("grow_official", () -> cases.grow_official(grow));
-    calls.put("data_raw", () -> cases.data_raw(data));
-    calls.put("data_iobind", () -> cases.data_iobind(data));
-    calls.put("data_official", () -> cases.data_official(data));
-    var times = measure(calls);
-    System.out.printf("%-20s %9s %9s%n", "case_side", "CPU ns", "to raw C");
-    times.forEach((name, all) -> {
+    Map<String, Clock> sides = new LinkedHashMap<>();
+    sides.put("bound_raw", here(() -> cases.bound_raw(bound)));
+    sides.put("bound_iobind", here(() -> cases.bound_iobind(bound)));
+    sides.put("bound_official", here(() -> cases.bound_official(bound)));
+    sides.put("bound_python", there(bound.side.python));
+    sides.put("naive_raw", here(() -> cases.naive_raw(naive)));
+    sides.put("naive_iobind", here(() -> cases.naive_iobind(naive)));
+    sides.put("naive_iobindValues", here(() -> cases.naive_iobindValues(naive)));
+    sides.put("naive_official", here(() -> cases.naive_official(naive)));
+    sides.put("naive_python", there(naive.side.python));
+    sides.put("grow_raw", here(() -> cases.grow_raw(grow)));
+    sides.put("grow_iobind", here(() -> cases.grow_iobind(grow)));
+    sides.put("grow_iobindByHand", here(() -> cases.grow_iobindByHand(grow)));
+    sides.put("grow_official", here(() -> cases.grow_official(grow)));
+    sides.put("grow_python", there(grow.side.python));
+    sides.put("data_raw", here(() -> cases.data_raw(data)));
+    sides.put("data_iobind", here(() -> cases.data_iobind(data)));
+    sides.put("data_official", here(() -> cases.data_official(data)));
+    sides.put("data_python", there(data.side.python));
+    System.err.println("ONNX Runtime " + bound.side.runtime.ortVersion() + ", Python's " + bound.side.python.version + ", Java "
+        + Runtime.version());
+    var times = measure(sides);
+    for (Map.Entry<String, List<Double>> side : times.entrySet()) {
+      String name = side.getKey();
       List<Double> raw = times.get(name.substring(0, name.indexOf('_')) + "_raw"), ratios = new ArrayList<>();
-      for (int i = 0; i < all.size(); i++) ratios.add(all.get(i) / raw.get(i));
-      System.out.printf("%-20s %9.0f %9.2f%n", name, median(all), median(ratios));
-    });
+      for (int i = 0; i < raw.size(); i++) ratios.add(side.getValue().get(i) / raw.get(i));
+      System.out.printf("%s %.0f %.3f %d%n", name, median(side.getValue()), median(ratios),
+          name.endsWith("_python") ? -1 : heap(sides.get(name)));
+    }
     bound.close();
     naive.close();
     grow.close();
     data.close();
   }
 
-  private static Map<String, List<Double>> measure(Map<String, Call> calls) throws Throwable {
-    var threads = ManagementFactory.getThreadMXBean();
+  private static Map<String, List<Double>> measure(Map<String, Clock> sides) throws Throwable {
     Map<String, List<Double>> times = new LinkedHashMap<>();
     for (int round = 0; round < WARM_UP + ROUNDS; round++) {
-      for (Map.Entry<String, Call> call : calls.entrySet()) {
-        long start = threads.getCurrentThreadCpuTime();
-        for (int i = 0; i < CALLS; i++) call.getValue().run();
-        double time = (threads.getCurrentThreadCpuTime() - start) / (double) (CALLS * Side.STEPS);
-        if (round >= WARM_UP) times.computeIfAbsent(call.getKey(), name -> new ArrayList<>()).add(time);
+      for (Map.Entry<String, Clock> side : sides.entrySet()) {
+        double time = side.getValue().measure() / (double) (CALLS * Side.STEPS);
+        if (round >= WARM_UP) times.computeIfAbsent(side.getKey(), name -> new ArrayList<>()).add(time);
       }
     }
     return times;
+  }
+
+  /** Rounded down, which leaves out what the call of a side itself makes. */
+  private static long heap(Clock side) throws Throwable {
+    long before = THREADS.getCurrentThreadAllocatedBytes();
+    side.measure();
+    return (THREADS.getCurrentThreadAllocatedBytes() - before) / (CALLS * Side.STEPS);
   }
 
   private static double median(List<Double> numbers) {

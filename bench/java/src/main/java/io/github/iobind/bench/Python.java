@@ -9,18 +9,28 @@ final class Python implements AutoCloseable {
   private final Process process;
   private final Writer out;
   private final BufferedReader in;
+  /** The version of its ONNX Runtime. */
+  final String version;
 
   Python(String name, String model) throws IOException {
     process = new ProcessBuilder(System.getProperty("bench.python"), System.getProperty("bench.script"), name, model)
         .redirectError(ProcessBuilder.Redirect.DISCARD).start();
     out = process.outputWriter();
     in = process.inputReader();
+    version = answer();
   }
 
-  void steps(int count) throws IOException {
+  /** Takes steps; returns the nanoseconds of processor time that its thread took for them. */
+  long steps(int count) throws IOException {
     out.write(count + "\n");
     out.flush();
-    if (!"done".equals(in.readLine())) throw new IOException("Python gave up");
+    return Long.parseLong(answer());
+  }
+
+  private String answer() throws IOException {
+    String line = in.readLine();
+    if (line == null) throw new IOException("Python gave up: scripts/get-python makes the one that is needed");
+    return line;
   }
 
   @Override

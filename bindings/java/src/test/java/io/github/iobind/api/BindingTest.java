@@ -277,6 +277,52 @@ class BindingTest {
     }
   }
 
+  /** ONNX Runtime chooses devices where none is named; an option of an EP is one that it knows. */
+  @Test
+  void devicesByPolicy() {
+    for (var policy : OrtSessionFFM.Policy.values()) {
+      var options = new OrtSessionFFM.Options().policy(policy).noMemoryReuse();
+      try (OrtSessionFFM session = OrtSessionFFM.create(runtime, Models.bytes("scale"), options);
+          OrtIoBindingFFM binding = session.createBinding()) {
+        float[] y = new float[2];
+        binding.bindInput("x", new float[] {1, 2}, 2);
+        binding.runWithBindings();
+        binding.readOutput("y", y);
+        assertArrayEquals(new float[] {2, 4}, y, policy.name());
+      }
+    }
+    OrtFFMException e = assertThrows(OrtFFMException.class, () -> OrtSessionFFM.create(runtime, Models.bytes("scale"),
+        new OrtSessionFFM.Options().devices(DeviceSpec.CPU).policy(OrtSessionFFM.Policy.PREFER_CPU)));
+    assertEquals(OrtStatus.INVALID_ARGUMENT, e.status()); // the one or the other
+    Devices.require(runtime, "vdev");
+    e = assertThrows(OrtFFMException.class, () -> OrtSessionFFM.create(runtime, Models.bytes("scale"),
+        new OrtSessionFFM.Options().devices(DeviceSpec.of("vdev")).ep("no_such_option", "1")));
+    assertTrue(e.getMessage().contains("no_such_option"), e.getMessage());
+  }
+
+  /** Memory of a device, and pinned memory that the host writes. */
+  @Test
+  void deviceAndPinnedMemory() {
+    Devices.require(runtime, "vdev");
+    DeviceSpec vdev = DeviceSpec.of("vdev");
+    try (NativeMemory device = NativeMemory.allocate(runtime, vdev, 64);
+        NativeMemory pinned = NativeMemory.allocate(runtime, vdev.pinned(), 64); Arena arena = Arena.ofConfined()) {
+      assertEquals("vdev:0", device.device().text());
+      assertEquals("vdev:0/pinned", pinned.device().text());
+      assertThrows(OrtFFMException.class, () -> device.asMemorySegment(arena));
+      pinned.asMemorySegment(arena).setAtIndex(ValueLayout.JAVA_FLOAT, 4, 7);
+      try (OrtValueRef from = pinned.value(16, floats(2)); OrtValueRef to = device.value(32, floats(2));
+          OrtValueRef all = device.asValue()) {
+        from.copyTo(to);
+        assertEquals(7, to.toFloatArray()[0]);
+        byte[] bytes = new byte[64];
+        all.read(bytes);
+        assertEquals(7, ByteBuffer.wrap(bytes).order(ByteOrder.nativeOrder()).getFloat(32));
+      }
+      assertThrows(OrtFFMException.class, () -> NativeMemory.allocate(runtime, DeviceSpec.CPU.pinned(), 64));
+    }
+  }
+
   /** A state that grows, moves on, is set anew and taken; an output that is bound otherwise is carried no more. */
   @Test
   void carry() {
