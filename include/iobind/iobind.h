@@ -328,11 +328,11 @@ typedef struct iobind_stream_options {
 #define IOBIND_STREAM_OPTIONS_INIT {sizeof(iobind_stream_options), 0, NULL, NULL, 0}
 
 /** Make a stream: an ordered queue of copies and runs. Where the device has IOBIND_DEVICE_STREAMS it is the EP's own, and what
- *  is submitted returns at once; only iobind_tensor_read into pageable memory waits, as the EP says. What
- *  iobind_tensor_write takes from there goes through pinned memory of the stream's where it is 64 KiB to 256 MiB, four writes
- *  at a time; others wait as the EP says. On any other device it is a queue with a thread of iobind's: a copy is done at once
- *  where nothing is before it; runs, and what comes behind them, are done by the thread. There a failure stays on the stream:
- *  what is behind it is not done and reports the same error, until iobind_stream_synchronize has returned it.
+ *  is submitted returns at once. What iobind_tensor_write takes from pageable memory (64 KiB to 256 MiB), and what
+ *  iobind_tensor_read brings there (up to 256 MiB), goes through four buffers of pinned memory of the stream's, and waits where
+ *  all are in use; others wait as the EP says. On any other device it is a queue with a thread of iobind's: a copy is done at
+ *  once where nothing is before it; runs, and what comes behind them, are done by the thread. There a failure stays on the
+ *  stream: what is behind it is not done and reports the same error, until iobind_stream_synchronize has returned it.
  *  @return OK; NOT_SUPPORTED options for a device whose EP has no streams; INVALID_ARGUMENT; OUT_OF_MEMORY; RUNTIME the EP
  *          gives none
  *  @threads any   @since 0.1 */
