@@ -1,5 +1,14 @@
 package io.github.iobind.api;
 
+import static io.github.iobind.api.Words.dimsOf;
+import static io.github.iobind.api.Words.index;
+import static io.github.iobind.api.Words.mode;
+import static io.github.iobind.api.Words.number;
+import static io.github.iobind.api.Words.size;
+import static io.github.iobind.api.Words.type;
+import static io.github.iobind.api.Words.typeOf;
+
+import io.github.iobind.api.Words.Inexpressible;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.nio.file.Path;
@@ -45,15 +54,6 @@ final class Conformance {
   private String expectedText;
   private boolean settled;
   private String step;
-
-  /** A row that says what Java cannot. */
-  private static final class Inexpressible extends RuntimeException {
-    private static final long serialVersionUID = 1;
-
-    Inexpressible(String why) {
-      super(why, null, false, false);
-    }
-  }
 
   /** What a step found to be wrong. */
   private static final class Wrong extends RuntimeException {
@@ -414,47 +414,6 @@ final class Conformance {
         yield (text.startsWith("input") ? current.session.inputs() : current.session.outputs()).get(index).device();
       }
     };
-  }
-
-  private static OnnxTensorElementType type(String name) {
-    try {
-      return OnnxTensorElementType.valueOf(name.toUpperCase(Locale.ROOT));
-    } catch (IllegalArgumentException e) {
-      throw new Inexpressible("no element type " + name);
-    }
-  }
-
-  private static OnnxTensorElementType typeOf(String text) {
-    return type(text.substring(0, text.indexOf('[')));
-  }
-
-  private static long[] dimsOf(String text) {
-    String dims = text.substring(text.indexOf('[') + 1, text.length() - 1);
-    return dims.isEmpty() ? new long[0] : Arrays.stream(dims.split(",")).mapToLong(Conformance::number).toArray();
-  }
-
-  private static long number(String text) {
-    return text.startsWith("-") ? Long.parseLong(text) : Long.parseUnsignedLong(text);
-  }
-
-  private static int index(String text) {
-    long index = number(text);
-    if (index != (int) index) throw new Inexpressible("an index is an int");
-    return (int) index;
-  }
-
-  private static long size(String text) {
-    long size = number(text);
-    if (size < 0) throw new Inexpressible("memory of more than 63 bits");
-    return size;
-  }
-
-  private <E extends Enum<E>> E mode(Class<E> type, String word) {
-    try {
-      return Enum.valueOf(type, word.toUpperCase(Locale.ROOT).replace('-', '_'));
-    } catch (IllegalArgumentException e) {
-      throw new Inexpressible("no mode " + word);
-    }
   }
 
   private Tensor keep(String name, OrtValueRef handle, Mirror value, DeviceSpec place) {
