@@ -849,7 +849,8 @@ typedef enum iobind_carry_mode {
 /** Let an output become an input of the next run: a state that never leaves the place where the session reads it. The first
  *  state is what iobind_binding_set_input binds, RESIDENT or SNAPSHOT, before or after this call (a growing one may begin with
  *  0 elements); bound later, it is the state that the next run begins with. A run that fails leaves the state as it was, but
- *  for IN_PLACE, whose tensor it may have written.
+ *  for IN_PLACE, whose tensor it may have written: runs are refused then until the state is bound anew, or written by
+ *  iobind_binding_update_input.
  *  iobind_binding_get_output lends the state that a run left, until the next run; a MOVE one that is retained, and any that is
  *  taken, is never overwritten. iobind_binding_set_output and iobind_binding_clear end it.
  *  MOVE and SWAP read the first state's memory and never write it, IN_PLACE writes into a RESIDENT tensor itself. The output

@@ -11,6 +11,7 @@ void iobind__binding_lose(iobind_binding *binding) {
   for (size_t i = 0; i < binding->carry_count; i++) {
     binding->carries[i].due = false;
   }
+  iobind__carry_tear(binding);
 }
 
 iobind_status iobind__binding_check_idle(iobind_binding *binding, const char *what, iobind_error *error) {

@@ -16,6 +16,7 @@ typedef struct iobind__input_slot {
   iobind_tensor *source; /* LIVE where the tensor lives elsewhere: copied into `bound` before each run */
   iobind_event *event;   /* the caller's */
   iobind__sides changed; /* ORT's binding does not have `bound` yet */
+  bool torn;             /* a state carried in place, which a run that failed may have written in part */
 } iobind__input_slot;
 
 typedef struct iobind__output_slot {
@@ -26,6 +27,7 @@ typedef struct iobind__output_slot {
   iobind_tensor *result; /* the value as a tensor */
   bool taken;            /* the caller has it */
   iobind__sides renew;   /* REUSE: new memory for the next run */
+  bool same_dims;        /* REUSE: the model fixes them, and they came out so: other dims of an input do not change them */
   bool passed_through;   /* ORT hands an input's memory out as this output: to be copied after each run */
 } iobind__output_slot;
 
@@ -123,6 +125,8 @@ iobind_status iobind__results_copy_passed_through(iobind_binding *binding, iobin
 iobind_status iobind__carry_advance(iobind_binding *binding, iobind_error *error);
 /* A run has finished: its carried outputs are the next states. */
 void iobind__carry_note(iobind_binding *binding);
+/* A run has failed that may have begun: what it writes in place is not to be gone on from. */
+void iobind__carry_tear(iobind_binding *binding);
 /* Memory for the states that the next run writes, where the mode has memory of its own. */
 iobind_status iobind__carry_prepare(iobind_binding *binding, iobind_error *error);
 /* The carry of an input or output; NULL: none. */

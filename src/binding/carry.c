@@ -46,6 +46,15 @@ void iobind__carry_note(iobind_binding *binding) {
   }
 }
 
+void iobind__carry_tear(iobind_binding *binding) {
+  for (size_t i = 0; i < binding->carry_count; i++) {
+    if (binding->carries[i].mode == IOBIND_CARRY_IN_PLACE) {
+      binding->inputs[binding->carries[i].input].torn = true;
+      binding->checked = false;
+    }
+  }
+}
+
 void iobind__carry_take(iobind_binding *binding, iobind__carry *carry) {
   if (carry == NULL || carry->mode != IOBIND_CARRY_SWAP) {
     return;
@@ -139,7 +148,11 @@ iobind_status iobind__carry_advance(iobind_binding *binding, iobind_error *error
     any = any || carry->due;
     swaps = swaps || (carry->due && carry->mode == IOBIND_CARRY_SWAP);
     if (carry->due && carry->mode == IOBIND_CARRY_MOVE) {
-      IOBIND__TRY(advance_moved(binding, carry, error));
+      iobind_status status = advance_moved(binding, carry, error);
+      if (status != IOBIND_OK) {
+        binding->has_results = false; /* one state may be an input already; the others follow with the next call */
+        return status;
+      }
     }
   }
   if (any) {

@@ -169,5 +169,7 @@ iobind_status iobind_binding_update_input(iobind_binding *binding, size_t index,
     return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "binding_update_input: '%s': expected %zu bytes, got %zu", name,
                         target->bytes, bytes);
   }
-  return iobind_tensor_write(target, 0, data, bytes, stream, error);
+  IOBIND__TRY(iobind_tensor_write(target, 0, data, bytes, stream, error));
+  binding->inputs[index].torn = false;
+  return IOBIND_OK;
 }

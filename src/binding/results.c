@@ -141,6 +141,23 @@ static iobind_status check_passed_through(const iobind_binding *binding, size_t 
   return IOBIND_OK;
 }
 
+/* Does the model fix the dims of an output, and are the value's these? */
+static iobind_status check_same_dims(const iobind_binding *binding, size_t index, const OrtValue *value, bool *same,
+                                     iobind_error *error) {
+  const OrtApi *api = IOBIND__API(binding->session->runtime);
+  const iobind__value *output = &binding->session->outputs[index];
+  ONNXTensorElementDataType dtype;
+  const int64_t *dims = NULL;
+  size_t rank = 0;
+  IOBIND__ORT_TRY(api, api->GetTensorElementTypeAndShapeDataReference(value, &dtype, &dims, &rank), error, "output '%s'",
+                  output->name);
+  *same = output->has_shape && rank == output->rank;
+  for (size_t i = 0; i < rank && *same; i++) {
+    *same = dims[i] == output->dims[i];
+  }
+  return IOBIND_OK;
+}
+
 iobind_status iobind__results_verify(iobind_binding *binding, bool *settled, iobind_error *error) {
   IOBIND__TRY(iobind__results_fetch(binding, error));
   binding->has_passed_through = false;
@@ -151,6 +168,9 @@ iobind_status iobind__results_verify(iobind_binding *binding, bool *settled, iob
     IOBIND__TRY(verify_place(binding, index, slot->value, error));
     IOBIND__TRY(check_passed_through(binding, index, &slot->passed_through, error));
     binding->has_passed_through = binding->has_passed_through || slot->passed_through;
+    if (slot->mode == IOBIND_OUTPUT_REUSE) {
+      IOBIND__TRY(check_same_dims(binding, index, slot->value, &slot->same_dims, error));
+    }
     void *data;
     size_t bytes;
     IOBIND__TRY(look_at(binding, index, slot->value, &data, &bytes, error));

@@ -41,6 +41,13 @@ static iobind_status check_complete(iobind_binding *binding, iobind_error *error
                  : iobind__fail(error, IOBIND_NOT_SUPPORTED, "binding: input '%s' is no tensor, and only tensors can be bound",
                                 session->inputs[i].name);
     }
+    if (binding->inputs[i].torn) {
+      return iobind__fail(
+          error, IOBIND_INVALID_STATE,
+          "binding: the state '%s' is carried in place, and a run that failed may have written a part of it: bind "
+          "it anew, or write it by iobind_binding_update_input",
+          session->inputs[i].name);
+    }
     IOBIND__TRY(agree_symbols(binding, &session->inputs[i], binding->inputs[i].bound, i, error));
   }
   bool any = false;
@@ -119,7 +126,8 @@ static iobind_status renew_outputs(iobind_binding *binding, iobind_error *error)
   for (size_t i = 0; i < binding->order_count; i++) {
     const iobind__output_slot *slot = &binding->outputs[binding->order[i]];
     if (slot->mode == IOBIND_OUTPUT_FRESH ||
-        (slot->mode == IOBIND_OUTPUT_REUSE && ((binding->reshaped | slot->renew) & binding->side) != 0)) {
+        (slot->mode == IOBIND_OUTPUT_REUSE &&
+         (((slot->same_dims ? 0 : binding->reshaped) | slot->renew) & binding->side) != 0)) {
       IOBIND__TRY(bind_output(binding, binding->order[i], error));
     }
   }
@@ -211,6 +219,7 @@ static iobind_status run_failed(iobind_binding *binding, OrtStatus *failed, iobi
   } else {
     status = iobind__ort_fail(api, failed, error, "binding_run");
   }
+  iobind__carry_tear(binding);
   /* what ORT's binding holds after a failure is not known: bind the outputs anew */
   binding->outputs_changed = IOBIND__BOTH_SIDES;
   return status;
@@ -278,7 +287,11 @@ static inline iobind_status execute(iobind_binding *binding, OrtRunOptions *opti
   }
   binding->holds_outputs = true;
   if (!binding->verified || binding->has_passed_through || session->queued != NULL) {
-    IOBIND__TRY(settle(binding, stream, ordered, error));
+    iobind_status status = settle(binding, stream, ordered, error);
+    if (status != IOBIND_OK) {
+      iobind__carry_tear(binding);
+      return status;
+    }
   }
   binding->has_results = true;
   if (binding->carry_count > 0) {
