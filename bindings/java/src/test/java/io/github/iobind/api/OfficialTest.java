@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import com.google.gson.JsonArray;
 import com.google.gson.JsonElement;
 import com.google.gson.JsonParser;
+import java.io.File;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -49,6 +50,47 @@ class OfficialTest {
     Child child = run(Map.of("ORT_NATIVE_LIB_PATH", Models.PROJECT.resolve(".runtime/onnxruntime").toString()), name);
     assertEquals(0, child.exit(), child.output());
     assertTrue(child.output().contains("passed: " + name), child.output());
+  }
+
+  /** As named modules, with native access for the two alone; the official package is an automatic one. */
+  @Test
+  void namedModules(@TempDir Path folder) throws Exception {
+    Path source = Files.createDirectories(folder.resolve("source/program"));
+    Files.writeString(folder.resolve("source/module-info.java"),
+        "module program { requires io.github.iobind; requires com.microsoft.onnxruntime; }");
+    Files.writeString(source.resolve("Main.java"), """
+        package program;
+
+        import ai.onnxruntime.OrtEnvironment;
+        import ai.onnxruntime.OrtSession;
+        import io.github.iobind.api.OrtIoBindingFFM;
+        import io.github.iobind.api.OrtSessionFFM;
+
+        public class Main {
+          public static void main(String[] arguments) throws Exception {
+            try (OrtSession official = OrtEnvironment.getEnvironment().createSession(arguments[0]);
+                OrtSessionFFM session = OrtSessionFFM.createFromOrtSession(official);
+                OrtIoBindingFFM binding = session.createBinding()) {
+              float[] y = new float[1];
+              binding.bindInput("x", new float[] {21}, 1);
+              binding.runWithBindings();
+              binding.readOutput("y", y);
+              System.out.println(session.getClass().getModule() + ", " + official.getClass().getModule() + ": " + y[0]);
+            }
+          }
+        }
+        """);
+    String modules = Path.of("target/classes").toAbsolutePath() + File.pathSeparator + JAR;
+    Path program = folder.resolve("program");
+    Child javac = Child.run(Map.of(), Path.of(System.getProperty("java.home"), "bin", "javac").toString(), "-d",
+        program.toString(), "-p", modules, source.resolve("Main.java").toString(), folder.resolve("source/module-info.java").toString());
+    assertEquals(0, javac.exit(), javac.output());
+    Map<String, String> environment = new HashMap<>();
+    environment.put("ORT_NATIVE_LIB_PATH", null);
+    Child child = Child.java(environment, "--enable-native-access=io.github.iobind,com.microsoft.onnxruntime", Child.LIBRARY,
+        "-p", modules + File.pathSeparator + program, "-m", "program/program.Main", Models.file(folder, "scale").toString());
+    assertEquals(0, child.exit(), child.output());
+    assertEquals("module io.github.iobind, module com.microsoft.onnxruntime: 42.0", child.output().strip());
   }
 
   /** The virtual accelerator under the official package alone: a class of this one would not be found. */
