@@ -274,9 +274,10 @@ static iobind_status settle(iobind_binding *binding, iobind_stream *stream, cons
 }
 
 /* The run itself. `stream` is an EP's, which ORT submits to; NULL: ORT waits for the run. `ordered` is the device whose stream
- * the run is on, or NULL. */
-static inline iobind_status execute(iobind_binding *binding, OrtRunOptions *options, iobind_stream *stream,
-                                    const iobind_device *ordered, iobind_error *error) {
+ * the run is on, or NULL. Part of the steady run itself, whose instructions are counted (bench/overhead). */
+__attribute__((always_inline)) static inline iobind_status execute(iobind_binding *binding, OrtRunOptions *options,
+                                                                   iobind_stream *stream, const iobind_device *ordered,
+                                                                   iobind_error *error) {
   const iobind_session *session = binding->session;
   if (binding->has_live) {
     IOBIND__TRY(bring_inputs(binding, stream, error));
@@ -298,6 +299,15 @@ static inline iobind_status execute(iobind_binding *binding, OrtRunOptions *opti
     iobind__carry_note(binding);
   }
   return IOBIND_OK;
+}
+
+/* The same where one thread after the other may use the EP. */
+static iobind_status execute_serial(iobind_binding *binding, OrtRunOptions *options, iobind_stream *stream,
+                                    const iobind_device *ordered, iobind_error *error) {
+  iobind__device_enter(binding->session->serial);
+  iobind_status status = execute(binding, options, stream, ordered, error);
+  iobind__device_leave(binding->session->serial);
+  return status;
 }
 
 static void release_status(const OrtApi *api, OrtStatus *status) {
@@ -344,10 +354,7 @@ static inline iobind_status run_alone(iobind_binding *binding, iobind_error *err
 static iobind_status run_serial(iobind_binding *binding, iobind_error *error) {
   IOBIND__TRY(begin_serial(binding, error));
   IOBIND__TRY(await_producers(binding, NULL, NULL, error));
-  iobind__device_enter(binding->session->serial);
-  iobind_status status = execute(binding, binding->run_options, NULL, NULL, error);
-  iobind__device_leave(binding->session->serial);
-  return status;
+  return execute_serial(binding, binding->run_options, NULL, NULL, error);
 }
 
 static inline iobind_status run_now(iobind_binding *binding, iobind_error *error) {
@@ -389,9 +396,7 @@ static iobind_status run_on_device(iobind_binding *binding, iobind_stream *strea
   IOBIND__TRY(await_producers(binding, stream, NULL, error));
   IOBIND__TRY(use_host_tensors(binding, stream, error));
   IOBIND__API(binding->session->runtime)->RunOptionsSetSyncStream(binding->stream_run_options, stream->sync);
-  iobind__device_enter(binding->session->serial);
-  iobind_status status = execute(binding, binding->stream_run_options, stream, stream->device, error);
-  iobind__device_leave(binding->session->serial);
+  iobind_status status = execute_serial(binding, binding->stream_run_options, stream, stream->device, error);
   if (status == IOBIND_OK) {
     take_off(binding, stream, iobind__stream_take_ticket(stream));
   } else {
@@ -431,9 +436,7 @@ static iobind_status work(iobind__task *task, const iobind_error *failure, iobin
     status = await_producers(binding, NULL, self->moments, error);
   }
   if (status == IOBIND_OK) {
-    iobind__device_enter(binding->session->serial);
-    status = execute(binding, binding->run_options, NULL, self->ordered, error);
-    iobind__device_leave(binding->session->serial);
+    status = execute_serial(binding, binding->run_options, NULL, self->ordered, error);
   }
   if (status != IOBIND_OK) {
     binding->failure = *error;
