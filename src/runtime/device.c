@@ -88,9 +88,6 @@ void iobind__device_leave(const iobind_device *device) {
 }
 
 static void device_free(iobind_device *device) {
-  if (device == NULL) {
-    return;
-  }
   OrtValue *fence = atomic_load(&device->fence);
   if (fence != NULL) {
     IOBIND__API(device->runtime)->ReleaseValue(fence);

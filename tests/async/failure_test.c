@@ -127,6 +127,9 @@ static void everyone_is_told(void **state) {
       }
       expect_words("indices");
     }
+    expect_ok(iobind_binding_set_run_options(one.binding, NULL, &fault)); /* the binding has seen the end of its run */
+    expect(IOBIND_RUNTIME, iobind_binding_get_output(one.binding, 0, &output, &fault));
+    expect_words("indices");
     expect(IOBIND_RUNTIME, iobind_stream_synchronize(one.stream, &fault)); /* last: it works again then */
     works_again(&one);
   }

@@ -27,7 +27,7 @@ SAME = [
     (r"\b[\d.]+ (?:ns|us|ms|s)\b", "TIME"),
     (r"\bx[\d.]+", "RATIO"),
     (r"\b\d+ % of what there is", "SHARE"),
-    (r"TIME +\d+ +RATIO", "TIME RATE RATIO"),  # runs a second
+    (r"TIME +[\d.]+ +RATIO", "TIME RATE RATIO"),  # runs a second
     (r"\b(?:\d+ runs?|never|at once)\b", "RUNS"),
     (r", and a run is [\d.]+ times as fast|, but the time stays[^\n]*", ", and the times"),
     (r"[ -]{2,}", " "),

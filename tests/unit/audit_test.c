@@ -76,6 +76,11 @@ static void sums_agree_with_the_device(void **state) {
   expect_entry(binding, 1, "y", IOBIND_AUDIT_CROSSES | IOBIND_AUDIT_UNKNOWN, 0);
   assert_int_equal(agree(binding), 2 * sizeof ones);
   expect_entry(binding, 1, "y", IOBIND_AUDIT_CROSSES, sizeof ones);
+  iobind_tensor *fixed = fixture_floats(cpu, ones, 4);
+  expect_ok(iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_FIXED, NULL, IOBIND_MEMORY_DEFAULT, fixed, &fault));
+  iobind_tensor_release(fixed);
+  expect_entry(binding, 1, "y", IOBIND_AUDIT_CROSSES, sizeof ones); /* before any run: the tensor has a size */
+  assert_int_equal(agree(binding), 2 * sizeof ones);
   iobind_tensor_release(near);
   iobind_tensor_release(far);
   iobind_binding_destroy(binding);

@@ -222,6 +222,12 @@ static void failed_library_explains_its_device(void **state) {
   iobind_device *device = NULL;
   expect(IOBIND_NOT_FOUND, iobind_runtime_find_device(runtime, "cuda", &device, NULL, &fault));
   expect_words("libbad.so");
+  iobind_runtime_info before = IOBIND_RUNTIME_INFO_INIT;
+  iobind_runtime_info after = IOBIND_RUNTIME_INFO_INIT;
+  expect_ok(iobind_runtime_get_info(runtime, &before, &fault));
+  expect(IOBIND_RUNTIME, iobind_runtime_register_ep(runtime, "cuda", bad_library, &fault)); /* no better now */
+  expect_ok(iobind_runtime_get_info(runtime, &after, &fault));
+  assert_int_equal(after.ep_count, before.ep_count); /* listed once */
   iobind_runtime_destroy(runtime);
 }
 
@@ -361,6 +367,9 @@ static void host_has_a_copy(void **state) {
   assert_string_equal(ep.name, "vdev");
   assert_string_equal(ep.path, "");
   assert_string_equal(ep.message, "its EP is registered from another file");
+  /* the name is taken: that is the one which is meant */
+  expect_ok(iobind_runtime_register_ep(runtime, "host's own", fixture_path("lib/libiobind_vdev.so"), &fault));
+  assert_int_equal(count_devices(runtime, "VirtualDeviceExecutionProvider"), 1);
   iobind_runtime_destroy(runtime);
   assert_null(api->UnregisterExecutionProviderLibrary(env, "host's own"));
   api->ReleaseEnv(env);
