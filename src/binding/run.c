@@ -262,8 +262,8 @@ static iobind_status wait_for_devices(const iobind_binding *binding, const iobin
   return IOBIND_OK;
 }
 
-/* What has to be looked at or done after some runs. */
-static iobind_status settle(iobind_binding *binding, iobind_stream *stream, const iobind_device *ordered, iobind_error *error) {
+static iobind_status look_after(iobind_binding *binding, iobind_stream *stream, const iobind_device *ordered,
+                                iobind_error *error) {
   if (!binding->verified) {
     IOBIND__TRY(iobind__results_verify(binding, &binding->verified, error));
   }
@@ -271,6 +271,15 @@ static iobind_status settle(iobind_binding *binding, iobind_stream *stream, cons
     IOBIND__TRY(iobind__results_copy_passed_through(binding, stream, error));
   }
   return wait_for_devices(binding, ordered, error);
+}
+
+/* What has to be looked at or done after some runs. */
+static iobind_status settle(iobind_binding *binding, iobind_stream *stream, const iobind_device *ordered, iobind_error *error) {
+  iobind_status status = look_after(binding, stream, ordered, error);
+  if (status != IOBIND_OK) {
+    iobind__carry_tear(binding);
+  }
+  return status;
 }
 
 /* The run itself. `stream` is an EP's, which ORT submits to; NULL: ORT waits for the run. `ordered` is the device whose stream
@@ -288,11 +297,7 @@ __attribute__((always_inline)) static inline iobind_status execute(iobind_bindin
   }
   binding->holds_outputs = true;
   if (!binding->verified || binding->has_passed_through || session->queued != NULL) {
-    iobind_status status = settle(binding, stream, ordered, error);
-    if (status != IOBIND_OK) {
-      iobind__carry_tear(binding);
-      return status;
-    }
+    IOBIND__TRY(settle(binding, stream, ordered, error));
   }
   binding->has_results = true;
   if (binding->carry_count > 0) {
