@@ -852,7 +852,8 @@ typedef enum iobind_carry_mode {
  *  for IN_PLACE, whose tensor it may have written: runs are refused then until the state is bound anew, or written by
  *  iobind_binding_update_input.
  *  iobind_binding_get_output lends the state that a run left, until the next run; a MOVE one that is retained, and any that is
- *  taken, is never overwritten. iobind_binding_set_output and iobind_binding_clear end it.
+ *  taken, is overwritten by no run (iobind_binding_update_input writes it: it is the input). iobind_binding_set_output and
+ *  iobind_binding_clear end it.
  *  MOVE and SWAP read the first state's memory and never write it, IN_PLACE writes into a RESIDENT tensor itself. The output
  *  goes to where the session wants the input.
  *  @param output, input  indices; each is carried once
