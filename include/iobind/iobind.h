@@ -328,9 +328,9 @@ typedef struct iobind_stream_options {
 #define IOBIND_STREAM_OPTIONS_INIT {sizeof(iobind_stream_options), 0, NULL, NULL, 0}
 
 /** Make a stream: an ordered queue of copies and runs. Where the device has IOBIND_DEVICE_STREAMS it is the EP's own, and what
- *  is submitted returns at once. What iobind_tensor_write takes from pageable memory (64 KiB to 256 MiB), and what
- *  iobind_tensor_read brings there (up to 256 MiB), goes through four buffers of pinned memory of the stream's, and waits where
- *  all are in use; others wait as the EP says. On any other device it is a queue with a thread of iobind's: a copy is done at
+ *  is submitted returns at once. What is written or copied from pageable memory (64 KiB to 256 MiB), and what is read or
+ *  copied there (up to 256 MiB), goes through four buffers of pinned memory of the stream's, and waits where all are in use;
+ *  others wait as the EP says. On any other device it is a queue with a thread of iobind's: a copy is done at
  *  once where nothing is before it; runs, and what comes behind them, are done by the thread. There a failure stays on the
  *  stream: what is behind it is not done and reports the same error, until iobind_stream_synchronize has returned it.
  *  @return OK; NOT_SUPPORTED options for a device whose EP has no streams; INVALID_ARGUMENT; OUT_OF_MEMORY; RUNTIME the EP
@@ -548,7 +548,8 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_tensor_read(const iobind_tensor *te
  *  dims and must not overlap. Pairs with the same two devices go to the EP together. Between two devices whose EPs do not
  *  know each other the data pass through the host, one download and one upload.
  *  @param sources, targets  `count` tensors each
- *  @param stream            NULL: done on return. Otherwise a stream of a device that takes part
+ *  @param stream            NULL: done on return. Otherwise a stream of a device that takes part; what is copied to pageable
+ *                           memory is there as what iobind_tensor_read brings
  *  @return OK; DTYPE, SHAPE a pair differs: the message says which; INVALID_ARGUMENT overlap; NOT_SUPPORTED strings;
  *          DEVICE another runtime, or a stream of a device that takes no part; RUNTIME.
  *          After a failure the targets are undefined

@@ -58,11 +58,12 @@ static void describe_live(line *self, const iobind__input_slot *slot) {
   set_places(self, from, to);
   self->shown.bytes = slot->source->bytes;
   self->shown.flags = differ(from, to) ? IOBIND_AUDIT_CROSSES : 0;
-  bool pageable = from->host && from->memory == IOBIND_MEMORY_DEFAULT && (to->device->flags & IOBIND_DEVICE_STREAMS) != 0;
+  bool waits = from->host && from->memory == IOBIND_MEMORY_DEFAULT && (to->device->flags & IOBIND_DEVICE_STREAMS) != 0 &&
+               (slot->source->bytes < IOBIND__STAGED_LEAST || slot->source->bytes > IOBIND__STAGED_MOST);
   write_text(self->reason, "LIVE: copied before each run from '%s' to '%s', where the session reads it%s", from->device->spec,
-             to->device->spec, pageable ? "; pageable memory makes the copy wait on a stream too" : "");
+             to->device->spec, waits ? "; from pageable memory so little, or so much, may wait on a stream too" : "");
   write_text(self->advice, "bind a tensor on '%s' RESIDENT, and write into it when the data change%s", to->device->spec,
-             pageable ? "; or let the source be a HOST_ACCESSIBLE tensor" : "");
+             waits ? "; or let the source be a HOST_ACCESSIBLE tensor" : "");
 }
 
 static void describe_input(line *self, const iobind_binding *binding, size_t index) {

@@ -4,10 +4,7 @@
 
 #include "tensor/tensor.h"
 
-enum {
-  FEW = 8,                       /* copies of a batch that need no memory of ours */
-  LEAST_STAGED_WRITE = 64 * 1024 /* an EP copies what is smaller at once */
-};
+enum { FEW = 8 }; /* copies of a batch that need no memory of ours */
 
 static iobind_status check_stream(const iobind_stream *stream, const iobind_device *a, const iobind_device *b, const char *what,
                                   iobind_error *error) {
@@ -126,6 +123,24 @@ static iobind_status write_staged(iobind_tensor *tensor, size_t offset, const vo
   return status;
 }
 
+static iobind_status write_addressed(iobind_tensor *tensor, size_t offset, const void *data, size_t bytes,
+                                     iobind_stream *stream, iobind_error *error) {
+  IOBIND__TRY(iobind__stream_use_host(stream, data, bytes, error));
+  const iobind_tensor *staging =
+      stream == NULL || bytes < IOBIND__STAGED_LEAST ? NULL : iobind__staging_take(stream, tensor->place, bytes);
+  if (staging != NULL) {
+    memcpy(staging->data, data, bytes);
+    iobind_status status = move_with(tensor, offset, staging->data, staging->place, bytes, true, stream, error);
+    iobind__staging_used(stream, staging); /* what failed may have been submitted */
+    IOBIND__TRY(status);
+  } else {
+    void *source = (void *)(uintptr_t)data; /* ORT's values have no const data; a copy only reads it */
+    IOBIND__TRY(move(tensor, offset, source, bytes, true, stream, error));
+  }
+  iobind__tensor_use(tensor, stream);
+  return IOBIND_OK;
+}
+
 iobind_status iobind_tensor_write(iobind_tensor *tensor, size_t offset, const void *data, size_t bytes, iobind_stream *stream,
                                   iobind_error *error) {
   IOBIND__TRY(check_part(tensor, offset, data, bytes, stream, "tensor_write", error));
@@ -138,20 +153,7 @@ iobind_status iobind_tensor_write(iobind_tensor *tensor, size_t offset, const vo
   if (!tensor->place->addressable && (offset > 0 || unit_end(tensor, bytes) != bytes)) {
     return write_staged(tensor, offset, data, bytes, error);
   }
-  IOBIND__TRY(iobind__stream_use_host(stream, data, bytes, error));
-  const iobind_tensor *staging =
-      stream == NULL || bytes < LEAST_STAGED_WRITE ? NULL : iobind__staging_take(stream, tensor->place, bytes);
-  if (staging != NULL) {
-    memcpy(staging->data, data, bytes);
-    iobind_status status = move_with(tensor, offset, staging->data, staging->place, bytes, true, stream, error);
-    iobind__staging_used(stream, staging); /* what failed may have been submitted */
-    IOBIND__TRY(status);
-  } else {
-    void *source = (void *)(uintptr_t)data; /* ORT's values have no const data; a copy only reads it */
-    IOBIND__TRY(move(tensor, offset, source, bytes, true, stream, error));
-  }
-  iobind__tensor_use(tensor, stream);
-  return IOBIND_OK;
+  return write_addressed(tensor, offset, data, bytes, stream, error);
 }
 
 /* Read on a stream without waiting: into pinned memory, from where the host copies the bytes on when it has seen the stream pass. */
@@ -246,8 +248,30 @@ static void use_pair(const iobind_tensor *source, iobind_tensor *target, iobind_
   iobind__tensor_use(target, stream);
 }
 
+static bool is_pageable(const iobind__place *place) {
+  return place->host && place->memory == IOBIND_MEMORY_DEFAULT;
+}
+
+/* A copy between pageable memory and the device of an EP's stream is written or read there, for the EP would wait. */
+static bool is_write(const iobind_tensor *source, const iobind_tensor *target, const iobind_stream *stream) {
+  return stream != NULL && !stream->by_worker && is_pageable(source->place) && !target->place->host &&
+         source->bytes >= IOBIND__STAGED_LEAST;
+}
+
+static bool is_read(const iobind_tensor *source, const iobind_tensor *target, const iobind_stream *stream) {
+  return stream != NULL && !stream->by_worker && is_pageable(target->place) && !source->place->host && source->bytes > 0;
+}
+
 iobind_status iobind__tensor_copy_one(const iobind_tensor *source, iobind_tensor *target, iobind_stream *stream,
                                       iobind_error *error) {
+  if (is_write(source, target, stream)) {
+    return write_addressed(target, 0, source->data, source->bytes, stream, error);
+  }
+  if (is_read(source, target, stream)) {
+    IOBIND__TRY(read_addressed(source, 0, target->data, source->bytes, stream, error));
+    iobind__tensor_use(target, stream);
+    return IOBIND_OK;
+  }
   iobind__transfer transfer = transfer_of(source, target);
   IOBIND__TRY(iobind__transfer_all(target->place->device->runtime, &transfer, 1, stream, error));
   use_pair(source, target, stream);
@@ -274,10 +298,18 @@ iobind_status iobind_tensor_copy(const iobind_tensor *const *sources, iobind_ten
   if (transfers == NULL) {
     return iobind__out_of_memory(error, "tensor_copy");
   }
-  for (size_t i = 0; i < count; i++) {
-    transfers[i] = transfer_of(sources[i], targets[i]);
+  size_t together = 0;
+  iobind_status status = IOBIND_OK;
+  for (size_t i = 0; i < count && status == IOBIND_OK; i++) {
+    if (is_write(sources[i], targets[i], stream) || is_read(sources[i], targets[i], stream)) {
+      status = iobind__tensor_copy_one(sources[i], targets[i], stream, error);
+    } else {
+      transfers[together++] = transfer_of(sources[i], targets[i]);
+    }
   }
-  iobind_status status = iobind__transfer_all(runtime, transfers, count, stream, error);
+  if (status == IOBIND_OK) {
+    status = iobind__transfer_all(runtime, transfers, together, stream, error);
+  }
   for (size_t i = 0; i < count; i++) {
     use_pair(sources[i], targets[i], stream);
   }

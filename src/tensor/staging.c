@@ -2,11 +2,6 @@
  * memory, and not for one from or to pinned memory. */
 #include "tensor/tensor.h"
 
-enum {
-  LEAST = 64 * 1024,        /* so that a buffer for something small serves again */
-  MOST = 256 * 1024 * 1024, /* what is larger would keep too much pinned */
-};
-
 static bool is_free(const iobind_stream *stream, size_t index) {
   return stream->staging[index] == NULL || iobind__stream_passed(stream, stream->staged[index]);
 }
@@ -27,8 +22,8 @@ static size_t find_slot(const iobind_stream *stream, size_t bytes) {
 
 iobind_tensor *iobind__staging_take(iobind_stream *stream, const iobind__place *remote, size_t bytes) {
   iobind__place *pinned = &remote->device->places[IOBIND_MEMORY_HOST_ACCESSIBLE];
-  if (bytes > MOST || stream->by_worker || stream->device != remote->device || remote->host || pinned->info == NULL ||
-      !pinned->host) {
+  if (bytes > IOBIND__STAGED_MOST || stream->by_worker || stream->device != remote->device || remote->host ||
+      pinned->info == NULL || !pinned->host) {
     return NULL;
   }
   size_t slot = find_slot(stream, bytes);
@@ -36,7 +31,7 @@ iobind_tensor *iobind__staging_take(iobind_stream *stream, const iobind__place *
     return NULL;
   }
   if (stream->staging[slot] == NULL || stream->staging[slot]->bytes < bytes) {
-    const int64_t dims[1] = {bytes < LEAST ? LEAST : (int64_t)bytes};
+    const int64_t dims[1] = {bytes < IOBIND__STAGED_LEAST ? IOBIND__STAGED_LEAST : (int64_t)bytes};
     iobind_tensor *made;
     if (iobind__tensor_create_at(pinned, IOBIND_UINT8, dims, 1, &made, NULL) != IOBIND_OK) {
       return NULL;

@@ -81,7 +81,11 @@ iobind_status iobind__strings_copy(const iobind_tensor *source, iobind_tensor *t
 iobind_status iobind__tensor_copy_one(const iobind_tensor *source, iobind_tensor *target, iobind_stream *stream,
                                       iobind_error *error);
 
-/* staging.c: pinned memory of the stream's, of at least so many bytes, that no earlier copy uses any more: a copy between there and a
+/* staging.c: in bytes. A smaller write is copied at once by an EP, and a smaller buffer would not serve again; a larger one would keep
+ * too much pinned. */
+enum { IOBIND__STAGED_LEAST = 64 * 1024, IOBIND__STAGED_MOST = 256 * 1024 * 1024 };
+
+/* Pinned memory of the stream's, of at least so many bytes, that no earlier copy uses any more: a copy between there and a
  * device's memory need not wait. NULL: there is none, and the copy is as the EP makes it. Borrowed for one copy that is submitted next. */
 iobind_tensor *iobind__staging_take(iobind_stream *stream, const iobind__place *remote, size_t bytes);
 

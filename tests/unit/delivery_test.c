@@ -246,6 +246,74 @@ static void many(void **state) {
   expect_bytes(target, 40 + READS - 1, BYTES);
 }
 
+/* Tensors in pageable memory are copied the same way, more of them at once than there is pinned memory for. */
+static void from_tensors_and_to_tensors(void **state) {
+  (void)state;
+  enum { PAIRS = 6 };
+  const iobind_tensor *sources[PAIRS];
+  iobind_tensor *targets[PAIRS];
+  unsigned char *bytes = NULL;
+  iobind_tensor *y = make(cpu, IOBIND_MEMORY_DEFAULT, BYTES);
+  fill(y, 80, BYTES);
+  sources[0] = y;
+  int64_t before = vdev_get(0, "time_ns");
+  expect_ok(iobind_tensor_copy(sources, &x, 1, stream, &fault));
+  fill(y, 81, BYTES); /* it has been taken */
+  sources[0] = x;
+  expect_ok(iobind_tensor_copy(sources, &y, 1, stream, &fault));
+  assert_int_equal(vdev_get(0, "time_ns"), before);
+  expect_ok(iobind_tensor_get_data(y, IOBIND_UINT8, (void **)&bytes, &fault));
+  expect_bytes(bytes, 81, BYTES);
+  expect_ok(iobind_stream_synchronize(stream, &fault));
+  assert_int_equal(vdev_get(0, "time_ns"), before + 2 * millisecond);
+  expect_bytes(bytes, 80, BYTES);
+  for (int i = 0; i < PAIRS; i++) {
+    sources[i] = x;
+    targets[i] = make(cpu, IOBIND_MEMORY_DEFAULT, BYTES);
+  }
+  expect_ok(iobind_tensor_copy(sources, targets, PAIRS, stream, &fault));
+  iobind_tensor_release(targets[PAIRS - 1]); /* its memory lives until the stream has passed */
+  expect_ok(iobind_stream_synchronize(stream, &fault));
+  for (int i = 0; i < PAIRS - 1; i++) {
+    expect_ok(iobind_tensor_get_data(targets[i], IOBIND_UINT8, (void **)&bytes, &fault));
+    expect_bytes(bytes, 80, BYTES);
+    iobind_tensor_release(targets[i]);
+  }
+  iobind_tensor_release(y);
+}
+
+/* A run whose LIVE input is in pageable memory returns at once. */
+static void live_input(void **state) {
+  (void)state;
+  enum { COUNT = BYTES / 4 };
+  const int64_t dims[1] = {COUNT};
+  iobind_tensor *input;
+  iobind_tensor *output;
+  iobind_binding *binding;
+  float *values = NULL;
+  float got[2];
+  iobind_session *session = fixture_session(runtime, device, "scale");
+  expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, dims, 1, &input, &fault));
+  expect_ok(iobind_tensor_get_data(input, IOBIND_FLOAT32, (void **)&values, &fault));
+  for (size_t i = 0; i < COUNT; i++) {
+    values[i] = 1;
+  }
+  expect_ok(iobind_binding_create(session, &binding, &fault));
+  expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_LIVE, input, NULL, &fault));
+  expect_ok(iobind_binding_run(binding, stream, NULL, &fault)); /* the first of a binding is looked at */
+  expect_ok(iobind_stream_synchronize(stream, &fault));
+  values[0] = 3;
+  int64_t before = vdev_get(0, "time_ns");
+  expect_ok(iobind_binding_run(binding, stream, NULL, &fault));
+  assert_int_equal(vdev_get(0, "time_ns"), before);
+  expect_ok(iobind_binding_get_output(binding, 0, &output, &fault));
+  expect_ok(iobind_tensor_read(output, 0, got, sizeof got, NULL, &fault));
+  assert_true(got[0] == 6 && got[1] == 2);
+  iobind_binding_destroy(binding);
+  iobind_session_destroy(session);
+  iobind_tensor_release(input);
+}
+
 /* Where no pinned memory can be had, the read is as the EP makes it: it waits, and what was read before comes before. */
 static void without_pinned_memory(void **state) {
   (void)state;
@@ -295,6 +363,8 @@ static const struct CMUnitTest tests[] = {
     TEST(overwritten),
     TEST(run_on),
     TEST(many),
+    TEST(from_tensors_and_to_tensors),
+    TEST(live_input),
     TEST(without_pinned_memory),
     TEST(refused),
 };
