@@ -417,7 +417,7 @@ typedef enum iobind_dtype {
   IOBIND_UINT4 = 21,      /**< packed, two to a byte, the first in the low bits */
   IOBIND_INT4 = 22,       /**< packed */
   IOBIND_FLOAT4E2M1 = 23, /**< packed */
-  IOBIND_UINT2 = 24,      /**< packed, four to a byte; ORT 1.25 and newer */
+  IOBIND_UINT2 = 24,      /**< packed, four to a byte; ORT 1.27 and older make no tensors of this type and the next two */
   IOBIND_INT2 = 25,       /**< packed */
   IOBIND_FLOAT8E8M0 = 26,
   IOBIND_DTYPE_FORCE32 = 0x7FFFFFFF

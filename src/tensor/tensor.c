@@ -71,6 +71,32 @@ static iobind_tensor *tensor_new(iobind__place *place, iobind__ref *owner, iobin
   return tensor;
 }
 
+/* Up to 1.27, ORT takes the numbers of the newest types for those of others, whose elements may be smaller. */
+static iobind_status check_known(const iobind_runtime *runtime, iobind_dtype dtype, const char *what, iobind_error *error) {
+  if (dtype <= IOBIND_FLOAT4E2M1) { /* the last one that the oldest ORT knows */
+    return IOBIND_OK;
+  }
+  static char element[16];
+  static const int64_t one = 1;
+  const OrtApi *api = IOBIND__API(runtime);
+  ONNXTensorElementDataType known = ONNX_TENSOR_ELEMENT_DATA_TYPE_UNDEFINED;
+  const int64_t *dims;
+  size_t rank;
+  OrtValue *value = NULL;
+  OrtStatus *status = api->CreateTensorWithDataAsOrtValue(runtime->cpu_info, element, sizeof element, &one, 1,
+                                                          (ONNXTensorElementDataType)dtype, &value);
+  if (status == NULL) {
+    status = api->GetTensorElementTypeAndShapeDataReference(value, &known, &dims, &rank);
+    api->ReleaseValue(value);
+  }
+  if (status != NULL) {
+    api->ReleaseStatus(status);
+  }
+  return (iobind_dtype)known == dtype ? IOBIND_OK
+                                      : iobind__fail(error, IOBIND_NOT_SUPPORTED, "%s: ONNX Runtime %s has no tensors of %s",
+                                                     what, runtime->ort.version, iobind_dtype_name(dtype));
+}
+
 /* The bytes of a tensor that ORT can make at this place. */
 static iobind_status check_kind(const iobind__place *place, iobind_dtype dtype, const int64_t *dims, size_t rank, size_t *bytes,
                                 const char *what, iobind_error *error) {
@@ -92,6 +118,7 @@ static iobind_status check_kind(const iobind__place *place, iobind_dtype dtype, 
     }
     return IOBIND_OK;
   }
+  IOBIND__TRY(check_known(place->device->runtime, dtype, what, error));
   return iobind__dtype_bytes(dtype, dims, rank, bytes, what, error);
 }
 
