@@ -118,8 +118,8 @@ static iobind_status check_kind(const iobind__place *place, iobind_dtype dtype, 
     }
     return IOBIND_OK;
   }
-  IOBIND__TRY(check_known(place->device->runtime, dtype, what, error));
-  return iobind__dtype_bytes(dtype, dims, rank, bytes, what, error);
+  IOBIND__TRY(iobind__dtype_bytes(dtype, dims, rank, bytes, what, error));
+  return check_known(place->device->runtime, dtype, what, error);
 }
 
 static iobind_status find_place(iobind_device *device, iobind_memory memory, iobind__place **place, const char *what,
