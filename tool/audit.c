@@ -340,7 +340,9 @@ static void remove_folder(const audit_job *job) {
   if (job->folder == NULL) return;
   DIR *folder = opendir(job->folder);
   for (struct dirent *entry = folder == NULL ? NULL : readdir(folder); entry != NULL; entry = readdir(folder)) {
-    if (entry->d_name[0] != '.') unlinkat(dirfd(folder), entry->d_name, 0);
+    char path[4096];
+    int length = snprintf(path, sizeof path, "%s/%s", job->folder, entry->d_name);
+    if (entry->d_name[0] != '.' && length < (int)sizeof path) remove(path);
   }
   if (folder != NULL) closedir(folder);
   rmdir(job->folder);

@@ -30,6 +30,10 @@ long sysconf(int name) {
   return GlobalMemoryStatusEx(&memory) ? (long)(memory.ullTotalPhys / system.dwPageSize) : -1;
 }
 
+char *mkdtemp(char *name) {
+  return _mktemp(name) == NULL || _mkdir(name) != 0 ? NULL : name;
+}
+
 char *strndup(const char *text, size_t length) {
   size_t kept = strnlen(text, length);
   char *copy = malloc(kept + 1);

@@ -40,6 +40,9 @@ long sysconf(int name);
 
 char *strndup(const char *text, size_t length);
 
+/* Makes the folder that `name` names, its last six characters replaced. */
+char *mkdtemp(char *name);
+
 /* A file in the folder for temporary ones, which fclose reads into memory and removes. */
 FILE *open_memstream(char **text, size_t *length);
 int posix_fclose(FILE *stream);
