@@ -58,7 +58,7 @@ static void describe_live(line *self, const iobind__input_slot *slot) {
   set_places(self, from, to);
   self->shown.bytes = slot->source->bytes;
   self->shown.flags = differ(from, to) ? IOBIND_AUDIT_CROSSES : 0;
-  bool waits = from->host && from->memory == IOBIND_MEMORY_DEFAULT && (to->device->flags & IOBIND_DEVICE_STREAMS) != 0 &&
+  bool waits = iobind__place_is_pageable(from) && (to->device->flags & IOBIND_DEVICE_STREAMS) != 0 &&
                (slot->source->bytes < IOBIND__STAGED_LEAST || slot->source->bytes > IOBIND__STAGED_MOST);
   write_text(self->reason, "LIVE: copied before each run from '%s' to '%s', where the session reads it%s", from->device->spec,
              to->device->spec, waits ? "; from pageable memory so little, or so much, may wait on a stream too" : "");
@@ -137,7 +137,7 @@ static iobind_status describe_output(line *self, iobind_binding *binding, size_t
   IOBIND__TRY(find_bytes(binding, index, &self->shown.bytes, &known, error));
   self->shown.flags = (moves ? IOBIND_AUDIT_CROSSES : 0) | (known ? 0 : IOBIND_AUDIT_UNKNOWN);
   if (moves) {
-    bool pageable = to->host && to->memory == IOBIND_MEMORY_DEFAULT && (from->device->flags & IOBIND_DEVICE_STREAMS) != 0;
+    bool pageable = iobind__place_is_pageable(to) && (from->device->flags & IOBIND_DEVICE_STREAMS) != 0;
     write_text(self->reason, "the session leaves it on '%s', it is bound on '%s'%s", from->device->spec, to->device->spec,
                pageable ? "; pageable memory makes a run on a stream wait" : "");
     write_text(self->advice, "bind it on '%s' (no device given), and read it when it is needed", from->device->spec);

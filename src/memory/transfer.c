@@ -29,8 +29,7 @@ static bool same_route(const iobind__transfer *a, const iobind__transfer *b) {
 
 /* Does an EP wait for its stream when it is asked for this copy? */
 static bool waits_inside(const iobind__transfer *transfer) {
-  const iobind__place *host = transfer->from->host ? transfer->from : transfer->to;
-  return host->host && host->memory == IOBIND_MEMORY_DEFAULT;
+  return iobind__place_is_pageable(transfer->from->host ? transfer->from : transfer->to);
 }
 
 /* The EP may have told the failure of what was under way before, and tells it once: nobody who asks later is to take that for done. */

@@ -22,6 +22,11 @@ typedef struct iobind__place {
   _Atomic(OrtAllocator *) allocator; /* found on first use */
 } iobind__place;
 
+/* The host's memory that no device has pinned: an EP that copies from or to it makes the host wait. */
+static inline bool iobind__place_is_pageable(const iobind__place *place) {
+  return place->host && place->memory == IOBIND_MEMORY_DEFAULT;
+}
+
 struct iobind_device {
   struct iobind_runtime *runtime;
   const OrtEpDevice *ep_device;

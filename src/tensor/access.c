@@ -248,32 +248,24 @@ static void use_pair(const iobind_tensor *source, iobind_tensor *target, iobind_
   iobind__tensor_use(target, stream);
 }
 
-static bool is_pageable(const iobind__place *place) {
-  return place->host && place->memory == IOBIND_MEMORY_DEFAULT;
-}
-
 /* A copy between pageable memory and the device of an EP's stream is written or read there, for the EP would wait. */
-static bool is_write(const iobind_tensor *source, const iobind_tensor *target, const iobind_stream *stream) {
-  return stream != NULL && !stream->by_worker && is_pageable(source->place) && !target->place->host &&
-         source->bytes >= IOBIND__STAGED_LEAST;
-}
-
-static bool is_read(const iobind_tensor *source, const iobind_tensor *target, const iobind_stream *stream) {
-  return stream != NULL && !stream->by_worker && is_pageable(target->place) && !source->place->host && source->bytes > 0;
+static bool is_staged(const iobind_tensor *source, const iobind_tensor *target, const iobind_stream *stream) {
+  const iobind_tensor *host = source->place->host ? source : target;
+  size_t least = source->place->host ? IOBIND__STAGED_LEAST : 1;
+  return stream != NULL && !stream->by_worker && source->place->host != target->place->host &&
+         iobind__place_is_pageable(host->place) && source->bytes >= least;
 }
 
 iobind_status iobind__tensor_copy_one(const iobind_tensor *source, iobind_tensor *target, iobind_stream *stream,
                                       iobind_error *error) {
-  if (is_write(source, target, stream)) {
-    return write_addressed(target, 0, source->data, source->bytes, stream, error);
-  }
-  if (is_read(source, target, stream)) {
+  if (!is_staged(source, target, stream)) {
+    iobind__transfer transfer = transfer_of(source, target);
+    IOBIND__TRY(iobind__transfer_all(target->place->device->runtime, &transfer, 1, stream, error));
+  } else if (source->place->host) {
+    IOBIND__TRY(write_addressed(target, 0, source->data, source->bytes, stream, error));
+  } else {
     IOBIND__TRY(read_addressed(source, 0, target->data, source->bytes, stream, error));
-    iobind__tensor_use(target, stream);
-    return IOBIND_OK;
   }
-  iobind__transfer transfer = transfer_of(source, target);
-  IOBIND__TRY(iobind__transfer_all(target->place->device->runtime, &transfer, 1, stream, error));
   use_pair(source, target, stream);
   return IOBIND_OK;
 }
@@ -301,7 +293,7 @@ iobind_status iobind_tensor_copy(const iobind_tensor *const *sources, iobind_ten
   size_t together = 0;
   iobind_status status = IOBIND_OK;
   for (size_t i = 0; i < count && status == IOBIND_OK; i++) {
-    if (is_write(sources[i], targets[i], stream) || is_read(sources[i], targets[i], stream)) {
+    if (is_staged(sources[i], targets[i], stream)) {
       status = iobind__tensor_copy_one(sources[i], targets[i], stream, error);
     } else {
       transfers[together++] = transfer_of(sources[i], targets[i]);
