@@ -6,8 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "nearest.h"
-#include "tool.h"
+#include "shared/nearest.h"
+#include "shared/tool.h"
 
 typedef struct command {
   const char *name;

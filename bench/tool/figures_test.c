@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-#include "plot.h"
-#include "statistic.h"
+#include "formats/plot.h"
+#include "shared/statistic.h"
 
 static void near(double value, double expected) {
   if (value < expected - 1e-6 || value > expected + 1e-6) fail_msg("expected %f, got %f", expected, value);

@@ -1,5 +1,5 @@
-/* tool/npy.c: a file's bytes. What is read, written and read again is the same. */
-#include "npy.h"
+/* tool/formats/npy.c: a file's bytes. What is read, written and read again is the same. */
+#include "formats/npy.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* tool/npz.c: an archive's bytes; or members of any content, whose check sums are right, so that what is in them is reached. */
-#include "npz.h"
+/* tool/formats/npz.c: an archive's bytes; or members of any content, whose check sums are right, so that what is in them is reached. */
+#include "formats/npz.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* The JSON that `iobind bench --with` reads: an earlier result, from the file to the table and the picture. */
 /* The command's file itself, first for its feature macro: what reads a result is its own. */
-#include "bench.c" /* NOLINT(bugprone-suspicious-include) */
+#include "commands/bench.c" /* NOLINT(bugprone-suspicious-include) */
 
 #include "bytes.h"
 

@@ -4,10 +4,10 @@
 #include <strings.h>
 
 #include "bytes.h"
-#include "nearest.h"
-#include "npz.h"
-#include "number.h"
-#include "outputs.h"
+#include "formats/npz.h"
+#include "shared/nearest.h"
+#include "shared/number.h"
+#include "shared/outputs.h"
 
 static void check_numbers(const char *text) {
   int64_t whole = -7;

@@ -4,6 +4,7 @@
 usage: structure.py [ROOT]   every rule, over the files under version control (or all files where there is none)
 
 - The rooms under src/ point one way: a room includes those above it in ROOMS, never one below.
+- So do the folders of tool/, in the order of TOOL_ROOMS.
 - abi/ is included by the few that speak ORT's language; everything else goes through src/ort.
 - A room above session does not name a session.
 - No file is too long, none is a bag called utils; nothing is left for later; no path of one machine and no host of a
@@ -15,9 +16,10 @@ import re
 import subprocess
 import sys
 
+TOOL_ROOMS = ["formats", "shared", "commands"]
 ROOMS = ["support", "ort", "runtime", "memory", "tensor", "session", "binding", "audit", "flow"]
 SPEAKS_ORT = ["src/ort", "vdev", "tests/fake_ort", "tests/abi", "tests/vdev", "bench/overhead", "bench/carry", "bench/java"]
-INCLUDE_PATH = ["include", "src", "abi", "onnx", "."]
+INCLUDE_PATH = ["include", "src", "abi", "onnx", "tool", "."]
 LINES, HEADER_LINES, PUBLIC_HEADER = 900, 1500, "include/iobind/iobind.h"
 CODE = {".c", ".h", ".cpp", ".java", ".py", ".sh", ".cmake"}
 BINARY = {".png", ".npy", ".npz", ".xz", ".onnx", ".ort", ".jar", ".so", ".gz", ".pdf"}
@@ -101,6 +103,14 @@ class Tree:
                 for match in re.finditer(r"\biobind_session\w*", code):
                     self.fault(name, f"names {match[0]}, but stands above the sessions", line_of(code, match.start()))
 
+    def check_tool(self):
+        for name, text in self.c_files(*(f"tool/{room}" for room in TOOL_ROOMS)).items():
+            room = name.split("/")[1]
+            for line, target in self.includes(name, text):
+                parts = target.split("/") if target else []
+                if parts[:1] == ["tool"] and parts[1] in TOOL_ROOMS and TOOL_ROOMS.index(parts[1]) > TOOL_ROOMS.index(room):
+                    self.fault(name, f"tool/{room} includes tool/{parts[1]}, which stands on it", line)
+
     def check_abi(self):
         speakers = ("abi/",) + tuple(folder + "/" for folder in SPEAKS_ORT)
         for name, text in self.c_files().items():
@@ -139,6 +149,7 @@ def main(arguments):
     root = pathlib.Path(arguments[0] if arguments else pathlib.Path(__file__).parents[2]).resolve()
     tree = Tree(root)
     tree.check_rooms()
+    tree.check_tool()
     tree.check_abi()
     tree.check_files()
     tree.check_library()

@@ -14,6 +14,9 @@ SOUND = {
     "src/ort/api.h": '#include "../../abi/ort.h"\n#include "support/error.h"\n',
     "src/tensor/tensor.h": '#include "ort/api.h" /* an iobind_session is no business of a tensor */\n',
     "src/binding/run.c": '#include "tensor/tensor.h"\niobind_session *s;\n',
+    "tool/formats/npy.h": "int npy;\n",
+    "tool/shared/tool.h": '#include "formats/npy.h"\n',
+    "tool/commands/run.c": '#include "shared/tool.h"\n',
     "README.md": "Nothing to see.\n",
 }
 
@@ -59,6 +62,9 @@ class Structure(unittest.TestCase):
         self.assert_fault("src/misc/more.c", "int x;\n", "lies in no room")
         self.write("src/loose.c", "int x;\n")
         self.assertIn("src/loose.c: lies in no room", self.check().stderr)
+
+    def test_format_on_a_command(self):
+        self.assert_fault("tool/formats/npy.h", '#include "shared/tool.h"\n', "tool/formats includes tool/shared")
 
     def test_abi_from_another_room(self):
         self.assert_fault("src/tensor/tensor.h", '#include "ort.h"\n', "includes abi/ort.h")

@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include "file.h"
+#include "formats/file.h"
 
 static char folder[] = "/tmp/iobind-file-XXXXXX";
 static char path[96];

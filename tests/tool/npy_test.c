@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "npy.h"
+#include "formats/npy.h"
 
 static char folder[] = "/tmp/iobind-npy-XXXXXX";
 static char path[64];

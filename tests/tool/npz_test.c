@@ -15,8 +15,8 @@
 
 #include <cmocka.h>
 
-#include "file.h"
-#include "npz.h"
+#include "formats/file.h"
+#include "formats/npz.h"
 
 static char folder[] = "/tmp/iobind-npz-XXXXXX";
 static char path[64];

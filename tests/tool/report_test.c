@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "report.h"
+#include "shared/report.h"
 
 static char *print(const tool_report *report, bool json) {
   char *text = NULL;

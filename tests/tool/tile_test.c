@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "grid.h"
-#include "trace.h"
+#include "commands/grid.h"
+#include "formats/trace.h"
 
 enum { LONGEST = 64, MOST_SCALE = 3 };
 

@@ -8,9 +8,9 @@
 
 #include <cmocka.h>
 
-#include "nearest.h"
-#include "number.h"
-#include "outputs.h"
+#include "shared/nearest.h"
+#include "shared/number.h"
+#include "shared/outputs.h"
 
 static void takes_whole_numbers(void **state) {
   (void)state;

@@ -1,0 +1,408 @@
+#define _POSIX_C_SOURCE 200809L /* mkdtemp, strdup */
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "formats/profile.h"
+#include "shared/number.h"
+#include "shared/statistic.h"
+#include "shared/tool.h"
+
+enum { DEFAULT_RUNS = 10, MOST_RUNS = 100000, COPY_TRIALS = 5, SHOWN_NODES = 20 };
+
+/* How an input or output is bound. */
+typedef enum how { HOW_DEVICE, HOW_LIVE, HOW_HOST, HOW_NONE } how;
+
+typedef struct audit_job {
+  tool_state *tool;
+  int64_t runs;
+  bool expect_zero;
+  iobind_device *device;
+  iobind_device *cpu;
+  iobind_session *session;
+  iobind_binding *binding;
+  iobind_audit *audit;
+  iobind_tensor **inputs;
+  size_t input_count;
+  size_t output_count;
+  how *hows; /* of the inputs, then of the outputs */
+  char *folder;
+  char *prefix; /* of the profile, in the folder */
+  profile_copy *copies;
+  size_t copy_count;
+  statistic time;
+  uint64_t crossing;
+  bool more; /* than `crossing`: something moves that nobody can count */
+  bool used; /* the device runs a node, or is the host */
+} audit_job;
+
+/* ---- the command line ---- */
+
+static int find_value(const audit_job *job, const char *name, size_t length, size_t *index) {
+  for (size_t i = 0; i < job->input_count + job->output_count; i++) {
+    iobind_value_info value = IOBIND_VALUE_INFO_INIT;
+    iobind_error error = IOBIND_ERROR_INIT;
+    bool input = i < job->input_count;
+    iobind_status status = input ? iobind_session_get_input(job->session, i, &value, &error)
+                                 : iobind_session_get_output(job->session, i - job->input_count, &value, &error);
+    if (status != IOBIND_OK) return tool_fail_error(job->tool, NULL, &error);
+    if (strlen(value.name) == length && memcmp(value.name, name, length) == 0) {
+      *index = i;
+      return TOOL_GO;
+    }
+  }
+  return tool_misuse(job->tool, "--bind %.*s: the model has no such input or output", (int)length, name);
+}
+
+static int read_bind(audit_job *job, const char *text) {
+  const char *equals = strrchr(text, '=');
+  if (equals == NULL) {
+    if (strcmp(text, "device") != 0 && strcmp(text, "host") != 0) {
+      return tool_misuse(job->tool, "--bind: expected device, host or NAME=HOW, got '%s'", text);
+    }
+    bool host = strcmp(text, "host") == 0;
+    for (size_t i = 0; i < job->input_count + job->output_count; i++) {
+      job->hows[i] = !host ? HOW_DEVICE : i < job->input_count ? HOW_LIVE : HOW_HOST;
+    }
+    return TOOL_GO;
+  }
+  static const struct {
+    const char *word;
+    how how;
+    bool input;
+    bool output;
+  } words[] = {{"device", HOW_DEVICE, true, true},
+               {"live", HOW_LIVE, true, false},
+               {"host", HOW_HOST, false, true},
+               {"none", HOW_NONE, false, true}};
+  size_t index = 0;
+  int code = find_value(job, text, (size_t)(equals - text), &index);
+  if (code != TOOL_GO) return code;
+  bool input = index < job->input_count;
+  for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+    if (strcmp(equals + 1, words[i].word) == 0 && (input ? words[i].input : words[i].output)) {
+      job->hows[index] = words[i].how;
+      return TOOL_GO;
+    }
+  }
+  return tool_misuse(job->tool, "--bind %s: expected %s", text,
+                     input ? "device or live for an input" : "device, host or none for an output");
+}
+
+/* ---- running ---- */
+
+static int make_folder(audit_job *job) {
+  const char *base = getenv("TMPDIR");
+  if (base == NULL || base[0] == '\0') base = "/tmp";
+  size_t size = strlen(base) + sizeof "/iobind-audit-XXXXXX/profile";
+  job->folder = malloc(size);
+  job->prefix = malloc(size);
+  if (job->folder == NULL || job->prefix == NULL) return tool_fail(job->tool, "out of memory");
+  snprintf(job->folder, size, "%s/iobind-audit-XXXXXX", base);
+  if (mkdtemp(job->folder) == NULL) {
+    int code = tool_fail(job->tool, "no folder for the profile can be made in %s; set TMPDIR to one that can be written", base);
+    free(job->folder);
+    job->folder = NULL;
+    return code;
+  }
+  snprintf(job->prefix, size, "%s/profile", job->folder);
+  job->tool->profile = job->prefix;
+  return TOOL_GO;
+}
+
+static int bind_all(audit_job *job) {
+  iobind_error error = IOBIND_ERROR_INIT;
+  iobind_status status = iobind_binding_create(job->session, &job->binding, &error);
+  for (size_t i = 0; status == IOBIND_OK && i < job->input_count; i++) {
+    iobind_input_mode mode = job->hows[i] == HOW_LIVE ? IOBIND_INPUT_LIVE : IOBIND_INPUT_SNAPSHOT;
+    status = iobind_binding_set_input(job->binding, i, mode, job->inputs[i], NULL, &error);
+  }
+  for (size_t i = 0; status == IOBIND_OK && i < job->output_count; i++) {
+    how asked = job->hows[job->input_count + i];
+    if (asked == HOW_DEVICE) continue; /* as a new binding has it */
+    status = iobind_binding_set_output(job->binding, i, asked == HOW_NONE ? IOBIND_OUTPUT_NONE : IOBIND_OUTPUT_FRESH,
+                                       asked == HOW_NONE ? NULL : job->cpu, IOBIND_MEMORY_DEFAULT, NULL, &error);
+  }
+  return status == IOBIND_OK ? TOOL_GO : tool_fail_error(job->tool, NULL, &error);
+}
+
+/* One run that is not timed, then the others; the profile has all of them. */
+static int run_all(audit_job *job) {
+  uint64_t *samples = calloc((size_t)job->runs, sizeof *samples);
+  if (samples == NULL) return tool_fail(job->tool, "out of memory");
+  iobind_error error = IOBIND_ERROR_INIT;
+  iobind_status status = iobind_binding_run(job->binding, NULL, NULL, &error);
+  for (int64_t i = 0; status == IOBIND_OK && i < job->runs; i++) {
+    uint64_t begin = number_now();
+    status = iobind_binding_run(job->binding, NULL, NULL, &error);
+    samples[i] = number_now() - begin;
+  }
+  if (status == IOBIND_OK) job->time = statistic_of(samples, (size_t)job->runs);
+  free(samples);
+  if (status == IOBIND_OK) status = iobind_audit_create(job->binding, &job->audit, &error);
+  return status == IOBIND_OK ? TOOL_GO : tool_fail_error(job->tool, NULL, &error);
+}
+
+static int read_profile(audit_job *job) {
+  iobind_error error = IOBIND_ERROR_INIT;
+  tool_fault fault;
+  const char *path = NULL;
+  if (iobind_session_end_profile(job->session, &path, &error) != IOBIND_OK) return tool_fail_error(job->tool, NULL, &error);
+  bool read = profile_read(path, &job->copies, &job->copy_count, &fault);
+  return read ? TOOL_GO : tool_fail(job->tool, "%s", fault.text);
+}
+
+/* ---- what a copy takes ---- */
+
+/* The median time of a copy of so many bytes from the one memory to the other; 0 where it cannot be made. */
+static double time_copy(iobind_device *from, int32_t from_memory, iobind_device *to, int32_t to_memory, uint64_t bytes) {
+  const int64_t dims[1] = {(int64_t)bytes};
+  uint64_t samples[COPY_TRIALS];
+  iobind_tensor *source = NULL;
+  iobind_tensor *target = NULL;
+  size_t count = 0;
+  if (iobind_tensor_create(from, (iobind_memory)from_memory, IOBIND_UINT8, dims, 1, &source, NULL) == IOBIND_OK &&
+      iobind_tensor_create(to, (iobind_memory)to_memory, IOBIND_UINT8, dims, 1, &target, NULL) == IOBIND_OK) {
+    const iobind_tensor *sources[1] = {source};
+    bool good = iobind_tensor_copy(sources, &target, 1, NULL, NULL) == IOBIND_OK;
+    while (good && count < COPY_TRIALS) {
+      uint64_t begin = number_now();
+      good = iobind_tensor_copy(sources, &target, 1, NULL, NULL) == IOBIND_OK;
+      samples[count++] = number_now() - begin;
+    }
+    count = good ? count : 0;
+  }
+  iobind_tensor_release(source);
+  iobind_tensor_release(target);
+  return count == 0 ? 0 : statistic_of(samples, count).median;
+}
+
+/* ---- the report ---- */
+
+static void add_columns(report_table *table) {
+  report_column(table, "kind", "WHAT", REPORT_LEFT);
+  report_column(table, "name", "NAME", REPORT_LEFT);
+  report_column(table, "from", "FROM", REPORT_LEFT);
+  report_column(table, "to", "TO", REPORT_LEFT);
+  report_column(table, "bytes", "A RUN", REPORT_RIGHT);
+  report_column(table, "crosses", NULL, REPORT_LEFT);
+  report_column(table, "time_ns", "TIME", REPORT_RIGHT);
+  report_column(table, "reason", "WHY", REPORT_LEFT);
+  report_column(table, "advice", NULL, REPORT_LEFT);
+}
+
+static void add_cells(report_table *table, const char *kind, const char *name, const char *from, const char *to, uint64_t bytes,
+                      bool known, bool crosses, double time) {
+  char size[NUMBER_TEXT];
+  char took[NUMBER_TEXT];
+  report_row(table);
+  report_cell(table, json_string(kind), NULL);
+  report_cell(table, report_string(name), "%s", name[0] != '\0' ? name : "(no name)");
+  report_cell(table, from == NULL ? json_null() : report_string(from), "%s", from == NULL ? "-" : from);
+  report_cell(table, to == NULL ? json_null() : report_string(to), "%s", to == NULL ? "-" : to);
+  report_cell(table, known ? json_integer((json_int_t)bytes) : json_null(), "%s",
+              known ? number_format_bytes(bytes, size) : "?");
+  report_cell(table, json_boolean(crosses), NULL);
+  report_cell(table, time > 0 ? json_integer((json_int_t)time) : json_null(), "%s",
+              time > 0 ? number_format_time(time, took) : "-");
+}
+
+static const char *kind_name(int32_t kind) {
+  return kind == IOBIND_AUDIT_INPUT ? "input" : kind == IOBIND_AUDIT_OUTPUT ? "output" : "node";
+}
+
+static const char *spec_of(const iobind_device *device) {
+  return device == NULL ? NULL : tool_device_spec(device);
+}
+
+/* Nodes on the CPU are many at times: a person is shown some of them. */
+static bool is_shown(const audit_job *job, const iobind_audit_entry *entry, size_t *nodes) {
+  return entry->kind != IOBIND_AUDIT_NODE || (*nodes)++ < SHOWN_NODES || job->tool->json || job->tool->verbosity > 0;
+}
+
+static int add_entries(audit_job *job, tool_report *report, report_table *table) {
+  iobind_audit_info info = IOBIND_AUDIT_INFO_INIT;
+  iobind_error error = IOBIND_ERROR_INIT;
+  size_t nodes = 0;
+  if (iobind_audit_get_info(job->audit, &info, &error) != IOBIND_OK) return tool_fail_error(job->tool, NULL, &error);
+  for (size_t i = 0; i < info.entry_count; i++) {
+    iobind_audit_entry entry = IOBIND_AUDIT_ENTRY_INIT;
+    if (iobind_audit_get_entry(job->audit, i, &entry, &error) != IOBIND_OK) return tool_fail_error(job->tool, NULL, &error);
+    if (!is_shown(job, &entry, &nodes)) continue;
+    bool crosses = (entry.flags & IOBIND_AUDIT_CROSSES) != 0;
+    /* what a node on the CPU moves is in the copy nodes of the profile */
+    bool known = (entry.flags & IOBIND_AUDIT_UNKNOWN) == 0;
+    bool timed = crosses && known && entry.bytes > 0;
+    double time = timed ? time_copy(entry.from, entry.from_memory, entry.to, entry.to_memory, entry.bytes) : 0;
+    add_cells(table, kind_name(entry.kind), entry.name, spec_of(entry.from), spec_of(entry.to), entry.bytes, known, crosses,
+              time);
+    report_cell(table, report_string(entry.reason), NULL);
+    report_cell(table, report_string(entry.advice), NULL);
+    if (entry.advice[0] != '\0') report_note(report, "%s: %s", entry.name[0] != '\0' ? entry.name : entry.reason, entry.advice);
+    job->crossing += crosses ? entry.bytes : 0;
+    job->more = job->more || (!known && entry.kind != IOBIND_AUDIT_NODE);
+  }
+  if (nodes > SHOWN_NODES && !job->tool->json && job->tool->verbosity == 0) {
+    report_note(report, "and %zu more nodes on the CPU; -v or --json shows all", nodes - SHOWN_NODES);
+  }
+  return TOOL_GO;
+}
+
+static void add_copies(audit_job *job, report_table *table) {
+  uint64_t runs = (uint64_t)job->runs + 1;
+  const char *device = tool_device_spec(job->device);
+  for (size_t i = 0; i < job->copy_count; i++) {
+    const profile_copy *copy = &job->copies[i];
+    uint64_t bytes = (copy->bytes + runs - 1) / runs; /* what moves now and then is not nothing */
+    add_cells(table, "copy node", copy->name, copy->to_host ? device : "cpu", copy->to_host ? "cpu" : device, bytes, true, true,
+              (double)copy->nanoseconds / (double)runs);
+    report_cell(table, json_string("ONNX Runtime put it between a node on the CPU and one on the device"), NULL);
+    report_cell(table, json_string("keep neighbours on one device: another execution provider, or another operator"), NULL);
+    job->crossing += bytes;
+  }
+}
+
+/* A device that takes no node has nothing to copy: no news of the kind that was hoped for. */
+static int note_unused(audit_job *job, tool_report *report) {
+  iobind_session_info info = IOBIND_SESSION_INFO_INIT;
+  iobind_error error = IOBIND_ERROR_INIT;
+  bool used = tool_is_host(job->device) || job->copy_count > 0; /* ORT 1.24 does not list all nodes of a plugin */
+  if (iobind_session_get_info(job->session, &info, &error) != IOBIND_OK) return tool_fail_error(job->tool, NULL, &error);
+  for (size_t i = 0; i < info.node_count; i++) {
+    iobind_node_info node = IOBIND_NODE_INFO_INIT;
+    if (iobind_session_get_node(job->session, i, &node, &error) != IOBIND_OK) return tool_fail_error(job->tool, NULL, &error);
+    used = used || strcmp(node.ep_name, "CPUExecutionProvider") != 0;
+  }
+  job->used = used || info.node_count == 0;
+  report_field(report, "device_used", NULL, json_boolean(job->used), NULL);
+  if (!job->used) {
+    report_note(report, "no node runs on '%s': the model runs on the CPU", tool_device_spec(job->device));
+  }
+  return TOOL_GO;
+}
+
+static int report_job(audit_job *job, tool_report *report) {
+  char text[NUMBER_TEXT];
+  report_field(report, "model", "model", report_string(job->tool->arguments[0]), NULL);
+  report_field(report, "device", "device", report_string(tool_device_spec(job->device)), NULL);
+  report_field(report, "runs", "runs", json_integer(job->runs), NULL);
+  report_field(report, "run_ns", "a run takes (median)", json_integer((json_int_t)job->time.median), "%s",
+               number_format_time(job->time.median, text));
+  report_table *table = report_add_table(report, "moves", NULL);
+  add_columns(table);
+  int code = add_entries(job, report, table);
+  if (code != TOOL_GO) return code;
+  add_copies(job, table);
+  code = note_unused(job, report);
+  if (code != TOOL_GO) return code;
+  bool zero = job->crossing == 0 && !job->more && job->used;
+  report_field(report, "crossing_bytes", NULL, json_integer((json_int_t)job->crossing), NULL);
+  report_field(report, "at_least", NULL, json_boolean(job->more), NULL);
+  if (tool_is_host(job->device)) {
+    report_note(report, "0 B cross a link: everything is in host memory");
+  } else if (job->crossing < 1024) {
+    report_note(report, "%s%s cross the link per run", job->more ? "at least " : "", number_format_bytes(job->crossing, text));
+  } else {
+    report_note(report, "%s%s (%" PRIu64 " B) cross the link per run", job->more ? "at least " : "",
+                number_format_bytes(job->crossing, text), job->crossing);
+  }
+  return tool_print(job->tool, report, job->expect_zero && !zero ? TOOL_FAILED : TOOL_DONE);
+}
+
+/* ---- the command ---- */
+
+static int prepare(audit_job *job, char *const *binds) {
+  tool_state *tool = job->tool;
+  iobind_error error = IOBIND_ERROR_INIT;
+  int code = tool_open(tool);
+  if (code == TOOL_GO) code = tool_first_device(tool, &job->device);
+  if (code == TOOL_GO) code = make_folder(job);
+  if (code == TOOL_GO) code = tool_load(tool, tool->arguments[0], job->device, IOBIND_SESSION_PLACEMENT, &job->session);
+  if (code == TOOL_GO) code = tool_make_inputs(tool, job->session, &job->inputs, &job->input_count);
+  if (code != TOOL_GO) return code;
+  iobind_session_info info = IOBIND_SESSION_INFO_INIT;
+  if (iobind_session_get_info(job->session, &info, &error) != IOBIND_OK) return tool_fail_error(tool, NULL, &error);
+  job->output_count = info.output_count;
+  job->cpu = iobind_runtime_get_device(tool->runtime, 0);
+  job->hows = calloc(job->input_count + job->output_count + 1, sizeof *job->hows);
+  if (job->hows == NULL) return tool_fail(tool, "out of memory");
+  for (size_t i = 0; code == TOOL_GO && i < tool_list_length(binds); i++) code = read_bind(job, binds[i]);
+  return code == TOOL_GO ? bind_all(job) : code;
+}
+
+/* With the profile in it, which the end of the session's profile writes, and the session's own end where that was not reached. */
+static void remove_folder(const audit_job *job) {
+  if (job->folder == NULL) return;
+  DIR *folder = opendir(job->folder);
+  for (struct dirent *entry = folder == NULL ? NULL : readdir(folder); entry != NULL; entry = readdir(folder)) {
+    char path[4096];
+    int length = snprintf(path, sizeof path, "%s/%s", job->folder, entry->d_name);
+    if (entry->d_name[0] != '.' && length < (int)sizeof path) remove(path);
+  }
+  if (folder != NULL) closedir(folder);
+  rmdir(job->folder);
+}
+
+static int audit(tool_state *tool, char *const *binds, int64_t runs, bool expect_zero) {
+  audit_job job = {.tool = tool, .runs = runs, .expect_zero = expect_zero};
+  progress_begin(tool);
+  int code = prepare(&job, binds);
+  if (code == TOOL_GO) {
+    progress_say("running %s on %s", tool->arguments[0], tool_device_spec(job.device));
+    code = run_all(&job);
+  }
+  if (code == TOOL_GO) code = read_profile(&job);
+  if (code == TOOL_GO) {
+    tool_report *report = report_create();
+    code = report_job(&job, report);
+    report_destroy(report);
+  }
+  iobind_audit_destroy(job.audit);
+  iobind_binding_destroy(job.binding);
+  tool_free_tensors(job.inputs, job.input_count);
+  iobind_session_destroy(job.session);
+  remove_folder(&job);
+  profile_free(job.copies, job.copy_count);
+  free(job.hows);
+  free(job.folder);
+  free(job.prefix);
+  return code;
+}
+
+int command_audit(int argc, const char **argv) {
+  char **binds = NULL;
+  char **run_texts = NULL;
+  int expect_zero = 0;
+  const struct poptOption options[] = {{"bind", 'b', POPT_ARG_ARGV, &binds, 0,
+                                        "How inputs and outputs are bound, or NAME=HOW for one; repeatable", "device|host"},
+                                       {"runs", 'n', POPT_ARG_ARGV, &run_texts, 0, "Runs to time (10)", "N"},
+                                       {"expect-zero", 0, POPT_ARG_NONE, &expect_zero, 0,
+                                        "End with 1 where anything crosses the link, or no node runs on the device", NULL},
+                                       POPT_TABLEEND};
+  const tool_usage usage = {
+      .command = "audit",
+      .arguments = "MODEL",
+      .summary = "Say which bytes move on each run of a bound model, where, why, and what to do about it.",
+      .notes =
+          "HOW is for an input: device (default; copied once, when it is bound) or live (on the host, copied before each run);\n"
+          "for an output: device (default; where the session leaves it), host or none. `host` alone binds everything there,\n"
+          "as a plain run does. TIME is what one such copy takes, measured apart; for copy nodes, what ORT's profile says.",
+      .takes = TOOL_TAKES_DEVICE | TOOL_TAKES_DIMS | TOOL_TAKES_INPUTS,
+      .argument_count = 1,
+      .options = options,
+  };
+  tool_state tool;
+  int64_t runs = DEFAULT_RUNS;
+  int code = tool_begin(&tool, &usage, argc, argv);
+  if (code == TOOL_GO) code = tool_integer(&tool, run_texts, "--runs", 1, MOST_RUNS, &runs);
+  if (code == TOOL_GO) code = audit(&tool, binds, runs, expect_zero != 0);
+  code = tool_end(&tool, code);
+  tool_free_list(binds);
+  tool_free_list(run_texts);
+  return code;
+}

@@ -1,0 +1,612 @@
+#define _POSIX_C_SOURCE 200809L
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#if defined(__GLIBC__)
+#include <malloc.h>
+#endif
+
+#include "commands/trial.h"
+#include "formats/file.h"
+#include "formats/plot.h"
+#include "shared/given.h"
+#include "shared/number.h"
+#include "shared/tool.h"
+
+/* One model on one device: measured now, or read from an earlier result. */
+typedef struct row {
+  char *model; /* the file's name without folder and ending */
+  char *device;
+  bool host;     /* the device's memory is the host's */
+  bool software; /* memory of its own, but it computes on the processor: a software driver */
+  trial trial;
+} row;
+
+typedef struct options {
+  char **iterations, **seconds, **warmup, **keep, **with, **plot;
+} options;
+
+typedef struct bench {
+  tool_state tool;
+  options given;
+  int64_t iterations, warmup;
+  double seconds;
+  const char *plot;
+  row *rows;
+  size_t row_count;
+  size_t given_dims; /* how many of the tool's dims --dim gave */
+  json_t *inputs;    /* what the model was fed with */
+} bench;
+
+static const char *const way_keys[TRIAL_WAYS] = {"unbound", "written", "resident"};
+static const char *const way_texts[TRIAL_WAYS] = {"unbound", "bound, input written", "bound, all resident"};
+
+/* ---- rows -------------------------------------------------------------------------------------------------------- */
+
+/* The next row, which takes the texts over; NULL: no memory, and the texts are freed. */
+static row *add_row(bench *b, char *model, char *device) {
+  row *grown = realloc(b->rows, (b->row_count + 1) * sizeof *grown);
+  if (grown != NULL) b->rows = grown;
+  if (grown == NULL || model == NULL || device == NULL) {
+    free(model);
+    free(device);
+    return NULL;
+  }
+  row *r = &b->rows[b->row_count++];
+  memset(r, 0, sizeof *r);
+  r->model = model;
+  r->device = device;
+  return r;
+}
+
+static void free_rows(bench *b) {
+  for (size_t i = 0; i < b->row_count; i++) {
+    trial_free(&b->rows[i].trial);
+    free(b->rows[i].model);
+    free(b->rows[i].device);
+  }
+  free(b->rows);
+}
+
+/* "models/pp-ocr-cls.onnx" -> "pp-ocr-cls"; in UTF-8 whatever the file's name is, as JSON and SVG want it. */
+static char *model_name(const char *path) {
+  const char *name = file_name(path);
+  const char *dot = strrchr(name, '.');
+  char *stem = strndup(name, dot == NULL || dot == name ? strlen(name) : (size_t)(dot - name));
+  if (stem == NULL) return NULL;
+  json_t *valid = report_string(stem);
+  free(stem);
+  stem = valid == NULL ? NULL : strdup(json_string_value(valid));
+  json_decref(valid);
+  return stem;
+}
+
+static uint64_t link_bytes(const trial_way *way) {
+  return way->upload_bytes + way->download_bytes;
+}
+
+/* ---- earlier results: what --json printed, handed over by --with ------------------------------------------------- */
+
+static bool read_count(const json_t *object, const char *key, uint64_t *value) {
+  const json_t *number = json_object_get(object, key);
+  if (!json_is_integer(number) || json_integer_value(number) < 0) return false;
+  *value = (uint64_t)json_integer_value(number);
+  return true;
+}
+
+static bool read_samples(const json_t *list, trial_way *way) {
+  size_t count = json_array_size(list);
+  if (count == 0) return false;
+  way->samples = malloc(count * sizeof *way->samples);
+  uint64_t *sorted = malloc(count * sizeof *sorted);
+  bool good = way->samples != NULL && sorted != NULL;
+  for (size_t i = 0; good && i < count; i++) {
+    const json_t *number = json_array_get(list, i);
+    good = json_is_integer(number) && json_integer_value(number) >= 0;
+    if (good) sorted[i] = way->samples[i] = (uint64_t)json_integer_value(number);
+  }
+  if (good) {
+    way->sample_count = count;
+    way->time = statistic_of(sorted, count);
+  }
+  free(sorted);
+  return good;
+}
+
+static bool read_way(const json_t *object, const char *key, trial_way *way) {
+  const char *name = json_string_value(json_object_get(object, "way"));
+  return name != NULL && strcmp(name, key) == 0 && read_count(object, "upload_bytes", &way->upload_bytes) &&
+         read_count(object, "download_bytes", &way->download_bytes) && read_count(object, "first_ns", &way->first_ns) &&
+         read_count(object, "set_up_ns", &way->set_up_ns) && read_count(object, "set_up_bytes", &way->set_up_bytes) &&
+         read_samples(json_object_get(object, "samples_ns"), way);
+}
+
+static bool read_row(bench *b, const json_t *list, size_t first) {
+  const json_t *object = json_array_get(list, first);
+  const char *model = json_string_value(json_object_get(object, "model"));
+  const char *device = json_string_value(json_object_get(object, "device"));
+  const json_t *host = json_object_get(object, "host_memory");
+  const json_t *software = json_object_get(object, "software_driver");
+  if (model == NULL || device == NULL || !json_is_boolean(host) || !json_is_boolean(software)) return false;
+  row *r = add_row(b, strdup(model), strdup(device));
+  if (r == NULL) return false;
+  r->host = json_is_true(host);
+  r->software = json_is_true(software);
+  for (size_t way = 0; way < TRIAL_WAYS; way++) {
+    if (!read_way(json_array_get(list, first + way), way_keys[way], &r->trial.ways[way])) return false;
+  }
+  return true;
+}
+
+static int read_result(bench *b, const char *path) {
+  json_error_t reason;
+  json_t *result = json_load_file(path, JSON_REJECT_DUPLICATES, &reason);
+  if (result == NULL) {
+    fault_make_line(reason.text);
+    return tool_fail(&b->tool, "--with %s: %s; give a file that 'iobind bench --json' printed", path, reason.text);
+  }
+  const json_t *list = json_object_get(result, "ways");
+  size_t count = json_array_size(list);
+  bool good = count > 0 && count % TRIAL_WAYS == 0;
+  for (size_t i = 0; good && i < count; i += TRIAL_WAYS) good = read_row(b, list, i);
+  json_decref(result);
+  if (good) return TOOL_GO;
+  return tool_fail(&b->tool, "--with %s: no result of a bench; give a file that 'iobind bench --json' printed", path);
+}
+
+/* ---- measuring --------------------------------------------------------------------------------------------------- */
+
+static bool is_listed(char *const *list, const char *name) {
+  for (; list != NULL && *list != NULL; list++) {
+    if (strcmp(*list, name) == 0) return true;
+  }
+  return false;
+}
+
+/* Mark the inputs that --keep names; each name must be one. */
+static int find_kept(bench *b, iobind_session *session, bool *kept) {
+  iobind_error error = IOBIND_ERROR_INIT;
+  for (char *const *name = b->given.keep; name != NULL && *name != NULL; name++) {
+    size_t index = 0;
+    if (iobind_session_find_input(session, *name, &index, &error) != IOBIND_OK) {
+      return tool_fail_error(&b->tool, "--keep", &error);
+    }
+    kept[index] = true;
+  }
+  return TOOL_GO;
+}
+
+static bool has_dim(const tool_state *t, const char *input, size_t axis) {
+  for (size_t i = 0; i < t->dim_count; i++) {
+    if (t->dims[i].axis == (int64_t)axis && strcmp(t->dims[i].name, input) == 0) return true;
+  }
+  return false;
+}
+
+/* Dims that the model, --input and --dim leave open become 1, as if --dim said so; they stand behind those that were given. */
+static int close_dims(bench *b, const iobind_session *session) {
+  iobind_value_info value = IOBIND_VALUE_INFO_INIT;
+  for (size_t i = 0; iobind_session_get_input(session, i, &value, NULL) == IOBIND_OK; i++) {
+    for (size_t axis = 0; !given_has(&b->tool, value.name) && axis < value.rank; axis++) {
+      if (value.dims[axis] >= 0 || has_dim(&b->tool, value.name, axis)) continue;
+      tool_dim *grown = realloc(b->tool.dims, (b->tool.dim_count + 1) * sizeof *grown);
+      if (grown != NULL) b->tool.dims = grown;
+      char *name = strdup(value.name);
+      if (grown == NULL || name == NULL) {
+        free(name);
+        return tool_fail(&b->tool, "the host's memory is exhausted");
+      }
+      grown[b->tool.dim_count++] = (tool_dim){name, (int64_t)axis, 1};
+    }
+  }
+  return TOOL_GO;
+}
+
+/* Remember what the model is fed with, once for each model: its devices get the same. */
+static int note_inputs(bench *b, iobind_session *session, iobind_tensor *const *inputs, size_t count) {
+  iobind_error error = IOBIND_ERROR_INIT;
+  if (b->inputs != NULL) return TOOL_GO;
+  b->inputs = json_array();
+  for (size_t i = 0; i < count; i++) {
+    iobind_value_info value = IOBIND_VALUE_INFO_INIT;
+    iobind_tensor_info info = IOBIND_TENSOR_INFO_INIT;
+    if (iobind_session_get_input(session, i, &value, &error) != IOBIND_OK ||
+        iobind_tensor_get_info(inputs[i], &info, &error) != IOBIND_OK) {
+      return tool_fail_error(&b->tool, NULL, &error);
+    }
+    json_t *closed = json_array();
+    for (size_t d = b->given_dims; d < b->tool.dim_count; d++) {
+      const tool_dim *dim = &b->tool.dims[d];
+      if (strcmp(dim->name, value.name) == 0) json_array_append_new(closed, json_integer((json_int_t)dim->axis));
+    }
+    json_t *dims = tool_dims_json(info.dims, info.rank);
+    bool random = !given_has(&b->tool, value.name), kept = is_listed(b->given.keep, value.name);
+    json_array_append_new(b->inputs, json_pack("{s:s, s:s, s:o, s:I, s:b, s:b, s:o}", "name", value.name, "dtype",
+                                               iobind_dtype_name(info.dtype), "dims", dims, "bytes", (json_int_t)info.bytes,
+                                               "random", random, "kept", kept, "axes_set_to_1", closed));
+  }
+  return TOOL_GO;
+}
+
+static bool is_software(const iobind_device *device) {
+  iobind_device_info info = IOBIND_DEVICE_INFO_INIT;
+  if (tool_is_host(device) || iobind_device_get_info(device, &info, NULL) != IOBIND_OK) return false;
+  return info.hardware == IOBIND_HARDWARE_CPU;
+}
+
+static int measure_row(bench *b, row *r, iobind_session *session, iobind_tensor *const *inputs, const bool *kept) {
+  iobind_error error = IOBIND_ERROR_INIT;
+  char title[256];
+  trial_plan plan = {(size_t)b->iterations, b->seconds, (size_t)b->warmup, kept};
+  snprintf(title, sizeof title, "%s on %s", r->model, r->device);
+  if (trial_run(b->tool.runtime, session, inputs, &plan, title, &r->trial, &error) == IOBIND_OK) return TOOL_GO;
+  int code = tool_fail_error(&b->tool, title, &error);
+  if (b->tool.dim_count > b->given_dims) tool_warn(&b->tool, "dims that were open were set to 1; --dim changes that");
+  return code;
+}
+
+static int measure_session(bench *b, iobind_session *session, iobind_device *device, const char *path) {
+  iobind_tensor **inputs = NULL;
+  size_t count = 0;
+  int code = close_dims(b, session);
+  if (code == TOOL_GO) code = tool_make_inputs(&b->tool, session, &inputs, &count);
+  if (code != TOOL_GO) return code;
+  bool *kept = calloc(count + 1, sizeof *kept);
+  row *r = add_row(b, model_name(path), strdup(tool_device_spec(device)));
+  if (kept == NULL || r == NULL) {
+    code = tool_fail(&b->tool, "the host's memory is exhausted");
+  } else {
+    r->host = tool_is_host(device);
+    r->software = is_software(device);
+    code = find_kept(b, session, kept);
+    if (code == TOOL_GO) code = note_inputs(b, session, inputs, count);
+    if (code == TOOL_GO) code = measure_row(b, r, session, inputs, kept);
+  }
+  free(kept);
+  tool_free_tensors(inputs, count);
+  return code;
+}
+
+static int measure(bench *b, iobind_device *device, const char *path) {
+  iobind_session *session = NULL;
+  progress_say("%s on %s: loading", path, tool_device_spec(device));
+  int code = tool_load(&b->tool, path, device, 0, &session);
+  if (code == TOOL_GO) code = measure_session(b, session, device, path);
+  iobind_session_destroy(session);
+  return code;
+}
+
+/* The devices that --device names, or all that work. */
+static int measure_devices(bench *b, const char *path) {
+  int code = TOOL_GO;
+  size_t named = tool_list_length(b->tool.devices);
+  for (size_t i = 0; code == TOOL_GO && i < named; i++) {
+    iobind_device *device = NULL;
+    code = tool_find_device(&b->tool, b->tool.devices[i], &device);
+    if (code == TOOL_GO) code = measure(b, device, path);
+  }
+  if (named > 0) return code;
+  for (size_t i = 0; code == TOOL_GO; i++) {
+    iobind_device *device = iobind_runtime_get_device(b->tool.runtime, i);
+    if (device == NULL) break;
+    if (iobind_device_check(device, NULL) == IOBIND_OK) code = measure(b, device, path);
+  }
+  return code;
+}
+
+/* ---- what came out ----------------------------------------------------------------------------------------------- */
+
+static void time_cell(report_table *table, uint64_t ns) {
+  char text[NUMBER_TEXT];
+  report_cell(table, json_integer((json_int_t)ns), "%s", number_format_time((double)ns, text));
+}
+
+static void bytes_cell(report_table *table, uint64_t bytes) {
+  char text[NUMBER_TEXT];
+  report_cell(table, json_integer((json_int_t)bytes), "%s", number_format_bytes(bytes, text));
+}
+
+static void figure_cell(report_table *table, double ns) {
+  char text[NUMBER_TEXT];
+  report_cell(table, json_real(ns), "%s", number_format_time(ns, text));
+}
+
+/* "0.0022", "1.82", "39": as many digits as mean something. */
+static const char *format_ratio(double ratio, char text[NUMBER_TEXT]) {
+  snprintf(text, NUMBER_TEXT, ratio < 0.1 ? "%.2g" : ratio < 9.995 ? "%.2f" : "%.0f", ratio);
+  return text;
+}
+
+static void add_columns(report_table *table) {
+  report_column(table, "model", "MODEL", REPORT_LEFT);
+  report_column(table, "device", "DEVICE", REPORT_LEFT);
+  report_column(table, "host_memory", NULL, REPORT_LEFT);
+  report_column(table, "software_driver", NULL, REPORT_LEFT);
+  report_column(table, "way", "WAY", REPORT_LEFT);
+  report_column(table, "upload_bytes", "UP/RUN", REPORT_RIGHT);
+  report_column(table, "download_bytes", "DOWN/RUN", REPORT_RIGHT);
+  report_column(table, "first_ns", "FIRST RUN", REPORT_RIGHT);
+  report_column(table, "median_ns", "MEDIAN", REPORT_RIGHT);
+  report_column(table, "p90_ns", "P90", REPORT_RIGHT);
+  report_column(table, "p99_ns", "P99", REPORT_RIGHT);
+  report_column(table, "runs_per_second", "RUNS/S", REPORT_RIGHT);
+  report_column(table, "ratio", "RATIO", REPORT_RIGHT);
+  report_column(table, "set_up_ns", "ONE-TIME", REPORT_RIGHT);
+  report_column(table, "paid_after_runs", "PAID AFTER", REPORT_RIGHT);
+  report_column(table, "set_up_bytes", NULL, REPORT_RIGHT);
+  report_column(table, "minimum_ns", NULL, REPORT_RIGHT);
+  report_column(table, "median_low_ns", NULL, REPORT_RIGHT);
+  report_column(table, "median_high_ns", NULL, REPORT_RIGHT);
+  report_column(table, "mean_ns", NULL, REPORT_RIGHT);
+  report_column(table, "runs", NULL, REPORT_RIGHT);
+  report_column(table, "samples_ns", NULL, REPORT_RIGHT);
+}
+
+static json_t *samples_json(const trial_way *way) {
+  json_t *list = json_array();
+  for (size_t i = 0; i < way->sample_count; i++) json_array_append_new(list, json_integer((json_int_t)way->samples[i]));
+  return list;
+}
+
+static void paid_cell(report_table *table, const trial *t, trial_way_index way) {
+  uint64_t runs = trial_paid_after(t, way);
+  if (way == TRIAL_UNBOUND) {
+    report_cell(table, NULL, "%s", "");
+  } else if (runs == 0) {
+    report_cell(table, NULL, "never");
+  } else {
+    report_cell(table, json_integer((json_int_t)runs), "%llu run%s", (unsigned long long)runs, runs == 1 ? "" : "s");
+  }
+}
+
+static void add_way(report_table *table, const row *r, trial_way_index index) {
+  const trial_way *way = &r->trial.ways[index];
+  double ratio = trial_ratio(&r->trial, index);
+  char text[NUMBER_TEXT];
+  report_row(table);
+  report_cell(table, json_string(r->model), "%s", index == 0 ? r->model : "");
+  report_cell(table, json_string(r->device), "%s", index == 0 ? r->device : "");
+  report_cell(table, json_boolean(r->host), NULL);
+  report_cell(table, json_boolean(r->software), NULL);
+  report_cell(table, json_string(way_keys[index]), "%s", way_texts[index]);
+  bytes_cell(table, way->upload_bytes);
+  bytes_cell(table, way->download_bytes);
+  time_cell(table, way->first_ns);
+  figure_cell(table, way->time.median);
+  figure_cell(table, way->time.p90);
+  figure_cell(table, way->time.p99);
+  report_cell(table, json_real(1e9 / way->time.median), "%.*f", way->time.median > 1e8 ? 1 : 0, 1e9 / way->time.median);
+  report_cell(table, json_real(ratio), "x%s", format_ratio(ratio, text));
+  if (index == TRIAL_UNBOUND) {
+    report_cell(table, json_integer(0), "%s", "");
+  } else {
+    time_cell(table, way->set_up_ns);
+  }
+  paid_cell(table, &r->trial, index);
+  report_cell(table, json_integer((json_int_t)way->set_up_bytes), NULL);
+  report_cell(table, json_real(way->time.minimum), NULL);
+  report_cell(table, json_real(way->time.median_low), NULL);
+  report_cell(table, json_real(way->time.median_high), NULL);
+  report_cell(table, json_real(way->time.mean), NULL);
+  report_cell(table, json_integer((json_int_t)way->sample_count), NULL);
+  report_cell(table, samples_json(way), NULL);
+}
+
+/* Whether binding saves copies that do not show in the time. */
+static bool hides_copies(const row *r) {
+  const trial *t = &r->trial;
+  return !r->host && link_bytes(&t->ways[TRIAL_RESIDENT]) < link_bytes(&t->ways[TRIAL_UNBOUND]) &&
+         trial_compare(t, TRIAL_RESIDENT) == 0;
+}
+
+/* What the figures of a row mean, in words. */
+static void add_words(tool_report *out, const row *r) {
+  const trial *t = &r->trial;
+  uint64_t unbound = link_bytes(&t->ways[TRIAL_UNBOUND]);
+  uint64_t resident = link_bytes(&t->ways[TRIAL_RESIDENT]);
+  char before[NUMBER_TEXT], after[NUMBER_TEXT], factor[NUMBER_TEXT];
+  number_format_bytes(unbound, before);
+  number_format_bytes(resident, after);
+  format_ratio(trial_ratio(t, TRIAL_RESIDENT), factor);
+  if (r->host) {
+    report_note(out, "%s on %s: its memory is the host's, so nothing crosses a link.", r->model, r->device);
+  } else if (unbound <= resident) {
+    report_note(out, "%s on %s: a run moves nothing over the link that binding could save.", r->model, r->device);
+  } else if (hides_copies(r)) {
+    report_note(out, "%s on %s: %s a run become %s, but the time stays (x%s is noise):%s", r->model, r->device, before, after,
+                factor, r->software ? "" : " the model computes so long that copies do not show.");
+    if (r->software) {
+      report_note(out, "  a software driver computes so slowly that copies are hidden; real models take the same time there.");
+    }
+  } else {
+    report_note(out, "%s on %s: %s a run become %s, and a run is %s times as fast.", r->model, r->device, before, after,
+                factor);
+  }
+}
+
+static void add_inputs(tool_report *out, const bench *b) {
+  size_t index;
+  const json_t *input;
+  json_array_foreach(b->inputs, index, input) {
+    char *dims = json_dumps(json_object_get(input, "dims"), JSON_COMPACT);
+    const json_t *open = json_object_get(input, "axes_set_to_1");
+    char axes[128] = "";
+    size_t used = 0;
+    for (size_t i = 0; i < json_array_size(open) && used < sizeof axes - 24; i++) {
+      used += (size_t)snprintf(axes + used, sizeof axes - used, "%s%lld", i == 0 ? "" : ", ",
+                               (long long)json_integer_value(json_array_get(open, i)));
+    }
+    report_note(out, "input %s: %s%s%s%s%s%s%s", json_string_value(json_object_get(input, "name")),
+                json_string_value(json_object_get(input, "dtype")), dims == NULL ? "" : dims,
+                json_is_true(json_object_get(input, "random")) ? ", random" : "",
+                json_is_true(json_object_get(input, "kept")) ? ", written once in each bound way" : "",
+                used > 0 ? "; open and set to 1: axis " : "", axes, used > 0 ? " (--dim changes that)" : "");
+    free(dims);
+  }
+}
+
+static int print(bench *b, int code) {
+  tool_report *out = report_create();
+  report_field(out, "seed", NULL, json_integer((json_int_t)b->tool.seed), NULL);
+  report_field(out, "inputs", NULL, json_incref(b->inputs), NULL);
+  add_inputs(out, b);
+  report_table *table = report_add_table(out, "ways", NULL);
+  add_columns(table);
+  for (size_t i = 0; i < b->row_count; i++) {
+    for (int way = 0; way < TRIAL_WAYS; way++) add_way(table, &b->rows[i], (trial_way_index)way);
+  }
+  report_note(out, "%s", "");
+  for (size_t i = 0; i < b->row_count; i++) add_words(out, &b->rows[i]);
+  report_note(out, "Each run has finished before the clock is read; the ways take turns. Unbound leaves the outputs on the");
+  report_note(out, "host, bound on the device. The first run unbound is the session's first. RATIO: times as fast as unbound.");
+  if (b->plot != NULL && code == TOOL_DONE) report_field(out, "plot", "picture", json_string(b->plot), NULL);
+  code = tool_print(&b->tool, out, code);
+  report_destroy(out);
+  return code;
+}
+
+/* ---- the picture ------------------------------------------------------------------------------------------------- */
+
+typedef struct group_texts {
+  char remark[64];
+  char labels[TRIAL_WAYS][NUMBER_TEXT];
+  char notes[TRIAL_WAYS][NUMBER_TEXT + 16];
+} group_texts;
+
+static void fill_group(const row *r, plot_group *group, plot_bar *bars, group_texts *texts) {
+  char bytes[NUMBER_TEXT], factor[NUMBER_TEXT];
+  group->title = r->model;
+  group->subtitle = r->device;
+  group->remark = texts->remark;
+  if (r->host) {
+    strcpy(texts->remark, "no link to cross");
+  } else if (hides_copies(r)) {
+    strcpy(texts->remark, "resident: the same time *");
+  } else {
+    format_ratio(trial_ratio(&r->trial, TRIAL_RESIDENT), factor);
+    snprintf(texts->remark, sizeof texts->remark, "resident: %s times as fast", factor);
+  }
+  for (int i = 0; i < TRIAL_WAYS; i++) {
+    const trial_way *way = &r->trial.ways[i];
+    number_format_time(way->time.median, texts->labels[i]);
+    snprintf(texts->notes[i], sizeof texts->notes[i], "%s a run", number_format_bytes(link_bytes(way), bytes));
+    bars[i] = (plot_bar){way->time.median / 1e6, texts->labels[i], texts->notes[i]};
+  }
+}
+
+static bool draw(const bench *b, FILE *stream) {
+  plot_group *groups = calloc(b->row_count, sizeof *groups);
+  plot_bar *bars = calloc(b->row_count * TRIAL_WAYS, sizeof *bars);
+  group_texts *texts = calloc(b->row_count, sizeof *texts);
+  bool good = groups != NULL && bars != NULL && texts != NULL;
+  static const char *const footnotes[] = {
+      "Unbound: host tensors in and out. Bound: tensors stay on the device; inputs are written each run, or not at all.",
+      "* The run computes so long that the copies that binding saves do not show; a software driver does so with most models."};
+  size_t footnote_count = 1;
+  for (size_t i = 0; good && i < b->row_count; i++) {
+    fill_group(&b->rows[i], &groups[i], &bars[i * TRIAL_WAYS], &texts[i]);
+    if (hides_copies(&b->rows[i])) footnote_count = 2;
+  }
+  if (good) {
+    plot p = {.title = "What a run takes and moves, unbound and bound",
+              .subtitle = "Median time of a run, and the bytes that cross the link between host and device in it",
+              .axis = "milliseconds a run",
+              .series = way_texts,
+              .series_count = TRIAL_WAYS,
+              .groups = groups,
+              .group_count = b->row_count,
+              .bars = bars,
+              .footnotes = footnotes,
+              .footnote_count = footnote_count};
+    good = plot_write(&p, stream) == 0;
+  }
+  free(groups);
+  free(bars);
+  free(texts);
+  return good;
+}
+
+static int save_plot(const bench *b) {
+  char *svg = NULL;
+  size_t bytes = 0;
+  FILE *stream = open_memstream(&svg, &bytes);
+  bool drawn = stream != NULL && draw(b, stream);
+  if (stream != NULL) drawn = fclose(stream) == 0 && drawn;
+  tool_fault why = {""};
+  bool saved = drawn && file_write(b->plot, &(file_part){svg, bytes}, 1, &why);
+  free(svg);
+  if (!drawn) return tool_fail(&b->tool, "the host's memory is exhausted");
+  return saved ? TOOL_GO : tool_fail(&b->tool, "--plot: %s", why.text);
+}
+
+/* ---- the command ------------------------------------------------------------------------------------------------- */
+
+static int read_options(bench *b) {
+  const tool_state *t = &b->tool;
+  b->warmup = 1;
+  b->iterations = 1000;
+  b->seconds = tool_list_length(b->given.iterations) > 0 ? 0 : 5;
+  int code = tool_integer(t, b->given.iterations, "--iterations", 1, 10000000, &b->iterations);
+  if (code == TOOL_GO) code = tool_integer(t, b->given.warmup, "--warmup", 0, 1000000, &b->warmup);
+  if (code == TOOL_GO) code = tool_real(t, b->given.seconds, "--seconds", 0.001, 86400, &b->seconds);
+  if (code == TOOL_GO) code = tool_single(t, b->given.plot, "--plot", &b->plot);
+  return code;
+}
+
+/* Have the allocator keep what is freed, as it does in a program that runs in one way alone. Here the ways take turns, and the
+ * heap of one would be handed back to the system while another one runs: an unbound run of 16 MiB then takes twice as long. */
+static void keep_heap(void) {
+#if defined(__GLIBC__)
+  mallopt(M_TRIM_THRESHOLD, INT_MAX);
+  mallopt(M_MMAP_THRESHOLD, 32 * 1024 * 1024); /* the most, and where glibc goes by itself unless it is told something */
+#endif
+}
+
+static int work(bench *b) {
+  keep_heap();
+  int code = read_options(b);
+  b->given_dims = b->tool.dim_count;
+  size_t results = tool_list_length(b->given.with);
+  for (size_t i = 0; code == TOOL_GO && i < results; i++) code = read_result(b, b->given.with[i]);
+  if (code == TOOL_GO) code = tool_open(&b->tool);
+  if (code != TOOL_GO) return code;
+  b->tool.random = 1; /* only the time counts: what --input does not give may be anything */
+  progress_begin(&b->tool);
+  code = measure_devices(b, b->tool.arguments[0]);
+  progress_end();
+  if (code != TOOL_GO) return code;
+  int drawn = b->plot == NULL ? TOOL_GO : save_plot(b); /* what was measured is printed whether it can be drawn or not */
+  return print(b, drawn == TOOL_GO ? TOOL_DONE : drawn);
+}
+
+int command_bench(int argc, const char **argv) {
+  bench b = {0};
+  const struct poptOption own[] = {
+      {"iterations", 0, POPT_ARG_ARGV, &b.given.iterations, 0, "runs of each way (at most 1000 within --seconds)", "N"},
+      {"seconds", 0, POPT_ARG_ARGV, &b.given.seconds, 0, "time for a device (5); three runs of each way at least", "S"},
+      {"warmup", 0, POPT_ARG_ARGV, &b.given.warmup, 0, "runs of each way that do not count (1), after the first", "N"},
+      {"keep", 0, POPT_ARG_ARGV, &b.given.keep, 0, "an input that stays on the device in every bound way", "NAME"},
+      {"with", 0, POPT_ARG_ARGV, &b.given.with, 0, "show an earlier result of --json beside this one", "FILE.json"},
+      {"plot", 0, POPT_ARG_ARGV, &b.given.plot, 0, "draw the result", "FILE.svg"},
+      POPT_TABLEEND};
+  const tool_usage usage = {
+      .command = "bench",
+      .arguments = "MODEL",
+      .summary = "Measure a model unbound, bound with its input written each run, and bound with everything resident.",
+      .notes = "Without --device every device that works is measured. Inputs that are not given are random.",
+      .takes = TOOL_TAKES_DEVICES | TOOL_TAKES_DIMS | TOOL_TAKES_INPUTS,
+      .argument_count = 1,
+      .options = own};
+  int code = tool_begin(&b.tool, &usage, argc, argv);
+  if (code == TOOL_GO) code = work(&b);
+  free_rows(&b);
+  json_decref(b.inputs);
+  tool_free_list(b.given.iterations);
+  tool_free_list(b.given.seconds);
+  tool_free_list(b.given.warmup);
+  tool_free_list(b.given.keep);
+  tool_free_list(b.given.with);
+  tool_free_list(b.given.plot);
+  return tool_end(&b.tool, code);
+}

@@ -1,0 +1,281 @@
+#include "commands/cycle.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "shared/number.h"
+#include "shared/tool.h"
+
+/* One way at work. */
+typedef struct work {
+  cycle *c;
+  cycle_lane *lane;
+  iobind_binding *binding; /* carried */
+  iobind_tensor **inputs;  /* through the host: a reference each */
+  iobind_tensor **outputs; /* of the last step */
+} work;
+
+static bool say(tool_fault *fault, const iobind_error *error) {
+  return fault_set(fault, "%s [%s]", error->message, iobind_status_name(error->status));
+}
+
+/* -1: the output is not carried. */
+static int input_of(const cycle *c, size_t output) {
+  for (size_t i = 0; i < c->carry_count; i++) {
+    if (c->carries[i].output == output) return (int)c->carries[i].input;
+  }
+  return -1;
+}
+
+/* ---- the states carried ---- */
+
+/* An output whose shape cannot change needs no new memory; iobind gives it some all the same where an input's shape changes. */
+static bool keeps_shape(const cycle *c, const iobind_value_info *value) {
+  bool fixed = value->has_shape;
+  for (size_t i = 0; i < value->rank; i++) fixed = fixed && value->dims[i] >= 0;
+  for (size_t i = 0; i < c->carry_count; i++) fixed = fixed && c->carries[i].mode != IOBIND_CARRY_MOVE;
+  return fixed;
+}
+
+static bool bind_outputs(work *w, tool_fault *fault) {
+  cycle *c = w->c;
+  iobind_error error = IOBIND_ERROR_INIT;
+  for (size_t i = 0; i < c->output_count; i++) {
+    iobind_value_info value = IOBIND_VALUE_INFO_INIT;
+    if (iobind_session_get_output(c->session, i, &value, &error) != IOBIND_OK) return say(fault, &error);
+    if (value.kind != IOBIND_VALUE_TENSOR || input_of(c, i) >= 0) continue;
+    if (value.dtype == IOBIND_STRING || !keeps_shape(c, &value)) {
+      w->lane->made += c->steps;
+    } else if (iobind_binding_set_output(w->binding, i, IOBIND_OUTPUT_REUSE, NULL, IOBIND_MEMORY_DEFAULT, NULL, &error) !=
+               IOBIND_OK) {
+      return say(fault, &error);
+    }
+  }
+  return true;
+}
+
+static bool bind(work *w, tool_fault *fault) {
+  cycle *c = w->c;
+  iobind_error error = IOBIND_ERROR_INIT;
+  if (iobind_binding_create(c->session, &w->binding, &error) != IOBIND_OK) return say(fault, &error);
+  for (size_t i = 0; i < c->carry_count; i++) {
+    const cycle_carry *carry = &c->carries[i];
+    if (iobind_binding_carry(w->binding, carry->output, carry->input, carry->mode, &error) != IOBIND_OK) {
+      return say(fault, &error);
+    }
+    if (carry->mode == IOBIND_CARRY_MOVE) w->lane->made += c->steps;
+  }
+  if (!bind_outputs(w, fault)) return false;
+  for (size_t i = 0; i < c->input_count; i++) {
+    if (iobind_binding_set_input(w->binding, i, IOBIND_INPUT_SNAPSHOT, c->inputs[i], NULL, &error) != IOBIND_OK) {
+      return say(fault, &error);
+    }
+  }
+  return true;
+}
+
+static bool step_carried(work *w, size_t step, tool_fault *fault) {
+  const cycle *c = w->c;
+  iobind_error error = IOBIND_ERROR_INIT;
+  for (size_t i = 0; i < c->input_count; i++) {
+    const feed *fed = &c->fed[i];
+    if (fed->count == 0 || fed->slice.bytes == 0) continue;
+    if (iobind_binding_update_input(w->binding, i, feed_at(fed, step), fed->slice.bytes, NULL, &error) != IOBIND_OK) {
+      return say(fault, &error);
+    }
+  }
+  if (iobind_binding_run(w->binding, NULL, NULL, &error) != IOBIND_OK) return say(fault, &error);
+  return true;
+}
+
+/* ---- the same through the host ---- */
+
+static bool take_host_tensors(work *w, tool_fault *fault) {
+  const cycle *c = w->c;
+  w->inputs = calloc(c->input_count + 1, sizeof *w->inputs);
+  w->outputs = calloc(c->output_count + 1, sizeof *w->outputs);
+  if (w->inputs == NULL || w->outputs == NULL) return fault_set(fault, "out of memory");
+  for (size_t i = 0; i < c->input_count; i++) w->inputs[i] = iobind_tensor_retain(c->inputs[i]);
+  return true;
+}
+
+static bool is_linked(const iobind_value_info *value) {
+  return value->device != NULL && value->memory == IOBIND_MEMORY_DEFAULT && !tool_is_host(value->device);
+}
+
+/* What ORT moves is counted nowhere; it follows from where the session reads its inputs and leaves its outputs. */
+static bool count_moves(work *w, tool_fault *fault) {
+  const cycle *c = w->c;
+  iobind_error error = IOBIND_ERROR_INIT;
+  for (size_t i = 0; i < c->input_count + c->output_count; i++) {
+    bool is_input = i < c->input_count;
+    size_t index = is_input ? i : i - c->input_count;
+    const iobind_tensor *tensor = is_input ? w->inputs[index] : w->outputs[index];
+    iobind_value_info value = IOBIND_VALUE_INFO_INIT;
+    iobind_tensor_info info = IOBIND_TENSOR_INFO_INIT;
+    iobind_status status = is_input ? iobind_session_get_input(c->session, index, &value, &error)
+                                    : iobind_session_get_output(c->session, index, &value, &error);
+    if (tensor == NULL) continue;
+    if (status == IOBIND_OK) status = iobind_tensor_get_info(tensor, &info, &error);
+    if (status != IOBIND_OK) return say(fault, &error);
+    if (is_linked(&value)) *(is_input ? &w->lane->upload_bytes : &w->lane->download_bytes) += info.bytes;
+    w->lane->made += !is_input;
+  }
+  return true;
+}
+
+static bool step_host(work *w, size_t step, tool_fault *fault) {
+  const cycle *c = w->c;
+  iobind_error error = IOBIND_ERROR_INIT;
+  for (size_t i = 0; i < c->input_count; i++) {
+    const feed *fed = &c->fed[i];
+    if (fed->count == 0 || fed->slice.bytes == 0) continue;
+    if (iobind_tensor_write(w->inputs[i], 0, feed_at(fed, step), fed->slice.bytes, NULL, &error) != IOBIND_OK) {
+      return say(fault, &error);
+    }
+  }
+  for (size_t i = 0; i < c->output_count; i++) {
+    int input = input_of(c, i);
+    if (w->outputs[i] != NULL && input >= 0) {
+      iobind_tensor_release(w->inputs[input]);
+      w->inputs[input] = w->outputs[i];
+    } else {
+      iobind_tensor_release(w->outputs[i]);
+    }
+    w->outputs[i] = NULL;
+  }
+  return iobind_session_run(c->session, w->inputs, w->outputs, &error) == IOBIND_OK || say(fault, &error);
+}
+
+/* ---- both ---- */
+
+/* Fetch an output that can be had as an array; *tensor stays NULL where it cannot. */
+static bool fetch(work *w, size_t output, iobind_tensor **tensor, tool_fault *fault) {
+  iobind_value_info value = IOBIND_VALUE_INFO_INIT;
+  iobind_error error = IOBIND_ERROR_INIT;
+  *tensor = NULL;
+  if (iobind_session_get_output(w->c->session, output, &value, &error) != IOBIND_OK) return say(fault, &error);
+  if (value.kind != IOBIND_VALUE_TENSOR || value.dtype == IOBIND_STRING) return true;
+  if (w->binding == NULL) {
+    *tensor = w->outputs[output];
+    return true;
+  }
+  return iobind_binding_get_output(w->binding, output, tensor, &error) == IOBIND_OK || say(fault, &error);
+}
+
+static bool gather_outputs(work *w, tool_fault *fault) {
+  const cycle *c = w->c;
+  for (size_t i = 0; c->gathers && i < c->output_count; i++) {
+    iobind_tensor *tensor = NULL;
+    if (input_of(c, i) >= 0) continue;
+    if (!fetch(w, i, &tensor, fault)) return false;
+    if (tensor != NULL && !gather_add(&w->lane->outputs[i], tensor, c->steps, fault)) return false;
+  }
+  return true;
+}
+
+/* The last ones, when all is done. */
+static bool read_states(work *w, tool_fault *fault) {
+  for (size_t i = 0; i < w->c->carry_count; i++) {
+    size_t output = w->c->carries[i].output;
+    iobind_tensor *tensor = NULL;
+    if (!fetch(w, output, &tensor, fault)) return false;
+    if (!tool_tensor_to_npy(tensor, &w->lane->outputs[output].array, fault)) return false;
+  }
+  return true;
+}
+
+/* What iobind has moved and made on all devices; what moves within the host is not counted. */
+static bool add_counters(work *w, bool after, tool_fault *fault) {
+  iobind_error error = IOBIND_ERROR_INIT;
+  cycle_lane *lane = w->lane;
+  for (size_t i = 0;; i++) {
+    iobind_device_counters now = IOBIND_DEVICE_COUNTERS_INIT;
+    iobind_device *device = iobind_runtime_get_device(w->c->runtime, i);
+    if (device == NULL) return true;
+    if (iobind_device_get_counters(device, &now, &error) != IOBIND_OK) return say(fault, &error);
+    uint64_t sign = after ? 1 : UINT64_MAX; /* -1 */
+    lane->made += sign * now.allocation_count;
+    if (tool_is_host(device)) continue;
+    lane->upload_bytes += sign * now.upload_bytes;
+    lane->download_bytes += sign * now.download_bytes;
+    lane->local_bytes += sign * now.local_bytes;
+  }
+}
+
+static bool run_steps(work *w, cycle_way way, uint64_t *times, size_t *step, tool_fault *fault) {
+  cycle *c = w->c;
+  for (*step = 0; *step < c->steps; ++*step) {
+    progress_say("%sstep %zu of %zu", way == CYCLE_HOST ? "through the host: " : "", *step + 1, c->steps);
+    uint64_t start = number_now();
+    if (!(way == CYCLE_HOST ? step_host(w, *step, fault) : step_carried(w, *step, fault))) return false;
+    if (!gather_outputs(w, fault)) return false;
+    times[*step] = number_now() - start;
+    if (way == CYCLE_HOST && !count_moves(w, fault)) return false;
+  }
+  return true;
+}
+
+static bool measure(work *w, cycle_way way, size_t *step, tool_fault *fault) {
+  cycle *c = w->c;
+  uint64_t *times = malloc(c->steps * sizeof *times);
+  if (times == NULL) return fault_set(fault, "out of memory");
+  bool done = (way == CYCLE_HOST || add_counters(w, false, fault)) && run_steps(w, way, times, step, fault) &&
+              (way == CYCLE_HOST || add_counters(w, true, fault));
+  if (done) {
+    w->lane->first_ns = times[0];
+    w->lane->time = statistic_of(times + 1, c->steps - 1);
+  }
+  free(times);
+  return done;
+}
+
+bool cycle_run(cycle *c, cycle_way way, size_t *step, tool_fault *fault) {
+  work w = {.c = c, .lane = &c->lanes[way]};
+  *step = 0;
+  bool done = way == CYCLE_HOST ? take_host_tensors(&w, fault) : bind(&w, fault);
+  done = done && measure(&w, way, step, fault);
+  done = done && read_states(&w, fault);
+  for (size_t i = 0; w.inputs != NULL && i < c->input_count; i++) iobind_tensor_release(w.inputs[i]);
+  for (size_t i = 0; w.outputs != NULL && i < c->output_count; i++) iobind_tensor_release(w.outputs[i]);
+  free(w.inputs);
+  free(w.outputs);
+  iobind_binding_destroy(w.binding);
+  return done;
+}
+
+bool cycle_compare(const cycle *c, size_t *output) {
+  for (size_t i = 0; i < c->output_count; i++) {
+    const npy_array *one = &c->lanes[CYCLE_CARRIED].outputs[i].array;
+    const npy_array *other = &c->lanes[CYCLE_HOST].outputs[i].array;
+    *output = i;
+    if (one->rank != other->rank || one->bytes != other->bytes) return false;
+    if (one->rank > 0 && memcmp(one->dims, other->dims, one->rank * sizeof one->dims[0]) != 0) return false;
+    if (one->bytes > 0 && memcmp(one->data, other->data, one->bytes) != 0) return false;
+  }
+  return true;
+}
+
+bool cycle_begin(cycle *c, iobind_runtime *runtime, iobind_session *session, const iobind_session_info *info) {
+  *c = (cycle){.runtime = runtime, .session = session, .input_count = info->input_count, .output_count = info->output_count};
+  c->inputs = calloc(info->input_count + 1, sizeof *c->inputs);
+  c->fed = calloc(info->input_count + 1, sizeof *c->fed);
+  bool made = c->inputs != NULL && c->fed != NULL;
+  for (int way = 0; way < CYCLE_WAYS; way++) {
+    c->lanes[way].outputs = calloc(info->output_count + 1, sizeof *c->lanes[way].outputs);
+    made = made && c->lanes[way].outputs != NULL;
+  }
+  return made;
+}
+
+void cycle_end(cycle *c) {
+  for (size_t i = 0; c->inputs != NULL && i < c->input_count; i++) iobind_tensor_release(c->inputs[i]);
+  for (size_t i = 0; c->fed != NULL && i < c->input_count; i++) feed_free(&c->fed[i]);
+  for (int way = 0; way < CYCLE_WAYS; way++) {
+    for (size_t i = 0; c->lanes[way].outputs != NULL && i < c->output_count; i++) gather_free(&c->lanes[way].outputs[i]);
+    free(c->lanes[way].outputs);
+  }
+  free(c->inputs);
+  free(c->fed);
+  free(c->carries);
+}

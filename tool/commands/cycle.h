@@ -1,0 +1,61 @@
+/** @file cycle.h
+ *  A model run step by step, its states carried, and the same through the host. */
+#ifndef IOBIND_TOOL_CYCLE_H
+#define IOBIND_TOOL_CYCLE_H
+
+#include <iobind/iobind.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "commands/feed.h"
+#include "commands/gather.h"
+#include "shared/statistic.h"
+
+typedef struct cycle_carry {
+  size_t output, input;
+  iobind_carry_mode mode;
+} cycle_carry;
+
+typedef enum cycle_way {
+  CYCLE_CARRIED, /**< a binding, states carried as the modes say */
+  CYCLE_HOST,    /**< iobind_session_run with host tensors; outputs handed in again */
+  CYCLE_WAYS
+} cycle_way;
+
+/** What a way took and made. */
+typedef struct cycle_lane {
+  uint64_t first_ns; /**< the first step: feed, run, read what is gathered */
+  statistic time;    /**< of the later steps, in nanoseconds */
+  uint64_t made;     /**< in all steps: tensors that the run asked ORT for, and iobind's own */
+  uint64_t upload_bytes;
+  uint64_t download_bytes;
+  uint64_t local_bytes;
+  gather *outputs; /**< one for each output; of a carried one its last state alone, as an array without the first axis */
+} cycle_lane;
+
+typedef struct cycle {
+  iobind_runtime *runtime;
+  iobind_session *session;
+  size_t input_count, output_count;
+  iobind_tensor **inputs; /**< host tensors: what is constant, the first state, or the first slice */
+  feed *fed;              /**< for each input; count 0: it is not fed */
+  cycle_carry *carries;   /**< malloc'ed */
+  size_t carry_count;
+  size_t steps;
+  bool gathers; /**< outputs that are not carried are read in each step */
+  cycle_lane lanes[CYCLE_WAYS];
+} cycle;
+
+/** Make room; cycle_end frees it, and what was put into it. The caller sets the inputs, carries, steps and `gathers`. */
+bool cycle_begin(cycle *c, iobind_runtime *runtime, iobind_session *session, const iobind_session_info *info);
+void cycle_end(cycle *c);
+
+/** Run all steps one way. Says on the progress line where it is.
+ *  @param step  receives the step at which it failed */
+bool cycle_run(cycle *c, cycle_way way, size_t *step, tool_fault *fault);
+
+/** Whether both ways gave the same bytes; otherwise an output that differs. */
+bool cycle_compare(const cycle *c, size_t *output);
+
+#endif

@@ -1,0 +1,81 @@
+#include <string.h>
+
+#include "commands/machine.h"
+
+static void report_runtime(tool_report *report, const iobind_runtime_info *info) {
+  report_field(report, "ok", NULL, json_true(), NULL);
+  report_field(report, "iobind", "iobind", report_string(iobind_version_string()), NULL);
+  report_field(report, "ort_version", "ONNX Runtime", report_string(info->ort_version), "%s (C interface %u)",
+               info->ort_version, (unsigned)info->ort_api_version);
+  report_field(report, "ort_api_version", NULL, json_integer(info->ort_api_version), NULL);
+  report_field(report, "ort_library", "loaded from", report_string(info->ort_library), NULL);
+  report_field(report, "found_by", "found by", report_string(info->found_by), NULL);
+}
+
+static int report_eps(tool_state *tool, tool_report *report, size_t count) {
+  report_table *table = report_add_table(report, "ep_libraries", NULL);
+  report_column(table, "name", "EP LIBRARY", REPORT_LEFT);
+  report_column(table, "loaded", "LOADED", REPORT_LEFT);
+  report_column(table, "path", "FILE", REPORT_LEFT);
+  report_column(table, "reason", NULL, REPORT_LEFT);
+  for (size_t i = 0; i < count; i++) {
+    iobind_ep_info info = IOBIND_EP_INFO_INIT;
+    iobind_error error = IOBIND_ERROR_INIT;
+    if (iobind_runtime_get_ep(tool->runtime, i, &info, &error) != IOBIND_OK) return tool_fail_error(tool, "an EP", &error);
+    bool loaded = info.status == IOBIND_OK;
+    report_row(table);
+    report_cell(table, report_string(info.name), NULL);
+    report_cell(table, json_boolean(loaded), NULL);
+    report_cell_mark(table, loaded ? REPORT_GOOD : REPORT_BAD);
+    report_cell(table, report_string(info.path), "%s", info.path[0] != 0 ? info.path : "(registered by the program)");
+    report_cell(table, loaded ? json_null() : report_string(info.message), "%s", "");
+    if (!loaded) report_note(report, "%s does not load: %s [%s]", info.name, info.message, iobind_status_name(info.status));
+  }
+  if (count == 0) report_note(report, "none found; scripts/get-onnxruntime --ep NAME fetches one");
+  return TOOL_GO;
+}
+
+static int examine(tool_state *tool, tool_report *report) {
+  iobind_error error = IOBIND_ERROR_INIT;
+  iobind_status status = tool_try_open(tool, &error);
+  if (status != IOBIND_OK) {
+    if (tool->json) {
+      report_field(report, "ok", NULL, json_false(), NULL);
+      report_field(report, "iobind", NULL, report_string(iobind_version_string()), NULL);
+      report_field(report, "reason", NULL, report_string(error.message), NULL);
+      report_field(report, "status", NULL, json_string(iobind_status_name(error.status)), NULL);
+      tool_print(tool, report, TOOL_FAILED);
+    }
+    return tool_fail_open(tool, &error);
+  }
+  iobind_runtime_info info = IOBIND_RUNTIME_INFO_INIT;
+  if (iobind_runtime_get_info(tool->runtime, &info, &error) != IOBIND_OK) return tool_fail_error(tool, NULL, &error);
+  report_runtime(report, &info);
+  int code = report_eps(tool, report, info.ep_count);
+  size_t working = 0;
+  if (code == TOOL_GO) code = machine_report_devices(tool, report, true, tool->verbosity > 0, &working);
+  if (code != TOOL_GO) return code;
+  report_field(report, "ok", NULL, json_boolean(working > 0), NULL);
+  code = tool_print(tool, report, TOOL_DONE);
+  if (code != TOOL_DONE || working > 0) return code;
+  return tool_fail(tool, "no device works, so that no model can run; the reasons stand with the devices");
+}
+
+int command_doctor(int argc, const char **argv) {
+  const tool_usage usage = {
+      .command = "doctor",
+      .arguments = "",
+      .summary = "Say whether models can run on this machine: which ONNX Runtime was found, which execution provider (EP)\n"
+                 "libraries load, and which devices work. A device works when a tiny model ran on it.",
+      .notes = "Exit code 1: nothing can run, and the last line says why.",
+  };
+  tool_state tool;
+  int code = tool_begin(&tool, &usage, argc, argv);
+  if (code == TOOL_GO) {
+    tool_report *report = report_create();
+    progress_begin(&tool);
+    code = examine(&tool, report);
+    report_destroy(report);
+  }
+  return tool_end(&tool, code);
+}

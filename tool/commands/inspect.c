@@ -1,0 +1,274 @@
+#define _POSIX_C_SOURCE 200809L /* open_memstream */
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "shared/tool.h"
+
+enum { SHOWN_NODES = 20 };
+
+/* ---- what the model says of itself ---- */
+
+static void add_text(tool_report *report, const char *key, const char *label, const char *text) {
+  report_field(report, key, text[0] != 0 ? label : NULL, report_string(text), NULL);
+}
+
+static void report_model(tool_report *report, const char *path, const iobind_session_info *info, const iobind_device *device) {
+  report_field(report, "model", "model", report_string(path), NULL);
+  add_text(report, "graph_name", "graph", info->graph_name);
+  add_text(report, "producer", "producer", info->producer);
+  add_text(report, "domain", "domain", info->domain);
+  add_text(report, "description", "description", info->description);
+  /* ORT says the largest number where the model says none. */
+  bool versioned = info->model_version != 0 && info->model_version != INT64_MAX;
+  report_field(report, "model_version", versioned ? "version" : NULL,
+               versioned ? json_integer(info->model_version) : json_null(), NULL);
+  report_field(report, "opset", info->opset > 0 ? "opset" : NULL, info->opset > 0 ? json_integer(info->opset) : json_null(),
+               NULL);
+  report_field(report, "device", "device", report_string(tool_device_spec(device)), NULL);
+}
+
+/* ---- inputs and outputs ---- */
+
+static json_t *symbols_json(const iobind_value_info *value) {
+  json_t *array = json_array();
+  for (size_t i = 0; i < value->rank; i++) {
+    bool named = value->dims[i] < 0 && value->symbols[i][0] != 0;
+    json_array_append_new(array, named ? report_string(value->symbols[i]) : json_null());
+  }
+  return array;
+}
+
+static const char *kind_json(int32_t kind) {
+  static const char *const names[] = {"unknown", "tensor", "sequence", "map", "opaque", "sparse", "optional"};
+  return kind >= 0 && kind < (int32_t)(sizeof names / sizeof names[0]) ? names[kind] : names[0];
+}
+
+static bool add_value(report_table *table, const iobind_value_info *value) {
+  char *described = tool_describe_value(value);
+  if (described == NULL) return false;
+  bool tensor = value->kind == IOBIND_VALUE_TENSOR;
+  bool shaped = tensor && value->has_shape;
+  const char *place = tensor ? tool_device_spec(value->device) : "-";
+  bool pinned = tensor && value->memory == IOBIND_MEMORY_HOST_ACCESSIBLE;
+  report_row(table);
+  report_cell(table, report_string(value->name), NULL);
+  report_cell(table, json_string(kind_json(value->kind)), NULL);
+  report_cell(table, tensor ? json_string(iobind_dtype_name(value->dtype)) : json_null(), "%s", described);
+  report_cell(table, shaped ? tool_dims_json(value->dims, value->rank) : json_null(), NULL);
+  report_cell(table, shaped ? symbols_json(value) : json_null(), NULL);
+  report_cell(table, tensor ? report_string(place) : json_null(), "%s%s", place, pinned ? "/pinned" : "");
+  report_cell(table, tensor ? json_string(pinned ? "host_accessible" : "default") : json_null(), NULL);
+  report_cell(table, tensor ? report_string(value->memory_name) : json_null(), "%s", tensor ? value->memory_name : "-");
+  free(described);
+  return true;
+}
+
+typedef iobind_status (*get_value)(const iobind_session *session, size_t index, iobind_value_info *value, iobind_error *error);
+
+static int report_values(tool_state *tool, tool_report *report, const char *key, const char *label,
+                         const iobind_session *session, size_t count, get_value get) {
+  report_table *table = report_add_table(report, key, NULL);
+  report_column(table, "name", label, REPORT_LEFT);
+  report_column(table, "kind", NULL, REPORT_LEFT);
+  report_column(table, "dtype", "TYPE", REPORT_LEFT);
+  report_column(table, "dims", NULL, REPORT_LEFT);
+  report_column(table, "symbols", NULL, REPORT_LEFT);
+  report_column(table, "device", "DEVICE", REPORT_LEFT);
+  report_column(table, "memory", NULL, REPORT_LEFT);
+  report_column(table, "memory_name", "MEMORY", REPORT_LEFT);
+  for (size_t i = 0; i < count; i++) {
+    iobind_value_info value = IOBIND_VALUE_INFO_INIT;
+    iobind_error error = IOBIND_ERROR_INIT;
+    if (get(session, i, &value, &error) != IOBIND_OK) return tool_fail_error(tool, NULL, &error);
+    if (!add_value(table, &value)) return tool_fail(tool, "out of memory");
+  }
+  return TOOL_GO;
+}
+
+/* ---- where the nodes run ---- */
+
+typedef struct node_count {
+  const char *ep_name;
+  const char *domain;
+  const char *op_type;
+  size_t count;
+} node_count;
+
+static int by_ep_and_count(const void *left, const void *right) {
+  const node_count *a = left;
+  const node_count *b = right;
+  int order = strcmp(a->ep_name, b->ep_name);
+  if (order != 0) return order;
+  if (a->count != b->count) return a->count < b->count ? 1 : -1;
+  order = strcmp(a->op_type, b->op_type);
+  return order != 0 ? order : strcmp(a->domain, b->domain);
+}
+
+static int by_operator(const void *left, const void *right) {
+  const node_count *a = left;
+  const node_count *b = right;
+  int order = strcmp(a->ep_name, b->ep_name);
+  if (order == 0) order = strcmp(a->domain, b->domain);
+  return order != 0 ? order : strcmp(a->op_type, b->op_type);
+}
+
+/* Merge equal neighbours of a sorted list; returns how many are left. */
+static size_t merge_counts(node_count *counts, size_t count) {
+  size_t kept = 0;
+  for (size_t i = 0; i < count; i++) {
+    if (kept > 0 && by_operator(&counts[kept - 1], &counts[i]) == 0) {
+      counts[kept - 1].count++;
+    } else {
+      counts[kept++] = counts[i];
+    }
+  }
+  return kept;
+}
+
+/* One row for each EP, out of a list sorted by EP. Returns false without memory. */
+static bool add_placement(tool_report *report, const node_count *counts, size_t count) {
+  report_table *table = report_add_table(report, "placement", NULL);
+  report_column(table, "ep", "EP", REPORT_LEFT);
+  report_column(table, "nodes", "NODES", REPORT_RIGHT);
+  report_column(table, "operators", "OPERATORS", REPORT_LEFT);
+  for (size_t first = 0, next = 0; first < count; first = next) {
+    char *text = NULL;
+    size_t length = 0;
+    FILE *stream = open_memstream(&text, &length);
+    if (stream == NULL) return false;
+    size_t nodes = 0;
+    json_t *operators = json_object();
+    for (next = first; next < count && strcmp(counts[next].ep_name, counts[first].ep_name) == 0; next++) {
+      const node_count *entry = &counts[next];
+      char name[256];
+      snprintf(name, sizeof name, "%s%s%s", entry->domain, entry->domain[0] != 0 ? "." : "", entry->op_type);
+      fprintf(stream, "%s%s %zu", next == first ? "" : ", ", name, entry->count);
+      json_object_set_new(operators, name, json_integer((json_int_t)entry->count));
+      nodes += entry->count;
+    }
+    bool closed = fclose(stream) == 0;
+    report_row(table);
+    report_cell(table, report_string(counts[first].ep_name), NULL);
+    report_cell(table, json_integer((json_int_t)nodes), NULL);
+    report_cell(table, operators, "%s", closed ? text : "");
+    free(text);
+    if (!closed) return false;
+  }
+  return true;
+}
+
+/* The nodes that the device did not take, by name: those are where data crosses the link within a run. */
+static int report_fallen(tool_state *tool, tool_report *report, const iobind_session *session, size_t count,
+                         const char *ep_name) {
+  report_table *table = NULL;
+  size_t fallen = 0;
+  size_t limit = tool->json || tool->verbosity > 0 ? count : SHOWN_NODES;
+  for (size_t i = 0; i < count; i++) {
+    iobind_node_info node = IOBIND_NODE_INFO_INIT;
+    iobind_error error = IOBIND_ERROR_INIT;
+    if (iobind_session_get_node(session, i, &node, &error) != IOBIND_OK) return tool_fail_error(tool, NULL, &error);
+    if (strcmp(node.ep_name, ep_name) == 0) continue;
+    if (fallen++ == 0) {
+      table = report_add_table(report, "fallen", NULL);
+      report_column(table, "name", "NODE NOT ON THE DEVICE", REPORT_LEFT);
+      report_column(table, "op_type", "OPERATOR", REPORT_LEFT);
+      report_column(table, "domain", NULL, REPORT_LEFT);
+      report_column(table, "ep", "EP", REPORT_LEFT);
+    }
+    if (fallen > limit) continue;
+    report_row(table);
+    report_cell(table, report_string(node.name), "%s", node.name[0] != 0 ? node.name : "(no name)");
+    report_cell(table, report_string(node.op_type), NULL);
+    report_cell(table, report_string(node.domain), NULL);
+    report_cell(table, report_string(node.ep_name), NULL);
+  }
+  if (fallen > limit) report_note(report, "and %zu more; -v or --json shows all", fallen - limit);
+  if (fallen == 0) {
+    report_field(report, "fallen", NULL, json_array(), NULL);
+    report_note(report, "every node runs on the device");
+  }
+  return TOOL_GO;
+}
+
+static int report_nodes(tool_state *tool, tool_report *report, const iobind_session *session, size_t count,
+                        const iobind_device *device) {
+  iobind_error error = IOBIND_ERROR_INIT;
+  iobind_device_info info = IOBIND_DEVICE_INFO_INIT;
+  if (iobind_device_get_info(device, &info, &error) != IOBIND_OK) return tool_fail_error(tool, NULL, &error);
+  node_count *counts = calloc(count + 1, sizeof *counts);
+  if (counts == NULL) return tool_fail(tool, "out of memory");
+  int code = TOOL_GO;
+  for (size_t i = 0; code == TOOL_GO && i < count; i++) {
+    iobind_node_info node = IOBIND_NODE_INFO_INIT;
+    if (iobind_session_get_node(session, i, &node, &error) != IOBIND_OK) code = tool_fail_error(tool, NULL, &error);
+    counts[i] = (node_count){node.ep_name, node.domain, node.op_type, 1};
+  }
+  if (code == TOOL_GO) {
+    qsort(counts, count, sizeof *counts, by_operator);
+    size_t kinds = merge_counts(counts, count);
+    qsort(counts, kinds, sizeof *counts, by_ep_and_count);
+    if (!add_placement(report, counts, kinds)) code = tool_fail(tool, "out of memory");
+  }
+  free(counts);
+  report_field(report, "node_count", NULL, json_integer((json_int_t)count), NULL);
+  if (code == TOOL_GO) code = report_fallen(tool, report, session, count, info.ep_name);
+  return code;
+}
+
+/* ---- the command ---- */
+
+static int describe(tool_state *tool, tool_report *report, const char *path, const iobind_session *session,
+                    const iobind_device *device) {
+  iobind_session_info info = IOBIND_SESSION_INFO_INIT;
+  iobind_error error = IOBIND_ERROR_INIT;
+  if (iobind_session_get_info(session, &info, &error) != IOBIND_OK) return tool_fail_error(tool, path, &error);
+  report_model(report, path, &info, device);
+  int code = report_values(tool, report, "inputs", "INPUT", session, info.input_count, iobind_session_get_input);
+  if (code == TOOL_GO) {
+    code = report_values(tool, report, "outputs", "OUTPUT", session, info.output_count, iobind_session_get_output);
+  }
+  if (code == TOOL_GO && tool->devices != NULL) code = report_nodes(tool, report, session, info.node_count, device);
+  return code == TOOL_GO ? tool_print(tool, report, TOOL_DONE) : code;
+}
+
+static int inspect(tool_state *tool) {
+  const char *path = tool->arguments[0];
+  for (size_t i = 0; i < tool->dim_count; i++) {
+    if (tool->dims[i].axis < 0) continue;
+    return tool_misuse(tool, "--dim %s: only a symbol can be fixed here; INPUT[AXIS] is for the commands that run",
+                       tool->dim_texts[i]);
+  }
+  iobind_device *device = NULL;
+  iobind_session *session = NULL;
+  progress_begin(tool);
+  int code = tool_open(tool);
+  if (code == TOOL_GO) code = tool_first_device(tool, &device);
+  if (code == TOOL_GO) code = tool_load(tool, path, device, tool->devices != NULL ? IOBIND_SESSION_PLACEMENT : 0, &session);
+  if (code == TOOL_GO) {
+    tool_report *report = report_create();
+    code = describe(tool, report, path, session, device);
+    report_destroy(report);
+  }
+  iobind_session_destroy(session);
+  return code;
+}
+
+int command_inspect(int argc, const char **argv) {
+  const tool_usage usage = {
+      .command = "inspect",
+      .arguments = "MODEL",
+      .summary = "Show a model's inputs and outputs and, with --device, which execution provider (EP) runs which nodes.",
+      .notes =
+          "TYPE shows open dims by their symbol, '?' where they have none. DEVICE and MEMORY are where the session reads an\n"
+          "input and leaves an output: data that is there already need not be copied.",
+      .takes = TOOL_TAKES_DEVICE | TOOL_TAKES_DIMS,
+      .argument_count = 1,
+  };
+  tool_state tool;
+  int code = tool_begin(&tool, &usage, argc, argv);
+  if (code == TOOL_GO) code = inspect(&tool);
+  return tool_end(&tool, code);
+}

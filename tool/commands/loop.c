@@ -1,0 +1,409 @@
+#define _POSIX_C_SOURCE 200809L /* strdup, strndup */
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "commands/cycle.h"
+#include "formats/file.h"
+#include "shared/given.h"
+#include "shared/number.h"
+#include "shared/outputs.h"
+#include "shared/tool.h"
+
+static const char *const mode_words[] = {"move", "swap", "in-place"};
+enum { MODES = sizeof mode_words / sizeof mode_words[0] };
+
+typedef struct loop {
+  tool_state *tool;
+  iobind_device *device;
+  iobind_session *session;
+  cycle cycle;
+  const char *folder; /* NULL: nothing is written */
+  const char **names; /* of the outputs */
+  char **files;       /* of the outputs, in the folder */
+  bool through_host;  /* the same loop that way, to compare with */
+} loop;
+
+/* ---- the command line against the model ---- */
+
+/* ",MODE" or nothing. */
+static bool parse_mode(const char *text, iobind_carry_mode *mode) {
+  if (*text == 0) return true;
+  for (int i = 0; *text == ',' && i < MODES; i++) {
+    if (strcmp(text + 1, mode_words[i]) != 0) continue;
+    *mode = (iobind_carry_mode)i;
+    return true;
+  }
+  return false;
+}
+
+/* Names may hold '=' and ',' themselves: the longest ones that the model has are taken. */
+static bool match_carry(const loop *l, const char *text, cycle_carry *carry) {
+  size_t longest = 0;
+  for (size_t o = 0; o < l->cycle.output_count; o++) {
+    size_t length = strlen(l->names[o]);
+    if (strncmp(text, l->names[o], length) != 0 || text[length] != '=') continue;
+    for (size_t i = 0; i < l->cycle.input_count; i++) {
+      iobind_value_info value = IOBIND_VALUE_INFO_INIT;
+      iobind_carry_mode mode = IOBIND_CARRY_MOVE;
+      if (iobind_session_get_input(l->session, i, &value, NULL) != IOBIND_OK) continue;
+      size_t both = length + 1 + strlen(value.name);
+      if (strncmp(text + length + 1, value.name, strlen(value.name)) != 0 || both <= longest) continue;
+      if (!parse_mode(text + both, &mode)) continue;
+      *carry = (cycle_carry){o, i, mode};
+      longest = both;
+    }
+  }
+  return longest > 0;
+}
+
+/* Say which part of OUT=IN,MODE is wrong. */
+static int refuse_carry(const loop *l, const char *text) {
+  const char *equals = strchr(text, '=');
+  if (equals == NULL || equals == text || equals[1] == 0) {
+    return tool_misuse(l->tool, "--carry: expected OUTPUT=INPUT or OUTPUT=INPUT,MODE, got '%s'", text);
+  }
+  iobind_error error = IOBIND_ERROR_INIT;
+  size_t index = 0;
+  char *output = strndup(text, (size_t)(equals - text));
+  size_t length = strcspn(equals + 1, ",");
+  char *input = strndup(equals + 1, length);
+  int code = TOOL_FAILED;
+  if (output == NULL || input == NULL) {
+    code = tool_fail(l->tool, "out of memory");
+  } else if (iobind_session_find_output(l->session, output, &index, &error) != IOBIND_OK ||
+             iobind_session_find_input(l->session, input, &index, &error) != IOBIND_OK) {
+    code = tool_fail_error(l->tool, "--carry", &error);
+  } else {
+    code = tool_misuse(l->tool, "--carry %s: expected the mode move, swap or in-place, got '%s'", text, equals + 1 + length);
+  }
+  free(output);
+  free(input);
+  return code;
+}
+
+static int read_carries(loop *l, char *const *texts) {
+  cycle *c = &l->cycle;
+  size_t count = tool_list_length(texts);
+  if (count == 0) return tool_misuse(l->tool, "--carry OUTPUT=INPUT is missing: which output becomes which input?");
+  c->carries = calloc(count, sizeof *c->carries);
+  if (c->carries == NULL) return tool_fail(l->tool, "out of memory");
+  for (size_t i = 0; i < count; i++) {
+    cycle_carry *carry = &c->carries[i];
+    if (!match_carry(l, texts[i], carry)) return refuse_carry(l, texts[i]);
+    for (size_t j = 0; j < i; j++) {
+      if (c->carries[j].output != carry->output && c->carries[j].input != carry->input) continue;
+      return tool_misuse(l->tool, "--carry %s: its %s is carried already", texts[i],
+                         c->carries[j].output == carry->output ? "output" : "input");
+    }
+    c->carry_count++;
+  }
+  return TOOL_GO;
+}
+
+static int read_fed(loop *l, const iobind_value_info *value, size_t index, const char *text, size_t length, int64_t axis) {
+  cycle *c = &l->cycle;
+  tool_fault fault;
+  for (size_t i = 0; i < c->carry_count; i++) {
+    if (c->carries[i].input != index) continue;
+    return tool_misuse(l->tool, "--input %s=%s: the input is carried; give its first state, without an axis", value->name,
+                       text);
+  }
+  if (value->kind != IOBIND_VALUE_TENSOR) {
+    return tool_fail(l->tool, "input '%s' is no tensor, and cannot be fed [NOT_SUPPORTED]", value->name);
+  }
+  char *file = strndup(text, length);
+  if (file == NULL) return tool_fail(l->tool, "out of memory");
+  bool read = feed_read(file, axis, value, &c->fed[index], &fault);
+  free(file);
+  if (!read) return tool_fail(l->tool, "input '%s': %s: %s", value->name, text, fault.text);
+  iobind_device *cpu = iobind_runtime_get_device(l->tool->runtime, 0);
+  if (tool_tensor_from_npy(cpu, value, &c->fed[index].slice, &c->inputs[index], &fault)) return TOOL_GO;
+  return tool_fail(l->tool, "input '%s': %s: %s", value->name, text, fault.text);
+}
+
+static int read_inputs(loop *l) {
+  cycle *c = &l->cycle;
+  const char **files = calloc(c->input_count + 1, sizeof *files);
+  if (files == NULL) return tool_fail(l->tool, "out of memory");
+  int code = tool_match_inputs(l->tool, l->session, c->input_count, files);
+  for (size_t i = 0; code == TOOL_GO && i < c->input_count; i++) {
+    iobind_value_info value = IOBIND_VALUE_INFO_INIT;
+    iobind_error error = IOBIND_ERROR_INIT;
+    size_t length = 0;
+    int64_t axis = 0;
+    if (iobind_session_get_input(l->session, i, &value, &error) != IOBIND_OK) {
+      code = tool_fail_error(l->tool, NULL, &error);
+    } else if (files[i] != NULL && feed_split(files[i], &length, &axis)) {
+      code = read_fed(l, &value, i, files[i], length, axis);
+    } else {
+      code = tool_make_input(l->tool, &value, files[i], &c->inputs[i]);
+    }
+  }
+  free(files);
+  return code;
+}
+
+/* As many as --steps says, or as the shortest of what is fed has slices. */
+static int find_steps(loop *l, int64_t asked) {
+  cycle *c = &l->cycle;
+  const char *shortest = NULL;
+  size_t slices = 0;
+  for (size_t i = 0; i < c->input_count; i++) {
+    iobind_value_info value = IOBIND_VALUE_INFO_INIT;
+    if (c->fed[i].count == 0 || (shortest != NULL && c->fed[i].count >= slices)) continue;
+    if (iobind_session_get_input(l->session, i, &value, NULL) != IOBIND_OK) continue;
+    shortest = value.name;
+    slices = c->fed[i].count;
+  }
+  if (asked == 0 && shortest == NULL) {
+    return tool_misuse(l->tool, "--steps is missing: no input is fed with slices (FILE.npy@AXIS) that could be counted");
+  }
+  if (shortest != NULL && asked > 0 && (size_t)asked > slices) {
+    return tool_fail(l->tool, "--steps %" PRId64 ": input '%s' is fed with %zu slices [SHAPE]", asked, shortest, slices);
+  }
+  c->steps = asked > 0 ? (size_t)asked : slices;
+  return TOOL_GO;
+}
+
+static int name_outputs(loop *l) {
+  for (size_t i = 0; i < l->cycle.output_count; i++) {
+    iobind_value_info value = IOBIND_VALUE_INFO_INIT;
+    iobind_error error = IOBIND_ERROR_INIT;
+    if (iobind_session_get_output(l->session, i, &value, &error) != IOBIND_OK) return tool_fail_error(l->tool, NULL, &error);
+    l->names[i] = value.name;
+  }
+  return outputs_name_files(l->names, l->cycle.output_count, l->files) ? TOOL_GO : tool_fail(l->tool, "out of memory");
+}
+
+static int prepare(loop *l, char *const *carries, int64_t steps) {
+  tool_state *tool = l->tool;
+  tool_fault fault;
+  iobind_error error = IOBIND_ERROR_INIT;
+  iobind_session_info info = IOBIND_SESSION_INFO_INIT;
+  int code = tool_open(tool);
+  if (code == TOOL_GO) code = tool_first_device(tool, &l->device);
+  if (code == TOOL_GO) code = tool_load(tool, tool->arguments[0], l->device, 0, &l->session);
+  if (code != TOOL_GO) return code;
+  if (iobind_session_get_info(l->session, &info, &error) != IOBIND_OK) return tool_fail_error(tool, NULL, &error);
+  l->names = calloc(info.output_count + 1, sizeof *l->names);
+  l->files = calloc(info.output_count + 1, sizeof *l->files);
+  if (l->names == NULL || l->files == NULL || !cycle_begin(&l->cycle, tool->runtime, l->session, &info)) {
+    return tool_fail(tool, "out of memory");
+  }
+  l->cycle.gathers = l->folder != NULL;
+  code = name_outputs(l);
+  if (code == TOOL_GO) code = read_carries(l, carries);
+  if (code == TOOL_GO) code = read_inputs(l);
+  if (code == TOOL_GO) code = find_steps(l, steps);
+  if (code == TOOL_GO && l->folder != NULL && !file_make_folder(l->folder, &fault)) {
+    code = tool_fail(tool, "--output-dir %s", fault.text);
+  }
+  return code;
+}
+
+/* ---- what came out ---- */
+
+static const cycle_carry *carry_of(const cycle *c, size_t output) {
+  for (size_t i = 0; i < c->carry_count; i++) {
+    if (c->carries[i].output == output) return &c->carries[i];
+  }
+  return NULL;
+}
+
+static int write_output(const loop *l, const npy_array *array, size_t index, const char *path) {
+  tool_fault fault;
+  if (path == NULL || npy_write(path, array, &fault)) return TOOL_GO;
+  return tool_fail(l->tool, "output '%s': %s", l->names[index], fault.text);
+}
+
+static void add_notes(tool_report *report, const iobind_value_info *value, const gather *all) {
+  if (value->kind != IOBIND_VALUE_TENSOR) report_note(report, "'%s' is no tensor: not gathered", value->name);
+  if (value->dtype == IOBIND_STRING) report_note(report, "'%s' holds texts: not gathered", value->name);
+  if (all->uneven) report_note(report, "'%s' changes its dims from step to step: not gathered", value->name);
+}
+
+static int add_output(const loop *l, tool_report *report, report_table *table, size_t index, const iobind_value_info *value) {
+  const cycle_carry *carry = carry_of(&l->cycle, index);
+  const gather *all = &l->cycle.lanes[CYCLE_CARRIED].outputs[index];
+  const npy_array *array = &all->array;
+  iobind_value_info input = IOBIND_VALUE_INFO_INIT;
+  bool had = carry != NULL || array->rank > 0;
+  char *path = had && l->folder != NULL ? file_join(l->folder, l->files[index]) : NULL;
+  char *dims = tool_describe_dims(array->dims, array->rank);
+  int code = TOOL_FAILED;
+  if (dims == NULL || (had && l->folder != NULL && path == NULL)) {
+    code = tool_fail(l->tool, "out of memory");
+  } else {
+    if (carry != NULL && iobind_session_get_input(l->session, carry->input, &input, NULL) != IOBIND_OK) input.name = "?";
+    report_row(table);
+    report_cell(table, report_string(value->name), NULL);
+    report_cell(table, report_string(input.name), "%s", carry == NULL ? "-" : input.name);
+    report_cell(table, report_string(carry == NULL ? NULL : mode_words[carry->mode]), "%s",
+                carry == NULL ? "-" : mode_words[carry->mode]);
+    report_cell(table, report_string(value->kind == IOBIND_VALUE_TENSOR ? iobind_dtype_name(value->dtype) : NULL), "%s",
+                value->kind == IOBIND_VALUE_TENSOR ? iobind_dtype_name(value->dtype) : "-");
+    report_cell(table, had ? tool_dims_json(array->dims, array->rank) : json_null(), "%s", had ? dims : "-");
+    report_cell(table, report_string(path), "%s", path == NULL ? "-" : path);
+    add_notes(report, value, all);
+    code = write_output(l, array, index, path);
+  }
+  free(path);
+  free(dims);
+  return code;
+}
+
+static int add_outputs(loop *l, tool_report *report) {
+  report_table *table = report_add_table(report, "outputs", NULL);
+  report_column(table, "name", "OUTPUT", REPORT_LEFT);
+  report_column(table, "carried_to", "CARRIED TO", REPORT_LEFT);
+  report_column(table, "mode", "MODE", REPORT_LEFT);
+  report_column(table, "dtype", "TYPE", REPORT_LEFT);
+  report_column(table, "dims", "DIMS", REPORT_LEFT);
+  report_column(table, "file", l->folder == NULL ? NULL : "FILE", REPORT_LEFT);
+  int code = TOOL_GO;
+  for (size_t i = 0; code == TOOL_GO && i < l->cycle.output_count; i++) {
+    iobind_value_info value = IOBIND_VALUE_INFO_INIT;
+    iobind_error error = IOBIND_ERROR_INIT;
+    if (iobind_session_get_output(l->session, i, &value, &error) != IOBIND_OK) return tool_fail_error(l->tool, NULL, &error);
+    progress_say("writing %s", value.name);
+    code = add_output(l, report, table, i, &value);
+  }
+  return code;
+}
+
+static void add_bytes(report_table *table, uint64_t bytes) {
+  char text[NUMBER_TEXT];
+  report_cell(table, json_integer((json_int_t)bytes), "%s", number_format_bytes(bytes, text));
+}
+
+static void add_time(report_table *table, double nanoseconds) {
+  char text[NUMBER_TEXT];
+  report_cell(table, json_real(nanoseconds), "%s", number_format_time(nanoseconds, text));
+}
+
+static void add_way(report_table *table, const cycle *c, cycle_way way) {
+  const cycle_lane *lane = &c->lanes[way];
+  double steps = (double)c->steps;
+  double median = lane->time.median;
+  double host = c->lanes[CYCLE_HOST].time.median;
+  report_row(table);
+  report_cell(table, json_string(way == CYCLE_CARRIED ? "carried" : "host"), "%s",
+              way == CYCLE_CARRIED ? "carried" : "through the host");
+  add_time(table, (double)lane->first_ns);
+  if (c->steps > 1) {
+    add_time(table, median);
+    add_time(table, lane->time.p99);
+  } else {
+    report_cell(table, NULL, "-");
+    report_cell(table, NULL, "-");
+  }
+  report_cell(table, json_real((double)lane->made / steps), "%.3g", (double)lane->made / steps);
+  add_bytes(table, lane->upload_bytes / c->steps);
+  add_bytes(table, lane->download_bytes / c->steps);
+  add_bytes(table, lane->local_bytes / c->steps);
+  if (host > 0 && median > 0) report_cell(table, json_real(host / median), "x%.2f", host / median);
+}
+
+static void add_ways(const loop *l, tool_report *report) {
+  report_table *table = report_add_table(report, "ways", NULL);
+  report_column(table, "way", "STATES", REPORT_LEFT);
+  report_column(table, "first_ns", "FIRST STEP", REPORT_RIGHT);
+  report_column(table, "median_ns", "MEDIAN", REPORT_RIGHT);
+  report_column(table, "p99_ns", "P99", REPORT_RIGHT);
+  report_column(table, "tensors", "NEW/STEP", REPORT_RIGHT);
+  report_column(table, "upload_bytes", "UP/STEP", REPORT_RIGHT);
+  report_column(table, "download_bytes", "DOWN/STEP", REPORT_RIGHT);
+  report_column(table, "local_bytes", "WITHIN/STEP", REPORT_RIGHT);
+  report_column(table, "ratio", l->through_host ? "RATIO" : NULL, REPORT_RIGHT);
+  add_way(table, &l->cycle, CYCLE_CARRIED);
+  if (l->through_host) add_way(table, &l->cycle, CYCLE_HOST);
+}
+
+static int report_loop(loop *l, tool_report *report) {
+  report_field(report, "model", "model", report_string(l->tool->arguments[0]), NULL);
+  report_field(report, "device", "device", report_string(tool_device_spec(l->device)), NULL);
+  report_field(report, "steps", "steps", json_integer((json_int_t)l->cycle.steps), NULL);
+  int code = add_outputs(l, report);
+  if (code != TOOL_GO) return code;
+  add_ways(l, report);
+  if (l->through_host) {
+    size_t differs = 0;
+    bool same = cycle_compare(&l->cycle, &differs);
+    report_field(report, "same", "results", json_boolean(same),
+                 same ? "the same, to the bit, as through the host" : "'%s' differs from the loop through the host",
+                 same ? "" : l->names[differs]);
+    report_field_mark(report, same ? REPORT_GOOD : REPORT_BAD);
+  }
+  return tool_print(l->tool, report, TOOL_DONE);
+}
+
+/* ---- the command ---- */
+
+static int run(loop *l, cycle_way way) {
+  size_t step = 0;
+  tool_fault fault;
+  if (cycle_run(&l->cycle, way, &step, &fault)) return TOOL_GO;
+  return tool_fail(l->tool, "%sstep %zu: %s", way == CYCLE_HOST ? "through the host, " : "", step, fault.text);
+}
+
+static int work(loop *l, char *const *carries, int64_t steps) {
+  progress_begin(l->tool);
+  int code = prepare(l, carries, steps);
+  if (code == TOOL_GO) code = run(l, CYCLE_CARRIED);
+  if (code == TOOL_GO && l->through_host) code = run(l, CYCLE_HOST);
+  if (code == TOOL_GO) {
+    tool_report *report = report_create();
+    code = report_loop(l, report);
+    report_destroy(report);
+  }
+  for (size_t i = 0; l->files != NULL && i < l->cycle.output_count; i++) free(l->files[i]);
+  free(l->files);
+  free(l->names);
+  cycle_end(&l->cycle);
+  iobind_session_destroy(l->session);
+  return code;
+}
+
+int command_loop(int argc, const char **argv) {
+  char **carries = NULL;
+  char **counts = NULL;
+  char **folders = NULL;
+  int no_host = 0;
+  const struct poptOption options[] = {
+      {"carry", 'c', POPT_ARG_ARGV, &carries, 0,
+       "An output that becomes an input of the next step: move (any shape; the default), "
+       "swap (two buffers) or in-place (one buffer, where the model allows it); repeatable",
+       "OUTPUT=INPUT[,MODE]"},
+      {"steps", 'n', POPT_ARG_ARGV, &counts, 0, "How many; all slices of what is fed, if not given", "N"},
+      {"output-dir", 'o', POPT_ARG_ARGV, &folders, 0, "Write FOLDER/NAME.npy: the last state, or an output of all steps",
+       "FOLDER"},
+      {"no-host", 0, POPT_ARG_NONE, &no_host, 0, "Leave out the same loop through the host", NULL},
+      POPT_TABLEEND};
+  const tool_usage usage = {
+      .command = "loop",
+      .arguments = "MODEL",
+      .summary = "Run a model step by step; outputs become inputs and stay on the device.",
+      .notes =
+          "An input given as NAME=FILE.npy@AXIS is fed one slice a step; any other one stays as it is, or is the first state\n"
+          "where it is carried. Outputs that are not carried are gathered along a new first axis, with --output-dir; without it\n"
+          "they are not fetched.",
+      .takes = TOOL_TAKES_DEVICE | TOOL_TAKES_DIMS | TOOL_TAKES_INPUTS,
+      .argument_count = 1,
+      .options = options,
+  };
+  tool_state tool;
+  loop l = {.tool = &tool};
+  int64_t steps = 0;
+  int code = tool_begin(&tool, &usage, argc, argv);
+  if (code == TOOL_GO) code = tool_single(&tool, folders, "--output-dir", &l.folder);
+  if (code == TOOL_GO) code = tool_integer(&tool, counts, "--steps", 1, 1000000000, &steps);
+  l.through_host = no_host == 0;
+  if (code == TOOL_GO) code = work(&l, carries, steps);
+  code = tool_end(&tool, code);
+  tool_free_list(carries);
+  tool_free_list(counts);
+  tool_free_list(folders);
+  return code;
+}

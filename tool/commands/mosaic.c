@@ -1,0 +1,107 @@
+#include "commands/mosaic.h"
+
+#include <math.h>
+#include <string.h>
+
+bool mosaic_read_layout(const char *text, mosaic_layout *layout) {
+  static const char letters[] = "NCHW";
+  *layout = (mosaic_layout){.place = {-1, -1, -1, -1}, .rank = strlen(text)};
+  if (layout->rank > MOSAIC_AXES) return false;
+  for (size_t i = 0; i < layout->rank; i++) {
+    const char *letter = strchr(letters, text[i]);
+    if (letter == NULL || layout->place[letter - letters] >= 0) return false;
+    layout->letters[i] = text[i];
+    layout->place[letter - letters] = (int)i;
+  }
+  return layout->place[MOSAIC_H] >= 0 && layout->place[MOSAIC_W] >= 0;
+}
+
+mosaic_view mosaic_look(void *data, bool bytes, const int64_t *dims, const mosaic_layout *layout) {
+  mosaic_view view = {.data = data, .bytes = bytes};
+  for (int axis = 0; axis < MOSAIC_AXES; axis++) {
+    int place = layout->place[axis];
+    view.dims[axis] = place < 0 ? 1 : dims[place];
+    view.strides[axis] = place < 0 ? 0 : 1;
+    for (int i = place + 1; place >= 0 && i < (int)layout->rank; i++) view.strides[axis] *= dims[i];
+  }
+  return view;
+}
+
+static int64_t row_of(const mosaic_view *view, int64_t index, int64_t channel, int64_t row) {
+  return index * view->strides[MOSAIC_N] + channel * view->strides[MOSAIC_C] + row * view->strides[MOSAIC_H];
+}
+
+static float read_at(const mosaic_view *view, int64_t offset) {
+  if (view->bytes) return (float)((const uint8_t *)view->data)[offset];
+  return ((const float *)view->data)[offset];
+}
+
+static uint8_t round_to_byte(float value) {
+  if (!(value > 0)) return 0; /* what is no number is 0 too */
+  return value >= 255 ? 255 : (uint8_t)lrintf(value);
+}
+
+static void write_at(const mosaic_view *view, int64_t offset, float value) {
+  if (view->bytes) {
+    ((uint8_t *)view->data)[offset] = round_to_byte(value);
+  } else {
+    ((float *)view->data)[offset] = value;
+  }
+}
+
+static int64_t least(int64_t one, int64_t other) {
+  return one < other ? one : other;
+}
+
+void mosaic_cut(const mosaic_view *picture, int64_t index, int64_t row, int64_t column, const mosaic_levels *levels,
+                const mosaic_view *tiles, int64_t place) {
+  int64_t channels = tiles->dims[MOSAIC_C];
+  for (int64_t c = 0; c < channels; c++) {
+    float mean = levels->mean[c], deviation = levels->deviation[c];
+    for (int64_t y = 0; y < tiles->dims[MOSAIC_H]; y++) {
+      int64_t from_row = least(row + y, picture->dims[MOSAIC_H] - 1);
+      int64_t from = row_of(picture, index, levels->reversed ? channels - 1 - c : c, from_row);
+      int64_t to = row_of(tiles, place, c, y);
+      for (int64_t x = 0; x < tiles->dims[MOSAIC_W]; x++) {
+        int64_t from_column = least(column + x, picture->dims[MOSAIC_W] - 1);
+        float value = read_at(picture, from + from_column * picture->strides[MOSAIC_W]);
+        write_at(tiles, to + x * tiles->strides[MOSAIC_W], (value - mean) / deviation);
+      }
+    }
+  }
+}
+
+void mosaic_add(const mosaic_view *tiles, int64_t place, const float *row_weights, const float *column_weights,
+                const mosaic_view *picture, int64_t index, int64_t row, int64_t column) {
+  float *sums = picture->data;
+  int64_t height = least(tiles->dims[MOSAIC_H], picture->dims[MOSAIC_H] - row);
+  int64_t width = least(tiles->dims[MOSAIC_W], picture->dims[MOSAIC_W] - column);
+  for (int64_t c = 0; c < tiles->dims[MOSAIC_C]; c++) {
+    for (int64_t y = 0; y < height; y++) {
+      int64_t from = row_of(tiles, place, c, y);
+      int64_t to = row_of(picture, index, c, row + y) + column * picture->strides[MOSAIC_W];
+      for (int64_t x = 0; x < width; x++) {
+        float weight = row_weights[y] * column_weights[x];
+        /* not where it counts for nothing: what is no number there would stay none */
+        if (weight > 0) {
+          sums[to + x * picture->strides[MOSAIC_W]] += weight * read_at(tiles, from + x * tiles->strides[MOSAIC_W]);
+        }
+      }
+    }
+  }
+}
+
+void mosaic_round(const mosaic_view *picture, float factor, bool reversed, const mosaic_view *bytes) {
+  for (int64_t n = 0; n < picture->dims[MOSAIC_N]; n++) {
+    for (int64_t c = 0; c < picture->dims[MOSAIC_C]; c++) {
+      for (int64_t y = 0; y < picture->dims[MOSAIC_H]; y++) {
+        int64_t from = row_of(picture, n, c, y);
+        int64_t to = row_of(bytes, n, reversed ? picture->dims[MOSAIC_C] - 1 - c : c, y);
+        for (int64_t x = 0; x < picture->dims[MOSAIC_W]; x++) {
+          float value = read_at(picture, from + x * picture->strides[MOSAIC_W]) * factor;
+          write_at(bytes, to + x * bytes->strides[MOSAIC_W], value);
+        }
+      }
+    }
+  }
+}

@@ -1,0 +1,57 @@
+/** @file mosaic.h
+ *  Pictures cut into tiles in the layout of a model's input, and its outputs put together again. */
+#ifndef IOBIND_TOOL_MOSAIC_H
+#define IOBIND_TOOL_MOSAIC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "formats/fault.h"
+#include "formats/npy.h"
+
+enum { MOSAIC_N, MOSAIC_C, MOSAIC_H, MOSAIC_W, MOSAIC_AXES };
+
+/** Which dim is which: letters of N (pictures), C (channels), H and W. */
+typedef struct mosaic_layout {
+  char letters[MOSAIC_AXES + 1];
+  int place[MOSAIC_AXES]; /**< the dim; -1: there is none */
+  size_t rank;
+} mosaic_layout;
+
+/** Read "NCHW", "HWC", "NHW", ...: each letter once at most, H and W always. */
+bool mosaic_read_layout(const char *text, mosaic_layout *layout);
+
+/** Elements in one memory, addressed by picture, channel, row and column. */
+typedef struct mosaic_view {
+  void *data;
+  bool bytes;                   /**< uint8; otherwise float32 */
+  int64_t dims[MOSAIC_AXES];    /**< 1 where the layout has no such dim */
+  int64_t strides[MOSAIC_AXES]; /**< elements */
+} mosaic_view;
+
+/** A view of dims in a layout's order, `layout->rank` of them. */
+mosaic_view mosaic_look(void *data, bool bytes, const int64_t *dims, const mosaic_layout *layout);
+
+/** What turns pixels into the model's numbers: (pixel - mean) / deviation, the channels in the order of the model. */
+typedef struct mosaic_levels {
+  const float *mean; /**< one for each channel of the model */
+  const float *deviation;
+  bool reversed; /**< the last channel of the picture is the model's first */
+} mosaic_levels;
+
+/** Copy the part of a picture that begins at row and column into picture `place` of a view of tiles. Beyond its edges the last
+ *  row and column go on. */
+void mosaic_cut(const mosaic_view *picture, int64_t index, int64_t row, int64_t column, const mosaic_levels *levels,
+                const mosaic_view *tiles, int64_t place);
+
+/** Add tile `place` to a picture of float32, each element times the weights of its row and column; what lies beyond the
+ *  picture's edges is left out. */
+void mosaic_add(const mosaic_view *tiles, int64_t place, const float *row_weights, const float *column_weights,
+                const mosaic_view *picture, int64_t index, int64_t row, int64_t column);
+
+/** Bytes of a picture of float32, times `factor` and rounded, what lies outside of 0 to 255 cut, into a view of bytes.
+ *  @param reversed  the last channel becomes the first */
+void mosaic_round(const mosaic_view *picture, float factor, bool reversed, const mosaic_view *bytes);
+
+#endif

@@ -1,0 +1,379 @@
+#define _POSIX_C_SOURCE 200809L /* strndup */
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "formats/file.h"
+#include "formats/npz.h"
+#include "shared/number.h"
+#include "shared/outputs.h"
+#include "shared/tool.h"
+
+/* One run and what belongs to it. */
+typedef struct model_run {
+  tool_state *tool;
+  iobind_device *device;
+  iobind_session *session;
+  iobind_binding *binding;
+  iobind_tensor **inputs;
+  size_t input_count;
+  iobind_tensor **outputs; /* NULL where an output is no tensor */
+  size_t output_count;
+  const char *folder;  /* NULL: nothing is written, or into the archive */
+  const char *archive; /* NULL: as above */
+  npy_array *arrays;   /* what goes into the archive */
+  const char **names;
+  size_t array_count;
+  bool on_host;
+  uint64_t load_time;
+  uint64_t bind_time;
+  uint64_t run_time;
+  uint64_t read_time;
+  iobind_device_counters before;
+} model_run;
+
+static uint64_t since(uint64_t *mark) {
+  uint64_t now = number_now();
+  uint64_t passed = now - *mark;
+  *mark = now;
+  return passed;
+}
+
+/* ---- running ---- */
+
+static int run_plain(model_run *job) {
+  iobind_error error = IOBIND_ERROR_INIT;
+  uint64_t mark = number_now();
+  if (iobind_session_run(job->session, job->inputs, job->outputs, &error) != IOBIND_OK) {
+    return tool_fail_error(job->tool, NULL, &error);
+  }
+  job->run_time = since(&mark);
+  return TOOL_GO;
+}
+
+static bool has_tensor_output(const model_run *job) {
+  for (size_t i = 0; i < job->output_count; i++) {
+    iobind_value_info value = IOBIND_VALUE_INFO_INIT;
+    if (iobind_session_get_output(job->session, i, &value, NULL) == IOBIND_OK && value.kind == IOBIND_VALUE_TENSOR) return true;
+  }
+  return false;
+}
+
+/* Inputs are copied to where the session wants them. Outputs stay where the session leaves them, as they do in a new binding. */
+static int run_bound(model_run *job) {
+  iobind_error error = IOBIND_ERROR_INIT;
+  uint64_t mark = number_now();
+  if (iobind_binding_create(job->session, &job->binding, &error) != IOBIND_OK) return tool_fail_error(job->tool, NULL, &error);
+  for (size_t i = 0; i < job->input_count; i++) {
+    if (iobind_binding_set_input(job->binding, i, IOBIND_INPUT_SNAPSHOT, job->inputs[i], NULL, &error) != IOBIND_OK) {
+      return tool_fail_error(job->tool, NULL, &error);
+    }
+  }
+  job->bind_time = since(&mark);
+  if (iobind_binding_run(job->binding, NULL, NULL, &error) != IOBIND_OK) return tool_fail_error(job->tool, NULL, &error);
+  job->run_time = since(&mark);
+  for (size_t i = 0; i < job->output_count; i++) {
+    iobind_value_info value = IOBIND_VALUE_INFO_INIT;
+    if (iobind_session_get_output(job->session, i, &value, &error) != IOBIND_OK) {
+      return tool_fail_error(job->tool, NULL, &error);
+    }
+    if (value.kind != IOBIND_VALUE_TENSOR) continue;
+    if (iobind_binding_take_output(job->binding, i, &job->outputs[i], &error) != IOBIND_OK) {
+      return tool_fail_error(job->tool, NULL, &error);
+    }
+  }
+  return TOOL_GO;
+}
+
+/* ---- what came out ---- */
+
+static void add_columns(report_table *table, bool files) {
+  report_column(table, "name", "OUTPUT", REPORT_LEFT);
+  report_column(table, "dtype", "TYPE", REPORT_LEFT);
+  report_column(table, "dims", "DIMS", REPORT_LEFT);
+  report_column(table, "device", "CAME OUT ON", REPORT_LEFT);
+  report_column(table, "bytes", "SIZE", REPORT_RIGHT);
+  report_column(table, "file", files ? "FILE" : NULL, REPORT_LEFT);
+  report_column(table, "form", NULL, REPORT_LEFT);
+}
+
+/* An archive is written when all of its arrays are there. */
+static int write_output(model_run *job, const iobind_tensor *tensor, const char *name, const char *path) {
+  npy_array array;
+  tool_fault fault;
+  if (!tool_tensor_to_npy(tensor, &array, &fault)) return tool_fail(job->tool, "output '%s': %s", name, fault.text);
+  if (job->archive != NULL) {
+    job->names[job->array_count] = name;
+    job->arrays[job->array_count++] = array;
+    return TOOL_GO;
+  }
+  bool written = path == NULL || npy_write(path, &array, &fault);
+  npy_free(&array);
+  return written ? TOOL_GO : tool_fail(job->tool, "output '%s': %s", name, fault.text);
+}
+
+static int add_output(model_run *job, tool_report *report, report_table *table, size_t index, const iobind_value_info *value,
+                      const char *path) {
+  const iobind_tensor *tensor = job->outputs[index];
+  report_row(table);
+  report_cell(table, report_string(value->name), NULL);
+  if (tensor == NULL) {
+    char *described = tool_describe_value(value);
+    if (described == NULL) return tool_fail(job->tool, "out of memory");
+    report_cell(table, report_string(described), NULL);
+    report_note(report, "'%s' is a %s, no tensor: skipped", value->name, described);
+    free(described);
+    return TOOL_GO;
+  }
+  iobind_tensor_info info = IOBIND_TENSOR_INFO_INIT;
+  iobind_error error = IOBIND_ERROR_INIT;
+  if (iobind_tensor_get_info(tensor, &info, &error) != IOBIND_OK) return tool_fail_error(job->tool, value->name, &error);
+  char size[NUMBER_TEXT];
+  char *dims = tool_describe_dims(info.dims, info.rank);
+  const char *form = tool_raw_form(info.dtype);
+  bool strings = info.dtype == IOBIND_STRING;
+  report_cell(table, json_string(iobind_dtype_name(info.dtype)), NULL);
+  report_cell(table, tool_dims_json(info.dims, info.rank), "%s", dims == NULL ? "?" : dims);
+  report_cell(table, report_string(tool_device_spec(info.device)), NULL);
+  report_cell(table, strings ? json_null() : json_integer((json_int_t)info.bytes), "%s",
+              strings ? "-" : number_format_bytes(info.bytes, size));
+  bool archived = job->archive != NULL;
+  report_cell(table, path == NULL ? json_null() : report_string(path), archived ? "%s:%s" : "%s", path == NULL ? "-" : path,
+              value->name);
+  report_cell(table, form == NULL ? json_null() : json_string(form), "%s", "");
+  free(dims);
+  if (form != NULL && path != NULL) {
+    report_note(report, "'%s' is %s: written as %s", value->name, iobind_dtype_name(info.dtype), form);
+  }
+  return write_output(job, tensor, value->name, path);
+}
+
+static char *place_of(const model_run *job, const char *file) {
+  return job->archive != NULL ? strdup(job->archive) : file_join(job->folder, file);
+}
+
+static int add_outputs(model_run *job, tool_report *report, const char *const *names, char *const *files) {
+  report_table *table = report_add_table(report, "outputs", NULL);
+  bool kept = job->folder != NULL || job->archive != NULL;
+  add_columns(table, kept);
+  int code = TOOL_GO;
+  for (size_t i = 0; code == TOOL_GO && i < job->output_count; i++) {
+    iobind_value_info value = IOBIND_VALUE_INFO_INIT;
+    iobind_error error = IOBIND_ERROR_INIT;
+    if (iobind_session_get_output(job->session, i, &value, &error) != IOBIND_OK) {
+      return tool_fail_error(job->tool, NULL, &error);
+    }
+    progress_say("reading %s", names[i]);
+    char *path = NULL;
+    if (kept && job->outputs[i] != NULL) {
+      path = place_of(job, files[i]);
+      if (path == NULL) return tool_fail(job->tool, "out of memory");
+    }
+    code = add_output(job, report, table, i, &value, path);
+    free(path);
+  }
+  return code;
+}
+
+static int name_outputs(const model_run *job, const char **names) {
+  for (size_t i = 0; i < job->output_count; i++) {
+    iobind_value_info value = IOBIND_VALUE_INFO_INIT;
+    iobind_error error = IOBIND_ERROR_INIT;
+    if (iobind_session_get_output(job->session, i, &value, &error) != IOBIND_OK) {
+      return tool_fail_error(job->tool, NULL, &error);
+    }
+    names[i] = value.name;
+  }
+  return TOOL_GO;
+}
+
+static int write_archive(model_run *job) {
+  tool_fault fault;
+  if (job->archive == NULL || npz_write(job->archive, job->names, job->arrays, job->array_count, &fault)) return TOOL_GO;
+  return tool_fail(job->tool, "--output %s", fault.text);
+}
+
+static int save_outputs(model_run *job, tool_report *report) {
+  const char **names = calloc(job->output_count + 1, sizeof *names);
+  char **files = calloc(job->output_count + 1, sizeof *files);
+  int code = TOOL_FAILED;
+  if (names == NULL || files == NULL) {
+    tool_fail(job->tool, "out of memory");
+  } else {
+    code = name_outputs(job, names);
+    if (code == TOOL_GO && !outputs_name_files(names, job->output_count, files)) code = tool_fail(job->tool, "out of memory");
+    if (code == TOOL_GO) code = add_outputs(job, report, names, files);
+    if (code == TOOL_GO) code = write_archive(job);
+    for (size_t i = 0; i < job->output_count; i++) free(files[i]);
+  }
+  free(files);
+  free(names);
+  return code;
+}
+
+/* ---- the report ---- */
+
+static void add_time(tool_report *report, const char *key, const char *label, uint64_t nanoseconds) {
+  char text[NUMBER_TEXT];
+  report_field(report, key, label, json_integer((json_int_t)nanoseconds), "%s", number_format_time((double)nanoseconds, text));
+}
+
+static void add_traffic(const model_run *job, tool_report *report) {
+  iobind_device_counters after = IOBIND_DEVICE_COUNTERS_INIT;
+  if (tool_is_host(job->device) || iobind_device_get_counters(job->device, &after, NULL) != IOBIND_OK) return;
+  uint64_t up = after.upload_bytes - job->before.upload_bytes;
+  uint64_t down = after.download_bytes - job->before.download_bytes;
+  char up_text[NUMBER_TEXT];
+  char down_text[NUMBER_TEXT];
+  bool known = !job->on_host; /* a plain run's copies are ORT's own */
+  report_field(report, "upload_bytes", known ? "uploaded" : NULL, known ? json_integer((json_int_t)up) : json_null(), "%s",
+               number_format_bytes(up, up_text));
+  report_field(report, "download_bytes", known ? "downloaded" : NULL, known ? json_integer((json_int_t)down) : json_null(),
+               "%s", number_format_bytes(down, down_text));
+}
+
+static int report_job(model_run *job, tool_report *report) {
+  report_field(report, "model", "model", report_string(job->tool->arguments[0]), NULL);
+  report_field(report, "device", "device", report_string(tool_device_spec(job->device)), NULL);
+  report_field(report, "bind", "bind", json_string(job->on_host ? "host" : "device"), NULL);
+  uint64_t mark = number_now();
+  int code = save_outputs(job, report);
+  if (code != TOOL_GO) return code;
+  job->read_time = since(&mark);
+  add_traffic(job, report);
+  add_time(report, "load_ns", "loaded in", job->load_time);
+  if (!job->on_host) add_time(report, "bind_ns", "inputs bound in", job->bind_time);
+  add_time(report, "run_ns", "ran in (once, the first time)", job->run_time);
+  add_time(report, "read_ns", job->folder != NULL || job->archive != NULL ? "outputs read and written in" : "outputs read in",
+           job->read_time);
+  return tool_print(job->tool, report, TOOL_DONE);
+}
+
+/* ---- the command ---- */
+
+/* Before the run, which may take long, and not before it is known that there can be one. */
+static int prepare_target(model_run *job) {
+  tool_fault fault;
+  if (job->folder != NULL && !file_make_folder(job->folder, &fault)) return tool_fail(job->tool, "--output-dir %s", fault.text);
+  if (job->archive == NULL) return TOOL_GO;
+  for (size_t i = 0; i < job->output_count; i++) {
+    iobind_value_info value = IOBIND_VALUE_INFO_INIT;
+    iobind_error error = IOBIND_ERROR_INIT;
+    if (iobind_session_get_output(job->session, i, &value, &error) != IOBIND_OK) {
+      return tool_fail_error(job->tool, NULL, &error);
+    }
+    if (value.kind == IOBIND_VALUE_TENSOR && !npz_can_name(value.name)) {
+      return tool_fail(job->tool, "output '%s': its name cannot stand in an archive; give --output-dir", value.name);
+    }
+  }
+  job->arrays = calloc(job->output_count + 1, sizeof *job->arrays);
+  job->names = calloc(job->output_count + 1, sizeof *job->names);
+  const char *slash = strrchr(job->archive, '/');
+  char *folder = slash == NULL ? strdup(".") : strndup(job->archive, (size_t)(slash - job->archive) + 1);
+  if (job->arrays == NULL || job->names == NULL || folder == NULL) {
+    free(folder);
+    return tool_fail(job->tool, "out of memory");
+  }
+  bool made = file_make_folder(folder, &fault);
+  free(folder);
+  return made ? TOOL_GO : tool_fail(job->tool, "--output %s", fault.text);
+}
+
+static int prepare(model_run *job) {
+  tool_state *tool = job->tool;
+  iobind_error error = IOBIND_ERROR_INIT;
+  int code = tool_open(tool);
+  if (code == TOOL_GO) code = tool_first_device(tool, &job->device);
+  uint64_t mark = number_now();
+  if (code == TOOL_GO) code = tool_load(tool, tool->arguments[0], job->device, 0, &job->session);
+  job->load_time = since(&mark);
+  if (code == TOOL_GO) code = tool_make_inputs(tool, job->session, &job->inputs, &job->input_count);
+  if (code != TOOL_GO) return code;
+  iobind_session_info info = IOBIND_SESSION_INFO_INIT;
+  if (iobind_session_get_info(job->session, &info, &error) != IOBIND_OK) return tool_fail_error(tool, NULL, &error);
+  job->outputs = calloc(info.output_count + 1, sizeof(iobind_tensor *));
+  if (job->outputs == NULL) return tool_fail(tool, "out of memory");
+  job->output_count = info.output_count;
+  if (!has_tensor_output(job)) {
+    return tool_fail(tool, "%s: has no output that is a tensor, and nothing else can be fetched [NOT_SUPPORTED]",
+                     tool->arguments[0]);
+  }
+  code = prepare_target(job);
+  if (code != TOOL_GO) return code;
+  job->before = (iobind_device_counters)IOBIND_DEVICE_COUNTERS_INIT;
+  if (iobind_device_get_counters(job->device, &job->before, &error) != IOBIND_OK) return tool_fail_error(tool, NULL, &error);
+  return TOOL_GO;
+}
+
+static int work(tool_state *tool, const char *folder, const char *archive, bool on_host) {
+  model_run job = {.tool = tool, .folder = folder, .archive = archive, .on_host = on_host};
+  progress_begin(tool);
+  int code = prepare(&job);
+  if (code == TOOL_GO) {
+    progress_say("running %s on %s", tool->arguments[0], tool_device_spec(job.device));
+    code = on_host ? run_plain(&job) : run_bound(&job);
+  }
+  if (code == TOOL_GO) {
+    tool_report *report = report_create();
+    code = report_job(&job, report);
+    report_destroy(report);
+  }
+  for (size_t i = 0; i < job.array_count; i++) npy_free(&job.arrays[i]);
+  free(job.arrays);
+  free(job.names);
+  tool_free_tensors(job.outputs, job.output_count);
+  tool_free_tensors(job.inputs, job.input_count);
+  iobind_binding_destroy(job.binding);
+  iobind_session_destroy(job.session);
+  return code;
+}
+
+int command_run(int argc, const char **argv) {
+  char **folders = NULL;
+  char **archives = NULL;
+  char **binds = NULL;
+  const struct poptOption options[] = {
+      {"output-dir", 'o', POPT_ARG_ARGV, &folders, 0, "Write each output to FOLDER/NAME.npy; made if it is missing", "FOLDER"},
+      {"output", 0, POPT_ARG_ARGV, &archives, 0, "Write all outputs into one archive of numpy arrays", "FILE.npz"},
+      {"bind", 'b', POPT_ARG_ARGV, &binds, 0, "Inputs and outputs on the device (default), or on the host, as a plain run",
+       "device|host"},
+      POPT_TABLEEND};
+  const tool_usage usage = {
+      .command = "run",
+      .arguments = "MODEL",
+      .summary = "Run a model once and write its outputs as numpy files.",
+      .notes =
+          "Each input comes from --input, or is made up by --random: floats of 0 to 1, 32- and 64-bit integers of 0 or 1, the\n"
+          "same ones for the same --seed. bfloat16 is read and written as <u2, 8-bit floats as u1, packed types as u1 in one\n"
+          "dim, strings as <U. What cannot stand in a file name becomes '_'. A file is written whole or not at all.\n"
+          "Without --output-dir and --output the outputs are only described.",
+      .takes = TOOL_TAKES_DEVICE | TOOL_TAKES_DIMS | TOOL_TAKES_INPUTS,
+      .argument_count = 1,
+      .options = options,
+  };
+  tool_state tool;
+  const char *folder = NULL;
+  const char *archive = NULL;
+  const char *bind = NULL;
+  int code = tool_begin(&tool, &usage, argc, argv);
+  if (code == TOOL_GO) code = tool_single(&tool, folders, "--output-dir", &folder);
+  if (code == TOOL_GO) code = tool_single(&tool, archives, "--output", &archive);
+  if (code == TOOL_GO) code = tool_single(&tool, binds, "--bind", &bind);
+  if (code == TOOL_GO && folder != NULL && archive != NULL) {
+    code = tool_misuse(&tool, "--output-dir and --output: expected one of them");
+  }
+  if (code == TOOL_GO && archive != NULL && !npz_is_archive(archive)) {
+    code = tool_misuse(&tool, "--output: expected a file that ends in .npz, got '%s'", archive);
+  }
+  bool on_host = bind != NULL && strcmp(bind, "host") == 0;
+  if (code == TOOL_GO && bind != NULL && !on_host && strcmp(bind, "device") != 0) {
+    code = tool_misuse(&tool, "--bind: expected device or host, got '%s'", bind);
+  }
+  if (code == TOOL_GO) code = work(&tool, folder, archive, on_host);
+  code = tool_end(&tool, code);
+  tool_free_list(folders);
+  tool_free_list(archives);
+  tool_free_list(binds);
+  return code;
+}

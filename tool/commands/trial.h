@@ -1,0 +1,63 @@
+/** @file trial.h
+ *  One model on one device, run in three ways that take turns, so that whatever else the machine does hits all
+ *  alike. */
+#ifndef IOBIND_TOOL_TRIAL_H
+#define IOBIND_TOOL_TRIAL_H
+
+#include <iobind/iobind.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "shared/statistic.h"
+
+typedef enum trial_way_index {
+  TRIAL_UNBOUND,  /**< iobind_session_run with host tensors; its outputs are released in the same run */
+  TRIAL_WRITTEN,  /**< bound to tensors where the session wants them, written before each run; fresh outputs there */
+  TRIAL_RESIDENT, /**< bound to such tensors, written once; outputs stay in one memory */
+  TRIAL_WAYS
+} trial_way_index;
+
+typedef struct trial_way {
+  uint64_t upload_bytes; /**< over the link, a run */
+  uint64_t download_bytes;
+  uint64_t set_up_ns; /**< once: make the device tensors, fill and bind them; 0 for TRIAL_UNBOUND */
+  uint64_t set_up_bytes;
+  uint64_t first_ns; /**< the first run */
+  uint64_t *samples; /**< time of each later run, in their order; trial_free frees it */
+  size_t sample_count;
+  statistic time; /**< of the samples, in nanoseconds */
+} trial_way;
+
+typedef struct trial {
+  trial_way ways[TRIAL_WAYS];
+} trial;
+
+typedef struct trial_plan {
+  size_t iterations; /**< of each way, at most; 1 or more */
+  double seconds;    /**< for all ways together, but for the fewest runs: TRIAL_LEAST_RUNS of each; 0: no limit */
+  size_t warmup;     /**< runs of each way before the clock counts, besides the first */
+  const bool *kept;  /**< for each input: stays on the device in TRIAL_WRITTEN too */
+} trial_plan;
+
+enum { TRIAL_LEAST_RUNS = 3 };
+
+/** Measure. Says on the progress line what it does.
+ *  @param inputs  host tensors, one for each input of the session
+ *  @param t       receives the figures; after an error nothing is to be freed */
+iobind_status trial_run(iobind_runtime *runtime, iobind_session *session, iobind_tensor *const *inputs, const trial_plan *plan,
+                        const char *title, trial *t, iobind_error *error);
+
+void trial_free(trial *t);
+
+/** How many times as fast a way is as TRIAL_UNBOUND, by the medians; 0 where that cannot be said. */
+double trial_ratio(const trial *t, trial_way_index way);
+
+/** 1: a way is faster than TRIAL_UNBOUND, -1: slower, 0: the difference is noise: under a tenth, or not to be told from how
+ *  much the runs scatter. */
+int trial_compare(const trial *t, trial_way_index way);
+
+/** After how many runs the set-up of a way has paid for itself; 0: never, because a run is not faster. */
+uint64_t trial_paid_after(const trial *t, trial_way_index way);
+
+#endif

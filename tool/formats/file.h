@@ -1,0 +1,50 @@
+/** @file file.h
+ *  Whole files: read with their real size in view, written whole or not at all. */
+#ifndef IOBIND_TOOL_FILE_H
+#define IOBIND_TOOL_FILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "formats/fault.h"
+
+/** Open a regular file for reading and tell its size; what is no regular file is refused.
+ *  @return a descriptor for close(), or -1 */
+int file_open(const char *path, uint64_t *size, tool_fault *fault);
+
+/** Read exactly `bytes` bytes; fewer in the file is a fault. */
+bool file_read(int descriptor, const char *path, void *data, size_t bytes, tool_fault *fault);
+
+typedef struct file_part {
+  const void *data;
+  size_t bytes;
+} file_part;
+
+/** Write the parts one behind the other into a new file that then takes the place of `path` in one step: a temporary file in
+ *  the same folder, renamed when it is complete. After a failure `path` is as it was. */
+bool file_write(const char *path, const file_part *parts, size_t count, tool_fault *fault);
+
+/** Fill the file `temporary`, which is there and empty, and close it; `path` is for the fault. */
+typedef bool file_filler(void *context, const char *temporary, const char *path, tool_fault *fault);
+
+/** As file_write, with a function that does the writing. */
+bool file_produce(const char *path, file_filler *fill, void *context, tool_fault *fault);
+
+/** Whether a signal has come that ends the process: a filler stops as soon as it can. */
+bool file_is_stopped(void);
+
+#ifndef FILE_SEPARATORS
+#define FILE_SEPARATORS "/" /**< what stands between the parts of a path */
+#endif
+
+/** The last part of a path, where the path goes on. */
+const char *file_name(const char *path);
+
+/** "FOLDER/FILE", malloc'ed; NULL: no memory. */
+char *file_join(const char *folder, const char *file);
+
+/** Make a folder and the folders above it; one that exists is fine. */
+bool file_make_folder(const char *path, tool_fault *fault);
+
+#endif

@@ -1,0 +1,40 @@
+/** @file trace.h
+ *  When the stages of a pipeline's items were at work: figures, and a file for Perfetto or chrome://tracing. */
+#ifndef IOBIND_TOOL_TRACE_H
+#define IOBIND_TOOL_TRACE_H
+
+#include <iobind/iobind.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "formats/fault.h"
+
+enum { TRACE_UPLOAD, TRACE_COMPUTE, TRACE_DOWNLOAD, TRACE_STAGES };
+
+/** "upload", "compute", "download". */
+const char *trace_stage_name(int stage);
+
+typedef struct trace_span {
+  uint64_t begin; /**< both 0: there was no such stage */
+  uint64_t end;
+} trace_span;
+
+/** The spans of items in the order of submission: a stage begins when the one before it has ended and its stream is free.
+ *  @param spans  receives count * TRACE_STAGES of them */
+void trace_make(const iobind_pipeline_item *items, size_t count, trace_span *spans);
+
+typedef struct trace_figures {
+  bool has[TRACE_STAGES];        /**< whether there was such a stage */
+  uint64_t stages[TRACE_STAGES]; /**< how long each was at work */
+  uint64_t sum;                  /**< of all: what it takes one after the other */
+  uint64_t elapsed;              /**< from the first begin to the last end */
+  double overlap; /**< 0 nothing ran at the same time .. 1 the longest stage never paused; NAN: only one was there */
+} trace_figures;
+
+trace_figures trace_measure(const trace_span *spans, size_t count);
+
+/** Write a trace with a row for each stage, whole or not at all; times begin with 0. */
+bool trace_write(const char *path, const trace_span *spans, size_t count, tool_fault *fault);
+
+#endif

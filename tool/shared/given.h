@@ -1,0 +1,21 @@
+/** @file given.h
+ *  What --input gives: an array in a file, an array in an archive, or all that an archive holds. */
+#ifndef IOBIND_TOOL_GIVEN_H
+#define IOBIND_TOOL_GIVEN_H
+
+#include "shared/tool.h"
+
+/** List the arrays of each --input that is a whole archive, into tool->members, and take it out of tool->input_texts. */
+int given_list(tool_state *tool);
+
+/** Find the input that each --input means; an array of a whole archive may mean none, which is said.
+ *  @param files  receives for each of `count` inputs a file for given_read, or NULL; lives as long as the tool */
+int given_match(tool_state *tool, const iobind_session *session, size_t count, const char **files);
+
+/** Whether --input gives the input of that name. */
+bool given_has(const tool_state *tool, const char *name);
+
+/** Read "FILE.npy", "FILE.npz:ARRAY", or "FILE.npz", which means its array of the name `input`. */
+bool given_read(const char *file, const char *input, npy_array *array, tool_fault *fault);
+
+#endif

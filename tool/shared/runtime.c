@@ -1,0 +1,134 @@
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "formats/file.h"
+#include "shared/tool.h"
+
+enum { ORT_INVALID_PROTOBUF = 7 }; /* OrtErrorCode */
+
+/* ORT's lines come from any thread; one fprintf is one line. */
+static void print_log(void *context, int32_t level, const char *message) {
+  (void)context;
+  static const char *const names[] = {"log", "verbose", "info", "warning", "error"};
+  const char *name = level >= 0 && level <= IOBIND_LOG_ERROR ? names[level] : names[0];
+  fprintf(stderr, "iobind: %s: %s\n", name, message);
+}
+
+iobind_status tool_try_open(tool_state *tool, iobind_error *error) {
+  iobind_runtime_options options = IOBIND_RUNTIME_OPTIONS_INIT;
+  options.flags = IOBIND_RUNTIME_SOFTWARE_DEVICES;
+  options.ort_library = tool->orts == NULL ? NULL : tool->orts[0];
+  options.ep_libraries = (const char *const *)tool->ep_libraries;
+  options.ep_library_count = tool_list_length(tool->ep_libraries);
+  if (tool->verbosity > 0) {
+    options.log = print_log;
+    options.log_level = tool->verbosity > 1 ? IOBIND_LOG_VERBOSE : IOBIND_LOG_INFO;
+  }
+  progress_say("loading ONNX Runtime");
+  return iobind_runtime_create(&options, &tool->runtime, error);
+}
+
+/* Whether it was --ep-library that failed: ONNX Runtime opens without it. The statuses of both are the same. */
+static bool opens_without_ep_libraries(const tool_state *tool) {
+  if (tool->ep_libraries == NULL) return false;
+  iobind_runtime_options options = IOBIND_RUNTIME_OPTIONS_INIT;
+  options.flags = IOBIND_RUNTIME_NO_EP_SEARCH;
+  options.ort_library = tool->orts == NULL ? NULL : tool->orts[0];
+  iobind_runtime *runtime = NULL;
+  bool opens = iobind_runtime_create(&options, &runtime, NULL) == IOBIND_OK;
+  iobind_runtime_destroy(runtime);
+  return opens;
+}
+
+int tool_fail_open(const tool_state *tool, const iobind_error *error) {
+  const char *status = iobind_status_name(error->status);
+  if (opens_without_ep_libraries(tool)) {
+    return tool_fail(tool, "--ep-library: %s [%s]; name the library of an EP, or a folder that holds some", error->message,
+                     status);
+  }
+  bool library = error->status == IOBIND_NOT_FOUND || error->status == IOBIND_VERSION || error->status == IOBIND_RUNTIME;
+  if (!library) return tool_fail_error(tool, NULL, error);
+  return tool_fail(tool,
+                   "%s [%s]; get one with scripts/get-onnxruntime, or name one by --ort FILE_OR_FOLDER or ORT_NATIVE_LIB_PATH",
+                   error->message, status);
+}
+
+int tool_open(tool_state *tool) {
+  iobind_error error = IOBIND_ERROR_INIT;
+  return tool_try_open(tool, &error) == IOBIND_OK ? TOOL_GO : tool_fail_open(tool, &error);
+}
+
+int tool_find_device(tool_state *tool, const char *spec, iobind_device **device) {
+  iobind_error error = IOBIND_ERROR_INIT;
+  progress_say("starting %s", spec);
+  iobind_status status = iobind_runtime_find_device(tool->runtime, spec, device, NULL, &error);
+  if (status == IOBIND_OK) return TOOL_GO;
+  if (status == IOBIND_INVALID_ARGUMENT) return tool_misuse(tool, "--device %s: %s", spec, error.message);
+  return tool_fail(tool, "--device %s: %s [%s]; `iobind devices` lists what there is", spec, error.message,
+                   iobind_status_name(error.status));
+}
+
+int tool_first_device(tool_state *tool, iobind_device **device) {
+  if (tool->devices != NULL) return tool_find_device(tool, tool->devices[0], device);
+  *device = iobind_runtime_get_device(tool->runtime, 0);
+  return *device != NULL ? TOOL_GO : tool_fail(tool, "ONNX Runtime offers no device, not even the CPU");
+}
+
+/* What no model can be is told here: ORT's own words for it are of protobuf. */
+static int check_model(const tool_state *tool, const char *path) {
+  tool_fault fault;
+  uint64_t size = 0;
+  int descriptor = file_open(path, &size, &fault);
+  if (descriptor < 0) return tool_fail(tool, "%s", fault.text);
+  close(descriptor);
+  if (size == 0) return tool_fail(tool, "%s: is empty (0 bytes); an ONNX model was expected", path);
+  return TOOL_GO;
+}
+
+int tool_load(tool_state *tool, const char *path, iobind_device *device, uint32_t flags, iobind_session **session) {
+  *session = NULL;
+  int code = check_model(tool, path);
+  if (code != TOOL_GO) return code;
+  iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
+  const char **names = calloc(tool->dim_count + 1, sizeof *names);
+  int64_t *values = calloc(tool->dim_count + 1, sizeof *values);
+  iobind_error error = IOBIND_ERROR_INIT;
+  if (names == NULL || values == NULL) {
+    code = tool_fail(tool, "out of memory");
+  } else {
+    for (size_t i = 0; i < tool->dim_count; i++) {
+      if (tool->dims[i].axis >= 0) continue;
+      names[options.dim_count] = tool->dims[i].name;
+      values[options.dim_count++] = tool->dims[i].value;
+    }
+    options.flags = flags;
+    options.profile = tool->profile;
+    options.devices = &device;
+    options.device_count = 1;
+    options.dim_names = names;
+    options.dim_values = values;
+    progress_say("loading %s on %s", path, tool_device_spec(device));
+    iobind_status status = iobind_session_create(tool->runtime, path, &options, session, &error);
+    if (status != IOBIND_OK && error.ort_code == ORT_INVALID_PROTOBUF) {
+      code = tool_fail(tool, "%s [%s]; it is no ONNX model, or is damaged", error.message, iobind_status_name(status));
+    } else if (status != IOBIND_OK) {
+      code = tool_fail_error(tool, NULL, &error);
+    }
+  }
+  free(names);
+  free(values);
+  return code;
+}
+
+const char *tool_device_spec(const iobind_device *device) {
+  iobind_device_info info = IOBIND_DEVICE_INFO_INIT;
+  if (device == NULL || iobind_device_get_info(device, &info, NULL) != IOBIND_OK) return "?";
+  return info.spec;
+}
+
+bool tool_is_host(const iobind_device *device) {
+  iobind_device_info info = IOBIND_DEVICE_INFO_INIT;
+  return iobind_device_get_info(device, &info, NULL) == IOBIND_OK && (info.flags & IOBIND_DEVICE_HOST_MEMORY) != 0;
+}

@@ -1,0 +1,281 @@
+#define _POSIX_C_SOURCE 200809L /* strdup */
+
+#include "shared/tool.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "shared/given.h"
+#include "shared/nearest.h"
+#include "shared/number.h"
+
+/* ---- errors ---- */
+
+__attribute__((format(printf, 3, 0))) static void print_line(const tool_state *tool, const char *kind, const char *format,
+                                                             va_list values) {
+  progress_end();
+  char text[2048];
+  if (vsnprintf(text, sizeof text, format, values) < 0) strcpy(text, "a message that cannot be printed");
+  fault_make_line(text);
+  fprintf(stderr, "iobind: %s: %s%s\n", tool->usage->command, kind, text);
+}
+
+int tool_fail(const tool_state *tool, const char *format, ...) {
+  va_list values;
+  va_start(values, format);
+  print_line(tool, "", format, values);
+  va_end(values);
+  return TOOL_FAILED;
+}
+
+int tool_misuse(const tool_state *tool, const char *format, ...) {
+  char text[1536];
+  va_list values;
+  va_start(values, format);
+  vsnprintf(text, sizeof text, format, values);
+  va_end(values);
+  tool_fail(tool, "%s; see `iobind %s --help`", text, tool->usage->command);
+  return TOOL_MISUSED;
+}
+
+int tool_fail_error(const tool_state *tool, const char *subject, const iobind_error *error) {
+  const char *status = iobind_status_name(error->status);
+  if (subject == NULL) return tool_fail(tool, "%s [%s]", error->message, status);
+  return tool_fail(tool, "%s: %s [%s]", subject, error->message, status);
+}
+
+void tool_warn(const tool_state *tool, const char *format, ...) {
+  va_list values;
+  va_start(values, format);
+  print_line(tool, "note: ", format, values);
+  va_end(values);
+}
+
+int tool_print(const tool_state *tool, const tool_report *report, int code) {
+  progress_end();
+  if (report_print(report, stdout, tool->json != 0)) return code;
+  return tool_fail(tool, "the report cannot be written to the standard output; is its disk full, or memory exhausted?");
+}
+
+/* ---- the command line ---- */
+
+size_t tool_list_length(char *const *list) {
+  size_t length = 0;
+  while (list != NULL && list[length] != NULL) length++;
+  return length;
+}
+
+void tool_free_list(char **list) {
+  for (size_t i = 0; list != NULL && list[i] != NULL; i++) free(list[i]);
+  free(list);
+}
+
+int tool_single(const tool_state *tool, char *const *list, const char *option, const char **value) {
+  *value = NULL;
+  size_t length = tool_list_length(list);
+  if (length > 1) return tool_misuse(tool, "%s is given %zu times; once is enough", option, length);
+  if (length == 1) *value = list[0];
+  return TOOL_GO;
+}
+
+int tool_integer(const tool_state *tool, char *const *list, const char *option, int64_t low, int64_t high, int64_t *value) {
+  const char *text = NULL;
+  int code = tool_single(tool, list, option, &text);
+  if (code != TOOL_GO || text == NULL || number_parse_integer(text, low, high, value)) return code;
+  return tool_misuse(tool, "%s: expected a whole number of %lld to %lld, got '%s'", option, (long long)low, (long long)high,
+                     text);
+}
+
+int tool_real(const tool_state *tool, char *const *list, const char *option, double low, double high, double *value) {
+  const char *text = NULL;
+  int code = tool_single(tool, list, option, &text);
+  if (code != TOOL_GO || text == NULL || number_parse_real(text, low, high, value)) return code;
+  return tool_misuse(tool, "%s: expected a number of %g to %g, got '%s'", option, low, high, text);
+}
+
+static void share_option(tool_state *tool, size_t *count, const char *name, char letter, void *list, const char *help,
+                         const char *value) {
+  tool->shared[(*count)++] = (struct poptOption){name, letter, POPT_ARG_ARGV, list, 0, help, value};
+}
+
+static void share_flag(tool_state *tool, size_t *count, const char *name, char letter, void *flag, int result,
+                       const char *help) {
+  tool->shared[(*count)++] = (struct poptOption){name, letter, POPT_ARG_NONE, flag, result, help, NULL};
+}
+
+static void build_tables(tool_state *tool) {
+  uint32_t takes = tool->usage->takes;
+  size_t count = 0;
+  if (takes & TOOL_TAKES_INPUTS) {
+    share_option(tool, &count, "input", 'i', &tool->input_texts,
+                 "Take an input from a numpy file, or all that an archive of arrays (FILE.npz) holds; repeatable", "NAME=FILE");
+    share_flag(tool, &count, "random", 'r', &tool->random, 0, "Make up the inputs that are not given");
+    share_option(tool, &count, "seed", 0, &tool->seed_texts, "What --random begins with (default 0)", "N");
+  }
+  if (takes & TOOL_TAKES_DIMS) {
+    share_option(tool, &count, "dim", 0, &tool->dim_texts, "Fix an open dim: a symbol, or INPUT[AXIS]; repeatable", "SYMBOL=N");
+  }
+  if (takes & (TOOL_TAKES_DEVICE | TOOL_TAKES_DEVICES)) {
+    share_option(tool, &count, "device", 'd', &tool->devices,
+                 takes & TOOL_TAKES_DEVICES ? "Where to run, such as cuda, webgpu:1 or gpu,cpu; repeatable"
+                                            : "Where to run, such as cuda, webgpu:1 or gpu,cpu",
+                 "SPEC");
+  }
+  share_option(tool, &count, "ort", 0, &tool->orts, "ONNX Runtime's library, or its folder", "FILE_OR_FOLDER");
+  share_option(tool, &count, "ep-library", 0, &tool->ep_libraries, "An EP library or a folder of them; repeatable",
+               "[NAME=]FILE");
+  share_flag(tool, &count, "json", 'j', &tool->json, 0, "Print JSON");
+  share_flag(tool, &count, "verbose", 'v', NULL, 'v', "Say more, and log to stderr; twice: even more");
+  share_flag(tool, &count, "help", 'h', NULL, 'h', "Show this help");
+  tool->shared[count] = (struct poptOption)POPT_TABLEEND;
+  static struct poptOption none[] = {POPT_TABLEEND};
+  struct poptOption *own = none;
+  /* popt's tables are not const, but popt does not write into them. */
+  if (tool->usage->options != NULL) memcpy(&own, &tool->usage->options, sizeof own);
+  count = 0;
+  if (own != none) {
+    tool->tables[count++] = (struct poptOption){NULL, 0, POPT_ARG_INCLUDE_TABLE, own, 0, "Options of this command:", NULL};
+  }
+  tool->tables[count++] = (struct poptOption){NULL, 0, POPT_ARG_INCLUDE_TABLE, tool->shared, 0, "Options:", NULL};
+  tool->tables[count] = (struct poptOption)POPT_TABLEEND;
+}
+
+static const char *nearest_option(const struct poptOption *options, const char *word, const char *best) {
+  for (; options != NULL && (options->longName != NULL || options->shortName != 0 || options->arg != NULL); options++) {
+    if (options->longName != NULL) best = nearest_of(word, best, options->longName);
+  }
+  return best;
+}
+
+static int refuse_option(tool_state *tool, int failure) {
+  const char *given = poptBadOption(tool->popt, POPT_BADOPTION_NOALIAS);
+  if (failure == POPT_ERROR_BADOPT) {
+    char word[64];
+    const char *start = given + strspn(given, "-");
+    snprintf(word, sizeof word, "%.*s", (int)strcspn(start, "="), start);
+    const char *near = nearest_option(tool->usage->options, word, NULL);
+    near = nearest_option(tool->shared, word, near);
+    if (near != NULL && word[1] != 0) return tool_misuse(tool, "unknown option '%s'; did you mean '--%s'?", given, near);
+    return tool_misuse(tool, "unknown option '%s'", given);
+  }
+  if (failure == POPT_ERROR_NOARG) return tool_misuse(tool, "option '%s' needs a value", given);
+  return tool_misuse(tool, "option '%s': %s", given, poptStrerror(failure));
+}
+
+static int print_help(tool_state *tool) {
+  printf("%s\n\n", tool->usage->summary);
+  poptPrintHelp(tool->popt, stdout, 0);
+  if (tool->usage->notes != NULL) printf("\n%s\n", tool->usage->notes);
+  if (fflush(stdout) == 0 && !ferror(stdout)) return TOOL_DONE;
+  return tool_fail(tool, "the help cannot be written to the standard output");
+}
+
+static int take_arguments(tool_state *tool) {
+  tool->arguments = poptGetArgs(tool->popt);
+  size_t count = 0;
+  while (tool->arguments != NULL && tool->arguments[count] != NULL) count++;
+  if (count < tool->usage->argument_count) return tool_misuse(tool, "%s is missing", tool->usage->arguments);
+  if (count > tool->usage->argument_count) {
+    return tool_misuse(tool, "unexpected argument '%s'", tool->arguments[tool->usage->argument_count]);
+  }
+  for (size_t i = 0; i < count; i++) {
+    if (tool->arguments[i][0] == 0) return tool_misuse(tool, "%s is empty", tool->usage->arguments);
+  }
+  return TOOL_GO;
+}
+
+/* "SYMBOL=N" or "INPUT[AXIS]=N". */
+static int take_dim(const tool_state *tool, const char *text, tool_dim *dim) {
+  const char *equals = strrchr(text, '=');
+  if (equals == NULL || equals == text) return tool_misuse(tool, "--dim: expected SYMBOL=N, got '%s'", text);
+  if (!number_parse_integer(equals + 1, 0, INT64_MAX, &dim->value)) {
+    return tool_misuse(tool, "--dim %s: expected a whole number of 0 or more, got '%s'", text, equals + 1);
+  }
+  dim->axis = -1;
+  dim->name = strndup(text, (size_t)(equals - text));
+  if (dim->name == NULL) return tool_fail(tool, "out of memory");
+  char *bracket = strrchr(dim->name, '[');
+  size_t length = strlen(dim->name);
+  if (bracket == NULL || bracket == dim->name || dim->name[length - 1] != ']') return TOOL_GO;
+  dim->name[length - 1] = 0;
+  if (number_parse_integer(bracket + 1, 0, IOBIND_MAX_RANK - 1, &dim->axis)) {
+    *bracket = 0;
+  } else {
+    dim->name[length - 1] = ']';
+  }
+  return TOOL_GO;
+}
+
+static int take_dims(tool_state *tool) {
+  size_t count = tool_list_length(tool->dim_texts);
+  if (count == 0) return TOOL_GO;
+  tool->dims = calloc(count, sizeof *tool->dims);
+  if (tool->dims == NULL) return tool_fail(tool, "out of memory");
+  for (size_t i = 0; i < count; i++) {
+    tool_dim *dim = &tool->dims[tool->dim_count++];
+    int code = take_dim(tool, tool->dim_texts[i], dim);
+    if (code != TOOL_GO) return code;
+    for (size_t j = 0; j < i; j++) {
+      if (strcmp(tool->dims[j].name, dim->name) == 0 && tool->dims[j].axis == dim->axis) {
+        return tool_misuse(tool, "--dim '%s' is given twice", tool->dim_texts[i]);
+      }
+    }
+  }
+  return TOOL_GO;
+}
+
+int tool_begin(tool_state *tool, const tool_usage *usage, int argc, const char **argv) {
+  *tool = (tool_state){.usage = usage};
+  build_tables(tool);
+  snprintf(tool->name, sizeof tool->name, "iobind %s", usage->command);
+  tool->words = malloc(((size_t)argc + 1) * sizeof *tool->words);
+  if (tool->words == NULL) return tool_fail(tool, "out of memory");
+  memcpy(tool->words, argv, (size_t)argc * sizeof *tool->words);
+  tool->words[0] = tool->name;
+  tool->words[argc] = NULL;
+  tool->popt = poptGetContext(tool->name, argc, tool->words, tool->tables, 0);
+  if (tool->popt == NULL) return tool_fail(tool, "out of memory");
+  poptSetOtherOptionHelp(tool->popt, usage->arguments);
+  int option = 0;
+  bool help = false;
+  while ((option = poptGetNextOpt(tool->popt)) >= 0) {
+    if (option == 'v') tool->verbosity++;
+    if (option == 'h') help = true;
+  }
+  if (option < -1) return refuse_option(tool, option);
+  if (help) return print_help(tool);
+  int code = take_arguments(tool);
+  const char *once = NULL;
+  if (code == TOOL_GO) code = tool_single(tool, tool->orts, "--ort", &once);
+  if (code == TOOL_GO && !(usage->takes & TOOL_TAKES_DEVICES)) code = tool_single(tool, tool->devices, "--device", &once);
+  int64_t seed = 0;
+  if (code == TOOL_GO) code = tool_integer(tool, tool->seed_texts, "--seed", 0, INT64_MAX, &seed);
+  tool->seed = (uint64_t)seed;
+  if (code == TOOL_GO) code = take_dims(tool);
+  if (code == TOOL_GO) code = given_list(tool);
+  return code;
+}
+
+int tool_end(tool_state *tool, int code) {
+  progress_end();
+  iobind_runtime_destroy(tool->runtime);
+  for (size_t i = 0; i < tool->dim_count; i++) free(tool->dims[i].name);
+  free(tool->dims);
+  for (size_t i = 0; i < tool->member_count; i++) {
+    free(tool->members[i].name);
+    free(tool->members[i].file);
+  }
+  free(tool->members);
+  tool_free_list(tool->devices);
+  tool_free_list(tool->ep_libraries);
+  tool_free_list(tool->orts);
+  tool_free_list(tool->dim_texts);
+  tool_free_list(tool->input_texts);
+  tool_free_list(tool->seed_texts);
+  if (tool->popt != NULL) poptFreeContext(tool->popt);
+  free(tool->words);
+  *tool = (tool_state){.usage = tool->usage};
+  return code;
+}
