@@ -2,6 +2,9 @@
 include(CMakePackageConfigHelpers)
 
 install(TARGETS iobind EXPORT iobind)
+if(first_name)
+  install(FILES $<TARGET_FILE_DIR:iobind>/${first_name} TYPE LIB)
+endif()
 install(DIRECTORY include/iobind TYPE INCLUDE FILES_MATCHING PATTERN *.h)
 if(TARGET iobind_vdev) # for the tests of those who use the library, as iobind::vdev
   install(TARGETS iobind_vdev EXPORT iobind)
@@ -41,6 +44,5 @@ install(FILES ${PROJECT_BINARY_DIR}/iobind.pc DESTINATION ${CMAKE_INSTALL_LIBDIR
 
 set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/iobind)
 install(EXPORT iobind NAMESPACE iobind:: FILE iobindConfig.cmake DESTINATION ${package_folder})
-# Until 1.0 a minor version may change the interface.
-write_basic_package_version_file(${PROJECT_BINARY_DIR}/iobindConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/iobindConfigVersion.cmake COMPATIBILITY SameMajorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/iobindConfigVersion.cmake DESTINATION ${package_folder})

@@ -153,7 +153,7 @@ static uint32_t ORT_CALL get_vendor_id(const OrtEpFactory *factory) {
 
 static const char *ORT_CALL get_version(const OrtEpFactory *factory) {
   (void)factory;
-  return "0.1.0";
+  return VDEV_VERSION;
 }
 
 static OrtKeyValuePairs *make_metadata(int index) {

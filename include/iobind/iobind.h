@@ -100,7 +100,7 @@ typedef struct iobind_error {
  *  @threads any   @since 0.1 */
 IOBIND_API uint32_t iobind_version(void);
 
-/** The version of the loaded library as text, such as "0.1.0"; lives forever.
+/** The version of the loaded library as text, such as "0.2.0"; lives forever.
  *  @threads any   @since 0.1 */
 IOBIND_API const char *iobind_version_string(void);
 

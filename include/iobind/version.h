@@ -4,7 +4,7 @@
 #define IOBIND_VERSION_H
 
 #define IOBIND_VERSION_MAJOR 0
-#define IOBIND_VERSION_MINOR 1
+#define IOBIND_VERSION_MINOR 2
 #define IOBIND_VERSION_PATCH 0
 
 /** 0x00MMmmpp: compares as a number. */

@@ -25,6 +25,7 @@ lib/cmake/iobind/iobindConfig.cmake
 lib/cmake/iobind/iobindConfigVersion.cmake
 lib/libiobind.so
 lib/libiobind.so.$interface
+lib/libiobind.so.0.1
 lib/libiobind.so.$version
 lib/libiobind_vdev.so
 lib/pkgconfig/iobind.pc
@@ -48,6 +49,7 @@ expect "iobind $version (libiobind $version)" "$prefix/bin/iobind" --version
 build_with_cmake "$prefix" "$work/cmake"
 use_consumer "$work/cmake/consumer"
 expect '16 bytes' "$work/cmake/accelerator"
+quietly cmake -S "$consumers/cmake" -B "$work/older" -DCMAKE_PREFIX_PATH="$prefix" -DWANTED=0.1 # what was written for 0.1
 if cmake -S "$consumers/cmake" -B "$work/newer" -DCMAKE_PREFIX_PATH="$prefix" -DWANTED=99.0 >"$work/messages" 2>&1; then
   fail 'find_package(iobind 99.0) found this version'
 fi
@@ -59,6 +61,8 @@ prefix=$work/moved
 export LD_LIBRARY_PATH=$prefix/lib
 build_with_pkg_config "$prefix/lib/pkgconfig" "$work/with-pkg-config"
 use_consumer "$work/with-pkg-config"
+build_frozen 0.1 "$work/frozen"
+quietly "$work/frozen"
 unset LD_LIBRARY_PATH
 
 quietly "$cc" "$consumers/consumer.c" -I"$prefix/include" -L"$prefix/lib" -liobind -Wl,-rpath,"$prefix/lib" -o "$work/plain"

@@ -319,7 +319,7 @@ public final class OrtRuntimeFFM implements AutoCloseable {
   /**
    * The version of libiobind, and where it came from.
    *
-   * @return such as "0.1.0 (natives jar: /tmp/...)"
+   * @return such as "0.2.0 (natives jar: /tmp/...)"
    */
   public static String iobindVersion() {
     NativeLibrary.load();

@@ -97,7 +97,7 @@ public final class NativeLibrary {
 
   private static SymbolLookup openByName(List<String> tried) {
     String mapped = System.mapLibraryName("iobind");
-    for (String name : mapped.endsWith(".so") ? new String[] {mapped + ".0.1", mapped} : new String[] {mapped}) {
+    for (String name : mapped.endsWith(".so") ? new String[] {mapped + ".0", mapped} : new String[] {mapped}) {
       SymbolLookup symbols = open(name, tried);
       if (symbols != null) return symbols;
     }

@@ -132,7 +132,7 @@ class LoadingTest {
     assertEquals(1, child.exit());
     assertTrue(child.output().contains("UnsatisfiedLinkError: libiobind was not found. Tried: natives jar: no natives/"
         + NativeLibrary.platform()), child.output());
-    assertTrue(child.output().contains("the system's libiobind.so.0.1: not found"), child.output());
+    assertTrue(child.output().contains("the system's libiobind.so.0: not found"), child.output());
     child = Child.java(environment(ORT), "--enable-native-access=ALL-UNNAMED", "-Diobind.library=/nowhere/libiobind.so", "-cp",
         path(api, natives, program), "program.Main");
     assertEquals(1, child.exit());
