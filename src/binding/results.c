@@ -249,10 +249,7 @@ static iobind_status find_result(iobind_binding *binding, size_t index, iobind__
     return iobind__fail(error, IOBIND_INVALID_STATE, "%s: '%s' is not bound", what, name);
   }
   if (!binding->has_results && binding->failure.status != IOBIND_OK) {
-    if (error != NULL) {
-      *error = binding->failure;
-    }
-    return (iobind_status)binding->failure.status;
+    return iobind__error_copy(error, &binding->failure);
   }
   if (!binding->has_results) {
     return iobind__fail(error, IOBIND_INVALID_STATE, "%s: '%s': no run has finished since the binding changed", what, name);

@@ -183,12 +183,6 @@ static iobind_status bring_inputs(const iobind_binding *binding, iobind_stream *
   return IOBIND_OK;
 }
 
-/* ORT's words where a FIXED output's shape came out otherwise. */
-static bool is_shape_mismatch(const char *message) {
-  return strstr(message, "but the computed output shape") != NULL || strstr(message, "OrtValue provided") != NULL ||
-         strstr(message, "shape verification failed") != NULL; /* ORT 1.24 */
-}
-
 /* The outputs whose memory a run does not choose: ORT 1.24 does not say which of them did not fit. */
 static void name_held_outputs(const iobind_binding *binding, iobind__text *names) {
   for (size_t i = 0; i < binding->session->output_count; i++) {
@@ -206,16 +200,12 @@ static iobind_status run_failed(iobind_binding *binding, OrtStatus *failed, iobi
   if (cancelled) {
     api->ReleaseStatus(failed);
     status = iobind__fail(error, IOBIND_CANCELLED, "binding_run: cancelled by iobind_binding_cancel");
-  } else if (is_shape_mismatch(api->GetErrorMessage(failed))) {
+  } else if (iobind__ort_reason_of(api, failed) == IOBIND__ORT_WRONG_SHAPE) {
     iobind__text names = {0};
     name_held_outputs(binding, &names);
-    (void)iobind__ort_fail(api, failed, error, "binding_run: output %s: not the shape that is bound",
-                           names.length == 0 ? "of a node" : iobind__text_get(&names));
+    status = iobind__ort_fail_as(api, failed, IOBIND_SHAPE, error, "binding_run: output %s: not the shape that is bound",
+                                 names.length == 0 ? "of a node" : iobind__text_get(&names));
     iobind__text_free(&names);
-    status = IOBIND_SHAPE;
-    if (error != NULL) {
-      error->status = (int32_t)status;
-    }
   } else {
     status = iobind__ort_fail(api, failed, error, "binding_run");
   }
@@ -435,8 +425,7 @@ static iobind_status work(iobind__task *task, const iobind_error *failure, iobin
   iobind_binding *binding = self->binding;
   iobind_status status;
   if (failure != NULL) {
-    *error = *failure;
-    status = (iobind_status)failure->status;
+    status = iobind__error_copy(error, failure);
   } else {
     status = await_producers(binding, NULL, self->moments, error);
   }

@@ -463,10 +463,7 @@ iobind_status iobind_pipeline_next(iobind_pipeline *pipeline, iobind_tensor **ou
     IOBIND__TRY(iobind__info_write(item, "item", &full, sizeof full, sizeof full, "pipeline_next", error));
   }
   if (self->status != IOBIND_OK) {
-    if (error != NULL) {
-      *error = self->error;
-    }
-    return self->status;
+    return iobind__error_copy(error, &self->error);
   }
   memcpy(outputs, self->outputs, pipeline->session->output_count * sizeof(iobind_tensor *));
   return IOBIND_OK;

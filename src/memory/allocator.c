@@ -1,7 +1,5 @@
 #include "memory/allocator.h"
 
-#include <string.h>
-
 static iobind_status find_allocator(iobind__place *place, OrtAllocator **allocator, iobind_error *error) {
   iobind_runtime *runtime = place->device->runtime;
   const OrtApi *api = IOBIND__API(runtime);
@@ -13,8 +11,8 @@ static iobind_status find_allocator(iobind__place *place, OrtAllocator **allocat
     OrtStatus *refused =
         api->CreateSharedAllocator(runtime->env, place->device->ep_device, memory, OrtDeviceAllocator, NULL, allocator);
     if (refused != NULL) {
-      (void)iobind__ort_fail(api, refused, error, "allocator of '%s'", place->device->spec);
-      return IOBIND_NOT_SUPPORTED; /* a session may still lend one */
+      /* a session may still lend one */
+      return iobind__ort_fail_as(api, refused, IOBIND_NOT_SUPPORTED, error, "allocator of '%s'", place->device->spec);
     }
   }
   if (*allocator == NULL) {
@@ -47,12 +45,6 @@ static iobind_status get_allocator(iobind__place *place, OrtAllocator **allocato
   }
   pthread_mutex_unlock(&runtime->mutex);
   return status;
-}
-
-/* ORT's words where memory ran out; it has no code for it. */
-static bool is_out_of_memory(const char *message) {
-  return strstr(message, "bad_alloc") != NULL || strstr(message, "Failed to allocate") != NULL ||
-         strstr(message, "out of memory") != NULL;
 }
 
 /* Some devices (WebGPU) hand out buffers larger than they can have: writes vanish, and zeros come back. Write the first bytes
@@ -98,10 +90,6 @@ static iobind_status allocate(iobind__place *place, ONNXTensorElementDataType dt
   IOBIND__TRY(get_allocator(place, &allocator, error));
   *data = NULL;
   OrtStatus *made = api->CreateTensorAsOrtValue(allocator, dims, rank, dtype, value);
-  if (made != NULL && is_out_of_memory(api->GetErrorMessage(made))) {
-    api->ReleaseStatus(made);
-    return iobind__fail(error, IOBIND_OUT_OF_MEMORY, "allocate %zu bytes on '%s': out of memory", bytes, place->device->spec);
-  }
   if (made != NULL) {
     return iobind__ort_fail(api, made, error, "allocate %zu bytes on '%s'", bytes, place->device->spec);
   }

@@ -113,8 +113,7 @@ static void free_waiting(iobind__task *task) {
 
 static iobind_status run_waiting(iobind__task *task, const iobind_error *failure, iobind_error *error) {
   if (failure != NULL) {
-    *error = *failure;
-    return (iobind_status)failure->status;
+    return iobind__error_copy(error, failure);
   }
   return iobind__moment_wait(((waiting *)task)->moment, error);
 }
@@ -127,8 +126,7 @@ static iobind_status run_watching(iobind__task *task, const iobind_error *failur
     atomic_store(&moment->unwatched, true);
   }
   if (failure != NULL) {
-    *error = *failure;
-    return (iobind_status)failure->status;
+    return iobind__error_copy(error, failure);
   }
   return IOBIND_OK;
 }

@@ -115,10 +115,7 @@ iobind_status iobind__stream_outcome(iobind_stream *stream, iobind__ticket ticke
   pthread_mutex_lock(&stream->mutex);
   const iobind__lost *lost = find_lost(stream, ticket);
   if (lost != NULL) {
-    status = (iobind_status)lost->failure.status;
-    if (error != NULL) {
-      *error = lost->failure;
-    }
+    status = iobind__error_copy(error, &lost->failure);
   }
   pthread_mutex_unlock(&stream->mutex);
   return status;
@@ -324,10 +321,7 @@ iobind_status iobind__stream_wait_ticket(iobind_stream *stream, iobind__ticket t
   raise_to(&stream->seen, ticket);
   iobind__ticket failed = atomic_load(&stream->failed);
   bool lost = failed != 0 && failed <= ticket;
-  if (lost && error != NULL) {
-    *error = stream->failure;
-  }
-  iobind_status status = lost ? (iobind_status)stream->failure.status : IOBIND_OK;
+  iobind_status status = lost ? iobind__error_copy(error, &stream->failure) : IOBIND_OK;
   pthread_mutex_unlock(&stream->mutex);
   return lost ? status : iobind__stream_outcome(stream, ticket, error);
 }
@@ -484,10 +478,7 @@ iobind_status iobind_stream_synchronize(iobind_stream *stream, iobind_error *err
   }
   pthread_mutex_lock(&stream->mutex);
   if (status == IOBIND_OK && atomic_load(&stream->failed) != 0) {
-    status = (iobind_status)stream->failure.status; /* the EP has told it to another who waited */
-    if (error != NULL) {
-      *error = stream->failure;
-    }
+    status = iobind__error_copy(error, &stream->failure); /* the EP has told it to another who waited */
   }
   atomic_store(&stream->failed, 0); /* it has been told: the stream works again */
   pthread_mutex_unlock(&stream->mutex);

@@ -67,9 +67,7 @@ static iobind_status ort_copy(iobind_runtime *runtime, const iobind__transfer *c
     if (stream != NULL && waits_inside(transfers[0])) {
       note_failure(stream, &reason);
     }
-    if (error != NULL) {
-      *error = reason;
-    }
+    iobind__error_copy(error, &reason);
     return failed;
   }
   for (size_t i = 0; i < count; i++) {

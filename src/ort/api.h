@@ -18,11 +18,29 @@ iobind_status iobind__ort_find(const char *library, const void *api_base, const 
                                iobind_error *error);
 void iobind__ort_free(iobind__ort *ort); /* the strings; the library stays loaded */
 
-/* Turn ORT's status into ours and release it. The message is "WHAT: ORT's text", without ORT's C++ file names. */
-__attribute__((format(printf, 4, 5))) void iobind__ort_error_set(const OrtApi *api, OrtStatus *status, iobind_error *error,
-                                                                 const char *format, ...);
-#define iobind__ort_fail(api, status, error, ...) \
-  (iobind__ort_error_set(api, status, error, __VA_ARGS__), (iobind_status)IOBIND_RUNTIME)
+/* What a failure of ORT means where its codes do not say it: read from its words, here and nowhere else. */
+typedef enum iobind__ort_reason {
+  IOBIND__ORT_OTHER = 0,
+  IOBIND__ORT_OUT_OF_MEMORY,
+  IOBIND__ORT_WRONG_SHAPE,  /* an output does not fit the tensor that was bound for it */
+  IOBIND__ORT_REGISTERED,   /* an EP library is registered already */
+  IOBIND__ORT_NODES_ON_CPU, /* the session may not fall back to the CPU, and would have to */
+} iobind__ort_reason;
+
+iobind__ort_reason iobind__ort_reason_of(const OrtApi *api, const OrtStatus *status);
+
+/* Turn ORT's status into ours and release it: into `as`, or from RUNTIME into OUT_OF_MEMORY where its words say so. The message is
+ * "WHAT: ORT's text", without ORT's C++ file names. */
+__attribute__((format(printf, 5, 6))) iobind_status
+iobind__ort_error_set(const OrtApi *api, OrtStatus *status, iobind_status as, iobind_error *error, const char *format, ...);
+
+/* The same as expressions: macros for the reason of iobind__fail. */
+#define iobind__ort_fail(api, status, error, ...)                                                 \
+  (iobind__ort_error_set(api, status, IOBIND_RUNTIME, error, __VA_ARGS__) == IOBIND_OUT_OF_MEMORY \
+       ? (iobind_status)IOBIND_OUT_OF_MEMORY                                                      \
+       : (iobind_status)IOBIND_RUNTIME)
+#define iobind__ort_fail_as(api, status, as, error, ...) \
+  ((void)iobind__ort_error_set(api, status, as, error, __VA_ARGS__), (iobind_status)(as))
 
 /* Leave the function where a call of ORT failed; the rest of the line names what was being done. */
 #define IOBIND__ORT_TRY(api, call, error, ...)                              \

@@ -33,7 +33,7 @@ static size_t signature_length(const char *text) {
         return strncmp(more, " const ", 7) == 0 ? end + 6 : end;
       }
       i = end; /* a function within the function: "f(...)::<lambda(...)>" */
-    } else if (depth == 0 && (text[i] == '\'' || text[i] == '"' || text[i] == '.')) {
+    } else if (depth == 0 && (strchr("'\".", text[i]) != NULL || strncmp(text + i, ": ", 2) == 0)) {
       return 0; /* a sentence, not a name */
     }
   }
@@ -66,7 +66,35 @@ static void normalise(const char *text, char *out, size_t capacity) {
   out[length] = '\0';
 }
 
-void iobind__ort_error_set(const OrtApi *api, OrtStatus *status, iobind_error *error, const char *format, ...) {
+iobind__ort_reason iobind__ort_reason_of(const OrtApi *api, const OrtStatus *status) {
+  static const struct {
+    const char *words;
+    iobind__ort_reason reason;
+  } known[] = {
+      {"bad_alloc", IOBIND__ORT_OUT_OF_MEMORY},
+      {"ailed to allocate", IOBIND__ORT_OUT_OF_MEMORY},
+      {"ut of memory", IOBIND__ORT_OUT_OF_MEMORY},
+      {"out of device memory", IOBIND__ORT_OUT_OF_MEMORY},
+      {"out of host memory", IOBIND__ORT_OUT_OF_MEMORY},
+      {"is smaller than requested bytes", IOBIND__ORT_OUT_OF_MEMORY}, /* the CPU's arena */
+      {"_STATUS_ALLOC_FAILED", IOBIND__ORT_OUT_OF_MEMORY},            /* cuBLAS, cuDNN */
+      {"but the computed output shape", IOBIND__ORT_WRONG_SHAPE},
+      {"OrtValue provided", IOBIND__ORT_WRONG_SHAPE},
+      {"shape verification failed", IOBIND__ORT_WRONG_SHAPE}, /* ORT 1.24 */
+      {"already registered", IOBIND__ORT_REGISTERED},
+      {"fallback to CPU EP has been explicitly disabled", IOBIND__ORT_NODES_ON_CPU},
+  };
+  const char *message = api->GetErrorMessage(status);
+  for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+    if (strstr(message, known[i].words) != NULL) {
+      return known[i].reason;
+    }
+  }
+  return IOBIND__ORT_OTHER;
+}
+
+iobind_status iobind__ort_error_set(const OrtApi *api, OrtStatus *status, iobind_status as, iobind_error *error,
+                                    const char *format, ...) {
   char what[sizeof error->message / 2];
   va_list arguments;
   va_start(arguments, format);
@@ -75,6 +103,10 @@ void iobind__ort_error_set(const OrtApi *api, OrtStatus *status, iobind_error *e
   char text[sizeof error->message];
   normalise(api->GetErrorMessage(status), text, sizeof text);
   int32_t code = (int32_t)api->GetErrorCode(status);
+  if (as == IOBIND_RUNTIME && iobind__ort_reason_of(api, status) == IOBIND__ORT_OUT_OF_MEMORY) {
+    as = IOBIND_OUT_OF_MEMORY;
+  }
   api->ReleaseStatus(status);
-  iobind__error_set(error, IOBIND_RUNTIME, code, "%s: %s", what, text);
+  iobind__error_set(error, as, code, "%s: %s", what, text);
+  return as;
 }

@@ -78,11 +78,6 @@ static bool has_devices_of(const iobind_runtime *runtime, const char *ep_name) {
   return false;
 }
 
-/* ORT gives no code of its own for "registered before", only these words. */
-static bool is_registered_already(const char *message) {
-  return strstr(message, "already registered") != NULL;
-}
-
 /* EP libraries that this process has registered, for each copy of ORT. A second copy that registers one as well breaks the
  * first one's devices: a library has one set of its own globals. */
 typedef struct claim {
@@ -199,8 +194,7 @@ static iobind_status add_devices_of_last(iobind_runtime *runtime, iobind_error *
     free(library->message);
     library->message = message;
   }
-  iobind__error_set(error, status, reason.ort_code, "%s", reason.message);
-  return status;
+  return iobind__error_copy(error, &reason);
 }
 
 /* With the runtime's mutex held. */
@@ -227,7 +221,7 @@ static iobind_status register_locked(iobind_runtime *runtime, const char *name, 
   if (ort_status != NULL) {
     ours = false;
     unclaim_last(runtime);
-    if (!is_registered_already(api->GetErrorMessage(ort_status))) {
+    if (iobind__ort_reason_of(api, ort_status) != IOBIND__ORT_REGISTERED) {
       status = iobind__ort_fail(api, ort_status, &reason, "register_ep: '%s' from '%s'", name, path);
     } else {
       api->ReleaseStatus(ort_status);
@@ -245,8 +239,7 @@ static iobind_status register_locked(iobind_runtime *runtime, const char *name, 
     return kept;
   }
   if (status != IOBIND_OK) {
-    iobind__error_set(error, status, reason.ort_code, "%s", reason.message);
-    return status;
+    return iobind__error_copy(error, &reason);
   }
   return add_devices_of_last(runtime, error);
 }
@@ -303,8 +296,7 @@ static iobind_status register_found(iobind_runtime *runtime, const iobind__ep *e
   if (status == IOBIND_OK || status == IOBIND_RUNTIME || status == IOBIND_NOT_SUPPORTED) {
     return IOBIND_OK;
   }
-  iobind__error_set(error, status, reason.ort_code, "%s", reason.message);
-  return status;
+  return iobind__error_copy(error, &reason);
 }
 
 /* Register the EP libraries that a folder holds, or that folders inside it hold, by the file names of the catalogue. */

@@ -37,3 +37,8 @@ void iobind__error_set(iobind_error *error, iobind_status status, int32_t ort_co
   iobind__text_print(error->message, sizeof error->message, format, arguments);
   va_end(arguments);
 }
+
+iobind_status iobind__error_copy(iobind_error *error, const iobind_error *kept) {
+  iobind__error_set(error, (iobind_status)kept->status, kept->ort_code, "%s", kept->message);
+  return (iobind_status)kept->status;
+}

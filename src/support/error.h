@@ -17,6 +17,9 @@
 __attribute__((format(printf, 4, 5))) void iobind__error_set(iobind_error *error, iobind_status status, int32_t ort_code,
                                                              const char *format, ...);
 
+/* Hand on a failure that was kept, whatever size the caller's struct has. Gives the status of that failure. */
+iobind_status iobind__error_copy(iobind_error *error, const iobind_error *kept);
+
 /* Fill `error` and be the status. Macros, so that a reader of one file (a static analyser too) sees that it is not OK. */
 #define iobind__fail(error, status, ...) (iobind__error_set(error, status, 0, __VA_ARGS__), (iobind_status)(status))
 #define iobind__out_of_memory(error, what) iobind__fail(error, IOBIND_OUT_OF_MEMORY, "%s: out of host memory", what)

@@ -30,8 +30,7 @@ static void free_access(iobind__task *task) {
 static iobind_status run_access(iobind__task *task, const iobind_error *failure, iobind_error *error) {
   access *self = (access *)task;
   if (failure != NULL) {
-    *error = *failure;
-    return (iobind_status)failure->status;
+    return iobind__error_copy(error, failure);
   }
   switch (self->kind) {
     case WRITE: return iobind_tensor_write(self->tensors[0], self->offset, self->from, self->bytes, NULL, error);

@@ -104,6 +104,8 @@ static const expectation expectations[] = {
     LESS("iobind_binding_run", "of strings into a tensor", "GetTensorMutableData=NULL", STRINGS),
     IGNORED("iobind_binding_set_input", "snapshot in lent memory", "GetSharedAllocator=NULL", "it is so in this scenario"),
     IGNORED("iobind_binding_set_input", "snapshot in lent memory", "CreateSharedAllocator", "it is so in this scenario"),
+    STATUS("iobind_tensor_create", "with the first allocator", "CreateSharedAllocator", IOBIND_NOT_SUPPORTED,
+           "only a session could lend one"),
     STATUS("", "", "GetTensorMutableData=NULL", IOBIND_OUT_OF_MEMORY,
            "a device that is out of memory gives tensors without it"),
     IGNORED("", "", "GetSharedAllocator=NULL", "one is made"),

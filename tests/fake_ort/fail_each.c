@@ -65,9 +65,13 @@ static void set_out(struct rig *rig, const struct scenario *scenario, void *valu
 
 /* ---- one call, with nothing or something failing ---- */
 
+/* The error is that of a later version, which is longer: its size is the caller's, and no failure that was kept may replace it. */
+enum { ERROR_SIZE = sizeof(iobind_error) + 16 };
+
 static iobind_status make_call(struct rig *rig, const struct scenario *scenario) {
   set_out(rig, scenario, &untouched);
   rig->error = (iobind_error)IOBIND_ERROR_INIT;
+  rig->error.struct_size = ERROR_SIZE;
   rig->error.status = -1;
   iobind_status status = scenario->call(rig);
   void *out = get_out(rig, scenario);
@@ -80,6 +84,9 @@ static iobind_status make_call(struct rig *rig, const struct scenario *scenario)
   }
   if (rig->error.status != (status == IOBIND_OK ? -1 : (int32_t)status)) {
     problem("the call returned %s, the error's status is %d", iobind_status_name((int32_t)status), rig->error.status);
+  }
+  if (rig->error.struct_size != ERROR_SIZE) {
+    problem("the error's struct_size was %d, and is %u", ERROR_SIZE, rig->error.struct_size);
   }
   return status;
 }

@@ -30,6 +30,12 @@ static iobind_status create_pinned(struct rig *rig) {
                               &rig->error);
 }
 
+/* The EP has no allocator to share yet: one is made. Where that fails a session may lend one, and there is none here. */
+static iobind_status create_shared(struct rig *rig) {
+  NEED_TRUE(fake_ort_fail("GetSharedAllocator", 1, 0, ""));
+  return create(rig);
+}
+
 /* So large that the library looks whether the device can hold it, where its memory has no addresses. */
 static iobind_status create_large(struct rig *rig) {
   static const int64_t dims[1] = {128 << 20};
@@ -250,6 +256,7 @@ const struct scenario tensor_scenarios[] = {
     PLAIN("iobind_dtype_get_bytes", NULL, get_dtype_bytes),
     MAKES("iobind_tensor_create", "", ON_ALL, NULL, create, result_works),
     MAKES("iobind_tensor_create", "pinned", ON_VDEV, NULL, create_pinned, result_works),
+    MAKES("iobind_tensor_create", "with the first allocator", ON_VDEV, NULL, create_shared, result_works),
     MAKES("iobind_tensor_create", "of 128 MiB", ON_STRANGE, NULL, create_large, NULL),
     MAKES("iobind_tensor_create", "of strings", ON_CPU, NULL, create_strings, NULL),
     MAKES("iobind_tensor_wrap", "", ON_CPU, NULL, wrap, wrapped_works),

@@ -180,6 +180,10 @@ static void source_places_and_newlines(void **state) {
        "bind: Non-zero status code returned while running Expand node. Name:'' Status Message: it does not fit"},
       {"D:\\a\\_work\\1\\s\\onnxruntime\\core\\framework\\execution_frame.cc:173 onnxruntime::F::g the shape {2,3} is wrong",
        NULL},
+      /* without a function behind the place: "Compile()" is not one, and its subject stays */
+      {"/onnxruntime_src/onnxruntime/core/session/plugin_ep/ep_plugin_provider_interfaces.cc:9 SomeExecutionProvider: "
+       "OrtEp::Compile() returned a NULL EPContext node",
+       "bind: SomeExecutionProvider: OrtEp::Compile() returned a NULL EPContext node"},
       {"", "bind: "},
   };
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {

@@ -2,6 +2,7 @@
 #define _POSIX_C_SOURCE 200809L /* setenv */
 #include "fixture.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "models.h"
@@ -127,10 +128,34 @@ static void options_of_one_of_two_eps(void **state) {
   expect_ok(load(turned, 2, nameless, bad + 1, 1));
 }
 
+/* A run for which the device has no memory left says so by its status. */
+static void run_out_of_memory(void **state) {
+  (void)state;
+  enum { COUNT = 1 << 16 };
+  static const int64_t dims[] = {COUNT};
+  iobind_session *session = fixture_session(runtime, devices[0], "scale");
+  iobind_binding *binding = NULL;
+  iobind_tensor *x = NULL;
+  iobind_tensor *y = NULL;
+  expect_ok(iobind_tensor_create(devices[0], IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, dims, 1, &x, &fault));
+  expect_ok(iobind_binding_create(session, &binding, &fault));
+  expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, x, NULL, &fault));
+  char limit[32];
+  snprintf(limit, sizeof limit, "%lld", (long long)vdev_get(0, "live_bytes") + COUNT);
+  assert_int_equal(vdev_set(0, "mem_limit", limit), 0);
+  expect(IOBIND_OUT_OF_MEMORY, iobind_binding_run(binding, NULL, NULL, &fault));
+  expect_words("out of device memory");
+  assert_int_equal(vdev_set(0, "mem_limit", "0"), 0);
+  expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+  expect_ok(iobind_binding_get_output(binding, 0, &y, &fault));
+  iobind_binding_destroy(binding);
+  iobind_tensor_release(x);
+  iobind_session_destroy(session);
+}
+
 static const struct CMUnitTest cases[] = {
-    cmocka_unit_test(event_of_the_other_device),
-    cmocka_unit_test(three_streams_use_a_tensor),
-    cmocka_unit_test(both_devices_in_one_session),
-    cmocka_unit_test(options_of_one_of_two_eps),
+    cmocka_unit_test(event_of_the_other_device),   cmocka_unit_test(three_streams_use_a_tensor),
+    cmocka_unit_test(both_devices_in_one_session), cmocka_unit_test(options_of_one_of_two_eps),
+    cmocka_unit_test(run_out_of_memory),
 };
 FIXTURE_MAIN(cases, start, stop);

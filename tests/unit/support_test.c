@@ -48,6 +48,24 @@ static void short_error_is_left_alone(void **state) {
   }
 }
 
+/* A failure that was kept: handed on by the same rule. */
+static void error_is_handed_on(void **state) {
+  (void)state;
+  iobind_error kept = IOBIND_ERROR_INIT;
+  iobind__error_set(&kept, IOBIND_SHAPE, 7, "50%% of it");
+  iobind_error error = {.struct_size = sizeof error + 8};
+  assert_int_equal(iobind__error_copy(&error, &kept), IOBIND_SHAPE);
+  assert_int_equal(error.struct_size, sizeof error + 8);
+  assert_int_equal(error.status, IOBIND_SHAPE);
+  assert_int_equal(error.ort_code, 7);
+  assert_string_equal(error.message, "50% of it");
+  iobind_error shorter = {.struct_size = 16};
+  assert_int_equal(iobind__error_copy(&shorter, &kept), IOBIND_SHAPE);
+  assert_int_equal(shorter.status, 0);
+  assert_string_equal(shorter.message, "");
+  assert_int_equal(iobind__error_copy(NULL, &kept), IOBIND_SHAPE);
+}
+
 static void longer_error_is_filled(void **state) {
   (void)state;
   struct {
@@ -283,6 +301,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(error_is_filled),
     cmocka_unit_test(error_may_be_null),
     cmocka_unit_test(short_error_is_left_alone),
+    cmocka_unit_test(error_is_handed_on),
     cmocka_unit_test(longer_error_is_filled),
     cmocka_unit_test(message_is_one_line),
     cmocka_unit_test(message_is_cut_at_a_character),
