@@ -16,6 +16,15 @@ use_consumer "$work/with-archive/consumer"
 
 command -v dpkg-deb >/dev/null || { echo 'packaged: the archive works; no dpkg-deb, so no package for Debian'; exit; }
 package=$(ls "$2"/iobind_"$version"_*.deb)
+# default_maintainer -> the same package, with the maintainer that it names where none is given.
+default_maintainer() {
+  local name
+  name=$(sed -n 's/^set(IOBIND_MAINTAINER "\(.*\)" CACHE STRING$/\1/p' "$consumers/../../CMakeLists.txt")
+  dpkg-deb -R "$package" "$work/default"
+  sed -i "s/^Maintainer: .*/Maintainer: $name/" "$work/default/DEBIAN/control"
+  dpkg-deb --root-owner-group -b "$work/default" "$work/default.deb" >/dev/null
+  echo "$work/default.deb"
+}
 field() { dpkg-deb --field "$package" "$1"; }
 [ "$(field Package) $(field Version) $(field Architecture)" = "iobind $version $(dpkg --print-architecture)" ] ||
   fail "the package is $(field Package) $(field Version) $(field Architecture)"
@@ -25,9 +34,14 @@ done
 if field Depends | grep -q onnx; then fail "Depends: ONNX Runtime is in no Debian: $(field Depends)"; fi
 field Description | grep -q 'ORT_NATIVE_LIB_PATH' || fail "the description does not say where ONNX Runtime comes from"
 dpkg-deb --ctrl-tarfile "$package" | tar -x -O ./shlibs | grep -qx "libiobind $interface iobind (>= $version)" || fail 'shlibs is wrong'
+[ "$(field Maintainer)" = 'Somebody <somebody@example.org>' ] || fail "Maintainer: is not what --maintainer said: $(field Maintainer)"
+linted='; no lintian here'
 if command -v lintian >/dev/null; then
-  # One package for the library, its header and the tool; no list of Debian's own changes, and no address of a maintainer.
-  lintian --fail-on error --suppress-tags malformed-contact "$package" >"$work/messages" 2>&1 || fail "lintian: $(cat "$work/messages")"
+  # What it warns of is meant: one package for the library, its header and the tool, and no list of Debian's own changes.
+  for named in "$package" "$(default_maintainer)"; do
+    lintian --allow-root --fail-on error "$named" >"$work/messages" 2>&1 || fail "lintian: $(cat "$work/messages")"
+  done
+  linted=
 fi
 
 root=$work/root
@@ -46,4 +60,4 @@ build_frozen 0.1 "$work/frozen"
 quietly "$work/frozen"
 quietly "$cc" "$consumers/consumer.c" -isystem "$root/usr/include" -L"$libraries" -liobind -o "$work/plain"
 use_consumer "$work/plain"
-echo "packaged: archive and Debian's package of $version, unpacked and used"
+echo "packaged: archive and Debian's package of $version, unpacked and used$linted"

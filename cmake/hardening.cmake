@@ -1,0 +1,28 @@
+# What users get: hardened against the usual ways to turn a bug into an attack, and the same bytes wherever it is built.
+# Debug builds are left as they are: a debugger finds their sources, and the sanitizers see more than these flags do.
+set(optimized "$<CONFIG:Release,RelWithDebInfo,MinSizeRel>")
+if(NOT WIN32 AND NOT IOBIND_SANITIZE)
+  set(hardening -fstack-protector-strong -fstack-clash-protection -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3)
+  set(resolved -Wl,-z,relro,-z,now,-z,noexecstack)
+  if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+    list(APPEND hardening -fcf-protection=full)
+    # Said by hand, because Debian's crti.o does not say it. "ibt" is not: the code is ready for it, that of crti.o is not.
+    string(APPEND resolved ,-z,shstk)
+  elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
+    list(APPEND hardening -mbranch-protection=standard)
+  endif()
+  add_compile_options("$<${optimized}:${hardening}>")
+  if(NOT APPLE)
+    # The loader resolves everything at the start and then makes the tables read-only.
+    add_link_options("$<${optimized}:${resolved}>")
+  endif()
+  include(CheckPIESupported)
+  check_pie_supported()
+  set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+endif()
+
+# The folders of sources and build are in no file: not in debug information, and not where __FILE__ says them. What is said instead is
+# where a distribution puts sources for debuggers. Of two that match, the compiler takes the later one.
+set(sources_said /usr/src/iobind-${PROJECT_VERSION})
+add_compile_options("$<${optimized}:-ffile-prefix-map=${PROJECT_SOURCE_DIR}=${sources_said}>"
+                    "$<${optimized}:-ffile-prefix-map=${PROJECT_BINARY_DIR}=${sources_said}/build>")
