@@ -45,17 +45,22 @@ static void clear_inputs(iobind_binding *binding) {
     iobind__input_slot *slot = &binding->inputs[i];
     iobind_tensor_release(slot->bound);
     iobind_tensor_release(slot->source);
+    iobind__event_release(slot->event);
     *slot = (iobind__input_slot){0};
   }
 }
+
+static void free_binding(iobind__ref *ref);
 
 /* Does a stream still work on what is bound? Then the binding is freed when that has passed, by a second call. */
 static bool retire(iobind_binding *binding) {
   iobind__flight flight = binding->flight;
   binding->flight.stream = NULL;
   /* a worker's task has held a reference until now: it is over */
-  bool passed = flight.stream == NULL || flight.stream->by_worker || iobind__stream_passed(flight.stream, flight.ticket);
+  bool passed = flight.stream == NULL || !iobind__stream_orders_calls(flight.stream) ||
+                iobind__stream_passed(flight.stream, flight.ticket);
   if (!passed) {
+    iobind__ref_init(&binding->ref, free_binding); /* the stream's reference is now the only one */
     iobind__stream_retire(flight.stream, flight.ticket, &binding->ref);
   }
   if (flight.stream != NULL) {

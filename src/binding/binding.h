@@ -14,7 +14,7 @@ typedef struct iobind__input_slot {
   iobind_input_mode mode;
   iobind_tensor *bound;  /* what ORT reads; NULL: not set. A reference is held, as on the next */
   iobind_tensor *source; /* LIVE where the tensor lives elsewhere: copied into `bound` before each run */
-  iobind_event *event;   /* the caller's */
+  iobind_event *event;   /* a reference is held */
   iobind__sides changed; /* ORT's binding does not have `bound` yet */
   bool torn;             /* a state carried in place, which a run that failed may have written in part */
 } iobind__input_slot;

@@ -83,7 +83,8 @@ static iobind_status take_state(iobind_binding *binding, iobind__output_slot *sl
 /* The input's tensor is the next state, and `sides` do not have it yet. */
 static void note_state(iobind_binding *binding, iobind__input_slot *input, iobind__sides sides) {
   input->mode = IOBIND_INPUT_RESIDENT;
-  input->event = NULL; /* of the first state */
+  iobind__event_release(input->event); /* of the first state */
+  input->event = NULL;
   input->changed |= sides;
   binding->inputs_changed |= sides;
 }

@@ -137,7 +137,12 @@ iobind_status iobind_binding_set_input(iobind_binding *binding, size_t index, io
   }
   iobind_tensor *old_bound = slot->bound;
   iobind_tensor *old_source = slot->source;
-  *slot = (iobind__input_slot){.mode = mode, .bound = bound, .source = source, .event = event, .changed = IOBIND__BOTH_SIDES};
+  iobind_event *old_event = slot->event;
+  *slot = (iobind__input_slot){.mode = mode,
+                               .bound = bound,
+                               .source = source,
+                               .event = event == NULL ? NULL : iobind__event_retain(event),
+                               .changed = IOBIND__BOTH_SIDES};
   binding->inputs_changed = IOBIND__BOTH_SIDES;
   binding->checked = false;
   note_live(binding);
@@ -148,6 +153,7 @@ iobind_status iobind_binding_set_input(iobind_binding *binding, size_t index, io
   }
   iobind_tensor_release(old_bound); /* ORT's binding keeps the value itself until it is bound anew */
   iobind_tensor_release(old_source);
+  iobind__event_release(old_event);
   return IOBIND_OK;
 }
 

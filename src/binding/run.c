@@ -156,15 +156,15 @@ static iobind_status prepare(iobind_binding *binding, iobind_error *error) {
   return IOBIND_OK;
 }
 
-/* Put the run behind the producers of its inputs. `moments` are those of the inputs' events where the run has been queued since;
+/* Put the run behind the producers of its inputs. `points` are those of the inputs' events where the run has been queued since;
  * NULL: what the events hold now. An EP that one thread after the other may use is not held meanwhile: a worker that is waited for
  * may need it. */
-static iobind_status await_producers(const iobind_binding *binding, iobind_stream *stream, iobind__moment *const *moments,
+static iobind_status await_producers(const iobind_binding *binding, iobind_stream *stream, iobind__point *const *points,
                                      iobind_error *error) {
   for (size_t i = 0; i < binding->session->input_count; i++) {
     const iobind__input_slot *slot = &binding->inputs[i];
-    if (moments != NULL) {
-      IOBIND__TRY(iobind__stream_order(stream, moments[i], error));
+    if (points != NULL) {
+      IOBIND__TRY(iobind__stream_order(stream, points[i], error));
     } else if (slot->event != NULL) {
       IOBIND__TRY(iobind__stream_order_event(stream, slot->event, error));
     }
@@ -390,7 +390,7 @@ static iobind_status run_on_device(iobind_binding *binding, iobind_stream *strea
   IOBIND__TRY(begin_serial(binding, error));
   IOBIND__TRY(await_producers(binding, stream, NULL, error));
   IOBIND__TRY(use_host_tensors(binding, stream, error));
-  IOBIND__API(binding->session->runtime)->RunOptionsSetSyncStream(binding->stream_run_options, stream->sync);
+  IOBIND__API(binding->session->runtime)->RunOptionsSetSyncStream(binding->stream_run_options, iobind__stream_ort(stream));
   iobind_status status = execute_serial(binding, binding->stream_run_options, stream, stream->device, error);
   if (status == IOBIND_OK) {
     take_off(binding, stream, iobind__stream_take_ticket(stream));
@@ -406,15 +406,13 @@ typedef struct run_task {
   iobind__task task;
   iobind_binding *binding; /* a reference is held */
   const iobind_device *ordered;
-  iobind__moment *moments[]; /* of the inputs' events when the run was submitted; references are held */
+  iobind__point *points[]; /* of the inputs' events when the run was submitted; references are held */
 } run_task;
 
 static void free_run(iobind__task *task) {
   run_task *self = (run_task *)task;
   for (size_t i = 0; i < self->binding->session->input_count; i++) {
-    if (self->moments[i] != NULL) {
-      iobind__ref_release(&self->moments[i]->ref);
-    }
+    iobind__point_release(self->points[i]);
   }
   iobind__ref_release(&self->binding->ref);
   free(self);
@@ -427,7 +425,7 @@ static iobind_status work(iobind__task *task, const iobind_error *failure, iobin
   if (failure != NULL) {
     status = iobind__error_copy(error, failure);
   } else {
-    status = await_producers(binding, NULL, self->moments, error);
+    status = await_producers(binding, NULL, self->points, error);
   }
   if (status == IOBIND_OK) {
     status = execute_serial(binding, binding->run_options, NULL, self->ordered, error);
@@ -441,7 +439,7 @@ static iobind_status work(iobind__task *task, const iobind_error *failure, iobin
 
 static run_task *make_task(iobind_binding *binding, const iobind_device *ordered) {
   size_t inputs = binding->session->input_count;
-  run_task *self = calloc(1, sizeof *self + inputs * sizeof self->moments[0]);
+  run_task *self = calloc(1, sizeof *self + inputs * sizeof self->points[0]);
   if (self == NULL) {
     return NULL;
   }
@@ -451,7 +449,7 @@ static run_task *make_task(iobind_binding *binding, const iobind_device *ordered
   iobind__ref_retain(&binding->ref);
   self->ordered = ordered;
   for (size_t i = 0; i < inputs; i++) {
-    self->moments[i] = binding->inputs[i].event == NULL ? NULL : iobind__event_moment(binding->inputs[i].event);
+    self->points[i] = binding->inputs[i].event == NULL ? NULL : iobind__event_point(binding->inputs[i].event);
   }
   return self;
 }
@@ -462,13 +460,13 @@ static iobind_status run_by_worker(iobind_binding *binding, iobind_stream *strea
   if (task == NULL) {
     return iobind__out_of_memory(error, "binding_run");
   }
-  /* the worker may be done with the run, and with the next one's ticket, before this thread goes on */
-  iobind_status status = iobind__stream_submit(stream, &task->task, error);
+  iobind__ticket ticket;
+  iobind_status status = iobind__stream_submit(stream, &task->task, &ticket, error);
   if (status != IOBIND_OK) {
     free_run(&task->task);
     return status;
   }
-  take_off(binding, stream, atomic_load(&stream->submitted));
+  take_off(binding, stream, ticket);
   return IOBIND_OK;
 }
 
@@ -500,10 +498,11 @@ static inline iobind_status enter(iobind_binding *binding, iobind_error *error) 
 
 static iobind_status run_on(iobind_binding *binding, iobind_stream *stream, iobind_error *error) {
   IOBIND__TRY(enter(binding, error));
-  iobind_status status = stream->by_worker                     ? run_by_worker(binding, stream, error)
+  bool by_worker = !iobind__stream_orders_calls(stream);
+  iobind_status status = by_worker                             ? run_by_worker(binding, stream, error)
                          : binding->stream_run_options == NULL ? run_behind(binding, stream, error)
                                                                : run_on_device(binding, stream, error);
-  if (!stream->by_worker || status != IOBIND_OK) {
+  if (!by_worker || status != IOBIND_OK) {
     leave(binding);
   }
   return status;
@@ -517,17 +516,17 @@ static iobind_status run_at_once(iobind_binding *binding, iobind_error *error) {
 }
 
 static iobind_status run_with_event(iobind_binding *binding, iobind_stream *stream, iobind_event *event, iobind_error *error) {
-  iobind__moment *moment = NULL;
+  iobind__point *point = NULL;
   IOBIND__TRY(check_stream(binding, stream, event, error));
   IOBIND__TRY(stream == NULL ? run_at_once(binding, error) : run_on(binding, stream, error));
   if (event != NULL) {
-    iobind_status status = stream == NULL ? IOBIND_OK : iobind__moment_make(stream, &moment, error);
+    iobind_status status = stream == NULL ? IOBIND_OK : iobind__point_make(stream, &point, error);
     if (status != IOBIND_OK) {
       (void)iobind__binding_land(binding, NULL); /* nobody could tell when the run is over */
       iobind__binding_lose(binding);
       return status;
     }
-    iobind__event_set(event, moment);
+    iobind__event_set(event, point);
   }
   return IOBIND_OK;
 }

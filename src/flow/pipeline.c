@@ -249,14 +249,12 @@ typedef struct stage_task {
   iobind__task task;
   slot *slot;
   int stage;
-  iobind__moment *moment; /* a reference is held */
+  iobind__point *point; /* a reference is held */
 } stage_task;
 
 static void free_stage(iobind__task *task) {
   stage_task *self = (stage_task *)task;
-  if (self->moment != NULL) {
-    iobind__ref_release(&self->moment->ref);
-  }
+  iobind__point_release(self->point);
   free(self);
 }
 
@@ -264,7 +262,7 @@ static void free_stage(iobind__task *task) {
  * device is this one's, so that the order in which both submit is enough. */
 static iobind_status work(iobind__task *task, const iobind_error *failure, iobind_error *error) {
   const stage_task *self = (const stage_task *)task;
-  const iobind__moment *before = self->moment;
+  const iobind__point *before = self->point;
   (void)failure;
   iobind_status status = before == NULL ? IOBIND_OK : iobind__stream_wait_ticket(before->stream, before->ticket, error);
   if (status == IOBIND_OK && goes_on(self->slot)) {
@@ -281,7 +279,7 @@ static iobind_status stamp(iobind__task *task, const iobind_error *failure, iobi
   const stage_task *self = (const stage_task *)task;
   iobind_pipeline *pipeline = self->slot->pipeline;
   (void)failure;
-  (void)iobind__moment_wait(self->moment, error); /* the caller waits too, and is told what failed */
+  (void)iobind__point_wait(self->point, error); /* the caller waits too, and is told what failed */
   pthread_mutex_lock(&pipeline->mutex);
   self->slot->ends[self->stage] = iobind__clock_ns();
   pipeline->stamps--;
@@ -292,7 +290,7 @@ static iobind_status stamp(iobind__task *task, const iobind_error *failure, iobi
 
 static iobind_status submit_task(slot *self, int stage,
                                  iobind_status (*run)(iobind__task *, const iobind_error *, iobind_error *),
-                                 iobind__moment *moment, iobind_error *error) {
+                                 iobind__point *point, iobind_error *error) {
   stage_task *task = calloc(1, sizeof *task);
   if (task == NULL) {
     return iobind__out_of_memory(error, "pipeline_submit");
@@ -301,11 +299,11 @@ static iobind_status submit_task(slot *self, int stage,
   task->task.destroy = free_stage;
   task->slot = self;
   task->stage = stage;
-  task->moment = moment;
-  if (moment != NULL) {
-    iobind__ref_retain(&moment->ref);
+  task->point = point;
+  if (point != NULL) {
+    iobind__ref_retain(&point->ref);
   }
-  iobind_status status = iobind__stream_submit(self->pipeline->streams[stage], &task->task, error);
+  iobind_status status = iobind__stream_submit(self->pipeline->streams[stage], &task->task, NULL, error);
   if (status != IOBIND_OK) {
     free_stage(&task->task);
   }
@@ -315,32 +313,30 @@ static iobind_status submit_task(slot *self, int stage,
 /* Let the stream's thread write down when the stage has ended. */
 static iobind_status watch(slot *self, int stage, iobind_error *error) {
   iobind_pipeline *pipeline = self->pipeline;
-  iobind__moment *moment = iobind__event_moment(self->events[stage]);
+  iobind__point *point = iobind__event_point(self->events[stage]);
   pthread_mutex_lock(&pipeline->mutex);
   pipeline->stamps++;
   pthread_mutex_unlock(&pipeline->mutex);
-  iobind_status status = submit_task(self, stage, stamp, moment, error);
+  iobind_status status = submit_task(self, stage, stamp, point, error);
   if (status != IOBIND_OK) {
     pthread_mutex_lock(&pipeline->mutex);
     pipeline->stamps--;
     pthread_mutex_unlock(&pipeline->mutex);
   }
-  iobind__ref_release(&moment->ref);
+  iobind__point_release(point);
   return status;
 }
 
 /* A stage behind the one before it, which may be NULL. */
 static iobind_status start(slot *self, int stage, iobind_event *before, iobind_error *error) {
   iobind_stream *stream = self->pipeline->streams[stage];
-  if (!stream->by_worker) {
+  if (iobind__stream_orders_calls(stream)) {
     IOBIND__TRY(before == NULL ? IOBIND_OK : iobind_stream_wait(stream, before, error));
     return do_stage(self, stage, stream, error);
   }
-  iobind__moment *moment = before == NULL ? NULL : iobind__event_moment(before);
-  iobind_status status = submit_task(self, stage, work, moment, error);
-  if (moment != NULL) {
-    iobind__ref_release(&moment->ref);
-  }
+  iobind__point *point = before == NULL ? NULL : iobind__event_point(before);
+  iobind_status status = submit_task(self, stage, work, point, error);
+  iobind__point_release(point);
   return status;
 }
 
@@ -355,7 +351,8 @@ static iobind_status enqueue(slot *self, int stage, iobind_event *before, iobind
     (void)iobind__stream_drain(stream, NULL); /* nobody could tell when it is over */
     return (iobind_status)(error->status);
   }
-  return (pipeline->flags & IOBIND_PIPELINE_TIMES) != 0 && !stream->by_worker ? watch(self, stage, error) : IOBIND_OK;
+  return (pipeline->flags & IOBIND_PIPELINE_TIMES) != 0 && iobind__stream_orders_calls(stream) ? watch(self, stage, error)
+                                                                                               : IOBIND_OK;
 }
 
 /* ---- in and out ---- */

@@ -32,15 +32,6 @@ static bool waits_inside(const iobind__transfer *transfer) {
   return iobind__place_is_pageable(transfer->from->host ? transfer->from : transfer->to);
 }
 
-/* The EP may have told the failure of what was under way before, and tells it once: nobody who asks later is to take that for done. */
-static void note_failure(iobind_stream *stream, const iobind_error *reason) {
-  iobind__ticket passed = atomic_load(&stream->passed);
-  iobind__ticket last = atomic_load(&stream->submitted);
-  if (!stream->by_worker && passed < last) {
-    iobind__stream_fail(stream, passed, last, reason);
-  }
-}
-
 /* One call of ORT for `count` transfers of the same route. *unknown: no EP can copy between these two. */
 static iobind_status ort_copy(iobind_runtime *runtime, const iobind__transfer *const *transfers, size_t count,
                               iobind_stream *stream, bool *unknown, iobind_error *error) {
@@ -53,7 +44,7 @@ static iobind_status ort_copy(iobind_runtime *runtime, const iobind__transfer *c
   }
   const iobind_device *serial = transfers[0]->from->device->serial ? transfers[0]->from->device : transfers[0]->to->device;
   iobind__device_enter(serial);
-  OrtStatus *status = api->CopyTensors(runtime->env, sources, targets, stream == NULL ? NULL : stream->sync, count);
+  OrtStatus *status = api->CopyTensors(runtime->env, sources, targets, iobind__stream_ort(stream), count);
   iobind__device_leave(serial);
   *unknown = status != NULL && api->GetErrorCode(status) == ORT_NOT_IMPLEMENTED;
   if (*unknown) {
@@ -65,7 +56,7 @@ static iobind_status ort_copy(iobind_runtime *runtime, const iobind__transfer *c
     iobind_status failed = iobind__ort_fail(api, status, &reason, "copy from '%s' to '%s'", transfers[0]->from->device->spec,
                                             transfers[0]->to->device->spec);
     if (stream != NULL && waits_inside(transfers[0])) {
-      note_failure(stream, &reason);
+      iobind__stream_suspect(stream, &reason);
     }
     iobind__error_copy(error, &reason);
     return failed;
@@ -107,14 +98,15 @@ static iobind_status copy_through_host(iobind_runtime *runtime, const iobind__tr
   return status;
 }
 
+bool iobind__same_ep(const iobind_device *a, const iobind_device *b) {
+  const OrtApi *api = IOBIND__API(a->runtime);
+  return strcmp(api->EpDevice_EpName(a->ep_device), api->EpDevice_EpName(b->ep_device)) == 0;
+}
+
 /* Do EPs of two devices know each other's memory? Only devices of one EP may: an EP that accepts a foreign vendor's memory
  * reads it as its own. */
 static bool may_copy_directly(const iobind__place *from, const iobind__place *to) {
-  if (from->host || to->host) {
-    return true;
-  }
-  const OrtApi *api = IOBIND__API(from->device->runtime);
-  return strcmp(api->EpDevice_EpName(from->device->ep_device), api->EpDevice_EpName(to->device->ep_device)) == 0;
+  return from->host || to->host || iobind__same_ep(from->device, to->device);
 }
 
 static iobind_status do_route(iobind_runtime *runtime, const iobind__transfer *const *batch, size_t count,

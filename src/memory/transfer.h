@@ -21,4 +21,7 @@ typedef struct iobind__transfer {
 iobind_status iobind__transfer_all(iobind_runtime *runtime, const iobind__transfer *transfers, size_t count,
                                    iobind_stream *stream, iobind_error *error);
 
+/* Are two devices of one runtime of the same execution provider? Only then does one know the other's memory and streams. */
+bool iobind__same_ep(const iobind_device *a, const iobind_device *b);
+
 #endif

@@ -126,7 +126,7 @@ static iobind_status write_staged(iobind_tensor *tensor, size_t offset, const vo
 static iobind_status write_addressed(iobind_tensor *tensor, size_t offset, const void *data, size_t bytes,
                                      iobind_stream *stream, iobind_error *error) {
   IOBIND__TRY(iobind__stream_use_host(stream, data, bytes, error));
-  const iobind_tensor *staging =
+  iobind__staging *staging =
       stream == NULL || bytes < IOBIND__STAGED_LEAST ? NULL : iobind__staging_take(stream, tensor->place, bytes);
   if (staging != NULL) {
     memcpy(staging->data, data, bytes);
@@ -158,7 +158,7 @@ iobind_status iobind_tensor_write(iobind_tensor *tensor, size_t offset, const vo
 
 /* Read on a stream without waiting: into pinned memory, from where the host copies the bytes on when it has seen the stream pass. */
 static iobind_status read_staged(const iobind_tensor *tensor, size_t offset, void *data, size_t bytes, iobind_stream *stream,
-                                 const iobind_tensor *staging, iobind_error *error) {
+                                 iobind__staging *staging, iobind_error *error) {
   iobind_status status = move_with(tensor, offset, staging->data, staging->place, bytes, false, stream, error);
   if (status == IOBIND_OK) {
     iobind__stream_deliver(stream, staging->data, data, bytes);
@@ -169,7 +169,7 @@ static iobind_status read_staged(const iobind_tensor *tensor, size_t offset, voi
 
 static iobind_status read_addressed(const iobind_tensor *tensor, size_t offset, void *data, size_t bytes, iobind_stream *stream,
                                     iobind_error *error) {
-  const iobind_tensor *staging = stream == NULL ? NULL : iobind__staging_take(stream, tensor->place, bytes);
+  iobind__staging *staging = stream == NULL ? NULL : iobind__staging_take(stream, tensor->place, bytes);
   if (staging == NULL && stream != NULL && iobind__stream_delivers(stream, UINT64_MAX)) {
     IOBIND__TRY(
         iobind__stream_drain(stream, error)); /* all are in use: what was read before comes first, and then they are free */
@@ -252,7 +252,7 @@ static void use_pair(const iobind_tensor *source, iobind_tensor *target, iobind_
 static bool is_staged(const iobind_tensor *source, const iobind_tensor *target, const iobind_stream *stream) {
   const iobind_tensor *host = source->place->host ? source : target;
   size_t least = source->place->host ? IOBIND__STAGED_LEAST : 1;
-  return stream != NULL && !stream->by_worker && source->place->host != target->place->host &&
+  return stream != NULL && iobind__stream_orders_calls(stream) && source->place->host != target->place->host &&
          iobind__place_is_pageable(host->place) && source->bytes >= least;
 }
 

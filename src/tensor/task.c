@@ -54,7 +54,7 @@ static access *make(const access *like) {
 }
 
 static iobind_status submit(access *self, iobind_stream *stream, iobind_error *error) {
-  iobind_status status = iobind__stream_submit(stream, &self->task, error);
+  iobind_status status = iobind__stream_submit(stream, &self->task, NULL, error);
   if (status != IOBIND_OK) {
     free_access(&self->task);
   }

@@ -11,6 +11,8 @@ static iobind_runtime *runtime_of(const iobind_tensor *tensor) {
   return tensor->place->device->runtime;
 }
 
+static void tensor_destroy(iobind__ref *ref);
+
 /* Is a stream still at work on the tensor? Then it is destroyed when that has passed, by a second call. */
 static bool retire(iobind_tensor *tensor) {
   for (size_t i = 0; i < sizeof tensor->uses / sizeof tensor->uses[0]; i++) {
@@ -21,6 +23,7 @@ static bool retire(iobind_tensor *tensor) {
     tensor->uses[i].stream = NULL;
     bool passed = iobind__stream_passed(use.stream, use.ticket);
     if (!passed) {
+      iobind__ref_init(&tensor->ref, tensor_destroy); /* the stream's reference is now the only one */
       iobind__stream_retire(use.stream, use.ticket, &tensor->ref);
     }
     iobind__ref_release(&use.stream->ref);
@@ -332,7 +335,7 @@ static iobind__use *find_use(iobind_tensor *tensor, const iobind_stream *stream)
 }
 
 void iobind__tensor_use(iobind_tensor *tensor, iobind_stream *stream) {
-  if (stream == NULL || stream->by_worker || tensor->data == NULL) {
+  if (stream == NULL || !iobind__stream_orders_calls(stream) || tensor->data == NULL) {
     return;
   }
   iobind__ticket ticket = iobind__stream_take_ticket(stream);

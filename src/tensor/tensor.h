@@ -81,17 +81,6 @@ iobind_status iobind__strings_copy(const iobind_tensor *source, iobind_tensor *t
 iobind_status iobind__tensor_copy_one(const iobind_tensor *source, iobind_tensor *target, iobind_stream *stream,
                                       iobind_error *error);
 
-/* staging.c: in bytes. A smaller write is copied at once by an EP, and a smaller buffer would not serve again; a larger one would keep
- * too much pinned. */
-enum { IOBIND__STAGED_LEAST = 64 * 1024, IOBIND__STAGED_MOST = 256 * 1024 * 1024 };
-
-/* Pinned memory of the stream's, of at least so many bytes, that no earlier copy uses any more: a copy between there and a
- * device's memory need not wait. NULL: there is none, and the copy is as the EP makes it. Borrowed for one copy that is submitted next. */
-iobind_tensor *iobind__staging_take(iobind_stream *stream, const iobind__place *remote, size_t bytes);
-
-/* The copy has been submitted. */
-void iobind__staging_used(iobind_stream *stream, const iobind_tensor *staging);
-
 /* task.c: reading, writing and copying behind what a worker's stream still has to do. Checked already; the host memory must stay
  * valid until the stream has passed. */
 iobind_status iobind__submit_write(iobind_tensor *tensor, size_t offset, const void *data, size_t bytes, iobind_stream *stream,

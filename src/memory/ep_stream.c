@@ -1,0 +1,128 @@
+/* Streams of an execution provider. ORT has no wait for one: waiting is a notification at its end. */
+#include "memory/kind.h"
+#include "memory/transfer.h"
+
+static iobind_status open_sync(iobind_stream *stream, const iobind_stream_options *options, iobind_error *error) {
+  const iobind_device *device = stream->device;
+  const OrtApi *api = IOBIND__API(device->runtime);
+  OrtKeyValuePairs *pairs = NULL;
+  if (options->option_count > 0) {
+    api->CreateKeyValuePairs(&pairs);
+    for (size_t i = 0; i < options->option_count; i++) {
+      api->AddKeyValuePair(pairs, options->option_keys[i], options->option_values[i]);
+    }
+  }
+  OrtStatus *status = api->CreateSyncStreamForEpDevice(device->ep_device, pairs, &stream->sync);
+  if (pairs != NULL) {
+    api->ReleaseKeyValuePairs(pairs);
+  }
+  return status == NULL ? IOBIND_OK : iobind__ort_fail(api, status, error, "stream_create: '%s'", device->spec);
+}
+
+static void close_sync(iobind_stream *stream) {
+  IOBIND__API(stream->device->runtime)->ReleaseSyncStream(stream->sync);
+  stream->sync = NULL;
+}
+
+static iobind__ticket take_ticket(iobind_stream *stream) {
+  return atomic_fetch_add(&stream->submitted, 1) + 1;
+}
+
+static bool is_busy(const iobind_stream *stream) {
+  (void)stream;
+  return false;
+}
+
+/* ---- notifications ---- */
+
+static iobind_status notify(const iobind_stream *stream, OrtSyncNotificationImpl **notification, iobind_error *error) {
+  const OrtApi *api = IOBIND__API(stream->device->runtime);
+  const OrtSyncStreamImpl *lent = api->GetEpApi()->SyncStream_GetImpl(stream->sync);
+  if (lent == NULL) {
+    return iobind__fail(error, IOBIND_NOT_SUPPORTED, "stream of '%s': its execution provider has no events",
+                        stream->device->spec);
+  }
+  OrtSyncStreamImpl *impl = (OrtSyncStreamImpl *)(uintptr_t)lent; /* ORT lends it const, its calls are not */
+  IOBIND__ORT_TRY(api, impl->CreateNotification(impl, notification), error, "event on '%s'", stream->device->spec);
+  OrtStatus *status = (*notification)->Activate(*notification);
+  if (status != NULL) {
+    (*notification)->Release(*notification);
+    *notification = NULL;
+    return iobind__ort_fail(api, status, error, "event on '%s'", stream->device->spec);
+  }
+  return IOBIND_OK;
+}
+
+static iobind_status wait_notification(iobind_stream *stream, iobind__ticket ticket, OrtSyncNotificationImpl *notification,
+                                       iobind_error *error) {
+  iobind__ticket before = atomic_load(&stream->passed);
+  OrtStatus *failed = notification->WaitOnHost(notification);
+  if (failed != NULL) {
+    iobind_error reason = IOBIND_ERROR_INIT;
+    (void)iobind__ort_fail(IOBIND__API(stream->device->runtime), failed, &reason, "wait for '%s'", stream->device->spec);
+    iobind__stream_fail(stream, before, ticket, &reason);
+  }
+  iobind__stream_advance(stream, ticket); /* what failed is over too */
+  return iobind__stream_outcome(stream, ticket, error);
+}
+
+static iobind_status drain(iobind_stream *stream, iobind_error *error) {
+  OrtSyncNotificationImpl *end = NULL;
+  iobind__ticket ticket = 0;
+  iobind_status status = IOBIND_OK;
+  /* A thread that shares a tensor may wait for a stream that its owner destroys meanwhile: then the stream has passed all. */
+  pthread_mutex_lock(&stream->mutex);
+  if (!stream->stopping) {
+    ticket = take_ticket(stream);
+    status = notify(stream, &end, error);
+  }
+  pthread_mutex_unlock(&stream->mutex);
+  if (end != NULL) {
+    status = wait_notification(stream, ticket, end, error);
+    end->Release(end);
+  }
+  return status;
+}
+
+static iobind_status wait_for(iobind_stream *stream, iobind__ticket ticket, iobind_error *error) {
+  (void)ticket;
+  return drain(stream, error);
+}
+
+/* ---- points ---- */
+
+static iobind_status mark(iobind_stream *stream, iobind__point *point, iobind_error *error) {
+  IOBIND__TRY(notify(stream, &point->notification, error));
+  point->ticket = take_ticket(stream); /* its own, so that a later failure is not blamed on earlier work */
+  atomic_init(&point->queued, false);
+  return IOBIND_OK;
+}
+
+static iobind_status wait_point(iobind__point *point, iobind_error *error) {
+  return wait_notification(point->stream, point->ticket, point->notification, error);
+}
+
+static iobind_status order(iobind_stream *stream, iobind__point *point, iobind_error *error) {
+  const iobind_stream *producer = point->stream;
+  bool by_device = point->notification != NULL && iobind__same_ep(producer->device, stream->device) &&
+                   !iobind__stream_delivers(point->stream, point->ticket); /* which is the host's part */
+  if (!by_device) {
+    return iobind__point_wait(point, error);
+  }
+  IOBIND__ORT_TRY(IOBIND__API(producer->device->runtime), point->notification->WaitOnDevice(point->notification, stream->sync),
+                  error, "stream_wait: '%s'", stream->device->spec);
+  return IOBIND_OK;
+}
+
+const iobind__stream_kind iobind__ep_stream = {
+    .orders_calls = true,
+    .open = open_sync,
+    .close = close_sync,
+    .take_ticket = take_ticket,
+    .is_busy = is_busy,
+    .wait = wait_for,
+    .drain = drain,
+    .mark = mark,
+    .wait_point = wait_point,
+    .order = order,
+};

@@ -1,0 +1,44 @@
+/* Waiting for devices that queue by themselves: four bytes on the device, whose copy back comes after everything that was queued before. */
+#include "memory/allocator.h"
+#include "memory/stream.h"
+
+static iobind_status get_fence(iobind_device *device, OrtValue **fence, iobind_error *error) {
+  *fence = atomic_load_explicit(&device->fence, memory_order_acquire);
+  if (*fence != NULL) {
+    return IOBIND_OK;
+  }
+  static const int64_t one = 1;
+  void *data;
+  IOBIND__TRY(iobind__place_allocate(&device->places[IOBIND_MEMORY_DEFAULT], ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT, &one, 1,
+                                     sizeof(float), fence, &data, error));
+  OrtValue *expected = NULL;
+  if (!atomic_compare_exchange_strong(&device->fence, &expected, *fence)) {
+    iobind__device_enter(device);
+    IOBIND__API(device->runtime)->ReleaseValue(*fence); /* another thread was first */
+    iobind__device_leave(device);
+    *fence = expected;
+  }
+  return IOBIND_OK;
+}
+
+iobind_status iobind__device_wait(iobind_device *device, iobind_error *error) {
+  if (!device->queued) {
+    return IOBIND_OK;
+  }
+  const OrtApi *api = IOBIND__API(device->runtime);
+  OrtValue *fence;
+  IOBIND__TRY(get_fence(device, &fence, error));
+  static const int64_t one = 1;
+  float sink = 0;
+  OrtValue *target = NULL;
+  IOBIND__ORT_TRY(api,
+                  api->CreateTensorWithDataAsOrtValue(device->runtime->cpu_info, &sink, sizeof sink, &one, 1,
+                                                      ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT, &target),
+                  error, "wait for '%s'", device->spec);
+  const OrtValue *source = fence;
+  iobind__device_enter(device);
+  OrtStatus *status = api->CopyTensors(device->runtime->env, &source, &target, NULL, 1);
+  iobind__device_leave(device);
+  api->ReleaseValue(target);
+  return status == NULL ? IOBIND_OK : iobind__ort_fail(api, status, error, "wait for '%s'", device->spec);
+}

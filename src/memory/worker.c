@@ -1,0 +1,114 @@
+/* The thread of a stream and its queue of tasks. On a worker's stream it does the stream's work: its tasks have tickets. On an EP's stream
+ * it waits for points on behalf of others. */
+#include "memory/kind.h"
+
+/* What comes before the next task has passed, and after the last task all that was submitted. With the mutex held. */
+static iobind__ticket passed_by_now(const iobind_stream *stream) {
+  return stream->tasks == NULL ? atomic_load(&stream->submitted) : stream->tasks->ticket - 1;
+}
+
+static void finish(iobind_stream *stream, iobind__task *task, iobind_status status, const iobind_error *error) {
+  iobind__ticket ticket = task->ticket;
+  task->destroy(task);
+  if (ticket == 0) {
+    return;
+  }
+  pthread_mutex_lock(&stream->mutex);
+  if (status != IOBIND_OK && !atomic_load(&stream->failed)) {
+    iobind__stream_add_failure(stream, ticket, UINT64_MAX, error);
+  }
+  atomic_store(&stream->passed, passed_by_now(stream));
+  pthread_cond_broadcast(&stream->changed);
+  bool retired = stream->retired_count > 0;
+  pthread_mutex_unlock(&stream->mutex);
+  if (retired) {
+    iobind__stream_collect(stream);
+  }
+}
+
+/* The next task; NULL when the stream is being destroyed and all is done. *failure is set if it must not do its work. With the mutex
+ * held. */
+static iobind__task *take_task(iobind_stream *stream, bool *failed, iobind_error *failure) {
+  while (stream->tasks == NULL && !stream->stopping) {
+    pthread_cond_wait(&stream->changed, &stream->mutex);
+  }
+  iobind__task *task = stream->tasks;
+  if (task != NULL) {
+    stream->tasks = task->next;
+    if (stream->tasks == NULL) {
+      stream->tasks_end = &stream->tasks;
+    }
+    *failed = task->ticket != 0 && atomic_load(&stream->failed);
+    if (*failed) {
+      *failure = stream->failures[stream->failure_count - 1].error;
+    }
+  }
+  return task;
+}
+
+static void *work(void *context) {
+  iobind_stream *stream = context;
+  for (;;) {
+    bool failed = false;
+    iobind_error failure;
+    iobind_error error = IOBIND_ERROR_INIT;
+    pthread_mutex_lock(&stream->mutex);
+    iobind__task *task = take_task(stream, &failed, &failure);
+    pthread_mutex_unlock(&stream->mutex);
+    if (task == NULL) {
+      return NULL;
+    }
+    iobind_status status = task->run(task, failed ? &failure : NULL, &error);
+    finish(stream, task, status, &error);
+  }
+}
+
+/* Is there a thread that will do the task, or does the caller? With the mutex held. */
+static iobind_status find_thread(iobind_stream *stream, bool *own, iobind_error *error) {
+  *own = !stream->stopping;
+  if (stream->stopping || stream->started) {
+    return IOBIND_OK;
+  }
+  if (pthread_create(&stream->worker, NULL, work, stream) != 0) {
+    return iobind__fail(error, IOBIND_OUT_OF_MEMORY, "stream of '%s': no thread can be started for it", stream->device->spec);
+  }
+  stream->started = true;
+  return IOBIND_OK;
+}
+
+iobind_status iobind__worker_give(iobind_stream *stream, iobind__task *task, bool ticketed, iobind__ticket *ticket,
+                                  iobind_error *error) {
+  bool own;
+  pthread_mutex_lock(&stream->mutex);
+  iobind_status status = find_thread(stream, &own, error);
+  if (status == IOBIND_OK) {
+    task->next = NULL;
+    task->ticket = ticketed && own ? atomic_fetch_add(&stream->submitted, 1) + 1 : 0;
+    if (ticket != NULL) {
+      *ticket = task->ticket;
+    }
+    if (own) {
+      *stream->tasks_end = task;
+      stream->tasks_end = &task->next;
+      pthread_cond_broadcast(&stream->changed);
+    }
+  }
+  pthread_mutex_unlock(&stream->mutex);
+  if (status == IOBIND_OK && !own) {
+    /* Another thread asks for an event of a stream that is being destroyed, or is gone: nothing is before the task any more. */
+    iobind_error reason = IOBIND_ERROR_INIT;
+    iobind_status ran = task->run(task, NULL, &reason);
+    finish(stream, task, ran, &reason);
+  }
+  return status;
+}
+
+void iobind__worker_stop(iobind_stream *stream) {
+  pthread_mutex_lock(&stream->mutex);
+  stream->stopping = true;
+  pthread_cond_broadcast(&stream->changed);
+  pthread_mutex_unlock(&stream->mutex);
+  if (stream->started) {
+    pthread_join(stream->worker, NULL);
+  }
+}

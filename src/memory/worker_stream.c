@@ -1,0 +1,80 @@
+/* Streams of devices that have none: a thread of ours does the work in its order. What finds nothing before it is done by the caller at
+ * once, so that the thread is started by the first task that has to wait its turn. */
+#include "memory/kind.h"
+
+static iobind_status open_worker(iobind_stream *stream, const iobind_stream_options *options, iobind_error *error) {
+  (void)stream, (void)options, (void)error;
+  return IOBIND_OK;
+}
+
+static void close_worker(iobind_stream *stream) {
+  (void)stream;
+}
+
+/* The thread says what has passed when it finishes a task: if it has none, that must be said here. */
+static iobind__ticket take_ticket(iobind_stream *stream) {
+  pthread_mutex_lock(&stream->mutex);
+  iobind__ticket last = atomic_load(&stream->submitted);
+  atomic_store(&stream->submitted, last + 1);
+  if (atomic_load(&stream->passed) == last) {
+    atomic_store(&stream->passed, last + 1);
+  }
+  pthread_mutex_unlock(&stream->mutex);
+  return last + 1;
+}
+
+static bool is_busy(const iobind_stream *stream) {
+  return atomic_load(&stream->failed) || !iobind__stream_passed(stream, atomic_load(&stream->submitted));
+}
+
+static iobind_status wait_for(iobind_stream *stream, iobind__ticket ticket, iobind_error *error) {
+  (void)error;
+  pthread_mutex_lock(&stream->mutex);
+  while (!iobind__stream_passed(stream, ticket)) {
+    pthread_cond_wait(&stream->changed, &stream->mutex);
+  }
+  pthread_mutex_unlock(&stream->mutex);
+  return IOBIND_OK;
+}
+
+static iobind_status drain(iobind_stream *stream, iobind_error *error) {
+  IOBIND__TRY(iobind__stream_wait_ticket(stream, take_ticket(stream), error));
+  return iobind__device_wait(stream->device, error);
+}
+
+static iobind_status mark(iobind_stream *stream, iobind__point *point, iobind_error *error) {
+  (void)error;
+  point->ticket = take_ticket(stream);
+  atomic_init(&point->queued, stream->device->queued);
+  return IOBIND_OK;
+}
+
+static iobind_status wait_point(iobind__point *point, iobind_error *error) {
+  IOBIND__TRY(iobind__stream_wait_ticket(point->stream, point->ticket, error));
+  if (atomic_load(&point->queued)) {
+    IOBIND__TRY(iobind__device_wait(point->stream->device, error));
+    atomic_store(&point->queued, false);
+  }
+  return IOBIND_OK;
+}
+
+static iobind_status order(iobind_stream *stream, iobind__point *point, iobind_error *error) {
+  if (point->stream->device == stream->device && iobind__stream_passed(point->stream, point->ticket)) {
+    /* submitted to a device with one queue: the order of the calls is the order of the work */
+    return iobind__stream_wait_ticket(point->stream, point->ticket, error);
+  }
+  return iobind__point_submit_wait(stream, point, false, error);
+}
+
+const iobind__stream_kind iobind__worker_stream = {
+    .orders_calls = false,
+    .open = open_worker,
+    .close = close_worker,
+    .take_ticket = take_ticket,
+    .is_busy = is_busy,
+    .wait = wait_for,
+    .drain = drain,
+    .mark = mark,
+    .wait_point = wait_point,
+    .order = order,
+};
