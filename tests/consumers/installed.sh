@@ -38,6 +38,9 @@ soname=$(readelf -dW "$prefix/lib/libiobind.so" | sed -n 's/.*(SONAME).*\[\(.*\)
 [ "$soname" = "libiobind.so.$interface" ] || fail "the library's SONAME: expected libiobind.so.$interface, got '$soname'"
 source=$(cd "$consumers/../.." && pwd)
 if grep -rIlF -e "$source" -e "$work" "$prefix"; then fail "these name the folder that iobind was built or installed in"; fi
+if grep -rlF 'scripts/' "$prefix/bin" "$prefix/lib" "$prefix/include" "$prefix/share/man"; then
+  fail "these name scripts, which are not installed"
+fi
 for file in "$prefix/bin/iobind" "$prefix/lib/libiobind.so" "$prefix/lib/libiobind_vdev.so"; do
   foreign=$(readelf -dW "$file" | sed -n 's/.*(R\(UN\)\{0,1\}PATH).*\[\(.*\)\]/\2/p' | tr : '\n' | grep -v '^\$ORIGIN/' || true)
   [ -z "$foreign" ] || fail "$file looks for libraries in $foreign"
@@ -45,6 +48,17 @@ done
 
 use_tool "$prefix/bin/iobind"
 expect "iobind $version (libiobind $version)" "$prefix/bin/iobind" --version
+
+# ONNX Runtime and an EP plugin where docs/install.md says that they go: nothing has to be named then.
+plugin=onnxruntime_providers_webgpu
+mkdir -p "$prefix/lib/iobind/ep"
+ln -s "$ORT_NATIVE_LIB_PATH" "$prefix/lib/iobind/onnxruntime"
+[ ! -d "$source/.runtime/ep/webgpu" ] || cp -rL "$source/.runtime/ep/webgpu" "$prefix/lib/iobind/ep/"
+found=$(env -u ORT_NATIVE_LIB_PATH "$prefix/bin/iobind" doctor 2>&1) || fail "doctor: $found"
+grep -q 'the runtime folder' <<<"$found" || fail "doctor does not find ONNX Runtime in lib/iobind/onnxruntime: $found"
+[ ! -d "$prefix/lib/iobind/ep/webgpu" ] || grep -q "lib/iobind/ep/webgpu/lib$plugin" <<<"$found" ||
+  fail "doctor does not find the plugin in lib/iobind/ep/webgpu: $found"
+rm -r "$prefix/lib/iobind"
 
 build_with_cmake "$prefix" "$work/cmake"
 use_consumer "$work/cmake/consumer"

@@ -127,7 +127,7 @@ class Machine(Case):
                                     capture_output=True, text=True)
             self.assertEqual(result.returncode, FAILED, result.stdout + result.stderr)
             self.assertEqual(len(result.stderr.splitlines()), 1, result.stderr)
-            self.assertIn("scripts/get-onnxruntime", result.stderr)
+            self.assertIn("by --ort or ORT_NATIVE_LIB_PATH", result.stderr)
             if json_words:
                 report = json.loads(result.stdout)
                 self.assertFalse(report["ok"])

@@ -50,9 +50,8 @@ int tool_fail_open(const tool_state *tool, const iobind_error *error) {
   }
   bool library = error->status == IOBIND_NOT_FOUND || error->status == IOBIND_VERSION || error->status == IOBIND_RUNTIME;
   if (!library) return tool_fail_error(tool, NULL, error);
-  return tool_fail(tool,
-                   "%s [%s]; get one with scripts/get-onnxruntime, or name one by --ort FILE_OR_FOLDER or ORT_NATIVE_LIB_PATH",
-                   error->message, status);
+  return tool_fail(tool, "%s [%s]; name ONNX Runtime's library, or its folder, by --ort or ORT_NATIVE_LIB_PATH", error->message,
+                   status);
 }
 
 int tool_open(tool_state *tool) {
