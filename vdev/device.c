@@ -166,6 +166,11 @@ static int64_t statistic(const vdev_device *device, const char *name) {
               {"pinned_bytes", device->statistics.pinned_bytes},
               {"races", device->statistics.races},
               {"errors", device->statistics.errors},
+              {"h2d_ns", device->statistics.busy[VDEV_UPLOAD]},
+              {"d2h_ns", device->statistics.busy[VDEV_DOWNLOAD]},
+              {"d2d_ns", device->statistics.busy[VDEV_LOCAL]},
+              {"kernels_ns", device->statistics.busy[VDEV_COMPUTE]},
+              {"clock_is_virtual", vdev_is_virtual_clock()},
               {"time_ns", vdev_now()}};
   for (size_t i = 0; i < sizeof list / sizeof list[0]; i++) {
     if (strcmp(list[i].name, name) == 0) {

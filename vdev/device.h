@@ -56,6 +56,7 @@ typedef struct vdev_device {
   struct {
     int64_t bytes[VDEV_ENGINES];
     int64_t count[VDEV_ENGINES];
+    int64_t busy[VDEV_ENGINES]; /* modelled nanoseconds */
     int64_t peer_bytes, peer_count;
     int64_t allocations, live_bytes, live_blocks, peak_bytes, pinned_bytes, races, errors;
   } statistics;

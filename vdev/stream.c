@@ -56,6 +56,8 @@ static void schedule(vdev_stream *stream, const vdev_job *job, int64_t *start, i
 }
 
 static void count(const vdev_job *job) {
+  int64_t *busy = &job->device->statistics.busy[job->engine];
+  *busy = vdev_later(*busy, duration_of(job));
   job->device->statistics.bytes[job->engine] += job->bytes;
   job->device->statistics.count[job->engine]++;
 }

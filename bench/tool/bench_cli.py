@@ -62,6 +62,20 @@ class Bench(unittest.TestCase):
         for way in kept["ways"][1:]:
             self.assertEqual(way["set_up_bytes"], TABLE + INDEX)
 
+    def test_a_virtual_clock(self):
+        os.environ.update(VDEV_CLOCK="virtual", VDEV_H2D_GBPS="1", VDEV_LATENCY_US="10")
+        self.addCleanup(lambda: [os.environ.pop(name) for name in ("VDEV_CLOCK", "VDEV_H2D_GBPS", "VDEV_LATENCY_US")])
+        ways = {way["way"]: way for way in self.measure("--device", "vdev", "--keep", "table")["ways"]}
+        self.assertEqual({way["clock"] for way in ways.values()}, {"virtual"})
+        # each copy takes 10 us, and an upload of so many bytes as many nanoseconds; the bound ways leave outputs there
+        self.assertEqual({way: set(figures["samples_ns"]) for way, figures in ways.items()},
+                         {"unbound": {TABLE + 10000 + INDEX + 10000 + 10000}, "written": {INDEX + 10000}, "resident": {0}})
+        self.assertEqual((ways["resident"]["ratio"], ways["resident"]["runs_per_second"]), (None, None))
+        said = bench(self.model, *self.fed, "--iterations", 4, "--device", "vdev", "--keep", "table")
+        self.assertIn("a run takes no modelled time", said.stdout)
+        self.assertIn("The times on vdev:0 are those of its virtual clock", said.stdout)
+        self.assertEqual({way["clock"] for way in self.measure("--device", "cpu")["ways"]}, {"real"})
+
     def has(self, device):
         found = json.loads(subprocess.run([IOBIND, "devices", "--json"], capture_output=True, text=True).stdout)
         specs = [one["spec"].split(":")[0] for one in found["devices"]]

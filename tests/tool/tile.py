@@ -67,14 +67,14 @@ class Tile(unittest.TestCase):
             np.save(path, value)
         return path
 
-    def call(self, network, picture, *words, output="out.npy", kind="in.npy"):
+    def call(self, network, picture, *words, output="out.npy", kind="in.npy", **more):
         command = [TOOL, "tile", self.save("model.onnx", network), "--input", self.save(kind, picture), "--output",
                    self.path(output), *words]
-        return subprocess.run(command, capture_output=True, text=True, env=dict(os.environ, ORT_DISABLE_TELEMETRY="1"))
+        return subprocess.run(command, capture_output=True, text=True, env=dict(os.environ, ORT_DISABLE_TELEMETRY="1", **more))
 
-    def tile(self, network, picture, *words, output="out.npy", kind="in.npy"):
+    def tile(self, network, picture, *words, output="out.npy", kind="in.npy", **more):
         """What was written, and the report."""
-        ran = self.call(network, picture, "--json", *words, output=output, kind=kind)
+        ran = self.call(network, picture, "--json", *words, output=output, kind=kind, **more)
         self.assertEqual((0, ""), (ran.returncode, ran.stderr))
         path = self.path(output)
         return np.asarray(PIL.Image.open(path)) if output.endswith(".png") else np.load(path), json.loads(ran.stdout)
@@ -184,6 +184,28 @@ class Tile(unittest.TestCase):
         self.assertEqual(np.uint8, got.dtype)
         np.testing.assert_array_equal(got[0, 0], pixels)
 
+    def test_halves(self):
+        dims = ["n", 3, "h", "w"]
+        picture = noise.random((1, 3, 40, 50), np.float32)
+        halved = model([helper.make_node("Add", ["x", "x"], ["y"])], dims, [dims], dtype=TensorProto.FLOAT16,
+                       out=TensorProto.FLOAT16)
+        for device in ("cpu", "vdev"):
+            got, _ = self.tile(halved, picture, "--tile", "16x16", "--device", device)
+            self.assertEqual(np.float32, got.dtype)
+            np.testing.assert_array_equal(got, (2 * picture.astype(np.float16)).astype(np.float32))
+        got, _ = self.tile(halved, picture.astype(np.float16), "--tile", "16x16")
+        np.testing.assert_array_equal(got, (2 * picture.astype(np.float16)).astype(np.float32))
+        same = model([helper.make_node("Identity", ["x"], ["y"])], dims, [dims], dtype=TensorProto.FLOAT16,
+                     out=TensorProto.FLOAT16)
+        extremes = np.float32([0, 1e-8, 2.98e-8, 3e-8, 6e-8, 6.1e-5, 1, 1.00048828125, 1.0009765625, 1.00146484375, 2049, 2051,
+                               65504, 65519, 65520, 1e30])
+        extremes = np.concatenate([extremes, -extremes]).reshape(1, 1, 4, 8).repeat(3, 1)
+        with np.errstate(over="ignore"):
+            expected = extremes.astype(np.float16).astype(np.float32)
+        np.testing.assert_array_equal(self.tile(same, extremes, "--tile", "4x8")[0], expected)
+        pixels = noise.integers(0, 256, (40, 50, 3), np.uint8)
+        np.testing.assert_array_equal(self.tile(same, pixels, "--tile", "16x16", kind="in.png", output="out.png")[0], pixels)
+
     # ---- what the stages did -------------------------------------------------------------------------------------------
 
     def test_trace_and_figures(self):
@@ -206,6 +228,40 @@ class Tile(unittest.TestCase):
         _, report = self.tile(blur(1), picture, *words, "cpu")
         self.assertEqual((["compute"], None), ([stage["stage"] for stage in report["stages"]], report["overlap"]))
 
+    def test_a_virtual_clock(self):
+        """4 ms for an upload, 24 for a run, 4 for a download; what takes no modelled time takes none."""
+        picture = noise.random((1, 3, 64, 64), np.float32)
+        rate = str(16 * 16 * 3 * 4 / 4e-3 / 1e9)
+        modelled = {"VDEV_CLOCK": "virtual", "VDEV_H2D_GBPS": rate, "VDEV_D2H_GBPS": rate, "VDEV_COMPUTE_US": "24000"}
+        words = ["--tile", "16x16", "--device", "vdev"]
+        _, report = self.tile(blur(1), picture, *words, **modelled)
+        busy = {stage["stage"]: round(stage["busy_ns"] / 1e6, 2) for stage in report["stages"]}
+        self.assertEqual(({"upload": 64, "compute": 384, "download": 64}, "virtual"), (busy, report["clock"]))
+        self.assertAlmostEqual(4 + 16 * 24 + 4, report["pipeline_ns"] / 1e6, 2)
+        self.assertAlmostEqual((64 + 384 + 64 - 392) / 128, report["overlap"], 6)
+        _, alone = self.tile(blur(1), picture, *words, "--slots", "1", **modelled)
+        self.assertEqual((512, 0), (round(alone["pipeline_ns"] / 1e6, 2), alone["overlap"]))
+        self.refuse(MISUSED, "VDEV_TRACE_FILE", blur(1), picture, *words, "--trace", self.path("trace.json"), output="no.npy", **modelled)
+
+    def test_open_dims_of_outputs_that_the_inputs_fix(self):
+        """Left open they would be waited for in each run, and nothing would overlap."""
+        picture = noise.random((1, 3, 64, 64), np.float32)
+        modelled = {"VDEV_CLOCK": "virtual", "VDEV_H2D_GBPS": "0.001", "VDEV_COMPUTE_US": "3000"}
+        network = model([helper.make_node("AveragePool", ["x"], ["y"], kernel_shape=[1, 1])], ["n", 3, "h", "w"],
+                        [["other", 3, "more", "last"]])
+        for words in ([], ["--dim", "h=16"], ["--dim", "x[2]=16"], ["--dim", "x[0]=1", "--dim", "w=16"]):
+            got, report = self.tile(network, picture, "--tile", "16x16", "--device", "vdev", *words, **modelled)
+            np.testing.assert_array_equal(got, picture)
+            self.assertGreater(report["overlap"], 0.9)
+        self.refuse(FAILED, "expected a tile's height of 8, got 16", network, picture, "--tile", "16x16", "--dim", "x[2]=8",
+                    output="no.npy")
+        self.refuse(FAILED, "expected a tile's height of 8, got 16", network, picture, "--tile", "16x16", "--dim", "h=8",
+                    output="no.npy")
+        self.refuse(FAILED, "'z'", network, picture, "--tile", "16x16", "--dim", "z=8", output="no.npy")
+        self.refuse(FAILED, "'z'", network, picture, "--tile", "16x16", "--dim", "z[1]=8", output="no.npy")
+        square = model([helper.make_node("Relu", ["x"], ["y"])], ["n", 3, "s", "s"], [["n", 3, "s", "s"]])
+        self.refuse(FAILED, "got float32[1,3,16,32]", square, picture, "--tile", "16x32", output="no.npy")
+
     # ---- refused -------------------------------------------------------------------------------------------------------
 
     def test_models_that_cannot_be_tiled(self):
@@ -216,12 +272,21 @@ class Tile(unittest.TestCase):
         cut = model([helper.make_node("MaxPool", ["x"], ["y"], kernel_shape=[2, 2])], dims, [["n", 3, "a", "b"]])
         self.refuse(FAILED, "float32[1,3,7,7]", cut, picture, "--tile", "8x8")
         whole = model([helper.make_node("Cast", ["x"], ["y"], to=TensorProto.INT64)], dims, [dims], out=TensorProto.INT64)
-        self.refuse(FAILED, "int64[1,3,8,8]: expected float32 or uint8", whole, picture, "--tile", "8x8")
-        self.refuse(FAILED, "expected float32 or uint8", model([helper.make_node("Identity", ["x"], ["y"])], dims, [dims],
+        self.refuse(FAILED, "int64[1,3,8,8]: expected float32, float16 or uint8", whole, picture, "--tile", "8x8")
+        self.refuse(FAILED, "expected float32, float16 or uint8", model([helper.make_node("Identity", ["x"], ["y"])], dims, [dims],
                     dtype=TensorProto.DOUBLE, out=TensorProto.DOUBLE), picture, "--tile", "8x8")
         two = blur(1)
         two.graph.input.append(helper.make_tensor_value_info("z", TensorProto.FLOAT, [1]))
         self.refuse(FAILED, "has 2 inputs: expected one", two, picture, "--tile", "8x8")
+
+    def test_an_item_that_fails_says_why(self):
+        picture = noise.random((1, 3, 64, 64), np.float32)
+        for fault, part in (("VDEV_FAIL_COMPUTE", "fail_compute"), ("VDEV_FAIL_COPY", "fail_copy")):
+            for number in range(3, 9):
+                with self.subTest(fault=fault, number=number):
+                    ran = self.call(blur(1), picture, "--tile", "16x16", "--device", "vdev", **{fault: str(number)})
+                    self.assertEqual((FAILED, ""), (ran.returncode, ran.stdout))
+                    self.assertIn(part, ran.stderr)
 
     def test_what_does_not_fit(self):
         picture = noise.random((1, 3, 20, 20), np.float32)
@@ -233,7 +298,7 @@ class Tile(unittest.TestCase):
         self.refuse(FAILED, "expected --batch 2, got 1", fixed, picture, "--batch", "1")
         self.refuse(FAILED, "with C = 3, got dims [1,2,20,20]", blur(1), picture[:, :2], "--tile", "8x8")
         self.refuse(FAILED, "got dims [3,20,20]", blur(1), picture[0], "--tile", "8x8")
-        self.refuse(FAILED, "expected float32 or uint8, got an array of type <f8", blur(1), picture.astype(float), "--tile", "8x8")
+        self.refuse(FAILED, "expected float32, float16 or uint8, got an array of type <f8", blur(1), picture.astype(float), "--tile", "8x8")
         self.refuse(FAILED, "the picture is empty", blur(1), picture[:, :, :0], "--tile", "8x8")
         self.refuse(FAILED, "is no PNG", blur(1), b"\x89PNG\r\n\x1a\n", "--tile", "8x8", kind="in.png")
         open_dims = model([helper.make_node("Identity", ["x"], ["y"])], list("abcd"), [list("abcd")])

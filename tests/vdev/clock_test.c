@@ -76,9 +76,15 @@ static void test_tiles(void **state) {
   rig_set("h2d_gbps", "0.004", "d2h_gbps", "0.004", "compute_us", "8000", NULL); /* 40 kB each way: 10 ms */
   for (int slots = 1; slots <= MOST_SLOTS; slots++) {
     for (int again = 0; again < 3; again++) {
+      assert_int_equal(vdev_reset(0), 0);
       int64_t time = run_tiles(session, slots);
       assert_int_equal(time, best_schedule(slots, (int64_t)10 * MS, (int64_t)8 * MS, (int64_t)10 * MS));
       assert_int_equal(time, known[slots - 1] * MS);
+      assert_int_equal(rig_get("h2d_ns"), (int64_t)TILES * 10 * MS);
+      assert_int_equal(rig_get("d2h_ns"), (int64_t)TILES * 10 * MS);
+      assert_int_equal(rig_get("kernels_ns"), (int64_t)TILES * 8 * MS);
+      assert_int_equal(rig_get("d2d_ns"), 0);
+      assert_int_equal(rig_get("clock_is_virtual"), 1);
     }
   }
   rig_set("h2d_gbps", "0", "d2h_gbps", "0", "compute_us", "0", NULL);

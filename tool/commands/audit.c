@@ -138,9 +138,9 @@ static int run_all(audit_job *job) {
   iobind_error error = IOBIND_ERROR_INIT;
   iobind_status status = iobind_binding_run(job->binding, NULL, NULL, &error);
   for (int64_t i = 0; status == IOBIND_OK && i < job->runs; i++) {
-    uint64_t begin = number_now();
+    uint64_t begin = clock_now(&job->tool->clock);
     status = iobind_binding_run(job->binding, NULL, NULL, &error);
-    samples[i] = number_now() - begin;
+    samples[i] = clock_now(&job->tool->clock) - begin;
   }
   if (status == IOBIND_OK) job->time = statistic_of(samples, (size_t)job->runs);
   free(samples);
@@ -160,7 +160,8 @@ static int read_profile(audit_job *job) {
 /* ---- what a copy takes ---- */
 
 /* The median time of a copy of so many bytes from the one memory to the other; 0 where it cannot be made. */
-static double time_copy(iobind_device *from, int32_t from_memory, iobind_device *to, int32_t to_memory, uint64_t bytes) {
+static double time_copy(const tool_clock *clock, iobind_device *from, int32_t from_memory, iobind_device *to, int32_t to_memory,
+                        uint64_t bytes) {
   const int64_t dims[1] = {(int64_t)bytes};
   uint64_t samples[COPY_TRIALS];
   iobind_tensor *source = NULL;
@@ -171,9 +172,9 @@ static double time_copy(iobind_device *from, int32_t from_memory, iobind_device 
     const iobind_tensor *sources[1] = {source};
     bool good = iobind_tensor_copy(sources, &target, 1, NULL, NULL) == IOBIND_OK;
     while (good && count < COPY_TRIALS) {
-      uint64_t begin = number_now();
+      uint64_t begin = clock_now(clock);
       good = iobind_tensor_copy(sources, &target, 1, NULL, NULL) == IOBIND_OK;
-      samples[count++] = number_now() - begin;
+      samples[count++] = clock_now(clock) - begin;
     }
     count = good ? count : 0;
   }
@@ -238,7 +239,8 @@ static int add_entries(audit_job *job, tool_report *report, report_table *table)
     /* what a node on the CPU moves is in the copy nodes of the profile */
     bool known = (entry.flags & IOBIND_AUDIT_UNKNOWN) == 0;
     bool timed = crosses && known && entry.bytes > 0;
-    double time = timed ? time_copy(entry.from, entry.from_memory, entry.to, entry.to_memory, entry.bytes) : 0;
+    double time =
+        timed ? time_copy(&job->tool->clock, entry.from, entry.from_memory, entry.to, entry.to_memory, entry.bytes) : 0;
     add_cells(table, kind_name(entry.kind), entry.name, spec_of(entry.from), spec_of(entry.to), entry.bytes, known, crosses,
               time);
     report_cell(table, report_string(entry.reason), NULL);

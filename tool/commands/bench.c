@@ -1,5 +1,6 @@
 #define _POSIX_C_SOURCE 200809L
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +20,7 @@ typedef struct row {
   char *model; /* the file's name without folder and ending */
   char *device;
   bool host;     /* the device's memory is the host's */
+  bool modelled; /* times are those of a virtual clock */
   bool software; /* memory of its own, but it computes on the processor: a software driver */
   trial trial;
 } row;
@@ -133,6 +135,8 @@ static bool read_row(bench *b, const json_t *list, size_t first) {
   if (r == NULL) return false;
   r->host = json_is_true(host);
   r->software = json_is_true(software);
+  const char *clock = json_string_value(json_object_get(object, "clock")); /* results of 0.1 have none */
+  r->modelled = clock != NULL && strcmp(clock, "virtual") == 0;
   for (size_t way = 0; way < TRIAL_WAYS; way++) {
     if (!read_way(json_array_get(list, first + way), way_keys[way], &r->trial.ways[way])) return false;
   }
@@ -177,27 +181,13 @@ static int find_kept(bench *b, iobind_session *session, bool *kept) {
   return TOOL_GO;
 }
 
-static bool has_dim(const tool_state *t, const char *input, size_t axis) {
-  for (size_t i = 0; i < t->dim_count; i++) {
-    if (t->dims[i].axis == (int64_t)axis && strcmp(t->dims[i].name, input) == 0) return true;
-  }
-  return false;
-}
-
 /* Dims that the model, --input and --dim leave open become 1, as if --dim said so; they stand behind those that were given. */
 static int close_dims(bench *b, const iobind_session *session) {
   iobind_value_info value = IOBIND_VALUE_INFO_INIT;
   for (size_t i = 0; iobind_session_get_input(session, i, &value, NULL) == IOBIND_OK; i++) {
     for (size_t axis = 0; !given_has(&b->tool, value.name) && axis < value.rank; axis++) {
-      if (value.dims[axis] >= 0 || has_dim(&b->tool, value.name, axis)) continue;
-      tool_dim *grown = realloc(b->tool.dims, (b->tool.dim_count + 1) * sizeof *grown);
-      if (grown != NULL) b->tool.dims = grown;
-      char *name = strdup(value.name);
-      if (grown == NULL || name == NULL) {
-        free(name);
-        return tool_fail(&b->tool, "the host's memory is exhausted");
-      }
-      grown[b->tool.dim_count++] = (tool_dim){name, (int64_t)axis, 1};
+      if (value.dims[axis] >= 0) continue;
+      if (!tool_add_dim(&b->tool, value.name, (int64_t)axis, 1)) return tool_fail(&b->tool, "out of memory");
     }
   }
   return TOOL_GO;
@@ -238,7 +228,7 @@ static bool is_software(const iobind_device *device) {
 static int measure_row(bench *b, row *r, iobind_session *session, iobind_tensor *const *inputs, const bool *kept) {
   iobind_error error = IOBIND_ERROR_INIT;
   char title[256];
-  trial_plan plan = {(size_t)b->iterations, b->seconds, (size_t)b->warmup, kept};
+  trial_plan plan = {(size_t)b->iterations, b->seconds, (size_t)b->warmup, kept, b->tool.clock};
   snprintf(title, sizeof title, "%s on %s", r->model, r->device);
   if (trial_run(b->tool.runtime, session, inputs, &plan, title, &r->trial, &error) == IOBIND_OK) return TOOL_GO;
   int code = tool_fail_error(&b->tool, title, &error);
@@ -255,10 +245,11 @@ static int measure_session(bench *b, iobind_session *session, iobind_device *dev
   bool *kept = calloc(count + 1, sizeof *kept);
   row *r = add_row(b, model_name(path), strdup(tool_device_spec(device)));
   if (kept == NULL || r == NULL) {
-    code = tool_fail(&b->tool, "the host's memory is exhausted");
+    code = tool_fail(&b->tool, "out of memory");
   } else {
     r->host = tool_is_host(device);
     r->software = is_software(device);
+    r->modelled = b->tool.clock.read != NULL;
     code = find_kept(b, session, kept);
     if (code == TOOL_GO) code = note_inputs(b, session, inputs, count);
     if (code == TOOL_GO) code = measure_row(b, r, session, inputs, kept);
@@ -323,6 +314,7 @@ static void add_columns(report_table *table) {
   report_column(table, "device", "DEVICE", REPORT_LEFT);
   report_column(table, "host_memory", NULL, REPORT_LEFT);
   report_column(table, "software_driver", NULL, REPORT_LEFT);
+  report_column(table, "clock", NULL, REPORT_LEFT);
   report_column(table, "way", "WAY", REPORT_LEFT);
   report_column(table, "upload_bytes", "UP/RUN", REPORT_RIGHT);
   report_column(table, "download_bytes", "DOWN/RUN", REPORT_RIGHT);
@@ -369,6 +361,7 @@ static void add_way(report_table *table, const row *r, trial_way_index index) {
   report_cell(table, json_string(r->device), "%s", index == 0 ? r->device : "");
   report_cell(table, json_boolean(r->host), NULL);
   report_cell(table, json_boolean(r->software), NULL);
+  report_cell(table, json_string(r->modelled ? "virtual" : "real"), NULL);
   report_cell(table, json_string(way_keys[index]), "%s", way_texts[index]);
   bytes_cell(table, way->upload_bytes);
   bytes_cell(table, way->download_bytes);
@@ -376,8 +369,13 @@ static void add_way(report_table *table, const row *r, trial_way_index index) {
   figure_cell(table, way->time.median);
   figure_cell(table, way->time.p90);
   figure_cell(table, way->time.p99);
-  report_cell(table, json_real(1e9 / way->time.median), "%.*f", way->time.median > 1e8 ? 1 : 0, 1e9 / way->time.median);
-  report_cell(table, json_real(ratio), "x%s", format_ratio(ratio, text));
+  if (way->time.median > 0) {
+    report_cell(table, json_real(1e9 / way->time.median), "%.*f", way->time.median > 1e8 ? 1 : 0, 1e9 / way->time.median);
+  } else {
+    report_cell(table, NULL, "-");
+  }
+  bool finite = ratio > 0 && isfinite(ratio);
+  report_cell(table, finite ? json_real(ratio) : NULL, finite ? "x%s" : "-", format_ratio(ratio, text));
   if (index == TRIAL_UNBOUND) {
     report_cell(table, json_integer(0), "%s", "");
   } else {
@@ -419,6 +417,8 @@ static void add_words(tool_report *out, const row *r) {
     if (r->software) {
       report_note(out, "  a software driver computes so slowly that copies are hidden; real models take the same time there.");
     }
+  } else if (isinf(trial_ratio(t, TRIAL_RESIDENT))) {
+    report_note(out, "%s on %s: %s a run become %s, and a run takes no modelled time.", r->model, r->device, before, after);
   } else {
     report_note(out, "%s on %s: %s a run become %s, and a run is %s times as fast.", r->model, r->device, before, after,
                 factor);
@@ -458,6 +458,12 @@ static int print(bench *b, int code) {
   }
   report_note(out, "%s", "");
   for (size_t i = 0; i < b->row_count; i++) add_words(out, &b->rows[i]);
+  for (size_t i = 0; i < b->row_count; i++) {
+    if (!b->rows[i].modelled) continue;
+    report_note(out,
+                "The times on %s are those of its virtual clock: what it does takes modelled time, nothing else takes any.",
+                b->rows[i].device);
+  }
   report_note(out, "Each run has finished before the clock is read; the ways take turns. Unbound leaves the outputs on the");
   report_note(out, "host, bound on the device. The first run unbound is the session's first. RATIO: times as fast as unbound.");
   if (b->plot != NULL && code == TOOL_DONE) report_field(out, "plot", "picture", json_string(b->plot), NULL);
@@ -536,7 +542,7 @@ static int save_plot(const bench *b) {
   tool_fault why = {""};
   bool saved = drawn && file_write(b->plot, &(file_part){svg, bytes}, 1, &why);
   free(svg);
-  if (!drawn) return tool_fail(&b->tool, "the host's memory is exhausted");
+  if (!drawn) return tool_fail(&b->tool, "out of memory");
   return saved ? TOOL_GO : tool_fail(&b->tool, "--plot: %s", why.text);
 }
 

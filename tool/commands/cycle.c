@@ -207,10 +207,10 @@ static bool run_steps(work *w, cycle_way way, uint64_t *times, size_t *step, too
   cycle *c = w->c;
   for (*step = 0; *step < c->steps; ++*step) {
     progress_say("%sstep %zu of %zu", way == CYCLE_HOST ? "through the host: " : "", *step + 1, c->steps);
-    uint64_t start = number_now();
+    uint64_t start = clock_now(&c->clock);
     if (!(way == CYCLE_HOST ? step_host(w, *step, fault) : step_carried(w, *step, fault))) return false;
     if (!gather_outputs(w, fault)) return false;
-    times[*step] = number_now() - start;
+    times[*step] = clock_now(&c->clock) - start;
     if (way == CYCLE_HOST && !count_moves(w, fault)) return false;
   }
   return true;
@@ -256,8 +256,12 @@ bool cycle_compare(const cycle *c, size_t *output) {
   return true;
 }
 
-bool cycle_begin(cycle *c, iobind_runtime *runtime, iobind_session *session, const iobind_session_info *info) {
-  *c = (cycle){.runtime = runtime, .session = session, .input_count = info->input_count, .output_count = info->output_count};
+bool cycle_begin(cycle *c, const tool_state *tool, iobind_session *session, const iobind_session_info *info) {
+  *c = (cycle){.runtime = tool->runtime,
+               .clock = tool->clock,
+               .session = session,
+               .input_count = info->input_count,
+               .output_count = info->output_count};
   c->inputs = calloc(info->input_count + 1, sizeof *c->inputs);
   c->fed = calloc(info->input_count + 1, sizeof *c->fed);
   bool made = c->inputs != NULL && c->fed != NULL;

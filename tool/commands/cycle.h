@@ -11,6 +11,7 @@
 #include "commands/feed.h"
 #include "commands/gather.h"
 #include "shared/statistic.h"
+#include "shared/tool.h"
 
 typedef struct cycle_carry {
   size_t output, input;
@@ -36,6 +37,7 @@ typedef struct cycle_lane {
 
 typedef struct cycle {
   iobind_runtime *runtime;
+  tool_clock clock;
   iobind_session *session;
   size_t input_count, output_count;
   iobind_tensor **inputs; /**< host tensors: what is constant, the first state, or the first slice */
@@ -48,7 +50,7 @@ typedef struct cycle {
 } cycle;
 
 /** Make room; cycle_end frees it, and what was put into it. The caller sets the inputs, carries, steps and `gathers`. */
-bool cycle_begin(cycle *c, iobind_runtime *runtime, iobind_session *session, const iobind_session_info *info);
+bool cycle_begin(cycle *c, const tool_state *tool, iobind_session *session, const iobind_session_info *info);
 void cycle_end(cycle *c);
 
 /** Run all steps one way. Says on the progress line where it is.

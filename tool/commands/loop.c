@@ -189,7 +189,7 @@ static int prepare(loop *l, char *const *carries, int64_t steps) {
   if (iobind_session_get_info(l->session, &info, &error) != IOBIND_OK) return tool_fail_error(tool, NULL, &error);
   l->names = calloc(info.output_count + 1, sizeof *l->names);
   l->files = calloc(info.output_count + 1, sizeof *l->files);
-  if (l->names == NULL || l->files == NULL || !cycle_begin(&l->cycle, tool->runtime, l->session, &info)) {
+  if (l->names == NULL || l->files == NULL || !cycle_begin(&l->cycle, tool, l->session, &info)) {
     return tool_fail(tool, "out of memory");
   }
   l->cycle.gathers = l->folder != NULL;
@@ -324,6 +324,7 @@ static void add_ways(const loop *l, tool_report *report) {
 static int report_loop(loop *l, tool_report *report) {
   report_field(report, "model", "model", report_string(l->tool->arguments[0]), NULL);
   report_field(report, "device", "device", report_string(tool_device_spec(l->device)), NULL);
+  tool_report_clock(l->tool, report);
   report_field(report, "steps", "steps", json_integer((json_int_t)l->cycle.steps), NULL);
   int code = add_outputs(l, report);
   if (code != TOOL_GO) return code;

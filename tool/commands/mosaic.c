@@ -3,6 +3,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "formats/half.h"
+
 bool mosaic_read_layout(const char *text, mosaic_layout *layout) {
   static const char letters[] = "NCHW";
   *layout = (mosaic_layout){.place = {-1, -1, -1, -1}, .rank = strlen(text)};
@@ -16,8 +18,8 @@ bool mosaic_read_layout(const char *text, mosaic_layout *layout) {
   return layout->place[MOSAIC_H] >= 0 && layout->place[MOSAIC_W] >= 0;
 }
 
-mosaic_view mosaic_look(void *data, bool bytes, const int64_t *dims, const mosaic_layout *layout) {
-  mosaic_view view = {.data = data, .bytes = bytes};
+mosaic_view mosaic_look(void *data, mosaic_kind kind, const int64_t *dims, const mosaic_layout *layout) {
+  mosaic_view view = {.data = data, .kind = kind};
   for (int axis = 0; axis < MOSAIC_AXES; axis++) {
     int place = layout->place[axis];
     view.dims[axis] = place < 0 ? 1 : dims[place];
@@ -32,7 +34,11 @@ static int64_t row_of(const mosaic_view *view, int64_t index, int64_t channel, i
 }
 
 static float read_at(const mosaic_view *view, int64_t offset) {
-  if (view->bytes) return (float)((const uint8_t *)view->data)[offset];
+  switch (view->kind) {
+    case MOSAIC_BYTES: return (float)((const uint8_t *)view->data)[offset];
+    case MOSAIC_HALVES: return half_read(((const uint16_t *)view->data)[offset]);
+    case MOSAIC_FLOATS: break;
+  }
   return ((const float *)view->data)[offset];
 }
 
@@ -42,10 +48,10 @@ static uint8_t round_to_byte(float value) {
 }
 
 static void write_at(const mosaic_view *view, int64_t offset, float value) {
-  if (view->bytes) {
-    ((uint8_t *)view->data)[offset] = round_to_byte(value);
-  } else {
-    ((float *)view->data)[offset] = value;
+  switch (view->kind) {
+    case MOSAIC_BYTES: ((uint8_t *)view->data)[offset] = round_to_byte(value); break;
+    case MOSAIC_HALVES: ((uint16_t *)view->data)[offset] = half_write(value); break;
+    case MOSAIC_FLOATS: ((float *)view->data)[offset] = value; break;
   }
 }
 

@@ -22,16 +22,18 @@ typedef struct mosaic_layout {
 /** Read "NCHW", "HWC", "NHW", ...: each letter once at most, H and W always. */
 bool mosaic_read_layout(const char *text, mosaic_layout *layout);
 
+typedef enum mosaic_kind { MOSAIC_BYTES, MOSAIC_HALVES, MOSAIC_FLOATS } mosaic_kind; /**< uint8, float16, float32 */
+
 /** Elements in one memory, addressed by picture, channel, row and column. */
 typedef struct mosaic_view {
   void *data;
-  bool bytes;                   /**< uint8; otherwise float32 */
+  mosaic_kind kind;
   int64_t dims[MOSAIC_AXES];    /**< 1 where the layout has no such dim */
   int64_t strides[MOSAIC_AXES]; /**< elements */
 } mosaic_view;
 
 /** A view of dims in a layout's order, `layout->rank` of them. */
-mosaic_view mosaic_look(void *data, bool bytes, const int64_t *dims, const mosaic_layout *layout);
+mosaic_view mosaic_look(void *data, mosaic_kind kind, const int64_t *dims, const mosaic_layout *layout);
 
 /** What turns pixels into the model's numbers: (pixel - mean) / deviation, the channels in the order of the model. */
 typedef struct mosaic_levels {

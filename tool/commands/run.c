@@ -33,8 +33,8 @@ typedef struct model_run {
   iobind_device_counters before;
 } model_run;
 
-static uint64_t since(uint64_t *mark) {
-  uint64_t now = number_now();
+static uint64_t since(const model_run *job, uint64_t *mark) {
+  uint64_t now = clock_now(&job->tool->clock);
   uint64_t passed = now - *mark;
   *mark = now;
   return passed;
@@ -44,11 +44,11 @@ static uint64_t since(uint64_t *mark) {
 
 static int run_plain(model_run *job) {
   iobind_error error = IOBIND_ERROR_INIT;
-  uint64_t mark = number_now();
+  uint64_t mark = clock_now(&job->tool->clock);
   if (iobind_session_run(job->session, job->inputs, job->outputs, &error) != IOBIND_OK) {
     return tool_fail_error(job->tool, NULL, &error);
   }
-  job->run_time = since(&mark);
+  job->run_time = since(job, &mark);
   return TOOL_GO;
 }
 
@@ -63,16 +63,16 @@ static bool has_tensor_output(const model_run *job) {
 /* Inputs are copied to where the session wants them. Outputs stay where the session leaves them, as they do in a new binding. */
 static int run_bound(model_run *job) {
   iobind_error error = IOBIND_ERROR_INIT;
-  uint64_t mark = number_now();
+  uint64_t mark = clock_now(&job->tool->clock);
   if (iobind_binding_create(job->session, &job->binding, &error) != IOBIND_OK) return tool_fail_error(job->tool, NULL, &error);
   for (size_t i = 0; i < job->input_count; i++) {
     if (iobind_binding_set_input(job->binding, i, IOBIND_INPUT_SNAPSHOT, job->inputs[i], NULL, &error) != IOBIND_OK) {
       return tool_fail_error(job->tool, NULL, &error);
     }
   }
-  job->bind_time = since(&mark);
+  job->bind_time = since(job, &mark);
   if (iobind_binding_run(job->binding, NULL, NULL, &error) != IOBIND_OK) return tool_fail_error(job->tool, NULL, &error);
-  job->run_time = since(&mark);
+  job->run_time = since(job, &mark);
   for (size_t i = 0; i < job->output_count; i++) {
     iobind_value_info value = IOBIND_VALUE_INFO_INIT;
     if (iobind_session_get_output(job->session, i, &value, &error) != IOBIND_OK) {
@@ -236,11 +236,12 @@ static void add_traffic(const model_run *job, tool_report *report) {
 static int report_job(model_run *job, tool_report *report) {
   report_field(report, "model", "model", report_string(job->tool->arguments[0]), NULL);
   report_field(report, "device", "device", report_string(tool_device_spec(job->device)), NULL);
+  tool_report_clock(job->tool, report);
   report_field(report, "bind", "bind", json_string(job->on_host ? "host" : "device"), NULL);
-  uint64_t mark = number_now();
+  uint64_t mark = clock_now(&job->tool->clock);
   int code = save_outputs(job, report);
   if (code != TOOL_GO) return code;
-  job->read_time = since(&mark);
+  job->read_time = since(job, &mark);
   add_traffic(job, report);
   add_time(report, "load_ns", "loaded in", job->load_time);
   if (!job->on_host) add_time(report, "bind_ns", "inputs bound in", job->bind_time);
@@ -287,7 +288,7 @@ static int prepare(model_run *job) {
   if (code == TOOL_GO) code = tool_first_device(tool, &job->device);
   uint64_t mark = number_now();
   if (code == TOOL_GO) code = tool_load(tool, tool->arguments[0], job->device, 0, &job->session);
-  job->load_time = since(&mark);
+  job->load_time = number_now() - mark;
   if (code == TOOL_GO) code = tool_make_inputs(tool, job->session, &job->inputs, &job->input_count);
   if (code != TOOL_GO) return code;
   iobind_session_info info = IOBIND_SESSION_INFO_INIT;

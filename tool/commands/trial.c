@@ -74,23 +74,23 @@ static iobind_status read_counters(const work *w, transfer *sum, iobind_error *e
 }
 
 static iobind_status run_unbound(work *w, uint64_t *ns, iobind_error *error) {
-  uint64_t start = number_now();
+  uint64_t start = clock_now(&w->plan->clock);
   iobind_status status = iobind_session_run(w->session, w->inputs, w->outputs, error);
   if (status != IOBIND_OK) return status;
   for (size_t i = 0; i < w->output_count; i++) iobind_tensor_release(w->outputs[i]);
-  *ns = number_now() - start;
+  *ns = clock_now(&w->plan->clock) - start;
   return IOBIND_OK;
 }
 
 static iobind_status run_bound(work *w, const lane *l, uint64_t *ns, iobind_error *error) {
-  uint64_t start = number_now();
+  uint64_t start = clock_now(&w->plan->clock);
   for (size_t i = 0; i < w->input_count; i++) {
     if (!l->written[i]) continue;
     iobind_status status = iobind_binding_update_input(l->binding, i, w->data[i], w->bytes[i], NULL, error);
     if (status != IOBIND_OK) return status;
   }
   iobind_status status = iobind_binding_run(l->binding, NULL, NULL, error);
-  *ns = number_now() - start;
+  *ns = clock_now(&w->plan->clock) - start;
   return status;
 }
 
@@ -123,10 +123,10 @@ static iobind_status add_up_unbound(const work *w, trial_way *result, iobind_err
 
 static iobind_status first_unbound(work *w, iobind_error *error) {
   trial_way *result = &w->trial->ways[TRIAL_UNBOUND];
-  uint64_t start = number_now();
+  uint64_t start = clock_now(&w->plan->clock);
   iobind_status status = iobind_session_run(w->session, w->inputs, w->outputs, error);
   if (status != IOBIND_OK) return status;
-  result->first_ns = number_now() - start;
+  result->first_ns = clock_now(&w->plan->clock) - start;
   status = add_up_unbound(w, result, error);
   for (size_t i = 0; i < w->output_count; i++) {
     iobind_tensor_release(w->outputs[i]);
@@ -175,14 +175,14 @@ static iobind_status bind(work *w, trial_way_index way, iobind_error *error) {
   transfer before, after;
   iobind_status status = read_counters(w, &before, error);
   if (status != IOBIND_OK) return status;
-  uint64_t start = number_now();
+  uint64_t start = clock_now(&w->plan->clock);
   status = iobind_binding_create(w->session, &l->binding, error);
   for (size_t i = 0; status == IOBIND_OK && i < w->input_count; i++) {
     status = place_input(w, l, i, error);
     l->written[i] = way == TRIAL_WRITTEN && !w->plan->kept[i] && l->resident[i] != NULL && w->bytes[i] > 0;
   }
   if (status == IOBIND_OK && way == TRIAL_RESIDENT) status = reuse_outputs(w, l, error);
-  result->set_up_ns = number_now() - start;
+  result->set_up_ns = clock_now(&w->plan->clock) - start;
   if (status != IOBIND_OK) return status;
   status = read_counters(w, &after, error);
   if (status != IOBIND_OK) return status;
@@ -227,12 +227,14 @@ static iobind_status warm_up(work *w, size_t *turn, iobind_error *error) {
   uint64_t slowest = 1;
   size_t runs = w->plan->warmup > 0 ? w->plan->warmup : 1;
   for (int way = 0; way < TRIAL_WAYS; way++) {
-    uint64_t ns = 0;
+    uint64_t ns = 0, passed = 0;
     for (size_t i = 0; i < runs; i++) {
+      uint64_t start = number_now();
       iobind_status status = run_once(w, (trial_way_index)way, &ns, error);
       if (status != IOBIND_OK) return status;
+      passed = number_now() - start;
     }
-    if (ns > slowest) slowest = ns;
+    if (passed > slowest) slowest = passed;
   }
   double fitting = TURN_NS / (double)slowest;
   *turn = fitting < 1 ? 1 : fitting > TURN_MOST_RUNS ? TURN_MOST_RUNS : (size_t)fitting;
@@ -334,8 +336,9 @@ void trial_free(trial *t) {
 }
 
 double trial_ratio(const trial *t, trial_way_index way) {
-  double median = t->ways[way].time.median;
-  return median > 0 ? t->ways[TRIAL_UNBOUND].time.median / median : 0;
+  double median = t->ways[way].time.median, unbound = t->ways[TRIAL_UNBOUND].time.median;
+  if (median > 0) return unbound / median;
+  return unbound > 0 ? (double)INFINITY : 0;
 }
 
 int trial_compare(const trial *t, trial_way_index way) {

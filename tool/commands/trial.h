@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "shared/clock.h"
 #include "shared/statistic.h"
 
 typedef enum trial_way_index {
@@ -38,6 +39,7 @@ typedef struct trial_plan {
   double seconds;    /**< for all ways together, but for the fewest runs: TRIAL_LEAST_RUNS of each; 0: no limit */
   size_t warmup;     /**< runs of each way before the clock counts, besides the first */
   const bool *kept;  /**< for each input: stays on the device in TRIAL_WRITTEN too */
+  tool_clock clock;  /**< by which runs are timed */
 } trial_plan;
 
 enum { TRIAL_LEAST_RUNS = 3 };
@@ -50,7 +52,8 @@ iobind_status trial_run(iobind_runtime *runtime, iobind_session *session, iobind
 
 void trial_free(trial *t);
 
-/** How many times as fast a way is as TRIAL_UNBOUND, by the medians; 0 where that cannot be said. */
+/** How many times as fast a way is as TRIAL_UNBOUND, by the medians; infinite if only that one takes time, 0 if neither does,
+ *  which is so on a virtual clock. */
 double trial_ratio(const trial *t, trial_way_index way);
 
 /** 1: a way is faster than TRIAL_UNBOUND, -1: slower, 0: the difference is noise: under a tenth, or not to be told from how

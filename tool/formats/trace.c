@@ -38,23 +38,28 @@ static uint64_t start_of(const trace_span *spans, size_t count) {
   return start == UINT64_MAX ? 0 : start;
 }
 
+void trace_sum(trace_figures *figures) {
+  uint64_t longest = 0;
+  figures->sum = 0;
+  figures->overlap = (double)NAN;
+  for (int stage = 0; stage < TRACE_STAGES; stage++) {
+    figures->sum += figures->stages[stage];
+    if (figures->stages[stage] > longest) longest = figures->stages[stage];
+  }
+  if (figures->sum == longest) return;
+  double saved = (double)figures->sum - (double)figures->elapsed;
+  figures->overlap = saved > 0 ? saved / (double)(figures->sum - longest) : 0;
+}
+
 trace_figures trace_measure(const trace_span *spans, size_t count) {
-  trace_figures figures = {.overlap = (double)NAN};
+  trace_figures figures = {0};
   uint64_t start = start_of(spans, count);
   for (size_t i = 0; i < count * TRACE_STAGES; i++) {
     figures.has[i % TRACE_STAGES] |= spans[i].end != 0;
     figures.stages[i % TRACE_STAGES] += spans[i].end - spans[i].begin;
     if (spans[i].end != 0 && spans[i].end - start > figures.elapsed) figures.elapsed = spans[i].end - start;
   }
-  uint64_t longest = 0;
-  for (int stage = 0; stage < TRACE_STAGES; stage++) {
-    figures.sum += figures.stages[stage];
-    if (figures.stages[stage] > longest) longest = figures.stages[stage];
-  }
-  if (figures.sum > longest) {
-    double saved = (double)figures.sum - (double)figures.elapsed;
-    figures.overlap = saved > 0 ? saved / (double)(figures.sum - longest) : 0;
-  }
+  trace_sum(&figures);
   return figures;
 }
 

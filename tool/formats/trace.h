@@ -34,6 +34,9 @@ typedef struct trace_figures {
 
 trace_figures trace_measure(const trace_span *spans, size_t count);
 
+/** Work out `sum` and `overlap` from `stages` and `elapsed`. */
+void trace_sum(trace_figures *figures);
+
 /** Write a trace with a row for each stage, whole or not at all; times begin with 0. */
 bool trace_write(const char *path, const trace_span *spans, size_t count, tool_fault *fault);
 

@@ -134,6 +134,15 @@ static bool resolve_dims(const tool_state *tool, const iobind_value_info *value,
   return true;
 }
 
+int tool_resolve_dims(const tool_state *tool, const iobind_value_info *value, int64_t *dims) {
+  tool_fault fault;
+  if (value->has_shape && value->rank > IOBIND_MAX_RANK) {
+    return tool_fail(tool, "input '%s' has %zu dims; at most %d can be had [SHAPE]", value->name, value->rank, IOBIND_MAX_RANK);
+  }
+  if (resolve_dims(tool, value, dims, &fault)) return TOOL_GO;
+  return tool_fail(tool, "input '%s': %s [SHAPE]", value->name, fault.text);
+}
+
 /* Names every option that is missing, not only the first. "?" is what some exporters call each open dim. */
 static bool check_open_dims(const iobind_value_info *value, tool_fault *fault) {
   char options[512];
@@ -238,21 +247,8 @@ int tool_make_input(tool_state *tool, const iobind_value_info *value, const char
   return code;
 }
 
-static int check_dim_names(const tool_state *tool, const iobind_session *session) {
-  for (size_t i = 0; i < tool->dim_count; i++) {
-    iobind_error error = IOBIND_ERROR_INIT;
-    size_t unused = 0;
-    if (tool->dims[i].axis < 0) continue;
-    if (iobind_session_find_input(session, tool->dims[i].name, &unused, &error) != IOBIND_OK) {
-      return tool_fail_error(tool, "--dim", &error);
-    }
-  }
-  return TOOL_GO;
-}
-
 int tool_match_inputs(tool_state *tool, const iobind_session *session, size_t count, const char **files) {
   int code = given_match(tool, session, count, files);
-  if (code == TOOL_GO) code = check_dim_names(tool, session);
   progress_say("reading the inputs");
   return code;
 }

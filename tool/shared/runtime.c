@@ -86,6 +86,18 @@ static int check_model(const tool_state *tool, const char *path) {
   return TOOL_GO;
 }
 
+static int check_dim_names(const tool_state *tool, const iobind_session *session) {
+  for (size_t i = 0; i < tool->dim_count; i++) {
+    iobind_error error = IOBIND_ERROR_INIT;
+    size_t unused = 0;
+    if (tool->dims[i].axis < 0) continue;
+    if (iobind_session_find_input(session, tool->dims[i].name, &unused, &error) != IOBIND_OK) {
+      return tool_fail_error(tool, "--dim", &error);
+    }
+  }
+  return TOOL_GO;
+}
+
 int tool_load(tool_state *tool, const char *path, iobind_device *device, uint32_t flags, iobind_session **session) {
   *session = NULL;
   int code = check_model(tool, path);
@@ -115,10 +127,18 @@ int tool_load(tool_state *tool, const char *path, iobind_device *device, uint32_
     } else if (status != IOBIND_OK) {
       code = tool_fail_error(tool, NULL, &error);
     }
+    tool->clock = clock_of(device);
+    if (code == TOOL_GO) code = check_dim_names(tool, *session);
   }
   free(names);
   free(values);
   return code;
+}
+
+void tool_report_clock(const tool_state *tool, tool_report *report) {
+  bool modelled = tool->clock.read != NULL;
+  report_field(report, "clock", modelled ? "clock" : NULL, json_string(modelled ? "virtual" : "real"),
+               "virtual: what the device does takes modelled time, and nothing else takes any");
 }
 
 const char *tool_device_spec(const iobind_device *device) {

@@ -226,6 +226,19 @@ static int take_dims(tool_state *tool) {
   return TOOL_GO;
 }
 
+bool tool_add_dim(tool_state *tool, const char *name, int64_t axis, int64_t value) {
+  for (size_t i = 0; i < tool->dim_count; i++) {
+    if (tool->dims[i].axis == axis && strcmp(tool->dims[i].name, name) == 0) return true;
+  }
+  tool_dim *grown = realloc(tool->dims, (tool->dim_count + 1) * sizeof *grown);
+  if (grown == NULL) return false;
+  tool->dims = grown;
+  char *copy = strdup(name);
+  if (copy == NULL) return false;
+  grown[tool->dim_count++] = (tool_dim){copy, axis, value};
+  return true;
+}
+
 int tool_begin(tool_state *tool, const tool_usage *usage, int argc, const char **argv) {
   *tool = (tool_state){.usage = usage};
   build_tables(tool);

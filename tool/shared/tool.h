@@ -21,6 +21,7 @@
 
 #include "formats/fault.h"
 #include "formats/npy.h"
+#include "shared/clock.h"
 #include "shared/report.h"
 
 enum {
@@ -100,6 +101,7 @@ typedef struct tool_state {
   int verbosity;       /**< number of -v */
   const char *profile; /**< tool_load records ORT's profile into a file whose path begins so; NULL: none */
   iobind_runtime *runtime;
+  tool_clock clock;             /**< of the device that tool_load loaded a model on last */
   struct poptOption shared[12]; /**< the tables that popt reads, which point into this struct: it must not be moved */
   struct poptOption tables[3];
 } tool_state;
@@ -159,10 +161,17 @@ int tool_find_device(tool_state *tool, const char *spec, iobind_device **device)
 /** The first --device, or the CPU where none is given. */
 int tool_first_device(tool_state *tool, iobind_device **device);
 
-/** Load a model on one device; nodes that it does not take fall to the CPU. Symbols of --dim are given their value, an unknown
- *  one is an error.
+/** Fix one more dim, as --dim does, but for one that is fixed already. False: no memory.
+ *  @param axis  of the input `name`; -1: `name` is a symbol */
+bool tool_add_dim(tool_state *tool, const char *name, int64_t axis, int64_t value);
+
+/** Load a model on one device; nodes that it does not take fall to the CPU. Symbols of --dim are given their value; an unknown
+ *  symbol or input is an error.
  *  @param flags  IOBIND_SESSION_* */
 int tool_load(tool_state *tool, const char *path, iobind_device *device, uint32_t flags, iobind_session **session);
+
+/** Say in a report by which clock its times were taken. */
+void tool_report_clock(const tool_state *tool, tool_report *report);
 
 /** The spec of a device, such as "webgpu:0"; lives as long as the runtime. "?" where there is none. */
 const char *tool_device_spec(const iobind_device *device);
@@ -176,12 +185,16 @@ bool tool_is_host(const iobind_device *device);
  *  @param tensors  receives a malloc'ed array of input_count tensors; tool_free_tensors takes it */
 int tool_make_inputs(tool_state *tool, iobind_session *session, iobind_tensor ***tensors, size_t *count);
 
-/** The first half of that: for each of `count` inputs the file that --input gives, or NULL; and --dim names inputs that there are.
+/** The first half of that: for each of `count` inputs the file that --input gives, or NULL.
  *  @param files  `count` pointers, NULL each; what they receive lives as long as the tool */
 int tool_match_inputs(tool_state *tool, const iobind_session *session, size_t count, const char **files);
 
 /** The other half, for one input: a host tensor from its file, or made up where `file` is NULL. */
 int tool_make_input(tool_state *tool, const iobind_value_info *value, const char *file, iobind_tensor **tensor);
+
+/** The dims of an input with those put in that --dim gives by axis.
+ *  @param dims  receives value->rank of them, of which there may be IOBIND_MAX_RANK */
+int tool_resolve_dims(const tool_state *tool, const iobind_value_info *value, int64_t *dims);
 
 /** Release tensors, which may be NULL each, and free the array. */
 void tool_free_tensors(iobind_tensor **tensors, size_t count);

@@ -1,0 +1,14 @@
+/** @file half.h
+ *  16-bit floats of IEEE 754, as bits. */
+#ifndef IOBIND_TOOL_HALF_H
+#define IOBIND_TOOL_HALF_H
+
+#include <stdint.h>
+
+/** Exact: a float32 has every value that a half has. */
+float half_read(uint16_t bits);
+
+/** The nearest half, of two as near the even one; infinite where the number is too large. */
+uint16_t half_write(float value);
+
+#endif
