@@ -65,6 +65,61 @@ class Loop(Case):
         self.assertNotIn("through the host", text)
         self.assertIn("carried", text)
 
+    def test_a_carried_output_is_gathered(self):
+        """As a generated text is: each step's token is the next step's input."""
+        x = self.write("x.npy", floats([1, 3], (2,)))
+        for mode in ("move", "swap", "in-place"):
+            for device in ("cpu", "vdev"):
+                report = self.loop(self.model("loop-scale.onnx", "scale"), "-c", f"y=x,{mode}", "-i", f"x={x}", "-n", "3",
+                                   "--gather", "y", device=device)
+                self.assertEqual(self.read("y.npy"), ((3, 2), [2, 6, 4, 12, 8, 24]))
+                self.assertEqual((report["outputs"][0]["dims"], report["same"]), ([3, 2], True))
+        words = ("loop", self.concat, "-c", "joined=first", "-i", "first=zeros", "-i", f"second={self.rows}@0", "--gather", "joined")
+        self.assertIn("'joined' changes its dims from step to step: not gathered; its last state is written",
+                      self.good(*words, "-o", self.out))
+        self.assertEqual(self.read("joined.npy"), ((10, 3), list(range(30))))
+        self.refused(MISUSED, "--gather joined: --output-dir is missing", *words)
+        self.refused(FAILED, "the model has 'joined'", *words, "-o", self.out, "--gather", "other")
+
+    def test_a_first_step_of_its_own(self):
+        """A prompt of three rows, and then one row a step, fed or always the same."""
+        prompt = self.write("prompt.npy", floats(range(100, 109), (3, 3)))
+        last = self.write("last.npy", floats([7, 8, 9], (1, 3)))
+        words = (self.concat, "-c", "joined=first", "-i", "first=zeros", "--first", f"second={prompt}")
+        for device in ("cpu", "vdev"):
+            report = self.loop(*words, "-i", f"second={self.rows}@0", device=device)
+            self.assertEqual(self.read("joined.npy"), ((13, 3), list(range(100, 109)) + list(range(30))))
+            self.assertEqual((report["steps"], report["same"]), (11, True))
+            self.loop(*words, "-i", f"second={self.rows}@0", "--steps", "3", device=device)
+            self.assertEqual(self.read("joined.npy"), ((5, 3), list(range(100, 109)) + list(range(6))))
+            self.loop(*words, "-i", f"second={last}", "--steps", "3", device=device)
+            self.assertEqual(self.read("joined.npy"), ((5, 3), list(range(100, 109)) + [7, 8, 9] * 2))
+        self.loop(*words, "-i", f"second={self.rows}@0", "--steps", "1")
+        self.assertEqual(self.read("joined.npy"), ((3, 3), list(range(100, 109))))
+        self.refused(FAILED, "input 'second' is fed for 11 steps", "loop", *words, "-i", f"second={self.rows}@0", "--steps", "12")
+        self.refused(MISUSED, "the input is carried; --input gives its first state", "loop", *words, "-i", f"second={self.rows}@0",
+                     "--first", f"first={prompt}")
+        self.refused(FAILED, "--first: ", "loop", *words, "-i", f"second={self.rows}@0", "--first", f"third={prompt}")
+
+    def test_a_stack_of_inputs_without_any_state(self):
+        scale = self.model("loop-scale2.onnx", "scale", "dims=1,3")
+        for device in ("cpu", "vdev"):
+            report = self.loop(scale, "-i", f"x={self.rows}@0", device=device)
+            self.assertEqual(self.read("y.npy"), ((10, 1, 3), [2 * value for value in range(30)]))
+            self.assertEqual((report["steps"], report["same"]), (10, True))
+
+    def test_an_empty_first_state_without_a_file(self):
+        words = (self.concat, "-c", "joined=first", "-i", f"second={self.rows}@0")
+        for given in (["-i", "first=zeros"], ["-r", "--dim", "first[0]=0"], ["-i", "first=zeros", "--dim", "new=1"]):
+            self.loop(*words, *given)
+            self.assertEqual(self.read("joined.npy"), ((10, 3), list(range(30))), given)
+        self.loop(*words, "-i", "first=zeros", "--dim", "first[0]=2")
+        self.assertEqual(self.read("joined.npy"), ((12, 3), [0] * 6 + list(range(30))))
+        self.refused(FAILED, "--dim past=0 holds in all steps; --dim INPUT[AXIS]=N, or --input INPUT=zeros, fixes a first state alone",
+                     "loop", *words, "-r", "--dim", "past=0")
+        self.refused(FAILED, "it has open dims", "loop", self.concat, "-c", "joined=first", "-i", "first=zeros", "-i", "second=zeros",
+                     "-n", "2")
+
     def test_what_changes_its_dims_is_said(self):
         """Weights over a cache that grows cannot be one array; the rest can."""
         decoder = self.model("decoder.onnx", "decoder")
@@ -120,7 +175,7 @@ class Loop(Case):
     def test_refused(self):
         first, second = f"first={self.none}", f"second={self.rows}@0"
         good = ("loop", self.concat, "-i", first, "-i", second)
-        self.refused(MISUSED, "--carry OUTPUT=INPUT is missing", *good)
+        self.refused(MISUSED, "nothing is carried", "loop", self.concat, "-r", "--dim", "past=1", "--dim", "new=1", "--steps", "3")
         self.refused(MISUSED, "expected OUTPUT=INPUT or OUTPUT=INPUT,MODE, got 'joined'", *good, "-c", "joined")
         self.refused(MISUSED, "expected the mode move, swap or in-place, got ',swop'", *good, "-c", "joined=first,swop")
         self.refused(MISUSED, "its output is carried already", *good, "-c", "joined=first", "-c", "joined=second")
@@ -129,7 +184,7 @@ class Loop(Case):
         carried = ("loop", self.concat, "-c", "joined=first", "-i", first)
         self.refused(MISUSED, "--steps is missing", *carried, "-i", f"second={self.write('row.npy', floats([1, 2, 3], (1, 3)))}")
         self.refused(MISUSED, "expected a whole number", *carried, "-i", second, "--steps", "0")
-        self.refused(FAILED, "input 'second' is fed with 10 slices", *carried, "-i", second, "--steps", "11")
+        self.refused(FAILED, "input 'second' is fed for 10 steps", *carried, "-i", second, "--steps", "11")
         self.refused(FAILED, "no axis 3", *carried, "-i", f"second={self.rows}@3")
         self.refused(FAILED, "no slice along axis 0", *carried, "-i", f"second={self.none}@0")
         self.refused(FAILED, "input 'second' (float32[new,3]) is missing", *carried)

@@ -15,7 +15,8 @@ typedef struct work {
   iobind_tensor **outputs; /* of the last step */
 } work;
 
-static bool say(tool_fault *fault, const iobind_error *error) {
+static bool say(const work *w, tool_fault *fault, const iobind_error *error) {
+  w->c->failure = *error;
   return fault_set(fault, "%s [%s]", error->message, iobind_status_name(error->status));
 }
 
@@ -37,18 +38,28 @@ static bool keeps_shape(const cycle *c, const iobind_value_info *value) {
   return fixed;
 }
 
+/* What an input holds in the first step. */
+static iobind_tensor *first_of(const cycle *c, size_t input) {
+  return c->first[input] != NULL ? c->first[input] : c->inputs[input];
+}
+
+/* Which slice an input is fed with: one with a first step of its own is fed from the next one on. */
+static size_t slice_of(const cycle *c, size_t input, size_t step) {
+  return step - (c->first[input] != NULL);
+}
+
 static bool bind_outputs(work *w, tool_fault *fault) {
   cycle *c = w->c;
   iobind_error error = IOBIND_ERROR_INIT;
   for (size_t i = 0; i < c->output_count; i++) {
     iobind_value_info value = IOBIND_VALUE_INFO_INIT;
-    if (iobind_session_get_output(c->session, i, &value, &error) != IOBIND_OK) return say(fault, &error);
+    if (iobind_session_get_output(c->session, i, &value, &error) != IOBIND_OK) return say(w, fault, &error);
     if (value.kind != IOBIND_VALUE_TENSOR || input_of(c, i) >= 0) continue;
     if (value.dtype == IOBIND_STRING || !keeps_shape(c, &value)) {
       w->lane->made += c->steps;
     } else if (iobind_binding_set_output(w->binding, i, IOBIND_OUTPUT_REUSE, NULL, IOBIND_MEMORY_DEFAULT, NULL, &error) !=
                IOBIND_OK) {
-      return say(fault, &error);
+      return say(w, fault, &error);
     }
   }
   return true;
@@ -57,34 +68,45 @@ static bool bind_outputs(work *w, tool_fault *fault) {
 static bool bind(work *w, tool_fault *fault) {
   cycle *c = w->c;
   iobind_error error = IOBIND_ERROR_INIT;
-  if (iobind_binding_create(c->session, &w->binding, &error) != IOBIND_OK) return say(fault, &error);
+  if (iobind_binding_create(c->session, &w->binding, &error) != IOBIND_OK) return say(w, fault, &error);
   for (size_t i = 0; i < c->carry_count; i++) {
     const cycle_carry *carry = &c->carries[i];
     if (iobind_binding_carry(w->binding, carry->output, carry->input, carry->mode, &error) != IOBIND_OK) {
-      return say(fault, &error);
+      return say(w, fault, &error);
     }
     if (carry->mode == IOBIND_CARRY_MOVE) w->lane->made += c->steps;
   }
   if (!bind_outputs(w, fault)) return false;
   for (size_t i = 0; i < c->input_count; i++) {
-    if (iobind_binding_set_input(w->binding, i, IOBIND_INPUT_SNAPSHOT, c->inputs[i], NULL, &error) != IOBIND_OK) {
-      return say(fault, &error);
+    if (iobind_binding_set_input(w->binding, i, IOBIND_INPUT_SNAPSHOT, first_of(c, i), NULL, &error) != IOBIND_OK) {
+      return say(w, fault, &error);
     }
   }
   return true;
 }
 
-static bool step_carried(work *w, size_t step, tool_fault *fault) {
+static bool feed_carried(work *w, size_t input, size_t step, tool_fault *fault) {
   const cycle *c = w->c;
+  const feed *fed = &c->fed[input];
   iobind_error error = IOBIND_ERROR_INIT;
-  for (size_t i = 0; i < c->input_count; i++) {
-    const feed *fed = &c->fed[i];
-    if (fed->count == 0 || fed->slice.bytes == 0) continue;
-    if (iobind_binding_update_input(w->binding, i, feed_at(fed, step), fed->slice.bytes, NULL, &error) != IOBIND_OK) {
-      return say(fault, &error);
-    }
+  iobind_status status = IOBIND_OK;
+  if (c->first[input] != NULL && step <= 1) {
+    if (step == 0) return true;
+    /* of other dims, maybe: `inputs` has what is constant from now on, or the first slice */
+    status = iobind_binding_set_input(w->binding, input, IOBIND_INPUT_SNAPSHOT, c->inputs[input], NULL, &error);
+  } else if (fed->count > 0 && fed->slice.bytes > 0) {
+    const void *slice = feed_at(fed, slice_of(c, input, step));
+    status = iobind_binding_update_input(w->binding, input, slice, fed->slice.bytes, NULL, &error);
   }
-  if (iobind_binding_run(w->binding, NULL, NULL, &error) != IOBIND_OK) return say(fault, &error);
+  return status == IOBIND_OK || say(w, fault, &error);
+}
+
+static bool step_carried(work *w, size_t step, tool_fault *fault) {
+  iobind_error error = IOBIND_ERROR_INIT;
+  for (size_t i = 0; i < w->c->input_count; i++) {
+    if (!feed_carried(w, i, step, fault)) return false;
+  }
+  if (iobind_binding_run(w->binding, NULL, NULL, &error) != IOBIND_OK) return say(w, fault, &error);
   return true;
 }
 
@@ -95,7 +117,7 @@ static bool take_host_tensors(work *w, tool_fault *fault) {
   w->inputs = calloc(c->input_count + 1, sizeof *w->inputs);
   w->outputs = calloc(c->output_count + 1, sizeof *w->outputs);
   if (w->inputs == NULL || w->outputs == NULL) return fault_set(fault, "out of memory");
-  for (size_t i = 0; i < c->input_count; i++) w->inputs[i] = iobind_tensor_retain(c->inputs[i]);
+  for (size_t i = 0; i < c->input_count; i++) w->inputs[i] = iobind_tensor_retain(first_of(c, i));
   return true;
 }
 
@@ -117,22 +139,32 @@ static bool count_moves(work *w, tool_fault *fault) {
                                     : iobind_session_get_output(c->session, index, &value, &error);
     if (tensor == NULL) continue;
     if (status == IOBIND_OK) status = iobind_tensor_get_info(tensor, &info, &error);
-    if (status != IOBIND_OK) return say(fault, &error);
+    if (status != IOBIND_OK) return say(w, fault, &error);
     if (is_linked(&value)) *(is_input ? &w->lane->upload_bytes : &w->lane->download_bytes) += info.bytes;
     w->lane->made += !is_input;
   }
   return true;
 }
 
+static bool feed_host(work *w, size_t input, size_t step, tool_fault *fault) {
+  const cycle *c = w->c;
+  const feed *fed = &c->fed[input];
+  iobind_error error = IOBIND_ERROR_INIT;
+  if (c->first[input] != NULL && step == 0) return true;
+  if (c->first[input] != NULL && step == 1) {
+    iobind_tensor_release(w->inputs[input]);
+    w->inputs[input] = iobind_tensor_retain(c->inputs[input]);
+  }
+  if (fed->count == 0 || fed->slice.bytes == 0) return true;
+  const void *slice = feed_at(fed, slice_of(c, input, step));
+  return iobind_tensor_write(w->inputs[input], 0, slice, fed->slice.bytes, NULL, &error) == IOBIND_OK || say(w, fault, &error);
+}
+
 static bool step_host(work *w, size_t step, tool_fault *fault) {
   const cycle *c = w->c;
   iobind_error error = IOBIND_ERROR_INIT;
   for (size_t i = 0; i < c->input_count; i++) {
-    const feed *fed = &c->fed[i];
-    if (fed->count == 0 || fed->slice.bytes == 0) continue;
-    if (iobind_tensor_write(w->inputs[i], 0, feed_at(fed, step), fed->slice.bytes, NULL, &error) != IOBIND_OK) {
-      return say(fault, &error);
-    }
+    if (!feed_host(w, i, step, fault)) return false;
   }
   for (size_t i = 0; i < c->output_count; i++) {
     int input = input_of(c, i);
@@ -144,7 +176,7 @@ static bool step_host(work *w, size_t step, tool_fault *fault) {
     }
     w->outputs[i] = NULL;
   }
-  return iobind_session_run(c->session, w->inputs, w->outputs, &error) == IOBIND_OK || say(fault, &error);
+  return iobind_session_run(c->session, w->inputs, w->outputs, &error) == IOBIND_OK || say(w, fault, &error);
 }
 
 /* ---- both ---- */
@@ -154,33 +186,35 @@ static bool fetch(work *w, size_t output, iobind_tensor **tensor, tool_fault *fa
   iobind_value_info value = IOBIND_VALUE_INFO_INIT;
   iobind_error error = IOBIND_ERROR_INIT;
   *tensor = NULL;
-  if (iobind_session_get_output(w->c->session, output, &value, &error) != IOBIND_OK) return say(fault, &error);
+  if (iobind_session_get_output(w->c->session, output, &value, &error) != IOBIND_OK) return say(w, fault, &error);
   if (value.kind != IOBIND_VALUE_TENSOR || value.dtype == IOBIND_STRING) return true;
   if (w->binding == NULL) {
     *tensor = w->outputs[output];
     return true;
   }
-  return iobind_binding_get_output(w->binding, output, tensor, &error) == IOBIND_OK || say(fault, &error);
+  return iobind_binding_get_output(w->binding, output, tensor, &error) == IOBIND_OK || say(w, fault, &error);
 }
 
 static bool gather_outputs(work *w, tool_fault *fault) {
   const cycle *c = w->c;
   for (size_t i = 0; c->gathers && i < c->output_count; i++) {
     iobind_tensor *tensor = NULL;
-    if (input_of(c, i) >= 0) continue;
+    if (input_of(c, i) >= 0 && !c->gathered[i]) continue;
     if (!fetch(w, i, &tensor, fault)) return false;
     if (tensor != NULL && !gather_add(&w->lane->outputs[i], tensor, c->steps, fault)) return false;
   }
   return true;
 }
 
-/* The last ones, when all is done. */
+/* The last ones, when all is done; one that was gathered has its last state in that. */
 static bool read_states(work *w, tool_fault *fault) {
   for (size_t i = 0; i < w->c->carry_count; i++) {
     size_t output = w->c->carries[i].output;
+    gather *all = &w->lane->outputs[output];
     iobind_tensor *tensor = NULL;
+    if (all->taken > 0 && !all->uneven) continue;
     if (!fetch(w, output, &tensor, fault)) return false;
-    if (!tool_tensor_to_npy(tensor, &w->lane->outputs[output].array, fault)) return false;
+    if (!tool_tensor_to_npy(tensor, &all->array, fault)) return false;
   }
   return true;
 }
@@ -193,7 +227,7 @@ static bool add_counters(work *w, bool after, tool_fault *fault) {
     iobind_device_counters now = IOBIND_DEVICE_COUNTERS_INIT;
     iobind_device *device = iobind_runtime_get_device(w->c->runtime, i);
     if (device == NULL) return true;
-    if (iobind_device_get_counters(device, &now, &error) != IOBIND_OK) return say(fault, &error);
+    if (iobind_device_get_counters(device, &now, &error) != IOBIND_OK) return say(w, fault, &error);
     uint64_t sign = after ? 1 : UINT64_MAX; /* -1 */
     lane->made += sign * now.allocation_count;
     if (tool_is_host(device)) continue;
@@ -263,8 +297,10 @@ bool cycle_begin(cycle *c, const tool_state *tool, iobind_session *session, cons
                .input_count = info->input_count,
                .output_count = info->output_count};
   c->inputs = calloc(info->input_count + 1, sizeof *c->inputs);
+  c->first = calloc(info->input_count + 1, sizeof *c->first);
   c->fed = calloc(info->input_count + 1, sizeof *c->fed);
-  bool made = c->inputs != NULL && c->fed != NULL;
+  c->gathered = calloc(info->output_count + 1, sizeof *c->gathered);
+  bool made = c->inputs != NULL && c->first != NULL && c->fed != NULL && c->gathered != NULL;
   for (int way = 0; way < CYCLE_WAYS; way++) {
     c->lanes[way].outputs = calloc(info->output_count + 1, sizeof *c->lanes[way].outputs);
     made = made && c->lanes[way].outputs != NULL;
@@ -279,7 +315,10 @@ void cycle_end(cycle *c) {
     for (size_t i = 0; c->lanes[way].outputs != NULL && i < c->output_count; i++) gather_free(&c->lanes[way].outputs[i]);
     free(c->lanes[way].outputs);
   }
+  for (size_t i = 0; c->first != NULL && i < c->input_count; i++) iobind_tensor_release(c->first[i]);
   free(c->inputs);
+  free(c->first);
+  free(c->gathered);
   free(c->fed);
   free(c->carries);
 }

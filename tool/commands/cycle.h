@@ -32,7 +32,7 @@ typedef struct cycle_lane {
   uint64_t upload_bytes;
   uint64_t download_bytes;
   uint64_t local_bytes;
-  gather *outputs; /**< one for each output; of a carried one its last state alone, as an array without the first axis */
+  gather *outputs; /**< one for each output; of a carried one that is not gathered its last state, without the first axis */
 } cycle_lane;
 
 typedef struct cycle {
@@ -41,15 +41,18 @@ typedef struct cycle {
   iobind_session *session;
   size_t input_count, output_count;
   iobind_tensor **inputs; /**< host tensors: what is constant, the first state, or the first slice */
+  iobind_tensor **first;  /**< for each input what it is in the first step alone; NULL: nothing else than later */
   feed *fed;              /**< for each input; count 0: it is not fed */
   cycle_carry *carries;   /**< malloc'ed */
   size_t carry_count;
   size_t steps;
-  bool gathers; /**< outputs that are not carried are read in each step */
+  bool gathers;         /**< outputs that are not carried are read in each step, */
+  bool *gathered;       /**< and of the carried ones these */
+  iobind_error failure; /**< what a run failed with */
   cycle_lane lanes[CYCLE_WAYS];
 } cycle;
 
-/** Make room; cycle_end frees it, and what was put into it. The caller sets the inputs, carries, steps and `gathers`. */
+/** Make room; cycle_end frees it, and what was put into it. The caller sets what stands before `failure`. */
 bool cycle_begin(cycle *c, const tool_state *tool, iobind_session *session, const iobind_session_info *info);
 void cycle_end(cycle *c);
 

@@ -25,6 +25,13 @@ typedef struct loop {
   bool through_host;  /* the same loop that way, to compare with */
 } loop;
 
+/* Lists of the command line, of NAME or NAME=...; NULL where an option is not given. */
+typedef struct loop_lists {
+  char **carries;
+  char **gathered;
+  char **first;
+} loop_lists;
+
 /* ---- the command line against the model ---- */
 
 /* ",MODE" or nothing. */
@@ -86,8 +93,7 @@ static int refuse_carry(const loop *l, const char *text) {
 static int read_carries(loop *l, char *const *texts) {
   cycle *c = &l->cycle;
   size_t count = tool_list_length(texts);
-  if (count == 0) return tool_misuse(l->tool, "--carry OUTPUT=INPUT is missing: which output becomes which input?");
-  c->carries = calloc(count, sizeof *c->carries);
+  c->carries = calloc(count + 1, sizeof *c->carries);
   if (c->carries == NULL) return tool_fail(l->tool, "out of memory");
   for (size_t i = 0; i < count; i++) {
     cycle_carry *carry = &c->carries[i];
@@ -102,11 +108,17 @@ static int read_carries(loop *l, char *const *texts) {
   return TOOL_GO;
 }
 
+static bool is_carried(const cycle *c, size_t input) {
+  for (size_t i = 0; i < c->carry_count; i++) {
+    if (c->carries[i].input == input) return true;
+  }
+  return false;
+}
+
 static int read_fed(loop *l, const iobind_value_info *value, size_t index, const char *text, size_t length, int64_t axis) {
   cycle *c = &l->cycle;
   tool_fault fault;
-  for (size_t i = 0; i < c->carry_count; i++) {
-    if (c->carries[i].input != index) continue;
+  if (is_carried(c, index)) {
     return tool_misuse(l->tool, "--input %s=%s: the input is carried; give its first state, without an axis", value->name,
                        text);
   }
@@ -123,45 +135,88 @@ static int read_fed(loop *l, const iobind_value_info *value, size_t index, const
   return tool_fail(l->tool, "input '%s': %s: %s", value->name, text, fault.text);
 }
 
-static int read_inputs(loop *l) {
-  cycle *c = &l->cycle;
-  const char **files = calloc(c->input_count + 1, sizeof *files);
-  if (files == NULL) return tool_fail(l->tool, "out of memory");
-  int code = tool_match_inputs(l->tool, l->session, c->input_count, files);
-  for (size_t i = 0; code == TOOL_GO && i < c->input_count; i++) {
-    iobind_value_info value = IOBIND_VALUE_INFO_INIT;
-    iobind_error error = IOBIND_ERROR_INIT;
-    size_t length = 0;
-    int64_t axis = 0;
-    if (iobind_session_get_input(l->session, i, &value, &error) != IOBIND_OK) {
-      code = tool_fail_error(l->tool, NULL, &error);
-    } else if (files[i] != NULL && feed_split(files[i], &length, &axis)) {
-      code = read_fed(l, &value, i, files[i], length, axis);
-    } else {
-      code = tool_make_input(l->tool, &value, files[i], &c->inputs[i]);
-    }
+/* An input that stays as it is, or a first state: of one that is "zeros" what is open is empty. */
+static int read_constant(loop *l, const iobind_value_info *value, size_t index, const char *file) {
+  iobind_value_info wanted = *value;
+  int64_t dims[IOBIND_MAX_RANK];
+  if (file != NULL && strcmp(file, GIVEN_ZEROS) == 0 && is_carried(&l->cycle, index)) {
+    int code = tool_resolve_dims(l->tool, value, dims);
+    if (code != TOOL_GO) return code;
+    for (size_t i = 0; i < value->rank; i++) dims[i] = dims[i] < 0 ? 0 : dims[i];
+    wanted.dims = dims;
   }
+  return tool_make_input(l->tool, &wanted, file, &l->cycle.inputs[index]);
+}
+
+/* Of the first step alone. */
+static int read_first(loop *l, const iobind_value_info *value, size_t index, const char *file) {
+  if (is_carried(&l->cycle, index)) {
+    return tool_misuse(l->tool, "--first %s=%s: the input is carried; --input gives its first state", value->name, file);
+  }
+  return tool_make_input(l->tool, value, file, &l->cycle.first[index]);
+}
+
+static int read_input(loop *l, size_t index, const char *file, const char *first) {
+  iobind_value_info value = IOBIND_VALUE_INFO_INIT;
+  iobind_error error = IOBIND_ERROR_INIT;
+  size_t length = 0;
+  int64_t axis = 0;
+  if (iobind_session_get_input(l->session, index, &value, &error) != IOBIND_OK) return tool_fail_error(l->tool, NULL, &error);
+  bool fed = file != NULL && feed_split(file, &length, &axis);
+  int code = fed ? read_fed(l, &value, index, file, length, axis) : read_constant(l, &value, index, file);
+  return code == TOOL_GO && first != NULL ? read_first(l, &value, index, first) : code;
+}
+
+static int read_inputs(loop *l, char *const *first_texts) {
+  cycle *c = &l->cycle;
+  const char **files = calloc(2 * c->input_count + 1, sizeof *files);
+  if (files == NULL) return tool_fail(l->tool, "out of memory");
+  const char **first = files + c->input_count;
+  int code = tool_match_inputs(l->tool, l->session, c->input_count, files);
+  if (code == TOOL_GO) code = given_match_list(l->tool, "--first", first_texts, l->session, c->input_count, first);
+  for (size_t i = 0; code == TOOL_GO && i < c->input_count; i++) code = read_input(l, i, files[i], first[i]);
   free(files);
   return code;
+}
+
+static int read_gathered(loop *l, char *const *names) {
+  if (names != NULL && l->folder == NULL) {
+    return tool_misuse(l->tool, "--gather %s: --output-dir is missing, where it is written", names[0]);
+  }
+  for (; names != NULL && *names != NULL; names++) {
+    iobind_error error = IOBIND_ERROR_INIT;
+    size_t index = 0;
+    if (iobind_session_find_output(l->session, *names, &index, &error) != IOBIND_OK) {
+      return tool_fail_error(l->tool, "--gather", &error);
+    }
+    l->cycle.gathered[index] = true;
+  }
+  return TOOL_GO;
 }
 
 /* As many as --steps says, or as the shortest of what is fed has slices. */
 static int find_steps(loop *l, int64_t asked) {
   cycle *c = &l->cycle;
   const char *shortest = NULL;
-  size_t slices = 0;
+  size_t slices = 0; /* and a first step of its own */
   for (size_t i = 0; i < c->input_count; i++) {
     iobind_value_info value = IOBIND_VALUE_INFO_INIT;
-    if (c->fed[i].count == 0 || (shortest != NULL && c->fed[i].count >= slices)) continue;
+    size_t steps = c->fed[i].count + (c->first[i] != NULL);
+    if (c->fed[i].count == 0 || (shortest != NULL && steps >= slices)) continue;
     if (iobind_session_get_input(l->session, i, &value, NULL) != IOBIND_OK) continue;
     shortest = value.name;
-    slices = c->fed[i].count;
+    slices = steps;
+  }
+  if (shortest == NULL && c->carry_count == 0) {
+    return tool_misuse(l->tool,
+                       "nothing is carried (--carry OUTPUT=INPUT) and nothing fed (--input NAME=FILE.npy@AXIS), so that "
+                       "all steps would be the same");
   }
   if (asked == 0 && shortest == NULL) {
     return tool_misuse(l->tool, "--steps is missing: no input is fed with slices (FILE.npy@AXIS) that could be counted");
   }
   if (shortest != NULL && asked > 0 && (size_t)asked > slices) {
-    return tool_fail(l->tool, "--steps %" PRId64 ": input '%s' is fed with %zu slices [SHAPE]", asked, shortest, slices);
+    return tool_fail(l->tool, "--steps %" PRId64 ": input '%s' is fed for %zu steps [SHAPE]", asked, shortest, slices);
   }
   c->steps = asked > 0 ? (size_t)asked : slices;
   return TOOL_GO;
@@ -177,7 +232,7 @@ static int name_outputs(loop *l) {
   return outputs_name_files(l->names, l->cycle.output_count, l->files) ? TOOL_GO : tool_fail(l->tool, "out of memory");
 }
 
-static int prepare(loop *l, char *const *carries, int64_t steps) {
+static int prepare(loop *l, const loop_lists *lists, int64_t steps) {
   tool_state *tool = l->tool;
   tool_fault fault;
   iobind_error error = IOBIND_ERROR_INIT;
@@ -194,8 +249,9 @@ static int prepare(loop *l, char *const *carries, int64_t steps) {
   }
   l->cycle.gathers = l->folder != NULL;
   code = name_outputs(l);
-  if (code == TOOL_GO) code = read_carries(l, carries);
-  if (code == TOOL_GO) code = read_inputs(l);
+  if (code == TOOL_GO) code = read_carries(l, lists->carries);
+  if (code == TOOL_GO) code = read_gathered(l, lists->gathered);
+  if (code == TOOL_GO) code = read_inputs(l, lists->first);
   if (code == TOOL_GO) code = find_steps(l, steps);
   if (code == TOOL_GO && l->folder != NULL && !file_make_folder(l->folder, &fault)) {
     code = tool_fail(tool, "--output-dir %s", fault.text);
@@ -218,10 +274,13 @@ static int write_output(const loop *l, const npy_array *array, size_t index, con
   return tool_fail(l->tool, "output '%s': %s", l->names[index], fault.text);
 }
 
-static void add_notes(tool_report *report, const iobind_value_info *value, const gather *all) {
+static void add_notes(tool_report *report, const iobind_value_info *value, const gather *all, bool carried) {
   if (value->kind != IOBIND_VALUE_TENSOR) report_note(report, "'%s' is no tensor: not gathered", value->name);
   if (value->dtype == IOBIND_STRING) report_note(report, "'%s' holds texts: not gathered", value->name);
-  if (all->uneven) report_note(report, "'%s' changes its dims from step to step: not gathered", value->name);
+  if (all->uneven) {
+    report_note(report, "'%s' changes its dims from step to step: not gathered%s", value->name,
+                carried ? "; its last state is written" : "");
+  }
 }
 
 static int add_output(const loop *l, tool_report *report, report_table *table, size_t index, const iobind_value_info *value) {
@@ -246,7 +305,7 @@ static int add_output(const loop *l, tool_report *report, report_table *table, s
                 value->kind == IOBIND_VALUE_TENSOR ? iobind_dtype_name(value->dtype) : "-");
     report_cell(table, had ? tool_dims_json(array->dims, array->rank) : json_null(), "%s", had ? dims : "-");
     report_cell(table, report_string(path), "%s", path == NULL ? "-" : path);
-    add_notes(report, value, all);
+    add_notes(report, value, all, carry != NULL);
     code = write_output(l, array, index, path);
   }
   free(path);
@@ -342,16 +401,39 @@ static int report_loop(loop *l, tool_report *report) {
 
 /* ---- the command ---- */
 
+enum { ORT_INVALID_ARGUMENT = 2 }; /* OrtErrorCode: also what it says where the dims of an input are not the model's */
+
+/* A dim that --dim fixes by its symbol is fixed for all steps, and a state cannot grow. */
+static const char *hint_at_dims(const loop *l, char *text, size_t size) {
+  const iobind_error *failure = &l->cycle.failure;
+  bool shape = failure->status == IOBIND_SHAPE || failure->ort_code == ORT_INVALID_ARGUMENT;
+  size_t length = 0;
+  text[0] = 0;
+  for (size_t i = 0; shape && i < l->tool->dim_count && length < size; i++) {
+    const tool_dim *dim = &l->tool->dims[i];
+    if (dim->axis >= 0) continue;
+    int added = snprintf(text + length, size - length, "%s%s=%" PRId64, length == 0 ? "; --dim " : ", ", dim->name, dim->value);
+    length += added > 0 ? (size_t)added : 0;
+  }
+  if (length > 0 && length < size) {
+    snprintf(text + length, size - length,
+             " holds in all steps; --dim INPUT[AXIS]=N, or --input INPUT=%s, fixes a first state alone", GIVEN_ZEROS);
+  }
+  return text;
+}
+
 static int run(loop *l, cycle_way way) {
   size_t step = 0;
   tool_fault fault;
   if (cycle_run(&l->cycle, way, &step, &fault)) return TOOL_GO;
-  return tool_fail(l->tool, "%sstep %zu: %s", way == CYCLE_HOST ? "through the host, " : "", step, fault.text);
+  char hint[512];
+  return tool_fail(l->tool, "%sstep %zu: %s%s", way == CYCLE_HOST ? "through the host, " : "", step, fault.text,
+                   hint_at_dims(l, hint, sizeof hint));
 }
 
-static int work(loop *l, char *const *carries, int64_t steps) {
+static int work(loop *l, const loop_lists *lists, int64_t steps) {
   progress_begin(l->tool);
-  int code = prepare(l, carries, steps);
+  int code = prepare(l, lists, steps);
   if (code == TOOL_GO) code = run(l, CYCLE_CARRIED);
   if (code == TOOL_GO && l->through_host) code = run(l, CYCLE_HOST);
   if (code == TOOL_GO) {
@@ -368,18 +450,22 @@ static int work(loop *l, char *const *carries, int64_t steps) {
 }
 
 int command_loop(int argc, const char **argv) {
-  char **carries = NULL;
+  loop_lists lists = {NULL};
   char **counts = NULL;
   char **folders = NULL;
   int no_host = 0;
   const struct poptOption options[] = {
-      {"carry", 'c', POPT_ARG_ARGV, &carries, 0,
+      {"carry", 'c', POPT_ARG_ARGV, &lists.carries, 0,
        "An output that becomes an input of the next step: move (any shape; the default), "
        "swap (two buffers) or in-place (one buffer, where the model allows it); repeatable",
        "OUTPUT=INPUT[,MODE]"},
       {"steps", 'n', POPT_ARG_ARGV, &counts, 0, "How many; all slices of what is fed, if not given", "N"},
       {"output-dir", 'o', POPT_ARG_ARGV, &folders, 0, "Write FOLDER/NAME.npy: the last state, or an output of all steps",
        "FOLDER"},
+      {"first", 0, POPT_ARG_ARGV, &lists.first, 0,
+       "What an input is in the first step alone, such as a prompt; --input is for the later ones; repeatable", "NAME=FILE"},
+      {"gather", 0, POPT_ARG_ARGV, &lists.gathered, 0,
+       "A carried output that is written as it came out of all steps, and not its last state alone; repeatable", "OUTPUT"},
       {"no-host", 0, POPT_ARG_NONE, &no_host, 0, "Leave out the same loop through the host", NULL},
       POPT_TABLEEND};
   const tool_usage usage = {
@@ -388,7 +474,7 @@ int command_loop(int argc, const char **argv) {
       .summary = "Run a model step by step; outputs become inputs and stay on the device.",
       .notes =
           "An input given as NAME=FILE.npy@AXIS is fed one slice a step; any other one stays as it is, or is the first state\n"
-          "where it is carried. Outputs that are not carried are gathered along a new first axis, with --output-dir; without it\n"
+          "where it is carried: NAME=zeros is an empty one where the model leaves its size open. Outputs that are not carried are gathered along a new first axis, with --output-dir; without it\n"
           "they are not fetched.",
       .takes = TOOL_TAKES_DEVICE | TOOL_TAKES_DIMS | TOOL_TAKES_INPUTS,
       .argument_count = 1,
@@ -401,9 +487,11 @@ int command_loop(int argc, const char **argv) {
   if (code == TOOL_GO) code = tool_single(&tool, folders, "--output-dir", &l.folder);
   if (code == TOOL_GO) code = tool_integer(&tool, counts, "--steps", 1, 1000000000, &steps);
   l.through_host = no_host == 0;
-  if (code == TOOL_GO) code = work(&l, carries, steps);
+  if (code == TOOL_GO) code = work(&l, &lists, steps);
   code = tool_end(&tool, code);
-  tool_free_list(carries);
+  tool_free_list(lists.carries);
+  tool_free_list(lists.gathered);
+  tool_free_list(lists.first);
   tool_free_list(counts);
   tool_free_list(folders);
   return code;

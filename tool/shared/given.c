@@ -57,8 +57,8 @@ static bool get_name(const iobind_session *session, size_t index, const char **n
 }
 
 /* "NAME=FILE": a name may hold '=' itself, so the longest one that the model has is taken. */
-static int match_text(const tool_state *tool, const iobind_session *session, size_t count, const char *text, size_t *index,
-                      const char **file) {
+static int match_text(const tool_state *tool, const char *option, const iobind_session *session, size_t count, const char *text,
+                      size_t *index, const char **file) {
   size_t longest = 0;
   const char *name = NULL;
   for (size_t i = 0; i < count; i++) {
@@ -69,10 +69,10 @@ static int match_text(const tool_state *tool, const iobind_session *session, siz
     *file = text + length + 1;
     longest = length;
   }
-  if (*file != NULL) return **file != 0 ? TOOL_GO : tool_misuse(tool, "--input %s: the file is missing", text);
+  if (*file != NULL) return **file != 0 ? TOOL_GO : tool_misuse(tool, "%s %s: the file is missing", option, text);
   const char *equals = strchr(text, '=');
   if (equals == NULL || equals == text) {
-    return tool_misuse(tool, "--input: expected NAME=FILE.npy, NAME=FILE.npz:ARRAY or FILE.npz, got '%s'", text);
+    return tool_misuse(tool, "%s: expected NAME=FILE.npy, NAME=FILE.npz:ARRAY or FILE.npz, got '%s'", option, text);
   }
   char *unknown = strndup(text, (size_t)(equals - text));
   if (unknown == NULL) return tool_fail(tool, "out of memory");
@@ -80,32 +80,39 @@ static int match_text(const tool_state *tool, const iobind_session *session, siz
   size_t unused = 0;
   int code = TOOL_GO;
   if (iobind_session_find_input(session, unknown, &unused, &error) != IOBIND_OK) {
-    code = tool_fail_error(tool, "--input", &error);
+    code = tool_fail_error(tool, option, &error);
   }
   free(unknown);
   return code;
 }
 
-static int take(const tool_state *tool, const iobind_session *session, const char **files, size_t index, const char *file) {
+static int take(const tool_state *tool, const char *option, const iobind_session *session, const char **files, size_t index,
+                const char *file) {
   const char *name = NULL;
-  if (files[index] != NULL && get_name(session, index, &name)) return tool_misuse(tool, "--input '%s' is given twice", name);
+  if (files[index] != NULL && get_name(session, index, &name)) return tool_misuse(tool, "%s '%s' is given twice", option, name);
   files[index] = file;
   return TOOL_GO;
 }
 
-int given_match(tool_state *tool, const iobind_session *session, size_t count, const char **files) {
+int given_match_list(const tool_state *tool, const char *option, char *const *texts, const iobind_session *session,
+                     size_t count, const char **files) {
   int code = TOOL_GO;
-  for (size_t i = 0; code == TOOL_GO && i < tool_list_length(tool->input_texts); i++) {
+  for (size_t i = 0; code == TOOL_GO && i < tool_list_length(texts); i++) {
     size_t index = 0;
     const char *file = NULL;
-    code = match_text(tool, session, count, tool->input_texts[i], &index, &file);
-    if (code == TOOL_GO) code = take(tool, session, files, index, file);
+    code = match_text(tool, option, session, count, texts[i], &index, &file);
+    if (code == TOOL_GO) code = take(tool, option, session, files, index, file);
   }
+  return code;
+}
+
+int given_match(tool_state *tool, const iobind_session *session, size_t count, const char **files) {
+  int code = given_match_list(tool, "--input", tool->input_texts, session, count, files);
   for (size_t i = 0; code == TOOL_GO && i < tool->member_count; i++) {
     size_t index = 0;
     tool_member *member = &tool->members[i];
     if (iobind_session_find_input(session, member->name, &index, NULL) == IOBIND_OK) {
-      code = take(tool, session, files, index, member->file);
+      code = take(tool, "--input", session, files, index, member->file);
     } else if (!member->noted) {
       member->noted = true; /* once, not for each device */
       tool_warn(tool, "%s: '%s' is no input of the model, and not used", member->file, member->name);

@@ -12,6 +12,13 @@ int given_list(tool_state *tool);
  *  @param files  receives for each of `count` inputs a file for given_read, or NULL; lives as long as the tool */
 int given_match(tool_state *tool, const iobind_session *session, size_t count, const char **files);
 
+/** As given_match, for another option that takes NAME=FILE; `texts` may be NULL. */
+int given_match_list(const tool_state *tool, const char *option, char *const *texts, const iobind_session *session,
+                     size_t count, const char **files);
+
+/** Instead of a file: zeros of the input's dims. A file of that name is "./zeros". */
+#define GIVEN_ZEROS "zeros"
+
 /** Whether --input gives the input of that name. */
 bool given_has(const tool_state *tool, const char *name);
 

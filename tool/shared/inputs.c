@@ -99,15 +99,16 @@ static void fill(generator *source, int32_t dtype, unsigned char *target, size_t
   }
 }
 
-static bool fill_random(tool_state *tool, const iobind_value_info *value, iobind_tensor *tensor, tool_fault *fault) {
+static bool fill_made_up(tool_state *tool, const iobind_value_info *value, bool random, iobind_tensor *tensor,
+                         tool_fault *fault) {
   iobind_tensor_info info = IOBIND_TENSOR_INFO_INIT;
   iobind_error error = IOBIND_ERROR_INIT;
   if (iobind_tensor_get_info(tensor, &info, &error) != IOBIND_OK) return fault_set(fault, "%s", error.message);
   if (info.bytes == 0) return true; /* texts stay empty */
-  unsigned char *data = malloc(info.bytes);
+  unsigned char *data = calloc(info.bytes, 1);
   if (data == NULL) return fault_set(fault, "out of memory: %zu bytes", info.bytes);
   generator source = begin(tool->seed, value->name);
-  fill(&source, info.dtype, data, info.bytes);
+  if (random) fill(&source, info.dtype, data, info.bytes);
   iobind_status status = iobind_tensor_write(tensor, 0, data, info.bytes, NULL, &error);
   free(data);
   return status == IOBIND_OK || fault_set(fault, "%s", error.message);
@@ -162,9 +163,9 @@ static bool check_open_dims(const iobind_value_info *value, tool_fault *fault) {
   return length == 0 || fault_set(fault, "it has open dims; give%s", options);
 }
 
-static bool check_random(const iobind_value_info *value, tool_fault *fault) {
+static bool check_made_up(const iobind_value_info *value, tool_fault *fault) {
   if (!value->has_shape) {
-    return fault_set(fault, "the model leaves its rank open, so that --random cannot make it up; give it with --input");
+    return fault_set(fault, "the model leaves its rank open, so that it cannot be made up; give a file with --input");
   }
   if (!check_open_dims(value, fault)) return false;
   if (value->dtype == IOBIND_STRING) return true;
@@ -183,14 +184,15 @@ static bool check_random(const iobind_value_info *value, tool_fault *fault) {
                    number_format_bytes((uint64_t)pages * (uint64_t)page, present));
 }
 
-static bool make_random(tool_state *tool, iobind_device *cpu, const iobind_value_info *value, iobind_tensor **tensor,
-                        tool_fault *fault) {
-  if (!check_random(value, fault)) return false;
+/* Random content, or zeros. */
+static bool make_up(tool_state *tool, iobind_device *cpu, const iobind_value_info *value, bool random, iobind_tensor **tensor,
+                    tool_fault *fault) {
+  if (!check_made_up(value, fault)) return false;
   iobind_error error = IOBIND_ERROR_INIT;
   iobind_status status =
       iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, (iobind_dtype)value->dtype, value->dims, value->rank, tensor, &error);
   if (status != IOBIND_OK) return fault_set(fault, "%s [%s]", error.message, iobind_status_name(error.status));
-  return fill_random(tool, value, *tensor, fault);
+  return fill_made_up(tool, value, random, *tensor, fault);
 }
 
 /* ---- files ---- */
@@ -228,8 +230,8 @@ int tool_make_input(tool_state *tool, const iobind_value_info *value, const char
   } else {
     npy_array array;
     wanted.dims = dims;
-    if (file == NULL) {
-      if (!make_random(tool, cpu, &wanted, tensor, &fault)) {
+    if (file == NULL || strcmp(file, GIVEN_ZEROS) == 0) {
+      if (!make_up(tool, cpu, &wanted, file == NULL, tensor, &fault)) {
         code = tool_fail(tool, "input '%s' (%s): %s", value->name, described, fault.text);
       }
     } else if (!given_read(file, value->name, &array, &fault)) {
