@@ -3,9 +3,10 @@
 usage: run_cases.py TOOL [--sample] [--list] [--verbose] [CASE...]
 
 A case passes when the tool's outputs are Python's bit for bit and ONNX's within ONNX's tolerance. It is skipped, and counted
-by the reason, when it holds what is no tensor, when the CPU EP does not run it, or when the CPU EP's answer is not the one of
-ONNX (and the tool's is the CPU EP's, bit for bit). Everything else fails. With another ONNX Runtime under the tool than
-Python's, the CPU EP's answer is the one of the tool's unbound run, and few of those may be other than ONNX's."""
+by the reason, when it holds what is no tensor, when the ONNX Runtime is too old to make a tensor of a type in it, when the CPU
+EP does not run it, or when the CPU EP's answer is not the one of ONNX (and the tool's is the CPU EP's, bit for bit). Everything
+else fails. With another ONNX Runtime under the tool than Python's, the CPU EP's answer is the one of the tool's unbound run,
+and few of those may be other than ONNX's."""
 
 import argparse
 import collections
@@ -35,6 +36,9 @@ FEW = 0.05
 PASSED, FAILED = "passed", "failed"
 CANNOT = "the CPU EP does not run it"
 OTHER = "the CPU EP's answer is not ONNX's, the tool's is the CPU EP's"
+MAKES_NONE = "the ONNX Runtime makes no tensors of a type in it"
+# Up to this version ONNX Runtime takes these for other types when it makes a tensor, and iobind refuses them.
+NEW_TYPES, WITHOUT_NEW_TYPES = {"int2", "uint2", "float8e8m0"}, (1, 27)
 # Of each of these the sample has cases that Python's ONNX Runtime runs: were none to pass, it would show too little.
 TYPES = """bool string float16 float32 float64 bfloat16 float8e4m3fn float8e4m3fnuz float8e5m2 float8e5m2fnuz float8e8m0 int2
 int4 int8 int16 int32 int64 uint2 uint4 uint8 uint16 uint32 uint64 zero-size scalar""".split()
@@ -67,6 +71,15 @@ def run_python(case):
     return dict(zip(case.outputs, reference.run(case.model, case.inputs, list(case.outputs))))
 
 
+def refused_type(tool, case, error):
+    """Whether the tool refuses what the ONNX Runtime under it is too old for, and the case has it."""
+    version = tool.doctor["ort_version"]
+    if tuple(int(number) for number in version.split(".")[:2]) > WITHOUT_NEW_TYPES:
+        return False
+    types = NEW_TYPES & {element.name_of(array) for _, array in case.arrays()}
+    return any(error.text.endswith(f"ONNX Runtime {version} has no tensors of {name} [NOT_SUPPORTED]") for name in types)
+
+
 def describe(array, start):
     """From the first element that differs on."""
     return f"{element.name_of(array)}{list(array.shape)} [{start}:] {np.array2string(array.reshape(-1)[start:start + 4])}"
@@ -95,6 +108,8 @@ def judge(tool, case):
     try:
         got = run_tool(tool, case)
     except driver.ToolError as error:
+        if refused_type(tool, case, error):
+            return MAKES_NONE, error.text
         # ONNX Runtime's refusal, told in one line. A crash, or an error of the tool's own, is none.
         own_words = error.code != 1 or not error.text.endswith("[RUNTIME]")
         if own_words or (refused is None and tool.same_ort):
