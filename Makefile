@@ -20,11 +20,14 @@ oldest_ort := 1.24.4
 too_old_ort := 1.23.2
 control_flow_ort := 1.27.0
 on_ort = ORT_NATIVE_LIB_PATH=$(CURDIR)/.runtime/packages/onnxruntime-$(1)-linux-x64
+# ctest as the presets have it, with its results kept for scripts/skipped: $(call run_tests,PRESET,NAME OF THE RUN)
+results := $(CURDIR)/build/results
+run_tests = ctest --preset $(1) --output-junit $(results)/$(2).xml
 release_labels := ^(release|bench|soak)$$
 
 .NOTPARALLEL:
 .PHONY: build demo java install package test test-all coverage format check-format analyze clean distclean
-.PHONY: needs dist fetched ports-needs test-dev test-tsan test-release test-java test-valgrind
+.PHONY: needs dist fetched no-results ports-needs test-dev test-tsan test-release test-java test-valgrind
 
 build: needs dist
 
@@ -57,6 +60,7 @@ demo: build
 
 java: needs dist
 	@scripts/install-packages java
+	@scripts/get-jdk
 	@scripts/build-java
 
 fetched: needs
@@ -67,45 +71,52 @@ fetched: needs
 	@scripts/get-vulkan-driver
 	@scripts/get-models
 	@scripts/get-python
+	@scripts/get-jdk || echo "going on without a JDK"
 
-# The whole suite comes last, so that its summary is what is read last.
-test: fetched check-format analyze dist test-release test-tsan test-java test-dev
+no-results:
+	@rm -rf $(results)
+	@mkdir -p $(results)
+
+# The whole suite comes last, so that its summary is what is read last; behind it stands what was skipped, and why.
+test: no-results fetched check-format analyze dist test-release test-tsan test-java test-dev
+	@scripts/skipped $(results)
 
 test-dev:
 	@cmake --preset dev >/dev/null
 	@cmake --build --preset dev
-	$(call on_ort,$(oldest_ort)) ctest --preset dev -L '^versions$$' -LE '^long$$' -j $(jobs)
-	ctest --preset dev -LE '^(long|soak)$$' -j $(jobs)
+	$(call on_ort,$(oldest_ort)) $(call run_tests,dev,oldest-ort) -L '^versions$$' -LE '^long$$' -j $(jobs)
+	$(call run_tests,dev,dev) -LE '^(long|soak)$$' -j $(jobs)
 
 test-tsan:
 	@cmake --preset tsan >/dev/null
 	@cmake --build --preset tsan
-	ctest --preset tsan -L '^tsan$$' -LE '^long$$' -j $(jobs)
+	$(call run_tests,tsan,tsan) -L '^tsan$$' -LE '^long$$' -j $(jobs)
 
 test-java: dist
 	@scripts/build-java --test $(java_arguments)
 
 test-release: dist
-	ctest --preset release -L '$(release_labels)' -LE '^long$$'
+	$(call run_tests,release,release) -L '$(release_labels)' -LE '^long$$'
 
 ports-needs:
 	@scripts/install-packages ports
 
 test-all: java_arguments := -Diobind.excluded=
-test-all: fetched ports-needs check-format analyze dist test-tsan test-java test-valgrind
-	ctest --preset release -L '$(release_labels)'
+test-all: no-results fetched ports-needs check-format analyze dist test-tsan test-java test-valgrind
+	$(call run_tests,release,release) -L '$(release_labels)'
 	@cmake --preset dev >/dev/null
 	@cmake --build --preset dev
 	@scripts/get-onnxruntime --version $(control_flow_ort)
-	$(call on_ort,$(oldest_ort)) ctest --preset dev -LE '^long$$' -j $(jobs)
-	$(call on_ort,$(control_flow_ort)) ctest --preset dev -L '^versions$$' -j $(jobs)
-	ctest --preset dev -j $(jobs)
+	$(call on_ort,$(oldest_ort)) $(call run_tests,dev,oldest-ort) -LE '^long$$' -j $(jobs)
+	$(call on_ort,$(control_flow_ort)) $(call run_tests,dev,control-flow-ort) -L '^versions$$' -j $(jobs)
+	$(call run_tests,dev,dev) -j $(jobs)
+	@scripts/skipped $(results)
 
 # valgrind keeps books of all that is reserved, so a device reserves 64 MiB here and not 8 GiB. Under it the software Vulkan driver
 # takes minutes and loses its device: without a driver, tests leave WebGPU out.
 test-valgrind: dist
 	IOBIND_REQUIRE= VK_DRIVER_FILES=none VDEV_RESERVE=67108864 \
-	  ctest --test-dir build/release -T memcheck -L '^valgrind$$' -j $(jobs) --output-on-failure || \
+	  ctest --test-dir build/release --output-junit $(results)/valgrind.xml -T memcheck -L '^valgrind$$' -j $(jobs) --output-on-failure || \
 	  { cat build/release/Testing/Temporary/MemoryChecker.*.log; exit 1; }
 
 coverage: fetched

@@ -72,10 +72,34 @@ check_sha256() {
 Run this again. If it happens again, the file at the package index is not the one that was pinned in scripts/checksums: find out why before changing the pin."
 }
 
+# temporary_folder PARENT: leaves in $temporary a new folder in PARENT, which goes when the script ends. Those that killed scripts
+# have left there go now: a living script holds a lock on each of its own.
+temporaries=()
+trap 'rm -rf ${temporaries[@]+"${temporaries[@]}"}' EXIT
+temporary_folder() {
+  local parent=$1 left all own
+  mkdir -p "$parent"
+  if ! command -v flock >/dev/null; then # a system without it keeps what was left
+    temporary=$(mktemp -d "$parent/.new.XXXXXX")
+  else
+    exec {all}<"$parent"
+    flock "$all"
+    for left in "$parent"/.new.* "$parent"/.fetch.* "$parent"/.unpack.*; do # the last two were their names in 0.1
+      if [ -d "$left" ] && flock --nonblock "$left" true; then rm -rf "$left"; fi
+    done
+    temporary=$(mktemp -d "$parent/.new.XXXXXX")
+    exec {own}<"$temporary"
+    flock "$own"
+    exec {all}<&-
+  fi
+  temporaries+=("$temporary")
+  chmod 755 "$temporary"
+}
+
 # download PACKAGE VERSION PLATFORM RUNTIME_DIR UNPINNED(0|1): leaves the checked file's path in $downloaded.
 download() {
   local package=$1 version=$2 platform=$3 downloads=$4/downloads unpinned=$5
-  local sha256='' file='' temporary target=()
+  local sha256='' file='' target=()
   read -r sha256 file <<<"$(pin "$package" "$version" "$platform")" || true
 
   if [ -z "$sha256" ] && [ "$unpinned" != 1 ]; then
@@ -93,11 +117,10 @@ Take a version that is (--list shows them), or add --unpinned to fetch it unchec
     die "'$python -m pip' does not work, and it is what downloads $package. Run scripts/install-packages build, or set PYTHON to a Python 3 with pip."
   say "fetching $package $version for $platform"
   while IFS= read -r word; do target+=("$word"); done < <(pip_target "$platform")
-  temporary=$(mktemp -d "$downloads/.fetch.XXXXXX")
+  temporary_folder "$downloads"
   # No cache of pip's own: the checked file below is the cache.
   if ! "$python" -m pip download --quiet --disable-pip-version-check --no-cache-dir --no-deps --only-binary=:all: \
     "${target[@]}" --dest "$temporary" "$package==$version"; then
-    rm -rf "$temporary"
     die "$package $version for $platform: pip could not download it (its message is above).
 Without a network, put the file${file:+ $file} into $downloads yourself and run this again."
   fi
@@ -108,33 +131,47 @@ Without a network, put the file${file:+ $file} into $downloads yourself and run 
     warn "$package $version for $platform is NOT pinned: fetched unchecked. The line for scripts/checksums would be:"
     printf '%-25s %-8s %-12s %s  %s\n' "$package" "$version" "$platform" "$sha256" "$came" >&2
   elif [ "$came" != "$file" ]; then
-    rm -rf "$temporary"
     die "$package $version for $platform: expected the file $file, pip chose $came"
   fi
   mv "$temporary/$came" "$downloads/$came"
-  rmdir "$temporary"
   check_sha256 "$downloads/$came" "$sha256"
   downloaded=$downloads/$came
 }
 
+# is_as_unpacked FOLDER: whether its files are those that were unpacked.
+is_as_unpacked() {
+  [ -d "$1" ] || return
+  local sum file changed=()
+  [ -f "$1/.sha256" ] || return # it was unpacked by 0.1
+  while read -r sum file; do
+    [ -f "$1/$file" ] && [ "$(sha256_of "$1/$file")" = "$sum" ] || changed+=("$file")
+  done <"$1/.sha256"
+  [ ${#changed[@]} = 0 ] && return
+  warn "$1: not as it was unpacked any more, so it is unpacked anew: ${changed[*]}"
+  return 1
+}
+
 # unpack PACKAGE VERSION PLATFORM RUNTIME_DIR UNPINNED(0|1) PATTERN...: the wheel's files that match, without their folders,
-# in packages/PACKAGE-VERSION-PLATFORM, which is left in $unpacked. The folder appears whole or not at all.
+# in packages/PACKAGE-VERSION-PLATFORM, which is left in $unpacked. The folder appears whole or not at all. Its file .sha256 says what
+# was unpacked: a folder whose files are others now is unpacked anew.
 unpack() {
   local package=$1 version=$2 platform=$3 runtime_dir=$4 unpinned=$5
   shift 5
   unpacked=$runtime_dir/packages/$package-$version-$platform
-  [ -d "$unpacked" ] && return
+  is_as_unpacked "$unpacked" && return
   download "$package" "$version" "$platform" "$runtime_dir" "$unpinned"
   command -v unzip >/dev/null || die "unzip is not installed, and it unpacks $package. Run scripts/install-packages build."
-  mkdir -p "$runtime_dir/packages"
-  local temporary
-  temporary=$(mktemp -d "$runtime_dir/packages/.unpack.XXXXXX")
+  temporary_folder "$runtime_dir/packages"
+  local made=$temporary/made
+  mkdir "$made"
   # unzip says 11 when one of the patterns matched nothing (not every package has every kind of file); what is required is checked by the caller.
-  unzip -q -o -j "$downloaded" "$@" -d "$temporary" 2>/dev/null || [ $? -eq 11 ]
-  [ -n "$(ls -A "$temporary")" ] || { rmdir "$temporary"; die "$(basename "$downloaded"): nothing in it matches $*"; }
-  chmod 755 "$temporary"
+  unzip -q -o -j "$downloaded" "$@" -d "$made" 2>/dev/null || [ $? -eq 11 ]
+  [ -n "$(ls -A "$made")" ] || die "$(basename "$downloaded"): nothing in it matches $*"
+  (cd "$made" && for file in *; do echo "$(sha256_of "$file")  $file"; done) >"$temporary/sums"
+  mv "$temporary/sums" "$made/.sha256"
+  if [ -d "$unpacked" ]; then mv "$unpacked" "$temporary/changed" 2>/dev/null || true; fi
   # Two runs at once: the first one wins, and both have the same files.
-  mv -T "$temporary" "$unpacked" 2>/dev/null || { rm -rf "$temporary"; [ -d "$unpacked" ] || die "$unpacked: cannot be written"; }
+  mv -T "$made" "$unpacked" 2>/dev/null || [ -d "$unpacked" ] || die "$unpacked: cannot be written"
 }
 
 # point LINK TARGET: make or move a symbolic link; anything else that lies there is left alone.

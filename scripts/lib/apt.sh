@@ -1,0 +1,34 @@
+# shellcheck shell=bash
+# apt-get with lists and a cache of its own, for what the machine's own does not know: another architecture, sources, another release.
+# What it downloads is checked against Debian's signed lists as ever. Sourced after fetch.sh; the caller has $work, a folder to write in.
+
+# apt_begin: empty lists and a cache in $work; more settings may be added to $work/apt.conf afterwards.
+apt_begin() {
+  local command
+  for command in apt-get dpkg-deb; do
+    command -v $command >/dev/null || die "$command is needed: what this script fetches comes out of Debian's packages"
+  done
+  mkdir -p "$work/state/lists/partial" "$work/cache/archives/partial" "$work/sources" "$work/packages"
+  : >"$work/installed"
+  cat >"$work/apt.conf" <<CONFIG
+Dir::State "$work/state";
+Dir::State::status "$work/installed";
+Dir::Cache "$work/cache";
+APT::Sandbox::User "";
+Acquire::Languages "none";
+CONFIG
+}
+
+# private_apt ARGUMENT...: what it downloads by `download` or `source` goes to $work/packages.
+private_apt() {
+  (cd "$work/packages" && APT_CONFIG=$work/apt.conf apt-get -qq "$@" >"$work/messages" 2>&1) ||
+    die "apt-get $*: $(tail -n 5 "$work/messages")"
+}
+
+# apt_mirror -> where the machine's own apt has its release's packages from, or nothing.
+apt_mirror() {
+  local release
+  release=$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)
+  apt-get indextargets --format "\$(REPO_URI) \$(RELEASE) \$(COMPONENT)" 'Identifier: Packages' 2>/dev/null |
+    awk -v release="$release" '$2 == release && $3 == "main" { print $1; exit }'
+}
