@@ -1,0 +1,89 @@
+/* Kernels of ORT's CUDA EP, recognised by their names. A form is a template, such as _UnaryElementWise; a kernel is one
+ * instance of it, with its types parsed from the name; a launch is a call with its arguments. A family of forms has a file. */
+#ifndef VCUDA_KERNEL_H
+#define VCUDA_KERNEL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "number.h"
+#include "work.h"
+
+enum { VCUDA_MAX_ARGUMENTS = 24, VCUDA_MAX_TYPES = 16 };
+
+typedef struct vcuda_launch vcuda_launch;
+
+typedef struct vcuda_form {
+  const char *name; /* the function's, behind its last "::" */
+  /* A letter for each parameter: p pointer or reference, n whole number or bool, v number of any type, d DivMod<int>, a array
+   * passed by value (TArray), o object. A kernel whose parameters differ is another one, of another release perhaps. */
+  const char *parameters;
+  void (*run)(const vcuda_launch *launch);
+  bool (*accepts)(vcuda_kernel *kernel); /* NULL: every instance; it may set `detail` */
+} vcuda_form;
+
+/* The families; each ends with a form without a name. */
+extern const vcuda_form vcuda_elementwise_forms[], vcuda_move_forms[], vcuda_pad_forms[], vcuda_index_forms[],
+    vcuda_reduce_forms[], vcuda_norm_forms[], vcuda_scan_forms[], vcuda_make_forms[], vcuda_top_forms[], vcuda_resize_forms[];
+
+/* A parameter, or an argument of the template. `type` is that of a number, of what a pointer points to, of an array's items. */
+typedef struct vcuda_part {
+  char kind;       /* as in `parameters`; of a template's argument: t a type, n a number, o anything else */
+  vcuda_type type; /* VCUDA_NO_TYPE: not a number's */
+  bool pointers;   /* the items of an array are pointers */
+  size_t size;     /* in bytes; of what a pointer points to, if that has no type */
+  int64_t value;   /* a number's, or the first of an object's numbers */
+  char *text;      /* as the name has it, without `const` behind a type */
+} vcuda_part;
+
+struct vcuda_kernel {
+  char *mangled, *name, *text;
+  const vcuda_form *form;
+  const void *detail; /* what `accepts` found out */
+  int type_count, argument_count;
+  vcuda_part types[VCUDA_MAX_TYPES], arguments[VCUDA_MAX_ARGUMENTS];
+  size_t offsets[VCUDA_MAX_ARGUMENTS]; /* of the arguments among the copied bytes */
+  size_t bytes;
+  vcuda_kernel *next;
+};
+
+struct vcuda_launch {
+  const vcuda_kernel *kernel;
+  unsigned grid[3], block[3];
+  _Alignas(16) char arguments[]; /* vcuda_kernel.bytes of them */
+};
+
+/* ---- what a form's `run` reads its arguments with; `i` counts from 0 ---- */
+
+const void *vcuda_argument(const vcuda_launch *launch, int i);
+int64_t vcuda_integer(const vcuda_launch *launch, int i);      /* n, and the divisor of a d */
+vcuda_number vcuda_scalar(const vcuda_launch *launch, int i);  /* n and v */
+double vcuda_real(const vcuda_launch *launch, int i);          /* the same as a double */
+void *vcuda_address(const vcuda_launch *launch, int i);        /* p */
+int vcuda_items(const vcuda_launch *launch, int i);            /* a: how many are in use */
+int64_t vcuda_item(const vcuda_launch *launch, int i, int at); /* a of numbers or of DivMod */
+void *vcuda_item_address(const vcuda_launch *launch, int i, int at);
+vcuda_type vcuda_type_of(const vcuda_launch *launch, int i);
+size_t vcuda_size_of(const vcuda_launch *launch, int i); /* p: of an element */
+
+/* The first `count` elements behind a pointer, NULL if they are not there (the work has failed then). */
+const void *vcuda_input(const vcuda_launch *launch, int i, int64_t count);
+void *vcuda_output(const vcuda_launch *launch, int i, int64_t count);
+
+/* The way of a strided tensor through an output without gaps: an element's coordinates, from an array of DivMod (the output's
+ * strides), times its own strides. An array of none is the output's own order. */
+typedef struct vcuda_strides {
+  int rank;
+  int64_t divisors[8], strides[8];
+} vcuda_strides;
+
+vcuda_strides vcuda_read_strides(const vcuda_launch *launch, int strides, int divisors);
+int64_t vcuda_offset(const vcuda_strides *strides, int64_t id);
+int64_t vcuda_extent(const vcuda_strides *strides, int64_t count); /* one more than the largest offset of `count` elements */
+
+/* An argument of the template. */
+bool vcuda_flag(const vcuda_kernel *kernel, int i);
+bool vcuda_names(const vcuda_kernel *kernel, int i, const char *word); /* the word stands in its text */
+
+#endif

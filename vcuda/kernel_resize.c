@@ -1,0 +1,253 @@
+/* Resize: first each output coordinate's place in the input, dim by dim, then the elements. */
+#include "kernel.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef struct axis {
+  int64_t in, out;
+  float scale, roi_start, roi_end;
+} axis;
+
+/* As ORT has it in memory. */
+typedef struct nearest {
+  int32_t origin, outside;
+} nearest;
+
+typedef struct linear {
+  int32_t origin;
+  float weight; /* of the element behind the origin */
+  int32_t outside;
+} linear;
+
+/* The functors' names say which rule; floats, as on the device, so that halves fall the same way. */
+static float original(const char *rule, const axis *a, float x) {
+  float in = (float)a->in, out = (float)a->out;
+  if (strstr(rule, "ASYMMETRIC") != NULL) return x / a->scale;
+  if (strstr(rule, "ALIGN_CORNERS") != NULL) return a->out == 1 ? 0 : x * (in - 1) / (out - 1);
+  if (strstr(rule, "TF_HALF_PIXEL_FOR_NN") != NULL) return (x + 0.5F) / a->scale;
+  if (strstr(rule, "PYTORCH_HALF_PIXEL") != NULL) return a->out > 1 ? (x + 0.5F) / a->scale - 0.5F : 0;
+  if (strstr(rule, "HALF_PIXEL_SYMMETRIC") != NULL) {
+    float adjustment = out / (a->scale * in), center = in / 2;
+    return center * (1 - adjustment) + (x + 0.5F) / a->scale - 0.5F;
+  }
+  if (strstr(rule, "TF_CROP_AND_RESIZE") != NULL) {
+    return a->out > 1 ? a->roi_start * (in - 1) + x * (a->roi_end - a->roi_start) * (in - 1) / (out - 1)
+                      : 0.5F * (a->roi_start + a->roi_end) * (in - 1);
+  }
+  return (x + 0.5F) / a->scale - 0.5F;
+}
+
+static float to_nearest(const char *rule, float x, bool shrinks) {
+  if (strstr(rule, "ROUND_PREFER_FLOOR") != NULL) return x == truncf(x) + 0.5F ? floorf(x) : roundf(x);
+  if (strstr(rule, "ROUND_PREFER_CEIL") != NULL) return roundf(x);
+  if (strstr(rule, "FLOOR") != NULL) return floorf(x);
+  if (strstr(rule, "CEIL") != NULL) return ceilf(x);
+  return shrinks ? ceilf(x) : truncf(x);
+}
+
+static int64_t clamp(int64_t value, int64_t size) {
+  return value < 0 ? 0 : value >= size ? size - 1 : value;
+}
+
+static void map_nearest(const vcuda_kernel *kernel, const axis *a, bool extrapolates, nearest *map) {
+  for (int64_t i = 0; i < a->out; i++) {
+    map[i] = (nearest){(int32_t)clamp(i, a->in), 0};
+    if (a->scale == 1) continue;
+    float at = original(kernel->types[1].text, a, (float)i);
+    map[i].outside = extrapolates && (at < 0 || at > (float)(a->in - 1));
+    map[i].origin = (int32_t)clamp((int64_t)to_nearest(kernel->types[2].text, at, a->scale < 1), a->in);
+  }
+}
+
+/* <T, coordinates, rounding>(inputs' dims, outputs' dims, scales, each one's region, outside, .., .., map) */
+static void map_dims(const vcuda_launch *launch, int dims) {
+  axis axes[3];
+  int64_t total = 0;
+  for (int i = 0; i < dims; i++) {
+    axes[i] = (axis){.in = vcuda_integer(launch, i), .out = vcuda_integer(launch, dims + i)};
+    axes[i].scale = (float)vcuda_real(launch, 2 * dims + i);
+    axes[i].roi_start = (float)vcuda_real(launch, 3 * dims + 2 * i);
+    axes[i].roi_end = (float)vcuda_real(launch, 3 * dims + 2 * i + 1);
+    total += axes[i].out;
+  }
+  nearest *map = vcuda_output(launch, 5 * dims + 3, total);
+  for (int i = 0; map != NULL && i < dims; i++) {
+    map_nearest(launch->kernel, &axes[i], vcuda_integer(launch, 5 * dims) != 0, map);
+    map += axes[i].out;
+  }
+}
+
+static void run_map_2d(const vcuda_launch *launch) {
+  map_dims(launch, 2);
+}
+
+static void run_map_3d(const vcuda_launch *launch) {
+  map_dims(launch, 3);
+}
+
+static float float_item(const vcuda_launch *launch, int i, int at) {
+  float value;
+  memcpy(&value, (const char *)vcuda_argument(launch, i) + 4 + (size_t)at * sizeof value, sizeof value);
+  return value;
+}
+
+/* (rank, inputs' dims, outputs' dims, scales, region, the map's size, extrapolates, .., .., where each dim's map is, map) */
+static void run_map(const vcuda_launch *launch) {
+  int rank = (int)vcuda_integer(launch, 0);
+  nearest *map = vcuda_output(launch, 10, vcuda_integer(launch, 5));
+  int64_t *starts = vcuda_output(launch, 9, rank), start = 0;
+  for (int i = 0; map != NULL && starts != NULL && i < rank; i++) {
+    axis a = {.in = vcuda_item(launch, 1, i), .out = vcuda_item(launch, 2, i), .scale = float_item(launch, 3, i)};
+    a.roi_start = float_item(launch, 4, i);
+    a.roi_end = float_item(launch, 4, rank + i);
+    map_nearest(launch->kernel, &a, vcuda_integer(launch, 6) != 0, map + start);
+    starts[i] = start;
+    start += a.out;
+  }
+}
+
+/* ---- the elements of a nearest resize: an index is a sum of one term for each dim ---- */
+
+typedef struct sampling {
+  const vcuda_launch *launch;
+  int rank, in, out, count, value, map; /* parameters */
+  int64_t divisors[8], in_strides[8], starts[8], map_size;
+} sampling;
+
+/* The input's element, or -1 for the value outside. `outer` is counted in whole images. */
+static int64_t sample(const sampling *s, const nearest *map, int64_t id, int64_t image, int64_t image_stride) {
+  int64_t index = image == 0 ? 0 : id / image * image_stride;
+  id = image == 0 ? id : id % image;
+  for (int i = 0; i < s->rank; i++) {
+    const nearest *at = &map[s->starts[i] + id / s->divisors[i]];
+    if (at->outside) return -1;
+    index += at->origin * s->in_strides[i];
+    id %= s->divisors[i];
+  }
+  return index;
+}
+
+static void run_sampling(const sampling *s, int64_t image, int64_t image_stride) {
+  const vcuda_launch *launch = s->launch;
+  int64_t count = vcuda_integer(launch, s->count), last = -1;
+  size_t size = vcuda_size_of(launch, s->out);
+  const nearest *map = vcuda_input(launch, s->map, s->map_size);
+  for (int64_t id = 0; map != NULL && id < count; id++) {
+    int64_t at = sample(s, map, id, image, image_stride);
+    last = at > last ? at : last;
+  }
+  const char *in = map == NULL ? NULL : vcuda_input(launch, s->in, last + 1);
+  char *out = map == NULL ? NULL : vcuda_output(launch, s->out, count);
+  for (int64_t id = 0; in != NULL && out != NULL && id < count; id++) {
+    int64_t at = sample(s, map, id, image, image_stride);
+    memcpy(out + (size_t)id * size, at < 0 ? vcuda_argument(launch, s->value) : in + (size_t)at * size, size);
+  }
+}
+
+/* (output's height and width, input's image and row, output's image and row, in, out, N, value, map) */
+static void run_nearest_2d(const vcuda_launch *launch) {
+  sampling s = {.launch = launch, .rank = 2, .in = 6, .out = 7, .count = 8, .value = 9, .map = 10};
+  s.starts[1] = vcuda_integer(launch, 0);
+  s.map_size = s.starts[1] + vcuda_integer(launch, 1);
+  s.divisors[0] = vcuda_integer(launch, 5);
+  s.divisors[1] = s.in_strides[1] = 1;
+  s.in_strides[0] = vcuda_integer(launch, 3);
+  run_sampling(&s, vcuda_integer(launch, 4), vcuda_integer(launch, 2));
+}
+
+/* (output's depth, height and width, input's volume, image and row, the output's, in, out, N, value, map) */
+static void run_nearest_3d(const vcuda_launch *launch) {
+  sampling s = {.launch = launch, .rank = 3, .in = 9, .out = 10, .count = 11, .value = 12, .map = 13};
+  s.starts[1] = vcuda_integer(launch, 0);
+  s.starts[2] = s.starts[1] + vcuda_integer(launch, 1);
+  s.map_size = s.starts[2] + vcuda_integer(launch, 2);
+  for (int i = 0; i < 2; i++) {
+    s.divisors[i] = vcuda_integer(launch, 7 + i);
+    s.in_strides[i] = vcuda_integer(launch, 4 + i);
+  }
+  s.divisors[2] = s.in_strides[2] = 1;
+  run_sampling(&s, vcuda_integer(launch, 6), vcuda_integer(launch, 3));
+}
+
+/* (rank, input strides, output strides, in, out, N, value, where each dim's map is, map) */
+static void run_nearest(const vcuda_launch *launch) {
+  sampling s = {.launch = launch, .rank = (int)vcuda_integer(launch, 0), .in = 3, .out = 4, .count = 5, .value = 6, .map = 8};
+  const int64_t *starts = vcuda_input(launch, 7, s.rank);
+  int64_t rest = vcuda_integer(launch, 5);
+  if (starts == NULL || s.rank > 8) return;
+  for (int i = 0; i < s.rank; i++) {
+    s.in_strides[i] = vcuda_item(launch, 1, i);
+    s.divisors[i] = vcuda_item(launch, 2, i);
+    s.starts[i] = starts[i];
+    s.map_size = starts[i] + rest / s.divisors[i];
+    rest = s.divisors[i];
+  }
+  run_sampling(&s, 0, 0);
+}
+
+/* ---- linear in two dims ---- */
+
+static void map_linear(const vcuda_kernel *kernel, const axis *a, bool extrapolates, linear *map) {
+  for (int64_t i = 0; i < a->out; i++) {
+    float at = a->scale == 1 ? (float)i : original(kernel->types[1].text, a, (float)i);
+    float inside = fminf(fmaxf(at, 0), (float)(a->in - 1));
+    map[i].outside = extrapolates && (at < 0 || at > (float)(a->in - 1));
+    map[i].origin = (int32_t)inside;
+    map[i].weight = inside - (float)map[i].origin;
+  }
+}
+
+/* <T, coordinates>(input's and output's height and width, scales, region, N of the map, extrapolates, .., map) */
+static void run_map_linear(const vcuda_launch *launch) {
+  linear *map = vcuda_output(launch, 13, vcuda_integer(launch, 2) + vcuda_integer(launch, 3));
+  for (int i = 0; map != NULL && i < 2; i++) {
+    axis a = {.in = vcuda_integer(launch, i), .out = vcuda_integer(launch, 2 + i), .scale = (float)vcuda_real(launch, 4 + i)};
+    a.roi_start = (float)vcuda_real(launch, 6 + 2 * i);
+    a.roi_end = (float)vcuda_real(launch, 7 + 2 * i);
+    map_linear(launch->kernel, &a, vcuda_integer(launch, 11) != 0, map);
+    map += a.out;
+  }
+}
+
+/* (input's and output's height and width, output's width and image, in, out, N, value, map) */
+static void run_linear(const vcuda_launch *launch) {
+  vcuda_type type = vcuda_type_of(launch, 6);
+  int64_t height = vcuda_integer(launch, 0), width = vcuda_integer(launch, 1), out_height = vcuda_integer(launch, 2);
+  int64_t out_width = vcuda_integer(launch, 3), count = vcuda_integer(launch, 8), images = count / (out_height * out_width);
+  const linear *map = vcuda_input(launch, 10, out_height + out_width);
+  const void *in = vcuda_input(launch, 6, images * height * width);
+  void *out = vcuda_output(launch, 7, count);
+  for (int64_t id = 0; map != NULL && in != NULL && out != NULL && id < count; id++) {
+    const linear *y = &map[id / out_width % out_height], *x = &map[out_height + id % out_width];
+    if (y->outside || x->outside) {
+      vcuda_store(type, out, id, vcuda_scalar(launch, 9));
+      continue;
+    }
+    double sum = 0;
+    for (int corner = 0; corner < 4; corner++) {
+      int64_t row = clamp(y->origin + corner / 2, height), column = clamp(x->origin + corner % 2, width);
+      double down = (double)(corner / 2 != 0 ? y->weight : 1 - y->weight),
+             right = (double)(corner % 2 != 0 ? x->weight : 1 - x->weight);
+      sum += down * right * vcuda_load_real(type, in, (id / out_width / out_height * height + row) * width + column);
+    }
+    vcuda_store_real(type, out, id, sum);
+  }
+}
+
+static bool maps_linear(vcuda_kernel *kernel) {
+  kernel->arguments[kernel->argument_count - 1].size = sizeof(linear);
+  return true;
+}
+
+const vcuda_form vcuda_resize_forms[] = {
+    {"_ResizeNearestMappingKernel2D", "nnnnvvvvvvnppp", run_map_2d, NULL},
+    {"_ResizeNearestMappingKernel3D", "nnnnnnvvvvvvvvvnppp", run_map_3d, NULL},
+    {"_ResizeNearestMappingKernel", "naaaannpppp", run_map, NULL},
+    {"_ResizeNearestKernel2D", "nnnnddppnvp", run_nearest_2d, NULL},
+    {"_ResizeNearestKernel3D", "nnnnnndddppnvp", run_nearest_3d, NULL},
+    {"_ResizeNearestKernel", "naappnvpp", run_nearest, NULL},
+    {"_ResizeBilinearCoordinateMapping", "nnnnvvvvvvnnpp", run_map_linear, maps_linear},
+    {"_ResizeBilinearKernel", "nnnnddppnvp", run_linear, maps_linear},
+    {.name = NULL},
+};
