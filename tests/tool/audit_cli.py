@@ -74,6 +74,32 @@ class Audit(Case):
         self.assertEqual(report["crossing_bytes"], 0)
         self.assertFalse(report["device_used"])
 
+    def test_what_has_one_reason_is_one_row(self):
+        words = ("audit", self.model("denoise.onnx", "denoise"), "--device", "vdev", "--random", "--runs", "1")
+        denied = dict(self.environment, VDEV_DENY="Tanh,Mul,Div,Sub")
+        every = json.loads(self.good(*words, "--json", env=denied))["moves"]
+        nodes = [move for move in every if move["kind"] == "node"]
+        self.assertGreater(len(nodes), 1)
+        table = self.good(*words, env=denied)
+        for reason in {move["reason"] for move in nodes}:
+            alike = [move for move in nodes if move["reason"] == reason]
+            rows = [line for line in table.splitlines() if reason in line]
+            self.assertEqual(len(rows), 1, table)
+            self.assertEqual(f"and {len(alike) - 1} more" in rows[0], len(alike) > 1, rows[0])
+        self.assertEqual(len([line for line in table.splitlines() if line.startswith("copy node")]),
+                         len({move["from"] for move in every if move["kind"] == "copy node"}))
+        shown = [line for line in self.call(*words, "-v", env=denied).stdout.splitlines() if line.startswith("node ")]
+        self.assertEqual(len(shown), len(nodes))
+
+    def test_the_first_of_several_devices_is_the_one_that_counts(self):
+        """A device that is not there must not make the check pass on another one."""
+        words = ("audit", self.add, "--random", "--device")
+        self.assertIn("'cuda'", self.refused(FAILED, "--expect-zero: expected 'cuda', the first of --device cuda,cpu, got 'cpu'", *words,
+                                             "cuda,cpu", "--expect-zero"))
+        self.good(*words, "cuda,cpu")
+        self.good(*words, "vdev,cpu", "--expect-zero")
+        self.good(*words, "cpu", "--expect-zero")
+
     def test_the_host_has_no_link(self):
         result = self.good("audit", self.add, "--random")
         self.assertIn("everything is in host memory", result)

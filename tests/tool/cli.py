@@ -224,6 +224,21 @@ class Models(Case):
         report = self.good_json("inspect", path)
         self.assertEqual([output["name"] for output in report["outputs"]], ["a\x1b[31m\n", "b\ufffd"])
         self.assertNotIn("\x1b", self.good("inspect", path))
+        steering = ["a\x9b31m", "b\u202egnp.exe", "c\u2066"]
+        path = self.write("steering.onnx", identity_model(["x"], [("x", name) for name in steering]))
+        for words in ([], ["--json"], ["-v"]):
+            ran = self.call("inspect", path, *words)
+            for text in ran.stdout + ran.stderr:
+                self.assertNotIn(text, "\x9b\u202e\u2066")
+        self.assertEqual([output["name"] for output in self.good_json("inspect", path)["outputs"]], steering)
+
+    def test_what_is_to_be_pasted_is_quoted(self):
+        """A model's names must not become commands of a shell."""
+        path = self.model("hostile.onnx", "identity", "dims=a'$(touch pwned)'b")
+        line = self.refused(FAILED, "open dims", "run", path, "--random")
+        pasted = subprocess.run(["sh", "-c", "printf '%s\\n' " + line.split("give ")[1]], capture_output=True, text=True, cwd=self.folder)
+        self.assertEqual(pasted.stdout.splitlines(), ["--dim", "a'$(touch pwned)'b=N"])
+        self.assertFalse(os.path.exists(self.path("pwned")))
 
     def test_a_file_name_that_is_no_text(self):
         path = os.path.join(os.fsencode(self.folder), b"a\n\"<\xff.onnx")

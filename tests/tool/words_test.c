@@ -3,14 +3,17 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
 
+#include "formats/fault.h"
 #include "shared/nearest.h"
 #include "shared/number.h"
 #include "shared/outputs.h"
+#include "shared/quote.h"
 
 static void takes_whole_numbers(void **state) {
   (void)state;
@@ -124,10 +127,65 @@ static void names_files(void **state) {
   for (size_t i = 0; i < COUNT; i++) free(files[i]);
 }
 
+/* Names that differ only behind what is kept: each number is tried once, so that many names take no time. */
+static void names_many_files(void **state) {
+  (void)state;
+  enum { COUNT = 200000, LENGTH = 240 };
+  char *texts = malloc((size_t)COUNT * (LENGTH + 1));
+  const char **names = calloc(COUNT, sizeof *names);
+  char **files = calloc(COUNT, sizeof *files);
+  assert_true(texts != NULL && names != NULL && files != NULL);
+  for (int i = 0; i < COUNT; i++) {
+    char *text = texts + (size_t)i * (LENGTH + 1);
+    snprintf(text, LENGTH + 1, "%0*d", LENGTH, i);
+    names[i] = text;
+  }
+  assert_true(outputs_name_files(names, COUNT, files));
+  char expected[LENGTH];
+  snprintf(expected, sizeof expected, "%0200d_%d.npy", 0, COUNT);
+  assert_string_equal(files[COUNT - 1], expected);
+  for (int i = 0; i < COUNT; i++) free(files[i]);
+  free(files);
+  free(names);
+  free(texts);
+}
+
+/* Of a name with code points that steer a terminal, or turn its direction, nothing is left that does. */
+static void leaves_out_what_steers_a_terminal(void **state) {
+  (void)state;
+  const char *const names[] = {
+      "-rf", "a\xC2\x9B\x33m", "b\xE2\x80\xAEgnp", "c\x9B\x33m", "d\xE2\x81\xA6", "e\xC2\xA0\xE2\x82\xAC", "\x7F"};
+  static const char *const expected[] = {"_rf.npy", "a_3m.npy", "b_gnp.npy", "c_3m.npy", "d_.npy", "e\xC2\xA0\xE2\x82\xAC.npy",
+                                         "_.npy"};
+  enum { COUNT = sizeof names / sizeof names[0] };
+  char *files[COUNT];
+  assert_true(outputs_name_files(names, COUNT, files));
+  for (size_t i = 0; i < COUNT; i++) {
+    assert_string_equal(files[i], expected[i]);
+    free(files[i]);
+  }
+  tool_fault fault;
+  assert_false(fault_set(&fault, "%s", "x\ny\xC2\x9B\x33m\xE2\x80\xAE \xC3\xA4 \xE2\x82\xAC \xFF\x1B"));
+  assert_string_equal(fault.text, "x y?3m? \xC3\xA4 \xE2\x82\xAC ??");
+}
+
+static void quotes_words(void **state) {
+  (void)state;
+  static const char *const words[][2] = {{"", "''"}, {"n=1", "'n=1'"}, {"a'$(reboot)'", "'a'\\''$(reboot)'\\'''"}};
+  for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+    char *quoted = quote_word(words[i][0]);
+    assert_string_equal(quoted, words[i][1]);
+    free(quoted);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(takes_whole_numbers), cmocka_unit_test(takes_real_numbers),   cmocka_unit_test(writes_numbers),
-      cmocka_unit_test(the_clock_goes_on),   cmocka_unit_test(finds_what_was_meant), cmocka_unit_test(names_files),
+      cmocka_unit_test(takes_whole_numbers),  cmocka_unit_test(takes_real_numbers),
+      cmocka_unit_test(writes_numbers),       cmocka_unit_test(the_clock_goes_on),
+      cmocka_unit_test(finds_what_was_meant), cmocka_unit_test(names_files),
+      cmocka_unit_test(names_many_files),     cmocka_unit_test(leaves_out_what_steers_a_terminal),
+      cmocka_unit_test(quotes_words),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-#define _POSIX_C_SOURCE 200809L /* mkdtemp, strdup */
+#define _POSIX_C_SOURCE 200809L /* mkdtemp, strdup, strndup */
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -13,10 +13,26 @@
 #include "shared/statistic.h"
 #include "shared/tool.h"
 
-enum { DEFAULT_RUNS = 10, MOST_RUNS = 100000, COPY_TRIALS = 5, SHOWN_NODES = 20 };
+enum { DEFAULT_RUNS = 10, MOST_RUNS = 100000, COPY_TRIALS = 5 };
 
 /* How an input or output is bound. */
 typedef enum how { HOW_DEVICE, HOW_LIVE, HOW_HOST, HOW_NONE } how;
+
+/* A row: an entry of the audit, a copy node, or several with the same reason, which then stand behind the first one's name. Texts
+ * are the audit's, the profile's or the devices'. */
+typedef struct move {
+  const char *kind;
+  const char *name;
+  const char *from; /* NULL: nowhere */
+  const char *to;
+  uint64_t bytes;
+  bool known; /* how many bytes it moves */
+  bool crosses;
+  double time; /* 0: not known */
+  const char *reason;
+  const char *advice; /* "": none */
+  size_t count;
+} move;
 
 typedef struct audit_job {
   tool_state *tool;
@@ -35,6 +51,8 @@ typedef struct audit_job {
   char *prefix; /* of the profile, in the folder */
   profile_copy *copies;
   size_t copy_count;
+  move *moves;
+  size_t move_count;
   statistic time;
   uint64_t crossing;
   bool more; /* than `crossing`: something moves that nobody can count */
@@ -197,22 +215,6 @@ static void add_columns(report_table *table) {
   report_column(table, "advice", NULL, REPORT_LEFT);
 }
 
-static void add_cells(report_table *table, const char *kind, const char *name, const char *from, const char *to, uint64_t bytes,
-                      bool known, bool crosses, double time) {
-  char size[NUMBER_TEXT];
-  char took[NUMBER_TEXT];
-  report_row(table);
-  report_cell(table, json_string(kind), NULL);
-  report_cell(table, report_string(name), "%s", name[0] != '\0' ? name : "(no name)");
-  report_cell(table, from == NULL ? json_null() : report_string(from), "%s", from == NULL ? "-" : from);
-  report_cell(table, to == NULL ? json_null() : report_string(to), "%s", to == NULL ? "-" : to);
-  report_cell(table, known ? json_integer((json_int_t)bytes) : json_null(), "%s",
-              known ? number_format_bytes(bytes, size) : "?");
-  report_cell(table, json_boolean(crosses), NULL);
-  report_cell(table, time > 0 ? json_integer((json_int_t)time) : json_null(), "%s",
-              time > 0 ? number_format_time(time, took) : "-");
-}
-
 static const char *kind_name(int32_t kind) {
   return kind == IOBIND_AUDIT_INPUT ? "input" : kind == IOBIND_AUDIT_OUTPUT ? "output" : "node";
 }
@@ -221,52 +223,123 @@ static const char *spec_of(const iobind_device *device) {
   return device == NULL ? NULL : tool_device_spec(device);
 }
 
-/* Nodes on the CPU are many at times: a person is shown some of them. */
-static bool is_shown(const audit_job *job, const iobind_audit_entry *entry, size_t *nodes) {
-  return entry->kind != IOBIND_AUDIT_NODE || (*nodes)++ < SHOWN_NODES || job->tool->json || job->tool->verbosity > 0;
-}
-
-static int add_entries(audit_job *job, tool_report *report, report_table *table) {
-  iobind_audit_info info = IOBIND_AUDIT_INFO_INIT;
+static int collect_entries(audit_job *job, size_t count) {
   iobind_error error = IOBIND_ERROR_INIT;
-  size_t nodes = 0;
-  if (iobind_audit_get_info(job->audit, &info, &error) != IOBIND_OK) return tool_fail_error(job->tool, NULL, &error);
-  for (size_t i = 0; i < info.entry_count; i++) {
+  for (size_t i = 0; i < count; i++) {
     iobind_audit_entry entry = IOBIND_AUDIT_ENTRY_INIT;
     if (iobind_audit_get_entry(job->audit, i, &entry, &error) != IOBIND_OK) return tool_fail_error(job->tool, NULL, &error);
-    if (!is_shown(job, &entry, &nodes)) continue;
     bool crosses = (entry.flags & IOBIND_AUDIT_CROSSES) != 0;
     /* what a node on the CPU moves is in the copy nodes of the profile */
     bool known = (entry.flags & IOBIND_AUDIT_UNKNOWN) == 0;
     bool timed = crosses && known && entry.bytes > 0;
     double time =
         timed ? time_copy(&job->tool->clock, entry.from, entry.from_memory, entry.to, entry.to_memory, entry.bytes) : 0;
-    add_cells(table, kind_name(entry.kind), entry.name, spec_of(entry.from), spec_of(entry.to), entry.bytes, known, crosses,
-              time);
-    report_cell(table, report_string(entry.reason), NULL);
-    report_cell(table, report_string(entry.advice), NULL);
-    if (entry.advice[0] != '\0') report_note(report, "%s: %s", entry.name[0] != '\0' ? entry.name : entry.reason, entry.advice);
-    job->crossing += crosses ? entry.bytes : 0;
+    job->moves[job->move_count++] = (move){kind_name(entry.kind),
+                                           entry.name,
+                                           spec_of(entry.from),
+                                           spec_of(entry.to),
+                                           entry.bytes,
+                                           known,
+                                           crosses,
+                                           time,
+                                           entry.reason,
+                                           entry.advice,
+                                           1};
     job->more = job->more || (!known && entry.kind != IOBIND_AUDIT_NODE);
-  }
-  if (nodes > SHOWN_NODES && !job->tool->json && job->tool->verbosity == 0) {
-    report_note(report, "and %zu more nodes on the CPU; -v or --json shows all", nodes - SHOWN_NODES);
   }
   return TOOL_GO;
 }
 
-static void add_copies(audit_job *job, report_table *table) {
+static void collect_copies(audit_job *job) {
   uint64_t runs = (uint64_t)job->runs + 1;
   const char *device = tool_device_spec(job->device);
   for (size_t i = 0; i < job->copy_count; i++) {
     const profile_copy *copy = &job->copies[i];
     uint64_t bytes = (copy->bytes + runs - 1) / runs; /* what moves now and then is not nothing */
-    add_cells(table, "copy node", copy->name, copy->to_host ? device : "cpu", copy->to_host ? "cpu" : device, bytes, true, true,
-              (double)copy->nanoseconds / (double)runs);
-    report_cell(table, json_string("ONNX Runtime put it between a node on the CPU and one on the device"), NULL);
-    report_cell(table, json_string("keep neighbours on one device: another execution provider, or another operator"), NULL);
-    job->crossing += bytes;
+    job->moves[job->move_count++] = (move){"copy node",
+                                           copy->name,
+                                           copy->to_host ? device : "cpu",
+                                           copy->to_host ? "cpu" : device,
+                                           bytes,
+                                           true,
+                                           true,
+                                           (double)copy->nanoseconds / (double)runs,
+                                           "ONNX Runtime put it between a node on the CPU and one on the device",
+                                           "keep neighbours on one device: another execution provider, or another operator",
+                                           1};
   }
+}
+
+static int collect(audit_job *job) {
+  iobind_audit_info info = IOBIND_AUDIT_INFO_INIT;
+  iobind_error error = IOBIND_ERROR_INIT;
+  if (iobind_audit_get_info(job->audit, &info, &error) != IOBIND_OK) return tool_fail_error(job->tool, NULL, &error);
+  job->moves = calloc(info.entry_count + job->copy_count + 1, sizeof *job->moves);
+  if (job->moves == NULL) return tool_fail(job->tool, "out of memory");
+  int code = collect_entries(job, info.entry_count);
+  collect_copies(job);
+  for (size_t i = 0; i < job->move_count; i++) job->crossing += job->moves[i].crosses ? job->moves[i].bytes : 0;
+  return code;
+}
+
+static bool same_text(const char *one, const char *other) {
+  return one == other || (one != NULL && other != NULL && strcmp(one, other) == 0);
+}
+
+static bool is_alike(const move *one, const move *other) {
+  return strcmp(one->kind, other->kind) == 0 && one->known == other->known && one->crosses == other->crosses &&
+         same_text(one->from, other->from) && same_text(one->to, other->to) && strcmp(one->reason, other->reason) == 0;
+}
+
+/* A model has many nodes, and few reasons: a person is shown one row for each. */
+static void group(audit_job *job) {
+  size_t kept = 0;
+  for (size_t i = 0; i < job->move_count; i++) {
+    move *first = NULL;
+    for (size_t j = 0; first == NULL && j < kept; j++) {
+      if (is_alike(&job->moves[j], &job->moves[i])) first = &job->moves[j];
+    }
+    if (first == NULL) {
+      job->moves[kept++] = job->moves[i];
+    } else {
+      first->bytes += job->moves[i].bytes;
+      first->time += job->moves[i].time;
+      first->count++;
+    }
+  }
+  job->move_count = kept;
+}
+
+/* "Conv_1", or "Conv_1 and 8 more". malloc'ed; NULL: no memory. */
+static char *name_of(const move *moved) {
+  const char *name = moved->name[0] != '\0' ? moved->name : "(no name)";
+  size_t size = strlen(name) + 32;
+  char *text = malloc(size);
+  if (text != NULL && moved->count == 1) snprintf(text, size, "%s", name);
+  if (text != NULL && moved->count > 1) snprintf(text, size, "%s and %zu more", name, moved->count - 1);
+  return text;
+}
+
+static int add_move(const audit_job *job, tool_report *report, report_table *table, const move *moved) {
+  char size[NUMBER_TEXT];
+  char took[NUMBER_TEXT];
+  char *name = name_of(moved);
+  if (name == NULL) return tool_fail(job->tool, "out of memory");
+  report_row(table);
+  report_cell(table, json_string(moved->kind), NULL);
+  report_cell(table, report_string(moved->name), "%s", name);
+  report_cell(table, report_string(moved->from), "%s", moved->from == NULL ? "-" : moved->from);
+  report_cell(table, report_string(moved->to), "%s", moved->to == NULL ? "-" : moved->to);
+  report_cell(table, moved->known ? json_integer((json_int_t)moved->bytes) : json_null(), "%s",
+              moved->known ? number_format_bytes(moved->bytes, size) : "?");
+  report_cell(table, json_boolean(moved->crosses), NULL);
+  report_cell(table, moved->time > 0 ? json_integer((json_int_t)moved->time) : json_null(), "%s",
+              moved->time > 0 ? number_format_time(moved->time, took) : "-");
+  report_cell(table, report_string(moved->reason), NULL);
+  report_cell(table, report_string(moved->advice), NULL);
+  if (moved->advice[0] != '\0' && strcmp(moved->kind, "copy node") != 0) report_note(report, "%s: %s", name, moved->advice);
+  free(name);
+  return TOOL_GO;
 }
 
 /* A device that takes no node has nothing to copy: no news of the kind that was hoped for. */
@@ -297,9 +370,10 @@ static int report_job(audit_job *job, tool_report *report) {
                number_format_time(job->time.median, text));
   report_table *table = report_add_table(report, "moves", NULL);
   add_columns(table);
-  int code = add_entries(job, report, table);
+  int code = collect(job);
+  if (!job->tool->json && job->tool->verbosity == 0) group(job);
+  for (size_t i = 0; code == TOOL_GO && i < job->move_count; i++) code = add_move(job, report, table, &job->moves[i]);
   if (code != TOOL_GO) return code;
-  add_copies(job, table);
   code = note_unused(job, report);
   if (code != TOOL_GO) return code;
   bool zero = job->crossing == 0 && !job->more && job->used;
@@ -318,11 +392,30 @@ static int report_job(audit_job *job, tool_report *report) {
 
 /* ---- the command ---- */
 
+/* A check must not pass because a model fell back to another device: of a list the first entry is the one that counts. */
+static int find_device(audit_job *job) {
+  tool_state *tool = job->tool;
+  const char *list = tool->devices == NULL ? "" : tool->devices[0];
+  size_t length = strcspn(list, ",");
+  iobind_device *device = NULL;
+  int code = tool_first_device(tool, &job->device);
+  if (code != TOOL_GO || !job->expect_zero || list[length] == '\0') return code;
+  char *first = strndup(list, length);
+  if (first == NULL) return tool_fail(tool, "out of memory");
+  iobind_error error = IOBIND_ERROR_INIT;
+  if (iobind_runtime_find_device(tool->runtime, first, &device, NULL, &error) != IOBIND_OK) {
+    code = tool_fail(tool, "--expect-zero: expected '%s', the first of --device %s, got '%s': %s [%s]", first, list,
+                     tool_device_spec(job->device), error.message, iobind_status_name(error.status));
+  }
+  free(first);
+  return code;
+}
+
 static int prepare(audit_job *job, char *const *binds) {
   tool_state *tool = job->tool;
   iobind_error error = IOBIND_ERROR_INIT;
   int code = tool_open(tool);
-  if (code == TOOL_GO) code = tool_first_device(tool, &job->device);
+  if (code == TOOL_GO) code = find_device(job);
   if (code == TOOL_GO) code = make_folder(job);
   if (code == TOOL_GO) code = tool_load(tool, tool->arguments[0], job->device, IOBIND_SESSION_PLACEMENT, &job->session);
   if (code == TOOL_GO) code = tool_make_inputs(tool, job->session, &job->inputs, &job->input_count);
@@ -370,6 +463,7 @@ static int audit(tool_state *tool, char *const *binds, int64_t runs, bool expect
   iobind_session_destroy(job.session);
   remove_folder(&job);
   profile_free(job.copies, job.copy_count);
+  free(job.moves);
   free(job.hows);
   free(job.folder);
   free(job.prefix);

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "formats/utf8.h"
+
 bool fault_set(tool_fault *fault, const char *format, ...) {
   if (fault == NULL) return false;
   va_list values;
@@ -16,8 +18,21 @@ bool fault_set(tool_fault *fault, const char *format, ...) {
 }
 
 void fault_make_line(char *text) {
-  for (unsigned char *byte = (unsigned char *)text; *byte != 0; byte++) {
-    if (*byte == '\n' || *byte == '\r' || *byte == '\t') *byte = ' ';
-    if (*byte < 0x20 || *byte == 0x7F) *byte = '?';
+  const unsigned char *from = (const unsigned char *)text;
+  size_t left = strlen(text);
+  char *to = text; /* never ahead of `from` */
+  while (left > 0) {
+    uint32_t point = 0;
+    size_t taken = utf8_decode(from, left, &point);
+    if (taken > 0 && utf8_is_plain(point)) {
+      memmove(to, from, taken);
+      to += taken;
+    } else {
+      *to++ = taken > 0 && point < 0x80 && strchr("\n\r\t", (int)point) != NULL ? ' ' : '?';
+    }
+    taken = taken > 0 ? taken : 1;
+    from += taken;
+    left -= taken;
   }
+  *to = 0;
 }

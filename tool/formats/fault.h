@@ -13,7 +13,8 @@ typedef struct tool_fault {
  *  @return false, so that a failing function can end with `return fault_set(...)` */
 __attribute__((format(printf, 2, 3))) bool fault_set(tool_fault *fault, const char *format, ...);
 
-/** Replace what cannot stand in one line of a terminal: newlines become blanks, other control bytes '?'. */
+/** Replace what cannot stand in one line of a terminal: newlines become blanks; each other control character, what would turn the
+ *  direction of the text, and each byte that is not UTF-8 becomes '?'. */
 void fault_make_line(char *text);
 
 #endif

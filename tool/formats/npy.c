@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "formats/file.h"
+#include "formats/utf8.h"
 
 /* numpy pads its headers to multiples of 64; the largest that holds no record is far below this. */
 enum { HEADER_LIMIT = 64 << 10, ALIGNMENT = 64, TEXT_LIMIT = 1 << 20 };
@@ -377,45 +378,11 @@ bool npy_write(const char *path, const npy_array *array, tool_fault *fault) {
 
 /* ---- text ---- */
 
-static size_t encode(uint32_t point, unsigned char bytes[4]) {
-  if (point < 0x80) {
-    bytes[0] = (unsigned char)point;
-    return 1;
-  }
-  size_t length = point < 0x800 ? 2 : point < 0x10000 ? 3 : 4;
-  for (size_t i = length - 1; i > 0; i--) {
-    bytes[i] = (unsigned char)(0x80 | (point & 0x3F));
-    point >>= 6;
-  }
-  static const unsigned char leads[] = {0, 0, 0xC0, 0xE0, 0xF0};
-  bytes[0] = (unsigned char)(leads[length] | point);
-  return length;
-}
-
-/* One code point of UTF-8; returns the bytes that it took, 0 where they are no UTF-8. */
-static size_t decode(const unsigned char *bytes, size_t left, uint32_t *point) {
-  static const uint32_t lowest[] = {0, 0, 0x80, 0x800, 0x10000};
-  if (bytes[0] < 0x80) {
-    *point = bytes[0];
-    return 1;
-  }
-  size_t length = bytes[0] >= 0xF0 ? 4 : bytes[0] >= 0xE0 ? 3 : 2;
-  if (bytes[0] < 0xC2 || bytes[0] > 0xF4 || length > left) return 0;
-  uint32_t value = bytes[0] & (0x7Fu >> length);
-  for (size_t i = 1; i < length; i++) {
-    if ((bytes[i] & 0xC0) != 0x80) return 0;
-    value = value << 6 | (bytes[i] & 0x3F);
-  }
-  if (value < lowest[length] || value > 0x10FFFF || (value >= 0xD800 && value <= 0xDFFF)) return 0;
-  *point = value;
-  return length;
-}
-
 bool npy_is_text(const char *bytes, size_t length) {
   const unsigned char *text = (const unsigned char *)bytes;
   uint32_t point = 0;
   for (size_t at = 0; at < length;) {
-    size_t taken = decode(text + at, length - at, &point);
+    size_t taken = utf8_decode(text + at, length - at, &point);
     if (taken == 0 || point == 0) return false;
     at += taken;
   }
@@ -448,7 +415,7 @@ char *npy_get_text(const npy_array *array, size_t index) {
       free(text);
       return NULL;
     }
-    bytes += encode(point, (unsigned char *)text + bytes);
+    bytes += utf8_encode(point, (unsigned char *)text + bytes);
   }
   text[bytes] = 0;
   return text;
@@ -460,7 +427,7 @@ static size_t decode_text(const char *text, size_t length, uint32_t *points) {
   size_t count = 0;
   for (size_t at = 0; at < length; count++) {
     uint32_t point = 0;
-    size_t taken = decode(bytes + at, length - at, &point);
+    size_t taken = utf8_decode(bytes + at, length - at, &point);
     if (taken == 0) {
       point = 0xFFFD;
       taken = 1;

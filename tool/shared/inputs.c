@@ -1,4 +1,4 @@
-#define _POSIX_C_SOURCE 200809L /* sysconf */
+#define _POSIX_C_SOURCE 200809L /* sysconf, open_memstream */
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -8,6 +8,7 @@
 
 #include "shared/given.h"
 #include "shared/number.h"
+#include "shared/quote.h"
 #include "shared/tool.h"
 
 /* ---- random content: the same for the same seed, input name and dims, on every machine ---- */
@@ -144,23 +145,48 @@ int tool_resolve_dims(const tool_state *tool, const iobind_value_info *value, in
   return tool_fail(tool, "input '%s': %s [SHAPE]", value->name, fault.text);
 }
 
-/* Names every option that is missing, not only the first. "?" is what some exporters call each open dim. */
-static bool check_open_dims(const iobind_value_info *value, tool_fault *fault) {
-  char options[512];
-  size_t length = 0;
-  options[0] = 0;
-  for (size_t i = 0; i < value->rank; i++) {
-    if (value->dims[i] >= 0) continue;
-    const char *symbol = value->symbols[i];
-    bool named = symbol[0] != 0 && strcmp(symbol, "?") != 0;
-    bool seen = false;
-    for (size_t j = 0; j < i; j++) seen = seen || (named && value->dims[j] < 0 && strcmp(value->symbols[j], symbol) == 0);
-    if (seen || length >= sizeof options) continue;
-    int added = named ? snprintf(options + length, sizeof options - length, " --dim '%s=N'", symbol)
-                      : snprintf(options + length, sizeof options - length, " --dim '%s[%zu]=N'", value->name, i);
-    length += added > 0 ? (size_t)added : 0;
+/* Is the symbol that of a dim before this one? */
+static bool is_named_before(const iobind_value_info *value, size_t axis) {
+  for (size_t i = 0; i < axis; i++) {
+    if (value->dims[i] < 0 && strcmp(value->symbols[i], value->symbols[axis]) == 0) return true;
   }
-  return length == 0 || fault_set(fault, "it has open dims; give%s", options);
+  return false;
+}
+
+/* " --dim 'SYMBOL=N'" as it can be pasted into a shell. "?" is what some exporters call each open dim. */
+static void add_option(FILE *options, const iobind_value_info *value, size_t axis) {
+  const char *symbol = value->symbols[axis];
+  bool named = symbol[0] != 0 && strcmp(symbol, "?") != 0;
+  if (named && is_named_before(value, axis)) return;
+  size_t size = strlen(symbol) + strlen(value->name) + 32;
+  char *word = malloc(size);
+  if (word == NULL) return;
+  int length = named ? snprintf(word, size, "%s=N", symbol) : snprintf(word, size, "%s[%zu]=N", value->name, axis);
+  char *quoted = length > 0 ? quote_word(word) : NULL;
+  if (quoted != NULL) fprintf(options, " --dim %s", quoted);
+  free(quoted);
+  free(word);
+}
+
+/* Names every option that is missing, not only the first. */
+static bool check_open_dims(const iobind_value_info *value, tool_fault *fault) {
+  char *text = NULL;
+  size_t length = 0;
+  size_t open = 0;
+  FILE *options = open_memstream(&text, &length);
+  for (size_t i = 0; options != NULL && i < value->rank; i++) {
+    if (value->dims[i] >= 0) continue;
+    open++;
+    add_option(options, value, i);
+  }
+  bool written = options != NULL && fclose(options) == 0;
+  if (!written) {
+    fault_set(fault, "out of memory");
+  } else if (open > 0) {
+    fault_set(fault, "it has open dims; give%s", text);
+  }
+  free(text);
+  return written && open == 0;
 }
 
 static bool check_made_up(const iobind_value_info *value, tool_fault *fault) {
@@ -209,6 +235,19 @@ static bool check_axes(const tool_state *tool, const iobind_value_info *value, c
   return true;
 }
 
+static int fail_missing(const tool_state *tool, const iobind_value_info *value, const char *described) {
+  size_t size = strlen(value->name) + sizeof "=FILE.npy";
+  char *word = malloc(size);
+  if (word != NULL) snprintf(word, size, "%s=FILE.npy", value->name);
+  char *quoted = word == NULL ? NULL : quote_word(word);
+  int code = quoted == NULL
+                 ? tool_fail(tool, "out of memory")
+                 : tool_fail(tool, "input '%s' (%s) is missing; give --input %s, or --random", value->name, described, quoted);
+  free(quoted);
+  free(word);
+  return code;
+}
+
 int tool_make_input(tool_state *tool, const iobind_value_info *value, const char *file, iobind_tensor **tensor) {
   tool_fault fault;
   iobind_value_info wanted = *value;
@@ -221,8 +260,7 @@ int tool_make_input(tool_state *tool, const iobind_value_info *value, const char
   } else if (value->kind != IOBIND_VALUE_TENSOR) {
     code = tool_fail(tool, "input '%s' is a %s; only tensors can be given [NOT_SUPPORTED]", value->name, described);
   } else if (file == NULL && !tool->random) {
-    code = tool_fail(tool, "input '%s' (%s) is missing; give --input '%s=FILE.npy', or --random", value->name, described,
-                     value->name);
+    code = fail_missing(tool, value, described);
   } else if (value->has_shape && value->rank > IOBIND_MAX_RANK) {
     code = tool_fail(tool, "input '%s' has %zu dims; at most %d can be had [SHAPE]", value->name, value->rank, IOBIND_MAX_RANK);
   } else if (!resolve_dims(tool, value, dims, &fault)) {

@@ -1,53 +1,94 @@
-#define _POSIX_C_SOURCE 200809L /* strcasecmp */
+#define _POSIX_C_SOURCE 200809L /* strdup, strcasecmp */
 
 #include "shared/outputs.h"
 
+#include <ctype.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
+#include "formats/utf8.h"
+
 /* File systems end at 255 bytes; ".npy" and a number must fit behind the stem. */
 enum { STEM_LIMIT = 200, NAME_LIMIT = STEM_LIMIT + 32 };
 
+/* The output's name, with '_' for what cannot stand in a file name, or would steer a terminal that shows it. */
 static void make_stem(const char *name, char stem[STEM_LIMIT + 1]) {
-  size_t length = strlen(name);
-  if (length > STEM_LIMIT) {
-    length = STEM_LIMIT;
-    /* Not in the middle of a UTF-8 sequence. */
-    while (length > 0 && ((unsigned char)name[length] & 0xC0) == 0x80) length--;
-  }
-  for (size_t i = 0; i < length; i++) {
-    unsigned char byte = (unsigned char)name[i];
-    stem[i] = byte < 0x20 || byte == 0x7F || strchr("/\\:*?\"<>|", byte) != NULL ? '_' : name[i];
+  const unsigned char *from = (const unsigned char *)name;
+  size_t left = strlen(name);
+  size_t length = 0;
+  while (left > 0) {
+    uint32_t point = 0;
+    size_t taken = utf8_decode(from, left, &point);
+    bool kept = taken > 0 && utf8_is_plain(point) && (point >= 0x80 || strchr("/\\:*?\"<>|", (int)point) == NULL);
+    if (length + (kept ? taken : 1) > STEM_LIMIT) break;
+    if (kept) {
+      memcpy(stem + length, from, taken);
+      length += taken;
+    } else {
+      stem[length++] = '_';
+    }
+    taken = taken > 0 ? taken : 1;
+    from += taken;
+    left -= taken;
   }
   stem[length] = 0;
-  if (stem[0] == 0) strcpy(stem, "_");
-  /* A file that begins with a dot is hidden. */
-  if (stem[0] == '.') stem[0] = '_';
+  if (length == 0) strcpy(stem, "_");
+  /* A file that begins with a dot is hidden, and one that begins with '-' is an option to most programs. */
+  if (stem[0] == '.' || stem[0] == '-') stem[0] = '_';
 }
 
-static bool is_taken(char *const *files, size_t count, const char *file) {
-  for (size_t i = 0; i < count; i++) {
-    if (strcasecmp(files[i], file) == 0) return true;
-  }
-  return false;
+/* The names that are taken, found by their hash without letter case. For a stem that several outputs have: which number is tried
+ * next, so that each is tried once. */
+typedef struct taken_name {
+  const char *file;   /* NULL: a free place */
+  size_t next_number; /* of "STEM_N.npy", where `file` is "STEM.npy" */
+} taken_name;
+
+typedef struct taken_names {
+  taken_name *places; /* a power of two of them, less than half of them taken */
+  size_t mask;
+} taken_names;
+
+static taken_name *place_of(const taken_names *names, const char *file) {
+  uint64_t hash = 14695981039346656037u;
+  for (const char *at = file; *at != 0; at++) hash = (hash ^ (uint64_t)tolower((unsigned char)*at)) * 1099511628211u;
+  size_t at = (size_t)(hash ^ hash >> 32) & names->mask;
+  while (names->places[at].file != NULL && strcasecmp(names->places[at].file, file) != 0) at = (at + 1) & names->mask;
+  return &names->places[at];
 }
 
-bool outputs_name_files(const char *const *names, size_t count, char **files) {
-  for (size_t i = 0; i < count; i++) {
-    char stem[STEM_LIMIT + 1];
-    char file[NAME_LIMIT];
-    make_stem(names[i], stem);
-    snprintf(file, sizeof file, "%s.npy", stem);
-    for (size_t number = 2; is_taken(files, i, file); number++) snprintf(file, sizeof file, "%s_%zu.npy", stem, number);
-    files[i] = strdup(file);
-    if (files[i] != NULL) continue;
-    for (size_t j = 0; j < count; j++) {
-      if (j < i) free(files[j]);
-      files[j] = NULL;
-    }
-    return false;
+static char *name_file(const taken_names *names, const char *output) {
+  char stem[STEM_LIMIT + 1];
+  char file[NAME_LIMIT];
+  make_stem(output, stem);
+  snprintf(file, sizeof file, "%s.npy", stem);
+  taken_name *first = place_of(names, file);
+  taken_name *place = first;
+  while (place->file != NULL) {
+    snprintf(file, sizeof file, "%s_%zu.npy", stem, first->next_number++);
+    place = place_of(names, file);
   }
-  return true;
+  char *made = strdup(file);
+  *place = (taken_name){made, 2};
+  return made;
+}
+
+bool outputs_name_files(const char *const *output_names, size_t count, char **files) {
+  taken_names names = {NULL, 1};
+  while (names.mask < 2 * count) names.mask = 2 * names.mask + 1;
+  names.places = calloc(names.mask + 1, sizeof *names.places);
+  bool made = names.places != NULL;
+  for (size_t i = 0; i < count; i++) {
+    files[i] = made ? name_file(&names, output_names[i]) : NULL;
+    made = files[i] != NULL;
+  }
+  for (size_t i = 0; !made && i < count; i++) {
+    free(files[i]);
+    files[i] = NULL;
+  }
+  free(names.places);
+  return made;
 }

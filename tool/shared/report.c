@@ -390,7 +390,8 @@ static void print_text(const tool_report *report, FILE *stream) {
 bool report_print(const tool_report *report, FILE *stream, bool json) {
   if (report == NULL || report->failed) return false;
   if (json) {
-    if (json_dumpf(report->root, stream, JSON_INDENT(2)) != 0) return false;
+    /* Names may hold what would steer a terminal: outside of ASCII all is escaped. */
+    if (json_dumpf(report->root, stream, JSON_INDENT(2) | JSON_ENSURE_ASCII) != 0) return false;
     fputc('\n', stream);
   } else {
     print_text(report, stream);

@@ -1,3 +1,5 @@
+#define _POSIX_C_SOURCE 200809L /* strdup */
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +15,11 @@ static void print_log(void *context, int32_t level, const char *message) {
   (void)context;
   static const char *const names[] = {"log", "verbose", "info", "warning", "error"};
   const char *name = level >= 0 && level <= IOBIND_LOG_ERROR ? names[level] : names[0];
-  fprintf(stderr, "iobind: %s: %s\n", name, message);
+  char *line = strdup(message);
+  if (line == NULL) return;
+  fault_make_line(line);
+  fprintf(stderr, "iobind: %s: %s\n", name, line);
+  free(line);
 }
 
 iobind_status tool_try_open(tool_state *tool, iobind_error *error) {
