@@ -234,10 +234,11 @@ class Models(Case):
 
     def test_what_is_to_be_pasted_is_quoted(self):
         """A model's names must not become commands of a shell."""
-        path = self.model("hostile.onnx", "identity", "dims=a'$(touch pwned)'b")
-        line = self.refused(FAILED, "open dims", "run", path, "--random")
-        pasted = subprocess.run(["sh", "-c", "printf '%s\\n' " + line.split("give ")[1]], capture_output=True, text=True, cwd=self.folder)
-        self.assertEqual(pasted.stdout.splitlines(), ["--dim", "a'$(touch pwned)'b=N"])
+        path = self.write("hostile.onnx", identity_model(["x'$(touch pwned)'"], [("x'$(touch pwned)'", "y")]))
+        line = self.refused(FAILED, "is missing", "run", path)
+        words = line.split("give ")[1].split(", or")[0]
+        pasted = subprocess.run(["sh", "-c", "printf '%s\\n' " + words], capture_output=True, text=True, cwd=self.folder)
+        self.assertEqual(pasted.stdout.splitlines(), ["--input", "x'$(touch pwned)'=FILE.npy"])
         self.assertFalse(os.path.exists(self.path("pwned")))
 
     def test_a_file_name_that_is_no_text(self):

@@ -130,7 +130,7 @@ static void names_files(void **state) {
 /* Names that differ only behind what is kept: each number is tried once, so that many names take no time. */
 static void names_many_files(void **state) {
   (void)state;
-  enum { COUNT = 200000, LENGTH = 240 };
+  enum { COUNT = 20000, LENGTH = 240 };
   char *texts = malloc((size_t)COUNT * (LENGTH + 1));
   const char **names = calloc(COUNT, sizeof *names);
   char **files = calloc(COUNT, sizeof *files);
@@ -151,6 +151,7 @@ static void names_many_files(void **state) {
 }
 
 /* Of a name with code points that steer a terminal, or turn its direction, nothing is left that does. */
+/* NOLINTBEGIN(misc-misleading-bidirectional): that is what is tested */
 static void leaves_out_what_steers_a_terminal(void **state) {
   (void)state;
   const char *const names[] = {
@@ -168,6 +169,8 @@ static void leaves_out_what_steers_a_terminal(void **state) {
   assert_false(fault_set(&fault, "%s", "x\ny\xC2\x9B\x33m\xE2\x80\xAE \xC3\xA4 \xE2\x82\xAC \xFF\x1B"));
   assert_string_equal(fault.text, "x y?3m? \xC3\xA4 \xE2\x82\xAC ??");
 }
+
+/* NOLINTEND(misc-misleading-bidirectional) */
 
 static void quotes_words(void **state) {
   (void)state;

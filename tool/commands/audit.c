@@ -276,6 +276,7 @@ static int collect(audit_job *job) {
   if (iobind_audit_get_info(job->audit, &info, &error) != IOBIND_OK) return tool_fail_error(job->tool, NULL, &error);
   job->moves = calloc(info.entry_count + job->copy_count + 1, sizeof *job->moves);
   if (job->moves == NULL) return tool_fail(job->tool, "out of memory");
+  job->move_count = 0;
   int code = collect_entries(job, info.entry_count);
   collect_copies(job);
   for (size_t i = 0; i < job->move_count; i++) job->crossing += job->moves[i].crosses ? job->moves[i].bytes : 0;
@@ -371,7 +372,7 @@ static int report_job(audit_job *job, tool_report *report) {
   report_table *table = report_add_table(report, "moves", NULL);
   add_columns(table);
   int code = collect(job);
-  if (!job->tool->json && job->tool->verbosity == 0) group(job);
+  if (code == TOOL_GO && !job->tool->json && job->tool->verbosity == 0) group(job);
   for (size_t i = 0; code == TOOL_GO && i < job->move_count; i++) code = add_move(job, report, table, &job->moves[i]);
   if (code != TOOL_GO) return code;
   code = note_unused(job, report);
