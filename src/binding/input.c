@@ -1,7 +1,15 @@
 /* Bound inputs. */
-#include "binding/binding.h"
+#include "binding/table.h"
 
-static iobind_status check_index(iobind_binding *binding, size_t index, const char *what, iobind_error *error) {
+void iobind__input_clear(iobind__input *input) {
+  iobind__input old = *input;
+  *input = (iobind__input){0};
+  iobind_tensor_release(old.bound); /* a side keeps what ORT still has */
+  iobind_tensor_release(old.source);
+  iobind__event_release(old.event);
+}
+
+static iobind_status check_index(const iobind_binding *binding, size_t index, const char *what, iobind_error *error) {
   if (binding == NULL) {
     return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "%s: binding is NULL", what);
   }
@@ -9,7 +17,7 @@ static iobind_status check_index(iobind_binding *binding, size_t index, const ch
     return iobind__fail(error, IOBIND_NOT_FOUND, "%s: expected an index below %zu, got %zu", what,
                         binding->session->input_count, index);
   }
-  return iobind__binding_check_idle(binding, what, error);
+  return IOBIND_OK;
 }
 
 /* Can the session read the tensor where it is? Any memory that the host reads will do where it wants the host's. */
@@ -21,20 +29,6 @@ static bool lives_where_wanted(const iobind_session *session, const iobind_tenso
   return iobind__same_memory(session->runtime, tensor->place->info, wanted->info);
 }
 
-static iobind_status check_overlap(const iobind_binding *binding, size_t index, const iobind_tensor *tensor,
-                                   iobind_error *error) {
-  for (size_t i = 0; i < binding->session->output_count; i++) {
-    const iobind__output_slot *output = &binding->outputs[i];
-    if (output->mode == IOBIND_OUTPUT_FIXED && iobind__tensor_overlaps(tensor, output->tensor)) {
-      return iobind__fail(error, IOBIND_INVALID_ARGUMENT,
-                          "binding_set_input: '%s' overlaps the memory of output '%s': bind the output IN_PLACE if the model "
-                          "allows it",
-                          binding->session->inputs[index].name, binding->session->outputs[i].name);
-    }
-  }
-  return IOBIND_OK;
-}
-
 static iobind_status check_input(const iobind_binding *binding, size_t index, iobind_input_mode mode,
                                  const iobind_tensor *tensor, bool *at_home, iobind_error *error) {
   const iobind_session *session = binding->session;
@@ -43,18 +37,22 @@ static iobind_status check_input(const iobind_binding *binding, size_t index, io
     return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "binding_set_input: '%s': tensor is NULL", value->name);
   }
   if (mode < IOBIND_INPUT_RESIDENT || mode > IOBIND_INPUT_LIVE) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "binding_set_input: '%s': %d is no mode of an input", value->name,
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "binding_set_input: '%s': %d is not a mode of an input", value->name,
                         (int)mode);
   }
   IOBIND__TRY(iobind__value_accepts(value, tensor, "binding_set_input", error));
   if (tensor->place->device->runtime != session->runtime) {
     return iobind__fail(error, IOBIND_DEVICE, "binding_set_input: '%s': the tensor is another runtime's", value->name);
   }
-  if (mode == IOBIND_INPUT_LIVE && iobind__carry_of_input(binding, index) != NULL) {
+  const iobind__carry *carry = iobind__carry_of_input(binding, index);
+  if (mode == IOBIND_INPUT_LIVE && carry != NULL) {
     return iobind__fail(
         error, IOBIND_INVALID_ARGUMENT,
         "binding_set_input: '%s' carries a state from run to run: it cannot be LIVE, bind it RESIDENT or SNAPSHOT",
         value->name);
+  }
+  if (carry != NULL && carry->mode != IOBIND_CARRY_MOVE) {
+    IOBIND__TRY(iobind__value_accepts(&session->outputs[carry->output], tensor, "binding_set_input", error));
   }
   *at_home = lives_where_wanted(session, tensor, value->place);
   if (mode == IOBIND_INPUT_RESIDENT && !*at_home) {
@@ -71,10 +69,10 @@ static iobind_status check_input(const iobind_binding *binding, size_t index, io
   return IOBIND_OK;
 }
 
-/* A tensor where the session wants the input: the runtime's memory, or the session's where the EP shares none. */
-static iobind_status create_where_wanted(iobind_session *session, const iobind__value *value, const iobind_tensor *like,
-                                         iobind_tensor **tensor, iobind_error *error) {
-  iobind_error refusal = IOBIND_ERROR_INIT; /* is no failure of the call where the session lends */
+iobind_status iobind__input_make(iobind_session *session, size_t index, const iobind_tensor *like, iobind_tensor **tensor,
+                                 iobind_error *error) {
+  const iobind__value *value = &session->inputs[index];
+  iobind_error refusal = IOBIND_ERROR_INIT; /* not a failure of the call if the session lends memory */
   iobind_status status = iobind__tensor_create_at(value->place, like->dtype, like->dims, like->rank, tensor, &refusal);
   if (status != IOBIND_OK && status != IOBIND_NOT_SUPPORTED) {
     iobind__error_set(error, status, refusal.ort_code, "%s", refusal.message);
@@ -87,95 +85,125 @@ static iobind_status create_where_wanted(iobind_session *session, const iobind__
   return iobind__tensor_create_at(place, like->dtype, like->dims, like->rank, tensor, error);
 }
 
-iobind_status iobind__input_make(const iobind_binding *binding, size_t index, const iobind_tensor *like, iobind_tensor **tensor,
-                                 iobind_error *error) {
-  return create_where_wanted(binding->session, &binding->session->inputs[index], like, tensor, error);
-}
-
 static void note_live(iobind_binding *binding) {
   binding->has_live = false;
   for (size_t i = 0; i < binding->session->input_count; i++) {
-    const iobind__input_slot *slot = &binding->inputs[i];
-    binding->has_live = binding->has_live || slot->source != NULL || slot->event != NULL;
+    const iobind__input *input = &binding->inputs[i];
+    binding->has_live = binding->has_live || input->source != NULL || input->event != NULL;
   }
+}
+
+/* A copy of the tensor where the session reads it, when its producer is ready. */
+static iobind_status make_snapshot(const iobind_binding *binding, size_t index, const iobind_tensor *tensor,
+                                   iobind_event *event, iobind_tensor **copy, iobind_error *error) {
+  iobind_tensor *made;
+  IOBIND__TRY(iobind__input_make(binding->session, index, tensor, &made, error));
+  iobind_status status = event != NULL ? iobind_event_wait(event, error) : IOBIND_OK;
+  if (status == IOBIND_OK) {
+    status = tensor->dtype == IOBIND_STRING ? iobind__strings_copy(tensor, made, error)
+                                            : iobind__tensor_copy_one(tensor, made, NULL, error);
+  }
+  if (status != IOBIND_OK) {
+    iobind_tensor_release(made);
+    return status;
+  }
+  *copy = made;
+  return IOBIND_OK;
+}
+
+/* What ORT will read, and for LIVE what is copied there before each run. */
+static iobind_status resolve(iobind_binding *binding, size_t index, iobind__input *input, bool at_home, iobind_tensor *tensor,
+                             iobind_error *error) {
+  if (input->mode == IOBIND_INPUT_SNAPSHOT) {
+    IOBIND__TRY(make_snapshot(binding, index, tensor, input->event, &input->bound, error));
+    input->event = NULL; /* what it announced has been read */
+  } else if (!at_home) {
+    IOBIND__TRY(iobind__input_make(binding->session, index, tensor, &input->bound, error));
+    input->source = iobind_tensor_retain(tensor);
+  } else {
+    IOBIND__TRY(iobind__overlap_check_input(binding, index, tensor, "binding_set_input", error));
+    IOBIND__TRY(iobind__overlap_make_room(binding, tensor, error));
+    input->bound = iobind_tensor_retain(tensor);
+  }
+  if (input->event != NULL) {
+    iobind__event_retain(input->event);
+  }
+  return IOBIND_OK;
 }
 
 iobind_status iobind_binding_set_input(iobind_binding *binding, size_t index, iobind_input_mode mode, iobind_tensor *tensor,
                                        iobind_event *event, iobind_error *error) {
   IOBIND__TRY(check_index(binding, index, "binding_set_input", error));
+  IOBIND__TRY(iobind__binding_check_idle(binding, "binding_set_input", error));
   bool at_home = false;
   IOBIND__TRY(check_input(binding, index, mode, tensor, &at_home, error));
-  iobind_session *session = binding->session;
-  const iobind__value *value = &session->inputs[index];
-  iobind_tensor *bound = NULL;
-  iobind_tensor *source = NULL;
-  if (mode == IOBIND_INPUT_SNAPSHOT || (mode == IOBIND_INPUT_LIVE && !at_home)) {
-    IOBIND__TRY(create_where_wanted(session, value, tensor, &bound, error));
-    iobind_status status = IOBIND_OK;
-    if (mode == IOBIND_INPUT_SNAPSHOT) {
-      status = event != NULL ? iobind_event_wait(event, error) : IOBIND_OK;
-      if (status == IOBIND_OK) {
-        status = tensor->dtype == IOBIND_STRING ? iobind__strings_copy(tensor, bound, error)
-                                                : iobind__tensor_copy_one(tensor, bound, NULL, error);
-      }
-      event = NULL; /* what it announced has been read */
-    } else {
-      source = iobind_tensor_retain(tensor);
-    }
-    if (status != IOBIND_OK) {
-      iobind_tensor_release(bound);
-      return status;
-    }
-  } else {
-    IOBIND__TRY(check_overlap(binding, index, tensor, error));
-    IOBIND__TRY(iobind__outputs_make_room(binding, tensor, error));
-    bound = iobind_tensor_retain(tensor);
-  }
-  iobind__input_slot *slot = &binding->inputs[index];
-  if (slot->bound == NULL || !iobind__tensor_same_dims(slot->bound, bound)) {
-    binding->reshaped = IOBIND__BOTH_SIDES;
-  }
-  iobind_tensor *old_bound = slot->bound;
-  iobind_tensor *old_source = slot->source;
-  iobind_event *old_event = slot->event;
-  *slot = (iobind__input_slot){.mode = mode,
-                               .bound = bound,
-                               .source = source,
-                               .event = event == NULL ? NULL : iobind__event_retain(event),
-                               .changed = IOBIND__BOTH_SIDES};
-  binding->inputs_changed = IOBIND__BOTH_SIDES;
-  binding->checked = false;
-  note_live(binding);
+  iobind__input made = {.mode = mode, .event = event};
+  IOBIND__TRY(resolve(binding, index, &made, at_home, tensor, error));
+  iobind__input *input = &binding->inputs[index];
   iobind__carry *carry = iobind__carry_of_input(binding, index);
+  bool same_dims = input->bound != NULL && iobind__tensor_same_dims(input->bound, made.bound);
+  if (!same_dims) {
+    iobind__outputs_reshape(binding);
+  }
   if (carry != NULL) {
     carry->due = false; /* this is the next state, not what the last run left */
-    carry->settled = 0;
   }
-  iobind_tensor_release(old_bound); /* ORT's binding keeps the value itself until it is bound anew */
-  iobind_tensor_release(old_source);
-  iobind__event_release(old_event);
+  binding->is_checked = binding->is_checked && same_dims && carry == NULL;
+  bool had_live = input->source != NULL || input->event != NULL;
+  iobind__input old = *input;
+  *input = made;
+  iobind__table_changed(binding);
+  if (had_live || made.source != NULL || made.event != NULL) {
+    note_live(binding);
+  }
+  iobind__input_clear(&old);
+  return IOBIND_OK;
+}
+
+/* A run may be under way on the stream that the new data come on: they come behind it. A carried state is another tensor by then. */
+static iobind_status check_update(iobind_binding *binding, size_t index, const iobind_stream *stream, iobind_error *error) {
+  iobind__flight_look(binding);
+  if (binding->flight.stream == NULL || binding->flight.stream != stream) {
+    return iobind__binding_check_idle(binding, "binding_update_input", error);
+  }
+  if (iobind__carry_of_input(binding, index) != NULL) {
+    return iobind__fail(error, IOBIND_INVALID_STATE,
+                        "binding_update_input: '%s' is a carried state, and a run of this binding is under way: synchronize its "
+                        "stream first",
+                        binding->session->inputs[index].name);
+  }
   return IOBIND_OK;
 }
 
 iobind_status iobind_binding_update_input(iobind_binding *binding, size_t index, const void *data, size_t bytes,
                                           iobind_stream *stream, iobind_error *error) {
   IOBIND__TRY(check_index(binding, index, "binding_update_input", error));
+  IOBIND__TRY(check_update(binding, index, stream, error));
   const iobind__carry *carry = iobind__carry_of_input(binding, index);
   if (carry != NULL && carry->due) {
-    IOBIND__TRY(iobind__carry_advance(binding, error)); /* the new data belong into the state that the next run reads */
+    IOBIND__TRY(iobind__carry_advance(binding, NULL, error)); /* the new data belong into the state that the next run reads */
   }
-  const iobind__input_slot *slot = &binding->inputs[index];
+  iobind__input *input = &binding->inputs[index];
   const char *name = binding->session->inputs[index].name;
-  if (slot->bound == NULL) {
+  if (input->bound == NULL) {
     return iobind__fail(error, IOBIND_INVALID_STATE, "binding_update_input: '%s' is not bound", name);
   }
   /* where each run copies from a source, the new data belong there */
-  iobind_tensor *target = slot->source != NULL ? slot->source : slot->bound;
+  iobind_tensor *target = input->source != NULL ? input->source : input->bound;
   if (target->dtype != IOBIND_STRING && bytes != target->bytes) {
     return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "binding_update_input: '%s': expected %zu bytes, got %zu", name,
                         target->bytes, bytes);
   }
   IOBIND__TRY(iobind_tensor_write(target, 0, data, bytes, stream, error));
-  binding->inputs[index].torn = false;
+  input->is_spoiled = false;
   return IOBIND_OK;
+}
+
+iobind__input_view iobind__binding_view_input(const iobind_binding *binding, size_t index) {
+  const iobind__input *input = &binding->inputs[index];
+  const iobind__carry *carry = iobind__carry_of_input(binding, index);
+  return (iobind__input_view){.mode = input->mode,
+                              .tensor = input->bound,
+                              .source = input->source,
+                              .carried_from = carry == NULL ? IOBIND__NOT_CARRIED : (int64_t)carry->output};
 }

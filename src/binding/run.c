@@ -1,183 +1,76 @@
 /* Running a binding: check once after a change, then nothing but ORT's run. */
 #include <sched.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "binding/binding.h"
+#include "binding/table.h"
 
-/* Collect the values of symbolic dims from a tensor; SHAPE where one differs from what another tensor said. Owners are
- * numbered inputs first, then outputs. */
-static iobind_status agree_symbols(iobind_binding *binding, const iobind__value *value, const iobind_tensor *tensor,
-                                   size_t owner, iobind_error *error) {
-  const iobind_session *session = binding->session;
-  for (size_t i = 0; i < value->rank; i++) {
-    int id = value->symbol_ids[i];
-    if (id < 0) {
-      continue;
-    }
-    if (binding->symbol_values[id] < 0) {
-      binding->symbol_values[id] = tensor->dims[i];
-      binding->symbol_owners[id] = owner;
-    } else if (binding->symbol_values[id] != tensor->dims[i]) {
-      size_t first = binding->symbol_owners[id];
-      const char *other =
-          first < session->input_count ? session->inputs[first].name : session->outputs[first - session->input_count].name;
-      return iobind__fail(error, IOBIND_SHAPE, "binding: '%s': expected %s of %lld as in '%s', got %lld", value->name,
-                          session->symbols[id], (long long)binding->symbol_values[id], other, (long long)tensor->dims[i]);
-    }
-  }
-  return IOBIND_OK;
-}
+/* ---- what comes before ORT's run ---- */
 
-static iobind_status check_complete(iobind_binding *binding, iobind_error *error) {
-  const iobind_session *session = binding->session;
-  for (size_t i = 0; i < session->symbol_count; i++) {
-    binding->symbol_values[i] = -1;
-  }
-  for (size_t i = 0; i < session->input_count; i++) {
-    if (binding->inputs[i].bound == NULL) {
-      return session->inputs[i].kind == IOBIND_VALUE_TENSOR
-                 ? iobind__fail(error, IOBIND_INVALID_STATE, "binding: input '%s' is not bound", session->inputs[i].name)
-                 : iobind__fail(error, IOBIND_NOT_SUPPORTED, "binding: input '%s' is no tensor, and only tensors can be bound",
-                                session->inputs[i].name);
-    }
-    if (binding->inputs[i].torn) {
-      return iobind__fail(
-          error, IOBIND_INVALID_STATE,
-          "binding: the state '%s' is carried in place, and a run that failed may have written a part of it: bind "
-          "it anew, or write it by iobind_binding_update_input",
-          session->inputs[i].name);
-    }
-    IOBIND__TRY(agree_symbols(binding, &session->inputs[i], binding->inputs[i].bound, i, error));
-  }
-  bool any = false;
-  for (size_t i = 0; i < session->output_count; i++) {
-    const iobind__output_slot *slot = &binding->outputs[i];
-    any = any || slot->mode != IOBIND_OUTPUT_NONE;
-    if (slot->tensor != NULL) {
-      IOBIND__TRY(agree_symbols(binding, &session->outputs[i], slot->tensor, session->input_count + i, error));
-    }
-  }
-  return any ? IOBIND_OK : iobind__fail(error, IOBIND_INVALID_STATE, "binding: no output is bound");
-}
-
-iobind_status iobind_binding_check(iobind_binding *binding, iobind_error *error) {
-  if (binding == NULL) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "binding_check: binding is NULL");
-  }
-  IOBIND__TRY(iobind__binding_check_idle(binding, "binding_check", error));
-  return check_complete(binding, error);
-}
-
-static iobind_status bind_output(iobind_binding *binding, size_t index, iobind_error *error) {
-  const OrtApi *api = IOBIND__API(binding->session->runtime);
-  iobind__output_slot *slot = &binding->outputs[index];
-  const char *name = binding->session->outputs[index].name;
-  IOBIND__ORT_TRY(api,
-                  iobind__output_is_given(slot->mode) ? api->BindOutput(binding->binding, name, slot->tensor->value)
-                                                      : api->BindOutputToDevice(binding->binding, name, slot->place->info),
-                  error, "binding_run: output '%s'", name);
-  slot->renew &= (iobind__sides)~binding->side;
-  return IOBIND_OK;
-}
-
-static iobind_status bind_inputs(iobind_binding *binding, iobind_error *error) {
-  const iobind_session *session = binding->session;
-  const OrtApi *api = IOBIND__API(session->runtime);
-  for (size_t i = 0; i < session->input_count; i++) {
-    iobind__input_slot *slot = &binding->inputs[i];
-    if ((slot->changed & binding->side) == 0) {
-      continue;
-    }
-    OrtStatus *status = api->BindInput(binding->binding, session->inputs[i].name, slot->bound->value);
-    if (status != NULL) {
-      /* ORT's binding is poisoned by a failure: empty it, so that the next run binds all anew */
-      api->ClearBoundInputs(binding->binding);
-      for (size_t j = 0; j < session->input_count; j++) {
-        binding->inputs[j].changed |= binding->side;
-      }
-      return iobind__ort_fail(api, status, error, "binding_run: input '%s'", session->inputs[i].name);
-    }
-    slot->changed &= (iobind__sides)~binding->side;
-  }
-  binding->inputs_changed &= (iobind__sides)~binding->side;
-  return IOBIND_OK;
-}
-
-static iobind_status bind_outputs(iobind_binding *binding, iobind_error *error) {
-  const OrtApi *api = IOBIND__API(binding->session->runtime);
-  api->ClearBoundOutputs(binding->binding);
-  binding->order_count = 0;
-  binding->holds_outputs = false;
-  binding->has_fresh = false;
-  for (size_t i = 0; i < binding->session->output_count; i++) {
-    if (binding->outputs[i].mode != IOBIND_OUTPUT_NONE) {
-      IOBIND__TRY(bind_output(binding, i, error));
-      binding->order[binding->order_count++] = i;
-      binding->has_fresh = binding->has_fresh || binding->outputs[i].mode == IOBIND_OUTPUT_FRESH;
-    }
-  }
-  binding->outputs_changed &= (iobind__sides)~binding->side;
-  return IOBIND_OK;
-}
-
-/* New memory for the outputs that need it: ORT reuses what an output holds. */
-static iobind_status renew_outputs(iobind_binding *binding, iobind_error *error) {
-  for (size_t i = 0; i < binding->order_count; i++) {
-    const iobind__output_slot *slot = &binding->outputs[binding->order[i]];
-    if (slot->mode == IOBIND_OUTPUT_FRESH ||
-        (slot->mode == IOBIND_OUTPUT_REUSE &&
-         (((slot->same_dims ? 0 : binding->reshaped) | slot->renew) & binding->side) != 0)) {
-      IOBIND__TRY(bind_output(binding, binding->order[i], error));
-    }
-  }
-  binding->renew &= (iobind__sides)~binding->side;
-  return IOBIND_OK;
-}
-
-/* Bring ORT's binding in line with our table. */
+/* Bring what ORT is handed in line with the table. */
 static iobind_status prepare(iobind_binding *binding, iobind_error *error) {
-  if (binding->carry_count > 0) {
+  iobind__side *side = iobind__side_of_turn(binding);
+  bool differs = side->generation != binding->generation;
+  bool by_arrays = false;
+  if (!binding->is_checked) {
+    IOBIND__TRY(iobind__binding_check_complete(binding, "binding_run", error));
+    binding->is_checked = true;
+  }
+  if (binding->carry_count > 0 && differs) {
     IOBIND__TRY(iobind__carry_prepare(binding, error));
   }
-  if (!binding->checked) {
-    IOBIND__TRY(check_complete(binding, error));
-    binding->checked = true;
+  if (binding->carry_count > 0 || binding->arrays.in_use) {
+    IOBIND__TRY(iobind__arrays_choose(binding, &by_arrays, error));
   }
-  if ((binding->inputs_changed & binding->side) != 0) {
-    IOBIND__TRY(bind_inputs(binding, error));
+  if (by_arrays) {
+    return IOBIND_OK;
   }
-  if ((binding->outputs_changed & binding->side) != 0) {
-    IOBIND__TRY(bind_outputs(binding, error));
-  } else {
-    IOBIND__TRY(renew_outputs(binding, error));
+  return differs ? iobind__side_compare(binding, side, error) : iobind__side_refresh(binding, side, error);
+}
+
+/* `busy` is the EP's stream on which earlier runs may be under way, or NULL. Part of the steady run. */
+static inline iobind_status begin(iobind_binding *binding, iobind_stream *busy, iobind_error *error) {
+  if (binding->carry_count > 0) {
+    IOBIND__TRY(iobind__carry_advance(binding, busy, error));
   }
-  binding->reshaped &= (iobind__sides)~binding->side;
+  if (busy != NULL || binding->results == IOBIND__RESULTS_READY) {
+    iobind__results_drop(binding, busy);
+  }
+  binding->results = IOBIND__RESULTS_NONE;
+  if (!binding->is_checked || binding->fresh_count > 0 ||
+      iobind__side_of_turn(binding)->generation != binding->generation) {
+    IOBIND__TRY(prepare(binding, error));
+  }
   return IOBIND_OK;
 }
 
-/* Put the run behind the producers of its inputs. `points` are those of the inputs' events where the run has been queued since;
- * NULL: what the events hold now. An EP that one thread after the other may use is not held meanwhile: a worker that is waited for
- * may need it. */
+static iobind_status begin_serial(iobind_binding *binding, iobind_stream *busy, iobind_error *error) {
+  iobind__device_enter(binding->session->serial);
+  iobind_status status = begin(binding, busy, error);
+  iobind__device_leave(binding->session->serial);
+  return status;
+}
+
+/* Put the run behind the producers of its inputs. `points` are what the inputs' events held when the run was queued; NULL: what they hold
+ * now. An EP that only one thread may use at a time is not held meanwhile: a worker that is waited for may need it. */
 static iobind_status await_producers(const iobind_binding *binding, iobind_stream *stream, iobind__point *const *points,
                                      iobind_error *error) {
   for (size_t i = 0; i < binding->session->input_count; i++) {
-    const iobind__input_slot *slot = &binding->inputs[i];
+    const iobind__input *input = &binding->inputs[i];
     if (points != NULL) {
       IOBIND__TRY(iobind__stream_order(stream, points[i], error));
-    } else if (slot->event != NULL) {
-      IOBIND__TRY(iobind__stream_order_event(stream, slot->event, error));
+    } else if (input->event != NULL) {
+      IOBIND__TRY(iobind__stream_order_event(stream, input->event, error));
     }
   }
   return IOBIND_OK;
 }
 
 /* Inputs that are copied before each run. */
-static iobind_status bring_inputs(const iobind_binding *binding, iobind_stream *stream, iobind_error *error) {
+static iobind_status load_live_inputs(const iobind_binding *binding, iobind_stream *stream, iobind_error *error) {
   for (size_t i = 0; i < binding->session->input_count; i++) {
-    const iobind__input_slot *slot = &binding->inputs[i];
-    if (slot->source != NULL) {
-      IOBIND__TRY(iobind__tensor_copy_one(slot->source, slot->bound, stream, error));
+    const iobind__input *input = &binding->inputs[i];
+    if (input->source != NULL) {
+      IOBIND__TRY(iobind__tensor_copy_one(input->source, input->bound, stream, error));
     }
   }
   return IOBIND_OK;
@@ -186,8 +79,8 @@ static iobind_status bring_inputs(const iobind_binding *binding, iobind_stream *
 /* The outputs whose memory a run does not choose: ORT 1.24 does not say which of them did not fit. */
 static void name_held_outputs(const iobind_binding *binding, iobind__text *names) {
   for (size_t i = 0; i < binding->session->output_count; i++) {
-    iobind_output_mode mode = binding->outputs[i].mode;
-    if (iobind__output_is_given(mode) || mode == IOBIND_OUTPUT_REUSE) {
+    const iobind__output *output = &binding->outputs[i];
+    if (iobind__output_is_given(output) || output->mode == IOBIND_OUTPUT_REUSE) {
       iobind__text_add(names, "%s'%s'", names->length == 0 ? "" : ", ", binding->session->outputs[i].name);
     }
   }
@@ -209,38 +102,12 @@ static iobind_status run_failed(iobind_binding *binding, OrtStatus *failed, iobi
   } else {
     status = iobind__ort_fail(api, failed, error, "binding_run");
   }
-  iobind__carry_tear(binding);
-  /* what ORT's binding holds after a failure is not known: bind the outputs anew */
-  binding->outputs_changed = IOBIND__BOTH_SIDES;
+  iobind__carry_note_failure(binding);
+  iobind__side_forget_outputs(binding, iobind__side_of_turn(binding));
   return status;
 }
 
-/* What comes before a run: on the caller's thread, so that what is wrong is said at once. */
-static inline iobind_status begin(iobind_binding *binding, iobind_error *error) {
-  if (binding->carry_count > 0) {
-    IOBIND__TRY(iobind__carry_advance(binding, error));
-  }
-  if (binding->fetched) {
-    iobind__results_drop(binding);
-  }
-  binding->has_results = false;
-  binding->holds_outputs = false; /* until the run has given them */
-  binding->failure.status = IOBIND_OK;
-  iobind__sides changed = binding->inputs_changed | binding->outputs_changed | binding->reshaped | binding->renew;
-  if (!binding->checked || binding->has_fresh || (changed & binding->side) != 0) {
-    IOBIND__TRY(prepare(binding, error));
-  }
-  return IOBIND_OK;
-}
-
-static iobind_status begin_serial(iobind_binding *binding, iobind_error *error) {
-  iobind__device_enter(binding->session->serial);
-  iobind_status status = begin(binding, error);
-  iobind__device_leave(binding->session->serial);
-  return status;
-}
-
-/* A device that queues by itself is waited for, unless the run is on its own stream: then the order of its queue is enough. */
+/* A device that queues by itself is waited for, unless the run is on a stream of it: then the order of its queue is enough. */
 static iobind_status wait_for_devices(const iobind_binding *binding, const iobind_device *ordered, iobind_error *error) {
   const iobind_session *session = binding->session;
   if (session->queued == NULL || (session->queued == ordered && session->queued_count == 1)) {
@@ -252,51 +119,53 @@ static iobind_status wait_for_devices(const iobind_binding *binding, const iobin
   return IOBIND_OK;
 }
 
-static iobind_status look_after(iobind_binding *binding, iobind_stream *stream, const iobind_device *ordered,
-                                iobind_error *error) {
-  if (!binding->verified) {
-    IOBIND__TRY(iobind__results_verify(binding, &binding->verified, error));
-  }
-  if (binding->has_passed_through) {
-    IOBIND__TRY(iobind__results_copy_passed_through(binding, stream, error));
-  }
-  return wait_for_devices(binding, ordered, error);
-}
-
 /* What has to be looked at or done after some runs. */
-static iobind_status settle(iobind_binding *binding, iobind_stream *stream, const iobind_device *ordered, iobind_error *error) {
-  iobind_status status = look_after(binding, stream, ordered, error);
+static iobind_status finish_run(iobind_binding *binding, iobind_stream *stream, const iobind_device *ordered,
+                                iobind_error *error) {
+  iobind_status status = IOBIND_OK;
+  if (!binding->is_verified) {
+    status = iobind__results_verify(binding, error);
+  }
+  if (status == IOBIND_OK && binding->has_passed_through) {
+    status = iobind__results_copy_passed_through(binding, stream, error);
+  }
+  if (status == IOBIND_OK) {
+    status = wait_for_devices(binding, ordered, error);
+  }
   if (status != IOBIND_OK) {
-    iobind__carry_tear(binding);
+    iobind__results_drop(binding, NULL);
+    iobind__carry_note_failure(binding);
   }
   return status;
 }
 
 /* The run itself. `stream` is an EP's, which ORT submits to; NULL: ORT waits for the run. `ordered` is the device whose stream
- * the run is on, or NULL. Part of the steady run itself, whose instructions are counted (bench/overhead). */
+ * the run is on, or NULL. Part of the steady run, whose instructions are counted (bench/overhead). */
 __attribute__((always_inline)) static inline iobind_status execute(iobind_binding *binding, OrtRunOptions *options,
                                                                    iobind_stream *stream, const iobind_device *ordered,
                                                                    iobind_error *error) {
   const iobind_session *session = binding->session;
   if (binding->has_live) {
-    IOBIND__TRY(bring_inputs(binding, stream, error));
+    IOBIND__TRY(load_live_inputs(binding, stream, error));
   }
-  OrtStatus *failed = IOBIND__API(session->runtime)->RunWithBinding(session->session, options, binding->binding);
+  bool by_arrays = binding->arrays.in_use;
+  OrtStatus *failed = by_arrays ? iobind__arrays_run(binding, options)
+                                : IOBIND__API(session->runtime)
+                                      ->RunWithBinding(session->session, options, iobind__side_of_turn(binding)->binding);
   if (failed != NULL) {
     return run_failed(binding, failed, error);
   }
-  binding->holds_outputs = true;
-  if (!binding->verified || binding->has_passed_through || session->queued != NULL) {
-    IOBIND__TRY(settle(binding, stream, ordered, error));
+  binding->results = by_arrays ? IOBIND__RESULTS_READY : IOBIND__RESULTS_HELD;
+  if (!binding->is_verified || binding->has_passed_through || session->queued != NULL) {
+    IOBIND__TRY(finish_run(binding, stream, ordered, error));
   }
-  binding->has_results = true;
   if (binding->carry_count > 0) {
-    iobind__carry_note(binding);
+    iobind__carry_note_run(binding);
   }
   return IOBIND_OK;
 }
 
-/* The same where one thread after the other may use the EP. */
+/* The same if only one thread may use the EP at a time. */
 static iobind_status execute_serial(iobind_binding *binding, OrtRunOptions *options, iobind_stream *stream,
                                     const iobind_device *ordered, iobind_error *error) {
   iobind__device_enter(binding->session->serial);
@@ -336,10 +205,44 @@ static inline void leave(iobind_binding *binding) {
   }
 }
 
+/* A run on a worker's stream has ended, or was never queued: with the last one the binding is idle again. */
+static void leave_queue(iobind_binding *binding) {
+  if (atomic_fetch_sub(&binding->queued, 1) == 1) {
+    leave(binding);
+  }
+}
+
+static iobind_status refuse_busy(iobind_error *error) {
+  return iobind__fail(error, IOBIND_INVALID_STATE, "binding_run: a run of this binding is under way: wait for it first");
+}
+
+/* Enter the running state; INVALID_STATE if another run has it. */
+static inline iobind_status enter(iobind_binding *binding, iobind_error *error) {
+  int idle = IOBIND__IDLE;
+  return atomic_compare_exchange_strong(&binding->state, &idle, IOBIND__RUNNING) ? IOBIND_OK : refuse_busy(error);
+}
+
+/* The same for a run on a worker's stream. Behind another one of this stream the binding is in that state already, unless the worker is
+ * just leaving it. */
+static iobind_status enter_queue(iobind_binding *binding, bool follows, iobind_error *error) {
+  if (atomic_fetch_add(&binding->queued, 1) > 0) {
+    return IOBIND_OK;
+  }
+  iobind_status status = enter(binding, follows ? NULL : error);
+  while (status != IOBIND_OK && follows) {
+    sched_yield();
+    status = enter(binding, NULL);
+  }
+  if (status != IOBIND_OK) {
+    atomic_fetch_sub(&binding->queued, 1);
+  }
+  return status;
+}
+
 /* ---- runs that have finished on return ---- */
 
 static inline iobind_status run_alone(iobind_binding *binding, iobind_error *error) {
-  IOBIND__TRY(begin(binding, error));
+  IOBIND__TRY(begin(binding, NULL, error));
   if (binding->has_live) {
     IOBIND__TRY(await_producers(binding, NULL, NULL, error));
   }
@@ -347,7 +250,7 @@ static inline iobind_status run_alone(iobind_binding *binding, iobind_error *err
 }
 
 static iobind_status run_serial(iobind_binding *binding, iobind_error *error) {
-  IOBIND__TRY(begin_serial(binding, error));
+  IOBIND__TRY(begin_serial(binding, NULL, error));
   IOBIND__TRY(await_producers(binding, NULL, NULL, error));
   return execute_serial(binding, binding->run_options, NULL, NULL, error);
 }
@@ -356,18 +259,32 @@ static inline iobind_status run_now(iobind_binding *binding, iobind_error *error
   return binding->session->serial == NULL ? run_alone(binding, error) : run_serial(binding, error);
 }
 
-/* A session that takes no stream of a device. */
-static iobind_status run_behind(iobind_binding *binding, iobind_stream *stream, iobind_error *error) {
-  IOBIND__TRY(iobind__stream_drain(stream, error));
-  return run_now(binding, error);
+static iobind_status run_at_once(iobind_binding *binding, iobind_error *error) {
+  if (binding->flight.stream != NULL) {
+    IOBIND__TRY(iobind__binding_check_idle(binding, "binding_run", error));
+  }
+  IOBIND__TRY(enter(binding, error));
+  iobind_status status = run_now(binding, error);
+  leave(binding);
+  return status;
 }
 
-/* ---- runs on an EP's stream ---- */
+/* A session that takes no stream of an EP. */
+static iobind_status run_behind(iobind_binding *binding, iobind_stream *stream, iobind_error *error) {
+  IOBIND__TRY(iobind__stream_drain(stream, error));
+  return run_at_once(binding, error);
+}
 
-static void take_off(iobind_binding *binding, iobind_stream *stream, iobind__ticket ticket) {
-  binding->flight.stream = stream;
-  binding->flight.ticket = ticket;
-  iobind__ref_retain(&stream->ref);
+/* ---- runs on a stream: those of one binding may queue on one stream ---- */
+
+static void note_flight(iobind_binding *binding, iobind_stream *stream, iobind__ticket ticket) {
+  iobind__flight *flight = &binding->flight;
+  if (flight->stream == NULL) {
+    iobind__ref_retain(&stream->ref);
+    flight->stream = stream;
+  }
+  flight->ticket = ticket;
+  flight->runs++;
 }
 
 /* What the stream still has to deliver to host memory that the run uses comes before. */
@@ -378,7 +295,7 @@ static iobind_status use_host_tensors(const iobind_binding *binding, iobind_stre
   }
   for (size_t i = 0; i < session->input_count + session->output_count; i++) {
     const iobind_tensor *tensor =
-        i < session->input_count ? binding->inputs[i].bound : binding->outputs[i - session->input_count].tensor;
+        i < session->input_count ? binding->inputs[i].bound : binding->outputs[i - session->input_count].target;
     if (tensor != NULL && tensor->place->host) {
       IOBIND__TRY(iobind__stream_use_host(stream, tensor->data, tensor->bytes, error));
     }
@@ -386,26 +303,42 @@ static iobind_status use_host_tensors(const iobind_binding *binding, iobind_stre
   return IOBIND_OK;
 }
 
-static iobind_status run_on_device(iobind_binding *binding, iobind_stream *stream, iobind_error *error) {
-  IOBIND__TRY(begin_serial(binding, error));
+/* A state that is moved is replaced by the next run's, which may be submitted before the stream has read it. */
+static void keep_states(const iobind_binding *binding, iobind_stream *stream) {
+  for (size_t i = 0; i < binding->carry_count; i++) {
+    if (binding->carries[i].mode == IOBIND_CARRY_MOVE) {
+      iobind__tensor_use(binding->inputs[binding->carries[i].input].bound, stream);
+    }
+  }
+}
+
+static iobind_status submit_to_ep(iobind_binding *binding, iobind_stream *stream, iobind_error *error) {
+  IOBIND__TRY(begin_serial(binding, binding->flight.stream, error));
   IOBIND__TRY(await_producers(binding, stream, NULL, error));
   IOBIND__TRY(use_host_tensors(binding, stream, error));
   IOBIND__API(binding->session->runtime)->RunOptionsSetSyncStream(binding->stream_run_options, iobind__stream_ort(stream));
   iobind_status status = execute_serial(binding, binding->stream_run_options, stream, stream->device, error);
-  if (status == IOBIND_OK) {
-    take_off(binding, stream, iobind__stream_take_ticket(stream));
-  } else {
+  if (status != IOBIND_OK) {
     (void)iobind__stream_drain(stream, NULL); /* what was submitted before it failed uses what is bound */
+    return status;
   }
-  return status;
+  keep_states(binding, stream);
+  note_flight(binding, stream, iobind__stream_take_ticket(stream));
+  return IOBIND_OK;
 }
 
-/* ---- runs on a worker's stream ---- */
+static iobind_status run_on_ep(iobind_binding *binding, iobind_stream *stream, iobind_error *error) {
+  IOBIND__TRY(enter(binding, error));
+  iobind_status status = submit_to_ep(binding, stream, error);
+  leave(binding);
+  return status;
+}
 
 typedef struct run_task {
   iobind__task task;
   iobind_binding *binding; /* a reference is held */
   const iobind_device *ordered;
+  bool begins;             /* an earlier run was under way when this one was submitted: only now is known what it left */
   iobind__point *points[]; /* of the inputs' events when the run was submitted; references are held */
 } run_task;
 
@@ -418,56 +351,85 @@ static void free_run(iobind__task *task) {
   free(self);
 }
 
-static iobind_status work(iobind__task *task, const iobind_error *failure, iobind_error *error) {
-  const run_task *self = (const run_task *)task;
+static iobind_status execute_task(const run_task *self, const iobind_error *failure, iobind_error *error) {
   iobind_binding *binding = self->binding;
-  iobind_status status;
   if (failure != NULL) {
-    status = iobind__error_copy(error, failure);
-  } else {
-    status = await_producers(binding, NULL, self->points, error);
+    return iobind__error_copy(error, failure);
   }
-  if (status == IOBIND_OK) {
-    status = execute_serial(binding, binding->run_options, NULL, self->ordered, error);
+  if (self->begins) {
+    IOBIND__TRY(begin_serial(binding, NULL, error));
   }
+  IOBIND__TRY(await_producers(binding, NULL, self->points, error));
+  return execute_serial(binding, binding->run_options, NULL, self->ordered, error);
+}
+
+static iobind_status run_task_now(iobind__task *task, const iobind_error *failure, iobind_error *error) {
+  const run_task *self = (const run_task *)task;
+  iobind_status status = execute_task(self, failure, error);
   if (status != IOBIND_OK) {
-    binding->failure = *error;
+    iobind__binding_fail(self->binding, error);
   }
-  leave(binding);
+  leave_queue(self->binding);
   return status;
 }
 
-static run_task *make_task(iobind_binding *binding, const iobind_device *ordered) {
+static run_task *make_task(iobind_binding *binding, const iobind_device *ordered, bool begins) {
   size_t inputs = binding->session->input_count;
   run_task *self = calloc(1, sizeof *self + inputs * sizeof self->points[0]);
   if (self == NULL) {
     return NULL;
   }
-  self->task.run = work;
+  self->task.run = run_task_now;
   self->task.destroy = free_run;
   self->binding = binding;
   iobind__ref_retain(&binding->ref);
   self->ordered = ordered;
+  self->begins = begins;
   for (size_t i = 0; i < inputs; i++) {
     self->points[i] = binding->inputs[i].event == NULL ? NULL : iobind__event_point(binding->inputs[i].event);
   }
   return self;
 }
 
-static iobind_status run_by_worker(iobind_binding *binding, iobind_stream *stream, iobind_error *error) {
-  IOBIND__TRY(begin_serial(binding, error));
-  run_task *task = make_task(binding, stream->device);
+/* The first run of several begins on the caller's thread, so that what is wrong is said at once. */
+static iobind_status submit_task(iobind_binding *binding, iobind_stream *stream, bool follows, iobind__ticket *ticket,
+                                 iobind_error *error) {
+  if (!follows) {
+    IOBIND__TRY(begin_serial(binding, NULL, error));
+  }
+  run_task *task = make_task(binding, stream->device, follows);
   if (task == NULL) {
     return iobind__out_of_memory(error, "binding_run");
   }
-  iobind__ticket ticket;
-  iobind_status status = iobind__stream_submit(stream, &task->task, &ticket, error);
+  iobind_status status = iobind__stream_submit(stream, &task->task, ticket, error);
   if (status != IOBIND_OK) {
     free_run(&task->task);
+  }
+  return status;
+}
+
+static iobind_status run_by_worker(iobind_binding *binding, iobind_stream *stream, iobind_error *error) {
+  bool follows = binding->flight.stream != NULL;
+  iobind__ticket ticket;
+  IOBIND__TRY(enter_queue(binding, follows, error));
+  iobind_status status = submit_task(binding, stream, follows, &ticket, error);
+  if (status != IOBIND_OK) {
+    leave_queue(binding);
     return status;
   }
-  take_off(binding, stream, ticket);
+  note_flight(binding, stream, ticket);
   return IOBIND_OK;
+}
+
+static iobind_status run_on(iobind_binding *binding, iobind_stream *stream, iobind_error *error) {
+  iobind__flight_look(binding);
+  if (binding->flight.stream != NULL && binding->flight.stream != stream) {
+    return iobind__binding_check_idle(binding, "binding_run", error);
+  }
+  if (!iobind__stream_orders_calls(stream)) {
+    return run_by_worker(binding, stream, error);
+  }
+  return binding->stream_run_options == NULL ? run_behind(binding, stream, error) : run_on_ep(binding, stream, error);
 }
 
 static iobind_status check_stream(const iobind_binding *binding, const iobind_stream *stream, const iobind_event *event,
@@ -484,47 +446,18 @@ static iobind_status check_stream(const iobind_binding *binding, const iobind_st
   return IOBIND_OK;
 }
 
-/* Take the binding for a run; INVALID_STATE where another one has it. */
-static inline iobind_status enter(iobind_binding *binding, iobind_error *error) {
-  if (binding->flight.stream != NULL) {
-    IOBIND__TRY(iobind__binding_check_idle(binding, "binding_run", error));
-  }
-  int idle = IOBIND__IDLE;
-  if (!atomic_compare_exchange_strong(&binding->state, &idle, IOBIND__RUNNING)) {
-    return iobind__fail(error, IOBIND_INVALID_STATE, "binding_run: a run of this binding is under way: wait for it first");
-  }
-  return IOBIND_OK;
-}
-
-static iobind_status run_on(iobind_binding *binding, iobind_stream *stream, iobind_error *error) {
-  IOBIND__TRY(enter(binding, error));
-  bool by_worker = !iobind__stream_orders_calls(stream);
-  iobind_status status = by_worker                             ? run_by_worker(binding, stream, error)
-                         : binding->stream_run_options == NULL ? run_behind(binding, stream, error)
-                                                               : run_on_device(binding, stream, error);
-  if (!by_worker || status != IOBIND_OK) {
-    leave(binding);
-  }
-  return status;
-}
-
-static iobind_status run_at_once(iobind_binding *binding, iobind_error *error) {
-  IOBIND__TRY(enter(binding, error));
-  iobind_status status = run_now(binding, error);
-  leave(binding);
-  return status;
-}
-
 static iobind_status run_with_event(iobind_binding *binding, iobind_stream *stream, iobind_event *event, iobind_error *error) {
   iobind__point *point = NULL;
   IOBIND__TRY(check_stream(binding, stream, event, error));
   IOBIND__TRY(stream == NULL ? run_at_once(binding, error) : run_on(binding, stream, error));
   if (event != NULL) {
-    iobind_status status = stream == NULL ? IOBIND_OK : iobind__point_make(stream, &point, error);
+    iobind_error reason = IOBIND_ERROR_INIT;
+    iobind_status status = stream == NULL ? IOBIND_OK : iobind__point_make(stream, &point, &reason);
     if (status != IOBIND_OK) {
-      (void)iobind__binding_land(binding, NULL); /* nobody could tell when the run is over */
-      iobind__binding_lose(binding);
-      return status;
+      (void)iobind__flight_wait(binding, NULL); /* nobody could tell when the run is over */
+      iobind__flight_look(binding);
+      iobind__binding_fail(binding, &reason);
+      return iobind__error_copy(error, &reason);
     }
     iobind__event_set(event, point);
   }
@@ -536,4 +469,23 @@ iobind_status iobind_binding_run(iobind_binding *binding, iobind_stream *stream,
     return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "binding_run: binding is NULL");
   }
   return stream == NULL && event == NULL ? run_at_once(binding, error) : run_with_event(binding, stream, event, error);
+}
+
+iobind_status iobind_binding_cancel(iobind_binding *binding, iobind_error *error) {
+  if (binding == NULL) {
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "binding_cancel: binding is NULL");
+  }
+  /* the run cannot end, and its options cannot go, between these two states */
+  int running = IOBIND__RUNNING;
+  if (!atomic_compare_exchange_strong(&binding->state, &running, IOBIND__CANCELLING)) {
+    return IOBIND_OK;
+  }
+  const OrtApi *api = IOBIND__API(binding->session->runtime);
+  OrtStatus *status = api->RunOptionsSetTerminate(binding->run_options);
+  if (status == NULL && binding->stream_run_options != NULL) {
+    status = api->RunOptionsSetTerminate(binding->stream_run_options);
+  }
+  iobind_status result = status == NULL ? IOBIND_OK : iobind__ort_fail(api, status, error, "binding_cancel");
+  atomic_store(&binding->state, result == IOBIND_OK ? IOBIND__CANCELLED : IOBIND__RUNNING); /* it can be tried again */
+  return result;
 }

@@ -11,6 +11,22 @@ static iobind_runtime *runtime_of(const iobind_tensor *tensor) {
   return tensor->place->device->runtime;
 }
 
+uint64_t iobind__serial_next(void) {
+  static atomic_uint_least64_t last;
+  return atomic_fetch_add_explicit(&last, 1, memory_order_relaxed) + 1;
+}
+
+bool iobind__tensor_owns_memory(const iobind_tensor *tensor) {
+  return !tensor->borrows;
+}
+
+bool iobind__tensor_is_allocated(const iobind_tensor *tensor) {
+  while (tensor->base != NULL) {
+    tensor = tensor->base;
+  }
+  return tensor->allocated > 0;
+}
+
 static void tensor_destroy(iobind__ref *ref);
 
 /* Is a stream still at work on the tensor? Then it is destroyed when that has passed, by a second call. */
@@ -63,6 +79,7 @@ static iobind_tensor *tensor_new(iobind__place *place, iobind__ref *owner, iobin
     return NULL;
   }
   iobind__ref_init(&tensor->ref, tensor_destroy);
+  tensor->serial = iobind__serial_next();
   tensor->place = place;
   tensor->owner = owner;
   iobind__ref_retain(owner);
@@ -186,6 +203,7 @@ static iobind_status tensor_over(iobind__place *place, iobind__ref *owner, iobin
     iobind_tensor_release(tensor);
     return iobind__ort_fail(api, status, error, "%s", what);
   }
+  tensor->borrows = true;
   tensor->data = bytes == 0 ? NULL : data;
   tensor->bytes = bytes;
   *out = tensor;
@@ -367,11 +385,15 @@ void iobind__tensor_use(iobind_tensor *tensor, iobind_stream *stream) {
   }
 }
 
-/* Has nobody else the tensor, and is its value all that it holds? */
+/* Has nobody else the tensor, is its value all that it holds, and does no stream work on it? */
 static bool is_plain(const iobind_tensor *tensor) {
-  bool used = tensor->uses[0].stream != NULL || tensor->uses[1].stream != NULL;
-  return atomic_load_explicit(&tensor->ref.count, memory_order_acquire) == 1 && tensor->base == NULL &&
-         tensor->deleter == NULL && tensor->allocated == 0 && !used;
+  bool used = false;
+  for (size_t i = 0; i < sizeof tensor->uses / sizeof tensor->uses[0]; i++) {
+    const iobind__use *use = &tensor->uses[i];
+    used = used || (use->stream != NULL && !iobind__stream_passed(use->stream, use->ticket));
+  }
+  return atomic_load_explicit(&tensor->ref.count, memory_order_acquire) == 1 && iobind__tensor_owns_memory(tensor) &&
+         tensor->allocated == 0 && !used;
 }
 
 bool iobind__tensor_replace_value(iobind_tensor *tensor, OrtValue *value, bool *reshaped) {
@@ -405,6 +427,7 @@ bool iobind__tensor_replace_value(iobind_tensor *tensor, OrtValue *value, bool *
   api->ReleaseValue(tensor->value);
   iobind__device_leave(tensor->place->device);
   tensor->value = value;
+  tensor->serial = iobind__serial_next();
   tensor->data = data;
   tensor->bytes = (size_t)((bits + 7) / 8);
   for (size_t i = 0; *reshaped && i < rank; i++) {

@@ -18,9 +18,11 @@ struct iobind_tensor {
   iobind_tensor *base; /* kept alive: the tensor that this is a view of */
   iobind__place *place;
   OrtValue *value;
+  uint64_t serial; /* of the value: no other value of any tensor has, had or will have it */
   void *data; /* NULL: 0 bytes, or strings */
   size_t bytes;
   size_t allocated; /* bytes in the device's counters */
+  bool borrows; /* the memory is the caller's, or another tensor's */
   iobind_deleter deleter;
   void *deleter_context;
   iobind__use uses[2]; /* guarded by the runtime's mutex */
@@ -46,6 +48,15 @@ iobind_status iobind__dims_check(const int64_t *dims, size_t rank, uint64_t *ele
 /* "float32[N,3,224,224]"; open dims (-1) by symbol or "?". */
 void iobind__shape_text(int32_t dtype, const int64_t *dims, const char *const *symbols, size_t rank, char *out,
                         size_t capacity);
+
+/* A number that nothing else has, had or will have; never 0. */
+uint64_t iobind__serial_next(void);
+
+/* Is the memory alive for as long as ORT holds the value, whatever becomes of the tensor? Not if it is wrapped, or a view. */
+bool iobind__tensor_owns_memory(const iobind_tensor *tensor);
+
+/* Was the memory allocated for this tensor, or for the one that it is a view of? Then no other tensor can overlap it by chance. */
+bool iobind__tensor_is_allocated(const iobind_tensor *tensor);
 
 /* Make a tensor at any place, a session's own included. */
 iobind_status iobind__tensor_create_at(iobind__place *place, iobind_dtype dtype, const int64_t *dims, size_t rank,

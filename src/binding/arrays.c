@@ -1,0 +1,116 @@
+/* A run by arrays of values. ORT's binding looks every name up and makes a list of places for each new output; a plain run of a session
+ * on the CPU does neither. It does not say, however, where an output came from that was given: so it takes over from ORT's binding
+ * only when that has shown where everything lands. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "binding/table.h"
+
+void iobind__arrays_free(iobind_binding *binding) {
+  free(binding->arrays.inputs);
+  free(binding->arrays.outputs);
+  free(binding->arrays.output_names);
+  binding->arrays = (iobind__arrays){0};
+}
+
+static bool is_plain_memory(const iobind_binding *binding, const iobind__place *place) {
+  return place == &binding->session->runtime->cpu->places[IOBIND_MEMORY_DEFAULT];
+}
+
+/* Is something moved, and is all of it in the CPU's default memory? */
+static bool pays(const iobind_binding *binding) {
+  const iobind_session *session = binding->session;
+  bool fits = session->device_count == 1; /* the CPU is always one */
+  bool moves = false;
+  for (size_t i = 0; i < binding->carry_count; i++) {
+    moves = moves || binding->carries[i].mode == IOBIND_CARRY_MOVE;
+  }
+  for (size_t i = 0; fits && i < session->input_count; i++) {
+    fits = is_plain_memory(binding, session->inputs[i].place) && is_plain_memory(binding, binding->inputs[i].bound->place);
+  }
+  for (size_t i = 0; fits && i < session->output_count; i++) {
+    const iobind__output *output = &binding->outputs[i];
+    const iobind__place *place = iobind__output_is_given(output) ? output->target->place : output->place;
+    fits = output->mode == IOBIND_OUTPUT_NONE ||
+           (output->mode != IOBIND_OUTPUT_REUSE && is_plain_memory(binding, session->outputs[i].place) &&
+            is_plain_memory(binding, place));
+  }
+  return fits && moves;
+}
+
+static iobind_status make_room(iobind_binding *binding, iobind_error *error) {
+  iobind__arrays *arrays = &binding->arrays;
+  const iobind_session *session = binding->session;
+  if (arrays->inputs != NULL) {
+    return IOBIND_OK;
+  }
+  arrays->inputs = calloc(session->input_count + 1, sizeof *arrays->inputs);
+  arrays->outputs = calloc(session->output_count + 1, sizeof *arrays->outputs);
+  arrays->output_names = calloc(session->output_count + 1, sizeof *arrays->output_names);
+  if (arrays->inputs == NULL || arrays->outputs == NULL || arrays->output_names == NULL) {
+    iobind__arrays_free(binding);
+    return iobind__out_of_memory(error, "binding_run");
+  }
+  return IOBIND_OK;
+}
+
+static void list_names(iobind_binding *binding) {
+  iobind__arrays *arrays = &binding->arrays;
+  arrays->output_count = 0;
+  for (size_t i = 0; i < binding->session->output_count; i++) {
+    if (binding->outputs[i].mode != IOBIND_OUTPUT_NONE) {
+      arrays->output_names[arrays->output_count++] = binding->session->outputs[i].name;
+    }
+  }
+}
+
+iobind_status iobind__arrays_choose(iobind_binding *binding, bool *chosen, iobind_error *error) {
+  iobind__arrays *arrays = &binding->arrays;
+  *chosen = false;
+  if (!binding->is_verified || binding->has_passed_through) {
+    arrays->in_use = false;
+    arrays->generation = 0;
+    return IOBIND_OK;
+  }
+  if (arrays->generation != binding->generation) {
+    bool in_use = pays(binding);
+    if (in_use) {
+      IOBIND__TRY(make_room(binding, error));
+      list_names(binding);
+    }
+    for (size_t i = 0; in_use && !arrays->in_use && i < 2; i++) {
+      iobind__side_clear(binding, &binding->sides[i]); /* it would hold an old state */
+    }
+    arrays->in_use = in_use;
+    arrays->generation = binding->generation;
+  }
+  *chosen = arrays->in_use;
+  return IOBIND_OK;
+}
+
+OrtStatus *iobind__arrays_run(iobind_binding *binding, const OrtRunOptions *options) {
+  const iobind_session *session = binding->session;
+  const OrtApi *api = IOBIND__API(session->runtime);
+  iobind__arrays *arrays = &binding->arrays;
+  for (size_t i = 0; i < session->input_count; i++) {
+    arrays->inputs[i] = binding->inputs[i].bound->value;
+  }
+  size_t count = 0;
+  for (size_t i = 0; i < session->output_count; i++) {
+    const iobind__output *output = &binding->outputs[i];
+    if (output->mode != IOBIND_OUTPUT_NONE) {
+      arrays->outputs[count++] = iobind__output_is_given(output) ? output->target->value : NULL;
+    }
+  }
+  OrtStatus *status = api->Run(session->session, options, session->input_names, arrays->inputs, session->input_count,
+                               arrays->output_names, arrays->output_count, arrays->outputs);
+  count = 0;
+  for (size_t i = 0; i < session->output_count && status == NULL; i++) {
+    iobind__output *output = &binding->outputs[i];
+    if (output->mode != IOBIND_OUTPUT_NONE) {
+      OrtValue *value = arrays->outputs[count++];
+      output->value = iobind__output_is_given(output) ? NULL : value;
+    }
+  }
+  return status;
+}

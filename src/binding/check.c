@@ -1,0 +1,90 @@
+/* What must be true of a binding before it runs. */
+#include "binding/table.h"
+
+/* Collect the values of symbolic dims from a tensor; SHAPE if one differs from what another tensor said. Owners are
+ * numbered inputs first, then outputs. */
+static iobind_status agree_symbols(iobind_binding *binding, const iobind__value *value, const iobind_tensor *tensor,
+                                   size_t owner, const char *what, iobind_error *error) {
+  const iobind_session *session = binding->session;
+  for (size_t i = 0; i < value->rank; i++) {
+    int id = value->symbol_ids[i];
+    if (id < 0) {
+      continue;
+    }
+    if (binding->symbol_values[id] < 0) {
+      binding->symbol_values[id] = tensor->dims[i];
+      binding->symbol_owners[id] = owner;
+    } else if (binding->symbol_values[id] != tensor->dims[i]) {
+      size_t first = binding->symbol_owners[id];
+      const char *other =
+          first < session->input_count ? session->inputs[first].name : session->outputs[first - session->input_count].name;
+      return iobind__fail(error, IOBIND_SHAPE, "%s: '%s': expected %s of %lld as in '%s', got %lld", what, value->name,
+                          session->symbols[id], (long long)binding->symbol_values[id], other, (long long)tensor->dims[i]);
+    }
+  }
+  return IOBIND_OK;
+}
+
+static iobind_status check_input(iobind_binding *binding, size_t index, const char *what, iobind_error *error) {
+  const iobind__value *value = &binding->session->inputs[index];
+  const iobind__input *input = &binding->inputs[index];
+  if (input->bound == NULL) {
+    return value->kind == IOBIND_VALUE_TENSOR
+               ? iobind__fail(error, IOBIND_INVALID_STATE, "%s: input '%s' is not bound", what, value->name)
+               : iobind__fail(error, IOBIND_NOT_SUPPORTED, "%s: input '%s' is not a tensor, and only tensors can be bound",
+                              what, value->name);
+  }
+  if (input->is_spoiled) {
+    return iobind__fail(error, IOBIND_INVALID_STATE,
+                        "%s: the state '%s' is not what it was: a run that failed may have written a part of it. Bind it again, "
+                        "or write it by iobind_binding_update_input",
+                        what, value->name);
+  }
+  return agree_symbols(binding, value, input->bound, index, what, error);
+}
+
+/* SWAP and IN_PLACE write the output into memory of the state's shape. */
+static iobind_status check_carry(iobind_binding *binding, const iobind__carry *carry, const char *what, iobind_error *error) {
+  const iobind__value *output = &binding->session->outputs[carry->output];
+  const iobind_tensor *state = binding->inputs[carry->input].bound;
+  if (carry->mode == IOBIND_CARRY_MOVE) {
+    return IOBIND_OK;
+  }
+  IOBIND__TRY(iobind__value_accepts(output, state, what, error));
+  IOBIND__TRY(agree_symbols(binding, output, state, binding->session->input_count + carry->output, what, error));
+  return iobind__overlap_check_input(binding, carry->input, state, what, error);
+}
+
+iobind_status iobind__binding_check_complete(iobind_binding *binding, const char *what, iobind_error *error) {
+  const iobind_session *session = binding->session;
+  for (size_t i = 0; i < session->symbol_count; i++) {
+    binding->symbol_values[i] = -1;
+  }
+  for (size_t i = 0; i < session->input_count; i++) {
+    IOBIND__TRY(check_input(binding, i, what, error));
+  }
+  for (size_t i = 0; i < binding->carry_count; i++) {
+    IOBIND__TRY(check_carry(binding, &binding->carries[i], what, error));
+  }
+  bool any = false;
+  for (size_t i = 0; i < session->output_count; i++) {
+    const iobind__output *output = &binding->outputs[i];
+    any = any || output->mode != IOBIND_OUTPUT_NONE;
+    if (output->target != NULL && iobind__carry_of_output(binding, i) == NULL) {
+      IOBIND__TRY(agree_symbols(binding, &session->outputs[i], output->target, session->input_count + i, what, error));
+    }
+  }
+  return any ? IOBIND_OK : iobind__fail(error, IOBIND_INVALID_STATE, "%s: no output is bound", what);
+}
+
+iobind_status iobind_binding_check(iobind_binding *binding, iobind_error *error) {
+  if (binding == NULL) {
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "binding_check: binding is NULL");
+  }
+  IOBIND__TRY(iobind__binding_check_idle(binding, "binding_check", error));
+  return iobind__binding_check_complete(binding, "binding_check", error);
+}
+
+iobind_status iobind__binding_check_once(iobind_binding *binding, iobind_error *error) {
+  return binding->is_checked ? IOBIND_OK : iobind_binding_check(binding, error);
+}

@@ -1,0 +1,131 @@
+/* Memory that a run reads and writes at a time. What is read and what is written must not meet, and no two outputs may, unless the
+ * caller says IN_PLACE. Memory that iobind or ORT has made for an output gives way to what the caller binds. */
+#include "binding/table.h"
+
+static bool is_in_place(const iobind__carry *carry) {
+  return carry != NULL && carry->mode == IOBIND_CARRY_IN_PLACE;
+}
+
+/* What an output writes that the caller has chosen; NULL: nothing. A state that is carried in place is chosen by binding the input. */
+static const iobind_tensor *chosen_memory(const iobind_binding *binding, size_t output) {
+  const iobind__carry *carry = iobind__carry_of_output(binding, output);
+  if (carry != NULL) {
+    return is_in_place(carry) ? binding->inputs[carry->input].bound : NULL;
+  }
+  return binding->outputs[output].target;
+}
+
+static bool meet(const iobind_tensor *a, const iobind_tensor *b) {
+  return a != NULL && b != NULL && iobind__tensor_overlaps(a, b);
+}
+
+/* The tensor is to be an input that a state in place is carried into: the output writes it. */
+static iobind_status check_state(const iobind_binding *binding, const iobind__carry *carry, const iobind_tensor *tensor,
+                                 const char *what, iobind_error *error) {
+  const iobind_session *session = binding->session;
+  for (size_t i = 0; i < session->input_count; i++) {
+    if (i != carry->input && meet(tensor, binding->inputs[i].bound)) {
+      return iobind__fail(error, IOBIND_INVALID_ARGUMENT,
+                          "%s: '%s' is carried in place, and its tensor overlaps the memory of input '%s': give them tensors of "
+                          "their own",
+                          what, session->inputs[carry->input].name, session->inputs[i].name);
+    }
+  }
+  for (size_t i = 0; i < session->output_count; i++) {
+    if (i != carry->output && meet(tensor, chosen_memory(binding, i))) {
+      return iobind__fail(error, IOBIND_INVALID_ARGUMENT,
+                          "%s: '%s' is carried in place, and its tensor overlaps the memory of output '%s': give them tensors "
+                          "of their own",
+                          what, session->inputs[carry->input].name, session->outputs[i].name);
+    }
+  }
+  return IOBIND_OK;
+}
+
+iobind_status iobind__overlap_check_input(const iobind_binding *binding, size_t index, const iobind_tensor *tensor,
+                                          const char *what, iobind_error *error) {
+  const iobind_session *session = binding->session;
+  for (size_t i = 0; i < session->output_count; i++) {
+    const iobind__carry *carry = iobind__carry_of_output(binding, i);
+    bool asked = carry == NULL ? binding->outputs[i].mode == IOBIND_OUTPUT_IN_PLACE : carry->input == index;
+    if (!asked && meet(tensor, chosen_memory(binding, i))) {
+      return iobind__fail(error, IOBIND_INVALID_ARGUMENT,
+                          "%s: '%s' overlaps the memory of output '%s': %s", what, session->inputs[index].name,
+                          session->outputs[i].name,
+                          carry == NULL ? "bind the output IN_PLACE if the model allows it"
+                                        : "a state that is carried in place needs a tensor of its own");
+    }
+  }
+  const iobind__carry *carry = iobind__carry_of_input(binding, index);
+  return is_in_place(carry) ? check_state(binding, carry, tensor, what, error) : IOBIND_OK;
+}
+
+/* Does a tensor lie in what the next run reads as this input: what is bound, or the state that becomes it? */
+static iobind_status meets_input(const iobind_binding *binding, size_t index, const iobind_tensor *tensor, bool *meets,
+                                 iobind_error *error) {
+  const iobind__carry *carry = iobind__carry_of_input(binding, index);
+  *meets = meet(tensor, binding->inputs[index].bound);
+  if (*meets || carry == NULL || !carry->due) {
+    return IOBIND_OK;
+  }
+  const iobind_tensor *state = binding->outputs[carry->output].target;
+  if (state == NULL) {
+    return iobind__result_overlaps(binding, carry->output, tensor, meets, error);
+  }
+  *meets = iobind__tensor_overlaps(tensor, state);
+  return IOBIND_OK;
+}
+
+iobind_status iobind__overlap_check_output(const iobind_binding *binding, size_t index, iobind_output_mode mode,
+                                           const iobind_tensor *tensor, iobind_error *error) {
+  const iobind_session *session = binding->session;
+  for (size_t i = 0; i < session->input_count && mode == IOBIND_OUTPUT_FIXED; i++) {
+    bool meets;
+    IOBIND__TRY(meets_input(binding, i, tensor, &meets, error));
+    if (meets) {
+      return iobind__fail(error, IOBIND_INVALID_ARGUMENT,
+                          "binding_set_output: '%s' overlaps the memory of input '%s': bind it IN_PLACE if the model allows it",
+                          session->outputs[index].name, session->inputs[i].name);
+    }
+  }
+  for (size_t i = 0; i < session->output_count; i++) {
+    if (i != index && meet(tensor, chosen_memory(binding, i))) {
+      return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "binding_set_output: '%s' overlaps the memory of output '%s'",
+                          session->outputs[index].name, session->outputs[i].name);
+    }
+  }
+  return IOBIND_OK;
+}
+
+bool iobind__overlap_in_use(const iobind_binding *binding, size_t output, const iobind_tensor *tensor) {
+  bool in_use = false;
+  for (size_t i = 0; i < binding->session->input_count; i++) {
+    in_use = in_use || meet(tensor, binding->inputs[i].bound);
+  }
+  for (size_t i = 0; i < binding->session->output_count; i++) {
+    in_use = in_use || (i != output && meet(tensor, chosen_memory(binding, i)));
+  }
+  return in_use;
+}
+
+iobind_status iobind__overlap_make_room(iobind_binding *binding, const iobind_tensor *tensor, iobind_error *error) {
+  if (iobind__tensor_is_allocated(tensor)) {
+    return IOBIND_OK; /* ORT's outputs lie elsewhere */
+  }
+  bool is_known = binding->sides[1].binding == NULL &&
+                  (binding->results == IOBIND__RESULTS_HELD || binding->results == IOBIND__RESULTS_READY);
+  for (size_t i = 0; i < binding->session->output_count; i++) {
+    if (binding->outputs[i].mode != IOBIND_OUTPUT_REUSE) {
+      continue;
+    }
+    bool overlaps = !is_known || binding->outputs[i].is_taken;
+    if (!overlaps) {
+      IOBIND__TRY(iobind__results_fetch(binding, error));
+      IOBIND__TRY(iobind__result_overlaps(binding, i, tensor, &overlaps, error));
+    }
+    if (overlaps) {
+      iobind__output_renew(binding, i);
+    }
+  }
+  return IOBIND_OK;
+}

@@ -1,0 +1,166 @@
+/* The one place that binds to ORT's bindings and clears them. ORT keeps what it was given until something else is bound in its place, also
+ * through runs of the other side, so the mirror keeps the memory alive that ORT itself does not. */
+#include "binding/side.h"
+
+#include <stdlib.h>
+
+#include "binding/table.h"
+
+iobind_status iobind__side_open(iobind_binding *binding, iobind__side *side, const char *what, iobind_error *error) {
+  const iobind_session *session = binding->session;
+  const OrtApi *api = IOBIND__API(session->runtime);
+  iobind__given *given = calloc(session->input_count + session->output_count + 1, sizeof *given);
+  if (given == NULL) {
+    return iobind__out_of_memory(error, what);
+  }
+  OrtStatus *status = api->CreateIoBinding(session->session, &side->binding);
+  if (status != NULL) {
+    free(given);
+    return iobind__ort_fail(api, status, error, "%s", what);
+  }
+  side->inputs = given;
+  side->outputs = given + session->input_count;
+  return IOBIND_OK;
+}
+
+/* ORT has something else now. `kept` is what must live as long as ORT has it, or NULL. */
+static void note(iobind__given *given, uint64_t serial, iobind_tensor *kept) {
+  iobind_tensor *old = given->kept;
+  given->serial = serial;
+  given->kept = iobind_tensor_retain(kept);
+  iobind_tensor_release(old);
+}
+
+static void note_tensor(iobind__given *given, iobind_tensor *tensor) {
+  if (given->kept == NULL && iobind__tensor_owns_memory(tensor)) {
+    given->serial = tensor->serial;
+  } else {
+    note(given, tensor->serial, iobind__tensor_owns_memory(tensor) ? NULL : tensor);
+  }
+}
+
+static void clear_inputs(const iobind_binding *binding, iobind__side *side) {
+  IOBIND__API(binding->session->runtime)->ClearBoundInputs(side->binding);
+  for (size_t i = 0; i < binding->session->input_count; i++) {
+    note(&side->inputs[i], 0, NULL);
+  }
+  side->generation = 0;
+}
+
+static void clear_outputs(const iobind_binding *binding, iobind__side *side) {
+  IOBIND__API(binding->session->runtime)->ClearBoundOutputs(side->binding);
+  for (size_t i = 0; i < binding->session->output_count; i++) {
+    note(&side->outputs[i], 0, NULL);
+  }
+  side->generation = 0;
+}
+
+void iobind__side_clear(iobind_binding *binding, iobind__side *side) {
+  if (side->binding != NULL) {
+    iobind__device_enter(binding->session->serial);
+    clear_inputs(binding, side);
+    clear_outputs(binding, side);
+    iobind__device_leave(binding->session->serial);
+  }
+}
+
+void iobind__side_close(iobind_binding *binding, iobind__side *side) {
+  if (side->binding != NULL) {
+    iobind__side_clear(binding, side);
+    iobind__device_enter(binding->session->serial);
+    IOBIND__API(binding->session->runtime)->ReleaseIoBinding(side->binding);
+    iobind__device_leave(binding->session->serial);
+    free(side->inputs);
+    *side = (iobind__side){0};
+  }
+}
+
+void iobind__side_forget_outputs(const iobind_binding *binding, iobind__side *side) {
+  if (side->binding != NULL) {
+    clear_outputs(binding, side);
+  }
+}
+
+static iobind_status give_input(iobind_binding *binding, iobind__side *side, size_t index, iobind_error *error) {
+  const iobind_session *session = binding->session;
+  const OrtApi *api = IOBIND__API(session->runtime);
+  iobind_tensor *tensor = binding->inputs[index].bound;
+  OrtStatus *status = api->BindInput(side->binding, session->inputs[index].name, tensor->value);
+  if (status != NULL) {
+    clear_inputs(binding, side); /* after a failure ORT would refuse whatever is bound next */
+    return iobind__ort_fail(api, status, error, "binding_run: input '%s'", session->inputs[index].name);
+  }
+  note_tensor(&side->inputs[index], tensor);
+  return IOBIND_OK;
+}
+
+static iobind_status give_output(const iobind_binding *binding, const iobind__side *side, size_t index, iobind_error *error) {
+  const iobind_session *session = binding->session;
+  const OrtApi *api = IOBIND__API(session->runtime);
+  const iobind__output *output = &binding->outputs[index];
+  const char *name = session->outputs[index].name;
+  iobind__given *given = &side->outputs[index];
+  if (iobind__output_is_given(output)) {
+    IOBIND__ORT_TRY(api, api->BindOutput(side->binding, name, output->target->value), error, "binding_run: output '%s'", name);
+    note_tensor(given, output->target);
+  } else {
+    IOBIND__ORT_TRY(api, api->BindOutputToDevice(side->binding, name, output->place->info), error, "binding_run: output '%s'",
+                    name);
+    note(given, output->mode == IOBIND_OUTPUT_REUSE ? output->memory : 0, NULL);
+  }
+  return IOBIND_OK;
+}
+
+static uint64_t wanted_output(const iobind__output *output) {
+  switch (output->mode) {
+    case IOBIND_OUTPUT_FIXED:
+    case IOBIND_OUTPUT_IN_PLACE: return output->target->serial;
+    case IOBIND_OUTPUT_REUSE: return output->memory;
+    default: return 0;
+  }
+}
+
+bool iobind__side_has(const iobind__side *side, size_t input, const iobind_tensor *input_tensor, size_t output,
+                      const iobind_tensor *output_tensor) {
+  return side->inputs[input].serial == input_tensor->serial && output_tensor != NULL &&
+         side->outputs[output].serial == output_tensor->serial;
+}
+
+static void list_fresh(iobind_binding *binding) {
+  binding->fresh_count = 0;
+  for (size_t i = 0; i < binding->session->output_count; i++) {
+    if (binding->outputs[i].mode == IOBIND_OUTPUT_FRESH) {
+      binding->fresh[binding->fresh_count++] = i;
+    }
+  }
+}
+
+iobind_status iobind__side_compare(iobind_binding *binding, iobind__side *side, iobind_error *error) {
+  const iobind_session *session = binding->session;
+  for (size_t i = 0; i < session->input_count; i++) {
+    if (side->inputs[i].serial != binding->inputs[i].bound->serial) {
+      IOBIND__TRY(give_input(binding, side, i, error));
+    }
+  }
+  if (side->output_set != binding->output_set) {
+    clear_outputs(binding, side);
+  }
+  for (size_t i = 0; i < session->output_count; i++) {
+    const iobind__output *output = &binding->outputs[i];
+    uint64_t wanted = output->mode == IOBIND_OUTPUT_NONE ? side->outputs[i].serial : wanted_output(output);
+    if (output->mode == IOBIND_OUTPUT_FRESH || side->outputs[i].serial != wanted) {
+      IOBIND__TRY(give_output(binding, side, i, error));
+    }
+  }
+  list_fresh(binding);
+  side->output_set = binding->output_set;
+  side->generation = binding->generation;
+  return IOBIND_OK;
+}
+
+iobind_status iobind__side_refresh(iobind_binding *binding, const iobind__side *side, iobind_error *error) {
+  for (size_t i = 0; i < binding->fresh_count; i++) {
+    IOBIND__TRY(give_output(binding, side, binding->fresh[i], error));
+  }
+  return IOBIND_OK;
+}

@@ -1,0 +1,55 @@
+/* What ORT is handed for a run: one of its bindings with a mirror of what it was given, or arrays of values. */
+#ifndef IOBIND_BINDING_SIDE_H
+#define IOBIND_BINDING_SIDE_H
+
+#include "tensor/tensor.h"
+
+/* What an input or output of ORT's binding was given. */
+typedef struct iobind__given {
+  uint64_t serial;     /* of the value or of the memory; 0: nothing, or something that the next run must not rely on */
+  iobind_tensor *kept; /* a reference where ORT's own does not keep the memory alive */
+} iobind__given;
+
+typedef struct iobind__side {
+  OrtIoBinding *binding; /* NULL: not open */
+  uint64_t generation;   /* of the table when it was last compared with the mirror; 0: compare */
+  uint64_t output_set;   /* of the table, likewise: ORT can only drop all outputs at once */
+  iobind__given *inputs;
+  iobind__given *outputs;
+} iobind__side;
+
+iobind_status iobind__side_open(iobind_binding *binding, iobind__side *side, const char *what, iobind_error *error);
+void iobind__side_close(iobind_binding *binding, iobind__side *side);
+
+/* ORT's binding gives up all that it holds. */
+void iobind__side_clear(iobind_binding *binding, iobind__side *side);
+
+/* What ORT's binding holds for the outputs is not known: the next run binds all of them again. */
+void iobind__side_forget_outputs(const iobind_binding *binding, iobind__side *side);
+
+/* Give ORT's binding what it lacks of the table. */
+iobind_status iobind__side_compare(iobind_binding *binding, iobind__side *side, iobind_error *error);
+
+/* Has ORT's binding exactly these? `output_tensor` may be NULL, which it has not. */
+bool iobind__side_has(const iobind__side *side, size_t input, const iobind_tensor *input_tensor, size_t output,
+                      const iobind_tensor *output_tensor);
+
+/* FRESH outputs are bound before each run: ORT writes into what an output holds. */
+iobind_status iobind__side_refresh(iobind_binding *binding, const iobind__side *side, iobind_error *error);
+
+/* Arrays of values are cheaper than ORT's binding where states are moved and nothing is on a device. */
+typedef struct iobind__arrays {
+  uint64_t generation; /* of the table when it was last found out whether they can be used; 0: not yet */
+  bool in_use;
+  size_t output_count;
+  const OrtValue **inputs;
+  OrtValue **outputs;
+  const char **output_names;
+} iobind__arrays;
+
+/* Can this run be handed over as arrays? Then ORT's bindings hold nothing any more. */
+iobind_status iobind__arrays_choose(iobind_binding *binding, bool *chosen, iobind_error *error);
+OrtStatus *iobind__arrays_run(iobind_binding *binding, const OrtRunOptions *options);
+void iobind__arrays_free(iobind_binding *binding);
+
+#endif

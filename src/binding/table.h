@@ -1,0 +1,179 @@
+/* A binding from within. Our own table says what is bound; each of ORT's bindings has a mirror of what it was given (side.h), and is
+ * brought in line with the table before a run. The table has a generation, a number that changes with it, so that a run that
+ * follows no change compares two numbers and nothing else. */
+#ifndef IOBIND_BINDING_TABLE_H
+#define IOBIND_BINDING_TABLE_H
+
+#include "binding/binding.h"
+#include "binding/side.h"
+
+typedef struct iobind__input {
+  iobind_input_mode mode;
+  iobind_tensor *bound;  /* what ORT reads; NULL: not set. A reference is held, as on the next two */
+  iobind_tensor *source; /* LIVE where the tensor lives elsewhere: copied into `bound` before each run */
+  iobind_event *event;   /* the producer's */
+  bool is_spoiled;       /* a carried state that a run which failed may have written, or left behind */
+} iobind__input;
+
+typedef struct iobind__output {
+  iobind_output_mode mode;
+  iobind__place *place;  /* FRESH, REUSE: where it goes */
+  iobind_tensor *target; /* FIXED, IN_PLACE: what the next run writes; a reference is held */
+  uint64_t memory;       /* REUSE: the serial of the memory that is wanted; a new one asks for new memory */
+  /* what a run has shown of it; these stay until mode or place change */
+  bool is_verified;       /* it lands where it was asked for */
+  bool is_passed_through; /* ORT hands an input's memory out as this output: copied after each run */
+  bool has_fixed_dims;    /* the model fixes the dims, and they came out so: other dims of an input do not change them */
+  /* of the last run */
+  OrtValue *value;       /* fetched from ORT, not yet a tensor's */
+  iobind_tensor *result; /* the value as a tensor */
+  bool is_taken;         /* the caller has it */
+} iobind__output;
+
+/* What is known of the outputs of the last run. */
+typedef enum iobind__results {
+  IOBIND__RESULTS_NONE,  /* no run since the last change of an output */
+  IOBIND__RESULTS_HELD,  /* ORT's binding holds them */
+  IOBIND__RESULTS_READY, /* fetched: each is a value or a tensor in its slot */
+  IOBIND__RESULTS_FAILED /* the run has failed after its call returned: `failure` says why */
+} iobind__results;
+
+/* The run state, for the busy check and for cancelling from another thread. */
+enum { IOBIND__IDLE, IOBIND__RUNNING, IOBIND__CANCELLING, IOBIND__CANCELLED };
+
+/* Runs on a stream that the host has not seen pass yet. */
+typedef struct iobind__flight {
+  iobind_stream *stream; /* a reference is held; NULL: none */
+  iobind__ticket ticket; /* of the last of them */
+  size_t runs;
+} iobind__flight;
+
+/* An output that becomes an input. */
+typedef struct iobind__carry {
+  size_t output;
+  size_t input;
+  iobind_carry_mode mode;
+  bool due;                  /* a run has finished since the input was bound: the output is the next state */
+  iobind_tensor *buffers[2]; /* SWAP: what the runs write in turn; references are held */
+} iobind__carry;
+
+struct iobind_binding {
+  iobind__ref ref;
+  iobind_session *session; /* a reference is held */
+  uint64_t generation;     /* of the table; see iobind__table_changed */
+  uint64_t output_set;     /* changes with the set of outputs that are bound at all */
+  iobind__side sides[2];   /* ORT's bindings; the second one is open only if a state is carried by SWAP */
+  iobind__arrays arrays;   /* or, for the whole binding, arrays of values */
+  size_t turn;             /* the side of the next run */
+  OrtRunOptions *run_options;
+  OrtRunOptions *stream_run_options; /* the same, for runs on an EP's stream */
+  atomic_int state;
+  atomic_size_t queued;  /* runs on a worker's stream that have not ended */
+  iobind__flight flight; /* used only by the owner's thread */
+  iobind__results results;
+  iobind_error failure;
+  bool is_checked;         /* complete, and nothing changed since */
+  bool is_verified;        /* every bound output is */
+  bool has_live;           /* some input is LIVE with a source, or has an event */
+  bool has_passed_through; /* some output is */
+  size_t *fresh;           /* the outputs that need new memory in each run */
+  size_t fresh_count;
+  iobind__output *outputs;
+  iobind__carry *carries;
+  size_t carry_count;
+  int64_t *symbol_values; /* for the check of symbolic dims */
+  size_t *symbol_owners;
+  iobind__input inputs[];
+};
+
+static inline iobind__side *iobind__side_of_turn(iobind_binding *binding) {
+  return &binding->sides[binding->turn];
+}
+
+static inline bool iobind__output_is_given(const iobind__output *output) {
+  return output->mode == IOBIND_OUTPUT_FIXED || output->mode == IOBIND_OUTPUT_IN_PLACE;
+}
+
+/* binding.c */
+
+/* Something in the table changed: the next run of each side compares it with its mirror. */
+void iobind__table_changed(iobind_binding *binding);
+
+/* Have the runs on a stream been seen to pass? Then they are under way no longer. */
+void iobind__flight_look(iobind_binding *binding);
+
+/* Wait for the runs that are under way on a stream. */
+iobind_status iobind__flight_wait(iobind_binding *binding, iobind_error *error);
+
+/* The last run has failed after all: nothing of it can be fetched or carried on. */
+void iobind__binding_fail(iobind_binding *binding, const iobind_error *failure);
+
+/* input.c */
+void iobind__input_clear(iobind__input *input);
+
+/* check.c */
+
+/* Is all bound that a run needs, do symbolic dims agree, is nothing shared that must not be? `what` names the call. */
+iobind_status iobind__binding_check_complete(iobind_binding *binding, const char *what, iobind_error *error);
+
+/* overlap.c: the memory that a run reads and writes must not meet, but where the caller asks for it. */
+iobind_status iobind__overlap_check_input(const iobind_binding *binding, size_t index, const iobind_tensor *tensor,
+                                          const char *what, iobind_error *error);
+iobind_status iobind__overlap_check_output(const iobind_binding *binding, size_t index, iobind_output_mode mode,
+                                           const iobind_tensor *tensor, iobind_error *error);
+
+/* Would a run that writes this tensor as the output read it too, or write it as another output? */
+bool iobind__overlap_in_use(const iobind_binding *binding, size_t output, const iobind_tensor *tensor);
+
+/* A tensor is bound: REUSE outputs whose memory it is, or may be, get new memory in the next run. */
+iobind_status iobind__overlap_make_room(iobind_binding *binding, const iobind_tensor *tensor, iobind_error *error);
+
+/* output.c */
+/* The output is another one: what the last run left is given up, and if mode or place differ, a run has to show again where it lands. */
+void iobind__output_set(iobind_binding *binding, size_t index, iobind_output_mode mode, iobind__place *place,
+                        iobind_tensor *target);
+void iobind__output_reset(iobind_binding *binding, size_t index);
+
+/* The next run writes this tensor, which may be NULL. */
+void iobind__output_aim(iobind__output *output, iobind_tensor *target);
+
+/* The dims of an input changed: REUSE outputs whose dims may follow get new memory. */
+void iobind__outputs_reshape(iobind_binding *binding);
+
+/* results.c: what the last run left. `busy` is the EP's stream that may still be writing it, whose memory stays until the stream has
+ * passed; NULL: none. */
+void iobind__results_drop(iobind_binding *binding, iobind_stream *busy);
+iobind_status iobind__results_fetch(iobind_binding *binding, iobind_error *error);
+
+/* Where the value of an output lies. NULL, and 0 bytes, for strings. */
+iobind_status iobind__result_locate(const iobind_binding *binding, size_t index, OrtValue *value, void **data, size_t *bytes,
+                                    iobind_error *error);
+iobind_status iobind__result_overlaps(const iobind_binding *binding, size_t index, const iobind_tensor *tensor, bool *overlaps,
+                                      iobind_error *error);
+
+/* verify.c */
+
+/* Has each output landed where it was asked for, and which are passed through? An output of 0 bytes does not show it. */
+iobind_status iobind__results_verify(iobind_binding *binding, iobind_error *error);
+iobind_status iobind__result_verify_place(const iobind_binding *binding, size_t index, const OrtValue *value,
+                                          iobind_error *error);
+iobind_status iobind__results_copy_passed_through(iobind_binding *binding, iobind_stream *stream, iobind_error *error);
+
+/* carry.c: what happens before a run, after it and when it fails. */
+iobind_status iobind__carry_advance(iobind_binding *binding, iobind_stream *busy, iobind_error *error); /* the states that the last run
+                                                                                                         left */
+iobind_status iobind__carry_prepare(iobind_binding *binding, iobind_error *error); /* memory for those that the next one writes */
+void iobind__carry_note_run(iobind_binding *binding);
+void iobind__carry_note_failure(iobind_binding *binding);
+void iobind__carry_take(iobind_binding *binding, iobind__carry *carry); /* the caller has the memory of the output */
+void iobind__carry_end(iobind_binding *binding, size_t output);
+
+/* The carry of an input or output; NULL: none. */
+iobind__carry *iobind__carry_of_input(const iobind_binding *binding, size_t input);
+iobind__carry *iobind__carry_of_output(const iobind_binding *binding, size_t output);
+
+/* run_options.c */
+iobind_status iobind__run_options_replace(iobind_binding *binding, const iobind_run_options *options, iobind_error *error);
+void iobind__run_options_free(iobind_binding *binding);
+
+#endif
