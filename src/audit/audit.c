@@ -52,89 +52,70 @@ static const iobind_device *far_device(const iobind_session *session) {
 
 /* ---- inputs ---- */
 
-static void describe_live(line *self, const iobind__input_slot *slot) {
-  const iobind__place *from = slot->source->place;
-  const iobind__place *to = slot->bound->place;
+static void describe_live(line *self, const iobind__input_view *view) {
+  const iobind__place *from = view->source->place;
+  const iobind__place *to = view->tensor->place;
   set_places(self, from, to);
-  self->shown.bytes = slot->source->bytes;
+  self->shown.bytes = view->source->bytes;
   self->shown.flags = differ(from, to) ? IOBIND_AUDIT_CROSSES : 0;
   bool waits = iobind__place_is_pageable(from) && (to->device->flags & IOBIND_DEVICE_STREAMS) != 0 &&
-               (slot->source->bytes < IOBIND__STAGED_LEAST || slot->source->bytes > IOBIND__STAGED_MOST);
+               (view->source->bytes < IOBIND__STAGED_LEAST || view->source->bytes > IOBIND__STAGED_MOST);
   write_text(self->reason, "LIVE: copied before each run from '%s' to '%s', where the session reads it%s", from->device->spec,
              to->device->spec, waits ? "; from pageable memory so little, or so much, may wait on a stream too" : "");
   write_text(self->advice, "bind a tensor on '%s' RESIDENT, and write into it when the data change%s", to->device->spec,
              waits ? "; or let the source be a HOST_ACCESSIBLE tensor" : "");
 }
 
-static void describe_input(line *self, const iobind_binding *binding, size_t index) {
-  const iobind__input_slot *slot = &binding->inputs[index];
-  const iobind__value *value = &binding->session->inputs[index];
-  const iobind_device *far = far_device(binding->session);
+static void describe_input(line *self, const iobind_binding *binding, const iobind_session *session, size_t index) {
+  iobind__input_view view = iobind__binding_view_input(binding, index);
+  const iobind__value *value = &session->inputs[index];
+  const iobind_device *far = far_device(session);
   self->shown.kind = IOBIND_AUDIT_INPUT;
   self->shown.name = value->name;
-  if (slot->bound == NULL) {
+  if (view.tensor == NULL) {
     write_text(self->reason, "not bound");
     write_text(self->advice, "bind it: a binding runs with all its inputs");
     return;
   }
-  if (slot->source != NULL) {
-    describe_live(self, slot);
+  if (view.source != NULL) {
+    describe_live(self, &view);
     return;
   }
-  set_places(self, slot->bound->place, slot->bound->place);
-  const iobind__carry *carry = iobind__carry_of_input(binding, index);
-  if (carry != NULL) {
-    write_text(self->reason, "carried from the output '%s' of the run before", binding->session->outputs[carry->output].name);
+  set_places(self, view.tensor->place, view.tensor->place);
+  if (view.carried_from != IOBIND__NOT_CARRIED) {
+    write_text(self->reason, "carried from the output '%s' of the run before", session->outputs[view.carried_from].name);
   } else if (value->place->host && far != NULL) {
     write_text(self->reason, "the session reads it on the host: the first node that uses it runs there");
     write_text(self->advice, "where nodes on '%s' use it too, ORT copies it: look for copy nodes in the run's profile",
                far->spec);
   } else {
     write_text(self->reason, "%s",
-               slot->mode == IOBIND_INPUT_SNAPSHOT ? "SNAPSHOT: copied when it was bound" : "is where the session reads it");
+               view.mode == IOBIND_INPUT_SNAPSHOT ? "SNAPSHOT: copied when it was bound" : "is where the session reads it");
   }
 }
 
 /* ---- outputs ---- */
 
-/* Bytes of an output: of the last run, of the tensor that was given for it, or by dims that are all fixed. */
-static iobind_status find_bytes(iobind_binding *binding, size_t index, uint64_t *bytes, bool *known, iobind_error *error) {
-  const iobind__output_slot *slot = &binding->outputs[index];
-  const iobind__value *value = &binding->session->outputs[index];
-  size_t size = 0;
-  *known = true;
-  if (slot->tensor != NULL) {
-    size = slot->tensor->bytes;
-  } else if (binding->has_results && !slot->taken) {
-    iobind_tensor *result;
-    IOBIND__TRY(iobind__binding_peek(binding, index, &result, error));
-    size = result->bytes;
-  } else {
-    *known = value->has_shape && iobind_dtype_get_bytes(value->dtype, value->dims, value->rank, &size, NULL) == IOBIND_OK;
-  }
-  *bytes = size;
-  return IOBIND_OK;
-}
-
-static iobind_status describe_output(line *self, iobind_binding *binding, size_t index, iobind_error *error) {
-  const iobind__output_slot *slot = &binding->outputs[index];
-  const iobind__value *value = &binding->session->outputs[index];
+static iobind_status describe_output(line *self, iobind_binding *binding, const iobind_session *session, size_t index,
+                                     iobind_error *error) {
+  iobind__output_view view = iobind__binding_view_output(binding, index);
+  const iobind__value *value = &session->outputs[index];
   self->shown.kind = IOBIND_AUDIT_OUTPUT;
   self->shown.name = value->name;
-  if (slot->mode == IOBIND_OUTPUT_NONE) {
+  if (view.mode == IOBIND_OUTPUT_NONE) {
     write_text(self->reason, "not fetched");
     return IOBIND_OK;
   }
   const iobind__place *from = value->place;
-  const iobind__place *to = slot->tensor != NULL ? slot->tensor->place : slot->place;
+  const iobind__place *to = view.place;
   set_places(self, from, to);
   bool moves = differ(from, to);
-  if (!moves && !slot->passed_through) {
+  if (!moves && !view.is_copied) {
     write_text(self->reason, "is where the session leaves it");
     return IOBIND_OK;
   }
   bool known;
-  IOBIND__TRY(find_bytes(binding, index, &self->shown.bytes, &known, error));
+  IOBIND__TRY(iobind__binding_output_bytes(binding, index, &self->shown.bytes, &known, error));
   self->shown.flags = (moves ? IOBIND_AUDIT_CROSSES : 0) | (known ? 0 : IOBIND_AUDIT_UNKNOWN);
   if (moves) {
     bool pageable = iobind__place_is_pageable(to) && (from->device->flags & IOBIND_DEVICE_STREAMS) != 0;
@@ -168,7 +149,7 @@ static void describe_node(line *self, const iobind_node_info *node, const iobind
 /* ---- all ---- */
 
 static iobind_status describe(iobind_audit *audit, iobind_binding *binding, iobind_error *error) {
-  const iobind_session *session = binding->session;
+  const iobind_session *session = audit->session;
   const iobind_device *far = far_device(session);
   size_t most = session->input_count + session->output_count + session->node_count;
   audit->entries = calloc(most + 1, sizeof *audit->entries);
@@ -176,10 +157,10 @@ static iobind_status describe(iobind_audit *audit, iobind_binding *binding, iobi
     return iobind__out_of_memory(error, "audit_create");
   }
   for (size_t i = 0; i < session->input_count; i++) {
-    describe_input(&audit->entries[audit->count++], binding, i);
+    describe_input(&audit->entries[audit->count++], binding, session, i);
   }
   for (size_t i = 0; i < session->output_count; i++) {
-    IOBIND__TRY(describe_output(&audit->entries[audit->count++], binding, i, error));
+    IOBIND__TRY(describe_output(&audit->entries[audit->count++], binding, session, i, error));
   }
   for (size_t i = 0; far != NULL && i < session->node_count; i++) {
     if (runs_on_cpu(&session->nodes[i])) {
@@ -205,7 +186,7 @@ iobind_status iobind_audit_create(iobind_binding *binding, iobind_audit **out, i
   if (audit == NULL) {
     return iobind__out_of_memory(error, "audit_create");
   }
-  audit->session = binding->session;
+  audit->session = iobind__binding_session(binding);
   iobind__ref_retain(&audit->session->ref);
   iobind_status status = describe(audit, binding, error);
   if (status != IOBIND_OK) {

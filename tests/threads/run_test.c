@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "binding/binding.h"
+#include "binding/table.h"
 #include "models.h"
 #include "threads.h"
 #include "vdev.h"

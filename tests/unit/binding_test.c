@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "binding/binding.h"
+#include "binding/table.h"
 
 static iobind_runtime *runtime;
 static iobind_device *cpu;

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "binding/binding.h"
+#include "binding/table.h"
 
 enum { THREADS = 4, ROUNDS = 50 };
 
