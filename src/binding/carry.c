@@ -183,6 +183,14 @@ void iobind__carry_take(iobind_binding *binding, iobind__carry *carry) {
 
 /* ---- set up and ended ---- */
 
+static bool swaps(const iobind_binding *binding) {
+  bool any = false;
+  for (size_t i = 0; i < binding->carry_count; i++) {
+    any = any || binding->carries[i].mode == IOBIND_CARRY_SWAP;
+  }
+  return any;
+}
+
 void iobind__carry_end(iobind_binding *binding, size_t output) {
   iobind__carry *carry = iobind__carry_of_output(binding, output);
   if (carry != NULL) {
@@ -190,6 +198,9 @@ void iobind__carry_end(iobind_binding *binding, size_t output) {
     iobind_tensor_release(carry->buffers[1]);
     *carry = binding->carries[--binding->carry_count];
     iobind__table_changed(binding);
+    if (!swaps(binding)) {
+      iobind__side_clear(binding, &binding->sides[1 - binding->turn]); /* its turn does not come again */
+    }
   }
 }
 

@@ -36,8 +36,8 @@ static iobind_status check_input(iobind_binding *binding, size_t index, const ch
   }
   if (input->is_spoiled) {
     return iobind__fail(error, IOBIND_INVALID_STATE,
-                        "%s: the state '%s' is not what it was: a run that failed may have written a part of it. Bind it again, "
-                        "or write it by iobind_binding_update_input",
+                        "%s: the state '%s' is not known: a run that failed may have written a part of it. Bind it again, or "
+                        "write it by iobind_binding_update_input",
                         what, value->name);
   }
   return agree_symbols(binding, value, input->bound, index, what, error);

@@ -156,6 +156,7 @@ iobind_status iobind_binding_set_input(iobind_binding *binding, size_t index, io
   if (had_live || made.source != NULL || made.event != NULL) {
     note_live(binding);
   }
+  iobind__sides_let_go(binding, old.bound);
   iobind__input_clear(&old);
   return IOBIND_OK;
 }

@@ -24,7 +24,10 @@ void iobind__output_set(iobind_binding *binding, size_t index, iobind_output_mod
   output->mode = mode;
   output->place = place;
   output->memory = iobind__serial_next();
-  iobind__output_aim(output, target);
+  iobind_tensor *old = output->target;
+  output->target = iobind_tensor_retain(target);
+  iobind__sides_let_go(binding, old);
+  iobind_tensor_release(old);
   if (was_bound != (mode != IOBIND_OUTPUT_NONE)) {
     binding->output_set++;
   }

@@ -135,6 +135,39 @@ static void list_fresh(iobind_binding *binding) {
   }
 }
 
+static bool is_bound(const iobind__output *output) {
+  return output->mode != IOBIND_OUTPUT_NONE && (output->target != NULL || !iobind__output_is_given(output));
+}
+
+/* What cannot be replaced is cleared, and the next run binds all again. */
+static void let_go(iobind_binding *binding, iobind__side *side, const iobind_tensor *tensor) {
+  for (size_t i = 0; i < binding->session->input_count; i++) {
+    if (side->inputs[i].kept == tensor &&
+        (binding->inputs[i].bound == NULL || give_input(binding, side, i, NULL) != IOBIND_OK)) {
+      clear_inputs(binding, side);
+    }
+  }
+  for (size_t i = 0; i < binding->session->output_count; i++) {
+    if (side->outputs[i].kept == tensor &&
+        (!is_bound(&binding->outputs[i]) || give_output(binding, side, i, NULL) != IOBIND_OK)) {
+      clear_outputs(binding, side);
+    }
+  }
+}
+
+void iobind__sides_let_go(iobind_binding *binding, const iobind_tensor *tensor) {
+  if (tensor == NULL || iobind__tensor_owns_memory(tensor)) {
+    return;
+  }
+  iobind__device_enter(binding->session->serial);
+  for (size_t i = 0; i < 2; i++) {
+    if (binding->sides[i].binding != NULL) {
+      let_go(binding, &binding->sides[i], tensor);
+    }
+  }
+  iobind__device_leave(binding->session->serial);
+}
+
 iobind_status iobind__side_compare(iobind_binding *binding, iobind__side *side, iobind_error *error) {
   const iobind_session *session = binding->session;
   for (size_t i = 0; i < session->input_count; i++) {

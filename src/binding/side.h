@@ -34,6 +34,10 @@ iobind_status iobind__side_compare(iobind_binding *binding, iobind__side *side, 
 bool iobind__side_has(const iobind__side *side, size_t input, const iobind_tensor *input_tensor, size_t output,
                       const iobind_tensor *output_tensor);
 
+/* A tensor is in the table no longer. If a mirror keeps it alive, ORT is given at once what stands there now, so that the caller's memory is
+ * free again when the call that replaced it returns. */
+void iobind__sides_let_go(iobind_binding *binding, const iobind_tensor *tensor);
+
 /* FRESH outputs are bound before each run: ORT writes into what an output holds. */
 iobind_status iobind__side_refresh(iobind_binding *binding, const iobind__side *side, iobind_error *error);
 

@@ -56,7 +56,7 @@ static iobind__place *staging_place(const iobind__place *place) {
 static iobind_status make_input(slot *self, size_t index, const iobind_tensor *like, iobind_error *error) {
   iobind_tensor *input = NULL;
   iobind_tensor *staging = NULL;
-  IOBIND__TRY(iobind__input_make(self->binding, index, like, &input, error));
+  IOBIND__TRY(iobind__input_make(self->pipeline->session, index, like, &input, error));
   iobind_status status = IOBIND_OK;
   if (!input->place->host) {
     status = iobind__tensor_create_at(staging_place(input->place), like->dtype, like->dims, like->rank, &staging, error);
@@ -106,9 +106,7 @@ static iobind_status bring(slot *self, iobind_tensor *const *inputs, iobind_erro
       IOBIND__TRY(make_input(self, i, inputs[i], error));
     }
   }
-  if (!self->binding->checked) {
-    IOBIND__TRY(iobind_binding_check(self->binding, error));
-  }
+  IOBIND__TRY(iobind__binding_check_once(self->binding, error));
   for (size_t i = 0; i < count; i++) {
     const iobind_tensor *target = self->staging[i] != NULL ? self->staging[i] : self->inputs[i];
     if (pipeline->streamed[i] && target->bytes > 0) {
@@ -123,7 +121,7 @@ static iobind_status bring(slot *self, iobind_tensor *const *inputs, iobind_erro
 static void leave_kept(slot *self) {
   for (size_t i = 0; i < self->pipeline->session->output_count; i++) {
     iobind_tensor *output = self->outputs[i];
-    bool direct = output != NULL && self->binding->outputs[i].result == output;
+    bool direct = iobind__binding_holds(self->binding, i, output);
     size_t ours = direct ? 2 : 1;
     if (output == NULL || atomic_load_explicit(&output->ref.count, memory_order_acquire) == ours) {
       continue;

@@ -262,10 +262,10 @@ static void outputs_that_cannot_be(void **state) {
   iobind_tensor *text = NULL;
   expect(IOBIND_INVALID_ARGUMENT,
          iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_FRESH, cpu, (iobind_memory)7, NULL, &fault));
-  expect_words("7 is no kind of memory");
+  expect_words("7 is not a kind of memory");
   expect(IOBIND_INVALID_ARGUMENT,
          iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_FRESH, NULL, (iobind_memory)-1, NULL, &fault));
-  expect_words("-1 is no kind of memory");
+  expect_words("-1 is not a kind of memory");
   expect(IOBIND_INVALID_ARGUMENT,
          iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_FRESH, NULL, IOBIND_MEMORY_DEFAULT, tensor, &fault));
   expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_STRING, dims, 1, &text, &fault));

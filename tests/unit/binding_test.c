@@ -221,6 +221,7 @@ static void inputs_are_bound_again_after_a_failure(void **state) {
   iobind_session *session = fixture_session(runtime, NULL, "add");
   static const float values[] = {1, 2};
   iobind_tensor *x = fixture_floats(cpu, values, 2);
+  iobind_tensor *y = fixture_floats(cpu, values, 2);
   iobind_tensor *z = fixture_floats(cpu, NULL, 2);
   for (int failing = 0; failing < 2; failing++) {
     iobind_binding *binding = bind(session);
@@ -228,8 +229,8 @@ static void inputs_are_bound_again_after_a_failure(void **state) {
     set_input(binding, 1, x);
     expect_ok(iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_FIXED, NULL, IOBIND_MEMORY_DEFAULT, z, &fault));
     expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
-    set_input(binding, 0, x);
-    set_input(binding, 1, x);
+    set_input(binding, 0, y);
+    set_input(binding, 1, y);
     bind_input_left = failing;
     runs = 0;
     expect(IOBIND_RUNTIME, iobind_binding_run(binding, NULL, NULL, &fault));
@@ -240,6 +241,7 @@ static void inputs_are_bound_again_after_a_failure(void **state) {
     iobind_binding_destroy(binding);
   }
   iobind_tensor_release(x);
+  iobind_tensor_release(y);
   iobind_tensor_release(z);
   iobind_session_destroy(session);
 }

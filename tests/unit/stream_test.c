@@ -196,7 +196,7 @@ static void runs_on_a_stream_return_at_once(void **state) {
   expect_ok(iobind_binding_run(bindings[0], first, NULL, &fault));
   expect_ok(iobind_binding_run(bindings[1], first, event, &fault));
   assert_int_equal(vdev_get(0, "time_ns"), before);
-  expect(IOBIND_INVALID_STATE, iobind_binding_run(bindings[0], first, NULL, &fault));
+  expect(IOBIND_INVALID_STATE, iobind_binding_run(bindings[0], second, NULL, &fault));
   expect_words("under way");
   expect_ok(iobind_event_wait(event, &fault));
   assert_int_equal(vdev_get(0, "time_ns"), before + 2 * millisecond);
