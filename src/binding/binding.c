@@ -32,7 +32,8 @@ void iobind__flight_look(iobind_binding *binding) {
   if (iobind__stream_outcome(flight->stream, flight->ticket, &failure) != IOBIND_OK) {
     iobind__binding_fail(binding, &failure); /* the EP's stream has failed after the run was submitted */
     for (size_t i = 0; i < binding->carry_count && flight->runs > 1; i++) {
-      binding->inputs[binding->carries[i].input].is_spoiled = true; /* the last of several runs has read what another one left */
+      binding->inputs[binding->carries[i].input].is_spoiled =
+          true; /* the last of several runs has read what another one left */
       binding->is_checked = false;
     }
   }

@@ -129,8 +129,8 @@ iobind_status iobind__carry_advance(iobind_binding *binding, iobind_stream *busy
 static iobind_status prepare_swapped(iobind_binding *binding, iobind__carry *carry, iobind_error *error) {
   const iobind_tensor *state = binding->inputs[carry->input].bound;
   iobind_tensor **buffer = &carry->buffers[binding->turn];
-  bool fits = *buffer != NULL && iobind__tensor_same_dims(*buffer, state) &&
-              !iobind__overlap_in_use(binding, carry->output, *buffer);
+  bool fits =
+      *buffer != NULL && iobind__tensor_same_dims(*buffer, state) && !iobind__overlap_in_use(binding, carry->output, *buffer);
   if (!fits) {
     iobind_tensor *made;
     IOBIND__TRY(iobind__input_make(binding->session, carry->input, state, &made, error));
@@ -233,8 +233,7 @@ static iobind_status check_pair(const iobind__value *output, const iobind__value
   for (int i = 0; i < 2; i++) {
     if (values[i]->kind != IOBIND_VALUE_TENSOR || values[i]->dtype == IOBIND_STRING) {
       return iobind__fail(error, IOBIND_NOT_SUPPORTED, "binding_carry: '%s' %s", values[i]->name,
-                          values[i]->kind != IOBIND_VALUE_TENSOR ? "is not a tensor"
-                                                                 : "holds strings, which are not carried");
+                          values[i]->kind != IOBIND_VALUE_TENSOR ? "is not a tensor" : "holds strings, which are not carried");
     }
   }
   if (output->dtype != input->dtype) {

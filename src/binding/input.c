@@ -168,10 +168,11 @@ static iobind_status check_update(iobind_binding *binding, size_t index, const i
     return iobind__binding_check_idle(binding, "binding_update_input", error);
   }
   if (iobind__carry_of_input(binding, index) != NULL) {
-    return iobind__fail(error, IOBIND_INVALID_STATE,
-                        "binding_update_input: '%s' is a carried state, and a run of this binding is under way: synchronize its "
-                        "stream first",
-                        binding->session->inputs[index].name);
+    return iobind__fail(
+        error, IOBIND_INVALID_STATE,
+        "binding_update_input: '%s' is a carried state, and a run of this binding is under way: synchronize its "
+        "stream first",
+        binding->session->inputs[index].name);
   }
   return IOBIND_OK;
 }

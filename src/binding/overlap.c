@@ -25,10 +25,11 @@ static iobind_status check_state(const iobind_binding *binding, const iobind__ca
   const iobind_session *session = binding->session;
   for (size_t i = 0; i < session->input_count; i++) {
     if (i != carry->input && meet(tensor, binding->inputs[i].bound)) {
-      return iobind__fail(error, IOBIND_INVALID_ARGUMENT,
-                          "%s: '%s' is carried in place, and its tensor overlaps the memory of input '%s': give them tensors of "
-                          "their own",
-                          what, session->inputs[carry->input].name, session->inputs[i].name);
+      return iobind__fail(
+          error, IOBIND_INVALID_ARGUMENT,
+          "%s: '%s' is carried in place, and its tensor overlaps the memory of input '%s': give them tensors of "
+          "their own",
+          what, session->inputs[carry->input].name, session->inputs[i].name);
     }
   }
   for (size_t i = 0; i < session->output_count; i++) {
@@ -49,9 +50,8 @@ iobind_status iobind__overlap_check_input(const iobind_binding *binding, size_t 
     const iobind__carry *carry = iobind__carry_of_output(binding, i);
     bool asked = carry == NULL ? binding->outputs[i].mode == IOBIND_OUTPUT_IN_PLACE : carry->input == index;
     if (!asked && meet(tensor, chosen_memory(binding, i))) {
-      return iobind__fail(error, IOBIND_INVALID_ARGUMENT,
-                          "%s: '%s' overlaps the memory of output '%s': %s", what, session->inputs[index].name,
-                          session->outputs[i].name,
+      return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "%s: '%s' overlaps the memory of output '%s': %s", what,
+                          session->inputs[index].name, session->outputs[i].name,
                           carry == NULL ? "bind the output IN_PLACE if the model allows it"
                                         : "a state that is carried in place needs a tensor of its own");
     }

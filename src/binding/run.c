@@ -36,8 +36,7 @@ static inline iobind_status begin(iobind_binding *binding, iobind_stream *busy, 
     iobind__results_drop(binding, busy);
   }
   binding->results = IOBIND__RESULTS_NONE;
-  if (!binding->is_checked || binding->fresh_count > 0 ||
-      iobind__side_of_turn(binding)->generation != binding->generation) {
+  if (!binding->is_checked || binding->fresh_count > 0 || iobind__side_of_turn(binding)->generation != binding->generation) {
     IOBIND__TRY(prepare(binding, error));
   }
   return IOBIND_OK;
@@ -149,9 +148,10 @@ __attribute__((always_inline)) static inline iobind_status execute(iobind_bindin
     IOBIND__TRY(load_live_inputs(binding, stream, error));
   }
   bool by_arrays = binding->arrays.in_use;
-  OrtStatus *failed = by_arrays ? iobind__arrays_run(binding, options)
-                                : IOBIND__API(session->runtime)
-                                      ->RunWithBinding(session->session, options, iobind__side_of_turn(binding)->binding);
+  OrtStatus *failed =
+      by_arrays
+          ? iobind__arrays_run(binding, options)
+          : IOBIND__API(session->runtime)->RunWithBinding(session->session, options, iobind__side_of_turn(binding)->binding);
   if (failed != NULL) {
     return run_failed(binding, failed, error);
   }

@@ -105,4 +105,3 @@ iobind_status iobind_binding_set_run_options(iobind_binding *binding, const iobi
   IOBIND__TRY(iobind__binding_check_idle(binding, "binding_set_run_options", error));
   return iobind__run_options_replace(binding, &options, error);
 }
-

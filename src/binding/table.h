@@ -160,9 +160,11 @@ iobind_status iobind__result_verify_place(const iobind_binding *binding, size_t 
 iobind_status iobind__results_copy_passed_through(iobind_binding *binding, iobind_stream *stream, iobind_error *error);
 
 /* carry.c: what happens before a run, after it and when it fails. */
-iobind_status iobind__carry_advance(iobind_binding *binding, iobind_stream *busy, iobind_error *error); /* the states that the last run
+iobind_status iobind__carry_advance(iobind_binding *binding, iobind_stream *busy,
+                                    iobind_error *error); /* the states that the last run
                                                                                                          left */
-iobind_status iobind__carry_prepare(iobind_binding *binding, iobind_error *error); /* memory for those that the next one writes */
+iobind_status iobind__carry_prepare(iobind_binding *binding,
+                                    iobind_error *error); /* memory for those that the next one writes */
 void iobind__carry_note_run(iobind_binding *binding);
 void iobind__carry_note_failure(iobind_binding *binding);
 void iobind__carry_take(iobind_binding *binding, iobind__carry *carry); /* the caller has the memory of the output */

@@ -2,7 +2,8 @@
  * and its place, so that another tensor of the same kind need not be looked at again. */
 #include "binding/table.h"
 
-iobind_status iobind__result_verify_place(const iobind_binding *binding, size_t index, const OrtValue *value, iobind_error *error) {
+iobind_status iobind__result_verify_place(const iobind_binding *binding, size_t index, const OrtValue *value,
+                                          iobind_error *error) {
   iobind_runtime *runtime = binding->session->runtime;
   const OrtApi *api = IOBIND__API(runtime);
   const iobind__output *output = &binding->outputs[index];
@@ -50,7 +51,7 @@ static iobind_status check_passed_through(const iobind_binding *binding, size_t 
 
 /* Does the model fix the dims of an output, and are the value's these? */
 static iobind_status check_fixed_dims(const iobind_binding *binding, size_t index, const OrtValue *value, bool *same,
-                                     iobind_error *error) {
+                                      iobind_error *error) {
   const OrtApi *api = IOBIND__API(binding->session->runtime);
   const iobind__value *output = &binding->session->outputs[index];
   ONNXTensorElementDataType dtype;
@@ -106,8 +107,8 @@ static iobind_status copy_passed_through(iobind_binding *binding, size_t index, 
   iobind__output *output = &binding->outputs[index];
   iobind_tensor *shared = NULL;
   iobind_tensor *copy = iobind__output_is_given(output) ? iobind_tensor_retain(output->target) : NULL;
-  iobind_status status =
-      iobind__tensor_from_value(output->value, copy != NULL ? copy->place : output->place, &binding->session->ref, &shared, error);
+  iobind_status status = iobind__tensor_from_value(output->value, copy != NULL ? copy->place : output->place,
+                                                   &binding->session->ref, &shared, error);
   if (status == IOBIND_OK) {
     output->value = NULL;
   }

@@ -19,10 +19,10 @@ struct iobind_tensor {
   iobind__place *place;
   OrtValue *value;
   uint64_t serial; /* of the value: no other value of any tensor has, had or will have it */
-  void *data; /* NULL: 0 bytes, or strings */
+  void *data;      /* NULL: 0 bytes, or strings */
   size_t bytes;
   size_t allocated; /* bytes in the device's counters */
-  bool borrows; /* the memory is the caller's, or another tensor's */
+  bool borrows;     /* the memory is the caller's, or another tensor's */
   iobind_deleter deleter;
   void *deleter_context;
   iobind__use uses[2]; /* guarded by the runtime's mutex */

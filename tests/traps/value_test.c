@@ -111,7 +111,7 @@ static void expect_no_output(iobind_session *session, iobind_tensor *x) {
     iobind_tensor *target = mode == IOBIND_OUTPUT_FIXED || mode == IOBIND_OUTPUT_IN_PLACE ? x : NULL;
     expect(IOBIND_NOT_SUPPORTED,
            iobind_binding_set_output(binding, 0, (iobind_output_mode)mode, NULL, IOBIND_MEMORY_DEFAULT, target, &fault));
-    expect_words("'y' is no tensor");
+    expect_words("'y' is not a tensor");
   }
   trap_set_output(binding, 0, IOBIND_OUTPUT_NONE, NULL, NULL);
   expect(IOBIND_INVALID_STATE, iobind_binding_run(binding, NULL, NULL, &fault));
@@ -152,7 +152,7 @@ static void output_that_came_out_as_no_tensor(void **state) {
   trap_set_input(binding, 0, x);
   table.IsTensor = deny_tensor;
   expect(IOBIND_NOT_SUPPORTED, iobind_binding_run(binding, NULL, NULL, &fault));
-  expect_words("'y': the run gave no tensor");
+  expect_words("'y': the run did not give a tensor");
   table.IsTensor = real->IsTensor;
   expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
   iobind_tensor_release(x);
