@@ -73,7 +73,7 @@ static void expect_no_input(iobind_session *session, iobind_value_kind kind) {
   }
   expect(IOBIND_NOT_SUPPORTED, iobind_binding_check(binding, &fault));
   expect(IOBIND_NOT_SUPPORTED, iobind_binding_run(binding, NULL, NULL, &fault));
-  expect_words("'x' is no tensor");
+  expect_words("'x' is not a tensor");
   expect(IOBIND_NOT_SUPPORTED, iobind_session_run(session, inputs, &output, &fault));
   expect_words("'x' is no tensor");
   assert_null(output);
