@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "memory.h"
+#include "pinned.h"
 #include "stream.h"
 #include "trace.h"
 
@@ -25,6 +26,28 @@ void vdev_set_error(const char *format, ...) {
 
 const char *vdev_last_error(void) {
   return last_error;
+}
+
+bool vdev_refuse(vdev_device *device, char *reason, const char *format, ...) {
+  va_list arguments;
+  int length = snprintf(reason, VDEV_TEXT, "vdev:%d: ", device->index);
+  va_start(arguments, format);
+  vsnprintf(reason + length, VDEV_TEXT - (size_t)length, format, arguments);
+  va_end(arguments);
+  device->statistics.errors++;
+  return false;
+}
+
+bool vdev_admit(vdev_device *device, const vdev_subject *subject, int64_t *delay_ns, char *reason) {
+  if (!vdev_fault_strikes(&device->settings.faults, subject, delay_ns)) {
+    return true;
+  }
+  char bytes[48] = "";
+  if (vdev_site_has_bytes(subject->site)) {
+    snprintf(bytes, sizeof bytes, " of %lld bytes", (long long)subject->bytes);
+  }
+  return vdev_refuse(device, reason, "%s%s%s failed as asked (%s)", subject->site == VDEV_SITE_COMPUTE ? "kernel " : "",
+                     subject->what, bytes, vdev_fault_name(subject->site));
 }
 
 bool vdev_is_virtual_clock(void) {
@@ -78,6 +101,7 @@ static void remove_devices(void) {
 
 bool vdev_start(const vdev_settings *settings) {
   vdev_lock();
+  vdev_spans_init(&vdev_global.pinned, 0, SIZE_MAX);
   bool good = true;
   for (int i = 0; i < (int)settings->devices && good; i++) {
     vdev_device *device = &vdev_global.devices[i];
@@ -103,11 +127,10 @@ void vdev_stop(void) {
     }
   }
   remove_devices();
+  vdev_pinned_forget();
   free(state->accesses);
-  free(state->pinned);
   state->accesses = NULL;
-  state->pinned = NULL;
-  state->access_count = state->access_capacity = state->pinned_count = state->pinned_capacity = state->protected_count = 0;
+  state->access_count = state->access_capacity = 0;
   vdev_trace_clear();
   vdev_unlock();
 }

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "settings.h"
+#include "span.h"
 #include "vdev.h"
 
 enum {
@@ -20,14 +21,16 @@ typedef enum vdev_engine { VDEV_UPLOAD, VDEV_DOWNLOAD, VDEV_LOCAL, VDEV_COMPUTE,
 
 /* A run of device memory. */
 typedef struct vdev_block {
-  size_t offset;
+  vdev_span span; /* first; its addresses are offsets */
   size_t size;
-  bool live;        /* false: freed, kept until the streams have passed `passed` */
-  uint64_t *passed; /* a sequence number for each stream; NULL while live */
+  bool live;               /* false: freed, kept until the streams have passed `passed` */
+  uint64_t *passed;        /* a sequence number for each stream; NULL while live */
+  struct vdev_block *next; /* that was freed after it */
 } vdev_block;
 
 /* Host-accessible memory. */
 typedef struct vdev_pinned {
+  vdev_span span;       /* first */
   unsigned char *start; /* what callers see */
   unsigned char *alias; /* the same bytes at another address where the host can be kept off them; NULL: it cannot */
   size_t size;
@@ -49,9 +52,9 @@ typedef struct vdev_device {
   unsigned char *base; /* what callers see: nobody can touch it */
   unsigned char *twin; /* where the bytes are */
   size_t reserved;
-  vdev_block *blocks; /* by offset */
-  size_t block_count;
-  size_t block_capacity;
+  vdev_spans blocks;
+  vdev_block *oldest_freed; /* streams pass them in the order of their release */
+  vdev_block *newest_freed;
   int64_t engine_free[VDEV_ENGINES]; /* modelled time when each is free again */
   struct {
     int64_t bytes[VDEV_ENGINES];
@@ -112,10 +115,8 @@ typedef struct vdev_state {
   size_t access_capacity;
   char last_race[VDEV_TEXT];
   char last_refusal[VDEV_TEXT]; /* why the last allocation failed: ORT does not hand it on */
-  vdev_pinned *pinned;
-  size_t pinned_count;
-  size_t pinned_capacity;
-  size_t protected_count; /* of these, with an alias */
+  vdev_spans pinned;
+  size_t protected_count; /* of the pinned, with an alias */
 } vdev_state;
 
 extern vdev_state vdev_global;
@@ -134,5 +135,13 @@ bool vdev_is_virtual_clock(void);
 int64_t vdev_now(void);                             /* with the lock held: the real clock's or the virtual host time */
 int64_t vdev_later(int64_t time, int64_t duration); /* no sum overflows: a step is 11 days at most, but there may be many */
 void vdev_set_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* An operation cannot be done: count it, and write why, after the device's name, into `reason` (VDEV_TEXT bytes). Always false.
+ * With the lock held. */
+bool vdev_refuse(vdev_device *device, char *reason, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+/* Every operation comes through here before anything of it is done. False: a fault strikes it, as `reason` says. Otherwise
+ * `*delay_ns` is how much longer it takes. With the lock held. */
+bool vdev_admit(vdev_device *device, const vdev_subject *subject, int64_t *delay_ns, char *reason);
 
 #endif

@@ -380,13 +380,15 @@ void vdev_ep_release(OrtEp *ep) {
 
 OrtStatus *vdev_ep_create(vdev_device *device, OrtEp **out) {
   const OrtApi *api = VDEV_API_TABLE;
+  const vdev_subject subject = {.site = VDEV_SITE_SESSION, .what = "session creation"};
+  char reason[VDEV_TEXT] = "";
+  int64_t delay = 0;
   vdev_lock();
-  const vdev_subject subject = {.site = VDEV_SITE_SESSION};
-  vdev_host_delay(vdev_fault_delay(&device->settings.faults, &subject));
-  bool fails = vdev_fault_fails(&device->settings.faults, &subject);
+  bool admitted = vdev_admit(device, &subject, &delay, reason);
+  vdev_host_delay(delay);
   vdev_unlock();
-  if (fails) {
-    return vdev_fail(ORT_EP_FAIL, "vdev: session creation failed as asked (fail_session)");
+  if (!admitted) {
+    return vdev_fail(ORT_EP_FAIL, reason);
   }
   vdev_ep *self = calloc(1, sizeof *self);
   if (self == NULL) {

@@ -97,11 +97,16 @@ static bool strikes(vdev_fault *fault, const vdev_subject *subject) {
   return true;
 }
 
-bool vdev_fault_fails(vdev_faults *faults, const vdev_subject *subject) {
-  return strikes(&faults->fail[subject->site], subject);
+bool vdev_fault_strikes(vdev_faults *faults, const vdev_subject *subject, int64_t *delay_ns) {
+  vdev_fault *delay = &faults->delay[subject->site];
+  bool fails = strikes(&faults->fail[subject->site], subject);
+  bool delayed = strikes(delay, subject);
+  *delay_ns = delayed && !fails ? delay->delay_ns : 0;
+  return fails;
 }
 
-int64_t vdev_fault_delay(vdev_faults *faults, const vdev_subject *subject) {
-  vdev_fault *fault = &faults->delay[subject->site];
-  return strikes(fault, subject) ? fault->delay_ns : 0;
+const char *vdev_fault_name(vdev_site site) {
+  static const char *const names[VDEV_SITES] = {"fail_alloc",   "fail_pinned", "fail_copy",
+                                                "fail_compute", "fail_stream", "fail_session"};
+  return names[site];
 }

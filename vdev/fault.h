@@ -30,6 +30,7 @@ typedef struct vdev_fault {
 /* What is known of an operation before it is done. */
 typedef struct vdev_subject {
   vdev_site site;
+  const char *what; /* for messages: "upload" */
   int64_t bytes;
   const char *const *names;
   size_t name_count;
@@ -47,8 +48,11 @@ bool vdev_site_has_names(vdev_site site);
  * "name:NAME". False: not so, or something that operations of this kind do not have. */
 bool vdev_fault_parse(const char *text, vdev_site site, bool is_delay, vdev_fault *fault);
 
-/* Is this operation to fail? And how much longer does it take (nanoseconds)? Both count down. */
-bool vdev_fault_fails(vdev_faults *faults, const vdev_subject *subject);
-int64_t vdev_fault_delay(vdev_faults *faults, const vdev_subject *subject);
+/* Does a fault strike this operation? Failures and delays both count it, whichever of them strikes, so that neither shifts the
+ * other. An operation that fails takes no longer (`*delay_ns` is 0). */
+bool vdev_fault_strikes(vdev_faults *faults, const vdev_subject *subject, int64_t *delay_ns);
+
+/* The name of the setting that makes operations of this kind fail. */
+const char *vdev_fault_name(vdev_site site);
 
 #endif

@@ -125,7 +125,7 @@ static OrtStatus *locate(const vdev_kernel *self, vdev_stream *stream, const Ort
   const char *what = write ? "kernel output" : "kernel input";
   char reason[VDEV_TEXT] = "";
   if (data == NULL) {
-    vdev_memory_explain_null(what, reason);
+    (void)vdev_memory_refuse_null(self->device, what, reason);
     return vdev_fail(ORT_FAIL, reason);
   }
   bool is_host = vdev_memory_owner(data) == NULL;
@@ -136,7 +136,7 @@ static OrtStatus *locate(const vdev_kernel *self, vdev_stream *stream, const Ort
     VDEV_API_TABLE->MemoryInfoGetDeviceType(info, &type);
     is_host = type == OrtMemoryInfoDeviceType_CPU; /* otherwise it is not what it says, and is refused as such */
   }
-  *out = is_host ? vdev_pinned_device_view(data, bytes, what, reason)
+  *out = is_host ? vdev_pinned_device_view(self->device, data, bytes, what, reason)
                  : vdev_memory_resolve(self->device, data, bytes, what, reason);
   bool good = *out != NULL && vdev_race_access(self->device, stream, data, bytes, write, self->what, reason);
   return good ? NULL : vdev_fail(ORT_FAIL, reason);
@@ -227,15 +227,16 @@ static OrtStatus *store_result(OrtKernelContext *context, launch *one, vdev_stre
 static OrtStatus *submit(launch *one, vdev_stream *stream, bool *handed) {
   const vdev_kernel *self = one->kernel;
   char reason[VDEV_TEXT] = "";
-  const vdev_subject subject = {VDEV_SITE_COMPUTE, one->bytes, (const char *const *)self->labels, self->label_count};
-  if (vdev_fault_fails(&self->device->settings.faults, &subject)) {
-    snprintf(reason, sizeof reason, "vdev:%d: kernel %s failed as asked (fail_compute)", self->device->index, self->what);
+  const vdev_subject subject = {VDEV_SITE_COMPUTE, self->what, one->bytes, (const char *const *)self->labels,
+                                self->label_count};
+  int64_t delay = 0;
+  if (!vdev_admit(self->device, &subject, &delay, reason)) {
     return vdev_fail(ORT_FAIL, reason);
   }
   vdev_job job = {.device = self->device,
                   .engine = VDEV_COMPUTE,
                   .bytes = one->bytes,
-                  .delay_ns = vdev_fault_delay(&self->device->settings.faults, &subject),
+                  .delay_ns = delay,
                   .what = self->what,
                   .owner = self->owner,
                   .work = run_session,

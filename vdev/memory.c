@@ -27,44 +27,36 @@ bool vdev_memory_reserve(vdev_device *device) {
   }
   device->base = base;
   device->twin = twin;
+  /* the first addresses stay unused, so that a small offset from NULL is never a block */
+  vdev_spans_init(&device->blocks, ALIGNMENT, device->reserved);
   return true;
 }
 
-void vdev_memory_unreserve(vdev_device *device) {
-  for (size_t i = 0; i < device->block_count; i++) {
-    free(device->blocks[i].passed);
+static vdev_block *block_before(const vdev_device *device, size_t offset) {
+  return (vdev_block *)vdev_spans_before(&device->blocks, offset);
+}
+
+static void remove_block(vdev_device *device, vdev_block *block) {
+  size_t offset = block->span.start;
+  vdev_race_forget(device->base + offset, block->size);
+  if (device->settings.poison != 0) {
+    memset(device->twin + offset, POISON_OLD, block->size);
   }
-  free(device->blocks);
-  device->blocks = NULL;
-  device->block_count = device->block_capacity = 0;
+  vdev_spans_remove(&device->blocks, &block->span);
+  free(block->passed);
+  free(block);
+}
+
+void vdev_memory_unreserve(vdev_device *device) {
+  for (vdev_span *span = vdev_spans_behind(&device->blocks, 0); span != NULL; span = vdev_spans_behind(&device->blocks, 0)) {
+    vdev_block *block = (vdev_block *)span;
+    vdev_spans_remove(&device->blocks, span);
+    free(block->passed);
+    free(block);
+  }
+  device->oldest_freed = device->newest_freed = NULL;
   munmap(device->base, device->reserved);
   munmap(device->twin, device->reserved);
-}
-
-/* Index of the first block that begins after `offset`. */
-static size_t upper_bound(const vdev_device *device, size_t offset) {
-  size_t low = 0;
-  size_t high = device->block_count;
-  while (low < high) {
-    size_t middle = low + (high - low) / 2;
-    if (device->blocks[middle].offset <= offset) {
-      low = middle + 1;
-    } else {
-      high = middle;
-    }
-  }
-  return low;
-}
-
-static void remove_block(vdev_device *device, size_t index) {
-  vdev_block *block = &device->blocks[index];
-  vdev_race_forget(device->base + block->offset, block->size);
-  if (device->settings.poison != 0) {
-    memset(device->twin + block->offset, POISON_OLD, block->size);
-  }
-  free(block->passed);
-  memmove(block, block + 1, (device->block_count - index - 1) * sizeof *block);
-  device->block_count--;
 }
 
 static bool has_passed(const vdev_block *block) {
@@ -77,85 +69,66 @@ static bool has_passed(const vdev_block *block) {
   return true;
 }
 
-/* Take back the freed blocks that no stream can use any more. */
+/* Take back the freed blocks that no stream can use any more. If the oldest is still used, so are the others. */
 static void sweep(vdev_device *device) {
-  for (size_t i = device->block_count; i-- > 0;) {
-    if (!device->blocks[i].live && has_passed(&device->blocks[i])) {
-      remove_block(device, i);
+  while (device->oldest_freed != NULL && has_passed(device->oldest_freed)) {
+    vdev_block *block = device->oldest_freed;
+    device->oldest_freed = block->next;
+    if (block->next == NULL) {
+      device->newest_freed = NULL;
     }
+    remove_block(device, block);
   }
 }
 
-static bool insert_block(vdev_device *device, size_t index, size_t offset, size_t size) {
-  if (device->block_count == device->block_capacity) {
-    size_t capacity = device->block_capacity == 0 ? 64 : 2 * device->block_capacity;
-    vdev_block *blocks = realloc(device->blocks, capacity * sizeof *blocks);
-    if (blocks == NULL) {
-      return false;
-    }
-    device->blocks = blocks;
-    device->block_capacity = capacity;
+/* First fit; what streams still use comes back when they are through. */
+static bool place(vdev_device *device, vdev_block *block) {
+  sweep(device);
+  bool placed = vdev_spans_place(&device->blocks, &block->span);
+  while (!placed && device->oldest_freed != NULL) {
+    pthread_cond_wait(&vdev_global.changed, &vdev_global.mutex);
+    sweep(device);
+    placed = vdev_spans_place(&device->blocks, &block->span);
   }
-  memmove(device->blocks + index + 1, device->blocks + index, (device->block_count - index) * sizeof *device->blocks);
-  device->blocks[index] = (vdev_block){.offset = offset, .size = size, .live = true};
-  device->block_count++;
-  return true;
+  return placed;
 }
 
-/* First fit. */
-static void *place(vdev_device *device, size_t bytes) {
-  size_t room = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-  size_t at = ALIGNMENT; /* the first addresses stay unused, so that a small offset from NULL is never a block */
-  for (size_t i = 0; i <= device->block_count; i++) {
-    size_t end = i < device->block_count ? device->blocks[i].offset : device->reserved;
-    if (end >= at && end - at >= room) {
-      return insert_block(device, i, at, bytes) ? device->base + at : NULL;
-    }
-    if (i < device->block_count) {
-      size_t size = (device->blocks[i].size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-      at = device->blocks[i].offset + size;
-    }
-  }
-  return NULL;
+static int64_t limit_of(const vdev_device *device) {
+  int64_t reserved = (int64_t)device->reserved;
+  int64_t limit = device->settings.mem_limit;
+  return limit > 0 && limit < reserved ? limit : reserved;
 }
 
-static bool anything_freed(const vdev_device *device) {
-  for (size_t i = 0; i < device->block_count; i++) {
-    if (!device->blocks[i].live) {
-      return true;
-    }
-  }
-  return false;
+static bool is_within_limit(const vdev_device *device, size_t bytes) {
+  int64_t limit = limit_of(device);
+  return bytes <= (size_t)limit && device->statistics.live_bytes <= limit - (int64_t)bytes;
 }
 
 void *vdev_memory_allocate(vdev_device *device, size_t bytes, char *reason) {
-  const vdev_subject subject = {.site = VDEV_SITE_ALLOC, .bytes = bytes > INT64_MAX ? INT64_MAX : (int64_t)bytes};
-  vdev_host_delay(vdev_fault_delay(&device->settings.faults, &subject));
-  if (vdev_fault_fails(&device->settings.faults, &subject)) {
-    snprintf(reason, VDEV_TEXT, "vdev:%d: allocation of %zu bytes failed as asked (fail_alloc)", device->index, bytes);
+  const vdev_subject subject = {
+      .site = VDEV_SITE_ALLOC, .what = "allocation", .bytes = bytes > INT64_MAX ? INT64_MAX : (int64_t)bytes};
+  int64_t delay = 0;
+  if (!vdev_admit(device, &subject, &delay, reason)) {
     return NULL;
   }
-  int64_t limit = device->settings.mem_limit;
-  if (limit > 0 && (bytes > (size_t)limit || device->statistics.live_bytes > limit - (int64_t)bytes)) {
-    snprintf(reason, VDEV_TEXT, "vdev:%d: out of device memory: %zu bytes wanted, %lld in use, limit %lld", device->index,
-             bytes, (long long)device->statistics.live_bytes, (long long)limit);
+  vdev_host_delay(delay);
+  vdev_block *block = calloc(1, sizeof *block);
+  if (block == NULL) {
+    (void)vdev_refuse(device, reason, "out of host memory");
     return NULL;
   }
-  sweep(device);
-  void *address = bytes <= device->reserved ? place(device, bytes) : NULL;
-  while (address == NULL && bytes <= device->reserved && anything_freed(device)) {
-    /* what streams still use comes back when they are through */
-    pthread_cond_wait(&vdev_global.changed, &vdev_global.mutex);
-    sweep(device);
-    address = place(device, bytes);
-  }
-  if (address == NULL) {
-    snprintf(reason, VDEV_TEXT, "vdev:%d: out of device memory: %zu bytes wanted, %lld in use, %zu reserved", device->index,
-             bytes, (long long)device->statistics.live_bytes, device->reserved);
+  block->size = bytes;
+  block->live = true;
+  block->span.room = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+  if (!is_within_limit(device, bytes) || !place(device, block)) {
+    free(block);
+    (void)vdev_refuse(device, reason, "out of device memory: %zu bytes wanted, %lld in use, limit %lld", bytes,
+                      (long long)device->statistics.live_bytes, (long long)limit_of(device));
     return NULL;
   }
+  size_t offset = block->span.start;
   if (device->settings.poison != 0) {
-    memset((unsigned char *)address - device->base + device->twin, POISON_NEW, bytes);
+    memset(device->twin + offset, POISON_NEW, bytes);
   }
   device->statistics.allocations++;
   device->statistics.live_blocks++;
@@ -163,7 +136,30 @@ void *vdev_memory_allocate(vdev_device *device, size_t bytes, char *reason) {
   if (device->statistics.live_bytes > device->statistics.peak_bytes) {
     device->statistics.peak_bytes = device->statistics.live_bytes;
   }
-  return address;
+  return device->base + offset;
+}
+
+static bool is_any_stream_busy(void) {
+  for (int i = 0; i + 1 < vdev_global.agent_limit; i++) {
+    const vdev_stream *stream = vdev_global.streams[i];
+    if (stream != NULL && stream->completed < stream->submitted) {
+      return true;
+    }
+  }
+  return false;
+}
+
+/* Keep it until the streams have done what they have now. */
+static void append_freed(vdev_device *device, vdev_block *block) {
+  for (int i = 0; i + 1 < vdev_global.agent_limit; i++) {
+    block->passed[i] = vdev_global.streams[i] == NULL ? 0 : vdev_global.streams[i]->submitted;
+  }
+  if (device->newest_freed == NULL) {
+    device->oldest_freed = block;
+  } else {
+    device->newest_freed->next = block;
+  }
+  device->newest_freed = block;
 }
 
 void vdev_memory_free(vdev_device *device, void *address) {
@@ -171,28 +167,19 @@ void vdev_memory_free(vdev_device *device, void *address) {
     return;
   }
   size_t offset = (size_t)((unsigned char *)address - device->base);
-  size_t index = upper_bound(device, offset);
-  vdev_block *block = index > 0 ? &device->blocks[index - 1] : NULL;
-  if (block == NULL || block->offset != offset || !block->live) {
+  vdev_block *block = block_before(device, offset);
+  if (block == NULL || block->span.start != offset || !block->live) {
     device->statistics.errors++;
     return;
   }
   device->statistics.live_blocks--;
   device->statistics.live_bytes -= (int64_t)block->size;
-  bool busy = false;
-  for (int i = 0; i + 1 < vdev_global.agent_limit; i++) {
-    const vdev_stream *stream = vdev_global.streams[i];
-    busy = busy || (stream != NULL && stream->completed < stream->submitted);
-  }
-  if (busy) {
-    block->passed = calloc(VDEV_MAX_STREAMS, sizeof *block->passed);
-    for (int i = 0; block->passed != NULL && i + 1 < vdev_global.agent_limit; i++) {
-      block->passed[i] = vdev_global.streams[i] == NULL ? 0 : vdev_global.streams[i]->submitted;
-    }
-  }
   block->live = false;
-  if (block->passed == NULL) {
-    remove_block(device, index - 1);
+  block->passed = is_any_stream_busy() ? calloc(VDEV_MAX_STREAMS, sizeof *block->passed) : NULL;
+  if (block->passed != NULL) {
+    append_freed(device, block);
+  } else {
+    remove_block(device, block);
   }
 }
 
@@ -207,41 +194,36 @@ vdev_device *vdev_memory_owner(const void *address) {
   return NULL;
 }
 
-void vdev_memory_explain_null(const char *what, char *reason) {
+bool vdev_memory_refuse_null(vdev_device *device, const char *what, char *reason) {
   const char *refusal = vdev_global.last_refusal;
-  snprintf(reason, VDEV_TEXT, "vdev: %s has no memory: its allocation failed%s%.200s", what,
-           refusal[0] == '\0' ? "" : "; the last one that did: ", refusal);
+  return vdev_refuse(device, reason, "%s has no memory: its allocation failed%s%.200s", what,
+                     refusal[0] == '\0' ? "" : "; the last one that did: ", refusal);
 }
 
 void *vdev_memory_resolve(vdev_device *device, const void *address, size_t bytes, const char *what, char *reason) {
   const unsigned char *at = address;
-  if (at < device->base || at >= device->base + device->reserved) {
-    const vdev_device *owner = vdev_memory_owner(address);
+  const vdev_device *owner = vdev_memory_owner(address);
+  if (owner != device) {
+    char whose[32] = "not device memory";
     if (owner != NULL) {
-      snprintf(reason, VDEV_TEXT, "vdev:%d: %s at %p is memory of vdev:%d", device->index, what, address, owner->index);
-    } else {
-      snprintf(reason, VDEV_TEXT, "vdev:%d: %s at %p is no device memory", device->index, what, address);
+      snprintf(whose, sizeof whose, "memory of vdev:%d", owner->index);
     }
+    (void)vdev_refuse(device, reason, "%s at %p is %s", what, address, whose);
     return NULL;
   }
   size_t offset = (size_t)(at - device->base);
-  size_t index = upper_bound(device, offset);
-  const vdev_block *block = index > 0 ? &device->blocks[index - 1] : NULL;
-  size_t inside = block == NULL ? 0 : offset - block->offset;
+  const vdev_block *block = block_before(device, offset);
+  size_t inside = block == NULL ? 0 : offset - block->span.start;
+  bool good = false;
   if (block == NULL || inside >= block->size) {
-    snprintf(reason, VDEV_TEXT, "vdev:%d: %s at %p is not inside a live block: it was never allocated, or freed", device->index,
-             what, address);
-    return NULL;
+    (void)vdev_refuse(device, reason, "%s at %p is not inside a live block: it was never allocated, or freed", what, address);
+  } else if (!block->live) {
+    (void)vdev_refuse(device, reason, "%s at %p is inside a block of %zu bytes that was freed", what, address, block->size);
+  } else if (bytes > block->size - inside) {
+    (void)vdev_refuse(device, reason, "%s of %zu bytes at offset %zu passes the end of a block of %zu bytes", what, bytes,
+                      inside, block->size);
+  } else {
+    good = true;
   }
-  if (!block->live) {
-    snprintf(reason, VDEV_TEXT, "vdev:%d: %s at %p is inside a block of %zu bytes that was freed", device->index, what, address,
-             block->size);
-    return NULL;
-  }
-  if (bytes > block->size - inside) {
-    snprintf(reason, VDEV_TEXT, "vdev:%d: %s of %zu bytes at offset %zu passes the end of a block of %zu bytes", device->index,
-             what, bytes, inside, block->size);
-    return NULL;
-  }
-  return device->twin + offset;
+  return good ? device->twin + offset : NULL;
 }

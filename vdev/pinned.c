@@ -3,7 +3,6 @@
 #include "pinned.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -22,8 +21,8 @@ static size_t rounded(size_t size, size_t unit) {
   return (size + unit - 1) / unit * unit;
 }
 
-/* The same pages at two addresses: one for the host, which can be closed, and one for the device. */
-static bool map_twice(vdev_pinned *one, char *reason) {
+/* The same pages at two addresses: one for the host, which can be closed, and one for the device. False: errno says why. */
+static bool map_twice(vdev_pinned *one) {
   size_t size = rounded(one->size, page_size());
   int file = memfd_create("vdev", MFD_CLOEXEC);
   void *start = MAP_FAILED;
@@ -32,30 +31,26 @@ static bool map_twice(vdev_pinned *one, char *reason) {
     start = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     alias = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
   }
+  int why = errno;
   bool good = start != MAP_FAILED && alias != MAP_FAILED;
   if (good) {
     one->start = start;
     one->alias = alias;
-  } else {
-    snprintf(reason, VDEV_TEXT, "vdev: no pinned memory of %zu bytes that can be protected: %s", one->size, strerror(errno));
-    if (start != MAP_FAILED) {
-      munmap(start, size);
-    }
+  } else if (start != MAP_FAILED) {
+    munmap(start, size);
   }
   if (file >= 0) {
     close(file);
   }
+  errno = why;
   return good;
 }
 
-static bool get_memory(const vdev_device *device, vdev_pinned *one, char *reason) {
+static bool get_memory(const vdev_device *device, vdev_pinned *one) {
   if (device->settings.protect_pinned != 0) {
-    return map_twice(one, reason);
+    return map_twice(one);
   }
   one->start = aligned_alloc(ALIGNMENT, rounded(one->size, ALIGNMENT));
-  if (one->start == NULL) {
-    snprintf(reason, VDEV_TEXT, "vdev: no pinned memory of %zu bytes", one->size);
-  }
   return one->start != NULL;
 }
 
@@ -69,79 +64,83 @@ static void release_memory(const vdev_pinned *one) {
   munmap(one->alias, size);
 }
 
+static void forget(vdev_pinned *one) {
+  vdev_spans_remove(&vdev_global.pinned, &one->span);
+  vdev_global.protected_count -= one->alias != NULL;
+  free(one);
+}
+
+void vdev_pinned_forget(void) {
+  for (vdev_span *span; (span = vdev_spans_behind(&vdev_global.pinned, 0)) != NULL;) {
+    forget((vdev_pinned *)span);
+  }
+}
+
 void *vdev_pinned_allocate(vdev_device *device, size_t bytes, char *reason) {
-  vdev_state *state = &vdev_global;
-  const vdev_subject subject = {.site = VDEV_SITE_PINNED, .bytes = bytes > INT64_MAX ? INT64_MAX : (int64_t)bytes};
-  vdev_host_delay(vdev_fault_delay(&device->settings.faults, &subject));
-  if (vdev_fault_fails(&device->settings.faults, &subject)) {
-    snprintf(reason, VDEV_TEXT, "vdev:%d: allocation of %zu pinned bytes failed as asked (fail_pinned)", device->index, bytes);
+  const vdev_subject subject = {
+      .site = VDEV_SITE_PINNED, .what = "pinned allocation", .bytes = bytes > INT64_MAX ? INT64_MAX : (int64_t)bytes};
+  int64_t delay = 0;
+  if (!vdev_admit(device, &subject, &delay, reason)) {
     return NULL;
   }
+  vdev_host_delay(delay);
   if (bytes > device->reserved) {
-    snprintf(reason, VDEV_TEXT, "vdev:%d: no pinned memory of %zu bytes: there is no more of it than of device memory, %zu",
-             device->index, bytes, device->reserved);
+    (void)vdev_refuse(device, reason, "no pinned memory of %zu bytes: there is no more of it than of device memory, %zu", bytes,
+                      device->reserved);
     return NULL;
   }
-  if (state->pinned_count == state->pinned_capacity) {
-    size_t capacity = state->pinned_capacity == 0 ? 64 : 2 * state->pinned_capacity;
-    void *list = realloc(state->pinned, capacity * sizeof *state->pinned);
-    if (list == NULL) {
-      snprintf(reason, VDEV_TEXT, "vdev: out of host memory");
-      return NULL;
-    }
-    state->pinned = list;
-    state->pinned_capacity = capacity;
+  vdev_pinned *one = calloc(1, sizeof *one);
+  if (one != NULL) {
+    one->size = bytes == 0 ? 1 : bytes;
   }
-  vdev_pinned one = {.size = bytes == 0 ? 1 : bytes};
-  if (!get_memory(device, &one, reason)) {
+  if (one == NULL || !get_memory(device, one)) {
+    (void)vdev_refuse(device, reason, "no pinned memory of %zu bytes: %s", bytes, strerror(errno));
+    free(one);
     return NULL;
   }
-  state->pinned[state->pinned_count++] = one;
-  state->protected_count += one.alias != NULL;
-  device->statistics.pinned_bytes += (int64_t)one.size;
-  return one.start;
+  one->span.start = (size_t)(uintptr_t)one->start;
+  one->span.room = one->size;
+  vdev_spans_insert(&vdev_global.pinned, &one->span);
+  vdev_global.protected_count += one->alias != NULL;
+  device->statistics.pinned_bytes += (int64_t)one->size;
+  return one->start;
+}
+
+static vdev_pinned *pinned_before(const void *address) {
+  return (vdev_pinned *)vdev_spans_before(&vdev_global.pinned, (size_t)(uintptr_t)address);
 }
 
 void vdev_pinned_free(vdev_device *device, void *address) {
-  vdev_state *state = &vdev_global;
   if (address == NULL) {
     return;
   }
-  vdev_streams_settle();
-  for (size_t i = 0; i < state->pinned_count; i++) {
-    vdev_pinned one = state->pinned[i];
-    if (one.start == address) {
-      device->statistics.pinned_bytes -= (int64_t)one.size;
-      state->pinned[i] = state->pinned[--state->pinned_count];
-      state->protected_count -= one.alias != NULL;
-      vdev_race_forget(address, one.size);
-      release_memory(&one);
-      return;
-    }
+  vdev_streams_wait();
+  vdev_pinned *one = pinned_before(address);
+  if (one == NULL || one->start != address) {
+    device->statistics.errors++;
+    return;
   }
-  device->statistics.errors++;
+  device->statistics.pinned_bytes -= (int64_t)one->size;
+  vdev_race_forget(address, one->size);
+  release_memory(one);
+  forget(one);
 }
 
 const vdev_pinned *vdev_pinned_find(const void *address, size_t bytes) {
-  const unsigned char *at = address;
-  for (size_t i = 0; i < vdev_global.pinned_count; i++) {
-    const vdev_pinned *one = &vdev_global.pinned[i];
-    if (at >= one->start && at < one->start + one->size && bytes <= one->size - (size_t)(at - one->start)) {
-      return one;
-    }
-  }
-  return NULL;
+  const vdev_pinned *one = pinned_before(address);
+  size_t inside = one == NULL ? 0 : (size_t)((const unsigned char *)address - one->start);
+  return one != NULL && inside < one->size && bytes <= one->size - inside ? one : NULL;
 }
 
-void *vdev_pinned_device_view(const void *address, size_t bytes, const char *what, char *reason) {
+void *vdev_pinned_device_view(vdev_device *device, const void *address, size_t bytes, const char *what, char *reason) {
   const vdev_pinned *one = vdev_pinned_find(address, 1);
   if (one == NULL) {
     return (void *)(uintptr_t)address;
   }
   size_t inside = (size_t)((const unsigned char *)address - one->start);
   if (bytes > one->size - inside) {
-    snprintf(reason, VDEV_TEXT, "vdev: %s of %zu bytes at offset %zu passes the end of pinned memory of %zu bytes", what, bytes,
-             inside, one->size);
+    (void)vdev_refuse(device, reason, "%s of %zu bytes at offset %zu passes the end of pinned memory of %zu bytes", what, bytes,
+                      inside, one->size);
     return NULL;
   }
   return (one->alias != NULL ? one->alias : one->start) + inside;
@@ -175,20 +174,27 @@ static void close_pages(const vdev_pinned *one, const vdev_access *access) {
   }
 }
 
-void vdev_pinned_protect(void) {
+static void protect(const vdev_pinned *one) {
   const vdev_state *state = &vdev_global;
-  for (size_t p = 0; p < state->pinned_count && state->protected_count > 0; p++) {
-    const vdev_pinned *one = &state->pinned[p];
-    if (one->alias == NULL) {
-      continue;
-    }
-    (void)mprotect(one->start, rounded(one->size, page_size()), PROT_READ | PROT_WRITE);
-    for (int write = 0; write < 2; write++) { /* what is written is closed whoever reads it besides */
-      for (size_t i = 0; i < state->access_count; i++) {
-        if (state->accesses[i].write == (write != 0)) {
-          close_pages(one, &state->accesses[i]);
-        }
+  (void)mprotect(one->start, rounded(one->size, page_size()), PROT_READ | PROT_WRITE);
+  for (int write = 0; write < 2; write++) { /* what is written is closed, even if something else reads it as well */
+    for (size_t i = 0; i < state->access_count; i++) {
+      if (state->accesses[i].write == (write != 0)) {
+        close_pages(one, &state->accesses[i]);
       }
+    }
+  }
+}
+
+void vdev_pinned_protect(void) {
+  if (vdev_global.protected_count == 0) {
+    return;
+  }
+  for (vdev_span *span = vdev_spans_behind(&vdev_global.pinned, 0); span != NULL;
+       span = vdev_spans_behind(&vdev_global.pinned, span->start + 1)) {
+    const vdev_pinned *one = (const vdev_pinned *)span;
+    if (one->alias != NULL) {
+      protect(one);
     }
   }
 }

@@ -15,10 +15,13 @@ const vdev_pinned *vdev_pinned_find(const void *address, size_t bytes);
 
 /* Where the device finds the bytes of an address of the host, pinned or not. NULL: they pass the end of pinned memory; the reason
  * in `reason` (VDEV_TEXT bytes). */
-void *vdev_pinned_device_view(const void *address, size_t bytes, const char *what, char *reason);
+void *vdev_pinned_device_view(vdev_device *device, const void *address, size_t bytes, const char *what, char *reason);
 
 /* May the host touch it? Not if a stream still uses it (reads it, where the host is to write) and it is protected. */
 bool vdev_pinned_is_open(const void *address, size_t bytes, bool write);
+
+/* The library goes: no more is known of any. The memory itself stays, for programs may still use it. */
+void vdev_pinned_forget(void);
 
 /* The accesses that streams may still make have changed: keep the host off what they use, and off nothing else. */
 void vdev_pinned_protect(void);

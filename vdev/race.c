@@ -93,8 +93,7 @@ bool vdev_race_access(vdev_device *device, const vdev_stream *stream, const void
     return true;
   }
   if (!remember(&access)) {
-    snprintf(reason, VDEV_TEXT, "vdev: out of host memory");
-    return false;
+    return vdev_refuse(device, reason, "out of host memory");
   }
   if (protect) {
     vdev_pinned_protect();

@@ -165,16 +165,14 @@ static void *work_through(void *argument) {
 static bool enqueue(vdev_stream *stream, const vdev_operation *operation, char *reason) {
   vdev_operation *copy = malloc(sizeof *copy);
   if (copy == NULL) {
-    snprintf(reason, VDEV_TEXT, "vdev: out of host memory");
-    return false;
+    return vdev_refuse(stream->device, reason, "out of host memory");
   }
   *copy = *operation;
   copy->next = NULL;
   if (!stream->started) {
     if (pthread_create(&stream->worker, NULL, work_through, stream) != 0) {
       free(copy);
-      snprintf(reason, VDEV_TEXT, "vdev: no thread for a stream");
-      return false;
+      return vdev_refuse(stream->device, reason, "no thread for a stream");
     }
     stream->started = true;
   }
@@ -325,7 +323,7 @@ bool vdev_device_drain(vdev_device *device, const void *owner, char *reason) {
   return good;
 }
 
-void vdev_streams_settle(void) {
+void vdev_streams_wait(void) {
   for (int agent = 1; agent < vdev_global.agent_limit; agent++) {
     const vdev_stream *stream = stream_of(agent);
     if (stream != NULL) {
@@ -345,19 +343,19 @@ bool vdev_stream_exists(const vdev_stream *stream) {
 
 vdev_stream *vdev_stream_open(vdev_device *device, char *reason) {
   vdev_state *state = &vdev_global;
-  const vdev_subject subject = {.site = VDEV_SITE_STREAM};
-  vdev_host_delay(vdev_fault_delay(&device->settings.faults, &subject));
-  if (vdev_fault_fails(&device->settings.faults, &subject)) {
-    snprintf(reason, VDEV_TEXT, "vdev:%d: stream creation failed as asked (fail_stream)", device->index);
+  const vdev_subject subject = {.site = VDEV_SITE_STREAM, .what = "stream creation"};
+  int64_t delay = 0;
+  if (!vdev_admit(device, &subject, &delay, reason)) {
     return NULL;
   }
+  vdev_host_delay(delay);
   int slot = 0;
   while (slot < VDEV_MAX_STREAMS && state->streams[slot] != NULL) {
     slot++;
   }
   vdev_stream *stream = slot < VDEV_MAX_STREAMS ? calloc(1, sizeof *stream) : NULL;
   if (stream == NULL) {
-    snprintf(reason, VDEV_TEXT, "vdev:%d: no more than %d streams at a time", device->index, VDEV_MAX_STREAMS);
+    (void)vdev_refuse(device, reason, "no more than %d streams at a time", VDEV_MAX_STREAMS);
     return NULL;
   }
   stream->device = device;

@@ -40,7 +40,7 @@ bool vdev_device_drain(vdev_device *device, const void *owner, char *reason);
 
 /* Wait until all streams have done what they have now, and do not look at how it went. With the lock held. The host knows no
  * more than before: nothing is ordered by it. */
-void vdev_streams_settle(void);
+void vdev_streams_wait(void);
 
 /* Is it one of ours, and still there? With the lock held. */
 bool vdev_stream_exists(const vdev_stream *stream);

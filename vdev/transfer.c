@@ -21,15 +21,14 @@ static bool do_copy(void *context, char *reason) {
   return true;
 }
 
-/* The device's own bytes behind an address, or the host's. */
-static bool resolve(const void *address, size_t bytes, vdev_device **device, const char *what, void **out, char *reason) {
+/* Where the bytes of a copy's argument really are. `device` is the one that does the copy. */
+static bool resolve(vdev_device *device, const void *address, size_t bytes, const char *what, void **out, char *reason) {
   if (address == NULL) {
-    vdev_memory_explain_null(what, reason);
-    return false;
+    return vdev_memory_refuse_null(device, what, reason);
   }
-  *device = vdev_memory_owner(address);
-  *out = *device == NULL ? vdev_pinned_device_view(address, bytes, what, reason)
-                         : vdev_memory_resolve(*device, address, bytes, what, reason);
+  vdev_device *owner = vdev_memory_owner(address);
+  *out = owner == NULL ? vdev_pinned_device_view(device, address, bytes, what, reason)
+                       : vdev_memory_resolve(owner, address, bytes, what, reason);
   return *out != NULL;
 }
 
@@ -50,69 +49,63 @@ static bool copy_on_host(const vdev_transfer_plan *plan, const copy *real, char 
   if (plan->stream != NULL && !vdev_stream_drain(plan->stream, reason)) {
     return false;
   }
-  if (!declare(plan, NULL, &vdev_global.devices[0], "host copy", reason)) {
+  vdev_device *device = &vdev_global.devices[0];
+  if (!declare(plan, NULL, device, "host copy", reason)) {
     return false;
   }
   bool source_is_open = vdev_pinned_is_open(plan->source, plan->bytes, false);
   if (!source_is_open || !vdev_pinned_is_open(plan->target, plan->bytes, true)) {
-    snprintf(reason, VDEV_TEXT, "vdev: host copy %s %zu bytes of pinned memory at %p that a stream still uses",
-             source_is_open ? "writes" : "reads", plan->bytes, source_is_open ? plan->target : plan->source);
-    return false;
+    return vdev_refuse(device, reason, "host copy %s %zu bytes of pinned memory at %p that a stream still uses",
+                       source_is_open ? "writes" : "reads", plan->bytes, source_is_open ? plan->target : plan->source);
   }
   memmove(real->target, real->source, real->bytes);
   return true;
 }
 
+static bool submit(const vdev_transfer_plan *plan, const copy *real, const vdev_job *job, bool wait, char *reason) {
+  copy *kept = malloc(sizeof *kept);
+  if (kept == NULL) {
+    return vdev_refuse(job->device, reason, "out of host memory");
+  }
+  *kept = *real;
+  vdev_job whole = *job;
+  whole.work = do_copy;
+  whole.context = kept;
+  whole.release = free;
+  return vdev_submit(plan->stream, &whole, wait, reason);
+}
+
 static bool copy_locked(const vdev_transfer_plan *plan, char *reason) {
-  vdev_device *from = NULL;
-  vdev_device *to = NULL;
+  vdev_device *from = vdev_memory_owner(plan->source);
+  vdev_device *to = vdev_memory_owner(plan->target);
+  vdev_device *device = to != NULL ? to : from != NULL ? from : &vdev_global.devices[0];
   void *source = NULL;
   copy real = {.bytes = plan->bytes};
   if (plan->stream != NULL && !vdev_stream_exists(plan->stream)) {
-    snprintf(reason, VDEV_TEXT, "vdev: a copy on a stream that is no stream of this EP");
-    return false;
+    return vdev_refuse(device, reason, "a copy on a stream that is not one of this EP");
   }
-  if (!resolve(plan->source, plan->bytes, &from, "copy source", &source, reason) ||
-      !resolve(plan->target, plan->bytes, &to, "copy target", &real.target, reason)) {
+  if (!resolve(device, plan->source, plan->bytes, "copy source", &source, reason) ||
+      !resolve(device, plan->target, plan->bytes, "copy target", &real.target, reason)) {
     return false;
   }
   real.source = source;
-  vdev_device *device = to != NULL ? to : from;
-  if (device == NULL) {
+  if (from == NULL && to == NULL) {
     return copy_on_host(plan, &real, reason);
   }
   vdev_engine engine = from == NULL ? VDEV_UPLOAD : to == NULL ? VDEV_DOWNLOAD : VDEV_LOCAL;
   const char *what = engine == VDEV_UPLOAD ? "upload" : engine == VDEV_DOWNLOAD ? "download" : "device copy";
-  const vdev_subject subject = {VDEV_SITE_COPY, (int64_t)plan->bytes, plan->names, plan->name_count};
-  if (vdev_fault_fails(&device->settings.faults, &subject)) {
-    snprintf(reason, VDEV_TEXT, "vdev:%d: %s of %zu bytes failed as asked (fail_copy)", device->index, what, plan->bytes);
-    return false;
-  }
-  if (!declare(plan, plan->stream, device, what, reason)) {
+  const vdev_subject subject = {VDEV_SITE_COPY, what, (int64_t)plan->bytes, plan->names, plan->name_count};
+  vdev_job job = {.device = device, .engine = engine, .bytes = (int64_t)plan->bytes, .what = what};
+  if (!vdev_admit(device, &subject, &job.delay_ns, reason) || !declare(plan, plan->stream, device, what, reason)) {
     return false;
   }
   if (from != NULL && to != NULL && from != to) {
     device->statistics.peer_bytes += (int64_t)plan->bytes;
     device->statistics.peer_count++;
   }
-  copy *kept = malloc(sizeof *kept);
-  if (kept == NULL) {
-    snprintf(reason, VDEV_TEXT, "vdev: out of host memory");
-    return false;
-  }
-  *kept = real;
-  const vdev_job job = {.device = device,
-                        .engine = engine,
-                        .bytes = (int64_t)plan->bytes,
-                        .delay_ns = vdev_fault_delay(&device->settings.faults, &subject),
-                        .what = what,
-                        .work = do_copy,
-                        .context = kept,
-                        .release = free};
   /* As on CUDA: pageable host memory makes a copy wait, on a stream or not. */
   const void *host = from == NULL ? plan->source : to == NULL ? plan->target : NULL;
-  bool wait = host != NULL && vdev_pinned_find(host, plan->bytes) == NULL;
-  return vdev_submit(plan->stream, &job, wait, reason);
+  return submit(plan, &real, &job, host != NULL && vdev_pinned_find(host, plan->bytes) == NULL, reason);
 }
 
 OrtStatus *vdev_copy(const vdev_transfer_plan *plan) {
@@ -150,7 +143,6 @@ static OrtStatus *check_place(const OrtValue *value, const void *address, size_t
   const OrtApi *api = VDEV_API_TABLE;
   const OrtMemoryInfo *info = NULL;
   OrtMemoryInfoDeviceType type = OrtMemoryInfoDeviceType_CPU;
-  char reason[VDEV_TEXT] = "";
   vdev_lock();
   bool known = bytes == 0 || address == NULL || vdev_memory_owner(address) != NULL || vdev_pinned_find(address, 1) != NULL;
   vdev_unlock();
@@ -162,7 +154,10 @@ static OrtStatus *check_place(const OrtValue *value, const void *address, size_t
   if (type == OrtMemoryInfoDeviceType_CPU) {
     return NULL;
   }
-  snprintf(reason, sizeof reason, "vdev: %s at %p is no device memory, though its tensor says so", what, address);
+  char reason[VDEV_TEXT];
+  vdev_lock();
+  (void)vdev_refuse(&vdev_global.devices[0], reason, "%s at %p is not device memory, though its tensor says so", what, address);
+  vdev_unlock();
   return vdev_fail(ORT_INVALID_ARGUMENT, reason);
 }
 

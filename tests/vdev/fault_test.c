@@ -1,6 +1,7 @@
 /* Faults on demand: each is a clean failure, afterwards the device works and nothing is left over. */
 #include "rig.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum { COUNT = 1000, BYTES = COUNT * 4 };
@@ -200,7 +201,7 @@ static void test_compute(void **state) {
   const bench *one = *state;
   rig_set("fail_compute", "2", NULL);
   ok(rig_run(one->session, one->binding, NULL));
-  refused("kernel Mul failed as asked (fail_compute)", rig_run(one->session, one->binding, NULL));
+  refused("kernel Mul of 8004 bytes failed as asked (fail_compute)", rig_run(one->session, one->binding, NULL));
   ok(rig_run(one->session, one->binding, NULL));
 }
 
@@ -312,6 +313,103 @@ static void test_sessions(void **state) {
   assert_int_equal(rig_get("live_blocks"), one->live);
 }
 
+/* One operation of each kind, as often as it is asked for. True: it went well. */
+
+static bool allocate_once(const bench *one) {
+  (void)one;
+  OrtAllocator *allocator = rig_allocator(0, false);
+  void *memory = allocator->Alloc(allocator, 100);
+  allocator->Free(allocator, memory);
+  return memory != NULL;
+}
+
+static bool allocate_pinned_once(const bench *one) {
+  (void)one;
+  OrtAllocator *allocator = rig_allocator(0, true);
+  void *memory = allocator->Alloc(allocator, 100);
+  allocator->Free(allocator, memory);
+  return memory != NULL;
+}
+
+static bool went_well(OrtStatus *status) {
+  rig.api->ReleaseStatus(status);
+  return status == NULL;
+}
+
+static bool copy_once(const bench *one) {
+  return went_well(rig_copy(one->host, one->x, NULL));
+}
+
+static bool compute_once(const bench *one) {
+  return went_well(rig_run(one->session, one->binding, NULL));
+}
+
+static bool make_stream_once(const bench *one) {
+  (void)one;
+  vdev_stream *stream = vdev_stream_create(0);
+  vdev_stream_destroy(stream);
+  return stream != NULL;
+}
+
+static bool make_session_once(const bench *one) {
+  (void)one;
+  OrtSession *session = NULL;
+  bool good = went_well(rig_try_session("scale", 0, NULL, NULL, &session));
+  if (good) {
+    rig.api->ReleaseSession(session);
+  }
+  return good;
+}
+
+/* Failures and delays count every operation, each for itself, and an operation that fails takes no time: of six, the second, fourth
+ * and sixth fail, and of the third and sixth that are to be late the third is. Each failure is counted. */
+static void test_failures_and_delays_together(void **state) {
+  const bench *one = *state;
+  static const struct {
+    const char *kind;
+    bool (*operation)(const bench *one);
+  } kinds[] = {{"alloc", allocate_once},  {"pinned", allocate_pinned_once}, {"copy", copy_once},
+               {"compute", compute_once}, {"stream", make_stream_once},     {"session", make_session_once}};
+  rig_set("clock", "virtual", NULL);
+  for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
+    char fail[16];
+    char delay[16];
+    snprintf(fail, sizeof fail, "fail_%s", kinds[k].kind);
+    snprintf(delay, sizeof delay, "delay_%s", kinds[k].kind);
+    rig_set(fail, "every:2", delay, "every:3,us:500", NULL);
+    assert_int_equal(vdev_reset(0), 0);
+    for (int i = 1; i <= 6; i++) {
+      int64_t before = rig_get("time_ns");
+      if (kinds[k].operation(one) != (i % 2 != 0)) {
+        fail_msg("%s %d", kinds[k].kind, i);
+      }
+      int64_t took = rig_get("time_ns") - before;
+      if (took != (i == 3 ? 500000 : 0)) {
+        fail_msg("%s %d took %lld ns", kinds[k].kind, i, (long long)took);
+      }
+    }
+    rig_set(fail, "0", delay, "0", NULL);
+    assert_int_equal(rig_get("errors"), 3);
+  }
+  rig_set("clock", "real", NULL);
+}
+
+/* What was refused without a fault is counted too, once. */
+static void test_refusals_are_counted(void **state) {
+  const bench *one = *state;
+  assert_int_equal(vdev_reset(0), 0);
+  OrtAllocator *allocator = rig_allocator(0, false);
+  assert_null(allocator->Alloc(allocator, SIZE_MAX));
+  assert_int_equal(rig_get("errors"), 1);
+  OrtValue *overrun = rig_view(0, rig_data(one->x), COUNT + 1);
+  float longer_data[COUNT + 1] = {0};
+  OrtValue *longer = rig_host_tensor(longer_data, COUNT + 1);
+  refused("passes the end", rig_copy(longer, overrun, NULL));
+  assert_int_equal(rig_get("errors"), 2);
+  rig.api->ReleaseValue(overrun);
+  rig.api->ReleaseValue(longer);
+}
+
 #define ON_BENCH(test) cmocka_unit_test_setup_teardown(test, make_bench, release_bench)
 static const struct CMUnitTest cases[] = {
     ON_BENCH(test_nth_copy),
@@ -329,5 +427,7 @@ static const struct CMUnitTest cases[] = {
     ON_BENCH(test_failure_of_unknown_shape),
     ON_BENCH(test_streams),
     ON_BENCH(test_sessions),
+    ON_BENCH(test_failures_and_delays_together),
+    ON_BENCH(test_refusals_are_counted),
 };
 RIG_MAIN(cases);

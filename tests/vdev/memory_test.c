@@ -76,8 +76,8 @@ static void test_wrong_addresses(void **state) {
   refused("4000 bytes at offset 4 passes the end of a block of 4000 bytes", rig_copy(host, shifted, NULL));
   refused("copy source at", rig_copy(stray, host, NULL));
   OrtValue *mistaken = rig_view(0, data, COUNT); /* memory of the host that says it is the device's */
-  refused("is no device memory, though its tensor says so", rig_copy(mistaken, host, NULL));
-  refused("is no device memory, though its tensor says so", rig_copy(device, mistaken, NULL));
+  refused("is not device memory, though its tensor says so", rig_copy(mistaken, host, NULL));
+  refused("is not device memory, though its tensor says so", rig_copy(device, mistaken, NULL));
   rig.api->ReleaseValue(mistaken);
   rig.api->ReleaseValue(device);
   OrtValue *stale = rig_view(0, address, COUNT);
@@ -109,7 +109,7 @@ static void test_kernels_are_checked(void **state) {
   float data[COUNT] = {0};
   OrtValue *mistaken = rig_view(0, data, COUNT); /* the device by name, the host's by address */
   binding = rig_binding(session, mistaken, "y", output);
-  refused("is no device memory", rig_run(session, binding, NULL));
+  refused("is not device memory", rig_run(session, binding, NULL));
   rig.api->ReleaseValue(mistaken);
   rig.api->ReleaseIoBinding(binding);
   rig.api->ReleaseValue(foreign);
