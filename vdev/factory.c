@@ -1,4 +1,5 @@
 /* The plugin's entry points: devices, allocators, options. */
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,8 +16,6 @@
 #define VDEV_EXPORT __attribute__((visibility("default")))
 #endif
 
-vdev_ort vdev_ort_global;
-
 /* One for each device and kind of memory; as long as the library: ORT frees tensors through it at any time. */
 typedef struct allocator {
   OrtAllocator base; /* first: ORT's view */
@@ -29,14 +28,18 @@ typedef struct allocator {
 typedef struct registration {
   OrtEpFactory factory; /* first: ORT's view */
   struct registration *next;
+  const OrtApiBase *base; /* the copy of ORT that it is for */
+  const OrtApi *api;
   bool counts; /* ORT has asked for the devices: it has taken it */
 } registration;
 
 static struct {
+  pthread_mutex_t mutex; /* for the list and the owner: two copies of ORT may come at the same time */
   registration *registrations;
+  const OrtApiBase *owner; /* the copy of ORT that the library serves: it has one table, and one set of devices */
   allocator allocators[VDEV_MAX_DEVICES][2];
   OrtHardwareDevice *hardware[VDEV_MAX_DEVICES];
-} vdev_factory;
+} vdev_factory = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
 /* ---- allocators ---- */
 
@@ -206,12 +209,30 @@ static OrtStatus *are_virtual_devices_allowed(bool *allowed) {
   return NULL;
 }
 
+/* From here on the library is its owner's alone. */
+static bool take(registration *one) {
+  pthread_mutex_lock(&vdev_factory.mutex);
+  one->counts = one->base == vdev_factory.owner;
+  pthread_mutex_unlock(&vdev_factory.mutex);
+  return one->counts;
+}
+
+static OrtStatus *refuse_second_ort(const OrtApi *api) {
+  return vdev_fail_by(
+      api, ORT_FAIL,
+      "vdev: another copy of ONNX Runtime in this process has registered this library, which serves one copy at a "
+      "time: unregister it there first, or register a copy of the file here");
+}
+
 static OrtStatus *ORT_CALL get_supported_devices(OrtEpFactory *factory, const OrtHardwareDevice *const *hardware, size_t count,
                                                  OrtEpDevice **devices, size_t most, size_t *made) {
-  ((registration *)factory)->counts = true;
+  registration *one = (registration *)factory;
   (void)hardware; /* ours are virtual: they need none of the machine's */
   (void)count;
   *made = 0;
+  if (!take(one)) {
+    return refuse_second_ort(one->api);
+  }
   bool allowed = false;
   VDEV_TRY(are_virtual_devices_allowed(&allowed));
   for (int i = 0; i < vdev_global.device_count && *made < most && allowed; i++) {
@@ -321,21 +342,19 @@ static OrtStatus *read_registration_options(vdev_settings *settings) {
   return status;
 }
 
-static OrtStatus *open_ort(const OrtApiBase *base) {
+static OrtStatus *read_ort(const OrtApiBase *base, vdev_ort *ort) {
   const char *version = base->GetVersionString();
   unsigned major = 0;
   unsigned minor = 0;
   if (sscanf(version, "%u.%u", &major, &minor) != 2 || major != 1 || minor < ORT_API_OLDEST) {
-    /* a status can only be made by a table, and the oldest that every ORT has will do */
-    const OrtApi *api = base->GetApi(1);
     char text[VDEV_TEXT];
     snprintf(text, sizeof text, "vdev needs ONNX Runtime 1.%d or newer, this is %s", ORT_API_OLDEST, version);
-    return api->CreateStatus(ORT_FAIL, text);
+    return vdev_fail_by(base->GetApi(1), ORT_FAIL, text); /* the oldest table, which every ORT has */
   }
-  vdev_ort_global.version = minor < ORT_API_NEWEST ? minor : ORT_API_NEWEST;
-  vdev_ort_global.api = base->GetApi(vdev_ort_global.version);
-  vdev_ort_global.ep = vdev_ort_global.api->GetEpApi();
-  vdev_ort_global.claims_subgraphs = minor >= 27;
+  ort->version = minor < ORT_API_NEWEST ? minor : ORT_API_NEWEST;
+  ort->api = base->GetApi(ort->version);
+  ort->ep = ort->api->GetEpApi();
+  ort->claims_subgraphs = minor >= 27;
   return NULL;
 }
 
@@ -348,17 +367,23 @@ static bool is_registered(void) {
   return false;
 }
 
+static OrtStatus *save_trace(void) {
+  const char *path = vdev_global.devices[0].settings.trace_file;
+  char text[VDEV_TEXT];
+  vdev_lock();
+  bool good = path[0] == '\0' || vdev_trace_save(path);
+  if (!good) {
+    snprintf(text, sizeof text, "vdev: the trace cannot be written to '%.240s' (trace_file)", path);
+  }
+  vdev_unlock();
+  return good ? NULL : vdev_fail(ORT_FAIL, text);
+}
+
 /* The devices go, if there are any. */
 static void stop(void) {
   if (vdev_device_count() == 0) {
     return;
   }
-  vdev_lock();
-  const char *path = vdev_global.devices[0].settings.trace_file;
-  if (path[0] != '\0') {
-    (void)vdev_trace_save(path); /* nobody is left to tell */
-  }
-  vdev_unlock();
   for (int i = 0; i < VDEV_MAX_DEVICES; i++) {
     if (vdev_factory.hardware[i] != NULL) {
       vdev_ort_global.ep->ReleaseHardwareDevice(vdev_factory.hardware[i]);
@@ -374,32 +399,32 @@ static void stop(void) {
   vdev_stop();
 }
 
-VDEV_EXPORT OrtStatus *CreateEpFactories(const char *registered_name, const OrtApiBase *base, const OrtLogger *logger,
-                                         OrtEpFactory **factories, size_t most, size_t *count);
-VDEV_EXPORT OrtStatus *ReleaseEpFactory(OrtEpFactory *factory);
-
-OrtStatus *CreateEpFactories(const char *registered_name, const OrtApiBase *base, const OrtLogger *logger,
-                             OrtEpFactory **factories, size_t most, size_t *count) {
-  (void)registered_name; /* any will do */
-  (void)logger;
-  *count = 0;
-  VDEV_TRY(open_ort(base));
-  if (most < 1) {
-    return vdev_fail(ORT_INVALID_ARGUMENT, "vdev: there is no room for a factory");
+/* Serve this copy of ORT, if no other one has taken the library. */
+static OrtStatus *change_owner(const OrtApiBase *base, const vdev_ort *ort) {
+  if (base == vdev_factory.owner) {
+    return NULL;
   }
-  vdev_settings settings;
-  vdev_settings_default(&settings);
+  if (is_registered()) {
+    return refuse_second_ort(ort->api);
+  }
+  stop(); /* of a copy that has asked and not taken what it was given */
+  vdev_status_release();
+  vdev_ort_global = *ort;
+  vdev_factory.owner = base;
+  vdev_status_prepare();
+  return NULL;
+}
+
+static OrtStatus *read_settings(vdev_settings *settings) {
   char reason[VDEV_TEXT] = "";
-  if (!vdev_settings_environment(&settings, reason)) {
+  vdev_settings_default(settings);
+  if (!vdev_settings_environment(settings, reason)) {
     return vdev_fail(ORT_INVALID_ARGUMENT, reason);
   }
-  VDEV_TRY(read_registration_options(&settings));
-  if (!is_registered()) {
-    stop();
-    if (!vdev_start(&settings)) {
-      return vdev_fail(ORT_FAIL, "vdev: no address space for the devices: make 'reserve' smaller");
-    }
-  }
+  return read_registration_options(settings);
+}
+
+static OrtStatus *add_registration(const OrtApiBase *base, OrtEpFactory **factory) {
   registration *one = calloc(1, sizeof *one);
   if (one == NULL) {
     return vdev_no_memory();
@@ -417,25 +442,75 @@ OrtStatus *CreateEpFactories(const char *registered_name, const OrtApiBase *base
                                 .CreateDataTransfer = create_data_transfer,
                                 .IsStreamAware = is_stream_aware,
                                 .CreateSyncStreamForDevice = create_stream};
+  one->base = base;
+  one->api = VDEV_API_TABLE;
   one->next = vdev_factory.registrations;
   vdev_factory.registrations = one;
-  factories[0] = &one->factory;
-  *count = 1;
+  *factory = &one->factory;
   return NULL;
 }
 
-OrtStatus *ReleaseEpFactory(OrtEpFactory *factory) {
+/* With the factory's lock held. */
+static OrtStatus *create_factory(const OrtApiBase *base, OrtEpFactory **factory) {
+  vdev_ort ort = {0};
+  vdev_settings settings;
+  VDEV_TRY(read_ort(base, &ort));
+  VDEV_TRY(change_owner(base, &ort));
+  VDEV_TRY(read_settings(&settings));
+  if (!is_registered()) {
+    stop();
+    if (!vdev_start(&settings)) {
+      return vdev_fail(ORT_FAIL, "vdev: no address space for the devices: make 'reserve' smaller");
+    }
+  }
+  return add_registration(base, factory);
+}
+
+VDEV_EXPORT OrtStatus *CreateEpFactories(const char *registered_name, const OrtApiBase *base, const OrtLogger *logger,
+                                         OrtEpFactory **factories, size_t most, size_t *count);
+VDEV_EXPORT OrtStatus *ReleaseEpFactory(OrtEpFactory *factory);
+
+OrtStatus *CreateEpFactories(const char *registered_name, const OrtApiBase *base, const OrtLogger *logger,
+                             OrtEpFactory **factories, size_t most, size_t *count) {
+  (void)registered_name; /* any will do */
+  (void)logger;
+  *count = 0;
+  if (most < 1) {
+    return vdev_fail_by(base->GetApi(1), ORT_INVALID_ARGUMENT, "vdev: there is no room for a factory");
+  }
+  pthread_mutex_lock(&vdev_factory.mutex);
+  OrtStatus *status = create_factory(base, factories);
+  pthread_mutex_unlock(&vdev_factory.mutex);
+  *count = status == NULL;
+  return status;
+}
+
+/* With the factory's lock held. */
+static OrtStatus *remove_registration(const OrtEpFactory *factory) {
   registration **at = &vdev_factory.registrations;
   while (*at != NULL && &(*at)->factory != factory) {
     at = &(*at)->next;
   }
   registration *one = *at;
-  if (one != NULL) {
-    *at = one->next;
-    free(one);
+  if (one == NULL) {
+    return NULL;
   }
-  if (!is_registered()) {
-    stop();
+  bool is_owners = one->base == vdev_factory.owner;
+  *at = one->next;
+  free(one);
+  if (!is_owners || is_registered()) {
+    return NULL;
   }
-  return NULL;
+  OrtStatus *status = vdev_device_count() == 0 ? NULL : save_trace();
+  stop();
+  vdev_status_release();
+  vdev_factory.owner = NULL;
+  return status; /* ORT goes on, and logs it */
+}
+
+OrtStatus *ReleaseEpFactory(OrtEpFactory *factory) {
+  pthread_mutex_lock(&vdev_factory.mutex);
+  OrtStatus *status = remove_registration(factory);
+  pthread_mutex_unlock(&vdev_factory.mutex);
+  return status;
 }

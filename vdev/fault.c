@@ -1,6 +1,5 @@
 #include "fault.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +24,7 @@ static const char *skip(const char *text, const char *word) {
 static const char *read_number(const char *text, int64_t most, int64_t *number) {
   char *end;
   errno = 0;
-  long long value = isdigit((unsigned char)text[0]) ? strtoll(text, &end, 10) : -1;
+  long long value = text[0] >= '0' && text[0] <= '9' ? strtoll(text, &end, 10) : -1;
   if (value < 0 || value > most || errno != 0) {
     return NULL;
   }

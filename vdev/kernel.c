@@ -1,8 +1,13 @@
+#define _POSIX_C_SOURCE 200809L /* fdopen */
+
 #include "kernel.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "graph.h"
 #include "launch.h"
@@ -219,6 +224,18 @@ static OrtStatus *keep_constants(vdev_kernel *self, const OrtGraph *graph, OrtSe
   return status;
 }
 
+/* A file of its own in place of one that may be there: others can write into the folder too, and a link of theirs by this name is
+ * not followed. */
+static FILE *create_file(const char *path) {
+  (void)unlink(path);
+  int file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  FILE *stream = file < 0 ? NULL : fdopen(file, "wb");
+  if (stream == NULL && file >= 0) {
+    close(file);
+  }
+  return stream;
+}
+
 static OrtStatus *dump(const vdev_kernel *self, const void *bytes, size_t size) {
   static int count;
   char folder[sizeof self->device->settings.dump];
@@ -232,12 +249,12 @@ static OrtStatus *dump(const vdev_kernel *self, const void *bytes, size_t size) 
   }
   char path[sizeof folder + 32];
   snprintf(path, sizeof path, "%s/vdev-%d.onnx", folder, number);
-  FILE *file = fopen(path, "wb");
+  FILE *file = create_file(path);
   bool good = file != NULL && fwrite(bytes, 1, size, file) == size;
   good = file != NULL && fclose(file) == 0 && good;
   if (!good) {
     char text[VDEV_TEXT];
-    snprintf(text, sizeof text, "vdev: a model cannot be dumped as '%.200s': is the folder there?", path);
+    snprintf(text, sizeof text, "vdev: a model cannot be dumped as '%.200s': %s", path, strerror(errno));
     return vdev_fail(ORT_FAIL, text);
   }
   return NULL;

@@ -1,15 +1,16 @@
-#define _GNU_SOURCE /* environ */
+#define _GNU_SOURCE /* environ, strtod_l */
 
 #include "settings.h"
 
-#include <ctype.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-typedef enum kind { NUMBER, RATE, TIME_US, CHOICE, TEXT, METADATA, FAIL, DELAY } kind;
+typedef enum kind { NUMBER, RATE, TIME_US, CHOICE, TEXT, PATH, METADATA, FAIL, DELAY } kind;
 enum { TEXT_SIZE = sizeof((vdev_settings *)0)->deny }; /* all texts have as much room */
 
 static const char *const flag_words[] = {"0", "1", NULL};
@@ -28,7 +29,7 @@ static const struct setting {
   bool fixed; /* once ORT knows the devices */
 } settings_list[] = {
     {"devices", .kind = NUMBER, AT(devices), .lowest = 1, .highest = VDEV_MAX_DEVICES, .fixed = true},
-    {"vendor_id", .kind = NUMBER, AT(vendor_id), .highest = UINT32_MAX, .fixed = true},
+    {"vendor_id", .kind = NUMBER, AT(vendor_id), .lowest = 1, .highest = UINT32_MAX, .fixed = true},
     {"device_id", .kind = NUMBER, AT(device_id), .highest = UINT32_MAX, .fixed = true},
     {"hardware", .kind = CHOICE, AT(npu), .words = hardware_words, .fixed = true},
     {"metadata", .kind = METADATA, AT(metadata), .fixed = true},
@@ -45,7 +46,7 @@ static const struct setting {
     {"protect_pinned", .kind = CHOICE, AT(protect_pinned), .words = flag_words},
     {"drop_weights", .kind = CHOICE, AT(drop_weights), .words = flag_words},
     {"trace", .kind = CHOICE, AT(trace), .words = flag_words},
-    {"trace_file", .kind = TEXT, AT(trace_file)},
+    {"trace_file", .kind = PATH, AT(trace_file)},
     {"deny", .kind = TEXT, AT(deny)},
     {"dump", .kind = TEXT, AT(dump)},
     {"fail_alloc", .kind = FAIL, AT(faults.fail[VDEV_SITE_ALLOC]), .site = VDEV_SITE_ALLOC},
@@ -83,11 +84,26 @@ static bool parse_number(const char *text, int64_t lowest, int64_t highest, int6
   return true;
 }
 
+/* strtod with a decimal point, whatever the program's locale has. */
+static double read_decimal(const char *text, char **end) {
+  locale_t plain = newlocale(LC_NUMERIC_MASK, "C", (locale_t)0);
+  if (plain == (locale_t)0) {
+    errno = ENOMEM;
+    *end = (char *)(uintptr_t)text;
+    return 0;
+  }
+  double value = strtod_l(text, end, plain);
+  int why = errno;
+  freelocale(plain);
+  errno = why;
+  return value;
+}
+
 /* A decimal number times `unit`. */
 static bool parse_scaled(const char *text, double unit, double highest, int64_t *number) {
   char *end;
   errno = 0;
-  double value = strtod(text, &end);
+  double value = read_decimal(text, &end);
   if (errno != 0 || end == text || *end != '\0' || !(value >= 0) || value * unit > highest) {
     return false;
   }
@@ -130,6 +146,15 @@ bool vdev_metadata_next(const char **at, char *key, char *value, size_t size) {
   return true;
 }
 
+/* A file that can be written, though perhaps long after this. An empty one is left where there was none. */
+static bool parse_path(const char *text, char *field) {
+  int file = text[0] == '\0' ? -1 : open(text, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0666);
+  if (file >= 0) {
+    close(file);
+  }
+  return (file >= 0 || text[0] == '\0') && keep_text(text, field);
+}
+
 /* What the library tells of its devices itself is not to be contradicted. */
 static bool parse_metadata(const char *text, char *field) {
   const char *at = text;
@@ -150,6 +175,7 @@ static bool parse(const struct setting *setting, const char *value, void *field)
     case TIME_US: return parse_scaled(value, 1e3, (double)VDEV_LONGEST_NS, field);
     case CHOICE: return parse_choice(value, setting->words, field);
     case TEXT: return keep_text(value, field);
+    case PATH: return parse_path(value, field);
     case METADATA: return parse_metadata(value, field);
     case FAIL: return vdev_fault_parse(value, setting->site, false, field);
     case DELAY: return vdev_fault_parse(value, setting->site, true, field);
@@ -169,6 +195,7 @@ static void explain(const struct setting *setting, char *text, size_t size) {
                setting->words[2] == NULL ? "" : setting->words[2]);
       break;
     case TEXT: snprintf(text, size, "less than %d bytes", (int)TEXT_SIZE); break;
+    case PATH: snprintf(text, size, "a file that can be written, with a path of less than %d bytes", (int)TEXT_SIZE); break;
     case METADATA: snprintf(text, size, "key=value, by comma, but for is_virtual and vdev.index"); break;
     case FAIL:
     case DELAY:
@@ -177,6 +204,11 @@ static void explain(const struct setting *setting, char *text, size_t size) {
                vdev_site_has_names(setting->site) ? ", last name:NAME" : "");
       break;
   }
+}
+
+/* As in English: what other languages make of an I is no name of ours. */
+static char lower(char c) {
+  return (char)(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
 }
 
 static const struct setting *find(const char *name) {
@@ -222,7 +254,7 @@ bool vdev_settings_environment(vdev_settings *settings, char *reason) {
     }
     char name[64] = "";
     for (size_t i = 0; i + 1 < sizeof name && *variable + sizeof prefix - 1 + i < equals; i++) {
-      name[i] = (char)tolower((unsigned char)(*variable)[sizeof prefix - 1 + i]);
+      name[i] = lower((*variable)[sizeof prefix - 1 + i]);
     }
     char why[VDEV_TEXT];
     if (!vdev_settings_set(settings, name, equals + 1, why)) {

@@ -14,14 +14,16 @@ typedef struct vdev_ort {
 extern vdev_ort vdev_ort_global;
 #define VDEV_API_TABLE (vdev_ort_global.api)
 
-/* A status with a text. */
+/* A status with a text, by the table of the ORT that it is for: never NULL. */
+OrtStatus *vdev_fail_by(const OrtApi *api, OrtErrorCode code, const char *text) __attribute__((returns_nonnull));
+
 static inline OrtStatus *vdev_fail(OrtErrorCode code, const char *text) {
-  OrtStatus *status = VDEV_API_TABLE->CreateStatus(code, text[0] == '\0' ? "vdev: failed" : text);
-  if (status == NULL) {
-    __builtin_unreachable(); /* NULL would mean success: ORT never gives it here, and a reader of one file must know */
-  }
-  return status;
+  return vdev_fail_by(VDEV_API_TABLE, code, text);
 }
+
+/* The table has changed; and before it does. */
+void vdev_status_prepare(void);
+void vdev_status_release(void);
 
 static inline OrtStatus *vdev_no_memory(void) {
   return vdev_fail(ORT_FAIL, "vdev: out of host memory");

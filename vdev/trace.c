@@ -69,23 +69,33 @@ static void print_text(FILE *file, const char *text) {
   }
 }
 
+/* A trace counts in microseconds. Whole numbers, so that no locale gives JSON another decimal point. */
+static void print_time(FILE *file, const char *name, int64_t nanoseconds) {
+  fprintf(file, ",\"%s\":%lld.%03d", name, (long long)(nanoseconds / 1000), (int)(nanoseconds % 1000));
+}
+
+static void print_entry(FILE *file, const entry *one) {
+  bool is_counter = one->duration < 0;
+  fputs("{\"name\":\"", file);
+  print_text(file, is_counter ? "memory" : one->what);
+  fprintf(file, "\",\"ph\":\"%s\",\"pid\":%d", is_counter ? "C" : "X", one->device);
+  print_time(file, "ts", one->start);
+  if (!is_counter) {
+    fprintf(file, ",\"tid\":%d", one->row);
+    print_time(file, "dur", one->duration);
+  }
+  fprintf(file, ",\"args\":{\"%s\":%lld}}", is_counter ? "live bytes" : "bytes", (long long)one->bytes);
+}
+
 bool vdev_trace_save(const char *path) {
   FILE *file = fopen(path, "w");
   if (file == NULL) {
     return false;
   }
-  fputs("{\"traceEvents\":[\n", file);
+  fputs("{\"traceEvents\":[", file);
   for (size_t i = 0; i < entry_count; i++) {
-    const entry *one = &entries[i];
-    fputs(i == 0 ? "{\"name\":\"" : ",\n{\"name\":\"", file);
-    if (one->duration < 0) {
-      fprintf(file, "memory\",\"ph\":\"C\",\"pid\":%d,\"ts\":%.3f,\"args\":{\"live bytes\":%lld}}", one->device,
-              (double)one->start / 1000, (long long)one->bytes);
-      continue;
-    }
-    print_text(file, one->what);
-    fprintf(file, "\",\"ph\":\"X\",\"pid\":%d,\"tid\":%d,\"ts\":%.3f,\"dur\":%.3f,\"args\":{\"bytes\":%lld}}", one->device,
-            one->row, (double)one->start / 1000, (double)one->duration / 1000, (long long)one->bytes);
+    fputs(i == 0 ? "\n" : ",\n", file);
+    print_entry(file, &entries[i]);
   }
   fputs("\n]}\n", file);
   bool written = ferror(file) == 0;

@@ -1,12 +1,20 @@
-#define _POSIX_C_SOURCE 200809L /* setenv */
+#define _POSIX_C_SOURCE 200809L /* setenv, fork */
 /* Registering the plugin: again and again, with other settings, with settings that cannot be. */
 #include "rig.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "models.h"
+#include "ort_ep.h"
+
+OrtStatus *CreateEpFactories(const char *name, const OrtApiBase *base, const OrtLogger *logger, OrtEpFactory **factories,
+                             size_t most, size_t *count);
+OrtStatus *ReleaseEpFactory(OrtEpFactory *factory);
 
 static void use_device(size_t device) {
   float in[4] = {1, 2, 3, 4};
@@ -76,6 +84,10 @@ static void test_wrong_environment(void **state) {
       {"VDEV_RESERVE", "1", "VDEV_RESERVE"},
       {"VDEV_RESERVE", "70368744177664", "make 'reserve' smaller"},
       {"VDEV_VENDOR_ID", "0x100000000", "VDEV_VENDOR_ID"},
+      {"VDEV_VENDOR_ID", "0", "VDEV_VENDOR_ID: 'vendor_id' cannot be '0': expected a number from 1"}, /* ORT's mark for none */
+      {"VDEV_TRACE_FILE", "/no folder/trace.json",
+       "'trace_file' cannot be '/no folder/trace.json': expected a file that can be"},
+      {"VDEV_TRACE_FILE", "/", "VDEV_TRACE_FILE"},
       {"VDEV_METADATA", "key", "VDEV_METADATA"},
       {"VDEV_METADATA", "a=b,,c=d", "VDEV_METADATA"},
       {"VDEV_METADATA", "is_virtual=0", "VDEV_METADATA"},
@@ -241,6 +253,57 @@ static void test_without_a_device(void **state) {
   assert_int_equal(vdev_stream_synchronize(NULL), -1);
 }
 
+/* An ORT whose memory is at its end: it makes no status. */
+static bool has_memory;
+static OrtApi poor_api;
+static const OrtApi *real_api;
+
+static OrtStatus *ORT_CALL create_status(OrtErrorCode code, const char *text) {
+  return has_memory ? real_api->CreateStatus(code, text) : NULL;
+}
+
+static const OrtApi *ORT_CALL get_poor_api(uint32_t version) {
+  (void)version;
+  return &poor_api;
+}
+
+static const char *ORT_CALL get_poor_version(void) {
+  return "1.24.0";
+}
+
+/* NULL would be success to it: a failure is told by what was made before, and where that is gone too, the process ends. */
+static void test_no_memory_for_a_status(void **state) {
+  (void)state;
+  const OrtApiBase base = {get_poor_api, get_poor_version};
+  OrtEpFactory *factory = NULL;
+  size_t count = 0;
+  rig_open(NULL);
+  ok(rig.api->UnregisterExecutionProviderLibrary(rig.env, "vdev"));
+  real_api = rig.api;
+  poor_api = *rig.api;
+  poor_api.CreateStatus = create_status;
+  has_memory = true;
+  ok(CreateEpFactories("vdev", &base, NULL, &factory, 1, &count));
+  has_memory = false;
+  refused("there is no memory to say why", factory->CreateEp(factory, NULL, NULL, 2, NULL, NULL, NULL));
+  pid_t child = fork();
+  assert_true(child >= 0);
+  if (child == 0) {
+    struct sigaction plain = {.sa_handler = SIG_DFL};
+    sigaction(SIGABRT, &plain, NULL);
+    (void)factory->CreateEp(factory, NULL, NULL, 2, NULL, NULL, NULL);
+    _exit(0);
+  }
+  int status = 0;
+  assert_int_equal(waitpid(child, &status, 0), child);
+  assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+  has_memory = true;
+  ok(ReleaseEpFactory(factory));
+  rig.api->ReleaseMemoryInfo(rig.host);
+  rig.api->ReleaseEnv(rig.env);
+  rig.api = NULL;
+}
+
 /* The trace of everything, written when the plugin goes. */
 static void test_trace_file(void **state) {
   (void)state;
@@ -266,10 +329,17 @@ static void test_trace_file(void **state) {
 }
 
 static const struct CMUnitTest cases[] = {
-    cmocka_unit_test(test_again_and_again),  cmocka_unit_test(test_twice_by_one_name), cmocka_unit_test(test_two_names),
-    cmocka_unit_test(test_without_a_device), cmocka_unit_test(test_wrong_environment), cmocka_unit_test(test_entries),
-    cmocka_unit_test(test_virtual_names),    cmocka_unit_test(test_policies),          cmocka_unit_test(test_forgotten_stream),
+    cmocka_unit_test(test_again_and_again),
+    cmocka_unit_test(test_twice_by_one_name),
+    cmocka_unit_test(test_two_names),
+    cmocka_unit_test(test_without_a_device),
+    cmocka_unit_test(test_wrong_environment),
+    cmocka_unit_test(test_entries),
+    cmocka_unit_test(test_virtual_names),
+    cmocka_unit_test(test_policies),
+    cmocka_unit_test(test_forgotten_stream),
     cmocka_unit_test(test_trace_file),
+    cmocka_unit_test(test_no_memory_for_a_status),
 };
 
 int main(void) {

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { COUNT = 8 };
@@ -267,6 +268,46 @@ static char *read_file(const char *path) {
   return text;
 }
 
+/* Others can write into the folder too: a link by the name of the model is not followed. */
+static void test_dump_beside_a_link(void **state) {
+  (void)state;
+  char folder[] = "/tmp/vdev-dump-XXXXXX";
+  char victim[sizeof folder + 16];
+  char link[sizeof folder + 32];
+  assert_non_null(mkdtemp(folder));
+  snprintf(victim, sizeof victim, "%s/victim", folder);
+  FILE *file = fopen(victim, "w");
+  assert_non_null(file);
+  fputs("mine", file);
+  fclose(file);
+  for (int i = 0; i < 16; i++) { /* the number goes on from dump to dump */
+    snprintf(link, sizeof link, "%s/vdev-%d.onnx", folder, i);
+    assert_int_equal(symlink(victim, link), 0);
+  }
+  rig_set("dump", folder, NULL);
+  rig.api->ReleaseSession(rig_session("scale", 0));
+  rig_set("dump", "", NULL);
+  assert_string_equal(read_file(victim), "mine");
+  int models = 0;
+  for (int i = 0; i < 16; i++) {
+    struct stat info;
+    snprintf(link, sizeof link, "%s/vdev-%d.onnx", folder, i);
+    assert_int_equal(lstat(link, &info), 0);
+    models += S_ISREG(info.st_mode) && info.st_size > 0;
+    assert_int_equal(unlink(link), 0);
+  }
+  assert_int_equal(models, 1);
+  assert_int_equal(unlink(victim), 0);
+  assert_int_equal(rmdir(folder), 0);
+}
+
+static void test_trace_file(void **state) {
+  (void)state;
+  assert_int_equal(vdev_set(0, "trace_file", "/no/such/folder/trace.json"), -1);
+  assert_non_null(strstr(vdev_last_error(), "expected a file that can be written"));
+  rig_set("trace_file", "", NULL);
+}
+
 static void test_trace(void **state) {
   (void)state;
   float data[COUNT] = {0};
@@ -318,6 +359,8 @@ static const struct CMUnitTest cases[] = {
     cmocka_unit_test(test_partly_placed),
     cmocka_unit_test(test_drop_weights),
     cmocka_unit_test(test_dump),
+    cmocka_unit_test(test_dump_beside_a_link),
+    cmocka_unit_test(test_trace_file),
     cmocka_unit_test(test_trace),
 };
 RIG_MAIN(cases);

@@ -1,0 +1,33 @@
+#include "status.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+vdev_ort vdev_ort_global;
+
+/* Made while there was memory, for when ORT has none left to make a status of. */
+static _Atomic(OrtStatus *) spare;
+
+void vdev_status_prepare(void) {
+  atomic_store(&spare, VDEV_API_TABLE->CreateStatus(ORT_FAIL, "vdev: an operation failed, and there is no memory to say why"));
+}
+
+void vdev_status_release(void) {
+  OrtStatus *status = atomic_exchange(&spare, NULL);
+  if (status != NULL) {
+    VDEV_API_TABLE->ReleaseStatus(status);
+  }
+}
+
+OrtStatus *vdev_fail_by(const OrtApi *api, OrtErrorCode code, const char *text) {
+  OrtStatus *status = api->CreateStatus(code, text[0] == '\0' ? "vdev: failed" : text);
+  if (status == NULL && api == VDEV_API_TABLE) {
+    status = atomic_exchange(&spare, NULL);
+  }
+  if (status == NULL) { /* to ORT it would mean success: better no program than a wrong result */
+    fprintf(stderr, "%s\nvdev: out of memory: ONNX Runtime cannot be told that this failed\n", text);
+    abort();
+  }
+  return status;
+}
