@@ -41,6 +41,10 @@ if(IOBIND_PACKAGE STREQUAL DEB) # pkg-config leaves the system's own folders awa
 endif()
 configure_file(cmake/iobind.pc.in iobind.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/iobind.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+if(TARGET iobind_vdev)
+  configure_file(cmake/iobind-vdev.pc.in iobind-vdev.pc @ONLY)
+  install(FILES ${PROJECT_BINARY_DIR}/iobind-vdev.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+endif()
 
 set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/iobind)
 install(EXPORT iobind NAMESPACE iobind:: FILE iobindConfig.cmake DESTINATION ${package_folder})

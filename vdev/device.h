@@ -13,7 +13,7 @@
 
 enum {
   VDEV_MAX_STREAMS = 512,             /* at a time, of all devices together; ORT keeps some for each session */
-  VDEV_AGENTS = VDEV_MAX_STREAMS + 1, /* who can touch memory: the host (0) and the streams */
+  VDEV_AGENTS = VDEV_MAX_STREAMS + 1, /* what can touch memory: the host (0) and the streams */
 };
 
 /* What can move data at a time: a link carries one copy a direction, and the device computes one kernel. */
@@ -49,7 +49,7 @@ typedef struct vdev_access {
 typedef struct vdev_device {
   int index;
   vdev_settings settings;
-  unsigned char *base; /* what callers see: nobody can touch it */
+  unsigned char *base; /* what callers see: the host cannot touch it */
   unsigned char *twin; /* where the bytes are */
   size_t reserved;
   vdev_spans blocks;
@@ -80,18 +80,18 @@ struct vdev_stream {
   bool stopping;
   bool started; /* the worker */
   pthread_t worker;
-  char error[VDEV_TEXT];   /* of work that failed after its submission; kept until a wait hands it on */
-  uint64_t error_sequence; /* of that work */
-  const void *error_owner; /* whose work it was */
-  char told[VDEV_TEXT];    /* the last one that a wait has handed on */
-  uint64_t told_sequence;
-  uint64_t told_count;
+  char error[VDEV_TEXT];    /* of work that failed after its submission; kept until a wait reports it */
+  uint64_t error_sequence;  /* of that work */
+  const void *error_owner;  /* whose work it was */
+  char reported[VDEV_TEXT]; /* the last one that a wait has reported */
+  uint64_t reported_sequence;
+  uint64_t reported_count;
 };
 
 struct vdev_event {
   vdev_device *device;
   uint64_t sequence;
-  uint64_t told_count; /* of the stream when it was recorded */
+  uint64_t reported_count; /* of the stream when it was recorded */
   int64_t time;
   int agent;                    /* whose stream; 0: never recorded */
   int agent_limit;              /* clocks[agent_limit] and later ones are not set: there were no such agents */

@@ -233,7 +233,7 @@ static OrtStatus *raise_level(plan *all, size_t index, node_counter count_values
 
 static OrtStatus *find_levels(plan *all) {
   const OrtApi *api = VDEV_API_TABLE;
-  /* nodes come in topological order, so one pass settles it; the second shows that it did */
+  /* nodes come in topological order, so one pass is enough; the second shows that it was */
   for (bool changed = true; changed;) {
     changed = false;
     for (size_t i = 0; i < all->count; i++) {
@@ -357,7 +357,7 @@ static OrtStatus *ORT_CALL is_concurrent_run_supported(OrtEp *ep, bool *supporte
 }
 
 /* ORT's contract is the whole device: a binding asks for it so that its inputs have come, and those may be copied on any stream,
- * one of the program's as well as one of this session's. What failed is told only to the session whose work it was. */
+ * one of the program's as well as one of this session's. A failure is reported only to the session whose work it was. */
 static OrtStatus *ORT_CALL sync(OrtEp *ep) {
   const vdev_ep *self = (const vdev_ep *)ep;
   char reason[VDEV_TEXT] = "";

@@ -30,7 +30,7 @@ typedef struct registration {
   struct registration *next;
   const OrtApiBase *base; /* the copy of ORT that it is for */
   const OrtApi *api;
-  bool counts; /* ORT has asked for the devices: it has taken it */
+  bool counts; /* ORT has asked for the devices: it uses it */
 } registration;
 
 static struct {
@@ -56,7 +56,7 @@ static void *ORT_CALL allocate(OrtAllocator *base, size_t bytes) {
   }
   vdev_unlock();
   if (address == NULL) {
-    vdev_set_error("%s", reason); /* ORT has no way to hand a reason on from here; who is given the NULL tells it */
+    vdev_set_error("%s", reason); /* ORT cannot take a reason here; the operation that is given the NULL reports it */
   }
   return address;
 }
@@ -173,7 +173,7 @@ static OrtKeyValuePairs *make_metadata(int index) {
   }
   snprintf(number, sizeof number, "%d", index);
   api->AddKeyValuePair(metadata, "vdev.index", number);
-  api->AddKeyValuePair(metadata, "is_virtual", "1"); /* how ORT wants such devices to be told apart */
+  api->AddKeyValuePair(metadata, "is_virtual", "1"); /* how ORT marks such devices */
   return metadata;
 }
 
@@ -198,8 +198,8 @@ static OrtStatus *make_device(OrtEpFactory *factory, int index, OrtEpDevice **ou
 }
 
 /* ORT lets a program say whether it wants virtual devices: by a registration name that ends in ".virtual", for which ORT makes
- * this "1", or by the entry itself. It is meant for EPs that have real ones, too; who registers a library that has nothing else
- * has said so by it, and only a plain no is one. */
+ * this "1", or by the entry itself. It is meant for EPs that have real ones, too; a program that registers a library which has nothing else
+ * wants them, unless it says no. */
 static OrtStatus *are_virtual_devices_allowed(bool *allowed) {
   OrtKeyValuePairs *entries = NULL;
   VDEV_TRY(vdev_ort_global.ep->GetEnvConfigEntries(&entries));
@@ -209,7 +209,7 @@ static OrtStatus *are_virtual_devices_allowed(bool *allowed) {
   return NULL;
 }
 
-/* From here on the library is its owner's alone. */
+/* From here on the library serves only its owner. */
 static bool take(registration *one) {
   pthread_mutex_lock(&vdev_factory.mutex);
   one->counts = one->base == vdev_factory.owner;
@@ -407,7 +407,7 @@ static OrtStatus *change_owner(const OrtApiBase *base, const vdev_ort *ort) {
   if (is_registered()) {
     return refuse_second_ort(ort->api);
   }
-  stop(); /* of a copy that has asked and not taken what it was given */
+  stop(); /* devices of a copy of ORT that asked for a factory and did not use it */
   vdev_status_release();
   vdev_ort_global = *ort;
   vdev_factory.owner = base;

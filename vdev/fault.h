@@ -44,7 +44,7 @@ typedef struct vdev_faults {
 bool vdev_site_has_bytes(vdev_site site);
 bool vdev_site_has_names(vdev_site site);
 
-/* "0"; "N" or "every:N", then, by comma: "min:BYTES", "max:BYTES", "us:MICROSECONDS" (a delay has it, a failure has not), and last
+/* "0"; "N" or "every:N", then, by comma: "min:BYTES", "max:BYTES", "us:MICROSECONDS" (only a delay has it), and last
  * "name:NAME". False: not so, or something that operations of this kind do not have. */
 bool vdev_fault_parse(const char *text, vdev_site site, bool is_delay, vdev_fault *fault);
 

@@ -149,7 +149,7 @@ static OrtStatus *write_constant(const OrtValue *value, const char *name, bool m
 
 static OrtStatus *read_data(const OrtOpAttr *attribute, OrtOpAttrType type, char **data, size_t *size) {
   const OrtApi *api = VDEV_API_TABLE;
-  /* the first call tells the size by failing; an empty list succeeds at once */
+  /* the first call fails and says the size; an empty list succeeds at once */
   char probe;
   *size = 0;
   *data = NULL;

@@ -39,15 +39,15 @@ typedef struct vdev_kernel {
   bool shapes_known;
   char **labels; /* what a fault may call it: operators, nodes and tensors */
   size_t label_count;
-  struct vdev_launch *idle; /* launches that are not under way, for the next run */
-  size_t flying;            /* launches that are */
+  struct vdev_launch *idle; /* launches that are not in flight, for the next run */
+  size_t in_flight;         /* launches that are */
 } vdev_kernel;
 
 /* Make the kernel of a group; its failures are `owner`'s. `env` must outlive it. */
 OrtStatus *vdev_kernel_create(vdev_device *device, const void *owner, OrtEnv *env, const OrtGraph *graph,
                               const OrtNode *fused_node, OrtNodeComputeInfo **out);
 
-/* Waits for what is under way. */
+/* Waits for what is in flight. */
 void vdev_kernel_release(OrtNodeComputeInfo *info);
 
 #endif

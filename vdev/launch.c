@@ -75,12 +75,12 @@ static launch *take_launch(vdev_kernel *self) {
   if (one != NULL) {
     self->idle = one->next;
   }
-  self->flying++;
+  self->in_flight++;
   vdev_unlock();
   one = one != NULL ? one : make_launch(self);
   if (one == NULL) {
     vdev_lock();
-    self->flying--;
+    self->in_flight--;
     vdev_unlock();
   }
   return one;
@@ -96,8 +96,8 @@ static void return_launch(void *context) {
   vdev_lock();
   one->next = self->idle;
   self->idle = one;
-  self->flying--;
-  pthread_cond_broadcast(&vdev_global.changed); /* who releases the session waits for it */
+  self->in_flight--;
+  pthread_cond_broadcast(&vdev_global.changed); /* a thread that releases the session waits for it */
   vdev_unlock();
 }
 
@@ -248,7 +248,7 @@ static OrtStatus *submit(launch *one, vdev_stream *stream, bool *handed) {
   return vdev_submit(stream, &job, !self->shapes_known, reason) ? NULL : vdev_fail(ORT_FAIL, reason);
 }
 
-static OrtStatus *prepare_and_submit(OrtKernelContext *context, launch *one, vdev_stream *stream, bool *handed) {
+static OrtStatus *collect_and_submit(OrtKernelContext *context, launch *one, vdev_stream *stream, bool *handed) {
   const OrtApi *api = VDEV_API_TABLE;
   const vdev_kernel *self = one->kernel;
   for (size_t i = 0; i < self->input_count; i++) {
@@ -285,7 +285,7 @@ OrtStatus *vdev_launch_run(vdev_kernel *self, OrtKernelContext *context) {
     return vdev_no_memory();
   }
   bool handed = false;
-  OrtStatus *status = prepare_and_submit(context, one, stream, &handed);
+  OrtStatus *status = collect_and_submit(context, one, stream, &handed);
   for (size_t i = 0; i < self->output_count && status == NULL && !self->shapes_known; i++) {
     status = store_result(context, one, stream, i);
   }
@@ -297,7 +297,7 @@ OrtStatus *vdev_launch_run(vdev_kernel *self, OrtKernelContext *context) {
 
 void vdev_launch_end_all(vdev_kernel *self) {
   vdev_lock(); /* a run may have returned before its work is done */
-  while (self->flying > 0) {
+  while (self->in_flight > 0) {
     pthread_cond_wait(&vdev_global.changed, &vdev_global.mutex);
   }
   vdev_unlock();

@@ -7,7 +7,7 @@
 /* Run it on the stream of the context: on return the work is submitted where all shapes are known, else done. */
 OrtStatus *vdev_launch_run(vdev_kernel *self, OrtKernelContext *context);
 
-/* Wait for what is under way, and free what is kept for further runs. */
+/* Wait for what is in flight, and free what is kept for further runs. */
 void vdev_launch_end_all(vdev_kernel *self);
 
 #endif

@@ -1,4 +1,4 @@
-/* Device memory: an address range that nobody can touch, and its twin, where the bytes are. All with the lock held. */
+/* Device memory: an address range that the host cannot touch, and its twin, where the bytes are. All with the lock held. */
 #ifndef VDEV_MEMORY_H
 #define VDEV_MEMORY_H
 

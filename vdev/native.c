@@ -15,7 +15,7 @@ static int outcome(bool good, const char *reason) {
 static bool check_stream(const vdev_stream *stream, char *reason) {
   bool good = vdev_stream_exists(stream);
   if (!good) {
-    snprintf(reason, VDEV_TEXT, "%p is no stream of this library, or one that was destroyed", (const void *)stream);
+    snprintf(reason, VDEV_TEXT, "%p is not a stream of this library, or was destroyed", (const void *)stream);
   }
   return good;
 }

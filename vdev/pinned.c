@@ -159,7 +159,7 @@ bool vdev_pinned_is_open(const void *address, size_t bytes, bool write) {
 }
 
 /* Close the pages that an access covers. A page that it covers in part is left open, for the rest of it may be the host's; what
- * lies behind the memory's end is nobody's. */
+ * lies behind the memory's end is not used. */
 static void close_pages(const vdev_pinned *one, const vdev_access *access) {
   size_t page = page_size();
   uintptr_t begin = (uintptr_t)one->start;

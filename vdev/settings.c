@@ -155,7 +155,7 @@ static bool parse_path(const char *text, char *field) {
   return (file >= 0 || text[0] == '\0') && keep_text(text, field);
 }
 
-/* What the library tells of its devices itself is not to be contradicted. */
+/* What the library says of its devices itself cannot be contradicted. */
 static bool parse_metadata(const char *text, char *field) {
   const char *at = text;
   char key[TEXT_SIZE];
@@ -206,7 +206,7 @@ static void explain(const struct setting *setting, char *text, size_t size) {
   }
 }
 
-/* As in English: what other languages make of an I is no name of ours. */
+/* As in English: the small I of other languages is not in our names. */
 static char lower(char c) {
   return (char)(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
 }
@@ -223,7 +223,7 @@ static const struct setting *find(const char *name) {
 bool vdev_settings_set(vdev_settings *settings, const char *name, const char *value, char *reason) {
   const struct setting *setting = find(name);
   if (setting == NULL) {
-    snprintf(reason, VDEV_TEXT, "'%.80s' is no setting", name);
+    snprintf(reason, VDEV_TEXT, "'%.80s' is not a setting", name);
     return false;
   }
   if (!parse(setting, value, (char *)settings + setting->offset)) {
@@ -238,8 +238,7 @@ bool vdev_settings_set(vdev_settings *settings, const char *name, const char *va
 bool vdev_settings_change(vdev_settings *settings, const char *name, const char *value, char *reason) {
   const struct setting *setting = find(name);
   if (setting != NULL && setting->fixed) {
-    snprintf(reason, VDEV_TEXT, "'%s' cannot be changed any more: ONNX Runtime was told of it when the library was registered",
-             name);
+    snprintf(reason, VDEV_TEXT, "'%s' cannot be changed any more: ONNX Runtime read it when the library was registered", name);
     return false;
   }
   return vdev_settings_set(settings, name, value, reason);

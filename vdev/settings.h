@@ -27,7 +27,7 @@ typedef struct vdev_settings {
   int64_t protect_pinned; /* 1: the host cannot touch pinned memory that streams use */
   int64_t drop_weights;   /* 1: constants are not uploaded to the device */
   int64_t trace;          /* 1: keep what happens for vdev_trace_write */
-  char metadata[256];     /* "key=value", by comma: what the devices tell of themselves besides */
+  char metadata[256];     /* "key=value", by comma: what else the devices say of themselves */
   char deny[256];         /* operators that are not claimed, by comma */
   char trace_file[256];   /* written when the library is unregistered */
   char dump[256];         /* folder for the nested models */
@@ -39,10 +39,10 @@ void vdev_settings_default(vdev_settings *settings);
 /* Set one by its name. False: no such name, or a value that it cannot take; `reason` (VDEV_TEXT bytes) says what it can. */
 bool vdev_settings_set(vdev_settings *settings, const char *name, const char *value, char *reason);
 
-/* The same for a device that ORT knows already: what it was told of it is refused too. */
+/* The same for a device that ORT knows already: what ORT has read of it is refused too. */
 bool vdev_settings_change(vdev_settings *settings, const char *name, const char *value, char *reason);
 
-/* Read VDEV_* from the environment. False: one of them is no setting or has a wrong value; `reason` names it. */
+/* Read VDEV_* from the environment. False: one of them is not a setting or has a wrong value; `reason` names it. */
 bool vdev_settings_environment(vdev_settings *settings, char *reason);
 
 /* The next "key=value" of `metadata`, cut out of `*at`, which moves on; false: there is none. */

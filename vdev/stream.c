@@ -62,7 +62,7 @@ static void count(const vdev_job *job) {
   job->device->statistics.count[job->engine]++;
 }
 
-/* When on the system's clock an operation is over; 0: at once, or in virtual time, where nobody waits. With the lock held. */
+/* When on the system's clock an operation is over; 0: at once, or in virtual time, where no thread waits. With the lock held. */
 static int64_t real_end(int64_t start, int64_t end) {
   if (end == start || vdev_is_virtual_clock()) {
     return 0;
@@ -94,7 +94,7 @@ void vdev_host_delay(int64_t nanoseconds) {
   vdev_lock();
 }
 
-/* Do one: wait its time out first, so that who reads too early sees what was there before. Without the lock. */
+/* Do one: wait its time out first, so that a program that reads too early sees what was there before. Without the lock. */
 static bool perform(const vdev_job *job, int64_t until, char *reason) {
   sleep_until(until);
   bool good = job->work == NULL || job->work(job->context, reason);
@@ -120,7 +120,7 @@ static void fail_stream(vdev_stream *stream, const void *owner, const char *reas
   }
 }
 
-static void *work_through(void *argument) {
+static void *run_worker(void *argument) {
   vdev_stream *stream = argument;
   vdev_lock();
   for (;;) {
@@ -170,7 +170,7 @@ static bool enqueue(vdev_stream *stream, const vdev_operation *operation, char *
   *copy = *operation;
   copy->next = NULL;
   if (!stream->started) {
-    if (pthread_create(&stream->worker, NULL, work_through, stream) != 0) {
+    if (pthread_create(&stream->worker, NULL, run_worker, stream) != 0) {
       free(copy);
       return vdev_refuse(stream->device, reason, "no thread for a stream");
     }
@@ -186,15 +186,15 @@ static bool enqueue(vdev_stream *stream, const vdev_operation *operation, char *
   return true;
 }
 
-/* Hand on what failed before an event, since it was last asked; afterwards the stream works again. */
+/* Report what failed before an event, if no wait has yet; afterwards the stream works again. */
 static bool take_error(vdev_stream *stream, const vdev_event *event, char *reason) {
   if (stream->error[0] == '\0' || stream->error_sequence > event->sequence) {
     return false;
   }
   snprintf(reason, VDEV_TEXT, "%s", stream->error);
-  memcpy(stream->told, stream->error, sizeof stream->told);
-  stream->told_sequence = stream->error_sequence;
-  stream->told_count++;
+  memcpy(stream->reported, stream->error, sizeof stream->reported);
+  stream->reported_sequence = stream->error_sequence;
+  stream->reported_count++;
   stream->error[0] = '\0';
   return true;
 }
@@ -281,7 +281,7 @@ bool vdev_submit(vdev_stream *stream, const vdev_job *job, bool wait, char *reas
     stream->running_inline = false;
     stream->completed = sequence;
     if (!good) {
-      stream->device->statistics.errors++; /* the caller hears of it at once */
+      stream->device->statistics.errors++; /* the caller gets it at once */
       host_waited(stream->clocks, vdev_global.agent_limit, operation.end);
     }
     pthread_cond_broadcast(&vdev_global.changed); /* another thread may wait for the stream meanwhile */
@@ -389,7 +389,7 @@ void vdev_event_mark(vdev_event *event, const vdev_stream *stream) {
   event->device = stream->device;
   event->agent = stream->agent;
   event->sequence = stream->submitted;
-  event->told_count = stream->told_count;
+  event->reported_count = stream->reported_count;
   event->time = stream->tail;
   event->agent_limit = vdev_global.agent_limit;
   memcpy(event->clocks, stream->clocks, (size_t)event->agent_limit * sizeof event->clocks[0]);
@@ -406,9 +406,10 @@ bool vdev_event_await(vdev_event *event, char *reason) {
 
 bool vdev_event_has_failed(const vdev_event *event, char *reason) {
   const vdev_stream *stream = stream_of(event->agent);
-  bool failed = stream != NULL && stream->told_count > event->told_count && stream->told_sequence <= event->sequence;
+  bool failed =
+      stream != NULL && stream->reported_count > event->reported_count && stream->reported_sequence <= event->sequence;
   if (failed) {
-    snprintf(reason, VDEV_TEXT, "%s", stream->told);
+    snprintf(reason, VDEV_TEXT, "%s", stream->reported);
   }
   return failed;
 }

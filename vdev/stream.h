@@ -15,7 +15,7 @@ typedef struct vdev_job {
   int64_t bytes;     /* copies: what moves; the model makes the time of it */
   int64_t delay_ns;  /* more than by the model */
   const char *what;  /* for traces and messages */
-  const void *owner; /* whose work it is, for vdev_device_drain; NULL: nobody's */
+  const void *owner; /* whose work it is, for vdev_device_drain; NULL: it has no owner */
   vdev_work work;
   void *context;
   void (*release)(void *context); /* after the work, or instead of it; may be NULL */
@@ -34,8 +34,8 @@ void vdev_stream_advance(vdev_stream *stream);
 /* Wait until the stream has done everything. With the lock held. False: it has failed, now or before. */
 bool vdev_stream_drain(vdev_stream *stream, char *reason);
 
-/* Wait until all streams of a device have done everything. With the lock held. False: work of `owner` has failed; what failed of
- * others is theirs to be told. */
+/* Wait until all streams of a device have done everything. With the lock held. False: work of `owner` has failed; failures of
+ * other owners are reported to them. */
 bool vdev_device_drain(vdev_device *device, const void *owner, char *reason);
 
 /* Wait until all streams have done what they have now, and do not look at how it went. With the lock held. The host knows no
@@ -50,9 +50,9 @@ void vdev_stream_close(vdev_stream *stream);                      /* with the lo
 
 void vdev_event_mark(vdev_event *event, const vdev_stream *stream);
 bool vdev_event_await(vdev_event *event, char *reason); /* on the host */
-/* Has another wait been told that work before it failed, since it was recorded? */
+/* Since it was recorded, has another wait reported that work before it failed? */
 bool vdev_event_has_failed(const vdev_event *event, char *reason);
-bool vdev_event_has_passed(const vdev_event *event);                         /* if so, the host has as good as waited for it */
+bool vdev_event_has_passed(const vdev_event *event);                         /* if so, it counts as a wait of the host */
 bool vdev_event_order(vdev_event *event, vdev_stream *stream, char *reason); /* on the device */
 
 #endif

@@ -40,7 +40,7 @@ static bool declare(const vdev_transfer_plan *plan, vdev_stream *stream, vdev_de
          vdev_race_access(device, stream, plan->target, plan->bytes, true, what, reason);
 }
 
-/* Host to host: pinned memory is the host's too, and a stream may still be at it. On a stream it waits for that one first, as on
+/* Host to host: pinned memory is the host's too, and a stream may still use it. On a stream it waits for that one first, as on
  * CUDA. ORT copies a pinned output to itself, which must not wait for anything. */
 static bool copy_on_host(const vdev_transfer_plan *plan, const copy *real, char *reason) {
   if (plan->source == plan->target) {

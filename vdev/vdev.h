@@ -49,7 +49,7 @@ VDEV_API const char *vdev_last_error(void);
 
 /** Make a stream. @return NULL on failure @since 0.1 */
 VDEV_API vdev_stream *vdev_stream_create(int device);
-/** Wait for its work and destroy it; a no-op for what is no stream. @since 0.1 */
+/** Wait for its work and destroy it; nothing happens if it is not a stream. @since 0.1 */
 VDEV_API void vdev_stream_destroy(vdev_stream *stream);
 /** Wait on the host for all that was submitted to it. @return 0; -1 some of it failed since the last wait; the stream works again @since 0.1 */
 VDEV_API int vdev_stream_synchronize(vdev_stream *stream);
@@ -63,7 +63,7 @@ VDEV_API void vdev_event_destroy(vdev_event *event);
 VDEV_API int vdev_event_record(vdev_event *event, vdev_stream *stream);
 /** Wait on the host for it. @return 0; -1 the work before it failed @since 0.1 */
 VDEV_API int vdev_event_wait(vdev_event *event);
-/** @return 1 passed, which is as good as a wait; 0 not yet; -1 no event @since 0.1 */
+/** @return 1 passed, which counts as a wait; 0 not yet; -1 not an event @since 0.1 */
 VDEV_API int vdev_event_query(vdev_event *event);
 
 /** Tell the race detector that the host touches pinned memory now: the one access that the device cannot see.

@@ -28,6 +28,7 @@ lib/libiobind.so.$interface
 lib/libiobind.so.0.1
 lib/libiobind.so.$version
 lib/libiobind_vdev.so
+lib/pkgconfig/iobind-vdev.pc
 lib/pkgconfig/iobind.pc
 share/doc/iobind/CHANGELOG.md
 share/doc/iobind/LICENSE
@@ -75,6 +76,9 @@ prefix=$work/moved
 export LD_LIBRARY_PATH=$prefix/lib
 build_with_pkg_config "$prefix/lib/pkgconfig" "$work/with-pkg-config"
 use_consumer "$work/with-pkg-config"
+read -ra flags <<<"$(PKG_CONFIG_PATH=$prefix/lib/pkgconfig pkg-config --cflags --libs iobind "iobind-vdev = $version")"
+quietly "$cc" "$consumers/accelerator.c" "${flags[@]}" -o "$work/accelerator"
+expect '16 bytes' "$work/accelerator"
 build_frozen 0.1 "$work/frozen"
 quietly "$work/frozen"
 unset LD_LIBRARY_PATH

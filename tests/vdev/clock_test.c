@@ -216,7 +216,7 @@ static void test_delays(void **state) {
   ok(rig_run(session, binding, NULL));
   assert_int_equal(now() - start, 100 + 13 * MS);
   rig_set("d2d_gbps", "0", "compute_us", "0", NULL);
-  /* A stream that is delayed delays nobody else. */
+  /* A stream that is delayed delays no other. */
   OrtSyncStream *streams[] = {rig_stream(0), rig_stream(0)};
   OrtValue *pinned[] = {rig_pinned_tensor(0, COUNT), rig_pinned_tensor(0, COUNT)};
   rig_set("delay_copy", "1,us:9000", NULL);
@@ -237,7 +237,7 @@ static void test_delays(void **state) {
   rig.api->ReleaseSession(session);
 }
 
-/* A change of the clock is no step in time: what is modelled after it begins where the other clock was. */
+/* A change of the clock is not a step in time: what is modelled after it begins where the other clock was. */
 static void test_change_of_clock(void **state) {
   (void)state;
   OrtSyncStream *stream = rig_stream(0);
@@ -249,7 +249,7 @@ static void test_change_of_clock(void **state) {
       ok(rig_copy(pinned, x, stream));
     }
     int64_t before = now();
-    rig_set("clock", "real", NULL); /* all of the 10 ms are over, or nobody would wait for the stream below */
+    rig_set("clock", "real", NULL); /* all of the 10 ms are over, or the stream below would not be waited for */
     assert_in_range(now() - before, 10 * MS, (uint64_t)3600 * 1000 * MS);
     ok(rig_copy(pinned, x, stream));
     assert_int_equal(vdev_stream_synchronize(rig_native(stream)), 0);

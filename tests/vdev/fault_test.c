@@ -168,7 +168,7 @@ static void test_endless_allocations(void **state) {
   assert_int_equal(rig_get("live_blocks"), one->live);
 }
 
-/* An output that ORT allocates for a run: ORT does not look at what the allocator gave, the device says what it was. */
+/* An output that ORT allocates for a run: ORT does not look at what the allocator gave, the device says what happened. */
 static void test_allocation_of_an_output(void **state) {
   const bench *one = *state;
   const OrtMemoryInfo *info = rig.api->EpDevice_MemoryInfo(rig.devices[0], OrtDeviceMemoryType_DEFAULT);

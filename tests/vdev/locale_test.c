@@ -1,4 +1,4 @@
-/* Numbers and names have nothing to do with the program's locale: here one with a decimal comma, and where a small I is no i. */
+/* Numbers and names have nothing to do with the program's locale: here one with a decimal comma, and where a small I is not an i. */
 #include "rig.h"
 
 #include <locale.h>

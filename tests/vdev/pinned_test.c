@@ -1,5 +1,5 @@
-/* Pinned memory that a stream may still use is closed to the host, on request: who touches it too early crashes at that place,
- * whatever the timing; who has waited may. Each touch is made by a child. */
+/* Pinned memory that a stream may still use is closed to the host, on request: a program that touches it too early crashes at
+ * that place, whatever the timing, and one that has waited does not. Each touch is made by a child. */
 #include "rig.h"
 
 #include <signal.h>
@@ -171,7 +171,7 @@ static void test_off_and_freed(void **state) {
   assert_int_equal(one->target[0], 9);
 }
 
-/* A copy that has not waited for what it overwrites is a bug, but none that may keep the host off for ever. */
+/* A copy that has not waited for what it overwrites is a bug, but it must not keep the host off for ever. */
 static void test_failed_work(void **state) {
   const bench *one = *state;
   rig_set("race", "fail", NULL);

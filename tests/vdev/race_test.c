@@ -200,7 +200,7 @@ static void refill_after_a_wait(const bench *one) {
   }
 }
 
-/* Asked until it says that it has passed, an event is as good as waited for. */
+/* An event that was asked until it had passed counts as waited for. */
 static void asked_until_done(const bench *one) {
   ok(upload(one, one->a));
   assert_int_equal(vdev_event_record(one->event, rig_native(one->a)), 0);

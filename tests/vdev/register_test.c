@@ -72,14 +72,14 @@ static void test_two_names(void **state) {
   assert_int_equal(vdev_device_count(), 0);
 }
 
-/* A variable that is wrong, or is none, is no silent default: the registration fails and names it. */
+/* A variable that is wrong or unknown is not silently a default: the registration fails and names it. */
 static void test_wrong_environment(void **state) {
   (void)state;
   static const char *const wrong[][3] = {
       {"VDEV_DEVICES", "0", "VDEV_DEVICES: 'devices' cannot be '0': expected a number from 1 to 8"},
       {"VDEV_DEVICES", "9", "a number from 1 to 8"},
       {"VDEV_RACE", "fial", "VDEV_RACE: 'race' cannot be 'fial': expected one of off, count, fail"},
-      {"VDEV_FAIL_COPPY", "1", "VDEV_FAIL_COPPY: 'fail_coppy' is no setting"},
+      {"VDEV_FAIL_COPPY", "1", "VDEV_FAIL_COPPY: 'fail_coppy' is not a setting"},
       {"VDEV_", "1", "VDEV_"},
       {"VDEV_RESERVE", "1", "VDEV_RESERVE"},
       {"VDEV_RESERVE", "70368744177664", "make 'reserve' smaller"},
@@ -112,7 +112,7 @@ static void test_entries(void **state) {
   static const char *const entries[][3] = {
       {"devices", "3", NULL},
       {"race", "fial", "'race' cannot be 'fial'"},
-      {"speed", "1", "'speed' is no setting"},
+      {"speed", "1", "'speed' is not a setting"},
   };
   unsetenv("VDEV_DEVICES");
   for (size_t i = 0; i < sizeof entries / sizeof entries[0]; i++) {
@@ -156,7 +156,7 @@ static void test_virtual_names(void **state) {
     for (size_t d = 0; d < count; d++) {
       const OrtKeyValuePairs *metadata = rig.api->HardwareDevice_Metadata(rig.api->EpDevice_Device(devices[d]));
       if (strcmp(rig.api->EpDevice_EpName(devices[d]), "VirtualDeviceExecutionProvider") == 0) {
-        assert_string_equal(rig.api->GetKeyValue(metadata, "is_virtual"), "1"); /* how ORT tells them apart */
+        assert_string_equal(rig.api->GetKeyValue(metadata, "is_virtual"), "1"); /* how ORT marks them */
         found++;
       }
     }
@@ -253,7 +253,7 @@ static void test_without_a_device(void **state) {
   assert_int_equal(vdev_stream_synchronize(NULL), -1);
 }
 
-/* An ORT whose memory is at its end: it makes no status. */
+/* An ORT that has no memory left: it makes no status. */
 static bool has_memory;
 static OrtApi poor_api;
 static const OrtApi *real_api;
@@ -271,7 +271,7 @@ static const char *ORT_CALL get_poor_version(void) {
   return "1.24.0";
 }
 
-/* NULL would be success to it: a failure is told by what was made before, and where that is gone too, the process ends. */
+/* NULL would be success to it: a failure is reported by what was made before; when that is used up too, the process ends. */
 static void test_no_memory_for_a_status(void **state) {
   (void)state;
   const OrtApiBase base = {get_poor_api, get_poor_version};

@@ -69,7 +69,7 @@ static void test_wrong_settings(void **state) {
   assert_int_equal(vdev_reset(3), -1);
 }
 
-/* What ORT has been told of a device stays as it was. */
+/* What ORT has read of a device stays as it was. */
 static void test_fixed_settings(void **state) {
   (void)state;
   static const char *const fixed[] = {"devices", "vendor_id", "device_id", "reserve", "metadata"};
@@ -83,7 +83,7 @@ static void test_fixed_settings(void **state) {
 static void test_options_of_a_session(void **state) {
   (void)state;
   OrtSession *session = NULL;
-  refused("EP option 'speed' is no setting", rig_try_session("scale", 0, "speed", "full", &session));
+  refused("EP option 'speed' is not a setting", rig_try_session("scale", 0, "speed", "full", &session));
   refused("EP option 'race' cannot be 'never': expected one of off, count, fail",
           rig_try_session("scale", 0, "race", "never", &session));
   refused("EP option 'vendor_id' cannot be changed any more", rig_try_session("scale", 0, "vendor_id", "1", &session));
@@ -112,7 +112,7 @@ static void test_identity(void **state) {
                                         rig.api->EpDevice_EpMetadata(rig.devices[0])};
   for (int i = 0; i < 2; i++) {
     assert_string_equal(rig.api->GetKeyValue(metadata[i], "luid"), "17");
-    assert_string_equal(rig.api->GetKeyValue(metadata[i], "Discrete"), "0"); /* "1" unless it is told otherwise */
+    assert_string_equal(rig.api->GetKeyValue(metadata[i], "Discrete"), "0"); /* "1" by default */
     assert_string_equal(rig.api->GetKeyValue(metadata[i], "empty"), "");
     assert_string_equal(rig.api->GetKeyValue(metadata[i], "is_virtual"), "1");
     assert_string_equal(rig.api->GetKeyValue(metadata[i], "vdev.index"), "0");

@@ -24,7 +24,7 @@ static int is_done(OrtSyncStream *stream) {
   return done;
 }
 
-/* Something that takes so long is submitted; was it seen to be under way? False where this thread stood still for so long: then nothing
+/* Something that takes so long is submitted; was it seen to be in flight? False where this thread stood still for so long: then nothing
  * is known, and it may be tried again with more time. */
 static bool is_seen_under_way(OrtSyncStream *stream, int64_t begin, int ms) {
   bool done = is_done(stream);
@@ -135,7 +135,7 @@ static void test_nothing_is_refused(void **state) {
   vdev_stream *const streams[] = {NULL, gone};
   for (size_t i = 0; i < sizeof streams / sizeof streams[0]; i++) {
     assert_int_equal(vdev_stream_synchronize(streams[i]), -1);
-    assert_non_null(strstr(vdev_last_error(), "is no stream of this library"));
+    assert_non_null(strstr(vdev_last_error(), "is not a stream of this library"));
     assert_int_equal(vdev_stream_wait(streams[i], event), -1);
     assert_int_equal(vdev_event_record(event, streams[i]), -1);
   }
@@ -169,7 +169,7 @@ static void test_wait_for_a_stream_that_goes(void **state) {
   rig_set("d2h_gbps", "0.00002", NULL); /* 200 ms */
   ok(rig_copy(in, x, producer));
   assert_int_equal(vdev_event_record(event, rig_native(producer)), 0);
-  ok(rig_copy(y, out, consumer)); /* still under way when the producer is destroyed */
+  ok(rig_copy(y, out, consumer)); /* still in flight when the producer is destroyed */
   assert_int_equal(vdev_stream_wait(rig_native(consumer), event), 0);
   set_upload_ms(0);
   rig_set("d2h_gbps", "0", NULL);
@@ -245,7 +245,7 @@ static void test_late_failure(void **state) {
   rig.api->ReleaseSyncStream(stream);
 }
 
-/* A session may go while its last run is under way, and so may pinned memory that it reads. */
+/* A session may go while its last run is in flight, and so may pinned memory that it reads. */
 static void test_release_before_the_end(void **state) {
   (void)state;
   float back[COUNT] = {0};
@@ -276,7 +276,7 @@ static void test_release_before_the_end(void **state) {
   rig.api->ReleaseSyncStream(stream);
 }
 
-/* SynchronizeBoundOutputs waits for the device, but what fails of one session is not told to another. */
+/* SynchronizeBoundOutputs waits for the device, but a failure of one session is not reported to another. */
 static void test_failures_stay_with_their_session(void **state) {
   (void)state;
   static const int64_t bad[] = {99};
