@@ -79,9 +79,11 @@ iobind_status iobind_event_record(iobind_event *event, iobind_stream *stream, io
 }
 
 iobind_status iobind__stream_order_event(iobind_stream *stream, iobind_event *event, iobind_error *error) {
+  iobind__event_retain(event); /* its owner may destroy it while this thread waits */
   iobind__point *point = iobind__event_point(event);
   iobind_status status = iobind__stream_order(stream, point, error);
   iobind__point_release(point);
+  iobind__event_release(event);
   return status;
 }
 

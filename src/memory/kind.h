@@ -35,8 +35,8 @@ void iobind__stream_fail(iobind_stream *stream, iobind__ticket after, iobind__ti
 /* These tickets have failed. With the mutex held. */
 void iobind__stream_add_failure(iobind_stream *stream, iobind__ticket from, iobind__ticket to, const iobind_error *failure);
 
-/* Give back the references whose ticket has passed. */
-void iobind__stream_collect(iobind_stream *stream);
+/* Give back the references up to a ticket, which the stream has passed. */
+void iobind__stream_collect(iobind_stream *stream, iobind__ticket ticket);
 
 /* ---- worker.c ---- */
 

@@ -136,13 +136,13 @@ iobind_status iobind_stream_synchronize(iobind_stream *stream, iobind_error *err
 
 /* ---- references ---- */
 
-/* Take some references out of the list whose ticket has passed. */
-static size_t take_passed(iobind_stream *stream, iobind__ref **taken, size_t most) {
+/* Take references up to a ticket out of the list, at most so many. */
+static size_t take_retired(iobind_stream *stream, iobind__ticket ticket, iobind__ref **taken, size_t most) {
   size_t count = 0;
   size_t kept = 0;
   pthread_mutex_lock(&stream->mutex);
   for (size_t i = 0; i < stream->retired_count; i++) {
-    if (count < most && iobind__stream_passed(stream, stream->retired[i].ticket)) {
+    if (count < most && stream->retired[i].ticket <= ticket) {
       taken[count++] = stream->retired[i].ref;
     } else {
       stream->retired[kept++] = stream->retired[i];
@@ -153,12 +153,12 @@ static size_t take_passed(iobind_stream *stream, iobind__ref **taken, size_t mos
   return count;
 }
 
-void iobind__stream_collect(iobind_stream *stream) {
+void iobind__stream_collect(iobind_stream *stream, iobind__ticket ticket) {
   enum { AT_ONCE = 32 };
   iobind__ref *taken[AT_ONCE];
   size_t count;
   do {
-    count = take_passed(stream, taken, AT_ONCE);
+    count = take_retired(stream, ticket, taken, AT_ONCE);
     for (size_t i = 0; i < count; i++) {
       iobind__ref_release(taken[i]); /* without the mutex: what goes may use the stream */
     }
@@ -255,7 +255,7 @@ static void deliver(iobind_stream *stream, iobind__ticket ticket) {
 void iobind__stream_advance(iobind_stream *stream, iobind__ticket ticket) {
   deliver(stream, ticket);
   if (raise_to(&stream->passed, ticket)) {
-    iobind__stream_collect(stream);
+    iobind__stream_collect(stream, ticket);
   }
   raise_to(&stream->seen, ticket);
 }
@@ -331,7 +331,7 @@ void iobind_stream_destroy(iobind_stream *stream) {
   }
   iobind__worker_stop(stream);
   iobind__stream_advance(stream, atomic_load(&stream->submitted));
-  iobind__stream_collect(stream);
+  iobind__stream_collect(stream, UINT64_MAX);
   iobind__staging_free(stream);
   stream->kind->close(stream);
   iobind__ref_release(&stream->ref);

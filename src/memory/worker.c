@@ -13,16 +13,19 @@ static void finish(iobind_stream *stream, iobind__task *task, iobind_status stat
   if (ticket == 0) {
     return;
   }
+  iobind__stream_collect(stream,
+                         ticket); /* first: when the caller learns that the task has passed, what it used is given back */
   pthread_mutex_lock(&stream->mutex);
   if (status != IOBIND_OK && !atomic_load(&stream->failed)) {
     iobind__stream_add_failure(stream, ticket, UINT64_MAX, error);
   }
-  atomic_store(&stream->passed, passed_by_now(stream));
+  iobind__ticket passed = passed_by_now(stream);
+  atomic_store(&stream->passed, passed);
   pthread_cond_broadcast(&stream->changed);
-  bool retired = stream->retired_count > 0;
+  bool more = stream->retired_count > 0;
   pthread_mutex_unlock(&stream->mutex);
-  if (retired) {
-    iobind__stream_collect(stream);
+  if (more) {
+    iobind__stream_collect(stream, passed); /* retired in between */
   }
 }
 

@@ -208,6 +208,17 @@ iobind_status iobind_tensor_read(const iobind_tensor *tensor, size_t offset, voi
   return status;
 }
 
+/* The texts of the shapes are made only here: a copy that is right must not pay for them. */
+static iobind_status pair_differs(const iobind_tensor *source, const iobind_tensor *target, size_t index, iobind_status status,
+                                  iobind_error *error) {
+  char from[IOBIND__SHAPE_TEXT];
+  char to[IOBIND__SHAPE_TEXT];
+  iobind__shape_text((int32_t)source->dtype, source->dims, NULL, source->rank, from, sizeof from);
+  iobind__shape_text((int32_t)target->dtype, target->dims, NULL, target->rank, to, sizeof to);
+  return iobind__fail(error, status, "tensor_copy: pair %zu: expected a source of %s, as the target is, got %s", index, to,
+                      from);
+}
+
 static iobind_status check_pair(const iobind_tensor *source, const iobind_tensor *target, size_t index,
                                 const iobind_runtime *runtime, const iobind_stream *stream, iobind_error *error) {
   if (source == NULL || target == NULL) {
@@ -220,17 +231,11 @@ static iobind_status check_pair(const iobind_tensor *source, const iobind_tensor
   if (source->place->device->runtime != runtime || target->place->device->runtime != runtime) {
     return iobind__fail(error, IOBIND_DEVICE, "tensor_copy: pair %zu is of another runtime", index);
   }
-  char from[IOBIND__SHAPE_TEXT];
-  char to[IOBIND__SHAPE_TEXT];
-  iobind__shape_text((int32_t)source->dtype, source->dims, NULL, source->rank, from, sizeof from);
-  iobind__shape_text((int32_t)target->dtype, target->dims, NULL, target->rank, to, sizeof to);
   if (source->dtype != target->dtype) {
-    return iobind__fail(error, IOBIND_DTYPE, "tensor_copy: pair %zu: expected %s as the source, the target is %s", index, from,
-                        to);
+    return pair_differs(source, target, index, IOBIND_DTYPE, error);
   }
   if (!iobind__tensor_same_dims(source, target)) {
-    return iobind__fail(error, IOBIND_SHAPE, "tensor_copy: pair %zu: expected %s as the source, the target is %s", index, from,
-                        to);
+    return pair_differs(source, target, index, IOBIND_SHAPE, error);
   }
   if (iobind__tensor_overlaps(source, target)) {
     return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "tensor_copy: pair %zu overlaps in memory", index);

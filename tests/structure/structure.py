@@ -3,7 +3,8 @@
 
 usage: structure.py [ROOT]   every rule, over the files under version control (or all files where there is none)
 
-- The rooms under src/ point one way: a room includes those above it in ROOMS, never one below.
+- The rooms under src/ point one way: a room includes those above it in ROOMS, never one below. Nor does it use what a room
+  below defines by another way: a declaration of its own, or one in the public header.
 - So do the folders of tool/, in the order of TOOL_ROOMS.
 - abi/ is included by the few that speak ORT's language; everything else goes through src/ort.
 - A room above session does not name a session.
@@ -27,6 +28,10 @@ BINARY = {".png", ".npy", ".npz", ".xz", ".onnx", ".ort", ".jar", ".so", ".gz", 
 # The words are put together here, so that this file does not find itself.
 LEFT_FOR_LATER = r"\b(" + "|".join(["TO" + "DO", "FIX" + "ME", "X" * 3]) + r")\b"
 OF_ONE_MACHINE = r"(?<![\w.$}*])(/(home|Users|root|work)/|[A-Z]:\\+Users\\)"
+# What a room defines at the start of a line: a function with its body, an object with its value, a struct. Not what is static.
+FUNCTION = r"^(?!static\b|extern\b|typedef\b)[A-Za-z_](?:[\w \t*]|\n(?=iobind_))*?\b(iobind_\w+)\s*\([^;{}]*\)\s*\{"
+OBJECT = r"^(?!static\b|extern\b|typedef\b)[A-Za-z_][\w \t*]*?\b(iobind_\w+)(?:\[[^\]]*\])*\s*="
+STRUCT = r"^(?:typedef\s+)?struct\s+(iobind_\w+)\s*\{"
 REGISTRY_HOST = (r"\b[\w.-]*(pypi|pythonhosted|npmjs|crates|debian|ubuntu|golang|conda|repo\d*\.maven)"
                  r"[\w-]*\.(org|com|io|net|dev)\b")
 STOPS_OR_PRINTS = r"\b(printf|fprintf|vprintf|vfprintf|puts|fputs|putchar|perror|abort|exit|_exit|assert)\s*\("
@@ -111,6 +116,22 @@ class Tree:
                 if parts[:1] == ["tool"] and parts[1] in TOOL_ROOMS and TOOL_ROOMS.index(parts[1]) > TOOL_ROOMS.index(room):
                     self.fault(name, f"tool/{room} includes tool/{parts[1]}, which stands on it", line)
 
+    def check_uses(self):
+        """A linker would not mind a use of what a room below defines: it knows no rooms."""
+        defined = {}
+        code = {name: without_comments(text) for name, text in self.c_files("src").items() if name.split("/")[1] in ROOMS}
+        for name, text in code.items():
+            for pattern in (FUNCTION, OBJECT, STRUCT):
+                for match in re.finditer(pattern, text, flags=re.M):
+                    defined[match[1]] = name.split("/")[1]
+        for name, text in code.items():
+            room = name.split("/")[1]
+            for match in re.finditer(r"\biobind_\w+", text):
+                home = defined.get(match[0], room)
+                if ROOMS.index(home) > ROOMS.index(room):
+                    self.fault(name, f"room {room} uses {match[0]} of room {home}, which stands below it",
+                               line_of(text, match.start()))
+
     def check_abi(self):
         speakers = ("abi/",) + tuple(folder + "/" for folder in SPEAKS_ORT)
         for name, text in self.c_files().items():
@@ -149,6 +170,7 @@ def main(arguments):
     root = pathlib.Path(arguments[0] if arguments else pathlib.Path(__file__).parents[2]).resolve()
     tree = Tree(root)
     tree.check_rooms()
+    tree.check_uses()
     tree.check_tool()
     tree.check_abi()
     tree.check_files()

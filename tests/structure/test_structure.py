@@ -13,7 +13,10 @@ SOUND = {
     "src/support/error.c": '#include "support/error.h"\nint f(char *s) { return snprintf(s, 1, "abort()"); }\n',
     "src/ort/api.h": '#include "../../abi/ort.h"\n#include "support/error.h"\n',
     "src/tensor/tensor.h": '#include "ort/api.h" /* an iobind_session is no business of a tensor */\n',
-    "src/binding/run.c": '#include "tensor/tensor.h"\niobind_session *s;\n',
+    "src/tensor/tensor.c": "struct iobind_tensor {\n  int x;\n};\nconst int iobind__limits[2] = {1, 2};\n"
+                           "void iobind_tensor_free(void) {}\nconst struct iobind_error *\niobind__tensor_make(int x,\n"
+                           "                    int y) {\n  return 0;\n}\n",
+    "src/binding/run.c": '#include "tensor/tensor.h"\niobind_session *s;\nint g(void) { return iobind__tensor_make(1, 2); }\n',
     "tool/formats/npy.h": "int npy;\n",
     "tool/shared/tool.h": '#include "formats/npy.h"\n',
     "tool/commands/run.c": '#include "shared/tool.h"\n',
@@ -54,6 +57,30 @@ class Structure(unittest.TestCase):
 
     def test_room_below_by_a_path(self):
         self.assert_fault("src/support/error.c", '#include "../ort/api.h"\n', "room support includes room ort")
+
+    def test_use_of_a_room_below(self):
+        self.assert_fault("src/ort/load.c", "extern int iobind__tensor_make(int x, int y);\n",
+                          ":1: room ort uses iobind__tensor_make of room tensor")
+
+    def test_use_of_a_room_below_by_a_header_above(self):
+        self.assert_fault("src/support/error.h", "int iobind__tensor_make(int x, int y);\n",
+                          "room support uses iobind__tensor_make of room tensor")
+
+    def test_use_of_a_room_below_by_the_public_header(self):
+        self.write("include/iobind/iobind.h", "void iobind_tensor_free(void);\n")
+        self.assert_fault("src/support/error.c", "void f2(void) { iobind_tensor_free(); }\n",
+                          "room support uses iobind_tensor_free of room tensor")
+
+    def test_object_of_a_room_below(self):
+        self.assert_fault("src/support/error.c", "extern const int iobind__limits[2];\n", "uses iobind__limits of room tensor")
+
+    def test_struct_of_a_room_below(self):
+        self.assert_fault("src/support/error.h", "struct s { struct iobind_tensor *t; };\n", "uses iobind_tensor of room tensor")
+
+    def test_what_is_static_is_no_other_rooms(self):
+        self.write("src/binding/run.c", "static int iobind__f(void) { return 1; }\nstatic int iobind__x = 2;\n")
+        self.write("src/support/error.c", "int iobind__f(void);\nextern int iobind__x; /* iobind__tensor_make */\n")
+        self.assertEqual((self.check().returncode, self.check().stderr), (0, ""))
 
     def test_include_of_nothing(self):
         self.assert_fault("src/support/error.c", '#include "support/gone.h"\n', "a file that is nowhere in the tree")

@@ -1,0 +1,321 @@
+/* Tickets of both kinds of streams, from within: when they pass, how they went, what lives until then, and who has a task. On the virtual
+ * accelerator, which has streams, and on the CPU, where a thread of the library does the work. */
+#define _POSIX_C_SOURCE 200809L /* the barrier */
+#include "fixture.h"
+#include "vdev.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "memory/stream.h"
+
+enum { BYTES = 1000000, MANY = 3000 }; /* at 1 GB/s, 1 ms */
+
+static iobind_runtime *runtime;
+static iobind_device *device;
+static iobind_stream *stream;
+static bool by_ep;
+
+/* No thread can be started while this is set. */
+static bool no_threads;
+__attribute__((visibility("default"))) int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
+                                                                 void *(*start)(void *), void *context);
+int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *), void *context);
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *), void *context) {
+  return no_threads ? 11 : __real_pthread_create(thread, attributes, start, context);
+}
+
+static int start(void **state) {
+  runtime = fixture_runtime();
+  device = fixture_device(runtime, *state);
+  by_ep = (device->flags & IOBIND_DEVICE_STREAMS) != 0;
+  if (by_ep) {
+    assert_int_equal(vdev_set(0, "clock", "virtual"), 0);
+    assert_int_equal(vdev_set(0, "h2d_gbps", "1"), 0);
+  }
+  expect_ok(iobind_stream_create(device, NULL, &stream, &fault));
+  return 0;
+}
+
+static int stop(void **state) {
+  (void)state;
+  iobind_stream_destroy(stream);
+  iobind_runtime_destroy(runtime);
+  return 0;
+}
+
+/* ---- a task that counts what happens to it ---- */
+
+typedef struct counted_task {
+  iobind__task task;
+  pthread_barrier_t *gate; /* it waits here; NULL: it does not */
+  iobind_status status;    /* what its work gives */
+  int runs;                /* of its work */
+  int refusals;            /* because of a failure before it */
+  int destroyed;
+} counted_task;
+
+static iobind_status run_counted(iobind__task *task, const iobind_error *failure, iobind_error *error) {
+  counted_task *self = (counted_task *)task;
+  if (failure != NULL) {
+    self->refusals++;
+    return iobind__error_copy(error, failure);
+  }
+  if (self->gate != NULL) {
+    pthread_barrier_wait(self->gate);
+  }
+  self->runs++;
+  return self->status == IOBIND_OK ? IOBIND_OK : iobind__fail(error, self->status, "the task's own failure");
+}
+
+static void destroy_counted(iobind__task *task) {
+  ((counted_task *)task)->destroyed++;
+}
+
+static counted_task make_task(iobind_status status, pthread_barrier_t *gate) {
+  return (counted_task){.task = {.run = run_counted, .destroy = destroy_counted}, .status = status, .gate = gate};
+}
+
+static iobind__ticket submit(counted_task *task) {
+  iobind__ticket ticket = UINT64_MAX;
+  expect_ok(iobind__stream_submit(stream, &task->task, &ticket, &fault));
+  return ticket;
+}
+
+/* ---- work that does not pass before the test lets it ---- */
+
+typedef struct held_work {
+  iobind__ticket ticket;
+  pthread_barrier_t gate;
+  counted_task task;
+  iobind_tensor *from, *to;
+} held_work;
+
+static void hold(held_work *self) {
+  const int64_t dims[1] = {BYTES};
+  *self = (held_work){0};
+  if (by_ep) { /* the virtual clock stands still until the host waits */
+    expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_HOST_ACCESSIBLE, IOBIND_UINT8, dims, 1, &self->from, &fault));
+    expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_UINT8, dims, 1, &self->to, &fault));
+    const iobind_tensor *source = self->from;
+    expect_ok(iobind_tensor_copy(&source, &self->to, 1, stream, &fault));
+    self->ticket = iobind__stream_take_ticket(stream);
+  } else {
+    assert_int_equal(pthread_barrier_init(&self->gate, NULL, 2), 0);
+    self->task = make_task(IOBIND_OK, &self->gate);
+    self->ticket = submit(&self->task);
+  }
+}
+
+static void let_go(held_work *self) {
+  if (!by_ep) {
+    pthread_barrier_wait(&self->gate);
+  }
+}
+
+static void release(held_work *self) {
+  expect_ok(iobind_stream_synchronize(stream, &fault));
+  if (by_ep) {
+    iobind_tensor_release(self->from);
+    iobind_tensor_release(self->to);
+  } else {
+    assert_int_equal(pthread_barrier_destroy(&self->gate), 0);
+  }
+}
+
+/* ---- when they pass ---- */
+
+static void pass_in_their_order(void **state) {
+  (void)state;
+  held_work work;
+  hold(&work);
+  iobind__ticket behind = iobind__stream_take_ticket(stream);
+  assert_true(behind > work.ticket && work.ticket > 0);
+  assert_false(iobind__stream_passed(stream, work.ticket) || iobind__stream_passed(stream, behind));
+  let_go(&work);
+  expect_ok(iobind__stream_wait_ticket(stream, behind, &fault));
+  assert_true(iobind__stream_passed(stream, work.ticket) && iobind__stream_passed(stream, behind));
+  assert_true(iobind__stream_seen(stream, work.ticket) && iobind__stream_seen(stream, behind));
+  release(&work);
+}
+
+/* What a thread has done is not seen before the caller asks, however fast it was. */
+static void seen_only_when_told(void **state) {
+  (void)state;
+  counted_task task = make_task(IOBIND_OK, NULL);
+  iobind__ticket ticket = submit(&task);
+  if (by_ep) {
+    assert_int_equal(ticket, 0); /* beside the stream's work */
+    assert_true(iobind__stream_seen(stream, ticket));
+    iobind_stream_destroy(stream); /* which ends the thread */
+    expect_ok(iobind_stream_create(device, NULL, &stream, &fault));
+  } else {
+    while (!iobind__stream_passed(stream, ticket)) {
+    }
+    assert_false(iobind__stream_seen(stream, ticket));
+    expect_ok(iobind__stream_wait_ticket(stream, ticket, &fault));
+    assert_true(iobind__stream_seen(stream, ticket));
+  }
+  assert_int_equal(task.runs, 1);
+  assert_int_equal(task.destroyed, 1);
+}
+
+/* ---- how they went ---- */
+
+static void outcomes_are_kept(void **state) {
+  (void)state;
+  enum { GOOD, BAD, BEHIND, LATER, COUNT };
+  counted_task tasks[COUNT];
+  iobind__ticket tickets[COUNT];
+  for (int i = 0; i < COUNT; i++) {
+    tasks[i] = make_task(i == BAD ? IOBIND_SHAPE : IOBIND_OK, NULL);
+    if (i == LATER) {
+      expect(IOBIND_SHAPE, iobind_stream_synchronize(stream, &fault));
+    }
+    tickets[i] = submit(&tasks[i]);
+  }
+  expect_ok(iobind__stream_wait_ticket(stream, tickets[LATER], &fault));
+  for (int asked = 0; asked < 2; asked++) {
+    expect_ok(iobind__stream_outcome(stream, tickets[GOOD], &fault));
+    expect(IOBIND_SHAPE, iobind__stream_outcome(stream, tickets[BAD], &fault));
+    expect_words("the task's own failure");
+    expect(IOBIND_SHAPE, iobind__stream_outcome(stream, tickets[BEHIND], &fault));
+    expect_ok(iobind__stream_outcome(stream, tickets[LATER], &fault));
+  }
+  for (int i = 0; i < COUNT; i++) {
+    assert_int_equal(tasks[i].runs, i == BEHIND ? 0 : 1);
+    assert_int_equal(tasks[i].refusals, i == BEHIND ? 1 : 0);
+    assert_int_equal(tasks[i].destroyed, 1);
+  }
+}
+
+/* A failure that has been reported is not that of what comes next, be it only a point. */
+static void nothing_is_left_of_a_failure(void **state) {
+  (void)state;
+  counted_task bad = make_task(IOBIND_SHAPE, NULL);
+  iobind_event *event;
+  expect_ok(iobind_event_create(device, &event, &fault));
+  submit(&bad);
+  expect_ok(iobind_event_record(event, stream, &fault));
+  expect(IOBIND_SHAPE, iobind_event_wait(event, &fault));
+  expect(IOBIND_SHAPE, iobind_stream_synchronize(stream, &fault));
+  expect(IOBIND_SHAPE, iobind_event_wait(event, &fault)); /* it is of then */
+  expect_ok(iobind_event_record(event, stream, &fault));
+  expect_ok(iobind_event_wait(event, &fault));
+  expect_ok(iobind_stream_synchronize(stream, &fault));
+  assert_false(iobind__stream_is_busy(stream));
+  iobind_event_destroy(event);
+}
+
+/* ---- what lives until then ---- */
+
+typedef struct counted_object {
+  iobind__ref ref;
+  int *destroyed;
+} counted_object;
+
+static void destroy_object(iobind__ref *ref) {
+  counted_object *self = (counted_object *)ref;
+  ++*self->destroyed;
+  free(self);
+}
+
+static iobind__ref *make_object(int *destroyed) {
+  counted_object *self = calloc(1, sizeof *self);
+  assert_non_null(self);
+  iobind__ref_init(&self->ref, destroy_object);
+  self->destroyed = destroyed;
+  return &self->ref;
+}
+
+static void references_live_until_the_ticket_has_passed(void **state) {
+  (void)state;
+  int destroyed = 0;
+  held_work work;
+  iobind__ref *kept = make_object(&destroyed);
+  iobind__ref_retain(kept); /* one reference is the test's */
+  hold(&work);
+  iobind__stream_retire(stream, work.ticket, make_object(&destroyed));
+  iobind__stream_retire(stream, work.ticket, kept);
+  assert_int_equal(destroyed, 0);
+  let_go(&work);
+  expect_ok(iobind__stream_wait_ticket(stream, work.ticket, &fault));
+  assert_int_equal(destroyed, 1);
+  iobind__ref_release(kept);
+  assert_int_equal(destroyed, 2);
+  iobind__stream_retire(stream, work.ticket, make_object(&destroyed)); /* it has passed already */
+  assert_int_equal(destroyed, 3);
+  release(&work);
+}
+
+/* A caller that never waits is made to before the list grows without end. */
+static void not_too_many_wait(void **state) {
+  (void)state;
+  int destroyed = 0;
+  held_work work;
+  for (int i = 0; i < MANY; i++) {
+    if (i % (MANY / 2) == 0) {
+      hold(&work);
+      let_go(&work);
+    }
+    iobind__stream_retire(stream, iobind__stream_take_ticket(stream), make_object(&destroyed));
+    if (i % (MANY / 2) == MANY / 2 - 1) {
+      release(&work);
+      assert_int_equal(destroyed, i + 1);
+    } else {
+      assert_true(!by_ep || i + 1 - destroyed <= 1024);
+    }
+  }
+}
+
+/* ---- who has a task ---- */
+
+static void no_thread_for_a_task(void **state) {
+  (void)state;
+  counted_task task = make_task(IOBIND_OK, NULL);
+  no_threads = true;
+  expect(IOBIND_OUT_OF_MEMORY, iobind__stream_submit(stream, &task.task, NULL, &fault));
+  no_threads = false;
+  assert_int_equal(task.runs + task.refusals + task.destroyed, 0); /* it is the caller's */
+  submit(&task);
+  iobind_stream_destroy(stream);
+  expect_ok(iobind_stream_create(device, NULL, &stream, &fault));
+  assert_int_equal(task.runs, 1);
+  assert_int_equal(task.destroyed, 1);
+}
+
+/* Another thread may ask for an event of a stream that is gone: the task is run all the same, and is never the caller's, even if it
+ * fails. */
+static void task_of_a_stream_that_is_gone(void **state) {
+  (void)state;
+  for (int bad = 0; bad < 2; bad++) {
+    iobind_stream *gone;
+    iobind__ticket ticket = UINT64_MAX;
+    counted_task task = make_task(bad ? IOBIND_SHAPE : IOBIND_OK, NULL);
+    expect_ok(iobind_stream_create(device, NULL, &gone, &fault));
+    iobind__ref_retain(&gone->ref);
+    iobind_stream_destroy(gone);
+    expect_ok(iobind__stream_submit(gone, &task.task, &ticket, &fault));
+    assert_true(iobind__stream_passed(gone, ticket));
+    assert_int_equal(task.runs, 1);
+    assert_int_equal(task.destroyed, 1);
+    iobind__ref_release(&gone->ref);
+  }
+}
+
+#define ON(device, test) \
+  { #device ": " #test, test, start, stop, #device }
+#define ON_BOTH(test) ON(vdev, test), ON(cpu, test)
+
+static const struct CMUnitTest tests[] = {
+    ON_BOTH(pass_in_their_order),
+    ON_BOTH(seen_only_when_told),
+    ON(cpu, outcomes_are_kept),
+    ON(cpu, nothing_is_left_of_a_failure),
+    ON_BOTH(references_live_until_the_ticket_has_passed),
+    ON_BOTH(not_too_many_wait),
+    ON_BOTH(no_thread_for_a_task),
+    ON_BOTH(task_of_a_stream_that_is_gone),
+};
+
+FIXTURE_MAIN(tests, NULL, NULL);
