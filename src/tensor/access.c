@@ -177,7 +177,7 @@ static iobind_status read_addressed(const iobind_tensor *tensor, size_t offset, 
   }
   IOBIND__TRY(staging != NULL ? read_staged(tensor, offset, data, bytes, stream, staging, error)
                               : move(tensor, offset, data, bytes, false, stream, error));
-  iobind__tensor_use((iobind_tensor *)(uintptr_t)tensor, stream); /* whose content stays as it is */
+  iobind__tensor_use((iobind_tensor *)(uintptr_t)tensor, stream); /* its content does not change */
   return IOBIND_OK;
 }
 
@@ -249,7 +249,7 @@ static iobind__transfer transfer_of(const iobind_tensor *source, iobind_tensor *
 }
 
 static void use_pair(const iobind_tensor *source, iobind_tensor *target, iobind_stream *stream) {
-  iobind__tensor_use((iobind_tensor *)(uintptr_t)source, stream); /* whose content stays as it is */
+  iobind__tensor_use((iobind_tensor *)(uintptr_t)source, stream); /* its content does not change */
   iobind__tensor_use(target, stream);
 }
 

@@ -77,7 +77,7 @@ iobind_status iobind__submit_read(const iobind_tensor *tensor, size_t offset, vo
   if (self == NULL) {
     return iobind__out_of_memory(error, "tensor_read");
   }
-  self->tensors[0] = iobind_tensor_retain((iobind_tensor *)(uintptr_t)tensor); /* a reference, its content stays as it is */
+  self->tensors[0] = iobind_tensor_retain((iobind_tensor *)(uintptr_t)tensor); /* only its count changes */
   return submit(self, stream, error);
 }
 
