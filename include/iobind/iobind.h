@@ -619,8 +619,8 @@ typedef struct iobind_session_options {
 #define IOBIND_SESSION_OPTIONS_INIT \
   {sizeof(iobind_session_options), 0, NULL, 0, 0, 0, 0, 0, NULL, NULL, 0, NULL, NULL, 0, NULL, NULL, 0, NULL}
 
-/** Load a model. An EP option that the catalogue does not know passes through with a log line; a near miss of a known key is
- *  refused, naming it.
+/** Load a model. An EP option that the catalogue does not know passes through with a log line: a warning if it is near a known
+ *  one. One that differs from a known key only by the case of its letters is refused, and on CUDA any unknown one.
  *  @param path  an ONNX or ORT file
  *  @return OK; NOT_FOUND no such file, or an override of a dim that the model has not; IO not a readable file;
  *          INVALID_ARGUMENT; DEVICE a device is another runtime's; RUNTIME ORT refuses the model or a device

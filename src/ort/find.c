@@ -1,4 +1,3 @@
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,13 +14,27 @@ static const char *const loader_names[] = {LIBRARY_NAME ".1", LIBRARY_NAME};
 #endif
 enum { LOADER_NAME_COUNT = sizeof loader_names / sizeof loader_names[0] };
 
+/* A number of a version, and the text behind it. */
+static bool read_number(const char **text, unsigned *number) {
+  *number = 0;
+  const char *start = *text;
+  for (; **text >= '0' && **text <= '9' && *number < 1000000; (*text)++) {
+    *number = *number * 10 + (unsigned)(**text - '0');
+  }
+  return *text != start;
+}
+
+static bool read_version(const char *text, unsigned *major, unsigned *minor) {
+  return read_number(&text, major) && *text++ == '.' && read_number(&text, minor);
+}
+
 /* The table of a loaded ORT, in the newest version that both sides know. GetApi is asked once: asking for too much makes
  * ORT print on stderr. */
 static iobind_status negotiate(const OrtApiBase *base, iobind__ort *ort, const char *where, iobind_error *error) {
   const char *version = base->GetVersionString();
   unsigned major = 0;
   unsigned minor = 0;
-  if (version == NULL || sscanf(version, "%u.%u", &major, &minor) != 2) {
+  if (version == NULL || !read_version(version, &major, &minor)) {
     return iobind__fail(error, IOBIND_VERSION, "runtime_create: %s: expected ONNX Runtime 1.%d or newer, got version '%s'",
                         where, ORT_API_OLDEST, version == NULL ? "(none)" : version);
   }
@@ -78,31 +91,72 @@ static iobind_status try_name(const char *name, const char *found_by, iobind__or
   return use_base(base, found_by, ort, error);
 }
 
+/* Is this the library under its name with a version, "libonnxruntime.so.1.31.1"? Python's package has it under no other. */
+static bool has_version(const char *name) {
+  static const char prefix[] = LIBRARY_NAME ".";
+  return strncmp(name, prefix, sizeof prefix - 1) == 0 && strspn(name + sizeof prefix - 1, "0123456789.") > 0 &&
+         name[sizeof prefix - 1 + strspn(name + sizeof prefix - 1, "0123456789.")] == '\0';
+}
+
+static iobind_status try_name_in(const char *folder, const char *name, const char *found_by, iobind__ort *ort,
+                                 iobind__text *tried, bool *found, iobind_error *error) {
+  iobind__text path = {0};
+  iobind__text_add(&path, "%s/%s", folder, name);
+  iobind_status status = IOBIND_OK;
+  if (path.failed) {
+    status = iobind__out_of_memory(error, "runtime_create");
+  } else if (iobind__file_exists(path.data)) {
+    status = try_name(path.data, found_by, ort, tried, found, error);
+  }
+  iobind__text_free(&path);
+  return status;
+}
+
 /* Try the library in a folder, under each name that it may have there. */
 static iobind_status try_folder(const char *folder, const char *found_by, iobind__ort *ort, iobind__text *tried, bool *found,
                                 iobind_error *error) {
   for (size_t i = 0; i < LOADER_NAME_COUNT && !*found; i++) {
-    iobind__text path = {0};
-    iobind__text_add(&path, "%s/%s", folder, loader_names[i]);
-    iobind_status status = IOBIND_OK;
-    if (path.failed) {
-      status = iobind__out_of_memory(error, "runtime_create");
-    } else if (iobind__file_exists(path.data)) {
-      status = try_name(path.data, found_by, ort, tried, found, error);
-    }
-    iobind__text_free(&path);
-    IOBIND__TRY(status);
+    IOBIND__TRY(try_name_in(folder, loader_names[i], found_by, ort, tried, found, error));
   }
+  char **names = NULL;
+  if (!*found && !iobind__folder_list(folder, &names)) {
+    return iobind__out_of_memory(error, "runtime_create");
+  }
+  iobind_status status = IOBIND_OK;
+  for (size_t i = 0; names != NULL && names[i] != NULL && !*found && status == IOBIND_OK; i++) {
+    if (has_version(names[i])) {
+      status = try_name_in(folder, names[i], found_by, ort, tried, found, error);
+    }
+  }
+  iobind__folder_free(names);
+  IOBIND__TRY(status);
   if (!*found) {
     iobind__text_add(tried, "%s%s: no usable %s in '%s'", tried->length == 0 ? "" : "; ", found_by, LIBRARY_NAME, folder);
   }
   return IOBIND_OK;
 }
 
+/* What a person has named: a file or a folder, of the current folder where it is relative. Only a bare name that is neither is the
+ * loader's to search for. */
 static iobind_status try_file_or_folder(const char *path, const char *found_by, iobind__ort *ort, iobind__text *tried,
                                         bool *found, iobind_error *error) {
-  return iobind__folder_exists(path) ? try_folder(path, found_by, ort, tried, found, error)
-                                     : try_name(path, found_by, ort, tried, found, error);
+  bool exists = iobind__path_exists(path);
+  if (iobind__folder_exists(path)) {
+    return try_folder(path, found_by, ort, tried, found, error);
+  }
+  if (exists && !iobind__file_exists(path)) {
+    iobind__text_add(tried, "%s: '%s': expected a file or a folder, got neither", found_by,
+                     path); /* opening a pipe would hang */
+    return IOBIND_OK;
+  }
+  if (!exists && !iobind__path_has_folder(path)) {
+    return try_name(path, found_by, ort, tried, found, error);
+  }
+  char *absolute = iobind__path_absolute(path); /* to the loader, a file of the current folder without one is a name */
+  iobind_status status = absolute == NULL ? iobind__out_of_memory(error, "runtime_create")
+                                          : try_name(absolute, found_by, ort, tried, found, error);
+  free(absolute);
+  return status;
 }
 
 static iobind_status try_loaded(iobind__ort *ort, bool *found, iobind_error *error) {

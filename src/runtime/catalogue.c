@@ -2,7 +2,8 @@
 
 #include <stdint.h>
 #include <string.h>
-#include <strings.h>
+
+#include "support/text.h"
 
 /* Option keys as ORT 1.31 and the plugins of its time have them; docs/design.md says how they were found. */
 static const char *const cuda_options[] = {
@@ -65,6 +66,8 @@ static const iobind__ep catalogue[] = {
      .library = "onnxruntime_providers_cuda",
      .addressable = true,
      .streams = true,
+     .bridged = true,
+     .checks_options = true,
      .options = cuda_options},
     {.name = "tensorrt", .ep_name = "TensorrtExecutionProvider", .addressable = true},
     {.name = "nvtensorrtrtx",
@@ -136,46 +139,53 @@ const iobind__ep *iobind__ep_by_file(const char *file_name) {
   return NULL;
 }
 
-enum { LONGEST_KEY = 64 };
+/* Edits (insert, delete, replace) that turn a key into a known one; FAR where those are more than a slip of the hand makes. */
+enum { LONGEST_KEY = 64, SLIP = 2, FAR = SLIP + 1 };
 
-/* Edits (insert, delete, replace) that turn one key into the other. */
-static size_t distance(const char *a, const char *b) {
+static size_t distance(const char *key, const char *known) {
   size_t row[LONGEST_KEY + 1];
-  size_t columns = strlen(b);
+  size_t columns = strlen(known);
+  size_t length = strlen(key);
+  if (columns > LONGEST_KEY || length > columns + SLIP || columns > length + SLIP) {
+    return FAR;
+  }
   for (size_t j = 0; j <= columns; j++) {
     row[j] = j;
   }
-  for (size_t i = 1; a[i - 1] != '\0'; i++) {
+  for (size_t i = 1; i <= length; i++) {
     size_t diagonal = row[0];
     row[0] = i;
     for (size_t j = 1; j <= columns; j++) {
-      size_t replace = diagonal + (a[i - 1] != b[j - 1]);
+      size_t replace = diagonal + (key[i - 1] != known[j - 1]);
       diagonal = row[j];
       size_t insert = (row[j] < row[j - 1] ? row[j] : row[j - 1]) + 1;
       row[j] = replace < insert ? replace : insert;
     }
   }
-  return row[columns];
+  return row[columns] < FAR ? row[columns] : FAR;
 }
 
-iobind_status iobind__ep_option_check(const iobind__ep *ep, const char *key, bool *known, iobind_error *error) {
-  *known = false;
-  if (ep == NULL || ep->options == NULL) {
-    return IOBIND_OK;
-  }
-  const char *near = NULL;
-  for (const char *const *option = ep->options; *option != NULL; option++) {
+iobind_status iobind__ep_option_check(const iobind__ep *ep, const char *key, bool *known, const char **near,
+                                      iobind_error *error) {
+  *known = ep == NULL || ep->options == NULL;
+  *near = NULL;
+  size_t best = FAR;
+  for (const char *const *option = *known ? NULL : ep->options; option != NULL && *option != NULL; option++) {
     if (strcmp(*option, key) == 0) {
       *known = true;
       return IOBIND_OK;
     }
-    if (strcasecmp(*option, key) == 0 || (strlen(key) < LONGEST_KEY && distance(key, *option) <= 2)) {
-      near = *option;
+    bool same_letters = iobind__text_same_letters(*option, key);
+    size_t edits = same_letters ? 0 : distance(key, *option);
+    if (edits < best) {
+      best = edits;
+      *near = *option;
     }
   }
-  if (near != NULL) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "session_create: EP option '%s' of %s is not known: '%s' is", key,
-                        ep->name, near);
+  if (*known || (best > 0 && !ep->checks_options)) {
+    return IOBIND_OK;
   }
-  return IOBIND_OK;
+  return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "session_create: EP option '%.*s' of %s is not known%s%s%s", LONGEST_KEY,
+                      key, ep->name, *near == NULL ? "" : ": is '", *near == NULL ? "" : *near,
+                      *near == NULL ? "" : "' meant?");
 }

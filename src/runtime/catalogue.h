@@ -16,6 +16,8 @@ typedef struct iobind__ep {
   bool serial;         /* crashes where two threads use it at a time: iobind lets one in after the other */
   bool streams;        /* has streams of its own */
   bool on_demand; /* registered by the search only when a device spec names it: a virtual device must not become the "gpu" */
+  bool bridged; /* finds its ORT by libonnxruntime_providers_shared, of which all of a process see the first that was loaded */
+  bool checks_options;        /* ends the process where it is given an option that it does not know */
   const char *const *options; /* option keys, NULL-terminated; NULL: unknown */
 } iobind__ep;
 
@@ -23,8 +25,10 @@ const iobind__ep *iobind__ep_by_name(const char *name, size_t length); /* NULL: 
 const iobind__ep *iobind__ep_by_ep_name(const char *ep_name);
 const iobind__ep *iobind__ep_by_file(const char *file_name); /* the last part of a path */
 
-/* Is `key` an option of the EP? OK with *known false: neither it nor anything near it is in the catalogue, so it may pass.
- * INVALID_ARGUMENT: a near miss of a known key, which the message names. */
-iobind_status iobind__ep_option_check(const iobind__ep *ep, const char *key, bool *known, iobind_error *error);
+/* Is `key` an option of the EP? Nobody knows where the catalogue has no options for it: then it counts as known. OK with *known
+ * false: it may pass, for a plugin can be newer than the catalogue; *near is a known key that is much like it, or NULL.
+ * INVALID_ARGUMENT: it differs from a known key by the case of its letters alone, or the EP would not survive it. */
+iobind_status iobind__ep_option_check(const iobind__ep *ep, const char *key, bool *known, const char **near,
+                                      iobind_error *error);
 
 #endif

@@ -21,7 +21,7 @@ static iobind_status run_once(const iobind_device *device, OrtSession *session, 
   IOBIND__ORT_TRY(api,
                   api->CreateTensorWithDataAsOrtValue(runtime->cpu_info, &x, sizeof x, NULL, 0,
                                                       ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT, &input),
-                  error, "device_check: '%s'", device->spec);
+                  error, "input");
   static const char *const input_name = "x";
   static const char *const output_name = "y";
   OrtStatus *ran = api->Run(session, NULL, &input_name, (const OrtValue *const *)&input, 1, &output_name, 1, &output);
@@ -31,9 +31,9 @@ static iobind_status run_once(const iobind_device *device, OrtSession *session, 
     ran = api->GetTensorMutableData(output, (void **)&y);
   }
   if (ran != NULL) {
-    status = iobind__ort_fail(api, ran, error, "device_check: '%s': run", device->spec);
+    status = iobind__ort_fail(api, ran, error, "run");
   } else if (y == NULL || *y != x) {
-    status = iobind__fail(error, IOBIND_DEVICE, "device_check: '%s' computed a wrong value", device->spec);
+    status = iobind__fail(error, IOBIND_DEVICE, "it computed a wrong value");
   }
   if (output != NULL) {
     api->ReleaseValue(output);
@@ -47,7 +47,7 @@ static iobind_status try_device(iobind_device *device, iobind_error *error) {
   const OrtApi *api = IOBIND__API(runtime);
   OrtSessionOptions *options = NULL;
   OrtSession *session = NULL;
-  IOBIND__ORT_TRY(api, api->CreateSessionOptions(&options), error, "device_check: '%s'", device->spec);
+  IOBIND__ORT_TRY(api, api->CreateSessionOptions(&options), error, "session");
   OrtStatus *made = api->SetIntraOpNumThreads(options, 1);
   if (made == NULL) {
     made = api->SessionOptionsAppendExecutionProvider_V2(options, runtime->env, &device->ep_device, 1, NULL, NULL, 0);
@@ -55,8 +55,7 @@ static iobind_status try_device(iobind_device *device, iobind_error *error) {
   if (made == NULL) {
     made = api->CreateSessionFromArray(runtime->env, identity_model, sizeof identity_model, options, &session);
   }
-  iobind_status status = made == NULL ? run_once(device, session, error)
-                                      : iobind__ort_fail(api, made, error, "device_check: '%s': session", device->spec);
+  iobind_status status = made == NULL ? run_once(device, session, error) : iobind__ort_fail(api, made, error, "session");
   if (session != NULL) {
     api->ReleaseSession(session);
   }
@@ -64,26 +63,33 @@ static iobind_status try_device(iobind_device *device, iobind_error *error) {
   return status;
 }
 
-iobind_status iobind_device_check(iobind_device *device, iobind_error *error) {
-  if (device == NULL) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "device_check: device is NULL");
-  }
+iobind_status iobind__device_works(iobind_device *device, iobind_error *reason) {
   pthread_mutex_lock(&device->check_mutex);
   if (!device->checked) {
     device->check_error = (iobind_error)IOBIND_ERROR_INIT;
     iobind__device_enter(device);
     device->check_status = try_device(device, &device->check_error);
     iobind__device_leave(device);
-    if (device->check_status == IOBIND_RUNTIME) {
-      device->check_status = IOBIND_DEVICE; /* whatever ORT's reason: the device cannot be used */
+    if (device->check_status != IOBIND_OK) {
+      device->check_status = IOBIND_DEVICE;                              /* whatever ORT's reason: the device cannot be used */
+      iobind__text_leave_out(device->check_error.message, device->spec); /* an EP may begin its own messages with it */
     }
     device->checked = true;
   }
   iobind_status status = device->check_status;
-  iobind_error reason = device->check_error;
+  *reason = device->check_error;
   pthread_mutex_unlock(&device->check_mutex);
+  return status;
+}
+
+iobind_status iobind_device_check(iobind_device *device, iobind_error *error) {
+  if (device == NULL) {
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "device_check: device is NULL");
+  }
+  iobind_error reason;
+  iobind_status status = iobind__device_works(device, &reason);
   if (status != IOBIND_OK) {
-    iobind__error_set(error, status, reason.ort_code, "%s", reason.message);
+    iobind__error_set(error, status, reason.ort_code, "device_check: %s: %s", device->spec, reason.message);
   }
   return status;
 }

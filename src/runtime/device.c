@@ -109,13 +109,13 @@ static uint32_t count_devices_of(const iobind_runtime *runtime, const char *ep_n
 static iobind_status add_device(iobind_runtime *runtime, const OrtEpDevice *ep_device, iobind_error *error) {
   iobind_device **list = realloc(runtime->devices, (runtime->device_count + 1) * sizeof(iobind_device *));
   if (list == NULL) {
-    return iobind__out_of_memory(error, "runtime_create: devices");
+    return iobind__out_of_memory(error, "devices");
   }
   runtime->devices = list;
   const char *ep_name = IOBIND__API(runtime)->EpDevice_EpName(ep_device);
   iobind_device *device = calloc(1, sizeof *device);
   if (device == NULL) {
-    return iobind__out_of_memory(error, "runtime_create: devices");
+    return iobind__out_of_memory(error, "devices");
   }
   pthread_mutex_init(&device->check_mutex, NULL);
   atomic_init(&device->fence, NULL);
@@ -133,7 +133,7 @@ static iobind_status add_device(iobind_runtime *runtime, const OrtEpDevice *ep_d
   device->spec = spec.data;
   if (device->spec == NULL) {
     device_free(device);
-    return iobind__out_of_memory(error, "runtime_create: devices");
+    return iobind__out_of_memory(error, "devices");
   }
   fill_places(device);
   fill_flags(device);
@@ -159,7 +159,7 @@ static iobind_status add_new_devices(iobind_runtime *runtime, iobind_error *erro
   const OrtApi *api = IOBIND__API(runtime);
   const OrtEpDevice *const *ep_devices = NULL;
   size_t count = 0;
-  IOBIND__ORT_TRY(api, api->GetEpDevices(runtime->env, &ep_devices, &count), error, "runtime_create: devices");
+  IOBIND__ORT_TRY(api, api->GetEpDevices(runtime->env, &ep_devices, &count), error, "devices");
   /* the CPU first, whatever ORT's order is */
   for (int pass = 0; pass < 2; pass++) {
     for (size_t i = 0; i < count; i++) {
@@ -174,7 +174,7 @@ static iobind_status add_new_devices(iobind_runtime *runtime, iobind_error *erro
     }
   }
   if (runtime->device_count == 0) {
-    return iobind__fail(error, IOBIND_VERSION, "runtime_create: this ONNX Runtime (%s) lists no device, not even the CPU",
+    return iobind__fail(error, IOBIND_VERSION, "devices: this ONNX Runtime (%s) lists none, not even the CPU",
                         runtime->ort.path);
   }
   return IOBIND_OK;

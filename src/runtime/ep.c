@@ -1,10 +1,16 @@
-/* EP libraries: registering them and looking for them. */
+/* EP libraries: registering them and looking for them. Inside, a reason of a failure names neither the function nor the file: the one
+ * that is called from outside puts both before it. */
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/claim.h"
 #include "runtime/runtime.h"
 #include "support/options.h"
 #include "support/system.h"
+
+static iobind_status no_memory(iobind_error *reason) {
+  return iobind__fail(reason, IOBIND_OUT_OF_MEMORY, "out of host memory");
+}
 
 static void library_free(iobind__ep_library *library) {
   if (library != NULL) {
@@ -43,7 +49,7 @@ static iobind_status remember(iobind_runtime *runtime, const char *name, const c
   }
   iobind__ep_library **list = realloc(runtime->ep_libraries, (runtime->ep_library_count + 1) * sizeof *runtime->ep_libraries);
   if (list == NULL) {
-    return iobind__out_of_memory(error, "runtime_register_ep");
+    return no_memory(error);
   }
   runtime->ep_libraries = list;
   iobind__ep_library *library = calloc(1, sizeof *library);
@@ -53,7 +59,7 @@ static iobind_status remember(iobind_runtime *runtime, const char *name, const c
   }
   if (library == NULL || library->name == NULL || library->path == NULL || library->message == NULL) {
     library_free(library);
-    return iobind__out_of_memory(error, "runtime_register_ep");
+    return no_memory(error);
   }
   list[runtime->ep_library_count++] = library;
   return IOBIND_OK;
@@ -76,74 +82,6 @@ static bool has_devices_of(const iobind_runtime *runtime, const char *ep_name) {
     }
   }
   return false;
-}
-
-/* EP libraries that this process has registered, for each copy of ORT. A second copy that registers one as well breaks the
- * first one's devices: a library has one set of its own globals. */
-typedef struct claim {
-  char *path; /* resolved */
-  const OrtApi *api;
-  struct claim *next;
-} claim;
-static claim *claims;
-static pthread_mutex_t claims_mutex = PTHREAD_MUTEX_INITIALIZER;
-
-/* Claim a file for this ORT. NOT_SUPPORTED: another copy has it. */
-static iobind_status claim_file(iobind_runtime *runtime, const char *path, iobind_error *error) {
-  char *resolved = iobind__file_resolve(path);
-  claim *one = resolved == NULL ? NULL : malloc(sizeof *one);
-  if (one == NULL) {
-    free(resolved);
-    return iobind__out_of_memory(error, "runtime_register_ep");
-  }
-  iobind_status status = IOBIND_OK;
-  pthread_mutex_lock(&claims_mutex);
-  for (const claim *other = claims; other != NULL && status == IOBIND_OK; other = other->next) {
-    if (other->api != IOBIND__API(runtime) && strcmp(other->path, resolved) == 0) {
-      status = iobind__fail(error, IOBIND_NOT_SUPPORTED,
-                            "runtime_register_ep: '%s' is in use by another copy of ONNX Runtime in this process", path);
-    }
-  }
-  if (status == IOBIND_OK) {
-    *one = (claim){resolved, IOBIND__API(runtime), claims};
-    claims = one;
-  }
-  pthread_mutex_unlock(&claims_mutex);
-  if (status != IOBIND_OK) {
-    free(resolved);
-    free(one);
-  }
-  return status;
-}
-
-/* Give up the newest claim of this ORT. */
-static void unclaim_last(const iobind_runtime *runtime) {
-  pthread_mutex_lock(&claims_mutex);
-  for (claim **link = &claims; *link != NULL; link = &(*link)->next) {
-    claim *one = *link;
-    if (one->api == IOBIND__API(runtime)) {
-      *link = one->next;
-      free(one->path);
-      free(one);
-      break;
-    }
-  }
-  pthread_mutex_unlock(&claims_mutex);
-}
-
-static void unclaim_files(const iobind_runtime *runtime) {
-  pthread_mutex_lock(&claims_mutex);
-  for (claim **link = &claims; *link != NULL;) {
-    claim *one = *link;
-    if (one->api == IOBIND__API(runtime)) {
-      *link = one->next;
-      free(one->path);
-      free(one);
-    } else {
-      link = &one->next;
-    }
-  }
-  pthread_mutex_unlock(&claims_mutex);
 }
 
 /* The name under which this file is registered: by us, or by the host program (a device of it says which file it is from);
@@ -176,29 +114,52 @@ static void unregister(const iobind_runtime *runtime, const char *name) {
 }
 
 /* Add the devices of the library that was remembered last. Where that fails, it is remembered as one that does not load. */
-static iobind_status add_devices_of_last(iobind_runtime *runtime, iobind_error *error) {
-  iobind_error reason = IOBIND_ERROR_INIT;
-  iobind_status status = iobind__runtime_refresh_devices(runtime, &reason);
+static iobind_status add_devices_of_last(iobind_runtime *runtime, iobind_error *reason) {
+  iobind_status status = iobind__runtime_refresh_devices(runtime, reason);
   if (status == IOBIND_OK) {
     return IOBIND_OK;
   }
   iobind__ep_library *library = runtime->ep_libraries[runtime->ep_library_count - 1];
   if (library->ours) {
     unregister(runtime, library->name);
-    unclaim_last(runtime);
+    iobind__ep_unclaim(runtime, library->path);
   }
   library->ours = false;
   library->status = status;
-  char *message = iobind__string_copy(reason.message);
+  char *message = iobind__string_copy(reason->message);
   if (message != NULL) {
     free(library->message);
     library->message = message;
   }
-  return iobind__error_copy(error, &reason);
+  return status;
+}
+
+/* Claim the file for this ORT, and have ORT load it. *ours: it is registered, and by this call. */
+static iobind_status load(iobind_runtime *runtime, const char *name, const char *path, bool *ours, iobind_error *reason) {
+  const OrtApi *api = IOBIND__API(runtime);
+  *ours = false;
+  iobind__path_char *native = iobind__path_native(path);
+  if (native == NULL) {
+    return no_memory(reason);
+  }
+  iobind_status status = iobind__ep_claim(runtime, path, reason);
+  OrtStatus *refused = status == IOBIND_OK ? api->RegisterExecutionProviderLibrary(runtime->env, name, native) : NULL;
+  free(native);
+  if (refused != NULL) {
+    iobind__ep_unclaim(runtime, path);
+    if (iobind__ort_reason_of(api, refused) == IOBIND__ORT_REGISTERED) {
+      api->ReleaseStatus(refused);
+      return IOBIND_OK;
+    }
+    status = iobind__ort_fail(api, refused, reason, "ONNX Runtime");
+    iobind__text_leave_out(reason->message, path);
+  }
+  *ours = status == IOBIND_OK;
+  return status;
 }
 
 /* With the runtime's mutex held. */
-static iobind_status register_locked(iobind_runtime *runtime, const char *name, const char *path, iobind_error *error) {
+static iobind_status register_locked(iobind_runtime *runtime, const char *name, const char *path, iobind_error *reason) {
   if (find_registered(runtime, name) != NULL) {
     return IOBIND_OK;
   }
@@ -206,42 +167,45 @@ static iobind_status register_locked(iobind_runtime *runtime, const char *name, 
   if (other_name != NULL) {
     /* the host's is listed, ours is already */
     return other_name[0] != '\0' ? IOBIND_OK
-                                 : remember(runtime, name, path, IOBIND_OK, false, "registered by the host program", error);
+                                 : remember(runtime, name, path, IOBIND_OK, false, "registered by the host program", reason);
   }
-  iobind__path_char *native = iobind__path_native(path);
-  if (native == NULL) {
-    return iobind__out_of_memory(error, "runtime_register_ep");
-  }
-  const OrtApi *api = IOBIND__API(runtime);
-  iobind_error reason = IOBIND_ERROR_INIT;
-  bool ours = true;
-  iobind_status status = claim_file(runtime, path, &reason);
-  OrtStatus *ort_status = status == IOBIND_OK ? api->RegisterExecutionProviderLibrary(runtime->env, name, native) : NULL;
-  free(native);
-  if (ort_status != NULL) {
-    ours = false;
-    unclaim_last(runtime);
-    if (iobind__ort_reason_of(api, ort_status) != IOBIND__ORT_REGISTERED) {
-      status = iobind__ort_fail(api, ort_status, &reason, "register_ep: '%s' from '%s'", name, path);
-    } else {
-      api->ReleaseStatus(ort_status);
-    }
-  }
+  bool ours;
+  iobind_status status = load(runtime, name, path, &ours, reason);
   if (status != IOBIND_OK) {
-    iobind__log_line(runtime->log, IOBIND_LOG_WARNING, "iobind: %s", reason.message);
+    iobind__log_line(runtime->log, IOBIND_LOG_WARNING, "iobind: EP library '%s' from '%s': %s", name, path, reason->message);
   }
-  iobind_status kept = remember(runtime, name, path, status, ours && status == IOBIND_OK, reason.message, error);
+  iobind_error not_kept = IOBIND_ERROR_INIT;
+  iobind_status kept = remember(runtime, name, path, status, ours, status == IOBIND_OK ? "" : reason->message, &not_kept);
   if (kept != IOBIND_OK) {
-    if (ours && status == IOBIND_OK) {
+    if (ours) {
       unregister(runtime, name);
-      unclaim_last(runtime);
+      iobind__ep_unclaim(runtime, path);
     }
-    return kept;
+    return iobind__error_copy(reason, &not_kept);
   }
   if (status != IOBIND_OK) {
-    return iobind__error_copy(error, &reason);
+    return status;
   }
-  return add_devices_of_last(runtime, error);
+  iobind__ep_claimed(runtime, path);
+  return add_devices_of_last(runtime, reason);
+}
+
+/* @param name  NULL: the catalogue's name for that file, otherwise the file's name */
+static iobind_status register_file(iobind_runtime *runtime, const char *name, const char *path, iobind_error *reason) {
+  if (!iobind__file_exists(path)) {
+    return iobind__fail(reason, IOBIND_NOT_FOUND, "no such file");
+  }
+  char *absolute = iobind__path_absolute(path); /* ORT looks for a relative one beside itself */
+  if (absolute == NULL) {
+    return no_memory(reason);
+  }
+  const iobind__ep *ep = iobind__ep_by_file(iobind__path_name(path));
+  const char *default_name = ep != NULL ? ep->name : iobind__path_name(path);
+  pthread_mutex_lock(&runtime->mutex);
+  iobind_status status = register_locked(runtime, name != NULL ? name : default_name, absolute, reason);
+  pthread_mutex_unlock(&runtime->mutex);
+  free(absolute);
+  return status;
 }
 
 iobind_status iobind_runtime_register_ep(iobind_runtime *runtime, const char *name, const char *path, iobind_error *error) {
@@ -249,17 +213,11 @@ iobind_status iobind_runtime_register_ep(iobind_runtime *runtime, const char *na
     return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "runtime_register_ep: %s is NULL",
                         runtime == NULL ? "runtime" : "path");
   }
-  if (!iobind__file_exists(path)) {
-    return iobind__fail(error, IOBIND_NOT_FOUND, "runtime_register_ep: '%s': no such file", path);
+  iobind_error reason = IOBIND_ERROR_INIT;
+  iobind_status status = register_file(runtime, name, path, &reason);
+  if (status != IOBIND_OK) {
+    iobind__error_set(error, status, reason.ort_code, "runtime_register_ep: '%s': %s", path, reason.message);
   }
-  const iobind__ep *ep = iobind__ep_by_file(iobind__path_name(path));
-  pthread_mutex_lock(&runtime->mutex);
-  iobind_status status = register_locked(runtime,
-                                         name != NULL ? name
-                                         : ep != NULL ? ep->name
-                                                      : iobind__path_name(path),
-                                         path, error);
-  pthread_mutex_unlock(&runtime->mutex);
   return status;
 }
 
@@ -280,30 +238,31 @@ iobind_status iobind_runtime_get_ep(const iobind_runtime *runtime, size_t index,
   return iobind__info_write(info, "info", &full, sizeof full, sizeof full, "runtime_get_ep", error);
 }
 
+/* Is that what became of a library: in use, refused, or refused by ORT? Anything else is a failure of the search. */
+static bool is_remembered(iobind_status status, const iobind_error *reason) {
+  return status == IOBIND_OK || status == IOBIND_NOT_SUPPORTED || reason->ort_code != 0;
+}
+
 /* Register a file that the search found. A library that does not load is remembered, not an error; one whose EP is there
  * already is left alone. */
-static iobind_status register_found(iobind_runtime *runtime, const iobind__ep *ep, const char *path, iobind_error *error) {
+static iobind_status register_found(iobind_runtime *runtime, const iobind__ep *ep, const char *path, iobind_error *reason) {
   pthread_mutex_lock(&runtime->mutex);
-  iobind_error reason = IOBIND_ERROR_INIT;
   iobind_status status = IOBIND_OK;
   if (find_registered(runtime, ep->name) == NULL && registered_as(runtime, path) == NULL &&
       has_devices_of(runtime, ep->ep_name)) {
-    status = remember(runtime, ep->name, "", IOBIND_OK, false, "its EP is registered from another file", &reason);
+    status = remember(runtime, ep->name, "", IOBIND_OK, false, "its EP is registered from another file", reason);
   } else {
-    status = register_locked(runtime, ep->name, path, &reason);
+    status = register_locked(runtime, ep->name, path, reason);
   }
   pthread_mutex_unlock(&runtime->mutex);
-  if (status == IOBIND_OK || status == IOBIND_RUNTIME || status == IOBIND_NOT_SUPPORTED) {
-    return IOBIND_OK;
-  }
-  return iobind__error_copy(error, &reason);
+  return is_remembered(status, reason) ? IOBIND_OK : status;
 }
 
 /* Register the EP libraries that a folder holds, or that folders inside it hold, by the file names of the catalogue. */
-static iobind_status register_folder(iobind_runtime *runtime, const char *folder, bool nested, iobind_error *error) {
+static iobind_status register_folder(iobind_runtime *runtime, const char *folder, bool nested, iobind_error *reason) {
   char **names = NULL;
   if (!iobind__folder_list(folder, &names)) {
-    return iobind__out_of_memory(error, "runtime_create");
+    return no_memory(reason);
   }
   iobind_status status = IOBIND_OK;
   for (size_t i = 0; names != NULL && names[i] != NULL && status == IOBIND_OK; i++) {
@@ -314,11 +273,11 @@ static iobind_status register_folder(iobind_runtime *runtime, const char *folder
     iobind__text_add(&path, "%s/%s", folder, names[i]);
     const iobind__ep *ep = iobind__ep_by_file(names[i]);
     if (path.failed) {
-      status = iobind__out_of_memory(error, "runtime_create");
+      status = no_memory(reason);
     } else if (ep != NULL && !ep->on_demand && iobind__file_exists(path.data)) {
-      status = register_found(runtime, ep, path.data, error);
+      status = register_found(runtime, ep, path.data, reason);
     } else if (nested && iobind__folder_exists(path.data)) {
-      status = register_folder(runtime, path.data, false, error);
+      status = register_folder(runtime, path.data, false, reason);
     }
     iobind__text_free(&path);
   }
@@ -327,23 +286,22 @@ static iobind_status register_folder(iobind_runtime *runtime, const char *folder
 }
 
 /* One entry: "FILE", "NAME=FILE" or a folder. */
-static iobind_status register_entry(iobind_runtime *runtime, const char *entry, iobind_error *error) {
+static iobind_status register_entry(iobind_runtime *runtime, const char *entry, iobind_error *reason) {
   if (iobind__folder_exists(entry)) {
-    return register_folder(runtime, entry, true, error);
+    return register_folder(runtime, entry, true, reason);
   }
   const char *equals = iobind__file_exists(entry) ? NULL : strchr(entry, '=');
   if (equals == NULL) {
-    return iobind_runtime_register_ep(runtime, NULL, entry, error);
+    return register_file(runtime, NULL, entry, reason);
   }
   char name[64];
   size_t length = (size_t)(equals - entry);
   if (length == 0 || length >= sizeof name) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "runtime_create: EP library '%s': expected FILE, NAME=FILE or a folder",
-                        entry);
+    return iobind__fail(reason, IOBIND_INVALID_ARGUMENT, "expected FILE, NAME=FILE or a folder");
   }
   memcpy(name, entry, length);
   name[length] = '\0';
-  return iobind_runtime_register_ep(runtime, name, equals + 1, error);
+  return register_file(runtime, name, equals + 1, reason);
 }
 
 iobind_status iobind__runtime_register_given(iobind_runtime *runtime, const char *const *entries, size_t count,
@@ -352,16 +310,21 @@ iobind_status iobind__runtime_register_given(iobind_runtime *runtime, const char
     if (entries[i] == NULL) {
       return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "runtime_create: ep_libraries[%zu] is NULL", i);
     }
-    IOBIND__TRY(register_entry(runtime, entries[i], error));
+    iobind_error reason = IOBIND_ERROR_INIT;
+    iobind_status status = register_entry(runtime, entries[i], &reason);
+    if (status != IOBIND_OK) {
+      iobind__error_set(error, status, reason.ort_code, "runtime_create: EP library '%s': %s", entries[i], reason.message);
+      return status;
+    }
   }
   return IOBIND_OK;
 }
 
 /* What IOBIND_EP_LIBRARIES names but does not load is remembered, so that a program is not stopped by its environment. */
-static iobind_status register_environment(iobind_runtime *runtime, iobind_error *error) {
+static iobind_status register_environment(iobind_runtime *runtime, iobind_error *reason) {
   char *list = NULL;
   if (!iobind__environment_get("IOBIND_EP_LIBRARIES", &list)) {
-    return iobind__out_of_memory(error, "runtime_create");
+    return no_memory(reason);
   }
   iobind_status status = IOBIND_OK;
   for (char *entry = list, *end; entry != NULL && status == IOBIND_OK; entry = end) {
@@ -372,15 +335,17 @@ static iobind_status register_environment(iobind_runtime *runtime, iobind_error 
     if (entry[0] == '\0') {
       continue;
     }
-    iobind_error reason = IOBIND_ERROR_INIT;
-    iobind_status registered = register_entry(runtime, entry, &reason);
+    iobind_error refused = IOBIND_ERROR_INIT;
+    iobind_status registered = register_entry(runtime, entry, &refused);
+    if (is_remembered(registered, &refused)) {
+      continue;
+    }
     if (registered == IOBIND_OUT_OF_MEMORY) {
-      status = iobind__out_of_memory(error, "runtime_create");
-    } else if (registered != IOBIND_OK && registered != IOBIND_RUNTIME && registered != IOBIND_NOT_SUPPORTED) {
-      /* a library that ORT refused is remembered already */
-      iobind__log_line(runtime->log, IOBIND_LOG_WARNING, "iobind: IOBIND_EP_LIBRARIES: %s", reason.message);
+      status = iobind__error_copy(reason, &refused);
+    } else {
+      iobind__log_line(runtime->log, IOBIND_LOG_WARNING, "iobind: IOBIND_EP_LIBRARIES: '%s': %s", entry, refused.message);
       pthread_mutex_lock(&runtime->mutex);
-      status = remember(runtime, entry, entry, registered, false, reason.message, error);
+      status = remember(runtime, entry, entry, registered, false, refused.message, reason);
       pthread_mutex_unlock(&runtime->mutex);
     }
   }
@@ -388,16 +353,15 @@ static iobind_status register_environment(iobind_runtime *runtime, iobind_error 
   return status;
 }
 
-iobind_status iobind__runtime_search_eps(iobind_runtime *runtime, iobind_error *error) {
-  IOBIND__TRY(register_environment(runtime, error));
+/* The folders of this library, of the runtime folder and of ORT. */
+static iobind_status register_folders(iobind_runtime *runtime, iobind_error *reason) {
   iobind_status status = IOBIND_OK;
   static const char *const below_own[] = {"", "/iobind/ep", "/../lib/iobind/ep"};
   char *own = iobind__library_own_folder();
   for (size_t i = 0; own != NULL && i < sizeof below_own / sizeof below_own[0] && status == IOBIND_OK; i++) {
     iobind__text folder = {0};
     iobind__text_add(&folder, "%s%s", own, below_own[i]);
-    status = folder.failed ? iobind__out_of_memory(error, "runtime_create")
-                           : register_folder(runtime, folder.data, below_own[i][0] != '\0', error);
+    status = folder.failed ? no_memory(reason) : register_folder(runtime, folder.data, below_own[i][0] != '\0', reason);
     iobind__text_free(&folder);
   }
   free(own);
@@ -405,8 +369,20 @@ iobind_status iobind__runtime_search_eps(iobind_runtime *runtime, iobind_error *
   char *slash = status == IOBIND_OK ? strrchr(runtime->ort.path, '/') : NULL;
   if (slash != NULL) {
     *slash = '\0';
-    status = register_folder(runtime, runtime->ort.path, false, error);
+    status = register_folder(runtime, runtime->ort.path, false, reason);
     *slash = '/';
+  }
+  return status;
+}
+
+iobind_status iobind__runtime_search_eps(iobind_runtime *runtime, iobind_error *error) {
+  iobind_error reason = IOBIND_ERROR_INIT;
+  iobind_status status = register_environment(runtime, &reason);
+  if (status == IOBIND_OK) {
+    status = register_folders(runtime, &reason);
+  }
+  if (status != IOBIND_OK) {
+    iobind__error_set(error, status, reason.ort_code, "runtime_create: EP libraries: %s", reason.message);
   }
   return status;
 }
@@ -415,19 +391,23 @@ iobind_status iobind__runtime_search_eps(iobind_runtime *runtime, iobind_error *
 static const char *const library_folders[] = {"", "/../lib"};
 
 iobind_status iobind__runtime_demand_ep(iobind_runtime *runtime, const iobind__ep *ep, iobind_error *error) {
+  iobind_error reason = IOBIND_ERROR_INIT;
   iobind_status status = IOBIND_OK;
   char *own = iobind__library_own_folder();
   for (size_t i = 0; own != NULL && i < sizeof library_folders / sizeof library_folders[0] && status == IOBIND_OK; i++) {
     iobind__text path = {0};
     iobind__text_add(&path, "%s%s/" IOBIND__LIBRARY_PREFIX "%s" IOBIND__LIBRARY_SUFFIX, own, library_folders[i], ep->library);
     if (path.failed) {
-      status = iobind__out_of_memory(error, "find_device");
+      status = no_memory(&reason);
     } else if (iobind__file_exists(path.data)) {
-      status = register_found(runtime, ep, path.data, error);
+      status = register_found(runtime, ep, path.data, &reason);
     }
     iobind__text_free(&path);
   }
   free(own);
+  if (status != IOBIND_OK) {
+    iobind__error_set(error, status, reason.ort_code, "runtime_find_device: %s: %s", ep->name, reason.message);
+  }
   return status;
 }
 
@@ -441,5 +421,5 @@ void iobind__runtime_free_eps(iobind_runtime *runtime) {
     library_free(library);
   }
   free(runtime->ep_libraries);
-  unclaim_files(runtime);
+  iobind__ep_unclaim_all(runtime);
 }

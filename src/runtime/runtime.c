@@ -101,8 +101,12 @@ static iobind_status build(const iobind_runtime_options *options, iobind__ort *o
       iobind__software_devices_enable(runtime);
     }
     pthread_mutex_lock(&runtime->mutex);
-    status = iobind__runtime_refresh_devices(runtime, error);
+    iobind_error reason = IOBIND_ERROR_INIT;
+    status = iobind__runtime_refresh_devices(runtime, &reason);
     pthread_mutex_unlock(&runtime->mutex);
+    if (status != IOBIND_OK) {
+      iobind__error_set(error, status, reason.ort_code, "runtime_create: %s", reason.message);
+    }
   }
   if (status == IOBIND_OK) {
     status = iobind__runtime_register_given(runtime, options->ep_libraries, options->ep_library_count, error);

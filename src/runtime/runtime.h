@@ -87,7 +87,7 @@ iobind_status iobind__runtime_demand_ep(iobind_runtime *runtime, const iobind__e
 void iobind__runtime_free_eps(iobind_runtime *runtime);
 
 /* device.c */
-iobind_status iobind__runtime_refresh_devices(iobind_runtime *runtime, iobind_error *error); /* with the mutex held */
+iobind_status iobind__runtime_refresh_devices(iobind_runtime *runtime, iobind_error *reason); /* with the mutex held */
 void iobind__runtime_free_devices(iobind_runtime *runtime);
 size_t iobind__runtime_device_count(const iobind_runtime *runtime);
 
@@ -100,6 +100,9 @@ iobind_device *iobind__runtime_find_ep_device(const iobind_runtime *runtime, con
  * enter again. */
 void iobind__device_enter(const iobind_device *device);
 void iobind__device_leave(const iobind_device *device);
+
+/* check.c: does the device work? Found out once. The reason if not names neither the device nor a function: the caller does. */
+iobind_status iobind__device_works(iobind_device *device, iobind_error *reason);
 
 /* software.c */
 void iobind__software_devices_enable(iobind_runtime *runtime);

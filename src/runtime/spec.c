@@ -19,10 +19,11 @@ typedef struct spec {
 } spec;
 
 static iobind_status malformed(const char *text, size_t length, const char *expected, iobind_error *error) {
-  return iobind__fail(error, IOBIND_INVALID_ARGUMENT,
-                      "find_device: '%.*s' is not a device spec: %s. Examples: cpu, cuda:1, gpu, ep=NAME:0, vendor=0x10de, "
-                      "cuda/pinned",
-                      (int)length, text, expected);
+  return iobind__fail(
+      error, IOBIND_INVALID_ARGUMENT,
+      "runtime_find_device: '%.*s' is not a device spec: %s. Examples: cpu, cuda:1, gpu, ep=NAME:0, vendor=0x10de, "
+      "cuda/pinned",
+      (int)length, text, expected);
 }
 
 static bool parse_number(const char *text, size_t length, uint32_t *number) {
@@ -156,11 +157,11 @@ static iobind_device *find_entry(iobind_runtime *runtime, const char *text, size
       add_reason(reasons, "has no host-accessible memory", (int)strlen(device->spec), device->spec);
       continue;
     }
-    iobind_error error = IOBIND_ERROR_INIT;
-    if (iobind_device_check(device, &error) == IOBIND_OK) {
+    iobind_error reason;
+    if (iobind__device_works(device, &reason) == IOBIND_OK) {
       return device;
     }
-    add_reason(reasons, error.message, (int)strlen(device->spec), device->spec);
+    add_reason(reasons, reason.message, (int)strlen(device->spec), device->spec);
   }
   if (!matched) {
     pthread_mutex_lock(&runtime->mutex);
@@ -214,7 +215,7 @@ iobind_status iobind_runtime_find_device(iobind_runtime *runtime, const char *te
     *device = NULL;
   }
   if (runtime == NULL || text == NULL || device == NULL) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "find_device: %s is NULL",
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "runtime_find_device: %s is NULL",
                         runtime == NULL ? "runtime"
                         : text == NULL  ? "spec"
                                         : "device");
@@ -229,7 +230,7 @@ iobind_status iobind_runtime_find_device(iobind_runtime *runtime, const char *te
   iobind_status status = find_in_list(runtime, text, device, memory, &reasons, &seen, error);
   if (status == IOBIND_OK && *device == NULL) {
     status = seen ? IOBIND_DEVICE : IOBIND_NOT_FOUND;
-    iobind__error_set(error, status, 0, "find_device: '%s': no device that works: %s", text, iobind__text_get(&reasons));
+    iobind__error_set(error, status, 0, "runtime_find_device: no such device works: %s", iobind__text_get(&reasons));
   }
   iobind__text_free(&reasons);
   return status;

@@ -23,10 +23,15 @@ static iobind_status select_ep_options(iobind_runtime *runtime, const iobind_ses
     }
     key = named != NULL ? dot + 1 : key;
     bool known;
-    IOBIND__TRY(iobind__ep_option_check(device->ep, key, &known, error));
-    if (!known) {
-      iobind__log_line(runtime->log, IOBIND_LOG_INFO, "iobind: EP option '%s' of '%s' is not in the catalogue: passed on", key,
-                       device->spec);
+    const char *near;
+    IOBIND__TRY(iobind__ep_option_check(device->ep, key, &known, &near, error));
+    if (near != NULL && !known) {
+      iobind__log_line(runtime->log, IOBIND_LOG_WARNING,
+                       "iobind: session_create: EP option '%s' of '%s' is not known, is '%s' meant? It is passed on as it is",
+                       key, device->spec, near);
+    } else if (!known) {
+      iobind__log_line(runtime->log, IOBIND_LOG_INFO,
+                       "iobind: session_create: EP option '%s' of '%s' is not known, and passed on", key, device->spec);
     }
     keys[*count] = key;
     values[*count] = options->ep_values[i];

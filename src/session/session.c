@@ -182,11 +182,10 @@ static iobind_status describe(iobind_session *session, const iobind_session_opti
 }
 
 /* A device to enter while a session is made: one that was named, or any that a policy may choose. */
-static const iobind_device *serial_device(const iobind_runtime *runtime, const iobind_session_options *options) {
+static iobind_device *serial_device(const iobind_runtime *runtime, const iobind_session_options *options) {
   size_t count = options->policy == IOBIND_POLICY_NONE ? options->device_count : iobind__runtime_device_count(runtime);
   for (size_t i = 0; i < count; i++) {
-    const iobind_device *device =
-        options->policy == IOBIND_POLICY_NONE ? options->devices[i] : iobind_runtime_get_device(runtime, i);
+    iobind_device *device = options->policy == IOBIND_POLICY_NONE ? options->devices[i] : iobind_runtime_get_device(runtime, i);
     if (device->serial) {
       return device;
     }
@@ -205,6 +204,82 @@ static iobind_session *allocate(iobind_runtime *runtime) {
   return session;
 }
 
+/* What a session is made of. */
+typedef struct source {
+  const char *path; /* NULL: in memory */
+  iobind__path_char *native;
+  const void *model;
+  size_t bytes;
+} source;
+
+static OrtStatus *load(iobind_runtime *runtime, const source *from, const iobind_session_options *options,
+                       const OrtSessionOptions *ort_options, OrtSession **session) {
+  const OrtApi *api = IOBIND__API(runtime);
+  const iobind_device *serial = serial_device(runtime, options);
+  iobind__device_enter(serial);
+  OrtStatus *status = from->path != NULL
+                          ? api->CreateSession(runtime->env, from->native, ort_options, session)
+                          : api->CreateSessionFromArray(runtime->env, from->model, from->bytes, ort_options, session);
+  iobind__device_leave(serial);
+  return status;
+}
+
+/* ORT does not say which nodes keep a STRICT session from being made: the same model is loaded as a lenient one, which tells where each
+ * node went. False where it cannot be told, and nothing is added. */
+static bool name_nodes_on_cpu(iobind_runtime *runtime, const source *from, const iobind_session_options *strict,
+                              iobind__text *names) {
+  enum { NAMED = 4 };
+  iobind_session_options options = *strict;
+  options.flags = (options.flags & ~(uint32_t)IOBIND_SESSION_STRICT) | IOBIND_SESSION_PLACEMENT;
+  options.profile = NULL;
+  OrtSessionOptions *ort_options = NULL;
+  iobind_session *session = allocate(runtime);
+  OrtStatus *refused = NULL;
+  bool told = session != NULL && iobind__session_options_build(runtime, &options, &ort_options, NULL) == IOBIND_OK;
+  if (told) {
+    session->serial = serial_device(runtime, &options);
+    refused = load(runtime, from, &options, ort_options, &session->session);
+    told = refused == NULL && read_nodes(session, NULL) == IOBIND_OK;
+    IOBIND__API(runtime)->ReleaseSessionOptions(ort_options);
+  }
+  size_t count = 0;
+  for (size_t i = 0; told && i < session->node_count; i++) {
+    const iobind_node_info *node = &session->nodes[i];
+    if (strcmp(node->ep_name, "CPUExecutionProvider") == 0 && count++ < NAMED) {
+      iobind__text_add(names, "%s'%.40s' (%.40s)", count == 1 ? "" : ", ", node->name, node->op_type);
+    }
+  }
+  if (count > NAMED) {
+    iobind__text_add(names, " and %zu more", count - NAMED);
+  }
+  if (refused != NULL) {
+    IOBIND__API(runtime)->ReleaseStatus(refused);
+  }
+  if (session != NULL) {
+    iobind__ref_release(&session->ref);
+  }
+  return count > 0 && !names->failed;
+}
+
+static iobind_status load_failed(iobind_runtime *runtime, const source *from, const iobind_session_options *options,
+                                 OrtStatus *failed, iobind_error *error) {
+  const OrtApi *api = IOBIND__API(runtime);
+  char model[IOBIND__NAME_TEXT];
+  iobind__text_shorten(from->path != NULL ? from->path : "", model);
+  const char *quote = from->path != NULL ? "'" : "";
+  const char *what = from->path != NULL ? model : "model in memory";
+  iobind__text names = {0};
+  iobind_status status;
+  if (iobind__ort_reason_of(api, failed) == IOBIND__ORT_NODES_ON_CPU && name_nodes_on_cpu(runtime, from, options, &names)) {
+    status = iobind__ort_fail(api, failed, error, "session_create: no device of the session takes %s of %s%s%s (STRICT)",
+                              iobind__text_get(&names), quote, what, quote);
+  } else {
+    status = iobind__ort_fail(api, failed, error, "session_create: %s%s%s", quote, what, quote);
+  }
+  iobind__text_free(&names);
+  return status;
+}
+
 static iobind_status create(iobind_runtime *runtime, const char *path, const void *model, size_t bytes,
                             const iobind_session_options *given, iobind_session **out, iobind_error *error) {
   iobind_session_options options;
@@ -212,34 +287,27 @@ static iobind_status create(iobind_runtime *runtime, const char *path, const voi
   IOBIND__TRY(iobind__flags_check(options.flags,
                                   IOBIND_SESSION_STRICT | IOBIND_SESSION_PLACEMENT | IOBIND_SESSION_NO_MEMORY_REUSE,
                                   "session_create", error));
-  const OrtApi *api = IOBIND__API(runtime);
   OrtSessionOptions *ort_options = NULL;
   IOBIND__TRY(iobind__session_check_dims(&options, path, model, bytes, error));
   IOBIND__TRY(iobind__session_options_build(runtime, &options, &ort_options, error));
-  iobind__path_char *native = path == NULL ? NULL : iobind__path_native(path);
-  iobind_session *session = path != NULL && native == NULL ? NULL : allocate(runtime);
+  source from = {path, path == NULL ? NULL : iobind__path_native(path), model, bytes};
+  iobind_session *session = path != NULL && from.native == NULL ? NULL : allocate(runtime);
+  iobind_status status;
   if (session == NULL) {
-    free(native);
-    api->ReleaseSessionOptions(ort_options);
-    return iobind__out_of_memory(error, "session_create");
+    status = iobind__out_of_memory(error, "session_create");
+  } else {
+    session->profiling = options.profile != NULL;
+    OrtStatus *failed = load(runtime, &from, &options, ort_options, &session->session);
+    status = failed == NULL ? describe(session, &options, error) : load_failed(runtime, &from, &options, failed, error);
   }
-  session->profiling = options.profile != NULL;
-  const iobind_device *serial = serial_device(runtime, &options);
-  iobind__device_enter(serial);
-  OrtStatus *made = path != NULL ? api->CreateSession(runtime->env, native, ort_options, &session->session)
-                                 : api->CreateSessionFromArray(runtime->env, model, bytes, ort_options, &session->session);
-  iobind__device_leave(serial);
-  free(native);
-  api->ReleaseSessionOptions(ort_options);
-  iobind_status status = made == NULL ? describe(session, &options, error)
-                                      : iobind__ort_fail(api, made, error, "session_create: %s%s%s", path != NULL ? "'" : "",
-                                                         path != NULL ? path : "model in memory", path != NULL ? "'" : "");
-  if (status != IOBIND_OK) {
+  free(from.native);
+  IOBIND__API(runtime)->ReleaseSessionOptions(ort_options);
+  if (status == IOBIND_OK) {
+    *out = session;
+  } else if (session != NULL) {
     iobind__ref_release(&session->ref);
-    return status;
   }
-  *out = session;
-  return IOBIND_OK;
+  return status;
 }
 
 iobind_status iobind_session_create(iobind_runtime *runtime, const char *path, const iobind_session_options *options,

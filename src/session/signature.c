@@ -302,10 +302,26 @@ iobind_status iobind_session_find_output(const iobind_session *session, const ch
   return find_value(session->outputs, session->output_count, name, index, "session_find_output", error);
 }
 
-iobind_status iobind__value_accepts(const iobind__value *value, const iobind_tensor *tensor, const char *what,
-                                    iobind_error *error) {
+static bool fits(const iobind__value *value, const iobind_tensor *tensor) {
+  if (!value->has_shape) {
+    return true;
+  }
+  bool same = tensor->rank == value->rank;
+  for (size_t i = 0; same && i < value->rank; i++) {
+    same = value->dims[i] < 0 || value->dims[i] == tensor->dims[i];
+    for (size_t j = 0; same && value->symbol_ids[i] >= 0 && j < i; j++) {
+      same = value->symbol_ids[i] != value->symbol_ids[j] || tensor->dims[i] == tensor->dims[j];
+    }
+  }
+  return same;
+}
+
+/* Apart, for texts of shapes take longer than a small run. */
+static iobind_status refuse(const iobind__value *value, const iobind_tensor *tensor, const char *what, iobind_error *error) {
+  char name[IOBIND__NAME_TEXT];
+  iobind__text_shorten(value->name, name);
   if (value->kind != IOBIND_VALUE_TENSOR) {
-    return iobind__fail(error, IOBIND_NOT_SUPPORTED, "%s: '%s' is no tensor, and only tensors can be bound", what, value->name);
+    return iobind__fail(error, IOBIND_NOT_SUPPORTED, "%s: '%s' is not a tensor, and only tensors can be bound", what, name);
   }
   char wanted[IOBIND__SHAPE_TEXT];
   char given[IOBIND__SHAPE_TEXT];
@@ -315,18 +331,12 @@ iobind_status iobind__value_accepts(const iobind__value *value, const iobind_ten
     snprintf(wanted, sizeof wanted, "%s of any shape", iobind_dtype_name((int32_t)value->dtype));
   }
   iobind__shape_text((int32_t)tensor->dtype, tensor->dims, NULL, tensor->rank, given, sizeof given);
-  if (tensor->dtype != value->dtype) {
-    return iobind__fail(error, IOBIND_DTYPE, "%s: '%s': expected %s, got %s", what, value->name, wanted, given);
-  }
-  bool fits = !value->has_shape || tensor->rank == value->rank;
-  for (size_t i = 0; value->has_shape && fits && i < value->rank; i++) {
-    fits = value->dims[i] < 0 || value->dims[i] == tensor->dims[i];
-    for (size_t j = 0; fits && j < i; j++) {
-      fits = value->symbol_ids[i] < 0 || value->symbol_ids[i] != value->symbol_ids[j] || tensor->dims[i] == tensor->dims[j];
-    }
-  }
-  if (!fits) {
-    return iobind__fail(error, IOBIND_SHAPE, "%s: '%s': expected %s, got %s", what, value->name, wanted, given);
-  }
-  return IOBIND_OK;
+  return iobind__fail(error, tensor->dtype != value->dtype ? IOBIND_DTYPE : IOBIND_SHAPE, "%s: '%s': expected %s, got %s", what,
+                      name, wanted, given);
+}
+
+iobind_status iobind__value_accepts(const iobind__value *value, const iobind_tensor *tensor, const char *what,
+                                    iobind_error *error) {
+  bool accepted = value->kind == IOBIND_VALUE_TENSOR && tensor->dtype == value->dtype && fits(value, tensor);
+  return accepted ? IOBIND_OK : refuse(value, tensor, what, error);
 }

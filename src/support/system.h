@@ -38,8 +38,18 @@ void *iobind__library_loaded(const char *name);
 /* Address of an exported function; NULL where it is not there. */
 void *iobind__library_symbol(void *library, const char *name);
 
+/* An exported function of any library that has been loaded for all to use; NULL where none has it. */
+void *iobind__symbol_of_any(const char *name);
+
+/* Tables of functions that a loaded library's variables point to: `least` addresses or more, all of functions of one other library.
+ * That is how to see which ORT a plugin was given. At most `most` of them are found; 0 where the library is not loaded. */
+size_t iobind__library_tables(const char *path, size_t least, const void **tables, size_t most);
+
 /* The file that holds an address, resolved; the caller frees it. NULL where it cannot be told. */
 char *iobind__library_of(const void *address);
+
+/* Do two addresses lie in the same library? */
+bool iobind__library_same(const void *a, const void *b);
 
 /* The folder that holds libiobind (or the program it is linked into); the caller frees it. */
 char *iobind__library_own_folder(void);
@@ -48,6 +58,10 @@ char *iobind__library_own_folder(void);
 
 /* A path without links and dots; the caller frees it. NULL where there is no such file. */
 char *iobind__file_resolve(const char *path);
+
+/* The path from the root, by the current folder of now; links stay. The caller frees it. NULL: out of memory. */
+char *iobind__path_absolute(const char *path);
+bool iobind__path_has_folder(const char *path); /* more than a name: the loader does not search for it */
 
 bool iobind__file_exists(const char *path); /* a regular file */
 bool iobind__path_exists(const char *path); /* anything */

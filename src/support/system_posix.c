@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 void *iobind__library_open(const char *name, iobind__text *reason) {
   void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
@@ -38,8 +39,32 @@ char *iobind__library_of(const void *address) {
   return realpath(info.dli_fname, NULL);
 }
 
+bool iobind__library_same(const void *a, const void *b) {
+  Dl_info of_a;
+  Dl_info of_b;
+  return dladdr(a, &of_a) != 0 && dladdr(b, &of_b) != 0 && of_a.dli_fbase == of_b.dli_fbase;
+}
+
 char *iobind__file_resolve(const char *path) {
   return realpath(path, NULL);
+}
+
+char *iobind__path_absolute(const char *path) {
+  char *folder = path[0] == '/' ? NULL : getcwd(NULL, 0);
+  if (folder == NULL) {
+    return iobind__string_copy(path); /* from the root already, or there is no folder that it could be in */
+  }
+  iobind__text absolute = {0};
+  iobind__text_add(&absolute, "%s/%s", folder, path);
+  free(folder);
+  if (absolute.failed) {
+    iobind__text_free(&absolute);
+  }
+  return absolute.data;
+}
+
+bool iobind__path_has_folder(const char *path) {
+  return strchr(path, '/') != NULL;
 }
 
 bool iobind__file_exists(const char *path) {

@@ -104,10 +104,20 @@ void *iobind__library_symbol(void *library, const char *name) {
   return address;
 }
 
-char *iobind__library_of(const void *address) {
+/* NULL: the address lies in none. */
+static HMODULE module_of(const void *address) {
   HMODULE library = NULL;
-  if (!GetModuleHandleExW(GET_MODULE_HANDLE_EX_FLAG_FROM_ADDRESS | GET_MODULE_HANDLE_EX_FLAG_UNCHANGED_REFCOUNT, address,
-                          &library)) {
+  DWORD borrowed = GET_MODULE_HANDLE_EX_FLAG_FROM_ADDRESS | GET_MODULE_HANDLE_EX_FLAG_UNCHANGED_REFCOUNT;
+  return GetModuleHandleExW(borrowed, address, &library) ? library : NULL;
+}
+
+bool iobind__library_same(const void *a, const void *b) {
+  return module_of(a) != NULL && module_of(a) == module_of(b);
+}
+
+char *iobind__library_of(const void *address) {
+  HMODULE library = module_of(address);
+  if (library == NULL) {
     return NULL;
   }
   enum { LONGEST = 32768 };
@@ -136,6 +146,19 @@ char *iobind__file_resolve(const char *path) {
   char *resolved = length == 0 || length >= size ? NULL : from_native(final);
   free(final);
   return resolved;
+}
+
+char *iobind__path_absolute(const char *path) {
+  wchar_t *native = iobind__path_native(path);
+  wchar_t *whole = native == NULL ? NULL : _wfullpath(NULL, native, 0);
+  char *absolute = whole == NULL ? NULL : from_native(whole);
+  free(whole);
+  free(native);
+  return absolute;
+}
+
+bool iobind__path_has_folder(const char *path) {
+  return iobind__path_name(path) != path;
 }
 
 static DWORD attributes_of(const char *path) {

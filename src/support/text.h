@@ -20,6 +20,20 @@ void iobind__text_free(iobind__text *text);
  * does not fit. */
 __attribute__((format(printf, 3, 0))) void iobind__text_print(char *text, size_t size, const char *format, va_list arguments);
 
+/* Where the last whole UTF-8 character of the first `length` bytes ends. */
+size_t iobind__text_whole(const char *text, size_t length);
+
+enum { IOBIND__NAME_TEXT = 96 };
+
+/* A name or path as a message has it: what is too long is cut in its middle, so that the rest of the message is not. */
+void iobind__text_shorten(const char *name, char out[IOBIND__NAME_TEXT]);
+
+/* Take "NAME: " out of a message wherever it stands: whoever hands the message on says the name once. */
+void iobind__text_leave_out(char *text, const char *name);
+
+/* Are two words the same but for the case of their letters? By ASCII: the locale is the program's. */
+bool iobind__text_same_letters(const char *a, const char *b);
+
 char *iobind__string_copy(const char *string); /* NULL: out of memory */
 
 #endif

@@ -1,6 +1,8 @@
 /* Element types: names and sizes. */
 #include "tensor/tensor.h"
 
+#include <string.h>
+
 static const struct {
   const char *name;
   uint32_t bits;
@@ -110,7 +112,9 @@ void iobind__shape_text(int32_t dtype, const int64_t *dims, const char *const *s
       length += snprintf(at, left, "%s%s", comma, symbols != NULL && symbols[i][0] != '\0' ? symbols[i] : "?");
     }
   }
-  if (length >= 0 && (size_t)length < capacity) {
-    snprintf(out + length, capacity - (size_t)length, "]");
+  if (length >= 0 && (size_t)length + 1 < capacity) {
+    memcpy(out + length, "]", 2);
+  } else {
+    memcpy(out + iobind__text_whole(out, capacity - sizeof "...]"), "...]", sizeof "...]"); /* names of dims can be long */
   }
 }

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "models.h"
 #include "runtime/runtime.h"
 
 static const char library_name[] = "libonnxruntime.so";
@@ -205,6 +206,45 @@ static void environment_missing(void **state) {
   iobind_runtime *runtime = create(&options);
   expect_found(runtime, real_file(), "the runtime folder");
   iobind_runtime_destroy(runtime);
+}
+
+/* A name without a folder is a file of the current one, not what the loader finds by it. */
+static void environment_name(void **state) {
+  (void)state;
+  const char *copy = copy_library();
+  assert_int_equal(chdir(folder), 0);
+  setenv("ORT_NATIVE_LIB_PATH", library_name, 1);
+  iobind_runtime_options options = plain();
+  iobind_runtime *runtime = create(&options);
+  expect_found(runtime, copy, "ORT_NATIVE_LIB_PATH");
+  iobind_runtime_destroy(runtime);
+  assert_int_equal(chdir("/"), 0);
+}
+
+/* Opening a pipe would wait for somebody who writes into it. */
+static void environment_pipe(void **state) {
+  (void)state;
+  char path[128];
+  snprintf(path, sizeof path, "%s/%s", folder, library_name);
+  assert_int_equal(mkfifo(path, 0600), 0);
+  setenv("ORT_NATIVE_LIB_PATH", path, 1);
+  iobind_runtime_options options = plain();
+  refuse(IOBIND_NOT_FOUND, &options);
+  expect_words("expected a file or a folder");
+}
+
+/* Python's package has the library under the name with its version alone. */
+static void given_folder_of_python(void **state) {
+  (void)state;
+  char path[128];
+  snprintf(path, sizeof path, "%s/%s.1.31.1", folder, library_name);
+  assert_int_equal(symlink(real_file(), path), 0);
+  iobind_runtime_options options = plain();
+  options.ort_library = folder;
+  iobind_runtime *runtime = create(&options);
+  expect_found(runtime, real_file(), "the given path");
+  iobind_runtime_destroy(runtime);
+  assert_int_equal(unlink(path), 0);
 }
 
 static void loaded_before(void **state) {
@@ -450,6 +490,72 @@ static void two_copies_with_one_ep_library(void **state) {
   iobind_runtime_destroy(one);
 }
 
+static void ORT_CALL host_log(void *param, OrtLoggingLevel severity, const char *category, const char *logid,
+                              const char *code_location, const char *message) {
+  (void)param, (void)severity, (void)category, (void)logid, (void)code_location, (void)message;
+}
+
+/* The host program makes a session on each of its devices. */
+static void host_works(const OrtApi *api, const OrtEnv *env) {
+  void *model = NULL;
+  size_t size = 0;
+  assert_true(test_model_create("scale", &model, &size, NULL));
+  const OrtEpDevice *const *devices = NULL;
+  size_t count = 0;
+  assert_null(api->GetEpDevices(env, &devices, &count));
+  assert_true(count >= 2);
+  for (size_t i = 0; i < count; i++) {
+    OrtSessionOptions *options = NULL;
+    OrtSession *session = NULL;
+    assert_null(api->CreateSessionOptions(&options));
+    assert_null(
+        api->SessionOptionsAppendExecutionProvider_V2(options, (OrtEnv *)(uintptr_t)env, &devices[i], 1, NULL, NULL, 0));
+    assert_null(api->CreateSessionFromArray(env, model, size, options, &session));
+    api->ReleaseSession(session);
+    api->ReleaseSessionOptions(options);
+  }
+  free(model);
+}
+
+/* A host program over its own copy of ORT has registered EP libraries, and iobind, over another copy, is to leave them alone. */
+static void host_has_another_copy(void **state) {
+  (void)state;
+  const OrtApi *api = load_base(real_file())->GetApi(24);
+  OrtEnv *env = NULL;
+  setenv("ORT_WEBGPU_EP_ALLOW_SOFTWARE_ADAPTER", "1", 1);
+  assert_null(api->CreateEnvWithCustomLogger(host_log, NULL, ORT_LOGGING_LEVEL_ERROR, "host", &env));
+  const char *const libraries[] = {fixture_path("lib/libiobind_vdev.so"),
+                                   fixture_path("lib/iobind/ep/webgpu/libonnxruntime_providers_webgpu.so")};
+  size_t count = fixture_has("webgpu") ? 2 : 1;
+  for (size_t i = 0; i < count; i++) {
+    assert_null(api->RegisterExecutionProviderLibrary(env, i == 0 ? "host 0" : "host 1", libraries[i]));
+  }
+  iobind_runtime_options options = plain();
+  options.ort_library = copy_library();
+  iobind_runtime *runtime = create(&options);
+  for (size_t i = 0; i < count; i++) {
+    expect(IOBIND_NOT_SUPPORTED, iobind_runtime_register_ep(runtime, NULL, libraries[i], &fault));
+    expect_words("another copy of ONNX Runtime");
+    host_works(api, env);
+  }
+  iobind_device *device = NULL;
+  expect(IOBIND_NOT_FOUND, iobind_runtime_find_device(runtime, "vdev", &device, NULL, &fault));
+  expect_words("another copy of ONNX Runtime");
+  /* CUDA's library keeps nothing itself: what it would ask has been answered by the host's copy */
+  const char *cuda = fixture_path("lib/iobind/packages/onnxruntime-gpu-1.31.1-linux-x64/libonnxruntime_providers_cuda.so");
+  if (access(cuda, R_OK) == 0) {
+    expect(IOBIND_NOT_SUPPORTED, iobind_runtime_register_ep(runtime, NULL, cuda, &fault));
+    expect_words("another copy of ONNX Runtime");
+  }
+  use_device(runtime, "cpu");
+  iobind_runtime_destroy(runtime);
+  host_works(api, env);
+  for (size_t i = 0; i < count; i++) {
+    assert_null(api->UnregisterExecutionProviderLibrary(env, i == 0 ? "host 0" : "host 1"));
+  }
+  api->ReleaseEnv(env);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(by_default),
     cmocka_unit_test(given_file),
@@ -461,6 +567,9 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(environment_file),
     cmocka_unit_test(environment_folder),
     cmocka_unit_test(environment_missing),
+    cmocka_unit_test(environment_name),
+    cmocka_unit_test(environment_pipe),
+    cmocka_unit_test(given_folder_of_python),
     cmocka_unit_test(loaded_before),
     cmocka_unit_test(attach_to_base),
     cmocka_unit_test(attach_to_table),
@@ -471,6 +580,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(real_one_too_old),
     cmocka_unit_test(two_copies),
     cmocka_unit_test(two_copies_with_one_ep_library),
+    cmocka_unit_test(host_has_another_copy),
 };
 
 FIXTURE_MAIN(tests, start, stop);

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "models.h"
 #include "runtime/runtime.h"
 
 static char folder[] = "/tmp/iobind-runtime-XXXXXX";
@@ -177,6 +178,17 @@ static void library_by_name_and_search(void **state) {
   iobind_runtime_destroy(runtime);
 }
 
+/* Relative to the current folder: ORT would look beside itself. */
+static void library_by_relative_path(void **state) {
+  (void)state;
+  assert_int_equal(chdir(fixture_path("lib")), 0);
+  iobind_runtime_options options = listed(NULL, 0);
+  iobind_runtime *runtime = create(&options);
+  expect_ok(iobind_runtime_register_ep(runtime, NULL, "libiobind_vdev.so", &fault));
+  assert_int_equal(count_devices(runtime, "VirtualDeviceExecutionProvider"), 1);
+  iobind_runtime_destroy(runtime);
+}
+
 static void library_by_folder(void **state) {
   (void)state;
   (void)webgpu_library();
@@ -199,7 +211,8 @@ static void library_by_environment(void **state) {
   assert_true(info_of(runtime).ep_count >= 3);
   iobind_ep_info missing = ep_of(runtime, 0);
   assert_int_equal(missing.status, IOBIND_NOT_FOUND);
-  assert_non_null(strstr(missing.message, "no/such/library.so"));
+  assert_string_equal(missing.path, "no/such/library.so");
+  assert_string_equal(missing.message, "no such file");
   iobind_ep_info bad = ep_of(runtime, 1);
   assert_int_equal(bad.status, IOBIND_RUNTIME);
   assert_string_equal(bad.name, "bad");
@@ -378,6 +391,7 @@ static void host_has_a_copy(void **state) {
 typedef struct lines {
   pthread_mutex_t mutex;
   size_t counts[IOBIND_LOG_ERROR + 1];
+  char warning[256]; /* the last one of iobind's own */
   bool malformed;
 } lines;
 
@@ -389,6 +403,9 @@ static void collect(void *context, int32_t level, const char *message) {
     all->malformed = true;
   } else {
     all->counts[level]++;
+    if (level == IOBIND_LOG_WARNING && strncmp(message, "iobind: ", 8) == 0) {
+      snprintf(all->warning, sizeof all->warning, "%s", message);
+    }
   }
   pthread_mutex_unlock(&all->mutex);
 }
@@ -414,6 +431,37 @@ static void log_levels(void **state) {
     assert_true(least > IOBIND_LOG_VERBOSE || all.counts[IOBIND_LOG_VERBOSE] > 0); /* ORT's own */
     assert_false(all.malformed);
   }
+}
+
+/* An option that may be a slip of the hand is passed on, and the log says what may be meant. */
+static void near_option_is_logged(void **state) {
+  (void)state;
+  const char *library = webgpu_library();
+  lines all = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+  iobind_runtime_options options = listed(&library, 1);
+  options.flags |= IOBIND_RUNTIME_SOFTWARE_DEVICES;
+  options.log = collect;
+  options.log_context = &all;
+  iobind_runtime *runtime = create(&options);
+  iobind_device *device = fixture_device(runtime, "webgpu");
+  static const char *const keys[] = {"enableInt16"};
+  static const char *const values[] = {"1"};
+  iobind_session_options named = IOBIND_SESSION_OPTIONS_INIT;
+  named.devices = &device;
+  named.device_count = 1;
+  named.ep_keys = keys;
+  named.ep_values = values;
+  named.ep_option_count = 1;
+  void *model = NULL;
+  size_t size = 0;
+  assert_true(test_model_create("scale", &model, &size, NULL));
+  iobind_session *session = NULL;
+  expect_ok(iobind_session_create_from_memory(runtime, model, size, &named, &session, &fault));
+  assert_non_null(strstr(all.warning, "'enableInt16'"));
+  assert_non_null(strstr(all.warning, "'enableInt64'"));
+  iobind_session_destroy(session);
+  free(model);
+  iobind_runtime_destroy(runtime);
 }
 
 /* Cut in the middle of a character, a log line would not be UTF-8. */
@@ -500,6 +548,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(library_by_file),
     cmocka_unit_test(library_by_name),
     cmocka_unit_test(library_by_name_and_search),
+    cmocka_unit_test(library_by_relative_path),
     cmocka_unit_test(library_by_folder),
     cmocka_unit_test(library_by_environment),
     cmocka_unit_test(failed_library_explains_its_device),
@@ -510,6 +559,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(host_was_first_by_another_name_and_it_is_listed),
     cmocka_unit_test(host_has_a_copy),
     cmocka_unit_test(log_levels),
+    cmocka_unit_test(near_option_is_logged),
     cmocka_unit_test(log_lines_are_utf8),
     cmocka_unit_test(nothing_on_stderr),
     cmocka_unit_test(telemetry),

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "models.h"
-#include "runtime/runtime.h"
+#include "session/session.h"
 
 static iobind_runtime *runtime;
 static iobind_device *cpu;
@@ -164,16 +164,61 @@ static void ep_options(void **state) {
   expect_ok(load_with_ep_option(webgpu, "validationMode", "basic"));
   expect_ok(load_with_ep_option(webgpu, "webgpu.validationMode", "basic"));
   expect_ok(load_with_ep_option(webgpu, "an option of tomorrow", "1")); /* unknown to the catalogue: the EP may know it */
-  static const char *const near[] = {"validationmode", "ValidationMode", "validationMod",
-                                     "alidationMode",  "validtaionMode", "webgpu.validationmode"};
-  for (size_t i = 0; i < sizeof near / sizeof near[0]; i++) {
-    expect(IOBIND_INVALID_ARGUMENT, load_with_ep_option(webgpu, near[i], "basic"));
-    expect_words("'validationMode'");
+  static const char *const other_case[] = {"validationmode", "ValidationMode", "webgpu.validationmode"};
+  for (size_t i = 0; i < sizeof other_case / sizeof other_case[0]; i++) {
+    expect(IOBIND_INVALID_ARGUMENT, load_with_ep_option(webgpu, other_case[i], "basic"));
+    expect_words("is 'validationMode' meant?");
   }
   expect(IOBIND_INVALID_ARGUMENT, load_with_ep_option(webgpu, "cuda.device_id", "0"));
   expect_words("cuda.device_id");
   expect(IOBIND_INVALID_ARGUMENT, load_with_ep_option(webgpu, "validationMode", NULL));
   expect(IOBIND_INVALID_ARGUMENT, load_with_ep_option(webgpu, NULL, "x"));
+}
+
+/* A plugin may be newer than the catalogue: a key near a known one is passed on, and the log says which is meant. */
+static void ep_options_near_known_ones(void **state) {
+  (void)state;
+  static const struct {
+    const char *ep;
+    const char *key;
+    const char *near;
+    iobind_status status;
+    bool known;
+  } rows[] = {
+      {"webgpu", "enableInt64", NULL, IOBIND_OK, true},
+      {"webgpu", "enableInt16", "enableInt64", IOBIND_OK, false},
+      {"webgpu", "deviceIds", "deviceId", IOBIND_OK, false},
+      {"webgpu", "alidationMode", "validationMode", IOBIND_OK, false},
+      {"webgpu", "quite another", NULL, IOBIND_OK, false},
+      {"webgpu", "enableint64", "enableInt64", IOBIND_INVALID_ARGUMENT, false},
+      {"vdev", "anything", NULL, IOBIND_OK, true}, /* the catalogue has no list for it */
+      /* CUDA ends the process where it is given what it does not know */
+      {"cuda", "prefer_nhwc", NULL, IOBIND_OK, true},
+      {"cuda", "prefer_nchw", "prefer_nhwc", IOBIND_INVALID_ARGUMENT, false},
+      {"cuda", "quite another", NULL, IOBIND_INVALID_ARGUMENT, false},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    const iobind__ep *ep = iobind__ep_by_name(rows[i].ep, strlen(rows[i].ep));
+    bool known;
+    const char *near;
+    expect(rows[i].status, iobind__ep_option_check(ep, rows[i].key, &known, &near, &fault));
+    assert_int_equal(known, rows[i].known);
+    assert_true((near == NULL) == (rows[i].near == NULL));
+    if (near != NULL) {
+      assert_string_equal(near, rows[i].near);
+    }
+  }
+  char longest[600]; /* the caller's key may have any length */
+  memset(longest, 'x', sizeof longest - 1);
+  longest[sizeof longest - 1] = '\0';
+  bool known;
+  const char *near;
+  const iobind__ep *cuda = iobind__ep_by_name("cuda", 4);
+  expect(IOBIND_INVALID_ARGUMENT, iobind__ep_option_check(cuda, longest, &known, &near, &fault));
+  expect_words("of cuda is not known");
+  for (const char *const *option = cuda->options; *option != NULL; option++) {
+    assert_true(strlen(*option) <= 64); /* longer ones are compared with nothing */
+  }
 }
 
 /* An option that reaches no EP is refused: it would be lost without a word. */
@@ -276,8 +321,42 @@ static void strict_mode(void **state) {
   options.devices = &webgpu;
   expect_ok(load("add", &options));
   expect(IOBIND_RUNTIME, load("add dtype=float64", &options));
+  expect_words("session_create: no device of the session takes '"); /* and which node it is */
+  expect_words("(Add) of model in memory");
   options.flags = 0;
   expect_ok(load("add dtype=float64", &options));
+}
+
+/* Names and dims of any length leave room for what was expected and what came. */
+static void long_names_in_a_message(void **state) {
+  (void)state;
+  char name[600];
+  memset(name, 'n', sizeof name - 1);
+  name[sizeof name - 1] = '\0';
+  const char *symbols[] = {name, "\xE2\x82\xAC"};
+  int64_t dims[] = {-1, 7};
+  int symbol_ids[] = {0, -1};
+  static const float values[] = {1, 2, 3};
+  iobind_tensor *tensor = fixture_floats(cpu, values, 3);
+  iobind__value value = {.name = name,
+                         .kind = IOBIND_VALUE_TENSOR,
+                         .dtype = IOBIND_FLOAT32,
+                         .has_shape = true,
+                         .rank = 2,
+                         .dims = dims,
+                         .symbols = symbols,
+                         .symbol_ids = symbol_ids};
+  expect(IOBIND_SHAPE, iobind__value_accepts(&value, tensor, "binding_set_input", &fault));
+  expect_words("nnn...nnn");
+  expect_words("nnn...], got float32[3]");
+  value.rank = 1;
+  symbols[0] = "rows";
+  dims[0] = -1;
+  expect_ok(iobind__value_accepts(&value, tensor, "binding_set_input", &fault));
+  dims[0] = 4;
+  expect(IOBIND_SHAPE, iobind__value_accepts(&value, tensor, "binding_set_input", &fault));
+  expect_words("': expected float32[4], got float32[3]");
+  iobind_tensor_release(tensor);
 }
 
 static void placement(void **state) {
@@ -546,12 +625,14 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(numbers_out_of_range),
     cmocka_unit_test(every_policy_loads_and_runs),
     cmocka_unit_test(ep_options),
+    cmocka_unit_test(ep_options_near_known_ones),
     cmocka_unit_test(ep_options_that_reach_nobody),
     cmocka_unit_test(config_entries),
     cmocka_unit_test(free_dims),
     cmocka_unit_test(free_dims_fix_the_signature),
     cmocka_unit_test(input_that_is_an_output),
     cmocka_unit_test(strict_mode),
+    cmocka_unit_test(long_names_in_a_message),
     cmocka_unit_test(placement),
     cmocka_unit_test(corrupt_models),
     cmocka_unit_test(files_that_are_no_models),

@@ -297,6 +297,53 @@ static void text_grows(void **state) {
   free(copy);
 }
 
+static void name_is_shortened_in_its_middle(void **state) {
+  (void)state;
+  char out[IOBIND__NAME_TEXT];
+  char name[600];
+  for (size_t length = 0; length < sizeof name; length++) {
+    for (size_t i = 0; i < length; i++) {
+      name[i] = (char)('a' + i % 26);
+    }
+    name[length] = '\0';
+    iobind__text_shorten(name, out);
+    if (length < sizeof out) {
+      assert_string_equal(out, name);
+    } else {
+      assert_true(strlen(out) < sizeof out);
+      assert_memory_equal(out, "abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrst...", 49);
+      assert_string_equal(out + strlen(out) - 46, name + length - 46);
+    }
+  }
+  for (size_t shift = 0; shift < 3; shift++) { /* between characters */
+    char euros[3 * 64 + 4] = "aa";
+    for (size_t i = 0; i < 64; i++) {
+      memcpy(euros + shift + 3 * i, "\xE2\x82\xAC", 4);
+    }
+    iobind__text_shorten(euros, out);
+    assert_true(fixture_is_utf8(out));
+    assert_non_null(strstr(out, "..."));
+  }
+}
+
+static void name_is_left_out(void **state) {
+  (void)state;
+  char text[] = "run: vdev:0: upload: vdev:0: vdev:01: vdev:0";
+  iobind__text_leave_out(text, "vdev:0");
+  assert_string_equal(text, "run: upload: vdev:01: vdev:0");
+  iobind__text_leave_out(text, "");
+  assert_string_equal(text, "run: upload: vdev:01: vdev:0");
+}
+
+static void letters_by_ascii(void **state) {
+  (void)state;
+  assert_true(iobind__text_same_letters("deviceId", "DEVICEID"));
+  assert_true(iobind__text_same_letters("", ""));
+  assert_false(iobind__text_same_letters("deviceId", "deviceIds"));
+  assert_false(iobind__text_same_letters("deviceIds", "deviceId"));
+  assert_false(iobind__text_same_letters("a[", "a{"));
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(error_is_filled),
     cmocka_unit_test(error_may_be_null),
@@ -317,6 +364,9 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(info_that_is_none),
     cmocka_unit_test(ref_dies_once),
     cmocka_unit_test(text_grows),
+    cmocka_unit_test(name_is_shortened_in_its_middle),
+    cmocka_unit_test(name_is_left_out),
+    cmocka_unit_test(letters_by_ascii),
 };
 
 FIXTURE_MAIN(tests, NULL, NULL);
