@@ -69,13 +69,13 @@ static void expect_no_input(iobind_session *session, iobind_value_kind kind) {
   iobind_binding *binding = trap_bind(session);
   for (int mode = IOBIND_INPUT_RESIDENT; mode <= IOBIND_INPUT_LIVE; mode++) {
     expect(IOBIND_NOT_SUPPORTED, iobind_binding_set_input(binding, 0, (iobind_input_mode)mode, tensor, NULL, &fault));
-    expect_words("'x' is no tensor");
+    expect_words("'x' is not a tensor");
   }
   expect(IOBIND_NOT_SUPPORTED, iobind_binding_check(binding, &fault));
   expect(IOBIND_NOT_SUPPORTED, iobind_binding_run(binding, NULL, NULL, &fault));
   expect_words("'x' is not a tensor");
   expect(IOBIND_NOT_SUPPORTED, iobind_session_run(session, inputs, &output, &fault));
-  expect_words("'x' is no tensor");
+  expect_words("'x' is not a tensor");
   assert_null(output);
   iobind_tensor_release(tensor);
   iobind_binding_destroy(binding);
