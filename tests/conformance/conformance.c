@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "cases.h"
+#include "place.h"
 #include "script.h"
 #include "world.h"
 
@@ -77,21 +78,8 @@ static void watch_for_crashes(void) {
 
 /* ---- the device ---- */
 
-/* Whether a list such as "cpu,webgpu" names the device of a spec such as "webgpu:0". */
-static int is_required(const char *spec) {
-  const char *list = getenv("IOBIND_REQUIRE");
-  size_t length = strcspn(spec, ":/,");
-  while (list != NULL && *list != '\0') {
-    size_t name = strcspn(list, ",");
-    if (name == length && strncmp(list, spec, length) == 0) return 1;
-    list += name;
-    list += *list == ',';
-  }
-  return 0;
-}
-
 static int absent(const char *spec, const char *why) {
-  int required = is_required(spec);
+  int required = test_requires(spec);
   printf("%s: %s: %s\n", required ? "FAIL" : "skip", spec, why);
   return required ? EXIT_FAILURE : EXIT_ABSENT;
 }

@@ -1,14 +1,13 @@
-#define _POSIX_C_SOURCE 200809L /* readlink */
 #include "rig.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "fake_ort.h"
 #include "models.h"
+#include "objects.h"
 
 char rig_case[256];
 jmp_buf rig_left;
@@ -29,12 +28,7 @@ void rig_need(iobind_status status, const iobind_error *error, const char *call)
 }
 
 const char *rig_build_path(const char *below, char *path, size_t capacity) {
-  char own[512];
-  ssize_t length = readlink("/proc/self/exe", own, sizeof own - 1);
-  NEED_TRUE(length > 0);
-  own[length] = '\0';
-  *strrchr(own, '/') = '\0';
-  snprintf(path, capacity, "%s/../%s", own, below);
+  NEED_TRUE(test_path(below, path, capacity));
   return path;
 }
 
@@ -137,10 +131,8 @@ void rig_binding(struct rig *rig, const char *model) {
 }
 
 iobind_tensor *rig_floats(struct rig *rig, iobind_device *device, const float *values, size_t count) {
-  int64_t dim = (int64_t)count;
   iobind_tensor *tensor = NULL;
-  NEED(rig, iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, &dim, 1, &tensor, &rig->error));
-  NEED(rig, iobind_tensor_write(tensor, 0, values, count * sizeof *values, NULL, &rig->error));
+  NEED(rig, test_floats(device, values, count, &tensor, &rig->error));
   return tensor;
 }
 

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "iobind/iobind.h"
+#include "objects.h"
 
 /* The error of the call that `expect` looks at: pass &fault. */
 extern iobind_error fault;
@@ -26,7 +27,6 @@ extern iobind_error fault;
 void fixture_arm(void);
 void fixture_expect(iobind_status expected, iobind_status status, const char *call, const char *file, int line);
 void fixture_expect_words(const char *words, const char *file, int line);
-bool fixture_is_utf8(const char *text);
 
 /* A path below the build tree, such as "lib/iobind/onnxruntime". Eight of them live at a time. */
 const char *fixture_path(const char *below);

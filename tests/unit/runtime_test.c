@@ -399,7 +399,7 @@ static void collect(void *context, int32_t level, const char *message) {
   lines *all = context;
   pthread_mutex_lock(&all->mutex);
   if (level < IOBIND_LOG_VERBOSE || level > IOBIND_LOG_ERROR || message == NULL || strpbrk(message, "\r\n") != NULL ||
-      !fixture_is_utf8(message)) {
+      !test_is_utf8(message)) {
     all->malformed = true;
   } else {
     all->counts[level]++;

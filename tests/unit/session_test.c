@@ -414,7 +414,7 @@ static void corrupt_models(void **state) {
     assert_int_equal(status == IOBIND_OK, session != NULL);
     if (status != IOBIND_OK) {
       assert_int_equal(status, IOBIND_RUNTIME);
-      assert_true(fault.ort_code > 0 && fixture_is_utf8(fault.message));
+      assert_true(fault.ort_code > 0 && test_is_utf8(fault.message));
     }
     iobind_session_destroy(session);
   }
@@ -423,7 +423,7 @@ static void corrupt_models(void **state) {
     fixture_arm();
     iobind_status status = iobind_session_create_from_memory(runtime, bytes, made.size, NULL, &session, &fault);
     assert_int_equal(status == IOBIND_OK, session != NULL);
-    assert_true(status == IOBIND_OK || fixture_is_utf8(fault.message));
+    assert_true(status == IOBIND_OK || test_is_utf8(fault.message));
     iobind_session_destroy(session);
     bytes[at] ^= 0x55;
   }

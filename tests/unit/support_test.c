@@ -104,7 +104,7 @@ static void message_is_cut_at_a_character(void **state) {
       iobind_error error = IOBIND_ERROR_INIT;
       iobind__error_set(&error, IOBIND_IO, 0, "%s", text);
       size_t kept = strlen(error.message) - strlen("...");
-      assert_true(fixture_is_utf8(error.message));
+      assert_true(test_is_utf8(error.message));
       assert_memory_equal(error.message, text, kept);
       assert_string_equal(error.message + kept, "...");
       assert_true(kept + width > sizeof error.message - sizeof "..."); /* no more is lost than must be */

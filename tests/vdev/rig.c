@@ -1,7 +1,6 @@
-#define _POSIX_C_SOURCE 200809L /* readlink, fork, sigaction */
+#define _POSIX_C_SOURCE 200809L /* fork, sigaction */
 #include "rig.h"
 
-#include <dlfcn.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +9,7 @@
 #include <unistd.h>
 
 #include "models.h"
+#include "place.h"
 
 rig_state rig;
 
@@ -65,37 +65,14 @@ void rig_refused(OrtStatus *status, const char *words, const char *call, const c
   }
 }
 
-static void path_below(char *path, size_t size, const char *below) {
-  char own[512];
-  ssize_t length = readlink("/proc/self/exe", own, sizeof own - 1);
-  assert_true(length > 0);
-  own[length] = '\0';
-  *strrchr(own, '/') = '\0';
-  assert_true(snprintf(path, size, "%s/../lib/%s", own, below) < (int)size);
-}
-
-/* The project's ORT, or the one whose folder ORT_NATIVE_LIB_PATH names. */
-static void ort_path(char *path, size_t size) {
-  const char *folder = getenv("ORT_NATIVE_LIB_PATH");
-  if (folder == NULL) {
-    path_below(path, size, "iobind/onnxruntime/libonnxruntime.so");
-  } else {
-    assert_true(snprintf(path, size, "%s/libonnxruntime.so", folder) < (int)size);
-  }
-}
-
 OrtStatus *rig_register(const char *name) {
-  char path[1024];
+  char path[TEST_WHY];
   if (rig.api == NULL) {
-    ort_path(path, sizeof path);
-    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (library == NULL) {
-      print_error("%s\n", dlerror());
+    const OrtApiBase *base = test_ort(path);
+    if (base == NULL) {
+      fail_msg("%s", path);
+      return NULL;
     }
-    assert_non_null(library);
-    OrtGetApiBaseFunction get_base;
-    *(void **)&get_base = dlsym(library, "OrtGetApiBase");
-    const OrtApiBase *base = get_base();
     assert_int_equal(sscanf(base->GetVersionString(), "1.%u.", &rig.minor), 1);
     rig.api = base->GetApi(rig.minor < ORT_API_OLDEST ? rig.minor : ORT_API_OLDEST);
     assert_non_null(rig.api);
@@ -103,7 +80,7 @@ OrtStatus *rig_register(const char *name) {
     ok(rig.api->CreateMemoryInfo_V2("Cpu", OrtMemoryInfoDeviceType_CPU, 0, 0, OrtDeviceMemoryType_DEFAULT, 0,
                                     OrtDeviceAllocator, &rig.host));
   }
-  path_below(path, sizeof path, "libiobind_vdev.so");
+  assert_true(test_path("lib/libiobind_vdev.so", path, sizeof path));
   return rig.api->RegisterExecutionProviderLibrary(rig.env, name, path);
 }
 
