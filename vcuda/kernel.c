@@ -76,6 +76,7 @@ static const struct {
     {"onnxruntime::cuda::DivMod<long>", 24},
     {"onnxruntime::cuda::OP_", 1},
     {"onnxruntime::contrib::cuda::OP_", 1},
+    {"onnxruntime::cuda::_Is", 1},
     {"thrust::", 16}, /* an iterator that transforms what a pointer, its first part, points to */
     {"onnxruntime::cuda::Func", 1},
     {"onnxruntime::cuda::cast_helper_impl::Cast", 1},
@@ -242,8 +243,8 @@ static bool split_name(vcuda_kernel *kernel, char **types, char **parameters) {
 /* ---- kernels ---- */
 
 static const vcuda_form *const families[] = {
-    vcuda_elementwise_forms, vcuda_move_forms, vcuda_pad_forms,  vcuda_index_forms, vcuda_reduce_forms,
-    vcuda_norm_forms,        vcuda_scan_forms, vcuda_make_forms, vcuda_top_forms,   vcuda_resize_forms,
+    vcuda_elementwise_forms, vcuda_move_forms, vcuda_pad_forms, vcuda_index_forms,  vcuda_reduce_forms,   vcuda_norm_forms,
+    vcuda_scan_forms,        vcuda_make_forms, vcuda_top_forms, vcuda_resize_forms, vcuda_quantize_forms, vcuda_rotary_forms,
 };
 
 static bool parameters_match(const vcuda_kernel *kernel, const char *letters) {

@@ -60,6 +60,10 @@ REAL(affine, p[0] * a + p[1])
 REAL(scaled_tanh, p[0] * tanh(p[1] * a))
 REAL(parametric_softplus, p[0] * log1p(exp(p[1] * a)))
 REAL(divide_by, a / p[0])
+REAL(is_nan, isnan(a))
+REAL(is_infinite, isinf(a))
+REAL(is_infinity, isinf(a) && a > 0)
+REAL(is_negative_infinity, isinf(a) && a < 0)
 WHOLE(absolute_whole, a < 0 ? -a : a)
 WHOLE(negative_whole, -a)
 WHOLE(sign_whole, (a > 0) - (a < 0))
@@ -138,6 +142,10 @@ static const operation unary[] = {
 /* The divisor of a mean has the elements' type, unlike the others' parameters, which are floats. */
 static const operation mean_division = {"Div", divide_by, NULL, 1};
 static const operation cast = {"Cast", identity, NULL, 0};
+/* Their functors are named otherwise: onnxruntime::cuda::_IsInf<T, is positive infinity one, is negative infinity one>. */
+static const operation nan_test = {"_IsNan", is_nan, NULL, 0};
+static const operation infinity_tests[] = {
+    {"_IsInf", is_infinite, NULL, 0}, {"_IsInf", is_infinity, NULL, 0}, {"_IsInf", is_negative_infinity, NULL, 0}};
 
 static const operation binary[] = {
     {"Add", add, add_whole, 0},
@@ -182,8 +190,15 @@ static bool is_binary(vcuda_kernel *kernel) {
   return kernel->detail != NULL;
 }
 
+static const operation *find_test(const vcuda_kernel *kernel) {
+  if (vcuda_names(kernel, 2, "cuda::_IsNan<")) return &nan_test;
+  if (!vcuda_names(kernel, 2, "cuda::_IsInf<")) return NULL;
+  return &infinity_tests[vcuda_names(kernel, 2, ", true, true>") ? 0 : vcuda_names(kernel, 2, ", true, false>") ? 1 : 2];
+}
+
 static bool is_unary(vcuda_kernel *kernel) {
   const operation *found = find_operation(unary, kernel);
+  if (found == NULL) found = find_test(kernel);
   bool casts = vcuda_names(kernel, 2, "cuda::OP_Cast") || vcuda_names(kernel, 2, "cuda::OP_SaturatingCast");
   if (found == NULL) found = casts ? &cast : vcuda_names(kernel, 2, "cuda::OP_Div<") ? &mean_division : NULL;
   if (found == NULL) return false;

@@ -232,11 +232,35 @@ static void run_elements(const vcuda_launch *launch) {
   }
 }
 
+/* ---- TensorScatter: new tokens are written into a cache ---- */
+
+/* <T, circular>(cache, update, first places, lines, lines of a batch, cache's length, update's length, inner size, N) */
+static void run_cache(const vcuda_launch *launch) {
+  bool circular = vcuda_flag(launch->kernel, 1);
+  int64_t lines = vcuda_integer(launch, 3), of_batch = vcuda_integer(launch, 4), room = vcuda_integer(launch, 5);
+  int64_t length = vcuda_integer(launch, 6), inner = vcuda_integer(launch, 7), count = vcuda_integer(launch, 8);
+  size_t bytes = (size_t)inner * vcuda_size_of(launch, 0);
+  const int64_t *places = NULL;
+  if (vcuda_address(launch, 2) != NULL && (places = vcuda_input(launch, 2, lines / of_batch)) == NULL) return;
+  const char *tokens = vcuda_input(launch, 1, count);
+  char *cache = vcuda_output(launch, 0, lines * room * inner);
+  for (int64_t i = 0; tokens != NULL && cache != NULL && i < lines * length; i++) {
+    int64_t line = i / length, place = (places == NULL ? 0 : places[line / of_batch]) + i % length;
+    place = circular && room != 0 ? place % room : place;
+    if (place < 0 || place >= room) {
+      vcuda_fail(700, "_TensorScatterKernel: place %lld of a cache of %lld", (long long)place, (long long)room);
+      return;
+    }
+    memcpy(cache + (size_t)(line * room + place) * bytes, tokens + (size_t)i * bytes, bytes);
+  }
+}
+
 const vcuda_form vcuda_index_forms[] = {
     {"_ComputeSliceOffsetsKernel", "nannnnapp", run_slice_offsets, NULL},
     {"_GatherNDKernel", "nppnp", run_gather_slices, NULL},
     {"_ScatterNDKernel", "pnpnopn", run_scatter_slices, NULL},
     {"_ScatterNDKernelReduction", "pnpnopno", run_scatter_slices, updates},
     {"_GatherScatterElementsKernel", "pppnnoon", run_elements, updates},
+    {"_TensorScatterKernel", "pppnnnnnn", run_cache, NULL},
     {.name = NULL},
 };

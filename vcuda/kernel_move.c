@@ -147,6 +147,14 @@ static void run_transpose_3d(const vcuda_launch *launch) {
   run_from(&m, 3, by_matrix);
 }
 
+/* (out, in, columns, rows): float16, which cuBLAS does not transpose */
+static void run_transpose_2d(const vcuda_launch *launch) {
+  move m = {.launch = launch, .size = vcuda_size_of(launch, 0), .line = vcuda_address(launch, 0)};
+  for (int i = 0; i < 2; i++) m.numbers[i] = vcuda_integer(launch, 3 - i);
+  m.count = m.numbers[0] * m.numbers[1];
+  run_from(&m, 1, by_matrix);
+}
+
 /* The other transposes of rank 4: a thread for each element, or for each 16 bytes of the last dimension. `packed` elements are
  * in what a thread moves, and the strides of the first three dims count elements. */
 static void copy_4d(const vcuda_launch *launch, size_t unit, int64_t packed, int64_t rows, int64_t count) {
@@ -448,6 +456,7 @@ const vcuda_form vcuda_move_forms[] = {
     {"ExpandKernel", "nnppaa", run_expand, NULL},
     {"TransposeKernel", "napapn", run_transpose, NULL},
     {"Transpose3DKernel", "nnnpp", run_transpose_3d, NULL},
+    {"transposeNoOverlap", "ppnn", run_transpose_2d, NULL},
     {"Transpose4DKernelParallelizeMultipleElementsPerThreadInInnermostDim", "apapnn", run_transpose_4d_packed, moves_bytes},
     {"Transpose4DKernelParallelizeOneElementPerThread", "apapnnn", run_transpose_4d, NULL},
     {"_SliceKernel", "aaaappn", run_slice, is_forward},

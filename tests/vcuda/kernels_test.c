@@ -214,6 +214,12 @@ static void one_input(void **state) {
   int32_t *whole = host_memory(16);
   LAUNCH(ORT("17_UnaryElementWiseIfiNS0_7OP_CastIfiEELi256ELi4EEEvPKT_PT0_T1_l"), &in, &whole, EMPTY, L(4));
   EXPECT(whole, int32_t, -2, 0, INT32_MAX, 0);
+  char *found = host_memory(4);
+  LAUNCH(ORT("17_UnaryElementWiseIfbNS0_6_IsNanIfEELi256ELi4EEEvPKT_PT0_T1_l"), &in, &found, EMPTY, L(4));
+  EXPECT(found, char, 0, 0, 0, 1);
+  float *infinite = TENSOR(float, INFINITY, -INFINITY, 1);
+  LAUNCH(ORT("17_UnaryElementWiseIfbNS0_6_IsInfIfLb1ELb0EEELi256ELi4EEEvPKT_PT0_T1_l"), &infinite, &found, EMPTY, L(3));
+  EXPECT(found, char, 1, 0, 0);
   float *large = TENSOR(float, 1000, -1);
   uint8_t *eighth = host_memory(2);
   LAUNCH(ORT("17_UnaryElementWiseIfNS_12Float8E4M3FNENS0_10OP_CastSatIfS2_EELi256ELi4EEEvPKT_PT0_T1_l"), &large, &eighth, EMPTY,
@@ -263,6 +269,10 @@ static void reorderings(void **state) {
   EXPECT(out, int32_t, 0, 1, 2, 0, 1, 2);
   LAUNCH(ORT("11TriluKernelIiLb1EEEvlPKT_PS2_iNS0_6DivModIiEES7_"), L(1), &in, &out, N(12), D(6), D(3));
   EXPECT(out, int32_t, 0, 1, 2, 0, 0, 5, 0, 7, 8, 0, 0, 11);
+  int16_t *across = host_memory(12);
+  LAUNCH("_ZN45_GLOBAL__N__e1928ab6_12_fpgeneric_cu_69b3876718transposeNoOverlapEP6__halfPKS0_ii", &across, &shorts, N(3),
+         N(2));
+  EXPECT(across, int16_t, 0, 3, 1, 4, 2, 5);
   float *floats = TENSOR(float, 1, 2, 3, 4, 5, 6, 7, 8), *twice = host_memory(64);
   LAUNCH(ORT("26_TileMemcpyKernelFromInputINS0_14aligned_vectorIfLi4EEEEEvPKT_PS4_im"), &floats, &twice, N(2), L(2));
   EXPECT(twice, float, 1, 2, 3, 4, 5, 6, 7, 8, 1, 2, 3, 4, 5, 6, 7, 8);
@@ -503,6 +513,56 @@ static void resizes(void **state) {
   EXPECT(out, float, 1, 1, 2, 2, 3, 3, 4, 4);
 }
 
+static void quantised(void **state) {
+  (void)state;
+  float *in = TENSOR(float, 0.5F, 1.5F, -1000, 1000), *scales = TENSOR(float, 1, 10), *out = host_memory(8);
+  int8_t *zeros = TENSOR(int8_t, 1, -1), *quantised = host_memory(4);
+  void *none = NULL;
+  LAUNCH(ORT("27QuantizeLinearKernelAxisStdILi256ELi4EafEEvPKT2_PT1_S4_PKS5_immNS0_8RoundStdIS2_S5_EE"), &in, &quantised,
+         &scales, &zeros, N(4), L(1), L(2), EMPTY);
+  EXPECT(quantised, int8_t, 1, 3, -101, 99);
+  uint8_t *bytes = TENSOR(uint8_t, 0, 255), *middle = TENSOR(uint8_t, 128);
+  static const char back[] = ORT("25DequantizeLinearKernelStdIhfLi256ELi4EEEvPKT_PT0_PKS5_S4_i");
+  LAUNCH(back, &bytes, &out, &scales, &middle, N(2));
+  EXPECT(out, float, -128, 127);
+  LAUNCH(back, &bytes, &out, &scales, &none, N(2));
+  EXPECT(out, float, 0, 255);
+  /* (a - 2)(b - 3) of (2, 2) and (2, 1) is a b less these sums, and 2 * 2 * 3 */
+  int8_t *a = TENSOR(int8_t, 1, 2, 3, 4), *b = TENSOR(int8_t, 5, -6);
+  int32_t *rows = host_memory(8), *columns = host_memory(4), *offsets = host_memory(8);
+  LAUNCH_ON(ORT("27ReduceRowSumOnMatrixAKernelILi256EEEvPKaPiai"), LIST(unsigned, 2, 1, 1), &a, &rows, &(int8_t){3}, N(2));
+  LAUNCH_ON(ORT("27ReduceColSumOnMatrixBKernelILi256EEEvPKaPiaii"), LIST(unsigned, 1, 1, 1), &b, &columns, &(int8_t){2}, N(2),
+            N(1));
+  LAUNCH_ON(ORT("23ComputeOffsetOfMatrixABEPKiS2_Piii"), LIST(unsigned, 2, 1, 1), &rows, &columns, &offsets, N(12), N(1));
+  EXPECT(offsets, int32_t, 12 - 9 + 2, 12 - 21 + 2);
+}
+
+static void caches(void **state) {
+  (void)state;
+  /* a token of two elements into each of two lines of three; the first wraps around */
+  int32_t *cache = TENSOR(int32_t, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0), *update = TENSOR(int32_t, 1, 2, 3, 4);
+  int64_t *places = TENSOR(int64_t, 3, 1);
+  LAUNCH(ORT("20_TensorScatterKernelIiLb1EEEvPT_PKS2_PKllllllm"), &cache, &update, &places, L(2), L(1), L(3), L(1), L(2), L(4));
+  EXPECT(cache, int32_t, 1, 2, 0, 0, 0, 0, 0, 0, 3, 4, 0, 0);
+}
+
+static void rotations(void **state) {
+  (void)state;
+  /* one head of four elements, two tokens; the second is at position 1, where a quarter turn and a half turn are */
+  float *in = TENSOR(float, 1, 2, 3, 4, 1, 2, 3, 4), *out = host_memory(32);
+  float *cosines = TENSOR(float, 1, 1, 0, -1), *sines = TENSOR(float, 0, 0, 1, 0);
+  int64_t *positions = TENSOR(int64_t, 0, 1);
+  static const char rotary[] = ORT("19RotaryEmbeddingBSNHIfEEvPT_PKS2_S5_S5_PKliiiiiib4int4S8_");
+  launch(rotary, LIST(unsigned, 2, 1, 1), LIST(unsigned, 32, 1, 1),
+         (void *[]){&out, &in, &cosines, &sines, &positions, N(2), N(1), N(4), N(4), N(2), N(1), FALSE, &(int[4]){8, 8, 4, 1},
+                    &(int[4]){8, 8, 4, 1}});
+  EXPECT(out, float, 1, 2, 3, 4, -3, -2, 1, -4);
+  launch(rotary, LIST(unsigned, 2, 1, 1), LIST(unsigned, 32, 1, 1),
+         (void *[]){&out, &in, &cosines, &sines, &positions, N(2), N(1), N(4), N(4), N(2), N(1), TRUE, &(int[4]){8, 8, 4, 1},
+                    &(int[4]){8, 8, 4, 1}});
+  EXPECT(out, float, 1, 2, 3, 4, -2, 1, -3, -4);
+}
+
 int main(void) {
 #define TEST(function) cmocka_unit_test_teardown(function, host_reset)
   const struct CMUnitTest tests[] = {
@@ -512,7 +572,8 @@ int main(void) {
       TEST(concatenations), TEST(splits),       TEST(paddings),
       TEST(gathers),        TEST(scatters),     TEST(sums),
       TEST(normalisations), TEST(counts),       TEST(makers),
-      TEST(tops),           TEST(resizes),
+      TEST(tops),           TEST(resizes),      TEST(quantised),
+      TEST(caches),         TEST(rotations),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
