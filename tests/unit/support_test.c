@@ -321,7 +321,7 @@ static void name_is_shortened_in_its_middle(void **state) {
       memcpy(euros + shift + 3 * i, "\xE2\x82\xAC", 4);
     }
     iobind__text_shorten(euros, out);
-    assert_true(fixture_is_utf8(out));
+    assert_true(test_is_utf8(out));
     assert_non_null(strstr(out, "..."));
   }
 }
