@@ -1,6 +1,7 @@
-#define _POSIX_C_SOURCE 200809L /* SIGXFSZ */
+#define _POSIX_C_SOURCE 200809L /* SIGXFSZ, newlocale */
 
 #include <fcntl.h>
+#include <locale.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -72,8 +73,17 @@ static void hold_standard_streams(void) {
   if (descriptor > 2) close(descriptor);
 }
 
+/* Numbers have a point whatever the locale is, which an EP's library may change for the process. Windows' C locale stays. */
+static void keep_numbers(void) {
+#ifndef _WIN32
+  locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+  if (plain != (locale_t)0) uselocale(plain); /* for as long as the process lives */
+#endif
+}
+
 int main(int argc, char **argv) {
   hold_standard_streams();
+  keep_numbers();
   /* A file that grows over its limit is then an error of write(), after which the temporary file is removed. */
   signal(SIGXFSZ, SIG_IGN);
   if (argc < 2) {

@@ -19,7 +19,7 @@ static void read_all(const char *path) {
   for (size_t i = 0; i < count && i < 8; i++) {
     npy_array array;
     fault.text[0] = 0;
-    if (npz_read(archive, npz_name(archive, i), &array, &fault)) {
+    if (npz_read(archive, npz_name(archive, i), NULL, &array, &fault)) {
       CHECK(array.bytes == array.count * array.item_bytes);
       npy_free(&array);
     } else {

@@ -1,10 +1,12 @@
 """iobind audit as a person and a CI job see it: audit_cli.py TOOL MAKE_MODEL RUNTIME_FOLDER."""
 import json
 import os
+import signal
+import subprocess
 import sys
 import unittest
 
-from case import FAILED, MISUSED, Case
+from case import FAILED, MISUSED, TOOL, Case
 
 
 class Audit(Case):
@@ -119,6 +121,22 @@ class Audit(Case):
         os.mkdir(folder)
         self.good("audit", self.add, "--random", env=dict(self.environment, TMPDIR=folder))
         self.assertEqual(os.listdir(folder), [])
+        words = [TOOL, "audit", self.add, "--random", "--device", "vdev", "--runs", "100000"]
+        slow = dict(self.environment, TMPDIR=folder, VDEV_DELAY_SESSION="every:1,us:300000", VDEV_DELAY_COMPUTE="every:1,us:20000")
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM, signal.SIGXCPU, signal.SIGPIPE, signal.SIGKILL):
+            for loading in (True, False):
+                if loading and number == signal.SIGKILL:
+                    continue  # nothing can be done about that
+                with self.subTest(number=number, loading=loading):
+                    process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=slow)
+                    while not os.listdir(folder):
+                        self.assertIsNone(process.poll())
+                    while not loading and os.listdir(folder):
+                        self.assertIsNone(process.poll())
+                    process.send_signal(number)
+                    process.communicate()
+                    self.assertEqual(process.returncode, -number)
+                    self.assertEqual(os.listdir(folder), [])
 
 
 if __name__ == "__main__":

@@ -219,6 +219,31 @@ class Models(Case):
         self.assertEqual(report["outputs"][0]["kind"], "sequence")
         self.assertIsNone(report["outputs"][0]["dtype"])
 
+    def test_numbers_have_a_point_in_every_locale(self):
+        """An EP library that sets the process's locale: here one that does nothing else."""
+        folder = self.path("locales")
+        os.makedirs(folder, exist_ok=True)
+        source = self.write("locale.c", b"#include <locale.h>\n__attribute__((constructor)) static void set(void) "
+                                        b"{ setlocale(LC_ALL, \"\"); }\n")
+        library = self.path("liblocale.so")
+        try:
+            subprocess.run(["localedef", "-i", "de_DE", "-f", "UTF-8", os.path.join(folder, "de_DE.UTF-8")], check=True,
+                           capture_output=True)
+            subprocess.run(["cc", "-shared", "-fPIC", source, "-o", library], check=True)
+        except (FileNotFoundError, subprocess.CalledProcessError) as reason:
+            self.skipTest(f"no German locale can be made: {reason}")
+        german = dict(self.environment, LOCPATH=folder, LC_ALL="de_DE.UTF-8", IOBIND_EP_LIBRARIES=library)
+        printed = subprocess.run([sys.executable, "-c", "import ctypes, locale; ctypes.CDLL('" + library + "');"
+                                  "print(locale.localeconv()['decimal_point'])"], env=german, capture_output=True, text=True)
+        self.assertEqual(printed.stdout, ",\n", printed.stderr)
+        plot = self.path("german.svg")
+        words = ("bench", self.model("german.onnx", "add", "dims=1536"), "--device", "vdev", "--iterations", "3")
+        text = self.good(*words, "--plot", plot, env=german)
+        self.assertIn("12.0 KiB", text)
+        self.assertNotRegex(text, r"\d,\d")
+        with open(plot, encoding="utf-8") as file:
+            self.assertNotRegex(file.read(), r"\d,\d")
+
     def test_names_that_are_hostile(self):
         path = self.write("names.onnx", identity_model(["x"], [("x", "a\x1b[31m\n"), ("x", "b\udcff")]))
         report = self.good_json("inspect", path)
@@ -651,6 +676,13 @@ class Archives(Case):
                 result = self.call("run", self.add, "-i", self.write("bad.npz", content))
                 self.assertIn(result.returncode, (0, FAILED), result.stderr)
                 self.assertNotIn("Sanitizer", result.stderr)
+
+    def test_a_type_is_refused_before_the_data_are_read(self):
+        """Two megabytes of an archive may hold two gigabytes: these data are damaged, and nobody has looked at them."""
+        damaged = bytearray(npz_bytes({"x.npy": npy_bytes("<f8", (2, 3), b"sixteen bytes..." * 3), "y.npy": self.y}))
+        damaged[damaged.index(b"sixteen")] ^= 1
+        path = self.write("damaged.npz", bytes(damaged))
+        self.refused(FAILED, "expected float32, got an array of type <f8", "run", self.add, "--input", path)
 
     def test_writes_an_archive(self):
         both = self.write("both.npz", npz_bytes({"x.npy": self.x, "y.npy": self.y}))

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -127,6 +128,42 @@ static void leaves_no_part(void **state) {
   assert_int_equal(count_entries(), entries);
 }
 
+static bool fill_until_stopped(void *context, const char *temporary, const char *target, tool_fault *fault) {
+  (void)temporary;
+  (void)target;
+  raise(*(const int *)context);
+  return !file_is_stopped() || fault_set(fault, "stopped");
+}
+
+/* Whatever signal ends the process: it ends it as it would have, and leaves nothing. */
+static void a_signal_leaves_nothing(void **state) {
+  (void)state;
+  static const int signals[] = {SIGHUP,  SIGINT,  SIGTERM, SIGQUIT,   SIGPIPE, SIGALRM,
+                                SIGXCPU, SIGUSR1, SIGUSR2, SIGVTALRM, SIGPROF};
+  size_t entries = count_entries();
+  for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++) {
+    tool_fault fault;
+    int number = signals[i];
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+      const struct rlimit none = {0, 0};
+      setrlimit(RLIMIT_CORE, &none);
+      file_produce(at("signalled"), fill_until_stopped, &number, &fault);
+      _exit(0);
+    }
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status));
+    assert_int_equal(WTERMSIG(status), number);
+    assert_int_equal(count_entries(), entries);
+    signal(number, SIG_IGN); /* one that is ignored stays so */
+    assert_true(file_produce(at("signalled"), fill_until_stopped, &number, &fault));
+    assert_int_equal(unlink(at("signalled")), 0);
+    signal(number, SIG_DFL);
+  }
+}
+
 static void makes_folders(void **state) {
   (void)state;
   tool_fault fault;
@@ -160,8 +197,10 @@ static void a_fault_is_one_line(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(replaces_whole), cmocka_unit_test(keeps_the_umask), cmocka_unit_test(refuses_what_is_no_file),
-      cmocka_unit_test(leaves_no_part), cmocka_unit_test(makes_folders),   cmocka_unit_test(a_fault_is_one_line),
+      cmocka_unit_test(replaces_whole),          cmocka_unit_test(keeps_the_umask),
+      cmocka_unit_test(refuses_what_is_no_file), cmocka_unit_test(leaves_no_part),
+      cmocka_unit_test(a_signal_leaves_nothing), cmocka_unit_test(makes_folders),
+      cmocka_unit_test(a_fault_is_one_line),
   };
   return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "formats/file.h"
 #include "formats/profile.h"
 #include "shared/number.h"
 #include "shared/statistic.h"
@@ -49,6 +50,7 @@ typedef struct audit_job {
   how *hows; /* of the inputs, then of the outputs */
   char *folder;
   char *prefix; /* of the profile, in the folder */
+  int profile;  /* open, and its name removed already; -1: none */
   profile_copy *copies;
   size_t copy_count;
   move *moves;
@@ -171,7 +173,7 @@ static int read_profile(audit_job *job) {
   tool_fault fault;
   const char *path = NULL;
   if (iobind_session_end_profile(job->session, &path, &error) != IOBIND_OK) return tool_fail_error(job->tool, NULL, &error);
-  bool read = profile_read(path, &job->copies, &job->copy_count, &fault);
+  bool read = profile_read(job->profile, path, &job->copies, &job->copy_count, &fault);
   return read ? TOOL_GO : tool_fail(job->tool, "%s", fault.text);
 }
 
@@ -412,13 +414,49 @@ static int find_device(audit_job *job) {
   return code;
 }
 
+/* The profile is in the folder as soon as the session is. */
+static int open_profile(audit_job *job) {
+  DIR *folder = opendir(job->folder);
+  for (struct dirent *entry = folder == NULL ? NULL : readdir(folder); entry != NULL; entry = readdir(folder)) {
+    char path[4096];
+    int length = snprintf(path, sizeof path, "%s/%s", job->folder, entry->d_name);
+    if (entry->d_name[0] != '.' && length < (int)sizeof path) job->profile = open(path, O_RDONLY | O_CLOEXEC);
+  }
+  if (folder != NULL) closedir(folder);
+  return job->profile >= 0 ? TOOL_GO : tool_fail(job->tool, "%s: ONNX Runtime has written no profile there", job->folder);
+}
+
+/* With the profile in it, which Windows allows only when nobody has it open. */
+static void remove_folder(audit_job *job) {
+  if (job->folder == NULL) return;
+  DIR *folder = opendir(job->folder);
+  for (struct dirent *entry = folder == NULL ? NULL : readdir(folder); entry != NULL; entry = readdir(folder)) {
+    char path[4096];
+    int length = snprintf(path, sizeof path, "%s/%s", job->folder, entry->d_name);
+    if (entry->d_name[0] != '.' && length < (int)sizeof path) remove(path);
+  }
+  if (folder != NULL) closedir(folder);
+  rmdir(job->folder);
+}
+
+/* Until the profile's name is removed, signals wait: whatever ends the process, nothing stays behind. */
+static int load(audit_job *job) {
+  file_hold_signals();
+  int code = make_folder(job);
+  const char *path = job->tool->arguments[0];
+  if (code == TOOL_GO) code = tool_load(job->tool, path, job->device, IOBIND_SESSION_PLACEMENT, &job->session);
+  if (code == TOOL_GO) code = open_profile(job);
+  remove_folder(job);
+  file_release_signals();
+  return code;
+}
+
 static int prepare(audit_job *job, char *const *binds) {
   tool_state *tool = job->tool;
   iobind_error error = IOBIND_ERROR_INIT;
   int code = tool_open(tool);
   if (code == TOOL_GO) code = find_device(job);
-  if (code == TOOL_GO) code = make_folder(job);
-  if (code == TOOL_GO) code = tool_load(tool, tool->arguments[0], job->device, IOBIND_SESSION_PLACEMENT, &job->session);
+  if (code == TOOL_GO) code = load(job);
   if (code == TOOL_GO) code = tool_make_inputs(tool, job->session, &job->inputs, &job->input_count);
   if (code != TOOL_GO) return code;
   iobind_session_info info = IOBIND_SESSION_INFO_INIT;
@@ -431,21 +469,8 @@ static int prepare(audit_job *job, char *const *binds) {
   return code == TOOL_GO ? bind_all(job) : code;
 }
 
-/* With the profile in it, which the end of the session's profile writes, and the session's own end where that was not reached. */
-static void remove_folder(const audit_job *job) {
-  if (job->folder == NULL) return;
-  DIR *folder = opendir(job->folder);
-  for (struct dirent *entry = folder == NULL ? NULL : readdir(folder); entry != NULL; entry = readdir(folder)) {
-    char path[4096];
-    int length = snprintf(path, sizeof path, "%s/%s", job->folder, entry->d_name);
-    if (entry->d_name[0] != '.' && length < (int)sizeof path) remove(path);
-  }
-  if (folder != NULL) closedir(folder);
-  rmdir(job->folder);
-}
-
 static int audit(tool_state *tool, char *const *binds, int64_t runs, bool expect_zero) {
-  audit_job job = {.tool = tool, .runs = runs, .expect_zero = expect_zero};
+  audit_job job = {.tool = tool, .profile = -1, .runs = runs, .expect_zero = expect_zero};
   progress_begin(tool);
   int code = prepare(&job, binds);
   if (code == TOOL_GO) {
@@ -462,6 +487,7 @@ static int audit(tool_state *tool, char *const *binds, int64_t runs, bool expect
   iobind_binding_destroy(job.binding);
   tool_free_tensors(job.inputs, job.input_count);
   iobind_session_destroy(job.session);
+  if (job.profile >= 0) close(job.profile);
   remove_folder(&job);
   profile_free(job.copies, job.copy_count);
   free(job.moves);

@@ -66,7 +66,7 @@ bool feed_read(const char *file, int64_t axis, const iobind_value_info *value, f
   if (value->dtype == IOBIND_STRING) return fault_set(fault, "texts cannot be fed slice by slice [NOT_SUPPORTED]");
   uint32_t bits = iobind_dtype_bits(value->dtype);
   if (bits > 0 && bits < 8) return fault_set(fault, "packed elements cannot be fed slice by slice [NOT_SUPPORTED]");
-  if (!given_read(file, value->name, &fed->slices, fault)) return false;
+  if (!given_read(file, value, &fed->slices, fault)) return false;
   if (cut(fed, axis, value, fault)) return true;
   feed_free(fed);
   return false;

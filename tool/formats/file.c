@@ -49,19 +49,34 @@ bool file_read(int descriptor, const char *path, void *data, size_t bytes, tool_
   return true;
 }
 
-/* A signal that would end the process while a temporary file lies there: remembered, and raised again when it is gone. */
+/* A signal that would end the process while something temporary lies there: remembered, and raised again when it is gone. A second
+ * one ends it. */
 static volatile sig_atomic_t caught;
 
-static void catch (int signal) {
-  caught = signal;
+static void catch (int number) {
+  if (caught != 0) {
+    signal(number, SIG_DFL);
+    raise(number);
+  }
+  caught = number;
 }
 
-static const int signals[] = {SIGHUP, SIGINT, SIGTERM};
+/* All that end a process unless it does something about them, but for those that tell of a broken program. */
+static const int signals[] = {
+    SIGHUP,  SIGINT,  SIGTERM,
+#ifndef _WIN32
+    SIGQUIT, SIGPIPE, SIGALRM, SIGXCPU, SIGUSR1, SIGUSR2, SIGVTALRM, SIGPROF,
+#endif
+};
 enum { SIGNAL_COUNT = sizeof signals / sizeof signals[0] };
 
-static void hold_signals(struct sigaction before[SIGNAL_COUNT]) {
+static struct sigaction before[SIGNAL_COUNT]; /* of the outermost that holds them */
+static int holders;
+
+void file_hold_signals(void) {
   struct sigaction action = {.sa_handler = catch};
   sigemptyset(&action.sa_mask);
+  if (holders++ > 0) return;
   caught = 0;
   for (size_t i = 0; i < SIGNAL_COUNT; i++) {
     sigaction(signals[i], &action, &before[i]);
@@ -69,7 +84,8 @@ static void hold_signals(struct sigaction before[SIGNAL_COUNT]) {
   }
 }
 
-static void release_signals(const struct sigaction before[SIGNAL_COUNT]) {
+void file_release_signals(void) {
+  if (--holders > 0) return;
   for (size_t i = 0; i < SIGNAL_COUNT; i++) sigaction(signals[i], &before[i], NULL);
   if (caught != 0) raise(caught);
 }
@@ -154,10 +170,9 @@ bool file_produce(const char *path, file_filler *fill, void *context, tool_fault
   }
   char *temporary = name_temporary(path);
   if (temporary == NULL) return fault_set(fault, "%s: cannot be written: out of memory", path);
-  struct sigaction before[SIGNAL_COUNT];
-  hold_signals(before);
+  file_hold_signals();
   bool produced = replace(path, temporary, fill, context, fault);
-  release_signals(before);
+  file_release_signals();
   free(temporary);
   return produced;
 }

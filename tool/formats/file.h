@@ -31,6 +31,11 @@ typedef bool file_filler(void *context, const char *temporary, const char *path,
 /** As file_write, with a function that does the writing. */
 bool file_produce(const char *path, file_filler *fill, void *context, tool_fault *fault);
 
+/** From here on a signal that would end the process is only remembered, so that what lies on the disk for a time can be removed
+ *  first; a second one ends it. Can be nested. The last release raises the one that has come. */
+void file_hold_signals(void);
+void file_release_signals(void);
+
 /** Whether a signal has come that ends the process: a filler stops as soon as it can. */
 bool file_is_stopped(void);
 

@@ -286,7 +286,9 @@ bool npy_read_from(const npy_source *source, npy_array *array, tool_fault *fault
     fault_set(fault, "%s: out of memory", source->name);
   } else if (read_header(&parser, header, &start)) {
     parser.at = header;
-    read = parse_header(&parser, array, &order, &fortran) && read_data(&parser, start, array);
+    const npy_filter *filter = source->filter;
+    read = parse_header(&parser, array, &order, &fortran) &&
+           (filter == NULL || filter->accepts(filter->context, array, fault)) && read_data(&parser, start, array);
   }
   free(header);
   if (read && array->bytes > 0) {
@@ -304,8 +306,12 @@ static bool read_file(void *context, const char *name, void *data, size_t bytes,
 }
 
 bool npy_read(const char *path, npy_array *array, tool_fault *fault) {
+  return npy_read_if(path, NULL, array, fault);
+}
+
+bool npy_read_if(const char *path, const npy_filter *filter, npy_array *array, tool_fault *fault) {
   *array = (npy_array){0};
-  npy_source source = {.name = path, .read = read_file};
+  npy_source source = {.name = path, .read = read_file, .filter = filter};
   int descriptor = file_open(path, &source.size, fault);
   if (descriptor < 0) return false;
   source.context = &descriptor;

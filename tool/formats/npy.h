@@ -25,15 +25,26 @@ typedef struct npy_array {
 /** Read an array. Fortran order and the other byte order are converted; object arrays and records are refused. */
 bool npy_read(const char *path, npy_array *array, tool_fault *fault);
 
+/** Looks at what the header says, before memory is made for the data, of which an archive may hold a thousand times its size. False:
+ *  the fault says why it is not wanted. */
+typedef struct npy_filter {
+  bool (*accepts)(const void *context, const npy_array *header, tool_fault *fault);
+  const void *context;
+} npy_filter;
+
+/** As npy_read, but for arrays that a filter does not accept; NULL: all are. */
+bool npy_read_if(const char *path, const npy_filter *filter, npy_array *array, tool_fault *fault);
+
 /** What an array is read from: a file, or a member of an archive. */
 typedef struct npy_source {
   const char *name;                                                                           /**< for the fault */
   uint64_t size;                                                                              /**< bytes that it has */
   bool (*read)(void *context, const char *name, void *data, size_t bytes, tool_fault *fault); /**< exactly the next `bytes` */
   void *context;
+  const npy_filter *filter; /**< may be NULL */
 } npy_source;
 
-/** As npy_read. */
+/** As npy_read_if. */
 bool npy_read_from(const npy_source *source, npy_array *array, tool_fault *fault);
 
 /** Free what npy_read or npy_set_texts made, and zero the array. */

@@ -10,6 +10,7 @@
 #include <zip.h>
 
 #include "formats/file.h"
+#include "formats/utf8.h"
 
 /* Deflate makes at most 1032 bytes out of one. */
 enum { DEFLATE_RATIO = 1032, DEFLATE_SLACK = 64 };
@@ -136,7 +137,8 @@ static bool check_member(const npz_archive *archive, const zip_stat_t *member, c
                    member->size, member->comp_size);
 }
 
-static bool read_at(npz_archive *archive, zip_uint64_t index, const char *name, npy_array *array, tool_fault *fault) {
+static bool read_at(npz_archive *archive, zip_uint64_t index, const char *name, const npy_filter *filter, npy_array *array,
+                    tool_fault *fault) {
   zip_stat_t member;
   zip_stat_init(&member);
   if (zip_stat_index(archive->zip, index, 0, &member) != 0) {
@@ -145,7 +147,7 @@ static bool read_at(npz_archive *archive, zip_uint64_t index, const char *name, 
   if (!check_member(archive, &member, name, fault)) return false;
   zip_file_t *file = zip_fopen_index(archive->zip, index, 0);
   if (file == NULL) return fault_set(fault, "%s: cannot be read: %s", name, zip_strerror(archive->zip));
-  const npy_source source = {.name = name, .size = member.size, .read = read_member, .context = file};
+  const npy_source source = {.name = name, .size = member.size, .read = read_member, .context = file, .filter = filter};
   bool read = npy_read_from(&source, array, fault);
   if (read && !finish_member(file, name, fault)) {
     npy_free(array);
@@ -165,7 +167,7 @@ static bool fail_missing(const npz_archive *archive, const char *name, tool_faul
   return fault_set(fault, "%s: holds no array '%s'; it holds %s", archive->path, name, list);
 }
 
-bool npz_read(npz_archive *archive, const char *name, npy_array *array, tool_fault *fault) {
+bool npz_read(npz_archive *archive, const char *name, const npy_filter *filter, npy_array *array, tool_fault *fault) {
   *array = (npy_array){0};
   size_t found = archive->count;
   for (size_t i = 0; i < archive->count; i++) {
@@ -178,7 +180,7 @@ bool npz_read(npz_archive *archive, const char *name, npy_array *array, tool_fau
   char *full = malloc(bytes);
   if (full == NULL) return fault_set(fault, "%s: out of memory", archive->path);
   snprintf(full, bytes, "%s:%s", archive->path, name);
-  bool read = read_at(archive, archive->members[found], full, array, fault);
+  bool read = read_at(archive, archive->members[found], full, filter, array, fault);
   free(full);
   return read;
 }
@@ -194,8 +196,13 @@ bool npz_can_name(const char *name) {
     part += length;
     if (*part == 0) break;
   }
-  for (const char *byte = name; *byte != 0; byte++) {
-    if ((unsigned char)*byte < 0x20 || *byte == 0x7F) return false;
+  const unsigned char *at = (const unsigned char *)name;
+  for (left = strlen(name); left > 0;) {
+    uint32_t point = 0;
+    size_t taken = utf8_decode(at, left, &point); /* which it is: npy_is_text says so */
+    if (!utf8_is_plain(point)) return false;
+    at += taken;
+    left -= taken;
   }
   return true;
 }

@@ -29,8 +29,9 @@ size_t npz_count(const npz_archive *archive);
 /** The name of an array as numpy gives it, without ".npy"; lives as long as the archive. */
 const char *npz_name(const npz_archive *archive, size_t index);
 
-/** Read the array of that name. */
-bool npz_read(npz_archive *archive, const char *name, npy_array *array, tool_fault *fault);
+/** Read the array of that name.
+ *  @param filter  refuses some; NULL: none */
+bool npz_read(npz_archive *archive, const char *name, const npy_filter *filter, npy_array *array, tool_fault *fault);
 
 /** Whether an array may have this name in an archive: text, without control characters, and no way out of a folder that the
  *  archive is unpacked in. */

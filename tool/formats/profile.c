@@ -44,11 +44,11 @@ static profile_copy *find_copy(profile_copy **copies, size_t *count, const json_
   return made;
 }
 
-bool profile_read(const char *path, profile_copy **copies, size_t *count, tool_fault *fault) {
+bool profile_read(int descriptor, const char *path, profile_copy **copies, size_t *count, tool_fault *fault) {
   *copies = NULL;
   *count = 0;
   json_error_t error;
-  json_t *events = json_load_file(path, 0, &error);
+  json_t *events = json_loadfd(descriptor, 0, &error);
   if (!json_is_array(events)) {
     json_decref(events);
     return fault_set(fault, "%s: is no profile of ONNX Runtime: %s", path,

@@ -19,9 +19,10 @@ typedef struct profile_copy {
   uint64_t count;
 } profile_copy;
 
-/** Read a profile.
+/** Read a profile from its beginning.
+ *  @param path    for the fault
  *  @param copies  receives a malloc'ed array in the order in which they first ran; profile_free frees it */
-bool profile_read(const char *path, profile_copy **copies, size_t *count, tool_fault *fault);
+bool profile_read(int descriptor, const char *path, profile_copy **copies, size_t *count, tool_fault *fault);
 
 void profile_free(profile_copy *copies, size_t count);
 

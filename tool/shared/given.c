@@ -135,15 +135,28 @@ bool given_has(const tool_state *tool, const char *name) {
 
 /* ---- reading ---- */
 
-bool given_read(const char *file, const char *input, npy_array *array, tool_fault *fault) {
+typedef struct wanted {
+  const iobind_value_info *input;
+  const char *file;
+} wanted;
+
+static bool accepts(const void *context, const npy_array *header, tool_fault *fault) {
+  const wanted *self = context;
+  tool_fault reason;
+  return tool_check_type(self->input, header, &reason) || fault_set(fault, "%s: %s", self->file, reason.text);
+}
+
+bool given_read(const char *file, const iobind_value_info *input, npy_array *array, tool_fault *fault) {
+  const wanted context = {input, file};
+  const npy_filter filter = {accepts, &context};
   const char *member = strstr(file, NPZ_ENDING ":");
-  if (member == NULL && !npz_is_archive(file)) return npy_read(file, array, fault);
+  if (member == NULL && !npz_is_archive(file)) return npy_read_if(file, &filter, array, fault);
   *array = (npy_array){0};
   size_t length = member == NULL ? strlen(file) : (size_t)(member - file) + strlen(NPZ_ENDING);
   char *path = strndup(file, length);
   if (path == NULL) return fault_set(fault, "%s: out of memory", file);
   npz_archive *archive = npz_open(path, fault);
-  bool read = archive != NULL && npz_read(archive, member == NULL ? input : file + length + 1, array, fault);
+  bool read = archive != NULL && npz_read(archive, member == NULL ? input->name : file + length + 1, &filter, array, fault);
   npz_close(archive);
   free(path);
   return read;

@@ -22,7 +22,8 @@ int given_match_list(const tool_state *tool, const char *option, char *const *te
 /** Whether --input gives the input of that name. */
 bool given_has(const tool_state *tool, const char *name);
 
-/** Read "FILE.npy", "FILE.npz:ARRAY", or "FILE.npz", which means its array of the name `input`. */
-bool given_read(const char *file, const char *input, npy_array *array, tool_fault *fault);
+/** Read "FILE.npy", "FILE.npz:ARRAY", or "FILE.npz", which means its array of the input's name. An array of another type than the
+ *  input's is refused before its data are read. */
+bool given_read(const char *file, const iobind_value_info *input, npy_array *array, tool_fault *fault);
 
 #endif

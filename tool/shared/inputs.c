@@ -272,7 +272,7 @@ int tool_make_input(tool_state *tool, const iobind_value_info *value, const char
       if (!make_up(tool, cpu, &wanted, file == NULL, tensor, &fault)) {
         code = tool_fail(tool, "input '%s' (%s): %s", value->name, described, fault.text);
       }
-    } else if (!given_read(file, value->name, &array, &fault)) {
+    } else if (!given_read(file, &wanted, &array, &fault)) {
       code = tool_fail(tool, "input '%s': %s", value->name, fault.text);
     } else {
       bool packed = iobind_dtype_bits(value->dtype) > 0 && iobind_dtype_bits(value->dtype) < 8;

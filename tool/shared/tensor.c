@@ -144,16 +144,19 @@ static bool same_type(const npy_array *array, storage wanted) {
   return array->kind == wanted.kind || (wanted.raw && wanted.bytes == 1 && array->kind == 'f');
 }
 
+bool tool_check_type(const iobind_value_info *value, const npy_array *array, tool_fault *fault) {
+  storage wanted = storage_of(value->dtype);
+  if (same_type(array, wanted)) return true;
+  char type[24];
+  const char *form = tool_raw_form(value->dtype);
+  return fault_set(fault, "expected %s%s%s%s, got an array of type %s [DTYPE]", iobind_dtype_name(value->dtype),
+                   form == NULL ? "" : " (", form == NULL ? "" : form, form == NULL ? "" : ")", npy_type(array, type));
+}
+
 bool tool_tensor_from_npy(iobind_device *cpu, const iobind_value_info *value, const npy_array *array, iobind_tensor **tensor,
                           tool_fault *fault) {
   *tensor = NULL;
-  storage wanted = storage_of(value->dtype);
-  if (!same_type(array, wanted)) {
-    char type[24];
-    const char *form = tool_raw_form(value->dtype);
-    return fault_set(fault, "expected %s%s%s%s, got an array of type %s [DTYPE]", iobind_dtype_name(value->dtype),
-                     form == NULL ? "" : " (", form == NULL ? "" : form, form == NULL ? "" : ")", npy_type(array, type));
-  }
+  if (!tool_check_type(value, array, fault)) return false;
   bool packed = is_packed(value->dtype);
   if (packed && !packed_dims(value, array, fault)) return false;
   iobind_error error = IOBIND_ERROR_INIT;

@@ -199,6 +199,9 @@ int tool_resolve_dims(const tool_state *tool, const iobind_value_info *value, in
 /** Release tensors, which may be NULL each, and free the array. */
 void tool_free_tensors(iobind_tensor **tensors, size_t count);
 
+/** Whether arrays of this type can be an input. */
+bool tool_check_type(const iobind_value_info *value, const npy_array *array, tool_fault *fault);
+
 /** A host tensor with the content of an array. Types that numpy has not are taken in their raw form: bfloat16 as u2, 8-bit
  *  floats as u1, packed ones as 1-D u1 bytes, whose dims `value` must then fix. */
 bool tool_tensor_from_npy(iobind_device *cpu, const iobind_value_info *value, const npy_array *array, iobind_tensor **tensor,
