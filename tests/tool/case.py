@@ -65,6 +65,7 @@ class Case(unittest.TestCase):
             self.assertEqual(len(lines), 1, result.stderr)
             self.assertTrue(lines[0].startswith("iobind: "), lines[0])
             self.assertTrue(lines[0].isprintable(), lines[0])
+            self.assertNotRegex(lines[0], r"^iobind: (\w+: )?\w+_\w+: ", "a function's name")
             self.assertIn(part, lines[0])
             if more.get("stdout") is None:
                 self.assertEqual(result.stdout, "")

@@ -283,7 +283,7 @@ class Models(Case):
         self.refused(FAILED, "No such file", "inspect", self.path("missing.onnx"))
         self.refused(FAILED, "regular file", "inspect", "/dev/null")
         line = self.refused(FAILED, "text.onnx", "inspect", self.write("text.onnx", b"hello, this is text\n"))
-        self.assertIn("no ONNX model", line)
+        self.assertIn("not an ONNX model", line)
         whole = identity_model(["x"], [("x", "y")])
         for size in (1, 10, len(whole) // 2, len(whole) - 1):
             self.refused(FAILED, "cut.onnx", "inspect", self.write("cut.onnx", whole[:size]))
@@ -500,13 +500,13 @@ class Runs(Case):
             "objects": (npy_bytes("|O", (2, 3), b"\x80\x04K\x01."), "pickle"),
             "records": (npy_bytes([("a", "<f4")], (6,), bytes(24)), "records"),
             "dates": (npy_bytes("<M8[s]", (2, 3), bytes(48)), "not supported"),
-            "no dict": (npy_bytes("", "", b"", header="import os"), "no dict"),
-            "code": (npy_bytes("", "", b"", header="{'descr': __import__('os'), 'fortran_order': False, 'shape': (1,)}"), "no string"),
-            "half a dict": (npy_bytes("", "", b"", header="{'descr': '<f4'"), "no dict"),
+            "not a dict": (npy_bytes("", "", b"", header="import os"), "not a dict"),
+            "code": (npy_bytes("", "", b"", header="{'descr': __import__('os'), 'fortran_order': False, 'shape': (1,)}"), "not a string"),
+            "half a dict": (npy_bytes("", "", b"", header="{'descr': '<f4'"), "not a dict"),
             "no shape": (npy_bytes("", "", b"", header="{'descr': '<f4', 'fortran_order': False}"), "lacks"),
-            "bad shape": (npy_bytes("", "", b"", header="{'descr': '<f4', 'fortran_order': False, 'shape': (2.5,)}"), "no tuple"),
+            "bad shape": (npy_bytes("", "", b"", header="{'descr': '<f4', 'fortran_order': False, 'shape': (2.5,)}"), "not a tuple"),
             "NUL": (npy_bytes("", "", b"", header="{'descr': '<f4\0'}"), "NUL"),
-            "deep": (npy_bytes("", "", b"", header="(" * 5000), "no dict"),
+            "deep": (npy_bytes("", "", b"", header="(" * 5000), "not a dict"),
             "no bytes": (npy_bytes("<U0", (1 << 60,), b""), "not supported"),
         }
         for name, (content, part) in files.items():
@@ -611,7 +611,7 @@ class Archives(Case):
         more = self.write("more.npz", npz_bytes({"x.npy": self.x, "y.npy": self.y, "extra.npy": self.y, "notes.txt": b"hello"}))
         result = self.call("run", self.add, "-i", more)
         self.assertEqual(result.returncode, 0, result.stderr)
-        self.assertEqual(result.stderr.splitlines(), [f"iobind: run: note: {more}: 'extra' is no input of the model, and not used"])
+        self.assertEqual(result.stderr.splitlines(), [f"iobind: run: note: {more}: 'extra' is not an input of the model, and is not used"])
 
     def test_wrong_names(self):
         both = self.write("both.npz", npz_bytes({"x.npy": self.x, "y.npy": self.y}))

@@ -115,7 +115,7 @@ class Loop(Case):
             self.assertEqual(self.read("joined.npy"), ((10, 3), list(range(30))), given)
         self.loop(*words, "-i", "first=zeros", "--dim", "first[0]=2")
         self.assertEqual(self.read("joined.npy"), ((12, 3), [0] * 6 + list(range(30))))
-        self.refused(FAILED, "--dim past=0 holds in all steps; --dim INPUT[AXIS]=N, or --input INPUT=zeros, fixes a first state alone",
+        self.refused(FAILED, "--dim past=0 holds in all steps; --dim INPUT[AXIS]=N, or --input INPUT=zeros, fixes only a first state",
                      "loop", *words, "-r", "--dim", "past=0")
         self.refused(FAILED, "it has open dims", "loop", self.concat, "-c", "joined=first", "-i", "first=zeros", "-i", "second=zeros",
                      "-n", "2")
@@ -192,7 +192,7 @@ class Loop(Case):
         self.refused(MISUSED, "the input is carried; give its first state", *good, "-c", "joined=second")
         wide = self.write("wide.npy", npy_bytes("<f8", (2, 1, 3), bytes(48)))
         self.refused(FAILED, "expected float32, got an array of type <f8", *carried, "-i", f"second={wide}@0")
-        self.refused(FAILED, "step 0: binding_run: output 'joined': not the shape", "loop", self.concat, "-c", "joined=first,swap",
+        self.refused(FAILED, "step 0: output 'joined': not the shape", "loop", self.concat, "-c", "joined=first,swap",
                      "-i", first, "-i", second)
         self.refused(FAILED, "'y' is int64[2], the input 'x' takes float32", "loop", self.model("shape.onnx", "shape"), "-c", "y=x", "-r",
                      "--dim", "n=1", "--dim", "m=1", "--steps", "1")

@@ -139,20 +139,20 @@ static void refuses_lies(void **state) {
     const char *header;
     const char *part;
   } cases[] = {
-      {"", "no dict"},
-      {"{", "no dict"},
+      {"", "not a dict"},
+      {"{", "not a dict"},
       {"{}", "lacks"},
-      {"[]", "no dict"},
-      {"{'descr': '<f4', 'fortran_order': False, 'shape': (2,)", "no dict"},
+      {"[]", "not a dict"},
+      {"{'descr': '<f4', 'fortran_order': False, 'shape': (2,)", "not a dict"},
       {"{'descr': '<f4', 'fortran_order': False, 'shape': (2,), } x", "follows"},
       {"{'descr': '<f4', 'fortran_order': False, 'shape': (2,), 'more': 1}", "too many"},
       {"{'descr': '<f4', 'descr': '<f4', 'fortran_order': False, 'shape': (2,)}", "too many"},
       {"{'fortran_order': False, 'shape': (2,)}", "lacks"},
       {"{'descr': '<f4', 'fortran_order': 0, 'shape': (2,)}", "fortran_order"},
-      {"{'descr': '<f4', 'fortran_order': False, 'shape': 2}", "no tuple"},
-      {"{'descr': '<f4', 'fortran_order': False, 'shape': (2 2)}", "no tuple"},
-      {"{'descr': '<f4', 'fortran_order': False, 'shape': (x,)}", "no tuple"},
-      {"{'descr': '<f4', 'fortran_order': False, 'shape': (,)}", "no tuple"},
+      {"{'descr': '<f4', 'fortran_order': False, 'shape': 2}", "not a tuple"},
+      {"{'descr': '<f4', 'fortran_order': False, 'shape': (2 2)}", "not a tuple"},
+      {"{'descr': '<f4', 'fortran_order': False, 'shape': (x,)}", "not a tuple"},
+      {"{'descr': '<f4', 'fortran_order': False, 'shape': (,)}", "not a tuple"},
       {"{'descr': '<f4', 'fortran_order': False, 'shape': (-2,)}", "negative"},
       {"{'descr': '<f4', 'fortran_order': False, 'shape': (9223372036854775808,)}", "64 bits"},
       {"{'descr': '<f4', 'fortran_order': False, 'shape': (9223372036854775807,)}", "more bytes than can be counted"},
@@ -174,10 +174,10 @@ static void refuses_lies(void **state) {
       {"{'descr': '<', 'fortran_order': False, 'shape': (1,)}", "'<'"},
       {"{'descr': '<U0', 'fortran_order': False, 'shape': (1152921504606846976,)}", "'<U0'"},
       {"{'descr': '<U99999999999999999999', 'fortran_order': False, 'shape': (1,)}", "not supported"},
-      {"{'descr': 4, 'fortran_order': False, 'shape': (1,)}", "no string"},
+      {"{'descr': 4, 'fortran_order': False, 'shape': (1,)}", "not a string"},
       {"{'descr': 'an endless string', 'fortran_order': False, 'shape': (1,)}", "not supported"},
-      {"{'descr': 'a string that is much too long for a type', 'shape': (1,)}", "no string"},
-      {"{'de\\x73cr': '<f4', 'fortran_order': False, 'shape': (2,)}", "no dict"},
+      {"{'descr': 'a string that is much too long for a type', 'shape': (1,)}", "not a string"},
+      {"{'de\\x73cr': '<f4', 'fortran_order': False, 'shape': (2,)}", "not a dict"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     save(1, cases[i].header, data, sizeof data);

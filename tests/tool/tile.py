@@ -300,7 +300,7 @@ class Tile(unittest.TestCase):
         self.refuse(FAILED, "got dims [3,20,20]", blur(1), picture[0], "--tile", "8x8")
         self.refuse(FAILED, "expected float32, float16 or uint8, got an array of type <f8", blur(1), picture.astype(float), "--tile", "8x8")
         self.refuse(FAILED, "the picture is empty", blur(1), picture[:, :, :0], "--tile", "8x8")
-        self.refuse(FAILED, "is no PNG", blur(1), b"\x89PNG\r\n\x1a\n", "--tile", "8x8", kind="in.png")
+        self.refuse(FAILED, "is not a PNG", blur(1), b"\x89PNG\r\n\x1a\n", "--tile", "8x8", kind="in.png")
         open_dims = model([helper.make_node("Identity", ["x"], ["y"])], list("abcd"), [list("abcd")])
         self.refuse(FAILED, "is not clear; give --layout", open_dims, picture, "--tile", "8x8")
         self.refuse(FAILED, "another number of dims", open_dims, picture, "--tile", "8x8", "--layout", "HW")

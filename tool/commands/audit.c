@@ -179,7 +179,7 @@ static int read_profile(audit_job *job) {
 
 /* ---- what a copy takes ---- */
 
-/* The median time of a copy of so many bytes from the one memory to the other; 0 where it cannot be made. */
+/* The median time of a copy of so many bytes from the one memory to the other; 0 if it cannot be made. */
 static double time_copy(const tool_clock *clock, iobind_device *from, int32_t from_memory, iobind_device *to, int32_t to_memory,
                         uint64_t bytes) {
   const int64_t dims[1] = {(int64_t)bytes};
@@ -408,7 +408,7 @@ static int find_device(audit_job *job) {
   iobind_error error = IOBIND_ERROR_INIT;
   if (iobind_runtime_find_device(tool->runtime, first, &device, NULL, &error) != IOBIND_OK) {
     code = tool_fail(tool, "--expect-zero: expected '%s', the first of --device %s, got '%s': %s [%s]", first, list,
-                     tool_device_spec(job->device), error.message, iobind_status_name(error.status));
+                     tool_device_spec(job->device), tool_reason(&error), iobind_status_name(error.status));
   }
   free(first);
   return code;
@@ -451,7 +451,7 @@ static int load(audit_job *job) {
   return code;
 }
 
-static int prepare(audit_job *job, char *const *binds) {
+static int bind_model(audit_job *job, char *const *binds) {
   tool_state *tool = job->tool;
   iobind_error error = IOBIND_ERROR_INIT;
   int code = tool_open(tool);
@@ -472,7 +472,7 @@ static int prepare(audit_job *job, char *const *binds) {
 static int audit(tool_state *tool, char *const *binds, int64_t runs, bool expect_zero) {
   audit_job job = {.tool = tool, .profile = -1, .runs = runs, .expect_zero = expect_zero};
   progress_begin(tool);
-  int code = prepare(&job, binds);
+  int code = bind_model(&job, binds);
   if (code == TOOL_GO) {
     progress_say("running %s on %s", tool->arguments[0], tool_device_spec(job.device));
     code = run_all(&job);
@@ -505,7 +505,7 @@ int command_audit(int argc, const char **argv) {
                                         "How inputs and outputs are bound, or NAME=HOW for one; repeatable", "device|host"},
                                        {"runs", 'n', POPT_ARG_ARGV, &run_texts, 0, "Runs to time (10)", "N"},
                                        {"expect-zero", 0, POPT_ARG_NONE, &expect_zero, 0,
-                                        "End with 1 where anything crosses the link, or no node runs on the device", NULL},
+                                        "End with 1 if anything crosses the link, or no node runs on the device", NULL},
                                        POPT_TABLEEND};
   const tool_usage usage = {
       .command = "audit",

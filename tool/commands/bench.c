@@ -560,7 +560,7 @@ static int read_options(bench *b) {
   return code;
 }
 
-/* Have the allocator keep what is freed, as it does in a program that runs in one way alone. Here the ways take turns, and the
+/* Have the allocator keep what is freed, as it does in a program that runs only one way. Here the ways take turns, and the
  * heap of one would be handed back to the system while another one runs: an unbound run of 16 MiB then takes twice as long. */
 static void keep_heap(void) {
 #if defined(__GLIBC__)
@@ -569,7 +569,7 @@ static void keep_heap(void) {
 #endif
 }
 
-static int work(bench *b) {
+static int run_bench(bench *b) {
   keep_heap();
   int code = read_options(b);
   b->given_dims = b->tool.dim_count;
@@ -605,7 +605,7 @@ int command_bench(int argc, const char **argv) {
       .argument_count = 1,
       .options = own};
   int code = tool_begin(&b.tool, &usage, argc, argv);
-  if (code == TOOL_GO) code = work(&b);
+  if (code == TOOL_GO) code = run_bench(&b);
   free_rows(&b);
   json_decref(b.inputs);
   tool_free_list(b.given.iterations);

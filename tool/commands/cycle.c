@@ -17,7 +17,7 @@ typedef struct work {
 
 static bool say(const work *w, tool_fault *fault, const iobind_error *error) {
   w->c->failure = *error;
-  return fault_set(fault, "%s [%s]", error->message, iobind_status_name(error->status));
+  return fault_set(fault, "%s [%s]", tool_reason(error), iobind_status_name(error->status));
 }
 
 /* -1: the output is not carried. */
@@ -30,7 +30,7 @@ static int input_of(const cycle *c, size_t output) {
 
 /* ---- the states carried ---- */
 
-/* An output whose shape cannot change needs no new memory; iobind gives it some all the same where an input's shape changes. */
+/* An output whose shape cannot change needs no new memory; iobind gives it new memory all the same if an input's shape changes. */
 static bool keeps_shape(const cycle *c, const iobind_value_info *value) {
   bool fixed = value->has_shape;
   for (size_t i = 0; i < value->rank; i++) fixed = fixed && value->dims[i] >= 0;
@@ -181,7 +181,7 @@ static bool step_host(work *w, size_t step, tool_fault *fault) {
 
 /* ---- both ---- */
 
-/* Fetch an output that can be had as an array; *tensor stays NULL where it cannot. */
+/* Fetch an output that can be had as an array; *tensor stays NULL if it cannot. */
 static bool fetch(work *w, size_t output, iobind_tensor **tensor, tool_fault *fault) {
   iobind_value_info value = IOBIND_VALUE_INFO_INIT;
   iobind_error error = IOBIND_ERROR_INIT;

@@ -41,7 +41,7 @@ typedef struct cycle {
   iobind_session *session;
   size_t input_count, output_count;
   iobind_tensor **inputs; /**< host tensors: what is constant, the first state, or the first slice */
-  iobind_tensor **first;  /**< for each input what it is in the first step alone; NULL: nothing else than later */
+  iobind_tensor **first;  /**< for each input what it is in the first step; NULL: the same as later */
   feed *fed;              /**< for each input; count 0: it is not fed */
   cycle_carry *carries;   /**< malloc'ed */
   size_t carry_count;

@@ -42,7 +42,7 @@ static int examine(tool_state *tool, tool_report *report) {
     if (tool->json) {
       report_field(report, "ok", NULL, json_false(), NULL);
       report_field(report, "iobind", NULL, report_string(iobind_version_string()), NULL);
-      report_field(report, "reason", NULL, report_string(error.message), NULL);
+      report_field(report, "reason", NULL, report_string(tool_reason(&error)), NULL);
       report_field(report, "status", NULL, json_string(iobind_status_name(error.status)), NULL);
       tool_print(tool, report, TOOL_FAILED);
     }

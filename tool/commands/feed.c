@@ -21,7 +21,7 @@ static size_t product(const int64_t *dims, size_t from, size_t to) {
 }
 
 /* The elements in the order in which they are fed: those of a slice together. */
-static bool bring_forward(npy_array *array, size_t axis, tool_fault *fault) {
+static bool put_axis_first(npy_array *array, size_t axis, tool_fault *fault) {
   size_t outer = product(array->dims, 0, axis);
   size_t length = (size_t)array->dims[axis];
   size_t inner = product(array->dims, axis + 1, array->rank) * array->item_bytes;
@@ -56,7 +56,7 @@ static bool cut(feed *fed, int64_t axis, const iobind_value_info *value, tool_fa
   if (!npy_set_dims(&fed->slice, dims, rank)) return fault_set(fault, "its slices are too large");
   fed->count = (size_t)array->dims[axis];
   if (fed->count == 0) return fault_set(fault, "it has no slice along axis %" PRId64 " [SHAPE]", axis);
-  if (!bring_forward(array, (size_t)axis, fault)) return false;
+  if (!put_axis_first(array, (size_t)axis, fault)) return false;
   fed->slice.data = array->data;
   return true;
 }

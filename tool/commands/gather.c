@@ -29,7 +29,7 @@ bool gather_add(gather *all, const iobind_tensor *tensor, size_t steps, tool_fau
   iobind_tensor_info info = IOBIND_TENSOR_INFO_INIT;
   iobind_error error = IOBIND_ERROR_INIT;
   if (all->uneven) return true;
-  if (iobind_tensor_get_info(tensor, &info, &error) != IOBIND_OK) return fault_set(fault, "%s", error.message);
+  if (iobind_tensor_get_info(tensor, &info, &error) != IOBIND_OK) return fault_set(fault, "%s", tool_reason(&error));
   if (all->taken == 0) {
     if (!begin(all, tensor, &info, steps, fault)) return false;
   } else if (info.rank != all->rank || memcmp(info.dims, all->dims, info.rank * sizeof info.dims[0]) != 0) {
@@ -39,7 +39,7 @@ bool gather_add(gather *all, const iobind_tensor *tensor, size_t steps, tool_fau
   } else if (info.bytes > 0) {
     unsigned char *target = (unsigned char *)all->array.data + all->taken * info.bytes;
     if (iobind_tensor_read(tensor, 0, target, info.bytes, NULL, &error) != IOBIND_OK) {
-      return fault_set(fault, "%s [%s]", error.message, iobind_status_name(error.status));
+      return fault_set(fault, "%s [%s]", tool_reason(&error), iobind_status_name(error.status));
     }
   }
   all->taken++;

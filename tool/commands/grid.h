@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/** All in units of `step` pixels of the picture: that many for one value of the output, where it is the smaller one. */
+/** All in units of `step` pixels of the picture: that many for one value of the output, if that is the smaller one. */
 typedef struct grid_axis {
   int64_t length;
   int64_t tile;
@@ -22,13 +22,13 @@ typedef struct grid_axis {
  *  steps. Lengths stay below 2^31. */
 grid_axis grid_plan(int64_t length, int64_t tile, int64_t overlap, int64_t step);
 
-/** Where a tile begins. The last one ends where the side ends; it goes beyond where a tile is longer than the side, and by less
+/** Where a tile begins. The last one ends where the side ends; it goes beyond if a tile is longer than the side, and by less
  *  than a step. */
 int64_t grid_origin(const grid_axis *axis, size_t index);
 
 /** What a tile counts for at each of its places in the output, which are `scale` for a unit: tile * scale of them. At each place
  *  of the side these sum to one. Around the middle of what two neighbours share one fades into the other, over half of `overlap`;
- *  beyond, each place is one tile's alone: the outer quarter of the overlap, where a tile knows least of what is around, is no
+ *  beyond, each place belongs to one tile: the outer quarter of the overlap, where a tile knows least of what is around, is no
  *  tile's. */
 void grid_weigh(const grid_axis *axis, size_t index, int64_t scale, float *weights);
 

@@ -21,7 +21,7 @@ static void report_model(tool_report *report, const char *path, const iobind_ses
   add_text(report, "producer", "producer", info->producer);
   add_text(report, "domain", "domain", info->domain);
   add_text(report, "description", "description", info->description);
-  /* ORT says the largest number where the model says none. */
+  /* ORT says the largest number if the model says none. */
   bool versioned = info->model_version != 0 && info->model_version != INT64_MAX;
   report_field(report, "model_version", versioned ? "version" : NULL,
                versioned ? json_integer(info->model_version) : json_null(), NULL);
@@ -261,9 +261,8 @@ int command_inspect(int argc, const char **argv) {
       .command = "inspect",
       .arguments = "MODEL",
       .summary = "Show a model's inputs and outputs and, with --device, which execution provider (EP) runs which nodes.",
-      .notes =
-          "TYPE shows open dims by their symbol, '?' where they have none. DEVICE and MEMORY are where the session reads an\n"
-          "input and leaves an output: data that is there already need not be copied.",
+      .notes = "TYPE shows open dims by their symbol, '?' if they have none. DEVICE and MEMORY are where the session reads an\n"
+               "input and leaves an output: data that is there already need not be copied.",
       .takes = TOOL_TAKES_DEVICE | TOOL_TAKES_DIMS,
       .argument_count = 1,
   };

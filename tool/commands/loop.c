@@ -25,7 +25,7 @@ typedef struct loop {
   bool through_host;  /* the same loop that way, to compare with */
 } loop;
 
-/* Lists of the command line, of NAME or NAME=...; NULL where an option is not given. */
+/* Lists of the command line, of NAME or NAME=...; NULL if an option is not given. */
 typedef struct loop_lists {
   char **carries;
   char **gathered;
@@ -123,7 +123,7 @@ static int read_fed(loop *l, const iobind_value_info *value, size_t index, const
                        text);
   }
   if (value->kind != IOBIND_VALUE_TENSOR) {
-    return tool_fail(l->tool, "input '%s' is no tensor, and cannot be fed [NOT_SUPPORTED]", value->name);
+    return tool_fail(l->tool, "input '%s' is not a tensor, and cannot be fed [NOT_SUPPORTED]", value->name);
   }
   char *file = strndup(text, length);
   if (file == NULL) return tool_fail(l->tool, "out of memory");
@@ -148,7 +148,7 @@ static int read_constant(loop *l, const iobind_value_info *value, size_t index, 
   return tool_make_input(l->tool, &wanted, file, &l->cycle.inputs[index]);
 }
 
-/* Of the first step alone. */
+/* Only of the first step. */
 static int read_first(loop *l, const iobind_value_info *value, size_t index, const char *file) {
   if (is_carried(&l->cycle, index)) {
     return tool_misuse(l->tool, "--first %s=%s: the input is carried; --input gives its first state", value->name, file);
@@ -181,7 +181,7 @@ static int read_inputs(loop *l, char *const *first_texts) {
 
 static int read_gathered(loop *l, char *const *names) {
   if (names != NULL && l->folder == NULL) {
-    return tool_misuse(l->tool, "--gather %s: --output-dir is missing, where it is written", names[0]);
+    return tool_misuse(l->tool, "--gather %s: --output-dir is missing, the folder that it is written to", names[0]);
   }
   for (; names != NULL && *names != NULL; names++) {
     iobind_error error = IOBIND_ERROR_INIT;
@@ -232,7 +232,7 @@ static int name_outputs(loop *l) {
   return outputs_name_files(l->names, l->cycle.output_count, l->files) ? TOOL_GO : tool_fail(l->tool, "out of memory");
 }
 
-static int prepare(loop *l, const loop_lists *lists, int64_t steps) {
+static int open_loop(loop *l, const loop_lists *lists, int64_t steps) {
   tool_state *tool = l->tool;
   tool_fault fault;
   iobind_error error = IOBIND_ERROR_INIT;
@@ -275,7 +275,7 @@ static int write_output(const loop *l, const npy_array *array, size_t index, con
 }
 
 static void add_notes(tool_report *report, const iobind_value_info *value, const gather *all, bool carried) {
-  if (value->kind != IOBIND_VALUE_TENSOR) report_note(report, "'%s' is no tensor: not gathered", value->name);
+  if (value->kind != IOBIND_VALUE_TENSOR) report_note(report, "'%s' is not a tensor: not gathered", value->name);
   if (value->dtype == IOBIND_STRING) report_note(report, "'%s' holds texts: not gathered", value->name);
   if (all->uneven) {
     report_note(report, "'%s' changes its dims from step to step: not gathered%s", value->name,
@@ -401,7 +401,7 @@ static int report_loop(loop *l, tool_report *report) {
 
 /* ---- the command ---- */
 
-enum { ORT_INVALID_ARGUMENT = 2 }; /* OrtErrorCode: also what it says where the dims of an input are not the model's */
+enum { ORT_INVALID_ARGUMENT = 2 }; /* OrtErrorCode: also what it says if the dims of an input are not the model's */
 
 /* A dim that --dim fixes by its symbol is fixed for all steps, and a state cannot grow. */
 static const char *hint_at_dims(const loop *l, char *text, size_t size) {
@@ -417,7 +417,7 @@ static const char *hint_at_dims(const loop *l, char *text, size_t size) {
   }
   if (length > 0 && length < size) {
     snprintf(text + length, size - length,
-             " holds in all steps; --dim INPUT[AXIS]=N, or --input INPUT=%s, fixes a first state alone", GIVEN_ZEROS);
+             " holds in all steps; --dim INPUT[AXIS]=N, or --input INPUT=%s, fixes only a first state", GIVEN_ZEROS);
   }
   return text;
 }
@@ -431,9 +431,9 @@ static int run(loop *l, cycle_way way) {
                    hint_at_dims(l, hint, sizeof hint));
 }
 
-static int work(loop *l, const loop_lists *lists, int64_t steps) {
+static int run_loop(loop *l, const loop_lists *lists, int64_t steps) {
   progress_begin(l->tool);
-  int code = prepare(l, lists, steps);
+  int code = open_loop(l, lists, steps);
   if (code == TOOL_GO) code = run(l, CYCLE_CARRIED);
   if (code == TOOL_GO && l->through_host) code = run(l, CYCLE_HOST);
   if (code == TOOL_GO) {
@@ -457,15 +457,15 @@ int command_loop(int argc, const char **argv) {
   const struct poptOption options[] = {
       {"carry", 'c', POPT_ARG_ARGV, &lists.carries, 0,
        "An output that becomes an input of the next step: move (any shape; the default), "
-       "swap (two buffers) or in-place (one buffer, where the model allows it); repeatable",
+       "swap (two buffers) or in-place (one buffer, if the model allows it); repeatable",
        "OUTPUT=INPUT[,MODE]"},
       {"steps", 'n', POPT_ARG_ARGV, &counts, 0, "How many; all slices of what is fed, if not given", "N"},
       {"output-dir", 'o', POPT_ARG_ARGV, &folders, 0, "Write FOLDER/NAME.npy: the last state, or an output of all steps",
        "FOLDER"},
       {"first", 0, POPT_ARG_ARGV, &lists.first, 0,
-       "What an input is in the first step alone, such as a prompt; --input is for the later ones; repeatable", "NAME=FILE"},
+       "What an input is only in the first step, such as a prompt; --input is for the later ones; repeatable", "NAME=FILE"},
       {"gather", 0, POPT_ARG_ARGV, &lists.gathered, 0,
-       "A carried output that is written as it came out of all steps, and not its last state alone; repeatable", "OUTPUT"},
+       "A carried output that is written as it came out of all steps, and not only its last state; repeatable", "OUTPUT"},
       {"no-host", 0, POPT_ARG_NONE, &no_host, 0, "Leave out the same loop through the host", NULL},
       POPT_TABLEEND};
   const tool_usage usage = {
@@ -474,7 +474,7 @@ int command_loop(int argc, const char **argv) {
       .summary = "Run a model step by step; outputs become inputs and stay on the device.",
       .notes =
           "An input given as NAME=FILE.npy@AXIS is fed one slice a step; any other one stays as it is, or is the first state\n"
-          "where it is carried: NAME=zeros is an empty one where the model leaves its size open. Outputs that are not carried are gathered along a new first axis, with --output-dir; without it\n"
+          "if it is carried: NAME=zeros is an empty one if the model leaves its size open. Outputs that are not carried are gathered along a new first axis, with --output-dir; without it\n"
           "they are not fetched.",
       .takes = TOOL_TAKES_DEVICE | TOOL_TAKES_DIMS | TOOL_TAKES_INPUTS,
       .argument_count = 1,
@@ -487,7 +487,7 @@ int command_loop(int argc, const char **argv) {
   if (code == TOOL_GO) code = tool_single(&tool, folders, "--output-dir", &l.folder);
   if (code == TOOL_GO) code = tool_integer(&tool, counts, "--steps", 1, 1000000000, &steps);
   l.through_host = no_host == 0;
-  if (code == TOOL_GO) code = work(&l, &lists, steps);
+  if (code == TOOL_GO) code = run_loop(&l, &lists, steps);
   code = tool_end(&tool, code);
   tool_free_list(lists.carries);
   tool_free_list(lists.gathered);

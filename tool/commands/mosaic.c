@@ -43,7 +43,7 @@ static float read_at(const mosaic_view *view, int64_t offset) {
 }
 
 static uint8_t round_to_byte(float value) {
-  if (!(value > 0)) return 0; /* what is no number is 0 too */
+  if (!(value > 0)) return 0; /* NaN becomes 0 too */
   return value >= 255 ? 255 : (uint8_t)lrintf(value);
 }
 
@@ -88,7 +88,7 @@ void mosaic_add(const mosaic_view *tiles, int64_t place, const float *row_weight
       int64_t to = row_of(picture, index, c, row + y) + column * picture->strides[MOSAIC_W];
       for (int64_t x = 0; x < width; x++) {
         float weight = row_weights[y] * column_weights[x];
-        /* not where it counts for nothing: what is no number there would stay none */
+        /* not with a weight of 0: a NaN there would stay one */
         if (weight > 0) {
           sums[to + x * picture->strides[MOSAIC_W]] += weight * read_at(tiles, from + x * tiles->strides[MOSAIC_W]);
         }

@@ -28,7 +28,7 @@ typedef enum mosaic_kind { MOSAIC_BYTES, MOSAIC_HALVES, MOSAIC_FLOATS } mosaic_k
 typedef struct mosaic_view {
   void *data;
   mosaic_kind kind;
-  int64_t dims[MOSAIC_AXES];    /**< 1 where the layout has no such dim */
+  int64_t dims[MOSAIC_AXES];    /**< 1 if the layout has no such dim */
   int64_t strides[MOSAIC_AXES]; /**< elements */
 } mosaic_view;
 

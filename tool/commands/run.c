@@ -18,7 +18,7 @@ typedef struct model_run {
   iobind_binding *binding;
   iobind_tensor **inputs;
   size_t input_count;
-  iobind_tensor **outputs; /* NULL where an output is no tensor */
+  iobind_tensor **outputs; /* NULL if an output is not a tensor */
   size_t output_count;
   const char *folder;  /* NULL: nothing is written, or into the archive */
   const char *archive; /* NULL: as above */
@@ -281,7 +281,7 @@ static int prepare_target(model_run *job) {
   return made ? TOOL_GO : tool_fail(job->tool, "--output %s", fault.text);
 }
 
-static int prepare(model_run *job) {
+static int open_model(model_run *job) {
   tool_state *tool = job->tool;
   iobind_error error = IOBIND_ERROR_INIT;
   int code = tool_open(tool);
@@ -307,10 +307,10 @@ static int prepare(model_run *job) {
   return TOOL_GO;
 }
 
-static int work(tool_state *tool, const char *folder, const char *archive, bool on_host) {
+static int run_model(tool_state *tool, const char *folder, const char *archive, bool on_host) {
   model_run job = {.tool = tool, .folder = folder, .archive = archive, .on_host = on_host};
   progress_begin(tool);
-  int code = prepare(&job);
+  int code = open_model(&job);
   if (code == TOOL_GO) {
     progress_say("running %s on %s", tool->arguments[0], tool_device_spec(job.device));
     code = on_host ? run_plain(&job) : run_bound(&job);
@@ -371,7 +371,7 @@ int command_run(int argc, const char **argv) {
   if (code == TOOL_GO && bind != NULL && !on_host && strcmp(bind, "device") != 0) {
     code = tool_misuse(&tool, "--bind: expected device or host, got '%s'", bind);
   }
-  if (code == TOOL_GO) code = work(&tool, folder, archive, on_host);
+  if (code == TOOL_GO) code = run_model(&tool, folder, archive, on_host);
   code = tool_end(&tool, code);
   tool_free_list(folders);
   tool_free_list(archives);

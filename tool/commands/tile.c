@@ -165,7 +165,7 @@ static int fix_dims(tile_job *job) {
   return load(job);
 }
 
-static int prepare(tile_job *job) {
+static int open_model(tile_job *job) {
   tool_state *tool = job->tool;
   int64_t dims[MOSAIC_AXES] = {0};
   int code = tool_open(tool);
@@ -180,10 +180,10 @@ static int prepare(tile_job *job) {
   return code == TOOL_GO ? check_target(job) : code;
 }
 
-static int work(tool_state *tool, const tile_wish *wish) {
+static int run_tiles(tool_state *tool, const tile_wish *wish) {
   tile_job job = {.tool = tool, .wish = wish};
   progress_begin(tool);
-  int code = prepare(&job);
+  int code = open_model(&job);
   if (code == TOOL_GO) code = tile_run(&job);
   if (code == TOOL_GO) code = write_result(&job);
   if (code == TOOL_GO) code = report_job(&job);
@@ -242,8 +242,7 @@ int command_tile(int argc, const char **argv) {
       {"overlap", 0, POPT_ARG_ARGV, &lists[OVERLAP], 0, "Pixels that neighbours share at least (default 0)", "N"},
       {"batch", 0, POPT_ARG_ARGV, &lists[BATCH], 0, "Tiles in a run; the model's own if not given, or 1", "N"},
       {"slots", 0, POPT_ARG_ARGV, &lists[SLOTS], 0, "Runs that are under way at a time (default 3)", "N"},
-      {"layout", 0, POPT_ARG_ARGV, &lists[LAYOUT], 0, "The dims of the input, such as NCHW, where they do not tell it",
-       "LETTERS"},
+      {"layout", 0, POPT_ARG_ARGV, &lists[LAYOUT], 0, "The dims of the input, such as NCHW, if they do not tell it", "LETTERS"},
       {"mean", 0, POPT_ARG_ARGV, &lists[MEAN], 0, "Taken off each pixel; one for each channel with commas (default 0)", "M"},
       {"std", 0, POPT_ARG_ARGV, &lists[STD], 0, "What is left is divided by it (default 255 for a PNG, otherwise 1)", "S"},
       {"bgr", 0, POPT_ARG_NONE, &reversed, 0, "The model's channels are in reverse order: blue, green, red", NULL},
@@ -253,9 +252,10 @@ int command_tile(int argc, const char **argv) {
       .command = "tile",
       .arguments = "MODEL",
       .summary = "Run a model over a picture tile by tile, with copies and runs at the same time.",
-      .notes = "The output must have the tile's height and width, times or through a whole number. Tiles are spread evenly; a\n"
-               "picture that is smaller than one is filled up with its last row and column. Neighbours fade into one another\n"
-               "in the middle of what they share, over half of --overlap. In a PNG 0 to 1 become 0 to 255.",
+      .notes =
+          "The output must have the tile's height and width, multiplied or divided by a whole number. Tiles are spread evenly; a\n"
+          "picture that is smaller than one is filled up with its last row and column. Neighbours fade into one another\n"
+          "in the middle of what they share, over half of --overlap. In a PNG 0 to 1 become 0 to 255.",
       .takes = TOOL_TAKES_DEVICE | TOOL_TAKES_DIMS,
       .argument_count = 1,
       .options = options,
@@ -277,7 +277,7 @@ int command_tile(int argc, const char **argv) {
   wish.reversed = reversed != 0;
   if (code == TOOL_GO && size != NULL) code = read_size(&tool, size, wish.tile);
   if (code == TOOL_GO) code = check_files(&tool, &wish);
-  if (code == TOOL_GO) code = work(&tool, &wish);
+  if (code == TOOL_GO) code = run_tiles(&tool, &wish);
   code = tool_end(&tool, code);
   for (int i = 0; i < LISTS; i++) tool_free_list(lists[i]);
   return code;

@@ -45,7 +45,7 @@ static int open_pipeline(tile_job *job) {
   return job->outputs != NULL ? TOOL_GO : tool_fail(job->tool, "out of memory");
 }
 
-/* Does an output have the tile's height and width times or through one whole number? */
+/* Does an output have the tile's height and width multiplied or divided by one whole number? */
 static bool fits(tile_job *job, const iobind_tensor_info *info) {
   char letters[MOSAIC_AXES + 1];
   size_t length = 0;
@@ -69,7 +69,7 @@ static int refuse_outputs(const tile_job *job, const char *name, const iobind_te
   int code = tool_fail(
       job->tool,
       "output '%s' of a tile of %" PRId64 " x %" PRId64 " is %s%s: expected float32, float16 or uint8 with its height and "
-      "width, times or through a whole number; what says one thing of a whole picture needs no tiles [SHAPE]",
+      "width, multiplied or divided by a whole number; what says one thing of a whole picture needs no tiles [SHAPE]",
       name, job->tiles.dims[MOSAIC_H], job->tiles.dims[MOSAIC_W], iobind_dtype_name(info->dtype), dims == NULL ? "?" : dims);
   free(dims);
   return code;
@@ -161,7 +161,7 @@ static tile_place place_of(const tile_job *job, size_t tile) {
   return (tile_place){(int64_t)(tile / each), tile % each / job->columns.count, tile % job->columns.count};
 }
 
-/* Submitting is refused where an item that is under way has failed: why is told where that item is pulled. */
+/* Submitting is refused after an item under way has failed; pulling that item tells why. */
 static void find_failure(tile_job *job, iobind_error *error) {
   iobind_error reason = IOBIND_ERROR_INIT;
   iobind_status status;
@@ -212,7 +212,7 @@ static int pull(tile_job *job, size_t item) {
     mosaic_add(&tiles, i, row_weights, column_weights, &job->result, place.picture,
                grid_origin(&job->rows, place.row) / step * scale, grid_origin(&job->columns, place.column) / step * scale);
   }
-  if (tool_is_host(job->device)) job->times[item].download_ns = 0; /* handing it over is no stage */
+  if (tool_is_host(job->device)) job->times[item].download_ns = 0; /* handing it over is not a stage */
   return TOOL_GO;
 }
 

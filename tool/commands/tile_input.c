@@ -35,8 +35,8 @@ static int find_layout(tile_job *job, const iobind_value_info *value) {
 }
 
 /* A dim of the item: what is wished for, or else what the model fixes it to, or else `otherwise`. */
-static int settle(const tile_job *job, const iobind_value_info *value, int axis, int64_t wished, int64_t otherwise,
-                  int64_t *dim) {
+static int choose_dim(const tile_job *job, const iobind_value_info *value, int axis, int64_t wished, int64_t otherwise,
+                      int64_t *dim) {
   int place = job->layout.place[axis];
   int64_t fixed = place < 0 ? 1 : value->has_shape ? value->dims[place] : -1;
   if (axis == MOSAIC_C && place < 0) fixed = -1;
@@ -84,9 +84,9 @@ int tile_inspect_input(tile_job *job, int64_t dims[MOSAIC_AXES]) {
   if (code != TOOL_GO) return code;
   value.dims = fixed;
   code = find_layout(job, &value);
-  if (code == TOOL_GO) code = settle(job, &value, MOSAIC_N, job->wish->batch, 1, &dims[MOSAIC_N]);
-  if (code == TOOL_GO) code = settle(job, &value, MOSAIC_H, job->wish->tile[0], 0, &dims[MOSAIC_H]);
-  if (code == TOOL_GO) code = settle(job, &value, MOSAIC_W, job->wish->tile[1], 0, &dims[MOSAIC_W]);
+  if (code == TOOL_GO) code = choose_dim(job, &value, MOSAIC_N, job->wish->batch, 1, &dims[MOSAIC_N]);
+  if (code == TOOL_GO) code = choose_dim(job, &value, MOSAIC_H, job->wish->tile[0], 0, &dims[MOSAIC_H]);
+  if (code == TOOL_GO) code = choose_dim(job, &value, MOSAIC_W, job->wish->tile[1], 0, &dims[MOSAIC_W]);
   int place = job->layout.place[MOSAIC_C];
   dims[MOSAIC_C] = code != TOOL_GO || place < 0 ? 1 : value.has_shape ? value.dims[place] : -1; /* -1: the picture's */
   return code;

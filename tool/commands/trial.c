@@ -47,7 +47,7 @@ static iobind_status out_of_memory(iobind_error *error) {
   if (error != NULL) {
     error->status = IOBIND_OUT_OF_MEMORY;
     error->ort_code = 0;
-    strcpy(error->message, "bench: the host's memory is exhausted");
+    strcpy(error->message, "out of memory");
   }
   return IOBIND_OUT_OF_MEMORY;
 }
@@ -275,7 +275,7 @@ static iobind_status summarise(work *w, iobind_error *error) {
   return IOBIND_OK;
 }
 
-static iobind_status prepare(work *w, iobind_error *error) {
+static iobind_status describe_inputs(work *w, iobind_error *error) {
   iobind_session_info info = IOBIND_SESSION_INFO_INIT;
   iobind_status status = iobind_session_get_info(w->session, &info, error);
   if (status != IOBIND_OK) return status;
@@ -318,7 +318,7 @@ iobind_status trial_run(iobind_runtime *runtime, iobind_session *session, iobind
   work w = {.runtime = runtime, .session = session, .inputs = inputs, .plan = plan, .trial = t};
   size_t turn = 1;
   progress_say("%s: first runs", title);
-  iobind_status status = prepare(&w, error);
+  iobind_status status = describe_inputs(&w, error);
   if (status == IOBIND_OK) status = first_unbound(&w, error);
   if (status == IOBIND_OK) status = bind(&w, TRIAL_WRITTEN, error);
   if (status == IOBIND_OK) status = bind(&w, TRIAL_RESIDENT, error);

@@ -26,7 +26,7 @@ int file_open(const char *path, uint64_t *size, tool_fault *fault) {
   } else if (S_ISDIR(status.st_mode)) {
     fault_set(fault, "%s: is a folder; a file was expected", path);
   } else if (!S_ISREG(status.st_mode)) {
-    fault_set(fault, "%s: is no regular file; save the data to a file first", path);
+    fault_set(fault, "%s: is not a regular file; save the data to a file first", path);
   } else {
     *size = (uint64_t)status.st_size;
     return descriptor;
@@ -165,7 +165,7 @@ static bool replace(const char *path, char *temporary, file_filler *fill, void *
 bool file_produce(const char *path, file_filler *fill, void *context, tool_fault *fault) {
   struct stat status;
   if (stat(path, &status) == 0 && !S_ISREG(status.st_mode)) {
-    const char *what = S_ISDIR(status.st_mode) ? "a folder" : "no regular file";
+    const char *what = S_ISDIR(status.st_mode) ? "a folder" : "not a regular file";
     return fault_set(fault, "%s: cannot be written: it is %s", path, what);
   }
   char *temporary = name_temporary(path);

@@ -9,7 +9,7 @@
 
 #include "formats/fault.h"
 
-/** Open a regular file for reading and tell its size; what is no regular file is refused.
+/** Open a regular file for reading and tell its size; anything but a regular file is refused.
  *  @return a descriptor for close(), or -1 */
 int file_open(const char *path, uint64_t *size, tool_fault *fault);
 

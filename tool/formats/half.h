@@ -8,7 +8,7 @@
 /** Exact: a float32 has every value that a half has. */
 float half_read(uint16_t bits);
 
-/** The nearest half, of two as near the even one; infinite where the number is too large. */
+/** The nearest half, of two as near the even one; infinite if the number is too large. */
 uint16_t half_write(float value);
 
 #endif

@@ -69,7 +69,7 @@ static bool take_string(header_text *parser, char *text, size_t capacity) {
 static bool take_dim(header_text *parser, int64_t *dim) {
   skip_blanks(parser);
   if (*parser->at == '-') return refuse(parser, "its shape has a negative dim");
-  if (*parser->at < '0' || *parser->at > '9') return refuse(parser, "its shape is no tuple of numbers");
+  if (*parser->at < '0' || *parser->at > '9') return refuse(parser, "its shape is not a tuple of numbers");
   int64_t value = 0;
   for (; *parser->at >= '0' && *parser->at <= '9'; parser->at++) {
     if (__builtin_mul_overflow(value, 10, &value) || __builtin_add_overflow(value, *parser->at - '0', &value)) {
@@ -82,14 +82,14 @@ static bool take_dim(header_text *parser, int64_t *dim) {
 }
 
 static bool take_shape(header_text *parser, int64_t *dims, size_t *rank) {
-  if (!take(parser, '(')) return refuse(parser, "its shape is no tuple");
+  if (!take(parser, '(')) return refuse(parser, "its shape is not a tuple");
   *rank = 0;
   while (!take(parser, ')')) {
     if (*rank == NPY_MAX_RANK) return refuse(parser, "it has more than 32 dims");
     if (!take_dim(parser, &dims[(*rank)++])) return false;
     if (take(parser, ',')) continue;
     if (take(parser, ')')) break;
-    return refuse(parser, "its shape is no tuple of numbers");
+    return refuse(parser, "its shape is not a tuple of numbers");
   }
   return true;
 }
@@ -100,7 +100,7 @@ static bool take_type(header_text *parser, npy_array *array, char *order) {
   if (*parser->at == '[' || *parser->at == '(') {
     return fault_set(parser->fault, "%s: holds records; save each field as an array of its own", parser->name);
   }
-  if (!take_string(parser, text, sizeof text)) return refuse(parser, "its type is no string");
+  if (!take_string(parser, text, sizeof text)) return refuse(parser, "its type is not a string");
   *order = native;
   const char *type = text;
   if (strchr("<>=|", *type) != NULL && *type != 0) {
@@ -142,10 +142,10 @@ static bool parse_header(header_text *parser, npy_array *array, char *order, boo
   unsigned seen = 0;
   int64_t dims[NPY_MAX_RANK];
   size_t rank = 0;
-  if (!take(parser, '{')) return refuse(parser, "its header is no dict");
+  if (!take(parser, '{')) return refuse(parser, "its header is not a dict");
   while (!take(parser, '}')) {
     char key[32];
-    if (!take_string(parser, key, sizeof key) || !take(parser, ':')) return refuse(parser, "its header is no dict");
+    if (!take_string(parser, key, sizeof key) || !take(parser, ':')) return refuse(parser, "its header is not a dict");
     unsigned entry = 0;
     if (strcmp(key, "descr") == 0) {
       entry = DESCR;
@@ -162,7 +162,7 @@ static bool parse_header(header_text *parser, npy_array *array, char *order, boo
     seen |= entry;
     if (take(parser, ',')) continue;
     if (take(parser, '}')) break;
-    return refuse(parser, "its header is no dict");
+    return refuse(parser, "its header is not a dict");
   }
   skip_blanks(parser);
   if (*parser->at != 0) return refuse(parser, "something follows its header's dict");
@@ -427,7 +427,7 @@ char *npy_get_text(const npy_array *array, size_t index) {
   return text;
 }
 
-/* Code points of a text; written to `points` where that is not NULL. */
+/* Code points of a text; written to `points` if that is not NULL. */
 static size_t decode_text(const char *text, size_t length, uint32_t *points) {
   const unsigned char *bytes = (const unsigned char *)text;
   size_t count = 0;

@@ -19,7 +19,7 @@ typedef struct npy_array {
   size_t rank;
   size_t count; /**< elements */
   size_t bytes; /**< count * item_bytes */
-  void *data;   /**< C order, this machine's byte order; NULL where there are 0 bytes */
+  void *data;   /**< C order, this machine's byte order; NULL if there are 0 bytes */
 } npy_array;
 
 /** Read an array. Fortran order and the other byte order are converted; object arrays and records are refused. */
@@ -62,13 +62,13 @@ const char *npy_type(const npy_array *array, char text[24]);
 /** Set the dims, the count and the bytes of an array whose kind and item_bytes are set. False: negative dims or too many. */
 bool npy_set_dims(npy_array *array, const int64_t *dims, size_t rank);
 
-/** One element of an array of kind U or S as UTF-8, malloc'ed. NULL: no memory, or no text (a code point that is none). */
+/** One element of an array of kind U or S as UTF-8, malloc'ed. NULL: no memory, or not text. */
 char *npy_get_text(const npy_array *array, size_t index);
 
 /** Whether these bytes are UTF-8 without a NUL. */
 bool npy_is_text(const char *bytes, size_t length);
 
-/** Fill an array of kind U, whose dims are set, from `count` UTF-8 texts; bytes that are no UTF-8 become U+FFFD. */
+/** Fill an array of kind U, whose dims are set, from `count` UTF-8 texts; bytes that are not UTF-8 become U+FFFD. */
 bool npy_set_texts(npy_array *array, const char *const *texts, const size_t *lengths);
 
 #endif

@@ -106,7 +106,7 @@ static bool read_member(void *context, const char *name, void *data, size_t byte
   return true;
 }
 
-/* The check sum is compared at the end alone: one byte more is asked for. */
+/* The check sum is compared only at the end: one byte more is asked for. */
 static bool finish_member(zip_file_t *file, const char *name, tool_fault *fault) {
   unsigned char more = 0;
   zip_int64_t got = zip_fread(file, &more, 1);

@@ -33,7 +33,7 @@ static bool decode(png_image *image, int64_t channels, npy_array *picture, tool_
   }
   if (png_image_finish_read(image, &white, picture->data, 0, NULL)) return true;
   npy_free(picture);
-  return fault_set(fault, "%s: is no PNG that can be read: %s", path, image->message);
+  return fault_set(fault, "%s: is not a PNG that can be read: %s", path, image->message);
 }
 
 bool picture_read(const char *path, int64_t channels, npy_array *picture, tool_fault *fault) {
@@ -48,7 +48,7 @@ bool picture_read(const char *path, int64_t channels, npy_array *picture, tool_f
   png_image image = {.version = PNG_IMAGE_VERSION};
   bool begun = png_image_begin_read_from_stdio(&image, file) != 0;
   bool done = begun ? decode(&image, channels, picture, fault, path)
-                    : fault_set(fault, "%s: is no PNG that can be read: %s", path, image.message);
+                    : fault_set(fault, "%s: is not a PNG that can be read: %s", path, image.message);
   png_image_free(&image);
   fclose(file);
   return done;

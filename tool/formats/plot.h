@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 typedef struct plot_bar {
-  double value;      /* 0 or less: no bar, the label alone */
+  double value;      /* 0 or less: no bar, only the label */
   const char *label; /* beside the bar */
   const char *note;  /* behind the label, in a quieter colour; NULL: none */
 } plot_bar;
@@ -17,7 +17,7 @@ typedef struct plot_group {
   const char *remark; /* a third line under them; NULL: none */
 } plot_group;
 
-/* All strings are the caller's and are read during plot_write alone. */
+/* All strings are the caller's and are read only during plot_write. */
 typedef struct plot {
   const char *title;
   const char *subtitle;
@@ -33,8 +33,8 @@ typedef struct plot {
 
 enum { PLOT_MAX_SERIES = 4 };
 
-/* Write the whole picture. The axis is logarithmic where the values span more than a factor of 20. Returns 0, or -1
- * where writing failed or there are more series than colours. */
+/* Write the whole picture. The axis is logarithmic if the values span more than a factor of 20. Returns 0, or -1
+ * if writing failed or there are more series than colours. */
 int plot_write(const plot *p, FILE *file);
 
 #endif

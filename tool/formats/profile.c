@@ -51,7 +51,7 @@ bool profile_read(int descriptor, const char *path, profile_copy **copies, size_
   json_t *events = json_loadfd(descriptor, 0, &error);
   if (!json_is_array(events)) {
     json_decref(events);
-    return fault_set(fault, "%s: is no profile of ONNX Runtime: %s", path,
+    return fault_set(fault, "%s: is not a profile of ONNX Runtime: %s", path,
                      events == NULL ? error.text : "expected a list of events");
   }
   bool good = true;

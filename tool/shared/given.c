@@ -86,8 +86,8 @@ static int match_text(const tool_state *tool, const char *option, const iobind_s
   return code;
 }
 
-static int take(const tool_state *tool, const char *option, const iobind_session *session, const char **files, size_t index,
-                const char *file) {
+static int assign_file(const tool_state *tool, const char *option, const iobind_session *session, const char **files,
+                       size_t index, const char *file) {
   const char *name = NULL;
   if (files[index] != NULL && get_name(session, index, &name)) return tool_misuse(tool, "%s '%s' is given twice", option, name);
   files[index] = file;
@@ -101,7 +101,7 @@ int given_match_list(const tool_state *tool, const char *option, char *const *te
     size_t index = 0;
     const char *file = NULL;
     code = match_text(tool, option, session, count, texts[i], &index, &file);
-    if (code == TOOL_GO) code = take(tool, option, session, files, index, file);
+    if (code == TOOL_GO) code = assign_file(tool, option, session, files, index, file);
   }
   return code;
 }
@@ -112,10 +112,10 @@ int given_match(tool_state *tool, const iobind_session *session, size_t count, c
     size_t index = 0;
     tool_member *member = &tool->members[i];
     if (iobind_session_find_input(session, member->name, &index, NULL) == IOBIND_OK) {
-      code = take(tool, "--input", session, files, index, member->file);
+      code = assign_file(tool, "--input", session, files, index, member->file);
     } else if (!member->noted) {
       member->noted = true; /* once, not for each device */
-      tool_warn(tool, "%s: '%s' is no input of the model, and not used", member->file, member->name);
+      tool_warn(tool, "%s: '%s' is not an input of the model, and is not used", member->file, member->name);
     }
   }
   return code;

@@ -104,7 +104,7 @@ static bool fill_made_up(tool_state *tool, const iobind_value_info *value, bool 
                          tool_fault *fault) {
   iobind_tensor_info info = IOBIND_TENSOR_INFO_INIT;
   iobind_error error = IOBIND_ERROR_INIT;
-  if (iobind_tensor_get_info(tensor, &info, &error) != IOBIND_OK) return fault_set(fault, "%s", error.message);
+  if (iobind_tensor_get_info(tensor, &info, &error) != IOBIND_OK) return fault_set(fault, "%s", tool_reason(&error));
   if (info.bytes == 0) return true; /* texts stay empty */
   unsigned char *data = calloc(info.bytes, 1);
   if (data == NULL) return fault_set(fault, "out of memory: %zu bytes", info.bytes);
@@ -112,7 +112,7 @@ static bool fill_made_up(tool_state *tool, const iobind_value_info *value, bool 
   if (random) fill(&source, info.dtype, data, info.bytes);
   iobind_status status = iobind_tensor_write(tensor, 0, data, info.bytes, NULL, &error);
   free(data);
-  return status == IOBIND_OK || fault_set(fault, "%s", error.message);
+  return status == IOBIND_OK || fault_set(fault, "%s", tool_reason(&error));
 }
 
 /* ---- dims ---- */
@@ -198,7 +198,7 @@ static bool check_made_up(const iobind_value_info *value, tool_fault *fault) {
   size_t bytes = 0;
   iobind_error error = IOBIND_ERROR_INIT;
   if (iobind_dtype_get_bytes((iobind_dtype)value->dtype, value->dims, value->rank, &bytes, &error) != IOBIND_OK) {
-    return fault_set(fault, "%s", error.message);
+    return fault_set(fault, "%s", tool_reason(&error));
   }
   /* malloc may promise more than there is, and the process would be killed while it fills it. */
   long pages = sysconf(_SC_PHYS_PAGES);
@@ -217,7 +217,7 @@ static bool make_up(tool_state *tool, iobind_device *cpu, const iobind_value_inf
   iobind_error error = IOBIND_ERROR_INIT;
   iobind_status status =
       iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, (iobind_dtype)value->dtype, value->dims, value->rank, tensor, &error);
-  if (status != IOBIND_OK) return fault_set(fault, "%s [%s]", error.message, iobind_status_name(error.status));
+  if (status != IOBIND_OK) return fault_set(fault, "%s [%s]", tool_reason(&error), iobind_status_name(error.status));
   return fill_made_up(tool, value, random, *tensor, fault);
 }
 

@@ -16,7 +16,7 @@ static struct {
   pthread_mutex_t mutex;
   pthread_cond_t wake;
   pthread_t thread;
-  clockid_t clock; /* monotonic, where a condition can wait for that */
+  clockid_t clock; /* monotonic, if a condition can wait for that */
   struct timespec begun;
   char command[32];
   char text[256];

@@ -89,7 +89,7 @@ void report_destroy(tool_report *report) {
 
 /* ---- texts ---- */
 
-/* Length of the UTF-8 sequence at `text`, 0 where it is none. jansson is the judge of what it takes. */
+/* Length of the UTF-8 sequence at `text`, 0 if it is not UTF-8. jansson is the judge of what it takes. */
 static size_t sequence_length(const unsigned char *text) {
   size_t length = text[0] < 0x80 ? 1 : text[0] >= 0xF0 ? 4 : text[0] >= 0xE0 ? 3 : 2;
   if (length == 1) return 1;

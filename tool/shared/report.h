@@ -20,12 +20,12 @@ typedef enum report_mark { REPORT_PLAIN, REPORT_GOOD, REPORT_BAD, REPORT_FAINT }
 tool_report *report_create(void);
 void report_destroy(tool_report *report);
 
-/** A JSON string; bytes that are no UTF-8 become U+FFFD, NULL becomes null. */
+/** A JSON string; bytes that are not UTF-8 become U+FFFD, NULL becomes null. */
 json_t *report_string(const char *text);
 
 /** A field: `key` in the JSON object, "LABEL: text" for a person.
  *  @param label  NULL: not shown to a person
- *  @param value  NULL counts as JSON's null: json_real of a number that is none gives that
+ *  @param value  NULL counts as JSON's null: json_real gives that for infinity and NaN
  *  @param format NULL: the value itself: a string as it is, a number in its shortest form */
 __attribute__((format(printf, 5, 6))) void report_field(tool_report *report, const char *key, const char *label, json_t *value,
                                                         const char *format, ...);
@@ -33,7 +33,7 @@ __attribute__((format(printf, 5, 6))) void report_field(tool_report *report, con
 /** Mark the last field. */
 void report_field_mark(tool_report *report, report_mark mark);
 
-/** A line for the person alone. */
+/** A line that only a person sees. */
 __attribute__((format(printf, 2, 3))) void report_note(tool_report *report, const char *format, ...);
 
 /** A table: an array of objects under `key`, one for each row; an empty line stands before it. It stays the report's.
@@ -53,7 +53,7 @@ __attribute__((format(printf, 3, 4))) void report_cell(report_table *table, json
 /** Mark the last cell. */
 void report_cell_mark(report_table *table, report_mark mark);
 
-/** Print everything and flush. Colour is used where `stream` is a terminal and NO_COLOR is not set.
+/** Print everything and flush. Colour is used if `stream` is a terminal and NO_COLOR is not set.
  *  @return false: no memory, or the stream cannot be written */
 bool report_print(const tool_report *report, FILE *stream, bool json);
 

@@ -51,13 +51,13 @@ static bool opens_without_ep_libraries(const tool_state *tool) {
 int tool_fail_open(const tool_state *tool, const iobind_error *error) {
   const char *status = iobind_status_name(error->status);
   if (opens_without_ep_libraries(tool)) {
-    return tool_fail(tool, "--ep-library: %s [%s]; name the library of an EP, or a folder that holds some", error->message,
+    return tool_fail(tool, "--ep-library: %s [%s]; name the library of an EP, or a folder that holds some", tool_reason(error),
                      status);
   }
   bool library = error->status == IOBIND_NOT_FOUND || error->status == IOBIND_VERSION || error->status == IOBIND_RUNTIME;
   if (!library) return tool_fail_error(tool, NULL, error);
-  return tool_fail(tool, "%s [%s]; name ONNX Runtime's library, or its folder, by --ort or ORT_NATIVE_LIB_PATH", error->message,
-                   status);
+  return tool_fail(tool, "%s [%s]; name ONNX Runtime's library, or its folder, by --ort or ORT_NATIVE_LIB_PATH",
+                   tool_reason(error), status);
 }
 
 int tool_open(tool_state *tool) {
@@ -70,8 +70,8 @@ int tool_find_device(tool_state *tool, const char *spec, iobind_device **device)
   progress_say("starting %s", spec);
   iobind_status status = iobind_runtime_find_device(tool->runtime, spec, device, NULL, &error);
   if (status == IOBIND_OK) return TOOL_GO;
-  if (status == IOBIND_INVALID_ARGUMENT) return tool_misuse(tool, "--device %s: %s", spec, error.message);
-  return tool_fail(tool, "--device %s: %s [%s]; `iobind devices` lists what there is", spec, error.message,
+  if (status == IOBIND_INVALID_ARGUMENT) return tool_misuse(tool, "--device: %s", tool_reason(&error));
+  return tool_fail(tool, "--device: %s [%s]; `iobind devices` lists what there is", tool_reason(&error),
                    iobind_status_name(error.status));
 }
 
@@ -129,7 +129,8 @@ int tool_load(tool_state *tool, const char *path, iobind_device *device, uint32_
     progress_say("loading %s on %s", path, tool_device_spec(device));
     iobind_status status = iobind_session_create(tool->runtime, path, &options, session, &error);
     if (status != IOBIND_OK && error.ort_code == ORT_INVALID_PROTOBUF) {
-      code = tool_fail(tool, "%s [%s]; it is no ONNX model, or is damaged", error.message, iobind_status_name(status));
+      code =
+          tool_fail(tool, "%s [%s]; it is not an ONNX model, or is damaged", tool_reason(&error), iobind_status_name(status));
     } else if (status != IOBIND_OK) {
       code = tool_fail_error(tool, NULL, &error);
     }

@@ -16,7 +16,7 @@ typedef struct statistic {
   double mean;
 } statistic;
 
-/* Sorts `values` (nanoseconds) in place. All figures are 0 where there is no value. */
+/* Sorts `values` (nanoseconds) in place. All figures are 0 if there is no value. */
 statistic statistic_of(uint64_t *values, size_t count);
 
 /* The value below which the share `fraction` (0 .. 1) of the sorted values lies, interpolated. */

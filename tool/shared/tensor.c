@@ -9,7 +9,7 @@
 
 /* ---- element types ---- */
 
-/* How numpy stores a type: its own type, or the raw form of one that it has not. */
+/* How numpy stores a type: its own type, or the raw form of one that it does not have. */
 typedef struct storage {
   char kind;
   uint8_t bytes;
@@ -112,11 +112,11 @@ json_t *tool_dims_json(const int64_t *dims, size_t rank) {
 static bool set_strings(iobind_tensor *tensor, const npy_array *array, tool_fault *fault) {
   for (size_t i = 0; i < array->count; i++) {
     char *text = npy_get_text(array, i);
-    if (text == NULL) return fault_set(fault, "element %zu is no text: a NUL, or bytes that are no UTF-8", i);
+    if (text == NULL) return fault_set(fault, "element %zu is no text: a NUL, or bytes that are not UTF-8", i);
     iobind_error error = IOBIND_ERROR_INIT;
     iobind_status status = iobind_tensor_set_string(tensor, i, text, &error);
     free(text);
-    if (status != IOBIND_OK) return fault_set(fault, "%s", error.message);
+    if (status != IOBIND_OK) return fault_set(fault, "%s", tool_reason(&error));
   }
   return true;
 }
@@ -130,7 +130,7 @@ static bool packed_dims(const iobind_value_info *value, const npy_array *array, 
   size_t bytes = 0;
   iobind_error error = IOBIND_ERROR_INIT;
   if (iobind_dtype_get_bytes((iobind_dtype)value->dtype, value->dims, value->rank, &bytes, &error) != IOBIND_OK) {
-    return fault_set(fault, "%s", error.message);
+    return fault_set(fault, "%s", tool_reason(&error));
   }
   if (array->rank == 1 && array->bytes == bytes) return true;
   return fault_set(fault, "expected %zu packed bytes in one dim, got %zu bytes in %zu dims", bytes, array->bytes, array->rank);
@@ -163,12 +163,12 @@ bool tool_tensor_from_npy(iobind_device *cpu, const iobind_value_info *value, co
   iobind_status status =
       iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, (iobind_dtype)value->dtype, packed ? value->dims : array->dims,
                            packed ? value->rank : array->rank, tensor, &error);
-  if (status != IOBIND_OK) return fault_set(fault, "%s [%s]", error.message, iobind_status_name(error.status));
+  if (status != IOBIND_OK) return fault_set(fault, "%s [%s]", tool_reason(&error), iobind_status_name(error.status));
   bool done = true;
   if (value->dtype == IOBIND_STRING) {
     done = set_strings(*tensor, array, fault);
   } else if (array->bytes > 0 && iobind_tensor_write(*tensor, 0, array->data, array->bytes, NULL, &error) != IOBIND_OK) {
-    done = fault_set(fault, "%s [%s]", error.message, iobind_status_name(error.status));
+    done = fault_set(fault, "%s [%s]", tool_reason(&error), iobind_status_name(error.status));
   }
   if (done) return true;
   iobind_tensor_release(*tensor);
@@ -186,11 +186,11 @@ static bool get_strings(const iobind_tensor *tensor, npy_array *array, tool_faul
   if (!done) fault_set(fault, "out of memory");
   for (size_t i = 0; done && i < array->count; i++) {
     if (iobind_tensor_get_string(tensor, i, NULL, 0, &lengths[i], &error) != IOBIND_OK) {
-      done = fault_set(fault, "%s", error.message);
+      done = fault_set(fault, "%s", tool_reason(&error));
     } else if ((texts[i] = malloc(lengths[i] + 1)) == NULL) {
       done = fault_set(fault, "out of memory");
     } else if (iobind_tensor_get_string(tensor, i, texts[i], lengths[i], &lengths[i], &error) != IOBIND_OK) {
-      done = fault_set(fault, "%s", error.message);
+      done = fault_set(fault, "%s", tool_reason(&error));
     }
   }
   if (done && !npy_set_texts(array, (const char *const *)texts, lengths)) {
@@ -208,14 +208,14 @@ static bool get_bytes(const iobind_tensor *tensor, npy_array *array, tool_fault 
   if (array->data == NULL) return fault_set(fault, "out of memory: %zu bytes", array->bytes);
   iobind_error error = IOBIND_ERROR_INIT;
   if (iobind_tensor_read(tensor, 0, array->data, array->bytes, NULL, &error) == IOBIND_OK) return true;
-  return fault_set(fault, "%s [%s]", error.message, iobind_status_name(error.status));
+  return fault_set(fault, "%s [%s]", tool_reason(&error), iobind_status_name(error.status));
 }
 
 bool tool_tensor_to_npy(const iobind_tensor *tensor, npy_array *array, tool_fault *fault) {
   *array = (npy_array){0};
   iobind_tensor_info info = IOBIND_TENSOR_INFO_INIT;
   iobind_error error = IOBIND_ERROR_INIT;
-  if (iobind_tensor_get_info(tensor, &info, &error) != IOBIND_OK) return fault_set(fault, "%s", error.message);
+  if (iobind_tensor_get_info(tensor, &info, &error) != IOBIND_OK) return fault_set(fault, "%s", tool_reason(&error));
   storage form = storage_of(info.dtype);
   if (form.kind == 0) return fault_set(fault, "numpy has no form for %s", iobind_dtype_name(info.dtype));
   array->kind = form.kind;

@@ -40,10 +40,15 @@ int tool_misuse(const tool_state *tool, const char *format, ...) {
   return TOOL_MISUSED;
 }
 
+const char *tool_reason(const iobind_error *error) {
+  size_t name = strspn(error->message, "abcdefghijklmnopqrstuvwxyz0123456789_");
+  return name > 0 && strncmp(error->message + name, ": ", 2) == 0 ? error->message + name + 2 : error->message;
+}
+
 int tool_fail_error(const tool_state *tool, const char *subject, const iobind_error *error) {
   const char *status = iobind_status_name(error->status);
-  if (subject == NULL) return tool_fail(tool, "%s [%s]", error->message, status);
-  return tool_fail(tool, "%s: %s [%s]", subject, error->message, status);
+  if (subject == NULL) return tool_fail(tool, "%s [%s]", tool_reason(error), status);
+  return tool_fail(tool, "%s: %s [%s]", subject, tool_reason(error), status);
 }
 
 void tool_warn(const tool_state *tool, const char *format, ...) {

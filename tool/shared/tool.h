@@ -67,7 +67,7 @@ typedef struct tool_usage {
 } tool_usage;
 
 typedef struct tool_dim {
-  char *name;   /**< the symbol, or the input where axis is not -1 */
+  char *name;   /**< the symbol, or the input if axis is not -1 */
   int64_t axis; /**< -1: a symbol */
   int64_t value;
 } tool_dim;
@@ -118,11 +118,11 @@ size_t tool_list_length(char *const *list);
 /** Free a list that POPT_ARG_ARGV made. */
 void tool_free_list(char **list);
 
-/** The only value of an option that stands at most once; NULL where it is not given.
+/** The only value of an option that stands at most once; NULL if it is not given.
  *  @param option  for the message, such as "--plot" */
 int tool_single(const tool_state *tool, char *const *list, const char *option, const char **value);
 
-/** The strict number of an option that stands at most once; *value stays as it is where it is not given. */
+/** The strict number of an option that stands at most once; *value stays as it is if it is not given. */
 int tool_integer(const tool_state *tool, char *const *list, const char *option, int64_t low, int64_t high, int64_t *value);
 int tool_real(const tool_state *tool, char *const *list, const char *option, double low, double high, double *value);
 
@@ -134,14 +134,17 @@ __attribute__((format(printf, 2, 3))) int tool_fail(const tool_state *tool, cons
 /** Print with a hint at --help; returns TOOL_MISUSED. */
 __attribute__((format(printf, 2, 3))) int tool_misuse(const tool_state *tool, const char *format, ...);
 
+/** What the library said, without the name of the function that said it: a person has called none. */
+const char *tool_reason(const iobind_error *error);
+
 /** Print what the library said; returns TOOL_FAILED.
  *  @param subject  what was worked on, such as a file's name; NULL: the message says it all */
 int tool_fail_error(const tool_state *tool, const char *subject, const iobind_error *error);
 
-/** A line on stderr that is no error: something the person should know. */
+/** A line on stderr that is not an error: something the person should know. */
 __attribute__((format(printf, 2, 3))) void tool_warn(const tool_state *tool, const char *format, ...);
 
-/** Print a report on stdout, as JSON where --json was given. Returns `code`, or TOOL_FAILED where it cannot be written. */
+/** Print a report on stdout, as JSON if --json was given. Returns `code`, or TOOL_FAILED if it cannot be written. */
 int tool_print(const tool_state *tool, const tool_report *report, int code);
 
 /* ---- runtime, devices, sessions ----------------------------------------------------------------------------------- */
@@ -158,7 +161,7 @@ int tool_fail_open(const tool_state *tool, const iobind_error *error);
 /** Resolve a device spec; a spec that means a kind of memory ("/pinned") is refused. */
 int tool_find_device(tool_state *tool, const char *spec, iobind_device **device);
 
-/** The first --device, or the CPU where none is given. */
+/** The first --device, or the CPU if there is none. */
 int tool_first_device(tool_state *tool, iobind_device **device);
 
 /** Fix one more dim, as --dim does, but for one that is fixed already. False: no memory.
@@ -173,7 +176,7 @@ int tool_load(tool_state *tool, const char *path, iobind_device *device, uint32_
 /** Say in a report by which clock its times were taken. */
 void tool_report_clock(const tool_state *tool, tool_report *report);
 
-/** The spec of a device, such as "webgpu:0"; lives as long as the runtime. "?" where there is none. */
+/** The spec of a device, such as "webgpu:0"; lives as long as the runtime. "?" if there is none. */
 const char *tool_device_spec(const iobind_device *device);
 
 /** Whether a device's default memory is the host's. */
@@ -189,7 +192,7 @@ int tool_make_inputs(tool_state *tool, iobind_session *session, iobind_tensor **
  *  @param files  `count` pointers, NULL each; what they receive lives as long as the tool */
 int tool_match_inputs(tool_state *tool, const iobind_session *session, size_t count, const char **files);
 
-/** The other half, for one input: a host tensor from its file, or made up where `file` is NULL. */
+/** The other half, for one input: a host tensor from its file, or made up if `file` is NULL. */
 int tool_make_input(tool_state *tool, const iobind_value_info *value, const char *file, iobind_tensor **tensor);
 
 /** The dims of an input with those put in that --dim gives by axis.
@@ -202,7 +205,7 @@ void tool_free_tensors(iobind_tensor **tensors, size_t count);
 /** Whether arrays of this type can be an input. */
 bool tool_check_type(const iobind_value_info *value, const npy_array *array, tool_fault *fault);
 
-/** A host tensor with the content of an array. Types that numpy has not are taken in their raw form: bfloat16 as u2, 8-bit
+/** A host tensor with the content of an array. Types that numpy does not have are taken in their raw form: bfloat16 as u2, 8-bit
  *  floats as u1, packed ones as 1-D u1 bytes, whose dims `value` must then fix. */
 bool tool_tensor_from_npy(iobind_device *cpu, const iobind_value_info *value, const npy_array *array, iobind_tensor **tensor,
                           tool_fault *fault);
@@ -210,7 +213,7 @@ bool tool_tensor_from_npy(iobind_device *cpu, const iobind_value_info *value, co
 /** An array with the content of a tensor on any device, in the raw forms above. npy_free frees it. */
 bool tool_tensor_to_npy(const iobind_tensor *tensor, npy_array *array, tool_fault *fault);
 
-/** Say what the raw form of a type is, such as "bfloat16 as uint16"; NULL where numpy has the type itself. */
+/** Say what the raw form of a type is, such as "bfloat16 as uint16"; NULL if numpy has the type itself. */
 const char *tool_raw_form(int32_t dtype);
 
 /** "float32[1,3,N,224]" of a model's value: symbols by name, nameless open dims as '?'. malloc'ed; NULL: no memory. */
