@@ -265,6 +265,50 @@ static size_t constant(const call *c) {
   return y != NULL;
 }
 
+/* The decoder's table, and behind it what its last product takes: numbers of eighths (tests/models/stateful.c). */
+static double table(size_t token, size_t column) {
+  return ((double)((token * 7 + column * 5) % 13) - 6) / 8;
+}
+
+/* `past` and a row for each new token: the table's, times `factor`. */
+static value *append(const call *c, size_t index, const value *past, double factor) {
+  const value *tokens = &c->inputs[0];
+  size_t width = (size_t)past->dims[1], before = value_count(past);
+  int64_t dims[] = {past->dims[0] + tokens->dims[0], past->dims[1]};
+  value *all = make(c, index, past->dtype, dims, 2);
+  for (size_t i = 0; all != NULL && i < value_count(all); i++) {
+    double row = i < before ? 0 : factor * table((size_t)get(tokens, (i - before) / width), i % width);
+    set(all, i, i < before ? get(past, i) : row);
+  }
+  return all;
+}
+
+/* Without the softmax every number is exact. */
+static size_t decoder(const call *c) {
+  const value *tokens = &c->inputs[0];
+  value *keys = append(c, 1, &c->inputs[1], 1), *values = append(c, 2, &c->inputs[2], 0.5);
+  int64_t vocab = parameter(c, "vocab", "16"), count = tokens->dims[0];
+  if (keys == NULL || values == NULL || parameter(c, "softmax", "1") != 0) return 0;
+  size_t width = (size_t)keys->dims[1], total = (size_t)keys->dims[0];
+  int64_t dims[] = {count, vocab}, pairs[] = {count, keys->dims[0]};
+  value *logits = make(c, 0, keys->dtype, dims, 2), *weights = make(c, 3, keys->dtype, pairs, 2);
+  if (logits == NULL || weights == NULL) return 0;
+  for (size_t i = 0; i < value_count(weights); i++) {
+    double sum = 0;
+    for (size_t k = 0; k < width; k++) sum += table((size_t)get(tokens, i / total), k) * get(keys, i % total * width + k);
+    set(weights, i, sum);
+  }
+  for (size_t i = 0; i < value_count(logits); i++) {
+    double sum = 0;
+    for (size_t k = 0; k < width * total; k++) {
+      double weight = get(weights, i / (size_t)vocab * total + k / width);
+      sum += weight * get(values, k) * table(i % (size_t)vocab + 1, k % width);
+    }
+    set(logits, i, sum);
+  }
+  return 4;
+}
+
 static const struct {
   const char *model;
   size_t (*run)(const call *c);
@@ -275,7 +319,7 @@ static const struct {
     {"transpose", transpose}, {"concat", concat},     {"lookup", lookup},
     {"nonzero", nonzero},     {"reshape", reshape},   {"expand", expand},
     {"shape", shape_of},      {"constant", constant}, {"passthrough", passthrough},
-    {"if", condition},        {"loop", loop},
+    {"if", condition},        {"loop", loop},         {"decoder", decoder},
 };
 
 size_t reference_run(const char *spec, const value *inputs, value *outputs) {

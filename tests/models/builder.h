@@ -73,5 +73,6 @@ void build_loop(builder *b);
 void build_decoder(builder *b);
 void build_cache(builder *b);
 void build_denoise(builder *b);
+void build_transformer(builder *b);
 
 #endif

@@ -32,10 +32,16 @@ const model_kind model_kinds[] = {
     {"length", "y = how many tensors the sequence x has  [dtype=float32 dims=n]", build_length},
     {"optional", "y = whether the optional x is there  [dtype=float32 dims=n]", build_optional},
     {"if", "y = condition ? x + x : x * x; x from outside the branches  [dtype=float32 dims=n]", build_if},
-    {"decoder", "logits, key, value, weights = attention of tokens over past_key and past_value  [vocab=16 width=8]",
+    {"decoder",
+     "logits, key, value, weights = attention of tokens over past_key and past_value; exact numbers with softmax=0  "
+     "[vocab=16 width=8 softmax=1]",
      build_decoder},
     {"cache", "next = cache with `row` at row `at`, sum over its rows  [capacity=16 width=8]", build_cache},
     {"denoise", "denoised = latents - tanh(latents) * timestep / 4  [dims=1,4,16,16]", build_denoise},
+    {"transformer",
+     "logits, state = tokens behind the state `past`, through layers of attention and networks  [dtype=float32 vocab=32 "
+     "width=16 heads=2 layers=2 room=64]",
+     build_transformer},
     {"loop", "y = x + trips, one at a time  [dtype=float32 dims=n]", build_loop},
 };
 const size_t model_kind_count = sizeof model_kinds / sizeof model_kinds[0];

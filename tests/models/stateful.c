@@ -58,8 +58,12 @@ void build_decoder(builder *b) {
   join(b, "past_key row", "key");
   join(b, "past_value changed", "value");
   builder_node(b, "Transpose", "key", "key_turned");
-  builder_node(b, "MatMul", "row key_turned", "scores");
-  builder_node(b, "Softmax", "scores", "weights");
+  if (builder_int(b, "softmax", 1) != 0) {
+    builder_node(b, "MatMul", "row key_turned", "scores");
+    builder_node(b, "Softmax", "scores", "weights");
+  } else { /* products of eighths, which float32 holds exactly */
+    builder_node(b, "MatMul", "row key_turned", "weights");
+  }
   builder_node(b, "MatMul", "weights value", "context");
   builder_node(b, "MatMul", "context table_turned", "logits");
 }
