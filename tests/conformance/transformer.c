@@ -1,4 +1,4 @@
-/* transformer DEVICE: a small language model decodes on the device, its state carried from run to run, and on the CPU. The tokens
+/* transformer DEVICE: a small language model decodes on the device, its state carried from run to run, and on the CPU. Tokens
  * must be the same, and the numbers behind them near. Exits as conformance does. */
 #include <math.h>
 #include <stdio.h>
@@ -22,7 +22,7 @@ static iobind_error error = IOBIND_ERROR_INIT;
 
 /* The state that the first run reads has no token; each run's goes into the next. */
 static int carry_state(iobind_session *session, iobind_binding *binding) {
-  const int64_t dims[] = {2 * LAYERS, HEADS, 0, HEAD};
+  const int64_t dims[] = {2 * (int64_t)LAYERS, HEADS, 0, HEAD};
   size_t past, state;
   iobind_value_info info = IOBIND_VALUE_INFO_INIT;
   iobind_tensor *none;
