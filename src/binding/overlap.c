@@ -60,12 +60,12 @@ iobind_status iobind__overlap_check_input(const iobind_binding *binding, size_t 
   return is_in_place(carry) ? check_state(binding, carry, tensor, what, error) : IOBIND_OK;
 }
 
-/* Does a tensor lie in what the next run reads as this input: what is bound, or the state that becomes it? */
+/* Does a tensor lie in what the next run reads as this input: the state that the last run left, or else what is bound? */
 static iobind_status meets_input(const iobind_binding *binding, size_t index, const iobind_tensor *tensor, bool *meets,
                                  iobind_error *error) {
   const iobind__carry *carry = iobind__carry_of_input(binding, index);
-  *meets = meet(tensor, binding->inputs[index].bound);
-  if (*meets || carry == NULL || !carry->due) {
+  if (carry == NULL || !carry->due) {
+    *meets = meet(tensor, binding->inputs[index].bound);
     return IOBIND_OK;
   }
   const iobind_tensor *state = binding->outputs[carry->output].target;

@@ -1,0 +1,383 @@
+/* States that end beside others, that share memory or that do not fit: what each of ORT's two bindings holds must follow the table. */
+#define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
+
+#include "fixture.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "models.h"
+
+static iobind_runtime *runtime;
+static const char *spec_of_test;
+static iobind_device *device; /* found by `model`: a test can be skipped, its set-up cannot */
+
+static int start(void **state) {
+  runtime = fixture_runtime();
+  spec_of_test = *state;
+  return 0;
+}
+
+static int stop(void **state) {
+  (void)state;
+  iobind_runtime_destroy(runtime);
+  return 0;
+}
+
+/* sum = x + y, product = x * y */
+static iobind_session *pair(void) {
+  device = fixture_device(runtime, spec_of_test);
+  return fixture_session(runtime, device, "pair");
+}
+
+static iobind_tensor *twos(float value) {
+  const float values[2] = {value, value};
+  return fixture_floats(device, values, 2);
+}
+
+static iobind_binding *bind(iobind_session *session, iobind_tensor *x, iobind_tensor *y) {
+  iobind_binding *binding;
+  expect_ok(iobind_binding_create(session, &binding, &fault));
+  expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, x, NULL, &fault));
+  expect_ok(iobind_binding_set_input(binding, 1, IOBIND_INPUT_RESIDENT, y, NULL, &fault));
+  return binding;
+}
+
+static void run(iobind_binding *binding) {
+  expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+}
+
+static void expect_output(iobind_binding *binding, size_t index, float value) {
+  const float values[2] = {value, value};
+  iobind_tensor *output;
+  expect_ok(iobind_binding_get_output(binding, index, &output, &fault));
+  fixture_expect_floats(output, values, 2);
+}
+
+static void expect_twos(iobind_tensor *tensor, float value) {
+  const float values[2] = {value, value};
+  fixture_expect_floats(tensor, values, 2);
+}
+
+/* How a carry of the first output ends. */
+static void end_first(iobind_binding *binding, int way) {
+  if (way == 0) {
+    expect_ok(iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_FRESH, NULL, IOBIND_MEMORY_DEFAULT, NULL, &fault));
+  } else {
+    expect_ok(iobind_binding_carry(binding, 0, 0, IOBIND_CARRY_MOVE, &fault));
+  }
+}
+
+/* Two states by SWAP; the first one ends while the other one goes on. Each side must read what is bound then. */
+static void swap_ends_beside_another(void **state) {
+  (void)state;
+  iobind_session *session = pair();
+  for (int way = 0; way < 2; way++) {
+    for (int before = 1; before < 4; before++) {
+      iobind_tensor *x = twos(1);
+      iobind_tensor *y = twos(1);
+      iobind_tensor *again = twos(2);
+      iobind_binding *binding = bind(session, x, y);
+      float first = 1;
+      float second = 1;
+      expect_ok(iobind_binding_carry(binding, 0, 0, IOBIND_CARRY_SWAP, &fault));
+      expect_ok(iobind_binding_carry(binding, 1, 1, IOBIND_CARRY_SWAP, &fault));
+      for (int i = 0; i < before; i++) {
+        run(binding);
+        float sum = first + second;
+        second = first * second;
+        first = sum;
+      }
+      end_first(binding, way);
+      expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, again, NULL, &fault));
+      first = 2;
+      for (int i = 0; i < 4; i++) {
+        run(binding);
+        float sum = first + second;
+        second = first * second;
+        first = way == 0 ? first : sum;
+        expect_output(binding, 0, sum);
+        expect_output(binding, 1, second);
+      }
+      iobind_binding_destroy(binding);
+      iobind_tensor_release(x);
+      iobind_tensor_release(y);
+      iobind_tensor_release(again);
+    }
+  }
+  iobind_session_destroy(session);
+}
+
+static void unmap(void *context, void *data) {
+  munmap(data, *(size_t *)context);
+}
+
+/* The same with wrapped memory that is gone as soon as iobind says that it is no longer used. */
+static void swap_over_memory_that_goes(void **state) {
+  (void)state;
+  static size_t size = 4096;
+  static const int64_t dims[] = {2};
+  iobind_session *session = pair();
+  iobind_tensor *y = twos(1);
+  for (int before = 1; before < 4; before++) {
+    float *page = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(page, MAP_FAILED);
+    page[0] = page[1] = 3;
+    iobind_tensor *x;
+    iobind_tensor *again = twos(5);
+    expect_ok(iobind_tensor_wrap(device, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, dims, 1, page, size, unmap, &size, &x, &fault));
+    iobind_binding *binding = bind(session, x, y);
+    iobind_tensor_release(x);
+    expect_ok(iobind_binding_carry(binding, 0, 0, IOBIND_CARRY_SWAP, &fault));
+    expect_ok(iobind_binding_carry(binding, 1, 1, IOBIND_CARRY_SWAP, &fault));
+    for (int i = 0; i < before; i++) {
+      run(binding);
+    }
+    expect_ok(iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_FRESH, NULL, IOBIND_MEMORY_DEFAULT, NULL, &fault));
+    expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, again, NULL, &fault));
+    expect_ok(iobind_binding_set_input(binding, 1, IOBIND_INPUT_RESIDENT, y, NULL, &fault));
+    float second = 1;
+    for (int i = 0; i < 4; i++) {
+      run(binding);
+      expect_output(binding, 0, 5 + second);
+      second *= 5;
+    }
+    iobind_binding_destroy(binding);
+    iobind_tensor_release(again);
+  }
+  iobind_tensor_release(y);
+  iobind_session_destroy(session);
+}
+
+/* A state that was retained becomes the other input: the run that would write its buffer takes another one. */
+static void retained_state_as_another_input(void **state) {
+  (void)state;
+  iobind_session *session = pair();
+  iobind_tensor *x = twos(1);
+  iobind_tensor *y = twos(1);
+  for (int before = 1; before < 4; before++) {
+    iobind_binding *binding = bind(session, x, y);
+    iobind_tensor *left;
+    float sum = 1;
+    expect_ok(iobind_binding_carry(binding, 0, 0, IOBIND_CARRY_SWAP, &fault));
+    for (int i = 0; i < before; i++) {
+      run(binding);
+      sum += 1;
+    }
+    expect_ok(iobind_binding_get_output(binding, 0, &left, &fault));
+    iobind_tensor_retain(left);
+    expect_ok(iobind_binding_set_input(binding, 1, IOBIND_INPUT_RESIDENT, left, NULL, &fault));
+    const float added = sum;
+    for (int i = 0; i < 5; i++) {
+      run(binding);
+      sum += added;
+      expect_output(binding, 0, sum);
+      expect_twos(left, added);
+    }
+    iobind_binding_destroy(binding);
+    iobind_tensor_release(left);
+  }
+  iobind_tensor_release(x);
+  iobind_tensor_release(y);
+  iobind_session_destroy(session);
+}
+
+/* A FIXED output over a buffer of a state: of the two the state gives way. */
+static void fixed_output_over_a_buffer(void **state) {
+  (void)state;
+  iobind_session *session = pair();
+  iobind_tensor *x = twos(1);
+  iobind_tensor *y = twos(2);
+  iobind_binding *binding = bind(session, x, y);
+  iobind_tensor *older;
+  expect_ok(iobind_binding_carry(binding, 0, 0, IOBIND_CARRY_SWAP, &fault));
+  run(binding);
+  expect_ok(iobind_binding_get_output(binding, 0, &older, &fault));
+  iobind_tensor_retain(older);
+  run(binding);
+  expect_ok(iobind_binding_set_output(binding, 1, IOBIND_OUTPUT_FIXED, NULL, IOBIND_MEMORY_DEFAULT, older, &fault));
+  float sum = 5;
+  for (int i = 0; i < 4; i++) {
+    run(binding);
+    expect_twos(older, sum * 2);
+    sum += 2;
+    expect_output(binding, 0, sum);
+  }
+  iobind_binding_destroy(binding);
+  iobind_tensor_release(older);
+  iobind_tensor_release(x);
+  iobind_tensor_release(y);
+  iobind_session_destroy(session);
+}
+
+/* Two states in one tensor, or a state in the memory that another input reads. */
+static void state_in_place_needs_its_own_tensor(void **state) {
+  (void)state;
+  iobind_session *session = pair();
+  iobind_tensor *x = twos(1);
+  iobind_tensor *y = twos(2);
+  iobind_binding *binding = bind(session, x, x);
+  expect_ok(iobind_binding_carry(binding, 0, 0, IOBIND_CARRY_IN_PLACE, &fault));
+  expect(IOBIND_INVALID_ARGUMENT, iobind_binding_check(binding, &fault));
+  expect_words("overlaps the memory of input 'y'");
+  expect(IOBIND_INVALID_ARGUMENT, iobind_binding_run(binding, NULL, NULL, &fault));
+  expect_ok(iobind_binding_set_input(binding, 1, IOBIND_INPUT_RESIDENT, y, NULL, &fault));
+  expect_ok(iobind_binding_carry(binding, 1, 1, IOBIND_CARRY_IN_PLACE, &fault));
+  expect(IOBIND_INVALID_ARGUMENT, iobind_binding_set_input(binding, 1, IOBIND_INPUT_RESIDENT, x, NULL, &fault));
+  expect_words("'y'");
+  expect(IOBIND_INVALID_ARGUMENT,
+         iobind_binding_set_output(binding, 1, IOBIND_OUTPUT_IN_PLACE, NULL, IOBIND_MEMORY_DEFAULT, x, &fault));
+  expect_words("overlaps the memory of output 'sum'");
+  expect_ok(iobind_binding_check(binding, &fault));
+  iobind_binding_destroy(binding);
+  iobind_tensor_release(x);
+  iobind_tensor_release(y);
+  iobind_session_destroy(session);
+}
+
+/* The output has one element, whatever the input has. */
+static void first_state_of_another_shape(void **state) {
+  (void)state;
+  static const iobind_carry_mode modes[] = {IOBIND_CARRY_SWAP, IOBIND_CARRY_IN_PLACE};
+  static const int64_t three[] = {3};
+  device = fixture_device(runtime, spec_of_test);
+  iobind_session *session = fixture_session(runtime, device, "shape dims=n dtype=int64");
+  iobind_tensor *x;
+  expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_INT64, three, 1, &x, &fault));
+  for (size_t i = 0; i < 2; i++) {
+    iobind_binding *binding;
+    expect_ok(iobind_binding_create(session, &binding, &fault));
+    expect_ok(iobind_binding_carry(binding, 0, 0, modes[i], &fault));
+    expect(IOBIND_SHAPE, iobind_binding_set_input(binding, 0, IOBIND_INPUT_SNAPSHOT, x, NULL, &fault));
+    expect_words("int64[3]");
+    iobind_binding_destroy(binding);
+    expect_ok(iobind_binding_create(session, &binding, &fault));
+    expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_SNAPSHOT, x, NULL, &fault));
+    expect(IOBIND_SHAPE, iobind_binding_carry(binding, 0, 0, modes[i], &fault));
+    expect_words("int64[3]");
+    run(binding);
+    iobind_binding_destroy(binding);
+  }
+  iobind_tensor_release(x);
+  iobind_session_destroy(session);
+}
+
+/* What was wrapped is free again when the call that binds something else returns, on whichever side it was. */
+static void wrapped_memory_is_free_at_once(void **state) {
+  (void)state;
+  static const int64_t dims[] = {2};
+  static float data[2] = {1, 1};
+  iobind_session *session = pair();
+  iobind_tensor *other = twos(2);
+  for (int output = 0; output < 2; output++) {
+    fixture_deleted deleted = {0};
+    iobind_tensor *wrapped;
+    expect_ok(iobind_tensor_wrap(device, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, dims, 1, data, sizeof data, fixture_deleter,
+                                 &deleted, &wrapped, &fault));
+    iobind_binding *binding = bind(session, other, output == 1 ? other : wrapped);
+    expect_ok(iobind_binding_carry(binding, 0, 0, IOBIND_CARRY_SWAP, &fault));
+    if (output == 1) {
+      expect_ok(iobind_binding_set_output(binding, 1, IOBIND_OUTPUT_FIXED, NULL, IOBIND_MEMORY_DEFAULT, wrapped, &fault));
+    }
+    iobind_tensor_release(wrapped);
+    run(binding);
+    run(binding);
+    assert_int_equal(deleted.count, 0);
+    if (output == 1) {
+      expect_ok(iobind_binding_set_output(binding, 1, IOBIND_OUTPUT_NONE, NULL, IOBIND_MEMORY_DEFAULT, NULL, &fault));
+    } else {
+      expect_ok(iobind_binding_set_input(binding, 1, IOBIND_INPUT_RESIDENT, other, NULL, &fault));
+    }
+    assert_int_equal(deleted.count, 1);
+    run(binding);
+    iobind_binding_destroy(binding);
+  }
+  iobind_tensor_release(other);
+  iobind_session_destroy(session);
+}
+
+/* A decoder that never waits: the runs queue on one stream, and each reads the state that the one before leaves. */
+static void queued_runs(void **state) {
+  (void)state;
+  static const iobind_carry_mode modes[] = {IOBIND_CARRY_MOVE, IOBIND_CARRY_SWAP, IOBIND_CARRY_IN_PLACE};
+  iobind_session *session = pair();
+  iobind_stream *stream;
+  iobind_stream *other;
+  expect_ok(iobind_stream_create(device, NULL, &stream, &fault));
+  expect_ok(iobind_stream_create(device, NULL, &other, &fault));
+  for (size_t mode = 0; mode < 3; mode++) {
+    iobind_tensor *x = twos(1);
+    iobind_tensor *y = twos(1);
+    iobind_binding *binding = bind(session, x, y);
+    float added[8][2];
+    float sum = 1;
+    expect_ok(iobind_binding_carry(binding, 0, 0, modes[mode], &fault));
+    for (int i = 0; i < 8; i++) {
+      added[i][0] = added[i][1] = (float)i;
+      expect_ok(iobind_binding_update_input(binding, 1, added[i], sizeof added[i], stream, &fault));
+      expect_ok(iobind_binding_run(binding, stream, NULL, &fault));
+      sum += (float)i;
+    }
+    expect(IOBIND_INVALID_STATE, iobind_binding_run(binding, other, NULL, &fault));
+    expect(IOBIND_INVALID_STATE, iobind_binding_run(binding, NULL, NULL, &fault));
+    expect(IOBIND_INVALID_STATE, iobind_binding_set_input(binding, 1, IOBIND_INPUT_RESIDENT, x, NULL, &fault));
+    expect(IOBIND_INVALID_STATE, iobind_binding_update_input(binding, 1, added[0], sizeof added[0], other, &fault));
+    expect(IOBIND_INVALID_STATE, iobind_binding_update_input(binding, 0, added[0], sizeof added[0], stream, &fault));
+    expect_words("'x' is a carried state");
+    expect_ok(iobind_stream_synchronize(stream, &fault));
+    expect_output(binding, 0, sum);
+    run(binding);
+    expect_output(binding, 0, sum + 7);
+    iobind_binding_destroy(binding);
+    iobind_tensor_release(x);
+    iobind_tensor_release(y);
+  }
+  iobind_stream_destroy(stream);
+  iobind_stream_destroy(other);
+  iobind_session_destroy(session);
+}
+
+/* Everything is given up while runs are queued: they end, and nothing is freed under them. */
+static void queued_runs_outlive_their_binding(void **state) {
+  (void)state;
+  iobind_session *session = pair();
+  iobind_stream *stream;
+  expect_ok(iobind_stream_create(device, NULL, &stream, &fault));
+  iobind_tensor *x = twos(1);
+  iobind_tensor *y = twos(1);
+  iobind_tensor *z = twos(0);
+  iobind_binding *binding = bind(session, x, y);
+  expect_ok(iobind_binding_carry(binding, 0, 0, IOBIND_CARRY_MOVE, &fault));
+  expect_ok(iobind_binding_set_output(binding, 1, IOBIND_OUTPUT_FIXED, NULL, IOBIND_MEMORY_DEFAULT, z, &fault));
+  for (int i = 0; i < 6; i++) {
+    expect_ok(iobind_binding_run(binding, stream, NULL, &fault));
+  }
+  iobind_tensor_release(x);
+  iobind_tensor_release(y);
+  iobind_binding_destroy(binding);
+  iobind_session_destroy(session);
+  expect_ok(iobind_stream_synchronize(stream, &fault));
+  expect_twos(z, 6);
+  iobind_tensor_release(z);
+  iobind_stream_destroy(stream);
+}
+
+#define CASES(spec)                                                                                             \
+  {#spec ": swap ends beside another", swap_ends_beside_another, start, stop, #spec},                           \
+      {#spec ": retained state as another input", retained_state_as_another_input, start, stop, #spec},         \
+      {#spec ": fixed output over a buffer", fixed_output_over_a_buffer, start, stop, #spec},                   \
+      {#spec ": state in place needs its own tensor", state_in_place_needs_its_own_tensor, start, stop, #spec}, \
+      {#spec ": queued runs", queued_runs, start, stop, #spec}, {                                               \
+#spec ": queued runs outlive their binding", queued_runs_outlive_their_binding, start, stop, #spec          \
+  }
+
+static const struct CMUnitTest tests[] = {
+    CASES(cpu),
+    CASES(webgpu),
+    CASES(vdev),
+    {"cpu: swap over memory that goes", swap_over_memory_that_goes, start, stop, "cpu"},
+    {"cpu: wrapped memory is free at once", wrapped_memory_is_free_at_once, start, stop, "cpu"},
+    {"cpu: first state of another shape", first_state_of_another_shape, start, stop, "cpu"}};
+
+FIXTURE_MAIN_OF_DEVICES(tests);
