@@ -131,10 +131,33 @@ static iobind_status resolve(iobind_binding *binding, size_t index, iobind__inpu
   return IOBIND_OK;
 }
 
-iobind_status iobind_binding_set_input(iobind_binding *binding, size_t index, iobind_input_mode mode, iobind_tensor *tensor,
-                                       iobind_event *event, iobind_error *error) {
-  IOBIND__TRY(check_index(binding, index, "binding_set_input", error));
-  IOBIND__TRY(iobind__binding_check_idle(binding, "binding_set_input", error));
+/* Is it another tensor of the same kind, so that nothing else of what is bound can change? */
+static bool is_alike(const iobind_binding *binding, const iobind__input *input, iobind_input_mode mode,
+                     const iobind_tensor *tensor, const iobind_event *event) {
+  return tensor != NULL && input->bound != NULL && mode == IOBIND_INPUT_RESIDENT && input->mode == mode && event == NULL &&
+         input->event == NULL && binding->carry_count == 0 && iobind__tensor_is_alike(tensor, input->bound);
+}
+
+static iobind_status replace(iobind_binding *binding, size_t index, iobind_tensor *tensor, iobind_error *error) {
+  iobind__input *input = &binding->inputs[index];
+  IOBIND__TRY(iobind__overlap_check_input(binding, index, tensor, "binding_set_input", error));
+  IOBIND__TRY(iobind__overlap_make_room(binding, tensor, error));
+  iobind_tensor *old = input->bound;
+  input->bound = tensor;
+  iobind_status status = iobind__side_replace_input(binding, index, "binding_set_input", error);
+  if (status != IOBIND_OK) {
+    input->bound = old;
+    return status;
+  }
+  iobind__ref_retain(&tensor->ref);
+  iobind__sides_let_go(binding, old);
+  iobind__ref_release(&old->ref);
+  return IOBIND_OK;
+}
+
+/* Not inlined, so that the usual case has a small frame. */
+__attribute__((noinline)) static iobind_status set_input(iobind_binding *binding, size_t index, iobind_input_mode mode,
+                                                         iobind_tensor *tensor, iobind_event *event, iobind_error *error) {
   bool at_home = false;
   IOBIND__TRY(check_input(binding, index, mode, tensor, &at_home, error));
   iobind__input made = {.mode = mode, .event = event};
@@ -149,16 +172,22 @@ iobind_status iobind_binding_set_input(iobind_binding *binding, size_t index, io
     carry->due = false; /* this is the next state, not what the last run left */
   }
   binding->is_checked = binding->is_checked && same_dims && carry == NULL;
-  bool had_live = input->source != NULL || input->event != NULL;
   iobind__input old = *input;
   *input = made;
   iobind__table_changed(binding);
-  if (had_live || made.source != NULL || made.event != NULL) {
-    note_live(binding);
-  }
+  note_live(binding);
   iobind__sides_let_go(binding, old.bound);
   iobind__input_clear(&old);
   return IOBIND_OK;
+}
+
+iobind_status iobind_binding_set_input(iobind_binding *binding, size_t index, iobind_input_mode mode, iobind_tensor *tensor,
+                                       iobind_event *event, iobind_error *error) {
+  IOBIND__TRY(check_index(binding, index, "binding_set_input", error));
+  IOBIND__TRY(iobind__binding_must_be_idle(binding, "binding_set_input", error));
+  return is_alike(binding, &binding->inputs[index], mode, tensor, event)
+             ? replace(binding, index, tensor, error)
+             : set_input(binding, index, mode, tensor, event, error);
 }
 
 /* A run may be under way on the stream that the new data come on: they come behind it. A carried state is another tensor by then. */

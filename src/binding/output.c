@@ -113,18 +113,41 @@ static iobind_status check_mode(const iobind__value *value, iobind_output_mode m
   return IOBIND_OK;
 }
 
-iobind_status iobind_binding_set_output(iobind_binding *binding, size_t index, iobind_output_mode mode, iobind_device *device,
-                                        iobind_memory memory, iobind_tensor *tensor, iobind_error *error) {
-  if (binding == NULL) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "binding_set_output: binding is NULL");
+/* Is it another tensor of the same kind, so that nothing else of what is bound can change? */
+static bool is_alike(const iobind_binding *binding, const iobind__output *output, iobind_output_mode mode,
+                     const iobind_tensor *tensor) {
+  return tensor != NULL && output->target != NULL && mode == IOBIND_OUTPUT_FIXED && output->mode == mode &&
+         binding->carry_count == 0 && iobind__tensor_is_alike(tensor, output->target);
+}
+
+static iobind_status replace(iobind_binding *binding, size_t index, iobind_tensor *tensor, iobind_error *error) {
+  iobind__output *output = &binding->outputs[index];
+  if (iobind__overlap_in_use(binding, index, tensor)) {
+    IOBIND__TRY(iobind__overlap_check_output(binding, index, IOBIND_OUTPUT_FIXED, tensor, error));
   }
-  const iobind_session *session = binding->session;
-  if (index >= session->output_count) {
-    return iobind__fail(error, IOBIND_NOT_FOUND, "binding_set_output: expected an index below %zu, got %zu",
-                        session->output_count, index);
+  IOBIND__TRY(iobind__overlap_make_room(binding, tensor, error));
+  if (binding->results == IOBIND__RESULTS_READY) {
+    iobind__results_drop(binding, NULL);
   }
-  IOBIND__TRY(iobind__binding_check_idle(binding, "binding_set_output", error));
-  const iobind__value *value = &session->outputs[index];
+  binding->results = IOBIND__RESULTS_NONE;
+  iobind_tensor *old = output->target;
+  output->target = tensor;
+  iobind_status status = iobind__side_replace_output(binding, index, "binding_set_output", error);
+  if (status != IOBIND_OK) {
+    output->target = old;
+    return status;
+  }
+  iobind__ref_retain(&tensor->ref);
+  iobind__sides_let_go(binding, old);
+  iobind__ref_release(&old->ref);
+  return IOBIND_OK;
+}
+
+/* Not inlined, so that the usual case has a small frame. */
+__attribute__((noinline)) static iobind_status set_output(iobind_binding *binding, size_t index, iobind_output_mode mode,
+                                                          iobind_device *device, iobind_memory memory, iobind_tensor *tensor,
+                                                          iobind_error *error) {
+  const iobind__value *value = &binding->session->outputs[index];
   IOBIND__TRY(check_mode(value, mode, memory, error));
   iobind__place *place = value->place;
   bool is_given = mode == IOBIND_OUTPUT_FIXED || mode == IOBIND_OUTPUT_IN_PLACE;
@@ -143,6 +166,21 @@ iobind_status iobind_binding_set_output(iobind_binding *binding, size_t index, i
   iobind__output_set(binding, index, mode, place, tensor);
   iobind_tensor_release(tensor);
   return IOBIND_OK;
+}
+
+iobind_status iobind_binding_set_output(iobind_binding *binding, size_t index, iobind_output_mode mode, iobind_device *device,
+                                        iobind_memory memory, iobind_tensor *tensor, iobind_error *error) {
+  if (binding == NULL) {
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "binding_set_output: binding is NULL");
+  }
+  if (index >= binding->session->output_count) {
+    return iobind__fail(error, IOBIND_NOT_FOUND, "binding_set_output: expected an index below %zu, got %zu",
+                        binding->session->output_count, index);
+  }
+  IOBIND__TRY(iobind__binding_must_be_idle(binding, "binding_set_output", error));
+  return is_alike(binding, &binding->outputs[index], mode, tensor)
+             ? replace(binding, index, tensor, error)
+             : set_output(binding, index, mode, device, memory, tensor, error);
 }
 
 iobind__output_view iobind__binding_view_output(const iobind_binding *binding, size_t index) {

@@ -7,16 +7,20 @@ static bool is_in_place(const iobind__carry *carry) {
 }
 
 /* What an output writes that the caller has chosen; NULL: nothing. A state that is carried in place is chosen by binding the input. */
-static const iobind_tensor *chosen_memory(const iobind_binding *binding, size_t output) {
-  const iobind__carry *carry = iobind__carry_of_output(binding, output);
+static inline const iobind_tensor *chosen_memory(const iobind_binding *binding, size_t output) {
+  const iobind__carry *carry = binding->carry_count == 0 ? NULL : iobind__carry_of_output(binding, output);
   if (carry != NULL) {
     return is_in_place(carry) ? binding->inputs[carry->input].bound : NULL;
   }
   return binding->outputs[output].target;
 }
 
-static bool meet(const iobind_tensor *a, const iobind_tensor *b) {
-  return a != NULL && b != NULL && iobind__tensor_overlaps(a, b);
+/* Two tensors with memory of their own, the usual case, meet only if they are one. */
+static inline bool meet(const iobind_tensor *a, const iobind_tensor *b) {
+  if (a == NULL || b == NULL || (a != b && a->allocated > 0 && b->allocated > 0)) {
+    return false;
+  }
+  return iobind__tensor_overlaps(a, b);
 }
 
 /* The tensor is to be an input that a state in place is carried into: the output writes it. */
@@ -47,7 +51,7 @@ iobind_status iobind__overlap_check_input(const iobind_binding *binding, size_t 
                                           const char *what, iobind_error *error) {
   const iobind_session *session = binding->session;
   for (size_t i = 0; i < session->output_count; i++) {
-    const iobind__carry *carry = iobind__carry_of_output(binding, i);
+    const iobind__carry *carry = binding->carry_count == 0 ? NULL : iobind__carry_of_output(binding, i);
     bool asked = carry == NULL ? binding->outputs[i].mode == IOBIND_OUTPUT_IN_PLACE : carry->input == index;
     if (!asked && meet(tensor, chosen_memory(binding, i))) {
       return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "%s: '%s' overlaps the memory of output '%s': %s", what,
@@ -56,14 +60,14 @@ iobind_status iobind__overlap_check_input(const iobind_binding *binding, size_t 
                                         : "a state that is carried in place needs a tensor of its own");
     }
   }
-  const iobind__carry *carry = iobind__carry_of_input(binding, index);
+  const iobind__carry *carry = binding->carry_count == 0 ? NULL : iobind__carry_of_input(binding, index);
   return is_in_place(carry) ? check_state(binding, carry, tensor, what, error) : IOBIND_OK;
 }
 
 /* Does a tensor lie in what the next run reads as this input: the state that the last run left, or else what is bound? */
 static iobind_status meets_input(const iobind_binding *binding, size_t index, const iobind_tensor *tensor, bool *meets,
                                  iobind_error *error) {
-  const iobind__carry *carry = iobind__carry_of_input(binding, index);
+  const iobind__carry *carry = binding->carry_count == 0 ? NULL : iobind__carry_of_input(binding, index);
   if (carry == NULL || !carry->due) {
     *meets = meet(tensor, binding->inputs[index].bound);
     return IOBIND_OK;
@@ -108,10 +112,7 @@ bool iobind__overlap_in_use(const iobind_binding *binding, size_t output, const 
   return in_use;
 }
 
-iobind_status iobind__overlap_make_room(iobind_binding *binding, const iobind_tensor *tensor, iobind_error *error) {
-  if (iobind__tensor_is_allocated(tensor)) {
-    return IOBIND_OK; /* ORT's outputs lie elsewhere */
-  }
+iobind_status iobind__overlap_renew(iobind_binding *binding, const iobind_tensor *tensor, iobind_error *error) {
   bool is_known = binding->sides[1].binding == NULL &&
                   (binding->results == IOBIND__RESULTS_HELD || binding->results == IOBIND__RESULTS_READY);
   for (size_t i = 0; i < binding->session->output_count; i++) {

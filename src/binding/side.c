@@ -81,34 +81,71 @@ void iobind__side_forget_outputs(const iobind_binding *binding, iobind__side *si
   }
 }
 
-static iobind_status give_input(iobind_binding *binding, iobind__side *side, size_t index, iobind_error *error) {
+static iobind_status give_input(iobind_binding *binding, iobind__side *side, size_t index, const char *what,
+                                iobind_error *error) {
   const iobind_session *session = binding->session;
   const OrtApi *api = IOBIND__API(session->runtime);
   iobind_tensor *tensor = binding->inputs[index].bound;
   OrtStatus *status = api->BindInput(side->binding, session->inputs[index].name, tensor->value);
   if (status != NULL) {
     clear_inputs(binding, side); /* after a failure ORT would refuse whatever is bound next */
-    return iobind__ort_fail(api, status, error, "binding_run: input '%s'", session->inputs[index].name);
+    return iobind__ort_fail(api, status, error, "%s: input '%s'", what, session->inputs[index].name);
   }
   note_tensor(&side->inputs[index], tensor);
   return IOBIND_OK;
 }
 
-static iobind_status give_output(const iobind_binding *binding, const iobind__side *side, size_t index, iobind_error *error) {
-  const iobind_session *session = binding->session;
-  const OrtApi *api = IOBIND__API(session->runtime);
-  const iobind__output *output = &binding->outputs[index];
-  const char *name = session->outputs[index].name;
-  iobind__given *given = &side->outputs[index];
-  if (iobind__output_is_given(output)) {
-    IOBIND__ORT_TRY(api, api->BindOutput(side->binding, name, output->target->value), error, "binding_run: output '%s'", name);
-    note_tensor(given, output->target);
-  } else {
-    IOBIND__ORT_TRY(api, api->BindOutputToDevice(side->binding, name, output->place->info), error, "binding_run: output '%s'",
-                    name);
-    note(given, output->mode == IOBIND_OUTPUT_REUSE ? output->memory : 0, NULL);
-  }
+static inline iobind_status give_target(const iobind_binding *binding, const iobind__side *side, size_t index, const char *what,
+                                        iobind_error *error) {
+  const OrtApi *api = IOBIND__API(binding->session->runtime);
+  const char *name = binding->session->outputs[index].name;
+  iobind_tensor *target = binding->outputs[index].target;
+  IOBIND__ORT_TRY(api, api->BindOutput(side->binding, name, target->value), error, "%s: output '%s'", what, name);
+  note_tensor(&side->outputs[index], target);
   return IOBIND_OK;
+}
+
+static iobind_status give_output(const iobind_binding *binding, const iobind__side *side, size_t index, const char *what,
+                                 iobind_error *error) {
+  const OrtApi *api = IOBIND__API(binding->session->runtime);
+  const iobind__output *output = &binding->outputs[index];
+  const char *name = binding->session->outputs[index].name;
+  if (iobind__output_is_given(output)) {
+    return give_target(binding, side, index, what, error);
+  }
+  IOBIND__ORT_TRY(api, api->BindOutputToDevice(side->binding, name, output->place->info), error, "%s: output '%s'", what, name);
+  note(&side->outputs[index], output->mode == IOBIND_OUTPUT_REUSE ? output->memory : 0, NULL);
+  return IOBIND_OK;
+}
+
+/* Is there one binding of ORT, and has it all that the table has? */
+static bool is_in_line(const iobind_binding *binding) {
+  return binding->sides[0].generation == binding->generation && binding->sides[1].binding == NULL;
+}
+
+iobind_status iobind__side_replace_input(iobind_binding *binding, size_t index, const char *what, iobind_error *error) {
+  if (!is_in_line(binding)) {
+    iobind__table_changed(binding);
+    return IOBIND_OK;
+  }
+  iobind__device_enter(binding->session->serial);
+  iobind_status status = give_input(binding, &binding->sides[0], index, what, error);
+  iobind__device_leave(binding->session->serial);
+  return status;
+}
+
+iobind_status iobind__side_replace_output(iobind_binding *binding, size_t index, const char *what, iobind_error *error) {
+  if (!is_in_line(binding)) {
+    iobind__table_changed(binding);
+    return IOBIND_OK;
+  }
+  iobind__device_enter(binding->session->serial);
+  iobind_status status = give_target(binding, &binding->sides[0], index, what, error);
+  if (status != IOBIND_OK) {
+    clear_outputs(binding, &binding->sides[0]); /* what ORT has is not known */
+  }
+  iobind__device_leave(binding->session->serial);
+  return status;
 }
 
 static uint64_t wanted_output(const iobind__output *output) {
@@ -143,22 +180,19 @@ static bool is_bound(const iobind__output *output) {
 static void let_go(iobind_binding *binding, iobind__side *side, const iobind_tensor *tensor) {
   for (size_t i = 0; i < binding->session->input_count; i++) {
     if (side->inputs[i].kept == tensor &&
-        (binding->inputs[i].bound == NULL || give_input(binding, side, i, NULL) != IOBIND_OK)) {
+        (binding->inputs[i].bound == NULL || give_input(binding, side, i, "", NULL) != IOBIND_OK)) {
       clear_inputs(binding, side);
     }
   }
   for (size_t i = 0; i < binding->session->output_count; i++) {
     if (side->outputs[i].kept == tensor &&
-        (!is_bound(&binding->outputs[i]) || give_output(binding, side, i, NULL) != IOBIND_OK)) {
+        (!is_bound(&binding->outputs[i]) || give_output(binding, side, i, "", NULL) != IOBIND_OK)) {
       clear_outputs(binding, side);
     }
   }
 }
 
-void iobind__sides_let_go(iobind_binding *binding, const iobind_tensor *tensor) {
-  if (tensor == NULL || iobind__tensor_owns_memory(tensor)) {
-    return;
-  }
+void iobind__sides_replace(iobind_binding *binding, const iobind_tensor *tensor) {
   iobind__device_enter(binding->session->serial);
   for (size_t i = 0; i < 2; i++) {
     if (binding->sides[i].binding != NULL) {
@@ -172,7 +206,7 @@ iobind_status iobind__side_compare(iobind_binding *binding, iobind__side *side, 
   const iobind_session *session = binding->session;
   for (size_t i = 0; i < session->input_count; i++) {
     if (side->inputs[i].serial != binding->inputs[i].bound->serial) {
-      IOBIND__TRY(give_input(binding, side, i, error));
+      IOBIND__TRY(give_input(binding, side, i, "binding_run", error));
     }
   }
   if (side->output_set != binding->output_set) {
@@ -182,7 +216,7 @@ iobind_status iobind__side_compare(iobind_binding *binding, iobind__side *side, 
     const iobind__output *output = &binding->outputs[i];
     uint64_t wanted = output->mode == IOBIND_OUTPUT_NONE ? side->outputs[i].serial : wanted_output(output);
     if (output->mode == IOBIND_OUTPUT_FRESH || side->outputs[i].serial != wanted) {
-      IOBIND__TRY(give_output(binding, side, i, error));
+      IOBIND__TRY(give_output(binding, side, i, "binding_run", error));
     }
   }
   list_fresh(binding);
@@ -193,7 +227,7 @@ iobind_status iobind__side_compare(iobind_binding *binding, iobind__side *side, 
 
 iobind_status iobind__side_refresh(iobind_binding *binding, const iobind__side *side, iobind_error *error) {
   for (size_t i = 0; i < binding->fresh_count; i++) {
-    IOBIND__TRY(give_output(binding, side, binding->fresh[i], error));
+    IOBIND__TRY(give_output(binding, side, binding->fresh[i], "binding_run", error));
   }
   return IOBIND_OK;
 }

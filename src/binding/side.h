@@ -27,6 +27,11 @@ void iobind__side_clear(iobind_binding *binding, iobind__side *side);
 /* What ORT's binding holds for the outputs is not known: the next run binds all of them again. */
 void iobind__side_forget_outputs(const iobind_binding *binding, iobind__side *side);
 
+/* The table has another tensor for an input, or for a FIXED output, and nothing else changed: if ORT's only binding was in line with the table, it
+ * is given the tensor at once, and stays in line. */
+iobind_status iobind__side_replace_input(iobind_binding *binding, size_t index, const char *what, iobind_error *error);
+iobind_status iobind__side_replace_output(iobind_binding *binding, size_t index, const char *what, iobind_error *error);
+
 /* Give ORT's binding what it lacks of the table. */
 iobind_status iobind__side_compare(iobind_binding *binding, iobind__side *side, iobind_error *error);
 
@@ -36,7 +41,12 @@ bool iobind__side_has(const iobind__side *side, size_t input, const iobind_tenso
 
 /* A tensor is in the table no longer. If a mirror keeps it alive, ORT is given at once what stands there now, so that the caller's memory is
  * free again when the call that replaced it returns. */
-void iobind__sides_let_go(iobind_binding *binding, const iobind_tensor *tensor);
+void iobind__sides_replace(iobind_binding *binding, const iobind_tensor *tensor);
+static inline void iobind__sides_let_go(iobind_binding *binding, const iobind_tensor *tensor) {
+  if (tensor != NULL && !iobind__tensor_owns_memory(tensor)) {
+    iobind__sides_replace(binding, tensor);
+  }
+}
 
 /* FRESH outputs are bound before each run: ORT writes into what an output holds. */
 iobind_status iobind__side_refresh(iobind_binding *binding, const iobind__side *side, iobind_error *error);

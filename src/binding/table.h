@@ -108,6 +108,12 @@ iobind_status iobind__flight_wait(iobind_binding *binding, iobind_error *error);
 /* The last run has failed after all: nothing of it can be fetched or carried on. */
 void iobind__binding_fail(iobind_binding *binding, const iobind_error *failure);
 
+/* iobind__binding_check_idle, where it is usually fine. */
+static inline iobind_status iobind__binding_must_be_idle(iobind_binding *binding, const char *what, iobind_error *error) {
+  bool idle = binding->flight.stream == NULL && atomic_load_explicit(&binding->state, memory_order_acquire) == IOBIND__IDLE;
+  return idle ? IOBIND_OK : iobind__binding_check_idle(binding, what, error);
+}
+
 /* input.c */
 void iobind__input_clear(iobind__input *input);
 
@@ -126,7 +132,11 @@ iobind_status iobind__overlap_check_output(const iobind_binding *binding, size_t
 bool iobind__overlap_in_use(const iobind_binding *binding, size_t output, const iobind_tensor *tensor);
 
 /* A tensor is bound: REUSE outputs whose memory it is, or may be, get new memory in the next run. */
-iobind_status iobind__overlap_make_room(iobind_binding *binding, const iobind_tensor *tensor, iobind_error *error);
+iobind_status iobind__overlap_renew(iobind_binding *binding, const iobind_tensor *tensor, iobind_error *error);
+static inline iobind_status iobind__overlap_make_room(iobind_binding *binding, const iobind_tensor *tensor,
+                                                      iobind_error *error) {
+  return iobind__tensor_is_allocated(tensor) ? IOBIND_OK : iobind__overlap_renew(binding, tensor, error);
+}
 
 /* output.c */
 /* The output is another one: what the last run left is given up, and if mode or place differ, a run has to show again where it lands. */

@@ -12,8 +12,17 @@ typedef struct iobind__ref {
 } iobind__ref;
 
 void iobind__ref_init(iobind__ref *ref, void (*destroy)(iobind__ref *ref));
-void iobind__ref_retain(iobind__ref *ref);
-void iobind__ref_release(iobind__ref *ref); /* NULL is a no-op */
+
+static inline void iobind__ref_retain(iobind__ref *ref) {
+  atomic_fetch_add_explicit(&ref->count, 1, memory_order_relaxed);
+}
+
+/* NULL is a no-op. Acquire: what other threads did with the object happens before it is destroyed. */
+static inline void iobind__ref_release(iobind__ref *ref) {
+  if (ref != NULL && atomic_fetch_sub_explicit(&ref->count, 1, memory_order_acq_rel) == 1) {
+    ref->destroy(ref);
+  }
+}
 
 /* False where the last reference is gone already and the object is being destroyed. */
 bool iobind__ref_try_retain(iobind__ref *ref);

@@ -16,17 +16,6 @@ uint64_t iobind__serial_next(void) {
   return atomic_fetch_add_explicit(&last, 1, memory_order_relaxed) + 1;
 }
 
-bool iobind__tensor_owns_memory(const iobind_tensor *tensor) {
-  return !tensor->borrows;
-}
-
-bool iobind__tensor_is_allocated(const iobind_tensor *tensor) {
-  while (tensor->base != NULL) {
-    tensor = tensor->base;
-  }
-  return tensor->allocated > 0;
-}
-
 static void tensor_destroy(iobind__ref *ref);
 
 /* Is a stream still at work on the tensor? Then it is destroyed when that has passed, by a second call. */
@@ -465,10 +454,6 @@ iobind_status iobind_tensor_get_info(const iobind_tensor *tensor, iobind_tensor_
 
 void *iobind_tensor_address(const iobind_tensor *tensor) {
   return tensor == NULL || tensor->bytes == 0 ? NULL : tensor->data;
-}
-
-bool iobind__tensor_same_dims(const iobind_tensor *a, const iobind_tensor *b) {
-  return a->rank == b->rank && memcmp(a->dims, b->dims, a->rank * sizeof a->dims[0]) == 0;
 }
 
 bool iobind__memory_overlaps(const iobind__place *place_a, const void *a, size_t bytes_a, const iobind__place *place_b,

@@ -53,10 +53,17 @@ void iobind__shape_text(int32_t dtype, const int64_t *dims, const char *const *s
 uint64_t iobind__serial_next(void);
 
 /* Is the memory alive for as long as ORT holds the value, whatever becomes of the tensor? Not if it is wrapped, or a view. */
-bool iobind__tensor_owns_memory(const iobind_tensor *tensor);
+static inline bool iobind__tensor_owns_memory(const iobind_tensor *tensor) {
+  return !tensor->borrows;
+}
 
 /* Was the memory allocated for this tensor, or for the one that it is a view of? Then no other tensor can overlap it by chance. */
-bool iobind__tensor_is_allocated(const iobind_tensor *tensor);
+static inline bool iobind__tensor_is_allocated(const iobind_tensor *tensor) {
+  while (tensor->base != NULL) {
+    tensor = tensor->base;
+  }
+  return tensor->allocated > 0;
+}
 
 /* Make a tensor at any place, a session's own included. */
 iobind_status iobind__tensor_create_at(iobind__place *place, iobind_dtype dtype, const int64_t *dims, size_t rank,
@@ -70,7 +77,18 @@ iobind_status iobind__tensor_from_value(OrtValue *value, iobind__place *place, i
  * others. False where it cannot be done, and nothing has changed. */
 bool iobind__tensor_replace_value(iobind_tensor *tensor, OrtValue *value, bool *reshaped);
 
-bool iobind__tensor_same_dims(const iobind_tensor *a, const iobind_tensor *b);
+static inline bool iobind__tensor_same_dims(const iobind_tensor *a, const iobind_tensor *b) {
+  bool same = a->rank == b->rank;
+  for (size_t i = 0; same && i < a->rank; i++) {
+    same = a->dims[i] == b->dims[i];
+  }
+  return same;
+}
+
+/* Of the same type, dims and place. */
+static inline bool iobind__tensor_is_alike(const iobind_tensor *a, const iobind_tensor *b) {
+  return a->place == b->place && a->dtype == b->dtype && iobind__tensor_same_dims(a, b);
+}
 
 /* What was just submitted to the stream uses the tensor: its memory stays until the stream has passed it. Nothing for a worker's
  * stream, whose tasks hold references, and for NULL. */
