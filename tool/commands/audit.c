@@ -49,8 +49,9 @@ typedef struct audit_job {
   size_t output_count;
   how *hows; /* of the inputs, then of the outputs */
   char *folder;
-  char *prefix; /* of the profile, in the folder */
-  int profile;  /* open, and its name removed already; -1: none */
+  char *prefix;             /* of the profile, in the folder */
+  const char *kept_profile; /* the session's text */
+  int profile;              /* open, and its name removed already; -1: none */
   profile_copy *copies;
   size_t copy_count;
   move *moves;
@@ -138,6 +139,7 @@ static int make_folder(audit_job *job) {
 static int bind_all(audit_job *job) {
   iobind_error error = IOBIND_ERROR_INIT;
   iobind_status status = iobind_binding_create(job->session, &job->binding, &error);
+  if (status == IOBIND_OK) status = wish_configure(&job->tool->wish.run_configs, job->binding, &error);
   for (size_t i = 0; status == IOBIND_OK && i < job->input_count; i++) {
     iobind_input_mode mode = job->hows[i] == HOW_LIVE ? IOBIND_INPUT_LIVE : IOBIND_INPUT_SNAPSHOT;
     status = iobind_binding_set_input(job->binding, i, mode, job->inputs[i], NULL, &error);
@@ -173,6 +175,8 @@ static int read_profile(audit_job *job) {
   tool_fault fault;
   const char *path = NULL;
   if (iobind_session_end_profile(job->session, &path, &error) != IOBIND_OK) return tool_fail_error(job->tool, NULL, &error);
+  job->kept_profile = path;
+  if (job->profile < 0) job->profile = open(path, O_RDONLY | O_CLOEXEC); /* one that stays: of --profile */
   bool read = profile_read(job->profile, path, &job->copies, &job->copy_count, &fault);
   return read ? TOOL_GO : tool_fail(job->tool, "%s", fault.text);
 }
@@ -390,6 +394,7 @@ static int report_job(audit_job *job, tool_report *report) {
     report_note(report, "%s%s (%" PRIu64 " B) cross the link per run", job->more ? "at least " : "",
                 number_format_bytes(job->crossing, text), job->crossing);
   }
+  if (job->tool->wish.profile != NULL) report_field(report, "profile", "profile", report_string(job->kept_profile), NULL);
   return tool_print(job->tool, report, job->expect_zero && !zero ? TOOL_FAILED : TOOL_DONE);
 }
 
@@ -441,10 +446,13 @@ static void remove_folder(audit_job *job) {
 
 /* Until the profile's name is removed, signals wait: whatever ends the process, nothing stays behind. */
 static int load(audit_job *job) {
+  if (job->tool->wish.profile != NULL) {
+    return tool_load(job->tool, job->tool->arguments[0], &job->device, IOBIND_SESSION_PLACEMENT, &job->session);
+  }
   file_hold_signals();
   int code = make_folder(job);
   const char *path = job->tool->arguments[0];
-  if (code == TOOL_GO) code = tool_load(job->tool, path, job->device, IOBIND_SESSION_PLACEMENT, &job->session);
+  if (code == TOOL_GO) code = tool_load(job->tool, path, &job->device, IOBIND_SESSION_PLACEMENT, &job->session);
   if (code == TOOL_GO) code = open_profile(job);
   remove_folder(job);
   file_release_signals();
@@ -515,7 +523,7 @@ int command_audit(int argc, const char **argv) {
           "HOW is for an input: device (default; copied once, when it is bound) or live (on the host, copied before each run);\n"
           "for an output: device (default; where the session leaves it), host or none. `host` alone binds everything there,\n"
           "as a plain run does. TIME is what one such copy takes, measured apart; for copy nodes, what ORT's profile says.",
-      .takes = TOOL_TAKES_DEVICE | TOOL_TAKES_DIMS | TOOL_TAKES_INPUTS,
+      .takes = TOOL_TAKES_DEVICE | TOOL_TAKES_DIMS | TOOL_TAKES_INPUTS | TOOL_TAKES_SESSION | TOOL_TAKES_RUNS,
       .argument_count = 1,
       .options = options,
   };

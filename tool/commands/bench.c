@@ -19,6 +19,7 @@
 typedef struct row {
   char *model; /* the file's name without folder and ending */
   char *device;
+  char *profile; /* NULL: none was written */
   bool host;     /* the device's memory is the host's */
   bool modelled; /* times are those of a virtual clock */
   bool software; /* memory of its own, but it computes on the processor: a software driver */
@@ -67,6 +68,7 @@ static void free_rows(bench *b) {
     trial_free(&b->rows[i].trial);
     free(b->rows[i].model);
     free(b->rows[i].device);
+    free(b->rows[i].profile);
   }
   free(b->rows);
 }
@@ -228,12 +230,20 @@ static bool is_software(const iobind_device *device) {
 static int measure_row(bench *b, row *r, iobind_session *session, iobind_tensor *const *inputs, const bool *kept) {
   iobind_error error = IOBIND_ERROR_INIT;
   char title[256];
-  trial_plan plan = {(size_t)b->iterations, b->seconds, (size_t)b->warmup, kept, b->tool.clock};
+  trial_plan plan = {(size_t)b->iterations, b->seconds, (size_t)b->warmup, kept, b->tool.clock, &b->tool.wish.run_configs};
   snprintf(title, sizeof title, "%s on %s", r->model, r->device);
   if (trial_run(b->tool.runtime, session, inputs, &plan, title, &r->trial, &error) == IOBIND_OK) return TOOL_GO;
   int code = tool_fail_error(&b->tool, title, &error);
   if (b->tool.dim_count > b->given_dims) tool_warn(&b->tool, "dims that were open were set to 1; --dim changes that");
   return code;
+}
+
+static int end_profile(const bench *b, row *r, iobind_session *session) {
+  const char *path = NULL;
+  iobind_error error = IOBIND_ERROR_INIT;
+  if (iobind_session_end_profile(session, &path, &error) != IOBIND_OK) return tool_fail_error(&b->tool, "--profile", &error);
+  r->profile = strdup(path);
+  return r->profile != NULL ? TOOL_GO : tool_fail(&b->tool, "out of memory");
 }
 
 static int measure_session(bench *b, iobind_session *session, iobind_device *device, const char *path) {
@@ -253,6 +263,7 @@ static int measure_session(bench *b, iobind_session *session, iobind_device *dev
     code = find_kept(b, session, kept);
     if (code == TOOL_GO) code = note_inputs(b, session, inputs, count);
     if (code == TOOL_GO) code = measure_row(b, r, session, inputs, kept);
+    if (code == TOOL_GO && b->tool.wish.profile != NULL) code = end_profile(b, r, session);
   }
   free(kept);
   tool_free_tensors(inputs, count);
@@ -261,8 +272,7 @@ static int measure_session(bench *b, iobind_session *session, iobind_device *dev
 
 static int measure(bench *b, iobind_device *device, const char *path) {
   iobind_session *session = NULL;
-  progress_say("%s on %s: loading", path, tool_device_spec(device));
-  int code = tool_load(&b->tool, path, device, 0, &session);
+  int code = tool_load(&b->tool, path, &device, 0, &session);
   if (code == TOOL_GO) code = measure_session(b, session, device, path);
   iobind_session_destroy(session);
   return code;
@@ -277,6 +287,7 @@ static int measure_devices(bench *b, const char *path) {
     code = tool_find_device(&b->tool, b->tool.devices[i], &device);
     if (code == TOOL_GO) code = measure(b, device, path);
   }
+  if (b->tool.wish.policy != IOBIND_POLICY_NONE) return measure(b, NULL, path);
   if (named > 0) return code;
   for (size_t i = 0; code == TOOL_GO; i++) {
     iobind_device *device = iobind_runtime_get_device(b->tool.runtime, i);
@@ -315,6 +326,7 @@ static void add_columns(report_table *table) {
   report_column(table, "host_memory", NULL, REPORT_LEFT);
   report_column(table, "software_driver", NULL, REPORT_LEFT);
   report_column(table, "clock", NULL, REPORT_LEFT);
+  report_column(table, "profile", NULL, REPORT_LEFT);
   report_column(table, "way", "WAY", REPORT_LEFT);
   report_column(table, "upload_bytes", "UP/RUN", REPORT_RIGHT);
   report_column(table, "download_bytes", "DOWN/RUN", REPORT_RIGHT);
@@ -362,6 +374,7 @@ static void add_way(report_table *table, const row *r, trial_way_index index) {
   report_cell(table, json_boolean(r->host), NULL);
   report_cell(table, json_boolean(r->software), NULL);
   report_cell(table, json_string(r->modelled ? "virtual" : "real"), NULL);
+  report_cell(table, report_string(r->profile), NULL);
   report_cell(table, json_string(way_keys[index]), "%s", way_texts[index]);
   bytes_cell(table, way->upload_bytes);
   bytes_cell(table, way->download_bytes);
@@ -459,6 +472,9 @@ static int print(bench *b, int code) {
   report_note(out, "%s", "");
   for (size_t i = 0; i < b->row_count; i++) add_words(out, &b->rows[i]);
   for (size_t i = 0; i < b->row_count; i++) {
+    if (b->rows[i].profile != NULL) {
+      report_note(out, "profile of %s on %s: %s", b->rows[i].model, b->rows[i].device, b->rows[i].profile);
+    }
     if (!b->rows[i].modelled) continue;
     report_note(out,
                 "The times on %s are those of its virtual clock: what it does takes modelled time, nothing else takes any.",
@@ -601,7 +617,7 @@ int command_bench(int argc, const char **argv) {
       .arguments = "MODEL",
       .summary = "Measure a model unbound, bound with its input written each run, and bound with everything resident.",
       .notes = "Without --device every device that works is measured. Inputs that are not given are random.",
-      .takes = TOOL_TAKES_DEVICES | TOOL_TAKES_DIMS | TOOL_TAKES_INPUTS,
+      .takes = TOOL_TAKES_DEVICES | TOOL_TAKES_DIMS | TOOL_TAKES_INPUTS | TOOL_TAKES_SESSION | TOOL_TAKES_RUNS,
       .argument_count = 1,
       .options = own};
   int code = tool_begin(&b.tool, &usage, argc, argv);

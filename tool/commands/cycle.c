@@ -76,6 +76,7 @@ static bool bind(work *w, tool_fault *fault) {
     }
     if (carry->mode == IOBIND_CARRY_MOVE) w->lane->made += c->steps;
   }
+  if (wish_configure(c->run_configs, w->binding, &error) != IOBIND_OK) return say(w, fault, &error);
   if (!bind_outputs(w, fault)) return false;
   for (size_t i = 0; i < c->input_count; i++) {
     if (iobind_binding_set_input(w->binding, i, IOBIND_INPUT_SNAPSHOT, first_of(c, i), NULL, &error) != IOBIND_OK) {
@@ -293,6 +294,7 @@ bool cycle_compare(const cycle *c, size_t *output) {
 bool cycle_begin(cycle *c, const tool_state *tool, iobind_session *session, const iobind_session_info *info) {
   *c = (cycle){.runtime = tool->runtime,
                .clock = tool->clock,
+               .run_configs = &tool->wish.run_configs,
                .session = session,
                .input_count = info->input_count,
                .output_count = info->output_count};

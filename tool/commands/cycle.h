@@ -38,6 +38,7 @@ typedef struct cycle_lane {
 typedef struct cycle {
   iobind_runtime *runtime;
   tool_clock clock;
+  const wish_pairs *run_configs; /**< of the binding */
   iobind_session *session;
   size_t input_count, output_count;
   iobind_tensor **inputs; /**< host tensors: what is constant, the first state, or the first slice */

@@ -220,7 +220,12 @@ static int report_nodes(tool_state *tool, tool_report *report, const iobind_sess
 
 /* ---- the command ---- */
 
-static int describe(tool_state *tool, tool_report *report, const char *path, const iobind_session *session,
+/* Somebody has asked where the nodes run. */
+static bool is_placed(const tool_state *tool) {
+  return tool->devices != NULL || tool->wish.policy != IOBIND_POLICY_NONE;
+}
+
+static int describe(tool_state *tool, tool_report *report, const char *path, iobind_session *session,
                     const iobind_device *device) {
   iobind_session_info info = IOBIND_SESSION_INFO_INIT;
   iobind_error error = IOBIND_ERROR_INIT;
@@ -230,7 +235,8 @@ static int describe(tool_state *tool, tool_report *report, const char *path, con
   if (code == TOOL_GO) {
     code = report_values(tool, report, "outputs", "OUTPUT", session, info.output_count, iobind_session_get_output);
   }
-  if (code == TOOL_GO && tool->devices != NULL) code = report_nodes(tool, report, session, info.node_count, device);
+  if (code == TOOL_GO && is_placed(tool)) code = report_nodes(tool, report, session, info.node_count, device);
+  if (code == TOOL_GO) code = tool_report_profile(tool, session, report);
   return code == TOOL_GO ? tool_print(tool, report, TOOL_DONE) : code;
 }
 
@@ -246,7 +252,7 @@ static int inspect(tool_state *tool) {
   progress_begin(tool);
   int code = tool_open(tool);
   if (code == TOOL_GO) code = tool_first_device(tool, &device);
-  if (code == TOOL_GO) code = tool_load(tool, path, device, tool->devices != NULL ? IOBIND_SESSION_PLACEMENT : 0, &session);
+  if (code == TOOL_GO) code = tool_load(tool, path, &device, is_placed(tool) ? IOBIND_SESSION_PLACEMENT : 0, &session);
   if (code == TOOL_GO) {
     tool_report *report = report_create();
     code = describe(tool, report, path, session, device);
@@ -263,7 +269,7 @@ int command_inspect(int argc, const char **argv) {
       .summary = "Show a model's inputs and outputs and, with --device, which execution provider (EP) runs which nodes.",
       .notes = "TYPE shows open dims by their symbol, '?' if they have none. DEVICE and MEMORY are where the session reads an\n"
                "input and leaves an output: data that is there already need not be copied.",
-      .takes = TOOL_TAKES_DEVICE | TOOL_TAKES_DIMS,
+      .takes = TOOL_TAKES_DEVICE | TOOL_TAKES_DIMS | TOOL_TAKES_SESSION,
       .argument_count = 1,
   };
   tool_state tool;

@@ -239,7 +239,7 @@ static int open_loop(loop *l, const loop_lists *lists, int64_t steps) {
   iobind_session_info info = IOBIND_SESSION_INFO_INIT;
   int code = tool_open(tool);
   if (code == TOOL_GO) code = tool_first_device(tool, &l->device);
-  if (code == TOOL_GO) code = tool_load(tool, tool->arguments[0], l->device, 0, &l->session);
+  if (code == TOOL_GO) code = tool_load(tool, tool->arguments[0], &l->device, 0, &l->session);
   if (code != TOOL_GO) return code;
   if (iobind_session_get_info(l->session, &info, &error) != IOBIND_OK) return tool_fail_error(tool, NULL, &error);
   l->names = calloc(info.output_count + 1, sizeof *l->names);
@@ -396,7 +396,8 @@ static int report_loop(loop *l, tool_report *report) {
                  same ? "" : l->names[differs]);
     report_field_mark(report, same ? REPORT_GOOD : REPORT_BAD);
   }
-  return tool_print(l->tool, report, TOOL_DONE);
+  code = tool_report_profile(l->tool, l->session, report);
+  return code == TOOL_GO ? tool_print(l->tool, report, TOOL_DONE) : code;
 }
 
 /* ---- the command ---- */
@@ -476,7 +477,7 @@ int command_loop(int argc, const char **argv) {
           "An input given as NAME=FILE.npy@AXIS is fed one slice a step; any other one stays as it is, or is the first state\n"
           "if it is carried: NAME=zeros is an empty one if the model leaves its size open. Outputs that are not carried are gathered along a new first axis, with --output-dir; without it\n"
           "they are not fetched.",
-      .takes = TOOL_TAKES_DEVICE | TOOL_TAKES_DIMS | TOOL_TAKES_INPUTS,
+      .takes = TOOL_TAKES_DEVICE | TOOL_TAKES_DIMS | TOOL_TAKES_INPUTS | TOOL_TAKES_SESSION | TOOL_TAKES_RUNS,
       .argument_count = 1,
       .options = options,
   };

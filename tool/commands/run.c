@@ -70,6 +70,9 @@ static int run_bound(model_run *job) {
       return tool_fail_error(job->tool, NULL, &error);
     }
   }
+  if (wish_configure(&job->tool->wish.run_configs, job->binding, &error) != IOBIND_OK) {
+    return tool_fail_error(job->tool, "--run-config", &error);
+  }
   job->bind_time = since(job, &mark);
   if (iobind_binding_run(job->binding, NULL, NULL, &error) != IOBIND_OK) return tool_fail_error(job->tool, NULL, &error);
   job->run_time = since(job, &mark);
@@ -248,7 +251,8 @@ static int report_job(model_run *job, tool_report *report) {
   add_time(report, "run_ns", "ran in (once, the first time)", job->run_time);
   add_time(report, "read_ns", job->folder != NULL || job->archive != NULL ? "outputs read and written in" : "outputs read in",
            job->read_time);
-  return tool_print(job->tool, report, TOOL_DONE);
+  code = tool_report_profile(job->tool, job->session, report);
+  return code == TOOL_GO ? tool_print(job->tool, report, TOOL_DONE) : code;
 }
 
 /* ---- the command ---- */
@@ -287,7 +291,7 @@ static int open_model(model_run *job) {
   int code = tool_open(tool);
   if (code == TOOL_GO) code = tool_first_device(tool, &job->device);
   uint64_t mark = number_now();
-  if (code == TOOL_GO) code = tool_load(tool, tool->arguments[0], job->device, 0, &job->session);
+  if (code == TOOL_GO) code = tool_load(tool, tool->arguments[0], &job->device, 0, &job->session);
   job->load_time = number_now() - mark;
   if (code == TOOL_GO) code = tool_make_inputs(tool, job->session, &job->inputs, &job->input_count);
   if (code != TOOL_GO) return code;
@@ -349,7 +353,7 @@ int command_run(int argc, const char **argv) {
           "same ones for the same --seed. bfloat16 is read and written as <u2, 8-bit floats as u1, packed types as u1 in one\n"
           "dim, strings as <U. What cannot stand in a file name becomes '_'. A file is written whole or not at all.\n"
           "Without --output-dir and --output the outputs are only described.",
-      .takes = TOOL_TAKES_DEVICE | TOOL_TAKES_DIMS | TOOL_TAKES_INPUTS,
+      .takes = TOOL_TAKES_DEVICE | TOOL_TAKES_DIMS | TOOL_TAKES_INPUTS | TOOL_TAKES_SESSION | TOOL_TAKES_RUNS,
       .argument_count = 1,
       .options = options,
   };
@@ -370,6 +374,9 @@ int command_run(int argc, const char **argv) {
   bool on_host = bind != NULL && strcmp(bind, "host") == 0;
   if (code == TOOL_GO && bind != NULL && !on_host && strcmp(bind, "device") != 0) {
     code = tool_misuse(&tool, "--bind: expected device or host, got '%s'", bind);
+  }
+  if (code == TOOL_GO && on_host && tool.wish.run_configs.count > 0) {
+    code = tool_misuse(&tool, "--run-config: expected a bound run, got --bind host");
   }
   if (code == TOOL_GO) code = run_model(&tool, folder, archive, on_host);
   code = tool_end(&tool, code);

@@ -124,7 +124,8 @@ static int report_job(tile_job *job) {
     add_time(report, "elapsed_ns", "cut, run and put together in", job->elapsed);
     tool_report_clock(job->tool, report);
     add_stages(report, &figures);
-    code = tool_print(job->tool, report, TOOL_DONE);
+    code = tool_report_profile(job->tool, job->session, report);
+    if (code == TOOL_GO) code = tool_print(job->tool, report, TOOL_DONE);
   }
   report_destroy(report);
   free(spans);
@@ -135,7 +136,7 @@ static int report_job(tile_job *job) {
 
 static int load(tile_job *job) {
   uint64_t mark = number_now();
-  int code = tool_load(job->tool, job->tool->arguments[0], job->device, 0, &job->session);
+  int code = tool_load(job->tool, job->tool->arguments[0], &job->device, 0, &job->session);
   job->load_time += number_now() - mark;
   return code;
 }
@@ -160,6 +161,8 @@ static int fix_dims(tile_job *job) {
     if (!tool_add_dim(job->tool, value.symbols[i], -1, job->item_dims[i])) return tool_fail(job->tool, "out of memory");
   }
   if (job->tool->dim_count == before) return TOOL_GO;
+  const char *profile = NULL; /* of a session that has not run */
+  if (job->tool->wish.profile != NULL && iobind_session_end_profile(job->session, &profile, NULL) == IOBIND_OK) remove(profile);
   iobind_session_destroy(job->session);
   job->session = NULL;
   return load(job);
@@ -256,7 +259,7 @@ int command_tile(int argc, const char **argv) {
           "The output must have the tile's height and width, multiplied or divided by a whole number. Tiles are spread evenly; a\n"
           "picture that is smaller than one is filled up with its last row and column. Neighbours fade into one another\n"
           "in the middle of what they share, over half of --overlap. In a PNG 0 to 1 become 0 to 255.",
-      .takes = TOOL_TAKES_DEVICE | TOOL_TAKES_DIMS,
+      .takes = TOOL_TAKES_DEVICE | TOOL_TAKES_DIMS | TOOL_TAKES_SESSION,
       .argument_count = 1,
       .options = options,
   };

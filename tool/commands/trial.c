@@ -181,6 +181,7 @@ static iobind_status bind(work *w, trial_way_index way, iobind_error *error) {
     status = place_input(w, l, i, error);
     l->written[i] = way == TRIAL_WRITTEN && !w->plan->kept[i] && l->resident[i] != NULL && w->bytes[i] > 0;
   }
+  if (status == IOBIND_OK) status = wish_configure(w->plan->run_configs, l->binding, error);
   if (status == IOBIND_OK && way == TRIAL_RESIDENT) status = reuse_outputs(w, l, error);
   result->set_up_ns = clock_now(&w->plan->clock) - start;
   if (status != IOBIND_OK) return status;

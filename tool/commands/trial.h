@@ -11,6 +11,7 @@
 
 #include "shared/clock.h"
 #include "shared/statistic.h"
+#include "shared/wish.h"
 
 typedef enum trial_way_index {
   TRIAL_UNBOUND,  /**< iobind_session_run with host tensors; its outputs are released in the same run */
@@ -35,11 +36,12 @@ typedef struct trial {
 } trial;
 
 typedef struct trial_plan {
-  size_t iterations; /**< of each way, at most; 1 or more */
-  double seconds;    /**< for all ways together, but for the fewest runs: TRIAL_LEAST_RUNS of each; 0: no limit */
-  size_t warmup;     /**< runs of each way before the clock counts, besides the first */
-  const bool *kept;  /**< for each input: stays on the device in TRIAL_WRITTEN too */
-  tool_clock clock;  /**< by which runs are timed */
+  size_t iterations;             /**< of each way, at most; 1 or more */
+  double seconds;                /**< for all ways together, but for the fewest runs: TRIAL_LEAST_RUNS of each; 0: no limit */
+  size_t warmup;                 /**< runs of each way before the clock counts, besides the first */
+  const bool *kept;              /**< for each input: stays on the device in TRIAL_WRITTEN too */
+  tool_clock clock;              /**< by which runs are timed */
+  const wish_pairs *run_configs; /**< of bound runs */
 } trial_plan;
 
 enum { TRIAL_LEAST_RUNS = 3 };

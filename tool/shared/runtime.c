@@ -104,7 +104,19 @@ static int check_dim_names(const tool_state *tool, const iobind_session *session
   return TOOL_GO;
 }
 
-int tool_load(tool_state *tool, const char *path, iobind_device *device, uint32_t flags, iobind_session **session) {
+/* Where a policy has put the session: the first place of an input or output that is not the host's, or else the CPU. */
+static iobind_device *device_of(const tool_state *tool, const iobind_session *session) {
+  iobind_value_info value = IOBIND_VALUE_INFO_INIT;
+  for (size_t i = 0; iobind_session_get_input(session, i, &value, NULL) == IOBIND_OK; i++) {
+    if (value.device != NULL && !tool_is_host(value.device)) return value.device;
+  }
+  for (size_t i = 0; iobind_session_get_output(session, i, &value, NULL) == IOBIND_OK; i++) {
+    if (value.device != NULL && !tool_is_host(value.device)) return value.device;
+  }
+  return iobind_runtime_get_device(tool->runtime, 0);
+}
+
+int tool_load(tool_state *tool, const char *path, iobind_device **device, uint32_t flags, iobind_session **session) {
   *session = NULL;
   int code = check_model(tool, path);
   if (code != TOOL_GO) return code;
@@ -122,11 +134,13 @@ int tool_load(tool_state *tool, const char *path, iobind_device *device, uint32_
     }
     options.flags = flags;
     options.profile = tool->profile;
-    options.devices = &device;
-    options.device_count = 1;
+    wish_apply(&tool->wish, &options);
+    bool chosen = options.policy != IOBIND_POLICY_NONE; /* by ONNX Runtime */
+    options.devices = chosen ? NULL : device;
+    options.device_count = chosen ? 0 : 1;
     options.dim_names = names;
     options.dim_values = values;
-    progress_say("loading %s on %s", path, tool_device_spec(device));
+    progress_say("loading %s%s%s", path, chosen ? "" : " on ", chosen ? "" : tool_device_spec(*device));
     iobind_status status = iobind_session_create(tool->runtime, path, &options, session, &error);
     if (status != IOBIND_OK && error.ort_code == ORT_INVALID_PROTOBUF) {
       code =
@@ -134,12 +148,22 @@ int tool_load(tool_state *tool, const char *path, iobind_device *device, uint32_
     } else if (status != IOBIND_OK) {
       code = tool_fail_error(tool, NULL, &error);
     }
-    tool->clock = clock_of(device);
+    if (code == TOOL_GO && chosen) *device = device_of(tool, *session);
+    if (code == TOOL_GO) tool->clock = clock_of(*device);
     if (code == TOOL_GO) code = check_dim_names(tool, *session);
   }
   free(names);
   free(values);
   return code;
+}
+
+int tool_report_profile(const tool_state *tool, iobind_session *session, tool_report *report) {
+  const char *path = NULL;
+  iobind_error error = IOBIND_ERROR_INIT;
+  if (tool->wish.profile == NULL) return TOOL_GO;
+  if (iobind_session_end_profile(session, &path, &error) != IOBIND_OK) return tool_fail_error(tool, "--profile", &error);
+  report_field(report, "profile", "profile", report_string(path), NULL);
+  return TOOL_GO;
 }
 
 void tool_report_clock(const tool_state *tool, tool_report *report) {

@@ -128,6 +128,27 @@ static void build_tables(tool_state *tool) {
                                             : "Where to run, such as cuda, webgpu:1 or gpu,cpu",
                  "SPEC");
   }
+  if (takes & TOOL_TAKES_SESSION) {
+    wish_words *words = &tool->wish.words;
+    share_option(tool, &count, "ep-option", 0, &words->ep_options,
+                 "Set an option of the device's EP, or of another: NAME.KEY; repeatable", "KEY=VALUE");
+    share_option(tool, &count, "config", 0, &words->configs, "Set a session config entry of ONNX Runtime; repeatable",
+                 "KEY=VALUE");
+    share_option(
+        tool, &count, "policy", 0, &words->policies,
+        "Let ONNX Runtime choose the device: default, prefer-cpu, prefer-npu, prefer-gpu, max-performance, max-efficiency "
+        "or min-power",
+        "NAME");
+    share_flag(tool, &count, "strict", 0, &words->strict, 0, "Fail if a node does not run on the device");
+    share_option(tool, &count, "threads", 0, &words->threads, "Threads that a node on the CPU may use", "N");
+    share_option(tool, &count, "optimization", 0, &words->optimizations,
+                 "What ONNX Runtime may do to the model: all (default), none, basic, extended or layout", "LEVEL");
+    share_option(tool, &count, "profile", 0, &words->profiles, "Write ONNX Runtime's profile to PREFIX_TIME.json", "PREFIX");
+  }
+  if (takes & TOOL_TAKES_RUNS) {
+    share_option(tool, &count, "run-config", 0, &tool->wish.words.run_configs,
+                 "Set a run config entry of ONNX Runtime for bound runs; repeatable", "KEY=VALUE");
+  }
   share_option(tool, &count, "ort", 0, &tool->orts, "ONNX Runtime's library, or its folder", "FILE_OR_FOLDER");
   share_option(tool, &count, "ep-library", 0, &tool->ep_libraries, "An EP library or a folder of them; repeatable",
                "[NAME=]FILE");
@@ -271,6 +292,7 @@ int tool_begin(tool_state *tool, const tool_usage *usage, int argc, const char *
   int64_t seed = 0;
   if (code == TOOL_GO) code = tool_integer(tool, tool->seed_texts, "--seed", 0, INT64_MAX, &seed);
   tool->seed = (uint64_t)seed;
+  if (code == TOOL_GO) code = wish_read(tool);
   if (code == TOOL_GO) code = take_dims(tool);
   if (code == TOOL_GO) code = given_list(tool);
   return code;
@@ -286,6 +308,7 @@ int tool_end(tool_state *tool, int code) {
     free(tool->members[i].file);
   }
   free(tool->members);
+  wish_free(&tool->wish);
   tool_free_list(tool->devices);
   tool_free_list(tool->ep_libraries);
   tool_free_list(tool->orts);

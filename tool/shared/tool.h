@@ -23,6 +23,7 @@
 #include "formats/npy.h"
 #include "shared/clock.h"
 #include "shared/report.h"
+#include "shared/wish.h"
 
 enum {
   TOOL_GO = -1,     /**< nothing stands in the way */
@@ -52,6 +53,8 @@ enum {
   TOOL_TAKES_DIMS = 1u << 2,    /**< --dim SYMBOL=N or --dim INPUT[AXIS]=N, repeatable */
   TOOL_TAKES_INPUTS = 1u << 3,  /**< --input NAME=FILE.npy, NAME=FILE.npz:ARRAY or FILE.npz, repeatable; --random;
                                      --seed N */
+  TOOL_TAKES_SESSION = 1u << 4, /**< --ep-option, --config, --policy, --strict, --threads, --optimization, --profile */
+  TOOL_TAKES_RUNS = 1u << 5,    /**< --run-config */
 };
 
 typedef struct tool_usage {
@@ -102,7 +105,8 @@ typedef struct tool_state {
   const char *profile; /**< tool_load records ORT's profile into a file whose path begins so; NULL: none */
   iobind_runtime *runtime;
   tool_clock clock;             /**< of the device that tool_load loaded a model on last */
-  struct poptOption shared[12]; /**< the tables that popt reads, which point into this struct: it must not be moved */
+  tool_wish wish;               /**< of sessions and runs */
+  struct poptOption shared[24]; /**< the tables that popt reads, which point into this struct: it must not be moved */
   struct poptOption tables[3];
 } tool_state;
 
@@ -168,10 +172,14 @@ int tool_first_device(tool_state *tool, iobind_device **device);
  *  @param axis  of the input `name`; -1: `name` is a symbol */
 bool tool_add_dim(tool_state *tool, const char *name, int64_t axis, int64_t value);
 
-/** Load a model on one device; nodes that it does not take fall to the CPU. Symbols of --dim are given their value; an unknown
+/** Load a model on one device, as tool->wish has it; nodes that it does not take fall to the CPU, unless --strict is given. Symbols of --dim are given their value; an unknown
  *  symbol or input is an error.
- *  @param flags  IOBIND_SESSION_* */
-int tool_load(tool_state *tool, const char *path, iobind_device *device, uint32_t flags, iobind_session **session);
+ *  @param device  where; with --policy it receives where the session's inputs or outputs are
+ *  @param flags   IOBIND_SESSION_* */
+int tool_load(tool_state *tool, const char *path, iobind_device **device, uint32_t flags, iobind_session **session);
+
+/** End the profile that --profile asks for, and say in the report where it is. */
+int tool_report_profile(const tool_state *tool, iobind_session *session, tool_report *report);
 
 /** Say in a report by which clock its times were taken. */
 void tool_report_clock(const tool_state *tool, tool_report *report);
