@@ -20,6 +20,12 @@ typedef struct OrtNodeComputeInfo OrtNodeComputeInfo;
 typedef struct OrtSyncNotificationImpl OrtSyncNotificationImpl;
 typedef struct OrtSyncStreamImpl OrtSyncStreamImpl;
 
+/* What a session with graph capture lets an EP leave to the CPU. */
+typedef enum OrtGraphCaptureNodeAssignmentPolicy {
+  OrtGraphCaptureNodeAssignmentPolicy_ALL_NODES_ON_EP = 0,
+  OrtGraphCaptureNodeAssignmentPolicy_ALLOW_CPU_FOR_SHAPES = 1
+} OrtGraphCaptureNodeAssignmentPolicy;
+
 typedef enum OrtMemType { OrtMemTypeCPUInput = -2, OrtMemTypeCPU = -1, OrtMemTypeDefault = 0 } OrtMemType;
 
 typedef struct OrtNodeFusionOptions {
@@ -125,7 +131,14 @@ struct OrtEp {
   OrtStatus *(ORT_CALL *GetKernelRegistry)(OrtEp *self, const OrtKernelRegistry **kernel_registry); /* 13 */
   OrtStatus *(ORT_CALL *IsConcurrentRunSupported)(OrtEp *self, bool *is_supported);                 /* 14 */
   OrtStatus *(ORT_CALL *Sync)(OrtEp *self);                                                         /* 15, since 1.25 */
-  ort_slot slots_16[10];
+  ort_slot slots_16[1];
+  bool(ORT_CALL *IsGraphCaptureEnabled)(const OrtEp *self);                                              /* 17, since 1.26 */
+  bool(ORT_CALL *IsGraphCaptured)(const OrtEp *self, int graph_annotation_id);                           /* 18, since 1.26 */
+  OrtStatus *(ORT_CALL *ReplayGraph)(OrtEp *self, int graph_annotation_id);                              /* 19, since 1.26 */
+  OrtGraphCaptureNodeAssignmentPolicy(ORT_CALL *GetGraphCaptureNodeAssignmentPolicy)(const OrtEp *self); /* 20, since 1.26 */
+  ort_slot slots_21[3];
+  OrtStatus *(ORT_CALL *ReleaseCapturedGraph)(OrtEp *self, int graph_annotation_id); /* 24, since 1.27 */
+  ort_slot slots_25[1];
 };
 
 struct OrtNodeComputeInfo {

@@ -55,6 +55,7 @@ typedef struct vdev_device {
   vdev_spans blocks;
   vdev_block *oldest_freed; /* streams pass them in the order of their release */
   vdev_block *newest_freed;
+  struct vdev_capture *capture;      /* the graph that a thread records on it; NULL: none */
   int64_t engine_free[VDEV_ENGINES]; /* modelled time when each is free again */
   struct {
     int64_t bytes[VDEV_ENGINES];
@@ -62,6 +63,7 @@ typedef struct vdev_device {
     int64_t busy[VDEV_ENGINES]; /* modelled nanoseconds */
     int64_t peer_bytes, peer_count;
     int64_t allocations, live_bytes, live_blocks, peak_bytes, pinned_bytes, races, errors;
+    int64_t graph_captures, graph_replays, graph_launches;
   } statistics;
 } vdev_device;
 
@@ -70,6 +72,7 @@ typedef struct vdev_operation vdev_operation;
 struct vdev_stream {
   vdev_device *device;
   int agent;
+  uint64_t serial;              /* no other stream ever has it */
   uint64_t clocks[VDEV_AGENTS]; /* what is ordered before the end of the stream */
   uint64_t submitted;           /* sequence number of the last operation */
   uint64_t completed;

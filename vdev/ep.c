@@ -1,9 +1,12 @@
 #include "ep.h"
 
+#include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "capture.h"
 #include "kernel.h"
 #include "memcpy.h"
 #include "stream.h"
@@ -13,6 +16,7 @@ typedef struct vdev_ep {
   vdev_device *device;
   OrtEnv *env; /* for the nested sessions: a reference on the process's one */
   OrtKernelRegistry *registry;
+  vdev_captures *captures; /* NULL: its session does not capture graphs */
 } vdev_ep;
 
 static const char *ORT_CALL get_name(const OrtEp *self) {
@@ -145,13 +149,15 @@ static OrtStatus *can_write(const OrtNode *node, bool *can) {
   return status;
 }
 
-static OrtStatus *is_claimable(const char *deny, const OrtNode *node, bool *claimable) {
+static OrtStatus *is_claimable(const vdev_ep *self, const char *deny, const OrtNode *node, bool *claimable) {
   const OrtApi *api = VDEV_API_TABLE;
   const char *type = NULL;
   size_t subgraphs = 0;
   VDEV_TRY(api->Node_GetOperatorType(node, &type));
   VDEV_TRY(api->Node_GetNumSubgraphs(node, &subgraphs));
-  *claimable = !is_denied(deny, type) && (subgraphs == 0 || vdev_ort_global.claims_subgraphs);
+  /* ORT refuses to capture a graph with control flow that the EP leaves, which a captured graph could not follow */
+  bool claims_subgraphs = vdev_ort_global.claims_subgraphs && self->captures == NULL;
+  *claimable = !is_denied(deny, type) && (subgraphs == 0 || claims_subgraphs);
   if (*claimable) {
     VDEV_TRY(all_plain(node, api->Node_GetNumInputs, api->Node_GetInputs, claimable));
   }
@@ -292,7 +298,7 @@ static OrtStatus *ORT_CALL get_capability(OrtEp *ep, const OrtGraph *graph, OrtE
                           ? vdev_no_memory()
                           : api->Graph_GetNodes(graph, all.nodes, all.count);
   for (size_t i = 0; i < all.count && status == NULL; i++) {
-    status = is_claimable(deny, all.nodes[i], &all.claimed[i]);
+    status = is_claimable(self, deny, all.nodes[i], &all.claimed[i]);
   }
   status = status != NULL ? status : index_nodes(&all);
   status = status != NULL ? status : find_levels(&all);
@@ -324,7 +330,10 @@ static OrtStatus *ORT_CALL compile(OrtEp *ep, const OrtGraph **graphs, const Ort
 }
 
 static void ORT_CALL release_kernels(OrtEp *ep, OrtNodeComputeInfo **kernels, size_t count) {
-  (void)ep;
+  vdev_ep *self = (vdev_ep *)ep;
+  if (self->captures != NULL) {
+    vdev_captures_clear(self->captures);
+  }
   for (size_t i = 0; i < count; i++) {
     vdev_kernel_release(kernels[i]);
   }
@@ -362,13 +371,91 @@ static OrtStatus *ORT_CALL sync(OrtEp *ep) {
   const vdev_ep *self = (const vdev_ep *)ep;
   char reason[VDEV_TEXT] = "";
   vdev_lock();
-  bool good = vdev_device_drain(self->device, self, reason);
+  bool good =
+      vdev_capture_permits(self->device, "a wait for the device", reason) && vdev_device_drain(self->device, self, reason);
   vdev_unlock();
   return good ? NULL : vdev_fail(ORT_FAIL, reason);
 }
 
+/* ---- graphs ---- */
+
+/* The number of a run's graph, as ORT reads it too. */
+static OrtStatus *read_graph_number(const OrtRunOptions *options, int *number) {
+  const char *text = options == NULL ? NULL : VDEV_API_TABLE->GetRunConfigEntry(options, "gpu_graph_id");
+  char *end = NULL;
+  *number = 0;
+  if (text == NULL) {
+    return NULL;
+  }
+  errno = 0;
+  long value = strtol(text, &end, 10);
+  if (errno != 0 || end == text || *end != '\0' || value < INT_MIN || value > INT_MAX) {
+    char reason[VDEV_TEXT];
+    snprintf(reason, sizeof reason, "vdev: gpu_graph_id '%.80s' is not a number", text);
+    return vdev_fail(ORT_INVALID_ARGUMENT, reason);
+  }
+  *number = (int)value;
+  return NULL;
+}
+
+static OrtStatus *ORT_CALL on_run_start(OrtEp *ep, const OrtRunOptions *options) {
+  int number = 0;
+  VDEV_TRY(read_graph_number(options, &number));
+  return vdev_captures_start_run(((vdev_ep *)ep)->captures, number);
+}
+
+static OrtStatus *ORT_CALL on_run_end(OrtEp *ep, const OrtRunOptions *options, bool wait) {
+  int number = 0;
+  VDEV_TRY(read_graph_number(options, &number));
+  return vdev_captures_end_run(((vdev_ep *)ep)->captures, number, wait);
+}
+
+static bool ORT_CALL is_graph_capture_enabled(const OrtEp *ep) {
+  return ((const vdev_ep *)ep)->captures != NULL;
+}
+
+static bool ORT_CALL is_graph_captured(const OrtEp *ep, int number) {
+  return vdev_captures_has(((const vdev_ep *)ep)->captures, number);
+}
+
+/* ORT does not say whether the program wants to wait, so that a replay is always waited for. */
+static OrtStatus *ORT_CALL replay_graph(OrtEp *ep, int number) {
+  return vdev_captures_replay(((vdev_ep *)ep)->captures, number);
+}
+
+static OrtGraphCaptureNodeAssignmentPolicy ORT_CALL get_assignment_policy(const OrtEp *ep) {
+  (void)ep;
+  return OrtGraphCaptureNodeAssignmentPolicy_ALLOW_CPU_FOR_SHAPES;
+}
+
+static OrtStatus *ORT_CALL release_captured_graph(OrtEp *ep, int number) {
+  vdev_captures_forget(((vdev_ep *)ep)->captures, number);
+  return NULL;
+}
+
+static OrtStatus *enable_graph_capture(vdev_ep *self) {
+  if (vdev_ort_global.version < 26) {
+    return vdev_fail(ORT_NOT_IMPLEMENTED,
+                     "vdev: enable_graph_capture needs ONNX Runtime 1.26 or newer: older ones have no graph "
+                     "capture for EP plugins");
+  }
+  self->captures = vdev_captures_create(self->device);
+  if (self->captures == NULL) {
+    return vdev_no_memory();
+  }
+  self->ep.OnRunStart = on_run_start;
+  self->ep.OnRunEnd = on_run_end;
+  self->ep.IsGraphCaptureEnabled = is_graph_capture_enabled;
+  self->ep.IsGraphCaptured = is_graph_captured;
+  self->ep.ReplayGraph = replay_graph;
+  self->ep.GetGraphCaptureNodeAssignmentPolicy = get_assignment_policy;
+  self->ep.ReleaseCapturedGraph = release_captured_graph; /* since 1.27: an older one does not read it */
+  return NULL;
+}
+
 void vdev_ep_release(OrtEp *ep) {
   vdev_ep *self = (vdev_ep *)ep;
+  vdev_captures_release(self->captures);
   if (self->registry != NULL) {
     vdev_ort_global.ep->ReleaseKernelRegistry(self->registry);
   }
@@ -378,7 +465,7 @@ void vdev_ep_release(OrtEp *ep) {
   free(self);
 }
 
-OrtStatus *vdev_ep_create(vdev_device *device, OrtEp **out) {
+OrtStatus *vdev_ep_create(vdev_device *device, bool captures, OrtEp **out) {
   const OrtApi *api = VDEV_API_TABLE;
   const vdev_subject subject = {.site = VDEV_SITE_SESSION, .what = "session creation"};
   char reason[VDEV_TEXT] = "";
@@ -405,7 +492,8 @@ OrtStatus *vdev_ep_create(vdev_device *device, OrtEp **out) {
                      .GetKernelRegistry = get_kernel_registry,
                      .IsConcurrentRunSupported = is_concurrent_run_supported,
                      .Sync = sync};
-  OrtStatus *status = api->CreateEnv(ORT_LOGGING_LEVEL_WARNING, "vdev", &self->env);
+  OrtStatus *status = captures ? enable_graph_capture(self) : NULL;
+  status = status != NULL ? status : api->CreateEnv(ORT_LOGGING_LEVEL_WARNING, "vdev", &self->env);
   status = status != NULL ? status : vdev_memcpy_registry_create(&self->registry);
   if (status != NULL) {
     vdev_ep_release(&self->ep);

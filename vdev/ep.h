@@ -7,7 +7,8 @@
 
 #define VDEV_EP_NAME "VirtualDeviceExecutionProvider"
 
-OrtStatus *vdev_ep_create(vdev_device *device, OrtEp **out);
+/* `captures`: its session captures graphs. */
+OrtStatus *vdev_ep_create(vdev_device *device, bool captures, OrtEp **out);
 void vdev_ep_release(OrtEp *ep);
 
 OrtStatus *vdev_sync_stream_create(vdev_device *device, OrtSyncStreamImpl **out); /* sync.c */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "capture.h"
 #include "ep.h"
 #include "memory.h"
 #include "pinned.h"
@@ -46,9 +47,12 @@ static struct {
 static void *ORT_CALL allocate(OrtAllocator *base, size_t bytes) {
   allocator *self = (allocator *)base;
   char reason[VDEV_TEXT] = "";
+  void *address = NULL;
   vdev_lock();
-  void *address = self->pinned ? vdev_pinned_allocate(self->device, bytes, reason)
-                               : vdev_memory_allocate(self->device, bytes == 0 ? 1 : bytes, reason);
+  if (vdev_capture_permits(self->device, "an allocation", reason)) {
+    address = self->pinned ? vdev_pinned_allocate(self->device, bytes, reason)
+                           : vdev_memory_allocate(self->device, bytes == 0 ? 1 : bytes, reason);
+  }
   if (address != NULL) {
     vdev_trace_memory(self->device, self->pinned ? "allocate pinned" : "allocate", bytes);
   } else {
@@ -63,7 +67,9 @@ static void *ORT_CALL allocate(OrtAllocator *base, size_t bytes) {
 
 static void ORT_CALL release(OrtAllocator *base, void *address) {
   allocator *self = (allocator *)base;
+  char reason[VDEV_TEXT];
   vdev_lock();
+  (void)vdev_capture_permits(self->device, "a release of memory", reason); /* it cannot be refused */
   if (self->pinned) {
     vdev_pinned_free(self->device, address);
   } else {
@@ -242,17 +248,28 @@ static OrtStatus *ORT_CALL get_supported_devices(OrtEpFactory *factory, const Or
   return NULL;
 }
 
-static OrtStatus *apply_option(const vdev_device *device, const char *name, const char *value) {
-  if (vdev_set(device->index, name, value) == 0) {
-    return NULL;
-  }
+static OrtStatus *refuse_option(const char *reason) {
   char text[VDEV_TEXT];
-  snprintf(text, sizeof text, "vdev: EP option %.300s", vdev_last_error());
+  snprintf(text, sizeof text, "vdev: EP option %.300s", reason);
   return vdev_fail(ORT_INVALID_ARGUMENT, text);
 }
 
+static OrtStatus *apply_option(const vdev_device *device, const char *name, const char *value) {
+  return vdev_set(device->index, name, value) == 0 ? NULL : refuse_option(vdev_last_error());
+}
+
+static OrtStatus *apply_session_option(const char *name, const char *value, bool *captures) {
+  vdev_settings settings = {0};
+  char reason[VDEV_TEXT];
+  if (!vdev_settings_set(&settings, name, value, reason)) {
+    return refuse_option(reason);
+  }
+  *captures = settings.graph_capture != 0;
+  return NULL;
+}
+
 /* Session options: "ep.<name in lower case>.<setting>". */
-static OrtStatus *apply_session_options(const vdev_device *device, const OrtSessionOptions *options) {
+static OrtStatus *apply_session_options(const vdev_device *device, const OrtSessionOptions *options, bool *captures) {
   static const char prefix[] = "ep.virtualdeviceexecutionprovider.";
   const OrtApi *api = VDEV_API_TABLE;
   OrtKeyValuePairs *entries = NULL;
@@ -263,9 +280,12 @@ static OrtStatus *apply_session_options(const vdev_device *device, const OrtSess
   api->GetKeyValuePairs(entries, &keys, &values, &count);
   OrtStatus *status = NULL;
   for (size_t i = 0; i < count && status == NULL; i++) {
-    if (strncmp(keys[i], prefix, sizeof prefix - 1) == 0) {
-      status = apply_option(device, keys[i] + sizeof prefix - 1, values[i]);
+    if (strncmp(keys[i], prefix, sizeof prefix - 1) != 0) {
+      continue;
     }
+    const char *name = keys[i] + sizeof prefix - 1;
+    bool is_own = strcmp(name, "enable_graph_capture") == 0; /* the session's, and not the device's as all others are */
+    status = is_own ? apply_session_option(name, values[i], captures) : apply_option(device, name, values[i]);
   }
   api->ReleaseKeyValuePairs(entries);
   return status;
@@ -286,8 +306,11 @@ static OrtStatus *ORT_CALL create_ep(OrtEpFactory *factory, const OrtHardwareDev
     return vdev_fail(ORT_INVALID_ARGUMENT, "vdev: a session for a device that is not there");
   }
   vdev_device *device = &vdev_global.devices[index];
-  VDEV_TRY(apply_session_options(device, options));
-  return vdev_ep_create(device, ep);
+  vdev_lock();
+  bool captures = device->settings.graph_capture != 0;
+  vdev_unlock();
+  VDEV_TRY(apply_session_options(device, options, &captures));
+  return vdev_ep_create(device, captures, ep);
 }
 
 static void ORT_CALL release_ep(OrtEpFactory *factory, OrtEp *ep) {

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "capture.h"
 #include "memory.h"
 #include "pinned.h"
 #include "race.h"
@@ -12,7 +13,8 @@
 /* The memory that a view was made of. */
 enum { VIEW_RANK = 6 };
 typedef struct view_key {
-  const void *data;
+  const void *address; /* the program's */
+  const void *data;    /* where the bytes are */
   size_t bytes;
   ONNXTensorElementDataType dtype;
   size_t rank; /* more than VIEW_RANK: the dims are not kept */
@@ -125,7 +127,7 @@ static OrtStatus *locate(const vdev_kernel *self, vdev_stream *stream, const Ort
   const char *what = write ? "kernel output" : "kernel input";
   char reason[VDEV_TEXT] = "";
   if (data == NULL) {
-    (void)vdev_memory_refuse_null(self->device, what, reason);
+    vdev_memory_refuse_null(self->device, what, reason);
     return vdev_fail(ORT_FAIL, reason);
   }
   bool is_host = vdev_memory_owner(data) == NULL;
@@ -138,7 +140,10 @@ static OrtStatus *locate(const vdev_kernel *self, vdev_stream *stream, const Ort
   }
   *out = is_host ? vdev_pinned_device_view(self->device, data, bytes, what, reason)
                  : vdev_memory_resolve(self->device, data, bytes, what, reason);
-  bool good = *out != NULL && vdev_race_access(self->device, stream, data, bytes, write, self->what, reason);
+  bool good = *out != NULL; /* what is only recorded accesses nothing yet */
+  if (good && !vdev_capture_records(self->device)) {
+    good = vdev_race_access(self->device, stream, data, bytes, write, self->what, reason);
+  }
   return good ? NULL : vdev_fail(ORT_FAIL, reason);
 }
 
@@ -170,7 +175,7 @@ static OrtStatus *view_of(launch *one, vdev_stream *stream, const OrtValue *valu
     return NULL;
   }
   drop_view(one, index);
-  *key = (view_key){.data = real, .bytes = bytes, .dtype = dtype, .rank = rank};
+  *key = (view_key){.address = data, .data = real, .bytes = bytes, .dtype = dtype, .rank = rank};
   for (size_t d = 0; d < rank && d < VIEW_RANK; d++) {
     key->dims[d] = dims[d];
   }
@@ -223,29 +228,83 @@ static OrtStatus *store_result(OrtKernelContext *context, launch *one, vdev_stre
   return status;
 }
 
-/* *handed: the launch is the job's now, whatever becomes of it. */
-static OrtStatus *submit(launch *one, vdev_stream *stream, bool *handed) {
+/* The launch goes to its stream. `release`: what becomes of it afterwards. */
+static bool submit_job(launch *one, vdev_stream *stream, bool wait, void (*release)(void *), bool *handed, char *reason) {
   const vdev_kernel *self = one->kernel;
-  char reason[VDEV_TEXT] = "";
   const vdev_subject subject = {VDEV_SITE_COMPUTE, self->what, one->bytes, (const char *const *)self->labels,
                                 self->label_count};
   int64_t delay = 0;
   if (!vdev_admit(self->device, &subject, &delay, reason)) {
-    return vdev_fail(ORT_FAIL, reason);
+    return false;
   }
-  vdev_job job = {.device = self->device,
-                  .engine = VDEV_COMPUTE,
-                  .bytes = one->bytes,
-                  .delay_ns = delay,
-                  .what = self->what,
-                  .owner = self->owner,
-                  .work = run_session,
-                  .context = one};
-  if (self->shapes_known) {
-    job.release = return_launch;
-    *handed = true;
+  const vdev_job job = {.device = self->device,
+                        .engine = VDEV_COMPUTE,
+                        .bytes = one->bytes,
+                        .delay_ns = delay,
+                        .what = self->what,
+                        .owner = self->owner,
+                        .work = run_session,
+                        .context = one,
+                        .release = release};
+  *handed = release != NULL;
+  return vdev_submit(stream, &job, wait, reason);
+}
+
+/* A launch that was recorded: its views stay as they are. */
+typedef struct recorded_launch {
+  vdev_recorded base; /* first */
+  launch *one;
+} recorded_launch;
+
+static bool launch_recorded(vdev_recorded *base, vdev_stream *stream, char *reason) {
+  launch *one = ((recorded_launch *)base)->one;
+  const vdev_kernel *self = one->kernel;
+  bool handed = false;
+  bool good = true;
+  vdev_stream_advance(stream);
+  for (size_t i = 0; i < self->input_count + self->output_count && good; i++) {
+    const view_key *key = &one->keys[i];
+    good = vdev_race_access(self->device, stream, key->address, key->bytes, i >= self->input_count, self->what, reason);
   }
-  return vdev_submit(stream, &job, !self->shapes_known, reason) ? NULL : vdev_fail(ORT_FAIL, reason);
+  good = good && submit_job(one, stream, false, NULL, &handed, reason);
+  self->device->statistics.graph_launches += good;
+  return good;
+}
+
+static void release_recorded(vdev_recorded *base) {
+  free_launch(((recorded_launch *)base)->one);
+  free(base);
+}
+
+/* Keep it instead of doing it: it belongs to the graph from now on. */
+static bool record(launch *one, vdev_stream *stream, bool *handed, char *reason) {
+  vdev_kernel *self = one->kernel;
+  if (!self->shapes_known) {
+    return vdev_refuse(self->device, reason, "kernel %s cannot be captured: the size of an output depends on the data",
+                       self->what);
+  }
+  recorded_launch *kept = calloc(1, sizeof *kept);
+  if (kept == NULL) {
+    return vdev_refuse(self->device, reason, "out of host memory");
+  }
+  *kept = (recorded_launch){.base = {.launch = launch_recorded, .release = release_recorded}, .one = one};
+  vdev_capture_add(self->device, stream, &kept->base);
+  self->in_flight--;
+  *handed = true;
+  return true;
+}
+
+/* *handed: the launch is the job's or a graph's now, whatever becomes of it. */
+static OrtStatus *submit(launch *one, vdev_stream *stream, bool *handed) {
+  const vdev_kernel *self = one->kernel;
+  char reason[VDEV_TEXT] = "";
+  bool good;
+  if (vdev_capture_records(self->device)) {
+    good = record(one, stream, handed, reason);
+  } else {
+    good = submit_job(one, stream, !self->shapes_known, self->shapes_known ? return_launch : NULL, handed, reason);
+  }
+  return good ? NULL : vdev_fail(ORT_FAIL, reason);
 }
 
 static OrtStatus *collect_and_submit(OrtKernelContext *context, launch *one, vdev_stream *stream, bool *handed) {
@@ -272,6 +331,9 @@ static OrtStatus *collect_and_submit(OrtKernelContext *context, launch *one, vde
   }
   if (status == NULL) {
     status = submit(one, stream, handed);
+  }
+  if (status != NULL) {
+    vdev_capture_spoil(self->device, api->GetErrorMessage(status));
   }
   vdev_unlock();
   return status;

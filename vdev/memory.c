@@ -194,16 +194,16 @@ vdev_device *vdev_memory_owner(const void *address) {
   return NULL;
 }
 
-bool vdev_memory_refuse_null(vdev_device *device, const char *what, char *reason) {
+void vdev_memory_refuse_null(vdev_device *device, const char *what, char *reason) {
   const char *refusal = vdev_global.last_refusal;
-  return vdev_refuse(device, reason, "%s has no memory: its allocation failed%s%.200s", what,
-                     refusal[0] == '\0' ? "" : "; the last one that did: ", refusal);
+  (void)vdev_refuse(device, reason, "%s has no memory: its allocation failed%s%.200s", what,
+                    refusal[0] == '\0' ? "" : "; the last one that did: ", refusal);
 }
 
 void *vdev_memory_resolve(vdev_device *device, const void *address, size_t bytes, const char *what, char *reason) {
   const unsigned char *at = address;
   const vdev_device *owner = vdev_memory_owner(address);
-  if (owner != device) {
+  if (owner == NULL || owner != device) {
     char whose[32] = "not device memory";
     if (owner != NULL) {
       snprintf(whose, sizeof whose, "memory of vdev:%d", owner->index);

@@ -17,8 +17,8 @@ void vdev_memory_free(vdev_device *device, void *address);
 /* The device that an address belongs to; NULL: none, so host memory. */
 vdev_device *vdev_memory_owner(const void *address);
 
-/* Refuse an operation that is given NULL as an address: why there is no memory, if an allocation has failed. Always false. */
-bool vdev_memory_refuse_null(vdev_device *device, const char *what, char *reason);
+/* Refuse an operation that is given NULL as an address: why there is no memory, if an allocation has failed. */
+void vdev_memory_refuse_null(vdev_device *device, const char *what, char *reason);
 
 /* Where the bytes of [address, address + bytes) are; NULL where they do not lie inside one live block of the device, with the
  * block named in `reason`. */

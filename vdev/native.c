@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "capture.h"
 #include "race.h"
 #include "stream.h"
 
@@ -25,6 +26,10 @@ static bool check_event(const vdev_event *event, char *reason) {
     snprintf(reason, VDEV_TEXT, "no event: NULL was given");
   }
   return event != NULL;
+}
+
+static bool permits(const vdev_event *event, const char *what, char *reason) {
+  return event->device == NULL || vdev_capture_permits(event->device, what, reason); /* never recorded: it has none */
 }
 
 static vdev_device *find_device(int index, char *reason) {
@@ -56,7 +61,8 @@ void vdev_stream_destroy(vdev_stream *stream) {
 int vdev_stream_synchronize(vdev_stream *stream) {
   char reason[VDEV_TEXT] = "";
   vdev_lock();
-  bool good = check_stream(stream, reason) && vdev_stream_drain(stream, reason);
+  bool good = check_stream(stream, reason) && vdev_capture_permits(stream->device, "a wait for a stream", reason) &&
+              vdev_stream_drain(stream, reason);
   vdev_unlock();
   return outcome(good, reason);
 }
@@ -97,7 +103,7 @@ int vdev_event_record(vdev_event *event, vdev_stream *stream) {
 int vdev_event_wait(vdev_event *event) {
   char reason[VDEV_TEXT] = "";
   vdev_lock();
-  bool good = check_event(event, reason) && vdev_event_await(event, reason);
+  bool good = check_event(event, reason) && permits(event, "a wait for an event", reason) && vdev_event_await(event, reason);
   vdev_unlock();
   return outcome(good, reason);
 }
@@ -105,7 +111,7 @@ int vdev_event_wait(vdev_event *event) {
 int vdev_event_query(vdev_event *event) {
   char reason[VDEV_TEXT] = "";
   vdev_lock();
-  bool good = check_event(event, reason);
+  bool good = check_event(event, reason) && permits(event, "a query of an event", reason);
   bool passed = good && vdev_event_has_passed(event);
   vdev_unlock();
   return good ? passed : outcome(good, reason);

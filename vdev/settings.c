@@ -45,6 +45,7 @@ static const struct setting {
     {"poison", .kind = CHOICE, AT(poison), .words = flag_words},
     {"protect_pinned", .kind = CHOICE, AT(protect_pinned), .words = flag_words},
     {"drop_weights", .kind = CHOICE, AT(drop_weights), .words = flag_words},
+    {"enable_graph_capture", .kind = CHOICE, AT(graph_capture), .words = flag_words},
     {"trace", .kind = CHOICE, AT(trace), .words = flag_words},
     {"trace_file", .kind = PATH, AT(trace_file)},
     {"deny", .kind = TEXT, AT(deny)},

@@ -26,6 +26,7 @@ typedef struct vdev_settings {
   int64_t poison;         /* 1: fill memory on allocation and free */
   int64_t protect_pinned; /* 1: the host cannot touch pinned memory that streams use */
   int64_t drop_weights;   /* 1: constants are not uploaded to the device */
+  int64_t graph_capture;  /* 1: sessions capture graphs */
   int64_t trace;          /* 1: keep what happens for vdev_trace_write */
   char metadata[256];     /* "key=value", by comma: what else the devices say of themselves */
   char deny[256];         /* operators that are not claimed, by comma */

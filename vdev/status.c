@@ -20,14 +20,12 @@ void vdev_status_release(void) {
   }
 }
 
-OrtStatus *vdev_fail_by(const OrtApi *api, OrtErrorCode code, const char *text) {
+OrtStatus *vdev_status_make(const OrtApi *api, OrtErrorCode code, const char *text) {
   OrtStatus *status = api->CreateStatus(code, text[0] == '\0' ? "vdev: failed" : text);
-  if (status == NULL && api == VDEV_API_TABLE) {
-    status = atomic_exchange(&spare, NULL);
-  }
-  if (status == NULL) { /* to ORT it would mean success: better no program than a wrong result */
-    fprintf(stderr, "%s\nvdev: out of memory: ONNX Runtime cannot be told that this failed\n", text);
-    abort();
-  }
-  return status;
+  return status == NULL && api == VDEV_API_TABLE ? atomic_exchange(&spare, NULL) : status;
+}
+
+void vdev_status_give_up(const char *text) {
+  fprintf(stderr, "%s\nvdev: out of memory: ONNX Runtime cannot be told that this failed\n", text);
+  abort();
 }

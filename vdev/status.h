@@ -14,8 +14,20 @@ typedef struct vdev_ort {
 extern vdev_ort vdev_ort_global;
 #define VDEV_API_TABLE (vdev_ort_global.api)
 
+/* A status with a text; NULL: there is no memory for it. For vdev_fail_by. */
+OrtStatus *vdev_status_make(const OrtApi *api, OrtErrorCode code, const char *text);
+
+/* A failure cannot be reported, and NULL would mean success to ORT: better no program than a wrong result. */
+_Noreturn void vdev_status_give_up(const char *text);
+
 /* A status with a text, by the table of the ORT that it is for: never NULL. */
-OrtStatus *vdev_fail_by(const OrtApi *api, OrtErrorCode code, const char *text) __attribute__((returns_nonnull));
+static inline OrtStatus *vdev_fail_by(const OrtApi *api, OrtErrorCode code, const char *text) {
+  OrtStatus *status = vdev_status_make(api, code, text);
+  if (status == NULL) {
+    vdev_status_give_up(text);
+  }
+  return status;
+}
 
 static inline OrtStatus *vdev_fail(OrtErrorCode code, const char *text) {
   return vdev_fail_by(VDEV_API_TABLE, code, text);

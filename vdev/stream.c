@@ -358,7 +358,9 @@ vdev_stream *vdev_stream_open(vdev_device *device, char *reason) {
     (void)vdev_refuse(device, reason, "no more than %d streams at a time", VDEV_MAX_STREAMS);
     return NULL;
   }
+  static uint64_t serials;
   stream->device = device;
+  stream->serial = ++serials;
   stream->agent = slot + 1;
   state->agent_limit = stream->agent >= state->agent_limit ? stream->agent + 1 : state->agent_limit;
   /* a number that is used again must not know what its earlier holder did */

@@ -1,6 +1,7 @@
 /* Streams and events as ORT sees them. */
 #include <stdlib.h>
 
+#include "capture.h"
 #include "ep.h"
 #include "stream.h"
 
@@ -46,7 +47,8 @@ static OrtStatus *ORT_CALL wait_on_host(OrtSyncNotificationImpl *self) {
   notification *one = (notification *)self;
   char reason[VDEV_TEXT] = "";
   vdev_lock();
-  bool good = vdev_event_await(&one->event, reason) && !vdev_event_has_failed(&one->event, reason); /* several may wait */
+  bool good = vdev_capture_permits(one->event.device, "a wait for an event", reason) && vdev_event_await(&one->event, reason) &&
+              !vdev_event_has_failed(&one->event, reason); /* several may wait */
   vdev_unlock();
   return good ? NULL : vdev_fail(ORT_FAIL, reason);
 }
@@ -74,9 +76,11 @@ static void *ORT_CALL get_handle(OrtSyncStreamImpl *self) {
 }
 
 static OrtStatus *ORT_CALL flush(OrtSyncStreamImpl *self) {
+  vdev_stream *stream = ((sync_stream *)self)->stream;
   char reason[VDEV_TEXT] = "";
   vdev_lock();
-  bool good = vdev_stream_drain(((sync_stream *)self)->stream, reason);
+  bool good = vdev_capture_records(stream->device); /* nothing was launched yet: the end of the run does, and waits */
+  good = good || (vdev_capture_permits(stream->device, "a wait for a stream", reason) && vdev_stream_drain(stream, reason));
   vdev_unlock();
   return good ? NULL : vdev_fail(ORT_FAIL, reason);
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "capture.h"
 #include "memory.h"
 #include "pinned.h"
 #include "race.h"
@@ -24,7 +25,8 @@ static bool do_copy(void *context, char *reason) {
 /* Where the bytes of a copy's argument really are. `device` is the one that does the copy. */
 static bool resolve(vdev_device *device, const void *address, size_t bytes, const char *what, void **out, char *reason) {
   if (address == NULL) {
-    return vdev_memory_refuse_null(device, what, reason);
+    vdev_memory_refuse_null(device, what, reason);
+    return false;
   }
   vdev_device *owner = vdev_memory_owner(address);
   *out = owner == NULL ? vdev_pinned_device_view(device, address, bytes, what, reason)
@@ -43,13 +45,16 @@ static bool declare(const vdev_transfer_plan *plan, vdev_stream *stream, vdev_de
 /* Host to host: pinned memory is the host's too, and a stream may still use it. On a stream it waits for that one first, as on
  * CUDA. ORT copies a pinned output to itself, which must not wait for anything. */
 static bool copy_on_host(const vdev_transfer_plan *plan, const copy *real, char *reason) {
+  vdev_device *device = &vdev_global.devices[0];
   if (plan->source == plan->target) {
     return true;
+  }
+  if (vdev_capture_records(device)) {
+    return vdev_refuse(device, reason, "a copy between host memories cannot be captured");
   }
   if (plan->stream != NULL && !vdev_stream_drain(plan->stream, reason)) {
     return false;
   }
-  vdev_device *device = &vdev_global.devices[0];
   if (!declare(plan, NULL, device, "host copy", reason)) {
     return false;
   }
@@ -62,50 +67,125 @@ static bool copy_on_host(const vdev_transfer_plan *plan, const copy *real, char 
   return true;
 }
 
-static bool submit(const vdev_transfer_plan *plan, const copy *real, const vdev_job *job, bool wait, char *reason) {
+/* A copy between resolved places, of which at least one is a device's. */
+typedef struct operation {
+  vdev_device *device; /* that does it */
+  vdev_engine engine;
+  bool is_peer;
+  bool is_pageable; /* one side is host memory that the device does not know */
+  copy real;
+} operation;
+
+static const char *name_of(const operation *one) {
+  return one->engine == VDEV_UPLOAD ? "upload" : one->engine == VDEV_DOWNLOAD ? "download" : "device copy";
+}
+
+/* `context`: the real copy, in memory that lasts until `release`, or longer. */
+static bool submit(const vdev_transfer_plan *plan, const operation *one, bool wait, copy *context, void (*release)(void *),
+                   char *reason) {
+  vdev_device *device = one->device;
+  const char *what = name_of(one);
+  const vdev_subject subject = {VDEV_SITE_COPY, what, (int64_t)plan->bytes, plan->names, plan->name_count};
+  vdev_job job = {.device = device,
+                  .engine = one->engine,
+                  .bytes = (int64_t)plan->bytes,
+                  .what = what,
+                  .work = do_copy,
+                  .context = context,
+                  .release = release};
+  if (!vdev_admit(device, &subject, &job.delay_ns, reason) || !declare(plan, plan->stream, device, what, reason)) {
+    if (release != NULL) {
+      release(context);
+    }
+    return false;
+  }
+  if (one->is_peer) {
+    device->statistics.peer_bytes += (int64_t)plan->bytes;
+    device->statistics.peer_count++;
+  }
+  return vdev_submit(plan->stream, &job, wait, reason);
+}
+
+/* A copy that was recorded. */
+typedef struct recorded_copy {
+  vdev_recorded base; /* first */
+  vdev_transfer_plan plan;
+  operation one;
+  const char *names[2];
+} recorded_copy;
+
+/* Pageable memory is not known here, and what was recorded of it is used; pinned memory must still be there. */
+static bool launch_recorded(vdev_recorded *base, vdev_stream *stream, char *reason) {
+  recorded_copy *kept = (recorded_copy *)base;
+  const vdev_transfer_plan *plan = &kept->plan;
+  const void *host = kept->one.engine == VDEV_UPLOAD ? plan->source : kept->one.engine == VDEV_DOWNLOAD ? plan->target : NULL;
+  if (host != NULL && !kept->one.is_pageable && vdev_pinned_find(host, plan->bytes) == NULL) {
+    return vdev_refuse(kept->one.device, reason, "%s of a graph: its pinned memory at %p was freed", name_of(&kept->one), host);
+  }
+  vdev_transfer_plan now = *plan;
+  now.stream = stream;
+  return submit(&now, &kept->one, false, &kept->one.real, NULL, reason);
+}
+
+static void release_recorded(vdev_recorded *base) {
+  free(base);
+}
+
+static bool record(const vdev_transfer_plan *plan, const operation *one, char *reason) {
+  if (plan->stream == NULL) {
+    return vdev_refuse(one->device, reason, "%s without a stream cannot be captured", name_of(one));
+  }
+  recorded_copy *kept = calloc(1, sizeof *kept);
+  if (kept == NULL) {
+    return vdev_refuse(one->device, reason, "out of host memory");
+  }
+  *kept = (recorded_copy){.base = {.launch = launch_recorded, .release = release_recorded}, .plan = *plan, .one = *one};
+  for (size_t i = 0; i < plan->name_count; i++) {
+    kept->names[i] = plan->names[i];
+  }
+  kept->plan.names = kept->names;
+  vdev_capture_add(one->device, plan->stream, &kept->base);
+  return true;
+}
+
+static bool submit_or_record(const vdev_transfer_plan *plan, const operation *one, char *reason) {
+  if (vdev_capture_records(one->device)) {
+    return record(plan, one, reason);
+  }
+  bool waits = plan->stream == NULL || one->is_pageable;
+  if (waits && !vdev_capture_permits(one->device, "a copy that is waited for", reason)) {
+    return false;
+  }
   copy *kept = malloc(sizeof *kept);
   if (kept == NULL) {
-    return vdev_refuse(job->device, reason, "out of host memory");
+    return vdev_refuse(one->device, reason, "out of host memory");
   }
-  *kept = *real;
-  vdev_job whole = *job;
-  whole.work = do_copy;
-  whole.context = kept;
-  whole.release = free;
-  return vdev_submit(plan->stream, &whole, wait, reason);
+  *kept = one->real;
+  return submit(plan, one, one->is_pageable, kept, free,
+                reason); /* as on CUDA: pageable memory makes a copy wait, on a stream or not */
 }
 
 static bool copy_locked(const vdev_transfer_plan *plan, char *reason) {
-  vdev_device *from = vdev_memory_owner(plan->source);
+  const vdev_device *from = vdev_memory_owner(plan->source);
   vdev_device *to = vdev_memory_owner(plan->target);
-  vdev_device *device = to != NULL ? to : from != NULL ? from : &vdev_global.devices[0];
+  vdev_device *device = to != NULL ? to : from != NULL ? &vdev_global.devices[from->index] : &vdev_global.devices[0];
+  operation one = {.device = device, .is_peer = from != NULL && to != NULL && from != to, .real.bytes = plan->bytes};
   void *source = NULL;
-  copy real = {.bytes = plan->bytes};
   if (plan->stream != NULL && !vdev_stream_exists(plan->stream)) {
     return vdev_refuse(device, reason, "a copy on a stream that is not one of this EP");
   }
   if (!resolve(device, plan->source, plan->bytes, "copy source", &source, reason) ||
-      !resolve(device, plan->target, plan->bytes, "copy target", &real.target, reason)) {
+      !resolve(device, plan->target, plan->bytes, "copy target", &one.real.target, reason)) {
     return false;
   }
-  real.source = source;
+  one.real.source = source;
   if (from == NULL && to == NULL) {
-    return copy_on_host(plan, &real, reason);
+    return copy_on_host(plan, &one.real, reason);
   }
-  vdev_engine engine = from == NULL ? VDEV_UPLOAD : to == NULL ? VDEV_DOWNLOAD : VDEV_LOCAL;
-  const char *what = engine == VDEV_UPLOAD ? "upload" : engine == VDEV_DOWNLOAD ? "download" : "device copy";
-  const vdev_subject subject = {VDEV_SITE_COPY, what, (int64_t)plan->bytes, plan->names, plan->name_count};
-  vdev_job job = {.device = device, .engine = engine, .bytes = (int64_t)plan->bytes, .what = what};
-  if (!vdev_admit(device, &subject, &job.delay_ns, reason) || !declare(plan, plan->stream, device, what, reason)) {
-    return false;
-  }
-  if (from != NULL && to != NULL && from != to) {
-    device->statistics.peer_bytes += (int64_t)plan->bytes;
-    device->statistics.peer_count++;
-  }
-  /* As on CUDA: pageable host memory makes a copy wait, on a stream or not. */
+  one.engine = from == NULL ? VDEV_UPLOAD : to == NULL ? VDEV_DOWNLOAD : VDEV_LOCAL;
   const void *host = from == NULL ? plan->source : to == NULL ? plan->target : NULL;
-  return submit(plan, &real, &job, host != NULL && vdev_pinned_find(host, plan->bytes) == NULL, reason);
+  one.is_pageable = host != NULL && vdev_pinned_find(host, plan->bytes) == NULL;
+  return submit_or_record(plan, &one, reason);
 }
 
 OrtStatus *vdev_copy(const vdev_transfer_plan *plan) {
@@ -115,6 +195,11 @@ OrtStatus *vdev_copy(const vdev_transfer_plan *plan) {
   }
   vdev_lock();
   bool good = copy_locked(plan, reason);
+  if (!good) {
+    for (int i = 0; i < vdev_global.device_count; i++) {
+      vdev_capture_spoil(&vdev_global.devices[i], reason);
+    }
+  }
   vdev_unlock();
   return good ? NULL : vdev_fail(ORT_FAIL, reason);
 }

@@ -33,7 +33,8 @@ VDEV_API int vdev_device_count(void);
 VDEV_API int vdev_set(int device, const char *name, const char *value);
 
 /** Read a statistic: "h2d_bytes", "h2d_count", "d2h_bytes", "d2h_count", "d2d_bytes", "d2d_count", "peer_bytes", "peer_count",
- *  "allocations", "live_bytes", "live_blocks", "peak_bytes", "pinned_bytes", "kernels", "races", "errors", "time_ns".
+ *  "allocations", "live_bytes", "live_blocks", "peak_bytes", "pinned_bytes", "kernels", "races", "errors", "graph_captures",
+ *  "graph_replays", "graph_launches", "h2d_ns", "d2h_ns", "d2d_ns", "kernels_ns", "clock_is_virtual", "time_ns".
  *  @return the value; -1 no such device or statistic @since 0.1 */
 VDEV_API int64_t vdev_get(int device, const char *name);
 

@@ -73,6 +73,7 @@ OrtStatus *rig_register(const char *name) {
       fail_msg("%s", path);
       return NULL;
     }
+    rig.base = base;
     assert_int_equal(sscanf(base->GetVersionString(), "1.%u.", &rig.minor), 1);
     rig.api = base->GetApi(rig.minor < ORT_API_OLDEST ? rig.minor : ORT_API_OLDEST);
     assert_non_null(rig.api);

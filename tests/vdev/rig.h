@@ -15,6 +15,7 @@
 #include "vdev.h"
 
 typedef struct rig_state {
+  const OrtApiBase *base;
   const OrtApi *api;
   unsigned minor; /* 24 of ORT 1.24.4 */
   OrtEnv *env;
