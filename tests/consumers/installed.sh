@@ -18,6 +18,7 @@ mv "$work/stage/opt/iobind" "$prefix"
 came=$(cd "$prefix" && find . \( -type f -o -type l \) | sed 's|^\./||; s|-[a-z]*\.cmake$|-BUILD.cmake|' | LC_ALL=C sort)
 expected="bin/iobind
 include/iobind/iobind.h
+include/iobind/iobind.hpp
 include/iobind/vdev.h
 include/iobind/version.h
 lib/cmake/iobind/iobindConfig-BUILD.cmake
@@ -79,6 +80,12 @@ use_consumer "$work/with-pkg-config"
 read -ra flags <<<"$(PKG_CONFIG_PATH=$prefix/lib/pkgconfig pkg-config --cflags --libs iobind "iobind-vdev = $version")"
 quietly "$cc" "$consumers/accelerator.c" "${flags[@]}" -o "$work/accelerator"
 expect '16 bytes' "$work/accelerator"
+if command -v g++ >/dev/null; then
+  read -ra flags <<<"$(PKG_CONFIG_PATH=$prefix/lib/pkgconfig pkg-config --cflags --libs iobind)"
+  quietly g++ -std=c++17 "$source/examples/cpp/loop.cpp" "${flags[@]}" -o "$work/with-c++"
+  "$2" scale "$work/scale.onnx"
+  expect '2 4 6 8 in 100 runs: 1 up, 1 down' "$work/with-c++" "$work/scale.onnx" vdev
+fi
 build_frozen 0.1 "$work/frozen"
 quietly "$work/frozen"
 unset LD_LIBRARY_PATH
