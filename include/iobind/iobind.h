@@ -104,7 +104,7 @@ IOBIND_API uint32_t iobind_version(void);
  *  @threads any   @since 0.1 */
 IOBIND_API const char *iobind_version_string(void);
 
-/** The name of a status, such as "OUT_OF_MEMORY"; "UNKNOWN" for a number that is none. Lives forever.
+/** The name of a status, such as "OUT_OF_MEMORY"; "UNKNOWN" for any other number. Lives forever.
  *  @threads any   @since 0.1 */
 IOBIND_API const char *iobind_status_name(int32_t status);
 
@@ -366,7 +366,7 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_stream_wait(iobind_stream *stream, 
  *  @threads any   @since 0.1 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_event_create(iobind_device *device, iobind_event **event, iobind_error *error);
 
-/** Destroy an event; the work before it goes on, and who waits for it already does so.
+/** Destroy an event, also while something waits for it or is bound with it: the work before it goes on, and so do those waits.
  *  @threads serial   @since 0.1 */
 IOBIND_API void iobind_event_destroy(iobind_event *event);
 
@@ -376,7 +376,7 @@ IOBIND_API void iobind_event_destroy(iobind_event *event);
 IOBIND_API IOBIND_CHECK iobind_status iobind_event_record(iobind_event *event, iobind_stream *stream, iobind_error *error);
 
 /** Wait on the host for the event.
- *  @return OK; the failure of a run or copy that was before it, each time until it is recorded anew; RUNTIME the device
+ *  @return OK; the failure of a run or copy that was before it, each time until it is recorded again; RUNTIME the device
  *          failed; INVALID_ARGUMENT
  *  @threads any   @blocks yes   @since 0.1 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_event_wait(iobind_event *event, iobind_error *error);
@@ -426,11 +426,11 @@ typedef enum iobind_dtype {
 /** The most dims that a tensor can have. */
 #define IOBIND_MAX_RANK 16
 
-/** The name of an element type, such as "float32"; "unknown" for a number that is none. Lives forever.
+/** The name of an element type, such as "float32"; "unknown" for any other number. Lives forever.
  *  @threads any   @since 0.1 */
 IOBIND_API const char *iobind_dtype_name(int32_t dtype);
 
-/** Bits of one element: 2, 4, 8 .. 128; 0 for STRING and for a number that is no element type.
+/** Bits of one element: 2, 4, 8 .. 128; 0 for STRING and for a number that is not an element type.
  *  @threads any   @since 0.1 */
 IOBIND_API uint32_t iobind_dtype_bits(int32_t dtype);
 
@@ -622,7 +622,7 @@ typedef struct iobind_session_options {
 /** Load a model. An EP option that the catalogue does not know passes through with a log line: a warning if it is near a known
  *  one. One that differs from a known key only by the case of its letters is refused, and on CUDA any unknown one.
  *  @param path  an ONNX or ORT file
- *  @return OK; NOT_FOUND no such file, or an override of a dim that the model has not; IO not a readable file;
+ *  @return OK; NOT_FOUND no such file, or an override of a dim that the model does not have; IO not a readable file;
  *          INVALID_ARGUMENT; DEVICE a device is another runtime's; RUNTIME ORT refuses the model or a device
  *  @threads any   @blocks yes, up to minutes for a large model   @since 0.1 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_session_create(iobind_runtime *runtime, const char *path,
@@ -685,12 +685,12 @@ typedef enum iobind_value_kind {
 
 typedef struct iobind_value_info {
   uint32_t struct_size;
-  int32_t kind;               /**< iobind_value_kind; what follows the name is set for tensors alone */
+  int32_t kind;               /**< iobind_value_kind; what follows the name is set only for tensors */
   const char *name;
   int32_t dtype;              /**< iobind_dtype */
   int32_t has_shape;          /**< 0: any rank is taken */
   const int64_t *dims;        /**< `rank` dims, -1 where the model leaves it open */
-  const char *const *symbols; /**< `rank` names of open dims; "" for a fixed or nameless one; "?" is no name */
+  const char *const *symbols; /**< `rank` names of open dims; "" for a fixed or nameless one; "?" is not a name */
   size_t rank;
   iobind_device *device;      /**< where the session wants the input or leaves the output; where a model has an
                                    output that no node makes, outputs are taken to be on the first device */
@@ -746,7 +746,7 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_session_get_node(const iobind_sessi
  *  @param inputs   one host-readable tensor for each input, in the session's order
  *  @param outputs  an array of output_count; receives new host tensors, NULL for outputs that are no tensors. The caller
  *                  releases them
- *  @return OK; DTYPE, SHAPE, DEVICE an input does not fit; NOT_SUPPORTED an input is no tensor; RUNTIME ORT failed
+ *  @return OK; DTYPE, SHAPE, DEVICE an input does not fit; NOT_SUPPORTED an input is not a tensor; RUNTIME ORT failed
  *  @threads any   @blocks yes   @since 0.1 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_session_run(iobind_session *session, iobind_tensor *const *inputs,
                                                          iobind_tensor **outputs, iobind_error *error);
@@ -782,24 +782,24 @@ typedef enum iobind_input_mode {
   IOBIND_INPUT_MODE_FORCE32 = 0x7FFFFFFF
 } iobind_input_mode;
 
-/** Bind an input. The binding keeps a reference on the tensor (not for SNAPSHOT) until the input is bound anew, cleared, or
- *  the binding destroyed. The element type, the rank and the fixed dims are checked here; symbolic dims that must agree with
- *  those of other inputs by iobind_binding_check and by the run. Binding anew may change the open dims.
+/** Bind an input. The binding keeps a reference on the tensor (not for SNAPSHOT) and on the event until the input is bound
+ *  again or cleared, or the binding destroyed. The element type, the rank and the fixed dims are checked here; symbolic dims
+ *  that must agree with those of other inputs by iobind_binding_check and by the run. Binding again may change the open dims.
  *  @param index  of the input
  *  @param event  the run waits for it before it reads the tensor: recorded by the tensor's producer. NULL: it is ready. Each
- *                run waits for what the event holds when the run is submitted: on the device where both streams are of one
- *                EP. The event must live until the input is bound anew, or the binding is cleared or destroyed
- *  @return OK; NOT_FOUND index; DTYPE, SHAPE the tensor does not fit: the message has both; DEVICE a RESIDENT tensor is not
- *          where the session reads the input; NOT_SUPPORTED the input is no tensor, or strings on a device;
- *          INVALID_ARGUMENT overlaps a FIXED output; INVALID_STATE a run is under way; OUT_OF_MEMORY, RUNTIME the copy failed.
+ *                run waits for what the event holds when the run is submitted: on the device if both streams are of one EP
+ *  @return OK; NOT_FOUND index; DTYPE, SHAPE the tensor does not fit, or the output of a SWAP or IN_PLACE carry can never have
+ *          its shape: the message has both; DEVICE a RESIDENT tensor is not where the session reads the input; NOT_SUPPORTED
+ *          the input is not a tensor, or strings on a device; INVALID_ARGUMENT overlaps a FIXED output, or the memory of a
+ *          state that is carried in place; INVALID_STATE a run is under way; OUT_OF_MEMORY; RUNTIME the copy failed.
  *          After an error the input is as it was
  *  @threads serial   @blocks for the copy of a SNAPSHOT   @since 0.1 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_binding_set_input(iobind_binding *binding, size_t index, iobind_input_mode mode,
                                                                iobind_tensor *tensor, iobind_event *event, iobind_error *error);
 
-/** Write new data into a bound input, without binding it anew: into the SNAPSHOT's copy or the tensor itself. For a carried
- *  input that is the state that the last run left; its outputs cannot be fetched any more then, whatever comes
- *  of the call.
+/** Write new data into a bound input, without binding it again: into the SNAPSHOT's copy or the tensor itself. For a carried
+ *  input that is the state that the last run left; its outputs cannot be fetched any more then, whatever comes of the call.
+ *  While runs are under way on a stream, new data may be written on that same stream, behind them; not into a carried input.
  *  @param data    host memory, all bytes of the input
  *  @param stream  as iobind_tensor_write
  *  @return OK; INVALID_STATE the input is not bound, or a run is under way; INVALID_ARGUMENT another number of bytes; DTYPE
@@ -828,11 +828,11 @@ typedef enum iobind_output_mode {
  *  @param device  FRESH, REUSE: where it goes; NULL: where the session leaves it, so that nothing is copied. A device that is
  *                 not the session's is an error, never a silent CPU tensor
  *  @param memory  of that device
- *  @param tensor  FIXED, IN_PLACE: the target, kept alive until the output is bound anew; otherwise NULL
+ *  @param tensor  FIXED, IN_PLACE: the target, kept alive until the output is bound again; otherwise NULL
  *  @return OK; NOT_FOUND index; DTYPE, SHAPE the tensor cannot hold the output; DEVICE the session cannot write there;
- *          INVALID_ARGUMENT the tensor overlaps an input or another output; NOT_SUPPORTED the output is no tensor, or strings
- *          on a device, or the device has no host-accessible memory; INVALID_STATE a run is under way. After an error the
- *          output is as it was
+ *          INVALID_ARGUMENT the tensor overlaps an input or another output; NOT_SUPPORTED the output is not a tensor,
+ *          or strings on a device, or the device has no host-accessible memory; INVALID_STATE a run is under way. After an
+ *          error the output is as it was
  *  @threads serial   @since 0.1 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_binding_set_output(iobind_binding *binding, size_t index, iobind_output_mode mode,
                                                                 iobind_device *device, iobind_memory memory,
@@ -841,7 +841,7 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_binding_set_output(iobind_binding *
 /** How an output becomes the next run's input. */
 typedef enum iobind_carry_mode {
   IOBIND_CARRY_MOVE = 0,     /**< new memory on each run, of whatever shape comes out; it becomes the input as it is */
-  IOBIND_CARRY_SWAP = 1,     /**< two buffers of the state's shape that change places: no run allocates or binds anew */
+  IOBIND_CARRY_SWAP = 1,     /**< two buffers of the state's shape that change places: no run allocates or binds again */
   IOBIND_CARRY_IN_PLACE = 2, /**< one buffer: the input's tensor is the output; only where the model's operators allow it, ORT
                                   does not check */
   IOBIND_CARRY_MODE_FORCE32 = 0x7FFFFFFF
@@ -850,17 +850,17 @@ typedef enum iobind_carry_mode {
 /** Let an output become an input of the next run: a state that never leaves the place where the session reads it. The first
  *  state is what iobind_binding_set_input binds, RESIDENT or SNAPSHOT, before or after this call (a growing one may begin with
  *  0 elements); bound later, it is the state that the next run begins with. A run that fails leaves the state as it was, but
- *  for IN_PLACE, whose tensor it may have written: runs are refused then until the state is bound anew, or written by
- *  iobind_binding_update_input.
+ *  for IN_PLACE, whose tensor it may have written, and for runs that were queued on an EP's stream, where a later one has gone
+ *  on from it: runs are refused then until the state is bound again, or written by iobind_binding_update_input.
  *  iobind_binding_get_output lends the state that a run left, until the next run; a MOVE one that is retained, and any that is
  *  taken, is overwritten by no run (iobind_binding_update_input writes it: it is the input). iobind_binding_set_output and
  *  iobind_binding_clear end it.
  *  MOVE and SWAP read the first state's memory and never write it, IN_PLACE writes into a RESIDENT tensor itself. The output
  *  goes to where the session wants the input.
  *  @param output, input  indices; each is carried once
- *  @return OK; NOT_FOUND index; DTYPE, SHAPE the output can never fit the input; NOT_SUPPORTED one of them is no tensor, or
- *          holds strings; INVALID_ARGUMENT no such mode, the input is carried by another output or bound LIVE; INVALID_STATE a
- *          run is under way; OUT_OF_MEMORY, RUNTIME
+ *  @return OK; NOT_FOUND index; DTYPE, SHAPE the output can never fit the input; NOT_SUPPORTED one of them is not a tensor,
+ *          or holds strings; INVALID_ARGUMENT no such mode, the input is carried by another output or bound LIVE;
+ *          INVALID_STATE a run is under way; OUT_OF_MEMORY, RUNTIME
  *  @threads serial   @since 0.1 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_binding_carry(iobind_binding *binding, size_t output, size_t input,
                                                            iobind_carry_mode mode, iobind_error *error);
@@ -894,13 +894,16 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_binding_check(iobind_binding *bindi
  *  @param stream  NULL: the run has finished when the call returns. Otherwise it is ordered on this stream of a device of the
  *                 session, and the call returns when it is submitted: to the EP's stream, or to the thread of a stream without
  *                 one. From then on the run is under way until the host has seen it pass: by waiting for an event recorded
- *                 behind it, by iobind_stream_synchronize, or by fetching an output. What is bound must stay as it is until
- *                 then; tensors, binding and session may be given up and live as long as the run needs them. What ORT does on
- *                 the CPU for an EP's stream (submitting, nodes without the EP, outputs of unknown size) is done by the caller
+ *                 behind it, by iobind_stream_synchronize, or by fetching an output. Meanwhile more runs of the binding may be
+ *                 queued on the same stream, with iobind_binding_update_input on that stream between them; each reads what the
+ *                 one before it leaves in carried states. Anything else that changes the binding is refused until the host has
+ *                 seen the last of them pass. Tensors, binding and session may be given up and live as long as the runs need
+ *                 them. What ORT does on the CPU for an EP's stream (submitting, nodes without the EP, outputs of unknown size)
+ *                 is done by the caller
  *  @param event   recorded behind the run; may be NULL. Without a stream it counts as passed on return
  *  @return OK; as iobind_binding_check; DEVICE an output did not land where it was asked for, or the stream is not of a device
  *          of the session, or the event of another than the stream; SHAPE a FIXED output's shape came out otherwise;
- *          INVALID_STATE a run is under way; NOT_SUPPORTED an input is no tensor, or the run gave none; CANCELLED; RUNTIME ORT
+ *          INVALID_STATE a run is under way; NOT_SUPPORTED an input or output is not a tensor; CANCELLED; RUNTIME ORT
  *          failed; OUT_OF_MEMORY. What goes wrong after the call has returned is reported by the event, the stream and
  *          iobind_binding_get_output. After an error the outputs hold nothing that can be fetched, and the binding can run
  *          again
@@ -948,12 +951,12 @@ typedef enum iobind_audit_kind {
 
 enum {
   IOBIND_AUDIT_CROSSES = 1u << 0, /**< `bytes` cross between host and device memory, or two devices, on each run */
-  IOBIND_AUDIT_UNKNOWN = 1u << 1  /**< something moves, how much is not known: no run has shown it, or ORT alone knows */
+  IOBIND_AUDIT_UNKNOWN = 1u << 1  /**< something moves, how much is not known: no run has shown it, or only ORT knows */
 };
 
 /** Look at what is bound and say what each run moves: every input and output, and for a session made with
  *  IOBIND_SESSION_PLACEMENT the nodes that run on the CPU although it has a device. Sizes of outputs are those of the last run.
- *  Copies that ORT inserts between such nodes are in its profile alone (see iobind_session_end_profile); the tool reads it.
+ *  Copies that ORT inserts between such nodes are only in its profile (see iobind_session_end_profile); the tool reads it.
  *  @return OK; INVALID_STATE a run is under way; INVALID_ARGUMENT; OUT_OF_MEMORY; RUNTIME
  *  @threads serial for the binding   @since 0.1 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_audit_create(iobind_binding *binding, iobind_audit **audit, iobind_error *error);
@@ -1020,8 +1023,8 @@ typedef struct iobind_pipeline_options {
 /** Make a pipeline: the upload of an item, the run of the one before it and the download of the one before that at the same
  *  time. Where the device has streams of its own, all is submitted by the caller's thread; elsewhere threads of iobind do it.
  *  Host inputs and outputs of the session are neither uploaded nor downloaded.
- *  @return OK; INVALID_ARGUMENT; NOT_SUPPORTED an unknown flag, or an input that is no tensor or holds strings and is not among
- *          the constants; as iobind_binding_set_input for the constants; OUT_OF_MEMORY; RUNTIME
+ *  @return OK; INVALID_ARGUMENT; NOT_SUPPORTED an unknown flag, or an input that is not a tensor or holds strings and is not
+ *          among the constants; as iobind_binding_set_input for the constants; OUT_OF_MEMORY; RUNTIME
  *  @threads any   @since 0.1 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_pipeline_create(iobind_session *session, const iobind_pipeline_options *options,
                                                              iobind_pipeline **pipeline, iobind_error *error);
@@ -1031,7 +1034,7 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_pipeline_create(iobind_session *ses
 IOBIND_API void iobind_pipeline_destroy(iobind_pipeline *pipeline);
 
 /** Submit an item. Its data are copied at once, so that the tensors are the caller's again; device and pinned memory is made by
- *  the first item of a slot, and anew where an item's dims differ.
+ *  the first item of a slot, and again if an item's dims differ.
  *  @param inputs  input_count host tensors; NULL for the constant ones
  *  @return OK, also where what is submitted fails later: iobind_pipeline_next says so; INVALID_STATE every slot holds an item
  *          that was not pulled, or an item failed and IOBIND_PIPELINE_STOP is set; DTYPE, SHAPE an input does not fit; DEVICE
