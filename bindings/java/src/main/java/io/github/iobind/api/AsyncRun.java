@@ -20,6 +20,8 @@ final class AsyncRun extends CompletableFuture<Void> {
     private final OrtStreamFFM stream;
     private final OrtEventFFM event;
     volatile CompletableFuture<Void> inFlight;
+    /** A run is on the stream; its event says when that one has ended, and would say it of the next one. */
+    private volatile boolean busy;
 
     private Lane(OrtStreamFFM stream, OrtEventFFM event) {
       this.stream = stream;
@@ -55,16 +57,20 @@ final class AsyncRun extends CompletableFuture<Void> {
 
   AsyncRun(OrtIoBindingFFM binding, Lane lane) {
     this.binding = binding;
+    if (lane.busy) throw new OrtFFMException(OrtStatus.INVALID_STATE, "runAsync: a run is under way: wait for its future first");
     binding.runWithBindings(lane.stream, lane.event);
+    lane.busy = true;
     WAITERS.execute(() -> await(lane));
   }
 
   private void await(Lane lane) {
     try {
       lane.event.await();
+      lane.busy = false;
       complete(null);
     } catch (Throwable t) {
       takeFailureOff(lane.stream);
+      lane.busy = false;
       if (t instanceof OrtFFMException e && e.status() == OrtStatus.CANCELLED) {
         super.cancel(false);
       } else {
