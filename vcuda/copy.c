@@ -1,0 +1,190 @@
+#include <string.h>
+
+#include "state.h"
+#include "work.h"
+
+/* A copy of rows. Pageable memory is touched through its own address; the other kinds when the work runs. */
+typedef struct copying {
+  void *to;
+  const void *from;
+  size_t to_pitch, from_pitch, width, height;
+  bool to_pageable, from_pageable;
+  bool staged; /* the bytes are behind this, taken when it was queued */
+} copying;
+
+enum { STAGED = 65536 }; /* up to here pageable memory is read before the call returns, as CUDA does */
+
+static size_t extent(size_t pitch, size_t width, size_t height) {
+  return width == 0 || height == 0 ? 0 : (height - 1) * pitch + width;
+}
+
+static void run_copy(void *arguments) {
+  const copying *c = arguments;
+  const unsigned char *from = c->staged ? (const unsigned char *)arguments + sizeof *c : c->from;
+  unsigned char *to = c->to;
+  if (!c->from_pageable) from = vcuda_reads(c->from, extent(c->from_pitch, c->width, c->height));
+  if (!c->to_pageable) to = vcuda_writes(c->to, extent(c->to_pitch, c->width, c->height));
+  for (size_t row = 0; from != NULL && to != NULL && row < c->height; row++) {
+    memmove(to + row * c->to_pitch, from + row * c->from_pitch, c->width);
+  }
+}
+
+/* Which counter counts the bytes; that of the operations is the next one. */
+static vcuda_counter direction_of(const vcuda_place *to, const vcuda_place *from) {
+  if (to->kind == VCUDA_DEVICE && from->kind == VCUDA_DEVICE) {
+    return to->device == from->device ? VCUDA_COUNT_d2d_bytes : VCUDA_COUNT_peer_bytes;
+  }
+  if (to->kind == VCUDA_DEVICE) return VCUDA_COUNT_h2d_bytes;
+  return from->kind == VCUDA_DEVICE ? VCUDA_COUNT_d2h_bytes : VCUDA_COUNT_h2h_bytes;
+}
+
+/* Does the direction that the caller names fit the memory? A host touch of device memory would fault, so it is an error here. */
+static int check_places(const vcuda_place *to, const vcuda_place *from, int kind, const copying *c) {
+  if (kind < CUDA_COPY_HOST_HOST || kind > CUDA_COPY_DEFAULT) return CUDA_INVALID_DIRECTION;
+  bool to_device = kind == CUDA_COPY_UP || kind == CUDA_COPY_DEVICE,
+       from_device = kind == CUDA_COPY_DOWN || kind == CUDA_COPY_DEVICE;
+  bool named = kind != CUDA_COPY_DEFAULT;
+  /* pinned memory is the device's too */
+  if (named && ((to_device && to->kind == VCUDA_PAGEABLE) || (!to_device && to->kind == VCUDA_DEVICE)))
+    return CUDA_INVALID_VALUE;
+  if (named && ((from_device && from->kind == VCUDA_PAGEABLE) || (!from_device && from->kind == VCUDA_DEVICE)))
+    return CUDA_INVALID_VALUE;
+  if (to->kind == VCUDA_DEVICE && to->twin == NULL) {
+    vcuda_unlock();
+    vcuda_log("a copy of %zu rows of %zu bytes to %p: %s", c->height, c->width, c->to, to->why);
+    vcuda_lock();
+    return CUDA_INVALID_VALUE;
+  }
+  if (from->kind == VCUDA_DEVICE && from->twin == NULL) {
+    vcuda_unlock();
+    vcuda_log("a copy of %zu rows of %zu bytes from %p: %s", c->height, c->width, c->from, from->why);
+    vcuda_lock();
+    return CUDA_INVALID_VALUE;
+  }
+  return CUDA_OK;
+}
+
+/* What the host waits for: nothing, or all of the stream. */
+static bool waits(const vcuda_stream *stream, const copying *c, vcuda_counter direction, bool synchronous) {
+  if (stream->capture != NULL) return false;
+  if (c->to_pageable) return true;
+  if (c->from_pageable) return !c->staged && stream->device->settings.late_copies == 0;
+  return synchronous && direction != VCUDA_COUNT_d2d_bytes && direction != VCUDA_COUNT_peer_bytes;
+}
+
+static int queue_copy(vcuda_stream *stream, copying *c, int kind, const char *name, bool synchronous) {
+  vcuda_place to, from;
+  size_t bytes = c->width * c->height;
+  if (bytes == 0) return CUDA_OK; /* whatever the addresses are */
+  vcuda_memory_locate(c->to, extent(c->to_pitch, c->width, c->height), &to);
+  vcuda_memory_locate(c->from, extent(c->from_pitch, c->width, c->height), &from);
+  int error = check_places(&to, &from, kind, c);
+  if (error != CUDA_OK) return error;
+  c->to_pageable = to.kind == VCUDA_PAGEABLE;
+  c->from_pageable = from.kind == VCUDA_PAGEABLE;
+  c->staged = c->from_pageable && !c->to_pageable && c->height == 1 && bytes <= STAGED && stream->capture == NULL &&
+              stream->device->settings.late_copies == 0;
+  const vcuda_order order = {.kind = CUDA_NODE_COPY,
+                             .name = name,
+                             .run = run_copy,
+                             .arguments = c,
+                             .bytes = sizeof *c,
+                             .tail = c->from,
+                             .tail_bytes = c->staged ? bytes : 0,
+                             .moved = direction_of(&to, &from),
+                             .moved_bytes = (int64_t)bytes};
+  error = vcuda_queue_order(stream, &order);
+  if (error == CUDA_OK && (c->to_pageable || c->from_pageable)) vcuda_count(stream->device, VCUDA_COUNT_pageable_count, 1);
+  if (error == CUDA_OK && waits(stream, c, order.moved, synchronous)) {
+    vcuda_count_sync(stream->device, synchronous ? VCUDA_COUNT_sync_copy : VCUDA_COUNT_sync_pageable);
+    error = vcuda_queue_wait_for(stream, stream->submitted, stream->clocks);
+  }
+  return error;
+}
+
+static int copy(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t height, int kind,
+                cuda_stream handle, const char *name, bool synchronous) {
+  copying c = {.to = to, .from = from, .to_pitch = to_pitch, .from_pitch = from_pitch, .width = width, .height = height};
+  if (height > 1 && (to_pitch < width || from_pitch < width)) return CUDA_INVALID_VALUE;
+  int error;
+  vcuda_lock();
+  vcuda_stream *stream = vcuda_stream_find(handle, &error);
+  if (stream != NULL) error = vcuda_take_missed(stream->device);
+  if (stream != NULL && error == CUDA_OK && synchronous) error = vcuda_capture_refuses_legacy(stream);
+  if (stream != NULL && error == CUDA_OK) error = queue_copy(stream, &c, kind, name, synchronous);
+  vcuda_unlock();
+  return error;
+}
+
+int cudaMemcpy(void *to, const void *from, size_t bytes, int kind) {
+  VCUDA_ENTER_DEVICE(NULL);
+  return vcuda_end(&call, copy(to, bytes, from, bytes, bytes, 1, kind, NULL, "cudaMemcpy", true));
+}
+
+int cudaMemcpyAsync(void *to, const void *from, size_t bytes, int kind, cuda_stream stream) {
+  VCUDA_ENTER_DEVICE(stream);
+  return vcuda_end(&call, copy(to, bytes, from, bytes, bytes, 1, kind, stream, "cudaMemcpyAsync", false));
+}
+
+int cudaMemcpyPeerAsync(void *to, int to_device, const void *from, int from_device, size_t bytes, cuda_stream stream) {
+  VCUDA_ENTER_DEVICE(stream);
+  if (vcuda_device_at(to_device) == NULL || vcuda_device_at(from_device) == NULL) return vcuda_end(&call, CUDA_INVALID_DEVICE);
+  return vcuda_end(&call, copy(to, bytes, from, bytes, bytes, 1, CUDA_COPY_DEVICE, stream, "cudaMemcpyPeerAsync", false));
+}
+
+int cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t height, int kind,
+                      cuda_stream stream) {
+  VCUDA_ENTER_DEVICE(stream);
+  return vcuda_end(&call, copy(to, to_pitch, from, from_pitch, width, height, kind, stream, "cudaMemcpy2DAsync", false));
+}
+
+/* Variables of device code have no memory here: there is no such code. */
+int cudaMemcpyFromSymbol(void *to, const void *symbol, size_t bytes, size_t offset, int kind) {
+  VCUDA_ENTER_DEVICE(NULL);
+  (void)to, (void)bytes, (void)offset, (void)kind;
+  vcuda_log("cudaMemcpyFromSymbol: the variable at %p: vcuda has no variables of device code", symbol);
+  return vcuda_end(&call, CUDA_INVALID_SYMBOL);
+}
+
+/* ---- setting bytes ---- */
+
+typedef struct setting {
+  void *address;
+  size_t bytes;
+  int value;
+} setting;
+
+static void run_set(void *arguments) {
+  const setting *s = arguments;
+  void *to = vcuda_writes(s->address, s->bytes);
+  if (to != NULL) memset(to, s->value, s->bytes);
+}
+
+static int set(void *address, int value, size_t bytes, cuda_stream handle, const char *name) {
+  const setting s = {address, bytes, value};
+  const vcuda_order order = {.kind = CUDA_NODE_SET,
+                             .name = name,
+                             .run = run_set,
+                             .arguments = &s,
+                             .bytes = sizeof s,
+                             .moved = VCUDA_COUNT_set_bytes,
+                             .moved_bytes = (int64_t)bytes};
+  int error;
+  vcuda_place place;
+  vcuda_lock();
+  vcuda_stream *stream = vcuda_stream_find(handle, &error);
+  vcuda_memory_locate(address, bytes, &place);
+  if (stream != NULL && bytes > 0) error = place.twin == NULL ? CUDA_INVALID_VALUE : vcuda_queue_order(stream, &order);
+  vcuda_unlock();
+  return error;
+}
+
+int cudaMemset(void *address, int value, size_t bytes) {
+  VCUDA_ENTER_DEVICE(NULL);
+  return vcuda_end(&call, set(address, value, bytes, NULL, "cudaMemset"));
+}
+
+int cudaMemsetAsync(void *address, int value, size_t bytes, cuda_stream stream) {
+  VCUDA_ENTER_DEVICE(stream);
+  return vcuda_end(&call, set(address, value, bytes, stream, "cudaMemsetAsync"));
+}

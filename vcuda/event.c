@@ -1,0 +1,154 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "state.h"
+
+void vcuda_event_drop(vcuda_event *event) {
+  if (--event->references > 0) return;
+  vcuda_event **link = &vcuda_global.events;
+  while (*link != event) link = &(*link)->next;
+  *link = event->next;
+  if (event->stream != NULL) vcuda_stream_drop(event->stream);
+  free(event->frontier.list);
+  free(event);
+}
+
+static vcuda_event *find(const void *handle) {
+  vcuda_event *event = vcuda_global.events;
+  while (event != NULL && (event != handle || event->closed)) event = event->next;
+  return event;
+}
+
+static int make(cuda_event *event, unsigned flags) {
+  if (event == NULL || flags > 7) return CUDA_INVALID_VALUE;
+  vcuda_lock();
+  vcuda_device *device = vcuda_device_current();
+  bool fails = vcuda_trigger_fails(&device->settings, VCUDA_SITE_EVENT, 0, "cudaEventCreate", false);
+  *event = fails ? NULL : calloc(1, sizeof **event);
+  if (*event != NULL) {
+    (*event)->device = device;
+    (*event)->references = 1;
+    (*event)->flags = flags;
+    (*event)->next = vcuda_global.events;
+    vcuda_global.events = *event;
+    vcuda_count(device, VCUDA_COUNT_live_events, 1);
+  }
+  vcuda_unlock();
+  return *event == NULL ? CUDA_OUT_OF_MEMORY : CUDA_OK;
+}
+
+int cudaEventCreate(cuda_event *event) {
+  VCUDA_ENTER_DEVICE(NULL);
+  return vcuda_end(&call, make(event, 0));
+}
+
+int cudaEventCreateWithFlags(cuda_event *event, unsigned flags) {
+  VCUDA_ENTER_DEVICE(NULL);
+  return vcuda_end(&call, make(event, flags));
+}
+
+int cudaEventDestroy(cuda_event event) {
+  VCUDA_ENTER(NULL);
+  vcuda_lock();
+  vcuda_event *found = find(event);
+  if (found != NULL) {
+    vcuda_count(found->device, VCUDA_COUNT_live_events, -1);
+    vcuda_capture_forget_event(found);
+    found->closed = true;
+    vcuda_event_drop(found);
+  }
+  vcuda_unlock();
+  return vcuda_end(&call, found == NULL ? CUDA_INVALID_HANDLE : CUDA_OK);
+}
+
+static int record(vcuda_event *event, vcuda_stream *stream, bool external) {
+  if (event->device != stream->device) return CUDA_INVALID_HANDLE;
+  int error = vcuda_capture_refuses_legacy(stream);
+  if (error != CUDA_OK) return error;
+  if (stream->capture != NULL && !external) {
+    vcuda_capture_record(stream, event);
+    return CUDA_OK;
+  }
+  const vcuda_order order = {.kind = CUDA_NODE_RECORD, .name = "an event's record", .event = event};
+  vcuda_capture_forget_event(event);
+  return vcuda_queue_order(stream, &order);
+}
+
+int cudaEventRecordWithFlags(cuda_event event, cuda_stream stream, unsigned flags) {
+  VCUDA_ENTER_DEVICE(stream);
+  int error;
+  vcuda_lock();
+  vcuda_event *found = find(event);
+  vcuda_stream *on = vcuda_stream_find(stream, &error);
+  if (found == NULL) error = CUDA_INVALID_HANDLE;
+  if (found != NULL && on != NULL) error = record(found, on, (flags & CUDA_EVENT_EXTERNAL) != 0);
+  vcuda_unlock();
+  return vcuda_end(&call, error);
+}
+
+int cudaEventRecord(cuda_event event, cuda_stream stream) {
+  return cudaEventRecordWithFlags(event, stream, 0);
+}
+
+static int wait_on(vcuda_stream *stream, vcuda_event *event, bool external) {
+  int error = vcuda_capture_refuses_legacy(stream);
+  if (error == CUDA_OK) error = vcuda_capture_wait(stream, event, external);
+  if (error != -1) return error;
+  vcuda_count(stream->device, VCUDA_COUNT_event_waits, 1);
+  if (event->stream == NULL) return CUDA_OK; /* never recorded: nothing to wait for */
+  const vcuda_order order = {.kind = CUDA_NODE_EMPTY, .name = "a wait for an event", .event = event};
+  return stream->device->error != CUDA_OK ? stream->device->error : vcuda_queue_push(stream, &order);
+}
+
+int cudaStreamWaitEvent(cuda_stream stream, cuda_event event, unsigned flags) {
+  VCUDA_ENTER_DEVICE(stream);
+  int error;
+  vcuda_lock();
+  vcuda_event *found = find(event);
+  vcuda_stream *on = vcuda_stream_find(stream, &error);
+  if (found == NULL) error = CUDA_INVALID_HANDLE;
+  if (found != NULL && on != NULL) error = wait_on(on, found, (flags & CUDA_EVENT_EXTERNAL) != 0);
+  vcuda_unlock();
+  return vcuda_end(&call, error);
+}
+
+int cudaEventSynchronize(cuda_event event) {
+  VCUDA_ENTER_DEVICE(NULL);
+  vcuda_lock();
+  vcuda_event *found = find(event);
+  int error = found == NULL ? CUDA_INVALID_HANDLE : found->capture != NULL ? CUDA_CAPTURED_EVENT : CUDA_OK;
+  if (error == CUDA_OK) {
+    vcuda_count_sync(found->device, VCUDA_COUNT_sync_event);
+    if (found->stream != NULL) error = vcuda_queue_wait_for(found->stream, found->sequence, found->clocks);
+    if (error == CUDA_OK) error = vcuda_take_missed(found->device);
+  }
+  vcuda_unlock();
+  return vcuda_end(&call, error);
+}
+
+static bool has_passed(const vcuda_event *event) {
+  return event->stream == NULL || event->stream->completed >= event->sequence;
+}
+
+int cudaEventQuery(cuda_event event) {
+  VCUDA_ENTER_DEVICE(NULL);
+  vcuda_lock();
+  vcuda_event *found = find(event);
+  int error = found == NULL ? CUDA_INVALID_HANDLE : found->capture != NULL ? CUDA_CAPTURED_EVENT : CUDA_OK;
+  if (error == CUDA_OK) error = !has_passed(found) ? CUDA_NOT_READY : found->device->error;
+  if (error == CUDA_OK) vcuda_clocks_join(vcuda_global.host_clocks, found->clocks); /* the host knows now */
+  vcuda_unlock();
+  return vcuda_end(&call, error);
+}
+
+int cudaEventElapsedTime(float *milliseconds, cuda_event start, cuda_event end) {
+  VCUDA_ENTER_DEVICE(NULL);
+  vcuda_lock();
+  const vcuda_event *from = find(start), *to = find(end);
+  bool timed = from != NULL && to != NULL && from->stream != NULL && to->stream != NULL &&
+               ((from->flags | to->flags) & CUDA_EVENT_NO_TIMING) == 0;
+  int error = !timed ? CUDA_INVALID_HANDLE : !has_passed(from) || !has_passed(to) ? CUDA_NOT_READY : CUDA_OK;
+  if (error == CUDA_OK) *milliseconds = (float)(to->time - from->time) / 1e6F;
+  vcuda_unlock();
+  return vcuda_end(&call, error);
+}

@@ -1,0 +1,153 @@
+/* Pools, and memory in the order of a stream: it is there at once, and given back when the stream comes to it. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "state.h"
+#include "work.h"
+
+struct vcuda_pool {
+  vcuda_device *device;
+  uint64_t threshold;
+  uint64_t used, highest; /* bytes */
+};
+
+static vcuda_pool *default_pool(vcuda_device *device) {
+  if (device->pool == NULL && (device->pool = calloc(1, sizeof *device->pool)) != NULL) device->pool->device = device;
+  return device->pool;
+}
+
+int cudaDeviceGetDefaultMemPool(cuda_pool *pool, int device) {
+  VCUDA_ENTER(NULL);
+  vcuda_device *found = vcuda_device_at(device);
+  if (found == NULL) return vcuda_end(&call, CUDA_INVALID_DEVICE);
+  vcuda_lock();
+  *pool = default_pool(found);
+  vcuda_unlock();
+  return vcuda_end(&call, *pool == NULL ? CUDA_OUT_OF_MEMORY : CUDA_OK);
+}
+
+int cudaMemPoolCreate(cuda_pool *pool, const cuda_pool_properties *properties) {
+  VCUDA_ENTER(NULL);
+  vcuda_device *device = vcuda_device_at(properties->location);
+  if (device == NULL || properties->location_type != 1) return vcuda_end(&call, CUDA_INVALID_VALUE);
+  *pool = calloc(1, sizeof **pool);
+  if (*pool != NULL) (*pool)->device = device;
+  return vcuda_end(&call, *pool == NULL ? CUDA_OUT_OF_MEMORY : CUDA_OK);
+}
+
+/* Memory of it that is still there stays, and belongs to no pool. */
+int cudaMemPoolDestroy(cuda_pool pool) {
+  VCUDA_ENTER(NULL);
+  if (pool == NULL || pool == pool->device->pool) return vcuda_end(&call, CUDA_INVALID_VALUE);
+  vcuda_lock();
+  (void)vcuda_queue_wait_all(pool->device);
+  for (size_t i = 0; i < pool->device->block_count; i++) {
+    if (pool->device->blocks[i].pool == pool) pool->device->blocks[i].pool = NULL;
+  }
+  vcuda_unlock();
+  free(pool);
+  return vcuda_end(&call, CUDA_OK);
+}
+
+enum { RELEASE_THRESHOLD = 4, RESERVED = 5, RESERVED_HIGH = 6, USED = 7, USED_HIGH = 8 }; /* cudaMemPoolAttr */
+
+int cudaMemPoolGetAttribute(cuda_pool pool, int attribute, void *value) {
+  VCUDA_ENTER(NULL);
+  if (pool == NULL || value == NULL || attribute < 1 || attribute > USED_HIGH) return vcuda_end(&call, CUDA_INVALID_VALUE);
+  vcuda_lock();
+  int reuse = 1;
+  uint64_t number = attribute == RELEASE_THRESHOLD                         ? pool->threshold
+                    : attribute == RESERVED_HIGH || attribute == USED_HIGH ? pool->highest
+                                                                           : pool->used;
+  if (attribute < RELEASE_THRESHOLD) {
+    memcpy(value, &reuse, sizeof reuse);
+  } else {
+    memcpy(value, &number, sizeof number);
+  }
+  vcuda_unlock();
+  return vcuda_end(&call, CUDA_OK);
+}
+
+int cudaMemPoolSetAttribute(cuda_pool pool, int attribute, void *value) {
+  VCUDA_ENTER(NULL);
+  if (pool == NULL || value == NULL || attribute < 1 || attribute > USED_HIGH) return vcuda_end(&call, CUDA_INVALID_VALUE);
+  vcuda_lock();
+  if (attribute == RELEASE_THRESHOLD) memcpy(&pool->threshold, value, sizeof pool->threshold);
+  if (attribute == RESERVED_HIGH || attribute == USED_HIGH) pool->highest = pool->used;
+  vcuda_unlock();
+  return vcuda_end(&call, CUDA_OK);
+}
+
+int cudaMemPoolTrimTo(cuda_pool pool, size_t bytes) {
+  VCUDA_ENTER(NULL);
+  (void)bytes; /* a pool keeps nothing that is free */
+  return vcuda_end(&call, pool == NULL ? CUDA_INVALID_VALUE : CUDA_OK);
+}
+
+/* ---- memory in a stream's order ---- */
+
+static int allocate(void **address, size_t bytes, vcuda_pool *pool, cuda_stream handle) {
+  int error;
+  *address = NULL;
+  vcuda_stream *stream = vcuda_stream_find(handle, &error);
+  if (stream == NULL) return error;
+  if (pool == NULL) pool = default_pool(stream->device);
+  if (pool == NULL) return CUDA_OUT_OF_MEMORY;
+  if (pool->device != stream->device) return CUDA_INVALID_VALUE;
+  if (stream->capture != NULL) return CUDA_NOT_SUPPORTED; /* nodes that allocate */
+  if (bytes == 0) return CUDA_OK;
+  vcuda_device *device = stream->device;
+  bool fails = vcuda_trigger_fails(&device->settings, VCUDA_SITE_ALLOC, (int64_t)bytes, "cudaMallocAsync", false);
+  if (!fails) *address = vcuda_memory_allocate(device, bytes, pool);
+  if (*address == NULL && !fails) { /* memory that is being freed may do */
+    (void)vcuda_queue_wait_all(device);
+    *address = vcuda_memory_allocate(device, bytes, pool);
+  }
+  if (*address == NULL) return CUDA_OUT_OF_MEMORY;
+  pool->used += bytes;
+  pool->highest = pool->used > pool->highest ? pool->used : pool->highest;
+  vcuda_count(device, VCUDA_COUNT_allocations, 1);
+  return CUDA_OK;
+}
+
+int cudaMallocFromPoolAsync(void **address, size_t bytes, cuda_pool pool, cuda_stream stream) {
+  VCUDA_ENTER_DEVICE(stream);
+  if (address == NULL) return vcuda_end(&call, CUDA_INVALID_VALUE);
+  vcuda_lock();
+  int error = allocate(address, bytes, pool, stream);
+  vcuda_unlock();
+  return vcuda_end(&call, error);
+}
+
+int cudaMallocAsync(void **address, size_t bytes, cuda_stream stream) {
+  return cudaMallocFromPoolAsync(address, bytes, NULL, stream);
+}
+
+/* Runs on the stream's thread. */
+static void run_free(void *arguments) {
+  void *address;
+  memcpy(&address, arguments, sizeof address);
+  vcuda_lock();
+  vcuda_device *device = vcuda_memory_owner(address);
+  vcuda_block *block = vcuda_memory_block(device, address);
+  if (block->pool != NULL) block->pool->used -= block->size;
+  vcuda_memory_release(device, block);
+  vcuda_unlock();
+}
+
+int cudaFreeAsync(void *address, cuda_stream stream) {
+  VCUDA_ENTER_DEVICE(stream);
+  const vcuda_order order = {
+      .kind = CUDA_NODE_EMPTY, .name = "cudaFreeAsync", .run = run_free, .arguments = &address, .bytes = sizeof address};
+  int error;
+  if (address == NULL) return vcuda_end(&call, CUDA_OK);
+  vcuda_lock();
+  vcuda_stream *found = vcuda_stream_find(stream, &error);
+  vcuda_device *device = vcuda_memory_owner(address);
+  vcuda_block *block = device == NULL ? NULL : vcuda_memory_block(device, address);
+  if (found != NULL && (block == NULL || block->freeing)) error = CUDA_INVALID_VALUE;
+  if (found != NULL && error == CUDA_OK) error = found->capture != NULL ? CUDA_NOT_SUPPORTED : vcuda_queue_order(found, &order);
+  if (found != NULL && error == CUDA_OK) vcuda_memory_block(device, address)->freeing = true;
+  vcuda_unlock();
+  return vcuda_end(&call, error);
+}

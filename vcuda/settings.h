@@ -1,0 +1,60 @@
+/* Settings: what the environment (VCUDA_*) and vcuda_set ask for; faults and delays among them. */
+#ifndef VCUDA_SETTINGS_H
+#define VCUDA_SETTINGS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { VCUDA_MAX_DEVICES = 8 };
+
+/* What can fail, or take longer. */
+typedef enum vcuda_site {
+  VCUDA_SITE_ALLOC,
+  VCUDA_SITE_PINNED,
+  VCUDA_SITE_COPY,
+  VCUDA_SITE_COMPUTE,
+  VCUDA_SITE_GRAPH,
+  VCUDA_SITE_STREAM,
+  VCUDA_SITE_EVENT,
+  VCUDA_SITES
+} vcuda_site;
+
+/* The n-th operation from now, or every n-th; only those of a size or a name count. */
+typedef struct vcuda_trigger {
+  int64_t countdown; /* 0: off */
+  int64_t every;     /* 0: once */
+  int64_t smallest;  /* bytes */
+  int64_t largest;
+  int64_t delay_ns;
+  bool random; /* a delay of up to delay_ns */
+  bool late;   /* a failure that the device finds, and that is sticky */
+  char name[64];
+} vcuda_trigger;
+
+typedef struct vcuda_settings {
+  /* when the library starts */
+  int64_t devices;
+  int64_t memory;     /* bytes of a device */
+  int64_t reserve;    /* bytes of address space of a device; 0: twice its memory */
+  int64_t capability; /* 80: 8.0 */
+  /* at any time */
+  int64_t race; /* 0 off, 1 count, 2 fail */
+  int64_t poison;
+  int64_t late_copies;
+  int64_t trace;
+  int64_t seed; /* of random delays */
+  vcuda_trigger fail[VCUDA_SITES];
+  vcuda_trigger delay[VCUDA_SITES];
+} vcuda_settings;
+
+void vcuda_settings_default(vcuda_settings *settings);
+bool vcuda_settings_set(vcuda_settings *settings, const char *name, const char *value, bool starting);
+void vcuda_settings_read_environment(
+    vcuda_settings *settings); /* what it cannot be goes to the log, and is as if it were not there */
+
+/* Both count down. */
+bool vcuda_trigger_fails(vcuda_settings *settings, vcuda_site site, int64_t bytes, const char *name, bool late);
+int64_t vcuda_trigger_delay(vcuda_settings *settings, vcuda_site site, int64_t bytes, const char *name);
+
+#endif

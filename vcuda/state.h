@@ -1,0 +1,290 @@
+/* The virtual GPUs: memory, streams, events and counters, behind one lock. */
+#ifndef VCUDA_STATE_H
+#define VCUDA_STATE_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "cuda.h"
+#include "settings.h"
+
+enum {
+  VCUDA_MAX_STREAMS = 512,              /* at a time, of all devices together */
+  VCUDA_AGENTS = VCUDA_MAX_STREAMS + 1, /* what can touch memory: the host (0) and the streams */
+  VCUDA_QUEUE = 1024,                   /* work that a stream holds; then the caller waits, as with CUDA */
+  VCUDA_TEXT = 512,
+};
+
+/* What is counted for each device. Those of the last line say what is, not what was: vcuda_reset leaves them alone. */
+#define VCUDA_COUNTED(X)                                                                                                   \
+  X(h2d_bytes)                                                                                                             \
+  X(h2d_count) X(d2h_bytes) X(d2h_count) X(d2d_bytes) X(d2d_count) X(peer_bytes) X(peer_count) X(h2h_bytes) X(h2h_count)   \
+      X(set_bytes) X(set_count) X(pageable_count) X(launches) X(graph_launches) X(graph_nodes) X(host_functions)           \
+          X(allocations) X(pinned_allocations) X(events_recorded) X(event_waits) X(captures) X(sync_stream) X(sync_device) \
+              X(sync_event) X(sync_copy) X(sync_pageable) X(sync_free) X(syncs) X(races) X(errors)
+#define VCUDA_LIVE(X) X(live_bytes) X(live_blocks) X(peak_bytes) X(pinned_bytes) X(live_streams) X(live_events)
+
+#define VCUDA_NAME_COUNTER(name) VCUDA_COUNT_##name,
+typedef enum vcuda_counter { VCUDA_COUNTED(VCUDA_NAME_COUNTER) VCUDA_LIVE(VCUDA_NAME_COUNTER) VCUDA_COUNTERS } vcuda_counter;
+#undef VCUDA_NAME_COUNTER
+
+typedef struct vcuda_stream vcuda_stream;
+typedef struct vcuda_event vcuda_event;
+typedef struct vcuda_capture vcuda_capture;
+typedef struct vcuda_graph vcuda_graph;
+typedef struct vcuda_node vcuda_node;
+typedef struct vcuda_exec vcuda_exec;
+typedef struct vcuda_pool vcuda_pool;
+
+/* A run of device memory. */
+typedef struct vcuda_block {
+  size_t offset;
+  size_t size;
+  vcuda_pool *pool; /* NULL: cudaMalloc's */
+  bool freeing;     /* a cudaFreeAsync is queued */
+} vcuda_block;
+
+typedef struct vcuda_device {
+  int index;
+  vcuda_settings settings;
+  unsigned char *base; /* what callers see: nobody can touch it */
+  unsigned char *twin; /* where the bytes are */
+  size_t reserved;
+  vcuda_block *blocks; /* by offset */
+  size_t block_count;
+  size_t block_capacity;
+  size_t cursor; /* the next allocation is looked for here first, so that freed addresses stay unused for long */
+  int error;     /* sticky */
+  int missed;    /* a launch of a kernel that is not known: the next wait or copy fails with it */
+  vcuda_stream *null_stream;
+  vcuda_pool *pool; /* the default one */
+  int64_t counters[VCUDA_COUNTERS];
+} vcuda_device;
+
+/* Page-locked host memory: allocated here, or registered. */
+typedef struct vcuda_pinned {
+  unsigned char *start;
+  size_t size;
+  size_t mapped; /* bytes of the mapping; 0: the memory is the caller's */
+  int device;
+} vcuda_pinned;
+
+/* A set of nodes of one graph, by index. */
+typedef struct vcuda_nodes {
+  size_t *list;
+  size_t count;
+} vcuda_nodes;
+
+typedef struct vcuda_work vcuda_work;
+
+struct vcuda_stream {
+  vcuda_stream *next; /* in the list of all */
+  vcuda_device *device;
+  int references; /* the handle, the worker, events and work that name it */
+  int agent;
+  unsigned flags;
+  int priority;
+  bool closed;                   /* destroyed by its owner; it goes on until its work is done */
+  uint64_t submitted;            /* sequence number of the last work */
+  uint64_t completed;            /* and of the last that is done */
+  uint64_t clocks[VCUDA_AGENTS]; /* what is ordered before the end of the stream */
+  vcuda_work *first;
+  vcuda_work *last;
+  size_t queued;
+  pthread_cond_t wake; /* for its worker */
+  bool started;
+  vcuda_capture *capture;
+  vcuda_nodes frontier; /* while it captures: what the next node comes after */
+};
+
+struct vcuda_event {
+  vcuda_event *next; /* in the list of all */
+  vcuda_device *device;
+  int references; /* the handle and queued records */
+  unsigned flags;
+  bool closed;
+  vcuda_stream *stream; /* of the last record; NULL: never recorded */
+  uint64_t sequence;
+  int64_t time; /* when the last record was reached */
+  uint64_t time_sequence;
+  vcuda_capture *capture; /* the last record was captured */
+  vcuda_nodes frontier;
+  uint64_t clocks[VCUDA_AGENTS];
+};
+
+/* One access that later ones must be ordered behind. */
+typedef struct vcuda_access {
+  uintptr_t start;
+  uintptr_t end;
+  uint64_t clock;
+  uint64_t launch; /* of a graph; 0: none */
+  size_t node;
+  const char *what;
+  int agent;
+  bool write;
+} vcuda_access;
+
+typedef struct vcuda_state {
+  pthread_mutex_t mutex;
+  pthread_cond_t done; /* some work is done, or memory of a pool is free again */
+  vcuda_device devices[VCUDA_MAX_DEVICES];
+  int device_count;
+  vcuda_stream *streams;
+  vcuda_event *events;
+  bool agents[VCUDA_AGENTS]; /* taken */
+  int agent_limit;           /* no agent of this number or above ever was */
+  uint64_t agent_clocks[VCUDA_AGENTS];
+  uint64_t host_clocks[VCUDA_AGENTS];
+  vcuda_access *accesses;
+  size_t access_count;
+  size_t access_capacity;
+  vcuda_pinned *pinned; /* by address */
+  size_t pinned_count;
+  size_t pinned_capacity;
+  vcuda_capture *captures; /* that have not ended */
+  uint64_t last_capture;
+  uint64_t last_launch;
+  char last_race[VCUDA_TEXT];
+  char last_message[VCUDA_TEXT];
+} vcuda_state;
+
+extern vcuda_state vcuda_global;
+
+static inline void vcuda_lock(void) {
+  pthread_mutex_lock(&vcuda_global.mutex);
+}
+static inline void vcuda_unlock(void) {
+  pthread_mutex_unlock(&vcuda_global.mutex);
+}
+
+/* ---- device.c ---- */
+
+void vcuda_start(void); /* once, before anything else: makes the devices that the environment asks for */
+vcuda_device *vcuda_device_at(int index);
+vcuda_device *vcuda_device_current(void); /* NULL: there are no devices */
+static inline void vcuda_count(vcuda_device *device, vcuda_counter counter, int64_t more) {
+  device->counters[counter] += more;
+}
+void vcuda_count_sync(vcuda_device *device, vcuda_counter counter); /* this one and their sum */
+
+/* ---- call.c: what every public function does first and last ---- */
+
+typedef struct vcuda_call {
+  const char *name;
+  const void *stream;
+  int64_t start;
+} vcuda_call;
+
+/* 0, or the error that the call returns at once: 800 inside a host function; with `device` the sticky error of the current device. */
+int vcuda_begin(vcuda_call *call, const char *name, const void *stream, bool device);
+int vcuda_end(const vcuda_call *call, int error); /* traces it, keeps the thread's last error, and returns it */
+int vcuda_fault(vcuda_device *device, int error, const char *format, ...)
+    __attribute__((format(printf, 3, 4))); /* sticky; locked */
+int64_t vcuda_now(void);                   /* nanoseconds */
+
+#define VCUDA_ENTER_AS(name, stream, device)                    \
+  vcuda_call call;                                              \
+  const int refused = vcuda_begin(&call, name, stream, device); \
+  if (refused != CUDA_OK) return vcuda_end(&call, refused)
+#define VCUDA_ENTER(stream) VCUDA_ENTER_AS(__func__, stream, false)
+#define VCUDA_ENTER_DEVICE(stream) VCUDA_ENTER_AS(__func__, stream, true) /* for what a sticky error stops */
+
+/* A launch may fail without that its caller looks at it: so the next wait or copy fails too, once. */
+int vcuda_take_missed(vcuda_device *device);
+
+/* ---- memory.c, pinned.c; with the lock held ---- */
+
+typedef enum vcuda_place_kind { VCUDA_PAGEABLE, VCUDA_PINNED, VCUDA_DEVICE } vcuda_place_kind;
+typedef struct vcuda_place {
+  vcuda_place_kind kind;
+  vcuda_device *device; /* of device memory */
+  unsigned char *twin;  /* where the bytes are; NULL: the range is not inside one live block */
+  char why[160];        /* why there is none */
+} vcuda_place;
+
+bool vcuda_memory_reserve(vcuda_device *device);
+void *vcuda_memory_allocate(vcuda_device *device, size_t bytes, vcuda_pool *pool);
+vcuda_block *vcuda_memory_block(vcuda_device *device, const void *address); /* that begins there */
+void vcuda_memory_release(vcuda_device *device, vcuda_block *block);
+vcuda_device *vcuda_memory_owner(const void *address);
+void vcuda_memory_locate(const void *address, size_t bytes, vcuda_place *place);
+vcuda_pinned *vcuda_pinned_find(const void *address); /* that it lies in */
+
+/* ---- queue.c; with the lock held ---- */
+
+/* Work, before it is queued or captured. */
+typedef struct vcuda_order {
+  int kind; /* CUDA_NODE_... */
+  const char *name;
+  void (*run)(void *arguments);
+  const void *arguments;
+  size_t bytes;
+  const void *tail; /* appended to the arguments */
+  size_t tail_bytes;
+  vcuda_event *event;  /* CUDA_NODE_RECORD: that is recorded; CUDA_NODE_EMPTY: that is waited for */
+  vcuda_exec *exec;    /* a graph that is launched */
+  vcuda_counter moved; /* CUDA_NODE_COPY, _SET: the counter of the bytes; that of the operations is the next one */
+  int64_t moved_bytes;
+} vcuda_order;
+
+/* The stream behind a handle, NULL with an error. A handle that is not a live stream is error 400. */
+vcuda_stream *vcuda_stream_find(const void *handle, int *error);
+vcuda_stream *vcuda_stream_make(vcuda_device *device, unsigned flags);
+void vcuda_stream_hold(vcuda_stream *stream);
+void vcuda_stream_drop(vcuda_stream *stream);
+void vcuda_event_drop(vcuda_event *event);
+bool vcuda_stream_is_null(const vcuda_stream *stream);
+
+int vcuda_queue_order(vcuda_stream *stream, const vcuda_order *order); /* into its queue, or into the graph that it captures */
+int vcuda_queue_push(vcuda_stream *stream, const vcuda_order *order);  /* into its queue */
+void vcuda_queue_count(vcuda_device *device, const vcuda_order *order);
+int vcuda_queue_wait(vcuda_stream *stream); /* on the host, for all of it; the device's error */
+int vcuda_queue_wait_for(vcuda_stream *stream, uint64_t sequence, const uint64_t *clocks);
+int vcuda_queue_wait_all(vcuda_device *device);
+
+/* ---- race.c; with the lock held ---- */
+
+void vcuda_clocks_join(uint64_t *clocks, const uint64_t *other);
+/* An access by work of `stream` (NULL: the host) with these clocks. False: it races and the setting is "fail". */
+bool vcuda_race_access(vcuda_device *device, const vcuda_access *access, const uint64_t *clocks, const vcuda_exec *exec);
+void vcuda_race_forget(const void *start, size_t bytes);
+void vcuda_race_prune(void);
+
+/* ---- capture.c, graph.c; with the lock held ---- */
+
+int vcuda_capture_order(vcuda_stream *stream, const vcuda_order *order);
+int vcuda_capture_refuses_unsafe(void); /* a call that could wait, such as cudaMalloc: 0, or 900 and broken captures */
+int vcuda_capture_refuses_stream(vcuda_stream *stream);       /* waiting for a stream or asking it: 0, 900, 906 */
+int vcuda_capture_refuses_device(const vcuda_device *device); /* the same of the whole device */
+int vcuda_capture_refuses_legacy(const vcuda_stream *stream); /* use of the NULL stream: 0 or 906 */
+int vcuda_capture_wait(vcuda_stream *stream, vcuda_event *event, bool external); /* -1: nothing of a capture is concerned */
+void vcuda_capture_record(vcuda_stream *stream, vcuda_event *event);
+void vcuda_capture_forget_event(vcuda_event *event);
+void vcuda_capture_break(vcuda_capture *capture);
+bool vcuda_nodes_add(vcuda_nodes *nodes, size_t node);
+bool vcuda_nodes_copy(vcuda_nodes *nodes, const vcuda_nodes *other);
+
+vcuda_graph *vcuda_graph_make(void);
+void vcuda_graph_free(vcuda_graph *graph);
+bool vcuda_graph_add(vcuda_graph *graph, const vcuda_order *order, const vcuda_nodes *after, size_t *index);
+size_t vcuda_graph_size(const vcuda_graph *graph);
+bool vcuda_graph_is_before(const vcuda_graph *graph, size_t node, const vcuda_nodes *later); /* or one of them */
+cuda_node *vcuda_graph_handles(const vcuda_graph *graph);
+bool vcuda_graph_append(vcuda_graph *graph, const vcuda_exec *exec, vcuda_nodes *frontier);
+const vcuda_order *vcuda_exec_order(const vcuda_exec *exec, size_t node);
+size_t vcuda_exec_size(const vcuda_exec *exec);
+bool vcuda_exec_is_before(const vcuda_exec *exec, size_t node, size_t later);
+void vcuda_exec_hold(vcuda_exec *exec);
+void vcuda_exec_drop(vcuda_exec *exec);
+bool vcuda_exec_last(const vcuda_exec *exec, vcuda_stream **stream, uint64_t *sequence, const uint64_t **clocks);
+void vcuda_exec_launched(vcuda_exec *exec, vcuda_stream *stream, uint64_t sequence);
+
+/* ---- trace.c ---- */
+
+void vcuda_trace_call(const vcuda_call *call, int error);
+void vcuda_trace_work(const vcuda_stream *stream, const char *name, int64_t start, int64_t end);
+bool vcuda_trace_is_on(void);
+
+#endif

@@ -1,0 +1,122 @@
+#include "state.h"
+
+static int make(cuda_stream *stream, unsigned flags) {
+  if (stream == NULL || flags > CUDA_STREAM_NON_BLOCKING) return CUDA_INVALID_VALUE;
+  vcuda_lock();
+  vcuda_device *device = vcuda_device_current();
+  bool fails = vcuda_trigger_fails(&device->settings, VCUDA_SITE_STREAM, 0, "cudaStreamCreate", false);
+  *stream = fails ? NULL : vcuda_stream_make(device, flags);
+  if (*stream != NULL) vcuda_count(device, VCUDA_COUNT_live_streams, 1);
+  vcuda_unlock();
+  return *stream == NULL ? CUDA_OUT_OF_MEMORY : CUDA_OK;
+}
+
+int cudaStreamCreate(cuda_stream *stream) {
+  VCUDA_ENTER_DEVICE(NULL);
+  return vcuda_end(&call, make(stream, 0));
+}
+
+int cudaStreamCreateWithFlags(cuda_stream *stream, unsigned flags) {
+  VCUDA_ENTER_DEVICE(NULL);
+  return vcuda_end(&call, make(stream, flags));
+}
+
+int cudaStreamCreateWithPriority(cuda_stream *stream, unsigned flags, int priority) {
+  VCUDA_ENTER_DEVICE(NULL);
+  int error = make(stream, flags);
+  if (error == CUDA_OK) (*stream)->priority = priority;
+  return vcuda_end(&call, error);
+}
+
+/* What is queued still runs; the handle is dead at once. */
+int cudaStreamDestroy(cuda_stream stream) {
+  VCUDA_ENTER(stream);
+  int error;
+  vcuda_lock();
+  vcuda_stream *found = (uintptr_t)stream <= 2 ? NULL : vcuda_stream_find(stream, &error);
+  if (found != NULL) {
+    error = found->capture != NULL ? CUDA_CAPTURE_UNSUPPORTED : CUDA_OK;
+    if (found->capture != NULL) vcuda_capture_break(found->capture);
+    found->capture = NULL;
+    found->closed = true;
+    vcuda_count(found->device, VCUDA_COUNT_live_streams, -1);
+    pthread_cond_signal(&found->wake);
+    vcuda_stream_drop(found);
+  } else {
+    error = CUDA_INVALID_HANDLE;
+  }
+  vcuda_unlock();
+  return vcuda_end(&call, error);
+}
+
+int cudaStreamSynchronize(cuda_stream stream) {
+  VCUDA_ENTER_DEVICE(stream);
+  int error;
+  vcuda_lock();
+  vcuda_stream *found = vcuda_stream_find(stream, &error);
+  if (found != NULL) error = vcuda_capture_refuses_stream(found);
+  if (found != NULL && error == CUDA_OK) {
+    vcuda_count_sync(found->device, VCUDA_COUNT_sync_stream);
+    error = vcuda_queue_wait(found);
+    if (error == CUDA_OK) error = vcuda_take_missed(found->device);
+  }
+  vcuda_unlock();
+  return vcuda_end(&call, error);
+}
+
+int cudaStreamQuery(cuda_stream stream) {
+  VCUDA_ENTER_DEVICE(stream);
+  int error;
+  vcuda_lock();
+  vcuda_stream *found = vcuda_stream_find(stream, &error);
+  if (found != NULL) error = vcuda_capture_refuses_stream(found);
+  if (found != NULL && error == CUDA_OK) error = found->completed < found->submitted ? CUDA_NOT_READY : found->device->error;
+  vcuda_unlock();
+  return vcuda_end(&call, error);
+}
+
+int cudaStreamGetFlags(cuda_stream stream, unsigned *flags) {
+  VCUDA_ENTER(stream);
+  int error;
+  vcuda_lock();
+  const vcuda_stream *found = vcuda_stream_find(stream, &error);
+  if (found != NULL) *flags = found->flags;
+  vcuda_unlock();
+  return vcuda_end(&call, error);
+}
+
+int cudaStreamGetDevice(cuda_stream stream, int *device) {
+  VCUDA_ENTER(stream);
+  int error;
+  vcuda_lock();
+  const vcuda_stream *found = vcuda_stream_find(stream, &error);
+  if (found != NULL) *device = found->device->index;
+  vcuda_unlock();
+  return vcuda_end(&call, error);
+}
+
+/* ---- host functions ---- */
+
+typedef struct host_work {
+  cuda_host_function function;
+  void *data;
+} host_work;
+
+static void run_host_function(void *arguments) {
+  const host_work *work = arguments;
+  work->function(work->data);
+}
+
+int cudaLaunchHostFunc(cuda_stream stream, cuda_host_function function, void *data) {
+  VCUDA_ENTER_DEVICE(stream);
+  const host_work work = {function, data};
+  const vcuda_order order = {
+      .kind = CUDA_NODE_HOST, .name = "a host function", .run = run_host_function, .arguments = &work, .bytes = sizeof work};
+  int error;
+  if (function == NULL) return vcuda_end(&call, CUDA_INVALID_VALUE);
+  vcuda_lock();
+  vcuda_stream *found = vcuda_stream_find(stream, &error);
+  if (found != NULL) error = vcuda_queue_order(found, &order);
+  vcuda_unlock();
+  return vcuda_end(&call, error);
+}

@@ -1,0 +1,69 @@
+/* What was called and what ran: kept while the setting "trace" is 1, and written as a Chrome trace. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "state.h"
+#include "vcuda.h"
+
+typedef struct record {
+  char name[48];
+  const void *stream;
+  int64_t start, end;
+  int agent; /* 0: a call of the host */
+  int error;
+} record;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static record *records;
+static size_t count, capacity;
+
+bool vcuda_trace_is_on(void) {
+  return vcuda_global.device_count > 0 && vcuda_global.devices[0].settings.trace != 0;
+}
+
+static void add(const record *new) {
+  (void)pthread_mutex_lock(&lock);
+  if (count == capacity) {
+    size_t more = capacity == 0 ? 1024 : 2 * capacity;
+    record *list = realloc(records, more * sizeof *list);
+    if (list != NULL) {
+      records = list;
+      capacity = more;
+    }
+  }
+  if (count < capacity) records[count++] = *new;
+  (void)pthread_mutex_unlock(&lock);
+}
+
+void vcuda_trace_call(const vcuda_call *call, int error) {
+  if (!vcuda_trace_is_on()) return;
+  record new = {.stream = call->stream, .start = call->start, .end = vcuda_now(), .error = error};
+  snprintf(new.name, sizeof new.name, "%s", call->name);
+  add(&new);
+}
+
+void vcuda_trace_work(const vcuda_stream *stream, const char *name, int64_t start, int64_t end) {
+  if (!vcuda_trace_is_on()) return;
+  record new = {.stream = stream, .start = start, .end = end, .agent = stream->agent};
+  snprintf(new.name, sizeof new.name, "%s", name);
+  add(&new);
+}
+
+int vcuda_trace_write(const char *path) {
+  FILE *file = fopen(path, "w");
+  if (file == NULL) return -1;
+  (void)pthread_mutex_lock(&lock);
+  fputs("{\"traceEvents\":[", file);
+  for (size_t i = 0; i < count; i++) {
+    const record *r = &records[i];
+    fprintf(
+        file,
+        "%s\n{\"ph\":\"X\",\"pid\":1,\"tid\":%d,\"ts\":%lld.%03d,\"dur\":%lld.%03d,\"name\":\"%s\",\"args\":{\"stream\":\"%p\",\"error\":%d}}",
+        i == 0 ? "" : ",", r->agent, (long long)(r->start / 1000), (int)(r->start % 1000),
+        (long long)((r->end - r->start) / 1000), (int)((r->end - r->start) % 1000), r->name, r->stream, r->error);
+  }
+  (void)pthread_mutex_unlock(&lock);
+  fputs("\n]}\n", file);
+  return fclose(file) == 0 ? 0 : -1;
+}
