@@ -120,6 +120,7 @@ final class Reference {
         fill(make(type(parameters.getOrDefault("dtype", "float32")),
             Arrays.stream(dims.split(",")).mapToLong(Long::parseLong).toArray()), i -> i + 1);
       }
+      case "decoder" -> decoder(x, y, inputs.get(2));
       default -> throw new IllegalArgumentException("no reference for '" + model + "'");
     }
   }
@@ -172,5 +173,43 @@ final class Reference {
     int rank = x.dims().length;
     Mirror output = make(OnnxTensorElementType.INT64, rank, found.size());
     fill(output, i -> found.get(i % found.size()) / stride(x.dims(), i / found.size()) % (int) x.dims()[i / found.size()]);
+  }
+
+  /** The decoder's table: numbers of eighths, so that all that it computes without a softmax is exact. */
+  private static double table(double token, int column) {
+    return (((long) token * 7 + column * 5) % 13 - 6) / 8.0;
+  }
+
+  /** {@code past}, and a row for each new token: the table's, times {@code factor}. */
+  private static Mirror append(Mirror tokens, Mirror past, double factor) {
+    int width = (int) past.dims()[1], before = past.count();
+    Mirror all = Mirror.of(past.type(), past.dims()[0] + tokens.dims()[0], width);
+    for (int i = 0; i < all.count(); i++) {
+      all.set(i, i < before ? past.get(i) : factor * table(tokens.get((i - before) / width), i % width));
+    }
+    return all;
+  }
+
+  private void decoder(Mirror tokens, Mirror pastKey, Mirror pastValue) {
+    if (parameter("softmax", "1") != 0) throw new IllegalArgumentException("no reference for a decoder with a softmax");
+    int vocab = (int) parameter("vocab", "16");
+    Mirror keys = append(tokens, pastKey, 1), values = append(tokens, pastValue, 0.5);
+    int width = (int) keys.dims()[1], total = (int) keys.dims()[0];
+    Mirror logits = make(keys.type(), tokens.dims()[0], vocab);
+    outputs.add(keys);
+    outputs.add(values);
+    Mirror weights = make(keys.type(), tokens.dims()[0], total);
+    fill(weights, i -> {
+      double sum = 0;
+      for (int k = 0; k < width; k++) sum += table(tokens.get(i / total), k) * keys.get(i % total * width + k);
+      return sum;
+    });
+    fill(logits, i -> {
+      double sum = 0;
+      for (int k = 0; k < width * total; k++) {
+        sum += weights.get(i / vocab * total + k / width) * values.get(k) * table(i % vocab + 1, k % width);
+      }
+      return sum;
+    });
   }
 }
