@@ -4,6 +4,7 @@
 #   make install    library, tool and virtual accelerator to PREFIX (/usr/local), under DESTDIR if that is given
 #   make package    an archive, and a package for Debian, in build/packages/
 #   make test       everything that must hold before a change is taken
+#   make vcuda      NVIDIA's runtime libraries in software, and the ONNX Runtime with CUDA's provider to run on them (255 MB)
 #   make java       the Java package: jars with sources and javadoc, in dist/
 #   make test-all   the same, with the tests that take long, the oldest ONNX Runtime, and valgrind
 #   make coverage   which lines of src/ the tests run
@@ -26,7 +27,7 @@ run_tests = ctest --preset $(1) --output-junit $(results)/$(2).xml
 release_labels := ^(release|bench|soak)$$
 
 .NOTPARALLEL:
-.PHONY: build demo java install package test test-all coverage format check-format analyze clean distclean
+.PHONY: build demo vcuda java install package test test-all coverage format check-format analyze clean distclean
 .PHONY: needs dist fetched no-results ports-needs test-dev test-tsan test-release test-java test-valgrind
 
 build: needs dist
@@ -57,6 +58,12 @@ demo: build
 	@scripts/get-vulkan-driver
 	@scripts/get-models
 	@scripts/demo
+
+vcuda: build
+	@echo "ONNX Runtime with its CUDA provider: 255 MB to fetch, unless it is here"
+	@scripts/get-onnxruntime --gpu
+	@cmake --install build/release --component vcuda --prefix dist >/dev/null
+	@echo "built: dist/bin/with-cuda, dist/lib/vcuda; try: dist/bin/with-cuda dist/bin/iobind devices"
 
 java: needs dist
 	@scripts/install-packages java

@@ -47,9 +47,9 @@ enum {
 enum { CUDA_COPY_HOST_HOST, CUDA_COPY_UP, CUDA_COPY_DOWN, CUDA_COPY_DEVICE, CUDA_COPY_DEFAULT }; /* cudaMemcpyKind */
 enum { CUDA_STREAM_NON_BLOCKING = 1 };
 enum { CUDA_EVENT_BLOCKING = 1, CUDA_EVENT_NO_TIMING = 2, CUDA_EVENT_EXTERNAL = 1 };
-enum { CUDA_CAPTURE_GLOBAL, CUDA_CAPTURE_THREAD_LOCAL, CUDA_CAPTURE_RELAXED };        /* cudaStreamCaptureMode */
-enum { CUDA_CAPTURE_NONE, CUDA_CAPTURE_ACTIVE, CUDA_CAPTURE_BROKEN };                 /* cudaStreamCaptureStatus */
-enum { CUDA_MEMORY_UNREGISTERED, CUDA_MEMORY_HOST, CUDA_MEMORY_DEVICE };              /* cudaMemoryType */
+enum { CUDA_CAPTURE_GLOBAL, CUDA_CAPTURE_THREAD_LOCAL, CUDA_CAPTURE_RELAXED }; /* cudaStreamCaptureMode */
+enum { CUDA_CAPTURE_NONE, CUDA_CAPTURE_ACTIVE, CUDA_CAPTURE_BROKEN };          /* cudaStreamCaptureStatus */
+enum { CUDA_MEMORY_UNREGISTERED, CUDA_MEMORY_HOST, CUDA_MEMORY_DEVICE };       /* cudaMemoryType */
 enum { CUDA_NODE_KERNEL, CUDA_NODE_COPY, CUDA_NODE_SET, CUDA_NODE_HOST, CUDA_NODE_EMPTY = 5, CUDA_NODE_RECORD = 7 };
 
 typedef struct vcuda_stream *cuda_stream; /* cudaStream_t: NULL and 1 are the legacy NULL stream, 2 the calling thread's own */
@@ -153,7 +153,8 @@ typedef struct cuda_pool_properties { /* cudaMemPoolProps */
 _Static_assert(sizeof(cuda_properties) == 1008 && offsetof(cuda_properties, total_memory) == 288 &&
                    offsetof(cuda_properties, major) == 360 && offsetof(cuda_properties, processors) == 384 &&
                    offsetof(cuda_properties, surface_alignment) == 552 && offsetof(cuda_properties, l2_cache) == 596 &&
-                   offsetof(cuda_properties, shared_per_processor) == 624 && offsetof(cuda_properties, cooperative_launch) == 668 &&
+                   offsetof(cuda_properties, shared_per_processor) == 624 &&
+                   offsetof(cuda_properties, cooperative_launch) == 668 &&
                    offsetof(cuda_properties, shared_per_block_optin) == 672 && offsetof(cuda_properties, pools) == 720,
                "cudaDeviceProp");
 _Static_assert(sizeof(cuda_pointer) == 88 && sizeof(cuda_function_attributes) == 144 && sizeof(cuda_launch) == 56 &&
@@ -207,8 +208,8 @@ CUDA_API int cudaFreeAsync(void *address, cuda_stream stream);
 CUDA_API int cudaMemcpy(void *to, const void *from, size_t bytes, int kind);
 CUDA_API int cudaMemcpyAsync(void *to, const void *from, size_t bytes, int kind, cuda_stream stream);
 CUDA_API int cudaMemcpyPeerAsync(void *to, int to_device, const void *from, int from_device, size_t bytes, cuda_stream stream);
-CUDA_API int cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t height, int kind,
-                               cuda_stream stream);
+CUDA_API int cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t height,
+                               int kind, cuda_stream stream);
 CUDA_API int cudaMemcpyFromSymbol(void *to, const void *symbol, size_t bytes, size_t offset, int kind);
 CUDA_API int cudaMemset(void *address, int value, size_t bytes);
 CUDA_API int cudaMemsetAsync(void *address, int value, size_t bytes, cuda_stream stream);
@@ -257,8 +258,8 @@ CUDA_API void __cudaRegisterFatBinaryEnd(void **handle);
 CUDA_API void __cudaUnregisterFatBinary(void **handle);
 CUDA_API void __cudaRegisterFunction(void **handle, const char *function, char *device_function, const char *name, int threads,
                                      void *thread, void *block, void *block_dim, void *grid_dim, int *warp);
-CUDA_API void __cudaRegisterVar(void **handle, char *variable, char *device_address, const char *name, int external, size_t bytes,
-                                int constant, int global);
+CUDA_API void __cudaRegisterVar(void **handle, char *variable, char *device_address, const char *name, int external,
+                                size_t bytes, int constant, int global);
 CUDA_API unsigned __cudaPushCallConfiguration(cuda_dim3 grid, cuda_dim3 block, size_t shared, cuda_stream stream);
 CUDA_API int __cudaPopCallConfiguration(cuda_dim3 *grid, cuda_dim3 *block, size_t *shared, void *stream);
 CUDA_API int __cudaGetKernel(cuda_kernel *kernel, const void *function);
@@ -271,11 +272,11 @@ CUDA_API int cudaLaunchCooperativeKernel(const void *function, cuda_dim3 grid, c
 CUDA_API int cudaLaunchKernelExC(const cuda_launch *launch, const void *function, void **arguments);
 CUDA_API int cudaFuncGetAttributes(cuda_function_attributes *attributes, const void *function);
 CUDA_API int cudaFuncSetAttribute(const void *function, int attribute, int value);
-CUDA_API int cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks, const void *function, int threads, size_t shared,
-                                                                    unsigned flags);
+CUDA_API int cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks, const void *function, int threads,
+                                                                    size_t shared, unsigned flags);
 CUDA_API int cudaKernelSetAttributeForDevice(cuda_kernel kernel, int attribute, int value, int device);
-CUDA_API int cudaLibraryLoadData(cuda_library *library, const void *code, void *jit_options, void **jit_values, unsigned jit_count,
-                                 void *options, void **values, unsigned count);
+CUDA_API int cudaLibraryLoadData(cuda_library *library, const void *code, void *jit_options, void **jit_values,
+                                 unsigned jit_count, void *options, void **values, unsigned count);
 CUDA_API int cudaLibraryGetKernel(cuda_kernel *kernel, cuda_library library, const char *name);
 CUDA_API int cudaLibraryUnload(cuda_library library);
 

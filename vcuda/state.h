@@ -18,13 +18,15 @@ enum {
 };
 
 /* What is counted for each device. Those of the last line say what is, not what was: vcuda_reset leaves them alone. */
-#define VCUDA_COUNTED(X)                                                                                                   \
-  X(h2d_bytes)                                                                                                             \
-  X(h2d_count) X(d2h_bytes) X(d2h_count) X(d2d_bytes) X(d2d_count) X(peer_bytes) X(peer_count) X(h2h_bytes) X(h2h_count)   \
-      X(set_bytes) X(set_count) X(pageable_count) X(launches) X(graph_launches) X(graph_nodes) X(host_functions)           \
-          X(allocations) X(pinned_allocations) X(events_recorded) X(event_waits) X(captures) X(sync_stream) X(sync_device) \
-              X(sync_event) X(sync_copy) X(sync_pageable) X(sync_free) X(syncs) X(races) X(errors)
+/* clang-format off */
+#define VCUDA_COUNTED(X)                                                                                          \
+  X(h2d_bytes) X(h2d_count) X(d2h_bytes) X(d2h_count) X(d2d_bytes) X(d2d_count) X(peer_bytes) X(peer_count)       \
+  X(h2h_bytes) X(h2h_count) X(set_bytes) X(set_count) X(pageable_count) X(launches) X(graph_launches)             \
+  X(graph_nodes) X(host_functions) X(allocations) X(pinned_allocations) X(events_recorded) X(event_waits)         \
+  X(captures) X(sync_stream) X(sync_device) X(sync_event) X(sync_copy) X(sync_pageable) X(sync_free) X(syncs)     \
+  X(races) X(errors)
 #define VCUDA_LIVE(X) X(live_bytes) X(live_blocks) X(peak_bytes) X(pinned_bytes) X(live_streams) X(live_events)
+/* clang-format on */
 
 #define VCUDA_NAME_COUNTER(name) VCUDA_COUNT_##name,
 typedef enum vcuda_counter { VCUDA_COUNTED(VCUDA_NAME_COUNTER) VCUDA_LIVE(VCUDA_NAME_COUNTER) VCUDA_COUNTERS } vcuda_counter;

@@ -22,7 +22,8 @@ VCUDA_SHARED int vcuda_enter(const char *call, void *stream);
  * A stream that captures records the work instead, and each replay runs it.
  * `run` is called on the stream's own thread, in the order of the stream. It may touch the copied arguments, and device memory
  * through the functions below. It calls no other function of vcuda or CUDA. */
-VCUDA_SHARED int vcuda_submit(void *stream, const char *name, void (*run)(void *arguments), const void *arguments, size_t bytes);
+VCUDA_SHARED int vcuda_submit(void *stream, const char *name, void (*run)(void *arguments), const void *arguments,
+                              size_t bytes);
 
 /* Only while `run` runs: the bytes behind an address of device or pinned memory, which the caller may then touch. The whole range
  * must lie inside one live allocation. The access is told to the race detector. Otherwise NULL, and the work has failed with
@@ -54,8 +55,8 @@ const char *vcuda_kernel_name(const vcuda_kernel *kernel);
 /* Copy the arguments out of the array (their number and sizes follow from the name) and queue the work with vcuda_submit.
  * `shared` is the dynamic shared memory in bytes. Returns what vcuda_submit returns; cudaErrorInvalidValue (1) or
  * cudaErrorInvalidConfiguration (9) for a launch that cannot be. */
-int vcuda_kernel_launch(const vcuda_kernel *kernel, const unsigned grid[3], const unsigned block[3], size_t shared, void *stream,
-                        void **arguments);
+int vcuda_kernel_launch(const vcuda_kernel *kernel, const unsigned grid[3], const unsigned block[3], size_t shared,
+                        void *stream, void **arguments);
 
 #ifdef __cplusplus
 }
