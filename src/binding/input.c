@@ -185,9 +185,10 @@ iobind_status iobind_binding_set_input(iobind_binding *binding, size_t index, io
                                        iobind_event *event, iobind_error *error) {
   IOBIND__TRY(check_index(binding, index, "binding_set_input", error));
   IOBIND__TRY(iobind__binding_must_be_idle(binding, "binding_set_input", error));
-  return is_alike(binding, &binding->inputs[index], mode, tensor, event)
-             ? replace(binding, index, tensor, error)
-             : set_input(binding, index, mode, tensor, event, error);
+  iobind_status status = is_alike(binding, &binding->inputs[index], mode, tensor, event)
+                             ? replace(binding, index, tensor, error)
+                             : set_input(binding, index, mode, tensor, event, error);
+  return iobind__named(status, error, "binding_set_input");
 }
 
 /* A run may be under way on the stream that the new data come on: they come behind it. A carried state is another tensor by then. */
@@ -206,8 +207,8 @@ static iobind_status check_update(iobind_binding *binding, size_t index, const i
   return IOBIND_OK;
 }
 
-iobind_status iobind_binding_update_input(iobind_binding *binding, size_t index, const void *data, size_t bytes,
-                                          iobind_stream *stream, iobind_error *error) {
+static iobind_status update_input(iobind_binding *binding, size_t index, const void *data, size_t bytes, iobind_stream *stream,
+                                  iobind_error *error) {
   IOBIND__TRY(check_index(binding, index, "binding_update_input", error));
   IOBIND__TRY(check_update(binding, index, stream, error));
   const iobind__carry *carry = iobind__carry_of_input(binding, index);
@@ -228,6 +229,11 @@ iobind_status iobind_binding_update_input(iobind_binding *binding, size_t index,
   IOBIND__TRY(iobind_tensor_write(target, 0, data, bytes, stream, error));
   input->is_spoiled = false;
   return IOBIND_OK;
+}
+
+iobind_status iobind_binding_update_input(iobind_binding *binding, size_t index, const void *data, size_t bytes,
+                                          iobind_stream *stream, iobind_error *error) {
+  return iobind__named(update_input(binding, index, data, bytes, stream, error), error, "binding_update_input");
 }
 
 iobind__input_view iobind__binding_view_input(const iobind_binding *binding, size_t index) {

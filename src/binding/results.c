@@ -192,7 +192,7 @@ bool iobind__binding_holds(const iobind_binding *binding, size_t index, const io
   return tensor != NULL && binding->outputs[index].result == tensor;
 }
 
-iobind_status iobind_binding_get_output(iobind_binding *binding, size_t index, iobind_tensor **tensor, iobind_error *error) {
+static iobind_status get_output(iobind_binding *binding, size_t index, iobind_tensor **tensor, iobind_error *error) {
   if (tensor == NULL) {
     return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "binding_get_output: tensor is NULL");
   }
@@ -203,7 +203,11 @@ iobind_status iobind_binding_get_output(iobind_binding *binding, size_t index, i
   return IOBIND_OK;
 }
 
-iobind_status iobind_binding_take_output(iobind_binding *binding, size_t index, iobind_tensor **tensor, iobind_error *error) {
+iobind_status iobind_binding_get_output(iobind_binding *binding, size_t index, iobind_tensor **tensor, iobind_error *error) {
+  return iobind__named(get_output(binding, index, tensor, error), error, "binding_get_output");
+}
+
+static iobind_status take_output(iobind_binding *binding, size_t index, iobind_tensor **tensor, iobind_error *error) {
   if (tensor == NULL) {
     return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "binding_take_output: tensor is NULL");
   }
@@ -224,6 +228,10 @@ iobind_status iobind_binding_take_output(iobind_binding *binding, size_t index, 
     iobind__output_renew(binding, index);
   }
   return IOBIND_OK;
+}
+
+iobind_status iobind_binding_take_output(iobind_binding *binding, size_t index, iobind_tensor **tensor, iobind_error *error) {
+  return iobind__named(take_output(binding, index, tensor, error), error, "binding_take_output");
 }
 
 iobind_status iobind__binding_output_bytes(iobind_binding *binding, size_t index, uint64_t *bytes, bool *known,

@@ -223,7 +223,8 @@ static void fail_item(slot *self, iobind_status status, const iobind_error *erro
     return;
   }
   self->error = (iobind_error)IOBIND_ERROR_INIT;
-  self->status = iobind__fail(&self->error, status, "pipeline: item %llu: %s", (unsigned long long)self->index, error->message);
+  self->status =
+      iobind__fail(&self->error, status, "pipeline_next: item %llu: %s", (unsigned long long)self->index, error->message);
   self->error.ort_code = error->ort_code;
   uint_least64_t first = atomic_load(&self->pipeline->failed);
   while (first > self->index && !atomic_compare_exchange_weak(&self->pipeline->failed, &first, self->index)) {
@@ -236,7 +237,7 @@ static bool goes_on(slot *self) {
   uint64_t failed = atomic_load(&pipeline->failed);
   if ((pipeline->flags & IOBIND_PIPELINE_STOP) != 0 && failed < self->index && self->status == IOBIND_OK) {
     self->error = (iobind_error)IOBIND_ERROR_INIT;
-    self->status = iobind__fail(&self->error, IOBIND_CANCELLED, "pipeline: item %llu: not done, for item %llu failed",
+    self->status = iobind__fail(&self->error, IOBIND_CANCELLED, "pipeline_next: item %llu: not done, because item %llu failed",
                                 (unsigned long long)self->index, (unsigned long long)failed);
   }
   return self->status == IOBIND_OK;
@@ -370,7 +371,7 @@ iobind_status iobind_pipeline_submit(iobind_pipeline *pipeline, iobind_tensor *c
                         (unsigned long long)failed);
   }
   slot *self = &pipeline->slots[pipeline->submitted % pipeline->slot_count];
-  IOBIND__TRY(bring(self, inputs, error));
+  IOBIND__TRY(iobind__named(bring(self, inputs, error), error, "pipeline_submit"));
   leave_kept(self);
   self->index = pipeline->submitted++;
   self->submitted = iobind__clock_ns();

@@ -64,7 +64,7 @@ iobind__point *iobind__event_point(iobind_event *event) {
   return point;
 }
 
-iobind_status iobind_event_record(iobind_event *event, iobind_stream *stream, iobind_error *error) {
+static iobind_status record(iobind_event *event, iobind_stream *stream, iobind_error *error) {
   if (event == NULL || stream == NULL) {
     return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "event_record: %s is NULL", event == NULL ? "event" : "stream");
   }
@@ -76,6 +76,10 @@ iobind_status iobind_event_record(iobind_event *event, iobind_stream *stream, io
   IOBIND__TRY(iobind__point_make(stream, &point, error));
   iobind__event_set(event, point);
   return IOBIND_OK;
+}
+
+iobind_status iobind_event_record(iobind_event *event, iobind_stream *stream, iobind_error *error) {
+  return iobind__named(record(event, stream, error), error, "event_record");
 }
 
 iobind_status iobind__stream_order_event(iobind_stream *stream, iobind_event *event, iobind_error *error) {
@@ -91,7 +95,7 @@ iobind_status iobind_event_wait(iobind_event *event, iobind_error *error) {
   if (event == NULL) {
     return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "event_wait: event is NULL");
   }
-  return iobind__stream_order_event(NULL, event, error);
+  return iobind__named(iobind__stream_order_event(NULL, event, error), error, "event_wait");
 }
 
 /* Whether a point has passed, without waiting for it: the first time, the stream's thread is told to wait for it. That of a worker's
@@ -129,12 +133,12 @@ iobind_status iobind_event_query(iobind_event *event, int32_t *done, iobind_erro
   }
   iobind_status status = query(point, done, error);
   iobind__point_release(point);
-  return status;
+  return iobind__named(status, error, "event_query");
 }
 
 iobind_status iobind_stream_wait(iobind_stream *stream, iobind_event *event, iobind_error *error) {
   if (stream == NULL || event == NULL) {
     return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "stream_wait: %s is NULL", stream == NULL ? "stream" : "event");
   }
-  return iobind__stream_order_event(stream, event, error);
+  return iobind__named(iobind__stream_order_event(stream, event, error), error, "stream_wait");
 }

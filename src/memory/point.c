@@ -16,7 +16,7 @@ iobind_status iobind__point_make(iobind_stream *stream, iobind__point **out, iob
   *out = NULL;
   iobind__point *point = calloc(1, sizeof *point);
   if (point == NULL) {
-    return iobind__out_of_memory(error, "event");
+    return iobind__fail(error, IOBIND_OUT_OF_MEMORY, "out of host memory");
   }
   iobind_status status = stream->kind->mark(stream, point, error);
   if (status != IOBIND_OK) {
@@ -81,7 +81,7 @@ static iobind_status run_watching(iobind__task *task, const iobind_error *failur
 iobind_status iobind__point_submit_wait(iobind_stream *stream, iobind__point *point, bool watch, iobind_error *error) {
   waiting *wait = calloc(1, sizeof *wait);
   if (wait == NULL) {
-    return iobind__out_of_memory(error, "stream_wait");
+    return iobind__fail(error, IOBIND_OUT_OF_MEMORY, "out of host memory");
   }
   wait->task.run = watch ? run_watching : run_waiting;
   wait->task.destroy = free_waiting;

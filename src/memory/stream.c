@@ -118,7 +118,7 @@ static void end_failure(iobind_stream *stream) {
   atomic_store(&stream->failed, false);
 }
 
-iobind_status iobind_stream_synchronize(iobind_stream *stream, iobind_error *error) {
+static iobind_status synchronize(iobind_stream *stream, iobind_error *error) {
   if (stream == NULL) {
     return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "stream_synchronize: stream is NULL");
   }
@@ -132,6 +132,10 @@ iobind_status iobind_stream_synchronize(iobind_stream *stream, iobind_error *err
   }
   pthread_mutex_unlock(&stream->mutex);
   return status;
+}
+
+iobind_status iobind_stream_synchronize(iobind_stream *stream, iobind_error *error) {
+  return iobind__named(synchronize(stream, error), error, "stream_synchronize");
 }
 
 /* ---- references ---- */

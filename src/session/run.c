@@ -91,8 +91,7 @@ static iobind_status take_outputs(iobind_session *session, iobind_tensor *const 
   return status;
 }
 
-iobind_status iobind_session_run(iobind_session *session, iobind_tensor *const *inputs, iobind_tensor **outputs,
-                                 iobind_error *error) {
+static iobind_status run(iobind_session *session, iobind_tensor *const *inputs, iobind_tensor **outputs, iobind_error *error) {
   if (session != NULL && outputs != NULL) {
     memset(outputs, 0, session->output_count * sizeof(iobind_tensor *));
   }
@@ -125,4 +124,9 @@ iobind_status iobind_session_run(iobind_session *session, iobind_tensor *const *
   free(values);
   free(results);
   return status;
+}
+
+iobind_status iobind_session_run(iobind_session *session, iobind_tensor *const *inputs, iobind_tensor **outputs,
+                                 iobind_error *error) {
+  return iobind__named(run(session, inputs, outputs, error), error, "session_run");
 }

@@ -1,6 +1,8 @@
 #include "support/error.h"
 
 #include <stdarg.h>
+#include <stdbool.h>
+#include <string.h>
 
 #include "support/text.h"
 
@@ -41,4 +43,17 @@ void iobind__error_set(iobind_error *error, iobind_status status, int32_t ort_co
 iobind_status iobind__error_copy(iobind_error *error, const iobind_error *kept) {
   iobind__error_set(error, (iobind_status)kept->status, kept->ort_code, "%s", kept->message);
   return (iobind_status)kept->status;
+}
+
+/* "binding_run: ...": a name has an underscore, and what else stands before a colon does not look like one, or is in quotes. */
+static bool begins_with_name(const char *message) {
+  size_t length = strspn(message, "abcdefghijklmnopqrstuvwxyz0123456789_");
+  return message[length] == ':' && memchr(message, '_', length) != NULL;
+}
+
+void iobind__error_name(iobind_error *error, const char *function) {
+  if (error != NULL && error->struct_size >= sizeof *error && !begins_with_name(error->message)) {
+    const iobind_error unnamed = *error;
+    iobind__error_set(error, (iobind_status)unnamed.status, unnamed.ort_code, "%s: %s", function, unnamed.message);
+  }
 }

@@ -20,6 +20,18 @@ __attribute__((format(printf, 4, 5))) void iobind__error_set(iobind_error *error
 /* Hand on a failure that was kept, whatever size the caller's struct has. Gives the status of that failure. */
 iobind_status iobind__error_copy(iobind_error *error, const iobind_error *kept);
 
+/* Put the name of the public function that failed before the message, unless that begins with one: what several functions share says
+ * what failed and not who was called, and what failed earlier, such as a run before the wait for it, keeps the name that it has. */
+void iobind__error_name(iobind_error *error, const char *function);
+
+/* The same for the status of a call that may have failed; gives the status. */
+static inline iobind_status iobind__named(iobind_status status, iobind_error *error, const char *function) {
+  if (status != IOBIND_OK) {
+    iobind__error_name(error, function);
+  }
+  return status;
+}
+
 /* Fill `error` and be the status. Macros, so that a reader of one file (a static analyser too) sees that it is not OK. */
 #define iobind__fail(error, status, ...) (iobind__error_set(error, status, 0, __VA_ARGS__), (iobind_status)(status))
 #define iobind__out_of_memory(error, what) iobind__fail(error, IOBIND_OUT_OF_MEMORY, "%s: out of host memory", what)

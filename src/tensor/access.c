@@ -141,8 +141,8 @@ static iobind_status write_addressed(iobind_tensor *tensor, size_t offset, const
   return IOBIND_OK;
 }
 
-iobind_status iobind_tensor_write(iobind_tensor *tensor, size_t offset, const void *data, size_t bytes, iobind_stream *stream,
-                                  iobind_error *error) {
+static iobind_status write_part(iobind_tensor *tensor, size_t offset, const void *data, size_t bytes, iobind_stream *stream,
+                                iobind_error *error) {
   IOBIND__TRY(check_part(tensor, offset, data, bytes, stream, "tensor_write", error));
   if (bytes == 0) {
     return IOBIND_OK;
@@ -154,6 +154,11 @@ iobind_status iobind_tensor_write(iobind_tensor *tensor, size_t offset, const vo
     return write_staged(tensor, offset, data, bytes, error);
   }
   return write_addressed(tensor, offset, data, bytes, stream, error);
+}
+
+iobind_status iobind_tensor_write(iobind_tensor *tensor, size_t offset, const void *data, size_t bytes, iobind_stream *stream,
+                                  iobind_error *error) {
+  return iobind__named(write_part(tensor, offset, data, bytes, stream, error), error, "tensor_write");
 }
 
 /* Read on a stream without waiting: into pinned memory, from where the host copies the bytes on when it has seen the stream pass. */
@@ -181,8 +186,8 @@ static iobind_status read_addressed(const iobind_tensor *tensor, size_t offset, 
   return IOBIND_OK;
 }
 
-iobind_status iobind_tensor_read(const iobind_tensor *tensor, size_t offset, void *data, size_t bytes, iobind_stream *stream,
-                                 iobind_error *error) {
+static iobind_status read_part(const iobind_tensor *tensor, size_t offset, void *data, size_t bytes, iobind_stream *stream,
+                               iobind_error *error) {
   IOBIND__TRY(check_part(tensor, offset, data, bytes, stream, "tensor_read", error));
   if (bytes == 0) {
     return IOBIND_OK;
@@ -206,6 +211,11 @@ iobind_status iobind_tensor_read(const iobind_tensor *tensor, size_t offset, voi
   }
   free(staging);
   return status;
+}
+
+iobind_status iobind_tensor_read(const iobind_tensor *tensor, size_t offset, void *data, size_t bytes, iobind_stream *stream,
+                                 iobind_error *error) {
+  return iobind__named(read_part(tensor, offset, data, bytes, stream, error), error, "tensor_read");
 }
 
 /* The texts of the shapes are made only here: a copy that is right must not pay for them. */
@@ -275,8 +285,8 @@ iobind_status iobind__tensor_copy_one(const iobind_tensor *source, iobind_tensor
   return IOBIND_OK;
 }
 
-iobind_status iobind_tensor_copy(const iobind_tensor *const *sources, iobind_tensor *const *targets, size_t count,
-                                 iobind_stream *stream, iobind_error *error) {
+static iobind_status copy_all(const iobind_tensor *const *sources, iobind_tensor *const *targets, size_t count,
+                              iobind_stream *stream, iobind_error *error) {
   if (count == 0) {
     return IOBIND_OK;
   }
@@ -314,6 +324,11 @@ iobind_status iobind_tensor_copy(const iobind_tensor *const *sources, iobind_ten
     free(transfers);
   }
   return status;
+}
+
+iobind_status iobind_tensor_copy(const iobind_tensor *const *sources, iobind_tensor *const *targets, size_t count,
+                                 iobind_stream *stream, iobind_error *error) {
+  return iobind__named(copy_all(sources, targets, count, stream, error), error, "tensor_copy");
 }
 
 static iobind_status check_string(const iobind_tensor *tensor, size_t index, const char *what, iobind_error *error) {

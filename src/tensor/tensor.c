@@ -165,8 +165,8 @@ iobind_status iobind__tensor_create_at(iobind__place *place, iobind_dtype dtype,
   return IOBIND_OK;
 }
 
-iobind_status iobind_tensor_create(iobind_device *device, iobind_memory memory, iobind_dtype dtype, const int64_t *dims,
-                                   size_t rank, iobind_tensor **tensor, iobind_error *error) {
+static iobind_status create(iobind_device *device, iobind_memory memory, iobind_dtype dtype, const int64_t *dims, size_t rank,
+                            iobind_tensor **tensor, iobind_error *error) {
   if (tensor != NULL) {
     *tensor = NULL;
   }
@@ -176,6 +176,11 @@ iobind_status iobind_tensor_create(iobind_device *device, iobind_memory memory, 
   iobind__place *place;
   IOBIND__TRY(find_place(device, memory, &place, "tensor_create", error));
   return iobind__tensor_create_at(place, dtype, dims, rank, tensor, error);
+}
+
+iobind_status iobind_tensor_create(iobind_device *device, iobind_memory memory, iobind_dtype dtype, const int64_t *dims,
+                                   size_t rank, iobind_tensor **tensor, iobind_error *error) {
+  return iobind__named(create(device, memory, dtype, dims, rank, tensor, error), error, "tensor_create");
 }
 
 /* A tensor over memory that is there: the caller's, or a part of another tensor's. */

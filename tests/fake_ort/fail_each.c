@@ -85,6 +85,10 @@ static iobind_status make_call(struct rig *rig, const struct scenario *scenario)
   if (rig->error.status != (status == IOBIND_OK ? -1 : (int32_t)status)) {
     problem("the call returned %s, the error's status is %d", iobind_status_name((int32_t)status), rig->error.status);
   }
+  size_t length = strspn(rig->error.message, "abcdefghijklmnopqrstuvwxyz0123456789_");
+  if (status != IOBIND_OK && (rig->error.message[length] != ':' || memchr(rig->error.message, '_', length) == NULL)) {
+    problem("the message does not begin with a function's name: %s", rig->error.message);
+  }
   if (rig->error.struct_size != ERROR_SIZE) {
     problem("the error's struct_size was %d, and is %u", ERROR_SIZE, rig->error.struct_size);
   }

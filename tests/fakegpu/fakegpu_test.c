@@ -104,7 +104,7 @@ static void no_driver(void **state) {
     skip();
   }
   expect_none(IOBIND_DEVICE, "vendor=0x10de");
-  expect_words("webgpu:0: device_check");
+  expect_words("webgpu:0: session: "); /* what device_check met, without its name */
   assert_ptr_equal(find("vendor=0x10de,cpu"), iobind_runtime_get_device(runtime, 0));
 }
 

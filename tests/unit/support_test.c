@@ -66,6 +66,36 @@ static void error_is_handed_on(void **state) {
   assert_int_equal(iobind__error_copy(NULL, &kept), IOBIND_SHAPE);
 }
 
+/* The name of the function that was called comes first, once. */
+static void error_has_a_name(void **state) {
+  (void)state;
+  static const struct {
+    const char *message;
+    const char *named;
+  } cases[] = {
+      {"copy from 'cpu' to 'gpu_0': refused", "event_wait: copy from 'cpu' to 'gpu_0': refused"},
+      {"allocate: refused", "event_wait: allocate: refused"},
+      {"'a_b': refused", "event_wait: 'a_b': refused"},
+      {"binding_run: 'y': refused", "binding_run: 'y': refused"},
+      {"event_wait: refused", "event_wait: refused"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    iobind_error error = IOBIND_ERROR_INIT;
+    iobind__error_set(&error, IOBIND_SHAPE, 7, "%s", cases[i].message);
+    assert_int_equal(iobind__named(IOBIND_SHAPE, &error, "event_wait"), IOBIND_SHAPE);
+    assert_string_equal(error.message, cases[i].named);
+    assert_int_equal(error.status, IOBIND_SHAPE);
+    assert_int_equal(error.ort_code, 7);
+    iobind_error before = error;
+    assert_int_equal(iobind__named(IOBIND_OK, &error, "event_query"), IOBIND_OK);
+    assert_memory_equal(&error, &before, sizeof error);
+  }
+  iobind_error shorter = {.struct_size = 16};
+  assert_int_equal(iobind__named(IOBIND_SHAPE, &shorter, "event_wait"), IOBIND_SHAPE);
+  assert_string_equal(shorter.message, "");
+  assert_int_equal(iobind__named(IOBIND_SHAPE, NULL, "event_wait"), IOBIND_SHAPE);
+}
+
 static void longer_error_is_filled(void **state) {
   (void)state;
   struct {
@@ -349,6 +379,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(error_may_be_null),
     cmocka_unit_test(short_error_is_left_alone),
     cmocka_unit_test(error_is_handed_on),
+    cmocka_unit_test(error_has_a_name),
     cmocka_unit_test(longer_error_is_filled),
     cmocka_unit_test(message_is_one_line),
     cmocka_unit_test(message_is_cut_at_a_character),
