@@ -24,6 +24,7 @@ static const command commands[] = {
     {"loop", command_loop, "Run a model step by step, outputs becoming inputs"},
     {"bench", command_bench, "Measure what binding saves"},
     {"audit", command_audit, "Say which bytes move on each run, and why"},
+    {"compare", command_compare, "Say how far a model's outputs differ between two devices"},
     {"tile", command_tile, "Run a model over a picture tile by tile"},
 };
 enum { COMMAND_COUNT = sizeof commands / sizeof commands[0] };

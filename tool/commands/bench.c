@@ -284,7 +284,7 @@ static int measure_devices(bench *b, const char *path) {
   size_t named = tool_list_length(b->tool.devices);
   for (size_t i = 0; code == TOOL_GO && i < named; i++) {
     iobind_device *device = NULL;
-    code = tool_find_device(&b->tool, b->tool.devices[i], &device);
+    code = tool_find_device(&b->tool, "--device", b->tool.devices[i], &device);
     if (code == TOOL_GO) code = measure(b, device, path);
   }
   if (b->tool.wish.policy != IOBIND_POLICY_NONE) return measure(b, NULL, path);

@@ -1,4 +1,4 @@
-#define _POSIX_C_SOURCE 200809L /* strdup */
+#define _POSIX_C_SOURCE 200809L /* strdup, strndup */
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -65,18 +65,18 @@ int tool_open(tool_state *tool) {
   return tool_try_open(tool, &error) == IOBIND_OK ? TOOL_GO : tool_fail_open(tool, &error);
 }
 
-int tool_find_device(tool_state *tool, const char *spec, iobind_device **device) {
+int tool_find_device(tool_state *tool, const char *option, const char *spec, iobind_device **device) {
   iobind_error error = IOBIND_ERROR_INIT;
   progress_say("starting %s", spec);
   iobind_status status = iobind_runtime_find_device(tool->runtime, spec, device, NULL, &error);
   if (status == IOBIND_OK) return TOOL_GO;
-  if (status == IOBIND_INVALID_ARGUMENT) return tool_misuse(tool, "--device: %s", tool_reason(&error));
-  return tool_fail(tool, "--device: %s [%s]; `iobind devices` lists what there is", tool_reason(&error),
+  if (status == IOBIND_INVALID_ARGUMENT) return tool_misuse(tool, "%s: %s", option, tool_reason(&error));
+  return tool_fail(tool, "%s: %s [%s]; `iobind devices` lists what there is", option, tool_reason(&error),
                    iobind_status_name(error.status));
 }
 
 int tool_first_device(tool_state *tool, iobind_device **device) {
-  if (tool->devices != NULL) return tool_find_device(tool, tool->devices[0], device);
+  if (tool->devices != NULL) return tool_find_device(tool, "--device", tool->devices[0], device);
   *device = iobind_runtime_get_device(tool->runtime, 0);
   return *device != NULL ? TOOL_GO : tool_fail(tool, "ONNX Runtime offers no device, not even the CPU");
 }
@@ -116,11 +116,10 @@ static iobind_device *device_of(const tool_state *tool, const iobind_session *se
   return iobind_runtime_get_device(tool->runtime, 0);
 }
 
-int tool_load(tool_state *tool, const char *path, iobind_device **device, uint32_t flags, iobind_session **session) {
-  *session = NULL;
-  int code = check_model(tool, path);
-  if (code != TOOL_GO) return code;
-  iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
+/* `options` has what a command wants; the rest is the command line's. `model` NULL: the file itself. */
+static int create_session(tool_state *tool, const char *path, const void *model, size_t bytes, iobind_session_options options,
+                          iobind_device **device, iobind_session **session) {
+  int code = TOOL_GO;
   const char **names = calloc(tool->dim_count + 1, sizeof *names);
   int64_t *values = calloc(tool->dim_count + 1, sizeof *values);
   iobind_error error = IOBIND_ERROR_INIT;
@@ -132,8 +131,6 @@ int tool_load(tool_state *tool, const char *path, iobind_device **device, uint32
       names[options.dim_count] = tool->dims[i].name;
       values[options.dim_count++] = tool->dims[i].value;
     }
-    options.flags = flags;
-    options.profile = tool->profile;
     wish_apply(&tool->wish, &options);
     bool chosen = options.policy != IOBIND_POLICY_NONE; /* by ONNX Runtime */
     options.devices = chosen ? NULL : device;
@@ -141,7 +138,9 @@ int tool_load(tool_state *tool, const char *path, iobind_device **device, uint32
     options.dim_names = names;
     options.dim_values = values;
     progress_say("loading %s%s%s", path, chosen ? "" : " on ", chosen ? "" : tool_device_spec(*device));
-    iobind_status status = iobind_session_create(tool->runtime, path, &options, session, &error);
+    iobind_status status = model == NULL
+                               ? iobind_session_create(tool->runtime, path, &options, session, &error)
+                               : iobind_session_create_from_memory(tool->runtime, model, bytes, &options, session, &error);
     if (status != IOBIND_OK && error.ort_code == ORT_INVALID_PROTOBUF) {
       code =
           tool_fail(tool, "%s [%s]; it is not an ONNX model, or is damaged", tool_reason(&error), iobind_status_name(status));
@@ -154,6 +153,32 @@ int tool_load(tool_state *tool, const char *path, iobind_device **device, uint32
   }
   free(names);
   free(values);
+  return code;
+}
+
+int tool_load(tool_state *tool, const char *path, iobind_device **device, uint32_t flags, iobind_session **session) {
+  *session = NULL;
+  int code = check_model(tool, path);
+  iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
+  options.flags = flags;
+  options.profile = tool->profile;
+  return code == TOOL_GO ? create_session(tool, path, NULL, 0, options, device, session) : code;
+}
+
+int tool_load_bytes(tool_state *tool, const char *path, const void *model, size_t bytes, iobind_device **device,
+                    iobind_session **session) {
+  static const char *const key = "session.model_external_initializers_file_folder_path";
+  *session = NULL;
+  size_t length = (size_t)(file_name(path) - path);
+  char *folder = length == 0 ? strdup(".") : strndup(path, length);
+  if (folder == NULL) return tool_fail(tool, "out of memory");
+  const char *value = folder;
+  iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
+  options.config_keys = &key;
+  options.config_values = &value;
+  options.config_count = 1;
+  int code = create_session(tool, path, model, bytes, options, device, session);
+  free(folder);
   return code;
 }
 

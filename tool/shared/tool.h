@@ -42,6 +42,7 @@ int command_run(int argc, const char **argv);
 int command_bench(int argc, const char **argv);
 int command_audit(int argc, const char **argv);
 int command_loop(int argc, const char **argv);
+int command_compare(int argc, const char **argv);
 int command_tile(int argc, const char **argv);
 
 /* ---- the command line --------------------------------------------------------------------------------------------- */
@@ -162,8 +163,9 @@ iobind_status tool_try_open(tool_state *tool, iobind_error *error);
 /** Print why tool_try_open failed, and what to do; returns TOOL_FAILED. */
 int tool_fail_open(const tool_state *tool, const iobind_error *error);
 
-/** Resolve a device spec; a spec that means a kind of memory ("/pinned") is refused. */
-int tool_find_device(tool_state *tool, const char *spec, iobind_device **device);
+/** Resolve a device spec; a spec that means a kind of memory ("/pinned") is refused.
+ *  @param option  that gave it, for the message */
+int tool_find_device(tool_state *tool, const char *option, const char *spec, iobind_device **device);
 
 /** The first --device, or the CPU if there is none. */
 int tool_first_device(tool_state *tool, iobind_device **device);
@@ -177,6 +179,10 @@ bool tool_add_dim(tool_state *tool, const char *name, int64_t axis, int64_t valu
  *  @param device  where; with --policy it receives where the session's inputs or outputs are
  *  @param flags   IOBIND_SESSION_* */
 int tool_load(tool_state *tool, const char *path, iobind_device **device, uint32_t flags, iobind_session **session);
+
+/** As tool_load, from the bytes of a model that was made from that of `path`, beside which its external data are. */
+int tool_load_bytes(tool_state *tool, const char *path, const void *model, size_t bytes, iobind_device **device,
+                    iobind_session **session);
 
 /** End the profile that --profile asks for, and say in the report where it is. */
 int tool_report_profile(const tool_state *tool, iobind_session *session, tool_report *report);

@@ -106,9 +106,11 @@ void wish_apply(const tool_wish *self, iobind_session_options *options) {
   options->ep_keys = (const char *const *)self->ep_options.keys;
   options->ep_values = self->ep_options.values;
   options->ep_option_count = self->ep_options.count;
-  options->config_keys = (const char *const *)self->configs.keys;
-  options->config_values = self->configs.values;
-  options->config_count = self->configs.count;
+  if (self->configs.count > 0) {
+    options->config_keys = (const char *const *)self->configs.keys;
+    options->config_values = self->configs.values;
+    options->config_count = self->configs.count;
+  }
   options->policy = self->policy;
   options->optimization = self->optimization;
   options->intra_op_threads = (int32_t)self->threads;

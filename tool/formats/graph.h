@@ -1,0 +1,30 @@
+/** @file graph.h
+ *  The nodes of an ONNX model's graph, read from the file's bytes, and the same model with all that they put out as outputs. */
+#ifndef IOBIND_TOOL_GRAPH_H
+#define IOBIND_TOOL_GRAPH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "formats/fault.h"
+
+/** A value that a node of the graph puts out. */
+typedef struct graph_value {
+  char *name;
+  char *node; /**< "" for a node without a name */
+  char *op_type;
+  bool is_output; /**< of the model */
+} graph_value;
+
+/** Read the values in the order of the nodes, in which each node stands behind those that it needs. Those within the branches and
+ *  loops of a node are left out.
+ *  @param values  receives a malloc'ed array; graph_free frees it */
+bool graph_read(const void *model, size_t bytes, graph_value **values, size_t *count, tool_fault *fault);
+
+void graph_free(graph_value *values, size_t count);
+
+/** The model with each value as an output, malloc'ed. */
+bool graph_add_outputs(const void *model, size_t bytes, const graph_value *values, size_t count, unsigned char **edited,
+                       size_t *edited_bytes, tool_fault *fault);
+
+#endif
