@@ -431,10 +431,10 @@ static OrtStatus *change_owner(const OrtApiBase *base, const vdev_ort *ort) {
     return refuse_second_ort(ort->api);
   }
   stop(); /* devices of a copy of ORT that asked for a factory and did not use it */
-  vdev_status_release();
+  vdev_status_unreserve();
   vdev_ort_global = *ort;
   vdev_factory.owner = base;
-  vdev_status_prepare();
+  vdev_status_reserve();
   return NULL;
 }
 
@@ -526,7 +526,7 @@ static OrtStatus *remove_registration(const OrtEpFactory *factory) {
   }
   OrtStatus *status = vdev_device_count() == 0 ? NULL : save_trace();
   stop();
-  vdev_status_release();
+  vdev_status_unreserve();
   vdev_factory.owner = NULL;
   return status; /* ORT goes on, and logs it */
 }

@@ -9,11 +9,11 @@ vdev_ort vdev_ort_global;
 /* Made while there was memory, for when ORT has none left to make a status of. */
 static _Atomic(OrtStatus *) spare;
 
-void vdev_status_prepare(void) {
+void vdev_status_reserve(void) {
   atomic_store(&spare, VDEV_API_TABLE->CreateStatus(ORT_FAIL, "vdev: an operation failed, and there is no memory to say why"));
 }
 
-void vdev_status_release(void) {
+void vdev_status_unreserve(void) {
   OrtStatus *status = atomic_exchange(&spare, NULL);
   if (status != NULL) {
     VDEV_API_TABLE->ReleaseStatus(status);

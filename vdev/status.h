@@ -33,9 +33,9 @@ static inline OrtStatus *vdev_fail(OrtErrorCode code, const char *text) {
   return vdev_fail_by(VDEV_API_TABLE, code, text);
 }
 
-/* The table has changed; and before it does. */
-void vdev_status_prepare(void);
-void vdev_status_release(void);
+/* Keep one in reserve for when there is no memory: after the table has changed, and before it does. */
+void vdev_status_reserve(void);
+void vdev_status_unreserve(void);
 
 static inline OrtStatus *vdev_no_memory(void) {
   return vdev_fail(ORT_FAIL, "vdev: out of host memory");

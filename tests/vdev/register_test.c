@@ -328,6 +328,27 @@ static void test_trace_file(void **state) {
   assert_non_null(strstr(text, "\"name\":\"Mul\""));
 }
 
+/* A trace that cannot be written when the library goes: ORT is told, and logs it. */
+static void test_lost_trace(void **state) {
+  (void)state;
+  char folder[] = "/tmp/vdev-trace-XXXXXX";
+  char path[sizeof folder + 16];
+  OrtEpFactory *factory = NULL;
+  size_t count = 0;
+  assert_non_null(mkdtemp(folder));
+  snprintf(path, sizeof path, "%s/trace.json", folder);
+  rig_open(NULL);
+  ok(rig.api->UnregisterExecutionProviderLibrary(rig.env, "vdev"));
+  ok(CreateEpFactories("vdev", rig.base, NULL, &factory, 1, &count));
+  rig_set("trace_file", path, NULL);
+  assert_int_equal(unlink(path), 0); /* made empty, to see whether it can be */
+  assert_int_equal(rmdir(folder), 0);
+  refused("the trace cannot be written to", ReleaseEpFactory(factory));
+  rig.api->ReleaseMemoryInfo(rig.host);
+  rig.api->ReleaseEnv(rig.env);
+  rig.api = NULL;
+}
+
 static const struct CMUnitTest cases[] = {
     cmocka_unit_test(test_again_and_again),
     cmocka_unit_test(test_twice_by_one_name),
@@ -340,6 +361,7 @@ static const struct CMUnitTest cases[] = {
     cmocka_unit_test(test_forgotten_stream),
     cmocka_unit_test(test_trace_file),
     cmocka_unit_test(test_no_memory_for_a_status),
+    cmocka_unit_test(test_lost_trace),
 };
 
 int main(void) {
