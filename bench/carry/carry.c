@@ -3,6 +3,7 @@
  *
  *      raw-grow, iobind-grow     attention over keys and values that grow by a row a step, from none: both are fetched, bound as
  *                                inputs, and all outputs bound anew
+ *      bare-grow                 the same lengths by a plain run of inputs that lie ready: what both have in common
  *      raw-rebind, iobind-swap   a state of fixed shape in two buffers: raw, both are bound anew in each step
  *      raw-turns                 the same with two bindings that take turns: what SWAP comes down to */
 #include <stdio.h>
@@ -20,8 +21,10 @@ typedef struct bench {
   raw raw;
   OrtIoBinding *other; /* raw-turns */
   OrtValue *values[3]; /* the state's buffers, and what is added */
-  size_t next;         /* which buffer is written next */
+  size_t next;         /* which buffer is written next; bare-grow: how many rows there are */
   float data[3][8];
+  float *cache;     /* bare-grow: as many rows as there are steps */
+  OrtValue **pasts; /* and a tensor over the first ones of them for each step */
 } bench;
 
 /* ---- one step of each kind --------------------------------------------------------------------------------------- */
@@ -56,6 +59,16 @@ static void step_raw_grow(bench *b) {
   run_raw(r, r->binding);
 }
 
+static void step_bare_grow(bench *b) {
+  static const char *const input_names[] = {"past_key", "past_value", "row"};
+  const raw *r = &b->raw;
+  const OrtValue *inputs[] = {b->pasts[b->next], b->pasts[b->next], b->values[2]};
+  OrtValue *outputs[3] = {NULL, NULL, NULL};
+  raw_check(r, r->ort->Run(r->session, r->run_options, input_names, inputs, 3, output_names, 3, outputs));
+  for (size_t i = 0; i < 3; i++) r->ort->ReleaseValue(outputs[i]);
+  b->next++;
+}
+
 static void step_raw_rebind(bench *b) {
   const raw *r = &b->raw;
   raw_check(r, r->ort->BindInput(r->binding, "a", b->values[1 - b->next]));
@@ -78,7 +91,30 @@ void steady(bench *b, void (*step)(bench *b), long runs) {
 
 /* ---- modes ------------------------------------------------------------------------------------------------------- */
 
-static void prepare_raw_grow(bench *b) {
+static void prepare_bare_grow(bench *b, long steps) {
+  const int64_t one[] = {1, 8};
+  raw_open(&b->raw, &b->fixture);
+  b->cache = calloc((size_t)steps, 8 * sizeof *b->cache);
+  b->pasts = calloc((size_t)steps, sizeof(OrtValue *));
+  if (b->cache == NULL || b->pasts == NULL) {
+    fputs("out of memory\n", stderr);
+    exit(1);
+  }
+  for (long i = 0; i < steps; i++) {
+    const int64_t dims[] = {i, 8};
+    b->pasts[i] = raw_tensor(&b->raw, b->cache, dims, 2);
+  }
+  b->values[2] = raw_tensor(&b->raw, b->data[2], one, 2);
+}
+
+static void close_bare_grow(bench *b, long steps) {
+  for (long i = 0; b->pasts != NULL && i < steps; i++) b->raw.ort->ReleaseValue(b->pasts[i]);
+  free(b->pasts);
+  free(b->cache);
+}
+
+static void prepare_raw_grow(bench *b, long steps) {
+  (void)steps;
   const int64_t none[] = {0, 8}, one[] = {1, 8};
   const raw *r = &b->raw;
   raw_open(&b->raw, &b->fixture);
@@ -89,15 +125,16 @@ static void prepare_raw_grow(bench *b) {
   run_raw(r, r->binding);
 }
 
-static void open_buffers(bench *b) {
+static void open_buffers(bench *b, long steps) {
+  (void)steps;
   const int64_t one[] = {1};
   raw_open(&b->raw, &b->fixture);
   for (size_t i = 0; i < 3; i++) b->values[i] = raw_tensor(&b->raw, b->data[i], one, 1);
   raw_check(&b->raw, b->raw.ort->BindInput(b->raw.binding, "b", b->values[2]));
 }
 
-static void prepare_raw_turns(bench *b) {
-  open_buffers(b);
+static void prepare_raw_turns(bench *b, long steps) {
+  open_buffers(b, steps);
   const raw *r = &b->raw;
   raw_check(r, r->ort->CreateIoBinding(r->session, &b->other));
   raw_check(r, r->ort->BindInput(b->other, "b", b->values[2]));
@@ -118,7 +155,8 @@ static void bind_input(bench *b, size_t index, const int64_t *dims, size_t rank)
   iobind_tensor_release(tensor);
 }
 
-static void prepare_iobind_grow(bench *b) {
+static void prepare_iobind_grow(bench *b, long steps) {
+  (void)steps;
   const int64_t none[] = {0, 8}, one[] = {1, 8};
   iobind_error error = IOBIND_ERROR_INIT;
   fixture_check(iobind_binding_create(b->fixture.session, &b->bound, &error), &error);
@@ -130,7 +168,8 @@ static void prepare_iobind_grow(bench *b) {
   step_iobind(b);
 }
 
-static void prepare_iobind_swap(bench *b) {
+static void prepare_iobind_swap(bench *b, long steps) {
+  (void)steps;
   const int64_t one[] = {1};
   iobind_error error = IOBIND_ERROR_INIT;
   fixture_check(iobind_binding_create(b->fixture.session, &b->bound, &error), &error);
@@ -141,13 +180,14 @@ static void prepare_iobind_swap(bench *b) {
 typedef struct mode {
   const char *name;
   void *(*model)(size_t *bytes);
-  void (*prepare)(bench *b);
+  void (*prepare)(bench *b, long steps);
   void (*step)(bench *b);
 } mode;
 
 static const mode modes[] = {
     {"raw-grow", model_attention, prepare_raw_grow, step_raw_grow},
     {"iobind-grow", model_attention, prepare_iobind_grow, step_iobind},
+    {"bare-grow", model_attention, prepare_bare_grow, step_bare_grow},
     {"raw-rebind", model_add, open_buffers, step_raw_rebind},
     {"raw-turns", model_add, prepare_raw_turns, step_raw_turns},
     {"iobind-swap", model_add, prepare_iobind_swap, step_iobind},
@@ -163,12 +203,13 @@ static const mode *find_mode(const char *name) {
 static void measure(const mode *m, long runs) {
   bench b = {0};
   fixture_open_model(&b.fixture, m->model);
-  m->prepare(&b);
+  m->prepare(&b, WARM_UP + runs);
   for (int i = 0; i < WARM_UP; i++) m->step(&b);
   raw_tell_counter("allocations_begin");
   steady(&b, m->step, runs);
   raw_tell_counter("allocations_end");
   iobind_binding_destroy(b.bound);
+  close_bare_grow(&b, WARM_UP + runs);
   for (size_t i = 0; b.raw.ort != NULL && i < 3; i++) {
     if (b.values[i] != NULL) b.raw.ort->ReleaseValue(b.values[i]);
   }
@@ -182,7 +223,7 @@ int main(int argc, char **argv) {
   int known = runs > 0;
   for (int i = 2; i < argc; i++) known = known && find_mode(argv[i]) != NULL;
   if (!known) {
-    fputs("usage: carry RUNS MODE...; modes: raw-grow iobind-grow raw-rebind raw-turns iobind-swap\n", stderr);
+    fputs("usage: carry RUNS MODE...; modes: raw-grow iobind-grow bare-grow raw-rebind raw-turns iobind-swap\n", stderr);
     return 2;
   }
   for (int i = 2; i < argc; i++) measure(find_mode(argv[i]), runs);
