@@ -184,6 +184,12 @@ void iobind__carry_end(iobind_binding *binding, size_t output);
 iobind__carry *iobind__carry_of_input(const iobind_binding *binding, size_t input);
 iobind__carry *iobind__carry_of_output(const iobind_binding *binding, size_t output);
 
+/* state.c: for runs that the caller did not ask for. A state that cannot be brought back is spoiled, and the call fails. */
+typedef struct iobind__states iobind__states;
+iobind_status iobind__states_save(iobind_binding *binding, iobind__states **states, iobind_error *error);
+iobind_status iobind__states_restore(iobind_binding *binding, const iobind__states *states, iobind_error *error);
+void iobind__states_free(iobind__states *states);
+
 /* run_options.c */
 iobind_status iobind__run_options_replace(iobind_binding *binding, const iobind_run_options *options, iobind_error *error);
 void iobind__run_options_free(iobind_binding *binding);
