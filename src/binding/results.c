@@ -146,6 +146,7 @@ static iobind_status find_result(iobind_binding *binding, size_t index, iobind__
                                  iobind_error *error) {
   iobind__output *output = &binding->outputs[index];
   const char *name = binding->session->outputs[index].name;
+  *out = output;
   if (output->mode == IOBIND_OUTPUT_NONE) {
     return iobind__fail(error, IOBIND_INVALID_STATE, "%s: '%s' is not bound", what, name);
   }
@@ -162,9 +163,7 @@ static iobind_status find_result(iobind_binding *binding, size_t index, iobind__
   if (output->value == NULL && output->result == NULL && !iobind__output_is_given(output)) {
     return iobind__fail(error, IOBIND_INVALID_STATE, "%s: '%s' is the next run's input by now", what, name);
   }
-  IOBIND__TRY(make_result(binding, index, error));
-  *out = output;
-  return IOBIND_OK;
+  return make_result(binding, index, error);
 }
 
 static iobind_status get_result(iobind_binding *binding, size_t index, iobind__output **out, const char *what,
