@@ -4,6 +4,7 @@
  *      raw-fixed, iobind-fixed   the output is a tensor of the caller's
  *      raw-reuse, iobind-reuse   the output's memory is made by the first run
  *      raw-fresh, iobind-fresh   each run makes new memory: bound anew before each
+ *      raw-run, iobind-run       no binding: ORT's Run, iobind_session_run; each leaves a new tensor, which is given back
  */
 
 #include <stdio.h>
@@ -20,6 +21,7 @@ typedef struct bench {
   iobind_binding *bound;
   raw raw;
   OrtValue *values[3]; /* a, b, y */
+  iobind_tensor *inputs[2];
   float data[3];
 } bench;
 
@@ -56,6 +58,25 @@ static void run_iobind(bench *b) {
     fprintf(stderr, "iobind_binding_run: %s\n", iobind_status_name((int32_t)status));
     exit(1);
   }
+}
+
+static void run_raw_unbound(bench *b) {
+  static const char *const names[] = {"a", "b"};
+  static const char *const outputs[] = {"y"};
+  OrtValue *y = NULL;
+  raw_check(&b->raw,
+            b->raw.ort->Run(b->raw.session, b->raw.run_options, names, (const OrtValue *const *)b->values, 2, outputs, 1, &y));
+  b->raw.ort->ReleaseValue(y);
+}
+
+static void run_iobind_unbound(bench *b) {
+  iobind_tensor *y = NULL;
+  iobind_status status = iobind_session_run(b->fixture.session, b->inputs, &y, NULL);
+  if (status != IOBIND_OK) {
+    fprintf(stderr, "iobind_session_run: %s\n", iobind_status_name((int32_t)status));
+    exit(1);
+  }
+  iobind_tensor_release(y);
 }
 
 /* The counters look for this function by its name, so it must be one. */
@@ -96,6 +117,20 @@ static void prepare_iobind_fresh(bench *b) {
   prepare_iobind(b, IOBIND_OUTPUT_FRESH);
 }
 
+static void prepare_raw_run(bench *b) {
+  (void)b;
+}
+
+static void prepare_iobind_run(bench *b) {
+  static const int64_t dims[] = {1};
+  for (size_t i = 0; i < 2; i++) {
+    iobind_error error = IOBIND_ERROR_INIT;
+    iobind_status status = iobind_tensor_wrap(b->fixture.cpu, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, dims, 1, &b->data[i],
+                                              sizeof b->data[i], NULL, NULL, &b->inputs[i], &error);
+    fixture_check(status, &error);
+  }
+}
+
 typedef struct mode {
   const char *name;
   void (*prepare)(bench *b);
@@ -106,6 +141,7 @@ static const mode modes[] = {
     {"raw-fixed", prepare_raw_fixed, run_raw},        {"iobind-fixed", prepare_iobind_fixed, run_iobind},
     {"raw-reuse", prepare_raw_device, run_raw},       {"iobind-reuse", prepare_iobind_reuse, run_iobind},
     {"raw-fresh", prepare_raw_device, run_raw_fresh}, {"iobind-fresh", prepare_iobind_fresh, run_iobind},
+    {"raw-run", prepare_raw_run, run_raw_unbound},    {"iobind-run", prepare_iobind_run, run_iobind_unbound},
 };
 
 static const mode *find_mode(const char *name) {
@@ -125,6 +161,7 @@ static void measure(const mode *m, long runs) {
   steady(&b, m->run, runs);
   raw_tell_counter("allocations_end");
   iobind_binding_destroy(b.bound);
+  for (size_t i = 0; i < 2; i++) iobind_tensor_release(b.inputs[i]);
   close_inputs(&b);
   fixture_close(&b.fixture);
 }
@@ -134,8 +171,9 @@ int main(int argc, char **argv) {
   int known = runs > 0;
   for (int i = 2; i < argc; i++) known = known && find_mode(argv[i]) != NULL;
   if (!known) {
-    fputs("usage: overhead RUNS MODE...; modes: raw-fixed raw-reuse raw-fresh iobind-fixed iobind-reuse iobind-fresh\n",
-          stderr);
+    fputs(
+        "usage: overhead RUNS MODE...; modes: raw-fixed raw-reuse raw-fresh raw-run iobind-fixed iobind-reuse iobind-fresh iobind-run\n",
+        stderr);
     return 2;
   }
   for (int i = 2; i < argc; i++) measure(find_mode(argv[i]), runs);

@@ -22,15 +22,23 @@ static iobind_status check_inputs(const iobind_session *session, iobind_tensor *
   return IOBIND_OK;
 }
 
+/* Where a value came out: in the host's memory, nearly always. */
+static iobind_status find_place(iobind_session *session, const OrtValue *value, iobind__place **place, iobind_error *error) {
+  const iobind_runtime *runtime = session->runtime;
+  const OrtApi *api = IOBIND__API(runtime);
+  const OrtMemoryInfo *info = NULL;
+  IOBIND__ORT_TRY(api, api->GetTensorMemoryInfo(value, &info), error, "session_run");
+  *place = &runtime->cpu->places[IOBIND_MEMORY_DEFAULT];
+  return iobind__same_memory(runtime, (*place)->info, info) ? IOBIND_OK
+                                                            : iobind__session_find_place(session, info, place, error);
+}
+
 /* One output of the run as a tensor of ours. A value that ORT passed through from an input shares its memory: copy it. */
 static iobind_status take_output(iobind_session *session, iobind_tensor *const *inputs, OrtValue *value, iobind_tensor **output,
                                  iobind_error *error) {
   const OrtApi *api = IOBIND__API(session->runtime);
-  const OrtMemoryInfo *info = NULL;
   iobind__place *place = NULL;
-  OrtStatus *status = api->GetTensorMemoryInfo(value, &info);
-  iobind_status result = status == NULL ? iobind__session_find_place(session, info, &place, error)
-                                        : iobind__ort_fail(api, status, error, "session_run");
+  iobind_status result = find_place(session, value, &place, error);
   iobind_tensor *tensor = NULL;
   if (result == IOBIND_OK) {
     result = iobind__tensor_from_value(value, place, &session->ref, &tensor, error);
@@ -101,28 +109,32 @@ static iobind_status run(iobind_session *session, iobind_tensor *const *inputs, 
                         : outputs == NULL ? "outputs"
                                           : "inputs");
   }
-  size_t wanted = 0;
-  for (size_t i = 0; i < session->output_count; i++) {
-    wanted += session->outputs[i].kind == IOBIND_VALUE_TENSOR;
-  }
-  if (wanted == 0) {
+  if (session->tensor_output_count == 0) {
     return iobind__fail(error, IOBIND_NOT_SUPPORTED, "session_run: none of the model's outputs is a tensor");
   }
-  const OrtValue **values = calloc(session->input_count + 1, sizeof(OrtValue *));
-  OrtValue **results = calloc(wanted + 1, sizeof(OrtValue *));
+  enum { FEW = 16 }; /* as most models have: nothing is allocated for them */
+  const OrtValue *few_values[FEW];
+  OrtValue *few_results[FEW] = {NULL};
+  size_t wanted = session->tensor_output_count;
+  const OrtValue **values = session->input_count <= FEW ? few_values : calloc(session->input_count, sizeof(OrtValue *));
+  OrtValue **results = wanted <= FEW ? few_results : calloc(wanted, sizeof(OrtValue *));
   iobind_status status = values == NULL || results == NULL ? iobind__out_of_memory(error, "session_run")
                                                            : check_inputs(session, inputs, values, error);
   if (status == IOBIND_OK) {
     const OrtApi *api = IOBIND__API(session->runtime);
     iobind__device_enter(session->serial);
-    OrtStatus *ran = api->Run(session->session, NULL, session->input_names, values, session->input_count, session->output_names,
-                              wanted, results);
+    OrtStatus *ran = api->Run(session->session, session->run_options, session->input_names, values, session->input_count,
+                              session->output_names, wanted, results);
     iobind__device_leave(session->serial);
     status =
         ran == NULL ? take_outputs(session, inputs, results, outputs, error) : iobind__ort_fail(api, ran, error, "session_run");
   }
-  free(values);
-  free(results);
+  if (values != few_values) {
+    free(values);
+  }
+  if (results != few_results) {
+    free(results);
+  }
   return status;
 }
 

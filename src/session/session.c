@@ -24,6 +24,9 @@ static void session_destroy(iobind__ref *ref) {
       api->ReleaseStatus(freed);
     }
   }
+  if (session->run_options != NULL) {
+    api->ReleaseRunOptions(session->run_options);
+  }
   if (session->wrapped) {
     if (session->deleter != NULL) {
       session->deleter(session->deleter_context, session->session);
@@ -177,6 +180,7 @@ static iobind_status describe(iobind_session *session, const iobind_session_opti
   IOBIND__TRY(collect_devices(session, options, error));
   IOBIND__TRY(iobind__session_read_signature(session, error));
   add_chosen_devices(session);
+  IOBIND__ORT_TRY(api, api->CreateRunOptions(&session->run_options), error, "session_create");
   IOBIND__TRY(read_metadata(session, error));
   return (options->flags & IOBIND_SESSION_PLACEMENT) != 0 ? read_nodes(session, error) : IOBIND_OK;
 }

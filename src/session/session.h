@@ -35,7 +35,9 @@ struct iobind_session {
   size_t output_count;
   const char **input_names;  /* as ORT's run wants them */
   const char **output_names; /* of the outputs that are tensors */
-  char **symbols;            /* the distinct ones */
+  size_t tensor_output_count;
+  OrtRunOptions *run_options; /* the defaults, for runs without a binding: ORT makes them anew for a run without any */
+  char **symbols;             /* the distinct ones */
   size_t symbol_count;
   iobind_device **devices; /* those that may hold its tensors; the CPU always */
   size_t device_count;

@@ -186,6 +186,7 @@ static iobind_status collect_names(iobind_session *session, iobind_error *error)
       session->output_names[tensors++] = session->outputs[i].name;
     }
   }
+  session->tensor_output_count = tensors;
   return IOBIND_OK;
 }
 

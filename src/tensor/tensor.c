@@ -310,9 +310,15 @@ iobind_status iobind__tensor_from_value(OrtValue *value, iobind__place *place, i
   size_t rank = 0;
   IOBIND__ORT_TRY(api, api->GetTensorElementTypeAndShapeDataReference(value, &type, &dims, &rank), error, "output");
   iobind_dtype dtype = (iobind_dtype)type;
-  size_t bytes;
+  uint64_t bits = iobind_dtype_bits((int32_t)dtype);
   void *data = NULL;
-  IOBIND__TRY(check_kind(place, dtype, dims, rank, &bytes, "output", error));
+  if (bits == 0 && dtype != IOBIND_STRING) {
+    return iobind__fail(error, IOBIND_DTYPE, "output: elements of type %d have no size that is known", (int)type);
+  }
+  for (size_t i = 0; i < rank; i++) {
+    bits *= (uint64_t)dims[i]; /* ORT has made it, so that it can be counted */
+  }
+  size_t bytes = (size_t)((bits + 7) / 8);
   if (bytes > 0) {
     IOBIND__ORT_TRY(api, api->GetTensorMutableData(value, &data), error, "output");
     if (data == NULL) {
