@@ -138,6 +138,7 @@ iobind_status iobind_binding_create(iobind_session *session, iobind_binding **ou
   if (session == NULL || out == NULL) {
     return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "binding_create: %s is NULL", session == NULL ? "session" : "binding");
   }
+  IOBIND__TRY(iobind__process_check("binding_create", error));
   iobind_binding *binding = calloc(1, sizeof *binding + session->input_count * sizeof binding->inputs[0]);
   if (binding == NULL) {
     return iobind__out_of_memory(error, "binding_create");
@@ -167,6 +168,7 @@ iobind_status iobind_binding_clear(iobind_binding *binding, iobind_error *error)
   if (binding == NULL) {
     return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "binding_clear: binding is NULL");
   }
+  IOBIND__TRY(iobind__process_check("binding_clear", error));
   IOBIND__TRY(iobind__binding_check_idle(binding, "binding_clear", error));
   iobind__results_drop(binding, NULL);
   for (size_t i = 0; i < 2; i++) {

@@ -159,6 +159,7 @@ static iobind_status replace(iobind_binding *binding, size_t index, iobind_tenso
 __attribute__((noinline)) static iobind_status set_input(iobind_binding *binding, size_t index, iobind_input_mode mode,
                                                          iobind_tensor *tensor, iobind_event *event, iobind_error *error) {
   bool at_home = false;
+  IOBIND__TRY(iobind__process_check("binding_set_input", error));
   IOBIND__TRY(check_input(binding, index, mode, tensor, &at_home, error));
   iobind__input made = {.mode = mode, .event = event};
   IOBIND__TRY(resolve(binding, index, &made, at_home, tensor, error));
@@ -210,6 +211,7 @@ static iobind_status check_update(iobind_binding *binding, size_t index, const i
 static iobind_status update_input(iobind_binding *binding, size_t index, const void *data, size_t bytes, iobind_stream *stream,
                                   iobind_error *error) {
   IOBIND__TRY(check_index(binding, index, "binding_update_input", error));
+  IOBIND__TRY(iobind__process_check("binding_update_input", error));
   IOBIND__TRY(check_update(binding, index, stream, error));
   const iobind__carry *carry = iobind__carry_of_input(binding, index);
   if (carry != NULL && carry->due) {

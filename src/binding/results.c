@@ -196,6 +196,7 @@ static iobind_status get_output(iobind_binding *binding, size_t index, iobind_te
     return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "binding_get_output: tensor is NULL");
   }
   *tensor = NULL;
+  IOBIND__TRY(iobind__process_check("binding_get_output", error));
   iobind__output *output = NULL;
   IOBIND__TRY(get_result(binding, index, &output, "binding_get_output", error));
   *tensor = output->result;
@@ -211,6 +212,7 @@ static iobind_status take_output(iobind_binding *binding, size_t index, iobind_t
     return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "binding_take_output: tensor is NULL");
   }
   *tensor = NULL;
+  IOBIND__TRY(iobind__process_check("binding_take_output", error));
   iobind__output *output = NULL;
   IOBIND__TRY(get_result(binding, index, &output, "binding_take_output", error));
   *tensor = output->result;

@@ -468,6 +468,7 @@ iobind_status iobind_binding_run(iobind_binding *binding, iobind_stream *stream,
   if (binding == NULL) {
     return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "binding_run: binding is NULL");
   }
+  IOBIND__TRY(iobind__process_check("binding_run", error));
   iobind_status status =
       stream == NULL && event == NULL ? run_at_once(binding, error) : run_with_event(binding, stream, event, error);
   return iobind__named(status, error, "binding_run");

@@ -361,6 +361,7 @@ iobind_status iobind_pipeline_submit(iobind_pipeline *pipeline, iobind_tensor *c
     return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "pipeline_submit: %s is NULL",
                         pipeline == NULL ? "pipeline" : "inputs");
   }
+  IOBIND__TRY(iobind__process_check("pipeline_submit", error));
   if (pipeline->submitted - pipeline->pulled == pipeline->slot_count) {
     return iobind__fail(error, IOBIND_INVALID_STATE,
                         "pipeline_submit: all %zu slots hold items: pull one by iobind_pipeline_next", pipeline->slot_count);
@@ -441,6 +442,7 @@ iobind_status iobind_pipeline_next(iobind_pipeline *pipeline, iobind_tensor **ou
     return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "pipeline_next: %s is NULL", pipeline == NULL ? "pipeline" : "outputs");
   }
   memset(outputs, 0, pipeline->session->output_count * sizeof(iobind_tensor *));
+  IOBIND__TRY(iobind__process_check("pipeline_next", error));
   iobind_pipeline_item full = IOBIND_PIPELINE_ITEM_INIT;
   if (item != NULL) {
     IOBIND__TRY(iobind__info_write(item, "item", &full, sizeof full, sizeof full, "pipeline_next", error));
@@ -484,7 +486,7 @@ static void free_slot(slot *self) {
 }
 
 void iobind_pipeline_destroy(iobind_pipeline *pipeline) {
-  if (pipeline == NULL) {
+  if (pipeline == NULL || iobind__process_is_forked()) {
     return;
   }
   while (pipeline->pulled < pipeline->submitted) {
@@ -589,6 +591,7 @@ iobind_status iobind_pipeline_create(iobind_session *session, const iobind_pipel
     return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "pipeline_create: %s is NULL",
                         session == NULL ? "session" : "pipeline");
   }
+  IOBIND__TRY(iobind__process_check("pipeline_create", error));
   enum { DEFAULT_SLOTS = 3, MOST_SLOTS = 1024 };
   iobind_pipeline_options options;
   IOBIND__TRY(iobind__options_read(&options, sizeof options, sizeof options, given, "pipeline_create", error));

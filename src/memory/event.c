@@ -68,6 +68,7 @@ static iobind_status record(iobind_event *event, iobind_stream *stream, iobind_e
   if (event == NULL || stream == NULL) {
     return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "event_record: %s is NULL", event == NULL ? "event" : "stream");
   }
+  IOBIND__TRY(iobind__process_check("event_record", error));
   if (event->device != stream->device) {
     return iobind__fail(error, IOBIND_DEVICE, "event_record: expected a stream of '%s', got one of '%s'", event->device->spec,
                         stream->device->spec);
@@ -95,6 +96,7 @@ iobind_status iobind_event_wait(iobind_event *event, iobind_error *error) {
   if (event == NULL) {
     return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "event_wait: event is NULL");
   }
+  IOBIND__TRY(iobind__process_check("event_wait", error));
   return iobind__named(iobind__stream_order_event(NULL, event, error), error, "event_wait");
 }
 
@@ -125,6 +127,7 @@ iobind_status iobind_event_query(iobind_event *event, int32_t *done, iobind_erro
   if (done == NULL || event == NULL) {
     return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "event_query: %s is NULL", done == NULL ? "done" : "event");
   }
+  IOBIND__TRY(iobind__process_check("event_query", error));
   *done = 0;
   iobind__point *point = iobind__event_point(event);
   if (point == NULL) {
@@ -140,5 +143,6 @@ iobind_status iobind_stream_wait(iobind_stream *stream, iobind_event *event, iob
   if (stream == NULL || event == NULL) {
     return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "stream_wait: %s is NULL", stream == NULL ? "stream" : "event");
   }
+  IOBIND__TRY(iobind__process_check("stream_wait", error));
   return iobind__named(iobind__stream_order_event(stream, event, error), error, "stream_wait");
 }

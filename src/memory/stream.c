@@ -122,6 +122,7 @@ static iobind_status synchronize(iobind_stream *stream, iobind_error *error) {
   if (stream == NULL) {
     return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "stream_synchronize: stream is NULL");
   }
+  IOBIND__TRY(iobind__process_check("stream_synchronize", error));
   iobind_status status = iobind__stream_drain(stream, error);
   pthread_mutex_lock(&stream->mutex);
   if (atomic_load(&stream->failed)) {
@@ -300,6 +301,7 @@ iobind_status iobind_stream_create(iobind_device *device, const iobind_stream_op
   if (device == NULL || stream == NULL) {
     return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "stream_create: %s is NULL", device == NULL ? "device" : "stream");
   }
+  IOBIND__TRY(iobind__process_check("stream_create", error));
   iobind_stream_options options;
   IOBIND__TRY(iobind__options_read(&options, sizeof options, sizeof options, given, "stream_create", error));
   IOBIND__TRY(check_options(device, &options, error));
@@ -324,7 +326,7 @@ iobind_status iobind_stream_create(iobind_device *device, const iobind_stream_op
 }
 
 void iobind_stream_destroy(iobind_stream *stream) {
-  if (stream == NULL) {
+  if (stream == NULL || iobind__process_is_forked()) {
     return;
   }
   iobind_error reason = IOBIND_ERROR_INIT;

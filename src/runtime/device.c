@@ -201,10 +201,9 @@ void iobind__runtime_free_devices(iobind_runtime *runtime) {
 }
 
 size_t iobind__runtime_device_count(const iobind_runtime *runtime) {
-  iobind_runtime *mutable_runtime = (iobind_runtime *)(uintptr_t)runtime; /* its lock is not part of what is const */
-  pthread_mutex_lock(&mutable_runtime->mutex);
+  iobind__runtime_lock(runtime);
   size_t count = runtime->device_count;
-  pthread_mutex_unlock(&mutable_runtime->mutex);
+  iobind__runtime_unlock(runtime);
   return count;
 }
 
@@ -212,10 +211,9 @@ iobind_device *iobind_runtime_get_device(const iobind_runtime *runtime, size_t i
   if (runtime == NULL) {
     return NULL;
   }
-  iobind_runtime *mutable_runtime = (iobind_runtime *)(uintptr_t)runtime; /* its lock is not part of what is const */
-  pthread_mutex_lock(&mutable_runtime->mutex);
+  iobind__runtime_lock(runtime);
   iobind_device *device = index < runtime->device_count ? runtime->devices[index] : NULL;
-  pthread_mutex_unlock(&mutable_runtime->mutex);
+  iobind__runtime_unlock(runtime);
   return device;
 }
 

@@ -213,6 +213,7 @@ iobind_status iobind_runtime_register_ep(iobind_runtime *runtime, const char *na
     return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "runtime_register_ep: %s is NULL",
                         runtime == NULL ? "runtime" : "path");
   }
+  IOBIND__TRY(iobind__process_check("runtime_register_ep", error));
   iobind_error reason = IOBIND_ERROR_INIT;
   iobind_status status = register_file(runtime, name, path, &reason);
   if (status != IOBIND_OK) {
@@ -225,11 +226,10 @@ iobind_status iobind_runtime_get_ep(const iobind_runtime *runtime, size_t index,
   if (runtime == NULL) {
     return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "runtime_get_ep: runtime is NULL");
   }
-  iobind_runtime *mutable_runtime = (iobind_runtime *)(uintptr_t)runtime; /* its lock is not part of what is const */
-  pthread_mutex_lock(&mutable_runtime->mutex);
+  iobind__runtime_lock(runtime);
   size_t count = runtime->ep_library_count;
   const iobind__ep_library *library = index < count ? runtime->ep_libraries[index] : NULL;
-  pthread_mutex_unlock(&mutable_runtime->mutex);
+  iobind__runtime_unlock(runtime);
   if (library == NULL) {
     return iobind__fail(error, IOBIND_NOT_FOUND, "runtime_get_ep: expected an index below %zu, got %zu", count, index);
   }

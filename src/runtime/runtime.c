@@ -137,6 +137,16 @@ static iobind_status check_options(const iobind_runtime_options *options, iobind
   return IOBIND_OK;
 }
 
+/* In a child of fork. Another thread that was making a runtime counts as one. */
+static bool has_runtimes(void) {
+  if (pthread_mutex_trylock(&all_mutex) != 0) {
+    return true;
+  }
+  bool has = all_runtimes != NULL;
+  pthread_mutex_unlock(&all_mutex);
+  return has;
+}
+
 iobind_status iobind_runtime_create(const iobind_runtime_options *given, iobind_runtime **out, iobind_error *error) {
   if (out == NULL) {
     return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "runtime_create: runtime is NULL");
@@ -145,6 +155,9 @@ iobind_status iobind_runtime_create(const iobind_runtime_options *given, iobind_
   iobind_runtime_options options;
   IOBIND__TRY(iobind__options_read(&options, sizeof options, sizeof options, given, "runtime_create", error));
   IOBIND__TRY(check_options(&options, error));
+  IOBIND__TRY(iobind__process_check("runtime_create", error));
+  iobind__process_watch(has_runtimes);
+  iobind__library_stay(); /* ORT calls the log, and fork the watch, for as long as the process lives */
   pthread_mutex_lock(&all_mutex);
   if ((options.flags & IOBIND_RUNTIME_TELEMETRY) == 0) {
     iobind__environment_default("ORT_DISABLE_TELEMETRY", "1");
@@ -189,14 +202,13 @@ iobind_status iobind_runtime_get_info(const iobind_runtime *runtime, iobind_runt
   if (runtime == NULL) {
     return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "runtime_get_info: runtime is NULL");
   }
-  iobind_runtime *mutable_runtime = (iobind_runtime *)(uintptr_t)runtime; /* its lock is not part of what is const */
-  pthread_mutex_lock(&mutable_runtime->mutex);
+  iobind__runtime_lock(runtime);
   iobind_runtime_info full = {.ort_api_version = runtime->ort.api_version,
                               .ort_version = runtime->ort.version,
                               .ort_library = runtime->ort.path,
                               .found_by = runtime->ort.found_by,
                               .device_count = runtime->device_count,
                               .ep_count = runtime->ep_library_count};
-  pthread_mutex_unlock(&mutable_runtime->mutex);
+  iobind__runtime_unlock(runtime);
   return iobind__info_write(info, "info", &full, sizeof full, sizeof full, "runtime_get_info", error);
 }

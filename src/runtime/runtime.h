@@ -7,6 +7,7 @@
 #include "ort/api.h"
 #include "runtime/catalogue.h"
 #include "runtime/log.h"
+#include "support/process.h"
 #include "support/ref.h"
 #include "support/text.h"
 
@@ -77,6 +78,19 @@ struct iobind_runtime {
 };
 
 #define IOBIND__API(runtime) ((runtime)->ort.api)
+
+/* The lock is not part of what is const. In a forked child it may be held by a thread that is not there: nothing changes any more. */
+static inline void iobind__runtime_lock(const iobind_runtime *runtime) {
+  if (!iobind__process_is_forked()) {
+    pthread_mutex_lock(&((iobind_runtime *)(uintptr_t)runtime)->mutex);
+  }
+}
+
+static inline void iobind__runtime_unlock(const iobind_runtime *runtime) {
+  if (!iobind__process_is_forked()) {
+    pthread_mutex_unlock(&((iobind_runtime *)(uintptr_t)runtime)->mutex);
+  }
+}
 
 /* ep.c */
 iobind_status iobind__runtime_register_given(iobind_runtime *runtime, const char *const *entries, size_t count,

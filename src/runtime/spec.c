@@ -220,6 +220,7 @@ iobind_status iobind_runtime_find_device(iobind_runtime *runtime, const char *te
                         : text == NULL  ? "spec"
                                         : "device");
   }
+  IOBIND__TRY(iobind__process_check("runtime_find_device", error));
   /* the whole list is read before anything is tried: a typo at its end must not depend on the machine */
   for (const char *entry = text; entry != NULL; entry = next_entry(entry)) {
     spec wanted = {0};

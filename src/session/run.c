@@ -109,6 +109,7 @@ static iobind_status run(iobind_session *session, iobind_tensor *const *inputs, 
                         : outputs == NULL ? "outputs"
                                           : "inputs");
   }
+  IOBIND__TRY(iobind__process_check("session_run", error));
   if (session->tensor_output_count == 0) {
     return iobind__fail(error, IOBIND_NOT_SUPPORTED, "session_run: none of the model's outputs is a tensor");
   }

@@ -286,6 +286,7 @@ static iobind_status load_failed(iobind_runtime *runtime, const source *from, co
 
 static iobind_status create(iobind_runtime *runtime, const char *path, const void *model, size_t bytes,
                             const iobind_session_options *given, iobind_session **out, iobind_error *error) {
+  IOBIND__TRY(iobind__process_check("session_create", error));
   iobind_session_options options;
   IOBIND__TRY(iobind__options_read(&options, sizeof options, sizeof options, given, "session_create", error));
   IOBIND__TRY(iobind__flags_check(options.flags,
@@ -378,6 +379,7 @@ iobind_status iobind_session_wrap(iobind_runtime *runtime, void *ort_session, io
                         : ort_session == NULL ? "ort_session"
                                               : "session");
   }
+  IOBIND__TRY(iobind__process_check("session_wrap", error));
   IOBIND__TRY(check_same_ort(runtime, ort_session, error));
   iobind_session *session = allocate(runtime);
   if (session == NULL) {
@@ -405,6 +407,7 @@ iobind_status iobind_session_end_profile(iobind_session *session, const char **p
     return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "session_end_profile: %s is NULL",
                         session == NULL ? "session" : "path");
   }
+  IOBIND__TRY(iobind__process_check("session_end_profile", error));
   if (!session->profiling) {
     return iobind__fail(error, IOBIND_INVALID_STATE, "session_end_profile: %s",
                         session->profile == NULL ? "the session was made without a profile" : "the profile has ended already");

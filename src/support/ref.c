@@ -1,8 +1,16 @@
 #include "support/ref.h"
 
+#include "support/process.h"
+
 void iobind__ref_init(iobind__ref *ref, void (*destroy)(iobind__ref *ref)) {
   atomic_init(&ref->count, 1);
   ref->destroy = destroy;
+}
+
+void iobind__ref_end(iobind__ref *ref) {
+  if (!iobind__process_is_forked()) { /* in a child, destroying would wait for threads that are the parent's */
+    ref->destroy(ref);
+  }
 }
 
 bool iobind__ref_try_retain(iobind__ref *ref) {

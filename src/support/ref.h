@@ -17,10 +17,13 @@ static inline void iobind__ref_retain(iobind__ref *ref) {
   atomic_fetch_add_explicit(&ref->count, 1, memory_order_relaxed);
 }
 
+/* The last reference is gone. */
+void iobind__ref_end(iobind__ref *ref);
+
 /* NULL is a no-op. Acquire: what other threads did with the object happens before it is destroyed. */
 static inline void iobind__ref_release(iobind__ref *ref) {
   if (ref != NULL && atomic_fetch_sub_explicit(&ref->count, 1, memory_order_acq_rel) == 1) {
-    ref->destroy(ref);
+    iobind__ref_end(ref);
   }
 }
 

@@ -51,6 +51,9 @@ char *iobind__library_of(const void *address);
 /* Do two addresses lie in the same library? */
 bool iobind__library_same(const void *a, const void *b);
 
+/* Keep the library that holds this code in the process, whoever unloads it. */
+void iobind__library_stay(void);
+
 /* The folder that holds libiobind (or the program it is linked into); the caller frees it. */
 char *iobind__library_own_folder(void);
 
@@ -85,7 +88,8 @@ uint64_t iobind__clock_ns(void);
 
 /* ---- the environment ---- */
 
-/* A copy of a variable, NULL where it is not set; the caller frees it. False: out of memory. */
+/* A copy of a variable, NULL where it is not set; the caller frees it. False: out of memory. In a program with the rights of another user
+ * than the caller's (setuid) none is set: it would load what the caller names. */
 bool iobind__environment_get(const char *name, char **value);
 bool iobind__environment_has(const char *name);
 

@@ -39,6 +39,15 @@ char *iobind__library_of(const void *address) {
   return realpath(info.dli_fname, NULL);
 }
 
+void iobind__library_stay(void) {
+  static const char here = 0;
+  Dl_info info;
+  if (dladdr(&here, &info) != 0 && info.dli_fname != NULL) {
+    (void)dlopen(info.dli_fname,
+                 RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD | RTLD_NODELETE); /* fails for a program, which stays anyway */
+  }
+}
+
 bool iobind__library_same(const void *a, const void *b) {
   Dl_info of_a;
   Dl_info of_b;
@@ -122,7 +131,11 @@ uint64_t iobind__clock_ns(void) {
 }
 
 bool iobind__environment_get(const char *name, char **value) {
-  const char *set = getenv(name);
+#if defined(__linux__)
+  const char *set = secure_getenv(name);
+#else
+  const char *set = issetugid() ? NULL : getenv(name);
+#endif
   *value = set == NULL ? NULL : iobind__string_copy(set);
   return set == NULL || *value != NULL;
 }

@@ -111,6 +111,13 @@ static HMODULE module_of(const void *address) {
   return GetModuleHandleExW(borrowed, address, &library) ? library : NULL;
 }
 
+void iobind__library_stay(void) {
+  static const char here = 0;
+  HMODULE library = NULL;
+  GetModuleHandleExW(GET_MODULE_HANDLE_EX_FLAG_FROM_ADDRESS | GET_MODULE_HANDLE_EX_FLAG_PIN,
+                     (const wchar_t *)(const void *)&here, &library);
+}
+
 bool iobind__library_same(const void *a, const void *b) {
   return module_of(a) != NULL && module_of(a) == module_of(b);
 }

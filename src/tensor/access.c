@@ -143,6 +143,7 @@ static iobind_status write_addressed(iobind_tensor *tensor, size_t offset, const
 
 static iobind_status write_part(iobind_tensor *tensor, size_t offset, const void *data, size_t bytes, iobind_stream *stream,
                                 iobind_error *error) {
+  IOBIND__TRY(iobind__process_check("tensor_write", error));
   IOBIND__TRY(check_part(tensor, offset, data, bytes, stream, "tensor_write", error));
   if (bytes == 0) {
     return IOBIND_OK;
@@ -188,6 +189,7 @@ static iobind_status read_addressed(const iobind_tensor *tensor, size_t offset, 
 
 static iobind_status read_part(const iobind_tensor *tensor, size_t offset, void *data, size_t bytes, iobind_stream *stream,
                                iobind_error *error) {
+  IOBIND__TRY(iobind__process_check("tensor_read", error));
   IOBIND__TRY(check_part(tensor, offset, data, bytes, stream, "tensor_read", error));
   if (bytes == 0) {
     return IOBIND_OK;
@@ -293,6 +295,7 @@ static iobind_status copy_all(const iobind_tensor *const *sources, iobind_tensor
   if (sources == NULL || targets == NULL) {
     return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "tensor_copy: %s is NULL", sources == NULL ? "sources" : "targets");
   }
+  IOBIND__TRY(iobind__process_check("tensor_copy", error));
   iobind_runtime *runtime = targets[0] == NULL ? NULL : targets[0]->place->device->runtime;
   for (size_t i = 0; i < count; i++) {
     IOBIND__TRY(check_pair(sources[i], targets[i], i, runtime, stream, error));

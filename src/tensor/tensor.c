@@ -173,6 +173,7 @@ static iobind_status create(iobind_device *device, iobind_memory memory, iobind_
   if (device == NULL || tensor == NULL) {
     return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "tensor_create: %s is NULL", device == NULL ? "device" : "tensor");
   }
+  IOBIND__TRY(iobind__process_check("tensor_create", error));
   iobind__place *place;
   IOBIND__TRY(find_place(device, memory, &place, "tensor_create", error));
   return iobind__tensor_create_at(place, dtype, dims, rank, tensor, error);

@@ -1,0 +1,38 @@
+#include "support/process.h"
+
+#if !defined(_WIN32)
+#include <pthread.h>
+#endif
+
+atomic_bool iobind__process_forked;
+
+iobind_status iobind__process_refuse(const char *what, iobind_error *error) {
+  return iobind__fail(error, IOBIND_INVALID_STATE,
+                      "%s: this process was forked from one that had a runtime, and nothing of it works here: fork before the "
+                      "first runtime is created",
+                      what);
+}
+
+#if defined(_WIN32)
+void iobind__process_watch(bool (*had_runtimes)(void)) {
+  (void)had_runtimes; /* no process is copied there */
+}
+#else
+static bool (*asked)(void);
+
+static void begin_child(void) {
+  if (asked()) {
+    atomic_store(&iobind__process_forked, true);
+  }
+}
+
+static void watch(void) {
+  (void)pthread_atfork(NULL, NULL, begin_child); /* out of memory: a child is not told from its parent */
+}
+
+void iobind__process_watch(bool (*had_runtimes)(void)) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  asked = had_runtimes;
+  pthread_once(&once, watch);
+}
+#endif

@@ -1,0 +1,299 @@
+/* The library and its process: fork, dlclose, setuid. Each test here runs in a process of its own: the argument names it. */
+#define _GNU_SOURCE /* RTLD_NOLOAD, getauxval */
+#include "fixture.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "models.h"
+#include "session/session.h"
+
+enum { PATIENCE = 60 }; /* seconds after which a child hangs; nothing here takes one */
+
+/* ---- fork ---- */
+
+typedef struct objects {
+  iobind_runtime *runtime;
+  iobind_device *cpu;
+  iobind_session *session;
+  iobind_binding *binding;
+  iobind_stream *stream;
+  iobind_event *event;
+  iobind_tensor *x;
+  iobind_pipeline *pipeline;
+} objects;
+
+static const float ones[] = {1, 2, 3};
+
+static void make(objects *all) {
+  memset(all, 0, sizeof *all);
+  all->runtime = fixture_runtime();
+  all->cpu = iobind_runtime_get_device(all->runtime, 0);
+  void *model = NULL;
+  size_t size = 0;
+  assert_true(test_model_create("scale", &model, &size, NULL));
+  iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
+  options.intra_op_threads = 2; /* a thread that a child does not have */
+  expect_ok(iobind_session_create_from_memory(all->runtime, model, size, &options, &all->session, &fault));
+  free(model);
+  all->x = fixture_floats(all->cpu, ones, 3);
+  expect_ok(iobind_binding_create(all->session, &all->binding, &fault));
+  expect_ok(iobind_binding_set_input(all->binding, 0, IOBIND_INPUT_RESIDENT, all->x, NULL, &fault));
+  expect_ok(iobind_stream_create(all->cpu, NULL, &all->stream, &fault));
+  expect_ok(iobind_event_create(all->cpu, &all->event, &fault));
+  expect_ok(iobind_binding_run(all->binding, all->stream, all->event, &fault)); /* the stream has a thread, too */
+  expect_ok(iobind_event_wait(all->event, &fault));
+  expect_ok(iobind_pipeline_create(all->session, NULL, &all->pipeline, &fault));
+}
+
+static void destroy(objects *all) {
+  iobind_pipeline_destroy(all->pipeline);
+  iobind_event_destroy(all->event);
+  iobind_stream_destroy(all->stream);
+  iobind_binding_destroy(all->binding);
+  iobind_tensor_release(all->x);
+  iobind_session_destroy(all->session);
+  iobind_runtime_destroy(all->runtime);
+}
+
+/* What a child ends with: 0, or the line of what it met instead. */
+static void end_child_unless(bool right, int line) {
+  if (!right) {
+    fprintf(stderr, "child: line %d: %s\n", line, fault.message);
+    _exit(1);
+  }
+}
+#define IN_CHILD(condition) end_child_unless((condition), __LINE__)
+#define IS_REFUSED(call) \
+  IN_CHILD((fault = (iobind_error)IOBIND_ERROR_INIT, (call) == IOBIND_INVALID_STATE) && strstr(fault.message, "forked") != NULL)
+
+static void try_everything(objects *all) {
+  iobind_runtime *runtime = NULL;
+  iobind_device *device = NULL;
+  iobind_session *session = NULL;
+  iobind_binding *binding = NULL;
+  iobind_stream *stream = NULL;
+  iobind_tensor *tensor = NULL;
+  iobind_pipeline *pipeline = NULL;
+  int32_t done = 0;
+  float back[3];
+  const iobind_tensor *source = all->x;
+  IS_REFUSED(iobind_runtime_create(NULL, &runtime, &fault));
+  IS_REFUSED(iobind_runtime_find_device(all->runtime, "cpu", &device, NULL, &fault));
+  IS_REFUSED(iobind_runtime_register_ep(all->runtime, NULL, "x", &fault));
+  IS_REFUSED(iobind_device_check(all->cpu, &fault));
+  IS_REFUSED(iobind_session_create_from_memory(all->runtime, "x", 1, NULL, &session, &fault));
+  IS_REFUSED(iobind_session_run(all->session, &all->x, &tensor, &fault));
+  IS_REFUSED(iobind_binding_create(all->session, &binding, &fault));
+  IS_REFUSED(iobind_binding_run(all->binding, NULL, NULL, &fault));
+  IS_REFUSED(iobind_binding_run(all->binding, all->stream, all->event, &fault));
+  IS_REFUSED(iobind_binding_get_output(all->binding, 0, &tensor, &fault));
+  IS_REFUSED(iobind_stream_create(all->cpu, NULL, &stream, &fault));
+  IS_REFUSED(iobind_stream_synchronize(all->stream, &fault));
+  IS_REFUSED(iobind_event_wait(all->event, &fault));
+  IS_REFUSED(iobind_event_query(all->event, &done, &fault));
+  IS_REFUSED(iobind_tensor_create(all->cpu, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, NULL, 0, &tensor, &fault));
+  IS_REFUSED(iobind_tensor_write(all->x, 0, ones, sizeof ones, NULL, &fault));
+  IS_REFUSED(iobind_tensor_read(all->x, 0, back, sizeof back, NULL, &fault));
+  IS_REFUSED(iobind_tensor_copy(&source, &all->x, 1, NULL, &fault));
+  IS_REFUSED(iobind_pipeline_create(all->session, NULL, &pipeline, &fault));
+  IS_REFUSED(iobind_pipeline_submit(all->pipeline, &all->x, &fault));
+  IS_REFUSED(iobind_pipeline_next(all->pipeline, &tensor, NULL, &fault));
+  IN_CHILD(tensor == NULL && runtime == NULL && session == NULL);
+  iobind_runtime_info info = IOBIND_RUNTIME_INFO_INIT;
+  IN_CHILD(iobind_runtime_get_info(all->runtime, &info, &fault) == IOBIND_OK);
+  IN_CHILD(iobind_runtime_get_device(all->runtime, 0) == all->cpu);
+}
+
+static void expect_child(pid_t child) {
+  int status = 0;
+  assert_int_equal(waitpid(child, &status, 0), child);
+  assert_true(WIFEXITED(status));
+  assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+/* A child of fork has none of the parent's threads: it gets errors at once, and what it destroys does not wait for them. */
+static void child_of_fork(void **state) {
+  (void)state;
+  objects all;
+  make(&all);
+  /* as another thread of the parent may hold it at that moment */
+  pthread_mutex_lock(&all.runtime->mutex);
+  pid_t child = fork();
+  if (child == 0) {
+    alarm(PATIENCE);
+    try_everything(&all);
+    destroy(&all);
+    _exit(0);
+  }
+  pthread_mutex_unlock(&all.runtime->mutex);
+  expect_child(child);
+  /* the parent goes on */
+  expect_ok(iobind_binding_run(all.binding, NULL, NULL, &fault));
+  destroy(&all);
+}
+
+/* A child of a process that has no runtime has nothing to lose. */
+static void child_before_the_first_runtime(void **state) {
+  (void)state;
+  pid_t child = fork();
+  if (child == 0) {
+    alarm(PATIENCE);
+    objects all;
+    make(&all);
+    destroy(&all);
+    _exit(0);
+  }
+  expect_child(child);
+}
+
+/* ---- dlclose ---- */
+
+static size_t lines;
+
+static void count_line(void *context, int32_t level, const char *message) {
+  (void)context, (void)level, (void)message;
+  lines++;
+}
+
+typedef iobind_status (*create_function)(const iobind_runtime_options *options, iobind_runtime **runtime, iobind_error *error);
+typedef void (*destroy_function)(iobind_runtime *runtime);
+
+static void *symbol(void *library, const char *name) {
+  void *address = dlsym(library, name);
+  assert_non_null(address);
+  return address;
+}
+
+/* A host program shares ORT's environment, and so the logger that iobind gave it: that must not go with the library. */
+static void unloaded(void **state) {
+  (void)state;
+  const char *path = fixture_path("lib/libiobind.so");
+  void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  assert_non_null(library);
+  create_function create;
+  destroy_function destroy_runtime;
+  void *address = symbol(library, "iobind_runtime_create");
+  memcpy(&create, &address, sizeof create);
+  address = symbol(library, "iobind_runtime_destroy");
+  memcpy(&destroy_runtime, &address, sizeof destroy_runtime);
+  iobind_runtime_options options = IOBIND_RUNTIME_OPTIONS_INIT;
+  options.flags = IOBIND_RUNTIME_NO_EP_SEARCH;
+  options.log = count_line;
+  options.log_level = IOBIND_LOG_VERBOSE;
+  iobind_runtime *runtime = NULL;
+  expect_ok(create(&options, &runtime, &fault));
+
+  void *ort = dlopen(fixture_path("lib/iobind/onnxruntime/libonnxruntime.so.1"), RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+  assert_non_null(ort);
+  OrtGetApiBaseFunction get_base;
+  address = symbol(ort, "OrtGetApiBase");
+  memcpy(&get_base, &address, sizeof get_base);
+  const OrtApi *api = get_base()->GetApi(24);
+  OrtEnv *env = NULL;
+  assert_null(api->CreateEnv(ORT_LOGGING_LEVEL_VERBOSE, "host", &env)); /* the one that is there */
+  destroy_runtime(runtime);
+  dlclose(library);
+
+  void *model = NULL;
+  size_t size = 0;
+  assert_true(test_model_create("scale", &model, &size, NULL));
+  OrtSessionOptions *session_options = NULL;
+  OrtSession *session = NULL;
+  size_t before = lines;
+  assert_null(api->CreateSessionOptions(&session_options));
+  assert_null(api->CreateSessionFromArray(env, model, size, session_options, &session)); /* logs a lot */
+  assert_int_equal(lines, before);                                                       /* the log is closed */
+  api->ReleaseSession(session);
+  api->ReleaseSessionOptions(session_options);
+  api->ReleaseEnv(env);
+  free(model);
+  assert_non_null(dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD));
+}
+
+/* ---- setuid ---- */
+
+/* The program as it is run by the test below: says where ORT was found. */
+static int say_where(void) {
+  if (getauxval(AT_SECURE) == 0) {
+    puts("plain");
+  }
+  iobind_runtime *runtime = NULL;
+  iobind_runtime_info info = IOBIND_RUNTIME_INFO_INIT;
+  iobind_error error = IOBIND_ERROR_INIT;
+  iobind_status status = iobind_runtime_create(NULL, &runtime, &error);
+  if (status == IOBIND_OK) {
+    status = iobind_runtime_get_info(runtime, &info, &error);
+  }
+  puts(status == IOBIND_OK ? info.found_by : error.message);
+  fflush(stdout);
+  _exit(0);
+}
+
+static void run_copy(const char *path, char *said, size_t size) {
+  FILE *pipe = popen(path, "r");
+  assert_non_null(pipe);
+  said[fread(said, 1, size - 1, pipe)] = '\0';
+  assert_int_equal(pclose(pipe), 0);
+}
+
+/* A program with another user's rights does not load what its caller's environment names. */
+static void setuid_program(void **state) {
+  (void)state;
+  enum { NOBODY = 65534 };
+  char folder[] = "/tmp/iobind-setuid-XXXXXX";
+  char path[64];
+  char command[96];
+  char said[2048];
+  assert_non_null(mkdtemp(folder));
+  snprintf(path, sizeof path, "%s/program", folder);
+  snprintf(command, sizeof command, "%s --say-where", path);
+  FILE *from = fopen("/proc/self/exe", "rb");
+  FILE *to = fopen(path, "wb");
+  assert_true(from != NULL && to != NULL);
+  static char piece[1 << 16];
+  for (size_t got; (got = fread(piece, 1, sizeof piece, from)) > 0;) {
+    assert_int_equal(fwrite(piece, 1, got, to), got);
+  }
+  fclose(from);
+  assert_int_equal(fclose(to), 0);
+  assert_int_equal(chmod(folder, 0755), 0);
+  assert_int_equal(chmod(path, 0755), 0);
+  setenv("ORT_NATIVE_LIB_PATH", "/no/such/folder", 1);
+  run_copy(command, said, sizeof said);
+  assert_non_null(strstr(said, "ORT_NATIVE_LIB_PATH"));
+  bool owned = chown(path, NOBODY, NOBODY) == 0 && chmod(path, 04755) == 0;
+  if (owned) {
+    run_copy(command, said, sizeof said);
+  }
+  unlink(path);
+  rmdir(folder);
+  if (!owned || strncmp(said, "plain", 5) == 0) {
+    print_message("this user or this file system has no setuid programs\n");
+    skip();
+  }
+  assert_null(strstr(said, "ORT_NATIVE_LIB_PATH"));
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(child_of_fork),
+    cmocka_unit_test(child_before_the_first_runtime),
+    cmocka_unit_test(unloaded),
+    cmocka_unit_test(setuid_program),
+};
+
+int main(int argc, char **argv) {
+  if (argc > 1 && strcmp(argv[1], "--say-where") == 0) {
+    return say_where();
+  }
+  if (argc > 1) {
+    cmocka_set_test_filter(argv[1]);
+  }
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
