@@ -421,7 +421,7 @@ char *npy_get_text(const npy_array *array, size_t index) {
       free(text);
       return NULL;
     }
-    bytes += utf8_encode(point, (unsigned char *)text + bytes);
+    bytes += utf8_put(point, (unsigned char *)text + bytes);
   }
   text[bytes] = 0;
   return text;

@@ -1,6 +1,6 @@
 #include "formats/utf8.h"
 
-size_t utf8_encode(uint32_t point, unsigned char bytes[4]) {
+size_t utf8_put(uint32_t point, unsigned char bytes[4]) {
   if (point < 0x80) {
     bytes[0] = (unsigned char)point;
     return 1;

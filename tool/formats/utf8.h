@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 /** Write a code point; returns how many of the bytes it takes. */
-size_t utf8_encode(uint32_t point, unsigned char bytes[4]);
+size_t utf8_put(uint32_t point, unsigned char bytes[4]);
 
 /** Read the code point at the beginning of `left` bytes, of which there is one at least.
  *  @return the bytes that it takes; 0: they are not UTF-8 */

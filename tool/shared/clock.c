@@ -15,6 +15,8 @@ static void find_statistics(tool_clock *clock) {
   void *symbol = dlsym(library, "vdev_get");
   memcpy(&clock->read, &symbol, sizeof clock->read); /* ISO C converts no object pointer to a function pointer */
   dlclose(library);                                  /* ONNX Runtime keeps it loaded */
+#else
+  (void)clock;
 #endif
 }
 
