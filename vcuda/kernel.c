@@ -400,11 +400,20 @@ size_t vcuda_size_of(const vcuda_launch *launch, int i) {
   return launch->kernel->arguments[i].size;
 }
 
+/* Elements of a type that is not known have no size: a form that meets them is wrong, and must not go on. */
+static bool has_size(const vcuda_launch *launch, int i, int64_t count) {
+  if (count == 0 || vcuda_size_of(launch, i) != 0) return true;
+  vcuda_fail(719, "argument %d, a pointer to elements that are not known: %s", i, launch->kernel->arguments[i].text);
+  return false;
+}
+
 const void *vcuda_input(const vcuda_launch *launch, int i, int64_t count) {
+  if (!has_size(launch, i, count)) return NULL;
   return vcuda_reads(vcuda_address(launch, i), (size_t)count * vcuda_size_of(launch, i));
 }
 
 void *vcuda_output(const vcuda_launch *launch, int i, int64_t count) {
+  if (!has_size(launch, i, count)) return NULL;
   return vcuda_writes(vcuda_address(launch, i), (size_t)count * vcuda_size_of(launch, i));
 }
 

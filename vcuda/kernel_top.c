@@ -47,6 +47,7 @@ typedef struct lines {
   const vcuda_launch *launch;
   int64_t count, length, stride, kept;
   bool greatest, sorted;
+  int values, places; /* the parameters of the results; the input is the first one */
 } lines;
 
 static void top_of_line(const lines *l, int64_t line, const void *in, void *values, int64_t *places, entry *entries) {
@@ -69,8 +70,8 @@ static void top_of_line(const lines *l, int64_t line, const void *in, void *valu
 
 static void find_top(const lines *l) {
   const void *in = vcuda_input(l->launch, 0, l->count * l->length);
-  void *values = vcuda_output(l->launch, 1, l->count * l->kept);
-  int64_t *places = vcuda_output(l->launch, 2, l->count * l->kept);
+  void *values = vcuda_output(l->launch, l->values, l->count * l->kept);
+  int64_t *places = vcuda_output(l->launch, l->places, l->count * l->kept);
   if (in == NULL || values == NULL || places == NULL || l->length == 0) return;
   entry *entries = malloc((size_t)l->length * sizeof *entries);
   if (entries == NULL || l->kept > l->length) {
@@ -86,8 +87,8 @@ static void find_top(const lines *l) {
 static void run_top(const vcuda_launch *launch) {
   int after = launch->kernel->argument_count == 14 ? 8 : 7;
   int64_t axis = vcuda_integer(launch, 5), rank = vcuda_integer(launch, 4);
-  lines l = {
-      .launch = launch, .count = launch->grid[0], .kept = vcuda_integer(launch, 6), .length = vcuda_integer(launch, after + 2)};
+  lines l = {.launch = launch, .values = 1, .places = 2, .count = launch->grid[0], .kept = vcuda_integer(launch, 6)};
+  l.length = vcuda_integer(launch, after + 2);
   l.stride = axis == rank - 1 ? 1 : vcuda_item(launch, 3, (int)axis + 1);
   l.greatest = vcuda_integer(launch, after) == 1;
   l.sorted = vcuda_integer(launch, after + 1) == 1;
@@ -100,16 +101,29 @@ static void run_nothing(const vcuda_launch *launch) {
 
 /* (in, values, places, candidates, length, K, candidates' number): the last axis, the greatest, sorted */
 static void run_final(const vcuda_launch *launch) {
-  lines l = {.launch = launch, .count = launch->grid[0], .length = vcuda_integer(launch, 4), .kept = vcuda_integer(launch, 5)};
+  lines l = {.launch = launch,
+             .values = 1,
+             .places = 2,
+             .count = launch->grid[0],
+             .length = vcuda_integer(launch, 4),
+             .kept = vcuda_integer(launch, 5)};
+  l.stride = 1;
+  l.greatest = l.sorted = true;
+  find_top(&l);
+}
+
+/* (in, candidates' places, values, places, lines, length, K, candidates' number): the same */
+static void run_write(const vcuda_launch *launch) {
+  lines l = {.launch = launch, .values = 2, .places = 3, .count = vcuda_integer(launch, 4), .length = vcuda_integer(launch, 5)};
+  l.kept = vcuda_integer(launch, 6);
   l.stride = 1;
   l.greatest = l.sorted = true;
   find_top(&l);
 }
 
 const vcuda_form vcuda_top_forms[] = {
-    {"BitonicTopK", "pppannnnnnnnvv", run_top, NULL},
-    {"RadixTopK", "pppannnnnnnvv", run_top, NULL},
-    {"PartialTopK", "ppnnnn", run_nothing, NULL},
-    {"FinalTopK", "ppppnnn", run_final, NULL},
-    {.name = NULL},
+    {"BitonicTopK", "pppannnnnnnnvv", run_top, NULL},  {"RadixTopK", "pppannnnnnnvv", run_top, NULL},
+    {"PartialTopK", "ppnnnn", run_nothing, NULL},      {"FinalTopK", "ppppnnn", run_final, NULL},
+    {"FindPartitionTopK", "pppnn", run_nothing, NULL}, {"CooperativeReduce", "ppppn", run_nothing, NULL},
+    {"WriteOutput", "ppppnnnn", run_write, NULL},      {.name = NULL},
 };

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-/* A binary float format of at most 16 bits. `finite_only`: no infinities, and NaN is all ones alone. */
+/* A binary float format of at most 16 bits. `finite_only`: no infinities, and only all ones is NaN. */
 typedef struct format {
   int exponent_bits;
   int fraction_bits;
@@ -65,7 +65,7 @@ static unsigned pack(const format *f, double value, bool saturate) {
   unsigned sign = (signbit(value) ? 1U : 0U) << (f->exponent_bits + f->fraction_bits);
   unsigned infinity = f->finite_only ? largest_finite(f) + 1 : largest_exponent(f) << f->fraction_bits;
   if (isnan(value)) {
-    return sign | (f->finite_only ? infinity : infinity | 1U << (f->fraction_bits - 1));
+    return sign | ((1U << (f->exponent_bits + f->fraction_bits)) - 1); /* all ones, as the device's */
   }
   unsigned bits = infinity;
   value = fabs(value);
