@@ -38,9 +38,9 @@ class Session(Case):
             self.assertIn("fail_compute", said)
         for command, said in self.each("--ep-option", "fail_copy=every:x", code=FAILED):
             self.assertIn("fail_copy", said)
-        for command, report in self.each("--ep-option", "vdev.clock=virtual", "--ep-option", "compute_us=7", commands=("run", "loop")):
+        for command, report in self.each("--ep-option", "vdev.clock=virtual", "--ep-option", "compute_us=7", commands=("run", "loop", "audit")):
             self.assertEqual(report["clock"], "virtual")
-            self.assertEqual(report["run_ns"] if command == "run" else report["ways"][0]["first_ns"], 7000)
+            self.assertEqual(report["ways"][0]["first_ns"] if command == "loop" else report["run_ns"], 7000)
 
     def test_config_entries_reach_the_session(self):
         """Of entries, too: a prefix of the EP's own name hands them on to it."""

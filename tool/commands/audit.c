@@ -372,6 +372,7 @@ static int report_job(audit_job *job, tool_report *report) {
   char text[NUMBER_TEXT];
   report_field(report, "model", "model", report_string(job->tool->arguments[0]), NULL);
   report_field(report, "device", "device", report_string(tool_device_spec(job->device)), NULL);
+  tool_report_clock(job->tool, report);
   report_field(report, "runs", "runs", json_integer(job->runs), NULL);
   report_field(report, "run_ns", "a run takes (median)", json_integer((json_int_t)job->time.median), "%s",
                number_format_time(job->time.median, text));
