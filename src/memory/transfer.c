@@ -53,8 +53,12 @@ static iobind_status ort_copy(iobind_runtime *runtime, const iobind__transfer *c
   }
   if (status != NULL) {
     iobind_error reason = IOBIND_ERROR_INIT;
-    iobind_status failed = iobind__ort_fail(api, status, &reason, "copy from '%s' to '%s'", transfers[0]->from->device->spec,
-                                            transfers[0]->to->device->spec);
+    const iobind__place *from = transfers[0]->from;
+    const iobind__place *to = transfers[0]->to;
+    iobind_status failed = iobind__ort_fail(api, status, &reason, "copy from '%s%s' to '%s%s'", from->device->spec,
+                                            iobind__place_suffix(from), to->device->spec, iobind__place_suffix(to));
+    iobind__text_leave_out(reason.message, from->device->spec); /* an EP may begin its own messages with the device */
+    iobind__text_leave_out(reason.message, to->device->spec);
     if (stream != NULL && waits_inside(transfers[0])) {
       iobind__stream_suspect(stream, &reason);
     }

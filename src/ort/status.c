@@ -19,7 +19,7 @@ static bool is_source_place(const char *word, size_t length) {
   return false;
 }
 
-/* Behind a place in the source stands the C++ function, "type name(parameters) const": its length, 0 where there is none. */
+/* Behind a place in the source stands the C++ function, "type name(parameters) const": its length, or 0 if there is none. */
 static size_t signature_length(const char *text) {
   enum { LONGEST = 1000 };
   size_t depth = 0;

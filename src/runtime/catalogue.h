@@ -27,7 +27,7 @@ const iobind__ep *iobind__ep_by_file(const char *file_name); /* the last part of
 
 /* Is `key` an option of the EP? Nobody knows where the catalogue has no options for it: then it counts as known. OK with *known
  * false: it may pass, for a plugin can be newer than the catalogue; *near is a known key that is much like it, or NULL.
- * INVALID_ARGUMENT: it differs from a known key by the case of its letters alone, or the EP would not survive it. */
+ * INVALID_ARGUMENT: it differs from a known key only by the case of its letters, or the EP would not survive it. */
 iobind_status iobind__ep_option_check(const iobind__ep *ep, const char *key, bool *known, const char **near,
                                       iobind_error *error);
 

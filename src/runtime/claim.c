@@ -92,7 +92,7 @@ iobind_status iobind__ep_claim(const iobind_runtime *runtime, const char *path, 
   free(resolved);
   free(one);
   return iobind__fail(reason, IOBIND_NOT_SUPPORTED,
-                      "it is in use by another copy of ONNX Runtime in this process, and serves one alone: attach to that copy "
+                      "it is in use by another copy of ONNX Runtime in this process, and serves only one: attach to that copy "
                       "(ort_api_base), or use another file");
 }
 

@@ -85,7 +85,7 @@ static bool has_devices_of(const iobind_runtime *runtime, const char *ep_name) {
 }
 
 /* The name under which this file is registered: by us, or by the host program (a device of it says which file it is from);
- * NULL where it is not. ORT must not be asked: it runs the library's start again before it says so. */
+ * NULL if it is not. ORT must not be asked: it runs the library's start again before it says so. */
 static const char *registered_as(const iobind_runtime *runtime, const char *path) {
   for (size_t i = 0; i < runtime->ep_library_count; i++) {
     if (runtime->ep_libraries[i]->status == IOBIND_OK && same_file(runtime->ep_libraries[i]->path, path)) {

@@ -42,7 +42,7 @@ static void runtime_destroy(iobind__ref *ref) {
   pthread_mutex_unlock(&all_mutex);
 }
 
-/* The runtime of this ORT with one reference more, NULL where there is none. With all_mutex held; waits for one that is
+/* The runtime of this ORT with one reference more, NULL if there is none. With all_mutex held; waits for one that is
  * just being destroyed. */
 static iobind_runtime *find_existing(const OrtApi *api) {
   iobind_runtime *runtime = all_runtimes;

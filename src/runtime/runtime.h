@@ -28,6 +28,11 @@ static inline bool iobind__place_is_pageable(const iobind__place *place) {
   return place->host && place->memory == IOBIND_MEMORY_DEFAULT;
 }
 
+/* Behind the device in a message: "vdev:0/pinned" is how a device spec says it, too. */
+static inline const char *iobind__place_suffix(const iobind__place *place) {
+  return place->memory == IOBIND_MEMORY_HOST_ACCESSIBLE ? "/pinned" : "";
+}
+
 struct iobind_device {
   struct iobind_runtime *runtime;
   const OrtEpDevice *ep_device;
@@ -105,7 +110,7 @@ iobind_status iobind__runtime_refresh_devices(iobind_runtime *runtime, iobind_er
 void iobind__runtime_free_devices(iobind_runtime *runtime);
 size_t iobind__runtime_device_count(const iobind_runtime *runtime);
 
-/* The place that a memory info of ORT's means: a device's, or the CPU's; NULL where it is none of these. */
+/* The place that a memory info of ORT's means: a device's, or the CPU's; NULL if it is neither. */
 iobind__place *iobind__runtime_find_place(const iobind_runtime *runtime, const OrtMemoryInfo *info);
 bool iobind__same_memory(const iobind_runtime *runtime, const OrtMemoryInfo *a, const OrtMemoryInfo *b);
 iobind_device *iobind__runtime_find_ep_device(const iobind_runtime *runtime, const OrtEpDevice *ep_device);

@@ -47,11 +47,12 @@ static bool parse_vendor(const char *text, size_t length, uint32_t *vendor) {
   }
   uint32_t value = 0;
   for (size_t i = 2; i < length; i++) {
-    unsigned char c = (unsigned char)text[i];
-    if (!isxdigit(c)) {
+    static const char digits[] = "0123456789abcdef0123456789ABCDEF";
+    const char *digit = text[i] == '\0' ? NULL : strchr(digits, text[i]);
+    if (digit == NULL) {
       return false;
     }
-    value = value * 16 + (uint32_t)(isdigit(c) ? c - '0' : tolower(c) - 'a' + 10);
+    value = value * 16 + (uint32_t)((digit - digits) % 16);
   }
   *vendor = value;
   return true;
@@ -118,7 +119,7 @@ static bool matches(const iobind_device *device, const spec *wanted) {
     case SPEC_EP: return equals(wanted->name, wanted->length, api->EpDevice_EpName(device->ep_device));
     case SPEC_GPU: return (device->flags & IOBIND_DEVICE_GPU_MEMORY) != 0 || hardware == OrtHardwareDeviceType_GPU;
     case SPEC_NPU: return (device->flags & IOBIND_DEVICE_NPU_MEMORY) != 0 || hardware == OrtHardwareDeviceType_NPU;
-    case SPEC_VENDOR: /* a processor has its maker's id too, and who asks by vendor means what that maker adds to it */
+    case SPEC_VENDOR: /* a processor has its maker's id too, and a caller that asks by vendor means what that maker adds to it */
       return device != device->runtime->cpu &&
              api->HardwareDevice_VendorId(api->EpDevice_Device(device->ep_device)) == wanted->vendor;
   }
@@ -141,7 +142,7 @@ static const char *library_reason(const iobind_runtime *runtime, const spec *wan
   return "no such device";
 }
 
-/* The first device of one entry that works; NULL with the reasons added where there is none. */
+/* The first device of one entry that works; NULL, with the reasons added, if none does. */
 static iobind_device *find_entry(iobind_runtime *runtime, const char *text, size_t length, const spec *wanted,
                                  iobind__text *reasons, bool *seen) {
   uint32_t ordinal = 0;
@@ -190,7 +191,7 @@ static const char *next_entry(const char *entry) {
   return comma == NULL ? NULL : comma + 1;
 }
 
-/* The first entry that works. *device stays NULL where none does, with the reasons added. */
+/* The first entry that works. *device stays NULL, with the reasons added, if none does. */
 static iobind_status find_in_list(iobind_runtime *runtime, const char *list, iobind_device **device, iobind_memory *memory,
                                   iobind__text *reasons, bool *seen, iobind_error *error) {
   for (const char *entry = list; entry != NULL && *device == NULL; entry = next_entry(entry)) {

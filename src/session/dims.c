@@ -89,7 +89,7 @@ static bool open_source(const char *path, const void *bytes, size_t size, source
   return end >= 0;
 }
 
-/* ORT's own format, which is no protobuf: its names are not looked at. */
+/* ORT's own format, which is not protobuf: its names are not looked at. */
 static bool is_ort_format(const source *model) {
   char mark[4];
   return read_at(model, 4, mark, sizeof mark) && memcmp(mark, "ORTM", sizeof mark) == 0;
@@ -108,7 +108,7 @@ iobind_status iobind__session_check_dims(const iobind_session_options *options, 
     for (size_t i = 0; i < options->dim_count && status == IOBIND_OK; i++) {
       const char *name = options->dim_names[i]; /* a NULL is said by the check of the lists */
       bool sound = true;
-      /* what is no model at all is for ORT to say */
+      /* ORT says what is not a model at all */
       if (name != NULL && !find_name(&from, 0, from.size, 0, name, &sound) && sound) {
         status = iobind__fail(error, IOBIND_NOT_FOUND,
                               "session_create: dim '%s': no input of the model has an open dim of that name", name);

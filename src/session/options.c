@@ -40,7 +40,7 @@ static iobind_status select_ep_options(iobind_runtime *runtime, const iobind_ses
   return IOBIND_OK;
 }
 
-/* An option that names an EP which the session does not use would be lost without a word. */
+/* An option that names an EP which the session does not use would be lost silently. */
 static iobind_status check_ep_options_used(const iobind_session_options *options, iobind_error *error) {
   for (size_t i = 0; i < options->ep_option_count; i++) {
     const char *key = options->ep_keys[i];
@@ -108,7 +108,7 @@ static iobind_status append_devices(iobind_runtime *runtime, const iobind_sessio
   return status;
 }
 
-/* Is the CPU one of the devices that were asked for? It is where none was. */
+/* Is the CPU one of the devices that were asked for? It is if none was. */
 static bool names_cpu(const iobind_session_options *options) {
   bool named = options->device_count == 0 && options->policy == IOBIND_POLICY_NONE;
   for (size_t i = 0; i < options->device_count; i++) {

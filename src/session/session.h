@@ -36,7 +36,7 @@ struct iobind_session {
   const char **input_names;  /* as ORT's run wants them */
   const char **output_names; /* of the outputs that are tensors */
   size_t tensor_output_count;
-  OrtRunOptions *run_options; /* the defaults, for runs without a binding: ORT makes them anew for a run without any */
+  OrtRunOptions *run_options; /* the defaults, for runs without a binding: for a run without any ORT makes new ones */
   char **symbols;             /* the distinct ones */
   size_t symbol_count;
   iobind_device **devices; /* those that may hold its tensors; the CPU always */
@@ -56,7 +56,7 @@ struct iobind_session {
 iobind_status iobind__session_options_build(iobind_runtime *runtime, const iobind_session_options *options,
                                             OrtSessionOptions **out, iobind_error *error);
 
-/* dims.c: NOT_FOUND where an override names a dim that the model has not: ORT would ignore it. */
+/* dims.c: NOT_FOUND where an override names a dim that the model does not have: ORT would ignore it. */
 iobind_status iobind__session_check_dims(const iobind_session_options *options, const char *path, const void *model,
                                          size_t bytes, iobind_error *error);
 

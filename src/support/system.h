@@ -32,13 +32,13 @@ typedef char iobind__path_char;
 /* Open by path or by the loader's rules. NULL on failure, with the loader's reason in `reason`. */
 void *iobind__library_open(const char *name, iobind__text *reason);
 
-/* A library that the process has loaded already, by its loader name or path; NULL where it has not. */
+/* A library that the process has loaded already, by its loader name or path; NULL if it has not. */
 void *iobind__library_loaded(const char *name);
 
-/* Address of an exported function; NULL where it is not there. */
+/* Address of an exported function; NULL if there is none. */
 void *iobind__library_symbol(void *library, const char *name);
 
-/* An exported function of any library that has been loaded for all to use; NULL where none has it. */
+/* An exported function of any library that has been loaded for all to use; NULL if none has it. */
 void *iobind__symbol_of_any(const char *name);
 
 /* Tables of functions that a loaded library's variables point to: `least` addresses or more, all of functions of one other library.
@@ -59,7 +59,7 @@ char *iobind__library_own_folder(void);
 
 /* ---- files and folders ---- */
 
-/* A path without links and dots; the caller frees it. NULL where there is no such file. */
+/* A path without links and dots; the caller frees it. NULL if there is no such file. */
 char *iobind__file_resolve(const char *path);
 
 /* The path from the root, by the current folder of now; links stay. The caller frees it. NULL: out of memory. */
@@ -88,7 +88,7 @@ uint64_t iobind__clock_ns(void);
 
 /* ---- the environment ---- */
 
-/* A copy of a variable, NULL where it is not set; the caller frees it. False: out of memory. In a program with the rights of another user
+/* A copy of a variable, NULL if it is not set; the caller frees it. False: out of memory. In a program with the rights of another user
  * than the caller's (setuid) none is set: it would load what the caller names. */
 bool iobind__environment_get(const char *name, char **value);
 bool iobind__environment_has(const char *name);

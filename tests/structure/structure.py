@@ -10,7 +10,7 @@ usage: structure.py [ROOT]   every rule, over the files under version control (o
 - A room above session does not name a session.
 - No file is too long, none is a bag called utils; nothing is left for later; no path of one machine and no host of a
   package registry stands anywhere.
-- The library neither prints nor aborts.
+- The library neither prints nor aborts, and nothing in it depends on the program's locale.
 """
 import pathlib
 import re
@@ -35,6 +35,9 @@ STRUCT = r"^(?:typedef\s+)?struct\s+(iobind_\w+)\s*\{"
 REGISTRY_HOST = (r"\b[\w.-]*(pypi|pythonhosted|npmjs|crates|debian|ubuntu|golang|conda|repo\d*\.maven)"
                  r"[\w-]*\.(org|com|io|net|dev)\b")
 STOPS_OR_PRINTS = r"\b(printf|fprintf|vprintf|vfprintf|puts|fputs|putchar|perror|abort|exit|_exit|assert)\s*\("
+
+BY_LOCALE = r"\b(strto[dfl]d?|ato[fil]l?|v?[fs]?scanf|to(?:lower|upper)|is(?:alpha|alnum|space|print|punct|upper|lower)|strn?casecmp|strcoll|setlocale)\s*\("
+NUMBER_WITH_A_POINT = r"\"(?:\\.|[^\"\\\n])*%[-+ #0-9.*]*[aAeEfFgG](?![a-zA-Z])"
 
 
 def listed(root):
@@ -164,6 +167,10 @@ class Tree:
             code = without_comments(text)
             for match in re.finditer(STOPS_OR_PRINTS, code):
                 self.fault(name, f"the library calls {match[1]}", line_of(code, match.start()))
+            for match in re.finditer(BY_LOCALE, code):
+                self.fault(name, f"the library calls {match[1]}, which goes by the locale", line_of(code, match.start()))
+            for match in re.finditer(NUMBER_WITH_A_POINT, text):
+                self.fault(name, "the library prints a number whose point goes by the locale", line_of(text, match.start()))
 
 
 def main(arguments):

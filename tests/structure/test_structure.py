@@ -134,6 +134,10 @@ class Structure(unittest.TestCase):
     def test_aborting_library(self):
         self.assert_fault("src/support/error.c", "void g(int x) { assert (x); }\n", "the library calls assert")
 
+    def test_locale(self):
+        self.assert_fault("src/support/error.c", "double g(const char *s) { return strtod(s, 0); }\n", "goes by the locale")
+        self.assert_fault("src/support/error.c", 'const char *g(void) { return "%.3f s"; }\n', "goes by the locale")
+
 
 if __name__ == "__main__":
     unittest.main()

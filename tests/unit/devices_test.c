@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "models.h"
 #include "vdev.h"
@@ -128,6 +129,32 @@ static void options_of_one_of_two_eps(void **state) {
   expect_ok(load(turned, 2, nameless, bad + 1, 1));
 }
 
+static size_t count_words(const char *text, const char *words) {
+  size_t count = 0;
+  for (const char *at = text; (at = strstr(at, words)) != NULL; at += strlen(words)) {
+    count++;
+  }
+  return count;
+}
+
+/* Each place stands once in the message, and pinned memory is not taken for the device's own. */
+static void copy_names_its_places(void **state) {
+  (void)state;
+  static const int64_t dims[] = {4};
+  iobind_tensor *pinned = NULL;
+  iobind_tensor *on_device = NULL;
+  expect_ok(iobind_tensor_create(devices[0], IOBIND_MEMORY_HOST_ACCESSIBLE, IOBIND_FLOAT32, dims, 1, &pinned, &fault));
+  expect_ok(iobind_tensor_create(devices[0], IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, dims, 1, &on_device, &fault));
+  const iobind_tensor *source = pinned;
+  assert_int_equal(vdev_set(0, "fail_copy", "1"), 0);
+  expect(IOBIND_RUNTIME, iobind_tensor_copy(&source, &on_device, 1, NULL, &fault));
+  expect_words("copy from 'vdev:0/pinned' to 'vdev:0'");
+  assert_int_equal(count_words(fault.message, "vdev:0"), 2);
+  assert_int_equal(vdev_set(0, "fail_copy", "0"), 0);
+  iobind_tensor_release(pinned);
+  iobind_tensor_release(on_device);
+}
+
 /* A run for which the device has no memory left says so by its status. */
 static void run_out_of_memory(void **state) {
   (void)state;
@@ -156,6 +183,6 @@ static void run_out_of_memory(void **state) {
 static const struct CMUnitTest cases[] = {
     cmocka_unit_test(event_of_the_other_device),   cmocka_unit_test(three_streams_use_a_tensor),
     cmocka_unit_test(both_devices_in_one_session), cmocka_unit_test(options_of_one_of_two_eps),
-    cmocka_unit_test(run_out_of_memory),
+    cmocka_unit_test(run_out_of_memory),           cmocka_unit_test(copy_names_its_places),
 };
 FIXTURE_MAIN(cases, start, stop);

@@ -244,6 +244,21 @@ static void failed_library_explains_its_device(void **state) {
   iobind_runtime_destroy(runtime);
 }
 
+/* A device that does not work is named once, whoever says why. */
+static void failed_device_is_named_once(void **state) {
+  (void)state;
+  setenv("VDEV_FAIL_SESSION", "every:1", 1);
+  iobind_runtime *runtime = create(NULL);
+  iobind_device *device = NULL;
+  expect(IOBIND_DEVICE, iobind_runtime_find_device(runtime, "vdev:0", &device, NULL, &fault));
+  expect_words("runtime_find_device: no such device works: vdev:0: session: ");
+  assert_null(strstr(strstr(fault.message, "vdev:0") + 1, "vdev:0"));
+  expect(IOBIND_DEVICE, iobind_device_check(iobind_runtime_get_device(runtime, info_of(runtime).device_count - 1), &fault));
+  expect_words("device_check: vdev:0: session: ");
+  assert_null(strstr(strstr(fault.message, "vdev:0") + 1, "vdev:0"));
+  iobind_runtime_destroy(runtime);
+}
+
 static void failed_library_of_the_options(void **state) {
   (void)state;
   const char *const rows[] = {bad_library, "no/such/library.so", "=x.so", "a=", ""};
@@ -552,6 +567,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(library_by_folder),
     cmocka_unit_test(library_by_environment),
     cmocka_unit_test(failed_library_explains_its_device),
+    cmocka_unit_test(failed_device_is_named_once),
     cmocka_unit_test(failed_library_of_the_options),
     cmocka_unit_test(host_was_first),
     cmocka_unit_test(host_was_first_and_it_is_listed),
