@@ -59,9 +59,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     CHECK(set || memcmp(&before, &settings, sizeof settings) == 0);
     check_bounds(&settings);
     const char *const types[] = {name, value};
-    const vdev_subject subject = {(vdev_site)(take_byte(&source) % VDEV_SITES), take_dim(&source), types, 2};
-    vdev_fault_fails(&settings.faults, &subject);
-    CHECK(vdev_fault_delay(&settings.faults, &subject) >= 0);
+    const vdev_subject subject = {.site = (vdev_site)(take_byte(&source) % VDEV_SITES),
+                                  .what = name,
+                                  .bytes = take_dim(&source),
+                                  .names = types,
+                                  .name_count = 2};
+    int64_t delay_ns = -1;
+    bool fails = vdev_fault_strikes(&settings.faults, &subject, &delay_ns);
+    CHECK(fails ? delay_ns == 0 : delay_ns >= 0);
     free(name);
     free(value);
   }
