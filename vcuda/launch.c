@@ -46,6 +46,7 @@ static bool grow(void) {
   return true;
 }
 
+/* NOLINTBEGIN(readability-non-const-parameter): the compiler that calls these decides */
 void __cudaRegisterFunction(void **handle, const char *host, char *device_function, const char *name, int threads, void *thread,
                             void *block, void *block_dim, void *grid_dim, int *warp) {
   (void)handle, (void)device_function, (void)threads, (void)thread, (void)block, (void)block_dim, (void)grid_dim, (void)warp;
@@ -65,6 +66,8 @@ void __cudaRegisterVar(void **handle, char *variable, char *device_address, cons
                        int constant, int global) {
   (void)handle, (void)variable, (void)device_address, (void)name, (void)external, (void)bytes, (void)constant, (void)global;
 }
+
+/* NOLINTEND(readability-non-const-parameter) */
 
 /* With the lock held. */
 static function *find(const void *host) {
@@ -107,9 +110,9 @@ static int launch(const void *host, const cuda_dim3 *grid, const cuda_dim3 *bloc
   }
   vcuda_unlock();
   if (found == NULL || found->kernel == NULL) return refuse(found == NULL ? "one that was never registered" : found->name);
-  const unsigned blocks[3] = {grid->x, grid->y, grid->z}, threads[3] = {block->x, block->y, block->z};
+  const unsigned grid_size[3] = {grid->x, grid->y, grid->z}, block_size[3] = {block->x, block->y, block->z};
   if ((uint64_t)block->x * block->y * block->z > 1024) return CUDA_INVALID_CONFIGURATION;
-  return vcuda_kernel_launch(found->kernel, blocks, threads, shared, stream, arguments);
+  return vcuda_kernel_launch(found->kernel, grid_size, block_size, shared, stream, arguments);
 }
 
 int cudaLaunchKernel(const void *host, cuda_dim3 grid, cuda_dim3 block, void **arguments, size_t shared, cuda_stream stream) {
