@@ -57,17 +57,29 @@ int vcuda_capture_refuses_unsafe(void) {
   return error;
 }
 
+static bool is_implied(const vcuda_stream *null_stream, const vcuda_stream *other) {
+  return other->capture != NULL && other->device == null_stream->device && (other->flags & CUDA_STREAM_NON_BLOCKING) == 0;
+}
+
 /* The NULL stream would wait for the captured streams that wait for it. */
 int vcuda_capture_refuses_legacy(const vcuda_stream *stream) {
   int error = CUDA_OK;
   if (!vcuda_stream_is_null(stream)) return error;
   for (vcuda_stream *other = vcuda_global.streams; other != NULL; other = other->next) {
-    if (other->capture != NULL && other->device == stream->device && (other->flags & CUDA_STREAM_NON_BLOCKING) == 0) {
+    if (is_implied(stream, other)) {
       vcuda_capture_break(other->capture);
       error = CUDA_CAPTURE_IMPLICIT;
     }
   }
   return error;
+}
+
+/* Asking whether the NULL stream is captured has no answer then, but breaks nothing. */
+static int ask_legacy(const vcuda_stream *stream) {
+  for (const vcuda_stream *other = vcuda_global.streams; other != NULL && vcuda_stream_is_null(stream); other = other->next) {
+    if (is_implied(stream, other)) return CUDA_CAPTURE_IMPLICIT;
+  }
+  return CUDA_OK;
 }
 
 int vcuda_capture_refuses_stream(vcuda_stream *stream) {
@@ -105,9 +117,14 @@ static int refuse(vcuda_capture *capture, int error) {
   return error;
 }
 
+int vcuda_capture_refuses_event(const vcuda_event *event) {
+  return event->capture == NULL ? CUDA_OK : refuse(event->capture, CUDA_CAPTURED_EVENT);
+}
+
 int vcuda_capture_wait(vcuda_stream *stream, vcuda_event *event, bool external) {
   if (event->capture == NULL && stream->capture == NULL) return -1;
   if (event->capture == NULL) {
+    if (event->stream == NULL) return CUDA_OK; /* never recorded: nothing to wait for */
     if (!external) return refuse(stream->capture, CUDA_CAPTURE_ISOLATION);
     const vcuda_order order = {.kind = CUDA_NODE_EMPTY, .name = "a wait for an event", .event = event};
     return vcuda_capture_order(stream, &order);
@@ -221,7 +238,7 @@ int cudaStreamIsCapturing(cuda_stream stream, int *status) {
   int error;
   vcuda_lock();
   const vcuda_stream *found = vcuda_stream_find(stream, &error);
-  if (found != NULL) error = vcuda_capture_refuses_legacy(found);
+  if (found != NULL) error = ask_legacy(found);
   if (found != NULL) *status = status_of(found);
   vcuda_unlock();
   return vcuda_end(&call, error);

@@ -116,7 +116,7 @@ int cudaEventSynchronize(cuda_event event) {
   VCUDA_ENTER_DEVICE(NULL);
   vcuda_lock();
   vcuda_event *found = find(event);
-  int error = found == NULL ? CUDA_INVALID_HANDLE : found->capture != NULL ? CUDA_CAPTURED_EVENT : CUDA_OK;
+  int error = found == NULL ? CUDA_INVALID_HANDLE : vcuda_capture_refuses_event(found);
   if (error == CUDA_OK) {
     vcuda_count_sync(found->device, VCUDA_COUNT_sync_event);
     if (found->stream != NULL) error = vcuda_queue_wait_for(found->stream, found->sequence, found->clocks);
@@ -134,7 +134,7 @@ int cudaEventQuery(cuda_event event) {
   VCUDA_ENTER_DEVICE(NULL);
   vcuda_lock();
   vcuda_event *found = find(event);
-  int error = found == NULL ? CUDA_INVALID_HANDLE : found->capture != NULL ? CUDA_CAPTURED_EVENT : CUDA_OK;
+  int error = found == NULL ? CUDA_INVALID_HANDLE : vcuda_capture_refuses_event(found);
   if (error == CUDA_OK) error = !has_passed(found) ? CUDA_NOT_READY : found->device->error;
   if (error == CUDA_OK) vcuda_clocks_join(vcuda_global.host_clocks, found->clocks); /* the host knows now */
   vcuda_unlock();

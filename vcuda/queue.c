@@ -318,6 +318,13 @@ int vcuda_queue_wait_for(vcuda_stream *stream, uint64_t sequence, const uint64_t
   return error;
 }
 
+void vcuda_queue_let_pass(vcuda_stream *stream) {
+  uint64_t sequence = stream->submitted;
+  vcuda_stream_hold(stream);
+  while (stream->completed < sequence) pthread_cond_wait(&vcuda_global.done, &vcuda_global.mutex);
+  vcuda_stream_drop(stream);
+}
+
 static int wait_for_streams(vcuda_device *device, bool all) {
   vcuda_stream *stream = vcuda_global.streams;
   while (stream != NULL) {

@@ -244,6 +244,7 @@ int vcuda_queue_push(vcuda_stream *stream, const vcuda_order *order);  /* into i
 void vcuda_queue_count(vcuda_device *device, const vcuda_order *order);
 int vcuda_queue_wait(vcuda_stream *stream); /* on the host, for all of it; the device's error */
 int vcuda_queue_wait_for(vcuda_stream *stream, uint64_t sequence, const uint64_t *clocks);
+void vcuda_queue_let_pass(vcuda_stream *stream); /* for all of it, without knowing that it is done: no synchronisation */
 int vcuda_queue_wait_all(vcuda_device *device);
 
 /* ---- race.c; with the lock held ---- */
@@ -261,6 +262,7 @@ int vcuda_capture_refuses_unsafe(void); /* a call that could wait, such as cudaM
 int vcuda_capture_refuses_stream(vcuda_stream *stream);       /* waiting for a stream or asking it: 0, 900, 906 */
 int vcuda_capture_refuses_device(const vcuda_device *device); /* the same of the whole device */
 int vcuda_capture_refuses_legacy(const vcuda_stream *stream); /* use of the NULL stream: 0 or 906 */
+int vcuda_capture_refuses_event(const vcuda_event *event);    /* waiting for an event or asking it: 0 or 907 */
 int vcuda_capture_wait(vcuda_stream *stream, vcuda_event *event, bool external); /* -1: nothing of a capture is concerned */
 void vcuda_capture_record(vcuda_stream *stream, vcuda_event *event);
 void vcuda_capture_forget_event(vcuda_event *event);

@@ -71,6 +71,7 @@ int cudaStreamQuery(cuda_stream stream) {
   vcuda_stream *found = vcuda_stream_find(stream, &error);
   if (found != NULL) error = vcuda_capture_refuses_stream(found);
   if (found != NULL && error == CUDA_OK) error = found->completed < found->submitted ? CUDA_NOT_READY : found->device->error;
+  if (found != NULL && error == CUDA_OK) vcuda_clocks_join(vcuda_global.host_clocks, found->clocks); /* the host knows now */
   vcuda_unlock();
   return vcuda_end(&call, error);
 }

@@ -1,0 +1,370 @@
+/* vcuda's CUDA runtime without ONNX Runtime: memory, streams, events, faults, counters, the trace. */
+#define _POSIX_C_SOURCE 200809L
+
+#include "device.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static void memory_faults_where_the_host_touches_it(void **state) {
+  (void)state;
+  volatile char *address = make_memory(64);
+  pid_t child = fork();
+  if (child == 0) {
+    (void)signal(SIGSEGV, SIG_DFL);
+    address[3] = 1;
+    _exit(0);
+  }
+  int status = 0;
+  assert_int_equal(waitpid(child, &status, 0), child);
+  assert_true(WIFSIGNALED(status));
+  assert_int_equal(WTERMSIG(status), SIGSEGV);
+  OK(cudaFree((void *)(uintptr_t)address));
+}
+
+static void new_memory_is_poisoned(void **state) {
+  (void)state;
+  void *address = make_memory(16);
+  assert_int_not_equal(first_byte(address), 0);
+  OK(cudaMemset(address, 7, 16));
+  assert_int_equal(first_byte(address), 7);
+  OK(cudaFree(address));
+}
+
+static void a_copy_outside_its_block_is_refused(void **state) {
+  (void)state;
+  char host[64];
+  char *address = make_memory(32);
+  FAILS(CUDA_INVALID_VALUE, cudaMemcpy(host, address, 33, CUDA_COPY_DOWN));
+  FAILS(CUDA_INVALID_VALUE, cudaMemcpy(host, address, 16, CUDA_COPY_UP)); /* the wrong direction */
+  OK(cudaFree(address));
+  FAILS(CUDA_INVALID_VALUE, cudaMemcpy(host, address, 4, CUDA_COPY_DOWN));
+  FAILS(CUDA_INVALID_VALUE, cudaFree(address));
+  OK(cudaFree(NULL));
+}
+
+static void work_outside_its_block_is_a_sticky_error(void **state) {
+  (void)state;
+  cuda_stream stream = make_stream();
+  char *address = make_memory(32);
+  OK(touch(stream, "overrun", address + 16, 17, 1));
+  FAILS(CUDA_ILLEGAL_ADDRESS, cudaStreamSynchronize(stream));
+  assert_non_null(strstr(vcuda_last_message(), "overrun"));
+  void *more;
+  FAILS(CUDA_ILLEGAL_ADDRESS, cudaMalloc(&more, 8));
+  assert_int_equal(vcuda_recover(0), CUDA_ILLEGAL_ADDRESS);
+  OK(cudaMalloc(&more, 8));
+  OK(cudaFree(more));
+  OK(cudaFree(address));
+  OK(cudaStreamDestroy(stream));
+}
+
+static void freed_addresses_are_not_used_again_at_once(void **state) {
+  (void)state;
+  cuda_stream stream = make_stream();
+  void *first = make_memory(32);
+  OK(cudaFree(first));
+  void *second = make_memory(32);
+  assert_ptr_not_equal(first, second);
+  OK(touch(stream, "late", first, 32, -1));
+  FAILS(CUDA_ILLEGAL_ADDRESS, cudaStreamSynchronize(stream));
+  (void)vcuda_recover(0);
+  OK(cudaFree(second));
+  OK(cudaStreamDestroy(stream));
+}
+
+static void memory_runs_out(void **state) {
+  (void)state;
+  size_t available, total;
+  void *address;
+  OK(cudaMemGetInfo(&available, &total));
+  FAILS(CUDA_OUT_OF_MEMORY, cudaMalloc(&address, total + 1));
+  FAILS(CUDA_OUT_OF_MEMORY, cudaGetLastError());
+  OK(cudaGetLastError()); /* it was not sticky */
+}
+
+static void pointers_are_told_apart(void **state) {
+  (void)state;
+  cuda_pointer told;
+  int on_stack;
+  void *pinned, *address = make_memory(8);
+  OK(cudaMallocHost(&pinned, 8));
+  OK(cudaPointerGetAttributes(&told, address));
+  assert_int_equal(told.type, CUDA_MEMORY_DEVICE);
+  OK(cudaPointerGetAttributes(&told, pinned));
+  assert_int_equal(told.type, CUDA_MEMORY_HOST);
+  OK(cudaPointerGetAttributes(&told, &on_stack));
+  assert_int_equal(told.type, CUDA_MEMORY_UNREGISTERED);
+  OK(cudaFreeHost(pinned));
+  OK(cudaFree(address));
+}
+
+static void memory_of_a_pool_is_freed_in_order(void **state) {
+  (void)state;
+  gate g;
+  cuda_stream stream = make_stream();
+  void *address;
+  OK(cudaMallocAsync(&address, 64, stream));
+  close_gate(&g, stream);
+  OK(touch(stream, "before", address, 64, 1));
+  OK(cudaFreeAsync(address, stream));
+  open_gate(&g);
+  OK(cudaStreamSynchronize(stream));
+  OK(touch(stream, "after", address, 64, 1));
+  FAILS(CUDA_ILLEGAL_ADDRESS, cudaStreamSynchronize(stream));
+  (void)vcuda_recover(0);
+  OK(cudaStreamDestroy(stream));
+}
+
+static void a_stream_keeps_its_order(void **state) {
+  (void)state;
+  cuda_stream stream = make_stream();
+  void *address = make_memory(8);
+  for (int i = 0; i < 3000; i++) OK(touch(stream, "write", address, 8, i % 251)); /* more than a queue holds */
+  OK(cudaStreamSynchronize(stream));
+  assert_int_equal(first_byte(address), 2999 % 251);
+  OK(cudaFree(address));
+  OK(cudaStreamDestroy(stream));
+}
+
+static void blocking_streams_and_the_null_stream_wait_for_each_other(void **state) {
+  (void)state;
+  gate g;
+  cuda_stream blocking;
+  cuda_event event;
+  OK(cudaStreamCreate(&blocking));
+  OK(cudaEventCreate(&event));
+  close_gate(&g, blocking);
+  OK(cudaEventRecord(event, NULL)); /* behind the blocking stream */
+  FAILS(CUDA_NOT_READY, cudaEventQuery(event));
+  open_gate(&g);
+  OK(cudaEventSynchronize(event));
+  close_gate(&g, NULL);
+  OK(cudaEventRecord(event, blocking)); /* behind the NULL stream */
+  FAILS(CUDA_NOT_READY, cudaEventQuery(event));
+  FAILS(CUDA_NOT_READY, cudaStreamQuery(blocking));
+  open_gate(&g);
+  OK(cudaStreamSynchronize(blocking));
+  OK(cudaEventQuery(event));
+  OK(cudaEventDestroy(event));
+  OK(cudaStreamDestroy(blocking));
+}
+
+static void a_non_blocking_stream_does_not_wait_for_the_null_stream(void **state) {
+  (void)state;
+  gate g;
+  cuda_stream stream = make_stream();
+  void *address = make_memory(8);
+  close_gate(&g, NULL);
+  OK(touch(stream, "free", address, 8, 1));
+  OK(cudaStreamSynchronize(stream));
+  open_gate(&g);
+  OK(cudaDeviceSynchronize());
+  OK(cudaFree(address));
+  OK(cudaStreamDestroy(stream));
+}
+
+static void a_stream_waits_for_an_event(void **state) {
+  (void)state;
+  gate g;
+  cuda_stream one = make_stream(), other = make_stream();
+  cuda_event event;
+  void *address = make_memory(8);
+  OK(cudaEventCreateWithFlags(&event, CUDA_EVENT_NO_TIMING));
+  OK(cudaStreamWaitEvent(other, event, 0)); /* never recorded: nothing to wait for */
+  OK(cudaStreamSynchronize(other));
+  close_gate(&g, one);
+  OK(touch(one, "first", address, 8, 1));
+  OK(cudaEventRecord(event, one));
+  OK(cudaStreamWaitEvent(other, event, 0));
+  OK(cudaEventDestroy(event)); /* what was queued still waits for it */
+  OK(touch(other, "second", address, 8, 2));
+  FAILS(CUDA_NOT_READY, cudaStreamQuery(other));
+  open_gate(&g);
+  OK(cudaStreamSynchronize(other));
+  assert_int_equal(first_byte(address), 2);
+  OK(cudaFree(address));
+  OK(cudaStreamDestroy(one)); /* with nothing left; and one that is destroyed goes on until its work is done: */
+  OK(touch(other, "third", NULL, 0, -1));
+  OK(cudaStreamDestroy(other));
+  FAILS(CUDA_INVALID_HANDLE, cudaStreamSynchronize(other));
+}
+
+static void call_cuda(void *data) {
+  void *address;
+  *(int *)data = cudaMalloc(&address, 8);
+}
+
+static void a_host_function_must_not_call_cuda(void **state) {
+  (void)state;
+  int error = 0;
+  cuda_stream stream = make_stream();
+  OK(cudaLaunchHostFunc(stream, call_cuda, &error));
+  OK(cudaStreamSynchronize(stream));
+  assert_int_equal(error, CUDA_NOT_PERMITTED);
+  OK(cudaStreamDestroy(stream));
+}
+
+static void the_nth_operation_fails(void **state) {
+  (void)state;
+  char host[8] = {0};
+  void *address = NULL;
+  cuda_stream stream = make_stream();
+  assert_int_equal(vcuda_set(0, "fail_alloc", "2"), 0);
+  OK(cudaMalloc(&address, 8));
+  void *second = NULL;
+  FAILS(CUDA_OUT_OF_MEMORY, cudaMalloc(&second, 8));
+  assert_int_equal(vcuda_set(0, "fail_copy", "1,min:8"), 0);
+  OK(cudaMemcpy(address, host, 4, CUDA_COPY_UP));
+  FAILS(CUDA_UNKNOWN, cudaMemcpy(address, host, 8, CUDA_COPY_UP));
+  OK(cudaMemcpy(address, host, 8, CUDA_COPY_UP));
+  assert_int_equal(vcuda_set(0, "fail_compute", "1,name:this"), 0);
+  OK(touch(stream, "that", address, 8, 1));
+  FAILS(CUDA_OUT_OF_RESOURCES, touch(stream, "this", address, 8, 1));
+  OK(touch(stream, "this", address, 8, 1));
+  OK(cudaStreamSynchronize(stream));
+  assert_int_equal(vcuda_set(0, "fail_compute", "1,late"), 0);
+  OK(touch(stream, "late", address, 8, 1));
+  FAILS(CUDA_LAUNCH_FAILURE, cudaStreamSynchronize(stream));
+  assert_int_equal(vcuda_recover(0), CUDA_LAUNCH_FAILURE);
+  assert_int_equal(vcuda_set(0, "fail_compute", "often"), -1);
+  assert_int_equal(vcuda_set(0, "no_such_setting", "1"), -1);
+  OK(cudaFree(address));
+  OK(cudaStreamDestroy(stream));
+}
+
+static void everything_is_counted(void **state) {
+  (void)state;
+  static char host[100000];
+  cuda_stream stream = make_stream();
+  char *address = make_memory(sizeof host);
+  void *pinned;
+  OK(cudaMallocHost(&pinned, 64));
+  OK(cudaDeviceSynchronize());
+  assert_int_equal(vcuda_reset(0), 0);
+  OK(cudaMemcpyAsync(address, pinned, 64, CUDA_COPY_UP, stream));
+  OK(cudaMemcpyAsync(address + 64, address, 64, CUDA_COPY_DEVICE, stream));
+  OK(cudaMemcpyAsync(address, host, 64, CUDA_COPY_UP, stream)); /* staged: nothing waits */
+  OK(touch(stream, "work", address, 8, 1));
+  assert_int_equal(vcuda_get(0, "h2d_bytes"), 128);
+  assert_int_equal(vcuda_get(0, "h2d_count"), 2);
+  assert_int_equal(vcuda_get(0, "d2d_bytes"), 64);
+  assert_int_equal(vcuda_get(0, "pageable_count"), 1);
+  assert_int_equal(vcuda_get(0, "launches"), 1);
+  assert_int_equal(vcuda_get(0, "syncs"), 0);
+  OK(cudaMemcpyAsync(host, address, 16, CUDA_COPY_DOWN, stream));
+  assert_int_equal(vcuda_get(0, "sync_pageable"), 1);
+  OK(cudaMemcpyAsync(address, host, sizeof host, CUDA_COPY_UP, stream)); /* too large to be staged */
+  assert_int_equal(vcuda_get(0, "sync_pageable"), 2);
+  OK(cudaStreamSynchronize(stream));
+  OK(cudaDeviceSynchronize());
+  OK(cudaMemcpy(host, address, 8, CUDA_COPY_DOWN));
+  assert_int_equal(vcuda_get(0, "sync_stream"), 1);
+  assert_int_equal(vcuda_get(0, "sync_device"), 1);
+  assert_int_equal(vcuda_get(0, "sync_copy"), 1);
+  OK(cudaFree(address));
+  assert_int_equal(vcuda_get(0, "sync_free"), 1);
+  assert_int_equal(vcuda_get(0, "syncs"), 6);
+  assert_int_equal(vcuda_get(0, "no_such_counter"), -1);
+  OK(cudaFreeHost(pinned));
+  OK(cudaStreamDestroy(stream));
+}
+
+static void late_copies_read_the_host_at_once(void **state) {
+  (void)state;
+  gate g;
+  static unsigned char host[100000];
+  void *address = make_memory(sizeof host);
+  assert_int_equal(vcuda_set(0, "late_copies", "1"), 0);
+  memset(host, 5, sizeof host);
+  close_gate(&g, NULL);
+  OK(cudaMemcpy(address, host, sizeof host, CUDA_COPY_UP)); /* CUDA may return when it has staged the data */
+  memset(host, 6, sizeof host);
+  open_gate(&g);
+  assert_int_equal(first_byte(address), 5);
+  assert_int_equal(vcuda_set(0, "late_copies", "0"), 0);
+  OK(cudaFree(address));
+}
+
+static void a_second_device_has_memory_of_its_own(void **state) {
+  (void)state;
+  int count = 0;
+  OK(cudaGetDeviceCount(&count));
+  assert_int_equal(count, 2);
+  void *on_first = make_memory(8);
+  OK(cudaMemset(on_first, 3, 8));
+  OK(cudaDeviceSynchronize()); /* nothing else orders the devices */
+  OK(cudaSetDevice(1));
+  void *on_second = make_memory(8);
+  OK(touch(NULL, "foreign", on_first, 8, 1));
+  FAILS(CUDA_ILLEGAL_ADDRESS, cudaDeviceSynchronize());
+  assert_int_equal(vcuda_recover(1), CUDA_ILLEGAL_ADDRESS);
+  OK(cudaMemcpy(on_second, on_first, 8, CUDA_COPY_DEFAULT));
+  assert_int_equal(first_byte(on_second), 3);
+  OK(cudaFree(on_second));
+  FAILS(CUDA_INVALID_DEVICE, cudaSetDevice(2));
+  OK(cudaSetDevice(0));
+  OK(cudaFree(on_first));
+}
+
+static void an_unknown_kernel_fails_by_name(void **state) {
+  (void)state;
+  static const char function;
+  const cuda_dim3 one = {1, 1, 1};
+  void *arguments[] = {NULL};
+  void **binary = __cudaRegisterFatBinary(NULL);
+  __cudaRegisterFunction(binary, &function, NULL, "_Z11no_such_onei", -1, NULL, NULL, NULL, NULL, NULL);
+  FAILS(CUDA_INVALID_FUNCTION, cudaLaunchKernel(&function, one, one, arguments, 0, NULL));
+  assert_non_null(strstr(vcuda_last_message(), "no_such_one"));
+  FAILS(CUDA_INVALID_FUNCTION, cudaDeviceSynchronize()); /* a caller that does not look at launches learns it here */
+  OK(cudaDeviceSynchronize());
+  __cudaUnregisterFatBinary(binary);
+}
+
+static void calls_are_traced_with_their_streams(void **state) {
+  (void)state;
+  char path[] = "/tmp/vcuda-trace-XXXXXX", text[8192] = "", stream_text[32];
+  int descriptor = mkstemp(path);
+  assert_true(descriptor >= 0);
+  assert_int_equal(vcuda_set(0, "trace", "1"), 0);
+  cuda_stream stream = make_stream();
+  OK(touch(stream, "traced work", NULL, 0, -1));
+  OK(cudaStreamSynchronize(stream));
+  assert_int_equal(vcuda_set(0, "trace", "0"), 0);
+  assert_int_equal(vcuda_trace_write(path), 0);
+  assert_true(read(descriptor, text, sizeof text - 1) > 0);
+  snprintf(stream_text, sizeof stream_text, "%p", (void *)stream);
+  assert_non_null(strstr(text, "cudaStreamSynchronize"));
+  assert_non_null(strstr(text, "traced work"));
+  assert_non_null(strstr(text, stream_text));
+  (void)close(descriptor);
+  (void)unlink(path);
+  OK(cudaStreamDestroy(stream));
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      TEST(memory_faults_where_the_host_touches_it),
+      TEST(new_memory_is_poisoned),
+      TEST(a_copy_outside_its_block_is_refused),
+      TEST(work_outside_its_block_is_a_sticky_error),
+      TEST(freed_addresses_are_not_used_again_at_once),
+      TEST(memory_runs_out),
+      TEST(pointers_are_told_apart),
+      TEST(memory_of_a_pool_is_freed_in_order),
+      TEST(a_stream_keeps_its_order),
+      TEST(blocking_streams_and_the_null_stream_wait_for_each_other),
+      TEST(a_non_blocking_stream_does_not_wait_for_the_null_stream),
+      TEST(a_stream_waits_for_an_event),
+      TEST(a_host_function_must_not_call_cuda),
+      TEST(the_nth_operation_fails),
+      TEST(everything_is_counted),
+      TEST(late_copies_read_the_host_at_once),
+      TEST(a_second_device_has_memory_of_its_own),
+      TEST(an_unknown_kernel_fails_by_name),
+      TEST(calls_are_traced_with_their_streams),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
