@@ -13,7 +13,7 @@
 /* One file in memory is mapped twice: what callers see has no access rights, so that a touch by the host faults; the twin is where
  * the bytes are. Pages that nobody has written take no memory. */
 
-enum { ALIGNMENT = 512, POISON = 0xA5 };
+enum { ALIGNMENT = 512, POISON = 0xCD };
 
 bool vcuda_memory_reserve(vcuda_device *device) {
   size_t size = (size_t)(device->settings.reserve != 0 ? device->settings.reserve : 2 * device->settings.memory);
