@@ -186,9 +186,9 @@ static void drop_devices(iobind_runtime *runtime, size_t keep) {
   }
 }
 
-iobind_status iobind__runtime_refresh_devices(iobind_runtime *runtime, iobind_error *error) {
+iobind_status iobind__runtime_refresh_devices(iobind_runtime *runtime, iobind_error *reason) {
   size_t before = runtime->device_count;
-  iobind_status status = add_new_devices(runtime, error);
+  iobind_status status = add_new_devices(runtime, reason);
   if (status != IOBIND_OK) {
     drop_devices(runtime, before); /* all of a library's devices or none */
   }
