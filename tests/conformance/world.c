@@ -238,6 +238,7 @@ session *world_load(world *w, const char *spec, int settle) {
   size_t bytes;
   options.devices = &w->device;
   options.device_count = 1;
+  options.intra_op_threads = 1; /* ORT's own threads pass memory on in a way that ThreadSanitizer does not see */
   const char *model_spec = read_options(w, spec, &options, dim, &dim_value);
   if (options.dim_count != 0) {
     options.dim_names = dim_names;
