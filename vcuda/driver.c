@@ -1,9 +1,261 @@
-/* libcuda.so.1: the one function that ORT's EP asks the driver for. */
-#define CUDA_API __attribute__((visibility("default")))
+/* libcuda.so.1: the part of CUDA's driver interface that programs use beside the runtime, such as to order a foreign stream by events.
+ * It stands on the runtime here. The errors have the same numbers, a CUstream is a cudaStream_t, a CUdeviceptr is an address. */
+#define _GNU_SOURCE /* dladdr */
 
+#include <dlfcn.h>
+#include <string.h>
+
+#include "cuda.h"
+
+typedef struct driver_context {
+  int device;
+} driver_context;
+
+static driver_context contexts[] = {{0}, {1}, {2}, {3}, {4}, {5}, {6}, {7}};
+enum { CONTEXTS = sizeof contexts / sizeof contexts[0] };
+
+CUDA_API int cuInit(unsigned flags);
+CUDA_API int cuDriverGetVersion(int *version);
+CUDA_API int cuGetErrorName(int error, const char **name);
+CUDA_API int cuGetErrorString(int error, const char **text);
+CUDA_API int cuGetProcAddress_v2(const char *name, void **function, int version, uint64_t flags, int *status);
+CUDA_API int cuDeviceGetCount(int *count);
+CUDA_API int cuDeviceGet(int *device, int ordinal);
+CUDA_API int cuDeviceGetName(char *name, int length, int device);
+CUDA_API int cuDeviceGetAttribute(int *value, int attribute, int device);
+CUDA_API int cuDeviceTotalMem_v2(size_t *bytes, int device);
+CUDA_API int cuDevicePrimaryCtxRetain(driver_context **context, int device);
+CUDA_API int cuDevicePrimaryCtxRelease_v2(int device);
+CUDA_API int cuCtxGetCurrent(driver_context **context);
+CUDA_API int cuCtxSetCurrent(driver_context *context);
+CUDA_API int cuCtxPushCurrent_v2(driver_context *context);
+CUDA_API int cuCtxPopCurrent_v2(driver_context **context);
+CUDA_API int cuCtxGetDevice(int *device);
+CUDA_API int cuCtxSynchronize(void);
+CUDA_API int cuStreamCreate(cuda_stream *stream, unsigned flags);
+CUDA_API int cuStreamDestroy_v2(cuda_stream stream);
+CUDA_API int cuStreamSynchronize(cuda_stream stream);
+CUDA_API int cuStreamQuery(cuda_stream stream);
+CUDA_API int cuStreamGetCtx(cuda_stream stream, driver_context **context);
+CUDA_API int cuStreamWaitEvent(cuda_stream stream, cuda_event event, unsigned flags);
+CUDA_API int cuStreamIsCapturing(cuda_stream stream, int *status);
+CUDA_API int cuEventCreate(cuda_event *event, unsigned flags);
+CUDA_API int cuEventDestroy_v2(cuda_event event);
+CUDA_API int cuEventRecord(cuda_event event, cuda_stream stream);
+CUDA_API int cuEventQuery(cuda_event event);
+CUDA_API int cuEventSynchronize(cuda_event event);
+CUDA_API int cuLaunchHostFunc(cuda_stream stream, cuda_host_function function, void *data);
+CUDA_API int cuMemAlloc_v2(uintptr_t *address, size_t bytes);
+CUDA_API int cuMemFree_v2(uintptr_t address);
+CUDA_API int cuMemcpyHtoD_v2(uintptr_t to, const void *from, size_t bytes);
+CUDA_API int cuMemcpyDtoH_v2(void *to, uintptr_t from, size_t bytes);
+CUDA_API int cuMemcpyAsync(uintptr_t to, uintptr_t from, size_t bytes, cuda_stream stream);
+CUDA_API int cuMemsetD8Async(uintptr_t address, unsigned char value, size_t bytes, cuda_stream stream);
 CUDA_API int cuTensorMapEncodeTiled(void);
 
-/* A descriptor for device code of sm 90, which there is none of here: 801 is CUDA_ERROR_NOT_SUPPORTED. */
+int cuInit(unsigned flags) {
+  int count = 0;
+  if (flags != 0) return CUDA_INVALID_VALUE;
+  int error = cudaGetDeviceCount(&count);
+  return error == CUDA_OK && count == 0 ? CUDA_NO_DEVICE : error;
+}
+
+int cuDriverGetVersion(int *version) {
+  return cudaDriverGetVersion(version);
+}
+
+int cuGetErrorName(int error, const char **name) {
+  *name = cudaGetErrorName(error);
+  return CUDA_OK;
+}
+
+int cuGetErrorString(int error, const char **text) {
+  *text = cudaGetErrorString(error);
+  return CUDA_OK;
+}
+
+int cuGetProcAddress_v2(const char *name, void **function, int version, uint64_t flags, int *status) {
+  (void)version, (void)flags;
+  Dl_info self;
+  void *library = dladdr((const void *)contexts, &self) != 0 ? dlopen(self.dli_fname, RTLD_LAZY | RTLD_NOLOAD) : NULL;
+  *function = library == NULL ? NULL : dlsym(library, name);
+  if (library != NULL) (void)dlclose(library);
+  if (status != NULL) *status = *function == NULL ? 1 : 0;
+  return *function == NULL ? CUDA_SYMBOL_NOT_FOUND : CUDA_OK;
+}
+
+/* ---- devices and contexts ---- */
+
+int cuDeviceGetCount(int *count) {
+  return cudaGetDeviceCount(count);
+}
+
+static int check_device(int device) {
+  int count = 0;
+  int error = cudaGetDeviceCount(&count);
+  if (error != CUDA_OK) return error;
+  return device < 0 || device >= count || device >= CONTEXTS ? CUDA_INVALID_DEVICE : CUDA_OK;
+}
+
+int cuDeviceGet(int *device, int ordinal) {
+  *device = ordinal;
+  return check_device(ordinal);
+}
+
+int cuDeviceGetName(char *name, int length, int device) {
+  cuda_properties properties;
+  int error = cudaGetDeviceProperties(&properties, device);
+  if (error != CUDA_OK || length <= 0) return error != CUDA_OK ? error : CUDA_INVALID_VALUE;
+  size_t most = (size_t)length - 1, own = strlen(properties.name);
+  memcpy(name, properties.name, own < most ? own : most);
+  name[own < most ? own : most] = '\0';
+  return CUDA_OK;
+}
+
+int cuDeviceGetAttribute(int *value, int attribute, int device) {
+  return cudaDeviceGetAttribute(value, attribute, device);
+}
+
+int cuDeviceTotalMem_v2(size_t *bytes, int device) {
+  cuda_properties properties;
+  int error = cudaGetDeviceProperties(&properties, device);
+  if (error == CUDA_OK) *bytes = properties.total_memory;
+  return error;
+}
+
+int cuDevicePrimaryCtxRetain(driver_context **context, int device) {
+  int error = check_device(device);
+  *context = error == CUDA_OK ? &contexts[device] : NULL;
+  return error;
+}
+
+int cuDevicePrimaryCtxRelease_v2(int device) {
+  return check_device(device);
+}
+
+int cuCtxGetDevice(int *device) {
+  return cudaGetDevice(device);
+}
+
+int cuCtxGetCurrent(driver_context **context) {
+  int device = 0;
+  int error = cudaGetDevice(&device);
+  *context = error == CUDA_OK ? &contexts[device] : NULL;
+  return error;
+}
+
+int cuCtxSetCurrent(driver_context *context) {
+  return context == NULL ? CUDA_OK : cudaSetDevice(context->device); /* a thread here always has one, as with the runtime */
+}
+
+enum { DEEPEST = 32 };
+static _Thread_local int stack[DEEPEST], depth;
+
+int cuCtxPushCurrent_v2(driver_context *context) {
+  if (context == NULL || depth == DEEPEST) return CUDA_INVALID_VALUE;
+  int error = cudaGetDevice(&stack[depth]);
+  if (error == CUDA_OK) error = cudaSetDevice(context->device);
+  if (error == CUDA_OK) depth++;
+  return error;
+}
+
+int cuCtxPopCurrent_v2(driver_context **context) {
+  if (depth == 0) return CUDA_INVALID_VALUE;
+  if (context != NULL) (void)cuCtxGetCurrent(context);
+  return cudaSetDevice(stack[--depth]);
+}
+
+int cuCtxSynchronize(void) {
+  return cudaDeviceSynchronize();
+}
+
+/* ---- streams and events ---- */
+
+int cuStreamCreate(cuda_stream *stream, unsigned flags) {
+  return cudaStreamCreateWithFlags(stream, flags);
+}
+
+int cuStreamDestroy_v2(cuda_stream stream) {
+  return cudaStreamDestroy(stream);
+}
+
+int cuStreamSynchronize(cuda_stream stream) {
+  return cudaStreamSynchronize(stream);
+}
+
+int cuStreamQuery(cuda_stream stream) {
+  return cudaStreamQuery(stream);
+}
+
+int cuStreamGetCtx(cuda_stream stream, driver_context **context) {
+  int device = 0;
+  int error = cudaStreamGetDevice(stream, &device);
+  *context = error == CUDA_OK ? &contexts[device] : NULL;
+  return error;
+}
+
+int cuStreamWaitEvent(cuda_stream stream, cuda_event event, unsigned flags) {
+  return cudaStreamWaitEvent(stream, event, flags);
+}
+
+int cuStreamIsCapturing(cuda_stream stream, int *status) {
+  return cudaStreamIsCapturing(stream, status);
+}
+
+int cuEventCreate(cuda_event *event, unsigned flags) {
+  return cudaEventCreateWithFlags(event, flags);
+}
+
+int cuEventDestroy_v2(cuda_event event) {
+  return cudaEventDestroy(event);
+}
+
+int cuEventRecord(cuda_event event, cuda_stream stream) {
+  return cudaEventRecord(event, stream);
+}
+
+int cuEventQuery(cuda_event event) {
+  return cudaEventQuery(event);
+}
+
+int cuEventSynchronize(cuda_event event) {
+  return cudaEventSynchronize(event);
+}
+
+int cuLaunchHostFunc(cuda_stream stream, cuda_host_function function, void *data) {
+  return cudaLaunchHostFunc(stream, function, data);
+}
+
+/* ---- memory ---- */
+
+int cuMemAlloc_v2(uintptr_t *address, size_t bytes) {
+  void *made = NULL;
+  int error = cudaMalloc(&made, bytes);
+  *address = (uintptr_t)made;
+  return error;
+}
+
+int cuMemFree_v2(uintptr_t address) {
+  return cudaFree((void *)address);
+}
+
+int cuMemcpyHtoD_v2(uintptr_t to, const void *from, size_t bytes) {
+  return cudaMemcpy((void *)to, from, bytes, CUDA_COPY_UP);
+}
+
+int cuMemcpyDtoH_v2(void *to, uintptr_t from, size_t bytes) {
+  return cudaMemcpy(to, (const void *)from, bytes, CUDA_COPY_DOWN);
+}
+
+int cuMemcpyAsync(uintptr_t to, uintptr_t from, size_t bytes, cuda_stream stream) {
+  return cudaMemcpyAsync((void *)to, (const void *)from, bytes, CUDA_COPY_DEFAULT, stream);
+}
+
+int cuMemsetD8Async(uintptr_t address, unsigned char value, size_t bytes, cuda_stream stream) {
+  return cudaMemsetAsync((void *)address, value, bytes, stream);
+}
+
+/* A descriptor for device code of compute capability 9.0, which does not run here. */
 int cuTensorMapEncodeTiled(void) {
-  return 801;
+  return CUDA_NOT_SUPPORTED;
 }

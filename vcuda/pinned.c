@@ -66,7 +66,7 @@ static int allocate(void **address, size_t bytes) {
     (void)munmap(memory, mapped);
     return CUDA_OUT_OF_MEMORY;
   }
-  if (device->settings.poison != 0) memset(memory, 0xA5, bytes);
+  if (device->settings.poison != 0) memset(memory, 0xCD, bytes);
   vcuda_count(device, VCUDA_COUNT_pinned_allocations, 1);
   *address = memory;
   return CUDA_OK;

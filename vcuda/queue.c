@@ -230,7 +230,7 @@ static void push(vcuda_stream *stream, vcuda_work *work) {
   memcpy(stream->clocks, work->clocks, sizeof stream->clocks);
   work->sequence = ++stream->submitted;
   if (work->order.event != NULL) work->order.event->references++;
-  if (work->order.kind == CUDA_NODE_RECORD) record(stream, work->order.event, work);
+  if (work->order.kind == CUDA_NODE_RECORD && work->order.event != NULL) record(stream, work->order.event, work);
   if (work->order.exec != NULL) {
     work->launch = ++vcuda_global.last_launch;
     vcuda_exec_hold(work->order.exec);
@@ -332,7 +332,7 @@ static int wait_for_streams(vcuda_device *device, bool all) {
     if (stream->device == device && (all || is_blocking(stream))) {
       (void)vcuda_queue_wait_for(stream, stream->submitted, stream->clocks);
     }
-    vcuda_stream *next = stream->next;
+    vcuda_stream *next = stream->next; /* NOLINT(clang-analyzer-unix.Malloc): it is held */
     vcuda_stream_drop(stream);
     stream = next;
   }
