@@ -1,0 +1,52 @@
+/* The two models whose bindings are driven, and the same arithmetic in plain C.
+ *
+ *      mix:   y = a + s      next_s = y - s/2      next_t = t/2 + y      d = k + c/2      k = k (an input that is an output too)
+ *      grow:  long = g then x, one behind the other      twice = x + x
+ *
+ * a, s, t and y, next_s, next_t have the open dim n; c has one or three elements, k and d three; g, x and long are open.
+ * Each operation is exact, so that results are compared bit by bit. */
+#ifndef FUZZ_BINDING_MODEL_H
+#define FUZZ_BINDING_MODEL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum { MOST_PORTS = 5, MOST_ELEMENTS = 64, MODELS = 2 };
+
+/* An input or output. */
+typedef struct port {
+  const char *name;
+  const char *dim; /* the name of its only dim; NULL: it is `count` */
+  size_t count;
+} port;
+
+/* The elements of an input or output. */
+typedef struct elements {
+  size_t count;
+  float at[MOST_ELEMENTS];
+} elements;
+
+typedef struct model {
+  const char *name;
+  size_t input_count;
+  size_t output_count;
+  port inputs[MOST_PORTS];
+  port outputs[MOST_PORTS];
+  /* for each output, by a bit for each input: which inputs it depends on, and which input's memory it may be written into because
+   * everything that reads that input has done so before, element by element */
+  unsigned needs[MOST_PORTS];
+  unsigned may_overwrite[MOST_PORTS];
+} model;
+
+extern const model models[MODELS];
+
+/* The number of elements that each output has, by the inputs' numbers; false: the model cannot be run on these (a, s and t of different
+ * lengths, a c that cannot be added to k). */
+bool model_counts(const model *of, const size_t *inputs, size_t *outputs);
+
+void model_compute(const model *of, const elements *inputs, elements *outputs);
+
+/* The model as an ONNX file in memory; free() it. */
+void *model_write(const model *of, size_t *bytes);
+
+#endif

@@ -1,0 +1,42 @@
+/* What a step of a sequence does: one call, its arguments out of a few bytes, what must come of it, and what it changes. */
+#ifndef FUZZ_BINDING_OPERATIONS_H
+#define FUZZ_BINDING_OPERATIONS_H
+
+#include "world.h"
+
+/* A step: so large for each, so that one can be left out and the others stay what they are. */
+typedef struct step {
+  uint8_t operation;
+  uint8_t x[7];
+} step;
+
+void step_do(const step *from);
+
+/* binds.c */
+void do_set_input(const step *from);
+void do_set_output(const step *from);
+void do_carry(const step *from);
+void do_update_input(const step *from);
+void do_fill(const step *from); /* binds all inputs that are not */
+void do_clear(const step *from);
+void do_check(const step *from);
+void do_wrong(const step *from); /* arguments that are wrong in themselves */
+
+/* runs.c */
+void do_run(const step *from);
+void do_result(const step *from);
+void do_cancel(const step *from);
+void do_event(const step *from);
+
+/* A binding that has no run under way as far as the host can know: may a call be refused for that, must it be? */
+void expect_idle(const bound *one, expectation *expected, bool may_queue);
+/* The call was not refused: the run has passed. */
+void has_passed(bound *one);
+/* Something on a stream has failed, or may have: wait for all streams and find out how each binding's run went. */
+void settle(size_t stream);
+
+/* The binding that the byte chooses, made if need be. */
+bound *take_binding(const step *from);
+int binding_index(const bound *of);
+
+#endif

@@ -1,0 +1,436 @@
+/* Runs, with and without a stream, what they leave, and what becomes of it when something on a stream fails. */
+#include "operations.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define W (&the_world)
+
+/* ---- under way ---- */
+
+static bool is_under_way(const bound *one) {
+  return one->flight.stream >= 0 && one->flight.stamp > W->lanes[one->flight.stream].waited;
+}
+
+void expect_idle(const bound *one, expectation *expected, bool may_queue) {
+  if (!is_under_way(one)) return;
+  bool unseen = call_count == one->flight.calls; /* nothing at all came between */
+  if (unseen && !may_queue) expected->must |= STATUS(INVALID_STATE);
+  expected->may |= STATUS(INVALID_STATE);
+}
+
+void has_passed(bound *one) {
+  if (one->flight.stream >= 0) world_waited((size_t)one->flight.stream, one->flight.stamp);
+  one->flight = (flight){.stream = -1};
+  shadow_clear(&one->before);
+}
+
+/* ---- results ---- */
+
+static slot *slot_at(const char *address, size_t bytes) {
+  for (size_t i = 0; i < TENSORS && W->addressable; i++) {
+    slot *at = &W->slots[i];
+    const char *start = at->tensor != NULL ? at->at.block->address : NULL;
+    if (start != NULL && start < address + bytes && address < start + sizeof(float) * at->at.block->values.count) return at;
+  }
+  return NULL;
+}
+
+/* Memory of a result that was not seen before: new, or what this binding has used for an earlier one. */
+static void find_memory(bound *one, size_t output, const char *address) {
+  view *at = &one->shadow.results[output].at;
+  if (at->block->address != NULL) {
+    const char *expected = at->block->address + sizeof(float) * at->offset;
+    if (W->addressable && address != expected) fail("the result lies %td bytes from where it must", address - expected);
+    return;
+  }
+  slot *same = slot_at(address, sizeof(float) * at->count);
+  if (same == NULL) {
+    at->block->address = address;
+    return;
+  }
+  block *kept = same->at.block;
+  if (kept->owner != one->shadow.number || kept->address != address)
+    fail("the result lies in the memory of t%d", world_index(same));
+  for (size_t i = 0; i < one->shadow.model->input_count; i++) {
+    if (one->shadow.inputs[i].read.block == kept && !one->shadow.inputs[i].elsewhere) {
+      fail("the result lies in the memory of the input %s", one->shadow.model->inputs[i].name);
+    }
+  }
+  elements values = view_read(*at);
+  bool known = at->block->known;
+  view_set(at, (view){kept, 0, values.count});
+  if (kept->values.count != values.count) fail("the result has %zu elements, its memory %zu", values.count, kept->values.count);
+  view_write(*at, values.at);
+  kept->known = known;
+}
+
+static place place_of(const iobind_tensor_info *info) {
+  if (info->device == W->host) return W->at_host ? PLACE_HOME : PLACE_HOST;
+  return info->memory == IOBIND_MEMORY_DEFAULT ? PLACE_HOME : PLACE_PINNED;
+}
+
+static void check_result(bound *one, size_t output, iobind_tensor *tensor) {
+  const view *at = &one->shadow.results[output].at;
+  iobind_tensor_info info = IOBIND_TENSOR_INFO_INIT;
+  CHECK(iobind_tensor_get_info(tensor, &info, NULL) == IOBIND_OK);
+  if (info.dtype != IOBIND_FLOAT32 || info.rank != 1 || info.dims[0] != (int64_t)at->count) {
+    fail("expected %zu elements, got %s of rank %zu, the first dim %lld", at->count, iobind_dtype_name(info.dtype), info.rank,
+         (long long)(info.rank > 0 ? info.dims[0] : 0));
+  }
+  bool given = one->shadow.outputs[output].target.block != NULL;
+  if (!given && !W->at_host && place_of(&info) != one->where[output]) fail("it lies in another place than it must");
+  if (at->count == 0) return;
+  find_memory(one, output, iobind_tensor_address(tensor));
+  if (!view_is_known(*at, one->shadow.number)) return;
+  float read[MOST_ELEMENTS];
+  void *data = NULL;
+  if (info.host_readable) {
+    CHECK(iobind_tensor_get_data(tensor, IOBIND_FLOAT32, &data, NULL) == IOBIND_OK);
+    memcpy(read, data, info.bytes);
+  } else {
+    CHECK(iobind_tensor_read(tensor, 0, read, info.bytes, NULL, NULL) == IOBIND_OK);
+  }
+  compare(read, *at, one->shadow.model->outputs[output].name);
+}
+
+static void expect_result(const bound *one, size_t output, expectation *expected) {
+  if (one->shadow.outputs[output].mode == IOBIND_OUTPUT_NONE) expected->must |= STATUS(INVALID_STATE);
+  switch (one->shadow.results[output].kind) {
+    case RESULT_NONE: expected->must |= STATUS(INVALID_STATE) | one->failures; break;
+    case RESULT_MAYBE: expected->may |= STATUS(INVALID_STATE) | one->failures; break;
+    case RESULT_TAKEN: expected->must |= STATUS(INVALID_STATE); break;
+    default: break;
+  }
+}
+
+static void keep(bound *one, size_t output, iobind_tensor *tensor, bool taken, uint8_t hint) {
+  result_shadow *result = &one->shadow.results[output];
+  iobind_tensor_info info = IOBIND_TENSOR_INFO_INIT;
+  CHECK(iobind_tensor_get_info(tensor, &info, NULL) == IOBIND_OK);
+  slot *to = world_kept_slot(hint);
+  bool given = one->shadow.outputs[output].target.block != NULL;
+  say("  it is t%d from now on\n", world_index(to));
+  *to = (slot){.tensor = taken ? tensor : iobind_tensor_retain(tensor), .where = place_of(&info), .is_plain = true};
+  to->is_lent = !taken && !given;
+  view_set(&to->at, result->at);
+  to->at.block->where = (int)to->where;
+}
+
+void do_result(const step *from) {
+  bound *one = take_binding(from);
+  if (one == NULL) return;
+  size_t output = from->x[1] % one->shadow.model->output_count;
+  bool takes = from->x[2] % 4 == 3;
+  bool keeps = takes || from->x[2] % 4 == 2;
+  expectation expected = {0};
+  expect_result(one, output, &expected);
+  if (one->shadow.results[output].at.block != NULL) world_host_uses(one->shadow.results[output].at.block, false, NULL);
+  iobind_tensor *tensor = NULL;
+  begin_call("%s(b%d, %s)", takes ? "take" : "get", binding_index(one), one->shadow.model->outputs[output].name);
+  iobind_status status =
+      end_call((takes ? iobind_binding_take_output : iobind_binding_get_output)(one->handle, output, &tensor, &the_error));
+  bool well = require(expected, status);
+  CHECK(well == (tensor != NULL));
+  if (one->flight.stream >= 0 && !fault_was_set() && one->shadow.outputs[output].mode != IOBIND_OUTPUT_NONE) has_passed(one);
+  if (!well) return;
+  if (takes && one->shadow.results[output].at.block->owner == one->shadow.number)
+    one->shadow.results[output].at.block->owner = 0;
+  check_result(one, output, tensor);
+  if (takes) one->shadow.results[output].at.block->owner = 0;
+  if (keeps) keep(one, output, tensor, takes, from->x[3]);
+  bool in_place = one->shadow.carries[output].is_on && one->shadow.carries[output].mode == IOBIND_CARRY_IN_PLACE;
+  bool given = one->shadow.outputs[output].target.block != NULL || in_place;
+  if (takes) one->shadow.results[output].kind = given ? RESULT_MAYBE : RESULT_TAKEN;
+}
+
+/* ---- runs ---- */
+
+static void use(int stream, block *memory, bool writes, const uint64_t *granted, bool by_event) {
+  if (stream < 0) {
+    world_host_uses(memory, writes, granted);
+  } else {
+    world_stream_uses((size_t)stream, memory, writes, by_event);
+  }
+}
+
+/* What the events that inputs are bound with wait for. */
+static const uint64_t *granted_by(const input_shadow *input) {
+  return input->event >= 0 ? W->points[input->event].stamps : NULL;
+}
+
+/* All memory that a run works on, before it and after. */
+static void visit_memory(const bound *one, int stream, bool stamps, bool by_event) {
+  const shadow *of = &one->shadow;
+  for (size_t i = 0; i < of->model->input_count; i++) {
+    view read = shadow_next_input(of, i);
+    if (stamps) {
+      world_stamp((size_t)stream, read.block, false);
+    } else {
+      use(stream, read.block, false, granted_by(&of->inputs[i]), by_event);
+    }
+  }
+  for (size_t i = 0; i < of->model->output_count; i++) {
+    const carry_shadow *carry = &of->carries[i];
+    bool in_place = carry->is_on && carry->mode == IOBIND_CARRY_IN_PLACE;
+    view written = in_place ? shadow_next_input(of, carry->input) : of->outputs[i].target;
+    if (stamps) {
+      world_stamp((size_t)stream, written.block, true);
+      world_stamp((size_t)stream, of->results[i].at.block, true);
+    } else {
+      use(stream, written.block, true, NULL, by_event);
+    }
+  }
+  for (block *at = all_blocks; at != NULL; at = at->next) {
+    if (at->owner != of->number) continue;
+    if (stamps) {
+      world_stamp((size_t)stream, at, true);
+    } else {
+      use(stream, at, true, NULL, by_event);
+    }
+  }
+}
+
+/* An input's event orders the stream behind what it held at submission. */
+static void wait_for_events(const bound *one, int stream) {
+  for (size_t i = 0; i < one->shadow.model->input_count; i++) {
+    const uint64_t *granted = granted_by(&one->shadow.inputs[i]);
+    for (size_t s = 0; s < STREAMS && granted != NULL; s++) {
+      if (stream >= 0 && s != (size_t)stream && granted[s] > W->lanes[stream].after[s]) W->lanes[stream].after[s] = granted[s];
+      if (stream < 0) world_seen(s, granted[s]);
+    }
+  }
+}
+
+static void record_point(point *at, size_t stream) {
+  at->stream = (int)stream;
+  for (size_t i = 0; i < STREAMS; i++) at->stamps[i] = i == stream ? W->lanes[i].submitted : W->lanes[stream].after[i];
+}
+
+/* It ended at once. */
+static void run_failed(bound *one, iobind_status status, bool begun) {
+  one->failures = 1u << status;
+  if (begun) {
+    shadow_fail(&one->shadow);
+  } else {
+    shadow_advance(&one->shadow);
+    shadow_forget_results(&one->shadow, RESULT_NONE);
+  }
+}
+
+static void submitted(bound *one, size_t stream, bool late, point *at) {
+  bool queued = is_under_way(one);
+  if (queued) CHECK(one->flight.stream == (int)stream);
+  if (!queued) {
+    shadow_copy(&one->before, &one->shadow);
+    one->flight = (flight){.stream = (int)stream};
+  }
+  one->failures = 0;
+  wait_for_events(one, (int)stream);
+  one->flight.stamp = world_submit(stream);
+  one->flight.runs++;
+  one->flight.must_fail = late;
+  one->flight.calls = call_count;
+  visit_memory(one, (int)stream, true, false); /* what it reads, */
+  if (!late) shadow_run(&one->shadow);
+  visit_memory(one, (int)stream, true, false); /* and what it leaves */
+  if (at != NULL) record_point(at, stream);
+}
+
+static bool too_long(const bound *one) {
+  size_t sum = shadow_next_input(&one->shadow, 0).count + shadow_next_input(&one->shadow, 1).count;
+  return one->shadow.model == &models[1] && sum > MOST_ELEMENTS;
+}
+
+void do_run(const step *from) {
+  bound *one = take_binding(from);
+  if (one == NULL || too_long(one) || shadow_is_muddled(&one->shadow)) return;
+  int stream = from->x[1] >= 150 ? from->x[1] % STREAMS : -1;
+  if (stream >= 0 && world_stream((size_t)stream) == NULL) return;
+  point *at = from->x[2] >= 192 ? world_point(from->x[2] % EVENTS) : NULL;
+  expectation expected = {0};
+  bool late;
+  expect_run(&one->shadow, &expected, &late);
+  if (late && stream >= 0) expected = (expectation){.may = expected.must | expected.may};
+  bool bold = one->flight.stream >= 0 && one->flight.stream != stream && one->flight.calls == call_count;
+  if (!bold) visit_memory(one, stream, false, from->x[3] % 2 == 0);
+  bool may_queue = one->flight.stream >= 0 && one->flight.stream == stream;
+  expect_idle(one, &expected, may_queue);
+  bool was_under_way = is_under_way(one);
+  begin_call("run(b%d%s%s)", binding_index(one), stream < 0 ? "" : stream == 0 ? ", S0" : ", S1", at != NULL ? ", event" : "");
+  iobind_status status = end_call(
+      iobind_binding_run(one->handle, stream < 0 ? NULL : W->lanes[stream].handle, at != NULL ? at->handle : NULL, &the_error));
+  bool faulty = fault_was_set();
+  bool well = require(expected, status);
+  if (status == IOBIND_INVALID_STATE && was_under_way) return;
+  if (!may_queue && one->flight.stream >= 0) has_passed(one);
+  if (well && stream < 0) {
+    wait_for_events(one, -1);
+    one->failures = 0;
+    shadow_run(&one->shadow);
+    if (at != NULL) *at = (point){.handle = at->handle, .stream = -1};
+  } else if (well) {
+    submitted(one, (size_t)stream, late, at);
+  } else {
+    run_failed(one, status, late || faulty);
+    if (may_queue) one->flight.stream = -1;
+  }
+  if (stream >= 0 && (faulty || late)) settle((size_t)stream);
+  if (stream < 0) world_check_all();
+}
+
+/* ---- failures on streams ---- */
+
+static const unsigned late_failures =
+    STATUS(RUNTIME) | STATUS(SHAPE) | STATUS(OUT_OF_MEMORY) | STATUS(CANCELLED) | STATUS(DEVICE) | STATUS(INVALID_ARGUMENT);
+
+/* How did the run of a binding go? */
+static void ask(bound *one, bool tainted) {
+  size_t output = 0;
+  while (one->shadow.outputs[output].mode == IOBIND_OUTPUT_NONE) output++;
+  iobind_tensor *tensor = NULL;
+  begin_call("get(b%d, %s)", binding_index(one), one->shadow.model->outputs[output].name);
+  iobind_status status = end_call(iobind_binding_get_output(one->handle, output, &tensor, &the_error));
+  bool must_fail = one->flight.must_fail;
+  bool maybe = one->shadow.results[output].kind == RESULT_MAYBE || one->shadow.results[output].kind == RESULT_NONE;
+  bool taken = one->shadow.results[output].kind == RESULT_TAKEN;
+  expectation expected = {.may = late_failures | (maybe || taken ? STATUS(INVALID_STATE) : 0)};
+  bool well = require(expected, status) || (taken && status == IOBIND_INVALID_STATE);
+  if (well && must_fail) fail("a run that cannot have worked is handed out as done");
+  for (size_t i = 0; i < one->shadow.model->output_count; i++) {
+    block *at = one->shadow.results[i].at.block;
+    if (well && at != NULL) at->known = at->was_known && !tainted;
+  }
+  if (!well) {
+    bool many = one->flight.runs > 1;
+    shadow_copy(&one->shadow, &one->before);
+    shadow_fail(&one->shadow);
+    for (size_t i = 0; i < one->shadow.model->input_count; i++) {
+      const carry_shadow *carry = shadow_carry_of_input(&one->shadow, i);
+      if (carry == NULL) continue;
+      input_shadow *state = &one->shadow.inputs[i];
+      if (many || carry->mode == IOBIND_CARRY_IN_PLACE) view_forget(state->read);
+      if (!many || state->read.block == NULL) continue;
+      /* one of several queued runs has failed: the state is to be bound again, or any of those that were */
+      state->torn = true;
+      if (carry->mode != IOBIND_CARRY_IN_PLACE)
+        view_set(&state->read, (view){block_make(state->read.count), 0, state->read.count});
+    }
+    one->failures = 1u << status;
+  }
+  has_passed(one);
+}
+
+static bool synchronize(size_t stream, bool must_fail) {
+  expectation expected = {.may = late_failures};
+  begin_call("stream_synchronize(S%zu)", stream);
+  bool well = require(expected, end_call(iobind_stream_synchronize(W->lanes[stream].handle, &the_error)));
+  if (well && must_fail) fail("the failure of a run was lost");
+  return well;
+}
+
+void settle(size_t stream) {
+  uint64_t before[STREAMS];
+  bool failed[STREAMS] = {false};
+  bool tainted[STREAMS] = {false};
+  bool must_fail = false;
+  W->fault[0] = '\0';
+  for (size_t i = 0; i < BINDINGS; i++) {
+    must_fail = must_fail || (W->bindings[i].flight.stream == (int)stream && W->bindings[i].flight.must_fail);
+  }
+  for (size_t i = 0; i < STREAMS; i++) before[i] = W->lanes[i].seen;
+  for (size_t turn = 0; turn < STREAMS; turn++) {
+    size_t i = turn == 0 ? stream : turn == stream ? 0 : turn;
+    if (W->lanes[i].handle == NULL) continue;
+    failed[i] = !synchronize(i, must_fail && i == stream);
+    tainted[i] = !failed[i] && failed[stream] && W->lanes[i].after[stream] > before[stream];
+    if (failed[i] || tainted[i]) world_forget_bytes(i);
+    world_waited(i, W->lanes[i].submitted);
+  }
+  for (block *at = all_blocks; at != NULL; at = at->next) {
+    at->was_known = at->known;
+    for (size_t i = 0; i < STREAMS; i++) {
+      if ((failed[i] || tainted[i]) && at->written[i] > before[i]) at->known = false;
+    }
+  }
+  for (size_t i = 0; i < BINDINGS; i++) {
+    bound *one = &W->bindings[i];
+    int on = one->handle != NULL ? one->flight.stream : -1;
+    if (on >= 0 && one->flight.stamp > before[on] && (failed[on] || tainted[on])) ask(one, tainted[on]);
+  }
+  for (size_t i = 0; i < EVENTS; i++) {
+    point *at = &W->points[i];
+    if (at->handle == NULL || at->stream < 0) continue;
+    begin_call("event_record(e%zu, S%d)", i, at->stream);
+    (void)require_ok(end_call(iobind_event_record(at->handle, W->lanes[at->stream].handle, &the_error)));
+    record_point(at, (size_t)at->stream);
+  }
+}
+
+void do_cancel(const step *from) {
+  bound *one = take_binding(from);
+  if (one == NULL) return;
+  int stream = one->flight.stream;
+  begin_call("cancel(b%d)", binding_index(one));
+  (void)require_ok(end_call(iobind_binding_cancel(one->handle, &the_error)));
+  if (stream >= 0) settle((size_t)stream);
+}
+
+/* ---- events ---- */
+
+static bool is_bound_with(int event) {
+  for (size_t i = 0; i < BINDINGS; i++) {
+    const bound *one = &W->bindings[i];
+    for (size_t j = 0; one->handle != NULL && j < MOST_PORTS; j++) {
+      if (one->shadow.inputs[j].event == event || (one->flight.stream >= 0 && one->before.inputs[j].event == event))
+        return true;
+    }
+  }
+  return false;
+}
+
+static void passed(const point *at) {
+  for (size_t i = 0; i < STREAMS && at->stream >= 0; i++) {
+    if ((int)i == at->stream) {
+      world_waited(i, at->stamps[i]);
+    } else {
+      world_seen(i, at->stamps[i]);
+    }
+  }
+}
+
+void do_event(const step *from) {
+  size_t number = from->x[0] % EVENTS;
+  size_t stream = from->x[1] % STREAMS;
+  point *at = world_point(number);
+  int32_t done = 0;
+  if (at == NULL || world_stream(stream) == NULL) return;
+  switch (from->x[2] % 6) {
+    case 0:
+      begin_call("event_wait(e%zu)", number);
+      if (require_ok(end_call(iobind_event_wait(at->handle, &the_error)))) passed(at);
+      break;
+    case 1:
+      begin_call("event_query(e%zu)", number);
+      if (require_ok(end_call(iobind_event_query(at->handle, &done, &the_error))) && done == 1) passed(at);
+      break;
+    case 2:
+      begin_call("stream_wait(S%zu, e%zu)", stream, number);
+      if (!require_ok(end_call(iobind_stream_wait(W->lanes[stream].handle, at->handle, &the_error)))) break;
+      for (size_t i = 0; i < STREAMS && at->stream >= 0; i++) {
+        if (i != stream && at->stamps[i] > W->lanes[stream].after[i]) W->lanes[stream].after[i] = at->stamps[i];
+      }
+      break;
+    case 3:
+      if (is_bound_with((int)number)) break;
+      say("event_destroy(e%zu)\n", number);
+      iobind_event_destroy(at->handle);
+      *at = (point){0};
+      break;
+    case 4: world_synchronize(stream); break;
+    default:
+      begin_call("event_record(e%zu, S%zu)", number, stream);
+      if (require_ok(end_call(iobind_event_record(at->handle, W->lanes[stream].handle, &the_error)))) record_point(at, stream);
+      break;
+  }
+}

@@ -1,0 +1,555 @@
+#define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
+
+#include "world.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "vdev.h"
+
+world the_world;
+bool verbose;
+iobind_error the_error;
+
+#define W (&the_world)
+
+/* ---- calls ---- */
+
+static char the_call[256];
+static bool fault_stood;
+uint64_t call_count;
+
+void say(const char *format, ...) {
+  if (!verbose) return;
+  va_list arguments;
+  va_start(arguments, format);
+  vfprintf(stderr, format, arguments);
+  va_end(arguments);
+}
+
+void begin_call(const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(the_call, sizeof the_call, format, arguments);
+  va_end(arguments);
+  call_count++;
+  fault_stood = fault_is_set();
+  if (fault_stood) {
+    char *count = strchr(W->fault, '=');
+    *count = '\0';
+    CHECK(vdev_set(0, W->fault, count + 1) == 0);
+    *count = '=';
+  }
+  say("%s%s%s%s", the_call, fault_stood ? " [" : "", W->fault, fault_stood ? "]" : "");
+  the_error = armed();
+}
+
+iobind_status end_call(iobind_status status) {
+  if (fault_stood) {
+    *strchr(W->fault, '=') = '\0';
+    CHECK(vdev_set(0, W->fault, "0") == 0);
+    W->fault[0] = '\0';
+  }
+  say(" -> %s%s%s\n", iobind_status_name((int32_t)status), status == IOBIND_OK ? "" : ": ",
+      status == IOBIND_OK ? "" : the_error.message);
+  check_call(status, &the_error, true);
+  return status;
+}
+
+bool fault_is_set(void) {
+  return W->fault[0] != '\0';
+}
+
+bool fault_was_set(void) {
+  return fault_stood;
+}
+
+void fail(const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  fprintf(stderr, "\nWRONG: %s: ", the_call);
+  vfprintf(stderr, format, arguments);
+  fputc('\n', stderr);
+  abort();
+}
+
+static void name_statuses(unsigned set, char *text, size_t room) {
+  text[0] = '\0';
+  for (int32_t i = 0; i < 32; i++) {
+    if ((set & 1u << i) == 0) continue;
+    size_t length = strlen(text);
+    snprintf(text + length, room - length, "%s%s", length == 0 ? "" : " or ", iobind_status_name(i));
+  }
+}
+
+bool require(expectation expected, iobind_status status) {
+  unsigned allowed = expected.may | (expected.must != 0 ? expected.must : STATUS(OK));
+  if (fault_stood) allowed |= STATUS(RUNTIME) | STATUS(OUT_OF_MEMORY);
+  if ((allowed & 1u << status) == 0) {
+    char names[256];
+    name_statuses(allowed, names, sizeof names);
+    fail("expected %s, got %s%s%s", names, iobind_status_name((int32_t)status), status == IOBIND_OK ? "" : ": ",
+         status == IOBIND_OK ? "" : the_error.message);
+  }
+  return status == IOBIND_OK;
+}
+
+bool require_ok(iobind_status status) {
+  return require((expectation){0}, status);
+}
+
+/* ---- memory of the caller's, which nobody may touch once it is given back ---- */
+
+enum { PAGES = 192 };
+static char *pages;
+static size_t page_bytes;
+static size_t pages_used;
+static atomic_size_t pages_deleted;
+
+static void close_page(void *context, void *data) {
+  (void)data;
+  if (mprotect(context, page_bytes, PROT_NONE) != 0) abort();
+  atomic_fetch_add(&pages_deleted, 1);
+}
+
+static char *open_page(void) {
+  if (pages == NULL) {
+    page_bytes = (size_t)sysconf(_SC_PAGESIZE);
+    pages = mmap(NULL, PAGES * page_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (pages == MAP_FAILED) abort();
+  }
+  return pages_used < PAGES ? pages + pages_used++ * page_bytes : NULL;
+}
+
+static void close_pages(void) {
+  if (atomic_load(&pages_deleted) != pages_used) {
+    fail("%zu of %zu wrapped tensors were never given back", pages_used - atomic_load(&pages_deleted), pages_used);
+  }
+  if (pages_used > 0 && mprotect(pages, pages_used * page_bytes, PROT_READ | PROT_WRITE) != 0) abort();
+  pages_used = 0;
+  atomic_store(&pages_deleted, 0);
+}
+
+enum { FLOATS = 16384 };
+static float floats[FLOATS];
+static size_t floats_used;
+
+float *world_memory(size_t count) {
+  if (floats_used + count > FLOATS) floats_used = 0; /* so long ago that all streams have been waited for */
+  float *memory = floats + floats_used;
+  floats_used += count;
+  return memory;
+}
+
+void world_new_values(float *values, size_t count) {
+  for (size_t i = 0; i < count; i++) values[i] = W->next_value + (float)i / 8;
+  W->next_value += 1;
+}
+
+/* ---- a sequence ---- */
+
+bool world_start(const char *spec) {
+  iobind_runtime_options options = IOBIND_RUNTIME_OPTIONS_INIT;
+  options.flags = IOBIND_RUNTIME_SOFTWARE_DEVICES;
+  iobind_error error = IOBIND_ERROR_INIT;
+  if (W->runtime == NULL && iobind_runtime_create(&options, &W->runtime, &error) != IOBIND_OK) {
+    fprintf(stderr, "no ONNX Runtime: %s\n", error.message);
+    exit(1);
+  }
+  if (iobind_runtime_find_device(W->runtime, spec, &W->home, NULL, &error) != IOBIND_OK) {
+    fprintf(stderr, "%s\n", error.message);
+    return false;
+  }
+  iobind_device_info info = IOBIND_DEVICE_INFO_INIT;
+  CHECK(iobind_device_get_info(W->home, &info, NULL) == IOBIND_OK);
+  W->host = iobind_runtime_get_device(W->runtime, 0);
+  W->at_host = W->home == W->host;
+  W->is_virtual = strcmp(info.ep_name, "VirtualDeviceExecutionProvider") == 0;
+  W->has_pinned = (info.flags & IOBIND_DEVICE_HOST_ACCESSIBLE) != 0;
+  W->addressable = (info.flags & IOBIND_DEVICE_ADDRESSABLE) != 0;
+  for (size_t i = 0; i < MODELS && W->models[i] == NULL; i++) W->models[i] = model_write(&models[i], &W->model_bytes[i]);
+  if (W->is_virtual) CHECK(vdev_set(0, "race", "fail") == 0);
+  return true;
+}
+
+void world_stop(void) {
+  for (size_t i = 0; i < MODELS; i++) {
+    iobind_session_destroy(W->sessions[i]);
+    W->sessions[i] = NULL;
+    free(W->models[i]);
+    W->models[i] = NULL;
+  }
+  iobind_runtime_destroy(W->runtime);
+  W->runtime = NULL;
+}
+
+void world_begin(void) {
+  W->next_value = 1;
+  for (size_t i = 0; i < BINDINGS; i++) W->bindings[i].flight.stream = -1;
+}
+
+iobind_session *world_session(size_t model) {
+  if (W->sessions[model] != NULL) return W->sessions[model];
+  iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
+  options.devices = &W->home;
+  options.device_count = 1;
+  options.intra_op_threads = 1;
+  CHECK(iobind_session_create_from_memory(W->runtime, W->models[model], W->model_bytes[model], &options, &W->sessions[model],
+                                          NULL) == IOBIND_OK);
+  return W->sessions[model];
+}
+
+void world_destroy_session(size_t model) {
+  if (W->sessions[model] != NULL) say("session_destroy(%s)\n", models[model].name);
+  iobind_session_destroy(W->sessions[model]);
+  W->sessions[model] = NULL;
+}
+
+bound *world_binding(size_t index) {
+  bound *one = &W->bindings[index];
+  size_t model = index == BINDINGS - 1;
+  if (one->handle != NULL) return one;
+  iobind_session *session = world_session(model);
+  begin_call("binding_create(%s, &b%zu)", models[model].name, index);
+  if (!require_ok(end_call(iobind_binding_create(session, &one->handle, &the_error)))) return NULL;
+  shadow_init(&one->shadow, &models[model], ++W->numbers);
+  shadow_init(&one->before, &models[model], W->numbers);
+  one->flight = (flight){.stream = -1};
+  one->failures = 0;
+  return one;
+}
+
+void world_destroy_binding(size_t index) {
+  bound *one = &W->bindings[index];
+  if (one->handle == NULL) return;
+  say("binding_destroy(b%zu)\n", index);
+  iobind_binding_destroy(one->handle);
+  one->handle = NULL;
+  shadow_clear(&one->shadow);
+  shadow_clear(&one->before);
+  one->flight.stream = -1;
+}
+
+/* All is given up, in an order of chance, while streams may still work. */
+void world_end(void) {
+  W->fault[0] = '\0';
+  world_check_all();
+  for (size_t i = 0; i < BINDINGS; i++) world_destroy_binding(i);
+  for (size_t i = 0; i < STREAMS; i++) {
+    if (W->lanes[i].handle != NULL) world_synchronize(i);
+  }
+  world_check_all();
+  for (size_t i = 0; i < TENSORS; i++) world_release_tensor(i);
+  for (size_t i = 0; i < EVENTS; i++) {
+    iobind_event_destroy(W->points[i].handle);
+    W->points[i] = (point){0};
+  }
+  for (size_t i = 0; i < STREAMS; i++) {
+    iobind_stream_destroy(W->lanes[i].handle);
+    W->lanes[i] = (lane){0};
+  }
+  CHECK(all_blocks == NULL);
+  close_pages();
+}
+
+/* ---- tensors ---- */
+
+typedef struct recipe {
+  place where;
+  size_t count;
+  int base; /* the slot of which it is a view; -1: none */
+  size_t offset;
+  bool wrapped; /* where the memory is the host's */
+} recipe;
+
+enum { INTEGERS = 13, MATRIX = 14 };
+static const recipe recipes[OWN_TENSORS] = {
+    {PLACE_HOME, 3, -1, 0, true},   {PLACE_HOME, 3, -1, 0, false}, {PLACE_HOME, 3, -1, 0, true},
+    {PLACE_HOME, 3, -1, 0, false},  {PLACE_HOME, 2, -1, 0, true},  {PLACE_HOME, 1, -1, 0, true},
+    {PLACE_HOME, 6, -1, 0, true},   {PLACE_HOME, 3, 6, 0, false},  {PLACE_HOME, 3, 6, 3, false},
+    {PLACE_HOME, 3, 6, 1, false},   {PLACE_HOST, 3, -1, 0, true},  {PLACE_HOST, 2, -1, 0, true},
+    {PLACE_PINNED, 3, -1, 0, true}, {PLACE_HOME, 3, -1, 0, false}, {PLACE_HOME, 3, -1, 0, false},
+    {PLACE_HOME, 0, -1, 0, false}};
+
+int world_index(const slot *of) {
+  return (int)(of - W->slots);
+}
+
+static iobind_status make_memory(const recipe *from, iobind_dtype dtype, const int64_t *dims, size_t rank, slot *to) {
+  iobind_device *device = from->where == PLACE_HOST || W->at_host ? W->host : W->home;
+  bool pinned = from->where == PLACE_PINNED && !W->at_host;
+  char *page = from->wrapped && device == W->host && !pinned ? open_page() : NULL;
+  size_t bytes = sizeof(float) * from->count;
+  if (page == NULL) {
+    begin_call("t%d = tensor_create(%s, %zu)", world_index(to),
+               pinned              ? "pinned"
+               : device == W->home ? "home"
+                                   : "host",
+               from->count);
+    return end_call(iobind_tensor_create(device, pinned ? IOBIND_MEMORY_HOST_ACCESSIBLE : IOBIND_MEMORY_DEFAULT, dtype, dims,
+                                         rank, &to->tensor, &the_error));
+  }
+  begin_call("t%d = tensor_wrap(host, %zu)", world_index(to), from->count);
+  iobind_status status =
+      end_call(iobind_tensor_wrap(device, IOBIND_MEMORY_DEFAULT, dtype, dims, rank, page + page_bytes - bytes, bytes,
+                                  close_page, page, &to->tensor, &the_error));
+  if (status != IOBIND_OK) pages_used--;
+  return status;
+}
+
+static void write_first_values(slot *to) {
+  float values[MOST_ELEMENTS];
+  world_new_values(values, to->at.count);
+  say("  t%d = {%g ...}\n", world_index(to), to->at.count > 0 ? (double)values[0] : 0);
+  view_write(to->at, values);
+  if (to->at.count == 0 || !to->is_plain) return;
+  CHECK(iobind_tensor_write(to->tensor, 0, values, sizeof(float) * to->at.count, NULL, NULL) == IOBIND_OK);
+}
+
+static void make_tensor(size_t index) {
+  const recipe *from = &recipes[index];
+  slot *to = &W->slots[index];
+  if (from->offset > 0 && !W->addressable) return;
+  const int64_t dims[2] = {index == MATRIX ? 1 : (int64_t)from->count, (int64_t)from->count};
+  if (from->base >= 0) {
+    slot *base = world_tensor((size_t)from->base);
+    if (base == NULL) return;
+    begin_call("t%zu = tensor_view(t%d, %zu, %zu)", index, from->base, from->offset, from->count);
+    if (!require_ok(end_call(iobind_tensor_view(base->tensor, sizeof(float) * from->offset, IOBIND_FLOAT32, dims, 1,
+                                                &to->tensor, &the_error)))) {
+      return;
+    }
+    view_set(&to->at, (view){base->at.block, from->offset, from->count});
+    to->is_plain = true;
+    return;
+  }
+  to->where = from->where == PLACE_PINNED && W->at_host ? PLACE_HOST : from->where;
+  if (!require_ok(make_memory(from, index == INTEGERS ? IOBIND_INT32 : IOBIND_FLOAT32, dims, index == MATRIX ? 2 : 1, to)))
+    return;
+  to->is_plain = index != INTEGERS && index != MATRIX;
+  view_set(&to->at, (view){block_make(from->count), 0, from->count});
+  to->at.block->address = iobind_tensor_address(to->tensor);
+  to->at.block->where = (int)to->where;
+  write_first_values(to);
+}
+
+slot *world_tensor(size_t index) {
+  slot *one = &W->slots[index];
+  if (one->tensor == NULL && index < OWN_TENSORS) make_tensor(index);
+  return one->tensor != NULL ? one : NULL;
+}
+
+slot *world_kept_slot(size_t hint) {
+  for (size_t i = OWN_TENSORS; i < TENSORS; i++) {
+    if (W->slots[i].tensor == NULL) return &W->slots[i];
+  }
+  world_release_tensor(OWN_TENSORS + hint % KEPT_TENSORS);
+  return &W->slots[OWN_TENSORS + hint % KEPT_TENSORS];
+}
+
+void world_release_tensor(size_t index) {
+  slot *one = &W->slots[index];
+  if (one->tensor == NULL) return;
+  say("tensor_release(t%zu)\n", index);
+  iobind_tensor_release(one->tensor);
+  view_drop(&one->at);
+  *one = (slot){0};
+}
+
+bool world_fits(const slot *of, const port *to) {
+  return of->is_plain && (to->dim != NULL ? of->at.count > 0 || strcmp(to->dim, "n") != 0 : of->at.count == to->count);
+}
+
+/* Would a tensor that is not made yet fit? */
+bool world_may_fit(size_t index, const port *to, bool at_home) {
+  const slot *one = &W->slots[index];
+  if (one->tensor != NULL) return world_fits(one, to) && (!at_home || world_is_home(one));
+  if (index >= OWN_TENSORS || index == INTEGERS || index == MATRIX) return false;
+  const recipe *from = &recipes[index];
+  if (from->offset > 0 && !W->addressable) return false;
+  if (at_home && from->where != PLACE_HOME && !W->at_host) return false;
+  return to->dim != NULL ? from->count > 0 || strcmp(to->dim, "n") != 0 : from->count == to->count;
+}
+
+bool world_is_home(const slot *of) {
+  return of->where == PLACE_HOME || W->at_host;
+}
+
+void compare(const float *got, view expected, const char *what) {
+  elements values = view_read(expected);
+  for (size_t i = 0; i < values.count; i++) {
+    if (memcmp(&got[i], &values.at[i], sizeof got[i]) != 0) {
+      fail("%s: element %zu: expected %.9g, got %.9g", what, i, (double)values.at[i], (double)got[i]);
+    }
+  }
+}
+
+void world_check_tensor(const slot *of) {
+  if (of->tensor == NULL || !of->is_plain || of->at.count == 0) return;
+  if (!view_is_known(of->at, 0) || world_is_busy(of->at.block, false)) return;
+  float read[MOST_ELEMENTS];
+  void *data = NULL;
+  if (of->where != PLACE_HOME || W->at_host) {
+    CHECK(iobind_tensor_get_data(of->tensor, IOBIND_FLOAT32, &data, NULL) == IOBIND_OK);
+    memcpy(read, data, sizeof(float) * of->at.count);
+  } else {
+    CHECK(iobind_tensor_read(of->tensor, 0, read, sizeof(float) * of->at.count, NULL, NULL) == IOBIND_OK);
+  }
+  char what[32];
+  snprintf(what, sizeof what, "t%d is spoilt", world_index(of));
+  compare(read, of->at, what);
+}
+
+void world_check_all(void) {
+  for (size_t i = 0; i < TENSORS; i++) world_check_tensor(&W->slots[i]);
+}
+
+/* ---- streams ---- */
+
+typedef struct arrival {
+  const float *there;
+  view expected;
+  float values[MOST_ELEMENTS];
+  bool known;
+  uint64_t stamp;
+} arrival;
+
+enum { ARRIVALS = 16 };
+static arrival arrivals[STREAMS][ARRIVALS];
+static size_t arrival_counts[STREAMS];
+
+void world_expect_bytes(size_t stream, const float *there, view expected) {
+  if (arrival_counts[stream] == ARRIVALS) return;
+  arrival *one = &arrivals[stream][arrival_counts[stream]++];
+  one->there = there;
+  one->expected.count = expected.count;
+  one->known = view_is_known(expected, 0);
+  one->stamp = W->lanes[stream].submitted;
+  elements values = view_read(expected);
+  memcpy(one->values, values.at, sizeof values.at);
+}
+
+void world_forget_bytes(size_t stream) {
+  arrival_counts[stream] = 0;
+}
+
+static void look_at_arrivals(size_t stream) {
+  size_t left = 0;
+  for (size_t i = 0; i < arrival_counts[stream]; i++) {
+    arrival *one = &arrivals[stream][i];
+    if (one->stamp > W->lanes[stream].seen) {
+      arrivals[stream][left++] = *one;
+      continue;
+    }
+    for (size_t e = 0; one->known && e < one->expected.count; e++) {
+      if (memcmp(&one->there[e], &one->values[e], sizeof(float)) != 0) {
+        fail("what was read on S%zu: element %zu: expected %.9g, got %.9g", stream, e, (double)one->values[e],
+             (double)one->there[e]);
+      }
+    }
+  }
+  arrival_counts[stream] = left;
+}
+
+iobind_stream *world_stream(size_t index) {
+  lane *one = &W->lanes[index];
+  if (one->handle == NULL) {
+    begin_call("stream_create(home, &S%zu)", index);
+    (void)require_ok(end_call(iobind_stream_create(W->home, NULL, &one->handle, &the_error)));
+  }
+  return one->handle;
+}
+
+point *world_point(size_t index) {
+  point *one = &W->points[index];
+  if (one->handle == NULL) {
+    begin_call("event_create(home, &e%zu)", index);
+    if (!require_ok(end_call(iobind_event_create(W->home, &one->handle, &the_error)))) return NULL;
+    one->stream = -1;
+  }
+  return one;
+}
+
+void world_seen(size_t stream, uint64_t stamp) {
+  lane *one = &W->lanes[stream];
+  if (stamp > one->seen) one->seen = stamp;
+  look_at_arrivals(stream);
+}
+
+void world_waited(size_t stream, uint64_t stamp) {
+  lane *one = &W->lanes[stream];
+  if (stamp > one->waited) one->waited = stamp;
+  world_seen(stream, stamp);
+}
+
+void world_synchronize(size_t stream) {
+  char later[sizeof W->fault];
+  memcpy(later, W->fault, sizeof later);
+  W->fault[0] = '\0'; /* is for the call that this one makes way for */
+  begin_call("stream_synchronize(S%zu)", stream);
+  (void)require_ok(end_call(iobind_stream_synchronize(world_stream(stream), &the_error)));
+  world_waited(stream, W->lanes[stream].submitted);
+  for (size_t i = 0; i < STREAMS; i++) world_seen(i, W->lanes[stream].after[i]);
+  memcpy(W->fault, later, sizeof later);
+}
+
+bool world_is_busy(const block *memory, bool writes) {
+  for (size_t i = 0; i < STREAMS; i++) {
+    if ((writes ? memory->touched[i] : memory->written[i]) > W->lanes[i].seen) return true;
+  }
+  return false;
+}
+
+void world_host_uses(const block *memory, bool writes, const uint64_t *granted) {
+  for (size_t i = 0; i < STREAMS && memory != NULL; i++) {
+    uint64_t last = writes ? memory->touched[i] : memory->written[i];
+    if (last > W->lanes[i].seen && (granted == NULL || last > granted[i])) world_synchronize(i);
+  }
+}
+
+static void order_by_event(size_t stream, size_t other) {
+  iobind_event *event = NULL;
+  char later[sizeof W->fault];
+  memcpy(later, W->fault, sizeof later);
+  W->fault[0] = '\0';
+  begin_call("event_record(new, S%zu)", other);
+  CHECK(iobind_event_create(W->home, &event, NULL) == IOBIND_OK);
+  (void)require_ok(end_call(iobind_event_record(event, W->lanes[other].handle, &the_error)));
+  begin_call("stream_wait(S%zu, new)", stream);
+  (void)require_ok(end_call(iobind_stream_wait(world_stream(stream), event, &the_error)));
+  iobind_event_destroy(event);
+  memcpy(W->fault, later, sizeof later);
+  lane *one = &W->lanes[stream];
+  for (size_t i = 0; i < STREAMS; i++) {
+    uint64_t there = i == other ? W->lanes[other].submitted : W->lanes[other].after[i];
+    if (i != stream && there > one->after[i]) one->after[i] = there;
+  }
+}
+
+void world_stream_uses(size_t stream, block *memory, bool writes, bool by_event) {
+  for (size_t i = 0; i < STREAMS && memory != NULL; i++) {
+    uint64_t last = writes ? memory->touched[i] : memory->written[i];
+    if (i == stream || last <= W->lanes[i].seen || last <= W->lanes[stream].after[i]) continue;
+    if (by_event) {
+      order_by_event(stream, i);
+    } else {
+      world_synchronize(i);
+    }
+  }
+}
+
+uint64_t world_submit(size_t stream) {
+  return ++W->lanes[stream].submitted;
+}
+
+void world_stamp(size_t stream, block *memory, bool writes) {
+  if (memory == NULL) return;
+  memory->touched[stream] = W->lanes[stream].submitted;
+  if (writes) memory->written[stream] = W->lanes[stream].submitted;
+}

@@ -1,0 +1,152 @@
+/* The things that a sequence of calls works with, and the calls that are not a binding's: sessions, tensors in numbered slots, streams
+ * and events, all made when they are first used. Knows which memory a stream still works on, and keeps the rules that a caller has to
+ * keep: memory is not touched before the host, or the other stream, has waited. */
+#ifndef FUZZ_BINDING_WORLD_H
+#define FUZZ_BINDING_WORLD_H
+
+#include "bytes.h"
+#include "oracle.h"
+
+enum { OWN_TENSORS = 16, KEPT_TENSORS = 8, TENSORS = OWN_TENSORS + KEPT_TENSORS, BINDINGS = 3, EVENTS = 3 };
+
+typedef enum place {
+  PLACE_HOME, /* where the sessions compute */
+  PLACE_HOST,
+  PLACE_PINNED
+} place;
+
+/* A tensor of the pool: the caller's own, or one that came out of a binding and was kept. */
+typedef struct slot {
+  iobind_tensor *tensor; /* NULL: not made yet */
+  view at;
+  place where;
+  bool is_plain; /* one dim of float32: what the models take */
+  bool is_lent;  /* a binding's still: not to be written */
+} slot;
+
+/* A run on a stream that the host has not seen pass. */
+typedef struct flight {
+  int stream; /* -1: none */
+  uint64_t stamp;
+  size_t runs;    /* that are queued */
+  bool must_fail; /* the last of them */
+  uint64_t calls; /* that had been made when it began */
+} flight;
+
+typedef struct bound {
+  iobind_binding *handle; /* NULL: not made yet */
+  shadow shadow;
+  shadow before; /* the flight */
+  flight flight;
+  place where[MOST_PORTS]; /* FRESH and REUSE outputs */
+  unsigned failures;       /* a set of statuses: what the last run may be said to have failed with */
+} bound;
+
+typedef struct point {
+  iobind_event *handle;
+  int stream; /* -1: it is not recorded, or has passed */
+  uint64_t stamps[STREAMS];
+} point;
+
+typedef struct lane {
+  iobind_stream *handle;
+  uint64_t submitted;
+  uint64_t seen;           /* the host need not wait for it any more */
+  uint64_t waited;         /* the host has waited for this very stream */
+  uint64_t after[STREAMS]; /* what of the other streams it waits for */
+} lane;
+
+typedef struct world {
+  iobind_runtime *runtime;
+  iobind_device *home;
+  iobind_device *host;
+  bool is_virtual; /* vdev, where faults can be set */
+  bool at_host;    /* home is the host */
+  bool addressable;
+  bool has_pinned;
+  void *models[MODELS];
+  size_t model_bytes[MODELS];
+  /* of one sequence */
+  iobind_session *sessions[MODELS];
+  bound bindings[BINDINGS];
+  slot slots[TENSORS];
+  lane lanes[STREAMS];
+  point points[EVENTS];
+  unsigned numbers; /* of bindings */
+  float next_value;
+  bool without_swap, without_in_place; /* left out, to see what else there is */
+  char fault[48];                      /* a setting of vdev for the next call; "": none */
+} world;
+
+extern world the_world;
+extern uint64_t call_count;
+extern bool verbose; /* every call is printed before it is made */
+
+/* ---- calls ---- */
+
+/* A call: what it is is said, then it is made, between begin_call and end_call, with &the_error; end_call gives its status back. */
+extern iobind_error the_error;
+void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void begin_call(const char *format, ...) __attribute__((format(printf, 1, 2)));
+iobind_status end_call(iobind_status status);
+_Noreturn void fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Ends the process if the status is none that was expected. True: it was OK. */
+bool require(expectation expected, iobind_status status);
+/* The same for a call that cannot fail but by the fault that was set. */
+bool require_ok(iobind_status status);
+bool fault_is_set(void);
+/* Did the last call have a fault set for it? */
+bool fault_was_set(void);
+
+/* ---- a sequence ---- */
+
+bool world_start(const char *spec); /* of the device; false: it is not there */
+void world_stop(void);
+void world_begin(void);
+void world_end(void);
+
+iobind_session *world_session(size_t model);
+bound *world_binding(size_t index);
+void world_destroy_binding(size_t index);
+void world_destroy_session(size_t model);
+
+/* ---- tensors ---- */
+
+/* The slot with its tensor made; NULL: it is a kept one, and empty, or has no place on this device. */
+slot *world_tensor(size_t index);
+/* An empty slot for what is kept; one is emptied if there is none. */
+slot *world_kept_slot(size_t hint);
+void world_release_tensor(size_t index);
+bool world_fits(const slot *of, const port *to); /* count, type and rank */
+bool world_may_fit(size_t index, const port *to, bool at_home);
+bool world_is_home(const slot *of);      /* can be bound RESIDENT */
+void world_check_tensor(const slot *of); /* holds what it must */
+void world_check_all(void);
+void world_new_values(float *values, size_t count);
+void compare(const float *got, view expected, const char *what);
+int world_index(const slot *of);
+
+/* ---- streams ---- */
+
+iobind_stream *world_stream(size_t index);
+point *world_point(size_t index);
+
+/* Host memory for a call on a stream, until the end of the sequence. */
+float *world_memory(size_t count);
+
+/* The host, or work on a stream, is about to touch memory: what has to be waited for is waited for. `by_event`: between streams
+ * by an event, not by the host. `granted`: what an event given to the call waits for; NULL: nothing. */
+void world_host_uses(const block *memory, bool writes, const uint64_t *granted);
+void world_stream_uses(size_t stream, block *memory, bool writes, bool by_event);
+void world_stamp(size_t stream, block *memory, bool writes); /* the next work on the stream uses it */
+uint64_t world_submit(size_t stream);
+void world_synchronize(size_t stream);
+void world_seen(size_t stream, uint64_t stamp);
+void world_waited(size_t stream, uint64_t stamp);
+bool world_is_busy(const block *memory, bool writes);
+/* Bytes that a stream brings, looked at when the host has seen it. */
+void world_expect_bytes(size_t stream, const float *there, view expected);
+void world_forget_bytes(size_t stream);
+
+#endif
