@@ -19,7 +19,8 @@ const model models[MODELS] = {
      .outputs = {{"y", "n", 0}, {"next_s", "n", 0}, {"next_t", "n", 0}, {"d", NULL, 3}, {"k", NULL, 3}},
      .needs = {BIT(MIX_A) | BIT(MIX_S), BIT(MIX_A) | BIT(MIX_S), BIT(MIX_A) | BIT(MIX_S) | BIT(MIX_T), BIT(MIX_C) | BIT(MIX_K),
                BIT(MIX_K)},
-     .may_overwrite = {BIT(MIX_A), BIT(MIX_A) | BIT(MIX_S), BIT(MIX_A) | BIT(MIX_T), BIT(MIX_C), BIT(MIX_K)}},
+     /* k over k is right too, but once it has been, and the input is bound to another tensor, nobody copies it */
+     .may_overwrite = {BIT(MIX_A), BIT(MIX_A) | BIT(MIX_S), BIT(MIX_A) | BIT(MIX_T), BIT(MIX_C), 0}},
     {.name = "grow",
      .input_count = 2,
      .output_count = 2,

@@ -68,8 +68,8 @@ void view_forget(view of) {
 
 /* ---- a binding ---- */
 
-void shadow_init(shadow *of, const model *model, unsigned number) {
-  *of = (shadow){.model = model, .number = number};
+void shadow_init(shadow *of, const model *from, unsigned number) {
+  *of = (shadow){.model = from, .number = number};
   for (size_t i = 0; i < MOST_PORTS; i++) of->inputs[i].event = -1;
 }
 
@@ -165,7 +165,11 @@ void expect_input(const shadow *of, size_t input, iobind_input_mode mode, view r
       count != read.count) {
     expected->may |= STATUS(SHAPE); /* a state that no run can leave; the check says so at last */
   }
-  if (mode == IOBIND_INPUT_SNAPSHOT || elsewhere) return;
+  if (mode == IOBIND_INPUT_SNAPSHOT) return;
+  for (size_t i = 0; i < of->model->output_count && elsewhere; i++) {
+    if (views_overlap(read, written_by(of, i))) expected->may |= STATUS(INVALID_ARGUMENT);
+  }
+  if (elsewhere) return;
   if (is_ours(of, read)) expected->may |= STATUS(INVALID_ARGUMENT);
   for (size_t i = 0; i < of->model->input_count && own != NULL && own->mode == IOBIND_CARRY_IN_PLACE; i++) {
     if (i != input && views_overlap(read, shadow_next_input(of, i))) expected->may |= STATUS(INVALID_ARGUMENT);
@@ -294,7 +298,9 @@ bool shadow_is_muddled(const shadow *of) {
   for (size_t i = 0; i < of->model->output_count; i++) {
     view written = written_by(of, i);
     for (size_t j = 0; j < of->model->input_count; j++) {
-      if (of->inputs[j].elsewhere || !views_overlap(written, shadow_next_input(of, j))) continue;
+      if (!views_overlap(written, shadow_next_input(of, j))) continue;
+      if (of->inputs[j].elsewhere)
+        return true; /* the copy to where it is read, and the one of the output back, are not ordered */
       if (!views_equal(written, shadow_next_input(of, j)) || (of->model->may_overwrite[i] & 1u << j) == 0) return true;
     }
   }
@@ -316,6 +322,7 @@ void expect_run(const shadow *of, expectation *expected, bool *late) {
     size_t held;
     if (!held_count(of, i, &held) || held == counts[i]) continue;
     expected->must |= STATUS(SHAPE);
+    expected->may |= STATUS(RUNTIME); /* ORT, where it copies the output to another place */
     *late = true;
   }
 }

@@ -90,7 +90,7 @@ typedef struct expectation {
 } expectation;
 #define STATUS(name) (1u << IOBIND_##name)
 
-void shadow_init(shadow *of, const model *model, unsigned number);
+void shadow_init(shadow *of, const model *from, unsigned number);
 void shadow_copy(shadow *to, const shadow *from); /* drops what was there */
 void shadow_clear(shadow *of);
 carry_shadow *shadow_carry_of_input(shadow *of, size_t input);

@@ -27,11 +27,11 @@ void has_passed(bound *one) {
 
 /* ---- results ---- */
 
-static slot *slot_at(const char *address, size_t bytes) {
+static slot *slot_at(const char *address, size_t size) {
   for (size_t i = 0; i < TENSORS && W->addressable; i++) {
     slot *at = &W->slots[i];
     const char *start = at->tensor != NULL ? at->at.block->address : NULL;
-    if (start != NULL && start < address + bytes && address < start + sizeof(float) * at->at.block->values.count) return at;
+    if (start != NULL && start < address + size && address < start + sizeof(float) * at->at.block->values.count) return at;
   }
   return NULL;
 }

@@ -174,7 +174,6 @@ bool world_start(const char *spec) {
   W->has_pinned = (info.flags & IOBIND_DEVICE_HOST_ACCESSIBLE) != 0;
   W->addressable = (info.flags & IOBIND_DEVICE_ADDRESSABLE) != 0;
   for (size_t i = 0; i < MODELS && W->models[i] == NULL; i++) W->models[i] = model_write(&models[i], &W->model_bytes[i]);
-  if (W->is_virtual) CHECK(vdev_set(0, "race", "fail") == 0);
   return true;
 }
 
@@ -191,37 +190,39 @@ void world_stop(void) {
 
 void world_begin(void) {
   W->next_value = 1;
+  if (W->is_virtual) CHECK(vdev_set(0, "race", "fail") == 0);
   for (size_t i = 0; i < BINDINGS; i++) W->bindings[i].flight.stream = -1;
 }
 
-iobind_session *world_session(size_t model) {
-  if (W->sessions[model] != NULL) return W->sessions[model];
+iobind_session *world_session(size_t which) {
+  if (W->sessions[which] != NULL) return W->sessions[which];
   iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
   options.devices = &W->home;
   options.device_count = 1;
   options.intra_op_threads = 1;
-  CHECK(iobind_session_create_from_memory(W->runtime, W->models[model], W->model_bytes[model], &options, &W->sessions[model],
+  CHECK(iobind_session_create_from_memory(W->runtime, W->models[which], W->model_bytes[which], &options, &W->sessions[which],
                                           NULL) == IOBIND_OK);
-  return W->sessions[model];
+  return W->sessions[which];
 }
 
-void world_destroy_session(size_t model) {
-  if (W->sessions[model] != NULL) say("session_destroy(%s)\n", models[model].name);
-  iobind_session_destroy(W->sessions[model]);
-  W->sessions[model] = NULL;
+void world_destroy_session(size_t which) {
+  if (W->sessions[which] != NULL) say("session_destroy(%s)\n", models[which].name);
+  iobind_session_destroy(W->sessions[which]);
+  W->sessions[which] = NULL;
 }
 
 bound *world_binding(size_t index) {
   bound *one = &W->bindings[index];
-  size_t model = index == BINDINGS - 1;
+  size_t which = index == BINDINGS - 1;
   if (one->handle != NULL) return one;
-  iobind_session *session = world_session(model);
-  begin_call("binding_create(%s, &b%zu)", models[model].name, index);
+  iobind_session *session = world_session(which);
+  begin_call("binding_create(%s, &b%zu)", models[which].name, index);
   if (!require_ok(end_call(iobind_binding_create(session, &one->handle, &the_error)))) return NULL;
-  shadow_init(&one->shadow, &models[model], ++W->numbers);
-  shadow_init(&one->before, &models[model], W->numbers);
+  shadow_init(&one->shadow, &models[which], ++W->numbers);
+  shadow_init(&one->before, &models[which], W->numbers);
   one->flight = (flight){.stream = -1};
   one->failures = 0;
+  for (size_t i = 0; i < MOST_PORTS; i++) one->where[i] = PLACE_HOME;
   return one;
 }
 
@@ -282,10 +283,10 @@ int world_index(const slot *of) {
 }
 
 static iobind_status make_memory(const recipe *from, iobind_dtype dtype, const int64_t *dims, size_t rank, slot *to) {
-  iobind_device *device = from->where == PLACE_HOST || W->at_host ? W->host : W->home;
-  bool pinned = from->where == PLACE_PINNED && !W->at_host;
+  iobind_device *device = to->where == PLACE_HOST || W->at_host ? W->host : W->home;
+  bool pinned = from->where == PLACE_PINNED && W->has_pinned;
   char *page = from->wrapped && device == W->host && !pinned ? open_page() : NULL;
-  size_t bytes = sizeof(float) * from->count;
+  size_t size = sizeof(float) * from->count;
   if (page == NULL) {
     begin_call("t%d = tensor_create(%s, %zu)", world_index(to),
                pinned              ? "pinned"
@@ -296,9 +297,8 @@ static iobind_status make_memory(const recipe *from, iobind_dtype dtype, const i
                                          rank, &to->tensor, &the_error));
   }
   begin_call("t%d = tensor_wrap(host, %zu)", world_index(to), from->count);
-  iobind_status status =
-      end_call(iobind_tensor_wrap(device, IOBIND_MEMORY_DEFAULT, dtype, dims, rank, page + page_bytes - bytes, bytes,
-                                  close_page, page, &to->tensor, &the_error));
+  iobind_status status = end_call(iobind_tensor_wrap(device, IOBIND_MEMORY_DEFAULT, dtype, dims, rank, page + page_bytes - size,
+                                                     size, close_page, page, &to->tensor, &the_error));
   if (status != IOBIND_OK) pages_used--;
   return status;
 }
@@ -329,7 +329,7 @@ static void make_tensor(size_t index) {
     to->is_plain = true;
     return;
   }
-  to->where = from->where == PLACE_PINNED && W->at_host ? PLACE_HOST : from->where;
+  to->where = from->where == PLACE_PINNED && !W->has_pinned ? PLACE_HOST : from->where;
   if (!require_ok(make_memory(from, index == INTEGERS ? IOBIND_INT32 : IOBIND_FLOAT32, dims, index == MATRIX ? 2 : 1, to)))
     return;
   to->is_plain = index != INTEGERS && index != MATRIX;

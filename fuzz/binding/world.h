@@ -106,10 +106,10 @@ void world_stop(void);
 void world_begin(void);
 void world_end(void);
 
-iobind_session *world_session(size_t model);
+iobind_session *world_session(size_t which);
 bound *world_binding(size_t index);
 void world_destroy_binding(size_t index);
-void world_destroy_session(size_t model);
+void world_destroy_session(size_t which);
 
 /* ---- tensors ---- */
 
