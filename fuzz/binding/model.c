@@ -20,7 +20,8 @@ const model models[MODELS] = {
      .needs = {BIT(MIX_A) | BIT(MIX_S), BIT(MIX_A) | BIT(MIX_S), BIT(MIX_A) | BIT(MIX_S) | BIT(MIX_T), BIT(MIX_C) | BIT(MIX_K),
                BIT(MIX_K)},
      /* k over k is right too, but once it has been, and the input is bound to another tensor, nobody copies it */
-     .may_overwrite = {BIT(MIX_A), BIT(MIX_A) | BIT(MIX_S), BIT(MIX_A) | BIT(MIX_T), BIT(MIX_C), 0}},
+     .may_overwrite = {BIT(MIX_A), BIT(MIX_A) | BIT(MIX_S), BIT(MIX_A) | BIT(MIX_T), BIT(MIX_C), 0},
+     .is_input = {false, false, false, false, true}},
     {.name = "grow",
      .input_count = 2,
      .output_count = 2,
@@ -59,8 +60,8 @@ static void compute_mix(const elements *in, elements *out) {
 }
 
 void model_compute(const model *of, const elements *inputs, elements *outputs) {
-  size_t counts[MOST_PORTS];
-  size_t given[MOST_PORTS];
+  size_t counts[MOST_PORTS] = {0};
+  size_t given[MOST_PORTS] = {0};
   for (size_t i = 0; i < of->input_count; i++) given[i] = inputs[i].count;
   if (!model_counts(of, given, counts)) abort();
   for (size_t i = 0; i < of->output_count; i++) outputs[i].count = counts[i];

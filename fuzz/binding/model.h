@@ -4,7 +4,7 @@
  *      grow:  long = g then x, one behind the other      twice = x + x
  *
  * a, s, t and y, next_s, next_t have the open dim n; c has one or three elements, k and d three; g, x and long are open.
- * Each operation is exact, so that results are compared bit by bit. */
+ * Each operation is exact, so that results must be equal. */
 #ifndef FUZZ_BINDING_MODEL_H
 #define FUZZ_BINDING_MODEL_H
 
@@ -36,6 +36,7 @@ typedef struct model {
    * everything that reads that input has done so before, element by element */
   unsigned needs[MOST_PORTS];
   unsigned may_overwrite[MOST_PORTS];
+  bool is_input[MOST_PORTS]; /* the output is one of the inputs, as it is */
 } model;
 
 extern const model models[MODELS];

@@ -393,7 +393,7 @@ static view place_result(shadow *of, size_t output, size_t count) {
 void shadow_run(shadow *of) {
   shadow_advance(of);
   shadow_forget_results(of, RESULT_NONE);
-  elements inputs[MOST_PORTS];
+  elements inputs[MOST_PORTS] = {0};
   static elements outputs[MOST_PORTS];
   bool known[MOST_PORTS];
   for (size_t i = 0; i < of->model->input_count; i++) inputs[i] = view_read(of->inputs[i].read);

@@ -384,7 +384,7 @@ bool world_is_home(const slot *of) {
 void compare(const float *got, view expected, const char *what) {
   elements values = view_read(expected);
   for (size_t i = 0; i < values.count; i++) {
-    if (memcmp(&got[i], &values.at[i], sizeof got[i]) != 0) {
+    if (got[i] != values.at[i]) {
       fail("%s: element %zu: expected %.9g, got %.9g", what, i, (double)values.at[i], (double)got[i]);
     }
   }
@@ -448,7 +448,7 @@ static void look_at_arrivals(size_t stream) {
       continue;
     }
     for (size_t e = 0; one->known && e < one->expected.count; e++) {
-      if (memcmp(&one->there[e], &one->values[e], sizeof(float)) != 0) {
+      if (one->there[e] != one->values[e]) {
         fail("what was read on S%zu: element %zu: expected %.9g, got %.9g", stream, e, (double)one->values[e],
              (double)one->there[e]);
       }
