@@ -172,7 +172,8 @@ void expect_input(const shadow *of, size_t input, iobind_input_mode mode, view r
   if (elsewhere) return;
   if (is_ours(of, read)) expected->may |= STATUS(INVALID_ARGUMENT);
   for (size_t i = 0; i < of->model->input_count && own != NULL && own->mode == IOBIND_CARRY_IN_PLACE; i++) {
-    if (i != input && views_overlap(read, shadow_next_input(of, i))) expected->may |= STATUS(INVALID_ARGUMENT);
+    bool overlaps = views_overlap(read, shadow_next_input(of, i)) || views_overlap(read, of->inputs[i].read);
+    if (i != input && overlaps) expected->may |= STATUS(INVALID_ARGUMENT); /* with the state before this one, too */
   }
   for (size_t i = 0; i < of->model->output_count; i++) {
     const carry_shadow *carry = &of->carries[i];
@@ -215,7 +216,8 @@ void expect_carry(const shadow *of, size_t output, size_t input, iobind_carry_mo
     if (i != output && views_overlap(state, written_by(of, i))) expected->may |= STATUS(INVALID_ARGUMENT);
   }
   for (size_t i = 0; i < of->model->input_count; i++) {
-    if (i != input && views_overlap(state, shadow_next_input(of, i))) expected->may |= STATUS(INVALID_ARGUMENT);
+    bool overlaps = views_overlap(state, shadow_next_input(of, i)) || views_overlap(state, of->inputs[i].read);
+    if (i != input && overlaps) expected->may |= STATUS(INVALID_ARGUMENT);
   }
 }
 
