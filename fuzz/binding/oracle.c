@@ -343,11 +343,8 @@ void shadow_set_input(shadow *of, size_t input, iobind_input_mode mode, view rea
     view_set(&slot->read, copy);
   } else {
     view_set(&slot->read, read);
-    if (read.block->partly_for == of->number) read.block->known = false; /* from now on nobody refuses it */
-    for (size_t i = 0; i < of->model->output_count && !elsewhere; i++) {
-      /* its output gets other memory from the next run on */
-      if (of->outputs[i].mode == IOBIND_OUTPUT_REUSE && is_ours(of, read)) read.block->owner = 0;
-    }
+    if (read.block->partly_for == of->number) read.block->known = false;                 /* from now on nobody refuses it */
+    if (!elsewhere && is_ours(of, read) && read.block->is_reused) read.block->owner = 0; /* the output gets other memory */
   }
   slot->mode = mode;
   slot->elsewhere = elsewhere;
@@ -389,6 +386,7 @@ static view place_result(shadow *of, size_t output, size_t count) {
   view made = {block_make(count), 0, count};
   bool again = of->outputs[output].mode == IOBIND_OUTPUT_REUSE || (carry->is_on && carry->mode == IOBIND_CARRY_SWAP);
   made.block->owner = again ? of->number : 0;
+  made.block->is_reused = again && !carry->is_on;
   return made;
 }
 

@@ -18,6 +18,7 @@ typedef struct block {
   bool known;          /* the values are what the memory must hold; false: nobody can tell */
   unsigned owner;      /* the binding whose next runs may write it again, by its number: REUSE, SWAP; 0: none */
   unsigned partly_for; /* a state in place that a failed run of this binding may have written in part; 0: none */
+  bool is_reused;      /* of an owner's REUSE output */
   bool was_known;      /* before a stream failed */
   int where;           /* the caller's */
   const char *address; /* NULL: not seen yet */
