@@ -66,6 +66,7 @@ static const iobind__ep catalogue[] = {
      .library = "onnxruntime_providers_cuda",
      .addressable = true,
      .streams = true,
+     .refuses_run_stream = true,
      .bridged = true,
      .checks_options = true,
      .options = cuda_options},

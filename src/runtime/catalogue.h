@@ -8,13 +8,14 @@
 #include "support/error.h"
 
 typedef struct iobind__ep {
-  const char *name;    /* in device specs, and the name its library is registered under */
-  const char *ep_name; /* ORT's name */
-  const char *library; /* stem of the library's file: "lib" STEM ".so"; NULL: inside ORT's own library */
-  bool addressable;    /* an address inside an allocation is an address */
-  bool queued;         /* a run may return before its work is done, and only a copy back waits for it */
-  bool serial;         /* crashes where two threads use it at a time: iobind lets one in after the other */
-  bool streams;        /* has streams of its own */
+  const char *name;        /* in device specs, and the name its library is registered under */
+  const char *ep_name;     /* ORT's name */
+  const char *library;     /* stem of the library's file: "lib" STEM ".so"; NULL: inside ORT's own library */
+  bool addressable;        /* an address inside an allocation is an address */
+  bool queued;             /* a run may return before its work is done, and only a copy back waits for it */
+  bool serial;             /* crashes where two threads use it at a time: iobind lets one in after the other */
+  bool streams;            /* has streams of its own */
+  bool refuses_run_stream; /* crashes where ORT's run is given one of them (CUDA up to 1.31: whatever uses cuBLAS) */
   bool on_demand; /* registered by the search only when a device spec names it: a virtual device must not become the "gpu" */
   bool bridged; /* finds its ORT by libonnxruntime_providers_shared, of which all of a process see the first that was loaded */
   bool checks_options;        /* ends the process where it is given an option that it does not know */

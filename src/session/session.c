@@ -103,6 +103,10 @@ static iobind_status collect_devices(iobind_session *session, const iobind_sessi
   return IOBIND_OK;
 }
 
+static bool gives_run_streams(const iobind_device *device) {
+  return (device->flags & IOBIND_DEVICE_STREAMS) != 0 && (device->ep == NULL || !device->ep->refuses_run_stream);
+}
+
 /* ORT takes one stream for a run: that of the only device that has streams. It crashes where it is given one and no node runs on that
  * device, which can be told from outside by an input that is read there, and by nothing else: an output there may be a constant. */
 static bool takes_stream(const iobind_session *session) {
@@ -113,7 +117,7 @@ static bool takes_stream(const iobind_session *session) {
   }
   for (size_t i = 0; i < session->input_count; i++) {
     const iobind__place *place = session->inputs[i].place;
-    reads = reads || (!place->host && (place->device->flags & IOBIND_DEVICE_STREAMS) != 0);
+    reads = reads || (!place->host && gives_run_streams(place->device));
   }
   return devices == 1 && reads;
 }
