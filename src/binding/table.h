@@ -186,7 +186,7 @@ iobind__carry *iobind__carry_of_output(const iobind_binding *binding, size_t out
 
 /* state.c: for runs that the caller did not ask for. A state that cannot be brought back is spoiled, and the call fails. */
 typedef struct iobind__states iobind__states;
-iobind_status iobind__states_save(iobind_binding *binding, iobind__states **states, iobind_error *error);
+iobind_status iobind__states_save(iobind_binding *binding, iobind__states **out, iobind_error *error);
 iobind_status iobind__states_restore(iobind_binding *binding, const iobind__states *states, iobind_error *error);
 void iobind__states_free(iobind__states *states);
 

@@ -451,7 +451,7 @@ static int run_loop(loop *l, const loop_lists *lists, int64_t steps) {
 }
 
 int command_loop(int argc, const char **argv) {
-  loop_lists lists = {NULL};
+  loop_lists lists = {0};
   char **counts = NULL;
   char **folders = NULL;
   int no_host = 0;
