@@ -23,6 +23,7 @@ void iobind__output_set(iobind_binding *binding, size_t index, iobind_output_mod
   }
   output->mode = mode;
   output->place = place;
+  binding->has_in_place = binding->has_in_place || mode == IOBIND_OUTPUT_IN_PLACE;
   output->memory = iobind__serial_next();
   iobind_tensor *old = output->target;
   output->target = iobind_tensor_retain(target);
@@ -44,6 +45,16 @@ void iobind__output_reset(iobind_binding *binding, size_t index) {
 void iobind__output_renew(iobind_binding *binding, size_t index) {
   binding->outputs[index].memory = iobind__serial_next();
   iobind__table_changed(binding);
+}
+
+void iobind__outputs_doubt(iobind_binding *binding) {
+  for (size_t i = 0; binding->has_in_place && i < binding->session->output_count; i++) {
+    iobind__output *output = &binding->outputs[i];
+    if (output->mode == IOBIND_OUTPUT_IN_PLACE && iobind__carry_of_output(binding, i) == NULL) {
+      output->is_verified = false;
+      binding->is_verified = false;
+    }
+  }
 }
 
 void iobind__outputs_reshape(iobind_binding *binding) {

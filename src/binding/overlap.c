@@ -28,7 +28,9 @@ static iobind_status check_state(const iobind_binding *binding, const iobind__ca
                                  const char *what, iobind_error *error) {
   const iobind_session *session = binding->session;
   for (size_t i = 0; i < session->input_count; i++) {
-    if (i != carry->input && meet(tensor, binding->inputs[i].bound)) {
+    const iobind__carry *other = iobind__carry_of_input(binding, i);
+    bool is_past = other != NULL && other->due; /* the next run reads another state */
+    if (i != carry->input && !is_past && meet(tensor, binding->inputs[i].bound)) {
       return iobind__fail(
           error, IOBIND_INVALID_ARGUMENT,
           "%s: '%s' is carried in place, and its tensor overlaps the memory of input '%s': give them tensors of "

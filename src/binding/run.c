@@ -1,6 +1,7 @@
 /* Running a binding: check once after a change, then nothing but ORT's run. */
 #include <sched.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "binding/table.h"
 
@@ -85,6 +86,17 @@ static void name_held_outputs(const iobind_binding *binding, iobind__text *names
   }
 }
 
+/* ORT does not wait for a device after a failure, which may still work on what was submitted before. */
+static void wait_after_failure(iobind_binding *binding) {
+  const OrtApi *api = IOBIND__API(binding->session->runtime);
+  if (iobind__side_of_turn(binding)->binding != NULL && binding->session->takes_stream) {
+    OrtStatus *status = api->SynchronizeBoundOutputs(iobind__side_of_turn(binding)->binding);
+    if (status != NULL) {
+      api->ReleaseStatus(status);
+    }
+  }
+}
+
 static iobind_status run_failed(iobind_binding *binding, OrtStatus *failed, iobind_error *error) {
   const OrtApi *api = IOBIND__API(binding->session->runtime);
   bool cancelled = atomic_load(&binding->state) != IOBIND__RUNNING;
@@ -101,6 +113,7 @@ static iobind_status run_failed(iobind_binding *binding, OrtStatus *failed, iobi
   } else {
     status = iobind__ort_fail(api, failed, error, "binding_run");
   }
+  wait_after_failure(binding);
   iobind__carry_note_failure(binding);
   iobind__side_forget_outputs(binding, iobind__side_of_turn(binding));
   return status;
@@ -303,6 +316,19 @@ static iobind_status use_host_tensors(const iobind_binding *binding, iobind_stre
   return IOBIND_OK;
 }
 
+/* ORT copies an input that it hands on to an output elsewhere, and not on the run's stream. Before the first run nothing tells but the
+ * names. */
+static bool hands_inputs_on(const iobind_binding *binding) {
+  const iobind_session *session = binding->session;
+  bool any = binding->has_passed_through;
+  for (size_t i = 0; i < session->output_count && !binding->is_verified; i++) {
+    for (size_t j = 0; j < session->input_count && !any; j++) {
+      any = strcmp(session->outputs[i].name, session->inputs[j].name) == 0;
+    }
+  }
+  return any;
+}
+
 /* A state that is moved is replaced by the next run's, which may be submitted before the stream has read it. */
 static void keep_states(const iobind_binding *binding, iobind_stream *stream) {
   for (size_t i = 0; i < binding->carry_count; i++) {
@@ -316,6 +342,10 @@ static iobind_status submit_to_ep(iobind_binding *binding, iobind_stream *stream
   IOBIND__TRY(begin_serial(binding, binding->flight.stream, error));
   IOBIND__TRY(await_producers(binding, stream, NULL, error));
   IOBIND__TRY(use_host_tensors(binding, stream, error));
+  if (hands_inputs_on(binding)) {
+    IOBIND__TRY(load_live_inputs(binding, stream, error));
+    IOBIND__TRY(iobind__stream_drain(stream, error));
+  }
   IOBIND__API(binding->session->runtime)->RunOptionsSetSyncStream(binding->stream_run_options, iobind__stream_ort(stream));
   iobind_status status = execute_serial(binding, binding->stream_run_options, stream, stream->device, error);
   if (status != IOBIND_OK) {

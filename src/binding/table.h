@@ -76,6 +76,7 @@ struct iobind_binding {
   bool is_verified;        /* every bound output is */
   bool has_live;           /* some input is LIVE with a source, or has an event */
   bool has_passed_through; /* some output is */
+  bool has_in_place;       /* some output is IN_PLACE, by whatever way */
   size_t *fresh;           /* the outputs that need new memory in each run */
   size_t fresh_count;
   iobind__output *outputs;
@@ -146,6 +147,9 @@ void iobind__output_reset(iobind_binding *binding, size_t index);
 
 /* The next run writes this tensor, which may be NULL. */
 void iobind__output_aim(iobind__output *output, iobind_tensor *target);
+
+/* Another tensor is an input: an output IN_PLACE may have been passed through, which did not show while both were in one memory. */
+void iobind__outputs_doubt(iobind_binding *binding);
 
 /* The dims of an input changed: REUSE outputs whose dims may follow get new memory. */
 void iobind__outputs_reshape(iobind_binding *binding);

@@ -80,6 +80,7 @@ iobind__ort_reason iobind__ort_reason_of(const OrtApi *api, const OrtStatus *sta
       {"_STATUS_ALLOC_FAILED", IOBIND__ORT_OUT_OF_MEMORY},            /* cuBLAS, cuDNN */
       {"but the computed output shape", IOBIND__ORT_WRONG_SHAPE},
       {"OrtValue provided", IOBIND__ORT_WRONG_SHAPE},
+      {"Tensor size mismatch", IOBIND__ORT_WRONG_SHAPE},      /* ORT's own copy to a given tensor elsewhere */
       {"shape verification failed", IOBIND__ORT_WRONG_SHAPE}, /* ORT 1.24 */
       {"already registered", IOBIND__ORT_REGISTERED},
       {"fallback to CPU EP has been explicitly disabled", IOBIND__ORT_NODES_ON_CPU},

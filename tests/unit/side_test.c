@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 
 #include "binding/table.h"
+#include "vdev.h"
 
 static iobind_runtime *runtime;
 static const char *spec_of_test;
@@ -367,6 +368,60 @@ static void queued_runs_outlive_their_binding(void **state) {
   iobind_stream_destroy(stream);
 }
 
+/* An input that the model hands on as an output, which is bound over it, and then another input: the output must hold that one's values. */
+static void handed_on_in_place(void **state) {
+  (void)state;
+  device = fixture_device(runtime, spec_of_test);
+  iobind_session *session = fixture_session(runtime, device, "passthrough");
+  iobind_tensor *x = twos(1);
+  iobind_tensor *other = twos(7);
+  iobind_binding *binding;
+  expect_ok(iobind_binding_create(session, &binding, &fault));
+  expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, x, NULL, &fault));
+  expect_ok(iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_IN_PLACE, NULL, IOBIND_MEMORY_DEFAULT, x, &fault));
+  run(binding);
+  expect_twos(x, 1);
+  expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, other, NULL, &fault));
+  run(binding);
+  expect_twos(x, 7);
+  expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, x, NULL, &fault));
+  run(binding);
+  expect_twos(x, 7);
+  iobind_binding_destroy(binding);
+  iobind_tensor_release(x);
+  iobind_tensor_release(other);
+  iobind_session_destroy(session);
+}
+
+/* A run that fails on its way has finished when it returns, too: what it had submitted does not meet what comes next. */
+static void failed_run_has_finished(void **state) {
+  (void)state;
+  static const float threes[2] = {3, 3};
+  iobind_session *session = pair();
+  iobind_tensor *x = twos(1);
+  iobind_tensor *y = twos(2);
+  iobind_binding *binding = bind(session, x, y);
+  run(binding);
+  assert_int_equal(vdev_set(0, "race", "fail"), 0);
+  for (int n = 1; n < 4; n++) {
+    const char which[2] = {(char)('0' + n), '\0'};
+    assert_int_equal(vdev_set(0, "compute_us", "2000"), 0);
+    assert_int_equal(vdev_set(0, "fail_alloc", which), 0);
+    iobind_status ran = iobind_binding_run(binding, NULL, NULL, NULL);
+    assert_true(ran != IOBIND_OK || n > 1);
+    assert_int_equal(vdev_set(0, "fail_alloc", "0"), 0);
+    expect_ok(iobind_tensor_write(x, 0, threes, sizeof threes, NULL, &fault));
+  }
+  assert_int_equal(vdev_set(0, "compute_us", "0"), 0);
+  assert_int_equal(vdev_set(0, "race", "off"), 0);
+  run(binding);
+  expect_output(binding, 0, 5);
+  iobind_binding_destroy(binding);
+  iobind_tensor_release(x);
+  iobind_tensor_release(y);
+  iobind_session_destroy(session);
+}
+
 /* Runs that the caller did not ask for leave no trace: the states are what they were, in whatever way they are carried. */
 static void states_are_restored(void **state) {
   (void)state;
@@ -409,6 +464,7 @@ static void states_are_restored(void **state) {
       {#spec ": retained state as another input", retained_state_as_another_input, start, stop, #spec},         \
       {#spec ": fixed output over a buffer", fixed_output_over_a_buffer, start, stop, #spec},                   \
       {#spec ": state in place needs its own tensor", state_in_place_needs_its_own_tensor, start, stop, #spec}, \
+      {#spec ": handed on in place", handed_on_in_place, start, stop, #spec},                                   \
       {#spec ": states are restored", states_are_restored, start, stop, #spec},                                 \
       {#spec ": queued runs", queued_runs, start, stop, #spec}, {                                               \
 #spec ": queued runs outlive their binding", queued_runs_outlive_their_binding, start, stop, #spec          \
@@ -418,6 +474,7 @@ static const struct CMUnitTest tests[] = {
     CASES(cpu),
     CASES(webgpu),
     CASES(vdev),
+    {"vdev: failed run has finished", failed_run_has_finished, start, stop, "vdev"},
     {"cpu: swap over memory that goes", swap_over_memory_that_goes, start, stop, "cpu"},
     {"cpu: wrapped memory is free at once", wrapped_memory_is_free_at_once, start, stop, "cpu"},
     {"cpu: first state of another shape", first_state_of_another_shape, start, stop, "cpu"}};
