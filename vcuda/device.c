@@ -17,10 +17,22 @@ static bool make_device(vcuda_device *device, int index, const vcuda_settings *s
   return device->null_stream != NULL;
 }
 
+static char trace_file[4096];
+
+static void write_trace(void) {
+  if (vcuda_trace_write(trace_file) != 0) fprintf(stderr, "vcuda: the trace cannot be written to '%s'\n", trace_file);
+}
+
 static void start(void) {
   vcuda_settings settings;
+  const char *path = getenv("VCUDA_TRACE_FILE");
   vcuda_settings_default(&settings);
   vcuda_settings_read_environment(&settings);
+  if (path != NULL && path[0] != '\0' && strlen(path) < sizeof trace_file) {
+    memcpy(trace_file, path, strlen(path) + 1);
+    settings.trace = 1;
+    (void)atexit(write_trace);
+  }
   vcuda_lock();
   vcuda_global.agent_limit = 1; /* the host */
   while (vcuda_global.device_count < settings.devices &&

@@ -106,6 +106,14 @@ class Commands:
             else:
                 for option in sorted(options - self.options_of(self.help[command])):
                     yield f"iobind {command} has no option {option}"
+        elif pathlib.PurePosixPath(program).name == "with-cuda":
+            known = self.options_of((self.root / "vcuda/with-cuda").read_text())
+            while arguments and arguments[0].startswith("--"):
+                if arguments[0] not in known:
+                    yield f"with-cuda has no option {arguments[0]}"
+                arguments = arguments[2 if arguments[0] == "--gpus" else 1:]
+            if arguments and pathlib.PurePosixPath(arguments[0]).name == "iobind":
+                yield from self.check(shlex.join(arguments))
         elif program.startswith(("scripts/", "./scripts/")):
             script = self.root / program
             if not script.is_file() or not script.stat().st_mode & 0o100:
