@@ -14,7 +14,8 @@
  *  - Sizes are in bytes (size_t), dims in elements (int64_t), times in nanoseconds (uint64_t).
  *  - `@threads any`: from any thread at any time. `shared-read`: from several threads, while none changes the object.
  *    `serial`: one call at a time for each object. An EP that crashes where two threads use it (WebGPU) is entered by one
- *    thread after the other: calls that reach it wait for each other. */
+ *    thread after the other: calls that reach it wait for each other.
+ *  - A child of fork cannot go on with its parent's objects: what can fail there is INVALID_STATE, and destroying returns. */
 #ifndef IOBIND_H
 #define IOBIND_H
 
@@ -154,6 +155,7 @@ typedef struct iobind_runtime_options {
  *  named in `ep_libraries` that does not load is an error; any other, and what a folder holds, is reported by
  *  iobind_runtime_get_ep. An EP library that the host program has registered before is used as it is; one that another copy
  *  of ORT in the process has is refused. A path that is given, or set in ORT_NATIVE_LIB_PATH, is the end of the search.
+ *  Relative paths begin at the current folder. A program that runs setuid ignores both variables.
  *
  *  There is one runtime for each loaded ORT in a process: a second call for the same ORT returns the first one's object,
  *  with one reference more; its other options are ignored, except `ep_libraries`, which are registered.
@@ -191,7 +193,7 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_runtime_get_info(const iobind_runti
  *  @param name  registration name; NULL: the EP catalogue's name for that file, otherwise the file's name
  *  @param path  the library's file
  *  @return OK, also where it is registered already under that name; NOT_FOUND no such file; RUNTIME it does not load: the
- *          message says why (the missing library, the wrong CUDA major version); NOT_SUPPORTED another copy of ORT in the
+ *          message has the loader's reason, such as a library that is missing; NOT_SUPPORTED another copy of ORT in the
  *          process has it; INVALID_ARGUMENT
  *  @threads any   @since 0.1 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_runtime_register_ep(iobind_runtime *runtime, const char *name, const char *path,
@@ -201,7 +203,7 @@ typedef struct iobind_ep_info {
   uint32_t struct_size;
   int32_t status;      /**< OK, or why the library is not in use */
   const char *name;    /**< registration name */
-  const char *path;    /**< the library's file; "" where the host program registered it */
+  const char *path;    /**< the library's file, absolute; "" if the host program registered it */
   const char *message; /**< "" or the reason */
 } iobind_ep_info;
 #define IOBIND_EP_INFO_INIT {sizeof(iobind_ep_info), 0, NULL, NULL, NULL}
@@ -623,7 +625,7 @@ typedef struct iobind_session_options {
  *  one. One that differs from a known key only by the case of its letters is refused, and on CUDA any unknown one.
  *  @param path  an ONNX or ORT file
  *  @return OK; NOT_FOUND no such file, or an override of a dim that the model does not have; IO not a readable file;
- *          INVALID_ARGUMENT; DEVICE a device is another runtime's; RUNTIME ORT refuses the model or a device
+ *          INVALID_ARGUMENT; DEVICE a device is another runtime's; OUT_OF_MEMORY; RUNTIME ORT refuses the model or a device
  *  @threads any   @blocks yes, up to minutes for a large model   @since 0.1 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_session_create(iobind_runtime *runtime, const char *path,
                                                             const iobind_session_options *options, iobind_session **session,
@@ -1008,7 +1010,8 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_audit_get_entry(const iobind_audit 
 
 enum {
   IOBIND_PIPELINE_STOP = 1u << 0, /**< the first item that fails ends it; without, the others go on */
-  IOBIND_PIPELINE_TIMES = 1u << 1 /**< measure when each stage of an item ends: by a thread for each stream */
+  IOBIND_PIPELINE_TIMES = 1u << 1 /**< measure when each stage of an item ends: by a thread for each stream. Where
+                                       a device has a virtual clock, these threads' waits move it */
 };
 
 typedef struct iobind_pipeline_options {
