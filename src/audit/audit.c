@@ -181,6 +181,7 @@ iobind_status iobind_audit_create(iobind_binding *binding, iobind_audit **out, i
   if (binding == NULL || out == NULL) {
     return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "audit_create: %s is NULL", binding == NULL ? "binding" : "audit");
   }
+  IOBIND__TRY(iobind__process_check("audit_create", error));
   IOBIND__TRY(iobind__binding_check_idle(binding, "audit_create", error));
   iobind_audit *audit = calloc(1, sizeof *audit);
   if (audit == NULL) {

@@ -215,6 +215,7 @@ static iobind_status check_indices(iobind_binding *binding, size_t output, size_
                         bad_output ? "output" : "input", bad_output ? session->output_count : session->input_count,
                         bad_output ? output : input);
   }
+  IOBIND__TRY(iobind__process_check("binding_carry", error));
   return iobind__binding_check_idle(binding, "binding_carry", error);
 }
 

@@ -188,6 +188,7 @@ iobind_status iobind_binding_set_output(iobind_binding *binding, size_t index, i
     return iobind__fail(error, IOBIND_NOT_FOUND, "binding_set_output: expected an index below %zu, got %zu",
                         binding->session->output_count, index);
   }
+  IOBIND__TRY(iobind__process_check("binding_set_output", error));
   IOBIND__TRY(iobind__binding_must_be_idle(binding, "binding_set_output", error));
   return is_alike(binding, &binding->outputs[index], mode, tensor)
              ? replace(binding, index, tensor, error)

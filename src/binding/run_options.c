@@ -102,6 +102,7 @@ iobind_status iobind_binding_set_run_options(iobind_binding *binding, const iobi
   iobind_run_options options;
   IOBIND__TRY(iobind__options_read(&options, sizeof options, sizeof options, given, "binding_set_run_options", error));
   IOBIND__TRY(check_run_options(&options, error));
+  IOBIND__TRY(iobind__process_check("binding_set_run_options", error));
   IOBIND__TRY(iobind__binding_check_idle(binding, "binding_set_run_options", error));
   return iobind__run_options_replace(binding, &options, error);
 }

@@ -214,6 +214,7 @@ iobind_status iobind_tensor_wrap(iobind_device *device, iobind_memory memory, io
   if (device == NULL || tensor == NULL) {
     return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "tensor_wrap: %s is NULL", device == NULL ? "device" : "tensor");
   }
+  IOBIND__TRY(iobind__process_check("tensor_wrap", error));
   if (dtype == IOBIND_STRING) {
     return iobind__fail(error, IOBIND_DTYPE, "tensor_wrap: strings cannot be wrapped: make a tensor and set its elements");
   }
@@ -246,6 +247,7 @@ iobind_status iobind_tensor_view(iobind_tensor *tensor, size_t offset, iobind_dt
   if (tensor == NULL || view == NULL) {
     return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "tensor_view: %s is NULL", tensor == NULL ? "tensor" : "view");
   }
+  IOBIND__TRY(iobind__process_check("tensor_view", error));
   if (tensor->dtype == IOBIND_STRING || dtype == IOBIND_STRING) {
     return iobind__fail(error, IOBIND_NOT_SUPPORTED, "tensor_view: strings have no views");
   }

@@ -17,7 +17,7 @@ typedef struct transformer {
 } transformer;
 
 /* A text made of words and numbers. Sixteen at a time are kept: more than a node and those that pass its name on make. */
-static const char *words(const char *format, ...) {
+__attribute__((format(printf, 1, 2))) static const char *words(const char *format, ...) {
   static char texts[16][256];
   static unsigned next;
   va_list list;

@@ -81,6 +81,7 @@ static void try_everything(objects *all) {
   iobind_stream *stream = NULL;
   iobind_tensor *tensor = NULL;
   iobind_pipeline *pipeline = NULL;
+  iobind_audit *audit = NULL;
   int32_t done = 0;
   float back[3];
   const iobind_tensor *source = all->x;
@@ -99,6 +100,13 @@ static void try_everything(objects *all) {
   IS_REFUSED(iobind_event_wait(all->event, &fault));
   IS_REFUSED(iobind_event_query(all->event, &done, &fault));
   IS_REFUSED(iobind_tensor_create(all->cpu, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, NULL, 0, &tensor, &fault));
+  IS_REFUSED(iobind_tensor_wrap(all->cpu, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, NULL, 0, back, sizeof back, NULL, NULL,
+                                &tensor, &fault));
+  IS_REFUSED(iobind_tensor_view(all->x, 0, IOBIND_FLOAT32, NULL, 0, &tensor, &fault));
+  IS_REFUSED(iobind_binding_set_output(all->binding, 0, IOBIND_OUTPUT_REUSE, NULL, IOBIND_MEMORY_DEFAULT, NULL, &fault));
+  IS_REFUSED(iobind_binding_carry(all->binding, 0, 0, IOBIND_CARRY_MOVE, &fault));
+  IS_REFUSED(iobind_binding_set_run_options(all->binding, NULL, &fault));
+  IS_REFUSED(iobind_audit_create(all->binding, &audit, &fault));
   IS_REFUSED(iobind_tensor_write(all->x, 0, ones, sizeof ones, NULL, &fault));
   IS_REFUSED(iobind_tensor_read(all->x, 0, back, sizeof back, NULL, &fault));
   IS_REFUSED(iobind_tensor_copy(&source, &all->x, 1, NULL, &fault));
