@@ -78,6 +78,7 @@ fetched: needs
 	@scripts/get-vulkan-driver
 	@scripts/get-models
 	@scripts/get-python
+	@case ,$$IOBIND_REQUIRE, in *,vcuda,*) echo "ONNX Runtime with its CUDA provider: 255 MB"; scripts/get-onnxruntime --gpu ;; esac
 	@scripts/get-jdk || echo "going on without a JDK"
 
 no-results:
