@@ -276,6 +276,8 @@ iobind_status iobind_binding_carry(iobind_binding *binding, size_t output, size_
                         "binding_carry: the input '%s' is bound LIVE: bind the first state RESIDENT or SNAPSHOT", to->name);
   }
   iobind__carry made = {.output = output, .input = input, .mode = mode};
+  bool is_due = taken != NULL && taken->due; /* the state is known only when it has become the input */
+  IOBIND__TRY(is_due ? IOBIND_OK : check_first_state(binding, &made, error));
   IOBIND__TRY(iobind__carry_advance(binding, NULL, error));
   IOBIND__TRY(check_first_state(binding, &made, error));
   if (mode == IOBIND_CARRY_SWAP && binding->sides[1].binding == NULL) {
