@@ -343,8 +343,12 @@ void shadow_set_input(shadow *of, size_t input, iobind_input_mode mode, view rea
     view_set(&slot->read, copy);
   } else {
     view_set(&slot->read, read);
-    if (read.block->partly_for == of->number) read.block->known = false;                 /* from now on nobody refuses it */
-    if (!elsewhere && is_ours(of, read) && read.block->is_reused) read.block->owner = 0; /* the output gets other memory */
+    if (read.block->partly_for == of->number) read.block->known = false; /* from now on nobody refuses it */
+    if (!elsewhere && is_ours(of, read) && read.block->is_reused) {      /* the output gets other memory in the next run */
+      read.block->owner = 0;
+      read.block->given_up_by = of->number;
+      read.block->given_up_after = of->runs;
+    }
   }
   slot->mode = mode;
   slot->elsewhere = elsewhere;
@@ -391,6 +395,7 @@ static view place_result(shadow *of, size_t output, size_t count) {
 }
 
 void shadow_run(shadow *of) {
+  of->runs++;
   shadow_advance(of);
   shadow_forget_results(of, RESULT_NONE);
   elements inputs[MOST_PORTS] = {0};

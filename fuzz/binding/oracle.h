@@ -15,13 +15,15 @@ typedef struct block {
   struct block *next; /* of all that there are */
   size_t refs;
   elements values;
-  bool known;          /* the values are what the memory must hold; false: nobody can tell */
-  unsigned owner;      /* the binding whose next runs may write it again, by its number: REUSE, SWAP; 0: none */
-  unsigned partly_for; /* a state in place that a failed run of this binding may have written in part; 0: none */
-  bool is_reused;      /* of an owner's REUSE output */
-  bool was_known;      /* before a stream failed */
-  int where;           /* the caller's */
-  const char *address; /* NULL: not seen yet */
+  bool known;           /* the values are what the memory must hold; false: nobody can tell */
+  unsigned owner;       /* the binding whose next runs may write it again, by its number: REUSE, SWAP; 0: none */
+  unsigned partly_for;  /* a state in place that a failed run of this binding may have written in part; 0: none */
+  bool is_reused;       /* of an owner's REUSE output */
+  unsigned given_up_by; /* the binding that was its owner until it became an input, and after how many runs */
+  size_t given_up_after;
+  bool was_known;                              /* before a stream failed */
+  int where;                                   /* the caller's */
+  const char *address;                         /* NULL: not seen yet */
   uint64_t touched[STREAMS], written[STREAMS]; /* the last work on each stream that uses it */
 } block;
 
@@ -78,6 +80,7 @@ typedef struct carry_shadow {
 typedef struct shadow {
   const model *model;
   unsigned number; /* of the binding, never used twice */
+  size_t runs;
   input_shadow inputs[MOST_PORTS];
   output_shadow outputs[MOST_PORTS];
   result_shadow results[MOST_PORTS];
