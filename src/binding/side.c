@@ -6,6 +6,19 @@
 
 #include "binding/table.h"
 
+/* An EP that only one thread may use at a time; most sessions have none. */
+static inline void enter(const iobind_binding *binding) {
+  if (binding->session->serial != NULL) {
+    iobind__device_enter(binding->session->serial);
+  }
+}
+
+static inline void leave(const iobind_binding *binding) {
+  if (binding->session->serial != NULL) {
+    iobind__device_leave(binding->session->serial);
+  }
+}
+
 iobind_status iobind__side_open(iobind_binding *binding, iobind__side *side, const char *what, iobind_error *error) {
   const iobind_session *session = binding->session;
   const OrtApi *api = IOBIND__API(session->runtime);
@@ -57,19 +70,19 @@ static void clear_outputs(const iobind_binding *binding, iobind__side *side) {
 
 void iobind__side_clear(iobind_binding *binding, iobind__side *side) {
   if (side->binding != NULL) {
-    iobind__device_enter(binding->session->serial);
+    enter(binding);
     clear_inputs(binding, side);
     clear_outputs(binding, side);
-    iobind__device_leave(binding->session->serial);
+    leave(binding);
   }
 }
 
 void iobind__side_close(iobind_binding *binding, iobind__side *side) {
   if (side->binding != NULL) {
     iobind__side_clear(binding, side);
-    iobind__device_enter(binding->session->serial);
+    enter(binding);
     IOBIND__API(binding->session->runtime)->ReleaseIoBinding(side->binding);
-    iobind__device_leave(binding->session->serial);
+    leave(binding);
     free(side->inputs);
     *side = (iobind__side){0};
   }
@@ -128,9 +141,9 @@ iobind_status iobind__side_replace_input(iobind_binding *binding, size_t index, 
     iobind__table_changed(binding);
     return IOBIND_OK;
   }
-  iobind__device_enter(binding->session->serial);
+  enter(binding);
   iobind_status status = give_input(binding, &binding->sides[0], index, what, error);
-  iobind__device_leave(binding->session->serial);
+  leave(binding);
   return status;
 }
 
@@ -139,12 +152,12 @@ iobind_status iobind__side_replace_output(iobind_binding *binding, size_t index,
     iobind__table_changed(binding);
     return IOBIND_OK;
   }
-  iobind__device_enter(binding->session->serial);
+  enter(binding);
   iobind_status status = give_target(binding, &binding->sides[0], index, what, error);
   if (status != IOBIND_OK) {
     clear_outputs(binding, &binding->sides[0]); /* what ORT has is not known */
   }
-  iobind__device_leave(binding->session->serial);
+  leave(binding);
   return status;
 }
 
@@ -193,13 +206,13 @@ static void let_go(iobind_binding *binding, iobind__side *side, const iobind_ten
 }
 
 void iobind__sides_replace(iobind_binding *binding, const iobind_tensor *tensor) {
-  iobind__device_enter(binding->session->serial);
+  enter(binding);
   for (size_t i = 0; i < 2; i++) {
     if (binding->sides[i].binding != NULL) {
       let_go(binding, &binding->sides[i], tensor);
     }
   }
-  iobind__device_leave(binding->session->serial);
+  leave(binding);
 }
 
 iobind_status iobind__side_compare(iobind_binding *binding, iobind__side *side, iobind_error *error) {
