@@ -97,7 +97,7 @@ static void wait_after_failure(iobind_binding *binding) {
   }
 }
 
-static iobind_status run_failed(iobind_binding *binding, OrtStatus *failed, iobind_error *error) {
+static iobind_status run_failed(iobind_binding *binding, OrtStatus *failed, const iobind_stream *stream, iobind_error *error) {
   const OrtApi *api = IOBIND__API(binding->session->runtime);
   bool cancelled = atomic_load(&binding->state) != IOBIND__RUNNING;
   iobind_status status;
@@ -113,7 +113,9 @@ static iobind_status run_failed(iobind_binding *binding, OrtStatus *failed, iobi
   } else {
     status = iobind__ort_fail(api, failed, error, "binding_run");
   }
-  wait_after_failure(binding);
+  if (stream == NULL) { /* a stream is waited for by the caller that submits to it, which hears what else has failed there */
+    wait_after_failure(binding);
+  }
   iobind__carry_note_failure(binding);
   iobind__side_forget_outputs(binding, iobind__side_of_turn(binding));
   return status;
@@ -166,7 +168,7 @@ __attribute__((always_inline)) static inline iobind_status execute(iobind_bindin
           ? iobind__arrays_run(binding, options)
           : IOBIND__API(session->runtime)->RunWithBinding(session->session, options, iobind__side_of_turn(binding)->binding);
   if (failed != NULL) {
-    return run_failed(binding, failed, error);
+    return run_failed(binding, failed, stream, error);
   }
   binding->results = by_arrays ? IOBIND__RESULTS_READY : IOBIND__RESULTS_HELD;
   if (!binding->is_verified || binding->has_passed_through || session->queued != NULL) {

@@ -18,10 +18,11 @@ void iobind__process_watch(bool (*had_runtimes)(void)) {
   (void)had_runtimes; /* no process is copied there */
 }
 #else
-static bool (*asked)(void);
+typedef bool (*question)(void);
+static _Atomic(question) asked;
 
 static void begin_child(void) {
-  if (asked()) {
+  if (atomic_load(&asked)()) {
     atomic_store(&iobind__process_forked, true);
   }
 }
@@ -32,7 +33,7 @@ static void watch(void) {
 
 void iobind__process_watch(bool (*had_runtimes)(void)) {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
-  asked = had_runtimes;
+  atomic_store(&asked, had_runtimes);
   pthread_once(&once, watch);
 }
 #endif
