@@ -86,18 +86,7 @@ static void name_held_outputs(const iobind_binding *binding, iobind__text *names
   }
 }
 
-/* ORT does not wait for a device after a failure, which may still work on what was submitted before. */
-static void wait_after_failure(iobind_binding *binding) {
-  const OrtApi *api = IOBIND__API(binding->session->runtime);
-  if (iobind__side_of_turn(binding)->binding != NULL && binding->session->takes_stream) {
-    OrtStatus *status = api->SynchronizeBoundOutputs(iobind__side_of_turn(binding)->binding);
-    if (status != NULL) {
-      api->ReleaseStatus(status);
-    }
-  }
-}
-
-static iobind_status run_failed(iobind_binding *binding, OrtStatus *failed, const iobind_stream *stream, iobind_error *error) {
+static iobind_status run_failed(iobind_binding *binding, OrtStatus *failed, iobind_error *error) {
   const OrtApi *api = IOBIND__API(binding->session->runtime);
   bool cancelled = atomic_load(&binding->state) != IOBIND__RUNNING;
   iobind_status status;
@@ -112,9 +101,6 @@ static iobind_status run_failed(iobind_binding *binding, OrtStatus *failed, cons
     iobind__text_free(&names);
   } else {
     status = iobind__ort_fail(api, failed, error, "binding_run");
-  }
-  if (stream == NULL) { /* a stream is waited for by the caller that submits to it, which hears what else has failed there */
-    wait_after_failure(binding);
   }
   iobind__carry_note_failure(binding);
   iobind__side_forget_outputs(binding, iobind__side_of_turn(binding));
@@ -168,7 +154,7 @@ __attribute__((always_inline)) static inline iobind_status execute(iobind_bindin
           ? iobind__arrays_run(binding, options)
           : IOBIND__API(session->runtime)->RunWithBinding(session->session, options, iobind__side_of_turn(binding)->binding);
   if (failed != NULL) {
-    return run_failed(binding, failed, stream, error);
+    return run_failed(binding, failed, error);
   }
   binding->results = by_arrays ? IOBIND__RESULTS_READY : IOBIND__RESULTS_HELD;
   if (!binding->is_verified || binding->has_passed_through || session->queued != NULL) {

@@ -8,7 +8,6 @@
 #include <sys/mman.h>
 
 #include "binding/table.h"
-#include "vdev.h"
 
 static iobind_runtime *runtime;
 static const char *spec_of_test;
@@ -396,35 +395,6 @@ static void handed_on_in_place(void **state) {
   iobind_session_destroy(session);
 }
 
-/* A run that fails on its way has finished when it returns, too: what it had submitted does not meet what comes next. */
-static void failed_run_has_finished(void **state) {
-  (void)state;
-  static const float threes[2] = {3, 3};
-  iobind_session *session = pair();
-  iobind_tensor *x = twos(1);
-  iobind_tensor *y = twos(2);
-  iobind_binding *binding = bind(session, x, y);
-  run(binding);
-  assert_int_equal(vdev_set(0, "race", "fail"), 0);
-  for (int n = 1; n < 4; n++) {
-    const char which[2] = {(char)('0' + n), '\0'};
-    assert_int_equal(vdev_set(0, "compute_us", "2000"), 0);
-    assert_int_equal(vdev_set(0, "fail_alloc", which), 0);
-    iobind_status ran = iobind_binding_run(binding, NULL, NULL, NULL);
-    assert_true(ran != IOBIND_OK || n > 1);
-    assert_int_equal(vdev_set(0, "fail_alloc", "0"), 0);
-    expect_ok(iobind_tensor_write(x, 0, threes, sizeof threes, NULL, &fault));
-  }
-  assert_int_equal(vdev_set(0, "compute_us", "0"), 0);
-  assert_int_equal(vdev_set(0, "race", "off"), 0);
-  run(binding);
-  expect_output(binding, 0, 5);
-  iobind_binding_destroy(binding);
-  iobind_tensor_release(x);
-  iobind_tensor_release(y);
-  iobind_session_destroy(session);
-}
-
 /* Runs that the caller did not ask for leave no trace: the states are what they were, in whatever way they are carried. */
 static void states_are_restored(void **state) {
   (void)state;
@@ -477,7 +447,6 @@ static const struct CMUnitTest tests[] = {
     CASES(cpu),
     CASES(webgpu),
     CASES(vdev),
-    {"vdev: failed run has finished", failed_run_has_finished, start, stop, "vdev"},
     {"cpu: swap over memory that goes", swap_over_memory_that_goes, start, stop, "cpu"},
     {"cpu: wrapped memory is free at once", wrapped_memory_is_free_at_once, start, stop, "cpu"},
     {"cpu: first state of another shape", first_state_of_another_shape, start, stop, "cpu"}};
