@@ -1,13 +1,14 @@
 /** @file iobind.hpp
- *  iobind.h for C++17 and newer, in this header alone: nothing but its calls, and no other library. iobind.h has the meaning of
- *  every call; here stands only what C++ adds.
+ *  iobind.h for C++17 and newer: only this header, no other library. iobind.h explains every call; the comments here explain
+ *  only what C++ adds.
  *
- *  - Objects are move-only and give themselves up. `get()` is the C object, for whatever is not here. A moved-from object is empty.
+ *  - Objects are move-only and release themselves. `get()` is the C object, for calls that this header lacks. A moved-from object
+ *    is empty.
  *  - Errors are exceptions (iobind::error), or values: give an `iobind::error *` as the last argument, and the call throws
- *    nothing. It returns false, an empty object or an empty slot then, and the error says why.
- *  - Names stand where C has indices: `binding.input("x", tensor)`. It returns the slot, whose index was looked up once:
- *    keep it where a loop binds or updates.
- *  - What holds elements is any contiguous range: an array, std::vector, std::span. Its element type is compared with the tensor's.
+ *    nothing. Then it returns false, an empty object or an empty slot, and the error says why.
+ *  - Names are used where C has indices: `binding.input("x", tensor)`. It returns the slot, whose index was looked up once:
+ *    keep it if a loop binds or updates.
+ *  - Elements are in any contiguous range: an array, std::vector, std::span. Its element type is compared with the tensor's.
  *  - A run allocates nothing and takes the instructions that it takes in C. */
 #ifndef IOBIND_HPP
 #define IOBIND_HPP
@@ -45,7 +46,7 @@ public:
   const char *what() const noexcept override { return raw_.message; }
   iobind_status status() const noexcept { return static_cast<iobind_status>(raw_.status); }
   const char *status_name() const noexcept { return iobind_status_name(raw_.status); }
-  int ort_code() const noexcept { return raw_.ort_code; } /**< ORT's OrtErrorCode where ORT refused, otherwise 0 */
+  int ort_code() const noexcept { return raw_.ort_code; } /**< ORT's OrtErrorCode if ORT refused, otherwise 0 */
   explicit operator bool() const noexcept { return raw_.status != IOBIND_OK; }
   iobind_error *raw() noexcept { return &raw_; }
   void clear() noexcept {
@@ -67,7 +68,7 @@ namespace detail {
   throw error(failed);
 #else
   (void)failed;
-  std::abort(); /* without exceptions every call is to be given an error */
+  std::abort(); /* without exceptions every call must be given an error */
 #endif
 }
 
@@ -94,7 +95,7 @@ inline bool refuse(error *given, iobind_status status, const char *text, const c
   return false;
 }
 
-/* The one owner of a C object. */
+/* The only owner of a C object. */
 template <class Object, void (*Destroy)(Object *)>
 class owner {
 public:
@@ -112,7 +113,7 @@ public:
   owner &operator=(const owner &) = delete;
   ~owner() { Destroy(object_); }
   Object *get() const noexcept { return object_; }
-  Object *release() noexcept { return std::exchange(object_, nullptr); } /**< the reference is the caller's now */
+  Object *release() noexcept { return std::exchange(object_, nullptr); } /**< the caller owns the reference now */
   explicit operator bool() const noexcept { return object_ != nullptr; }
 
 protected:
@@ -129,7 +130,7 @@ using element = std::remove_reference_t<decltype(*std::data(std::declval<Range &
 
 /* ---- element types, spans, dims --------------------------------------------------------------------------------------- */
 
-/** The element type of a C++ type. Specialize it for types of your own (a half float, say). UNDEFINED: bytes, taken as they are. */
+/** The element type of a C++ type. Specialize it for types of your own (a half float, say). UNDEFINED: plain bytes. */
 template <class T, class = void>
 struct dtype_of;
 template <class T>
@@ -181,7 +182,7 @@ private:
 };
 #endif
 
-/** Dims, for as long as the call that they are written in: {1, 3, 48, 192}, or any range of int64_t. */
+/** Dims, valid only during the call that they are written in: {1, 3, 48, 192}, or any range of int64_t. */
 class shape {
 public:
   shape(std::initializer_list<std::int64_t> dims) noexcept : data_(std::data(dims)), rank_(dims.size()) {}
@@ -197,7 +198,7 @@ private:
 
 /* ---- runtime and devices ---------------------------------------------------------------------------------------------- */
 
-/** A device: the runtime's, copied freely. Empty where none was found. */
+/** A device of the runtime; copied freely. Empty if none was found. */
 class device {
 public:
   device() noexcept = default;
@@ -250,7 +251,7 @@ public:
   event() noexcept = default;
   explicit event(device where, error *failed = nullptr) { detail::call(failed, iobind_event_create, where.get(), out()); }
   bool wait(error *failed = nullptr) const { return detail::call(failed, iobind_event_wait, get()); }
-  /** Whether it has passed; false also where it cannot be told, which the error says. */
+  /** Whether it has passed. Also false if that cannot be found out; then the error says why. */
   bool passed(error *failed = nullptr) const {
     std::int32_t done = 0;
     return detail::call(failed, iobind_event_query, get(), &done) && done != 0;
@@ -300,13 +301,14 @@ public:
     if (made && !made.write(values, failed)) made = tensor();
     return made;
   }
-  /** Over the caller's memory, which must outlive it: host memory on the CPU, or a device's (a span over its address). */
+  /** Over the caller's memory, which must outlive the tensor: host memory on the CPU, or a device's (a span over its
+   * address). */
   template <class Range>
   static tensor wrap(device where, shape dims, Range &&memory, error *failed = nullptr) {
     using T = detail::element<Range>;
     return wrap(where, dtype_of<T>::value, dims, std::data(memory), std::size(memory) * sizeof(T), nullptr, nullptr, failed);
   }
-  /** Over memory that the deleter takes back; see iobind_tensor_wrap. */
+  /** Over memory that is given to the deleter at the end; see iobind_tensor_wrap. */
   static tensor wrap(device where, iobind_dtype dtype, shape dims, void *data, std::size_t bytes, iobind_deleter deleter,
                      void *context, error *failed = nullptr) {
     tensor made;
@@ -314,7 +316,7 @@ public:
                  deleter, context, made.out());
     return made;
   }
-  tensor share() const noexcept { return tensor(iobind_tensor_retain(get())); } /**< one reference more */
+  tensor share() const noexcept { return tensor(iobind_tensor_retain(get())); } /**< one more reference */
   tensor slice(std::int64_t start, std::int64_t count, error *failed = nullptr) const {
     tensor made;
     detail::call(failed, iobind_tensor_slice, get(), start, count, made.out());
@@ -357,7 +359,7 @@ public:
   bool read(Range &&values, const stream &on, error *failed = nullptr) const {
     return fetch(values, on.get(), failed);
   }
-  /** The elements, in a vector of their own. */
+  /** The elements, in a new vector. */
   template <class T>
   std::vector<T> read(error *failed = nullptr) const {
     std::vector<T> values;
@@ -365,7 +367,7 @@ public:
     if (!values.empty() && !read(values, failed)) values.clear();
     return values;
   }
-  /** The elements where they lie, where the host can read them. */
+  /** The elements in the tensor's own memory, if the host can read it. */
   template <class T>
   span<T> data(error *failed = nullptr) const {
     void *first = nullptr;
@@ -433,7 +435,8 @@ public:
 
 /* ---- bindings --------------------------------------------------------------------------------------------------------- */
 
-/** An input or output of a binding, by the index that its name has. Valid as long as the binding, also where that is moved. */
+/** An input or output of a binding, by the index of its name. Valid as long as the binding, also after the binding was
+ * moved. */
 class slot {
 public:
   slot() noexcept = default;
@@ -476,13 +479,13 @@ public:
   bool bind(const tensor &target, iobind_output_mode mode = IOBIND_OUTPUT_FIXED, error *failed = nullptr) const {
     return set(mode, nullptr, IOBIND_MEMORY_DEFAULT, target.get(), failed);
   }
-  /** The last run's output with one reference more; a later run may overwrite what is not FRESH. */
+  /** The last run's output with one more reference; a later run may overwrite it if it is not FRESH. */
   tensor get(error *failed = nullptr) const {
     iobind_tensor *borrowed = nullptr;
     detail::call(failed, iobind_binding_get_output, binding_, index_, &borrowed);
     return tensor(borrowed == nullptr ? nullptr : iobind_tensor_retain(borrowed));
   }
-  /** The last run's output, the caller's own from now on. */
+  /** The last run's output, which the caller owns from now on. */
   tensor take(error *failed = nullptr) const {
     iobind_tensor *taken = nullptr;
     detail::call(failed, iobind_binding_take_output, binding_, index_, &taken);
@@ -567,14 +570,14 @@ public:
                     error *failed = nullptr) {
     detail::call(failed, iobind_pipeline_create, of.get(), &options, out());
   }
-  /** One host tensor for each input in the model's order; an empty one for what is constant. */
+  /** One host tensor for each input in the model's order; an empty one for a constant input. */
   template <std::size_t N>
   bool submit(const std::array<const tensor *, N> &inputs, error *failed = nullptr) const {
     std::array<iobind_tensor *, N> raw{};
     for (std::size_t i = 0; i < N; i++) raw[i] = inputs[i] == nullptr ? nullptr : inputs[i]->get();
     return detail::call(failed, iobind_pipeline_submit, get(), raw.data());
   }
-  /** The oldest item's outputs, one for each of the session's. Each has a reference of its own, so that no later item overwrites it. */
+  /** The oldest item's outputs, one for each of the session's. Each has its own reference, so no later item overwrites it. */
   template <std::size_t N>
   bool next(std::array<tensor, N> &outputs, iobind_pipeline_item *item = nullptr, error *failed = nullptr) const {
     std::array<iobind_tensor *, N> raw{};

@@ -1,4 +1,4 @@
-/* What each run of a binding moves, as far as bindings and the placement of nodes tell. */
+/* What each run of a binding moves, as far as the binding and the placement of nodes show it. */
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,7 @@ typedef struct line {
 } line;
 
 struct iobind_audit {
-  iobind_session *session; /* a reference is held: names and devices are its */
+  iobind_session *session; /* a reference is held: names and devices belong to it */
   line *entries;
   size_t count;
 };
@@ -24,7 +24,7 @@ struct iobind_audit {
 __attribute__((format(printf, 2, 3))) static void write_text(char text[TEXT], const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);
-  iobind__text_print(text, TEXT, format, arguments); /* names are the model's, whatever they hold */
+  iobind__text_print(text, TEXT, format, arguments); /* names come from the model and may hold anything */
   va_end(arguments);
 }
 
@@ -35,12 +35,12 @@ static void set_places(line *self, const iobind__place *from, const iobind__plac
   self->shown.to_memory = (int32_t)to->memory;
 }
 
-/* Does memory have to move to get from one place to another? */
+/* Must bytes move to get from one place to another? */
 static bool differ(const iobind__place *from, const iobind__place *to) {
   return from->host != to->host || (!from->host && from->device != to->device);
 }
 
-/* The first device of the session whose memory the host cannot reach; NULL: all is the host's. */
+/* The first device of the session whose memory the host cannot read; NULL: there is none. */
 static const iobind_device *far_device(const iobind_session *session) {
   for (size_t i = 0; i < session->device_count; i++) {
     if (!session->devices[i]->places[IOBIND_MEMORY_DEFAULT].host) {

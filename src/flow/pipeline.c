@@ -1,5 +1,5 @@
-/* Pipelines: the stages of an item follow one another by events, each stage on a stream of its own. Each slot has the memory of one
- * item, so that what one item reads or writes is never another one's. */
+/* Pipelines: each stage of an item has its own stream, and waits for the stage before it by an event. Each slot has the memory
+ * of one item, so that items never share memory. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,8 +12,8 @@ enum { UPLOAD, RUN, DOWNLOAD, STAGES };
 typedef struct slot {
   iobind_pipeline *pipeline;
   iobind_binding *binding;
-  iobind_tensor **inputs;  /* what is bound; NULL: a constant, or not made yet */
-  iobind_tensor **staging; /* host memory that is uploaded into it; NULL: the input is the host's itself */
+  iobind_tensor **inputs;  /* what is bound; NULL: a constant, or not allocated yet */
+  iobind_tensor **staging; /* host memory that is uploaded into it; NULL: the input is on the host itself */
   iobind_tensor **outputs; /* host tensors */
   iobind_event *events[STAGES];
   bool reached[STAGES]; /* the event is recorded for this item */
@@ -21,7 +21,7 @@ typedef struct slot {
   uint64_t index;
   uint64_t submitted;
   uint64_t ends[STAGES];
-  /* of the item: written by the stages one after the other */
+  /* the item's; written by one stage after the other */
   iobind_status status;
   iobind_error error;
 } slot;
@@ -81,7 +81,7 @@ static iobind_status check_input(const iobind_pipeline *pipeline, size_t index, 
   const iobind__value *value = input_of(pipeline, index);
   if (tensor == NULL) {
     return iobind__fail(error, IOBIND_INVALID_ARGUMENT,
-                        "pipeline_submit: '%s': the tensor is NULL, and the input is no constant", value->name);
+                        "pipeline_submit: '%s': the tensor is NULL, and the input is not a constant", value->name);
   }
   IOBIND__TRY(iobind__value_accepts(value, tensor, "pipeline_submit", error));
   if (!tensor->place->host || tensor->place->device->runtime != pipeline->session->runtime) {
@@ -95,7 +95,7 @@ static iobind_status check_input(const iobind_pipeline *pipeline, size_t index, 
 /* Memory for the item and its data in it. */
 static iobind_status bring(slot *self, iobind_tensor *const *inputs, iobind_error *error) {
   const iobind_pipeline *pipeline = self->pipeline;
-  size_t count = inputs == NULL ? 0 : pipeline->session->input_count; /* NULL only where the model has none */
+  size_t count = inputs == NULL ? 0 : pipeline->session->input_count; /* NULL only if the model has no inputs */
   for (size_t i = 0; i < count; i++) {
     if (pipeline->streamed[i]) {
       IOBIND__TRY(check_input(pipeline, i, inputs[i], error));
@@ -116,8 +116,8 @@ static iobind_status bring(slot *self, iobind_tensor *const *inputs, iobind_erro
   return IOBIND_OK;
 }
 
-/* What the caller has kept of the slot's last item stays as it is: the next one gets other memory. An output that is the host's itself
- * is held by the binding as well. */
+/* Tensors that the caller has kept of the slot's last item must not change: allocate others. The binding holds a reference to
+ * an output on the host, too. */
 static void leave_kept(slot *self) {
   for (size_t i = 0; i < self->pipeline->session->output_count; i++) {
     iobind_tensor *output = self->outputs[i];
@@ -134,7 +134,8 @@ static void leave_kept(slot *self) {
   }
 }
 
-/* The host's tensor for an output of this item, and what is copied into it; NULL: the output is the host's already. */
+/* The host tensor for an output of this item, and the tensor that is copied into it; NULL: the output is on the host
+ * already. */
 static iobind_status find_output(slot *self, size_t index, const iobind_tensor **source, iobind_error *error) {
   iobind_tensor *output;
   iobind_tensor **host = &self->outputs[index];
@@ -178,8 +179,8 @@ static iobind_status download(slot *self, iobind_stream *stream, iobind_error *e
   return IOBIND_OK;
 }
 
-/* The size of an output may depend on what the inputs hold. Memory that the slot's last item left does not fit then: from now on each
- * run of the slot makes its own. */
+/* The size of an output may depend on the content of the inputs. Then memory of the slot's last item does not fit, and from now
+ * on each run of the slot allocates its own. */
 static iobind_status run_anew(slot *self, iobind_stream *stream, iobind_error *error) {
   const iobind_session *session = self->pipeline->session;
   self->is_fresh = true;
@@ -196,7 +197,7 @@ static iobind_status run_item(slot *self, iobind_stream *stream, iobind_error *e
   return status == IOBIND_SHAPE && !self->is_fresh ? run_anew(self, stream, error) : status;
 }
 
-/* One stage of an item: submitted to the stream, or done on return where that is NULL. */
+/* One stage of an item: submitted to the stream, or done on return if that is NULL. */
 static iobind_status do_stage(slot *self, int stage, iobind_stream *stream, iobind_error *error) {
   switch (stage) {
     case UPLOAD: return upload(self, stream, error);
@@ -217,7 +218,7 @@ static bool has_stage(const slot *self, int stage) {
   return any;
 }
 
-/* The item has failed: its further stages are left out, and where it is to stop, those of the items behind it. */
+/* The item has failed: skip its later stages, and with STOP those of later items. */
 static void fail_item(slot *self, iobind_status status, const iobind_error *error) {
   if (self->status != IOBIND_OK) {
     return;
@@ -231,7 +232,7 @@ static void fail_item(slot *self, iobind_status status, const iobind_error *erro
   }
 }
 
-/* May the item go on? Sets CANCELLED where one before it has ended the pipeline. */
+/* May the item continue? Sets CANCELLED if an earlier item has ended the pipeline. */
 static bool goes_on(slot *self) {
   iobind_pipeline *pipeline = self->pipeline;
   uint64_t failed = atomic_load(&pipeline->failed);
@@ -257,8 +258,8 @@ static void free_stage(iobind__task *task) {
   free(self);
 }
 
-/* What fails is the item's, not the stream's: other items go on. So the stage before is waited for here, and not by the stream. Its
- * device is this one's, so that the order in which both submit is enough. */
+/* A failure belongs to the item, not to the stream, because other items go on. So the task waits for the stage before, not the
+ * stream. Both stages are of one device, so the order of submission is enough. */
 static iobind_status work(iobind__task *task, const iobind_error *failure, iobind_error *error) {
   const stage_task *self = (const stage_task *)task;
   const iobind__point *before = self->point;
@@ -278,7 +279,7 @@ static iobind_status stamp(iobind__task *task, const iobind_error *failure, iobi
   const stage_task *self = (const stage_task *)task;
   iobind_pipeline *pipeline = self->slot->pipeline;
   (void)failure;
-  (void)iobind__point_wait(self->point, error); /* the caller waits too, and is told what failed */
+  (void)iobind__point_wait(self->point, error); /* the caller waits too, and gets the failure */
   pthread_mutex_lock(&pipeline->mutex);
   self->slot->ends[self->stage] = iobind__clock_ns();
   pipeline->stamps--;
@@ -309,7 +310,7 @@ static iobind_status submit_task(slot *self, int stage,
   return status;
 }
 
-/* Let the stream's thread write down when the stage has ended. */
+/* Let the stream's thread record the time when the stage has ended. */
 static iobind_status watch(slot *self, int stage, iobind_error *error) {
   iobind_pipeline *pipeline = self->pipeline;
   iobind__point *point = iobind__event_point(self->events[stage]);
@@ -326,7 +327,7 @@ static iobind_status watch(slot *self, int stage, iobind_error *error) {
   return status;
 }
 
-/* A stage behind the one before it, which may be NULL. */
+/* Start a stage after the stage of `before`, which may be NULL. */
 static iobind_status start(slot *self, int stage, iobind_event *before, iobind_error *error) {
   iobind_stream *stream = self->pipeline->streams[stage];
   if (iobind__stream_orders_calls(stream)) {
@@ -343,11 +344,11 @@ static iobind_status enqueue(slot *self, int stage, iobind_event *before, iobind
   const iobind_pipeline *pipeline = self->pipeline;
   iobind_stream *stream = pipeline->streams[stage];
   iobind_status status = start(self, stage, before, error);
-  /* recorded behind a stage that failed on its way too: part of it may be under way */
+  /* recorded even if the stage failed: part of it may be under way */
   self->reached[stage] = iobind_event_record(self->events[stage], stream, status == IOBIND_OK ? error : NULL) == IOBIND_OK;
   IOBIND__TRY(status);
   if (!self->reached[stage]) {
-    (void)iobind__stream_drain(stream, NULL); /* nobody could tell when it is over */
+    (void)iobind__stream_drain(stream, NULL); /* without the event nobody could tell when it is over */
     return (iobind_status)(error->status);
   }
   return (pipeline->flags & IOBIND_PIPELINE_TIMES) != 0 && iobind__stream_orders_calls(stream) ? watch(self, stage, error)
@@ -395,7 +396,7 @@ iobind_status iobind_pipeline_submit(iobind_pipeline *pipeline, iobind_tensor *c
   return IOBIND_OK;
 }
 
-/* Has the time of each of the item's stages been written down? With the mutex. */
+/* Is the time of each of the item's stages recorded? With the mutex held. */
 static bool is_stamped(const slot *self) {
   bool all = true;
   for (int stage = 0; stage < STAGES; stage++) {
@@ -404,7 +405,7 @@ static bool is_stamped(const slot *self) {
   return all;
 }
 
-/* Each stream's thread writes down its own, and may be late: what comes after a stage has ended no earlier than it. */
+/* Each stream's thread records its own times, and may be late: a stage cannot end later than the stage after it. */
 static void order_ends(slot *self) {
   for (int stage = STAGES - 1; stage > 0; stage--) {
     if (self->ends[stage] != 0 && self->ends[stage - 1] > self->ends[stage]) {
@@ -413,7 +414,7 @@ static void order_ends(slot *self) {
   }
 }
 
-/* Wait for all stages of the oldest item, which then is pulled. */
+/* Wait for all stages of the oldest item, and remove it. */
 static slot *pull(iobind_pipeline *pipeline) {
   slot *self = &pipeline->slots[pipeline->pulled % pipeline->slot_count];
   iobind_error reason = IOBIND_ERROR_INIT;
@@ -430,7 +431,7 @@ static slot *pull(iobind_pipeline *pipeline) {
   pthread_mutex_unlock(&pipeline->mutex);
   order_ends(self);
   pipeline->pulled++;
-  if (goes_on(self) && first != IOBIND_OK) { /* one behind a failure that ends the pipeline is not its own failure */
+  if (goes_on(self) && first != IOBIND_OK) { /* after STOP, later items did not fail by themselves */
     fail_item(self, first, &reason);
   }
   return self;
@@ -508,7 +509,7 @@ void iobind_pipeline_destroy(iobind_pipeline *pipeline) {
   free(pipeline);
 }
 
-/* The device whose link the items cross: of an input, or else of an output; the CPU where all is the host's. */
+/* The device whose link the items cross: that of an input, or else of an output; the CPU if everything is on the host. */
 static iobind_device *link_device(const iobind_session *session) {
   for (size_t i = 0; i < session->input_count; i++) {
     if (!session->inputs[i].place->host) {
@@ -555,7 +556,7 @@ static iobind_status check_streamed(const iobind_pipeline *pipeline, iobind_erro
     const iobind__value *value = input_of(pipeline, i);
     if (pipeline->streamed[i] && (value->kind != IOBIND_VALUE_TENSOR || value->dtype == IOBIND_STRING)) {
       return iobind__fail(error, IOBIND_NOT_SUPPORTED, "pipeline_create: '%s' %s", value->name,
-                          value->kind != IOBIND_VALUE_TENSOR ? "is no tensor" : "holds strings: they are for constants alone");
+                          value->kind != IOBIND_VALUE_TENSOR ? "is not a tensor" : "holds strings: bind it as a constant");
     }
   }
   return IOBIND_OK;

@@ -22,9 +22,9 @@ static iobind_status find_allocator(iobind__place *place, OrtAllocator **allocat
   return IOBIND_OK;
 }
 
-/* ORT's allocator for a place, found once: the shared one of its EP device, created if it is missing and never replaced,
- * for replacing it would free it under the tensors that it made.
- * @return NOT_SUPPORTED the device has no such memory, or its EP shares no allocator: only a session can lend one */
+/* ORT's allocator for a place, looked up once: the shared one of its EP device, created if it does not exist. It is never
+ * replaced, which would free the tensors' memory. @return NOT_SUPPORTED the device has no such memory, or its EP shares no
+ * allocator: only a session can lend one */
 static iobind_status get_allocator(iobind__place *place, OrtAllocator **allocator, iobind_error *error) {
   *allocator = atomic_load_explicit(&place->allocator, memory_order_acquire);
   if (*allocator != NULL) {
@@ -47,7 +47,7 @@ static iobind_status get_allocator(iobind__place *place, OrtAllocator **allocato
   return status;
 }
 
-/* Some devices (WebGPU) hand out buffers larger than they can have: writes vanish, and zeros come back. Write the first bytes
+/* Some devices (WebGPU) hand out buffers larger than they can hold: writes are lost, and zeros come back. Write the first bytes
  * and read them. */
 enum { SUSPECT_BYTES = 128 << 20 };
 
@@ -94,7 +94,7 @@ static iobind_status allocate(iobind__place *place, ONNXTensorElementDataType dt
     return iobind__ort_fail(api, made, error, "allocate %zu bytes on '%s'", bytes, place->device->spec);
   }
   if (dtype == ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING) {
-    return IOBIND_OK; /* its data are C++ objects: nobody may look at them */
+    return IOBIND_OK; /* strings are C++ objects: their bytes must not be used */
   }
   iobind_status result = IOBIND_OK;
   OrtStatus *status = api->GetTensorMutableData(*value, data);

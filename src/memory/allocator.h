@@ -4,8 +4,8 @@
 
 #include "runtime/runtime.h"
 
-/* Make a tensor value of `bytes` bytes at a place. ORT makes one with NULL data where the device is out of memory: here
- * that is OUT_OF_MEMORY. */
+/* Create a tensor value of `bytes` bytes at a place. If the device is out of memory, ORT makes one with NULL data and reports
+ * success: here that is OUT_OF_MEMORY. */
 iobind_status iobind__place_allocate(iobind__place *place, ONNXTensorElementDataType dtype, const int64_t *dims, size_t rank,
                                      size_t bytes, OrtValue **value, void **data, iobind_error *error);
 

@@ -1,4 +1,4 @@
-/* Streams of an execution provider. ORT has no wait for one: waiting is a notification at its end. */
+/* Streams of an execution provider. ORT has no function that waits for one: a notification at its end is waited for. */
 #include "memory/kind.h"
 #include "memory/transfer.h"
 
@@ -42,7 +42,7 @@ static iobind_status notify(const iobind_stream *stream, OrtSyncNotificationImpl
     return iobind__fail(error, IOBIND_NOT_SUPPORTED, "stream of '%s': its execution provider has no events",
                         stream->device->spec);
   }
-  OrtSyncStreamImpl *impl = (OrtSyncStreamImpl *)(uintptr_t)lent; /* ORT lends it const, its calls are not */
+  OrtSyncStreamImpl *impl = (OrtSyncStreamImpl *)(uintptr_t)lent; /* ORT's pointer is const, the functions behind it are not */
   IOBIND__ORT_TRY(api, impl->CreateNotification(impl, notification), error, "event on '%s'", stream->device->spec);
   OrtStatus *status = (*notification)->Activate(*notification);
   if (status != NULL) {
@@ -62,7 +62,7 @@ static iobind_status wait_notification(iobind_stream *stream, iobind__ticket tic
     (void)iobind__ort_fail(IOBIND__API(stream->device->runtime), failed, &reason, "wait for '%s'", stream->device->spec);
     iobind__stream_fail(stream, before, ticket, &reason);
   }
-  iobind__stream_advance(stream, ticket); /* what failed is over too */
+  iobind__stream_advance(stream, ticket); /* failed work is over too */
   return iobind__stream_outcome(stream, ticket, error);
 }
 
@@ -70,7 +70,7 @@ static iobind_status drain(iobind_stream *stream, iobind_error *error) {
   OrtSyncNotificationImpl *end = NULL;
   iobind__ticket ticket = 0;
   iobind_status status = IOBIND_OK;
-  /* A thread that shares a tensor may wait for a stream that its owner destroys meanwhile: then the stream has passed all. */
+  /* If a thread waits for a stream on behalf of a tensor, the stream's owner may destroy it meanwhile: then all has passed. */
   pthread_mutex_lock(&stream->mutex);
   if (!stream->stopping) {
     ticket = take_ticket(stream);
@@ -105,7 +105,7 @@ static iobind_status wait_point(iobind__point *point, iobind_error *error) {
 static iobind_status order(iobind_stream *stream, iobind__point *point, iobind_error *error) {
   const iobind_stream *producer = point->stream;
   bool by_device = point->notification != NULL && iobind__same_ep(producer->device, stream->device) &&
-                   !iobind__stream_delivers(point->stream, point->ticket); /* which is the host's part */
+                   !iobind__stream_delivers(point->stream, point->ticket); /* delivering is the host's part */
   if (!by_device) {
     return iobind__point_wait(point, error);
   }

@@ -1,4 +1,4 @@
-/* Events: what holds a point in a stream, for the caller. */
+/* Events: each holds a point in a stream for the caller. */
 #include <stdlib.h>
 
 #include "memory/kind.h"
@@ -84,7 +84,7 @@ iobind_status iobind_event_record(iobind_event *event, iobind_stream *stream, io
 }
 
 iobind_status iobind__stream_order_event(iobind_stream *stream, iobind_event *event, iobind_error *error) {
-  iobind__event_retain(event); /* its owner may destroy it while this thread waits */
+  iobind__event_retain(event); /* the owner may destroy the event while this thread waits */
   iobind__point *point = iobind__event_point(event);
   iobind_status status = iobind__stream_order(stream, point, error);
   iobind__point_release(point);
@@ -100,12 +100,12 @@ iobind_status iobind_event_wait(iobind_event *event, iobind_error *error) {
   return iobind__named(iobind__stream_order_event(NULL, event, error), error, "event_wait");
 }
 
-/* Whether a point has passed, without waiting for it: the first time, the stream's thread is told to wait for it. That of a worker's
- * stream passes the point by itself, and then waits for a device that queues. */
+/* Whether a point has passed, without waiting for it. The first time, the stream's thread is told to wait for it. A worker's
+ * thread passes the point anyway, and waits only for a device that queues. */
 static iobind_status query(iobind__point *point, int32_t *done, iobind_error *error) {
   if (iobind__point_passed(point)) {
     *done = 1;
-    return iobind__point_wait(point, error); /* at once: for the error, and for memory order */
+    return iobind__point_wait(point, error); /* returns at once: for the error, and for memory order */
   }
   if (atomic_load(&point->unwatched)) {
     IOBIND__TRY(iobind__point_wait(point, error));

@@ -1,4 +1,4 @@
-/* Waiting for devices that queue by themselves: four bytes on the device, whose copy back comes after everything that was queued before. */
+/* Waiting for devices that queue by themselves: copying four bytes from the device comes after everything queued before. */
 #include "memory/allocator.h"
 #include "memory/stream.h"
 

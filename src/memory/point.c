@@ -66,7 +66,8 @@ static iobind_status run_waiting(iobind__task *task, const iobind_error *failure
   return iobind__point_wait(((waiting *)task)->point, error);
 }
 
-/* A point that cannot be waited for is not a failure of the stream: the next caller of iobind_event_query waits itself, and is told. */
+/* If a point cannot be waited for, that is no failure of the stream: the next call of iobind_event_query waits and reports
+ * it. */
 static iobind_status run_watching(iobind__task *task, const iobind_error *failure, iobind_error *error) {
   iobind__point *point = ((waiting *)task)->point;
   if (failure != NULL || iobind__point_wait(point, NULL) != IOBIND_OK) {
@@ -99,7 +100,7 @@ iobind_status iobind__stream_order(iobind_stream *stream, iobind__point *point, 
     return IOBIND_OK;
   }
   if (stream == NULL || iobind__point_passed(point)) {
-    return iobind__point_wait(point, error); /* at once if it has passed: for its failure, and for memory order */
+    return iobind__point_wait(point, error); /* returns at once if it has passed: for its failure, and for memory order */
   }
   return stream->kind->order(stream, point, error);
 }

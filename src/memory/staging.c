@@ -1,5 +1,5 @@
-/* Pinned memory between the caller's pageable memory and a device: an EP's stream makes the host wait for a copy from or to pageable
- * memory, and not for one from or to pinned memory. */
+/* Pinned memory between the caller's pageable memory and a device: an EP's stream makes the host wait for copies with pageable
+ * memory, but not for copies with pinned memory. */
 #include "memory/allocator.h"
 #include "memory/stream.h"
 
@@ -28,7 +28,7 @@ static bool allocate(iobind__staging *slot, iobind__place *pinned, size_t bytes)
   return true;
 }
 
-/* A free one that is large enough, or else any free one, to be allocated; NULL: all are in use. */
+/* A free buffer that is large enough, or else any free one, which is allocated again; NULL: all are in use. */
 static iobind__staging *find_slot(iobind_stream *stream, size_t bytes) {
   iobind__staging *found = NULL;
   for (size_t i = 0; i < IOBIND__STAGING; i++) {

@@ -1,4 +1,5 @@
-/* What streams of both kinds share: tickets and how they went, references and bytes that wait for a ticket, making and destroying. */
+/* What streams of both kinds share: tickets and their outcomes, references and bytes that wait for a ticket, creating and
+ * destroying. */
 #include "memory/stream.h"
 
 #include <stdlib.h>
@@ -48,7 +49,7 @@ iobind_status iobind__stream_wait_ticket(iobind_stream *stream, iobind__ticket t
   if (!iobind__stream_passed(stream, ticket)) {
     IOBIND__TRY(stream->kind->wait(stream, ticket, error));
   }
-  raise_to(&stream->seen, ticket); /* the thread that learned of it may have raised only the other mark so far */
+  raise_to(&stream->seen, ticket); /* the thread that sets the marks may have raised only the other one so far */
   return iobind__stream_outcome(stream, ticket, error);
 }
 
@@ -69,8 +70,8 @@ static const iobind__failure *find_failure(const iobind_stream *stream, iobind__
 
 void iobind__stream_add_failure(iobind_stream *stream, iobind__ticket from, iobind__ticket to, const iobind_error *failure) {
   if (stream->failure_count == IOBIND__FAILURES) {
-    /* The two oldest become one. A caller that asks so late about work between them is told of a failure that was not: better than
-     * the other way round. */
+    /* Merge the two oldest. A caller that asks so late about work between them is told of a failure that did not happen: better
+     * than missing one. */
     stream->failures[0].to = stream->failures[1].to;
     memmove(&stream->failures[1], &stream->failures[2], (IOBIND__FAILURES - 2) * sizeof stream->failures[0]);
     stream->failure_count--;
@@ -81,7 +82,7 @@ void iobind__stream_add_failure(iobind_stream *stream, iobind__ticket from, iobi
 }
 
 void iobind__stream_fail(iobind_stream *stream, iobind__ticket after, iobind__ticket ticket, const iobind_error *failure) {
-  iobind__ticket last = atomic_load(&stream->submitted); /* a failed stream may have left out what was behind, too */
+  iobind__ticket last = atomic_load(&stream->submitted); /* after a failure the EP may have skipped later work, too */
   pthread_mutex_lock(&stream->mutex);
   if (find_failure(stream, ticket) == NULL) { /* otherwise another thread has waited for the same */
     iobind__stream_add_failure(stream, after < ticket ? after + 1 : ticket, last, failure);
@@ -141,7 +142,7 @@ iobind_status iobind_stream_synchronize(iobind_stream *stream, iobind_error *err
 
 /* ---- references ---- */
 
-/* Take references up to a ticket out of the list, at most so many. */
+/* Take references up to a ticket out of the list, at most this many. */
 static size_t take_retired(iobind_stream *stream, iobind__ticket ticket, iobind__ref **taken, size_t most) {
   size_t count = 0;
   size_t kept = 0;
@@ -165,14 +166,14 @@ void iobind__stream_collect(iobind_stream *stream, iobind__ticket ticket) {
   do {
     count = take_retired(stream, ticket, taken, AT_ONCE);
     for (size_t i = 0; i < count; i++) {
-      iobind__ref_release(taken[i]); /* without the mutex: what goes may use the stream */
+      iobind__ref_release(taken[i]); /* without the mutex: destroying an object may use the stream */
     }
   } while (count == AT_ONCE);
 }
 
 /* With the mutex held. */
 static bool has_room(iobind_stream *stream) {
-  enum { MOST = 1024 }; /* a caller that never waits is made to */
+  enum { MOST = 1024 }; /* a caller that never waits would let the list grow */
   if (stream->retired_count == stream->retired_capacity && stream->retired_capacity < MOST) {
     size_t capacity = stream->retired_capacity == 0 ? 8 : stream->retired_capacity * 2;
     iobind__retired *larger = realloc(stream->retired, capacity * sizeof *larger);
@@ -206,7 +207,8 @@ void iobind__stream_retire(iobind_stream *stream, iobind__ticket ticket, iobind_
 void iobind__stream_deliver(iobind_stream *stream, const void *from, void *to, size_t bytes) {
   pthread_mutex_lock(&stream->mutex);
   size_t count = atomic_load_explicit(&stream->delivery_count, memory_order_relaxed);
-  atomic_store(&stream->delivery_count, count + 1); /* first: a caller that takes a later ticket, and waits for that, sees it */
+  /* before the ticket: a caller that takes a later ticket and waits for it must see the delivery */
+  atomic_store(&stream->delivery_count, count + 1);
   stream->deliveries[count] = (iobind__delivery){iobind__stream_take_ticket(stream), from, to, bytes};
   pthread_mutex_unlock(&stream->mutex);
 }
@@ -236,8 +238,8 @@ iobind_status iobind__stream_use_host(iobind_stream *stream, const void *data, s
   return shared ? iobind__stream_drain(stream, error) : IOBIND_OK;
 }
 
-/* Copy what has arrived to where it belongs. The mutex is held meanwhile, so that another thread that learns that the stream has passed
- * waits for the copy, too. */
+/* Copy arrived bytes to their destination. The mutex is held meanwhile: another thread that learns that the stream has passed
+ * must wait for the copy, too. */
 static void deliver(iobind_stream *stream, iobind__ticket ticket) {
   if (atomic_load(&stream->delivery_count) == 0) {
     return;
@@ -332,7 +334,7 @@ void iobind_stream_destroy(iobind_stream *stream) {
   iobind_error reason = IOBIND_ERROR_INIT;
   iobind__ticket last = atomic_load(&stream->submitted);
   if (iobind__stream_drain(stream, &reason) != IOBIND_OK && !iobind__stream_passed(stream, last)) {
-    /* it could not be waited for: nothing is known of what was under way */
+    /* waiting failed: whether the work has finished is not known */
     iobind__stream_fail(stream, atomic_load(&stream->passed), last, &reason);
   }
   iobind__worker_stop(stream);

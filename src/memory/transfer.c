@@ -57,7 +57,7 @@ static iobind_status ort_copy(iobind_runtime *runtime, const iobind__transfer *c
     const iobind__place *to = transfers[0]->to;
     iobind_status failed = iobind__ort_fail(api, status, &reason, "copy from '%s%s' to '%s%s'", from->device->spec,
                                             iobind__place_suffix(from), to->device->spec, iobind__place_suffix(to));
-    iobind__text_leave_out(reason.message, from->device->spec); /* an EP may begin its own messages with the device */
+    iobind__text_leave_out(reason.message, from->device->spec); /* an EP may begin its own messages with the device's name */
     iobind__text_leave_out(reason.message, to->device->spec);
     if (stream != NULL && waits_inside(transfers[0])) {
       iobind__stream_suspect(stream, &reason);
@@ -71,7 +71,7 @@ static iobind_status ort_copy(iobind_runtime *runtime, const iobind__transfer *c
   return IOBIND_OK;
 }
 
-/* Between two devices that do not know each other: down to the host, up again. */
+/* Between two devices that do not know each other: first to the host, then from there to the other. */
 static iobind_status copy_through_host(iobind_runtime *runtime, const iobind__transfer *transfer, iobind_error *error) {
   const OrtApi *api = IOBIND__API(runtime);
   const int64_t *dims = NULL;
@@ -107,8 +107,8 @@ bool iobind__same_ep(const iobind_device *a, const iobind_device *b) {
   return strcmp(api->EpDevice_EpName(a->ep_device), api->EpDevice_EpName(b->ep_device)) == 0;
 }
 
-/* Do EPs of two devices know each other's memory? Only devices of one EP may: an EP that accepts a foreign vendor's memory
- * reads it as its own. */
+/* Do the EPs of two devices know each other's memory? Only if it is the same EP: one that accepts another vendor's memory reads
+ * it as its own. */
 static bool may_copy_directly(const iobind__place *from, const iobind__place *to) {
   return from->host || to->host || iobind__same_ep(from->device, to->device);
 }
@@ -126,7 +126,7 @@ static iobind_status do_route(iobind_runtime *runtime, const iobind__transfer *c
     return iobind__fail(error, IOBIND_NOT_SUPPORTED, "copy from '%s' to '%s': its execution provider offers no copies",
                         batch[0]->from->device->spec, batch[0]->to->device->spec);
   }
-  IOBIND__TRY(iobind__stream_drain(stream, error)); /* what follows is not on the stream */
+  IOBIND__TRY(iobind__stream_drain(stream, error)); /* after waiting, the rest is not on the stream */
   for (size_t i = 0; i < count; i++) {
     IOBIND__TRY(copy_through_host(runtime, batch[i], error));
   }
@@ -137,7 +137,7 @@ static bool is_done_by_us(const iobind__transfer *transfer) {
   return transfer->bytes == 0 || (transfer->from->host && transfer->to->host);
 }
 
-/* Was this one taken along with an earlier one of the same route? */
+/* Was this one included in an earlier call for the same route? */
 static bool has_earlier_mate(const iobind__transfer *transfers, size_t index) {
   for (size_t i = 0; i < index; i++) {
     if (!is_done_by_us(&transfers[i]) && same_route(&transfers[i], &transfers[index])) {
@@ -147,7 +147,7 @@ static bool has_earlier_mate(const iobind__transfer *transfers, size_t index) {
   return false;
 }
 
-/* What the stream still has to deliver to the host's sides comes before. */
+/* Wait for what the stream still has to deliver to the host's memory. */
 static iobind_status use_host_sides(const iobind__transfer *transfers, size_t count, iobind_stream *stream,
                                     iobind_error *error) {
   for (size_t i = 0; i < count; i++) {
@@ -169,7 +169,7 @@ iobind_status iobind__transfer_all(iobind_runtime *runtime, const iobind__transf
     const iobind__transfer *transfer = &transfers[first];
     if (is_done_by_us(transfer)) {
       if (transfer->bytes > 0) {
-        IOBIND__TRY(iobind__stream_drain(stream, error)); /* the host's own copy comes behind what is on the stream */
+        IOBIND__TRY(iobind__stream_drain(stream, error)); /* the host's own copy must come after the work on the stream */
         memcpy(transfer->target_data, transfer->source_data, transfer->bytes);
       }
       continue;

@@ -1,11 +1,11 @@
-/* Copies between places, and what they cost. */
+/* Copies between places, and the bytes that they count. */
 #ifndef IOBIND_MEMORY_TRANSFER_H
 #define IOBIND_MEMORY_TRANSFER_H
 
 #include "memory/stream.h"
 #include "runtime/runtime.h"
 
-/* One copy. The values have the same element type and dims; ORT moves them, or we do where both are the host's. */
+/* One copy. The values have the same element type and dims; ORT moves them, or we do if both are host memory. */
 typedef struct iobind__transfer {
   const iobind__place *from;
   const iobind__place *to;
@@ -16,8 +16,8 @@ typedef struct iobind__transfer {
   size_t bytes;
 } iobind__transfer;
 
-/* Do all of them: host to host by ourselves, all with the same two devices in one call of ORT, and between devices whose
- * EPs do not know each other through the host. Finished on return where `stream` is NULL. */
+/* Do all of them: host to host by ourselves, all with the same two devices in one call of ORT, and between devices whose EPs do
+ * not know each other through the host. Finished on return if `stream` is NULL. */
 iobind_status iobind__transfer_all(iobind_runtime *runtime, const iobind__transfer *transfers, size_t count,
                                    iobind_stream *stream, iobind_error *error);
 

@@ -1,8 +1,8 @@
-/* The thread of a stream and its queue of tasks. On a worker's stream it does the stream's work: its tasks have tickets. On an EP's stream
- * it waits for points on behalf of others. */
+/* The thread of a stream and its queue of tasks. On a worker's stream it does the stream's work, and its tasks have tickets. On
+ * an EP's stream it waits for points on behalf of other threads. */
 #include "memory/kind.h"
 
-/* What comes before the next task has passed, and after the last task all that was submitted. With the mutex held. */
+/* Everything before the next task has passed; after the last task, everything submitted. With the mutex held. */
 static iobind__ticket passed_by_now(const iobind_stream *stream) {
   return stream->tasks == NULL ? atomic_load(&stream->submitted) : stream->tasks->ticket - 1;
 }
@@ -13,8 +13,7 @@ static void finish(iobind_stream *stream, iobind__task *task, iobind_status stat
   if (ticket == 0) {
     return;
   }
-  iobind__stream_collect(stream,
-                         ticket); /* first: when the caller learns that the task has passed, what it used is given back */
+  iobind__stream_collect(stream, ticket); /* before the caller learns that the task has passed */
   pthread_mutex_lock(&stream->mutex);
   if (status != IOBIND_OK && !atomic_load(&stream->failed)) {
     iobind__stream_add_failure(stream, ticket, UINT64_MAX, error);
@@ -25,12 +24,12 @@ static void finish(iobind_stream *stream, iobind__task *task, iobind_status stat
   bool more = stream->retired_count > 0;
   pthread_mutex_unlock(&stream->mutex);
   if (more) {
-    iobind__stream_collect(stream, passed); /* retired in between */
+    iobind__stream_collect(stream, passed); /* references that were retired meanwhile */
   }
 }
 
-/* The next task; NULL when the stream is being destroyed and all is done. *failure is set if it must not do its work. With the mutex
- * held. */
+/* The next task; NULL if the stream is being destroyed and has nothing left to do. *failure is set if the task must not do its
+ * work. With the mutex held. */
 static iobind__task *take_task(iobind_stream *stream, bool *failed, iobind_error *failure) {
   while (stream->tasks == NULL && !stream->stopping) {
     pthread_cond_wait(&stream->changed, &stream->mutex);
@@ -66,7 +65,7 @@ static void *work(void *context) {
   }
 }
 
-/* Is there a thread that will do the task, or does the caller? With the mutex held. */
+/* Is there a thread that will do the task? Otherwise the caller does it. With the mutex held. */
 static iobind_status find_thread(iobind_stream *stream, bool *own, iobind_error *error) {
   *own = !stream->stopping;
   if (stream->stopping || stream->started) {
@@ -98,7 +97,8 @@ iobind_status iobind__worker_give(iobind_stream *stream, iobind__task *task, boo
   }
   pthread_mutex_unlock(&stream->mutex);
   if (status == IOBIND_OK && !own) {
-    /* Another thread asks for an event of a stream that is being destroyed, or is gone: nothing is before the task any more. */
+    /* Another thread asks for an event of a stream that is being destroyed, or is gone: nothing comes before the task any
+     * more. */
     iobind_error reason = IOBIND_ERROR_INIT;
     iobind_status ran = task->run(task, NULL, &reason);
     finish(stream, task, ran, &reason);

@@ -1,5 +1,5 @@
-/* Streams of devices that have none: a thread of ours does the work in its order. What finds nothing before it is done by the caller at
- * once, so that the thread is started by the first task that has to wait its turn. */
+/* Streams of devices without streams: one of our threads does the work in order. If nothing comes before it, the caller does it
+ * at once, so the thread is started by the first task that has to wait for its turn. */
 #include "memory/kind.h"
 
 static iobind_status open_worker(iobind_stream *stream, const iobind_stream_options *options, iobind_error *error) {
@@ -11,7 +11,7 @@ static void close_worker(iobind_stream *stream) {
   (void)stream;
 }
 
-/* The thread says what has passed when it finishes a task: if it has none, that must be said here. */
+/* The thread marks what has passed when it finishes a task. Without a thread it must be marked here. */
 static iobind__ticket take_ticket(iobind_stream *stream) {
   pthread_mutex_lock(&stream->mutex);
   iobind__ticket last = atomic_load(&stream->submitted);
@@ -60,7 +60,7 @@ static iobind_status wait_point(iobind__point *point, iobind_error *error) {
 
 static iobind_status order(iobind_stream *stream, iobind__point *point, iobind_error *error) {
   if (point->stream->device == stream->device && iobind__stream_passed(point->stream, point->ticket)) {
-    /* submitted to a device with one queue: the order of the calls is the order of the work */
+    /* work submitted to a device with one queue: the order of the calls is the order of the work */
     return iobind__stream_wait_ticket(point->stream, point->ticket, error);
   }
   return iobind__point_submit_wait(stream, point, false, error);

@@ -1,4 +1,4 @@
-/* ONNX Runtime as it was loaded, and its statuses turned into ours. The one way in which other rooms see ORT's table. */
+/* ONNX Runtime as it was loaded, and its statuses as ours. Other rooms use ORT's table only through this header. */
 #ifndef IOBIND_ORT_API_H
 #define IOBIND_ORT_API_H
 
@@ -7,34 +7,34 @@
 
 typedef struct iobind__ort {
   const OrtApi *api;
-  uint32_t api_version; /* what the table was asked for: no slot newer than this */
+  uint32_t api_version; /* the version of the table: no newer slot may be used */
   char *version;        /* "1.31.1" */
-  char *path;           /* file of the library, "" where it cannot be told */
+  char *path;           /* the library's file, "" if it is not known */
   const char *found_by; /* which step of the search found it */
 } iobind__ort;
 
-/* Find and load ORT as iobind_runtime_create describes, or attach. Of the three ways to name one, at most one is given. */
+/* Find and load ORT as iobind_runtime_create describes, or attach to it. At most one of the three ways to name one is given. */
 iobind_status iobind__ort_find(const char *library, const void *api_base, const void *api, iobind__ort *ort,
                                iobind_error *error);
-void iobind__ort_free(iobind__ort *ort); /* the strings; the library stays loaded */
+void iobind__ort_free(iobind__ort *ort); /* frees the strings; the library stays loaded */
 
-/* What a failure of ORT means where its codes do not say it: read from its words, here and nowhere else. */
+/* Failures that ORT's codes do not tell apart. They are read from its words, only in status.c. */
 typedef enum iobind__ort_reason {
   IOBIND__ORT_OTHER = 0,
   IOBIND__ORT_OUT_OF_MEMORY,
-  IOBIND__ORT_WRONG_SHAPE,  /* an output does not fit the tensor that was bound for it */
+  IOBIND__ORT_WRONG_SHAPE,  /* an output does not fit the tensor that was bound to it */
   IOBIND__ORT_REGISTERED,   /* an EP library is registered already */
-  IOBIND__ORT_NODES_ON_CPU, /* the session may not fall back to the CPU, and would have to */
+  IOBIND__ORT_NODES_ON_CPU, /* a node has no device but the CPU, and the session may not use that */
 } iobind__ort_reason;
 
 iobind__ort_reason iobind__ort_reason_of(const OrtApi *api, const OrtStatus *status);
 
-/* Turn ORT's status into ours and release it: into `as`, or from RUNTIME into OUT_OF_MEMORY where its words say so. The message is
- * "WHAT: ORT's text", without ORT's C++ file names. */
+/* Turn ORT's status into ours and release it. The result is `as`; but OUT_OF_MEMORY instead of RUNTIME if ORT's words say so.
+ * The message is "WHAT: ORT's text", without ORT's C++ file names. */
 __attribute__((format(printf, 5, 6))) iobind_status
 iobind__ort_error_set(const OrtApi *api, OrtStatus *status, iobind_status as, iobind_error *error, const char *format, ...);
 
-/* The same as expressions: macros for the reason of iobind__fail. */
+/* Macros for the same reason as iobind__fail. */
 #define iobind__ort_fail(api, status, error, ...)                                                 \
   (iobind__ort_error_set(api, status, IOBIND_RUNTIME, error, __VA_ARGS__) == IOBIND_OUT_OF_MEMORY \
        ? (iobind_status)IOBIND_OUT_OF_MEMORY                                                      \
@@ -42,7 +42,7 @@ iobind__ort_error_set(const OrtApi *api, OrtStatus *status, iobind_status as, io
 #define iobind__ort_fail_as(api, status, as, error, ...) \
   ((void)iobind__ort_error_set(api, status, as, error, __VA_ARGS__), (iobind_status)(as))
 
-/* Leave the function where a call of ORT failed; the rest of the line names what was being done. */
+/* Leave the function if a call of ORT failed; the text says what was being done. */
 #define IOBIND__ORT_TRY(api, call, error, ...)                              \
   do {                                                                      \
     OrtStatus *iobind__ort_status = (call);                                 \

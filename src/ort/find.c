@@ -9,12 +9,12 @@
 #if defined(__APPLE__) || defined(_WIN32)
 static const char *const loader_names[] = {LIBRARY_NAME};
 #else
-/* the SONAME first, under which a loaded copy is known */
+/* the SONAME first, because a loaded copy is known under it */
 static const char *const loader_names[] = {LIBRARY_NAME ".1", LIBRARY_NAME};
 #endif
 enum { LOADER_NAME_COUNT = sizeof loader_names / sizeof loader_names[0] };
 
-/* A number of a version, and the text behind it. */
+/* Read one number of a version, and return the text after it. */
 static bool read_number(const char **text, unsigned *number) {
   *number = 0;
   const char *start = *text;
@@ -28,8 +28,8 @@ static bool read_version(const char *text, unsigned *major, unsigned *minor) {
   return read_number(&text, major) && *text++ == '.' && read_number(&text, minor);
 }
 
-/* The table of a loaded ORT, in the newest version that both sides know. GetApi is asked once: asking for too much makes
- * ORT print on stderr. */
+/* The table of a loaded ORT, in the newest version that both sides know. GetApi is called once: if it is asked for too much,
+ * ORT prints on stderr. */
 static iobind_status negotiate(const OrtApiBase *base, iobind__ort *ort, const char *where, iobind_error *error) {
   const char *version = base->GetVersionString();
   unsigned major = 0;
@@ -72,7 +72,8 @@ static const OrtApiBase *base_of_library(void *library) {
   return symbol == NULL ? NULL : get_base();
 }
 
-/* Try one file or loader name. Not being there leaves a line in `tried`; being there and unfit is the final answer. */
+/* Try one file or loader name. If it does not exist, that is a line in `tried`; if it exists and cannot be used, the search
+ * ends. */
 static iobind_status try_name(const char *name, const char *found_by, iobind__ort *ort, iobind__text *tried, bool *found,
                               iobind_error *error) {
   iobind__text reason = {0};
@@ -91,7 +92,7 @@ static iobind_status try_name(const char *name, const char *found_by, iobind__or
   return use_base(base, found_by, ort, error);
 }
 
-/* Is this the library under its name with a version, "libonnxruntime.so.1.31.1"? Python's package has it under no other. */
+/* Is this the library with its version in its name, "libonnxruntime.so.1.31.1"? Python's package has only that. */
 static bool has_version(const char *name) {
   static const char prefix[] = LIBRARY_NAME ".";
   return strncmp(name, prefix, sizeof prefix - 1) == 0 && strspn(name + sizeof prefix - 1, "0123456789.") > 0 &&
@@ -112,7 +113,7 @@ static iobind_status try_name_in(const char *folder, const char *name, const cha
   return status;
 }
 
-/* Try the library in a folder, under each name that it may have there. */
+/* Try the library in a folder, under each name that it may have. */
 static iobind_status try_folder(const char *folder, const char *found_by, iobind__ort *ort, iobind__text *tried, bool *found,
                                 iobind_error *error) {
   for (size_t i = 0; i < LOADER_NAME_COUNT && !*found; i++) {
@@ -136,8 +137,8 @@ static iobind_status try_folder(const char *folder, const char *found_by, iobind
   return IOBIND_OK;
 }
 
-/* What a person has named: a file or a folder, of the current folder where it is relative. Only a bare name that is neither is the
- * loader's to search for. */
+/* A path that a person has given: a file or a folder, below the current folder if it is relative. Only a bare name that is
+ * neither is left to the loader. */
 static iobind_status try_file_or_folder(const char *path, const char *found_by, iobind__ort *ort, iobind__text *tried,
                                         bool *found, iobind_error *error) {
   bool exists = iobind__path_exists(path);
@@ -152,7 +153,7 @@ static iobind_status try_file_or_folder(const char *path, const char *found_by, 
   if (!exists && !iobind__path_has_folder(path)) {
     return try_name(path, found_by, ort, tried, found, error);
   }
-  char *absolute = iobind__path_absolute(path); /* to the loader, a file of the current folder without one is a name */
+  char *absolute = iobind__path_absolute(path); /* without a folder in it, the loader would search for the name */
   iobind_status status = absolute == NULL ? iobind__out_of_memory(error, "runtime_create")
                                           : try_name(absolute, found_by, ort, tried, found, error);
   free(absolute);
@@ -171,7 +172,7 @@ static iobind_status try_loaded(iobind__ort *ort, bool *found, iobind_error *err
   return IOBIND_OK;
 }
 
-/* Where libiobind lies, and the runtime folder beside it. */
+/* The folder of libiobind, and the runtime folder beside it. */
 static iobind_status try_own_folders(iobind__ort *ort, iobind__text *tried, bool *found, iobind_error *error) {
   static const struct {
     const char *below;
@@ -197,7 +198,7 @@ static iobind_status try_own_folders(iobind__ort *ort, iobind__text *tried, bool
 
 static iobind_status search(const char *library, iobind__ort *ort, iobind__text *tried, bool *found, iobind_error *error) {
   if (library != NULL && library[0] == '\0') {
-    iobind__text_add(tried, "the given path: it is empty"); /* to the loader, "" would mean the program itself */
+    iobind__text_add(tried, "the given path: it is empty"); /* to the loader, "" means the program itself */
     return IOBIND_OK;
   }
   if (library != NULL) {
@@ -223,7 +224,7 @@ static iobind_status search(const char *library, iobind__ort *ort, iobind__text 
   return IOBIND_OK;
 }
 
-/* ORT's base from its table alone: the library that holds one of the table's functions exports it. */
+/* ORT's base from its table: the library that contains one of the table's functions exports it. */
 static const OrtApiBase *base_of_api(const OrtApi *api) {
   const void *address;
   memcpy(&address, &api->GetErrorCode, sizeof address);

@@ -5,7 +5,7 @@
 #include "ort/api.h"
 #include "support/text.h"
 
-/* Does this word name a place in ORT's source, such as "/onnxruntime_src/onnxruntime/core/session/utils.cc:39"? */
+/* Is this word a place in ORT's source, such as "/onnxruntime_src/onnxruntime/core/session/utils.cc:39"? */
 static bool is_source_place(const char *word, size_t length) {
   static const char *const endings[] = {".cc:", ".h:", ".cpp:", ".cc(", ".h(", ".cpp("};
   for (size_t e = 0; e < sizeof endings / sizeof endings[0]; e++) {
@@ -19,7 +19,7 @@ static bool is_source_place(const char *word, size_t length) {
   return false;
 }
 
-/* Behind a place in the source stands the C++ function, "type name(parameters) const": its length, or 0 if there is none. */
+/* After a place in the source comes the C++ function, "type name(parameters) const": its length, or 0 if there is none. */
 static size_t signature_length(const char *text) {
   enum { LONGEST = 1000 };
   size_t depth = 0;
@@ -40,7 +40,7 @@ static size_t signature_length(const char *text) {
   return 0;
 }
 
-/* ORT's text on one line, without the places in its source and the functions there. */
+/* ORT's text on one line, without places in its source and the functions after them. */
 static void normalise(const char *text, char *out, size_t capacity) {
   size_t length = 0;
   while (*text != '\0') {

@@ -140,7 +140,7 @@ const iobind__ep *iobind__ep_by_file(const char *file_name) {
   return NULL;
 }
 
-/* Edits (insert, delete, replace) that turn a key into a known one; FAR where those are more than a slip of the hand makes. */
+/* Edits (insert, delete, replace) that turn a key into a known one; FAR if there are more than a typing error makes. */
 enum { LONGEST_KEY = 64, SLIP = 2, FAR = SLIP + 1 };
 
 static size_t distance(const char *key, const char *known) {

@@ -1,4 +1,4 @@
-/* What iobind knows of execution providers in advance: the name in a device spec, ORT's name, library files, options. */
+/* What iobind knows about execution providers in advance: the name in a device spec, ORT's name, library files, options. */
 #ifndef IOBIND_RUNTIME_CATALOGUE_H
 #define IOBIND_RUNTIME_CATALOGUE_H
 
@@ -8,17 +8,17 @@
 #include "support/error.h"
 
 typedef struct iobind__ep {
-  const char *name;        /* in device specs, and the name its library is registered under */
+  const char *name;        /* in device specs; its library is registered under the same name */
   const char *ep_name;     /* ORT's name */
   const char *library;     /* stem of the library's file: "lib" STEM ".so"; NULL: inside ORT's own library */
-  bool addressable;        /* an address inside an allocation is an address */
-  bool queued;             /* a run may return before its work is done, and only a copy back waits for it */
-  bool serial;             /* crashes where two threads use it at a time: iobind lets one in after the other */
+  bool addressable;        /* an address inside an allocation is a real address */
+  bool queued;             /* a run may return before its work is done, and only a copy to the host waits for it */
+  bool serial;             /* crashes if two threads use it at the same time: iobind lets one in after the other */
   bool streams;            /* has streams of its own */
-  bool refuses_run_stream; /* crashes where ORT's run is given one of them (CUDA up to 1.31: whatever uses cuBLAS) */
+  bool refuses_run_stream; /* crashes if a run of ORT's is given one of them (CUDA up to 1.31: every node that uses cuBLAS) */
   bool on_demand; /* registered by the search only when a device spec names it: a virtual device must not become the "gpu" */
-  bool bridged; /* finds its ORT by libonnxruntime_providers_shared, of which all of a process see the first that was loaded */
-  bool checks_options;        /* ends the process where it is given an option that it does not know */
+  bool bridged;   /* finds its ORT by libonnxruntime_providers_shared: the first one in the process */
+  bool checks_options;        /* ends the process if it is given an option that it does not know */
   const char *const *options; /* option keys, NULL-terminated; NULL: unknown */
 } iobind__ep;
 
@@ -26,9 +26,9 @@ const iobind__ep *iobind__ep_by_name(const char *name, size_t length); /* NULL: 
 const iobind__ep *iobind__ep_by_ep_name(const char *ep_name);
 const iobind__ep *iobind__ep_by_file(const char *file_name); /* the last part of a path */
 
-/* Is `key` an option of the EP? Nobody knows where the catalogue has no options for it: then it counts as known. OK with *known
- * false: it may pass, for a plugin can be newer than the catalogue; *near is a known key that is much like it, or NULL.
- * INVALID_ARGUMENT: it differs from a known key only by the case of its letters, or the EP would not survive it. */
+/* Is `key` an option of the EP? If the catalogue lists no options for the EP, every key counts as known. OK with *known false:
+ * it may pass, because a plugin can be newer than the catalogue; *near is a known key that is similar, or NULL.
+ * INVALID_ARGUMENT: it differs from a known key only in upper and lower case, or the EP would end the process. */
 iobind_status iobind__ep_option_check(const iobind__ep *ep, const char *key, bool *known, const char **near,
                                       iobind_error *error);
 

@@ -1,7 +1,8 @@
 /* Whether a device works: a session of a one-node model on it, run once. */
 #include "runtime/runtime.h"
 
-/* ONNX bytes of "y = Identity(x)" over a float32 scalar, IR version 8, opset 13: so the library needs no writer. */
+/* ONNX bytes of "y = Identity(x)" over a float32 scalar, IR version 8, opset 13. As bytes, because the library has no
+ * writer. */
 static const unsigned char identity_model[] = {
     0x08, 0x08,                                                                        /* ir_version 8 */
     0x3a, 0x2f,                                                                        /* graph */
@@ -71,8 +72,8 @@ iobind_status iobind__device_works(iobind_device *device, iobind_error *reason) 
     device->check_status = try_device(device, &device->check_error);
     iobind__device_leave(device);
     if (device->check_status != IOBIND_OK) {
-      device->check_status = IOBIND_DEVICE;                              /* whatever ORT's reason: the device cannot be used */
-      iobind__text_leave_out(device->check_error.message, device->spec); /* an EP may begin its own messages with it */
+      device->check_status = IOBIND_DEVICE;
+      iobind__text_leave_out(device->check_error.message, device->spec); /* an EP may have named the device already */
     }
     device->checked = true;
   }

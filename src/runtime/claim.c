@@ -5,7 +5,7 @@
 
 #include "support/system.h"
 
-/* ORT's table has more functions than this, and no other table that a library keeps comes near. */
+/* ORT's table has more functions than this; no other table that a library keeps has nearly as many. */
 enum { LEAST_FUNCTIONS = 200, MOST_TABLES = 8 };
 
 typedef struct claim {
@@ -15,8 +15,8 @@ typedef struct claim {
 } claim;
 static claim *claims;
 
-/* Tables that EP libraries keep when a runtime's ORT has loaded them, and that are not in its own library: it stands before another one
- * and hands its calls on. */
+/* Tables in another library than ORT's own, which EP libraries keep if a library that stands before ORT passes calls on to
+ * it. */
 enum { MOST_FORWARDERS = 16 };
 static struct {
   const void *table;
@@ -42,7 +42,7 @@ static bool is_ours(const OrtApi *api, const void *table) {
   return iobind__library_same(table, address_in(api));
 }
 
-/* A library that the process has loaded keeps the table of the ORT that has registered it, also where a host program did that. */
+/* A library that is loaded keeps the table of the ORT that registered it, even if the host program did that. */
 static bool serves_another(const OrtApi *api, const char *path) {
   const void *tables[MOST_TABLES];
   size_t count = iobind__library_tables(path, LEAST_FUNCTIONS, tables, MOST_TABLES);
@@ -54,8 +54,9 @@ static bool serves_another(const OrtApi *api, const char *path) {
   return false;
 }
 
-/* Libraries such as CUDA's do not keep a table: they ask libonnxruntime_providers_shared for their host, an object of ORT's that begins,
- * as any C++ object with virtual functions, with the address of their table. All of the process get the first answer. */
+/* Libraries such as CUDA's keep no table. They ask libonnxruntime_providers_shared for their host, an object of ORT's. Like any
+ * C++ object with virtual functions it begins with the address of their table. The whole process gets the answer that was given
+ * first. */
 static bool host_is_another(const OrtApi *api, const char *path) {
   const iobind__ep *ep = iobind__ep_by_file(iobind__path_name(path));
   void *symbol = ep != NULL && ep->bridged ? iobind__symbol_of_any("Provider_GetHost") : NULL;
@@ -110,7 +111,7 @@ void iobind__ep_claimed(const iobind_runtime *runtime, const char *path) {
   pthread_mutex_unlock(&claims_mutex);
 }
 
-/* Give up the claims of this ORT: on one file, or (NULL) on all. */
+/* Remove the claims of this ORT: on one file, or (NULL) on all. */
 static void unclaim(const OrtApi *api, const char *resolved) {
   pthread_mutex_lock(&claims_mutex);
   for (claim **link = &claims; *link != NULL;) {

@@ -26,7 +26,7 @@ bool iobind__same_memory(const iobind_runtime *runtime, const OrtMemoryInfo *a, 
   }
   int id_a = 0;
   int id_b = 0;
-  /* these two and the device type cannot fail on an info that is not NULL, though their signature allows it */
+  /* these two and the device type cannot fail for an info that is not NULL, although they return a status */
   OrtStatus *status_a = api->MemoryInfoGetId(a, &id_a);
   OrtStatus *status_b = api->MemoryInfoGetId(b, &id_b);
   if (status_a != NULL || status_b != NULL) {
@@ -49,7 +49,7 @@ static void fill_places(iobind_device *device) {
     place->info = api->EpDevice_MemoryInfo(device->ep_device, m == IOBIND_MEMORY_DEFAULT ? OrtDeviceMemoryType_DEFAULT
                                                                                          : OrtDeviceMemoryType_HOST_ACCESSIBLE);
     if (place->info == NULL && m == IOBIND_MEMORY_DEFAULT) {
-      place->info = runtime->cpu_info; /* an EP without memory of its own works in the host's */
+      place->info = runtime->cpu_info; /* an EP without its own memory works in the host's */
       atomic_init(&place->allocator, runtime->cpu_allocator);
     } else {
       atomic_init(&place->allocator, NULL);
@@ -71,7 +71,7 @@ static void fill_flags(iobind_device *device) {
                   (memory->addressable ? IOBIND_DEVICE_ADDRESSABLE : 0u) |
                   (device->ep != NULL && device->ep->streams ? IOBIND_DEVICE_STREAMS : 0u);
   device->serial = device->ep != NULL && device->ep->serial;
-  /* An EP that we do not know may queue as well: where its memory is not the host's, waiting too often is right. */
+  /* An unknown EP may queue as well. If its memory is not the host's, assume that it does: waiting too often is right. */
   device->queued = !memory->host && (device->ep == NULL || device->ep->queued);
 }
 
@@ -190,7 +190,7 @@ iobind_status iobind__runtime_refresh_devices(iobind_runtime *runtime, iobind_er
   size_t before = runtime->device_count;
   iobind_status status = add_new_devices(runtime, reason);
   if (status != IOBIND_OK) {
-    drop_devices(runtime, before); /* all of a library's devices or none */
+    drop_devices(runtime, before); /* all of a library's devices, or none */
   }
   return status;
 }

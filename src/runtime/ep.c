@@ -1,5 +1,5 @@
-/* EP libraries: registering them and looking for them. Inside, a reason of a failure names neither the function nor the file: the one
- * that is called from outside puts both before it. */
+/* EP libraries: registering them and looking for them. In this file the reason of a failure names neither the function nor the
+ * file: the public functions put both before it. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,7 +40,7 @@ static iobind__ep_library *find_library(const iobind_runtime *runtime, const cha
   return NULL;
 }
 
-/* Remember what became of a library: once for each name and file. With the runtime's mutex held. */
+/* Remember whether a library works: once for each name and file. With the runtime's mutex held. */
 static iobind_status remember(iobind_runtime *runtime, const char *name, const char *path, iobind_status status, bool ours,
                               const char *message, iobind_error *error) {
   iobind__ep_library *known = find_library(runtime, name, path);
@@ -84,8 +84,8 @@ static bool has_devices_of(const iobind_runtime *runtime, const char *ep_name) {
   return false;
 }
 
-/* The name under which this file is registered: by us, or by the host program (a device of it says which file it is from);
- * NULL if it is not. ORT must not be asked: it runs the library's start again before it says so. */
+/* The name under which this file is registered, by us or by the host program (its devices say which file they are from); NULL
+ * if it is not registered. Asking ORT is no way: it runs the library's start again before it says so. */
 static const char *registered_as(const iobind_runtime *runtime, const char *path) {
   for (size_t i = 0; i < runtime->ep_library_count; i++) {
     if (runtime->ep_libraries[i]->status == IOBIND_OK && same_file(runtime->ep_libraries[i]->path, path)) {
@@ -113,7 +113,7 @@ static void unregister(const iobind_runtime *runtime, const char *name) {
   }
 }
 
-/* Add the devices of the library that was remembered last. Where that fails, it is remembered as one that does not load. */
+/* Add the devices of the library that was remembered last. If that fails, it is remembered as one that does not load. */
 static iobind_status add_devices_of_last(iobind_runtime *runtime, iobind_error *reason) {
   iobind_status status = iobind__runtime_refresh_devices(runtime, reason);
   if (status == IOBIND_OK) {
@@ -134,7 +134,7 @@ static iobind_status add_devices_of_last(iobind_runtime *runtime, iobind_error *
   return status;
 }
 
-/* Claim the file for this ORT, and have ORT load it. *ours: it is registered, and by this call. */
+/* Claim the file for this ORT, and have ORT load it. *ours: this call has registered it. */
 static iobind_status load(iobind_runtime *runtime, const char *name, const char *path, bool *ours, iobind_error *reason) {
   const OrtApi *api = IOBIND__API(runtime);
   *ours = false;
@@ -165,7 +165,7 @@ static iobind_status register_locked(iobind_runtime *runtime, const char *name, 
   }
   const char *other_name = registered_as(runtime, path);
   if (other_name != NULL) {
-    /* the host's is listed, ours is already */
+    /* a library of the host's gets an entry, ours has one already */
     return other_name[0] != '\0' ? IOBIND_OK
                                  : remember(runtime, name, path, IOBIND_OK, false, "registered by the host program", reason);
   }
@@ -195,7 +195,7 @@ static iobind_status register_file(iobind_runtime *runtime, const char *name, co
   if (!iobind__file_exists(path)) {
     return iobind__fail(reason, IOBIND_NOT_FOUND, "no such file");
   }
-  char *absolute = iobind__path_absolute(path); /* ORT looks for a relative one beside itself */
+  char *absolute = iobind__path_absolute(path); /* ORT would look for a relative path beside itself */
   if (absolute == NULL) {
     return no_memory(reason);
   }
@@ -238,13 +238,13 @@ iobind_status iobind_runtime_get_ep(const iobind_runtime *runtime, size_t index,
   return iobind__info_write(info, "info", &full, sizeof full, sizeof full, "runtime_get_ep", error);
 }
 
-/* Is that what became of a library: in use, refused, or refused by ORT? Anything else is a failure of the search. */
+/* Does the status concern the library (in use, refused by iobind or ORT)? Otherwise it is a failure of the search. */
 static bool is_remembered(iobind_status status, const iobind_error *reason) {
   return status == IOBIND_OK || status == IOBIND_NOT_SUPPORTED || reason->ort_code != 0;
 }
 
-/* Register a file that the search found. A library that does not load is remembered, not an error; one whose EP is there
- * already is left alone. */
+/* Register a file that the search found. If it does not load, that is remembered and is not an error; if its EP is registered
+ * already, nothing happens. */
 static iobind_status register_found(iobind_runtime *runtime, const iobind__ep *ep, const char *path, iobind_error *reason) {
   pthread_mutex_lock(&runtime->mutex);
   iobind_status status = IOBIND_OK;
@@ -258,7 +258,7 @@ static iobind_status register_found(iobind_runtime *runtime, const iobind__ep *e
   return is_remembered(status, reason) ? IOBIND_OK : status;
 }
 
-/* Register the EP libraries that a folder holds, or that folders inside it hold, by the file names of the catalogue. */
+/* Register the EP libraries in a folder and in the folders inside it, by the catalogue's file names. */
 static iobind_status register_folder(iobind_runtime *runtime, const char *folder, bool nested, iobind_error *reason) {
   char **names = NULL;
   if (!iobind__folder_list(folder, &names)) {
@@ -320,7 +320,8 @@ iobind_status iobind__runtime_register_given(iobind_runtime *runtime, const char
   return IOBIND_OK;
 }
 
-/* What IOBIND_EP_LIBRARIES names but does not load is remembered, so that a program is not stopped by its environment. */
+/* If IOBIND_EP_LIBRARIES names a library that does not load, that is only remembered: the environment must not stop a
+ * program. */
 static iobind_status register_environment(iobind_runtime *runtime, iobind_error *reason) {
   char *list = NULL;
   if (!iobind__environment_get("IOBIND_EP_LIBRARIES", &list)) {
@@ -353,7 +354,7 @@ static iobind_status register_environment(iobind_runtime *runtime, iobind_error 
   return status;
 }
 
-/* The folders of this library, of the runtime folder and of ORT. */
+/* The folders of libiobind, of the runtime folder and of ORT. */
 static iobind_status register_folders(iobind_runtime *runtime, iobind_error *reason) {
   iobind_status status = IOBIND_OK;
   static const char *const below_own[] = {"", "/iobind/ep", "/../lib/iobind/ep"};
@@ -365,7 +366,7 @@ static iobind_status register_folders(iobind_runtime *runtime, iobind_error *rea
     iobind__text_free(&folder);
   }
   free(own);
-  /* ORT's GPU package brings its EP library along */
+  /* ORT's GPU package contains its EP library */
   char *slash = status == IOBIND_OK ? strrchr(runtime->ort.path, '/') : NULL;
   if (slash != NULL) {
     *slash = '\0';
@@ -387,7 +388,7 @@ iobind_status iobind__runtime_search_eps(iobind_runtime *runtime, iobind_error *
   return status;
 }
 
-/* Where the files of an installation lie: beside libiobind, or beside the program's folder of libraries. */
+/* Where an installation has its files: beside libiobind, or beside the program's folder of libraries. */
 static const char *const library_folders[] = {"", "/../lib"};
 
 iobind_status iobind__runtime_demand_ep(iobind_runtime *runtime, const iobind__ep *ep, iobind_error *error) {
@@ -412,7 +413,7 @@ iobind_status iobind__runtime_demand_ep(iobind_runtime *runtime, const iobind__e
 }
 
 void iobind__runtime_free_eps(iobind_runtime *runtime) {
-  /* the last registered goes first: an EP may build on one registered before it */
+  /* the last registered first: an EP may depend on one that was registered before it */
   for (size_t i = runtime->ep_library_count; i-- > 0;) {
     iobind__ep_library *library = runtime->ep_libraries[i];
     if (library->ours && library->status == IOBIND_OK) {

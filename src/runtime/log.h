@@ -9,8 +9,8 @@ typedef struct iobind__log iobind__log;
 iobind__log *iobind__log_create(const OrtApi *api, iobind_log_function function, void *context,
                                 int32_t level); /* NULL: out of memory */
 
-/* No line is handed on after this. The object itself stays: a host program that shares ORT's environment keeps ORT's
- * logger, which points to it. */
+/* No line is passed on after this. The object itself stays: a host program that shares ORT's environment keeps ORT's logger,
+ * which points to it. */
 void iobind__log_close(iobind__log *log);
 
 OrtLoggingLevel iobind__log_ort_level(int32_t level);

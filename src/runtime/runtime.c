@@ -36,14 +36,14 @@ static void runtime_destroy(iobind__ref *ref) {
     link = &(*link)->next;
   }
   *link = runtime->next;
-  /* under the lock: whoever makes a runtime for the same ORT next must find its environment gone */
+  /* under the lock: the next runtime for the same ORT must find its environment gone */
   runtime_free(runtime);
   pthread_cond_broadcast(&all_changed);
   pthread_mutex_unlock(&all_mutex);
 }
 
-/* The runtime of this ORT with one reference more, NULL if there is none. With all_mutex held; waits for one that is
- * just being destroyed. */
+/* The runtime of this ORT with one more reference, NULL if there is none. With all_mutex held; waits if one is being
+ * destroyed. */
 static iobind_runtime *find_existing(const OrtApi *api) {
   iobind_runtime *runtime = all_runtimes;
   while (runtime != NULL) {
@@ -65,7 +65,7 @@ static iobind_status open_environment(iobind_runtime *runtime, const iobind_runt
   if (runtime->log == NULL) {
     return iobind__out_of_memory(error, "runtime_create");
   }
-  /* without a callback ORT has nothing to say below an error, and those come back as statuses too */
+  /* without a callback nothing below an error is wanted, and errors come back as statuses too */
   OrtLoggingLevel level = options->log == NULL ? ORT_LOGGING_LEVEL_ERROR : iobind__log_ort_level(options->log_level);
   IOBIND__ORT_TRY(api, api->CreateEnvWithCustomLogger(iobind__log_from_ort, runtime->log, level, "iobind", &runtime->env),
                   error, "runtime_create: environment");
@@ -137,7 +137,7 @@ static iobind_status check_options(const iobind_runtime_options *options, iobind
   return IOBIND_OK;
 }
 
-/* In a child of fork. Another thread that was making a runtime counts as one. */
+/* Asked in a child of fork. A runtime that another thread was creating counts. */
 static bool has_runtimes(void) {
   if (pthread_mutex_trylock(&all_mutex) != 0) {
     return true;
@@ -157,7 +157,7 @@ iobind_status iobind_runtime_create(const iobind_runtime_options *given, iobind_
   IOBIND__TRY(check_options(&options, error));
   IOBIND__TRY(iobind__process_check("runtime_create", error));
   iobind__process_watch(has_runtimes);
-  iobind__library_stay(); /* ORT calls the log, and fork the watch, for as long as the process lives */
+  iobind__library_stay(); /* ORT calls the log, and fork the child handler, as long as the process lives */
   pthread_mutex_lock(&all_mutex);
   if ((options.flags & IOBIND_RUNTIME_TELEMETRY) == 0) {
     iobind__environment_default("ORT_DISABLE_TELEMETRY", "1");

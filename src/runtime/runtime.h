@@ -11,24 +11,24 @@
 #include "support/ref.h"
 #include "support/text.h"
 
-/* A kind of memory of a device, or of a session that lends its allocator where the EP shares none. What is allocated there
+/* A kind of memory of a device, or of a session that lends its allocator because the EP shares none. Every allocation there
  * keeps `owner` alive. */
 typedef struct iobind__place {
   struct iobind_device *device;
   iobind_memory memory;
-  const OrtMemoryInfo *info; /* the owner's; NULL: the device has no such memory */
+  const OrtMemoryInfo *info; /* belongs to `owner`; NULL: the device has no such memory */
   bool host;                 /* the host can read and write it */
-  bool addressable;          /* an address inside an allocation is an address */
+  bool addressable;          /* an address inside an allocation is a real address */
   iobind__ref *owner;
   _Atomic(OrtAllocator *) allocator; /* found on first use */
 } iobind__place;
 
-/* The host's memory that no device has pinned: an EP that copies from or to it makes the host wait. */
+/* Host memory that is not pinned: an EP that copies from or to it makes the host wait. */
 static inline bool iobind__place_is_pageable(const iobind__place *place) {
   return place->host && place->memory == IOBIND_MEMORY_DEFAULT;
 }
 
-/* Behind the device in a message: "vdev:0/pinned" is how a device spec says it, too. */
+/* Follows the device in a message: "vdev:0/pinned", as in a device spec. */
 static inline const char *iobind__place_suffix(const iobind__place *place) {
   return place->memory == IOBIND_MEMORY_HOST_ACCESSIBLE ? "/pinned" : "";
 }
@@ -38,9 +38,9 @@ struct iobind_device {
   const OrtEpDevice *ep_device;
   const iobind__ep *ep;    /* the catalogue's entry; NULL: not in it */
   iobind__place places[2]; /* by iobind_memory */
-  bool queued;             /* see iobind__ep, as the next */
+  bool queued;             /* see iobind__ep; so are the next two */
   bool serial;
-  uint32_t ordinal; /* among the devices of its EP */
+  uint32_t ordinal; /* its number among the devices of its EP */
   uint32_t flags;
   char *spec;
   /* iobind_device_check's answer, remembered */
@@ -48,7 +48,7 @@ struct iobind_device {
   bool checked;
   iobind_status check_status;
   iobind_error check_error;
-  /* four bytes of device memory whose copy back waits for a queued device; made on first use */
+  /* four bytes of device memory: copying them to the host waits for a queued device; made on first use */
   _Atomic(OrtValue *) fence;
   struct {
     atomic_uint_least64_t upload_bytes, upload_count, download_bytes, download_count, local_bytes, local_count;
@@ -61,7 +61,7 @@ typedef struct iobind__ep_library {
   char *path;
   char *message;
   iobind_status status;
-  bool ours; /* registered by us, so unregistered by us */
+  bool ours; /* iobind has registered it, and so unregisters it */
 } iobind__ep_library;
 
 struct iobind_runtime {
@@ -71,20 +71,21 @@ struct iobind_runtime {
   iobind__log *log;
   OrtMemoryInfo *cpu_info;
   OrtAllocator *cpu_allocator; /* ORT's default one; never released */
-  /* guards the lists below while they grow, and allocators while they are found; entries never move or go */
+  /* guards the lists below while they grow, and allocators while they are looked up; entries never move or disappear */
   pthread_mutex_t mutex;
   iobind_device *cpu; /* devices[0], which never changes */
   iobind_device **devices;
   size_t device_count;
   iobind__ep_library **ep_libraries;
   size_t ep_library_count;
-  pthread_mutex_t serial_mutex; /* held, by any number of calls of one thread, while an EP that is `serial` works */
+  pthread_mutex_t serial_mutex; /* held while an EP that is `serial` works; recursive */
   struct iobind_runtime *next;  /* all runtimes of the process */
 };
 
 #define IOBIND__API(runtime) ((runtime)->ort.api)
 
-/* The lock is not part of what is const. In a forked child it may be held by a thread that is not there: nothing changes any more. */
+/* The lock is not part of what const protects. In a forked child another thread of the parent may hold it forever; nothing
+ * changes there any more, so it is not taken. */
 static inline void iobind__runtime_lock(const iobind_runtime *runtime) {
   if (!iobind__process_is_forked()) {
     pthread_mutex_lock(&((iobind_runtime *)(uintptr_t)runtime)->mutex);
@@ -101,7 +102,7 @@ static inline void iobind__runtime_unlock(const iobind_runtime *runtime) {
 iobind_status iobind__runtime_register_given(iobind_runtime *runtime, const char *const *entries, size_t count,
                                              iobind_error *error);
 iobind_status iobind__runtime_search_eps(iobind_runtime *runtime, iobind_error *error);
-/* Look for the library of an EP that is registered on demand; not finding it is no error. */
+/* Look for the library of an EP that is registered on demand; it is no error if there is none. */
 iobind_status iobind__runtime_demand_ep(iobind_runtime *runtime, const iobind__ep *ep, iobind_error *error);
 void iobind__runtime_free_eps(iobind_runtime *runtime);
 
@@ -110,17 +111,18 @@ iobind_status iobind__runtime_refresh_devices(iobind_runtime *runtime, iobind_er
 void iobind__runtime_free_devices(iobind_runtime *runtime);
 size_t iobind__runtime_device_count(const iobind_runtime *runtime);
 
-/* The place that a memory info of ORT's means: a device's, or the CPU's; NULL if it is neither. */
+/* The place that a memory info of ORT's describes: a device's, or the CPU's; NULL if it is neither. */
 iobind__place *iobind__runtime_find_place(const iobind_runtime *runtime, const OrtMemoryInfo *info);
 bool iobind__same_memory(const iobind_runtime *runtime, const OrtMemoryInfo *a, const OrtMemoryInfo *b);
 iobind_device *iobind__runtime_find_ep_device(const iobind_runtime *runtime, const OrtEpDevice *ep_device);
 
-/* Let one thread after the other into an EP that is not safe otherwise; nothing for any other device, or for NULL. A thread may
- * enter again. */
+/* Let one thread after the other into an EP that several threads would crash. Does nothing for any other device, and for NULL.
+ * Recursive. */
 void iobind__device_enter(const iobind_device *device);
 void iobind__device_leave(const iobind_device *device);
 
-/* check.c: does the device work? Found out once. The reason if not names neither the device nor a function: the caller does. */
+/* check.c: does the device work? Tried once. The reason of a failure names neither the device nor a function: the caller
+ * does. */
 iobind_status iobind__device_works(iobind_device *device, iobind_error *reason);
 
 /* software.c */

@@ -6,7 +6,7 @@
 #include "runtime/runtime.h"
 #include "support/system.h"
 
-/* Told by Linux; on other systems, and without memory, nothing is turned on. */
+/* Only Linux tells; on other systems, and without memory, nothing is switched on. */
 static bool machine_has_gpu(void) {
   char **names = NULL;
   bool found = !iobind__folder_exists("/sys/class") || !iobind__folder_list("/sys/class/drm", &names);
@@ -34,7 +34,7 @@ void iobind__software_devices_enable(iobind_runtime *runtime) {
     return;
   }
   iobind__environment_default("ORT_WEBGPU_EP_ALLOW_SOFTWARE_ADAPTER", "1");
-  iobind__environment_default("XDG_RUNTIME_DIR", "/tmp"); /* without it the driver complains on stderr, though it needs none */
+  iobind__environment_default("XDG_RUNTIME_DIR", "/tmp"); /* the driver complains on stderr without it */
   if (iobind__environment_has("VK_DRIVER_FILES") || iobind__environment_has("VK_ICD_FILENAMES")) {
     return;
   }

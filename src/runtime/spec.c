@@ -119,7 +119,7 @@ static bool matches(const iobind_device *device, const spec *wanted) {
     case SPEC_EP: return equals(wanted->name, wanted->length, api->EpDevice_EpName(device->ep_device));
     case SPEC_GPU: return (device->flags & IOBIND_DEVICE_GPU_MEMORY) != 0 || hardware == OrtHardwareDeviceType_GPU;
     case SPEC_NPU: return (device->flags & IOBIND_DEVICE_NPU_MEMORY) != 0 || hardware == OrtHardwareDeviceType_NPU;
-    case SPEC_VENDOR: /* a processor has its maker's id too, and a caller that asks by vendor means what that maker adds to it */
+    case SPEC_VENDOR: /* the CPU has a vendor id too, but a caller by vendor wants another device */
       return device != device->runtime->cpu &&
              api->HardwareDevice_VendorId(api->EpDevice_Device(device->ep_device)) == wanted->vendor;
   }
@@ -131,7 +131,7 @@ static void add_reason(iobind__text *reasons, const char *reason, int length, co
   iobind__text_add(reasons, "%.*s: %s", length, text, reason);
 }
 
-/* Why an EP is not there at all: its library did not load, perhaps. */
+/* Why an EP has no devices at all: perhaps its library did not load. */
 static const char *library_reason(const iobind_runtime *runtime, const spec *wanted) {
   for (size_t i = 0; wanted->kind == SPEC_NAME && i < runtime->ep_library_count; i++) {
     const iobind__ep_library *library = runtime->ep_libraries[i];
@@ -142,7 +142,7 @@ static const char *library_reason(const iobind_runtime *runtime, const spec *wan
   return "no such device";
 }
 
-/* The first device of one entry that works; NULL, with the reasons added, if none does. */
+/* The first device of one entry that works. If none does: NULL, and the reasons are added. */
 static iobind_device *find_entry(iobind_runtime *runtime, const char *text, size_t length, const spec *wanted,
                                  iobind__text *reasons, bool *seen) {
   uint32_t ordinal = 0;
@@ -173,7 +173,7 @@ static iobind_device *find_entry(iobind_runtime *runtime, const char *text, size
   return NULL;
 }
 
-/* One entry of a list, which begins at `entry` and is `length` long. */
+/* One entry of a list, `length` characters long. */
 static iobind_status read_entry(const char *list, const char *entry, size_t length, bool may_be_memory, spec *wanted,
                                 iobind_error *error) {
   if (length == 0) {
@@ -185,13 +185,13 @@ static iobind_status read_entry(const char *list, const char *entry, size_t leng
              : IOBIND_OK;
 }
 
-/* The entry behind this one; NULL behind the last. */
+/* The start of the next entry; NULL after the last. */
 static const char *next_entry(const char *entry) {
   const char *comma = strchr(entry, ',');
   return comma == NULL ? NULL : comma + 1;
 }
 
-/* The first entry that works. *device stays NULL, with the reasons added, if none does. */
+/* The first entry that works. If none does, *device stays NULL, and the reasons are added. */
 static iobind_status find_in_list(iobind_runtime *runtime, const char *list, iobind_device **device, iobind_memory *memory,
                                   iobind__text *reasons, bool *seen, iobind_error *error) {
   for (const char *entry = list; entry != NULL && *device == NULL; entry = next_entry(entry)) {
@@ -222,7 +222,7 @@ iobind_status iobind_runtime_find_device(iobind_runtime *runtime, const char *te
                                         : "device");
   }
   IOBIND__TRY(iobind__process_check("runtime_find_device", error));
-  /* the whole list is read before anything is tried: a typo at its end must not depend on the machine */
+  /* the whole list is read before any device is tried: whether an error at its end is found must not depend on the machine */
   for (const char *entry = text; entry != NULL; entry = next_entry(entry)) {
     spec wanted = {0};
     IOBIND__TRY(read_entry(text, entry, strcspn(entry, ","), memory != NULL, &wanted, error));

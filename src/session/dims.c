@@ -1,4 +1,4 @@
-/* Free dimension overrides: does the model have an open dim of that name? ORT ignores an override that it has no use for. */
+/* Free dimension overrides: does the model have an open dim of that name? ORT ignores an override of any other name. */
 #define _POSIX_C_SOURCE 200809L /* fseeko */
 #define _FILE_OFFSET_BITS 64
 #include <stdio.h>
@@ -43,11 +43,11 @@ static bool read_varint(const source *model, uint64_t *offset, uint64_t *number)
   return false;
 }
 
-/* The way from the model to the names of its inputs' dims: graph, input, type, tensor type, shape, dim, dim_param. */
+/* The path from the model to the names of its inputs' dims: graph, input, type, tensor type, shape, dim, dim_param. */
 static const uint64_t dim_path[] = {7, 11, 2, 1, 2, 1, 2};
 enum { DIM_DEPTH = sizeof dim_path / sizeof dim_path[0] };
 
-/* Look for the name along the path, in the message between two offsets. *sound: what was read so far is protobuf. */
+/* Look for the name along the path, in the message between two offsets. *sound: everything read so far is valid protobuf. */
 static bool find_name(const source *model, uint64_t offset, uint64_t end, int depth, const char *name, bool *sound) {
   while (*sound && offset < end) {
     uint64_t tag;
@@ -89,7 +89,7 @@ static bool open_source(const char *path, const void *bytes, size_t size, source
   return end >= 0;
 }
 
-/* ORT's own format, which is not protobuf: its names are not looked at. */
+/* ORT's own format is not protobuf: its names are not checked. */
 static bool is_ort_format(const source *model) {
   char mark[4];
   return read_at(model, 4, mark, sizeof mark) && memcmp(mark, "ORTM", sizeof mark) == 0;
@@ -106,9 +106,9 @@ iobind_status iobind__session_check_dims(const iobind_session_options *options, 
     status = iobind__fail(error, IOBIND_IO, "session_create: '%s' cannot be read", path);
   } else if (!is_ort_format(&from)) {
     for (size_t i = 0; i < options->dim_count && status == IOBIND_OK; i++) {
-      const char *name = options->dim_names[i]; /* a NULL is said by the check of the lists */
+      const char *name = options->dim_names[i]; /* check_lists reports a NULL */
       bool sound = true;
-      /* ORT says what is not a model at all */
+      /* ORT reports a file that is not a model */
       if (name != NULL && !find_name(&from, 0, from.size, 0, name, &sound) && sound) {
         status = iobind__fail(error, IOBIND_NOT_FOUND,
                               "session_create: dim '%s': no input of the model has an open dim of that name", name);

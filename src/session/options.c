@@ -1,15 +1,16 @@
-/* ORT's session options out of ours. */
+/* Translates our session options into ORT's. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "session/session.h"
 #include "support/system.h"
 
-/* As many as the largest machines have hardware threads. ORT makes them one by one, each busy from then on: two cores take some 20
- * seconds for this many, and with a number that was not meant, ORT never comes back. */
+/* As many as the largest machines have hardware threads. ORT creates them one by one, and each is busy from then on: with two
+ * cores this many take some 20 seconds, and with a much larger number, set by mistake, ORT never returns. */
 enum { MOST_THREADS = 1024 };
 
-/* The options "KEY" or "NAME.KEY" that are meant for a device's EP; `first` devices also get those without a name. */
+/* The options "KEY" or "NAME.KEY" that are for a device's EP; the first device that is not the CPU also gets those without a
+ * name. */
 static iobind_status select_ep_options(iobind_runtime *runtime, const iobind_session_options *options,
                                        const iobind_device *device, bool first, const char **keys, const char **values,
                                        size_t *count, iobind_error *error) {
@@ -59,7 +60,7 @@ static iobind_status check_ep_options_used(const iobind_session_options *options
   return IOBIND_OK;
 }
 
-/* The devices from the i-th on that are of its EP; none where an earlier one is: it was appended with that one. */
+/* The devices from the i-th on that are of its EP; none if an earlier device is: then it was appended with that one. */
 static size_t group_devices(const iobind_session_options *options, size_t i, const OrtEpDevice **group) {
   const OrtApi *api = IOBIND__API(options->devices[i]->runtime);
   const char *ep_name = api->EpDevice_EpName(options->devices[i]->ep_device);
@@ -76,7 +77,7 @@ static size_t group_devices(const iobind_session_options *options, size_t i, con
   return count;
 }
 
-/* ORT takes an EP once, with all its devices; whether it can use several is the EP's to say. */
+/* ORT takes an EP once, with all its devices; whether it can use several is up to the EP. */
 static iobind_status append_devices(iobind_runtime *runtime, const iobind_session_options *options, OrtSessionOptions *out,
                                     iobind_error *error) {
   const OrtApi *api = IOBIND__API(runtime);
@@ -87,7 +88,7 @@ static iobind_status append_devices(iobind_runtime *runtime, const iobind_sessio
   bool first = true;
   for (size_t i = 0; i < options->device_count && status == IOBIND_OK; i++) {
     const iobind_device *device = options->devices[i];
-    size_t device_count = device == runtime->cpu ? 0 : group_devices(options, i, group); /* ORT puts the CPU last by itself */
+    size_t device_count = device == runtime->cpu ? 0 : group_devices(options, i, group); /* ORT adds the CPU last by itself */
     if (device_count == 0) {
       continue;
     }
@@ -108,7 +109,7 @@ static iobind_status append_devices(iobind_runtime *runtime, const iobind_sessio
   return status;
 }
 
-/* Is the CPU one of the devices that were asked for? It is if none was. */
+/* Is the CPU one of the requested devices? It is if none was requested. */
 static bool names_cpu(const iobind_session_options *options) {
   bool named = options->device_count == 0 && options->policy == IOBIND_POLICY_NONE;
   for (size_t i = 0; i < options->device_count; i++) {
@@ -157,7 +158,7 @@ static iobind_status set_plain(const OrtApi *api, const iobind_session_options *
                     "session_create: dim '%s'", options->dim_names[i]);
   }
   if (options->policy != IOBIND_POLICY_NONE) {
-    /* ours is ORT's plus one: 0 is "none" */
+    /* ours is ORT's plus one, because 0 means none */
     IOBIND__ORT_TRY(api, api->SessionOptionsSetEpSelectionPolicy(out, (OrtExecutionProviderDevicePolicy)(options->policy - 1)),
                     error, "session_create: policy");
   }

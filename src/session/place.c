@@ -1,4 +1,4 @@
-/* Where a session's values live. */
+/* The places of a session's values. */
 #include <stdlib.h>
 
 #include "session/session.h"
@@ -20,7 +20,7 @@ static iobind_status lend_place(iobind_session *session, const OrtMemoryInfo *in
       return IOBIND_OK;
     }
   }
-  /* values point at places, so the array must not move: no session has more kinds of memory than inputs and outputs */
+  /* values point to places, so the array must not move: there are at most as many as inputs and outputs */
   size_t most = session->input_count + session->output_count + 1;
   if (session->places == NULL) {
     session->places = calloc(most, sizeof *session->places);
@@ -47,10 +47,10 @@ static iobind_status lend_place(iobind_session *session, const OrtMemoryInfo *in
     lent->host = known->host;
     lent->addressable = known->addressable;
   } else {
-    /* memory that no device declares: the first device's own EP is likeliest to have made it */
+    /* memory that no device declares: the EP of the first device is the likeliest to have made it */
     lent->device = session->devices[session->device_count > 1 ? 1 : 0];
   }
-  lent->info = allocator->Info(allocator); /* as long as the allocator: `info` may be a value's */
+  lent->info = allocator->Info(allocator); /* copied, because `info` may live only as long as a value */
   lent->owner = &session->ref;
   atomic_init(&lent->allocator, allocator);
   *place = lent;

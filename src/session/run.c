@@ -22,7 +22,7 @@ static iobind_status check_inputs(const iobind_session *session, iobind_tensor *
   return IOBIND_OK;
 }
 
-/* Where a value came out: in the host's memory, nearly always. */
+/* The place of a value: nearly always host memory. */
 static iobind_status find_place(iobind_session *session, const OrtValue *value, iobind__place **place, iobind_error *error) {
   const iobind_runtime *runtime = session->runtime;
   const OrtApi *api = IOBIND__API(runtime);
@@ -33,7 +33,7 @@ static iobind_status find_place(iobind_session *session, const OrtValue *value, 
                                                             : iobind__session_find_place(session, info, place, error);
 }
 
-/* One output of the run as a tensor of ours. A value that ORT passed through from an input shares its memory: copy it. */
+/* One output of the run as our tensor. A value that ORT passed through from an input shares its memory, so it is copied. */
 static iobind_status take_output(iobind_session *session, iobind_tensor *const *inputs, OrtValue *value, iobind_tensor **output,
                                  iobind_error *error) {
   const OrtApi *api = IOBIND__API(session->runtime);
@@ -113,7 +113,7 @@ static iobind_status run(iobind_session *session, iobind_tensor *const *inputs, 
   if (session->tensor_output_count == 0) {
     return iobind__fail(error, IOBIND_NOT_SUPPORTED, "session_run: none of the model's outputs is a tensor");
   }
-  enum { FEW = 16 }; /* as most models have: nothing is allocated for them */
+  enum { FEW = 16 }; /* enough for most models: nothing is allocated */
   const OrtValue *few_values[FEW];
   OrtValue *few_results[FEW] = {NULL};
   size_t wanted = session->tensor_output_count;

@@ -1,4 +1,4 @@
-/* Sessions: made, described, given up. */
+/* Sessions: creating, describing, destroying. */
 #include "session/session.h"
 
 #include <stdlib.h>
@@ -11,7 +11,7 @@ static void session_destroy(iobind__ref *ref) {
   iobind_session *session = (iobind_session *)ref;
   iobind_runtime *runtime = session->runtime;
   const OrtApi *api = IOBIND__API(runtime);
-  iobind__session_free_places(session); /* lent allocators go before the session that lent them */
+  iobind__session_free_places(session); /* lent allocators must go before their session */
   iobind__session_free_signature(session);
   for (size_t i = 0; i < sizeof session->texts / sizeof session->texts[0]; i++) {
     free(session->texts[i]);
@@ -64,7 +64,7 @@ static iobind_status read_texts(iobind_session *session, const OrtModelMetadata 
   }
   IOBIND__ORT_TRY(api, api->ModelMetadataGetVersion(metadata, &session->model_version), error, "session_create: metadata");
   if (session->model_version == INT64_MAX) {
-    session->model_version = 0; /* ORT's way to say that the model has none */
+    session->model_version = 0; /* ORT's answer if the model has none */
   }
   return IOBIND_OK;
 }
@@ -75,7 +75,7 @@ static iobind_status read_metadata(iobind_session *session, iobind_error *error)
   IOBIND__ORT_TRY(api, api->SessionGetModelMetadata(session->session, &metadata), error, "session_create: metadata");
   iobind_status status = read_texts(session, metadata, error);
   api->ReleaseModelMetadata(metadata);
-  /* an ORT built without the model editor, or a model that was not ONNX, tells no opset: 0 */
+  /* an ORT without the model editor, or a model that was not ONNX, does not tell the opset: 0 */
   const OrtModelEditorApi *editor = api->GetModelEditorApi();
   int opset = 0;
   OrtStatus *told = editor == NULL ? NULL : editor->SessionGetOpsetForDomain(session->session, "", &opset);
@@ -107,8 +107,8 @@ static bool gives_run_streams(const iobind_device *device) {
   return (device->flags & IOBIND_DEVICE_STREAMS) != 0 && (device->ep == NULL || !device->ep->refuses_run_stream);
 }
 
-/* ORT takes one stream for a run: that of the only device that has streams. It crashes where it is given one and no node runs on that
- * device, which can be told from outside by an input that is read there, and by nothing else: an output there may be a constant. */
+/* ORT takes one stream for a run: that of the only device that has streams. It crashes if no node runs on that device. From
+ * outside, only an input that is read there proves that one does: an output there may be a constant. */
 static bool takes_stream(const iobind_session *session) {
   size_t devices = 0;
   bool reads = false;
@@ -189,7 +189,7 @@ static iobind_status describe(iobind_session *session, const iobind_session_opti
   return (options->flags & IOBIND_SESSION_PLACEMENT) != 0 ? read_nodes(session, error) : IOBIND_OK;
 }
 
-/* A device to enter while a session is made: one that was named, or any that a policy may choose. */
+/* The device to enter while a session is created: one that was named, or any that a policy may choose. */
 static iobind_device *serial_device(const iobind_runtime *runtime, const iobind_session_options *options) {
   size_t count = options->policy == IOBIND_POLICY_NONE ? options->device_count : iobind__runtime_device_count(runtime);
   for (size_t i = 0; i < count; i++) {
@@ -212,7 +212,7 @@ static iobind_session *allocate(iobind_runtime *runtime) {
   return session;
 }
 
-/* What a session is made of. */
+/* What a session is created from. */
 typedef struct source {
   const char *path; /* NULL: in memory */
   iobind__path_char *native;
@@ -232,8 +232,8 @@ static OrtStatus *load(iobind_runtime *runtime, const source *from, const iobind
   return status;
 }
 
-/* ORT does not say which nodes keep a STRICT session from being made: the same model is loaded as a lenient one, which tells where each
- * node went. False where it cannot be told, and nothing is added. */
+/* ORT does not say which nodes prevent a STRICT session. So the model is loaded again without STRICT, which shows where each
+ * node runs. False if that cannot be found out; then nothing is added. */
 static bool name_nodes_on_cpu(iobind_runtime *runtime, const source *from, const iobind_session_options *strict,
                               iobind__text *names) {
   enum { NAMED = 4 };
@@ -354,8 +354,8 @@ iobind_status iobind_session_create_from_memory(iobind_runtime *runtime, const v
   return create(runtime, NULL, model, bytes, options, session, error);
 }
 
-/* Was a session made by the ORT of this runtime? An OrtSession begins, as any C++ object with virtual functions, with the address
- * of their table, which lies in the library that made it. */
+/* Was a session created by the ORT of this runtime? Like any C++ object with virtual functions an OrtSession begins with the
+ * address of their table, which is in the library that created it. */
 static iobind_status check_same_ort(const iobind_runtime *runtime, const void *ort_session, iobind_error *error) {
   const OrtAllocator *allocator = runtime->cpu_allocator;
   char *ours = iobind__library_of((const void *)(uintptr_t)allocator->Alloc);

@@ -12,7 +12,7 @@ typedef struct iobind__value {
   bool has_shape;
   size_t rank;
   int64_t *dims;        /* -1: open */
-  const char **symbols; /* one for each dim; "" where it has none; the strings are the session's */
+  const char **symbols; /* one for each dim; "" if it has none; the session owns the strings */
   int *symbol_ids;      /* the same name has the same number in the whole session; -1: none */
   iobind__place *place; /* where the session wants it or leaves it */
 } iobind__value;
@@ -21,11 +21,11 @@ struct iobind_session {
   iobind__ref ref;
   iobind_runtime *runtime; /* a reference is held */
   OrtSession *session;
-  bool wrapped; /* somebody else's: handed to `deleter` at the end, never released */
+  bool wrapped; /* other code's session: passed to `deleter` at the end, never released */
   iobind_deleter deleter;
   void *deleter_context;
   bool profiling;
-  char *profile;  /* the file of a profile that has ended; ORT's string */
+  char *profile;  /* the file of a profile that has ended; ORT owns the string */
   char *texts[4]; /* producer, graph name, domain, description */
   int64_t model_version;
   int64_t opset;
@@ -33,30 +33,30 @@ struct iobind_session {
   size_t input_count;
   iobind__value *outputs;
   size_t output_count;
-  const char **input_names;  /* as ORT's run wants them */
+  const char **input_names;  /* as ORT's run takes them */
   const char **output_names; /* of the outputs that are tensors */
   size_t tensor_output_count;
-  OrtRunOptions *run_options; /* the defaults, for runs without a binding: for a run without any ORT makes new ones */
+  OrtRunOptions *run_options; /* default options for runs without a binding: if given none, ORT allocates them in each run */
   char **symbols;             /* the distinct ones */
   size_t symbol_count;
-  iobind_device **devices; /* those that may hold its tensors; the CPU always */
+  iobind_device **devices; /* those that may hold its tensors; always includes the CPU */
   size_t device_count;
   iobind_device *queued; /* a device whose runs return before their work is done; NULL: none */
-  size_t queued_count;   /* with several, a run waits for all of them, on a stream or not */
-  bool takes_stream;     /* a run can be on the stream of a device: see session.c */
-  iobind_device *serial; /* a device that one thread after the other may use; NULL: none */
-  iobind__place *places; /* of its own: memory that no device of the runtime has */
+  size_t queued_count;   /* if there are several, a run waits for all of them, with a stream or without */
+  bool takes_stream;     /* a run can be on a stream of a device: see session.c */
+  iobind_device *serial; /* a device that only one thread at a time may use; NULL: none */
+  iobind__place *places; /* the session's own: memory that no device of the runtime has */
   size_t place_count;
-  pthread_mutex_t places_mutex; /* a run may meet a memory that the signature did not show */
+  pthread_mutex_t places_mutex; /* a run may meet memory that the signature did not show */
   iobind_node_info *nodes;
   size_t node_count;
 };
 
-/* options.c: ORT's options out of ours. */
+/* options.c: translates our options into ORT's. */
 iobind_status iobind__session_options_build(iobind_runtime *runtime, const iobind_session_options *options,
                                             OrtSessionOptions **out, iobind_error *error);
 
-/* dims.c: NOT_FOUND where an override names a dim that the model does not have: ORT would ignore it. */
+/* dims.c: NOT_FOUND if an override names a dim that the model does not have, which ORT would ignore. */
 iobind_status iobind__session_check_dims(const iobind_session_options *options, const char *path, const void *model,
                                          size_t bytes, iobind_error *error);
 
@@ -64,8 +64,8 @@ iobind_status iobind__session_check_dims(const iobind_session_options *options, 
 iobind_status iobind__session_read_signature(iobind_session *session, iobind_error *error);
 void iobind__session_free_signature(iobind_session *session);
 
-/* place.c: the place that a memory info of this session means: a device's, or where no device has that memory one that the
- * session lends. */
+/* place.c: the place of a memory info of this session: a device's, or, if no device has that memory, one that the session
+ * lends. */
 iobind_status iobind__session_find_place(iobind_session *session, const OrtMemoryInfo *info, iobind__place **place,
                                          iobind_error *error);
 
@@ -76,7 +76,7 @@ void iobind__session_free_places(iobind_session *session);
 
 bool iobind__session_has_device(const iobind_session *session, const iobind_device *device);
 
-/* Does a tensor fit an input or output? `what` and the value's name begin the message. */
+/* Does a tensor fit an input or output? The message begins with `what` and the value's name. */
 iobind_status iobind__value_accepts(const iobind__value *value, const iobind_tensor *tensor, const char *what,
                                     iobind_error *error);
 

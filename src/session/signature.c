@@ -100,7 +100,7 @@ static iobind_status read_value(iobind_session *session, size_t index, bool is_i
   return status;
 }
 
-/* The place of a value by its memory and EP device. The EP device says more than the memory: two EPs may share one GPU's. */
+/* The place of a value by its memory and EP device. The EP device tells more than the memory: two EPs may share one GPU's. */
 static iobind_status find_place(iobind_session *session, const OrtMemoryInfo *info, const OrtEpDevice *ep_device,
                                 iobind__place **place, iobind_error *error) {
   iobind_runtime *runtime = session->runtime;
@@ -115,8 +115,8 @@ static iobind_status find_place(iobind_session *session, const OrtMemoryInfo *in
   return iobind__session_find_place(session, info, place, error);
 }
 
-/* ORT tells no output's memory where one output of the model comes from no node: an input passed through, a constant. What is
- * passed through is where the input is; the rest is taken to be on the session's first device. */
+/* ORT tells the memory of no output if one output of the model is not made by a node: an input passed through, or a constant. A
+ * passed-through input is where the input is; the others are assumed to be on the session's first device. */
 static void guess_output_places(iobind_session *session) {
   iobind_device *first = session->devices[session->device_count > 1 ? 1 : 0];
   for (size_t i = 0; i < session->output_count; i++) {
@@ -131,7 +131,7 @@ static void guess_output_places(iobind_session *session) {
   }
 }
 
-/* Vendor discovery: ORT names, for each value, its memory and the EP device that uses it. */
+/* With a policy or a wrapped session: for each value ORT names its memory and the EP device that uses it. */
 static iobind_status read_places(iobind_session *session, iobind__value *values, size_t count, bool are_inputs,
                                  iobind_error *error) {
   if (count == 0) {
@@ -317,7 +317,7 @@ static bool fits(const iobind__value *value, const iobind_tensor *tensor) {
   return same;
 }
 
-/* Apart, for texts of shapes take longer than a small run. */
+/* A function of its own, because formatting shapes takes longer than a small run. */
 static iobind_status refuse(const iobind__value *value, const iobind_tensor *tensor, const char *what, iobind_error *error) {
   char name[IOBIND__NAME_TEXT];
   iobind__text_shorten(value->name, name);

@@ -28,7 +28,7 @@ const char *iobind_status_name(int32_t status) {
 }
 
 void iobind__error_set(iobind_error *error, iobind_status status, int32_t ort_code, const char *format, ...) {
-  /* A caller with an older, shorter struct would be written past its end. */
+  /* An older caller's struct may be shorter: never write past its end. */
   if (error == NULL || error->struct_size < sizeof *error) {
     return;
   }
@@ -45,7 +45,8 @@ iobind_status iobind__error_copy(iobind_error *error, const iobind_error *kept) 
   return (iobind_status)kept->status;
 }
 
-/* "binding_run: ...": a name has an underscore, and what else stands before a colon does not look like one, or is in quotes. */
+/* Does the message begin with a function's name, "binding_run: ..."? Such a name has an underscore; other words before a colon
+ * have none, or are quoted. */
 static bool begins_with_name(const char *message) {
   size_t length = strspn(message, "abcdefghijklmnopqrstuvwxyz0123456789_");
   return message[length] == ':' && memchr(message, '_', length) != NULL;

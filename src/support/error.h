@@ -1,4 +1,4 @@
-/* How a call fails: the status goes back, the words go into the caller's iobind_error. */
+/* How a call fails: it returns the status, and the message goes into the caller's iobind_error. */
 #ifndef IOBIND_SUPPORT_ERROR_H
 #define IOBIND_SUPPORT_ERROR_H
 
@@ -13,18 +13,19 @@
     }                                            \
   } while (0)
 
-/* Fill `error` (may be NULL). The message becomes one line; what is too long is cut at a character. */
+/* Fill `error` (may be NULL). The message becomes one line; a message that is too long is cut at a character. */
 __attribute__((format(printf, 4, 5))) void iobind__error_set(iobind_error *error, iobind_status status, int32_t ort_code,
                                                              const char *format, ...);
 
-/* Hand on a failure that was kept, whatever size the caller's struct has. Gives the status of that failure. */
+/* Copy a failure that was kept into the caller's struct, of whatever size, and return its status. */
 iobind_status iobind__error_copy(iobind_error *error, const iobind_error *kept);
 
-/* Put the name of the public function that failed before the message, unless that begins with one: what several functions share says
- * what failed and not who was called, and what failed earlier, such as a run before the wait for it, keeps the name that it has. */
+/* Put the name of the public function that failed before the message, unless the message begins with one. Code that several
+ * functions share does not know its caller; and a failure that happened earlier, such as in a run that is waited for now, keeps
+ * its name. */
 void iobind__error_name(iobind_error *error, const char *function);
 
-/* The same for the status of a call that may have failed; gives the status. */
+/* The same for the status of a call that may have failed; returns the status. */
 static inline iobind_status iobind__named(iobind_status status, iobind_error *error, const char *function) {
   if (status != IOBIND_OK) {
     iobind__error_name(error, function);
@@ -32,7 +33,7 @@ static inline iobind_status iobind__named(iobind_status status, iobind_error *er
   return status;
 }
 
-/* Fill `error` and be the status. Macros, so that a reader of one file (a static analyser too) sees that it is not OK. */
+/* Fill `error` and be the status. These are macros so that a static analyser sees that the status is not OK. */
 #define iobind__fail(error, status, ...) (iobind__error_set(error, status, 0, __VA_ARGS__), (iobind_status)(status))
 #define iobind__out_of_memory(error, what) iobind__fail(error, IOBIND_OUT_OF_MEMORY, "%s: out of host memory", what)
 

@@ -4,14 +4,14 @@
 
 #include "support/error.h"
 
-/* Read the caller's options into `out`, a struct of `size` bytes: what a shorter one lacks is zero, and a longer one is
- * accepted only if what we do not know is zero. NULL `options` gives all zero.
+/* Read the caller's options into `out`, a struct of `size` bytes. Fields that a shorter struct lacks are zero; of a longer one
+ * the unknown fields must be zero. NULL `options` gives all zero.
  * @param oldest  size of the struct in the first version that had it
  * @param what    names the call in messages */
 iobind_status iobind__options_read(void *out, size_t size, size_t oldest, const void *options, const char *what,
                                    iobind_error *error);
 
-/* NOT_SUPPORTED where `flags` has a bit outside `known`. */
+/* NOT_SUPPORTED if `flags` has a bit outside `known`. */
 iobind_status iobind__flags_check(uint32_t flags, uint32_t known, const char *what, iobind_error *error);
 
 /* Fill the caller's info struct from `full` (both begin with struct_size): as many bytes as both have.

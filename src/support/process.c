@@ -15,7 +15,7 @@ iobind_status iobind__process_refuse(const char *what, iobind_error *error) {
 
 #if defined(_WIN32)
 void iobind__process_watch(bool (*had_runtimes)(void)) {
-  (void)had_runtimes; /* no process is copied there */
+  (void)had_runtimes; /* Windows has no fork */
 }
 #else
 typedef bool (*question)(void);
@@ -28,7 +28,7 @@ static void begin_child(void) {
 }
 
 static void watch(void) {
-  (void)pthread_atfork(NULL, NULL, begin_child); /* out of memory: a child is not told from its parent */
+  (void)pthread_atfork(NULL, NULL, begin_child); /* it can only fail for lack of memory; then a child is not recognised */
 }
 
 void iobind__process_watch(bool (*had_runtimes)(void)) {

@@ -1,4 +1,4 @@
-/* What a process is to this library: one that goes on with another's runtimes after fork has none of their threads. */
+/* Forks: a child process has its parent's runtimes, but none of their threads. */
 #ifndef IOBIND_SUPPORT_PROCESS_H
 #define IOBIND_SUPPORT_PROCESS_H
 
@@ -7,11 +7,11 @@
 
 #include "support/error.h"
 
-/* From now on, `had_runtimes` is asked in each child process of fork. */
+/* From now on each forked child asks `had_runtimes` whether it may use this library. */
 void iobind__process_watch(bool (*had_runtimes)(void));
 
-/* Is this process a child of one that had a runtime when it forked? Nothing of that runtime works here, nor does its ORT: calls would wait
- * for threads that do not exist, and locks that nobody gives back. */
+/* Is this process a child of one that had a runtime when it forked? Nothing of that runtime works here: calls would wait for
+ * threads that do not exist, and for locks that are never released. */
 extern atomic_bool iobind__process_forked;
 
 static inline bool iobind__process_is_forked(void) {

@@ -8,7 +8,7 @@ void iobind__ref_init(iobind__ref *ref, void (*destroy)(iobind__ref *ref)) {
 }
 
 void iobind__ref_end(iobind__ref *ref) {
-  if (!iobind__process_is_forked()) { /* in a child, destroying would wait for threads that are the parent's */
+  if (!iobind__process_is_forked()) { /* in a forked child, destroying would wait for threads that only the parent has */
     ref->destroy(ref);
   }
 }

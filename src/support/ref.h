@@ -1,4 +1,4 @@
-/* Counted ownership: an object that has children embeds an iobind__ref first and dies with the last reference. */
+/* Counted ownership: an object with children embeds an iobind__ref first, and is destroyed with the last reference. */
 #ifndef IOBIND_SUPPORT_REF_H
 #define IOBIND_SUPPORT_REF_H
 
@@ -20,14 +20,14 @@ static inline void iobind__ref_retain(iobind__ref *ref) {
 /* The last reference is gone. */
 void iobind__ref_end(iobind__ref *ref);
 
-/* NULL is a no-op. Acquire: what other threads did with the object happens before it is destroyed. */
+/* NULL is a no-op. Acquire: what other threads did with the object must have happened before it is destroyed. */
 static inline void iobind__ref_release(iobind__ref *ref) {
   if (ref != NULL && atomic_fetch_sub_explicit(&ref->count, 1, memory_order_acq_rel) == 1) {
     iobind__ref_end(ref);
   }
 }
 
-/* False where the last reference is gone already and the object is being destroyed. */
+/* False if the last reference is gone already and the object is being destroyed. */
 bool iobind__ref_try_retain(iobind__ref *ref);
 
 #endif

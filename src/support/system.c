@@ -1,4 +1,4 @@
-/* What of system.h is the same everywhere; the rest is in system_posix.c and system_windows.c. */
+/* The part of system.h that is the same on all systems; the rest is in system_posix.c and system_windows.c. */
 #include "support/system.h"
 
 #include <stdlib.h>

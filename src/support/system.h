@@ -1,4 +1,4 @@
-/* What differs between systems: dynamic libraries, files and folders, the environment. Paths and values are UTF-8; those that
+/* What differs between systems: dynamic libraries, files and folders, the environment. Paths and values are UTF-8; paths that
  * come out have '/' between their parts. */
 #ifndef IOBIND_SUPPORT_SYSTEM_H
 #define IOBIND_SUPPORT_SYSTEM_H
@@ -12,7 +12,7 @@
 
 #if defined(_WIN32)
 #include <wchar.h>
-typedef wchar_t iobind__path_char; /* of a path as the system takes it, and ORT */
+typedef wchar_t iobind__path_char; /* of a path as the system and ORT take it */
 #define IOBIND__LIBRARY_PREFIX ""
 #define IOBIND__LIBRARY_SUFFIX ".dll"
 #define IOBIND__PATH_SEPARATOR ';'
@@ -27,7 +27,7 @@ typedef char iobind__path_char;
 #endif
 #endif
 
-/* ---- dynamic libraries: none is ever closed, for what they started (threads, drivers) does not survive it ---- */
+/* ---- dynamic libraries: none is ever closed, because the threads and drivers that they started would crash ---- */
 
 /* Open by path or by the loader's rules. NULL on failure, with the loader's reason in `reason`. */
 void *iobind__library_open(const char *name, iobind__text *reason);
@@ -38,23 +38,23 @@ void *iobind__library_loaded(const char *name);
 /* Address of an exported function; NULL if there is none. */
 void *iobind__library_symbol(void *library, const char *name);
 
-/* An exported function of any library that has been loaded for all to use; NULL if none has it. */
+/* An exported function of any library that was loaded with global symbols; NULL if none has it. */
 void *iobind__symbol_of_any(const char *name);
 
-/* Tables of functions that a loaded library's variables point to: `least` addresses or more, all of functions of one other library.
- * That is how to see which ORT a plugin was given. At most `most` of them are found; 0 where the library is not loaded. */
+/* Tables of functions that a loaded library's variables point to: `least` addresses or more, all of functions of one other
+ * library. They show which ORT a plugin was given. Finds at most `most` of them; 0 if the library is not loaded. */
 size_t iobind__library_tables(const char *path, size_t least, const void **tables, size_t most);
 
-/* The file that holds an address, resolved; the caller frees it. NULL where it cannot be told. */
+/* The file that contains an address, resolved; the caller frees it. NULL if it is not known. */
 char *iobind__library_of(const void *address);
 
-/* Do two addresses lie in the same library? */
+/* Are two addresses in the same library? */
 bool iobind__library_same(const void *a, const void *b);
 
-/* Keep the library that holds this code in the process, whoever unloads it. */
+/* Keep the library that contains this code in the process, even if it is unloaded. */
 void iobind__library_stay(void);
 
-/* The folder that holds libiobind (or the program it is linked into); the caller frees it. */
+/* The folder of libiobind (or of the program that it is linked into); the caller frees it. */
 char *iobind__library_own_folder(void);
 
 /* ---- files and folders ---- */
@@ -62,19 +62,19 @@ char *iobind__library_own_folder(void);
 /* A path without links and dots; the caller frees it. NULL if there is no such file. */
 char *iobind__file_resolve(const char *path);
 
-/* The path from the root, by the current folder of now; links stay. The caller frees it. NULL: out of memory. */
+/* The path from the root, by the present current folder, with links kept. The caller frees it. NULL: out of memory. */
 char *iobind__path_absolute(const char *path);
-bool iobind__path_has_folder(const char *path); /* more than a name: the loader does not search for it */
+bool iobind__path_has_folder(const char *path); /* if not, the loader searches for it */
 
 bool iobind__file_exists(const char *path); /* a regular file */
 bool iobind__path_exists(const char *path); /* anything */
 bool iobind__folder_exists(const char *path);
 const char *iobind__path_name(const char *path); /* its last part */
 
-FILE *iobind__file_open(const char *path); /* to read bytes; NULL where it cannot be */
+FILE *iobind__file_open(const char *path); /* to read bytes; NULL if it cannot be opened */
 
-/* The names in a folder, sorted, for no order may depend on the disk; NULL ends the list, iobind__folder_free frees it. The list
- * is NULL where the folder cannot be read. False: out of memory. */
+/* The names in a folder, sorted, because no order may depend on the disk; NULL ends the list, iobind__folder_free frees it. The
+ * list is NULL if the folder cannot be read. False: out of memory. */
 bool iobind__folder_list(const char *folder, char ***names);
 void iobind__folder_free(char **names);
 
@@ -88,8 +88,8 @@ uint64_t iobind__clock_ns(void);
 
 /* ---- the environment ---- */
 
-/* A copy of a variable, NULL if it is not set; the caller frees it. False: out of memory. In a program with the rights of another user
- * than the caller's (setuid) none is set: it would load what the caller names. */
+/* A copy of a variable, NULL if it is not set; the caller frees it. False: out of memory. In a setuid program none counts as
+ * set: the user could have it load any library. */
 bool iobind__environment_get(const char *name, char **value);
 bool iobind__environment_has(const char *name);
 

@@ -1,5 +1,4 @@
-/* What of system.h looks into the libraries of the process. Systems whose libraries are ELF files tell where those lie in memory; on
- * others nothing is found. */
+/* The part of system.h that looks into the libraries of the process. On systems without ELF files nothing is found. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* dl_iterate_phdr, dlinfo, RTLD_DEFAULT */
 #endif
@@ -9,19 +8,19 @@
 #include <dlfcn.h>
 #include <link.h>
 
-/* Sanitizers keep bytes between the variables of a library that they watch. Here all are read. */
+/* Sanitizers put guard bytes between a library's variables, and watch them. This function reads across all of them. */
 #define UNWATCHED __attribute__((no_sanitize("address", "thread")))
 
-/* Where a library lies, from its first byte to behind its last one. */
+/* The range of addresses of a library. */
 typedef struct span {
   uintptr_t start;
   uintptr_t end;
 } span;
 
-enum { MOST_LIBRARIES = 1024 }; /* what is loaded behind so many is not looked at */
+enum { MOST_LIBRARIES = 1024 }; /* libraries loaded after so many are not looked at */
 
 typedef struct search {
-  uintptr_t library; /* where it is loaded */
+  uintptr_t library; /* its load address */
   size_t least;
   const void **tables;
   size_t most;
@@ -30,7 +29,7 @@ typedef struct search {
   size_t other_count;
 } search;
 
-/* A loaded part of a library, by an address in it. */
+/* The loaded part of a library that contains an address. */
 typedef struct segment {
   uintptr_t address;
   uintptr_t library;
@@ -91,7 +90,7 @@ static segment segment_of(uintptr_t address) {
   return found;
 }
 
-/* Do so many functions' addresses stand there, all of the library that holds them? */
+/* Are there at least `least` functions' addresses here, all of functions of one library? */
 UNWATCHED static bool is_table(const search *self, uintptr_t address) {
   if (address % sizeof(uintptr_t) != 0 || !is_in_another(self, address)) {
     return false;
@@ -128,7 +127,7 @@ UNWATCHED static void look_through(search *self, uintptr_t start, uintptr_t end)
   }
 }
 
-/* For as long as this lasts no library is unloaded. */
+/* Called by dl_iterate_phdr, which lets no library be unloaded meanwhile. */
 static int look(struct dl_phdr_info *info, size_t size, void *context) {
   (void)size;
   search *self = context;
@@ -155,7 +154,7 @@ size_t iobind__library_tables(const char *path, size_t least, const void **table
     dl_iterate_phdr(look, &self);
   }
   if (library != NULL) {
-    dlclose(library); /* as it was before: nobody's load is counted twice */
+    dlclose(library); /* drop the reference that RTLD_NOLOAD added */
   }
   return self.count;
 }

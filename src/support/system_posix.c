@@ -43,8 +43,8 @@ void iobind__library_stay(void) {
   static const char here = 0;
   Dl_info info;
   if (dladdr(&here, &info) != 0 && info.dli_fname != NULL) {
-    (void)dlopen(info.dli_fname,
-                 RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD | RTLD_NODELETE); /* fails for a program, which stays anyway */
+    /* This fails if libiobind is linked into the program, which stays loaded anyway. */
+    (void)dlopen(info.dli_fname, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD | RTLD_NODELETE);
   }
 }
 
@@ -61,7 +61,7 @@ char *iobind__file_resolve(const char *path) {
 char *iobind__path_absolute(const char *path) {
   char *folder = path[0] == '/' ? NULL : getcwd(NULL, 0);
   if (folder == NULL) {
-    return iobind__string_copy(path); /* from the root already, or there is no folder that it could be in */
+    return iobind__string_copy(path); /* it is absolute already, or there is no current folder */
   }
   iobind__text absolute = {0};
   iobind__text_add(&absolute, "%s/%s", folder, path);

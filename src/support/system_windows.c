@@ -1,4 +1,4 @@
-/* system.h on Windows, whose own functions take UTF-16: UTF-8 is turned into it and back here. */
+/* system.h on Windows, whose own functions take UTF-16: paths are converted here. */
 #include "support/system.h"
 
 #if defined(_WIN32)
@@ -7,7 +7,7 @@
 #include <string.h>
 #include <windows.h>
 
-/* NULL: no UTF-8, or out of memory. */
+/* NULL: not UTF-8, or out of memory. */
 static wchar_t *to_wide(const char *text) {
   int count = MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, text, -1, NULL, 0);
   wchar_t *wide = count <= 0 ? NULL : malloc((size_t)count * sizeof *wide);
@@ -26,7 +26,7 @@ static char *from_wide(const wchar_t *wide) {
   return text;
 }
 
-/* A path of Windows' in the form of this library: '/' between the parts, no mark of a long path before them. */
+/* A Windows path in the form of this library: '/' between the parts, and no prefix for long paths. */
 static char *from_native(const wchar_t *native) {
   static const wchar_t share[] = L"\\\\?\\UNC\\";
   static const wchar_t mark[] = L"\\\\?\\";
@@ -39,7 +39,7 @@ static char *from_native(const wchar_t *native) {
     }
   }
   if (path != NULL && is_share) {
-    path[0] = '/'; /* the C of UNC, which stands where the share has its second mark */
+    path[0] = '/'; /* the C of UNC: a share needs a second slash there */
   }
   return path;
 }
@@ -67,7 +67,7 @@ static void add_error(iobind__text *reason, DWORD code) {
   free(text);
 }
 
-/* A path is made whole, for only then its own folder is searched for the libraries that it needs. */
+/* The path is made absolute: only then does the loader search its folder for the libraries that it needs. */
 void *iobind__library_open(const char *name, iobind__text *reason) {
   wchar_t *native = iobind__path_native(name);
   HMODULE library = NULL;
@@ -104,7 +104,7 @@ void *iobind__library_symbol(void *library, const char *name) {
   return address;
 }
 
-/* NULL: the address lies in none. */
+/* NULL: no library contains the address. */
 static HMODULE module_of(const void *address) {
   HMODULE library = NULL;
   DWORD borrowed = GET_MODULE_HANDLE_EX_FLAG_FROM_ADDRESS | GET_MODULE_HANDLE_EX_FLAG_UNCHANGED_REFCOUNT;
@@ -176,7 +176,7 @@ static DWORD attributes_of(const char *path) {
 }
 
 bool iobind__file_exists(const char *path) {
-  return (attributes_of(path) & (FILE_ATTRIBUTE_DIRECTORY | FILE_ATTRIBUTE_DEVICE)) == 0; /* none: all bits are set */
+  return (attributes_of(path) & (FILE_ATTRIBUTE_DIRECTORY | FILE_ATTRIBUTE_DEVICE)) == 0; /* INVALID_FILE_ATTRIBUTES */
 }
 
 bool iobind__path_exists(const char *path) {
@@ -209,7 +209,7 @@ static int compare_names(const void *a, const void *b) {
   return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* All that the search finds, unsorted. False: out of memory. */
+/* All names that the search finds, unsorted. False: out of memory. */
 static bool list_names(HANDLE search, WIN32_FIND_DATAW *found, char ***names, size_t *count) {
   do {
     char **longer = realloc(*names, (*count + 2) * sizeof *longer);
@@ -281,7 +281,7 @@ bool iobind__environment_has(const char *name) {
   return getenv(name) != NULL;
 }
 
-/* Both the C runtime's copy and the process's own, which ONNX Runtime reads. */
+/* Both the C runtime's copy and the process's own, because ONNX Runtime reads the latter. */
 void iobind__environment_default(const char *name, const char *value) {
   wchar_t *wide_name = to_wide(name);
   wchar_t *wide_value = to_wide(value);

@@ -4,7 +4,7 @@
 
 #include "tensor/tensor.h"
 
-enum { FEW = 8 }; /* copies of a batch that need no memory of ours */
+enum { FEW = 8 }; /* a batch up to this size needs no memory */
 
 static iobind_status check_stream(const iobind_stream *stream, const iobind_device *a, const iobind_device *b, const char *what,
                                   iobind_error *error) {
@@ -37,8 +37,8 @@ iobind_status iobind_tensor_get_data(iobind_tensor *tensor, iobind_dtype dtype, 
   return IOBIND_OK;
 }
 
-/* Copy `bytes` bytes between the start (or, where the device has addresses, any part) of a tensor and host memory. ORT sees
- * both as bytes, or as the tensor's own type where it is whole: an EP may not know bytes. */
+/* Copy `bytes` bytes between a tensor and host memory: from its start, or from any part if the device has addresses. ORT sees
+ * bytes, or the tensor's own type if all of it is copied, because an EP may not know bytes. */
 static iobind_status move_with(const iobind_tensor *tensor, size_t offset, void *host, const iobind__place *host_place,
                                size_t bytes, bool to_tensor, iobind_stream *stream, iobind_error *error) {
   iobind_runtime *runtime = tensor->place->device->runtime;
@@ -98,13 +98,13 @@ static iobind_status check_part(const iobind_tensor *tensor, size_t offset, cons
   return check_stream(stream, tensor->place->device, tensor->place->device, what, error);
 }
 
-/* The end of what must move for a part that ends at `end`. */
+/* The end of the bytes that must move for a part that ends at `end`. */
 static size_t unit_end(const iobind_tensor *tensor, size_t end) {
   size_t rounded = end + (IOBIND__UNIT - end % IOBIND__UNIT) % IOBIND__UNIT;
   return rounded < tensor->bytes ? rounded : tensor->bytes;
 }
 
-/* Write a part of memory without addresses: what shares its units comes down and goes up again with it. */
+/* Write a part of memory without addresses: the units that it shares with other data are downloaded and uploaded again. */
 static iobind_status write_staged(iobind_tensor *tensor, size_t offset, const void *data, size_t bytes, iobind_error *error) {
   size_t end = unit_end(tensor, offset + bytes);
   iobind__log_line(tensor->place->device->runtime->log, IOBIND_LOG_WARNING,
@@ -131,10 +131,10 @@ static iobind_status write_addressed(iobind_tensor *tensor, size_t offset, const
   if (staging != NULL) {
     memcpy(staging->data, data, bytes);
     iobind_status status = move_with(tensor, offset, staging->data, staging->place, bytes, true, stream, error);
-    iobind__staging_used(stream, staging); /* what failed may have been submitted */
+    iobind__staging_used(stream, staging); /* even a copy that failed may have been submitted */
     IOBIND__TRY(status);
   } else {
-    void *source = (void *)(uintptr_t)data; /* ORT's values have no const data; a copy only reads it */
+    void *source = (void *)(uintptr_t)data; /* ORT has no const data; a copy only reads it */
     IOBIND__TRY(move(tensor, offset, source, bytes, true, stream, error));
   }
   iobind__tensor_use(tensor, stream);
@@ -162,14 +162,15 @@ iobind_status iobind_tensor_write(iobind_tensor *tensor, size_t offset, const vo
   return iobind__named(write_part(tensor, offset, data, bytes, stream, error), error, "tensor_write");
 }
 
-/* Read on a stream without waiting: into pinned memory, from where the host copies the bytes on when it has seen the stream pass. */
+/* Read on a stream without waiting: into pinned memory, from which the host copies the bytes once it knows that the stream has
+ * passed. */
 static iobind_status read_staged(const iobind_tensor *tensor, size_t offset, void *data, size_t bytes, iobind_stream *stream,
                                  iobind__staging *staging, iobind_error *error) {
   iobind_status status = move_with(tensor, offset, staging->data, staging->place, bytes, false, stream, error);
   if (status == IOBIND_OK) {
     iobind__stream_deliver(stream, staging->data, data, bytes);
   }
-  iobind__staging_used(stream, staging); /* what failed may have been submitted */
+  iobind__staging_used(stream, staging); /* even a copy that failed may have been submitted */
   return status;
 }
 
@@ -177,13 +178,12 @@ static iobind_status read_addressed(const iobind_tensor *tensor, size_t offset, 
                                     iobind_error *error) {
   iobind__staging *staging = stream == NULL ? NULL : iobind__staging_take(stream, tensor->place, bytes);
   if (staging == NULL && stream != NULL && iobind__stream_delivers(stream, UINT64_MAX)) {
-    IOBIND__TRY(
-        iobind__stream_drain(stream, error)); /* all are in use: what was read before comes first, and then they are free */
+    IOBIND__TRY(iobind__stream_drain(stream, error)); /* all buffers are in use: wait for the earlier reads, which frees them */
     staging = iobind__staging_take(stream, tensor->place, bytes);
   }
   IOBIND__TRY(staging != NULL ? read_staged(tensor, offset, data, bytes, stream, staging, error)
                               : move(tensor, offset, data, bytes, false, stream, error));
-  iobind__tensor_use((iobind_tensor *)(uintptr_t)tensor, stream); /* its content does not change */
+  iobind__tensor_use((iobind_tensor *)(uintptr_t)tensor, stream); /* only its use is recorded */
   return IOBIND_OK;
 }
 
@@ -220,7 +220,7 @@ iobind_status iobind_tensor_read(const iobind_tensor *tensor, size_t offset, voi
   return iobind__named(read_part(tensor, offset, data, bytes, stream, error), error, "tensor_read");
 }
 
-/* The texts of the shapes are made only here: a copy that is right must not pay for them. */
+/* Shapes are formatted only here: a copy without errors must not pay for that. */
 static iobind_status pair_differs(const iobind_tensor *source, const iobind_tensor *target, size_t index, iobind_status status,
                                   iobind_error *error) {
   char from[IOBIND__SHAPE_TEXT];
@@ -261,11 +261,12 @@ static iobind__transfer transfer_of(const iobind_tensor *source, iobind_tensor *
 }
 
 static void use_pair(const iobind_tensor *source, iobind_tensor *target, iobind_stream *stream) {
-  iobind__tensor_use((iobind_tensor *)(uintptr_t)source, stream); /* its content does not change */
+  iobind__tensor_use((iobind_tensor *)(uintptr_t)source, stream); /* only its use is recorded */
   iobind__tensor_use(target, stream);
 }
 
-/* A copy between pageable memory and the device of an EP's stream is written or read there, for the EP would wait. */
+/* A copy between pageable memory and the device of an EP's stream becomes a read or write, because the EP would make the host
+ * wait. */
 static bool is_staged(const iobind_tensor *source, const iobind_tensor *target, const iobind_stream *stream) {
   const iobind_tensor *host = source->place->host ? source : target;
   size_t least = source->place->host ? IOBIND__STAGED_LEAST : 1;
@@ -365,7 +366,7 @@ iobind_status iobind_tensor_get_string(const iobind_tensor *tensor, size_t index
   if (length == 0 || capacity == 0) {
     return IOBIND_OK;
   }
-  /* ORT writes an element whole or not at all */
+  /* ORT writes all of an element or nothing */
   char *whole = capacity < length ? malloc(length) : buffer;
   if (whole == NULL) {
     return iobind__out_of_memory(error, "tensor_get_string");
@@ -386,7 +387,7 @@ iobind_status iobind__strings_shared(const iobind_runtime *runtime, const OrtVal
   const OrtValue *values[2] = {a, b};
   void *data[2] = {NULL, NULL};
   for (int i = 0; i < 2; i++) {
-    /* the address of C++ objects, to be compared alone */
+    /* the address of C++ objects, only to be compared */
     IOBIND__ORT_TRY(api, api->GetTensorMutableData((OrtValue *)(uintptr_t)values[i], &data[i]), error, "output of strings");
   }
   *shared = data[0] != NULL && data[0] == data[1];

@@ -80,7 +80,7 @@ iobind_status iobind__dtype_bytes(iobind_dtype dtype, const int64_t *dims, size_
   }
   uint64_t elements;
   IOBIND__TRY(iobind__dims_check(dims, rank, &elements, what, error));
-  /* whole bytes first, so that a count of bits cannot overflow where the count of bytes does not */
+  /* whole bytes first: the number of bits could overflow although the number of bytes does not */
   uint64_t per_byte = bits < 8 ? 8 / bits : 1;
   uint64_t units = elements / per_byte + (elements % per_byte != 0);
   uint64_t unit = bits < 8 ? 1 : bits / 8;

@@ -1,4 +1,4 @@
-/* Reading, writing and copying behind what a worker's stream still has to do. */
+/* Reading, writing and copying as a task of a worker's stream, after its earlier work. */
 #include <stdlib.h>
 
 #include "tensor/tensor.h"
@@ -42,7 +42,7 @@ static iobind_status run_access(iobind__task *task, const iobind_error *failure,
   return iobind__fail(error, IOBIND_INTERNAL, "stream: no such task");
 }
 
-/* With all but the tensors filled in from `like`. */
+/* Takes everything but the tensors from `like`. */
 static access *make(const access *like) {
   access *self = calloc(1, sizeof *self + tensor_count(like) * sizeof self->tensors[0]);
   if (self != NULL) {
@@ -77,7 +77,7 @@ iobind_status iobind__submit_read(const iobind_tensor *tensor, size_t offset, vo
   if (self == NULL) {
     return iobind__out_of_memory(error, "tensor_read");
   }
-  self->tensors[0] = iobind_tensor_retain((iobind_tensor *)(uintptr_t)tensor); /* only its count changes */
+  self->tensors[0] = iobind_tensor_retain((iobind_tensor *)(uintptr_t)tensor); /* only its reference count changes */
   return submit(self, stream, error);
 }
 

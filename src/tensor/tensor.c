@@ -1,4 +1,4 @@
-/* Tensors: made, wrapped, viewed, counted. */
+/* Tensors: creating, wrapping, viewing, counting references. */
 #include "tensor/tensor.h"
 
 #include <stdlib.h>
@@ -18,7 +18,7 @@ uint64_t iobind__serial_next(void) {
 
 static void tensor_destroy(iobind__ref *ref);
 
-/* Is a stream still at work on the tensor? Then it is destroyed when that has passed, by a second call. */
+/* Is a stream still working on the tensor? Then the stream takes it, and destroys it by a second call once it has passed. */
 static bool retire(iobind_tensor *tensor) {
   for (size_t i = 0; i < sizeof tensor->uses / sizeof tensor->uses[0]; i++) {
     iobind__use use = tensor->uses[i];
@@ -28,7 +28,7 @@ static bool retire(iobind_tensor *tensor) {
     tensor->uses[i].stream = NULL;
     bool passed = iobind__stream_passed(use.stream, use.ticket);
     if (!passed) {
-      iobind__ref_init(&tensor->ref, tensor_destroy); /* the stream's reference is now the only one */
+      iobind__ref_init(&tensor->ref, tensor_destroy); /* the stream holds the only reference now */
       iobind__stream_retire(use.stream, use.ticket, &tensor->ref);
     }
     iobind__ref_release(&use.stream->ref);
@@ -57,10 +57,10 @@ static void tensor_destroy(iobind__ref *ref) {
   iobind__ref *owner = tensor->owner;
   free(tensor);
   iobind_tensor_release(base);
-  iobind__ref_release(owner); /* last: with it the place may go */
+  iobind__ref_release(owner); /* last, because the place may go with it */
 }
 
-/* A tensor without its value yet. */
+/* A tensor that has no value yet. */
 static iobind_tensor *tensor_new(iobind__place *place, iobind__ref *owner, iobind_dtype dtype, const int64_t *dims,
                                  size_t rank) {
   iobind_tensor *tensor = calloc(1, sizeof *tensor + rank * sizeof *dims);
@@ -80,9 +80,9 @@ static iobind_tensor *tensor_new(iobind__place *place, iobind__ref *owner, iobin
   return tensor;
 }
 
-/* Up to 1.27, ORT takes the numbers of the newest types for those of others, whose elements may be smaller. */
+/* ORT up to 1.27 takes the numbers of the newest types for other types, whose elements may be smaller. */
 static iobind_status check_known(const iobind_runtime *runtime, iobind_dtype dtype, const char *what, iobind_error *error) {
-  if (dtype <= IOBIND_FLOAT4E2M1) { /* the last one that the oldest ORT knows */
+  if (dtype <= IOBIND_FLOAT4E2M1) { /* the last type that the oldest ORT knows */
     return IOBIND_OK;
   }
   static char element[16];
@@ -106,7 +106,7 @@ static iobind_status check_known(const iobind_runtime *runtime, iobind_dtype dty
                                                      what, runtime->ort.version, iobind_dtype_name(dtype));
 }
 
-/* The bytes of a tensor that ORT can make at this place. */
+/* The bytes of a tensor that ORT can create at this place. */
 static iobind_status check_kind(const iobind__place *place, iobind_dtype dtype, const int64_t *dims, size_t rank, size_t *bytes,
                                 const char *what, iobind_error *error) {
   *bytes = 0;
@@ -122,7 +122,7 @@ static iobind_status check_kind(const iobind__place *place, iobind_dtype dtype, 
     IOBIND__TRY(iobind__dims_check(dims, rank, &elements, what, error));
     if (place != &place->device->runtime->cpu->places[IOBIND_MEMORY_DEFAULT]) {
       return iobind__fail(error, IOBIND_NOT_SUPPORTED,
-                          "%s: strings live in host memory alone, got device '%s': make them on the CPU device", what,
+                          "%s: strings live only in host memory, got device '%s': make them on the CPU device", what,
                           place->device->spec);
     }
     return IOBIND_OK;
@@ -134,7 +134,7 @@ static iobind_status check_kind(const iobind__place *place, iobind_dtype dtype, 
 static iobind_status find_place(iobind_device *device, iobind_memory memory, iobind__place **place, const char *what,
                                 iobind_error *error) {
   if (memory != IOBIND_MEMORY_DEFAULT && memory != IOBIND_MEMORY_HOST_ACCESSIBLE) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "%s: %d is no kind of memory", what, (int)memory);
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "%s: %d is not a kind of memory", what, (int)memory);
   }
   *place = &device->places[memory];
   return IOBIND_OK;
@@ -155,7 +155,7 @@ iobind_status iobind__tensor_create_at(iobind__place *place, iobind_dtype dtype,
     return status;
   }
   if (bytes == 0) {
-    tensor->data = NULL; /* ORT may give an address even then */
+    tensor->data = NULL; /* ORT may give an address for 0 bytes too */
   }
   tensor->bytes = bytes;
   tensor->allocated = bytes;
@@ -184,7 +184,7 @@ iobind_status iobind_tensor_create(iobind_device *device, iobind_memory memory, 
   return iobind__named(create(device, memory, dtype, dims, rank, tensor, error), error, "tensor_create");
 }
 
-/* A tensor over memory that is there: the caller's, or a part of another tensor's. */
+/* A tensor over existing memory: the caller's, or a part of another tensor's. */
 static iobind_status tensor_over(iobind__place *place, iobind__ref *owner, iobind_dtype dtype, const int64_t *dims, size_t rank,
                                  void *data, size_t bytes, iobind_tensor **out, const char *what, iobind_error *error) {
   iobind_tensor *tensor = tensor_new(place, owner, dtype, dims, rank);
@@ -234,7 +234,7 @@ iobind_status iobind_tensor_wrap(iobind_device *device, iobind_memory memory, io
   (*tensor)->deleter = deleter;
   (*tensor)->deleter_context = context;
   if (deleter != NULL) {
-    (*tensor)->data = data; /* the deleter gets what was handed over, also where there are 0 bytes */
+    (*tensor)->data = data; /* the deleter gets what the caller passed, even for 0 bytes */
   }
   return IOBIND_OK;
 }
@@ -290,7 +290,7 @@ iobind_status iobind_tensor_slice(iobind_tensor *tensor, int64_t start, int64_t 
   int64_t dims[IOBIND_MAX_RANK];
   memcpy(dims, tensor->dims, tensor->rank * sizeof dims[0]);
   dims[0] = count;
-  /* the tensor's own elements and bytes did not overflow, so those of a part do not */
+  /* a part cannot overflow if the whole tensor does not */
   uint64_t elements = (uint64_t)start;
   for (size_t i = 1; i < tensor->rank; i++) {
     elements *= (uint64_t)dims[i];
@@ -316,10 +316,10 @@ iobind_status iobind__tensor_from_value(OrtValue *value, iobind__place *place, i
   uint64_t bits = iobind_dtype_bits((int32_t)dtype);
   void *data = NULL;
   if (bits == 0 && dtype != IOBIND_STRING) {
-    return iobind__fail(error, IOBIND_DTYPE, "output: elements of type %d have no size that is known", (int)type);
+    return iobind__fail(error, IOBIND_DTYPE, "output: elements of type %d have no known size", (int)type);
   }
   for (size_t i = 0; i < rank; i++) {
-    bits *= (uint64_t)dims[i]; /* ORT has made it, so that it can be counted */
+    bits *= (uint64_t)dims[i]; /* counted here, because ORT has allocated it */
   }
   size_t bytes = (size_t)((bits + 7) / 8);
   if (bytes > 0) {
@@ -340,7 +340,7 @@ iobind_status iobind__tensor_from_value(OrtValue *value, iobind__place *place, i
   return IOBIND_OK;
 }
 
-/* A place for one more use: of the same stream, of none, or of one that has passed. */
+/* A free entry for one more stream: one of the same stream, an empty one, or one whose stream has passed. */
 static iobind__use *find_use(iobind_tensor *tensor, const iobind_stream *stream) {
   iobind__use *found = NULL;
   for (size_t i = 0; i < sizeof tensor->uses / sizeof tensor->uses[0]; i++) {
@@ -364,7 +364,7 @@ void iobind__tensor_use(iobind_tensor *tensor, iobind_stream *stream) {
   pthread_mutex_lock(mutex);
   iobind__use *use = find_use(tensor, stream);
   while (use == NULL) {
-    /* a third stream at once: wait for the first, which is the likeliest to have passed; other threads may do the same */
+    /* a third stream: wait for the first, which is the likeliest to have passed; other threads may do the same */
     iobind__use first = tensor->uses[0];
     iobind__ref_retain(&first.stream->ref);
     pthread_mutex_unlock(mutex);
@@ -388,7 +388,7 @@ void iobind__tensor_use(iobind_tensor *tensor, iobind_stream *stream) {
   }
 }
 
-/* Has nobody else the tensor, is its value all that it holds, and does no stream work on it? */
+/* Is this the only reference, does the tensor hold nothing but its value, and is no stream working on it? */
 static bool is_plain(const iobind_tensor *tensor) {
   bool used = false;
   for (size_t i = 0; i < sizeof tensor->uses / sizeof tensor->uses[0]; i++) {
@@ -413,14 +413,14 @@ bool iobind__tensor_replace_value(iobind_tensor *tensor, OrtValue *value, bool *
   bool fits = status == NULL && (iobind_dtype)type == tensor->dtype && rank == tensor->rank;
   *reshaped = false;
   for (size_t i = 0; fits && i < rank; i++) {
-    bits *= (uint64_t)dims[i]; /* ORT has made it, so that it can be counted */
+    bits *= (uint64_t)dims[i]; /* counted here, because ORT has allocated it */
     *reshaped = *reshaped || dims[i] != tensor->dims[i];
   }
   if (fits && bits > 0) {
     status = api->GetTensorMutableData(value, &data);
   }
   if (status != NULL) {
-    api->ReleaseStatus(status); /* the way that makes a tensor of it meets the failure again, and reports it */
+    api->ReleaseStatus(status); /* creating a new tensor meets the same failure and reports it */
     return false;
   }
   if (!fits) {
@@ -479,7 +479,7 @@ bool iobind__memory_overlaps(const iobind__place *place_a, const void *a, size_t
     return false;
   }
   if (!place_a->addressable || !place_b->addressable) {
-    return a == b; /* handles: the same buffer or not */
+    return a == b; /* handles can only be compared for equality */
   }
   uintptr_t start_a = (uintptr_t)a;
   uintptr_t start_b = (uintptr_t)b;

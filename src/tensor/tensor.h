@@ -6,7 +6,7 @@
 
 #include "memory/transfer.h"
 
-/* An EP's stream that was at work on a tensor up to a ticket. */
+/* An EP's stream that has used a tensor, up to a ticket. */
 typedef struct iobind__use {
   iobind_stream *stream; /* a reference is held; NULL: none */
   iobind__ticket ticket;
@@ -18,11 +18,11 @@ struct iobind_tensor {
   iobind_tensor *base; /* kept alive: the tensor that this is a view of */
   iobind__place *place;
   OrtValue *value;
-  uint64_t serial; /* of the value: no other value of any tensor has, had or will have it */
+  uint64_t serial; /* of the value: no other value of any tensor ever has the same number */
   void *data;      /* NULL: 0 bytes, or strings */
   size_t bytes;
-  size_t allocated; /* bytes in the device's counters */
-  bool borrows;     /* the memory is the caller's, or another tensor's */
+  size_t allocated; /* bytes that the device's counters include */
+  bool borrows;     /* the memory belongs to the caller, or to another tensor */
   iobind_deleter deleter;
   void *deleter_context;
   iobind__use uses[2]; /* guarded by the runtime's mutex */
@@ -33,31 +33,31 @@ struct iobind_tensor {
 
 enum {
   IOBIND__SHAPE_TEXT = 128,
-  /* Memory without addresses is reached from its start alone, and WebGPU writes it in units of this many bytes: a write that
-   * ends within a unit overwrites the rest of it. */
+  /* Memory without addresses can only be reached from its start. WebGPU writes it in units of this many bytes: a write that
+   * ends within a unit overwrites the rest of the unit. */
   IOBIND__UNIT = 4,
 };
 
-/* iobind_dtype_get_bytes, with the call's name in messages. */
+/* iobind_dtype_get_bytes with another name in its messages. */
 iobind_status iobind__dtype_bytes(iobind_dtype dtype, const int64_t *dims, size_t rank, size_t *bytes, const char *what,
                                   iobind_error *error);
 
-/* The number of elements; SHAPE where the dims are none. */
+/* The number of elements; SHAPE if the dims are invalid. */
 iobind_status iobind__dims_check(const int64_t *dims, size_t rank, uint64_t *elements, const char *what, iobind_error *error);
 
 /* "float32[N,3,224,224]"; open dims (-1) by symbol or "?". */
 void iobind__shape_text(int32_t dtype, const int64_t *dims, const char *const *symbols, size_t rank, char *out,
                         size_t capacity);
 
-/* A number that nothing else has, had or will have; never 0. */
+/* A number that nothing else ever has; never 0. */
 uint64_t iobind__serial_next(void);
 
-/* Is the memory alive for as long as ORT holds the value, whatever becomes of the tensor? Not if it is wrapped, or a view. */
+/* Does the memory live as long as ORT holds the value, even if the tensor is gone? Not if it is wrapped, or a view. */
 static inline bool iobind__tensor_owns_memory(const iobind_tensor *tensor) {
   return !tensor->borrows;
 }
 
-/* Was the memory allocated for this tensor, or for the one that it is a view of? Then no other tensor can overlap it by chance. */
+/* Was the memory allocated for this tensor, or for the one that it is a view of? Then no tensor of other memory overlaps it. */
 static inline bool iobind__tensor_is_allocated(const iobind_tensor *tensor) {
   while (tensor->base != NULL) {
     tensor = tensor->base;
@@ -65,16 +65,16 @@ static inline bool iobind__tensor_is_allocated(const iobind_tensor *tensor) {
   return tensor->allocated > 0;
 }
 
-/* Make a tensor at any place, a session's own included. */
+/* Create a tensor at any place, also at one that a session lends. */
 iobind_status iobind__tensor_create_at(iobind__place *place, iobind_dtype dtype, const int64_t *dims, size_t rank,
                                        iobind_tensor **out, iobind_error *error);
 
-/* Make a tensor of a value that ORT made; on success the value is the tensor's. */
+/* Make a tensor of a value that ORT has made. On success the tensor owns the value. */
 iobind_status iobind__tensor_from_value(OrtValue *value, iobind__place *place, iobind__ref *owner, iobind_tensor **out,
                                         iobind_error *error);
 
-/* The same in a tensor that the caller alone has and that holds such a value: nothing is allocated. *reshaped: its dims were
- * others. False where it cannot be done, and nothing has changed. */
+/* Replace the value in a tensor that only the caller holds and whose value ORT has made: nothing is allocated. *reshaped: its
+ * dims differed. False if this is not possible; then nothing has changed. */
 bool iobind__tensor_replace_value(iobind_tensor *tensor, OrtValue *value, bool *reshaped);
 
 static inline bool iobind__tensor_same_dims(const iobind_tensor *a, const iobind_tensor *b) {
@@ -90,11 +90,11 @@ static inline bool iobind__tensor_is_alike(const iobind_tensor *a, const iobind_
   return a->place == b->place && a->dtype == b->dtype && iobind__tensor_same_dims(a, b);
 }
 
-/* What was just submitted to the stream uses the tensor: its memory stays until the stream has passed it. Nothing for a worker's
- * stream, whose tasks hold references, and for NULL. */
+/* What was just submitted to the stream uses the tensor: its memory stays until the stream has passed it. Does nothing for a
+ * worker's stream, whose tasks hold references, and for NULL. */
 void iobind__tensor_use(iobind_tensor *tensor, iobind_stream *stream);
 
-/* Do two tensors share a byte? */
+/* Do two tensors have a byte in common? */
 bool iobind__tensor_overlaps(const iobind_tensor *a, const iobind_tensor *b);
 bool iobind__memory_overlaps(const iobind__place *place_a, const void *a, size_t bytes_a, const iobind__place *place_b,
                              const void *b, size_t bytes_b);
@@ -110,8 +110,8 @@ iobind_status iobind__strings_copy(const iobind_tensor *source, iobind_tensor *t
 iobind_status iobind__tensor_copy_one(const iobind_tensor *source, iobind_tensor *target, iobind_stream *stream,
                                       iobind_error *error);
 
-/* task.c: reading, writing and copying behind what a worker's stream still has to do. Checked already; the host memory must stay
- * valid until the stream has passed. */
+/* task.c: reading, writing and copying as a task of a worker's stream. The arguments are checked already; the host memory must
+ * stay valid until the stream has passed. */
 iobind_status iobind__submit_write(iobind_tensor *tensor, size_t offset, const void *data, size_t bytes, iobind_stream *stream,
                                    iobind_error *error);
 iobind_status iobind__submit_read(const iobind_tensor *tensor, size_t offset, void *data, size_t bytes, iobind_stream *stream,

@@ -10,7 +10,7 @@ GOOD = """ Write into a part.
  *  @param offset  where
  *  @param data    `bytes` bytes
  *  @return OK; RUNTIME
- *  @threads serial   @blocks where stream is NULL   @since 0.1 """
+ *  @threads serial   @blocks if stream is NULL   @since 0.1 """
 PROTOTYPE = """IOBIND_CHECK iobind_status iobind_thing_write(iobind_thing *thing, size_t offset, const void *data, size_t bytes,
                                                  iobind_stream *stream, iobind_error *error)"""
 
@@ -26,8 +26,8 @@ class Comments(unittest.TestCase):
     def test_what_is_missing(self):
         for old, new, part in (("@threads serial", "", "no '@threads"), ("@threads serial", "@threads most", "no '@threads"),
                                ("@since 0.1", "", "expected '@since 0.1', got 'none'"), ("0.1", "0.2", "got '@since 0.2'"),
-                               ("@return OK; RUNTIME", "", "no '@return'"), ("@blocks where stream is NULL", "", "'@blocks'"),
-                               ("@blocks where", "@blocks no,", "expected '@blocks"), ("offset", "length", "no parameter"),
+                               ("@return OK; RUNTIME", "", "no '@return'"), ("@blocks if stream is NULL", "", "'@blocks'"),
+                               ("@blocks if", "@blocks no,", "expected '@blocks"), ("offset", "length", "no parameter"),
                                ("@param offset  where", "", "says nothing of 'offset'"), ("@param", "@arg", "'@arg' is no tag"),
                                ("OK; RUNTIME", "as iobind_thing_read", "is no function"), (GOOD, "", "no /** comment")):
             with self.subTest(old=old, new=new):
