@@ -507,8 +507,10 @@ typedef struct iobind_tensor_info {
   iobind_device *device;
   int32_t memory;        /**< iobind_memory */
   int32_t host_readable; /**< 1: iobind_tensor_get_data works */
+  int32_t read_only;     /**< 1: refused wherever it would be written; imported by DLPack (interop.h) */
+  uint32_t reserved;
 } iobind_tensor_info;
-#define IOBIND_TENSOR_INFO_INIT {sizeof(iobind_tensor_info), 0, NULL, 0, 0, NULL, 0, 0}
+#define IOBIND_TENSOR_INFO_INIT {sizeof(iobind_tensor_info), 0, NULL, 0, 0, NULL, 0, 0, 0, 0}
 
 /** What a tensor is.
  *  @return OK; INVALID_ARGUMENT

@@ -79,6 +79,7 @@ static iobind_status check_tensor(const iobind_binding *binding, size_t index, i
                         "would write through a foreign address",
                         value->name, tensor->place->device->spec);
   }
+  IOBIND__TRY(iobind__tensor_check_writable(tensor, "binding_set_output", error));
   return iobind__overlap_check_output(binding, index, mode, tensor, error);
 }
 
@@ -127,8 +128,8 @@ static iobind_status check_mode(const iobind__value *value, iobind_output_mode m
 /* Is it another tensor of the same kind, so that nothing else of what is bound can change? */
 static bool is_alike(const iobind_binding *binding, const iobind__output *output, iobind_output_mode mode,
                      const iobind_tensor *tensor) {
-  return tensor != NULL && output->target != NULL && mode == IOBIND_OUTPUT_FIXED && output->mode == mode &&
-         binding->carry_count == 0 && iobind__tensor_is_alike(tensor, output->target);
+  return tensor != NULL && !tensor->read_only && output->target != NULL && mode == IOBIND_OUTPUT_FIXED &&
+         output->mode == mode && binding->carry_count == 0 && iobind__tensor_is_alike(tensor, output->target);
 }
 
 static iobind_status replace(iobind_binding *binding, size_t index, iobind_tensor *tensor, iobind_error *error) {

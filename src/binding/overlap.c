@@ -63,7 +63,11 @@ iobind_status iobind__overlap_check_input(const iobind_binding *binding, size_t 
     }
   }
   const iobind__carry *carry = binding->carry_count == 0 ? NULL : iobind__carry_of_input(binding, index);
-  return is_in_place(carry) ? check_state(binding, carry, tensor, what, error) : IOBIND_OK;
+  if (!is_in_place(carry)) {
+    return IOBIND_OK;
+  }
+  IOBIND__TRY(iobind__tensor_check_writable(tensor, what, error));
+  return check_state(binding, carry, tensor, what, error);
 }
 
 /* Does a tensor lie in what the next run reads as this input: the state that the last run left, or else what is bound? */

@@ -145,6 +145,7 @@ static iobind_status write_part(iobind_tensor *tensor, size_t offset, const void
                                 iobind_error *error) {
   IOBIND__TRY(iobind__process_check("tensor_write", error));
   IOBIND__TRY(check_part(tensor, offset, data, bytes, stream, "tensor_write", error));
+  IOBIND__TRY(iobind__tensor_check_writable(tensor, "tensor_write", error));
   if (bytes == 0) {
     return IOBIND_OK;
   }
@@ -252,6 +253,7 @@ static iobind_status check_pair(const iobind_tensor *source, const iobind_tensor
   if (iobind__tensor_overlaps(source, target)) {
     return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "tensor_copy: pair %zu overlaps in memory", index);
   }
+  IOBIND__TRY(iobind__tensor_check_writable(target, "tensor_copy", error));
   return check_stream(stream, source->place->device, target->place->device, "tensor_copy", error);
 }
 

@@ -131,6 +131,12 @@ static iobind_status check_kind(const iobind__place *place, iobind_dtype dtype, 
   return check_known(place->device->runtime, dtype, what, error);
 }
 
+iobind_status iobind__tensor_check_writable(const iobind_tensor *tensor, const char *what, iobind_error *error) {
+  return tensor->read_only ? iobind__fail(error, IOBIND_INVALID_ARGUMENT,
+                                          "%s: the tensor is read-only: it was imported as such by DLPack", what)
+                           : IOBIND_OK;
+}
+
 static iobind_status find_place(iobind_device *device, iobind_memory memory, iobind__place **place, const char *what,
                                 iobind_error *error) {
   if (memory != IOBIND_MEMORY_DEFAULT && memory != IOBIND_MEMORY_HOST_ACCESSIBLE) {
@@ -269,6 +275,7 @@ iobind_status iobind_tensor_view(iobind_tensor *tensor, size_t offset, iobind_dt
   void *data = tensor->data == NULL ? NULL : (char *)tensor->data + offset;
   IOBIND__TRY(tensor_over(tensor->place, tensor->owner, dtype, dims, rank, data, bytes, view, "tensor_view", error));
   (*view)->base = iobind_tensor_retain(tensor);
+  (*view)->read_only = tensor->read_only;
   return IOBIND_OK;
 }
 
@@ -462,8 +469,10 @@ iobind_status iobind_tensor_get_info(const iobind_tensor *tensor, iobind_tensor_
                              .bytes = tensor->bytes,
                              .device = tensor->place->device,
                              .memory = (int32_t)tensor->place->memory,
-                             .host_readable = tensor->place->host && tensor->dtype != IOBIND_STRING};
-  return iobind__info_write(info, "info", &full, sizeof full, sizeof full, "tensor_get_info", error);
+                             .host_readable = tensor->place->host && tensor->dtype != IOBIND_STRING,
+                             .read_only = tensor->read_only};
+  return iobind__info_write(info, "info", &full, sizeof full, offsetof(iobind_tensor_info, read_only), "tensor_get_info",
+                            error);
 }
 
 void *iobind_tensor_address(const iobind_tensor *tensor) {

@@ -23,6 +23,7 @@ struct iobind_tensor {
   size_t bytes;
   size_t allocated; /* bytes that the device's counters include */
   bool borrows;     /* the memory belongs to the caller, or to another tensor */
+  bool read_only;   /* the memory must not be written */
   iobind_deleter deleter;
   void *deleter_context;
   iobind__use uses[2]; /* guarded by the runtime's mutex */
@@ -64,6 +65,9 @@ static inline bool iobind__tensor_is_allocated(const iobind_tensor *tensor) {
   }
   return tensor->allocated > 0;
 }
+
+/* INVALID_ARGUMENT for a tensor that must not be written. */
+iobind_status iobind__tensor_check_writable(const iobind_tensor *tensor, const char *what, iobind_error *error);
 
 /* Create a tensor at any place, also at one that a session lends. */
 iobind_status iobind__tensor_create_at(iobind__place *place, iobind_dtype dtype, const int64_t *dims, size_t rank,

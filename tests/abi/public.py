@@ -24,10 +24,10 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
-HEADER = HERE.parents[1] / "include" / "iobind" / "iobind.h"
+HEADER = HERE.parents[1] / "include" / "iobind" / "interop.h"  # it includes iobind.h
 STORED, CLIENTS, CLIENT = HERE / "abi.json", HERE / "clients", HERE / "client.c"
 CC = os.environ.get("CC", "cc")
-NOT_ABI = re.compile(r"IOBIND_(H|VERSION_\w+|API|CHECK|BUILD|STATIC|STATUS_MAP)$")
+NOT_ABI = re.compile(r"IOBIND_(H|INTEROP_H|VERSION_\w+|API|CHECK|BUILD|STATIC|STATUS_MAP)$")
 
 
 class Failed(Exception):
@@ -248,12 +248,18 @@ def broken(old, new):
                 yield f"{name}: was {signature}, is {new[group].get(name, 'gone')}"
 
 
+def frozen_header(version):
+    """Of a version's headers the one that includes the others."""
+    folder = version / "include" / "iobind"
+    return folder / "interop.h" if (folder / "interop.h").exists() else folder / "iobind.h"
+
+
 def compatible(header):
     new, problems = measure(header), []
     versions = sorted(path.parent for path in CLIENTS.glob("*/abi.json"))
     for version in versions:
         old = json.loads((version / "abi.json").read_text(encoding="utf-8"))
-        recorded = written(measure(version / "include" / "iobind" / "iobind.h"))
+        recorded = written(measure(frozen_header(version)))
         if recorded != (version / "abi.json").read_text(encoding="utf-8"):
             problems.append(f"{version.name}: its frozen header and its abi.json no longer agree: neither may be edited")
         problems += [f"{version.name}: {problem}" for problem in broken(old, new)]
@@ -278,7 +284,7 @@ def freeze(header):
         raise Failed(f"{target.name} is frozen already: programs that were compiled with it exist")
     STORED.write_text(written(measure(header)), encoding="utf-8")
     (target / "include" / "iobind").mkdir(parents=True)
-    for name in ("iobind.h", "version.h"):
+    for name in ("iobind.h", "interop.h", "version.h"):
         shutil.copy(header.parent / name, target / "include" / "iobind")
     shutil.copy(STORED, target)
     shutil.copy(CLIENT, target)

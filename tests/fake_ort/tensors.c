@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "fake_ort.h"
+#include "iobind/interop.h"
 #include "scenario.h"
 
 static iobind_status say_dtype_name(struct rig *rig) {
@@ -240,6 +241,36 @@ static void string_is_set(struct rig *rig) {
   rig_expect_strings(rig, rig->x, "first", "other");
 }
 
+/* ---- by DLPack ---- */
+
+static void hand_back(void *managed) {
+  /* what begins a versioned struct: its version, its context, its deleter */
+  struct {
+    uint32_t version[2];
+    void *context;
+    void (*deleter)(void *self);
+  } *begin = managed;
+  begin->deleter(managed);
+}
+
+static iobind_status to_dlpack(struct rig *rig) {
+  iobind_status status = iobind_tensor_to_dlpack(rig->x, 0, &rig->data, &rig->error);
+  if (status == IOBIND_OK) {
+    hand_back(rig->data);
+  }
+  return status;
+}
+
+static void make_managed(struct rig *rig) {
+  make_x(rig);
+  NEED(rig, iobind_tensor_to_dlpack(rig->x, 0, &rig->data, &rig->error));
+}
+
+/* A call that fails leaves the struct to the caller, who tries again with it. */
+static iobind_status from_dlpack(struct rig *rig) {
+  return iobind_tensor_from_dlpack(rig->runtime, rig->data, 0, &rig->result, &rig->error);
+}
+
 #define PLAIN(name, prepares, calls) \
   { .function = (name), .variant = "", .places = ON_CPU, .prepare = (prepares), .call = (calls) }
 #define MAKES(name, of, where, prepares, calls, checks)                                                                 \
@@ -279,5 +310,7 @@ const struct scenario tensor_scenarios[] = {
     MOVES("iobind_tensor_get_string", "", ON_CPU, make_strings, get_string, got_string),
     MOVES("iobind_tensor_get_string", "in part", ON_CPU, make_strings, get_short_string, got_string),
     MOVES("iobind_tensor_set_string", "", ON_CPU, make_strings, set_string, string_is_set),
+    MOVES("iobind_tensor_to_dlpack", "", ON_CPU | ON_VDEV, make_x, to_dlpack, NULL),
+    MAKES("iobind_tensor_from_dlpack", "", ON_CPU | ON_VDEV, make_managed, from_dlpack, result_works),
     {.function = NULL},
 };

@@ -18,7 +18,7 @@ import sys
 import tempfile
 
 PROJECT = pathlib.Path(__file__).resolve().parents[2]
-TEXT = (PROJECT / "include" / "iobind" / "iobind.h").read_text(encoding="utf-8")
+TEXT = "\n".join((PROJECT / "include" / "iobind" / name).read_text(encoding="utf-8") for name in ("iobind.h", "interop.h"))
 VERSION = (PROJECT / "include" / "iobind" / "version.h").read_text(encoding="utf-8")
 CODE = re.sub(r"/\*.*?\*/|//[^\n]*", "", TEXT, flags=re.S)
 CALLERS = ["tests", "examples", "bench", "tool"]

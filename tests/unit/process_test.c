@@ -1,6 +1,7 @@
 /* The library and its process: fork, dlclose, setuid. Each test here runs in a process of its own: the argument names it. */
 #define _GNU_SOURCE /* RTLD_NOLOAD, getauxval */
 #include "fixture.h"
+#include "iobind/interop.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -84,6 +85,7 @@ static void try_everything(objects *all) {
   iobind_audit *audit = NULL;
   int32_t done = 0;
   float back[3];
+  void *managed = NULL;
   const iobind_tensor *source = all->x;
   IS_REFUSED(iobind_runtime_create(NULL, &runtime, &fault));
   IS_REFUSED(iobind_runtime_find_device(all->runtime, "cpu", &device, NULL, &fault));
@@ -110,6 +112,8 @@ static void try_everything(objects *all) {
   IS_REFUSED(iobind_tensor_write(all->x, 0, ones, sizeof ones, NULL, &fault));
   IS_REFUSED(iobind_tensor_read(all->x, 0, back, sizeof back, NULL, &fault));
   IS_REFUSED(iobind_tensor_copy(&source, &all->x, 1, NULL, &fault));
+  IS_REFUSED(iobind_tensor_to_dlpack(all->x, 0, &managed, &fault));
+  IS_REFUSED(iobind_tensor_from_dlpack(all->runtime, back, 0, &tensor, &fault));
   IS_REFUSED(iobind_pipeline_create(all->session, NULL, &pipeline, &fault));
   IS_REFUSED(iobind_pipeline_submit(all->pipeline, &all->x, &fault));
   IS_REFUSED(iobind_pipeline_next(all->pipeline, &tensor, NULL, &fault));

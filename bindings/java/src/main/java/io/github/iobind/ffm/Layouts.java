@@ -50,7 +50,8 @@ public final class Layouts {
 
   /** {@code iobind_tensor_info}. */
   public static final StructLayout TENSOR_INFO = struct("iobind_tensor_info", u32("struct_size"), u32("dtype"), pointer("dims"),
-      size("rank"), size("bytes"), pointer("device"), u32("memory"), u32("host_readable"));
+      size("rank"), size("bytes"), pointer("device"), u32("memory"), u32("host_readable"),
+      u32("read_only"), u32("reserved"));
 
   /** {@code iobind_session_options}. */
   public static final StructLayout SESSION_OPTIONS = struct("iobind_session_options", u32("struct_size"), u32("flags"),

@@ -70,6 +70,8 @@ class LayoutsTest {
       "iobind_version", "iobind_version_string says the same",
       "iobind_status_name", "OrtStatus has the names",
       "iobind_device_check", "a device that is found by its spec has passed the same check",
+      "iobind_tensor_to_dlpack", "no library of the JVM takes or gives tensors by DLPack",
+      "iobind_tensor_from_dlpack", "as iobind_tensor_to_dlpack",
       "iobind_tensor_get_data", "OrtValueRef knows type and place, and asks for the address alone",
       "iobind_session_find_input", "OrtSessionFFM has the names in a map",
       "iobind_session_find_output", "as iobind_session_find_input");

@@ -1,0 +1,50 @@
+/** @file interop.h
+ *  iobind beside other libraries: tensors that are handed over by DLPack. The rules of iobind.h hold here. */
+#ifndef IOBIND_INTEROP_H
+#define IOBIND_INTEROP_H
+
+/* clang-format off: laid out by hand, as a page to read */
+
+#include "iobind.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- DLPack ------------------------------------------------------------------------------------------------------- */
+
+enum {
+  IOBIND_DLPACK_LEGACY = 1u << 0, /**< a `DLManagedTensor`, as before DLPack 1.0; otherwise a `DLManagedTensorVersioned` */
+  IOBIND_DLPACK_COPY_STRIDED = 1u << 1 /**< import: host memory that is not dense and row-major is copied, not refused */
+};
+
+/** Hand a tensor to another library, without a copy: as a struct of DLPack 1.1. Its device type is what the memory is: kDLCPU,
+ *  kDLCUDA, kDLCUDAHost, kDLROCM, kDLROCMHost, kDLWebGPU (`data` is a WGPUBuffer) or, for the virtual accelerator,
+ *  kDLExtDev. The struct holds a reference on the tensor; its deleter gives it back, on any thread. What was submitted to a stream and
+ *  writes the tensor must be ordered before the consumer's work by the caller: by an event, or by waiting.
+ *  @param flags    IOBIND_DLPACK_LEGACY or 0
+ *  @param managed  receives the struct: the caller's, who calls its deleter or hands it on
+ *  @return OK; NOT_SUPPORTED DLPack has no name for this memory or (strings) for this type, an unknown flag, or a LEGACY struct of
+ *          a read-only tensor, or of a type that it lacks (of less than 8 bits, and floats of 8); INVALID_ARGUMENT; OUT_OF_MEMORY
+ *  @threads any   @since 0.2 */
+IOBIND_API IOBIND_CHECK iobind_status iobind_tensor_to_dlpack(iobind_tensor *tensor, uint32_t flags, void **managed,
+                                                              iobind_error *error);
+
+/** Take a tensor of another library over, without a copy: a struct of DLPack 1.x, or a LEGACY one. What the producer's streams still
+ *  write must be ordered before the tensor's first use by the caller: by an event, or by waiting. Memory with the read-only flag
+ *  becomes a tensor that is refused wherever it would be written.
+ *  @param managed  the struct; the tensor's once the call returns OK, whose deleter is then called, on any thread, when nothing
+ *                  uses the memory any more (before the call returns if it was copied). Otherwise it stays the caller's
+ *  @param flags    IOBIND_DLPACK_*
+ *  @return OK; VERSION the struct is of DLPack 2 or newer; DEVICE no device of the runtime has this memory; DTYPE no such element
+ *          type; SHAPE, also strides that are not dense, without COPY_STRIDED; NOT_SUPPORTED strides on a device, or packed
+ *          elements that lie apart; INVALID_ARGUMENT; OUT_OF_MEMORY; RUNTIME
+ *  @threads any   @since 0.2 */
+IOBIND_API IOBIND_CHECK iobind_status iobind_tensor_from_dlpack(iobind_runtime *runtime, void *managed, uint32_t flags,
+                                                                iobind_tensor **tensor, iobind_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

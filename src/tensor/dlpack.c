@@ -1,0 +1,351 @@
+/* Tensors that are handed to other libraries, and taken over from them, by DLPack. */
+#include "tensor/dlpack.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "iobind/interop.h"
+#include "support/options.h"
+#include "tensor/tensor.h"
+
+/* ---- what DLPack calls an element type, and a memory ---- */
+
+static const struct {
+  iobind_dtype dtype;
+  uint8_t code;
+  bool is_new; /* DLPack 1.1's: a consumer of a legacy struct need not know it */
+} types[] = {
+    {IOBIND_INT8, 0, false},           {IOBIND_INT16, 0, false},      {IOBIND_INT32, 0, false},
+    {IOBIND_INT64, 0, false},          {IOBIND_INT4, 0, true},        {IOBIND_INT2, 0, true},
+    {IOBIND_UINT8, 1, false},          {IOBIND_UINT16, 1, false},     {IOBIND_UINT32, 1, false},
+    {IOBIND_UINT64, 1, false},         {IOBIND_UINT4, 1, true},       {IOBIND_UINT2, 1, true},
+    {IOBIND_FLOAT16, 2, false},        {IOBIND_FLOAT32, 2, false},    {IOBIND_FLOAT64, 2, false},
+    {IOBIND_BFLOAT16, 4, false},       {IOBIND_BOOL, 6, false},       {IOBIND_FLOAT8E4M3FN, 10, true},
+    {IOBIND_FLOAT8E4M3FNUZ, 11, true}, {IOBIND_FLOAT8E5M2, 12, true}, {IOBIND_FLOAT8E5M2FNUZ, 13, true},
+    {IOBIND_FLOAT8E8M0, 14, true},     {IOBIND_FLOAT4E2M1, 17, true},
+};
+enum { TYPE_COUNT = sizeof types / sizeof types[0] };
+
+/* Memory that is not in this list has no name in DLPack: a false one would let a consumer read it as what it is not. */
+static const struct {
+  const char *ep; /* the catalogue's name */
+  int32_t device_type;
+  int32_t pinned_type;
+} memories[] = {
+    {"cuda", IOBIND__DL_CUDA, IOBIND__DL_CUDA_HOST},
+    {"tensorrt", IOBIND__DL_CUDA, IOBIND__DL_CUDA_HOST},
+    {"nvtensorrtrtx", IOBIND__DL_CUDA, IOBIND__DL_CUDA_HOST},
+    {"migraphx", IOBIND__DL_ROCM, IOBIND__DL_ROCM_HOST},
+    {"webgpu", IOBIND__DL_WEBGPU, IOBIND__DL_CPU},
+    {"vdev", IOBIND__DL_EXT_DEV, IOBIND__DL_CPU},
+};
+
+/* DLPack's name for a place's memory; 0: none. */
+static int32_t device_type_of(const iobind__place *place) {
+  const iobind__ep *ep = place->device->ep;
+  for (size_t i = 0; ep != NULL && i < sizeof memories / sizeof memories[0]; i++) {
+    if (strcmp(memories[i].ep, ep->name) == 0) {
+      return place->memory == IOBIND_MEMORY_DEFAULT ? memories[i].device_type : memories[i].pinned_type;
+    }
+  }
+  return place->host ? IOBIND__DL_CPU : 0;
+}
+
+/* The number that the memory's own library has for its device; 0 for the host. */
+static iobind_status find_device_id(const iobind__place *place, int32_t device_type, int32_t *out, const char *what,
+                                    iobind_error *error) {
+  int id = 0;
+  const OrtApi *api = IOBIND__API(place->device->runtime);
+  if (device_type != IOBIND__DL_CPU) {
+    IOBIND__ORT_TRY(api, api->MemoryInfoGetId(place->info, &id), error, "%s: '%s'", what, place->device->spec);
+  }
+  *out = id;
+  return IOBIND_OK;
+}
+
+/* ---- handed over ---- */
+
+/* The struct, and what it points to. */
+typedef struct handed {
+  union {
+    iobind__dl_legacy legacy;
+    iobind__dl_versioned versioned;
+  } managed;
+  iobind_tensor *tensor;
+  int64_t dims[]; /* then the strides */
+} handed;
+
+static void hand_back(handed *self) {
+  iobind_tensor *tensor = self->tensor;
+  free(self);
+  iobind_tensor_release(tensor);
+}
+
+static void delete_legacy(iobind__dl_legacy *self) {
+  hand_back(self->context);
+}
+
+static void delete_versioned(iobind__dl_versioned *self) {
+  hand_back(self->context);
+}
+
+static void describe(handed *out, iobind__dl_tensor *to, const iobind_tensor *tensor, int32_t device_type, int32_t device_id,
+                     uint8_t code) {
+  to->data = iobind_tensor_address(tensor);
+  to->device_type = device_type;
+  to->device_id = device_id;
+  to->rank = (int32_t)tensor->rank;
+  to->code = code;
+  to->bits = (uint8_t)iobind_dtype_bits((int32_t)tensor->dtype);
+  to->lanes = 1;
+  to->dims = out->dims;
+  to->strides = out->dims + tensor->rank;
+  int64_t stride = 1;
+  for (size_t i = tensor->rank; i-- > 0;) {
+    to->dims[i] = tensor->dims[i];
+    to->strides[i] = stride;
+    stride *= tensor->dims[i] > 0 ? tensor->dims[i] : 1;
+  }
+}
+
+static iobind_status to_dlpack(iobind_tensor *tensor, uint32_t flags, void **managed, iobind_error *error) {
+  bool legacy = (flags & IOBIND_DLPACK_LEGACY) != 0;
+  size_t type = 0;
+  while (type < TYPE_COUNT && types[type].dtype != tensor->dtype) {
+    type++;
+  }
+  const char *name = iobind_dtype_name((int32_t)tensor->dtype);
+  if (type == TYPE_COUNT || (legacy && types[type].is_new)) {
+    return iobind__fail(error, IOBIND_NOT_SUPPORTED, "tensor_to_dlpack: %s has no tensors of %s",
+                        legacy ? "a legacy struct" : "DLPack", name);
+  }
+  if (legacy && tensor->read_only) {
+    return iobind__fail(error, IOBIND_NOT_SUPPORTED, "tensor_to_dlpack: a legacy struct cannot say that a tensor is read-only");
+  }
+  int32_t device_type = device_type_of(tensor->place);
+  if (device_type == 0) {
+    return iobind__fail(error, IOBIND_NOT_SUPPORTED, "tensor_to_dlpack: DLPack has no name for the memory of '%s'",
+                        tensor->place->device->spec);
+  }
+  int32_t device_id;
+  IOBIND__TRY(find_device_id(tensor->place, device_type, &device_id, "tensor_to_dlpack", error));
+  handed *out = calloc(1, sizeof *out + 2 * tensor->rank * sizeof(int64_t));
+  if (out == NULL) {
+    return iobind__out_of_memory(error, "tensor_to_dlpack");
+  }
+  out->tensor = iobind_tensor_retain(tensor);
+  if (legacy) {
+    out->managed.legacy.context = out;
+    out->managed.legacy.deleter = delete_legacy;
+    describe(out, &out->managed.legacy.tensor, tensor, device_type, device_id, types[type].code);
+  } else {
+    iobind__dl_versioned *versioned = &out->managed.versioned;
+    versioned->major = IOBIND__DL_MAJOR;
+    versioned->minor = IOBIND__DL_MINOR;
+    versioned->context = out;
+    versioned->deleter = delete_versioned;
+    versioned->flags = tensor->read_only ? IOBIND__DL_READ_ONLY : 0;
+    describe(out, &versioned->tensor, tensor, device_type, device_id, types[type].code);
+  }
+  *managed = &out->managed;
+  return IOBIND_OK;
+}
+
+iobind_status iobind_tensor_to_dlpack(iobind_tensor *tensor, uint32_t flags, void **managed, iobind_error *error) {
+  if (managed != NULL) {
+    *managed = NULL;
+  }
+  if (tensor == NULL || managed == NULL) {
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "tensor_to_dlpack: %s is NULL", tensor == NULL ? "tensor" : "managed");
+  }
+  IOBIND__TRY(iobind__process_check("tensor_to_dlpack", error));
+  IOBIND__TRY(iobind__flags_check(flags, IOBIND_DLPACK_LEGACY, "tensor_to_dlpack", error));
+  return to_dlpack(tensor, flags, managed, error);
+}
+
+/* ---- taken over ---- */
+
+static void delete_managed(void *managed, bool legacy) {
+  iobind__dl_legacy *old = managed;
+  iobind__dl_versioned *versioned = managed;
+  if (legacy && old->deleter != NULL) {
+    old->deleter(old);
+  } else if (!legacy && versioned->deleter != NULL) {
+    versioned->deleter(versioned);
+  }
+}
+
+static void release_legacy(void *context, void *data) {
+  (void)data;
+  delete_managed(context, true);
+}
+
+static void release_versioned(void *context, void *data) {
+  (void)data;
+  delete_managed(context, false);
+}
+
+static iobind_dtype dtype_of(const iobind__dl_tensor *from) {
+  for (size_t i = 0; i < TYPE_COUNT; i++) {
+    if (types[i].code == from->code && iobind_dtype_bits((int32_t)types[i].dtype) == from->bits) {
+      return types[i].dtype;
+    }
+  }
+  return IOBIND_UNDEFINED;
+}
+
+/* The place whose memory DLPack calls so; NULL: none. */
+static iobind_status find_place(iobind_runtime *runtime, const iobind__dl_tensor *from, iobind__place **found,
+                                iobind_error *error) {
+  *found = from->device_type == IOBIND__DL_CPU ? &runtime->cpu->places[IOBIND_MEMORY_DEFAULT] : NULL;
+  int32_t wanted = from->device_type == IOBIND__DL_CUDA_MANAGED ? IOBIND__DL_CUDA : from->device_type;
+  iobind_device *device;
+  for (size_t i = 0; *found == NULL && (device = iobind_runtime_get_device(runtime, i)) != NULL; i++) {
+    for (size_t memory = 0; memory < 2; memory++) {
+      iobind__place *place = &device->places[memory];
+      if (place->info == NULL || device_type_of(place) != wanted) {
+        continue;
+      }
+      int32_t id;
+      IOBIND__TRY(find_device_id(place, wanted, &id, "tensor_from_dlpack", error));
+      if (place->host || id == from->device_id) { /* pinned memory is every device's */
+        *found = place;
+      }
+    }
+  }
+  return IOBIND_OK;
+}
+
+/* Do the elements lie one after the other, in row-major order? */
+static bool is_dense(const iobind__dl_tensor *from) {
+  int64_t expected = 1;
+  for (int32_t i = from->rank; from->strides != NULL && i-- > 0;) {
+    if (from->dims[i] == 0) {
+      return true;
+    }
+    if (from->dims[i] != 1 && from->strides[i] != expected) {
+      /* one dim of 0 further out makes any strides right */
+      for (int32_t j = 0; j < i; j++) {
+        if (from->dims[j] == 0) {
+          return true;
+        }
+      }
+      return false;
+    }
+    expected *= from->dims[i];
+  }
+  return true;
+}
+
+/* Copy elements that lie apart, the last axis innermost. */
+static void gather(const iobind__dl_tensor *from, const char *data, char *to) {
+  size_t element = from->bits / 8;
+  int64_t at[IOBIND_MAX_RANK] = {0};
+  int32_t last = from->rank - 1;
+  for (int32_t axis = last; axis >= 0;) {
+    const char *row = data;
+    for (int32_t i = 0; i < last; i++) {
+      row += at[i] * from->strides[i] * (int64_t)element;
+    }
+    for (int64_t i = 0; i < from->dims[last]; i++, to += element) {
+      memcpy(to, row + i * from->strides[last] * (int64_t)element, element);
+    }
+    for (axis = last - 1; axis >= 0 && ++at[axis] == from->dims[axis]; axis--) {
+      at[axis] = 0;
+    }
+  }
+}
+
+static iobind_status copy_strided(const iobind__dl_tensor *from, iobind__place *place, iobind_dtype dtype, iobind_tensor **out,
+                                  iobind_error *error) {
+  if (!place->host || from->bits < 8) {
+    return iobind__fail(error, IOBIND_NOT_SUPPORTED,
+                        "tensor_from_dlpack: only host memory of whole bytes is copied, got %s on '%s': make the array dense "
+                        "where it comes from",
+                        iobind_dtype_name((int32_t)dtype), place->device->spec);
+  }
+  iobind_device *cpu = place->device->runtime->cpu;
+  IOBIND__TRY(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, dtype, from->dims, (size_t)from->rank, out, error));
+  gather(from, (const char *)from->data + from->offset, (*out)->data);
+  return IOBIND_OK;
+}
+
+static iobind_status check_described(const iobind__dl_tensor *from, iobind_error *error) {
+  if (from->rank < 0 || from->rank > IOBIND_MAX_RANK || (from->rank > 0 && from->dims == NULL)) {
+    return iobind__fail(error, IOBIND_SHAPE, "tensor_from_dlpack: expected 0 to %d dims, got %d", IOBIND_MAX_RANK, from->rank);
+  }
+  if (from->lanes != 1) {
+    return iobind__fail(error, IOBIND_DTYPE, "tensor_from_dlpack: expected single elements, got vectors of %d", from->lanes);
+  }
+  if (dtype_of(from) == IOBIND_UNDEFINED) {
+    return iobind__fail(error, IOBIND_DTYPE, "tensor_from_dlpack: no element type for DLPack's code %d with %d bits",
+                        from->code, from->bits);
+  }
+  return IOBIND_OK;
+}
+
+static iobind_status take_over(iobind_runtime *runtime, void *managed, const iobind__dl_tensor *from, uint32_t flags,
+                               iobind_tensor **tensor, iobind_error *error) {
+  bool legacy = (flags & IOBIND_DLPACK_LEGACY) != 0;
+  IOBIND__TRY(check_described(from, error));
+  iobind__place *place;
+  IOBIND__TRY(find_place(runtime, from, &place, error));
+  if (place == NULL) {
+    return iobind__fail(error, IOBIND_DEVICE,
+                        "tensor_from_dlpack: no device of this runtime has memory of DLPack's device type %d, number %d",
+                        from->device_type, from->device_id);
+  }
+  iobind_dtype dtype = dtype_of(from);
+  if (!is_dense(from)) {
+    if ((flags & IOBIND_DLPACK_COPY_STRIDED) == 0) {
+      return iobind__fail(
+          error, IOBIND_SHAPE,
+          "tensor_from_dlpack: expected dense, row-major memory, got strides: make the array dense, or ask for a "
+          "copy (IOBIND_DLPACK_COPY_STRIDED)");
+    }
+    IOBIND__TRY(copy_strided(from, place, dtype, tensor, error));
+    delete_managed(managed, legacy);
+    return IOBIND_OK;
+  }
+  if (!place->addressable && from->offset > 0) {
+    return iobind__fail(error, IOBIND_NOT_SUPPORTED, "tensor_from_dlpack: memory of '%s' has no addresses, got offset %llu",
+                        place->device->spec, (unsigned long long)from->offset);
+  }
+  size_t bytes;
+  IOBIND__TRY(iobind__dtype_bytes(dtype, from->dims, (size_t)from->rank, &bytes, "tensor_from_dlpack", error));
+  void *data = from->data == NULL ? NULL : (char *)from->data + from->offset;
+  IOBIND__TRY(iobind_tensor_wrap(place->device, place->memory, dtype, from->dims, (size_t)from->rank, data, bytes,
+                                 legacy ? release_legacy : release_versioned, managed, tensor, error));
+  (*tensor)->read_only = !legacy && (((iobind__dl_versioned *)managed)->flags & IOBIND__DL_READ_ONLY) != 0;
+  return IOBIND_OK;
+}
+
+iobind_status iobind_tensor_from_dlpack(iobind_runtime *runtime, void *managed, uint32_t flags, iobind_tensor **tensor,
+                                        iobind_error *error) {
+  if (tensor != NULL) {
+    *tensor = NULL;
+  }
+  if (runtime == NULL || managed == NULL || tensor == NULL) {
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "tensor_from_dlpack: %s is NULL",
+                        runtime == NULL   ? "runtime"
+                        : managed == NULL ? "managed"
+                                          : "tensor");
+  }
+  IOBIND__TRY(iobind__process_check("tensor_from_dlpack", error));
+  IOBIND__TRY(iobind__flags_check(flags, IOBIND_DLPACK_LEGACY | IOBIND_DLPACK_COPY_STRIDED, "tensor_from_dlpack", error));
+  const iobind__dl_tensor *from = &((iobind__dl_legacy *)managed)->tensor;
+  if ((flags & IOBIND_DLPACK_LEGACY) == 0) {
+    const iobind__dl_versioned *versioned = managed;
+    if (versioned->major != IOBIND__DL_MAJOR) {
+      return iobind__fail(error, IOBIND_VERSION, "tensor_from_dlpack: expected a struct of DLPack %d, got %u.%u",
+                          IOBIND__DL_MAJOR, versioned->major, versioned->minor);
+    }
+    if ((versioned->flags & IOBIND__DL_SUBBYTE_PADDED) != 0 && versioned->tensor.bits < 8) {
+      return iobind__fail(error, IOBIND_NOT_SUPPORTED,
+                          "tensor_from_dlpack: expected packed elements of %d bits, got each in a byte of its own",
+                          versioned->tensor.bits);
+    }
+    from = &versioned->tensor;
+  }
+  return iobind__named(take_over(runtime, managed, from, flags, tensor, error), error, "tensor_from_dlpack");
+}

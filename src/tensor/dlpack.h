@@ -1,0 +1,58 @@
+/* Our own declaration of DLPack 1.1's structs, by which libraries hand tensors to one another. */
+#ifndef IOBIND_TENSOR_DLPACK_H
+#define IOBIND_TENSOR_DLPACK_H
+
+#include <stdint.h>
+
+enum { IOBIND__DL_MAJOR = 1, IOBIND__DL_MINOR = 1 };
+
+/* device types */
+enum {
+  IOBIND__DL_CPU = 1,
+  IOBIND__DL_CUDA = 2,
+  IOBIND__DL_CUDA_HOST = 3,
+  IOBIND__DL_ROCM = 10,
+  IOBIND__DL_ROCM_HOST = 11,
+  IOBIND__DL_EXT_DEV = 12,
+  IOBIND__DL_CUDA_MANAGED = 13,
+  IOBIND__DL_WEBGPU = 15,
+};
+
+/* flags of a versioned struct */
+enum {
+  IOBIND__DL_READ_ONLY = 1u << 0,
+  IOBIND__DL_IS_COPIED = 1u << 1,
+  IOBIND__DL_SUBBYTE_PADDED = 1u << 2, /* each element of less than a byte has a byte of its own */
+};
+
+typedef struct iobind__dl_tensor {
+  void *data;
+  int32_t device_type;
+  int32_t device_id;
+  int32_t rank;
+  uint8_t code; /* of the element type */
+  uint8_t bits;
+  uint16_t lanes;
+  int64_t *dims;
+  int64_t *strides; /* in elements; NULL: dense, row-major */
+  uint64_t offset;  /* in bytes */
+} iobind__dl_tensor;
+
+typedef struct iobind__dl_legacy {
+  iobind__dl_tensor tensor;
+  void *context;
+  void (*deleter)(struct iobind__dl_legacy *self); /* may be NULL */
+} iobind__dl_legacy;
+
+typedef struct iobind__dl_versioned {
+  uint32_t major;
+  uint32_t minor;
+  void *context;
+  void (*deleter)(struct iobind__dl_versioned *self); /* may be NULL */
+  uint64_t flags;
+  iobind__dl_tensor tensor;
+} iobind__dl_versioned;
+
+_Static_assert(sizeof(iobind__dl_tensor) == 24 + 3 * sizeof(void *), "as DLPack lays it out");
+
+#endif
