@@ -385,6 +385,13 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_event_record(iobind_event *event, i
  *  @threads any   @blocks yes   @since 0.1 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_event_wait(iobind_event *event, iobind_error *error);
 
+/** As iobind_event_wait, for a limited time. ORT has no such wait: on an EP's stream, and on WebGPU, a thread of iobind's waits, as
+ *  for iobind_event_query, also after the time is over; destroying the stream still waits.
+ *  @param timeout_ns  0: only look; UINT64_MAX: for ever
+ *  @return as iobind_event_wait; TIMEOUT it has not passed: what was waited for goes on; OUT_OF_MEMORY
+ *  @threads any   @blocks for so long   @since 0.2 */
+IOBIND_API IOBIND_CHECK iobind_status iobind_event_wait_for(iobind_event *event, uint64_t timeout_ns, iobind_error *error);
+
 /** Whether the event has passed, without waiting for it. ORT cannot tell, so on an EP's stream, and on a device that queues by
  *  itself (WebGPU), one of iobind's threads waits instead, started by the first such question to a stream. If that thread
  *  cannot wait, the next call of this function waits.
@@ -1074,6 +1081,14 @@ typedef struct iobind_pipeline_item {
  *  @threads serial   @blocks yes   @since 0.1 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_pipeline_next(iobind_pipeline *pipeline, iobind_tensor **outputs,
                                                            iobind_pipeline_item *item, iobind_error *error);
+
+/** As iobind_pipeline_next, for a limited time.
+ *  @param timeout_ns  as iobind_event_wait_for
+ *  @return as iobind_pipeline_next; TIMEOUT the oldest item is under way, and goes on: it is still the next one; OUT_OF_MEMORY
+ *  @threads serial   @blocks for so long   @since 0.2 */
+IOBIND_API IOBIND_CHECK iobind_status iobind_pipeline_next_for(iobind_pipeline *pipeline, uint64_t timeout_ns,
+                                                               iobind_tensor **outputs, iobind_pipeline_item *item,
+                                                               iobind_error *error);
 
 #ifdef __cplusplus
 }

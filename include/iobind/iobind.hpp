@@ -251,6 +251,10 @@ public:
   event() noexcept = default;
   explicit event(device where, error *failed = nullptr) { detail::call(failed, iobind_event_create, where.get(), out()); }
   bool wait(error *failed = nullptr) const { return detail::call(failed, iobind_event_wait, get()); }
+  /** For a limited time; false, with the status TIMEOUT, if it has not passed. */
+  bool wait_for(std::uint64_t timeout_ns, error *failed = nullptr) const {
+    return detail::call(failed, iobind_event_wait_for, get(), timeout_ns);
+  }
   /** Whether it has passed. Also false if that cannot be found out; then the error says why. */
   bool passed(error *failed = nullptr) const {
     std::int32_t done = 0;
@@ -580,8 +584,14 @@ public:
   /** The oldest item's outputs, one for each of the session's. Each has its own reference, so no later item overwrites it. */
   template <std::size_t N>
   bool next(std::array<tensor, N> &outputs, iobind_pipeline_item *item = nullptr, error *failed = nullptr) const {
+    return next_for(UINT64_MAX, outputs, item, failed);
+  }
+  /** For a limited time: TIMEOUT if the oldest item is not over, which stays the next one. */
+  template <std::size_t N>
+  bool next_for(std::uint64_t timeout_ns, std::array<tensor, N> &outputs, iobind_pipeline_item *item = nullptr,
+                error *failed = nullptr) const {
     std::array<iobind_tensor *, N> raw{};
-    bool came = detail::call(failed, iobind_pipeline_next, get(), raw.data(), item);
+    bool came = detail::call(failed, iobind_pipeline_next_for, get(), timeout_ns, raw.data(), item);
     for (std::size_t i = 0; i < N; i++) outputs[i] = tensor(raw[i] == nullptr ? nullptr : iobind_tensor_retain(raw[i]));
     return came;
   }

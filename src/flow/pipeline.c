@@ -414,21 +414,46 @@ static void order_ends(slot *self) {
   }
 }
 
-/* Wait for all stages of the oldest item, and remove it. */
-static slot *pull(iobind_pipeline *pipeline) {
+static bool await_stamps(slot *self, uint64_t until) {
+  iobind_pipeline *pipeline = self->pipeline;
+  bool in_time = true;
+  pthread_mutex_lock(&pipeline->mutex);
+  while (in_time && pipeline->stamps > 0 && !is_stamped(self)) {
+    in_time = iobind__condition_wait(&pipeline->stamped, &pipeline->mutex, until);
+  }
+  pthread_mutex_unlock(&pipeline->mutex);
+  return in_time;
+}
+
+/* Wait for a stage. False: it has not ended in time, or cannot be waited for so. Its failure is the first one that is kept. */
+static bool await_stage(slot *self, int stage, uint64_t until, iobind_status *first, iobind_error *failure) {
+  iobind_error reason = IOBIND_ERROR_INIT;
+  iobind__point *point = iobind__event_point(self->events[stage]);
+  iobind_status status = iobind__point_wait_until(point, until, &reason);
+  bool ended = status == IOBIND_OK || iobind__point_passed(point) || until == UINT64_MAX;
+  iobind__point_release(point);
+  if (*first == IOBIND_OK || !ended) {
+    *first = status;
+    *failure = reason;
+  }
+  return ended;
+}
+
+/* Wait for all stages of the oldest item, and remove it; NULL: it is still there. */
+static slot *pull(iobind_pipeline *pipeline, uint64_t until, iobind_error *error) {
   slot *self = &pipeline->slots[pipeline->pulled % pipeline->slot_count];
   iobind_error reason = IOBIND_ERROR_INIT;
   iobind_status first = IOBIND_OK;
   for (int stage = 0; stage < STAGES; stage++) {
-    iobind_status status =
-        self->reached[stage] ? iobind_event_wait(self->events[stage], first == IOBIND_OK ? &reason : NULL) : IOBIND_OK;
-    first = first == IOBIND_OK ? status : first;
+    if (self->reached[stage] && !await_stage(self, stage, until, &first, &reason)) {
+      (void)iobind__error_copy(error, &reason);
+      return NULL;
+    }
   }
-  pthread_mutex_lock(&pipeline->mutex);
-  while (pipeline->stamps > 0 && !is_stamped(self)) {
-    pthread_cond_wait(&pipeline->stamped, &pipeline->mutex);
+  if (!await_stamps(self, until)) {
+    (void)iobind__fail(error, IOBIND_TIMEOUT, "the time given was not enough: what was waited for goes on");
+    return NULL;
   }
-  pthread_mutex_unlock(&pipeline->mutex);
   order_ends(self);
   pipeline->pulled++;
   if (goes_on(self) && first != IOBIND_OK) { /* after STOP, later items did not fail by themselves */
@@ -437,21 +462,25 @@ static slot *pull(iobind_pipeline *pipeline) {
   return self;
 }
 
-iobind_status iobind_pipeline_next(iobind_pipeline *pipeline, iobind_tensor **outputs, iobind_pipeline_item *item,
-                                   iobind_error *error) {
+static iobind_status next(iobind_pipeline *pipeline, uint64_t until, const char *what, iobind_tensor **outputs,
+                          iobind_pipeline_item *item, iobind_error *error) {
   if (pipeline == NULL || outputs == NULL) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "pipeline_next: %s is NULL", pipeline == NULL ? "pipeline" : "outputs");
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "%s: %s is NULL", what, pipeline == NULL ? "pipeline" : "outputs");
   }
   memset(outputs, 0, pipeline->session->output_count * sizeof(iobind_tensor *));
-  IOBIND__TRY(iobind__process_check("pipeline_next", error));
+  IOBIND__TRY(iobind__process_check(what, error));
   iobind_pipeline_item full = IOBIND_PIPELINE_ITEM_INIT;
   if (item != NULL) {
-    IOBIND__TRY(iobind__info_write(item, "item", &full, sizeof full, sizeof full, "pipeline_next", error));
+    IOBIND__TRY(iobind__info_write(item, "item", &full, sizeof full, sizeof full, what, error));
   }
   if (pipeline->pulled == pipeline->submitted) {
-    return iobind__fail(error, IOBIND_NOT_FOUND, "pipeline_next: no item is under way");
+    return iobind__fail(error, IOBIND_NOT_FOUND, "%s: no item is under way", what);
   }
-  slot *self = pull(pipeline);
+  iobind_error reason = IOBIND_ERROR_INIT;
+  slot *self = pull(pipeline, until, &reason);
+  if (self == NULL) {
+    return iobind__named(iobind__error_copy(error, &reason), error, what);
+  }
   if (item != NULL) {
     bool times = (pipeline->flags & IOBIND_PIPELINE_TIMES) != 0;
     full.index = self->index;
@@ -459,13 +488,23 @@ iobind_status iobind_pipeline_next(iobind_pipeline *pipeline, iobind_tensor **ou
     full.upload_ns = times ? self->ends[UPLOAD] : 0;
     full.run_ns = times ? self->ends[RUN] : 0;
     full.download_ns = times ? self->ends[DOWNLOAD] : 0;
-    IOBIND__TRY(iobind__info_write(item, "item", &full, sizeof full, sizeof full, "pipeline_next", error));
+    IOBIND__TRY(iobind__info_write(item, "item", &full, sizeof full, sizeof full, what, error));
   }
   if (self->status != IOBIND_OK) {
     return iobind__error_copy(error, &self->error);
   }
   memcpy(outputs, self->outputs, pipeline->session->output_count * sizeof(iobind_tensor *));
   return IOBIND_OK;
+}
+
+iobind_status iobind_pipeline_next(iobind_pipeline *pipeline, iobind_tensor **outputs, iobind_pipeline_item *item,
+                                   iobind_error *error) {
+  return next(pipeline, UINT64_MAX, "pipeline_next", outputs, item, error);
+}
+
+iobind_status iobind_pipeline_next_for(iobind_pipeline *pipeline, uint64_t timeout_ns, iobind_tensor **outputs,
+                                       iobind_pipeline_item *item, iobind_error *error) {
+  return next(pipeline, iobind__deadline(timeout_ns), "pipeline_next_for", outputs, item, error);
 }
 
 /* ---- made and destroyed ---- */
@@ -491,7 +530,7 @@ void iobind_pipeline_destroy(iobind_pipeline *pipeline) {
     return;
   }
   while (pipeline->pulled < pipeline->submitted) {
-    (void)pull(pipeline);
+    (void)pull(pipeline, UINT64_MAX, NULL);
   }
   for (size_t i = 0; pipeline->slots != NULL && i < pipeline->slot_count; i++) {
     if (pipeline->slots[i].pipeline != NULL) {
@@ -611,7 +650,7 @@ iobind_status iobind_pipeline_create(iobind_session *session, const iobind_pipel
   pipeline->slot_count = options.slots == 0 ? DEFAULT_SLOTS : options.slots;
   atomic_init(&pipeline->failed, UINT64_MAX);
   pthread_mutex_init(&pipeline->mutex, NULL);
-  pthread_cond_init(&pipeline->stamped, NULL);
+  iobind__condition_init(&pipeline->stamped);
   iobind_status status = fill(pipeline, &options, error);
   if (status != IOBIND_OK) {
     iobind_pipeline_destroy(pipeline);

@@ -100,8 +100,19 @@ iobind_status iobind_event_wait(iobind_event *event, iobind_error *error) {
   return iobind__named(iobind__stream_order_event(NULL, event, error), error, "event_wait");
 }
 
-/* Whether a point has passed, without waiting for it. The first time, the stream's thread is told to wait for it. A worker's
- * thread passes the point anyway, and waits only for a device that queues. */
+iobind_status iobind_event_wait_for(iobind_event *event, uint64_t timeout_ns, iobind_error *error) {
+  if (event == NULL) {
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "event_wait_for: event is NULL");
+  }
+  IOBIND__TRY(iobind__process_check("event_wait_for", error));
+  uint64_t until = iobind__deadline(timeout_ns);
+  iobind__point *point = iobind__event_point(event);
+  iobind_status status = point == NULL ? IOBIND_OK : iobind__point_wait_until(point, until, error);
+  iobind__point_release(point);
+  return iobind__named(status, error, "event_wait_for");
+}
+
+/* Whether a point has passed, without waiting for it. */
 static iobind_status query(iobind__point *point, int32_t *done, iobind_error *error) {
   if (iobind__point_passed(point)) {
     *done = 1;
@@ -112,15 +123,7 @@ static iobind_status query(iobind__point *point, int32_t *done, iobind_error *er
     *done = 1;
     return IOBIND_OK;
   }
-  bool needs_watch = iobind__stream_orders_calls(point->stream) || iobind__stream_passed(point->stream, point->ticket);
-  if (needs_watch && !atomic_exchange(&point->watched, true)) {
-    iobind_status status = iobind__point_submit_wait(point->stream, point, true, error);
-    if (status != IOBIND_OK) {
-      atomic_store(&point->watched, false);
-      return status;
-    }
-  }
-  return IOBIND_OK;
+  return iobind__point_watch(point, error);
 }
 
 iobind_status iobind_event_query(iobind_event *event, int32_t *done, iobind_error *error) {

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "memory/kind.h"
+#include "support/system.h"
 
 static void free_point(iobind__ref *ref) {
   iobind__point *point = (iobind__point *)ref;
@@ -66,20 +67,22 @@ static iobind_status run_waiting(iobind__task *task, const iobind_error *failure
   return iobind__point_wait(((waiting *)task)->point, error);
 }
 
-/* If a point cannot be waited for, that is no failure of the stream: the next call of iobind_event_query waits and reports
- * it. */
+/* A point that cannot be waited for is not a failure of the stream: the next caller that asks waits itself, and is told. */
 static iobind_status run_watching(iobind__task *task, const iobind_error *failure, iobind_error *error) {
   iobind__point *point = ((waiting *)task)->point;
   if (failure != NULL || iobind__point_wait(point, NULL) != IOBIND_OK) {
     atomic_store(&point->unwatched, true);
   }
+  pthread_mutex_lock(&point->stream->mutex);
+  pthread_cond_broadcast(&point->stream->changed); /* for callers that wait with a time limit */
+  pthread_mutex_unlock(&point->stream->mutex);
   if (failure != NULL) {
     return iobind__error_copy(error, failure);
   }
   return IOBIND_OK;
 }
 
-iobind_status iobind__point_submit_wait(iobind_stream *stream, iobind__point *point, bool watch, iobind_error *error) {
+static iobind_status submit(iobind_stream *stream, iobind__point *point, bool watch, iobind_error *error) {
   waiting *wait = calloc(1, sizeof *wait);
   if (wait == NULL) {
     return iobind__fail(error, IOBIND_OUT_OF_MEMORY, "out of host memory");
@@ -93,6 +96,57 @@ iobind_status iobind__point_submit_wait(iobind_stream *stream, iobind__point *po
     free_waiting(&wait->task);
   }
   return status;
+}
+
+iobind_status iobind__point_submit_wait(iobind_stream *stream, iobind__point *point, iobind_error *error) {
+  return submit(stream, point, false, error);
+}
+
+iobind_status iobind__point_watch(iobind__point *point, iobind_error *error) {
+  bool needed = iobind__stream_orders_calls(point->stream) || iobind__stream_passed(point->stream, point->ticket);
+  if (!needed || atomic_exchange(&point->watched, true)) {
+    return IOBIND_OK;
+  }
+  iobind_status status = submit(point->stream, point, true, error);
+  if (status != IOBIND_OK) {
+    atomic_store(&point->watched, false);
+  }
+  return status;
+}
+
+/* ---- waits with a time limit ---- */
+
+uint64_t iobind__deadline(uint64_t timeout_ns) {
+  uint64_t now = iobind__clock_ns();
+  return timeout_ns < UINT64_MAX - now ? now + timeout_ns : UINT64_MAX;
+}
+
+static bool can_be_told(const iobind__point *point) {
+  return iobind__point_passed(point) || atomic_load(&point->unwatched);
+}
+
+/* Until the point can be told, or the stream's thread has passed it and must be asked to watch. */
+static void await_change(iobind__point *point, uint64_t until) {
+  iobind_stream *stream = point->stream;
+  bool in_time = true;
+  pthread_mutex_lock(&stream->mutex);
+  bool before = iobind__stream_passed(stream, point->ticket);
+  while (in_time && !can_be_told(point) && iobind__stream_passed(stream, point->ticket) == before) {
+    in_time = iobind__condition_wait(&stream->changed, &stream->mutex, until);
+  }
+  pthread_mutex_unlock(&stream->mutex);
+}
+
+/* ORT and the EPs have no wait with a limit: the stream's thread waits for the point, and this one for that thread. */
+iobind_status iobind__point_wait_until(iobind__point *point, uint64_t until, iobind_error *error) {
+  while (until != UINT64_MAX && !can_be_told(point)) {
+    IOBIND__TRY(iobind__point_watch(point, error));
+    await_change(point, until);
+    if (!can_be_told(point) && iobind__clock_ns() >= until) {
+      return iobind__fail(error, IOBIND_TIMEOUT, "the time given was not enough: what was waited for goes on");
+    }
+  }
+  return iobind__point_wait(point, error); /* at once if it has passed: for its failure, and for memory order */
 }
 
 iobind_status iobind__stream_order(iobind_stream *stream, iobind__point *point, iobind_error *error) {

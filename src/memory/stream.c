@@ -7,6 +7,7 @@
 
 #include "memory/kind.h"
 #include "support/options.h"
+#include "support/system.h"
 
 bool iobind__stream_orders_calls(const iobind_stream *stream) {
   return stream->kind->orders_calls;
@@ -320,7 +321,7 @@ iobind_status iobind_stream_create(iobind_device *device, const iobind_stream_op
   }
   iobind__ref_init(&made->ref, free_stream);
   pthread_mutex_init(&made->mutex, NULL);
-  pthread_cond_init(&made->changed, NULL);
+  iobind__condition_init(&made->changed);
   made->tasks_end = &made->tasks;
   iobind__ref_retain(&device->runtime->ref);
   *stream = made;

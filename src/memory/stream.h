@@ -204,11 +204,21 @@ void iobind__point_release(iobind__point *point); /* NULL is a no-op */
 /* Wait on the host, and return the outcome. */
 iobind_status iobind__point_wait(iobind__point *point, iobind_error *error);
 
+/* The same until the clock (iobind__clock_ns) shows a time: TIMEOUT, with a message that has no name before it. */
+iobind_status iobind__point_wait_until(iobind__point *point, uint64_t until, iobind_error *error);
+
+/* The time that lies so many nanoseconds from now; UINT64_MAX: never. */
+uint64_t iobind__deadline(uint64_t timeout_ns);
+
 /* Without waiting: has the point passed, as far as the host can tell? */
 bool iobind__point_passed(const iobind__point *point);
 
-/* Let the thread of the stream wait for a point: in its order, or only to watch it on behalf of iobind_event_query. */
-iobind_status iobind__point_submit_wait(iobind_stream *stream, iobind__point *point, bool watch, iobind_error *error);
+/* Let the thread of the stream wait for a point, in its order. */
+iobind_status iobind__point_submit_wait(iobind_stream *stream, iobind__point *point, iobind_error *error);
+
+/* Let the thread of the point's stream wait for it on behalf of callers that cannot wait themselves. On a worker's stream that is needed
+ * only by a device that queues, and once the thread has passed the point. Nothing happens the second time. */
+iobind_status iobind__point_watch(iobind__point *point, iobind_error *error);
 
 /* Make later work of the stream wait for a point; for NULL there is nothing to wait for. Waits on the host if the stream cannot wait by
  * itself, or is NULL. */

@@ -63,7 +63,7 @@ static iobind_status order(iobind_stream *stream, iobind__point *point, iobind_e
     /* work submitted to a device with one queue: the order of the calls is the order of the work */
     return iobind__stream_wait_ticket(point->stream, point->ticket, error);
   }
-  return iobind__point_submit_wait(stream, point, false, error);
+  return iobind__point_submit_wait(stream, point, error);
 }
 
 const iobind__stream_kind iobind__worker_stream = {

@@ -3,6 +3,7 @@
 #ifndef IOBIND_SUPPORT_SYSTEM_H
 #define IOBIND_SUPPORT_SYSTEM_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -85,6 +86,11 @@ iobind__path_char *iobind__path_native(const char *path);
 
 /* Nanoseconds of a clock that never goes back. */
 uint64_t iobind__clock_ns(void);
+
+/* A condition that can be waited for until that clock shows a time. False if it does, and never for UINT64_MAX; true may be for nothing, as
+ * with any condition. */
+void iobind__condition_init(pthread_cond_t *condition);
+bool iobind__condition_wait(pthread_cond_t *condition, pthread_mutex_t *mutex, uint64_t until);
 
 /* ---- the environment ---- */
 

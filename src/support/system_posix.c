@@ -130,6 +130,33 @@ uint64_t iobind__clock_ns(void) {
   return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
+void iobind__condition_init(pthread_cond_t *condition) {
+#if defined(__APPLE__)
+  pthread_cond_init(condition, NULL); /* it takes no other clock, but a duration */
+#else
+  pthread_condattr_t monotonic;
+  pthread_condattr_init(&monotonic);
+  pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+  pthread_cond_init(condition, &monotonic);
+  pthread_condattr_destroy(&monotonic);
+#endif
+}
+
+bool iobind__condition_wait(pthread_cond_t *condition, pthread_mutex_t *mutex, uint64_t until) {
+  if (until == UINT64_MAX) {
+    return pthread_cond_wait(condition, mutex) == 0;
+  }
+#if defined(__APPLE__)
+  uint64_t now = iobind__clock_ns();
+  uint64_t rest = until > now ? until - now : 0;
+  struct timespec time = {.tv_sec = (time_t)(rest / 1000000000), .tv_nsec = (long)(rest % 1000000000)};
+  return pthread_cond_timedwait_relative_np(condition, mutex, &time) != ETIMEDOUT;
+#else
+  struct timespec time = {.tv_sec = (time_t)(until / 1000000000), .tv_nsec = (long)(until % 1000000000)};
+  return pthread_cond_timedwait(condition, mutex, &time) != ETIMEDOUT;
+#endif
+}
+
 bool iobind__environment_get(const char *name, char **value) {
 #if defined(__linux__)
   const char *set = secure_getenv(name);

@@ -263,6 +263,24 @@ uint64_t iobind__clock_ns(void) {
   return seconds * 1000000000 + rest * 1000000000 / (uint64_t)rate.QuadPart;
 }
 
+void iobind__condition_init(pthread_cond_t *condition) {
+  pthread_cond_init(condition, NULL);
+}
+
+/* These threads wait by the time of day. A waiter that is told a false "not yet" looks at the other clock and waits again. */
+bool iobind__condition_wait(pthread_cond_t *condition, pthread_mutex_t *mutex, uint64_t until) {
+  if (until == UINT64_MAX) {
+    return pthread_cond_wait(condition, mutex) == 0;
+  }
+  uint64_t now = iobind__clock_ns();
+  struct timespec time;
+  clock_gettime(CLOCK_REALTIME, &time);
+  uint64_t rest = (until > now ? until - now : 0) + (uint64_t)time.tv_nsec;
+  time.tv_sec += (time_t)(rest / 1000000000);
+  time.tv_nsec = (long)(rest % 1000000000);
+  return pthread_cond_timedwait(condition, mutex, &time) != ETIMEDOUT || iobind__clock_ns() < until;
+}
+
 bool iobind__environment_get(const char *name, char **value) {
   *value = NULL;
   wchar_t *wide_name = to_wide(name);
