@@ -251,7 +251,6 @@ public:
   event() noexcept = default;
   explicit event(device where, error *failed = nullptr) { detail::call(failed, iobind_event_create, where.get(), out()); }
   bool wait(error *failed = nullptr) const { return detail::call(failed, iobind_event_wait, get()); }
-  /** For a limited time; false, with the status TIMEOUT, if it has not passed. */
   bool wait_for(std::uint64_t timeout_ns, error *failed = nullptr) const {
     return detail::call(failed, iobind_event_wait_for, get(), timeout_ns);
   }
@@ -586,7 +585,6 @@ public:
   bool next(std::array<tensor, N> &outputs, iobind_pipeline_item *item = nullptr, error *failed = nullptr) const {
     return next_for(UINT64_MAX, outputs, item, failed);
   }
-  /** For a limited time: TIMEOUT if the oldest item is not over, which stays the next one. */
   template <std::size_t N>
   bool next_for(std::uint64_t timeout_ns, std::array<tensor, N> &outputs, iobind_pipeline_item *item = nullptr,
                 error *failed = nullptr) const {
