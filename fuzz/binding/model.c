@@ -19,8 +19,7 @@ const model models[MODELS] = {
      .outputs = {{"y", "n", 0}, {"next_s", "n", 0}, {"next_t", "n", 0}, {"d", NULL, 3}, {"k", NULL, 3}},
      .needs = {BIT(MIX_A) | BIT(MIX_S), BIT(MIX_A) | BIT(MIX_S), BIT(MIX_A) | BIT(MIX_S) | BIT(MIX_T), BIT(MIX_C) | BIT(MIX_K),
                BIT(MIX_K)},
-     /* k over k is right too, but once it has been, and the input is bound to another tensor, nobody copies it */
-     .may_overwrite = {BIT(MIX_A), BIT(MIX_A) | BIT(MIX_S), BIT(MIX_A) | BIT(MIX_T), BIT(MIX_C), 0},
+     .may_overwrite = {BIT(MIX_A), BIT(MIX_A) | BIT(MIX_S), BIT(MIX_A) | BIT(MIX_T), BIT(MIX_C), BIT(MIX_K)},
      .is_input = {false, false, false, false, true}},
     {.name = "grow",
      .input_count = 2,

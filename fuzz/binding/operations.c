@@ -93,8 +93,6 @@ static void do_fault(const step *from) {
   static const char *const kinds[8] = {"fail_compute", "fail_compute", "fail_compute", "fail_alloc",
                                        "fail_alloc",   "fail_copy",    "fail_copy",    "fail_pinned"};
   if (!W->is_virtual) return;
-  /* After a failure ORT does not wait for what it has submitted: what follows would be reported as unordered. */
-  CHECK(vdev_set(0, "race", "off") == 0);
   snprintf(W->fault, sizeof W->fault, "%s=%d", kinds[from->x[0] % 8], 1 + from->x[1] % 3);
 }
 

@@ -301,8 +301,7 @@ bool shadow_is_muddled(const shadow *of) {
     view written = written_by(of, i);
     for (size_t j = 0; j < of->model->input_count; j++) {
       if (!views_overlap(written, shadow_next_input(of, j))) continue;
-      if (of->inputs[j].elsewhere)
-        return true; /* the copy to where it is read, and the one of the output back, are not ordered */
+      if (of->inputs[j].elsewhere) continue; /* it is copied to where it is read, and the output is written later */
       if (!views_equal(written, shadow_next_input(of, j)) || (of->model->may_overwrite[i] & 1u << j) == 0) return true;
     }
   }

@@ -242,22 +242,11 @@ static bool too_long(const bound *one) {
   return one->shadow.model == &models[1] && sum > MOST_ELEMENTS;
 }
 
-/* An output that is an input too, and goes to another place: ORT copies it, and not on the stream, so that nothing orders the copy behind
- * what the stream has for that input. */
-static bool leaves_its_place(const bound *one) {
-  for (size_t i = 0; i < one->shadow.model->output_count && !W->at_host; i++) {
-    const output_shadow *output = &one->shadow.outputs[i];
-    if (output->mode == IOBIND_OUTPUT_NONE || !one->shadow.model->is_input[i]) continue;
-    if (output->target.block != NULL ? output->target.block->where != PLACE_HOME : one->where[i] != PLACE_HOME) return true;
-  }
-  return false;
-}
-
 void do_run(const step *from) {
   bound *one = take_binding(from);
   if (one == NULL || too_long(one) || shadow_is_muddled(&one->shadow)) return;
   int stream = from->x[1] >= 150 ? from->x[1] % STREAMS : -1;
-  if (stream >= 0 && (world_stream((size_t)stream) == NULL || leaves_its_place(one))) return;
+  if (stream >= 0 && world_stream((size_t)stream) == NULL) return;
   point *at = from->x[2] >= 192 ? world_point(from->x[2] % EVENTS) : NULL;
   expectation expected = {0};
   bool late;

@@ -124,6 +124,7 @@ static iobind_status fill(iobind_binding *binding, iobind_error *error) {
     return iobind__out_of_memory(error, "binding_create");
   }
   for (size_t i = 0; i < session->output_count; i++) {
+    binding->outputs[i].mode = IOBIND_OUTPUT_NONE;
     iobind__output_reset(binding, i);
   }
   static const iobind_run_options none = IOBIND_RUN_OPTIONS_INIT;

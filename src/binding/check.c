@@ -40,6 +40,9 @@ static iobind_status check_input(iobind_binding *binding, size_t index, const ch
                         "write it by iobind_binding_update_input",
                         what, value->name);
   }
+  if (iobind__carry_of_input(binding, index) != NULL) { /* a run has made it, and it may have outgrown what the model says */
+    IOBIND__TRY(iobind__value_accepts(value, input->bound, what, error));
+  }
   return agree_symbols(binding, value, input->bound, index, what, error);
 }
 
@@ -53,6 +56,37 @@ static iobind_status check_carry(iobind_binding *binding, const iobind__carry *c
   IOBIND__TRY(iobind__value_accepts(output, state, what, error));
   IOBIND__TRY(agree_symbols(binding, output, state, binding->session->input_count + carry->output, what, error));
   return iobind__overlap_check_input(binding, carry->input, state, what, error);
+}
+
+/* An input that the model hands on as this output is copied by iobind, and ORT compares nothing. */
+static iobind_status check_handed_on(const iobind_binding *binding, size_t index, const char *what, iobind_error *error) {
+  const iobind__value *value = &binding->session->outputs[index];
+  const iobind__carry *carry = iobind__carry_of_output(binding, index);
+  const iobind_tensor *source = binding->inputs[value->handed_on].bound;
+  const iobind_tensor *target = carry == NULL                      ? binding->outputs[index].target
+                                : carry->mode == IOBIND_CARRY_MOVE ? NULL
+                                                                   : binding->inputs[carry->input].bound;
+  if (target == NULL) {
+    return IOBIND_OK;
+  }
+  if (!iobind__tensor_same_dims(source, target)) {
+    char came[IOBIND__SHAPE_TEXT];
+    char bound[IOBIND__SHAPE_TEXT];
+    iobind__shape_text((int32_t)source->dtype, source->dims, NULL, source->rank, came, sizeof came);
+    iobind__shape_text((int32_t)target->dtype, target->dims, NULL, target->rank, bound, sizeof bound);
+    return iobind__fail(error, IOBIND_SHAPE,
+                        "%s: output '%s' is the input of that name, which is %s: expected the same, got %s", what, value->name,
+                        came, bound);
+  }
+  if (binding->outputs[index].mode == IOBIND_OUTPUT_IN_PLACE && source->data != target->data &&
+      iobind__tensor_overlaps(source, target)) {
+    return iobind__fail(
+        error, IOBIND_INVALID_ARGUMENT,
+        "%s: output '%s' is the input of that name, and its tensor overlaps a part of the input's: give it all of "
+        "that memory, or other memory",
+        what, value->name);
+  }
+  return IOBIND_OK;
 }
 
 iobind_status iobind__binding_check_complete(iobind_binding *binding, const char *what, iobind_error *error) {
@@ -70,6 +104,9 @@ iobind_status iobind__binding_check_complete(iobind_binding *binding, const char
   for (size_t i = 0; i < session->output_count; i++) {
     const iobind__output *output = &binding->outputs[i];
     any = any || output->mode != IOBIND_OUTPUT_NONE;
+    if (session->outputs[i].handed_on >= 0) {
+      IOBIND__TRY(check_handed_on(binding, i, what, error));
+    }
     if (output->target != NULL && iobind__carry_of_output(binding, i) == NULL) {
       IOBIND__TRY(agree_symbols(binding, &session->outputs[i], output->target, session->input_count + i, what, error));
     }

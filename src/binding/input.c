@@ -135,7 +135,7 @@ static iobind_status resolve(iobind_binding *binding, size_t index, iobind__inpu
 static bool is_alike(const iobind_binding *binding, const iobind__input *input, iobind_input_mode mode,
                      const iobind_tensor *tensor, const iobind_event *event) {
   return tensor != NULL && input->bound != NULL && mode == IOBIND_INPUT_RESIDENT && input->mode == mode && event == NULL &&
-         input->event == NULL && binding->carry_count == 0 && !binding->has_in_place &&
+         input->event == NULL && binding->carry_count == 0 && binding->handed_on == 0 &&
          iobind__tensor_is_alike(tensor, input->bound);
 }
 
@@ -173,11 +173,10 @@ __attribute__((noinline)) static iobind_status set_input(iobind_binding *binding
   if (carry != NULL) {
     carry->due = false; /* this is the next state, not what the last run left */
   }
-  binding->is_checked = binding->is_checked && same_dims && carry == NULL;
+  binding->is_checked = binding->is_checked && same_dims && carry == NULL && binding->handed_on == 0;
   iobind__input old = *input;
   *input = made;
   iobind__table_changed(binding);
-  iobind__outputs_doubt(binding);
   note_live(binding);
   iobind__sides_let_go(binding, old.bound);
   iobind__input_clear(&old);

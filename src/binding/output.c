@@ -11,26 +11,28 @@ void iobind__output_set(iobind_binding *binding, size_t index, iobind_output_mod
                         iobind_tensor *target) {
   iobind__output *output = &binding->outputs[index];
   bool was_bound = output->mode != IOBIND_OUTPUT_NONE;
+  bool is_bound = mode != IOBIND_OUTPUT_NONE;
   const iobind__place *old_place = output->target != NULL ? output->target->place : output->place;
   const iobind__place *new_place = target != NULL ? target->place : place;
   bool stays_verified = output->is_verified && output->mode == mode && old_place == new_place;
   iobind__results_drop(binding, NULL); /* before the slot forgets what it holds */
   if (!stays_verified) {
     output->is_verified = false;
-    output->is_passed_through = false;
     output->has_fixed_dims = false;
     binding->is_verified = false;
   }
   output->mode = mode;
   output->place = place;
-  binding->has_in_place = binding->has_in_place || mode == IOBIND_OUTPUT_IN_PLACE;
   output->memory = iobind__serial_next();
   iobind_tensor *old = output->target;
   output->target = iobind_tensor_retain(target);
   iobind__sides_let_go(binding, old);
   iobind_tensor_release(old);
-  if (was_bound != (mode != IOBIND_OUTPUT_NONE)) {
+  if (was_bound != is_bound) {
     binding->output_set++;
+    if (binding->session->outputs[index].handed_on >= 0) {
+      binding->handed_on = is_bound ? binding->handed_on + 1 : binding->handed_on - 1;
+    }
   }
   binding->is_checked = false;
   iobind__table_changed(binding);
@@ -45,16 +47,6 @@ void iobind__output_reset(iobind_binding *binding, size_t index) {
 void iobind__output_renew(iobind_binding *binding, size_t index) {
   binding->outputs[index].memory = iobind__serial_next();
   iobind__table_changed(binding);
-}
-
-void iobind__outputs_doubt(iobind_binding *binding) {
-  for (size_t i = 0; binding->has_in_place && i < binding->session->output_count; i++) {
-    iobind__output *output = &binding->outputs[i];
-    if (output->mode == IOBIND_OUTPUT_IN_PLACE && iobind__carry_of_output(binding, i) == NULL) {
-      output->is_verified = false;
-      binding->is_verified = false;
-    }
-  }
 }
 
 void iobind__outputs_reshape(iobind_binding *binding) {
@@ -129,7 +121,7 @@ static iobind_status check_mode(const iobind__value *value, iobind_output_mode m
 static bool is_alike(const iobind_binding *binding, const iobind__output *output, iobind_output_mode mode,
                      const iobind_tensor *tensor) {
   return tensor != NULL && !tensor->read_only && output->target != NULL && mode == IOBIND_OUTPUT_FIXED &&
-         output->mode == mode && binding->carry_count == 0 && iobind__tensor_is_alike(tensor, output->target);
+         output->mode == mode && binding->carry_count == 0 && binding->handed_on == 0 && iobind__tensor_is_alike(tensor, output->target);
 }
 
 static iobind_status replace(iobind_binding *binding, size_t index, iobind_tensor *tensor, iobind_error *error) {
@@ -200,5 +192,5 @@ iobind__output_view iobind__binding_view_output(const iobind_binding *binding, s
   const iobind__output *output = &binding->outputs[index];
   return (iobind__output_view){.mode = output->mode,
                                .place = output->target != NULL ? output->target->place : output->place,
-                               .is_copied = output->is_passed_through};
+                               .is_copied = binding->session->outputs[index].handed_on >= 0};
 }

@@ -113,6 +113,46 @@ static iobind_status make_result(iobind_binding *binding, size_t index, iobind_e
   return IOBIND_OK;
 }
 
+/* A tensor for the copy of an input: what was given for the output, or memory of its own. */
+static iobind_status make_copy(const iobind__output *output, const iobind_tensor *source, iobind_tensor **copy,
+                               iobind_error *error) {
+  if (iobind__output_is_given(output)) {
+    *copy = iobind_tensor_retain(output->target);
+    return IOBIND_OK;
+  }
+  return iobind__tensor_create_at(output->place, source->dtype, source->dims, source->rank, copy, error);
+}
+
+static iobind_status hand_on(iobind_binding *binding, size_t index, iobind_stream *stream, iobind_error *error) {
+  iobind__output *output = &binding->outputs[index];
+  const iobind_tensor *source = binding->inputs[binding->session->outputs[index].handed_on].bound;
+  iobind_tensor *copy;
+  IOBIND__TRY(make_copy(output, source, &copy, error));
+  iobind_status status = IOBIND_OK;
+  if (source->dtype == IOBIND_STRING) {
+    status = iobind__strings_copy(source, copy, error);
+  } else if (source->data != copy->data) { /* IN_PLACE over the input itself: it is there */
+    status = iobind__tensor_copy_one(source, copy, stream, error);
+  }
+  if (status != IOBIND_OK) {
+    iobind_tensor_release(copy);
+    return status;
+  }
+  iobind_tensor_release(output->result);
+  output->result = copy;
+  return IOBIND_OK;
+}
+
+iobind_status iobind__results_hand_on(iobind_binding *binding, iobind_stream *stream, iobind_error *error) {
+  IOBIND__TRY(iobind__results_fetch(binding, error));
+  for (size_t i = 0; i < binding->session->output_count; i++) {
+    if (binding->session->outputs[i].handed_on >= 0 && binding->outputs[i].mode != IOBIND_OUTPUT_NONE) {
+      IOBIND__TRY(hand_on(binding, i, stream, error));
+    }
+  }
+  return IOBIND_OK;
+}
+
 /* The memory of what a run left stays until the stream has passed it. */
 static iobind_status retire(iobind_binding *binding, iobind_stream *stream) {
   IOBIND__TRY(iobind__results_fetch(binding, NULL));

@@ -86,7 +86,23 @@ static void name_held_outputs(const iobind_binding *binding, iobind__text *names
   }
 }
 
-static iobind_status run_failed(iobind_binding *binding, OrtStatus *failed, iobind_error *error) {
+static void release_status(const OrtApi *api, OrtStatus *status) {
+  if (status != NULL) {
+    api->ReleaseStatus(status);
+  }
+}
+
+/* After a failure ORT does not wait for what it has submitted. This waits for whole devices, which is right here and nowhere else; what
+ * else has failed there is of the same run. A stream is waited for by the caller that submits to it. */
+static void wait_after_failure(iobind_binding *binding) {
+  const iobind__side *side = iobind__side_of_turn(binding);
+  const OrtApi *api = IOBIND__API(binding->session->runtime);
+  if (side->binding != NULL) {
+    release_status(api, api->SynchronizeBoundOutputs(side->binding));
+  }
+}
+
+static iobind_status run_failed(iobind_binding *binding, OrtStatus *failed, const iobind_stream *stream, iobind_error *error) {
   const OrtApi *api = IOBIND__API(binding->session->runtime);
   bool cancelled = atomic_load(&binding->state) != IOBIND__RUNNING;
   iobind_status status;
@@ -101,6 +117,9 @@ static iobind_status run_failed(iobind_binding *binding, OrtStatus *failed, iobi
     iobind__text_free(&names);
   } else {
     status = iobind__ort_fail(api, failed, error, "binding_run");
+  }
+  if (stream == NULL && !binding->arrays.in_use) {
+    wait_after_failure(binding);
   }
   iobind__carry_note_failure(binding);
   iobind__side_forget_outputs(binding, iobind__side_of_turn(binding));
@@ -126,8 +145,8 @@ static iobind_status finish_run(iobind_binding *binding, iobind_stream *stream, 
   if (!binding->is_verified) {
     status = iobind__results_verify(binding, error);
   }
-  if (status == IOBIND_OK && binding->has_passed_through) {
-    status = iobind__results_copy_passed_through(binding, stream, error);
+  if (status == IOBIND_OK && binding->handed_on > 0) {
+    status = iobind__results_hand_on(binding, stream, error);
   }
   if (status == IOBIND_OK) {
     status = wait_for_devices(binding, ordered, error);
@@ -154,10 +173,10 @@ __attribute__((always_inline)) static inline iobind_status execute(iobind_bindin
           ? iobind__arrays_run(binding, options)
           : IOBIND__API(session->runtime)->RunWithBinding(session->session, options, iobind__side_of_turn(binding)->binding);
   if (failed != NULL) {
-    return run_failed(binding, failed, error);
+    return run_failed(binding, failed, stream, error);
   }
   binding->results = by_arrays ? IOBIND__RESULTS_READY : IOBIND__RESULTS_HELD;
-  if (!binding->is_verified || binding->has_passed_through || session->queued != NULL) {
+  if (!binding->is_verified || binding->handed_on > 0 || session->queued != NULL) {
     IOBIND__TRY(finish_run(binding, stream, ordered, error));
   }
   if (binding->carry_count > 0) {
@@ -173,12 +192,6 @@ static iobind_status execute_serial(iobind_binding *binding, OrtRunOptions *opti
   iobind_status status = execute(binding, options, stream, ordered, error);
   iobind__device_leave(binding->session->serial);
   return status;
-}
-
-static void release_status(const OrtApi *api, OrtStatus *status) {
-  if (status != NULL) {
-    api->ReleaseStatus(status);
-  }
 }
 
 /* The terminate flag of a run that was cancelled must not reach the next one. */
@@ -304,19 +317,6 @@ static iobind_status use_host_tensors(const iobind_binding *binding, iobind_stre
   return IOBIND_OK;
 }
 
-/* ORT copies an input that it hands on to an output elsewhere, and not on the run's stream. Before the first run nothing tells but the
- * names. */
-static bool hands_inputs_on(const iobind_binding *binding) {
-  const iobind_session *session = binding->session;
-  bool any = binding->has_passed_through;
-  for (size_t i = 0; i < session->output_count && !binding->is_verified; i++) {
-    for (size_t j = 0; j < session->input_count && !any; j++) {
-      any = strcmp(session->outputs[i].name, session->inputs[j].name) == 0;
-    }
-  }
-  return any;
-}
-
 /* A state that is moved is replaced by the next run's, which may be submitted before the stream has read it. */
 static void keep_states(const iobind_binding *binding, iobind_stream *stream) {
   for (size_t i = 0; i < binding->carry_count; i++) {
@@ -330,10 +330,6 @@ static iobind_status submit_to_ep(iobind_binding *binding, iobind_stream *stream
   IOBIND__TRY(begin_serial(binding, binding->flight.stream, error));
   IOBIND__TRY(await_producers(binding, stream, NULL, error));
   IOBIND__TRY(use_host_tensors(binding, stream, error));
-  if (hands_inputs_on(binding)) {
-    IOBIND__TRY(load_live_inputs(binding, stream, error));
-    IOBIND__TRY(iobind__stream_drain(stream, error));
-  }
   IOBIND__API(binding->session->runtime)->RunOptionsSetSyncStream(binding->stream_run_options, iobind__stream_ort(stream));
   iobind_status status = execute_serial(binding, binding->stream_run_options, stream, stream->device, error);
   if (status != IOBIND_OK) {

@@ -48,7 +48,7 @@ static inline void iobind__sides_let_go(iobind_binding *binding, const iobind_te
   }
 }
 
-/* FRESH outputs are bound before each run: ORT writes into what an output holds. */
+/* Bind again what is bound before each run: FRESH outputs, and inputs that are handed on. */
 iobind_status iobind__side_refresh(iobind_binding *binding, const iobind__side *side, iobind_error *error);
 
 /* Arrays of values are cheaper than ORT's binding where states are moved and nothing is on a device. */

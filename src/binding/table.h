@@ -21,9 +21,8 @@ typedef struct iobind__output {
   iobind_tensor *target; /* FIXED, IN_PLACE: what the next run writes; a reference is held */
   uint64_t memory;       /* REUSE: the serial of the memory that is wanted; a new one asks for new memory */
   /* what a run has shown of it; these stay until mode or place change */
-  bool is_verified;       /* it lands where it was asked for */
-  bool is_passed_through; /* ORT hands an input's memory out as this output: copied after each run */
-  bool has_fixed_dims;    /* the model fixes the dims, and they came out so: other dims of an input do not change them */
+  bool is_verified;    /* it lands where it was asked for */
+  bool has_fixed_dims; /* the model fixes the dims, and they came out so: other dims of an input do not change them */
   /* of the last run */
   OrtValue *value;       /* fetched from ORT, not yet a tensor's */
   iobind_tensor *result; /* the value as a tensor */
@@ -72,12 +71,11 @@ struct iobind_binding {
   iobind__flight flight; /* used only by the owner's thread */
   iobind__results results;
   iobind_error failure;
-  bool is_checked;         /* complete, and nothing changed since */
-  bool is_verified;        /* every bound output is */
-  bool has_live;           /* some input is LIVE with a source, or has an event */
-  bool has_passed_through; /* some output is */
-  bool has_in_place;       /* some output is IN_PLACE, by whatever way */
-  size_t *fresh;           /* the outputs that need new memory in each run */
+  bool is_checked;  /* complete, and nothing changed since */
+  bool is_verified; /* every bound output is */
+  bool has_live;    /* some input is LIVE with a source, or has an event */
+  size_t handed_on; /* bound outputs that are inputs which ORT hands on: copied after each run */
+  size_t *fresh;    /* the outputs that are bound again before each run */
   size_t fresh_count;
   iobind__output *outputs;
   iobind__carry *carries;
@@ -148,9 +146,6 @@ void iobind__output_reset(iobind_binding *binding, size_t index);
 /* The next run writes this tensor, which may be NULL. */
 void iobind__output_aim(iobind__output *output, iobind_tensor *target);
 
-/* Another tensor is an input: an output IN_PLACE may have been passed through, which did not show while both were in one memory. */
-void iobind__outputs_doubt(iobind_binding *binding);
-
 /* The dims of an input changed: REUSE outputs whose dims may follow get new memory. */
 void iobind__outputs_reshape(iobind_binding *binding);
 
@@ -158,6 +153,9 @@ void iobind__outputs_reshape(iobind_binding *binding);
  * passed; NULL: none. */
 void iobind__results_drop(iobind_binding *binding, iobind_stream *busy);
 iobind_status iobind__results_fetch(iobind_binding *binding, iobind_error *error);
+
+/* Inputs that the model hands on as outputs are copied to where these are bound. */
+iobind_status iobind__results_hand_on(iobind_binding *binding, iobind_stream *stream, iobind_error *error);
 
 /* Where the value of an output lies. NULL, and 0 bytes, for strings. */
 iobind_status iobind__result_locate(const iobind_binding *binding, size_t index, OrtValue *value, void **data, size_t *bytes,
@@ -167,11 +165,10 @@ iobind_status iobind__result_overlaps(const iobind_binding *binding, size_t inde
 
 /* verify.c */
 
-/* Has each output landed where it was asked for, and which are passed through? An output of 0 bytes does not show it. */
+/* Has each output landed where it was asked for? One of 0 bytes does not show it. */
 iobind_status iobind__results_verify(iobind_binding *binding, iobind_error *error);
 iobind_status iobind__result_verify_place(const iobind_binding *binding, size_t index, const OrtValue *value,
                                           iobind_error *error);
-iobind_status iobind__results_copy_passed_through(iobind_binding *binding, iobind_stream *stream, iobind_error *error);
 
 /* carry.c: what happens before a run, after it and when it fails. */
 iobind_status iobind__carry_advance(iobind_binding *binding, iobind_stream *busy,

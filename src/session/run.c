@@ -33,10 +33,31 @@ static iobind_status find_place(iobind_session *session, const OrtValue *value, 
                                                             : iobind__session_find_place(session, info, place, error);
 }
 
-/* One output of the run as our tensor. A value that ORT passed through from an input shares its memory, so it is copied. */
-static iobind_status take_output(iobind_session *session, iobind_tensor *const *inputs, OrtValue *value, iobind_tensor **output,
-                                 iobind_error *error) {
+/* The same in host memory of its own. */
+static iobind_status copy_to_host(const iobind_session *session, const iobind_tensor *tensor, iobind_tensor **copy,
+                                  iobind_error *error) {
+  iobind__place *host = &session->runtime->cpu->places[IOBIND_MEMORY_DEFAULT];
+  iobind_tensor *made;
+  IOBIND__TRY(iobind__tensor_create_at(host, tensor->dtype, tensor->dims, tensor->rank, &made, error));
+  iobind_status status = tensor->dtype == IOBIND_STRING ? iobind__strings_copy(tensor, made, error)
+                                                        : iobind__tensor_copy_one(tensor, made, NULL, error);
+  if (status != IOBIND_OK) {
+    iobind_tensor_release(made);
+    return status;
+  }
+  *copy = made;
+  return IOBIND_OK;
+}
+
+/* One output of the run as a host tensor. An input that ORT handed on is the caller's memory: it is copied. */
+static iobind_status take_output(iobind_session *session, size_t index, iobind_tensor *const *inputs, OrtValue *value,
+                                 iobind_tensor **output, iobind_error *error) {
   const OrtApi *api = IOBIND__API(session->runtime);
+  int handed_on = session->outputs[index].handed_on;
+  if (handed_on >= 0) {
+    api->ReleaseValue(value);
+    return copy_to_host(session, inputs[handed_on], output, error);
+  }
   iobind__place *place = NULL;
   iobind_status result = find_place(session, value, &place, error);
   iobind_tensor *tensor = NULL;
@@ -47,32 +68,11 @@ static iobind_status take_output(iobind_session *session, iobind_tensor *const *
     api->ReleaseValue(value);
     return result;
   }
-  bool shared = !place->host;
-  for (size_t i = 0; i < session->input_count && !shared && result == IOBIND_OK; i++) {
-    if (tensor->dtype != IOBIND_STRING) {
-      shared = iobind__tensor_overlaps(tensor, inputs[i]);
-    } else if (inputs[i]->dtype == IOBIND_STRING) {
-      result = iobind__strings_shared(session->runtime, tensor->value, inputs[i]->value, &shared, error);
-    }
-  }
-  if (result != IOBIND_OK) {
-    iobind_tensor_release(tensor);
-    return result;
-  }
-  if (!shared) {
+  if (place->host) {
     *output = tensor;
     return IOBIND_OK;
   }
-  iobind__place *host = &session->runtime->cpu->places[IOBIND_MEMORY_DEFAULT];
-  result = iobind__tensor_create_at(host, tensor->dtype, tensor->dims, tensor->rank, output, error);
-  if (result == IOBIND_OK) {
-    result = tensor->dtype == IOBIND_STRING ? iobind__strings_copy(tensor, *output, error)
-                                            : iobind__tensor_copy_one(tensor, *output, NULL, error);
-    if (result != IOBIND_OK) {
-      iobind_tensor_release(*output);
-      *output = NULL;
-    }
-  }
+  result = copy_to_host(session, tensor, output, error);
   iobind_tensor_release(tensor);
   return result;
 }
@@ -87,7 +87,7 @@ static iobind_status take_outputs(iobind_session *session, iobind_tensor *const 
     }
     OrtValue *value = values[next++];
     if (status == IOBIND_OK) {
-      status = take_output(session, inputs, value, &outputs[i], error);
+      status = take_output(session, i, inputs, value, &outputs[i], error);
     } else {
       IOBIND__API(session->runtime)->ReleaseValue(value);
     }

@@ -15,6 +15,7 @@ typedef struct iobind__value {
   const char **symbols; /* one for each dim; "" if it has none; the session owns the strings */
   int *symbol_ids;      /* the same name has the same number in the whole session; -1: none */
   iobind__place *place; /* where the session wants it or leaves it */
+  int handed_on; /* an output: the input that ORT hands on as it, the one of the same name; -1: a node makes it, or a constant is it */
 } iobind__value;
 
 struct iobind_session {

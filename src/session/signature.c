@@ -123,10 +123,8 @@ static void guess_output_places(iobind_session *session) {
     iobind__value *output = &session->outputs[i];
     bool on_host = output->kind != IOBIND_VALUE_TENSOR || output->dtype == IOBIND_STRING;
     output->place = &(on_host ? session->devices[0] : first)->places[IOBIND_MEMORY_DEFAULT];
-    for (size_t j = 0; j < session->input_count; j++) {
-      if (strcmp(session->inputs[j].name, output->name) == 0) {
-        output->place = session->inputs[j].place;
-      }
+    if (output->handed_on >= 0) {
+      output->place = session->inputs[output->handed_on].place;
     }
   }
 }
@@ -190,6 +188,16 @@ static iobind_status collect_names(iobind_session *session, iobind_error *error)
   return IOBIND_OK;
 }
 
+/* The input of this name; -1: none. */
+static int find_input(const iobind_session *session, const char *name) {
+  for (size_t i = 0; i < session->input_count; i++) {
+    if (strcmp(session->inputs[i].name, name) == 0) {
+      return (int)i;
+    }
+  }
+  return -1;
+}
+
 iobind_status iobind__session_read_signature(iobind_session *session, iobind_error *error) {
   session->inputs = calloc(session->input_count + 1, sizeof *session->inputs);
   session->outputs = calloc(session->output_count + 1, sizeof *session->outputs);
@@ -201,6 +209,7 @@ iobind_status iobind__session_read_signature(iobind_session *session, iobind_err
   }
   for (size_t i = 0; i < session->output_count; i++) {
     IOBIND__TRY(read_value(session, i, false, &session->outputs[i], error));
+    session->outputs[i].handed_on = find_input(session, session->outputs[i].name);
   }
   IOBIND__TRY(collect_names(session, error));
   IOBIND__TRY(read_places(session, session->inputs, session->input_count, true, error));

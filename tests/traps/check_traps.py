@@ -34,7 +34,7 @@ def check_test(root, test, library, cases):
         return "no such file"
     by_ctest = not first.endswith("_test.c")
     where = path.parent / "CMakeLists.txt" if by_ctest else path
-    pattern = rf"NAME {re.escape(name)} " if by_ctest else rf"\bcmocka_unit_test\w*\({name}\b"
+    pattern = rf"NAME {re.escape(name)} " if by_ctest else rf"(\bcmocka_unit_test\w*\(|[{{] ?\"[^\"]*\", ){name}\b"
     return None if re.search(pattern, where.read_text(encoding="utf-8")) else f"no such test in {where.name}"
 
 

@@ -286,6 +286,46 @@ static void torn_state_is_refused(void **state) {
   iobind_session_destroy(session);
 }
 
+/* A state that a run has made larger than the session's fixed dim allows is refused in iobind's words, before ORT sees it. */
+static void moved_state_outgrows_a_fixed_dim(void **state) {
+  static const float six[6] = {1, 2, 3, 4, 5, 6};
+  static const int64_t two_rows[2] = {2, 3};
+  static const int64_t one_row[2] = {1, 3};
+  static const int64_t two = 2;
+  static const char *const name = "past";
+  device = fixture_device(runtime, *state);
+  iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
+  options.devices = &device;
+  options.device_count = 1;
+  options.dim_names = &name;
+  options.dim_values = &two;
+  options.dim_count = 1;
+  void *bytes = NULL;
+  size_t size = 0;
+  iobind_session *session;
+  iobind_binding *binding;
+  assert_int_equal(test_model_create("concat", &bytes, &size, NULL), 1);
+  expect_ok(iobind_session_create_from_memory(runtime, bytes, size, &options, &session, &fault));
+  free(bytes);
+  expect_ok(iobind_binding_create(session, &binding, &fault));
+  iobind_tensor *past = tensor_of(IOBIND_FLOAT32, two_rows, 2, six, sizeof six);
+  iobind_tensor *row = tensor_of(IOBIND_FLOAT32, one_row, 2, six, sizeof six / 2);
+  expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, past, NULL, &fault));
+  expect_ok(iobind_binding_set_input(binding, 1, IOBIND_INPUT_RESIDENT, row, NULL, &fault));
+  expect_ok(iobind_binding_carry(binding, 0, 0, IOBIND_CARRY_MOVE, &fault));
+  run(binding);
+  for (int i = 0; i < 2; i++) {
+    expect(IOBIND_SHAPE, iobind_binding_run(binding, NULL, NULL, &fault));
+    expect_words("binding_run: 'first'");
+  }
+  expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, past, NULL, &fault));
+  run(binding);
+  iobind_tensor_release(past);
+  iobind_tensor_release(row);
+  iobind_binding_destroy(binding);
+  iobind_session_destroy(session);
+}
+
 /* Beside a state that grows, a REUSE output whose dims the model fixes keeps its memory; where an open dim may follow the state's, it
  * cannot. */
 static void reused_beside_a_growing_state(void **state) {
@@ -440,19 +480,20 @@ static void bound_anew_beside_a_swap(void **state) {
   iobind_session_destroy(session);
 }
 
-#define CASES(spec)                                                                                 \
-  {#spec ": moves", moves, start, stop, #spec}, {#spec ": swaps", swaps, start, stop, #spec},       \
-      {#spec ": in place", in_place, start, stop, #spec},                                           \
-      {#spec ": taken states stay", taken_states_stay, start, stop, #spec},                         \
-      {#spec ": grows from nothing", grows_from_nothing, start, stop, #spec},                       \
-      {#spec ": two ways at once", two_ways_at_once, start, stop, #spec},                           \
-      {#spec ": failed run keeps the state", failed_run_keeps_the_state, start, stop, #spec},       \
-      {#spec ": torn state is refused", torn_state_is_refused, start, stop, #spec},                 \
-      {#spec ": reused beside a growing state", reused_beside_a_growing_state, start, stop, #spec}, \
-      {#spec ": states stay on the device", states_stay_on_the_device, start, stop, #spec},         \
-      {#spec ": no output in the state", no_output_in_the_state, start, stop, #spec},               \
-      {#spec ": bound anew beside a swap", bound_anew_beside_a_swap, start, stop, #spec}, {         \
-#spec ": what cannot be carried", what_cannot_be_carried, start, stop, #spec                    \
+#define CASES(spec)                                                                                       \
+  {#spec ": moves", moves, start, stop, #spec}, {#spec ": swaps", swaps, start, stop, #spec},             \
+      {#spec ": in place", in_place, start, stop, #spec},                                                 \
+      {#spec ": taken states stay", taken_states_stay, start, stop, #spec},                               \
+      {#spec ": grows from nothing", grows_from_nothing, start, stop, #spec},                             \
+      {#spec ": two ways at once", two_ways_at_once, start, stop, #spec},                                 \
+      {#spec ": failed run keeps the state", failed_run_keeps_the_state, start, stop, #spec},             \
+      {#spec ": torn state is refused", torn_state_is_refused, start, stop, #spec},                       \
+      {#spec ": reused beside a growing state", reused_beside_a_growing_state, start, stop, #spec},       \
+      {#spec ": moved state outgrows a fixed dim", moved_state_outgrows_a_fixed_dim, start, stop, #spec}, \
+      {#spec ": states stay on the device", states_stay_on_the_device, start, stop, #spec},               \
+      {#spec ": no output in the state", no_output_in_the_state, start, stop, #spec},                     \
+      {#spec ": bound anew beside a swap", bound_anew_beside_a_swap, start, stop, #spec}, {               \
+#spec ": what cannot be carried", what_cannot_be_carried, start, stop, #spec                          \
   }
 
 static const struct CMUnitTest tests[] = {CASES(cpu), CASES(webgpu), CASES(vdev)};

@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 
 #include "binding/table.h"
+#include "vdev.h"
 
 static iobind_runtime *runtime;
 static const char *spec_of_test;
@@ -395,6 +396,154 @@ static void handed_on_in_place(void **state) {
   iobind_session_destroy(session);
 }
 
+static iobind_binding *bind_handed_on(iobind_session *session, iobind_tensor *x) {
+  iobind_binding *binding;
+  expect_ok(iobind_binding_create(session, &binding, &fault));
+  expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, x, NULL, &fault));
+  return binding;
+}
+
+/* However such an output is bound, and whatever it was bound to before, it holds what the input held in the run. */
+static void handed_on_after_another_way(void **state) {
+  (void)state;
+  device = fixture_device(runtime, spec_of_test);
+  iobind_session *session = fixture_session(runtime, device, "passthrough");
+  iobind_tensor *x = twos(1);
+  iobind_tensor *other = twos(7);
+  iobind_binding *binding = bind_handed_on(session, x);
+  expect_ok(iobind_binding_carry(binding, 0, 0, IOBIND_CARRY_IN_PLACE, &fault));
+  run(binding);
+  expect_ok(iobind_binding_carry(binding, 0, 0, IOBIND_CARRY_SWAP, &fault));
+  run(binding);
+  expect_output(binding, 0, 1);
+  expect_ok(iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_IN_PLACE, NULL, IOBIND_MEMORY_DEFAULT, other, &fault));
+  run(binding);
+  expect_twos(other, 1);
+  iobind_binding_destroy(binding);
+
+  static const float threes[2] = {3, 3};
+  binding = bind_handed_on(session, x);
+  expect_ok(iobind_binding_carry(binding, 1, 0, IOBIND_CARRY_MOVE, &fault)); /* y = x + x */
+  expect_ok(iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_IN_PLACE, NULL, IOBIND_MEMORY_DEFAULT, x, &fault));
+  run(binding);
+  expect_twos(x, 1);
+  run(binding);
+  expect_twos(x, 2);
+  run(binding);
+  expect_twos(x, 4);
+  iobind_binding_destroy(binding);
+
+  binding = bind_handed_on(session, other);
+  expect_ok(iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_REUSE, NULL, IOBIND_MEMORY_DEFAULT, NULL, &fault));
+  run(binding);
+  expect_output(binding, 0, 1);
+  expect_ok(iobind_tensor_write(x, 0, threes, sizeof threes, NULL, &fault));
+  expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, x, NULL, &fault));
+  run(binding);
+  expect_output(binding, 0, 3);
+  expect_twos(other, 1); /* what was handed on before is not written */
+  iobind_binding_destroy(binding);
+  iobind_tensor_release(x);
+  iobind_tensor_release(other);
+  iobind_session_destroy(session);
+}
+
+/* IN_PLACE over a part of the input: the copy would read what it has written. */
+static void handed_on_over_a_part(void **state) {
+  (void)state;
+  static const float values[3] = {1, 2, 3};
+  device = fixture_device(runtime, spec_of_test);
+  iobind_session *session = fixture_session(runtime, device, "passthrough");
+  iobind_tensor *all = fixture_floats(device, values, 3);
+  iobind_tensor *first;
+  iobind_tensor *last;
+  expect_ok(iobind_tensor_slice(all, 0, 2, &first, &fault));
+  expect_ok(iobind_tensor_slice(all, 1, 2, &last, &fault));
+  iobind_binding *binding = bind_handed_on(session, first);
+  expect_ok(iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_IN_PLACE, NULL, IOBIND_MEMORY_DEFAULT, last, &fault));
+  expect(IOBIND_INVALID_ARGUMENT, iobind_binding_check(binding, &fault));
+  expect(IOBIND_INVALID_ARGUMENT, iobind_binding_run(binding, NULL, NULL, &fault));
+  expect_words("overlaps a part of the input's");
+  expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, last, NULL, &fault));
+  run(binding);
+  fixture_expect_floats(all, values, 3);
+  iobind_binding_destroy(binding);
+  iobind_tensor_release(first);
+  iobind_tensor_release(last);
+  iobind_tensor_release(all);
+  iobind_session_destroy(session);
+}
+
+/* What comes up on the stream for an input that is handed on goes to the host behind it, also to where it came from. */
+static void handed_on_to_the_host(void **state) {
+  (void)state;
+  enum { TO_ITSELF, TO_PINNED, TO_HOST, WAYS };
+  static const float values[2] = {5, 6};
+  static const int64_t two = 2;
+  device = fixture_device(runtime, spec_of_test);
+  iobind_device *host = iobind_runtime_get_device(runtime, 0);
+  iobind_session *session = fixture_session(runtime, device, "passthrough");
+  assert_int_equal(vdev_set(0, "race", "fail"), 0);
+  for (int way = TO_ITSELF; way < WAYS; way++) {
+    iobind_tensor *source;
+    iobind_stream *stream;
+    iobind_tensor *result;
+    expect_ok(iobind_stream_create(device, NULL, &stream, &fault));
+    expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_HOST_ACCESSIBLE, IOBIND_FLOAT32, &two, 1, &source, &fault));
+    expect_ok(iobind_tensor_write(source, 0, values, sizeof values, NULL, &fault));
+    iobind_binding *binding;
+    expect_ok(iobind_binding_create(session, &binding, &fault));
+    expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_LIVE, source, NULL, &fault));
+    if (way == TO_ITSELF) {
+      expect_ok(iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_FIXED, NULL, IOBIND_MEMORY_DEFAULT, source, &fault));
+    } else {
+      expect_ok(iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_FRESH, way == TO_HOST ? host : device,
+                                          way == TO_HOST ? IOBIND_MEMORY_DEFAULT : IOBIND_MEMORY_HOST_ACCESSIBLE, NULL,
+                                          &fault));
+    }
+    for (int i = 0; i < 3; i++) {
+      expect_ok(iobind_binding_run(binding, stream, NULL, &fault));
+    }
+    expect_ok(iobind_stream_synchronize(stream, &fault));
+    expect_ok(iobind_binding_get_output(binding, 0, &result, &fault));
+    fixture_expect_floats(result, values, 2);
+    iobind_binding_destroy(binding);
+    iobind_tensor_release(source);
+    iobind_stream_destroy(stream);
+  }
+  assert_int_equal(vdev_set(0, "race", "off"), 0);
+  iobind_session_destroy(session);
+}
+
+/* A run that fails on its way has finished when it returns, too: what it had submitted does not meet what comes next. */
+static void failed_run_has_finished(void **state) {
+  (void)state;
+  static const float threes[2] = {3, 3};
+  iobind_session *session = pair();
+  iobind_tensor *x = twos(1);
+  iobind_tensor *y = twos(2);
+  iobind_binding *binding = bind(session, x, y);
+  run(binding);
+  assert_int_equal(vdev_set(0, "race", "fail"), 0);
+  for (int n = 1; n < 4; n++) {
+    const char which[2] = {(char)('0' + n), '\0'};
+    assert_int_equal(vdev_set(0, "compute_us", "2000"), 0);
+    assert_int_equal(vdev_set(0, "fail_alloc", which), 0);
+    iobind_status ran = iobind_binding_run(binding, NULL, NULL, NULL);
+    assert_true(ran != IOBIND_OK || n > 1);
+    assert_int_equal(vdev_set(0, "fail_alloc", "0"), 0);
+    expect_ok(iobind_tensor_write(x, 0, threes, sizeof threes, NULL, &fault));
+  }
+  assert_int_equal(vdev_set(0, "compute_us", "0"), 0);
+  assert_int_equal(vdev_set(0, "race", "off"), 0);
+  run(binding);
+  expect_output(binding, 0, 5);
+  iobind_binding_destroy(binding);
+  iobind_tensor_release(x);
+  iobind_tensor_release(y);
+  iobind_session_destroy(session);
+}
+
 /* Runs that the caller did not ask for leave no trace: the states are what they were, in whatever way they are carried. */
 static void states_are_restored(void **state) {
   (void)state;
@@ -438,6 +587,7 @@ static void states_are_restored(void **state) {
       {#spec ": fixed output over a buffer", fixed_output_over_a_buffer, start, stop, #spec},                   \
       {#spec ": state in place needs its own tensor", state_in_place_needs_its_own_tensor, start, stop, #spec}, \
       {#spec ": handed on in place", handed_on_in_place, start, stop, #spec},                                   \
+      {#spec ": handed on after another way", handed_on_after_another_way, start, stop, #spec},                 \
       {#spec ": states are restored", states_are_restored, start, stop, #spec},                                 \
       {#spec ": queued runs", queued_runs, start, stop, #spec}, {                                               \
 #spec ": queued runs outlive their binding", queued_runs_outlive_their_binding, start, stop, #spec          \
@@ -447,6 +597,10 @@ static const struct CMUnitTest tests[] = {
     CASES(cpu),
     CASES(webgpu),
     CASES(vdev),
+    {"cpu: handed on over a part", handed_on_over_a_part, start, stop, "cpu"},
+    {"vdev: handed on over a part", handed_on_over_a_part, start, stop, "vdev"},
+    {"vdev: handed on to the host", handed_on_to_the_host, start, stop, "vdev"},
+    {"vdev: failed run has finished", failed_run_has_finished, start, stop, "vdev"},
     {"cpu: swap over memory that goes", swap_over_memory_that_goes, start, stop, "cpu"},
     {"cpu: wrapped memory is free at once", wrapped_memory_is_free_at_once, start, stop, "cpu"},
     {"cpu: first state of another shape", first_state_of_another_shape, start, stop, "cpu"}};

@@ -402,12 +402,10 @@ static int report_loop(loop *l, tool_report *report) {
 
 /* ---- the command ---- */
 
-enum { ORT_INVALID_ARGUMENT = 2 }; /* OrtErrorCode: also what it says if the dims of an input are not the model's */
-
 /* A dim that --dim fixes by its symbol is fixed for all steps, and a state cannot grow. */
 static const char *hint_at_dims(const loop *l, char *text, size_t size) {
   const iobind_error *failure = &l->cycle.failure;
-  bool shape = failure->status == IOBIND_SHAPE || failure->ort_code == ORT_INVALID_ARGUMENT;
+  bool shape = failure->status == IOBIND_SHAPE;
   size_t length = 0;
   text[0] = 0;
   for (size_t i = 0; shape && i < l->tool->dim_count && length < size; i++) {
