@@ -135,8 +135,7 @@ static iobind_status resolve(iobind_binding *binding, size_t index, iobind__inpu
 static bool is_alike(const iobind_binding *binding, const iobind__input *input, iobind_input_mode mode,
                      const iobind_tensor *tensor, const iobind_event *event) {
   return tensor != NULL && input->bound != NULL && mode == IOBIND_INPUT_RESIDENT && input->mode == mode && event == NULL &&
-         input->event == NULL && binding->carry_count == 0 && binding->handed_on == 0 &&
-         iobind__tensor_is_alike(tensor, input->bound);
+         input->event == NULL && iobind__binding_is_plain(binding) && iobind__tensor_is_alike(tensor, input->bound);
 }
 
 static iobind_status replace(iobind_binding *binding, size_t index, iobind_tensor *tensor, iobind_error *error) {

@@ -121,7 +121,7 @@ static iobind_status check_mode(const iobind__value *value, iobind_output_mode m
 static bool is_alike(const iobind_binding *binding, const iobind__output *output, iobind_output_mode mode,
                      const iobind_tensor *tensor) {
   return tensor != NULL && !tensor->read_only && output->target != NULL && mode == IOBIND_OUTPUT_FIXED &&
-         output->mode == mode && binding->carry_count == 0 && binding->handed_on == 0 && iobind__tensor_is_alike(tensor, output->target);
+         output->mode == mode && iobind__binding_is_plain(binding) && iobind__tensor_is_alike(tensor, output->target);
 }
 
 static iobind_status replace(iobind_binding *binding, size_t index, iobind_tensor *tensor, iobind_error *error) {

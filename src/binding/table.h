@@ -89,6 +89,11 @@ static inline iobind__side *iobind__side_of_turn(iobind_binding *binding) {
   return &binding->sides[binding->turn];
 }
 
+/* Does no output become an input, and is none an input? */
+static inline bool iobind__binding_is_plain(const iobind_binding *binding) {
+  return (binding->carry_count | binding->handed_on) == 0;
+}
+
 static inline bool iobind__output_is_given(const iobind__output *output) {
   return output->mode == IOBIND_OUTPUT_FIXED || output->mode == IOBIND_OUTPUT_IN_PLACE;
 }
