@@ -54,7 +54,7 @@ static iobind_status take_output(iobind_session *session, size_t index, iobind_t
                                  iobind_tensor **output, iobind_error *error) {
   const OrtApi *api = IOBIND__API(session->runtime);
   int handed_on = session->outputs[index].handed_on;
-  if (handed_on >= 0) {
+  if (handed_on >= 0 && inputs != NULL) { /* NULL only where the model has none */
     api->ReleaseValue(value);
     return copy_to_host(session, inputs[handed_on], output, error);
   }
