@@ -120,8 +120,8 @@ static iobind_status check_mode(const iobind__value *value, iobind_output_mode m
 /* Is it another tensor of the same kind, so that nothing else of what is bound can change? */
 static bool is_alike(const iobind_binding *binding, const iobind__output *output, iobind_output_mode mode,
                      const iobind_tensor *tensor) {
-  return tensor != NULL && !tensor->read_only && output->target != NULL && mode == IOBIND_OUTPUT_FIXED &&
-         output->mode == mode && iobind__binding_is_plain(binding) && iobind__tensor_is_alike(tensor, output->target);
+  return tensor != NULL && !tensor->read_only && mode == IOBIND_OUTPUT_FIXED && output->mode == mode &&
+         iobind__binding_is_plain(binding) && iobind__tensor_is_alike(tensor, output->target);
 }
 
 static iobind_status replace(iobind_binding *binding, size_t index, iobind_tensor *tensor, iobind_error *error) {
