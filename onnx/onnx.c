@@ -7,7 +7,7 @@
 
 enum { WIRE_VARINT = 0, WIRE_BYTES = 2, WIRE_FIXED32 = 5, VARINT_MAX = 10 };
 
-/* The messages that stay open between calls. */
+/* The kinds of messages that stay open between calls. */
 enum { KIND_NONE, KIND_MODEL, KIND_GRAPH, KIND_NODE, KIND_ATTRIBUTE_GRAPH, KIND_ATTRIBUTE_GRAPHS, KIND_PLAIN };
 
 /* Field numbers of onnx.proto, by message. */
@@ -71,7 +71,7 @@ enum {
 };
 enum { LOCATION_EXTERNAL = 1 };
 
-/* Bits of one element by onnx_dtype; 0 where elements have no size. */
+/* Bits of one element by onnx_dtype; 0 if elements have no size. */
 static const unsigned char dtype_bits[] = {0,  32,  8,  8, 16, 16, 32, 64, 0, 8, 16, 64, 32, 64,
                                            64, 128, 16, 8, 8,  8,  8,  4,  4, 4, 8,  2,  2};
 
@@ -89,7 +89,7 @@ static int expect(onnx_writer *writer, int kind) {
   return 0;
 }
 
-/* Makes room for `count` bytes more. */
+/* Makes room for `count` more bytes. */
 static int reserve(onnx_writer *writer, size_t count) {
   if (writer->status != ONNX_OK) return 0;
   size_t limit = writer->limit != 0 ? writer->limit : (size_t)INT32_MAX;
@@ -156,7 +156,7 @@ static void put_blob(onnx_writer *writer, int field, const void *bytes, size_t c
   put_bytes(writer, bytes, count);
 }
 
-/* Text that must be there; NULL is the caller's mistake. */
+/* Text that must not be NULL. */
 static void put_text(onnx_writer *writer, int field, const char *text) {
   if (text == NULL) {
     fail(writer, ONNX_INVALID);
@@ -193,7 +193,7 @@ static void begin(onnx_writer *writer, int field, int kind) {
   writer->depth++;
 }
 
-/* A message's length stands before its content and is known only now: the content moves up by the length's few bytes. */
+/* A message's length comes before its content, but is known only now: the content moves up by the few bytes of the length. */
 static void end(onnx_writer *writer) {
   if (writer->status != ONNX_OK) return;
   size_t start = writer->open[writer->depth - 1].start;
@@ -236,7 +236,7 @@ const char *onnx_status_text(int32_t status) {
     case ONNX_OK: return "success";
     case ONNX_OUT_OF_MEMORY: return "out of memory";
     case ONNX_TOO_LARGE: return "too large or too deeply nested for a model file";
-    case ONNX_MISPLACED: return "a call that does not belong into the open message";
+    case ONNX_MISPLACED: return "a call that does not belong in the open message";
     case ONNX_INVALID: return "a wrong argument";
     default: return "unknown";
   }
@@ -249,7 +249,7 @@ onnx_status onnx_model_begin(onnx_writer *writer, const onnx_model *model) {
   if (!expect(writer, KIND_NONE)) return (onnx_status)writer->status;
   if (writer->size != 0) return fail(writer, ONNX_MISPLACED);
   if (model == NULL) model = &defaults;
-  writer->open[0].kind = KIND_MODEL; /* the outermost message is the file: no tag, no length */
+  writer->open[0].kind = KIND_MODEL; /* the outermost message is the file: it has no tag and no length */
   writer->depth = 1;
   put_int(writer, MODEL_IR_VERSION, model->ir_version != 0 ? model->ir_version : 10);
   put_optional_text(writer, MODEL_PRODUCER, model->producer);
@@ -321,7 +321,8 @@ static void put_shape(onnx_writer *writer, const onnx_type *type) {
   end(writer);
 }
 
-/* Writes a TypeProto into `field` of the open message. Recursion ends: begin refuses more than ONNX_MAX_DEPTH messages. */
+/* Writes a TypeProto into `field` of the open message. The recursion ends because begin refuses more than ONNX_MAX_DEPTH
+ * messages. */
 static void put_type(onnx_writer *writer, int field, const onnx_type *type) {
   static const int fields[] = {TYPE_TENSOR, TYPE_SPARSE_TENSOR, TYPE_SEQUENCE, TYPE_MAP, TYPE_OPTIONAL};
   if (writer->status != ONNX_OK) return;
@@ -369,7 +370,7 @@ onnx_status onnx_value(onnx_writer *writer, const char *name, const onnx_type *t
   return put_value(writer, GRAPH_VALUE, name, type);
 }
 
-/* Elements of a tensor; 0 and *valid = 0 where the dims make no number. */
+/* Elements of a tensor; 0 and *valid = 0 if the dims are invalid. */
 static uint64_t count_elements(const onnx_tensor *tensor, int *valid) {
   uint64_t count = 1;
   int empty = 0;
@@ -379,7 +380,7 @@ static uint64_t count_elements(const onnx_tensor *tensor, int *valid) {
     empty |= tensor->dims[i] == 0;
   }
   for (size_t i = 0; *valid && !empty && i < tensor->rank; i++) {
-    if (count > UINT64_MAX / 128 / (uint64_t)tensor->dims[i]) *valid = 0; /* 128: so that the bits are a number, too */
+    if (count > UINT64_MAX / 128 / (uint64_t)tensor->dims[i]) *valid = 0; /* 128: the number of bits must not overflow either */
     count *= (uint64_t)tensor->dims[i];
   }
   return *valid && !empty ? count : 0;
@@ -458,7 +459,7 @@ onnx_status onnx_node_end(onnx_writer *writer) {
   return (onnx_status)writer->status;
 }
 
-/* Opens an attribute of the node and writes its name and type; its value is the caller's to write, and its end. */
+/* Opens an attribute of the node and writes its name and type; the caller writes the value and closes it. */
 static int begin_attribute(onnx_writer *writer, const char *name, int type, int kind) {
   if (!expect(writer, KIND_NODE)) return 0;
   begin(writer, NODE_ATTRIBUTE, kind);

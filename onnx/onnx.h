@@ -36,12 +36,12 @@ typedef enum onnx_status {
   ONNX_OK = 0,
   ONNX_OUT_OF_MEMORY = 1,
   ONNX_TOO_LARGE = 2, /**< more bytes than the writer's limit, or more than ONNX_MAX_DEPTH open messages */
-  ONNX_MISPLACED = 3, /**< a call that does not belong into the message that is open, or an `end` too many or too few */
+  ONNX_MISPLACED = 3, /**< a call that does not belong in the open message, or one `end` too many or too few */
   ONNX_INVALID = 4,   /**< an argument is wrong: NULL text, a negative dim, data that do not fit the dims */
   ONNX_STATUS_FORCE32 = 0x7FFFFFFF
 } onnx_status;
 
-/** Element types, with ONNX's numbers. ONNX Runtime's C interface counts the last three otherwise: UINT2 24, INT2 25,
+/** Element types, with ONNX's numbers. ONNX Runtime's C interface has other numbers for the last three: UINT2 24, INT2 25,
  *  FLOAT8E8M0 26. */
 typedef enum onnx_dtype {
   ONNX_UNDEFINED = 0,
@@ -74,11 +74,11 @@ typedef enum onnx_dtype {
   ONNX_DTYPE_FORCE32 = 0x7FFFFFFF
 } onnx_dtype;
 
-/** The most open messages: what protobuf's readers take. A subgraph adds three. */
+/** The most messages that can be open, which is what protobuf's readers accept. A subgraph adds three. */
 #define ONNX_MAX_DEPTH 100
 
-/** A model that grows in memory. The caller's, on the stack or elsewhere; the fields are the writer's business, but for
- *  `limit`, which may be lowered before the first call. */
+/** A model that grows in memory. The caller owns this struct, on the stack or elsewhere. The fields belong to the writer,
+ *  except `limit`, which may be lowered before the first call. */
 typedef struct onnx_writer {
   unsigned char *bytes;
   size_t size;
@@ -87,9 +87,9 @@ typedef struct onnx_writer {
   int32_t status; /**< onnx_status: the first error */
   uint32_t depth;
   struct {
-    size_t start; /**< where the message's content begins */
+    size_t start; /**< offset of the message's content */
     int32_t kind;
-    uint32_t count; /**< graphs written, in a graph attribute */
+    uint32_t count; /**< graphs written so far, in a graph attribute */
   } open[ONNX_MAX_DEPTH];
 } onnx_writer;
 #define ONNX_WRITER_INIT   \
@@ -99,8 +99,8 @@ typedef struct onnx_writer {
     }                      \
   }
 
-/** Hand out the model that was written: it stays the writer's, until onnx_writer_release. On an error *bytes is NULL.
- *  @return OK; MISPLACED a message is still open, or no model was written; the first error otherwise */
+/** Get the model that was written: the writer owns it until onnx_writer_release. On an error *bytes is NULL.
+ *  @return OK; MISPLACED a message is still open, or no model was written; otherwise the first error */
 onnx_status onnx_writer_finish(onnx_writer *writer, const void **bytes, size_t *size);
 
 /** Free the memory; the writer is as after ONNX_WRITER_INIT, with the same limit. */
@@ -111,11 +111,11 @@ const char *onnx_status_text(int32_t status);
 
 /* ---- model and graph ---------------------------------------------------------------------------------------------- */
 
-/** What a model says of itself. All-zero means the default. */
+/** What a model says about itself. A field that is zero has its default. */
 typedef struct onnx_model {
   int64_t ir_version; /**< 0: 10, the first with 4-bit types */
   int64_t model_version;
-  const char *producer; /**< NULL: not written, as the other texts */
+  const char *producer; /**< NULL: not written; so are the other texts */
   const char *producer_version;
   const char *domain;
   const char *description;
@@ -156,12 +156,12 @@ typedef enum onnx_type_kind {
 typedef struct onnx_type {
   int32_t kind;     /**< onnx_type_kind */
   int32_t dtype;    /**< tensors: of the elements; maps: of the keys */
-  int32_t no_shape; /**< tensors: 1 where nothing is known, not even the rank */
+  int32_t no_shape; /**< tensors: 1 if nothing is known, not even the rank */
   uint32_t reserved;
   const int64_t *dims;        /**< tensors: `rank` dims, a negative one is open */
-  const char *const *symbols; /**< tensors: `rank` names of open dims, NULL or "" for a nameless one; may be NULL */
+  const char *const *symbols; /**< tensors: `rank` names of open dims, NULL or "" for one without a name; may be NULL */
   size_t rank;
-  const struct onnx_type *element; /**< sequences, optionals: what is in them; maps: the values */
+  const struct onnx_type *element; /**< sequences, optionals: the type of the elements; maps: the type of the values */
 } onnx_type;
 
 /** Add an input to the graph.
@@ -182,11 +182,11 @@ typedef struct onnx_tensor {
   const int64_t *dims; /**< `rank` dims of 0 or more */
   size_t rank;
   const void *data;           /**< dense, row-major, little-endian, packed types packed */
-  size_t bytes;               /**< of data: just what dtype and dims make */
+  size_t bytes;               /**< size of data: exactly what dtype and dims need */
   const char *const *strings; /**< STRING: one for each element */
-  const size_t *lengths;      /**< STRING: bytes of each; NULL: they are NUL-terminated */
-  const char *location;       /**< external data: a file beside the model, or another place that the reader knows */
-  uint64_t offset;            /**< external data: bytes into that file */
+  const size_t *lengths;      /**< STRING: bytes of each; NULL: each is NUL-terminated */
+  const char *location;       /**< external data: a file beside the model, or another location that the reader knows */
+  uint64_t offset;            /**< external data: where they begin in that file, in bytes */
   uint64_t length;            /**< external data: bytes; 0: not written */
 } onnx_tensor;
 
@@ -225,7 +225,7 @@ onnx_status onnx_attribute_ints(onnx_writer *writer, const char *name, const int
 onnx_status onnx_attribute_floats(onnx_writer *writer, const char *name, const float *values, size_t count);
 
 /** Give the node an attribute: a list of texts.
- *  @param lengths  bytes of each; NULL: they are NUL-terminated */
+ *  @param lengths  bytes of each; NULL: each is NUL-terminated */
 onnx_status onnx_attribute_strings(onnx_writer *writer, const char *name, const char *const *texts, const size_t *lengths,
                                    size_t count);
 
@@ -248,7 +248,7 @@ onnx_status onnx_attribute_graph_begin(onnx_writer *writer, const char *name);
 onnx_status onnx_attribute_graphs_begin(onnx_writer *writer, const char *name);
 
 /** Close an attribute that was opened.
- *  @return as every call; MISPLACED also where onnx_attribute_graph_begin was not followed by one graph */
+ *  @return as every call; MISPLACED also if onnx_attribute_graph_begin was not followed by exactly one graph */
 onnx_status onnx_attribute_end(onnx_writer *writer);
 
 #ifdef __cplusplus

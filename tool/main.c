@@ -29,7 +29,7 @@ static const command commands[] = {
 };
 enum { COMMAND_COUNT = sizeof commands / sizeof commands[0] };
 
-/* Whether all that was printed has been written. */
+/* Whether everything printed has been written. */
 static int finish(FILE *stream) {
   if (fflush(stream) == 0 && !ferror(stream)) return TOOL_DONE;
   fprintf(stderr, "iobind: the standard output cannot be written; is its disk full?\n");
@@ -66,32 +66,32 @@ static int refuse(const char *word) {
   return TOOL_MISUSED;
 }
 
-/* Where a standard stream is closed, the next file that is opened takes its number, and messages would go into that file.
- * Reading makes each write an error, as it should be. */
+/* If a standard stream is closed, the next file that is opened gets its number, and messages would go into that file. Opened
+ * for reading, each write to it fails, as it should. */
 static void hold_standard_streams(void) {
   int descriptor = 0;
   while (descriptor >= 0 && descriptor <= 2) descriptor = open("/dev/null", O_RDONLY);
   if (descriptor > 2) close(descriptor);
 }
 
-/* Numbers have a point whatever the locale is, which an EP's library may change for the process. Windows' C locale stays. */
+/* Numbers have a decimal point in every locale, which an EP's library may change for the process. Windows' C locale stays. */
 static void keep_numbers(void) {
 #ifndef _WIN32
   locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-  if (plain != (locale_t)0) uselocale(plain); /* for as long as the process lives */
+  if (plain != (locale_t)0) uselocale(plain); /* as long as the process lives */
 #endif
 }
 
 int main(int argc, char **argv) {
   hold_standard_streams();
   keep_numbers();
-  /* A file that grows over its limit is then an error of write(), after which the temporary file is removed. */
+  /* With this, a file that grows over its limit makes write() fail, and the temporary file is removed. */
   signal(SIGXFSZ, SIG_IGN);
   if (argc < 2) {
     print_help(stderr);
     return TOOL_MISUSED;
   }
-  /* popt wants `const char **`, into which C converts no `char **`. */
+  /* popt wants `const char **`, and C does not convert `char **` to that. */
   const char **words = NULL;
   memcpy(&words, &argv, sizeof words);
   const char *word = words[1];

@@ -118,9 +118,9 @@ static const struct {
   const char *text;
 } errors[] = {
     {CUDA_OK, "cudaSuccess", "no error"},
-    {CUDA_INVALID_VALUE, "cudaErrorInvalidValue", "an argument has a value that it cannot have"},
+    {CUDA_INVALID_VALUE, "cudaErrorInvalidValue", "an argument has an invalid value"},
     {CUDA_OUT_OF_MEMORY, "cudaErrorMemoryAllocation", "out of memory"},
-    {CUDA_INVALID_CONFIGURATION, "cudaErrorInvalidConfiguration", "a launch with a grid or block that cannot be"},
+    {CUDA_INVALID_CONFIGURATION, "cudaErrorInvalidConfiguration", "a launch with an impossible grid or block"},
     {CUDA_INVALID_SYMBOL, "cudaErrorInvalidSymbol", "no such device symbol"},
     {CUDA_INVALID_DIRECTION, "cudaErrorInvalidMemcpyDirection", "no such direction of a copy"},
     {CUDA_MISSING_CONFIGURATION, "cudaErrorMissingConfiguration", "a launch without its configuration"},

@@ -1,4 +1,4 @@
-/* Streams that are captured: what is ordered on them becomes nodes of a graph. What CUDA does not allow meanwhile breaks it. */
+/* Captured streams: work for them becomes nodes of a graph. Calls that CUDA forbids meanwhile break the capture. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,7 +40,7 @@ int vcuda_capture_order(vcuda_stream *stream, const vcuda_order *order) {
 
 /* ---- what a capture forbids ---- */
 
-/* Does this thread's mode let a capture forbid something? A global one forbids every thread that has not said otherwise. */
+/* Does this thread's mode let a capture forbid something? A global mode applies to every thread that has not chosen another. */
 static bool forbids(const vcuda_capture *capture) {
   if (capture->mode == CUDA_CAPTURE_RELAXED || thread_mode == CUDA_CAPTURE_RELAXED) return false;
   bool own = pthread_equal(capture->thread, pthread_self()) != 0;
@@ -74,7 +74,7 @@ int vcuda_capture_refuses_legacy(const vcuda_stream *stream) {
   return error;
 }
 
-/* Asking whether the NULL stream is captured has no answer then, but breaks nothing. */
+/* Then there is no answer to whether the NULL stream is captured, but asking breaks nothing. */
 static int ask_legacy(const vcuda_stream *stream) {
   for (const vcuda_stream *other = vcuda_global.streams; other != NULL && vcuda_stream_is_null(stream); other = other->next) {
     if (is_implied(stream, other)) return CUDA_CAPTURE_IMPLICIT;
@@ -135,7 +135,7 @@ int vcuda_capture_wait(vcuda_stream *stream, vcuda_event *event, bool external) 
     (void)refuse(stream->capture, CUDA_CAPTURE_MERGE);
     return refuse(event->capture, CUDA_CAPTURE_MERGE);
   }
-  if (stream->capture == NULL) { /* it joins */
+  if (stream->capture == NULL) { /* the stream joins the capture */
     stream->capture = event->capture;
     stream->frontier.count = 0;
   }
@@ -178,7 +178,7 @@ int cudaStreamBeginCapture(cuda_stream stream, int mode) {
   return vcuda_end(&call, error);
 }
 
-/* Is all that other streams were given also before the end of the first one? */
+/* Is all work of the other streams also before the end of the first one? */
 static bool is_joined(const vcuda_capture *capture) {
   for (const vcuda_stream *stream = vcuda_global.streams; stream != NULL; stream = stream->next) {
     for (size_t i = 0; stream->capture == capture && i < stream->frontier.count; i++) {

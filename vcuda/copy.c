@@ -3,16 +3,16 @@
 #include "state.h"
 #include "work.h"
 
-/* A copy of rows. Pageable memory is touched through its own address; the other kinds when the work runs. */
+/* A copy of rows. Pageable memory is accessed at its own address, the other kinds when the work runs. */
 typedef struct copying {
   void *to;
   const void *from;
   size_t to_pitch, from_pitch, width, height;
   bool to_pageable, from_pageable;
-  bool staged; /* the bytes are behind this, taken when it was queued */
+  bool staged; /* the bytes follow this struct, copied when the work was queued */
 } copying;
 
-enum { STAGED = 65536 }; /* up to here pageable memory is read before the call returns, as CUDA does */
+enum { STAGED = 65536 }; /* up to this size pageable memory is read before the call returns, as CUDA does */
 
 static size_t extent(size_t pitch, size_t width, size_t height) {
   return width == 0 || height == 0 ? 0 : (height - 1) * pitch + width;
@@ -29,7 +29,7 @@ static void run_copy(void *arguments) {
   }
 }
 
-/* Which counter counts the bytes; that of the operations is the next one. */
+/* The counter of the bytes; that of the operations is the next one. */
 static vcuda_counter direction_of(const vcuda_place *to, const vcuda_place *from) {
   if (to->kind == VCUDA_DEVICE && from->kind == VCUDA_DEVICE) {
     return to->device == from->device ? VCUDA_COUNT_d2d_bytes : VCUDA_COUNT_peer_bytes;
@@ -38,13 +38,14 @@ static vcuda_counter direction_of(const vcuda_place *to, const vcuda_place *from
   return from->kind == VCUDA_DEVICE ? VCUDA_COUNT_d2h_bytes : VCUDA_COUNT_h2h_bytes;
 }
 
-/* Does the direction that the caller names fit the memory? A host touch of device memory would fault, so it is an error here. */
+/* Does the memory fit the direction that the caller gives? If not, this is an error, because the host cannot touch device
+ * memory. */
 static int check_places(const vcuda_place *to, const vcuda_place *from, int kind, const copying *c) {
   if (kind < CUDA_COPY_HOST_HOST || kind > CUDA_COPY_DEFAULT) return CUDA_INVALID_DIRECTION;
   bool to_device = kind == CUDA_COPY_UP || kind == CUDA_COPY_DEVICE,
        from_device = kind == CUDA_COPY_DOWN || kind == CUDA_COPY_DEVICE;
   bool named = kind != CUDA_COPY_DEFAULT;
-  /* pinned memory is the device's too */
+  /* pinned memory belongs to the device too */
   if (named && ((to_device && to->kind == VCUDA_PAGEABLE) || (!to_device && to->kind == VCUDA_DEVICE)))
     return CUDA_INVALID_VALUE;
   if (named && ((from_device && from->kind == VCUDA_PAGEABLE) || (!from_device && from->kind == VCUDA_DEVICE)))
@@ -72,8 +73,8 @@ static bool waits(const vcuda_stream *stream, const copying *c, vcuda_counter di
   return synchronous && direction != VCUDA_COUNT_d2d_bytes && direction != VCUDA_COUNT_peer_bytes;
 }
 
-/* On hardware a small copy of pageable memory to a stream that has nothing to do is over before the host can look. The race detector
- * is not told: nothing promises it. */
+/* On hardware a small copy of pageable memory to an idle stream is over before the host can look. The race detector is not
+ * told, because nothing promises that. */
 static bool is_over_at_once(const vcuda_stream *stream, const copying *c) {
   const vcuda_stream *null_stream = stream->device->null_stream;
   return c->staged && stream->device->settings.late_copies == 0 && stream->completed == stream->submitted &&
@@ -83,7 +84,7 @@ static bool is_over_at_once(const vcuda_stream *stream, const copying *c) {
 static int queue_copy(vcuda_stream *stream, copying *c, int kind, const char *name, bool synchronous) {
   vcuda_place to, from;
   size_t bytes = c->width * c->height;
-  if (bytes == 0) return CUDA_OK; /* whatever the addresses are */
+  if (bytes == 0) return CUDA_OK; /* for any addresses */
   vcuda_memory_locate(c->to, extent(c->to_pitch, c->width, c->height), &to);
   vcuda_memory_locate(c->from, extent(c->from_pitch, c->width, c->height), &from);
   int error = check_places(&to, &from, kind, c);
@@ -148,7 +149,7 @@ int cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_t from_p
   return vcuda_end(&call, copy(to, to_pitch, from, from_pitch, width, height, kind, stream, "cudaMemcpy2DAsync", false));
 }
 
-/* Variables of device code have no memory here: there is no such code. */
+/* Variables of device code have no memory here, because there is no such code. */
 int cudaMemcpyFromSymbol(void *to, const void *symbol, size_t bytes, size_t offset, int kind) {
   VCUDA_ENTER_DEVICE(NULL);
   (void)to, (void)bytes, (void)offset, (void)kind;

@@ -33,7 +33,7 @@ int cublasSetStream_v2(vcuda_blas *handle, void *stream) {
 
 int cublasSetMathMode(vcuda_blas *handle, int mode) {
   if (handle == NULL) return CUBLAS_NOT_INITIALIZED;
-  handle->mode = mode; /* kept for the question; the arithmetic is the same */
+  handle->mode = mode; /* kept only so that it can be asked for; the arithmetic is the same */
   return CUBLAS_OK;
 }
 
@@ -84,7 +84,7 @@ typedef struct shape {
   bool pointers;
 } shape;
 
-/* `rows` and `columns` of what is multiplied; what is stored is that or its transpose. */
+/* `rows` and `columns` of the factor; the stored matrix is the factor or its transpose. */
 static vcuda_matrix matrix_of(operand given, int op, int64_t rows, int64_t columns, bool pointers) {
   vcuda_matrix matrix = {
       .type = given.type, .leading = given.leading, .stride = given.stride, .transposed = op != 0, .pointers = pointers};
@@ -158,7 +158,7 @@ typedef struct factoring {
   int *pivots, *info; /* in device memory */
 } factoring;
 
-/* Of a column's rows from `k` on, the one with the largest element comes to row k. */
+/* Exchange rows so that row k has the largest element of the column from row `k` on. */
 static int64_t choose_pivot(const vcuda_matrix *m, const void *a, int64_t k) {
   int64_t best = k;
   for (int64_t row = k + 1; row < m->rows; row++) {
@@ -178,7 +178,7 @@ static void swap_rows(const vcuda_matrix *m, void *a, int64_t one, int64_t other
   }
 }
 
-/* Row `row` less `factor` times row `k`, from column `from` on. */
+/* Subtract `factor` times row `k` from row `row`, from column `from` on. */
 static void subtract_row(const vcuda_matrix *m, void *a, int64_t row, double factor, int64_t k, int64_t from) {
   for (int64_t column = from; column < m->columns; column++) {
     int64_t at = vcuda_matrix_offset(m, row, column);
@@ -219,7 +219,7 @@ static void run_factor(void *arguments) {
   }
 }
 
-/* A column of the inverse: the unit vector, its rows exchanged, through the lower and then the upper factor. */
+/* A column of the inverse: the unit vector with its rows exchanged, solved with the lower and then the upper factor. */
 static void solve_column(const vcuda_matrix *m, const void *a, const int *pivots, int64_t column, double *x) {
   for (int64_t i = 0; i < m->rows; i++) x[i] = i == column ? 1 : 0;
   for (int64_t i = 0; i < m->rows && pivots != NULL; i++) {
@@ -322,7 +322,7 @@ static factoring factoring_of(int n, int batches, operand a, operand c, const in
 REAL(S, float, VCUDA_FLOAT32)
 REAL(D, double, VCUDA_FLOAT64)
 
-/* ---- the public functions: any types; which algorithm makes no difference here ---- */
+/* ---- the public functions: any types; the choice of algorithm makes no difference here ---- */
 
 static operand any_operand(const void *address, int type, int leading, long long stride) {
   return (operand){address, vcuda_data_type(type), leading, stride};
@@ -363,7 +363,7 @@ typedef struct vectors {
   float alpha;
 } vectors;
 
-/* A step below 0 goes from the vector's end; the whole range is as long either way. */
+/* A negative step begins at the vector's end; the whole range has the same length either way. */
 static size_t vector_bytes(int64_t n, int64_t step) {
   return (size_t)((n - 1) * (step < 0 ? -step : step) + 1) * sizeof(float);
 }

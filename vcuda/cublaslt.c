@@ -125,7 +125,7 @@ int cublasLtMatmulDescSetAttribute(vcuda_lt_matmul *matmul, int attribute, const
     case 4: return SET(matmul->op_b);
     case 7: return SET(matmul->epilogue);
     case 8: return SET(matmul->bias);
-    case 15: /* how many multiprocessors, and sums of less precision: nothing changes here */
+    case 15: /* the number of multiprocessors, and less precise sums: neither changes anything here */
     case 25: return CUBLAS_OK;
     case 17:
     case 18:
@@ -139,7 +139,7 @@ int cublasLtMatmulDescSetAttribute(vcuda_lt_matmul *matmul, int attribute, const
 }
 
 int cublasLtMatmulPreferenceSetAttribute(vcuda_lt_preference *preference, int attribute, const void *value, size_t size) {
-  return attribute == 1 ? SET(preference->workspace) : CUBLAS_OK; /* the others choose among algorithms: there is one here */
+  return attribute == 1 ? SET(preference->workspace) : CUBLAS_OK; /* others choose among algorithms: here there is only one */
 }
 
 int cublasLtMatmulAlgoInit(vcuda_blas *handle, int compute_type, int scale_type, int type_a, int type_b, int type_c, int type_d,
@@ -156,7 +156,7 @@ int cublasLtMatmulAlgoConfigSetAttribute(vcuda_lt_algorithm *algorithm, int attr
 
 /* ---- products ---- */
 
-/* What the product takes of it as columns and rows; false for an order of tiles. */
+/* The columns and rows of the matrix as the product uses it; false for an order of tiles. */
 static bool read_layout(const vcuda_lt_layout *layout, const void *address, int op, vcuda_matrix *matrix) {
   *matrix = (vcuda_matrix){.type = vcuda_data_type(layout->type), .leading = layout->leading, .stride = layout->stride};
   memcpy(&matrix->address, &address, sizeof address);

@@ -81,7 +81,7 @@ int cudaSetDevice(int device) {
   return vcuda_end(&call, CUDA_OK);
 }
 
-/* As an A100 of 80 GiB answers, but for its memory and what the settings say. */
+/* The answers of an A100 with 80 GiB, except for its memory and what the settings change. */
 static void describe(const vcuda_device *device, cuda_properties *p) {
   memset(p, 0, sizeof *p);
   snprintf(p->name, sizeof p->name, "vcuda %d", device->index);
@@ -120,7 +120,7 @@ int cudaGetDeviceProperties(cuda_properties *properties, int device) {
   return vcuda_end(&call, CUDA_OK);
 }
 
-/* cudaDeviceAttr by its numbers; what is not asked for is 0. */
+/* cudaDeviceAttr by its numbers; attributes that nobody asks for are 0. */
 static int attribute_of(const cuda_properties *p, int attribute) {
   switch (attribute) {
     case 1: return p->threads_per_block;
@@ -182,7 +182,7 @@ int cudaDeviceGetStreamPriorityRange(int *least, int *greatest) {
 int cudaDeviceCanAccessPeer(int *can, int device, int peer) {
   VCUDA_ENTER(NULL);
   bool known = vcuda_device_at(device) != NULL && vcuda_device_at(peer) != NULL;
-  *can = 0; /* kernels touch their own device's memory; copies between devices work */
+  *can = 0; /* kernels can use only their own device's memory; copies between devices work */
   return vcuda_end(&call, known ? CUDA_OK : CUDA_INVALID_DEVICE);
 }
 
@@ -219,7 +219,7 @@ int cudaRuntimeGetVersion(int *version) {
   return vcuda_end(&call, CUDA_OK);
 }
 
-/* There is no driver's function but those that libcuda.so.1 has, and nobody asks for one of them here. */
+/* Of the driver's functions only those of libcuda.so.1 exist, and nobody asks for one of them here. */
 int cudaGetDriverEntryPointByVersion(const char *name, void **function, unsigned version, unsigned long long flags,
                                      int *status) {
   VCUDA_ENTER(NULL);

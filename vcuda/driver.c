@@ -1,5 +1,6 @@
-/* libcuda.so.1: the part of CUDA's driver interface that programs use beside the runtime, such as to order a foreign stream by events.
- * It stands on the runtime here. The errors have the same numbers, a CUstream is a cudaStream_t, a CUdeviceptr is an address. */
+/* libcuda.so.1: the part of CUDA's driver interface that programs use together with the runtime, for example to order a foreign
+ * stream by events. Here it is built on the runtime. The errors have the same numbers, a CUstream is a cudaStream_t, a
+ * CUdeviceptr is an address. */
 #define _GNU_SOURCE /* dladdr */
 
 #include <dlfcn.h>
@@ -145,7 +146,7 @@ int cuCtxGetCurrent(driver_context **context) {
 }
 
 int cuCtxSetCurrent(driver_context *context) {
-  return context == NULL ? CUDA_OK : cudaSetDevice(context->device); /* a thread here always has one, as with the runtime */
+  return context == NULL ? CUDA_OK : cudaSetDevice(context->device); /* here every thread always has one, as with the runtime */
 }
 
 enum { DEEPEST = 32 };

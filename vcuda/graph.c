@@ -1,16 +1,16 @@
-/* Graphs: orders as nodes, each behind others, and what is launched of them. */
+/* Graphs: work as nodes with an order, and launches of them. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "state.h"
 
 struct vcuda_node {
-  vcuda_order order; /* its arguments are a copy of this node's own */
+  vcuda_order order; /* its arguments are the node's own copy */
   vcuda_nodes after;
 };
 
 struct vcuda_graph {
-  vcuda_node **nodes; /* a node's handle is its address; each comes behind those that it is after */
+  vcuda_node **nodes; /* a node's handle is its address; a node comes after all those that it depends on */
   size_t count, capacity;
 };
 
@@ -102,7 +102,8 @@ size_t vcuda_graph_size(const vcuda_graph *graph) {
   return graph->count;
 }
 
-/* Marks what is before the nodes of `later`, and those themselves. A node is behind all that it is after, so one way back does. */
+/* Marks the nodes of `later` and all nodes before them. Each node comes after those that it depends on, so one pass backwards
+ * is enough. */
 bool vcuda_graph_is_before(const vcuda_graph *graph, size_t node, const vcuda_nodes *later) {
   bool *reached = calloc(graph->count + 1, sizeof *reached);
   if (reached == NULL) return false;
@@ -119,7 +120,7 @@ cuda_node *vcuda_graph_handles(const vcuda_graph *graph) {
   return graph->nodes;
 }
 
-/* The nodes of a launched graph in place of one, behind `frontier`, which becomes their ends. */
+/* Adds the nodes of a launched graph in place of one node, after `frontier`, which becomes their ends. */
 bool vcuda_graph_append(vcuda_graph *graph, const vcuda_exec *exec, vcuda_nodes *frontier) {
   size_t base = graph->count, count = exec->graph->count, index = 0;
   vcuda_nodes ends = {NULL, 0}, after = {NULL, 0};
@@ -130,7 +131,7 @@ bool vcuda_graph_append(vcuda_graph *graph, const vcuda_exec *exec, vcuda_nodes 
     for (size_t k = 0; k < node->after.count; k++) after.list[k] += base;
     done = done && vcuda_graph_add(graph, &node->order, &after, &index);
   }
-  for (size_t i = 0; i < count && done; i++) { /* an end is before no other */
+  for (size_t i = 0; i < count && done; i++) { /* an end comes before no other node */
     bool last = true;
     for (size_t other = i + 1; other < count && last; other++) {
       for (size_t k = 0; k < exec->graph->nodes[other]->after.count; k++)

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- names: demangled by the C++ library, which a process with ORT has anyway ---- */
+/* ---- names: demangled by the C++ library, which a process with ORT has loaded ---- */
 
 typedef char *(*demangle_function)(const char *name, char *buffer, size_t *length, int *status);
 static pthread_once_t demangler_once = PTHREAD_ONCE_INIT;
@@ -64,7 +64,7 @@ static vcuda_type type_of(const char *text) {
   return VCUDA_NO_TYPE;
 }
 
-/* Objects without a type of their own, and their sizes. A functor is empty unless its form's `accepts` knows better. */
+/* Objects whose types are not read, and their sizes. A functor is empty unless its form's `accepts` knows better. */
 static const struct {
   const char *prefix;
   size_t size;
@@ -111,7 +111,7 @@ static bool ends_with(const char *text, const char *end) {
   return size >= end_size && strcmp(text + size - end_size, end) == 0;
 }
 
-/* Takes the end off, and spaces before it. */
+/* Removes the end, and spaces before it. */
 static bool cut(char *text, const char *end) {
   if (!ends_with(text, end)) return false;
   size_t size = strlen(text) - strlen(end);
@@ -148,7 +148,7 @@ static bool read_array(vcuda_part *part, const char *text) {
   return item_size != 0;
 }
 
-/* A parameter from its type's name; false for one that is not known here. */
+/* Reads a parameter from its type's name; false if the type is not known here. */
 static bool read_parameter(vcuda_part *part) {
   char *text = part->text;
   (void)cut(text, " const");
@@ -186,7 +186,8 @@ static bool read_type(vcuda_part *part) {
   return true;
 }
 
-/* Splits "a, b<c, d>, e" at its own commas. The number of parts, or -1 for too many or one that `read` does not take. */
+/* Splits "a, b<c, d>, e" at its outer commas. Returns the number of parts, or -1 if there are too many or `read` refuses
+ * one. */
 static int read_parts(char *text, vcuda_part *parts, int most, bool (*read)(vcuda_part *)) {
   int depth = 0, count = 0;
   char *start = text;
@@ -205,7 +206,7 @@ static int read_parts(char *text, vcuda_part *parts, int most, bool (*read)(vcud
   return count;
 }
 
-/* The bracket that `last` closes, going back from it. */
+/* The opening bracket for the closing one at `last`. */
 static char *opening(const char *text, char *last, char open, char close) {
   int depth = 0;
   for (char *at = last; at >= text; at--) {
@@ -215,7 +216,7 @@ static char *opening(const char *text, char *last, char open, char close) {
   return NULL;
 }
 
-/* "void ns::name<types>(parameters)" into its pieces, in place. */
+/* Splits "void ns::name<types>(parameters)" in place. */
 static bool split_name(vcuda_kernel *kernel, char **types, char **parameters) {
   char *text = kernel->text;
   size_t size = strlen(text);
@@ -235,7 +236,7 @@ static bool split_name(vcuda_kernel *kernel, char **types, char **parameters) {
   kernel->name = text;
   for (char *at = text; *at != '\0'; at++) {
     if (at[0] == ':' && at[1] == ':') kernel->name = at + 2;
-    if (at[0] == ' ' && strstr(at, "::") == NULL) kernel->name = at + 1; /* the type that it returns */
+    if (at[0] == ' ' && strstr(at, "::") == NULL) kernel->name = at + 1; /* the return type */
   }
   return true;
 }
@@ -304,7 +305,7 @@ static vcuda_kernel *read_kernel(const char *mangled) {
 }
 
 static pthread_mutex_t kernels_lock = PTHREAD_MUTEX_INITIALIZER;
-static vcuda_kernel *kernels[1024]; /* those found, by a hash of their names */
+static vcuda_kernel *kernels[1024]; /* kernels that were found, by a hash of their names */
 
 const vcuda_kernel *vcuda_kernel_find(const char *mangled_name) {
   unsigned hash = 5381;
@@ -334,7 +335,7 @@ int vcuda_kernel_launch(const vcuda_kernel *kernel, const unsigned grid[3], cons
                         void *stream, void **arguments) {
   _Alignas(16) char bytes[8192];
   vcuda_launch *launch = (void *)bytes;
-  (void)shared; /* what is shared between threads needs no memory here: a launch runs as one */
+  (void)shared; /* shared memory is not needed: a launch runs as one thread */
   for (int i = 0; i < 3; i++) {
     if (grid[i] == 0 || block[i] == 0) return 9; /* cudaErrorInvalidConfiguration */
     launch->grid[i] = grid[i];
@@ -400,7 +401,7 @@ size_t vcuda_size_of(const vcuda_launch *launch, int i) {
   return launch->kernel->arguments[i].size;
 }
 
-/* Elements of a type that is not known have no size: a form that meets them is wrong, and must not go on. */
+/* Elements of an unknown type have no size: a form that meets them is wrong, and must not continue. */
 static bool has_size(const vcuda_launch *launch, int i, int64_t count) {
   if (count == 0 || vcuda_size_of(launch, i) != 0) return true;
   vcuda_fail(719, "argument %d, a pointer to elements that are not known: %s", i, launch->kernel->arguments[i].text);

@@ -15,15 +15,15 @@ enum { VCUDA_MAX_ARGUMENTS = 24, VCUDA_MAX_TYPES = 16 };
 typedef struct vcuda_launch vcuda_launch;
 
 typedef struct vcuda_form {
-  const char *name; /* the function's, behind its last "::" */
+  const char *name; /* the function's name, after its last "::" */
   /* A letter for each parameter: p pointer or reference, n whole number or bool, v number of any type, d DivMod<int>, a array
    * passed by value (TArray), o object. A kernel whose parameters differ is another one, of another release perhaps. */
   const char *parameters;
   void (*run)(const vcuda_launch *launch);
-  bool (*accepts)(vcuda_kernel *kernel); /* NULL: every instance; it may set `detail` */
+  bool (*accepts)(vcuda_kernel *kernel); /* NULL: every instance is accepted; it may set `detail` */
 } vcuda_form;
 
-/* The families; each ends with a form without a name. */
+/* The families; each ends with an entry without a name. */
 extern const vcuda_form vcuda_elementwise_forms[], vcuda_move_forms[], vcuda_pad_forms[], vcuda_index_forms[],
     vcuda_reduce_forms[], vcuda_norm_forms[], vcuda_scan_forms[], vcuda_make_forms[], vcuda_top_forms[], vcuda_resize_forms[],
     vcuda_quantize_forms[], vcuda_rotary_forms[];
@@ -33,9 +33,9 @@ typedef struct vcuda_part {
   char kind;       /* as in `parameters`; of a template's argument: t a type, n a number, o anything else */
   vcuda_type type; /* VCUDA_NO_TYPE: not a number's */
   bool pointers;   /* the items of an array are pointers */
-  size_t size;     /* in bytes; of what a pointer points to, if that has no type */
+  size_t size;     /* in bytes; of the element that a pointer points to, if that has no type */
   int64_t value;   /* a number's, or the first of an object's numbers */
-  char *text;      /* as the name has it, without `const` behind a type */
+  char *text;      /* as written in the name, without `const` after a type */
 } vcuda_part;
 
 struct vcuda_kernel {
@@ -55,7 +55,7 @@ struct vcuda_launch {
   _Alignas(16) char arguments[]; /* vcuda_kernel.bytes of them */
 };
 
-/* ---- what a form's `run` reads its arguments with; `i` counts from 0 ---- */
+/* ---- how a form's `run` reads its arguments; `i` counts from 0 ---- */
 
 const void *vcuda_argument(const vcuda_launch *launch, int i);
 int64_t vcuda_integer(const vcuda_launch *launch, int i);      /* n, and the divisor of a d */
@@ -68,12 +68,12 @@ void *vcuda_item_address(const vcuda_launch *launch, int i, int at);
 vcuda_type vcuda_type_of(const vcuda_launch *launch, int i);
 size_t vcuda_size_of(const vcuda_launch *launch, int i); /* p: of an element */
 
-/* The first `count` elements behind a pointer, NULL if they are not there (the work has failed then). */
+/* The first `count` elements that a pointer points to; NULL if they are not accessible (then the work has failed). */
 const void *vcuda_input(const vcuda_launch *launch, int i, int64_t count);
 void *vcuda_output(const vcuda_launch *launch, int i, int64_t count);
 
-/* The way of a strided tensor through an output without gaps: an element's coordinates, from an array of DivMod (the output's
- * strides), times its own strides. An array of none is the output's own order. */
+/* The element of a strided tensor for an element of an output without gaps: that element's coordinates, from an array of DivMod
+ * (the output's strides), times the tensor's strides. An array of none means the output's own order. */
 typedef struct vcuda_strides {
   int rank;
   int64_t divisors[8], strides[8];

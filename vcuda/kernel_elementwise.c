@@ -1,4 +1,4 @@
-/* One element of each input makes one of the output: unary and binary operators, casts, Where, Clip, sums of many. */
+/* One element of each input gives one of the output: unary and binary operators, casts, Where, Clip, sums of many. */
 #include "kernel.h"
 
 #include <math.h>
@@ -14,7 +14,7 @@ typedef wide (*whole_function)(wide a, wide b);
 typedef struct operation {
   const char *name;
   real_function real;
-  whole_function whole; /* NULL: there is none, or `real` does for whole numbers too */
+  whole_function whole; /* NULL: there is none, or `real` is used for whole numbers too */
   int parameters;       /* floats in the functor */
 } operation;
 
@@ -86,7 +86,7 @@ REAL(less, a < b)
 REAL(less_or_equal, a <= b)
 WHOLE(add_whole, a + b)
 WHOLE(subtract_whole, a - b)
-WHOLE(divide_whole, b == 0 ? -1 : a / b) /* by 0: all ones, as the hardware */
+WHOLE(divide_whole, b == 0 ? -1 : a / b) /* division by 0 gives all ones, as on the hardware */
 WHOLE(modulo_whole, b == 0 ? -1 : a % b)
 WHOLE(floor_modulo_whole, b == 0 ? -1 : (a % b != 0 && (a < 0) != (b < 0) ? a % b + b : a % b))
 WHOLE(parametric_relu_whole, a > 0 ? a : a * b)
@@ -142,7 +142,7 @@ static const operation unary[] = {
 /* The divisor of a mean has the elements' type, unlike the others' parameters, which are floats. */
 static const operation mean_division = {"Div", divide_by, NULL, 1};
 static const operation cast = {"Cast", identity, NULL, 0};
-/* Their functors are named otherwise: onnxruntime::cuda::_IsInf<T, is positive infinity one, is negative infinity one>. */
+/* Their functors have other names: onnxruntime::cuda::_IsInf<T, is positive infinity one, is negative infinity one>. */
 static const operation nan_test = {"_IsNan", is_nan, NULL, 0};
 static const operation infinity_tests[] = {
     {"_IsInf", is_infinite, NULL, 0}, {"_IsInf", is_infinity, NULL, 0}, {"_IsInf", is_negative_infinity, NULL, 0}};
@@ -215,7 +215,7 @@ static wide widen(vcuda_type type, vcuda_number number) {
   return type == VCUDA_UINT64 ? (wide)(uint64_t)number.whole : (wide)number.whole;
 }
 
-/* `type_a` and `type_b` may differ (Pow): doubles hold what both mean. */
+/* `type_a` and `type_b` may differ (Pow): doubles can hold both. */
 static vcuda_number apply(const operation *how, vcuda_type to, vcuda_type type_a, vcuda_number a, vcuda_type type_b,
                           vcuda_number b, const double *parameters) {
   bool whole = how->whole != NULL && !vcuda_type_is_float(type_a) && !vcuda_type_is_float(type_b);
@@ -250,7 +250,7 @@ static void run_unary(const vcuda_launch *launch) {
   }
 }
 
-/* ---- binary: what differs is where the inputs' elements are ---- */
+/* ---- binary: the forms differ in where the inputs' elements are ---- */
 
 typedef struct walk {
   vcuda_strides strides; /* with a rank of 0: as the rest says */

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- what an update does to the element that is there ---- */
+/* ---- how an update changes the element that is there ---- */
 
 typedef enum update { ASSIGN, ADD, MULTIPLY, LEAST, GREATEST, NO_UPDATE } update;
 
@@ -102,7 +102,8 @@ static void run_gather_slices(const vcuda_launch *launch) {
 
 /* ---- ScatterND ---- */
 
-/* Where an index of several dims leads: `sizes` are the elements behind each dim, and then the dims. Outside, it is clamped. */
+/* The place that an index of several dims means: `sizes` are the elements after each dim, and then the dims. An index outside
+ * is clamped. */
 static int64_t slice_offset(const int64_t *index, int64_t dims, const int64_t *sizes) {
   int64_t offset = 0;
   for (int64_t i = 0; i < dims; i++) {

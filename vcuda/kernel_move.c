@@ -1,10 +1,11 @@
-/* Elements are moved, not computed: each kernel is a rule where the element at a place of one tensor lies in the others. */
+/* Elements are moved, not computed: each kernel is a rule that says where the element at a place of one tensor is in the
+ * others. */
 #include "kernel.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* One side of a move is a single tensor in its own order, `line`; the other is one or more tensors. */
+/* One side of a move is a single tensor in its own order, the `line`; the other side is one or more tensors. */
 typedef struct move {
   const vcuda_launch *launch;
   size_t size; /* of an element */
@@ -13,7 +14,7 @@ typedef struct move {
   bool scatter; /* from the line to the others; otherwise from them to the line */
   int others;
   void **other;
-  const int64_t *ends; /* where a table says it: the others' ends along the axis */
+  const int64_t *ends; /* if a table defines the others: their ends along the axis */
   const int64_t *mapping, *lengths;
   vcuda_strides strides;
   int64_t numbers[4];
@@ -58,7 +59,7 @@ static void move_elements(const move *m, rule where, const extent *extents, char
   }
 }
 
-/* The rule is asked twice: first which part of each tensor is touched, so that no more than that is claimed. */
+/* The rule is used twice: first to find which part of each tensor is touched, so that no more than that is claimed. */
 static void run_move(const move *m, rule where) {
   if (m->count <= 0) return;
   extent *extents = calloc((size_t)m->others, sizeof *extents);
@@ -88,7 +89,7 @@ static void run_move(const move *m, rule where) {
   free(extents);
 }
 
-/* The usual move: from the tensor of parameter `in` to that of `out`, whose elements are as many as parameter `count` says. */
+/* The usual move: from the tensor of parameter `in` to that of `out`, which has as many elements as parameter `count` says. */
 static move begin(const vcuda_launch *launch, int count, int out) {
   move m = {.launch = launch, .size = vcuda_size_of(launch, out), .count = vcuda_integer(launch, count)};
   m.line = vcuda_address(launch, out);
@@ -227,7 +228,7 @@ static place by_equal_parts(const move *m, int64_t id) {
   return (place){(int)(along / m->numbers[2]), index};
 }
 
-/* Tables in device memory say which tensor each place along the axis is in, how long each is, and where each ends. */
+/* Tables in device memory tell in which tensor each place along the axis is, how long each tensor is, and where it ends. */
 static place by_tables(const move *m, int64_t id) {
   int64_t outer = id / m->numbers[0], offset = id % m->numbers[0], along = offset / m->numbers[1];
   int64_t other = m->mapping[along];

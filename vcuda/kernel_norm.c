@@ -1,4 +1,4 @@
-/* Rows that are normalised: softmax, layer normalisation and what ORT fuses with it, the other activations with a bias. */
+/* Rows that are normalised: softmax, layer normalisation and its fused forms, and the other activations with a bias. */
 #include "kernel.h"
 
 #include <math.h>
@@ -85,7 +85,7 @@ typedef struct norm_data {
   void *out, *sum, *mean, *deviation;
 } norm_data;
 
-/* An input that may be left out: true if it is, or if it is there. */
+/* An input that may be left out: true if it is left out, or if its memory is accessible. */
 static bool optional_input(const vcuda_launch *launch, int i, int64_t count, const void **data) {
   *data = NULL;
   if (i < 0 || vcuda_address(launch, i) == NULL) return true;

@@ -1,4 +1,4 @@
-/* Many elements make one: sums over rows, columns or any axes, the place of the greatest, running sums. */
+/* Many elements give one: sums over rows, columns or any axes, the place of the greatest, running sums. */
 #include "kernel.h"
 
 #include <math.h>
@@ -6,7 +6,7 @@
 
 /* ---- matrices ---- */
 
-/* (in, out, rows, columns): each column's sum is added to what is there; the caller has cleared it. */
+/* (in, out, rows, columns): each column's sum is added to the output, which the caller has cleared. */
 static void run_sum_rows(const vcuda_launch *launch) {
   int64_t rows = vcuda_integer(launch, 2), columns = vcuda_integer(launch, 3);
   vcuda_type from = vcuda_type_of(launch, 0), to = vcuda_type_of(launch, 1);
@@ -78,7 +78,7 @@ static void run_sum_segments(const vcuda_launch *launch) {
   void *out = vcuda_output(launch, 1, s.outputs);
   for (int64_t at = 0; in != NULL && out != NULL && at < s.outputs; at++) {
     int64_t base = segment_offset(s.output_sizes, s.output_strides, s.output_count, at);
-    vcuda_number sum = {.whole = 0}; /* and 0.0 */
+    vcuda_number sum = {.whole = 0}; /* and 0.0 for a real type */
     for (int64_t i = 0; i < s.reductions; i++) {
       vcuda_number value =
           vcuda_load(type, in, base + segment_offset(s.reduction_sizes, s.reduction_strides, s.reduction_count, i));

@@ -20,7 +20,7 @@ typedef struct linear {
   int32_t outside;
 } linear;
 
-/* The functors' names say which rule; floats, as on the device, so that halves fall the same way. */
+/* The functors' names tell the rule. Computed as floats, as on the device, so that halves are rounded the same way. */
 static float original(const char *rule, const axis *a, float x) {
   float in = (float)a->in, out = (float)a->out;
   if (strstr(rule, "ASYMMETRIC") != NULL) return x / a->scale;

@@ -1,4 +1,4 @@
-/* Rotary position embedding: pairs of a head's elements are turned by an angle that grows with the position. */
+/* Rotary position embedding: pairs of a head's elements are rotated by an angle that grows with the position. */
 #include "kernel.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* How many there are before each: CUB's running sums, and what stands on them (NonZero, Compress). */
+/* How many elements come before each one: CUB's running sums, and the operators that use them (NonZero, Compress). */
 #include "kernel.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* TopK: ORT has a kernel for each size; all say the same of the result. */
+/* TopK: ORT has a kernel for each size; all give the same result. */
 #include "kernel.h"
 
 #include <stdlib.h>
@@ -12,7 +12,7 @@ static int compare(double a, double b) {
   return (a > b) - (a < b);
 }
 
-/* The greatest first, and the first of equals. */
+/* The greatest comes first, and of equal ones the first. */
 static int by_greatest_real(const void *a, const void *b) {
   const entry *x = a, *y = b;
   int order = compare(y->value.real, x->value.real);
@@ -96,7 +96,7 @@ static void run_top(const vcuda_launch *launch) {
 }
 
 static void run_nothing(const vcuda_launch *launch) {
-  (void)launch; /* candidates for the kernel that follows, which does without them */
+  (void)launch; /* candidates for the kernel that follows, which does not need them here */
 }
 
 /* (in, values, places, candidates, length, K, candidates' number): the last axis, the greatest, sorted */

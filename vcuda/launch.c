@@ -7,7 +7,7 @@
 
 typedef struct vcuda_function {
   const void *host;
-  const char *name; /* the program's, which lives as long as its code */
+  const char *name; /* owned by the program, and valid as long as its code */
   const vcuda_kernel *kernel;
   bool looked_up;
 } function;
@@ -22,7 +22,7 @@ static int compare(const void *a, const void *b) {
 }
 
 void **__cudaRegisterFatBinary(void *binary) {
-  static void *handle; /* code is not run: one handle does for all */
+  static void *handle; /* code is not run: one handle for all of it */
   (void)binary;
   return &handle;
 }
@@ -31,7 +31,7 @@ void __cudaRegisterFatBinaryEnd(void **handle) {
   (void)handle;
 }
 
-/* A library that is unloaded leaves its names behind: another one at the same addresses registers its own. */
+/* A library that is unloaded leaves its names here: another one at the same addresses registers its own. */
 void __cudaUnregisterFatBinary(void **handle) {
   (void)handle;
 }
@@ -46,7 +46,7 @@ static bool grow(void) {
   return true;
 }
 
-/* NOLINTBEGIN(readability-non-const-parameter): the compiler that calls these decides */
+/* NOLINTBEGIN(readability-non-const-parameter): the compiler that generates these calls fixes their types */
 void __cudaRegisterFunction(void **handle, const char *host, char *device_function, const char *name, int threads, void *thread,
                             void *block, void *block_dim, void *grid_dim, int *warp) {
   (void)handle, (void)device_function, (void)threads, (void)thread, (void)block, (void)block_dim, (void)grid_dim, (void)warp;
@@ -82,7 +82,7 @@ static function *find(const void *host) {
 
 /* ---- launches ---- */
 
-/* A caller that does not look at the launch's error must not go on with what was in memory before. */
+/* A caller that ignores the launch's error must not continue with old content of the memory. */
 static int refuse(const char *name) {
   vcuda_log("no such kernel here: %s", name);
   vcuda_lock();
@@ -146,7 +146,7 @@ int __cudaLaunchKernel(cuda_kernel kernel, cuda_dim3 grid, cuda_dim3 block, void
   return vcuda_end(&call, launch(kernel->host, &grid, &block, arguments, shared, stream));
 }
 
-/* ---- what stands between <<< and >>>, until the launch itself ---- */
+/* ---- the values between <<< and >>>, until the launch itself ---- */
 
 typedef struct configuration {
   cuda_dim3 grid, block;
@@ -173,7 +173,7 @@ int __cudaPopCallConfiguration(cuda_dim3 *grid, cuda_dim3 *block, size_t *shared
   return CUDA_OK;
 }
 
-/* ---- questions about kernels: answers that let every launch be ---- */
+/* ---- questions about kernels: the answers allow every launch ---- */
 
 int cudaFuncGetAttributes(cuda_function_attributes *attributes, const void *host) {
   VCUDA_ENTER(NULL);
@@ -208,7 +208,7 @@ int cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks, const vo
   return vcuda_end(&call, CUDA_OK);
 }
 
-/* Code that a program brings itself cannot run here. */
+/* Device code that a program brings along cannot run here. */
 int cudaLibraryLoadData(cuda_library *library, const void *code, void *jit_options, void **jit_values, unsigned jit_count,
                         void *options, void **values, unsigned count) {
   VCUDA_ENTER(NULL);

@@ -10,8 +10,8 @@
 #include "state.h"
 #include "work.h"
 
-/* One file in memory is mapped twice: what callers see has no access rights, so that a touch by the host faults; the twin is where
- * the bytes are. Pages that nobody has written take no memory. */
+/* One file in memory is mapped twice: the addresses that callers see have no access rights, so that a host access faults; the
+ * other mapping is used for the bytes. Pages that nobody has written take no memory. */
 
 enum { ALIGNMENT = 512, POISON = 0xCD };
 
@@ -34,7 +34,7 @@ bool vcuda_memory_reserve(vcuda_device *device) {
 
 /* ---- blocks, by offset ---- */
 
-/* The first block that ends behind this offset. */
+/* The first block that ends after this offset. */
 static size_t find_behind(const vcuda_device *device, size_t offset) {
   size_t low = 0, high = device->block_count;
   while (low < high) {
@@ -109,7 +109,7 @@ void vcuda_memory_release(vcuda_device *device, vcuda_block *block) {
   size_t index = (size_t)(block - device->blocks), page = 4096;
   size_t first = (block->offset + page - 1) / page * page, last = (block->offset + block->size) / page * page;
   vcuda_race_forget(device->base + block->offset, block->size);
-  if (last > first) (void)madvise(device->twin + first, last - first, MADV_REMOVE); /* its pages are given back */
+  if (last > first) (void)madvise(device->twin + first, last - first, MADV_REMOVE); /* release its pages */
   count_live(device, -(int64_t)block->size);
   memmove(block, block + 1, (--device->block_count - index) * sizeof *block);
 }

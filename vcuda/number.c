@@ -65,7 +65,7 @@ static unsigned pack(const format *f, double value, bool saturate) {
   unsigned sign = (signbit(value) ? 1U : 0U) << (f->exponent_bits + f->fraction_bits);
   unsigned infinity = f->finite_only ? largest_finite(f) + 1 : largest_exponent(f) << f->fraction_bits;
   if (isnan(value)) {
-    return sign | ((1U << (f->exponent_bits + f->fraction_bits)) - 1); /* all ones, as the device's */
+    return sign | ((1U << (f->exponent_bits + f->fraction_bits)) - 1); /* all ones, as on the device */
   }
   unsigned bits = infinity;
   value = fabs(value);
@@ -87,7 +87,7 @@ uint8_t vcuda_to_float8(vcuda_type type, double real, bool saturate) {
   return (uint8_t)pack(&formats[type], real, saturate);
 }
 
-/* ---- float16 and bfloat16 on the fast way: they are most of what matrices hold ---- */
+/* ---- float16 and bfloat16 fast: most matrices hold one of them ---- */
 
 static uint32_t float_bits(float value) {
   uint32_t bits;
@@ -112,7 +112,7 @@ static double unpack16(vcuda_type type, uint16_t bits) {
   return (double)bits_float((uint32_t)(bits & 0x8000) << 16 | (exponent + 112) << 23 | (uint32_t)(bits & 1023) << 13);
 }
 
-/* A double that a float holds exactly is the common case, and its bits are rounded at once. */
+/* A double that a float holds exactly is the common case: its bits are rounded directly. */
 static uint16_t pack16(vcuda_type type, double real) {
   float value = (float)real;
   if ((double)value == real && type == VCUDA_BFLOAT16) {
@@ -204,7 +204,7 @@ void vcuda_store(vcuda_type type, void *data, int64_t index, vcuda_number number
 
 /* ---- conversions ---- */
 
-/* Towards zero into [lowest, highest]; both bounds are exact as doubles or one above the last number. */
+/* Rounds towards zero into [lowest, highest]; both bounds are exact as doubles or one above the last number. */
 static int64_t truncate(double real, bool without_sign, int bits) {
   if (isnan(real)) return 0;
   double limit = ldexp(1, without_sign ? bits : bits - 1);

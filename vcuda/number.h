@@ -35,19 +35,21 @@ typedef union vcuda_number {
 size_t vcuda_type_size(vcuda_type type);
 bool vcuda_type_is_float(vcuda_type type);
 
-/* Element `index` of an array. What a type cannot hold is rounded to nearest even (floats) or wrapped (whole numbers). */
+/* Element `index` of an array. A value that the type cannot hold is rounded to nearest even (floats) or wrapped (whole
+ * numbers). */
 vcuda_number vcuda_load(vcuda_type type, const void *data, int64_t index);
 void vcuda_store(vcuda_type type, void *data, int64_t index, vcuda_number number);
 
-/* The same, where a double does for every type. */
+/* The same as a double, for every type. */
 double vcuda_load_real(vcuda_type type, const void *data, int64_t index);
 void vcuda_store_real(vcuda_type type, void *data, int64_t index, double real);
 
-/* `number` of the type `from` as a number of the type `to`, as a GPU converts: towards zero, NaN is 0, and what is too large is
- * the largest. */
+/* `number` of the type `from` as a number of the type `to`, converted as on a GPU: towards zero, NaN becomes 0, and too large
+ * values the largest. */
 vcuda_number vcuda_convert(vcuda_type to, vcuda_type from, vcuda_number number);
 
-/* The 8-bit floats have two ways with what is too large: saturate to the largest, or overflow to NaN (e4m3) and infinity. */
+/* The 8-bit floats have two rules for values that are too large: saturate to the largest, or overflow to NaN (e4m3) and
+ * infinity. */
 uint8_t vcuda_to_float8(vcuda_type type, double real, bool saturate);
 
 #endif

@@ -99,7 +99,7 @@ int cudaFreeHost(void *address) {
     vcuda_device *device = vcuda_device_at(pinned->device);
     vcuda_count_sync(device, VCUDA_COUNT_sync_free);
     (void)vcuda_queue_wait_all(device);
-    pinned = vcuda_pinned_find(address); /* the list may have moved meanwhile */
+    pinned = vcuda_pinned_find(address); /* the list may have been reallocated meanwhile */
     if (pinned != NULL) {
       size_t mapped = pinned->mapped;
       take_out(pinned);

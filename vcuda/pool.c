@@ -1,4 +1,4 @@
-/* Pools, and memory in the order of a stream: it is there at once, and given back when the stream comes to it. */
+/* Pools, and memory in stream order: usable at once, and freed when the stream gets there. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,7 +35,7 @@ int cudaMemPoolCreate(cuda_pool *pool, const cuda_pool_properties *properties) {
   return vcuda_end(&call, *pool == NULL ? CUDA_OUT_OF_MEMORY : CUDA_OK);
 }
 
-/* Memory of it that is still there stays, and belongs to no pool. */
+/* Memory of the pool that is still allocated stays, without a pool. */
 int cudaMemPoolDestroy(cuda_pool pool) {
   VCUDA_ENTER(NULL);
   if (pool == NULL || pool == pool->device->pool) return vcuda_end(&call, CUDA_INVALID_VALUE);
@@ -80,7 +80,7 @@ int cudaMemPoolSetAttribute(cuda_pool pool, int attribute, void *value) {
 
 int cudaMemPoolTrimTo(cuda_pool pool, size_t bytes) {
   VCUDA_ENTER(NULL);
-  (void)bytes; /* a pool keeps nothing that is free */
+  (void)bytes; /* a pool keeps no free memory */
   return vcuda_end(&call, pool == NULL ? CUDA_INVALID_VALUE : CUDA_OK);
 }
 
@@ -99,7 +99,7 @@ static int allocate(void **address, size_t bytes, vcuda_pool *pool, cuda_stream 
   vcuda_device *device = stream->device;
   bool fails = vcuda_trigger_fails(&device->settings, VCUDA_SITE_ALLOC, (int64_t)bytes, "cudaMallocAsync", false);
   if (!fails) *address = vcuda_memory_allocate(device, bytes, pool);
-  if (*address == NULL && !fails) { /* memory that is being freed may do */
+  if (*address == NULL && !fails) { /* memory that is being freed will be enough */
     (void)vcuda_queue_wait_all(device);
     *address = vcuda_memory_allocate(device, bytes, pool);
   }

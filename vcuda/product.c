@@ -29,7 +29,7 @@ vcuda_type vcuda_scale_type(int compute_type) {
     case 71: return VCUDA_FLOAT64;
     case 72: /* 32I */
     case 73: return VCUDA_INT32;
-    case 68: /* 32F, and by way of faster types, which are not imitated */
+    case 68: /* 32F, also by way of faster types, which are not imitated */
     case 69:
     case 74:
     case 75:
@@ -46,7 +46,7 @@ int64_t vcuda_matrix_offset(const vcuda_matrix *matrix, int64_t row, int64_t col
   return across ? row * matrix->leading + column : column * matrix->leading + row;
 }
 
-/* The bytes from a matrix's first element to its last, and where it begins; NULL if the array of pointers is not there. */
+/* The bytes from a matrix's first element to its last, and its start; NULL if the array of pointers is not accessible. */
 static void *locate(const vcuda_matrix *matrix, int64_t batch, size_t *bytes) {
   int64_t lines = matrix->row_major ? matrix->rows : matrix->columns,
           length = matrix->row_major ? matrix->columns : matrix->rows;
@@ -71,7 +71,8 @@ void *vcuda_write_matrix(const vcuda_matrix *matrix, int64_t batch) {
 
 /* ---- the product: a and b are unpacked to doubles, which hold the products of every type, and columns are summed ---- */
 
-/* Element (row, column) of what is multiplied is at row + column * rows. */
+/* Element (row, column) of the factor is at row + column
+ * rows. */
 static bool unpack(const vcuda_matrix *matrix, int64_t batch, int64_t rows, int64_t columns, double *to) {
   const void *data = vcuda_read_matrix(matrix, batch);
   for (int64_t column = 0; data != NULL && column < columns; column++) {
@@ -113,7 +114,7 @@ static void write_column(const vcuda_product *p, const factors *f, int64_t colum
     int64_t at = vcuda_matrix_offset(&p->d, row, column);
     if (vcuda_type_is_float(p->d.type)) {
       vcuda_store_real(p->d.type, d, at, value);
-    } else { /* a sum of products of 8-bit numbers is exact, and wraps as the device's does */
+    } else { /* a sum of products of 8-bit numbers is exact, and wraps as on the device */
       vcuda_store(p->d.type, d, at, (vcuda_number){.whole = (int64_t)nearbyint(value)});
     }
   }

@@ -8,15 +8,15 @@
 
 #include "number.h"
 
-/* A batch of matrices in device memory: one after the other, or behind an array of pointers, in device memory too. */
+/* A batch of matrices in device memory: one after the other, or by an array of pointers, also in device memory. */
 typedef struct vcuda_matrix {
   void *address;
   bool pointers;
   vcuda_type type;
   int64_t rows, columns, leading; /* as it is stored */
-  int64_t stride;                 /* in elements, from one of the batch to the next */
+  int64_t stride;                 /* in elements, from one matrix of the batch to the next */
   bool row_major, transposed;
-  void *scale; /* NULL, or a float in device memory that the elements are multiplied with */
+  void *scale; /* NULL, or a float in device memory that multiplies the elements */
 } vcuda_matrix;
 
 typedef enum vcuda_activation { VCUDA_LINEAR, VCUDA_RELU, VCUDA_GELU } vcuda_activation;
@@ -33,7 +33,7 @@ typedef struct vcuda_product {
   vcuda_type bias_type;
 } vcuda_product;
 
-/* What the numbers of cudaDataType_t and cublasComputeType_t mean; VCUDA_NO_TYPE: not known here. The second is the type of
+/* The meaning of cudaDataType_t's and cublasComputeType_t's numbers; VCUDA_NO_TYPE: not known here. The second is the type of
  * alpha and beta. */
 vcuda_type vcuda_data_type(int number);
 vcuda_type vcuda_scale_type(int compute_type);
@@ -41,9 +41,9 @@ vcuda_type vcuda_scale_type(int compute_type);
 /* For vcuda_submit; the argument is a vcuda_product. */
 void vcuda_run_product(void *product);
 
-/* One matrix of a batch for the work that runs: its elements from the first to the last, NULL if they are not there. */
+/* One matrix of a batch, for work that is running: its elements from the first to the last; NULL if they are not accessible. */
 const void *vcuda_read_matrix(const vcuda_matrix *matrix, int64_t batch);
 void *vcuda_write_matrix(const vcuda_matrix *matrix, int64_t batch);
-int64_t vcuda_matrix_offset(const vcuda_matrix *matrix, int64_t row, int64_t column); /* of an element, as it is transposed */
+int64_t vcuda_matrix_offset(const vcuda_matrix *matrix, int64_t row, int64_t column); /* an element of the transposed matrix */
 
 #endif

@@ -52,7 +52,7 @@ vcuda_stream *vcuda_stream_make(vcuda_device *device, unsigned flags) {
   return stream;
 }
 
-/* A thread's own default streams, made on first use. They stay until the process ends. */
+/* A thread's own default streams, created on first use. They stay until the process ends. */
 static vcuda_stream *find_per_thread(vcuda_device *device) {
   static _Thread_local vcuda_stream *own[VCUDA_MAX_DEVICES];
   if (own[device->index] == NULL) own[device->index] = vcuda_stream_make(device, 0);
@@ -126,7 +126,7 @@ static void *work_on(void *argument) {
   return NULL;
 }
 
-/* Signals that a program handles belong on its own threads; those of a crash go where the crash is. */
+/* Signals that a program handles must arrive on its own threads; a crash's signal goes to the thread that crashed. */
 static bool start_worker(vcuda_stream *stream) {
   sigset_t blocked;
   sigset_t before;
@@ -162,7 +162,7 @@ void vcuda_queue_count(vcuda_device *device, const vcuda_order *order) {
   }
 }
 
-/* Later work of the stream comes after this, which has these clocks. */
+/* Later work of the stream comes after this one, whose clocks these are. */
 static void depend(vcuda_work *work, vcuda_stream *stream, uint64_t sequence, const uint64_t *clocks) {
   vcuda_clocks_join(work->clocks, clocks);
   if (stream->completed >= sequence) return;
@@ -170,7 +170,7 @@ static void depend(vcuda_work *work, vcuda_stream *stream, uint64_t sequence, co
   work->dependencies[work->dependency_count++] = (vcuda_dependency){stream, sequence};
 }
 
-/* The NULL stream waits for all blocking streams of its device, and they for it. */
+/* The NULL stream waits for all blocking streams of its device, and they wait for it. */
 static void depend_on_streams(vcuda_stream *stream, vcuda_work *work) {
   if (!is_blocking(stream)) return;
   for (vcuda_stream *other = vcuda_global.streams; other != NULL; other = other->next) {
@@ -208,7 +208,7 @@ static vcuda_work *make_work(const vcuda_order *order) {
 }
 
 static size_t count_streams(void) {
-  size_t count = 2; /* an event's, and that of a graph's last launch */
+  size_t count = 2; /* of an event, and of a graph's last launch */
   for (const vcuda_stream *stream = vcuda_global.streams; stream != NULL; stream = stream->next) count++;
   return count;
 }
@@ -247,7 +247,7 @@ static void push(vcuda_stream *stream, vcuda_work *work) {
 }
 
 int vcuda_queue_push(vcuda_stream *stream, const vcuda_order *order) {
-  vcuda_stream_hold(stream); /* while the lock is given up */
+  vcuda_stream_hold(stream); /* while the lock is released */
   while (stream->queued >= VCUDA_QUEUE) pthread_cond_wait(&vcuda_global.done, &vcuda_global.mutex);
   int error = stream->device->error;
   vcuda_work *work = error == CUDA_OK ? make_work(order) : NULL;
@@ -266,7 +266,7 @@ int vcuda_queue_push(vcuda_stream *stream, const vcuda_order *order) {
   return error;
 }
 
-/* A failure that the call finds, of the n-th operation. */
+/* A failure that the call itself finds, on the n-th operation. */
 static int fail_on_request(vcuda_stream *stream, const vcuda_order *order) {
   vcuda_settings *settings = &stream->device->settings;
   if (order->kind == CUDA_NODE_COPY || order->kind == CUDA_NODE_SET) {
@@ -307,7 +307,7 @@ int vcuda_submit(void *handle, const char *name, void (*run)(void *arguments), c
 /* ---- waiting on the host ---- */
 
 int vcuda_queue_wait_for(vcuda_stream *stream, uint64_t sequence, const uint64_t *clocks) {
-  uint64_t reached[VCUDA_AGENTS]; /* what others queue meanwhile is not waited for */
+  uint64_t reached[VCUDA_AGENTS]; /* work that other threads queue meanwhile is not waited for */
   memcpy(reached, clocks, sizeof reached);
   vcuda_stream_hold(stream);
   while (stream->completed < sequence) pthread_cond_wait(&vcuda_global.done, &vcuda_global.mutex);

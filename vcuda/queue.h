@@ -4,7 +4,7 @@
 
 #include "state.h"
 
-/* Something that must be done first. */
+/* Work that must be done first. */
 typedef struct vcuda_dependency {
   vcuda_stream *stream;
   uint64_t sequence;
@@ -17,7 +17,7 @@ struct vcuda_work {
   uint64_t launch; /* of a graph */
   vcuda_dependency *dependencies;
   size_t dependency_count;
-  uint64_t clocks[VCUDA_AGENTS]; /* what is ordered before it, and it itself */
+  uint64_t clocks[VCUDA_AGENTS]; /* the clocks of all work before it, and its own */
 };
 
 /* run.c: with the lock not held. */

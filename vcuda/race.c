@@ -40,12 +40,12 @@ static void report(vcuda_device *device, const vcuda_access *earlier, const vcud
            earlier->what, earlier_agent, earlier->write ? "writes" : "reads");
 }
 
-/* Memory for the list is all that can fail: an access that is not remembered may hide a race, and cannot invent one. */
+/* Only memory for the list can fail. An access that is not remembered may hide a race, but cannot invent one. */
 static void remember(const vcuda_access *access) {
   vcuda_state *state = &vcuda_global;
   for (size_t i = 0; i < state->access_count; i++) {
     vcuda_access *old = &state->accesses[i];
-    /* the same agent doing the same again replaces its earlier access: that one is ordered before this one anyway */
+    /* a repeated access replaces the earlier one of the same agent, which is ordered before it anyway */
     if (old->agent == access->agent && old->write == access->write && old->start == access->start && old->end == access->end &&
         (old->launch != access->launch || old->node == access->node)) {
       *old = *access;
@@ -93,7 +93,8 @@ void vcuda_race_forget(const void *start, size_t bytes) {
   }
 }
 
-/* What the host has waited for is ordered before all that it queues from now on; work that waits in a queue was queued earlier. */
+/* What the host has waited for is ordered before everything that it queues from now on; work that waits in a queue was queued
+ * earlier. */
 void vcuda_race_prune(void) {
   vcuda_state *state = &vcuda_global;
   for (const vcuda_stream *stream = state->streams; stream != NULL; stream = stream->next) {
@@ -106,7 +107,7 @@ void vcuda_race_prune(void) {
 }
 
 const char *vcuda_last_race(void) {
-  static _Thread_local char text[VCUDA_TEXT]; /* another thread may meet the next one at any time */
+  static _Thread_local char text[VCUDA_TEXT]; /* another thread may run into the next one at any time */
   vcuda_lock();
   memcpy(text, vcuda_global.last_race, sizeof text);
   vcuda_unlock();

@@ -11,11 +11,11 @@
 #include "run.h"
 #include "work.h"
 
-/* What this thread runs right now. */
+/* The work that this thread is running. */
 typedef struct running {
   vcuda_stream *stream;
   const vcuda_work *work;
-  const vcuda_order *order; /* the work's own, or that of a node of the graph that it launches */
+  const vcuda_order *order; /* the work's own, or those of a node of the graph that it launches */
   size_t node;
 } running;
 
@@ -25,7 +25,7 @@ bool vcuda_run_is_host_function(void) {
   return now != NULL && now->order->kind == CUDA_NODE_HOST;
 }
 
-/* ---- memory, as the work sees it ---- */
+/* ---- memory, as the work accesses it ---- */
 
 static bool note_access(vcuda_device *device, const void *address, size_t bytes, bool write) {
   if (device->settings.race == 0) return true;
@@ -95,7 +95,7 @@ static void sleep_for(int64_t nanoseconds) {
   }
 }
 
-/* The delay, and the failure that only the device finds. False: it has failed. */
+/* The delay, and a failure that only the device finds. False: it has failed. */
 static bool prepare(vcuda_device *device, const vcuda_order *order) {
   bool copies = order->kind == CUDA_NODE_COPY || order->kind == CUDA_NODE_SET;
   vcuda_site site = copies ? VCUDA_SITE_COPY : VCUDA_SITE_COMPUTE;
@@ -111,7 +111,7 @@ static bool prepare(vcuda_device *device, const vcuda_order *order) {
     (void)vcuda_fault(device, copies ? CUDA_ECC : CUDA_LAUNCH_FAILURE, "%s on device %d fails, as the settings ask for",
                       order->name, device->index);
   }
-  bool runs = device->error == CUDA_OK; /* nothing runs on a device that has failed */
+  bool runs = device->error == CUDA_OK; /* nothing runs on a device after a failure */
   vcuda_unlock();
   return runs;
 }
@@ -120,7 +120,7 @@ static void run_graph(vcuda_stream *stream, const vcuda_work *work) {
   for (size_t node = 0; node < vcuda_exec_size(work->order.exec); node++) {
     const vcuda_order *order = vcuda_exec_order(work->order.exec, node);
     size_t bytes = order->bytes + order->tail_bytes;
-    unsigned char *arguments = malloc(bytes + 1); /* what runs may change them, and the next launch needs them again */
+    unsigned char *arguments = malloc(bytes + 1); /* a kernel may change them, and the next launch needs them unchanged */
     if (arguments == NULL) {
       vcuda_lock();
       (void)vcuda_fault(stream->device, CUDA_LAUNCH_FAILURE, "%s: no host memory for its arguments", order->name);

@@ -16,7 +16,7 @@ typedef struct number_setting {
   const char *name;
   size_t offset;
   int64_t least, most, initial;
-  bool starting; /* counts only when the library starts */
+  bool starting; /* has an effect only when the library starts */
   const char *const *words;
 } number_setting;
 
@@ -86,7 +86,7 @@ static const char *read_condition(const char *text, bool is_delay, vcuda_trigger
   return NULL;
 }
 
-/* "0"; "N" or "every:N", then conditions by comma. */
+/* Reads "0"; or "N" or "every:N", then conditions, separated by commas. */
 static bool read_trigger(const char *text, bool is_delay, vcuda_trigger *trigger) {
   vcuda_trigger read = {.largest = INT64_MAX};
   const char *every = skip(text, "every:");

@@ -20,7 +20,7 @@ typedef enum vcuda_site {
   VCUDA_SITES
 } vcuda_site;
 
-/* The n-th operation from now, or every n-th; only those of a size or a name count. */
+/* The n-th operation from now, or every n-th; only operations of that size or name count. */
 typedef struct vcuda_trigger {
   int64_t countdown; /* 0: off */
   int64_t every;     /* 0: once */
@@ -50,8 +50,7 @@ typedef struct vcuda_settings {
 
 void vcuda_settings_default(vcuda_settings *settings);
 bool vcuda_settings_set(vcuda_settings *settings, const char *name, const char *value, bool starting);
-void vcuda_settings_read_environment(
-    vcuda_settings *settings); /* what it cannot be goes to the log, and is as if it were not there */
+void vcuda_settings_read_environment(vcuda_settings *settings); /* an invalid value goes to the log, and is ignored */
 
 /* Both count down. */
 bool vcuda_trigger_fails(vcuda_settings *settings, vcuda_site site, int64_t bytes, const char *name, bool late);

@@ -11,13 +11,13 @@
 #include "settings.h"
 
 enum {
-  VCUDA_MAX_STREAMS = 512,              /* at a time, of all devices together */
-  VCUDA_AGENTS = VCUDA_MAX_STREAMS + 1, /* what can touch memory: the host (0) and the streams */
-  VCUDA_QUEUE = 1024,                   /* work that a stream holds; then the caller waits, as with CUDA */
+  VCUDA_MAX_STREAMS = 512,              /* at the same time, of all devices together */
+  VCUDA_AGENTS = VCUDA_MAX_STREAMS + 1, /* those who can touch memory: the host (0) and the streams */
+  VCUDA_QUEUE = 1024,                   /* work that a stream can hold; then the caller waits, as with CUDA */
   VCUDA_TEXT = 512,
 };
 
-/* What is counted for each device. Those of the last line say what is, not what was: vcuda_reset leaves them alone. */
+/* Counters of each device. Those of the last line are current values: vcuda_reset leaves them alone. */
 /* clang-format off */
 #define VCUDA_COUNTED(X)                                                                                          \
   X(h2d_bytes) X(h2d_count) X(d2h_bytes) X(d2h_count) X(d2d_bytes) X(d2d_count) X(peer_bytes) X(peer_count)       \
@@ -40,7 +40,7 @@ typedef struct vcuda_node vcuda_node;
 typedef struct vcuda_exec vcuda_exec;
 typedef struct vcuda_pool vcuda_pool;
 
-/* A run of device memory. */
+/* A block of device memory. */
 typedef struct vcuda_block {
   size_t offset;
   size_t size;
@@ -51,15 +51,15 @@ typedef struct vcuda_block {
 typedef struct vcuda_device {
   int index;
   vcuda_settings settings;
-  unsigned char *base; /* what callers see: nobody can touch it */
-  unsigned char *twin; /* where the bytes are */
+  unsigned char *base; /* the addresses that callers see: nobody can touch them */
+  unsigned char *twin; /* the address of the bytes themselves */
   size_t reserved;
   vcuda_block *blocks; /* by offset */
   size_t block_count;
   size_t block_capacity;
-  size_t cursor; /* the next allocation is looked for here first, so that freed addresses stay unused for long */
+  size_t cursor; /* the search for free memory begins here, so that freed addresses stay unused for long */
   int error;     /* sticky */
-  int missed;    /* a launch of a kernel that is not known: the next wait or copy fails with it */
+  int missed;    /* an unknown kernel was launched: the next wait or copy fails */
   vcuda_stream *null_stream;
   vcuda_pool *pool; /* the default one */
   int64_t counters[VCUDA_COUNTERS];
@@ -84,11 +84,11 @@ typedef struct vcuda_work vcuda_work;
 struct vcuda_stream {
   vcuda_stream *next; /* in the list of all */
   vcuda_device *device;
-  int references; /* the handle, the worker, events and work that name it */
+  int references; /* the handle, the worker, and events and work that refer to it */
   int agent;
   unsigned flags;
   int priority;
-  bool closed;                   /* destroyed by its owner; it goes on until its work is done */
+  bool closed;                   /* destroyed by its owner; it continues until its work is done */
   uint64_t submitted;            /* sequence number of the last work */
   uint64_t completed;            /* and of the last that is done */
   uint64_t clocks[VCUDA_AGENTS]; /* what is ordered before the end of the stream */
@@ -116,7 +116,7 @@ struct vcuda_event {
   uint64_t clocks[VCUDA_AGENTS];
 };
 
-/* One access that later ones must be ordered behind. */
+/* One access that later ones must be ordered after. */
 typedef struct vcuda_access {
   uintptr_t start;
   uintptr_t end;
@@ -136,7 +136,7 @@ typedef struct vcuda_state {
   vcuda_stream *streams;
   vcuda_event *events;
   bool agents[VCUDA_AGENTS]; /* taken */
-  int agent_limit;           /* no agent of this number or above ever was */
+  int agent_limit;           /* no agent of this number or above has ever existed */
   uint64_t agent_clocks[VCUDA_AGENTS];
   uint64_t host_clocks[VCUDA_AGENTS];
   vcuda_access *accesses;
@@ -163,7 +163,7 @@ static inline void vcuda_unlock(void) {
 
 /* ---- device.c ---- */
 
-void vcuda_start(void); /* once, before anything else: makes the devices that the environment asks for */
+void vcuda_start(void); /* once, before anything else: creates the devices that the environment asks for */
 vcuda_device *vcuda_device_at(int index);
 vcuda_device *vcuda_device_current(void); /* NULL: there are no devices */
 static inline void vcuda_count(vcuda_device *device, vcuda_counter counter, int64_t more) {
@@ -171,7 +171,7 @@ static inline void vcuda_count(vcuda_device *device, vcuda_counter counter, int6
 }
 void vcuda_count_sync(vcuda_device *device, vcuda_counter counter); /* this one and their sum */
 
-/* ---- call.c: what every public function does first and last ---- */
+/* ---- call.c: the beginning and end of every public function ---- */
 
 typedef struct vcuda_call {
   const char *name;
@@ -193,7 +193,7 @@ int64_t vcuda_now(void);                   /* nanoseconds */
 #define VCUDA_ENTER(stream) VCUDA_ENTER_AS(__func__, stream, false)
 #define VCUDA_ENTER_DEVICE(stream) VCUDA_ENTER_AS(__func__, stream, true) /* for what a sticky error stops */
 
-/* A launch may fail without that its caller looks at it: so the next wait or copy fails too, once. */
+/* The caller of a launch may ignore its failure, so the next wait or copy fails too, once. */
 int vcuda_take_missed(vcuda_device *device);
 
 /* ---- memory.c, pinned.c; with the lock held ---- */
@@ -203,7 +203,7 @@ typedef struct vcuda_place {
   vcuda_place_kind kind;
   vcuda_device *device; /* of device memory */
   unsigned char *twin;  /* where the bytes are; NULL: the range is not inside one live block */
-  char why[160];        /* why there is none */
+  char why[160];        /* why the range is not */
 } vcuda_place;
 
 bool vcuda_memory_reserve(vcuda_device *device);
@@ -242,9 +242,9 @@ bool vcuda_stream_is_null(const vcuda_stream *stream);
 int vcuda_queue_order(vcuda_stream *stream, const vcuda_order *order); /* into its queue, or into the graph that it captures */
 int vcuda_queue_push(vcuda_stream *stream, const vcuda_order *order);  /* into its queue */
 void vcuda_queue_count(vcuda_device *device, const vcuda_order *order);
-int vcuda_queue_wait(vcuda_stream *stream); /* on the host, for all of it; the device's error */
+int vcuda_queue_wait(vcuda_stream *stream); /* on the host, for everything; returns the device's error */
 int vcuda_queue_wait_for(vcuda_stream *stream, uint64_t sequence, const uint64_t *clocks);
-void vcuda_queue_let_pass(vcuda_stream *stream); /* for all of it, without knowing that it is done: no synchronisation */
+void vcuda_queue_let_pass(vcuda_stream *stream); /* for everything, but the host does not know that it is done */
 int vcuda_queue_wait_all(vcuda_device *device);
 
 /* ---- race.c; with the lock held ---- */

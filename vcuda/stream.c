@@ -28,7 +28,7 @@ int cudaStreamCreateWithPriority(cuda_stream *stream, unsigned flags, int priori
   return vcuda_end(&call, error);
 }
 
-/* What is queued still runs; the handle is dead at once. */
+/* What is queued still runs; the handle is invalid at once. */
 int cudaStreamDestroy(cuda_stream stream) {
   VCUDA_ENTER(stream);
   int error;

@@ -1,4 +1,4 @@
-/* What was called and what ran: kept while the setting "trace" is 1, and written as a Chrome trace. */
+/* A record of calls and of work that ran: kept while the setting "trace" is 1, and written as a Chrome trace. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -15,10 +15,10 @@ struct vdev_capture {
   int number;
   int runs; /* before it is recorded */
   capture_state state;
-  int users; /* that launch it at the moment */
+  int users; /* launches of it that are under way */
   vdev_recorded *first;
   vdev_recorded *last;
-  vdev_stream *stream; /* of the first operation; another one may be at its address by now */
+  vdev_stream *stream; /* of the first operation; its address may be reused by another */
   uint64_t stream_serial;
   char spoiled[VDEV_TEXT]; /* why it has failed; "": it has not */
 };
@@ -27,7 +27,7 @@ typedef struct vdev_capture capture;
 struct vdev_captures {
   vdev_device *device;
   capture *first;
-  vdev_stream *stream; /* for graphs whose own is gone */
+  vdev_stream *stream; /* for graphs whose own stream is gone */
 };
 
 /* A number that no other thread ever has. With the lock held. */
@@ -63,7 +63,7 @@ static capture *find_or_add(vdev_captures *captures, int number) {
   return one;
 }
 
-/* Take the operations away, for release_all. With the lock held, which it gives up for a time: they may still be in flight. */
+/* Take the operations out, for release_all. With the lock held, which it releases for a time: they may still be in flight. */
 static vdev_recorded *take_operations(capture *one) {
   vdev_streams_wait();
   vdev_recorded *first = one->first;
@@ -88,7 +88,7 @@ vdev_captures *vdev_captures_create(vdev_device *device) {
   return captures;
 }
 
-/* Forget those of a number, or all of them. */
+/* Forget the graphs of a number, or all of them. */
 static void forget(vdev_captures *captures, bool all, int number) {
   vdev_lock();
   for (capture **at = &captures->first; *at != NULL;) {
@@ -99,7 +99,7 @@ static void forget(vdev_captures *captures, bool all, int number) {
     }
     if (one->users > 0) {
       pthread_cond_wait(&vdev_global.changed, &vdev_global.mutex);
-      at = &captures->first; /* all may have changed meanwhile */
+      at = &captures->first; /* anything may have changed meanwhile */
       continue;
     }
     *at = one->next;
@@ -173,7 +173,7 @@ bool vdev_capture_permits(vdev_device *device, const char *what, char *reason) {
   return vdev_refuse(device, reason, "%s: not permitted while another thread captures a graph on the device", what);
 }
 
-/* Where it is launched: the stream of its capture, so that it is ordered as the run was, or one of our own if that is gone. */
+/* The stream that launches it: that of its capture, so that it is ordered as the run was, or one of our own if that is gone. */
 static vdev_stream *stream_of(vdev_captures *captures, const capture *one, char *reason) {
   if (vdev_stream_exists(one->stream) && one->stream->serial == one->stream_serial) {
     return one->stream;
@@ -199,7 +199,7 @@ static bool launch_all(vdev_captures *captures, capture *one, bool wait, char *r
   return good;
 }
 
-/* It begins to record, unless another thread does. With the lock held. */
+/* Begin to record, unless another thread does. With the lock held. */
 static bool start_recording(vdev_device *device, capture *one, char *reason) {
   if (!vdev_capture_permits(device, "a capture", reason)) {
     return false;
@@ -222,10 +222,10 @@ OrtStatus *vdev_captures_start_run(vdev_captures *captures, int number) {
   return good ? NULL : vdev_fail(ORT_FAIL, reason);
 }
 
-/* What was recorded is ready, or goes. With the lock held. */
+/* What was recorded becomes ready, or is dropped. With the lock held. */
 static bool finish_recording(vdev_captures *captures, capture *one, bool wait, char *reason) {
   captures->device->capture = NULL;
-  if (one->first == NULL) { /* ORT does not say at a run's end that it was cancelled */
+  if (one->first == NULL) { /* at a run's end ORT does not say that it was cancelled */
     spoil(one, "vdev: the capture of a graph failed: the run ended before it had launched anything");
   }
   if (one->spoiled[0] != '\0') {

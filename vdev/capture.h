@@ -1,7 +1,8 @@
-/* Captured graphs: what one run launches is recorded and launched again later, without ORT's part of a run. CUDA's rules hold. Two runs
- * come first, the third records and launches nothing, and its end launches what was recorded. Later runs launch that again, at the same
- * addresses, whatever is bound by then. Each thread has graphs of its own, by the number of the run option gpu_graph_id. While a
- * thread records, no other one may allocate, release, wait or ask on the same device: its call fails, and so does the capture. */
+/* Captured graphs: what one run launches is recorded, and launched again later without ORT's part of a run. CUDA's rules hold:
+ * the first two runs are ordinary ones; the third records and launches nothing, and at its end the recorded work is launched.
+ * Later runs launch that again, at the same addresses, whatever is bound by then. Each thread has its own graphs, by the number
+ * of the run option gpu_graph_id. While a thread records, no other one may allocate, release, wait or query on the same device:
+ * its call fails, and so does the capture. */
 #ifndef VDEV_CAPTURE_H
 #define VDEV_CAPTURE_H
 
@@ -10,19 +11,19 @@
 
 enum { VDEV_NO_GRAPH = -1 }; /* the number of runs that are never recorded */
 
-/* An operation that was recorded: the first member of what knows how to launch it. */
+/* A recorded operation: the first member of a struct that knows how to launch it. */
 typedef struct vdev_recorded {
   struct vdev_recorded *next;
   bool (*launch)(struct vdev_recorded *self, vdev_stream *stream, char *reason); /* with the lock held */
   void (*release)(struct vdev_recorded *self);                                   /* without it */
 } vdev_recorded;
 
-typedef struct vdev_captures vdev_captures; /* of one session */
+typedef struct vdev_captures vdev_captures; /* the graphs of one session */
 
 vdev_captures *vdev_captures_create(vdev_device *device); /* NULL: out of memory */
 void vdev_captures_release(vdev_captures *captures);
 
-/* Forget all graphs, before the kernels go that they launch. */
+/* Forget all graphs, before the kernels are destroyed that they launch. */
 void vdev_captures_clear(vdev_captures *captures);
 
 /* Around each run that is not a replay, with the run's number. */
@@ -38,16 +39,18 @@ void vdev_captures_forget(vdev_captures *captures, int number);
 
 /* ---- for operations, with the lock held ---- */
 
-/* Does this thread record on the device? */
+/* Is this thread recording on the device? */
 bool vdev_capture_records(const vdev_device *device);
 
-/* It records: add an operation. */
+/* Add an operation to what it records. */
 void vdev_capture_add(const vdev_device *device, vdev_stream *stream, vdev_recorded *recorded);
 
-/* Something of the run that is recorded has failed, as `reason` says: the run's end will fail too. Nothing if no run of this thread is. */
+/* A part of the run that is being recorded has failed, as `reason` says: the run's end will fail too. Does nothing if this
+ * thread records no run. */
 void vdev_capture_spoil(const vdev_device *device, const char *reason);
 
-/* May this thread do `what`, which touches the whole device? False: another one records, whose capture fails by it. */
+/* May this thread do `what`, which touches the whole device? False: another thread is recording, and its capture fails because
+ * of this. */
 bool vdev_capture_permits(vdev_device *device, const char *what, char *reason);
 
 #endif

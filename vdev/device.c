@@ -71,7 +71,7 @@ int64_t vdev_now(void) {
   return vdev_later(vdev_global.clock_offset, system_time());
 }
 
-/* Time goes on over a change of the clock: what was modelled so far is the past. */
+/* When the clock is changed, time goes on: everything modelled so far is in the past. */
 static void change_clock(int64_t is_virtual) {
   vdev_state *state = &vdev_global;
   if (is_virtual == vdev_is_virtual_clock()) {
@@ -87,7 +87,7 @@ static void change_clock(int64_t is_virtual) {
     for (int engine = 0; engine < VDEV_ENGINES; engine++) {
       latest = device->engine_free[engine] > latest ? device->engine_free[engine] : latest;
     }
-    device->settings.virtual_clock = is_virtual; /* there is one clock */
+    device->settings.virtual_clock = is_virtual; /* all devices share one clock */
   }
   state->host_time = latest;
   state->clock_offset = latest - system_time();
@@ -123,7 +123,7 @@ void vdev_stop(void) {
   vdev_state *state = &vdev_global;
   for (int i = 0; i < VDEV_MAX_STREAMS; i++) {
     if (state->streams[i] != NULL) {
-      vdev_stream_close(state->streams[i]); /* of a program that forgot it: its thread must not outlive the library */
+      vdev_stream_close(state->streams[i]); /* a program may have forgotten a stream: its thread must not outlive the library */
     }
   }
   remove_devices();

@@ -12,31 +12,31 @@
 #include "vdev.h"
 
 enum {
-  VDEV_MAX_STREAMS = 512,             /* at a time, of all devices together; ORT keeps some for each session */
-  VDEV_AGENTS = VDEV_MAX_STREAMS + 1, /* what can touch memory: the host (0) and the streams */
+  VDEV_MAX_STREAMS = 512,             /* at the same time, of all devices together; ORT keeps some for each session */
+  VDEV_AGENTS = VDEV_MAX_STREAMS + 1, /* those who can touch memory: the host (0) and the streams */
 };
 
-/* What can move data at a time: a link carries one copy a direction, and the device computes one kernel. */
+/* Each of these moves one thing at a time: a link one copy in each direction, the device one kernel. */
 typedef enum vdev_engine { VDEV_UPLOAD, VDEV_DOWNLOAD, VDEV_LOCAL, VDEV_COMPUTE, VDEV_ENGINES } vdev_engine;
 
-/* A run of device memory. */
+/* A block of device memory. */
 typedef struct vdev_block {
   vdev_span span; /* first; its addresses are offsets */
   size_t size;
-  bool live;               /* false: freed, kept until the streams have passed `passed` */
+  bool live;               /* false: freed, and kept until the streams have passed `passed` */
   uint64_t *passed;        /* a sequence number for each stream; NULL while live */
-  struct vdev_block *next; /* that was freed after it */
+  struct vdev_block *next; /* the next block that was freed */
 } vdev_block;
 
 /* Host-accessible memory. */
 typedef struct vdev_pinned {
   vdev_span span;       /* first */
   unsigned char *start; /* what callers see */
-  unsigned char *alias; /* the same bytes at another address where the host can be kept off them; NULL: it cannot */
+  unsigned char *alias; /* the same bytes at another address, so that the host can be kept off `start`; NULL: it cannot */
   size_t size;
 } vdev_pinned;
 
-/* One access that later ones must be ordered behind. */
+/* One access that later ones must be ordered after. */
 typedef struct vdev_access {
   uintptr_t start;
   uintptr_t end;
@@ -49,14 +49,14 @@ typedef struct vdev_access {
 typedef struct vdev_device {
   int index;
   vdev_settings settings;
-  unsigned char *base; /* what callers see: the host cannot touch it */
-  unsigned char *twin; /* where the bytes are */
+  unsigned char *base; /* the addresses that callers see: the host cannot touch them */
+  unsigned char *twin; /* the address of the bytes themselves */
   size_t reserved;
   vdev_spans blocks;
   vdev_block *oldest_freed; /* streams pass them in the order of their release */
   vdev_block *newest_freed;
-  struct vdev_capture *capture;      /* the graph that a thread records on it; NULL: none */
-  int64_t engine_free[VDEV_ENGINES]; /* modelled time when each is free again */
+  struct vdev_capture *capture;      /* the graph that a thread is recording on it; NULL: none */
+  int64_t engine_free[VDEV_ENGINES]; /* modelled time at which each is free again */
   struct {
     int64_t bytes[VDEV_ENGINES];
     int64_t count[VDEV_ENGINES];
@@ -72,18 +72,18 @@ typedef struct vdev_operation vdev_operation;
 struct vdev_stream {
   vdev_device *device;
   int agent;
-  uint64_t serial;              /* no other stream ever has it */
+  uint64_t serial;              /* no other stream ever has the same */
   uint64_t clocks[VDEV_AGENTS]; /* what is ordered before the end of the stream */
   uint64_t submitted;           /* sequence number of the last operation */
   uint64_t completed;
   int64_t tail; /* modelled end of the last operation */
   vdev_operation *first;
   vdev_operation *last;
-  bool running_inline; /* a caller runs an operation of it right now */
+  bool running_inline; /* a caller is running one of its operations */
   bool stopping;
   bool started; /* the worker */
   pthread_t worker;
-  char error[VDEV_TEXT];    /* of work that failed after its submission; kept until a wait reports it */
+  char error[VDEV_TEXT];    /* the failure of work after its submission; kept until a wait reports it */
   uint64_t error_sequence;  /* of that work */
   const void *error_owner;  /* whose work it was */
   char reported[VDEV_TEXT]; /* the last one that a wait has reported */
@@ -97,7 +97,7 @@ struct vdev_event {
   uint64_t reported_count; /* of the stream when it was recorded */
   int64_t time;
   int agent;                    /* whose stream; 0: never recorded */
-  int agent_limit;              /* clocks[agent_limit] and later ones are not set: there were no such agents */
+  int agent_limit;              /* clocks[agent_limit] and later ones are not set: no such agents existed */
   uint64_t clocks[VDEV_AGENTS]; /* what is ordered before the event */
 };
 
@@ -107,19 +107,19 @@ typedef struct vdev_state {
   int device_count;
   vdev_device devices[VDEV_MAX_DEVICES];
   vdev_stream *streams[VDEV_MAX_STREAMS];
-  int agent_limit;                    /* no agent of this number or above ever was */
-  uint64_t agent_clocks[VDEV_AGENTS]; /* how far each agent number ever came: numbers are used again */
+  int agent_limit;                    /* no agent of this number or above has ever existed */
+  uint64_t agent_clocks[VDEV_AGENTS]; /* how far each agent number ever came, because numbers are reused */
   uint64_t agent_sequences[VDEV_AGENTS];
   uint64_t host_clocks[VDEV_AGENTS];
   int64_t host_time;    /* virtual clock: how far the host is */
-  int64_t clock_offset; /* of the real clock to the system's: time goes on where the virtual one has left it */
+  int64_t clock_offset; /* added to the real clock, so that time goes on from the virtual clock's */
   vdev_access *accesses;
   size_t access_count;
   size_t access_capacity;
   char last_race[VDEV_TEXT];
-  char last_refusal[VDEV_TEXT]; /* why the last allocation failed: ORT does not hand it on */
+  char last_refusal[VDEV_TEXT]; /* why the last allocation failed: ORT does not pass it on */
   vdev_spans pinned;
-  size_t protected_count; /* of the pinned, with an alias */
+  size_t protected_count; /* pinned blocks with an alias */
 } vdev_state;
 
 extern vdev_state vdev_global;
@@ -131,20 +131,20 @@ static inline void vdev_unlock(void) {
   pthread_mutex_unlock(&vdev_global.mutex);
 }
 
-/* device.c: make the devices that the settings ask for. False: there is no address space, and no device. */
+/* device.c: create the devices of the settings. False: there is no address space, and no device. */
 bool vdev_start(const vdev_settings *settings);
-void vdev_stop(void); /* the library goes: no tensor or session is left */
+void vdev_stop(void); /* the library is unloaded: no tensor or session is left */
 bool vdev_is_virtual_clock(void);
 int64_t vdev_now(void);                             /* with the lock held: the real clock's or the virtual host time */
-int64_t vdev_later(int64_t time, int64_t duration); /* no sum overflows: a step is 11 days at most, but there may be many */
+int64_t vdev_later(int64_t time, int64_t duration); /* sums cannot overflow in practice: a step is at most 11 days */
 void vdev_set_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* An operation cannot be done: count it, and write why, after the device's name, into `reason` (VDEV_TEXT bytes). Always false.
- * With the lock held. */
+/* An operation fails: count it, and write why, after the device's name, into `reason` (VDEV_TEXT bytes). Returns false. With
+ * the lock held. */
 bool vdev_refuse(vdev_device *device, char *reason, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-/* Every operation comes through here before anything of it is done. False: a fault strikes it, as `reason` says. Otherwise
- * `*delay_ns` is how much longer it takes. With the lock held. */
+/* Every operation passes here before it does anything. False: it is to fail, and `reason` says why. Otherwise `*delay_ns` is
+ * how much longer it takes. With the lock held. */
 bool vdev_admit(vdev_device *device, const vdev_subject *subject, int64_t *delay_ns, char *reason);
 
 #endif

@@ -43,7 +43,7 @@ static OrtStatus *is_plain_tensor(const OrtValueInfo *value, bool *plain) {
   const OrtApi *api = VDEV_API_TABLE;
   *plain = true;
   if (value == NULL) {
-    return NULL; /* an optional one that is left out */
+    return NULL; /* an optional input or output that is left out */
   }
   const OrtTypeInfo *type = NULL;
   ONNXType kind = ONNX_TYPE_UNKNOWN;
@@ -126,8 +126,8 @@ static OrtStatus *can_write_graph(const OrtGraph *graph, bool *can) {
   return status;
 }
 
-/* Is everything inside the node's subgraphs of a kind that we can write? Strings and sequences may stay inside: the nested
- * session has them in host memory. Only attributes count. */
+/* Can everything inside the node's subgraphs be written? Strings and sequences may stay inside, because the nested session has
+ * them in host memory. Only attributes count. */
 static OrtStatus *can_write(const OrtNode *node, bool *can) {
   const OrtApi *api = VDEV_API_TABLE;
   VDEV_TRY(has_known_attributes(node, can));
@@ -155,7 +155,7 @@ static OrtStatus *is_claimable(const vdev_ep *self, const char *deny, const OrtN
   size_t subgraphs = 0;
   VDEV_TRY(api->Node_GetOperatorType(node, &type));
   VDEV_TRY(api->Node_GetNumSubgraphs(node, &subgraphs));
-  /* ORT refuses to capture a graph with control flow that the EP leaves, which a captured graph could not follow */
+  /* ORT refuses to capture a graph with control flow that the EP does not claim */
   bool claims_subgraphs = vdev_ort_global.claims_subgraphs && self->captures == NULL;
   *claimable = !is_denied(deny, type) && (subgraphs == 0 || claims_subgraphs);
   if (*claimable) {
@@ -175,14 +175,14 @@ static OrtStatus *is_claimable(const vdev_ep *self, const char *deny, const OrtN
 
 /* ---- how it is grouped ---- */
 
-/* The nodes of a graph with their levels: how often claimed and unclaimed nodes alternate on the longest way to one. Claimed
- * nodes of one level make a group: nothing unclaimed can lie between two of them, for that would add two. */
+/* The nodes of a graph with their levels: how often claimed and unclaimed nodes alternate on the longest path to a node.
+ * Claimed nodes of one level form a group: if an unclaimed node lay between two of them, their levels would differ by two. */
 typedef struct plan {
   const OrtNode **nodes;
   size_t count;
   bool *claimed;
   size_t *levels;
-  size_t *index_of; /* by a node's identifier; `count` where there is none */
+  size_t *index_of; /* by a node's identifier; `count` if there is none */
   size_t identifiers;
 } plan;
 
@@ -239,7 +239,7 @@ static OrtStatus *raise_level(plan *all, size_t index, node_counter count_values
 
 static OrtStatus *find_levels(plan *all) {
   const OrtApi *api = VDEV_API_TABLE;
-  /* nodes come in topological order, so one pass is enough; the second shows that it was */
+  /* nodes are in topological order, so one pass is enough; the second pass confirms it */
   for (bool changed = true; changed;) {
     changed = false;
     for (size_t i = 0; i < all->count; i++) {
@@ -322,7 +322,7 @@ static OrtStatus *ORT_CALL compile(OrtEp *ep, const OrtGraph **graphs, const Ort
     status = vdev_kernel_create(self->device, self, self->env, graphs[made], fused_nodes[made], &kernels[made]);
     made += status == NULL;
   }
-  while (status != NULL && made > 0) { /* ORT does not ask for those that there are */
+  while (status != NULL && made > 0) { /* ORT does not ask for a list of them */
     vdev_kernel_release(kernels[--made]);
     kernels[made] = NULL;
   }
@@ -365,8 +365,8 @@ static OrtStatus *ORT_CALL is_concurrent_run_supported(OrtEp *ep, bool *supporte
   return NULL;
 }
 
-/* ORT's contract is the whole device: a binding asks for it so that its inputs have come, and those may be copied on any stream,
- * one of the program's as well as one of this session's. A failure is reported only to the session whose work it was. */
+/* By ORT's contract this waits for the whole device: a binding calls it so that its inputs have arrived, and those may be
+ * copied on any stream, also one of the program's. A failure is reported only to the session whose work it was. */
 static OrtStatus *ORT_CALL sync(OrtEp *ep) {
   const vdev_ep *self = (const vdev_ep *)ep;
   char reason[VDEV_TEXT] = "";
@@ -379,7 +379,7 @@ static OrtStatus *ORT_CALL sync(OrtEp *ep) {
 
 /* ---- graphs ---- */
 
-/* The number of a run's graph, as ORT reads it too. */
+/* The number of a run's graph, read in the same way as ORT reads it. */
 static OrtStatus *read_graph_number(const OrtRunOptions *options, int *number) {
   const char *text = options == NULL ? NULL : VDEV_API_TABLE->GetRunConfigEntry(options, "gpu_graph_id");
   char *end = NULL;
@@ -418,7 +418,7 @@ static bool ORT_CALL is_graph_captured(const OrtEp *ep, int number) {
   return vdev_captures_has(((const vdev_ep *)ep)->captures, number);
 }
 
-/* ORT does not say whether the program wants to wait, so that a replay is always waited for. */
+/* ORT does not say whether the program wants to wait, so a replay is always waited for. */
 static OrtStatus *ORT_CALL replay_graph(OrtEp *ep, int number) {
   return vdev_captures_replay(((vdev_ep *)ep)->captures, number);
 }
@@ -449,7 +449,7 @@ static OrtStatus *enable_graph_capture(vdev_ep *self) {
   self->ep.IsGraphCaptured = is_graph_captured;
   self->ep.ReplayGraph = replay_graph;
   self->ep.GetGraphCaptureNodeAssignmentPolicy = get_assignment_policy;
-  self->ep.ReleaseCapturedGraph = release_captured_graph; /* since 1.27: an older one does not read it */
+  self->ep.ReleaseCapturedGraph = release_captured_graph; /* since 1.27; an older ORT does not read it */
   return NULL;
 }
 

@@ -17,7 +17,8 @@
 #define VDEV_EXPORT __attribute__((visibility("default")))
 #endif
 
-/* One for each device and kind of memory; as long as the library: ORT frees tensors through it at any time. */
+/* One for each device and kind of memory. They live as long as the library, because ORT frees tensors through them at any
+ * time. */
 typedef struct allocator {
   OrtAllocator base; /* first: ORT's view */
   vdev_device *device;
@@ -25,19 +26,19 @@ typedef struct allocator {
   bool pinned;
 } allocator;
 
-/* Each time that ORT asks for a factory. It may ask only to refuse it, and never release it then. */
+/* Created each time that ORT asks for a factory. If ORT asks and then refuses it, it never releases it. */
 typedef struct registration {
   OrtEpFactory factory; /* first: ORT's view */
   struct registration *next;
-  const OrtApiBase *base; /* the copy of ORT that it is for */
+  const OrtApiBase *base; /* the copy of ORT that asked */
   const OrtApi *api;
-  bool counts; /* ORT has asked for the devices: it uses it */
+  bool counts; /* ORT has asked for its devices, so it uses it */
 } registration;
 
 static struct {
-  pthread_mutex_t mutex; /* for the list and the owner: two copies of ORT may come at the same time */
+  pthread_mutex_t mutex; /* guards the list and the owner: two copies of ORT may call at the same time */
   registration *registrations;
-  const OrtApiBase *owner; /* the copy of ORT that the library serves: it has one table, and one set of devices */
+  const OrtApiBase *owner; /* the copy of ORT that the library serves: there is only one table and one set of devices */
   allocator allocators[VDEV_MAX_DEVICES][2];
   OrtHardwareDevice *hardware[VDEV_MAX_DEVICES];
 } vdev_factory = {.mutex = PTHREAD_MUTEX_INITIALIZER};
@@ -60,7 +61,7 @@ static void *ORT_CALL allocate(OrtAllocator *base, size_t bytes) {
   }
   vdev_unlock();
   if (address == NULL) {
-    vdev_set_error("%s", reason); /* ORT cannot take a reason here; the operation that is given the NULL reports it */
+    vdev_set_error("%s", reason); /* ORT cannot take a reason here; the operation that is given NULL reports it */
   }
   return address;
 }
@@ -69,7 +70,7 @@ static void ORT_CALL release(OrtAllocator *base, void *address) {
   allocator *self = (allocator *)base;
   char reason[VDEV_TEXT];
   vdev_lock();
-  (void)vdev_capture_permits(self->device, "a release of memory", reason); /* it cannot be refused */
+  (void)vdev_capture_permits(self->device, "a release of memory", reason); /* a release cannot be refused */
   if (self->pinned) {
     vdev_pinned_free(self->device, address);
   } else {
@@ -87,7 +88,7 @@ static OrtStatus *ORT_CALL get_stats(const OrtAllocator *base, OrtKeyValuePairs 
   const OrtApi *api = VDEV_API_TABLE;
   const vdev_device *device = ((const allocator *)base)->device;
   static const struct {
-    const char *key; /* as ORT's own allocators name it, or ours */
+    const char *key; /* named as ORT's own allocators, or ours */
     const char *statistic;
   } list[] = {{"InUse", "live_bytes"},         {"MaxInUse", "peak_bytes"},          {"NumAllocs", "allocations"},
               {"vdev.h2d_bytes", "h2d_bytes"}, {"vdev.h2d_count", "h2d_count"},     {"vdev.d2h_bytes", "d2h_bytes"},
@@ -108,7 +109,7 @@ static OrtStatus *make_allocator(int index, bool pinned) {
   vdev_device *device = &vdev_global.devices[index];
   bool npu = device->settings.npu != 0;
   if (self->info != NULL) {
-    return NULL; /* of a registration that is still there, as ORT's pointer to this one is */
+    return NULL; /* of a registration that is still there; so is ORT's pointer to it */
   }
   self->device = device;
   self->pinned = pinned;
@@ -203,9 +204,9 @@ static OrtStatus *make_device(OrtEpFactory *factory, int index, OrtEpDevice **ou
   return status;
 }
 
-/* ORT lets a program say whether it wants virtual devices: by a registration name that ends in ".virtual", for which ORT makes
- * this "1", or by the entry itself. It is meant for EPs that have real ones, too; a program that registers a library which has nothing else
- * wants them, unless it says no. */
+/* A program can say whether it wants virtual devices: by a registration name that ends in ".virtual", for which ORT sets this
+ * entry to "1", or by the entry itself. That is meant for EPs that have real devices too. A program that registers this library
+ * wants virtual ones, unless it says no. */
 static OrtStatus *are_virtual_devices_allowed(bool *allowed) {
   OrtKeyValuePairs *entries = NULL;
   VDEV_TRY(vdev_ort_global.ep->GetEnvConfigEntries(&entries));
@@ -233,7 +234,7 @@ static OrtStatus *refuse_second_ort(const OrtApi *api) {
 static OrtStatus *ORT_CALL get_supported_devices(OrtEpFactory *factory, const OrtHardwareDevice *const *hardware, size_t count,
                                                  OrtEpDevice **devices, size_t most, size_t *made) {
   registration *one = (registration *)factory;
-  (void)hardware; /* ours are virtual: they need none of the machine's */
+  (void)hardware; /* ours are virtual: they need none of the machine's devices */
   (void)count;
   *made = 0;
   if (!take(one)) {
@@ -284,7 +285,7 @@ static OrtStatus *apply_session_options(const vdev_device *device, const OrtSess
       continue;
     }
     const char *name = keys[i] + sizeof prefix - 1;
-    bool is_own = strcmp(name, "enable_graph_capture") == 0; /* the session's, and not the device's as all others are */
+    bool is_own = strcmp(name, "enable_graph_capture") == 0; /* the only option of the session rather than the device */
     status = is_own ? apply_session_option(name, values[i], captures) : apply_option(device, name, values[i]);
   }
   api->ReleaseKeyValuePairs(entries);
@@ -372,7 +373,7 @@ static OrtStatus *read_ort(const OrtApiBase *base, vdev_ort *ort) {
   if (sscanf(version, "%u.%u", &major, &minor) != 2 || major != 1 || minor < ORT_API_OLDEST) {
     char text[VDEV_TEXT];
     snprintf(text, sizeof text, "vdev needs ONNX Runtime 1.%d or newer, this is %s", ORT_API_OLDEST, version);
-    return vdev_fail_by(base->GetApi(1), ORT_FAIL, text); /* the oldest table, which every ORT has */
+    return vdev_fail_by(base->GetApi(1), ORT_FAIL, text); /* the oldest version of the table, which every ORT has */
   }
   ort->version = minor < ORT_API_NEWEST ? minor : ORT_API_NEWEST;
   ort->api = base->GetApi(ort->version);
@@ -402,7 +403,7 @@ static OrtStatus *save_trace(void) {
   return good ? NULL : vdev_fail(ORT_FAIL, text);
 }
 
-/* The devices go, if there are any. */
+/* Destroy the devices, if there are any. */
 static void stop(void) {
   if (vdev_device_count() == 0) {
     return;
@@ -422,7 +423,7 @@ static void stop(void) {
   vdev_stop();
 }
 
-/* Serve this copy of ORT, if no other one has taken the library. */
+/* Serve this copy of ORT, unless another one has taken the library. */
 static OrtStatus *change_owner(const OrtApiBase *base, const vdev_ort *ort) {
   if (base == vdev_factory.owner) {
     return NULL;
@@ -430,7 +431,7 @@ static OrtStatus *change_owner(const OrtApiBase *base, const vdev_ort *ort) {
   if (is_registered()) {
     return refuse_second_ort(ort->api);
   }
-  stop(); /* devices of a copy of ORT that asked for a factory and did not use it */
+  stop(); /* devices for a copy of ORT that asked for a factory and did not use it */
   vdev_status_unreserve();
   vdev_ort_global = *ort;
   vdev_factory.owner = base;
@@ -528,7 +529,7 @@ static OrtStatus *remove_registration(const OrtEpFactory *factory) {
   stop();
   vdev_status_unreserve();
   vdev_factory.owner = NULL;
-  return status; /* ORT goes on, and logs it */
+  return status; /* ORT goes on, and logs the error */
 }
 
 OrtStatus *ReleaseEpFactory(OrtEpFactory *factory) {

@@ -14,7 +14,7 @@ bool vdev_site_has_bytes(vdev_site site) {
   return vdev_site_has_names(site) || site == VDEV_SITE_ALLOC || site == VDEV_SITE_PINNED;
 }
 
-/* All of these read from `text` and give what is behind; NULL: it is not so. */
+/* Each of these reads from `text` and returns the rest; NULL: it does not begin like that. */
 
 static const char *skip(const char *text, const char *word) {
   size_t length = strlen(word);
@@ -53,7 +53,7 @@ static const char *read_condition(const char *text, vdev_site site, bool is_dela
     fault->delay_ns *= 1000;
     return rest;
   }
-  if (vdev_site_has_names(site) && (value = skip(text, "name:")) != NULL) { /* the last: a name may have commas */
+  if (vdev_site_has_names(site) && (value = skip(text, "name:")) != NULL) { /* the last part: a name may contain commas */
     size_t length = strlen(value);
     if (length == 0 || length >= sizeof fault->name) {
       return NULL;

@@ -17,7 +17,7 @@ typedef enum vdev_site {
   VDEV_SITES
 } vdev_site;
 
-/* The n-th operation from now, or every n-th; only those of a size or a name count. */
+/* The n-th operation from now, or every n-th; only operations of that size or name count. */
 typedef struct vdev_fault {
   int64_t countdown; /* 0: off */
   int64_t every;     /* 0: once */
@@ -44,12 +44,12 @@ typedef struct vdev_faults {
 bool vdev_site_has_bytes(vdev_site site);
 bool vdev_site_has_names(vdev_site site);
 
-/* "0"; "N" or "every:N", then, by comma: "min:BYTES", "max:BYTES", "us:MICROSECONDS" (only a delay has it), and last
- * "name:NAME". False: not so, or something that operations of this kind do not have. */
+/* Reads "0"; or "N" or "every:N", then, separated by commas: "min:BYTES", "max:BYTES", "us:MICROSECONDS" (only a delay has it),
+ * and last "name:NAME". False: it is not one of these, or operations of this kind cannot have it. */
 bool vdev_fault_parse(const char *text, vdev_site site, bool is_delay, vdev_fault *fault);
 
-/* Does a fault strike this operation? Failures and delays both count it, whichever of them strikes, so that neither shifts the
- * other. An operation that fails takes no longer (`*delay_ns` is 0). */
+/* Does a fault strike this operation? Both failures and delays count it, so that neither shifts the other. An operation that
+ * fails does not take longer (`*delay_ns` is 0). */
 bool vdev_fault_strikes(vdev_faults *faults, const vdev_subject *subject, int64_t *delay_ns);
 
 /* The name of the setting that makes operations of this kind fail. */

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ORT counts the last element types otherwise than ONNX does. */
+/* ORT numbers the last element types differently from ONNX. */
 static int32_t onnx_dtype_of(ONNXTensorElementDataType type) {
   switch (type) {
     case ONNX_TENSOR_ELEMENT_DATA_TYPE_UINT2: return ONNX_UINT2;
@@ -104,7 +104,7 @@ static void free_strings(char **texts, size_t *lengths) {
 typedef onnx_status (*tensor_writer)(onnx_writer *writer, const char *name, const onnx_tensor *tensor);
 
 static onnx_status write_initializer(onnx_writer *writer, const char *name, const onnx_tensor *tensor) {
-  (void)name; /* it is the tensor's own */
+  (void)name; /* the string belongs to the tensor */
   return onnx_initializer(writer, tensor);
 }
 
@@ -149,7 +149,7 @@ static OrtStatus *write_constant(const OrtValue *value, const char *name, bool m
 
 static OrtStatus *read_data(const OrtOpAttr *attribute, OrtOpAttrType type, char **data, size_t *size) {
   const OrtApi *api = VDEV_API_TABLE;
-  /* the first call fails and says the size; an empty list succeeds at once */
+  /* the first call fails and tells the size; for an empty list it succeeds */
   char probe;
   *size = 0;
   *data = NULL;
@@ -363,7 +363,7 @@ static OrtStatus *write_constants(const OrtGraph *graph, bool outermost, onnx_wr
     const OrtValue *value = NULL;
     status = api->GetValueInfoName(values[i], &name);
     if (status == NULL && is_among(name, inputs, input_count)) {
-      continue; /* its value comes with each run */
+      continue; /* its value is an input of each run */
     }
     if (status == NULL) {
       status = api->ValueInfo_GetInitializerValue(values[i], &value);

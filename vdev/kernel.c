@@ -25,7 +25,7 @@ static char *copy_text(const char *text) {
   return copy == NULL ? NULL : memcpy(copy, text, size);
 }
 
-/* ---- what it reads and writes ---- */
+/* ---- inputs and outputs ---- */
 
 static OrtStatus *find_port(const OrtNode *fused, bool input, const char *name, size_t *index) {
   const OrtApi *api = VDEV_API_TABLE;
@@ -126,7 +126,7 @@ static OrtStatus *read_rules(const OrtValueInfo *output, const OrtValueInfo *con
   return status;
 }
 
-/* Inputs of the nested session: those of the group that are no constants. */
+/* Inputs of the nested session: those of the group that are not constants. */
 static OrtStatus *read_ports(vdev_kernel *self, const OrtGraph *graph, const OrtNode *fused) {
   const OrtApi *api = VDEV_API_TABLE;
   size_t inputs = 0;
@@ -224,8 +224,8 @@ static OrtStatus *keep_constants(vdev_kernel *self, const OrtGraph *graph, OrtSe
   return status;
 }
 
-/* A file of its own in place of one that may be there: others can write into the folder too, and a link of theirs by this name is
- * not followed. */
+/* A new file, also if there is one of this name: others may write into the folder too, and a link that they put there must not
+ * be followed. */
 static FILE *create_file(const char *path) {
   (void)unlink(path);
   int file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
@@ -323,7 +323,7 @@ static OrtStatus *label_node(vdev_kernel *self, const OrtNode *node) {
   return status;
 }
 
-/* Its name for people, after the first node, and the ones for faults. */
+/* A name for people, after the first node, and the names by which faults find the kernel. */
 static OrtStatus *name_kernel(vdev_kernel *self, const OrtGraph *graph) {
   const OrtApi *api = VDEV_API_TABLE;
   size_t count = 0;
@@ -351,7 +351,7 @@ static OrtStatus *ORT_CALL compute(OrtNodeComputeInfo *info, void *state, OrtKer
 
 static OrtStatus *ORT_CALL create_state(OrtNodeComputeInfo *info, OrtNodeComputeContext *context, void **state) {
   (void)context;
-  *state = info; /* there is none; ORT wants something */
+  *state = info; /* there is none, but ORT needs a result */
   return NULL;
 }
 

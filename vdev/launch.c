@@ -10,26 +10,26 @@
 #include "race.h"
 #include "stream.h"
 
-/* The memory that a view was made of. */
+/* The memory that a view is over. */
 enum { VIEW_RANK = 6 };
 typedef struct view_key {
   const void *address; /* the program's */
-  const void *data;    /* where the bytes are */
+  const void *data;    /* the address of the bytes */
   size_t bytes;
   ONNXTensorElementDataType dtype;
-  size_t rank; /* more than VIEW_RANK: the dims are not kept */
+  size_t rank; /* larger than VIEW_RANK: the dims are not kept */
   int64_t dims[VIEW_RANK];
 } view_key;
 
 typedef struct vdev_launch launch;
 
-/* One run: the views that the nested session reads and writes, inputs and then outputs. They stay as they are for the next run
- * that finds the same memory there. */
+/* One run: the views that the nested session reads and writes, inputs first. They are kept for the next run that uses the same
+ * memory. */
 struct vdev_launch {
   vdev_kernel *kernel;
   launch *next;
   int64_t bytes;           /* of all arguments */
-  const OrtValue **inputs; /* ORT's, of this run */
+  const OrtValue **inputs; /* ORT's context of this run */
   OrtValue **outputs;
   OrtValue **views;
   view_key *keys;
@@ -99,7 +99,7 @@ static void return_launch(void *context) {
   one->next = self->idle;
   self->idle = one;
   self->in_flight--;
-  pthread_cond_broadcast(&vdev_global.changed); /* a thread that releases the session waits for it */
+  pthread_cond_broadcast(&vdev_global.changed); /* a thread that releases the session waits for this */
   vdev_unlock();
 }
 
@@ -136,11 +136,11 @@ static OrtStatus *locate(const vdev_kernel *self, vdev_stream *stream, const Ort
     OrtMemoryInfoDeviceType type = OrtMemoryInfoDeviceType_CPU;
     VDEV_TRY(VDEV_API_TABLE->GetTensorMemoryInfo(value, &info));
     VDEV_API_TABLE->MemoryInfoGetDeviceType(info, &type);
-    is_host = type == OrtMemoryInfoDeviceType_CPU; /* otherwise it is not what it says, and is refused as such */
+    is_host = type == OrtMemoryInfoDeviceType_CPU; /* otherwise its description is wrong, and it is refused below */
   }
   *out = is_host ? vdev_pinned_device_view(self->device, data, bytes, what, reason)
                  : vdev_memory_resolve(self->device, data, bytes, what, reason);
-  bool good = *out != NULL; /* what is only recorded accesses nothing yet */
+  bool good = *out != NULL; /* a launch that is only recorded accesses nothing yet */
   if (good && !vdev_capture_records(self->device)) {
     good = vdev_race_access(self->device, stream, data, bytes, write, self->what, reason);
   }
@@ -199,7 +199,7 @@ static OrtStatus *create_output(OrtKernelContext *context, const vdev_port *outp
   return VDEV_API_TABLE->KernelContext_GetOutput(context, output->index, dims, output->rank, &one->outputs[index]);
 }
 
-/* Copy what a run without known shapes gave into tensors of the device. */
+/* Copy the outputs of a run whose shapes were not known into tensors of the device. */
 static OrtStatus *store_result(OrtKernelContext *context, launch *one, vdev_stream *stream, size_t index) {
   const OrtApi *api = VDEV_API_TABLE;
   const vdev_kernel *self = one->kernel;
@@ -228,7 +228,7 @@ static OrtStatus *store_result(OrtKernelContext *context, launch *one, vdev_stre
   return status;
 }
 
-/* The launch goes to its stream. `release`: what becomes of it afterwards. */
+/* Submit the launch to its stream. `release` is called with it afterwards. */
 static bool submit_job(launch *one, vdev_stream *stream, bool wait, void (*release)(void *), bool *handed, char *reason) {
   const vdev_kernel *self = one->kernel;
   const vdev_subject subject = {VDEV_SITE_COMPUTE, self->what, one->bytes, (const char *const *)self->labels,
@@ -252,7 +252,7 @@ static bool submit_job(launch *one, vdev_stream *stream, bool wait, void (*relea
 
 /* A launch that was recorded: its views stay as they are. */
 typedef struct recorded_launch {
-  vdev_recorded base; /* first */
+  vdev_recorded base; /* first member */
   launch *one;
 } recorded_launch;
 
@@ -276,7 +276,7 @@ static void release_recorded(vdev_recorded *base) {
   free(base);
 }
 
-/* Keep it instead of doing it: it belongs to the graph from now on. */
+/* Keep the launch instead of running it: the graph owns it from now on. */
 static bool record(launch *one, vdev_stream *stream, bool *handed, char *reason) {
   vdev_kernel *self = one->kernel;
   if (!self->shapes_known) {
@@ -294,7 +294,7 @@ static bool record(launch *one, vdev_stream *stream, bool *handed, char *reason)
   return true;
 }
 
-/* *handed: the launch is the job's or a graph's now, whatever becomes of it. */
+/* *handed: the job or a graph owns the launch now, even if it fails. */
 static OrtStatus *submit(launch *one, vdev_stream *stream, bool *handed) {
   const vdev_kernel *self = one->kernel;
   char reason[VDEV_TEXT] = "";
@@ -313,7 +313,7 @@ static OrtStatus *collect_and_submit(OrtKernelContext *context, launch *one, vde
   for (size_t i = 0; i < self->input_count; i++) {
     VDEV_TRY(api->KernelContext_GetInput(context, self->inputs[i].index, &one->inputs[i]));
   }
-  /* ORT allocates the outputs: outside the lock, for it comes back to our allocator */
+  /* ORT allocates the outputs: without the lock, because it calls our allocator */
   for (size_t i = 0; i < self->output_count && self->shapes_known; i++) {
     VDEV_TRY(create_output(context, &self->outputs[i], one, i));
   }

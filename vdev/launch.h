@@ -4,10 +4,10 @@
 
 #include "kernel.h"
 
-/* Run it on the stream of the context: on return the work is submitted where all shapes are known, else done. */
+/* Run it on the stream of the context: on return the work is submitted if all shapes are known, otherwise done. */
 OrtStatus *vdev_launch_run(vdev_kernel *self, OrtKernelContext *context);
 
-/* Wait for what is in flight, and free what is kept for further runs. */
+/* Wait for launches in flight, and free those that are kept. */
 void vdev_launch_end_all(vdev_kernel *self);
 
 #endif

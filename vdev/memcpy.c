@@ -5,7 +5,7 @@
 #include "ep.h"
 #include "transfer.h"
 
-/* ORT says which tensor is moved here, as it does nowhere else for a copy. */
+/* Only these kernels know which tensor a copy moves. */
 typedef struct memcpy_kernel {
   OrtKernelImpl impl; /* first: ORT's view */
   char names[2][128]; /* of the input and the output */
@@ -39,7 +39,7 @@ static void ORT_CALL release(OrtKernelImpl *self) {
 
 typedef OrtStatus *(ORT_CALL *name_getter)(const OrtKernelInfo *info, size_t index, char *out, size_t *size);
 
-/* A name that is too long, or that ORT does not have, is left out: no fault can ask for it. */
+/* A name that is too long, or that ORT does not know, is left out: no fault can ask for it. */
 static void read_name(const OrtKernelInfo *info, name_getter get, char *name, size_t size) {
   OrtStatus *status = get(info, 0, name, &size);
   if (status != NULL) {
@@ -63,7 +63,7 @@ static OrtStatus *ORT_CALL create(void *state, const OrtKernelInfo *info, OrtKer
   return NULL;
 }
 
-/* All element types that ORT has tensors of, but for strings. */
+/* All element types that ORT has tensors of, except strings. */
 static size_t fixed_size_types(const OrtDataType **types, size_t capacity) {
   const OrtApi *api = VDEV_API_TABLE;
   size_t count = 0;
@@ -75,7 +75,7 @@ static size_t fixed_size_types(const OrtDataType **types, size_t capacity) {
     if (status == NULL) {
       count += types[count] != NULL;
     } else {
-      api->ReleaseStatus(status); /* a type that this ORT does not have */
+      api->ReleaseStatus(status); /* a type that this ORT does not know */
     }
   }
   return count;

@@ -69,7 +69,8 @@ static bool has_passed(const vdev_block *block) {
   return true;
 }
 
-/* Take back the freed blocks that no stream can use any more. If the oldest is still used, so are the others. */
+/* Reuse the freed blocks that no stream can use any more. They are in order: if the oldest is still in use, so are the
+ * others. */
 static void sweep(vdev_device *device) {
   while (device->oldest_freed != NULL && has_passed(device->oldest_freed)) {
     vdev_block *block = device->oldest_freed;
@@ -81,7 +82,7 @@ static void sweep(vdev_device *device) {
   }
 }
 
-/* First fit; what streams still use comes back when they are through. */
+/* First fit; blocks that streams still use come back when those have passed. */
 static bool place(vdev_device *device, vdev_block *block) {
   sweep(device);
   bool placed = vdev_spans_place(&device->blocks, &block->span);

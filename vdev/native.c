@@ -23,7 +23,7 @@ static bool check_stream(const vdev_stream *stream, char *reason) {
 
 static bool check_event(const vdev_event *event, char *reason) {
   if (event == NULL) {
-    snprintf(reason, VDEV_TEXT, "no event: NULL was given");
+    snprintf(reason, VDEV_TEXT, "not an event: NULL");
   }
   return event != NULL;
 }
@@ -118,7 +118,7 @@ int vdev_event_query(vdev_event *event) {
 }
 
 int vdev_host_access(const void *data, size_t bytes, int write) {
-  char reason[VDEV_TEXT] = "no data: NULL was given";
+  char reason[VDEV_TEXT] = "data is NULL";
   vdev_lock();
   bool good = data != NULL || bytes == 0;
   if (good && vdev_global.device_count > 0) {

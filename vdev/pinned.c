@@ -158,8 +158,8 @@ bool vdev_pinned_is_open(const void *address, size_t bytes, bool write) {
   return true;
 }
 
-/* Close the pages that an access covers. A page that it covers in part is left open, for the rest of it may be the host's; what
- * lies behind the memory's end is not used. */
+/* Close the pages that an access covers whole. A page that it covers in part stays open, because the rest of the page may be in
+ * use by the host; what lies after the memory's end is not used. */
 static void close_pages(const vdev_pinned *one, const vdev_access *access) {
   size_t page = page_size();
   uintptr_t begin = (uintptr_t)one->start;
@@ -177,7 +177,7 @@ static void close_pages(const vdev_pinned *one, const vdev_access *access) {
 static void protect(const vdev_pinned *one) {
   const vdev_state *state = &vdev_global;
   (void)mprotect(one->start, rounded(one->size, page_size()), PROT_READ | PROT_WRITE);
-  for (int write = 0; write < 2; write++) { /* what is written is closed, even if something else reads it as well */
+  for (int write = 0; write < 2; write++) { /* memory that is written is closed, even if other work reads it as well */
     for (size_t i = 0; i < state->access_count; i++) {
       if (state->accesses[i].write == (write != 0)) {
         close_pages(one, &state->accesses[i]);

@@ -34,7 +34,7 @@ static void report(vdev_device *device, const vdev_access *earlier, const vdev_a
 
 static bool remember(const vdev_access *access) {
   vdev_state *state = &vdev_global;
-  /* the same agent doing the same again replaces its earlier access: that one is ordered before this one anyway */
+  /* a repeated access replaces the earlier one of the same agent, which is ordered before it anyway */
   for (size_t i = 0; i < state->access_count; i++) {
     vdev_access *old = &state->accesses[i];
     if (old->agent == access->agent && old->write == access->write && old->start == access->start && old->end == access->end) {
@@ -55,7 +55,7 @@ static bool remember(const vdev_access *access) {
   return true;
 }
 
-/* The first earlier access that nothing orders before this one. */
+/* The first earlier access that is not ordered before this one. */
 static const vdev_access *find_conflict(const vdev_access *access, const uint64_t *clocks) {
   for (size_t i = 0; i < vdev_global.access_count; i++) {
     const vdev_access *old = &vdev_global.accesses[i];
@@ -88,7 +88,7 @@ bool vdev_race_access(vdev_device *device, const vdev_stream *stream, const void
   }
   const vdev_pinned *pinned = state->protected_count == 0 ? NULL : vdev_pinned_find(start, bytes);
   bool protect = pinned != NULL && pinned->alias != NULL;
-  /* what the host did itself comes before everything that it submits later */
+  /* what the host did itself is ordered before everything that it submits later */
   if (stream == NULL || (!detect && !protect)) {
     return true;
   }
@@ -125,7 +125,7 @@ void vdev_race_prune(void) {
 }
 
 const char *vdev_last_race(void) {
-  static _Thread_local char text[VDEV_TEXT]; /* another thread may meet the next one at any time */
+  static _Thread_local char text[VDEV_TEXT]; /* another thread may run into the next one at any time */
   vdev_lock();
   memcpy(text, vdev_global.last_race, sizeof text);
   vdev_unlock();

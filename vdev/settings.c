@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 typedef enum kind { NUMBER, RATE, TIME_US, CHOICE, TEXT, PATH, METADATA, FAIL, DELAY } kind;
-enum { TEXT_SIZE = sizeof((vdev_settings *)0)->deny }; /* all texts have as much room */
+enum { TEXT_SIZE = sizeof((vdev_settings *)0)->deny }; /* all texts have the same size */
 
 static const char *const flag_words[] = {"0", "1", NULL};
 static const char *const race_words[] = {"off", "count", "fail", NULL};
@@ -26,7 +26,7 @@ static const struct setting {
   const char *const *words;
   int64_t lowest, highest;
   vdev_site site;
-  bool fixed; /* once ORT knows the devices */
+  bool fixed; /* cannot change once ORT knows the devices */
 } settings_list[] = {
     {"devices", .kind = NUMBER, AT(devices), .lowest = 1, .highest = VDEV_MAX_DEVICES, .fixed = true},
     {"vendor_id", .kind = NUMBER, AT(vendor_id), .lowest = 1, .highest = UINT32_MAX, .fixed = true},
@@ -85,7 +85,7 @@ static bool parse_number(const char *text, int64_t lowest, int64_t highest, int6
   return true;
 }
 
-/* strtod with a decimal point, whatever the program's locale has. */
+/* strtod with a decimal point, independent of the program's locale. */
 static double read_decimal(const char *text, char **end) {
   locale_t plain = newlocale(LC_NUMERIC_MASK, "C", (locale_t)0);
   if (plain == (locale_t)0) {
@@ -110,7 +110,7 @@ static bool parse_scaled(const char *text, double unit, double highest, int64_t 
   }
   int64_t whole = (int64_t)(value * unit + 0.5);
   if (whole == 0 && value > 0) {
-    return false; /* 0 has a meaning of its own */
+    return false; /* 0 has a special meaning */
   }
   *number = whole;
   return true;
@@ -147,7 +147,7 @@ bool vdev_metadata_next(const char **at, char *key, char *value, size_t size) {
   return true;
 }
 
-/* A file that can be written, though perhaps long after this. An empty one is left where there was none. */
+/* A file that can be written, perhaps much later. If there is none, an empty one is created. */
 static bool parse_path(const char *text, char *field) {
   int file = text[0] == '\0' ? -1 : open(text, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0666);
   if (file >= 0) {
@@ -156,7 +156,7 @@ static bool parse_path(const char *text, char *field) {
   return (file >= 0 || text[0] == '\0') && keep_text(text, field);
 }
 
-/* What the library says of its devices itself cannot be contradicted. */
+/* What the library itself says about its devices cannot be contradicted. */
 static bool parse_metadata(const char *text, char *field) {
   const char *at = text;
   char key[TEXT_SIZE];
@@ -207,7 +207,7 @@ static void explain(const struct setting *setting, char *text, size_t size) {
   }
 }
 
-/* As in English: the small I of other languages is not in our names. */
+/* As in English: our names have no other letters. */
 static char lower(char c) {
   return (char)(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
 }

@@ -1,4 +1,4 @@
-/* A treap: a search tree by address in which random ranks decide what stands above what. */
+/* A treap: a search tree by address whose random ranks decide which range is above which. */
 #include "span.h"
 
 static size_t widest_of(const vdev_span *tree) {
@@ -28,7 +28,7 @@ static void split(vdev_span *tree, size_t address, vdev_span **before, vdev_span
   update_widest(tree);
 }
 
-/* One tree of two, where all of the first are before all of the second. */
+/* Join two trees; all of the first come before all of the second. */
 static vdev_span *join(vdev_span *before, vdev_span *behind) {
   if (before == NULL || behind == NULL) {
     return before == NULL ? behind : before;
@@ -65,7 +65,7 @@ void vdev_spans_init(vdev_spans *spans, size_t first, size_t end) {
   spans->root = &spans->end;
 }
 
-/* As vdev_spans_behind, with the end. */
+/* As vdev_spans_behind, but including the end. */
 static vdev_span *find_behind(const vdev_spans *spans, size_t address) {
   vdev_span *found = NULL;
   for (vdev_span *at = spans->root; at != NULL;) {
@@ -107,7 +107,7 @@ bool vdev_spans_place(vdev_spans *spans, vdev_span *span) {
   if (widest_of(spans->root) < span->room) {
     return false;
   }
-  const vdev_span *at = spans->root; /* the first gap that is wide enough lies before this one, or below it */
+  const vdev_span *at = spans->root; /* the first gap that is wide enough is before this one, or below it */
   while (widest_of(at->left) >= span->room || at->gap < span->room) {
     at = widest_of(at->left) >= span->room ? at->left : at->right;
   }

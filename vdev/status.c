@@ -6,7 +6,7 @@
 
 vdev_ort vdev_ort_global;
 
-/* Made while there was memory, for when ORT has none left to make a status of. */
+/* Created early, for when ORT has no memory left for a status. */
 static _Atomic(OrtStatus *) spare;
 
 void vdev_status_reserve(void) {

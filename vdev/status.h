@@ -1,4 +1,4 @@
-/* ORT as the plugin was given it, and statuses for it. */
+/* ORT's interface as the plugin was given it, and statuses. */
 #ifndef VDEV_STATUS_H
 #define VDEV_STATUS_H
 
@@ -17,10 +17,10 @@ extern vdev_ort vdev_ort_global;
 /* A status with a text; NULL: there is no memory for it. For vdev_fail_by. */
 OrtStatus *vdev_status_make(const OrtApi *api, OrtErrorCode code, const char *text);
 
-/* A failure cannot be reported, and NULL would mean success to ORT: better no program than a wrong result. */
+/* A failure cannot be reported, and NULL would mean success to ORT: ending the program is better than a wrong result. */
 _Noreturn void vdev_status_give_up(const char *text);
 
-/* A status with a text, by the table of the ORT that it is for: never NULL. */
+/* A status with a text, from the given copy of ORT: never NULL. */
 static inline OrtStatus *vdev_fail_by(const OrtApi *api, OrtErrorCode code, const char *text) {
   OrtStatus *status = vdev_status_make(api, code, text);
   if (status == NULL) {
@@ -33,7 +33,7 @@ static inline OrtStatus *vdev_fail(OrtErrorCode code, const char *text) {
   return vdev_fail_by(VDEV_API_TABLE, code, text);
 }
 
-/* Keep one in reserve for when there is no memory: after the table has changed, and before it does. */
+/* Keep a status in reserve for when there is no memory: called after the table has changed, and before it does. */
 void vdev_status_reserve(void);
 void vdev_status_unreserve(void);
 

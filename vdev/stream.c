@@ -35,7 +35,7 @@ static int64_t duration_of(const vdev_job *job) {
   return modelled + job->delay_ns;
 }
 
-/* When it begins and ends, by the model: after what the stream and the engine did before. */
+/* When the job begins and ends, by the model: after earlier work of the stream and of the engine. */
 static void schedule(vdev_stream *stream, const vdev_job *job, int64_t *start, int64_t *end) {
   int64_t duration = duration_of(job);
   int64_t *free_again = &job->device->engine_free[job->engine];
@@ -62,7 +62,8 @@ static void count(const vdev_job *job) {
   job->device->statistics.count[job->engine]++;
 }
 
-/* When on the system's clock an operation is over; 0: at once, or in virtual time, where no thread waits. With the lock held. */
+/* When an operation is over, on the system's clock; 0: at once, or in virtual time, in which no thread waits. With the lock
+ * held. */
 static int64_t real_end(int64_t start, int64_t end) {
   if (end == start || vdev_is_virtual_clock()) {
     return 0;
@@ -94,7 +95,7 @@ void vdev_host_delay(int64_t nanoseconds) {
   vdev_lock();
 }
 
-/* Do one: wait its time out first, so that a program that reads too early sees what was there before. Without the lock. */
+/* Do one job. First wait until its time is over, so that a program that reads too early sees the old data. Without the lock. */
 static bool perform(const vdev_job *job, int64_t until, char *reason) {
   sleep_until(until);
   bool good = job->work == NULL || job->work(job->context, reason);
@@ -104,8 +105,8 @@ static bool perform(const vdev_job *job, int64_t until, char *reason) {
   return good;
 }
 
-/* Where an agent's stream still has work up to `sequence`, that stream. It may be gone, or another one have its number: that
- * one's sequence begins where the first one's ended. */
+/* The stream of an agent that still has work up to `sequence`. The stream may be gone, or another one have its number: the
+ * sequence of that one begins where the first one's ended. */
 static vdev_stream *pending_stream(int agent, uint64_t sequence) {
   vdev_stream *stream = agent > 0 ? vdev_global.streams[agent - 1] : NULL;
   return stream != NULL && stream->completed < sequence ? stream : NULL;
@@ -144,7 +145,7 @@ static void *run_worker(void *argument) {
     if (!failed) {
       good = perform(&operation->job, until, reason);
     } else if (operation->job.release != NULL) {
-      operation->job.release(operation->job.context); /* a failed stream does nothing more */
+      operation->job.release(operation->job.context); /* a failed stream does nothing until the failure is reported */
     }
     vdev_lock();
     if (!good) {
@@ -186,7 +187,7 @@ static bool enqueue(vdev_stream *stream, const vdev_operation *operation, char *
   return true;
 }
 
-/* Report what failed before an event, if no wait has yet; afterwards the stream works again. */
+/* Report a failure before an event, unless a wait has reported it; afterwards the stream works again. */
 static bool take_error(vdev_stream *stream, const vdev_event *event, char *reason) {
   if (stream->error[0] == '\0' || stream->error_sequence > event->sequence) {
     return false;
@@ -199,7 +200,7 @@ static bool take_error(vdev_stream *stream, const vdev_event *event, char *reaso
   return true;
 }
 
-/* Another thread may destroy the stream while this one waits: only its number is looked at then. */
+/* Another thread may destroy the stream while this one waits: so only its number is used then. */
 static void await_sequence(int agent, uint64_t sequence) {
   while (pending_stream(agent, sequence) != NULL) {
     pthread_cond_wait(&vdev_global.changed, &vdev_global.mutex);
@@ -210,7 +211,7 @@ static vdev_stream *stream_of(int agent) {
   return agent > 0 ? vdev_global.streams[agent - 1] : NULL;
 }
 
-/* The host has waited for everything that `clocks` knows of, until modelled `time`. */
+/* The host has waited for everything in `clocks`, until modelled `time`. */
 static void host_waited(const uint64_t *clocks, int agent_limit, int64_t time) {
   vdev_clocks_join(vdev_global.host_clocks, clocks, agent_limit);
   if (time > vdev_global.host_time) {
@@ -246,7 +247,7 @@ static bool submit_synchronous(const vdev_job *job, char *reason) {
   return good;
 }
 
-/* It will not be done. With the lock held, which the release may want. */
+/* The job will not be done. With the lock held, which the release may need. */
 static void drop(const vdev_job *job) {
   if (job->release != NULL) {
     vdev_unlock();
@@ -260,7 +261,7 @@ bool vdev_submit(vdev_stream *stream, const vdev_job *job, bool wait, char *reas
     return submit_synchronous(job, reason);
   }
   if (stream->error[0] != '\0') {
-    /* until a wait asks for it: later work would use what is not there */
+    /* until a wait reports it: later work would use data that is missing */
     snprintf(reason, VDEV_TEXT, "%s", stream->error);
     drop(job);
     return false;
@@ -281,7 +282,7 @@ bool vdev_submit(vdev_stream *stream, const vdev_job *job, bool wait, char *reas
     stream->running_inline = false;
     stream->completed = sequence;
     if (!good) {
-      stream->device->statistics.errors++; /* the caller gets it at once */
+      stream->device->statistics.errors++; /* the caller is told at once */
       host_waited(stream->clocks, vdev_global.agent_limit, operation.end);
     }
     pthread_cond_broadcast(&vdev_global.changed); /* another thread may wait for the stream meanwhile */
@@ -300,7 +301,7 @@ void vdev_stream_advance(vdev_stream *stream) {
 }
 
 bool vdev_stream_drain(vdev_stream *stream, char *reason) {
-  vdev_event here; /* what others submit meanwhile is not waited for */
+  vdev_event here; /* work that other threads submit meanwhile is not waited for */
   vdev_event_mark(&here, stream);
   return vdev_event_await(&here, reason);
 }
@@ -363,7 +364,7 @@ vdev_stream *vdev_stream_open(vdev_device *device, char *reason) {
   stream->serial = ++serials;
   stream->agent = slot + 1;
   state->agent_limit = stream->agent >= state->agent_limit ? stream->agent + 1 : state->agent_limit;
-  /* a number that is used again must not know what its earlier holder did */
+  /* a reused number must not know what its earlier stream did */
   stream->clocks[stream->agent] = state->agent_clocks[stream->agent];
   stream->submitted = state->agent_sequences[stream->agent];
   stream->completed = stream->submitted;
@@ -373,7 +374,7 @@ vdev_stream *vdev_stream_open(vdev_device *device, char *reason) {
 
 void vdev_stream_close(vdev_stream *stream) {
   char reason[VDEV_TEXT];
-  (void)vdev_stream_drain(stream, reason); /* whoever cares has asked before */
+  (void)vdev_stream_drain(stream, reason); /* ORT has waited before if it needs the result */
   stream->stopping = true;
   pthread_cond_broadcast(&vdev_global.changed);
   if (stream->started) {

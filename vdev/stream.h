@@ -1,5 +1,5 @@
-/* Streams: operations in order, each done by the caller at once where nothing is pending and nothing takes time, otherwise
- * by the stream's worker. */
+/* Streams: operations in order. The caller does an operation at once if nothing is pending and nothing takes time, otherwise
+ * the stream's worker does it. */
 #ifndef VDEV_STREAM_H
 #define VDEV_STREAM_H
 
@@ -12,47 +12,47 @@ typedef bool (*vdev_work)(void *context, char *reason);
 typedef struct vdev_job {
   vdev_device *device;
   vdev_engine engine;
-  int64_t bytes;     /* copies: what moves; the model makes the time of it */
-  int64_t delay_ns;  /* more than by the model */
+  int64_t bytes;     /* of copies: the bytes that move; the model turns them into time */
+  int64_t delay_ns;  /* in addition to the model's */
   const char *what;  /* for traces and messages */
-  const void *owner; /* whose work it is, for vdev_device_drain; NULL: it has no owner */
+  const void *owner; /* whose work it is, for vdev_device_drain; NULL: nobody's */
   vdev_work work;
   void *context;
   void (*release)(void *context); /* after the work, or instead of it; may be NULL */
 } vdev_job;
 
-/* With the lock held; gives it up for a time. With a stream: submit, and return when the job is done only if it was done at
- * once or `wait` is set. Without one: do it now. False: failed. */
+/* With the lock held, which it releases for a time. With a stream: submit; the job is done on return only if it was done at
+ * once or `wait` is set. Without a stream: do it now. False: failed. */
 bool vdev_submit(vdev_stream *stream, const vdev_job *job, bool wait, char *reason);
 
-/* With the lock held; gives it up for a time: the host is busy for so long, on either clock. */
+/* With the lock held, which it releases for a time: the host is busy for this long, on either clock. */
 void vdev_host_delay(int64_t nanoseconds);
 
-/* A new operation is about to be described to the race detector: it comes after what the host knows. */
+/* A new operation is about to be described to the race detector: it comes after everything that the host knows of. */
 void vdev_stream_advance(vdev_stream *stream);
 
 /* Wait until the stream has done everything. With the lock held. False: it has failed, now or before. */
 bool vdev_stream_drain(vdev_stream *stream, char *reason);
 
 /* Wait until all streams of a device have done everything. With the lock held. False: work of `owner` has failed; failures of
- * other owners are reported to them. */
+ * others are reported to those. */
 bool vdev_device_drain(vdev_device *device, const void *owner, char *reason);
 
-/* Wait until all streams have done what they have now, and do not look at how it went. With the lock held. The host knows no
- * more than before: nothing is ordered by it. */
+/* Wait until all streams have done what they have now, and ignore failures. With the lock held. The host knows no more than
+ * before: this orders nothing. */
 void vdev_streams_wait(void);
 
-/* Is it one of ours, and still there? With the lock held. */
+/* Is it one of our streams, and not destroyed? With the lock held. */
 bool vdev_stream_exists(const vdev_stream *stream);
 
 vdev_stream *vdev_stream_open(vdev_device *device, char *reason); /* with the lock held */
-void vdev_stream_close(vdev_stream *stream);                      /* with the lock held: drains */
+void vdev_stream_close(vdev_stream *stream);                      /* with the lock held; drains it */
 
 void vdev_event_mark(vdev_event *event, const vdev_stream *stream);
 bool vdev_event_await(vdev_event *event, char *reason); /* on the host */
-/* Since it was recorded, has another wait reported that work before it failed? */
+/* Has another wait reported the failure of work before it since it was recorded? */
 bool vdev_event_has_failed(const vdev_event *event, char *reason);
-bool vdev_event_has_passed(const vdev_event *event);                         /* if so, it counts as a wait of the host */
+bool vdev_event_has_passed(const vdev_event *event);                         /* if it has, that counts as a wait of the host */
 bool vdev_event_order(vdev_event *event, vdev_stream *stream, char *reason); /* on the device */
 
 #endif

@@ -36,7 +36,7 @@ static OrtStatus *ORT_CALL wait_on_device(OrtSyncNotificationImpl *self, OrtSync
   char reason[VDEV_TEXT] = "";
   vdev_stream *stream = VDEV_API_TABLE->SyncStream_GetHandle(consumer);
   vdev_lock();
-  /* a stream of another EP knows nothing of our events: the host waits in its place */
+  /* a stream of another EP does not know our events: the host waits instead of it */
   bool good =
       vdev_stream_exists(stream) ? vdev_event_order(&one->event, stream, reason) : vdev_event_await(&one->event, reason);
   vdev_unlock();
@@ -79,7 +79,7 @@ static OrtStatus *ORT_CALL flush(OrtSyncStreamImpl *self) {
   vdev_stream *stream = ((sync_stream *)self)->stream;
   char reason[VDEV_TEXT] = "";
   vdev_lock();
-  bool good = vdev_capture_records(stream->device); /* nothing was launched yet: the end of the run does, and waits */
+  bool good = vdev_capture_records(stream->device); /* nothing was launched yet: the end of the run launches it, and waits */
   good = good || (vdev_capture_permits(stream->device, "a wait for a stream", reason) && vdev_stream_drain(stream, reason));
   vdev_unlock();
   return good ? NULL : vdev_fail(ORT_FAIL, reason);

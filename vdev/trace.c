@@ -24,7 +24,7 @@ static entry *add(const vdev_device *device) {
     size_t capacity = entry_capacity == 0 ? 1024 : 2 * entry_capacity;
     entry *list = realloc(entries, capacity * sizeof *list);
     if (list == NULL) {
-      return NULL; /* a trace with a hole is better than a run that fails for it */
+      return NULL; /* a trace with a gap is better than a run that fails because of it */
     }
     entries = list;
     entry_capacity = capacity;
@@ -69,7 +69,7 @@ static void print_text(FILE *file, const char *text) {
   }
 }
 
-/* A trace counts in microseconds. Whole numbers, so that no locale gives JSON another decimal point. */
+/* A trace counts in microseconds. Printed as whole numbers, so that a locale cannot change JSON's decimal point. */
 static void print_time(FILE *file, const char *name, int64_t nanoseconds) {
   fprintf(file, ",\"%s\":%lld.%03d", name, (long long)(nanoseconds / 1000), (int)(nanoseconds % 1000));
 }

@@ -22,7 +22,7 @@ static bool do_copy(void *context, char *reason) {
   return true;
 }
 
-/* Where the bytes of a copy's argument really are. `device` is the one that does the copy. */
+/* Where the bytes of a copy's argument are. `device` does the copy. */
 static bool resolve(vdev_device *device, const void *address, size_t bytes, const char *what, void **out, char *reason) {
   if (address == NULL) {
     vdev_memory_refuse_null(device, what, reason);
@@ -42,8 +42,8 @@ static bool declare(const vdev_transfer_plan *plan, vdev_stream *stream, vdev_de
          vdev_race_access(device, stream, plan->target, plan->bytes, true, what, reason);
 }
 
-/* Host to host: pinned memory is the host's too, and a stream may still use it. On a stream it waits for that one first, as on
- * CUDA. ORT copies a pinned output to itself, which must not wait for anything. */
+/* Host to host: pinned memory is host memory too, and a stream may still use it. A copy on a stream waits for that stream
+ * first, as on CUDA. ORT copies a pinned output to itself, which must not wait. */
 static bool copy_on_host(const vdev_transfer_plan *plan, const copy *real, char *reason) {
   vdev_device *device = &vdev_global.devices[0];
   if (plan->source == plan->target) {
@@ -69,10 +69,10 @@ static bool copy_on_host(const vdev_transfer_plan *plan, const copy *real, char 
 
 /* A copy between resolved places, of which at least one is a device's. */
 typedef struct operation {
-  vdev_device *device; /* that does it */
+  vdev_device *device; /* the device that copies */
   vdev_engine engine;
   bool is_peer;
-  bool is_pageable; /* one side is host memory that the device does not know */
+  bool is_pageable; /* one side is host memory that no device knows */
   copy real;
 } operation;
 
@@ -80,7 +80,7 @@ static const char *name_of(const operation *one) {
   return one->engine == VDEV_UPLOAD ? "upload" : one->engine == VDEV_DOWNLOAD ? "download" : "device copy";
 }
 
-/* `context`: the real copy, in memory that lasts until `release`, or longer. */
+/* The copy itself, for vdev_device_submit; `context` lives until `release` or longer. */
 static bool submit(const vdev_transfer_plan *plan, const operation *one, bool wait, copy *context, void (*release)(void *),
                    char *reason) {
   vdev_device *device = one->device;
@@ -108,13 +108,13 @@ static bool submit(const vdev_transfer_plan *plan, const operation *one, bool wa
 
 /* A copy that was recorded. */
 typedef struct recorded_copy {
-  vdev_recorded base; /* first */
+  vdev_recorded base; /* first member */
   vdev_transfer_plan plan;
   operation one;
   const char *names[2];
 } recorded_copy;
 
-/* Pageable memory is not known here, and what was recorded of it is used; pinned memory must still be there. */
+/* Pageable memory is not known here, so it is used as it was recorded; pinned memory must still exist. */
 static bool launch_recorded(vdev_recorded *base, vdev_stream *stream, char *reason) {
   recorded_copy *kept = (recorded_copy *)base;
   const vdev_transfer_plan *plan = &kept->plan;
@@ -162,7 +162,7 @@ static bool submit_or_record(const vdev_transfer_plan *plan, const operation *on
   }
   *kept = one->real;
   return submit(plan, one, one->is_pageable, kept, free,
-                reason); /* as on CUDA: pageable memory makes a copy wait, on a stream or not */
+                reason); /* as on CUDA: with pageable memory a copy waits, on a stream or without */
 }
 
 static bool copy_locked(const vdev_transfer_plan *plan, char *reason) {
@@ -223,7 +223,7 @@ static bool ORT_CALL can_copy(const OrtDataTransferImpl *self, const OrtMemoryDe
   return (is_ours(from) && (is_ours(to) || is_host(to))) || (is_host(from) && is_ours(to));
 }
 
-/* A tensor that says it is on the device, but is not. */
+/* A tensor whose description says that it is on the device, but its address does not. */
 static OrtStatus *check_place(const OrtValue *value, const void *address, size_t bytes, const char *what) {
   const OrtApi *api = VDEV_API_TABLE;
   const OrtMemoryInfo *info = NULL;

@@ -5,7 +5,7 @@
 #include "status.h"
 #include "stream.h"
 
-OrtStatus *vdev_transfer_create(OrtDataTransferImpl **out); /* one for each session that is made; ORT releases it */
+OrtStatus *vdev_transfer_create(OrtDataTransferImpl **out); /* one for each session that is created; ORT releases it */
 
 /* A copy between host and device, or between devices. */
 typedef struct vdev_transfer_plan {
@@ -13,7 +13,7 @@ typedef struct vdev_transfer_plan {
   void *target;
   size_t bytes;
   vdev_stream *stream;      /* NULL: done on return */
-  const char *const *names; /* of the tensors, where they are known */
+  const char *const *names; /* the tensors' names, if they are known */
   size_t name_count;
 } vdev_transfer_plan;
 

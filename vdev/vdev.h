@@ -22,7 +22,7 @@ extern "C" {
 #define VDEV_API __attribute__((visibility("default")))
 #endif
 
-typedef struct vdev_stream vdev_stream; /**< what SyncStream_GetHandle gives for a stream of this EP is a vdev_stream * too */
+typedef struct vdev_stream vdev_stream; /**< SyncStream_GetHandle of a stream of this EP returns a vdev_stream * too */
 typedef struct vdev_event vdev_event;
 
 /** Devices that the library offers. @since 0.1 */

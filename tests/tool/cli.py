@@ -279,7 +279,7 @@ class Models(Case):
 
     def test_no_models(self):
         self.refused(FAILED, "is a folder", "inspect", self.folder)
-        self.refused(FAILED, "0 bytes", "inspect", self.write("empty.onnx", b""))
+        self.refused(FAILED, "got an empty file", "inspect", self.write("empty.onnx", b""))
         self.refused(FAILED, "No such file", "inspect", self.path("missing.onnx"))
         self.refused(FAILED, "regular file", "inspect", "/dev/null")
         line = self.refused(FAILED, "text.onnx", "inspect", self.write("text.onnx", b"hello, this is text\n"))
@@ -414,8 +414,8 @@ class Runs(Case):
         self.good("run", model, "-i", f"x={x}", "-o", self.out)
         self.assertEqual(read_npy(os.path.join(self.out, "y.npy"))[0], "<U3")
         os.remove(os.path.join(self.out, "y.npy"))
-        self.run_refused("no text", model, "-i", "x=" + self.write("s.npy", npy_bytes("|S2", (1,), b"\xff\xfe")))
-        self.run_refused("no text", model, "-i", "x=" + self.write("s.npy", npy_bytes("<U1", (1,), struct.pack("<I", 0xD800))))
+        self.run_refused("not text", model, "-i", "x=" + self.write("s.npy", npy_bytes("|S2", (1,), b"\xff\xfe")))
+        self.run_refused("not text", model, "-i", "x=" + self.write("s.npy", npy_bytes("<U1", (1,), struct.pack("<I", 0xD800))))
         self.run_refused("DTYPE", model, "-i", "x=" + self.write("s.npy", npy_bytes("<f4", (1,), bytes(4))))
 
     def test_scalars_and_nothing(self):

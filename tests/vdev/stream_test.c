@@ -143,7 +143,7 @@ static void test_nothing_is_refused(void **state) {
   assert_int_equal(vdev_event_record(NULL, stream), -1);
   assert_int_equal(vdev_event_wait(NULL), -1);
   assert_int_equal(vdev_event_query(NULL), -1);
-  assert_string_equal(vdev_last_error(), "no event: NULL was given");
+  assert_string_equal(vdev_last_error(), "not an event: NULL");
   assert_int_equal(vdev_host_access(NULL, 4, 1), -1);
   assert_int_equal(vdev_host_access(NULL, 0, 1), 0);
   assert_int_equal(vdev_trace_write(NULL), -1);

@@ -19,12 +19,12 @@ enum { DEFAULT_RUNS = 10, MOST_RUNS = 100000, COPY_TRIALS = 5 };
 /* How an input or output is bound. */
 typedef enum how { HOW_DEVICE, HOW_LIVE, HOW_HOST, HOW_NONE } how;
 
-/* A row: an entry of the audit, a copy node, or several with the same reason, which then stand behind the first one's name. Texts
- * are the audit's, the profile's or the devices'. */
+/* A row: an entry of the audit, a copy node, or several with the same reason, shown under the first one's name. The texts
+ * belong to the audit, the profile or the devices. */
 typedef struct move {
   const char *kind;
   const char *name;
-  const char *from; /* NULL: nowhere */
+  const char *from; /* NULL: it goes nowhere */
   const char *to;
   uint64_t bytes;
   bool known; /* how many bytes it moves */
@@ -47,18 +47,18 @@ typedef struct audit_job {
   iobind_tensor **inputs;
   size_t input_count;
   size_t output_count;
-  how *hows; /* of the inputs, then of the outputs */
+  how *hows; /* inputs first, then outputs */
   char *folder;
   char *prefix;             /* of the profile, in the folder */
-  const char *kept_profile; /* the session's text */
-  int profile;              /* open, and its name removed already; -1: none */
+  const char *kept_profile; /* the session owns it */
+  int profile;              /* open, with its name removed already; -1: none */
   profile_copy *copies;
   size_t copy_count;
   move *moves;
   size_t move_count;
   statistic time;
   uint64_t crossing;
-  bool more; /* than `crossing`: something moves that nobody can count */
+  bool more; /* more than `crossing`: something moves, but its size is not known */
   bool used; /* the device runs a node, or is the host */
 } audit_job;
 
@@ -146,14 +146,14 @@ static int bind_all(audit_job *job) {
   }
   for (size_t i = 0; status == IOBIND_OK && i < job->output_count; i++) {
     how asked = job->hows[job->input_count + i];
-    if (asked == HOW_DEVICE) continue; /* as a new binding has it */
+    if (asked == HOW_DEVICE) continue; /* as in a new binding */
     status = iobind_binding_set_output(job->binding, i, asked == HOW_NONE ? IOBIND_OUTPUT_NONE : IOBIND_OUTPUT_FRESH,
                                        asked == HOW_NONE ? NULL : job->cpu, IOBIND_MEMORY_DEFAULT, NULL, &error);
   }
   return status == IOBIND_OK ? TOOL_GO : tool_fail_error(job->tool, NULL, &error);
 }
 
-/* One run that is not timed, then the others; the profile has all of them. */
+/* One run that is not timed, then the timed ones; the profile has all of them. */
 static int run_all(audit_job *job) {
   uint64_t *samples = calloc((size_t)job->runs, sizeof *samples);
   if (samples == NULL) return tool_fail(job->tool, "out of memory");
@@ -176,14 +176,14 @@ static int read_profile(audit_job *job) {
   const char *path = NULL;
   if (iobind_session_end_profile(job->session, &path, &error) != IOBIND_OK) return tool_fail_error(job->tool, NULL, &error);
   job->kept_profile = path;
-  if (job->profile < 0) job->profile = open(path, O_RDONLY | O_CLOEXEC); /* one that stays: of --profile */
+  if (job->profile < 0) job->profile = open(path, O_RDONLY | O_CLOEXEC); /* the file of --profile stays */
   bool read = profile_read(job->profile, path, &job->copies, &job->copy_count, &fault);
   return read ? TOOL_GO : tool_fail(job->tool, "%s", fault.text);
 }
 
-/* ---- what a copy takes ---- */
+/* ---- the time of a copy ---- */
 
-/* The median time of a copy of so many bytes from the one memory to the other; 0 if it cannot be made. */
+/* The median time of a copy of `bytes` bytes from one memory to the other; 0 if it cannot be made. */
 static double time_copy(const tool_clock *clock, iobind_device *from, int32_t from_memory, iobind_device *to, int32_t to_memory,
                         uint64_t bytes) {
   const int64_t dims[1] = {(int64_t)bytes};
@@ -235,7 +235,7 @@ static int collect_entries(audit_job *job, size_t count) {
     iobind_audit_entry entry = IOBIND_AUDIT_ENTRY_INIT;
     if (iobind_audit_get_entry(job->audit, i, &entry, &error) != IOBIND_OK) return tool_fail_error(job->tool, NULL, &error);
     bool crosses = (entry.flags & IOBIND_AUDIT_CROSSES) != 0;
-    /* what a node on the CPU moves is in the copy nodes of the profile */
+    /* the copy nodes of the profile show what a node on the CPU moves */
     bool known = (entry.flags & IOBIND_AUDIT_UNKNOWN) == 0;
     bool timed = crosses && known && entry.bytes > 0;
     double time =
@@ -261,7 +261,7 @@ static void collect_copies(audit_job *job) {
   const char *device = tool_device_spec(job->device);
   for (size_t i = 0; i < job->copy_count; i++) {
     const profile_copy *copy = &job->copies[i];
-    uint64_t bytes = (copy->bytes + runs - 1) / runs; /* what moves now and then is not nothing */
+    uint64_t bytes = (copy->bytes + runs - 1) / runs; /* what moves only in some runs still counts */
     job->moves[job->move_count++] = (move){"copy node",
                                            copy->name,
                                            copy->to_host ? device : "cpu",
@@ -298,7 +298,7 @@ static bool is_alike(const move *one, const move *other) {
          same_text(one->from, other->from) && same_text(one->to, other->to) && strcmp(one->reason, other->reason) == 0;
 }
 
-/* A model has many nodes, and few reasons: a person is shown one row for each. */
+/* A model has many nodes, but few reasons: a person is shown one row for each reason. */
 static void group(audit_job *job) {
   size_t kept = 0;
   for (size_t i = 0; i < job->move_count; i++) {
@@ -349,11 +349,11 @@ static int add_move(const audit_job *job, tool_report *report, report_table *tab
   return TOOL_GO;
 }
 
-/* A device that takes no node has nothing to copy: no news of the kind that was hoped for. */
+/* If the device runs no node, nothing crosses, but that is not what was asked for. */
 static int note_unused(audit_job *job, tool_report *report) {
   iobind_session_info info = IOBIND_SESSION_INFO_INIT;
   iobind_error error = IOBIND_ERROR_INIT;
-  bool used = tool_is_host(job->device) || job->copy_count > 0; /* ORT 1.24 does not list all nodes of a plugin */
+  bool used = tool_is_host(job->device) || job->copy_count > 0; /* ORT 1.24 does not list all nodes of a plugin's EP */
   if (iobind_session_get_info(job->session, &info, &error) != IOBIND_OK) return tool_fail_error(job->tool, NULL, &error);
   for (size_t i = 0; i < info.node_count; i++) {
     iobind_node_info node = IOBIND_NODE_INFO_INIT;
@@ -401,7 +401,7 @@ static int report_job(audit_job *job, tool_report *report) {
 
 /* ---- the command ---- */
 
-/* A check must not pass because a model fell back to another device: of a list the first entry is the one that counts. */
+/* A check must not pass because a model fell back to another device: only the first entry of a list counts. */
 static int find_device(audit_job *job) {
   tool_state *tool = job->tool;
   const char *list = tool->devices == NULL ? "" : tool->devices[0];
@@ -420,7 +420,7 @@ static int find_device(audit_job *job) {
   return code;
 }
 
-/* The profile is in the folder as soon as the session is. */
+/* The profile's file exists as soon as the session does. */
 static int open_profile(audit_job *job) {
   DIR *folder = opendir(job->folder);
   for (struct dirent *entry = folder == NULL ? NULL : readdir(folder); entry != NULL; entry = readdir(folder)) {
@@ -432,7 +432,7 @@ static int open_profile(audit_job *job) {
   return job->profile >= 0 ? TOOL_GO : tool_fail(job->tool, "%s: ONNX Runtime has written no profile there", job->folder);
 }
 
-/* With the profile in it, which Windows allows only when nobody has it open. */
+/* With the profile in it; Windows allows that only when the file is closed. */
 static void remove_folder(audit_job *job) {
   if (job->folder == NULL) return;
   DIR *folder = opendir(job->folder);
@@ -445,7 +445,7 @@ static void remove_folder(audit_job *job) {
   rmdir(job->folder);
 }
 
-/* Until the profile's name is removed, signals wait: whatever ends the process, nothing stays behind. */
+/* Signals wait until the profile's name is removed, so that nothing is left behind however the process ends. */
 static int load(audit_job *job) {
   if (job->tool->wish.profile != NULL) {
     return tool_load(job->tool, job->tool->arguments[0], &job->device, IOBIND_SESSION_PLACEMENT, &job->session);

@@ -17,12 +17,12 @@
 
 /* One model on one device: measured now, or read from an earlier result. */
 typedef struct row {
-  char *model; /* the file's name without folder and ending */
+  char *model; /* the file's name without its folder and extension */
   char *device;
-  char *profile; /* NULL: none was written */
-  bool host;     /* the device's memory is the host's */
+  char *profile; /* NULL: no profile was written */
+  bool host;     /* the device's memory is host memory */
   bool modelled; /* times are those of a virtual clock */
-  bool software; /* memory of its own, but it computes on the processor: a software driver */
+  bool software; /* memory of its own, but it computes on the CPU: a software driver */
   trial trial;
 } row;
 
@@ -39,7 +39,7 @@ typedef struct bench {
   row *rows;
   size_t row_count;
   size_t given_dims; /* how many of the tool's dims --dim gave */
-  json_t *inputs;    /* what the model was fed with */
+  json_t *inputs;    /* the inputs that the model was given */
 } bench;
 
 static const char *const way_keys[TRIAL_WAYS] = {"unbound", "written", "resident"};
@@ -47,7 +47,7 @@ static const char *const way_texts[TRIAL_WAYS] = {"unbound", "bound, input writt
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
-/* The next row, which takes the texts over; NULL: no memory, and the texts are freed. */
+/* The next row, which takes over the texts; NULL: out of memory, and the texts are freed. */
 static row *add_row(bench *b, char *model, char *device) {
   row *grown = realloc(b->rows, (b->row_count + 1) * sizeof *grown);
   if (grown != NULL) b->rows = grown;
@@ -73,7 +73,7 @@ static void free_rows(bench *b) {
   free(b->rows);
 }
 
-/* "models/pp-ocr-cls.onnx" -> "pp-ocr-cls"; in UTF-8 whatever the file's name is, as JSON and SVG want it. */
+/* "models/pp-ocr-cls.onnx" -> "pp-ocr-cls". Always UTF-8, which JSON and SVG need. */
 static char *model_name(const char *path) {
   const char *name = file_name(path);
   const char *dot = strrchr(name, '.');
@@ -90,7 +90,7 @@ static uint64_t link_bytes(const trial_way *way) {
   return way->upload_bytes + way->download_bytes;
 }
 
-/* ---- earlier results: what --json printed, handed over by --with ------------------------------------------------- */
+/* ---- earlier results: what --json printed, given by --with ------------------------------------------------------- */
 
 static bool read_count(const json_t *object, const char *key, uint64_t *value) {
   const json_t *number = json_object_get(object, key);
@@ -137,7 +137,7 @@ static bool read_row(bench *b, const json_t *list, size_t first) {
   if (r == NULL) return false;
   r->host = json_is_true(host);
   r->software = json_is_true(software);
-  const char *clock = json_string_value(json_object_get(object, "clock")); /* results of 0.1 have none */
+  const char *clock = json_string_value(json_object_get(object, "clock")); /* results of 0.1 do not have it */
   r->modelled = clock != NULL && strcmp(clock, "virtual") == 0;
   for (size_t way = 0; way < TRIAL_WAYS; way++) {
     if (!read_way(json_array_get(list, first + way), way_keys[way], &r->trial.ways[way])) return false;
@@ -170,7 +170,7 @@ static bool is_listed(char *const *list, const char *name) {
   return false;
 }
 
-/* Mark the inputs that --keep names; each name must be one. */
+/* Mark the inputs that --keep names; each name must be an input. */
 static int find_kept(bench *b, iobind_session *session, bool *kept) {
   iobind_error error = IOBIND_ERROR_INIT;
   for (char *const *name = b->given.keep; name != NULL && *name != NULL; name++) {
@@ -183,7 +183,7 @@ static int find_kept(bench *b, iobind_session *session, bool *kept) {
   return TOOL_GO;
 }
 
-/* Dims that the model, --input and --dim leave open become 1, as if --dim said so; they stand behind those that were given. */
+/* Dims that the model, --input and --dim leave open become 1, as if --dim said so; they come after those of --dim. */
 static int close_dims(bench *b, const iobind_session *session) {
   iobind_value_info value = IOBIND_VALUE_INFO_INIT;
   for (size_t i = 0; iobind_session_get_input(session, i, &value, NULL) == IOBIND_OK; i++) {
@@ -195,7 +195,7 @@ static int close_dims(bench *b, const iobind_session *session) {
   return TOOL_GO;
 }
 
-/* Remember what the model is fed with, once for each model: its devices get the same. */
+/* Remember the inputs, once for each model: all devices get the same. */
 static int note_inputs(bench *b, iobind_session *session, iobind_tensor *const *inputs, size_t count) {
   iobind_error error = IOBIND_ERROR_INIT;
   if (b->inputs != NULL) return TOOL_GO;
@@ -297,7 +297,7 @@ static int measure_devices(bench *b, const char *path) {
   return code;
 }
 
-/* ---- what came out ----------------------------------------------------------------------------------------------- */
+/* ---- the report -------------------------------------------------------------------------------------------------- */
 
 static void time_cell(report_table *table, uint64_t ns) {
   char text[NUMBER_TEXT];
@@ -314,7 +314,7 @@ static void figure_cell(report_table *table, double ns) {
   report_cell(table, json_real(ns), "%s", number_format_time(ns, text));
 }
 
-/* "0.0022", "1.82", "39": as many digits as mean something. */
+/* "0.0022", "1.82", "39": only as many digits as are meaningful. */
 static const char *format_ratio(double ratio, char text[NUMBER_TEXT]) {
   snprintf(text, NUMBER_TEXT, ratio < 0.1 ? "%.2g" : ratio < 9.995 ? "%.2f" : "%.0f", ratio);
   return text;
@@ -404,7 +404,7 @@ static void add_way(report_table *table, const row *r, trial_way_index index) {
   report_cell(table, samples_json(way), NULL);
 }
 
-/* Whether binding saves copies that do not show in the time. */
+/* Whether binding saves copies without changing the time. */
 static bool hides_copies(const row *r) {
   const trial *t = &r->trial;
   return !r->host && link_bytes(&t->ways[TRIAL_RESIDENT]) < link_bytes(&t->ways[TRIAL_UNBOUND]) &&
@@ -576,12 +576,12 @@ static int read_options(bench *b) {
   return code;
 }
 
-/* Have the allocator keep what is freed, as it does in a program that runs only one way. Here the ways take turns, and the
- * heap of one would be handed back to the system while another one runs: an unbound run of 16 MiB then takes twice as long. */
+/* Have the allocator keep freed memory, as it does in a program that runs only one way. Here the ways take turns, and the heap
+ * of one would be returned to the system while another one runs: an unbound run of 16 MiB then takes twice as long. */
 static void keep_heap(void) {
 #if defined(__GLIBC__)
   mallopt(M_TRIM_THRESHOLD, INT_MAX);
-  mallopt(M_MMAP_THRESHOLD, 32 * 1024 * 1024); /* the most, and where glibc goes by itself unless it is told something */
+  mallopt(M_MMAP_THRESHOLD, 32 * 1024 * 1024); /* the largest value, up to which glibc goes by itself if nothing is set */
 #endif
 }
 
@@ -593,12 +593,12 @@ static int run_bench(bench *b) {
   for (size_t i = 0; code == TOOL_GO && i < results; i++) code = read_result(b, b->given.with[i]);
   if (code == TOOL_GO) code = tool_open(&b->tool);
   if (code != TOOL_GO) return code;
-  b->tool.random = 1; /* only the time counts: what --input does not give may be anything */
+  b->tool.random = 1; /* only the time counts, so inputs that are not given may be random */
   progress_begin(&b->tool);
   code = measure_devices(b, b->tool.arguments[0]);
   progress_end();
   if (code != TOOL_GO) return code;
-  int drawn = b->plot == NULL ? TOOL_GO : save_plot(b); /* what was measured is printed whether it can be drawn or not */
+  int drawn = b->plot == NULL ? TOOL_GO : save_plot(b); /* print the result even if it cannot be drawn */
   return print(b, drawn == TOOL_GO ? TOOL_DONE : drawn);
 }
 

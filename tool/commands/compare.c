@@ -22,9 +22,9 @@ typedef struct side {
 
 typedef struct compare_job {
   tool_state *tool;
-  const char *with; /* the reference's spec; NULL: the CPU */
+  const char *with; /* the spec of the device whose results count as right; NULL: the CPU */
   difference_limits limits;
-  bool nodes; /* look for the first node that differs, too */
+  bool nodes; /* find the first node that differs, too */
   iobind_device *devices[SIDES];
   iobind_tensor **inputs; /* host tensors, the same for both */
   size_t input_count;

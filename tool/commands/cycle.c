@@ -11,7 +11,7 @@ typedef struct work {
   cycle *c;
   cycle_lane *lane;
   iobind_binding *binding; /* carried */
-  iobind_tensor **inputs;  /* through the host: a reference each */
+  iobind_tensor **inputs;  /* through the host: one reference each */
   iobind_tensor **outputs; /* of the last step */
 } work;
 
@@ -30,7 +30,8 @@ static int input_of(const cycle *c, size_t output) {
 
 /* ---- the states carried ---- */
 
-/* An output whose shape cannot change needs no new memory; iobind gives it new memory all the same if an input's shape changes. */
+/* If the shape of an output cannot change, it needs no new memory; iobind allocates it anew only when an input's shape
+ * changes. */
 static bool keeps_shape(const cycle *c, const iobind_value_info *value) {
   bool fixed = value->has_shape;
   for (size_t i = 0; i < value->rank; i++) fixed = fixed && value->dims[i] >= 0;
@@ -38,12 +39,12 @@ static bool keeps_shape(const cycle *c, const iobind_value_info *value) {
   return fixed;
 }
 
-/* What an input holds in the first step. */
+/* The tensor of an input in the first step. */
 static iobind_tensor *first_of(const cycle *c, size_t input) {
   return c->first[input] != NULL ? c->first[input] : c->inputs[input];
 }
 
-/* Which slice an input is fed with: one with a first step of its own is fed from the next one on. */
+/* Which slice an input gets: one that has its own first step gets its first slice in the next step. */
 static size_t slice_of(const cycle *c, size_t input, size_t step) {
   return step - (c->first[input] != NULL);
 }
@@ -93,7 +94,7 @@ static bool feed_carried(work *w, size_t input, size_t step, tool_fault *fault) 
   iobind_status status = IOBIND_OK;
   if (c->first[input] != NULL && step <= 1) {
     if (step == 0) return true;
-    /* of other dims, maybe: `inputs` has what is constant from now on, or the first slice */
+    /* perhaps of other dims; `inputs` has constant tensors, or the first slice */
     status = iobind_binding_set_input(w->binding, input, IOBIND_INPUT_SNAPSHOT, c->inputs[input], NULL, &error);
   } else if (fed->count > 0 && fed->slice.bytes > 0) {
     const void *slice = feed_at(fed, slice_of(c, input, step));
@@ -126,7 +127,7 @@ static bool is_linked(const iobind_value_info *value) {
   return value->device != NULL && value->memory == IOBIND_MEMORY_DEFAULT && !tool_is_host(value->device);
 }
 
-/* What ORT moves is counted nowhere; it follows from where the session reads its inputs and leaves its outputs. */
+/* What ORT moves is not counted. It follows from where the session reads its inputs and leaves its outputs. */
 static bool count_moves(work *w, tool_fault *fault) {
   const cycle *c = w->c;
   iobind_error error = IOBIND_ERROR_INIT;
@@ -182,7 +183,7 @@ static bool step_host(work *w, size_t step, tool_fault *fault) {
 
 /* ---- both ---- */
 
-/* Fetch an output that can be had as an array; *tensor stays NULL if it cannot. */
+/* Fetch an output as an array; *tensor stays NULL if it cannot be one. */
 static bool fetch(work *w, size_t output, iobind_tensor **tensor, tool_fault *fault) {
   iobind_value_info value = IOBIND_VALUE_INFO_INIT;
   iobind_error error = IOBIND_ERROR_INIT;
@@ -207,7 +208,7 @@ static bool gather_outputs(work *w, tool_fault *fault) {
   return true;
 }
 
-/* The last ones, when all is done; one that was gathered has its last state in that. */
+/* The last ones, when all steps are done; a gathered output includes its last state. */
 static bool read_states(work *w, tool_fault *fault) {
   for (size_t i = 0; i < w->c->carry_count; i++) {
     size_t output = w->c->carries[i].output;
@@ -220,7 +221,7 @@ static bool read_states(work *w, tool_fault *fault) {
   return true;
 }
 
-/* What iobind has moved and made on all devices; what moves within the host is not counted. */
+/* What iobind has moved and allocated on all devices; what moves within the host is not counted. */
 static bool add_counters(work *w, bool after, tool_fault *fault) {
   iobind_error error = IOBIND_ERROR_INIT;
   cycle_lane *lane = w->lane;

@@ -1,5 +1,5 @@
 /** @file cycle.h
- *  A model run step by step, its states carried, and the same through the host. */
+ *  A model run step by step with carried states, and the same through the host. */
 #ifndef IOBIND_TOOL_CYCLE_H
 #define IOBIND_TOOL_CYCLE_H
 
@@ -19,16 +19,16 @@ typedef struct cycle_carry {
 } cycle_carry;
 
 typedef enum cycle_way {
-  CYCLE_CARRIED, /**< a binding, states carried as the modes say */
-  CYCLE_HOST,    /**< iobind_session_run with host tensors; outputs handed in again */
+  CYCLE_CARRIED, /**< a binding; states are carried in their modes */
+  CYCLE_HOST,    /**< iobind_session_run with host tensors; outputs are passed in again */
   CYCLE_WAYS
 } cycle_way;
 
-/** What a way took and made. */
+/** What a way took and produced. */
 typedef struct cycle_lane {
   uint64_t first_ns; /**< the first step: feed, run, read what is gathered */
   statistic time;    /**< of the later steps, in nanoseconds */
-  uint64_t made;     /**< in all steps: tensors that the run asked ORT for, and iobind's own */
+  uint64_t made;     /**< in all steps: tensors that the run asked ORT for, and iobind's own allocations */
   uint64_t upload_bytes;
   uint64_t download_bytes;
   uint64_t local_bytes;
@@ -41,27 +41,27 @@ typedef struct cycle {
   const wish_pairs *run_configs; /**< of the binding */
   iobind_session *session;
   size_t input_count, output_count;
-  iobind_tensor **inputs; /**< host tensors: what is constant, the first state, or the first slice */
-  iobind_tensor **first;  /**< for each input what it is in the first step; NULL: the same as later */
-  feed *fed;              /**< for each input; count 0: it is not fed */
+  iobind_tensor **inputs; /**< host tensors: constants, first states, or first slices */
+  iobind_tensor **first;  /**< for each input its tensor in the first step; NULL: the same as later */
+  feed *fed;              /**< for each input; count 0: it gets no slices */
   cycle_carry *carries;   /**< malloc'ed */
   size_t carry_count;
   size_t steps;
   bool gathers;         /**< outputs that are not carried are read in each step, */
   bool *gathered;       /**< and of the carried ones these */
-  iobind_error failure; /**< what a run failed with */
+  iobind_error failure; /**< the failure of a run */
   cycle_lane lanes[CYCLE_WAYS];
 } cycle;
 
-/** Make room; cycle_end frees it, and what was put into it. The caller sets what stands before `failure`. */
+/** Make room; cycle_end frees it, and what was put into it. The caller sets the fields before `failure`. */
 bool cycle_begin(cycle *c, const tool_state *tool, iobind_session *session, const iobind_session_info *info);
 void cycle_end(cycle *c);
 
-/** Run all steps one way. Says on the progress line where it is.
+/** Run all steps one way, and report progress.
  *  @param step  receives the step at which it failed */
 bool cycle_run(cycle *c, cycle_way way, size_t *step, tool_fault *fault);
 
-/** Whether both ways gave the same bytes; otherwise an output that differs. */
+/** Whether both ways gave the same bytes; if not, an output that differs. */
 bool cycle_compare(const cycle *c, size_t *output);
 
 #endif

@@ -58,7 +58,7 @@ static int examine(tool_state *tool, tool_report *report) {
   report_field(report, "ok", NULL, json_boolean(working > 0), NULL);
   code = tool_print(tool, report, TOOL_DONE);
   if (code != TOOL_DONE || working > 0) return code;
-  return tool_fail(tool, "no device works, so that no model can run; the reasons stand with the devices");
+  return tool_fail(tool, "no device works, so no model can run; the table of devices has the reasons");
 }
 
 int command_doctor(int argc, const char **argv) {

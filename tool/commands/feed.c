@@ -20,7 +20,7 @@ static size_t product(const int64_t *dims, size_t from, size_t to) {
   return count;
 }
 
-/* The elements in the order in which they are fed: those of a slice together. */
+/* The elements in the order in which they are needed: those of a slice together. */
 static bool put_axis_first(npy_array *array, size_t axis, tool_fault *fault) {
   size_t outer = product(array->dims, 0, axis);
   size_t length = (size_t)array->dims[axis];

@@ -1,5 +1,5 @@
 /** @file feed.h
- *  An array that an input is fed with, one slice a step. */
+ *  An array of which an input gets one slice in each step. */
 #ifndef IOBIND_TOOL_FEED_H
 #define IOBIND_TOOL_FEED_H
 
@@ -12,15 +12,15 @@
 
 typedef struct feed {
   npy_array slices; /**< the array with the axis first */
-  npy_array slice;  /**< what one slice is; its data are the first one's, and belong to `slices` */
+  npy_array slice;  /**< a slice; its data are the first one's, and belong to `slices` */
   size_t count;
 } feed;
 
-/** Cut "FILE@AXIS": the length of FILE, and the axis. False: the text ends in no axis, and all of it is the file. */
+/** Split "FILE@AXIS": the length of FILE, and the axis. False: the text ends in no axis, and all of it is the file. */
 bool feed_split(const char *text, size_t *length, int64_t *axis);
 
-/** Read what given_read takes, to be fed along an axis. The axis is gone in a slice, unless the input has as many dims as the
- *  array: then it is 1 there. feed_free frees it. */
+/** Read what given_read takes, to be given slice by slice along an axis. A slice has not this axis, unless the input has as
+ *  many dims as the array: then it is 1 there. feed_free frees it. */
 bool feed_read(const char *file, int64_t axis, const iobind_value_info *value, feed *fed, tool_fault *fault);
 
 void feed_free(feed *fed);

@@ -5,7 +5,7 @@
 
 #include "shared/tool.h"
 
-/* The first step says what the array is. */
+/* The first step determines the array's type and dims. */
 static bool begin(gather *all, const iobind_tensor *tensor, const iobind_tensor_info *info, size_t steps, tool_fault *fault) {
   npy_array first;
   if (!tool_tensor_to_npy(tensor, &first, fault)) return false;

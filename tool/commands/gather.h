@@ -11,13 +11,13 @@
 
 typedef struct gather {
   npy_array array; /**< [steps, dims of the output...]; empty before the first step */
-  size_t taken;    /**< steps that are in it */
+  size_t taken;    /**< steps that it holds */
   bool uneven;     /**< the output's dims have changed: it cannot be gathered, and nothing is kept */
   int64_t dims[IOBIND_MAX_RANK];
   size_t rank;
 } gather;
 
-/** Add the output of the next of `steps` steps; what is uneven stays so. */
+/** Add the output of the next of `steps` steps. Once uneven, it stays uneven. */
 bool gather_add(gather *all, const iobind_tensor *tensor, size_t steps, tool_fault *fault);
 
 void gather_free(gather *all);

@@ -10,7 +10,7 @@ grid_axis grid_plan(int64_t length, int64_t tile, int64_t overlap, int64_t step)
   return axis;
 }
 
-/* `forward` is a multiple of `multiple`, so that rounding up takes no tile farther from the one before it than that. */
+/* `forward` is a multiple of `multiple`, so rounding up never moves a tile more than `forward` from the one before it. */
 static int64_t begin(const grid_axis *axis, size_t index) {
   if (index == 0) return 0;
   int64_t last = axis->length - axis->tile, parts = (int64_t)(axis->count - 1);
@@ -23,7 +23,7 @@ int64_t grid_origin(const grid_axis *axis, size_t index) {
   return begin(axis, index) * axis->step;
 }
 
-/* How far the change from the tile before `index` to this one has gone at a place of the whole output: 0 to 1. */
+/* How far the change from tile `index - 1` to this one has gone at a place of the whole output: 0 to 1. */
 static double change(const grid_axis *axis, size_t index, int64_t scale, int64_t place) {
   if (index == 0) return 1;
   if (index == axis->count) return 0;

@@ -9,7 +9,7 @@
 
 enum { SHOWN_NODES = 20 };
 
-/* ---- what the model says of itself ---- */
+/* ---- the model's metadata ---- */
 
 static void add_text(tool_report *report, const char *key, const char *label, const char *text) {
   report_field(report, key, text[0] != 0 ? label : NULL, report_string(text), NULL);
@@ -21,7 +21,7 @@ static void report_model(tool_report *report, const char *path, const iobind_ses
   add_text(report, "producer", "producer", info->producer);
   add_text(report, "domain", "domain", info->domain);
   add_text(report, "description", "description", info->description);
-  /* ORT says the largest number if the model says none. */
+  /* ORT gives the largest number if the model gives none. */
   bool versioned = info->model_version != 0 && info->model_version != INT64_MAX;
   report_field(report, "model_version", versioned ? "version" : NULL,
                versioned ? json_integer(info->model_version) : json_null(), NULL);
@@ -128,7 +128,7 @@ static size_t merge_counts(node_count *counts, size_t count) {
   return kept;
 }
 
-/* One row for each EP, out of a list sorted by EP. Returns false without memory. */
+/* One row for each EP, from a list sorted by EP. Returns false if out of memory. */
 static bool add_placement(tool_report *report, const node_count *counts, size_t count) {
   report_table *table = report_add_table(report, "placement", NULL);
   report_column(table, "ep", "EP", REPORT_LEFT);
@@ -160,7 +160,7 @@ static bool add_placement(tool_report *report, const node_count *counts, size_t 
   return true;
 }
 
-/* The nodes that the device did not take, by name: those are where data crosses the link within a run. */
+/* The names of the nodes that the device did not take: there data crosses the link within a run. */
 static int report_fallen(tool_state *tool, tool_report *report, const iobind_session *session, size_t count,
                          const char *ep_name) {
   report_table *table = NULL;
@@ -220,7 +220,7 @@ static int report_nodes(tool_state *tool, tool_report *report, const iobind_sess
 
 /* ---- the command ---- */
 
-/* Somebody has asked where the nodes run. */
+/* The user asked where the nodes run. */
 static bool is_placed(const tool_state *tool) {
   return tool->devices != NULL || tool->wish.policy != IOBIND_POLICY_NONE;
 }

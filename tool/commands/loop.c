@@ -22,7 +22,7 @@ typedef struct loop {
   const char *folder; /* NULL: nothing is written */
   const char **names; /* of the outputs */
   char **files;       /* of the outputs, in the folder */
-  bool through_host;  /* the same loop that way, to compare with */
+  bool through_host;  /* the same loop through the host, for comparison */
 } loop;
 
 /* Lists of the command line, of NAME or NAME=...; NULL if an option is not given. */
@@ -45,7 +45,7 @@ static bool parse_mode(const char *text, iobind_carry_mode *mode) {
   return false;
 }
 
-/* Names may hold '=' and ',' themselves: the longest ones that the model has are taken. */
+/* Names may contain '=' and ',' themselves: the longest names that the model has are taken. */
 static bool match_carry(const loop *l, const char *text, cycle_carry *carry) {
   size_t longest = 0;
   for (size_t o = 0; o < l->cycle.output_count; o++) {
@@ -135,7 +135,7 @@ static int read_fed(loop *l, const iobind_value_info *value, size_t index, const
   return tool_fail(l->tool, "input '%s': %s: %s", value->name, text, fault.text);
 }
 
-/* An input that stays as it is, or a first state: of one that is "zeros" what is open is empty. */
+/* A constant input, or a first state: "zeros" makes its open dims 0. */
 static int read_constant(loop *l, const iobind_value_info *value, size_t index, const char *file) {
   iobind_value_info wanted = *value;
   int64_t dims[IOBIND_MAX_RANK];
@@ -148,7 +148,7 @@ static int read_constant(loop *l, const iobind_value_info *value, size_t index, 
   return tool_make_input(l->tool, &wanted, file, &l->cycle.inputs[index]);
 }
 
-/* Only of the first step. */
+/* Only in the first step. */
 static int read_first(loop *l, const iobind_value_info *value, size_t index, const char *file) {
   if (is_carried(&l->cycle, index)) {
     return tool_misuse(l->tool, "--first %s=%s: the input is carried; --input gives its first state", value->name, file);
@@ -194,11 +194,11 @@ static int read_gathered(loop *l, char *const *names) {
   return TOOL_GO;
 }
 
-/* As many as --steps says, or as the shortest of what is fed has slices. */
+/* As many as --steps says, or as the shortest array with slices has. */
 static int find_steps(loop *l, int64_t asked) {
   cycle *c = &l->cycle;
   const char *shortest = NULL;
-  size_t slices = 0; /* and a first step of its own */
+  size_t slices = 0; /* and one more for its own first step */
   for (size_t i = 0; i < c->input_count; i++) {
     iobind_value_info value = IOBIND_VALUE_INFO_INIT;
     size_t steps = c->fed[i].count + (c->first[i] != NULL);
@@ -259,7 +259,7 @@ static int open_loop(loop *l, const loop_lists *lists, int64_t steps) {
   return code;
 }
 
-/* ---- what came out ---- */
+/* ---- the report ---- */
 
 static const cycle_carry *carry_of(const cycle *c, size_t output) {
   for (size_t i = 0; i < c->carry_count; i++) {
@@ -402,7 +402,7 @@ static int report_loop(loop *l, tool_report *report) {
 
 /* ---- the command ---- */
 
-/* A dim that --dim fixes by its symbol is fixed for all steps, and a state cannot grow. */
+/* A dim that --dim fixes by its symbol is fixed for all steps, so a state cannot grow. */
 static const char *hint_at_dims(const loop *l, char *text, size_t size) {
   const iobind_error *failure = &l->cycle.failure;
   bool shape = failure->status == IOBIND_SHAPE;

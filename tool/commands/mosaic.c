@@ -88,7 +88,7 @@ void mosaic_add(const mosaic_view *tiles, int64_t place, const float *row_weight
       int64_t to = row_of(picture, index, c, row + y) + column * picture->strides[MOSAIC_W];
       for (int64_t x = 0; x < width; x++) {
         float weight = row_weights[y] * column_weights[x];
-        /* not with a weight of 0: a NaN there would stay one */
+        /* skip a weight of 0: a NaN there would stay NaN */
         if (weight > 0) {
           sums[to + x * picture->strides[MOSAIC_W]] += weight * read_at(tiles, from + x * tiles->strides[MOSAIC_W]);
         }

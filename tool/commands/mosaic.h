@@ -1,5 +1,5 @@
 /** @file mosaic.h
- *  Pictures cut into tiles in the layout of a model's input, and its outputs put together again. */
+ *  Pictures cut into tiles in the layout of a model's input, and its outputs joined to a picture. */
 #ifndef IOBIND_TOOL_MOSAIC_H
 #define IOBIND_TOOL_MOSAIC_H
 
@@ -19,7 +19,7 @@ typedef struct mosaic_layout {
   size_t rank;
 } mosaic_layout;
 
-/** Read "NCHW", "HWC", "NHW", ...: each letter once at most, H and W always. */
+/** Read "NCHW", "HWC", "NHW", ...: each letter at most once, and H and W always. */
 bool mosaic_read_layout(const char *text, mosaic_layout *layout);
 
 typedef enum mosaic_kind { MOSAIC_BYTES, MOSAIC_HALVES, MOSAIC_FLOATS } mosaic_kind; /**< uint8, float16, float32 */
@@ -35,24 +35,24 @@ typedef struct mosaic_view {
 /** A view of dims in a layout's order, `layout->rank` of them. */
 mosaic_view mosaic_look(void *data, mosaic_kind kind, const int64_t *dims, const mosaic_layout *layout);
 
-/** What turns pixels into the model's numbers: (pixel - mean) / deviation, the channels in the order of the model. */
+/** Turns pixels into the model's numbers: (pixel - mean) / deviation, with the channels in the model's order. */
 typedef struct mosaic_levels {
   const float *mean; /**< one for each channel of the model */
   const float *deviation;
-  bool reversed; /**< the last channel of the picture is the model's first */
+  bool reversed; /**< the model's first channel is the picture's last */
 } mosaic_levels;
 
 /** Copy the part of a picture that begins at row and column into picture `place` of a view of tiles. Beyond its edges the last
- *  row and column go on. */
+ *  row and column are repeated. */
 void mosaic_cut(const mosaic_view *picture, int64_t index, int64_t row, int64_t column, const mosaic_levels *levels,
                 const mosaic_view *tiles, int64_t place);
 
-/** Add tile `place` to a picture of float32, each element times the weights of its row and column; what lies beyond the
- *  picture's edges is left out. */
+/** Add tile `place` to a picture of float32, each element times the weights of its row and column; elements beyond the
+ *  picture's edges are skipped. */
 void mosaic_add(const mosaic_view *tiles, int64_t place, const float *row_weights, const float *column_weights,
                 const mosaic_view *picture, int64_t index, int64_t row, int64_t column);
 
-/** Bytes of a picture of float32, times `factor` and rounded, what lies outside of 0 to 255 cut, into a view of bytes.
+/** Bytes of a picture of float32, times `factor` and rounded, limited to 0 .. 255, into a view of bytes.
  *  @param reversed  the last channel becomes the first */
 void mosaic_round(const mosaic_view *picture, float factor, bool reversed, const mosaic_view *bytes);
 

@@ -10,7 +10,7 @@
 #include "shared/outputs.h"
 #include "shared/tool.h"
 
-/* One run and what belongs to it. */
+/* One run and its data. */
 typedef struct model_run {
   tool_state *tool;
   iobind_device *device;
@@ -22,7 +22,7 @@ typedef struct model_run {
   size_t output_count;
   const char *folder;  /* NULL: nothing is written, or into the archive */
   const char *archive; /* NULL: as above */
-  npy_array *arrays;   /* what goes into the archive */
+  npy_array *arrays;   /* the arrays of the archive */
   const char **names;
   size_t array_count;
   bool on_host;
@@ -60,7 +60,7 @@ static bool has_tensor_output(const model_run *job) {
   return false;
 }
 
-/* Inputs are copied to where the session wants them. Outputs stay where the session leaves them, as they do in a new binding. */
+/* Inputs are copied to where the session wants them. Outputs stay where the session leaves them, as in a new binding. */
 static int run_bound(model_run *job) {
   iobind_error error = IOBIND_ERROR_INIT;
   uint64_t mark = clock_now(&job->tool->clock);
@@ -89,7 +89,7 @@ static int run_bound(model_run *job) {
   return TOOL_GO;
 }
 
-/* ---- what came out ---- */
+/* ---- outputs ---- */
 
 static void add_columns(report_table *table, bool files) {
   report_column(table, "name", "OUTPUT", REPORT_LEFT);
@@ -101,7 +101,7 @@ static void add_columns(report_table *table, bool files) {
   report_column(table, "form", NULL, REPORT_LEFT);
 }
 
-/* An archive is written when all of its arrays are there. */
+/* An archive is written when it has all of its arrays. */
 static int write_output(model_run *job, const iobind_tensor *tensor, const char *name, const char *path) {
   npy_array array;
   tool_fault fault;
@@ -125,7 +125,7 @@ static int add_output(model_run *job, tool_report *report, report_table *table, 
     char *described = tool_describe_value(value);
     if (described == NULL) return tool_fail(job->tool, "out of memory");
     report_cell(table, report_string(described), NULL);
-    report_note(report, "'%s' is a %s, no tensor: skipped", value->name, described);
+    report_note(report, "'%s' is a %s, not a tensor: skipped", value->name, described);
     free(described);
     return TOOL_GO;
   }
@@ -229,7 +229,7 @@ static void add_traffic(const model_run *job, tool_report *report) {
   uint64_t down = after.download_bytes - job->before.download_bytes;
   char up_text[NUMBER_TEXT];
   char down_text[NUMBER_TEXT];
-  bool known = !job->on_host; /* a plain run's copies are ORT's own */
+  bool known = !job->on_host; /* a plain run's copies are made by ORT */
   report_field(report, "upload_bytes", known ? "uploaded" : NULL, known ? json_integer((json_int_t)up) : json_null(), "%s",
                number_format_bytes(up, up_text));
   report_field(report, "download_bytes", known ? "downloaded" : NULL, known ? json_integer((json_int_t)down) : json_null(),
@@ -257,7 +257,7 @@ static int report_job(model_run *job, tool_report *report) {
 
 /* ---- the command ---- */
 
-/* Before the run, which may take long, and not before it is known that there can be one. */
+/* Before the run, which may take long, but after it is known that there can be one. */
 static int prepare_target(model_run *job) {
   tool_fault fault;
   if (job->folder != NULL && !file_make_folder(job->folder, &fault)) return tool_fail(job->tool, "--output-dir %s", fault.text);

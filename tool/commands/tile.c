@@ -8,7 +8,7 @@
 #include "formats/picture.h"
 #include "shared/number.h"
 
-/* ---- what came out ---- */
+/* ---- the output ---- */
 
 static int write_bytes(tile_job *job, bool png) {
   tool_fault fault;
@@ -55,7 +55,7 @@ static void add_time(tool_report *report, const char *key, const char *label, ui
   report_field(report, key, label, json_integer((json_int_t)nanoseconds), "%s", number_format_time((double)nanoseconds, text));
 }
 
-/* On a virtual clock: what the device was busy with. */
+/* On a virtual clock: how long each part of the device was busy. */
 static trace_figures modelled_figures(const tile_job *job) {
   trace_figures figures = {.stages = {job->work.upload, job->work.compute, job->work.download}, .elapsed = job->modelled};
   for (int stage = 0; stage < TRACE_STAGES; stage++) figures.has[stage] = figures.stages[stage] > 0;
@@ -141,7 +141,7 @@ static int load(tile_job *job) {
   return code;
 }
 
-/* The stages' times are the device's there, which keeps no list of them. */
+/* The times of the stages are the device's there, and it keeps no list of them. */
 static int check_trace(const tile_job *job) {
   if (job->wish->trace == NULL || job->tool->clock.read == NULL) return TOOL_GO;
   return tool_misuse(job->tool,
@@ -150,7 +150,8 @@ static int check_trace(const tile_job *job) {
                      tool_device_spec(job->device), job->wish->trace);
 }
 
-/* The input's dims are known now: a model loaded with them mostly knows the dims of its outputs too, and need not be waited for. */
+/* The input's dims are known now. A model loaded with them usually knows the dims of its outputs too, so that they need not be
+ * waited for. */
 static int fix_dims(tile_job *job) {
   iobind_value_info value = IOBIND_VALUE_INFO_INIT;
   iobind_error error = IOBIND_ERROR_INIT;

@@ -30,7 +30,7 @@ typedef struct tile_job {
   iobind_device *device;
   iobind_session *session;
   iobind_pipeline *pipeline;
-  iobind_tensor *item; /* a batch of tiles, which each item brings */
+  iobind_tensor *item; /* a batch of tiles, the input of each item */
   iobind_tensor **outputs;
   size_t output_count;
   mosaic_layout layout; /* of the input */
@@ -40,31 +40,31 @@ typedef struct tile_job {
   mosaic_view pictures; /* and how they are addressed */
   float *levels;        /* means, then deviations */
   mosaic_view tiles;    /* in `item` */
-  size_t output;        /* which of the outputs is put together */
+  size_t output;        /* the index of the output that is put together */
   const char *output_name;
   mosaic_layout output_layout;
   mosaic_kind output_kind;
   npy_array sums; /* float32, in the output's layout */
   mosaic_view result;
-  int64_t scale; /* places of the output for a pixel; 1 if a place stands for `step` pixels */
+  int64_t scale; /* places of the output for a pixel; 1 if a place covers `step` pixels */
   int64_t step;
   grid_axis rows;
   grid_axis columns;
   float *weights; /* of a tile's rows, then of its columns */
   size_t tile_count;
   iobind_pipeline_item *times; /* all 0 on a virtual clock */
-  clock_work work;             /* on a virtual clock: of the device, in all items */
-  uint64_t modelled;           /* and how long all of it took */
+  clock_work work;             /* on a virtual clock: the device's times, over all items */
+  uint64_t modelled;           /* and the total time */
   size_t item_count;
   uint64_t load_time;
   uint64_t elapsed;
 } tile_job;
 
-/** Which kind of element a type is; false: none that a picture can have. */
+/** The kind of element of a type; false: a picture cannot have it. */
 bool tile_find_kind(int32_t dtype, mosaic_kind *kind);
 
-/** Find out what the model's only input takes: its layout, and in dims the pictures of an item, rows and columns; channels -1 if
- *  the model leaves them open. */
+/** Find out what the model's only input takes: its layout, and in dims the number of pictures of an item, rows and columns;
+ *  channels is -1 if the model leaves them open. */
 int tile_inspect_input(tile_job *job, int64_t dims[MOSAIC_AXES]);
 
 /** Read the pictures, and what turns their pixels into the model's numbers.
@@ -75,10 +75,10 @@ int tile_read_pictures(tile_job *job, int64_t channels);
  *  @param dims  as tile_inspect_input gave them */
 void tile_set_item(tile_job *job, int64_t dims[MOSAIC_AXES]);
 
-/** Make the pipeline, let an item of zeros through, and plan the tiles and the whole output. */
+/** Create the pipeline, run an item of zeros, and plan the tiles and the whole output. */
 int tile_prepare_flow(tile_job *job);
 
-/** Let all tiles through, and put the outputs together in job->sums. */
+/** Run all tiles, and put the outputs together in job->sums. */
 int tile_run(tile_job *job);
 
 #endif

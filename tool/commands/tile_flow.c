@@ -36,7 +36,7 @@ static int open_pipeline(tile_job *job) {
   if (iobind_tensor_get_info(job->item, &info, &error) != IOBIND_OK) return tool_fail_error(job->tool, NULL, &error);
   memset(data, 0, info.bytes);
   options.slots = (size_t)job->wish->slots;
-  /* The threads that measure wait for the device, which moves a virtual clock; there its statistics tell the times. */
+  /* The threads that measure wait for the device, which moves a virtual clock; there the device's statistics have the times. */
   options.flags = IOBIND_PIPELINE_STOP | (is_modelled(job) ? 0 : IOBIND_PIPELINE_TIMES);
   if (iobind_pipeline_create(job->session, &options, &job->pipeline, &error) != IOBIND_OK) {
     return tool_fail_error(job->tool, NULL, &error);
@@ -75,7 +75,7 @@ static int refuse_outputs(const tile_job *job, const char *name, const iobind_te
   return code;
 }
 
-/* An item of zeros goes ahead: it shows the output's size, and what a device makes on its first run is made. */
+/* The first item is zeros: it shows the output's size, and a device does its first-run work. */
 static int try_out(tile_job *job) {
   iobind_error error = IOBIND_ERROR_INIT;
   progress_say("running %s for the first time", job->tool->arguments[0]);
@@ -100,7 +100,7 @@ static int try_out(tile_job *job) {
   return TOOL_GO;
 }
 
-/* A side that is no longer than a tile has one tile, which shares nothing. */
+/* A side that is not longer than a tile has one tile, which shares nothing. */
 static int plan_side(const tile_job *job, int axis, grid_axis *side) {
   int64_t length = job->pictures.dims[axis], tile = job->tiles.dims[axis];
   int64_t overlap = length > tile ? job->wish->overlap : 0;
@@ -161,7 +161,7 @@ static tile_place place_of(const tile_job *job, size_t tile) {
   return (tile_place){(int64_t)(tile / each), tile % each / job->columns.count, tile % job->columns.count};
 }
 
-/* Submitting is refused after an item under way has failed; pulling that item tells why. */
+/* After an item has failed, submitting is refused; pulling that item gives the reason. */
 static void find_failure(tile_job *job, iobind_error *error) {
   iobind_error reason = IOBIND_ERROR_INIT;
   iobind_status status;
@@ -171,7 +171,7 @@ static void find_failure(tile_job *job, iobind_error *error) {
   if (status != IOBIND_NOT_FOUND) *error = reason;
 }
 
-/* The last item is as full as the others: what it lacks are the tiles that were there before. */
+/* The last item is full like the others: missing tiles are those of the item before. */
 static int submit(tile_job *job, size_t item) {
   iobind_error error = IOBIND_ERROR_INIT;
   int64_t batch = job->tiles.dims[MOSAIC_N];
@@ -212,7 +212,7 @@ static int pull(tile_job *job, size_t item) {
     mosaic_add(&tiles, i, row_weights, column_weights, &job->result, place.picture,
                grid_origin(&job->rows, place.row) / step * scale, grid_origin(&job->columns, place.column) / step * scale);
   }
-  if (tool_is_host(job->device)) job->times[item].download_ns = 0; /* handing it over is not a stage */
+  if (tool_is_host(job->device)) job->times[item].download_ns = 0; /* without a download there is no such stage */
   return TOOL_GO;
 }
 

@@ -9,7 +9,7 @@
 
 /* ---- what the model takes ---- */
 
-/* Of four dims two are rows and columns: the second or the last one, whichever is fixed and smaller, holds the channels. */
+/* Of four dims two are rows and columns. The channels are the second or the last one: whichever is fixed and smaller. */
 static const char *guess_layout(const iobind_value_info *value) {
   if (!value->has_shape || value->rank != MOSAIC_AXES) return NULL;
   int64_t second = value->dims[1], last = value->dims[3];
@@ -34,7 +34,7 @@ static int find_layout(tile_job *job, const iobind_value_info *value) {
   return fail_value(job, value, "--layout names another number of dims");
 }
 
-/* A dim of the item: what is wished for, or else what the model fixes it to, or else `otherwise`. */
+/* A dim of the item: the wish, or else the dim that the model fixes, or else `otherwise`. */
 static int choose_dim(const tile_job *job, const iobind_value_info *value, int axis, int64_t wished, int64_t otherwise,
                       int64_t *dim) {
   int place = job->layout.place[axis];
@@ -168,7 +168,7 @@ static int read_levels(const tile_job *job, const char *option, const char *text
   return TOOL_GO;
 }
 
-/* Pixels of a PNG become 0 to 1 unless it is said otherwise; numbers of an array stay as they are. */
+/* Pixels of a PNG become 0 to 1 unless the options say otherwise; numbers of an array stay as they are. */
 static int make_levels(tile_job *job) {
   int64_t channels = job->pictures.dims[MOSAIC_C];
   if (job->item_kind == MOSAIC_BYTES && (job->wish->mean != NULL || job->wish->deviation != NULL)) {

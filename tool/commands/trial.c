@@ -7,12 +7,12 @@
 #include "shared/number.h"
 #include "shared/tool.h"
 
-/* How long one way runs before the next one takes over: long enough that its own caches settle, short enough that a
- * disturbance of some tenths of a second hits all three. */
+/* How long one way runs before the next one takes over: long enough for its caches to settle, short enough that a disturbance
+ * of some tenths of a second hits all three. */
 #define TURN_NS 30e6
 enum { TURN_MOST_RUNS = 64 };
 
-/* Ratios between these two are noise, however many runs say so: a machine is never quite the same from turn to turn. */
+/* Ratios between these two are noise, however many runs show them: a machine is never quite the same from turn to turn. */
 #define NOISE_LOW 0.9
 #define NOISE_HIGH 1.1
 
@@ -25,7 +25,7 @@ typedef struct lane {
   iobind_binding *binding;  /* NULL for TRIAL_UNBOUND */
   iobind_tensor **resident; /* tensors of the inputs, where the session wants them */
   bool *written;            /* for each input: written before each run */
-  uint64_t runs;            /* those that `moved` is the sum of */
+  uint64_t runs;            /* the devices whose counters `moved` sums up */
   transfer moved;
   size_t capacity;
 } lane;
@@ -52,13 +52,13 @@ static iobind_status out_of_memory(iobind_error *error) {
   return IOBIND_OUT_OF_MEMORY;
 }
 
-/* Whether bytes cross a link on their way from the host to such a place. */
+/* Whether bytes from the host to this place cross a link. */
 static bool behind_link(const iobind_value_info *value) {
   if (value->device == NULL || value->memory != IOBIND_MEMORY_DEFAULT) return false;
   return !tool_is_host(value->device);
 }
 
-/* What iobind has moved on all devices so far: an input may live on another device than the one that was named. */
+/* What iobind has moved on all devices so far: an input may be on another device than the one of --device. */
 static iobind_status read_counters(const work *w, transfer *sum, iobind_error *error) {
   *sum = (transfer){0, 0};
   for (size_t i = 0; i < w->device_count; i++) {
@@ -99,8 +99,8 @@ static iobind_status run_once(work *w, trial_way_index way, uint64_t *ns, iobind
   return l->binding == NULL ? run_unbound(w, ns, error) : run_bound(w, l, ns, error);
 }
 
-/* What an unbound run moves is ORT's own doing and counted nowhere: it follows from where the session reads its inputs
- * and leaves its outputs. `w->outputs` holds the outputs of a run. */
+/* An unbound run's copies are ORT's and not counted. They follow from where the session reads its inputs and leaves its
+ * outputs. `w->outputs` holds the outputs of a run. */
 static iobind_status add_up_unbound(const work *w, trial_way *result, iobind_error *error) {
   for (size_t i = 0; i < w->input_count; i++) {
     iobind_value_info value = IOBIND_VALUE_INFO_INIT;
@@ -135,7 +135,7 @@ static iobind_status first_unbound(work *w, iobind_error *error) {
   return status;
 }
 
-/* Put one input where the session wants it and bind it there. Strings stay in the tensor that is there already. */
+/* Copy one input to where the session wants it and bind it there. Strings stay in their host tensor. */
 static iobind_status place_input(work *w, lane *l, size_t index, iobind_error *error) {
   if (w->data[index] == NULL && w->bytes[index] == 0) {
     return iobind_binding_set_input(l->binding, index, IOBIND_INPUT_LIVE, w->inputs[index], NULL, error);
@@ -223,7 +223,7 @@ static iobind_status take_turn(work *w, trial_way_index way, size_t runs, iobind
   return IOBIND_OK;
 }
 
-/* Run each way `warmup` times and at least once; the last time says how many runs a turn has. */
+/* Run each way `warmup` times and at least once; the time of the last run determines how many runs a turn has. */
 static iobind_status warm_up(work *w, size_t *turn, iobind_error *error) {
   uint64_t slowest = 1;
   size_t runs = w->plan->warmup > 0 ? w->plan->warmup : 1;

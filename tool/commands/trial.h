@@ -1,6 +1,5 @@
 /** @file trial.h
- *  One model on one device, run in three ways that take turns, so that whatever else the machine does hits all
- *  alike. */
+ *  One model on one device, run in three ways that take turns, so that disturbances of the machine hit all of them. */
 #ifndef IOBIND_TOOL_TRIAL_H
 #define IOBIND_TOOL_TRIAL_H
 
@@ -21,9 +20,9 @@ typedef enum trial_way_index {
 } trial_way_index;
 
 typedef struct trial_way {
-  uint64_t upload_bytes; /**< over the link, a run */
+  uint64_t upload_bytes; /**< bytes over the link in a run */
   uint64_t download_bytes;
-  uint64_t set_up_ns; /**< once: make the device tensors, fill and bind them; 0 for TRIAL_UNBOUND */
+  uint64_t set_up_ns; /**< once: create the device tensors, write and bind them; 0 for TRIAL_UNBOUND */
   uint64_t set_up_bytes;
   uint64_t first_ns; /**< the first run */
   uint64_t *samples; /**< time of each later run, in their order; trial_free frees it */
@@ -37,32 +36,32 @@ typedef struct trial {
 
 typedef struct trial_plan {
   size_t iterations;             /**< of each way, at most; 1 or more */
-  double seconds;                /**< for all ways together, but for the fewest runs: TRIAL_LEAST_RUNS of each; 0: no limit */
-  size_t warmup;                 /**< runs of each way before the clock counts, besides the first */
+  double seconds;                /**< for all ways together, but at least TRIAL_LEAST_RUNS of each; 0: no limit */
+  size_t warmup;                 /**< runs of each way that do not count, besides the first */
   const bool *kept;              /**< for each input: stays on the device in TRIAL_WRITTEN too */
-  tool_clock clock;              /**< by which runs are timed */
+  tool_clock clock;              /**< the clock that times the runs */
   const wish_pairs *run_configs; /**< of bound runs */
 } trial_plan;
 
 enum { TRIAL_LEAST_RUNS = 3 };
 
-/** Measure. Says on the progress line what it does.
+/** Measure, and report progress.
  *  @param inputs  host tensors, one for each input of the session
- *  @param t       receives the figures; after an error nothing is to be freed */
+ *  @param t  receives the figures; after an error nothing has to be freed */
 iobind_status trial_run(iobind_runtime *runtime, iobind_session *session, iobind_tensor *const *inputs, const trial_plan *plan,
                         const char *title, trial *t, iobind_error *error);
 
 void trial_free(trial *t);
 
-/** How many times as fast a way is as TRIAL_UNBOUND, by the medians; infinite if only that one takes time, 0 if neither does,
- *  which is so on a virtual clock. */
+/** How many times as fast a way is as TRIAL_UNBOUND, by the medians. Infinite if only TRIAL_UNBOUND takes time, 0 if neither
+ *  does, as on a virtual clock. */
 double trial_ratio(const trial *t, trial_way_index way);
 
-/** 1: a way is faster than TRIAL_UNBOUND, -1: slower, 0: the difference is noise: under a tenth, or not to be told from how
- *  much the runs scatter. */
+/** 1: a way is faster than TRIAL_UNBOUND, -1: slower, 0: the difference is noise: less than a tenth, or less than the runs
+ *  vary. */
 int trial_compare(const trial *t, trial_way_index way);
 
-/** After how many runs the set-up of a way has paid for itself; 0: never, because a run is not faster. */
+/** After how many runs a way has made up for the time of its set-up; 0: never, because a run is not faster. */
 uint64_t trial_paid_after(const trial *t, trial_way_index way);
 
 #endif

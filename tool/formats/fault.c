@@ -20,7 +20,7 @@ bool fault_set(tool_fault *fault, const char *format, ...) {
 void fault_make_line(char *text) {
   const unsigned char *from = (const unsigned char *)text;
   size_t left = strlen(text);
-  char *to = text; /* never ahead of `from` */
+  char *to = text; /* never beyond `from` */
   while (left > 0) {
     uint32_t point = 0;
     size_t taken = utf8_decode(from, left, &point);

@@ -1,5 +1,5 @@
 /** @file fault.h
- *  One line of cause and fix, made where something fails and printed where the command ends. */
+ *  One line with a cause and its remedy, written where something fails and printed where the command ends. */
 #ifndef IOBIND_TOOL_FAULT_H
 #define IOBIND_TOOL_FAULT_H
 
@@ -9,12 +9,12 @@ typedef struct tool_fault {
   char text[1024]; /**< one line, UTF-8 */
 } tool_fault;
 
-/** Put a message into a fault (NULL is a no-op). What cannot be printed in one line is replaced.
+/** Put a message into a fault (NULL is a no-op), with its control characters replaced.
  *  @return false, so that a failing function can end with `return fault_set(...)` */
 __attribute__((format(printf, 2, 3))) bool fault_set(tool_fault *fault, const char *format, ...);
 
-/** Replace what cannot stand in one line of a terminal: newlines become blanks; each other control character, what would turn the
- *  direction of the text, and each byte that is not UTF-8 becomes '?'. */
+/** Make a text one safe line for a terminal: newlines become spaces; other control characters, characters that change the
+ *  direction of text, and bytes that are not UTF-8 become '?'. */
 void fault_make_line(char *text);
 
 #endif

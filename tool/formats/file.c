@@ -14,7 +14,7 @@
 enum { CHUNK = 8 << 20 };
 
 int file_open(const char *path, uint64_t *size, tool_fault *fault) {
-  /* A FIFO that nobody writes must not stop us here. */
+  /* Opening a FIFO that nobody writes must not block. */
   int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0) {
     fault_set(fault, "%s: cannot be opened: %s", path, strerror(errno));
@@ -49,8 +49,8 @@ bool file_read(int descriptor, const char *path, void *data, size_t bytes, tool_
   return true;
 }
 
-/* A signal that would end the process while something temporary lies there: remembered, and raised again when it is gone. A second
- * one ends it. */
+/* A signal that would end the process while a temporary file exists is remembered, and raised again when the file is gone. A
+ * second one ends the process. */
 static volatile sig_atomic_t caught;
 
 static void catch (int number) {
@@ -61,7 +61,7 @@ static void catch (int number) {
   caught = number;
 }
 
-/* All that end a process unless it does something about them, but for those that tell of a broken program. */
+/* All that end a process by default, except those that report a broken program. */
 static const int signals[] = {
     SIGHUP,  SIGINT,  SIGTERM,
 #ifndef _WIN32
@@ -70,7 +70,7 @@ static const int signals[] = {
 };
 enum { SIGNAL_COUNT = sizeof signals / sizeof signals[0] };
 
-static struct sigaction before[SIGNAL_COUNT]; /* of the outermost that holds them */
+static struct sigaction before[SIGNAL_COUNT]; /* the signals that the outermost hold has changed */
 static int holders;
 
 void file_hold_signals(void) {
@@ -123,8 +123,7 @@ char *file_join(const char *folder, const char *file) {
   return path;
 }
 
-/* "FOLDER/.iobind-XXXXXX": short, so that a long file name still has room, and in the same folder, so that rename is one
- * step. */
+/* "FOLDER/.iobind-XXXXXX": short, so that a long file name still fits, and in the same folder, so that rename is one step. */
 static char *name_temporary(const char *path) {
   static const char pattern[] = ".iobind-XXXXXX";
   size_t folder = (size_t)(file_name(path) - path);
@@ -139,7 +138,7 @@ static bool fail_write(const char *path, int number, tool_fault *fault) {
   return fault_set(fault, "%s: cannot be written: %s", path, strerror(number));
 }
 
-/* An empty file that the umask has its say in. */
+/* An empty file with the permissions that the umask gives. */
 static bool make_temporary(const char *path, char *temporary, tool_fault *fault) {
   int descriptor = mkstemp(temporary);
   if (descriptor < 0) return fail_write(path, errno, fault);

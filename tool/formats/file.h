@@ -1,5 +1,5 @@
 /** @file file.h
- *  Whole files: read with their real size in view, written whole or not at all. */
+ *  Whole files: read with a check of their real size, written whole or not at all. */
 #ifndef IOBIND_TOOL_FILE_H
 #define IOBIND_TOOL_FILE_H
 
@@ -9,7 +9,7 @@
 
 #include "formats/fault.h"
 
-/** Open a regular file for reading and tell its size; anything but a regular file is refused.
+/** Open a regular file for reading and tell its size; any other kind of file is refused.
  *  @return a descriptor for close(), or -1 */
 int file_open(const char *path, uint64_t *size, tool_fault *fault);
 
@@ -21,29 +21,29 @@ typedef struct file_part {
   size_t bytes;
 } file_part;
 
-/** Write the parts one behind the other into a new file that then takes the place of `path` in one step: a temporary file in
- *  the same folder, renamed when it is complete. After a failure `path` is as it was. */
+/** Write the parts one after the other into a new file that then replaces `path` in one step: a temporary file in the same
+ *  folder, renamed when it is complete. After a failure `path` is as it was. */
 bool file_write(const char *path, const file_part *parts, size_t count, tool_fault *fault);
 
-/** Fill the file `temporary`, which is there and empty, and close it; `path` is for the fault. */
+/** Fill the file `temporary`, which exists and is empty, and close it; `path` is for the fault. */
 typedef bool file_filler(void *context, const char *temporary, const char *path, tool_fault *fault);
 
-/** As file_write, with a function that does the writing. */
+/** As file_write, with a function that writes. */
 bool file_produce(const char *path, file_filler *fill, void *context, tool_fault *fault);
 
-/** From here on a signal that would end the process is only remembered, so that what lies on the disk for a time can be removed
- *  first; a second one ends it. Can be nested. The last release raises the one that has come. */
+/** From here on a signal that would end the process is only remembered, so that a temporary file can be removed first; a second
+ *  one ends it. Can be nested. The last release raises the signal that came. */
 void file_hold_signals(void);
 void file_release_signals(void);
 
-/** Whether a signal has come that ends the process: a filler stops as soon as it can. */
+/** Whether a signal that ends the process has come: a filler should stop as soon as it can. */
 bool file_is_stopped(void);
 
 #ifndef FILE_SEPARATORS
-#define FILE_SEPARATORS "/" /**< what stands between the parts of a path */
+#define FILE_SEPARATORS "/" /**< separates the parts of a path */
 #endif
 
-/** The last part of a path, where the path goes on. */
+/** The last part of a path, within the path. */
 const char *file_name(const char *path);
 
 /** "FOLDER/FILE", malloc'ed; NULL: no memory. */

@@ -25,7 +25,7 @@ static bool read_varint(span *from, uint64_t *number) {
   return false;
 }
 
-/* The next field of a message; `content` is empty for a number. *field is 0 at the end. False: it is not a message. */
+/* The next field of a message; `content` is empty for a number. *field is 0 at the end. False: it is not a protobuf message. */
 static bool read_field(span *from, uint64_t *field, span *content) {
   uint64_t key = 0, size = 0;
   *field = 0;
@@ -101,7 +101,7 @@ static void mark_output(span message, const value_list *list) {
   }
 }
 
-/* The graph's fields may be in any order: the nodes come first here. False: no memory. */
+/* The graph's fields may be in any order. False: out of memory. */
 static bool read_graph(span graph, value_list *list, bool *sound) {
   uint64_t field;
   span content;
@@ -159,14 +159,14 @@ static unsigned char *write_key(unsigned char *at, uint64_t field, size_t size) 
   return write_varint(write_varint(at, field << 3 | BYTES), size);
 }
 
-/* Of a ValueInfoProto that has only a name: ONNX Runtime works out its type. */
+/* A ValueInfoProto with only a name: ONNX Runtime infers its type. */
 static size_t value_size(const graph_value *value) {
   size_t length = strlen(value->name);
   return varint_size(VALUE_NAME << 3 | BYTES) + varint_size(length) + length;
 }
 
-/* A field of a message that comes twice is one, by the rules of protobuf: a second graph behind the model, of only these outputs,
- * adds them to the first one's. */
+/* By the rules of protobuf, a message field that comes twice is merged: a second graph after the model, with only these
+ * outputs, adds them to the first one's. */
 bool graph_add_outputs(const void *model, size_t bytes, const graph_value *values, size_t count, unsigned char **edited,
                        size_t *edited_bytes, tool_fault *fault) {
   size_t graph = 0;

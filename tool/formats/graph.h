@@ -1,5 +1,6 @@
 /** @file graph.h
- *  The nodes of an ONNX model's graph, read from the file's bytes, and the same model with all that they put out as outputs. */
+ *  The nodes of an ONNX model's graph, read from the file's bytes, and the same model with all values of its nodes as
+ *  outputs. */
 #ifndef IOBIND_TOOL_GRAPH_H
 #define IOBIND_TOOL_GRAPH_H
 
@@ -8,16 +9,16 @@
 
 #include "formats/fault.h"
 
-/** A value that a node of the graph puts out. */
+/** An output of a node of the graph. */
 typedef struct graph_value {
   char *name;
   char *node; /**< "" for a node without a name */
   char *op_type;
-  bool is_output; /**< of the model */
+  bool is_output; /**< it is an output of the model */
 } graph_value;
 
-/** Read the values in the order of the nodes, in which each node stands behind those that it needs. Those within the branches and
- *  loops of a node are left out.
+/** Read the values in the order of the nodes, in which each node comes after those that it needs. Values within the branches
+ *  and loops of a node are left out.
  *  @param values  receives a malloc'ed array; graph_free frees it */
 bool graph_read(const void *model, size_t bytes, graph_value **values, size_t *count, tool_fault *fault);
 

@@ -24,12 +24,12 @@ uint16_t half_write(float value) {
   float size = fabsf(value);
   if (isnan(value)) return sign | QUIET;
   if (size == 0) return sign;
-  if (size >= 65520) return sign | INFINITE; /* nearer to what would be the next half than to the largest */
+  if (size >= 65520) return sign | INFINITE; /* rounds beyond the largest half */
   int exponent = 0;
   (void)frexpf(size, &exponent); /* size < 2^exponent */
   int step = exponent - 1 - FRACTION;
-  if (step < 1 - BIAS - FRACTION) step = 1 - BIAS - FRACTION; /* below the smallest normal half they lie evenly */
-  /* In steps from 0; a carry out of the fraction is the next exponent, which is what the bits say too. */
+  if (step < 1 - BIAS - FRACTION) step = 1 - BIAS - FRACTION; /* below the smallest normal half they are evenly spaced */
+  /* In steps from 0. A carry out of the fraction goes into the exponent, which gives the right bits. */
   uint16_t steps = (uint16_t)lrintf(ldexpf(size, -step));
   uint16_t above = (uint16_t)((step - (1 - BIAS - FRACTION)) << FRACTION);
   return (uint16_t)(sign | (steps + above));

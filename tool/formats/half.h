@@ -5,10 +5,10 @@
 
 #include <stdint.h>
 
-/** Exact: a float32 has every value that a half has. */
+/** Exact: float32 can represent every half. */
 float half_read(uint16_t bits);
 
-/** The nearest half, of two as near the even one; infinite if the number is too large. */
+/** The nearest half, and of two equally near ones the even one; infinite if the number is too large. */
 uint16_t half_write(float value);
 
 #endif

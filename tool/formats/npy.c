@@ -11,7 +11,7 @@
 #include "formats/file.h"
 #include "formats/utf8.h"
 
-/* numpy pads its headers to multiples of 64; the largest that holds no record is far below this. */
+/* numpy pads its headers to multiples of 64; the largest without a record is far below this. */
 enum { HEADER_LIMIT = 64 << 10, ALIGNMENT = 64, TEXT_LIMIT = 1 << 20 };
 
 #if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
@@ -25,7 +25,7 @@ static const char native = '<';
 typedef struct header_text {
   const char *at; /* the header ends in NUL */
   const npy_source *source;
-  const char *name; /* the source's */
+  const char *name; /* the name of the source */
   tool_fault *fault;
 } header_text;
 
@@ -52,7 +52,7 @@ static bool take_word(header_text *parser, const char *word) {
   return true;
 }
 
-/* A quoted string without escapes: numpy writes no others for plain types. */
+/* A quoted string without escapes: numpy writes no other for plain types. */
 static bool take_string(header_text *parser, char *text, size_t capacity) {
   skip_blanks(parser);
   char quote = *parser->at;
@@ -76,7 +76,7 @@ static bool take_dim(header_text *parser, int64_t *dim) {
       return refuse(parser, "its shape has a dim beyond 64 bits");
     }
   }
-  if (*parser->at == 'L') parser->at++; /* Python 2 wrote its long integers so */
+  if (*parser->at == 'L') parser->at++; /* Python 2 wrote its long integers with an L */
   *dim = value;
   return true;
 }
@@ -158,7 +158,7 @@ static bool parse_header(header_text *parser, npy_array *array, char *order, boo
       entry = SHAPE;
       if (!take_shape(parser, dims, &rank)) return false;
     }
-    if (entry == 0 || (seen & entry) != 0) return refuse(parser, "its header has an entry too many");
+    if (entry == 0 || (seen & entry) != 0) return refuse(parser, "its header has one entry too many");
     seen |= entry;
     if (take(parser, ',')) continue;
     if (take(parser, '}')) break;
@@ -183,13 +183,13 @@ static void swap_bytes(unsigned char *data, size_t bytes, size_t width) {
   }
 }
 
-/* A bool that is neither 0 nor 1 is trouble for C++ code. */
+/* C++ code must not get a bool that is neither 0 nor 1. */
 static void make_truth(npy_array *array) {
   unsigned char *values = array->data;
   for (size_t i = 0; i < array->count; i++) values[i] = values[i] != 0;
 }
 
-/* How many bytes are one number. */
+/* How many bytes one number has. */
 static size_t number_width(const npy_array *array) {
   switch (array->kind) {
     case 'c': return array->item_bytes / 2;
@@ -199,7 +199,7 @@ static size_t number_width(const npy_array *array) {
   }
 }
 
-/* From Fortran's order, first axis fastest, to C's: the source's strides, walked in C's order. */
+/* From Fortran's order (first axis fastest) to C's: the source's strides, walked in C's order. */
 static bool transpose(npy_array *array) {
   size_t strides[NPY_MAX_RANK];
   size_t index[NPY_MAX_RANK] = {0};

@@ -1,5 +1,5 @@
 /** @file npy.h
- *  numpy's .npy files. A header is believed only as far as the file's size bears it out. */
+ *  numpy's .npy files. A header is trusted only as far as the file's size agrees. */
 #ifndef IOBIND_TOOL_NPY_H
 #define IOBIND_TOOL_NPY_H
 
@@ -25,8 +25,8 @@ typedef struct npy_array {
 /** Read an array. Fortran order and the other byte order are converted; object arrays and records are refused. */
 bool npy_read(const char *path, npy_array *array, tool_fault *fault);
 
-/** Looks at what the header says, before memory is made for the data, of which an archive may hold a thousand times its size. False:
- *  the fault says why it is not wanted. */
+/** Looks at the header before memory is allocated for the data, which in an archive may be a thousand times as large as the
+ *  file. False: the fault says why the array is refused. */
 typedef struct npy_filter {
   bool (*accepts)(const void *context, const npy_array *header, tool_fault *fault);
   const void *context;
@@ -53,7 +53,7 @@ void npy_free(npy_array *array);
 /** Write an array, whole or not at all. */
 bool npy_write(const char *path, const npy_array *array, tool_fault *fault);
 
-/** The header of an array's file, behind which its data come. Returns its bytes. */
+/** The header of an array's file, after which the data come. Returns its bytes. */
 size_t npy_make_header(const npy_array *array, char header[NPY_HEADER_SIZE]);
 
 /** The type as numpy writes it, such as "<f4". Returns `text`. */

@@ -14,7 +14,7 @@
 
 /* Deflate makes at most 1032 bytes out of one. */
 enum { DEFLATE_RATIO = 1032, DEFLATE_SLACK = 64 };
-/* 1 January 1980, the first day that a zip archive knows: numpy writes it too. */
+/* 1 January 1980, the first day of a zip archive; numpy writes it too. */
 enum { FIRST_DAY = 1 << 5 | 1 };
 
 struct npz_archive {
@@ -93,7 +93,7 @@ const char *npz_name(const npz_archive *archive, size_t index) {
   return archive->names[index];
 }
 
-/* Exactly `bytes` bytes, as npy_source wants them. */
+/* Read exactly `bytes` bytes, for npy_source. */
 static bool read_member(void *context, const char *name, void *data, size_t bytes, tool_fault *fault) {
   zip_file_t *file = context;
   unsigned char *target = data;
@@ -106,7 +106,7 @@ static bool read_member(void *context, const char *name, void *data, size_t byte
   return true;
 }
 
-/* The check sum is compared only at the end: one byte more is asked for. */
+/* The checksum is compared only at the end, so one more byte is read. */
 static bool finish_member(zip_file_t *file, const char *name, tool_fault *fault) {
   unsigned char more = 0;
   zip_int64_t got = zip_fread(file, &more, 1);
@@ -114,7 +114,7 @@ static bool finish_member(zip_file_t *file, const char *name, tool_fault *fault)
   return got == 0 || fault_set(fault, "%s: has more bytes than the archive says", name);
 }
 
-/* What the archive says of a member may be a lie, and memory is allocated by it. */
+/* An archive may lie about a member's size, and memory is allocated by it. */
 static bool check_member(const npz_archive *archive, const zip_stat_t *member, const char *name, tool_fault *fault) {
   const zip_uint64_t wanted = ZIP_STAT_SIZE | ZIP_STAT_COMP_SIZE | ZIP_STAT_COMP_METHOD | ZIP_STAT_ENCRYPTION_METHOD;
   if ((member->valid & wanted) != wanted) return fault_set(fault, "%s: the archive does not say how large it is", name);
@@ -199,7 +199,7 @@ bool npz_can_name(const char *name) {
   const unsigned char *at = (const unsigned char *)name;
   for (left = strlen(name); left > 0;) {
     uint32_t point = 0;
-    size_t taken = utf8_decode(at, left, &point); /* which it is: npy_is_text says so */
+    size_t taken = utf8_decode(at, left, &point); /* which it is: npy_is_text checks that */
     if (!utf8_is_plain(point)) return false;
     at += taken;
     left -= taken;
@@ -207,7 +207,7 @@ bool npz_can_name(const char *name) {
   return true;
 }
 
-/* One archive that is being written. */
+/* An archive that is being written. */
 typedef struct npz_content {
   const char *const *names;
   const npy_array *arrays;

@@ -1,6 +1,6 @@
 /** @file npz.h
- *  numpy's .npz files: zip archives of .npy files, stored or deflated. An archive is believed only as far as the file's size
- *  bears it out. */
+ *  numpy's .npz files: zip archives of .npy files, stored or deflated. An archive is trusted only as far as the file's size
+ *  agrees. */
 #ifndef IOBIND_TOOL_NPZ_H
 #define IOBIND_TOOL_NPZ_H
 
@@ -14,7 +14,7 @@
 
 typedef struct npz_archive npz_archive;
 
-/** Whether a file is an archive by its name. */
+/** Whether a file is an archive, by its name. */
 bool npz_is_archive(const char *path);
 
 /** Open an archive for reading. NULL: the fault says why. */
@@ -23,7 +23,7 @@ npz_archive *npz_open(const char *path, tool_fault *fault);
 /** Close it; NULL is a no-op. */
 void npz_close(npz_archive *archive);
 
-/** How many arrays it holds; members that are none do not count. */
+/** How many arrays it holds; members that are not arrays do not count. */
 size_t npz_count(const npz_archive *archive);
 
 /** The name of an array as numpy gives it, without ".npy"; lives as long as the archive. */
@@ -33,8 +33,8 @@ const char *npz_name(const npz_archive *archive, size_t index);
  *  @param filter  refuses some; NULL: none */
 bool npz_read(npz_archive *archive, const char *name, const npy_filter *filter, npy_array *array, tool_fault *fault);
 
-/** Whether an array may have this name in an archive: text, without control characters, and no way out of a folder that the
- *  archive is unpacked in. */
+/** Whether an array may have this name in an archive: text, without control characters, and not a path that leaves the folder
+ *  in which the archive is unpacked. */
 bool npz_can_name(const char *name);
 
 /** Write arrays as numpy.savez does, stored, whole or not at all. The same arrays make the same bytes. */

@@ -11,8 +11,8 @@
 /** Whether a file's name is that of a PNG. */
 bool picture_is_png(const char *path);
 
-/** Read a PNG as bytes [height,width,channels], which npy_free frees. Of 16 bits a channel the upper 8 are taken; what is
- *  transparent stands on white if 4 channels are not wanted.
+/** Read a PNG as bytes [height,width,channels], which npy_free frees. Of 16 bits a channel the upper 8 are taken. Unless 4
+ *  channels are wanted, transparent pixels are drawn on white.
  *  @param channels  1 grey, 3 red, green and blue, or 4 with opacity */
 bool picture_read(const char *path, int64_t channels, npy_array *picture, tool_fault *fault);
 

@@ -4,22 +4,22 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* Sizes in the picture's own units: 1200 of them are its width. */
+/* Sizes in the picture's own units: it is 1200 wide. */
 enum {
   WIDTH = 1200,
   MARGIN = 40,
-  PLOT_LEFT = 330,  /* left of it stand the names of the groups */
-  PLOT_RIGHT = 930, /* right of it is room for the label of the longest bar */
+  PLOT_LEFT = 330,  /* the names of the groups are to the left of it */
+  PLOT_RIGHT = 930, /* to the right of it there is room for the label of the longest bar */
   HEAD = 152,
   BAR = 24,
   BAR_GAP = 5,
   GROUP_GAP = 30,
-  GROUP_LEAST = 78, /* a group's three lines of text */
+  GROUP_LEAST = 78, /* height of a group's three lines of text */
   FOOTNOTE_LINE = 22,
   MAX_TICKS = 64
 };
 
-#define LOG_FROM 20.0 /* a linear axis would show the shortest bar as nothing from this ratio on */
+#define LOG_FROM 20.0 /* from this ratio on, a linear axis would not show the shortest bar */
 
 static const char *const colours[PLOT_MAX_SERIES] = {"#a8b0ba", "#4f9bd9", "#17476f", "#d98b2b"};
 static const char ink[] = "#1f2933";
@@ -51,7 +51,7 @@ static void put(FILE *file, double x, double y, int size, const char *colour, co
   fputs("</text>\n", file);
 }
 
-/* The least of 1, 2 and 5 times a power of ten that is `least` or more. */
+/* The smallest of 1, 2 and 5 times a power of ten that is `least` or more. */
 static double round_step(double least) {
   double power = pow(10, floor(log10(least)));
   static const double steps[] = {1, 2, 5};
@@ -73,7 +73,7 @@ static scale scale_of(const plot *p) {
   if (most == 0) least = most = 1;
   s.logarithmic = most / least > LOG_FROM;
   if (s.logarithmic) {
-    /* Half a decade at least stays to the left of the shortest bar, so that it can be seen. */
+    /* Leave at least half a decade to the left of the shortest bar, so that it can be seen. */
     int from = (int)floor(log10(least) - 0.3);
     int to = (int)ceil(log10(most) - 1e-9);
     s.low = pow(10, from);
@@ -108,7 +108,7 @@ static void write_head(const plot *p, const scale *s, FILE *file) {
   for (size_t i = 0; i < p->series_count; i++) {
     fprintf(file, "<rect x=\"%.1f\" y=\"100\" width=\"16\" height=\"16\" rx=\"3\" fill=\"%s\"/>\n", x, colours[i]);
     put(file, x + 23, 113.5, 15, ink, "", p->series[i]);
-    x += 23 + 8.3 * (double)strlen(p->series[i]) + 26; /* no font can be measured here */
+    x += 23 + 8.3 * (double)strlen(p->series[i]) + 26; /* an estimate: fonts cannot be measured here */
   }
   char axis[256];
   snprintf(axis, sizeof axis, "%s%s", p->axis, s->logarithmic ? ", logarithmic" : "");

@@ -17,7 +17,7 @@ typedef struct plot_group {
   const char *remark; /* a third line under them; NULL: none */
 } plot_group;
 
-/* All strings are the caller's and are read only during plot_write. */
+/* The caller owns all strings; they are read only during plot_write. */
 typedef struct plot {
   const char *title;
   const char *subtitle;

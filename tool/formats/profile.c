@@ -6,13 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ORT writes numbers of the arguments as text. */
+/* In arguments ORT writes numbers as text. */
 static uint64_t number_of(const json_t *value) {
   if (json_is_integer(value)) return (uint64_t)json_integer_value(value);
   return json_is_string(value) ? strtoull(json_string_value(value), NULL, 10) : 0;
 }
 
-/* The event of a copy node's kernel: each run of it has one. */
+/* The event of a copy node's kernel: there is one for each run of it. */
 static bool is_copy(const json_t *event, const char **op_type) {
   const char *category = json_string_value(json_object_get(event, "cat"));
   const char *name = json_string_value(json_object_get(event, "name"));
@@ -28,7 +28,7 @@ static char *node_name(const json_t *event) {
   return name;
 }
 
-/* The entry of an event's node, made on its first run; NULL: no memory. */
+/* The entry of an event's node, created on its first run; NULL: out of memory. */
 static profile_copy *find_copy(profile_copy **copies, size_t *count, const json_t *event, const char *op_type) {
   int64_t node = (int64_t)number_of(json_object_get(json_object_get(event, "args"), "node_index"));
   for (size_t i = 0; i < *count; i++) {

@@ -1,5 +1,5 @@
 /** @file profile.h
- *  What ORT's profile of a session says of the copies that ORT itself put between nodes. */
+ *  What ORT's profile of a session says about the copies that ORT itself inserted between nodes. */
 #ifndef IOBIND_TOOL_PROFILE_H
 #define IOBIND_TOOL_PROFILE_H
 
@@ -14,7 +14,7 @@ typedef struct profile_copy {
   char *name;
   bool to_host;   /**< otherwise to the device */
   int64_t node;   /**< ORT's number of the node */
-  uint64_t bytes; /**< of all runs together, as the next two */
+  uint64_t bytes; /**< over all runs, as the next two */
   uint64_t nanoseconds;
   uint64_t count;
 } profile_copy;

@@ -29,7 +29,7 @@ void trace_make(const iobind_pipeline_item *items, size_t count, trace_span *spa
   }
 }
 
-/* The first begin of all, or 0. */
+/* The earliest begin of all, or 0. */
 static uint64_t start_of(const trace_span *spans, size_t count) {
   uint64_t start = UINT64_MAX;
   for (size_t i = 0; i < count * TRACE_STAGES; i++) {

@@ -1,5 +1,5 @@
 /** @file trace.h
- *  When the stages of a pipeline's items were at work: figures, and a file for Perfetto or chrome://tracing. */
+ *  When each stage of a pipeline's items was at work: figures, and a file for Perfetto or chrome://tracing. */
 #ifndef IOBIND_TOOL_TRACE_H
 #define IOBIND_TOOL_TRACE_H
 
@@ -27,9 +27,9 @@ void trace_make(const iobind_pipeline_item *items, size_t count, trace_span *spa
 typedef struct trace_figures {
   bool has[TRACE_STAGES];        /**< whether there was such a stage */
   uint64_t stages[TRACE_STAGES]; /**< how long each was at work */
-  uint64_t sum;                  /**< of all: what it takes one after the other */
+  uint64_t sum;                  /**< of all stages: the time if they ran one after the other */
   uint64_t elapsed;              /**< from the first begin to the last end */
-  double overlap; /**< 0 nothing ran at the same time .. 1 the longest stage never paused; NAN: only one was there */
+  double overlap; /**< 0 nothing ran at the same time .. 1 the longest stage never paused; NAN: there was only one stage */
 } trace_figures;
 
 trace_figures trace_measure(const trace_span *spans, size_t count);
@@ -37,7 +37,7 @@ trace_figures trace_measure(const trace_span *spans, size_t count);
 /** Work out `sum` and `overlap` from `stages` and `elapsed`. */
 void trace_sum(trace_figures *figures);
 
-/** Write a trace with a row for each stage, whole or not at all; times begin with 0. */
+/** Write a trace with a row for each stage, whole or not at all; its times begin at 0. */
 bool trace_write(const char *path, const trace_span *spans, size_t count, tool_fault *fault);
 
 #endif

@@ -10,12 +10,12 @@
 /** Write a code point; returns how many of the bytes it takes. */
 size_t utf8_put(uint32_t point, unsigned char bytes[4]);
 
-/** Read the code point at the beginning of `left` bytes, of which there is one at least.
+/** Read the code point at the start of `left` bytes, which is 1 or more.
  *  @return the bytes that it takes; 0: they are not UTF-8 */
 size_t utf8_decode(const unsigned char *bytes, size_t left, uint32_t *point);
 
-/** Whether a code point only shows: it is not a control character (C0, DEL, C1), and does not end a line or turn the direction of
- *  the text around it, so that a name can neither steer a terminal nor pretend to be another one. */
+/** Whether a code point is harmless to show: not a control character (C0, DEL, C1), not a line end, and not one that changes
+ *  the direction of text. So a name can neither control a terminal nor look like another name. */
 bool utf8_is_plain(uint32_t point);
 
 #endif

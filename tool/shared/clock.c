@@ -7,7 +7,8 @@
 
 #include "shared/number.h"
 
-/* vdev_get of the virtual accelerator's library; NULL: the process has not loaded it. It does not exist for Windows. */
+/* vdev_get of the virtual accelerator's library; NULL: the process has not loaded it. The library does not exist for
+ * Windows. */
 static void find_statistics(tool_clock *clock) {
 #ifndef _WIN32
   void *library = dlopen("libiobind_vdev.so", RTLD_LAZY | RTLD_NOLOAD);

@@ -1,5 +1,5 @@
 /** @file clock.h
- *  The clock by which a device's work is timed: the host's, or the modelled one of the virtual accelerator. */
+ *  The clock that times a device's work: the host's, or the virtual one of the virtual accelerator. */
 #ifndef IOBIND_TOOL_CLOCK_H
 #define IOBIND_TOOL_CLOCK_H
 
@@ -14,10 +14,10 @@ typedef struct tool_clock {
 /** The clock that a device has now: EP options may change it when a session is created. */
 tool_clock clock_of(const iobind_device *device);
 
-/** Nanoseconds that never go back. On a virtual clock: the point up to which the host has waited. */
+/** Nanoseconds that never go back. On a virtual clock: the time up to which the host has waited. */
 uint64_t clock_now(const tool_clock *clock);
 
-/** What the virtual accelerator was busy with so far, in modelled nanoseconds. */
+/** How long the parts of the virtual accelerator were busy so far, in modelled nanoseconds. */
 typedef struct clock_work {
   uint64_t upload, compute, download;
 } clock_work;

@@ -56,7 +56,7 @@ static bool get_name(const iobind_session *session, size_t index, const char **n
   return got;
 }
 
-/* "NAME=FILE": a name may hold '=' itself, so the longest one that the model has is taken. */
+/* "NAME=FILE": a name may contain '=' itself, so the longest one that the model has is taken. */
 static int match_text(const tool_state *tool, const char *option, const iobind_session *session, size_t count, const char *text,
                       size_t *index, const char **file) {
   size_t longest = 0;

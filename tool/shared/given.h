@@ -1,14 +1,14 @@
 /** @file given.h
- *  What --input gives: an array in a file, an array in an archive, or all that an archive holds. */
+ *  The values of --input: an array in a file, an array in an archive, or all arrays of an archive. */
 #ifndef IOBIND_TOOL_GIVEN_H
 #define IOBIND_TOOL_GIVEN_H
 
 #include "shared/tool.h"
 
-/** List the arrays of each --input that is a whole archive, into tool->members, and take it out of tool->input_texts. */
+/** List the arrays of each --input that is a whole archive in tool->members, and remove it from tool->input_texts. */
 int given_list(tool_state *tool);
 
-/** Find the input that each --input means; an array of a whole archive may mean none, which is said.
+/** Find the input of each --input. If an array of a whole archive is for no input, a note says so.
  *  @param files  receives for each of `count` inputs a file for given_read, or NULL; lives as long as the tool */
 int given_match(tool_state *tool, const iobind_session *session, size_t count, const char **files);
 
@@ -16,7 +16,7 @@ int given_match(tool_state *tool, const iobind_session *session, size_t count, c
 int given_match_list(const tool_state *tool, const char *option, char *const *texts, const iobind_session *session,
                      size_t count, const char **files);
 
-/** Instead of a file: zeros of the input's dims. A file of that name is "./zeros". */
+/** Instead of a file: zeros of the input's dims. For a file of that name write "./zeros". */
 #define GIVEN_ZEROS "zeros"
 
 /** Whether --input gives the input of that name. */

@@ -25,8 +25,8 @@ static uint64_t next(generator *source) {
   return mixed ^ (mixed >> 31);
 }
 
-/* Each input has a sequence of its own: another order of the inputs, or one given from a file, changes none. The seed is mixed
- * before the name comes in: seeds and names that differ in the same bit would otherwise trade places. */
+/* Each input has its own sequence: the order of the inputs, or a file for one of them, changes no other. The seed is mixed
+ * before the name is added: otherwise seeds and names that differ in the same bit would give the same sequence. */
 static generator begin(uint64_t seed, const char *name) {
   generator source = {seed};
   uint64_t state = next(&source);
@@ -38,7 +38,7 @@ static float unit(generator *source) {
   return (float)(next(source) >> 40) / 16777216.0f;
 }
 
-/* A number of 0 to 1 as bits of a 16-bit float, cut, which is exact enough for noise. */
+/* A number of 0 to 1 as bits of a 16-bit float, truncated, which is exact enough for noise. */
 static uint16_t half_bits(float value) {
   uint32_t bits = 0;
   memcpy(&bits, &value, sizeof bits);
@@ -56,8 +56,8 @@ static void put(unsigned char *target, size_t index, const void *value, size_t b
   memcpy(target + index * bytes, value, bytes);
 }
 
-/* Floats are of [0,1). 32- and 64-bit integers are 0 or 1, for they are mostly indices, lengths or masks, and others would lie
- * outside of what they index. Narrower integers take their whole range. */
+/* Floats are in [0,1). 32- and 64-bit integers are 0 or 1, because they are mostly indices, lengths or masks, and others would
+ * be out of range. Narrower integers take their whole range. */
 static void fill(generator *source, int32_t dtype, unsigned char *target, size_t bytes) {
   uint32_t bits = iobind_dtype_bits(dtype);
   size_t width = bits / 8 == 0 ? 1 : bits / 8;
@@ -117,7 +117,7 @@ static bool fill_made_up(tool_state *tool, const iobind_value_info *value, bool 
 
 /* ---- dims ---- */
 
-/* The dims of an input with the --dim of its axes put in. */
+/* The dims of an input, with the --dim of its axes filled in. */
 static bool resolve_dims(const tool_state *tool, const iobind_value_info *value, int64_t *dims, tool_fault *fault) {
   for (size_t i = 0; i < value->rank; i++) dims[i] = value->dims[i];
   for (size_t i = 0; i < tool->dim_count; i++) {
@@ -145,7 +145,7 @@ int tool_resolve_dims(const tool_state *tool, const iobind_value_info *value, in
   return tool_fail(tool, "input '%s': %s [SHAPE]", value->name, fault.text);
 }
 
-/* Is the symbol that of a dim before this one? */
+/* Is the symbol that of an earlier dim? */
 static bool is_named_before(const iobind_value_info *value, size_t axis) {
   for (size_t i = 0; i < axis; i++) {
     if (value->dims[i] < 0 && strcmp(value->symbols[i], value->symbols[axis]) == 0) return true;
@@ -153,7 +153,7 @@ static bool is_named_before(const iobind_value_info *value, size_t axis) {
   return false;
 }
 
-/* " --dim 'SYMBOL=N'" as it can be pasted into a shell. "?" is what some exporters call each open dim. */
+/* " --dim 'SYMBOL=N'" as it can be pasted into a shell. Some exporters call every open dim "?". */
 static void add_option(FILE *options, const iobind_value_info *value, size_t axis) {
   const char *symbol = value->symbols[axis];
   bool named = symbol[0] != 0 && strcmp(symbol, "?") != 0;
@@ -200,7 +200,7 @@ static bool check_made_up(const iobind_value_info *value, tool_fault *fault) {
   if (iobind_dtype_get_bytes((iobind_dtype)value->dtype, value->dims, value->rank, &bytes, &error) != IOBIND_OK) {
     return fault_set(fault, "%s", tool_reason(&error));
   }
-  /* malloc may promise more than there is, and the process would be killed while it fills it. */
+  /* malloc may promise more memory than there is, and the process would be killed while filling it. */
   long pages = sysconf(_SC_PHYS_PAGES);
   long page = sysconf(_SC_PAGESIZE);
   if (pages <= 0 || page <= 0 || bytes / (size_t)page < (size_t)pages) return true;
@@ -223,7 +223,7 @@ static bool make_up(tool_state *tool, iobind_device *cpu, const iobind_value_inf
 
 /* ---- files ---- */
 
-/* The library compares a file with the model; what --dim says of an axis is known only here. */
+/* The library compares a file with the model; only here is known what --dim says of an axis. */
 static bool check_axes(const tool_state *tool, const iobind_value_info *value, const npy_array *array, tool_fault *fault) {
   for (size_t i = 0; i < tool->dim_count; i++) {
     const tool_dim *dim = &tool->dims[i];

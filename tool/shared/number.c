@@ -21,7 +21,7 @@ bool number_parse_integer(const char *text, int64_t low, int64_t high, int64_t *
 }
 
 bool number_parse_real(const char *text, double low, double high, double *value) {
-  /* strtod alone would take blanks, hexadecimal, "inf" and "nan". */
+  /* strtod would also accept blanks, hexadecimal, "inf" and "nan". */
   if (text[0] == 0 || text[strspn(text, "0123456789+-.eE")] != 0) return false;
   char *end = NULL;
   errno = 0;

@@ -11,10 +11,10 @@
 
 #include "formats/utf8.h"
 
-/* File systems end at 255 bytes; ".npy" and a number must fit behind the stem. */
+/* File names end at 255 bytes; ".npy" and a number must fit after the stem. */
 enum { STEM_LIMIT = 200, NAME_LIMIT = STEM_LIMIT + 32 };
 
-/* The output's name, with '_' for what cannot stand in a file name, or would steer a terminal that shows it. */
+/* The output's name, with '_' for characters that cannot be in a file name, or would control a terminal. */
 static void make_stem(const char *name, char stem[STEM_LIMIT + 1]) {
   const unsigned char *from = (const unsigned char *)name;
   size_t left = strlen(name);
@@ -40,15 +40,15 @@ static void make_stem(const char *name, char stem[STEM_LIMIT + 1]) {
   if (stem[0] == '.' || stem[0] == '-') stem[0] = '_';
 }
 
-/* The names that are taken, found by their hash without letter case. For a stem that several outputs have: which number is tried
+/* The names in use, found by their hash without letter case. For a stem that several outputs have: the number that is tried
  * next, so that each is tried once. */
 typedef struct taken_name {
-  const char *file;   /* NULL: a free place */
+  const char *file;   /* NULL: an empty entry */
   size_t next_number; /* of "STEM_N.npy", where `file` is "STEM.npy" */
 } taken_name;
 
 typedef struct taken_names {
-  taken_name *places; /* a power of two of them, less than half of them taken */
+  taken_name *places; /* the size is a power of two; less than half of it is used */
   size_t mask;
 } taken_names;
 

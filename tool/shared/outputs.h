@@ -6,9 +6,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/** One file name for each output, without its folder: the output's name, with `_` for what cannot stand in a file name, and
- *  ".npy". Names that would be the same file, also if letter case does not count, get "_2", "_3" and so on.
- *  @param files  receives `count` malloc'ed names; false: no memory, and they are all NULL */
+/** One file name for each output, without its folder: the output's name, with `_` for characters that cannot be in a file name,
+ *  and ".npy". If two names would be the same file, also without regard to letter case, they get "_2", "_3" and so on.
+ *  @param files  receives `count` malloc'ed names; false: out of memory, and they are all NULL */
 bool outputs_name_files(const char *const *names, size_t count, char **files);
 
 #endif

@@ -11,12 +11,12 @@
 
 enum { DELAY = 2 };
 
-/* One line for the process: a thread writes it, so that it also moves while ORT is at work. */
+/* One line for the process: a thread writes it, so that it also changes while ORT is working. */
 static struct {
   pthread_mutex_t mutex;
   pthread_cond_t wake;
   pthread_t thread;
-  clockid_t clock; /* monotonic, if a condition can wait for that */
+  clockid_t clock; /* monotonic, if a condition variable can wait by that */
   struct timespec begun;
   char command[32];
   char text[256];
@@ -49,7 +49,7 @@ static void *keep_line(void *unused) {
 }
 
 void progress_begin(const tool_state *tool) {
-  /* Lines of the log say what is going on, and would be torn by this one. */
+  /* with -v log lines show progress, and this line would break them up */
   if (line.running || tool->verbosity > 0 || !isatty(STDERR_FILENO)) return;
   pthread_condattr_t attributes;
   if (pthread_condattr_init(&attributes) != 0) return;

@@ -3,7 +3,7 @@
 #ifndef IOBIND_TOOL_QUOTE_H
 #define IOBIND_TOOL_QUOTE_H
 
-/** "'WORD'", which a POSIX shell reads as that one word whatever is in it. malloc'ed; NULL: no memory. */
+/** "'WORD'", which a POSIX shell reads as exactly that word. malloc'ed; NULL: out of memory. */
 char *quote_word(const char *word);
 
 #endif

@@ -28,13 +28,13 @@ struct report_table {
   char *heading;
   column columns[COLUMN_LIMIT];
   size_t column_count;
-  cell *cells; /* row by row, column_count each */
+  cell *cells; /* row by row, column_count in each */
   size_t cell_count;
   size_t cell_capacity;
   size_t next; /* column of the next cell */
 };
 
-/* What stands in the report for a person, in order: exactly one of note, label and table. */
+/* An item of the report for a person, in order: exactly one of note, label and table is set. */
 typedef struct item {
   char *note;
   char *label;
@@ -89,7 +89,7 @@ void report_destroy(tool_report *report) {
 
 /* ---- texts ---- */
 
-/* Length of the UTF-8 sequence at `text`, 0 if it is not UTF-8. jansson is the judge of what it takes. */
+/* Length of the UTF-8 sequence at `text`, 0 if it is not UTF-8. jansson decides what is UTF-8. */
 static size_t sequence_length(const unsigned char *text) {
   size_t length = text[0] < 0x80 ? 1 : text[0] >= 0xF0 ? 4 : text[0] >= 0xE0 ? 3 : 2;
   if (length == 1) return 1;
@@ -159,7 +159,7 @@ static char *value_text(const json_t *value) {
   return text;
 }
 
-/* The text beside a value: `format` and what follows it, or the value itself. */
+/* The text for a value: `format` and its arguments, or the value itself. */
 __attribute__((format(printf, 3, 0))) static char *cell_text(tool_report *report, const json_t *value, const char *format,
                                                              va_list values) {
   char *text = format != NULL ? format_text(format, values) : value_text(value);
@@ -304,7 +304,7 @@ void report_cell_mark(report_table *table, report_mark mark) {
 
 /* ---- printing ---- */
 
-/* Columns of a terminal, near enough: one for each code point. */
+/* The width on a terminal, nearly: one column for each code point. */
 static size_t width_of(const char *text) {
   size_t width = 0;
   for (const char *at = text; *at != 0; at++) width += ((unsigned char)*at & 0xC0) != 0x80;
@@ -323,7 +323,7 @@ static void print_blanks(FILE *stream, size_t count) {
 
 /* One line of a table; `cells` NULL prints the labels. */
 static void print_row(FILE *stream, const report_table *table, const cell *cells, const size_t *widths, bool colour) {
-  size_t owed = 0; /* blanks are put off, so that no line ends in them */
+  size_t owed = 0; /* spaces are printed late, so that no line ends in them */
   for (size_t i = 0; i < table->column_count; i++) {
     const column *shape = &table->columns[i];
     if (shape->label == NULL) continue;
@@ -390,7 +390,7 @@ static void print_text(const tool_report *report, FILE *stream) {
 bool report_print(const tool_report *report, FILE *stream, bool json) {
   if (report == NULL || report->failed) return false;
   if (json) {
-    /* Names may hold what would steer a terminal: outside of ASCII all is escaped. */
+    /* Names may contain characters that control a terminal: everything outside ASCII is escaped. */
     if (json_dumpf(report->root, stream, JSON_INDENT(2) | JSON_ENSURE_ASCII) != 0) return false;
     fputc('\n', stream);
   } else {

@@ -1,8 +1,8 @@
 /** @file report.h
- *  What a command has to say, printed as aligned text for a person or as one JSON object for a program.
+ *  A command's output, printed as aligned text for a person or as one JSON object for a program.
  *
  *  A report is a sequence of fields, tables and notes. A value is a jansson value for the program and a text for the person;
- *  the functions take the json_t reference over. Running out of memory is remembered, and report_print then fails. */
+ *  the functions take over the json_t reference. Running out of memory is remembered, and report_print then fails. */
 #ifndef IOBIND_TOOL_REPORT_H
 #define IOBIND_TOOL_REPORT_H
 
@@ -36,7 +36,7 @@ void report_field_mark(tool_report *report, report_mark mark);
 /** A line that only a person sees. */
 __attribute__((format(printf, 2, 3))) void report_note(tool_report *report, const char *format, ...);
 
-/** A table: an array of objects under `key`, one for each row; an empty line stands before it. It stays the report's.
+/** A table: an array of objects under `key`, one for each row; an empty line comes before it. The report owns it.
  *  @param heading  a line above the table; NULL: none */
 report_table *report_add_table(tool_report *report, const char *key, const char *heading);
 

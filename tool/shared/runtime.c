@@ -10,7 +10,7 @@
 
 enum { ORT_INVALID_PROTOBUF = 7 }; /* OrtErrorCode */
 
-/* ORT's lines come from any thread; one fprintf is one line. */
+/* ORT's lines come from any thread; one fprintf writes one line. */
 static void print_log(void *context, int32_t level, const char *message) {
   (void)context;
   static const char *const names[] = {"log", "verbose", "info", "warning", "error"};
@@ -36,7 +36,7 @@ iobind_status tool_try_open(tool_state *tool, iobind_error *error) {
   return iobind_runtime_create(&options, &tool->runtime, error);
 }
 
-/* Whether it was --ep-library that failed: ONNX Runtime opens without it. The statuses of both are the same. */
+/* Whether the failure was that of --ep-library: then ONNX Runtime opens without it. Both failures have the same status. */
 static bool opens_without_ep_libraries(const tool_state *tool) {
   if (tool->ep_libraries == NULL) return false;
   iobind_runtime_options options = IOBIND_RUNTIME_OPTIONS_INIT;
@@ -81,14 +81,14 @@ int tool_first_device(tool_state *tool, iobind_device **device) {
   return *device != NULL ? TOOL_GO : tool_fail(tool, "ONNX Runtime offers no device, not even the CPU");
 }
 
-/* What no model can be is told here: ORT's own words for it are of protobuf. */
+/* A file that cannot be a model is reported here: ORT's own message speaks of protobuf. */
 static int check_model(const tool_state *tool, const char *path) {
   tool_fault fault;
   uint64_t size = 0;
   int descriptor = file_open(path, &size, &fault);
   if (descriptor < 0) return tool_fail(tool, "%s", fault.text);
   close(descriptor);
-  if (size == 0) return tool_fail(tool, "%s: is empty (0 bytes); an ONNX model was expected", path);
+  if (size == 0) return tool_fail(tool, "%s: expected an ONNX model, got an empty file", path);
   return TOOL_GO;
 }
 
@@ -104,7 +104,7 @@ static int check_dim_names(const tool_state *tool, const iobind_session *session
   return TOOL_GO;
 }
 
-/* Where a policy has put the session: the first place of an input or output that is not the host's, or else the CPU. */
+/* Where a policy has placed the session: the first place of an input or output that is not the host's, or else the CPU. */
 static iobind_device *device_of(const tool_state *tool, const iobind_session *session) {
   iobind_value_info value = IOBIND_VALUE_INFO_INIT;
   for (size_t i = 0; iobind_session_get_input(session, i, &value, NULL) == IOBIND_OK; i++) {
@@ -116,7 +116,7 @@ static iobind_device *device_of(const tool_state *tool, const iobind_session *se
   return iobind_runtime_get_device(tool->runtime, 0);
 }
 
-/* `options` has what a command wants; the rest is the command line's. `model` NULL: the file itself. */
+/* `options` has the command's wishes; the command line's are added. `model` NULL: read the file. */
 static int create_session(tool_state *tool, const char *path, const void *model, size_t bytes, iobind_session_options options,
                           iobind_device **device, iobind_session **session) {
   int code = TOOL_GO;

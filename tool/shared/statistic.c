@@ -18,8 +18,8 @@ double statistic_quantile(const uint64_t *sorted, size_t count, double fraction)
   return (double)sorted[below] * (1 - share) + (double)sorted[below + 1] * share;
 }
 
-/* The interval is that of order statistics: whatever the distribution is, how many of the values lie below its median follows
- * the binomial distribution, here by its normal approximation. With few values it is all of them. */
+/* The interval is that of order statistics: for any distribution, the number of values below its median follows the binomial
+ * distribution, here approximated by the normal one. With few values it is all of them. */
 static void bound_median(statistic *s, const uint64_t *sorted, size_t count) {
   double half = (double)count / 2, spread = 1.96 / 2 * sqrt((double)count);
   double low = floor(half - spread) - 1, high = ceil(half + spread);

@@ -9,7 +9,7 @@
 
 /* ---- element types ---- */
 
-/* How numpy stores a type: its own type, or the raw form of one that it does not have. */
+/* How numpy stores a type: as its own type, or in the raw form of a type that it does not have. */
 typedef struct storage {
   char kind;
   uint8_t bytes;
@@ -112,7 +112,7 @@ json_t *tool_dims_json(const int64_t *dims, size_t rank) {
 static bool set_strings(iobind_tensor *tensor, const npy_array *array, tool_fault *fault) {
   for (size_t i = 0; i < array->count; i++) {
     char *text = npy_get_text(array, i);
-    if (text == NULL) return fault_set(fault, "element %zu is no text: a NUL, or bytes that are not UTF-8", i);
+    if (text == NULL) return fault_set(fault, "element %zu is not text: it has a NUL, or bytes that are not UTF-8", i);
     iobind_error error = IOBIND_ERROR_INIT;
     iobind_status status = iobind_tensor_set_string(tensor, i, text, &error);
     free(text);
@@ -121,7 +121,7 @@ static bool set_strings(iobind_tensor *tensor, const npy_array *array, tool_faul
   return true;
 }
 
-/* The dims of a packed tensor are the model's, for the file is a row of bytes. */
+/* A packed tensor has the model's dims, because the file is a row of bytes. */
 static bool packed_dims(const iobind_value_info *value, const npy_array *array, tool_fault *fault) {
   if (!value->has_shape) return fault_set(fault, "the model leaves the rank of this packed type open");
   for (size_t i = 0; i < value->rank; i++) {

@@ -158,7 +158,7 @@ static void build_tables(tool_state *tool) {
   tool->shared[count] = (struct poptOption)POPT_TABLEEND;
   static struct poptOption none[] = {POPT_TABLEEND};
   struct poptOption *own = none;
-  /* popt's tables are not const, but popt does not write into them. */
+  /* popt's tables are not const, but popt does not write to them. */
   if (tool->usage->options != NULL) memcpy(&own, &tool->usage->options, sizeof own);
   count = 0;
   if (own != none) {

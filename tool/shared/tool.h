@@ -26,7 +26,7 @@
 #include "shared/wish.h"
 
 enum {
-  TOOL_GO = -1,     /**< nothing stands in the way */
+  TOOL_GO = -1,     /**< go on */
   TOOL_DONE = 0,    /**< the work is done */
   TOOL_FAILED = 1,  /**< the work failed */
   TOOL_MISUSED = 2, /**< the command line is wrong */
@@ -47,7 +47,7 @@ int command_tile(int argc, const char **argv);
 
 /* ---- the command line --------------------------------------------------------------------------------------------- */
 
-/** Options that a command takes besides its own. --help, --verbose, --json, --ort and --ep-library are every command's. */
+/** Options of some commands. Every command has --help, --verbose, --json, --ort and --ep-library. */
 enum {
   TOOL_TAKES_DEVICE = 1u << 0,  /**< --device SPEC, once */
   TOOL_TAKES_DEVICES = 1u << 1, /**< --device SPEC, repeatable */
@@ -60,7 +60,7 @@ enum {
 
 typedef struct tool_usage {
   const char *command;
-  const char *arguments;            /**< what the help shows behind "[OPTIONS...]", such as "MODEL" */
+  const char *arguments;            /**< what the help shows after "[OPTIONS...]", such as "MODEL" */
   const char *summary;              /**< the help's first sentence */
   const char *notes;                /**< what the help shows below the options; may be NULL */
   uint32_t takes;                   /**< TOOL_TAKES_* */
@@ -80,7 +80,7 @@ typedef struct tool_dim {
 typedef struct tool_member {
   char *name;
   char *file;
-  bool noted; /**< that it means no input of the model */
+  bool noted; /**< a note says already that it is for no input of the model */
 } tool_member;
 
 typedef struct tool_state {
@@ -94,7 +94,7 @@ typedef struct tool_state {
   char **orts;            /**< --ort */
   char **dim_texts;       /**< --dim */
   char **input_texts;     /**< --input, but for whole archives */
-  tool_member *members;   /**< what those hold */
+  tool_member *members;   /**< the arrays in those archives */
   size_t member_count;
   char **seed_texts; /**< --seed */
   tool_dim *dims;
@@ -103,11 +103,11 @@ typedef struct tool_state {
   int json;
   int random;
   int verbosity;       /**< number of -v */
-  const char *profile; /**< tool_load records ORT's profile into a file whose path begins so; NULL: none */
+  const char *profile; /**< tool_load records ORT's profile into a file whose path begins with this; NULL: none */
   iobind_runtime *runtime;
-  tool_clock clock;             /**< of the device that tool_load loaded a model on last */
+  tool_clock clock;             /**< of the device for which tool_load last loaded a model */
   tool_wish wish;               /**< of sessions and runs */
-  struct poptOption shared[24]; /**< the tables that popt reads, which point into this struct: it must not be moved */
+  struct poptOption shared[24]; /**< the tables that popt reads, which point into this struct: so it must not be moved */
   struct poptOption tables[3];
 } tool_state;
 
@@ -123,11 +123,11 @@ size_t tool_list_length(char *const *list);
 /** Free a list that POPT_ARG_ARGV made. */
 void tool_free_list(char **list);
 
-/** The only value of an option that stands at most once; NULL if it is not given.
+/** The only value of an option that may be given once; NULL if it is not given.
  *  @param option  for the message, such as "--plot" */
 int tool_single(const tool_state *tool, char *const *list, const char *option, const char **value);
 
-/** The strict number of an option that stands at most once; *value stays as it is if it is not given. */
+/** The number of an option that may be given once, and must be exact; *value stays as it is if it is not given. */
 int tool_integer(const tool_state *tool, char *const *list, const char *option, int64_t low, int64_t high, int64_t *value);
 int tool_real(const tool_state *tool, char *const *list, const char *option, double low, double high, double *value);
 
@@ -139,14 +139,14 @@ __attribute__((format(printf, 2, 3))) int tool_fail(const tool_state *tool, cons
 /** Print with a hint at --help; returns TOOL_MISUSED. */
 __attribute__((format(printf, 2, 3))) int tool_misuse(const tool_state *tool, const char *format, ...);
 
-/** What the library said, without the name of the function that said it: a person has called none. */
+/** The library's message without the name of its function: the user has not called it. */
 const char *tool_reason(const iobind_error *error);
 
-/** Print what the library said; returns TOOL_FAILED.
- *  @param subject  what was worked on, such as a file's name; NULL: the message says it all */
+/** Print the library's message; returns TOOL_FAILED.
+ *  @param subject  what was worked on, such as a file's name; NULL: the message says it */
 int tool_fail_error(const tool_state *tool, const char *subject, const iobind_error *error);
 
-/** A line on stderr that is not an error: something the person should know. */
+/** A line on stderr that is not an error, but useful to know. */
 __attribute__((format(printf, 2, 3))) void tool_warn(const tool_state *tool, const char *format, ...);
 
 /** Print a report on stdout, as JSON if --json was given. Returns `code`, or TOOL_FAILED if it cannot be written. */
@@ -157,37 +157,37 @@ int tool_print(const tool_state *tool, const tool_report *report, int code);
 /** Open tool->runtime as the options say. Software devices are always allowed. */
 int tool_open(tool_state *tool);
 
-/** As tool_open, but the failure is handed back and nothing is printed. */
+/** As tool_open, but the failure is returned and nothing is printed. */
 iobind_status tool_try_open(tool_state *tool, iobind_error *error);
 
 /** Print why tool_try_open failed, and what to do; returns TOOL_FAILED. */
 int tool_fail_open(const tool_state *tool, const iobind_error *error);
 
-/** Resolve a device spec; a spec that means a kind of memory ("/pinned") is refused.
+/** Find the device of a spec; one that means a kind of memory ("/pinned") is refused.
  *  @param option  that gave it, for the message */
 int tool_find_device(tool_state *tool, const char *option, const char *spec, iobind_device **device);
 
 /** The first --device, or the CPU if there is none. */
 int tool_first_device(tool_state *tool, iobind_device **device);
 
-/** Fix one more dim, as --dim does, but for one that is fixed already. False: no memory.
+/** Fix one more dim as --dim does, unless it is fixed already. False: out of memory.
  *  @param axis  of the input `name`; -1: `name` is a symbol */
 bool tool_add_dim(tool_state *tool, const char *name, int64_t axis, int64_t value);
 
-/** Load a model on one device, as tool->wish has it; nodes that it does not take fall to the CPU, unless --strict is given. Symbols of --dim are given their value; an unknown
- *  symbol or input is an error.
+/** Load a model on one device, as tool->wish has it; nodes that the device does not take run on the CPU, unless --strict is
+ *  given. Symbols of --dim get their value; an unknown symbol or input is an error.
  *  @param device  where; with --policy it receives where the session's inputs or outputs are
- *  @param flags   IOBIND_SESSION_* */
+ *  @param flags  IOBIND_SESSION_* */
 int tool_load(tool_state *tool, const char *path, iobind_device **device, uint32_t flags, iobind_session **session);
 
-/** As tool_load, from the bytes of a model that was made from that of `path`, beside which its external data are. */
+/** As tool_load, from the bytes of a model made from the one at `path`, whose folder has the external data. */
 int tool_load_bytes(tool_state *tool, const char *path, const void *model, size_t bytes, iobind_device **device,
                     iobind_session **session);
 
-/** End the profile that --profile asks for, and say in the report where it is. */
+/** End the profile of --profile, and say in the report where it is. */
 int tool_report_profile(const tool_state *tool, iobind_session *session, tool_report *report);
 
-/** Say in a report by which clock its times were taken. */
+/** Say in a report which clock its times are from. */
 void tool_report_clock(const tool_state *tool, tool_report *report);
 
 /** The spec of a device, such as "webgpu:0"; lives as long as the runtime. "?" if there is none. */
@@ -198,7 +198,7 @@ bool tool_is_host(const iobind_device *device);
 
 /* ---- tensors ------------------------------------------------------------------------------------------------------ */
 
-/** Make one host tensor for each input, in the session's order: from --input, or for those not given with --random.
+/** Make one host tensor for each input, in the session's order: from --input, or with --random for those not given.
  *  @param tensors  receives a malloc'ed array of input_count tensors; tool_free_tensors takes it */
 int tool_make_inputs(tool_state *tool, iobind_session *session, iobind_tensor ***tensors, size_t *count);
 
@@ -206,14 +206,14 @@ int tool_make_inputs(tool_state *tool, iobind_session *session, iobind_tensor **
  *  @param files  `count` pointers, NULL each; what they receive lives as long as the tool */
 int tool_match_inputs(tool_state *tool, const iobind_session *session, size_t count, const char **files);
 
-/** The other half, for one input: a host tensor from its file, or made up if `file` is NULL. */
+/** The other half, for one input: a host tensor from its file, or random if `file` is NULL. */
 int tool_make_input(tool_state *tool, const iobind_value_info *value, const char *file, iobind_tensor **tensor);
 
-/** The dims of an input with those put in that --dim gives by axis.
- *  @param dims  receives value->rank of them, of which there may be IOBIND_MAX_RANK */
+/** The dims of an input with those of --dim filled in.
+ *  @param dims  receives value->rank of them; there is room for IOBIND_MAX_RANK */
 int tool_resolve_dims(const tool_state *tool, const iobind_value_info *value, int64_t *dims);
 
-/** Release tensors, which may be NULL each, and free the array. */
+/** Release tensors, each of which may be NULL, and free the array. */
 void tool_free_tensors(iobind_tensor **tensors, size_t count);
 
 /** Whether arrays of this type can be an input. */
@@ -227,7 +227,7 @@ bool tool_tensor_from_npy(iobind_device *cpu, const iobind_value_info *value, co
 /** An array with the content of a tensor on any device, in the raw forms above. npy_free frees it. */
 bool tool_tensor_to_npy(const iobind_tensor *tensor, npy_array *array, tool_fault *fault);
 
-/** Say what the raw form of a type is, such as "bfloat16 as uint16"; NULL if numpy has the type itself. */
+/** The raw form of a type as text, such as "bfloat16 as uint16"; NULL if numpy has the type itself. */
 const char *tool_raw_form(int32_t dtype);
 
 /** "float32[1,3,N,224]" of a model's value: symbols by name, nameless open dims as '?'. malloc'ed; NULL: no memory. */
@@ -241,10 +241,10 @@ json_t *tool_dims_json(const int64_t *dims, size_t rank);
 
 /* ---- progress ----------------------------------------------------------------------------------------------------- */
 
-/** Say on a terminal what takes long: nothing for two seconds, then one line that counts the seconds, cleared by the end. */
+/** Report on a terminal what takes long: nothing for two seconds, then one line that counts the seconds, cleared at the end. */
 void progress_begin(const tool_state *tool);
 
-/** What is being done now; any time between begin and end. */
+/** What is being done now; may be called any time between begin and end. */
 __attribute__((format(printf, 1, 2))) void progress_say(const char *format, ...);
 
 /** Clear the line. tool_end and the errors above do it too; calling it twice is fine. */

@@ -17,11 +17,11 @@ static const char *const policies[] = {[IOBIND_POLICY_DEFAULT] = "default",
                                        [IOBIND_POLICY_MIN_POWER] = "min-power"};
 enum { POLICIES = sizeof policies / sizeof policies[0] };
 
-/* As iobind_session_options numbers them. */
+/* In the order of iobind_session_options' numbers. */
 static const char *const optimizations[] = {"all", "none", "basic", "extended", "layout"};
 enum { OPTIMIZATIONS = sizeof optimizations / sizeof optimizations[0], MOST_THREADS = 1024 };
 
-/* One word of a list, of which the first ones may be NULL; *number stays as it is if the option is not given. */
+/* The position of a word in a list, of which the first ones may be NULL; *number stays as it is if the option is not given. */
 static int read_word(const tool_state *tool, char *const *texts, const char *option, const char *const *words, int count,
                      int32_t *number) {
   const char *text = NULL;

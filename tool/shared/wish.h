@@ -1,5 +1,5 @@
 /** @file wish.h
- *  What the command line wishes of a session and its runs: the same options with every command that loads a model. */
+ *  What the command line asks of a session and its runs: options that every command with a model has. */
 #ifndef IOBIND_TOOL_WISH_H
 #define IOBIND_TOOL_WISH_H
 
@@ -12,12 +12,12 @@ struct tool_state;
 
 /** KEY=VALUE, cut apart. */
 typedef struct wish_pairs {
-  char **keys; /**< each with its value behind the NUL */
+  char **keys; /**< each with its value after the NUL */
   const char **values;
   size_t count;
 } wish_pairs;
 
-/** The words as they stand on the command line: NULL, or lists that end in NULL. */
+/** The words of the command line: NULL, or lists that end in NULL. */
 typedef struct wish_words {
   char **ep_options;
   char **configs;
@@ -45,7 +45,7 @@ int wish_read(struct tool_state *tool);
 
 void wish_free(tool_wish *self);
 
-/** Put what is wished into a session's options; the texts live as long as the wish. */
+/** Put these wishes into a session's options; the texts live as long as the wish. */
 void wish_apply(const tool_wish *self, iobind_session_options *options);
 
 /** Set the entries of --run-config for the later runs of a binding. */

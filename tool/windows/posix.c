@@ -43,7 +43,7 @@ char *strndup(const char *text, size_t length) {
   return copy;
 }
 
-/* The streams of open_memstream that are open; one thread uses them. */
+/* The open streams of open_memstream; only one thread uses them. */
 typedef struct memory_stream {
   FILE *stream;
   char **text;

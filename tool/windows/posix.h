@@ -1,5 +1,5 @@
-/* What the tool and the test programs use of POSIX and mingw-w64 has not, or has otherwise. Included before each of their files
- * when they are compiled for Windows, so that the files need not know. */
+/* The functions of POSIX that the tool and the test programs use and that mingw-w64 lacks, or has in another form. Included
+ * before each of their files when they are compiled for Windows, so that the files need not know. */
 #ifndef IOBIND_TOOL_WINDOWS_POSIX_H
 #define IOBIND_TOOL_WINDOWS_POSIX_H
 
@@ -18,7 +18,7 @@
 #define O_CLOEXEC 0
 #define O_NONBLOCK 0
 
-/* Ctrl-Break, and the end of the console; the other two never come. */
+/* Ctrl-Break, and the end of the console; Windows never sends the other two. */
 #define SIGHUP SIGBREAK
 #define SIGBUS 10
 #define SIGXFSZ 25
@@ -40,7 +40,7 @@ long sysconf(int name);
 
 char *strndup(const char *text, size_t length);
 
-/* Makes the folder that `name` names, its last six characters replaced. */
+/* Makes the folder `name`, with its last six characters replaced. */
 char *mkdtemp(char *name);
 
 /* A file in the folder for temporary ones, which fclose reads into memory and removes. */
@@ -48,11 +48,11 @@ FILE *open_memstream(char **text, size_t *length);
 int posix_fclose(FILE *stream);
 #define fclose posix_fclose
 
-/* Takes the place of a file that is there. */
+/* Replaces an existing file. */
 int posix_rename(const char *from, const char *to);
 #define rename posix_rename
 
-/* True for a console that knows escape sequences; they are turned on. */
+/* True for a console that understands escape sequences; this turns them on. */
 int posix_isatty(int descriptor);
 #define isatty posix_isatty
 
