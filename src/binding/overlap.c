@@ -108,14 +108,18 @@ iobind_status iobind__overlap_check_output(const iobind_binding *binding, size_t
 }
 
 bool iobind__overlap_in_use(const iobind_binding *binding, size_t output, const iobind_tensor *tensor) {
-  bool in_use = false;
-  for (size_t i = 0; i < binding->session->input_count; i++) {
-    in_use = in_use || meet(tensor, binding->inputs[i].bound);
+  const iobind_session *session = binding->session;
+  for (size_t i = 0; i < session->input_count; i++) {
+    if (meet(tensor, binding->inputs[i].bound)) {
+      return true;
+    }
   }
-  for (size_t i = 0; i < binding->session->output_count; i++) {
-    in_use = in_use || (i != output && meet(tensor, chosen_memory(binding, i)));
+  for (size_t i = 0; i < session->output_count; i++) {
+    if (i != output && meet(tensor, chosen_memory(binding, i))) {
+      return true;
+    }
   }
-  return in_use;
+  return false;
 }
 
 iobind_status iobind__overlap_renew(iobind_binding *binding, const iobind_tensor *tensor, iobind_error *error) {
