@@ -89,7 +89,7 @@ void iobind__device_leave(const iobind_device *device) {
 
 static void device_free(iobind_device *device) {
   OrtValue *fence = atomic_load(&device->fence);
-  if (fence != NULL) {
+  if (fence != NULL && iobind__device_is_registered(device)) {
     IOBIND__API(device->runtime)->ReleaseValue(fence);
   }
   pthread_mutex_destroy(&device->check_mutex);
@@ -153,6 +153,30 @@ iobind_device *iobind__runtime_find_ep_device(const iobind_runtime *runtime, con
     }
   }
   return NULL;
+}
+
+bool iobind__device_is_registered(const iobind_device *device) {
+  const iobind_runtime *runtime = device->runtime;
+  if (device->ours || device == runtime->cpu) {
+    return true;
+  }
+  const OrtEpDevice *const *ep_devices = NULL;
+  size_t count = 0;
+  OrtStatus *status = IOBIND__API(runtime)->GetEpDevices(runtime->env, &ep_devices, &count);
+  if (status != NULL) {
+    IOBIND__API(runtime)->ReleaseStatus(status);
+    return true;
+  }
+  for (size_t i = 0; i < count; i++) {
+    if (ep_devices[i] == device->ep_device) {
+      return true;
+    }
+  }
+  iobind__log_line(runtime->log, IOBIND_LOG_ERROR,
+                   "iobind: the EP library of '%s' was unregistered by the host program while a tensor of it lived: its memory is "
+                   "lost",
+                   device->spec);
+  return false;
 }
 
 static iobind_status add_new_devices(iobind_runtime *runtime, iobind_error *error) {

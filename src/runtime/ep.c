@@ -115,11 +115,15 @@ static void unregister(const iobind_runtime *runtime, const char *name) {
 
 /* Add the devices of the library that was remembered last. If that fails, it is remembered as one that does not load. */
 static iobind_status add_devices_of_last(iobind_runtime *runtime, iobind_error *reason) {
+  size_t before = runtime->device_count;
   iobind_status status = iobind__runtime_refresh_devices(runtime, reason);
+  iobind__ep_library *library = runtime->ep_libraries[runtime->ep_library_count - 1];
   if (status == IOBIND_OK) {
+    for (size_t i = before; i < runtime->device_count; i++) {
+      runtime->devices[i]->ours = library->ours;
+    }
     return IOBIND_OK;
   }
-  iobind__ep_library *library = runtime->ep_libraries[runtime->ep_library_count - 1];
   if (library->ours) {
     unregister(runtime, library->name);
     iobind__ep_unclaim(runtime, library->path);

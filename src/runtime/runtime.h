@@ -38,6 +38,7 @@ struct iobind_device {
   const OrtEpDevice *ep_device;
   const iobind__ep *ep;    /* the catalogue's entry; NULL: not in it */
   iobind__place places[2]; /* by iobind_memory */
+  bool ours;               /* iobind registered its EP library, and nobody else may unregister it */
   bool queued;             /* see iobind__ep; so are the next two */
   bool serial;
   uint32_t ordinal; /* its number among the devices of its EP */
@@ -115,6 +116,10 @@ size_t iobind__runtime_device_count(const iobind_runtime *runtime);
 iobind__place *iobind__runtime_find_place(const iobind_runtime *runtime, const OrtMemoryInfo *info);
 bool iobind__same_memory(const iobind_runtime *runtime, const OrtMemoryInfo *a, const OrtMemoryInfo *b);
 iobind_device *iobind__runtime_find_ep_device(const iobind_runtime *runtime, const OrtEpDevice *ep_device);
+
+/* Whether the device is still ORT's: a host program that shares ORT may unregister an EP library of its own, whose allocators then
+ * are gone. What it allocated can only be left alone; this says so in the log. */
+bool iobind__device_is_registered(const iobind_device *device);
 
 /* Let one thread after the other into an EP that several threads would crash. Does nothing for any other device, and for NULL.
  * Recursive. */

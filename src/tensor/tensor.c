@@ -44,7 +44,7 @@ static void tensor_destroy(iobind__ref *ref) {
   if (retire(tensor)) {
     return;
   }
-  if (tensor->value != NULL) {
+  if (tensor->value != NULL && iobind__device_is_registered(tensor->place->device)) {
     iobind__device_enter(tensor->place->device);
     IOBIND__API(runtime_of(tensor))->ReleaseValue(tensor->value);
     iobind__device_leave(tensor->place->device);

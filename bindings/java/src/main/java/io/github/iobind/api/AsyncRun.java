@@ -1,98 +1,107 @@
 package io.github.iobind.api;
 
+import java.util.concurrent.CancellationException;
 import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.ExecutorService;
-import java.util.concurrent.Executors;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicReference;
+import java.util.function.Supplier;
 
-/** A run that was submitted to a stream; a thread waits for it and completes the future. */
+/**
+ * A run by a thread of its own. The future is done when the run has ended, and no sooner: who completes it before that has the
+ * run cancelled, and the future ends as he said. Its stages run on yet another thread, so that they may do whatever they like.
+ */
 final class AsyncRun extends CompletableFuture<Void> {
-  /** Platform threads: waiting in libiobind would keep a virtual thread's carrier. */
-  private static final ExecutorService WAITERS = Executors.newCachedThreadPool(task -> {
-    Thread thread = new Thread(task, "iobind-wait");
-    thread.setDaemon(true);
-    return thread;
-  });
-
   private final OrtIoBindingFFM binding;
+  private final CountDownLatch ended = new CountDownLatch(1);
+  /** How the future ends where somebody gave the run up before it ended. */
+  private final AtomicReference<Runnable> wanted = new AtomicReference<>();
 
-  /** The stream that a binding's runs go to, and the event behind the last one. */
-  static final class Lane {
-    private final OrtStreamFFM stream;
-    private final OrtEventFFM event;
-    volatile CompletableFuture<Void> inFlight;
-    /** A run is on the stream; its event says when that one has ended, and would say it of the next one. */
-    private volatile boolean busy;
-
-    private Lane(OrtStreamFFM stream, OrtEventFFM event) {
-      this.stream = stream;
-      this.event = event;
-    }
-
-    static Lane of(OrtSessionFFM session) {
-      DeviceSpec device = session.mainDevice();
-      OrtEventFFM event = OrtEventFFM.create(session.runtime(), device);
-      try {
-        return new Lane(OrtStreamFFM.create(session.runtime(), device), event);
-      } catch (RuntimeException e) {
-        event.close();
-        throw e;
-      }
-    }
-
-    /** Closes the stream, which waits for what is on it: once nothing is. */
-    void close() {
-      CompletableFuture<Void> last = inFlight;
-      if (last == null) {
-        closeNow();
-      } else {
-        last.whenComplete((nothing, failure) -> closeNow());
-      }
-    }
-
-    private void closeNow() {
-      event.close();
-      stream.close();
-    }
-  }
-
-  AsyncRun(OrtIoBindingFFM binding, Lane lane) {
+  AsyncRun(OrtIoBindingFFM binding) {
     this.binding = binding;
-    if (lane.busy) throw new OrtFFMException(OrtStatus.INVALID_STATE, "runAsync: a run is under way: wait for its future first");
-    binding.runWithBindings(lane.stream, lane.event);
-    lane.busy = true;
-    WAITERS.execute(() -> await(lane));
   }
 
-  private void await(Lane lane) {
-    try {
-      lane.event.await();
-      lane.busy = false;
-      complete(null);
-    } catch (Throwable t) {
-      takeFailureOff(lane.stream);
-      lane.busy = false;
-      if (t instanceof OrtFFMException e && e.status() == OrtStatus.CANCELLED) {
-        super.cancel(false);
-      } else {
-        completeExceptionally(t);
+  /** Starts the run, whose binding was entered. */
+  void start() {
+    Threads.execute(() -> {
+      Throwable failure = null;
+      try {
+        if (wanted.get() == null) binding.runEntered();
+      } catch (Throwable t) {
+        failure = t;
+      } finally {
+        binding.exitRun();
+        ended.countDown();
       }
+      Throwable outcome = failure;
+      Threads.execute(() -> end(outcome));
+    });
+  }
+
+  private void end(Throwable failure) {
+    if (!wanted.compareAndSet(null, () -> {})) {
+      wanted.get().run();
+    } else if (failure == null) {
+      super.complete(null);
+    } else if (failure instanceof OrtFFMException e && e.status() == OrtStatus.CANCELLED) {
+      super.cancel(false);
+    } else {
+      super.completeExceptionally(failure);
     }
   }
 
-  /** A failure stays on a stream until it has been asked for: then the next run can follow. */
-  private static void takeFailureOff(OrtStreamFFM stream) {
-    try {
-      stream.synchronize();
-    } catch (RuntimeException alreadyKnown) {
-      return;
-    }
+  private boolean giveUp(Runnable outcome) {
+    if (isDone() || ended.getCount() == 0 || !wanted.compareAndSet(null, outcome)) return false;
+    Threads.execute(() -> {
+      try {
+        // The run may be about to begin, where a cancel does nothing: it is said until it was heard.
+        do {
+          binding.cancel();
+        } while (!ended.await(1, TimeUnit.MILLISECONDS));
+      } catch (IllegalStateException isOver) {
+        return;
+      } catch (InterruptedException e) {
+        Thread.currentThread().interrupt();
+      }
+    });
+    return true;
   }
 
-  /** Cancels the run; the future is done when the run has ended. */
+  /** Cancels the run; the future is cancelled when the run has ended. */
   @Override
   public boolean cancel(boolean mayInterruptIfRunning) {
-    if (isDone()) return false;
-    binding.cancel();
-    return true;
+    return giveUp(() -> super.cancel(false));
+  }
+
+  /** Gives the run up: it is cancelled, and the future is complete when it has ended. */
+  @Override
+  public boolean complete(Void value) {
+    return giveUp(() -> super.complete(value));
+  }
+
+  /** Gives the run up, as {@link #orTimeout} does: it is cancelled, and the future fails when it has ended. */
+  @Override
+  public boolean completeExceptionally(Throwable failure) {
+    if (failure instanceof CancellationException) return cancel(false);
+    return giveUp(() -> super.completeExceptionally(failure));
+  }
+
+  private static UnsupportedOperationException unsupported(String method) {
+    return new UnsupportedOperationException(method + ": the run has an outcome of its own");
+  }
+
+  @Override
+  public CompletableFuture<Void> completeAsync(Supplier<? extends Void> supplier, java.util.concurrent.Executor executor) {
+    throw unsupported("completeAsync");
+  }
+
+  @Override
+  public void obtrudeValue(Void value) {
+    throw unsupported("obtrudeValue");
+  }
+
+  @Override
+  public void obtrudeException(Throwable failure) {
+    throw unsupported("obtrudeException");
   }
 }

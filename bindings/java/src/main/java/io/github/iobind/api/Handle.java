@@ -5,67 +5,109 @@ import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
 import java.lang.ref.PhantomReference;
 import java.lang.ref.ReferenceQueue;
+import java.time.Duration;
 import java.util.Arrays;
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.concurrent.locks.Condition;
+import java.util.concurrent.locks.LockSupport;
+import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.LongConsumer;
 
 /**
- * A native object, its calls counted: it is destroyed when it is closed and the last call in it has returned, once. What is
- * never closed is destroyed when its owner is collected, and reported: the system property {@code iobind.leaks} is {@code off},
- * {@code report} (default) or {@code trace}, which also says where the object was made.
+ * A native object, its calls counted. Closing it waits for the calls that are in it, by a Java lock, so that a virtual thread
+ * lets its carrier go; then the object is destroyed, once. What is never closed is destroyed when its owner is collected, and
+ * reported: the system property {@code iobind.leaks} is {@code off}, {@code report} (default) or {@code trace}, which also says
+ * where the object was made.
  *
  * <p>It is itself the reference by which the collector tells that the owner is gone, and a link of the list that keeps it until
  * it is closed. A Cleaner would make another object, and cost a step that takes an output a tenth more.
  */
 final class Handle extends PhantomReference<Object> {
   private static final VarHandle STATE;
-  private static final int CLOSED = 1 << 31;
-  private static final int ALONE = 1 << 30;
-  private static final boolean WATCH;
+  private static final long CLOSED = 1L << 63;
+  private static final long ALONE = 1L << 62;
+  private static final long WAITED = 1L << 61;
+  /** One of those that keep the object after it was closed, and whom nobody waits for. */
+  private static final long KEPT = 1L << 32;
+  private static final long ALL_KEPT = WAITED - KEPT;
+  private static final long CALLS = KEPT - 1;
+  private static final boolean REPORT;
   private static final boolean TRACE;
   private static final ReferenceQueue<Object> COLLECTED = new ReferenceQueue<>();
   /** Several, so that threads seldom meet at one. */
   private static final Open[] OPEN = new Open[16];
+  /** What an object takes besides the bytes of its tensor. */
+  private static final long OVERHEAD = 1024;
+  /** So many bytes may be open before the collector is asked to look for what was forgotten; 0: it is never asked. */
+  private static final long LIMIT = Long.getLong("iobind.collect", 1024) << 20;
+  private static final AtomicBoolean COLLECTING = new AtomicBoolean();
+  private static volatile long limitNow = LIMIT;
   /** Objects that were collected before they were closed. */
   static final AtomicLong LEAKS = new AtomicLong();
 
   static {
     try {
-      STATE = MethodHandles.lookup().findVarHandle(Handle.class, "state", int.class);
+      STATE = MethodHandles.lookup().findVarHandle(Handle.class, "state", long.class);
     } catch (ReflectiveOperationException e) {
       throw new ExceptionInInitializerError(e);
     }
     String leaks = System.getProperty("iobind.leaks", "report");
     TRACE = leaks.equals("trace");
-    WATCH = !leaks.equals("off");
+    REPORT = !leaks.equals("off");
     Arrays.setAll(OPEN, i -> new Open());
-    if (WATCH) {
-      Thread watcher = Thread.ofPlatform().daemon().name("iobind-leaks").inheritInheritableThreadLocals(false)
-          .unstarted(Handle::watch);
-      watcher.setContextClassLoader(null);
-      watcher.start();
-    }
+    Thread watcher = Thread.ofPlatform().daemon().name("iobind-leaks").inheritInheritableThreadLocals(false)
+        .unstarted(Handle::watch);
+    watcher.setContextClassLoader(null);
+    watcher.start();
   }
 
   private final long address;
   private final Class<?> type;
   private final LongConsumer destroy;
+  private final boolean isSlow;
+  private final long bytes;
   private final Throwable made;
-  /** The number of calls in the object, and the two bits. */
-  private volatile int state;
+  /** The number of calls in the object, of those that keep it, and the three bits. */
+  private volatile long state;
+  private volatile boolean isGone;
+  /** Made when somebody has to wait. */
+  private volatile Waiting waiting;
   /** The list that it is in, and its neighbours there. */
   private final Open list;
   private Handle before;
   private Handle after;
 
+  /** Those who wait until no call is in the object. */
+  private static final class Waiting {
+    private final ReentrantLock lock = new ReentrantLock();
+    private final Condition changed = lock.newCondition();
+
+    void signal() {
+      lock.lock();
+      try {
+        changed.signalAll();
+      } finally {
+        lock.unlock();
+      }
+    }
+  }
+
   /** Handles that are not closed. */
   private static final class Open {
     private Handle first;
+    private long bytes;
+    /** Where all lists are looked at again. */
+    private long mark = LIMIT / OPEN.length;
 
-    synchronized void add(Handle handle) {
+    synchronized boolean add(Handle handle) {
       handle.after = first;
       if (first != null) first.before = handle;
       first = handle;
+      bytes += handle.bytes;
+      if (LIMIT == 0 || bytes < mark) return false;
+      mark = bytes + LIMIT / OPEN.length;
+      return true;
     }
 
     synchronized void remove(Handle handle) {
@@ -77,30 +119,71 @@ final class Handle extends PhantomReference<Object> {
       }
       handle.before = null; // an old object that is gone must not keep young ones
       handle.after = null;
+      bytes -= handle.bytes;
+      mark = Math.min(mark, bytes + LIMIT / OPEN.length);
+    }
+
+    synchronized long bytes() {
+      return bytes;
     }
   }
 
-  private Handle(Object owner, long address, LongConsumer destroy) {
-    super(WATCH ? owner : null, COLLECTED);
+  private Handle(Object owner, long address, LongConsumer destroy, boolean isSlow, long bytes) {
+    super(owner, COLLECTED);
     this.type = owner.getClass();
     this.address = address;
     this.destroy = destroy;
+    this.isSlow = isSlow;
+    this.bytes = bytes + OVERHEAD;
     this.made = TRACE ? new Throwable("made here") : null;
-    this.list = WATCH ? OPEN[(int) Thread.currentThread().threadId() & OPEN.length - 1] : null;
+    this.list = OPEN[(int) Thread.currentThread().threadId() & OPEN.length - 1];
   }
 
   /** Takes over a native object for its Java owner. */
   static Handle of(Object owner, long address, LongConsumer destroy) {
-    Handle handle = new Handle(owner, address, destroy);
-    if (handle.list != null) handle.list.add(handle);
+    return of(owner, address, destroy, 0);
+  }
+
+  /** Takes over a native object with memory of so many bytes. */
+  static Handle of(Object owner, long address, LongConsumer destroy, long bytes) {
+    return listed(new Handle(owner, address, destroy, false, bytes));
+  }
+
+  /** Takes over a native object whose destruction waits for what it is doing. */
+  static Handle slow(Object owner, long address, LongConsumer destroy) {
+    return listed(new Handle(owner, address, destroy, true, 0));
+  }
+
+  private static Handle listed(Handle handle) {
+    if (handle.list.add(handle)) collectIfMuch();
     return handle;
   }
+
+  // ---- calls
 
   /** Enters a call: until {@link #exit} the object is there. */
   long enter() {
     while (true) {
-      int now = state;
+      long now = state;
       if (now < 0) throw closed();
+      if (STATE.compareAndSet(this, now, now + 1)) return address;
+    }
+  }
+
+  /** Enters a call that may also come while a close waits for another one: to end that one. */
+  long enterLate() {
+    while (true) {
+      long now = state;
+      if (now < 0 && (now & CALLS) == 0) throw closed();
+      if (STATE.compareAndSet(this, now, now + 1)) return address;
+    }
+  }
+
+  /** Enters a call for what keeps the object, which may be closed by now. */
+  long enterKept() {
+    while (true) {
+      long now = state;
+      if (now < 0 && (now & (CALLS | ALL_KEPT)) == 0) throw closed();
       if (STATE.compareAndSet(this, now, now + 1)) return address;
     }
   }
@@ -112,7 +195,7 @@ final class Handle extends PhantomReference<Object> {
   /** Enters a call that is to be the only one of its kind, for objects that one thread uses at a time. */
   long enterAlone() {
     while (true) {
-      int now = state;
+      long now = state;
       if (now < 0) throw closed();
       if ((now & ALONE) != 0) {
         throw new OrtFFMException(OrtStatus.INVALID_STATE, type.getSimpleName() + ": another call, or a run, is under way");
@@ -125,8 +208,40 @@ final class Handle extends PhantomReference<Object> {
     leave(ALONE + 1);
   }
 
-  private void leave(int count) {
-    if ((int) STATE.getAndAdd(this, -count) - count == CLOSED) destroy.accept(address);
+  /** Keeps the object until {@link #letGo}, also when it is closed, which does not wait for that. Within a call. */
+  void keep() {
+    STATE.getAndAdd(this, KEPT);
+  }
+
+  void letGo() {
+    leave(KEPT);
+  }
+
+  private void leave(long count) {
+    long now = (long) STATE.getAndAdd(this, -count) - count;
+    if ((now & (CLOSED | WAITED)) == 0 || (now & CALLS) != 0) return;
+    if (now < 0 && (now & ALL_KEPT) == 0) destroy();
+    if ((now & WAITED) != 0) waiting.signal();
+  }
+
+  private void destroy() {
+    if (isSlow && Thread.currentThread().isVirtual()) {
+      Threads.execute(this::destroyNow);
+    } else {
+      destroyNow();
+    }
+  }
+
+  private void destroyNow() {
+    destroy.accept(address);
+    isGone = true;
+    Waiting those = waiting;
+    if (those != null) those.signal();
+  }
+
+  /** The address, within a call. */
+  long address() {
+    return address;
   }
 
   boolean isBusy() {
@@ -141,18 +256,83 @@ final class Handle extends PhantomReference<Object> {
     return new IllegalStateException(type.getSimpleName() + " is closed");
   }
 
-  /** Closes the object: from any thread, any number of times. */
+  // ---- the end
+
+  /** Closes the object, from any thread, any number of times, and waits until no call is in it, whatever interrupts. */
   void close() {
+    mark();
+    if (isGone || isOver()) return;
+    await(Long.MAX_VALUE);
+  }
+
+  /** As {@link #close()}, for at most so long: false where a call is still in the object, which is open then. */
+  boolean close(Duration timeout) {
+    if (state >= 0 && (state & CALLS) != 0) {
+      requireNoCallback();
+      if (!await(Math.max(0, timeout.toNanos()))) return false;
+    }
+    close();
+    return true;
+  }
+
+  /** From now on the object is closed; it is destroyed here if nothing is in it. */
+  private void mark() {
     while (true) {
-      int now = state;
+      long now = state;
       if (now < 0) return;
-      if (STATE.compareAndSet(this, now, now | CLOSED)) {
-        if (list != null) list.remove(this);
-        if (now == 0) destroy.accept(address);
-        return;
-      }
+      if ((now & CALLS) != 0) requireNoCallback();
+      if (!STATE.compareAndSet(this, now, now | CLOSED)) continue;
+      list.remove(this);
+      if ((now & (CALLS | ALL_KEPT)) == 0) destroy();
+      return;
     }
   }
+
+  private void requireNoCallback() {
+    if (Threads.isInCallback()) {
+      throw new OrtFFMException(OrtStatus.INVALID_STATE,
+          type.getSimpleName() + ": close: a call is in it, and a callback of that call cannot wait for it");
+    }
+  }
+
+  private boolean isOver() {
+    long now = state;
+    return (now & CALLS) == 0 && (now < 0 ? isGone || (now & ALL_KEPT) != 0 : true);
+  }
+
+  /** Waits until no call is in the object, and where it is closed until it is gone, unless something still keeps it. */
+  private boolean await(long nanos) {
+    Waiting those;
+    synchronized (this) {
+      if (waiting == null) waiting = new Waiting();
+      those = waiting;
+    }
+    boolean wasInterrupted = false;
+    long end = System.nanoTime() + nanos;
+    those.lock.lock();
+    try {
+      STATE.getAndBitwiseOr(this, WAITED);
+      while (!isOver()) {
+        if (nanos == Long.MAX_VALUE) {
+          those.changed.awaitUninterruptibly();
+          continue;
+        }
+        long left = end - System.nanoTime();
+        if (left <= 0) return false;
+        try {
+          those.changed.awaitNanos(left);
+        } catch (InterruptedException e) {
+          wasInterrupted = true;
+        }
+      }
+      return true;
+    } finally {
+      those.lock.unlock();
+      if (wasInterrupted) Thread.currentThread().interrupt();
+    }
+  }
+
+  // ---- what was forgotten
 
   private static void watch() {
     while (true) {
@@ -164,15 +344,44 @@ final class Handle extends PhantomReference<Object> {
     }
   }
 
+  /** The thread that looks after what was forgotten waits for nothing. */
   private void ownerIsGone() {
     if (isClosed()) return;
     LEAKS.incrementAndGet();
     try {
+      if (!REPORT) return;
       String text = type.getSimpleName() + " was not closed before it was collected"
           + (TRACE ? "" : "; -Diobind.leaks=trace says where it was made");
       System.getLogger("io.github.iobind").log(Level.WARNING, text, made);
     } finally {
-      close();
+      if (isSlow) {
+        Threads.execute(this::mark);
+      } else {
+        mark();
+      }
     }
+  }
+
+  /** Bytes of all objects that are open, with what each takes besides. */
+  static long openBytes() {
+    long all = 0;
+    for (Open open : OPEN) all += open.bytes();
+    return all;
+  }
+
+  /**
+   * The collector does not see native memory: a program that forgets values would fill it before the heap is full. So it is
+   * asked to look whenever what is open has doubled since it looked last.
+   */
+  private static void collectIfMuch() {
+    if (openBytes() < limitNow || !COLLECTING.compareAndSet(false, true)) return;
+    System.gc();
+    long freed;
+    do { // what was found comes one by one
+      freed = LEAKS.get();
+      LockSupport.parkNanos(5_000_000);
+    } while (LEAKS.get() != freed);
+    limitNow = Math.max(LIMIT, 2 * openBytes());
+    COLLECTING.set(false);
   }
 }

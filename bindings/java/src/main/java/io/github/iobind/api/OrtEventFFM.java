@@ -20,14 +20,19 @@ public final class OrtEventFFM implements AutoCloseable {
    */
   public static OrtEventFFM create(OrtRuntimeFFM runtime, DeviceSpec spec) {
     Place place = runtime.resolve(spec);
+    runtime.enter();
+    try {
+      return of(place);
+    } finally {
+      runtime.exit();
+    }
+  }
+
+  /** An event of a device whose runtime is there. */
+  static OrtEventFFM of(Place place) {
     try (Scratch scratch = Scratch.take()) {
-      runtime.enter();
-      try {
-        scratch.check(Iobind.eventCreate(place.device(), scratch.out(0), scratch.error()));
-        return new OrtEventFFM(scratch.getLong(0));
-      } finally {
-        runtime.exit();
-      }
+      scratch.check(Iobind.eventCreate(place.device(), scratch.out(0), scratch.error()));
+      return new OrtEventFFM(scratch.getLong(0));
     }
   }
 
@@ -88,14 +93,6 @@ public final class OrtEventFFM implements AutoCloseable {
     }
   }
 
-  long enter() {
-    return handle.enter();
-  }
-
-  void exit() {
-    handle.exit();
-  }
-
   /** Enters an event that may be absent. */
   static long enter(OrtEventFFM event) {
     return event == null ? 0 : event.handle.enter();
@@ -105,7 +102,20 @@ public final class OrtEventFFM implements AutoCloseable {
     if (event != null) event.handle.exit();
   }
 
-  /** Gives the event up; the work before it goes on. */
+  /** Keeps an event that an input is bound with, also when it is closed; within a call in it. */
+  static void keep(OrtEventFFM event) {
+    if (event != null) event.handle.keep();
+  }
+
+  static void letGo(OrtEventFFM event) {
+    if (event != null) event.handle.letGo();
+  }
+
+  /**
+   * Gives the event up when no thread waits for it any more; the work before it goes on.
+   *
+   * @throws OrtFFMException INVALID_STATE: in a callback, while a call is in the event
+   */
   @Override
   public void close() {
     handle.close();

@@ -9,6 +9,7 @@ import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.StructLayout;
 import java.nio.Buffer;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.LinkedHashMap;
@@ -33,14 +34,14 @@ public final class OrtIoBindingFFM implements AutoCloseable {
   private final Scratch scratch = new Scratch();
   private final Slot[] inputs;
   private final Slot[] outputs;
-  /** The inputs' events, each entered as long as it is bound: closing one waits for that. */
+  /** The inputs' events, each kept as long as it is bound. */
   private final OrtEventFFM[] events;
   /** How many slots have memory of the caller's, which is looked at before each run. */
   private int guards;
+  /** Of that memory, one segment of each arena, which a run holds; null where it must be looked for. */
+  private MemorySegment[] held;
   /** A run was submitted to a stream and not seen to pass: what is bound may be in use. */
   private boolean submitted;
-  /** What {@link #runAsync()} runs on; made on first use. */
-  private volatile AsyncRun.Lane lane;
   private String tag;
   private Map<String, String> config = Map.of();
   private OrtRuntimeFFM.LogLevel logLevel = OrtRuntimeFFM.LogLevel.DEFAULT;
@@ -65,9 +66,12 @@ public final class OrtIoBindingFFM implements AutoCloseable {
     this.session = session;
     OrtEventFFM[] bound = new OrtEventFFM[session.inputs().size()];
     events = bound;
+    Handle runtime = session.keptRuntime().handle();
+    runtime.keep();
     handle = Handle.of(this, address, binding -> {
       Iobind.bindingDestroy(binding);
-      for (OrtEventFFM event : bound) OrtEventFFM.exit(event);
+      runtime.letGo();
+      for (OrtEventFFM event : bound) OrtEventFFM.letGo(event);
     });
     inputs = new Slot[session.inputs().size()];
     Arrays.setAll(inputs, i -> new Slot());
@@ -154,16 +158,20 @@ public final class OrtIoBindingFFM implements AutoCloseable {
   public void bindInput(int index, OrtValueRef value, InputMode mode, OrtEventFFM event) {
     long address = enter();
     try {
+      boolean isWritten = mode != InputMode.SNAPSHOT && index >= 0 && index < inputs.length && inputs[index].carried;
+      if (isWritten) requireWritable(value.backing(), index);
       long tensor = value.enter();
       try {
         long eventAddress = OrtEventFFM.enter(event);
-        int status = Iobind.bindingSetInput(address, index, mode.ordinal(), tensor, eventAddress, scratch.error());
-        if (status != 0) OrtEventFFM.exit(event);
-        scratch.check(status);
+        try {
+          scratch.check(Iobind.bindingSetInput(address, index, mode.ordinal(), tensor, eventAddress, scratch.error()));
+          noteEvent(index, event);
+        } finally {
+          OrtEventFFM.exit(event);
+        }
       } finally {
         value.exit();
       }
-      noteEvent(index, event);
       note(inputs[index], mode == InputMode.SNAPSHOT ? null : value.backing());
     } finally {
       handle.exitAlone();
@@ -171,7 +179,9 @@ public final class OrtIoBindingFFM implements AutoCloseable {
   }
 
   private void noteEvent(int index, OrtEventFFM event) {
-    OrtEventFFM.exit(events[index]);
+    if (events[index] == event) return;
+    OrtEventFFM.keep(event);
+    OrtEventFFM.letGo(events[index]);
     events[index] = event;
   }
 
@@ -180,6 +190,7 @@ public final class OrtIoBindingFFM implements AutoCloseable {
     submitted = false;
     if (slot.guard != null) guards--;
     if (guard != null) guards++;
+    if (slot.guard != guard) held = null;
     slot.guard = guard;
     slot.own = null;
   }
@@ -193,7 +204,7 @@ public final class OrtIoBindingFFM implements AutoCloseable {
 
   /**
    * Binds native host memory as an input, LIVE: each run sees what it holds then. It is not copied where the session reads the
-   * input from host memory. Its arena must not be closed during a run; a run after it was closed is an IllegalStateException.
+   * input from host memory. Its arena refuses to be closed during a run; a run after it was closed is an IllegalStateException.
    *
    * @param name the input
    * @param segment native memory, of the descriptor's bytes or more
@@ -202,7 +213,7 @@ public final class OrtIoBindingFFM implements AutoCloseable {
    */
   public void bindInput(String name, MemorySegment segment, MemoryDescriptor descriptor) {
     int index = session.inputIndex(name);
-    try (OrtValueRef value = OrtValueRef.wrap(session.runtime(), DeviceSpec.CPU, segment, descriptor)) {
+    try (OrtValueRef value = OrtValueRef.wrap(session.keptRuntime(), DeviceSpec.CPU, segment, descriptor)) {
       bindInput(index, value, InputMode.LIVE, null);
     }
   }
@@ -252,7 +263,7 @@ public final class OrtIoBindingFFM implements AutoCloseable {
   public void bindInput(int index, Object array, long... shape) {
     OnnxTensorElementType type = checkInput(index).type();
     if (array instanceof String[]) {
-      try (OrtValueRef value = OrtValueRef.of(session.runtime(), array,
+      try (OrtValueRef value = OrtValueRef.of(session.keptRuntime(), array,
           MemoryDescriptor.of(OnnxTensorElementType.STRING, shape))) {
         bindInput(index, value, InputMode.SNAPSHOT, null);
       }
@@ -279,7 +290,7 @@ public final class OrtIoBindingFFM implements AutoCloseable {
       Place place = session.inputPlace(index);
       boolean onHost = place != null && place.isHostReadable();
       MemoryDescriptor descriptor = MemoryDescriptor.of(type, shape);
-      long tensor = OrtValueRef.create(scratch, onHost ? place : session.runtime().resolve(DeviceSpec.CPU), descriptor);
+      long tensor = OrtValueRef.create(scratch, onHost ? place : session.keptRuntime().resolve(DeviceSpec.CPU), descriptor);
       try {
         MemorySegment memory = Layouts.memory(Iobind.tensorAddress(tensor), source.byteSize());
         memory.copyFrom(source);
@@ -337,16 +348,25 @@ public final class OrtIoBindingFFM implements AutoCloseable {
   public void update(int index, MemorySegment source, OrtStreamFFM stream) {
     long address = enter();
     try {
+      MemorySegment bound = index >= 0 && index < inputs.length ? inputs[index].guard : null;
+      requireWritable(bound, index);
       long streamAddress = OrtStreamFFM.enter(stream);
       try {
-        scratch.check(
+        Runnable update = () -> scratch.check(
             Iobind.bindingUpdateInput(address, index, source, source.byteSize(), streamAddress, scratch.error()));
+        Hold.copy(stream, stream == null && bound == null ? null : Hold.arenas(Arrays.asList(source, bound)), update);
       } finally {
         OrtStreamFFM.exit(stream);
       }
     } finally {
       handle.exitAlone();
     }
+  }
+
+  private void requireWritable(MemorySegment memory, int input) {
+    if (memory == null || !memory.isReadOnly()) return;
+    throw new OrtFFMException(OrtStatus.INVALID_ARGUMENT, "input '" + session.inputs().get(input).name()
+        + "' lies in memory that is read-only, and would be written: bind it as a SNAPSHOT, which is a copy");
   }
 
   // ---- outputs
@@ -363,7 +383,7 @@ public final class OrtIoBindingFFM implements AutoCloseable {
   }
 
   /**
-   * Binds native host memory as an output, FIXED. Its arena must not be closed during a run; a run after it was closed is an
+   * Binds native host memory as an output, FIXED. Its arena refuses to be closed during a run; a run after it was closed is an
    * IllegalStateException.
    *
    * @param name the output
@@ -373,7 +393,7 @@ public final class OrtIoBindingFFM implements AutoCloseable {
    */
   public void bindOutput(String name, MemorySegment segment, MemoryDescriptor descriptor) {
     int index = session.outputIndex(name);
-    try (OrtValueRef value = OrtValueRef.wrap(session.runtime(), DeviceSpec.CPU, segment, descriptor)) {
+    try (OrtValueRef value = OrtValueRef.wrap(session.keptRuntime(), DeviceSpec.CPU, segment, descriptor)) {
       bindOutput(index, value, OutputMode.FIXED);
     }
   }
@@ -385,9 +405,11 @@ public final class OrtIoBindingFFM implements AutoCloseable {
    * @param value of a fitting type and shape
    * @param mode FIXED or IN_PLACE
    * @throws OrtFFMException NOT_FOUND: the index; DTYPE, SHAPE: it cannot hold the output; DEVICE: the session cannot write
-   *     there; INVALID_ARGUMENT: it overlaps an input or another output. After an error the output is as it was
+   *     there; INVALID_ARGUMENT: it overlaps an input or another output, or lies in memory that is read-only. After an error
+   *     the output is as it was
    */
   public void bindOutput(int index, OrtValueRef value, OutputMode mode) {
+    value.requireWritable("bindOutput");
     long address = enter();
     try {
       long tensor = value.enter();
@@ -434,7 +456,7 @@ public final class OrtIoBindingFFM implements AutoCloseable {
    *     output is no tensor, or strings to a device, or no such memory. After an error the output is as it was
    */
   public void bindOutputToDevice(int index, DeviceSpec spec, OutputMode mode) {
-    Place place = spec == null ? null : session.runtime().resolve(spec);
+    Place place = spec == null ? null : session.keptRuntime().resolve(spec);
     long address = enter();
     try {
       scratch.check(Iobind.bindingSetOutput(address, index, mode.ordinal(), place == null ? 0 : place.device(),
@@ -457,7 +479,8 @@ public final class OrtIoBindingFFM implements AutoCloseable {
    * @param input its name
    * @param mode how
    * @throws OrtFFMException NOT_FOUND; DTYPE, SHAPE: the output can never fit the input; NOT_SUPPORTED: one of them is no
-   *     tensor; INVALID_ARGUMENT: the input is carried by another output, or bound LIVE; INVALID_STATE: a run is under way
+   *     tensor; INVALID_ARGUMENT: the input is carried by another output, or bound LIVE, or lies in read-only memory, where the
+   *     mode is not MOVE; INVALID_STATE: a run is under way
    */
   public void carry(String output, String input, CarryMode mode) {
     carry(session.outputIndex(output), session.inputIndex(input), mode);
@@ -474,6 +497,7 @@ public final class OrtIoBindingFFM implements AutoCloseable {
   public void carry(int from, int to, CarryMode mode) {
     long address = enter();
     try {
+      if (mode != CarryMode.MOVE && to >= 0 && to < inputs.length) requireWritable(inputs[to].guard, to);
       scratch.check(Iobind.bindingCarry(address, from, to, mode.ordinal(), scratch.error()));
       noteOutput(outputs[from], null, OutputMode.REUSE);
       outputs[from].carriedTo = inputs[to];
@@ -585,14 +609,50 @@ public final class OrtIoBindingFFM implements AutoCloseable {
    * @throws IllegalStateException the binding, or memory bound to it, is closed
    */
   public void runWithBindings() {
-    long address = enter();
+    handle.enterAlone();
     try {
-      if (guards != 0) requireGuards();
-      int status = Iobind.bindingRun(address, 0, 0, scratch.error());
-      if (status != 0) throw scratch.failure(status);
+      runEntered();
     } finally {
       handle.exitAlone();
     }
+  }
+
+  /** Runs, in a call that entered the binding; the caller's memory is held meanwhile. */
+  void runEntered() {
+    session.beginRun();
+    try {
+      long address = handle.address();
+      int status;
+      if (guards == 0) {
+        status = Iobind.bindingRun(address, 0, 0, scratch.error());
+      } else {
+        status = runHolding(address);
+      }
+      if (status != 0) throw scratch.failure(status);
+    } finally {
+      session.endRun();
+    }
+  }
+
+  private int runHolding(long address) {
+    requireGuards();
+    MemorySegment[] memory = held();
+    if (memory == null || memory.length <= Iobind.HOLDS) {
+      return Iobind.bindingRun(address, 0, 0, scratch.error(), Hold.at(memory, 0), Hold.at(memory, 1));
+    }
+    int[] status = new int[1];
+    Hold.during(memory, () -> status[0] = Iobind.bindingRun(address, 0, 0, scratch.error()));
+    return status[0];
+  }
+
+  private MemorySegment[] held() {
+    if (held == null && guards != 0) {
+      List<MemorySegment> all = new ArrayList<>();
+      for (Slot slot : inputs) all.add(slot.guard);
+      for (Slot slot : outputs) all.add(slot.guard);
+      held = Hold.arenas(all);
+    }
+    return held;
   }
 
   /**
@@ -604,12 +664,12 @@ public final class OrtIoBindingFFM implements AutoCloseable {
   public void runWithBindings(Map<String, String> runConfig) {
     long address = enter();
     try {
-      requireGuards();
       apply(address, tag, runConfig, logLevel);
-      int status = Iobind.bindingRun(address, 0, 0, scratch.error());
-      OrtFFMException failure = status == 0 ? null : scratch.failure(status);
-      apply(address, tag, config, logLevel);
-      if (failure != null) throw failure;
+      try {
+        runEntered();
+      } finally {
+        apply(address, tag, config, logLevel);
+      }
     } finally {
       handle.exitAlone();
     }
@@ -629,37 +689,78 @@ public final class OrtIoBindingFFM implements AutoCloseable {
     long address = enter();
     try {
       requireGuards();
-      long streamAddress = OrtStreamFFM.enter(stream);
-      try {
-        long eventAddress = OrtEventFFM.enter(event);
+      MemorySegment[] memory = held();
+      if (stream == null) {
+        session.beginRun();
         try {
-          scratch.check(Iobind.bindingRun(address, streamAddress, eventAddress, scratch.error()));
-          submitted = stream != null;
+          Hold.during(memory, () -> submit(address, null, event));
         } finally {
-          OrtEventFFM.exit(event);
+          session.endRun();
         }
-      } finally {
-        OrtStreamFFM.exit(stream);
+        return;
+      }
+      Hold.requireShared("a run on a stream", memory);
+      if (memory == null && !session.isShared()) {
+        submit(address, stream, event);
+      } else {
+        handle.enter(); // close waits for the run
+        session.beginRun();
+        Hold.untilPassed(stream, memory, () -> submit(address, stream, event), () -> {
+          session.endRun();
+          handle.exit();
+        });
       }
     } finally {
       handle.exitAlone();
     }
   }
 
+  private void submit(long address, OrtStreamFFM stream, OrtEventFFM event) {
+    long streamAddress = OrtStreamFFM.enter(stream);
+    try {
+      long eventAddress = OrtEventFFM.enter(event);
+      try {
+        scratch.check(Iobind.bindingRun(address, streamAddress, eventAddress, scratch.error()));
+        submitted = stream != null;
+      } finally {
+        OrtEventFFM.exit(event);
+      }
+    } finally {
+      OrtStreamFFM.exit(stream);
+    }
+  }
+
   /**
-   * Runs the model without waiting for it, on a stream of the binding's own. What is bound must stay as it is until the future
-   * is done; after that the outputs can be fetched. One run at a time: a second one before that fails with INVALID_STATE.
+   * Runs the model without waiting for it, by a thread of its own. What is bound must stay as it is until the future is done;
+   * after that the outputs can be fetched. One run at a time: a second one before that fails with INVALID_STATE.
    *
-   * <p>Waiting for the future does not keep a virtual thread's carrier busy. {@code cancel} of the future cancels the run.
+   * <p>The future is done when the run has ended. {@code cancel}, {@code orTimeout}, {@code complete} and
+   * {@code completeExceptionally} give the run up: it is cancelled, and the future ends as they say when the run has ended.
+   * Memory of the caller's is held meanwhile: its arena refuses to be closed. Stages of the future do not run on the thread
+   * that ran the model. Waiting for the future does not keep a virtual thread's carrier busy.
    *
-   * @return done when the run is, with an OrtFFMException where it failed
-   * @throws OrtFFMException as {@link #check}, where the run cannot be submitted
+   * @return done when the run is, with an OrtFFMException where it failed, whatever the reason
+   * @throws OrtFFMException INVALID_STATE: a call, or a run, is under way; INVALID_ARGUMENT: memory of a confined arena is
+   *     bound
+   * @throws IllegalStateException the binding, or memory bound to it, is closed
    */
   public CompletableFuture<Void> runAsync() {
-    if (handle.isClosed()) throw handle.closed();
-    if (lane == null) lane = AsyncRun.Lane.of(session);
-    lane.inFlight = new AsyncRun(this, lane);
-    return lane.inFlight;
+    enter();
+    try {
+      requireGuards();
+      Hold.requireShared("runAsync", held());
+      AsyncRun run = new AsyncRun(this);
+      run.start();
+      return run;
+    } catch (Throwable t) {
+      handle.exitAlone();
+      throw t;
+    }
+  }
+
+  /** The end of a run that {@link #runAsync} entered. */
+  void exitRun() {
+    handle.exitAlone();
   }
 
   /** Memory of the caller's that is gone is an exception and not a crash. */
@@ -682,7 +783,7 @@ public final class OrtIoBindingFFM implements AutoCloseable {
    */
   public void cancel() {
     try (Scratch own = Scratch.take()) {
-      long address = handle.enter();
+      long address = handle.enterLate(); // also while close waits for the run
       try {
         own.check(Iobind.bindingCancel(address, own.error()));
       } finally {
@@ -785,7 +886,7 @@ public final class OrtIoBindingFFM implements AutoCloseable {
             + " bytes, the array " + target.byteSize());
       }
       if (info.get(JAVA_INT, HOST_READABLE) != 0) {
-        target.copyFrom(Layouts.memory(Iobind.tensorAddress(tensor), bytes));
+        target.copyFrom(OrtValueRef.memory(Iobind.tensorAddress(tensor), bytes, outputs[index].guard));
         return;
       }
       try (Arena arena = Arena.ofConfined()) {
@@ -819,7 +920,7 @@ public final class OrtIoBindingFFM implements AutoCloseable {
       OrtValueRef value = getOutput(index);
       if (value.isHostReadable() || value.type() == OnnxTensorElementType.STRING) return value;
       try (value) {
-        return value.copyTo(session.runtime(), DeviceSpec.CPU);
+        return value.copyTo(session.keptRuntime(), DeviceSpec.CPU);
       }
     });
   }
@@ -836,10 +937,10 @@ public final class OrtIoBindingFFM implements AutoCloseable {
       List<OrtValueRef> from = new ArrayList<>(), to = new ArrayList<>();
       sources.forEach((name, source) -> {
         if (source.type() == OnnxTensorElementType.STRING) {
-          targets.put(name, OrtValueRef.of(session.runtime(), source.readStrings(), source.descriptor()));
+          targets.put(name, OrtValueRef.of(session.keptRuntime(), source.readStrings(), source.descriptor()));
           return;
         }
-        OrtValueRef target = OrtValueRef.allocate(session.runtime(), DeviceSpec.CPU, source.descriptor());
+        OrtValueRef target = OrtValueRef.allocate(session.keptRuntime(), DeviceSpec.CPU, source.descriptor());
         targets.put(name, target);
         from.add(source);
         to.add(target);
@@ -885,11 +986,24 @@ public final class OrtIoBindingFFM implements AutoCloseable {
     }
   }
 
-  /** Gives the binding up, at once or, from another thread, when its run is over; values that came out of it live on. */
+  /**
+   * Gives the binding up; values that came out of it live on. It waits until no call is in the binding: the run of another
+   * thread or of {@link #runAsync()}, and a run on a stream that holds memory of the caller's or an adopted session.
+   *
+   * @throws OrtFFMException INVALID_STATE: in a callback, while a call is in the binding
+   */
   @Override
   public void close() {
     handle.close();
-    AsyncRun.Lane used = lane;
-    if (used != null) used.close();
+  }
+
+  /**
+   * As {@link #close()}, for at most so long; {@link #cancel()} ends a run sooner.
+   *
+   * @param timeout how long to wait for a run
+   * @return false where it was not enough: the binding is still open
+   */
+  public boolean close(Duration timeout) {
+    return handle.close(timeout);
   }
 }

@@ -7,10 +7,12 @@ import io.github.iobind.ffm.Iobind;
 import io.github.iobind.ffm.Layouts;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
+import java.util.Arrays;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.function.LongConsumer;
 
 /**
  * A session's runs over items that follow one another, such as frames or tiles: the upload of an item, the run of the one
@@ -67,7 +69,8 @@ public final class OrtPipelineFFM implements AutoCloseable {
     }
 
     /**
-     * An input that is the same for all items.
+     * An input that is the same for all items. Memory of the caller's that it lies in is kept by the pipeline: its arena, which
+     * is a shared one, refuses to be closed before the pipeline is.
      *
      * @param input its name
      * @param value where the session reads it
@@ -84,8 +87,8 @@ public final class OrtPipelineFFM implements AutoCloseable {
    * no such stage.
    *
    * @param index 0, 1, 2 ... in the order of submission
-   * @param outputs by name, on the host. One that is open when an item is submitted keeps what it holds, and the pipeline makes new
-   *     memory: close them before
+   * @param outputs by name, on the host. One that is open when an item is submitted keeps what it holds, and the pipeline
+   *     makes new memory: close them before
    * @param submitNanos when it was submitted
    * @param uploadNanos when its upload ended
    * @param runNanos when its run ended
@@ -100,9 +103,9 @@ public final class OrtPipelineFFM implements AutoCloseable {
     }
   }
 
-  private OrtPipelineFFM(OrtSessionFFM session, long address) {
+  private OrtPipelineFFM(OrtSessionFFM session, long address, LongConsumer destroyer) {
     this.session = session;
-    handle = Handle.of(this, address, Iobind::pipelineDestroy);
+    handle = Handle.slow(this, address, destroyer);
     inputs = arena.allocate(JAVA_LONG, Math.max(1, session.inputs().size()));
     outputs = arena.allocate(JAVA_LONG, Math.max(1, session.outputs().size()));
   }
@@ -120,6 +123,14 @@ public final class OrtPipelineFFM implements AutoCloseable {
     int count = session.inputs().size();
     OrtValueRef[] constants = new OrtValueRef[count];
     options.constants.forEach((name, value) -> constants[session.inputIndex(name)] = value);
+    MemorySegment[] memory = Hold.arenas(Arrays.stream(constants).map(OrtPipelineFFM::backing).toList());
+    Hold.requireShared("a constant of a pipeline", memory);
+    var holding = memory == null ? null : Hold.begin(memory, () -> {});
+    LongConsumer destroyer = holding == null ? Iobind::pipelineDestroy : address -> {
+      Iobind.pipelineDestroy(address);
+      holding.complete(null);
+    };
+    boolean made = false;
     int entered = 0;
     try (Arena arena = Arena.ofConfined(); Scratch scratch = Scratch.take()) {
       MemorySegment addresses = arena.allocate(JAVA_LONG, Math.max(1, count));
@@ -131,13 +142,20 @@ public final class OrtPipelineFFM implements AutoCloseable {
       try {
         for (; entered < count; entered++) addresses.setAtIndex(JAVA_LONG, entered, enter(constants[entered]));
         scratch.check(Iobind.pipelineCreate(address, struct, scratch.out(0), scratch.error()));
-        return new OrtPipelineFFM(session, scratch.getLong(0));
+        OrtPipelineFFM pipeline = new OrtPipelineFFM(session, scratch.getLong(0), destroyer);
+        made = true;
+        return pipeline;
       } finally {
         session.exit();
       }
     } finally {
+      if (!made && holding != null) holding.complete(null);
       while (entered > 0) exit(constants[--entered]);
     }
+  }
+
+  private static MemorySegment backing(OrtValueRef value) {
+    return value == null ? null : value.backing();
   }
 
   private static long enter(OrtValueRef value) {
@@ -165,7 +183,8 @@ public final class OrtPipelineFFM implements AutoCloseable {
     int entered = 0;
     try {
       for (; entered < values.size(); entered++) inputs.setAtIndex(JAVA_LONG, entered, enter(values.get(entered)));
-      scratch.check(Iobind.pipelineSubmit(address, inputs, scratch.error()));
+      Hold.during(Hold.arenas(values.stream().map(OrtPipelineFFM::backing).toList()),
+          () -> scratch.check(Iobind.pipelineSubmit(address, inputs, scratch.error())));
     } finally {
       while (entered > 0) exit(values.get(--entered));
       handle.exitAlone();

@@ -40,7 +40,9 @@ import java.util.stream.Collectors;
  */
 public final class OrtRuntimeFFM implements AutoCloseable {
   private final Handle handle;
-  private final Map<DeviceSpec, Place> resolved = new ConcurrentHashMap<>();
+  private final Map<DeviceSpec, Place> resolved;
+  /** The runtime as sessions and bindings know it, for whom it is there until they are gone, closed or not. */
+  private final boolean isKept;
 
   /** How a runtime is made; every setter returns this object. */
   public static final class Options {
@@ -176,6 +178,23 @@ public final class OrtRuntimeFFM implements AutoCloseable {
 
   private OrtRuntimeFFM(long address) {
     handle = Handle.of(this, address, Iobind::runtimeDestroy);
+    resolved = new ConcurrentHashMap<>();
+    isKept = false;
+  }
+
+  private OrtRuntimeFFM(OrtRuntimeFFM closable) {
+    handle = closable.handle;
+    resolved = closable.resolved;
+    isKept = true;
+  }
+
+  /** The runtime for what keeps its {@link #handle}. */
+  OrtRuntimeFFM kept() {
+    return new OrtRuntimeFFM(this);
+  }
+
+  Handle handle() {
+    return handle;
   }
 
   /**
@@ -240,13 +259,9 @@ public final class OrtRuntimeFFM implements AutoCloseable {
     }
   }
 
-  @SuppressWarnings("unused") // called through the stub; what it threw would end the process
+  @SuppressWarnings("unused") // called through the stub
   private static void forward(LogSink sink, MemorySegment context, int level, MemorySegment message) {
-    try {
-      sink.log(LogLevel.values()[level], Layouts.string(message.address()));
-    } catch (Throwable t) {
-      return;
-    }
+    Threads.callback(() -> sink.log(LogLevel.values()[level], Layouts.string(message.address())));
   }
 
   static MemorySegment strings(Arena arena, List<String> texts) {
@@ -257,7 +272,7 @@ public final class OrtRuntimeFFM implements AutoCloseable {
   }
 
   long enter() {
-    return handle.enter();
+    return isKept ? handle.enterKept() : handle.enter();
   }
 
   void exit() {
@@ -270,7 +285,7 @@ public final class OrtRuntimeFFM implements AutoCloseable {
   private <T> T info(Function<MemorySegment, T> field) {
     try (Scratch scratch = Scratch.take()) {
       MemorySegment struct = scratch.struct(Layouts.RUNTIME_INFO);
-      long address = handle.enter();
+      long address = enter();
       try {
         scratch.check(Iobind.runtimeGetInfo(address, struct, scratch.error()));
         return field.apply(struct);
@@ -335,7 +350,7 @@ public final class OrtRuntimeFFM implements AutoCloseable {
     long count = info(s -> Layouts.getLong(s, Layouts.RUNTIME_INFO, "ep_count"));
     List<EpLibrary> result = new ArrayList<>();
     try (Scratch scratch = Scratch.take()) {
-      long address = handle.enter();
+      long address = enter();
       try {
         for (long i = 0; i < count; i++) {
           MemorySegment info = scratch.struct(Layouts.EP_INFO);
@@ -364,7 +379,7 @@ public final class OrtRuntimeFFM implements AutoCloseable {
     try (Arena arena = Arena.ofConfined(); Scratch scratch = Scratch.take()) {
       MemorySegment nameText = name == null ? MemorySegment.NULL : arena.allocateFrom(name);
       MemorySegment pathText = arena.allocateFrom(path.toString());
-      long address = handle.enter();
+      long address = enter();
       try {
         scratch.check(Iobind.runtimeRegisterEp(address, nameText, pathText, scratch.error()));
       } finally {
@@ -382,7 +397,7 @@ public final class OrtRuntimeFFM implements AutoCloseable {
    */
   public List<DeviceInfo> devices() {
     List<DeviceInfo> result = new ArrayList<>();
-    long address = handle.enter();
+    long address = enter();
     try {
       for (long i = 0; ; i++) {
         long device = Iobind.runtimeGetDevice(address, i);
@@ -404,7 +419,7 @@ public final class OrtRuntimeFFM implements AutoCloseable {
    */
   public DeviceInfo device(DeviceSpec spec) {
     Place place = resolve(spec);
-    handle.enter();
+    enter();
     try {
       return deviceInfo(place.device());
     } finally {
@@ -422,7 +437,7 @@ public final class OrtRuntimeFFM implements AutoCloseable {
   public DeviceCounters counters(DeviceSpec spec) {
     Place place = resolve(spec);
     try (Scratch scratch = Scratch.take()) {
-      handle.enter();
+      enter();
       try {
         MemorySegment s = scratch.struct(Layouts.DEVICE_COUNTERS);
         scratch.check(Iobind.deviceGetCounters(place.device(), s, scratch.error()));
@@ -442,7 +457,7 @@ public final class OrtRuntimeFFM implements AutoCloseable {
     if (known != null) return known;
     try (Arena arena = Arena.ofConfined(); Scratch scratch = Scratch.take()) {
       MemorySegment text = arena.allocateFrom(spec.text());
-      long address = handle.enter();
+      long address = enter();
       try {
         scratch.check(Iobind.runtimeFindDevice(address, text, scratch.out(0), scratch.out(1), scratch.error()));
         Place place = place(scratch.getLong(0), scratch.getInt(1));

@@ -10,10 +10,13 @@ import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.StructLayout;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.Semaphore;
+import java.util.concurrent.TimeUnit;
 
 /**
  * A model on its devices. Any number of bindings work on a session, each used by one thread at a time, different ones at the
@@ -23,8 +26,11 @@ import java.util.Map;
 public final class OrtSessionFFM implements AutoCloseable {
   private final Handle handle;
   private final OrtRuntimeFFM runtime;
+  private final OrtRuntimeFFM keptRuntime;
   private final boolean ownsRuntime;
   private final OfficialOrt.Session official;
+  /** Of a session that somebody else will close: each run has one of these, and close waits for all of them. */
+  private final Semaphore runs;
   private final List<ValueInfo> inputs;
   private final List<ValueInfo> outputs;
   private final Place[] inputPlaces;
@@ -259,10 +265,17 @@ public final class OrtSessionFFM implements AutoCloseable {
   public record Node(String name, String domain, String opType, String epName) {}
 
   private OrtSessionFFM(OrtRuntimeFFM runtime, boolean ownsRuntime, long address, OfficialOrt.Session official) {
-    this.handle = Handle.of(this, address, Iobind::sessionDestroy);
+    Handle needed = runtime.handle();
+    needed.keep();
+    this.handle = Handle.of(this, address, session -> {
+      Iobind.sessionDestroy(session);
+      needed.letGo();
+    });
     this.runtime = runtime;
+    this.keptRuntime = runtime.kept();
     this.ownsRuntime = ownsRuntime;
     this.official = official;
+    this.runs = official == null ? null : new Semaphore(Integer.MAX_VALUE, true);
     try (Scratch scratch = Scratch.take()) {
       MemorySegment info = scratch.struct(Layouts.SESSION_INFO);
       scratch.check(Iobind.sessionGetInfo(address, info, scratch.error()));
@@ -556,7 +569,13 @@ public final class OrtSessionFFM implements AutoCloseable {
           OrtValueRef value = values.get(entered);
           in.setAtIndex(JAVA_LONG, entered, value == null ? 0 : value.enter());
         }
-        scratch.check(Iobind.sessionRun(address, in, out, scratch.error()));
+        beginRun();
+        try {
+          Hold.during(Hold.arenas(values.stream().map(value -> value == null ? null : value.backing()).toList()),
+              () -> scratch.check(Iobind.sessionRun(address, in, out, scratch.error())));
+        } finally {
+          endRun();
+        }
       } finally {
         exit();
       }
@@ -592,11 +611,9 @@ public final class OrtSessionFFM implements AutoCloseable {
     }
   }
 
-  /** The device that the session computes on, as far as its inputs and outputs tell: the first one that is not the CPU. */
-  DeviceSpec mainDevice() {
-    return java.util.stream.Stream.concat(outputs.stream(), inputs.stream()).map(ValueInfo::device)
-        .filter(spec -> spec != null && !spec.text().startsWith(DeviceSpec.CPU.text()))
-        .map(spec -> DeviceSpec.of(spec.text().replace("/pinned", ""))).findFirst().orElse(DeviceSpec.CPU);
+  /** The runtime for bindings, which need it also when it and this session are closed. */
+  OrtRuntimeFFM keptRuntime() {
+    return keptRuntime;
   }
 
   Place inputPlace(int index) {
@@ -621,10 +638,70 @@ public final class OrtSessionFFM implements AutoCloseable {
     handle.exit();
   }
 
-  /** Gives the session up; its bindings live on. */
+  /** Whether somebody else closes the native session, who must be able to know that no run is under way. */
+  boolean isShared() {
+    return runs != null;
+  }
+
+  /** Begins a run; until {@link #endRun} a close of an adopted session waits. */
+  void beginRun() {
+    if (runs == null) return;
+    runs.acquireUninterruptibly();
+    if (!official.isClosed()) return;
+    runs.release();
+    throw official.gone();
+  }
+
+  void endRun() {
+    if (runs != null) runs.release();
+  }
+
+  /**
+   * Gives the session up when the calls in it have returned; its bindings live on. An adopted session also waits for the runs
+   * of its bindings, so that the session of the official package can be closed next.
+   *
+   * @throws OrtFFMException INVALID_STATE: in a callback, while a call is in the session
+   */
   @Override
   public void close() {
+    if (runs != null) {
+      if (runs.availablePermits() < Integer.MAX_VALUE && Threads.isInCallback()) {
+        throw new OrtFFMException(OrtStatus.INVALID_STATE,
+            "OrtSessionFFM: close: a run is under way, and a callback cannot wait for it");
+      }
+      runs.acquireUninterruptibly(Integer.MAX_VALUE);
+      runs.release(Integer.MAX_VALUE);
+    }
     handle.close();
     if (ownsRuntime) runtime.close();
+  }
+
+  /**
+   * As {@link #close()}, for at most so long.
+   *
+   * @param timeout how long to wait for the calls in the session, and an adopted one's runs
+   * @return false where it was not enough: the session is still open
+   */
+  public boolean close(Duration timeout) {
+    long end = System.nanoTime() + timeout.toNanos();
+    if (runs != null) {
+      boolean wasInterrupted = false;
+      try {
+        while (true) {
+          try {
+            if (!runs.tryAcquire(Integer.MAX_VALUE, end - System.nanoTime(), TimeUnit.NANOSECONDS)) return false;
+            runs.release(Integer.MAX_VALUE);
+            break;
+          } catch (InterruptedException e) {
+            wasInterrupted = true;
+          }
+        }
+      } finally {
+        if (wasInterrupted) Thread.currentThread().interrupt();
+      }
+    }
+    if (!handle.close(Duration.ofNanos(Math.max(0, end - System.nanoTime())))) return false;
+    if (ownsRuntime) runtime.close();
+    return true;
   }
 }

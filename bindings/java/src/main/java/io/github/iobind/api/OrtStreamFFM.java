@@ -4,8 +4,12 @@ import io.github.iobind.ffm.Iobind;
 import io.github.iobind.ffm.Layouts;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
+import java.time.Duration;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionException;
+import java.util.concurrent.TimeUnit;
 
 /**
  * An ordered queue of work on a device: what is submitted to it is done in that order. On a device without streams of its own
@@ -17,9 +21,11 @@ import java.util.Map;
  */
 public final class OrtStreamFFM implements AutoCloseable {
   private final Handle handle;
+  private final Place place;
 
-  private OrtStreamFFM(long address) {
-    handle = Handle.of(this, address, Iobind::streamDestroy);
+  private OrtStreamFFM(long address, Place place) {
+    handle = Handle.slow(this, address, Iobind::streamDestroy);
+    this.place = place;
   }
 
   /**
@@ -57,7 +63,7 @@ public final class OrtStreamFFM implements AutoCloseable {
       runtime.enter();
       try {
         scratch.check(Iobind.streamCreate(place.device(), struct, scratch.out(0), scratch.error()));
-        return new OrtStreamFFM(scratch.getLong(0));
+        return new OrtStreamFFM(scratch.getLong(0), place);
       } finally {
         runtime.exit();
       }
@@ -105,11 +111,11 @@ public final class OrtStreamFFM implements AutoCloseable {
     try (Scratch scratch = Scratch.take()) {
       long address = handle.enter();
       try {
-        long eventAddress = event.enter();
+        long eventAddress = OrtEventFFM.enter(event);
         try {
           scratch.check(Iobind.streamWait(address, eventAddress, scratch.error()));
         } finally {
-          event.exit();
+          OrtEventFFM.exit(event);
         }
       } finally {
         handle.exit();
@@ -126,9 +132,52 @@ public final class OrtStreamFFM implements AutoCloseable {
     if (stream != null) stream.handle.exit();
   }
 
-  /** Waits for the work on the stream and gives it up. */
+  /** A new event of the stream's device. */
+  OrtEventFFM event() {
+    handle.enter();
+    try {
+      return OrtEventFFM.of(place);
+    } finally {
+      handle.exit();
+    }
+  }
+
+  /**
+   * Waits for the work on the stream and gives it up.
+   *
+   * @throws OrtFFMException INVALID_STATE: in a callback, while a call is in the stream
+   */
   @Override
   public void close() {
     handle.close();
+  }
+
+  /**
+   * As {@link #close()}, for at most so long.
+   *
+   * @param timeout how long to wait for the work on the stream
+   * @return false where it was not enough: the stream is still open
+   */
+  public boolean close(Duration timeout) {
+    if (handle.isClosed()) return true;
+    CompletableFuture<Void> passed = new CompletableFuture<>();
+    OrtEventFFM end = event();
+    end.record(this);
+    Threads.execute(() -> {
+      try (end) {
+        end.await();
+      } catch (RuntimeException failed) {
+        return; // it has passed all the same
+      } finally {
+        passed.complete(null);
+      }
+    });
+    long from = System.nanoTime();
+    try {
+      passed.orTimeout(Math.max(0, timeout.toNanos()), TimeUnit.NANOSECONDS).join();
+    } catch (CompletionException e) {
+      return false;
+    }
+    return handle.close(timeout.minusNanos(System.nanoTime() - from));
   }
 }

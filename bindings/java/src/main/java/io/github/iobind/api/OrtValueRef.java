@@ -24,6 +24,9 @@ public final class OrtValueRef implements AutoCloseable {
   private static final long MEMORY = Layouts.offset(Layouts.TENSOR_INFO, "memory");
   private static final long HOST_READABLE = Layouts.offset(Layouts.TENSOR_INFO, "host_readable");
 
+  private static final long BYTES = Layouts.offset(Layouts.TENSOR_INFO, "bytes");
+  private static final java.util.function.LongConsumer RELEASE = Iobind::tensorRelease;
+
   private final Handle handle;
   /** The caller's memory that this value lies in; null where it is libiobind's. */
   private final MemorySegment backing;
@@ -62,14 +65,22 @@ public final class OrtValueRef implements AutoCloseable {
   }
 
   OrtValueRef(long address, MemorySegment backing) {
-    this.handle = Handle.of(this, address, Iobind::tensorRelease);
+    this(address, backing, 0);
+  }
+
+  private OrtValueRef(long address, MemorySegment backing, long bytes) {
+    this.handle = Handle.of(this, address, RELEASE, bytes);
     this.backing = backing;
   }
 
   /** A value whose description is asked for at once, by the caller's scratch. */
   OrtValueRef(long address, MemorySegment backing, Scratch scratch) {
-    this(address, backing);
-    shape = new Shape(scratch.tensorInfo(address));
+    this(address, backing, scratch.tensorInfo(address));
+  }
+
+  private OrtValueRef(long address, MemorySegment backing, MemorySegment info) {
+    this(address, backing, info.get(JAVA_LONG, BYTES));
+    shape = new Shape(info);
   }
 
   // ---- making
@@ -89,7 +100,7 @@ public final class OrtValueRef implements AutoCloseable {
       runtime.enter();
       try {
         long address = create(scratch, place, descriptor);
-        OrtValueRef value = new OrtValueRef(address, null);
+        OrtValueRef value = new OrtValueRef(address, null, descriptor.byteSize());
         value.shape = new Shape(descriptor, place.isHostReadable());
         return value;
       } finally {
@@ -107,8 +118,8 @@ public final class OrtValueRef implements AutoCloseable {
 
   /**
    * A value over memory of the caller's, which is not copied: host memory on the CPU, device memory on a device. Use of the
-   * value after the segment's arena has been closed is an IllegalStateException; the arena must not be closed while a run or a
-   * copy is using it in another thread.
+   * value after the segment's arena has been closed is an IllegalStateException; while a run or a copy uses it the arena
+   * refuses to be closed. Of read-only memory the value can be read.
    *
    * @param runtime the runtime
    * @param spec the device that the memory is of
@@ -335,7 +346,8 @@ public final class OrtValueRef implements AutoCloseable {
 
   /**
    * The memory itself, without a copy. Its scope ends when this reference is closed; from then on an access is an
-   * IllegalStateException. Closing a value that was looked at this way costs some 20 microseconds; in a loop take
+   * IllegalStateException. Memory of the caller's keeps its scope, and is read-only where that is. Closing a value that was
+   * looked at this way costs some 20 microseconds; in a loop take
    * {@link #asMemorySegment(Arena)} or {@link #read(Object)}.
    *
    * @return a segment of exactly the value's bytes, for any thread
@@ -369,6 +381,7 @@ public final class OrtValueRef implements AutoCloseable {
     Shape now = hostShape();
     long address = enter();
     try {
+      if (backing != null) return memory(Iobind.tensorAddress(address), now.descriptor().byteSize(), backing);
       Iobind.tensorRetain(address);
       return MemorySegment.ofAddress(Iobind.tensorAddress(address)).reinterpret(now.descriptor().byteSize(), arena,
           ignored -> Iobind.tensorRelease(address));
@@ -396,7 +409,8 @@ public final class OrtValueRef implements AutoCloseable {
    * @param source the bytes
    * @param stream the device's stream that orders the copy, and {@code source}, native memory then, stays valid until it has
    *     passed; null: done on return
-   * @throws OrtFFMException INVALID_ARGUMENT: the part does not lie inside; DTYPE: strings; DEVICE: another device's stream
+   * @throws OrtFFMException INVALID_ARGUMENT: the part does not lie inside, or what would be written is read-only, or a copy on
+   *     a stream has memory of a confined arena; DTYPE: strings; DEVICE: another device's stream
    */
   public void write(long offset, MemorySegment source, OrtStreamFFM stream) {
     if (!source.isNative()) {
@@ -406,12 +420,14 @@ public final class OrtValueRef implements AutoCloseable {
         return;
       }
     }
+    requireWritable("write");
     try (Scratch scratch = Scratch.take()) {
       long address = enter();
       try {
         long streamAddress = OrtStreamFFM.enter(stream);
         try {
-          scratch.check(Iobind.tensorWrite(address, offset, source, source.byteSize(), streamAddress, scratch.error()));
+          Hold.copy(stream, held(stream, source), () -> scratch.check(
+              Iobind.tensorWrite(address, offset, source, source.byteSize(), streamAddress, scratch.error())));
         } finally {
           OrtStreamFFM.exit(stream);
         }
@@ -440,12 +456,14 @@ public final class OrtValueRef implements AutoCloseable {
         return;
       }
     }
+    if (target.isReadOnly()) throw new OrtFFMException(OrtStatus.INVALID_ARGUMENT, "read: the target is read-only memory");
     try (Scratch scratch = Scratch.take()) {
       long address = enter();
       try {
         long streamAddress = OrtStreamFFM.enter(stream);
         try {
-          scratch.check(Iobind.tensorRead(address, offset, target, target.byteSize(), streamAddress, scratch.error()));
+          Hold.copy(stream, held(stream, target), () -> scratch.check(
+              Iobind.tensorRead(address, offset, target, target.byteSize(), streamAddress, scratch.error())));
         } finally {
           OrtStreamFFM.exit(stream);
         }
@@ -453,6 +471,11 @@ public final class OrtValueRef implements AutoCloseable {
         exit();
       }
     }
+  }
+
+  /** What a copy holds beside the segments that its own call is given. */
+  private MemorySegment[] held(OrtStreamFFM stream, MemorySegment other) {
+    return stream == null ? Hold.arenas(backing) : Hold.arenas(Arrays.asList(backing, other));
   }
 
   private static void requireNoStream(OrtStreamFFM stream) {
@@ -474,9 +497,10 @@ public final class OrtValueRef implements AutoCloseable {
       write(0, source, null);
       return;
     }
+    requireWritable("write");
     long address = enter();
     try {
-      Layouts.memory(Iobind.tensorAddress(address), source.byteSize()).copyFrom(source);
+      memory(Iobind.tensorAddress(address), source.byteSize(), backing).copyFrom(source);
     } finally {
       exit();
     }
@@ -497,9 +521,22 @@ public final class OrtValueRef implements AutoCloseable {
     }
     long address = enter();
     try {
-      target.copyFrom(Layouts.memory(Iobind.tensorAddress(address), target.byteSize()));
+      target.copyFrom(memory(Iobind.tensorAddress(address), target.byteSize(), backing));
     } finally {
       exit();
+    }
+  }
+
+  /** Memory at an address that the host reads: where it is the caller's, of his arena, which can say that it is closed. */
+  static MemorySegment memory(long address, long bytes, MemorySegment backing) {
+    if (backing == null) return Layouts.memory(address, bytes);
+    return backing.asSlice(bytes == 0 ? 0 : address - backing.address(), bytes);
+  }
+
+  /** Refuses memory of the caller's that is for reading only. */
+  void requireWritable(String what) {
+    if (backing != null && backing.isReadOnly()) {
+      throw new OrtFFMException(OrtStatus.INVALID_ARGUMENT, what + ": the value lies in memory that is read-only");
     }
   }
 
@@ -627,16 +664,18 @@ public final class OrtValueRef implements AutoCloseable {
     if (sources.length != targets.length) {
       throw new OrtFFMException(OrtStatus.INVALID_ARGUMENT, sources.length + " sources and " + targets.length + " targets");
     }
+    for (OrtValueRef target : targets) target.requireWritable("copyTo");
     int entered = 0, count = sources.length;
     OrtValueRef[] all = Arrays.copyOf(sources, 2 * count);
     System.arraycopy(targets, 0, all, count, count);
+    MemorySegment[] memory = Hold.arenas(Arrays.stream(all).map(OrtValueRef::backing).toList());
     try (Arena arena = Arena.ofConfined(); Scratch scratch = Scratch.take()) {
       MemorySegment addresses = arena.allocate(JAVA_LONG, Math.max(1, 2 * count));
       for (; entered < all.length; entered++) addresses.setAtIndex(JAVA_LONG, entered, all[entered].enter());
       long streamAddress = OrtStreamFFM.enter(stream);
       try {
-        scratch.check(Iobind.tensorCopy(addresses, addresses.asSlice((long) count * Long.BYTES), count, streamAddress,
-            scratch.error()));
+        Hold.copy(stream, memory, () -> scratch.check(Iobind.tensorCopy(addresses,
+            addresses.asSlice((long) count * Long.BYTES), count, streamAddress, scratch.error())));
       } finally {
         OrtStreamFFM.exit(stream);
       }

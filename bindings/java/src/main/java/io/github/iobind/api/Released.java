@@ -47,12 +47,8 @@ final class Released {
     KEPT.remove(ticket);
   }
 
-  @SuppressWarnings("unused") // called by libiobind; what an action threw would end the process
+  @SuppressWarnings("unused") // called by libiobind
   private static void released(long ticket, MemorySegment object) {
-    try {
-      KEPT.remove(ticket).run();
-    } catch (Throwable t) {
-      return;
-    }
+    Threads.callback(() -> KEPT.remove(ticket).run());
   }
 }

@@ -690,6 +690,26 @@ public final class Iobind {
     }
   }
 
+  /** How many segments {@link #bindingRun(long, long, long, long, MemorySegment, MemorySegment)} holds. */
+  public static final int HOLDS = 2;
+
+  /**
+   * The same function, called with more than it takes, which no calling convention of C minds: the arenas of these segments
+   * cannot be closed during the call.
+   */
+  private static final MethodHandle BINDING_RUN_HOLDING = LINKER.downcallHandle(
+      NativeLibrary.symbols().find("iobind_binding_run").orElseThrow(),
+      FunctionDescriptor.of(JAVA_INT, OBJECT, OBJECT, OBJECT, OBJECT, MEMORY, MEMORY));
+
+  /** {@code iobind_binding_run}, whose run works in memory of these arenas. */
+  public static int bindingRun(long binding, long stream, long event, long error, MemorySegment held, MemorySegment alsoHeld) {
+    try {
+      return (int) BINDING_RUN_HOLDING.invokeExact(binding, stream, event, error, held, alsoHeld);
+    } catch (Throwable t) {
+      throw thrown(t);
+    }
+  }
+
   private static final MethodHandle BINDING_CANCEL = status("iobind_binding_cancel", OBJECT, OBJECT);
 
   /** {@code iobind_binding_cancel}. */

@@ -24,13 +24,19 @@ import org.junit.jupiter.params.provider.ValueSource;
 class OfficialTest {
   static final Path JAR = Path.of(System.getProperty("iobind.official"));
 
-  static Child run(Map<String, String> environment, String name) throws Exception {
+  private static Child run(Map<String, String> environment, String name) throws Exception {
+    return run(environment, OfficialCases.class, name);
+  }
+
+  /** Runs a class of the tests with the official package beside this one. */
+  static Child run(Map<String, String> environment, Class<?> cases, String... names) throws Exception {
     Map<String, String> all = new HashMap<>();
     all.put("ORT_NATIVE_LIB_PATH", null);
     all.putAll(environment);
     List<String> arguments = new ArrayList<>(List.of("--enable-native-access=ALL-UNNAMED", Child.LIBRARY,
         "-Diobind.project=" + System.getProperty("iobind.project"), "-Diobind.build=" + System.getProperty("iobind.build"),
-        "-Diobind.leaks=trace", "-cp", Child.CLASS_PATH + ":" + JAR, OfficialCases.class.getName(), name));
+        "-Diobind.leaks=trace", "-cp", Child.CLASS_PATH + ":" + JAR, cases.getName()));
+    arguments.addAll(List.of(names));
     return Child.java(all, arguments.toArray(String[]::new));
   }
 

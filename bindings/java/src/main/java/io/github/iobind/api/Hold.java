@@ -1,0 +1,187 @@
+package io.github.iobind.api;
+
+import static java.lang.foreign.ValueLayout.ADDRESS;
+import static java.lang.foreign.ValueLayout.JAVA_INT;
+import static java.lang.foreign.ValueLayout.JAVA_LONG;
+
+import java.lang.foreign.Arena;
+import java.lang.foreign.FunctionDescriptor;
+import java.lang.foreign.Linker;
+import java.lang.foreign.MemorySegment;
+import java.lang.invoke.MethodHandle;
+import java.lang.invoke.MethodHandles;
+import java.lang.invoke.MethodType;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.CompletableFuture;
+
+/**
+ * Memory of the caller's that native code is at work in: as long as it is held, its arenas refuse to be closed. Java holds the
+ * arenas of the segments that a native call was given, and nothing else; so what holds is a call, of a C function that calls
+ * back once, whose callback does the work.
+ */
+final class Hold {
+  private static final int WIDTH = 4;
+  private static final MemorySegment CALLBACK;
+  /** C's bsearch in one element: it compares once. The segments stand behind its parameters, where it does not look. */
+  private static final MethodHandle CALL;
+  private static final ThreadLocal<Runnable> WORK = new ThreadLocal<>();
+
+  static {
+    Linker linker = Linker.nativeLinker();
+    try {
+      MethodHandle target = MethodHandles.lookup().findStatic(Hold.class, "compare",
+          MethodType.methodType(int.class, MemorySegment.class, MemorySegment.class));
+      CALLBACK = linker.upcallStub(target, FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS), Arena.global());
+    } catch (ReflectiveOperationException e) {
+      throw new ExceptionInInitializerError(e);
+    }
+    CALL = linker.downcallHandle(linker.defaultLookup().find("bsearch").orElseThrow(), FunctionDescriptor.of(ADDRESS, ADDRESS,
+        ADDRESS, JAVA_LONG, JAVA_LONG, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS));
+  }
+
+  private Hold() {}
+
+  @SuppressWarnings("unused") // called by bsearch; the work catches what it throws
+  private static int compare(MemorySegment key, MemorySegment element) {
+    WORK.get().run();
+    return 0;
+  }
+
+  /** One segment of each arena that can be closed; null where there is none. */
+  static MemorySegment[] arenas(List<MemorySegment> memory) {
+    List<MemorySegment> found = new ArrayList<>();
+    for (MemorySegment segment : memory) {
+      if (segment == null || segment.scope().equals(MemorySegment.NULL.scope())) continue;
+      if (found.stream().noneMatch(other -> other.scope().equals(segment.scope()))) found.add(segment);
+    }
+    return found.isEmpty() ? null : found.toArray(MemorySegment[]::new);
+  }
+
+  /** As {@link #arenas(List)}, for one. */
+  static MemorySegment[] arenas(MemorySegment one) {
+    return one == null ? null : arenas(List.of(one));
+  }
+
+  /** Refuses memory that only its own thread may touch, where another one works in it. */
+  static void requireShared(String what, MemorySegment[] memory) {
+    if (memory == null) return;
+    for (MemorySegment segment : memory) {
+      if (!segment.isAccessibleBy(Threads.other())) {
+        throw new OrtFFMException(OrtStatus.INVALID_ARGUMENT, what
+            + ": the memory is of a confined arena, which could be closed in the middle: take Arena.ofShared()");
+      }
+    }
+  }
+
+  /** Does something while the memory is held; throws what that throws. */
+  static void during(MemorySegment[] memory, Runnable work) {
+    if (memory == null) {
+      work.run();
+    } else {
+      during(memory, 0, work);
+    }
+  }
+
+  private static void during(MemorySegment[] memory, int from, Runnable work) {
+    if (from >= memory.length) {
+      work.run();
+      return;
+    }
+    Throwable[] failure = new Throwable[1];
+    Runnable outer = WORK.get();
+    WORK.set(() -> {
+      try {
+        during(memory, from + WIDTH, work);
+      } catch (Throwable t) { // native code cannot take it
+        failure[0] = t;
+      }
+    });
+    try {
+      MemorySegment any = MemorySegment.ofAddress(Long.BYTES);
+      MemorySegment ignored = (MemorySegment) CALL.invokeExact(any, any, 1L, 1L, CALLBACK, at(memory, from),
+          at(memory, from + 1), at(memory, from + 2), at(memory, from + 3));
+    } catch (Throwable t) {
+      failure[0] = t; // an arena is closed, or another thread's
+    } finally {
+      WORK.set(outer);
+    }
+    if (failure[0] instanceof RuntimeException e) throw e;
+    if (failure[0] instanceof Error e) throw e;
+  }
+
+  /** A segment that is not there is none to hold. */
+  static MemorySegment at(MemorySegment[] memory, int index) {
+    return memory != null && index < memory.length ? memory[index] : MemorySegment.NULL;
+  }
+
+  /**
+   * Has a thread hold the memory from now on until it is given an event that has passed, or null.
+   *
+   * @param passed is done then, also where the memory could not be held
+   */
+  static CompletableFuture<OrtEventFFM> begin(MemorySegment[] memory, Runnable passed) {
+    CompletableFuture<Void> held = new CompletableFuture<>();
+    CompletableFuture<OrtEventFFM> end = new CompletableFuture<>();
+    Threads.execute(() -> {
+      try {
+        during(memory, () -> {
+          held.complete(null);
+          await(end.join());
+        });
+      } catch (Throwable t) {
+        held.completeExceptionally(t);
+      } finally {
+        passed.run();
+      }
+    });
+    join(held);
+    return end;
+  }
+
+  /** Submits work to a stream, by a thread that holds the memory until the stream has passed it; then passed is done. */
+  static void untilPassed(OrtStreamFFM stream, MemorySegment[] memory, Runnable submit, Runnable passed) {
+    CompletableFuture<OrtEventFFM> holding = begin(memory, passed);
+    OrtEventFFM end = null;
+    try {
+      end = stream.event();
+      try {
+        submit.run();
+      } finally {
+        end.record(stream); // also where a part was submitted before another failed
+      }
+    } finally {
+      holding.complete(end);
+    }
+  }
+
+  /** Copies on a stream, whose memory of the caller's is held until they are done; without a stream, during the call. */
+  static void copy(OrtStreamFFM stream, MemorySegment[] memory, Runnable copy) {
+    if (memory == null) {
+      copy.run();
+    } else if (stream == null) {
+      during(memory, copy);
+    } else {
+      requireShared("a copy on a stream", memory);
+      untilPassed(stream, memory, copy, () -> {});
+    }
+  }
+
+  private static void join(CompletableFuture<Void> held) {
+    try {
+      held.join();
+    } catch (java.util.concurrent.CompletionException e) {
+      if (e.getCause() instanceof RuntimeException cause) throw cause;
+      throw e;
+    }
+  }
+
+  private static void await(OrtEventFFM end) {
+    if (end == null) return;
+    try (end) {
+      end.await();
+    } catch (RuntimeException failed) {
+      return; // said to whoever asks the caller's own event or stream
+    }
+  }
+}

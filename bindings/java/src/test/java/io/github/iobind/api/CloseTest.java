@@ -1,0 +1,199 @@
+package io.github.iobind.api;
+
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNotEquals;
+import static org.junit.jupiter.api.Assertions.assertNotNull;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.time.Duration;
+import java.util.concurrent.CancellationException;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.atomic.AtomicReference;
+import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.Test;
+
+/** What close waits for, and what it does not. */
+class CloseTest {
+  private static final long ENDLESS = 1_000_000_000_000L;
+  private static final MemoryDescriptor ONE = MemoryDescriptor.of(OnnxTensorElementType.FLOAT32, 1);
+  private static OrtRuntimeFFM runtime;
+
+  @BeforeAll
+  static void open() {
+    runtime = OrtRuntimeFFM.create();
+  }
+
+  @AfterAll
+  static void close() {
+    runtime.close();
+  }
+
+  private static OrtIoBindingFFM loop(OrtSessionFFM session, long trips) {
+    OrtIoBindingFFM binding = session.createBinding();
+    binding.bindInput(0, new long[] {trips});
+    binding.bindInput(1, new float[] {1}, 1);
+    return binding;
+  }
+
+  /** A close that is not given enough time leaves all as it was. */
+  @Test
+  void aRunOutlastsACloseThatHasATime() throws Exception {
+    try (OrtSessionFFM session = Models.session(runtime, "loop")) {
+      OrtIoBindingFFM binding = loop(session, ENDLESS);
+      CompletableFuture<Void> run = binding.runAsync();
+      Thread.currentThread().interrupt();
+      assertFalse(binding.close(Duration.ofMillis(10)));
+      assertTrue(Thread.interrupted());
+      assertFalse(run.isDone());
+      binding.cancel();
+      assertThrows(CancellationException.class, run::get);
+      binding.bindInput(0, new long[] {2}); // it is open
+      binding.runWithBindings();
+      assertTrue(binding.close(Duration.ZERO));
+      assertTrue(binding.close(Duration.ZERO));
+      assertThrows(IllegalStateException.class, binding::runWithBindings);
+    }
+  }
+
+  /** While one thread waits in close, another one can still cancel what it waits for; virtual ones let their carriers go. */
+  @Test
+  void closeWaitsForTheRun() throws Exception {
+    try (OrtSessionFFM session = Models.session(runtime, "loop")) {
+      OrtIoBindingFFM binding = loop(session, ENDLESS);
+      CompletableFuture<Void> run = binding.runAsync();
+      CountDownLatch closing = new CountDownLatch(40);
+      Thread[] threads = new Thread[40]; // more than there are carriers
+      for (int i = 0; i < threads.length; i++) {
+        threads[i] = Thread.startVirtualThread(() -> {
+          closing.countDown();
+          binding.close();
+          assertTrue(run.isDone() || isEnding(run));
+        });
+      }
+      closing.await();
+      while (!isClosed(binding)) Thread.onSpinWait();
+      for (Thread thread : threads) assertTrue(thread.isAlive());
+      binding.cancel();
+      for (Thread thread : threads) thread.join();
+      assertThrows(CancellationException.class, run::get);
+      assertThrows(IllegalStateException.class, binding::cancel);
+    }
+  }
+
+  /** The run has ended, and another thread is about to say so. */
+  private static boolean isEnding(CompletableFuture<Void> run) {
+    return run.handle((nothing, failure) -> true).join();
+  }
+
+  private static boolean isClosed(OrtIoBindingFFM binding) {
+    try {
+      binding.check();
+      return false;
+    } catch (OrtFFMException underWay) {
+      return false;
+    } catch (IllegalStateException closed) {
+      return true;
+    }
+  }
+
+  @Test
+  void stagesRunElsewhereAndMayClose() throws Exception {
+    try (OrtSessionFFM session = Models.session(runtime, "loop")) {
+      OrtIoBindingFFM binding = loop(session, 10_000);
+      AtomicReference<Thread> stage = new AtomicReference<>();
+      binding.runAsync().thenRun(() -> {
+        stage.set(Thread.currentThread());
+        binding.close();
+      }).get();
+      assertNotNull(stage.get());
+      assertThrows(IllegalStateException.class, binding::runWithBindings);
+    }
+  }
+
+  /** A run that cannot begin is the future's failure; and one that was given up at once does not get away. */
+  @Test
+  void failuresAndCancelsReachTheFuture() throws Exception {
+    try (OrtSessionFFM session = Models.session(runtime, "loop"); OrtIoBindingFFM empty = session.createBinding();
+        OrtIoBindingFFM binding = loop(session, ENDLESS)) {
+      Throwable failure = assertThrows(java.util.concurrent.ExecutionException.class, () -> empty.runAsync().get()).getCause();
+      assertEquals(OrtStatus.INVALID_STATE, ((OrtFFMException) failure).status());
+      for (int i = 0; i < 20; i++) {
+        CompletableFuture<Void> run = binding.runAsync();
+        assertTrue(run.cancel(true));
+        assertThrows(CancellationException.class, run::get);
+        assertFalse(run.cancel(true));
+      }
+      CompletableFuture<Void> run = binding.runAsync();
+      assertThrows(UnsupportedOperationException.class, () -> run.obtrudeValue(null));
+      assertThrows(UnsupportedOperationException.class, () -> run.completeAsync(() -> null));
+      run.complete(null);
+      run.get();
+    }
+  }
+
+  /** Who closes an object in a callback that a call in it made would wait for himself. */
+  @Test
+  void aCallbackDoesNotWaitForItsOwnCall() {
+    OrtValueRef[] value = new OrtValueRef[1];
+    AtomicReference<RuntimeException> thrown = new AtomicReference<>();
+    try (Arena arena = Arena.ofConfined(); OrtSessionFFM session = Models.session(runtime, "scale")) {
+      MemorySegment memory = arena.allocate(4, 4);
+      OrtIoBindingFFM binding = session.createBinding();
+      value[0] = OrtValueRef.wrap(runtime, DeviceSpec.CPU, memory, ONE, () -> {
+        try {
+          binding.close();
+        } catch (RuntimeException e) {
+          thrown.set(e);
+        }
+      });
+      binding.bindInput("x", value[0]);
+      value[0].close();
+      binding.bindInput("x", new float[] {1}, 1); // releases the memory, in this call
+      assertEquals(OrtStatus.INVALID_STATE, ((OrtFFMException) thrown.get()).status());
+      binding.runWithBindings(); // it is open
+      binding.close();
+    }
+  }
+
+  /** A session that is closed leaves its bindings whole, also where it made its own runtime. */
+  @Test
+  void bindingsOutliveTheirSession(@org.junit.jupiter.api.io.TempDir java.nio.file.Path folder) throws Exception {
+    OrtSessionFFM session = OrtSessionFFM.create(Models.file(folder, "scale"));
+    try (OrtIoBindingFFM binding = session.createBinding(); Arena arena = Arena.ofShared()) {
+      session.close();
+      binding.bindInput("x", arena.allocateFrom(java.lang.foreign.ValueLayout.JAVA_FLOAT, 3), ONE);
+      binding.bindOutputToDevice("y", DeviceSpec.CPU);
+      binding.runWithBindings();
+      binding.bindInput("x", java.nio.FloatBuffer.wrap(new float[] {4}), 1);
+      binding.bindOutput("y", arena.allocate(4, 4), ONE);
+      binding.runAsync().get();
+      float[] y = new float[1];
+      binding.readOutput("y", y);
+      assertArrayEquals(new float[] {8}, y);
+      for (OrtValueRef value : binding.copyOutputsToCpu().values()) value.close();
+      for (OrtValueRef value : binding.getBoundOutputCpuValues().values()) value.close();
+      assertNotEquals(0, binding.audit().entries().size());
+    }
+    assertThrows(IllegalStateException.class, session::createBinding);
+  }
+
+  @Test
+  void streamsAreClosedInTime() {
+    try (OrtSessionFFM session = Models.session(runtime, "loop"); OrtIoBindingFFM binding = loop(session, ENDLESS)) {
+      OrtStreamFFM stream = OrtStreamFFM.create(runtime, DeviceSpec.CPU);
+      binding.runWithBindings(stream, null);
+      assertFalse(stream.close(Duration.ofMillis(5)));
+      binding.cancel();
+      assertEquals(OrtStatus.CANCELLED, assertThrows(OrtFFMException.class, stream::synchronize).status());
+      assertTrue(stream.close(Duration.ofSeconds(60)));
+      assertThrows(IllegalStateException.class, stream::synchronize);
+    }
+  }
+}

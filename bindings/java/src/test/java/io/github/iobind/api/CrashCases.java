@@ -1,0 +1,221 @@
+package io.github.iobind.api;
+
+import ai.onnxruntime.OrtEnvironment;
+import ai.onnxruntime.OrtSession;
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.nio.channels.FileChannel;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
+import java.util.List;
+import java.util.concurrent.CancellationException;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
+import org.junit.jupiter.api.function.Executable;
+
+/** What ended the process in 0.1; each in a JVM of its own, named by the argument. */
+final class CrashCases {
+  /** Trips of the model "loop" that take some hundred milliseconds. */
+  private static final long TRIPS = 300_000;
+  private static final MemoryDescriptor ONE = MemoryDescriptor.of(OnnxTensorElementType.FLOAT32, 1);
+
+  private CrashCases() {}
+
+  public static void main(String[] arguments) throws Exception {
+    switch (arguments[0]) {
+      case "adoptedSessionIsClosed" -> adoptedSessionIsClosed();
+      case "readOnlyMemory" -> readOnlyMemory();
+      case "arenaIsClosedInARun" -> arenaIsClosedInARun();
+      case "arenaIsClosedInARunOnAStream" -> arenaIsClosedInARunOnAStream();
+      case "libraryIsUnregistered" -> libraryIsUnregistered(arguments[1]);
+      default -> throw new IllegalArgumentException(arguments[0]);
+    }
+    System.out.println("passed: " + arguments[0]);
+  }
+
+  private static void require(boolean holds, String what) {
+    if (!holds) throw new AssertionError(what);
+  }
+
+  private static <E extends Throwable> E fails(Class<E> type, Executable call) {
+    try {
+      call.execute();
+    } catch (Throwable t) {
+      if (type.isInstance(t)) return type.cast(t);
+      throw new AssertionError("expected " + type, t);
+    }
+    throw new AssertionError("expected " + type);
+  }
+
+  /** Nobody waits for the run any more, and everything is closed in the documented order. */
+  private static void adoptedSessionIsClosed() throws Exception {
+    for (int way = 0; way < 3; way++) {
+      OrtSession official =
+          OrtEnvironment.getEnvironment().createSession(Models.bytes("loop"), new OrtSession.SessionOptions());
+      OrtSessionFFM session = OrtSessionFFM.createFromOrtSession(official);
+      OrtIoBindingFFM binding = session.createBinding();
+      binding.bindInput(0, new long[] {TRIPS});
+      binding.bindInput(1, new float[] {1}, 1);
+      CompletableFuture<Void> run = binding.runAsync();
+      if (way == 0) fails(TimeoutException.class, () -> run.get(20, TimeUnit.MILLISECONDS));
+      if (way == 1) run.cancel(true);
+      if (way == 2) {
+        Thread.currentThread().interrupt();
+        fails(InterruptedException.class, run::get);
+        Thread.currentThread().interrupt(); // close waits all the same
+      }
+      binding.close();
+      require(Thread.interrupted() == (way == 2), "an interrupt is left to the caller");
+      session.close();
+      official.close();
+      if (way == 1) { // 0.1: the run was still under way, over freed memory
+        fails(CancellationException.class, run::get);
+      } else {
+        run.get();
+      }
+    }
+  }
+
+  private static Path file() throws Exception {
+    Path file = Files.createTempFile("iobind", ".bin");
+    Files.write(file, new byte[4096]);
+    file.toFile().deleteOnExit();
+    return file;
+  }
+
+  private static MemorySegment map(Path file, FileChannel.MapMode mode, Arena arena) throws Exception {
+    try (FileChannel channel = FileChannel.open(file, StandardOpenOption.READ, StandardOpenOption.WRITE)) {
+      return channel.map(mode, 0, 4096, arena);
+    }
+  }
+
+  /** Wherever iobind or ONNX Runtime would write memory that is for reading only, it is refused; what reads it works. */
+  private static void readOnlyMemory() throws Exception {
+    Path file = file();
+    try (Arena arena = Arena.ofConfined(); OrtRuntimeFFM runtime = OrtRuntimeFFM.create();
+        OrtSessionFFM session = Models.session(runtime, "scale")) {
+      MemorySegment plain = arena.allocate(64, 16);
+      MemorySegment view = plain.asReadOnly();
+      MemorySegment mapped = map(file, FileChannel.MapMode.READ_ONLY, arena);
+      for (MemorySegment memory : List.of(view, mapped)) {
+        try (OrtIoBindingFFM binding = session.createBinding();
+            OrtValueRef value = OrtValueRef.wrap(runtime, DeviceSpec.CPU, memory, ONE); OrtValueRef part = value.slice(0, 1);
+            OrtValueRef again = value.retain(); OrtValueRef source = OrtValueRef.of(runtime, new float[] {7}, ONE)) {
+          List<Executable> writes = List.of(() -> binding.bindOutput("y", memory, ONE), () -> value.write(new float[] {1}),
+              () -> part.write(new float[] {1}), () -> again.write(0, plain.asSlice(0, 4), null), () -> source.copyTo(value),
+              () -> source.copyTo(part), () -> binding.bindOutput("y", value),
+              () -> binding.bindOutput(0, again, OutputMode.IN_PLACE));
+          for (int i = 0; i < writes.size(); i++) {
+            OrtFFMException e = fails(OrtFFMException.class, writes.get(i));
+            require(e.status() == OrtStatus.INVALID_ARGUMENT && e.getMessage().contains("read-only"), i + ": " + e);
+          }
+          require(value.asMemorySegment().isReadOnly() && value.asMemorySegment(arena).isReadOnly(), "a view is read-only");
+          binding.bindInput("x", value, InputMode.LIVE);
+          require(fails(OrtFFMException.class, () -> binding.update("x", new float[] {1})).getMessage().contains("read-only"),
+              "an update writes into the value");
+          binding.runWithBindings();
+          float[] y = {1};
+          binding.readOutput("y", y);
+          require(y[0] == 0 && value.toFloatArray()[0] == 0, "it is read, and was not written");
+          binding.bindInput("x", value, InputMode.SNAPSHOT);
+          binding.update("x", new float[] {1}); // into the copy
+        }
+      }
+      require(plain.get(java.lang.foreign.ValueLayout.JAVA_INT, 0) == 0, "nothing was written");
+    }
+    require(Files.readAllBytes(file)[0] == 0, "nothing was written");
+  }
+
+  /** An arena cannot be closed while a run is at work in its memory, whatever became of the future. */
+  private static void arenaIsClosedInARun() throws Exception {
+    Path file = file();
+    try (OrtRuntimeFFM runtime = OrtRuntimeFFM.create(); OrtSessionFFM session = Models.session(runtime, "loop");
+        OrtIoBindingFFM binding = session.createBinding()) {
+      for (int way = 0; way < 4; way++) {
+        Arena arena = Arena.ofShared();
+        binding.bindInput(0, new long[] {TRIPS});
+        binding.bindInput(1, new float[] {1}, 1);
+        binding.bindOutput(session.outputs().getFirst().name(), map(file, FileChannel.MapMode.READ_WRITE, arena), ONE);
+        CompletableFuture<Void> run = binding.runAsync();
+        Thread.sleep(20);
+        IllegalStateException refused = null;
+        if (way == 0) refused = fails(IllegalStateException.class, arena::close);
+        if (way == 1) run.orTimeout(10, TimeUnit.MILLISECONDS);
+        if (way == 2) run.complete(null);
+        if (way == 3) run.completeExceptionally(new IllegalArgumentException("enough"));
+        try {
+          run.get();
+          require(way == 0 || way == 2, "it was given up, or it passed");
+        } catch (ExecutionException e) {
+          Class<?> type = way == 1 ? TimeoutException.class : IllegalArgumentException.class;
+          require(type.isInstance(e.getCause()), "the future fails with what it was given: " + e);
+        }
+        require(refused == null || refused.getMessage().contains("acquired"), "what Java says: " + refused);
+        arena.close(); // the run has ended before its future
+        Thread.sleep(way == 0 ? 0 : 300);
+      }
+      try (Arena confined = Arena.ofConfined()) {
+        binding.bindOutput(session.outputs().getFirst().name(), confined.allocate(4, 4), ONE);
+        OrtFFMException e = fails(OrtFFMException.class, binding::runAsync);
+        require(e.status() == OrtStatus.INVALID_ARGUMENT && e.getMessage().contains("Arena.ofShared"), e.getMessage());
+      }
+    }
+  }
+
+  private static void arenaIsClosedInARunOnAStream() throws Exception {
+    Path file = file();
+    try (OrtRuntimeFFM runtime = OrtRuntimeFFM.create(); OrtSessionFFM session = Models.session(runtime, "loop");
+        OrtIoBindingFFM binding = session.createBinding(); OrtStreamFFM stream = OrtStreamFFM.create(runtime, DeviceSpec.CPU)) {
+      Arena arena = Arena.ofShared();
+      binding.bindInput(0, new long[] {TRIPS});
+      binding.bindInput(1, new float[] {1}, 1);
+      binding.bindOutput(session.outputs().getFirst().name(), map(file, FileChannel.MapMode.READ_WRITE, arena), ONE);
+      binding.runWithBindings(stream, null);
+      fails(IllegalStateException.class, arena::close);
+      stream.synchronize();
+      while (arena.scope().isAlive()) { // the thread that holds it may be some microseconds behind
+        try {
+          arena.close();
+        } catch (IllegalStateException e) {
+          Thread.onSpinWait();
+        }
+      }
+      try (Arena confined = Arena.ofConfined()) {
+        binding.bindOutput(session.outputs().getFirst().name(), confined.allocate(4, 4), ONE);
+        OrtFFMException e = fails(OrtFFMException.class, () -> binding.runWithBindings(stream, null));
+        require(e.status() == OrtStatus.INVALID_ARGUMENT && e.getMessage().contains("Arena.ofShared"), e.getMessage());
+      }
+      // A copy on a stream, behind a run.
+      binding.bindOutput(session.outputs().getFirst().name(), OutputMode.FRESH);
+      binding.runWithBindings(stream, null);
+      Arena other = Arena.ofShared();
+      MemorySegment target = map(file, FileChannel.MapMode.READ_WRITE, other);
+      try (OrtValueRef value = OrtValueRef.of(runtime, new float[] {1}, ONE);
+          OrtValueRef wrapped = OrtValueRef.wrap(runtime, DeviceSpec.CPU, target, ONE)) {
+        OrtValueRef.copy(new OrtValueRef[] {value}, new OrtValueRef[] {wrapped}, stream);
+        value.read(0, target.asSlice(64, 4), stream);
+        value.write(0, target.asSlice(64, 4), stream);
+        fails(IllegalStateException.class, other::close);
+      }
+      stream.synchronize();
+    }
+  }
+
+  /** Who shares ONNX Runtime unregisters an EP's library while a value of its device is open. */
+  private static void libraryIsUnregistered(String library) throws Exception {
+    OrtEnvironment environment = OrtEnvironment.getEnvironment();
+    environment.registerExecutionProviderLibrary("vdev", library);
+    OrtRuntimeFFM runtime = OrtRuntimeFFM.create();
+    OrtValueRef value = OrtValueRef.allocate(runtime, DeviceSpec.of("vdev"), ONE);
+    environment.unregisterExecutionProviderLibrary("vdev");
+    value.close();
+    try (OrtSessionFFM session = Models.session(runtime, "scale"); OrtIoBindingFFM binding = session.createBinding()) {
+      binding.bindInput("x", new float[] {1}, 1);
+      binding.runWithBindings(); // the rest goes on
+    }
+    runtime.close();
+  }
+}

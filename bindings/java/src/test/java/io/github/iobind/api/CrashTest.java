@@ -1,0 +1,34 @@
+package io.github.iobind.api;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.nio.file.Path;
+import java.util.Map;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+
+/** What ended the process in 0.1, see {@link CrashCases}. */
+class CrashTest {
+  @ParameterizedTest
+  @ValueSource(strings = {"adoptedSessionIsClosed", "readOnlyMemory", "arenaIsClosedInARun", "arenaIsClosedInARunOnAStream"})
+  void survives(String name) throws Exception {
+    passes(name);
+  }
+
+  /** A host program that unregisters an EP's library loses the memory of a value that is still open, and nothing else. */
+  @Test
+  void survivesALibraryThatIsUnregistered() throws Exception {
+    Path library = Path.of(System.getProperty("iobind.library"));
+    Path vdev = library.resolveSibling(library.getFileName().toString().replace("iobind", "iobind_vdev"));
+    passes("libraryIsUnregistered", vdev.toString());
+  }
+
+  private static void passes(String... arguments) throws Exception {
+    String name = arguments[0];
+    Child child = OfficialTest.run(Map.of(), CrashCases.class, arguments);
+    assertEquals(0, child.exit(), child.output());
+    assertTrue(child.output().contains("passed: " + name), child.output());
+  }
+}
