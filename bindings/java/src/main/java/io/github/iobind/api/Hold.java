@@ -14,6 +14,7 @@ import java.lang.invoke.MethodType;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionException;
 
 /**
  * Memory of the caller's that native code is at work in: as long as it is held, its arenas refuse to be closed. Java holds the
@@ -115,73 +116,39 @@ final class Hold {
     return memory != null && index < memory.length ? memory[index] : MemorySegment.NULL;
   }
 
-  /**
-   * Has a thread hold the memory from now on until it is given an event that has passed, or null.
-   *
-   * @param passed is done then, also where the memory could not be held
-   */
-  static CompletableFuture<OrtEventFFM> begin(MemorySegment[] memory, Runnable passed) {
+  // ---- for longer than a call
+
+  private final CompletableFuture<Void> end = new CompletableFuture<>();
+  private final CompletableFuture<Void> ended = new CompletableFuture<>();
+
+  /** Has a thread hold the memory from now on until {@link #end}. */
+  static Hold begin(MemorySegment[] memory) {
+    Hold hold = new Hold();
     CompletableFuture<Void> held = new CompletableFuture<>();
-    CompletableFuture<OrtEventFFM> end = new CompletableFuture<>();
     Threads.execute(() -> {
       try {
         during(memory, () -> {
           held.complete(null);
-          await(end.join());
+          hold.end.join();
         });
       } catch (Throwable t) {
         held.completeExceptionally(t);
       } finally {
-        passed.run();
+        hold.ended.complete(null);
       }
     });
-    join(held);
-    return end;
-  }
-
-  /** Submits work to a stream, by a thread that holds the memory until the stream has passed it; then passed is done. */
-  static void untilPassed(OrtStreamFFM stream, MemorySegment[] memory, Runnable submit, Runnable passed) {
-    CompletableFuture<OrtEventFFM> holding = begin(memory, passed);
-    OrtEventFFM end = null;
-    try {
-      end = stream.event();
-      try {
-        submit.run();
-      } finally {
-        end.record(stream); // also where a part was submitted before another failed
-      }
-    } finally {
-      holding.complete(end);
-    }
-  }
-
-  /** Copies on a stream, whose memory of the caller's is held until they are done; without a stream, during the call. */
-  static void copy(OrtStreamFFM stream, MemorySegment[] memory, Runnable copy) {
-    if (memory == null) {
-      copy.run();
-    } else if (stream == null) {
-      during(memory, copy);
-    } else {
-      requireShared("a copy on a stream", memory);
-      untilPassed(stream, memory, copy, () -> {});
-    }
-  }
-
-  private static void join(CompletableFuture<Void> held) {
     try {
       held.join();
-    } catch (java.util.concurrent.CompletionException e) {
+      return hold;
+    } catch (CompletionException e) {
       if (e.getCause() instanceof RuntimeException cause) throw cause;
       throw e;
     }
   }
 
-  private static void await(OrtEventFFM end) {
-    if (end == null) return;
-    try (end) {
-      end.await();
-    } catch (RuntimeException failed) {
-      return; // said to whoever asks the caller's own event or stream
-    }
+  /** Lets the memory go: its arenas can be closed when this returns. Any number of times. */
+  void end() {
+    end.complete(null);
+    ended.join();
   }
 }

@@ -1,10 +1,13 @@
 package io.github.iobind.api;
 
 import io.github.iobind.ffm.Iobind;
+import java.time.Duration;
 
 /** A point in a stream that can be waited for. One that was never recorded counts as passed. Waiting is for any thread. */
 public final class OrtEventFFM implements AutoCloseable {
   private final Handle handle;
+  /** What it was recorded behind, of the work that needs something until it has passed. */
+  private volatile InFlight.Work behind;
 
   private OrtEventFFM(long address) {
     handle = Handle.of(this, address, Iobind::eventDestroy);
@@ -49,6 +52,7 @@ public final class OrtEventFFM implements AutoCloseable {
         long streamAddress = OrtStreamFFM.enter(stream);
         try {
           scratch.check(Iobind.eventRecord(address, streamAddress, scratch.error()));
+          recordedBehind(stream.inFlight().last());
         } finally {
           OrtStreamFFM.exit(stream);
         }
@@ -65,14 +69,43 @@ public final class OrtEventFFM implements AutoCloseable {
    *     failed
    */
   public void await() {
+    hasPassed(FOREVER);
+  }
+
+  /**
+   * Waits for the event, for a limited time.
+   *
+   * @param timeout how long
+   * @return false where the time was not enough; what was waited for goes on
+   * @throws OrtFFMException as {@link #await()}
+   */
+  public boolean await(Duration timeout) {
+    return hasPassed(Math.max(0, timeout.toNanos()));
+  }
+
+  private static final long FOREVER = -1;
+
+  /** Waits so many nanoseconds, or for ever. */
+  boolean hasPassed(long nanos) {
     try (Scratch scratch = Scratch.take()) {
       long address = handle.enter();
       try {
-        scratch.check(Iobind.eventWait(address, scratch.error()));
+        InFlight.Work work = behind;
+        int status = nanos == FOREVER ? Iobind.eventWait(address, scratch.error())
+            : Iobind.eventWaitFor(address, nanos, scratch.error());
+        if (status == OrtStatus.TIMEOUT.ordinal()) return false;
+        if (work != null) work.passed();
+        scratch.check(status);
+        return true;
       } finally {
         handle.exit();
       }
     }
+  }
+
+  /** The event was recorded, behind this work; null: behind none that needs anything. */
+  void recordedBehind(InFlight.Work work) {
+    behind = work;
   }
 
   /**
@@ -85,8 +118,12 @@ public final class OrtEventFFM implements AutoCloseable {
     try (Scratch scratch = Scratch.take()) {
       long address = handle.enter();
       try {
-        scratch.check(Iobind.eventQuery(address, scratch.out(0), scratch.error()));
-        return scratch.getInt(0) != 0;
+        InFlight.Work work = behind;
+        int status = Iobind.eventQuery(address, scratch.out(0), scratch.error());
+        boolean isDone = status != 0 || scratch.getInt(0) != 0;
+        if (isDone && work != null) work.passed();
+        scratch.check(status);
+        return isDone;
       } finally {
         handle.exit();
       }

@@ -42,6 +42,8 @@ public final class OrtIoBindingFFM implements AutoCloseable {
   private MemorySegment[] held;
   /** A run was submitted to a stream and not seen to pass: what is bound may be in use. */
   private boolean submitted;
+  /** The last run on a stream that needs something until it has passed; null where none does. */
+  private volatile InFlight.Work lastWork;
   private String tag;
   private Map<String, String> config = Map.of();
   private OrtRuntimeFFM.LogLevel logLevel = OrtRuntimeFFM.LogLevel.DEFAULT;
@@ -354,7 +356,7 @@ public final class OrtIoBindingFFM implements AutoCloseable {
       try {
         Runnable update = () -> scratch.check(
             Iobind.bindingUpdateInput(address, index, source, source.byteSize(), streamAddress, scratch.error()));
-        Hold.copy(stream, stream == null && bound == null ? null : Hold.arenas(Arrays.asList(source, bound)), update);
+        OrtStreamFFM.copy(stream, stream == null && bound == null ? null : Hold.arenas(Arrays.asList(source, bound)), update);
       } finally {
         OrtStreamFFM.exit(stream);
       }
@@ -703,12 +705,12 @@ public final class OrtIoBindingFFM implements AutoCloseable {
       if (memory == null && !session.isShared()) {
         submit(address, stream, event);
       } else {
-        handle.enter(); // close waits for the run
-        session.beginRun();
-        Hold.untilPassed(stream, memory, () -> submit(address, stream, event), () -> {
-          session.endRun();
-          handle.exit();
-        });
+        InFlight.Work[] work = new InFlight.Work[1];
+        work[0] = stream.inFlight().submit(stream, memory, () -> submit(address, stream, event),
+            () -> session.runPassed(work[0]));
+        if (event != null) event.recordedBehind(work[0]);
+        session.runSubmitted(work[0]);
+        lastWork = work[0];
       }
     } finally {
       handle.exitAlone();
@@ -823,8 +825,17 @@ public final class OrtIoBindingFFM implements AutoCloseable {
   }
 
   private long borrow(long address, int index) {
-    scratch.check(Iobind.bindingGetOutput(address, index, scratch.out(0), scratch.error()));
+    int status = Iobind.bindingGetOutput(address, index, scratch.out(0), scratch.error());
+    if (lastWork != null) seen(status);
+    scratch.check(status);
     return scratch.getLong(0);
+  }
+
+  /** An output was fetched, which waits for the run. */
+  private void seen(int status) {
+    if (status != 0) return;
+    lastWork.passed();
+    lastWork = null;
   }
 
   /**
@@ -848,7 +859,9 @@ public final class OrtIoBindingFFM implements AutoCloseable {
   public OrtValueRef takeOutput(int index) {
     long address = enter();
     try {
-      scratch.check(Iobind.bindingTakeOutput(address, index, scratch.out(0), scratch.error()));
+      int status = Iobind.bindingTakeOutput(address, index, scratch.out(0), scratch.error());
+      if (lastWork != null) seen(status);
+      scratch.check(status);
       return new OrtValueRef(scratch.getLong(0), outputs[index].guard, scratch);
     } finally {
       handle.exitAlone();
@@ -994,6 +1007,8 @@ public final class OrtIoBindingFFM implements AutoCloseable {
    */
   @Override
   public void close() {
+    InFlight.Work work = lastWork;
+    if (work != null) Threads.await(() -> work.await(-1));
     handle.close();
   }
 
@@ -1004,6 +1019,9 @@ public final class OrtIoBindingFFM implements AutoCloseable {
    * @return false where it was not enough: the binding is still open
    */
   public boolean close(Duration timeout) {
-    return handle.close(timeout);
+    long end = System.nanoTime() + timeout.toNanos();
+    InFlight.Work work = lastWork;
+    if (work != null && !Threads.await(() -> work.await(Math.max(0, timeout.toNanos())))) return false;
+    return handle.close(Duration.ofNanos(Math.max(0, end - System.nanoTime())));
   }
 }

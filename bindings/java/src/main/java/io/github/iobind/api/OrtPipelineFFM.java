@@ -7,11 +7,13 @@ import io.github.iobind.ffm.Iobind;
 import io.github.iobind.ffm.Layouts;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
+import java.time.Duration;
 import java.util.Arrays;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.function.LongConsumer;
 
 /**
@@ -125,10 +127,10 @@ public final class OrtPipelineFFM implements AutoCloseable {
     options.constants.forEach((name, value) -> constants[session.inputIndex(name)] = value);
     MemorySegment[] memory = Hold.arenas(Arrays.stream(constants).map(OrtPipelineFFM::backing).toList());
     Hold.requireShared("a constant of a pipeline", memory);
-    var holding = memory == null ? null : Hold.begin(memory, () -> {});
+    Hold holding = memory == null ? null : Hold.begin(memory);
     LongConsumer destroyer = holding == null ? Iobind::pipelineDestroy : address -> {
       Iobind.pipelineDestroy(address);
-      holding.complete(null);
+      holding.end();
     };
     boolean made = false;
     int entered = 0;
@@ -149,7 +151,7 @@ public final class OrtPipelineFFM implements AutoCloseable {
         session.exit();
       }
     } finally {
-      if (!made && holding != null) holding.complete(null);
+      if (!made && holding != null) holding.end();
       while (entered > 0) exit(constants[--entered]);
     }
   }
@@ -199,11 +201,29 @@ public final class OrtPipelineFFM implements AutoCloseable {
    *     failure; CANCELLED: an item behind one that failed where it does; NOT_FOUND: no item is under way
    */
   public Item next() {
+    return next(-1);
+  }
+
+  /**
+   * Waits for the oldest item that was not pulled, for a limited time.
+   *
+   * @param timeout how long
+   * @return the item; the caller closes it. Empty: the time was not enough, and the item is still the next one
+   * @throws OrtFFMException as {@link #next()}
+   */
+  public Optional<Item> next(Duration timeout) {
+    return Optional.ofNullable(next(Math.max(0, timeout.toNanos())));
+  }
+
+  private Item next(long nanos) {
     session.requireOpen();
     long address = handle.enterAlone();
     try {
       MemorySegment item = scratch.struct(Layouts.PIPELINE_ITEM);
-      scratch.check(Iobind.pipelineNext(address, outputs, item, scratch.error()));
+      int status = nanos < 0 ? Iobind.pipelineNext(address, outputs, item, scratch.error())
+          : Iobind.pipelineNextFor(address, nanos, outputs, item, scratch.error());
+      if (status == OrtStatus.TIMEOUT.ordinal()) return null;
+      scratch.check(status);
       Map<String, OrtValueRef> values = new LinkedHashMap<>();
       for (int i = 0; i < session.outputs().size(); i++) {
         long output = outputs.getAtIndex(JAVA_LONG, i);

@@ -15,6 +15,8 @@ import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
 
@@ -31,6 +33,8 @@ public final class OrtSessionFFM implements AutoCloseable {
   private final OfficialOrt.Session official;
   /** Of a session that somebody else will close: each run has one of these, and close waits for all of them. */
   private final Semaphore runs;
+  /** Its runs on streams, which nobody may have seen to pass. */
+  private final Set<InFlight.Work> works;
   private final List<ValueInfo> inputs;
   private final List<ValueInfo> outputs;
   private final Place[] inputPlaces;
@@ -276,6 +280,7 @@ public final class OrtSessionFFM implements AutoCloseable {
     this.ownsRuntime = ownsRuntime;
     this.official = official;
     this.runs = official == null ? null : new Semaphore(Integer.MAX_VALUE, true);
+    this.works = official == null ? null : ConcurrentHashMap.newKeySet();
     try (Scratch scratch = Scratch.take()) {
       MemorySegment info = scratch.struct(Layouts.SESSION_INFO);
       scratch.check(Iobind.sessionGetInfo(address, info, scratch.error()));
@@ -656,6 +661,14 @@ public final class OrtSessionFFM implements AutoCloseable {
     if (runs != null) runs.release();
   }
 
+  void runSubmitted(InFlight.Work work) {
+    if (works != null) works.add(work);
+  }
+
+  void runPassed(InFlight.Work work) {
+    if (works != null && work != null) works.remove(work);
+  }
+
   /**
    * Gives the session up when the calls in it have returned; its bindings live on. An adopted session also waits for the runs
    * of its bindings, so that the session of the official package can be closed next.
@@ -671,6 +684,7 @@ public final class OrtSessionFFM implements AutoCloseable {
       }
       runs.acquireUninterruptibly(Integer.MAX_VALUE);
       runs.release(Integer.MAX_VALUE);
+      for (InFlight.Work work : works) Threads.await(() -> work.await(-1));
     }
     handle.close();
     if (ownsRuntime) runtime.close();
@@ -698,6 +712,9 @@ public final class OrtSessionFFM implements AutoCloseable {
         }
       } finally {
         if (wasInterrupted) Thread.currentThread().interrupt();
+      }
+      for (InFlight.Work work : works) {
+        if (!Threads.await(() -> work.await(Math.max(0, end - System.nanoTime())))) return false;
       }
     }
     if (!handle.close(Duration.ofNanos(Math.max(0, end - System.nanoTime())))) return false;

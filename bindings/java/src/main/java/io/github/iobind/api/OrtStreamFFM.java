@@ -7,9 +7,6 @@ import java.lang.foreign.MemorySegment;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
-import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.CompletionException;
-import java.util.concurrent.TimeUnit;
 
 /**
  * An ordered queue of work on a device: what is submitted to it is done in that order. On a device without streams of its own
@@ -22,9 +19,15 @@ import java.util.concurrent.TimeUnit;
 public final class OrtStreamFFM implements AutoCloseable {
   private final Handle handle;
   private final Place place;
+  private final InFlight inFlight;
 
   private OrtStreamFFM(long address, Place place) {
-    handle = Handle.slow(this, address, Iobind::streamDestroy);
+    InFlight works = new InFlight();
+    inFlight = works;
+    handle = Handle.slow(this, address, stream -> {
+      Iobind.streamDestroy(stream);
+      works.passed();
+    });
     this.place = place;
   }
 
@@ -94,7 +97,9 @@ public final class OrtStreamFFM implements AutoCloseable {
     try (Scratch scratch = Scratch.take()) {
       long address = handle.enter();
       try {
-        scratch.check(Iobind.streamSynchronize(address, scratch.error()));
+        int status = Iobind.streamSynchronize(address, scratch.error());
+        inFlight.passed();
+        scratch.check(status);
       } finally {
         handle.exit();
       }
@@ -160,24 +165,29 @@ public final class OrtStreamFFM implements AutoCloseable {
    */
   public boolean close(Duration timeout) {
     if (handle.isClosed()) return true;
-    CompletableFuture<Void> passed = new CompletableFuture<>();
-    OrtEventFFM end = event();
-    end.record(this);
-    Threads.execute(() -> {
-      try (end) {
-        end.await();
-      } catch (RuntimeException failed) {
-        return; // it has passed all the same
-      } finally {
-        passed.complete(null);
-      }
-    });
-    long from = System.nanoTime();
-    try {
-      passed.orTimeout(Math.max(0, timeout.toNanos()), TimeUnit.NANOSECONDS).join();
-    } catch (CompletionException e) {
-      return false;
+    long until = System.nanoTime() + timeout.toNanos();
+    try (OrtEventFFM end = event()) {
+      end.record(this);
+      if (!end.hasPassed(Math.max(0, timeout.toNanos()))) return false;
+    } catch (OrtFFMException failed) {
+      inFlight.passed(); // it has passed all the same
     }
-    return handle.close(timeout.minusNanos(System.nanoTime() - from));
+    return handle.close(Duration.ofNanos(Math.max(0, until - System.nanoTime())));
+  }
+
+  /** Copies whose memory of the caller's is held until they are done; without a stream, during the call. */
+  static void copy(OrtStreamFFM stream, MemorySegment[] memory, Runnable copy) {
+    if (memory == null) {
+      copy.run();
+    } else if (stream == null) {
+      Hold.during(memory, copy);
+    } else {
+      Hold.requireShared("a copy on a stream", memory);
+      stream.inFlight.submit(stream, memory, copy, () -> {});
+    }
+  }
+
+  InFlight inFlight() {
+    return inFlight;
   }
 }

@@ -426,7 +426,7 @@ public final class OrtValueRef implements AutoCloseable {
       try {
         long streamAddress = OrtStreamFFM.enter(stream);
         try {
-          Hold.copy(stream, held(stream, source), () -> scratch.check(
+          OrtStreamFFM.copy(stream, held(stream, source), () -> scratch.check(
               Iobind.tensorWrite(address, offset, source, source.byteSize(), streamAddress, scratch.error())));
         } finally {
           OrtStreamFFM.exit(stream);
@@ -462,7 +462,7 @@ public final class OrtValueRef implements AutoCloseable {
       try {
         long streamAddress = OrtStreamFFM.enter(stream);
         try {
-          Hold.copy(stream, held(stream, target), () -> scratch.check(
+          OrtStreamFFM.copy(stream, held(stream, target), () -> scratch.check(
               Iobind.tensorRead(address, offset, target, target.byteSize(), streamAddress, scratch.error())));
         } finally {
           OrtStreamFFM.exit(stream);
@@ -674,7 +674,7 @@ public final class OrtValueRef implements AutoCloseable {
       for (; entered < all.length; entered++) addresses.setAtIndex(JAVA_LONG, entered, all[entered].enter());
       long streamAddress = OrtStreamFFM.enter(stream);
       try {
-        Hold.copy(stream, memory, () -> scratch.check(Iobind.tensorCopy(addresses,
+        OrtStreamFFM.copy(stream, memory, () -> scratch.check(Iobind.tensorCopy(addresses,
             addresses.asSlice((long) count * Long.BYTES), count, streamAddress, scratch.error())));
       } finally {
         OrtStreamFFM.exit(stream);

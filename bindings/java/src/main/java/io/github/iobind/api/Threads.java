@@ -1,7 +1,9 @@
 package io.github.iobind.api;
 
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
+import java.util.function.BooleanSupplier;
 
 /** Threads that wait in libiobind for others: a virtual thread would keep its carrier busy there. */
 final class Threads {
@@ -18,6 +20,12 @@ final class Threads {
 
   static void execute(Runnable task) {
     POOL.execute(task);
+  }
+
+  /** Waits in libiobind, whatever interrupts; a virtual thread lets its carrier go meanwhile. */
+  static boolean await(BooleanSupplier wait) {
+    if (!Thread.currentThread().isVirtual()) return wait.getAsBoolean();
+    return CompletableFuture.supplyAsync(wait::getAsBoolean, POOL).join();
   }
 
   static Thread other() {

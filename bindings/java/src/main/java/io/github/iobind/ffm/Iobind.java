@@ -321,6 +321,17 @@ public final class Iobind {
     }
   }
 
+  private static final MethodHandle EVENT_WAIT_FOR = status("iobind_event_wait_for", OBJECT, SIZE, OBJECT);
+
+  /** {@code iobind_event_wait_for}. */
+  public static int eventWaitFor(long event, long nanos, long error) {
+    try {
+      return (int) EVENT_WAIT_FOR.invokeExact(event, nanos, error);
+    } catch (Throwable t) {
+      throw thrown(t);
+    }
+  }
+
   private static final MethodHandle EVENT_QUERY = status("iobind_event_query", OBJECT, OBJECT, OBJECT);
 
   /** {@code iobind_event_query}. */
@@ -806,6 +817,17 @@ public final class Iobind {
   public static int pipelineNext(long pipeline, MemorySegment outputs, MemorySegment item, long error) {
     try {
       return (int) PIPELINE_NEXT.invokeExact(pipeline, outputs, item, error);
+    } catch (Throwable t) {
+      throw thrown(t);
+    }
+  }
+
+  private static final MethodHandle PIPELINE_NEXT_FOR = status("iobind_pipeline_next_for", OBJECT, SIZE, MEMORY, MEMORY, OBJECT);
+
+  /** {@code iobind_pipeline_next_for}. */
+  public static int pipelineNextFor(long pipeline, long nanos, MemorySegment outputs, MemorySegment item, long error) {
+    try {
+      return (int) PIPELINE_NEXT_FOR.invokeExact(pipeline, nanos, outputs, item, error);
     } catch (Throwable t) {
       throw thrown(t);
     }

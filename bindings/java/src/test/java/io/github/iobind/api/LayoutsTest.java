@@ -137,6 +137,7 @@ class LayoutsTest {
     assertEquals(abi.getAsJsonObject("enums").size(), enums + 1, "enums of the header, and those compared here");
     Map<String, Long> expected = new TreeMap<>(), got = new TreeMap<>();
     abi.getAsJsonObject("constants").asMap().forEach((name, value) -> expected.put(name, value.getAsLong()));
+    expected.keySet().removeIf(name -> name.startsWith("IOBIND_DLPACK_")); // of functions that are left out
     for (DeviceInfo.Capability capability : DeviceInfo.Capability.values()) {
       got.put("IOBIND_DEVICE_" + capability.name(), 1L << capability.ordinal());
     }

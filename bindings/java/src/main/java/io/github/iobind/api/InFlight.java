@@ -1,0 +1,112 @@
+package io.github.iobind.api;
+
+import java.lang.foreign.MemorySegment;
+import java.util.ArrayDeque;
+
+/**
+ * The work on a stream that needs something until the stream has passed it: memory of the caller's, held, or a session that
+ * somebody else will close. It is over for Java when the caller has been told that it passed: by the stream, an event behind
+ * it, or an output that was fetched. Nobody waits for it behind the caller's back, for libiobind would count that as telling him.
+ */
+final class InFlight {
+  private final ArrayDeque<Work> works = new ArrayDeque<>();
+
+  /** One piece of it. */
+  final class Work {
+    private final OrtEventFFM behind;
+    private final Hold hold;
+    private final Runnable passed;
+    private boolean isOver;
+
+    private Work(OrtEventFFM behind, Hold hold, Runnable passed) {
+      this.behind = behind;
+      this.hold = hold;
+      this.passed = passed;
+    }
+
+    /** The caller knows that the stream has passed this work, and with it all before. */
+    void passed() {
+      InFlight.this.passed(this);
+    }
+
+    /** Waits for the work, for a caller who closes what it needs; false where the time was not enough. */
+    boolean await(long nanos) {
+      synchronized (works) {
+        if (isOver) return true;
+      }
+      try {
+        if (!behind.hasPassed(nanos)) return false;
+      } catch (IllegalStateException closed) {
+        return true; // another thread has seen it pass
+      } catch (OrtFFMException failed) {
+        passed(); // said to whoever asks the stream
+        return true;
+      }
+      passed();
+      return true;
+    }
+
+    private void end() {
+      isOver = true;
+      behind.close();
+      if (hold != null) hold.end();
+      passed.run();
+    }
+  }
+
+  /** The last piece of work; null where all is over. */
+  Work last() {
+    synchronized (works) {
+      return works.peekLast();
+    }
+  }
+
+  /** All work has passed. */
+  void passed() {
+    passed(last());
+  }
+
+  private void passed(Work last) {
+    if (last == null) return;
+    synchronized (works) {
+      if (last.isOver) return;
+      Work work;
+      do {
+        work = works.removeFirst();
+        work.end();
+      } while (work != last);
+    }
+  }
+
+  /**
+   * Submits work that needs memory, or something else, until it has passed.
+   *
+   * @param memory null: none
+   * @param passed is done then, or where nothing was submitted
+   */
+  Work submit(OrtStreamFFM stream, MemorySegment[] memory, Runnable submit, Runnable passed) {
+    Hold hold = null;
+    OrtEventFFM behind = null;
+    Work work = null;
+    try {
+      if (memory != null) hold = Hold.begin(memory);
+      behind = stream.event();
+      try {
+        submit.run();
+      } finally {
+        behind.record(stream); // also where a part was submitted before another failed
+        work = new Work(behind, hold, passed);
+        synchronized (works) {
+          works.addLast(work);
+        }
+      }
+      return work;
+    } finally {
+      if (work == null) {
+        if (behind != null) behind.close();
+        if (hold != null) hold.end();
+        passed.run();
+      }
+    }
+  }
+}
