@@ -2,7 +2,6 @@ package io.github.iobind.api;
 
 import static java.lang.foreign.ValueLayout.ADDRESS;
 import static java.lang.foreign.ValueLayout.JAVA_INT;
-import static java.lang.foreign.ValueLayout.JAVA_LONG;
 
 import io.github.iobind.ffm.Constants;
 import io.github.iobind.ffm.Iobind;

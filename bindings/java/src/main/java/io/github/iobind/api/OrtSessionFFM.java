@@ -1,6 +1,5 @@
 package io.github.iobind.api;
 
-import static java.lang.foreign.ValueLayout.JAVA_INT;
 import static java.lang.foreign.ValueLayout.JAVA_LONG;
 
 import io.github.iobind.ffm.Constants;

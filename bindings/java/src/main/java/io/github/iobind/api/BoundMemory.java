@@ -1,0 +1,514 @@
+package io.github.iobind.api;
+
+
+import io.github.iobind.ffm.Iobind;
+import io.github.iobind.ffm.Layouts;
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.nio.Buffer;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+
+/** What is bound to a session's inputs and outputs: the part of {@link OrtIoBindingFFM} that binds it. */
+abstract sealed class BoundMemory permits OrtIoBindingFFM {
+  final Handle handle;
+  final OrtSessionFFM session;
+  final Scratch scratch = new Scratch();
+  final Slot[] inputs;
+  final Slot[] outputs;
+  /** The inputs' events, each kept as long as it is bound. */
+  final OrtEventFFM[] events;
+  /** How many slots have memory of the caller's, which is looked at before each run. */
+  int guards;
+  /** Of that memory, one segment of each arena, which a run holds; null where it must be looked for. */
+  private MemorySegment[] held;
+  /** A run was submitted to a stream and not seen to pass: what is bound may be in use. */
+  boolean submitted;
+
+  /** What Java knows of an input or output. */
+  static final class Slot {
+    /** The caller's memory that is bound; null where it is libiobind's. */
+    MemorySegment guard;
+    /** Array inputs on the host: the memory of the input's own tensor, and what it holds. */
+    MemorySegment own;
+    OnnxTensorElementType type;
+    long[] shape;
+    /** Outputs: whether a run gives it. */
+    OutputMode mode;
+    /** Outputs: the input that it is carried to; null where it is not. */
+    Slot carriedTo;
+    /** Inputs: an output becomes the next run's input, which is then no memory that Java knows. */
+    boolean carried;
+  }
+
+  BoundMemory(OrtSessionFFM session, long address) {
+    this.session = session;
+    OrtEventFFM[] bound = new OrtEventFFM[session.inputs().size()];
+    events = bound;
+    Handle runtime = session.keptRuntime().handle();
+    runtime.keep();
+    handle = Handle.of(this, address, binding -> {
+      Iobind.bindingDestroy(binding);
+      runtime.letGo();
+      for (OrtEventFFM event : bound) OrtEventFFM.letGo(event);
+    });
+    inputs = new Slot[session.inputs().size()];
+    Arrays.setAll(inputs, i -> new Slot());
+    outputs = new Slot[session.outputs().size()];
+    Arrays.setAll(outputs, i -> new Slot());
+    forgetOutputs();
+  }
+
+  void forgetOutputs() {
+    for (int i = 0; i < outputs.length; i++) {
+      boolean isTensor = session.outputs().get(i).kind() == ValueInfo.Kind.TENSOR;
+      outputs[i].mode = isTensor ? OutputMode.FRESH : OutputMode.NONE;
+    }
+  }
+
+  /**
+   * The session.
+   *
+   * @return the session that this binding is of
+   */
+  public OrtSessionFFM session() {
+    return session;
+  }
+
+  long enter() {
+    session.requireOpen();
+    return handle.enterAlone();
+  }
+
+  /** Whether a call is in this binding now; for tests. */
+  boolean isBusy() {
+    return handle.isBusy();
+  }
+
+  /** Whether memory of the caller's is bound; for tests. */
+  boolean holds(MemorySegment memory) {
+    for (Slot slot : inputs) {
+      if (slot.guard == memory) return true;
+    }
+    for (Slot slot : outputs) {
+      if (slot.guard == memory) return true;
+    }
+    return false;
+  }
+
+  // ---- inputs
+
+  /**
+   * Binds a value as an input, RESIDENT: it lives where the session wants the input, and nothing is ever copied. The binding
+   * keeps the memory alive.
+   *
+   * @param name the input
+   * @param value of a fitting type and shape; open dims may change from one binding to the next
+   * @throws OrtFFMException NOT_FOUND; DTYPE, SHAPE: it does not fit, the message has both; DEVICE: it is elsewhere
+   */
+  public void bindInput(String name, OrtValueRef value) {
+    bindInput(session.inputIndex(name), value, InputMode.RESIDENT, null);
+  }
+
+  /**
+   * Binds a value as an input.
+   *
+   * @param name the input
+   * @param value of a fitting type and shape
+   * @param mode what a run sees
+   * @throws OrtFFMException as {@link #bindInput(int, OrtValueRef, InputMode, OrtEventFFM)}
+   */
+  public void bindInput(String name, OrtValueRef value, InputMode mode) {
+    bindInput(session.inputIndex(name), value, mode, null);
+  }
+
+  /**
+   * Binds a value as an input.
+   *
+   * @param index the input, in the model's order
+   * @param value of a fitting type and shape
+   * @param mode what a run sees
+   * @param event the run waits for it before it reads the value; null: it is ready. It must stay open until the input is bound
+   *     anew
+   * @throws OrtFFMException NOT_FOUND: the index; DTYPE, SHAPE: it does not fit; DEVICE: a RESIDENT value is not where the
+   *     session reads the input; NOT_SUPPORTED: the input is no tensor; INVALID_ARGUMENT: it overlaps a FIXED output;
+   *     INVALID_STATE: a run is under way. After an error the input is as it was
+   */
+  public void bindInput(int index, OrtValueRef value, InputMode mode, OrtEventFFM event) {
+    long address = enter();
+    try {
+      boolean isWritten = mode != InputMode.SNAPSHOT && index >= 0 && index < inputs.length && inputs[index].carried;
+      if (isWritten) requireWritable(value.backing(), index);
+      long tensor = value.enter();
+      try {
+        long eventAddress = OrtEventFFM.enter(event);
+        try {
+          scratch.check(Iobind.bindingSetInput(address, index, mode.ordinal(), tensor, eventAddress, scratch.error()));
+          noteEvent(index, event);
+        } finally {
+          OrtEventFFM.exit(event);
+        }
+      } finally {
+        value.exit();
+      }
+      note(inputs[index], mode == InputMode.SNAPSHOT ? null : value.backing());
+    } finally {
+      handle.exitAlone();
+    }
+  }
+
+  void noteEvent(int index, OrtEventFFM event) {
+    if (events[index] == event) return;
+    OrtEventFFM.keep(event);
+    OrtEventFFM.letGo(events[index]);
+    events[index] = event;
+  }
+
+  /** Something was bound, which libiobind refuses while a run is under way. */
+  void note(Slot slot, MemorySegment guard) {
+    submitted = false;
+    if (slot.guard != null) guards--;
+    if (guard != null) guards++;
+    if (slot.guard != guard) held = null;
+    slot.guard = guard;
+    slot.own = null;
+  }
+
+  void noteOutput(Slot slot, MemorySegment guard, OutputMode mode) {
+    note(slot, guard);
+    slot.mode = mode;
+    if (slot.carriedTo != null) slot.carriedTo.carried = false;
+    slot.carriedTo = null;
+  }
+
+  /**
+   * Binds native host memory as an input, LIVE: each run sees what it holds then. It is not copied where the session reads the
+   * input from host memory. Its arena refuses to be closed during a run; a run after it was closed is an IllegalStateException.
+   *
+   * @param name the input
+   * @param segment native memory, of the descriptor's bytes or more
+   * @param descriptor element type and shape
+   * @throws OrtFFMException as {@link #bindInput(int, OrtValueRef, InputMode, OrtEventFFM)}; INVALID_ARGUMENT: too few bytes
+   */
+  public void bindInput(String name, MemorySegment segment, MemoryDescriptor descriptor) {
+    int index = session.inputIndex(name);
+    try (OrtValueRef value = OrtValueRef.wrap(session.keptRuntime(), DeviceSpec.CPU, segment, descriptor)) {
+      bindInput(index, value, InputMode.LIVE, null);
+    }
+  }
+
+  /**
+   * Binds the remaining elements of a buffer as an input: a direct one as its memory is, LIVE, a heap one as a copy of now.
+   *
+   * @param name the input
+   * @param buffer in the machine's byte order, of a type that holds the input's
+   * @param shape the dims
+   * @throws OrtFFMException as {@link #bindInput(String, MemorySegment, MemoryDescriptor)}
+   */
+  public void bindInput(String name, Buffer buffer, long... shape) {
+    int index = session.inputIndex(name);
+    MemoryDescriptor descriptor = MemoryDescriptor.of(session.inputs().get(index).type(), shape);
+    MemorySegment segment = JavaArrays.segment(buffer, descriptor);
+    if (segment.isNative()) {
+      bindInput(name, segment, descriptor);
+    } else {
+      bindCopy(index, segment, descriptor.type(), shape);
+    }
+  }
+
+  /**
+   * Binds the content of a Java array as an input: a copy of now, where the session wants it. Binding another array of the same
+   * shape writes into the same memory.
+   *
+   * @param name the input
+   * @param array {@code float[]}, {@code long[]}, ..., as {@link OnnxTensorElementType#component} says for the input's type; or
+   *     {@code String[]}
+   * @param shape the dims; none for a scalar
+   * @throws OrtFFMException NOT_FOUND; DTYPE: an array of another type; SHAPE: another number of elements, or dims that do not
+   *     fit
+   */
+  public void bindInput(String name, Object array, long... shape) {
+    bindInput(session.inputIndex(name), array, shape);
+  }
+
+  /**
+   * Binds the content of a Java array as an input; see {@link #bindInput(String, Object, long...)}.
+   *
+   * @param index the input, in the model's order
+   * @param array the elements
+   * @param shape the dims; none for a scalar
+   * @throws OrtFFMException as there
+   */
+  public void bindInput(int index, Object array, long... shape) {
+    OnnxTensorElementType type = checkInput(index).type();
+    if (array instanceof String[]) {
+      try (OrtValueRef value = OrtValueRef.of(session.keptRuntime(), array,
+          MemoryDescriptor.of(OnnxTensorElementType.STRING, shape))) {
+        bindInput(index, value, InputMode.SNAPSHOT, null);
+      }
+      return;
+    }
+    bindCopy(index, JavaArrays.segment(array, MemoryDescriptor.of(type, shape)), type, shape);
+  }
+
+  private ValueInfo checkInput(int index) {
+    if (index < 0 || index >= inputs.length) {
+      throw new OrtFFMException(OrtStatus.NOT_FOUND, "no input " + index + ": the session has " + inputs.length);
+    }
+    return session.inputs().get(index);
+  }
+
+  private void bindCopy(int index, MemorySegment source, OnnxTensorElementType type, long[] shape) {
+    Slot slot = inputs[index];
+    long address = enter();
+    try {
+      if (slot.own != null && !submitted && slot.type == type && Arrays.equals(slot.shape, shape)) {
+        slot.own.copyFrom(source);
+        return;
+      }
+      Place place = session.inputPlace(index);
+      boolean onHost = place != null && place.isHostReadable();
+      MemoryDescriptor descriptor = MemoryDescriptor.of(type, shape);
+      long tensor = OrtValueRef.create(scratch, onHost ? place : session.keptRuntime().resolve(DeviceSpec.CPU), descriptor);
+      try {
+        MemorySegment memory = Layouts.memory(Iobind.tensorAddress(tensor), source.byteSize());
+        memory.copyFrom(source);
+        InputMode mode = onHost ? InputMode.RESIDENT : InputMode.SNAPSHOT;
+        scratch.check(Iobind.bindingSetInput(address, index, mode.ordinal(), tensor, 0, scratch.error()));
+        noteEvent(index, null);
+        note(slot, null);
+        if (!onHost || slot.carried) return;
+        slot.own = memory;
+        slot.type = type;
+        slot.shape = shape.clone();
+      } finally {
+        Iobind.tensorRelease(tensor);
+      }
+    } finally {
+      handle.exitAlone();
+    }
+  }
+
+  /**
+   * Writes new data into a bound input without binding it anew: into the SNAPSHOT's copy or the value itself.
+   *
+   * @param name the input
+   * @param array all elements, as {@link #bindInput(String, Object, long...)}
+   * @throws OrtFFMException INVALID_STATE: the input is not bound; INVALID_ARGUMENT: another number of bytes
+   */
+  public void update(String name, Object array) {
+    int index = session.inputIndex(name);
+    OnnxTensorElementType type = checkInput(index).type();
+    MemorySegment source = JavaArrays.segment(array, type);
+    Slot slot = inputs[index];
+    if (slot.own != null && !submitted && slot.own.byteSize() == source.byteSize()) {
+      enter();
+      try {
+        slot.own.copyFrom(source);
+      } finally {
+        handle.exitAlone();
+      }
+      return;
+    }
+    try (Arena arena = Arena.ofConfined()) {
+      update(index, arena.allocate(Math.max(1, source.byteSize()), 16).asSlice(0, source.byteSize()).copyFrom(source), null);
+    }
+  }
+
+  /**
+   * Writes new data into a bound input without binding it anew.
+   *
+   * @param index the input, in the model's order
+   * @param source native memory, all bytes of the input
+   * @param stream the device's stream that orders the copy, and {@code source} stays valid until it has passed; null: done on
+   *     return
+   * @throws OrtFFMException as {@link #update(String, Object)}; DEVICE: another device's stream
+   */
+  public void update(int index, MemorySegment source, OrtStreamFFM stream) {
+    long address = enter();
+    try {
+      MemorySegment bound = index >= 0 && index < inputs.length ? inputs[index].guard : null;
+      requireWritable(bound, index);
+      long streamAddress = OrtStreamFFM.enter(stream);
+      try {
+        Runnable update = () -> scratch.check(
+            Iobind.bindingUpdateInput(address, index, source, source.byteSize(), streamAddress, scratch.error()));
+        OrtStreamFFM.copy(stream, stream == null && bound == null ? null : Hold.arenas(Arrays.asList(source, bound)), update);
+      } finally {
+        OrtStreamFFM.exit(stream);
+      }
+    } finally {
+      handle.exitAlone();
+    }
+  }
+
+  private void requireWritable(MemorySegment memory, int input) {
+    if (memory == null || !memory.isReadOnly()) return;
+    throw new OrtFFMException(OrtStatus.INVALID_ARGUMENT, "input '" + session.inputs().get(input).name()
+        + "' lies in memory that is read-only, and would be written: bind it as a SNAPSHOT, which is a copy");
+  }
+
+  // ---- outputs
+
+  /**
+   * Binds a value as an output, FIXED: every run overwrites it, and the shape must come out as the value's.
+   *
+   * @param name the output
+   * @param value of a fitting type and shape
+   * @throws OrtFFMException as {@link #bindOutput(int, OrtValueRef, OutputMode)}
+   */
+  public void bindOutput(String name, OrtValueRef value) {
+    bindOutput(session.outputIndex(name), value, OutputMode.FIXED);
+  }
+
+  /**
+   * Binds native host memory as an output, FIXED. Its arena refuses to be closed during a run; a run after it was closed is an
+   * IllegalStateException.
+   *
+   * @param name the output
+   * @param segment native memory, of the descriptor's bytes or more
+   * @param descriptor element type and shape, as the output must come out
+   * @throws OrtFFMException as {@link #bindOutput(int, OrtValueRef, OutputMode)}
+   */
+  public void bindOutput(String name, MemorySegment segment, MemoryDescriptor descriptor) {
+    int index = session.outputIndex(name);
+    try (OrtValueRef value = OrtValueRef.wrap(session.keptRuntime(), DeviceSpec.CPU, segment, descriptor)) {
+      bindOutput(index, value, OutputMode.FIXED);
+    }
+  }
+
+  /**
+   * Binds a value as an output.
+   *
+   * @param index the output, in the model's order
+   * @param value of a fitting type and shape
+   * @param mode FIXED or IN_PLACE
+   * @throws OrtFFMException NOT_FOUND: the index; DTYPE, SHAPE: it cannot hold the output; DEVICE: the session cannot write
+   *     there; INVALID_ARGUMENT: it overlaps an input or another output, or lies in memory that is read-only. After an error
+   *     the output is as it was
+   */
+  public void bindOutput(int index, OrtValueRef value, OutputMode mode) {
+    value.requireWritable("bindOutput");
+    long address = enter();
+    try {
+      long tensor = value.enter();
+      try {
+        scratch.check(Iobind.bindingSetOutput(address, index, mode.ordinal(), 0, 0, tensor, scratch.error()));
+      } finally {
+        value.exit();
+      }
+      noteOutput(outputs[index], value.backing(), mode);
+    } finally {
+      handle.exitAlone();
+    }
+  }
+
+  /**
+   * Lets an output go where the session leaves it.
+   *
+   * @param name the output
+   * @param mode FRESH, REUSE or NONE
+   * @throws OrtFFMException as {@link #bindOutputToDevice(int, DeviceSpec, OutputMode)}
+   */
+  public void bindOutput(String name, OutputMode mode) {
+    bindOutputToDevice(session.outputIndex(name), null, mode);
+  }
+
+  /**
+   * Lets an output go to a device, FRESH: new memory there in every run.
+   *
+   * @param name the output
+   * @param spec the device; "/pinned" for its host-accessible memory
+   * @throws OrtFFMException as {@link #bindOutputToDevice(int, DeviceSpec, OutputMode)}
+   */
+  public void bindOutputToDevice(String name, DeviceSpec spec) {
+    bindOutputToDevice(session.outputIndex(name), spec, OutputMode.FRESH);
+  }
+
+  /**
+   * Lets an output go to a device.
+   *
+   * @param index the output, in the model's order
+   * @param spec the device; "/pinned" for its host-accessible memory; null: where the session leaves it
+   * @param mode FRESH, REUSE or NONE
+   * @throws OrtFFMException NOT_FOUND: the index or the device; DEVICE: the session cannot write there; NOT_SUPPORTED: the
+   *     output is no tensor, or strings to a device, or no such memory. After an error the output is as it was
+   */
+  public void bindOutputToDevice(int index, DeviceSpec spec, OutputMode mode) {
+    Place place = spec == null ? null : session.keptRuntime().resolve(spec);
+    long address = enter();
+    try {
+      scratch.check(Iobind.bindingSetOutput(address, index, mode.ordinal(), place == null ? 0 : place.device(),
+          place == null ? Place.DEFAULT : place.memory(), 0, scratch.error()));
+      noteOutput(outputs[index], null, mode);
+    } finally {
+      handle.exitAlone();
+    }
+  }
+
+  /**
+   * Lets an output become an input of the next run: a state that never leaves the place where the session reads it. The first
+   * state is what is bound to the input, before or after this call (a growing one may begin with 0 elements); bound later, it
+   * is the state that the next run begins with. A run that fails leaves the state as it was. Binding the output otherwise, and
+   * {@link #clear}, end it.
+   *
+   * <p>{@link #getOutput(String)} gives the state that a run left; a MOVE one, and any that is taken, is never overwritten.
+   *
+   * @param output its name
+   * @param input its name
+   * @param mode how
+   * @throws OrtFFMException NOT_FOUND; DTYPE, SHAPE: the output can never fit the input; NOT_SUPPORTED: one of them is no
+   *     tensor; INVALID_ARGUMENT: the input is carried by another output, or bound LIVE, or lies in read-only memory, where the
+   *     mode is not MOVE; INVALID_STATE: a run is under way
+   */
+  public void carry(String output, String input, CarryMode mode) {
+    carry(session.outputIndex(output), session.inputIndex(input), mode);
+  }
+
+  /**
+   * As {@link #carry(String, String, CarryMode)}.
+   *
+   * @param from the output, in the model's order
+   * @param to the input, in the model's order
+   * @param mode how
+   * @throws OrtFFMException as there
+   */
+  public void carry(int from, int to, CarryMode mode) {
+    long address = enter();
+    try {
+      if (mode != CarryMode.MOVE && to >= 0 && to < inputs.length) requireWritable(inputs[to].guard, to);
+      scratch.check(Iobind.bindingCarry(address, from, to, mode.ordinal(), scratch.error()));
+      noteOutput(outputs[from], null, OutputMode.REUSE);
+      outputs[from].carriedTo = inputs[to];
+      inputs[to].carried = true;
+      inputs[to].own = null;
+    } finally {
+      handle.exitAlone();
+    }
+  }
+
+  // ---- memory of the caller's
+
+  /** Memory of the caller's that is gone is an exception and not a crash. */
+  void requireGuards() {
+    for (int i = 0; i < inputs.length; i++) requireGuard(inputs[i], "input", i);
+    for (int i = 0; i < outputs.length; i++) requireGuard(outputs[i], "output", i);
+  }
+
+  private void requireGuard(Slot slot, String what, int index) {
+    if (slot.guard == null || slot.guard.scope().isAlive()) return;
+    ValueInfo info = (what.equals("input") ? session.inputs() : session.outputs()).get(index);
+    throw new IllegalStateException("the arena of the memory bound to " + what + " '" + info.name() + "' is closed");
+  }
+
+  MemorySegment[] held() {
+    if (held == null && guards != 0) {
+      List<MemorySegment> all = new ArrayList<>();
+      for (Slot slot : inputs) all.add(slot.guard);
+      for (Slot slot : outputs) all.add(slot.guard);
+      held = Hold.arenas(all);
+    }
+    return held;
+  }
+}
