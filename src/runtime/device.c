@@ -172,10 +172,11 @@ bool iobind__device_is_registered(const iobind_device *device) {
       return true;
     }
   }
-  iobind__log_line(runtime->log, IOBIND_LOG_ERROR,
-                   "iobind: the EP library of '%s' was unregistered by the host program while a tensor of it lived: its memory is "
-                   "lost",
-                   device->spec);
+  iobind__log_line(
+      runtime->log, IOBIND_LOG_ERROR,
+      "iobind: the EP library of '%s' was unregistered by the host program while a tensor of it lived: its memory is "
+      "lost",
+      device->spec);
   return false;
 }
 
