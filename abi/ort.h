@@ -29,6 +29,8 @@ typedef struct OrtLogger OrtLogger;
 typedef struct OrtNode OrtNode;
 typedef struct OrtOpAttr OrtOpAttr;
 typedef struct OrtValueInfo OrtValueInfo;
+typedef struct OrtCUDAProviderOptionsV2 OrtCUDAProviderOptionsV2;
+typedef struct OrtTensorRTProviderOptionsV2 OrtTensorRTProviderOptionsV2;
 typedef struct OrtEpAssignedNode OrtEpAssignedNode;
 typedef struct OrtEpAssignedSubgraph OrtEpAssignedSubgraph;
 typedef struct OrtEpDevice OrtEpDevice;
@@ -297,12 +299,23 @@ typedef struct OrtApi {
   void (ORT_CALL *ClearBoundOutputs)(OrtIoBinding *binding_ptr); /* 142 */
   ort_slot slots_143[22];
   OrtStatus *(ORT_CALL *AddRunConfigEntry)(OrtRunOptions *options, const char *config_key, const char *config_value); /* 165 */
-  ort_slot slots_166[27];
+  ort_slot slots_166[4];
+  OrtStatus *(ORT_CALL *SessionOptionsAppendExecutionProvider_TensorRT_V2)(OrtSessionOptions *options, const OrtTensorRTProviderOptionsV2 *tensorrt_options); /* 170 */
+  OrtStatus *(ORT_CALL *CreateTensorRTProviderOptions)(OrtTensorRTProviderOptionsV2 **out); /* 171 */
+  OrtStatus *(ORT_CALL *UpdateTensorRTProviderOptions)(OrtTensorRTProviderOptionsV2 *tensorrt_options, const char *const *provider_options_keys, const char *const *provider_options_values, size_t num_keys); /* 172 */
+  ort_slot slots_173[1];
+  void (ORT_CALL *ReleaseTensorRTProviderOptions)(OrtTensorRTProviderOptionsV2 *input); /* 174 */
+  ort_slot slots_175[18];
   OrtStatus *(ORT_CALL *KernelContext_GetGPUComputeStream)(const OrtKernelContext *context, void **out); /* 193 */
   OrtStatus *(ORT_CALL *GetTensorMemoryInfo)(const OrtValue *value, const OrtMemoryInfo **mem_info); /* 194 */
   ort_slot slots_195[8];
   OrtStatus *(ORT_CALL *SynchronizeBoundOutputs)(OrtIoBinding *binding_ptr); /* 203 */
-  ort_slot slots_204[6];
+  ort_slot slots_204[1];
+  OrtStatus *(ORT_CALL *CreateCUDAProviderOptions)(OrtCUDAProviderOptionsV2 **out); /* 205 */
+  OrtStatus *(ORT_CALL *UpdateCUDAProviderOptions)(OrtCUDAProviderOptionsV2 *cuda_options, const char *const *provider_options_keys, const char *const *provider_options_values, size_t num_keys); /* 206 */
+  ort_slot slots_207[1];
+  void (ORT_CALL *ReleaseCUDAProviderOptions)(OrtCUDAProviderOptionsV2 *input); /* 208 */
+  ort_slot slots_209[1];
   OrtStatus *(ORT_CALL *AddExternalInitializers)(OrtSessionOptions *options, const char *const *initializer_names, const OrtValue *const *initializers, size_t num_initializers); /* 210 */
   ort_slot slots_211[14];
   void (ORT_CALL *MemoryInfoGetDeviceType)(const OrtMemoryInfo *ptr, OrtMemoryInfoDeviceType *out); /* 225 */

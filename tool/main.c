@@ -19,6 +19,7 @@ typedef struct command {
 static const command commands[] = {
     {"doctor", command_doctor, "Say whether this machine can run models, where, and if not why"},
     {"devices", command_devices, "List the devices"},
+    {"options", command_options, "List the options of an execution provider"},
     {"inspect", command_inspect, "Show a model's inputs, outputs and where its nodes run"},
     {"run", command_run, "Run a model once on numpy files"},
     {"loop", command_loop, "Run a model step by step, outputs becoming inputs"},

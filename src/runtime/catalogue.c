@@ -5,60 +5,6 @@
 
 #include "support/text.h"
 
-/* Option keys as ORT 1.31 and the plugins of its time have them; docs/design.md says how they were found. */
-static const char *const cuda_options[] = {
-    "device_id",
-    "has_user_compute_stream",
-    "user_compute_stream",
-    "gpu_mem_limit",
-    "arena_extend_strategy",
-    "cudnn_conv_algo_search",
-    "do_copy_in_default_stream",
-    "gpu_external_alloc",
-    "gpu_external_free",
-    "gpu_external_empty_cache",
-    "cudnn_conv_use_max_workspace",
-    "enable_cuda_graph",
-    "cudnn_conv1d_pad_to_nc1d",
-    "tunable_op_enable",
-    "tunable_op_tuning_enable",
-    "tunable_op_max_tuning_duration_ms",
-    "enable_skip_layer_norm_strict_mode",
-    "prefer_nhwc",
-    "use_ep_level_unified_stream",
-    "use_tf32",
-    "fuse_conv_bias",
-    "sdpa_kernel",
-    NULL,
-};
-
-static const char *const webgpu_options[] = {
-    "dawnBackendType",
-    "dawnProcTable",
-    "defaultBufferCacheMode",
-    "deviceId",
-    "enableGraphCapture",
-    "enableInt64",
-    "enablePIXCapture",
-    "enableRobustness",
-    "forceCpuNodeNames",
-    "kvCacheQuantizationBits",
-    "maxNumPendingDispatches",
-    "maxStorageBufferBindingSize",
-    "multiRotaryCacheConcatOffset",
-    "powerPreference",
-    "preferredLayout",
-    "preserveDevice",
-    "queryResolveBufferCacheMode",
-    "sessionBufferPoolGenerations",
-    "storageBufferCacheMode",
-    "uniformBufferCacheMode",
-    "validationMode",
-    "webgpuDevice",
-    "webgpuInstance",
-    NULL,
-};
-
 static const iobind__ep catalogue[] = {
     {.name = "cpu", .ep_name = "CPUExecutionProvider", .addressable = true},
     {.name = "cuda",
@@ -68,24 +14,29 @@ static const iobind__ep catalogue[] = {
      .streams = true,
      .refuses_run_stream = true,
      .bridged = true,
-     .checks_options = true,
-     .options = cuda_options},
-    {.name = "tensorrt", .ep_name = "TensorrtExecutionProvider", .addressable = true},
+     .options = &iobind__cuda_options},
+    {.name = "tensorrt",
+     .ep_name = "TensorrtExecutionProvider",
+     .addressable = true,
+     .bridged = true,
+     .options = &iobind__tensorrt_options},
     {.name = "nvtensorrtrtx",
      .ep_name = "NvTensorRTRTXExecutionProvider",
      .library = "onnxruntime_providers_nv_tensorrt_rtx",
-     .addressable = true},
+     .addressable = true,
+     .options = &iobind__nvtensorrtrtx_options},
     {.name = "webgpu",
      .ep_name = "WebGpuExecutionProvider",
      .library = "onnxruntime_providers_webgpu",
      .queued = true,
      .serial = true,
-     .options = webgpu_options},
+     .options = &iobind__webgpu_options},
     {.name = "openvino",
      .ep_name = "OpenVINOExecutionProvider",
      .library = "onnxruntime_providers_openvino_plugin",
-     .addressable = true},
-    {.name = "dml", .ep_name = "DmlExecutionProvider", .queued = true},
+     .addressable = true,
+     .options = &iobind__openvino_options},
+    {.name = "dml", .ep_name = "DmlExecutionProvider", .queued = true, .options = &iobind__dml_options},
     {.name = "qnn", .ep_name = "QNNExecutionProvider", .library = "onnxruntime_providers_qnn", .addressable = true},
     {.name = "migraphx",
      .ep_name = "MIGraphXExecutionProvider",
@@ -98,9 +49,14 @@ static const iobind__ep catalogue[] = {
      .library = "iobind_vdev",
      .addressable = true,
      .streams = true,
-     .on_demand = true},
+     .on_demand = true,
+     .options = &iobind__vdev_options},
 };
 enum { CATALOGUE_SIZE = sizeof catalogue / sizeof catalogue[0] };
+
+const iobind__ep *iobind__ep_at(size_t index) {
+  return index < CATALOGUE_SIZE ? &catalogue[index] : NULL;
+}
 
 const iobind__ep *iobind__ep_by_name(const char *name, size_t length) {
   for (size_t i = 0; i < CATALOGUE_SIZE; i++) {
@@ -168,25 +124,21 @@ static size_t distance(const char *key, const char *known) {
 
 iobind_status iobind__ep_option_check(const iobind__ep *ep, const char *key, bool *known, const char **near,
                                       iobind_error *error) {
-  *known = ep == NULL || ep->options == NULL;
+  const iobind__option_table *table = ep == NULL ? NULL : ep->options;
+  *known = table == NULL || iobind__option_find(table, key) != NULL;
   *near = NULL;
   size_t best = FAR;
-  for (const char *const *option = *known ? NULL : ep->options; option != NULL && *option != NULL; option++) {
-    if (strcmp(*option, key) == 0) {
-      *known = true;
-      return IOBIND_OK;
-    }
-    bool same_letters = iobind__text_same_letters(*option, key);
-    size_t edits = same_letters ? 0 : distance(key, *option);
+  for (size_t i = 0; !*known && i < table->count; i++) {
+    const char *other = table->options[i].key;
+    size_t edits = iobind__text_same_letters(other, key) ? 0 : distance(key, other);
     if (edits < best) {
       best = edits;
-      *near = *option;
+      *near = other;
     }
   }
-  if (*known || (best > 0 && !ep->checks_options)) {
+  if (best > 0) {
     return IOBIND_OK;
   }
-  return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "session_create: EP option '%.*s' of %s is not known%s%s%s", LONGEST_KEY,
-                      key, ep->name, *near == NULL ? "" : ": is '", *near == NULL ? "" : *near,
-                      *near == NULL ? "" : "' meant?");
+  return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "session_create: EP option '%.*s' of %s is not known: is '%s' meant?",
+                      LONGEST_KEY, key, ep->name, *near);
 }

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "runtime/option.h"
 #include "support/error.h"
 
 typedef struct iobind__ep {
@@ -17,18 +18,19 @@ typedef struct iobind__ep {
   bool streams;            /* has streams of its own */
   bool refuses_run_stream; /* crashes if a run of ORT's is given one of them (CUDA up to 1.31: every node that uses cuBLAS) */
   bool on_demand; /* registered by the search only when a device spec names it: a virtual device must not become the "gpu" */
-  bool bridged;   /* finds its ORT by libonnxruntime_providers_shared: the first one in the process */
-  bool checks_options;        /* ends the process if it is given an option that it does not know */
-  const char *const *options; /* option keys, NULL-terminated; NULL: unknown */
+  bool bridged;   /* finds its ORT by libonnxruntime_providers_shared: the first one in the process. It ends the process if it is
+                   * given an option that it refuses */
+  const iobind__option_table *options; /* NULL: none is known */
 } iobind__ep;
 
 const iobind__ep *iobind__ep_by_name(const char *name, size_t length); /* NULL: not in the catalogue */
 const iobind__ep *iobind__ep_by_ep_name(const char *ep_name);
+const iobind__ep *iobind__ep_at(size_t index);               /* NULL behind the last */
 const iobind__ep *iobind__ep_by_file(const char *file_name); /* the last part of a path */
 
 /* Is `key` an option of the EP? If the catalogue lists no options for the EP, every key counts as known. OK with *known false:
- * it may pass, because a plugin can be newer than the catalogue; *near is a known key that is similar, or NULL.
- * INVALID_ARGUMENT: it differs from a known key only in upper and lower case, or the EP would end the process. */
+ * it may pass, because an EP can be newer than the catalogue; *near is a known key that is similar, or NULL.
+ * INVALID_ARGUMENT: it differs from a known key only in upper and lower case. */
 iobind_status iobind__ep_option_check(const iobind__ep *ep, const char *key, bool *known, const char **near,
                                       iobind_error *error);
 

@@ -4,6 +4,7 @@
 
 #include "runtime/runtime.h"
 #include "support/options.h"
+#include "support/system.h"
 
 static bool is_cpu_memory(const OrtApi *api, const OrtMemoryInfo *info) {
   OrtMemoryInfoDeviceType type;
@@ -106,6 +107,28 @@ static uint32_t count_devices_of(const iobind_runtime *runtime, const char *ep_n
   return count;
 }
 
+const char *iobind__device_library(const iobind_device *device) {
+  const iobind_runtime *runtime = device->runtime;
+  const OrtApi *api = IOBIND__API(runtime);
+  const OrtKeyValuePairs *metadata = api->EpDevice_EpMetadata(device->ep_device);
+  const char *path = metadata == NULL ? NULL : api->GetKeyValue(metadata, "library_path");
+  for (size_t i = 0; path == NULL && device->ep != NULL && i < runtime->ep_library_count; i++) {
+    const iobind__ep_library *library = runtime->ep_libraries[i];
+    if (library->status == IOBIND_OK && strcmp(library->name, device->ep->name) == 0 && library->path[0] != '\0') {
+      path = library->path;
+    }
+  }
+  return path;
+}
+
+/* A plugin exports CreateEpFactories, as CUDA's library does too; only one that ORT's bridge reaches has GetProvider. */
+static bool is_bridged(const iobind_device *device) {
+  const char *path = device->ep != NULL && device->ep->bridged ? iobind__device_library(device) : NULL;
+  void *library = path == NULL ? NULL : iobind__library_loaded(path);
+  return device->ep != NULL && device->ep->bridged &&
+         (library == NULL || iobind__library_symbol(library, "GetProvider") != NULL);
+}
+
 static iobind_status add_device(iobind_runtime *runtime, const OrtEpDevice *ep_device, iobind_error *error) {
   iobind_device **list = realloc(runtime->devices, (runtime->device_count + 1) * sizeof(iobind_device *));
   if (list == NULL) {
@@ -122,6 +145,7 @@ static iobind_status add_device(iobind_runtime *runtime, const OrtEpDevice *ep_d
   device->runtime = runtime;
   device->ep_device = ep_device;
   device->ep = iobind__ep_by_ep_name(ep_name);
+  device->bridged = is_bridged(device);
   device->ordinal = count_devices_of(runtime, ep_name);
   iobind__text spec = {0};
   if (device->ep != NULL && runtime->device_count == 0) {

@@ -41,6 +41,7 @@ struct iobind_device {
   bool ours;               /* iobind registered its EP library, and nobody else may unregister it */
   bool queued;             /* see iobind__ep; so are the next two */
   bool serial;
+  bool bridged;            /* the rules of iobind__ep's `bridged` hold: its library is no plugin, whatever its name */
   uint32_t ordinal; /* its number among the devices of its EP */
   uint32_t flags;
   char *spec;
@@ -120,6 +121,9 @@ iobind_device *iobind__runtime_find_ep_device(const iobind_runtime *runtime, con
 /* Whether the device is still ORT's: a host program that shares ORT may unregister an EP library of its own, whose allocators then
  * are gone. What it allocated can only be left alone; this says so in the log. */
 bool iobind__device_is_registered(const iobind_device *device);
+
+/* The file of the EP library that a device belongs to; NULL if it cannot be told. Lives as long as the runtime. */
+const char *iobind__device_library(const iobind_device *device);
 
 /* Let one thread after the other into an EP that several threads would crash. Does nothing for any other device, and for NULL.
  * Recursive. */

@@ -9,106 +9,6 @@
  * cores this many take some 20 seconds, and with a much larger number, set by mistake, ORT never returns. */
 enum { MOST_THREADS = 1024 };
 
-/* The options "KEY" or "NAME.KEY" that are for a device's EP; the first device that is not the CPU also gets those without a
- * name. */
-static iobind_status select_ep_options(iobind_runtime *runtime, const iobind_session_options *options,
-                                       const iobind_device *device, bool first, const char **keys, const char **values,
-                                       size_t *count, iobind_error *error) {
-  *count = 0;
-  for (size_t i = 0; i < options->ep_option_count; i++) {
-    const char *key = options->ep_keys[i];
-    const char *dot = strchr(key, '.');
-    const iobind__ep *named = dot == NULL ? NULL : iobind__ep_by_name(key, (size_t)(dot - key));
-    if (named != NULL ? named != device->ep : !first) {
-      continue;
-    }
-    key = named != NULL ? dot + 1 : key;
-    bool known;
-    const char *near;
-    IOBIND__TRY(iobind__ep_option_check(device->ep, key, &known, &near, error));
-    if (near != NULL && !known) {
-      iobind__log_line(runtime->log, IOBIND_LOG_WARNING,
-                       "iobind: session_create: EP option '%s' of '%s' is not known, is '%s' meant? It is passed on as it is",
-                       key, device->spec, near);
-    } else if (!known) {
-      iobind__log_line(runtime->log, IOBIND_LOG_INFO,
-                       "iobind: session_create: EP option '%s' of '%s' is not known, and passed on", key, device->spec);
-    }
-    keys[*count] = key;
-    values[*count] = options->ep_values[i];
-    (*count)++;
-  }
-  return IOBIND_OK;
-}
-
-/* An option that names an EP which the session does not use would be lost silently. */
-static iobind_status check_ep_options_used(const iobind_session_options *options, iobind_error *error) {
-  for (size_t i = 0; i < options->ep_option_count; i++) {
-    const char *key = options->ep_keys[i];
-    const char *dot = strchr(key, '.');
-    const iobind__ep *named = dot == NULL ? NULL : iobind__ep_by_name(key, (size_t)(dot - key));
-    bool used = false;
-    for (size_t d = 0; d < options->device_count && !used; d++) {
-      const iobind_device *device = options->devices[d];
-      used = device != device->runtime->cpu && (named == NULL || device->ep == named);
-    }
-    if (!used) {
-      return iobind__fail(error, IOBIND_INVALID_ARGUMENT,
-                          "session_create: EP option '%s': the session has no such device (the CPU takes no options)", key);
-    }
-  }
-  return IOBIND_OK;
-}
-
-/* The devices from the i-th on that are of its EP; none if an earlier device is: then it was appended with that one. */
-static size_t group_devices(const iobind_session_options *options, size_t i, const OrtEpDevice **group) {
-  const OrtApi *api = IOBIND__API(options->devices[i]->runtime);
-  const char *ep_name = api->EpDevice_EpName(options->devices[i]->ep_device);
-  size_t count = 0;
-  for (size_t d = 0; d < options->device_count; d++) {
-    const OrtEpDevice *ep_device = options->devices[d]->ep_device;
-    if (strcmp(api->EpDevice_EpName(ep_device), ep_name) == 0) {
-      if (d < i) {
-        return 0;
-      }
-      group[count++] = ep_device;
-    }
-  }
-  return count;
-}
-
-/* ORT takes an EP once, with all its devices; whether it can use several is up to the EP. */
-static iobind_status append_devices(iobind_runtime *runtime, const iobind_session_options *options, OrtSessionOptions *out,
-                                    iobind_error *error) {
-  const OrtApi *api = IOBIND__API(runtime);
-  const char **keys = calloc(options->ep_option_count + 1, 2 * sizeof *keys);
-  const OrtEpDevice **group = calloc(options->device_count + 1, sizeof(OrtEpDevice *));
-  iobind_status status =
-      keys == NULL || group == NULL ? iobind__out_of_memory(error, "session_create") : check_ep_options_used(options, error);
-  bool first = true;
-  for (size_t i = 0; i < options->device_count && status == IOBIND_OK; i++) {
-    const iobind_device *device = options->devices[i];
-    size_t device_count = device == runtime->cpu ? 0 : group_devices(options, i, group); /* ORT adds the CPU last by itself */
-    if (device_count == 0) {
-      continue;
-    }
-    const char **values = keys + options->ep_option_count + 1;
-    size_t count;
-    status = select_ep_options(runtime, options, device, first, keys, values, &count, error);
-    if (status == IOBIND_OK) {
-      OrtStatus *appended =
-          api->SessionOptionsAppendExecutionProvider_V2(out, runtime->env, group, device_count, keys, values, count);
-      if (appended != NULL) {
-        status = iobind__ort_fail(api, appended, error, "session_create: device '%s'", device->spec);
-      }
-    }
-    first = false;
-  }
-  free(group);
-  free(keys);
-  return status;
-}
-
 /* Is the CPU one of the requested devices? It is if none was requested. */
 static bool names_cpu(const iobind_session_options *options) {
   bool named = options->device_count == 0 && options->policy == IOBIND_POLICY_NONE;
@@ -238,7 +138,7 @@ iobind_status iobind__session_options_build(iobind_runtime *runtime, const iobin
   IOBIND__ORT_TRY(api, api->CreateSessionOptions(out), error, "session_create");
   iobind_status status = set_plain(api, options, *out, error);
   if (status == IOBIND_OK) {
-    status = append_devices(runtime, options, *out, error);
+    status = iobind__session_append_eps(runtime, options, *out, error);
   }
   if (status != IOBIND_OK) {
     api->ReleaseSessionOptions(*out);

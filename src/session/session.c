@@ -104,7 +104,8 @@ static iobind_status collect_devices(iobind_session *session, const iobind_sessi
 }
 
 static bool gives_run_streams(const iobind_device *device) {
-  return (device->flags & IOBIND_DEVICE_STREAMS) != 0 && (device->ep == NULL || !device->ep->refuses_run_stream);
+  bool refuses = device->ep != NULL && device->ep->refuses_run_stream && device->bridged;
+  return (device->flags & IOBIND_DEVICE_STREAMS) != 0 && !refuses;
 }
 
 /* ORT takes one stream for a run: that of the only device that has streams. It crashes if no node runs on that device. From

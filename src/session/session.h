@@ -57,6 +57,10 @@ struct iobind_session {
 iobind_status iobind__session_options_build(iobind_runtime *runtime, const iobind_session_options *options,
                                             OrtSessionOptions **out, iobind_error *error);
 
+/* ep_options.c: the devices' EPs, each with its options, into ORT's session options. */
+iobind_status iobind__session_append_eps(iobind_runtime *runtime, const iobind_session_options *options, OrtSessionOptions *out,
+                                         iobind_error *error);
+
 /* dims.c: NOT_FOUND if an override names a dim that the model does not have, which ORT would ignore. */
 iobind_status iobind__session_check_dims(const iobind_session_options *options, const char *path, const void *model,
                                          size_t bytes, iobind_error *error);

@@ -114,18 +114,18 @@ static void options_of_one_of_two_eps(void **state) {
   iobind_device *webgpu = fixture_device(runtime, "webgpu");
   iobind_device *both[] = {devices[1], webgpu};
   iobind_device *turned[] = {webgpu, devices[1]};
-  static const char *const named[] = {"webgpu.validationMode", "vdev.latency_us"};
-  static const char *const nameless[] = {"latency_us"};
+  static const char *const named[] = {"webgpu.validationMode", "vdev.fail_copy"};
+  static const char *const nameless[] = {"fail_copy"};
   static const char *const good[] = {"basic", "0"};
-  static const char *const bad[] = {"basic", "soon"};
+  static const char *const bad[] = {"basic", "every:x"};
   for (int turn = 0; turn < 2; turn++) {
     iobind_device *const *list = turn == 0 ? both : turned;
     expect_ok(load(list, 2, named, good, 2));
     expect(IOBIND_RUNTIME, load(list, 2, named, bad, 2));
-    expect_words("'latency_us' cannot be 'soon'");
+    expect_words("'fail_copy' cannot be 'every:x'");
   }
   expect(IOBIND_RUNTIME, load(both, 2, nameless, bad + 1, 1));
-  expect_words("'latency_us' cannot be 'soon'");
+  expect_words("'fail_copy' cannot be 'every:x'");
   expect_ok(load(turned, 2, nameless, bad + 1, 1));
 }
 

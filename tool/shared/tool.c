@@ -203,9 +203,8 @@ static int take_arguments(tool_state *tool) {
   size_t count = 0;
   while (tool->arguments != NULL && tool->arguments[count] != NULL) count++;
   if (count < tool->usage->argument_count) return tool_misuse(tool, "%s is missing", tool->usage->arguments);
-  if (count > tool->usage->argument_count) {
-    return tool_misuse(tool, "unexpected argument '%s'", tool->arguments[tool->usage->argument_count]);
-  }
+  size_t most = tool->usage->argument_count + tool->usage->optional_count;
+  if (count > most) return tool_misuse(tool, "unexpected argument '%s'", tool->arguments[most]);
   for (size_t i = 0; i < count; i++) {
     if (tool->arguments[i][0] == 0) return tool_misuse(tool, "%s is empty", tool->usage->arguments);
   }

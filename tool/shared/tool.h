@@ -37,6 +37,7 @@ enum {
 /** argv[0] is the command's name. Returns the exit code. */
 int command_doctor(int argc, const char **argv);
 int command_devices(int argc, const char **argv);
+int command_options(int argc, const char **argv);
 int command_inspect(int argc, const char **argv);
 int command_run(int argc, const char **argv);
 int command_bench(int argc, const char **argv);
@@ -65,6 +66,7 @@ typedef struct tool_usage {
   const char *notes;                /**< what the help shows below the options; may be NULL */
   uint32_t takes;                   /**< TOOL_TAKES_* */
   size_t argument_count;            /**< how many arguments there must be */
+  size_t optional_count;            /**< how many more there may be */
   const struct poptOption *options; /**< the command's own options, up to POPT_TABLEEND; may be NULL. For values use
                                          POPT_ARG_ARGV, a NULL-terminated list that tool_single and tool_free_list take:
                                          popt then reports no number of its own and leaks nothing when one is repeated */
@@ -88,7 +90,7 @@ typedef struct tool_state {
   poptContext popt;
   const char **words;     /**< the command line as popt reads it */
   char name[32];          /**< words[0]: "iobind COMMAND" */
-  const char **arguments; /**< usage->argument_count of them, then NULL */
+  const char **arguments; /**< those of usage->argument_count and optional_count, then NULL */
   char **devices;         /**< --device: NULL or a list that ends in NULL */
   char **ep_libraries;    /**< --ep-library */
   char **orts;            /**< --ort */

@@ -1,0 +1,82 @@
+/* Options of execution providers, as data: which keys an EP takes, what a value may be, and what must not meet. Whoever shows them to
+ * a person (the tool) compiles option.c and option_tables.c too. */
+#ifndef IOBIND_RUNTIME_OPTION_H
+#define IOBIND_RUNTIME_OPTION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef enum iobind__option_kind {
+  IOBIND__OPTION_FLAG,    /* 0 or 1; in a table with `spelled` also true, True, false, False */
+  IOBIND__OPTION_WHOLE,   /* a whole number, lowest .. highest */
+  IOBIND__OPTION_DECIMAL, /* 0 or more, with a decimal point */
+  IOBIND__OPTION_WORD,    /* one of `words` */
+  IOBIND__OPTION_ADDRESS, /* 0x and hexadecimal digits as %p prints it, or decimal digits */
+  IOBIND__OPTION_TEXT,    /* anything */
+} iobind__option_kind;
+
+typedef struct iobind__option {
+  const char *key;
+  iobind__option_kind kind;
+  int64_t lowest;
+  uint64_t highest;
+  const char *words;  /* separated by '|' */
+  const char *preset; /* what holds where the key is not given; NULL: not known */
+  const char
+      *since; /* the first release that has it, of what `releases` of the table names; NULL: older than all that iobind knows */
+  const char *text;   /* what it does */
+  const char *unused; /* why any value but the preset is refused; NULL: it is not */
+  const char *brings; /* the key of a flag that must be 1 with it, and is set to that where it is not given */
+  const char *needs;  /* a key without which it means nothing */
+  bool of_device;     /* the device sets it: another value would mean another device */
+} iobind__option;
+
+/* Two options that must not be given together. A value of NULL is any but the preset. */
+typedef struct iobind__option_pair {
+  const char *key;
+  const char *value;
+  const char *other;
+  const char *other_value;
+  const char *reason;
+} iobind__option_pair;
+
+typedef struct iobind__option_table {
+  const iobind__option *options;
+  size_t count;
+  const iobind__option_pair *pairs;
+  size_t pair_count;
+  const char *releases; /* of what `since` counts: "ONNX Runtime", "plugin" */
+  const char *source;   /* how these are known */
+  bool spelled;         /* flags may be words */
+} iobind__option_table;
+
+extern const iobind__option_table iobind__cuda_options;
+extern const iobind__option_table iobind__tensorrt_options;
+extern const iobind__option_table iobind__nvtensorrtrtx_options;
+extern const iobind__option_table iobind__webgpu_options;
+extern const iobind__option_table iobind__openvino_options;
+extern const iobind__option_table iobind__dml_options;
+extern const iobind__option_table iobind__vdev_options;
+
+const iobind__option *iobind__option_find(const iobind__option_table *table, const char *key); /* NULL: no such key */
+
+/* May the option have this value? */
+bool iobind__option_takes(const iobind__option_table *table, const iobind__option *option, const char *value);
+
+/* Do two values mean the same to the option? */
+bool iobind__option_same(const iobind__option *option, const char *a, const char *b);
+
+/* The number of an address. False: it is none. */
+bool iobind__option_address(const char *value, uint64_t *address);
+
+enum { IOBIND__OPTION_RANGE = 160 };
+
+/* What the values may be, for a message or a table. */
+void iobind__option_range(const iobind__option_table *table, const iobind__option *option, char out[IOBIND__OPTION_RANGE]);
+
+/* The first pair that meets in a list of options, NULL if none does. */
+const iobind__option_pair *iobind__option_meet(const iobind__option_table *table, const char *const *keys,
+                                               const char *const *values, size_t count);
+
+#endif

@@ -1,0 +1,450 @@
+/* The EPs of a session, each with its options. What a value may be is known before ORT sees it (runtime/option.h): some EPs end the
+ * process over a wrong one. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "session/session.h"
+#include "support/system.h"
+
+/* The options of one EP as ORT gets them. */
+typedef struct ep_choice {
+  const iobind_device *device; /* of the EP; with a policy the first of its devices */
+  const iobind__ep *ep;        /* NULL: not in the catalogue */
+  const iobind__option_table *table;
+  bool chosen;         /* by a policy: which device it will be is not known */
+  const char *strange; /* an option that the table does not have; NULL: it has all */
+  const char *near;    /* what it is near to; NULL: nothing */
+  const char **keys;
+  const char **values;
+  char (*numbers)[24]; /* addresses as ORT reads them */
+  size_t count;
+} ep_choice;
+
+static const iobind__ep *named_ep(const char *key, const char **rest) {
+  const char *dot = strchr(key, '.');
+  const iobind__ep *named = dot == NULL ? NULL : iobind__ep_by_name(key, (size_t)(dot - key));
+  *rest = named == NULL ? key : dot + 1;
+  return named;
+}
+
+static void choice_free(ep_choice *choice) {
+  free(choice->keys);
+  free(choice->values);
+  free(choice->numbers);
+}
+
+/* A plugin that has the name of an EP of ORT's own kind has other options: what is known of those does not hold for it. */
+static iobind_status choice_begin(ep_choice *choice, const iobind_session_options *options, const iobind_device *device,
+                                  const iobind__ep *ep, iobind_error *error) {
+  bool other_kind = ep != NULL && ep->bridged && !device->bridged;
+  size_t most = 2 * options->ep_option_count + 1; /* an option may bring another one */
+  *choice = (ep_choice){.device = device,
+                        .ep = ep,
+                        .table = ep == NULL || other_kind ? NULL : ep->options,
+                        .chosen = options->policy != IOBIND_POLICY_NONE,
+                        .keys = calloc(most, sizeof(char *)),
+                        .values = calloc(most, sizeof(char *)),
+                        .numbers = calloc(most, sizeof *choice->numbers)};
+  if (choice->keys == NULL || choice->values == NULL || choice->numbers == NULL) {
+    choice_free(choice);
+    return iobind__out_of_memory(error, "session_create");
+  }
+  return IOBIND_OK;
+}
+
+static void choice_add(ep_choice *choice, const char *key, const char *value) {
+  choice->keys[choice->count] = key;
+  choice->values[choice->count++] = value;
+}
+
+static const char *choice_value(const ep_choice *choice, const char *key) {
+  for (size_t i = 0; i < choice->count; i++) {
+    if (strcmp(choice->keys[i], key) == 0) {
+      return choice->values[i];
+    }
+  }
+  return NULL;
+}
+
+static iobind_status take_unknown(ep_choice *choice, const char *key, const char *value, iobind_error *error) {
+  bool known;
+  const char *near;
+  IOBIND__TRY(iobind__ep_option_check(choice->ep, key, &known, &near, error));
+  iobind__log *log = choice->device->runtime->log;
+  if (near != NULL) {
+    iobind__log_line(log, IOBIND_LOG_WARNING,
+                     "iobind: session_create: EP option '%s' of '%s' is not known, is '%s' meant? It is passed on as it is",
+                     key, choice->device->spec, near);
+  } else {
+    iobind__log_line(log, IOBIND_LOG_INFO, "iobind: session_create: EP option '%s' of '%s' is not known, and passed on", key,
+                     choice->device->spec);
+  }
+  if (choice->strange == NULL || choice->near == NULL) {
+    choice->strange = key;
+    choice->near = near;
+  }
+  choice_add(choice, key, value);
+  return IOBIND_OK;
+}
+
+/* What the device sets by itself cannot be another one's. */
+static iobind_status check_device(const ep_choice *choice, const iobind__option *option, const char *value,
+                                  iobind_error *error) {
+  const OrtApi *api = IOBIND__API(choice->device->runtime);
+  const OrtKeyValuePairs *own = api->EpDevice_EpOptions(choice->device->ep_device);
+  const char *set = own == NULL ? NULL : api->GetKeyValue(own, option->key);
+  if (choice->chosen) {
+    return iobind__fail(
+        error, IOBIND_INVALID_ARGUMENT,
+        "session_create: EP option '%s': the policy chooses the device; name a device, such as '%s', instead of "
+        "the policy",
+        option->key, choice->device->spec);
+  }
+  if (set == NULL || iobind__option_same(option, set, value)) {
+    return IOBIND_OK;
+  }
+  return iobind__fail(
+      error, IOBIND_INVALID_ARGUMENT,
+      "session_create: EP option '%s': expected %s, which '%s' sets by itself, got '%s'; name the device '%s:%s' "
+      "for that one",
+      option->key, set, choice->device->spec, value, choice->ep->name, value);
+}
+
+/* One option that the table has. */
+static iobind_status take_known(ep_choice *choice, const iobind__option *option, const char *value, iobind_error *error) {
+  if (!iobind__option_takes(choice->table, option, value)) {
+    char range[IOBIND__OPTION_RANGE];
+    iobind__option_range(choice->table, option, range);
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "session_create: EP option '%s' of %s: expected %s, got '%.64s'",
+                        option->key, choice->ep->name, range, value);
+  }
+  if (option->unused != NULL && !iobind__option_same(option, value, option->preset)) {
+    return iobind__fail(error, IOBIND_NOT_SUPPORTED, "session_create: EP option '%s' of %s: %s", option->key, choice->ep->name,
+                        option->unused);
+  }
+  if (option->of_device) {
+    IOBIND__TRY(check_device(choice, option, value, error));
+  }
+  uint64_t address;
+  if (option->kind == IOBIND__OPTION_ADDRESS && iobind__option_address(value, &address)) {
+    char *number = choice->numbers[choice->count];
+    snprintf(number, sizeof choice->numbers[0], "%llu",
+             (unsigned long long)address); /* what %p prints is not read by every EP */
+    value = number;
+  }
+  choice_add(choice, option->key, value);
+  return IOBIND_OK;
+}
+
+/* What the options ask of each other. */
+static iobind_status choice_complete(ep_choice *choice, iobind_error *error) {
+  size_t given = choice->table == NULL ? 0 : choice->count;
+  for (size_t i = 0; i < given; i++) {
+    const iobind__option *option = iobind__option_find(choice->table, choice->keys[i]);
+    if (option != NULL && option->brings != NULL && choice_value(choice, option->brings) == NULL) {
+      choice_add(choice, option->brings, "1");
+    }
+    if (option != NULL && option->needs != NULL && choice_value(choice, option->needs) == NULL &&
+        !iobind__option_same(option, choice->values[i], option->preset)) {
+      return iobind__fail(error, IOBIND_INVALID_ARGUMENT,
+                          "session_create: EP option '%s' of %s means nothing without '%s': expected both or none", option->key,
+                          choice->ep->name, option->needs);
+    }
+  }
+  const iobind__option_pair *pair =
+      given == 0 ? NULL : iobind__option_meet(choice->table, choice->keys, choice->values, choice->count);
+  if (pair == NULL) {
+    return IOBIND_OK;
+  }
+  return iobind__fail(error, IOBIND_INVALID_ARGUMENT,
+                      "session_create: EP options '%s' and '%s=%s' of %s exclude each other: %s", pair->key, pair->other,
+                      choice_value(choice, pair->other), choice->ep->name, pair->reason);
+}
+
+/* The options "KEY" or "NAME.KEY" that are meant for an EP; `first`: also those without a name. */
+static iobind_status choice_gather(ep_choice *choice, const iobind_session_options *options, bool first, iobind_error *error) {
+  for (size_t i = 0; i < options->ep_option_count; i++) {
+    const char *key;
+    const iobind__ep *named = named_ep(options->ep_keys[i], &key);
+    if (named != NULL ? named != choice->ep : !first) {
+      continue;
+    }
+    if (choice_value(choice, key) != NULL) {
+      return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "session_create: EP option '%s' is given twice", key);
+    }
+    const iobind__option *option = choice->table == NULL ? NULL : iobind__option_find(choice->table, key);
+    if (option != NULL) {
+      IOBIND__TRY(take_known(choice, option, options->ep_values[i], error));
+    } else if (choice->table != NULL) {
+      IOBIND__TRY(take_unknown(choice, key, options->ep_values[i], error));
+    } else {
+      choice_add(choice, key, options->ep_values[i]);
+    }
+  }
+  return choice_complete(choice, error);
+}
+
+/* ---- EPs of ORT's own kind ---------------------------------------------------------------------------------------------- */
+
+/* ORT loads such an EP from the folder of its own library: is the one that is in use the same file? */
+static bool lies_beside_ort(const iobind_device *device) {
+  const iobind_runtime *runtime = device->runtime;
+  iobind__runtime_lock(runtime);
+  const char *path = iobind__device_library(device);
+  iobind__runtime_unlock(runtime);
+  char *library = path == NULL ? NULL : iobind__file_resolve(path);
+  char *ort = iobind__file_resolve(runtime->ort.path);
+  bool beside = false;
+  if (library != NULL && ort != NULL) {
+    size_t folder = (size_t)(iobind__path_name(library) - library);
+    beside = folder == (size_t)(iobind__path_name(ort) - ort) && memcmp(library, ort, folder) == 0;
+  }
+  free(library);
+  free(ort);
+  return beside;
+}
+
+static iobind_status refuse(const ep_choice *choice, OrtStatus *refused, iobind_error *error) {
+  const OrtApi *api = IOBIND__API(choice->device->runtime);
+  if (choice->strange == NULL || strstr(api->GetErrorMessage(refused), choice->strange) == NULL) {
+    return iobind__ort_error_set(api, refused, IOBIND_INVALID_ARGUMENT, error, "session_create: EP options of '%s'",
+                                 choice->device->spec);
+  }
+  bool near = choice->near != NULL;
+  return iobind__ort_error_set(api, refused, IOBIND_INVALID_ARGUMENT, error,
+                               "session_create: EP option '%.64s' of '%s' is not known%s%s%s", choice->strange,
+                               choice->device->spec, near ? ": is '" : "", near ? choice->near : "", near ? "' meant?" : "");
+}
+
+/* CUDA's EP ends the process over an option that it refuses, but there is a way to ask it first. */
+static iobind_status ask_cuda(ep_choice *choice, iobind_error *error) {
+  const OrtApi *api = IOBIND__API(choice->device->runtime);
+  OrtCUDAProviderOptionsV2 *asked = NULL;
+  OrtStatus *refused = lies_beside_ort(choice->device) ? api->CreateCUDAProviderOptions(&asked) : NULL;
+  if (asked == NULL) { /* the table has to do */
+    if (refused != NULL) {
+      api->ReleaseStatus(refused);
+    }
+    if (!choice->strange) {
+      return IOBIND_OK;
+    }
+    return iobind__fail(
+        error, IOBIND_NOT_SUPPORTED,
+        "session_create: '%s' has an EP option that iobind does not know, and cannot be asked about it, for its "
+        "library does not lie beside ONNX Runtime's; it would end the process over one that it does not know",
+        choice->device->spec);
+  }
+  refused = api->UpdateCUDAProviderOptions(asked, choice->keys, choice->values, choice->count);
+  api->ReleaseCUDAProviderOptions(asked);
+  return refused == NULL ? IOBIND_OK : refuse(choice, refused, error);
+}
+
+/* TensorRT's EP is no plugin and has no devices: options of that name put it before CUDA's device. */
+static iobind_status append_tensorrt(const iobind_session_options *options, const iobind_device *device, OrtSessionOptions *out,
+                                     iobind_error *error) {
+  const OrtApi *api = IOBIND__API(device->runtime);
+  ep_choice choice;
+  IOBIND__TRY(choice_begin(&choice, options, device, iobind__ep_by_name("tensorrt", strlen("tensorrt")), error));
+  iobind_status status = choice_gather(&choice, options, false, error);
+  OrtTensorRTProviderOptionsV2 *made = NULL;
+  if (status == IOBIND_OK && choice.count > 0) {
+    OrtStatus *refused = api->CreateTensorRTProviderOptions(&made);
+    if (refused == NULL) {
+      const OrtKeyValuePairs *own = api->EpDevice_EpOptions(device->ep_device);
+      const char *id = own == NULL ? NULL : api->GetKeyValue(own, "device_id");
+      if (id != NULL && choice_value(&choice, "device_id") == NULL) {
+        choice_add(&choice, "device_id", id);
+      }
+      refused = api->UpdateTensorRTProviderOptions(made, choice.keys, choice.values, choice.count);
+    }
+    if (refused == NULL) {
+      refused = api->SessionOptionsAppendExecutionProvider_TensorRT_V2(out, made);
+    }
+    if (refused != NULL) {
+      status = iobind__ort_fail(api, refused, error, "session_create: TensorRT before '%s'", device->spec);
+    }
+  }
+  if (made != NULL) {
+    api->ReleaseTensorRTProviderOptions(made);
+  }
+  choice_free(&choice);
+  return status;
+}
+
+/* ---- devices and policies ------------------------------------------------------------------------------------------------ */
+
+static bool takes_tensorrt(const iobind_device *device) {
+  return device->bridged && strcmp(device->ep->name, "cuda") == 0;
+}
+
+/* An option that names an EP which the session does not use would be lost silently. */
+static iobind_status check_options_used(const iobind_session_options *options, iobind_error *error) {
+  for (size_t i = 0; i < options->ep_option_count; i++) {
+    const char *rest;
+    const iobind__ep *named = named_ep(options->ep_keys[i], &rest);
+    bool used = false;
+    for (size_t d = 0; d < options->device_count && !used; d++) {
+      const iobind_device *device = options->devices[d];
+      bool fits = named == NULL || device->ep == named || (strcmp(named->name, "tensorrt") == 0 && takes_tensorrt(device));
+      used = device != device->runtime->cpu && fits;
+    }
+    if (!used) {
+      return iobind__fail(error, IOBIND_INVALID_ARGUMENT,
+                          "session_create: EP option '%s': the session has no such device (the CPU takes no options)",
+                          options->ep_keys[i]);
+    }
+  }
+  return IOBIND_OK;
+}
+
+/* The devices from the i-th on that are of its EP; none where an earlier one is: it was appended with that one. */
+static size_t group_devices(const iobind_session_options *options, size_t i, const OrtEpDevice **group) {
+  const OrtApi *api = IOBIND__API(options->devices[i]->runtime);
+  const char *ep_name = api->EpDevice_EpName(options->devices[i]->ep_device);
+  size_t count = 0;
+  for (size_t d = 0; d < options->device_count; d++) {
+    const OrtEpDevice *ep_device = options->devices[d]->ep_device;
+    if (strcmp(api->EpDevice_EpName(ep_device), ep_name) == 0) {
+      if (d < i) {
+        return 0;
+      }
+      group[count++] = ep_device;
+    }
+  }
+  return count;
+}
+
+/* ORT takes an EP once, with all its devices; whether it can use several is the EP's to say. */
+static iobind_status append_group(const iobind_session_options *options, const iobind_device *device,
+                                  const OrtEpDevice *const *group, size_t device_count, bool first, OrtSessionOptions *out,
+                                  iobind_error *error) {
+  iobind_runtime *runtime = device->runtime;
+  const OrtApi *api = IOBIND__API(runtime);
+  ep_choice choice;
+  if (takes_tensorrt(device)) {
+    IOBIND__TRY(append_tensorrt(options, device, out, error));
+  }
+  IOBIND__TRY(choice_begin(&choice, options, device, device->ep, error));
+  iobind_status status = choice_gather(&choice, options, first, error);
+  if (status == IOBIND_OK && choice.count > 0 && device->bridged) {
+    status = ask_cuda(&choice, error);
+  }
+  if (status == IOBIND_OK) {
+    OrtStatus *appended = api->SessionOptionsAppendExecutionProvider_V2(out, runtime->env, group, device_count, choice.keys,
+                                                                        choice.values, choice.count);
+    if (appended != NULL) {
+      status = iobind__ort_fail(api, appended, error, "session_create: device '%s'", device->spec);
+    }
+  }
+  choice_free(&choice);
+  return status;
+}
+
+static iobind_status append_devices(iobind_runtime *runtime, const iobind_session_options *options, OrtSessionOptions *out,
+                                    iobind_error *error) {
+  IOBIND__TRY(check_options_used(options, error));
+  const OrtEpDevice **group = calloc(options->device_count + 1, sizeof(OrtEpDevice *));
+  iobind_status status = group == NULL ? iobind__out_of_memory(error, "session_create") : IOBIND_OK;
+  bool first = true;
+  for (size_t i = 0; i < options->device_count && status == IOBIND_OK; i++) {
+    const iobind_device *device = options->devices[i];
+    size_t device_count = device == runtime->cpu ? 0 : group_devices(options, i, group); /* ORT puts the CPU last by itself */
+    if (device_count > 0) {
+      status = append_group(options, device, group, device_count, first, out, error);
+      first = false;
+    }
+  }
+  free(group);
+  return status;
+}
+
+/* The first device of an EP, or (NULL) of the only EP besides the CPU's that there is. */
+static const iobind_device *device_of_ep(const iobind_runtime *runtime, const iobind__ep *ep, bool *several) {
+  const iobind_device *found = NULL;
+  size_t count = iobind__runtime_device_count(runtime);
+  *several = false;
+  for (size_t i = 1; i < count; i++) {
+    const iobind_device *device = iobind_runtime_get_device(runtime, i);
+    if (ep != NULL ? device->ep == ep : device->ep != NULL) {
+      *several = *several || (found != NULL && found->ep != device->ep);
+      found = found == NULL ? device : found;
+    }
+  }
+  return found;
+}
+
+/* The entry of ORT's that every EP reads its options from: "ep.NAME.KEY" with the EP's name in small letters. */
+static iobind_status add_entry(const ep_choice *choice, size_t i, OrtSessionOptions *out, iobind_error *error) {
+  const OrtApi *api = IOBIND__API(choice->device->runtime);
+  iobind__text entry = {0};
+  iobind__text_add(&entry, "ep.%s.%s", choice->ep->ep_name, choice->keys[i]);
+  for (size_t c = 0; !entry.failed && c < 3 + strlen(choice->ep->ep_name); c++) {
+    entry.data[c] = (char)(entry.data[c] >= 'A' && entry.data[c] <= 'Z' ? entry.data[c] - 'A' + 'a' : entry.data[c]);
+  }
+  OrtStatus *added = entry.failed ? NULL : api->AddSessionConfigEntry(out, entry.data, choice->values[i]);
+  bool failed = entry.failed;
+  iobind__text_free(&entry);
+  if (failed) {
+    return iobind__out_of_memory(error, "session_create");
+  }
+  IOBIND__ORT_TRY(api, added, error, "session_create: EP option '%s'", choice->keys[i]);
+  return IOBIND_OK;
+}
+
+/* With a policy ORT chooses the EP, and each finds its options among the session's entries. */
+static iobind_status add_entries_of(const iobind_session_options *options, const iobind_device *device, bool first,
+                                    OrtSessionOptions *out, iobind_error *error) {
+  ep_choice choice;
+  IOBIND__TRY(choice_begin(&choice, options, device, device->ep, error));
+  iobind_status status = choice_gather(&choice, options, first, error);
+  if (status == IOBIND_OK && choice.count > 0 && device->bridged) {
+    status = ask_cuda(&choice, error);
+  }
+  for (size_t i = 0; i < choice.count && status == IOBIND_OK; i++) {
+    status = add_entry(&choice, i, out, error);
+  }
+  choice_free(&choice);
+  return status;
+}
+
+static iobind_status check_policy_option(const iobind_runtime *runtime, const char *key, iobind_error *error) {
+  const char *rest;
+  bool several;
+  const iobind__ep *named = named_ep(key, &rest);
+  const iobind_device *device = device_of_ep(runtime, named, &several);
+  if (device == NULL) {
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT,
+                        "session_create: EP option '%s': there is no such device for the policy to choose (the CPU takes no "
+                        "options)",
+                        key);
+  }
+  if (named == NULL && several) {
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT,
+                        "session_create: EP option '%s': the policy may choose any of several EPs: expected NAME.KEY, such as "
+                        "'%s.%s'",
+                        key, device->ep->name, key);
+  }
+  return IOBIND_OK;
+}
+
+static iobind_status add_entries(const iobind_runtime *runtime, const iobind_session_options *options, OrtSessionOptions *out,
+                                 iobind_error *error) {
+  for (size_t i = 0; i < options->ep_option_count; i++) {
+    IOBIND__TRY(check_policy_option(runtime, options->ep_keys[i], error));
+  }
+  size_t count = options->ep_option_count == 0 ? 0 : iobind__runtime_device_count(runtime);
+  for (size_t i = 1; i < count; i++) {
+    bool several;
+    const iobind_device *device = iobind_runtime_get_device(runtime, i);
+    if (device->ep != NULL && device_of_ep(runtime, device->ep, &several) == device) {
+      IOBIND__TRY(add_entries_of(options, device, true, out, error));
+    }
+  }
+  return IOBIND_OK;
+}
+
+iobind_status iobind__session_append_eps(iobind_runtime *runtime, const iobind_session_options *options, OrtSessionOptions *out,
+                                         iobind_error *error) {
+  return options->policy == IOBIND_POLICY_NONE ? append_devices(runtime, options, out, error)
+                                               : add_entries(runtime, options, out, error);
+}

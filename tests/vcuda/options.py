@@ -1,0 +1,73 @@
+#!/usr/bin/env python3
+"""No EP option ends the process on CUDA: each row of options.tsv in processes of its own, on vcuda.
+
+usage: options.py WITH_CUDA MAKE_MODEL OPTIONS IOBIND [OLDER]
+
+Columns: what is expected (fine; refused, by ONNX Runtime too; ours, by iobind alone; iobind, which ONNX Runtime is not asked about), a part
+of what is said, the options. A row that is fine is run twice: once the session is destroyed, and once the process ends with all that
+there is. With OLDER, any word, the ONNX Runtime is older than the rows: what it does not know is left out."""
+import csv
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+
+WITH_CUDA, MAKE_MODEL, PROGRAM, TOOL = sys.argv[1:5]
+OLDER = len(sys.argv) > 5
+
+
+def judge(model, row):
+    """Through iobind: what is said, and that the process ends as it should."""
+    wrong = []
+    for way in ["destroy", "keep"] if row["says"] == "fine" else ["destroy"]:
+        words = [PROGRAM, way, model, *row["options"].split(" ")]
+        ran = subprocess.run(words, capture_output=True, text=True, timeout=120)
+        said = ran.stdout.strip().splitlines()[-1:] or [""]
+        if ran.returncode != 0 or row["says"] not in said[0]:
+            wrong.append(f"{way} {row['options']}: exit {ran.returncode}, expected {row['says']}\n{ran.stdout}{ran.stderr}")
+    return wrong
+
+
+def agree(rows):
+    """The rows that ONNX Runtime takes are those that the table says it takes. Gives the rows that it knows."""
+    rows = [row for row in rows if row["expect"] != "iobind"]
+    ran = subprocess.run([PROGRAM, "ask"], input="".join(row["options"] + "\n" for row in rows), capture_output=True, text=True)
+    answers = ran.stdout.splitlines()
+    if ran.returncode != 0 or len(answers) != len(rows):
+        sys.exit(f"ask: exit {ran.returncode}, {len(answers)} answers of {len(rows)}\n{ran.stdout}{ran.stderr}")
+    wrong, unknown = [], []
+    for row, said in zip(rows, answers):
+        if OLDER and "Unknown provider option" in said and row["expect"] != "refused":
+            unknown.append(row["options"])
+        elif (said == "fine") != (row["expect"] != "refused"):
+            wrong.append(f"ask {row['options']}: expected {row['expect']}, ONNX Runtime says: {said}")
+    return wrong, unknown
+
+
+def main():
+    if "VCUDA_DEVICES" not in os.environ:
+        os.execv(WITH_CUDA, [WITH_CUDA, "--gpus", "2", "--onnxruntime", sys.executable, *sys.argv])
+    with open(pathlib.Path(__file__).with_name("options.tsv"), newline="") as file:
+        rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+    table = json.loads(subprocess.run([TOOL, "options", "cuda", "--json"], capture_output=True, text=True, check=True).stdout)
+    for option in table["options"]:
+        for expect in ("fine", "refused"):
+            if not any(row["expect"] == expect and any(word.split("=")[0] == option["key"] for word in row["options"].split(" "))
+                       for row in rows):
+                sys.exit(f"options.tsv: no row has {option['key']} that is {expect}")
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(2) as pool:
+        model = f"{folder}/matmul.onnx"
+        subprocess.run([MAKE_MODEL, "matmul", model], check=True)
+        wrong, unknown = agree(rows)
+        rows = [row for row in rows if row["options"] not in unknown]
+        wrong += [line for lines in pool.map(lambda row: judge(model, row), rows) for line in lines]
+    print("\n".join(wrong), end="\n" if wrong else "")
+    print(f"{len(rows)} rows, {len(wrong)} wrong")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
