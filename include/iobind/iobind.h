@@ -632,8 +632,10 @@ typedef struct iobind_session_options {
 #define IOBIND_SESSION_OPTIONS_INIT \
   {sizeof(iobind_session_options), 0, NULL, 0, 0, 0, 0, 0, NULL, NULL, 0, NULL, NULL, 0, NULL, NULL, 0, NULL}
 
-/** Load a model. An EP option that the catalogue does not know is passed on with a log line, which is a warning if a known one
- *  is similar. An option that differs from a known one only in upper and lower case is refused; for CUDA any unknown one is.
+/** Load a model. The values of EP options that the catalogue knows are checked (`iobind options EP` lists them); an unknown key
+ *  is passed on with a log line, unless it differs from a known one only in upper and lower case, or the EP refuses it: CUDA's is
+ *  asked first, by a call that returns its error. `user_compute_stream` brings the flag that it needs; `tensorrt.KEY` puts
+ *  TensorRT before a CUDA device. With a policy the options are for the EPs among which it chooses.
  *  @param path  an ONNX or ORT file
  *  @return OK; NOT_FOUND no such file, or an override of a dim that the model does not have; IO the file cannot be read;
  *          INVALID_ARGUMENT; DEVICE a device is another runtime's; OUT_OF_MEMORY; RUNTIME ORT refuses the model or a device

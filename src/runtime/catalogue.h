@@ -18,7 +18,7 @@ typedef struct iobind__ep {
   bool streams;            /* has streams of its own */
   bool refuses_run_stream; /* crashes if a run of ORT's is given one of them (CUDA up to 1.31: every node that uses cuBLAS) */
   bool on_demand; /* registered by the search only when a device spec names it: a virtual device must not become the "gpu" */
-  bool bridged;   /* finds its ORT by libonnxruntime_providers_shared: the first one in the process. It ends the process if it is
+  bool bridged; /* finds its ORT by libonnxruntime_providers_shared: the first one in the process. It ends the process if it is
                    * given an option that it refuses */
   const iobind__option_table *options; /* NULL: none is known */
 } iobind__ep;
