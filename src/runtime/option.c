@@ -79,12 +79,14 @@ static bool is_decimal(const char *value) {
 
 static bool is_word(const char *words, const char *value) {
   size_t length = strlen(value);
-  for (const char *word = words; word != NULL; word = strchr(word, '|'), word += word != NULL) {
-    if (strcspn(word, "|") == length && memcmp(word, value, length) == 0) {
-      return length > 0;
+  while (length > 0 && (strcspn(words, "|") != length || memcmp(words, value, length) != 0)) {
+    const char *bar = strchr(words, '|');
+    if (bar == NULL) {
+      return false;
     }
+    words = bar + 1;
   }
-  return false;
+  return length > 0;
 }
 
 bool iobind__option_takes(const iobind__option_table *table, const iobind__option *option, const char *value) {

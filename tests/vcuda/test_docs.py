@@ -1,6 +1,6 @@
-"""The programs of docs/vcuda.md do what it says, and its tables name all settings and counters.
+"""The programs of docs/vcuda.md and docs/cuda.md do what those say, and their tables name all settings, counters and options.
 
-usage: test_docs.py WITH_CUDA LIBIOBIND MAKE_MODEL PYTHON [unittest's arguments]"""
+usage: test_docs.py WITH_CUDA LIBIOBIND MAKE_MODEL IOBIND PYTHON [unittest's arguments]"""
 
 import os
 import pathlib
@@ -13,11 +13,16 @@ import zipfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs/vcuda.md").read_text()
-WITH_CUDA, LIBIOBIND, MAKE_MODEL, PYTHON = sys.argv[1:5]
+CUDA = (ROOT / "docs/cuda.md").read_text()
+WITH_CUDA, LIBIOBIND, MAKE_MODEL, IOBIND, PYTHON = sys.argv[1:6]
+
+
+def blocks(language, page):
+    return re.findall(rf"^```{language}\n(.*?)^```$", page, flags=re.M | re.S)
 
 
 def block(language):
-    return re.search(rf"^```{language}\n(.*?)^```$", PAGE, flags=re.M | re.S)[1]
+    return blocks(language, PAGE)[0]
 
 
 def table(heading):
@@ -41,12 +46,18 @@ class Docs(unittest.TestCase):
         self.assertEqual(ran.returncode, 0, ran.stdout + ran.stderr)
         return ran.stdout
 
-    def test_the_c_program(self):
-        (self.folder / "counted.c").write_text(block("c"))
+    def compile(self, text):
+        """A program that begins with a comment of its file's name; gives the name of what is built."""
+        name = re.match(r"/\* (\w+)\.c: ", text)[1]
+        (self.folder / f"{name}.c").write_text(text)
         libraries = str(pathlib.Path(LIBIOBIND).parent)
-        subprocess.run(["cc", "counted.c", "-o", "counted", f"-I{ROOT}/include", f"-L{libraries}",
+        subprocess.run(["cc", f"{name}.c", "-o", name, f"-I{ROOT}/include", f"-L{libraries}",
                         "-liobind", f"-Wl,-rpath,{libraries}", "-ldl"], cwd=self.folder, check=True)
         subprocess.run([MAKE_MODEL, "scale", "scale.onnx"], cwd=self.folder, check=True)
+        return f"./{name}"
+
+    def test_the_c_program(self):
+        self.compile(block("c"))
         said = self.run_on_cuda("./counted", "scale.onnx", VCUDA_TRACE_FILE="trace.json")
         self.assertRegex(said, r"^[1-9]\d* launches, the host waited \d+ times$")
         self.assertIn("cudaLaunchKernel", (self.folder / "trace.json").read_text())
@@ -64,6 +75,39 @@ class Docs(unittest.TestCase):
         (self.folder / "bound.py").write_text(block("python"))
         self.run_on_cuda(PYTHON, "bound.py", PYTHONPATH=str(self.folder))
 
+    def test_the_c_programs_of_cuda(self):
+        """All but the last line of what they print is said beside them."""
+        for text in blocks("c", CUDA):
+            said = self.run_on_cuda(self.compile(text), "scale.onnx")
+            if "limited.c" in text:
+                self.assertEqual(said.splitlines()[0], "made")
+                self.assertIn("EP option 'gpu_mem_limit' of cuda: expected 0 .. 18446744073709551615, got '1G'", said)
+
+    def test_the_commands_of_cuda(self):
+        subprocess.run([MAKE_MODEL, "scale", "dims=n", "scale.onnx"], cwd=self.folder, check=True)
+        for content in blocks("console", CUDA):
+            for part in re.split(r"^\$ ", content, flags=re.M)[1:]:
+                command, printed = part.split("\n", 1)
+                ran = subprocess.run([WITH_CUDA, "--onnxruntime", "sh", "-c", command.replace("iobind ", IOBIND + " ", 1)],
+                                     cwd=self.folder, capture_output=True, text=True)
+                if ran.returncode == 77:
+                    self.skipTest(ran.stderr.strip())
+                pattern = "".join(r"(?:.*\n)*" if line == "..." else re.escape(line) + r"\n" for line in printed.splitlines())
+                self.assertRegex(ran.stdout + ran.stderr, rf"\A{pattern}\Z", command)
+
+    def test_the_options_are_those_that_there_are(self):
+        source = (ROOT / "src/runtime/option_tables.c").read_text()
+        rows = re.search(r"iobind__option cuda\[\] = \{(.*?)^\};", source, flags=re.M | re.S)[1]
+        section = CUDA.split("\n## Options\n")[1].split("\n## ")[0]
+        cells = re.findall(r"^\| (`[^|]*) \|", section, flags=re.M)
+        self.assertEqual({name for cell in cells for name in re.findall(r"`(\w+)`", cell)},
+                         set(re.findall(r'\.key = "(\w+)"', rows)))
+
+    def test_the_options_of_vdev_are_its_settings(self):
+        rows = re.search(r"iobind__option vdev\[\] = \{(.*?)^\};", (ROOT / "src/runtime/option_tables.c").read_text(), flags=re.M | re.S)[1]
+        settings = re.findall(r'^    \{"(\w+)",(.*?)\},$', (ROOT / "vdev/settings.c").read_text(), flags=re.M)
+        self.assertEqual(set(re.findall(r'\.key = "(\w+)"', rows)), {name for name, rest in settings if ".fixed" not in rest})
+
     def test_the_settings_are_those_that_there_are(self):
         source = (ROOT / "vcuda/settings.c").read_text()
         known = set(re.findall(r'^    \{"(\w+)", AT', source, flags=re.M))
@@ -77,4 +121,4 @@ class Docs(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=["test_docs.py", *sys.argv[5:]])
+    unittest.main(argv=["test_docs.py", *sys.argv[6:]])
