@@ -26,7 +26,7 @@ static void write_line(const char *text) {
   FILE *file = path == NULL || path[0] == '\0' ? NULL : fopen(path, "a");
   fprintf(file != NULL ? file : stderr, "vcuda: %s\n", text);
   if (file != NULL) (void)fclose(file);
-  snprintf(vcuda_global.last_message, sizeof vcuda_global.last_message, "%s", text);
+  snprintf(vcuda_global.last_message, sizeof vcuda_global.last_message, "%.*s", VCUDA_TEXT - 1, text);
 }
 
 void vcuda_log(const char *format, ...) {

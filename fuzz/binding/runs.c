@@ -204,7 +204,8 @@ static void wait_for_events(const bound *one, int stream) {
 
 static void record_point(point *at, size_t stream) {
   at->stream = (int)stream;
-  for (size_t i = 0; i < STREAMS; i++) at->stamps[i] = i == stream ? W->lanes[i].submitted : W->lanes[stream].after[i];
+  memcpy(at->stamps, W->lanes[stream].after, sizeof at->stamps);
+  at->stamps[stream] = W->lanes[stream].submitted;
 }
 
 /* It ended at once. */

@@ -143,7 +143,7 @@ static int32_t find_mode(world *w, const char *const *modes, const char *word) {
   }
   char *end;
   int32_t number = (int32_t)strtol(word, &end, 10);
-  if (end == word || *end != '\0') world_fail(w, "script: '%s' is no mode", word);
+  if (end == word || *end != '\0') world_fail(w, "script: '%s' is not a mode", word);
   return number;
 }
 

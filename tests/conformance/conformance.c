@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "cases.h"
-#include "place.h"
+#include "objects.h"
 #include "script.h"
 #include "world.h"
 
@@ -86,13 +86,10 @@ static int absent(const char *spec, const char *why) {
 
 /* Finds the device. Returns 0, or the exit status where it is not there. */
 static int open_world(world *w, const char *spec) {
-  iobind_runtime_options runtime_options = IOBIND_RUNTIME_OPTIONS_INIT;
   iobind_runtime_info info = IOBIND_RUNTIME_INFO_INIT;
   iobind_device_info device = IOBIND_DEVICE_INFO_INIT;
   iobind_error error = IOBIND_ERROR_INIT;
-  runtime_options.flags = IOBIND_RUNTIME_SOFTWARE_DEVICES;
-  if (iobind_runtime_create(&runtime_options, &w->runtime, &error) != IOBIND_OK) return absent(spec, error.message);
-  if (iobind_runtime_find_device(w->runtime, spec, &w->device, NULL, &error) != IOBIND_OK ||
+  if (test_runtime(IOBIND_RUNTIME_SOFTWARE_DEVICES, spec, &w->runtime, &w->device, &error) != IOBIND_OK ||
       iobind_device_check(w->device, &error) != IOBIND_OK) {
     return absent(spec, error.message);
   }

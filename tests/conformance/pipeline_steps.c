@@ -24,7 +24,7 @@ static void read_constant(world *w, const char *word, named_pipeline *made, iobi
   char *end;
   size_t index = (size_t)strtoul(word, &end, 10);
   if (end == word || *end != '=' || index >= WORLD_SLOTS) {
-    world_fail(w, "script: '%s' is no option of a pipeline", word);
+    world_fail(w, "script: '%s' is not an option of a pipeline", word);
     return;
   }
   const tensor *t = world_tensor(w, end + 1);

@@ -89,13 +89,10 @@ static int compare(const decoding *expected, const decoding *got) {
 
 int main(int argc, char **argv) {
   static decoding expected, got;
-  iobind_runtime_options options = IOBIND_RUNTIME_OPTIONS_INIT;
   iobind_runtime *runtime;
   iobind_device *device;
   if (argc != 2) return fprintf(stderr, "usage: transformer DEVICE\n"), 2;
-  options.flags = IOBIND_RUNTIME_SOFTWARE_DEVICES;
-  TRY(iobind_runtime_create(&options, &runtime, &error));
-  if (iobind_runtime_find_device(runtime, argv[1], &device, NULL, &error) != IOBIND_OK) {
+  if (test_runtime(IOBIND_RUNTIME_SOFTWARE_DEVICES, argv[1], &runtime, &device, &error) != IOBIND_OK) {
     fprintf(stderr, "transformer: skipped: %s\n", error.message);
     return test_requires(argv[1]) ? 1 : SKIPPED;
   }

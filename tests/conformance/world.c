@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "models.h"
+#include "model.h"
 #include "objects.h"
 
 void world_fail(world *w, const char *format, ...) {
@@ -76,7 +76,7 @@ int world_place(world *w, const char *text, iobind_device **device, int32_t *mem
     wanted = &w->current->session->outputs[index];
   }
   if (wanted == NULL) {
-    world_fail(w, "script: '%s' is no place", text);
+    world_fail(w, "script: '%s' is not a place", text);
     return 0;
   }
   *device = wanted->device;
@@ -200,7 +200,7 @@ static const char *read_options(world *w, const char *spec, iobind_session_optio
       *dim_value = strtoll(spec + strcspn(spec, "=") + 1, NULL, 10);
       options->dim_count = 1;
     } else {
-      world_fail(w, "script: '%.*s' is no option", (int)length, spec);
+      world_fail(w, "script: '%.*s' is not an option", (int)length, spec);
     }
     spec += length;
     spec += strspn(spec, " ");
@@ -231,20 +231,19 @@ static int read_signature(world *w, session *s) {
 
 session *world_load(world *w, const char *spec, int settle) {
   iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
-  char dim[64] = "", why[TEST_MODEL_TEXT];
+  char dim[64] = "";
   const char *dim_names[] = {dim};
   int64_t dim_value = 0;
-  void *model;
-  size_t bytes;
   options.devices = &w->device;
   options.device_count = 1;
-  options.intra_op_threads = 1; /* ORT's own threads pass memory on in a way that ThreadSanitizer does not see */
   const char *model_spec = read_options(w, spec, &options, dim, &dim_value);
   if (options.dim_count != 0) {
     options.dim_names = dim_names;
     options.dim_values = &dim_value;
   }
-  if (!test_model_create(model_spec, &model, &bytes, why)) {
+  size_t bytes;
+  char why[TEST_MODEL_TEXT];
+  if (test_model(model_spec, &bytes, why) == NULL) {
     world_fail(w, "script: %s", why);
     return NULL;
   }
@@ -252,7 +251,7 @@ session *world_load(world *w, const char *spec, int settle) {
   if (s == NULL) {
     world_fail(w, "no memory");
   } else {
-    iobind_status status = iobind_session_create_from_memory(w->runtime, model, bytes, &options, &s->handle, world_error(w));
+    iobind_status status = test_session_with(w->runtime, model_spec, &options, &s->handle, world_error(w));
     int loaded = settle ? world_settle(w, status, s->handle) : world_must(w, status);
     snprintf(s->spec, sizeof s->spec, "%s", model_spec);
     s->users = 1;
@@ -262,7 +261,6 @@ session *world_load(world *w, const char *spec, int settle) {
       s = NULL;
     }
   }
-  free(model);
   return s;
 }
 
@@ -341,7 +339,7 @@ static int has(world *w, const char *word, const session *s) {
   if (strcmp(word, "on-device") == 0) return s == NULL || all_on_device(w, s);
   if (strncmp(word, "computes:", 9) == 0) return computes(w, word + 9);
   if (strncmp(word, "ort:1.", 6) == 0) return w->ort_minor >= strtoul(word + 6, NULL, 10);
-  world_fail(w, "script: '%s' is nothing that a row can need", word);
+  world_fail(w, "script: a row cannot need '%s'", word);
   return 0;
 }
 

@@ -90,7 +90,7 @@ class Clone:
 
     def run(self, command):
         ran = subprocess.run(["bash", "-c", command], cwd=self.folder, env=self.environment, stdout=subprocess.PIPE,
-                             stderr=subprocess.STDOUT, text=True, timeout=250)
+                             stderr=subprocess.STDOUT, text=True)
         return ran.returncode, ran.stdout
 
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "fake_ort.h"
-#include "models.h"
+#include "model.h"
 #include "objects.h"
 
 char rig_case[256];
@@ -93,36 +93,16 @@ void rig_close(struct rig *rig) {
 }
 
 const void *rig_model(const char *model, size_t *bytes) {
-  enum { MOST = 16 };
-  static struct {
-    const char *name;
-    void *bytes;
-    size_t size;
-  } made[MOST];
-  size_t i = 0;
-  while (i < MOST && made[i].name != NULL && strcmp(made[i].name, model) != 0) {
-    i++;
+  char text[TEST_MODEL_TEXT] = "";
+  const void *made = test_model(model, bytes, text);
+  if (made == NULL) {
+    rig_stop(model, text);
   }
-  NEED_TRUE(i < MOST);
-  if (made[i].name == NULL) {
-    char text[TEST_MODEL_TEXT] = "";
-    if (test_model_create(model, &made[i].bytes, &made[i].size, text) == 0) {
-      rig_stop(model, text);
-    }
-    made[i].name = model;
-  }
-  *bytes = made[i].size;
-  return made[i].bytes;
+  return made;
 }
 
 void rig_session(struct rig *rig, const char *model) {
-  size_t bytes;
-  const void *data = rig_model(model, &bytes);
-  iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
-  options.devices = &rig->device;
-  options.device_count = 1;
-  options.intra_op_threads = 1;
-  NEED(rig, iobind_session_create_from_memory(rig->runtime, data, bytes, &options, &rig->session, &rig->error));
+  NEED(rig, test_session(rig->runtime, rig->device, model, &rig->session, &rig->error));
 }
 
 void rig_binding(struct rig *rig, const char *model) {
@@ -146,15 +126,11 @@ iobind_tensor *rig_strings(struct rig *rig, const char *first, const char *secon
 }
 
 void rig_expect(struct rig *rig, iobind_tensor *tensor, const float *values, size_t count) {
-  float got[RIG_VALUES];
-  NEED_TRUE(count <= RIG_VALUES && tensor != NULL);
-  NEED(rig, iobind_tensor_read(tensor, 0, got, count * sizeof *got, NULL, &rig->error));
-  for (size_t i = 0; i < count; i++) {
-    if (got[i] != values[i]) {
-      char text[64];
-      snprintf(text, sizeof text, "element %zu: expected %g, got %g", i, (double)values[i], (double)got[i]);
-      rig_stop("a tensor", text);
-    }
+  char text[TEST_WHY];
+  (void)rig;
+  NEED_TRUE(tensor != NULL);
+  if (test_floats_wrong(tensor, values, count, text) != NULL) {
+    rig_stop("a tensor", text);
   }
 }
 

@@ -1,10 +1,9 @@
 #include "objects.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "models.h"
+#include "model.h"
 
 static const char untouched[] = "no call has touched this";
 
@@ -41,29 +40,48 @@ const char *test_error_wrong(const iobind_error *error, iobind_status status) {
          : error->status != (int32_t)status                                    ? "the error has another status than the call"
          : error->reserved != 0 || error->ort_code < 0                         ? "the error has fields that were not set"
          : error->message[0] == '\0' || strcmp(error->message, untouched) == 0 ? "the error has no message"
-         : !test_is_utf8(error->message)                                       ? "the message is no UTF-8"
+         : !test_is_utf8(error->message)                                       ? "the message is not UTF-8"
          : strpbrk(error->message, "\r\n\t") != NULL                           ? "the message has more than one line, or tabs"
                                                                                : NULL;
 }
 
-iobind_status test_session(iobind_runtime *runtime, iobind_device *device, const char *model, iobind_session **session,
+iobind_status test_runtime(uint32_t flags, const char *spec, iobind_runtime **runtime, iobind_device **device,
                            iobind_error *error) {
-  void *bytes = NULL;
-  size_t size = 0;
+  iobind_runtime_options options = IOBIND_RUNTIME_OPTIONS_INIT;
+  options.flags = flags;
+  iobind_status status = iobind_runtime_create(&options, runtime, error);
+  if (status == IOBIND_OK && spec != NULL) {
+    status = iobind_runtime_find_device(*runtime, spec, device, NULL, error);
+    if (status != IOBIND_OK) {
+      iobind_runtime_destroy(*runtime);
+      *runtime = NULL;
+    }
+  }
+  return status;
+}
+
+iobind_status test_session_with(iobind_runtime *runtime, const char *model, const iobind_session_options *wanted,
+                                iobind_session **session, iobind_error *error) {
   char text[TEST_MODEL_TEXT] = "";
-  if (!test_model_create(model, &bytes, &size, text)) {
+  size_t bytes;
+  const void *data = test_model(model, &bytes, text);
+  if (data == NULL) {
     *error = (iobind_error)IOBIND_ERROR_INIT;
     error->status = IOBIND_INVALID_ARGUMENT;
     snprintf(error->message, sizeof error->message, "%.200s: %.200s", model, text);
     return IOBIND_INVALID_ARGUMENT;
   }
+  iobind_session_options options = *wanted;
+  options.intra_op_threads = 1; /* ThreadSanitizer does not see how ORT's own threads pass memory on */
+  return iobind_session_create_from_memory(runtime, data, bytes, &options, session, error);
+}
+
+iobind_status test_session(iobind_runtime *runtime, iobind_device *device, const char *model, iobind_session **session,
+                           iobind_error *error) {
   iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
   options.devices = &device;
   options.device_count = device != NULL;
-  options.intra_op_threads = 1;
-  iobind_status status = iobind_session_create_from_memory(runtime, bytes, size, &options, session, error);
-  free(bytes);
-  return status;
+  return test_session_with(runtime, model, &options, session, error);
 }
 
 iobind_status test_floats(iobind_device *device, const float *values, size_t count, iobind_tensor **tensor,
@@ -78,4 +96,29 @@ iobind_status test_floats(iobind_device *device, const float *values, size_t cou
     *tensor = NULL;
   }
   return status;
+}
+
+const char *test_floats_wrong(const iobind_tensor *tensor, const float *values, size_t count, char text[TEST_WHY]) {
+  enum { MOST = 64 };
+  float got[MOST];
+  iobind_error error = IOBIND_ERROR_INIT;
+  iobind_tensor_info info = IOBIND_TENSOR_INFO_INIT;
+  if (iobind_tensor_get_info(tensor, &info, &error) != IOBIND_OK) {
+    snprintf(text, TEST_WHY, "%s", error.message);
+  } else if (info.dtype != IOBIND_FLOAT32 || info.bytes != count * sizeof *got || count > MOST) {
+    snprintf(text, TEST_WHY, "expected %zu (at most %d) of float32, got %zu bytes of %s", count, MOST, info.bytes,
+             iobind_dtype_name(info.dtype));
+  } else if (iobind_tensor_read(tensor, 0, got, info.bytes, NULL, &error) != IOBIND_OK) {
+    snprintf(text, TEST_WHY, "%s", error.message);
+  } else {
+    size_t i = 0;
+    while (i < count && memcmp(&got[i], &values[i], sizeof *got) == 0) {
+      i++;
+    }
+    if (i == count) {
+      return NULL;
+    }
+    snprintf(text, TEST_WHY, "element %zu: expected %g, got %g", i, (double)values[i], (double)got[i]);
+  }
+  return text;
 }

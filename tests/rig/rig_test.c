@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "model.h"
 #include "objects.h"
 
 static iobind_error failed(const char *message) {
@@ -64,11 +65,46 @@ static void what_is_not_there_is_said(void **state) {
   assert_non_null(strstr(error.message, "no such model"));
 }
 
+static void a_wrong_float_is_noticed(void **state) {
+  (void)state;
+  static const float values[] = {1, 2, 3}, others[] = {1, 2, 4};
+  char text[TEST_WHY] = "";
+  iobind_runtime *runtime = NULL;
+  iobind_device *device = NULL;
+  iobind_tensor *tensor = NULL;
+  iobind_error error = IOBIND_ERROR_INIT;
+  assert_int_equal(test_runtime(0, "cpu", &runtime, &device, &error), IOBIND_OK);
+  assert_int_equal(test_floats(device, values, 3, &tensor, &error), IOBIND_OK);
+  assert_null(test_floats_wrong(tensor, values, 3, text));
+  assert_non_null(test_floats_wrong(tensor, values, 2, text));
+  assert_non_null(strstr(text, "12 bytes of float32"));
+  assert_non_null(test_floats_wrong(tensor, others, 3, text));
+  assert_string_equal(text, "element 2: expected 4, got 3");
+  iobind_tensor_release(tensor);
+  iobind_runtime_destroy(runtime);
+  runtime = NULL;
+  assert_int_equal(test_runtime(IOBIND_RUNTIME_NO_EP_SEARCH, "webgpu:7", &runtime, &device, &error), IOBIND_NOT_FOUND);
+  assert_null(runtime);
+}
+
+static void a_model_is_made_once(void **state) {
+  (void)state;
+  char text[TEST_MODEL_TEXT] = "";
+  size_t bytes = 0, again = 0;
+  const void *model = test_model("scale", &bytes, text);
+  assert_non_null(model);
+  assert_ptr_not_equal(test_model("add", &again, text), model);
+  assert_ptr_equal(test_model("scale", &again, text), model);
+  assert_int_equal(bytes, again);
+  assert_null(test_model("no such model", &again, text));
+  assert_non_null(strstr(text, "no such model"));
+}
+
 int main(void) {
   const struct CMUnitTest cases[] = {
-      cmocka_unit_test(each_broken_rule_is_noticed),
-      cmocka_unit_test(what_is_required),
-      cmocka_unit_test(what_is_not_there_is_said),
+      cmocka_unit_test(each_broken_rule_is_noticed), cmocka_unit_test(what_is_required),
+      cmocka_unit_test(what_is_not_there_is_said),   cmocka_unit_test(a_wrong_float_is_noticed),
+      cmocka_unit_test(a_model_is_made_once),
   };
   return cmocka_run_group_tests(cases, NULL, NULL);
 }

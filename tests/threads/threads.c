@@ -72,15 +72,9 @@ void threads_run(void (*function)(member *self), void *shared) {
 }
 
 iobind_tensor *threads_floats(iobind_device *device) {
-  static const int64_t count = COUNT;
   static const float values[COUNT] = {1, 2, 3};
   iobind_tensor *tensor = NULL;
-  if (iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, &count, 1, &tensor, NULL) == IOBIND_OK &&
-      iobind_tensor_write(tensor, 0, values, sizeof values, NULL, NULL) == IOBIND_OK) {
-    return tensor;
-  }
-  iobind_tensor_release(tensor);
-  return NULL;
+  return test_floats(device, values, COUNT, &tensor, NULL) == IOBIND_OK ? tensor : NULL;
 }
 
 bool threads_double(iobind_binding *binding, iobind_tensor *x, float first, iobind_stream *stream, iobind_event *event) {

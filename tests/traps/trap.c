@@ -13,11 +13,8 @@ int trap_open(void **state) {
   (void)state;
   setenv("VDEV_DEVICES", "2", 1);
   setenv("VDEV_RACE", "fail", 1);
-  iobind_runtime_options options = IOBIND_RUNTIME_OPTIONS_INIT;
-  options.flags = IOBIND_RUNTIME_NO_EP_SEARCH;
-  expect_ok(iobind_runtime_create(&options, &runtime, &fault));
+  expect_ok(test_runtime(IOBIND_RUNTIME_NO_EP_SEARCH, "vdev", &runtime, &vdev, &fault));
   cpu = iobind_runtime_get_device(runtime, 0);
-  expect_ok(iobind_runtime_find_device(runtime, "vdev", &vdev, NULL, &fault));
   real = runtime->ort.api;
   table = *real;
   runtime->ort.api = &table;

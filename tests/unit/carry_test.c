@@ -24,20 +24,8 @@ static int stop(void **state) {
 }
 
 static iobind_session *model(const char *spec) {
-  char text[TEST_MODEL_TEXT] = "";
   device = fixture_device(runtime, spec_of_test);
-  void *bytes = NULL;
-  size_t size = 0;
-  if (!test_model_create(spec, &bytes, &size, text)) {
-    fail_msg("%s: %s", spec, text);
-  }
-  iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
-  options.devices = &device;
-  options.device_count = 1;
-  iobind_session *session;
-  expect_ok(iobind_session_create_from_memory(runtime, bytes, size, &options, &session, &fault));
-  free(bytes);
-  return session;
+  return fixture_session(runtime, device, spec);
 }
 
 static iobind_binding *carried(iobind_session *session, iobind_carry_mode mode, iobind_tensor *first, iobind_input_mode bound) {
@@ -300,13 +288,9 @@ static void moved_state_outgrows_a_fixed_dim(void **state) {
   options.dim_names = &name;
   options.dim_values = &two;
   options.dim_count = 1;
-  void *bytes = NULL;
-  size_t size = 0;
   iobind_session *session;
   iobind_binding *binding;
-  assert_int_equal(test_model_create("concat", &bytes, &size, NULL), 1);
-  expect_ok(iobind_session_create_from_memory(runtime, bytes, size, &options, &session, &fault));
-  free(bytes);
+  expect_ok(test_session_with(runtime, "concat", &options, &session, &fault));
   expect_ok(iobind_binding_create(session, &binding, &fault));
   iobind_tensor *past = tensor_of(IOBIND_FLOAT32, two_rows, 2, six, sizeof six);
   iobind_tensor *row = tensor_of(IOBIND_FLOAT32, one_row, 2, six, sizeof six / 2);
@@ -347,13 +331,9 @@ static void reused_beside_a_growing_state(void **state) {
     options.dim_names = names;
     options.dim_values = &one;
     options.dim_count = (size_t)fixed;
-    void *bytes = NULL;
-    size_t size = 0;
     iobind_session *session;
     iobind_binding *binding;
-    assert_int_equal(test_model_create("decoder", &bytes, &size, NULL), 1);
-    expect_ok(iobind_session_create_from_memory(runtime, bytes, size, &options, &session, &fault));
-    free(bytes);
+    expect_ok(test_session_with(runtime, "decoder", &options, &session, &fault));
     expect_ok(iobind_binding_create(session, &binding, &fault));
     iobind_tensor *tokens = tensor_of(IOBIND_INT64, &one, 1, &token, sizeof token);
     iobind_tensor *past = tensor_of(IOBIND_FLOAT32, empty, 2, none, 0);

@@ -83,9 +83,6 @@ static void three_streams_use_a_tensor(void **state) {
 
 static iobind_status load(iobind_device *const *list, size_t count, const char *const *keys, const char *const *values,
                           size_t options_count) {
-  void *bytes = NULL;
-  size_t size = 0;
-  assert_true(test_model_create("scale", &bytes, &size, NULL));
   iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
   iobind_session *session = NULL;
   options.devices = list;
@@ -93,8 +90,7 @@ static iobind_status load(iobind_device *const *list, size_t count, const char *
   options.ep_keys = keys;
   options.ep_values = values;
   options.ep_option_count = options_count;
-  iobind_status status = iobind_session_create_from_memory(runtime, bytes, size, &options, &session, &fault);
-  free(bytes);
+  iobind_status status = test_session_with(runtime, "scale", &options, &session, &fault);
   iobind_session_destroy(session);
   return status;
 }

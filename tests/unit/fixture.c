@@ -38,24 +38,14 @@ const char *fixture_path(const char *below) {
 }
 
 iobind_runtime *fixture_runtime(void) {
-  iobind_runtime_options options = IOBIND_RUNTIME_OPTIONS_INIT;
-  options.flags = IOBIND_RUNTIME_SOFTWARE_DEVICES;
   iobind_runtime *runtime = NULL;
-  expect_ok(iobind_runtime_create(&options, &runtime, &fault));
+  expect_ok(test_runtime(IOBIND_RUNTIME_SOFTWARE_DEVICES, NULL, &runtime, NULL, &fault));
   assert_non_null(runtime);
   return runtime;
 }
 
-static iobind_device *find_device(iobind_runtime *runtime, const char *spec) {
-  iobind_device *device = NULL;
-  fixture_arm();
-  if (iobind_runtime_find_device(runtime, spec, &device, NULL, &fault) != IOBIND_OK) {
-    print_message("%s\n", fault.message);
-  }
-  return device;
-}
-
 static void go_without(const char *spec) {
+  print_message("%s\n", fault.message);
   if (test_requires(spec)) {
     fail();
   }
@@ -63,25 +53,29 @@ static void go_without(const char *spec) {
 }
 
 bool fixture_has(const char *spec) {
-  iobind_runtime *runtime = fixture_runtime();
-  bool there = find_device(runtime, spec) != NULL;
+  iobind_runtime *runtime = NULL;
+  iobind_device *device = NULL;
+  fixture_arm();
+  if (test_runtime(IOBIND_RUNTIME_SOFTWARE_DEVICES, spec, &runtime, &device, &fault) != IOBIND_OK) {
+    print_message("%s\n", fault.message);
+  }
   iobind_runtime_destroy(runtime);
-  return there || test_requires(spec);
+  return runtime != NULL || test_requires(spec);
 }
 
 iobind_device *fixture_device(iobind_runtime *runtime, const char *spec) {
-  iobind_device *device = find_device(runtime, spec);
-  if (device == NULL) {
+  iobind_device *device = NULL;
+  fixture_arm();
+  if (iobind_runtime_find_device(runtime, spec, &device, NULL, &fault) != IOBIND_OK) {
     go_without(spec);
   }
   return device;
 }
 
 iobind_runtime *fixture_runtime_with(const char *spec, iobind_device **device) {
-  iobind_runtime *runtime = fixture_runtime();
-  *device = find_device(runtime, spec);
-  if (*device == NULL) {
-    iobind_runtime_destroy(runtime);
+  iobind_runtime *runtime = NULL;
+  fixture_arm();
+  if (test_runtime(IOBIND_RUNTIME_SOFTWARE_DEVICES, spec, &runtime, device, &fault) != IOBIND_OK) {
     go_without(spec);
   }
   return runtime;
@@ -102,14 +96,10 @@ iobind_tensor *fixture_floats(iobind_device *device, const float *values, size_t
 }
 
 void fixture_expect_floats(iobind_tensor *tensor, const float *values, size_t count) {
-  float got[64];
-  assert_true(count <= sizeof got / sizeof got[0]);
-  iobind_tensor_info info = IOBIND_TENSOR_INFO_INIT;
-  expect_ok(iobind_tensor_get_info(tensor, &info, &fault));
-  assert_int_equal(info.dtype, IOBIND_FLOAT32);
-  assert_int_equal(info.bytes, count * sizeof got[0]);
-  expect_ok(iobind_tensor_read(tensor, 0, got, count * sizeof got[0], NULL, &fault));
-  assert_memory_equal(got, values, count * sizeof got[0]);
+  char text[TEST_WHY];
+  if (test_floats_wrong(tensor, values, count, text) != NULL) {
+    fail_msg("%s", text);
+  }
 }
 
 void fixture_deleter(void *context, void *data) {

@@ -467,15 +467,11 @@ static void near_option_is_logged(void **state) {
   named.ep_keys = keys;
   named.ep_values = values;
   named.ep_option_count = 1;
-  void *model = NULL;
-  size_t size = 0;
-  assert_true(test_model_create("scale", &model, &size, NULL));
   iobind_session *session = NULL;
-  expect_ok(iobind_session_create_from_memory(runtime, model, size, &named, &session, &fault));
+  expect_ok(test_session_with(runtime, "scale", &named, &session, &fault));
   assert_non_null(strstr(all.warning, "'enableInt16'"));
   assert_non_null(strstr(all.warning, "'enableInt64'"));
   iobind_session_destroy(session);
-  free(model);
   iobind_runtime_destroy(runtime);
 }
 

@@ -3,12 +3,11 @@
 
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "models.h"
+#include "model.h"
 #include "place.h"
 
 rig_state rig;
@@ -217,10 +216,10 @@ vdev_stream *rig_native(OrtSyncStream *stream) {
 }
 
 OrtStatus *rig_try_session(const char *model, size_t device, const char *key, const char *value, OrtSession **session) {
-  void *bytes = NULL;
   size_t size = 0;
   char text[TEST_MODEL_TEXT] = "";
-  if (!test_model_create(model, &bytes, &size, text)) {
+  const void *bytes = test_model(model, &size, text);
+  if (bytes == NULL) {
     fail_msg("%s: %s", model, text);
   }
   OrtSessionOptions *options = NULL;
@@ -229,7 +228,6 @@ OrtStatus *rig_try_session(const char *model, size_t device, const char *key, co
   ok(rig.api->SessionOptionsAppendExecutionProvider_V2(options, rig.env, &rig.devices[device], 1, &key, &value, key != NULL));
   OrtStatus *status = rig.api->CreateSessionFromArray(rig.env, bytes, size, options, session);
   rig.api->ReleaseSessionOptions(options);
-  free(bytes);
   return status;
 }
 

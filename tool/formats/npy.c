@@ -281,23 +281,23 @@ bool npy_read_from(const npy_source *source, npy_array *array, tool_fault *fault
   uint64_t start = 0;
   char order = native;
   bool fortran = false;
-  bool read = false;
+  bool good = false;
   if (header == NULL) {
     fault_set(fault, "%s: out of memory", source->name);
   } else if (read_header(&parser, header, &start)) {
     parser.at = header;
     const npy_filter *filter = source->filter;
-    read = parse_header(&parser, array, &order, &fortran) &&
+    good = parse_header(&parser, array, &order, &fortran) &&
            (filter == NULL || filter->accepts(filter->context, array, fault)) && read_data(&parser, start, array);
   }
   free(header);
-  if (read && array->bytes > 0) {
+  if (good && array->bytes > 0) {
     if (array->kind == 'b') make_truth(array);
     if (order != native) swap_bytes(array->data, array->bytes, number_width(array));
-    if (fortran && array->rank > 1 && !transpose(array)) read = fault_set(fault, "%s: out of memory", source->name);
+    if (fortran && array->rank > 1 && !transpose(array)) good = fault_set(fault, "%s: out of memory", source->name);
   }
-  if (!read) npy_free(array);
-  return read;
+  if (!good) npy_free(array);
+  return good;
 }
 
 static bool read_file(void *context, const char *name, void *data, size_t bytes, tool_fault *fault) {

@@ -156,8 +156,8 @@ bool given_read(const char *file, const iobind_value_info *input, npy_array *arr
   char *path = strndup(file, length);
   if (path == NULL) return fault_set(fault, "%s: out of memory", file);
   npz_archive *archive = npz_open(path, fault);
-  bool read = archive != NULL && npz_read(archive, member == NULL ? input->name : file + length + 1, &filter, array, fault);
+  bool good = archive != NULL && npz_read(archive, member == NULL ? input->name : file + length + 1, &filter, array, fault);
   npz_close(archive);
   free(path);
-  return read;
+  return good;
 }
