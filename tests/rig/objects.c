@@ -98,6 +98,13 @@ iobind_status test_floats(iobind_device *device, const float *values, size_t cou
   return status;
 }
 
+/* A NaN equals only the same NaN, and 0 is not -0. */
+static uint32_t bits(float value) {
+  uint32_t bits;
+  memcpy(&bits, &value, sizeof bits);
+  return bits;
+}
+
 const char *test_floats_wrong(const iobind_tensor *tensor, const float *values, size_t count, char text[TEST_WHY]) {
   enum { MOST = 64 };
   float got[MOST];
@@ -112,7 +119,7 @@ const char *test_floats_wrong(const iobind_tensor *tensor, const float *values, 
     snprintf(text, TEST_WHY, "%s", error.message);
   } else {
     size_t i = 0;
-    while (i < count && memcmp(&got[i], &values[i], sizeof *got) == 0) {
+    while (i < count && bits(got[i]) == bits(values[i])) {
       i++;
     }
     if (i == count) {
