@@ -429,6 +429,8 @@ typedef struct OrtApi {
   OrtStatus *(ORT_CALL *EpAssignedNode_GetOperatorType)(const OrtEpAssignedNode *ep_node, const char **out); /* 412 */
   void (ORT_CALL *RunOptionsSetSyncStream)(OrtRunOptions *options, OrtSyncStream *sync_stream); /* 413 */
   OrtStatus *(ORT_CALL *GetTensorElementTypeAndShapeDataReference)(const OrtValue *value, ONNXTensorElementDataType *elem_type, const int64_t **shape_data, size_t *shape_data_count); /* 414 */
+  ort_slot slots_415[6];
+  OrtStatus *(ORT_CALL *SessionReleaseCapturedGraph)(OrtSession *session, int graph_annotation_id); /* 421, since 1.27 */
 } OrtApi;
 
 typedef struct OrtApiBase {

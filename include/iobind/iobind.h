@@ -628,9 +628,11 @@ typedef struct iobind_session_options {
   size_t dim_count;
   const char *profile;                   /**< record ORT's profile from now on, into a JSON file whose path begins with this
                                               (see iobind_session_end_profile); NULL: none */
+  size_t graph_limit;                    /**< capture runs of bindings as graphs, which later runs replay: at most this many for
+                                              each binding; 0: none; since 0.2. See iobind_binding_forget_graphs */
 } iobind_session_options;
 #define IOBIND_SESSION_OPTIONS_INIT \
-  {sizeof(iobind_session_options), 0, NULL, 0, 0, 0, 0, 0, NULL, NULL, 0, NULL, NULL, 0, NULL, NULL, 0, NULL}
+  {sizeof(iobind_session_options), 0, NULL, 0, 0, 0, 0, 0, NULL, NULL, 0, NULL, NULL, 0, NULL, NULL, 0, NULL, 0}
 
 /** Load a model. The values of EP options that the catalogue knows are checked (`iobind options EP` lists them); an unknown key
  *  is passed on with a log line, unless it differs from a known one only in upper and lower case, or the EP refuses it: CUDA's is
@@ -887,7 +889,7 @@ typedef struct iobind_run_options {
   int32_t log_level;              /**< iobind_log_level of this binding's runs */
   uint32_t reserved;
   const char *tag;                /**< names the runs in ORT's log and profile; NULL: none */
-  const char *const *config_keys; /**< ORT's run config entries, such as "gpu_graph_id" */
+  const char *const *config_keys; /**< ORT's run config entries, such as "memory.enable_memory_arena_shrinkage" */
   const char *const *config_values;
   size_t config_count;
 } iobind_run_options;
@@ -954,6 +956,23 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_binding_take_output(iobind_binding 
  *  @return OK; INVALID_STATE a run is under way; RUNTIME
  *  @threads serial   @since 0.1 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_binding_clear(iobind_binding *binding, iobind_error *error);
+
+/** Give up the captured graphs of a binding; the next run captures again. For sessions made with `graph_limit`, on CUDA, WebGPU
+ *  and vdev (ORT 1.26 or newer):
+ *  - Their outputs are REUSE unless bound otherwise. What would move on each run is refused (NOT_SUPPORTED): outputs FRESH or in host
+ *    memory, states carried by MOVE, inputs LIVE from elsewhere. SWAP needs a graph_limit of 2.
+ *  - A run whose tensors are where they were in a captured run, with the same dims, and with the same bytes in inputs that the session
+ *    reads on the host, replays that graph; any other captures one, whose first run takes as long as five. Beyond graph_limit it
+ *    is INVALID_STATE: write into the bound tensors, use one binding for each shape, or call this.
+ *  - A graph is its thread's: other threads may not run the binding (INVALID_STATE) until its graphs are given up.
+ *  - One run of such a session at a time: others wait. While a graph is captured, all calls that reach that EP wait.
+ *  - Refused by iobind_session_create (NOT_SUPPORTED): values that are not tensors, control flow, random operators, outputs whose
+ *    size the data decide or that nodes on the CPU make. If ORT refuses the model, it is loaded once more to name the nodes.
+ *  Taking a REUSE output gives up the graphs that write it.
+ *  @return OK, also if there are none; INVALID_STATE a run is under way; INVALID_ARGUMENT; RUNTIME. ORT older than 1.27 keeps them,
+ *          which is logged, until the session is destroyed
+ *  @threads serial   @since 0.2 */
+IOBIND_API IOBIND_CHECK iobind_status iobind_binding_forget_graphs(iobind_binding *binding, iobind_error *error);
 
 /* ---- audit: what moves on each run -------------------------------------------------------------------------------- */
 

@@ -544,9 +544,8 @@ public:
     input_slot target = source ? input(to, failed) : input_slot();
     return target && detail::call(failed, iobind_binding_carry, get(), source.index(), target.index(), mode);
   }
-  /** Has finished when it returns. */
+  /** Has finished when it returns; on a stream it is ordered there, and returns when it is submitted. */
   bool run(error *failed = nullptr) const { return run_on(nullptr, nullptr, failed); }
-  /** Ordered on a stream, and returns when it is submitted. */
   bool run(const stream &on, error *failed = nullptr) const { return run_on(on.get(), nullptr, failed); }
   bool run(const stream &on, const event &behind, error *failed = nullptr) const {
     return run_on(on.get(), behind.get(), failed);
@@ -554,6 +553,7 @@ public:
   bool check(error *failed = nullptr) const { return detail::call(failed, iobind_binding_check, get()); }
   bool cancel(error *failed = nullptr) const { return detail::call(failed, iobind_binding_cancel, get()); }
   bool clear(error *failed = nullptr) const { return detail::call(failed, iobind_binding_clear, get()); }
+  bool forget_graphs(error *failed = nullptr) const { return detail::call(failed, iobind_binding_forget_graphs, get()); }
   bool set_run_options(const iobind_run_options &options, error *failed = nullptr) const {
     return detail::call(failed, iobind_binding_set_run_options, get(), &options);
   }

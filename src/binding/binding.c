@@ -92,6 +92,7 @@ static void free_binding(iobind__ref *ref) {
     return;
   }
   iobind__results_drop(binding, NULL);
+  iobind__graphs_close(binding);
   for (size_t i = 0; i < 2; i++) {
     iobind__side_close(binding, &binding->sides[i]); /* before the tensors that ORT reads, and before the session */
   }
@@ -128,6 +129,7 @@ static iobind_status fill(iobind_binding *binding, iobind_error *error) {
     iobind__output_reset(binding, i);
   }
   static const iobind_run_options none = IOBIND_RUN_OPTIONS_INIT;
+  IOBIND__TRY(iobind__graphs_open(binding, error));
   IOBIND__TRY(iobind__side_open(binding, &binding->sides[0], "binding_create", error));
   return iobind__run_options_replace(binding, &none, error);
 }
@@ -172,6 +174,7 @@ iobind_status iobind_binding_clear(iobind_binding *binding, iobind_error *error)
   IOBIND__TRY(iobind__process_check("binding_clear", error));
   IOBIND__TRY(iobind__binding_check_idle(binding, "binding_clear", error));
   iobind__results_drop(binding, NULL);
+  iobind__graphs_forget(binding);
   for (size_t i = 0; i < 2; i++) {
     iobind__side_clear(binding, &binding->sides[i]);
   }

@@ -266,6 +266,7 @@ iobind_status iobind_binding_carry(iobind_binding *binding, size_t output, size_
     return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "binding_carry: '%s': %d is not a mode", from->name, (int)mode);
   }
   IOBIND__TRY(check_pair(from, to, error));
+  IOBIND__TRY(iobind__graphs_check_carry(binding, output, mode, error));
   const iobind__carry *taken = iobind__carry_of_input(binding, input);
   if (taken != NULL && taken->output != output) {
     return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "binding_carry: the input '%s' is carried by the output '%s' already",

@@ -55,6 +55,7 @@ static iobind_status check_input(const iobind_binding *binding, size_t index, io
     IOBIND__TRY(iobind__value_accepts(&session->outputs[carry->output], tensor, "binding_set_input", error));
   }
   *at_home = lives_where_wanted(session, tensor, value->place);
+  IOBIND__TRY(mode == IOBIND_INPUT_LIVE && !*at_home ? iobind__graphs_check_live(binding, index, error) : IOBIND_OK);
   if (mode == IOBIND_INPUT_RESIDENT && !*at_home) {
     return iobind__fail(
         error, IOBIND_DEVICE,

@@ -40,12 +40,13 @@ void iobind__output_set(iobind_binding *binding, size_t index, iobind_output_mod
 
 void iobind__output_reset(iobind_binding *binding, size_t index) {
   const iobind__value *value = &binding->session->outputs[index];
-  iobind__output_set(binding, index, value->kind == IOBIND_VALUE_TENSOR ? IOBIND_OUTPUT_FRESH : IOBIND_OUTPUT_NONE,
-                     value->place, NULL);
+  iobind_output_mode usual = binding->session->graph_limit > 0 ? IOBIND_OUTPUT_REUSE : IOBIND_OUTPUT_FRESH;
+  iobind__output_set(binding, index, value->kind == IOBIND_VALUE_TENSOR ? usual : IOBIND_OUTPUT_NONE, value->place, NULL);
 }
 
 void iobind__output_renew(iobind_binding *binding, size_t index) {
   binding->outputs[index].memory = iobind__serial_next();
+  iobind__output_aim(&binding->outputs[index], NULL);
   iobind__table_changed(binding);
 }
 
@@ -164,6 +165,7 @@ __attribute__((noinline)) static iobind_status set_output(iobind_binding *bindin
   } else if (mode != IOBIND_OUTPUT_NONE) {
     IOBIND__TRY(find_target(binding, index, device, memory, &place, error));
   }
+  IOBIND__TRY(iobind__graphs_check_output(binding, index, mode, tensor != NULL ? tensor->place : place, error));
   IOBIND__TRY(iobind__carry_advance(binding, NULL, error));
   iobind_tensor_retain(tensor); /* it may be a buffer of the carry that ends here */
   iobind__carry_end(binding, index);

@@ -12,7 +12,8 @@ static inline const iobind_tensor *chosen_memory(const iobind_binding *binding, 
   if (carry != NULL) {
     return is_in_place(carry) ? binding->inputs[carry->input].bound : NULL;
   }
-  return binding->outputs[output].target;
+  const iobind__output *self = &binding->outputs[output];
+  return self->mode == IOBIND_OUTPUT_REUSE ? NULL : self->target; /* a graph's REUSE output has a target that iobind made */
 }
 
 /* Two tensors with memory of their own, the usual case, meet only if they are one. */

@@ -257,7 +257,7 @@ static iobind_status take_output(iobind_binding *binding, size_t index, iobind_t
   IOBIND__TRY(get_result(binding, index, &output, "binding_take_output", error));
   *tensor = output->result;
   iobind__carry *carry = iobind__carry_of_output(binding, index);
-  if (carry != NULL || iobind__output_is_given(output)) {
+  if (carry != NULL || (output->mode != IOBIND_OUTPUT_REUSE && iobind__output_is_given(output))) {
     iobind_tensor_retain(output->result);
     iobind__carry_take(binding, carry);
     output->is_taken = carry != NULL;
@@ -266,6 +266,7 @@ static iobind_status take_output(iobind_binding *binding, size_t index, iobind_t
   output->result = NULL;
   output->is_taken = true;
   if (output->mode == IOBIND_OUTPUT_REUSE) {
+    iobind__graphs_forget_output(binding, *tensor);
     iobind__output_renew(binding, index);
   }
   return IOBIND_OK;

@@ -105,6 +105,7 @@ static void wait_after_failure(iobind_binding *binding) {
 static iobind_status run_failed(iobind_binding *binding, OrtStatus *failed, const iobind_stream *stream, iobind_error *error) {
   const OrtApi *api = IOBIND__API(binding->session->runtime);
   bool cancelled = atomic_load(&binding->state) != IOBIND__RUNNING;
+  binding->is_capture_broken = iobind__ort_reason_of(api, failed) == IOBIND__ORT_CAPTURE_BROKEN;
   iobind_status status;
   if (cancelled) {
     api->ReleaseStatus(failed);
@@ -160,13 +161,10 @@ static iobind_status finish_run(iobind_binding *binding, iobind_stream *stream, 
 
 /* The run itself. `stream` is an EP's, which ORT submits to; NULL: ORT waits for the run. `ordered` is the device whose stream
  * the run is on, or NULL. Part of the steady run, whose instructions are counted (bench/overhead). */
-__attribute__((always_inline)) static inline iobind_status execute(iobind_binding *binding, OrtRunOptions *options,
+__attribute__((always_inline)) static inline iobind_status run_ort(iobind_binding *binding, OrtRunOptions *options,
                                                                    iobind_stream *stream, const iobind_device *ordered,
                                                                    iobind_error *error) {
   const iobind_session *session = binding->session;
-  if (binding->has_live) {
-    IOBIND__TRY(load_live_inputs(binding, stream, error));
-  }
   bool by_arrays = binding->arrays.in_use;
   OrtStatus *failed =
       by_arrays
@@ -179,6 +177,21 @@ __attribute__((always_inline)) static inline iobind_status execute(iobind_bindin
   if (!binding->is_verified || binding->handed_on > 0 || session->queued != NULL) {
     IOBIND__TRY(finish_run(binding, stream, ordered, error));
   }
+  return IOBIND_OK;
+}
+
+iobind_status iobind__run_ort(iobind_binding *binding, OrtRunOptions *options, const iobind_device *ordered,
+                              iobind_error *error) {
+  return run_ort(binding, options, NULL, ordered, error);
+}
+
+__attribute__((always_inline)) static inline iobind_status execute(iobind_binding *binding, OrtRunOptions *options,
+                                                                   iobind_stream *stream, const iobind_device *ordered,
+                                                                   iobind_error *error) {
+  if (binding->has_live) {
+    IOBIND__TRY(load_live_inputs(binding, stream, error));
+  }
+  IOBIND__TRY(run_ort(binding, options, stream, ordered, error));
   if (binding->carry_count > 0) {
     iobind__carry_note_run(binding);
   }
@@ -188,6 +201,9 @@ __attribute__((always_inline)) static inline iobind_status execute(iobind_bindin
 /* The same if only one thread may use the EP at a time. */
 static iobind_status execute_serial(iobind_binding *binding, OrtRunOptions *options, iobind_stream *stream,
                                     const iobind_device *ordered, iobind_error *error) {
+  if (binding->graphs != NULL) {
+    return iobind__graphs_run(binding, ordered, error);
+  }
   iobind__device_enter(binding->session->serial);
   iobind_status status = execute(binding, options, stream, ordered, error);
   iobind__device_leave(binding->session->serial);

@@ -1,11 +1,14 @@
 /* The options of a binding's runs: made once, so that a run only hands them over. */
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "binding/table.h"
 #include "support/options.h"
 
-static iobind_status fill_run_options(const OrtApi *api, const iobind_run_options *options, OrtRunOptions *out,
-                                      iobind_error *error) {
+static iobind_status fill_run_options(const OrtApi *api, const iobind_run_options *options, const char *graph,
+                                      OrtRunOptions *out, iobind_error *error) {
+  IOBIND__ORT_TRY(api, api->AddRunConfigEntry(out, IOBIND__GRAPH_ID, graph), error, "binding_set_run_options");
   if (options->log_level != IOBIND_LOG_DEFAULT) {
     IOBIND__ORT_TRY(api, api->RunOptionsSetRunLogSeverityLevel(out, (int)iobind__log_ort_level(options->log_level)), error,
                     "binding_set_run_options");
@@ -23,7 +26,7 @@ static iobind_status fill_run_options(const OrtApi *api, const iobind_run_option
 /* ORT's entry that makes a run return before its work is done. */
 static const char unsynchronized[] = "disable_synchronize_execution_providers";
 
-static iobind_status check_run_options(const iobind_run_options *options, iobind_error *error) {
+static iobind_status check_run_options(const iobind_binding *binding, const iobind_run_options *options, iobind_error *error) {
   IOBIND__TRY(iobind__flags_check(options->flags, 0, "binding_set_run_options", error));
   if (options->log_level < IOBIND_LOG_DEFAULT || options->log_level > IOBIND_LOG_ERROR) {
     return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "binding_set_run_options: log_level: expected 0 .. %d, got %d",
@@ -40,14 +43,57 @@ static iobind_status check_run_options(const iobind_run_options *options, iobind
                           "when it returns; give the run a stream",
                           unsynchronized);
     }
+    if (strcmp(options->config_keys[i], IOBIND__GRAPH_ID) == 0) {
+      return iobind__fail(
+          error, IOBIND_INVALID_ARGUMENT,
+          "binding_set_run_options: config entry '" IOBIND__GRAPH_ID
+          "' is not the caller's: iobind gives each graph a number of its own; make the session with graph_limit");
+    }
+    if (binding->graphs != NULL && strcmp(options->config_keys[i], "memory.enable_memory_arena_shrinkage") == 0) {
+      return iobind__fail(
+          error, IOBIND_INVALID_ARGUMENT,
+          "binding_set_run_options: config entry '%s' is refused: the session captures graphs, which go on using "
+          "the memory that would be given back",
+          options->config_keys[i]);
+    }
   }
   return IOBIND_OK;
 }
 
-static iobind_status make_run_options(const OrtApi *api, const iobind_run_options *options, OrtRunOptions **out,
-                                      iobind_error *error) {
+/* ---- the caller's words, for runs with the number of a graph ---- */
+
+static void free_words(iobind__run_words *words) {
+  for (size_t i = 0; words->texts != NULL && i < words->count; i++) {
+    free(words->texts[i]);
+  }
+  free(words->texts);
+  *words = (iobind__run_words){0};
+}
+
+static iobind_status copy_words(const iobind_run_options *options, iobind__run_words *out, iobind_error *error) {
+  size_t count = options->config_count;
+  iobind__run_words words = {.options = *options, .texts = calloc(2 * count + 1, sizeof(char *)), .count = 2 * count + 1};
+  bool whole = words.texts != NULL;
+  for (size_t i = 0; whole && i < words.count; i++) {
+    const char *text = i == 2 * count ? options->tag : i < count ? options->config_keys[i] : options->config_values[i - count];
+    words.texts[i] = text == NULL ? NULL : iobind__string_copy(text);
+    whole = text == NULL || words.texts[i] != NULL;
+  }
+  if (!whole) {
+    free_words(&words);
+    return iobind__out_of_memory(error, "binding_set_run_options");
+  }
+  words.options.tag = words.texts[2 * count];
+  words.options.config_keys = (const char *const *)words.texts;
+  words.options.config_values = (const char *const *)words.texts + count;
+  *out = words;
+  return IOBIND_OK;
+}
+
+static iobind_status make_run_options(const OrtApi *api, const iobind_run_options *options, const char *graph,
+                                      OrtRunOptions **out, iobind_error *error) {
   IOBIND__ORT_TRY(api, api->CreateRunOptions(out), error, "binding_set_run_options");
-  iobind_status status = fill_run_options(api, options, *out, error);
+  iobind_status status = fill_run_options(api, options, graph, *out, error);
   if (status != IOBIND_OK) {
     api->ReleaseRunOptions(*out);
     *out = NULL;
@@ -58,7 +104,7 @@ static iobind_status make_run_options(const OrtApi *api, const iobind_run_option
 /* On an EP's stream ORT must not wait at the end of a run. */
 static iobind_status make_stream_run_options(const OrtApi *api, const iobind_run_options *options, OrtRunOptions **out,
                                              iobind_error *error) {
-  IOBIND__TRY(make_run_options(api, options, out, error));
+  IOBIND__TRY(make_run_options(api, options, IOBIND__NO_GRAPH, out, error));
   OrtStatus *status = api->AddRunConfigEntry(*out, unsynchronized, "1");
   if (status != NULL) {
     api->ReleaseRunOptions(*out);
@@ -68,7 +114,7 @@ static iobind_status make_stream_run_options(const OrtApi *api, const iobind_run
   return IOBIND_OK;
 }
 
-void iobind__run_options_free(iobind_binding *binding) {
+static void release_run_options(const iobind_binding *binding) {
   const OrtApi *api = IOBIND__API(binding->session->runtime);
   if (binding->run_options != NULL) {
     api->ReleaseRunOptions(binding->run_options);
@@ -78,18 +124,49 @@ void iobind__run_options_free(iobind_binding *binding) {
   }
 }
 
+void iobind__run_options_free(iobind_binding *binding) {
+  release_run_options(binding);
+  free_words(&binding->words);
+}
+
+iobind_status iobind__run_options_make(const iobind_binding *binding, int graph, OrtRunOptions **out, iobind_error *error) {
+  char id[16];
+  snprintf(id, sizeof id, "%d", graph);
+  return make_run_options(IOBIND__API(binding->session->runtime), &binding->words.options, id, out, error);
+}
+
+/* Those of the graphs follow, or nothing changes. */
+static iobind_status replace_words(iobind_binding *binding, const iobind_run_options *options, iobind_error *error) {
+  iobind__run_words old = binding->words;
+  if (binding->graphs == NULL) {
+    return IOBIND_OK;
+  }
+  IOBIND__TRY(copy_words(options, &binding->words, error));
+  iobind_status status = iobind__graphs_renew_options(binding, error);
+  iobind__run_words *unused = status == IOBIND_OK ? &old : &binding->words;
+  free_words(unused);
+  binding->words = status == IOBIND_OK ? binding->words : old;
+  return status;
+}
+
 iobind_status iobind__run_options_replace(iobind_binding *binding, const iobind_run_options *options, iobind_error *error) {
   const OrtApi *api = IOBIND__API(binding->session->runtime);
   OrtRunOptions *run_options = NULL;
   OrtRunOptions *stream_run_options = NULL;
-  IOBIND__TRY(make_run_options(api, options, &run_options, error));
+  IOBIND__TRY(make_run_options(api, options, IOBIND__NO_GRAPH, &run_options, error));
   iobind_status status =
       binding->session->takes_stream ? make_stream_run_options(api, options, &stream_run_options, error) : IOBIND_OK;
+  if (status == IOBIND_OK) {
+    status = replace_words(binding, options, error);
+  }
   if (status != IOBIND_OK) {
     api->ReleaseRunOptions(run_options);
+    if (stream_run_options != NULL) {
+      api->ReleaseRunOptions(stream_run_options);
+    }
     return status;
   }
-  iobind__run_options_free(binding);
+  release_run_options(binding);
   binding->run_options = run_options;
   binding->stream_run_options = stream_run_options;
   return IOBIND_OK;
@@ -101,7 +178,7 @@ iobind_status iobind_binding_set_run_options(iobind_binding *binding, const iobi
   }
   iobind_run_options options;
   IOBIND__TRY(iobind__options_read(&options, sizeof options, sizeof options, given, "binding_set_run_options", error));
-  IOBIND__TRY(check_run_options(&options, error));
+  IOBIND__TRY(check_run_options(binding, &options, error));
   IOBIND__TRY(iobind__process_check("binding_set_run_options", error));
   IOBIND__TRY(iobind__binding_check_idle(binding, "binding_set_run_options", error));
   return iobind__run_options_replace(binding, &options, error);

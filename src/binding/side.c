@@ -171,7 +171,7 @@ static uint64_t wanted_output(const iobind__output *output) {
   switch (output->mode) {
     case IOBIND_OUTPUT_FIXED:
     case IOBIND_OUTPUT_IN_PLACE: return output->target->serial;
-    case IOBIND_OUTPUT_REUSE: return output->memory;
+    case IOBIND_OUTPUT_REUSE: return output->target != NULL ? output->target->serial : output->memory;
     default: return 0;
   }
 }
@@ -245,6 +245,7 @@ iobind_status iobind__side_compare(iobind_binding *binding, iobind__side *side, 
     }
   }
   list_fresh(binding);
+  side->compared++;
   side->output_set = binding->output_set;
   side->generation = binding->generation;
   return IOBIND_OK;

@@ -13,6 +13,7 @@ typedef struct iobind__given {
 typedef struct iobind__side {
   OrtIoBinding *binding; /* NULL: not open */
   uint64_t generation;   /* of the table when it was last compared with the mirror; 0: compare */
+  uint64_t compared;     /* how often that was: a graph that was captured before may be another run's */
   uint64_t output_set;   /* of the table, likewise: ORT can only drop all outputs at once */
   iobind__given *inputs;
   iobind__given *outputs;

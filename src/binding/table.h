@@ -5,6 +5,7 @@
 #define IOBIND_BINDING_TABLE_H
 
 #include "binding/binding.h"
+#include "binding/graph.h"
 #include "binding/side.h"
 
 typedef struct iobind__input {
@@ -56,6 +57,13 @@ typedef struct iobind__carry {
   iobind_tensor *buffers[2]; /* SWAP: what the runs write in turn; references are held */
 } iobind__carry;
 
+/* Run options as the caller gave them; all is copied. */
+typedef struct iobind__run_words {
+  iobind_run_options options;
+  char **texts; /* what the options point to: the tag, then keys and values */
+  size_t count;
+} iobind__run_words;
+
 struct iobind_binding {
   iobind__ref ref;
   iobind_session *session; /* a reference is held */
@@ -64,6 +72,9 @@ struct iobind_binding {
   iobind__side sides[2];   /* ORT's bindings; the second one is open only if a state is carried by SWAP */
   iobind__arrays arrays;   /* or, for the whole binding, arrays of values */
   size_t turn;             /* the side of the next run */
+  iobind__graphs *graphs;  /* NULL: the session captures none */
+  bool is_capture_broken;  /* the last run that failed was a capture into which another thread's call came */
+  iobind__run_words words; /* the caller's run options */
   OrtRunOptions *run_options;
   OrtRunOptions *stream_run_options; /* the same, for runs on an EP's stream */
   atomic_int state;
@@ -89,13 +100,13 @@ static inline iobind__side *iobind__side_of_turn(iobind_binding *binding) {
   return &binding->sides[binding->turn];
 }
 
-/* Does no output become an input, and is none an input? */
+/* Does no output become an input, is none an input, and is no run replayed at the addresses of another one? */
 static inline bool iobind__binding_is_plain(const iobind_binding *binding) {
-  return (binding->carry_count | binding->handed_on) == 0;
+  return (binding->carry_count | binding->handed_on) == 0 && binding->graphs == NULL;
 }
 
 static inline bool iobind__output_is_given(const iobind__output *output) {
-  return output->mode == IOBIND_OUTPUT_FIXED || output->mode == IOBIND_OUTPUT_IN_PLACE;
+  return output->mode == IOBIND_OUTPUT_FIXED || output->mode == IOBIND_OUTPUT_IN_PLACE || output->target != NULL;
 }
 
 /* binding.c */
@@ -196,7 +207,13 @@ iobind_status iobind__states_save(iobind_binding *binding, iobind__states **out,
 iobind_status iobind__states_restore(iobind_binding *binding, const iobind__states *states, iobind_error *error);
 void iobind__states_free(iobind__states *states);
 
+/* run.c: ORT's run alone, with what has to be looked at or done after it; the states stay where they are. */
+iobind_status iobind__run_ort(iobind_binding *binding, OrtRunOptions *options, const iobind_device *ordered,
+                              iobind_error *error);
+
 /* run_options.c */
+/* The caller's options with the number of a graph. */
+iobind_status iobind__run_options_make(const iobind_binding *binding, int graph, OrtRunOptions **out, iobind_error *error);
 iobind_status iobind__run_options_replace(iobind_binding *binding, const iobind_run_options *options, iobind_error *error);
 void iobind__run_options_free(iobind_binding *binding);
 

@@ -12,7 +12,9 @@ static iobind_status open_sync(iobind_stream *stream, const iobind_stream_option
       api->AddKeyValuePair(pairs, options->option_keys[i], options->option_values[i]);
     }
   }
+  iobind__device_enter(device);
   OrtStatus *status = api->CreateSyncStreamForEpDevice(device->ep_device, pairs, &stream->sync);
+  iobind__device_leave(device);
   if (pairs != NULL) {
     api->ReleaseKeyValuePairs(pairs);
   }
@@ -20,7 +22,9 @@ static iobind_status open_sync(iobind_stream *stream, const iobind_stream_option
 }
 
 static void close_sync(iobind_stream *stream) {
+  iobind__device_enter(stream->device);
   IOBIND__API(stream->device->runtime)->ReleaseSyncStream(stream->sync);
+  iobind__device_leave(stream->device);
   stream->sync = NULL;
 }
 
@@ -35,7 +39,7 @@ static bool is_busy(const iobind_stream *stream) {
 
 /* ---- notifications ---- */
 
-static iobind_status notify(const iobind_stream *stream, OrtSyncNotificationImpl **notification, iobind_error *error) {
+static iobind_status notify_inside(const iobind_stream *stream, OrtSyncNotificationImpl **notification, iobind_error *error) {
   const OrtApi *api = IOBIND__API(stream->device->runtime);
   const OrtSyncStreamImpl *lent = api->GetEpApi()->SyncStream_GetImpl(stream->sync);
   if (lent == NULL) {
@@ -53,10 +57,19 @@ static iobind_status notify(const iobind_stream *stream, OrtSyncNotificationImpl
   return IOBIND_OK;
 }
 
+static iobind_status notify(const iobind_stream *stream, OrtSyncNotificationImpl **notification, iobind_error *error) {
+  iobind__device_enter(stream->device);
+  iobind_status status = notify_inside(stream, notification, error);
+  iobind__device_leave(stream->device);
+  return status;
+}
+
 static iobind_status wait_notification(iobind_stream *stream, iobind__ticket ticket, OrtSyncNotificationImpl *notification,
                                        iobind_error *error) {
   iobind__ticket before = atomic_load(&stream->passed);
+  iobind__device_enter(stream->device);
   OrtStatus *failed = notification->WaitOnHost(notification);
+  iobind__device_leave(stream->device);
   if (failed != NULL) {
     iobind_error reason = IOBIND_ERROR_INIT;
     (void)iobind__ort_fail(IOBIND__API(stream->device->runtime), failed, &reason, "wait for '%s'", stream->device->spec);
@@ -71,15 +84,19 @@ static iobind_status drain(iobind_stream *stream, iobind_error *error) {
   iobind__ticket ticket = 0;
   iobind_status status = IOBIND_OK;
   /* If a thread waits for a stream on behalf of a tensor, the stream's owner may destroy it meanwhile: then all has passed. */
+  iobind__device_enter(stream->device); /* first: a thread that is inside may want the mutex */
   pthread_mutex_lock(&stream->mutex);
   if (!stream->stopping) {
     ticket = take_ticket(stream);
     status = notify(stream, &end, error);
   }
   pthread_mutex_unlock(&stream->mutex);
+  iobind__device_leave(stream->device);
   if (end != NULL) {
     status = wait_notification(stream, ticket, end, error);
+    iobind__device_enter(stream->device);
     end->Release(end);
+    iobind__device_leave(stream->device);
   }
   return status;
 }
@@ -109,8 +126,10 @@ static iobind_status order(iobind_stream *stream, iobind__point *point, iobind_e
   if (!by_device) {
     return iobind__point_wait(point, error);
   }
-  IOBIND__ORT_TRY(IOBIND__API(producer->device->runtime), point->notification->WaitOnDevice(point->notification, stream->sync),
-                  error, "stream_wait: '%s'", stream->device->spec);
+  iobind__device_enter(stream->device);
+  OrtStatus *failed = point->notification->WaitOnDevice(point->notification, stream->sync);
+  iobind__device_leave(stream->device);
+  IOBIND__ORT_TRY(IOBIND__API(producer->device->runtime), failed, error, "stream_wait: '%s'", stream->device->spec);
   return IOBIND_OK;
 }
 

@@ -7,7 +7,9 @@
 static void free_point(iobind__ref *ref) {
   iobind__point *point = (iobind__point *)ref;
   if (point->notification != NULL) {
+    iobind__device_enter(point->stream->device);
     point->notification->Release(point->notification);
+    iobind__device_leave(point->stream->device);
   }
   iobind__ref_release(&point->stream->ref);
   free(point);

@@ -42,7 +42,8 @@ static iobind_status ort_copy(iobind_runtime *runtime, const iobind__transfer *c
     sources[i] = transfers[i]->source;
     targets[i] = transfers[i]->target;
   }
-  const iobind_device *serial = transfers[0]->from->device->serial ? transfers[0]->from->device : transfers[0]->to->device;
+  const iobind_device *serial =
+      iobind__device_is_guarded(transfers[0]->from->device) ? transfers[0]->from->device : transfers[0]->to->device;
   iobind__device_enter(serial);
   OrtStatus *status = api->CopyTensors(runtime->env, sources, targets, iobind__stream_ort(stream), count);
   iobind__device_leave(serial);

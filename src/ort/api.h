@@ -22,9 +22,11 @@ void iobind__ort_free(iobind__ort *ort); /* frees the strings; the library stays
 typedef enum iobind__ort_reason {
   IOBIND__ORT_OTHER = 0,
   IOBIND__ORT_OUT_OF_MEMORY,
-  IOBIND__ORT_WRONG_SHAPE,  /* an output does not fit the tensor that was bound to it */
-  IOBIND__ORT_REGISTERED,   /* an EP library is registered already */
-  IOBIND__ORT_NODES_ON_CPU, /* a node has no device but the CPU, and the session may not use that */
+  IOBIND__ORT_WRONG_SHAPE,    /* an output does not fit the tensor that was bound to it */
+  IOBIND__ORT_REGISTERED,     /* an EP library is registered already */
+  IOBIND__ORT_CAPTURE_BROKEN, /* another thread's call has ended the capture of a graph */
+  IOBIND__ORT_NO_CAPTURE,     /* the model has nodes with which the session cannot capture graphs */
+  IOBIND__ORT_NODES_ON_CPU,   /* a node has no device but the CPU, and the session may not use that */
 } iobind__ort_reason;
 
 iobind__ort_reason iobind__ort_reason_of(const OrtApi *api, const OrtStatus *status);

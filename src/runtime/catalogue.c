@@ -13,6 +13,8 @@ static const iobind__ep catalogue[] = {
      .addressable = true,
      .streams = true,
      .refuses_run_stream = true,
+     .gated = true,
+     .graph_option = "enable_cuda_graph",
      .bridged = true,
      .options = &iobind__cuda_options},
     {.name = "tensorrt",
@@ -30,6 +32,7 @@ static const iobind__ep catalogue[] = {
      .library = "onnxruntime_providers_webgpu",
      .queued = true,
      .serial = true,
+     .graph_option = "enableGraphCapture",
      .options = &iobind__webgpu_options},
     {.name = "openvino",
      .ep_name = "OpenVINOExecutionProvider",
@@ -49,6 +52,9 @@ static const iobind__ep catalogue[] = {
      .library = "iobind_vdev",
      .addressable = true,
      .streams = true,
+     .gated = true,
+     .graph_option = "enable_graph_capture",
+     .graph_since = 26,
      .on_demand = true,
      .options = &iobind__vdev_options},
 };
@@ -74,6 +80,16 @@ const iobind__ep *iobind__ep_by_ep_name(const char *ep_name) {
     }
   }
   return NULL;
+}
+
+bool iobind__ep_is_graph_option(const char *key) {
+  const char *dot = strrchr(key, '.');
+  bool is = iobind__text_same_letters("trt_cuda_graph_enable", key);
+  for (size_t i = 0; i < CATALOGUE_SIZE; i++) {
+    const char *option = catalogue[i].graph_option;
+    is = is || (option != NULL && iobind__text_same_letters(option, dot == NULL ? key : dot + 1));
+  }
+  return is;
 }
 
 /* "libSTEM.so", "libSTEM.dylib" or "STEM.dll" */

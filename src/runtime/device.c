@@ -72,20 +72,9 @@ static void fill_flags(iobind_device *device) {
                   (memory->addressable ? IOBIND_DEVICE_ADDRESSABLE : 0u) |
                   (device->ep != NULL && device->ep->streams ? IOBIND_DEVICE_STREAMS : 0u);
   device->serial = device->ep != NULL && device->ep->serial;
+  device->gated = device->ep != NULL && device->ep->gated;
   /* An unknown EP may queue as well. If its memory is not the host's, assume that it does: waiting too often is right. */
   device->queued = !memory->host && (device->ep == NULL || device->ep->queued);
-}
-
-void iobind__device_enter(const iobind_device *device) {
-  if (device != NULL && device->serial) {
-    pthread_mutex_lock(&device->runtime->serial_mutex);
-  }
-}
-
-void iobind__device_leave(const iobind_device *device) {
-  if (device != NULL && device->serial) {
-    pthread_mutex_unlock(&device->runtime->serial_mutex);
-  }
 }
 
 static void device_free(iobind_device *device) {

@@ -42,6 +42,7 @@ struct iobind_device {
   bool queued;             /* see iobind__ep; so are the next two */
   bool serial;
   bool bridged;     /* the rules of iobind__ep's `bridged` hold: its library is no plugin, whatever its name */
+  bool gated;
   uint32_t ordinal; /* its number among the devices of its EP */
   uint32_t flags;
   char *spec;
@@ -125,10 +126,22 @@ bool iobind__device_is_registered(const iobind_device *device);
 /* The file of the EP library that a device belongs to; NULL if it cannot be told. Lives as long as the runtime. */
 const char *iobind__device_library(const iobind_device *device);
 
-/* Let one thread after the other into an EP that several threads would crash. Does nothing for any other device, and for NULL.
- * Recursive. */
+/* gate.c: around each call that reaches an EP. One thread after the other enters one that is not safe otherwise (`serial`); any number
+ * one in which a graph is captured now and then (`gated`), but while that lasts. Nothing for any other device, or for NULL. A thread may
+ * enter again. */
 void iobind__device_enter(const iobind_device *device);
 void iobind__device_leave(const iobind_device *device);
+
+/* Be the only thread inside, to capture a graph. It may enter again meanwhile, but not be alone again. */
+void iobind__device_enter_alone(const iobind_device *device);
+void iobind__device_leave_alone(const iobind_device *device);
+
+static inline bool iobind__device_is_guarded(const iobind_device *device) {
+  return device->serial || device->gated;
+}
+
+/* A number that no other thread ever has: a system gives the ids of threads that have ended to new ones. */
+uint64_t iobind__thread_number(void);
 
 /* check.c: does the device work? Tried once. The reason of a failure names neither the device nor a function: the caller
  * does. */

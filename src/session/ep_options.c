@@ -37,7 +37,7 @@ static void choice_free(ep_choice *choice) {
 static iobind_status choice_begin(ep_choice *choice, const iobind_session_options *options, const iobind_device *device,
                                   const iobind__ep *ep, iobind_error *error) {
   bool other_kind = ep != NULL && ep->bridged && !device->bridged;
-  size_t most = 2 * options->ep_option_count + 1; /* an option may bring another one */
+  size_t most = 2 * options->ep_option_count + 2; /* an option may bring another one; and one for graphs */
   *choice = (ep_choice){.device = device,
                         .ep = ep,
                         .table = ep == NULL || other_kind ? NULL : ep->options,
@@ -169,6 +169,7 @@ static iobind_status choice_gather(ep_choice *choice, const iobind_session_optio
     if (named != NULL ? named != choice->ep : !first) {
       continue;
     }
+    IOBIND__TRY(iobind__session_check_graph_key("EP option", key, error));
     if (choice_value(choice, key) != NULL) {
       return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "session_create: EP option '%s' is given twice", key);
     }
@@ -180,6 +181,9 @@ static iobind_status choice_gather(ep_choice *choice, const iobind_session_optio
     } else {
       choice_add(choice, key, options->ep_values[i]);
     }
+  }
+  if (options->graph_limit > 0 && choice->ep != NULL && choice->ep->graph_option != NULL) {
+    choice_add(choice, choice->ep->graph_option, "1");
   }
   return choice_complete(choice, error);
 }

@@ -86,6 +86,9 @@ static iobind_status check_lists(const iobind_session_options *options, iobind_e
       }
     }
   }
+  for (size_t i = 0; i < options->config_count; i++) {
+    IOBIND__TRY(iobind__session_check_graph_key("config entry", options->config_keys[i], error));
+  }
   for (size_t i = 0; i < options->dim_count; i++) {
     if (options->dim_values[i] < 0) {
       return iobind__fail(error, IOBIND_SHAPE, "session_create: dim '%s': expected 0 or more, got %lld", options->dim_names[i],

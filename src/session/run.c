@@ -123,10 +123,12 @@ static iobind_status run(iobind_session *session, iobind_tensor *const *inputs, 
                                                            : check_inputs(session, inputs, values, error);
   if (status == IOBIND_OK) {
     const OrtApi *api = IOBIND__API(session->runtime);
+    iobind__session_enter(session);
     iobind__device_enter(session->serial);
     OrtStatus *ran = api->Run(session->session, session->run_options, session->input_names, values, session->input_count,
                               session->output_names, wanted, results);
     iobind__device_leave(session->serial);
+    iobind__session_leave(session);
     status =
         ran == NULL ? take_outputs(session, inputs, results, outputs, error) : iobind__ort_fail(api, ran, error, "session_run");
   }

@@ -37,6 +37,7 @@ static void session_destroy(iobind__ref *ref) {
     iobind__device_leave(session->serial);
   }
   pthread_mutex_destroy(&session->places_mutex);
+  pthread_mutex_destroy(&session->graph_mutex);
   free(session);
   iobind__ref_release(&runtime->ref);
 }
@@ -120,7 +121,7 @@ static bool takes_stream(const iobind_session *session) {
     const iobind__place *place = session->inputs[i].place;
     reads = reads || (!place->host && gives_run_streams(place->device));
   }
-  return devices == 1 && reads;
+  return devices == 1 && reads && session->graph_limit == 0; /* a replay is launched on the stream of its capture */
 }
 
 static void add_chosen_devices(iobind_session *session) {
@@ -139,7 +140,7 @@ static void add_chosen_devices(iobind_session *session) {
       session->queued = session->devices[i];
       session->queued_count++;
     }
-    if (session->devices[i]->serial) {
+    if (session->devices[i]->serial || (session->devices[i]->gated && session->serial == NULL)) {
       session->serial = session->devices[i];
     }
   }
@@ -184,8 +185,11 @@ static iobind_status describe(iobind_session *session, const iobind_session_opti
   IOBIND__ORT_TRY(api, api->SessionGetOutputCount(session->session, &session->output_count), error, "session_create");
   IOBIND__TRY(collect_devices(session, options, error));
   IOBIND__TRY(iobind__session_read_signature(session, error));
+  IOBIND__TRY(session->graph_limit > 0 ? iobind__session_check_graph_outputs(session, error) : IOBIND_OK);
   add_chosen_devices(session);
   IOBIND__ORT_TRY(api, api->CreateRunOptions(&session->run_options), error, "session_create");
+  IOBIND__ORT_TRY(api, api->AddRunConfigEntry(session->run_options, IOBIND__GRAPH_ID, IOBIND__NO_GRAPH), error,
+                  "session_create");
   IOBIND__TRY(read_metadata(session, error));
   return (options->flags & IOBIND_SESSION_PLACEMENT) != 0 ? read_nodes(session, error) : IOBIND_OK;
 }
@@ -195,7 +199,7 @@ static iobind_device *serial_device(const iobind_runtime *runtime, const iobind_
   size_t count = options->policy == IOBIND_POLICY_NONE ? options->device_count : iobind__runtime_device_count(runtime);
   for (size_t i = 0; i < count; i++) {
     iobind_device *device = options->policy == IOBIND_POLICY_NONE ? options->devices[i] : iobind_runtime_get_device(runtime, i);
-    if (device->serial) {
+    if (iobind__device_is_guarded(device)) {
       return device;
     }
   }
@@ -207,6 +211,9 @@ static iobind_session *allocate(iobind_runtime *runtime) {
   if (session != NULL) {
     iobind__ref_init(&session->ref, session_destroy);
     pthread_mutex_init(&session->places_mutex, NULL);
+    pthread_mutex_init(&session->graph_mutex, NULL);
+    atomic_init(&session->graph_ids, 0);
+    atomic_init(&session->graphs_kept, 0);
     session->runtime = runtime;
     iobind__ref_retain(&runtime->ref);
   }
@@ -233,13 +240,14 @@ static OrtStatus *load(iobind_runtime *runtime, const source *from, const iobind
   return status;
 }
 
-/* ORT does not say which nodes prevent a STRICT session. So the model is loaded again without STRICT, which shows where each
- * node runs. False if that cannot be found out; then nothing is added. */
+/* ORT does not say which nodes prevent a STRICT session, or one that captures graphs. So the model is loaded again as neither, which
+ * shows where each node runs. False if that cannot be found out; then nothing is added. */
 static bool name_nodes_on_cpu(iobind_runtime *runtime, const source *from, const iobind_session_options *strict,
                               iobind__text *names) {
   enum { NAMED = 4 };
   iobind_session_options options = *strict;
   options.flags = (options.flags & ~(uint32_t)IOBIND_SESSION_STRICT) | IOBIND_SESSION_PLACEMENT;
+  options.graph_limit = 0;
   options.profile = NULL;
   OrtSessionOptions *ort_options = NULL;
   iobind_session *session = allocate(runtime);
@@ -279,7 +287,16 @@ static iobind_status load_failed(iobind_runtime *runtime, const source *from, co
   const char *what = from->path != NULL ? model : "model in memory";
   iobind__text names = {0};
   iobind_status status;
-  if (iobind__ort_reason_of(api, failed) == IOBIND__ORT_NODES_ON_CPU && name_nodes_on_cpu(runtime, from, options, &names)) {
+  iobind__ort_reason reason = iobind__ort_reason_of(api, failed);
+  if (reason == IOBIND__ORT_NO_CAPTURE && name_nodes_on_cpu(runtime, from, options, &names)) {
+    status =
+        iobind__ort_fail_as(api, failed, IOBIND_NOT_SUPPORTED, error,
+                            "session_create: graph_limit: %s%s%s: on the CPU, where only nodes that compute shapes may be: %s",
+                            quote, what, quote, iobind__text_get(&names));
+  } else if (reason == IOBIND__ORT_NO_CAPTURE) {
+    status = iobind__ort_fail_as(api, failed, IOBIND_NOT_SUPPORTED, error, "session_create: graph_limit: %s%s%s", quote, what,
+                                 quote);
+  } else if (reason == IOBIND__ORT_NODES_ON_CPU && name_nodes_on_cpu(runtime, from, options, &names)) {
     status = iobind__ort_fail(api, failed, error, "session_create: no device of the session takes %s of %s%s%s (STRICT)",
                               iobind__text_get(&names), quote, what, quote);
   } else {
@@ -293,12 +310,15 @@ static iobind_status create(iobind_runtime *runtime, const char *path, const voi
                             const iobind_session_options *given, iobind_session **out, iobind_error *error) {
   IOBIND__TRY(iobind__process_check("session_create", error));
   iobind_session_options options;
-  IOBIND__TRY(iobind__options_read(&options, sizeof options, sizeof options, given, "session_create", error));
+  IOBIND__TRY(iobind__options_read(&options, sizeof options, offsetof(iobind_session_options, graph_limit), given,
+                                   "session_create", error));
   IOBIND__TRY(iobind__flags_check(options.flags,
                                   IOBIND_SESSION_STRICT | IOBIND_SESSION_PLACEMENT | IOBIND_SESSION_NO_MEMORY_REUSE,
                                   "session_create", error));
   OrtSessionOptions *ort_options = NULL;
   IOBIND__TRY(iobind__session_check_dims(&options, path, model, bytes, error));
+  iobind_device *graph_device = NULL;
+  IOBIND__TRY(iobind__session_check_graph(runtime, &options, path, model, bytes, &graph_device, error));
   IOBIND__TRY(iobind__session_options_build(runtime, &options, &ort_options, error));
   source from = {path, path == NULL ? NULL : iobind__path_native(path), model, bytes};
   iobind_session *session = path != NULL && from.native == NULL ? NULL : allocate(runtime);
@@ -307,6 +327,8 @@ static iobind_status create(iobind_runtime *runtime, const char *path, const voi
     status = iobind__out_of_memory(error, "session_create");
   } else {
     session->profiling = options.profile != NULL;
+    session->graph_limit = options.graph_limit;
+    session->graph_device = graph_device;
     OrtStatus *failed = load(runtime, &from, &options, ort_options, &session->session);
     status = failed == NULL ? describe(session, &options, error) : load_failed(runtime, &from, &options, failed, error);
   }

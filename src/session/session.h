@@ -45,13 +45,23 @@ struct iobind_session {
   iobind_device *queued; /* a device whose runs return before their work is done; NULL: none */
   size_t queued_count;   /* if there are several, a run waits for all of them, with a stream or without */
   bool takes_stream;     /* a run can be on a stream of a device: see session.c */
-  iobind_device *serial; /* a device that only one thread at a time may use; NULL: none */
+  iobind_device *serial; /* a device to enter and leave around calls that reach it; NULL: none */
   iobind__place *places; /* the session's own: memory that no device of the runtime has */
   size_t place_count;
   pthread_mutex_t places_mutex; /* a run may meet memory that the signature did not show */
   iobind_node_info *nodes;
   size_t node_count;
+  bool outputs_guessed;        /* some output comes from no node, and ORT does not say which */
+  size_t graph_limit;          /* captured graphs of a binding; 0: the session captures none */
+  iobind_device *graph_device; /* whose EP captures them */
+  pthread_mutex_t graph_mutex; /* one run at a time */
+  atomic_int graph_ids;        /* the last that was given out: none is used twice */
+  atomic_size_t graphs_kept;   /* given up, but this ORT keeps them until the session goes */
 };
+
+/* The run config entry that says which graph a run captures or replays, and its value for none. */
+#define IOBIND__GRAPH_ID "gpu_graph_id"
+#define IOBIND__NO_GRAPH "-1"
 
 /* options.c: translates our options into ORT's. */
 iobind_status iobind__session_options_build(iobind_runtime *runtime, const iobind_session_options *options,
@@ -64,6 +74,29 @@ iobind_status iobind__session_append_eps(iobind_runtime *runtime, const iobind_s
 /* dims.c: NOT_FOUND if an override names a dim that the model does not have, which ORT would ignore. */
 iobind_status iobind__session_check_dims(const iobind_session_options *options, const char *path, const void *model,
                                          size_t bytes, iobind_error *error);
+
+/* graph.c: can this session capture graphs? *device gets the one that does, NULL if none is asked for. */
+iobind_status iobind__session_check_graph(const iobind_runtime *runtime, const iobind_session_options *options,
+                                          const char *path, const void *bytes, size_t size, iobind_device **device,
+                                          iobind_error *error);
+/* The same when the session is made: what its outputs tell. */
+iobind_status iobind__session_check_graph_outputs(const iobind_session *session, iobind_error *error);
+
+/* Graphs that iobind does not know of would be replayed whatever is bound: their keys are refused. `what` says whose key it is. */
+iobind_status iobind__session_check_graph_key(const char *what, const char *key, iobind_error *error);
+
+/* One run of a session that captures graphs at a time; nothing for any other session. */
+static inline void iobind__session_enter(iobind_session *session) {
+  if (session->graph_limit > 0) {
+    pthread_mutex_lock(&session->graph_mutex);
+  }
+}
+
+static inline void iobind__session_leave(iobind_session *session) {
+  if (session->graph_limit > 0) {
+    pthread_mutex_unlock(&session->graph_mutex);
+  }
+}
 
 /* signature.c: names, types, shapes and places of inputs and outputs. */
 iobind_status iobind__session_read_signature(iobind_session *session, iobind_error *error);

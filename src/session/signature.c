@@ -155,6 +155,7 @@ static iobind_status read_places(iobind_session *session, iobind__value *values,
   } else if (status != NULL) {
     api->ReleaseStatus(status);
     guess_output_places(session);
+    session->outputs_guessed = true;
   } else {
     for (size_t i = 0; i < count && result == IOBIND_OK; i++) {
       if (values[i].kind != IOBIND_VALUE_TENSOR || infos[i] == NULL) {

@@ -19,7 +19,8 @@ class Comparison(unittest.TestCase):
         self.folder = pathlib.Path(folder.name)
         self.abi, self.rows = self.folder / "abi", self.folder / "rows"
         shutil.copytree(ABI, self.abi)
-        shutil.copytree(pathlib.Path(ABI).parent / "vdev", self.folder / "vdev")  # where guards stand that the rows name
+        for folder in ("vdev", "src/binding"):  # where guards stand that the rows name
+            shutil.copytree(pathlib.Path(ABI).parent / folder, self.folder / folder)
         self.rows.mkdir()
         for table in HERE.glob("*.tsv"):
             shutil.copy(table, self.rows)

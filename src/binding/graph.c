@@ -1,0 +1,612 @@
+/* Captured graphs. ORT replays a graph at the addresses of its capture and checks nothing, so a run is given a graph only if all that it
+ * reads and writes is where it was when that was captured, with the same dims; what the session reads on the host must have the same bytes,
+ * because nodes on the CPU do not run in a replay. Each graph has a number that no other graph of the session ever had.
+ *
+ * The run that captures is executed by ORT three times. What it writes into its own inputs is saved before and put back after, and then the
+ * graph is replayed once: that is the run which the caller asked for. Before all of them comes a plain run. It shows the dims of the
+ * outputs that iobind makes memory for (ORT would lend its scratch memory, which other runs get as well), it shows what is wrong with the
+ * model or the tensors without a capture in the way, and it lets ORT allocate what it needs. */
+#include "binding/graph.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "binding/table.h"
+
+/* Memory of an input or output. */
+typedef struct memory_key {
+  bool is_bound;
+  const void *data;
+  size_t rank;
+  int64_t dims[IOBIND_MAX_RANK];
+} memory_key;
+
+typedef struct graph {
+  struct graph *next;
+  int id;
+  OrtRunOptions *options; /* the caller's, with this id */
+  OrtRunOptions *renewed; /* while the caller gives other ones */
+  iobind_tensor **made;   /* outputs in memory of iobind's; NULL: the caller's, or not bound. References are held */
+  unsigned char *bytes;   /* of the inputs that the session reads on the host, one after the other */
+  size_t byte_count;
+  memory_key keys[]; /* inputs, then outputs */
+} graph;
+
+struct iobind__graphs {
+  graph *first;
+  size_t count;
+  uint64_t thread;      /* whose they are, if there are any */
+  bool reads_host;      /* some input is read on the host */
+  graph *last[2];       /* what each side ran last */
+  uint64_t compared[2]; /* how often the side had been compared with the table by then */
+};
+
+iobind_status iobind__graphs_open(iobind_binding *binding, iobind_error *error) {
+  const iobind_session *session = binding->session;
+  if (session->graph_limit == 0) {
+    return IOBIND_OK;
+  }
+  binding->graphs = calloc(1, sizeof *binding->graphs);
+  if (binding->graphs == NULL) {
+    return iobind__out_of_memory(error, "binding_create");
+  }
+  for (size_t i = 0; i < session->input_count; i++) {
+    binding->graphs->reads_host = binding->graphs->reads_host || session->inputs[i].place->host;
+  }
+  return IOBIND_OK;
+}
+
+size_t iobind__graphs_count(const iobind_binding *binding) {
+  return binding->graphs == NULL ? 0 : binding->graphs->count;
+}
+
+/* ---- given up ---- */
+
+static void free_graph(const iobind_binding *binding, graph *self) {
+  for (size_t i = 0; self->made != NULL && i < binding->session->output_count; i++) {
+    iobind_tensor_release(self->made[i]);
+  }
+  if (self->options != NULL) {
+    IOBIND__API(binding->session->runtime)->ReleaseRunOptions(self->options);
+  }
+  free(self->made);
+  free(self->bytes);
+  free(self);
+}
+
+/* Release what ORT has under this number, also of a capture that failed: its next run would say OK, and write nothing. */
+static void release_id(iobind_session *session, int id) {
+  iobind_runtime *runtime = session->runtime;
+  const OrtApi *api = IOBIND__API(runtime);
+  if (iobind__process_is_forked()) {
+    return;
+  }
+  if (runtime->ort.api_version >= 27) {
+    iobind__device_enter(session->serial);
+    OrtStatus *status = api->SessionReleaseCapturedGraph(session->session, id);
+    iobind__device_leave(session->serial);
+    if (status == NULL) {
+      return;
+    }
+    api->ReleaseStatus(status);
+  }
+  size_t kept = atomic_fetch_add(&session->graphs_kept, 1) + 1;
+  iobind__log_line(runtime->log, IOBIND_LOG_INFO,
+                   "iobind: a captured graph was given up, and ORT %s keeps it until its session is destroyed: %zu by now",
+                   runtime->ort.version, kept);
+}
+
+/* With the session entered. */
+static void remove_graph(iobind_binding *binding, graph **at) {
+  iobind__graphs *graphs = binding->graphs;
+  graph *self = *at;
+  *at = self->next;
+  graphs->count--;
+  for (size_t i = 0; i < 2; i++) {
+    if (graphs->last[i] == self) {
+      graphs->last[i] = NULL;
+    }
+  }
+  release_id(binding->session, self->id);
+  free_graph(binding, self);
+}
+
+void iobind__graphs_forget_output(iobind_binding *binding, const iobind_tensor *tensor) {
+  if (binding->graphs == NULL) {
+    return;
+  }
+  iobind__session_enter(binding->session);
+  for (graph **at = &binding->graphs->first; *at != NULL;) {
+    bool writes = tensor == NULL;
+    for (size_t i = 0; !writes && i < binding->session->output_count; i++) {
+      writes = (*at)->made[i] == tensor;
+    }
+    if (writes) {
+      remove_graph(binding, at);
+    } else {
+      at = &(*at)->next;
+    }
+  }
+  iobind__session_leave(binding->session);
+}
+
+void iobind__graphs_forget(iobind_binding *binding) {
+  iobind__graphs_forget_output(binding, NULL);
+}
+
+void iobind__graphs_close(iobind_binding *binding) {
+  iobind__graphs_forget(binding);
+  free(binding->graphs);
+  binding->graphs = NULL;
+}
+
+iobind_status iobind_binding_forget_graphs(iobind_binding *binding, iobind_error *error) {
+  if (binding == NULL) {
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "binding_forget_graphs: binding is NULL");
+  }
+  IOBIND__TRY(iobind__process_check("binding_forget_graphs", error));
+  IOBIND__TRY(iobind__binding_check_idle(binding, "binding_forget_graphs", error));
+  iobind__graphs_forget(binding);
+  return IOBIND_OK;
+}
+
+iobind_status iobind__graphs_renew_options(iobind_binding *binding, iobind_error *error) {
+  iobind_status status = IOBIND_OK;
+  for (graph *one = binding->graphs->first; one != NULL && status == IOBIND_OK; one = one->next) {
+    status = iobind__run_options_make(binding, one->id, &one->renewed, error);
+  }
+  for (graph *one = binding->graphs->first; one != NULL; one = one->next) {
+    OrtRunOptions *old = status == IOBIND_OK ? one->options : one->renewed;
+    one->options = status == IOBIND_OK ? one->renewed : one->options;
+    one->renewed = NULL;
+    if (old != NULL) {
+      IOBIND__API(binding->session->runtime)->ReleaseRunOptions(old);
+    }
+  }
+  return status;
+}
+
+/* ---- what cannot be bound ---- */
+
+static iobind_status refuse(const char *what, const char *name, const char *why, iobind_error *error) {
+  return iobind__fail(error, IOBIND_NOT_SUPPORTED, "%s: '%s': the session captures graphs (graph_limit): %s", what, name, why);
+}
+
+iobind_status iobind__graphs_check_live(const iobind_binding *binding, size_t index, iobind_error *error) {
+  return binding->graphs == NULL
+             ? IOBIND_OK
+             : refuse(
+                   "binding_set_input", binding->session->inputs[index].name,
+                   "expected a tensor where the session reads it, or SNAPSHOT and iobind_binding_update_input, got LIVE from "
+                   "elsewhere",
+                   error);
+}
+
+iobind_status iobind__graphs_check_output(const iobind_binding *binding, size_t index, iobind_output_mode mode,
+                                          const iobind__place *place, iobind_error *error) {
+  const iobind_session *session = binding->session;
+  const iobind__value *value = &session->outputs[index];
+  if (binding->graphs == NULL || mode == IOBIND_OUTPUT_NONE) {
+    return IOBIND_OK;
+  }
+  if (mode == IOBIND_OUTPUT_FRESH) {
+    return refuse("binding_set_output", value->name,
+                  "expected REUSE, FIXED or IN_PLACE, got FRESH, which is elsewhere in each run", error);
+  }
+  bool is_there = place == value->place || iobind__same_memory(session->runtime, place->info, value->place->info);
+  return is_there
+             ? IOBIND_OK
+             : refuse("binding_set_output", value->name,
+                      "expected the memory in which the session leaves it, got other memory, to which a replay copies nothing",
+                      error);
+}
+
+iobind_status iobind__graphs_check_carry(const iobind_binding *binding, size_t output, iobind_carry_mode mode,
+                                         iobind_error *error) {
+  const char *name = binding->session->outputs[output].name;
+  if (binding->graphs == NULL || mode == IOBIND_CARRY_IN_PLACE) {
+    return IOBIND_OK;
+  }
+  if (mode == IOBIND_CARRY_MOVE) {
+    return refuse("binding_carry", name, "expected SWAP or IN_PLACE, got MOVE, which is elsewhere in each run", error);
+  }
+  return binding->session->graph_limit >= 2
+             ? IOBIND_OK
+             : refuse("binding_carry", name, "SWAP takes two graphs, and graph_limit is 1", error);
+}
+
+/* ---- keys ---- */
+
+static memory_key key_of(const iobind_tensor *tensor) {
+  memory_key key = {.is_bound = tensor != NULL};
+  if (tensor != NULL) {
+    key.data = tensor->data;
+    key.rank = tensor->rank;
+    memcpy(key.dims, tensor->dims, tensor->rank * sizeof key.dims[0]);
+  }
+  return key;
+}
+
+static bool fits(const memory_key *key, const iobind_tensor *tensor) {
+  return key->is_bound && key->data == tensor->data && key->rank == tensor->rank &&
+         memcmp(key->dims, tensor->dims, tensor->rank * sizeof key->dims[0]) == 0;
+}
+
+static size_t count_bytes(const iobind_binding *binding) {
+  size_t count = 0;
+  for (size_t i = 0; i < binding->session->input_count; i++) {
+    count += binding->inputs[i].bound->place->host ? binding->inputs[i].bound->bytes : 0;
+  }
+  return count;
+}
+
+/* Are the bytes of inputs on the host those of the capture? If they are to be taken, they are by then. */
+static bool same_bytes(const iobind_binding *binding, graph *self, bool take) {
+  bool same = self->byte_count == count_bytes(binding);
+  size_t offset = 0;
+  for (size_t i = 0; same && i < binding->session->input_count; i++) {
+    const iobind_tensor *tensor = binding->inputs[i].bound;
+    if (!tensor->place->host || tensor->bytes == 0) {
+      continue;
+    }
+    if (take) {
+      memcpy(self->bytes + offset, tensor->data, tensor->bytes);
+    } else {
+      same = memcmp(self->bytes + offset, tensor->data, tensor->bytes) == 0;
+    }
+    offset += tensor->bytes;
+  }
+  return same;
+}
+
+/* Was it captured with what is bound? An output whose memory iobind is still to choose may be in the graph's. */
+static bool matches(const iobind_binding *binding, graph *self) {
+  const iobind_session *session = binding->session;
+  bool same = true;
+  for (size_t i = 0; same && i < session->input_count; i++) {
+    same = fits(&self->keys[i], binding->inputs[i].bound);
+  }
+  for (size_t i = 0; same && i < session->output_count; i++) {
+    const memory_key *key = &self->keys[session->input_count + i];
+    const iobind__output *output = &binding->outputs[i];
+    if (output->mode == IOBIND_OUTPUT_NONE) {
+      same = !key->is_bound;
+    } else {
+      same = output->target != NULL ? fits(key, output->target) : self->made[i] != NULL;
+    }
+  }
+  return same && same_bytes(binding, self, false);
+}
+
+static graph *find(const iobind_binding *binding) {
+  graph *self = binding->graphs->first;
+  while (self != NULL && !matches(binding, self)) {
+    self = self->next;
+  }
+  return self;
+}
+
+/* A graph of what is bound now, not captured yet. */
+static iobind_status make_graph(iobind_binding *binding, graph **out, iobind_error *error) {
+  iobind_session *session = binding->session;
+  size_t count = session->input_count + session->output_count;
+  graph *self = calloc(1, sizeof *self + count * sizeof self->keys[0]);
+  if (self == NULL) {
+    return iobind__out_of_memory(error, "binding_run");
+  }
+  self->byte_count = count_bytes(binding);
+  self->made = calloc(session->output_count + 1, sizeof(iobind_tensor *));
+  self->bytes = calloc(self->byte_count + 1, 1);
+  self->id = atomic_fetch_add(&session->graph_ids, 1) + 1;
+  iobind_status status = self->made == NULL || self->bytes == NULL
+                             ? iobind__out_of_memory(error, "binding_run")
+                             : iobind__run_options_make(binding, self->id, &self->options, error);
+  if (status != IOBIND_OK) {
+    free_graph(binding, self);
+    return status;
+  }
+  (void)same_bytes(binding, self, true);
+  for (size_t i = 0; i < session->input_count; i++) {
+    self->keys[i] = key_of(binding->inputs[i].bound);
+  }
+  for (size_t i = 0; i < session->output_count; i++) {
+    const iobind__output *output = &binding->outputs[i];
+    self->keys[session->input_count + i] = key_of(output->target);
+    self->made[i] = output->mode == IOBIND_OUTPUT_REUSE ? iobind_tensor_retain(output->target) : NULL;
+  }
+  *out = self;
+  return IOBIND_OK;
+}
+
+/* ---- what a run writes into its own inputs ---- */
+
+typedef struct saved {
+  size_t count;
+  struct {
+    iobind_tensor *tensor; /* references are held */
+    iobind_tensor *copy;
+  } pairs[];
+} saved;
+
+static void free_saved(saved *self) {
+  for (size_t i = 0; self != NULL && i < self->count; i++) {
+    iobind_tensor_release(self->pairs[i].tensor);
+    iobind_tensor_release(self->pairs[i].copy);
+  }
+  free(self);
+}
+
+static bool is_read(const iobind_binding *binding, const iobind_tensor *tensor) {
+  bool read = false;
+  for (size_t i = 0; !read && i < binding->session->input_count; i++) {
+    read = iobind__tensor_overlaps(binding->inputs[i].bound, tensor);
+  }
+  return read;
+}
+
+static iobind_status save(const iobind_binding *binding, saved **out, iobind_error *error) {
+  size_t outputs = binding->session->output_count;
+  saved *self = calloc(1, sizeof *self + outputs * sizeof self->pairs[0]);
+  iobind_status status = self == NULL ? iobind__out_of_memory(error, "binding_run") : IOBIND_OK;
+  for (size_t i = 0; status == IOBIND_OK && i < outputs; i++) {
+    iobind_tensor *target = binding->outputs[i].mode == IOBIND_OUTPUT_IN_PLACE ? binding->outputs[i].target : NULL;
+    if (target != NULL && is_read(binding, target)) {
+      self->pairs[self->count].tensor = iobind_tensor_retain(target);
+      iobind_tensor **copy = &self->pairs[self->count++].copy;
+      status = iobind__tensor_create_at(target->place, target->dtype, target->dims, target->rank, copy, error);
+      if (status == IOBIND_OK) {
+        status = iobind__tensor_copy_one(target, *copy, NULL, error);
+      }
+    }
+  }
+  if (status != IOBIND_OK) {
+    free_saved(self);
+    self = NULL;
+  }
+  *out = self;
+  return status;
+}
+
+/* The states are what they were: a run that failed has spoiled none of them, unless this fails. */
+static iobind_status restore(iobind_binding *binding, const saved *self, iobind_error *error) {
+  iobind_status status = IOBIND_OK;
+  for (size_t i = 0; i < self->count && status == IOBIND_OK; i++) {
+    status = iobind__tensor_copy_one(self->pairs[i].copy, self->pairs[i].tensor, NULL, error);
+  }
+  for (size_t i = 0; i < binding->carry_count; i++) {
+    const iobind__carry *carry = &binding->carries[i];
+    if (carry->mode == IOBIND_CARRY_IN_PLACE) {
+      binding->inputs[carry->input].is_spoiled = status != IOBIND_OK;
+      binding->is_checked = binding->is_checked && status == IOBIND_OK;
+    }
+  }
+  return status;
+}
+
+/* ---- runs, with the session entered ---- */
+
+/* Bring ORT's binding in line with the table, after a change that this file has made or a run that failed. */
+static iobind_status bring_in_line(iobind_binding *binding, iobind_error *error) {
+  iobind__side *side = iobind__side_of_turn(binding);
+  if (side->generation == binding->generation) {
+    return IOBIND_OK;
+  }
+  iobind__device_enter(binding->session->serial);
+  iobind_status status = iobind__side_compare(binding, side, error);
+  iobind__device_leave(binding->session->serial);
+  return status;
+}
+
+static void drop_results(iobind_binding *binding) {
+  iobind__results_drop(binding, NULL);
+  binding->results = IOBIND__RESULTS_NONE;
+}
+
+static iobind_status run(iobind_binding *binding, OrtRunOptions *options, const iobind_device *ordered, iobind_error *error) {
+  iobind__device_enter(binding->session->serial);
+  iobind_status status = iobind__run_ort(binding, options, ordered, error);
+  iobind__device_leave(binding->session->serial);
+  return status;
+}
+
+/* A buffer of the state's shape that the run of this turn reads. */
+static iobind_status settle_state(iobind_binding *binding, iobind__carry *carry, iobind_error *error) {
+  iobind__input *input = &binding->inputs[carry->input];
+  iobind_tensor **buffer = &carry->buffers[1 - binding->turn];
+  if (input->bound == *buffer) {
+    return IOBIND_OK;
+  }
+  if (*buffer == NULL || !iobind__tensor_same_dims(*buffer, input->bound)) {
+    iobind_tensor *made;
+    IOBIND__TRY(iobind__input_make(binding->session, carry->input, input->bound, &made, error));
+    iobind_tensor_release(*buffer);
+    *buffer = made;
+  }
+  IOBIND__TRY(iobind__tensor_copy_one(input->bound, *buffer, NULL, error));
+  iobind_tensor *old = input->bound;
+  input->bound = iobind_tensor_retain(*buffer);
+  iobind__table_changed(binding);
+  iobind__sides_let_go(binding, old);
+  iobind_tensor_release(old);
+  return IOBIND_OK;
+}
+
+/* A state that is carried by SWAP goes from one buffer to the other and back: two graphs. The first state, which the caller has bound, would
+ * be a third, so it is copied into the buffer in whose place it stands. */
+static iobind_status settle_states(iobind_binding *binding, iobind_error *error) {
+  for (size_t i = 0; i < binding->carry_count; i++) {
+    if (binding->carries[i].mode == IOBIND_CARRY_SWAP) {
+      IOBIND__TRY(settle_state(binding, &binding->carries[i], error));
+    }
+  }
+  return bring_in_line(binding, error);
+}
+
+/* Memory for outputs that have none: the graph's, or of the dims that the plain run has shown. */
+static iobind_status aim_outputs(iobind_binding *binding, const graph *from, iobind_error *error) {
+  const iobind_session *session = binding->session;
+  for (size_t i = 0; i < session->output_count; i++) {
+    iobind__output *output = &binding->outputs[i];
+    if (output->mode != IOBIND_OUTPUT_REUSE || output->target != NULL) {
+      continue;
+    }
+    if (from != NULL) {
+      iobind__output_aim(output, from->made[i]);
+    } else {
+      iobind_tensor *shown = NULL;
+      iobind_tensor *made = NULL;
+      IOBIND__TRY(iobind__binding_peek(binding, i, &shown, error));
+      IOBIND__TRY(iobind__tensor_create_at(output->place, shown->dtype, shown->dims, shown->rank, &made, error));
+      iobind__output_aim(output, made);
+      iobind_tensor_release(made);
+    }
+    iobind__table_changed(binding);
+  }
+  return IOBIND_OK;
+}
+
+/* ORT does not wait for what a run has submitted before it failed, but it does for the next run, which is on the same stream of ORT's. What
+ * that one writes does not count. */
+static void wait_for_failed(iobind_binding *binding, const iobind_device *ordered) {
+  if (bring_in_line(binding, NULL) == IOBIND_OK) {
+    (void)run(binding, binding->run_options, ordered, NULL);
+  }
+}
+
+/* After a run whose outcome is `status`: what it has done to the states is undone, and its results are given up. */
+static iobind_status put_back(iobind_binding *binding, const saved *states, const iobind_device *ordered, iobind_status status,
+                              iobind_error *error) {
+  if (status != IOBIND_OK && states->count > 0) {
+    wait_for_failed(binding, ordered);
+  }
+  iobind_status restored = restore(binding, states, status == IOBIND_OK ? error : NULL);
+  drop_results(binding);
+  return status == IOBIND_OK ? restored : status;
+}
+
+/* Leaves the states as they were. */
+static iobind_status run_plain(iobind_binding *binding, const saved *states, const iobind_device *ordered,
+                               iobind_error *error) {
+  IOBIND__TRY(bring_in_line(binding, error));
+  iobind_status status = run(binding, binding->run_options, ordered, error);
+  if (status == IOBIND_OK) {
+    status = aim_outputs(binding, NULL, error);
+  }
+  return put_back(binding, states, ordered, status, error);
+}
+
+/* Capture what is bound, and leave the states as they were. *broken: another thread's call has ended the capture. */
+static iobind_status capture(iobind_binding *binding, const saved *states, const iobind_device *ordered, bool *broken,
+                             graph **out, iobind_error *error) {
+  graph *self = NULL;
+  *broken = false;
+  IOBIND__TRY(bring_in_line(binding, error));
+  IOBIND__TRY(make_graph(binding, &self, error));
+  binding->is_capture_broken = false;
+  iobind__device_enter_alone(binding->session->graph_device);
+  iobind_status status = iobind__run_ort(binding, self->options, ordered, error);
+  iobind__device_leave_alone(binding->session->graph_device);
+  *broken = status != IOBIND_OK && binding->is_capture_broken;
+  status = put_back(binding, states, ordered, status, error);
+  if (status != IOBIND_OK) {
+    release_id(binding->session, self->id);
+    free_graph(binding, self);
+    return status;
+  }
+  *out = self;
+  return IOBIND_OK;
+}
+
+/* Calls that iobind does not make can come into a capture. Then it is tried once more, after a plain run, which leaves nothing of it. */
+static iobind_status capture_twice(iobind_binding *binding, const saved *states, const iobind_device *ordered, graph **out,
+                                   iobind_error *error) {
+  bool broken;
+  IOBIND__TRY(run_plain(binding, states, ordered, error));
+  iobind_error first = IOBIND_ERROR_INIT;
+  iobind_status status = capture(binding, states, ordered, &broken, out, &first);
+  if (broken) {
+    IOBIND__TRY(run_plain(binding, states, ordered, error));
+    return capture(binding, states, ordered, &broken, out, error);
+  }
+  return status == IOBIND_OK ? IOBIND_OK : iobind__error_copy(error, &first);
+}
+
+static iobind_status check_room(const iobind_binding *binding, iobind_error *error) {
+  const iobind__graphs *graphs = binding->graphs;
+  if (graphs->count >= binding->session->graph_limit) {
+    return iobind__fail(error, IOBIND_INVALID_STATE,
+                        "binding_run: something is bound elsewhere, or has other dims or host bytes, than in the %zu captured "
+                        "graphs, and graph_limit is %zu: write into the bound tensors, use one binding for each shape, or call "
+                        "iobind_binding_forget_graphs",
+                        graphs->count, binding->session->graph_limit);
+  }
+  return IOBIND_OK;
+}
+
+static iobind_status check_thread(const iobind_binding *binding, iobind_error *error) {
+  const iobind__graphs *graphs = binding->graphs;
+  return graphs->count == 0 || graphs->thread == iobind__thread_number()
+             ? IOBIND_OK
+             : iobind__fail(error, IOBIND_INVALID_STATE,
+                            "binding_run: the graphs of this binding were captured by another thread, and are its own: run it "
+                            "there, or call iobind_binding_forget_graphs");
+}
+
+static iobind_status add_graph(iobind_binding *binding, const iobind_device *ordered, graph **out, iobind_error *error) {
+  iobind__graphs *graphs = binding->graphs;
+  saved *states = NULL;
+  IOBIND__TRY(check_room(binding, error));
+  IOBIND__TRY(save(binding, &states, error));
+  iobind_status status = capture_twice(binding, states, ordered, out, error);
+  free_saved(states);
+  if (status != IOBIND_OK) {
+    return status;
+  }
+  (*out)->next = graphs->first;
+  graphs->first = *out;
+  graphs->count++;
+  graphs->thread = iobind__thread_number();
+  return IOBIND_OK;
+}
+
+/* The graph for what is bound, where the last run of this side does not tell. */
+static iobind_status choose(iobind_binding *binding, const iobind_device *ordered, graph **out, iobind_error *error) {
+  IOBIND__TRY(check_thread(binding, error));
+  IOBIND__TRY(settle_states(binding, error));
+  *out = find(binding);
+  if (*out == NULL && binding->graphs->reads_host) {
+    iobind__outputs_reshape(binding); /* what is read on the host may decide about dims */
+    *out = find(binding);
+  }
+  if (*out == NULL) {
+    IOBIND__TRY(add_graph(binding, ordered, out, error));
+  } else {
+    IOBIND__TRY(aim_outputs(binding, *out, error));
+  }
+  return bring_in_line(binding, error);
+}
+
+static iobind_status run_entered(iobind_binding *binding, const iobind_device *ordered, iobind_error *error) {
+  iobind__graphs *graphs = binding->graphs;
+  size_t turn = binding->turn;
+  const iobind__side *side = &binding->sides[turn];
+  graph *self = graphs->last[turn];
+  bool is_same = self != NULL && graphs->compared[turn] == side->compared && graphs->thread == iobind__thread_number() &&
+                 (!graphs->reads_host || same_bytes(binding, self, false));
+  if (!is_same) {
+    IOBIND__TRY(choose(binding, ordered, &self, error));
+    graphs->last[turn] = self;
+    graphs->compared[turn] = side->compared;
+  }
+  return run(binding, self->options, ordered, error);
+}
+
+iobind_status iobind__graphs_run(iobind_binding *binding, const iobind_device *ordered, iobind_error *error) {
+  iobind__session_enter(binding->session);
+  iobind_status status = run_entered(binding, ordered, error);
+  iobind__session_leave(binding->session);
+  if (status == IOBIND_OK && binding->carry_count > 0) {
+    iobind__carry_note_run(binding);
+  }
+  return status;
+}

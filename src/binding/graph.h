@@ -1,0 +1,34 @@
+/* The captured graphs of a binding: which runs capture one, which replay one, and which are refused. */
+#ifndef IOBIND_BINDING_GRAPH_H
+#define IOBIND_BINDING_GRAPH_H
+
+#include "tensor/tensor.h"
+
+typedef struct iobind__graphs iobind__graphs;
+
+/* For a binding of a session that captures graphs; otherwise it has none, and is OK. */
+iobind_status iobind__graphs_open(iobind_binding *binding, iobind_error *error);
+void iobind__graphs_close(iobind_binding *binding);
+
+/* In place of ORT's run, when ORT's binding is in line with the table: replay the graph that was captured with what is bound, or capture
+ * one. The states and results are then those of one run. `ordered` as in iobind__run_ort. */
+iobind_status iobind__graphs_run(iobind_binding *binding, const iobind_device *ordered, iobind_error *error);
+
+/* Give up all of them, or those that write a tensor. */
+void iobind__graphs_forget(iobind_binding *binding);
+void iobind__graphs_forget_output(iobind_binding *binding, const iobind_tensor *tensor);
+
+/* The caller's run options are others: those of the graphs follow, or nothing has changed. */
+iobind_status iobind__graphs_renew_options(iobind_binding *binding, iobind_error *error);
+
+/* What would move an address on each run cannot be bound in a session that captures graphs. */
+iobind_status iobind__graphs_check_live(const iobind_binding *binding, size_t index, iobind_error *error);
+iobind_status iobind__graphs_check_output(const iobind_binding *binding, size_t index, iobind_output_mode mode,
+                                          const iobind__place *place, iobind_error *error);
+iobind_status iobind__graphs_check_carry(const iobind_binding *binding, size_t output, iobind_carry_mode mode,
+                                         iobind_error *error);
+
+/* How many there are now. */
+size_t iobind__graphs_count(const iobind_binding *binding);
+
+#endif

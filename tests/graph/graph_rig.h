@@ -1,0 +1,42 @@
+/* What tests of captured graphs stand on: a device, sessions that capture, small tensors and models, and the device's own count of what it
+ * was launched. */
+#ifndef TESTS_GRAPH_GRAPH_RIG_H
+#define TESTS_GRAPH_GRAPH_RIG_H
+
+#include "fixture.h"
+
+extern iobind_runtime *runtime;
+extern iobind_device *device;
+extern const char *device_name; /* of the EP, as in a spec: vdev, webgpu, cuda */
+
+bool is_device(const char *name);
+
+/* A session of a test model, or of one node. `limit` 0: it captures nothing. */
+iobind_status try_session(const char *model, size_t limit, iobind_session **session);
+iobind_status try_node(const char *op, const char *domain, size_t inputs, size_t limit, iobind_session **session);
+iobind_session *make_session(const char *model, size_t limit);
+
+iobind_tensor *make_tensor(const int64_t *dims, size_t rank, const float *values);
+iobind_tensor *make_filled(size_t count, float value);
+void fill(iobind_tensor *tensor, float value);
+void expect_all(iobind_tensor *tensor, size_t count, float value); /* is the tensor that long, and each element this? */
+void expect_output(iobind_binding *binding, size_t count, float value);
+
+iobind_binding *make_binding(iobind_session *session, iobind_tensor *x, iobind_tensor *y); /* y NULL: the usual output */
+void bind_x(iobind_binding *binding, iobind_tensor *x);
+void bind_y(iobind_binding *binding, iobind_tensor *y);
+
+/* What the device has done since it was asked last; -1: it does not count. */
+typedef struct launched {
+  int64_t graphs;
+  int64_t kernels; /* not of graphs */
+} launched;
+launched count_launched(void);
+
+/* Set a setting of the device's; false: it has none of that name. */
+bool set_device(const char *name, const char *value);
+
+/* main: graph_test DEVICE [FILTER]. 77 without the device. */
+int graph_main(int argc, char **argv, const struct CMUnitTest *tests, size_t count);
+
+#endif

@@ -1,0 +1,710 @@
+/* Captured graphs are right, or an error before anything is wrong: situations in which ONNX Runtime says OK and gives a wrong result, on
+ * each device whose EP captures graphs. */
+#include "graph_rig.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { N = 48, TWICE = 2 * N };
+
+static void steady(void **state) {
+  (void)state;
+  iobind_session *session = make_session("scale", 1);
+  iobind_tensor *x = make_filled(N, 3);
+  iobind_tensor *y = make_filled(N, -1);
+  iobind_binding *binding = make_binding(session, x, y);
+  expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+  expect_all(y, N, 6);
+  (void)count_launched();
+  for (int i = 1; i <= 5; i++) {
+    fill(x, (float)i);
+    expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+    launched since = count_launched();
+    assert_true(since.graphs == -1 || (since.graphs == 1 && since.kernels == 0));
+    expect_output(binding, N, 2 * (float)i);
+  }
+  iobind_binding_destroy(binding);
+  iobind_tensor_release(x);
+  iobind_tensor_release(y);
+  iobind_session_destroy(session);
+}
+
+/* Another tensor: a second graph, or an error if there may be none; the first graph is replayed when the first tensor comes back. */
+static void other_addresses(void **state) {
+  (void)state;
+  for (size_t limit = 1; limit <= 2; limit++) {
+    for (int is_output = 0; is_output <= 1; is_output++) {
+      iobind_session *session = make_session("scale", limit);
+      iobind_tensor *xs[2] = {make_filled(N, 1), make_filled(N, 2)};
+      iobind_tensor *ys[2] = {make_filled(N, -1), make_filled(N, -1)};
+      iobind_binding *binding = make_binding(session, xs[0], ys[0]);
+      expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+      for (int turn = 1; turn < 7; turn++) {
+        int other = turn % 2;
+        iobind_tensor *x = xs[is_output ? 0 : other];
+        iobind_tensor *y = ys[is_output ? other : 0];
+        bind_x(binding, x);
+        bind_y(binding, y);
+        fill(x, (float)turn);
+        fill(y, -1);
+        if (other == 1 && limit == 1) {
+          expect(IOBIND_INVALID_STATE, iobind_binding_run(binding, NULL, NULL, &fault));
+          expect_words("graph_limit is 1");
+          expect_all(y, N, -1);
+        } else {
+          expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+          expect_all(y, N, 2 * (float)turn);
+        }
+      }
+      iobind_binding_destroy(binding);
+      for (int i = 0; i < 2; i++) {
+        iobind_tensor_release(xs[i]);
+        iobind_tensor_release(ys[i]);
+      }
+      iobind_session_destroy(session);
+    }
+  }
+}
+
+/* Shapes grow, shrink and come back; a third one is too many until the graphs are given up. */
+static void other_shapes(void **state) {
+  (void)state;
+  iobind_session *session = make_session("scale", 2);
+  iobind_tensor *xs[3] = {make_filled(N, 1), make_filled(TWICE, 2), make_filled(N / 2, 3)};
+  iobind_binding *binding = make_binding(session, xs[0], NULL);
+  for (int turn = 0; turn < 6; turn++) {
+    bind_x(binding, xs[turn % 2]);
+    fill(xs[turn % 2], (float)turn);
+    expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+    launched since = count_launched();
+    assert_true(since.graphs == -1 || turn < 2 || (since.graphs == 1 && since.kernels == 0));
+    expect_output(binding, turn % 2 == 0 ? N : TWICE, 2 * (float)turn);
+  }
+  bind_x(binding, xs[2]);
+  expect(IOBIND_INVALID_STATE, iobind_binding_run(binding, NULL, NULL, &fault));
+  expect_words("iobind_binding_forget_graphs");
+  expect_ok(iobind_binding_forget_graphs(binding, &fault));
+  expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+  expect_output(binding, N / 2, 6);
+  iobind_binding_destroy(binding);
+  for (int i = 0; i < 3; i++) {
+    iobind_tensor_release(xs[i]);
+  }
+  iobind_session_destroy(session);
+}
+
+/* Tensors that were bound are freed and others allocated where they lay, plain runs and other sessions take scratch memory. */
+static void freed_memory(void **state) {
+  (void)state;
+  iobind_session *session = make_session("scale", 3);
+  iobind_session *other = make_session("multi", 0);
+  iobind_binding *binding = NULL;
+  expect_ok(iobind_binding_create(session, &binding, &fault));
+  iobind_tensor *kept = NULL;
+  iobind_tensor *other_x = make_filled(N, 5);
+  iobind_binding *other_binding = make_binding(other, other_x, NULL);
+  for (int turn = 1; turn <= 12; turn++) {
+    iobind_tensor *x = make_filled(N, (float)turn);
+    bind_x(binding, x);
+    iobind_tensor_release(x); /* the binding keeps it */
+    iobind_status status = iobind_binding_run(binding, NULL, NULL, &fault);
+    if (status != IOBIND_OK) {
+      assert_int_equal(status, IOBIND_INVALID_STATE);
+      expect_ok(iobind_binding_forget_graphs(binding, &fault));
+      expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+    }
+    expect_output(binding, N, 2 * (float)turn);
+    expect_ok(iobind_binding_run(other_binding, NULL, NULL, &fault));
+    iobind_tensor_release(kept);
+    expect_ok(iobind_binding_take_output(other_binding, 0, &kept, &fault));
+    expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+    expect_output(binding, N, 2 * (float)turn);
+    expect_all(kept, N, 10);
+  }
+  iobind_tensor_release(kept);
+  iobind_tensor_release(other_x);
+  iobind_binding_destroy(other_binding);
+  iobind_binding_destroy(binding);
+  iobind_session_destroy(other);
+  iobind_session_destroy(session);
+}
+
+/* An output that was taken is overwritten by no replay; what is cleared and bound again is right. */
+static void taken_and_cleared(void **state) {
+  (void)state;
+  iobind_session *session = make_session("scale", 2);
+  iobind_tensor *x = make_filled(N, 1);
+  iobind_binding *binding = make_binding(session, x, NULL);
+  iobind_tensor *taken[4];
+  for (int turn = 0; turn < 4; turn++) {
+    fill(x, (float)turn);
+    expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+    expect_ok(iobind_binding_take_output(binding, 0, &taken[turn], &fault));
+  }
+  for (int turn = 0; turn < 4; turn++) {
+    expect_all(taken[turn], N, 2 * (float)turn);
+    iobind_tensor_release(taken[turn]);
+  }
+  for (int turn = 4; turn < 7; turn++) {
+    expect_ok(iobind_binding_clear(binding, &fault));
+    bind_x(binding, x);
+    fill(x, (float)turn);
+    expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+    expect_output(binding, N, 2 * (float)turn);
+  }
+  iobind_binding_destroy(binding);
+  iobind_tensor_release(x);
+  iobind_session_destroy(session);
+}
+
+/* What would be elsewhere in each run, or would be copied by ORT outside the graph. */
+static void refused_when_bound(void **state) {
+  (void)state;
+  iobind_session *session = make_session("scale", 1);
+  iobind_tensor *x = make_filled(N, 1);
+  iobind_tensor *host = NULL;
+  int64_t dim = N;
+  iobind_device *cpu = iobind_runtime_get_device(runtime, 0);
+  expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, &dim, 1, &host, &fault));
+  fill(host, 4);
+  iobind_binding *binding = make_binding(session, x, NULL);
+  expect(IOBIND_NOT_SUPPORTED,
+         iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_FRESH, NULL, IOBIND_MEMORY_DEFAULT, NULL, &fault));
+  expect_words("got FRESH");
+  expect(IOBIND_NOT_SUPPORTED,
+         iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_REUSE, cpu, IOBIND_MEMORY_DEFAULT, NULL, &fault));
+  expect(IOBIND_NOT_SUPPORTED,
+         iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_FIXED, NULL, IOBIND_MEMORY_DEFAULT, host, &fault));
+  expect(IOBIND_NOT_SUPPORTED, iobind_binding_carry(binding, 0, 0, IOBIND_CARRY_MOVE, &fault));
+  expect(IOBIND_NOT_SUPPORTED, iobind_binding_carry(binding, 0, 0, IOBIND_CARRY_SWAP, &fault));
+  expect_words("SWAP takes two graphs");
+  expect(IOBIND_DEVICE, iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, host, NULL, &fault));
+  expect(IOBIND_NOT_SUPPORTED, iobind_binding_set_input(binding, 0, IOBIND_INPUT_LIVE, host, NULL, &fault));
+  expect_words("LIVE from elsewhere");
+  expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_SNAPSHOT, host, NULL, &fault));
+  for (int turn = 0; turn < 3; turn++) {
+    float values[N];
+    for (int i = 0; i < N; i++) {
+      values[i] = (float)turn;
+    }
+    expect_ok(iobind_binding_update_input(binding, 0, values, sizeof values, NULL, &fault));
+    expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+    expect_output(binding, N, 2 * (float)turn);
+  }
+  iobind_binding_destroy(binding);
+  iobind_tensor_release(x);
+  iobind_tensor_release(host);
+  iobind_session_destroy(session);
+}
+
+/* ONNX Runtime's own plain run says OK from the second time on, and gives no tensor. */
+static void plain_runs(void **state) {
+  (void)state;
+  iobind_session *session = make_session("scale", 1);
+  iobind_tensor *x = NULL;
+  int64_t dim = N;
+  expect_ok(
+      iobind_tensor_create(iobind_runtime_get_device(runtime, 0), IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, &dim, 1, &x, &fault));
+  iobind_tensor *on_device = make_filled(N, 10);
+  iobind_binding *binding = make_binding(session, on_device, NULL);
+  for (int turn = 0; turn < 4; turn++) {
+    iobind_tensor *y = NULL;
+    fill(x, (float)turn);
+    expect_ok(iobind_session_run(session, &x, &y, &fault));
+    expect_all(y, N, 2 * (float)turn);
+    iobind_tensor_release(y);
+    expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+    expect_output(binding, N, 20);
+  }
+  iobind_binding_destroy(binding);
+  iobind_tensor_release(on_device);
+  iobind_tensor_release(x);
+  iobind_session_destroy(session);
+}
+
+static void raw_keys(void **state) {
+  (void)state;
+  static const char *const keys[] = {"cuda.enable_cuda_graph", "webgpu.enableGraphCapture", "vdev.enable_graph_capture"};
+  static const char *const entries[] = {"ep.webgpuexecutionprovider.enableGraphCapture",
+                                        "ep.virtualdeviceexecutionprovider.enable_graph_capture"};
+  static const char *const one = "1";
+  iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
+  iobind_session *session = NULL;
+  options.devices = &device;
+  options.device_count = 1;
+  for (size_t i = 0; i < 3; i++) {
+    options.ep_keys = &keys[i];
+    options.ep_values = &one;
+    options.ep_option_count = 1;
+    expect(IOBIND_INVALID_ARGUMENT, iobind_session_create_from_memory(runtime, "", 1, &options, &session, &fault));
+  }
+  options.ep_option_count = 0;
+  for (size_t i = 0; i < 2; i++) {
+    options.config_keys = &entries[i];
+    options.config_values = &one;
+    options.config_count = 1;
+    expect(IOBIND_INVALID_ARGUMENT, iobind_session_create_from_memory(runtime, "", 1, &options, &session, &fault));
+    expect_words("set graph_limit");
+  }
+  session = make_session("scale", 1);
+  iobind_binding *binding = NULL;
+  expect_ok(iobind_binding_create(session, &binding, &fault));
+  static const char *const run_keys[] = {"gpu_graph_id", "memory.enable_memory_arena_shrinkage"};
+  iobind_run_options run = IOBIND_RUN_OPTIONS_INIT;
+  run.config_values = &one;
+  run.config_count = 1;
+  for (size_t i = 0; i < 2; i++) {
+    run.config_keys = &run_keys[i];
+    expect(IOBIND_INVALID_ARGUMENT, iobind_binding_set_run_options(binding, &run, &fault));
+  }
+  iobind_binding_destroy(binding);
+  iobind_session_destroy(session);
+}
+
+/* The run options that the caller gives hold for graphs that are there and for later ones. */
+static void run_options(void **state) {
+  (void)state;
+  static const char *const key = "some.key";
+  static const char *const value = "some value";
+  iobind_session *session = make_session("scale", 2);
+  iobind_tensor *x = make_filled(N, 1);
+  iobind_tensor *longer = make_filled(TWICE, 2);
+  iobind_binding *binding = make_binding(session, x, NULL);
+  iobind_run_options options = IOBIND_RUN_OPTIONS_INIT;
+  options.tag = "tag";
+  options.config_keys = &key;
+  options.config_values = &value;
+  options.config_count = 1;
+  for (int turn = 0; turn < 3; turn++) {
+    bind_x(binding, x);
+    expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+    expect_output(binding, N, 2);
+    expect_ok(iobind_binding_set_run_options(binding, turn == 1 ? NULL : &options, &fault));
+    bind_x(binding, longer);
+    expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+    expect_output(binding, TWICE, 4);
+  }
+  iobind_binding_destroy(binding);
+  iobind_tensor_release(x);
+  iobind_tensor_release(longer);
+  iobind_session_destroy(session);
+}
+
+/* ---- models that cannot be captured ---- */
+
+static void refused_models(void **state) {
+  (void)state;
+  static const struct {
+    const char *model, *words;
+  } models[] = {{"if", "control flow"},          {"loop", "control flow"},         {"nonzero", "depends on the data"},
+                {"sequence", "is not a tensor"}, {"passthrough", "no node makes"}, {"constant", ""}};
+  static const struct {
+    const char *op;
+    size_t inputs;
+    const char *words;
+  } nodes[] = {{"Unique", 1, "depends on the data"},
+               {"RandomNormalLike", 1, "'the_node' (RandomNormalLike)"},
+               {"Bernoulli", 1, "repeat the numbers"},
+               {"Dropout", 3, "repeat the numbers"}};
+  iobind_session *session = NULL;
+  for (size_t i = 0; i < sizeof models / sizeof models[0]; i++) {
+    assert_int_equal(try_session(models[i].model, 1, &session), IOBIND_NOT_SUPPORTED);
+    expect_words(models[i].words);
+  }
+  for (size_t i = 0; i < sizeof nodes / sizeof nodes[0]; i++) {
+    assert_int_equal(try_node(nodes[i].op, "", nodes[i].inputs, 1, &session), IOBIND_NOT_SUPPORTED);
+    expect_words(nodes[i].words);
+  }
+}
+
+/* A node that the device does not take: ONNX Runtime refuses the session without saying which. */
+static void node_on_cpu(void **state) {
+  (void)state;
+  iobind_session *session = NULL;
+  bool denied = is_device("vdev") && set_device("deny", "Det");
+  assert_int_equal(try_node("Det", "", 1, 1, &session), IOBIND_NOT_SUPPORTED);
+  expect_words("'the_node' (Det)");
+  if (denied) {
+    assert_true(set_device("deny", ""));
+  }
+}
+
+static void devices_refused(void **state) {
+  (void)state;
+  iobind_device *both[2] = {device, iobind_runtime_get_device(runtime, 0)};
+  iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
+  iobind_session *session = NULL;
+  options.graph_limit = 1;
+  expect(IOBIND_INVALID_ARGUMENT, iobind_session_create_from_memory(runtime, "", 1, &options, &session, &fault));
+  expect_words("exactly one device");
+  options.devices = &both[1];
+  options.device_count = 1;
+  expect(IOBIND_INVALID_ARGUMENT, iobind_session_create_from_memory(runtime, "", 1, &options, &session, &fault));
+  static const char *const key = "session.use_env_allocators";
+  static const char *const one = "1";
+  options.devices = both;
+  options.device_count = 2;
+  options.config_keys = &key;
+  options.config_values = &one;
+  options.config_count = 1;
+  expect(IOBIND_INVALID_ARGUMENT, iobind_session_create_from_memory(runtime, "", 1, &options, &session, &fault));
+  expect_words("share the memory");
+}
+
+/* vdev captures by an interface of ONNX Runtime 1.26: with an older one this is all that is to be tested. */
+static void old_runtime(void **state) {
+  (void)state;
+  iobind_session *session = NULL;
+  assert_int_equal(try_session("scale", 1, &session), IOBIND_VERSION);
+  expect_words("1.26 or newer");
+  session = make_session("scale", 0);
+  iobind_tensor *x = make_filled(N, 3);
+  iobind_binding *binding = make_binding(session, x, NULL);
+  expect_ok(
+      iobind_binding_run(binding, NULL, NULL, &fault)); /* its runs say that they capture nothing, which this one ignores */
+  expect_output(binding, N, 6);
+  expect_ok(iobind_binding_forget_graphs(binding, &fault));
+  iobind_binding_destroy(binding);
+  iobind_tensor_release(x);
+  iobind_session_destroy(session);
+}
+
+/* ---- states ---- */
+
+/* ONNX Runtime executes the first run three times; the state shows it. */
+static void states(void **state) {
+  (void)state;
+  for (int mode = IOBIND_CARRY_SWAP; mode <= IOBIND_CARRY_IN_PLACE; mode++) {
+    iobind_session *session = make_session("scale", 2);
+    iobind_tensor *first = make_filled(N, 1);
+    iobind_binding *binding = make_binding(session, first, NULL);
+    expect_ok(iobind_binding_carry(binding, 0, 0, (iobind_carry_mode)mode, &fault));
+    for (int round = 0; round < 2; round++) {
+      float expected = round == 0 ? 1 : 10;
+      for (int turn = 0; turn < 6; turn++) {
+        expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+        expected *= 2;
+        expect_output(binding, N, expected);
+        launched since = count_launched();
+        assert_true(since.graphs == -1 || round + turn < 2 || (since.graphs == 1 && since.kernels == 0));
+      }
+      float again[N];
+      for (int i = 0; i < N; i++) {
+        again[i] = 10;
+      }
+      expect_ok(iobind_binding_update_input(binding, 0, again, sizeof again, NULL, &fault));
+    }
+    if (mode == IOBIND_CARRY_SWAP) {
+      expect_all(first, N, 1);
+      iobind_tensor *second = make_filled(N, 5); /* bound anew, it takes the place of the state: no third graph */
+      bind_x(binding, second);
+      for (int turn = 0; turn < 3; turn++) {
+        expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+        expect_output(binding, N, turn == 0 ? 10 : turn == 1 ? 20 : 40);
+      }
+      expect_all(second, N, 5);
+      iobind_tensor_release(second);
+    }
+    iobind_binding_destroy(binding);
+    iobind_tensor_release(first);
+    iobind_session_destroy(session);
+  }
+}
+
+static void output_in_place(void **state) {
+  (void)state;
+  iobind_session *session = make_session("scale", 1);
+  iobind_tensor *x = make_filled(N, 1);
+  iobind_binding *binding = make_binding(session, x, NULL);
+  expect_ok(iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_IN_PLACE, NULL, IOBIND_MEMORY_DEFAULT, x, &fault));
+  for (int turn = 1; turn <= 5; turn++) {
+    expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+    expect_all(x, N, (float)(1 << turn));
+  }
+  iobind_binding_destroy(binding);
+  iobind_tensor_release(x);
+  iobind_session_destroy(session);
+}
+
+/* A capture that fails leaves the state, and its number is never used again. */
+static void failed_capture(void **state) {
+  (void)state;
+  iobind_session *session = make_session("scale", 1);
+  iobind_tensor *x = make_filled(N, 1);
+  iobind_binding *binding = make_binding(session, x, NULL);
+  expect_ok(iobind_binding_carry(binding, 0, 0, IOBIND_CARRY_IN_PLACE, &fault));
+  if (!set_device("fail_compute", "3")) {
+    iobind_binding_destroy(binding);
+    iobind_tensor_release(x);
+    iobind_session_destroy(session);
+    skip();
+  }
+  expect(IOBIND_RUNTIME, iobind_binding_run(binding, NULL, NULL, &fault));
+  for (int turn = 1; turn <= 3; turn++) {
+    expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+    expect_output(binding, N, (float)(1 << turn));
+  }
+  iobind_binding_destroy(binding);
+  iobind_tensor_release(x);
+  iobind_session_destroy(session);
+}
+
+/* ---- inputs that the session reads on the host ---- */
+
+/* Other bytes of `shape` are another graph; where the device reads it, the size of the output depends on the data of the device. */
+static void host_inputs(void **state) {
+  (void)state;
+  static const int64_t one = 1;
+  static const int64_t two = 2;
+  iobind_session *session = make_session("expand dims=1 rank=2", 2);
+  iobind_value_info info = IOBIND_VALUE_INFO_INIT;
+  expect_ok(iobind_session_get_input(session, 1, &info, &fault));
+  iobind_tensor *x = make_tensor(&one, 1, NULL);
+  iobind_tensor *shape = NULL;
+  int64_t wanted[2] = {2, 3};
+  expect_ok(iobind_tensor_create(info.device, IOBIND_MEMORY_DEFAULT, IOBIND_INT64, &two, 1, &shape, &fault));
+  iobind_binding *binding = make_binding(session, x, NULL);
+  expect_ok(iobind_binding_set_input(binding, 1, IOBIND_INPUT_RESIDENT, shape, NULL, &fault));
+  for (int turn = 0; turn < 6; turn++) {
+    wanted[1] = 3 + turn % 2;
+    fill(x, (float)turn);
+    expect_ok(iobind_tensor_write(shape, 0, wanted, sizeof wanted, NULL, &fault));
+    iobind_status status = iobind_binding_run(binding, NULL, NULL, &fault);
+    if (info.device == device) {
+      assert_int_not_equal(status, IOBIND_OK);
+    } else {
+      fixture_expect(IOBIND_OK, status, "run", __FILE__, __LINE__);
+      expect_output(binding, (size_t)(2 * wanted[1]), (float)turn);
+    }
+  }
+  if (info.device != device) {
+    wanted[1] = 7;
+    expect_ok(iobind_tensor_write(shape, 0, wanted, sizeof wanted, NULL, &fault));
+    expect(IOBIND_INVALID_STATE, iobind_binding_run(binding, NULL, NULL, &fault));
+    expect_words("host bytes");
+  }
+  iobind_binding_destroy(binding);
+  iobind_tensor_release(x);
+  iobind_tensor_release(shape);
+  iobind_session_destroy(session);
+}
+
+/* ---- bindings, streams, pipelines ---- */
+
+static void two_bindings(void **state) {
+  (void)state;
+  iobind_session *session = make_session("scale", 1);
+  iobind_tensor *xs[2] = {make_filled(N, 1), make_filled(N, 2)};
+  iobind_binding *bindings[2] = {make_binding(session, xs[0], NULL), make_binding(session, xs[1], NULL)};
+  for (int turn = 0; turn < 6; turn++) {
+    for (int i = 0; i < 2; i++) {
+      fill(xs[i], (float)(10 * turn + i));
+      expect_ok(iobind_binding_run(bindings[i], NULL, NULL, &fault));
+    }
+    for (int i = 0; i < 2; i++) {
+      expect_output(bindings[i], N, (float)(2 * (10 * turn + i)));
+    }
+  }
+  iobind_binding_destroy(bindings[0]);
+  fill(xs[1], 9);
+  expect_ok(iobind_binding_run(bindings[1], NULL, NULL, &fault));
+  expect_output(bindings[1], N, 18);
+  iobind_binding_destroy(bindings[1]);
+  iobind_tensor_release(xs[0]);
+  iobind_tensor_release(xs[1]);
+  iobind_session_destroy(session);
+}
+
+static void on_a_stream(void **state) {
+  (void)state;
+  iobind_session *session = make_session("scale", 1);
+  iobind_stream *stream = NULL;
+  iobind_event *event = NULL;
+  iobind_tensor *x = make_filled(N, 1);
+  iobind_binding *binding = make_binding(session, x, NULL);
+  float values[N];
+  float out[N];
+  expect_ok(iobind_stream_create(device, NULL, &stream, &fault));
+  expect_ok(iobind_event_create(device, &event, &fault));
+  for (int turn = 0; turn < 6; turn++) {
+    for (int i = 0; i < N; i++) {
+      values[i] = (float)turn;
+    }
+    iobind_tensor *y = NULL;
+    expect_ok(iobind_tensor_write(x, 0, values, sizeof values, stream, &fault));
+    expect_ok(iobind_binding_run(binding, stream, event, &fault));
+    expect_ok(iobind_event_wait(event, &fault));
+    expect_ok(iobind_binding_get_output(binding, 0, &y, &fault));
+    expect_ok(iobind_tensor_read(y, 0, out, sizeof out, stream, &fault));
+    expect_ok(iobind_stream_synchronize(stream, &fault));
+    assert_true(out[N - 1] == 2 * (float)turn);
+  }
+  iobind_binding_destroy(binding);
+  iobind_event_destroy(event);
+  iobind_stream_destroy(stream);
+  iobind_tensor_release(x);
+  iobind_session_destroy(session);
+}
+
+static void in_a_pipeline(void **state) {
+  (void)state;
+  iobind_session *session = make_session("scale", 1);
+  iobind_pipeline *pipeline = NULL;
+  iobind_tensor *x = NULL;
+  int64_t dim = N;
+  expect_ok(
+      iobind_tensor_create(iobind_runtime_get_device(runtime, 0), IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, &dim, 1, &x, &fault));
+  expect_ok(iobind_pipeline_create(session, NULL, &pipeline, &fault));
+  int pulled = 0;
+  for (int item = 0; item < 10; item++) {
+    fill(x, (float)item);
+    expect_ok(iobind_pipeline_submit(pipeline, &x, &fault));
+    while (pulled <= item - 2 || (item == 9 && pulled < 10)) {
+      iobind_tensor *y = NULL;
+      expect_ok(iobind_pipeline_next(pipeline, &y, NULL, &fault));
+      expect_all(y, N, 2 * (float)pulled++);
+    }
+  }
+  iobind_pipeline_destroy(pipeline);
+  iobind_tensor_release(x);
+  iobind_session_destroy(session);
+}
+
+/* ---- threads ---- */
+
+typedef struct visitor {
+  iobind_binding *binding;
+  iobind_status status;
+  char message[sizeof fault.message];
+} visitor;
+
+static void *visit(void *context) {
+  visitor *self = context;
+  iobind_error error = IOBIND_ERROR_INIT;
+  self->status = iobind_binding_run(self->binding, NULL, NULL, &error);
+  memcpy(self->message, error.message, sizeof error.message);
+  return NULL;
+}
+
+static visitor visit_in_thread(iobind_binding *binding) {
+  visitor self = {.binding = binding};
+  pthread_t thread;
+  assert_int_equal(pthread_create(&thread, NULL, visit, &self), 0);
+  assert_int_equal(pthread_join(thread, NULL), 0);
+  return self;
+}
+
+/* ONNX Runtime would silently capture again for another thread, and execute the model three times. */
+static void another_thread(void **state) {
+  (void)state;
+  iobind_session *session = make_session("scale", 2);
+  iobind_tensor *x = make_filled(N, 1);
+  iobind_binding *binding = make_binding(session, x, NULL);
+  expect_ok(iobind_binding_carry(binding, 0, 0, IOBIND_CARRY_IN_PLACE, &fault));
+  expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+  visitor other = visit_in_thread(binding);
+  assert_int_equal(other.status, IOBIND_INVALID_STATE);
+  assert_non_null(strstr(other.message, "another thread"));
+  expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+  expect_output(binding, N, 4);
+  expect_ok(iobind_binding_forget_graphs(binding, &fault));
+  other = visit_in_thread(binding);
+  assert_int_equal(other.status, IOBIND_OK);
+  expect_output(binding, N, 8);
+  other = visit_in_thread(binding); /* its id may be that of the one before, which has ended */
+  assert_int_equal(other.status, IOBIND_INVALID_STATE);
+  iobind_binding_destroy(binding);
+  iobind_tensor_release(x);
+  iobind_session_destroy(session);
+}
+
+enum { THREADS = 4, ROUNDS = 20 };
+
+typedef struct worker {
+  iobind_session *session; /* captures */
+  iobind_session *plain;
+  int number;
+  char problem[256];
+} worker;
+
+static bool went_wrong(worker *self, iobind_status status, const iobind_error *error, const char *what) {
+  if (status != IOBIND_OK && self->problem[0] == '\0') {
+    snprintf(self->problem, sizeof self->problem, "%s: %.200s", what, error->message);
+  }
+  return status != IOBIND_OK;
+}
+
+/* Captures, replays, allocations, copies and plain runs, beside those of other threads. */
+static void *work(void *context) {
+  worker *self = context;
+  iobind_error error = IOBIND_ERROR_INIT;
+  iobind_session *sessions[2] = {self->session, self->plain};
+  for (int round = 0; round < ROUNDS; round++) {
+    iobind_tensor *x = NULL;
+    iobind_binding *binding = NULL;
+    int64_t dim = N;
+    bool bad = went_wrong(self, iobind_binding_create(sessions[round % 2], &binding, &error), &error, "binding") ||
+               went_wrong(self, iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, &dim, 1, &x, &error),
+                          &error, "tensor") ||
+               went_wrong(self, iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, x, NULL, &error), &error, "input");
+    for (int run = 0; run < 4 && !bad; run++) {
+      float values[N];
+      float value = (float)(100 * self->number + run);
+      iobind_tensor *y = NULL;
+      for (int i = 0; i < N; i++) {
+        values[i] = value;
+      }
+      bad = went_wrong(self, iobind_tensor_write(x, 0, values, sizeof values, NULL, &error), &error, "write") ||
+            went_wrong(self, iobind_binding_run(binding, NULL, NULL, &error), &error, "run") ||
+            went_wrong(self, iobind_binding_get_output(binding, 0, &y, &error), &error, "output") ||
+            went_wrong(self, iobind_tensor_read(y, 0, values, sizeof values, NULL, &error), &error, "read");
+      for (int i = 0; i < N && !bad; i++) {
+        bad = values[i] != 2 * value;
+        if (bad) {
+          snprintf(self->problem, sizeof self->problem, "round %d: expected %g, got %g", round, 2 * (double)value,
+                   (double)values[i]);
+        }
+      }
+    }
+    iobind_binding_destroy(binding);
+    iobind_tensor_release(x);
+  }
+  return NULL;
+}
+
+static void many_threads(void **state) {
+  (void)state;
+  iobind_session *session = make_session("scale", 1);
+  iobind_session *plain = make_session("scale", 0);
+  worker workers[THREADS];
+  pthread_t threads[THREADS];
+  for (int i = 0; i < THREADS; i++) {
+    workers[i] = (worker){.session = session, .plain = plain, .number = i};
+    assert_int_equal(pthread_create(&threads[i], NULL, work, &workers[i]), 0);
+  }
+  for (int i = 0; i < THREADS; i++) {
+    assert_int_equal(pthread_join(threads[i], NULL), 0);
+  }
+  for (int i = 0; i < THREADS; i++) {
+    assert_string_equal(workers[i].problem, "");
+  }
+  iobind_session_destroy(session);
+  iobind_session_destroy(plain);
+}
+
+int main(int argc, char **argv) {
+  static const struct CMUnitTest tests[] = {
+      cmocka_unit_test(steady),         cmocka_unit_test(other_addresses),   cmocka_unit_test(other_shapes),
+      cmocka_unit_test(freed_memory),   cmocka_unit_test(taken_and_cleared), cmocka_unit_test(refused_when_bound),
+      cmocka_unit_test(plain_runs),     cmocka_unit_test(raw_keys),          cmocka_unit_test(run_options),
+      cmocka_unit_test(refused_models), cmocka_unit_test(node_on_cpu),       cmocka_unit_test(devices_refused),
+      cmocka_unit_test(states),         cmocka_unit_test(output_in_place),   cmocka_unit_test(failed_capture),
+      cmocka_unit_test(host_inputs),    cmocka_unit_test(two_bindings),      cmocka_unit_test(on_a_stream),
+      cmocka_unit_test(in_a_pipeline),  cmocka_unit_test(another_thread),    cmocka_unit_test(many_threads),
+  };
+  static const struct CMUnitTest old[] = {cmocka_unit_test(old_runtime)};
+  bool is_old = argc > 2 && strcmp(argv[2], "old_runtime") == 0;
+  return graph_main(argc, argv, is_old ? old : tests, is_old ? 1 : sizeof tests / sizeof tests[0]);
+}
