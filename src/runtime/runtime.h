@@ -41,7 +41,7 @@ struct iobind_device {
   bool ours;               /* iobind registered its EP library, and nobody else may unregister it */
   bool queued;             /* see iobind__ep; so are the next two */
   bool serial;
-  bool bridged;     /* the rules of iobind__ep's `bridged` hold: its library is no plugin, whatever its name */
+  bool bridged; /* the rules of iobind__ep's `bridged` hold: its library is no plugin, whatever its name */
   bool gated;
   uint32_t ordinal; /* its number among the devices of its EP */
   uint32_t flags;

@@ -123,7 +123,7 @@ static iobind_status find_device(const iobind_runtime *runtime, const iobind_ses
                                  iobind_error *error) {
   iobind_device *device = NULL;
   size_t count = 0;
-  for (size_t i = 0; i < options->device_count; i++) {
+  for (size_t i = 0; options->devices != NULL && i < options->device_count; i++) {
     if (options->devices[i] != NULL && options->devices[i] != runtime->cpu) {
       device = options->devices[i];
       count++;
@@ -168,8 +168,8 @@ static iobind_status check_config(const iobind_session_options *options, iobind_
 iobind_status iobind__session_check_graph_key(const char *what, const char *key, iobind_error *error) {
   return iobind__ep_is_graph_option(key)
              ? iobind__fail(error, IOBIND_INVALID_ARGUMENT,
-                            "session_create: %s '%s' is not the caller's: set graph_limit, so that iobind guards the graphs", what,
-                            key)
+                            "session_create: %s '%s' is not the caller's: set graph_limit, so that iobind guards the graphs",
+                            what, key)
              : IOBIND_OK;
 }
 
