@@ -113,8 +113,10 @@ static iobind_status run_failed(iobind_binding *binding, OrtStatus *failed, cons
   } else if (iobind__ort_reason_of(api, failed) == IOBIND__ORT_WRONG_SHAPE) {
     iobind__text names = {0};
     name_held_outputs(binding, &names);
-    status = iobind__ort_fail_as(api, failed, IOBIND_SHAPE, error, "binding_run: output %s: not the shape that is bound",
-                                 names.length == 0 ? "of a node" : iobind__text_get(&names));
+    status =
+        iobind__ort_fail_as(api, failed, IOBIND_SHAPE, error,
+                            "binding_run: output %s: not the shape that is bound: FIXED and REUSE keep one, FRESH takes any",
+                            names.length == 0 ? "of a node" : iobind__text_get(&names));
     iobind__text_free(&names);
   } else {
     status = iobind__ort_fail(api, failed, error, "binding_run");

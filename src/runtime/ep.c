@@ -395,19 +395,46 @@ iobind_status iobind__runtime_search_eps(iobind_runtime *runtime, iobind_error *
 /* Where an installation has its files: beside libiobind, or beside the program's folder of libraries. */
 static const char *const library_folders[] = {"", "/../lib"};
 
+static iobind_status demand_in(iobind_runtime *runtime, const iobind__ep *ep, const char *folder, const char *below,
+                               iobind_error *reason) {
+  iobind_status status = IOBIND_OK;
+  iobind__text path = {0};
+  iobind__text_add(&path, "%s%s/" IOBIND__LIBRARY_PREFIX "%s" IOBIND__LIBRARY_SUFFIX, folder, below, ep->library);
+  if (path.failed) {
+    status = no_memory(reason);
+  } else if (iobind__file_exists(path.data)) {
+    status = register_found(runtime, ep, path.data, reason);
+  }
+  iobind__text_free(&path);
+  return status;
+}
+
+/* The folders that IOBIND_EP_LIBRARIES names; its files are registered already. */
+static iobind_status demand_in_environment(iobind_runtime *runtime, const iobind__ep *ep, iobind_error *reason) {
+  char *list = NULL;
+  if (!iobind__environment_get("IOBIND_EP_LIBRARIES", &list)) {
+    return no_memory(reason);
+  }
+  iobind_status status = IOBIND_OK;
+  for (char *entry = list, *end; entry != NULL && status == IOBIND_OK; entry = end) {
+    end = strchr(entry, IOBIND__PATH_SEPARATOR);
+    if (end != NULL) {
+      *end++ = '\0';
+    }
+    if (entry[0] != '\0' && iobind__folder_exists(entry)) {
+      status = demand_in(runtime, ep, entry, "", reason);
+    }
+  }
+  free(list);
+  return status;
+}
+
 iobind_status iobind__runtime_demand_ep(iobind_runtime *runtime, const iobind__ep *ep, iobind_error *error) {
   iobind_error reason = IOBIND_ERROR_INIT;
-  iobind_status status = IOBIND_OK;
+  iobind_status status = demand_in_environment(runtime, ep, &reason);
   char *own = iobind__library_own_folder();
   for (size_t i = 0; own != NULL && i < sizeof library_folders / sizeof library_folders[0] && status == IOBIND_OK; i++) {
-    iobind__text path = {0};
-    iobind__text_add(&path, "%s%s/" IOBIND__LIBRARY_PREFIX "%s" IOBIND__LIBRARY_SUFFIX, own, library_folders[i], ep->library);
-    if (path.failed) {
-      status = no_memory(&reason);
-    } else if (iobind__file_exists(path.data)) {
-      status = register_found(runtime, ep, path.data, &reason);
-    }
-    iobind__text_free(&path);
+    status = demand_in(runtime, ep, own, library_folders[i], &reason);
   }
   free(own);
   if (status != IOBIND_OK) {

@@ -62,7 +62,7 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
 
   void forgetOutputs() {
     for (int i = 0; i < outputs.length; i++) {
-      boolean isTensor = session.outputs().get(i).kind() == ValueInfo.Kind.TENSOR;
+      boolean isTensor = session.outputs().get(i).kind() == OrtValueInfo.Kind.TENSOR;
       outputs[i].mode = isTensor ? OutputMode.FRESH : OutputMode.NONE;
     }
   }
@@ -199,6 +199,36 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
   }
 
   /**
+   * Binds native host memory as an input, LIVE, of the type that the model says.
+   *
+   * @param name the input
+   * @param segment native memory, of the input's bytes or more
+   * @param shape the dims
+   * @throws OrtFFMException as {@link #bindInput(String, MemorySegment, MemoryDescriptor)}
+   */
+  public void bindInput(String name, MemorySegment segment, long... shape) {
+    bindInput(name, segment, MemoryDescriptor.of(session.inputs().get(session.inputIndex(name)).type(), shape));
+  }
+
+  /**
+   * Binds memory of the caller's as an input, LIVE: of the host, or of a device.
+   *
+   * @param name the input
+   * @param segment native memory of that device, of the shape's bytes or more
+   * @param shape the dims
+   * @param type the element type
+   * @param spec the device that the memory is of
+   * @throws OrtFFMException as {@link #bindInput(String, MemorySegment, MemoryDescriptor)}; NOT_FOUND also: the device
+   */
+  public void bindInput(String name, MemorySegment segment, long[] shape, OnnxTensorElementType type, DeviceSpec spec) {
+    int index = session.inputIndex(name);
+    MemoryDescriptor descriptor = MemoryDescriptor.of(type, shape);
+    try (OrtValueRef value = OrtValueRef.wrap(session.keptRuntime(), spec, segment, descriptor)) {
+      bindInput(index, value, InputMode.LIVE, null);
+    }
+  }
+
+  /**
    * Binds the remaining elements of a buffer as an input: a direct one as its memory is, LIVE, a heap one as a copy of now.
    *
    * @param name the input
@@ -252,7 +282,7 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
     bindCopy(index, JavaArrays.segment(array, MemoryDescriptor.of(type, shape)), type, shape);
   }
 
-  private ValueInfo checkInput(int index) {
+  private OrtValueInfo checkInput(int index) {
     if (index < 0 || index >= inputs.length) {
       throw new OrtFFMException(OrtStatus.NOT_FOUND, "no input " + index + ": the session has " + inputs.length);
     }
@@ -405,6 +435,36 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
   }
 
   /**
+   * Binds new memory of a device as an output, FIXED: every run overwrites it. It is the binding's, until the output is bound
+   * otherwise.
+   *
+   * @param name the output
+   * @param shape the dims, as the output must come out
+   * @param type the element type
+   * @param spec the device; "/pinned" for its host-accessible memory
+   * @throws OrtFFMException as {@link #bindOutput(int, OrtValueRef, OutputMode)} and {@link OrtValueRef#allocate}
+   */
+  public void bindOutput(String name, long[] shape, OnnxTensorElementType type, DeviceSpec spec) {
+    bindOutput(name, MemoryDescriptor.of(type, shape), spec);
+  }
+
+  /**
+   * Binds new memory of a device as an output, FIXED; see
+   * {@link #bindOutput(String, long[], OnnxTensorElementType, DeviceSpec)}.
+   *
+   * @param name the output
+   * @param descriptor element type and shape, as the output must come out
+   * @param spec the device; "/pinned" for its host-accessible memory
+   * @throws OrtFFMException as there
+   */
+  public void bindOutput(String name, MemoryDescriptor descriptor, DeviceSpec spec) {
+    int index = session.outputIndex(name);
+    try (OrtValueRef value = OrtValueRef.allocate(session.keptRuntime(), spec, descriptor)) {
+      bindOutput(index, value, OutputMode.FIXED);
+    }
+  }
+
+  /**
    * Lets an output go where the session leaves it.
    *
    * @param name the output
@@ -498,7 +558,7 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
 
   private void requireGuard(Slot slot, String what, int index) {
     if (slot.guard == null || slot.guard.scope().isAlive()) return;
-    ValueInfo info = (what.equals("input") ? session.inputs() : session.outputs()).get(index);
+    OrtValueInfo info = (what.equals("input") ? session.inputs() : session.outputs()).get(index);
     throw new IllegalStateException("the arena of the memory bound to " + what + " '" + info.name() + "' is closed");
   }
 

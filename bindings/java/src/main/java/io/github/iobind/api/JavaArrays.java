@@ -12,6 +12,9 @@ import java.nio.ShortBuffer;
 
 /** Java arrays as memory, their type and length compared with a descriptor's. */
 final class JavaArrays {
+  /** The longest array that every JVM makes. */
+  private static final int MAX_LENGTH = Integer.MAX_VALUE - 8;
+
   private JavaArrays() {}
 
   /** The memory of an array of primitives or a buffer, which must fit the descriptor. */
@@ -32,7 +35,13 @@ final class JavaArrays {
       case LongBuffer b -> order(long.class, b.order());
       case IntBuffer b -> order(int.class, b.order());
       case ShortBuffer b -> order(short.class, b.order());
-      case ByteBuffer b -> type.component(); // bytes of whatever type
+      case ByteBuffer b -> type.bits() > 8 ? order(type.component(), b.order()) : type.component(); // bytes of whatever type
+      case null -> throw new OrtFFMException(OrtStatus.INVALID_ARGUMENT, "the array is null");
+      case MemorySegment s -> throw new OrtFFMException(OrtStatus.INVALID_ARGUMENT,
+          "a MemorySegment is not an array: bindInput(name, segment, MemoryDescriptor.of(type, dims)), bindOutput, "
+              + "write(offset, segment, null) and read(offset, segment, null) take one");
+      case OrtValueRef v -> throw new OrtFFMException(OrtStatus.INVALID_ARGUMENT,
+          "an OrtValueRef has its own shape: bindInput(name, value)");
       default -> array.getClass().componentType();
     };
     if (component == null || component != type.component()) {
@@ -52,7 +61,8 @@ final class JavaArrays {
 
   private static Class<?> order(Class<?> component, ByteOrder order) {
     if (order == ByteOrder.nativeOrder()) return component;
-    throw new OrtFFMException(OrtStatus.INVALID_ARGUMENT, "expected a buffer in the machine's byte order, got " + order);
+    throw new OrtFFMException(OrtStatus.INVALID_ARGUMENT, "expected a buffer in the machine's byte order, got " + order
+        + ": a ByteBuffer is made with BIG_ENDIAN, call order(ByteOrder.nativeOrder())");
   }
 
   private static String expected(OnnxTensorElementType type) {
@@ -61,6 +71,11 @@ final class JavaArrays {
 
   /** The number of elements, as an array's length. */
   static int length(MemoryDescriptor descriptor) {
-    return Math.toIntExact(descriptor.elementCount());
+    long count = descriptor.elementCount();
+    if (count > MAX_LENGTH) {
+      throw new OrtFFMException(OrtStatus.SHAPE, descriptor + " has " + count + " elements, and a Java array at most " + MAX_LENGTH
+          + ": read parts of it by slice or read(offset, segment, null)");
+    }
+    return (int) count;
   }
 }

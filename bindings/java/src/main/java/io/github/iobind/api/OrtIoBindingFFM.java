@@ -10,6 +10,7 @@ import java.lang.foreign.MemorySegment;
 import java.lang.foreign.StructLayout;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Collection;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -33,8 +34,42 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
   private Map<String, String> config = Map.of();
   private OrtRuntimeFFM.LogLevel logLevel = OrtRuntimeFFM.LogLevel.DEFAULT;
 
+  /** What was made for this binding alone and is closed with it. */
+  private final OrtSessionFFM ownSession;
+  /** What belongs to the binding until its next run: values and arenas that the caller looks at and does not close. */
+  private final List<AutoCloseable> lent = new ArrayList<>();
+  private volatile boolean isLent;
+
   OrtIoBindingFFM(OrtSessionFFM session, long address) {
     super(session, address);
+    ownSession = null;
+  }
+
+  /**
+   * A binding of a session of the official package, which is adopted for it, or of one of this package.
+   *
+   * @param ortSession an {@code ai.onnxruntime.OrtSession} or an {@link OrtSessionFFM}; the caller closes it, after this
+   * @throws OrtFFMException as {@link OrtSessionFFM#createFromOrtSession} and {@link OrtSessionFFM#createBinding}
+   */
+  public OrtIoBindingFFM(AutoCloseable ortSession) {
+    this(ortSession instanceof OrtSessionFFM ours ? ours : OrtSessionFFM.createFromOrtSession(ortSession),
+        !(ortSession instanceof OrtSessionFFM));
+  }
+
+  private OrtIoBindingFFM(OrtSessionFFM session, boolean isOwn) {
+    super(session, session.newBinding(isOwn));
+    ownSession = isOwn ? session : null;
+  }
+
+  /**
+   * A binding of a session of the official package: the constructor by another name.
+   *
+   * @param ortSession as {@link #OrtIoBindingFFM(AutoCloseable)}
+   * @return the binding
+   * @throws OrtFFMException as there
+   */
+  public static OrtIoBindingFFM createFromOrtSession(AutoCloseable ortSession) {
+    return new OrtIoBindingFFM(ortSession);
   }
 
   /**
@@ -104,7 +139,7 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
         });
         struct = Layouts.allocate(arena, layout);
         Layouts.setInt(struct, layout, "log_level", runLogLevel.ordinal());
-        if (runTag != null) Layouts.setLong(struct, layout, "tag", arena.allocateFrom(runTag).address());
+        if (runTag != null) Layouts.setLong(struct, layout, "tag", Texts.allocate(arena, runTag, "tag").address());
         Layouts.setLong(struct, layout, "config_keys", OrtRuntimeFFM.strings(arena, keys).address());
         Layouts.setLong(struct, layout, "config_values", OrtRuntimeFFM.strings(arena, values).address());
         Layouts.setLong(struct, layout, "config_count", keys.size());
@@ -148,6 +183,7 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
 
   /** Runs, in a call that entered the binding; the caller's memory is held meanwhile. */
   void runEntered() {
+    if (isLent) takeBack();
     session.beginRun();
     try {
       long address = handle.address();
@@ -175,23 +211,29 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
   }
 
   /**
-   * Runs the model with run config entries for this run alone.
+   * Runs the model with run config entries for this run alone, and gives its outputs.
    *
-   * @param runConfig ONNX Runtime's run config entries
+   * @param runConfig ONNX Runtime's run config entries; empty: none
+   * @return as {@link #getBoundOutputValues}
    * @throws OrtFFMException as {@link #runWithBindings()} and {@link #setRunOptions}
    */
-  public void runWithBindings(Map<String, String> runConfig) {
+  public Map<String, OrtValueRef> runWithBindings(Map<String, String> runConfig) {
     long address = enter();
     try {
-      apply(address, tag, runConfig, logLevel);
-      try {
+      if (runConfig.isEmpty()) {
         runEntered();
-      } finally {
-        apply(address, tag, config, logLevel);
+      } else {
+        apply(address, tag, runConfig, logLevel);
+        try {
+          runEntered();
+        } finally {
+          apply(address, tag, config, logLevel);
+        }
       }
     } finally {
       handle.exitAlone();
     }
+    return getBoundOutputValues();
   }
 
   /**
@@ -235,6 +277,7 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
   }
 
   private void submit(long address, OrtStreamFFM stream, OrtEventFFM event) {
+    if (isLent) takeBack();
     long streamAddress = OrtStreamFFM.enter(stream);
     try {
       long eventAddress = OrtEventFFM.enter(event);
@@ -418,29 +461,60 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
   }
 
   /**
-   * All outputs of the last run where they are, but for those of mode NONE.
+   * All outputs of the last run where they are, but for those of mode NONE. They belong to the binding: its next run closes them,
+   * so that a caller who ignores them leaks nothing. To keep one, {@link OrtValueRef#retain} or {@link #takeOutput(String)} it.
    *
-   * @return by name, in the model's order; the caller closes them
+   * @return by name, in the model's order
    * @throws OrtFFMException as {@link #getOutput(int)}
    */
   public Map<String, OrtValueRef> getBoundOutputValues() {
-    return collect(this::getOutput);
+    Map<String, OrtValueRef> values = collect(this::getOutput);
+    lend(values.values());
+    return values;
+  }
+
+  private void lend(Collection<? extends AutoCloseable> objects) {
+    synchronized (lent) {
+      lent.addAll(objects);
+      isLent = true;
+    }
+  }
+
+  /** Closes what was lent; what a call of another thread is using is closed the next time. */
+  private void takeBack() {
+    synchronized (lent) {
+      lent.removeIf(object -> {
+        try {
+          object.close();
+          return true;
+        } catch (Exception e) {
+          return false;
+        }
+      });
+      isLent = !lent.isEmpty();
+    }
   }
 
   /**
-   * All outputs of the last run on the host: those that the host reads are not copied.
+   * All outputs of the last run as host memory: those that the host reads are not copied. They belong to the binding: its next
+   * run, {@link #clear} and {@link #close} end them, after which an access is an IllegalStateException.
+   * {@link #copyOutputsToCpu} gives values to keep.
    *
-   * @return by name, in the model's order; the caller closes them
-   * @throws OrtFFMException as {@link #getOutput(int)}
+   * @return by name, in the model's order; a segment of each output's bytes, which any thread may read
+   * @throws OrtFFMException as {@link #getOutput(int)}; DTYPE: an output of strings, which {@link OrtValueRef#readStrings} reads
    */
-  public Map<String, OrtValueRef> getBoundOutputCpuValues() {
-    return collect(index -> {
+  public Map<String, MemorySegment> getBoundOutputCpuValues() {
+    Map<String, OrtValueRef> values = collect(index -> {
       OrtValueRef value = getOutput(index);
       if (value.isHostReadable() || value.type() == OnnxTensorElementType.STRING) return value;
       try (value) {
         return value.copyTo(session.keptRuntime(), DeviceSpec.CPU);
       }
     });
+    lend(values.values());
+    Map<String, MemorySegment> segments = new LinkedHashMap<>();
+    values.forEach((name, value) -> segments.put(name, value.asMemorySegment()));
+    return segments;
   }
 
   /**
@@ -450,7 +524,7 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
    * @throws OrtFFMException as {@link #getOutput(int)}
    */
   public Map<String, OrtValueRef> copyOutputsToCpu() {
-    Map<String, OrtValueRef> sources = getBoundOutputValues(), targets = new LinkedHashMap<>();
+    Map<String, OrtValueRef> sources = collect(this::getOutput), targets = new LinkedHashMap<>();
     try {
       List<OrtValueRef> from = new ArrayList<>(), to = new ArrayList<>();
       sources.forEach((name, source) -> {
@@ -495,6 +569,7 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
     long address = enter();
     try {
       scratch.check(Iobind.bindingClear(address, scratch.error()));
+      takeBack();
       for (Slot slot : inputs) note(slot, null);
       for (int i = 0; i < events.length; i++) noteEvent(i, null);
       for (Slot slot : outputs) noteOutput(slot, null, OutputMode.NONE);
@@ -515,6 +590,12 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
     InFlight.Work work = lastWork;
     if (work != null) Threads.await(() -> work.await(-1));
     handle.close();
+    closeOwn();
+  }
+
+  private void closeOwn() {
+    takeBack();
+    if (ownSession != null) ownSession.close();
   }
 
   /**
@@ -527,6 +608,8 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
     long end = System.nanoTime() + timeout.toNanos();
     InFlight.Work work = lastWork;
     if (work != null && !Threads.await(() -> work.await(Math.max(0, timeout.toNanos())))) return false;
-    return handle.close(Duration.ofNanos(Math.max(0, end - System.nanoTime())));
+    if (!handle.close(Duration.ofNanos(Math.max(0, end - System.nanoTime())))) return false;
+    closeOwn();
+    return true;
   }
 }

@@ -109,7 +109,8 @@ public final class OrtRuntimeFFM implements AutoCloseable {
     }
 
     /**
-     * Receive log lines.
+     * Receive log lines; without this warnings and errors go to {@code System.Logger} under the name
+     * {@code io.github.iobind}.
      *
      * @param level the least severe one
      * @param sink receives them
@@ -225,13 +226,14 @@ public final class OrtRuntimeFFM implements AutoCloseable {
     try (Arena arena = Arena.ofConfined(); Scratch scratch = Scratch.take()) {
       MemorySegment struct = Layouts.allocate(arena, Layouts.RUNTIME_OPTIONS);
       Layouts.setInt(struct, Layouts.RUNTIME_OPTIONS, "flags", options.flags);
-      if (options.ortLibrary != null) set(struct, "ort_library", arena.allocateFrom(options.ortLibrary));
+      if (options.ortLibrary != null) set(struct, "ort_library", Texts.allocate(arena, options.ortLibrary, "ortLibrary"));
       Layouts.setLong(struct, Layouts.RUNTIME_OPTIONS, "ort_api", api);
       Layouts.setLong(struct, Layouts.RUNTIME_OPTIONS, "ort_api_base", options.ortApiBase);
       set(struct, "ep_libraries", strings(arena, options.epLibraries));
       Layouts.setLong(struct, Layouts.RUNTIME_OPTIONS, "ep_library_count", options.epLibraries.size());
-      if (options.log != null) set(struct, "log", logStub(options.log));
-      Layouts.setInt(struct, Layouts.RUNTIME_OPTIONS, "log_level", options.logLevel);
+      set(struct, "log", options.log != null ? logStub(options.log) : SystemLog.STUB);
+      Layouts.setInt(struct, Layouts.RUNTIME_OPTIONS, "log_level",
+          options.log != null ? options.logLevel : LogLevel.WARNING.ordinal());
       int status = Iobind.runtimeCreate(struct, scratch.out(0), scratch.error());
       if (status != 0 && !tried.isEmpty()) {
         OrtFFMException failure = scratch.failure(status);
@@ -244,6 +246,20 @@ public final class OrtRuntimeFFM implements AutoCloseable {
 
   private static void set(MemorySegment struct, String field, MemorySegment value) {
     Layouts.setLong(struct, Layouts.RUNTIME_OPTIONS, field, value.address());
+  }
+
+  /** One for all runtimes. */
+  private static final class SystemLog {
+    static final MemorySegment STUB = logStub(OrtRuntimeFFM::toSystemLogger);
+  }
+
+  private static void toSystemLogger(LogLevel level, String message) {
+    System.getLogger("io.github.iobind").log(switch (level) {
+      case VERBOSE -> System.Logger.Level.DEBUG;
+      case INFO -> System.Logger.Level.INFO;
+      case ERROR -> System.Logger.Level.ERROR;
+      default -> System.Logger.Level.WARNING;
+    }, message);
   }
 
   /** The upcall for log lines lives forever: ONNX Runtime may log until the process ends. */
@@ -266,7 +282,7 @@ public final class OrtRuntimeFFM implements AutoCloseable {
   static MemorySegment strings(Arena arena, List<String> texts) {
     if (texts.isEmpty()) return MemorySegment.NULL;
     MemorySegment pointers = arena.allocate(ADDRESS, texts.size());
-    for (int i = 0; i < texts.size(); i++) pointers.setAtIndex(ADDRESS, i, arena.allocateFrom(texts.get(i)));
+    for (int i = 0; i < texts.size(); i++) pointers.setAtIndex(ADDRESS, i, Texts.allocate(arena, texts.get(i), "option " + i));
     return pointers;
   }
 
@@ -376,8 +392,8 @@ public final class OrtRuntimeFFM implements AutoCloseable {
    */
   public void registerEp(String name, Path path) {
     try (Arena arena = Arena.ofConfined(); Scratch scratch = Scratch.take()) {
-      MemorySegment nameText = name == null ? MemorySegment.NULL : arena.allocateFrom(name);
-      MemorySegment pathText = arena.allocateFrom(path.toString());
+      MemorySegment nameText = name == null ? MemorySegment.NULL : Texts.allocate(arena, name, "name");
+      MemorySegment pathText = Texts.allocate(arena, path.toString(), "path");
       long address = enter();
       try {
         scratch.check(Iobind.runtimeRegisterEp(address, nameText, pathText, scratch.error()));
@@ -455,7 +471,7 @@ public final class OrtRuntimeFFM implements AutoCloseable {
     Place known = resolved.get(spec);
     if (known != null) return known;
     try (Arena arena = Arena.ofConfined(); Scratch scratch = Scratch.take()) {
-      MemorySegment text = arena.allocateFrom(spec.text());
+      MemorySegment text = Texts.allocate(arena, spec.text(), "device spec");
       long address = enter();
       try {
         scratch.check(Iobind.runtimeFindDevice(address, text, scratch.out(0), scratch.out(1), scratch.error()));

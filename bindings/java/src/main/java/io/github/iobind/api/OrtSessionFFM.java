@@ -34,8 +34,8 @@ public final class OrtSessionFFM implements AutoCloseable {
   private final Semaphore runs;
   /** Its runs on streams, which nobody may have seen to pass. */
   private final Set<InFlight.Work> works;
-  private final List<ValueInfo> inputs;
-  private final List<ValueInfo> outputs;
+  private final List<OrtValueInfo> inputs;
+  private final List<OrtValueInfo> outputs;
   private final Place[] inputPlaces;
   private final Map<String, Integer> inputIndexes = new LinkedHashMap<>();
   private final Map<String, Integer> outputIndexes = new LinkedHashMap<>();
@@ -214,7 +214,7 @@ public final class OrtSessionFFM implements AutoCloseable {
       long[] dimValues = dims.values().stream().mapToLong(Long::longValue).toArray();
       set(struct, "dim_values", dimValues.length == 0 ? MemorySegment.NULL : arena.allocateFrom(JAVA_LONG, dimValues));
       Layouts.setLong(struct, layout, "dim_count", dims.size());
-      if (profile != null) set(struct, "profile", arena.allocateFrom(profile));
+      if (profile != null) set(struct, "profile", Texts.allocate(arena, profile, "profile"));
       return struct;
     }
 
@@ -291,25 +291,25 @@ public final class OrtSessionFFM implements AutoCloseable {
       inputs = read(scratch, address, inputCount, true);
       outputs = read(scratch, address, outputCount, false);
     }
-    for (ValueInfo input : inputs) inputIndexes.put(input.name(), inputIndexes.size());
-    for (ValueInfo output : outputs) outputIndexes.put(output.name(), outputIndexes.size());
+    for (OrtValueInfo input : inputs) inputIndexes.put(input.name(), inputIndexes.size());
+    for (OrtValueInfo output : outputs) outputIndexes.put(output.name(), outputIndexes.size());
   }
 
-  private List<ValueInfo> read(Scratch scratch, long address, long count, boolean isInput) {
-    List<ValueInfo> values = new ArrayList<>();
+  private List<OrtValueInfo> read(Scratch scratch, long address, long count, boolean isInput) {
+    List<OrtValueInfo> values = new ArrayList<>();
     StructLayout layout = Layouts.VALUE_INFO;
     for (int i = 0; i < count; i++) {
       MemorySegment info = scratch.struct(layout);
       scratch.check(isInput ? Iobind.sessionGetInput(address, i, info, scratch.error())
           : Iobind.sessionGetOutput(address, i, info, scratch.error()));
-      ValueInfo.Kind kind = ValueInfo.Kind.values()[Layouts.getInt(info, layout, "kind")];
+      OrtValueInfo.Kind kind = OrtValueInfo.Kind.values()[Layouts.getInt(info, layout, "kind")];
       long rank = Layouts.getLong(info, layout, "rank"), device = Layouts.getLong(info, layout, "device");
       List<Long> shape = java.util.Arrays.stream(Layouts.longs(Layouts.getLong(info, layout, "dims"), rank)).boxed().toList();
       List<String> symbols = new ArrayList<>();
       for (long symbol : Layouts.longs(Layouts.getLong(info, layout, "symbols"), rank)) symbols.add(Layouts.string(symbol));
       Place place = device == 0 ? null : OrtRuntimeFFM.place(device, Layouts.getInt(info, layout, "memory"));
       if (isInput) inputPlaces[i] = place;
-      values.add(new ValueInfo(Layouts.getString(info, layout, "name"), kind,
+      values.add(new OrtValueInfo(Layouts.getString(info, layout, "name"), kind,
           OnnxTensorElementType.of(Layouts.getInt(info, layout, "dtype")), Layouts.getInt(info, layout, "has_shape") != 0,
               shape,
           List.copyOf(symbols), place == null ? null : place.spec(), Layouts.getString(info, layout, "memory_name")));
@@ -369,7 +369,7 @@ public final class OrtSessionFFM implements AutoCloseable {
       long address = runtime.enter();
       try {
         if (path != null) {
-          scratch.check(Iobind.sessionCreate(address, arena.allocateFrom(path), struct, scratch.out(0), scratch.error()));
+          scratch.check(Iobind.sessionCreate(address, Texts.allocate(arena, path, "model"), struct, scratch.out(0), scratch.error()));
         } else {
           MemorySegment bytes = arena.allocate(Math.max(1, model.length), 16);
           MemorySegment.copy(model, 0, bytes, java.lang.foreign.ValueLayout.JAVA_BYTE, 0, model.length);
@@ -446,7 +446,7 @@ public final class OrtSessionFFM implements AutoCloseable {
    *
    * @return in the model's order
    */
-  public List<ValueInfo> inputs() {
+  public List<OrtValueInfo> inputs() {
     return inputs;
   }
 
@@ -455,7 +455,7 @@ public final class OrtSessionFFM implements AutoCloseable {
    *
    * @return in the model's order
    */
-  public List<ValueInfo> outputs() {
+  public List<OrtValueInfo> outputs() {
     return outputs;
   }
 
@@ -540,14 +540,33 @@ public final class OrtSessionFFM implements AutoCloseable {
    * @throws OrtFFMException OUT_OF_MEMORY, RUNTIME
    */
   public OrtIoBindingFFM createBinding() {
+    long address = enter();
+    try {
+      return new OrtIoBindingFFM(this, nativeBinding(address));
+    } finally {
+      exit();
+    }
+  }
+
+  private static long nativeBinding(long session) {
     try (Scratch scratch = Scratch.take()) {
+      scratch.check(Iobind.bindingCreate(session, scratch.out(0), scratch.error()));
+      return scratch.getLong(0);
+    }
+  }
+
+  /** A native binding for a constructor; a session that was made for it alone does not outlive a failure. */
+  long newBinding(boolean isOwn) {
+    try {
       long address = enter();
       try {
-        scratch.check(Iobind.bindingCreate(address, scratch.out(0), scratch.error()));
-        return new OrtIoBindingFFM(this, scratch.getLong(0));
+        return nativeBinding(address);
       } finally {
         exit();
       }
+    } catch (RuntimeException e) {
+      if (isOwn) close();
+      throw e;
     }
   }
 

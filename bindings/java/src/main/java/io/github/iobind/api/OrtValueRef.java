@@ -568,19 +568,23 @@ public final class OrtValueRef implements AutoCloseable {
    * Sets all elements of a value of strings.
    *
    * @param strings as many as the value has elements
-   * @throws OrtFFMException DTYPE: not strings; SHAPE: another number
+   * @throws OrtFFMException DTYPE: not strings; SHAPE: another number; INVALID_ARGUMENT: one is null, or has a NUL or half of a
+   *     surrogate pair, which ONNX Runtime cannot keep
    */
   public void writeStrings(String... strings) {
     if (strings.length != descriptor().elementCount()) {
       throw new OrtFFMException(OrtStatus.SHAPE,
           "expected " + descriptor().elementCount() + " strings for " + descriptor() + ", got " + strings.length);
     }
+    try (Arena arena = Arena.ofConfined()) { // all are looked at before one is written
+      for (int i = 0; i < strings.length; i++) Texts.allocate(arena, strings[i], "string " + i);
+    }
     for (int i = 0; i < strings.length; i++) writeString(i, strings[i]);
   }
 
   void writeString(long index, String text) {
     try (Arena arena = Arena.ofConfined(); Scratch scratch = Scratch.take()) {
-      MemorySegment bytes = arena.allocateFrom(text);
+      MemorySegment bytes = Texts.allocate(arena, text, "string " + index);
       long address = enter();
       try {
         scratch.check(Iobind.tensorSetString(address, index, bytes, scratch.error()));

@@ -71,7 +71,7 @@ final class Scratch implements AutoCloseable {
     int length = 0;
     while (length < text.length && text[length] != 0) length++;
     return new OrtFFMException(OrtStatus.of(status), memory.get(JAVA_INT, ORT_CODE),
-        new String(text, 0, length, StandardCharsets.UTF_8));
+        Texts.inJava(new String(text, 0, length, StandardCharsets.UTF_8)));
   }
 
   /** Writes dims and gives their address. */

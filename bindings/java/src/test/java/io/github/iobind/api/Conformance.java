@@ -627,13 +627,13 @@ final class Conformance {
   }
 
   private void signature(List<String> w) {
-    List<ValueInfo> values = w.get(1).equals("output") ? current.session.outputs() : current.session.inputs();
+    List<OrtValueInfo> values = w.get(1).equals("output") ? current.session.outputs() : current.session.inputs();
     int index = index(w.get(2));
     if (index >= values.size()) throw new Inexpressible("inputs and outputs are a List");
     settled = true;
-    ValueInfo value = values.get(index);
+    OrtValueInfo value = values.get(index);
     String text = value.name() + " " + value.kind().name().toLowerCase(Locale.ROOT);
-    if (value.kind() == ValueInfo.Kind.TENSOR) {
+    if (value.kind() == OrtValueInfo.Kind.TENSOR) {
       List<String> dims = new ArrayList<>();
       for (int i = 0; i < value.shape().size(); i++) {
         String symbol = value.symbols().get(i);
@@ -847,7 +847,7 @@ final class Conformance {
     require("item", Long.parseLong(w.get(2)), item.index());
     List<Mirror> results = Reference.run(line.spec(), inputs);
     for (int i = 0; i < results.size(); i++) {
-      ValueInfo info = line.session().outputs().get(i);
+      OrtValueInfo info = line.session().outputs().get(i);
       OrtValueRef handle = item.outputs().get(info.name());
       if (i + 3 >= w.size() || w.get(i + 3).equals("-")) {
         handle.close();

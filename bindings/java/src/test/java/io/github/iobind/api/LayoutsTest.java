@@ -128,7 +128,7 @@ class LayoutsTest {
     enumIs("iobind_audit_kind", "IOBIND_AUDIT_", BindingAudit.Kind.values());
     enumIs("iobind_policy", "IOBIND_POLICY_", OrtSessionFFM.Policy.values());
     enumIs("iobind_log_level", "IOBIND_LOG_", OrtRuntimeFFM.LogLevel.values());
-    enumIs("iobind_value_kind", "IOBIND_VALUE_", ValueInfo.Kind.values());
+    enumIs("iobind_value_kind", "IOBIND_VALUE_", OrtValueInfo.Kind.values());
     enumIs("iobind_hardware", "IOBIND_HARDWARE_", DeviceInfo.Hardware.values());
     JsonObject memory = abi.getAsJsonObject("enums").getAsJsonObject("iobind_memory").getAsJsonObject("values");
     assertEquals(Place.DEFAULT, memory.get("IOBIND_MEMORY_DEFAULT").getAsInt());

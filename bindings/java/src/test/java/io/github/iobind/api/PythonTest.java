@@ -46,7 +46,7 @@ class PythonTest {
       List<Map<String, Object>> inputs = new ArrayList<>(), outputs = new ArrayList<>();
       List<Long> open = new ArrayList<>(Arrays.stream(sizes.split(",")).map(Long::parseLong).toList());
       Random random = new Random(7);
-      for (ValueInfo input : session.inputs()) {
+      for (OrtValueInfo input : session.inputs()) {
         long[] shape = input.shape().stream().mapToLong(dim -> dim >= 0 ? dim : open.removeFirst()).toArray();
         byte[] content = content(input, MemoryDescriptor.of(input.type(), shape), random);
         Path data = Files.write(folder.resolve("input" + inputs.size()), content);
@@ -56,7 +56,7 @@ class PythonTest {
         binding.bindInput(input.name(), value);
         value.close();
       }
-      for (ValueInfo output : session.outputs()) {
+      for (OrtValueInfo output : session.outputs()) {
         outputs.add(Map.of("name", output.name(), "file", folder.resolve("output" + outputs.size()).toString()));
       }
       Path job = Files.writeString(folder.resolve("job.json"),
@@ -70,7 +70,7 @@ class PythonTest {
     }
   }
 
-  private static byte[] content(ValueInfo input, MemoryDescriptor descriptor, Random random) {
+  private static byte[] content(OrtValueInfo input, MemoryDescriptor descriptor, Random random) {
     ByteBuffer bytes = ByteBuffer.allocate((int) descriptor.byteSize()).order(ByteOrder.nativeOrder());
     while (bytes.hasRemaining()) {
       switch (descriptor.type()) {

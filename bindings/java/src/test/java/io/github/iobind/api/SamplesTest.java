@@ -119,6 +119,20 @@ class SamplesTest {
     assertEquals((device.equals("cpu") ? 0 : 100 * 32) + " bytes up in 100 steps", lines.getLast());
   }
 
+  /** A session of the official package, with its own ONNX Runtime. */
+  @Test
+  void official() throws Exception {
+    java.util.Map<String, String> environment = new java.util.HashMap<>();
+    environment.put("ORT_NATIVE_LIB_PATH", null);
+    Child child = Child.java(environment, "--enable-native-access=ALL-UNNAMED", Child.LIBRARY, "-cp",
+        CLASSES + File.pathSeparator + OfficialTest.JAR, "samples/Official.java", model("pp-ocr-cls.onnx").toString());
+    assertEquals(0, child.exit(), child.output());
+    List<String> lines = child.output().lines().toList();
+    assertEquals(4, lines.size(), child.output());
+    assertTrue(lines.getFirst().startsWith("OrtValueRef float32[1,2] on cpu: upright 0."), child.output());
+    assertTrue(lines.get(2).endsWith(lines.get(3)), child.output()); // the last picture twice
+  }
+
   @ParameterizedTest
   @ValueSource(strings = {"cpu", "vdev", "webgpu", "cuda"})
   void tiles(String device) throws Exception {

@@ -14,7 +14,7 @@ import java.util.List;
  * @param device where the session wants the input or leaves the output
  * @param memoryName ONNX Runtime's name of that memory
  */
-public record ValueInfo(String name, Kind kind, OnnxTensorElementType type, boolean hasShape, List<Long> shape,
+public record OrtValueInfo(String name, Kind kind, OnnxTensorElementType type, boolean hasShape, List<Long> shape,
     List<String> symbols, DeviceSpec device, String memoryName) {
   /** What an input or output is. */
   public enum Kind {

@@ -1,0 +1,68 @@
+package io.github.iobind.api;
+
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.nio.ByteBuffer;
+import java.nio.CharBuffer;
+import java.nio.charset.CharacterCodingException;
+import java.nio.charset.StandardCharsets;
+import java.util.Map;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+
+/** Texts on their way to libiobind, where they end at a NUL, and its messages on their way back, in Java's words. */
+final class Texts {
+  /** What a C function of a message is here. */
+  private static final Map<String, String> NAMES = Map.ofEntries(Map.entry("binding_set_input", "bindInput"),
+      Map.entry("binding_update_input", "update"), Map.entry("binding_set_output", "bindOutput"),
+      Map.entry("binding_set_run_options", "setRunOptions"), Map.entry("binding_check", "check"),
+      Map.entry("binding_run", "runWithBindings"), Map.entry("binding_cancel", "cancel"),
+      Map.entry("binding_get_output", "getOutput"), Map.entry("binding_take_output", "takeOutput"),
+      Map.entry("binding_carry", "carry"), Map.entry("binding_clear", "clear"), Map.entry("audit_create", "audit"),
+      Map.entry("pipeline_create", "OrtPipelineFFM.create"), Map.entry("pipeline_submit", "submit"),
+      Map.entry("pipeline_next", "next"), Map.entry("pipeline_next_for", "next"), Map.entry("tensor_create", "allocate"),
+      Map.entry("tensor_wrap", "wrap"), Map.entry("tensor_view", "view"), Map.entry("tensor_slice", "slice"),
+      Map.entry("tensor_read", "read"), Map.entry("tensor_write", "write"), Map.entry("tensor_copy", "copyTo"),
+      Map.entry("tensor_get_string", "readStrings"), Map.entry("tensor_set_string", "writeStrings"),
+      Map.entry("session_create", "OrtSessionFFM.create"), Map.entry("session_create_from_memory", "OrtSessionFFM.create"),
+      Map.entry("session_wrap", "OrtSessionFFM.wrap"), Map.entry("session_run", "run"), Map.entry("session_get_node", "nodes"),
+      Map.entry("session_end_profile", "endProfile"), Map.entry("runtime_create", "OrtRuntimeFFM.create"),
+      Map.entry("runtime_register_ep", "registerEp"), Map.entry("stream_create", "OrtStreamFFM.create"),
+      Map.entry("stream_synchronize", "synchronize"), Map.entry("stream_wait", "OrtStreamFFM.await"),
+      Map.entry("event_create", "OrtEventFFM.create"), Map.entry("event_record", "record"),
+      Map.entry("event_wait", "await"), Map.entry("event_wait_for", "await"), Map.entry("event_query", "isDone"));
+  private static final Pattern FUNCTION = Pattern.compile("(?<![\\w'])(?:iobind_)?([a-z]+(?:_[a-z]+)+)(?![\\w'])");
+  private static final Pattern HUGE = Pattern.compile("(?<!\\d)\\d{19,20}(?!\\d)");
+
+  private Texts() {}
+
+  /** A text of the user's that ends with a NUL, and has none inside. */
+  static MemorySegment allocate(Arena arena, String text, String what) {
+    if (text == null) throw new OrtFFMException(OrtStatus.INVALID_ARGUMENT, what + ": it is null");
+    int nul = text.indexOf(0);
+    if (nul >= 0) {
+      throw new OrtFFMException(OrtStatus.INVALID_ARGUMENT,
+          what + ": it has a NUL at " + nul + ", where ONNX Runtime would end it");
+    }
+    try {
+      ByteBuffer bytes = StandardCharsets.UTF_8.newEncoder().encode(CharBuffer.wrap(text)); // which takes no lone surrogate
+      MemorySegment segment = arena.allocate(bytes.remaining() + 1L);
+      return segment.copyFrom(MemorySegment.ofBuffer(bytes));
+    } catch (CharacterCodingException e) {
+      throw new OrtFFMException(OrtStatus.INVALID_ARGUMENT, what + ": it has half of a surrogate pair, which no UTF-8 has");
+    }
+  }
+
+  /** A message of libiobind: functions by their names here, and sizes that a negative number became as that number. */
+  static String inJava(String message) {
+    String named = FUNCTION.matcher(message).replaceAll(
+        match -> Matcher.quoteReplacement(NAMES.getOrDefault(match.group(1), match.group())));
+    return HUGE.matcher(named).replaceAll(match -> {
+      try {
+        return Long.toString(Long.parseUnsignedLong(match.group()));
+      } catch (NumberFormatException e) {
+        return match.group();
+      }
+    });
+  }
+}
