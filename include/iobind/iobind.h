@@ -630,9 +630,12 @@ typedef struct iobind_session_options {
                                               (see iobind_session_end_profile); NULL: none */
   size_t graph_limit;                    /**< capture runs of bindings as graphs, which later runs replay: at most this many for
                                               each binding; 0: none; since 0.2. See iobind_binding_forget_graphs */
+  iobind_stream *stream;                 /**< the session computes on it, and keeps it: runs of all its bindings follow one another
+                                              there. An EP's, of the only one of `devices` that has streams. NULL: ORT's choice;
+                                              on CUDA one that iobind makes */
 } iobind_session_options;
 #define IOBIND_SESSION_OPTIONS_INIT \
-  {sizeof(iobind_session_options), 0, NULL, 0, 0, 0, 0, 0, NULL, NULL, 0, NULL, NULL, 0, NULL, NULL, 0, NULL, 0}
+  {sizeof(iobind_session_options), 0, NULL, 0, 0, 0, 0, 0, NULL, NULL, 0, NULL, NULL, 0, NULL, NULL, 0, NULL, 0, NULL}
 
 /** Load a model. The values of EP options that the catalogue knows are checked (`iobind options EP` lists them); an unknown key
  *  is passed on with a log line, unless it differs from a known one only in upper and lower case, or the EP refuses it: CUDA's is
@@ -640,7 +643,8 @@ typedef struct iobind_session_options {
  *  TensorRT before a CUDA device. With a policy the options are for the EPs among which it chooses.
  *  @param path  an ONNX or ORT file
  *  @return OK; NOT_FOUND no such file, or an override of a dim that the model does not have; IO the file cannot be read;
- *          INVALID_ARGUMENT; DEVICE a device is another runtime's; OUT_OF_MEMORY; RUNTIME ORT refuses the model or a device
+ *          INVALID_ARGUMENT; DEVICE a device is another runtime's, or the stream is not of one of them; NOT_SUPPORTED a
+ *          stream that is not an EP's; OUT_OF_MEMORY; RUNTIME ORT refuses the model or a device
  *  @threads any   @blocks yes, up to minutes for a large model   @since 0.1 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_session_create(iobind_runtime *runtime, const char *path,
                                                             const iobind_session_options *options, iobind_session **session,

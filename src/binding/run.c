@@ -206,9 +206,11 @@ static iobind_status execute_serial(iobind_binding *binding, OrtRunOptions *opti
   if (binding->graphs != NULL) {
     return iobind__graphs_run(binding, ordered, error);
   }
+  iobind__session_enter(binding->session);
   iobind__device_enter(binding->session->serial);
   iobind_status status = execute(binding, options, stream, ordered, error);
   iobind__device_leave(binding->session->serial);
+  iobind__session_leave(binding->session);
   return status;
 }
 
@@ -281,14 +283,28 @@ static inline iobind_status run_alone(iobind_binding *binding, iobind_error *err
   return execute(binding, binding->run_options, NULL, NULL, error);
 }
 
+static iobind_status submit_to_ep(iobind_binding *binding, iobind_stream *stream, iobind_error *error);
+
+/* On the session's stream, of an EP that is given it with each run: also a run without a stream computes there. */
+static iobind_status run_on_own(iobind_binding *binding, iobind_error *error) {
+  IOBIND__TRY(submit_to_ep(binding, binding->session->stream, error));
+  iobind_status status = iobind__flight_wait(binding, error);
+  iobind__flight_look(binding);
+  return status;
+}
+
 static iobind_status run_serial(iobind_binding *binding, iobind_error *error) {
+  const iobind_session *session = binding->session;
+  if (session->stream != NULL && binding->stream_run_options != NULL && !iobind__session_stream_is_option(session)) {
+    return run_on_own(binding, error);
+  }
   IOBIND__TRY(begin_serial(binding, NULL, error));
   IOBIND__TRY(await_producers(binding, NULL, NULL, error));
   return execute_serial(binding, binding->run_options, NULL, NULL, error);
 }
 
 static inline iobind_status run_now(iobind_binding *binding, iobind_error *error) {
-  return binding->session->serial == NULL ? run_alone(binding, error) : run_serial(binding, error);
+  return binding->session->has_turns ? run_serial(binding, error) : run_alone(binding, error);
 }
 
 static iobind_status run_at_once(iobind_binding *binding, iobind_error *error) {
@@ -344,12 +360,32 @@ static void keep_states(const iobind_binding *binding, iobind_stream *stream) {
   }
 }
 
+/* A session that has a stream of its own computes there: behind what this stream has got so far, and before what it gets next. */
+static iobind_status execute_on(iobind_binding *binding, iobind_stream *stream, iobind_error *error) {
+  const iobind_session *session = binding->session;
+  iobind_stream *compute = session->stream != NULL ? session->stream : stream;
+  if (compute != stream) {
+    IOBIND__TRY(iobind__stream_fork(stream, compute, error));
+  }
+  if (!iobind__session_stream_is_option(session)) {
+    IOBIND__API(session->runtime)->RunOptionsSetSyncStream(binding->stream_run_options, iobind__stream_ort(compute));
+  }
+  iobind_status status = execute_serial(binding, binding->stream_run_options, compute, compute->device, error);
+  if (compute == stream) {
+    return status;
+  }
+  iobind_status joined = iobind__stream_join(stream, compute, status == IOBIND_OK ? error : NULL);
+  if (joined != IOBIND_OK) {
+    (void)iobind__stream_drain(compute, NULL); /* the stream does not know of it */
+  }
+  return status == IOBIND_OK ? joined : status;
+}
+
 static iobind_status submit_to_ep(iobind_binding *binding, iobind_stream *stream, iobind_error *error) {
   IOBIND__TRY(begin_serial(binding, binding->flight.stream, error));
   IOBIND__TRY(await_producers(binding, stream, NULL, error));
   IOBIND__TRY(use_host_tensors(binding, stream, error));
-  IOBIND__API(binding->session->runtime)->RunOptionsSetSyncStream(binding->stream_run_options, iobind__stream_ort(stream));
-  iobind_status status = execute_serial(binding, binding->stream_run_options, stream, stream->device, error);
+  iobind_status status = execute_on(binding, stream, error);
   if (status != IOBIND_OK) {
     (void)iobind__stream_drain(stream, NULL); /* what was submitted before it failed uses what is bound */
     return status;

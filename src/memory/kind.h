@@ -38,6 +38,14 @@ void iobind__stream_add_failure(iobind_stream *stream, iobind__ticket from, iobi
 /* Release the references up to a ticket, which the stream has passed. */
 void iobind__stream_collect(iobind_stream *stream, iobind__ticket ticket);
 
+/* ---- join.c ---- */
+
+/* The device has passed the ticket: wait for what was joined up to it, and take over its failures. */
+void iobind__stream_hear_joined(iobind_stream *stream, iobind__ticket after, iobind__ticket ticket);
+
+/* Forget what was joined up to a ticket with one stream; NULL: with any. */
+void iobind__stream_forget_joined(iobind_stream *stream, const iobind_stream *compute, iobind__ticket ticket);
+
 /* ---- worker.c ---- */
 
 /* Put a task into the queue of the stream's thread, with a ticket or without one. See iobind__stream_submit. */

@@ -274,6 +274,7 @@ static void free_stream(iobind__ref *ref) {
   iobind_stream *stream = (iobind_stream *)ref;
   iobind_runtime *runtime = stream->device->runtime;
   free(stream->retired);
+  free(stream->joined);
   pthread_cond_destroy(&stream->changed);
   pthread_mutex_destroy(&stream->mutex);
   free(stream);
@@ -322,10 +323,16 @@ iobind_status iobind_stream_create(iobind_device *device, const iobind_stream_op
   iobind__ref_init(&made->ref, free_stream);
   pthread_mutex_init(&made->mutex, NULL);
   iobind__condition_init(&made->changed);
+  atomic_init(&made->owners, 1);
   made->tasks_end = &made->tasks;
   iobind__ref_retain(&device->runtime->ref);
   *stream = made;
   return IOBIND_OK;
+}
+
+iobind_stream *iobind__stream_share(iobind_stream *stream) {
+  atomic_fetch_add(&stream->owners, 1);
+  return stream;
 }
 
 void iobind_stream_destroy(iobind_stream *stream) {
@@ -338,15 +345,23 @@ void iobind_stream_destroy(iobind_stream *stream) {
     /* waiting failed: whether the work has finished is not known */
     iobind__stream_fail(stream, atomic_load(&stream->passed), last, &reason);
   }
+  if (atomic_fetch_sub(&stream->owners, 1) > 1) {
+    iobind__stream_advance(stream, last); /* a session computes on it: it is closed with that */
+    return;
+  }
   iobind__worker_stop(stream);
   iobind__stream_advance(stream, atomic_load(&stream->submitted));
   iobind__stream_collect(stream, UINT64_MAX);
+  iobind__stream_forget_joined(stream, NULL, UINT64_MAX);
   iobind__staging_free(stream);
   stream->kind->close(stream);
   iobind__ref_release(&stream->ref);
 }
 
+void *iobind__stream_handle(const iobind_stream *stream) {
+  return IOBIND__API(stream->device->runtime)->SyncStream_GetHandle(stream->sync);
+}
+
 void *iobind_stream_native(const iobind_stream *stream) {
-  const OrtSyncStream *sync = iobind__stream_ort(stream);
-  return sync == NULL ? NULL : IOBIND__API(stream->device->runtime)->SyncStream_GetHandle(stream->sync);
+  return iobind__stream_ort(stream) == NULL ? NULL : iobind__stream_handle(stream);
 }

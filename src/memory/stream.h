@@ -59,6 +59,12 @@ typedef struct iobind__delivery {
   size_t bytes;
 } iobind__delivery;
 
+/* Work on another stream that is part of this one's work: see join.c. */
+typedef struct iobind__joined {
+  iobind__ticket ticket;       /* with which it has passed */
+  struct iobind__point *point; /* of the other stream; a reference is held */
+} iobind__joined;
+
 /* Pinned memory of the stream. */
 typedef struct iobind__staging {
   OrtValue *value; /* NULL: not allocated */
@@ -96,6 +102,10 @@ struct iobind_stream {
   iobind__retired *retired;
   size_t retired_count;
   size_t retired_capacity;
+  iobind__joined *joined; /* the oldest first */
+  size_t joined_count;
+  size_t joined_capacity;
+  atomic_size_t owners; /* the caller, and sessions that compute on it: it is closed with the last one */
 };
 
 /* A point in a stream; several events and threads may hold it. */
@@ -129,6 +139,9 @@ bool iobind__stream_orders_calls(const iobind_stream *stream);
 
 /* What ORT's calls need to submit to this stream; NULL if they are done when they return, and for no stream. */
 OrtSyncStream *iobind__stream_ort(const iobind_stream *stream);
+
+/* What the EP calls its stream: CUDA's cudaStream_t. Only of an EP's stream. */
+void *iobind__stream_handle(const iobind_stream *stream);
 
 /* Must work for the stream be submitted as a task? Not if the EP orders it, nor if nothing comes before it (a failure does). */
 bool iobind__stream_is_busy(const iobind_stream *stream);
@@ -166,6 +179,18 @@ void iobind__stream_retire(iobind_stream *stream, iobind__ticket ticket, iobind_
 /* A call has failed that made the EP wait for the stream. The failure may be that of earlier work, and the EP reports it only once: so all
  * work that nobody has waited for counts as failed. */
 void iobind__stream_suspect(iobind_stream *stream, const iobind_error *failure);
+
+/* An owner more, who gives it up by iobind_stream_destroy. */
+iobind_stream *iobind__stream_share(iobind_stream *stream);
+
+/* ---- join.c: between two streams of one EP ---- */
+
+/* Put what is submitted to `compute` next behind what `stream` has got so far. The host does not wait. */
+iobind_status iobind__stream_fork(iobind_stream *stream, iobind_stream *compute, iobind_error *error);
+
+/* Put what is submitted to `stream` next behind what `compute` has got so far, which counts as work of `stream` from now on: its failure is
+ * the stream's, too. */
+iobind_status iobind__stream_join(iobind_stream *stream, iobind_stream *compute, iobind_error *error);
 
 /* ---- stream.c: deliveries ---- */
 

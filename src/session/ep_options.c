@@ -1,5 +1,6 @@
 /* The EPs of a session, each with its options. What a value may be is known before ORT sees it (runtime/option.h): some EPs end the
  * process over a wrong one. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,7 +38,7 @@ static void choice_free(ep_choice *choice) {
 static iobind_status choice_begin(ep_choice *choice, const iobind_session_options *options, const iobind_device *device,
                                   const iobind__ep *ep, iobind_error *error) {
   bool other_kind = ep != NULL && ep->bridged && !device->bridged;
-  size_t most = 2 * options->ep_option_count + 2; /* an option may bring another one; and one for graphs */
+  size_t most = 2 * options->ep_option_count + 4; /* an option may bring another one; one for graphs, two for a stream */
   *choice = (ep_choice){.device = device,
                         .ep = ep,
                         .table = ep == NULL || other_kind ? NULL : ep->options,
@@ -159,6 +160,17 @@ static iobind_status choice_complete(ep_choice *choice, iobind_error *error) {
   return iobind__fail(error, IOBIND_INVALID_ARGUMENT,
                       "session_create: EP options '%s' and '%s=%s' of %s exclude each other: %s", pair->key, pair->other,
                       choice_value(choice, pair->other), choice->ep->name, pair->reason);
+}
+
+/* The session's stream, for an EP that knows it by an option. */
+static void choice_add_stream(ep_choice *choice, const iobind_stream *stream) {
+  if (stream == NULL || stream->device->ep != choice->ep || !iobind__ep_takes_stream_as_option(stream->device)) {
+    return;
+  }
+  char *number = choice->numbers[choice->count];
+  snprintf(number, sizeof choice->numbers[0], "%llu", (unsigned long long)(uintptr_t)iobind__stream_handle(stream));
+  choice_add(choice, "user_compute_stream", number);
+  choice_add(choice, "has_user_compute_stream", "1"); /* without it the EP computes on the NULL stream */
 }
 
 /* The options "KEY" or "NAME.KEY" that are meant for an EP; `first`: also those without a name. */
@@ -329,6 +341,7 @@ static iobind_status append_group(const iobind_session_options *options, const i
     IOBIND__TRY(append_tensorrt(options, device, out, error));
   }
   IOBIND__TRY(choice_begin(&choice, options, device, device->ep, error));
+  choice_add_stream(&choice, options->stream);
   iobind_status status = choice_gather(&choice, options, first, error);
   if (status == IOBIND_OK && choice.count > 0 && device->bridged) {
     status = ask_cuda(&choice, error);

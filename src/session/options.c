@@ -98,7 +98,8 @@ static iobind_status check_lists(const iobind_session_options *options, iobind_e
   return IOBIND_OK;
 }
 
-static iobind_status check_options(iobind_runtime *runtime, const iobind_session_options *options, iobind_error *error) {
+iobind_status iobind__session_options_check(iobind_runtime *runtime, const iobind_session_options *options,
+                                            iobind_error *error) {
   IOBIND__TRY(check_lists(options, error));
   if (options->optimization < 0 || options->optimization > 4 || options->policy < IOBIND_POLICY_NONE ||
       options->policy > IOBIND_POLICY_MIN_POWER) {
@@ -137,7 +138,6 @@ static iobind_status check_options(iobind_runtime *runtime, const iobind_session
 iobind_status iobind__session_options_build(iobind_runtime *runtime, const iobind_session_options *options,
                                             OrtSessionOptions **out, iobind_error *error) {
   const OrtApi *api = IOBIND__API(runtime);
-  IOBIND__TRY(check_options(runtime, options, error));
   IOBIND__ORT_TRY(api, api->CreateSessionOptions(out), error, "session_create");
   iobind_status status = set_plain(api, options, *out, error);
   if (status == IOBIND_OK) {

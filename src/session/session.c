@@ -36,8 +36,9 @@ static void session_destroy(iobind__ref *ref) {
     api->ReleaseSession(session->session);
     iobind__device_leave(session->serial);
   }
+  iobind_stream_destroy(session->stream);
   pthread_mutex_destroy(&session->places_mutex);
-  pthread_mutex_destroy(&session->graph_mutex);
+  pthread_mutex_destroy(&session->run_mutex);
   free(session);
   iobind__ref_release(&runtime->ref);
 }
@@ -110,7 +111,8 @@ static bool gives_run_streams(const iobind_device *device) {
 }
 
 /* ORT takes one stream for a run: that of the only device that has streams. It crashes if no node runs on that device. From
- * outside, only an input that is read there proves that one does: an output there may be a constant. */
+ * outside, only an input that is read there proves that one does: an output there may be a constant. A stream that the EP knows by an
+ * option is not given to runs. */
 static bool takes_stream(const iobind_session *session) {
   size_t devices = 0;
   bool reads = false;
@@ -121,7 +123,8 @@ static bool takes_stream(const iobind_session *session) {
     const iobind__place *place = session->inputs[i].place;
     reads = reads || (!place->host && gives_run_streams(place->device));
   }
-  return devices == 1 && reads && session->graph_limit == 0; /* a replay is launched on the stream of its capture */
+  return devices == 1 && (reads || iobind__session_stream_is_option(session)) &&
+         session->graph_limit == 0; /* a replay is launched on the stream of its capture */
 }
 
 static void add_chosen_devices(iobind_session *session) {
@@ -145,6 +148,7 @@ static void add_chosen_devices(iobind_session *session) {
     }
   }
   session->takes_stream = takes_stream(session);
+  session->has_turns = session->serial != NULL || session->stream != NULL;
 }
 
 static iobind_status read_nodes(iobind_session *session, iobind_error *error) {
@@ -211,7 +215,7 @@ static iobind_session *allocate(iobind_runtime *runtime) {
   if (session != NULL) {
     iobind__ref_init(&session->ref, session_destroy);
     pthread_mutex_init(&session->places_mutex, NULL);
-    pthread_mutex_init(&session->graph_mutex, NULL);
+    pthread_mutex_init(&session->run_mutex, NULL);
     atomic_init(&session->graph_ids, 0);
     atomic_init(&session->graphs_kept, 0);
     session->runtime = runtime;
@@ -316,16 +320,25 @@ static iobind_status create(iobind_runtime *runtime, const char *path, const voi
                                   IOBIND_SESSION_STRICT | IOBIND_SESSION_PLACEMENT | IOBIND_SESSION_NO_MEMORY_REUSE,
                                   "session_create", error));
   OrtSessionOptions *ort_options = NULL;
+  iobind_stream *stream = NULL;
   IOBIND__TRY(iobind__session_check_dims(&options, path, model, bytes, error));
+  IOBIND__TRY(iobind__session_options_check(runtime, &options, error));
   iobind_device *graph_device = NULL;
   IOBIND__TRY(iobind__session_check_graph(runtime, &options, path, model, bytes, &graph_device, error));
-  IOBIND__TRY(iobind__session_options_build(runtime, &options, &ort_options, error));
+  IOBIND__TRY(iobind__session_open_stream(&options, &stream, error));
+  options.stream = stream;
+  iobind_status status = iobind__session_options_build(runtime, &options, &ort_options, error);
+  if (status != IOBIND_OK) {
+    iobind_stream_destroy(stream);
+    return status;
+  }
   source from = {path, path == NULL ? NULL : iobind__path_native(path), model, bytes};
   iobind_session *session = path != NULL && from.native == NULL ? NULL : allocate(runtime);
-  iobind_status status;
   if (session == NULL) {
+    iobind_stream_destroy(stream);
     status = iobind__out_of_memory(error, "session_create");
   } else {
+    session->stream = stream;
     session->profiling = options.profile != NULL;
     session->graph_limit = options.graph_limit;
     session->graph_device = graph_device;

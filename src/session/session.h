@@ -45,6 +45,8 @@ struct iobind_session {
   iobind_device *queued; /* a device whose runs return before their work is done; NULL: none */
   size_t queued_count;   /* if there are several, a run waits for all of them, with a stream or without */
   bool takes_stream;     /* a run can be on a stream of a device: see session.c */
+  iobind_stream *stream; /* what all its runs compute on, of which it is an owner; NULL: ORT's own, or the run's */
+  bool has_turns;        /* its runs enter a device, or one after the other: see iobind__session_enter */
   iobind_device *serial; /* a device to enter and leave around calls that reach it; NULL: none */
   iobind__place *places; /* the session's own: memory that no device of the runtime has */
   size_t place_count;
@@ -54,7 +56,7 @@ struct iobind_session {
   bool outputs_guessed;        /* some output comes from no node, and ORT does not say which */
   size_t graph_limit;          /* captured graphs of a binding; 0: the session captures none */
   iobind_device *graph_device; /* whose EP captures them */
-  pthread_mutex_t graph_mutex; /* one run at a time */
+  pthread_mutex_t run_mutex;   /* one run at a time */
   atomic_int graph_ids;        /* the last that was given out: none is used twice */
   atomic_size_t graphs_kept;   /* given up, but this ORT keeps them until the session goes */
 };
@@ -63,9 +65,22 @@ struct iobind_session {
 #define IOBIND__GRAPH_ID "gpu_graph_id"
 #define IOBIND__NO_GRAPH "-1"
 
-/* options.c: translates our options into ORT's. */
+/* options.c: translates our options, which were checked, into ORT's. */
+iobind_status iobind__session_options_check(iobind_runtime *runtime, const iobind_session_options *options,
+                                            iobind_error *error);
 iobind_status iobind__session_options_build(iobind_runtime *runtime, const iobind_session_options *options,
                                             OrtSessionOptions **out, iobind_error *error);
+
+/* stream.c */
+
+/* The caller's stream, or one for an EP that needs it; NULL: neither. The session is an owner of it. */
+iobind_status iobind__session_open_stream(const iobind_session_options *options, iobind_stream **stream, iobind_error *error);
+
+/* Does the device's EP know a stream only by an option of the session? */
+bool iobind__ep_takes_stream_as_option(const iobind_device *device);
+
+/* Does the EP know the session's stream by an option, so that no run gives it? */
+bool iobind__session_stream_is_option(const iobind_session *session);
 
 /* ep_options.c: the devices' EPs, each with its options, into ORT's session options. */
 iobind_status iobind__session_append_eps(iobind_runtime *runtime, const iobind_session_options *options, OrtSessionOptions *out,
@@ -85,16 +100,17 @@ iobind_status iobind__session_check_graph_outputs(const iobind_session *session,
 /* Graphs that iobind does not know of would be replayed whatever is bound: their keys are refused. `what` says whose key it is. */
 iobind_status iobind__session_check_graph_key(const char *what, const char *key, iobind_error *error);
 
-/* One run of a session that captures graphs at a time; nothing for any other session. */
+/* One run at a time of a session that captures graphs, or that computes on a stream of its own: CUDA's EP has one cuBLAS handle for that.
+ * Nothing for any other session. A device is entered behind it. */
 static inline void iobind__session_enter(iobind_session *session) {
-  if (session->graph_limit > 0) {
-    pthread_mutex_lock(&session->graph_mutex);
+  if (session->graph_limit > 0 || session->stream != NULL) {
+    pthread_mutex_lock(&session->run_mutex);
   }
 }
 
 static inline void iobind__session_leave(iobind_session *session) {
-  if (session->graph_limit > 0) {
-    pthread_mutex_unlock(&session->graph_mutex);
+  if (session->graph_limit > 0 || session->stream != NULL) {
+    pthread_mutex_unlock(&session->run_mutex);
   }
 }
 

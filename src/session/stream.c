@@ -1,0 +1,82 @@
+/* The stream that a session computes on. An EP that takes no stream with each run (CUDA) is given one when the session is made, by an option
+ * of the EP. Other EPs are given it with each run. */
+#include <string.h>
+
+#include "session/session.h"
+
+/* Does the caller give an option that leaves no room for a stream of iobind's: another stream, memory of his own, copies on other streams,
+ * or another EP before this one? */
+static bool has_obstacle(const iobind_session_options *options, const iobind_device *device) {
+  static const char *const obstacles[] = {"user_compute_stream", "has_user_compute_stream",  "gpu_external_alloc",
+                                          "gpu_external_free",   "gpu_external_empty_cache", "do_copy_in_default_stream"};
+  bool found = false;
+  for (size_t i = 0; i < options->ep_option_count; i++) {
+    const char *key = options->ep_keys[i];
+    const char *dot = strchr(key, '.');
+    const iobind__ep *named = dot == NULL ? NULL : iobind__ep_by_name(key, (size_t)(dot - key));
+    found = found || (named != NULL && named != device->ep);
+    for (size_t o = 0; o < sizeof obstacles / sizeof obstacles[0]; o++) {
+      found = found || strcmp(named == NULL ? key : dot + 1, obstacles[o]) == 0;
+    }
+  }
+  return found;
+}
+
+/* The only device with streams among those that are named; NULL: there is none, or several. */
+static iobind_device *find_device(const iobind_session_options *options) {
+  iobind_device *found = NULL;
+  size_t count = 0;
+  for (size_t i = 0; i < options->device_count; i++) {
+    if ((options->devices[i]->flags & IOBIND_DEVICE_STREAMS) != 0) {
+      found = options->devices[i];
+      count++;
+    }
+  }
+  return count == 1 ? found : NULL;
+}
+
+bool iobind__ep_takes_stream_as_option(const iobind_device *device) {
+  return device->ep != NULL && device->ep->refuses_run_stream;
+}
+
+bool iobind__session_stream_is_option(const iobind_session *session) {
+  return session->stream != NULL && iobind__ep_takes_stream_as_option(session->stream->device);
+}
+
+/* The caller's. */
+static iobind_status check_stream(const iobind_session_options *options, const iobind_device *device, iobind_error *error) {
+  const iobind_stream *stream = options->stream;
+  bool named = false;
+  for (size_t i = 0; i < options->device_count; i++) {
+    named = named || options->devices[i] == stream->device;
+  }
+  if (!named) {
+    return iobind__fail(error, IOBIND_DEVICE, "session_create: the stream is of '%s', which is not among the devices",
+                        stream->device->spec);
+  }
+  if (device != stream->device) {
+    return iobind__fail(error, IOBIND_NOT_SUPPORTED, "session_create: a stream of '%s': %s", stream->device->spec,
+                        device == NULL && (stream->device->flags & IOBIND_DEVICE_STREAMS) != 0
+                            ? "expected one device with streams, got several"
+                            : "the device has no streams of its own, a session cannot compute on one of iobind's");
+  }
+  return IOBIND_OK; /* options that exclude a stream are refused with the others (ep_options.c) */
+}
+
+iobind_status iobind__session_open_stream(const iobind_session_options *options, iobind_stream **stream, iobind_error *error) {
+  iobind_device *device = find_device(options);
+  *stream = NULL;
+  if (options->stream != NULL && options->graph_limit > 0) {
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "session_create: graph_limit and a stream: expected one of them");
+  }
+  if (options->stream != NULL) {
+    IOBIND__TRY(check_stream(options, device, error));
+    *stream = iobind__stream_share(options->stream);
+    return IOBIND_OK;
+  }
+  if (device == NULL || !iobind__ep_takes_stream_as_option(device) || has_obstacle(options, device) ||
+      options->graph_limit > 0) {
+    return IOBIND_OK;
+  }
+  return iobind__named(iobind_stream_create(device, NULL, stream, error), error, "session_create");
+}
