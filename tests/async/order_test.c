@@ -2,6 +2,7 @@
  * silent, and loud whichever event is left out. */
 #include "fixture.h"
 
+#include "session/session.h"
 #include "vdev.h"
 
 enum { COUNT = 64, TURNS = 3, UP = 0, RUN, DOWN, STREAMS };
@@ -38,11 +39,19 @@ static iobind_tensor *make(iobind_memory memory) {
   return tensor;
 }
 
-static int start(void **state) {
-  (void)state;
+static int start_with(bool own) {
+  iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
+  iobind_stream *compute = NULL;
   runtime = fixture_runtime();
   device = fixture_device(runtime, "vdev");
-  session = fixture_session(runtime, device, "scale");
+  options.devices = &device;
+  options.device_count = 1;
+  if (own) {
+    expect_ok(iobind_stream_create(device, NULL, &compute, &fault));
+    options.stream = compute;
+  }
+  expect_ok(test_session_with(runtime, "scale", &options, &session, &fault));
+  iobind_stream_destroy(compute); /* the session's from now on */
   in = make(IOBIND_MEMORY_HOST_ACCESSIBLE);
   x = make(IOBIND_MEMORY_DEFAULT);
   y = make(IOBIND_MEMORY_DEFAULT);
@@ -58,6 +67,17 @@ static int start(void **state) {
   }
   assert_int_equal(vdev_set(0, "race", "fail"), 0);
   return 0;
+}
+
+static int start(void **state) {
+  (void)state;
+  return start_with(false);
+}
+
+/* The session computes on a stream of its own, and all must be as if a run were on the stream that it was given. */
+static int start_own(void **state) {
+  (void)state;
+  return start_with(true);
 }
 
 static int stop(void **state) {
@@ -134,9 +154,77 @@ static void each_event_is_missed(void **state) {
   }
 }
 
+static iobind_binding *make_look_up(iobind_session *table, const int64_t *index, iobind_tensor **row) {
+  const int64_t dims[1] = {1};
+  iobind_binding *binding;
+  expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_INT64, dims, 1, row, &fault));
+  expect_ok(iobind_tensor_write(*row, 0, index, sizeof *index, NULL, &fault));
+  expect_ok(iobind_binding_create(table, &binding, &fault));
+  expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, *row, NULL, &fault));
+  return binding;
+}
+
+/* A run fails on the session's stream, after its call. The stream that it was given tells it: by the event behind it, by a wait for the
+ * stream, and to the binding; what was waited for before stays good, and what comes afterwards works. */
+static void failures_are_heard(void **state) {
+  (void)state;
+  const int64_t there = 1;
+  const int64_t beyond = 99999;
+  iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
+  iobind_session *table;
+  iobind_tensor *rows[2];
+  options.devices = &device;
+  options.device_count = 1;
+  options.stream = session->stream;
+  expect_ok(test_session_with(runtime, "lookup", &options, &table, &fault));
+  iobind_binding *good = make_look_up(table, &there, &rows[0]);
+  iobind_binding *bad = make_look_up(table, &beyond, &rows[1]);
+  assert_int_equal(vdev_set(0, "compute_us", "2000"), 0); /* so that a run is done after its call */
+  for (int i = 0; i < 4; i++) {
+    iobind_tensor *output;
+    expect_ok(iobind_binding_run(good, streams[RUN], events[UP], &fault));
+    expect_ok(iobind_event_wait(events[UP], &fault));
+    expect_ok(iobind_binding_run(bad, streams[RUN], events[RUN], &fault));
+    if (i % 2 == 0) {
+      expect(IOBIND_RUNTIME, iobind_event_wait(events[RUN], &fault));
+    }
+    expect(IOBIND_RUNTIME, iobind_stream_synchronize(streams[RUN], &fault));
+    expect(IOBIND_RUNTIME, iobind_event_wait(events[RUN], &fault));
+    expect(IOBIND_RUNTIME, iobind_binding_get_output(bad, 0, &output, &fault));
+    expect_ok(iobind_event_wait(events[UP], &fault));
+    expect_ok(iobind_binding_get_output(good, 0, &output, &fault));
+    expect_ok(iobind_binding_run(good, streams[RUN], NULL, &fault));
+    expect_ok(iobind_binding_get_output(good, 0, &output, &fault));
+    synchronize();
+  }
+  assert_int_equal(vdev_set(0, "compute_us", "0"), 0);
+  iobind_binding_destroy(good);
+  iobind_binding_destroy(bad);
+  iobind_tensor_release(rows[0]);
+  iobind_tensor_release(rows[1]);
+  iobind_session_destroy(table);
+}
+
+/* More runs than a stream remembers joins. */
+static void many_runs_in_a_row(void **state) {
+  (void)state;
+  enum { MANY = 1200 };
+  for (int i = 0; i < MANY; i++) {
+    expect_ok(iobind_binding_run(bindings[0], streams[RUN], NULL, &fault));
+  }
+  expect_ok(iobind_stream_synchronize(streams[RUN], &fault));
+  expect_ok(iobind_binding_run(bindings[0], NULL, NULL, &fault));
+}
+
+#define ON_EACH(test) cmocka_unit_test_setup_teardown(test, start, stop), OWN(test)
+#define OWN(test) \
+  { "own stream: " #test, test, start_own, stop, NULL }
+
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(whole_order_is_silent),
-    cmocka_unit_test(each_event_is_missed),
+    ON_EACH(whole_order_is_silent),
+    ON_EACH(each_event_is_missed),
+    ON_EACH(failures_are_heard),
+    OWN(many_runs_in_a_row),
 };
 
-FIXTURE_MAIN(tests, start, stop);
+FIXTURE_MAIN(tests, NULL, NULL);

@@ -55,6 +55,7 @@ static const expectation expectations[] = {
     IGNORED("", "", "GetModelEditorApi", "an ORT built without it tells no opset"),
 
     TOLD("iobind_event_wait", ""),
+    TOLD("iobind_event_wait_for", ""),
     TOLD("iobind_event_query", ""),
     TOLD("iobind_binding_set_input", "snapshot behind an event"),
     TOLD("iobind_binding_run", "behind an event"),

@@ -79,6 +79,10 @@ static iobind_status next(struct rig *rig) {
   return iobind_pipeline_next(rig->pipeline, &rig->found_tensor, NULL, &rig->error);
 }
 
+static iobind_status next_for(struct rig *rig) {
+  return iobind_pipeline_next_for(rig->pipeline, UINT64_MAX / 4, &rig->found_tensor, NULL, &rig->error);
+}
+
 static iobind_status destroy(struct rig *rig) {
   iobind_pipeline_destroy(rig->pipeline);
   rig->pipeline = NULL;
@@ -107,6 +111,13 @@ const struct scenario pipeline_scenarios[] = {
      .places = ON_VDEV,
      .prepare = make_under_way,
      .call = next,
+     .right = is_twos,
+     .last = true},
+    {.function = "iobind_pipeline_next_for",
+     .variant = "",
+     .places = ON_VDEV,
+     .prepare = make_under_way,
+     .call = next_for,
      .right = is_twos,
      .last = true},
     {.function = "iobind_pipeline_destroy",

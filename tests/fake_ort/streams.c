@@ -85,6 +85,10 @@ static iobind_status wait_event(struct rig *rig) {
 }
 
 /* Until it has passed: where the EP cannot be asked, a thread of the library waits for it. */
+static iobind_status wait_event_for(struct rig *rig) {
+  return iobind_event_wait_for(rig->event, UINT64_MAX / 4, &rig->error);
+}
+
 static iobind_status query(struct rig *rig) {
   iobind_status status = IOBIND_OK;
   for (rig->done = 0; status == IOBIND_OK && rig->done == 0;) {
@@ -164,6 +168,12 @@ const struct scenario stream_scenarios[] = {
      .places = ON_ALL,
      .prepare = make_recorded,
      .call = wait_event,
+     .right = work_is_done},
+    {.function = "iobind_event_wait_for",
+     .variant = "",
+     .places = ON_ALL,
+     .prepare = make_recorded,
+     .call = wait_event_for,
      .right = work_is_done},
     {.function = "iobind_event_query",
      .variant = "",

@@ -1,0 +1,371 @@
+/* Runs on streams with CUDA's own EP: a session has a stream that it computes on, ordered with the caller's by events. Run with race=fail:
+ * an order that is missing fails the run. */
+#include "fixture.h"
+
+#include <pthread.h>
+#include <semaphore.h>
+#include <string.h>
+
+#include "cuda.h"
+#include "memory/stream.h"
+#include "session/session.h"
+#include "vcuda.h"
+
+enum { WIDTH = 8, VOCAB = 16, COUNT = 4 };
+
+static iobind_runtime *runtime;
+static iobind_device *device;
+static iobind_device *host;
+
+static int start(void **state) {
+  (void)state;
+  runtime = fixture_runtime();
+  device = fixture_device(runtime, "cuda");
+  host = iobind_runtime_get_device(runtime, 0);
+  return 0;
+}
+
+static int stop(void **state) {
+  (void)state;
+  assert_int_equal(vcuda_get(0, "races"), 0);
+  iobind_runtime_destroy(runtime);
+  return 0;
+}
+
+static iobind_stream *make_stream(void) {
+  iobind_stream *stream;
+  expect_ok(iobind_stream_create(device, NULL, &stream, &fault));
+  return stream;
+}
+
+static iobind_tensor *make_tensor(iobind_device *where, iobind_memory memory, iobind_dtype dtype, int64_t rows,
+                                  int64_t columns) {
+  iobind_tensor *tensor;
+  const int64_t dims[2] = {rows, columns};
+  expect_ok(iobind_tensor_create(where, memory, dtype, dims, columns < 0 ? 1 : 2, &tensor, &fault));
+  return tensor;
+}
+
+/* Holds a stream of CUDA's back. */
+typedef struct gate {
+  sem_t open;
+} gate;
+
+static void wait_at_gate(void *data) {
+  while (sem_wait(&((gate *)data)->open) != 0) {
+  }
+}
+
+static void close_gate(gate *g, iobind_stream *stream) {
+  sem_init(&g->open, 0, 0);
+  assert_int_equal(cudaLaunchHostFunc(iobind_stream_native(stream), wait_at_gate, g), CUDA_OK);
+}
+
+static void open_gate(gate *g) {
+  sem_post(&g->open);
+}
+
+/* ---- a decoder ---- */
+
+static int64_t token_of(int step) {
+  return (step * 7 + 3) % VOCAB;
+}
+
+/* The same steps without a device, one by one. */
+static void decode_on_cpu(int steps, float logits[VOCAB]) {
+  iobind_session *session = fixture_session(runtime, NULL, "decoder softmax=0");
+  iobind_tensor *inputs[3] = {make_tensor(host, IOBIND_MEMORY_DEFAULT, IOBIND_INT64, 1, -1),
+                              make_tensor(host, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, 0, WIDTH),
+                              make_tensor(host, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, 0, WIDTH)};
+  for (int step = 0; step < steps; step++) {
+    iobind_tensor *outputs[4] = {NULL};
+    const int64_t token = token_of(step);
+    expect_ok(iobind_tensor_write(inputs[0], 0, &token, sizeof token, NULL, &fault));
+    expect_ok(iobind_session_run(session, inputs, outputs, &fault));
+    expect_ok(iobind_tensor_read(outputs[0], 0, logits, VOCAB * sizeof *logits, NULL, &fault));
+    for (int i = 1; i < 3; i++) {
+      iobind_tensor_release(inputs[i]);
+      inputs[i] = outputs[i];
+    }
+    iobind_tensor_release(outputs[0]);
+    iobind_tensor_release(outputs[3]);
+  }
+  for (int i = 0; i < 3; i++) {
+    iobind_tensor_release(inputs[i]);
+  }
+  iobind_session_destroy(session);
+}
+
+/* Step after step is queued: tokens come out of pinned memory, the keys and values go from run to run. Nothing waits on the host, neither a
+ * call that is made for it nor one that does so by the way (a copy of pageable memory, cudaFree). */
+static void steady_decoder_waits_for_nothing(void **state) {
+  (void)state;
+  enum { WARM = 8, STEADY = 48 };
+  float logits[VOCAB];
+  float expected[VOCAB];
+  int64_t *tokens;
+  iobind_stream *stream = make_stream();
+  iobind_session *session = fixture_session(runtime, device, "decoder softmax=0");
+  iobind_binding *binding;
+  iobind_tensor *all = make_tensor(device, IOBIND_MEMORY_HOST_ACCESSIBLE, IOBIND_INT64, WARM + STEADY, -1);
+  iobind_tensor *token = make_tensor(device, IOBIND_MEMORY_DEFAULT, IOBIND_INT64, 1, -1);
+  iobind_tensor *key = make_tensor(device, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, 0, WIDTH);
+  iobind_tensor *result = make_tensor(device, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, 1, VOCAB);
+  iobind_tensor *slices[WARM + STEADY];
+  expect_ok(iobind_tensor_get_data(all, IOBIND_INT64, (void **)&tokens, &fault));
+  expect_ok(iobind_binding_create(session, &binding, &fault));
+  expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, token, NULL, &fault));
+  expect_ok(iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_FIXED, NULL, IOBIND_MEMORY_DEFAULT, result, &fault));
+  for (size_t i = 1; i < 3; i++) {
+    expect_ok(iobind_binding_set_input(binding, i, IOBIND_INPUT_RESIDENT, key, NULL, &fault));
+    expect_ok(iobind_binding_carry(binding, i, i, IOBIND_CARRY_MOVE, &fault));
+  }
+  expect_ok(iobind_binding_set_output(binding, 3, IOBIND_OUTPUT_NONE, NULL, IOBIND_MEMORY_DEFAULT, NULL, &fault));
+  for (int step = 0; step < WARM + STEADY; step++) {
+    tokens[step] = token_of(step);
+    expect_ok(iobind_tensor_slice(all, step, 1, &slices[step], &fault));
+  }
+  for (int step = 0; step < WARM + STEADY; step++) {
+    const iobind_tensor *from = slices[step];
+    if (step == WARM) {
+      expect_ok(iobind_stream_synchronize(stream, &fault));
+      assert_int_equal(vcuda_reset(0), 0);
+    }
+    expect_ok(iobind_tensor_copy(&from, &token, 1, stream, &fault));
+    expect_ok(iobind_binding_run(binding, stream, NULL, &fault));
+  }
+  assert_int_equal(vcuda_get(0, "syncs"), 0);
+  assert_true(vcuda_get(0, "launches") >= STEADY);
+  expect_ok(iobind_stream_synchronize(stream, &fault));
+  expect_ok(iobind_tensor_read(result, 0, logits, sizeof logits, NULL, &fault));
+  decode_on_cpu(WARM + STEADY, expected);
+  assert_memory_equal(logits, expected, sizeof logits);
+  for (int step = 0; step < WARM + STEADY; step++) {
+    iobind_tensor_release(slices[step]);
+  }
+  iobind_binding_destroy(binding);
+  iobind_session_destroy(session);
+  iobind_tensor_release(all);
+  iobind_tensor_release(token);
+  iobind_tensor_release(key);
+  iobind_tensor_release(result);
+  iobind_stream_destroy(stream);
+}
+
+/* ---- order ---- */
+
+typedef struct product {
+  iobind_binding *binding;
+  iobind_tensor *x;
+  iobind_tensor *z;
+} product;
+
+static const float unit[COUNT] = {1, 0, 0, 1};
+
+/* z is x times the unit matrix. */
+static product make_product(iobind_session *session) {
+  product p;
+  iobind_tensor *y = make_tensor(device, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, 2, 2);
+  p.x = make_tensor(device, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, 2, 2);
+  p.z = make_tensor(device, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, 2, 2);
+  expect_ok(iobind_tensor_write(y, 0, unit, sizeof unit, NULL, &fault));
+  expect_ok(iobind_binding_create(session, &p.binding, &fault));
+  expect_ok(iobind_binding_set_input(p.binding, 0, IOBIND_INPUT_RESIDENT, p.x, NULL, &fault));
+  expect_ok(iobind_binding_set_input(p.binding, 1, IOBIND_INPUT_RESIDENT, y, NULL, &fault));
+  expect_ok(iobind_binding_set_output(p.binding, 0, IOBIND_OUTPUT_FIXED, NULL, IOBIND_MEMORY_DEFAULT, p.z, &fault));
+  iobind_tensor_release(y);
+  return p;
+}
+
+static void free_product(product *p) {
+  iobind_binding_destroy(p->binding);
+  iobind_tensor_release(p->x);
+  iobind_tensor_release(p->z);
+}
+
+static void expect_product(const product *p, float value) {
+  float read[COUNT];
+  expect_ok(iobind_tensor_read(p->z, 0, read, sizeof read, NULL, &fault));
+  for (int i = 0; i < COUNT; i++) {
+    assert_true(read[i] == value);
+  }
+}
+
+/* The caller's stream is held back: the run waits for it, and what comes next on that stream for the run. */
+static void run_is_between_what_is_on_the_stream(void **state) {
+  (void)state;
+  gate g;
+  float values[COUNT] = {3, 3, 3, 3};
+  float read[COUNT] = {0};
+  iobind_stream *stream = make_stream();
+  iobind_event *event;
+  iobind_session *session = fixture_session(runtime, device, "matmul");
+  product p = make_product(session);
+  expect_ok(iobind_event_create(device, &event, &fault));
+  close_gate(&g, stream);
+  expect_ok(iobind_tensor_write(p.x, 0, values, sizeof values, stream, &fault));
+  expect_ok(iobind_binding_run(p.binding, stream, event, &fault));
+  expect_ok(iobind_tensor_read(p.z, 0, read, sizeof read, stream, &fault));
+  expect(IOBIND_TIMEOUT, iobind_event_wait_for(event, 1000000, &fault));
+  expect(IOBIND_INVALID_STATE, iobind_binding_run(p.binding, NULL, NULL, &fault));
+  open_gate(&g);
+  expect_ok(iobind_event_wait_for(event, UINT64_MAX / 4, &fault));
+  expect_ok(iobind_stream_synchronize(stream, &fault));
+  assert_memory_equal(read, values, sizeof read);
+  expect_product(&p, 3);
+  free_product(&p);
+  iobind_session_destroy(session);
+  iobind_event_destroy(event);
+  iobind_stream_destroy(stream);
+}
+
+typedef struct job {
+  iobind_session *session;
+  bool streamed;
+  int good;
+} job;
+
+static void *do_job(void *context) {
+  job *self = context;
+  iobind_stream *stream = make_stream();
+  product p = make_product(self->session);
+  for (int i = 1; i <= 20; i++) {
+    float values[COUNT];
+    float read[COUNT] = {0};
+    for (int k = 0; k < COUNT; k++) {
+      values[k] = (float)(i + k);
+    }
+    iobind_stream *on = self->streamed ? stream : NULL;
+    iobind_status status = iobind_tensor_write(p.x, 0, values, sizeof values, on, NULL);
+    status = status == IOBIND_OK ? iobind_binding_run(p.binding, on, NULL, NULL) : status;
+    status = status == IOBIND_OK ? iobind_tensor_read(p.z, 0, read, sizeof read, on, NULL) : status;
+    status = status == IOBIND_OK && self->streamed ? iobind_stream_synchronize(stream, NULL) : status;
+    self->good += status == IOBIND_OK && memcmp(read, values, sizeof read) == 0;
+  }
+  free_product(&p);
+  iobind_stream_destroy(stream);
+  return NULL;
+}
+
+/* Bindings of one session in several threads, on streams and without. */
+static void bindings_take_turns(void **state) {
+  (void)state;
+  iobind_session *session = fixture_session(runtime, device, "matmul");
+  job jobs[3] = {{session, true, 0}, {session, true, 0}, {session, false, 0}};
+  pthread_t threads[3];
+  for (int i = 0; i < 3; i++) {
+    assert_int_equal(pthread_create(&threads[i], NULL, do_job, &jobs[i]), 0);
+  }
+  for (int i = 0; i < 3; i++) {
+    pthread_join(threads[i], NULL);
+    assert_int_equal(jobs[i].good, 20);
+  }
+  iobind_session_destroy(session);
+}
+
+/* ---- the caller's stream as the session's ---- */
+
+static iobind_status open_on(iobind_stream *stream, const char *key, const char *value, iobind_session **session) {
+  iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
+  options.devices = &device;
+  options.device_count = 1;
+  options.stream = stream;
+  options.ep_keys = &key;
+  options.ep_values = &value;
+  options.ep_option_count = key == NULL ? 0 : 1;
+  fixture_arm();
+  return test_session_with(runtime, "matmul", &options, session, &fault);
+}
+
+static void session_on_the_callers_stream(void **state) {
+  (void)state;
+  gate g;
+  const float values[COUNT] = {5, 5, 5, 5};
+  iobind_stream *stream = make_stream();
+  iobind_stream *other = make_stream();
+  iobind_session *session;
+  expect_ok(open_on(stream, NULL, NULL, &session));
+  product p = make_product(session);
+  close_gate(&g, stream);
+  expect_ok(iobind_tensor_write(p.x, 0, values, sizeof values, stream, &fault));
+  expect_ok(iobind_binding_run(p.binding, stream, NULL, &fault));
+  expect(IOBIND_INVALID_STATE, iobind_binding_run(p.binding, other, NULL, &fault));
+  open_gate(&g);
+  expect_ok(iobind_stream_synchronize(stream, &fault));
+  expect_product(&p, 5);
+  expect_ok(iobind_tensor_write(p.x, 0, unit, sizeof unit, stream, &fault));
+  expect_ok(iobind_binding_run(p.binding, NULL, NULL, &fault)); /* there, so behind the write */
+  expect_ok(iobind_stream_synchronize(stream, &fault));
+  iobind_stream_destroy(stream); /* the session keeps it */
+  expect_ok(iobind_tensor_write(p.x, 0, values, sizeof values, other, &fault));
+  expect_ok(iobind_binding_run(p.binding, other, NULL, &fault));
+  expect_ok(iobind_stream_synchronize(other, &fault));
+  expect_product(&p, 5);
+  free_product(&p);
+  iobind_session_destroy(session);
+  iobind_stream_destroy(other);
+}
+
+static void streams_that_are_refused(void **state) {
+  (void)state;
+  iobind_session *session;
+  iobind_stream *stream = make_stream();
+  iobind_stream *of_host;
+  expect_ok(iobind_stream_create(host, NULL, &of_host, &fault));
+  assert_int_equal(open_on(of_host, NULL, NULL, &session), IOBIND_DEVICE);
+  assert_int_equal(open_on(stream, "user_compute_stream", "0x10", &session), IOBIND_INVALID_ARGUMENT);
+  expect_words("user_compute_stream");
+  assert_int_equal(open_on(stream, "do_copy_in_default_stream", "0", &session), IOBIND_INVALID_ARGUMENT);
+  expect_words("do_copy_in_default_stream");
+  iobind_stream_destroy(of_host);
+  iobind_stream_destroy(stream);
+}
+
+/* Where the caller chooses how the EP copies, or where it computes, a run on a stream is over when the call returns. */
+static void callers_options_go_first(void **state) {
+  (void)state;
+  const float values[COUNT] = {7, 7, 7, 7};
+  iobind_stream *stream = make_stream();
+  iobind_session *session;
+  expect_ok(open_on(NULL, "do_copy_in_default_stream", "0", &session));
+  assert_null(session->stream);
+  product p = make_product(session);
+  expect_ok(iobind_tensor_write(p.x, 0, values, sizeof values, stream, &fault));
+  expect_ok(iobind_binding_run(p.binding, stream, NULL, &fault));
+  expect_ok(iobind_binding_check(p.binding, &fault));
+  expect_product(&p, 7);
+  free_product(&p);
+  iobind_session_destroy(session);
+  iobind_stream_destroy(stream);
+}
+
+/* A session that other code has made has no stream of iobind's. */
+static void adopted_session_runs_at_once(void **state) {
+  (void)state;
+  const float values[COUNT] = {9, 9, 9, 9};
+  iobind_stream *stream = make_stream();
+  iobind_session *own;
+  iobind_session *adopted;
+  expect_ok(open_on(NULL, "do_copy_in_default_stream", "0", &own));
+  expect_ok(iobind_session_wrap(runtime, own->session, NULL, NULL, &adopted, &fault));
+  product p = make_product(adopted);
+  expect_ok(iobind_tensor_write(p.x, 0, values, sizeof values, stream, &fault));
+  expect_ok(iobind_binding_run(p.binding, stream, NULL, &fault));
+  expect_product(&p, 9);
+  free_product(&p);
+  iobind_session_destroy(adopted);
+  iobind_session_destroy(own);
+  iobind_stream_destroy(stream);
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(steady_decoder_waits_for_nothing),
+    cmocka_unit_test(run_is_between_what_is_on_the_stream),
+    cmocka_unit_test(bindings_take_turns),
+    cmocka_unit_test(session_on_the_callers_stream),
+    cmocka_unit_test(streams_that_are_refused),
+    cmocka_unit_test(callers_options_go_first),
+    cmocka_unit_test(adopted_session_runs_at_once),
+};
+
+FIXTURE_MAIN(tests, start, stop);
