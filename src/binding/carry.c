@@ -225,7 +225,8 @@ static iobind_status refuse_pair(const iobind__value *output, const iobind__valu
   char to[IOBIND__SHAPE_TEXT];
   iobind__shape_text((int32_t)output->dtype, output->dims, output->symbols, output->rank, from, sizeof from);
   iobind__shape_text((int32_t)input->dtype, input->dims, input->symbols, input->rank, to, sizeof to);
-  return iobind__fail(error, status, "binding_carry: '%s' is %s, the input '%s' takes %s", output->name, from, input->name, to);
+  return iobind__fail(error, status, "binding_carry: '%s' is %s, the input '%s' takes %s", output->label, from, input->label,
+                      to);
 }
 
 /* Can what comes out ever go in? */
@@ -233,7 +234,7 @@ static iobind_status check_pair(const iobind__value *output, const iobind__value
   const iobind__value *values[2] = {output, input};
   for (int i = 0; i < 2; i++) {
     if (values[i]->kind != IOBIND_VALUE_TENSOR || values[i]->dtype == IOBIND_STRING) {
-      return iobind__fail(error, IOBIND_NOT_SUPPORTED, "binding_carry: '%s' %s", values[i]->name,
+      return iobind__fail(error, IOBIND_NOT_SUPPORTED, "binding_carry: '%s' %s", values[i]->label,
                           values[i]->kind != IOBIND_VALUE_TENSOR ? "is not a tensor" : "holds strings, which are not carried");
     }
   }
@@ -263,18 +264,18 @@ iobind_status iobind_binding_carry(iobind_binding *binding, size_t output, size_
   const iobind__value *from = &binding->session->outputs[output];
   const iobind__value *to = &binding->session->inputs[input];
   if (mode < IOBIND_CARRY_MOVE || mode > IOBIND_CARRY_IN_PLACE) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "binding_carry: '%s': %d is not a mode", from->name, (int)mode);
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "binding_carry: '%s': %d is not a mode", from->label, (int)mode);
   }
   IOBIND__TRY(check_pair(from, to, error));
   IOBIND__TRY(iobind__graphs_check_carry(binding, output, mode, error));
   const iobind__carry *taken = iobind__carry_of_input(binding, input);
   if (taken != NULL && taken->output != output) {
     return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "binding_carry: the input '%s' is carried by the output '%s' already",
-                        to->name, binding->session->outputs[taken->output].name);
+                        to->label, binding->session->outputs[taken->output].label);
   }
   if (binding->inputs[input].mode == IOBIND_INPUT_LIVE) {
     return iobind__fail(error, IOBIND_INVALID_ARGUMENT,
-                        "binding_carry: the input '%s' is bound LIVE: bind the first state RESIDENT or SNAPSHOT", to->name);
+                        "binding_carry: the input '%s' is bound LIVE: bind the first state RESIDENT or SNAPSHOT", to->label);
   }
   iobind__carry made = {.output = output, .input = input, .mode = mode};
   bool is_due = taken != NULL && taken->due; /* the state is known only when it has become the input */

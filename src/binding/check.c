@@ -17,8 +17,8 @@ static iobind_status agree_symbols(iobind_binding *binding, const iobind__value 
     } else if (binding->symbol_values[id] != tensor->dims[i]) {
       size_t first = binding->symbol_owners[id];
       const char *other =
-          first < session->input_count ? session->inputs[first].name : session->outputs[first - session->input_count].name;
-      return iobind__fail(error, IOBIND_SHAPE, "%s: '%s': expected %s of %lld as in '%s', got %lld", what, value->name,
+          first < session->input_count ? session->inputs[first].label : session->outputs[first - session->input_count].label;
+      return iobind__fail(error, IOBIND_SHAPE, "%s: '%s': expected %s of %lld as in '%s', got %lld", what, value->label,
                           session->symbols[id], (long long)binding->symbol_values[id], other, (long long)tensor->dims[i]);
     }
   }
@@ -30,15 +30,15 @@ static iobind_status check_input(iobind_binding *binding, size_t index, const ch
   const iobind__input *input = &binding->inputs[index];
   if (input->bound == NULL) {
     return value->kind == IOBIND_VALUE_TENSOR
-               ? iobind__fail(error, IOBIND_INVALID_STATE, "%s: input '%s' is not bound", what, value->name)
+               ? iobind__fail(error, IOBIND_INVALID_STATE, "%s: input '%s' is not bound", what, value->label)
                : iobind__fail(error, IOBIND_NOT_SUPPORTED, "%s: input '%s' is not a tensor, and only tensors can be bound",
-                              what, value->name);
+                              what, value->label);
   }
   if (input->is_spoiled) {
     return iobind__fail(error, IOBIND_INVALID_STATE,
                         "%s: the state '%s' is not known: a run that failed may have written a part of it. Bind it again, or "
                         "write it by iobind_binding_update_input",
-                        what, value->name);
+                        what, value->label);
   }
   if (iobind__carry_of_input(binding, index) != NULL) { /* a run has made it, and it may have outgrown what the model says */
     IOBIND__TRY(iobind__value_accepts(value, input->bound, what, error));
@@ -75,7 +75,7 @@ static iobind_status check_handed_on(const iobind_binding *binding, size_t index
     iobind__shape_text((int32_t)source->dtype, source->dims, NULL, source->rank, came, sizeof came);
     iobind__shape_text((int32_t)target->dtype, target->dims, NULL, target->rank, bound, sizeof bound);
     return iobind__fail(error, IOBIND_SHAPE,
-                        "%s: output '%s' is the input of that name, which is %s: expected the same, got %s", what, value->name,
+                        "%s: output '%s' is the input of that name, which is %s: expected the same, got %s", what, value->label,
                         came, bound);
   }
   if (binding->outputs[index].mode == IOBIND_OUTPUT_IN_PLACE && source->data != target->data &&
@@ -84,7 +84,7 @@ static iobind_status check_handed_on(const iobind_binding *binding, size_t index
         error, IOBIND_INVALID_ARGUMENT,
         "%s: output '%s' is the input of that name, and its tensor overlaps a part of the input's: give it all of "
         "that memory, or other memory",
-        what, value->name);
+        what, value->label);
   }
   return IOBIND_OK;
 }

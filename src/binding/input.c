@@ -34,22 +34,22 @@ static iobind_status check_input(const iobind_binding *binding, size_t index, io
   const iobind_session *session = binding->session;
   const iobind__value *value = &session->inputs[index];
   if (tensor == NULL) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "binding_set_input: '%s': tensor is NULL", value->name);
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "binding_set_input: '%s': tensor is NULL", value->label);
   }
   if (mode < IOBIND_INPUT_RESIDENT || mode > IOBIND_INPUT_LIVE) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "binding_set_input: '%s': %d is not a mode of an input", value->name,
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "binding_set_input: '%s': %d is not a mode of an input", value->label,
                         (int)mode);
   }
   IOBIND__TRY(iobind__value_accepts(value, tensor, "binding_set_input", error));
   if (tensor->place->device->runtime != session->runtime) {
-    return iobind__fail(error, IOBIND_DEVICE, "binding_set_input: '%s': the tensor is another runtime's", value->name);
+    return iobind__fail(error, IOBIND_DEVICE, "binding_set_input: '%s': the tensor is another runtime's", value->label);
   }
   const iobind__carry *carry = iobind__carry_of_input(binding, index);
   if (mode == IOBIND_INPUT_LIVE && carry != NULL) {
     return iobind__fail(
         error, IOBIND_INVALID_ARGUMENT,
         "binding_set_input: '%s' carries a state from run to run: it cannot be LIVE, bind it RESIDENT or SNAPSHOT",
-        value->name);
+        value->label);
   }
   if (carry != NULL && carry->mode != IOBIND_CARRY_MOVE) {
     IOBIND__TRY(iobind__value_accepts(&session->outputs[carry->output], tensor, "binding_set_input", error));
@@ -61,10 +61,10 @@ static iobind_status check_input(const iobind_binding *binding, size_t index, io
         error, IOBIND_DEVICE,
         "binding_set_input: '%s': the session reads it on '%s', the tensor is on '%s': make it there, or bind it "
         "SNAPSHOT or LIVE to have it copied",
-        value->name, value->place->device->spec, tensor->place->device->spec);
+        value->label, value->place->device->spec, tensor->place->device->spec);
   }
   if (tensor->dtype == IOBIND_STRING && !*at_home) {
-    return iobind__fail(error, IOBIND_NOT_SUPPORTED, "binding_set_input: '%s': strings cannot be copied to '%s'", value->name,
+    return iobind__fail(error, IOBIND_NOT_SUPPORTED, "binding_set_input: '%s': strings cannot be copied to '%s'", value->label,
                         value->place->device->spec);
   }
   return IOBIND_OK;
@@ -204,7 +204,7 @@ static iobind_status check_update(iobind_binding *binding, size_t index, const i
         error, IOBIND_INVALID_STATE,
         "binding_update_input: '%s' is a carried state, and a run of this binding is under way: synchronize its "
         "stream first",
-        binding->session->inputs[index].name);
+        binding->session->inputs[index].label);
   }
   return IOBIND_OK;
 }
@@ -219,7 +219,7 @@ static iobind_status update_input(iobind_binding *binding, size_t index, const v
     IOBIND__TRY(iobind__carry_advance(binding, NULL, error)); /* the new data belong into the state that the next run reads */
   }
   iobind__input *input = &binding->inputs[index];
-  const char *name = binding->session->inputs[index].name;
+  const char *name = binding->session->inputs[index].label;
   if (input->bound == NULL) {
     return iobind__fail(error, IOBIND_INVALID_STATE, "binding_update_input: '%s' is not bound", name);
   }

@@ -63,14 +63,14 @@ static iobind_status check_tensor(const iobind_binding *binding, size_t index, i
   const iobind_session *session = binding->session;
   const iobind__value *value = &session->outputs[index];
   if (tensor == NULL) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "binding_set_output: '%s': tensor is NULL", value->name);
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "binding_set_output: '%s': tensor is NULL", value->label);
   }
   IOBIND__TRY(iobind__value_accepts(value, tensor, "binding_set_output", error));
   if (tensor->place->device->runtime != session->runtime || !iobind__session_has_device(session, tensor->place->device)) {
     return iobind__fail(error, IOBIND_DEVICE,
                         "binding_set_output: '%s': the tensor is on '%s', which is not a device of the session: its kernels "
                         "would write through a foreign address",
-                        value->name, tensor->place->device->spec);
+                        value->label, tensor->place->device->spec);
   }
   IOBIND__TRY(iobind__tensor_check_writable(tensor, "binding_set_output", error));
   return iobind__overlap_check_output(binding, index, mode, tensor, error);
@@ -88,15 +88,16 @@ static iobind_status find_target(const iobind_binding *binding, size_t index, io
     return iobind__fail(error, IOBIND_DEVICE,
                         "binding_set_output: '%s': '%s' is not a device of the session: ONNX Runtime would silently leave the "
                         "output on the CPU",
-                        value->name, device->spec);
+                        value->label, device->spec);
   }
   *place = &device->places[memory];
   if ((*place)->info == NULL) {
     return iobind__fail(error, IOBIND_NOT_SUPPORTED, "binding_set_output: '%s': device '%s' has no host-accessible memory",
-                        value->name, device->spec);
+                        value->label, device->spec);
   }
   if (value->dtype == IOBIND_STRING && !(*place)->host) {
-    return iobind__fail(error, IOBIND_NOT_SUPPORTED, "binding_set_output: '%s': strings live only in host memory", value->name);
+    return iobind__fail(error, IOBIND_NOT_SUPPORTED, "binding_set_output: '%s': strings live only in host memory",
+                        value->label);
   }
   return IOBIND_OK;
 }
@@ -104,16 +105,16 @@ static iobind_status find_target(const iobind_binding *binding, size_t index, io
 static iobind_status check_mode(const iobind__value *value, iobind_output_mode mode, iobind_memory memory,
                                 iobind_error *error) {
   if (mode < IOBIND_OUTPUT_FRESH || mode > IOBIND_OUTPUT_NONE) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "binding_set_output: '%s': %d is not a mode of an output", value->name,
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "binding_set_output: '%s': %d is not a mode of an output", value->label,
                         (int)mode);
   }
   if (memory != IOBIND_MEMORY_DEFAULT && memory != IOBIND_MEMORY_HOST_ACCESSIBLE) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "binding_set_output: '%s': %d is not a kind of memory", value->name,
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "binding_set_output: '%s': %d is not a kind of memory", value->label,
                         (int)memory);
   }
   if (value->kind != IOBIND_VALUE_TENSOR && mode != IOBIND_OUTPUT_NONE) {
     return iobind__fail(error, IOBIND_NOT_SUPPORTED, "binding_set_output: '%s' is not a tensor, and only tensors can be bound",
-                        value->name);
+                        value->label);
   }
   return IOBIND_OK;
 }
@@ -161,7 +162,7 @@ __attribute__((noinline)) static iobind_status set_output(iobind_binding *bindin
     IOBIND__TRY(iobind__overlap_make_room(binding, tensor, error));
   } else if (tensor != NULL) {
     return iobind__fail(error, IOBIND_INVALID_ARGUMENT,
-                        "binding_set_output: '%s': only FIXED and IN_PLACE take a tensor, it must be NULL here", value->name);
+                        "binding_set_output: '%s': only FIXED and IN_PLACE take a tensor, it must be NULL here", value->label);
   } else if (mode != IOBIND_OUTPUT_NONE) {
     IOBIND__TRY(find_target(binding, index, device, memory, &place, error));
   }

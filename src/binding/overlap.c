@@ -36,7 +36,7 @@ static iobind_status check_state(const iobind_binding *binding, const iobind__ca
           error, IOBIND_INVALID_ARGUMENT,
           "%s: '%s' is carried in place, and its tensor overlaps the memory of input '%s': give them tensors of "
           "their own",
-          what, session->inputs[carry->input].name, session->inputs[i].name);
+          what, session->inputs[carry->input].label, session->inputs[i].label);
     }
   }
   for (size_t i = 0; i < session->output_count; i++) {
@@ -44,7 +44,7 @@ static iobind_status check_state(const iobind_binding *binding, const iobind__ca
       return iobind__fail(error, IOBIND_INVALID_ARGUMENT,
                           "%s: '%s' is carried in place, and its tensor overlaps the memory of output '%s': give them tensors "
                           "of their own",
-                          what, session->inputs[carry->input].name, session->outputs[i].name);
+                          what, session->inputs[carry->input].label, session->outputs[i].label);
     }
   }
   return IOBIND_OK;
@@ -58,7 +58,7 @@ iobind_status iobind__overlap_check_input(const iobind_binding *binding, size_t 
     bool asked = carry == NULL ? binding->outputs[i].mode == IOBIND_OUTPUT_IN_PLACE : carry->input == index;
     if (!asked && meet(tensor, chosen_memory(binding, i))) {
       return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "%s: '%s' overlaps the memory of output '%s': %s", what,
-                          session->inputs[index].name, session->outputs[i].name,
+                          session->inputs[index].label, session->outputs[i].label,
                           carry == NULL ? "bind the output IN_PLACE if the model allows it"
                                         : "a state that is carried in place needs a tensor of its own");
     }
@@ -96,13 +96,13 @@ iobind_status iobind__overlap_check_output(const iobind_binding *binding, size_t
     if (meets) {
       return iobind__fail(error, IOBIND_INVALID_ARGUMENT,
                           "binding_set_output: '%s' overlaps the memory of input '%s': bind it IN_PLACE if the model allows it",
-                          session->outputs[index].name, session->inputs[i].name);
+                          session->outputs[index].label, session->inputs[i].label);
     }
   }
   for (size_t i = 0; i < session->output_count; i++) {
     if (i != index && meet(tensor, chosen_memory(binding, i))) {
       return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "binding_set_output: '%s' overlaps the memory of output '%s'",
-                          session->outputs[index].name, session->outputs[i].name);
+                          session->outputs[index].label, session->outputs[i].label);
     }
   }
   return IOBIND_OK;

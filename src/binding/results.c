@@ -67,11 +67,11 @@ iobind_status iobind__result_locate(const iobind_binding *binding, size_t index,
   const int64_t *dims = NULL;
   size_t rank = 0;
   IOBIND__ORT_TRY(api, api->GetTensorElementTypeAndShapeDataReference(value, &dtype, &dims, &rank), error, "output '%s'",
-                  output->name);
+                  output->label);
   IOBIND__TRY(iobind__dtype_bytes((iobind_dtype)dtype, dims, rank, bytes, "output", error));
-  IOBIND__ORT_TRY(api, api->GetTensorMutableData(value, data), error, "output '%s'", output->name);
+  IOBIND__ORT_TRY(api, api->GetTensorMutableData(value, data), error, "output '%s'", output->label);
   if (*data == NULL && *bytes > 0) {
-    return iobind__fail(error, IOBIND_OUT_OF_MEMORY, "output '%s': %zu bytes: out of device memory", output->name, *bytes);
+    return iobind__fail(error, IOBIND_OUT_OF_MEMORY, "output '%s': %zu bytes: out of device memory", output->label, *bytes);
   }
   return IOBIND_OK;
 }
@@ -185,7 +185,7 @@ void iobind__results_drop(iobind_binding *binding, iobind_stream *busy) {
 static iobind_status find_result(iobind_binding *binding, size_t index, iobind__output **out, const char *what,
                                  iobind_error *error) {
   iobind__output *output = &binding->outputs[index];
-  const char *name = binding->session->outputs[index].name;
+  const char *name = binding->session->outputs[index].label;
   *out = output;
   if (output->mode == IOBIND_OUTPUT_NONE) {
     return iobind__fail(error, IOBIND_INVALID_STATE, "%s: '%s' is not bound", what, name);

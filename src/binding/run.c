@@ -81,7 +81,7 @@ static void name_held_outputs(const iobind_binding *binding, iobind__text *names
   for (size_t i = 0; i < binding->session->output_count; i++) {
     const iobind__output *output = &binding->outputs[i];
     if (iobind__output_is_given(output) || output->mode == IOBIND_OUTPUT_REUSE) {
-      iobind__text_add(names, "%s'%s'", names->length == 0 ? "" : ", ", binding->session->outputs[i].name);
+      iobind__text_add(names, "%s'%s'", names->length == 0 ? "" : ", ", binding->session->outputs[i].label);
     }
   }
 }

@@ -102,7 +102,7 @@ static iobind_status give_input(iobind_binding *binding, iobind__side *side, siz
   OrtStatus *status = api->BindInput(side->binding, session->inputs[index].name, tensor->value);
   if (status != NULL) {
     clear_inputs(binding, side); /* after a failure ORT would refuse whatever is bound next */
-    return iobind__ort_fail(api, status, error, "%s: input '%s'", what, session->inputs[index].name);
+    return iobind__ort_fail(api, status, error, "%s: input '%s'", what, session->inputs[index].label);
   }
   note_tensor(&side->inputs[index], tensor);
   return IOBIND_OK;
@@ -111,9 +111,10 @@ static iobind_status give_input(iobind_binding *binding, iobind__side *side, siz
 static inline iobind_status give_target(const iobind_binding *binding, const iobind__side *side, size_t index, const char *what,
                                         iobind_error *error) {
   const OrtApi *api = IOBIND__API(binding->session->runtime);
-  const char *name = binding->session->outputs[index].name;
+  const iobind__value *output = &binding->session->outputs[index];
   iobind_tensor *target = binding->outputs[index].target;
-  IOBIND__ORT_TRY(api, api->BindOutput(side->binding, name, target->value), error, "%s: output '%s'", what, name);
+  IOBIND__ORT_TRY(api, api->BindOutput(side->binding, output->name, target->value), error, "%s: output '%s'", what,
+                  output->label);
   note_tensor(&side->outputs[index], target);
   return IOBIND_OK;
 }
@@ -132,7 +133,7 @@ static iobind_status give_output(const iobind_binding *binding, const iobind__si
     return give_target(binding, side, index, what, error);
   }
   IOBIND__ORT_TRY(api, api->BindOutputToDevice(side->binding, value->name, place->info), error, "%s: output '%s'", what,
-                  value->name);
+                  value->label);
   note(&side->outputs[index], is_reused ? output->memory : 0, NULL);
   return IOBIND_OK;
 }

@@ -30,7 +30,7 @@ static iobind_status save(iobind_binding *binding, const iobind__carry *carry, s
   iobind_tensor *bound = binding->inputs[carry->input].bound;
   if (bound == NULL || binding->inputs[carry->input].is_spoiled) {
     return iobind__fail(error, IOBIND_INVALID_STATE, "binding_run: the state '%s' is not %s: there is nothing to save",
-                        binding->session->inputs[carry->input].name, bound == NULL ? "bound" : "known");
+                        binding->session->inputs[carry->input].label, bound == NULL ? "bound" : "known");
   }
   *state = (saved_state){.output = carry->output, .input = carry->input, .mode = carry->mode};
   IOBIND__TRY(iobind__input_make(binding->session, carry->input, bound, &state->copy, error));

@@ -7,7 +7,7 @@ iobind_status iobind__result_verify_place(const iobind_binding *binding, size_t 
   iobind_runtime *runtime = binding->session->runtime;
   const OrtApi *api = IOBIND__API(runtime);
   const iobind__output *output = &binding->outputs[index];
-  const char *name = binding->session->outputs[index].name;
+  const char *name = binding->session->outputs[index].label;
   int is_tensor = 0;
   IOBIND__ORT_TRY(api, api->IsTensor(value, &is_tensor), error, "output '%s'", name);
   if (is_tensor == 0) {
@@ -34,7 +34,7 @@ static iobind_status check_fixed_dims(const iobind_binding *binding, size_t inde
   const int64_t *dims = NULL;
   size_t rank = 0;
   IOBIND__ORT_TRY(api, api->GetTensorElementTypeAndShapeDataReference(value, &dtype, &dims, &rank), error, "output '%s'",
-                  output->name);
+                  output->label);
   *same = output->has_shape && rank == output->rank;
   for (size_t i = 0; i < rank && *same; i++) {
     *same = dims[i] == output->dims[i];

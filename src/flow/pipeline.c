@@ -81,12 +81,12 @@ static iobind_status check_input(const iobind_pipeline *pipeline, size_t index, 
   const iobind__value *value = input_of(pipeline, index);
   if (tensor == NULL) {
     return iobind__fail(error, IOBIND_INVALID_ARGUMENT,
-                        "pipeline_submit: '%s': the tensor is NULL, and the input is not a constant", value->name);
+                        "pipeline_submit: '%s': the tensor is NULL, and the input is not a constant", value->label);
   }
   IOBIND__TRY(iobind__value_accepts(value, tensor, "pipeline_submit", error));
   if (!tensor->place->host || tensor->place->device->runtime != pipeline->session->runtime) {
     return iobind__fail(error, IOBIND_DEVICE,
-                        "pipeline_submit: '%s': expected a host tensor of the session's runtime, got one on '%s'", value->name,
+                        "pipeline_submit: '%s': expected a host tensor of the session's runtime, got one on '%s'", value->label,
                         tensor->place->device->spec);
   }
   return IOBIND_OK;
@@ -594,7 +594,7 @@ static iobind_status check_streamed(const iobind_pipeline *pipeline, iobind_erro
   for (size_t i = 0; i < pipeline->session->input_count; i++) {
     const iobind__value *value = input_of(pipeline, i);
     if (pipeline->streamed[i] && (value->kind != IOBIND_VALUE_TENSOR || value->dtype == IOBIND_STRING)) {
-      return iobind__fail(error, IOBIND_NOT_SUPPORTED, "pipeline_create: '%s' %s", value->name,
+      return iobind__fail(error, IOBIND_NOT_SUPPORTED, "pipeline_create: '%s' %s", value->label,
                           value->kind != IOBIND_VALUE_TENSOR ? "is not a tensor" : "holds strings: bind it as a constant");
     }
   }

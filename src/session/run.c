@@ -8,14 +8,14 @@ static iobind_status check_inputs(const iobind_session *session, iobind_tensor *
                                   iobind_error *error) {
   for (size_t i = 0; i < session->input_count; i++) {
     if (inputs[i] == NULL) {
-      return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "session_run: '%s': the tensor is NULL", session->inputs[i].name);
+      return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "session_run: '%s': the tensor is NULL", session->inputs[i].label);
     }
     IOBIND__TRY(iobind__value_accepts(&session->inputs[i], inputs[i], "session_run", error));
     if (!inputs[i]->place->host || inputs[i]->place->device->runtime != session->runtime) {
       return iobind__fail(error, IOBIND_DEVICE,
                           "session_run: '%s': expected a host tensor of the session's runtime, got one on '%s': device tensors "
                           "are for a binding",
-                          session->inputs[i].name, inputs[i]->place->device->spec);
+                          session->inputs[i].label, inputs[i]->place->device->spec);
     }
     values[i] = inputs[i]->value;
   }

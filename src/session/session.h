@@ -7,6 +7,7 @@
 /* An input or output as the model declares it. */
 typedef struct iobind__value {
   char *name;
+  char *label; /* the name as messages have it, shortened; `name` itself if that is short */
   iobind_value_kind kind;
   iobind_dtype dtype;
   bool has_shape;

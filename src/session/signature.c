@@ -37,10 +37,10 @@ static iobind_status read_shape(iobind_session *session, const OrtTensorTypeAndS
                                 iobind_error *error) {
   const OrtApi *api = IOBIND__API(session->runtime);
   ONNXTensorElementDataType type;
-  IOBIND__ORT_TRY(api, api->GetTensorElementType(info, &type), error, "session_create: '%s'", value->name);
+  IOBIND__ORT_TRY(api, api->GetTensorElementType(info, &type), error, "session_create: '%s'", value->label);
   value->dtype = (iobind_dtype)type;
   value->has_shape = api->TensorTypeAndShape_HasShape(info);
-  IOBIND__ORT_TRY(api, api->GetDimensionsCount(info, &value->rank), error, "session_create: '%s'", value->name);
+  IOBIND__ORT_TRY(api, api->GetDimensionsCount(info, &value->rank), error, "session_create: '%s'", value->label);
   if (!value->has_shape || value->rank == 0) {
     value->rank = 0;
     return IOBIND_OK;
@@ -51,9 +51,9 @@ static iobind_status read_shape(iobind_session *session, const OrtTensorTypeAndS
   if (value->dims == NULL || value->symbols == NULL || value->symbol_ids == NULL) {
     return iobind__out_of_memory(error, "session_create");
   }
-  IOBIND__ORT_TRY(api, api->GetDimensions(info, value->dims, value->rank), error, "session_create: '%s'", value->name);
+  IOBIND__ORT_TRY(api, api->GetDimensions(info, value->dims, value->rank), error, "session_create: '%s'", value->label);
   IOBIND__ORT_TRY(api, api->GetSymbolicDimensions(info, value->symbols, value->rank), error, "session_create: '%s'",
-                  value->name);
+                  value->label);
   for (size_t i = 0; i < value->rank; i++) {
     const char *name = value->dims[i] < 0 ? value->symbols[i] : NULL;
     IOBIND__TRY(find_symbol(session, name, &value->symbol_ids[i], &value->symbols[i], error));
@@ -64,14 +64,24 @@ static iobind_status read_shape(iobind_session *session, const OrtTensorTypeAndS
 static iobind_status read_type(iobind_session *session, const OrtTypeInfo *type, iobind__value *value, iobind_error *error) {
   const OrtApi *api = IOBIND__API(session->runtime);
   ONNXType kind = ONNX_TYPE_UNKNOWN;
-  IOBIND__ORT_TRY(api, api->GetOnnxTypeFromTypeInfo(type, &kind), error, "session_create: '%s'", value->name);
+  IOBIND__ORT_TRY(api, api->GetOnnxTypeFromTypeInfo(type, &kind), error, "session_create: '%s'", value->label);
   value->kind = (iobind_value_kind)kind;
   if (kind != ONNX_TYPE_TENSOR) {
     return IOBIND_OK;
   }
   const OrtTensorTypeAndShapeInfo *shape = NULL;
-  IOBIND__ORT_TRY(api, api->CastTypeInfoToTensorInfo(type, &shape), error, "session_create: '%s'", value->name);
+  IOBIND__ORT_TRY(api, api->CastTypeInfoToTensorInfo(type, &shape), error, "session_create: '%s'", value->label);
   return read_shape(session, shape, value, error);
+}
+
+/* The name itself, or a shortened copy if it is long. NULL: out of memory. */
+static char *make_label(char *name) {
+  if (strlen(name) < IOBIND__NAME_TEXT) {
+    return name;
+  }
+  char label[IOBIND__NAME_TEXT];
+  iobind__text_shorten(name, label);
+  return iobind__string_copy(label);
 }
 
 static iobind_status read_value(iobind_session *session, size_t index, bool is_input, iobind__value *value,
@@ -87,14 +97,15 @@ static iobind_status read_value(iobind_session *session, size_t index, bool is_i
   if (freed != NULL) {
     return iobind__ort_fail(api, freed, error, "session_create");
   }
-  if (value->name == NULL) {
+  value->label = value->name == NULL ? NULL : make_label(value->name);
+  if (value->label == NULL) {
     return iobind__out_of_memory(error, "session_create");
   }
   OrtTypeInfo *type = NULL;
   IOBIND__ORT_TRY(api,
                   is_input ? api->SessionGetInputTypeInfo(session->session, index, &type)
                            : api->SessionGetOutputTypeInfo(session->session, index, &type),
-                  error, "session_create: '%s'", value->name);
+                  error, "session_create: '%s'", value->label);
   iobind_status status = read_type(session, type, value, error);
   api->ReleaseTypeInfo(type);
   return status;
@@ -219,6 +230,7 @@ iobind_status iobind__session_read_signature(iobind_session *session, iobind_err
 
 static void free_values(iobind__value *values, size_t count) {
   for (size_t i = 0; values != NULL && i < count; i++) {
+    free(values[i].label == values[i].name ? NULL : values[i].label);
     free(values[i].name);
     free(values[i].dims);
     free(values[i].symbols);
@@ -329,10 +341,9 @@ static bool fits(const iobind__value *value, const iobind_tensor *tensor) {
 
 /* A function of its own, because formatting shapes takes longer than a small run. */
 static iobind_status refuse(const iobind__value *value, const iobind_tensor *tensor, const char *what, iobind_error *error) {
-  char name[IOBIND__NAME_TEXT];
-  iobind__text_shorten(value->name, name);
   if (value->kind != IOBIND_VALUE_TENSOR) {
-    return iobind__fail(error, IOBIND_NOT_SUPPORTED, "%s: '%s' is not a tensor, and only tensors can be bound", what, name);
+    return iobind__fail(error, IOBIND_NOT_SUPPORTED, "%s: '%s' is not a tensor, and only tensors can be bound", what,
+                        value->label);
   }
   char wanted[IOBIND__SHAPE_TEXT];
   char given[IOBIND__SHAPE_TEXT];
@@ -343,7 +354,7 @@ static iobind_status refuse(const iobind__value *value, const iobind_tensor *ten
   }
   iobind__shape_text((int32_t)tensor->dtype, tensor->dims, NULL, tensor->rank, given, sizeof given);
   return iobind__fail(error, tensor->dtype != value->dtype ? IOBIND_DTYPE : IOBIND_SHAPE, "%s: '%s': expected %s, got %s", what,
-                      name, wanted, given);
+                      value->label, wanted, given);
 }
 
 iobind_status iobind__value_accepts(const iobind__value *value, const iobind_tensor *tensor, const char *what,

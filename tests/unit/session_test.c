@@ -1,6 +1,7 @@
 /* Sessions: options that are taken or refused, models that are none, placement, signature. */
 #define _POSIX_C_SOURCE 200809L /* mkdtemp, mkfifo */
 #include "fixture.h"
+#include "onnx.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -403,6 +404,66 @@ static void strict_mode(void **state) {
   expect_ok(load("add dtype=float64", &options));
 }
 
+static iobind_session *session_with_long_names(void) {
+  char in[600];
+  char out[600];
+  memset(in, 'i', sizeof in);
+  memset(out, 'o', sizeof out);
+  in[sizeof in - 1] = out[sizeof out - 1] = '\0';
+  const int64_t four = 4;
+  const onnx_type type = {.kind = ONNX_KIND_TENSOR, .dtype = ONNX_FLOAT32, .dims = &four, .rank = 1};
+  onnx_writer writer = ONNX_WRITER_INIT;
+  onnx_model_begin(&writer, NULL);
+  onnx_opset(&writer, "", 21);
+  onnx_graph_begin(&writer, "graph");
+  onnx_input(&writer, in, &type);
+  onnx_output(&writer, out, &type);
+  onnx_node_begin(&writer, "Neg", "", "");
+  onnx_node_input(&writer, in);
+  onnx_node_output(&writer, out);
+  onnx_node_end(&writer);
+  onnx_graph_end(&writer);
+  onnx_model_end(&writer);
+  const void *bytes = NULL;
+  size_t size = 0;
+  assert_int_equal(onnx_writer_finish(&writer, &bytes, &size), ONNX_OK);
+  iobind_session *session = NULL;
+  expect_ok(iobind_session_create_from_memory(runtime, bytes, size, NULL, &session, &fault));
+  onnx_writer_release(&writer);
+  return session;
+}
+
+/* Whatever a model calls its inputs and outputs, a message has room for the rest. */
+static void messages_of_long_names(void **state) {
+  (void)state;
+  static const float values[] = {1, 2, 3, 4};
+  iobind_session *session = session_with_long_names();
+  iobind_tensor *x = fixture_floats(cpu, values, 4);
+  iobind_tensor *result = NULL;
+  iobind_binding *binding = NULL;
+  expect_ok(iobind_binding_create(session, &binding, &fault));
+  expect(IOBIND_INVALID_STATE, iobind_binding_run(binding, NULL, NULL, &fault));
+  expect_words("binding_run: input 'iii");
+  expect_words("iii...iii");
+  expect_words("iii' is not bound");
+  expect(IOBIND_INVALID_ARGUMENT, iobind_binding_set_input(binding, 0, (iobind_input_mode)9, x, NULL, &fault));
+  expect_words("iii': 9 is not a mode of an input");
+  expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, x, NULL, &fault));
+  expect(IOBIND_INVALID_ARGUMENT, iobind_binding_update_input(binding, 0, values, 4, NULL, &fault));
+  expect_words("iii': expected 16 bytes, got 4");
+  expect(IOBIND_INVALID_ARGUMENT,
+         iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_FIXED, NULL, IOBIND_MEMORY_DEFAULT, x, &fault));
+  expect_words("ooo' overlaps the memory of input 'iii");
+  expect_words("iii': bind it IN_PLACE if the model allows it");
+  expect(IOBIND_INVALID_STATE, iobind_binding_get_output(binding, 0, &result, &fault));
+  expect_words("ooo': no run has finished since the binding changed");
+  expect(IOBIND_INVALID_ARGUMENT, iobind_session_run(session, (iobind_tensor *[]){NULL}, &result, &fault));
+  expect_words("iii': the tensor is NULL");
+  iobind_binding_destroy(binding);
+  iobind_tensor_release(x);
+  iobind_session_destroy(session);
+}
+
 /* Names and dims of any length leave room for what was expected and what came. */
 static void long_names_in_a_message(void **state) {
   (void)state;
@@ -414,7 +475,9 @@ static void long_names_in_a_message(void **state) {
   int symbol_ids[] = {0, -1};
   static const float values[] = {1, 2, 3};
   iobind_tensor *tensor = fixture_floats(cpu, values, 3);
+  char label[] = "nnn...nnn";
   iobind__value value = {.name = name,
+                         .label = label,
                          .kind = IOBIND_VALUE_TENSOR,
                          .dtype = IOBIND_FLOAT32,
                          .has_shape = true,
@@ -711,6 +774,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(free_dims_fix_the_signature),
     cmocka_unit_test(input_that_is_an_output),
     cmocka_unit_test(strict_mode),
+    cmocka_unit_test(messages_of_long_names),
     cmocka_unit_test(long_names_in_a_message),
     cmocka_unit_test(placement),
     cmocka_unit_test(corrupt_models),
