@@ -1,6 +1,6 @@
-/* A run by arrays of values. ORT's binding looks every name up and makes a list of places for each new output; a plain run of a session
- * on the CPU does neither. It does not say, however, where an output came from that was given: so it takes over from ORT's binding
- * only when that has shown where everything lands. */
+/* A run with arrays of values. ORT's binding looks up every name and makes a list of places for each new output; a plain run of
+ * a session on the CPU does neither. But it does not tell whether ORT really wrote into a given output. So arrays are used only
+ * after a run of ORT's binding has shown where everything lands. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,7 +17,7 @@ static bool is_plain_memory(const iobind_binding *binding, const iobind__place *
   return place == &binding->session->runtime->cpu->places[IOBIND_MEMORY_DEFAULT];
 }
 
-/* Is something moved, and is all of it in the CPU's default memory? */
+/* Is some output moved, and is all of the binding in the CPU's default memory? */
 static bool pays(const iobind_binding *binding) {
   const iobind_session *session = binding->session;
   bool fits = session->device_count == 1 && binding->handed_on == 0; /* the CPU is always one of the devices */

@@ -33,7 +33,7 @@ void iobind__flight_look(iobind_binding *binding) {
     iobind__binding_fail(binding, &failure); /* the EP's stream has failed after the run was submitted */
     for (size_t i = 0; i < binding->carry_count && flight->runs > 1; i++) {
       binding->inputs[binding->carries[i].input].is_spoiled =
-          true; /* the last of several runs has read what another one left */
+          true; /* the last of several runs has read the results of another */
       binding->is_checked = false;
     }
   }
@@ -60,15 +60,16 @@ iobind_status iobind__binding_check_idle(iobind_binding *binding, const char *wh
 
 static void free_binding(iobind__ref *ref);
 
-/* Does a stream still work on what is bound? Then the binding is freed when that has passed, by a second call. */
+/* Is a stream still working on what is bound? Then the stream takes the binding, and frees it by a second call once it has
+ * passed. */
 static bool retire(iobind_binding *binding) {
   iobind__flight flight = binding->flight;
   binding->flight = (iobind__flight){0};
-  /* a worker's task has held a reference until now: it is over */
+  /* a worker's task held a reference until now, so it is over */
   bool passed = flight.stream == NULL || !iobind__stream_orders_calls(flight.stream) ||
                 iobind__stream_passed(flight.stream, flight.ticket);
   if (!passed) {
-    iobind__ref_init(&binding->ref, free_binding); /* the stream's reference is now the only one */
+    iobind__ref_init(&binding->ref, free_binding); /* the stream holds the only reference now */
     iobind__stream_retire(flight.stream, flight.ticket, &binding->ref);
   }
   if (flight.stream != NULL) {

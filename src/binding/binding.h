@@ -1,4 +1,4 @@
-/* A session's inputs and outputs, bound to memory, as the rooms below see them: they ask, and know no field. */
+/* A session's inputs and outputs, bound to memory. The rooms below use only these functions, no fields. */
 #ifndef IOBIND_BINDING_BINDING_H
 #define IOBIND_BINDING_BINDING_H
 
@@ -10,7 +10,7 @@ enum { IOBIND__NOT_CARRIED = -1 };
 typedef struct iobind__input_view {
   iobind_input_mode mode;
   const iobind_tensor *tensor; /* what the session reads; NULL: not bound */
-  const iobind_tensor *source; /* LIVE: what is copied there before each run; NULL: nothing is */
+  const iobind_tensor *source; /* LIVE: the tensor that is copied there before each run; NULL: none */
   int64_t carried_from;        /* the output that becomes this input, or IOBIND__NOT_CARRIED */
 } iobind__input_view;
 
@@ -18,7 +18,7 @@ typedef struct iobind__input_view {
 typedef struct iobind__output_view {
   iobind_output_mode mode;
   const iobind__place *place; /* where it goes */
-  bool is_copied;             /* the model hands an input on, which iobind copies after each run */
+  bool is_copied;             /* the model passes an input through, which iobind copies after each run */
 } iobind__output_view;
 
 iobind_session *iobind__binding_session(const iobind_binding *binding);
@@ -26,26 +26,27 @@ iobind_session *iobind__binding_session(const iobind_binding *binding);
 iobind__input_view iobind__binding_view_input(const iobind_binding *binding, size_t index);
 iobind__output_view iobind__binding_view_output(const iobind_binding *binding, size_t index);
 
-/* Bytes of an output: of the tensor that was given for it, of the last run, or by dims that are all fixed. */
+/* Bytes of an output: of its given tensor, of the last run, or by its dims if all are fixed. */
 iobind_status iobind__binding_output_bytes(iobind_binding *binding, size_t index, uint64_t *bytes, bool *known,
                                            iobind_error *error);
 
-/* INVALID_STATE while a run is under way: of another thread, or on a stream that the host has not seen pass. */
+/* INVALID_STATE while a run is under way: on another thread, or on a stream of which the host does not know that it has
+ * passed. */
 iobind_status iobind__binding_check_idle(iobind_binding *binding, const char *what, iobind_error *error);
 
 /* As iobind_binding_check, once after each change. */
 iobind_status iobind__binding_check_once(iobind_binding *binding, iobind_error *error);
 
-/* Borrow an output of a run that may still be under way on an EP's stream: for work that is ordered behind it. */
+/* Borrow an output of a run that may still be under way on an EP's stream: for work that is ordered after it. */
 iobind_status iobind__binding_peek(iobind_binding *binding, size_t index, iobind_tensor **tensor, iobind_error *error);
 
-/* Is this tensor what the last run left in the output, and does the binding hold a reference on it? */
+/* Is this tensor the last run's result in the output, and does the binding hold a reference to it? */
 bool iobind__binding_holds(const iobind_binding *binding, size_t index, const iobind_tensor *tensor);
 
 /* A REUSE output gets new memory in the next run. */
 void iobind__output_renew(iobind_binding *binding, size_t index);
 
-/* A tensor of a given one's dims where the session wants an input. */
+/* Create a tensor with the dims of `like` where the session wants an input. */
 iobind_status iobind__input_make(iobind_session *session, size_t index, const iobind_tensor *like, iobind_tensor **tensor,
                                  iobind_error *error);
 

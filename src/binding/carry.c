@@ -1,6 +1,6 @@
-/* Outputs that become the next run's inputs: what happens before a run, after it, and when it fails. A MOVE output is FRESH, and its
- * value the next input. A SWAP output alternates between two buffers: what one side writes the other one reads, so that after two runs
- * nothing has to be bound. An IN_PLACE output is the input's tensor. */
+/* Outputs that become the next run's inputs: what happens before a run, after it, and when it fails. A MOVE output is FRESH,
+ * and its value becomes the next input. A SWAP output alternates between two buffers: one side reads what the other one writes,
+ * so after two runs nothing has to be bound. An IN_PLACE output is the input's tensor. */
 #include "binding/table.h"
 
 iobind__carry *iobind__carry_of_input(const iobind_binding *binding, size_t input) {
@@ -23,11 +23,11 @@ iobind__carry *iobind__carry_of_output(const iobind_binding *binding, size_t out
 
 /* ---- before a run: the states that the last run left ---- */
 
-/* What the input reads is a state now, and not what the caller has bound. */
+/* The input reads a state now, no longer what the caller has bound. */
 static void note_state(iobind__input *input) {
   input->mode = IOBIND_INPUT_RESIDENT;
   if (input->event != NULL) {
-    iobind__event_release(input->event); /* of the first state's producer */
+    iobind__event_release(input->event); /* the event of the first state's producer */
     input->event = NULL;
   }
 }
@@ -66,14 +66,14 @@ static iobind_status advance_moved(iobind_binding *binding, iobind__carry *carry
     has_other_dims = !iobind__tensor_same_dims(state, input->bound);
     bind_state(input, state);
   }
-  binding->sides[0].generation = 0; /* both have an older state */
+  binding->sides[0].generation = 0; /* both sides have an older state */
   binding->sides[1].generation = 0;
   *reshaped = *reshaped || has_other_dims;
   carry->due = false;
   return IOBIND_OK;
 }
 
-/* What the last run wrote is read by the next, which writes what that one read. */
+/* The next run reads what the last run wrote, and writes what the last run read. */
 static void advance_swapped(iobind_binding *binding) {
   binding->turn = 1 - binding->turn;
   iobind__side *side = iobind__side_of_turn(binding);
@@ -114,7 +114,7 @@ iobind_status iobind__carry_advance(iobind_binding *binding, iobind_stream *busy
     binding->is_checked = false;
   }
   if (status != IOBIND_OK) {
-    return status; /* one state may be an input already; the others follow with the next call */
+    return status; /* if it fails half way, the next call makes the other states inputs */
   }
   iobind__results_drop(binding, busy); /* they are inputs now */
   if (swaps) {
@@ -125,7 +125,7 @@ iobind_status iobind__carry_advance(iobind_binding *binding, iobind_stream *busy
 
 /* ---- before a run: memory for the states that it writes ---- */
 
-/* A buffer for this side to write: of the state's shape, and nothing that the run uses otherwise. */
+/* A buffer for this side to write: of the state's shape, and not used by the run in any other way. */
 static iobind_status prepare_swapped(iobind_binding *binding, iobind__carry *carry, iobind_error *error) {
   const iobind_tensor *state = binding->inputs[carry->input].bound;
   iobind_tensor **buffer = &carry->buffers[binding->turn];
@@ -174,7 +174,7 @@ void iobind__carry_note_failure(iobind_binding *binding) {
 
 void iobind__carry_take(iobind_binding *binding, iobind__carry *carry) {
   if (carry != NULL && carry->mode == IOBIND_CARRY_SWAP) {
-    /* it is still the next state, and this side gets a new buffer when its turn comes */
+    /* the caller's tensor is still the next state; this side gets a new buffer at its turn */
     iobind_tensor_release(carry->buffers[binding->turn]);
     carry->buffers[binding->turn] = NULL;
     iobind__table_changed(binding);
@@ -199,7 +199,7 @@ void iobind__carry_end(iobind_binding *binding, size_t output) {
     *carry = binding->carries[--binding->carry_count];
     iobind__table_changed(binding);
     if (!swaps(binding)) {
-      iobind__side_clear(binding, &binding->sides[1 - binding->turn]); /* its turn does not come again */
+      iobind__side_clear(binding, &binding->sides[1 - binding->turn]); /* it has no more turns */
     }
   }
 }
@@ -229,7 +229,7 @@ static iobind_status refuse_pair(const iobind__value *output, const iobind__valu
                       to);
 }
 
-/* Can what comes out ever go in? */
+/* Can the output ever fit the input? */
 static iobind_status check_pair(const iobind__value *output, const iobind__value *input, iobind_error *error) {
   const iobind__value *values[2] = {output, input};
   for (int i = 0; i < 2; i++) {
@@ -249,7 +249,7 @@ static iobind_status check_pair(const iobind__value *output, const iobind__value
   return fits ? IOBIND_OK : refuse_pair(output, input, IOBIND_SHAPE, error);
 }
 
-/* SWAP and IN_PLACE give the output the shape, and IN_PLACE the memory, of a state that may be bound already. */
+/* With SWAP and IN_PLACE the state gives the output its shape, with IN_PLACE also its memory, and it may be bound already. */
 static iobind_status check_first_state(const iobind_binding *binding, const iobind__carry *carry, iobind_error *error) {
   const iobind_tensor *state = binding->inputs[carry->input].bound;
   if (state == NULL || carry->mode == IOBIND_CARRY_MOVE) {
@@ -278,7 +278,7 @@ iobind_status iobind_binding_carry(iobind_binding *binding, size_t output, size_
                         "binding_carry: the input '%s' is bound LIVE: bind the first state RESIDENT or SNAPSHOT", to->label);
   }
   iobind__carry made = {.output = output, .input = input, .mode = mode};
-  bool is_due = taken != NULL && taken->due; /* the state is known only when it has become the input */
+  bool is_due = taken != NULL && taken->due; /* the state is known again only when it has become the input */
   IOBIND__TRY(is_due ? IOBIND_OK : check_first_state(binding, &made, error));
   IOBIND__TRY(iobind__carry_advance(binding, NULL, error));
   IOBIND__TRY(check_first_state(binding, &made, error));

@@ -1,8 +1,8 @@
 /* What must be true of a binding before it runs. */
 #include "binding/table.h"
 
-/* Collect the values of symbolic dims from a tensor; SHAPE if one differs from what another tensor said. Owners are
- * numbered inputs first, then outputs. */
+/* Collect the values of symbolic dims from a tensor; SHAPE if one differs from that of another tensor. Owners are numbered
+ * inputs first, then outputs. */
 static iobind_status agree_symbols(iobind_binding *binding, const iobind__value *value, const iobind_tensor *tensor,
                                    size_t owner, const char *what, iobind_error *error) {
   const iobind_session *session = binding->session;
@@ -40,7 +40,7 @@ static iobind_status check_input(iobind_binding *binding, size_t index, const ch
                         "write it by iobind_binding_update_input",
                         what, value->label);
   }
-  if (iobind__carry_of_input(binding, index) != NULL) { /* a run has made it, and it may have outgrown what the model says */
+  if (iobind__carry_of_input(binding, index) != NULL) { /* a run has made the state, and it may not fit the model any more */
     IOBIND__TRY(iobind__value_accepts(value, input->bound, what, error));
   }
   return agree_symbols(binding, value, input->bound, index, what, error);
@@ -58,7 +58,7 @@ static iobind_status check_carry(iobind_binding *binding, const iobind__carry *c
   return iobind__overlap_check_input(binding, carry->input, state, what, error);
 }
 
-/* An input that the model hands on as this output is copied by iobind, and ORT compares nothing. */
+/* An input that the model passes through as this output is copied by iobind; ORT compares nothing. */
 static iobind_status check_handed_on(const iobind_binding *binding, size_t index, const char *what, iobind_error *error) {
   const iobind__value *value = &binding->session->outputs[index];
   const iobind__carry *carry = iobind__carry_of_output(binding, index);

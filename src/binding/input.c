@@ -4,7 +4,7 @@
 void iobind__input_clear(iobind__input *input) {
   iobind__input old = *input;
   *input = (iobind__input){0};
-  iobind_tensor_release(old.bound); /* a side keeps what ORT still has */
+  iobind_tensor_release(old.bound); /* a side keeps what ORT still uses */
   iobind_tensor_release(old.source);
   iobind__event_release(old.event);
 }
@@ -20,7 +20,7 @@ static iobind_status check_index(const iobind_binding *binding, size_t index, co
   return IOBIND_OK;
 }
 
-/* Can the session read the tensor where it is? Any memory that the host reads will do where it wants the host's. */
+/* Can the session read the tensor where it is? If it wants host memory, it can read any memory that the host can. */
 static bool lives_where_wanted(const iobind_session *session, const iobind_tensor *tensor, const iobind__place *wanted) {
   const iobind__place *host = &session->runtime->cpu->places[IOBIND_MEMORY_DEFAULT];
   if (tensor->place == wanted || (tensor->place->host && iobind__same_memory(session->runtime, wanted->info, host->info))) {
@@ -73,7 +73,7 @@ static iobind_status check_input(const iobind_binding *binding, size_t index, io
 iobind_status iobind__input_make(iobind_session *session, size_t index, const iobind_tensor *like, iobind_tensor **tensor,
                                  iobind_error *error) {
   const iobind__value *value = &session->inputs[index];
-  iobind_error refusal = IOBIND_ERROR_INIT; /* not a failure of the call if the session lends memory */
+  iobind_error refusal = IOBIND_ERROR_INIT; /* no failure of the call: the session may lend memory */
   iobind_status status = iobind__tensor_create_at(value->place, like->dtype, like->dims, like->rank, tensor, &refusal);
   if (status != IOBIND_OK && status != IOBIND_NOT_SUPPORTED) {
     iobind__error_set(error, status, refusal.ort_code, "%s", refusal.message);
@@ -94,7 +94,7 @@ static void note_live(iobind_binding *binding) {
   }
 }
 
-/* A copy of the tensor where the session reads it, when its producer is ready. */
+/* A copy of the tensor where the session reads it, made after its producer is ready. */
 static iobind_status make_snapshot(const iobind_binding *binding, size_t index, const iobind_tensor *tensor,
                                    iobind_event *event, iobind_tensor **copy, iobind_error *error) {
   iobind_tensor *made;
@@ -112,12 +112,12 @@ static iobind_status make_snapshot(const iobind_binding *binding, size_t index, 
   return IOBIND_OK;
 }
 
-/* What ORT will read, and for LIVE what is copied there before each run. */
+/* The tensor that ORT will read, and for LIVE the one that is copied into it before each run. */
 static iobind_status resolve(iobind_binding *binding, size_t index, iobind__input *input, bool at_home, iobind_tensor *tensor,
                              iobind_error *error) {
   if (input->mode == IOBIND_INPUT_SNAPSHOT) {
     IOBIND__TRY(make_snapshot(binding, index, tensor, input->event, &input->bound, error));
-    input->event = NULL; /* what it announced has been read */
+    input->event = NULL; /* the copy has waited for the event already */
   } else if (!at_home) {
     IOBIND__TRY(iobind__input_make(binding->session, index, tensor, &input->bound, error));
     input->source = iobind_tensor_retain(tensor);
@@ -132,7 +132,7 @@ static iobind_status resolve(iobind_binding *binding, size_t index, iobind__inpu
   return IOBIND_OK;
 }
 
-/* Is it another tensor of the same kind, so that nothing else of what is bound can change? */
+/* Is it another tensor of the same kind, so that nothing else in the binding can change? */
 static bool is_alike(const iobind_binding *binding, const iobind__input *input, iobind_input_mode mode,
                      const iobind_tensor *tensor, const iobind_event *event) {
   return tensor != NULL && input->bound != NULL && mode == IOBIND_INPUT_RESIDENT && input->mode == mode && event == NULL &&
@@ -171,7 +171,7 @@ __attribute__((noinline)) static iobind_status set_input(iobind_binding *binding
     iobind__outputs_reshape(binding);
   }
   if (carry != NULL) {
-    carry->due = false; /* this is the next state, not what the last run left */
+    carry->due = false; /* the bound tensor is the next state, not the last run's result */
   }
   binding->is_checked = binding->is_checked && same_dims && carry == NULL && binding->handed_on == 0;
   iobind__input old = *input;
@@ -193,7 +193,8 @@ iobind_status iobind_binding_set_input(iobind_binding *binding, size_t index, io
   return iobind__named(status, error, "binding_set_input");
 }
 
-/* A run may be under way on the stream that the new data come on: they come behind it. A carried state is another tensor by then. */
+/* A run may be under way on the stream of the new data: these come after it. But a carried input reads another tensor by
+ * then. */
 static iobind_status check_update(iobind_binding *binding, size_t index, const iobind_stream *stream, iobind_error *error) {
   iobind__flight_look(binding);
   if (binding->flight.stream == NULL || binding->flight.stream != stream) {
@@ -216,14 +217,14 @@ static iobind_status update_input(iobind_binding *binding, size_t index, const v
   IOBIND__TRY(check_update(binding, index, stream, error));
   const iobind__carry *carry = iobind__carry_of_input(binding, index);
   if (carry != NULL && carry->due) {
-    IOBIND__TRY(iobind__carry_advance(binding, NULL, error)); /* the new data belong into the state that the next run reads */
+    IOBIND__TRY(iobind__carry_advance(binding, NULL, error)); /* the new data go into the state that the next run reads */
   }
   iobind__input *input = &binding->inputs[index];
   const char *name = binding->session->inputs[index].label;
   if (input->bound == NULL) {
     return iobind__fail(error, IOBIND_INVALID_STATE, "binding_update_input: '%s' is not bound", name);
   }
-  /* where each run copies from a source, the new data belong there */
+  /* if each run copies from a source, the new data go there */
   iobind_tensor *target = input->source != NULL ? input->source : input->bound;
   if (target->dtype != IOBIND_STRING && bytes != target->bytes) {
     return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "binding_update_input: '%s': expected %zu bytes, got %zu", name,

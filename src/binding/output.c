@@ -15,7 +15,7 @@ void iobind__output_set(iobind_binding *binding, size_t index, iobind_output_mod
   const iobind__place *old_place = output->target != NULL ? output->target->place : output->place;
   const iobind__place *new_place = target != NULL ? target->place : place;
   bool stays_verified = output->is_verified && output->mode == mode && old_place == new_place;
-  iobind__results_drop(binding, NULL); /* before the slot forgets what it holds */
+  iobind__results_drop(binding, NULL); /* before the slot forgets its results */
   if (!stays_verified) {
     output->is_verified = false;
     output->has_fixed_dims = false;
@@ -119,7 +119,7 @@ static iobind_status check_mode(const iobind__value *value, iobind_output_mode m
   return IOBIND_OK;
 }
 
-/* Is it another tensor of the same kind, so that nothing else of what is bound can change? */
+/* Is it another tensor of the same kind, so that nothing else in the binding can change? */
 static bool is_alike(const iobind_binding *binding, const iobind__output *output, iobind_output_mode mode,
                      const iobind_tensor *tensor) {
   return tensor != NULL && !tensor->read_only && mode == IOBIND_OUTPUT_FIXED && output->mode == mode &&

@@ -1,12 +1,13 @@
-/* Memory that a run reads and writes at a time. What is read and what is written must not meet, and no two outputs may, unless the
- * caller says IN_PLACE. Memory that iobind or ORT has made for an output gives way to what the caller binds. */
+/* Memory that a run reads and memory that it writes must not overlap, nor may two outputs, unless the caller says IN_PLACE. If
+ * the caller binds memory that iobind or ORT has allocated for an output, the output gets other memory. */
 #include "binding/table.h"
 
 static bool is_in_place(const iobind__carry *carry) {
   return carry != NULL && carry->mode == IOBIND_CARRY_IN_PLACE;
 }
 
-/* What an output writes that the caller has chosen; NULL: nothing. A state that is carried in place is chosen by binding the input. */
+/* The memory that an output writes, if the caller chose it; NULL: none. A state that is carried in place is chosen by binding
+ * the input. */
 static inline const iobind_tensor *chosen_memory(const iobind_binding *binding, size_t output) {
   const iobind__carry *carry = binding->carry_count == 0 ? NULL : iobind__carry_of_output(binding, output);
   if (carry != NULL) {
@@ -16,7 +17,7 @@ static inline const iobind_tensor *chosen_memory(const iobind_binding *binding, 
   return self->mode == IOBIND_OUTPUT_REUSE ? NULL : self->target; /* a graph's REUSE output has a target that iobind made */
 }
 
-/* Two tensors with memory of their own, the usual case, meet only if they are one. */
+/* Two tensors with their own memory, the usual case, overlap only if they are the same. */
 static inline bool meet(const iobind_tensor *a, const iobind_tensor *b) {
   if (a == NULL || b == NULL || (a != b && a->allocated > 0 && b->allocated > 0)) {
     return false;
@@ -24,7 +25,7 @@ static inline bool meet(const iobind_tensor *a, const iobind_tensor *b) {
   return iobind__tensor_overlaps(a, b);
 }
 
-/* The tensor is to be an input that a state in place is carried into: the output writes it. */
+/* The tensor is to be bound to an input that is carried in place: then the output writes it. */
 static iobind_status check_state(const iobind_binding *binding, const iobind__carry *carry, const iobind_tensor *tensor,
                                  const char *what, iobind_error *error) {
   const iobind_session *session = binding->session;
@@ -71,7 +72,7 @@ iobind_status iobind__overlap_check_input(const iobind_binding *binding, size_t 
   return check_state(binding, carry, tensor, what, error);
 }
 
-/* Does a tensor lie in what the next run reads as this input: the state that the last run left, or else what is bound? */
+/* Is a tensor in the memory that the next run reads as this input: the last run's state, or else the bound tensor? */
 static iobind_status meets_input(const iobind_binding *binding, size_t index, const iobind_tensor *tensor, bool *meets,
                                  iobind_error *error) {
   const iobind__carry *carry = binding->carry_count == 0 ? NULL : iobind__carry_of_input(binding, index);

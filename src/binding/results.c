@@ -1,4 +1,4 @@
-/* What a run left in its outputs: fetched from ORT only when it is asked for. */
+/* The results of a run: fetched from ORT only when the caller asks for them. */
 #include "binding/table.h"
 
 static bool has_results(const iobind_binding *binding) {
@@ -16,7 +16,8 @@ static void drop(iobind_binding *binding, size_t index) {
   output->is_taken = false;
 }
 
-/* Give the values that ORT's binding lists to the outputs: it lists those that are bound, in the model's order. Takes all of them. */
+/* Assign the values that ORT's binding lists to the outputs: it lists those that are bound, in the model's order. Takes over
+ * all of them. */
 static size_t hand_out(iobind_binding *binding, OrtValue **values, size_t count) {
   size_t bound = 0;
   for (size_t i = 0; i < binding->session->output_count; i++) {
@@ -113,7 +114,7 @@ static iobind_status make_result(iobind_binding *binding, size_t index, iobind_e
   return IOBIND_OK;
 }
 
-/* A tensor for the copy of an input: what was given for the output, or memory of its own. */
+/* A tensor for the copy of an input: the output's given tensor, or a new one. */
 static iobind_status make_copy(const iobind__output *output, const iobind_tensor *source, iobind_tensor **copy,
                                iobind_error *error) {
   if (iobind__output_is_given(output)) {
@@ -131,7 +132,7 @@ static iobind_status hand_on(iobind_binding *binding, size_t index, iobind_strea
   iobind_status status = IOBIND_OK;
   if (source->dtype == IOBIND_STRING) {
     status = iobind__strings_copy(source, copy, error);
-  } else if (source->data != copy->data) { /* IN_PLACE over the input itself: it is there */
+  } else if (source->data != copy->data) { /* IN_PLACE over the input itself: nothing to copy */
     status = iobind__tensor_copy_one(source, copy, stream, error);
   }
   if (status != IOBIND_OK) {
@@ -153,7 +154,7 @@ iobind_status iobind__results_hand_on(iobind_binding *binding, iobind_stream *st
   return IOBIND_OK;
 }
 
-/* The memory of what a run left stays until the stream has passed it. */
+/* The memory of a run's results stays until the stream has passed the run. */
 static iobind_status retire(iobind_binding *binding, iobind_stream *stream) {
   IOBIND__TRY(iobind__results_fetch(binding, NULL));
   for (size_t i = 0; i < binding->session->output_count; i++) {
@@ -169,7 +170,7 @@ static iobind_status retire(iobind_binding *binding, iobind_stream *stream) {
 
 void iobind__results_drop(iobind_binding *binding, iobind_stream *busy) {
   if (busy != NULL && has_results(binding) && retire(binding, busy) != IOBIND_OK) {
-    (void)iobind__stream_drain(busy, NULL); /* nothing else keeps the memory until it has passed */
+    (void)iobind__stream_drain(busy, NULL); /* nothing else keeps the memory until the stream has passed */
   }
   if (binding->results == IOBIND__RESULTS_READY) {
     iobind__device_enter(binding->session->serial);

@@ -7,7 +7,7 @@
 
 /* ---- what comes before ORT's run ---- */
 
-/* Bring what ORT is handed in line with the table. */
+/* Bring ORT's binding, or the arrays, in line with the table. */
 static iobind_status prepare(iobind_binding *binding, iobind_error *error) {
   iobind__side *side = iobind__side_of_turn(binding);
   bool differs = side->generation != binding->generation;
@@ -50,8 +50,8 @@ static iobind_status begin_serial(iobind_binding *binding, iobind_stream *busy, 
   return status;
 }
 
-/* Put the run behind the producers of its inputs. `points` are what the inputs' events held when the run was queued; NULL: what they hold
- * now. An EP that only one thread may use at a time is not held meanwhile: a worker that is waited for may need it. */
+/* Make the run wait for the producers of its inputs. `points` are what the inputs' events held when the run was queued; NULL:
+ * what they hold now. The lock of an EP for one thread is not held meanwhile: a worker that is waited for may need it. */
 static iobind_status await_producers(const iobind_binding *binding, iobind_stream *stream, iobind__point *const *points,
                                      iobind_error *error) {
   for (size_t i = 0; i < binding->session->input_count; i++) {
@@ -65,7 +65,7 @@ static iobind_status await_producers(const iobind_binding *binding, iobind_strea
   return IOBIND_OK;
 }
 
-/* Inputs that are copied before each run. */
+/* Copy the inputs that are copied before each run. */
 static iobind_status load_live_inputs(const iobind_binding *binding, iobind_stream *stream, iobind_error *error) {
   for (size_t i = 0; i < binding->session->input_count; i++) {
     const iobind__input *input = &binding->inputs[i];
@@ -76,7 +76,7 @@ static iobind_status load_live_inputs(const iobind_binding *binding, iobind_stre
   return IOBIND_OK;
 }
 
-/* The outputs whose memory a run does not choose: ORT 1.24 does not say which of them did not fit. */
+/* The outputs with given memory: ORT 1.24 does not say which of them did not fit. */
 static void name_held_outputs(const iobind_binding *binding, iobind__text *names) {
   for (size_t i = 0; i < binding->session->output_count; i++) {
     const iobind__output *output = &binding->outputs[i];
@@ -92,8 +92,8 @@ static void release_status(const OrtApi *api, OrtStatus *status) {
   }
 }
 
-/* After a failure ORT does not wait for what it has submitted. This waits for whole devices, which is right here and nowhere else; what
- * else has failed there is of the same run. A stream is waited for by the caller that submits to it. */
+/* After a failure ORT does not wait for the work that it has submitted. This waits for whole devices, which is right only here:
+ * other failures there belong to the same run. If the run is on a stream, the caller that submits waits for that. */
 static void wait_after_failure(iobind_binding *binding) {
   const iobind__side *side = iobind__side_of_turn(binding);
   const OrtApi *api = IOBIND__API(binding->session->runtime);
@@ -129,7 +129,7 @@ static iobind_status run_failed(iobind_binding *binding, OrtStatus *failed, cons
   return status;
 }
 
-/* A device that queues by itself is waited for, unless the run is on a stream of it: then the order of its queue is enough. */
+/* Wait for a device that queues by itself, unless the run is on one of its streams: then the order of its queue is enough. */
 static iobind_status wait_for_devices(const iobind_binding *binding, const iobind_device *ordered, iobind_error *error) {
   const iobind_session *session = binding->session;
   if (session->queued == NULL || (session->queued == ordered && session->queued_count == 1)) {
@@ -141,7 +141,7 @@ static iobind_status wait_for_devices(const iobind_binding *binding, const iobin
   return IOBIND_OK;
 }
 
-/* What has to be looked at or done after some runs. */
+/* What must be checked or done after some runs. */
 static iobind_status finish_run(iobind_binding *binding, iobind_stream *stream, const iobind_device *ordered,
                                 iobind_error *error) {
   iobind_status status = IOBIND_OK;
@@ -233,7 +233,7 @@ static inline void leave(iobind_binding *binding) {
       return;
     }
     if (state == IOBIND__CANCELLING) {
-      sched_yield(); /* another thread is between two instructions, and may fail to cancel */
+      sched_yield(); /* another thread is between two instructions, and its cancel may fail */
     }
     state = IOBIND__RUNNING;
   }
@@ -256,8 +256,8 @@ static inline iobind_status enter(iobind_binding *binding, iobind_error *error) 
   return atomic_compare_exchange_strong(&binding->state, &idle, IOBIND__RUNNING) ? IOBIND_OK : refuse_busy(error);
 }
 
-/* The same for a run on a worker's stream. Behind another one of this stream the binding is in that state already, unless the worker is
- * just leaving it. */
+/* The same for a run on a worker's stream. If it comes after another run of this stream, the binding is in that state already,
+ * unless the worker is just leaving it. */
 static iobind_status enter_queue(iobind_binding *binding, bool follows, iobind_error *error) {
   if (atomic_fetch_add(&binding->queued, 1) > 0) {
     return IOBIND_OK;
@@ -317,7 +317,7 @@ static iobind_status run_at_once(iobind_binding *binding, iobind_error *error) {
   return status;
 }
 
-/* A session that takes no stream of an EP. */
+/* For a session that takes no stream of an EP. */
 static iobind_status run_behind(iobind_binding *binding, iobind_stream *stream, iobind_error *error) {
   IOBIND__TRY(iobind__stream_drain(stream, error));
   return run_at_once(binding, error);
@@ -335,7 +335,7 @@ static void note_flight(iobind_binding *binding, iobind_stream *stream, iobind__
   flight->runs++;
 }
 
-/* What the stream still has to deliver to host memory that the run uses comes before. */
+/* Wait for what the stream still has to deliver into host memory that the run uses. */
 static iobind_status use_host_tensors(const iobind_binding *binding, iobind_stream *stream, iobind_error *error) {
   const iobind_session *session = binding->session;
   if (!iobind__stream_delivers(stream, UINT64_MAX)) {
@@ -351,7 +351,8 @@ static iobind_status use_host_tensors(const iobind_binding *binding, iobind_stre
   return IOBIND_OK;
 }
 
-/* A state that is moved is replaced by the next run's, which may be submitted before the stream has read it. */
+/* A state that is moved is replaced by the next run's. That run may be submitted before the stream has read the old state, so
+ * the stream keeps it. */
 static void keep_states(const iobind_binding *binding, iobind_stream *stream) {
   for (size_t i = 0; i < binding->carry_count; i++) {
     if (binding->carries[i].mode == IOBIND_CARRY_MOVE) {
@@ -387,7 +388,7 @@ static iobind_status submit_to_ep(iobind_binding *binding, iobind_stream *stream
   IOBIND__TRY(use_host_tensors(binding, stream, error));
   iobind_status status = execute_on(binding, stream, error);
   if (status != IOBIND_OK) {
-    (void)iobind__stream_drain(stream, NULL); /* what was submitted before it failed uses what is bound */
+    (void)iobind__stream_drain(stream, NULL); /* work that was submitted before the failure uses what is bound */
     return status;
   }
   keep_states(binding, stream);
@@ -406,7 +407,7 @@ typedef struct run_task {
   iobind__task task;
   iobind_binding *binding; /* a reference is held */
   const iobind_device *ordered;
-  bool begins;             /* an earlier run was under way when this one was submitted: only now is known what it left */
+  bool begins;             /* an earlier run was under way when this one was submitted: its results are known only now */
   iobind__point *points[]; /* of the inputs' events when the run was submitted; references are held */
 } run_task;
 
@@ -459,7 +460,7 @@ static run_task *make_task(iobind_binding *binding, const iobind_device *ordered
   return self;
 }
 
-/* The first run of several begins on the caller's thread, so that what is wrong is said at once. */
+/* The first of several runs begins on the caller's thread, so that errors are returned at once. */
 static iobind_status submit_task(iobind_binding *binding, iobind_stream *stream, bool follows, iobind__ticket *ticket,
                                  iobind_error *error) {
   if (!follows) {
@@ -522,7 +523,7 @@ static iobind_status run_with_event(iobind_binding *binding, iobind_stream *stre
     iobind_error reason = IOBIND_ERROR_INIT;
     iobind_status status = stream == NULL ? IOBIND_OK : iobind__point_make(stream, &point, &reason);
     if (status != IOBIND_OK) {
-      (void)iobind__flight_wait(binding, NULL); /* nobody could tell when the run is over */
+      (void)iobind__flight_wait(binding, NULL); /* without the event nobody could tell when the run is over */
       iobind__flight_look(binding);
       iobind__binding_fail(binding, &reason);
       return iobind__error_copy(error, &reason);
@@ -546,7 +547,7 @@ iobind_status iobind_binding_cancel(iobind_binding *binding, iobind_error *error
   if (binding == NULL) {
     return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "binding_cancel: binding is NULL");
   }
-  /* the run cannot end, and its options cannot go, between these two states */
+  /* the run cannot end, and its options cannot be freed, between these two states */
   int running = IOBIND__RUNNING;
   if (!atomic_compare_exchange_strong(&binding->state, &running, IOBIND__CANCELLING)) {
     return IOBIND_OK;
@@ -557,6 +558,6 @@ iobind_status iobind_binding_cancel(iobind_binding *binding, iobind_error *error
     status = api->RunOptionsSetTerminate(binding->stream_run_options);
   }
   iobind_status result = status == NULL ? IOBIND_OK : iobind__ort_fail(api, status, error, "binding_cancel");
-  atomic_store(&binding->state, result == IOBIND_OK ? IOBIND__CANCELLED : IOBIND__RUNNING); /* it can be tried again */
+  atomic_store(&binding->state, result == IOBIND_OK ? IOBIND__CANCELLED : IOBIND__RUNNING); /* cancelling can be tried again */
   return result;
 }

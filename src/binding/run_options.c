@@ -1,4 +1,4 @@
-/* The options of a binding's runs: made once, so that a run only hands them over. */
+/* The options of a binding's runs: created once, so that a run only passes them on. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,7 +60,7 @@ static iobind_status check_run_options(const iobind_binding *binding, const iobi
   return IOBIND_OK;
 }
 
-/* ---- the caller's words, for runs with the number of a graph ---- */
+/* ---- copies of the caller's options, for runs with the number of a graph ---- */
 
 static void free_words(iobind__run_words *words) {
   for (size_t i = 0; words->texts != NULL && i < words->count; i++) {
@@ -135,7 +135,7 @@ iobind_status iobind__run_options_make(const iobind_binding *binding, int graph,
   return make_run_options(IOBIND__API(binding->session->runtime), &binding->words.options, id, out, error);
 }
 
-/* Those of the graphs follow, or nothing changes. */
+/* All runs of graphs get the new options too, or nothing changes. */
 static iobind_status replace_words(iobind_binding *binding, const iobind_run_options *options, iobind_error *error) {
   iobind__run_words old = binding->words;
   if (binding->graphs == NULL) {

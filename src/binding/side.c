@@ -1,5 +1,5 @@
-/* The one place that binds to ORT's bindings and clears them. ORT keeps what it was given until something else is bound in its place, also
- * through runs of the other side, so the mirror keeps the memory alive that ORT itself does not. */
+/* Only this file binds to ORT's bindings and clears them. ORT keeps what it was given until something else is bound there, also
+ * while the other side runs. So the mirror keeps the memory alive that ORT does not keep alive itself. */
 #include "binding/side.h"
 
 #include <stdlib.h>
@@ -36,7 +36,7 @@ iobind_status iobind__side_open(iobind_binding *binding, iobind__side *side, con
   return IOBIND_OK;
 }
 
-/* ORT has something else now. `kept` is what must live as long as ORT has it, or NULL. */
+/* ORT has been given something else. `kept` is what must live as long as ORT has it, or NULL. */
 static void note(iobind__given *given, uint64_t serial, iobind_tensor *kept) {
   iobind_tensor *old = given->kept;
   given->serial = serial;
@@ -126,7 +126,8 @@ static iobind_status give_output(const iobind_binding *binding, const iobind__si
   const iobind__value *value = &binding->session->outputs[index];
   const iobind__place *place = output->place;
   bool is_reused = output->mode == IOBIND_OUTPUT_REUSE;
-  if (value->handed_on >= 0) { /* where it is already: elsewhere ORT would copy it, and not on the run's stream */
+  if (value->handed_on >=
+      0) { /* on the device where the input is: ORT would copy it anywhere else, and not on the run's stream */
     place = binding->session->inputs[value->handed_on].place;
     is_reused = false;
   } else if (iobind__output_is_given(output)) {
@@ -138,7 +139,7 @@ static iobind_status give_output(const iobind_binding *binding, const iobind__si
   return IOBIND_OK;
 }
 
-/* Is there one binding of ORT, and has it all that the table has? */
+/* Is there only one binding of ORT, and does it have everything of the table? */
 static bool is_in_line(const iobind_binding *binding) {
   return binding->sides[0].generation == binding->generation && binding->sides[1].binding == NULL;
 }
@@ -162,7 +163,7 @@ iobind_status iobind__side_replace_output(iobind_binding *binding, size_t index,
   enter(binding);
   iobind_status status = give_target(binding, &binding->sides[0], index, what, error);
   if (status != IOBIND_OK) {
-    clear_outputs(binding, &binding->sides[0]); /* what ORT has is not known */
+    clear_outputs(binding, &binding->sides[0]); /* what ORT has is unknown */
   }
   leave(binding);
   return status;
@@ -183,7 +184,8 @@ bool iobind__side_has(const iobind__side *side, size_t input, const iobind_tenso
          side->outputs[output].serial == output_tensor->serial;
 }
 
-/* Is the output bound again before each run? ORT writes into what an output holds: the last result, or an input that it handed on. */
+/* Is the output bound again before each run? Otherwise ORT writes into the last result, or into an input that it passed
+ * through. */
 static bool is_fresh(const iobind_binding *binding, size_t index) {
   iobind_output_mode mode = binding->outputs[index].mode;
   return mode == IOBIND_OUTPUT_FRESH || (mode != IOBIND_OUTPUT_NONE && binding->session->outputs[index].handed_on >= 0);
@@ -202,7 +204,7 @@ static bool is_bound(const iobind__output *output) {
   return output->mode != IOBIND_OUTPUT_NONE && (output->target != NULL || !iobind__output_is_given(output));
 }
 
-/* What cannot be replaced is cleared, and the next run binds all again. */
+/* If ORT cannot be given a replacement, clear the binding: the next run binds everything again. */
 static void let_go(iobind_binding *binding, iobind__side *side, const iobind_tensor *tensor) {
   for (size_t i = 0; i < binding->session->input_count; i++) {
     if (side->inputs[i].kept == tensor &&

@@ -1,4 +1,4 @@
-/* What ORT is handed for a run: one of its bindings with a mirror of what it was given, or arrays of values. */
+/* What ORT is given for a run: one of its bindings, with a mirror of what that was given, or arrays of values. */
 #ifndef IOBIND_BINDING_SIDE_H
 #define IOBIND_BINDING_SIDE_H
 
@@ -6,14 +6,14 @@
 
 /* What an input or output of ORT's binding was given. */
 typedef struct iobind__given {
-  uint64_t serial;     /* of the value or of the memory; 0: nothing, or something that the next run must not rely on */
-  iobind_tensor *kept; /* a reference where ORT's own does not keep the memory alive */
+  uint64_t serial;     /* of the value or of the memory; 0: nothing, or something that the next run must not use */
+  iobind_tensor *kept; /* a reference, if ORT's own does not keep the memory alive */
 } iobind__given;
 
 typedef struct iobind__side {
   OrtIoBinding *binding; /* NULL: not open */
   uint64_t generation;   /* of the table when it was last compared with the mirror; 0: compare */
-  uint64_t compared;     /* how often that was: a graph that was captured before may be another run's */
+  uint64_t compared;     /* how often it was compared: a graph captured before that may be another run's */
   uint64_t output_set;   /* of the table, likewise: ORT can only drop all outputs at once */
   iobind__given *inputs;
   iobind__given *outputs;
@@ -22,26 +22,26 @@ typedef struct iobind__side {
 iobind_status iobind__side_open(iobind_binding *binding, iobind__side *side, const char *what, iobind_error *error);
 void iobind__side_close(iobind_binding *binding, iobind__side *side);
 
-/* ORT's binding gives up all that it holds. */
+/* Empty ORT's binding. */
 void iobind__side_clear(iobind_binding *binding, iobind__side *side);
 
-/* What ORT's binding holds for the outputs is not known: the next run binds all of them again. */
+/* What ORT's binding has for the outputs is unknown: the next run binds all of them again. */
 void iobind__side_forget_outputs(const iobind_binding *binding, iobind__side *side);
 
-/* The table has another tensor for an input, or for a FIXED output, and nothing else changed: if ORT's only binding was in line with the table, it
- * is given the tensor at once, and stays in line. */
+/* Only the tensor of an input, or of a FIXED output, has changed in the table. If ORT's only binding was in line with the
+ * table, give it the tensor at once, so that it stays in line. */
 iobind_status iobind__side_replace_input(iobind_binding *binding, size_t index, const char *what, iobind_error *error);
 iobind_status iobind__side_replace_output(iobind_binding *binding, size_t index, const char *what, iobind_error *error);
 
-/* Give ORT's binding what it lacks of the table. */
+/* Give ORT's binding what the table has and it does not. */
 iobind_status iobind__side_compare(iobind_binding *binding, iobind__side *side, iobind_error *error);
 
-/* Has ORT's binding exactly these? `output_tensor` may be NULL, which it has not. */
+/* Does ORT's binding have exactly these? `output_tensor` may be NULL, which it never has. */
 bool iobind__side_has(const iobind__side *side, size_t input, const iobind_tensor *input_tensor, size_t output,
                       const iobind_tensor *output_tensor);
 
-/* A tensor is in the table no longer. If a mirror keeps it alive, ORT is given at once what stands there now, so that the caller's memory is
- * free again when the call that replaced it returns. */
+/* A tensor has left the table. If a mirror keeps it alive, give ORT at once what the table has instead, so that the caller's
+ * memory is unused when the call returns. */
 void iobind__sides_replace(iobind_binding *binding, const iobind_tensor *tensor);
 static inline void iobind__sides_let_go(iobind_binding *binding, const iobind_tensor *tensor) {
   if (tensor != NULL && !iobind__tensor_owns_memory(tensor)) {
@@ -49,12 +49,12 @@ static inline void iobind__sides_let_go(iobind_binding *binding, const iobind_te
   }
 }
 
-/* Bind again what is bound before each run: FRESH outputs, and inputs that are handed on. */
+/* Bind again what is bound before each run: FRESH outputs, and inputs that are passed through. */
 iobind_status iobind__side_refresh(iobind_binding *binding, const iobind__side *side, iobind_error *error);
 
-/* Arrays of values are cheaper than ORT's binding where states are moved and nothing is on a device. */
+/* Arrays of values are cheaper than ORT's binding if states are moved and nothing is on a device. */
 typedef struct iobind__arrays {
-  uint64_t generation; /* of the table when it was last found out whether they can be used; 0: not yet */
+  uint64_t generation; /* the generation of the table for which it was last decided whether they can be used; 0: not yet */
   bool in_use;
   size_t output_count;
   const OrtValue **inputs;
@@ -62,7 +62,7 @@ typedef struct iobind__arrays {
   const char **output_names;
 } iobind__arrays;
 
-/* Can this run be handed over as arrays? Then ORT's bindings hold nothing any more. */
+/* Can this run use arrays? Then ORT's bindings are emptied. */
 iobind_status iobind__arrays_choose(iobind_binding *binding, bool *chosen, iobind_error *error);
 OrtStatus *iobind__arrays_run(iobind_binding *binding, const OrtRunOptions *options);
 void iobind__arrays_free(iobind_binding *binding);

@@ -1,5 +1,4 @@
-/* The carried states of a binding, saved and brought back: whoever runs it once more than the caller asked for leaves no trace. All pairs are
- * saved or none. */
+/* Saves and restores the carried states of a binding, for runs that the caller did not ask for. All pairs are saved or none. */
 #include <stdlib.h>
 
 #include "binding/table.h"
@@ -8,7 +7,7 @@ typedef struct saved_state {
   size_t output;
   size_t input;
   iobind_carry_mode mode;
-  iobind_tensor *bound; /* what the input read; a reference is held, as on the next */
+  iobind_tensor *bound; /* the tensor that the input read; a reference is held, as on the next */
   iobind_tensor *copy;
 } saved_state;
 
@@ -65,7 +64,8 @@ static bool is_carried(const iobind_binding *binding, const saved_state *state) 
   return carry != NULL && carry->input == state->input && carry->mode == state->mode;
 }
 
-/* A state that is moved may be any tensor; the others are written where they were, for a captured graph reads them there. */
+/* A state that is moved may be any tensor; the others are restored in their own memory, because a captured graph reads them
+ * there. */
 static iobind_status restore(iobind_binding *binding, const saved_state *state, iobind_error *error) {
   iobind__input *input = &binding->inputs[state->input];
   iobind__carry *carry = iobind__carry_of_output(binding, state->output);

@@ -1,6 +1,6 @@
-/* A binding from within. Our own table says what is bound; each of ORT's bindings has a mirror of what it was given (side.h), and is
- * brought in line with the table before a run. The table has a generation, a number that changes with it, so that a run that
- * follows no change compares two numbers and nothing else. */
+/* The inside of a binding. Our own table says what is bound; each of ORT's bindings has a mirror of what it was given (side.h),
+ * and is brought in line with the table before a run. The table has a generation, a number that changes with it: a run without
+ * a change before it only compares two numbers. */
 #ifndef IOBIND_BINDING_TABLE_H
 #define IOBIND_BINDING_TABLE_H
 
@@ -11,37 +11,37 @@
 typedef struct iobind__input {
   iobind_input_mode mode;
   iobind_tensor *bound;  /* what ORT reads; NULL: not set. A reference is held, as on the next two */
-  iobind_tensor *source; /* LIVE where the tensor lives elsewhere: copied into `bound` before each run */
+  iobind_tensor *source; /* LIVE if the tensor is elsewhere: copied into `bound` before each run */
   iobind_event *event;   /* the producer's */
-  bool is_spoiled;       /* a carried state that a run which failed may have written, or left behind */
+  bool is_spoiled;       /* a carried state that a failed run may have written, or that a later run has used */
 } iobind__input;
 
 typedef struct iobind__output {
   iobind_output_mode mode;
   iobind__place *place;  /* FRESH, REUSE: where it goes */
-  iobind_tensor *target; /* FIXED, IN_PLACE: what the next run writes; a reference is held */
-  uint64_t memory;       /* REUSE: the serial of the memory that is wanted; a new one asks for new memory */
-  /* what a run has shown of it; these stay until mode or place change */
+  iobind_tensor *target; /* FIXED, IN_PLACE: the tensor that the next run writes; a reference is held */
+  uint64_t memory;       /* REUSE: the serial number of the wanted memory; a new number means new memory */
+  /* what a run has shown; stays until mode or place change */
   bool is_verified;    /* it lands where it was asked for */
-  bool has_fixed_dims; /* the model fixes the dims, and they came out so: other dims of an input do not change them */
+  bool has_fixed_dims; /* the model fixes the dims, and the output has them: other dims of an input do not change it */
   /* of the last run */
-  OrtValue *value;       /* fetched from ORT, not yet a tensor's */
+  OrtValue *value;       /* fetched from ORT, not yet in a tensor */
   iobind_tensor *result; /* the value as a tensor */
   bool is_taken;         /* the caller has it */
 } iobind__output;
 
-/* What is known of the outputs of the last run. */
+/* The state of the last run's results. */
 typedef enum iobind__results {
   IOBIND__RESULTS_NONE,  /* no run since the last change of an output */
   IOBIND__RESULTS_HELD,  /* ORT's binding holds them */
   IOBIND__RESULTS_READY, /* fetched: each is a value or a tensor in its slot */
-  IOBIND__RESULTS_FAILED /* the run has failed after its call returned: `failure` says why */
+  IOBIND__RESULTS_FAILED /* the run failed after its call had returned: `failure` has the error */
 } iobind__results;
 
 /* The run state, for the busy check and for cancelling from another thread. */
 enum { IOBIND__IDLE, IOBIND__RUNNING, IOBIND__CANCELLING, IOBIND__CANCELLED };
 
-/* Runs on a stream that the host has not seen pass yet. */
+/* Runs on a stream of which the host does not know that they have passed. */
 typedef struct iobind__flight {
   iobind_stream *stream; /* a reference is held; NULL: none */
   iobind__ticket ticket; /* of the last of them */
@@ -54,10 +54,10 @@ typedef struct iobind__carry {
   size_t input;
   iobind_carry_mode mode;
   bool due;                  /* a run has finished since the input was bound: the output is the next state */
-  iobind_tensor *buffers[2]; /* SWAP: what the runs write in turn; references are held */
+  iobind_tensor *buffers[2]; /* SWAP: the buffers that the runs write in turn; references are held */
 } iobind__carry;
 
-/* Run options as the caller gave them; all is copied. */
+/* A copy of the caller's run options. */
 typedef struct iobind__run_words {
   iobind_run_options options;
   char **texts; /* what the options point to: the tag, then keys and values */
@@ -68,24 +68,24 @@ struct iobind_binding {
   iobind__ref ref;
   iobind_session *session; /* a reference is held */
   uint64_t generation;     /* of the table; see iobind__table_changed */
-  uint64_t output_set;     /* changes with the set of outputs that are bound at all */
+  uint64_t output_set;     /* changes if the set of bound outputs changes */
   iobind__side sides[2];   /* ORT's bindings; the second one is open only if a state is carried by SWAP */
   iobind__arrays arrays;   /* or, for the whole binding, arrays of values */
   size_t turn;             /* the side of the next run */
   iobind__graphs *graphs;  /* NULL: the session captures none */
-  bool is_capture_broken;  /* the last run that failed was a capture into which another thread's call came */
+  bool is_capture_broken;  /* the last run failed because another thread's call came into its capture */
   iobind__run_words words; /* the caller's run options */
   OrtRunOptions *run_options;
   OrtRunOptions *stream_run_options; /* the same, for runs on an EP's stream */
   atomic_int state;
   atomic_size_t queued;  /* runs on a worker's stream that have not ended */
-  iobind__flight flight; /* used only by the owner's thread */
+  iobind__flight flight; /* only the owner's thread uses the rest */
   iobind__results results;
   iobind_error failure;
   bool is_checked;  /* complete, and nothing changed since */
   bool is_verified; /* every bound output is */
   bool has_live;    /* some input is LIVE with a source, or has an event */
-  size_t handed_on; /* bound outputs that are inputs which ORT hands on: copied after each run */
+  size_t handed_on; /* bound outputs that are passed-through inputs: copied after each run */
   size_t *fresh;    /* the outputs that are bound again before each run */
   size_t fresh_count;
   iobind__output *outputs;
@@ -100,7 +100,7 @@ static inline iobind__side *iobind__side_of_turn(iobind_binding *binding) {
   return &binding->sides[binding->turn];
 }
 
-/* Does no output become an input, is none an input, and is no run replayed at the addresses of another one? */
+/* Is every output neither carried nor a passed-through input, and is no run replayed from a capture? */
 static inline bool iobind__binding_is_plain(const iobind_binding *binding) {
   return (binding->carry_count | binding->handed_on) == 0 && binding->graphs == NULL;
 }
@@ -114,16 +114,16 @@ static inline bool iobind__output_is_given(const iobind__output *output) {
 /* Something in the table changed: the next run of each side compares it with its mirror. */
 void iobind__table_changed(iobind_binding *binding);
 
-/* Have the runs on a stream been seen to pass? Then they are under way no longer. */
+/* Does the host know that the runs on a stream have passed? Then they are not under way any more. */
 void iobind__flight_look(iobind_binding *binding);
 
 /* Wait for the runs that are under way on a stream. */
 iobind_status iobind__flight_wait(iobind_binding *binding, iobind_error *error);
 
-/* The last run has failed after all: nothing of it can be fetched or carried on. */
+/* The last run has failed after its call had returned: its results cannot be fetched or carried. */
 void iobind__binding_fail(iobind_binding *binding, const iobind_error *failure);
 
-/* iobind__binding_check_idle, where it is usually fine. */
+/* iobind__binding_check_idle, inlined for the usual case. */
 static inline iobind_status iobind__binding_must_be_idle(iobind_binding *binding, const char *what, iobind_error *error) {
   bool idle = binding->flight.stream == NULL && atomic_load_explicit(&binding->state, memory_order_acquire) == IOBIND__IDLE;
   return idle ? IOBIND_OK : iobind__binding_check_idle(binding, what, error);
@@ -134,10 +134,11 @@ void iobind__input_clear(iobind__input *input);
 
 /* check.c */
 
-/* Is all bound that a run needs, do symbolic dims agree, is nothing shared that must not be? `what` names the call. */
+/* Is everything bound that a run needs, do symbolic dims agree, and does no memory overlap that must not? `what` names the
+ * call. */
 iobind_status iobind__binding_check_complete(iobind_binding *binding, const char *what, iobind_error *error);
 
-/* overlap.c: the memory that a run reads and writes must not meet, but where the caller asks for it. */
+/* overlap.c: memory that a run reads and memory that it writes must not overlap, unless the caller asks for it. */
 iobind_status iobind__overlap_check_input(const iobind_binding *binding, size_t index, const iobind_tensor *tensor,
                                           const char *what, iobind_error *error);
 iobind_status iobind__overlap_check_output(const iobind_binding *binding, size_t index, iobind_output_mode mode,
@@ -146,7 +147,7 @@ iobind_status iobind__overlap_check_output(const iobind_binding *binding, size_t
 /* Would a run that writes this tensor as the output read it too, or write it as another output? */
 bool iobind__overlap_in_use(const iobind_binding *binding, size_t output, const iobind_tensor *tensor);
 
-/* A tensor is bound: REUSE outputs whose memory it is, or may be, get new memory in the next run. */
+/* A tensor is bound: REUSE outputs in its memory, or perhaps in it, get new memory in the next run. */
 iobind_status iobind__overlap_renew(iobind_binding *binding, const iobind_tensor *tensor, iobind_error *error);
 static inline iobind_status iobind__overlap_make_room(iobind_binding *binding, const iobind_tensor *tensor,
                                                       iobind_error *error) {
@@ -154,7 +155,8 @@ static inline iobind_status iobind__overlap_make_room(iobind_binding *binding, c
 }
 
 /* output.c */
-/* The output is another one: what the last run left is given up, and if mode or place differ, a run has to show again where it lands. */
+/* The output is bound to something else: the last run's results are given up, and if mode or place differ, a run has to show
+ * again where it lands. */
 void iobind__output_set(iobind_binding *binding, size_t index, iobind_output_mode mode, iobind__place *place,
                         iobind_tensor *target);
 void iobind__output_reset(iobind_binding *binding, size_t index);
@@ -165,15 +167,15 @@ void iobind__output_aim(iobind__output *output, iobind_tensor *target);
 /* The dims of an input changed: REUSE outputs whose dims may follow get new memory. */
 void iobind__outputs_reshape(iobind_binding *binding);
 
-/* results.c: what the last run left. `busy` is the EP's stream that may still be writing it, whose memory stays until the stream has
- * passed; NULL: none. */
+/* results.c: the results of the last run. `busy` is the EP's stream that may still be writing them, whose memory stays until
+ * the stream has passed; NULL: none. */
 void iobind__results_drop(iobind_binding *binding, iobind_stream *busy);
 iobind_status iobind__results_fetch(iobind_binding *binding, iobind_error *error);
 
-/* Inputs that the model hands on as outputs are copied to where these are bound. */
+/* Copy inputs that the model passes through to where the outputs are bound. */
 iobind_status iobind__results_hand_on(iobind_binding *binding, iobind_stream *stream, iobind_error *error);
 
-/* Where the value of an output lies. NULL, and 0 bytes, for strings. */
+/* The address of an output's value. NULL, and 0 bytes, for strings. */
 iobind_status iobind__result_locate(const iobind_binding *binding, size_t index, OrtValue *value, void **data, size_t *bytes,
                                     iobind_error *error);
 iobind_status iobind__result_overlaps(const iobind_binding *binding, size_t index, const iobind_tensor *tensor, bool *overlaps,
@@ -181,7 +183,7 @@ iobind_status iobind__result_overlaps(const iobind_binding *binding, size_t inde
 
 /* verify.c */
 
-/* Has each output landed where it was asked for? One of 0 bytes does not show it. */
+/* Has each output landed where it was asked for? An output of 0 bytes does not show it. */
 iobind_status iobind__results_verify(iobind_binding *binding, iobind_error *error);
 iobind_status iobind__result_verify_place(const iobind_binding *binding, size_t index, const OrtValue *value,
                                           iobind_error *error);
@@ -191,23 +193,24 @@ iobind_status iobind__carry_advance(iobind_binding *binding, iobind_stream *busy
                                     iobind_error *error); /* the states that the last run
                                                                                                          left */
 iobind_status iobind__carry_prepare(iobind_binding *binding,
-                                    iobind_error *error); /* memory for those that the next one writes */
+                                    iobind_error *error); /* memory for the states that the next run writes */
 void iobind__carry_note_run(iobind_binding *binding);
 void iobind__carry_note_failure(iobind_binding *binding);
-void iobind__carry_take(iobind_binding *binding, iobind__carry *carry); /* the caller has the memory of the output */
+void iobind__carry_take(iobind_binding *binding, iobind__carry *carry); /* the caller owns the memory of the output now */
 void iobind__carry_end(iobind_binding *binding, size_t output);
 
 /* The carry of an input or output; NULL: none. */
 iobind__carry *iobind__carry_of_input(const iobind_binding *binding, size_t input);
 iobind__carry *iobind__carry_of_output(const iobind_binding *binding, size_t output);
 
-/* state.c: for runs that the caller did not ask for. A state that cannot be brought back is spoiled, and the call fails. */
+/* state.c: for runs that the caller did not ask for. If a state cannot be restored, it is marked as unknown, and the call
+ * fails. */
 typedef struct iobind__states iobind__states;
 iobind_status iobind__states_save(iobind_binding *binding, iobind__states **out, iobind_error *error);
 iobind_status iobind__states_restore(iobind_binding *binding, const iobind__states *states, iobind_error *error);
 void iobind__states_free(iobind__states *states);
 
-/* run.c: ORT's run alone, with what has to be looked at or done after it; the states stay where they are. */
+/* run.c: only ORT's run, with the checks and copies after it; the states stay where they are. */
 iobind_status iobind__run_ort(iobind_binding *binding, OrtRunOptions *options, const iobind_device *ordered,
                               iobind_error *error);
 

@@ -1,5 +1,5 @@
-/* What a run shows of its outputs: where they landed. That belongs to the output, its mode and its place, so that another tensor of the same
- * kind need not be looked at again. */
+/* What a run shows about its outputs: where they landed. The answer depends only on the output, its mode and its place, so it
+ * is not asked again for another tensor of the same kind. */
 #include "binding/table.h"
 
 iobind_status iobind__result_verify_place(const iobind_binding *binding, size_t index, const OrtValue *value,
@@ -25,7 +25,7 @@ iobind_status iobind__result_verify_place(const iobind_binding *binding, size_t 
   return IOBIND_OK;
 }
 
-/* Does the model fix the dims of an output, and are the value's these? */
+/* Does the model fix the dims of an output, and does the value have them? */
 static iobind_status check_fixed_dims(const iobind_binding *binding, size_t index, const OrtValue *value, bool *same,
                                       iobind_error *error) {
   const OrtApi *api = IOBIND__API(binding->session->runtime);
@@ -48,7 +48,7 @@ static iobind_status verify(iobind_binding *binding, size_t index, iobind_error 
   void *data;
   size_t bytes;
   if (binding->session->outputs[index].handed_on >= 0) {
-    output->is_verified = true; /* iobind itself copies it to where it belongs */
+    output->is_verified = true; /* iobind itself copies such an output */
     return IOBIND_OK;
   }
   IOBIND__TRY(iobind__result_verify_place(binding, index, output->value, error));
