@@ -1,5 +1,5 @@
 /** @file interop.h
- *  iobind beside other libraries: tensors that are handed over by DLPack. The rules of iobind.h hold here. */
+ *  iobind beside other libraries: tensors by DLPack, the ORT of a host program. The rules of iobind.h hold here. */
 #ifndef IOBIND_INTEROP_H
 #define IOBIND_INTEROP_H
 
@@ -42,6 +42,14 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_tensor_to_dlpack(iobind_tensor *ten
  *  @threads any   @since 0.2 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_tensor_from_dlpack(iobind_runtime *runtime, void *managed, uint32_t flags,
                                                                 iobind_tensor **tensor, iobind_error *error);
+
+/* ---- the ORT of a host program ------------------------------------------------------------------------------------ */
+
+/** The `const OrtApiBase *` of the ORT that last registered libiobind itself as an EP library; NULL if none did. A program whose ORT
+ *  gives its table to EP libraries alone (Python's) registers libiobind's file, which has no devices, and attaches to what comes
+ *  (`ort_api_base` of iobind_runtime_options): one ORT, with the EPs and the memory of both. Lives as long as that ORT.
+ *  @threads any   @since 0.2 */
+IOBIND_API const void *iobind_host_api_base(void);
 
 #ifdef __cplusplus
 }

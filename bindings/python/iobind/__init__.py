@@ -1,0 +1,46 @@
+"""iobind: tensors stay where the model runs. I/O binding for ONNX Runtime on any execution provider.
+
+    import iobind
+    s = iobind.Session("m.onnx", device="gpu,cpu")
+    b = s.bind({"x": x}, outputs={"y": "cpu"})
+    b["x"] = new
+    y = b.run()["y"].numpy()
+"""
+
+from . import _core
+from ._audit import Audit
+from ._binding import REUSE, Binding, Outputs, in_place
+from ._core import Device
+from ._errors import (
+    BY_STATUS,
+    Cancelled,
+    DeviceError,
+    DTypeError,
+    Error,
+    FileError,
+    InternalError,
+    InvalidArgument,
+    InvalidState,
+    NotFound,
+    NotSupported,
+    OrtError,
+    OutOfMemory,
+    ShapeError,
+    Timeout,
+    VersionError,
+)
+from ._runtime import attach, attached, configure, device, devices, info, preload, register_ep
+from ._session import Session, Value
+from ._tensor import Event, Live, Stream, Tensor, copy, empty, from_dlpack, live, tensor, wrap, wrap_address
+
+__version__ = _core.version()
+for _class in BY_STATUS.values():
+    _class.__module__ = Error.__module__ = "iobind"
+_core.use_classes(Tensor, Outputs, BY_STATUS)
+
+__all__ = [
+    "REUSE", "Audit", "Binding", "Cancelled", "DTypeError", "Device", "DeviceError", "Error", "Event", "FileError", "InternalError",
+    "InvalidArgument", "InvalidState", "Live", "NotFound", "NotSupported", "OrtError", "OutOfMemory", "Outputs", "Session",
+    "ShapeError", "Stream", "Tensor", "Timeout", "Value", "VersionError", "attach", "attached", "configure", "copy", "device",
+    "devices", "empty", "from_dlpack", "in_place", "info", "live", "preload", "register_ep", "tensor", "wrap", "wrap_address",
+]

@@ -1,0 +1,255 @@
+"""Bindings: a session's inputs and outputs bound to memory."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from . import _core, _dtypes, _tensor
+from ._audit import Audit
+from ._errors import InvalidArgument, InvalidState, NotFound, ShapeError
+from ._runtime import place as find_place
+from ._session import Session, as_host_tensor
+
+RESIDENT, SNAPSHOT, LIVE = range(3)
+FRESH_MODE, REUSE_MODE, FIXED_MODE, IN_PLACE_MODE, NONE_MODE = range(5)
+CARRY_MODES = ["move", "swap", "in_place"]
+
+
+class Reuse:
+    """REUSE, or REUSE("cpu"): memory of the first run, overwritten by the next ones."""
+
+    def __init__(self, device: str | _core.Device | None = None) -> None:
+        self.device = device
+
+    def __call__(self, device: str | _core.Device) -> Reuse:
+        return Reuse(device)
+
+
+REUSE = Reuse()
+
+
+class InPlace:
+    """in_place(tensor): an output is written into a tensor that may overlap an input."""
+
+    def __init__(self, tensor: _tensor.Tensor) -> None:
+        self.tensor = tensor
+
+
+def in_place(tensor: _tensor.Tensor) -> InPlace:
+    """Let an output be written into memory that an input has: only if the model's operators allow it, which nobody checks."""
+    return InPlace(tensor)
+
+
+class Outputs(_core.Outputs):
+    """The outputs of a run, by name: out["y"] is a Tensor. Kept, they stay as they are: what is FRESH is fetched before the next run."""
+
+    __slots__ = ()
+
+    def keys(self) -> list[str]:
+        """The outputs' names, in the model's order."""
+        return [value.name for value in self._session().outputs]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.keys())
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.keys()
+
+    def values(self) -> list[_tensor.Tensor]:
+        """The outputs that are bound, in the model's order."""
+        return [self[name] for name in self.keys()]
+
+    def items(self) -> list[tuple[str, _tensor.Tensor]]:
+        """Names and tensors."""
+        return [(name, self[name]) for name in self.keys()]
+
+    def __repr__(self) -> str:
+        return f"<iobind.Outputs {', '.join(self.keys())}>"
+
+
+class Binding(_core.Binding):
+    """A session's inputs and outputs, bound to memory. One thread at a time; a session may have any number of bindings.
+
+    b["x"] = array copies new data in, and may change open dims; b["x"] = tensor binds the tensor itself.
+    """
+
+    def __new__(cls, session: Session) -> Binding:
+        made = super().__new__(cls, session)
+        made.session = session
+        made._orders = {}
+        made._pool = None
+        made._inputs = {value.name: (index, value) for index, value in enumerate(session.inputs)}
+        made._outputs = {value.name: (index, value) for index, value in enumerate(session.outputs)}
+        return made
+
+    def __init__(self, session: Session) -> None:
+        """session: whose inputs and outputs are bound."""
+
+    session: Session
+    _orders: dict[int, tuple[_tensor.Order, Any]]
+    _pool: Any
+    _inputs: dict[str, tuple[int, Any]]
+    _outputs: dict[str, tuple[int, Any]]
+
+    def bind(self, inputs: Mapping[str, Any] | None = None, *, outputs: Mapping[str, Any] | None = None,
+             carry: Mapping[str, str] | None = None, carry_mode: str = "swap") -> None:
+        """Bind several at once.
+
+        inputs: {name: value}. An array is copied now, to where the session wants it (SNAPSHOT); an iobind.Tensor, or a device
+        tensor of another library by DLPack, is the input itself (RESIDENT), where the session wants it, and never copied;
+        live(array) is read before each run. outputs: {name: a device spec ("cpu": each run's result comes there, FRESH), REUSE or
+        REUSE("cpu"), a Tensor or array that is written into, in_place(tensor), None (not fetched)}. Those that are not named are
+        FRESH where the session leaves them. carry: {output: input}: the output is the next run's input; carry_mode: "swap" (two
+        buffers, if its shape stays), "move" (of any shape) or "in_place". Without saying it, one whose shape may grow is moved.
+        Raises NotFound, DTypeError, ShapeError, DeviceError, InvalidArgument, InvalidState.
+        """
+        for output, to in (carry or {}).items():
+            self.carry(output, to, carry_mode)
+        for name, value in (inputs or {}).items():
+            self._assign(name, value)
+        for name, value in (outputs or {}).items():
+            self.set_output(name, value)
+
+    def _input(self, name: str) -> tuple[int, Any]:
+        found = self._inputs.get(name)
+        if found is None:
+            raise NotFound(f"binding: no input {name!r}; there are {', '.join(self._inputs)}")
+        return found
+
+    def _assign(self, name: str, value: Any) -> None:
+        index, wanted = self._input(name)
+        self._forget_order(index)
+        code = _dtypes.BY_NAME.get(wanted.dtype, 0)
+        if isinstance(value, _tensor.Tensor):
+            self._set_input(index, RESIDENT, value, None)
+        elif isinstance(value, _tensor.Live):
+            self._set_input(index, LIVE, as_host_tensor(value.array, code, f"bind: {name!r}"), None)
+        elif not isinstance(value, _core.Tensor) and _is_on_device(value):
+            order = _tensor.Order(value)
+            tensor = _tensor.from_dlpack(value)
+            self._set_input(index, RESIDENT, tensor, order.event)
+            self._orders[index] = (order, tensor)
+            self._use_order(_order_all(self._orders))
+        else:
+            self._set_input(index, SNAPSHOT, as_host_tensor(value, code, f"bind: {name!r}"), None)
+
+    def set_input(self, name: str, value: Any, *, event: _tensor.Event | None = None) -> None:
+        """Bind an input as b[name] = value does. event: each run waits for it before it reads a tensor."""
+        if event is None:
+            self._assign(name, value)
+            return
+        if not isinstance(value, _tensor.Tensor):
+            raise InvalidArgument("set_input: only a tensor is waited for: what is copied is there at once")
+        self._set_input(self._input(name)[0], RESIDENT, value, event)
+
+    def update(self, name: str, array: Any, *, stream: _tensor.Stream | None = None) -> None:
+        """Copy new data of the same dims into a bound input, behind the runs that are queued on `stream`."""
+        index, wanted = self._input(name)
+        data = _tensor.host_array(array, _dtypes.BY_NAME[wanted.dtype], f"update: {name!r}")
+        self._update_input(index, _tensor.as_bytes(data), stream)
+
+    def set_output(self, name: str, value: Any) -> None:
+        """Bind an output; see bind()."""
+        if name not in self._outputs:
+            raise NotFound(f"binding: no output {name!r}; there are {', '.join(self._outputs)}")
+        index, wanted = self._outputs[name]
+        if value is None:
+            self._set_output(index, NONE_MODE, None, 0, None)
+        elif isinstance(value, Reuse):
+            device, memory = (None, 0) if value.device is None else find_place(value.device)
+            self._set_output(index, REUSE_MODE, device, memory, None)
+        elif isinstance(value, (str, _core.Device)):
+            device, memory = find_place(value)
+            self._set_output(index, FRESH_MODE, device, memory, None)
+        elif isinstance(value, InPlace):
+            self._set_output(index, IN_PLACE_MODE, None, 0, value.tensor)
+        elif isinstance(value, _tensor.Tensor):
+            self._set_output(index, FIXED_MODE, None, 0, value)
+        else:
+            self._set_output(index, FIXED_MODE, None, 0, _tensor.wrap(value))
+
+    def fresh(self, name: str) -> None:
+        """Leave an output FRESH where the session leaves it, as it is in a new binding."""
+        if name not in self._outputs:
+            raise NotFound(f"binding: no output {name!r}; there are {', '.join(self._outputs)}")
+        self._set_output(self._outputs[name][0], FRESH_MODE, None, 0, None)
+
+    def carry(self, output: str, input: str, mode: str | None = None) -> None:
+        """Let an output become an input of the next run: a state that never leaves the device. The first state is what is bound."""
+        if output not in self._outputs:
+            raise NotFound(f"carry: no output {output!r}; there are {', '.join(self._outputs)}")
+        if mode not in (None, *CARRY_MODES):
+            raise InvalidArgument(f"carry: expected one of {', '.join(CARRY_MODES)}, got {mode!r}")
+        to, wanted = self._input(input)
+        number, given = self._outputs[output]
+        if mode in (None, "swap") and given.shape != wanted.shape:
+            mode = "move"
+        self._carry(number, to, CARRY_MODES.index(mode or "swap"))
+
+    def take(self, name: str) -> _tensor.Tensor:
+        """An output of the last run that no later run overwrites, also one of REUSE, which gets new memory."""
+        if name not in self._outputs:
+            raise NotFound(f"take: no output {name!r}; there are {', '.join(self._outputs)}")
+        return self._take(self._outputs[name][0])
+
+    def set_run_options(self, config: Mapping[str, Any] | None = None, *, tag: str | None = None, log_level: int = 0) -> None:
+        """For all later runs: ONNX Runtime's run entries, such as {"gpu_graph_id": 1}; a tag for its log and profile."""
+        entries = {key: str(value) for key, value in (config or {}).items()}
+        self._set_run_options(log_level, tag, list(entries), list(entries.values()))
+
+    def audit(self) -> Audit:
+        """Which bytes move on each run, from where to where, and why: a table in a terminal, HTML in a notebook."""
+        return Audit(*self._audit())
+
+    # ---- order ----
+
+    def _forget_order(self, index: int) -> None:
+        if self._orders.pop(index, None) is not None and not self._orders:
+            self._use_order(None)
+
+    def _run_on(self, stream: Any, event: _tensor.Event | None) -> Outputs:
+        if stream is None or isinstance(stream, _core.Stream):
+            return super()._run_on(stream, event)
+        if _tensor.foreign_stream(stream) is None:
+            raise InvalidArgument(f"run: expected a stream, got {type(stream).__name__}: an iobind.Stream, or an object with "
+                                  "__cuda_stream__, cuda_stream or ptr")
+        _tensor.synchronize_foreign(stream)
+        return super()._run_on(None, event)
+
+    async def run_async(self) -> Outputs:
+        """As run(), without blocking the event loop; cancelling the task cancels the run."""
+        if self._pool is None:
+            from concurrent.futures import ThreadPoolExecutor
+
+            self._pool = ThreadPoolExecutor(1, "iobind")
+        loop = asyncio.get_running_loop()
+        running = loop.run_in_executor(self._pool, self.run)
+        try:
+            return await asyncio.shield(running)
+        except asyncio.CancelledError:
+            while not running.done():  # the run may begin only after this
+                self.cancel()
+                await asyncio.wait([running], timeout=0.01)
+            running.exception()  # it has been dealt with
+            raise
+
+
+def _order_all(orders: dict[int, tuple[_tensor.Order, Any]]) -> Any:
+    """What orders a run behind the producers of its inputs; it does not hold the binding, which holds it."""
+
+    def order_run(stream: _tensor.Stream | None) -> None:
+        for order, _ in orders.values():
+            order.wait()
+
+    return order_run
+
+
+def _is_on_device(value: Any) -> bool:
+    if not hasattr(value, "__dlpack_device__"):
+        return False
+    return value.__dlpack_device__()[0] not in (1, 3, 11)
+
+
+__all__ = ["Binding", "InPlace", "InvalidState", "Outputs", "REUSE", "Reuse", "ShapeError", "in_place"]

@@ -1,0 +1,167 @@
+"""The ONNX Runtime (ORT) that a process uses, its devices, and the log."""
+
+from __future__ import annotations
+
+import glob
+import importlib.util
+import logging
+import os
+import sys
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+from . import _core
+from ._errors import InvalidArgument, InvalidState
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+LEVELS = {"verbose": 1, "info": 2, "warning": 3, "error": 4}
+_lock = threading.RLock()
+_runtime: _core.Runtime | None = None
+_settings: dict[str, Any] = {}
+_attached = False
+_core.use_logger(logging.getLogger("iobind"))
+
+
+def library_path() -> str:
+    """The file of libiobind that this package uses."""
+    for name in ("libiobind.so.0", os.path.join("..", "..", "libiobind.so.0")):
+        path = os.path.realpath(os.path.join(HERE, name))
+        if os.path.exists(path):
+            return path
+    raise FileNotFoundError(f"libiobind.so.0 is not beside {HERE}")
+
+
+def find_ort() -> str | None:
+    """ORT's library in an installed onnxruntime or onnxruntime-gpu, which is not imported; None: there is none."""
+    spec = importlib.util.find_spec("onnxruntime")
+    for folder in (spec.submodule_search_locations or []) if spec else []:
+        found = sorted(glob.glob(os.path.join(folder, "capi", "libonnxruntime.so*")))
+        if found:
+            return found[-1]
+    return None
+
+
+def configure(*, ort_library: str | os.PathLike[str] | None = None, ep_libraries: Sequence[str | os.PathLike[str]] = (),
+              software_devices: bool = False, ep_search: bool = True, log_level: str = "warning", telemetry: bool = False) -> None:
+    """Say which ORT is used, and how, before anything else of this package is.
+
+    ort_library: ORT's library or its folder; otherwise ORT_NATIVE_LIB_PATH, the installed onnxruntime, the system.
+    ep_libraries: libraries of execution providers, each "FILE", "NAME=FILE" or a folder. software_devices: let them offer
+    devices in software. ep_search: look for them where iobind does by itself. log_level: "verbose", "info", "warning" or "error",
+    of what comes to logging's "iobind". telemetry: leave ORT's on.
+    Raises InvalidState once ORT is loaded, or attached: then its host has said all this.
+    """
+    if log_level not in LEVELS:
+        raise InvalidArgument(f"configure: log_level: expected one of {', '.join(LEVELS)}, got {log_level!r}")
+    with _lock:
+        if _runtime is not None:
+            raise InvalidState("configure: ONNX Runtime is " + ("attached: its host program configures it" if _attached else
+                               "loaded already: call it before anything else of iobind"))
+        _settings.update(library=None if ort_library is None else os.fspath(ort_library), log_level=LEVELS[log_level],
+                         ep_libraries=[os.fspath(path) for path in ep_libraries],
+                         flags=(1 if telemetry else 0) | (0 if ep_search else 2) | (4 if software_devices else 0))
+
+
+def runtime() -> _core.Runtime:
+    """The process's ORT, loaded on first use."""
+    global _runtime
+    if _runtime is None:
+        with _lock:
+            if _runtime is None:
+                library = _settings.get("library")
+                if library is None and not os.environ.get("ORT_NATIVE_LIB_PATH"):
+                    library = find_ort()
+                _runtime = _core.Runtime(library=library, api_base=0, ep_libraries=_settings.get("ep_libraries", []),
+                                         flags=_settings.get("flags", 0), log_level=_settings.get("log_level", 3))
+    return _runtime
+
+
+def attach(onnxruntime: Any, *, ep_libraries: Sequence[str | os.PathLike[str]] = (), telemetry: bool = False) -> None:
+    """Use the ORT inside the Python package onnxruntime instead of a second copy: one environment, one set of execution providers
+    and devices, and memory that both know.
+
+    onnxruntime: the imported module. Before any session of iobind. Log and threads stay as the module has them; its telemetry is
+    switched off unless `telemetry` is True. Raises InvalidState after ORT was loaded, VersionError before ORT 1.24.
+    """
+    global _runtime, _attached
+    with _lock:
+        if _attached:
+            return
+        if _runtime is not None:
+            raise InvalidState("attach: iobind has loaded an ONNX Runtime of its own already: call it before anything else of iobind")
+        if _settings:
+            raise InvalidState("attach: configure() was called, but an attached ONNX Runtime is configured by its host program")
+        version = tuple(int(part) for part in onnxruntime.__version__.split(".")[:2])
+        if version < (1, 24):
+            from ._errors import VersionError
+
+            raise VersionError(f"attach: expected onnxruntime 1.24 or newer, got {onnxruntime.__version__}")
+        if not telemetry:
+            onnxruntime.disable_telemetry_events()
+        onnxruntime.register_execution_provider_library("iobind", library_path())
+        base = _core.host_api_base()
+        if base == 0:
+            raise InvalidState("attach: onnxruntime registered libiobind, but did not call it: a copy of it was loaded")
+        _runtime = _core.Runtime(library=None, api_base=base, ep_libraries=[os.fspath(path) for path in ep_libraries], flags=1,
+                                 log_level=3)
+        _attached = True
+
+
+def attached() -> bool:
+    """Whether iobind uses the ORT inside Python's onnxruntime."""
+    return _attached
+
+
+def devices() -> list[_core.Device]:
+    """The devices that are there; the first is always the CPU."""
+    return runtime().devices()
+
+
+def device(spec: str | _core.Device) -> _core.Device:
+    """The first device of a spec that works: "cpu", "cuda:1", "webgpu", "vdev", "gpu", "npu", "ep=NAME", or a list: "gpu,cpu"."""
+    return spec if isinstance(spec, _core.Device) else runtime().find(spec)[0]
+
+
+def place(spec: str | _core.Device) -> tuple[_core.Device, int]:
+    """A device and a kind of memory: "cuda/pinned" is host memory that the device reads directly."""
+    return (spec, 0) if isinstance(spec, _core.Device) else runtime().find(spec)
+
+
+def register_ep(path: str | os.PathLike[str], name: str | None = None) -> None:
+    """Register the library of an execution provider; its devices follow those that are known."""
+    runtime().register_ep(os.fspath(path), name)
+
+
+def info() -> dict[str, Any]:
+    """The loaded ORT: ort_version, ort_api_version, ort_library, found_by; and `eps`, the libraries of execution providers that
+    were found, each with name, path, status and message."""
+    return {**runtime().info(), "eps": runtime().eps(), "attached": _attached, "python": sys.version.split()[0]}
+
+
+def preload(*names: str) -> dict[str, str]:
+    """Load shared libraries that an execution provider needs and the loader would not find, such as CUDA's from NVIDIA's packages
+    (nvidia-cuda-runtime and others), before ORT is loaded: {file: path}. Without names, all libraries of installed packages
+    of NVIDIA's. Raises FileNotFoundError for a name that no installed package has."""
+    import ctypes
+
+    spec = importlib.util.find_spec("nvidia")
+    found: dict[str, str] = {}
+    for folder in (spec.submodule_search_locations or []) if spec else []:
+        for path in sorted(glob.glob(os.path.join(folder, "**", "lib*.so*"), recursive=True)):
+            if not names or any(os.path.basename(path).startswith(name) for name in names):
+                found[os.path.basename(path)] = path
+    missing = [name for name in names if not any(file.startswith(name) for file in found)]
+    if missing:
+        raise FileNotFoundError(f"preload: {', '.join(missing)}: in no installed package of NVIDIA's")
+    left = dict(found)
+    for _ in range(len(left) + 1):  # one may need another: those that load go first
+        for file, path in list(left.items()):
+            try:
+                ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL)
+            except OSError:
+                continue
+            del left[file]
+    if left:
+        ctypes.CDLL(next(iter(left.values())), mode=ctypes.RTLD_GLOBAL)  # its own error says what is missing
+    return found

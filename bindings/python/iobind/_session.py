@@ -1,0 +1,175 @@
+"""Sessions: a model on its devices."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from . import _core, _dtypes, _tensor
+from ._errors import InvalidArgument, NotFound, ShapeError
+from ._runtime import device as find_device
+from ._runtime import runtime
+
+if TYPE_CHECKING:
+    from ._binding import Binding
+
+POLICIES = ["none", "default", "prefer_cpu", "prefer_npu", "prefer_gpu", "max_performance", "max_efficiency", "min_power"]
+OPTIMIZATIONS = ["all", "none", "basic", "extended", "layout"]
+KINDS = ["unknown", "tensor", "sequence", "map", "opaque", "sparse", "optional"]
+
+
+class Value(NamedTuple):
+    """An input or output of a session."""
+
+    name: str
+    kind: str
+    """"tensor", the one that can be bound, or "sequence", "map", "optional" ..."""
+    dtype: str
+    """the element type's name"""
+    shape: tuple[int | str | None, ...] | None
+    """a dim is a number, the name of an open one, or None; no shape at all: None"""
+    device: _core.Device
+    """where the session wants the input or leaves the output"""
+    memory: int
+    memory_name: str
+    """ONNX Runtime's name of that memory"""
+
+
+class Session(_core.Session):
+    """A model on its devices. Bind inputs and outputs by bind(), or run once by run()."""
+
+    def __new__(cls, model: str | os.PathLike[str] | bytes, device: str | _core.Device | Sequence[str | _core.Device] = (), *,
+                ep_options: Mapping[str, Any] | None = None, config: Mapping[str, Any] | None = None,
+                dims: Mapping[str, int] | None = None, policy: str = "none", optimization: str = "all", threads: int = 0,
+                inter_threads: int = 0, strict: bool = False, placement: bool = False, memory_reuse: bool = True,
+                profile: str | None = None) -> Session:
+        if policy not in POLICIES or optimization not in OPTIMIZATIONS:
+            raise InvalidArgument(f"session: policy: one of {', '.join(POLICIES)}; optimization: one of {', '.join(OPTIMIZATIONS)}")
+        named = [device] if isinstance(device, (str, _core.Device)) else list(device)
+        options: dict[str, Any] = {
+            "devices": [find_device(one) for one in named],
+            "flags": (1 if strict else 0) | (2 if placement else 0) | (0 if memory_reuse else 4),
+            "policy": POLICIES.index(policy), "optimization": OPTIMIZATIONS.index(optimization),
+            "intra_op_threads": threads, "inter_op_threads": inter_threads,
+            "ep_keys": list(ep_options or {}), "ep_values": [_text(value) for value in (ep_options or {}).values()],
+            "config_keys": list(config or {}), "config_values": [_text(value) for value in (config or {}).values()],
+            "dim_names": list(dims or {}), "dim_values": list((dims or {}).values())}
+        if profile is not None:
+            options["profile"] = profile
+        in_memory = isinstance(model, (bytes, bytearray, memoryview))
+        return cls._make(runtime(), None if in_memory else os.fspath(model), model if in_memory else None, options)
+
+    def __init__(self, model: str | os.PathLike[str] | bytes, device: str | _core.Device | Sequence[str | _core.Device] = (),
+                 **options: Any) -> None:
+        """model: a file, or the bytes of one. device: a spec such as "gpu,cpu", or devices in order of preference; the CPU is always
+        the last resort (strict=True: never). ep_options: of the execution provider, {"cuda.gpu_mem_limit": 1 << 30}. config: ONNX
+        Runtime's session entries. dims: values for open dims of the model, by name. threads: of one operator. placement: record
+        which provider runs which node, for nodes() and audit(). profile: record ONNX Runtime's profile to files of this prefix."""
+
+    @classmethod
+    def adopt(cls, address: int, owner: Any = None) -> Session:
+        """A session that other code made with the same ONNX Runtime (an OrtSession *); `owner` is held until nothing uses it."""
+        return cls._adopt(runtime(), address, owner)
+
+    @property
+    def inputs(self) -> list[Value]:
+        """What the model takes, in its order."""
+        return [_value(entry) for entry in self._values(False)]
+
+    @property
+    def outputs(self) -> list[Value]:
+        """What the model gives, in its order."""
+        return [_value(entry) for entry in self._values(True)]
+
+    def get_inputs(self) -> list[Value]:
+        """As `inputs`: onnxruntime's name."""
+        return self.inputs
+
+    def get_outputs(self) -> list[Value]:
+        """As `outputs`: onnxruntime's name."""
+        return self.outputs
+
+    def info(self) -> dict[str, Any]:
+        """What the model says of itself: opset, model_version, producer, graph_name, domain, description."""
+        return self._info()
+
+    def nodes(self) -> list[dict[str, str]]:
+        """Which execution provider runs which node, for a session made with placement=True."""
+        return self._nodes()
+
+    def run(self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any]) -> list[Any]:
+        """Run once without a binding, as onnxruntime's InferenceSession.run: arrays in, a list of arrays out. Everything may cross
+        the link in every run; bind() avoids that."""
+        names = [value.name for value in self.outputs]
+        for name in output_names or []:
+            if name not in names:
+                raise NotFound(f"run: no output {name!r}; there are {', '.join(names)}")
+        tensors = []
+        for value in self.inputs:
+            if value.name not in input_feed:
+                raise InvalidArgument(f"run: input {value.name!r} is missing")
+            tensors.append(as_host_tensor(input_feed[value.name], _dtypes.BY_NAME.get(value.dtype, 0), f"run: {value.name!r}"))
+        for name in input_feed:
+            if name not in [value.name for value in self.inputs]:
+                raise NotFound(f"run: no input {name!r}; there are {', '.join(value.name for value in self.inputs)}")
+        results = dict(zip(names, self._run(tensors)))
+        return [None if results[name] is None else results[name].numpy() for name in output_names or names]
+
+    def bind(self, inputs: Mapping[str, Any] | None = None, *, outputs: Mapping[str, Any] | None = None,
+             carry: Mapping[str, str] | None = None, carry_mode: str = "swap") -> Binding:
+        """Bind inputs and outputs to memory; see Binding.bind."""
+        from ._binding import Binding
+
+        made = Binding(self)
+        made.bind(inputs, outputs=outputs, carry=carry, carry_mode=carry_mode)
+        return made
+
+    def empty(self, name: str, **dims: int) -> _tensor.Tensor:
+        """A tensor for an input, where the session wants it; `dims` are values of its open dims: s.empty("past", length=0). A dim
+        whose name is not a word of Python's goes by a dict: s.empty("past", **{"past.length": 0})."""
+        value = next((value for value in self.inputs if value.name == name), None)
+        if value is None:
+            raise NotFound(f"empty: no input {name!r}; there are {', '.join(one.name for one in self.inputs)}")
+        if value.shape is None:
+            raise ShapeError(f"empty: {name!r} has no shape: use iobind.empty")
+        unknown = [dim for dim in dims if dim not in value.shape]
+        if unknown:
+            raise NotFound(f"empty: {name!r} has no open dim {unknown[0]!r}; there are "
+                           f"{', '.join(dim for dim in value.shape if isinstance(dim, str)) or 'none'}")
+        shape = [dims.get(dim, -1) if isinstance(dim, str) else -1 if dim is None else dim for dim in value.shape]
+        if -1 in shape:
+            raise ShapeError(f"empty: {name!r} is {list(value.shape)}: say {value.shape[shape.index(-1)] or 'its open dims'}")
+        return _core.create(value.device, value.memory, _dtypes.BY_NAME[value.dtype], shape)
+
+    def map(self, items: Iterable[Mapping[str, Any]], *, slots: int = 3, constants: Mapping[str, Any] | None = None,
+            ordered: bool = True) -> Iterator[dict[str, _tensor.Tensor]]:
+        """Run over many items, with copies and runs at the same time: gives the outputs of each, as host tensors by name, in order.
+
+        items: dicts of arrays by name. slots: items under way, each with memory of its own. constants: inputs that are the same
+        for all, {name: tensor or array}. An item that fails raises when its turn comes; the message has its number."""
+        from ._pipeline import run_all
+
+        return run_all(self, items, slots, constants or {})
+
+
+def _value(entry: tuple[Any, ...]) -> Value:
+    name, kind, dtype, shape, device, memory, memory_name = entry
+    return Value(name, KINDS[kind], _core.dtype_name(dtype), shape, device, memory, memory_name)
+
+
+def _text(value: Any) -> str:
+    return {True: "1", False: "0"}.get(value, str(value)) if isinstance(value, bool) else str(value)
+
+
+def as_host_tensor(value: Any, code: int, what: str) -> _tensor.Tensor:
+    """A host tensor of what a caller gives: over an array's own memory."""
+    if isinstance(value, _tensor.Tensor):
+        return value
+    data = _tensor.host_array(value, code, what)
+    if code == _dtypes.STRING:
+        return _tensor.tensor(data, "cpu", code)
+    shape = data.shape
+    if code in _dtypes.PACKED:
+        return _core.wrap(find_device("cpu"), 0, code, [data.size * 8 // _core.dtype_bits(code)], _tensor.as_bytes(data), False)
+    return _core.wrap(find_device("cpu"), 0, code, list(shape), _tensor.as_bytes(data), False)

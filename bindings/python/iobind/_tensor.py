@@ -1,0 +1,363 @@
+"""Tensors, streams, events."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from . import _core, _dtypes
+from ._errors import DTypeError, InvalidArgument, InvalidState, NotSupported, ShapeError
+from ._runtime import device as find_device
+from ._runtime import place as find_place
+from ._runtime import runtime
+
+
+class Stream(_core.Stream):
+    """An ordered queue of copies and runs on a device. What is submitted to it returns at once; see docs/async.md."""
+
+    def __new__(cls, device: str | _core.Device, options: Mapping[str, Any] | None = None) -> Stream:
+        pairs = {key: str(value) for key, value in (options or {}).items()}
+        return super().__new__(cls, find_device(device), list(pairs), list(pairs.values()))
+
+    def __init__(self, device: str | _core.Device, options: Mapping[str, Any] | None = None) -> None:
+        """device: whose work it orders. options: of the execution provider, for its stream."""
+
+    def record(self) -> Event:
+        """A new event at the present end of the stream."""
+        event = Event(self.device)
+        event.record(self)
+        return event
+
+
+class Event(_core.Event):
+    """A point in a stream that can be waited for. One that was never recorded has passed."""
+
+    def __new__(cls, device: str | _core.Device) -> Event:
+        return super().__new__(cls, find_device(device))
+
+    def __init__(self, device: str | _core.Device) -> None:
+        """device: whose streams record it."""
+
+
+class Tensor(_core.Tensor):
+    """Typed, shaped memory on a device or on the host. Made by tensor(), empty(), wrap(), from_dlpack() and by runs."""
+
+    __slots__ = ()
+
+    @property
+    def dtype(self) -> Any:
+        """The NumPy dtype. Packed elements of less than a byte are bytes there; `dtype_name` tells them."""
+        return _dtypes.numpy_dtype(self.dtype_code)
+
+    @property
+    def dtype_name(self) -> str:
+        """The element type's name, such as "float32", "bfloat16" or "int4"."""
+        return _core.dtype_name(self.dtype_code)
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return math.prod(self.shape)
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of a scalar tensor")
+        return self.shape[0]
+
+    def __bool__(self) -> bool:
+        raise TypeError("a tensor has no truth value: look at its numbers by numpy()")
+
+    def __repr__(self) -> str:
+        pinned = "/pinned" if self.memory else ""
+        return f"<iobind.Tensor {self.dtype_name}{list(self.shape)} on {self.device}{pinned}>"
+
+    def __getitem__(self, key: int | slice) -> Tensor:
+        """A part of the leading axis, without a copy: t[2:5] or, with one entry, t[3]. Raises ShapeError, NotSupported (a device
+        without addresses)."""
+        if not self.shape:
+            raise ShapeError("tensor: a scalar has no axis to slice")
+        if isinstance(key, slice):
+            start, stop, step = key.indices(self.shape[0])
+            if step != 1:
+                raise NotSupported(f"tensor: a part is a range of the leading axis without gaps, got a step of {step}")
+            return self._slice(start, max(stop - start, 0))
+        if isinstance(key, tuple):
+            raise NotSupported("tensor: a part is a range of the leading axis: use numpy() for more")
+        index = key.__index__()
+        if not -self.shape[0] <= index < self.shape[0]:
+            raise IndexError(f"tensor: index {index} for an axis of {self.shape[0]}")
+        return self._slice(index % self.shape[0], 1).reshape(self.shape[1:])
+
+    def __iter__(self) -> Any:
+        return (self[index] for index in range(len(self)))
+
+    def reshape(self, *shape: Any) -> Tensor:
+        """The same memory with other dims; one of them may be -1. Raises InvalidArgument if the elements are not as many."""
+        dims = list(shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape)
+        if dims.count(-1) == 1:
+            rest = -math.prod(dims)
+            dims[dims.index(-1)] = self.size // rest if rest else 0
+        if math.prod(dims) != self.size:
+            raise InvalidArgument(f"reshape: expected {self.size} elements, got {dims}")
+        return self._view(0, self.dtype_code, dims)
+
+    def view(self, dtype: Any, shape: Sequence[int], offset: int = 0) -> Tensor:
+        """A part of the memory as another type and shape; `offset` in bytes. Keeps this tensor's memory alive."""
+        return self._view(offset, _dtypes.code_of(dtype), list(shape))
+
+    def write(self, array: Any, *, offset: int = 0, stream: Stream | None = None) -> None:
+        """Copy host data in: an array of this dtype and, with offset 0, this shape, or any part of so many bytes from `offset` (in
+        bytes) on. With a stream the array must stay as it is until the stream has passed. Raises DTypeError, ShapeError,
+        InvalidArgument."""
+        data = host_array(array, self.dtype_code, "write")
+        if self.dtype_code == _dtypes.STRING:
+            for index, text in enumerate(data.ravel()):
+                self._set_string(index, text)
+            return
+        if offset == 0 and tuple(data.shape) != self.shape:
+            raise ShapeError(f"write: expected {list(self.shape)}, got {list(data.shape)}")
+        self._write_bytes(as_bytes(data), offset, stream)
+
+    def read(self, out: Any = None, *, offset: int = 0, stream: Stream | None = None) -> Any:
+        """Copy the data to a NumPy array: `out`, or a new one. With a stream the bytes are there when an event behind the copy has
+        been waited for."""
+        import numpy
+
+        if out is None:
+            if stream is not None:
+                raise InvalidArgument("read: with a stream, give the array that the data come into")
+            return self._copy_to_host() if not offset else self.view(
+                self.dtype_code, (self.nbytes - offset) * 8 // _core.dtype_bits(self.dtype_code), offset)._copy_to_host()
+        if not isinstance(out, numpy.ndarray) or not out.flags.c_contiguous or not out.flags.writeable:
+            raise InvalidArgument("read: out: expected a dense, writable NumPy array")
+        if _dtypes.numpy_dtype(self.dtype_code) != out.dtype:
+            raise DTypeError(f"read: expected an array of {self.dtype_name}, got {out.dtype}")
+        self._read_bytes(as_bytes(out), offset, stream)
+        return out
+
+    def _copy_to_host(self) -> Any:
+        import numpy
+
+        if self.dtype_code == _dtypes.STRING:
+            texts = numpy.empty(self.size, object)
+            texts[:] = [self._get_string(index) for index in range(self.size)]
+            return texts.reshape(self.shape)
+        packed = self.dtype_code in _dtypes.PACKED
+        array = numpy.empty((self.nbytes,) if packed else self.shape, _dtypes.numpy_dtype(self.dtype_code))
+        self._read_bytes(as_bytes(array), 0, None)
+        return array
+
+    def to(self, device: str | _core.Device, *, stream: Stream | None = None) -> Tensor:
+        """The tensor on another device, a copy; itself if it is there. "cpu", "cuda:0", "vdev/pinned" ..."""
+        target, memory = find_place(device)
+        if target == self.device and memory == self.memory:
+            return self
+        made = _core.create(target, memory, self.dtype_code, self.shape)
+        _core.copy([self], [made], stream)
+        return made
+
+    def copy(self, *, stream: Stream | None = None) -> Tensor:
+        """A copy on the same device."""
+        made = _core.create(self.device, self.memory, self.dtype_code, self.shape)
+        _core.copy([self], [made], stream)
+        return made
+
+    def copy_from(self, source: Tensor, *, stream: Stream | None = None) -> None:
+        """Copy another tensor's content in, between any two places. Raises DTypeError, ShapeError, InvalidArgument (overlap)."""
+        _core.copy([source], [self], stream)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        if not self.host_readable and self.dtype_code != _dtypes.STRING:
+            raise TypeError(f"the tensor is on {self.device}: NumPy cannot look at it there; numpy() copies it to the host")
+        if copy is False and not self.host_readable:
+            raise ValueError("a tensor of strings cannot be looked at without a copy")
+        array = self.numpy()
+        array = array if dtype is None else array.astype(dtype, copy=False)
+        return array.copy() if copy else array
+
+    def __dlpack__(self, *, stream: Any = None, max_version: tuple[int, int] | None = None, dl_device: tuple[int, int] | None = None,
+                   copy: bool | None = None) -> Any:
+        """A capsule of DLPack, without a copy. The tensor's content is complete: what comes out of a run has been waited for."""
+        if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
+            raise BufferError(f"__dlpack__: the tensor is on {self.device}: to() copies it elsewhere")
+        source = self.copy() if copy else self
+        try:
+            return source._to_dlpack(max_version is None or max_version[0] < 1)
+        except NotSupported as refused:
+            raise BufferError(str(refused)) from refused
+
+
+class Live:
+    """What live() gives: an input whose array is read anew before each run."""
+
+    def __init__(self, array: Any) -> None:
+        self.array = array
+
+
+def live(array: Any) -> Live:
+    """Bind an array so that each run sees what it holds then: b["x"] = iobind.live(a)."""
+    return Live(array)
+
+
+def as_bytes(array: Any) -> Any:
+    """A dense array as bytes: the buffer protocol has no names for some dtypes."""
+    import numpy
+
+    return array.reshape(-1).view(numpy.uint8) if array.size else numpy.empty(0, numpy.uint8)
+
+
+def host_array(value: Any, code: int, what: str) -> Any:
+    """A dense NumPy array of an element type. Python's numbers and lists are converted; an array of another type or with gaps is
+    refused, for a copy that nobody asked for costs time that nobody sees."""
+    import numpy
+
+    wanted = _dtypes.numpy_dtype(code)
+    if not hasattr(value, "__array__") and not hasattr(value, "__array_interface__") and not _is_buffer(value):
+        return numpy.asarray(value, wanted)
+    array = numpy.asarray(value)
+    if code == _dtypes.STRING and array.dtype.kind in "OUST":
+        return array.astype(object)
+    if code in _dtypes.PACKED:
+        if array.dtype != wanted:
+            raise DTypeError(f"{what}: expected bytes of packed {_core.dtype_name(code)}, got {array.dtype}")
+    elif array.dtype != wanted:
+        raise DTypeError(f"{what}: expected {_core.dtype_name(code)}, got {array.dtype}: convert it, array.astype({str(wanted)!r})")
+    if not array.flags.c_contiguous:
+        raise ShapeError(f"{what}: expected a dense array, got one with strides {array.strides}: numpy.ascontiguousarray copies it")
+    return array
+
+
+def _is_buffer(value: Any) -> bool:
+    try:
+        memoryview(value).release()
+    except TypeError:
+        return False
+    return True
+
+
+def empty(shape: Sequence[int] | int, dtype: Any = "float32", device: str | _core.Device = "cpu") -> Tensor:
+    """A tensor without content. device: "cpu", "cuda:0", "vdev/pinned" (host memory that the device reads directly) ..."""
+    target, memory = find_place(device)
+    return _core.create(target, memory, _dtypes.code_of(dtype), [shape] if isinstance(shape, int) else list(shape))
+
+
+def tensor(array: Any, device: str | _core.Device = "cpu", dtype: Any = None) -> Tensor:
+    """A new tensor with a copy of an array. Raises DTypeError, ShapeError (an array with gaps)."""
+    import numpy
+
+    if dtype is None:
+        array = numpy.asarray(array)
+        dtype = array.dtype
+    code = _dtypes.code_of(dtype)
+    data = host_array(array, code, "tensor")
+    made = empty(data.shape, code, device)
+    made.write(data)
+    return made
+
+
+def wrap(array: Any, *, writable: bool = True) -> Tensor:
+    """A host tensor over an array's own memory, without a copy; keeps it alive. Raises ShapeError for an array with gaps."""
+    import numpy
+
+    held = numpy.asarray(array)
+    if not held.flags.c_contiguous:
+        raise ShapeError("wrap: expected a dense array: numpy.ascontiguousarray copies it")
+    if writable and not held.flags.writeable:
+        raise InvalidArgument("wrap: the array is read-only: writable=False promises that nothing writes it")
+    code = _dtypes.code_of(held.dtype)
+    if code == _dtypes.STRING:
+        raise DTypeError("wrap: strings cannot be wrapped: tensor() copies them")
+    return _core.wrap(find_device("cpu"), 0, code, list(held.shape), as_bytes(held), writable)
+
+
+def wrap_address(address: int, shape: Sequence[int], dtype: Any, device: str | _core.Device, *, nbytes: int | None = None,
+                 owner: Any = None) -> Tensor:
+    """A tensor over memory of the caller's by its address (on a device without addresses: the handle of its execution provider).
+    `owner` is held until nothing uses the memory."""
+    target, memory = find_place(device)
+    code = _dtypes.code_of(dtype)
+    return _core.wrap_address(target, memory, code, list(shape), address,
+                              _core.dtype_bytes(code, list(shape)) if nbytes is None else nbytes, owner)
+
+
+def copy(sources: Sequence[Tensor], targets: Sequence[Tensor], *, stream: Stream | None = None) -> None:
+    """Copy tensors into others, pair by pair; those between the same two devices go together."""
+    _core.copy(list(sources), list(targets), stream)
+
+
+def from_dlpack(source: Any, *, copy: bool = False, stream: Any = None) -> Tensor:
+    """Take a tensor of another library (NumPy, JAX, CuPy, PyTorch), or a capsule of DLPack, over, without a copy.
+
+    copy: an array with gaps is copied instead of refused (on the host). The producer is told to have its data ready: by waiting
+    here, or (stream, an iobind.Stream of the device) by ordering that stream behind it. Raises DeviceError for memory that no
+    device of ORT's has, DTypeError, ShapeError, InvalidState.
+    """
+    if type(source).__name__ == "PyCapsule":
+        return _core.from_dlpack(runtime(), source, copy)
+    if not hasattr(source, "__dlpack__"):
+        raise InvalidArgument(f"from_dlpack: {type(source).__name__} has no __dlpack__")
+    if not isinstance(source, _core.Tensor) and source.__dlpack_device__()[0] not in (1, 3):
+        order = Order(source, stream)
+        order.wait(on_host=stream is None)
+        return _core.from_dlpack(runtime(), order.capsule(), copy)
+    try:
+        capsule = source.__dlpack__(max_version=(1, 1))
+    except TypeError:  # from before DLPack 1.0
+        capsule = source.__dlpack__()
+    return _core.from_dlpack(runtime(), capsule, copy)
+
+
+class Order:
+    """A device tensor of another library, and the order of our work behind its producer's: the array API lets a consumer name the
+    stream that must come behind."""
+
+    def __init__(self, source: Any, stream: Stream | None = None) -> None:
+        self.source = source
+        self.stream = stream or Stream(device_of(*source.__dlpack_device__()))
+        self.event = Event(self.stream.device)
+
+    def capsule(self) -> Any:
+        """The source's capsule, with our stream ordered behind what the producer has submitted so far."""
+        native = self.stream.native
+        try:
+            return self.source.__dlpack__(stream=native or None, max_version=(1, 1))
+        except TypeError:
+            return self.source.__dlpack__(stream=native or None)
+
+    def wait(self, *, on_host: bool = False) -> None:
+        """Record the event behind the producer's work so far."""
+        del_capsule = self.capsule()
+        del del_capsule
+        self.event.record(self.stream)
+        if on_host:
+            self.event.wait()
+
+
+def device_of(kind: int, number: int) -> _core.Device:
+    """The device whose memory DLPack calls so."""
+    names = {2: "CUDAExecutionProvider", 13: "CUDAExecutionProvider", 10: "MIGraphXExecutionProvider", 15: "WebGpuExecutionProvider",
+             12: "VirtualDeviceExecutionProvider"}
+    found = [device for device in runtime().devices() if device.ep_name == names.get(kind)]
+    if number < len(found):
+        return found[number]
+    from ._errors import DeviceError
+
+    raise DeviceError(f"from_dlpack: no device of ONNX Runtime has memory of DLPack's device type {kind}, number {number}")
+
+
+def foreign_stream(stream: Any) -> int | None:
+    """The native stream of another library's object; None: it is not a stream."""
+    if hasattr(stream, "__cuda_stream__"):
+        return int(stream.__cuda_stream__()[1])
+    for name in ("cuda_stream", "ptr"):
+        if hasattr(stream, name):
+            return int(getattr(stream, name))
+    return None
+
+
+def synchronize_foreign(stream: Any) -> None:
+    """Wait on the host for another library's stream."""
+    if not callable(getattr(stream, "synchronize", None)):
+        raise InvalidState("run: the stream has no synchronize(): wait for it before the run, or use an iobind.Stream")
+    stream.synchronize()

@@ -1,0 +1,665 @@
+/* Bindings, and the outputs of a run. The steps of a loop are here in full: a new value in, the run, a result out. */
+#include "core.h"
+
+#include <string.h>
+
+struct Outputs;
+
+typedef struct Binding {
+  PyObject_HEAD
+  iobind_binding *handle;
+  Session *session;
+  struct Outputs *outputs; /* of the last run */
+  PyObject *order;         /* called before each run: orders it behind the producers of its inputs; NULL: none */
+  Tensor **fixed;          /* output -> the tensor that it is written into; NULL: none */
+  bool *is_fresh;          /* output -> nothing overwrites what a run gives */
+  struct bound {
+    int32_t dtype; /* of a SNAPSHOT in host memory that new data may be copied into; 0: ask Python */
+    bool on_host;
+    size_t rank;
+    int64_t dims[IOBIND_MAX_RANK];
+    size_t bytes;
+  } *inputs;
+  int busy;
+  bool on_stream; /* the last run was submitted to a stream */
+} Binding;
+
+typedef struct Outputs {
+  PyObject_HEAD
+  Binding *binding;  /* NULL: another run, or a change of the binding, has ended them */
+  Session *session;
+  PyObject *fetched; /* output's index -> Tensor */
+} Outputs;
+
+static int enter(Binding *self) {
+  if (self->busy) {
+    raise_status(IOBIND_INVALID_STATE, "binding: another thread is in a call of it; use a binding for each thread");
+    return -1;
+  }
+  self->busy = 1;
+  return 0;
+}
+
+/* ---- outputs ---- */
+
+static PyObject *outputs_new(Binding *binding) {
+  PyTypeObject *type = (PyTypeObject *)outputs_class;
+  Outputs *self = (Outputs *)PyType_GenericAlloc(type, 0);
+  if (self != NULL) {
+    self->binding = binding; /* borrowed while it is the binding's; held by those that a caller has, see binding_run */
+    Py_INCREF((PyObject *)binding->session);
+    self->session = binding->session;
+    self->fetched = PyDict_New();
+    if (self->fetched == NULL) {
+      Py_DECREF((PyObject *)self);
+      return NULL;
+    }
+  }
+  return (PyObject *)self;
+}
+
+static void outputs_dealloc(Outputs *self) {
+  PyTypeObject *type = Py_TYPE((PyObject *)self);
+  Py_XDECREF((PyObject *)self->session);
+  Py_XDECREF(self->fetched);
+  ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
+  Py_DECREF(type);
+}
+
+/* The output, new reference; `number` is its index. */
+static PyObject *fetch(Outputs *self, PyObject *number) {
+  PyObject *had = PyDict_GetItemWithError(self->fetched, number);
+  if (had != NULL) {
+    Py_INCREF(had);
+    return had;
+  }
+  if (PyErr_Occurred()) {
+    return NULL;
+  }
+  Binding *binding = self->binding;
+  if (binding == NULL) {
+    return raise_status(IOBIND_INVALID_STATE,
+                        "outputs: a later run or change of the binding has ended them: fetch what is needed before it");
+  }
+  size_t index = PyLong_AsSize_t(number);
+  if (index < binding->session->output_count && binding->fixed[index] != NULL && !binding->on_stream) {
+    Py_INCREF((PyObject *)binding->fixed[index]);
+    return (PyObject *)binding->fixed[index];
+  }
+  if (enter(binding) != 0) {
+    return NULL;
+  }
+  iobind_tensor *handle = NULL;
+  iobind_error error = IOBIND_ERROR_INIT;
+  iobind_status status;
+  if (binding->on_stream) {
+    WITHOUT_GIL(status, iobind_binding_get_output(binding->handle, index, &handle, &error));
+  } else {
+    status = iobind_binding_get_output(binding->handle, index, &handle, &error);
+  }
+  binding->busy = 0;
+  if (status != IOBIND_OK) {
+    return raise_error(&error);
+  }
+  PyObject *tensor = tensor_object(iobind_tensor_retain(handle));
+  if (tensor != NULL && PyDict_SetItem(self->fetched, number, tensor) != 0) {
+    Py_CLEAR(tensor);
+  }
+  return tensor;
+}
+
+static PyObject *outputs_get(Outputs *self, PyObject *key) {
+  PyObject *number = PyDict_GetItemWithError(self->session->output_index, key);
+  if (number == NULL) {
+    if (PyErr_Occurred()) {
+      return NULL;
+    }
+    size_t index;
+    iobind_error error = IOBIND_ERROR_INIT;
+    const char *name = PyUnicode_Check(key) ? PyUnicode_AsUTF8AndSize(key, NULL) : NULL;
+    if (name == NULL) {
+      PyErr_Format(PyExc_TypeError, "expected the name of an output, got %R", key);
+      return NULL;
+    }
+    (void)!iobind_session_find_output(self->session->handle, name, &index, &error);
+    return raise_error(&error);
+  }
+  return fetch(self, number);
+}
+
+static Py_ssize_t outputs_length(Outputs *self) {
+  return (Py_ssize_t)self->session->output_count;
+}
+
+static PyObject *outputs_session(Outputs *self, PyObject *none) {
+  (void)none;
+  Py_INCREF((PyObject *)self->session);
+  return (PyObject *)self->session;
+}
+
+static PyMethodDef outputs_methods[] = {
+    {"_session", (PyCFunction)outputs_session, METH_NOARGS, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot outputs_slots[] = {{Py_tp_methods, outputs_methods},
+                                      {Py_tp_dealloc, outputs_dealloc},
+                                      {Py_mp_subscript, outputs_get},
+                                      {Py_mp_length, outputs_length},
+                                      {0, NULL}};
+PyType_Spec outputs_spec = {"iobind._core.Outputs", sizeof(Outputs), 0,
+                            Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION, outputs_slots};
+
+/* What a caller still has of the last run is fetched before it goes, where it would stay: FRESH outputs, of a run that is over. */
+static int end_outputs(Binding *self, bool keep) {
+  Outputs *outputs = self->outputs;
+  if (outputs == NULL) {
+    return 0;
+  }
+  if (keep && Py_REFCNT((PyObject *)outputs) > 1 && !self->on_stream) {
+    PyObject *raised[3];
+    PyErr_Fetch(&raised[0], &raised[1], &raised[2]);
+    for (size_t i = 0; i < self->session->output_count; i++) {
+      PyObject *number = PyLong_FromSize_t(i);
+      PyObject *tensor = number == NULL || !self->is_fresh[i] ? NULL : fetch(outputs, number);
+      PyErr_Clear(); /* an output that cannot be fetched now could not be fetched later */
+      Py_XDECREF(tensor);
+      Py_XDECREF(number);
+    }
+    PyErr_Restore(raised[0], raised[1], raised[2]);
+  }
+  if (Py_REFCNT((PyObject *)outputs) > 1) {
+    outputs->binding = NULL;
+    self->outputs = NULL;
+    Py_DECREF((PyObject *)outputs);
+  } else if (PyDict_Size(outputs->fetched) > 0) {
+    PyDict_Clear(outputs->fetched);
+  }
+  return 0;
+}
+
+/* ---- made and destroyed ---- */
+
+static PyObject *binding_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords) {
+  static char *names[] = {"session", NULL};
+  PyObject *object;
+  if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "O!", names, session_type, &object)) {
+    return NULL;
+  }
+  Session *session = (Session *)object;
+  iobind_binding *handle;
+  iobind_error error = IOBIND_ERROR_INIT;
+  if (iobind_binding_create(session->handle, &handle, &error) != IOBIND_OK) {
+    return raise_error(&error);
+  }
+  Binding *self = (Binding *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
+  if (self == NULL) {
+    iobind_binding_destroy(handle);
+    return NULL;
+  }
+  Py_INCREF(object);
+  self->handle = handle;
+  self->session = session;
+  self->inputs = PyMem_Calloc(session->input_count + 1, sizeof *self->inputs);
+  self->fixed = PyMem_Calloc(session->output_count + 1, sizeof(Tensor *));
+  self->is_fresh = PyMem_Calloc(session->output_count + 1, sizeof *self->is_fresh);
+  if (self->inputs == NULL || self->fixed == NULL || self->is_fresh == NULL) {
+    Py_DECREF((PyObject *)self);
+    return PyErr_NoMemory();
+  }
+  memset(self->is_fresh, 1, session->output_count);
+  return (PyObject *)self;
+}
+
+static void binding_dealloc(Binding *self) {
+  PyTypeObject *type = Py_TYPE((PyObject *)self);
+  if (self->outputs != NULL) {
+    if (self->fixed != NULL && self->is_fresh != NULL) {
+      end_outputs(self, true);
+    }
+    if (self->outputs != NULL) {
+      self->outputs->binding = NULL;
+      Py_DECREF((PyObject *)self->outputs);
+    }
+  }
+  Py_BEGIN_ALLOW_THREADS
+  iobind_binding_destroy(self->handle);
+  Py_END_ALLOW_THREADS
+  release_now();
+  for (size_t i = 0; self->fixed != NULL && i < self->session->output_count; i++) {
+    Py_XDECREF((PyObject *)self->fixed[i]);
+  }
+  PyMem_Free(self->fixed);
+  PyMem_Free(self->is_fresh);
+  PyMem_Free(self->inputs);
+  Py_XDECREF(self->order);
+  Py_XDECREF((PyObject *)self->session);
+  ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
+  Py_DECREF(type);
+}
+
+/* ---- bound ---- */
+
+static int input_of(Binding *self, Py_ssize_t index) {
+  if (index < 0 || (size_t)index >= self->session->input_count) {
+    raise_status(IOBIND_NOT_FOUND, "binding: no input has this index");
+    return -1;
+  }
+  return 0;
+}
+
+/* set_input(index, mode, tensor, event) */
+static PyObject *set_input(Binding *self, PyObject *arguments) {
+  Py_ssize_t index;
+  int mode;
+  PyObject *given;
+  PyObject *behind;
+  Tensor *tensor;
+  Event *event;
+  if (!PyArg_ParseTuple(arguments, "niOO", &index, &mode, &given, &behind) || tensor_or_none(given, &tensor) != 0 ||
+      event_or_none(behind, &event) != 0 || input_of(self, index) != 0 || enter(self) != 0) {
+    return NULL;
+  }
+  end_outputs(self, true);
+  iobind_error error = IOBIND_ERROR_INIT;
+  iobind_status status;
+  WITHOUT_GIL(status, iobind_binding_set_input(self->handle, (size_t)index, (iobind_input_mode)mode,
+                                               tensor == NULL ? NULL : tensor->handle, event == NULL ? NULL : event->handle,
+                                               &error));
+  self->busy = 0;
+  release_now();
+  if (status != IOBIND_OK) {
+    return raise_error(&error);
+  }
+  struct bound *bound = &self->inputs[index];
+  iobind_value_info wanted = IOBIND_VALUE_INFO_INIT;
+  (void)!iobind_session_get_input(self->session->handle, (size_t)index, &wanted, NULL);
+  bound->dtype = mode == IOBIND_INPUT_SNAPSHOT && tensor->info.dtype != IOBIND_STRING ? tensor->info.dtype : 0;
+  bound->on_host = wanted.device == iobind_runtime_get_device(((Runtime *)self->session->runtime)->handle, 0);
+  bound->rank = tensor->info.rank;
+  bound->bytes = tensor->info.bytes;
+  memcpy(bound->dims, tensor->info.dims, tensor->info.rank * sizeof bound->dims[0]);
+  Py_RETURN_NONE;
+}
+
+/* Copy new data into a bound input of the same type and dims: 1; 0 where Python must bind it; -1 with an exception. */
+static int update(Binding *self, size_t index, PyObject *value, Stream *stream) {
+  struct bound *bound = &self->inputs[index];
+  if (bound->dtype == 0) {
+    return 0;
+  }
+  Py_buffer view;
+  if (PyObject_GetBuffer(value, &view, PyBUF_FULL_RO) != 0) {
+    PyErr_Clear(); /* not a buffer, or one of a type that the protocol does not know: Python sees to it */
+    return 0;
+  }
+  bool same = view.ndim >= 0 && (size_t)view.ndim == bound->rank && view.shape != NULL &&
+              dtype_of_format(view.format, view.itemsize) == bound->dtype && PyBuffer_IsContiguous(&view, 'C') != 0;
+  for (size_t i = 0; same && i < bound->rank; i++) {
+    same = view.shape[i] == bound->dims[i];
+  }
+  if (bound->rank == 0) {
+    same = view.ndim == 0 && dtype_of_format(view.format, view.itemsize) == bound->dtype;
+  }
+  if (!same) {
+    PyBuffer_Release(&view);
+    return 0;
+  }
+  if (enter(self) != 0) {
+    PyBuffer_Release(&view);
+    return -1;
+  }
+  iobind_error error = IOBIND_ERROR_INIT;
+  iobind_status status;
+  if (bound->on_host && bound->bytes <= 65536 && stream == NULL) { /* no EP is entered, and it takes less than giving the GIL up */
+    status = iobind_binding_update_input(self->handle, index, view.buf, bound->bytes, NULL, &error);
+  } else {
+    WITHOUT_GIL(status, iobind_binding_update_input(self->handle, index, view.buf, bound->bytes,
+                                                    stream == NULL ? NULL : stream->handle, &error));
+  }
+  self->busy = 0;
+  PyBuffer_Release(&view);
+  if (status != IOBIND_OK) {
+    raise_error(&error);
+    return -1;
+  }
+  return 1;
+}
+
+/* binding[name] = value */
+static int binding_assign(Binding *self, PyObject *key, PyObject *value) {
+  if (value == NULL) {
+    PyErr_SetString(PyExc_TypeError, "an input cannot be deleted; clear() unbinds all");
+    return -1;
+  }
+  PyObject *number = PyDict_GetItemWithError(self->session->input_index, key);
+  if (number == NULL && PyErr_Occurred()) {
+    return -1;
+  }
+  int updated = number == NULL ? 0 : update(self, PyLong_AsSize_t(number), value, NULL);
+  if (updated != 0) {
+    return updated < 0 ? -1 : 0;
+  }
+  PyObject *done = PyObject_CallMethod((PyObject *)self, "_assign", "OO", key, value);
+  Py_XDECREF(done);
+  return done == NULL ? -1 : 0;
+}
+
+/* update_input(index, buffer, stream): new data of all bytes, whatever type the buffer says */
+static PyObject *update_input(Binding *self, PyObject *arguments) {
+  Py_ssize_t index;
+  PyObject *source;
+  PyObject *on;
+  Stream *stream;
+  Py_buffer view;
+  if (!PyArg_ParseTuple(arguments, "nOO", &index, &source, &on) || stream_or_none(on, &stream) != 0 ||
+      input_of(self, index) != 0 || PyObject_GetBuffer(source, &view, PyBUF_C_CONTIGUOUS) != 0) {
+    return NULL;
+  }
+  if (enter(self) != 0) {
+    PyBuffer_Release(&view);
+    return NULL;
+  }
+  iobind_error error = IOBIND_ERROR_INIT;
+  iobind_status status;
+  WITHOUT_GIL(status, iobind_binding_update_input(self->handle, (size_t)index, view.buf, (size_t)view.len,
+                                                  stream == NULL ? NULL : stream->handle, &error));
+  self->busy = 0;
+  PyBuffer_Release(&view);
+  if (status != IOBIND_OK) {
+    return raise_error(&error);
+  }
+  Py_RETURN_NONE;
+}
+
+/* set_output(index, mode, device, memory, tensor) */
+static PyObject *set_output(Binding *self, PyObject *arguments) {
+  Py_ssize_t index;
+  int mode;
+  int memory;
+  PyObject *on;
+  PyObject *given;
+  Device *device;
+  Tensor *tensor;
+  if (!PyArg_ParseTuple(arguments, "niOiO", &index, &mode, &on, &memory, &given) || device_or_none(on, &device) != 0 ||
+      tensor_or_none(given, &tensor) != 0) {
+    return NULL;
+  }
+  if (index < 0 || (size_t)index >= self->session->output_count) {
+    return raise_status(IOBIND_NOT_FOUND, "binding: no output has this index");
+  }
+  if (enter(self) != 0) {
+    return NULL;
+  }
+  end_outputs(self, true);
+  iobind_error error = IOBIND_ERROR_INIT;
+  iobind_status status;
+  WITHOUT_GIL(status, iobind_binding_set_output(self->handle, (size_t)index, (iobind_output_mode)mode,
+                                                device == NULL ? NULL : device->handle, (iobind_memory)memory,
+                                                tensor == NULL ? NULL : tensor->handle, &error));
+  self->busy = 0;
+  if (status != IOBIND_OK) {
+    return raise_error(&error);
+  }
+  Py_XINCREF((PyObject *)tensor);
+  SET_REFERENCE(self->fixed[index], tensor);
+  self->is_fresh[index] = mode == IOBIND_OUTPUT_FRESH;
+  Py_RETURN_NONE;
+}
+
+static PyObject *carry(Binding *self, PyObject *arguments) {
+  Py_ssize_t output;
+  Py_ssize_t input;
+  int mode;
+  if (!PyArg_ParseTuple(arguments, "nni", &output, &input, &mode) || enter(self) != 0) {
+    return NULL;
+  }
+  end_outputs(self, true);
+  iobind_error error = IOBIND_ERROR_INIT;
+  iobind_status status;
+  WITHOUT_GIL(status, iobind_binding_carry(self->handle, (size_t)output, (size_t)input, (iobind_carry_mode)mode, &error));
+  self->busy = 0;
+  if (status != IOBIND_OK) {
+    return raise_error(&error);
+  }
+  self->is_fresh[output] = mode == IOBIND_CARRY_MOVE; /* checked by the call: the indices are right */
+  SET_REFERENCE(self->fixed[output], NULL);
+  self->inputs[input].dtype = 0;
+  Py_RETURN_NONE;
+}
+
+/* set_run_options(log level, tag, keys, values) */
+static PyObject *set_run_options(Binding *self, PyObject *arguments) {
+  iobind_run_options options = IOBIND_RUN_OPTIONS_INIT;
+  PyObject *keys;
+  PyObject *values;
+  const char **key_list;
+  const char **value_list;
+  size_t value_count;
+  if (!PyArg_ParseTuple(arguments, "izOO", &options.log_level, &options.tag, &keys, &values) ||
+      strings_of(keys, &key_list, &options.config_count) != 0) {
+    return NULL;
+  }
+  PyObject *result = NULL;
+  if (strings_of(values, &value_list, &value_count) == 0) {
+    options.config_keys = key_list;
+    options.config_values = value_list;
+    iobind_error error = IOBIND_ERROR_INIT;
+    if (value_count != options.config_count) {
+      raise_status(IOBIND_INVALID_ARGUMENT, "set_run_options: as many values as keys");
+    } else if (enter(self) == 0) {
+      iobind_status status = iobind_binding_set_run_options(self->handle, &options, &error);
+      self->busy = 0;
+      result = status == IOBIND_OK ? (Py_INCREF(Py_None), Py_None) : raise_error(&error);
+    }
+    PyMem_Free(value_list);
+  }
+  PyMem_Free(key_list);
+  return result;
+}
+
+static PyObject *use_order(Binding *self, PyObject *callable) {
+  PyObject *order = callable == Py_None ? NULL : callable;
+  Py_XINCREF(order);
+  SET_REFERENCE(self->order, order);
+  Py_RETURN_NONE;
+}
+
+/* ---- run ---- */
+
+/* run_on(stream, event): on an iobind stream or (None) at once */
+static PyObject *run(Binding *self, Stream *stream, Event *event) {
+  if (self->order != NULL) {
+    PyObject *done = PyObject_CallFunctionObjArgs(self->order, stream == NULL ? Py_None : (PyObject *)stream, NULL);
+    Py_XDECREF(done);
+    if (done == NULL) {
+      return NULL;
+    }
+  }
+  end_outputs(self, true);
+  if (self->outputs == NULL && (self->outputs = (Outputs *)outputs_new(self)) == NULL) {
+    return NULL;
+  }
+  if (enter(self) != 0) {
+    return NULL;
+  }
+  if (stream != NULL && stream->busy) {
+    self->busy = 0;
+    return raise_status(IOBIND_INVALID_STATE, "binding_run: another thread is in a call of the stream");
+  }
+  iobind_error error;
+  error.struct_size = sizeof error; /* the rest is written where it fails */
+  iobind_status status;
+  if (stream != NULL) {
+    stream->busy = 1;
+  }
+  run_begins(self->handle);
+  WITHOUT_GIL(status, iobind_binding_run(self->handle, stream == NULL ? NULL : stream->handle,
+                                         event == NULL ? NULL : event->handle, &error));
+  run_ends();
+  self->busy = 0;
+  self->on_stream = stream != NULL;
+  if (stream != NULL) {
+    stream->busy = 0;
+  }
+  release_now();
+  if (status != IOBIND_OK) {
+    if (status == IOBIND_CANCELLED && PyErr_CheckSignals() != 0) {
+      return NULL; /* KeyboardInterrupt */
+    }
+    return raise_error(&error);
+  }
+  Py_INCREF((PyObject *)self->outputs);
+  return (PyObject *)self->outputs;
+}
+
+static PyObject *run_on(Binding *self, PyObject *arguments) {
+  PyObject *on;
+  PyObject *then;
+  Stream *stream;
+  Event *event;
+  if (!PyArg_ParseTuple(arguments, "OO", &on, &then) || stream_or_none(on, &stream) != 0 || event_or_none(then, &event) != 0) {
+    return NULL;
+  }
+  return run(self, stream, event);
+}
+
+/* run(stream=None, event=None); without either, which is the usual loop, nothing is parsed */
+static PyObject *binding_run(Binding *self, PyObject *arguments, PyObject *keywords) {
+  if (keywords == NULL && PyTuple_Size(arguments) == 0) {
+    return run(self, NULL, NULL);
+  }
+  static char *names[] = {"stream", "event", NULL};
+  PyObject *on = Py_None;
+  PyObject *then = Py_None;
+  if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "|OO", names, &on, &then)) {
+    return NULL;
+  }
+  return PyObject_CallMethod((PyObject *)self, "_run_on", "OO", on, then);
+}
+
+static PyObject *check(Binding *self, PyObject *none) {
+  (void)none;
+  if (enter(self) != 0) {
+    return NULL;
+  }
+  iobind_error error = IOBIND_ERROR_INIT;
+  iobind_status status;
+  WITHOUT_GIL(status, iobind_binding_check(self->handle, &error));
+  self->busy = 0;
+  if (status != IOBIND_OK) {
+    return raise_error(&error);
+  }
+  Py_RETURN_NONE;
+}
+
+static PyObject *cancel(Binding *self, PyObject *none) {
+  (void)none;
+  iobind_error error = IOBIND_ERROR_INIT;
+  if (iobind_binding_cancel(self->handle, &error) != IOBIND_OK) {
+    return raise_error(&error);
+  }
+  Py_RETURN_NONE;
+}
+
+static PyObject *take(Binding *self, PyObject *arguments) {
+  Py_ssize_t index;
+  if (!PyArg_ParseTuple(arguments, "n", &index) || enter(self) != 0) {
+    return NULL;
+  }
+  iobind_tensor *handle;
+  iobind_error error = IOBIND_ERROR_INIT;
+  iobind_status status;
+  WITHOUT_GIL(status, iobind_binding_take_output(self->handle, (size_t)index, &handle, &error));
+  self->busy = 0;
+  return status == IOBIND_OK ? tensor_object(handle) : raise_error(&error);
+}
+
+static PyObject *clear(Binding *self, PyObject *none) {
+  (void)none;
+  if (enter(self) != 0) {
+    return NULL;
+  }
+  end_outputs(self, true);
+  iobind_error error = IOBIND_ERROR_INIT;
+  iobind_status status;
+  WITHOUT_GIL(status, iobind_binding_clear(self->handle, &error));
+  self->busy = 0;
+  release_now();
+  if (status != IOBIND_OK) {
+    return raise_error(&error);
+  }
+  memset(self->inputs, 0, self->session->input_count * sizeof *self->inputs);
+  for (size_t i = 0; i < self->session->output_count; i++) {
+    SET_REFERENCE(self->fixed[i], NULL);
+    self->is_fresh[i] = true;
+  }
+  Py_RETURN_NONE;
+}
+
+/* (sum, unknown, entries): what moves on each run */
+static PyObject *audit(Binding *self, PyObject *none) {
+  (void)none;
+  if (enter(self) != 0) {
+    return NULL;
+  }
+  iobind_audit *made;
+  iobind_error error = IOBIND_ERROR_INIT;
+  iobind_status status;
+  WITHOUT_GIL(status, iobind_audit_create(self->handle, &made, &error));
+  self->busy = 0;
+  if (status != IOBIND_OK) {
+    return raise_error(&error);
+  }
+  iobind_audit_info info = IOBIND_AUDIT_INFO_INIT;
+  (void)!iobind_audit_get_info(made, &info, NULL);
+  PyObject *entries = PyList_New(0);
+  for (size_t i = 0; entries != NULL && i < info.entry_count; i++) {
+    iobind_audit_entry entry = IOBIND_AUDIT_ENTRY_INIT;
+    (void)!iobind_audit_get_entry(made, i, &entry, NULL);
+    PyObject *value = Py_BuildValue("(iIsNNKss)", entry.kind, entry.flags, entry.name,
+                                    device_object(entry.from, self->session->runtime),
+                                    device_object(entry.to, self->session->runtime), (unsigned long long)entry.bytes, entry.reason,
+                                    entry.advice);
+    if (value == NULL || PyList_Append(entries, value) != 0) {
+      Py_CLEAR(entries);
+    }
+    Py_XDECREF(value);
+  }
+  iobind_audit_destroy(made);
+  return entries == NULL
+             ? NULL
+             : Py_BuildValue("(KKKN)", (unsigned long long)info.crossing_bytes, (unsigned long long)info.crossing_count,
+                             (unsigned long long)info.unknown_count, entries);
+}
+
+static PyMethodDef binding_methods[] = {
+    {"run", (PyCFunction)(void (*)(void))binding_run, METH_VARARGS | METH_KEYWORDS,
+     "run($self, /, stream=None, event=None)\n--\n\n"
+     "Run the model on what is bound; gives the Outputs, by name.\n\n"
+     "Without a stream the run has finished when the call returns. With one (an iobind.Stream, or another library's: see\n"
+     "docs/python.md) it is ordered there, and an output that is fetched is waited for. `event` is recorded behind the run.\n"
+     "Raises InvalidState (an input is not bound, a run is under way), ShapeError, DeviceError, Cancelled, OrtError."},
+    {"_run_on", (PyCFunction)run_on, METH_VARARGS, NULL},
+    {"_set_input", (PyCFunction)set_input, METH_VARARGS, NULL},
+    {"_update_input", (PyCFunction)update_input, METH_VARARGS, NULL},
+    {"_set_output", (PyCFunction)set_output, METH_VARARGS, NULL},
+    {"_carry", (PyCFunction)carry, METH_VARARGS, NULL},
+    {"_set_run_options", (PyCFunction)set_run_options, METH_VARARGS, NULL},
+    {"_use_order", (PyCFunction)use_order, METH_O, NULL},
+    {"_take", (PyCFunction)take, METH_VARARGS, NULL},
+    {"_audit", (PyCFunction)audit, METH_NOARGS, NULL},
+    {"check", (PyCFunction)check, METH_NOARGS,
+     "check()\n--\n\nRaise what a run would: InvalidState for an input that is not bound, ShapeError for dims that disagree."},
+    {"cancel", (PyCFunction)cancel, METH_NOARGS,
+     "cancel()\n--\n\nStop the run that is under way, from any thread: it raises Cancelled. Without a run it does nothing."},
+    {"clear", (PyCFunction)clear, METH_NOARGS, "clear()\n--\n\nUnbind everything; outputs are FRESH again."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot binding_slots[] = {{Py_tp_new, binding_new},
+                                      {Py_tp_dealloc, binding_dealloc},
+                                      {Py_tp_methods, binding_methods},
+                                      {Py_mp_ass_subscript, binding_assign},
+                                      {0, NULL}};
+PyType_Spec binding_spec = {"iobind._core.Binding", sizeof(Binding), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, binding_slots};

@@ -1,0 +1,123 @@
+/* iobind._core: the objects of iobind.h as Python's, on the limited API of 3.11. What is convenient is written in Python above it. */
+#ifndef IOBIND_PYTHON_CORE_H
+#define IOBIND_PYTHON_CORE_H
+
+#define Py_LIMITED_API 0x030B0000
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <stdbool.h>
+
+#include "iobind/interop.h"
+#include "iobind/iobind.h"
+
+/* What the limited API leaves out. */
+#define SET_REFERENCE(field, value)          \
+  do {                                       \
+    PyObject *dropped = (PyObject *)(field); \
+    (field) = (value);                       \
+    Py_XDECREF(dropped);                     \
+  } while (0)
+
+typedef struct Runtime {
+  PyObject_HEAD
+  iobind_runtime *handle;
+} Runtime;
+
+typedef struct Device {
+  PyObject_HEAD
+  iobind_device *handle;
+  PyObject *runtime; /* the device is its */
+} Device;
+
+typedef struct Stream {
+  PyObject_HEAD
+  iobind_stream *handle;
+  Device *device;
+  int busy; /* a thread is in a call that is serial; looked at with the GIL held */
+} Stream;
+
+typedef struct Event {
+  PyObject_HEAD
+  iobind_event *handle;
+  Device *device;
+} Event;
+
+typedef struct Tensor {
+  PyObject_HEAD
+  iobind_tensor *handle;
+  iobind_tensor_info info;
+  Py_ssize_t *strides;
+} Tensor;
+
+typedef struct Session {
+  PyObject_HEAD
+  iobind_session *handle;
+  PyObject *runtime;
+  PyObject *input_index; /* name -> int */
+  PyObject *output_index;
+  size_t input_count;
+  size_t output_count;
+} Session;
+
+/* module.c */
+extern PyTypeObject *runtime_type, *device_type, *stream_type, *event_type, *session_type, *binding_type, *outputs_type,
+    *pipeline_type;
+extern PyObject *tensor_class;  /* iobind.Tensor, which tensors that come out are */
+extern PyObject *outputs_class; /* iobind.Outputs */
+extern PyTypeObject *tensor_type;
+
+/* Raise the exception of a status; gives NULL. */
+PyObject *raise_error(const iobind_error *error);
+PyObject *raise_status(iobind_status status, const char *message);
+
+/* Make a type of this module. */
+PyTypeObject *add_type(PyObject *module, PyType_Spec *spec);
+
+/* Call with the GIL released; `status` gets the result. */
+#define WITHOUT_GIL(status, call) \
+  do {                            \
+    Py_BEGIN_ALLOW_THREADS        \
+    (status) = (call);            \
+    Py_END_ALLOW_THREADS          \
+  } while (0)
+
+/* A list of str as an array of UTF-8 strings that live as long as the list; to be freed by PyMem_Free. None: NULL and 0. */
+int strings_of(PyObject *list, const char ***out, size_t *count);
+
+/* A sequence of int as dims; -1 with an exception. */
+int dims_of(PyObject *sequence, int64_t dims[IOBIND_MAX_RANK], size_t *rank);
+PyObject *dims_to_tuple(const int64_t *dims, size_t rank);
+
+/* The object's handle, or NULL for None; -1 with a TypeError for anything else. */
+int stream_or_none(PyObject *object, Stream **out);
+int event_or_none(PyObject *object, Event **out);
+int device_or_none(PyObject *object, Device **out);
+int tensor_or_none(PyObject *object, Tensor **out);
+
+/* device.c */
+PyObject *device_object(iobind_device *handle, PyObject *runtime);
+extern PyObject *the_runtime; /* borrowed: the Runtime that was made last */
+
+/* release.c: what other threads leave to be done with the GIL held. */
+void release_later(Py_buffer *view, PyObject *object);
+void release_now(void);
+void log_line(void *context, int32_t level, const char *message);
+void set_logger(PyObject *logger);
+
+/* interrupt.c */
+int interruptible_wait(iobind_event *event);
+void run_begins(iobind_binding *binding);
+void run_ends(void);
+bool is_main_thread(void);
+
+/* tensor.c; takes the reference over, also where it fails */
+PyObject *tensor_object(iobind_tensor *handle);
+/* The element type of a buffer's format; 0: none. */
+int32_t dtype_of_format(const char *format, Py_ssize_t itemsize);
+
+extern PyType_Spec runtime_spec, device_spec, stream_spec, event_spec, tensor_spec, session_spec, binding_spec, outputs_spec,
+    pipeline_spec;
+extern PyMethodDef tensor_functions[];
+
+#endif

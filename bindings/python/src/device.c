@@ -1,0 +1,491 @@
+/* Runtimes, devices, streams, events. */
+#include "core.h"
+
+#include <string.h>
+
+PyObject *the_runtime;
+
+/* ---- runtimes ---- */
+
+static PyObject *runtime_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords) {
+  static char *names[] = {"library", "api_base", "ep_libraries", "flags", "log_level", NULL};
+  const char *library = NULL;
+  unsigned long long api_base = 0;
+  PyObject *libraries = NULL;
+  iobind_runtime_options options = IOBIND_RUNTIME_OPTIONS_INIT;
+  unsigned int flags = 0;
+  int log_level = 0;
+  if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "zKOIi", names, &library, &api_base, &libraries, &flags, &log_level)) {
+    return NULL;
+  }
+  const char **paths;
+  if (strings_of(libraries, &paths, &options.ep_library_count) != 0) {
+    return NULL;
+  }
+  options.flags = flags;
+  options.ort_library = library;
+  options.ort_api_base = (const void *)(uintptr_t)api_base;
+  options.ep_libraries = paths;
+  options.log = log_line;
+  options.log_level = log_level;
+  iobind_runtime *handle;
+  iobind_error error = IOBIND_ERROR_INIT;
+  iobind_status status;
+  WITHOUT_GIL(status, iobind_runtime_create(&options, &handle, &error));
+  PyMem_Free(paths);
+  if (status != IOBIND_OK) {
+    return raise_error(&error);
+  }
+  allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
+  Runtime *self = (Runtime *)allocate(type, 0);
+  if (self == NULL) {
+    iobind_runtime_destroy(handle);
+    return NULL;
+  }
+  self->handle = handle;
+  the_runtime = (PyObject *)self;
+  return (PyObject *)self;
+}
+
+static void runtime_dealloc(Runtime *self) {
+  if (the_runtime == (PyObject *)self) {
+    the_runtime = NULL;
+  }
+  PyTypeObject *type = Py_TYPE((PyObject *)self);
+  Py_BEGIN_ALLOW_THREADS
+  iobind_runtime_destroy(self->handle);
+  Py_END_ALLOW_THREADS
+  PyObject_Free(self);
+  Py_DECREF(type);
+}
+
+static PyObject *runtime_info(Runtime *self, PyObject *none) {
+  (void)none;
+  iobind_runtime_info info = IOBIND_RUNTIME_INFO_INIT;
+  iobind_error error = IOBIND_ERROR_INIT;
+  return iobind_runtime_get_info(self->handle, &info, &error) != IOBIND_OK
+             ? raise_error(&error)
+             : Py_BuildValue("{s:s,s:I,s:s,s:s}", "ort_version", info.ort_version, "ort_api_version", info.ort_api_version,
+                             "ort_library", info.ort_library, "found_by", info.found_by);
+}
+
+static PyObject *runtime_eps(Runtime *self, PyObject *none) {
+  (void)none;
+  PyObject *list = PyList_New(0);
+  iobind_ep_info info = IOBIND_EP_INFO_INIT;
+  for (size_t i = 0; list != NULL && iobind_runtime_get_ep(self->handle, i, &info, NULL) == IOBIND_OK; i++) {
+    PyObject *entry = Py_BuildValue("{s:s,s:s,s:s,s:s}", "name", info.name, "path", info.path, "status",
+                                    iobind_status_name(info.status), "message", info.message);
+    if (entry == NULL || PyList_Append(list, entry) != 0) {
+      Py_CLEAR(list);
+    }
+    Py_XDECREF(entry);
+  }
+  return list;
+}
+
+static PyObject *runtime_register(Runtime *self, PyObject *arguments) {
+  const char *path;
+  const char *name = NULL;
+  if (!PyArg_ParseTuple(arguments, "s|z", &path, &name)) {
+    return NULL;
+  }
+  iobind_error error = IOBIND_ERROR_INIT;
+  iobind_status status;
+  WITHOUT_GIL(status, iobind_runtime_register_ep(self->handle, name, path, &error));
+  if (status != IOBIND_OK) {
+    return raise_error(&error);
+  }
+  Py_RETURN_NONE;
+}
+
+static PyObject *runtime_devices(Runtime *self, PyObject *none) {
+  (void)none;
+  PyObject *list = PyList_New(0);
+  iobind_device *device;
+  for (size_t i = 0; list != NULL && (device = iobind_runtime_get_device(self->handle, i)) != NULL; i++) {
+    PyObject *made = device_object(device, (PyObject *)self);
+    if (made == NULL || PyList_Append(list, made) != 0) {
+      Py_CLEAR(list);
+    }
+    Py_XDECREF(made);
+  }
+  return list;
+}
+
+static PyObject *runtime_find(Runtime *self, PyObject *spec) {
+  const char *text = PyUnicode_AsUTF8AndSize(spec, NULL);
+  if (text == NULL) {
+    return NULL;
+  }
+  iobind_device *device;
+  iobind_memory memory = IOBIND_MEMORY_DEFAULT;
+  iobind_error error = IOBIND_ERROR_INIT;
+  iobind_status status;
+  WITHOUT_GIL(status, iobind_runtime_find_device(self->handle, text, &device, &memory, &error));
+  if (status != IOBIND_OK) {
+    return raise_error(&error);
+  }
+  PyObject *made = device_object(device, (PyObject *)self);
+  return made == NULL ? NULL : Py_BuildValue("(Ni)", made, (int)memory);
+}
+
+static PyMethodDef runtime_methods[] = {
+    {"info", (PyCFunction)runtime_info, METH_NOARGS, NULL},
+    {"eps", (PyCFunction)runtime_eps, METH_NOARGS, NULL},
+    {"register_ep", (PyCFunction)runtime_register, METH_VARARGS, NULL},
+    {"devices", (PyCFunction)runtime_devices, METH_NOARGS, NULL},
+    {"find", (PyCFunction)runtime_find, METH_O, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot runtime_slots[] = {
+    {Py_tp_new, runtime_new}, {Py_tp_dealloc, runtime_dealloc}, {Py_tp_methods, runtime_methods}, {0, NULL}};
+PyType_Spec runtime_spec = {"iobind._core.Runtime", sizeof(Runtime), 0, Py_TPFLAGS_DEFAULT, runtime_slots};
+
+/* ---- devices ---- */
+
+PyObject *device_object(iobind_device *handle, PyObject *runtime) {
+  if (handle == NULL) {
+    Py_RETURN_NONE;
+  }
+  Device *self = PyObject_New(Device, device_type);
+  if (self != NULL) {
+    self->handle = handle;
+    self->runtime = runtime;
+    Py_XINCREF(runtime);
+  }
+  return (PyObject *)self;
+}
+
+static void device_dealloc(Device *self) {
+  PyTypeObject *type = Py_TYPE((PyObject *)self);
+  Py_XDECREF(self->runtime);
+  PyObject_Free(self);
+  Py_DECREF(type);
+}
+
+static PyObject *device_metadata(Device *self, PyObject *none) {
+  (void)none;
+  PyObject *entries = PyDict_New();
+  const char *key;
+  const char *value;
+  for (size_t i = 0; entries != NULL && iobind_device_get_metadata(self->handle, i, &key, &value, NULL) == IOBIND_OK; i++) {
+    PyObject *text = PyUnicode_FromString(value);
+    if (text == NULL || PyDict_SetItemString(entries, key, text) != 0) {
+      Py_CLEAR(entries);
+    }
+    Py_XDECREF(text);
+  }
+  return entries;
+}
+
+static PyObject *device_info(Device *self, PyObject *none) {
+  (void)none;
+  iobind_device_info info = IOBIND_DEVICE_INFO_INIT;
+  iobind_error error = IOBIND_ERROR_INIT;
+  return iobind_device_get_info(self->handle, &info, &error) != IOBIND_OK
+             ? raise_error(&error)
+             : Py_BuildValue("{s:s,s:s,s:s,s:s,s:s,s:I,s:I,s:i,s:I,s:I}", "spec", info.spec, "ep_name", info.ep_name,
+                             "ep_vendor", info.ep_vendor, "vendor", info.vendor, "memory_name", info.memory_name, "vendor_id",
+                             info.vendor_id, "device_id", info.device_id, "hardware", info.hardware, "ordinal", info.ordinal,
+                             "flags", info.flags);
+}
+
+static PyObject *device_counters(Device *self, PyObject *none) {
+  (void)none;
+  iobind_device_counters got = IOBIND_DEVICE_COUNTERS_INIT;
+  iobind_error error = IOBIND_ERROR_INIT;
+  typedef unsigned long long number;
+  return iobind_device_get_counters(self->handle, &got, &error) != IOBIND_OK
+             ? raise_error(&error)
+             : Py_BuildValue("{s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K}", "upload_bytes", (number)got.upload_bytes, "upload_count",
+                             (number)got.upload_count, "download_bytes", (number)got.download_bytes, "download_count",
+                             (number)got.download_count, "local_bytes", (number)got.local_bytes, "local_count",
+                             (number)got.local_count, "allocated_bytes", (number)got.allocated_bytes, "allocation_count",
+                             (number)got.allocation_count);
+}
+
+static PyObject *device_check(Device *self, PyObject *none) {
+  (void)none;
+  iobind_error error = IOBIND_ERROR_INIT;
+  iobind_status status;
+  WITHOUT_GIL(status, iobind_device_check(self->handle, &error));
+  if (status != IOBIND_OK) {
+    return raise_error(&error);
+  }
+  Py_RETURN_NONE;
+}
+
+static PyObject *device_compare(Device *self, PyObject *other, int operation) {
+  if (Py_TYPE(other) != device_type || (operation != Py_EQ && operation != Py_NE)) {
+    Py_RETURN_NOTIMPLEMENTED;
+  }
+  return PyBool_FromLong((self->handle == ((Device *)other)->handle) == (operation == Py_EQ));
+}
+
+static Py_hash_t device_hash(Device *self) {
+  Py_hash_t hash = (Py_hash_t)((uintptr_t)self->handle >> 4);
+  return hash == -1 ? -2 : hash;
+}
+
+static PyObject *device_string(Device *self) {
+  iobind_device_info info = IOBIND_DEVICE_INFO_INIT;
+  iobind_error error = IOBIND_ERROR_INIT;
+  return iobind_device_get_info(self->handle, &info, &error) == IOBIND_OK ? PyUnicode_FromString(info.spec)
+                                                                          : raise_error(&error);
+}
+
+static PyObject *device_repr(Device *self) {
+  PyObject *spec = device_string(self);
+  PyObject *text = spec == NULL ? NULL : PyUnicode_FromFormat("<iobind.Device %R>", spec);
+  Py_XDECREF(spec);
+  return text;
+}
+
+static PyObject *device_get(Device *self, void *field) {
+  iobind_device_info info = IOBIND_DEVICE_INFO_INIT;
+  iobind_error error = IOBIND_ERROR_INIT;
+  if (iobind_device_get_info(self->handle, &info, &error) != IOBIND_OK) {
+    return raise_error(&error);
+  }
+  const char *name = field;
+  if (strcmp(name, "spec") == 0) {
+    return PyUnicode_FromString(info.spec);
+  }
+  return PyUnicode_FromString(info.ep_name);
+}
+
+static PyGetSetDef device_fields[] = {
+    {"spec", (getter)device_get, NULL, "finds this device again, such as \"webgpu:0\"", "spec"},
+    {"ep_name", (getter)device_get, NULL, "the execution provider, such as \"WebGpuExecutionProvider\"", "ep_name"},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyMethodDef device_methods[] = {
+    {"info", (PyCFunction)device_info, METH_NOARGS,
+     "info()\n--\n\nWhat the device is, as a dict: spec, ep_name, ep_vendor, vendor, memory_name, vendor_id, device_id, hardware\n"
+     "(0 CPU, 1 GPU, 2 NPU), ordinal, flags."},
+    {"metadata", (PyCFunction)device_metadata, METH_NOARGS, "metadata()\n--\n\nONNX Runtime's entries for the device, as a dict."},
+    {"counters", (PyCFunction)device_counters, METH_NOARGS,
+     "counters()\n--\n\nWhat iobind moved and allocated on the device since it was loaded, as a dict: upload_bytes, upload_count,\n"
+     "download_bytes, download_count, local_bytes, local_count, allocated_bytes (held now), allocation_count."},
+    {"check", (PyCFunction)device_check, METH_NOARGS,
+     "check()\n--\n\nRun a tiny model on the device, once; DeviceError says why it does not work."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot device_slots[] = {
+    {Py_tp_dealloc, device_dealloc}, {Py_tp_methods, device_methods}, {Py_tp_getset, device_fields},
+    {Py_tp_str, device_string},      {Py_tp_repr, device_repr},       {Py_tp_richcompare, device_compare},
+    {Py_tp_hash, device_hash},       {Py_tp_doc, "A device of an execution provider; iobind.device(spec) finds one."},
+    {0, NULL}};
+PyType_Spec device_spec = {"iobind._core.Device", sizeof(Device), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                           device_slots};
+
+/* ---- streams ---- */
+
+static PyObject *stream_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords) {
+  static char *names[] = {"device", "keys", "values", NULL};
+  PyObject *device;
+  PyObject *keys = NULL;
+  PyObject *values = NULL;
+  iobind_stream_options options = IOBIND_STREAM_OPTIONS_INIT;
+  if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "O!|OO", names, device_type, &device, &keys, &values)) {
+    return NULL;
+  }
+  const char **key_list;
+  const char **value_list;
+  size_t value_count;
+  if (strings_of(keys, &key_list, &options.option_count) != 0) {
+    return NULL;
+  }
+  if (strings_of(values, &value_list, &value_count) != 0 || value_count != options.option_count) {
+    PyMem_Free(key_list);
+    return PyErr_Occurred() ? NULL : raise_status(IOBIND_INVALID_ARGUMENT, "stream: as many values as keys");
+  }
+  options.option_keys = key_list;
+  options.option_values = value_list;
+  iobind_stream *handle;
+  iobind_error error = IOBIND_ERROR_INIT;
+  iobind_status status;
+  WITHOUT_GIL(status, iobind_stream_create(((Device *)device)->handle, &options, &handle, &error));
+  PyMem_Free(key_list);
+  PyMem_Free(value_list);
+  if (status != IOBIND_OK) {
+    return raise_error(&error);
+  }
+  Stream *self = (Stream *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
+  if (self == NULL) {
+    iobind_stream_destroy(handle);
+    return NULL;
+  }
+  Py_INCREF(device);
+  self->handle = handle;
+  self->device = (Device *)device;
+  return (PyObject *)self;
+}
+
+static void stream_dealloc(Stream *self) {
+  PyTypeObject *type = Py_TYPE((PyObject *)self);
+  Py_BEGIN_ALLOW_THREADS
+  iobind_stream_destroy(self->handle);
+  Py_END_ALLOW_THREADS
+  release_now();
+  Py_XDECREF((PyObject *)self->device);
+  ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
+  Py_DECREF(type);
+}
+
+static PyObject *stream_synchronize(Stream *self, PyObject *none) {
+  (void)none;
+  iobind_error error = IOBIND_ERROR_INIT;
+  if (is_main_thread()) { /* the one that hears of Ctrl-C */
+    iobind_event *event;
+    if (iobind_event_create(self->device->handle, &event, &error) != IOBIND_OK) {
+      return raise_error(&error);
+    }
+    iobind_status recorded;
+    WITHOUT_GIL(recorded, iobind_event_record(event, self->handle, &error));
+    int interrupted = recorded == IOBIND_OK ? interruptible_wait(event) : 0;
+    iobind_event_destroy(event);
+    if (interrupted != 0) {
+      return NULL;
+    }
+  }
+  iobind_status status;
+  WITHOUT_GIL(status, iobind_stream_synchronize(self->handle, &error));
+  release_now();
+  if (status != IOBIND_OK) {
+    return raise_error(&error);
+  }
+  Py_RETURN_NONE;
+}
+
+static PyObject *stream_wait(Stream *self, PyObject *object) {
+  Event *event;
+  if (event_or_none(object, &event) != 0 || event == NULL) {
+    return PyErr_Occurred() ? NULL : raise_status(IOBIND_INVALID_ARGUMENT, "stream.wait: event is None");
+  }
+  iobind_error error = IOBIND_ERROR_INIT;
+  iobind_status status;
+  WITHOUT_GIL(status, iobind_stream_wait(self->handle, event->handle, &error));
+  if (status != IOBIND_OK) {
+    return raise_error(&error);
+  }
+  Py_RETURN_NONE;
+}
+
+static PyObject *stream_native(Stream *self, void *none) {
+  (void)none;
+  return PyLong_FromVoidPtr(iobind_stream_native(self->handle));
+}
+
+static PyObject *stream_device(Stream *self, void *none) {
+  (void)none;
+  Py_INCREF((PyObject *)self->device);
+  return (PyObject *)self->device;
+}
+
+static PyGetSetDef stream_fields[] = {
+    {"native", (getter)stream_native, NULL, "the execution provider's own stream (on CUDA a cudaStream_t); 0: it has none", NULL},
+    {"device", (getter)stream_device, NULL, "the device whose work the stream orders", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyMethodDef stream_methods[] = {
+    {"synchronize", (PyCFunction)stream_synchronize, METH_NOARGS,
+     "synchronize()\n--\n\nWait until all work submitted so far is done; raises what failed since the last call. Ctrl-C ends the wait."},
+    {"wait", (PyCFunction)stream_wait, METH_O,
+     "wait(event)\n--\n\nOrder all later work of this stream behind an event of any stream, without stopping the host."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot stream_slots[] = {{Py_tp_new, stream_new},         {Py_tp_dealloc, stream_dealloc},
+                                     {Py_tp_methods, stream_methods}, {Py_tp_getset, stream_fields},
+                                     {0, NULL}};
+PyType_Spec stream_spec = {"iobind._core.Stream", sizeof(Stream), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, stream_slots};
+
+/* ---- events ---- */
+
+static PyObject *event_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords) {
+  static char *names[] = {"device", NULL};
+  PyObject *device;
+  if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "O!", names, device_type, &device)) {
+    return NULL;
+  }
+  iobind_event *handle;
+  iobind_error error = IOBIND_ERROR_INIT;
+  if (iobind_event_create(((Device *)device)->handle, &handle, &error) != IOBIND_OK) {
+    return raise_error(&error);
+  }
+  Event *self = (Event *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
+  if (self == NULL) {
+    iobind_event_destroy(handle);
+    return NULL;
+  }
+  Py_INCREF(device);
+  self->handle = handle;
+  self->device = (Device *)device;
+  return (PyObject *)self;
+}
+
+static void event_dealloc(Event *self) {
+  PyTypeObject *type = Py_TYPE((PyObject *)self);
+  Py_BEGIN_ALLOW_THREADS
+  iobind_event_destroy(self->handle);
+  Py_END_ALLOW_THREADS
+  Py_XDECREF((PyObject *)self->device);
+  ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
+  Py_DECREF(type);
+}
+
+static PyObject *event_record(Event *self, PyObject *object) {
+  Stream *stream;
+  if (stream_or_none(object, &stream) != 0 || stream == NULL) {
+    return PyErr_Occurred() ? NULL : raise_status(IOBIND_INVALID_ARGUMENT, "event.record: stream is None");
+  }
+  iobind_error error = IOBIND_ERROR_INIT;
+  iobind_status status;
+  WITHOUT_GIL(status, iobind_event_record(self->handle, stream->handle, &error));
+  if (status != IOBIND_OK) {
+    return raise_error(&error);
+  }
+  Py_RETURN_NONE;
+}
+
+static PyObject *event_wait(Event *self, PyObject *none) {
+  (void)none;
+  if (is_main_thread() && interruptible_wait(self->handle) != 0) {
+    return NULL;
+  }
+  iobind_error error = IOBIND_ERROR_INIT;
+  iobind_status status;
+  WITHOUT_GIL(status, iobind_event_wait(self->handle, &error));
+  if (status != IOBIND_OK) {
+    return raise_error(&error);
+  }
+  Py_RETURN_NONE;
+}
+
+static PyObject *event_query(Event *self, PyObject *none) {
+  (void)none;
+  int32_t done = 0;
+  iobind_error error = IOBIND_ERROR_INIT;
+  iobind_status status;
+  WITHOUT_GIL(status, iobind_event_query(self->handle, &done, &error));
+  return status == IOBIND_OK ? PyBool_FromLong(done) : raise_error(&error);
+}
+
+static PyMethodDef event_methods[] = {
+    {"record", (PyCFunction)event_record, METH_O,
+     "record(stream)\n--\n\nRecord the event at the present end of a stream of the same device; replaces what it held."},
+    {"wait", (PyCFunction)event_wait, METH_NOARGS,
+     "wait()\n--\n\nWait on the host; raises what failed before the event. Ctrl-C ends the wait."},
+    {"query", (PyCFunction)event_query, METH_NOARGS, "query()\n--\n\nWhether the event has passed, without waiting."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot event_slots[] = {
+    {Py_tp_new, event_new}, {Py_tp_dealloc, event_dealloc}, {Py_tp_methods, event_methods}, {0, NULL}};
+PyType_Spec event_spec = {"iobind._core.Event", sizeof(Event), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, event_slots};

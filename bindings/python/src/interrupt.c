@@ -1,0 +1,170 @@
+/* Ctrl-C ends a call that waits. A wait asks for signals now and then. A run cannot: when one has taken a while on the main thread, a
+ * thread of ours puts a handler before Python's, which tells it to cancel the run; Python's own then raises KeyboardInterrupt. */
+#include "core.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <time.h>
+
+enum { TICK_MS = 50, NAP_US = 20, NAP_MAX_US = 5000 };
+
+static unsigned long main_thread;
+
+/* ---- waits ---- */
+
+/* Until the event has passed; -1 where a signal's handler raised. The caller waits for real afterwards, and hears what failed. */
+int interruptible_wait(iobind_event *event) {
+  long nap = NAP_US;
+  for (;;) {
+    int32_t done = 0;
+    iobind_status status;
+    WITHOUT_GIL(status, iobind_event_query(event, &done, NULL));
+    if (status != IOBIND_OK || done != 0) {
+      return 0;
+    }
+    struct timespec time = {0, nap * 1000};
+    Py_BEGIN_ALLOW_THREADS
+    nanosleep(&time, NULL);
+    Py_END_ALLOW_THREADS
+    if (PyErr_CheckSignals() != 0) {
+      return -1;
+    }
+    nap = nap * 2 < NAP_MAX_US ? nap * 2 : NAP_MAX_US;
+  }
+}
+
+/* ---- runs ---- */
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t begun = PTHREAD_COND_INITIALIZER;
+static iobind_binding *_Atomic running; /* on the main thread */
+static atomic_ulong runs;
+static atomic_bool asleep;
+static atomic_bool cancelling; /* the watcher is at work on `running` */
+static sem_t interrupted;
+static struct sigaction previous;
+static bool started;
+
+static void on_interrupt(int number, siginfo_t *info, void *context) {
+  if ((previous.sa_flags & SA_SIGINFO) != 0) {
+    previous.sa_sigaction(number, info, context);
+  } else if (previous.sa_handler != SIG_DFL && previous.sa_handler != SIG_IGN) {
+    previous.sa_handler(number);
+  }
+  int kept = errno;
+  sem_post(&interrupted);
+  errno = kept;
+}
+
+static void sleep_tick(void) {
+  struct timespec until;
+  clock_gettime(CLOCK_REALTIME, &until);
+  until.tv_nsec += TICK_MS * 1000000L;
+  until.tv_sec += until.tv_nsec / 1000000000L;
+  until.tv_nsec %= 1000000000L;
+  if (sem_timedwait(&interrupted, &until) == 0) {
+    atomic_store(&cancelling, true);
+    iobind_binding *binding = atomic_load(&running);
+    if (binding != NULL) {
+      (void)!iobind_binding_cancel(binding, NULL);
+    }
+    atomic_store(&cancelling, false);
+  }
+}
+
+/* A run that goes on: Ctrl-C cancels it until it is over. A program that ignores the signal, or lets it kill, is left alone. */
+static void guard(unsigned long run) {
+  struct sigaction ours = {.sa_sigaction = on_interrupt, .sa_flags = SA_SIGINFO};
+  sigemptyset(&ours.sa_mask);
+  if (sigaction(SIGINT, NULL, &previous) != 0 || ((previous.sa_flags & SA_SIGINFO) == 0 &&
+                                                  (previous.sa_handler == SIG_DFL || previous.sa_handler == SIG_IGN))) {
+    return;
+  }
+  ours.sa_flags |= previous.sa_flags & (SA_ONSTACK | SA_RESTART);
+  sigaction(SIGINT, &ours, NULL);
+  while (atomic_load(&running) != NULL && atomic_load(&runs) == run) {
+    sleep_tick();
+  }
+  struct sigaction now;
+  if (sigaction(SIGINT, NULL, &now) == 0 && (now.sa_flags & SA_SIGINFO) != 0 && now.sa_sigaction == on_interrupt) {
+    sigaction(SIGINT, &previous, NULL);
+  }
+  while (sem_trywait(&interrupted) == 0) {
+  }
+}
+
+static void *watch(void *context) {
+  (void)context;
+  sigset_t all;
+  sigfillset(&all);
+  pthread_sigmask(SIG_BLOCK, &all, NULL);
+  unsigned long seen = 0;
+  for (;;) {
+    unsigned long run = atomic_load(&runs);
+    if (atomic_load(&running) != NULL && run == seen) {
+      guard(run);
+    }
+    if (run == seen) { /* nothing has begun for a while */
+      pthread_mutex_lock(&mutex);
+      atomic_store(&asleep, true);
+      while (atomic_load(&runs) == seen) {
+        pthread_cond_wait(&begun, &mutex);
+      }
+      atomic_store(&asleep, false);
+      pthread_mutex_unlock(&mutex);
+    }
+    seen = atomic_load(&runs);
+    struct timespec tick = {0, TICK_MS * 1000000L};
+    nanosleep(&tick, NULL);
+  }
+  return NULL;
+}
+
+bool is_main_thread(void) {
+  if (main_thread == 0) {
+    PyObject *threading = PyImport_ImportModule("threading");
+    PyObject *thread = threading == NULL ? NULL : PyObject_CallMethod(threading, "main_thread", NULL);
+    PyObject *ident = thread == NULL ? NULL : PyObject_GetAttrString(thread, "ident");
+    main_thread = ident == NULL ? 0 : PyLong_AsUnsignedLong(ident);
+    Py_XDECREF(ident);
+    Py_XDECREF(thread);
+    Py_XDECREF(threading);
+    PyErr_Clear();
+  }
+  return PyThread_get_thread_ident() == main_thread;
+}
+
+/* A child of fork has no watcher: Ctrl-C reaches it after the call, which the library refuses there anyway. */
+void run_begins(iobind_binding *binding) {
+  if (!is_main_thread()) {
+    return;
+  }
+  if (!started) {
+    pthread_t thread;
+    started = true;
+    if (sem_init(&interrupted, 0, 0) == 0 && pthread_create(&thread, NULL, watch, NULL) == 0) {
+      pthread_detach(thread);
+    }
+  }
+  atomic_store(&running, binding);
+  atomic_fetch_add(&runs, 1);
+  if (atomic_load(&asleep)) {
+    pthread_mutex_lock(&mutex);
+    pthread_cond_signal(&begun);
+    pthread_mutex_unlock(&mutex);
+  }
+}
+
+void run_ends(void) {
+  if (PyThread_get_thread_ident() != main_thread) {
+    return;
+  }
+  atomic_store(&running, NULL);
+  while (atomic_load(&cancelling)) { /* it is not cancelled after this */
+    sched_yield();
+  }
+}

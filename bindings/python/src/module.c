@@ -1,0 +1,257 @@
+/* The module: its types, its exceptions, what the arguments of many calls are made of. */
+#include "core.h"
+
+#include <string.h>
+
+PyTypeObject *runtime_type, *device_type, *stream_type, *event_type, *tensor_type, *session_type, *binding_type, *outputs_type,
+    *pipeline_type;
+PyObject *tensor_class;
+PyObject *outputs_class;
+static PyObject *exceptions; /* status -> class */
+
+PyObject *raise_status(iobind_status status, const char *message) {
+  iobind_error error = IOBIND_ERROR_INIT;
+  error.status = (int32_t)status;
+  strncpy(error.message, message, sizeof error.message - 1);
+  return raise_error(&error);
+}
+
+PyObject *raise_error(const iobind_error *error) {
+  if (PyErr_Occurred()) {
+    return NULL;
+  }
+  PyObject *number = PyLong_FromLong(error->status);
+  PyObject *class = number == NULL || exceptions == NULL ? NULL : PyDict_GetItemWithError(exceptions, number);
+  Py_XDECREF(number);
+  if (class == NULL) {
+    if (!PyErr_Occurred()) {
+      PyErr_SetString(PyExc_RuntimeError, error->message);
+    }
+    return NULL;
+  }
+  PyObject *text = PyUnicode_DecodeUTF8(error->message, (Py_ssize_t)strlen(error->message), "replace");
+  PyObject *made = text == NULL ? NULL : PyObject_CallFunction(class, "Oi", text, (int)error->ort_code);
+  Py_XDECREF(text);
+  if (made != NULL) {
+    PyErr_SetObject(class, made);
+    Py_DECREF(made);
+  }
+  return NULL;
+}
+
+/* ---- arguments ---- */
+
+int strings_of(PyObject *list, const char ***out, size_t *count) {
+  *out = NULL;
+  *count = 0;
+  if (list == NULL || list == Py_None) {
+    return 0;
+  }
+  if (!PyList_Check(list)) {
+    PyErr_SetString(PyExc_TypeError, "expected a list of str");
+    return -1;
+  }
+  Py_ssize_t size = PyList_Size(list);
+  const char **made = PyMem_Calloc((size_t)size + 1, sizeof *made);
+  if (made == NULL) {
+    PyErr_NoMemory();
+    return -1;
+  }
+  for (Py_ssize_t i = 0; i < size; i++) {
+    PyObject *item = PyList_GetItem(list, i);
+    Py_ssize_t length;
+    made[i] = item == NULL ? NULL : PyUnicode_AsUTF8AndSize(item, &length);
+    if (made[i] != NULL && strlen(made[i]) != (size_t)length) {
+      PyErr_SetString(PyExc_ValueError, "a string with a NUL character");
+      made[i] = NULL;
+    }
+    if (made[i] == NULL) {
+      PyMem_Free(made);
+      return -1;
+    }
+  }
+  *out = made;
+  *count = (size_t)size;
+  return 0;
+}
+
+int dims_of(PyObject *sequence, int64_t dims[IOBIND_MAX_RANK], size_t *rank) {
+  PyObject *tuple = PySequence_Tuple(sequence);
+  if (tuple == NULL) {
+    return -1;
+  }
+  Py_ssize_t size = PyTuple_Size(tuple);
+  if (size > IOBIND_MAX_RANK) {
+    Py_DECREF(tuple);
+    raise_status(IOBIND_SHAPE, "expected at most 16 dims");
+    return -1;
+  }
+  for (Py_ssize_t i = 0; i < size; i++) {
+    PyObject *number = PyNumber_Index(PyTuple_GetItem(tuple, i));
+    dims[i] = number == NULL ? -1 : PyLong_AsLongLong(number);
+    Py_XDECREF(number);
+    if (PyErr_Occurred()) {
+      Py_DECREF(tuple);
+      return -1;
+    }
+  }
+  Py_DECREF(tuple);
+  *rank = (size_t)size;
+  return 0;
+}
+
+PyObject *dims_to_tuple(const int64_t *dims, size_t rank) {
+  PyObject *tuple = PyTuple_New((Py_ssize_t)rank);
+  for (size_t i = 0; tuple != NULL && i < rank; i++) {
+    PyObject *number = PyLong_FromLongLong(dims[i]);
+    if (number == NULL || PyTuple_SetItem(tuple, (Py_ssize_t)i, number) != 0) {
+      Py_DECREF(tuple);
+      return NULL;
+    }
+  }
+  return tuple;
+}
+
+static int object_or_none(PyObject *object, PyTypeObject *type, const char *what, void **out) {
+  *out = NULL;
+  if (object == NULL || object == Py_None) {
+    return 0;
+  }
+  int is = PyObject_IsInstance(object, (PyObject *)type);
+  if (is == 0) {
+    PyErr_Format(PyExc_TypeError, "expected %s or None, got %R", what, object);
+  }
+  if (is != 1) {
+    return -1;
+  }
+  *out = object;
+  return 0;
+}
+
+int stream_or_none(PyObject *object, Stream **out) {
+  return object_or_none(object, stream_type, "an iobind.Stream", (void **)out);
+}
+
+int event_or_none(PyObject *object, Event **out) {
+  return object_or_none(object, event_type, "an iobind.Event", (void **)out);
+}
+
+int device_or_none(PyObject *object, Device **out) {
+  return object_or_none(object, device_type, "an iobind.Device", (void **)out);
+}
+
+int tensor_or_none(PyObject *object, Tensor **out) {
+  return object_or_none(object, tensor_type, "an iobind.Tensor", (void **)out);
+}
+
+/* ---- the module ---- */
+
+static PyObject *use_classes(PyObject *module, PyObject *arguments) {
+  (void)module;
+  PyObject *tensors;
+  PyObject *outputs;
+  PyObject *errors;
+  if (!PyArg_ParseTuple(arguments, "OOO!", &tensors, &outputs, &PyDict_Type, &errors)) {
+    return NULL;
+  }
+  Py_INCREF(tensors);
+  Py_INCREF(outputs);
+  Py_INCREF(errors);
+  SET_REFERENCE(tensor_class, tensors);
+  SET_REFERENCE(outputs_class, outputs);
+  SET_REFERENCE(exceptions, errors);
+  Py_RETURN_NONE;
+}
+
+static PyObject *version(PyObject *module, PyObject *none) {
+  (void)module;
+  (void)none;
+  return PyUnicode_FromString(iobind_version_string());
+}
+
+static PyObject *status_name(PyObject *module, PyObject *number) {
+  (void)module;
+  long status = PyLong_AsLong(number);
+  return PyErr_Occurred() ? NULL : PyUnicode_FromString(iobind_status_name((int32_t)status));
+}
+
+static PyObject *dtype_name(PyObject *module, PyObject *number) {
+  (void)module;
+  long dtype = PyLong_AsLong(number);
+  return PyErr_Occurred() ? NULL : PyUnicode_FromString(iobind_dtype_name((int32_t)dtype));
+}
+
+static PyObject *dtype_bits(PyObject *module, PyObject *number) {
+  (void)module;
+  long dtype = PyLong_AsLong(number);
+  return PyErr_Occurred() ? NULL : PyLong_FromUnsignedLong(iobind_dtype_bits((int32_t)dtype));
+}
+
+static PyObject *dtype_bytes(PyObject *module, PyObject *arguments) {
+  (void)module;
+  int dtype;
+  PyObject *shape;
+  int64_t dims[IOBIND_MAX_RANK];
+  size_t rank;
+  size_t bytes;
+  if (!PyArg_ParseTuple(arguments, "iO", &dtype, &shape) || dims_of(shape, dims, &rank) != 0) {
+    return NULL;
+  }
+  iobind_error error = IOBIND_ERROR_INIT;
+  return iobind_dtype_get_bytes((iobind_dtype)dtype, dims, rank, &bytes, &error) == IOBIND_OK ? PyLong_FromSize_t(bytes)
+                                                                                              : raise_error(&error);
+}
+
+static PyObject *host_api_base(PyObject *module, PyObject *none) {
+  (void)module;
+  (void)none;
+  return PyLong_FromVoidPtr((void *)(uintptr_t)iobind_host_api_base());
+}
+
+static PyObject *use_logger(PyObject *module, PyObject *logger) {
+  (void)module;
+  set_logger(logger);
+  Py_RETURN_NONE;
+}
+
+static PyMethodDef functions[] = {
+    {"use_classes", use_classes, METH_VARARGS, NULL},
+    {"use_logger", use_logger, METH_O, NULL},
+    {"version", version, METH_NOARGS, NULL},
+    {"status_name", status_name, METH_O, NULL},
+    {"dtype_name", dtype_name, METH_O, NULL},
+    {"dtype_bits", dtype_bits, METH_O, NULL},
+    {"dtype_bytes", dtype_bytes, METH_VARARGS, NULL},
+    {"host_api_base", host_api_base, METH_NOARGS, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+static struct PyModuleDef definition = {
+    .m_base = PyModuleDef_HEAD_INIT, .m_name = "iobind._core", .m_size = -1, .m_methods = functions};
+
+PyTypeObject *add_type(PyObject *module, PyType_Spec *spec) {
+  PyObject *type = PyType_FromSpec(spec);
+  if (type == NULL || PyModule_AddObjectRef(module, strrchr(spec->name, '.') + 1, type) != 0) {
+    Py_XDECREF(type);
+    return NULL;
+  }
+  return (PyTypeObject *)type; /* kept for good */
+}
+
+PyMODINIT_FUNC PyInit__core(void);
+PyMODINIT_FUNC PyInit__core(void) {
+  PyObject *module = PyModule_Create(&definition);
+  bool made = module != NULL && (runtime_type = add_type(module, &runtime_spec)) != NULL &&
+              (device_type = add_type(module, &device_spec)) != NULL && (stream_type = add_type(module, &stream_spec)) != NULL &&
+              (event_type = add_type(module, &event_spec)) != NULL && (tensor_type = add_type(module, &tensor_spec)) != NULL &&
+              (session_type = add_type(module, &session_spec)) != NULL &&
+              (binding_type = add_type(module, &binding_spec)) != NULL &&
+              (outputs_type = add_type(module, &outputs_spec)) != NULL &&
+              (pipeline_type = add_type(module, &pipeline_spec)) != NULL &&
+              PyModule_AddFunctions(module, tensor_functions) == 0;
+  if (!made) {
+    Py_XDECREF(module);
+    return NULL;
+  }
+  return module;
+}

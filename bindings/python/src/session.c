@@ -1,0 +1,477 @@
+/* Sessions, and pipelines over them. */
+#include "core.h"
+
+#include <string.h>
+
+/* A dict's list fields: (keys, values) of str. */
+static int pairs_of(PyObject *options, const char *keys, const char *values, const char ***key_list, const char ***value_list,
+                    size_t *count) {
+  size_t value_count = 0;
+  if (strings_of(PyDict_GetItemString(options, keys), key_list, count) != 0 ||
+      strings_of(PyDict_GetItemString(options, values), value_list, &value_count) != 0) {
+    return -1;
+  }
+  if (*count != value_count) {
+    raise_status(IOBIND_INVALID_ARGUMENT, "session: as many values as keys");
+    return -1;
+  }
+  return 0;
+}
+
+static int number_of(PyObject *options, const char *name, int32_t *out) {
+  PyObject *number = PyDict_GetItemString(options, name);
+  if (number != NULL) {
+    *out = (int32_t)PyLong_AsLong(number);
+  }
+  return PyErr_Occurred() ? -1 : 0;
+}
+
+/* What the options point to while the session is made. */
+typedef struct lists {
+  iobind_device **devices;
+  const char **lists[5];
+  int64_t *dim_values;
+} lists;
+
+static int fill(PyObject *dict, iobind_session_options *options, lists *made) {
+  int32_t flags = 0;
+  PyObject *devices = PyDict_GetItemString(dict, "devices");
+  Py_ssize_t count = devices == NULL ? 0 : PyList_Size(devices);
+  made->devices = PyMem_Calloc((size_t)count + 1, sizeof(iobind_device *));
+  if (made->devices == NULL) {
+    PyErr_NoMemory();
+    return -1;
+  }
+  for (Py_ssize_t i = 0; i < count; i++) {
+    Device *device;
+    if (device_or_none(PyList_GetItem(devices, i), &device) != 0 || device == NULL) {
+      return -1;
+    }
+    made->devices[i] = device->handle;
+  }
+  options->devices = made->devices;
+  options->device_count = (size_t)count;
+  if (number_of(dict, "flags", &flags) != 0 || number_of(dict, "policy", &options->policy) != 0 ||
+      number_of(dict, "optimization", &options->optimization) != 0 ||
+      number_of(dict, "intra_op_threads", &options->intra_op_threads) != 0 ||
+      number_of(dict, "inter_op_threads", &options->inter_op_threads) != 0 ||
+      pairs_of(dict, "ep_keys", "ep_values", &made->lists[0], &made->lists[1], &options->ep_option_count) != 0 ||
+      pairs_of(dict, "config_keys", "config_values", &made->lists[2], &made->lists[3], &options->config_count) != 0 ||
+      strings_of(PyDict_GetItemString(dict, "dim_names"), &made->lists[4], &options->dim_count) != 0) {
+    return -1;
+  }
+  options->flags = (uint32_t)flags;
+  options->ep_keys = made->lists[0];
+  options->ep_values = made->lists[1];
+  options->config_keys = made->lists[2];
+  options->config_values = made->lists[3];
+  options->dim_names = made->lists[4];
+  PyObject *values = PyDict_GetItemString(dict, "dim_values");
+  made->dim_values = PyMem_Calloc(options->dim_count + 1, sizeof *made->dim_values);
+  if (made->dim_values == NULL || (options->dim_count > 0 && (values == NULL || PyList_Size(values) != (Py_ssize_t)options->dim_count))) {
+    raise_status(IOBIND_INVALID_ARGUMENT, "session: as many dim values as names");
+    return -1;
+  }
+  for (size_t i = 0; i < options->dim_count; i++) {
+    made->dim_values[i] = PyLong_AsLongLong(PyList_GetItem(values, (Py_ssize_t)i));
+  }
+  options->dim_values = made->dim_values;
+  PyObject *profile = PyDict_GetItemString(dict, "profile");
+  options->profile = profile == NULL ? NULL : PyUnicode_AsUTF8AndSize(profile, NULL);
+  return PyErr_Occurred() ? -1 : 0;
+}
+
+static PyObject *names_of(const iobind_session *session, size_t count,
+                          iobind_status (*get)(const iobind_session *, size_t, iobind_value_info *, iobind_error *)) {
+  PyObject *index = PyDict_New();
+  iobind_value_info info = IOBIND_VALUE_INFO_INIT;
+  for (size_t i = 0; index != NULL && i < count; i++) {
+    PyObject *number = PyLong_FromSize_t(i);
+    if (number == NULL || get(session, i, &info, NULL) != IOBIND_OK || PyDict_SetItemString(index, info.name, number) != 0) {
+      Py_CLEAR(index);
+    }
+    Py_XDECREF(number);
+  }
+  return index;
+}
+
+static PyObject *session_of(PyTypeObject *type, iobind_session *handle, PyObject *runtime) {
+  Session *self = (Session *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
+  if (self == NULL) {
+    iobind_session_destroy(handle);
+    return NULL;
+  }
+  self->handle = handle;
+  Py_INCREF(runtime);
+  self->runtime = runtime;
+  iobind_session_info info = IOBIND_SESSION_INFO_INIT;
+  iobind_error error = IOBIND_ERROR_INIT;
+  if (iobind_session_get_info(handle, &info, &error) != IOBIND_OK) {
+    raise_error(&error);
+    Py_DECREF((PyObject *)self);
+    return NULL;
+  }
+  self->input_count = info.input_count;
+  self->output_count = info.output_count;
+  self->input_index = names_of(handle, info.input_count, iobind_session_get_input);
+  self->output_index = names_of(handle, info.output_count, iobind_session_get_output);
+  if (self->input_index == NULL || self->output_index == NULL) {
+    Py_DECREF((PyObject *)self);
+    return NULL;
+  }
+  return (PyObject *)self;
+}
+
+/* Session._make(runtime, path or None, bytes or None, options) */
+static PyObject *session_make(PyObject *type, PyObject *arguments) {
+  PyObject *runtime;
+  const char *path;
+  PyObject *bytes;
+  PyObject *dict;
+  if (!PyArg_ParseTuple(arguments, "O!zOO!", runtime_type, &runtime, &path, &bytes, &PyDict_Type, &dict)) {
+    return NULL;
+  }
+  Py_buffer model = {0};
+  if (path == NULL && PyObject_GetBuffer(bytes, &model, PyBUF_C_CONTIGUOUS) != 0) {
+    return NULL;
+  }
+  iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
+  lists made = {0};
+  iobind_session *handle = NULL;
+  iobind_error error = IOBIND_ERROR_INIT;
+  if (fill(dict, &options, &made) == 0) {
+    iobind_runtime *on = ((Runtime *)runtime)->handle;
+    iobind_status status;
+    if (path != NULL) {
+      WITHOUT_GIL(status, iobind_session_create(on, path, &options, &handle, &error));
+    } else {
+      WITHOUT_GIL(status, iobind_session_create_from_memory(on, model.buf, (size_t)model.len, &options, &handle, &error));
+    }
+    if (status != IOBIND_OK) {
+      raise_error(&error);
+    }
+  }
+  if (path == NULL) {
+    PyBuffer_Release(&model);
+  }
+  PyMem_Free(made.devices);
+  PyMem_Free(made.dim_values);
+  for (size_t i = 0; i < 5; i++) {
+    PyMem_Free(made.lists[i]);
+  }
+  release_now();
+  return handle == NULL ? NULL : session_of((PyTypeObject *)type, handle, runtime);
+}
+
+static void owner_back(void *context, void *data) {
+  (void)data;
+  Py_buffer none;
+  memset(&none, 0, sizeof none);
+  release_later(&none, context);
+}
+
+/* Session._adopt(runtime, address, owner) */
+static PyObject *session_adopt(PyObject *type, PyObject *arguments) {
+  PyObject *runtime;
+  unsigned long long address;
+  PyObject *owner;
+  if (!PyArg_ParseTuple(arguments, "O!KO", runtime_type, &runtime, &address, &owner)) {
+    return NULL;
+  }
+  iobind_session *handle;
+  iobind_error error = IOBIND_ERROR_INIT;
+  if (iobind_session_wrap(((Runtime *)runtime)->handle, (void *)(uintptr_t)address, owner_back, owner, &handle, &error) !=
+      IOBIND_OK) {
+    return raise_error(&error);
+  }
+  Py_INCREF(owner);
+  return session_of((PyTypeObject *)type, handle, runtime);
+}
+
+static void session_dealloc(Session *self) {
+  PyTypeObject *type = Py_TYPE((PyObject *)self);
+  Py_BEGIN_ALLOW_THREADS
+  iobind_session_destroy(self->handle);
+  Py_END_ALLOW_THREADS
+  release_now();
+  Py_XDECREF(self->input_index);
+  Py_XDECREF(self->output_index);
+  Py_XDECREF(self->runtime);
+  ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
+  Py_DECREF(type);
+}
+
+static PyObject *describe(Session *self, const iobind_value_info *info) {
+  PyObject *dims = PyTuple_New((Py_ssize_t)(info->has_shape ? info->rank : 0));
+  for (size_t i = 0; dims != NULL && info->has_shape && i < info->rank; i++) {
+    bool named = info->symbols != NULL && info->symbols[i][0] != '\0';
+    PyObject *dim = info->dims[i] >= 0 ? PyLong_FromLongLong(info->dims[i])
+                    : named            ? PyUnicode_FromString(info->symbols[i])
+                                       : (Py_INCREF(Py_None), Py_None);
+    if (dim == NULL || PyTuple_SetItem(dims, (Py_ssize_t)i, dim) != 0) {
+      Py_CLEAR(dims);
+    }
+  }
+  if (dims != NULL && !info->has_shape) {
+    Py_DECREF(dims);
+    Py_INCREF(Py_None);
+    dims = Py_None;
+  }
+  return dims == NULL ? NULL
+                      : Py_BuildValue("(siiNNis)", info->name, info->kind, info->dtype, dims,
+                                      device_object(info->device, self->runtime), info->memory,
+                                      info->memory_name == NULL ? "" : info->memory_name);
+}
+
+/* (name, kind, dtype, dims or None, device, memory, memory's name) of all inputs, or outputs */
+static PyObject *session_values(Session *self, PyObject *which) {
+  int outputs = PyObject_IsTrue(which);
+  size_t count = outputs ? self->output_count : self->input_count;
+  PyObject *list = PyList_New(0);
+  for (size_t i = 0; list != NULL && i < count; i++) {
+    iobind_value_info info = IOBIND_VALUE_INFO_INIT;
+    iobind_error error = IOBIND_ERROR_INIT;
+    iobind_status status = outputs ? iobind_session_get_output(self->handle, i, &info, &error)
+                                   : iobind_session_get_input(self->handle, i, &info, &error);
+    PyObject *value = status == IOBIND_OK ? describe(self, &info) : raise_error(&error);
+    if (value == NULL || PyList_Append(list, value) != 0) {
+      Py_CLEAR(list);
+    }
+    Py_XDECREF(value);
+  }
+  return list;
+}
+
+static PyObject *session_info(Session *self, PyObject *none) {
+  (void)none;
+  iobind_session_info info = IOBIND_SESSION_INFO_INIT;
+  iobind_error error = IOBIND_ERROR_INIT;
+  return iobind_session_get_info(self->handle, &info, &error) != IOBIND_OK
+             ? raise_error(&error)
+             : Py_BuildValue("{s:L,s:L,s:s,s:s,s:s,s:s}", "opset", (long long)info.opset, "model_version",
+                             (long long)info.model_version, "producer", info.producer, "graph_name", info.graph_name, "domain",
+                             info.domain, "description", info.description);
+}
+
+static PyObject *session_nodes(Session *self, PyObject *none) {
+  (void)none;
+  PyObject *list = PyList_New(0);
+  iobind_node_info info = IOBIND_NODE_INFO_INIT;
+  for (size_t i = 0; list != NULL && iobind_session_get_node(self->handle, i, &info, NULL) == IOBIND_OK; i++) {
+    PyObject *node = Py_BuildValue("{s:s,s:s,s:s,s:s}", "name", info.name, "domain", info.domain, "op_type", info.op_type,
+                                   "ep_name", info.ep_name);
+    if (node == NULL || PyList_Append(list, node) != 0) {
+      Py_CLEAR(list);
+    }
+    Py_XDECREF(node);
+  }
+  return list;
+}
+
+/* run(list of tensors): a list of tensors, None for outputs that are not tensors */
+static PyObject *session_run(Session *self, PyObject *inputs) {
+  if (!PyList_Check(inputs) || (size_t)PyList_Size(inputs) != self->input_count) {
+    return raise_status(IOBIND_INVALID_ARGUMENT, "session_run: a tensor for each input");
+  }
+  iobind_tensor **handles = PyMem_Calloc(self->input_count + self->output_count + 1, sizeof *handles);
+  if (handles == NULL) {
+    return PyErr_NoMemory();
+  }
+  for (size_t i = 0; i < self->input_count; i++) {
+    Tensor *tensor;
+    if (tensor_or_none(PyList_GetItem(inputs, (Py_ssize_t)i), &tensor) != 0) {
+      PyMem_Free(handles);
+      return NULL;
+    }
+    handles[i] = tensor == NULL ? NULL : tensor->handle;
+  }
+  iobind_tensor **outputs = handles + self->input_count;
+  iobind_error error = IOBIND_ERROR_INIT;
+  iobind_status status;
+  WITHOUT_GIL(status, iobind_session_run(self->handle, handles, outputs, &error));
+  PyObject *list = status == IOBIND_OK ? PyList_New(0) : raise_error(&error);
+  for (size_t i = 0; status == IOBIND_OK && i < self->output_count; i++) {
+    PyObject *tensor = tensor_object(outputs[i]);
+    if (tensor == NULL || list == NULL || PyList_Append(list, tensor) != 0) {
+      Py_CLEAR(list);
+    }
+    Py_XDECREF(tensor);
+  }
+  PyMem_Free(handles);
+  release_now();
+  return list;
+}
+
+static PyObject *session_end_profile(Session *self, PyObject *none) {
+  (void)none;
+  const char *path;
+  iobind_error error = IOBIND_ERROR_INIT;
+  iobind_status status;
+  WITHOUT_GIL(status, iobind_session_end_profile(self->handle, &path, &error));
+  return status == IOBIND_OK ? PyUnicode_DecodeFSDefault(path) : raise_error(&error);
+}
+
+static PyMethodDef session_methods[] = {
+    {"_make", (PyCFunction)session_make, METH_VARARGS | METH_CLASS, NULL},
+    {"_adopt", (PyCFunction)session_adopt, METH_VARARGS | METH_CLASS, NULL},
+    {"_values", (PyCFunction)session_values, METH_O, NULL},
+    {"_info", (PyCFunction)session_info, METH_NOARGS, NULL},
+    {"_nodes", (PyCFunction)session_nodes, METH_NOARGS, NULL},
+    {"_run", (PyCFunction)session_run, METH_O, NULL},
+    {"end_profile", (PyCFunction)session_end_profile, METH_NOARGS,
+     "end_profile()\n--\n\nEnd the profile of a session made with `profile=`; gives the file's path."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot session_slots[] = {{Py_tp_dealloc, session_dealloc}, {Py_tp_methods, session_methods}, {0, NULL}};
+PyType_Spec session_spec = {"iobind._core.Session", sizeof(Session), 0,
+                            Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION, session_slots};
+
+/* ---- pipelines ---- */
+
+typedef struct Pipeline {
+  PyObject_HEAD
+  iobind_pipeline *handle;
+  Session *session;
+  int busy;
+} Pipeline;
+
+static int tensors_of(PyObject *list, size_t count, iobind_tensor **out) {
+  if (!PyList_Check(list) || (size_t)PyList_Size(list) != count) {
+    raise_status(IOBIND_INVALID_ARGUMENT, "pipeline: expected an entry for each input");
+    return -1;
+  }
+  for (size_t i = 0; i < count; i++) {
+    Tensor *tensor;
+    if (tensor_or_none(PyList_GetItem(list, (Py_ssize_t)i), &tensor) != 0) {
+      return -1;
+    }
+    out[i] = tensor == NULL ? NULL : tensor->handle;
+  }
+  return 0;
+}
+
+static PyObject *pipeline_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords) {
+  static char *names[] = {"session", "slots", "flags", "constants", NULL};
+  PyObject *object;
+  Py_ssize_t slots;
+  unsigned int flags;
+  PyObject *constants;
+  if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "O!nIO", names, session_type, &object, &slots, &flags, &constants)) {
+    return NULL;
+  }
+  Session *session = (Session *)object;
+  iobind_pipeline_options options = IOBIND_PIPELINE_OPTIONS_INIT;
+  options.flags = flags;
+  options.slots = (size_t)slots;
+  iobind_tensor **handles = PyMem_Calloc(session->input_count + 1, sizeof *handles);
+  if (handles == NULL) {
+    return PyErr_NoMemory();
+  }
+  if (constants != Py_None) {
+    if (tensors_of(constants, session->input_count, handles) != 0) {
+      PyMem_Free(handles);
+      return NULL;
+    }
+    options.constants = handles;
+  }
+  iobind_pipeline *handle;
+  iobind_error error = IOBIND_ERROR_INIT;
+  iobind_status status;
+  WITHOUT_GIL(status, iobind_pipeline_create(session->handle, &options, &handle, &error));
+  PyMem_Free(handles);
+  if (status != IOBIND_OK) {
+    return raise_error(&error);
+  }
+  Pipeline *self = (Pipeline *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
+  if (self == NULL) {
+    iobind_pipeline_destroy(handle);
+    return NULL;
+  }
+  Py_INCREF(object);
+  self->handle = handle;
+  self->session = session;
+  return (PyObject *)self;
+}
+
+static void pipeline_dealloc(Pipeline *self) {
+  PyTypeObject *type = Py_TYPE((PyObject *)self);
+  Py_BEGIN_ALLOW_THREADS
+  iobind_pipeline_destroy(self->handle);
+  Py_END_ALLOW_THREADS
+  release_now();
+  Py_XDECREF((PyObject *)self->session);
+  ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
+  Py_DECREF(type);
+}
+
+static int enter(Pipeline *self) {
+  if (self->busy) {
+    raise_status(IOBIND_INVALID_STATE, "pipeline: another thread is in a call of it");
+    return -1;
+  }
+  self->busy = 1;
+  return 0;
+}
+
+static PyObject *pipeline_submit(Pipeline *self, PyObject *inputs) {
+  iobind_tensor **handles = PyMem_Calloc(self->session->input_count + 1, sizeof *handles);
+  if (handles == NULL) {
+    return PyErr_NoMemory();
+  }
+  if (tensors_of(inputs, self->session->input_count, handles) != 0 || enter(self) != 0) {
+    PyMem_Free(handles);
+    return NULL;
+  }
+  iobind_error error = IOBIND_ERROR_INIT;
+  iobind_status status;
+  WITHOUT_GIL(status, iobind_pipeline_submit(self->handle, handles, &error));
+  self->busy = 0;
+  PyMem_Free(handles);
+  if (status != IOBIND_OK) {
+    return raise_error(&error);
+  }
+  Py_RETURN_NONE;
+}
+
+/* (index, times, list of tensors) of the oldest item */
+static PyObject *pipeline_next(Pipeline *self, PyObject *none) {
+  (void)none;
+  size_t count = self->session->output_count;
+  iobind_tensor **outputs = PyMem_Calloc(count + 1, sizeof *outputs);
+  if (outputs == NULL) {
+    return PyErr_NoMemory();
+  }
+  if (enter(self) != 0) {
+    PyMem_Free(outputs);
+    return NULL;
+  }
+  iobind_pipeline_item item = IOBIND_PIPELINE_ITEM_INIT;
+  iobind_error error = IOBIND_ERROR_INIT;
+  iobind_status status;
+  WITHOUT_GIL(status, iobind_pipeline_next(self->handle, outputs, &item, &error));
+  PyObject *list = status == IOBIND_OK ? PyList_New(0) : raise_error(&error);
+  for (size_t i = 0; list != NULL && i < count; i++) {
+    PyObject *tensor = tensor_object(iobind_tensor_retain(outputs[i])); /* no later item overwrites what is held */
+    if (tensor == NULL || PyList_Append(list, tensor) != 0) {
+      Py_CLEAR(list);
+    }
+    Py_XDECREF(tensor);
+  }
+  self->busy = 0;
+  PyMem_Free(outputs);
+  typedef unsigned long long number;
+  return list == NULL ? NULL
+                      : Py_BuildValue("(K(KKKK)N)", (number)item.index, (number)item.submit_ns, (number)item.upload_ns,
+                                      (number)item.run_ns, (number)item.download_ns, list);
+}
+
+static PyMethodDef pipeline_methods[] = {
+    {"submit", (PyCFunction)pipeline_submit, METH_O, NULL},
+    {"next", (PyCFunction)pipeline_next, METH_NOARGS, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot pipeline_slots[] = {
+    {Py_tp_new, pipeline_new}, {Py_tp_dealloc, pipeline_dealloc}, {Py_tp_methods, pipeline_methods}, {0, NULL}};
+PyType_Spec pipeline_spec = {"iobind._core.Pipeline", sizeof(Pipeline), 0, Py_TPFLAGS_DEFAULT, pipeline_slots};

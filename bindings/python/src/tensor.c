@@ -1,0 +1,570 @@
+/* Tensors: made, wrapped, looked at, moved, and by DLPack. */
+#include "core.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- types ---- */
+
+int32_t dtype_of_format(const char *format, Py_ssize_t itemsize) {
+  if (format == NULL) {
+    return IOBIND_UINT8;
+  }
+  if (format[0] == '@' || format[0] == '=' || format[0] == '<') { /* this machine's order; '>' is not */
+    format++;
+  }
+  if (format[0] == '\0' || format[1] != '\0') {
+    return 0;
+  }
+  switch (format[0]) {
+    case 'f': return IOBIND_FLOAT32;
+    case 'd': return IOBIND_FLOAT64;
+    case 'e': return IOBIND_FLOAT16;
+    case '?': return IOBIND_BOOL;
+    case 'b': return IOBIND_INT8;
+    case 'B':
+    case 'c': return IOBIND_UINT8;
+    case 'h': return IOBIND_INT16;
+    case 'H': return IOBIND_UINT16;
+    case 'i':
+    case 'l':
+    case 'q': return itemsize == 4 ? IOBIND_INT32 : itemsize == 8 ? IOBIND_INT64 : 0;
+    case 'I':
+    case 'L':
+    case 'Q': return itemsize == 4 ? IOBIND_UINT32 : itemsize == 8 ? IOBIND_UINT64 : 0;
+    default: return 0;
+  }
+}
+
+static const char *format_of(int32_t dtype) {
+  static const char *const formats[] = {
+      [IOBIND_FLOAT32] = "f", [IOBIND_UINT8] = "B",   [IOBIND_INT8] = "b",    [IOBIND_UINT16] = "H",
+      [IOBIND_INT16] = "h",   [IOBIND_INT32] = "i",   [IOBIND_INT64] = "q",   [IOBIND_BOOL] = "?",
+      [IOBIND_FLOAT16] = "e", [IOBIND_FLOAT64] = "d", [IOBIND_UINT32] = "I",  [IOBIND_UINT64] = "Q",
+  };
+  return dtype >= 0 && (size_t)dtype < sizeof formats / sizeof formats[0] ? formats[dtype] : NULL;
+}
+
+/* ---- lifetime ---- */
+
+PyObject *tensor_object(iobind_tensor *handle) {
+  if (handle == NULL) {
+    Py_RETURN_NONE;
+  }
+  PyTypeObject *type = tensor_class != NULL ? (PyTypeObject *)tensor_class : tensor_type;
+  Tensor *self = (Tensor *)PyType_GenericAlloc(type, 0);
+  if (self == NULL) {
+    iobind_tensor_release(handle);
+    return NULL;
+  }
+  self->handle = handle;
+  self->info = (iobind_tensor_info)IOBIND_TENSOR_INFO_INIT;
+  (void)!iobind_tensor_get_info(handle, &self->info, NULL); /* it cannot fail: both are given */
+  return (PyObject *)self;
+}
+
+static void tensor_dealloc(Tensor *self) {
+  PyTypeObject *type = Py_TYPE((PyObject *)self);
+  PyMem_Free(self->strides);
+  if (self->handle != NULL && self->info.host_readable != 0) {
+    iobind_tensor_release(self->handle);
+  } else {
+    Py_BEGIN_ALLOW_THREADS
+    iobind_tensor_release(self->handle); /* an EP's allocator may wait for a run of another thread */
+    Py_END_ALLOW_THREADS
+  }
+  release_now();
+  ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
+  Py_DECREF(type);
+}
+
+static PyObject *tensor_create(PyObject *module, PyObject *arguments) {
+  (void)module;
+  PyObject *device;
+  PyObject *shape;
+  int memory;
+  int dtype;
+  int64_t dims[IOBIND_MAX_RANK];
+  size_t rank;
+  if (!PyArg_ParseTuple(arguments, "O!iiO", device_type, &device, &memory, &dtype, &shape) || dims_of(shape, dims, &rank) != 0) {
+    return NULL;
+  }
+  iobind_tensor *handle;
+  iobind_error error = IOBIND_ERROR_INIT;
+  iobind_status status;
+  WITHOUT_GIL(status, iobind_tensor_create(((Device *)device)->handle, (iobind_memory)memory, (iobind_dtype)dtype, dims, rank,
+                                           &handle, &error));
+  return status == IOBIND_OK ? tensor_object(handle) : raise_error(&error);
+}
+
+static void give_view_back(void *context, void *data) {
+  (void)data;
+  Py_buffer *view = context;
+  release_later(view, NULL);
+  free(view);
+}
+
+static void give_object_back(void *context, void *data) {
+  (void)data;
+  Py_buffer none;
+  memset(&none, 0, sizeof none);
+  release_later(&none, context);
+}
+
+/* wrap(device, memory, dtype, shape, buffer, writable) or, by address: (..., address, keep, bytes) */
+static PyObject *tensor_wrap(PyObject *module, PyObject *arguments) {
+  (void)module;
+  PyObject *device;
+  PyObject *shape;
+  PyObject *source;
+  int memory;
+  int dtype;
+  int writable;
+  int64_t dims[IOBIND_MAX_RANK];
+  size_t rank;
+  if (!PyArg_ParseTuple(arguments, "O!iiOOp", device_type, &device, &memory, &dtype, &shape, &source, &writable) ||
+      dims_of(shape, dims, &rank) != 0) {
+    return NULL;
+  }
+  Py_buffer *view = calloc(1, sizeof *view);
+  if (view == NULL) {
+    return PyErr_NoMemory();
+  }
+  if (PyObject_GetBuffer(source, view, PyBUF_C_CONTIGUOUS | (writable ? PyBUF_WRITABLE : 0)) != 0) {
+    free(view);
+    return NULL;
+  }
+  iobind_tensor *handle;
+  iobind_error error = IOBIND_ERROR_INIT;
+  if (iobind_tensor_wrap(((Device *)device)->handle, (iobind_memory)memory, (iobind_dtype)dtype, dims, rank, view->buf,
+                         (size_t)view->len, give_view_back, view, &handle, &error) != IOBIND_OK) {
+    PyBuffer_Release(view);
+    free(view);
+    return raise_error(&error);
+  }
+  return tensor_object(handle);
+}
+
+static PyObject *tensor_wrap_address(PyObject *module, PyObject *arguments) {
+  (void)module;
+  PyObject *device;
+  PyObject *shape;
+  PyObject *owner;
+  unsigned long long address;
+  Py_ssize_t bytes;
+  int memory;
+  int dtype;
+  int64_t dims[IOBIND_MAX_RANK];
+  size_t rank;
+  if (!PyArg_ParseTuple(arguments, "O!iiOKnO", device_type, &device, &memory, &dtype, &shape, &address, &bytes, &owner) ||
+      dims_of(shape, dims, &rank) != 0) {
+    return NULL;
+  }
+  iobind_tensor *handle;
+  iobind_error error = IOBIND_ERROR_INIT;
+  if (iobind_tensor_wrap(((Device *)device)->handle, (iobind_memory)memory, (iobind_dtype)dtype, dims, rank,
+                         (void *)(uintptr_t)address, (size_t)bytes, give_object_back, owner, &handle, &error) != IOBIND_OK) {
+    return raise_error(&error);
+  }
+  Py_INCREF(owner);
+  return tensor_object(handle);
+}
+
+/* ---- looked at ---- */
+
+static PyObject *get_shape(Tensor *self, void *none) {
+  (void)none;
+  return dims_to_tuple(self->info.dims, self->info.rank);
+}
+
+static PyObject *get_device(Tensor *self, void *none) {
+  (void)none;
+  return device_object(self->info.device, the_runtime);
+}
+
+static PyObject *get_address(Tensor *self, void *none) {
+  (void)none;
+  return PyLong_FromVoidPtr(iobind_tensor_address(self->handle));
+}
+
+static PyObject *get_number(Tensor *self, void *field) {
+  switch ((int)(intptr_t)field) {
+    case 0: return PyLong_FromLong(self->info.dtype);
+    case 1: return PyLong_FromSize_t(self->info.bytes);
+    case 2: return PyLong_FromLong(self->info.memory);
+    case 3: return PyBool_FromLong(self->info.host_readable);
+    case 4: return PyBool_FromLong(self->info.read_only);
+    default: return PyLong_FromSize_t(self->info.rank);
+  }
+}
+
+static PyGetSetDef tensor_fields[] = {
+    {"shape", (getter)get_shape, NULL, "the dims, in elements", NULL},
+    {"device", (getter)get_device, NULL, "whose memory it is", NULL},
+    {"address", (getter)get_address, NULL, "of the data, on whatever device; 0: 0 bytes, or strings", NULL},
+    {"dtype_code", (getter)get_number, NULL, "the element type's number in ONNX Runtime's C interface", (void *)0},
+    {"nbytes", (getter)get_number, NULL, "bytes of the data; 0 for strings", (void *)1},
+    {"memory", (getter)get_number, NULL, "0: the device's own memory; 1: host memory that the device reads directly", (void *)2},
+    {"host_readable", (getter)get_number, NULL, "whether numpy() needs no copy", (void *)3},
+    {"read_only", (getter)get_number, NULL, "whether it is refused wherever it would be written", (void *)4},
+    {"ndim", (getter)get_number, NULL, "the number of dims", (void *)5},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+/* The buffer protocol: NumPy, memoryview and others look at host memory without a copy. */
+static int tensor_buffer(Tensor *self, Py_buffer *view, int flags) {
+  const iobind_tensor_info *info = &self->info;
+  const char *format = format_of(info->dtype);
+  view->obj = NULL;
+  if (info->host_readable == 0 || format == NULL) {
+    PyErr_SetString(PyExc_BufferError, info->host_readable == 0
+                                           ? "the tensor is in device memory, or holds strings: numpy() copies it"
+                                           : "the buffer protocol has no name for the element type: use numpy()");
+    return -1;
+  }
+  if ((flags & PyBUF_WRITABLE) != 0 && info->read_only != 0) {
+    PyErr_SetString(PyExc_BufferError, "the tensor is read-only");
+    return -1;
+  }
+  Py_ssize_t item = (Py_ssize_t)iobind_dtype_bits(info->dtype) / 8;
+  if (self->strides == NULL) {
+    Py_ssize_t *strides = PyMem_Calloc(info->rank + 1, sizeof *strides);
+    if (strides == NULL) {
+      PyErr_NoMemory();
+      return -1;
+    }
+    Py_ssize_t stride = item;
+    for (size_t i = info->rank; i-- > 0; stride *= info->dims[i] > 0 ? (Py_ssize_t)info->dims[i] : 1) {
+      strides[i] = stride;
+    }
+    self->strides = strides;
+  }
+  static char nothing[16];
+  void *data = iobind_tensor_address(self->handle);
+  view->buf = data == NULL ? nothing : data;
+  view->len = (Py_ssize_t)info->bytes;
+  view->itemsize = item;
+  view->readonly = info->read_only;
+  view->ndim = (int)info->rank;
+  view->format = (flags & PyBUF_FORMAT) != 0 ? (char *)(uintptr_t)format : NULL;
+  _Static_assert(sizeof(Py_ssize_t) == sizeof(int64_t), "dims are Python's sizes");
+  view->shape = (flags & PyBUF_ND) == PyBUF_ND ? (Py_ssize_t *)(uintptr_t)info->dims : NULL;
+  view->strides = (flags & PyBUF_STRIDES) == PyBUF_STRIDES ? self->strides : NULL;
+  view->suboffsets = NULL;
+  view->internal = NULL;
+  Py_INCREF((PyObject *)self);
+  view->obj = (PyObject *)self;
+  return 0;
+}
+
+/* A view of host memory, and a copy of anything else, which Tensor._copy_to_host makes in Python. */
+static PyObject *to_numpy(Tensor *self, PyObject *none) {
+  (void)none;
+  static PyObject *asarray;
+  if (self->info.host_readable == 0 || format_of(self->info.dtype) == NULL) {
+    return PyObject_CallMethod((PyObject *)self, "_copy_to_host", NULL);
+  }
+  if (asarray == NULL) {
+    PyObject *numpy = PyImport_ImportModule("numpy");
+    asarray = numpy == NULL ? NULL : PyObject_GetAttrString(numpy, "asarray");
+    Py_XDECREF(numpy);
+    if (asarray == NULL) {
+      return NULL;
+    }
+  }
+  return PyObject_CallFunctionObjArgs(asarray, (PyObject *)self, NULL);
+}
+
+static PyObject *get_string(Tensor *self, PyObject *arguments) {
+  Py_ssize_t index;
+  if (!PyArg_ParseTuple(arguments, "n", &index)) {
+    return NULL;
+  }
+  iobind_error error = IOBIND_ERROR_INIT;
+  size_t needed;
+  if (iobind_tensor_get_string(self->handle, (size_t)index, NULL, 0, &needed, &error) != IOBIND_OK) {
+    return raise_error(&error);
+  }
+  char *text = PyMem_Malloc(needed + 1);
+  if (text == NULL) {
+    return PyErr_NoMemory();
+  }
+  PyObject *result = iobind_tensor_get_string(self->handle, (size_t)index, text, needed, &needed, &error) == IOBIND_OK
+                         ? PyUnicode_DecodeUTF8(text, (Py_ssize_t)needed, "surrogateescape")
+                         : raise_error(&error);
+  PyMem_Free(text);
+  return result;
+}
+
+static PyObject *set_string(Tensor *self, PyObject *arguments) {
+  Py_ssize_t index;
+  const char *text;
+  if (!PyArg_ParseTuple(arguments, "ns", &index, &text)) {
+    return NULL;
+  }
+  iobind_error error = IOBIND_ERROR_INIT;
+  if (iobind_tensor_set_string(self->handle, (size_t)index, text, &error) != IOBIND_OK) {
+    return raise_error(&error);
+  }
+  Py_RETURN_NONE;
+}
+
+/* ---- moved ---- */
+
+/* write_bytes(buffer, offset, stream) */
+static PyObject *write_bytes(Tensor *self, PyObject *arguments) {
+  PyObject *source;
+  Py_ssize_t offset;
+  PyObject *on;
+  Stream *stream;
+  if (!PyArg_ParseTuple(arguments, "OnO", &source, &offset, &on) || stream_or_none(on, &stream) != 0) {
+    return NULL;
+  }
+  Py_buffer view;
+  if (PyObject_GetBuffer(source, &view, PyBUF_C_CONTIGUOUS) != 0) {
+    return NULL;
+  }
+  iobind_error error = IOBIND_ERROR_INIT;
+  iobind_status status;
+  WITHOUT_GIL(status, iobind_tensor_write(self->handle, (size_t)offset, view.buf, (size_t)view.len,
+                                          stream == NULL ? NULL : stream->handle, &error));
+  PyBuffer_Release(&view);
+  if (status != IOBIND_OK) {
+    return raise_error(&error);
+  }
+  Py_RETURN_NONE;
+}
+
+/* read_bytes(writable buffer, offset, stream) */
+static PyObject *read_bytes(Tensor *self, PyObject *arguments) {
+  PyObject *target;
+  Py_ssize_t offset;
+  PyObject *on;
+  Stream *stream;
+  if (!PyArg_ParseTuple(arguments, "OnO", &target, &offset, &on) || stream_or_none(on, &stream) != 0) {
+    return NULL;
+  }
+  Py_buffer view;
+  if (PyObject_GetBuffer(target, &view, PyBUF_C_CONTIGUOUS | PyBUF_WRITABLE) != 0) {
+    return NULL;
+  }
+  iobind_error error = IOBIND_ERROR_INIT;
+  iobind_status status;
+  WITHOUT_GIL(status, iobind_tensor_read(self->handle, (size_t)offset, view.buf, (size_t)view.len,
+                                         stream == NULL ? NULL : stream->handle, &error));
+  PyBuffer_Release(&view);
+  if (status != IOBIND_OK) {
+    return raise_error(&error);
+  }
+  Py_RETURN_NONE;
+}
+
+/* A list of tensors as handles, to be freed by PyMem_Free. */
+static iobind_tensor **handles_of(PyObject *list, Py_ssize_t *count) {
+  *count = PyList_Size(list);
+  iobind_tensor **handles = *count < 0 ? NULL : PyMem_Calloc((size_t)*count + 1, sizeof(iobind_tensor *));
+  for (Py_ssize_t i = 0; handles != NULL && i < *count; i++) {
+    Tensor *tensor;
+    if (tensor_or_none(PyList_GetItem(list, i), &tensor) != 0) {
+      PyMem_Free(handles);
+      return NULL;
+    }
+    handles[i] = tensor == NULL ? NULL : tensor->handle;
+  }
+  return handles;
+}
+
+/* copy(sources, targets, stream) */
+static PyObject *copy_tensors(PyObject *module, PyObject *arguments) {
+  (void)module;
+  PyObject *sources;
+  PyObject *targets;
+  PyObject *on;
+  Stream *stream;
+  if (!PyArg_ParseTuple(arguments, "O!O!O", &PyList_Type, &sources, &PyList_Type, &targets, &on) ||
+      stream_or_none(on, &stream) != 0) {
+    return NULL;
+  }
+  Py_ssize_t count;
+  Py_ssize_t target_count;
+  iobind_tensor **from = handles_of(sources, &count);
+  iobind_tensor **to = from == NULL ? NULL : handles_of(targets, &target_count);
+  PyObject *result = NULL;
+  if (to != NULL && count != target_count) {
+    raise_status(IOBIND_INVALID_ARGUMENT, "copy: as many targets as sources");
+  } else if (to != NULL) {
+    iobind_error error = IOBIND_ERROR_INIT;
+    iobind_status status;
+    WITHOUT_GIL(status, iobind_tensor_copy((const iobind_tensor *const *)from, to, (size_t)count,
+                                           stream == NULL ? NULL : stream->handle, &error));
+    if (status == IOBIND_OK) {
+      result = Py_None;
+      Py_INCREF(result);
+    } else {
+      raise_error(&error);
+    }
+  }
+  PyMem_Free(from);
+  PyMem_Free(to);
+  return result;
+}
+
+static PyObject *view_of(Tensor *self, PyObject *arguments) {
+  Py_ssize_t offset;
+  int dtype;
+  PyObject *shape;
+  int64_t dims[IOBIND_MAX_RANK];
+  size_t rank;
+  if (!PyArg_ParseTuple(arguments, "niO", &offset, &dtype, &shape) || dims_of(shape, dims, &rank) != 0) {
+    return NULL;
+  }
+  iobind_tensor *view;
+  iobind_error error = IOBIND_ERROR_INIT;
+  return iobind_tensor_view(self->handle, (size_t)offset, (iobind_dtype)dtype, dims, rank, &view, &error) == IOBIND_OK
+             ? tensor_object(view)
+             : raise_error(&error);
+}
+
+static PyObject *slice_of(Tensor *self, PyObject *arguments) {
+  long long start;
+  long long count;
+  if (!PyArg_ParseTuple(arguments, "LL", &start, &count)) {
+    return NULL;
+  }
+  iobind_tensor *view;
+  iobind_error error = IOBIND_ERROR_INIT;
+  return iobind_tensor_slice(self->handle, start, count, &view, &error) == IOBIND_OK ? tensor_object(view) : raise_error(&error);
+}
+
+/* ---- DLPack ---- */
+
+/* What both kinds of struct have in common: a function that deletes them. */
+static void delete_managed(void *managed, bool legacy) {
+  typedef struct versioned {
+    uint32_t version[2];
+    void *context;
+    void (*deleter)(struct versioned *self);
+  } versioned;
+  typedef struct unversioned {
+    void *tensor[6]; /* data, device, dims and type, shape, strides, offset */
+    void *context;
+    void (*deleter)(struct unversioned *self);
+  } unversioned;
+  if (legacy) {
+    unversioned *old = managed;
+    if (old->deleter != NULL) {
+      old->deleter(old);
+    }
+  } else if (((versioned *)managed)->deleter != NULL) {
+    ((versioned *)managed)->deleter(managed);
+  }
+}
+
+/* A capsule that nobody took the struct out of. */
+static void capsule_dies(PyObject *capsule) {
+  PyObject *raised[3];
+  PyErr_Fetch(&raised[0], &raised[1], &raised[2]);
+  if (PyCapsule_IsValid(capsule, "dltensor_versioned")) {
+    delete_managed(PyCapsule_GetPointer(capsule, "dltensor_versioned"), false);
+  } else if (PyCapsule_IsValid(capsule, "dltensor")) {
+    delete_managed(PyCapsule_GetPointer(capsule, "dltensor"), true);
+  }
+  PyErr_Restore(raised[0], raised[1], raised[2]);
+}
+
+static PyObject *to_dlpack(Tensor *self, PyObject *arguments) {
+  int legacy;
+  if (!PyArg_ParseTuple(arguments, "p", &legacy)) {
+    return NULL;
+  }
+  void *managed;
+  iobind_error error = IOBIND_ERROR_INIT;
+  if (iobind_tensor_to_dlpack(self->handle, legacy ? IOBIND_DLPACK_LEGACY : 0, &managed, &error) != IOBIND_OK) {
+    return raise_error(&error);
+  }
+  PyObject *capsule = PyCapsule_New(managed, legacy ? "dltensor" : "dltensor_versioned", capsule_dies);
+  if (capsule == NULL) {
+    delete_managed(managed, legacy);
+  }
+  return capsule;
+}
+
+/* from_dlpack(runtime, capsule, copy strided) */
+static PyObject *from_dlpack(PyObject *module, PyObject *arguments) {
+  (void)module;
+  PyObject *runtime;
+  PyObject *capsule;
+  int copy;
+  if (!PyArg_ParseTuple(arguments, "O!O!p", runtime_type, &runtime, &PyCapsule_Type, &capsule, &copy)) {
+    return NULL;
+  }
+  bool legacy = PyCapsule_IsValid(capsule, "dltensor") != 0;
+  if (!legacy && !PyCapsule_IsValid(capsule, "dltensor_versioned")) {
+    return raise_status(IOBIND_INVALID_ARGUMENT, "from_dlpack: the capsule is not DLPack's, or was used already");
+  }
+  void *managed = PyCapsule_GetPointer(capsule, legacy ? "dltensor" : "dltensor_versioned");
+  uint32_t flags = (legacy ? IOBIND_DLPACK_LEGACY : 0U) | (copy ? IOBIND_DLPACK_COPY_STRIDED : 0U);
+  iobind_tensor *handle;
+  iobind_error error = IOBIND_ERROR_INIT;
+  if (iobind_tensor_from_dlpack(((Runtime *)runtime)->handle, managed, flags, &handle, &error) != IOBIND_OK) {
+    return raise_error(&error); /* the capsule keeps the struct */
+  }
+  PyObject *tensor = tensor_object(handle);
+  if (PyCapsule_SetName(capsule, legacy ? "used_dltensor" : "used_dltensor_versioned") != 0) {
+    Py_XDECREF(tensor);
+    return NULL;
+  }
+  return tensor;
+}
+
+/* (device type, device id) by DLPack's numbers, which only the struct says. */
+static PyObject *dlpack_device(Tensor *self, PyObject *none) {
+  (void)none;
+  void *managed;
+  iobind_error error = IOBIND_ERROR_INIT;
+  if (iobind_tensor_to_dlpack(self->handle, 0, &managed, &error) != IOBIND_OK) {
+    return raise_error(&error);
+  }
+  struct {
+    uint32_t version[2];
+    void *context;
+    void *deleter;
+    uint64_t flags;
+    void *data;
+    int32_t device_type;
+    int32_t device_id;
+  } *begin = managed;
+  PyObject *pair = Py_BuildValue("(ii)", begin->device_type, begin->device_id);
+  delete_managed(managed, false);
+  return pair;
+}
+
+static PyMethodDef tensor_methods[] = {
+    {"numpy", (PyCFunction)to_numpy, METH_NOARGS,
+     "numpy()\n--\n\nThe tensor as a NumPy array: a view of the same memory if the host can read it, which keeps that alive; otherwise a\n"
+     "copy (one download). bfloat16 and floats of 8 bits need the package ml_dtypes."},
+    {"_get_string", (PyCFunction)get_string, METH_VARARGS, NULL},
+    {"_set_string", (PyCFunction)set_string, METH_VARARGS, NULL},
+    {"_write_bytes", (PyCFunction)write_bytes, METH_VARARGS, NULL},
+    {"_read_bytes", (PyCFunction)read_bytes, METH_VARARGS, NULL},
+    {"_view", (PyCFunction)view_of, METH_VARARGS, NULL},
+    {"_slice", (PyCFunction)slice_of, METH_VARARGS, NULL},
+    {"_to_dlpack", (PyCFunction)to_dlpack, METH_VARARGS, NULL},
+    {"__dlpack_device__", (PyCFunction)dlpack_device, METH_NOARGS,
+     "__dlpack_device__()\n--\n\nDLPack's numbers of the type of device and of the device."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot tensor_slots[] = {{Py_tp_dealloc, tensor_dealloc},
+                                     {Py_tp_methods, tensor_methods},
+                                     {Py_tp_getset, tensor_fields},
+                                     {Py_bf_getbuffer, tensor_buffer},
+                                     {0, NULL}};
+PyType_Spec tensor_spec = {"iobind._core.Tensor", sizeof(Tensor), 0,
+                           Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION, tensor_slots};
+
+PyMethodDef tensor_functions[] = {
+    {"create", tensor_create, METH_VARARGS, NULL},       {"wrap", tensor_wrap, METH_VARARGS, NULL},
+    {"wrap_address", tensor_wrap_address, METH_VARARGS, NULL}, {"copy", copy_tensors, METH_VARARGS, NULL},
+    {"from_dlpack", from_dlpack, METH_VARARGS, NULL},    {NULL, NULL, 0, NULL},
+};
