@@ -271,6 +271,11 @@ static iobind_status from_dlpack(struct rig *rig) {
   return iobind_tensor_from_dlpack(rig->runtime, rig->data, 0, &rig->result, &rig->error);
 }
 
+static iobind_status host_api_base(struct rig *rig) {
+  rig->data = (void *)(uintptr_t)iobind_host_api_base();
+  return rig->data == NULL ? IOBIND_OK : IOBIND_INTERNAL; /* nobody has registered this library */
+}
+
 #define PLAIN(name, prepares, calls) \
   { .function = (name), .variant = "", .places = ON_CPU, .prepare = (prepares), .call = (calls) }
 #define MAKES(name, of, where, prepares, calls, checks)                                                                 \
@@ -310,6 +315,7 @@ const struct scenario tensor_scenarios[] = {
     MOVES("iobind_tensor_get_string", "", ON_CPU, make_strings, get_string, got_string),
     MOVES("iobind_tensor_get_string", "in part", ON_CPU, make_strings, get_short_string, got_string),
     MOVES("iobind_tensor_set_string", "", ON_CPU, make_strings, set_string, string_is_set),
+    PLAIN("iobind_host_api_base", NULL, host_api_base),
     MOVES("iobind_tensor_to_dlpack", "", ON_CPU | ON_VDEV, make_x, to_dlpack, NULL),
     MAKES("iobind_tensor_from_dlpack", "", ON_CPU | ON_VDEV, make_managed, from_dlpack, result_works),
     {.function = NULL},

@@ -37,7 +37,7 @@ class Audit:
         self.entries = [Entry(KINDS[kind], name, source, target, nbytes, bool(flags & 1), bool(flags & 2), reason, advice)
                         for kind, flags, name, source, target, nbytes, reason, advice in entries]
 
-    def _rows(self) -> list[tuple[str, ...]]:
+    def _rows(self) -> list[tuple[str, str, str, str, str, str]]:
         return [("KIND", "NAME", "FROM", "TO", "BYTES", "WHY")] + [
             (entry.kind, entry.name, str(entry.source or "-"), str(entry.target or "-"),
              "?" if entry.unknown else str(entry.nbytes), ": ".join(filter(None, [entry.reason, entry.advice])))

@@ -57,8 +57,9 @@ class Session(_core.Session):
             "dim_names": list(dims or {}), "dim_values": list((dims or {}).values())}
         if profile is not None:
             options["profile"] = profile
-        in_memory = isinstance(model, (bytes, bytearray, memoryview))
-        return cls._make(runtime(), None if in_memory else os.fspath(model), model if in_memory else None, options)
+        if isinstance(model, (str, os.PathLike)):
+            return cls._make(runtime(), os.fspath(model), None, options)
+        return cls._make(runtime(), None, model, options)
 
     def __init__(self, model: str | os.PathLike[str] | bytes, device: str | _core.Device | Sequence[str | _core.Device] = (),
                  **options: Any) -> None:
@@ -114,7 +115,8 @@ class Session(_core.Session):
             if name not in [value.name for value in self.inputs]:
                 raise NotFound(f"run: no input {name!r}; there are {', '.join(value.name for value in self.inputs)}")
         results = dict(zip(names, self._run(tensors)))
-        return [None if results[name] is None else results[name].numpy() for name in output_names or names]
+        wanted = [results[name] for name in output_names or names]
+        return [None if tensor is None else tensor.numpy() for tensor in wanted]
 
     def bind(self, inputs: Mapping[str, Any] | None = None, *, outputs: Mapping[str, Any] | None = None,
              carry: Mapping[str, str] | None = None, carry_mode: str = "swap") -> Binding:

@@ -128,7 +128,7 @@ class Tensor(_core.Tensor):
             if stream is not None:
                 raise InvalidArgument("read: with a stream, give the array that the data come into")
             return self._copy_to_host() if not offset else self.view(
-                self.dtype_code, (self.nbytes - offset) * 8 // _core.dtype_bits(self.dtype_code), offset)._copy_to_host()
+                self.dtype_code, [(self.nbytes - offset) * 8 // _core.dtype_bits(self.dtype_code)], offset)._copy_to_host()
         if not isinstance(out, numpy.ndarray) or not out.flags.c_contiguous or not out.flags.writeable:
             raise InvalidArgument("read: out: expected a dense, writable NumPy array")
         if _dtypes.numpy_dtype(self.dtype_code) != out.dtype:

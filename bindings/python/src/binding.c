@@ -524,18 +524,30 @@ static PyObject *run_on(Binding *self, PyObject *arguments) {
   return run(self, stream, event);
 }
 
-/* run(stream=None, event=None); without either, which is the usual loop, nothing is parsed */
-static PyObject *binding_run(Binding *self, PyObject *arguments, PyObject *keywords) {
-  if (keywords == NULL && PyTuple_Size(arguments) == 0) {
+/* run(stream=None, event=None); without either, which is the usual loop, nothing is looked at */
+static PyObject *binding_run(Binding *self, PyObject *const *arguments, Py_ssize_t count, PyObject *names) {
+  Py_ssize_t named = names == NULL ? 0 : PyTuple_Size(names);
+  if (count + named == 0) {
     return run(self, NULL, NULL);
   }
-  static char *names[] = {"stream", "event", NULL};
-  PyObject *on = Py_None;
-  PyObject *then = Py_None;
-  if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "|OO", names, &on, &then)) {
+  PyObject *given[2] = {Py_None, Py_None};
+  if (count > 2) {
+    PyErr_SetString(PyExc_TypeError, "run() takes a stream and an event");
     return NULL;
   }
-  return PyObject_CallMethod((PyObject *)self, "_run_on", "OO", on, then);
+  for (Py_ssize_t i = 0; i < count; i++) {
+    given[i] = arguments[i];
+  }
+  for (Py_ssize_t i = 0; i < named; i++) {
+    PyObject *name = PyTuple_GetItem(names, i);
+    bool is_stream = PyUnicode_CompareWithASCIIString(name, "stream") == 0;
+    if ((!is_stream && PyUnicode_CompareWithASCIIString(name, "event") != 0) || count > (is_stream ? 0 : 1)) {
+      PyErr_Format(PyExc_TypeError, "run() takes stream and event once each, got %R", name);
+      return NULL;
+    }
+    given[is_stream ? 0 : 1] = arguments[count + i];
+  }
+  return PyObject_CallMethod((PyObject *)self, "_run_on", "OO", given[0], given[1]);
 }
 
 static PyObject *check(Binding *self, PyObject *none) {
@@ -634,7 +646,7 @@ static PyObject *audit(Binding *self, PyObject *none) {
 }
 
 static PyMethodDef binding_methods[] = {
-    {"run", (PyCFunction)(void (*)(void))binding_run, METH_VARARGS | METH_KEYWORDS,
+    {"run", (PyCFunction)(void (*)(void))binding_run, METH_FASTCALL | METH_KEYWORDS,
      "run($self, /, stream=None, event=None)\n--\n\n"
      "Run the model on what is bound; gives the Outputs, by name.\n\n"
      "Without a stream the run has finished when the call returns. With one (an iobind.Stream, or another library's: see\n"

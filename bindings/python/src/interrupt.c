@@ -150,8 +150,8 @@ void run_begins(iobind_binding *binding) {
       pthread_detach(thread);
     }
   }
-  atomic_store(&running, binding);
-  atomic_fetch_add(&runs, 1);
+  atomic_store_explicit(&running, binding, memory_order_release);
+  atomic_fetch_add(&runs, 1); /* ordered before the look at `asleep`, as the watcher's sleep is the other way round */
   if (atomic_load(&asleep)) {
     pthread_mutex_lock(&mutex);
     pthread_cond_signal(&begun);

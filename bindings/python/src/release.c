@@ -39,7 +39,10 @@ static void carry_out(task *done) {
     PyObject *text = PyUnicode_DecodeUTF8(done->message, (Py_ssize_t)strlen(done->message), "replace");
     PyObject *answer =
         text == NULL ? NULL : PyObject_CallMethod(logger, "log", "isO", levels[done->level <= 4 ? done->level : 4], "%s", text);
-    if (answer == NULL) {
+    if (answer == NULL && PyErr_ExceptionMatches(PyExc_KeyboardInterrupt)) {
+      PyErr_Clear();
+      PyErr_SetInterrupt(); /* meant for the caller, not for the log */
+    } else if (answer == NULL) {
       PyErr_WriteUnraisable(logger);
     }
     Py_XDECREF(answer);

@@ -1,0 +1,53 @@
+"""The package and C's interface: every function of the headers has a way in Python, or a reason here. The stubs hold."""
+
+import inspect
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+
+import iobind
+
+PROJECT = pathlib.Path(__file__).resolve().parents[3]
+WITHOUT = {
+    "iobind_version": "iobind.__version__ is iobind_version_string",
+    "iobind_tensor_get_data": "Tensor.numpy and the buffer protocol know type and place, and ask for the address",
+    "iobind_session_find_input": "names are keys of a dict, made once",
+    "iobind_tensor_retain": "Python counts references",
+}
+# What another part of the library brings, with the reason why Python does without it for now.
+LATER = {}
+
+
+def test_every_function_of_c_has_a_way():
+    text = "\n".join(path.read_text(encoding="utf-8") for path in (PROJECT / "include/iobind").glob("*.h"))
+    declared = set(re.findall(r"^IOBIND_API\b[^;{}#]*?\b(iobind_\w+)\(", text, flags=re.M))
+    used = set(re.findall(r"\b(iobind_\w+)\(", "\n".join(
+        path.read_text(encoding="utf-8") for path in (PROJECT / "bindings/python/src").glob("*.c"))))
+    used |= set(re.findall(r"\b(iobind_session_get_input|iobind_session_get_output)\b", (PROJECT / "bindings/python/src/session.c").read_text()))
+    assert len(declared) > 70
+    assert sorted(declared - used - set(WITHOUT) - set(LATER)) == []
+    assert sorted(set(LATER) & used) == []
+    assert sorted((set(WITHOUT) | set(LATER)) - declared) == []
+
+
+def test_everything_public_is_documented():
+    for name in iobind.__all__:
+        thing = getattr(iobind, name)
+        assert inspect.getdoc(thing), name
+        for member, value in vars(thing).items() if inspect.isclass(thing) else ():
+            if not member.startswith("_") and (callable(value) or isinstance(value, property)):
+                assert inspect.getdoc(value), f"{name}.{member}"
+
+
+def test_the_types_hold():
+    here = PROJECT / "bindings/python"
+    done = subprocess.run([sys.executable, "-m", "mypy", "--strict", "--no-incremental", "--cache-dir", os.devnull, "--follow-imports=silent",
+                           *map(str, sorted((here / "iobind").glob("*.py"))), *map(str, sorted((here / "samples").glob("*.py")))],
+                          capture_output=True, text=True, env={**os.environ, "MYPYPATH": str(here)})
+    if "No module named mypy" in done.stderr:
+        pytest.skip("no mypy: scripts/get-python --tests fetches it")
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -1,0 +1,354 @@
+"""Bindings on every device: what is bound, run, kept, carried, refused."""
+
+import gc
+import threading
+import weakref
+
+import numpy
+import pytest
+
+import iobind
+from support import FLOAT, add, child, counter, model, slow, twice
+
+f32 = numpy.float32
+
+
+def floats(*values):
+    return numpy.array(values, f32)
+
+
+def test_the_example_of_the_module(device):
+    session = iobind.Session(add(), device=device)
+    binding = session.bind({"x": floats(1, 2), "y": floats(3, 4)}, outputs={"z": "cpu"})
+    assert binding.run()["z"].numpy().tolist() == [4, 6]
+    binding["x"] = floats(5, 6)
+    assert binding.run()["z"].numpy().tolist() == [8, 10]
+    binding["x"], binding["y"] = floats(1, 1, 1), floats(2, 2, 2)  # another dim
+    assert binding.run()["z"].numpy().tolist() == [3, 3, 3]
+
+
+def test_run_has_onnxruntimes_signature(device):
+    session = iobind.Session(add(), device=device)
+    z, = session.run(None, {"x": floats(1), "y": floats(2)})
+    assert z.tolist() == [3] and z.dtype == f32
+    assert session.run(["z", "z"], {"x": floats(1), "y": floats(2)})[1].tolist() == [3]
+    with pytest.raises(iobind.NotFound, match="'q'"):
+        session.run(["q"], {"x": floats(1), "y": floats(2)})
+    with pytest.raises(iobind.InvalidArgument, match="'y' is missing"):
+        session.run(None, {"x": floats(1)})
+    with pytest.raises(iobind.NotFound, match="'w'"):
+        session.run(None, {"x": floats(1), "y": floats(2), "w": floats(1)})
+
+
+def test_a_result_that_is_kept_is_not_overwritten(device):
+    binding = iobind.Session(twice(), device=device).bind({"x": floats(1)})
+    first = binding.run()
+    binding["x"] = floats(2)
+    second = binding.run()
+    kept = second["y"]
+    binding["x"] = floats(3)
+    third = binding.run()
+    assert [out["y"].numpy().tolist() for out in (first, second, third)] == [[2], [4], [6]]
+    del binding
+    assert kept.numpy().tolist() == [4] and third["y"].numpy().tolist() == [6]
+
+
+def test_outputs_of_every_kind(device):
+    session = iobind.Session(twice(), device=device)
+    binding = session.bind({"x": floats(1, 2)}, outputs={"y": iobind.REUSE("cpu")})
+    first = binding.run()["y"]
+    taken = binding.take("y")
+    binding["x"] = floats(3, 4)
+    assert binding.run()["y"].numpy().tolist() == [6, 8]
+    assert taken.numpy().tolist() == first.numpy().tolist() == [2, 4]
+    target = numpy.zeros(2, f32)
+    if device == "cpu":
+        binding.set_output("y", target)
+        assert binding.run()["y"].numpy().tolist() == target.tolist() == [6, 8]
+    fixed = iobind.empty(2, device=session.outputs[0].device)
+    binding.set_output("y", fixed)
+    assert binding.run()["y"] is fixed and fixed.numpy().tolist() == [6, 8]
+    binding.fresh("y")
+    assert binding.run()["y"] is not fixed
+    binding.set_output("y", None)
+    with pytest.raises(iobind.InvalidState):
+        binding.run()
+
+
+def test_live_and_resident(device):
+    session = iobind.Session(add(), device=device)
+    shown, place = floats(1, 1), session.inputs[1].device
+    resident = iobind.tensor(floats(5, 5), place)
+    binding = session.bind({"x": iobind.live(shown), "y": resident}, outputs={"z": "cpu"})
+    assert binding.run()["z"].numpy().tolist() == [6, 6]
+    shown[:] = 7
+    resident.write(floats(1, 2))
+    assert binding.run()["z"].numpy().tolist() == [8, 9]
+
+
+def test_a_snapshot_does_not_follow_its_array(device):
+    source = floats(1)
+    binding = iobind.Session(twice(), device=device).bind({"x": source}, outputs={"y": "cpu"})
+    source[:] = 9
+    assert binding.run()["y"].numpy().tolist() == [2]
+
+
+def test_carry(device):
+    session = iobind.Session(counter(), device=device)
+    past = session.empty("past.0.key", past=0)
+    binding = session.bind({"x": floats(1), "state": floats(0), "past.0.key": past}, outputs={"next": "cpu"},
+                           carry={"present.0.key": "past.0.key"})
+    for step in range(5):
+        binding["x"] = floats(step)
+        out = binding.run()
+    assert out["present.0.key"].numpy().tolist() == [0, 1, 2, 3, 4]
+    assert out["next"].numpy().tolist() == [4]
+
+
+@pytest.mark.parametrize("mode", ["swap", "move", "in_place"])
+def test_carry_modes(device, mode):
+    session = iobind.Session(counter(), device=device)
+    binding = session.bind({"x": floats(2), "past.0.key": floats(1)}, outputs={"present.0.key": None})
+    binding.carry("next", "state", mode)
+    binding["state"] = floats(10)
+    for _ in range(3):
+        out = binding.run()
+    assert out["next"].numpy().tolist() == [16]
+    binding["state"] = floats(0)
+    assert binding.run()["next"].numpy().tolist() == [2]
+
+
+def test_streams(device):
+    session = iobind.Session(twice(), device=device)
+    stream = iobind.Stream(device)
+    done = iobind.Event(device)
+    binding = session.bind({"x": floats(1, 2)})
+    out = binding.run(stream=stream, event=done)
+    done.wait()
+    assert done.query() and out["y"].numpy().tolist() == [2, 4]
+    binding["x"] = floats(3, 4)
+    out = binding.run(stream)
+    stream.synchronize()
+    assert out["y"].numpy().tolist() == [6, 8]
+    other = iobind.Stream(device)
+    event = stream.record()
+    other.wait(event)
+    other.synchronize()
+    target = numpy.zeros(2, f32)
+    out["y"].read(target, stream=other)
+    other.synchronize()
+    assert target.tolist() == [6, 8]
+
+
+def test_runs_that_are_queued(device):
+    session = iobind.Session(counter(), device=device)
+    stream = iobind.Stream(device)
+    binding = session.bind({"x": floats(1), "state": floats(0), "past.0.key": floats(0)}, outputs={"present.0.key": None},
+                           carry={"next": "state"})
+    for _ in range(4):
+        out = binding.run(stream=stream)
+    assert out["next"].numpy().tolist() == [4]
+
+
+def test_what_is_refused(device):
+    session = iobind.Session(add(), device=device)
+    binding = session.bind()
+    with pytest.raises(iobind.InvalidState, match="'x' is not bound"):
+        binding.run()
+    with pytest.raises(iobind.NotFound, match="'device'.*x, y"):
+        binding["device"] = floats(1)
+    with pytest.raises(iobind.DTypeError, match="float32.*float64"):
+        binding["x"] = numpy.zeros(2)
+    with pytest.raises(iobind.ShapeError):
+        binding["x"] = numpy.zeros((2, 2), f32)
+    with pytest.raises(iobind.ShapeError, match="ascontiguousarray"):
+        binding["x"] = numpy.zeros(4, f32)[::2]
+    with pytest.raises(TypeError):
+        del binding["x"]
+    binding["x"], binding["y"] = floats(1, 2), floats(1)
+    with pytest.raises(iobind.ShapeError, match="n"):
+        binding.check()
+    with pytest.raises(iobind.ShapeError):
+        binding.run()
+    binding["y"] = [1, 2]  # Python's numbers become what the input is
+    assert binding.run()["z"].numpy().tolist() == [2, 4]
+    with pytest.raises(iobind.NotFound, match="'q'.*z"):
+        binding.run()["q"]
+    with pytest.raises(TypeError):
+        binding.run()[0]
+    with pytest.raises(iobind.InvalidArgument, match="expected a stream"):
+        binding.run(stream=3)
+    with pytest.raises(TypeError, match="stream and event"):
+        binding.run(streem=None)
+    with pytest.raises(TypeError):
+        binding.run(None, None, None)
+    with pytest.raises(iobind.NotFound):
+        session.bind({"x": floats(1)}, outputs={"q": "cpu"})
+    assert binding.run()["z"].numpy().tolist() == [2, 4]  # nothing of this has spoilt it
+
+
+def test_errors_have_a_status():
+    with pytest.raises(iobind.NotFound) as caught:
+        iobind.Session("/nowhere/m.onnx")
+    assert caught.value.status == "NOT_FOUND" and isinstance(caught.value, LookupError) and isinstance(caught.value, iobind.Error)
+    with pytest.raises(iobind.OrtError) as caught:
+        iobind.Session(b"not a model")
+    assert caught.value.ort_code != 0
+    assert {cls.status for cls in iobind.Error.__subclasses__()} == {
+        "INVALID_ARGUMENT", "INVALID_STATE", "NOT_FOUND", "NOT_SUPPORTED", "OUT_OF_MEMORY", "IO", "VERSION", "RUNTIME", "DEVICE", "SHAPE",
+        "DTYPE", "TIMEOUT", "CANCELLED", "INTERNAL"}
+
+
+def test_map_keeps_the_order(device):
+    session = iobind.Session(add(), device=device)
+    items = ({"x": floats(number, number)} for number in range(10))
+    results = [out["z"].numpy().tolist() for out in session.map(items, slots=3, constants={"y": floats(100, 100)})]
+    assert results == [[100 + number] * 2 for number in range(10)]
+    with pytest.raises(iobind.ShapeError, match="2"):
+        list(session.map([{"x": floats(1), "y": floats(1)}, {"x": floats(1), "y": floats(1)}, {"x": numpy.zeros((1, 2), f32), "y": floats(1)}]))
+    with pytest.raises(iobind.InvalidArgument, match="item 1: input 'y' is missing"):
+        list(session.map([{"x": floats(1), "y": floats(1)}, {"x": floats(1)}]))
+    with pytest.raises(iobind.NotFound, match="item 0: 'w'"):
+        list(session.map([{"w": floats(1)}]))
+
+
+def test_the_audit_says_what_crosses(device):
+    session = iobind.Session(add(), device=device, placement=True)
+    binding = session.bind({"x": iobind.live(floats(1, 2)), "y": floats(1, 2)}, outputs={"z": "cpu"})
+    binding.run()
+    audit = binding.audit()
+    expected = 0 if device == "cpu" else 16
+    assert audit.crossing_bytes == expected and [entry.name for entry in audit.entries[:3]] == ["x", "y", "z"]
+    assert f"{expected} bytes" in str(audit) and "<table>" in audit._repr_html_() and str(audit) == repr(audit)
+    assert len(session.nodes()) >= 1
+
+
+def test_counters(device):
+    if device == "cpu":
+        pytest.skip("nothing crosses a link")
+    there = iobind.device(device)
+    binding = iobind.Session(twice(), device=device).bind({"x": floats(1, 2)})
+    before = there.counters()
+    for _ in range(10):
+        binding.run()
+    assert there.counters()["upload_bytes"] == before["upload_bytes"]
+    binding["x"] = floats(3, 4)
+    assert there.counters()["upload_bytes"] == before["upload_bytes"] + 8
+
+
+def test_one_thread_at_a_time():
+    binding = iobind.Session(slow(1), threads=1).bind({"x": numpy.zeros((64, 64), f32)})
+    caught = []
+    thread = threading.Thread(target=lambda: caught.append(pytest.raises(iobind.Cancelled, binding.run)))
+    thread.start()
+    refused = 0
+    while thread.is_alive() and not refused:
+        try:
+            binding.check()
+        except iobind.InvalidState as reason:
+            assert "another thread" in str(reason)
+            refused += 1
+    while thread.is_alive():
+        binding.cancel()
+        thread.join(0.01)
+    assert refused and len(caught) == 1
+
+
+def test_what_is_dropped_is_freed(device):
+    class Array(numpy.ndarray):
+        pass
+
+    session = iobind.Session(twice(), device=device)
+    held = numpy.zeros(4, f32).view(Array)
+    gone = weakref.ref(held)
+    binding = session.bind({"x": iobind.live(held)})
+    binding.run()
+    binding["x"] = floats(1, 2, 3, 4)
+    del held
+    gc.collect()
+    assert gone() is None
+
+
+def test_strings():
+    session = iobind.Session(model([("Identity", ["x"], ["y"])], [("x", 8, ["n"])], [("y", 8, ["n"])]))
+    words = numpy.array(["one", "", "zwei \u00e4"], object)
+    assert session.run(None, {"x": words})[0].tolist() == words.tolist()
+    binding = session.bind({"x": words})
+    assert binding.run()["y"].numpy().tolist() == words.tolist()
+    binding["x"] = ["three"]
+    assert binding.run()["y"].numpy().tolist() == ["three"]
+
+
+def test_what_a_session_says():
+    session = iobind.Session(counter(), dims={"past": 3}, config={"session.intra_op.allow_spinning": False}, threads=1)
+    assert [value.name for value in session.get_inputs()] == ["x", "state", "past.0.key"]
+    assert session.inputs[2].shape == (3,) and session.inputs[0].dtype == "float32" and session.outputs[1].kind == "tensor"
+    assert session.info()["opset"] == 17
+    with pytest.raises(iobind.InvalidArgument, match="policy"):
+        iobind.Session(counter(), policy="fastest")
+    with pytest.raises(iobind.NotFound, match="'pastt'"):
+        iobind.Session(counter()).empty("past.0.key", pastt=0)
+    with pytest.raises(iobind.ShapeError, match="past"):
+        iobind.Session(counter()).empty("past.0.key")
+
+
+def test_run_options():
+    binding = iobind.Session(twice()).bind({"x": floats(1)})
+    binding.set_run_options({"memory.enable_memory_arena_shrinkage": "cpu:0"}, tag="mine", log_level=4)
+    assert binding.run()["y"].numpy().tolist() == [2]
+    with pytest.raises(iobind.InvalidArgument):
+        binding.set_run_options({"disable_synchronize_execution_providers": 1})
+
+
+def test_a_profile(tmp_path):
+    session = iobind.Session(twice(), profile=str(tmp_path / "run"))
+    session.run(None, {"x": floats(1)})
+    assert "Add" in open(session.end_profile(), encoding="utf-8").read()
+    with pytest.raises(iobind.InvalidState):
+        session.end_profile()
+
+
+def test_memory_is_flat_over_many_runs():
+    child("""
+import resource
+import numpy
+import iobind
+from support import twice
+
+binding = iobind.Session(twice(), threads=1).bind({"x": numpy.zeros(1, "f4")})
+
+def steps(count):
+    for number in range(count):
+        binding["x"] = numpy.array([number], "f4")
+        out = binding.run()
+    assert out["y"].numpy().tolist() == [2 * number]
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+steps(5000)
+before = steps(5000)
+after = steps(100_000)
+assert after - before < 512, f"{after - before} KiB more"
+""")
+
+
+def test_several_threads_each_with_a_binding(device):
+    session = iobind.Session(twice(), device=device)
+    wrong = []
+
+    def work(number):
+        binding = session.bind({"x": floats(number)}, outputs={"y": "cpu"})
+        for step in range(20):
+            binding["x"] = floats(number + step)
+            if binding.run()["y"].numpy().tolist() != [2 * (number + step)]:
+                wrong.append(number)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_float_dims_are_values(device):
+    assert iobind.Session(model([("Relu", ["x"], ["y"])], [("x", FLOAT, [2, None])], [("y", FLOAT, [2, None])])).inputs[0].shape == (2, None)

@@ -1,0 +1,302 @@
+"""Whole processes: one ONNX Runtime with Python's own, Ctrl-C, exits in every order, misuse that must not crash."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import numpy
+import pytest
+
+import iobind
+from support import add, child, slow, twice
+
+SMALL = "import numpy, iobind\nfrom support import add, twice, slow\nx = numpy.ones(2, 'f4')\n"
+
+
+def test_onnxruntime_is_found_without_importing_it():
+    out = child(SMALL + "s = iobind.Session(twice())\nimport sys\nprint('onnxruntime' in sys.modules, iobind.info()['ort_library'])",
+                environment={"ORT_NATIVE_LIB_PATH": ""})
+    imported, path = out.split()
+    assert imported == "False" and "/onnxruntime/capi/" in path
+
+
+@pytest.mark.parametrize("order", ["iobind first", "onnxruntime first", "neither"])
+def test_attached_to_pythons_onnxruntime(order):
+    out = child(SMALL + f"""
+import onnxruntime
+iobind.attach(onnxruntime)
+iobind.attach(onnxruntime)  # once more does nothing
+assert iobind.attached() and iobind.info()["ort_library"].endswith(".so"), iobind.info()
+assert not any("libonnxruntime.so" in line for line in open("/proc/self/maps")), "a second copy was loaded"
+session = iobind.Session(add(), device="vdev")
+binding = session.bind({{"x": x, "y": x}}, outputs={{"z": "cpu"}})
+print(binding.run()["z"].numpy().tolist())
+names = [device.ep_name for device in onnxruntime.get_ep_devices()]
+assert "VirtualDeviceExecutionProvider" in names, names
+own = onnxruntime.InferenceSession(add())
+print(own.run(None, {{"x": x, "y": x}})[0].tolist())
+order = {order!r}
+if order == "iobind first":
+    del binding, session
+elif order == "onnxruntime first":
+    del own
+""")
+    assert out.split("\n")[:2] == ["[2.0, 2.0]", "[2.0, 2.0]"]
+
+
+def test_what_attach_refuses():
+    child(SMALL + """
+import onnxruntime
+iobind.Session(twice())
+try:
+    iobind.attach(onnxruntime)
+except iobind.InvalidState as reason:
+    assert "before anything else" in str(reason)
+else:
+    raise SystemExit(1)
+try:
+    iobind.configure(log_level="info")
+except iobind.InvalidState:
+    pass
+else:
+    raise SystemExit(2)
+""")
+    child(SMALL + """
+import onnxruntime
+iobind.configure(log_level="info")
+try:
+    iobind.attach(onnxruntime)
+except iobind.InvalidState as reason:
+    assert "host program" in str(reason)
+else:
+    raise SystemExit(1)
+""")
+    child(SMALL + """
+class Old:
+    __version__ = "1.23.2"
+try:
+    iobind.attach(Old)
+except iobind.VersionError as reason:
+    assert "1.24" in str(reason)
+else:
+    raise SystemExit(1)
+""")
+
+
+def test_two_copies_live_together():
+    out = child(SMALL + """
+import onnxruntime
+own = onnxruntime.InferenceSession(add())
+session = iobind.Session(add())
+print(session.run(None, {"x": x, "y": x})[0].tolist(), own.run(None, {"x": x, "y": x})[0].tolist())
+""")
+    assert out.strip() == "[2.0, 2.0] [2.0, 2.0]"
+
+
+@pytest.mark.parametrize("order", ["tensor session binding", "binding tensor session", "session binding tensor", "nothing"])
+@pytest.mark.parametrize("place", ["cpu", "vdev"])
+def test_exit_in_any_order(place, order):
+    child(SMALL + f"""
+session = iobind.Session(twice(), device={place!r})
+stream = iobind.Stream({place!r})
+binding = session.bind({{"x": x}})
+tensor = binding.run(stream=stream)["y"]
+held = [binding.run(stream=stream), numpy.from_dlpack(iobind.wrap(x)), iobind.live(x)]
+for name in {order!r}.split():
+    if name in globals():
+        del globals()[name]
+cycle = [held]
+cycle.append(cycle)
+""")
+
+
+def interrupted(code):
+    """A child that gets Ctrl-C once it has printed a line; gives how it ended, and after how long."""
+    paths = [os.path.dirname(__file__), os.path.dirname(os.path.dirname(iobind.__file__)), os.environ.get("PYTHONPATH", "")]
+    process = subprocess.Popen([sys.executable, "-c", SMALL + code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                               env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))})
+    assert process.stdout.readline() == "ready\n", process.stderr.read()
+    time.sleep(0.3)
+    process.send_signal(signal.SIGINT)
+    try:
+        out, errors = process.communicate(timeout=60)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        raise
+    return out, errors
+
+
+def test_ctrl_c_ends_a_run():
+    out, errors = interrupted("""
+binding = iobind.Session(slow(1000), threads=1).bind({"x": numpy.zeros((64, 64), "f4")})
+print("ready", flush=True)
+try:
+    binding.run()
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+binding = iobind.Session(twice()).bind({"x": x})
+print(binding.run()["y"].numpy().tolist())
+""")
+    assert out.split() == ["interrupted", "[2.0,", "2.0]"], errors
+
+
+def test_ctrl_c_ends_a_wait():
+    out, errors = interrupted("""
+binding = iobind.Session(slow(1000), threads=1).bind({"x": numpy.zeros((64, 64), "f4")})
+stream = iobind.Stream("cpu")
+binding.run(stream=stream)
+print("ready", flush=True)
+try:
+    stream.synchronize()
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+while True:
+    binding.cancel()
+    try:
+        if stream.record().query():
+            break
+    except iobind.Cancelled:
+        break
+try:
+    stream.synchronize()
+except iobind.Cancelled:
+    print("cancelled")
+""")
+    assert out.split()[0] == "interrupted", errors
+
+
+def test_the_gil_is_released_in_a_run():
+    binding = iobind.Session(slow(0.3), threads=1).bind({"x": numpy.zeros((64, 64), numpy.float32)})
+    ticks, done = 0, threading.Event()
+
+    def run():
+        binding.run()
+        done.set()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    while not done.is_set():
+        ticks += 1
+        time.sleep(0.001)
+    thread.join()
+    assert ticks > 10
+
+
+def test_run_async():
+    async def both():
+        session = iobind.Session(twice())
+        bindings = [session.bind({"x": numpy.full(2, number, numpy.float32)}) for number in range(3)]
+        outs = await asyncio.gather(*(binding.run_async() for binding in bindings))
+        return [out["y"].numpy().tolist() for out in outs]
+
+    assert asyncio.run(both()) == [[0, 0], [2, 2], [4, 4]]
+
+    async def cancelled():
+        binding = iobind.Session(slow(1000), threads=1).bind({"x": numpy.zeros((64, 64), numpy.float32)})
+        task = asyncio.create_task(binding.run_async())
+        await asyncio.sleep(0.2)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        binding["x"] = numpy.zeros((64, 64), numpy.float32)  # it is idle again
+
+    asyncio.run(cancelled())
+
+
+def test_the_log_comes_to_logging():
+    out = child("""
+import logging, sys
+logging.basicConfig(stream=sys.stdout, level=logging.DEBUG, format="%(name)s %(levelname)s %(message)s")
+""" + SMALL + """
+iobind.configure(log_level="verbose")
+iobind.Session(twice(), device="vdev").run(None, {"x": x})
+for _ in range(1000):
+    pass
+""")
+    assert out.startswith("iobind ") and "DEBUG" in out
+
+
+def test_a_child_of_fork_is_refused():
+    child(SMALL + """
+import os
+binding = iobind.Session(twice()).bind({"x": x})
+binding.run()
+pid = os.fork()
+if pid == 0:
+    try:
+        binding.run()
+    except iobind.InvalidState as reason:
+        assert "fork" in str(reason)
+        os._exit(7)
+    os._exit(1)
+assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
+binding.run()
+""")
+
+
+MISUSE = [
+    "iobind._core.Binding(3)", "iobind._core.Session()", "iobind._core.Tensor()", "iobind._core.Outputs()", "iobind._core.Device()",
+    "iobind.Session(None)", "iobind.Session(b'')", "iobind.Session(b'x' * 10000)", "iobind.Session('\\0')", "iobind.Session(twice(), device=3)",
+    "iobind.Session(twice(), ep_options={'a': None, 'b': 'c'})", "iobind.Session(twice(), dims={'n': -5})", "iobind.Session(twice(), threads=-1)",
+    "iobind.empty([2**40, 2**40])", "iobind.empty([2**62], 'float64')", "iobind.empty(['a'])", "iobind.empty([1.5])", "iobind.empty([1], 999)",
+    "iobind.empty([2**70])", "iobind.tensor([[1], [1, 2]])", "iobind.wrap('text')", "iobind.wrap_address(0, [4], 'float32', 'cpu')",
+    "iobind.from_dlpack(object())", "b._set_input(99, 0, None, None)", "b._set_input(-1, 0, None, None)", "b._set_input(0, 0, None, None)",
+    "b._set_input(0, 77, t, None)", "b._set_output(-1, 0, None, 0, None)", "b._set_output(0, 2, None, 0, None)", "b._set_output(0, 9, None, 9, t)",
+    "b._carry(9, 9, 0)", "b._carry(-1, -1, 0)", "b._take(-1)", "b._take(99)", "b._update_input(0, b'123', None)", "b._update_input(9, x, None)",
+    "b.run(stream=iobind.Stream('vdev'))", "b.run(event=iobind.Event('vdev'))", "b['x'] = None", "b['x'] = object()", "b[3] = x", "b[None] = x",
+    "b['x'] = iobind.empty(3, 'int32')", "b['x'] = iobind.empty(2, device='vdev')", "b['x'] = iobind.live(3j)", "b['x'] = numpy.array(['a'])",
+    "t._read_bytes(bytearray(99), 0, None)", "t._read_bytes(b'1', 0, None)", "t._write_bytes(x, 2**62, None)", "t._write_bytes(x, -1, None)",
+    "t._view(-1, 1, [1])", "t._view(0, 8, [1])", "t._slice(-1, 1)", "t._slice(0, 99)", "t._get_string(0)", "t._set_string(0, 'a')",
+    "iobind.copy([t], [])", "iobind.copy([None], [None])", "iobind.copy([t], [t])", "t.to('nowhere')", "t['a']", "t[None]", "t[1, 2]",
+    "o['y'].write(None)", "o[None]", "list(iobind.Session(twice()).map([{'x': None}]))", "list(iobind.Session(twice()).map([{}]))",
+    "list(iobind.Session(twice()).map([{'x': x}], slots=-1))", "iobind._core.Pipeline(3, 1, 0, None)", "iobind.Event('cpu').record(None)",
+    "iobind.Event('cpu').record(iobind.Stream('vdev'))", "iobind.Stream('cpu').wait(None)", "iobind.Stream('cpu', {'a': 'b'})",
+    "iobind._core.from_dlpack(iobind._runtime.runtime(), 3, False)", "iobind._core.copy(3, 4, 5)", "iobind._core.create(3, 4, 5, 6)",
+    "iobind.Session.adopt(0)", "iobind._core.dtype_bytes(1, [-1])", "b.set_run_options({'a\\0': 'b'})", "b._set_run_options(0, None, ['a'], [])",
+    "iobind.register_ep('/nowhere/lib.so')", "iobind.attach(None)", "iobind.preload('libnothing.so')", "iobind.configure(log_level='loud')",
+]
+
+
+def test_misuse_is_an_exception():
+    """Each in the same process, and afterwards everything works."""
+    out = child(SMALL + f"""
+misuse = {MISUSE!r}
+s = iobind.Session(twice())
+b = s.bind({{"x": x}})
+t = iobind.tensor(x)
+o = b.run()
+for code in misuse:
+    try:
+        exec(code)
+    except Exception as reason:
+        assert not isinstance(reason, (SystemError, iobind.InternalError)), (code, reason)
+        assert str(reason), code
+    else:
+        print("no exception:", code)
+b["x"] = x
+assert b.run()["y"].numpy().tolist() == [2, 2]
+""")
+    assert out == ""
+
+
+def test_the_binding_is_used_by_its_own_callbacks():
+    """Objects whose protocols come back to the binding that asks them."""
+    child(SMALL + """
+class Producer:
+    def __init__(self):
+        self.tensor = iobind.tensor(x, "vdev")
+    def __dlpack_device__(self):
+        return self.tensor.__dlpack_device__()
+    def __dlpack__(self, **keywords):
+        binding["y"] = x
+        keywords.pop("stream", None)
+        return self.tensor.__dlpack__(**keywords)
+binding = iobind.Session(add(), device="vdev").bind()
+binding["x"] = Producer()
+for _ in range(3):
+    assert binding.run()["z"].numpy().tolist() == [2, 2]
+""")

@@ -1,0 +1,231 @@
+"""Tensors on every device, and DLPack."""
+
+import gc
+import threading
+import weakref
+
+import ml_dtypes
+import numpy
+import pytest
+
+import iobind
+from support import twice
+
+DTYPES = ["float32", "uint8", "int8", "uint16", "int16", "int32", "int64", "bool", "float16", "float64", "uint32", "uint64",
+          ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e4m3fnuz, ml_dtypes.float8_e5m2, ml_dtypes.float8_e5m2fnuz]
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: numpy.dtype(dtype).name)
+def test_every_type_there_and_back(device, dtype):
+    array = numpy.array([[0, 1, 2], [1, 0, 1]]).astype(dtype)
+    tensor = iobind.tensor(array, device)
+    assert tensor.shape == (2, 3) and tensor.dtype == array.dtype and tensor.nbytes == array.nbytes and tensor.size == 6
+    assert tensor.numpy().tobytes() == array.tobytes() and tensor.numpy().dtype == array.dtype
+    assert tensor.to("cpu").numpy().tobytes() == array.tobytes()
+    assert tensor.copy().numpy().tobytes() == array.tobytes()
+
+
+def test_packed_types():
+    tensor = iobind.empty([5], "int4")
+    tensor._write_bytes(bytes([0x21, 0x43, 5]), 0, None)
+    assert tensor.nbytes == 3 and tensor.numpy().tolist() == [0x21, 0x43, 5] and tensor.dtype_name == "int4"
+
+
+def test_parts(device):
+    tensor = iobind.tensor(numpy.arange(12, dtype=numpy.int32).reshape(4, 3), device)
+    if device == "webgpu":
+        assert tensor[0:2].numpy().tolist() == [[0, 1, 2], [3, 4, 5]]
+        with pytest.raises(iobind.NotSupported, match="no addresses"):
+            tensor[1:3]
+        return
+    assert tensor[1:3].numpy().tolist() == [[3, 4, 5], [6, 7, 8]]
+    assert tensor[-1].numpy().tolist() == [9, 10, 11] and [part.shape for part in tensor] == [(3,)] * 4
+    tensor[2:3].write(numpy.array([[0, 0, 0]], numpy.int32))
+    assert tensor.reshape(2, -1).numpy().tolist() == [[0, 1, 2, 3, 4, 5], [0, 0, 0, 9, 10, 11]]
+    assert tensor.view("uint8", [4], 4).numpy().tolist() == [1, 0, 0, 0]
+    with pytest.raises(iobind.NotSupported, match="step"):
+        tensor[::2]
+    with pytest.raises(IndexError):
+        tensor[4]
+    with pytest.raises(iobind.InvalidArgument):
+        tensor.reshape(5)
+
+
+def test_host_memory_is_shared_with_numpy():
+    tensor = iobind.empty([2, 2])
+    array = tensor.numpy()
+    array[:] = 3
+    assert numpy.asarray(tensor).tolist() == [[3, 3], [3, 3]] and memoryview(tensor).shape == (2, 2)
+    del tensor
+    gc.collect()
+    array[0, 0] = 4
+    assert array.tolist() == [[4, 3], [3, 3]]
+
+
+def test_a_device_tensor_is_no_array(device):
+    tensor = iobind.tensor([1.0, 2.0], device, "float32")
+    if tensor.host_readable:
+        assert numpy.asarray(tensor).tolist() == [1, 2]
+        return
+    with pytest.raises(TypeError, match="numpy\\(\\) copies it"):
+        numpy.asarray(tensor)
+    with pytest.raises(BufferError):
+        memoryview(tensor)
+    assert tensor.numpy().tolist() == [1, 2]
+    with pytest.raises(TypeError, match="truth"):
+        bool(tensor)
+
+
+def test_wrapped_memory_lives_as_long_as_it_is_used():
+    array = numpy.arange(3, dtype=numpy.float32)
+    tensor = iobind.wrap(array)
+    array[0] = 9
+    assert tensor.numpy().tolist() == [9, 1, 2]
+    gone = weakref.ref(array)
+    del array
+    gc.collect()
+    assert gone() is not None or tensor.numpy().base is not None
+    part = tensor[1:]
+    del tensor
+    gc.collect()
+    assert part.numpy().tolist() == [1, 2]
+    locked = numpy.arange(3)
+    locked.flags.writeable = False
+    with pytest.raises(iobind.InvalidArgument, match="read-only"):
+        iobind.wrap(locked)
+    with pytest.raises(iobind.ShapeError, match="ascontiguousarray"):
+        iobind.wrap(numpy.zeros((4, 4))[:, 1])
+
+
+def test_copies_between_places(device):
+    array = numpy.arange(6, dtype=numpy.float32)
+    tensors = [iobind.tensor(array + number) for number in range(3)]
+    targets = [iobind.empty(6, device=device) for _ in tensors]
+    iobind.copy(tensors, targets)
+    assert [target.numpy()[0] for target in targets] == [0, 1, 2]
+    targets[0].copy_from(targets[2])
+    assert targets[0].numpy().tolist() == (array + 2).tolist()
+    with pytest.raises(iobind.ShapeError):
+        targets[0].copy_from(iobind.empty(5))
+    with pytest.raises(iobind.DTypeError):
+        targets[0].copy_from(iobind.empty(6, "int32"))
+
+
+def test_what_is_refused():
+    with pytest.raises(iobind.ShapeError):
+        iobind.empty([-1])
+    with pytest.raises(iobind.ShapeError):
+        iobind.empty([1] * 17)
+    with pytest.raises(iobind.DTypeError):
+        iobind.empty([1], "datetime64[s]")
+    with pytest.raises(iobind.NotSupported):
+        iobind.empty([1], "complex64")
+    with pytest.raises(iobind.InvalidArgument):
+        iobind.empty([1], device="no such spec!")
+    with pytest.raises(iobind.NotFound):
+        iobind.device("cuda:77")
+    with pytest.raises(iobind.ShapeError):
+        iobind.empty([2]).write(numpy.zeros(3, numpy.float32))
+    with pytest.raises(iobind.InvalidArgument):
+        iobind.empty([2]).write(numpy.zeros(3, numpy.float32), offset=4)
+    with pytest.raises(TypeError):
+        iobind.Tensor()
+    with pytest.raises(TypeError):
+        iobind.Device()
+    with pytest.raises(iobind.DTypeError):
+        iobind.Session(twice()).bind({"x": numpy.zeros(3, ">f4")})  # another order of bytes
+
+
+def test_empty_tensors(device):
+    tensor = iobind.empty([0, 3], device=device)
+    assert tensor.numpy().shape == (0, 3) and len(tensor) == 0 and tensor.nbytes == 0
+    assert iobind.tensor(numpy.float32(5), device).numpy().shape == ()
+
+
+# ---- DLPack ----
+
+def test_numpy_by_dlpack_both_ways():
+    tensor = iobind.tensor(numpy.arange(6, dtype=numpy.int16).reshape(2, 3))
+    array = numpy.from_dlpack(tensor)
+    array[0, 0] = 7
+    assert tensor.numpy()[0, 0] == 7
+    del tensor
+    gc.collect()
+    assert array.tolist() == [[7, 1, 2], [3, 4, 5]]
+    source = numpy.arange(4, dtype=numpy.float64)
+    taken = iobind.from_dlpack(source)
+    source[1] = 8
+    gone = weakref.ref(source)
+    del source
+    gc.collect()
+    assert taken.numpy().tolist() == [0, 8, 2, 3]
+    del taken
+    gc.collect()
+    assert gone() is None
+
+
+def test_strides_are_refused_or_copied():
+    array = numpy.arange(6, dtype=numpy.float32).reshape(2, 3).T
+    with pytest.raises(iobind.ShapeError, match="dense"):
+        iobind.from_dlpack(array)
+    copied = iobind.from_dlpack(array, copy=True)
+    array[0, 0] = 9
+    assert copied.numpy().tolist() == [[0, 3], [1, 4], [2, 5]]
+
+
+def test_a_read_only_array_stays_unwritten():
+    array = numpy.zeros(2, numpy.float32)
+    array.flags.writeable = False
+    tensor = iobind.from_dlpack(array)
+    assert tensor.read_only and not tensor.numpy().flags.writeable
+    with pytest.raises(iobind.InvalidArgument, match="read-only"):
+        tensor.write(numpy.ones(2, numpy.float32))
+    with pytest.raises(iobind.InvalidArgument, match="read-only"):
+        iobind.Session(twice()).bind({"x": numpy.ones(2, numpy.float32)}, outputs={"y": tensor})
+    with pytest.raises(BufferError):
+        tensor.__dlpack__()  # a struct of before 1.0 cannot say it
+    assert not numpy.from_dlpack(tensor).flags.writeable
+
+
+def test_the_type_of_device_is_true(device):
+    tensor = iobind.tensor([1.0], device, "float32")
+    kind = {"cpu": 1, "vdev": 12, "webgpu": 15, "cuda": 2}[device]
+    assert tensor.__dlpack_device__() == (kind, 0)
+    with pytest.raises(BufferError):
+        tensor.__dlpack__(dl_device=(99, 0))
+    again = iobind.from_dlpack(tensor.__dlpack__(max_version=(1, 1)))
+    assert again.numpy().tolist() == [1]
+    if kind != 1:
+        with pytest.raises((BufferError, RuntimeError, TypeError)):
+            numpy.from_dlpack(tensor)
+
+
+def test_a_capsule_is_used_once():
+    capsule = iobind.empty(1).__dlpack__(max_version=(1, 0))
+    iobind.from_dlpack(capsule)
+    with pytest.raises(iobind.InvalidArgument, match="used already"):
+        iobind.from_dlpack(capsule)
+    iobind.empty(1).__dlpack__()  # a capsule that nobody uses gives its tensor back
+    with pytest.raises(iobind.InvalidArgument):
+        iobind.from_dlpack(3)
+
+
+def test_lifetimes_in_threads():
+    arrays = [numpy.full(100, number, numpy.float32) for number in range(50)]
+    wrong = []
+
+    def work():
+        for array in arrays:
+            tensor = iobind.from_dlpack(array)
+            back = numpy.from_dlpack(tensor)
+            wrapped = iobind.wrap(array)
+            del tensor
+            if back[99] != array[0] or wrapped.numpy()[0] != array[0]:
+                wrong.append(array[0])
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
