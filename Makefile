@@ -5,6 +5,7 @@
 #   make package    an archive, and a package for Debian, in build/packages/
 #   make test       everything that must hold before a change is taken
 #   make vcuda      NVIDIA's runtime libraries in software, and the ONNX Runtime with CUDA's provider to run on them (255 MB)
+#   make python     the Python package: a wheel, vcuda's wheel and a source distribution, in dist/
 #   make java       the Java package: jars with sources and javadoc, in dist/
 #   make test-all   the same, with the tests that take long, the oldest ONNX Runtime, and valgrind
 #   make coverage   which lines of src/ the tests run
@@ -27,7 +28,7 @@ run_tests = ctest --preset $(1) --output-junit $(results)/$(2).xml
 release_labels := ^(release|bench|soak)$$
 
 .NOTPARALLEL:
-.PHONY: build demo vcuda java install package test test-all coverage format check-format analyze clean distclean
+.PHONY: build demo vcuda python java install package test test-all coverage format check-format analyze clean distclean
 .PHONY: needs dist fetched no-results ports-needs test-dev test-tsan test-release test-java test-valgrind
 
 build: needs dist
@@ -65,19 +66,23 @@ vcuda: build
 	@cmake --install build/release --component vcuda --prefix dist >/dev/null
 	@echo "built: dist/bin/with-cuda, dist/lib/vcuda; try: dist/bin/with-cuda dist/bin/iobind devices"
 
+python: needs
+	@scripts/install-packages python
+	@scripts/build-python
+
 java: needs dist
 	@scripts/install-packages java
 	@scripts/get-jdk
 	@scripts/build-java
 
 fetched: needs
-	@scripts/install-packages test java
+	@scripts/install-packages test python java
 	@scripts/get-onnxruntime --ep webgpu
 	@scripts/get-onnxruntime --version $(oldest_ort)
 	@scripts/get-onnxruntime --version $(too_old_ort)
 	@scripts/get-vulkan-driver
 	@scripts/get-models
-	@scripts/get-python
+	@scripts/get-python --tests
 	@case ,$$IOBIND_REQUIRE, in *,vcuda,*) echo "ONNX Runtime with its CUDA provider: 255 MB"; scripts/get-onnxruntime --gpu ;; esac
 	@scripts/get-jdk || echo "going on without a JDK"
 

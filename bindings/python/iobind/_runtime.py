@@ -25,7 +25,7 @@ _core.use_logger(logging.getLogger("iobind"))
 
 def library_path() -> str:
     """The file of libiobind that this package uses."""
-    for name in ("libiobind.so.0", os.path.join("..", "..", "libiobind.so.0")):
+    for name in (os.path.join("lib", "libiobind.so.0"), os.path.join("..", "..", "libiobind.so.0")):
         path = os.path.realpath(os.path.join(HERE, name))
         if os.path.exists(path):
             return path

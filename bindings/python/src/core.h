@@ -103,10 +103,11 @@ extern PyObject *the_runtime; /* borrowed: the Runtime that was made last */
 void release_later(Py_buffer *view, PyObject *object);
 void release_now(void);
 void log_line(void *context, int32_t level, const char *message);
-void set_logger(PyObject *logger);
+void set_logger(PyObject *new_logger);
 
 /* interrupt.c */
-int interruptible_wait(iobind_event *event);
+bool wait_in_parts(iobind_status (*wait)(void *what, uint64_t timeout_ns, iobind_error *error), void *what, uint64_t timeout_ns,
+                   iobind_status *status, iobind_error *error);
 void run_begins(iobind_binding *binding);
 void run_ends(void);
 bool is_main_thread(void);

@@ -337,24 +337,36 @@ static void stream_dealloc(Stream *self) {
   Py_DECREF(type);
 }
 
+static iobind_status wait_event(void *event, uint64_t timeout_ns, iobind_error *error) {
+  return iobind_event_wait_for(event, timeout_ns, error);
+}
+
+/* The main thread waits for an event behind the work first, so that Ctrl-C ends that. */
+static bool stream_waits(Stream *self, iobind_status *status, iobind_error *error) {
+  iobind_event *event;
+  *status = iobind_event_create(self->device->handle, &event, error);
+  if (*status != IOBIND_OK) {
+    return true;
+  }
+  WITHOUT_GIL(*status, iobind_event_record(event, self->handle, error));
+  bool over = true;
+  if (*status == IOBIND_OK) {
+    over = wait_in_parts(wait_event, event, UINT64_MAX, status, error);
+  }
+  Py_BEGIN_ALLOW_THREADS
+  iobind_event_destroy(event);
+  Py_END_ALLOW_THREADS
+  return over;
+}
+
 static PyObject *stream_synchronize(Stream *self, PyObject *none) {
   (void)none;
   iobind_error error = IOBIND_ERROR_INIT;
-  if (is_main_thread()) { /* the one that hears of Ctrl-C */
-    iobind_event *event;
-    if (iobind_event_create(self->device->handle, &event, &error) != IOBIND_OK) {
-      return raise_error(&error);
-    }
-    iobind_status recorded;
-    WITHOUT_GIL(recorded, iobind_event_record(event, self->handle, &error));
-    int interrupted = recorded == IOBIND_OK ? interruptible_wait(event) : 0;
-    iobind_event_destroy(event);
-    if (interrupted != 0) {
-      return NULL;
-    }
-  }
   iobind_status status;
-  WITHOUT_GIL(status, iobind_stream_synchronize(self->handle, &error));
+  if (is_main_thread() && !stream_waits(self, &status, &error)) {
+    return NULL;
+  }
+  WITHOUT_GIL(status, iobind_stream_synchronize(self->handle, &error)); /* which also reports what failed */
   release_now();
   if (status != IOBIND_OK) {
     return raise_error(&error);
@@ -454,14 +466,28 @@ static PyObject *event_record(Event *self, PyObject *object) {
   Py_RETURN_NONE;
 }
 
-static PyObject *event_wait(Event *self, PyObject *none) {
-  (void)none;
-  if (is_main_thread() && interruptible_wait(self->handle) != 0) {
+static PyObject *event_wait(Event *self, PyObject *arguments, PyObject *keywords) {
+  static char *names[] = {"timeout", NULL};
+  PyObject *seconds = Py_None;
+  if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "|O", names, &seconds)) {
     return NULL;
+  }
+  uint64_t timeout_ns = UINT64_MAX;
+  if (seconds != Py_None) {
+    double given = PyFloat_AsDouble(seconds);
+    if (PyErr_Occurred()) {
+      return NULL;
+    }
+    timeout_ns = given > 0 && given < 1e9 ? (uint64_t)(given * 1e9) : given > 0 ? UINT64_MAX : 0;
   }
   iobind_error error = IOBIND_ERROR_INIT;
   iobind_status status;
-  WITHOUT_GIL(status, iobind_event_wait(self->handle, &error));
+  if (!wait_in_parts(wait_event, self->handle, timeout_ns, &status, &error)) {
+    return NULL;
+  }
+  if (status == IOBIND_OK && timeout_ns == UINT64_MAX) {
+    WITHOUT_GIL(status, iobind_event_wait(self->handle, &error)); /* it has passed: what was read is there */
+  }
   if (status != IOBIND_OK) {
     return raise_error(&error);
   }
@@ -480,8 +506,9 @@ static PyObject *event_query(Event *self, PyObject *none) {
 static PyMethodDef event_methods[] = {
     {"record", (PyCFunction)event_record, METH_O,
      "record(stream)\n--\n\nRecord the event at the present end of a stream of the same device; replaces what it held."},
-    {"wait", (PyCFunction)event_wait, METH_NOARGS,
-     "wait()\n--\n\nWait on the host; raises what failed before the event. Ctrl-C ends the wait."},
+    {"wait", (PyCFunction)(void (*)(void))event_wait, METH_VARARGS | METH_KEYWORDS,
+     "wait(timeout=None)\n--\n\nWait on the host, at most `timeout` seconds; raises what failed before the event, and Timeout. Ctrl-C ends\n"
+     "the wait."},
     {"query", (PyCFunction)event_query, METH_NOARGS, "query()\n--\n\nWhether the event has passed, without waiting."},
     {NULL, NULL, 0, NULL},
 };

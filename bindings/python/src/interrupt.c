@@ -1,4 +1,4 @@
-/* Ctrl-C ends a call that waits. A wait asks for signals now and then. A run cannot: when one has taken a while on the main thread, a
+/* Ctrl-C ends a call that waits. A wait looks for signals now and then. A run cannot: when one has taken a while on the main thread, a
  * thread of ours puts a handler before Python's, which tells it to cancel the run; Python's own then raises KeyboardInterrupt. */
 #include "core.h"
 
@@ -10,30 +10,26 @@
 #include <stdatomic.h>
 #include <time.h>
 
-enum { TICK_MS = 50, NAP_US = 20, NAP_MAX_US = 5000 };
+enum { TICK_MS = 50 };
 
 static unsigned long main_thread;
 
 /* ---- waits ---- */
 
-/* Until the event has passed; -1 where a signal's handler raised. The caller waits for real afterwards, and hears what failed. */
-int interruptible_wait(iobind_event *event) {
-  long nap = NAP_US;
+/* Call `wait` for a part of the time again and again, with a look for signals between; false where a signal's handler raised. */
+bool wait_in_parts(iobind_status (*wait)(void *what, uint64_t timeout_ns, iobind_error *error), void *what, uint64_t timeout_ns,
+                   iobind_status *status, iobind_error *error) {
+  const uint64_t most = is_main_thread() ? TICK_MS * 1000000ULL : UINT64_MAX; /* the one that hears of Ctrl-C */
   for (;;) {
-    int32_t done = 0;
-    iobind_status status;
-    WITHOUT_GIL(status, iobind_event_query(event, &done, NULL));
-    if (status != IOBIND_OK || done != 0) {
-      return 0;
+    uint64_t part = timeout_ns < most ? timeout_ns : most;
+    WITHOUT_GIL(*status, wait(what, part, error));
+    timeout_ns -= timeout_ns == UINT64_MAX ? 0 : part;
+    if (*status != IOBIND_TIMEOUT || timeout_ns == 0) {
+      return true;
     }
-    struct timespec time = {0, nap * 1000};
-    Py_BEGIN_ALLOW_THREADS
-    nanosleep(&time, NULL);
-    Py_END_ALLOW_THREADS
     if (PyErr_CheckSignals() != 0) {
-      return -1;
+      return false;
     }
-    nap = nap * 2 < NAP_MAX_US ? nap * 2 : NAP_MAX_US;
   }
 }
 

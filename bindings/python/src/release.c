@@ -106,12 +106,12 @@ void log_line(void *context, int32_t level, const char *message) {
   task *made = calloc(1, sizeof *made + length + 1);
   if (made != NULL) {
     made->level = level == 0 ? IOBIND_LOG_WARNING : level;
-    memcpy(made->message, message, length);
+    memcpy(made->message, message, length + 1);
     add(made);
   }
 }
 
-void set_logger(PyObject *to) {
-  Py_INCREF(to);
-  SET_REFERENCE(logger, to);
+void set_logger(PyObject *new_logger) {
+  Py_INCREF(new_logger);
+  SET_REFERENCE(logger, new_logger);
 }

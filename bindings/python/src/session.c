@@ -434,6 +434,18 @@ static PyObject *pipeline_submit(Pipeline *self, PyObject *inputs) {
   Py_RETURN_NONE;
 }
 
+typedef struct pull {
+  iobind_pipeline *pipeline;
+  iobind_tensor **outputs;
+  iobind_pipeline_item *item;
+} pull;
+
+static iobind_status pull_item(void *what, uint64_t timeout_ns, iobind_error *error) {
+  pull *next = what;
+  return timeout_ns == UINT64_MAX ? iobind_pipeline_next(next->pipeline, next->outputs, next->item, error)
+                                  : iobind_pipeline_next_for(next->pipeline, timeout_ns, next->outputs, next->item, error);
+}
+
 /* (index, times, list of tensors) of the oldest item */
 static PyObject *pipeline_next(Pipeline *self, PyObject *none) {
   (void)none;
@@ -449,7 +461,12 @@ static PyObject *pipeline_next(Pipeline *self, PyObject *none) {
   iobind_pipeline_item item = IOBIND_PIPELINE_ITEM_INIT;
   iobind_error error = IOBIND_ERROR_INIT;
   iobind_status status;
-  WITHOUT_GIL(status, iobind_pipeline_next(self->handle, outputs, &item, &error));
+  pull next = {self->handle, outputs, &item};
+  if (!wait_in_parts(pull_item, &next, UINT64_MAX, &status, &error)) {
+    self->busy = 0;
+    PyMem_Free(outputs);
+    return NULL;
+  }
   PyObject *list = status == IOBIND_OK ? PyList_New(0) : raise_error(&error);
   for (size_t i = 0; list != NULL && i < count; i++) {
     PyObject *tensor = tensor_object(iobind_tensor_retain(outputs[i])); /* no later item overwrites what is held */

@@ -1,6 +1,7 @@
 """Bindings on every device: what is bound, run, kept, carried, refused."""
 
 import gc
+import os
 import threading
 import weakref
 
@@ -124,6 +125,7 @@ def test_streams(device):
     done = iobind.Event(device)
     binding = session.bind({"x": floats(1, 2)})
     out = binding.run(stream=stream, event=done)
+    done.wait(timeout=60)
     done.wait()
     assert done.query() and out["y"].numpy().tolist() == [2, 4]
     binding["x"] = floats(3, 4)
@@ -309,6 +311,8 @@ def test_a_profile(tmp_path):
 
 
 def test_memory_is_flat_over_many_runs():
+    if "asan" in os.environ.get("LD_PRELOAD", ""):
+        pytest.skip("the address sanitizer keeps what is freed")
     child("""
 import resource
 import numpy

@@ -149,6 +149,12 @@ def test_ctrl_c_ends_a_wait():
 binding = iobind.Session(slow(1000), threads=1).bind({"x": numpy.zeros((64, 64), "f4")})
 stream = iobind.Stream("cpu")
 binding.run(stream=stream)
+try:
+    stream.record().wait(timeout=0.01)
+except iobind.Timeout as reason:
+    assert isinstance(reason, TimeoutError)
+else:
+    raise SystemExit("it has not waited")
 print("ready", flush=True)
 try:
     stream.synchronize()

@@ -1,0 +1,196 @@
+"""Builds the package for pip and others (PEP 517): wheels by CMake, and a source distribution, with nothing but the standard library.
+
+usage: build_backend.py wheel|vcuda|sdist FOLDER
+"""
+
+import base64
+import csv
+import hashlib
+import io
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import tempfile
+import tomllib
+import zipfile
+
+PROJECT = pathlib.Path(__file__).resolve().parents[2]
+EPOCH = int(os.environ.get("SOURCE_DATE_EPOCH", "1577836800"))  # 2020: the same sources give the same file
+# The system's libraries that a manylinux wheel may ask for; what else the tool is linked to comes along.
+SYSTEM = re.compile(r"(linux-vdso|ld-linux.*|libc|libm|libdl|libpthread|librt|libiobind.*)\.so(\.\d+)*$")
+
+
+def version():
+    text = (PROJECT / "include/iobind/version.h").read_text(encoding="utf-8")
+    return ".".join(re.findall(r"^#define IOBIND_VERSION_(?:MAJOR|MINOR|PATCH) (\d+)", text, flags=re.M))
+
+
+def metadata(name="iobind", description=None):
+    project = tomllib.loads((PROJECT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    lines = ["Metadata-Version: 2.4", f"Name: {name}", f"Version: {version()}", f"Summary: {description or project['description']}",
+             f"License-Expression: {project['license']}", f"Requires-Python: {project['requires-python']}"]
+    lines += [f"Classifier: {entry}" for entry in project["classifiers"]]
+    if name != "iobind":
+        return "\n".join([*lines, f"Requires-Dist: iobind=={version()}", ""]), {}
+    lines += [f"Requires-Dist: {entry}" for entry in project["dependencies"]]
+    for extra, entries in project["optional-dependencies"].items():
+        lines += [f"Provides-Extra: {extra}", *(f'Requires-Dist: {entry}; extra == "{extra}"' for entry in entries)]
+    lines += ["Description-Content-Type: text/markdown", "", (PROJECT / project["readme"]).read_text(encoding="utf-8")]
+    return "\n".join(lines), {"console_scripts": project["scripts"], **project["entry-points"]}
+
+
+# ---- what goes in ------------------------------------------------------------------------------------------------------
+
+def run(*command, **keywords):
+    return subprocess.run([str(part) for part in command], check=True, text=True, **keywords)
+
+
+def build(folder):
+    """Everything by CMake into a folder; IOBIND_BUILD names a build folder that is used again."""
+    environment = {**os.environ, "IOBIND_PYTHON": sys.executable}
+    run("cmake", "-S", PROJECT, "-B", folder, "-DCMAKE_BUILD_TYPE=Release", "-DIOBIND_BUILD_TESTS=OFF", "-DIOBIND_BUILD_BENCH=OFF",
+        "-DIOBIND_BUILD_EXAMPLES=OFF", *(["-G", "Ninja"] if shutil.which("ninja") else []), stdout=sys.stderr, env=environment)
+    run("cmake", "--build", folder, "--parallel", stdout=sys.stderr, env=environment)
+    return folder
+
+
+def needed(path):
+    """The libraries that a file asks the loader for, those of the system left out: name -> path."""
+    listed = run("ldd", path, capture_output=True).stdout
+    return {name: pathlib.Path(found) for name, found in re.findall(r"^\s*(\S+) => (/\S+)", listed, flags=re.M) if not SYSTEM.match(name)}
+
+
+def install(built, target):
+    """The package as it is installed."""
+    package = target / "iobind"
+    shutil.copytree(PROJECT / "bindings/python/iobind", package, ignore=shutil.ignore_patterns("__pycache__"))
+    if not (built / "lib/python/iobind/_core.abi3.so").exists():
+        raise SystemExit(f"no C module was built: {sys.executable} has no headers (Debian: python3-dev)")
+    for source, name in [("lib/python/iobind/_core.abi3.so", "_core.abi3.so"), ("lib/libiobind.so.0", "lib/libiobind.so.0"),
+                         ("lib/libiobind_vdev.so", "lib/libiobind_vdev.so"), ("bin/iobind", "bin/iobind")]:
+        (package / name).parent.mkdir(exist_ok=True)
+        shutil.copy(built / source, package / name)
+    for name, path in needed(package / "bin/iobind").items():
+        shutil.copy(path, package / "lib" / name)
+    for path in [*package.rglob("*.so*"), package / "bin/iobind"]:
+        path.chmod(0o755)
+        run("strip", "--strip-unneeded", path)
+
+
+def platform_tag(folder):
+    """manylinux_2_N by the newest symbol of glibc that anything in the wheel asks for."""
+    newest = 0
+    for path in folder.rglob("*"):
+        if path.is_file() and path.read_bytes()[:4] == b"\x7fELF":
+            listed = run("objdump", "-T", path, capture_output=True).stdout
+            newest = max([newest, *(int(number) for number in re.findall(r"GLIBC_2\.(\d+)", listed))])
+    machine = sysconfig.get_platform().split("-", 1)[1].replace("-", "_")
+    return f"manylinux_2_{max(newest, 17)}_{machine}"
+
+
+# ---- files -------------------------------------------------------------------------------------------------------------
+
+def pack(tree, target, name, tag, pure, description=None):
+    text, entry_points = metadata(name, description)
+    folder = tree / f"{name.replace('-', '_')}-{version()}.dist-info"
+    (folder / "licenses").mkdir(parents=True)
+    (folder / "METADATA").write_text(text, encoding="utf-8")
+    (folder / "WHEEL").write_text(f"Wheel-Version: 1.0\nGenerator: iobind\nRoot-Is-Purelib: {str(pure).lower()}\nTag: {tag}\n")
+    if entry_points:
+        (folder / "entry_points.txt").write_text("\n".join(
+            line for group, entries in entry_points.items() for line in [f"[{group}]", *(f"{key} = {value}" for key, value in entries.items()), ""]))
+    shutil.copy(PROJECT / "LICENSE", folder / "licenses")
+    shutil.copy(PROJECT / "NOTICE", folder / "licenses")
+    wheel = pathlib.Path(target) / f"{name.replace('-', '_')}-{version()}-{tag}.whl"
+    wheel.parent.mkdir(parents=True, exist_ok=True)
+    record = io.StringIO()
+    rows = csv.writer(record, lineterminator="\n")
+    with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as archive:
+        def add(file, data, mode):
+            entry = zipfile.ZipInfo(file, (2020, 1, 1, 0, 0, 0))
+            entry.external_attr = (0o100000 | mode) << 16
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            archive.writestr(entry, data)
+
+        for path in sorted(tree.rglob("*")):
+            if path.is_file():
+                data, file = path.read_bytes(), path.relative_to(tree).as_posix()
+                add(file, data, 0o755 if os.access(path, os.X_OK) else 0o644)
+                digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+                rows.writerow([file, f"sha256={digest}", len(data)])
+        record_name = f"{folder.name}/RECORD"
+        rows.writerow([record_name, "", ""])
+        add(record_name, record.getvalue(), 0o644)
+    return wheel.name
+
+
+def with_build(use):
+    kept = os.environ.get("IOBIND_BUILD")
+    if kept:
+        return use(build(pathlib.Path(kept)))
+    with tempfile.TemporaryDirectory() as folder:
+        return use(build(pathlib.Path(folder)))
+
+
+def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
+    def make(built):
+        with tempfile.TemporaryDirectory() as folder:
+            tree = pathlib.Path(folder)
+            install(built, tree)
+            return pack(tree, wheel_directory, "iobind", f"cp311-abi3-{platform_tag(tree)}", False)
+
+    return with_build(make)
+
+
+def build_vcuda(wheel_directory):
+    """NVIDIA's runtime libraries in software: a wheel of its own, for nobody wants libraries of these names without asking."""
+    def make(built):
+        with tempfile.TemporaryDirectory() as folder:
+            tree = pathlib.Path(folder)
+            package = tree / "iobind_vcuda"
+            (package / "lib").mkdir(parents=True)
+            (package / "__init__.py").write_text('"""NVIDIA\'s runtime libraries in software; python -m iobind.vcuda -- COMMAND uses them."""\n')
+            for path in sorted((built / "lib/vcuda").glob("*.so.*")):
+                shutil.copy(path, package / "lib" / path.name)
+                run("strip", "--strip-unneeded", package / "lib" / path.name)
+            shutil.copy(built / "bin/with-cuda", package / "with-cuda")
+            return pack(tree, wheel_directory, "iobind-vcuda", f"py3-none-{platform_tag(tree)}", False,
+                        "CUDA without a GPU: NVIDIA's runtime libraries in software, for tests")
+
+    return with_build(make)
+
+
+def build_sdist(sdist_directory, config_settings=None):
+    listed = subprocess.run(["git", "-C", str(PROJECT), "ls-files", "-z"], capture_output=True, text=True)
+    names = listed.stdout.split("\0") if listed.returncode == 0 and listed.stdout else [
+        str(path.relative_to(PROJECT)) for path in PROJECT.rglob("*") if path.is_file()]
+    root = f"iobind-{version()}"
+    target = pathlib.Path(sdist_directory) / f"{root}.tar.gz"
+    target.parent.mkdir(parents=True, exist_ok=True)
+
+    def reset(entry):
+        entry.uid = entry.gid = 0
+        entry.uname = entry.gname = ""
+        entry.mtime = EPOCH
+        return entry
+
+    with tarfile.open(target, "w:gz", format=tarfile.PAX_FORMAT) as archive:
+        for name in sorted(filter(None, names)):
+            if (PROJECT / name).is_file() and not name.startswith(("build/", "dist/", ".git", ".runtime", "PKG-INFO")):
+                archive.add(PROJECT / name, f"{root}/{name}", filter=reset)
+        info = metadata()[0].encode()
+        entry = reset(tarfile.TarInfo(f"{root}/PKG-INFO"))
+        entry.size = len(info)
+        archive.addfile(entry, io.BytesIO(info))
+    return target.name
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 3 or sys.argv[1] not in ("wheel", "vcuda", "sdist"):
+        sys.exit(__doc__)
+    print({"wheel": build_wheel, "vcuda": build_vcuda, "sdist": build_sdist}[sys.argv[1]](sys.argv[2]))
