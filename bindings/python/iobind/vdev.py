@@ -1,0 +1,174 @@
+"""The virtual accelerator under plain onnxruntime, for tests of code that knows nothing of iobind (docs/vdev.md).
+
+In pytest the fixture `vdev` is a Vdev; elsewhere iobind.vdev.Vdev() makes one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import functools
+import os
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from ._runtime import library_path
+
+EP = "VirtualDeviceExecutionProvider"
+VENDOR = 0x1DEF
+PROCESS_SETTINGS = ["devices", "vendor_id", "device_id", "metadata", "hardware", "reserve"]
+DEFAULTS = {"race": "off", "clock": "real", "poison": "1", "deny": "", "trace_file": "", "dump": ""}  # all others: 0
+KINDS = {"alloc": ["allocations"], "copy": ["h2d_count", "d2h_count", "d2d_count"], "compute": ["kernels"]}
+
+
+class Fault:
+    """How a test went with one operation failing: `kind`, its number, and the exception (None: it was right all the same)."""
+
+    def __init__(self, kind: str, number: int, error: Exception | None) -> None:
+        self.kind = kind
+        self.number = number
+        self.error = error
+
+    def __repr__(self) -> str:
+        return f"<{self.kind} {self.number}: {'right' if self.error is None else f'{type(self.error).__name__}: {self.error}'}>"
+
+
+class Vdev:
+    """The virtual accelerator in this process: its settings, counters and faults."""
+
+    def __init__(self, **settings: Any) -> None:
+        """settings: of docs/vdev.md, race="fail" or mem_limit=1 << 20; they hold until reset()."""
+        import onnxruntime  # type: ignore[import-untyped]
+
+        self.path = os.path.join(os.path.dirname(library_path()), "libiobind_vdev.so")
+        self.onnxruntime = onnxruntime
+        if not self.devices:
+            onnxruntime.register_execution_provider_library("vdev", self.path)
+        self._native = ctypes.CDLL(self.path)
+        self._native.vdev_get.restype = ctypes.c_int64
+        self._native.vdev_last_error.restype = self._native.vdev_last_race.restype = ctypes.c_char_p
+        self._changed: set[tuple[int, str]] = set()
+        try:
+            for name, value in settings.items():
+                self.set(name, value)
+        except ValueError:
+            self.reset()
+            raise
+
+    @property
+    def devices(self) -> list[Any]:
+        """onnxruntime's OrtEpDevices of the virtual accelerator."""
+        return [device for device in self.onnxruntime.get_ep_devices() if device.ep_name == EP]
+
+    def get(self, name: str, device: int = 0) -> int:
+        """A statistic: d2h_bytes, allocations, races, kernels, time_ns ... Raises ValueError for a name that is none."""
+        value = int(self._native.vdev_get(device, name.encode()))
+        if value < 0:
+            raise ValueError(f"vdev: {self._error()}")
+        return value
+
+    def set(self, name: str, value: Any, device: int = 0) -> None:
+        """A setting. Raises ValueError for one that does not exist, or that counts only when a process begins."""
+        if name in PROCESS_SETTINGS:
+            raise ValueError(f"vdev: {name} counts for the process: set VDEV_{name.upper()} in its environment")
+        text = {True: "1", False: "0"}.get(value, str(value)) if isinstance(value, bool) else str(value)
+        if self._native.vdev_set(device, name.encode(), text.encode()) != 0:
+            raise ValueError(f"vdev: {self._error()}")
+        self._changed.add((device, name))
+
+    def reset(self) -> None:
+        """All settings as they were, all counters 0."""
+        for device, name in self._changed:
+            self._native.vdev_set(device, name.encode(), DEFAULTS.get(name, "0").encode())
+        self._changed.clear()
+        for device in range(len(self.devices)):
+            self._native.vdev_reset(device)
+
+    @property
+    def last_race(self) -> str:
+        """What the race detector last found: both accesses; "" if nothing."""
+        return (self._native.vdev_last_race() or b"").decode()
+
+    def _error(self) -> str:
+        return (self._native.vdev_last_error() or b"").decode()
+
+    @contextlib.contextmanager
+    def redirect(self, device: int = 0) -> Iterator[None]:
+        """Every onnxruntime.InferenceSession that is made meanwhile goes to the virtual accelerator, whatever providers it names, and
+        so does every OrtValue and binding that names a device of an accelerator ("cuda", 0). Not the sessions of other modules
+        that took onnxruntime's classes apart; a provider in a SessionOptions stays, behind vdev."""
+        from onnxruntime.capi import onnxruntime_inference_collection as collection  # type: ignore[import-untyped]
+
+        session_class, device_class = collection.InferenceSession, collection.OrtDevice
+        create, make = session_class.__init__, device_class.make
+        prepared: list[Any] = []
+
+        @functools.wraps(create)
+        def create_on_vdev(self_: Any, path_or_bytes: Any, sess_options: Any = None, providers: Any = None, provider_options: Any = None,
+                           **rest: Any) -> None:
+            options = sess_options or self.onnxruntime.SessionOptions()
+            if not any(options is one for one in prepared):
+                options.add_provider_for_devices([self.devices[device]], {})
+                prepared.append(options)
+            create(self_, path_or_bytes, options, **{**rest, "enable_fallback": 0})
+
+        def make_on_vdev(name: str, number: int, vendor_id: int = -1) -> Any:
+            return make(name, number, vendor_id) if name.lower() == "cpu" else make("gpu", number, VENDOR)
+
+        session_class.__init__, device_class.make = create_on_vdev, staticmethod(make_on_vdev)
+        try:
+            yield
+        finally:
+            session_class.__init__, device_class.make = create, staticmethod(make)
+
+    @contextlib.contextmanager
+    def expect(self, device: int = 0, **changes: int | range) -> Iterator[None]:
+        """What the block under it changes: expect(d2h_bytes=0, races=0, kernels=range(1, 4)). Raises AssertionError, which names each
+        that differs."""
+        before = {name: self.get(name, device) for name in changes}
+        yield
+        wrong = []
+        for name, wanted in changes.items():
+            got = self.get(name, device) - before[name]
+            if got not in wanted if isinstance(wanted, range) else got != wanted:
+                wrong.append(f"{name}: expected {wanted}, got {got}" + (f": {self.last_race}" if name == "races" else ""))
+        if wrong:
+            raise AssertionError("vdev: " + "; ".join(wrong))
+
+    def each_fault(self, test: Callable[..., Any], *, setup: Callable[[], Any] | None = None, kinds: tuple[str, ...] = ("alloc", "copy", "compute"),
+                   device: int = 0) -> list[Fault]:
+        """Let each allocation, copy and kernel of a test fail, one after the other.
+
+        The test runs once as it is, and what it does is counted; then again for each operation, with that one failing; and once more
+        at the end. It must be right each time (return), or raise an exception that is not an AssertionError: that is a wrong
+        result. setup: makes what the test gets, anew and without faults for each repetition. Gives what came of each."""
+        def once() -> None:
+            test(*([] if setup is None else [setup()]))
+
+        counted = self._count(test, setup, device)
+        results = []
+        for kind in kinds:
+            for number in range(1, counted[kind] + 1):
+                results.append(self._strike(test, setup, kind, number, device))
+        once()
+        return results
+
+    def _count(self, test: Callable[..., Any], setup: Callable[[], Any] | None, device: int) -> dict[str, int]:
+        given = [] if setup is None else [setup()]
+        before = {name: self.get(name, device) for names in KINDS.values() for name in names}
+        test(*given)
+        return {kind: sum(self.get(name, device) - before[name] for name in names) for kind, names in KINDS.items()}
+
+    def _strike(self, test: Callable[..., Any], setup: Callable[[], Any] | None, kind: str, number: int, device: int) -> Fault:
+        given = [] if setup is None else [setup()]
+        self.set(f"fail_{kind}", number, device)
+        error: Exception | None = None
+        try:
+            test(*given)
+        except AssertionError as wrong:
+            raise AssertionError(f"vdev: with {kind} {number} failing: {wrong or 'a wrong result'}") from wrong
+        except Exception as failed:
+            error = failed
+        finally:
+            self.set(f"fail_{kind}", 0, device)
+        return Fault(kind, number, error)

@@ -1,0 +1,132 @@
+"""The virtual accelerator as a pytest plugin, over plain onnxruntime. Each in a process of its own: iobind's own tests have another ORT."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from support import FLOAT, model
+
+
+@pytest.fixture
+def run_pytest(tmp_path):
+    (tmp_path / "add.onnx").write_bytes(model([("Add", ["x", "x"], ["y"]), ("Mul", ["y", "y"], ["z"])], [("x", FLOAT, ["n"])], [("z", FLOAT, ["n"])]))
+    (tmp_path / "app.py").write_text("""
+import numpy
+import onnxruntime
+
+class Service:
+    def __init__(self):
+        self.session = onnxruntime.InferenceSession("add.onnx", providers=["CUDAExecutionProvider", "CPUExecutionProvider"])
+        self.binding = self.session.io_binding()
+        self.x = onnxruntime.OrtValue.ortvalue_from_numpy(numpy.ones(4, "f4"), "cuda", 0)
+        self.binding.bind_ortvalue_input("x", self.x)
+    def step(self, where="cuda"):
+        self.binding.bind_output("z", where)
+        self.session.run_with_iobinding(self.binding)
+        return self.binding.get_outputs()[0]
+""")
+
+    def run(code, status=0, *arguments):
+        (tmp_path / "test_it.py").write_text("import numpy, pytest, app\n" + code)
+        done = subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", "iobind._pytest", "-p", "no:cacheprovider", *arguments],
+                              capture_output=True, text=True, cwd=tmp_path, timeout=200, env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"})
+        assert done.returncode == status, done.stdout + done.stderr
+        return done.stdout
+
+    return run
+
+
+def test_plain_code_goes_to_vdev(run_pytest):
+    run_pytest("""
+@pytest.mark.vdev(race="fail")
+def test_service(vdev):
+    with vdev.redirect():
+        service = app.Service()
+        service.step()
+        with vdev.expect(d2h_bytes=0, races=0, h2d_bytes=0, kernels=range(1, 9)):
+            result = service.step()
+    assert service.session.get_providers()[0] == "VirtualDeviceExecutionProvider"
+    assert result.device_name() != "cpu"
+    with vdev.expect(d2h_bytes=16):
+        assert result.numpy().tolist() == [4] * 4
+
+def test_it_ends_with_the_block(vdev):
+    with vdev.redirect():
+        pass
+    import onnxruntime
+    assert onnxruntime.InferenceSession("add.onnx", providers=["CPUExecutionProvider"]).get_providers() == ["CPUExecutionProvider"]
+""")
+
+
+def test_bind_output_by_name_downloads(run_pytest):
+    out = run_pytest("""
+def test_download(vdev):
+    with vdev.redirect():
+        service = app.Service()
+        with vdev.expect(d2h_bytes=0):
+            service.step("cpu")
+""", 1)
+    assert "d2h_bytes: expected 0, got 16" in out
+
+
+def test_settings_last_for_a_test(run_pytest):
+    run_pytest("""
+@pytest.mark.vdev(mem_limit=8)
+def test_small(vdev):
+    with vdev.redirect(), pytest.raises(Exception, match="out of device memory|mem_limit|memory"):
+        app.Service().step()
+
+def test_large(vdev):
+    assert vdev.get("allocations") == 0
+    with vdev.redirect():
+        app.Service().step()
+
+@pytest.mark.vdev(clock="virtual", h2d_gbps=1, latency_us=100)
+def test_time(vdev):
+    import onnxruntime
+    before = vdev.get("time_ns")
+    with vdev.redirect():
+        onnxruntime.OrtValue.ortvalue_from_numpy(numpy.zeros(2_000_000, "u1"), "cuda", 0)
+    assert vdev.get("time_ns") - before == 2_100_000
+""")
+
+
+@pytest.mark.parametrize("mark, words", [("devices=2", "VDEV_DEVICES"), ("race='fial'", "fial"), ("nothing=1", "nothing"), ("'race'", "by name")])
+def test_a_wrong_mark_is_an_error(run_pytest, mark, words):
+    out = run_pytest(f"""
+@pytest.mark.vdev({mark})
+def test_it(vdev):
+    pass
+""", 1)
+    assert words in out
+
+
+def test_each_fault(run_pytest):
+    run_pytest("""
+def test_faults(vdev):
+    def step(service):
+        assert service.step("cpu").numpy().tolist() == [4] * 4
+    with vdev.redirect():
+        results = vdev.each_fault(step, setup=app.Service)
+    kinds = {result.kind for result in results}
+    assert kinds == {"alloc", "copy", "compute"}, results
+    assert all(result.error is not None for result in results if result.kind == "compute")
+
+def test_a_wrong_result_is_told(vdev):
+    def careless(service):
+        try:
+            value = service.step("cpu").numpy().tolist()
+        except Exception:
+            value = [0] * 4
+        assert value == [4] * 4
+    with vdev.redirect(), pytest.raises(AssertionError, match="with alloc 1 failing|with copy 1 failing|with compute 1 failing"):
+        vdev.each_fault(careless, setup=app.Service)
+""")
+
+
+def test_the_plugin_imports_nothing_heavy():
+    done = subprocess.run([sys.executable, "-c", "import sys, iobind._pytest; print([name for name in ('numpy', 'onnxruntime') if name in sys.modules])"],
+                          capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
