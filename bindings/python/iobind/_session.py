@@ -43,7 +43,7 @@ class Session(_core.Session):
                 ep_options: Mapping[str, Any] | None = None, config: Mapping[str, Any] | None = None,
                 dims: Mapping[str, int] | None = None, policy: str = "none", optimization: str = "all", threads: int = 0,
                 inter_threads: int = 0, strict: bool = False, placement: bool = False, memory_reuse: bool = True,
-                profile: str | None = None) -> Session:
+                graphs: int = 0, profile: str | None = None) -> Session:
         if policy not in POLICIES or optimization not in OPTIMIZATIONS:
             raise InvalidArgument(f"session: policy: one of {', '.join(POLICIES)}; optimization: one of {', '.join(OPTIMIZATIONS)}")
         named = [device] if isinstance(device, (str, _core.Device)) else list(device)
@@ -51,7 +51,7 @@ class Session(_core.Session):
             "devices": [find_device(one) for one in named],
             "flags": (1 if strict else 0) | (2 if placement else 0) | (0 if memory_reuse else 4),
             "policy": POLICIES.index(policy), "optimization": OPTIMIZATIONS.index(optimization),
-            "intra_op_threads": threads, "inter_op_threads": inter_threads,
+            "intra_op_threads": threads, "inter_op_threads": inter_threads, "graphs": graphs,
             "ep_keys": list(ep_options or {}), "ep_values": [_text(value) for value in (ep_options or {}).values()],
             "config_keys": list(config or {}), "config_values": [_text(value) for value in (config or {}).values()],
             "dim_names": list(dims or {}), "dim_values": list((dims or {}).values())}
@@ -66,7 +66,8 @@ class Session(_core.Session):
         """model: a file, or the bytes of one. device: a spec such as "gpu,cpu", or devices in order of preference; the CPU is always
         the last resort (strict=True: never). ep_options: of the execution provider, {"cuda.gpu_mem_limit": 1 << 30}. config: ONNX
         Runtime's session entries. dims: values for open dims of the model, by name. threads: of one operator. placement: record
-        which provider runs which node, for nodes() and audit(). profile: record ONNX Runtime's profile to files of this prefix."""
+        which provider runs which node, for nodes() and audit(). graphs: capture runs as graphs, which later runs replay, at most so
+        many for each binding (docs/async.md). profile: record ONNX Runtime's profile to files of this prefix."""
 
     @classmethod
     def adopt(cls, address: int, owner: Any = None) -> Session:

@@ -574,6 +574,21 @@ static PyObject *cancel(Binding *self, PyObject *none) {
   Py_RETURN_NONE;
 }
 
+static PyObject *forget_graphs(Binding *self, PyObject *none) {
+  (void)none;
+  if (enter(self) != 0) {
+    return NULL;
+  }
+  iobind_error error = IOBIND_ERROR_INIT;
+  iobind_status status;
+  WITHOUT_GIL(status, iobind_binding_forget_graphs(self->handle, &error));
+  self->busy = 0;
+  if (status != IOBIND_OK) {
+    return raise_error(&error);
+  }
+  Py_RETURN_NONE;
+}
+
 static PyObject *take(Binding *self, PyObject *arguments) {
   Py_ssize_t index;
   if (!PyArg_ParseTuple(arguments, "n", &index) || enter(self) != 0) {
@@ -665,6 +680,8 @@ static PyMethodDef binding_methods[] = {
      "check()\n--\n\nRaise what a run would: InvalidState for an input that is not bound, ShapeError for dims that disagree."},
     {"cancel", (PyCFunction)cancel, METH_NOARGS,
      "cancel()\n--\n\nStop the run that is under way, from any thread: it raises Cancelled. Without a run it does nothing."},
+    {"forget_graphs", (PyCFunction)forget_graphs, METH_NOARGS,
+     "forget_graphs()\n--\n\nGive up the captured graphs of a session made with `graphs=`; the next run captures again."},
     {"clear", (PyCFunction)clear, METH_NOARGS, "clear()\n--\n\nUnbind everything; outputs are FRESH again."},
     {NULL, NULL, 0, NULL},
 };

@@ -61,6 +61,12 @@ static int fill(PyObject *dict, iobind_session_options *options, lists *made) {
     return -1;
   }
   options->flags = (uint32_t)flags;
+  int32_t graphs = 0;
+  if (number_of(dict, "graphs", &graphs) != 0 || graphs < 0) {
+    raise_status(IOBIND_INVALID_ARGUMENT, "session: graphs: expected 0 or more");
+    return -1;
+  }
+  options->graph_limit = (size_t)graphs;
   options->ep_keys = made->lists[0];
   options->ep_values = made->lists[1];
   options->config_keys = made->lists[2];

@@ -294,6 +294,20 @@ def test_what_a_session_says():
         iobind.Session(counter()).empty("past.0.key")
 
 
+def test_graphs():
+    session = iobind.Session(twice(), device="vdev", graphs=1)
+    resident = iobind.tensor(floats(1, 2), "vdev")
+    binding = session.bind({"x": resident}, outputs={"y": iobind.empty(2, device="vdev")})
+    for step in range(4):
+        resident.write(floats(step, step))
+        assert binding.run()["y"].numpy().tolist() == [2 * step] * 2
+    binding["x"] = iobind.tensor(floats(9, 9), "vdev")
+    with pytest.raises(iobind.InvalidState):
+        binding.run()
+    binding.forget_graphs()
+    assert binding.run()["y"].numpy().tolist() == [18, 18]
+
+
 def test_run_options():
     binding = iobind.Session(twice()).bind({"x": floats(1)})
     binding.set_run_options({"memory.enable_memory_arena_shrinkage": "cpu:0"}, tag="mine", log_level=4)
