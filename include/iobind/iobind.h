@@ -216,6 +216,30 @@ typedef struct iobind_ep_info {
 IOBIND_API IOBIND_CHECK iobind_status iobind_runtime_get_ep(const iobind_runtime *runtime, size_t index, iobind_ep_info *info,
                                                             iobind_error *error);
 
+enum {
+  IOBIND_PRELOAD_NO_CUDA = 1u << 0,  /**< not CUDA's runtime, cuBLAS, cuRAND, cuFFT and nvrtc */
+  IOBIND_PRELOAD_NO_CUDNN = 1u << 1, /**< not cuDNN */
+  IOBIND_PRELOAD_NO_MSVC = 1u << 2   /**< on Windows: not Microsoft's C++ runtime */
+};
+
+typedef struct iobind_preload_options {
+  uint32_t struct_size;
+  uint32_t flags;     /**< IOBIND_PRELOAD_* */
+  const char *folder; /**< NULL: an installed PyTorch's libraries, NVIDIA's wheels for Python, then the loader's own search;
+                           "": the wheels only; a folder with the libraries, or with Python's packages: that one only */
+  uint32_t cuda;      /**< major version of CUDA, 12 or 13; 0: the newest that is found */
+  uint32_t reserved;
+} iobind_preload_options;
+#define IOBIND_PRELOAD_OPTIONS_INIT {sizeof(iobind_preload_options), 0, NULL, 0, 0}
+
+/** Load NVIDIA's libraries before the loader is asked for them, as Python's `onnxruntime.preload_dlls` does. Creating a runtime or
+ *  registering an EP library does it by itself if CUDA's EP is loaded, for what LD_LIBRARY_PATH does not have; call this
+ *  before to say from where. Packages are looked for beside ORT's, and below VIRTUAL_ENV, CONDA_PREFIX and ~/.local.
+ *  @return OK; NOT_FOUND no such folder, or a library that CUDA's EP cannot do without: the message names them;
+ *          NOT_SUPPORTED an unknown flag; INVALID_ARGUMENT; OUT_OF_MEMORY
+ *  @threads any   @since 0.2 */
+IOBIND_API IOBIND_CHECK iobind_status iobind_preload(const iobind_preload_options *options, iobind_error *error);
+
 /* ---- devices ------------------------------------------------------------------------------------------------------ */
 
 /** Which memory of a device. */

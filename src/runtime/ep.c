@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "runtime/claim.h"
+#include "runtime/preload.h"
 #include "runtime/runtime.h"
 #include "support/options.h"
 #include "support/system.h"
@@ -147,6 +148,10 @@ static iobind_status load(iobind_runtime *runtime, const char *name, const char 
     return no_memory(reason);
   }
   iobind_status status = iobind__ep_claim(runtime, path, reason);
+  const iobind__ep *ep = iobind__ep_by_file(iobind__path_name(path));
+  if (status == IOBIND_OK && ep != NULL && ep->bridged) {
+    iobind__preload_for(path);
+  }
   OrtStatus *refused = status == IOBIND_OK ? api->RegisterExecutionProviderLibrary(runtime->env, name, native) : NULL;
   free(native);
   if (refused != NULL) {

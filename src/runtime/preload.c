@@ -1,0 +1,325 @@
+#include "runtime/preload.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/needed.h"
+#include "support/options.h"
+#include "support/process.h"
+#include "support/system.h"
+
+/* In the order in which they are loaded: each before those that need it. */
+static const struct nvidia_library {
+  const char *stem;
+  const char *component; /* the wheel's folder with CUDA 12 */
+  int versions[2];       /* with CUDA 12 and 13 */
+  bool needed;           /* no CUDA EP loads without it */
+  bool cudnn;
+  bool windows; /* looked for there, too */
+} libraries[] = {
+    {"cublasLt", "cublas", {12, 13}, .needed = true, .windows = true},
+    {"cublas", "cublas", {12, 13}, .needed = true, .windows = true},
+    {"nvrtc", "cuda_nvrtc", {12, 13}, .needed = false},
+    {"curand", "curand", {10, 10}, .needed = true},
+    {"cufft", "cufft", {11, 12}, .windows = true},
+    {"cudart", "cuda_runtime", {12, 13}, .needed = true, .windows = true},
+    {"cudnn", "cudnn", {9, 9}, .cudnn = true, .windows = true},
+};
+enum { LIBRARY_COUNT = sizeof libraries / sizeof libraries[0], OLDEST_CUDA = 12, NEWEST_CUDA = 13 };
+
+#if defined(_WIN32)
+enum { ON_WINDOWS = true };
+#define SITE_PACKAGES "Lib/site-packages"
+#else
+enum { ON_WINDOWS = false };
+#endif
+
+/* Folders to look in. `sites` hold packages of Python's; `plain` hold the libraries themselves. */
+typedef struct search {
+  char **sites;
+  size_t site_count;
+  char **plain;
+  size_t plain_count;
+  bool torch; /* PyTorch's own libraries come first */
+  bool failed;
+} search;
+
+static void add_folder(search *self, char ***list, size_t *count, const char *folder) {
+  if (!iobind__folder_exists(folder)) {
+    return;
+  }
+  char **grown = realloc(*list, (*count + 1) * sizeof *grown);
+  char *copy = grown == NULL ? NULL : iobind__string_copy(folder);
+  *list = grown == NULL ? *list : grown;
+  self->failed = self->failed || copy == NULL;
+  if (copy != NULL) {
+    grown[(*count)++] = copy;
+  }
+}
+
+static void add_site(search *self, const char *folder) {
+  add_folder(self, &self->sites, &self->site_count, folder);
+}
+
+static void add_plain(search *self, const char *folder) {
+  add_folder(self, &self->plain, &self->plain_count, folder);
+}
+
+/* The packages of all Pythons below a prefix. */
+static void add_prefix(search *self, const char *prefix, const char *below) {
+  iobind__text folder = {0};
+  char **names = NULL;
+#if defined(_WIN32)
+  iobind__text_add(&folder, "%s/%s" SITE_PACKAGES, prefix, below);
+  add_site(self, iobind__text_get(&folder));
+#else
+  iobind__text_add(&folder, "%s/%slib", prefix, below);
+  self->failed = self->failed || folder.failed || !iobind__folder_list(iobind__text_get(&folder), &names);
+  for (size_t i = 0; names != NULL && names[i] != NULL; i++) {
+    if (strncmp(names[i], "python3", strlen("python3")) == 0) {
+      iobind__text site = {0};
+      iobind__text_add(&site, "%s/%s/site-packages", iobind__text_get(&folder), names[i]);
+      add_site(self, iobind__text_get(&site));
+      iobind__text_free(&site);
+    }
+  }
+#endif
+  iobind__folder_free(names);
+  iobind__text_free(&folder);
+}
+
+static void add_environment(search *self, const char *variable, const char *below) {
+  char *prefix = NULL;
+  self->failed = !iobind__environment_get(variable, &prefix) || self->failed;
+  if (prefix != NULL && prefix[0] != '\0') {
+    add_prefix(self, prefix, below);
+  }
+  free(prefix);
+}
+
+/* Python's packages as far as they can be told from here, and what scripts/get-onnxruntime --cuda-libraries has fetched.
+ * @param beside  a file of ORT's: in Python's package it lies two folders below the other packages; NULL: ORT_NATIVE_LIB_PATH */
+static void find_folders(search *self, const char *beside) {
+  char *own = iobind__library_own_folder();
+  char *named = NULL;
+  if (beside == NULL && !iobind__environment_get("ORT_NATIVE_LIB_PATH", &named)) {
+    self->failed = true;
+  }
+  beside = beside == NULL ? named : beside;
+  if (beside != NULL) {
+    bool folder = iobind__folder_exists(beside);
+    iobind__text site = {0};
+    iobind__text_add(&site, "%.*s/../..", (int)(folder ? strlen(beside) : (size_t)(iobind__path_name(beside) - beside)),
+                     beside);
+    add_site(self, iobind__text_get(&site));
+    iobind__text_free(&site);
+  }
+  free(named);
+  add_environment(self, "VIRTUAL_ENV", "");
+  add_environment(self, "CONDA_PREFIX", "");
+  add_environment(self, "HOME", ".local/");
+  if (own != NULL) {
+    iobind__text fetched = {0};
+    iobind__text_add(&fetched, "%s/iobind/cuda", own);
+    add_plain(self, iobind__text_get(&fetched));
+    iobind__text_free(&fetched);
+  }
+  free(own);
+}
+
+static void search_free(search *self) {
+  for (size_t i = 0; i < self->site_count; i++) {
+    free(self->sites[i]);
+  }
+  for (size_t i = 0; i < self->plain_count; i++) {
+    free(self->plain[i]);
+  }
+  free(self->sites);
+  free(self->plain);
+}
+
+static void add_file_name(iobind__text *text, const struct nvidia_library *library, int cuda) {
+  int version = library->versions[cuda - OLDEST_CUDA];
+  iobind__text_add(text, ON_WINDOWS ? "%s64_%d.dll" : "lib%s.so.%d", library->stem, version);
+}
+
+/* Load one file of a folder. False: it is not there, or does not load. */
+static bool load_from(search *self, const char *folder, const char *below, const struct nvidia_library *library, int cuda) {
+  iobind__text path = {0};
+  iobind__text reason = {0};
+  iobind__text_add(&path, "%s/%s", folder, below);
+  add_file_name(&path, library, cuda);
+  self->failed = self->failed || path.failed;
+  bool loaded = iobind__file_exists(iobind__text_get(&path)) && iobind__library_open(path.data, &reason) != NULL;
+  iobind__text_free(&path);
+  iobind__text_free(&reason);
+  return loaded;
+}
+
+/* With CUDA 12 each component has a folder of its own; with 13 they share one, but for cuDNN. */
+static bool load_from_wheels(search *self, const char *site, const struct nvidia_library *library, int cuda) {
+  iobind__text below = {0};
+  if (cuda >= NEWEST_CUDA && !library->cudnn) {
+    iobind__text_add(&below, "nvidia/cu%d/%s", cuda, ON_WINDOWS ? "bin/x86_64/" : "lib/");
+  } else {
+    iobind__text_add(&below, "nvidia/%s/%s", library->component, ON_WINDOWS ? "bin/" : "lib/");
+  }
+  bool loaded = load_from(self, site, iobind__text_get(&below), library, cuda);
+  iobind__text_free(&below);
+  return loaded;
+}
+
+static bool load_one(search *self, const struct nvidia_library *library, int cuda) {
+  bool loaded = false;
+  for (size_t i = 0; self->torch && i < self->site_count && !loaded; i++) {
+    loaded = load_from(self, self->sites[i], "torch/lib/", library, cuda);
+  }
+  for (size_t i = 0; i < self->site_count && !loaded; i++) {
+    loaded = load_from_wheels(self, self->sites[i], library, cuda);
+  }
+  for (size_t i = 0; i < self->plain_count && !loaded; i++) {
+    loaded = load_from(self, self->plain[i], "", library, cuda);
+  }
+  return loaded;
+}
+
+/* By the loader's own rules. */
+static bool load_by_name(const struct nvidia_library *library, int cuda) {
+  iobind__text name = {0};
+  iobind__text reason = {0};
+  add_file_name(&name, library, cuda);
+  bool loaded = !name.failed && iobind__library_open(name.data, &reason) != NULL;
+  iobind__text_free(&name);
+  iobind__text_free(&reason);
+  return loaded;
+}
+
+/* Which CUDA there is: the newest whose runtime is found. */
+static int newest_cuda(search *self, bool loader) {
+  const struct nvidia_library *runtime = &libraries[LIBRARY_COUNT - 2];
+  for (int cuda = NEWEST_CUDA; cuda > OLDEST_CUDA; cuda--) {
+    if (load_one(self, runtime, cuda) || (loader && load_by_name(runtime, cuda))) {
+      return cuda;
+    }
+  }
+  return OLDEST_CUDA;
+}
+
+static void preload_microsoft(iobind__text *missing) {
+  static const char *const names[] = {"vcruntime140.dll", "msvcp140.dll", "vcruntime140_1.dll"};
+  for (size_t i = 0; ON_WINDOWS && i < sizeof names / sizeof names[0]; i++) {
+    iobind__text reason = {0};
+    if (iobind__library_open(names[i], &reason) == NULL) {
+      iobind__text_add(missing, "%s%s", missing->length == 0 ? "" : ", ", names[i]);
+    }
+    iobind__text_free(&reason);
+  }
+}
+
+static void preload_nvidia(search *self, const iobind_preload_options *options, bool loader, int cuda, iobind__text *missing) {
+  for (size_t i = 0; i < LIBRARY_COUNT; i++) {
+    const struct nvidia_library *library = &libraries[i];
+    uint32_t unwanted = library->cudnn ? IOBIND_PRELOAD_NO_CUDNN : IOBIND_PRELOAD_NO_CUDA;
+    if ((options->flags & unwanted) != 0 || (ON_WINDOWS && !library->windows)) {
+      continue;
+    }
+    if (!load_one(self, library, cuda) && !(loader && load_by_name(library, cuda)) && library->needed) {
+      iobind__text_add(missing, "%s", missing->length == 0 ? "" : ", ");
+      add_file_name(missing, library, cuda);
+    }
+  }
+}
+
+static iobind_status preload(const iobind_preload_options *options, search *self, iobind_error *error) {
+  bool loader = options->folder == NULL;
+  iobind__text missing = {0};
+  if (options->folder == NULL || options->folder[0] == '\0') {
+    self->torch = loader;
+    find_folders(self, NULL);
+  } else if (!iobind__folder_exists(options->folder)) {
+    return iobind__fail(error, IOBIND_NOT_FOUND, "preload: folder: expected a folder, got '%s'", options->folder);
+  } else {
+    add_plain(self, options->folder);
+    add_site(self, options->folder);
+  }
+  if ((options->flags & IOBIND_PRELOAD_NO_MSVC) == 0) {
+    preload_microsoft(&missing);
+  }
+  int cuda = options->cuda != 0 ? (int)options->cuda : newest_cuda(self, loader);
+  preload_nvidia(self, options, loader, cuda, &missing);
+  iobind_status status = IOBIND_OK;
+  if (self->failed || missing.failed) {
+    status = iobind__out_of_memory(error, "preload");
+  } else if (missing.length > 0) {
+    status = iobind__fail(error, IOBIND_NOT_FOUND,
+                          "preload: not found: %s; `iobind doctor` says where libraries were looked for", missing.data);
+  }
+  iobind__text_free(&missing);
+  return status;
+}
+
+iobind_status iobind_preload(const iobind_preload_options *given, iobind_error *error) {
+  iobind_preload_options options;
+  search self = {0};
+  IOBIND__TRY(iobind__options_read(&options, sizeof options, sizeof options, given, "preload", error));
+  IOBIND__TRY(iobind__flags_check(options.flags, IOBIND_PRELOAD_NO_CUDA | IOBIND_PRELOAD_NO_CUDNN | IOBIND_PRELOAD_NO_MSVC,
+                                  "preload", error));
+  IOBIND__TRY(iobind__process_check("preload", error));
+  if (options.cuda != 0 && (options.cuda < OLDEST_CUDA || options.cuda > NEWEST_CUDA)) {
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "preload: cuda: expected 0, %d or %d, got %u", OLDEST_CUDA, NEWEST_CUDA,
+                        options.cuda);
+  }
+  iobind_status status = preload(&options, &self, error);
+  search_free(&self);
+  return status;
+}
+
+/* Does a folder of LD_LIBRARY_PATH have it? Whoever set that wants those. */
+static bool loader_has(const char *name) {
+  char *list = NULL;
+  bool has = false;
+  if (ON_WINDOWS || !iobind__environment_get("LD_LIBRARY_PATH", &list)) {
+    return false;
+  }
+  for (char *folder = list, *end; folder != NULL && !has; folder = end) {
+    end = strchr(folder, ':');
+    if (end != NULL) {
+      *end++ = '\0';
+    }
+    iobind__text path = {0};
+    iobind__text_add(&path, "%s/%s", folder, name);
+    has = folder[0] != '\0' && iobind__file_exists(iobind__text_get(&path));
+    iobind__text_free(&path);
+  }
+  free(list);
+  return has;
+}
+
+void iobind__preload_for(const char *ep_library) {
+  char **needed = NULL;
+  search self = {.torch = true};
+  int cuda = 0;
+  if (!iobind__needed_list(ep_library, &needed) || needed == NULL) {
+    return;
+  }
+  find_folders(&self, ep_library);
+  for (int version = OLDEST_CUDA; version <= NEWEST_CUDA; version++) {
+    iobind__text runtime = {0};
+    add_file_name(&runtime, &libraries[LIBRARY_COUNT - 2], version);
+    for (size_t i = 0; needed[i] != NULL; i++) {
+      cuda = strcmp(needed[i], iobind__text_get(&runtime)) == 0 ? version : cuda;
+    }
+    iobind__text_free(&runtime);
+  }
+  for (size_t i = 0; cuda != 0 && i < LIBRARY_COUNT; i++) {
+    iobind__text name = {0};
+    add_file_name(&name, &libraries[i], cuda);
+    bool there = name.failed || iobind__library_loaded(name.data) != NULL || loader_has(name.data);
+    if (!there && !(ON_WINDOWS && !libraries[i].windows)) {
+      (void)load_one(&self, &libraries[i], cuda);
+    }
+    iobind__text_free(&name);
+  }
+  search_free(&self);
+  iobind__needed_free(needed);
+}
