@@ -1,11 +1,14 @@
 /* Errors, options, infos, references and text: what every other room stands on. */
+#define _GNU_SOURCE /* mkstemp, pwrite */
 #include "fixture.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "support/error.h"
+#include "support/needed.h"
 #include "support/options.h"
 #include "support/ref.h"
 #include "support/text.h"
@@ -365,6 +368,42 @@ static void name_is_left_out(void **state) {
   assert_string_equal(text, "run: upload: vdev:01: vdev:0");
 }
 
+#if defined(__linux__)
+/* This program's own file, cut off and with a byte changed, at every place where its reader looks. */
+static void needed_libraries_of_a_damaged_file(void **state) {
+  (void)state;
+  char **names = NULL;
+  assert_true(iobind__needed_list("/proc/self/exe", &names));
+  assert_non_null(names);
+  size_t found = 0;
+  for (size_t i = 0; names[i] != NULL; i++) found += strncmp(names[i], "libc.so", 7) == 0;
+  assert_int_equal(found, 1);
+  iobind__needed_free(names);
+  static unsigned char content[4096];
+  FILE *own = fopen("/proc/self/exe", "rb");
+  assert_non_null(own);
+  size_t size = fread(content, 1, sizeof content, own);
+  fclose(own);
+  char path[] = "/tmp/iobind-needed-XXXXXX";
+  int made = mkstemp(path);
+  assert_true(made >= 0);
+  for (size_t at = 0; at < 1024; at++) {
+    size_t length = at % 2 == 0 ? at : size;
+    unsigned char kept = content[at];
+    content[at] = (unsigned char)(at % 3 == 0 ? 0xFF : kept + 1);
+    assert_int_equal(ftruncate(made, 0), 0);
+    assert_int_equal(pwrite(made, content, length, 0), (ssize_t)length);
+    assert_true(iobind__needed_list(path, &names)); /* whatever it says */
+    iobind__needed_free(names);
+    content[at] = kept;
+  }
+  close(made);
+  remove(path);
+  assert_true(iobind__needed_list("/nowhere", &names));
+  assert_null(names);
+}
+#endif
+
 static void letters_by_ascii(void **state) {
   (void)state;
   assert_true(iobind__text_same_letters("deviceId", "DEVICEID"));
@@ -398,6 +437,9 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(name_is_shortened_in_its_middle),
     cmocka_unit_test(name_is_left_out),
     cmocka_unit_test(letters_by_ascii),
+#if defined(__linux__)
+    cmocka_unit_test(needed_libraries_of_a_damaged_file),
+#endif
 };
 
 FIXTURE_MAIN(tests, NULL, NULL);

@@ -1,5 +1,6 @@
 #include <string.h>
 
+#include "commands/libraries.h"
 #include "commands/machine.h"
 
 static void report_runtime(tool_report *report, const iobind_runtime_info *info) {
@@ -52,6 +53,7 @@ static int examine(tool_state *tool, tool_report *report) {
   if (iobind_runtime_get_info(tool->runtime, &info, &error) != IOBIND_OK) return tool_fail_error(tool, NULL, &error);
   report_runtime(report, &info);
   int code = report_eps(tool, report, info.ep_count);
+  if (code == TOOL_GO) libraries_report(tool, report, tool->verbosity > 0);
   size_t working = 0;
   if (code == TOOL_GO) code = machine_report_devices(tool, report, true, tool->verbosity > 0, &working);
   if (code != TOOL_GO) return code;

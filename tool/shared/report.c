@@ -342,7 +342,6 @@ static void print_row(FILE *stream, const report_table *table, const cell *cells
 }
 
 static void print_table(FILE *stream, const report_table *table, bool colour) {
-  if (table->column_count == 0) return;
   size_t widths[COLUMN_LIMIT] = {0};
   for (size_t i = 0; i < table->column_count; i++) {
     if (table->columns[i].label != NULL) widths[i] = width_of(table->columns[i].label);
@@ -369,11 +368,20 @@ static size_t label_width(const tool_report *report, size_t at) {
   return widest;
 }
 
+/* A table without labels is for a program alone. */
+static bool is_shown(const report_table *table) {
+  for (size_t i = 0; i < table->column_count; i++) {
+    if (table->columns[i].label != NULL) return true;
+  }
+  return false;
+}
+
 static void print_text(const tool_report *report, FILE *stream) {
   bool colour = isatty(fileno(stream)) && getenv("NO_COLOR") == NULL;
   for (size_t i = 0; i < report->item_count; i++) {
     const item *shown = &report->items[i];
     if (shown->table != NULL) {
+      if (!is_shown(shown->table)) continue;
       if (i > 0) fputc('\n', stream);
       print_table(stream, shown->table, colour);
     } else if (shown->note != NULL) {
