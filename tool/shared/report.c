@@ -342,6 +342,7 @@ static void print_row(FILE *stream, const report_table *table, const cell *cells
 }
 
 static void print_table(FILE *stream, const report_table *table, bool colour) {
+  if (table->column_count == 0) return;
   size_t widths[COLUMN_LIMIT] = {0};
   for (size_t i = 0; i < table->column_count; i++) {
     if (table->columns[i].label != NULL) widths[i] = width_of(table->columns[i].label);
