@@ -81,7 +81,11 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
     return handle.enterAlone();
   }
 
-  /** Whether a call is in this binding now; for tests. */
+  boolean isClosed() {
+    return handle.isClosed();
+  }
+
+  /** Whether a call, or a run, is in this binding now. */
   boolean isBusy() {
     return handle.isBusy();
   }

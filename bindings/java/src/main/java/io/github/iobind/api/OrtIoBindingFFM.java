@@ -561,6 +561,21 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
   }
 
   /**
+   * Gives the binding's captured graphs up, of a session made with {@link OrtSessionFFM.Options#graphs}: the next runs capture
+   * again.
+   *
+   * @throws OrtFFMException INVALID_STATE: a run is under way
+   */
+  public void forgetGraphs() {
+    long address = enter();
+    try {
+      scratch.check(Iobind.bindingForgetGraphs(address, scratch.error()));
+    } finally {
+      handle.exitAlone();
+    }
+  }
+
+  /**
    * Unbinds everything: inputs and outputs are as after {@link OrtSessionFFM#createBinding}.
    *
    * @throws OrtFFMException INVALID_STATE: a run is under way; RUNTIME

@@ -54,6 +54,7 @@ public final class OrtSessionFFM implements AutoCloseable {
     private int intraOpThreads;
     private int interOpThreads;
     private String profile;
+    private int graphLimit;
 
     /** All defaults: the CPU. */
     public Options() {}
@@ -193,6 +194,19 @@ public final class OrtSessionFFM implements AutoCloseable {
       return this;
     }
 
+    /**
+     * Have the execution provider capture the work of a run as a graph, and replay it where all that a run reads and writes is
+     * where it was captured. CUDA, WebGPU and the virtual accelerator capture. A binding that has graphs is run by the thread
+     * that captured them: {@link OrtIoBindingFFM#runAsync} and virtual threads do not go together with this.
+     *
+     * @param limit the most graphs that a binding keeps; 0, the default: nothing is captured
+     * @return this
+     */
+    public Options graphs(int limit) {
+      graphLimit = limit;
+      return this;
+    }
+
     private MemorySegment write(Arena arena, OrtRuntimeFFM runtime) {
       StructLayout layout = Layouts.SESSION_OPTIONS;
       MemorySegment struct = Layouts.allocate(arena, layout);
@@ -214,6 +228,7 @@ public final class OrtSessionFFM implements AutoCloseable {
       long[] dimValues = dims.values().stream().mapToLong(Long::longValue).toArray();
       set(struct, "dim_values", dimValues.length == 0 ? MemorySegment.NULL : arena.allocateFrom(JAVA_LONG, dimValues));
       Layouts.setLong(struct, layout, "dim_count", dims.size());
+      Layouts.setLong(struct, layout, "graph_limit", graphLimit);
       if (profile != null) set(struct, "profile", Texts.allocate(arena, profile, "profile"));
       return struct;
     }

@@ -765,6 +765,17 @@ public final class Iobind {
     }
   }
 
+  private static final MethodHandle BINDING_FORGET_GRAPHS = status("iobind_binding_forget_graphs", OBJECT, OBJECT);
+
+  /** {@code iobind_binding_forget_graphs}. */
+  public static int bindingForgetGraphs(long binding, long error) {
+    try {
+      return (int) BINDING_FORGET_GRAPHS.invokeExact(binding, error);
+    } catch (Throwable t) {
+      throw thrown(t);
+    }
+  }
+
   private static final MethodHandle BINDING_CLEAR = status("iobind_binding_clear", OBJECT, OBJECT);
 
   /** {@code iobind_binding_clear}. */

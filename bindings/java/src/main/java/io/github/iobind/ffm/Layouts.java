@@ -58,7 +58,7 @@ public final class Layouts {
       pointer("devices"), size("device_count"), u32("policy"), u32("optimization"), u32("intra_op_threads"),
       u32("inter_op_threads"), pointer("ep_keys"), pointer("ep_values"), size("ep_option_count"), pointer("config_keys"),
       pointer("config_values"), size("config_count"), pointer("dim_names"), pointer("dim_values"), size("dim_count"),
-      pointer("profile"));
+      pointer("profile"), size("graph_limit"));
 
   /** {@code iobind_session_info}. */
   public static final StructLayout SESSION_INFO = struct("iobind_session_info", u32("struct_size"), u32("reserved"),

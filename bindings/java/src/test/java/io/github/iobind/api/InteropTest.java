@@ -135,6 +135,34 @@ class InteropTest {
   }
 
   @Test
+  void capturedGraphs() {
+    Devices.require(runtime, "vdev");
+    DeviceSpec vdev = DeviceSpec.of("vdev");
+    var options = new OrtSessionFFM.Options().devices(vdev).graphs(1);
+    try (OrtSessionFFM session = OrtSessionFFM.create(runtime, Models.bytes("scale"), options);
+        OrtIoBindingFFM binding = session.createBinding();
+        OrtValueRef x = OrtValueRef.allocate(runtime, vdev, floats(2)); OrtValueRef y = OrtValueRef.allocate(runtime, vdev,
+            floats(2)); OrtValueRef other = OrtValueRef.allocate(runtime, vdev, floats(3))) {
+      binding.bindInput("x", x);
+      binding.bindOutput("y", y);
+      for (int i = 0; i < 3; i++) {
+        x.write(new float[] {i, 2 * i});
+        binding.runWithBindings();
+        assertArrayEquals(new float[] {2 * i, 4 * i}, y.toFloatArray());
+      }
+      binding.bindOutput("y", OutputMode.REUSE);
+      binding.bindInput("x", other);
+      fails(OrtStatus.INVALID_STATE, "graph", binding::runWithBindings); // another shape, and one graph is there
+      binding.forgetGraphs();
+      other.write(new float[] {1, 2, 3});
+      binding.runWithBindings();
+      try (OrtValueRef result = binding.getOutput("y")) {
+        assertArrayEquals(new float[] {2, 4, 6}, result.toFloatArray());
+      }
+    }
+  }
+
+  @Test
   void modelsSayWhatTheyAre() {
     try (OrtSessionFFM session = Models.session(runtime, "scale opset=20 domain=org.example description=doubles")) {
       assertEquals(new ModelInfo(20, 0, "iobind-tests", "scale", "org.example", "doubles"), session.model());

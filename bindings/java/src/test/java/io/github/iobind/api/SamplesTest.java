@@ -38,7 +38,7 @@ class SamplesTest {
   @BeforeAll
   static void compile() {
     int status = ToolProvider.getSystemJavaCompiler().run(null, null, null, "-d", compiled.toString(), "-cp", CLASSES,
-        "samples/KvCache.java", "samples/Quickstart.java", "samples/Recurrent.java", "samples/Tiles.java");
+        "samples/KvCache.java", "samples/Quickstart.java", "samples/Recurrent.java", "samples/Service.java", "samples/Tiles.java");
     assertEquals(0, status);
   }
 
@@ -117,6 +117,13 @@ class SamplesTest {
     assertTrue(lines.getFirst().startsWith("cache float32[1,2,100,4] on " + device), lines.getFirst());
     assertTrue(lines.getFirst().endsWith("last entry 99.0"), lines.getFirst());
     assertEquals((device.equals("cpu") ? 0 : 100 * 32) + " bytes up in 100 steps", lines.getLast());
+  }
+
+  @ParameterizedTest
+  @ValueSource(strings = {"cpu", "vdev"})
+  void service(String device) throws Exception {
+    List<String> lines = run("Service", device, model("pp-ocr-cls.onnx"));
+    assertTrue(lines.getLast().matches("20\\.00, [1-4] bindings at most"), lines.getLast());
   }
 
   /** A session of the official package, with its own ONNX Runtime. */
