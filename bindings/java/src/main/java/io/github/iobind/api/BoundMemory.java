@@ -28,6 +28,9 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
 
   /** What Java knows of an input or output. */
   static final class Slot {
+    /** The tensor of the value that is bound, which libiobind keeps, so that no other one has its address; 0: something else. */
+    long tensor;
+    InputMode inputMode;
     /** The caller's memory that is bound; null where it is libiobind's. */
     MemorySegment guard;
     /** Array inputs on the host: the memory of the input's own tensor, and what it holds. */
@@ -142,6 +145,7 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
   public void bindInput(int index, OrtValueRef value, InputMode mode, OrtEventFFM event) {
     long address = enter();
     try {
+      if (event == null && isBound(index, value, mode)) return;
       boolean isWritten = mode != InputMode.SNAPSHOT && index >= 0 && index < inputs.length && inputs[index].carried;
       if (isWritten) requireWritable(value.backing(), index);
       long tensor = value.enter();
@@ -157,9 +161,19 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
         value.exit();
       }
       note(inputs[index], mode == InputMode.SNAPSHOT ? null : value.backing());
+      if (!inputs[index].carried) inputs[index].tensor = value.tensor();
+      inputs[index].inputMode = mode;
     } finally {
       handle.exitAlone();
     }
+  }
+
+  /** Whether binding the value would change nothing: programs bind what they cache before each run. */
+  private boolean isBound(int index, OrtValueRef value, InputMode mode) {
+    if (index < 0 || index >= inputs.length || submitted) return false;
+    Slot slot = inputs[index];
+    return slot.tensor == value.tensor() && slot.inputMode == mode && mode != InputMode.SNAPSHOT && !slot.carried
+        && events[index] == null && value.isUsable();
   }
 
   void noteEvent(int index, OrtEventFFM event) {
@@ -177,6 +191,7 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
     if (slot.guard != guard) held = null;
     slot.guard = guard;
     slot.own = null;
+    slot.tensor = 0;
   }
 
   void noteOutput(Slot slot, MemorySegment guard, OutputMode mode) {
@@ -426,6 +441,8 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
     value.requireWritable("bindOutput");
     long address = enter();
     try {
+      boolean isKnown = index >= 0 && index < outputs.length && !submitted;
+      if (isKnown && outputs[index].tensor == value.tensor() && outputs[index].mode == mode && value.isUsable()) return;
       long tensor = value.enter();
       try {
         scratch.check(Iobind.bindingSetOutput(address, index, mode.ordinal(), 0, 0, tensor, scratch.error()));
@@ -433,6 +450,7 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
         value.exit();
       }
       noteOutput(outputs[index], value.backing(), mode);
+      outputs[index].tensor = value.tensor();
     } finally {
       handle.exitAlone();
     }
@@ -547,6 +565,7 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
       outputs[from].carriedTo = inputs[to];
       inputs[to].carried = true;
       inputs[to].own = null;
+      inputs[to].tensor = 0;
     } finally {
       handle.exitAlone();
     }

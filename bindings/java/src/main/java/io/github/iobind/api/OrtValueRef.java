@@ -708,6 +708,16 @@ public final class OrtValueRef implements AutoCloseable {
     return backing;
   }
 
+  /** The address of the native tensor; whoever keeps that tensor knows it again by it. */
+  long tensor() {
+    return handle.address();
+  }
+
+  /** Whether a call in this value would find all that it needs. */
+  boolean isUsable() {
+    return !handle.isClosed() && (backing == null || backing.scope().isAlive());
+  }
+
   /** Where the memory is: equal for two values over the same memory. */
   long address() {
     long address = enter();

@@ -183,6 +183,43 @@ class BindingTest {
     }
   }
 
+  /** Binding what is bound already changes nothing, but for a state that has moved on since, and what is closed is refused. */
+  @Test
+  void theSameValueAgain() {
+    try (OrtSessionFFM session = Models.session(runtime, "scale"); OrtIoBindingFFM binding = session.createBinding();
+        OrtValueRef x = OrtValueRef.of(runtime, new float[] {1}, floats(1)); OrtValueRef again = x.retain()) {
+      float[] y = new float[1];
+      for (int i = 1; i < 4; i++) {
+        x.write(new float[] {i});
+        binding.bindInput("x", i % 2 == 0 ? x : again);
+        binding.runWithBindings();
+        binding.readOutput("y", y);
+        assertEquals(2 * i, y[0]);
+      }
+      x.write(new float[] {1});
+      binding.carry("y", "x", CarryMode.MOVE);
+      for (int i = 0; i < 3; i++) binding.runWithBindings();
+      binding.bindInput("x", x); // the state from the start
+      binding.runWithBindings();
+      binding.readOutput("y", y);
+      assertEquals(2, y[0]);
+      binding.bindOutput("y", OutputMode.FRESH); // carried no more
+      binding.bindInput("x", x);
+      binding.runWithBindings();
+      binding.readOutput("y", y);
+      assertEquals(2, y[0]);
+      binding.bindInput("x", x, InputMode.SNAPSHOT);
+      x.write(new float[] {5});
+      binding.bindInput("x", x, InputMode.SNAPSHOT); // a copy of now
+      binding.runWithBindings();
+      binding.readOutput("y", y);
+      assertEquals(10, y[0]);
+      binding.bindInput("x", again);
+      again.close();
+      assertThrows(IllegalStateException.class, () -> binding.bindInput("x", again));
+    }
+  }
+
   @Test
   void outputModes() {
     try (OrtSessionFFM session = Models.session(runtime, "multi"); OrtIoBindingFFM binding = session.createBinding()) {
