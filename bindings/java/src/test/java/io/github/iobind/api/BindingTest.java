@@ -187,7 +187,8 @@ class BindingTest {
   @Test
   void theSameValueAgain() {
     try (OrtSessionFFM session = Models.session(runtime, "scale"); OrtIoBindingFFM binding = session.createBinding();
-        OrtValueRef x = OrtValueRef.of(runtime, new float[] {1}, floats(1)); OrtValueRef again = x.retain()) {
+        OrtValueRef x = OrtValueRef.of(runtime, new float[] {1}, floats(1))) {
+      OrtValueRef again = x.retain();
       float[] y = new float[1];
       for (int i = 1; i < 4; i++) {
         x.write(new float[] {i});
