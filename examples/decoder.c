@@ -1,5 +1,5 @@
 /* decoder MODEL [DEVICE]: text, one token after the other. The cache of keys and values grows on the device and never leaves it;
- * of the logits the last row alone comes back. The model is tests/models' "decoder". */
+ * only the last row of the logits is read. The model is tests/models' "decoder". */
 #include <iobind/iobind.h>
 #include <stdio.h>
 

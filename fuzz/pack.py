@@ -1,4 +1,4 @@
-"""A folder of small files as one archive, whose bytes depend on theirs alone.
+"""A folder of small files as one archive, whose bytes depend only on theirs.
 
 usage: pack.py pack ARCHIVE FOLDER
        pack.py unpack ARCHIVE FOLDER

@@ -30,7 +30,7 @@ VCUDA_SHARED int vcuda_submit(void *stream, const char *name, void (*run)(void *
  * cudaErrorIllegalAddress (700): return at once; the log says which work touched what. 0 bytes: any address is good, and the
  * result, never NULL then, must not be touched.
  * Say what is really touched: with padding between rows (a leading dimension), the range from the first byte to the last. Memory
- * that is read and written is asked for twice, or with vcuda_writes alone. */
+ * that is read and written is asked for twice, or only with vcuda_writes. */
 VCUDA_SHARED const void *vcuda_reads(const void *address, size_t bytes);
 VCUDA_SHARED void *vcuda_writes(void *address, size_t bytes);
 

@@ -1,4 +1,4 @@
-/* A graph of ORT's as ONNX bytes, for a session of its own. */
+/* One of ORT's graphs as ONNX bytes, for a session of its own. */
 #ifndef VDEV_GRAPH_H
 #define VDEV_GRAPH_H
 

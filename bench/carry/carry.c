@@ -1,10 +1,10 @@
 /* carry RUNS MODE...: steps of a state that goes round, mode after mode, for a program that counts instructions or allocations
- * around the function `steady`. Each mode of iobind's stands beside raw calls of ORT that do the same:
+ * around the function `steady`. Each mode of iobind is compared with raw calls of ORT that do the same:
  *
  *      raw-grow, iobind-grow     attention over keys and values that grow by a row a step, from none: both are fetched, bound as
- *                                inputs, and all outputs bound anew
+ *                                inputs, and all outputs rebound
  *      bare-grow                 the same lengths by a plain run of inputs that lie ready: what both have in common
- *      raw-rebind, iobind-swap   a state of fixed shape in two buffers: raw, both are bound anew in each step
+ *      raw-rebind, iobind-swap   a state of fixed shape in two buffers: raw, both are rebound in each step
  *      raw-turns                 the same with two bindings that take turns: what SWAP comes down to */
 #include <stdio.h>
 #include <stdlib.h>

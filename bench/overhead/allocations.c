@@ -1,7 +1,7 @@
 #define _GNU_SOURCE /* dl_iterate_phdr */
 
 /* Counts allocations between allocations_begin and allocations_end: all of them, and those whose caller lies in libiobind.
- * To be loaded before all other libraries (LD_PRELOAD). glibc alone: its allocator is called by its own inner names. */
+ * To be loaded before all other libraries (LD_PRELOAD). Only for glibc, whose allocator is called by its internal names. */
 
 #include <errno.h>
 #include <link.h>

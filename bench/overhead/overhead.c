@@ -1,10 +1,10 @@
 /* overhead RUNS MODE...: steady runs of a model of one element, mode after mode, for a program that counts instructions or
- * allocations around the function `steady`. Each mode of iobind's stands beside the raw calls of ORT that do the same:
+ * allocations around the function `steady`. Each mode of iobind is compared with the raw calls of ORT that do the same:
  *
- *      raw-fixed, iobind-fixed   the output is a tensor of the caller's
+ *      raw-fixed, iobind-fixed   the output is the caller's tensor
  *      raw-reuse, iobind-reuse   the output's memory is made by the first run
- *      raw-fresh, iobind-fresh   each run makes new memory: bound anew before each
- *      raw-run, iobind-run       no binding: ORT's Run, iobind_session_run; each leaves a new tensor, which is given back
+ *      raw-fresh, iobind-fresh   each run makes new memory: rebound before each
+ *      raw-run, iobind-run       no binding: ORT's Run, iobind_session_run; each leaves a new tensor, which is released
  */
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* rebind RUNS MODE...: a model of one element whose inputs or outputs are others in each run, mode after mode, for a program that
- * counts instructions or allocations around the function `steady`. Two tensors of the same dims take turns. Each mode of iobind's stands
+ * counts instructions or allocations around the function `steady`. Two tensors of the same dims take turns. Each mode of iobind is listed
  * beside the raw calls of ORT that do the same:
  *
  *      raw-input, iobind-input     one of two inputs is bound before each run

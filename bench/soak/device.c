@@ -1,5 +1,5 @@
 /* device: 100,000 bound runs on the virtual accelerator, with an output of each kind. No byte crosses the link; device memory is
- * allocated for fresh outputs alone, once a run; the memory of the process and of the device stays flat. */
+ * allocated only for fresh outputs, once a run; the memory of the process and of the device stays flat. */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -51,7 +51,7 @@ static void run_fresh(soak *s, long i) {
   iobind_tensor_release(y);
 }
 
-/* All of it anew each time: inputs, in all three modes and of changing size, and the output. */
+/* Everything is created again each time: inputs, in all three modes and of changing size, and the output. */
 static void run_rebinding(soak *s, long i) {
   static const iobind_input_mode modes[] = {IOBIND_INPUT_RESIDENT, IOBIND_INPUT_SNAPSHOT, IOBIND_INPUT_LIVE};
   iobind_error error = IOBIND_ERROR_INIT;

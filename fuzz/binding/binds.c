@@ -185,7 +185,7 @@ void do_carry(const step *from) {
   one->where[output] = PLACE_HOME;
 }
 
-/* ---- what is bound, written anew ---- */
+/* ---- what is bound, rewritten ---- */
 
 static void updated(bound *one, size_t index, const float *values, bool was_due) {
   shadow *of = &one->shadow;

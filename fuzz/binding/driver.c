@@ -1,4 +1,4 @@
-/* fuzz_binding: sequences of chance, without a fuzzer. Each is run in a child, so that a crash ends the child alone. What fails is
+/* fuzz_binding: sequences of chance, without a fuzzer. Each is run in a child, so that a crash ends only the child. What fails is
  * made as short as it goes and printed as a list of calls. */
 #define _GNU_SOURCE /* memfd_create */
 #include <getopt.h>
@@ -229,7 +229,7 @@ static void report(const asked *what, uint64_t number, const char *signature) {
   if (still_fails(what, &of, signature)) {
     minimise(what, &of, signature);
   } else {
-    fputs("\nthe next one fails behind those before it alone, or not each time:\n", stderr);
+    fputs("\nthe next one fails only after those before it, or not each time:\n", stderr);
   }
   fprintf(stderr, "\n==== %s, seed %" PRIu64 ", sequence %" PRIu64 ": %s\n==== %zu of %zu steps are left:\n", what->device,
           what->seed, number, signature, of.count, before);

@@ -420,7 +420,7 @@ void shadow_run(shadow *of) {
   }
   for (size_t i = 0; i < of->model->input_count; i++) {
     block *read = of->inputs[i].read.block;
-    if (of->inputs[i].torn && read->partly_for == of->number) read->partly_for = 0; /* it was whole, and is written anew */
+    if (of->inputs[i].torn && read->partly_for == of->number) read->partly_for = 0; /* it was whole, and is rewritten */
     of->inputs[i].torn = false;
   }
 }

@@ -106,13 +106,13 @@ void shadow_forget_results(shadow *of, result_kind kind);
 /* What an input reads next: the state that is due, or what is bound. */
 view shadow_next_input(const shadow *of, size_t input);
 
-/* Would the calls be right? `fits` and the like, which depend on the tensor alone, are the caller's to add. */
+/* Would the calls be right? `fits` and the like, which depend only on the tensor, are added by the caller. */
 void expect_input(const shadow *of, size_t input, iobind_input_mode mode, view read, bool elsewhere, expectation *expected);
 void expect_output(const shadow *of, size_t output, iobind_output_mode mode, view target, expectation *expected);
 void expect_carry(const shadow *of, size_t output, size_t input, iobind_carry_mode mode, expectation *expected);
 void expect_check(const shadow *of, expectation *expected);
 
-/* `late`: what must come shows in ORT alone, so that a run on a stream may return OK and fail later. */
+/* `late`: only ORT finds what is wrong, so that a run on a stream may return OK and fail later. */
 void expect_run(const shadow *of, expectation *expected, bool *late);
 
 /* The calls, where they were right. */

@@ -80,7 +80,7 @@ static void check_result(bound *one, size_t output, iobind_tensor *tensor) {
          (long long)(info.rank > 0 ? info.dims[0] : 0));
   }
   bool given = one->shadow.outputs[output].target.block != NULL;
-  if (!given && !W->at_host && place_of(&info) != one->where[output]) fail("it lies in another place than it must");
+  if (!given && !W->at_host && place_of(&info) != one->where[output]) fail("it is in the wrong place");
   if (at->count == 0) return;
   find_memory(one, output, iobind_tensor_address(tensor));
   if (!view_is_known(*at, one->shadow.number)) return;

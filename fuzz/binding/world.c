@@ -104,7 +104,7 @@ bool require_ok(iobind_status status) {
   return require((expectation){0}, status);
 }
 
-/* ---- memory of the caller's, which nobody may touch once it is given back ---- */
+/* ---- the caller's memory, which nobody may touch after its deleter has run ---- */
 
 enum { PAGES = 192 };
 static char *pages;

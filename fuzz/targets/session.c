@@ -52,7 +52,7 @@ static void write_model(onnx_writer *writer, value *values, size_t count) {
   onnx_model_end(writer);
 }
 
-/* "?" is no name. */
+/* "?" is not a name. */
 static const char *symbol_of(const value *of, size_t axis) {
   return of->dims[axis] >= 0 || strcmp(of->symbols[axis], "?") == 0 ? "" : of->symbols[axis];
 }

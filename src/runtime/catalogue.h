@@ -19,7 +19,7 @@ typedef struct iobind__ep {
   const char *graph_option; /* the key that makes it capture graphs; NULL: it does not, or nobody has looked */
   uint32_t graph_since;     /* the version of ORT's interface that this needs; 0: any */
   bool streams;             /* has streams of its own */
-  bool refuses_run_stream;  /* crashes if a run of ORT's is given one of them (CUDA up to 1.31: every node that uses cuBLAS) */
+  bool refuses_run_stream;  /* crashes if an ORT run is given one of them (CUDA up to 1.31: every node that uses cuBLAS) */
   bool on_demand; /* registered by the search only when a device spec names it: a virtual device must not become the "gpu" */
   bool bridged; /* finds its ORT by libonnxruntime_providers_shared: the first one in the process. It ends the process if it is
                    * given an option that it refuses */

@@ -54,7 +54,7 @@ static bool serves_another(const OrtApi *api, const char *path) {
   return false;
 }
 
-/* Libraries such as CUDA's keep no table. They ask libonnxruntime_providers_shared for their host, an object of ORT's. Like any
+/* Libraries such as CUDA's keep no table. They ask libonnxruntime_providers_shared for their host, an ORT object. Like any
  * C++ object with virtual functions it begins with the address of their table. The whole process gets the answer that was given
  * first. */
 static bool host_is_another(const OrtApi *api, const char *path) {

@@ -35,7 +35,7 @@ static void step_in(void) {
   }
 }
 
-/* Whoever is inside already stays outside while waiting: two that want to be alone would wait for each other. */
+/* A thread that is inside already leaves while it waits: two that want to be alone would wait for each other. */
 static void shut(void) {
   if (depth++ > 0) {
     step_out();

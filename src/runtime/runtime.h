@@ -41,7 +41,7 @@ struct iobind_device {
   bool ours;               /* iobind registered its EP library, and nobody else may unregister it */
   bool queued;             /* see iobind__ep; so are the next two */
   bool serial;
-  bool bridged; /* the rules of iobind__ep's `bridged` hold: its library is no plugin, whatever its name */
+  bool bridged; /* the rules of iobind__ep's `bridged` hold: its library is not a plugin, whatever its name */
   bool gated;
   uint32_t ordinal; /* its number among the devices of its EP */
   uint32_t flags;
@@ -105,7 +105,7 @@ static inline void iobind__runtime_unlock(const iobind_runtime *runtime) {
 iobind_status iobind__runtime_register_given(iobind_runtime *runtime, const char *const *entries, size_t count,
                                              iobind_error *error);
 iobind_status iobind__runtime_search_eps(iobind_runtime *runtime, iobind_error *error);
-/* Look for the library of an EP that is registered on demand; it is no error if there is none. */
+/* Look for the library of an EP that is registered on demand; it is not an error if there is none. */
 iobind_status iobind__runtime_demand_ep(iobind_runtime *runtime, const iobind__ep *ep, iobind_error *error);
 void iobind__runtime_free_eps(iobind_runtime *runtime);
 
@@ -114,7 +114,7 @@ iobind_status iobind__runtime_refresh_devices(iobind_runtime *runtime, iobind_er
 void iobind__runtime_free_devices(iobind_runtime *runtime);
 size_t iobind__runtime_device_count(const iobind_runtime *runtime);
 
-/* The place that a memory info of ORT's describes: a device's, or the CPU's; NULL if it is neither. */
+/* The place that one of ORT's memory infos describes: a device's, or the CPU's; NULL if it is neither. */
 iobind__place *iobind__runtime_find_place(const iobind_runtime *runtime, const OrtMemoryInfo *info);
 bool iobind__same_memory(const iobind_runtime *runtime, const OrtMemoryInfo *a, const OrtMemoryInfo *b);
 iobind_device *iobind__runtime_find_ep_device(const iobind_runtime *runtime, const OrtEpDevice *ep_device);

@@ -34,7 +34,7 @@ static void choice_free(ep_choice *choice) {
   free(choice->numbers);
 }
 
-/* A plugin that has the name of an EP of ORT's own kind has other options: what is known of those does not hold for it. */
+/* A plugin that has the name of one of ORT's own EPs has other options: what is known of those does not hold for it. */
 static iobind_status choice_begin(ep_choice *choice, const iobind_session_options *options, const iobind_device *device,
                                   const iobind__ep *ep, iobind_error *error) {
   bool other_kind = ep != NULL && ep->bridged && !device->bridged;
@@ -200,7 +200,7 @@ static iobind_status choice_gather(ep_choice *choice, const iobind_session_optio
   return choice_complete(choice, error);
 }
 
-/* ---- EPs of ORT's own kind ---------------------------------------------------------------------------------------------- */
+/* ---- ORT's own EPs ---------------------------------------------------------------------------------------------- */
 
 /* ORT loads such an EP from the folder of its own library: is the one that is in use the same file? */
 static bool lies_beside_ort(const iobind_device *device) {
@@ -255,7 +255,7 @@ static iobind_status ask_cuda(ep_choice *choice, iobind_error *error) {
   return refused == NULL ? IOBIND_OK : refuse(choice, refused, error);
 }
 
-/* TensorRT's EP is no plugin and has no devices: options of that name put it before CUDA's device. */
+/* TensorRT's EP is not a plugin and has no devices: options of that name put it before CUDA's device. */
 static iobind_status append_tensorrt(const iobind_session_options *options, const iobind_device *device, OrtSessionOptions *out,
                                      iobind_error *error) {
   const OrtApi *api = IOBIND__API(device->runtime);

@@ -4,7 +4,7 @@
 
 #include "session/session.h"
 
-/* Does the caller give an option that leaves no room for a stream of iobind's: another stream, memory of his own, copies on other streams,
+/* Does the caller give an option that leaves no room for one of iobind's streams: another stream, its own memory, copies on other streams,
  * or another EP before this one? */
 static bool has_obstacle(const iobind_session_options *options, const iobind_device *device) {
   static const char *const obstacles[] = {"user_compute_stream", "has_user_compute_stream",  "gpu_external_alloc",

@@ -143,7 +143,7 @@ static void of_a_state(void **state) {
   iobind_binding_destroy(binding);
 }
 
-/* The run goes on, and so does the thread that watches the event for whoever asks. */
+/* The run goes on, and so does the thread that watches the event. */
 static void of_a_run_under_way(void **state) {
   (void)state;
   iobind_event *event = make_event();

@@ -113,7 +113,7 @@ static iobind_status ask(iobind_event *event) {
   return status;
 }
 
-/* Whoever is asked first, the others say it too. */
+/* All of them report the failure, in any order of asking. */
 static void everyone_is_told(void **state) {
   (void)state;
   for (int first = 0; first < 3; first++) {

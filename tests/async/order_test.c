@@ -1,4 +1,4 @@
-/* Upload, run and download on three streams, turn after turn in the same memory, ordered by events alone: the race detector is
+/* Upload, run and download on three streams, turn after turn in the same memory, ordered only by events: the race detector is
  * silent, and loud whichever event is left out. */
 #include "fixture.h"
 

@@ -87,7 +87,7 @@ static iobind_tensor *make_input(float value) {
   return tensor;
 }
 
-/* A binding whose tensors it alone holds. */
+/* A binding that holds the only references to its tensors. */
 static void renew(lane *self) {
   static const iobind_output_mode modes[] = {IOBIND_OUTPUT_FRESH, IOBIND_OUTPUT_REUSE, IOBIND_OUTPUT_FIXED};
   runs.abandoned += self->has_run;

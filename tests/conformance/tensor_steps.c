@@ -7,7 +7,7 @@
 
 enum { PART_BYTES = 65536 };
 
-/* Steps on tensors alone. Each makes its call, and does to the mirror what the call must have done. */
+/* Steps that only use tensors. Each makes its call, and changes the mirror as the call must have changed the tensor. */
 
 static int made(world *w, iobind_status status, iobind_tensor *handle) {
   if (status != IOBIND_OK && handle != NULL) world_fail(w, "the call failed and left its out pointer");

@@ -126,7 +126,7 @@ typedef struct world {
 /** Note why the row fails; the first reason stays. */
 void world_fail(world *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/** The error to hand to a call: filled so that world_settle sees whether a call that succeeds has left it alone. */
+/** The error to hand to a call: filled so that world_settle sees whether a call that succeeds has touched it. */
 iobind_error *world_error(world *w);
 
 /** Compare a call's outcome with what the step expects.

@@ -1,4 +1,4 @@
-// cpp_test SCALE DECODER DEVICE: iobind.hpp on a device, with exceptions and (-fno-exceptions) with values alone. SCALE: y = 2 x;
+// cpp_test SCALE DECODER DEVICE: iobind.hpp on a device, with exceptions and (-fno-exceptions) only with values. SCALE: y = 2 x;
 // DECODER: a model with more inputs than one.
 #include <cstdio>
 #include <new>

@@ -5,7 +5,7 @@ usage: pieces.py [--root ROOT] DEVICE LIBRARY COMPILER [FLAG...]
 
 The blocks under one heading of the first or second level continue one another, in a function that has a runtime, a device, a session
 and so on (frame.h); a block that begins with "static" stands before it. A block of "text" under the same heading is what they
-print; where it names vdev it is compared on vdev alone. Sections that are a program are left out: readme.py and console.py look
+print; if it names vdev, it is compared only on vdev. Sections that are a program are left out: readme.py and console.py look
 after those. Ends with 77 (skipped) where the device or the models are not there."""
 import os
 import pathlib

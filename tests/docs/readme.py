@@ -86,7 +86,7 @@ class Commands:
         return set(re.findall(r"(?<![\w-])--[a-z][\w-]*", text))
 
     def check(self, line):
-        """What is wrong with a command line; nothing where it is no command of the project's."""
+        """What is wrong with a command line; nothing if it is not a command of the project."""
         words = shlex.split(line, comments=True)
         while words and re.fullmatch(r"[A-Za-z_]\w*=.*", words[0], flags=re.S):
             words.pop(0)

@@ -274,7 +274,7 @@ static void fixed_is_twos(struct rig *rig) {
   output_is_twos(rig);
 }
 
-/* After a first run of other dims: a REUSE output is bound anew. */
+/* After a first run of other dims: a REUSE output is rebound. */
 static void make_reshaped(struct rig *rig) {
   make_binding(rig);
   rig->y = rig_floats(rig, rig->device, rig_ones, RIG_VALUES - 1);

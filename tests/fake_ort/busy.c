@@ -1,4 +1,4 @@
-/* Calls while a run is under way: within ORT's call, on a thread of the test's or of the library's, until it is let go. */
+/* Calls while a run is under way: within ORT's call, on a thread of the test or of the library, until the test ends it. */
 #include <pthread.h>
 #include <stddef.h>
 #include <string.h>

@@ -127,7 +127,7 @@ static void is_as_counted(struct rig *rig) {
   state_is(rig, 1 + (int)rig->number);
 }
 
-/* A state in place is not gone on from after a run that failed and may have written it: it is written anew, and is right then. */
+/* After a failed run that may have written a state in place, the state cannot be used until it is rewritten. */
 static iobind_status run_in_place(struct rig *rig, const float *state) {
   iobind_error untouched = rig->error;
   iobind_status status = run(rig);

@@ -27,7 +27,7 @@
 #define BY_KIND(failing) IGNORED("iobind_runtime_find_device", "by kind", failing, "the next device that fits is taken")
 #define LISTED "a library that IOBIND_EP_LIBRARIES names and that does not load is listed by iobind_runtime_get_ep"
 #define DESTROYED "a device that fails now has failed the calls that used it already"
-/* an event tells each who waits for it what failed before it; one that is recorded anew does not */
+/* an event tells each who waits for it what failed before it; one that is recorded again does not */
 #define TOLD(function, variant) \
   { function, variant, "WaitOnHost", OUTCOME_STATUS, IOBIND_RUNTIME, true, "what failed before an event stays so" }
 #define WATCHED "the library's thread waited; the caller's own wait asks again"
@@ -35,7 +35,7 @@
 
 /* the first row that fits counts */
 static const expectation expectations[] = {
-    /* pointers of ORT's, NULL where it has nothing to point to */
+    /* ORT's pointers, NULL where it has nothing to point to */
     NEVER("GetErrorMessage"),
     NEVER("EpDevice_EpName"),
     NEVER("EpDevice_Device"),

@@ -1,5 +1,5 @@
 /* Every call of ORT and every allocation that each public function makes fails once.
- * usage: fail_each [-v] [cpu|vdev|strange] [FUNCTION]   those alone; -v: a line for each failure
+ * usage: fail_each [-v] [cpu|vdev|strange] [FUNCTION]   only those; -v: a line for each failure
  *        fail_each --functions                  a line for each function with a scenario, and for each without one */
 #define _POSIX_C_SOURCE 200809L /* setenv */
 #include <stdarg.h>
@@ -148,7 +148,7 @@ static void expect_nothing_left(void) {
     static long reported[64];
     long left = fake_ort_alive(i);
     if (i < sizeof reported / sizeof reported[0] && left != reported[i]) {
-      problem("%ld of ORT's objects '%s' were not given back, or twice", left - reported[i], fake_ort_kind(i));
+      problem("%ld of ORT's objects '%s' were not released, or twice", left - reported[i], fake_ort_kind(i));
       reported[i] = left; /* once */
     }
   }
@@ -280,7 +280,7 @@ static void fail_all(const struct scenario *scenario, rig_place place) {
   }
 }
 
-/* What a process allocates for its first runtime alone, and keeps: before any other. */
+/* Done before any other call: what a process allocates only for its first runtime, and keeps. */
 static void fail_first(void) {
   static struct rig rig;
   static const struct scenario first = {

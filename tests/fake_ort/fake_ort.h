@@ -25,7 +25,7 @@ FAKE_ORT_API bool fake_ort_returns_status(const char *slot);
 
 /** Fail the n-th call of a slot (from 1 on, counted since fake_ort_reset), once: the call does not reach the real ORT, and what it
  *  would have handed out is not touched. A call that gives something back (AllocatorFree) does so all the same, and BindInput
- *  leaves the binding as a failure of ORT's own does. Up to four failures can be asked for; of two for the same call the first
+ *  leaves the binding as one of ORT's own failures does. Up to four failures can be asked for; of two for the same call the first
  *  counts.
  *  @param code  an OrtErrorCode; 0: the call succeeds and hands out NULL, where it hands out a pointer
  *  @return whether there is such a slot, it can fail like that, and there is room */

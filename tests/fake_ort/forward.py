@@ -23,7 +23,7 @@ GONE = {
     "AllocatorFree": "fake__gone(KIND_memory, p);",
     "UnregisterExecutionProviderLibrary": "fake__gone(KIND_library, registration_name);",
 }
-# What a failure of ORT's own leaves behind: a binding in which the next input that is bound fails, too.
+# What one of ORT's own failures leaves behind: a binding in which the next input that is bound fails, too.
 AFTER = {"BindInput": 'fake__real->ReleaseStatus(fake__real->BindInput(binding_ptr, "no such input", val_ptr));'}
 # Calls of the EP's own objects, which fake_ort.c stands in front of.
 OBJECTS = {"OrtSyncStreamImpl": ["CreateNotification"],

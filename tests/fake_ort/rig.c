@@ -37,7 +37,7 @@ const char *rig_vdev_path(void) {
   return path[0] != '\0' ? path : rig_build_path("lib/libiobind_vdev.so", path, sizeof path);
 }
 
-/* ORT closes libraries with each runtime. Valgrind reads the symbols of what is loaded anew once more, keeps the old ones, and gets
+/* ORT closes libraries with each runtime. Valgrind reads the symbols of a library each time that it is loaded, keeps the old ones, and gets
  * slower by it: these stay. */
 static void keep_libraries(void) {
   static const char *const names[] = {"libiobind_vdev.so", "libonnxruntime_providers_shared.so"};

@@ -49,7 +49,7 @@ extern const float rig_twos[RIG_VALUES]; /* their doubles */
 extern const int64_t rig_dims[1];        /* RIG_VALUES */
 extern const int64_t rig_three_dims[1];  /* 3 */
 
-extern char rig_case[256]; /* what is being tried, for whoever reads of a problem */
+extern char rig_case[256]; /* what is being tried, for the messages */
 
 /* A scenario cannot go on: something that is to work does not. Says so and leaves it. */
 _Noreturn void rig_stop(const char *what, const char *why);
@@ -65,7 +65,7 @@ const char *rig_build_path(const char *below, char *path, size_t capacity); /* a
 void rig_open(struct rig *rig, rig_place place); /* a runtime and its devices */
 void rig_close(struct rig *rig);
 
-iobind_status rig_runtime(struct rig *rig); /* the runtime alone, as rig_open makes it */
+iobind_status rig_runtime(struct rig *rig); /* only the runtime, as rig_open makes it */
 const char *rig_vdev_path(void);            /* the file of the virtual accelerator */
 
 /* A session of a test model, and a binding of it. */
@@ -78,7 +78,7 @@ const void *rig_model(const char *model, size_t *bytes); /* lives until the prog
 iobind_tensor *rig_floats(struct rig *rig, iobind_device *device, const float *values, size_t count);
 iobind_tensor *rig_strings(struct rig *rig, const char *first, const char *second);
 
-/* The tensor holds these values, and is given back. */
+/* The tensor holds these values. */
 void rig_expect(struct rig *rig, iobind_tensor *tensor, const float *values, size_t count);
 void rig_expect_strings(struct rig *rig, iobind_tensor *tensor, const char *first, const char *second);
 

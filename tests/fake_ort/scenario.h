@@ -7,7 +7,7 @@
 
 struct scenario {
   const char *function; /* of the public interface */
-  const char *variant;  /* of what it does; "" where there is one alone */
+  const char *variant;  /* of what it does; "" if there is only one */
   rig_place places;
   bool bare;                        /* makes its own runtime */
   void (*prepare)(struct rig *rig); /* may be NULL */

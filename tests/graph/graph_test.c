@@ -398,7 +398,7 @@ static void states(void **state) {
     }
     if (mode == IOBIND_CARRY_SWAP) {
       expect_all(first, N, 1);
-      iobind_tensor *second = make_filled(N, 5); /* bound anew, it takes the place of the state: no third graph */
+      iobind_tensor *second = make_filled(N, 5); /* rebound, it takes the place of the state: no third graph */
       bind_x(binding, second);
       for (int turn = 0; turn < 3; turn++) {
         expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));

@@ -39,9 +39,9 @@ def differences(tool, page):
     described = set(re.findall(r"^\.It Cm (\w+)$", text, flags=re.M))
     synopsis = set(re.findall(r"^\.Nm\n\.Cm (\w+)$", text, flags=re.M))
     for command in sorted(listed ^ described):
-        yield f"{command}: a command of the {'help' if command in listed else 'page'} alone"
+        yield f"{command}: a command of the {'help' if command in listed else 'page'} only"
     for command in sorted(listed ^ synopsis):
-        yield f"{command}: not in the synopsis, or in it alone"
+        yield f"{command}: not in the synopsis, or only there"
     helped = {}
     for command in sorted(listed):
         for name, form in options_of_help(say([tool, command, "--help"])).items():

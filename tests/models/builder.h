@@ -1,5 +1,5 @@
 /** @file builder.h
- *  What the models are built with: an onnx_writer that knows the spec's parameters. Within tests/models alone. */
+ *  What the models are built with: an onnx_writer that knows the spec's parameters. Only for tests/models. */
 #ifndef TESTS_MODELS_BUILDER_H
 #define TESTS_MODELS_BUILDER_H
 

@@ -188,7 +188,7 @@ void build_constant(builder *b) {
   builder_node_end(b);
 }
 
-/* ---- values that are no tensors ---- */
+/* ---- values that are not tensors ---- */
 
 static void wrapped_type(builder *b, int32_t kind, const char *symbols[TEST_MODEL_MAX_RANK], test_shape *shape,
                          onnx_type *tensor, onnx_type *wrapped) {

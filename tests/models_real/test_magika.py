@@ -14,7 +14,7 @@ PYTHON_FILES = ["tests/models_real/driver.py", "tests/models_real/test_magika.py
 
 
 def features(content):
-    """The first and the last bytes behind blanks, and a number that is no byte where there are fewer."""
+    """The first and the last bytes behind blanks, and a number that is not a byte where there are fewer."""
     first = content[:BLOCK].lstrip()[:SIDE]
     last = content[-BLOCK:].rstrip()[-SIDE:]
     row = np.full(2 * SIDE, PADDING, np.int32)

@@ -3,7 +3,7 @@
 usage: run_cases.py TOOL [--sample] [--list] [--verbose] [CASE...]
 
 A case passes when the tool's outputs are Python's bit for bit and ONNX's within ONNX's tolerance. It is skipped, and counted
-by the reason, when it holds what is no tensor, when the ONNX Runtime is too old to make a tensor of a type in it, when the CPU
+by the reason, when it holds what is not a tensor, when the ONNX Runtime is too old to make a tensor of a type in it, when the CPU
 EP does not run it, or when the CPU EP's answer is not the one of ONNX (and the tool's is the CPU EP's, bit for bit). Everything
 else fails. With another ONNX Runtime under the tool than Python's, the CPU EP's answer is the one of the tool's unbound run,
 and few of those may be other than ONNX's."""

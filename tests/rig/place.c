@@ -23,7 +23,7 @@ bool test_requires(const char *spec) {
   return false;
 }
 
-#ifndef _WIN32 /* where conformance alone runs, which finds everything by libiobind */
+#ifndef _WIN32 /* where only conformance runs, which finds everything by libiobind */
 bool test_path(const char *below, char *path, size_t size) {
   char own[512];
   ssize_t length = readlink("/proc/self/exe", own, sizeof own - 1);

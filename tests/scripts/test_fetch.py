@@ -98,7 +98,7 @@ class Fetch(unittest.TestCase):
         self.got()
         for change in (lambda: self.library().write_text("another library", encoding="utf-8"), self.library().unlink):
             change()
-            self.assertIn(f"unpacked anew: {self.library().name}", self.got().stderr)
+            self.assertIn(f"unpacked again: {self.library().name}", self.got().stderr)
             self.assertEqual(self.library().read_text(encoding="utf-8"), "the library")
         self.assertEqual(self.left(), [])
 

@@ -41,7 +41,7 @@ NUMBER_WITH_A_POINT = r"\"(?:\\.|[^\"\\\n])*%[-+ #0-9.*]*[aAeEfFgG](?![a-zA-Z])"
 
 
 def listed(root):
-    """The files of the tree: what git tracks or would track, or everything where the tree is no clone."""
+    """The files of the tree: what git tracks or would track, or everything if the tree is not a clone."""
     command = ["git", "-C", str(root), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     known = subprocess.run(command, capture_output=True, text=True)
     if known.returncode == 0 and known.stdout:

@@ -104,7 +104,7 @@ static void run_the_same_binding(member *self) {
   }
 }
 
-/* Whoever comes first runs, the others are refused, and what is computed is right. */
+/* The first thread runs, the others are refused, and the results are right. */
 static void one_binding_in_many_hands(void **state) {
   (void)state;
   static const float doubled[] = {2, 4, 6};
@@ -228,7 +228,7 @@ typedef struct farewell {
   iobind_stream *streams[THREADS];
 } farewell;
 
-/* A member is left alone with what it has; the last one to end takes the session and the runtime with it. */
+/* Each member goes on with what it has; the last one to end releases the session and the runtime. */
 static void run_and_give_up(member *self) {
   farewell *all = self->shared;
   iobind_binding *binding = all->bindings[self->number];

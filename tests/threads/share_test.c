@@ -293,7 +293,7 @@ static void record_again_and_again(void *shared) {
   atomic_store(&all->over, true);
 }
 
-/* An event is recorded anew while others wait for it: each of them waits for what it held then. */
+/* An event is recorded again while others wait for it: each of them waits for what it held then. */
 static void event_is_recorded_under_those_who_wait(void **state) {
   (void)state;
   announcement all = {.event = NULL};

@@ -113,7 +113,7 @@ class Machine(Case):
         self.assertIn(report["ort_version"], self.good("doctor"))
 
     def test_doctor_without_ort(self):
-        """The tool and the library alone, in a folder that holds nothing else."""
+        """Only the tool and the library, in a folder that holds nothing else."""
         alone = self.path("alone")
         os.makedirs(os.path.join(alone, "bin"))
         os.makedirs(os.path.join(alone, "lib"))
@@ -136,7 +136,7 @@ class Machine(Case):
     def test_wrong_libraries(self):
         self.refused(FAILED, "/nowhere", "doctor", "--ort", "/nowhere")
         self.refused(FAILED, "/nowhere", "devices", "--ort", "/nowhere")
-        text = self.write("text.so", b"this is no library\n")
+        text = self.write("text.so", b"this is not a library\n")
         self.refused(FAILED, "text.so", "devices", "--ort", text)
         self.refused(FAILED, "text.so", "devices", "--ep-library", f"mine={text}")
         for command in ("devices", "doctor"):

@@ -39,7 +39,7 @@ static void floats_differ_within_limits(void **state) {
   assert_true(between(one, one, 4, 0, 0).absolute == 0);
 }
 
-/* What is no number is far from each number, whatever the limits are, and like itself. */
+/* What is not a number is far from each number, whatever the limits are, and like itself. */
 static void infinities_and_nan(void **state) {
   (void)state;
   float one[] = {NAN, INFINITY, -INFINITY}, same[] = {NAN, INFINITY, -INFINITY}, other[] = {1, -INFINITY, 3};

@@ -61,7 +61,7 @@ static void stale_fresh_outputs(void **state) {
   iobind_session_destroy(session);
 }
 
-/* ORT reads an input and writes an output in the same memory without a word, and a transposition comes out wrong. */
+/* ORT reads an input and writes an output in the same memory silently, and a transposition comes out wrong. */
 static void silent_aliasing(void **state) {
   (void)state;
   iobind_session *session = fixture_session(runtime, NULL, "transpose dims=2,3");

@@ -1,4 +1,4 @@
-/* Traps of binding and of the run: what ORT accepts, remembers or does in silence. */
+/* Traps of binding and of the run: what ORT accepts, remembers or does silently. */
 #include "trap.h"
 
 #include <string.h>
@@ -194,7 +194,7 @@ static void cross_session_binding(void **state) {
 
 /* ---- places ---- */
 
-/* ORT binds an output of a CPU session to a device without a word, and the CPU's kernels write through the device's address. On the
+/* ORT binds an output of a CPU session to a device silently, and the CPU's kernels write through the device's address. On the
  * virtual accelerator that ends the process. */
 static void device_pointer_given_to_a_cpu_session(void **state) {
   (void)state;

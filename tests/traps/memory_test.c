@@ -235,7 +235,7 @@ static void copies_that_ort_refuses(void **state) {
 
 /* ---- sizes ---- */
 
-/* A tensor of no bytes has no address, and that is no error anywhere. */
+/* A tensor of no bytes has no address, and that is not an error anywhere. */
 static void zero_size_with_null(void **state) {
   (void)state;
   static const int64_t dims[] = {0, 3};

@@ -1,4 +1,4 @@
-/* Traps of values that are no tensors, and of what ORT says when it refuses. */
+/* Traps of values that are not tensors, and of what ORT says when it refuses. */
 #include "trap.h"
 
 #include <string.h>
@@ -56,7 +56,7 @@ static void write_sparse_input(onnx_writer *writer) {
   onnx_node_end(writer);
 }
 
-/* The first input is no tensor: every way to it is NOT_SUPPORTED, in words. */
+/* The first input is not a tensor: every way to it is NOT_SUPPORTED, in words. */
 static void expect_no_input(iobind_session *session, iobind_value_kind kind) {
   iobind_value_info info = IOBIND_VALUE_INFO_INIT;
   static const float some[] = {1, 2, 3, 4};
@@ -209,7 +209,7 @@ static void messages_of_real_failures(void **state) {
   expect(IOBIND_RUNTIME, iobind_session_create_from_memory(runtime, garbage, sizeof garbage, NULL, &session, &fault));
   assert_null(strstr(fault.message, "onnxruntime_src"));
 
-  /* the words for this one begin with a path and a function of ORT's */
+  /* the words for this one begin with a path and one of ORT's functions */
   session = fixture_session(runtime, NULL, "reshape");
   iobind_binding *binding = trap_bind(session);
   static const float two[] = {1, 2};

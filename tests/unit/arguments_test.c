@@ -232,7 +232,7 @@ static void audit_of_half_a_binding(void **state) {
   iobind_binding_destroy(half);
 }
 
-/* What is no tensor is left out of a run without a binding. */
+/* What is not a tensor is left out of a run without a binding. */
 static void sequence_as_an_output(void **state) {
   (void)state;
   iobind_session *sequence = fixture_session(runtime, NULL, "sequence");

@@ -49,7 +49,7 @@ static void expect_state(iobind_binding *binding, float value) {
 
 static const float ones[2] = {1, 1};
 
-/* y = 2 x: after n runs the state is 2 to the n. In every mode, and the first state is read alone where it is not in place. */
+/* y = 2 x: after n runs the state is 2 to the n. In every mode; the first state is only read, unless it is carried in place. */
 static void doubles(void **state, iobind_carry_mode mode) {
   (void)state;
   iobind_session *session = model("scale");
@@ -120,7 +120,7 @@ static void taken_states_stay(void **state) {
   iobind_session_destroy(session);
 }
 
-/* A state that grows from nothing, one row a run; the other input is written anew. */
+/* A state that grows from nothing, one row a run; the other input is rewritten. */
 static void grows_from_nothing(void **state) {
   (void)state;
   iobind_session *session = model("concat");
@@ -219,7 +219,7 @@ static iobind_tensor *tensor_of(iobind_dtype dtype, const int64_t *dims, size_t 
 }
 
 /* A state in place that a run may have written in part, whether the run fails at once or long after its call, is not gone on from: it
- * is bound or written anew. The row is written into a cache of 16 by 8, and 99 is not among them. */
+ * is bound or rewritten. The row is written into a cache of 16 by 8, and 99 is not among them. */
 static void torn_state_is_refused(void **state) {
   if (strcmp(*state, "vdev") != 0) {
     skip(); /* where runs can be made to fail */

@@ -1,4 +1,4 @@
-/* What is read on a stream into pageable memory: the call returns at once, and the bytes are there for whoever has seen the stream pass,
+/* What is read on a stream into pageable memory: the call returns at once, and the bytes have arrived for a caller that knows that the stream has passed,
  * whichever way, and for what comes behind them. On the virtual accelerator, whose virtual clock tells what the host waited for. */
 #include "fixture.h"
 #include "vdev.h"

@@ -95,7 +95,7 @@ static iobind_status load(iobind_device *const *list, size_t count, const char *
   return status;
 }
 
-/* Devices of one EP go to it together, wherever they stand in the list. This one says that it takes one alone: it was asked. */
+/* Devices of one EP go to it together, wherever they stand in the list. This EP refuses more than one, which shows that it was asked. */
 static void both_devices_in_one_session(void **state) {
   (void)state;
   iobind_device *list[] = {devices[0], iobind_runtime_get_device(runtime, 0), devices[1]};
@@ -103,7 +103,7 @@ static void both_devices_in_one_session(void **state) {
   expect_words("a session has one device of this EP");
 }
 
-/* An option with a name reaches that EP alone, one without the first that is not the processor's. That it arrived shows where it
+/* An option with a name reaches only that EP, one without the first that is not the processor's. That it arrived shows where it
  * cannot be: the accelerator refuses it, the other EP passes over what it does not know. */
 static void options_of_one_of_two_eps(void **state) {
   (void)state;

@@ -233,7 +233,7 @@ static void environment_pipe(void **state) {
   expect_words("expected a file or a folder");
 }
 
-/* Python's package has the library under the name with its version alone. */
+/* Python's package has the library only under the name with its version. */
 static void given_folder_of_python(void **state) {
   (void)state;
   char path[128];
@@ -517,7 +517,7 @@ static void host_works(const OrtApi *api, const OrtEnv *env) {
   free(model);
 }
 
-/* A host program over its own copy of ORT has registered EP libraries, and iobind, over another copy, is to leave them alone. */
+/* A host program over its own copy of ORT has registered EP libraries, and iobind, over another copy, must not touch them. */
 static void host_has_another_copy(void **state) {
   (void)state;
   const OrtApi *api = load_base(real_file())->GetApi(24);

@@ -250,7 +250,7 @@ static void no_deleter_on_failure(void **state) {
   iobind_runtime_destroy(runtime);
 }
 
-/* What is bound is kept, and let go when it is bound anew, cleared, or the binding goes. */
+/* What is bound is kept, and let go when it is rebound, cleared, or the binding goes. */
 static void binding_keeps_what_is_bound(void **state) {
   (void)state;
   iobind_runtime *runtime = fixture_runtime();

@@ -207,7 +207,7 @@ static void host_inputs_and_device_outputs(void **state) {
     int64_t down = vdev_get(0, "d2h_bytes");
     expect_ok(iobind_pipeline_submit(pipeline, inputs, &fault));
     expect_ok(iobind_pipeline_next(pipeline, outputs, NULL, &fault));
-    assert_int_equal(vdev_get(0, "d2h_bytes") - down, sizeof sum); /* by a download, and by nothing of ORT's */
+    assert_int_equal(vdev_get(0, "d2h_bytes") - down, sizeof sum); /* by a download, and not by a copy of ORT */
     void *got;
     expect_ok(iobind_tensor_get_data(outputs[0], IOBIND_FLOAT32, &got, &fault));
     assert_memory_equal(got, next, sizeof next);
@@ -219,7 +219,7 @@ static void host_inputs_and_device_outputs(void **state) {
   iobind_pipeline_destroy(pipeline);
 }
 
-/* One item fails, in each of the stages: it alone is lost, or those behind it too. */
+/* One item fails, in each of the stages: only it is lost, or those after it too. */
 static void a_failure(void **state, const char *fault_of, bool stops) {
   if (!is_vdev(state)) {
     skip(); /* where an item can be made to fail */

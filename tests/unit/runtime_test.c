@@ -225,7 +225,7 @@ static void library_by_environment(void **state) {
   iobind_runtime_destroy(runtime);
 }
 
-/* The reason why a library did not load is told to whoever asks for its device. */
+/* The reason why a library did not load is in the error for its device. */
 static void failed_library_explains_its_device(void **state) {
   (void)state;
   char list[128];
@@ -244,7 +244,7 @@ static void failed_library_explains_its_device(void **state) {
   iobind_runtime_destroy(runtime);
 }
 
-/* A device that does not work is named once, whoever says why. */
+/* A device that does not work is named only once in the message. */
 static void failed_device_is_named_once(void **state) {
   (void)state;
   setenv("VDEV_FAIL_SESSION", "every:1", 1);
@@ -371,7 +371,7 @@ static void copy_file(const char *from, const char *to) {
   (void)fclose(in);
 }
 
-/* The EP is the host program's, from a file of its own: the one that the search finds is left alone, and listed with the reason. */
+/* The EP is the host program's, from a file of its own: the one that the search finds is not registered, and listed with the reason. */
 static void host_has_a_copy(void **state) {
   (void)state;
   char copy[64];
@@ -496,7 +496,7 @@ static void log_lines_are_utf8(void **state) {
   assert_true(all.counts[IOBIND_LOG_WARNING] >= 2);
 }
 
-/* A whole life, failures and a device included, without a word on stderr. */
+/* A whole life, failures and a device included, without a line on stderr. */
 static void nothing_on_stderr(void **state) {
   (void)state;
   char path[64];

@@ -298,7 +298,7 @@ static void ep_options_with_values(void **state) {
   expect_words("'preferredLayout' is given twice");
 }
 
-/* An option that reaches no EP is refused: it would be lost without a word. */
+/* An option that reaches no EP is refused: it would be lost silently. */
 static void ep_options_that_reach_nobody(void **state) {
   (void)state;
   expect(IOBIND_INVALID_ARGUMENT, load_with_ep_option(NULL, "device_id", "0"));
@@ -338,7 +338,7 @@ static void free_dims(void **state) {
   expect(IOBIND_NOT_FOUND, load_with_dim("add dims=rows,3", "columns", 5));
   expect_words("'columns'");
   expect(IOBIND_NOT_FOUND, load_with_dim("add dims=rows,3", "", 5));
-  expect(IOBIND_NOT_FOUND, load_with_dim("add dims=rows,3", "row", 5)); /* a part of a name is no name */
+  expect(IOBIND_NOT_FOUND, load_with_dim("add dims=rows,3", "row", 5)); /* a part of a name is not a name */
   expect(IOBIND_NOT_FOUND, load_with_dim("add dims=rows,3", "x", 5));   /* an input, not a dim */
   expect(IOBIND_NOT_FOUND, load_with_dim("add dims=rows,3", "Add", 5)); /* an operator */
   expect(IOBIND_SHAPE, load_with_dim("add dims=rows,3", "rows", -1));

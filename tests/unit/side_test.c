@@ -1,4 +1,4 @@
-/* States that end beside others, that share memory or that do not fit: what each of ORT's two bindings holds must follow the table. */
+/* States that end while others go on, that share memory or that do not fit: each of ORT's two bindings must follow the table. */
 #define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
 
 #include "fixture.h"

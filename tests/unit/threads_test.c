@@ -1,4 +1,4 @@
-/* Several threads at once, by the rules of the header. On the CPU alone, so that ThreadSanitizer can watch all of it. */
+/* Several threads at once, by the rules of the header. Only on the CPU, so that ThreadSanitizer can watch all of it. */
 #define _POSIX_C_SOURCE 200809L /* barriers */
 #include "fixture.h"
 

@@ -1,4 +1,4 @@
-/* Kernels of ORT's CUDA EP by their mangled names: what each does with made-up arguments, against results by hand. */
+/* Kernels of ORT's CUDA EP by their mangled names: each one's results for given arguments, compared with results computed by hand. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -339,7 +339,7 @@ static void callers_options_go_first(void **state) {
   iobind_stream_destroy(stream);
 }
 
-/* A session that other code has made has no stream of iobind's. */
+/* A session that other code has made has no stream from iobind. */
 static void adopted_session_runs_at_once(void **state) {
   (void)state;
   const float values[COUNT] = {9, 9, 9, 9};

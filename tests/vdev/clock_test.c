@@ -1,4 +1,4 @@
-/* The virtual clock: schedules by the model alone, the same on a loaded machine. */
+/* The virtual clock: schedules depend only on the model, also on a loaded machine. */
 #include "rig.h"
 
 #include <string.h>

@@ -354,7 +354,7 @@ static void test_release(void **state) {
   expect_counts(10, 3, 4);
 }
 
-/* ---- a capture is alone: the functions that ORT calls, with another thread between them ---- */
+/* ---- no other thread may use the device during a capture: the functions that ORT calls, with another thread between them ---- */
 
 typedef struct intruder {
   const char *what;

@@ -124,7 +124,7 @@ static void test_native_interface(void **state) {
   vdev_event_destroy(event);
 }
 
-/* What is nothing of the library's is refused in words, by every function. */
+/* Every function refuses what is not the library's, and says why. */
 static void test_nothing_is_refused(void **state) {
   (void)state;
   vdev_stream *stream = vdev_stream_create(0);

@@ -55,7 +55,7 @@ class Runner:
         self.raw = {case.name: case.data_sets[0] for case in collect_testcases(None)}
 
     def prepare(self, case):
-        """Values that are no tensors, as Python's ONNX Runtime takes them; the names of the outputs."""
+        """Values that are not tensors, as Python's ONNX Runtime takes them; the names of the outputs."""
         graph = vdev.onnx.load_model_from_string(case.model).graph
         case.names = [output.name for output in graph.output]
         if case.kind is not None:
@@ -144,7 +144,7 @@ def main():
 
     listed = cases.collect(*cases.newest(takes))
     if sample:
-        # Those with graphs inside and those that are no tensors are few, and other roads: all of them.
+        # Those with graphs inside and those that are not tensors are few, and other roads: all of them.
         listed = cases.sample(listed) + [case for case in listed if case.kind or has_graphs(case)]
         listed = list({case.name: case for case in listed}.values())
     if sys.argv[6:]:

@@ -20,7 +20,7 @@ import threading
 import vdev  # noqa: F401  (it says what is missing)
 
 SHARES = 2
-SECONDS = 600  # without a word: it hangs; on a machine with much else to do, to collect the cases alone takes minutes
+SECONDS = 600  # without output: it hangs; on a machine with much else to do, to collect the cases alone takes minutes
 WORDS = {
     "claimed": "run on vdev, and are the CPU EP's",
     "left": "left to the CPU EP, and the same",

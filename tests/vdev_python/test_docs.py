@@ -3,7 +3,7 @@
 usage: test_docs.py LIBRARY [unittest's arguments]
 
 Each program is put into a folder under the name in its first line, beside the library; the shell's lines run there, and what they
-do not run is run alone."""
+do not run is run by itself."""
 
 import json
 import os

@@ -76,7 +76,7 @@ static void list_options(tool_report *report, const iobind__option_table *option
 
 static void list_pairs(tool_report *report, const iobind__option_table *options) {
   report_table *table = report_add_table(report, "conflicts", options->pair_count > 0 ? "Not together:" : NULL);
-  bool any = options->pair_count > 0; /* a table without rows is for a program alone */
+  bool any = options->pair_count > 0; /* a table without rows is only for a program */
   report_column(table, "key", any ? "KEY" : NULL, REPORT_LEFT);
   report_column(table, "value", NULL, REPORT_LEFT);
   report_column(table, "other", any ? "AND" : NULL, REPORT_LEFT);
