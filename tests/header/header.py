@@ -102,7 +102,7 @@ def comment_problems(function, names, since):
         problems.append(f"'{inherits[0]}' is no function")
     if re.search(MAY_WAIT, function.name) and "@blocks" not in comment:
         problems.append("may wait, but no '@blocks' says when")
-    if re.search(r"@blocks(?! (yes|if|where|for)\b)", comment):
+    if re.search(r"@blocks(?! (yes|if|for)\b)", comment):
         problems.append("expected '@blocks yes|if ...|for ...'")
     unknown = set(re.findall(r"@(\w+)", comment)) - {"param", "return", "threads", "blocks", "since"}
     problems += [f"'@{tag}' is no tag" for tag in sorted(unknown)]
