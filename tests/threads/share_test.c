@@ -269,6 +269,8 @@ static void wait_for_event(member *self) {
   HOLDS(self, iobind_stream_native(own) != NULL);
   do {
     int32_t done = 0;
+    iobind_status limited = iobind_event_wait_for(all->event, 1000, NULL);
+    HOLDS(self, limited == IOBIND_OK || limited == IOBIND_TIMEOUT);
     WELL(self, iobind_event_wait(all->event, NULL));
     WELL(self, iobind_event_query(all->event, &done, NULL));
     WELL(self, iobind_stream_wait(own, all->event, NULL));
