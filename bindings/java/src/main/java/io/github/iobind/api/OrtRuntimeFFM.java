@@ -382,6 +382,56 @@ public final class OrtRuntimeFFM implements AutoCloseable {
     return result;
   }
 
+  /** Libraries that CUDA's execution provider stands on. */
+  public enum Preload {
+    /** CUDA's runtime, cuBLAS, cuRAND, cuFFT and nvrtc. */
+    CUDA(Constants.PRELOAD_NO_CUDA),
+    /** The library cuDNN. */
+    CUDNN(Constants.PRELOAD_NO_CUDNN),
+    /** On Windows: Microsoft's C++ runtime. */
+    MSVC(Constants.PRELOAD_NO_MSVC);
+
+    private final int without;
+
+    Preload(int without) {
+      this.without = without;
+    }
+  }
+
+  /**
+   * Loads NVIDIA's libraries, all of them, from where they are found; see {@link #preload(String, int, Set)}.
+   *
+   * @throws OrtFFMException NOT_FOUND: the message names what is missing
+   */
+  public static void preload() {
+    preload(null, 0, EnumSet.allOf(Preload.class));
+  }
+
+  /**
+   * Loads NVIDIA's libraries before the loader is asked for them. A runtime does it by itself where CUDA's execution provider is
+   * loaded; call this before, to say from where.
+   *
+   * @param folder null: an installed PyTorch's, NVIDIA's wheels for Python, then the loader's own search; "": the wheels only; a
+   *     folder with the libraries, or with Python's packages: that one only
+   * @param cuda the major version of CUDA, 12 or 13; 0: the newest that is found
+   * @param which the libraries to load
+   * @throws OrtFFMException NOT_FOUND: no such folder, or a library that CUDA's execution provider cannot do without: the message
+   *     names them; INVALID_ARGUMENT
+   */
+  public static void preload(String folder, int cuda, Set<Preload> which) {
+    NativeLibrary.load();
+    try (Arena arena = Arena.ofConfined(); Scratch scratch = Scratch.take()) {
+      MemorySegment struct = Layouts.allocate(arena, Layouts.PRELOAD_OPTIONS);
+      int flags = 0;
+      for (Preload one : Preload.values()) flags |= which.contains(one) ? 0 : one.without;
+      Layouts.setInt(struct, Layouts.PRELOAD_OPTIONS, "flags", flags);
+      Layouts.setInt(struct, Layouts.PRELOAD_OPTIONS, "cuda", cuda);
+      long text = folder == null ? 0 : Texts.allocate(arena, folder, "folder").address();
+      Layouts.setLong(struct, Layouts.PRELOAD_OPTIONS, "folder", text);
+      scratch.check(Iobind.preload(struct, scratch.error()));
+    }
+  }
+
   /**
    * Registers an EP library. Its devices follow those that are known already.
    *

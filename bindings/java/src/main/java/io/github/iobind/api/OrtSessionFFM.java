@@ -55,6 +55,7 @@ public final class OrtSessionFFM implements AutoCloseable {
     private int interOpThreads;
     private String profile;
     private int graphLimit;
+    private OrtStreamFFM ownStream;
 
     /** All defaults: the CPU. */
     public Options() {}
@@ -191,6 +192,17 @@ public final class OrtSessionFFM implements AutoCloseable {
      */
     public Options profile(Path prefix) {
       profile = prefix.toString();
+      return this;
+    }
+
+    /**
+     * Have the session compute on a stream of this package, which it keeps: runs of all its bindings follow one another there.
+     *
+     * @param stream an execution provider's, of the only one of the devices that has streams; it may be closed before the session
+     * @return this
+     */
+    public Options stream(OrtStreamFFM stream) {
+      ownStream = stream;
       return this;
     }
 
@@ -383,6 +395,7 @@ public final class OrtSessionFFM implements AutoCloseable {
       MemorySegment struct = options.write(arena, runtime);
       long address = runtime.enter();
       try {
+        Layouts.setLong(struct, Layouts.SESSION_OPTIONS, "stream", OrtStreamFFM.enter(options.ownStream));
         if (path != null) {
           scratch.check(Iobind.sessionCreate(address, Texts.allocate(arena, path, "model"), struct, scratch.out(0), scratch.error()));
         } else {
@@ -392,6 +405,7 @@ public final class OrtSessionFFM implements AutoCloseable {
         }
         return new OrtSessionFFM(runtime, ownsRuntime, scratch.getLong(0), null);
       } finally {
+        if (Layouts.getLong(struct, Layouts.SESSION_OPTIONS, "stream") != 0) OrtStreamFFM.exit(options.ownStream);
         runtime.exit();
       }
     }

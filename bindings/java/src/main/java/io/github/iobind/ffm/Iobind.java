@@ -116,6 +116,17 @@ public final class Iobind {
     }
   }
 
+  private static final MethodHandle PRELOAD = status("iobind_preload", MEMORY, OBJECT);
+
+  /** {@code iobind_preload}. */
+  public static int preload(MemorySegment options, long error) {
+    try {
+      return (int) PRELOAD.invokeExact(options, error);
+    } catch (Throwable t) {
+      throw thrown(t);
+    }
+  }
+
   private static final MethodHandle RUNTIME_DESTROY = action("iobind_runtime_destroy", OBJECT);
 
   /** {@code iobind_runtime_destroy}. */

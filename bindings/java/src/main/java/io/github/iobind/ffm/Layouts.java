@@ -34,6 +34,10 @@ public final class Layouts {
   public static final StructLayout EP_INFO = struct("iobind_ep_info", u32("struct_size"), u32("status"), pointer("name"),
       pointer("path"), pointer("message"));
 
+  /** {@code iobind_preload_options}. */
+  public static final StructLayout PRELOAD_OPTIONS = struct("iobind_preload_options", u32("struct_size"), u32("flags"),
+      pointer("folder"), u32("cuda"), u32("reserved"));
+
   /** {@code iobind_device_info}. */
   public static final StructLayout DEVICE_INFO = struct("iobind_device_info", u32("struct_size"), u32("flags"), pointer("spec"),
       pointer("ep_name"), pointer("ep_vendor"), pointer("vendor"), pointer("memory_name"), u32("vendor_id"), u32("device_id"),
@@ -58,7 +62,7 @@ public final class Layouts {
       pointer("devices"), size("device_count"), u32("policy"), u32("optimization"), u32("intra_op_threads"),
       u32("inter_op_threads"), pointer("ep_keys"), pointer("ep_values"), size("ep_option_count"), pointer("config_keys"),
       pointer("config_values"), size("config_count"), pointer("dim_names"), pointer("dim_values"), size("dim_count"),
-      pointer("profile"), size("graph_limit"));
+      pointer("profile"), size("graph_limit"), pointer("stream"));
 
   /** {@code iobind_session_info}. */
   public static final StructLayout SESSION_INFO = struct("iobind_session_info", u32("struct_size"), u32("reserved"),
@@ -97,8 +101,8 @@ public final class Layouts {
       pointer("reason"), pointer("advice"));
 
   /** All of them, for the test. */
-  public static final List<StructLayout> ALL = List.of(ERROR, RUNTIME_OPTIONS, RUNTIME_INFO, EP_INFO, DEVICE_INFO,
-      DEVICE_COUNTERS, STREAM_OPTIONS, TENSOR_INFO, SESSION_OPTIONS, SESSION_INFO, VALUE_INFO, NODE_INFO, RUN_OPTIONS,
+  public static final List<StructLayout> ALL = List.of(ERROR, RUNTIME_OPTIONS, RUNTIME_INFO, EP_INFO, PRELOAD_OPTIONS,
+      DEVICE_INFO, DEVICE_COUNTERS, STREAM_OPTIONS, TENSOR_INFO, SESSION_OPTIONS, SESSION_INFO, VALUE_INFO, NODE_INFO, RUN_OPTIONS,
       PIPELINE_OPTIONS, PIPELINE_ITEM, AUDIT_INFO, AUDIT_ENTRY);
 
   private Layouts() {}

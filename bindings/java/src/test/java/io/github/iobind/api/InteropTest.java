@@ -135,6 +135,17 @@ class InteropTest {
   }
 
   @Test
+  void aSessionsOwnStream() {
+    Devices.require(runtime, "vdev");
+    DeviceSpec vdev = DeviceSpec.of("vdev");
+    try (OrtStreamFFM cpu = OrtStreamFFM.create(runtime, DeviceSpec.CPU)) {
+      OrtFFMException e = assertThrows(OrtFFMException.class, () -> OrtSessionFFM.create(runtime, Models.bytes("scale"),
+          new OrtSessionFFM.Options().devices(vdev).stream(cpu)));
+      assertTrue(e.getMessage().contains("stream"), e.getMessage());
+    }
+  }
+
+  @Test
   void capturedGraphs() {
     Devices.require(runtime, "vdev");
     DeviceSpec vdev = DeviceSpec.of("vdev");
@@ -160,6 +171,14 @@ class InteropTest {
         assertArrayEquals(new float[] {2, 4, 6}, result.toFloatArray());
       }
     }
+  }
+
+  @Test
+  void librariesOfCuda(@org.junit.jupiter.api.io.TempDir java.nio.file.Path folder) {
+    fails(OrtStatus.NOT_FOUND, "nowhere", () -> OrtRuntimeFFM.preload("/nowhere", 0, java.util.Set.of()));
+    fails(OrtStatus.NOT_FOUND, "cud",
+        () -> OrtRuntimeFFM.preload(folder.toString(), 12, java.util.Set.of(OrtRuntimeFFM.Preload.CUDA)));
+    fails(OrtStatus.INVALID_ARGUMENT, "11", () -> OrtRuntimeFFM.preload(null, 11, java.util.Set.of()));
   }
 
   @Test
