@@ -173,7 +173,7 @@ __attribute__((noinline)) static iobind_status set_input(iobind_binding *binding
   if (carry != NULL) {
     carry->due = false; /* the bound tensor is the next state, not the last run's result */
   }
-  binding->is_checked = binding->is_checked && same_dims && carry == NULL && binding->handed_on == 0;
+  binding->is_checked = binding->is_checked && same_dims && carry == NULL && binding->copied_count == 0;
   iobind__input old = *input;
   *input = made;
   iobind__table_changed(binding);

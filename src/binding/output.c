@@ -11,7 +11,6 @@ void iobind__output_set(iobind_binding *binding, size_t index, iobind_output_mod
                         iobind_tensor *target) {
   iobind__output *output = &binding->outputs[index];
   bool was_bound = output->mode != IOBIND_OUTPUT_NONE;
-  bool is_bound = mode != IOBIND_OUTPUT_NONE;
   const iobind__place *old_place = output->target != NULL ? output->target->place : output->place;
   const iobind__place *new_place = target != NULL ? target->place : place;
   bool stays_verified = output->is_verified && output->mode == mode && old_place == new_place;
@@ -28,11 +27,8 @@ void iobind__output_set(iobind_binding *binding, size_t index, iobind_output_mod
   output->target = iobind_tensor_retain(target);
   iobind__sides_let_go(binding, old);
   iobind_tensor_release(old);
-  if (was_bound != is_bound) {
+  if (was_bound != (mode != IOBIND_OUTPUT_NONE)) {
     binding->output_set++;
-    if (binding->session->outputs[index].handed_on >= 0) {
-      binding->handed_on = is_bound ? binding->handed_on + 1 : binding->handed_on - 1;
-    }
   }
   binding->is_checked = false;
   iobind__table_changed(binding);
@@ -48,6 +44,31 @@ void iobind__output_renew(iobind_binding *binding, size_t index) {
   binding->outputs[index].memory = iobind__serial_next();
   iobind__output_aim(&binding->outputs[index], NULL);
   iobind__table_changed(binding);
+}
+
+static bool moves(const iobind_binding *binding, size_t index) {
+  const iobind__output *output = &binding->outputs[index];
+  const iobind__place *place = output->target != NULL ? output->target->place : output->place;
+  return output->mode != IOBIND_OUTPUT_NONE && place != binding->session->outputs[index].place;
+}
+
+/* ORT before 1.31 that copies several outputs to another memory copies some of them too early: the run may still be writing them. In every
+ * release an input that is handed on goes to another memory without regard to the stream. */
+void iobind__outputs_choose_copied(iobind_binding *binding) {
+  enum { MENDED_IN = 31 };
+  const iobind_session *session = binding->session;
+  size_t moving = 0;
+  for (size_t i = 0; i < session->output_count; i++) {
+    moving += moves(binding, i) ? 1 : 0;
+  }
+  bool is_early = moving > 1 && session->runtime->ort.minor < MENDED_IN;
+  binding->copied_count = 0;
+  for (size_t i = 0; i < session->output_count; i++) {
+    iobind__output *output = &binding->outputs[i];
+    bool is_handed_on = session->outputs[i].handed_on >= 0;
+    output->is_copied = output->mode != IOBIND_OUTPUT_NONE && (is_handed_on || (is_early && moves(binding, i)));
+    binding->copied_count += output->is_copied ? 1 : 0;
+  }
 }
 
 void iobind__outputs_reshape(iobind_binding *binding) {

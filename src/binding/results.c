@@ -114,41 +114,72 @@ static iobind_status make_result(iobind_binding *binding, size_t index, iobind_e
   return IOBIND_OK;
 }
 
-/* A tensor for the copy of an input: the output's given tensor, or a new one. */
-static iobind_status make_copy(const iobind__output *output, const iobind_tensor *source, iobind_tensor **copy,
-                               iobind_error *error) {
-  if (iobind__output_is_given(output)) {
-    *copy = iobind_tensor_retain(output->target);
+/* What a copied output is copied from, with a reference for the caller: an input that was handed on, or what the run made. */
+static iobind_status find_source(iobind_binding *binding, size_t index, iobind_tensor **source, iobind_error *error) {
+  const iobind_session *session = binding->session;
+  iobind__output *output = &binding->outputs[index];
+  int handed_on = session->outputs[index].handed_on;
+  if (handed_on >= 0) {
+    *source = iobind_tensor_retain(binding->inputs[handed_on].bound);
     return IOBIND_OK;
   }
-  return iobind__tensor_create_at(output->place, source->dtype, source->dims, source->rank, copy, error);
-}
-
-static iobind_status hand_on(iobind_binding *binding, size_t index, iobind_stream *stream, iobind_error *error) {
-  iobind__output *output = &binding->outputs[index];
-  const iobind_tensor *source = binding->inputs[binding->session->outputs[index].handed_on].bound;
-  iobind_tensor *copy;
-  IOBIND__TRY(make_copy(output, source, &copy, error));
-  iobind_status status = IOBIND_OK;
-  if (source->dtype == IOBIND_STRING) {
-    status = iobind__strings_copy(source, copy, error);
-  } else if (source->data != copy->data) { /* IN_PLACE over the input itself: nothing to copy */
-    status = iobind__tensor_copy_one(source, copy, stream, error);
-  }
-  if (status != IOBIND_OK) {
-    iobind_tensor_release(copy);
-    return status;
-  }
-  iobind_tensor_release(output->result);
-  output->result = copy;
+  IOBIND__TRY(iobind__result_verify_place(binding, index, output->value, error));
+  IOBIND__TRY(iobind__tensor_from_value(output->value, session->outputs[index].place, &binding->session->ref, source, error));
+  output->value = NULL;
   return IOBIND_OK;
 }
 
-iobind_status iobind__results_hand_on(iobind_binding *binding, iobind_stream *stream, iobind_error *error) {
+/* A tensor for the copy: what was given for the output, or memory of its own. */
+static iobind_status make_copy(const iobind_binding *binding, size_t index, const iobind_tensor *source, iobind_tensor **copy,
+                               iobind_error *error) {
+  const iobind__output *output = &binding->outputs[index];
+  if (!iobind__output_is_given(output)) {
+    return iobind__tensor_create_at(output->place, source->dtype, source->dims, source->rank, copy, error);
+  }
+  if (!iobind__tensor_same_dims(source, output->target)) {
+    char came[IOBIND__SHAPE_TEXT];
+    char bound[IOBIND__SHAPE_TEXT];
+    iobind__shape_text((int32_t)source->dtype, source->dims, NULL, source->rank, came, sizeof came);
+    iobind__shape_text((int32_t)output->target->dtype, output->target->dims, NULL, output->target->rank, bound, sizeof bound);
+    return iobind__fail(error, IOBIND_SHAPE, "binding_run: output '%s': %s is bound, the run made %s",
+                        binding->session->outputs[index].name, bound, came);
+  }
+  *copy = iobind_tensor_retain(output->target);
+  return IOBIND_OK;
+}
+
+static iobind_status copy_content(const iobind_tensor *source, iobind_tensor *copy, iobind_stream *stream,
+                                  iobind_error *error) {
+  if (source->dtype == IOBIND_STRING) {
+    return iobind__strings_copy(source, copy, error);
+  }
+  bool is_there = source->data == copy->data && source->place == copy->place; /* IN_PLACE over the input itself */
+  return is_there ? IOBIND_OK : iobind__tensor_copy_one(source, copy, stream, error);
+}
+
+static iobind_status copy_output(iobind_binding *binding, size_t index, iobind_stream *stream, iobind_error *error) {
+  iobind_tensor *source;
+  iobind_tensor *copy = NULL;
+  IOBIND__TRY(find_source(binding, index, &source, error));
+  iobind_status status = make_copy(binding, index, source, &copy, error);
+  if (status == IOBIND_OK) {
+    status = copy_content(source, copy, stream, error);
+  }
+  if (status == IOBIND_OK) {
+    iobind__tensor_use(source, stream);
+    iobind_tensor_release(binding->outputs[index].result);
+    binding->outputs[index].result = iobind_tensor_retain(copy);
+  }
+  iobind_tensor_release(source);
+  iobind_tensor_release(copy);
+  return status;
+}
+
+iobind_status iobind__results_copy(iobind_binding *binding, iobind_stream *stream, iobind_error *error) {
   IOBIND__TRY(iobind__results_fetch(binding, error));
   for (size_t i = 0; i < binding->session->output_count; i++) {
-    if (binding->session->outputs[i].handed_on >= 0 && binding->outputs[i].mode != IOBIND_OUTPUT_NONE) {
-      IOBIND__TRY(hand_on(binding, i, stream, error));
+    if (binding->outputs[i].is_copied) {
+      IOBIND__TRY(copy_output(binding, i, stream, error));
     }
   }
   return IOBIND_OK;

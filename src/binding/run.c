@@ -14,6 +14,7 @@ static iobind_status prepare(iobind_binding *binding, iobind_error *error) {
   bool by_arrays = false;
   if (!binding->is_checked) {
     IOBIND__TRY(iobind__binding_check_complete(binding, "binding_run", error));
+    iobind__outputs_choose_copied(binding);
     binding->is_checked = true;
   }
   if (binding->carry_count > 0 && differs) {
@@ -148,8 +149,8 @@ static iobind_status finish_run(iobind_binding *binding, iobind_stream *stream, 
   if (!binding->is_verified) {
     status = iobind__results_verify(binding, error);
   }
-  if (status == IOBIND_OK && binding->handed_on > 0) {
-    status = iobind__results_hand_on(binding, stream, error);
+  if (status == IOBIND_OK && binding->copied_count > 0) {
+    status = iobind__results_copy(binding, stream, error);
   }
   if (status == IOBIND_OK) {
     status = wait_for_devices(binding, ordered, error);
@@ -176,7 +177,7 @@ __attribute__((always_inline)) static inline iobind_status run_ort(iobind_bindin
     return run_failed(binding, failed, stream, error);
   }
   binding->results = by_arrays ? IOBIND__RESULTS_READY : IOBIND__RESULTS_HELD;
-  if (!binding->is_verified || binding->handed_on > 0 || session->queued != NULL) {
+  if (!binding->is_verified || binding->copied_count > 0 || session->queued != NULL) {
     IOBIND__TRY(finish_run(binding, stream, ordered, error));
   }
   return IOBIND_OK;

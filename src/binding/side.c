@@ -124,14 +124,11 @@ static iobind_status give_output(const iobind_binding *binding, const iobind__si
   const OrtApi *api = IOBIND__API(binding->session->runtime);
   const iobind__output *output = &binding->outputs[index];
   const iobind__value *value = &binding->session->outputs[index];
-  const iobind__place *place = output->place;
-  bool is_reused = output->mode == IOBIND_OUTPUT_REUSE;
-  if (value->handed_on >= 0) { /* where the input is: ORT would copy it elsewhere, and not on the run's stream */
-    place = binding->session->inputs[value->handed_on].place;
-    is_reused = false;
-  } else if (iobind__output_is_given(output)) {
+  if (iobind__output_is_given(output) && !output->is_copied) {
     return give_target(binding, side, index, what, error);
   }
+  const iobind__place *place = output->is_copied ? iobind__output_home(binding, index) : output->place;
+  bool is_reused = output->mode == IOBIND_OUTPUT_REUSE && !output->is_copied;
   IOBIND__ORT_TRY(api, api->BindOutputToDevice(side->binding, value->name, place->info), error, "%s: output '%s'", what,
                   value->label);
   note(&side->outputs[index], is_reused ? output->memory : 0, NULL);
@@ -183,17 +180,15 @@ bool iobind__side_has(const iobind__side *side, size_t input, const iobind_tenso
          side->outputs[output].serial == output_tensor->serial;
 }
 
-/* Is the output bound again before each run? Otherwise ORT writes into the last result, or into an input that it passed
- * through. */
-static bool is_fresh(const iobind_binding *binding, size_t index) {
-  iobind_output_mode mode = binding->outputs[index].mode;
-  return mode == IOBIND_OUTPUT_FRESH || (mode != IOBIND_OUTPUT_NONE && binding->session->outputs[index].handed_on >= 0);
+/* Is the output bound again before each run? ORT writes into what an output holds: the last result, or an input that it handed on. */
+static bool is_fresh(const iobind__output *output) {
+  return output->mode == IOBIND_OUTPUT_FRESH || output->is_copied;
 }
 
 static void list_fresh(iobind_binding *binding) {
   binding->fresh_count = 0;
   for (size_t i = 0; i < binding->session->output_count; i++) {
-    if (is_fresh(binding, i)) {
+    if (is_fresh(&binding->outputs[i])) {
       binding->fresh[binding->fresh_count++] = i;
     }
   }
@@ -242,7 +237,7 @@ iobind_status iobind__side_compare(iobind_binding *binding, iobind__side *side, 
   for (size_t i = 0; i < session->output_count; i++) {
     const iobind__output *output = &binding->outputs[i];
     uint64_t wanted = output->mode == IOBIND_OUTPUT_NONE ? side->outputs[i].serial : wanted_output(output);
-    if (is_fresh(binding, i) || side->outputs[i].serial != wanted) {
+    if (is_fresh(output) || side->outputs[i].serial != wanted) {
       IOBIND__TRY(give_output(binding, side, i, "binding_run", error));
     }
   }

@@ -23,7 +23,9 @@ typedef struct iobind__output {
   uint64_t memory;       /* REUSE: the serial number of the wanted memory; a new number means new memory */
   /* what a run has shown; stays until mode or place change */
   bool is_verified;    /* it lands where it was asked for */
-  bool has_fixed_dims; /* the model fixes the dims, and the output has them: other dims of an input do not change it */
+  bool has_fixed_dims; /* the model fixes the dims, and they came out so: other dims of an input do not change them */
+  bool
+      is_copied; /* iobind copies it after each run, from an input that the model hands on or from where the session leaves it */
   /* of the last run */
   OrtValue *value;       /* fetched from ORT, not yet in a tensor */
   iobind_tensor *result; /* the value as a tensor */
@@ -82,11 +84,11 @@ struct iobind_binding {
   iobind__flight flight; /* only the owner's thread uses the rest */
   iobind__results results;
   iobind_error failure;
-  bool is_checked;  /* complete, and nothing changed since */
-  bool is_verified; /* every bound output is */
-  bool has_live;    /* some input is LIVE with a source, or has an event */
-  size_t handed_on; /* bound outputs that are passed-through inputs: copied after each run */
-  size_t *fresh;    /* the outputs that are bound again before each run */
+  bool is_checked;     /* complete, and nothing changed since */
+  bool is_verified;    /* every bound output is */
+  bool has_live;       /* some input is LIVE with a source, or has an event */
+  size_t copied_count; /* outputs that iobind copies; known when `is_checked` is */
+  size_t *fresh;       /* the outputs that are bound again before each run */
   size_t fresh_count;
   iobind__output *outputs;
   iobind__carry *carries;
@@ -100,9 +102,9 @@ static inline iobind__side *iobind__side_of_turn(iobind_binding *binding) {
   return &binding->sides[binding->turn];
 }
 
-/* Is every output neither carried nor a passed-through input, and is no run replayed from a capture? */
+/* Is nothing carried or copied, and is no run replayed at the addresses of another one? */
 static inline bool iobind__binding_is_plain(const iobind_binding *binding) {
-  return (binding->carry_count | binding->handed_on) == 0 && binding->graphs == NULL;
+  return (binding->carry_count | binding->copied_count | (uintptr_t)binding->graphs) == 0;
 }
 
 static inline bool iobind__output_is_given(const iobind__output *output) {
@@ -154,6 +156,12 @@ static inline iobind_status iobind__overlap_make_room(iobind_binding *binding, c
   return iobind__tensor_is_allocated(tensor) ? IOBIND_OK : iobind__overlap_renew(binding, tensor, error);
 }
 
+/* Where ORT leaves an output that iobind copies from there. */
+static inline iobind__place *iobind__output_home(const iobind_binding *binding, size_t index) {
+  const iobind__value *value = &binding->session->outputs[index];
+  return value->handed_on >= 0 ? binding->session->inputs[value->handed_on].place : value->place;
+}
+
 /* output.c */
 /* The output is bound to something else: the last run's results are given up, and if mode or place differ, a run has to show
  * again where it lands. */
@@ -164,6 +172,9 @@ void iobind__output_reset(iobind_binding *binding, size_t index);
 /* The next run writes this tensor, which may be NULL. */
 void iobind__output_aim(iobind__output *output, iobind_tensor *target);
 
+/* Which outputs does iobind copy? What ORT copies instead is not always ordered behind the run. */
+void iobind__outputs_choose_copied(iobind_binding *binding);
+
 /* The dims of an input changed: REUSE outputs whose dims may follow get new memory. */
 void iobind__outputs_reshape(iobind_binding *binding);
 
@@ -172,8 +183,8 @@ void iobind__outputs_reshape(iobind_binding *binding);
 void iobind__results_drop(iobind_binding *binding, iobind_stream *busy);
 iobind_status iobind__results_fetch(iobind_binding *binding, iobind_error *error);
 
-/* Copy inputs that the model passes through to where the outputs are bound. */
-iobind_status iobind__results_hand_on(iobind_binding *binding, iobind_stream *stream, iobind_error *error);
+/* Copy the outputs that are copied to where they are bound. */
+iobind_status iobind__results_copy(iobind_binding *binding, iobind_stream *stream, iobind_error *error);
 
 /* The address of an output's value. NULL, and 0 bytes, for strings. */
 iobind_status iobind__result_locate(const iobind_binding *binding, size_t index, OrtValue *value, void **data, size_t *bytes,

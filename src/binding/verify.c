@@ -15,7 +15,9 @@ iobind_status iobind__result_verify_place(const iobind_binding *binding, size_t 
   }
   const OrtMemoryInfo *info = NULL;
   IOBIND__ORT_TRY(api, api->GetTensorMemoryInfo(value, &info), error, "output '%s'", name);
-  const iobind__place *asked = iobind__output_is_given(output) ? output->target->place : output->place;
+  const iobind__place *asked = output->is_copied                 ? iobind__output_home(binding, index)
+                               : iobind__output_is_given(output) ? output->target->place
+                                                                 : output->place;
   if (!iobind__same_memory(runtime, info, asked->info)) {
     const char *landed = NULL;
     IOBIND__ORT_TRY(api, api->MemoryInfoGetName(info, &landed), error, "output '%s'", name);
@@ -47,8 +49,8 @@ static iobind_status verify(iobind_binding *binding, size_t index, iobind_error 
   iobind__output *output = &binding->outputs[index];
   void *data;
   size_t bytes;
-  if (binding->session->outputs[index].handed_on >= 0) {
-    output->is_verified = true; /* iobind itself copies such an output */
+  if (output->is_copied) { /* by iobind itself: an input lies where it was bound, and the others are looked at each time */
+    output->is_verified = binding->session->outputs[index].handed_on >= 0;
     return IOBIND_OK;
   }
   IOBIND__TRY(iobind__result_verify_place(binding, index, output->value, error));

@@ -9,6 +9,7 @@ typedef struct iobind__ort {
   const OrtApi *api;
   uint32_t api_version; /* the version of the table: no newer slot may be used */
   char *version;        /* "1.31.1" */
+  uint32_t minor;       /* 31 of that: for what a release does and no slot shows */
   char *path;           /* the library's file, "" if it is not known */
   const char *found_by; /* which step of the search found it */
 } iobind__ort;

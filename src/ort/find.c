@@ -43,6 +43,7 @@ static iobind_status negotiate(const OrtApiBase *base, iobind__ort *ort, const c
                         "runtime_create: %s: expected ONNX Runtime 1.%d or newer (major version 1), got %s", where,
                         ORT_API_OLDEST, version);
   }
+  ort->minor = minor;
   ort->api_version = minor < ORT_API_NEWEST ? minor : ORT_API_NEWEST;
   ort->api = base->GetApi(ort->api_version);
   if (ort->api == NULL) {

@@ -176,6 +176,7 @@ static void count_line(void *context, int32_t level, const char *message) {
 
 typedef iobind_status (*create_function)(const iobind_runtime_options *options, iobind_runtime **runtime, iobind_error *error);
 typedef void (*destroy_function)(iobind_runtime *runtime);
+typedef iobind_status (*info_function)(const iobind_runtime *runtime, iobind_runtime_info *info, iobind_error *error);
 
 static void *symbol(void *library, const char *name) {
   void *address = dlsym(library, name);
@@ -201,8 +202,13 @@ static void unloaded(void **state) {
   options.log_level = IOBIND_LOG_VERBOSE;
   iobind_runtime *runtime = NULL;
   expect_ok(create(&options, &runtime, &fault));
+  info_function get_info;
+  address = symbol(library, "iobind_runtime_get_info");
+  memcpy(&get_info, &address, sizeof get_info);
+  iobind_runtime_info info = IOBIND_RUNTIME_INFO_INIT;
+  expect_ok(get_info(runtime, &info, &fault));
 
-  void *ort = dlopen(fixture_path("lib/iobind/onnxruntime/libonnxruntime.so.1"), RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+  void *ort = dlopen(info.ort_library, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
   assert_non_null(ort);
   OrtGetApiBaseFunction get_base;
   address = symbol(ort, "OrtGetApiBase");

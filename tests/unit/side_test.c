@@ -519,6 +519,11 @@ static void handed_on_to_the_host(void **state) {
 static void failed_run_has_finished(void **state) {
   (void)state;
   static const float threes[2] = {3, 3};
+  iobind_runtime_info info = IOBIND_RUNTIME_INFO_INIT;
+  expect_ok(iobind_runtime_get_info(runtime, &info, &fault));
+  if (info.ort_api_version < 25) {
+    skip(); /* it has no way to wait for an EP plugin */
+  }
   iobind_session *session = pair();
   iobind_tensor *x = twos(1);
   iobind_tensor *y = twos(2);
