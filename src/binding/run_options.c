@@ -8,7 +8,9 @@
 
 static iobind_status fill_run_options(const OrtApi *api, const iobind_run_options *options, const char *graph,
                                       OrtRunOptions *out, iobind_error *error) {
-  IOBIND__ORT_TRY(api, api->AddRunConfigEntry(out, IOBIND__GRAPH_ID, graph), error, "binding_set_run_options");
+  if (graph != NULL) {
+    IOBIND__ORT_TRY(api, api->AddRunConfigEntry(out, IOBIND__GRAPH_ID, graph), error, "binding_set_run_options");
+  }
   if (options->log_level != IOBIND_LOG_DEFAULT) {
     IOBIND__ORT_TRY(api, api->RunOptionsSetRunLogSeverityLevel(out, (int)iobind__log_ort_level(options->log_level)), error,
                     "binding_set_run_options");
@@ -102,9 +104,9 @@ static iobind_status make_run_options(const OrtApi *api, const iobind_run_option
 }
 
 /* On an EP's stream ORT must not wait at the end of a run. */
-static iobind_status make_stream_run_options(const OrtApi *api, const iobind_run_options *options, OrtRunOptions **out,
-                                             iobind_error *error) {
-  IOBIND__TRY(make_run_options(api, options, IOBIND__NO_GRAPH, out, error));
+static iobind_status make_stream_run_options(const OrtApi *api, const iobind_run_options *options, const char *graph,
+                                             OrtRunOptions **out, iobind_error *error) {
+  IOBIND__TRY(make_run_options(api, options, graph, out, error));
   OrtStatus *status = api->AddRunConfigEntry(*out, unsynchronized, "1");
   if (status != NULL) {
     api->ReleaseRunOptions(*out);
@@ -153,9 +155,10 @@ iobind_status iobind__run_options_replace(iobind_binding *binding, const iobind_
   const OrtApi *api = IOBIND__API(binding->session->runtime);
   OrtRunOptions *run_options = NULL;
   OrtRunOptions *stream_run_options = NULL;
-  IOBIND__TRY(make_run_options(api, options, IOBIND__NO_GRAPH, &run_options, error));
+  const char *graph = iobind__session_may_capture(binding->session) ? IOBIND__NO_GRAPH : NULL;
+  IOBIND__TRY(make_run_options(api, options, graph, &run_options, error));
   iobind_status status =
-      binding->session->takes_stream ? make_stream_run_options(api, options, &stream_run_options, error) : IOBIND_OK;
+      binding->session->takes_stream ? make_stream_run_options(api, options, graph, &stream_run_options, error) : IOBIND_OK;
   if (status == IOBIND_OK) {
     status = replace_words(binding, options, error);
   }

@@ -192,8 +192,10 @@ static iobind_status describe(iobind_session *session, const iobind_session_opti
   IOBIND__TRY(session->graph_limit > 0 ? iobind__session_check_graph_outputs(session, error) : IOBIND_OK);
   add_chosen_devices(session);
   IOBIND__ORT_TRY(api, api->CreateRunOptions(&session->run_options), error, "session_create");
-  IOBIND__ORT_TRY(api, api->AddRunConfigEntry(session->run_options, IOBIND__GRAPH_ID, IOBIND__NO_GRAPH), error,
-                  "session_create");
+  if (iobind__session_may_capture(session)) {
+    IOBIND__ORT_TRY(api, api->AddRunConfigEntry(session->run_options, IOBIND__GRAPH_ID, IOBIND__NO_GRAPH), error,
+                    "session_create");
+  }
   IOBIND__TRY(read_metadata(session, error));
   return (options->flags & IOBIND_SESSION_PLACEMENT) != 0 ? read_nodes(session, error) : IOBIND_OK;
 }

@@ -63,6 +63,11 @@ struct iobind_session {
 };
 
 /* The run config entry that says which graph a run captures or replays, and its value for none. */
+/* Would ORT capture a graph, or replay one, in a run that names none? In other sessions the number would only cost time. */
+static inline bool iobind__session_may_capture(const iobind_session *session) {
+  return session->graph_limit > 0 || session->wrapped;
+}
+
 #define IOBIND__GRAPH_ID "gpu_graph_id"
 #define IOBIND__NO_GRAPH "-1"
 
