@@ -232,10 +232,10 @@ typedef struct iobind_preload_options {
 } iobind_preload_options;
 #define IOBIND_PRELOAD_OPTIONS_INIT {sizeof(iobind_preload_options), 0, NULL, 0, 0}
 
-/** Load NVIDIA's libraries before the loader is asked for them, as Python's `onnxruntime.preload_dlls` does. Creating a runtime or
- *  registering an EP library does it by itself if CUDA's EP is loaded, for what LD_LIBRARY_PATH does not have; call this
- *  before to say from where. Packages are looked for beside ORT's, and below VIRTUAL_ENV, CONDA_PREFIX and ~/.local.
- *  @return OK; NOT_FOUND no such folder, or a library that CUDA's EP cannot do without: the message names them;
+/** Load NVIDIA's libraries before CUDA's EP needs them, as Python's `onnxruntime.preload_dlls` does. If CUDA's EP is loaded,
+ *  creating a runtime and registering an EP library do this themselves for libraries that LD_LIBRARY_PATH does not have. Call
+ *  this first to choose others. Packages are looked for beside ORT's, and below VIRTUAL_ENV, CONDA_PREFIX and ~/.local.
+ *  @return OK; NOT_FOUND no such folder, or libraries are missing that CUDA's EP needs (the message names them);
  *          NOT_SUPPORTED an unknown flag; INVALID_ARGUMENT; OUT_OF_MEMORY
  *  @threads any   @since 0.2 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_preload(const iobind_preload_options *options, iobind_error *error);
@@ -409,11 +409,11 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_event_record(iobind_event *event, i
  *  @threads any   @blocks yes   @since 0.1 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_event_wait(iobind_event *event, iobind_error *error);
 
-/** As iobind_event_wait, for a limited time. ORT has no such wait: on an EP's stream, and on WebGPU, a thread of iobind's waits, as
- *  for iobind_event_query, also after the time is over; destroying the stream still waits.
- *  @param timeout_ns  0: only look; UINT64_MAX: for ever
- *  @return as iobind_event_wait; TIMEOUT it has not passed: what was waited for goes on; OUT_OF_MEMORY
- *  @threads any   @blocks for so long   @since 0.2 */
+/** As iobind_event_wait, for a limited time. ORT has no such wait: on an EP's stream, and on WebGPU, a thread of iobind waits, as for
+ *  iobind_event_query, also after the time is over. Destroying the stream still waits.
+ *  @param timeout_ns  0: do not wait; UINT64_MAX: no limit
+ *  @return as iobind_event_wait; TIMEOUT it has not passed, and the work goes on; OUT_OF_MEMORY
+ *  @threads any   @blocks for timeout_ns at most   @since 0.2 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_event_wait_for(iobind_event *event, uint64_t timeout_ns, iobind_error *error);
 
 /** Whether the event has passed, without waiting for it. ORT cannot tell, so on an EP's stream, and on a device that queues by
@@ -654,9 +654,9 @@ typedef struct iobind_session_options {
                                               (see iobind_session_end_profile); NULL: none */
   size_t graph_limit;                    /**< capture runs of bindings as graphs, which later runs replay: at most this many for
                                               each binding; 0: none; since 0.2. See iobind_binding_forget_graphs */
-  iobind_stream *stream;                 /**< the session computes on it, and keeps it: runs of all its bindings follow one another
-                                              there. An EP's, of the only one of `devices` that has streams. NULL: ORT's choice;
-                                              on CUDA one that iobind makes */
+  iobind_stream *stream;                 /**< the session computes on it and keeps it alive: runs of all its bindings follow one
+                                              another there. It must be an EP's, of the only one of `devices` that has streams.
+                                              NULL: ORT's choice; on CUDA one that iobind creates */
 } iobind_session_options;
 #define IOBIND_SESSION_OPTIONS_INIT \
   {sizeof(iobind_session_options), 0, NULL, 0, 0, 0, 0, 0, NULL, NULL, 0, NULL, NULL, 0, NULL, NULL, 0, NULL, 0, NULL}
@@ -985,20 +985,20 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_binding_take_output(iobind_binding 
  *  @threads serial   @since 0.1 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_binding_clear(iobind_binding *binding, iobind_error *error);
 
-/** Give up the captured graphs of a binding; the next run captures again. For sessions made with `graph_limit`, on CUDA, WebGPU
- *  and vdev (ORT 1.26 or newer):
- *  - Their outputs are REUSE unless bound otherwise. What would move on each run is refused (NOT_SUPPORTED): outputs FRESH or in host
- *    memory, states carried by MOVE, inputs LIVE from elsewhere. SWAP needs a graph_limit of 2.
+/** Release the captured graphs of a binding; the next run captures again. For sessions created with `graph_limit`, on CUDA,
+ *  WebGPU and vdev (ORT 1.26 or newer):
+ *  - Their outputs are REUSE by default. Addresses that would change on each run are refused (NOT_SUPPORTED): outputs FRESH or in
+ *    host memory, states carried by MOVE, inputs LIVE from elsewhere. SWAP needs a graph_limit of 2.
  *  - A run whose tensors are where they were in a captured run, with the same dims, and with the same bytes in inputs that the session
  *    reads on the host, replays that graph; any other captures one, whose first run takes as long as five. Beyond graph_limit it
  *    is INVALID_STATE: write into the bound tensors, use one binding for each shape, or call this.
- *  - A graph is its thread's: other threads may not run the binding (INVALID_STATE) until its graphs are given up.
+ *  - A graph belongs to its thread: other threads may not run the binding (INVALID_STATE) until its graphs are released.
  *  - One run of such a session at a time: others wait. While a graph is captured, all calls that reach that EP wait.
  *  - Refused by iobind_session_create (NOT_SUPPORTED): values that are not tensors, control flow, random operators, outputs whose
  *    size the data decide or that nodes on the CPU make. If ORT refuses the model, it is loaded once more to name the nodes.
- *  Taking a REUSE output gives up the graphs that write it.
- *  @return OK, also if there are none; INVALID_STATE a run is under way; INVALID_ARGUMENT; RUNTIME. ORT older than 1.27 keeps them,
- *          which is logged, until the session is destroyed
+ *  Taking a REUSE output releases the graphs that write it.
+ *  @return OK, also if there are none; INVALID_STATE a run is under way; INVALID_ARGUMENT; RUNTIME. ORT older than 1.27 keeps them
+ *          until the session is destroyed, which is logged
  *  @threads serial   @since 0.2 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_binding_forget_graphs(iobind_binding *binding, iobind_error *error);
 
@@ -1133,8 +1133,8 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_pipeline_next(iobind_pipeline *pipe
 
 /** As iobind_pipeline_next, for a limited time.
  *  @param timeout_ns  as iobind_event_wait_for
- *  @return as iobind_pipeline_next; TIMEOUT the oldest item is under way, and goes on: it is still the next one; OUT_OF_MEMORY
- *  @threads serial   @blocks for so long   @since 0.2 */
+ *  @return as iobind_pipeline_next; TIMEOUT the oldest item is still under way, and still the next one; OUT_OF_MEMORY
+ *  @threads serial   @blocks for timeout_ns at most   @since 0.2 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_pipeline_next_for(iobind_pipeline *pipeline, uint64_t timeout_ns,
                                                                iobind_tensor **outputs, iobind_pipeline_item *item,
                                                                iobind_error *error);

@@ -14,6 +14,9 @@ enum { ROUNDS = 30, COUNT = 3 };
 
 static void make_runtime(member *self) {
   static const char *const specs[] = {"vdev:0", "vdev:1", "gpu", "vdev,cpu"};
+  iobind_preload_options nothing = IOBIND_PRELOAD_OPTIONS_INIT;
+  nothing.flags = IOBIND_PRELOAD_NO_CUDA | IOBIND_PRELOAD_NO_CUDNN | IOBIND_PRELOAD_NO_MSVC;
+  WELL(self, iobind_preload(&nothing, NULL));
   for (size_t i = 0; i < 8; i++) {
     iobind_device *device = NULL;
     iobind_runtime *own = threads_runtime();
