@@ -36,6 +36,7 @@ struct iobind__graphs {
   graph *first;
   size_t count;
   uint64_t thread;      /* whose they are, if there are any */
+  bool is_tried;        /* each new one is tried first */
   bool reads_host;      /* some input is read on the host */
   graph *last[2];       /* what each side ran last */
   uint64_t compared[2]; /* how often the side had been compared with the table by then */
@@ -50,10 +51,15 @@ iobind_status iobind__graphs_open(iobind_binding *binding, iobind_error *error) 
   if (binding->graphs == NULL) {
     return iobind__out_of_memory(error, "binding_create");
   }
+  binding->graphs->is_tried = session->graph_device->ep->graph_loses_copies;
   for (size_t i = 0; i < session->input_count; i++) {
     binding->graphs->reads_host = binding->graphs->reads_host || session->inputs[i].place->host;
   }
   return IOBIND_OK;
+}
+
+void iobind__graphs_note_trial(iobind_binding *binding) {
+  binding->graphs->is_tried = false;
 }
 
 size_t iobind__graphs_count(const iobind_binding *binding) {
@@ -102,6 +108,7 @@ static void remove_graph(iobind_binding *binding, graph **at) {
   graph *self = *at;
   *at = self->next;
   graphs->count--;
+  atomic_fetch_sub(&binding->session->graphs_live, 1);
   for (size_t i = 0; i < 2; i++) {
     if (graphs->last[i] == self) {
       graphs->last[i] = NULL;
@@ -209,6 +216,9 @@ iobind_status iobind__graphs_check_carry(const iobind_binding *binding, size_t o
   }
   if (mode == IOBIND_CARRY_MOVE) {
     return refuse("binding_carry", name, "expected SWAP or IN_PLACE, got MOVE, which is elsewhere in each run", error);
+  }
+  if (binding->session->graph_recycles) {
+    return refuse("binding_carry", name, "SWAP takes two graphs, and with this ORT a session can have one", error);
   }
   return binding->session->graph_limit >= 2
              ? IOBIND_OK
@@ -556,6 +566,8 @@ static iobind_status add_graph(iobind_binding *binding, const iobind_device *ord
   iobind__graphs *graphs = binding->graphs;
   saved *states = NULL;
   IOBIND__TRY(check_room(binding, error));
+  IOBIND__TRY(iobind__session_check_recycling(binding->session, "binding_run", error));
+  IOBIND__TRY(graphs->is_tried ? iobind__graphs_try(binding, error) : IOBIND_OK);
   IOBIND__TRY(save(binding, &states, error));
   iobind_status status = capture_twice(binding, states, ordered, out, error);
   free_saved(states);
@@ -565,6 +577,7 @@ static iobind_status add_graph(iobind_binding *binding, const iobind_device *ord
   (*out)->next = graphs->first;
   graphs->first = *out;
   graphs->count++;
+  atomic_fetch_add(&binding->session->graphs_live, 1);
   graphs->thread = iobind__thread_number();
   return IOBIND_OK;
 }

@@ -21,6 +21,10 @@ void iobind__graphs_forget_output(iobind_binding *binding, const iobind_tensor *
 /* The caller's run options are others: those of the graphs follow, or nothing has changed. */
 iobind_status iobind__graphs_renew_options(iobind_binding *binding, iobind_error *error);
 
+/* trial.c: is a replay of what is bound a run? With the session entered, before the capture. */
+iobind_status iobind__graphs_try(iobind_binding *model, iobind_error *error);
+void iobind__graphs_note_trial(iobind_binding *binding); /* the binding is a trial's, and not tried itself */
+
 /* What would move an address on each run cannot be bound in a session that captures graphs. */
 iobind_status iobind__graphs_check_live(const iobind_binding *binding, size_t index, iobind_error *error);
 iobind_status iobind__graphs_check_output(const iobind_binding *binding, size_t index, iobind_output_mode mode,

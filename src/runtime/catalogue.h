@@ -16,10 +16,12 @@ typedef struct iobind__ep {
   bool queued;         /* a run may return before its work is done, and only a copy to the host waits for it */
   bool serial;         /* crashes if two threads use it at the same time: iobind lets one in after the other */
   bool gated;          /* a graph that it captures fails by any call of another thread: iobind keeps the others out meanwhile */
-  const char *graph_option; /* the key that makes it capture graphs; NULL: it does not, or nobody has looked */
-  uint32_t graph_since;     /* the version of ORT's interface that this needs; 0: any */
-  bool streams;             /* has streams of its own */
-  bool refuses_run_stream;  /* crashes if an ORT run is given one of them (CUDA up to 1.31: every node that uses cuBLAS) */
+  const char *graph_option;   /* the key that makes it capture graphs; NULL: it does not, or nobody has looked */
+  long graph_recycled_before; /* ORT 1.N, and older ones reuse pinned memory that a replay reads; 0: none does */
+  bool graph_loses_copies;    /* copies that nodes make are not captured: each graph is tried first */
+  uint32_t graph_since;       /* the version of ORT's interface that this needs; 0: any */
+  bool streams;               /* has streams of its own */
+  bool refuses_run_stream;    /* crashes if an ORT run is given one of them (CUDA up to 1.31: every node that uses cuBLAS) */
   bool on_demand; /* registered by the search only when a device spec names it: a virtual device must not become the "gpu" */
   bool bridged; /* finds its ORT by libonnxruntime_providers_shared: the first one in the process. It ends the process if it is
                    * given an option that it refuses */

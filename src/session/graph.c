@@ -1,6 +1,7 @@
 /* Sessions that capture graphs: which models can be replayed, and what the EP calls it. A replay launches what the capture launched, in the
  * same memory and with the same dims, and nothing that the host computed meanwhile. ORT refuses some of what cannot work, with a name
  * of no node; the rest would be wrong without an error. So the model is looked at before the session is made. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "session/protobuf.h"
@@ -208,4 +209,23 @@ iobind_status iobind__session_check_graph_outputs(const iobind_session *session,
     }
   }
   return IOBIND_OK;
+}
+
+/* Concat, Split, batched MatMul and others hand their kernels addresses by a copy from pinned memory. ORT's change #32121 keeps that memory for
+ * the graph; before, the next run wrote its own addresses there, and a replay read them. */
+bool iobind__session_graph_recycles(const iobind_session *session) {
+  const char *minor = strchr(session->runtime->ort.version, '.');
+  const long before = session->graph_device->ep->graph_recycled_before;
+  return before > 0 && minor != NULL && strtol(minor + 1, NULL, 10) < before;
+}
+
+iobind_status iobind__session_check_recycling(const iobind_session *session, const char *what, iobind_error *error) {
+  if (!session->graph_recycles || atomic_load(&session->graphs_live) == 0) {
+    return IOBIND_OK;
+  }
+  return iobind__fail(
+      error, IOBIND_INVALID_STATE,
+      "%s: a graph of this session has been captured, and with ORT %s another run would change memory that it reads: "
+      "expected ORT 1.%ld, or a session for each graph, or no captured graph (iobind_binding_forget_graphs)",
+      what, session->runtime->ort.version, session->graph_device->ep->graph_recycled_before);
 }

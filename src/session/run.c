@@ -99,6 +99,17 @@ static iobind_status take_outputs(iobind_session *session, iobind_tensor *const 
   return status;
 }
 
+/* With the session entered. */
+static iobind_status run_ort(const iobind_session *session, const OrtValue **values, OrtValue **results, iobind_error *error) {
+  const OrtApi *api = IOBIND__API(session->runtime);
+  IOBIND__TRY(session->graph_recycles ? iobind__session_check_recycling(session, "session_run", error) : IOBIND_OK);
+  iobind__device_enter(session->serial);
+  OrtStatus *ran = api->Run(session->session, session->run_options, session->input_names, values, session->input_count,
+                            session->output_names, session->tensor_output_count, results);
+  iobind__device_leave(session->serial);
+  return ran == NULL ? IOBIND_OK : iobind__ort_fail(api, ran, error, "session_run");
+}
+
 static iobind_status run(iobind_session *session, iobind_tensor *const *inputs, iobind_tensor **outputs, iobind_error *error) {
   if (session != NULL && outputs != NULL) {
     memset(outputs, 0, session->output_count * sizeof(iobind_tensor *));
@@ -122,15 +133,12 @@ static iobind_status run(iobind_session *session, iobind_tensor *const *inputs, 
   iobind_status status = values == NULL || results == NULL ? iobind__out_of_memory(error, "session_run")
                                                            : check_inputs(session, inputs, values, error);
   if (status == IOBIND_OK) {
-    const OrtApi *api = IOBIND__API(session->runtime);
     iobind__session_enter(session);
-    iobind__device_enter(session->serial);
-    OrtStatus *ran = api->Run(session->session, session->run_options, session->input_names, values, session->input_count,
-                              session->output_names, wanted, results);
-    iobind__device_leave(session->serial);
+    status = run_ort(session, values, results, error);
     iobind__session_leave(session);
-    status =
-        ran == NULL ? take_outputs(session, inputs, results, outputs, error) : iobind__ort_fail(api, ran, error, "session_run");
+  }
+  if (status == IOBIND_OK) {
+    status = take_outputs(session, inputs, results, outputs, error);
   }
   if (values != few_values) {
     free(values);

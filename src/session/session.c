@@ -1,4 +1,5 @@
 /* Sessions: creating, describing, destroying. */
+#define _POSIX_C_SOURCE 200809L /* recursive mutexes */
 #include "session/session.h"
 
 #include <stdlib.h>
@@ -217,8 +218,13 @@ static iobind_session *allocate(iobind_runtime *runtime) {
   if (session != NULL) {
     iobind__ref_init(&session->ref, session_destroy);
     pthread_mutex_init(&session->places_mutex, NULL);
-    pthread_mutex_init(&session->run_mutex, NULL);
+    pthread_mutexattr_t recursive; /* the trial of a graph is a run within a run */
+    pthread_mutexattr_init(&recursive);
+    pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
+    pthread_mutex_init(&session->run_mutex, &recursive);
+    pthread_mutexattr_destroy(&recursive);
     atomic_init(&session->graph_ids, 0);
+    atomic_init(&session->graphs_live, 0);
     atomic_init(&session->graphs_kept, 0);
     session->runtime = runtime;
     iobind__ref_retain(&runtime->ref);
@@ -344,6 +350,7 @@ static iobind_status create(iobind_runtime *runtime, const char *path, const voi
     session->profiling = options.profile != NULL;
     session->graph_limit = options.graph_limit;
     session->graph_device = graph_device;
+    session->graph_recycles = graph_device != NULL && iobind__session_graph_recycles(session);
     OrtStatus *failed = load(runtime, &from, &options, ort_options, &session->session);
     status = failed == NULL ? describe(session, &options, error) : load_failed(runtime, &from, &options, failed, error);
   }

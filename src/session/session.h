@@ -58,6 +58,8 @@ struct iobind_session {
   size_t graph_limit;          /* captured graphs of a binding; 0: the session captures none */
   iobind_device *graph_device; /* whose EP captures them */
   pthread_mutex_t run_mutex;   /* one run at a time */
+  bool graph_recycles;         /* a run that is no replay may change what a replay reads: none may follow a capture */
+  atomic_size_t graphs_live;   /* of all bindings */
   atomic_int graph_ids;        /* the last that was given out: none is used twice */
   atomic_size_t graphs_kept;   /* given up, but this ORT keeps them until the session goes */
 };
@@ -105,6 +107,11 @@ iobind_status iobind__session_check_graph_outputs(const iobind_session *session,
 
 /* Graphs that iobind does not know of would be replayed whatever is bound: their keys are refused. `what` says whose key it is. */
 iobind_status iobind__session_check_graph_key(const char *what, const char *key, iobind_error *error);
+
+bool iobind__session_graph_recycles(const iobind_session *session);
+
+/* Does this ORT forbid a run that is no replay, because a graph of the session has been captured? `what` names the call. */
+iobind_status iobind__session_check_recycling(const iobind_session *session, const char *what, iobind_error *error);
 
 /* One run at a time of a session that captures graphs, or that computes on a stream of its own: CUDA's EP has one cuBLAS handle for that.
  * Nothing for any other session. A device is entered behind it. */

@@ -1,0 +1,134 @@
+/* A trial of a graph before it is captured. WebGPU's EP does not record the copies that some of its nodes make instead of computing (a
+ * Transpose that moves nothing, an Identity that is an output, ScatterND): a replay leaves what the capture's run copied there, and says OK. No
+ * list of operators tells, for optimizations decide what is left of a model. So the model is captured with tensors of the trial's own, these get
+ * other values, and the replay must give what a plain run gives for them. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "binding/table.h"
+
+typedef struct trial {
+  iobind_session *session;
+  iobind_binding *binding;
+  iobind_tensor **inputs;   /* where the session reads them */
+  iobind_tensor **hosts;    /* the same values on the host */
+  iobind_tensor **expected; /* what a plain run gives for them */
+} trial;
+
+static void trial_free(trial *self) {
+  iobind_binding_destroy(self->binding);
+  for (size_t i = 0; self->inputs != NULL && i < self->session->input_count; i++) {
+    iobind_tensor_release(self->inputs[i]);
+    iobind_tensor_release(self->hosts[i]);
+  }
+  for (size_t i = 0; self->expected != NULL && i < self->session->output_count; i++) {
+    iobind_tensor_release(self->expected[i]);
+  }
+  free(self->inputs);
+  free(self->hosts);
+  free(self->expected);
+}
+
+/* Other values, of which no model dies: what is not a float may be an index. */
+static void change(iobind_tensor *host) {
+  for (size_t i = 0; host->dtype == IOBIND_FLOAT32 && i < host->bytes / sizeof(float); i++) {
+    float *values = host->data;
+    values[i] = values[i] == 0.5F + 0.25F * (float)(i % 7) ? 0.25F : 0.5F + 0.25F * (float)(i % 7);
+  }
+  for (size_t i = 0; host->dtype == IOBIND_FLOAT16 && i < host->bytes / sizeof(uint16_t); i++) {
+    uint16_t *values = host->data;
+    values[i] = values[i] == 0x3C00 ? 0x3800 : 0x3C00; /* 1, or 0.5 */
+  }
+}
+
+static iobind_status make_inputs(trial *self, const iobind_binding *model, iobind_error *error) {
+  iobind_session *session = self->session;
+  iobind__place *host = &session->runtime->cpu->places[IOBIND_MEMORY_DEFAULT];
+  for (size_t i = 0; i < session->input_count; i++) {
+    const iobind_tensor *bound = model->inputs[i].bound;
+    IOBIND__TRY(iobind__input_make(session, i, bound, &self->inputs[i], error));
+    IOBIND__TRY(iobind__tensor_create_at(host, bound->dtype, bound->dims, bound->rank, &self->hosts[i], error));
+    IOBIND__TRY(iobind__tensor_copy_one(bound, self->hosts[i], NULL, error));
+    IOBIND__TRY(iobind__tensor_copy_one(self->hosts[i], self->inputs[i], NULL, error));
+    IOBIND__TRY(iobind_binding_set_input(self->binding, i, IOBIND_INPUT_RESIDENT, self->inputs[i], NULL, error));
+  }
+  return IOBIND_OK;
+}
+
+/* The outputs are bound as the model's are: what is in place there needs no copy. */
+static iobind_status bind_outputs(const trial *self, const iobind_binding *model, iobind_error *error) {
+  for (size_t o = 0; o < self->session->output_count; o++) {
+    const iobind__output *output = &model->outputs[o];
+    if (output->mode == IOBIND_OUTPUT_NONE) {
+      IOBIND__TRY(iobind_binding_set_output(self->binding, o, IOBIND_OUTPUT_NONE, NULL, IOBIND_MEMORY_DEFAULT, NULL, error));
+    }
+    for (size_t i = 0; output->mode == IOBIND_OUTPUT_IN_PLACE && i < self->session->input_count; i++) {
+      const iobind_tensor *input = model->inputs[i].bound;
+      if (output->target != NULL && output->target->data == input->data && iobind__tensor_same_dims(output->target, input)) {
+        IOBIND__TRY(iobind_binding_set_output(self->binding, o, IOBIND_OUTPUT_IN_PLACE, NULL, IOBIND_MEMORY_DEFAULT,
+                                              self->inputs[i], error));
+      }
+    }
+  }
+  return IOBIND_OK;
+}
+
+static iobind_status compare(const trial *self, iobind_error *error) {
+  iobind__place *host = &self->session->runtime->cpu->places[IOBIND_MEMORY_DEFAULT];
+  for (size_t o = 0; o < self->session->output_count; o++) {
+    iobind_tensor *came = NULL;
+    iobind_tensor *copy = NULL;
+    if (self->binding->outputs[o].mode == IOBIND_OUTPUT_NONE) {
+      continue;
+    }
+    IOBIND__TRY(iobind_binding_get_output(self->binding, o, &came, error));
+    IOBIND__TRY(iobind__tensor_create_at(host, came->dtype, came->dims, came->rank, &copy, error));
+    iobind_status status = iobind__tensor_copy_one(came, copy, NULL, error);
+    bool same = status == IOBIND_OK && copy->bytes == self->expected[o]->bytes &&
+                (copy->bytes == 0 || memcmp(copy->data, self->expected[o]->data, copy->bytes) == 0);
+    iobind_tensor_release(copy);
+    IOBIND__TRY(status);
+    if (!same) {
+      return iobind__fail(
+          error, IOBIND_NOT_SUPPORTED,
+          "binding_run: output '%s': a replay gives another result than a run: the execution provider does not "
+          "capture the copies that nodes of this model make (Identity, Reshape, Transpose, ScatterND); make the "
+          "session without graph_limit",
+          self->session->outputs[o].name);
+    }
+  }
+  return IOBIND_OK;
+}
+
+static iobind_status try_graph(trial *self, const iobind_binding *model, iobind_error *error) {
+  IOBIND__TRY(iobind_binding_create(self->session, &self->binding, error));
+  iobind__graphs_note_trial(self->binding);
+  IOBIND__TRY(make_inputs(self, model, error));
+  IOBIND__TRY(bind_outputs(self, model, error));
+  IOBIND__TRY(iobind_binding_run(self->binding, NULL, NULL, error));
+  for (size_t i = 0; i < self->session->input_count; i++) {
+    change(self->hosts[i]);
+    IOBIND__TRY(iobind__tensor_copy_one(self->hosts[i], self->inputs[i], NULL, error));
+  }
+  IOBIND__TRY(iobind_session_run(self->session, self->hosts, self->expected, error));
+  IOBIND__TRY(iobind_binding_run(self->binding, NULL, NULL, error));
+  return compare(self, error);
+}
+
+iobind_status iobind__graphs_try(iobind_binding *model, iobind_error *error) {
+  iobind_session *session = model->session;
+  trial self = {.session = session,
+                .inputs = calloc(session->input_count + 1, sizeof(iobind_tensor *)),
+                .hosts = calloc(session->input_count + 1, sizeof(iobind_tensor *)),
+                .expected = calloc(session->output_count + 1, sizeof(iobind_tensor *))};
+  bool whole = self.inputs != NULL && self.hosts != NULL && self.expected != NULL;
+  iobind_status status = whole ? try_graph(&self, model, error) : iobind__out_of_memory(error, "binding_run");
+  if (self.inputs != NULL && self.hosts != NULL) {
+    trial_free(&self);
+  } else {
+    free(self.inputs);
+    free(self.hosts);
+    free(self.expected);
+  }
+  return status;
+}
