@@ -1,7 +1,6 @@
 /* Sessions that capture graphs: which models can be replayed, and what the EP calls it. A replay launches what the capture launched, in the
  * same memory and with the same dims, and nothing that the host computed meanwhile. ORT refuses some of what cannot work, with a name
  * of no node; the rest would be wrong without an error. So the model is looked at before the session is made. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "session/protobuf.h"
@@ -214,9 +213,13 @@ iobind_status iobind__session_check_graph_outputs(const iobind_session *session,
 /* Concat, Split, batched MatMul and others hand their kernels addresses by a copy from pinned memory. ORT's change #32121 keeps that memory for
  * the graph; before, the next run wrote its own addresses there, and a replay read them. */
 bool iobind__session_graph_recycles(const iobind_session *session) {
-  const char *minor = strchr(session->runtime->ort.version, '.');
+  const char *digit = strchr(session->runtime->ort.version, '.');
   const long before = session->graph_device->ep->graph_recycled_before;
-  return before > 0 && minor != NULL && strtol(minor + 1, NULL, 10) < before;
+  long minor = 0;
+  while (digit != NULL && *++digit >= '0' && *digit <= '9' && minor < before) {
+    minor = 10 * minor + (*digit - '0');
+  }
+  return before > 0 && digit != NULL && minor < before;
 }
 
 iobind_status iobind__session_check_recycling(const iobind_session *session, const char *what, iobind_error *error) {

@@ -5,9 +5,6 @@
 
 #include "graph_rig.h" /* its globals have the names of parameters there */
 
-#include <pthread.h>
-#include <stdatomic.h>
-#include <stdio.h>
 #include <string.h>
 
 enum { N = 48, TWICE = 2 * N };
@@ -759,128 +756,6 @@ static void in_a_pipeline(void **state) {
   iobind_session_destroy(session);
 }
 
-/* ---- threads ---- */
-
-typedef struct visitor {
-  iobind_binding *binding;
-  iobind_status status;
-  char message[sizeof fault.message];
-} visitor;
-
-static void *visit(void *context) {
-  visitor *self = context;
-  iobind_error error = IOBIND_ERROR_INIT;
-  self->status = iobind_binding_run(self->binding, NULL, NULL, &error);
-  memcpy(self->message, error.message, sizeof error.message);
-  return NULL;
-}
-
-static visitor visit_in_thread(iobind_binding *binding) {
-  visitor self = {.binding = binding};
-  pthread_t thread;
-  assert_int_equal(pthread_create(&thread, NULL, visit, &self), 0);
-  assert_int_equal(pthread_join(thread, NULL), 0);
-  return self;
-}
-
-/* ONNX Runtime would silently capture again for another thread, and execute the model three times. */
-static void another_thread(void **state) {
-  (void)state;
-  iobind_session *session = make_session("scale", 2);
-  iobind_tensor *x = make_filled(N, 1);
-  iobind_binding *binding = make_binding(session, x, NULL);
-  expect_ok(iobind_binding_carry(binding, 0, 0, IOBIND_CARRY_IN_PLACE, &fault));
-  expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
-  visitor other = visit_in_thread(binding);
-  assert_int_equal(other.status, IOBIND_INVALID_STATE);
-  assert_non_null(strstr(other.message, "another thread"));
-  expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
-  expect_output(binding, N, 4);
-  expect_ok(iobind_binding_forget_graphs(binding, &fault));
-  other = visit_in_thread(binding);
-  assert_int_equal(other.status, IOBIND_OK);
-  expect_output(binding, N, 8);
-  other = visit_in_thread(binding); /* its id may be that of the one before, which has ended */
-  assert_int_equal(other.status, IOBIND_INVALID_STATE);
-  iobind_binding_destroy(binding);
-  iobind_tensor_release(x);
-  iobind_session_destroy(session);
-}
-
-enum { THREADS = 4, ROUNDS = 20 };
-
-typedef struct worker {
-  iobind_session *session; /* captures */
-  iobind_session *plain;
-  int number;
-  char problem[256];
-} worker;
-
-static bool went_wrong(worker *self, iobind_status status, const iobind_error *error, const char *what) {
-  if (status != IOBIND_OK && self->problem[0] == '\0') {
-    snprintf(self->problem, sizeof self->problem, "%s: %.200s", what, error->message);
-  }
-  return status != IOBIND_OK;
-}
-
-/* Captures, replays, allocations, copies and plain runs, beside those of other threads. */
-static void *work(void *context) {
-  worker *self = context;
-  iobind_error error = IOBIND_ERROR_INIT;
-  iobind_session *sessions[2] = {self->session, self->plain};
-  for (int round = 0; round < ROUNDS; round++) {
-    iobind_tensor *x = NULL;
-    iobind_binding *binding = NULL;
-    int64_t dim = N;
-    bool bad = went_wrong(self, iobind_binding_create(sessions[round % 2], &binding, &error), &error, "binding") ||
-               went_wrong(self, iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, &dim, 1, &x, &error),
-                          &error, "tensor") ||
-               went_wrong(self, iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, x, NULL, &error), &error, "input");
-    for (int run = 0; run < 4 && !bad; run++) {
-      float values[N];
-      float value = (float)(100 * self->number + run);
-      iobind_tensor *y = NULL;
-      for (int i = 0; i < N; i++) {
-        values[i] = value;
-      }
-      bad = went_wrong(self, iobind_tensor_write(x, 0, values, sizeof values, NULL, &error), &error, "write") ||
-            went_wrong(self, iobind_binding_run(binding, NULL, NULL, &error), &error, "run") ||
-            went_wrong(self, iobind_binding_get_output(binding, 0, &y, &error), &error, "output") ||
-            went_wrong(self, iobind_tensor_read(y, 0, values, sizeof values, NULL, &error), &error, "read");
-      for (int i = 0; i < N && !bad; i++) {
-        bad = values[i] != 2 * value;
-        if (bad) {
-          snprintf(self->problem, sizeof self->problem, "round %d: expected %g, got %g", round, 2 * (double)value,
-                   (double)values[i]);
-        }
-      }
-    }
-    iobind_binding_destroy(binding);
-    iobind_tensor_release(x);
-  }
-  return NULL;
-}
-
-static void many_threads(void **state) {
-  (void)state;
-  iobind_session *session = make_session("scale", 1);
-  iobind_session *plain = make_session("scale", 0);
-  worker workers[THREADS];
-  pthread_t threads[THREADS];
-  for (int i = 0; i < THREADS; i++) {
-    workers[i] = (worker){.session = session, .plain = plain, .number = i};
-    assert_int_equal(pthread_create(&threads[i], NULL, work, &workers[i]), 0);
-  }
-  for (int i = 0; i < THREADS; i++) {
-    assert_int_equal(pthread_join(threads[i], NULL), 0);
-  }
-  for (int i = 0; i < THREADS; i++) {
-    assert_string_equal(workers[i].problem, "");
-  }
-  iobind_session_destroy(session);
-  iobind_session_destroy(plain);
-}
-
 int main(int argc, char **argv) {
   static const struct CMUnitTest tests[] = {
       cmocka_unit_test(steady),
@@ -906,8 +781,6 @@ int main(int argc, char **argv) {
       cmocka_unit_test(two_bindings),
       cmocka_unit_test(on_a_stream),
       cmocka_unit_test(in_a_pipeline),
-      cmocka_unit_test(another_thread),
-      cmocka_unit_test(many_threads),
   };
   static const struct CMUnitTest old[] = {cmocka_unit_test(old_runtime)};
   bool is_old = argc > 2 && strcmp(argv[2], "old_runtime") == 0;
