@@ -21,6 +21,7 @@ jobs := $(shell nproc)
 oldest_ort := 1.24.4
 too_old_ort := 1.23.2
 control_flow_ort := 1.27.0
+older_gpu_orts := 1.28.0 1.30.0
 on_ort = ORT_NATIVE_LIB_PATH=$(CURDIR)/.runtime/packages/onnxruntime-$(1)-linux-x64
 # ctest as the presets have it, with its results kept for scripts/skipped: $(call run_tests,PRESET,NAME OF THE RUN)
 results := $(CURDIR)/build/results
@@ -76,6 +77,8 @@ java: needs dist
 	@scripts/build-java
 
 fetched: needs
+	@echo "fetched, unless it is here: ONNX Runtime, its WebGPU plugin, models and a software Vulkan driver (110 MB);"
+	@echo "older ONNX Runtimes and Python packages (130 MB); a JDK, if there is none of version 22 or newer (150 MB)"
 	@scripts/install-packages test python java
 	@scripts/get-onnxruntime --ep webgpu
 	@scripts/get-onnxruntime --version $(oldest_ort)
@@ -120,9 +123,14 @@ test-all: no-results fetched ports-needs check-format analyze dist test-tsan tes
 	@cmake --preset dev >/dev/null
 	@cmake --build --preset dev
 	@scripts/get-onnxruntime --version $(control_flow_ort)
-	$(call on_ort,$(oldest_ort)) $(call run_tests,dev,oldest-ort) -LE '^long$$' -j $(jobs)
+	$(call on_ort,$(oldest_ort)) $(call run_tests,dev,oldest-ort) -LE '^(long|vcuda)$$' -j $(jobs)
 	$(call on_ort,$(control_flow_ort)) $(call run_tests,dev,control-flow-ort) -L '^versions$$' -j $(jobs)
 	$(call run_tests,dev,dev) -j $(jobs)
+	@echo "ONNX Runtime with its CUDA provider, 1.31 and older: 750 MB, unless it is here"
+	@scripts/get-onnxruntime --gpu
+	@for version in $(older_gpu_orts); do scripts/get-onnxruntime --gpu --version $$version && \
+	  ORT_NATIVE_LIB_PATH=$(CURDIR)/.runtime/packages/onnxruntime-gpu-$$version-linux-x64 \
+	  $(call run_tests,dev,gpu-$$version) -L '^gpu-versions$$' || exit 1; done
 	@scripts/skipped $(results)
 
 # valgrind keeps books of all that is reserved, so a device reserves 64 MiB here and not 8 GiB. Under it the software Vulkan driver

@@ -361,11 +361,12 @@ typedef struct vectors {
   void *x, *y;
   int64_t step_x, step_y;
   float alpha;
+  size_t size; /* of an element */
 } vectors;
 
 /* A negative step begins at the vector's end; the whole range has the same length either way. */
-static size_t vector_bytes(int64_t n, int64_t step) {
-  return (size_t)((n - 1) * (step < 0 ? -step : step) + 1) * sizeof(float);
+static size_t vector_bytes(const vectors *v, int64_t step) {
+  return (size_t)((v->n - 1) * (step < 0 ? -step : step) + 1) * v->size;
 }
 
 static int64_t vector_at(int64_t n, int64_t step, int64_t i) {
@@ -374,15 +375,16 @@ static int64_t vector_at(int64_t n, int64_t step, int64_t i) {
 
 static void run_copy(void *arguments) {
   const vectors *v = arguments;
-  const float *x = vcuda_reads(v->x, vector_bytes(v->n, v->step_x));
-  float *y = vcuda_writes(v->y, vector_bytes(v->n, v->step_y));
-  for (int64_t i = 0; x != NULL && y != NULL && i < v->n; i++)
-    y[vector_at(v->n, v->step_y, i)] = x[vector_at(v->n, v->step_x, i)];
+  const char *x = vcuda_reads(v->x, vector_bytes(v, v->step_x));
+  char *y = vcuda_writes(v->y, vector_bytes(v, v->step_y));
+  for (int64_t i = 0; x != NULL && y != NULL && i < v->n; i++) {
+    memcpy(y + (size_t)vector_at(v->n, v->step_y, i) * v->size, x + (size_t)vector_at(v->n, v->step_x, i) * v->size, v->size);
+  }
 }
 
 static void run_scale(void *arguments) {
   const vectors *v = arguments;
-  float *x = vcuda_writes(v->x, vector_bytes(v->n, v->step_x));
+  float *x = vcuda_writes(v->x, vector_bytes(v, v->step_x));
   for (int64_t i = 0; x != NULL && i < v->n; i++) x[vector_at(v->n, v->step_x, i)] *= v->alpha;
 }
 
@@ -393,14 +395,20 @@ static int submit_vectors(vcuda_blas *handle, const char *name, void (*run)(void
   return vcuda_submit(handle->stream, name, run, v, sizeof *v) == 0 ? CUBLAS_OK : CUBLAS_EXECUTION_FAILED;
 }
 
+int cublasDcopy_v2(vcuda_blas *handle, int n, const double *x, int step_x, double *y, int step_y) {
+  vectors v = {.n = n, .y = y, .step_x = step_x, .step_y = step_y, .size = sizeof *x};
+  memcpy(&v.x, &x, sizeof x);
+  return submit_vectors(handle, "cublasDcopy", run_copy, &v);
+}
+
 int cublasScopy_v2(vcuda_blas *handle, int n, const float *x, int step_x, float *y, int step_y) {
-  vectors v = {.n = n, .y = y, .step_x = step_x, .step_y = step_y};
+  vectors v = {.n = n, .y = y, .step_x = step_x, .step_y = step_y, .size = sizeof *x};
   memcpy(&v.x, &x, sizeof x);
   return submit_vectors(handle, "cublasScopy", run_copy, &v);
 }
 
 int cublasSscal_v2(vcuda_blas *handle, int n, const float *alpha, float *x, int step) {
-  vectors v = {.n = n, .x = x, .step_x = step, .alpha = *alpha};
+  vectors v = {.n = n, .x = x, .step_x = step, .alpha = *alpha, .size = sizeof *x};
   return submit_vectors(handle, "cublasSscal", run_scale, &v);
 }
 

@@ -48,6 +48,7 @@ VCUDA_SHARED const char *cublasGetStatusString(int status);
 VCUDA_BLAS_REAL(S, float);
 VCUDA_BLAS_REAL(D, double);
 
+VCUDA_SHARED int cublasDcopy_v2(vcuda_blas *handle, int n, const double *x, int step_x, double *y, int step_y);
 VCUDA_SHARED int cublasScopy_v2(vcuda_blas *handle, int n, const float *x, int step_x, float *y, int step_y);
 VCUDA_SHARED int cublasSscal_v2(vcuda_blas *handle, int n, const float *alpha, float *x, int step);
 

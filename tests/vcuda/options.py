@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """No EP option ends the process on CUDA: each row of options.tsv in processes of its own, on vcuda.
 
-usage: options.py WITH_CUDA MAKE_MODEL OPTIONS IOBIND [OLDER]
+usage: options.py WITH_CUDA MAKE_MODEL OPTIONS IOBIND
 
 Columns: what is expected (fine; refused, by ONNX Runtime too; ours, by iobind alone; iobind, which ONNX Runtime is not asked about), a part
 of what is said, the options. A row that is fine is run twice: once the session is destroyed, and once the process ends with all that
-there is. With OLDER, any word, the ONNX Runtime is older than the rows: what it does not know is left out."""
+there is. With an ORT_NATIVE_LIB_PATH of the caller's the ONNX Runtime may be older than the rows: what it does not know is left out."""
 import csv
 import json
 import os
@@ -16,7 +16,7 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 
 WITH_CUDA, MAKE_MODEL, PROGRAM, TOOL = sys.argv[1:5]
-OLDER = len(sys.argv) > 5
+OLDER = len(sys.argv) > 5  # in the process that is started below
 
 
 def judge(model, row):
@@ -49,7 +49,8 @@ def agree(rows):
 
 def main():
     if "VCUDA_DEVICES" not in os.environ:
-        os.execv(WITH_CUDA, [WITH_CUDA, "--gpus", "2", "--onnxruntime", sys.executable, *sys.argv])
+        older = ["older"] if "ORT_NATIVE_LIB_PATH" in os.environ else []
+        os.execv(WITH_CUDA, [WITH_CUDA, "--gpus", "2", "--onnxruntime", sys.executable, *sys.argv, *older])
     with open(pathlib.Path(__file__).with_name("options.tsv"), newline="") as file:
         rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
     table = json.loads(subprocess.run([TOOL, "options", "cuda", "--json"], capture_output=True, text=True, check=True).stdout)
@@ -59,6 +60,8 @@ def main():
             if not any(row["expect"] == expect and any(word.split("=")[0] == option["key"] for word in row["options"].split(" "))
                        for row in rows):
                 sys.exit(f"options.tsv: no row has {option['key']} that is {expect}")
+    if os.environ["VCUDA_DEVICES"] != "2":  # a real GPU, perhaps the only one, and perhaps with TensorRT: scripts/gpu-check
+        rows = [row for row in rows if "device_id" not in row["options"].lower() and "tensorrt" not in row["options"]]
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(2) as pool:
         model = f"{folder}/matmul.onnx"
         subprocess.run([MAKE_MODEL, "matmul", model], check=True)

@@ -131,6 +131,10 @@ static void sums_and_vectors(void **state) {
   EXPECT(c, float, 3, 6, 9, 12, 15, 18);
   assert_int_equal(cublasScopy_v2(handle, 3, a, 2, c, -1), 0);
   EXPECT(c, float, 5, 3, 1);
+  double *wide = TENSOR(double, 1, 2, 3, 4);
+  double *turned = host_memory(16);
+  assert_int_equal(cublasDcopy_v2(handle, 2, wide, 3, turned, -1), 0);
+  EXPECT(turned, double, 4, 1);
   assert_int_equal(cublasSscal_v2(handle, 2, &two, c, 2), 0);
   EXPECT(c, float, 10, 3, 2);
   assert_int_equal(cublasSetMathMode(handle, 3), 0);
