@@ -61,7 +61,7 @@ static void open_again(void) {
   }
 }
 
-/* In a forked child the threads that are inside are not there, and would be waited for. */
+/* In a forked child the threads that were inside do not exist, and would be waited for. */
 static bool is_gated(const iobind_device *device) {
   return device->gated && !iobind__process_is_forked();
 }

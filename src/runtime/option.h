@@ -22,17 +22,17 @@ typedef struct iobind__option {
   int64_t lowest;
   uint64_t highest;
   const char *words;  /* separated by '|' */
-  const char *preset; /* what holds where the key is not given; NULL: not known */
+  const char *preset; /* the value if the key is not given; NULL: not known */
   const char
-      *since; /* the first release that has it, of what `releases` of the table names; NULL: older than all that iobind knows */
+      *since; /* the first release that has it, in terms of the table's `releases`; NULL: older than all that iobind knows */
   const char *text;   /* what it does */
   const char *unused; /* why any value but the preset is refused; NULL: it is not */
   const char *brings; /* the key of a flag that must be 1 with it, and is set to that where it is not given */
   const char *needs;  /* a key without which it means nothing */
-  bool of_device;     /* the device sets it: another value would mean another device */
+  bool of_device;     /* set by the device: another value would mean another device */
 } iobind__option;
 
-/* Two options that must not be given together. A value of NULL is any but the preset. */
+/* Two options that must not be given together. A value of NULL means any but the preset. */
 typedef struct iobind__option_pair {
   const char *key;
   const char *value;
@@ -75,7 +75,7 @@ enum { IOBIND__OPTION_RANGE = 160 };
 /* What the values may be, for a message or a table. */
 void iobind__option_range(const iobind__option_table *table, const iobind__option *option, char out[IOBIND__OPTION_RANGE]);
 
-/* The first pair that meets in a list of options, NULL if none does. */
+/* The first pair in a list of options that must not be given together; NULL if there is none. */
 const iobind__option_pair *iobind__option_meet(const iobind__option_table *table, const char *const *keys,
                                                const char *const *values, size_t count);
 

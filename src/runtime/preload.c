@@ -34,7 +34,7 @@ enum { ON_WINDOWS = true };
 enum { ON_WINDOWS = false };
 #endif
 
-/* Folders to look in. `sites` hold packages of Python's; `plain` hold the libraries themselves. */
+/* Folders to search. `sites` hold Python packages; `plain` hold the libraries themselves. */
 typedef struct search {
   char **sites;
   size_t site_count;
@@ -274,7 +274,7 @@ iobind_status iobind_preload(const iobind_preload_options *given, iobind_error *
   return status;
 }
 
-/* Does a folder of LD_LIBRARY_PATH have it? Whoever set that wants those. */
+/* Does a folder of LD_LIBRARY_PATH have it? Then that one is wanted. */
 static bool loader_has(const char *name) {
   char *list = NULL;
   bool has = false;

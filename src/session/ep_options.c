@@ -14,7 +14,7 @@ typedef struct ep_choice {
   const iobind__option_table *table;
   bool chosen;         /* by a policy: which device it will be is not known */
   const char *strange; /* an option that the table does not have; NULL: it has all */
-  const char *near;    /* what it is near to; NULL: nothing */
+  const char *near;    /* a known key that is similar; NULL: none */
   const char **keys;
   const char **values;
   char (*numbers)[24]; /* addresses as ORT reads them */
@@ -34,7 +34,7 @@ static void choice_free(ep_choice *choice) {
   free(choice->numbers);
 }
 
-/* A plugin that has the name of one of ORT's own EPs has other options: what is known of those does not hold for it. */
+/* A plugin with the name of one of ORT's own EPs has other options: those that are known are not its own. */
 static iobind_status choice_begin(ep_choice *choice, const iobind_session_options *options, const iobind_device *device,
                                   const iobind__ep *ep, iobind_error *error) {
   bool other_kind = ep != NULL && ep->bridged && !device->bridged;
@@ -88,7 +88,7 @@ static iobind_status take_unknown(ep_choice *choice, const char *key, const char
   return IOBIND_OK;
 }
 
-/* What the device sets by itself cannot be another one's. */
+/* Options that the device sets cannot name another device. */
 static iobind_status check_device(const ep_choice *choice, const iobind__option *option, const char *value,
                                   iobind_error *error) {
   const OrtApi *api = IOBIND__API(choice->device->runtime);
@@ -129,15 +129,14 @@ static iobind_status take_known(ep_choice *choice, const iobind__option *option,
   uint64_t address;
   if (option->kind == IOBIND__OPTION_ADDRESS && iobind__option_address(value, &address)) {
     char *number = choice->numbers[choice->count];
-    snprintf(number, sizeof choice->numbers[0], "%llu",
-             (unsigned long long)address); /* what %p prints is not read by every EP */
+    snprintf(number, sizeof choice->numbers[0], "%llu", (unsigned long long)address); /* not every EP reads what %p prints */
     value = number;
   }
   choice_add(choice, option->key, value);
   return IOBIND_OK;
 }
 
-/* What the options ask of each other. */
+/* Options that require or exclude each other. */
 static iobind_status choice_complete(ep_choice *choice, iobind_error *error) {
   size_t given = choice->table == NULL ? 0 : choice->count;
   for (size_t i = 0; i < given; i++) {
@@ -237,7 +236,7 @@ static iobind_status ask_cuda(ep_choice *choice, iobind_error *error) {
   const OrtApi *api = IOBIND__API(choice->device->runtime);
   OrtCUDAProviderOptionsV2 *asked = NULL;
   OrtStatus *refused = lies_beside_ort(choice->device) ? api->CreateCUDAProviderOptions(&asked) : NULL;
-  if (asked == NULL) { /* the table has to do */
+  if (asked == NULL) { /* it cannot be asked: only the table decides */
     if (refused != NULL) {
       api->ReleaseStatus(refused);
     }
@@ -313,7 +312,7 @@ static iobind_status check_options_used(const iobind_session_options *options, i
   return IOBIND_OK;
 }
 
-/* The devices from the i-th on that are of its EP; none where an earlier one is: it was appended with that one. */
+/* The devices from the i-th on that are of its EP; none if an earlier device is: then it was appended with that one. */
 static size_t group_devices(const iobind_session_options *options, size_t i, const OrtEpDevice **group) {
   const OrtApi *api = IOBIND__API(options->devices[i]->runtime);
   const char *ep_name = api->EpDevice_EpName(options->devices[i]->ep_device);
@@ -330,7 +329,7 @@ static size_t group_devices(const iobind_session_options *options, size_t i, con
   return count;
 }
 
-/* ORT takes an EP once, with all its devices; whether it can use several is the EP's to say. */
+/* ORT takes an EP once, with all its devices; whether it can use several is up to the EP. */
 static iobind_status append_group(const iobind_session_options *options, const iobind_device *device,
                                   const OrtEpDevice *const *group, size_t device_count, bool first, OrtSessionOptions *out,
                                   iobind_error *error) {
@@ -365,7 +364,7 @@ static iobind_status append_devices(iobind_runtime *runtime, const iobind_sessio
   bool first = true;
   for (size_t i = 0; i < options->device_count && status == IOBIND_OK; i++) {
     const iobind_device *device = options->devices[i];
-    size_t device_count = device == runtime->cpu ? 0 : group_devices(options, i, group); /* ORT puts the CPU last by itself */
+    size_t device_count = device == runtime->cpu ? 0 : group_devices(options, i, group); /* ORT adds the CPU last by itself */
     if (device_count > 0) {
       status = append_group(options, device, group, device_count, first, out, error);
       first = false;
@@ -390,7 +389,7 @@ static const iobind_device *device_of_ep(const iobind_runtime *runtime, const io
   return found;
 }
 
-/* The entry of ORT's that every EP reads its options from: "ep.NAME.KEY" with the EP's name in small letters. */
+/* The entry from which every EP reads its ORT options: "ep.NAME.KEY" with the EP's name in small letters. */
 static iobind_status add_entry(const ep_choice *choice, size_t i, OrtSessionOptions *out, iobind_error *error) {
   const OrtApi *api = IOBIND__API(choice->device->runtime);
   iobind__text entry = {0};

@@ -43,7 +43,7 @@ bool iobind__session_stream_is_option(const iobind_session *session) {
   return session->stream != NULL && iobind__ep_takes_stream_as_option(session->stream->device);
 }
 
-/* The caller's. */
+/* the caller's stream */
 static iobind_status check_stream(const iobind_session_options *options, const iobind_device *device, iobind_error *error) {
   const iobind_stream *stream = options->stream;
   bool named = false;

@@ -1,4 +1,4 @@
-/* Tensors that are handed to other libraries, and taken over from them, by DLPack. */
+/* Tensors that are given to other libraries, and taken over from them, by DLPack. */
 #include "tensor/dlpack.h"
 
 #include <stdlib.h>
@@ -8,12 +8,12 @@
 #include "support/options.h"
 #include "tensor/tensor.h"
 
-/* ---- what DLPack calls an element type, and a memory ---- */
+/* ---- DLPack's names for element types and memory ---- */
 
 static const struct {
   iobind_dtype dtype;
   uint8_t code;
-  bool is_new; /* DLPack 1.1's: a consumer of a legacy struct need not know it */
+  bool is_new; /* of DLPack 1.1: a consumer of a legacy struct may not know it */
 } types[] = {
     {IOBIND_INT8, 0, false},           {IOBIND_INT16, 0, false},      {IOBIND_INT32, 0, false},
     {IOBIND_INT64, 0, false},          {IOBIND_INT4, 0, true},        {IOBIND_INT2, 0, true},
@@ -26,7 +26,7 @@ static const struct {
 };
 enum { TYPE_COUNT = sizeof types / sizeof types[0] };
 
-/* Memory that is not in this list has no name in DLPack: a false one would let a consumer read it as what it is not. */
+/* Memory that is not in this list has no name in DLPack. A false name would let a consumer read it as something else. */
 static const struct {
   const char *ep; /* the catalogue's name */
   int32_t device_type;
@@ -63,9 +63,9 @@ static iobind_status find_device_id(const iobind__place *place, int32_t device_t
   return IOBIND_OK;
 }
 
-/* ---- handed over ---- */
+/* ---- exporting ---- */
 
-/* The struct, and what it points to. */
+/* The struct, and the memory that it points to. */
 typedef struct handed {
   union {
     iobind__dl_legacy legacy;
@@ -163,7 +163,7 @@ iobind_status iobind_tensor_to_dlpack(iobind_tensor *tensor, uint32_t flags, voi
   return to_dlpack(tensor, flags, managed, error);
 }
 
-/* ---- taken over ---- */
+/* ---- importing ---- */
 
 static void delete_managed(void *managed, bool legacy) {
   iobind__dl_legacy *old = managed;
@@ -194,7 +194,7 @@ static iobind_dtype dtype_of(const iobind__dl_tensor *from) {
   return IOBIND_UNDEFINED;
 }
 
-/* The place whose memory DLPack calls so; NULL: none. */
+/* The place for a memory of DLPack's; NULL: none. */
 static iobind_status find_place(iobind_runtime *runtime, const iobind__dl_tensor *from, iobind__place **found,
                                 iobind_error *error) {
   *found = from->device_type == IOBIND__DL_CPU ? &runtime->cpu->places[IOBIND_MEMORY_DEFAULT] : NULL;
@@ -208,7 +208,7 @@ static iobind_status find_place(iobind_runtime *runtime, const iobind__dl_tensor
       }
       int32_t id;
       IOBIND__TRY(find_device_id(place, wanted, &id, "tensor_from_dlpack", error));
-      if (place->host || id == from->device_id) { /* pinned memory is every device's */
+      if (place->host || id == from->device_id) { /* pinned memory belongs to every device */
         *found = place;
       }
     }
@@ -216,7 +216,7 @@ static iobind_status find_place(iobind_runtime *runtime, const iobind__dl_tensor
   return IOBIND_OK;
 }
 
-/* Do the elements lie one after the other, in row-major order? */
+/* Are the elements one after the other, in row-major order? */
 static bool is_dense(const iobind__dl_tensor *from) {
   int64_t expected = 1;
   for (int32_t i = from->rank; from->strides != NULL && i-- > 0;) {
@@ -224,7 +224,7 @@ static bool is_dense(const iobind__dl_tensor *from) {
       return true;
     }
     if (from->dims[i] != 1 && from->strides[i] != expected) {
-      /* one dim of 0 further out makes any strides right */
+      /* with a dim of 0 any strides are right */
       for (int32_t j = 0; j < i; j++) {
         if (from->dims[j] == 0) {
           return true;
@@ -237,7 +237,7 @@ static bool is_dense(const iobind__dl_tensor *from) {
   return true;
 }
 
-/* Copy elements that lie apart, the last axis innermost. */
+/* Copy elements that are apart, the last axis innermost. */
 static void gather(const iobind__dl_tensor *from, const char *data, char *to) {
   size_t element = from->bits / 8;
   int64_t at[IOBIND_MAX_RANK] = {0};
