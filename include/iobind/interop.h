@@ -1,5 +1,6 @@
 /** @file interop.h
- *  iobind beside other libraries: tensors by DLPack, the ORT of a host program. The rules of iobind.h hold here. */
+ *  iobind beside other libraries: their streams and events, tensors by DLPack, the ORT of a host program. The rules of iobind.h
+ *  hold here. */
 #ifndef IOBIND_INTEROP_H
 #define IOBIND_INTEROP_H
 
@@ -10,6 +11,52 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+/* ---- streams and events of other libraries ------------------------------------------------------------------------ */
+
+/** Whose handle it is. */
+typedef enum iobind_native_kind {
+  IOBIND_NATIVE_CUDA = 1,  /**< a cudaStream_t or CUstream; a cudaEvent_t or CUevent */
+  IOBIND_NATIVE_D3D12 = 2, /**< not supported yet */
+  IOBIND_NATIVE_VDEV = 3,  /**< a vdev_stream *, a vdev_event * */
+  IOBIND_NATIVE_KIND_FORCE32 = 0x7FFFFFFF
+} iobind_native_kind;
+
+/** A handle of another library. */
+typedef struct iobind_native {
+  uint32_t struct_size;
+  int32_t kind;   /**< iobind_native_kind */
+  void *handle;
+  uint64_t value; /**< of a fence; 0 for what has no values */
+} iobind_native;
+#define IOBIND_NATIVE_INIT {sizeof(iobind_native), 0, NULL, 0}
+
+/** Make a stream of another library's: PyTorch's, CuPy's, a decoder's. What is submitted to it here comes behind what the other library
+ *  has submitted by then, and what that library submits later comes behind it, by events on the device; the host does not wait. It is a
+ *  stream as any other: for copies, runs and events, and `stream` in a session's options.
+ *  @param native    its stream, of this device. On CUDA NULL is the legacy default stream
+ *  @param deleter   called with the handle as its data, on any thread, when the stream has been destroyed and no session computes on it
+ *                   any more; it must not call iobind. NULL: the caller keeps the handle alive for so long. If the call does
+ *                   not return OK, it is not called
+ *  @return OK; NOT_SUPPORTED the device takes no handles of that kind, or cudaStreamPerThread; INVALID_STATE the stream is being captured;
+ *          DEVICE it is another device's; INVALID_ARGUMENT; OUT_OF_MEMORY; RUNTIME. Calls on the stream fail with INVALID_STATE
+ *          while it is being captured
+ *  @threads any   @since 0.2 */
+IOBIND_API IOBIND_CHECK iobind_status iobind_stream_wrap(iobind_device *device, const iobind_native *native,
+                                                         iobind_deleter deleter, void *context, iobind_stream **stream,
+                                                         iobind_error *error);
+
+/** Order all later work of an EP's stream behind an event of another library, without stopping the host.
+ *  @param native  the event, recorded already; it may be destroyed when the call returns, as its library allows
+ *  @return OK; NOT_SUPPORTED the device takes no handles of that kind; INVALID_ARGUMENT; RUNTIME
+ *  @threads serial for the stream   @since 0.2 */
+IOBIND_API IOBIND_CHECK iobind_status iobind_stream_wait_native(iobind_stream *stream, const iobind_native *native,
+                                                                iobind_error *error);
+
+/** Record an event of another library at the present end of an EP's stream. As iobind_stream_wait_native.
+ *  @threads serial for the stream   @since 0.2 */
+IOBIND_API IOBIND_CHECK iobind_status iobind_stream_signal_native(iobind_stream *stream, const iobind_native *native,
+                                                                  iobind_error *error);
 
 /* ---- DLPack ------------------------------------------------------------------------------------------------------- */
 

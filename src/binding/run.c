@@ -299,6 +299,7 @@ static iobind_status run_serial(iobind_binding *binding, iobind_error *error) {
   if (session->stream != NULL && binding->stream_run_options != NULL && !iobind__session_stream_is_option(session)) {
     return run_on_own(binding, error);
   }
+  IOBIND__TRY(iobind__bridge_in(session->stream, error)); /* the EP computes there by itself */
   IOBIND__TRY(begin_serial(binding, NULL, error));
   IOBIND__TRY(await_producers(binding, NULL, NULL, error));
   return execute_serial(binding, binding->run_options, NULL, NULL, error);
@@ -372,7 +373,10 @@ static iobind_status execute_on(iobind_binding *binding, iobind_stream *stream, 
   if (!iobind__session_stream_is_option(session)) {
     IOBIND__API(session->runtime)->RunOptionsSetSyncStream(binding->stream_run_options, iobind__stream_ort(compute));
   }
+  IOBIND__TRY(iobind__bridge_in(compute, error));
   iobind_status status = execute_serial(binding, binding->stream_run_options, compute, compute->device, error);
+  iobind_status left = iobind__bridge_out(compute, status == IOBIND_OK ? error : NULL);
+  status = status == IOBIND_OK ? left : status;
   if (compute == stream) {
     return status;
   }

@@ -46,6 +46,7 @@ static iobind_status notify_inside(const iobind_stream *stream, OrtSyncNotificat
     return iobind__fail(error, IOBIND_NOT_SUPPORTED, "stream of '%s': its execution provider has no events",
                         stream->device->spec);
   }
+  IOBIND__TRY(iobind__bridge_in(stream, error));
   OrtSyncStreamImpl *impl = (OrtSyncStreamImpl *)(uintptr_t)lent; /* ORT's pointer is const, the functions behind it are not */
   IOBIND__ORT_TRY(api, impl->CreateNotification(impl, notification), error, "event on '%s'", stream->device->spec);
   OrtStatus *status = (*notification)->Activate(*notification);
@@ -131,7 +132,7 @@ static iobind_status order(iobind_stream *stream, iobind__point *point, iobind_e
   OrtStatus *failed = point->notification->WaitOnDevice(point->notification, stream->sync);
   iobind__device_leave(stream->device);
   IOBIND__ORT_TRY(IOBIND__API(producer->device->runtime), failed, error, "stream_wait: '%s'", stream->device->spec);
-  return IOBIND_OK;
+  return iobind__bridge_out(stream, error);
 }
 
 const iobind__stream_kind iobind__ep_stream = {

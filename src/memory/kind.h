@@ -46,6 +46,11 @@ void iobind__stream_hear_joined(iobind_stream *stream, iobind__ticket after, iob
 /* Forget what was joined up to a ticket with one stream; NULL: with any. */
 void iobind__stream_forget_joined(iobind_stream *stream, const iobind_stream *compute, iobind__ticket ticket);
 
+/* ---- native.c ---- */
+
+void *iobind__bridge_native(const iobind__bridge *bridge); /* as the caller knows it */
+void iobind__bridge_close(iobind__bridge *bridge);
+
 /* ---- worker.c ---- */
 
 /* Put a task into the queue of the stream's thread, with a ticket or without one. See iobind__stream_submit. */

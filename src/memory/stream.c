@@ -354,6 +354,9 @@ void iobind_stream_destroy(iobind_stream *stream) {
   iobind__stream_collect(stream, UINT64_MAX);
   iobind__stream_forget_joined(stream, NULL, UINT64_MAX);
   iobind__staging_free(stream);
+  if (stream->bridge != NULL) {
+    iobind__bridge_close(stream->bridge);
+  }
   stream->kind->close(stream);
   iobind__ref_release(&stream->ref);
 }
@@ -363,5 +366,8 @@ void *iobind__stream_handle(const iobind_stream *stream) {
 }
 
 void *iobind_stream_native(const iobind_stream *stream) {
-  return iobind__stream_ort(stream) == NULL ? NULL : iobind__stream_handle(stream);
+  if (iobind__stream_ort(stream) == NULL) {
+    return NULL;
+  }
+  return stream->bridge != NULL ? iobind__bridge_native(stream->bridge) : iobind__stream_handle(stream);
 }

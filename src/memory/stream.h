@@ -65,6 +65,9 @@ typedef struct iobind__joined {
   struct iobind__point *point; /* of the other stream; a reference is held */
 } iobind__joined;
 
+/* To the stream of another library: see native.c. */
+typedef struct iobind__bridge iobind__bridge;
+
 /* Pinned memory of the stream. */
 typedef struct iobind__staging {
   OrtValue *value; /* NULL: not allocated */
@@ -81,7 +84,8 @@ struct iobind_stream {
   iobind__ref ref;
   iobind_device *device;
   const struct iobind__stream_kind *kind;
-  OrtSyncStream *sync; /* NULL: a worker's stream */
+  OrtSyncStream *sync;    /* NULL: a worker's stream */
+  iobind__bridge *bridge; /* NULL: the stream is nobody else's */
   atomic_uint_least64_t submitted;
   atomic_uint_least64_t passed;
   atomic_uint_least64_t seen;
@@ -191,6 +195,14 @@ iobind_status iobind__stream_fork(iobind_stream *stream, iobind_stream *compute,
 /* Put what is submitted to `stream` next behind what `compute` has got so far, which counts as work of `stream` from now on: its failure is
  * the stream's, too. */
 iobind_status iobind__stream_join(iobind_stream *stream, iobind_stream *compute, iobind_error *error);
+
+/* ---- native.c: the stream of another library, if it is one. NULL is no stream ---- */
+
+/* Before work is submitted to the EP's stream: it comes behind what the other library has submitted. */
+iobind_status iobind__bridge_in(const iobind_stream *stream, iobind_error *error);
+
+/* After that: what the other library submits next comes behind it. */
+iobind_status iobind__bridge_out(const iobind_stream *stream, iobind_error *error);
 
 /* ---- stream.c: deliveries ---- */
 

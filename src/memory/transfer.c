@@ -44,6 +44,7 @@ static iobind_status ort_copy(iobind_runtime *runtime, const iobind__transfer *c
   }
   const iobind_device *serial =
       iobind__device_is_guarded(transfers[0]->from->device) ? transfers[0]->from->device : transfers[0]->to->device;
+  IOBIND__TRY(iobind__bridge_in(stream, error));
   iobind__device_enter(serial);
   OrtStatus *status = api->CopyTensors(runtime->env, sources, targets, iobind__stream_ort(stream), count);
   iobind__device_leave(serial);
@@ -69,7 +70,7 @@ static iobind_status ort_copy(iobind_runtime *runtime, const iobind__transfer *c
   for (size_t i = 0; i < count; i++) {
     count_copy(transfers[i]);
   }
-  return IOBIND_OK;
+  return iobind__bridge_out(stream, error);
 }
 
 /* Between two devices that do not know each other: first to the host, then from there to the other. */

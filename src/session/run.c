@@ -133,6 +133,11 @@ static iobind_status run(iobind_session *session, iobind_tensor *const *inputs, 
   iobind_status status = values == NULL || results == NULL ? iobind__out_of_memory(error, "session_run")
                                                            : check_inputs(session, inputs, values, error);
   if (status == IOBIND_OK) {
+    /* behind what is on the caller's stream: the EP computes there by itself, or knows nothing of it */
+    status = iobind__session_stream_is_option(session) ? iobind__bridge_in(session->stream, error)
+                                                       : iobind__stream_drain(session->stream, error);
+  }
+  if (status == IOBIND_OK) {
     iobind__session_enter(session);
     status = run_ort(session, values, results, error);
     iobind__session_leave(session);

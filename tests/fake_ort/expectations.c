@@ -54,6 +54,9 @@ static const expectation expectations[] = {
     STATUS("", "", "GetVersionString", IOBIND_VERSION, "an ORT without a version"),
     IGNORED("", "", "GetModelEditorApi", "an ORT built without it tells no opset"),
 
+    STATUS("iobind_stream_wrap", "", "SyncStream_GetHandle", IOBIND_RUNTIME, "a stream without a handle cannot be bridged"),
+    STATUS("iobind_stream_signal_native", "", "SyncStream_GetHandle", IOBIND_RUNTIME, "an event cannot be recorded there"),
+    STATUS("iobind_stream_wait_native", "", "SyncStream_GetHandle", IOBIND_RUNTIME, "it cannot wait for an event"),
     TOLD("iobind_event_wait", ""),
     TOLD("iobind_event_wait_for", ""),
     TOLD("iobind_event_query", ""),

@@ -2,6 +2,8 @@
 #include <stddef.h>
 
 #include "scenario.h"
+#include "iobind/interop.h"
+#include "vdev.h"
 
 static void make_stream(struct rig *rig) {
   NEED(rig, iobind_stream_create(rig->device, NULL, &rig->stream, &rig->error));
@@ -106,7 +108,54 @@ static void has_native(struct rig *rig) {
   NEED_TRUE((rig->data != NULL) == (rig->place == ON_VDEV));
 }
 
+static iobind_native native_of(void *handle) {
+  iobind_native native = IOBIND_NATIVE_INIT;
+  native.kind = IOBIND_NATIVE_VDEV;
+  native.handle = handle;
+  return native;
+}
+
+static iobind_status wrap(struct rig *rig) {
+  iobind_native native = native_of(iobind_stream_native(rig->stream));
+  return iobind_stream_wrap(rig->device, &native, NULL, NULL, &rig->second_stream, &rig->error);
+}
+
+static iobind_native event_of_the_device(void) {
+  static vdev_event *event; /* the only one, for all scenarios */
+  event = event == NULL ? vdev_event_create(0) : event;
+  return native_of(event);
+}
+
+static iobind_status signal_native(struct rig *rig) {
+  iobind_native native = event_of_the_device();
+  return iobind_stream_signal_native(rig->stream, &native, &rig->error);
+}
+
+static iobind_status wait_native(struct rig *rig) {
+  iobind_native native = event_of_the_device();
+  return iobind_stream_wait_native(rig->stream, &native, &rig->error);
+}
+
 const struct scenario stream_scenarios[] = {
+    {.function = "iobind_stream_wrap",
+     .variant = "",
+     .places = ON_VDEV,
+     .prepare = make_work,
+     .call = wrap,
+     .out = OUT(second_stream),
+     .right = work_is_done},
+    {.function = "iobind_stream_signal_native",
+     .variant = "",
+     .places = ON_VDEV,
+     .prepare = make_work,
+     .call = signal_native,
+     .right = work_is_done},
+    {.function = "iobind_stream_wait_native",
+     .variant = "",
+     .places = ON_VDEV,
+     .prepare = make_work,
+     .call = wait_native,
+     .right = work_is_done},
     {.function = "iobind_stream_create",
      .variant = "",
      .places = ON_ALL,

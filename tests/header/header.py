@@ -195,7 +195,7 @@ def vdev(library):
 
 
 def program():
-    lines = ["#include <iobind/iobind.h>", "#include <iobind/iobind.h>", "#include <stdio.h>"]
+    lines = ["#include <iobind/iobind.h>", "#include <iobind/interop.h>", "#include <iobind/interop.h>", "#include <stdio.h>"]
     lines += [f"typedef char size_of_{name}[sizeof({name}) == 4 ? 1 : -1];" for name in enums()]
     lines += [f"static const {name} init_{name} = {macro};" for macro, name in init_macros().items()]
     lines += ["static int wrong;",
