@@ -63,10 +63,11 @@ static void tensor_destroy(iobind__ref *ref) {
 /* A tensor that has no value yet. */
 static iobind_tensor *tensor_new(iobind__place *place, iobind__ref *owner, iobind_dtype dtype, const int64_t *dims,
                                  size_t rank) {
-  iobind_tensor *tensor = calloc(1, sizeof *tensor + rank * sizeof *dims);
+  iobind_tensor *tensor = malloc(sizeof *tensor + rank * sizeof *dims); /* glibc's calloc costs 300 instructions more */
   if (tensor == NULL) {
     return NULL;
   }
+  memset(tensor, 0, sizeof *tensor);
   iobind__ref_init(&tensor->ref, tensor_destroy);
   tensor->serial = iobind__serial_next();
   tensor->place = place;
