@@ -16,6 +16,7 @@ typedef struct Binding {
   struct bound {
     int32_t dtype; /* of a SNAPSHOT in host memory that new data may be copied into; 0: ask Python */
     bool on_host;
+    bool is_carried; /* its dims may be others after each run */
     size_t rank;
     int64_t dims[IOBIND_MAX_RANK];
     size_t bytes;
@@ -285,7 +286,7 @@ static PyObject *set_input(Binding *self, PyObject *arguments) {
 /* Copy new data into a bound input of the same type and dims: 1; 0 where Python must bind it; -1 with an exception. */
 static int update(Binding *self, size_t index, PyObject *value, Stream *stream) {
   struct bound *bound = &self->inputs[index];
-  if (bound->dtype == 0) {
+  if (bound->dtype == 0 || bound->is_carried) {
     return 0;
   }
   Py_buffer view;
@@ -424,7 +425,7 @@ static PyObject *carry(Binding *self, PyObject *arguments) {
   }
   self->is_fresh[output] = mode == IOBIND_CARRY_MOVE; /* checked by the call: the indices are right */
   SET_REFERENCE(self->fixed[output], NULL);
-  self->inputs[input].dtype = 0;
+  self->inputs[input].is_carried = true;
   Py_RETURN_NONE;
 }
 

@@ -1,6 +1,8 @@
 """The virtual accelerator as a pytest plugin, over plain onnxruntime. Each in a process of its own: iobind's own tests have another ORT."""
 
 import os
+import pathlib
+import re
 import subprocess
 import sys
 
@@ -58,6 +60,13 @@ def test_it_ends_with_the_block(vdev):
     import onnxruntime
     assert onnxruntime.InferenceSession("add.onnx", providers=["CPUExecutionProvider"]).get_providers() == ["CPUExecutionProvider"]
 """)
+
+
+def test_the_example_of_the_document(run_pytest, tmp_path):
+    with open(tmp_path / "app.py", "a", encoding="utf-8") as app:
+        app.write("load = Service\n")
+    page = (pathlib.Path(__file__).resolve().parents[3] / "docs/vdev.md").read_text(encoding="utf-8")
+    run_pytest(re.search(r"```python\n(# test_service.py\n.*?)```", page, flags=re.S)[1])
 
 
 def test_bind_output_by_name_downloads(run_pytest):
