@@ -30,7 +30,7 @@ release_labels := ^(release|bench|soak)$$
 
 .NOTPARALLEL:
 .PHONY: build demo vcuda python java install package test test-all coverage format check-format analyze clean distclean
-.PHONY: needs dist fetched no-results ports-needs test-dev test-tsan test-release test-java test-valgrind
+.PHONY: needs dist fetched no-results ports-needs test-dev test-tsan test-release test-java test-python test-valgrind
 
 build: needs dist
 
@@ -94,7 +94,7 @@ no-results:
 	@mkdir -p $(results)
 
 # The whole suite comes last, so that its summary is what is read last; behind it stands what was skipped, and why.
-test: no-results fetched check-format analyze dist test-release test-tsan test-java test-dev
+test: no-results fetched check-format analyze dist test-release test-tsan test-java test-python test-dev
 	@scripts/skipped $(results)
 
 test-dev:
@@ -108,6 +108,9 @@ test-tsan:
 	@cmake --build --preset tsan
 	$(call run_tests,tsan,tsan) -L '^tsan$$' -LE '^long$$' -j $(jobs)
 
+test-python:
+	@scripts/build-python --test
+
 test-java: dist
 	@scripts/build-java --test $(java_arguments)
 
@@ -118,7 +121,7 @@ ports-needs:
 	@scripts/install-packages ports
 
 test-all: java_arguments := -Diobind.excluded=
-test-all: no-results fetched ports-needs check-format analyze dist test-tsan test-java test-valgrind
+test-all: no-results fetched ports-needs check-format analyze dist test-tsan test-java test-python test-valgrind
 	$(call run_tests,release,release) -L '$(release_labels)'
 	@cmake --preset dev >/dev/null
 	@cmake --build --preset dev
