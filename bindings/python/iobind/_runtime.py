@@ -139,29 +139,17 @@ def info() -> dict[str, Any]:
     return {**runtime().info(), "eps": runtime().eps(), "attached": _attached, "python": sys.version.split()[0]}
 
 
-def preload(*names: str) -> dict[str, str]:
-    """Load shared libraries that an execution provider needs and the loader would not find, such as CUDA's from NVIDIA's packages
-    (nvidia-cuda-runtime and others), before ORT is loaded: {file: path}. Without names, all libraries of installed packages
-    of NVIDIA's. Raises FileNotFoundError for a name that no installed package has."""
-    import ctypes
+def preload(folder: str | os.PathLike[str] | None = None, *, cuda: bool = True, cudnn: bool = True, version: int = 0) -> None:
+    """Load NVIDIA's libraries before ORT asks for them, as onnxruntime.preload_dlls does; it happens by itself with CUDA's provider.
 
+    folder: None: an installed PyTorch's, NVIDIA's packages, then the loader's search; "": the packages only; or a folder. version: of
+    CUDA, 12 or 13; 0: the newest that is found. Raises NotFound for what CUDA's provider cannot do without."""
+    packages = None if folder is not None else _packages()
+    _core.preload(packages if folder is None else os.fspath(folder), (0 if cuda else 1) | (0 if cudnn else 2), version)
+
+
+def _packages() -> str | None:
+    """The folder of this environment's packages, if NVIDIA's are there: the library itself does not know which Python it is in."""
     spec = importlib.util.find_spec("nvidia")
-    found: dict[str, str] = {}
-    for folder in (spec.submodule_search_locations or []) if spec else []:
-        for path in sorted(glob.glob(os.path.join(folder, "**", "lib*.so*"), recursive=True)):
-            if not names or any(os.path.basename(path).startswith(name) for name in names):
-                found[os.path.basename(path)] = path
-    missing = [name for name in names if not any(file.startswith(name) for file in found)]
-    if missing:
-        raise FileNotFoundError(f"preload: {', '.join(missing)}: in no installed package of NVIDIA's")
-    left = dict(found)
-    for _ in range(len(left) + 1):  # one may need another: those that load go first
-        for file, path in list(left.items()):
-            try:
-                ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL)
-            except OSError:
-                continue
-            del left[file]
-    if left:
-        ctypes.CDLL(next(iter(left.values())), mode=ctypes.RTLD_GLOBAL)  # its own error says what is missing
-    return found
+    found = list(spec.submodule_search_locations or []) if spec else []
+    return os.path.dirname(found[0]) if found else None

@@ -208,6 +208,26 @@ static PyObject *host_api_base(PyObject *module, PyObject *none) {
   return PyLong_FromVoidPtr((void *)(uintptr_t)iobind_host_api_base());
 }
 
+/* preload(folder or None, flags, CUDA's version) */
+static PyObject *preload(PyObject *module, PyObject *arguments) {
+  (void)module;
+  iobind_preload_options options = IOBIND_PRELOAD_OPTIONS_INIT;
+  unsigned int flags;
+  unsigned int cuda;
+  if (!PyArg_ParseTuple(arguments, "zII", &options.folder, &flags, &cuda)) {
+    return NULL;
+  }
+  options.flags = flags;
+  options.cuda = cuda;
+  iobind_error error = IOBIND_ERROR_INIT;
+  iobind_status status;
+  WITHOUT_GIL(status, iobind_preload(&options, &error));
+  if (status != IOBIND_OK) {
+    return raise_error(&error);
+  }
+  Py_RETURN_NONE;
+}
+
 static PyObject *use_logger(PyObject *module, PyObject *logger) {
   (void)module;
   set_logger(logger);
@@ -217,6 +237,7 @@ static PyObject *use_logger(PyObject *module, PyObject *logger) {
 static PyMethodDef functions[] = {
     {"use_classes", use_classes, METH_VARARGS, NULL},
     {"use_logger", use_logger, METH_O, NULL},
+    {"preload", preload, METH_VARARGS, NULL},
     {"version", version, METH_NOARGS, NULL},
     {"status_name", status_name, METH_O, NULL},
     {"dtype_name", dtype_name, METH_O, NULL},

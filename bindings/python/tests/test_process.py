@@ -263,7 +263,7 @@ MISUSE = [
     "iobind.Event('cpu').record(iobind.Stream('vdev'))", "iobind.Stream('cpu').wait(None)", "iobind.Stream('cpu', {'a': 'b'})",
     "iobind._core.from_dlpack(iobind._runtime.runtime(), 3, False)", "iobind._core.copy(3, 4, 5)", "iobind._core.create(3, 4, 5, 6)",
     "iobind.Session.adopt(0)", "iobind._core.dtype_bytes(1, [-1])", "b.set_run_options({'a\\0': 'b'})", "b._set_run_options(0, None, ['a'], [])",
-    "iobind.register_ep('/nowhere/lib.so')", "iobind.attach(None)", "iobind.preload('libnothing.so')", "iobind.configure(log_level='loud')",
+    "iobind.register_ep('/nowhere/lib.so')", "iobind.attach(None)", "iobind.preload('/nowhere')", "iobind.configure(log_level='loud')",
 ]
 
 
