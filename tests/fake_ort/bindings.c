@@ -126,7 +126,7 @@ static iobind_status set_snapshot(struct rig *rig) {
   return set_input(rig, IOBIND_INPUT_SNAPSHOT, rig->x, NULL);
 }
 
-/* Later changes are not seen. */
+/* The run does not see later changes. */
 static void snapshot_is_right(struct rig *rig) {
   static const float other[RIG_VALUES] = {9, 9, 9, 9};
   NEED(rig, iobind_tensor_write(rig->x, 0, other, sizeof other, NULL, &rig->error));

@@ -437,7 +437,7 @@ static void no_output_in_the_state(void **state) {
 }
 
 /* New data in a swapped state, and then another one, before the next run: an output that is reused lies on either side. */
-static void bound_anew_beside_a_swap(void **state) {
+static void rebound_beside_a_swap(void **state) {
   (void)state;
   static const float threes[2] = {3, 3};
   static const float nines[2] = {9, 9};
@@ -472,7 +472,7 @@ static void bound_anew_beside_a_swap(void **state) {
       {#spec ": moved state outgrows a fixed dim", moved_state_outgrows_a_fixed_dim, start, stop, #spec}, \
       {#spec ": states stay on the device", states_stay_on_the_device, start, stop, #spec},               \
       {#spec ": no output in the state", no_output_in_the_state, start, stop, #spec},                     \
-      {#spec ": bound anew beside a swap", bound_anew_beside_a_swap, start, stop, #spec}, {               \
+      {#spec ": rebound beside a swap", rebound_beside_a_swap, start, stop, #spec}, {                     \
 #spec ": what cannot be carried", what_cannot_be_carried, start, stop, #spec                          \
   }
 

@@ -20,7 +20,7 @@ public enum OrtStatus {
   VERSION,
   /** ONNX Runtime refused: its code and the message say why. */
   RUNTIME,
-  /** The memory lives, or the work would run, on another device than it must. */
+  /** The memory is, or the work would run, on the wrong device. */
   DEVICE,
   /** Rank or dims do not fit. */
   SHAPE,
