@@ -29,6 +29,7 @@ final class JavaArrays {
 
   /** The memory of an array of primitives or a buffer, whose elements must be the type's. */
   static MemorySegment segment(Object array, OnnxTensorElementType type) {
+    if (array instanceof boolean[] booleans && type == OnnxTensorElementType.BOOL) return bytes(booleans);
     Class<?> component = switch (array) {
       case FloatBuffer b -> order(float.class, b.order());
       case DoubleBuffer b -> order(double.class, b.order());
@@ -57,6 +58,20 @@ final class JavaArrays {
       case byte[] a -> MemorySegment.ofArray(a);
       default -> MemorySegment.ofBuffer((Buffer) array);
     };
+  }
+
+  /** Of booleans Java shows no memory: a copy, for reading only. */
+  private static MemorySegment bytes(boolean[] booleans) {
+    byte[] bytes = new byte[booleans.length];
+    for (int i = 0; i < bytes.length; i++) bytes[i] = (byte) (booleans[i] ? 1 : 0);
+    return MemorySegment.ofArray(bytes).asReadOnly();
+  }
+
+  /** The upper half of a float, rounded to the nearest, ties to even; a NaN stays one. */
+  static short bfloat16(float value) {
+    int bits = Float.floatToRawIntBits(value);
+    if (Float.isNaN(value)) return (short) (bits >>> 16 | 0x40);
+    return (short) (bits + 0x7FFF + (bits >>> 16 & 1) >>> 16);
   }
 
   private static Class<?> order(Class<?> component, ByteOrder order) {

@@ -435,6 +435,12 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
    * @throws OrtFFMException as {@link #readOutput(String, Object)}
    */
   public void readOutput(int index, Object array) {
+    if (array instanceof boolean[]) {
+      try (OrtValueRef value = getOutput(index)) {
+        value.read(array);
+      }
+      return;
+    }
     long address = enter();
     try {
       requireGuards();

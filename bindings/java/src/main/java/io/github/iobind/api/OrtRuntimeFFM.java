@@ -42,6 +42,7 @@ public final class OrtRuntimeFFM implements AutoCloseable {
   private final Map<DeviceSpec, Place> resolved;
   /** The runtime as sessions and bindings know it, for whom it is there until they are gone, closed or not. */
   private final boolean isKept;
+  private volatile boolean wasVdevLookedFor;
 
   /** How a runtime is made; every setter returns this object. */
   public static final class Options {
@@ -524,6 +525,7 @@ public final class OrtRuntimeFFM implements AutoCloseable {
       MemorySegment text = Texts.allocate(arena, spec.text(), "device spec");
       long address = enter();
       try {
+        if (namesVdev(spec)) findVdev(arena, scratch, address);
         scratch.check(Iobind.runtimeFindDevice(address, text, scratch.out(0), scratch.out(1), scratch.error()));
         Place place = place(scratch.getLong(0), scratch.getInt(1));
         resolved.put(spec, place);
@@ -532,6 +534,19 @@ public final class OrtRuntimeFFM implements AutoCloseable {
         handle.exit();
       }
     }
+  }
+
+  /** Libiobind looks for the virtual accelerator beside itself, where the one of the natives jar is not. */
+  private void findVdev(Arena arena, Scratch scratch, long address) {
+    if (wasVdevLookedFor) return;
+    MemorySegment text = arena.allocateFrom("vdev");
+    int status = Iobind.runtimeFindDevice(address, text, scratch.out(0), scratch.out(1), scratch.error());
+    if (status == OrtStatus.NOT_FOUND.ordinal()) NativeLibrary.withVdev(file -> registerEp("vdev", file));
+    wasVdevLookedFor = true;
+  }
+
+  private static boolean namesVdev(DeviceSpec spec) {
+    return Arrays.stream(spec.text().split(",")).anyMatch(one -> one.strip().matches("vdev(:\\d+)?(/pinned)?"));
   }
 
   /** A memory of a device, whose runtime is there. */

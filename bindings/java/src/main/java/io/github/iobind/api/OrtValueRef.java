@@ -513,6 +513,14 @@ public final class OrtValueRef implements AutoCloseable {
    * @throws OrtFFMException as {@link #write(Object)}
    */
   public void read(Object array) {
+    if (array instanceof boolean[] booleans) {
+      boolean[] all = toBooleanArray();
+      if (all.length != booleans.length) {
+        throw new OrtFFMException(OrtStatus.SHAPE, "read: expected " + all.length + " booleans, got " + booleans.length);
+      }
+      System.arraycopy(all, 0, booleans, 0, all.length);
+      return;
+    }
     Shape now = shapeNow();
     MemorySegment target = JavaArrays.segment(array, now.descriptor());
     if (!now.isHostReadable) {
@@ -541,14 +549,59 @@ public final class OrtValueRef implements AutoCloseable {
   }
 
   /**
-   * Reads a value of type FLOAT32.
+   * Reads a value of type FLOAT32, or of FLOAT16 or BFLOAT16, which floats hold exactly.
    *
    * @return its elements, row-major
-   * @throws OrtFFMException DTYPE: another type
+   * @throws OrtFFMException DTYPE: another type; SHAPE: more elements than a Java array has
    */
   public float[] toFloatArray() {
     float[] array = new float[JavaArrays.length(descriptor())];
-    read(array);
+    if (type() != OnnxTensorElementType.FLOAT16 && type() != OnnxTensorElementType.BFLOAT16) {
+      read(array);
+      return array;
+    }
+    boolean isHalf = type() == OnnxTensorElementType.FLOAT16;
+    short[] bits = new short[array.length];
+    read(bits);
+    for (int i = 0; i < array.length; i++) {
+      array[i] = isHalf ? Float.float16ToFloat(bits[i]) : Float.intBitsToFloat(bits[i] << 16);
+    }
+    return array;
+  }
+
+  /**
+   * Writes a value of type FLOAT32, FLOAT16 or BFLOAT16 from floats, rounded to the nearest, ties to even.
+   *
+   * @param floats as many as the value has elements
+   * @throws OrtFFMException as {@link #write(Object)}
+   */
+  public void writeFloats(float... floats) {
+    OnnxTensorElementType type = type();
+    if (type != OnnxTensorElementType.FLOAT16 && type != OnnxTensorElementType.BFLOAT16) {
+      write(floats);
+      return;
+    }
+    short[] bits = new short[floats.length];
+    for (int i = 0; i < bits.length; i++) {
+      bits[i] = type == OnnxTensorElementType.FLOAT16 ? Float.floatToFloat16(floats[i]) : JavaArrays.bfloat16(floats[i]);
+    }
+    write(bits);
+  }
+
+  /**
+   * Reads a value of type BOOL.
+   *
+   * @return its elements, row-major
+   * @throws OrtFFMException DTYPE: another type; SHAPE: more elements than a Java array has
+   */
+  public boolean[] toBooleanArray() {
+    if (type() != OnnxTensorElementType.BOOL) {
+      throw new OrtFFMException(OrtStatus.DTYPE, "toBooleanArray: expected a value of bool, got " + descriptor());
+    }
+    byte[] bytes = new byte[JavaArrays.length(descriptor())];
+    read(bytes);
+    boolean[] array = new boolean[bytes.length];
+    for (int i = 0; i < array.length; i++) array[i] = bytes[i] != 0;
     return array;
   }
 

@@ -66,6 +66,34 @@ public final class NativeLibrary {
     return os + "-" + cpu;
   }
 
+  /**
+   * Unpacks the virtual accelerator of the natives jar, for the time that an action with its file takes.
+   *
+   * @return whether the jar has it
+   */
+  public static boolean withVdev(java.util.function.Consumer<Path> action) {
+    String name = System.mapLibraryName("iobind_vdev");
+    try (InputStream in = resource(name)) {
+      if (in == null) return false;
+      Path folder = Files.createTempDirectory("iobind-java");
+      Path file = folder.resolve(name);
+      try {
+        Files.copy(in, file);
+        action.accept(file);
+      } finally {
+        delete(file);
+        delete(folder);
+      }
+      return true;
+    } catch (IOException e) {
+      return false;
+    }
+  }
+
+  private static InputStream resource(String name) {
+    return NativeLibrary.class.getClassLoader().getResourceAsStream("natives/" + platform() + "/" + name);
+  }
+
   private static SymbolLookup openFromJar(List<String> tried) {
     String resource = "natives/" + platform() + "/" + System.mapLibraryName("iobind");
     try (InputStream in = NativeLibrary.class.getClassLoader().getResourceAsStream(resource)) {

@@ -1,5 +1,6 @@
 package io.github.iobind.api;
 
+import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.nio.file.Files;
@@ -8,6 +9,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.regex.Pattern;
 import java.util.stream.Stream;
+import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
@@ -25,6 +27,23 @@ class DocumentTest {
         .map(result -> flat(result.group(1))).toList();
     assertTrue(!pieces.isEmpty());
     for (String piece : pieces) assertTrue(samples.stream().anyMatch(sample -> sample.contains(piece)), piece);
+  }
+
+  /** The coordinates in the document are those of the pom, and the official package's version is the one that is tested. */
+  @Test
+  void coordinates() throws Exception {
+    String document = Files.readString(Models.PROJECT.resolve("docs/java.md")), pom = Files.readString(Path.of("pom.xml"));
+    List<String> dependencies = Pattern.compile("<dependency>\\s*<groupId>(.*?)</groupId>\\s*<artifactId>(.*?)</artifactId>\\s*"
+        + "<version>(.*?)</version>", Pattern.DOTALL).matcher(document).results()
+        .map(match -> match.group(1) + ":" + match.group(2) + ":" + match.group(3)).distinct().toList();
+    assertEquals(2, dependencies.size());
+    for (String dependency : dependencies) {
+      String[] parts = dependency.split(":");
+      assertTrue(pom.contains("<groupId>" + parts[0] + "</groupId>"), dependency);
+      assertTrue(Pattern.compile("<artifactId>" + parts[1] + "</artifactId>\\s*<version>" + parts[2] + "</version>").matcher(pom)
+          .find(), dependency);
+      assertTrue(document.contains("(\"" + dependency + "\")"), dependency + " for Gradle");
+    }
   }
 
   /** Without indentation. */

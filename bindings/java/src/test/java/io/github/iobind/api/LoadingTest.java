@@ -39,8 +39,11 @@ class LoadingTest {
     natives = folder.resolve("natives.jar");
     jar(api, CLASSES);
     try (JarOutputStream out = new JarOutputStream(Files.newOutputStream(natives))) {
-      out.putNextEntry(new JarEntry("natives/" + NativeLibrary.platform() + "/" + System.mapLibraryName("iobind")));
-      Files.copy(Path.of(System.getProperty("iobind.library")), out);
+      Path library = Path.of(System.getProperty("iobind.library"));
+      for (String name : new String[] {"iobind", "iobind_vdev"}) {
+        out.putNextEntry(new JarEntry("natives/" + NativeLibrary.platform() + "/" + System.mapLibraryName(name)));
+        Files.copy(library.resolveSibling(System.mapLibraryName(name)), out);
+      }
     }
     Path source = Files.createDirectories(folder.resolve("source/program"));
     Files.writeString(folder.resolve("source/module-info.java"), "module program { requires io.github.iobind; }");
@@ -154,6 +157,34 @@ class LoadingTest {
     if (child.exit() == 0) assumeTrue(false, "this system has an ONNX Runtime: " + child.output());
     assertTrue(child.output().contains("the official onnxruntime jar: not on the class path"), child.output());
     assertTrue(child.output().contains("libonnxruntime"), child.output());
+  }
+
+  /** The virtual accelerator is in the natives jar; it is there for a program that names it, and for no other. */
+  @Test
+  void theVirtualAcceleratorIsInTheJar() throws Exception {
+    Path source = Files.writeString(folder.resolve("Devices.java"), """
+        import io.github.iobind.api.*;
+
+        public class Devices {
+          public static void main(String[] arguments) {
+            try (OrtRuntimeFFM runtime = OrtRuntimeFFM.create()) {
+              System.out.println(runtime.devices().size());
+              System.out.println(runtime.device(DeviceSpec.of("vdev:0,cpu")).spec());
+              System.out.println(runtime.device(DeviceSpec.of("vdev:1")).spec());
+            }
+          }
+        }
+        """);
+    Path temporary = Files.createDirectory(folder.resolve("tmp-vdev"));
+    Map<String, String> environment = environment(ORT);
+    environment.put("VDEV_DEVICES", "2");
+    Child child = Child.java(environment, "-Djava.io.tmpdir=" + temporary, "--enable-native-access=ALL-UNNAMED", "-cp",
+        path(api, natives), source.toString());
+    assertEquals(0, child.exit(), child.output());
+    assertEquals("1\nvdev:0\nvdev:1", child.output().strip());
+    try (Stream<Path> left = Files.list(temporary)) {
+      assertEquals(0, left.count());
+    }
   }
 
   /** Nothing is left in the temporary folder. */

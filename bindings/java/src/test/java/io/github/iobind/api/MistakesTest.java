@@ -106,6 +106,34 @@ class MistakesTest {
     }
   }
 
+  /** Types that no Java array has as they are: booleans, and floats of 16 bits. */
+  @Test
+  void booleansAndHalfFloats() {
+    MemoryDescriptor three = MemoryDescriptor.of(OnnxTensorElementType.BOOL, 3);
+    try (OrtValueRef value = OrtValueRef.of(runtime, new boolean[] {true, false, true}, three)) {
+      assertArrayEquals(new boolean[] {true, false, true}, value.toBooleanArray());
+      boolean[] read = new boolean[3];
+      value.read(read);
+      assertArrayEquals(new boolean[] {true, false, true}, read);
+      fails(OrtStatus.SHAPE, "3 booleans", () -> value.read(new boolean[2]));
+      fails(OrtStatus.DTYPE, "float", value::toFloatArray);
+    }
+    float[] floats = {1, -2.5f, 65504, 0.1f, Float.POSITIVE_INFINITY};
+    for (OnnxTensorElementType type : List.of(OnnxTensorElementType.FLOAT16, OnnxTensorElementType.BFLOAT16,
+        OnnxTensorElementType.FLOAT32)) {
+      try (OrtValueRef value = OrtValueRef.allocate(runtime, DeviceSpec.CPU, MemoryDescriptor.of(type, 5))) {
+        value.writeFloats(floats);
+        float[] read = value.toFloatArray();
+        for (int i = 0; i < 4; i++) assertEquals(floats[i], read[i], Math.abs(floats[i]) / 128);
+        assertEquals(floats[4], read[4]);
+        fails(OrtStatus.DTYPE, "bool", value::toBooleanArray);
+      }
+    }
+    assertEquals(0x3F80, JavaArrays.bfloat16(Float.intBitsToFloat(0x3F808000))); // a tie goes to the even one
+    assertEquals(0x3F82, JavaArrays.bfloat16(Float.intBitsToFloat(0x3F818000)));
+    assertTrue(Float.isNaN(Float.intBitsToFloat(JavaArrays.bfloat16(Float.NaN) << 16)));
+  }
+
   /** An output whose shape the data decide keeps no memory: the message says which modes do, and which takes any. */
   @Test
   void reuseOfADataDependentOutput() {
