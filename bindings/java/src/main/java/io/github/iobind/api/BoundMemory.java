@@ -533,9 +533,10 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
    * Lets an output become an input of the next run: a state that never leaves the place where the session reads it. The first
    * state is what is bound to the input, before or after this call (a growing one may begin with 0 elements); bound later, it
    * is the state that the next run begins with. A run that fails leaves the state as it was. Binding the output otherwise, and
-   * {@link #clear}, end it.
+   * {@link OrtIoBindingFFM#clear}, end it.
    *
-   * <p>{@link #getOutput(String)} gives the state that a run left; a MOVE one, and any that is taken, is never overwritten.
+   * <p>{@link OrtIoBindingFFM#getOutput(String)} gives the state that a run left; a MOVE one, and any that is taken, is never
+   * overwritten.
    *
    * @param output its name
    * @param input its name
