@@ -1,0 +1,125 @@
+/* Defects of ONNX Runtime's CUDA EP, each shown in a process that dies of it: if one does not any more, what iobind does about it can go. */
+#define _GNU_SOURCE /* fork, setrlimit */
+#include "fixture.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "memory/stream.h"
+#include "ort_ep.h"
+#include "session/session.h"
+#include "support/system.h"
+
+enum { SURVIVED = 42, NOT_THERE = 77 };
+
+/* Nothing of the EP is loaded before the fork: it does not survive one. */
+static int in_child(void (*act)(iobind_runtime *runtime, iobind_device *device)) {
+  pid_t child = fork();
+  if (child == 0) {
+    const struct rlimit none = {0, 0};
+    iobind_device *device = NULL;
+    iobind_runtime *runtime = NULL;
+    (void)setrlimit(RLIMIT_CORE, &none);
+    if (iobind_runtime_create(NULL, &runtime, NULL) != IOBIND_OK ||
+        iobind_runtime_find_device(runtime, "cuda", &device, NULL, NULL) != IOBIND_OK) {
+      _exit(NOT_THERE);
+    }
+    act(runtime, device);
+    _exit(SURVIVED);
+  }
+  int status = 0;
+  assert_true(child > 0);
+  assert_int_equal(waitpid(child, &status, 0), child);
+  return status;
+}
+
+static void expect_death(int status) {
+  if (WIFEXITED(status)) { /* by a sanitizer */
+    assert_int_not_equal(WEXITSTATUS(status), SURVIVED);
+    assert_int_not_equal(WEXITSTATUS(status), NOT_THERE);
+  }
+}
+
+/* One product of two host tensors, by ORT's plain run. */
+static void multiply(iobind_runtime *runtime, iobind_device *device, bool on_a_stream) {
+  const OrtApi *api = IOBIND__API(runtime);
+  iobind_session *session = fixture_session(runtime, device, "matmul");
+  iobind_stream *stream;
+  OrtRunOptions *options = NULL;
+  const OrtValue *inputs[2];
+  OrtValue *output = NULL;
+  const int64_t dims[2] = {2, 2};
+  const float values[4] = {1, 2, 3, 4};
+  for (int i = 0; i < 2; i++) {
+    iobind_tensor *tensor;
+    expect_ok(iobind_tensor_create(runtime->cpu, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, dims, 2, &tensor, &fault));
+    expect_ok(iobind_tensor_write(tensor, 0, values, sizeof values, NULL, &fault));
+    inputs[i] = tensor->value;
+  }
+  expect_ok(iobind_stream_create(device, NULL, &stream, &fault));
+  assert_null(api->CreateRunOptions(&options));
+  if (on_a_stream) {
+    api->RunOptionsSetSyncStream(options, stream->sync);
+  }
+  OrtStatus *failed = api->Run(session->session, options, session->input_names, inputs, 2, session->output_names, 1, &output);
+  if (failed != NULL) {
+    _exit(1); /* refusing it would be as good */
+  }
+}
+
+static void multiply_on_a_stream(iobind_runtime *runtime, iobind_device *device) {
+  multiply(runtime, device, true);
+}
+
+static void multiply_without(iobind_runtime *runtime, iobind_device *device) {
+  multiply(runtime, device, false);
+}
+
+/* The cuBLAS handle that arrives in a node is garbage if the run has a stream. So a session has one instead. */
+static void run_with_a_stream(void **state) {
+  (void)state;
+  int status = in_child(multiply_without);
+  assert_true(WIFEXITED(status));
+  assert_int_equal(WEXITSTATUS(status), SURVIVED);
+  expect_death(in_child(multiply_on_a_stream));
+}
+
+/* The EP's table of functions has slots that it never fills in, which ORT calls if it is asked for an importer of external memory or for what is
+ * incompatible. New memory is filled with a pattern here (MALLOC_PERTURB_, or the sanitizer), so that what was left out shows. */
+static void slots_without_a_function(void **state) {
+  (void)state;
+  iobind_runtime *runtime = fixture_runtime();
+  iobind_device *device = fixture_device(runtime, "cuda");
+  void *library = iobind__library_loaded(iobind__device_library(device));
+  void *ort = iobind__library_loaded(runtime->ort.path);
+  OrtStatus *(*create)(const char *, const OrtApiBase *, const OrtLogger *, OrtEpFactory **, size_t, size_t *);
+  const OrtApiBase *(*get_base)(void);
+  assert_true(library != NULL && ort != NULL);
+  *(void **)&create = iobind__library_symbol(library, "CreateEpFactories");
+  *(void **)&get_base = iobind__library_symbol(ort, "OrtGetApiBase");
+  assert_true(create != NULL && get_base != NULL);
+  OrtEpFactory *factory = NULL;
+  size_t count = 0;
+  size_t wild = 0;
+  assert_null(create("trap", get_base(), NULL, &factory, 1, &count));
+  assert_int_equal(count, 1);
+  for (size_t i = 0; i < sizeof factory->slots_14 / sizeof factory->slots_14[0]; i++) {
+    const void *slot;
+    memcpy(&slot, &factory->slots_14[i], sizeof slot);
+    char *file = iobind__library_of(slot);
+    wild += slot != NULL && file == NULL;
+    free(file);
+  }
+  assert_true(wild > 0);
+  iobind_runtime_destroy(runtime);
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(run_with_a_stream),
+    cmocka_unit_test(slots_without_a_function),
+};
+
+FIXTURE_MAIN(tests, NULL, NULL);
