@@ -990,7 +990,7 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_binding_clear(iobind_binding *bindi
  *  - Their outputs are REUSE by default. Addresses that would change on each run are refused (NOT_SUPPORTED): outputs FRESH or in
  *    host memory, states carried by MOVE, inputs LIVE from elsewhere. SWAP needs a graph_limit of 2.
  *  - A run whose tensors are where they were in a captured run, with the same dims, and with the same bytes in inputs that the session
- *    reads on the host, replays that graph; any other captures one, whose first run takes as long as five. Beyond graph_limit it
+ *    reads on the host, replays that graph; any other captures one, which takes as long as five runs (ten on WebGPU). Beyond graph_limit it
  *    is INVALID_STATE: write into the bound tensors, use one binding for each shape, or call this.
  *  - A graph belongs to its thread: other threads may not run the binding (INVALID_STATE) until its graphs are released.
  *  - One run of such a session at a time: others wait. While a graph is captured, all calls that reach that EP wait.

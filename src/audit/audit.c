@@ -1,5 +1,6 @@
 /* What each run of a binding moves, as far as the binding and the placement of nodes show it. */
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -129,6 +130,17 @@ static iobind_status describe_output(line *self, iobind_binding *binding, const 
   return IOBIND_OK;
 }
 
+/* What is bound is part of captured graphs: another tensor there is another graph. Of all entries so far. */
+static void note_frozen(iobind_audit *audit) {
+  for (size_t i = 0; i < audit->count; i++) {
+    line *self = &audit->entries[i];
+    if (self->shown.from != NULL) {
+      size_t length = strlen(self->reason);
+      snprintf(self->reason + length, TEXT - length, "; frozen: a captured graph uses it where it is");
+    }
+  }
+}
+
 /* ---- nodes ---- */
 
 static bool runs_on_cpu(const iobind_node_info *node) {
@@ -161,6 +173,9 @@ static iobind_status describe(iobind_audit *audit, iobind_binding *binding, iobi
   }
   for (size_t i = 0; i < session->output_count; i++) {
     IOBIND__TRY(describe_output(&audit->entries[audit->count++], binding, session, i, error));
+  }
+  if (iobind__graphs_count(binding) > 0) {
+    note_frozen(audit);
   }
   for (size_t i = 0; far != NULL && i < session->node_count; i++) {
     if (runs_on_cpu(&session->nodes[i])) {

@@ -37,6 +37,9 @@ iobind_status iobind__binding_check_idle(iobind_binding *binding, const char *wh
 /* As iobind_binding_check, once after each change. */
 iobind_status iobind__binding_check_once(iobind_binding *binding, iobind_error *error);
 
+/* Captured graphs that the binding has now: they use what is bound where it is. */
+size_t iobind__graphs_count(const iobind_binding *binding);
+
 /* Borrow an output of a run that may still be under way on an EP's stream: for work that is ordered after it. */
 iobind_status iobind__binding_peek(iobind_binding *binding, size_t index, iobind_tensor **tensor, iobind_error *error);
 

@@ -32,7 +32,4 @@ iobind_status iobind__graphs_check_output(const iobind_binding *binding, size_t 
 iobind_status iobind__graphs_check_carry(const iobind_binding *binding, size_t output, iobind_carry_mode mode,
                                          iobind_error *error);
 
-/* How many there are now. */
-size_t iobind__graphs_count(const iobind_binding *binding);
-
 #endif

@@ -294,6 +294,28 @@ static void run_options(void **state) {
 
 /* ---- models that cannot be captured ---- */
 
+/* The audit says what is part of a graph, from the first run on. */
+static void audited(void **state) {
+  (void)state;
+  iobind_session *session = make_session("scale", 1);
+  iobind_tensor *x = make_filled(N, 1);
+  iobind_binding *binding = make_binding(session, x, NULL);
+  for (int run = 0; run < 2; run++) {
+    iobind_audit *audit = NULL;
+    expect_ok(iobind_audit_create(binding, &audit, &fault));
+    for (size_t i = 0; i < 2; i++) {
+      iobind_audit_entry entry = IOBIND_AUDIT_ENTRY_INIT;
+      expect_ok(iobind_audit_get_entry(audit, i, &entry, &fault));
+      assert_int_equal(strstr(entry.reason, "frozen") != NULL, run == 1);
+    }
+    iobind_audit_destroy(audit);
+    expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+  }
+  iobind_binding_destroy(binding);
+  iobind_tensor_release(x);
+  iobind_session_destroy(session);
+}
+
 static void refused_models(void **state) {
   (void)state;
   static const struct {
@@ -775,6 +797,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(failed_capture),
       cmocka_unit_test(decoder),
       cmocka_unit_test(lost_copies),
+      cmocka_unit_test(audited),
       cmocka_unit_test(recycled_memory),
       cmocka_unit_test(addresses_in_pinned_memory),
       cmocka_unit_test(host_inputs),
