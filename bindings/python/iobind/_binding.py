@@ -212,11 +212,15 @@ class Binding(_core.Binding):
     def _run_on(self, stream: Any, event: _tensor.Event | None) -> Outputs:
         if stream is None or isinstance(stream, _core.Stream):
             return super()._run_on(stream, event)
-        if _tensor.foreign_stream(stream) is None:
+        handle = _tensor.foreign_stream(stream)
+        if handle is None:
             raise InvalidArgument(f"run: expected a stream, got {type(stream).__name__}: an iobind.Stream, or an object with "
                                   "__cuda_stream__, cuda_stream or ptr")
-        _tensor.synchronize_foreign(stream)
-        return super()._run_on(None, event)
+        device = next((value.device for _, value in self._outputs.values() if value.device and value.device.spec != "cpu"), None)
+        if device is None:  # nothing of the session is on the stream's device
+            _tensor.synchronize_foreign(stream)
+            return super()._run_on(None, event)
+        return super()._run_on(_tensor.Stream.wrap(device, handle, stream), event)
 
     async def run_async(self) -> Outputs:
         """As run(), without blocking the event loop; cancelling the task cancels the run."""

@@ -23,11 +23,34 @@ class Stream(_core.Stream):
     def __init__(self, device: str | _core.Device, options: Mapping[str, Any] | None = None) -> None:
         """device: whose work it orders. options: of the execution provider, for its stream."""
 
+    @classmethod
+    def wrap(cls, device: str | _core.Device, handle: int, owner: Any = None) -> Stream:
+        """A stream of another library's, by its handle (on CUDA a cudaStream_t): work submitted here comes behind what that library has
+        submitted by then, and its later work behind ours, without a wait of the host. `owner` is held as long as the handle is used."""
+        target = find_device(device)
+        return cls._wrap(target, _native_kind(target), handle, owner)
+
+    def wait_native(self, handle: int) -> None:
+        """Order all later work behind another library's recorded event (on CUDA a cudaEvent_t)."""
+        self._native_event(_native_kind(self.device), handle, False)
+
+    def signal_native(self, handle: int) -> None:
+        """Record another library's event at the present end of this stream."""
+        self._native_event(_native_kind(self.device), handle, True)
+
     def record(self) -> Event:
         """A new event at the present end of the stream."""
         event = Event(self.device)
         event.record(self)
         return event
+
+
+def _native_kind(device: _core.Device) -> int:
+    """Whose handles a device takes: iobind_native_kind."""
+    kind = {"CUDAExecutionProvider": 1, "VirtualDeviceExecutionProvider": 3}.get(device.ep_name)
+    if kind is None:
+        raise NotSupported(f"stream: {device} takes no streams of other libraries")
+    return kind
 
 
 class Event(_core.Event):

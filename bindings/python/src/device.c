@@ -326,6 +326,64 @@ static PyObject *stream_new(PyTypeObject *type, PyObject *arguments, PyObject *k
   return (PyObject *)self;
 }
 
+static void owner_back(void *context, void *data) {
+  (void)data;
+  Py_buffer none;
+  memset(&none, 0, sizeof none);
+  release_later(&none, context);
+}
+
+/* Stream._wrap(device, kind, handle, owner) */
+static PyObject *stream_wrap(PyObject *type, PyObject *arguments) {
+  PyObject *device;
+  PyObject *owner;
+  unsigned long long handle;
+  iobind_native native = IOBIND_NATIVE_INIT;
+  if (!PyArg_ParseTuple(arguments, "O!iKO", device_type, &device, &native.kind, &handle, &owner)) {
+    return NULL;
+  }
+  native.handle = (void *)(uintptr_t)handle;
+  iobind_stream *stream;
+  iobind_error error = IOBIND_ERROR_INIT;
+  iobind_status status;
+  WITHOUT_GIL(status, iobind_stream_wrap(((Device *)device)->handle, &native, owner_back, owner, &stream, &error));
+  if (status != IOBIND_OK) {
+    return raise_error(&error);
+  }
+  Py_INCREF(owner);
+  Stream *self = (Stream *)((allocfunc)PyType_GetSlot((PyTypeObject *)type, Py_tp_alloc))((PyTypeObject *)type, 0);
+  if (self == NULL) {
+    iobind_stream_destroy(stream);
+    return NULL;
+  }
+  Py_INCREF(device);
+  self->handle = stream;
+  self->device = (Device *)device;
+  return (PyObject *)self;
+}
+
+/* _native_event(kind, handle, signal): wait for another library's event, or record it */
+static PyObject *stream_native_event(Stream *self, PyObject *arguments) {
+  unsigned long long handle;
+  int signal;
+  iobind_native native = IOBIND_NATIVE_INIT;
+  if (!PyArg_ParseTuple(arguments, "iKp", &native.kind, &handle, &signal)) {
+    return NULL;
+  }
+  native.handle = (void *)(uintptr_t)handle;
+  iobind_error error = IOBIND_ERROR_INIT;
+  iobind_status status;
+  if (signal) {
+    WITHOUT_GIL(status, iobind_stream_signal_native(self->handle, &native, &error));
+  } else {
+    WITHOUT_GIL(status, iobind_stream_wait_native(self->handle, &native, &error));
+  }
+  if (status != IOBIND_OK) {
+    return raise_error(&error);
+  }
+  Py_RETURN_NONE;
+}
+
 static void stream_dealloc(Stream *self) {
   PyTypeObject *type = Py_TYPE((PyObject *)self);
   Py_BEGIN_ALLOW_THREADS
@@ -406,6 +464,8 @@ static PyGetSetDef stream_fields[] = {
 };
 
 static PyMethodDef stream_methods[] = {
+    {"_wrap", (PyCFunction)stream_wrap, METH_VARARGS | METH_CLASS, NULL},
+    {"_native_event", (PyCFunction)stream_native_event, METH_VARARGS, NULL},
     {"synchronize", (PyCFunction)stream_synchronize, METH_NOARGS,
      "synchronize()\n--\n\nWait until all work submitted so far is done; raises what failed since the last call. Ctrl-C ends the wait."},
     {"wait", (PyCFunction)stream_wait, METH_O,

@@ -336,6 +336,37 @@ print(right, native.vdev_get(0, b"races"))
     assert int(races) > 0, (right, races)
 
 
+def test_a_stream_of_another_library():
+    """vdev's own stream as another library has it: it orders the run and what comes behind, and the race detector is silent."""
+    child(SMALL + """
+import ctypes, os
+from iobind import _runtime
+session = iobind.Session(twice(), device="vdev")
+native = ctypes.CDLL(os.path.join(os.path.dirname(_runtime.library_path()), "libiobind_vdev.so"))
+theirs = iobind.Stream("vdev")
+
+class Foreign:
+    cuda_stream = theirs.native
+    def synchronize(self):
+        raise AssertionError("the host does not wait")
+
+pinned, tensor = iobind.empty(4, "float32", "vdev/pinned"), iobind.empty(4, device="vdev")
+assert native.vdev_set(0, b"race", b"fail") == 0
+binding = session.bind({"x": tensor})
+for step in range(5):
+    pinned.numpy()[:] = step
+    tensor.copy_from(pinned, stream=theirs)
+    out = binding.run(stream=Foreign())
+    assert out["y"].numpy().tolist() == [2 * step] * 4
+    theirs.synchronize()
+for wrong in (Foreign, 3, object()):
+    try:
+        iobind.Stream.wrap("cpu", 1)
+    except iobind.NotSupported:
+        pass
+""")
+
+
 def test_the_binding_is_used_by_its_own_callbacks():
     """Objects whose protocols come back to the binding that asks them."""
     child(SMALL + """
