@@ -99,6 +99,8 @@ static const expectation expectations[] = {
     LESS("", "", "SyncStream_GetHandle", "a stream that is no native one"),
     EITHER("iobind_event_query", "", "CreateTensorWithDataAsOrtValue", WATCHED),
     EITHER("iobind_event_query", "", "CopyTensors", WATCHED),
+    EITHER("iobind_event_wait_for", "", "CreateTensorWithDataAsOrtValue", WATCHED),
+    EITHER("iobind_event_wait_for", "", "CopyTensors", WATCHED),
     STATUS("", "", "SyncStream_GetImpl", IOBIND_NOT_SUPPORTED, "an EP whose streams have no events"),
 
     /* tensors */
