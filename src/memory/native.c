@@ -151,11 +151,10 @@ static int act_create(const native_calls *calls, void *event, void *unused) {
 
 static int act_destroy(const native_calls *calls, void *event, void *unused) {
   (void)unused;
-  if (calls->kind == IOBIND_NATIVE_CUDA) {
-    return event == NULL ? 0 : calls->cuda_destroy(event);
+  if (event != NULL && calls->vdev_destroy != NULL) {
+    calls->vdev_destroy(event);
   }
-  calls->vdev_destroy(event);
-  return 0;
+  return event != NULL && calls->cuda_destroy != NULL ? calls->cuda_destroy(event) : 0;
 }
 
 static int act_ask(const native_calls *calls, void *stream, void *capturing) {
