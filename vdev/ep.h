@@ -5,7 +5,11 @@
 #include "device.h"
 #include "status.h"
 
+/* A test builds one of another name. */
+#ifndef VDEV_EP_NAME
 #define VDEV_EP_NAME "VirtualDeviceExecutionProvider"
+#define VDEV_EP_PREFIX "ep.virtualdeviceexecutionprovider." /* of its options among a session's entries */
+#endif
 
 /* `captures`: its session captures graphs. */
 OrtStatus *vdev_ep_create(vdev_device *device, bool captures, OrtEp **out);

@@ -271,7 +271,7 @@ static OrtStatus *apply_session_option(const char *name, const char *value, bool
 
 /* Session options: "ep.<name in lower case>.<setting>". */
 static OrtStatus *apply_session_options(const vdev_device *device, const OrtSessionOptions *options, bool *captures) {
-  static const char prefix[] = "ep.virtualdeviceexecutionprovider.";
+  static const char prefix[] = VDEV_EP_PREFIX;
   const OrtApi *api = VDEV_API_TABLE;
   OrtKeyValuePairs *entries = NULL;
   VDEV_TRY(api->GetSessionOptionsConfigEntries(options, &entries));

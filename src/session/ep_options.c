@@ -389,35 +389,59 @@ static const iobind_device *device_of_ep(const iobind_runtime *runtime, const io
   return found;
 }
 
-/* The entry from which every EP reads its ORT options: "ep.NAME.KEY" with the EP's name in small letters. */
-static iobind_status add_entry(const ep_choice *choice, size_t i, OrtSessionOptions *out, iobind_error *error) {
+static bool ends_with(const char *text, const char *end) {
+  size_t length = strlen(text);
+  size_t size = strlen(end);
+  return length > size && text[length - size - 1] == '.' && strcmp(text + length - size, end) == 0;
+}
+
+/* ORT keeps the options of an EP as entries of the session, "ep.NAME.KEY", and only ORT knows the NAME of each EP: they are taken from
+ * options to which the EP was appended. */
+static iobind_status copy_entries(const ep_choice *choice, const OrtSessionOptions *from, OrtSessionOptions *out,
+                                  iobind_error *error) {
   const OrtApi *api = IOBIND__API(choice->device->runtime);
-  iobind__text entry = {0};
-  iobind__text_add(&entry, "ep.%s.%s", choice->ep->ep_name, choice->keys[i]);
-  for (size_t c = 0; !entry.failed && c < 3 + strlen(choice->ep->ep_name); c++) {
-    entry.data[c] = (char)(entry.data[c] >= 'A' && entry.data[c] <= 'Z' ? entry.data[c] - 'A' + 'a' : entry.data[c]);
+  OrtKeyValuePairs *entries = NULL;
+  const char *const *keys = NULL;
+  const char *const *values = NULL;
+  size_t count = 0;
+  IOBIND__ORT_TRY(api, api->GetSessionOptionsConfigEntries(from, &entries), error, "session_create: policy");
+  api->GetKeyValuePairs(entries, &keys, &values, &count);
+  OrtStatus *failed = NULL;
+  for (size_t i = 0; i < count * choice->count && failed == NULL; i++) {
+    const char *entry = keys[i / choice->count];
+    if (strncmp(entry, "ep.", strlen("ep.")) == 0 && ends_with(entry, choice->keys[i % choice->count])) {
+      failed = api->AddSessionConfigEntry(out, entry, values[i / choice->count]);
+    }
   }
-  OrtStatus *added = entry.failed ? NULL : api->AddSessionConfigEntry(out, entry.data, choice->values[i]);
-  bool failed = entry.failed;
-  iobind__text_free(&entry);
-  if (failed) {
-    return iobind__out_of_memory(error, "session_create");
-  }
-  IOBIND__ORT_TRY(api, added, error, "session_create: EP option '%s'", choice->keys[i]);
+  api->ReleaseKeyValuePairs(entries);
+  IOBIND__ORT_TRY(api, failed, error, "session_create: policy");
   return IOBIND_OK;
 }
 
 /* With a policy ORT chooses the EP, and each finds its options among the session's entries. */
 static iobind_status add_entries_of(const iobind_session_options *options, const iobind_device *device, bool first,
                                     OrtSessionOptions *out, iobind_error *error) {
+  iobind_runtime *runtime = device->runtime;
+  const OrtApi *api = IOBIND__API(runtime);
   ep_choice choice;
+  OrtSessionOptions *scratch = NULL;
   IOBIND__TRY(choice_begin(&choice, options, device, device->ep, error));
   iobind_status status = choice_gather(&choice, options, first, error);
   if (status == IOBIND_OK && choice.count > 0 && device->bridged) {
     status = ask_cuda(&choice, error);
   }
-  for (size_t i = 0; i < choice.count && status == IOBIND_OK; i++) {
-    status = add_entry(&choice, i, out, error);
+  if (status == IOBIND_OK && choice.count > 0) {
+    const OrtEpDevice *const group[] = {device->ep_device};
+    OrtStatus *failed = api->CreateSessionOptions(&scratch);
+    if (failed == NULL) {
+      failed = api->SessionOptionsAppendExecutionProvider_V2(scratch, runtime->env, group, 1, choice.keys, choice.values,
+                                                             choice.count);
+    }
+    status = failed == NULL ? copy_entries(&choice, scratch, out, error)
+                            : iobind__ort_fail(api, failed, error, "session_create: device '%s'", device->spec);
+  }
+  if (scratch != NULL) {
+    api->ReleaseSessionOptions(scratch);
   }
   choice_free(&choice);
   return status;

@@ -36,7 +36,7 @@ static iobind_device *find_device(const iobind_session_options *options) {
 }
 
 bool iobind__ep_takes_stream_as_option(const iobind_device *device) {
-  return device->ep != NULL && device->ep->refuses_run_stream;
+  return device->ep != NULL && device->ep->refuses_run_stream && device->bridged;
 }
 
 bool iobind__session_stream_is_option(const iobind_session *session) {

@@ -475,6 +475,36 @@ static void near_option_is_logged(void **state) {
   iobind_runtime_destroy(runtime);
 }
 
+static iobind_status load_with_option(iobind_runtime *runtime, iobind_device *device, const char *key, const char *value) {
+  iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
+  iobind_session *session = NULL;
+  options.devices = &device;
+  options.device_count = 1;
+  options.ep_keys = &key;
+  options.ep_values = &value;
+  options.ep_option_count = 1;
+  iobind_status status = test_session_with(runtime, "scale", &options, &session, &fault);
+  iobind_session_destroy(session);
+  return status;
+}
+
+/* A plugin with the name of CUDA's EP and of its file has options and rules of its own: its library has no GetProvider. */
+static void cuda_as_a_plugin(void **state) {
+  (void)state;
+  char path[4096];
+  assert_true(test_path("tests/plugin/libonnxruntime_providers_cuda.so", path, sizeof path));
+  const char *library = path;
+  iobind_runtime_options options = listed(&library, 1);
+  iobind_runtime *runtime = create(&options);
+  iobind_device *device = NULL;
+  expect_ok(iobind_runtime_find_device(runtime, "cuda:0", &device, NULL, &fault));
+  expect_ok(load_with_option(runtime, device, "race", "count"));
+  expect(IOBIND_RUNTIME, load_with_option(runtime, device, "race", "some")); /* it was asked itself, and said so */
+  expect(IOBIND_RUNTIME, load_with_option(runtime, device, "use_tf32", "2"));
+  expect_words("use_tf32");
+  iobind_runtime_destroy(runtime);
+}
+
 /* Cut in the middle of a character, a log line would not be UTF-8. */
 static void log_lines_are_utf8(void **state) {
   (void)state;
@@ -572,6 +602,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(host_has_a_copy),
     cmocka_unit_test(log_levels),
     cmocka_unit_test(near_option_is_logged),
+    cmocka_unit_test(cuda_as_a_plugin),
     cmocka_unit_test(log_lines_are_utf8),
     cmocka_unit_test(nothing_on_stderr),
     cmocka_unit_test(telemetry),

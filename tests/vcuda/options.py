@@ -47,6 +47,17 @@ def agree(rows):
     return wrong, unknown
 
 
+def with_a_policy(model):
+    """That an option reaches the EP which a policy has chosen shows where it makes the run fail."""
+    words = [TOOL, "run", model, "--random", "--policy", "prefer-gpu", *(word for dim in "mkn" for word in ("--dim", f"{dim}=400"))]
+    wrong = []
+    for limit, code in ("1000", 1), ("8589934592", 0):
+        ran = subprocess.run([*words, "--ep-option", f"cuda.gpu_mem_limit={limit}"], capture_output=True, text=True, timeout=120)
+        if ran.returncode != code or (code == 1 and "OUT_OF_MEMORY" not in ran.stderr):
+            wrong.append(f"a policy and gpu_mem_limit={limit}: exit {ran.returncode}: {ran.stderr}")
+    return wrong
+
+
 def main():
     if "VCUDA_DEVICES" not in os.environ:
         older = ["older"] if "ORT_NATIVE_LIB_PATH" in os.environ else []
@@ -66,6 +77,7 @@ def main():
         model = f"{folder}/matmul.onnx"
         subprocess.run([MAKE_MODEL, "matmul", model], check=True)
         wrong, unknown = agree(rows)
+        wrong += with_a_policy(model)
         rows = [row for row in rows if row["options"] not in unknown]
         wrong += [line for lines in pool.map(lambda row: judge(model, row), rows) for line in lines]
     print("\n".join(wrong), end="\n" if wrong else "")
