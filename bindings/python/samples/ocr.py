@@ -49,7 +49,7 @@ def main(model: str, picture: str, output: str, device: str = "gpu,cpu") -> int:
     across, down = image.width / width, image.height / height
     found = boxes(text)
     for left, top, right, bottom in found:
-        margin = (bottom - top) * 0.4  # the detector is trained on shrunk boxes
+        margin = bottom - top  # the detector is trained on shrunk boxes
         drawing.rectangle(((left - margin) * across, (top - margin) * down, (right + margin) * across, (bottom + margin) * down),
                           outline=(220, 30, 30), width=2)
     image.save(output)

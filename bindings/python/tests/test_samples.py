@@ -1,0 +1,61 @@
+"""The samples, and what the documents of ONNX Runtime show in Python, on the virtual accelerator."""
+
+import pathlib
+import subprocess
+import sys
+
+import numpy
+import onnxruntime
+import pytest
+
+import iobind
+from support import add, child, twice
+
+PROJECT = pathlib.Path(__file__).resolve().parents[3]
+
+
+def test_boxes_of_text(tmp_path):
+    model = PROJECT / ".runtime/models/pp-ocr-det.onnx"
+    if not model.exists():
+        pytest.skip("no pp-ocr-det.onnx: scripts/get-models fetches it")
+    sys.path.insert(0, str(PROJECT / "tests/models_real"))
+    import page
+
+    picture, lines = page.draw()
+    picture.save(tmp_path / "page.png")
+    done = subprocess.run([sys.executable, PROJECT / "bindings/python/samples/ocr.py", model, tmp_path / "page.png", tmp_path / "boxes.png", "cpu"],
+                          capture_output=True, text=True, check=True)
+    assert done.stdout == f"{len(lines)} lines of text on cpu\n"
+    red = (numpy.asarray(page.Image.open(tmp_path / "boxes.png")) == (220, 30, 30)).all(-1)
+    for left, top, right, bottom in lines:  # a box around each line, and none through it
+        assert red[top - 25:top + 5, (left + right) // 2].any() and not red[(top + bottom) // 2, left + 20:right - 20].any()
+
+
+def test_the_samples_of_the_io_binding_page():
+    """Data on the device, outputs of an unknown size there, a device tensor by its address: as shown, or shorter."""
+    x, y = numpy.float32([1, 2, 3]), numpy.float32([4, 5, 6])
+    session = iobind.Session(add(), device="vdev")
+    x_value = iobind.tensor(x, "vdev")  # OrtValue.ortvalue_from_numpy(x, 'cuda', 0)
+    binding = session.bind({"x": x_value, "y": y})  # bind_input, bind_cpu_input; the output stays on the device, of any size
+    z = binding.run()["z"]
+    assert str(z.device) == "vdev:0" and z.numpy().tolist() == [5, 7, 9]
+    binding["y"] = iobind.wrap_address(x_value.address, x_value.shape, "float32", "vdev", owner=x_value)  # x_tensor.data_ptr()
+    into = iobind.empty(3, device="vdev")
+    binding.set_output("z", into)
+    binding.run()
+    assert into.numpy().tolist() == [2, 4, 6]
+    own = onnxruntime.InferenceSession(twice(), providers=["CPUExecutionProvider"]).run(None, {"x": x})[0]
+    assert own.tolist() == [2, 4, 6]
+
+
+def test_the_sample_of_cuda_graphs():
+    """Captured by the first run; new data are written into the bound input, and the next runs replay."""
+    child("""
+import numpy, iobind
+from support import twice
+x = iobind.tensor(numpy.float32([1, 2]), "vdev")
+binding = iobind.Session(twice(), device="vdev", graphs=1).bind({"x": x}, outputs={"y": iobind.empty(2, device="vdev")})
+assert binding.run()["y"].numpy().tolist() == [2, 4]
+x.write(numpy.float32([10, 20]))
+assert binding.run()["y"].numpy().tolist() == [20, 40]
+""")
