@@ -74,6 +74,82 @@ public final class OrtStreamFFM implements AutoCloseable {
   }
 
   /**
+   * A stream of another library's. What is submitted to it here comes behind what that library has submitted by then, and what
+   * that library submits later comes behind it; the host does not wait.
+   *
+   * @param runtime the runtime
+   * @param spec the device that the stream is of
+   * @param kind whose handle it is
+   * @param handle its stream; on CUDA NULL is the legacy default stream
+   * @param released called once when neither this stream nor a session uses the handle any more, on any thread; it must not
+   *     call this package. null: the handle outlives both
+   * @return the stream
+   * @throws OrtFFMException NOT_SUPPORTED: the device takes no handles of that kind; DEVICE: it is another device's;
+   *     INVALID_STATE: it is being captured; INVALID_ARGUMENT. After an error {@code released} is not called
+   */
+  public static OrtStreamFFM wrap(OrtRuntimeFFM runtime, DeviceSpec spec, NativeKind kind, MemorySegment handle,
+      Runnable released) {
+    Place place = runtime.resolve(spec);
+    long ticket = released == null ? 0 : Released.keep(released);
+    try (Scratch scratch = Scratch.take()) {
+      runtime.enter();
+      try {
+        MemorySegment deleter = released == null ? MemorySegment.NULL : Released.DELETER;
+        int status = Iobind.streamWrap(place.device(), handle(scratch, kind, handle), deleter, ticket, scratch.out(0),
+            scratch.error());
+        if (status != 0) Released.forget(ticket);
+        scratch.check(status);
+        return new OrtStreamFFM(scratch.getLong(0), place);
+      } finally {
+        runtime.exit();
+      }
+    }
+  }
+
+  private static MemorySegment handle(Scratch scratch, NativeKind kind, MemorySegment handle) {
+    MemorySegment struct = scratch.struct(Layouts.NATIVE);
+    Layouts.setInt(struct, Layouts.NATIVE, "kind", kind.number());
+    Layouts.setLong(struct, Layouts.NATIVE, "handle", handle.address());
+    return struct;
+  }
+
+  /**
+   * Orders all later work of this stream behind an event of another library, without stopping the host.
+   *
+   * @param kind whose event it is
+   * @param event recorded already
+   * @throws OrtFFMException NOT_SUPPORTED: the device takes no handles of that kind; INVALID_ARGUMENT; RUNTIME
+   */
+  public void await(NativeKind kind, MemorySegment event) {
+    try (Scratch scratch = Scratch.take()) {
+      long address = handle.enter();
+      try {
+        scratch.check(Iobind.streamWaitNative(address, handle(scratch, kind, event), scratch.error()));
+      } finally {
+        handle.exit();
+      }
+    }
+  }
+
+  /**
+   * Records an event of another library at the present end of this stream.
+   *
+   * @param kind whose event it is
+   * @param event the event
+   * @throws OrtFFMException as {@link #await(NativeKind, MemorySegment)}
+   */
+  public void signal(NativeKind kind, MemorySegment event) {
+    try (Scratch scratch = Scratch.take()) {
+      long address = handle.enter();
+      try {
+        scratch.check(Iobind.streamSignalNative(address, handle(scratch, kind, event), scratch.error()));
+      } finally {
+        handle.exit();
+      }
+    }
+  }
+
+  /**
    * The execution provider's native stream, for other libraries that submit work to it: on CUDA a {@code cudaStream_t}.
    *
    * @return its address, a segment of no bytes that is valid as long as this stream; {@link MemorySegment#NULL} where the

@@ -288,6 +288,39 @@ public final class Iobind {
     }
   }
 
+  private static final MethodHandle STREAM_WRAP = status("iobind_stream_wrap", OBJECT, MEMORY, MEMORY, OBJECT, OBJECT, OBJECT);
+
+  /** {@code iobind_stream_wrap}. */
+  public static int streamWrap(long device, MemorySegment handle, MemorySegment deleter, long context, long stream, long error) {
+    try {
+      return (int) STREAM_WRAP.invokeExact(device, handle, deleter, context, stream, error);
+    } catch (Throwable t) {
+      throw thrown(t);
+    }
+  }
+
+  private static final MethodHandle STREAM_WAIT_NATIVE = status("iobind_stream_wait_native", OBJECT, MEMORY, OBJECT);
+
+  /** {@code iobind_stream_wait_native}. */
+  public static int streamWaitNative(long stream, MemorySegment event, long error) {
+    try {
+      return (int) STREAM_WAIT_NATIVE.invokeExact(stream, event, error);
+    } catch (Throwable t) {
+      throw thrown(t);
+    }
+  }
+
+  private static final MethodHandle STREAM_SIGNAL_NATIVE = status("iobind_stream_signal_native", OBJECT, MEMORY, OBJECT);
+
+  /** {@code iobind_stream_signal_native}. */
+  public static int streamSignalNative(long stream, MemorySegment event, long error) {
+    try {
+      return (int) STREAM_SIGNAL_NATIVE.invokeExact(stream, event, error);
+    } catch (Throwable t) {
+      throw thrown(t);
+    }
+  }
+
   private static final MethodHandle EVENT_CREATE = status("iobind_event_create", OBJECT, OBJECT, OBJECT);
 
   /** {@code iobind_event_create}. */

@@ -145,6 +145,20 @@ class InteropTest {
     }
   }
 
+  /** The virtual accelerator's own stream, as another library would have it. */
+  @Test
+  void aStreamOfAnotherLibrary() {
+    Devices.require(runtime, "vdev");
+    DeviceSpec vdev = DeviceSpec.of("vdev");
+    fails(OrtStatus.NOT_SUPPORTED, "", () -> OrtStreamFFM.wrap(runtime, vdev, NativeKind.D3D12, MemorySegment.NULL, null));
+    fails(OrtStatus.NOT_SUPPORTED, "",
+        () -> OrtStreamFFM.wrap(runtime, DeviceSpec.CPU, NativeKind.VDEV, MemorySegment.ofAddress(64), null));
+    try (OrtStreamFFM cpu = OrtStreamFFM.create(runtime, DeviceSpec.CPU)) {
+      assertThrows(OrtFFMException.class, () -> cpu.await(NativeKind.VDEV, MemorySegment.ofAddress(64)));
+      assertThrows(OrtFFMException.class, () -> cpu.signal(NativeKind.VDEV, MemorySegment.ofAddress(64)));
+    }
+  }
+
   @Test
   void capturedGraphs() {
     Devices.require(runtime, "vdev");

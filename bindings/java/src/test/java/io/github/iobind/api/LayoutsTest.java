@@ -131,11 +131,14 @@ class LayoutsTest {
     enumIs("iobind_log_level", "IOBIND_LOG_", OrtRuntimeFFM.LogLevel.values());
     enumIs("iobind_value_kind", "IOBIND_VALUE_", OrtValueInfo.Kind.values());
     enumIs("iobind_hardware", "IOBIND_HARDWARE_", DeviceInfo.Hardware.values());
+    JsonObject kinds = abi.getAsJsonObject("enums").getAsJsonObject("iobind_native_kind").getAsJsonObject("values");
+    for (NativeKind kind : NativeKind.values()) assertEquals(kinds.get("IOBIND_NATIVE_" + kind).getAsInt(), kind.number());
+    assertEquals(NativeKind.values().length + 1, kinds.size());
     JsonObject memory = abi.getAsJsonObject("enums").getAsJsonObject("iobind_memory").getAsJsonObject("values");
     assertEquals(Place.DEFAULT, memory.get("IOBIND_MEMORY_DEFAULT").getAsInt());
     assertEquals(Place.HOST_ACCESSIBLE, memory.get("IOBIND_MEMORY_HOST_ACCESSIBLE").getAsInt());
     assertEquals(3, memory.size()); // with the one that makes it 32 bits wide
-    assertEquals(abi.getAsJsonObject("enums").size(), enums + 1, "enums of the header, and those compared here");
+    assertEquals(abi.getAsJsonObject("enums").size(), enums + 2, "enums of the header, and those compared here");
     Map<String, Long> expected = new TreeMap<>(), got = new TreeMap<>();
     abi.getAsJsonObject("constants").asMap().forEach((name, value) -> expected.put(name, value.getAsLong()));
     expected.keySet().removeIf(name -> name.startsWith("IOBIND_DLPACK_")); // of functions that are left out

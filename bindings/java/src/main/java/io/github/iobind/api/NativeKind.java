@@ -1,0 +1,15 @@
+package io.github.iobind.api;
+
+/** Whose handle of a stream or event it is. */
+public enum NativeKind {
+  /** A {@code cudaStream_t} or {@code CUstream}; a {@code cudaEvent_t} or {@code CUevent}. */
+  CUDA,
+  /** Not supported yet. */
+  D3D12,
+  /** The virtual accelerator's: a {@code vdev_stream *}, a {@code vdev_event *}. */
+  VDEV;
+
+  int number() {
+    return ordinal() + 1;
+  }
+}
