@@ -1,7 +1,7 @@
 package io.github.iobind.api;
 
 import io.github.iobind.ffm.Constants;
-import io.github.iobind.ffm.Iobind;
+import io.github.iobind.ffm.IobindFlow;
 import io.github.iobind.ffm.Layouts;
 import java.lang.foreign.MemorySegment;
 import java.util.ArrayList;
@@ -45,13 +45,13 @@ public record BindingAudit(long crossingBytes, long crossingCount, long unknownC
   static BindingAudit read(Scratch scratch, long audit) {
     var layout = Layouts.AUDIT_INFO;
     MemorySegment info = scratch.struct(layout);
-    scratch.check(Iobind.auditGetInfo(audit, info, scratch.error()));
+    scratch.check(IobindFlow.auditGetInfo(audit, info, scratch.error()));
     long count = Layouts.getLong(info, layout, "entry_count"), bytes = Layouts.getLong(info, layout, "crossing_bytes");
     long crossing = Layouts.getLong(info, layout, "crossing_count"), unknown = Layouts.getLong(info, layout, "unknown_count");
     List<Entry> entries = new ArrayList<>();
     for (long i = 0; i < count; i++) {
       MemorySegment entry = scratch.struct(Layouts.AUDIT_ENTRY);
-      scratch.check(Iobind.auditGetEntry(audit, i, entry, scratch.error()));
+      scratch.check(IobindFlow.auditGetEntry(audit, i, entry, scratch.error()));
       entries.add(read(entry));
     }
     return new BindingAudit(bytes, crossing, unknown, List.copyOf(entries));

@@ -4,6 +4,7 @@ import static java.lang.foreign.ValueLayout.JAVA_INT;
 import static java.lang.foreign.ValueLayout.JAVA_LONG;
 
 import io.github.iobind.ffm.Iobind;
+import io.github.iobind.ffm.IobindFlow;
 import io.github.iobind.ffm.Layouts;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
@@ -82,12 +83,12 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
   public BindingAudit audit() {
     long address = enter();
     try {
-      scratch.check(Iobind.auditCreate(address, scratch.out(0), scratch.error()));
+      scratch.check(IobindFlow.auditCreate(address, scratch.out(0), scratch.error()));
       long audit = scratch.getLong(0);
       try {
         return BindingAudit.read(scratch, audit);
       } finally {
-        Iobind.auditDestroy(audit);
+        IobindFlow.auditDestroy(audit);
       }
     } finally {
       handle.exitAlone();

@@ -4,6 +4,7 @@ import static java.lang.foreign.ValueLayout.JAVA_LONG;
 
 import io.github.iobind.ffm.Constants;
 import io.github.iobind.ffm.Iobind;
+import io.github.iobind.ffm.IobindFlow;
 import io.github.iobind.ffm.Layouts;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
@@ -128,8 +129,8 @@ public final class OrtPipelineFFM implements AutoCloseable {
     MemorySegment[] memory = Hold.arenas(Arrays.stream(constants).map(OrtPipelineFFM::backing).toList());
     Hold.requireShared("a constant of a pipeline", memory);
     Hold holding = memory == null ? null : Hold.begin(memory);
-    LongConsumer destroyer = holding == null ? Iobind::pipelineDestroy : address -> {
-      Iobind.pipelineDestroy(address);
+    LongConsumer destroyer = holding == null ? IobindFlow::pipelineDestroy : address -> {
+      IobindFlow.pipelineDestroy(address);
       holding.end();
     };
     boolean made = false;
@@ -143,7 +144,7 @@ public final class OrtPipelineFFM implements AutoCloseable {
       long address = session.enter();
       try {
         for (; entered < count; entered++) addresses.setAtIndex(JAVA_LONG, entered, enter(constants[entered]));
-        scratch.check(Iobind.pipelineCreate(address, struct, scratch.out(0), scratch.error()));
+        scratch.check(IobindFlow.pipelineCreate(address, struct, scratch.out(0), scratch.error()));
         OrtPipelineFFM pipeline = new OrtPipelineFFM(session, scratch.getLong(0), destroyer);
         made = true;
         return pipeline;
@@ -186,7 +187,7 @@ public final class OrtPipelineFFM implements AutoCloseable {
     try {
       for (; entered < values.size(); entered++) inputs.setAtIndex(JAVA_LONG, entered, enter(values.get(entered)));
       Hold.during(Hold.arenas(values.stream().map(OrtPipelineFFM::backing).toList()),
-          () -> scratch.check(Iobind.pipelineSubmit(address, inputs, scratch.error())));
+          () -> scratch.check(IobindFlow.pipelineSubmit(address, inputs, scratch.error())));
     } finally {
       while (entered > 0) exit(values.get(--entered));
       handle.exitAlone();
@@ -220,8 +221,8 @@ public final class OrtPipelineFFM implements AutoCloseable {
     long address = handle.enterAlone();
     try {
       MemorySegment item = scratch.struct(Layouts.PIPELINE_ITEM);
-      int status = nanos < 0 ? Iobind.pipelineNext(address, outputs, item, scratch.error())
-          : Iobind.pipelineNextFor(address, nanos, outputs, item, scratch.error());
+      int status = nanos < 0 ? IobindFlow.pipelineNext(address, outputs, item, scratch.error())
+          : IobindFlow.pipelineNextFor(address, nanos, outputs, item, scratch.error());
       if (status == OrtStatus.TIMEOUT.ordinal()) return null;
       scratch.check(status);
       Map<String, OrtValueRef> values = new LinkedHashMap<>();

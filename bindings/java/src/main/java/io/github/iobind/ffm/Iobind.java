@@ -19,9 +19,9 @@ import java.util.Map;
  */
 public final class Iobind {
   private static final Linker LINKER = Linker.nativeLinker();
-  private static final MemoryLayout SIZE = JAVA_LONG;
-  private static final MemoryLayout OBJECT = JAVA_LONG;
-  private static final MemoryLayout MEMORY = ADDRESS;
+  static final MemoryLayout SIZE = JAVA_LONG;
+  static final MemoryLayout OBJECT = JAVA_LONG;
+  static final MemoryLayout MEMORY = ADDRESS;
   private static final MemoryLayout ENUM = JAVA_INT;
 
   /** Every function that is called here; a test compares them with the header. */
@@ -31,6 +31,7 @@ public final class Iobind {
 
   /** The functions of libiobind that this package calls, by name. */
   public static Map<String, FunctionDescriptor> functions() {
+    IobindFlow.load();
     return Collections.unmodifiableMap(FUNCTIONS);
   }
 
@@ -42,16 +43,16 @@ public final class Iobind {
   }
 
   /** A function that returns a status. */
-  private static MethodHandle status(String name, MemoryLayout... arguments) {
+  static MethodHandle status(String name, MemoryLayout... arguments) {
     return find(name, FunctionDescriptor.of(JAVA_INT, arguments));
   }
 
-  private static MethodHandle action(String name, MemoryLayout... arguments) {
+  static MethodHandle action(String name, MemoryLayout... arguments) {
     return find(name, FunctionDescriptor.ofVoid(arguments));
   }
 
   /** What a native call throws is no exception of its function: a closed segment, or a defect. */
-  private static RuntimeException thrown(Throwable t) {
+  static RuntimeException thrown(Throwable t) {
     if (t instanceof RuntimeException e) return e;
     if (t instanceof Error e) throw e;
     return new IllegalStateException(t);
@@ -826,109 +827,6 @@ public final class Iobind {
   public static int bindingClear(long binding, long error) {
     try {
       return (int) BINDING_CLEAR.invokeExact(binding, error);
-    } catch (Throwable t) {
-      throw thrown(t);
-    }
-  }
-
-  // ---- pipelines
-
-  private static final MethodHandle PIPELINE_CREATE = status("iobind_pipeline_create", OBJECT, MEMORY, OBJECT, OBJECT);
-
-  /** {@code iobind_pipeline_create}. */
-  public static int pipelineCreate(long session, MemorySegment options, long pipeline, long error) {
-    try {
-      return (int) PIPELINE_CREATE.invokeExact(session, options, pipeline, error);
-    } catch (Throwable t) {
-      throw thrown(t);
-    }
-  }
-
-  private static final MethodHandle PIPELINE_DESTROY = action("iobind_pipeline_destroy", OBJECT);
-
-  /** {@code iobind_pipeline_destroy}. */
-  public static void pipelineDestroy(long pipeline) {
-    try {
-      PIPELINE_DESTROY.invokeExact(pipeline);
-    } catch (Throwable t) {
-      throw thrown(t);
-    }
-  }
-
-  private static final MethodHandle PIPELINE_SUBMIT = status("iobind_pipeline_submit", OBJECT, MEMORY, OBJECT);
-
-  /** {@code iobind_pipeline_submit}. */
-  public static int pipelineSubmit(long pipeline, MemorySegment inputs, long error) {
-    try {
-      return (int) PIPELINE_SUBMIT.invokeExact(pipeline, inputs, error);
-    } catch (Throwable t) {
-      throw thrown(t);
-    }
-  }
-
-  private static final MethodHandle PIPELINE_NEXT = status("iobind_pipeline_next", OBJECT, MEMORY, MEMORY, OBJECT);
-
-  /** {@code iobind_pipeline_next}. */
-  public static int pipelineNext(long pipeline, MemorySegment outputs, MemorySegment item, long error) {
-    try {
-      return (int) PIPELINE_NEXT.invokeExact(pipeline, outputs, item, error);
-    } catch (Throwable t) {
-      throw thrown(t);
-    }
-  }
-
-  private static final MethodHandle PIPELINE_NEXT_FOR = status("iobind_pipeline_next_for", OBJECT, SIZE, MEMORY, MEMORY, OBJECT);
-
-  /** {@code iobind_pipeline_next_for}. */
-  public static int pipelineNextFor(long pipeline, long nanos, MemorySegment outputs, MemorySegment item, long error) {
-    try {
-      return (int) PIPELINE_NEXT_FOR.invokeExact(pipeline, nanos, outputs, item, error);
-    } catch (Throwable t) {
-      throw thrown(t);
-    }
-  }
-
-  // ---- audit
-
-  private static final MethodHandle AUDIT_CREATE = status("iobind_audit_create", OBJECT, OBJECT, OBJECT);
-
-  /** {@code iobind_audit_create}. */
-  public static int auditCreate(long binding, long audit, long error) {
-    try {
-      return (int) AUDIT_CREATE.invokeExact(binding, audit, error);
-    } catch (Throwable t) {
-      throw thrown(t);
-    }
-  }
-
-  private static final MethodHandle AUDIT_DESTROY = action("iobind_audit_destroy", OBJECT);
-
-  /** {@code iobind_audit_destroy}. */
-  public static void auditDestroy(long audit) {
-    try {
-      AUDIT_DESTROY.invokeExact(audit);
-    } catch (Throwable t) {
-      throw thrown(t);
-    }
-  }
-
-  private static final MethodHandle AUDIT_GET_INFO = status("iobind_audit_get_info", OBJECT, MEMORY, OBJECT);
-
-  /** {@code iobind_audit_get_info}. */
-  public static int auditGetInfo(long audit, MemorySegment info, long error) {
-    try {
-      return (int) AUDIT_GET_INFO.invokeExact(audit, info, error);
-    } catch (Throwable t) {
-      throw thrown(t);
-    }
-  }
-
-  private static final MethodHandle AUDIT_GET_ENTRY = status("iobind_audit_get_entry", OBJECT, SIZE, MEMORY, OBJECT);
-
-  /** {@code iobind_audit_get_entry}. */
-  public static int auditGetEntry(long audit, long index, MemorySegment entry, long error) {
-    try {
-      return (int) AUDIT_GET_ENTRY.invokeExact(audit, index, entry, error);
     } catch (Throwable t) {
       throw thrown(t);
     }
