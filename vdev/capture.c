@@ -4,9 +4,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "memory.h"
+
 enum { WARM_UPS = 2 }; /* as many as CUDA's EP makes */
 
 typedef enum capture_state { WARMING_UP, RECORDING, READY } capture_state;
+
+/* Memory that is given back with the graph. */
+typedef struct kept_memory {
+  struct kept_memory *next;
+  void *address;
+} kept_memory;
 
 /* The graph of one thread and number. */
 struct vdev_capture {
@@ -18,6 +26,7 @@ struct vdev_capture {
   int users; /* launches of it that are under way */
   vdev_recorded *first;
   vdev_recorded *last;
+  kept_memory *kept;
   vdev_stream *stream; /* of the first operation; its address may be reused by another */
   uint64_t stream_serial;
   char spoiled[VDEV_TEXT]; /* why it has failed; "": it has not */
@@ -71,6 +80,15 @@ static vdev_recorded *take_operations(capture *one) {
   return first;
 }
 
+static void free_kept(vdev_device *device, capture *one) {
+  while (one->kept != NULL) {
+    kept_memory *kept = one->kept;
+    one->kept = kept->next;
+    vdev_memory_free(device, kept->address);
+    free(kept);
+  }
+}
+
 /* Without the lock. */
 static void release_all(vdev_recorded *first) {
   while (first != NULL) {
@@ -107,6 +125,7 @@ static void forget(vdev_captures *captures, bool all, int number) {
       captures->device->capture = NULL;
     }
     vdev_recorded *operations = take_operations(one);
+    free_kept(captures->device, one);
     vdev_unlock();
     release_all(operations);
     free(one);
@@ -160,6 +179,20 @@ void vdev_capture_spoil(const vdev_device *device, const char *reason) {
   if (vdev_capture_records(device)) {
     spoil(device->capture, reason);
   }
+}
+
+bool vdev_capture_keep(const vdev_device *device, void *address) {
+  if (!vdev_capture_records(device)) {
+    return false;
+  }
+  kept_memory *kept = malloc(sizeof *kept);
+  if (kept == NULL) {
+    spoil(device->capture, "vdev: out of host memory");
+    return false;
+  }
+  *kept = (kept_memory){.next = device->capture->kept, .address = address};
+  device->capture->kept = kept;
+  return true;
 }
 
 bool vdev_capture_permits(vdev_device *device, const char *what, char *reason) {
@@ -245,7 +278,10 @@ OrtStatus *vdev_captures_end_run(vdev_captures *captures, int number, bool wait)
   if (one != NULL && one->state == RECORDING) {
     good = finish_recording(captures, one, wait, reason);
     one->state = good ? READY : WARMING_UP;
-    dropped = good ? NULL : take_operations(one);
+    if (!good) {
+      dropped = take_operations(one);
+      free_kept(captures->device, one);
+    }
   } else if (one != NULL) {
     one->runs++;
   }

@@ -45,6 +45,10 @@ bool vdev_capture_records(const vdev_device *device);
 /* Add an operation to what it records. */
 void vdev_capture_add(const vdev_device *device, vdev_stream *stream, vdev_recorded *recorded);
 
+/* The run that this thread records gives memory back. What was recorded goes on writing there, so the graph keeps it. False: no run is
+ * recorded. */
+bool vdev_capture_keep(const vdev_device *device, void *address);
+
 /* A part of the run that is being recorded has failed, as `reason` says: the run's end will fail too. Does nothing if this
  * thread records no run. */
 void vdev_capture_spoil(const vdev_device *device, const char *reason);

@@ -73,7 +73,7 @@ static void ORT_CALL release(OrtAllocator *base, void *address) {
   (void)vdev_capture_permits(self->device, "a release of memory", reason); /* a release cannot be refused */
   if (self->pinned) {
     vdev_pinned_free(self->device, address);
-  } else {
+  } else if (!vdev_capture_keep(self->device, address)) {
     vdev_memory_free(self->device, address);
   }
   vdev_trace_memory(self->device, "free", 0);

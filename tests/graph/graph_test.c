@@ -778,12 +778,40 @@ static void in_a_pipeline(void **state) {
   iobind_session_destroy(session);
 }
 
+/* What a replay writes besides the outputs that are bound, here an output that is not asked for, must not be anyone else's memory by then. */
+static void scratch_memory(void **state) {
+  (void)state;
+  enum { OTHERS = 16 };
+  iobind_session *session = make_session("pair", 1);
+  iobind_tensor *x = make_filled(N, 2);
+  iobind_tensor *y = make_filled(N, 5);
+  iobind_tensor *others[OTHERS];
+  iobind_binding *binding = make_binding(session, x, NULL);
+  expect_ok(iobind_binding_set_input(binding, 1, IOBIND_INPUT_RESIDENT, y, NULL, &fault));
+  expect_ok(iobind_binding_set_output(binding, 1, IOBIND_OUTPUT_NONE, NULL, IOBIND_MEMORY_DEFAULT, NULL, &fault));
+  expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+  for (size_t i = 0; i < OTHERS; i++) {
+    others[i] = make_filled(N, -9);
+  }
+  expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+  expect_output(binding, N, 7);
+  for (size_t i = 0; i < OTHERS; i++) {
+    expect_all(others[i], N, -9);
+    iobind_tensor_release(others[i]);
+  }
+  iobind_binding_destroy(binding);
+  iobind_tensor_release(x);
+  iobind_tensor_release(y);
+  iobind_session_destroy(session);
+}
+
 int main(int argc, char **argv) {
   static const struct CMUnitTest tests[] = {
       cmocka_unit_test(steady),
       cmocka_unit_test(other_addresses),
       cmocka_unit_test(other_shapes),
       cmocka_unit_test(freed_memory),
+      cmocka_unit_test(scratch_memory),
       cmocka_unit_test(taken_and_cleared),
       cmocka_unit_test(refused_when_bound),
       cmocka_unit_test(plain_runs),
