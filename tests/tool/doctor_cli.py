@@ -63,7 +63,7 @@ class Doctor(Case):
             self.assertTrue(rows[name]["reason"] and rows[name]["cure"])
             self.assertEqual(rows[name]["first_use"], name in ("libcudnn.so.9", "libcufft.so.12"))
         said = self.doctor()
-        self.assertIn("cuda: libcudart.so.13 is missing: pip install nvidia-cuda-runtime, or scripts/get-onnxruntime --gpu --cuda-libraries",
+        self.assertIn("cuda: libcudart.so.13 is missing: pip install nvidia-cuda-runtime",
                       said)
         self.assertIn("cuda: libcuda.so.1 is missing: install NVIDIA's driver, 580 or newer", said)
         self.assertIn("libcudnn.so.9 is missing, for convolutions and others: pip install nvidia-cudnn-cu13", said)

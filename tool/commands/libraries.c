@@ -119,11 +119,7 @@ static void find_cure(const char *name, int cuda, finding *found) {
   bool suffix = strcmp(known->package, "nvidia-cudnn") == 0 || (cuda == OLDEST_CUDA && strcmp(known->package, "tensorrt") != 0);
   char package[64];
   snprintf(package, sizeof package, suffix ? "%s-cu%d" : "%s", known->package, cuda);
-  if (strcmp(known->package, "tensorrt") == 0) {
-    snprintf(found->cure, TEXT, "pip install %s", package);
-  } else {
-    snprintf(found->cure, TEXT, "pip install %s, or scripts/get-onnxruntime --gpu --cuda-libraries", package);
-  }
+  snprintf(found->cure, TEXT, "pip install %s", package);
 }
 
 static void find_library(const char *name, int cuda, finding *found) {
