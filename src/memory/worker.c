@@ -7,25 +7,36 @@ static iobind__ticket passed_by_now(const iobind_stream *stream) {
   return stream->tasks == NULL ? atomic_load(&stream->submitted) : stream->tasks->ticket - 1;
 }
 
+/* With the mutex held. */
+static bool has_retired(const iobind_stream *stream, iobind__ticket ticket) {
+  for (size_t i = 0; i < stream->retired_count; i++) {
+    if (stream->retired[i].ticket <= ticket) {
+      return true;
+    }
+  }
+  return false;
+}
+
+/* References go before anyone learns that their tickets have passed. */
 static void finish(iobind_stream *stream, iobind__task *task, iobind_status status, const iobind_error *error) {
   iobind__ticket ticket = task->ticket;
   task->destroy(task);
   if (ticket == 0) {
     return;
   }
-  iobind__stream_collect(stream, ticket); /* before the caller learns that the task has passed */
   pthread_mutex_lock(&stream->mutex);
   if (status != IOBIND_OK && !atomic_load(&stream->failed)) {
     iobind__stream_add_failure(stream, ticket, UINT64_MAX, error);
   }
-  iobind__ticket passed = passed_by_now(stream);
-  atomic_store(&stream->passed, passed);
-  pthread_cond_broadcast(&stream->changed);
-  bool more = stream->retired_count > 0;
-  pthread_mutex_unlock(&stream->mutex);
-  if (more) {
-    iobind__stream_collect(stream, passed); /* references that were retired meanwhile */
+  while (has_retired(stream, passed_by_now(stream))) {
+    iobind__ticket passed = passed_by_now(stream);
+    pthread_mutex_unlock(&stream->mutex);
+    iobind__stream_collect(stream, passed);
+    pthread_mutex_lock(&stream->mutex);
   }
+  atomic_store(&stream->passed, passed_by_now(stream));
+  pthread_cond_broadcast(&stream->changed);
+  pthread_mutex_unlock(&stream->mutex);
 }
 
 /* The next task; NULL if the stream is being destroyed and has nothing left to do. *failure is set if the task must not do its
