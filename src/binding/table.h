@@ -214,13 +214,6 @@ void iobind__carry_end(iobind_binding *binding, size_t output);
 iobind__carry *iobind__carry_of_input(const iobind_binding *binding, size_t input);
 iobind__carry *iobind__carry_of_output(const iobind_binding *binding, size_t output);
 
-/* state.c: for runs that the caller did not ask for. If a state cannot be restored, it is marked as unknown, and the call
- * fails. */
-typedef struct iobind__states iobind__states;
-iobind_status iobind__states_save(iobind_binding *binding, iobind__states **out, iobind_error *error);
-iobind_status iobind__states_restore(iobind_binding *binding, const iobind__states *states, iobind_error *error);
-void iobind__states_free(iobind__states *states);
-
 /* run.c: only ORT's run, with the checks and copies after it; the states stay where they are. */
 iobind_status iobind__run_ort(iobind_binding *binding, OrtRunOptions *options, const iobind_device *ordered,
                               iobind_error *error);

@@ -549,43 +549,6 @@ static void failed_run_has_finished(void **state) {
   iobind_session_destroy(session);
 }
 
-/* Runs that the caller did not ask for leave no trace: the states are what they were, in whatever way they are carried. */
-static void states_are_restored(void **state) {
-  (void)state;
-  static const iobind_carry_mode modes[] = {IOBIND_CARRY_MOVE, IOBIND_CARRY_SWAP, IOBIND_CARRY_IN_PLACE};
-  iobind_session *session = pair();
-  for (size_t mode = 0; mode < 3; mode++) {
-    for (int before = 0; before < 4; before++) {
-      iobind_tensor *x = twos(1);
-      iobind_tensor *y = twos(1);
-      iobind__states *states;
-      iobind_binding *binding = bind(session, x, y);
-      expect_ok(iobind_binding_carry(binding, 0, 0, modes[mode], &fault));
-      for (int i = 0; i < before; i++) {
-        run(binding);
-      }
-      expect_ok(iobind__states_save(binding, &states, &fault));
-      for (int again = 0; again < 3; again++) {
-        for (int i = 0; i < again + 1; i++) {
-          run(binding);
-        }
-        expect_ok(iobind__states_restore(binding, states, &fault));
-      }
-      for (int i = 1; i < 4; i++) {
-        run(binding);
-        expect_output(binding, 0, (float)(1 + before + i));
-      }
-      expect_ok(iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_FRESH, NULL, IOBIND_MEMORY_DEFAULT, NULL, &fault));
-      expect(IOBIND_INVALID_STATE, iobind__states_restore(binding, states, &fault));
-      iobind__states_free(states);
-      iobind_binding_destroy(binding);
-      iobind_tensor_release(x);
-      iobind_tensor_release(y);
-    }
-  }
-  iobind_session_destroy(session);
-}
-
 #define CASES(spec)                                                                                             \
   {#spec ": swap ends beside another", swap_ends_beside_another, start, stop, #spec},                           \
       {#spec ": retained state as another input", retained_state_as_another_input, start, stop, #spec},         \
@@ -593,7 +556,6 @@ static void states_are_restored(void **state) {
       {#spec ": state in place needs its own tensor", state_in_place_needs_its_own_tensor, start, stop, #spec}, \
       {#spec ": handed on in place", handed_on_in_place, start, stop, #spec},                                   \
       {#spec ": handed on after another way", handed_on_after_another_way, start, stop, #spec},                 \
-      {#spec ": states are restored", states_are_restored, start, stop, #spec},                                 \
       {#spec ": queued runs", queued_runs, start, stop, #spec}, {                                               \
 #spec ": queued runs outlive their binding", queued_runs_outlive_their_binding, start, stop, #spec          \
   }
