@@ -119,11 +119,13 @@ static void carry(world *self, iobind_carry_mode mode) {
 typedef struct visit {
   iobind_binding *binding;
   iobind_status status;
+  iobind_error error;
 } visit;
 
 static void *run_there(void *context) {
   visit *self = context;
-  self->status = iobind_binding_run(self->binding, NULL, NULL, &fault);
+  self->error = (iobind_error)IOBIND_ERROR_INIT;
+  self->status = iobind_binding_run(self->binding, NULL, NULL, &self->error);
   return NULL;
 }
 
@@ -137,6 +139,7 @@ static iobind_status run_capturing(const world *self, bool in_thread) {
   } else {
     (void)run_there(&here);
   }
+  fault = here.error;
   return here.status;
 }
 

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-iobind_error fault;
+_Thread_local iobind_error fault;
 
 void fixture_arm(void) {
   test_error_arm(&fault);

@@ -14,7 +14,7 @@
 #include "objects.h"
 
 /* The error of the call that `expect` looks at: pass &fault. */
-extern iobind_error fault;
+extern _Thread_local iobind_error fault;
 
 /* A call gives this status and keeps the rules of errors: untouched on success; on failure the same status, and a message of
  * one line of UTF-8. */
