@@ -86,7 +86,8 @@ static iobind_status make_call(struct rig *rig, const struct scenario *scenario)
     problem("the call returned %s, the error's status is %d", iobind_status_name((int32_t)status), rig->error.status);
   }
   size_t length = strspn(rig->error.message, "abcdefghijklmnopqrstuvwxyz0123456789_");
-  if (status != IOBIND_OK && (rig->error.message[length] != ':' || memchr(rig->error.message, '_', length) == NULL)) {
+  bool has_noun = memchr(rig->error.message, '_', length) != NULL || strncmp(rig->error.message, "preload", length) == 0;
+  if (status != IOBIND_OK && (rig->error.message[length] != ':' || !has_noun)) {
     problem("the message does not begin with a function's name: %s", rig->error.message);
   }
   if (rig->error.struct_size != ERROR_SIZE) {

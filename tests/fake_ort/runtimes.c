@@ -11,6 +11,15 @@ const OrtApiBase *OrtGetApiBase(void); /* the fake's */
 
 /* ---- nothing can fail in these ---- */
 
+/* Where to look is all that it does here: loading is tested with libraries made for it (unit.preload). */
+static iobind_status preload_nothing(struct rig *rig) {
+  iobind_preload_options options = IOBIND_PRELOAD_OPTIONS_INIT;
+  options.flags = IOBIND_PRELOAD_NO_CUDA | IOBIND_PRELOAD_NO_CUDNN | IOBIND_PRELOAD_NO_MSVC;
+  options.folder = "/";
+  options.cuda = 13;
+  return iobind_preload(&options, &rig->error);
+}
+
 static iobind_status say_version(struct rig *rig) {
   rig->number = iobind_version();
   return IOBIND_OK;
@@ -167,6 +176,7 @@ const struct scenario runtime_scenarios[] = {
     {.function = "iobind_version", .variant = "", .places = ON_CPU, .call = say_version},
     {.function = "iobind_version_string", .variant = "", .places = ON_CPU, .call = say_version_string},
     {.function = "iobind_status_name", .variant = "", .places = ON_CPU, .call = say_status_name},
+    {.function = "iobind_preload", .variant = "", .places = ON_CPU, .call = preload_nothing},
     {.function = "iobind_runtime_create",
      .variant = "",
      .places = ON_ALL,
