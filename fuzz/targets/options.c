@@ -144,6 +144,7 @@ static void session_options(bytes *source) {
     memcpy(of.data + AT(iobind_session_options, device_count), &count, sizeof count);
   }
   put_pointer(&of, AT(iobind_session_options, profile), NULL); /* it would write files */
+  put_pointer(&of, AT(iobind_session_options, stream), NULL);
   for (int i = 0; i < 2; i++) {
     /* ORT starts as many threads as it is told. */
     size_t offset = i == 0 ? AT(iobind_session_options, intra_op_threads) : AT(iobind_session_options, inter_op_threads);
