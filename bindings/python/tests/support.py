@@ -51,6 +51,16 @@ def slow(seconds=3):
                  [weights, rounds, go])
 
 
+def needs_graphs():
+    """Skips where the device cannot capture graphs: ONNX Runtime before 1.26."""
+    import pytest  # not for the children, which import this file too
+
+    try:
+        iobind.Session(twice(), device="vdev", graphs=1)
+    except iobind.VersionError as error:
+        pytest.skip(str(error))
+
+
 def child(code, *arguments, status=0, environment=None, timeout=120):
     """Run Python in a process of its own; gives what it printed."""
     here = str(pathlib.Path(__file__).parent)

@@ -9,7 +9,7 @@ import numpy
 import pytest
 
 import iobind
-from support import FLOAT, add, child, counter, model, slow, twice
+from support import FLOAT, add, child, counter, model, needs_graphs, slow, twice
 
 f32 = numpy.float32
 
@@ -226,7 +226,8 @@ def test_the_audit_says_what_crosses(device):
     expected = 0 if device == "cpu" else 16
     assert audit.crossing_bytes == expected and [entry.name for entry in audit.entries[:3]] == ["x", "y", "z"]
     assert f"{expected} bytes" in str(audit) and "<table>" in audit._repr_html_() and str(audit) == repr(audit)
-    assert len(session.nodes()) >= 1
+    listed = device == "cpu" or iobind.info()["ort_api_version"] > 24  # 1.24 leaves out what an EP plugin runs
+    assert len(session.nodes()) >= (1 if listed else 0)
 
 
 def test_counters(device):
@@ -299,6 +300,7 @@ def test_what_a_session_says():
 
 
 def test_graphs():
+    needs_graphs()
     session = iobind.Session(twice(), device="vdev", graphs=1)
     resident = iobind.tensor(floats(1, 2), "vdev")
     binding = session.bind({"x": resident}, outputs={"y": iobind.empty(2, device="vdev")})

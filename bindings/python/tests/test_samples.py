@@ -9,7 +9,7 @@ import onnxruntime
 import pytest
 
 import iobind
-from support import add, child, twice
+from support import add, child, needs_graphs, twice
 
 PROJECT = pathlib.Path(__file__).resolve().parents[3]
 
@@ -50,6 +50,7 @@ def test_the_samples_of_the_io_binding_page():
 
 def test_the_sample_of_cuda_graphs():
     """Captured by the first run; new data are written into the bound input, and the next runs replay."""
+    needs_graphs()
     child("""
 import numpy, iobind
 from support import twice
