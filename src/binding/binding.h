@@ -18,7 +18,7 @@ typedef struct iobind__input_view {
 typedef struct iobind__output_view {
   iobind_output_mode mode;
   const iobind__place *place; /* where it goes */
-  bool is_copied;             /* the model passes an input through, which iobind copies after each run */
+  bool is_handed_on;          /* the model passes an input through, which iobind copies after each run */
 } iobind__output_view;
 
 iobind_session *iobind__binding_session(const iobind_binding *binding);

@@ -196,7 +196,7 @@ iobind_status iobind__stream_fork(iobind_stream *stream, iobind_stream *compute,
  * the stream's, too. */
 iobind_status iobind__stream_join(iobind_stream *stream, iobind_stream *compute, iobind_error *error);
 
-/* ---- native.c: the stream of another library, if it is one. NULL is no stream ---- */
+/* ---- native.c: the stream of another library, if it is one. NULL: not a stream ---- */
 
 /* Before work is submitted to the EP's stream: it comes behind what the other library has submitted. */
 iobind_status iobind__bridge_in(const iobind_stream *stream, iobind_error *error);

@@ -120,7 +120,7 @@ bool iobind__same_memory(const iobind_runtime *runtime, const OrtMemoryInfo *a, 
 iobind_device *iobind__runtime_find_ep_device(const iobind_runtime *runtime, const OrtEpDevice *ep_device);
 
 /* Whether the device is still ORT's: a host program that shares ORT may unregister an EP library of its own, whose allocators then
- * are gone. What it allocated can only be left alone; this says so in the log. */
+ * are gone. What it allocated cannot be freed; this says so in the log. */
 bool iobind__device_is_registered(const iobind_device *device);
 
 /* The file of the EP library that a device belongs to; NULL if it cannot be told. Lives as long as the runtime. */

@@ -58,7 +58,7 @@ struct iobind_session {
   size_t graph_limit;          /* captured graphs of a binding; 0: the session captures none */
   iobind_device *graph_device; /* whose EP captures them */
   pthread_mutex_t run_mutex;   /* one run at a time */
-  bool graph_recycles;         /* a run that is no replay may change what a replay reads: none may follow a capture */
+  bool graph_recycles;         /* a plain run may change what a replay reads: none may follow a capture */
   atomic_size_t graphs_live;   /* of all bindings */
   atomic_int graph_ids;        /* the last that was given out: none is used twice */
   atomic_size_t graphs_kept;   /* given up, but this ORT keeps them until the session goes */
@@ -110,7 +110,7 @@ iobind_status iobind__session_check_graph_key(const char *what, const char *key,
 
 bool iobind__session_graph_recycles(const iobind_session *session);
 
-/* Does this ORT forbid a run that is no replay, because a graph of the session has been captured? `what` names the call. */
+/* Does this ORT forbid a plain run, because a graph of the session has been captured? `what` names the call. */
 iobind_status iobind__session_check_recycling(const iobind_session *session, const char *what, iobind_error *error);
 
 /* One run at a time of a session that captures graphs, or that computes on a stream of its own: CUDA's EP has one cuBLAS handle for that.

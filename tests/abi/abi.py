@@ -5,7 +5,7 @@ usage: abi.py coverage ABI_DIR           every declaration has its row, every ro
                                          the oldest ORT unless newer_slots.tsv says where it is guarded
        abi.py program ABI_DIR            prints a C program that compares the declarations with the rows
        abi.py program --official DIR     the same for ORT's own headers in DIR
-       abi.py extract FACTS_DIR ABI_DIR  writes the rows anew, out of tables of the whole interface with these columns
+       abi.py extract FACTS_DIR ABI_DIR  writes the rows again, from tables of the whole interface with these columns
 Option: --rows DIR  the rows lie elsewhere than beside this file
 """
 import argparse

@@ -112,7 +112,7 @@ class Doctor(Case):
         self.assertEqual(list(rows), ["cudart64_13.dll", "KERNEL32.dll"])
 
     def test_damaged_files(self):
-        """What is no library, or is cut off, needs nothing. An ELF file that is cut off later ends in the loader itself."""
+        """A file that is not a library, or is cut off, needs nothing. An ELF file that is cut off later ends in the loader itself."""
         self.ep("libcudart.so.13")
         with open(self.made + "/ep/libonnxruntime_providers_cuda.so", "rb") as file:
             whole = file.read()

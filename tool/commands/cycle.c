@@ -30,7 +30,7 @@ static int input_of(const cycle *c, size_t output) {
 
 /* ---- the states carried ---- */
 
-/* If the shape of an output cannot change, it needs no new memory; iobind allocates it anew only when an input's shape
+/* If the shape of an output cannot change, it needs no new memory; iobind allocates it again only when an input's shape
  * changes. */
 static bool keeps_shape(const cycle *c, const iobind_value_info *value) {
   bool fixed = value->has_shape;

@@ -256,7 +256,7 @@ void libraries_report(const tool_state *tool, tool_report *report, bool details)
     cuda = built_for != 0 ? built_for : cuda;
     const char *name = iobind__path_name(info.path);
     if (strcmp(info.name, "cuda") != 0 || !details) continue;
-    char path[1024]; /* TensorRT's EP lies beside CUDA's, and is no library of its own for ONNX Runtime */
+    char path[1024]; /* TensorRT's EP lies beside CUDA's, and ONNX Runtime does not load it as a plugin */
     snprintf(path, sizeof path, "%.*slibonnxruntime_providers_tensorrt.so", (int)(name - info.path), info.path);
     look_at_ep(report, table, "tensorrt", path, whole);
   }

@@ -212,7 +212,7 @@ class Tensor(_core.Tensor):
 
 
 class Live:
-    """What live() gives: an input whose array is read anew before each run."""
+    """What live() gives: an input whose array is read again before each run."""
 
     def __init__(self, array: Any) -> None:
         self.array = array

@@ -141,7 +141,7 @@ class Vdev:
 
         The test runs once as it is, and what it does is counted; then again for each operation, with that one failing; and once more
         at the end. It must be right each time (return), or raise an exception that is not an AssertionError: that is a wrong
-        result. setup: makes what the test gets, anew and without faults for each repetition. Gives what came of each."""
+        result. setup: makes what the test gets, again for each repetition and without faults. Gives what came of each."""
         def once() -> None:
             test(*([] if setup is None else [setup()]))
 

@@ -72,7 +72,7 @@ static void sleep_tick(void) {
   }
 }
 
-/* A run that goes on: Ctrl-C cancels it until it is over. A program that ignores the signal, or lets it kill, is left alone. */
+/* A run that goes on: Ctrl-C cancels it until it is over. A program that ignores the signal, or lets it kill, keeps that. */
 static void guard(unsigned long run) {
   struct sigaction ours = {.sa_sigaction = on_interrupt, .sa_flags = SA_SIGINFO};
   sigemptyset(&ours.sa_mask);

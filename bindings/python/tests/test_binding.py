@@ -104,7 +104,7 @@ def test_carry(device):
         out = binding.run()
     assert out["present.0.key"].numpy().tolist() == [0, 1, 2, 3, 4]
     assert out["next"].numpy().tolist() == [4]
-    binding["past.0.key"] = numpy.zeros(0, f32)  # it begins anew
+    binding["past.0.key"] = numpy.zeros(0, f32)  # it starts again
     assert binding.run()["present.0.key"].numpy().tolist() == [4]
     binding["past.0.key"] = floats(7, 8)
     assert binding.run()["present.0.key"].numpy().tolist() == [7, 8, 4]

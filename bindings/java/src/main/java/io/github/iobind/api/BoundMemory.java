@@ -137,9 +137,9 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
    * @param value of a fitting type and shape
    * @param mode what a run sees
    * @param event the run waits for it before it reads the value; null: it is ready. It must stay open until the input is bound
-   *     anew
+   *     again
    * @throws OrtFFMException NOT_FOUND: the index; DTYPE, SHAPE: it does not fit; DEVICE: a RESIDENT value is not where the
-   *     session reads the input; NOT_SUPPORTED: the input is no tensor; INVALID_ARGUMENT: it overlaps a FIXED output;
+   *     session reads the input; NOT_SUPPORTED: the input is not a tensor; INVALID_ARGUMENT: it overlaps a FIXED output;
    *     INVALID_STATE: a run is under way. After an error the input is as it was
    */
   public void bindInput(int index, OrtValueRef value, InputMode mode, OrtEventFFM event) {
@@ -340,7 +340,7 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
   }
 
   /**
-   * Writes new data into a bound input without binding it anew: into the SNAPSHOT's copy or the value itself.
+   * Writes new data into a bound input without binding it again: into the SNAPSHOT's copy or the value itself.
    *
    * @param name the input
    * @param array all elements, as {@link #bindInput(String, Object, long...)}
@@ -366,7 +366,7 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
   }
 
   /**
-   * Writes new data into a bound input without binding it anew.
+   * Writes new data into a bound input without binding it again.
    *
    * @param index the input, in the model's order
    * @param source native memory, all bytes of the input
@@ -515,7 +515,7 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
    * @param spec the device; "/pinned" for its host-accessible memory; null: where the session leaves it
    * @param mode FRESH, REUSE or NONE
    * @throws OrtFFMException NOT_FOUND: the index or the device; DEVICE: the session cannot write there; NOT_SUPPORTED: the
-   *     output is no tensor, or strings to a device, or no such memory. After an error the output is as it was
+   *     output is not a tensor, or strings to a device, or no such memory. After an error the output is as it was
    */
   public void bindOutputToDevice(int index, DeviceSpec spec, OutputMode mode) {
     Place place = spec == null ? null : session.keptRuntime().resolve(spec);

@@ -65,7 +65,7 @@ public final class OrtEventFFM implements AutoCloseable {
   /**
    * Waits for the event.
    *
-   * @throws OrtFFMException what a run or copy before it failed with, each time until it is recorded anew; RUNTIME: the device
+   * @throws OrtFFMException what a run or copy before it failed with, each time until it is recorded again; RUNTIME: the device
    *     failed
    */
   public void await() {

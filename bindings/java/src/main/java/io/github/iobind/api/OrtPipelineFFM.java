@@ -119,7 +119,7 @@ public final class OrtPipelineFFM implements AutoCloseable {
    * @param session whose runs it makes
    * @param options how
    * @return the pipeline
-   * @throws OrtFFMException NOT_SUPPORTED: an input that is no tensor, or strings, and not constant; NOT_FOUND: no such input;
+   * @throws OrtFFMException NOT_SUPPORTED: an input that is not a tensor, or strings, and not constant; NOT_FOUND: no such input;
    *     as {@link OrtIoBindingFFM#bindInput(String, OrtValueRef)} for the constants
    */
   public static OrtPipelineFFM create(OrtSessionFFM session, Options options) {
