@@ -24,8 +24,7 @@ typedef struct iobind__output {
   /* what a run has shown; stays until mode or place change */
   bool is_verified;    /* it lands where it was asked for */
   bool has_fixed_dims; /* the model fixes the dims, and they came out so: other dims of an input do not change them */
-  bool
-      is_copied; /* iobind copies it after each run, from an input that the model hands on or from where the session leaves it */
+  bool is_copied; /* iobind copies it after each run: from an input that is handed on, or from where the session leaves it */
   /* of the last run */
   OrtValue *value;       /* fetched from ORT, not yet in a tensor */
   iobind_tensor *result; /* the value as a tensor */
@@ -200,11 +199,12 @@ iobind_status iobind__result_verify_place(const iobind_binding *binding, size_t 
                                           iobind_error *error);
 
 /* carry.c: what happens before a run, after it and when it fails. */
-iobind_status iobind__carry_advance(iobind_binding *binding, iobind_stream *busy,
-                                    iobind_error *error); /* the states that the last run
-                                                                                                         left */
-iobind_status iobind__carry_prepare(iobind_binding *binding,
-                                    iobind_error *error); /* memory for the states that the next run writes */
+
+/* The states that the last run left become inputs. */
+iobind_status iobind__carry_advance(iobind_binding *binding, iobind_stream *busy, iobind_error *error);
+
+/* Memory for the states that the next run writes. */
+iobind_status iobind__carry_prepare(iobind_binding *binding, iobind_error *error);
 void iobind__carry_note_run(iobind_binding *binding);
 void iobind__carry_note_failure(iobind_binding *binding);
 void iobind__carry_take(iobind_binding *binding, iobind__carry *carry); /* the caller owns the memory of the output now */
