@@ -32,7 +32,7 @@ final class Texts {
       Map.entry("event_create", "OrtEventFFM.create"), Map.entry("event_record", "record"),
       Map.entry("event_wait", "await"), Map.entry("event_wait_for", "await"), Map.entry("event_query", "isDone"));
   private static final Pattern FUNCTION = Pattern.compile("(?<![\\w'])(?:iobind_)?([a-z]+(?:_[a-z]+)+)(?![\\w'])");
-  private static final Pattern HUGE = Pattern.compile("(?<![\\d-])\\d{19,20}(?!\\d)");
+  private static final Pattern HUGE = Pattern.compile("(?<![\\d-])(?<!\\.\\. )\\d{19,20}(?!\\d)");
 
   private Texts() {}
 

@@ -16,7 +16,7 @@ import org.junit.jupiter.params.provider.ValueSource;
 /** Every piece of Java in the documents stands in one of the samples, which the tests run. */
 class DocumentTest {
   @ParameterizedTest
-  @ValueSource(strings = {"java.md", "java-official.md", "vdev.md"})
+  @ValueSource(strings = {"java.md", "java-official.md", "vdev.md", "cuda.md"})
   void piecesAreOfTheSamples(String name) throws Exception {
     List<String> samples = new ArrayList<>();
     try (Stream<Path> files = Files.list(Path.of("samples"))) {

@@ -49,7 +49,7 @@ class SamplesTest {
   }
 
   /** Runs a sample; a device that is not there skips the test with the sample's own words. */
-  private static List<String> run(String sample, String device, Object... arguments) throws Exception {
+  static List<String> run(String sample, String device, Object... arguments) throws Exception {
     boolean isFile = sample.endsWith(".java");
     List<String> all = new ArrayList<>(List.of("--enable-native-access=ALL-UNNAMED", Child.LIBRARY, "-cp",
         isFile ? CLASSES : CLASSES + File.pathSeparator + compiled, sample));
