@@ -34,6 +34,9 @@ typedef struct OrtTensorRTProviderOptionsV2 OrtTensorRTProviderOptionsV2;
 typedef struct OrtEpAssignedNode OrtEpAssignedNode;
 typedef struct OrtEpAssignedSubgraph OrtEpAssignedSubgraph;
 typedef struct OrtEpDevice OrtEpDevice;
+typedef struct OrtExternalMemoryHandle OrtExternalMemoryHandle;       /* ort_ep.h */
+typedef struct OrtExternalResourceImporter OrtExternalResourceImporter;
+typedef struct OrtExternalSemaphoreHandle OrtExternalSemaphoreHandle; /* ort_ep.h */
 typedef struct OrtHardwareDevice OrtHardwareDevice;
 typedef struct OrtIoBinding OrtIoBinding;
 typedef struct OrtKeyValuePairs OrtKeyValuePairs;
@@ -197,6 +200,55 @@ typedef struct OrtEnvCreationOptions {
   const OrtKeyValuePairs *config_entries;
 } OrtEnvCreationOptions;
 
+typedef enum OrtExternalMemoryHandleType {
+  ORT_EXTERNAL_MEMORY_HANDLE_TYPE_D3D12_RESOURCE = 0,
+  ORT_EXTERNAL_MEMORY_HANDLE_TYPE_D3D12_HEAP = 1,
+  ORT_EXTERNAL_MEMORY_HANDLE_TYPE_VK_MEMORY_WIN32 = 2,
+  ORT_EXTERNAL_MEMORY_HANDLE_TYPE_VK_MEMORY_OPAQUE_FD = 3,
+} OrtExternalMemoryHandleType;
+
+typedef enum OrtExternalSemaphoreType {
+  ORT_EXTERNAL_SEMAPHORE_D3D12_FENCE = 0,
+  ORT_EXTERNAL_SEMAPHORE_VK_TIMELINE_SEMAPHORE_WIN32 = 1,
+  ORT_EXTERNAL_SEMAPHORE_VK_TIMELINE_SEMAPHORE_OPAQUE_FD = 2,
+} OrtExternalSemaphoreType;
+
+typedef struct OrtExternalMemoryDescriptor {
+  uint32_t version;
+  OrtExternalMemoryHandleType handle_type;
+  void *native_handle;
+  size_t size_bytes;
+  size_t offset_bytes;
+} OrtExternalMemoryDescriptor;
+
+typedef struct OrtExternalSemaphoreDescriptor {
+  uint32_t version;
+  OrtExternalSemaphoreType type;
+  void *native_handle;
+} OrtExternalSemaphoreDescriptor;
+
+typedef struct OrtExternalTensorDescriptor {
+  uint32_t version;
+  ONNXTensorElementDataType element_type;
+  const int64_t *shape;
+  size_t rank;
+  size_t offset_bytes;
+} OrtExternalTensorDescriptor;
+
+typedef struct OrtInteropApi {
+  OrtStatus *(ORT_CALL *CreateExternalResourceImporterForDevice)(const OrtEpDevice *ep_device, OrtExternalResourceImporter **out_importer); /* 0 */
+  void (ORT_CALL *ReleaseExternalResourceImporter)(OrtExternalResourceImporter *input); /* 1 */
+  OrtStatus *(ORT_CALL *CanImportMemory)(const OrtExternalResourceImporter *importer, OrtExternalMemoryHandleType handle_type, bool *out_supported); /* 2 */
+  OrtStatus *(ORT_CALL *ImportMemory)(OrtExternalResourceImporter *importer, const OrtExternalMemoryDescriptor *desc, OrtExternalMemoryHandle **out_handle); /* 3 */
+  void (ORT_CALL *ReleaseExternalMemoryHandle)(OrtExternalMemoryHandle *input); /* 4 */
+  OrtStatus *(ORT_CALL *CreateTensorFromMemory)(OrtExternalResourceImporter *importer, const OrtExternalMemoryHandle *mem_handle, const OrtExternalTensorDescriptor *tensor_desc, OrtValue **out_tensor); /* 5 */
+  OrtStatus *(ORT_CALL *CanImportSemaphore)(const OrtExternalResourceImporter *importer, OrtExternalSemaphoreType type, bool *out_supported); /* 6 */
+  OrtStatus *(ORT_CALL *ImportSemaphore)(OrtExternalResourceImporter *importer, const OrtExternalSemaphoreDescriptor *desc, OrtExternalSemaphoreHandle **out_handle); /* 7 */
+  void (ORT_CALL *ReleaseExternalSemaphoreHandle)(OrtExternalSemaphoreHandle *input); /* 8 */
+  OrtStatus *(ORT_CALL *WaitSemaphore)(OrtExternalResourceImporter *importer, OrtExternalSemaphoreHandle *semaphore_handle, OrtSyncStream *stream, uint64_t value); /* 9 */
+  OrtStatus *(ORT_CALL *SignalSemaphore)(OrtExternalResourceImporter *importer, OrtExternalSemaphoreHandle *semaphore_handle, OrtSyncStream *stream, uint64_t value); /* 10 */
+} OrtInteropApi;
+
 /* since 1.24 unless a line says otherwise; the number is the slot */
 typedef struct OrtApi {
   OrtStatus *(ORT_CALL *CreateStatus)(OrtErrorCode code, const char *msg); /* 0 */
@@ -254,7 +306,9 @@ typedef struct OrtApi {
   OrtStatus *(ORT_CALL *AllocatorFree)(OrtAllocator *ort_allocator, void *p); /* 76 */
   ort_slot slots_77[1];
   OrtStatus *(ORT_CALL *GetAllocatorWithDefaultOptions)(OrtAllocator **out); /* 78 */
-  ort_slot slots_79[9];
+  ort_slot slots_79[3];
+  OrtStatus *(ORT_CALL *CreateValue)(const OrtValue *const *in, size_t num_values, ONNXType value_type, OrtValue **out); /* 82 */
+  ort_slot slots_83[5];
   OrtStatus *(ORT_CALL *KernelContext_GetInputCount)(const OrtKernelContext *context, size_t *out); /* 88 */
   OrtStatus *(ORT_CALL *KernelContext_GetOutputCount)(const OrtKernelContext *context, size_t *out); /* 89 */
   OrtStatus *(ORT_CALL *KernelContext_GetInput)(const OrtKernelContext *context, size_t index, const OrtValue **out); /* 90 */
@@ -332,7 +386,8 @@ typedef struct OrtApi {
   OrtStatus *(ORT_CALL *GetValueInfoName)(const OrtValueInfo *value_info, const char **name); /* 289 */
   OrtStatus *(ORT_CALL *GetValueInfoTypeInfo)(const OrtValueInfo *value_info, const OrtTypeInfo **type_info); /* 290 */
   const OrtModelEditorApi *(ORT_CALL *GetModelEditorApi)(void); /* 291 */
-  ort_slot slots_292[3];
+  OrtStatus *(ORT_CALL *CreateTensorWithDataAndDeleterAsOrtValue)(OrtAllocator *deleter, void *p_data, size_t p_data_len, const int64_t *shape, size_t shape_len, ONNXTensorElementDataType type, OrtValue **out); /* 292 */
+  ort_slot slots_293[2];
   void (ORT_CALL *CreateKeyValuePairs)(OrtKeyValuePairs **out); /* 295 */
   void (ORT_CALL *AddKeyValuePair)(OrtKeyValuePairs *kvps, const char *key, const char *value); /* 296 */
   const char *(ORT_CALL *GetKeyValue)(const OrtKeyValuePairs *kvps, const char *key); /* 297 */
@@ -417,7 +472,8 @@ typedef struct OrtApi {
   OrtStatus *(ORT_CALL *CopyTensors)(const OrtEnv *env, const OrtValue *const *src_tensors, OrtValue *const *dst_tensors, OrtSyncStream *stream, size_t num_tensors); /* 386 */
   ort_slot slots_387[3];
   bool (ORT_CALL *TensorTypeAndShape_HasShape)(const OrtTensorTypeAndShapeInfo *info); /* 390 */
-  ort_slot slots_391[5];
+  ort_slot slots_391[4];
+  const OrtInteropApi *(ORT_CALL *GetInteropApi)(void); /* 395 */
   OrtStatus *(ORT_CALL *SessionGetEpDeviceForOutputs)(const OrtSession *session, const OrtEpDevice **outputs_ep_devices, size_t num_outputs); /* 396 */
   ort_slot slots_397[9];
   OrtStatus *(ORT_CALL *CreateEnvWithOptions)(const OrtEnvCreationOptions *options, OrtEnv **out); /* 406 */

@@ -10,6 +10,7 @@ typedef struct OrtDataType OrtDataType;
 typedef struct OrtEp OrtEp;
 typedef struct OrtEpFactory OrtEpFactory;
 typedef struct OrtEpGraphSupportInfo OrtEpGraphSupportInfo;
+typedef struct OrtExternalResourceImporterImpl OrtExternalResourceImporterImpl;
 typedef struct OrtKernelDef OrtKernelDef;
 typedef struct OrtKernelDefBuilder OrtKernelDefBuilder;
 typedef struct OrtKernelImpl OrtKernelImpl;
@@ -108,7 +109,10 @@ struct OrtEpFactory {
   bool(ORT_CALL *IsStreamAware)(const OrtEpFactory *self);                                                     /* 12 */
   OrtStatus *(ORT_CALL *CreateSyncStreamForDevice)(OrtEpFactory *self, const OrtMemoryDevice *memory_device,
                                                    const OrtKeyValuePairs *stream_options, OrtSyncStreamImpl **stream); /* 13 */
-  ort_slot slots_14[7];
+  ort_slot slots_14[1];
+  OrtStatus *(ORT_CALL *CreateExternalResourceImporterForDevice)(OrtEpFactory *self, const OrtEpDevice *ep_device,
+                                                                 OrtExternalResourceImporterImpl **out_importer); /* 15 */
+  ort_slot slots_16[5];
 };
 
 struct OrtEp {
@@ -181,6 +185,40 @@ struct OrtSyncNotificationImpl {
   OrtStatus *(ORT_CALL *Activate)(OrtSyncNotificationImpl *self);                                     /* 2 */
   OrtStatus *(ORT_CALL *WaitOnDevice)(OrtSyncNotificationImpl *self, OrtSyncStream *consumer_stream); /* 3 */
   OrtStatus *(ORT_CALL *WaitOnHost)(OrtSyncNotificationImpl *self);                                   /* 4 */
+};
+
+/* What an EP makes of an imported handle begins with one of these. */
+struct OrtExternalMemoryHandle {
+  uint32_t version;
+  const OrtEpDevice *ep_device;
+  OrtExternalMemoryDescriptor descriptor;
+  void(ORT_CALL *Release)(OrtExternalMemoryHandle *self); /* 3 */
+};
+
+struct OrtExternalSemaphoreHandle {
+  uint32_t version;
+  const OrtEpDevice *ep_device;
+  OrtExternalSemaphoreDescriptor descriptor;
+  void(ORT_CALL *Release)(OrtExternalSemaphoreHandle *self); /* 3 */
+};
+
+struct OrtExternalResourceImporterImpl {
+  uint32_t ort_version_supported;
+  bool(ORT_CALL *CanImportMemory)(const OrtExternalResourceImporterImpl *self, OrtExternalMemoryHandleType handle_type); /* 1 */
+  OrtStatus *(ORT_CALL *ImportMemory)(OrtExternalResourceImporterImpl *self, const OrtExternalMemoryDescriptor *desc,
+                                      OrtExternalMemoryHandle **out_handle);                             /* 2 */
+  void(ORT_CALL *ReleaseMemory)(OrtExternalResourceImporterImpl *self, OrtExternalMemoryHandle *handle); /* 3 */
+  OrtStatus *(ORT_CALL *CreateTensorFromMemory)(OrtExternalResourceImporterImpl *self, const OrtExternalMemoryHandle *mem_handle,
+                                                const OrtExternalTensorDescriptor *tensor_desc, OrtValue **out_tensor); /* 4 */
+  bool(ORT_CALL *CanImportSemaphore)(const OrtExternalResourceImporterImpl *self, OrtExternalSemaphoreType type);       /* 5 */
+  OrtStatus *(ORT_CALL *ImportSemaphore)(OrtExternalResourceImporterImpl *self, const OrtExternalSemaphoreDescriptor *desc,
+                                         OrtExternalSemaphoreHandle **out_handle);                             /* 6 */
+  void(ORT_CALL *ReleaseSemaphore)(OrtExternalResourceImporterImpl *self, OrtExternalSemaphoreHandle *handle); /* 7 */
+  OrtStatus *(ORT_CALL *WaitSemaphore)(OrtExternalResourceImporterImpl *self, OrtExternalSemaphoreHandle *handle,
+                                       OrtSyncStream *stream, uint64_t value); /* 8 */
+  OrtStatus *(ORT_CALL *SignalSemaphore)(OrtExternalResourceImporterImpl *self, OrtExternalSemaphoreHandle *handle,
+                                         OrtSyncStream *stream, uint64_t value); /* 9 */
+  void(ORT_CALL *Release)(OrtExternalResourceImporterImpl *self);                /* 10 */
 };
 
 #endif

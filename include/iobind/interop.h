@@ -99,6 +99,46 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_tensor_from_dlpack(iobind_runtime *
  *  @threads any   @since 0.2 */
 IOBIND_API const void *iobind_host_api_base(void);
 
+/** Make a tensor over an OrtValue of the same loaded ORT, in whatever memory it is: the OrtValue is used as it is, neither copied nor
+ *  released. Its element type, dims and device are read from it. Strings are allowed.
+ *  @param ort_value  an `OrtValue *` that holds a tensor. While the tensor lives, nothing may be put into it
+ *  @param deleter    called once, with `ort_value` as its data, when iobind does not use it any more; on any thread; it must not call
+ *                    iobind. It may call ORT's ReleaseValue. NULL: the caller keeps the OrtValue alive until the tensor, and every run
+ *                    that uses it, is gone. If the call does not return OK, it is not called
+ *  @return OK; NOT_SUPPORTED it holds a sequence, a map, a sparse tensor, or nothing; DEVICE no device of the runtime has this memory;
+ *          DTYPE; INVALID_ARGUMENT; OUT_OF_MEMORY; RUNTIME
+ *  @threads any   @since 0.2 */
+IOBIND_API IOBIND_CHECK iobind_status iobind_tensor_wrap_ort(iobind_runtime *runtime, void *ort_value, iobind_deleter deleter,
+                                                             void *context, iobind_tensor **tensor, iobind_error *error);
+
+/** Make an OrtValue over a tensor's memory, without a copy (strings are copied: ORT would free them as its own). It holds a reference to
+ *  the tensor, which ORT gives back when the last OrtValue of that memory goes, on any thread. The caller must order work on streams
+ *  that writes the tensor before what is done with the OrtValue: by an event, or by waiting.
+ *  @param ort_value  receives an `OrtValue *`, which the caller releases by ORT's ReleaseValue
+ *  @return OK; NOT_SUPPORTED the tensor is read-only, which an OrtValue cannot say; INVALID_ARGUMENT; OUT_OF_MEMORY; RUNTIME
+ *  @threads any   @since 0.2 */
+IOBIND_API IOBIND_CHECK iobind_status iobind_tensor_to_ort(iobind_tensor *tensor, void **ort_value, iobind_error *error);
+
+/** The ORT that a runtime uses. */
+typedef struct iobind_ort {
+  uint32_t struct_size;
+  uint32_t api_version;  /**< of `api`: members that are newer than this version of ORT's interface must not be used */
+  const void *api;       /**< `const OrtApi *` */
+  void *env;             /**< `OrtEnv *`; not to be released */
+} iobind_ort;
+#define IOBIND_ORT_INIT {sizeof(iobind_ort), 0, NULL, NULL}
+
+/** ORT's own table of functions and its environment, for programs that call ORT beside iobind. Both live as long as the runtime.
+ *  @return OK; INVALID_ARGUMENT
+ *  @threads any   @since 0.2 */
+IOBIND_API IOBIND_CHECK iobind_status iobind_runtime_get_ort(const iobind_runtime *runtime, iobind_ort *ort, iobind_error *error);
+
+/** The `OrtSession *` of a session; not to be released; lives as long as the session. ORT's own runs of it may not overlap iobind's if
+ *  the session captures graphs or has a stream, for iobind's wait for each other and do not know of them.
+ *  @return NULL for NULL
+ *  @threads any   @since 0.2 */
+IOBIND_API void *iobind_session_get_ort(const iobind_session *session);
+
 #ifdef __cplusplus
 }
 #endif

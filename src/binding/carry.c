@@ -46,7 +46,7 @@ static iobind_status take_state(iobind_binding *binding, iobind__output *output,
     *state = iobind_tensor_retain(output->result);
     return IOBIND_OK;
   }
-  IOBIND__TRY(iobind__tensor_from_value(output->value, output->place, &binding->session->ref, state, error));
+  IOBIND__TRY(iobind__tensor_from_value(output->value, output->place, &binding->session->ref, state, "output", error));
   output->value = NULL;
   return IOBIND_OK;
 }

@@ -109,7 +109,8 @@ static iobind_status make_result(iobind_binding *binding, size_t index, iobind_e
     return IOBIND_OK;
   }
   IOBIND__TRY(iobind__result_verify_place(binding, index, output->value, error));
-  IOBIND__TRY(iobind__tensor_from_value(output->value, output->place, &binding->session->ref, &output->result, error));
+  IOBIND__TRY(
+      iobind__tensor_from_value(output->value, output->place, &binding->session->ref, &output->result, "output", error));
   output->value = NULL;
   return IOBIND_OK;
 }
@@ -124,7 +125,8 @@ static iobind_status find_source(iobind_binding *binding, size_t index, iobind_t
     return IOBIND_OK;
   }
   IOBIND__TRY(iobind__result_verify_place(binding, index, output->value, error));
-  IOBIND__TRY(iobind__tensor_from_value(output->value, session->outputs[index].place, &binding->session->ref, source, error));
+  IOBIND__TRY(
+      iobind__tensor_from_value(output->value, session->outputs[index].place, &binding->session->ref, source, "output", error));
   output->value = NULL;
   return IOBIND_OK;
 }

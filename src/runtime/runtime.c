@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "iobind/interop.h"
 #include "support/options.h"
 #include "support/system.h"
 
@@ -211,4 +212,12 @@ iobind_status iobind_runtime_get_info(const iobind_runtime *runtime, iobind_runt
                               .ep_count = runtime->ep_library_count};
   iobind__runtime_unlock(runtime);
   return iobind__info_write(info, "info", &full, sizeof full, sizeof full, "runtime_get_info", error);
+}
+
+iobind_status iobind_runtime_get_ort(const iobind_runtime *runtime, iobind_ort *ort, iobind_error *error) {
+  if (runtime == NULL) {
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "runtime_get_ort: runtime is NULL");
+  }
+  iobind_ort full = {.api_version = runtime->ort.api_version, .api = runtime->ort.api, .env = runtime->env};
+  return iobind__info_write(ort, "ort", &full, sizeof full, sizeof full, "runtime_get_ort", error);
 }

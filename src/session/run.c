@@ -62,7 +62,7 @@ static iobind_status take_output(iobind_session *session, size_t index, iobind_t
   iobind_status result = find_place(session, value, &place, error);
   iobind_tensor *tensor = NULL;
   if (result == IOBIND_OK) {
-    result = iobind__tensor_from_value(value, place, &session->ref, &tensor, error);
+    result = iobind__tensor_from_value(value, place, &session->ref, &tensor, "output", error);
   }
   if (result != IOBIND_OK) {
     api->ReleaseValue(value);

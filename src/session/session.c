@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "iobind/interop.h"
 #include "support/options.h"
 #include "support/system.h"
 
@@ -446,6 +447,10 @@ iobind_status iobind_session_wrap(iobind_runtime *runtime, void *ort_session, io
   session->deleter_context = context;
   *out = session;
   return IOBIND_OK;
+}
+
+void *iobind_session_get_ort(const iobind_session *session) {
+  return session == NULL ? NULL : session->session;
 }
 
 iobind_status iobind_session_end_profile(iobind_session *session, const char **path, iobind_error *error) {

@@ -44,14 +44,14 @@ static void tensor_destroy(iobind__ref *ref) {
   if (retire(tensor)) {
     return;
   }
-  if (tensor->value != NULL && iobind__device_is_registered(tensor->place->device)) {
+  if (tensor->value != NULL && !tensor->lent && iobind__device_is_registered(tensor->place->device)) {
     iobind__device_enter(tensor->place->device);
     IOBIND__API(runtime_of(tensor))->ReleaseValue(tensor->value);
     iobind__device_leave(tensor->place->device);
   }
   atomic_fetch_sub(&tensor->place->device->counters.allocated_bytes, tensor->allocated);
   if (tensor->deleter != NULL) {
-    tensor->deleter(tensor->deleter_context, tensor->data);
+    tensor->deleter(tensor->deleter_context, tensor->lent ? (void *)tensor->value : tensor->data);
   }
   iobind_tensor *base = tensor->base;
   iobind__ref *owner = tensor->owner;
@@ -314,32 +314,32 @@ iobind_status iobind_tensor_slice(iobind_tensor *tensor, int64_t start, int64_t 
 }
 
 iobind_status iobind__tensor_from_value(OrtValue *value, iobind__place *place, iobind__ref *owner, iobind_tensor **out,
-                                        iobind_error *error) {
+                                        const char *what, iobind_error *error) {
   const OrtApi *api = IOBIND__API(place->device->runtime);
   ONNXTensorElementDataType type;
   const int64_t *dims = NULL;
   size_t rank = 0;
-  IOBIND__ORT_TRY(api, api->GetTensorElementTypeAndShapeDataReference(value, &type, &dims, &rank), error, "output");
+  IOBIND__ORT_TRY(api, api->GetTensorElementTypeAndShapeDataReference(value, &type, &dims, &rank), error, "%s", what);
   iobind_dtype dtype = (iobind_dtype)type;
   uint64_t bits = iobind_dtype_bits((int32_t)dtype);
   void *data = NULL;
   if (bits == 0 && dtype != IOBIND_STRING) {
-    return iobind__fail(error, IOBIND_DTYPE, "output: elements of type %d have no known size", (int)type);
+    return iobind__fail(error, IOBIND_DTYPE, "%s: elements of type %d have no known size", what, (int)type);
   }
   for (size_t i = 0; i < rank; i++) {
     bits *= (uint64_t)dims[i]; /* counted here, because ORT has allocated it */
   }
   size_t bytes = (size_t)((bits + 7) / 8);
   if (bytes > 0) {
-    IOBIND__ORT_TRY(api, api->GetTensorMutableData(value, &data), error, "output");
+    IOBIND__ORT_TRY(api, api->GetTensorMutableData(value, &data), error, "%s", what);
     if (data == NULL) {
-      return iobind__fail(error, IOBIND_OUT_OF_MEMORY, "output: %zu bytes on '%s': out of device memory", bytes,
+      return iobind__fail(error, IOBIND_OUT_OF_MEMORY, "%s: %zu bytes on '%s': out of device memory", what, bytes,
                           place->device->spec);
     }
   }
   iobind_tensor *tensor = tensor_new(place, owner, dtype, dims, rank);
   if (tensor == NULL) {
-    return iobind__out_of_memory(error, "output");
+    return iobind__out_of_memory(error, what);
   }
   tensor->value = value;
   tensor->data = data;

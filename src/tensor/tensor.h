@@ -23,6 +23,7 @@ struct iobind_tensor {
   size_t bytes;
   size_t allocated; /* bytes that the device's counters include */
   bool borrows;     /* the memory belongs to the caller, or to another tensor */
+  bool lent;        /* so does `value`: the deleter gets it, and it is never released */
   bool read_only;   /* the memory must not be written */
   iobind_deleter deleter;
   void *deleter_context;
@@ -73,9 +74,9 @@ iobind_status iobind__tensor_check_writable(const iobind_tensor *tensor, const c
 iobind_status iobind__tensor_create_at(iobind__place *place, iobind_dtype dtype, const int64_t *dims, size_t rank,
                                        iobind_tensor **out, iobind_error *error);
 
-/* Make a tensor of a value that ORT has made. On success the tensor owns the value. */
+/* Make a tensor of a value that ORT has made. On success the tensor owns the value. `what` begins the messages. */
 iobind_status iobind__tensor_from_value(OrtValue *value, iobind__place *place, iobind__ref *owner, iobind_tensor **out,
-                                        iobind_error *error);
+                                        const char *what, iobind_error *error);
 
 /* Replace the value in a tensor that only the caller holds and whose value ORT has made: nothing is allocated. *reshaped: its
  * dims differed. False if this is not possible; then nothing has changed. */

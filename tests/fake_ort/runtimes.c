@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "iobind/interop.h"
 #include "ort.h"
 #include "scenario.h"
 
@@ -33,6 +34,11 @@ static iobind_status say_version_string(struct rig *rig) {
 static iobind_status say_status_name(struct rig *rig) {
   rig->text = iobind_status_name(IOBIND_SHAPE);
   return IOBIND_OK;
+}
+
+static iobind_status get_ort(struct rig *rig) {
+  iobind_ort ort = IOBIND_ORT_INIT;
+  return iobind_runtime_get_ort(rig->runtime, &ort, &rig->error);
 }
 
 static iobind_status get_info(struct rig *rig) {
@@ -225,6 +231,7 @@ const struct scenario runtime_scenarios[] = {
      .right = works},
     {.function = "iobind_runtime_destroy", .variant = "", .places = ON_ALL, .call = destroy, .last = true},
     {.function = "iobind_runtime_get_info", .variant = "", .places = ON_CPU, .call = get_info},
+    {.function = "iobind_runtime_get_ort", .variant = "", .places = ON_CPU, .call = get_ort},
     {.function = "iobind_runtime_register_ep", .variant = "", .places = ON_CPU, .call = register_ep, .right = works_with_vdev},
     {.function = "iobind_runtime_get_ep", .variant = "", .places = ON_VDEV, .call = get_ep},
     {.function = "iobind_runtime_get_device", .variant = "", .places = ON_CPU, .call = get_device},

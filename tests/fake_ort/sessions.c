@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
+#include "iobind/interop.h"
 #include "ort.h"
 #include "scenario.h"
 
@@ -235,6 +236,10 @@ static iobind_status destroy(struct rig *rig) {
   return IOBIND_OK;
 }
 
+static iobind_status get_ort(struct rig *rig) {
+  return iobind_session_get_ort(rig->session) != NULL ? IOBIND_OK : IOBIND_INTERNAL;
+}
+
 static iobind_status get_info(struct rig *rig) {
   iobind_session_info info = IOBIND_SESSION_INFO_INIT;
   return iobind_session_get_info(rig->session, &info, &rig->error);
@@ -360,6 +365,7 @@ const struct scenario session_scenarios[] = {
      .call = destroy,
      .last = true},
     LOOKS("iobind_session_get_info", ON_CPU, make_multi, get_info),
+    LOOKS("iobind_session_get_ort", ON_CPU, make_multi, get_ort),
     LOOKS("iobind_session_get_input", ON_ALL, make_multi, get_input),
     LOOKS("iobind_session_get_output", ON_ALL, make_multi, get_output),
     LOOKS("iobind_session_find_input", ON_CPU, make_multi, find_input),

@@ -4,6 +4,7 @@
 
 #include "fake_ort.h"
 #include "iobind/interop.h"
+#include "ort.h"
 #include "scenario.h"
 
 static iobind_status say_dtype_name(struct rig *rig) {
@@ -271,6 +272,46 @@ static iobind_status from_dlpack(struct rig *rig) {
   return iobind_tensor_from_dlpack(rig->runtime, rig->data, 0, &rig->result, &rig->error);
 }
 
+/* ---- OrtValues ---- */
+
+static const OrtApi *api_of(struct rig *rig) {
+  iobind_ort ort = IOBIND_ORT_INIT;
+  NEED(rig, iobind_runtime_get_ort(rig->runtime, &ort, &rig->error));
+  return ort.api;
+}
+
+static iobind_status to_ort(struct rig *rig) {
+  return iobind_tensor_to_ort(rig->x, &rig->data, &rig->error);
+}
+
+/* It outlives the tensor's own reference. */
+static void value_works(struct rig *rig) {
+  iobind_tensor_release(rig->x);
+  rig->x = NULL;
+  void *value = rig->data;
+  size_t rank = 0;
+  const int64_t *dims;
+  ONNXTensorElementDataType type;
+  const OrtApi *api = api_of(rig);
+  NEED_TRUE(api->GetTensorElementTypeAndShapeDataReference(value, &type, &dims, &rank) == NULL && rank == 1);
+  api->ReleaseValue(value);
+}
+
+static void make_value(struct rig *rig) {
+  make_x(rig);
+  NEED(rig, iobind_tensor_to_ort(rig->x, &rig->data, &rig->error));
+}
+
+static void release_value(void *context, void *value) {
+  ((const OrtApi *)context)->ReleaseValue(value);
+}
+
+/* A call that fails leaves the value to the caller, who tries again with it. */
+static iobind_status wrap_ort(struct rig *rig) {
+  return iobind_tensor_wrap_ort(rig->runtime, rig->data, release_value, (void *)(uintptr_t)api_of(rig), &rig->result,
+                                &rig->error);
+}
+
 static iobind_status host_api_base(struct rig *rig) {
   rig->data = (void *)(uintptr_t)iobind_host_api_base();
   return rig->data == NULL ? IOBIND_OK : IOBIND_INTERNAL; /* nobody has registered this library */
@@ -318,5 +359,22 @@ const struct scenario tensor_scenarios[] = {
     PLAIN("iobind_host_api_base", NULL, host_api_base),
     MOVES("iobind_tensor_to_dlpack", "", ON_CPU | ON_VDEV, make_x, to_dlpack, NULL),
     MAKES("iobind_tensor_from_dlpack", "", ON_CPU | ON_VDEV, make_managed, from_dlpack, result_works),
+    {.function = "iobind_tensor_to_ort",
+     .variant = "",
+     .places = ON_ALL,
+     .prepare = make_x,
+     .call = to_ort,
+     .out = OUT(data),
+     .right = value_works,
+     .last = true},
+    {.function = "iobind_tensor_to_ort",
+     .variant = "of strings",
+     .places = ON_CPU,
+     .prepare = make_strings,
+     .call = to_ort,
+     .out = OUT(data),
+     .right = value_works,
+     .last = true},
+    MAKES("iobind_tensor_wrap_ort", "", ON_ALL, make_value, wrap_ort, result_works),
     {.function = NULL},
 };
