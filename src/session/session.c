@@ -9,6 +9,35 @@
 #include "support/options.h"
 #include "support/system.h"
 
+/* As CUDA's EP goes, up to ORT 1.30, it queues on the session's stream that pinned memory goes back to its arena. The arena may end
+ * there, with calls that CUDA allows on no stream, and the process with it: an allocator keeps it until the stream has passed. */
+static OrtAllocator *keep_pinned_arena(const iobind_session *session) {
+  const OrtApi *api = IOBIND__API(session->runtime);
+  OrtAllocator *kept = NULL;
+  if (iobind__session_stream_is_option(session)) {
+    const iobind__place *pinned = &session->stream->device->places[IOBIND_MEMORY_HOST_ACCESSIBLE];
+    OrtStatus *failed = pinned->info == NULL ? NULL : api->CreateAllocator(session->session, pinned->info, &kept);
+    if (failed != NULL) {
+      api->ReleaseStatus(failed);
+    }
+  }
+  return kept;
+}
+
+static void release_ort(iobind_session *session) {
+  const OrtApi *api = IOBIND__API(session->runtime);
+  iobind__device_enter(session->serial);
+  OrtAllocator *kept = keep_pinned_arena(session);
+  api->ReleaseSession(session->session);
+  iobind__device_leave(session->serial);
+  if (kept != NULL) {
+    (void)iobind__stream_drain(session->stream, NULL);
+    iobind__device_enter(session->serial);
+    api->ReleaseAllocator(kept);
+    iobind__device_leave(session->serial);
+  }
+}
+
 static void session_destroy(iobind__ref *ref) {
   iobind_session *session = (iobind_session *)ref;
   iobind_runtime *runtime = session->runtime;
@@ -34,9 +63,7 @@ static void session_destroy(iobind__ref *ref) {
       session->deleter(session->deleter_context, session->session);
     }
   } else if (session->session != NULL) {
-    iobind__device_enter(session->serial);
-    api->ReleaseSession(session->session);
-    iobind__device_leave(session->serial);
+    release_ort(session);
   }
   iobind_stream_destroy(session->stream);
   pthread_mutex_destroy(&session->places_mutex);

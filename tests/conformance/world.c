@@ -383,8 +383,12 @@ void world_clear(world *w) {
   w->failure[0] = '\0';
 }
 
-void world_end(world *w) {
-  world_clear(w);
+void world_drop_cache(world *w) {
   for (size_t i = 0; i < w->cached; i++) world_drop_session(w->cache[i]);
   w->cached = 0;
+}
+
+void world_end(world *w) {
+  world_clear(w);
+  world_drop_cache(w);
 }

@@ -187,7 +187,10 @@ int world_has(world *w, const char *needs, const session *s, char missing[64]);
 /** Empty the world for the next row; the cache stays. */
 void world_clear(world *w);
 
-/** Give up the cache as well. */
+/** Destroy the sessions of the cache, with the memory that they keep for their next runs. */
+void world_drop_cache(world *w);
+
+/** Empty the world and the cache. */
 void world_end(world *w);
 
 #endif

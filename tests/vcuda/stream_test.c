@@ -362,6 +362,34 @@ static void adopted_session_runs_at_once(void **state) {
   iobind_stream_destroy(stream);
 }
 
+/* What the EP still queues on the stream when its session goes may free memory of the session's: ORT up to 1.30 did so inside a host
+ * function, which may not call CUDA, and the process ended. */
+static void session_goes_before_its_stream(void **state) {
+  (void)state;
+  iobind_stream *stream = make_stream();
+  iobind_session *session = fixture_session(runtime, device, "decoder softmax=0");
+  iobind_tensor *inputs[3] = {make_tensor(device, IOBIND_MEMORY_DEFAULT, IOBIND_INT64, 1, -1),
+                              make_tensor(device, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, 2, WIDTH),
+                              make_tensor(device, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, 2, WIDTH)};
+  const float rows[2 * WIDTH] = {0};
+  const int64_t token = 1;
+  iobind_binding *binding;
+  expect_ok(iobind_binding_create(session, &binding, &fault));
+  for (size_t i = 0; i < 3; i++) {
+    expect_ok(iobind_tensor_write(inputs[i], 0, i == 0 ? (const void *)&token : rows, i == 0 ? sizeof token : sizeof rows, NULL,
+                                  &fault));
+    expect_ok(iobind_binding_set_input(binding, i, IOBIND_INPUT_RESIDENT, inputs[i], NULL, &fault));
+    iobind_tensor_release(inputs[i]);
+  }
+  assert_int_equal(vcuda_set(0, "delay_compute", "every:1,us:20000,name:a host function"), 0);
+  expect_ok(iobind_binding_run(binding, stream, NULL, &fault));
+  iobind_binding_destroy(binding);
+  iobind_session_destroy(session);
+  expect_ok(iobind_stream_synchronize(stream, &fault));
+  assert_int_equal(vcuda_set(0, "delay_compute", "0"), 0);
+  iobind_stream_destroy(stream);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(steady_decoder_waits_for_nothing),
     cmocka_unit_test(run_is_between_what_is_on_the_stream),
@@ -370,6 +398,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(streams_that_are_refused),
     cmocka_unit_test(callers_options_go_first),
     cmocka_unit_test(adopted_session_runs_at_once),
+    cmocka_unit_test(session_goes_before_its_stream),
 };
 
 FIXTURE_MAIN(tests, start, stop);
