@@ -23,7 +23,7 @@ public final class OrtValueRef implements AutoCloseable {
   private static final long DEVICE = Layouts.offset(Layouts.TENSOR_INFO, "device");
   private static final long MEMORY = Layouts.offset(Layouts.TENSOR_INFO, "memory");
   private static final long HOST_READABLE = Layouts.offset(Layouts.TENSOR_INFO, "host_readable");
-
+  private static final long READ_ONLY = Layouts.offset(Layouts.TENSOR_INFO, "read_only");
   private static final long BYTES = Layouts.offset(Layouts.TENSOR_INFO, "bytes");
   private static final java.util.function.LongConsumer RELEASE = Iobind::tensorRelease;
 
@@ -41,6 +41,7 @@ public final class OrtValueRef implements AutoCloseable {
     final OnnxTensorElementType type;
     final long[] dims;
     final boolean isHostReadable;
+    final boolean isReadOnly;
     /** Both as users see them; made when one asks. */
     private MemoryDescriptor descriptor;
 
@@ -48,12 +49,14 @@ public final class OrtValueRef implements AutoCloseable {
       type = OnnxTensorElementType.of(info.get(JAVA_INT, DTYPE));
       dims = Layouts.longs(info.get(JAVA_LONG, DIMS), info.get(JAVA_LONG, RANK));
       isHostReadable = info.get(JAVA_INT, HOST_READABLE) != 0;
+      isReadOnly = info.get(JAVA_INT, READ_ONLY) != 0;
     }
 
     Shape(MemoryDescriptor descriptor, boolean isHostReadable) {
       this.type = descriptor.type();
       this.dims = descriptor.shape();
       this.isHostReadable = isHostReadable;
+      this.isReadOnly = false;
       this.descriptor = descriptor;
     }
 
@@ -383,8 +386,9 @@ public final class OrtValueRef implements AutoCloseable {
     try {
       if (backing != null) return memory(Iobind.tensorAddress(address), now.descriptor().byteSize(), backing);
       Iobind.tensorRetain(address);
-      return MemorySegment.ofAddress(Iobind.tensorAddress(address)).reinterpret(now.descriptor().byteSize(), arena,
-          ignored -> Iobind.tensorRelease(address));
+      MemorySegment segment = MemorySegment.ofAddress(Iobind.tensorAddress(address)).reinterpret(now.descriptor().byteSize(),
+          arena, ignored -> Iobind.tensorRelease(address));
+      return now.isReadOnly ? segment.asReadOnly() : segment;
     } finally {
       exit();
     }
@@ -541,9 +545,9 @@ public final class OrtValueRef implements AutoCloseable {
     return backing.asSlice(bytes == 0 ? 0 : address - backing.address(), bytes);
   }
 
-  /** Refuses memory of the caller's that is for reading only. */
+  /** Refuses memory of the caller's, or of another library's, that is for reading only. */
   void requireWritable(String what) {
-    if (backing != null && backing.isReadOnly()) {
+    if ((backing != null && backing.isReadOnly()) || shapeNow().isReadOnly) {
       throw new OrtFFMException(OrtStatus.INVALID_ARGUMENT, what + ": the value lies in memory that is read-only");
     }
   }

@@ -28,6 +28,10 @@ public final class Constants {
   public static final int PIPELINE_STOP = 1;
   /** {@code IOBIND_PIPELINE_TIMES}. */
   public static final int PIPELINE_TIMES = 1 << 1;
+  /** {@code IOBIND_DLPACK_LEGACY}. */
+  public static final int DLPACK_LEGACY = 1;
+  /** {@code IOBIND_DLPACK_COPY_STRIDED}. */
+  public static final int DLPACK_COPY_STRIDED = 1 << 1;
 
   private Constants() {}
 }

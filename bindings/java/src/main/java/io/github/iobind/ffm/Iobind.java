@@ -22,7 +22,7 @@ public final class Iobind {
   static final MemoryLayout SIZE = JAVA_LONG;
   static final MemoryLayout OBJECT = JAVA_LONG;
   static final MemoryLayout MEMORY = ADDRESS;
-  private static final MemoryLayout ENUM = JAVA_INT;
+  static final MemoryLayout ENUM = JAVA_INT;
 
   /** Every function that is called here; a test compares them with the header. */
   private static final Map<String, FunctionDescriptor> FUNCTIONS = new LinkedHashMap<>();
@@ -32,6 +32,7 @@ public final class Iobind {
   /** The functions of libiobind that this package calls, by name. */
   public static Map<String, FunctionDescriptor> functions() {
     IobindFlow.load();
+    IobindInterop.load();
     return Collections.unmodifiableMap(FUNCTIONS);
   }
 

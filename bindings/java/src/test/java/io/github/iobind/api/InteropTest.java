@@ -187,6 +187,45 @@ class InteropTest {
     }
   }
 
+  /** What one side gives the other takes: the same memory, which the last of them frees. */
+  @Test
+  void dlpack() {
+    long before = runtime.counters(DeviceSpec.CPU).allocatedBytes();
+    for (OrtInterop.Dlpack[] options : new OrtInterop.Dlpack[][] {{}, {OrtInterop.Dlpack.LEGACY}}) {
+      OrtValueRef made = OrtValueRef.of(runtime, new float[] {1, 2, 3, 4}, floats(2, 2));
+      MemorySegment memory = made.nativeAddress(), struct = OrtInterop.toDlpack(made, options);
+      made.close();
+      try (OrtValueRef taken = OrtInterop.fromDlpack(runtime, struct, options)) {
+        assertEquals(memory, taken.nativeAddress());
+        assertEquals(floats(2, 2), taken.descriptor());
+        assertArrayEquals(new float[] {1, 2, 3, 4}, taken.toFloatArray());
+      }
+    }
+    assertEquals(before, runtime.counters(DeviceSpec.CPU).allocatedBytes());
+    MemoryDescriptor one = MemoryDescriptor.of(OnnxTensorElementType.STRING, 1);
+    try (OrtValueRef strings = OrtValueRef.of(runtime, new String[] {"a"}, one); Arena arena = Arena.ofShared();
+        OrtValueRef wrapped = OrtValueRef.wrap(runtime, DeviceSpec.CPU, arena.allocate(4, 4), floats(1))) {
+      fails(OrtStatus.NOT_SUPPORTED, "string", () -> OrtInterop.toDlpack(strings));
+      fails(OrtStatus.INVALID_ARGUMENT, "copyTo", () -> OrtInterop.toDlpack(wrapped));
+    }
+    fails(OrtStatus.INVALID_ARGUMENT, "", () -> OrtInterop.fromDlpack(runtime, MemorySegment.NULL));
+  }
+
+  /** A struct of DLPack 1 whose memory is for reading only. */
+  @Test
+  void readOnlyByDlpack() {
+    OrtValueRef made = OrtValueRef.of(runtime, new float[] {1, 2}, floats(2));
+    MemorySegment struct = OrtInterop.toDlpack(made).reinterpret(32);
+    made.close();
+    struct.set(ValueLayout.JAVA_LONG, 24, 1); // flags, behind version, context and deleter
+    try (OrtValueRef value = OrtInterop.fromDlpack(runtime, struct)) {
+      fails(OrtStatus.INVALID_ARGUMENT, "read-only", () -> value.write(new float[] {3, 4}));
+      assertTrue(value.asMemorySegment().isReadOnly());
+      assertArrayEquals(new float[] {1, 2}, value.toFloatArray());
+      fails(OrtStatus.NOT_SUPPORTED, "read-only", () -> OrtInterop.toDlpack(value, OrtInterop.Dlpack.LEGACY));
+    }
+  }
+
   @Test
   void librariesOfCuda(@org.junit.jupiter.api.io.TempDir java.nio.file.Path folder) {
     fails(OrtStatus.NOT_FOUND, "nowhere", () -> OrtRuntimeFFM.preload("/nowhere", 0, java.util.Set.of()));
