@@ -6,6 +6,7 @@ import io.github.iobind.ffm.Layouts;
 import java.lang.foreign.MemorySegment;
 import java.util.ArrayList;
 import java.util.List;
+import org.jspecify.annotations.Nullable;
 
 /**
  * What each run of a binding moves.
@@ -39,8 +40,8 @@ public record BindingAudit(long crossingBytes, long crossingCount, long unknownC
    * @param reason why, one line
    * @param advice what to do about it; "" where nothing is to be done
    */
-  public record Entry(Kind kind, String name, DeviceSpec from, DeviceSpec to, long bytes, boolean crosses, boolean isUnknown,
-      String reason, String advice) {}
+  public record Entry(Kind kind, String name, @Nullable DeviceSpec from, @Nullable DeviceSpec to, long bytes, boolean crosses,
+      boolean isUnknown, String reason, String advice) {}
 
   static BindingAudit read(Scratch scratch, long audit) {
     var layout = Layouts.AUDIT_INFO;

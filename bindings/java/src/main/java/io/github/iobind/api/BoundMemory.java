@@ -9,6 +9,7 @@ import java.nio.Buffer;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import org.jspecify.annotations.Nullable;
 
 /** What is bound to a session's inputs and outputs: the part of {@link OrtIoBindingFFM} that binds it. */
 abstract sealed class BoundMemory permits OrtIoBindingFFM {
@@ -142,7 +143,7 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
    *     session reads the input; NOT_SUPPORTED: the input is not a tensor; INVALID_ARGUMENT: it overlaps a FIXED output;
    *     INVALID_STATE: a run is under way. After an error the input is as it was
    */
-  public void bindInput(int index, OrtValueRef value, InputMode mode, OrtEventFFM event) {
+  public void bindInput(int index, OrtValueRef value, InputMode mode, @Nullable OrtEventFFM event) {
     long address = enter();
     try {
       if (event == null && isBound(index, value, mode)) return;
@@ -374,7 +375,7 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
    *     return
    * @throws OrtFFMException as {@link #update(String, Object)}; DEVICE: another device's stream
    */
-  public void update(int index, MemorySegment source, OrtStreamFFM stream) {
+  public void update(int index, MemorySegment source, @Nullable OrtStreamFFM stream) {
     long address = enter();
     try {
       MemorySegment bound = index >= 0 && index < inputs.length ? inputs[index].guard : null;
@@ -517,7 +518,7 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
    * @throws OrtFFMException NOT_FOUND: the index or the device; DEVICE: the session cannot write there; NOT_SUPPORTED: the
    *     output is not a tensor, or strings to a device, or no such memory. After an error the output is as it was
    */
-  public void bindOutputToDevice(int index, DeviceSpec spec, OutputMode mode) {
+  public void bindOutputToDevice(int index, @Nullable DeviceSpec spec, OutputMode mode) {
     Place place = spec == null ? null : session.keptRuntime().resolve(spec);
     long address = enter();
     try {

@@ -24,6 +24,8 @@ import java.util.concurrent.CompletionException;
 final class Hold {
   private static final int WIDTH = 4;
   private static final MemorySegment CALLBACK;
+  static final FunctionDescriptor BSEARCH = FunctionDescriptor.of(ADDRESS, ADDRESS, ADDRESS, JAVA_LONG, JAVA_LONG, ADDRESS, ADDRESS,
+      ADDRESS, ADDRESS, ADDRESS);
   /** C's bsearch in one element: it compares once. The segments stand behind its parameters, where it does not look. */
   private static final MethodHandle CALL;
   private static final ThreadLocal<Runnable> WORK = new ThreadLocal<>();
@@ -37,8 +39,7 @@ final class Hold {
     } catch (ReflectiveOperationException e) {
       throw new ExceptionInInitializerError(e);
     }
-    CALL = linker.downcallHandle(linker.defaultLookup().find("bsearch").orElseThrow(), FunctionDescriptor.of(ADDRESS, ADDRESS,
-        ADDRESS, JAVA_LONG, JAVA_LONG, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS));
+    CALL = linker.downcallHandle(linker.defaultLookup().find("bsearch").orElseThrow(), BSEARCH);
   }
 
   private Hold() {}

@@ -1,6 +1,7 @@
 package io.github.iobind.api;
 
 import java.util.Locale;
+import org.jspecify.annotations.Nullable;
 
 /** The element types of tensors. */
 public enum OnnxTensorElementType {
@@ -92,7 +93,7 @@ public enum OnnxTensorElementType {
    *
    * @return such as {@code float.class}; null where no primitive array does
    */
-  public Class<?> component() {
+  public @Nullable Class<?> component() {
     return component;
   }
 

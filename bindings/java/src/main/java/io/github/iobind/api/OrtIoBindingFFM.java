@@ -16,6 +16,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
+import org.jspecify.annotations.Nullable;
 
 /**
  * A session's inputs and outputs, bound to memory. Element types, ranks, fixed dims and devices are checked when something is
@@ -104,7 +105,7 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
    * @param runConfig ONNX Runtime's run config entries, such as "gpu_graph_id"; empty: none
    * @throws OrtFFMException INVALID_ARGUMENT, RUNTIME
    */
-  public void setRunOptions(String runTag, Map<String, String> runConfig) {
+  public void setRunOptions(@Nullable String runTag, Map<String, String> runConfig) {
     setRunOptions(runTag, runConfig, OrtRuntimeFFM.LogLevel.DEFAULT);
   }
 
@@ -116,7 +117,7 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
    * @param runLogLevel the least severe line that ONNX Runtime logs in a run; see {@link OrtRuntimeFFM.Options#log}
    * @throws OrtFFMException as {@link #setRunOptions(String, Map)}
    */
-  public void setRunOptions(String runTag, Map<String, String> runConfig, OrtRuntimeFFM.LogLevel runLogLevel) {
+  public void setRunOptions(@Nullable String runTag, Map<String, String> runConfig, OrtRuntimeFFM.LogLevel runLogLevel) {
     long address = enter();
     try {
       apply(address, runTag, runConfig, runLogLevel);
@@ -184,6 +185,25 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
 
   /** Runs, in a call that entered the binding; the caller's memory is held meanwhile. */
   void runEntered() {
+    OrtSessionFFM.RunListener listener = session.listener();
+    if (listener == null) {
+      runNow();
+      return;
+    }
+    long from = System.nanoTime();
+    OrtFFMException[] failure = new OrtFFMException[1];
+    try {
+      runNow();
+    } catch (OrtFFMException e) {
+      failure[0] = e;
+      throw e;
+    } finally {
+      long nanos = System.nanoTime() - from;
+      Threads.callback(() -> listener.ran(this, nanos, failure[0]));
+    }
+  }
+
+  private void runNow() {
     if (isLent) takeBack();
     session.beginRun();
     try {
@@ -247,7 +267,7 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
    * @throws OrtFFMException as {@link #runWithBindings()}; DEVICE also: the stream is not of a device of the session. What goes
    *     wrong later is thrown by the event, the stream and {@link #getOutput(int)}
    */
-  public void runWithBindings(OrtStreamFFM stream, OrtEventFFM event) {
+  public void runWithBindings(@Nullable OrtStreamFFM stream, @Nullable OrtEventFFM event) {
     long address = enter();
     try {
       requireGuards();

@@ -16,6 +16,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.function.LongConsumer;
+import org.jspecify.annotations.Nullable;
 
 /**
  * A session's runs over items that follow one another, such as frames or tiles: the upload of an item, the run of the one
@@ -176,7 +177,7 @@ public final class OrtPipelineFFM implements AutoCloseable {
    * @throws OrtFFMException INVALID_STATE: every slot holds an item that was not pulled, or an item failed and the pipeline
    *     stops there; DTYPE, SHAPE, DEVICE: a value does not fit. What fails later is thrown by {@link #next}
    */
-  public void submit(List<OrtValueRef> values) {
+  public void submit(List<@Nullable OrtValueRef> values) {
     if (values.size() != session.inputs().size()) {
       throw new OrtFFMException(OrtStatus.INVALID_ARGUMENT,
           "expected " + session.inputs().size() + " inputs, got " + values.size());

@@ -25,6 +25,7 @@ import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.Function;
 import java.util.stream.Collectors;
+import org.jspecify.annotations.Nullable;
 
 /**
  * One loaded ONNX Runtime: its environment, execution providers and devices.
@@ -419,7 +420,7 @@ public final class OrtRuntimeFFM implements AutoCloseable {
    * @throws OrtFFMException NOT_FOUND: no such folder, or a library that CUDA's execution provider cannot do without: the message
    *     names them; INVALID_ARGUMENT
    */
-  public static void preload(String folder, int cuda, Set<Preload> which) {
+  public static void preload(@Nullable String folder, int cuda, Set<Preload> which) {
     NativeLibrary.load();
     try (Arena arena = Arena.ofConfined(); Scratch scratch = Scratch.take()) {
       MemorySegment struct = Layouts.allocate(arena, Layouts.PRELOAD_OPTIONS);
@@ -441,7 +442,7 @@ public final class OrtRuntimeFFM implements AutoCloseable {
    * @throws OrtFFMException NOT_FOUND: no such file; RUNTIME: it does not load, the message says why; NOT_SUPPORTED: another
    *     copy of ONNX Runtime in the process has it
    */
-  public void registerEp(String name, Path path) {
+  public void registerEp(@Nullable String name, Path path) {
     try (Arena arena = Arena.ofConfined(); Scratch scratch = Scratch.take()) {
       MemorySegment nameText = name == null ? MemorySegment.NULL : Texts.allocate(arena, name, "name");
       MemorySegment pathText = Texts.allocate(arena, path.toString(), "path");

@@ -18,6 +18,7 @@ import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
+import org.jspecify.annotations.Nullable;
 
 /**
  * A model on its devices. Any number of bindings work on a session, each used by one thread at a time, different ones at the
@@ -41,6 +42,7 @@ public final class OrtSessionFFM implements AutoCloseable {
   private final Map<String, Integer> outputIndexes = new LinkedHashMap<>();
   private final long nodeCount;
   private final ModelInfo model;
+  private volatile @Nullable RunListener listener;
 
   /** How a session is made; every setter returns this object. */
   public static final class Options {
@@ -294,6 +296,19 @@ public final class OrtSessionFFM implements AutoCloseable {
    */
   public record Node(String name, String domain, String opType, String epName) {}
 
+  /** Hears of runs, for a program's metrics. */
+  @FunctionalInterface
+  public interface RunListener {
+    /**
+     * A run has ended. Called by the thread that ran it; what it throws is dropped.
+     *
+     * @param binding of which the run was; not to be used or closed here
+     * @param nanos how long it took, in nanoseconds
+     * @param failure what the run failed with; null: it did not
+     */
+    void ran(OrtIoBindingFFM binding, long nanos, @Nullable OrtFFMException failure);
+  }
+
   private OrtSessionFFM(OrtRuntimeFFM runtime, boolean ownsRuntime, long address, OfficialOrt.Session official) {
     Handle needed = runtime.handle();
     needed.keep();
@@ -447,7 +462,7 @@ public final class OrtSessionFFM implements AutoCloseable {
    * @throws OrtFFMException INVALID_ARGUMENT: a null address; NOT_SUPPORTED: the session is of another copy of ONNX Runtime;
    *     RUNTIME. After an error {@code released} is not called
    */
-  public static OrtSessionFFM wrap(OrtRuntimeFFM runtime, MemorySegment ortSession, Runnable released) {
+  public static OrtSessionFFM wrap(OrtRuntimeFFM runtime, MemorySegment ortSession, @Nullable Runnable released) {
     return adopt(runtime, false, ortSession, released, null);
   }
 
@@ -600,6 +615,20 @@ public final class OrtSessionFFM implements AutoCloseable {
   }
 
   /**
+   * Has later runs of all bindings told: those that have ended when they return, and those of
+   * {@link OrtIoBindingFFM#runAsync}; of a run on a stream nobody knows how long it takes.
+   *
+   * @param runListener hears of them; null: nobody does
+   */
+  public void onRun(@Nullable RunListener runListener) {
+    listener = runListener;
+  }
+
+  @Nullable RunListener listener() {
+    return listener;
+  }
+
+  /**
    * Runs once without a binding: inputs go and outputs come wherever ONNX Runtime wants them, which may copy all of them over
    * the link in each run.
    *
@@ -607,7 +636,7 @@ public final class OrtSessionFFM implements AutoCloseable {
    * @return new host values, null for outputs that are no tensors; the caller closes them
    * @throws OrtFFMException DTYPE, SHAPE, DEVICE: an input does not fit; INVALID_ARGUMENT: one is missing; RUNTIME
    */
-  public List<OrtValueRef> run(List<OrtValueRef> values) {
+  public List<@Nullable OrtValueRef> run(List<OrtValueRef> values) {
     int entered = 0;
     try (Arena arena = Arena.ofConfined(); Scratch scratch = Scratch.take()) {
       if (values.size() != inputs.size()) {
@@ -631,7 +660,7 @@ public final class OrtSessionFFM implements AutoCloseable {
       } finally {
         exit();
       }
-      List<OrtValueRef> results = new ArrayList<>();
+      List<@Nullable OrtValueRef> results = new ArrayList<>();
       for (int i = 0; i < outputs.size(); i++) {
         long result = out.getAtIndex(JAVA_LONG, i);
         results.add(result == 0 ? null : new OrtValueRef(result, null));

@@ -7,6 +7,7 @@ import java.lang.foreign.MemorySegment;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
+import org.jspecify.annotations.Nullable;
 
 /**
  * An ordered queue of work on a device: what is submitted to it is done in that order. On a device without streams of its own
@@ -88,7 +89,7 @@ public final class OrtStreamFFM implements AutoCloseable {
    *     INVALID_STATE: it is being captured; INVALID_ARGUMENT. After an error {@code released} is not called
    */
   public static OrtStreamFFM wrap(OrtRuntimeFFM runtime, DeviceSpec spec, NativeKind kind, MemorySegment handle,
-      Runnable released) {
+      @Nullable Runnable released) {
     Place place = runtime.resolve(spec);
     long ticket = released == null ? 0 : Released.keep(released);
     try (Scratch scratch = Scratch.take()) {

@@ -1,6 +1,7 @@
 package io.github.iobind.api;
 
 import java.util.List;
+import org.jspecify.annotations.Nullable;
 
 /**
  * An input or output of a session.
@@ -11,11 +12,11 @@ import java.util.List;
  * @param hasShape whether the model says even the rank
  * @param shape the dims, -1 where the model leaves one open
  * @param symbols the names of open dims; "" for a fixed or nameless one
- * @param device where the session wants the input or leaves the output
+ * @param device where the session wants the input or leaves the output; null for what is not a tensor
  * @param memoryName ONNX Runtime's name of that memory
  */
 public record OrtValueInfo(String name, Kind kind, OnnxTensorElementType type, boolean hasShape, List<Long> shape,
-    List<String> symbols, DeviceSpec device, String memoryName) {
+    List<String> symbols, @Nullable DeviceSpec device, String memoryName) {
   /** What an input or output is. */
   public enum Kind {
     /** Something else. */

@@ -9,6 +9,7 @@ import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
+import org.jspecify.annotations.Nullable;
 
 /**
  * A reference to a tensor: typed, shaped memory on a device or on the host. The memory is freed when its last reference is
@@ -150,7 +151,7 @@ public final class OrtValueRef implements AutoCloseable {
    *     {@code released} is not called
    */
   public static OrtValueRef wrap(OrtRuntimeFFM runtime, DeviceSpec spec, MemorySegment segment, MemoryDescriptor descriptor,
-      Runnable released) {
+      @Nullable Runnable released) {
     Place place = runtime.resolve(spec);
     try (Scratch scratch = Scratch.take()) {
       runtime.enter();
@@ -416,7 +417,7 @@ public final class OrtValueRef implements AutoCloseable {
    * @throws OrtFFMException INVALID_ARGUMENT: the part does not lie inside, or what would be written is read-only, or a copy on
    *     a stream has memory of a confined arena; DTYPE: strings; DEVICE: another device's stream
    */
-  public void write(long offset, MemorySegment source, OrtStreamFFM stream) {
+  public void write(long offset, MemorySegment source, @Nullable OrtStreamFFM stream) {
     if (!source.isNative()) {
       requireNoStream(stream);
       try (Arena arena = Arena.ofConfined()) {
@@ -450,7 +451,7 @@ public final class OrtValueRef implements AutoCloseable {
    *     passed; null: done on return
    * @throws OrtFFMException as {@link #write(long, MemorySegment, OrtStreamFFM)}
    */
-  public void read(long offset, MemorySegment target, OrtStreamFFM stream) {
+  public void read(long offset, MemorySegment target, @Nullable OrtStreamFFM stream) {
     if (!target.isNative()) {
       requireNoStream(stream);
       try (Arena arena = Arena.ofConfined()) {
@@ -721,7 +722,7 @@ public final class OrtValueRef implements AutoCloseable {
    * @throws OrtFFMException as {@link #copyTo(OrtValueRef)}: the message says which pair; DEVICE: a stream of a device that
    *     takes no part. After a failure the targets are undefined
    */
-  public static void copy(OrtValueRef[] sources, OrtValueRef[] targets, OrtStreamFFM stream) {
+  public static void copy(OrtValueRef[] sources, OrtValueRef[] targets, @Nullable OrtStreamFFM stream) {
     if (sources.length != targets.length) {
       throw new OrtFFMException(OrtStatus.INVALID_ARGUMENT, sources.length + " sources and " + targets.length + " targets");
     }

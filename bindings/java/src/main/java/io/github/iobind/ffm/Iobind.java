@@ -754,9 +754,9 @@ public final class Iobind {
    * The same function, called with more than it takes, which no calling convention of C minds: the arenas of these segments
    * cannot be closed during the call.
    */
+  public static final FunctionDescriptor RUN_HOLDING = FunctionDescriptor.of(JAVA_INT, OBJECT, OBJECT, OBJECT, OBJECT, MEMORY, MEMORY);
   private static final MethodHandle BINDING_RUN_HOLDING = LINKER.downcallHandle(
-      NativeLibrary.symbols().find("iobind_binding_run").orElseThrow(),
-      FunctionDescriptor.of(JAVA_INT, OBJECT, OBJECT, OBJECT, OBJECT, MEMORY, MEMORY));
+      NativeLibrary.symbols().find("iobind_binding_run").orElseThrow(), RUN_HOLDING);
 
   /** {@code iobind_binding_run}, whose run works in memory of these arenas. */
   public static int bindingRun(long binding, long stream, long event, long error, MemorySegment held, MemorySegment alsoHeld) {

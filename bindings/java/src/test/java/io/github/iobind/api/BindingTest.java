@@ -406,4 +406,22 @@ class BindingTest {
       assertEquals(OrtStatus.NOT_FOUND, e.status());
     }
   }
+
+  @Test
+  void runsAreTold() throws Exception {
+    List<String> heard = new java.util.concurrent.CopyOnWriteArrayList<>();
+    try (OrtSessionFFM session = Models.session(runtime, "scale"); OrtIoBindingFFM binding = session.createBinding()) {
+      session.onRun((of, nanos, failure) -> {
+        heard.add((of == binding && nanos > 0) + " " + (failure == null ? "passed" : failure.status()));
+        throw new IllegalStateException("is dropped");
+      });
+      assertThrows(OrtFFMException.class, binding::runWithBindings);
+      binding.bindInput("x", new float[] {1}, 1);
+      binding.runWithBindings();
+      binding.runAsync().get();
+      session.onRun(null);
+      binding.runWithBindings();
+    }
+    assertEquals(List.of("true INVALID_STATE", "true passed", "true passed"), heard);
+  }
 }
