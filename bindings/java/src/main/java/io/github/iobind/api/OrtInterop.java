@@ -2,10 +2,13 @@ package io.github.iobind.api;
 
 import io.github.iobind.ffm.Constants;
 import io.github.iobind.ffm.IobindInterop;
+import io.github.iobind.ffm.Layouts;
 import java.lang.foreign.MemorySegment;
+import org.jspecify.annotations.Nullable;
 
 /**
- * Values that other native libraries of the process give and take, by address and without a copy. Streams of other libraries are
+ * Values that other native code of the process gives and takes, by address and without a copy, and the objects of ONNX Runtime that such
+ * code calls it with. Streams of other libraries are
  * {@link OrtStreamFFM#wrap}'s, and their sessions {@link OrtSessionFFM#wrap}'s.
  */
 public final class OrtInterop {
@@ -43,10 +46,7 @@ public final class OrtInterop {
    *     struct that the value is read-only; INVALID_ARGUMENT: the value lies in memory of the caller's, whose arena could be closed
    */
   public static MemorySegment toDlpack(OrtValueRef value, Dlpack... options) {
-    if (Hold.arenas(value.backing()) != null) {
-      throw new OrtFFMException(OrtStatus.INVALID_ARGUMENT, "toDlpack: the value lies in memory of an arena that can be closed while "
-          + "the other library has it: copyTo makes one of its own");
-    }
+    requireOwn("toDlpack", value);
     try (Scratch scratch = Scratch.take()) {
       long address = value.enter();
       try {
@@ -79,6 +79,112 @@ public final class OrtInterop {
       } finally {
         runtime.exit();
       }
+    }
+  }
+
+  /**
+   * A value over an {@code OrtValue} of the same ONNX Runtime, in whatever memory it is, without a copy.
+   *
+   * @param runtime that of the OrtValue's ONNX Runtime
+   * @param ortValue an {@code OrtValue *} that holds a tensor
+   * @param released called once when nothing uses the OrtValue any more, on any thread; it must not call this package, and may release
+   *     the OrtValue. null: the OrtValue must outlive the value and every run that uses it
+   * @return the value
+   * @throws OrtFFMException NOT_SUPPORTED: it holds no tensor; DEVICE: no device of the runtime has this memory; DTYPE; INVALID_ARGUMENT.
+   *     After an error {@code released} is not called
+   */
+  public static OrtValueRef fromOrtValue(OrtRuntimeFFM runtime, MemorySegment ortValue, @Nullable Runnable released) {
+    long ticket = released == null ? 0 : Released.keep(released);
+    try (Scratch scratch = Scratch.take()) {
+      long address = runtime.enter();
+      try {
+        MemorySegment deleter = released == null ? MemorySegment.NULL : Released.DELETER;
+        int status = IobindInterop.tensorWrapOrt(address, ortValue, deleter, ticket, scratch.out(0), scratch.error());
+        if (status != 0) Released.forget(ticket);
+        scratch.check(status);
+        return new OrtValueRef(scratch.getLong(0), null, scratch);
+      } finally {
+        runtime.exit();
+      }
+    }
+  }
+
+  /**
+   * An {@code OrtValue} over a value's memory, without a copy (strings are copied). What is on its way to the value on a stream must be
+   * waited for, or ordered by an event, before the OrtValue is used.
+   *
+   * @param value on whatever device; it may be closed after this
+   * @return an {@code OrtValue *}, which keeps the memory; the caller releases it by ONNX Runtime's {@code ReleaseValue}
+   * @throws OrtFFMException NOT_SUPPORTED: the value is read-only; INVALID_ARGUMENT: it lies in memory of the caller's, whose arena could
+   *     be closed
+   */
+  public static MemorySegment toOrtValue(OrtValueRef value) {
+    requireOwn("toOrtValue", value);
+    try (Scratch scratch = Scratch.take()) {
+      long address = value.enter();
+      try {
+        scratch.check(IobindInterop.tensorToOrt(address, scratch.out(0), scratch.error()));
+        return MemorySegment.ofAddress(scratch.getLong(0));
+      } finally {
+        value.exit();
+      }
+    }
+  }
+
+  /**
+   * ONNX Runtime's table of functions, for native code that calls it beside this package.
+   *
+   * @param runtime the runtime
+   * @return a {@code const OrtApi *}, of the version that {@link OrtRuntimeFFM#ortApiVersion} tells; it lives as long as the runtime
+   */
+  public static MemorySegment ortApi(OrtRuntimeFFM runtime) {
+    return ort(runtime, "api");
+  }
+
+  /**
+   * ONNX Runtime's environment.
+   *
+   * @param runtime the runtime
+   * @return an {@code OrtEnv *}, not to be released; it lives as long as the runtime
+   */
+  public static MemorySegment ortEnv(OrtRuntimeFFM runtime) {
+    return ort(runtime, "env");
+  }
+
+  private static MemorySegment ort(OrtRuntimeFFM runtime, String field) {
+    try (Scratch scratch = Scratch.take()) {
+      long address = runtime.enter();
+      try {
+        MemorySegment struct = scratch.struct(Layouts.ORT);
+        scratch.check(IobindInterop.runtimeGetOrt(address, struct, scratch.error()));
+        return MemorySegment.ofAddress(Layouts.getLong(struct, Layouts.ORT, field));
+      } finally {
+        runtime.exit();
+      }
+    }
+  }
+
+  /**
+   * A session's {@code OrtSession}. Runs of it by ONNX Runtime itself may not overlap this package's where the session captures graphs or
+   * has a stream.
+   *
+   * @param session the session
+   * @return an {@code OrtSession *}, not to be released; it lives as long as the session
+   */
+  public static MemorySegment ortSession(OrtSessionFFM session) {
+    long address = session.enter();
+    try {
+      return MemorySegment.ofAddress(IobindInterop.sessionGetOrt(address));
+    } finally {
+      session.exit();
+    }
+  }
+
+  /** What another library keeps must not be memory that Java takes away. */
+  private static void requireOwn(String what, OrtValueRef value) {
+    if (Hold.arenas(value.backing()) != null) {
+      throw new OrtFFMException(OrtStatus.INVALID_ARGUMENT, what + ": the value lies in memory of an arena that can be closed while "
+          + "other code has it: copyTo makes one of its own");
     }
   }
 }

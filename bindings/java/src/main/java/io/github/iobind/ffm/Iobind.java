@@ -36,7 +36,7 @@ public final class Iobind {
     return Collections.unmodifiableMap(FUNCTIONS);
   }
 
-  private static MethodHandle find(String name, FunctionDescriptor descriptor) {
+  static MethodHandle find(String name, FunctionDescriptor descriptor) {
     MemorySegment symbol = NativeLibrary.symbols().find(name).orElseThrow(() -> new UnsatisfiedLinkError(
         "libiobind (" + NativeLibrary.origin() + ") has no " + name + ": it is older than this package"));
     FUNCTIONS.put(name, descriptor);

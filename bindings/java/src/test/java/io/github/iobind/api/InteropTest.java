@@ -211,6 +211,51 @@ class InteropTest {
     fails(OrtStatus.INVALID_ARGUMENT, "", () -> OrtInterop.fromDlpack(runtime, MemorySegment.NULL));
   }
 
+  /** Releases an OrtValue, as the C code that has it does: by the function in ONNX Runtime's table. */
+  private static void releaseValue(MemorySegment value) {
+    MemorySegment api = OrtInterop.ortApi(runtime).reinterpret(97 * 8);
+    try {
+      Linker.nativeLinker().downcallHandle(api.getAtIndex(ValueLayout.ADDRESS, 96), FunctionDescriptor.ofVoid(ValueLayout.ADDRESS))
+          .invokeExact(value);
+    } catch (Throwable t) {
+      throw new IllegalStateException(t);
+    }
+  }
+
+  @Test
+  void valuesAndSessionsOfOnnxRuntime() {
+    long before = runtime.counters(DeviceSpec.CPU).allocatedBytes();
+    AtomicInteger released = new AtomicInteger();
+    OrtValueRef made = OrtValueRef.of(runtime, new float[] {1, 2}, floats(2));
+    MemorySegment memory = made.nativeAddress(), ortValue = OrtInterop.toOrtValue(made);
+    made.close();
+    OrtValueRef x = OrtInterop.fromOrtValue(runtime, ortValue, () -> {
+      releaseValue(ortValue);
+      released.incrementAndGet();
+    });
+    assertEquals(memory, x.nativeAddress());
+    try (OrtSessionFFM session = Models.session(runtime, "scale");
+        OrtSessionFFM same = OrtSessionFFM.wrap(runtime, OrtInterop.ortSession(session), null);
+        OrtIoBindingFFM binding = same.createBinding()) {
+      binding.bindInput("x", x);
+      x.close();
+      binding.runWithBindings();
+      float[] y = new float[2];
+      binding.readOutput("y", y);
+      assertArrayEquals(new float[] {2, 4}, y);
+      assertEquals(0, released.get()); // it is bound
+    }
+    assertEquals(1, released.get());
+    assertEquals(before, runtime.counters(DeviceSpec.CPU).allocatedBytes());
+    assertNotEquals(MemorySegment.NULL, OrtInterop.ortEnv(runtime));
+    fails(OrtStatus.INVALID_ARGUMENT, "", () -> OrtInterop.fromOrtValue(runtime, MemorySegment.NULL, released::incrementAndGet));
+    assertEquals(1, released.get());
+    try (Arena arena = Arena.ofShared();
+        OrtValueRef wrapped = OrtValueRef.wrap(runtime, DeviceSpec.CPU, arena.allocate(4, 4), floats(1))) {
+      fails(OrtStatus.INVALID_ARGUMENT, "copyTo", () -> OrtInterop.toOrtValue(wrapped));
+    }
+  }
+
   /** A struct of DLPack 1 whose memory is for reading only. */
   @Test
   void readOnlyByDlpack() {
