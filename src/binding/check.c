@@ -78,8 +78,9 @@ static iobind_status check_handed_on(const iobind_binding *binding, size_t index
                         "%s: output '%s' is the input of that name, which is %s: expected the same, got %s", what, value->label,
                         came, bound);
   }
-  if (binding->outputs[index].mode == IOBIND_OUTPUT_IN_PLACE && source->data != target->data &&
-      iobind__tensor_overlaps(source, target)) {
+  bool is_written = carry == NULL ? binding->outputs[index].mode == IOBIND_OUTPUT_IN_PLACE
+                                  : carry->mode == IOBIND_CARRY_IN_PLACE; /* SWAP never writes the first state */
+  if (is_written && source->data != target->data && iobind__tensor_overlaps(source, target)) {
     return iobind__fail(
         error, IOBIND_INVALID_ARGUMENT,
         "%s: output '%s' is the input of that name, and its tensor overlaps a part of the input's: give it all of "

@@ -115,13 +115,17 @@ void build_passthrough(builder *b) {
   int32_t dtype;
   test_shape shape;
   read_type(b, &dtype, &shape);
+  int64_t has_z = builder_int(b, "z", 0);
   builder_input(b, "x", dtype, &shape);
+  if (has_z != 0) {
+    builder_input(b, "z", dtype, &shape);
+  }
   builder_output(b, "x", dtype, &shape);
   builder_output(b, "y", dtype, &shape);
   if (dtype == ONNX_STRING) {
     builder_node(b, "Identity", "x", "y");
   } else {
-    builder_node(b, "Add", "x x", "y");
+    builder_node(b, "Add", has_z != 0 ? "x z" : "x x", "y");
   }
 }
 

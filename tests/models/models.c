@@ -16,7 +16,7 @@ const model_kind model_kinds[] = {
     {"multi", "sum = x + x, product = x * x, same = x  [dtype=float32 dims=n]", build_multi},
     {"pair", "sum = x + y, product = x * y  [dtype=float32 dims=n]", build_pair},
     {"unused", "y = x + x; the input `unused` is read by nothing  [dtype=float32 dims=n]", build_unused},
-    {"passthrough", "x itself is an output; y = x + x, or x of strings  [dtype=float32 dims=n]", build_passthrough},
+    {"passthrough", "x itself is an output; y = x + x, x + z or x of strings  [dtype=float32 dims=n z=0]", build_passthrough},
     {"matmul", "z[m,n] = x[m,k] y[k,n]  [dtype=float32 m=m k=k n=n]", build_matmul},
     {"reduce", "y = sum of x over an axis  [dtype=float32 dims=n,3 axis=0]", build_reduce},
     {"transpose", "y = x with its dims in another order  [dtype=float32 dims=n,m order=1,0]", build_transpose},

@@ -474,6 +474,35 @@ static void handed_on_over_a_part(void **state) {
   iobind_session_destroy(session);
 }
 
+/* SWAP never writes the first state, so that may overlap a part of what is handed on. */
+static void handed_on_beside_a_first_state(void **state) {
+  (void)state;
+  static const float values[3] = {1, 2, 3};
+  device = fixture_device(runtime, spec_of_test);
+  iobind_session *session = fixture_session(runtime, device, "passthrough z=1");
+  iobind_tensor *all = fixture_floats(device, values, 3);
+  iobind_tensor *first;
+  iobind_tensor *last;
+  iobind_tensor *sum;
+  expect_ok(iobind_tensor_slice(all, 0, 2, &first, &fault));
+  expect_ok(iobind_tensor_slice(all, 1, 2, &last, &fault));
+  iobind_binding *binding = bind_handed_on(session, first);
+  expect_ok(iobind_binding_set_input(binding, 1, IOBIND_INPUT_RESIDENT, last, NULL, &fault));
+  expect_ok(iobind_binding_carry(binding, 0, 1, IOBIND_CARRY_SWAP, &fault));
+  run(binding);
+  expect_ok(iobind_binding_get_output(binding, 1, &sum, &fault));
+  fixture_expect_floats(sum, (const float[]){1 + 2, 2 + 3}, 2);
+  run(binding); /* z is x now */
+  expect_ok(iobind_binding_get_output(binding, 1, &sum, &fault));
+  fixture_expect_floats(sum, (const float[]){1 + 1, 2 + 2}, 2);
+  fixture_expect_floats(all, values, 3);
+  iobind_binding_destroy(binding);
+  iobind_tensor_release(first);
+  iobind_tensor_release(last);
+  iobind_tensor_release(all);
+  iobind_session_destroy(session);
+}
+
 /* What comes up on the stream for an input that is handed on goes to the host behind it, also to where it came from. */
 static void handed_on_to_the_host(void **state) {
   (void)state;
@@ -566,6 +595,8 @@ static const struct CMUnitTest tests[] = {
     CASES(vdev),
     {"cpu: handed on over a part", handed_on_over_a_part, start, stop, "cpu"},
     {"vdev: handed on over a part", handed_on_over_a_part, start, stop, "vdev"},
+    {"cpu: handed on beside a first state", handed_on_beside_a_first_state, start, stop, "cpu"},
+    {"vdev: handed on beside a first state", handed_on_beside_a_first_state, start, stop, "vdev"},
     {"vdev: handed on to the host", handed_on_to_the_host, start, stop, "vdev"},
     {"vdev: failed run has finished", failed_run_has_finished, start, stop, "vdev"},
     {"cpu: swap over memory that goes", swap_over_memory_that_goes, start, stop, "cpu"},
