@@ -213,6 +213,10 @@ static void pipeline_options(bytes *source) {
   size_t slots = take_byte(source) % 8;
   iobind_tensor *constants[1] = {NULL};
   put_pointer(&of, AT(iobind_pipeline_options, constants), take_bool(source) ? constants : NULL);
+  const int32_t outputs[1] = {take_byte(source) % 4};
+  const iobind_run_options run = IOBIND_RUN_OPTIONS_INIT;
+  put_pointer(&of, AT(iobind_pipeline_options, outputs), take_bool(source) ? outputs : NULL);
+  put_pointer(&of, AT(iobind_pipeline_options, run_options), take_bool(source) ? &run : NULL);
   put_pointer(&of, AT(iobind_pipeline_options, slots), NULL);
   if (fits(&of, AT(iobind_pipeline_options, slots), sizeof slots)) {
     memcpy(of.data + AT(iobind_pipeline_options, slots), &slots, sizeof slots);

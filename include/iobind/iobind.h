@@ -786,6 +786,14 @@ typedef struct iobind_node_info {
 IOBIND_API IOBIND_CHECK iobind_status iobind_session_get_node(const iobind_session *session, size_t index,
                                                               iobind_node_info *info, iobind_error *error);
 
+/** Where an output goes. */
+typedef enum iobind_placement {
+  IOBIND_PLACE_HOST = 0,   /**< downloaded */
+  IOBIND_PLACE_DEVICE = 1, /**< where the session leaves it */
+  IOBIND_PLACE_NONE = 2,   /**< not wanted */
+  IOBIND_PLACEMENT_FORCE32 = 0x7FFFFFFF
+} iobind_placement;
+
 /** Run once without a binding. ORT copies inputs and outputs as it needs them: each run may copy all of them over the link.
  *  This is the simplest way to a result, and what a binding is compared with.
  *  @param inputs   one host-readable tensor for each input, in the session's order
@@ -1080,14 +1088,17 @@ typedef struct iobind_pipeline_options {
   size_t slots;                    /**< items that can be under way, each with its own memory; 0 means 3; at most 1024 */
   iobind_tensor *const *constants; /**< input_count tensors that are the same for all items, where the session reads them; NULL
                                         for an input that each item brings. NULL: each item brings all */
+  const int32_t *outputs;          /**< output_count iobind_placement, at least one of which is not NONE; NULL: all to the host */
+  const iobind_run_options *run_options; /**< of all runs; NULL: the defaults; since 0.2 */
 } iobind_pipeline_options;
-#define IOBIND_PIPELINE_OPTIONS_INIT {sizeof(iobind_pipeline_options), 0, 0, NULL}
+#define IOBIND_PIPELINE_OPTIONS_INIT {sizeof(iobind_pipeline_options), 0, 0, NULL, NULL, NULL}
 
 /** Create a pipeline: it uploads an item, runs the one before it and downloads the one before that, all at the same time. If
  *  the device has streams of its own, the caller's thread submits everything; on other devices threads of iobind do the work.
  *  Inputs that the session reads on the host are not uploaded, and outputs that it leaves there are not downloaded.
  *  @return OK; INVALID_ARGUMENT; NOT_SUPPORTED an unknown flag, or an input that is not a tensor or holds strings and is not
- *          among the constants; as iobind_binding_set_input for the constants; OUT_OF_MEMORY; RUNTIME
+ *          among the constants; as iobind_binding_set_input for the constants, as iobind_binding_set_run_options; OUT_OF_MEMORY;
+ *          RUNTIME
  *  @threads any   @since 0.1 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_pipeline_create(iobind_session *session, const iobind_pipeline_options *options,
                                                              iobind_pipeline **pipeline, iobind_error *error);
@@ -1107,6 +1118,26 @@ IOBIND_API void iobind_pipeline_destroy(iobind_pipeline *pipeline);
 IOBIND_API IOBIND_CHECK iobind_status iobind_pipeline_submit(iobind_pipeline *pipeline, iobind_tensor *const *inputs,
                                                              iobind_error *error);
 
+/** An item whose data may be on the device already. */
+typedef struct iobind_pipeline_request {
+  uint32_t struct_size;
+  uint32_t reserved;            /**< 0 */
+  iobind_tensor *const *inputs; /**< input_count tensors, on the host or where the session reads the input; NULL for the constants */
+  iobind_event *const *events;  /**< input_count events of the tensors' producers; NULL, also for one of them: it is ready */
+  void *tag;                    /**< comes back in iobind_pipeline_item */
+} iobind_pipeline_request;
+#define IOBIND_PIPELINE_REQUEST_INIT {sizeof(iobind_pipeline_request), 0, NULL, NULL, NULL}
+
+/** As iobind_pipeline_submit, for tensors on the device too. Those on the host are copied as there, after a wait for their
+ *  event on the host. Any other is read where it is: it is kept alive, and must not be written, until the item was pulled; the run
+ *  waits for what its event holds now, on the device if both streams are of one EP.
+ *  @return as iobind_pipeline_submit, but DEVICE an input is neither on the host nor where the session reads it; the failure
+ *          of work before the event of an input on the host
+ *  @threads serial   @blocks for events of inputs on the host   @since 0.2 */
+IOBIND_API IOBIND_CHECK iobind_status iobind_pipeline_submit_request(iobind_pipeline *pipeline,
+                                                                     const iobind_pipeline_request *request,
+                                                                     iobind_error *error);
+
 /** An item that was pulled. Times are those of a monotonic clock; a stage's time is 0 without IOBIND_PIPELINE_TIMES, and if the
  *  item has no such stage. A stage begins when the one before it has ended and its stream is free. */
 typedef struct iobind_pipeline_item {
@@ -1117,12 +1148,14 @@ typedef struct iobind_pipeline_item {
   uint64_t upload_ns;   /**< when its upload ended */
   uint64_t run_ns;      /**< when its run ended */
   uint64_t download_ns; /**< when its download ended, or its outputs were handed over if nothing is downloaded */
+  void *tag;            /**< of its iobind_pipeline_request; since 0.2 */
 } iobind_pipeline_item;
-#define IOBIND_PIPELINE_ITEM_INIT {sizeof(iobind_pipeline_item), 0, 0, 0, 0, 0, 0}
+#define IOBIND_PIPELINE_ITEM_INIT {sizeof(iobind_pipeline_item), 0, 0, 0, 0, 0, 0, NULL}
 
 /** Wait for the oldest item that was not pulled.
- *  @param outputs  an array of output_count; receives host tensors, NULL for outputs that are not tensors. Borrowed: valid
- *                  until the next call of iobind_pipeline_submit. Retain one to keep it: no later item overwrites it
+ *  @param outputs  an array of output_count; receives tensors on the host, or where the session leaves the output for
+ *                  IOBIND_PLACE_DEVICE; NULL for outputs that are not wanted or not tensors. Borrowed: valid until the next
+ *                  item is submitted. Retain one to keep it: no later item overwrites it
  *  @param item     receives which item it is, also if it failed; may be NULL
  *  @return OK; the failure of the item: the message has its index, and the pipeline goes on unless IOBIND_PIPELINE_STOP is
  *          set (if an EP's stream failed late, items that were under way at the same time may be reported too); CANCELLED

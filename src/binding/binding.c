@@ -132,7 +132,7 @@ static iobind_status fill(iobind_binding *binding, iobind_error *error) {
   static const iobind_run_options none = IOBIND_RUN_OPTIONS_INIT;
   IOBIND__TRY(iobind__graphs_open(binding, error));
   IOBIND__TRY(iobind__side_open(binding, &binding->sides[0], "binding_create", error));
-  return iobind__run_options_replace(binding, &none, error);
+  return iobind__run_options_replace(binding, &none, "binding_create", error);
 }
 
 iobind_status iobind_binding_create(iobind_session *session, iobind_binding **out, iobind_error *error) {

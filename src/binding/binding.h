@@ -34,8 +34,8 @@ iobind_status iobind__binding_output_bytes(iobind_binding *binding, size_t index
  * passed. */
 iobind_status iobind__binding_check_idle(iobind_binding *binding, const char *what, iobind_error *error);
 
-/* As iobind_binding_check, once after each change. */
-iobind_status iobind__binding_check_once(iobind_binding *binding, iobind_error *error);
+/* As iobind_binding_check, once after each change. `what` names the call. */
+iobind_status iobind__binding_check_once(iobind_binding *binding, const char *what, iobind_error *error);
 
 /* Captured graphs that the binding has now: they use what is bound where it is. */
 size_t iobind__graphs_count(const iobind_binding *binding);
@@ -48,6 +48,14 @@ bool iobind__binding_holds(const iobind_binding *binding, size_t index, const io
 
 /* A REUSE output gets new memory in the next run. */
 void iobind__output_renew(iobind_binding *binding, size_t index);
+
+/* The options of all later runs, checked already. `what` names the call. */
+iobind_status iobind__run_options_replace(iobind_binding *binding, const iobind_run_options *options, const char *what,
+                                          iobind_error *error);
+
+/* No run uses the input's tensor any more: it is the caller's again, and neither the table nor ORT keeps it. Another one must be bound
+ * before the next run; if it has the same dims, REUSE outputs keep their memory. */
+void iobind__input_let_go(iobind_binding *binding, size_t index);
 
 /* Create a tensor with the dims of `like` where the session wants an input. */
 iobind_status iobind__input_make(iobind_session *session, size_t index, const iobind_tensor *like, iobind_tensor **tensor,

@@ -123,6 +123,6 @@ iobind_status iobind_binding_check(iobind_binding *binding, iobind_error *error)
   return iobind__binding_check_complete(binding, "binding_check", error);
 }
 
-iobind_status iobind__binding_check_once(iobind_binding *binding, iobind_error *error) {
-  return binding->is_checked ? IOBIND_OK : iobind_binding_check(binding, error);
+iobind_status iobind__binding_check_once(iobind_binding *binding, const char *what, iobind_error *error) {
+  return binding->is_checked ? IOBIND_OK : iobind__binding_check_complete(binding, what, error);
 }

@@ -1,4 +1,6 @@
 /* Bound inputs. */
+#include <string.h>
+
 #include "binding/table.h"
 
 void iobind__input_clear(iobind__input *input) {
@@ -18,15 +20,6 @@ static iobind_status check_index(const iobind_binding *binding, size_t index, co
                         binding->session->input_count, index);
   }
   return IOBIND_OK;
-}
-
-/* Can the session read the tensor where it is? If it wants host memory, it can read any memory that the host can. */
-static bool lives_where_wanted(const iobind_session *session, const iobind_tensor *tensor, const iobind__place *wanted) {
-  const iobind__place *host = &session->runtime->cpu->places[IOBIND_MEMORY_DEFAULT];
-  if (tensor->place == wanted || (tensor->place->host && iobind__same_memory(session->runtime, wanted->info, host->info))) {
-    return true;
-  }
-  return iobind__same_memory(session->runtime, tensor->place->info, wanted->info);
 }
 
 static iobind_status check_input(const iobind_binding *binding, size_t index, iobind_input_mode mode,
@@ -54,7 +47,7 @@ static iobind_status check_input(const iobind_binding *binding, size_t index, io
   if (carry != NULL && carry->mode != IOBIND_CARRY_MOVE) {
     IOBIND__TRY(iobind__value_accepts(&session->outputs[carry->output], tensor, "binding_set_input", error));
   }
-  *at_home = lives_where_wanted(session, tensor, value->place);
+  *at_home = iobind__session_reads(session, value, tensor);
   IOBIND__TRY(mode == IOBIND_INPUT_LIVE && !*at_home ? iobind__graphs_check_live(binding, index, error) : IOBIND_OK);
   if (mode == IOBIND_INPUT_RESIDENT && !*at_home) {
     return iobind__fail(
@@ -156,6 +149,28 @@ static iobind_status replace(iobind_binding *binding, size_t index, iobind_tenso
   return IOBIND_OK;
 }
 
+/* Does the tensor have the dims of the one before, for which REUSE outputs have their memory? */
+static bool has_past_dims(const iobind__input *input, const iobind_tensor *tensor) {
+  if (input->bound != NULL) {
+    return iobind__tensor_same_dims(input->bound, tensor);
+  }
+  return input->past.rank == tensor->rank && memcmp(input->past.dims, tensor->dims, tensor->rank * sizeof(int64_t)) == 0;
+}
+
+void iobind__input_let_go(iobind_binding *binding, size_t index) {
+  iobind__input *input = &binding->inputs[index];
+  if (input->bound == NULL) {
+    return;
+  }
+  iobind__dims past = {.rank = input->bound->rank};
+  memcpy(past.dims, input->bound->dims, past.rank * sizeof(int64_t));
+  iobind__sides_forget_inputs(binding);
+  iobind__input_clear(input);
+  input->past = past;
+  binding->is_checked = false;
+  iobind__table_changed(binding);
+}
+
 /* Not inlined, so that the usual case has a small frame. */
 __attribute__((noinline)) static iobind_status set_input(iobind_binding *binding, size_t index, iobind_input_mode mode,
                                                          iobind_tensor *tensor, iobind_event *event, iobind_error *error) {
@@ -166,7 +181,7 @@ __attribute__((noinline)) static iobind_status set_input(iobind_binding *binding
   IOBIND__TRY(resolve(binding, index, &made, at_home, tensor, error));
   iobind__input *input = &binding->inputs[index];
   iobind__carry *carry = iobind__carry_of_input(binding, index);
-  bool same_dims = input->bound != NULL && iobind__tensor_same_dims(input->bound, made.bound);
+  bool same_dims = has_past_dims(input, made.bound);
   if (!same_dims) {
     iobind__outputs_reshape(binding);
   }

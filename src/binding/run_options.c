@@ -4,63 +4,6 @@
 #include <string.h>
 
 #include "binding/table.h"
-#include "support/options.h"
-
-static iobind_status fill_run_options(const OrtApi *api, const iobind_run_options *options, const char *graph,
-                                      OrtRunOptions *out, iobind_error *error) {
-  if (graph != NULL) {
-    IOBIND__ORT_TRY(api, api->AddRunConfigEntry(out, IOBIND__GRAPH_ID, graph), error, "binding_set_run_options");
-  }
-  if (options->log_level != IOBIND_LOG_DEFAULT) {
-    IOBIND__ORT_TRY(api, api->RunOptionsSetRunLogSeverityLevel(out, (int)iobind__log_ort_level(options->log_level)), error,
-                    "binding_set_run_options");
-  }
-  if (options->tag != NULL) {
-    IOBIND__ORT_TRY(api, api->RunOptionsSetRunTag(out, options->tag), error, "binding_set_run_options");
-  }
-  for (size_t i = 0; i < options->config_count; i++) {
-    IOBIND__ORT_TRY(api, api->AddRunConfigEntry(out, options->config_keys[i], options->config_values[i]), error,
-                    "binding_set_run_options: config entry '%s'", options->config_keys[i]);
-  }
-  return IOBIND_OK;
-}
-
-/* ORT's entry that makes a run return before its work is done. */
-static const char unsynchronized[] = "disable_synchronize_execution_providers";
-
-static iobind_status check_run_options(const iobind_binding *binding, const iobind_run_options *options, iobind_error *error) {
-  IOBIND__TRY(iobind__flags_check(options->flags, 0, "binding_set_run_options", error));
-  if (options->log_level < IOBIND_LOG_DEFAULT || options->log_level > IOBIND_LOG_ERROR) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "binding_set_run_options: log_level: expected 0 .. %d, got %d",
-                        IOBIND_LOG_ERROR, options->log_level);
-  }
-  bool lists = options->config_keys != NULL && options->config_values != NULL;
-  for (size_t i = 0; i < options->config_count; i++) {
-    if (!lists || options->config_keys[i] == NULL || options->config_values[i] == NULL) {
-      return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "binding_set_run_options: config key or value %zu is NULL", i);
-    }
-    if (strcmp(options->config_keys[i], unsynchronized) == 0) {
-      return iobind__fail(error, IOBIND_INVALID_ARGUMENT,
-                          "binding_set_run_options: config entry '%s' is not the caller's: a run without a stream has finished "
-                          "when it returns; give the run a stream",
-                          unsynchronized);
-    }
-    if (strcmp(options->config_keys[i], IOBIND__GRAPH_ID) == 0) {
-      return iobind__fail(
-          error, IOBIND_INVALID_ARGUMENT,
-          "binding_set_run_options: config entry '" IOBIND__GRAPH_ID
-          "' is not the caller's: iobind gives each graph a number of its own; make the session with graph_limit");
-    }
-    if (binding->graphs != NULL && strcmp(options->config_keys[i], "memory.enable_memory_arena_shrinkage") == 0) {
-      return iobind__fail(
-          error, IOBIND_INVALID_ARGUMENT,
-          "binding_set_run_options: config entry '%s' is refused: the session captures graphs, which go on using "
-          "the memory that would be given back",
-          options->config_keys[i]);
-    }
-  }
-  return IOBIND_OK;
-}
 
 /* ---- copies of the caller's options, for runs with the number of a graph ---- */
 
@@ -92,26 +35,15 @@ static iobind_status copy_words(const iobind_run_options *options, iobind__run_w
   return IOBIND_OK;
 }
 
-static iobind_status make_run_options(const OrtApi *api, const iobind_run_options *options, const char *graph,
-                                      OrtRunOptions **out, iobind_error *error) {
-  IOBIND__ORT_TRY(api, api->CreateRunOptions(out), error, "binding_set_run_options");
-  iobind_status status = fill_run_options(api, options, graph, *out, error);
-  if (status != IOBIND_OK) {
-    api->ReleaseRunOptions(*out);
-    *out = NULL;
-  }
-  return status;
-}
-
 /* On an EP's stream ORT must not wait at the end of a run. */
 static iobind_status make_stream_run_options(const OrtApi *api, const iobind_run_options *options, const char *graph,
-                                             OrtRunOptions **out, iobind_error *error) {
-  IOBIND__TRY(make_run_options(api, options, graph, out, error));
-  OrtStatus *status = api->AddRunConfigEntry(*out, unsynchronized, "1");
+                                             const char *what, OrtRunOptions **out, iobind_error *error) {
+  IOBIND__TRY(iobind__run_options_translate(api, options, graph, what, out, error));
+  OrtStatus *status = api->AddRunConfigEntry(*out, IOBIND__UNSYNCHRONIZED, "1");
   if (status != NULL) {
     api->ReleaseRunOptions(*out);
     *out = NULL;
-    return iobind__ort_fail(api, status, error, "binding_set_run_options");
+    return iobind__ort_fail(api, status, error, "%s", what);
   }
   return IOBIND_OK;
 }
@@ -134,7 +66,8 @@ void iobind__run_options_free(iobind_binding *binding) {
 iobind_status iobind__run_options_make(const iobind_binding *binding, int graph, OrtRunOptions **out, iobind_error *error) {
   char id[16];
   snprintf(id, sizeof id, "%d", graph);
-  return make_run_options(IOBIND__API(binding->session->runtime), &binding->words.options, id, out, error);
+  return iobind__run_options_translate(IOBIND__API(binding->session->runtime), &binding->words.options, id,
+                                       "binding_set_run_options", out, error);
 }
 
 /* All runs of graphs get the new options too, or nothing changes. */
@@ -151,14 +84,16 @@ static iobind_status replace_words(iobind_binding *binding, const iobind_run_opt
   return status;
 }
 
-iobind_status iobind__run_options_replace(iobind_binding *binding, const iobind_run_options *options, iobind_error *error) {
+iobind_status iobind__run_options_replace(iobind_binding *binding, const iobind_run_options *options, const char *what,
+                                          iobind_error *error) {
   const OrtApi *api = IOBIND__API(binding->session->runtime);
   OrtRunOptions *run_options = NULL;
   OrtRunOptions *stream_run_options = NULL;
   const char *graph = iobind__session_may_capture(binding->session) ? IOBIND__NO_GRAPH : NULL;
-  IOBIND__TRY(make_run_options(api, options, graph, &run_options, error));
-  iobind_status status =
-      binding->session->takes_stream ? make_stream_run_options(api, options, graph, &stream_run_options, error) : IOBIND_OK;
+  IOBIND__TRY(iobind__run_options_translate(api, options, graph, what, &run_options, error));
+  iobind_status status = binding->session->takes_stream
+                             ? make_stream_run_options(api, options, graph, what, &stream_run_options, error)
+                             : IOBIND_OK;
   if (status == IOBIND_OK) {
     status = replace_words(binding, options, error);
   }
@@ -180,9 +115,8 @@ iobind_status iobind_binding_set_run_options(iobind_binding *binding, const iobi
     return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "binding_set_run_options: binding is NULL");
   }
   iobind_run_options options;
-  IOBIND__TRY(iobind__options_read(&options, sizeof options, sizeof options, given, "binding_set_run_options", error));
-  IOBIND__TRY(check_run_options(binding, &options, error));
+  IOBIND__TRY(iobind__run_options_read(binding->session, given, "binding_set_run_options", &options, error));
   IOBIND__TRY(iobind__process_check("binding_set_run_options", error));
   IOBIND__TRY(iobind__binding_check_idle(binding, "binding_set_run_options", error));
-  return iobind__run_options_replace(binding, &options, error);
+  return iobind__run_options_replace(binding, &options, "binding_set_run_options", error);
 }

@@ -88,6 +88,16 @@ void iobind__side_close(iobind_binding *binding, iobind__side *side) {
   }
 }
 
+void iobind__sides_forget_inputs(iobind_binding *binding) {
+  enter(binding);
+  for (size_t i = 0; i < 2; i++) {
+    if (binding->sides[i].binding != NULL) {
+      clear_inputs(binding, &binding->sides[i]);
+    }
+  }
+  leave(binding);
+}
+
 void iobind__side_forget_outputs(const iobind_binding *binding, iobind__side *side) {
   if (side->binding != NULL) {
     clear_outputs(binding, side);

@@ -25,6 +25,9 @@ void iobind__side_close(iobind_binding *binding, iobind__side *side);
 /* Empty ORT's binding. */
 void iobind__side_clear(iobind_binding *binding, iobind__side *side);
 
+/* ORT's bindings hold no input any more: the next run binds all of them again. */
+void iobind__sides_forget_inputs(iobind_binding *binding);
+
 /* What ORT's binding has for the outputs is unknown: the next run binds all of them again. */
 void iobind__side_forget_outputs(const iobind_binding *binding, iobind__side *side);
 

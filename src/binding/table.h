@@ -8,12 +8,18 @@
 #include "binding/graph.h"
 #include "binding/side.h"
 
+typedef struct iobind__dims {
+  size_t rank;
+  int64_t dims[IOBIND_MAX_RANK];
+} iobind__dims;
+
 typedef struct iobind__input {
   iobind_input_mode mode;
   iobind_tensor *bound;  /* what ORT reads; NULL: not set. A reference is held, as on the next two */
   iobind_tensor *source; /* LIVE if the tensor is elsewhere: copied into `bound` before each run */
   iobind_event *event;   /* the producer's */
   bool is_spoiled;       /* a carried state that a failed run may have written, or that a later run has used */
+  iobind__dims past;     /* of the tensor that was let go; REUSE outputs have memory for them */
 } iobind__input;
 
 typedef struct iobind__output {
@@ -221,7 +227,6 @@ iobind_status iobind__run_ort(iobind_binding *binding, OrtRunOptions *options, c
 /* run_options.c */
 /* The caller's options with the number of a graph. */
 iobind_status iobind__run_options_make(const iobind_binding *binding, int graph, OrtRunOptions **out, iobind_error *error);
-iobind_status iobind__run_options_replace(iobind_binding *binding, const iobind_run_options *options, iobind_error *error);
 void iobind__run_options_free(iobind_binding *binding);
 
 #endif

@@ -1,5 +1,6 @@
 /* Pipelines: each stage of an item has its own stream, and waits for the stage before it by an event. Each slot has the memory
  * of one item, so that items never share memory. */
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,15 +13,19 @@ enum { UPLOAD, RUN, DOWNLOAD, STAGES };
 typedef struct slot {
   iobind_pipeline *pipeline;
   iobind_binding *binding;
-  iobind_tensor **inputs;  /* what is bound; NULL: a constant, or not allocated yet */
+  iobind_tensor **inputs;  /* the slot's memory; NULL: a constant, or not allocated */
   iobind_tensor **staging; /* host memory that is uploaded into it; NULL: the input is on the host itself */
-  iobind_tensor **outputs; /* host tensors */
+  iobind_tensor **outputs; /* what the caller gets; NULL: not made yet, or not wanted */
   iobind_event *events[STAGES];
   bool reached[STAGES]; /* the event is recorded for this item */
   bool is_fresh;        /* each run makes memory for its outputs */
   uint64_t index;
   uint64_t submitted;
   uint64_t ends[STAGES];
+  iobind_tensor *
+      *given; /* tensors of the caller that the item reads where they are; references are held; NULL: the slot's memory */
+  iobind__point **points; /* of their producers, for which the run waits; references are held */
+  void *tag;
   /* the item's; written by one stage after the other */
   iobind_status status;
   iobind_error error;
@@ -29,7 +34,8 @@ typedef struct slot {
 struct iobind_pipeline {
   iobind_session *session; /* a reference is held */
   iobind_stream *streams[STAGES];
-  bool *streamed; /* inputs that each item brings */
+  bool *streamed;      /* inputs that each item brings */
+  int32_t *placements; /* of the outputs: iobind_placement, NONE for what is not a tensor */
   slot *slots;
   size_t slot_count;
   uint32_t flags;
@@ -76,43 +82,102 @@ static iobind_status make_input(slot *self, size_t index, const iobind_tensor *l
   return IOBIND_OK;
 }
 
-static iobind_status check_input(const iobind_pipeline *pipeline, size_t index, const iobind_tensor *tensor,
-                                 iobind_error *error) {
-  const iobind__value *value = input_of(pipeline, index);
+static iobind_event *event_of(const iobind_pipeline_request *of, size_t index) {
+  return of->events == NULL ? NULL : of->events[index];
+}
+
+/* Is the tensor read where it is? What is on the host is copied on every device, so that the caller's memory is free at once. */
+static bool is_given(const iobind_pipeline_request *of, size_t index) {
+  return !of->inputs[index]->place->host;
+}
+
+static iobind_status check_input(const iobind_pipeline *pipeline, size_t index, const iobind_pipeline_request *of,
+                                 bool may_be_given, const char *what, iobind_error *error) {
+  const iobind_session *session = pipeline->session;
+  const iobind__value *value = &session->inputs[index];
+  const iobind_tensor *tensor = of->inputs[index];
   if (tensor == NULL) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT,
-                        "pipeline_submit: '%s': the tensor is NULL, and the input is not a constant", value->label);
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "%s: '%s': the tensor is NULL, and the input is not a constant", what,
+                        value->label);
   }
-  IOBIND__TRY(iobind__value_accepts(value, tensor, "pipeline_submit", error));
-  if (!tensor->place->host || tensor->place->device->runtime != pipeline->session->runtime) {
-    return iobind__fail(error, IOBIND_DEVICE,
-                        "pipeline_submit: '%s': expected a host tensor of the session's runtime, got one on '%s'", value->label,
-                        tensor->place->device->spec);
+  IOBIND__TRY(iobind__value_accepts(value, tensor, what, error));
+  bool is_ours = tensor->place->device->runtime == session->runtime;
+  if (is_ours && (tensor->place->host || (may_be_given && iobind__session_reads(session, value, tensor)))) {
+    return IOBIND_OK;
   }
+  return iobind__fail(error, IOBIND_DEVICE, "%s: '%s': expected a host tensor of the session's runtime%s%s%s, got one on '%s'",
+                      what, value->label, may_be_given ? ", or one on '" : "", may_be_given ? value->place->device->spec : "",
+                      may_be_given ? "'" : "", tensor->place->device->spec);
+}
+
+/* The caller's tensors are the caller's again. */
+static void let_go(slot *self) {
+  for (size_t i = 0; i < self->pipeline->session->input_count; i++) {
+    if (self->given[i] != NULL) {
+      iobind__input_let_go(self->binding, i);
+      iobind_tensor_release(self->given[i]);
+      iobind__point_release(self->points[i]);
+      self->given[i] = NULL;
+      self->points[i] = NULL;
+    }
+  }
+}
+
+static iobind_status give(slot *self, size_t index, iobind_tensor *tensor, iobind_event *event, iobind_error *error) {
+  IOBIND__TRY(iobind_binding_set_input(self->binding, index, IOBIND_INPUT_RESIDENT, tensor, NULL, error));
+  self->given[index] = iobind_tensor_retain(tensor);
+  self->points[index] = event == NULL ? NULL : iobind__event_point(event);
   return IOBIND_OK;
 }
 
-/* Memory for the item and its data in it. */
-static iobind_status bring(slot *self, iobind_tensor *const *inputs, iobind_error *error) {
-  const iobind_pipeline *pipeline = self->pipeline;
-  size_t count = inputs == NULL ? 0 : pipeline->session->input_count; /* NULL only if the model has no inputs */
-  for (size_t i = 0; i < count; i++) {
-    if (pipeline->streamed[i]) {
-      IOBIND__TRY(check_input(pipeline, i, inputs[i], error));
-    }
+/* Bind what the item reads: the caller's tensor, or the slot's memory. */
+static iobind_status bind(slot *self, size_t index, const iobind_pipeline_request *of, iobind_error *error) {
+  iobind_tensor *tensor = of->inputs[index];
+  if (is_given(of, index)) {
+    return give(self, index, tensor, event_of(of, index), error);
   }
-  for (size_t i = 0; i < count; i++) {
-    if (pipeline->streamed[i] && (self->inputs[i] == NULL || !iobind__tensor_same_dims(self->inputs[i], inputs[i]))) {
-      IOBIND__TRY(make_input(self, i, inputs[i], error));
-    }
+  iobind_tensor *own = self->inputs[index];
+  if (own == NULL || !iobind__tensor_same_dims(own, tensor)) {
+    return make_input(self, index, tensor, error);
   }
-  IOBIND__TRY(iobind__binding_check_once(self->binding, error));
+  bool is_bound = iobind__binding_view_input(self->binding, index).tensor == own;
+  return is_bound ? IOBIND_OK : iobind_binding_set_input(self->binding, index, IOBIND_INPUT_RESIDENT, own, NULL, error);
+}
+
+static void copy_in(const slot *self, size_t count, const iobind_pipeline_request *of) {
   for (size_t i = 0; i < count; i++) {
     const iobind_tensor *target = self->staging[i] != NULL ? self->staging[i] : self->inputs[i];
-    if (pipeline->streamed[i] && target->bytes > 0) {
-      memcpy(target->data, inputs[i]->data, target->bytes);
+    if (self->pipeline->streamed[i] && !is_given(of, i) && target->bytes > 0) {
+      memcpy(target->data, of->inputs[i]->data, target->bytes);
     }
   }
+}
+
+/* Memory for the item and its data in it. `may_be_given`: a tensor may be where the session reads it, and is not copied. */
+static iobind_status bring(slot *self, const iobind_pipeline_request *of, bool may_be_given, const char *what,
+                           iobind_error *error) {
+  const iobind_pipeline *pipeline = self->pipeline;
+  size_t count = of->inputs == NULL ? 0 : pipeline->session->input_count; /* NULL only if the model has no inputs */
+  for (size_t i = 0; i < count; i++) {
+    if (pipeline->streamed[i]) {
+      IOBIND__TRY(check_input(pipeline, i, of, may_be_given, what, error));
+    }
+  }
+  for (size_t i = 0; i < count; i++) {
+    if (pipeline->streamed[i] && !is_given(of, i) && event_of(of, i) != NULL) {
+      IOBIND__TRY(iobind__stream_order_event(NULL, event_of(of, i), error));
+    }
+  }
+  iobind_status status = IOBIND_OK;
+  for (size_t i = 0; i < count && status == IOBIND_OK; i++) {
+    status = pipeline->streamed[i] ? bind(self, i, of, error) : IOBIND_OK;
+  }
+  status = status == IOBIND_OK ? iobind__binding_check_once(self->binding, what, error) : status;
+  if (status != IOBIND_OK) {
+    let_go(self);
+    return status;
+  }
+  copy_in(self, count, of);
   return IOBIND_OK;
 }
 
@@ -134,22 +199,22 @@ static void leave_kept(slot *self) {
   }
 }
 
-/* The host tensor for an output of this item, and the tensor that is copied into it; NULL: the output is on the host
- * already. */
+/* The tensor that the caller gets for an output of this item, and the one that is copied into it; NULL: it is the run's own. */
 static iobind_status find_output(slot *self, size_t index, const iobind_tensor **source, iobind_error *error) {
   iobind_tensor *output;
-  iobind_tensor **host = &self->outputs[index];
+  iobind_tensor **handed = &self->outputs[index];
   *source = NULL;
   IOBIND__TRY(iobind__binding_peek(self->binding, index, &output, error));
-  if (output->place->host) {
-    iobind_tensor_release(*host);
-    *host = iobind_tensor_retain(output);
+  if (output->place->host || self->pipeline->placements[index] == IOBIND_PLACE_DEVICE) {
+    iobind_tensor_release(*handed);
+    *handed = iobind_tensor_retain(output);
     return IOBIND_OK;
   }
-  if (*host == NULL || !iobind__tensor_same_dims(*host, output)) {
-    iobind_tensor_release(*host);
-    *host = NULL;
-    IOBIND__TRY(iobind__tensor_create_at(staging_place(output->place), output->dtype, output->dims, output->rank, host, error));
+  if (*handed == NULL || !iobind__tensor_same_dims(*handed, output)) {
+    iobind_tensor_release(*handed);
+    *handed = NULL;
+    IOBIND__TRY(
+        iobind__tensor_create_at(staging_place(output->place), output->dtype, output->dims, output->rank, handed, error));
   }
   *source = output;
   return IOBIND_OK;
@@ -157,9 +222,17 @@ static iobind_status find_output(slot *self, size_t index, const iobind_tensor *
 
 /* ---- stages ---- */
 
+static bool is_uploaded(const slot *self, size_t input) {
+  return self->staging[input] != NULL && self->given[input] == NULL;
+}
+
+static bool is_wanted(const iobind_pipeline *pipeline, size_t output) {
+  return pipeline->placements[output] != IOBIND_PLACE_NONE;
+}
+
 static iobind_status upload(const slot *self, iobind_stream *stream, iobind_error *error) {
   for (size_t i = 0; i < self->pipeline->session->input_count; i++) {
-    if (self->staging[i] != NULL) {
+    if (is_uploaded(self, i)) {
       IOBIND__TRY(iobind__tensor_copy_one(self->staging[i], self->inputs[i], stream, error));
     }
   }
@@ -168,7 +241,7 @@ static iobind_status upload(const slot *self, iobind_stream *stream, iobind_erro
 
 static iobind_status download(slot *self, iobind_stream *stream, iobind_error *error) {
   for (size_t i = 0; i < self->pipeline->session->output_count; i++) {
-    if (self->pipeline->session->outputs[i].kind == IOBIND_VALUE_TENSOR) {
+    if (is_wanted(self->pipeline, i)) {
       const iobind_tensor *source;
       IOBIND__TRY(find_output(self, i, &source, error));
       if (source != NULL) {
@@ -185,7 +258,7 @@ static iobind_status run_anew(slot *self, iobind_stream *stream, iobind_error *e
   const iobind_session *session = self->pipeline->session;
   self->is_fresh = true;
   for (size_t i = 0; i < session->output_count; i++) {
-    if (session->outputs[i].kind == IOBIND_VALUE_TENSOR) {
+    if (is_wanted(self->pipeline, i)) {
       IOBIND__TRY(iobind_binding_set_output(self->binding, i, IOBIND_OUTPUT_FRESH, NULL, IOBIND_MEMORY_DEFAULT, NULL, error));
     }
   }
@@ -193,6 +266,9 @@ static iobind_status run_anew(slot *self, iobind_stream *stream, iobind_error *e
 }
 
 static iobind_status run_item(slot *self, iobind_stream *stream, iobind_error *error) {
+  for (size_t i = 0; i < self->pipeline->session->input_count; i++) {
+    IOBIND__TRY(iobind__stream_order(stream, self->points[i], error));
+  }
   iobind_status status = iobind_binding_run(self->binding, stream, NULL, error);
   return status == IOBIND_SHAPE && !self->is_fresh ? run_anew(self, stream, error) : status;
 }
@@ -210,10 +286,10 @@ static bool has_stage(const slot *self, int stage) {
   const iobind_session *session = self->pipeline->session;
   bool any = stage == RUN;
   for (size_t i = 0; stage == UPLOAD && i < session->input_count; i++) {
-    any = any || self->staging[i] != NULL;
+    any = any || is_uploaded(self, i);
   }
   for (size_t i = 0; stage == DOWNLOAD && i < session->output_count; i++) {
-    any = any || session->outputs[i].kind == IOBIND_VALUE_TENSOR;
+    any = any || is_wanted(self->pipeline, i);
   }
   return any;
 }
@@ -357,24 +433,25 @@ static iobind_status enqueue(slot *self, int stage, iobind_event *before, iobind
 
 /* ---- in and out ---- */
 
-iobind_status iobind_pipeline_submit(iobind_pipeline *pipeline, iobind_tensor *const *inputs, iobind_error *error) {
-  if (pipeline == NULL || (inputs == NULL && pipeline->session->input_count > 0)) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "pipeline_submit: %s is NULL",
-                        pipeline == NULL ? "pipeline" : "inputs");
+static iobind_status submit(iobind_pipeline *pipeline, const iobind_pipeline_request *of, bool may_be_given, const char *what,
+                            iobind_error *error) {
+  if (pipeline == NULL || (of->inputs == NULL && pipeline->session->input_count > 0)) {
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "%s: %s is NULL", what, pipeline == NULL ? "pipeline" : "inputs");
   }
-  IOBIND__TRY(iobind__process_check("pipeline_submit", error));
+  IOBIND__TRY(iobind__process_check(what, error));
   if (pipeline->submitted - pipeline->pulled == pipeline->slot_count) {
-    return iobind__fail(error, IOBIND_INVALID_STATE,
-                        "pipeline_submit: all %zu slots hold items: pull one by iobind_pipeline_next", pipeline->slot_count);
+    return iobind__fail(error, IOBIND_INVALID_STATE, "%s: all %zu slots hold items: pull one by iobind_pipeline_next", what,
+                        pipeline->slot_count);
   }
   uint64_t failed = atomic_load(&pipeline->failed);
   if ((pipeline->flags & IOBIND_PIPELINE_STOP) != 0 && failed != UINT64_MAX) {
-    return iobind__fail(error, IOBIND_INVALID_STATE, "pipeline_submit: item %llu failed, and the pipeline stops at a failure",
+    return iobind__fail(error, IOBIND_INVALID_STATE, "%s: item %llu failed, and the pipeline stops at a failure", what,
                         (unsigned long long)failed);
   }
   slot *self = &pipeline->slots[pipeline->submitted % pipeline->slot_count];
-  IOBIND__TRY(iobind__named(bring(self, inputs, error), error, "pipeline_submit"));
+  IOBIND__TRY(iobind__named(bring(self, of, may_be_given, what, error), error, what));
   leave_kept(self);
+  self->tag = of->tag;
   self->index = pipeline->submitted++;
   self->submitted = iobind__clock_ns();
   self->status = IOBIND_OK;
@@ -394,6 +471,22 @@ iobind_status iobind_pipeline_submit(iobind_pipeline *pipeline, iobind_tensor *c
     before = self->events[stage];
   }
   return IOBIND_OK;
+}
+
+iobind_status iobind_pipeline_submit(iobind_pipeline *pipeline, iobind_tensor *const *inputs, iobind_error *error) {
+  const iobind_pipeline_request request = {.inputs = inputs};
+  return submit(pipeline, &request, false, "pipeline_submit", error);
+}
+
+iobind_status iobind_pipeline_submit_request(iobind_pipeline *pipeline, const iobind_pipeline_request *request,
+                                             iobind_error *error) {
+  static const char what[] = "pipeline_submit_request";
+  iobind_pipeline_request given;
+  if (request == NULL) {
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "%s: request is NULL", what);
+  }
+  IOBIND__TRY(iobind__options_read(&given, sizeof given, sizeof given, request, what, error));
+  return submit(pipeline, &given, true, what, error);
 }
 
 /* Is the time of each of the item's stages recorded? With the mutex held. */
@@ -455,6 +548,7 @@ static slot *pull(iobind_pipeline *pipeline, uint64_t until, iobind_error *error
     return NULL;
   }
   order_ends(self);
+  let_go(self);
   pipeline->pulled++;
   if (goes_on(self) && first != IOBIND_OK) { /* after STOP, later items did not fail by themselves */
     fail_item(self, first, &reason);
@@ -470,8 +564,9 @@ static iobind_status next(iobind_pipeline *pipeline, uint64_t until, const char 
   memset(outputs, 0, pipeline->session->output_count * sizeof(iobind_tensor *));
   IOBIND__TRY(iobind__process_check(what, error));
   iobind_pipeline_item full = IOBIND_PIPELINE_ITEM_INIT;
+  const size_t oldest = offsetof(iobind_pipeline_item, tag);
   if (item != NULL) {
-    IOBIND__TRY(iobind__info_write(item, "item", &full, sizeof full, sizeof full, what, error));
+    IOBIND__TRY(iobind__info_write(item, "item", &full, sizeof full, oldest, what, error));
   }
   if (pipeline->pulled == pipeline->submitted) {
     return iobind__fail(error, IOBIND_NOT_FOUND, "%s: no item is under way", what);
@@ -488,7 +583,8 @@ static iobind_status next(iobind_pipeline *pipeline, uint64_t until, const char 
     full.upload_ns = times ? self->ends[UPLOAD] : 0;
     full.run_ns = times ? self->ends[RUN] : 0;
     full.download_ns = times ? self->ends[DOWNLOAD] : 0;
-    IOBIND__TRY(iobind__info_write(item, "item", &full, sizeof full, sizeof full, what, error));
+    full.tag = self->tag;
+    IOBIND__TRY(iobind__info_write(item, "item", &full, sizeof full, oldest, what, error));
   }
   if (self->status != IOBIND_OK) {
     return iobind__error_copy(error, &self->error);
@@ -512,8 +608,8 @@ iobind_status iobind_pipeline_next_for(iobind_pipeline *pipeline, uint64_t timeo
 static void free_slot(slot *self) {
   const iobind_session *session = self->pipeline->session;
   iobind_binding_destroy(self->binding);
-  for (size_t i = 0; self->inputs != NULL && i < 2 * session->input_count; i++) {
-    iobind_tensor_release(self->inputs[i]);
+  for (size_t i = 0; self->inputs != NULL && i < 3 * session->input_count; i++) {
+    iobind_tensor_release(self->inputs[i]); /* and the staging and given ones */
   }
   for (size_t i = 0; self->outputs != NULL && i < session->output_count; i++) {
     iobind_tensor_release(self->outputs[i]);
@@ -522,6 +618,7 @@ static void free_slot(slot *self) {
     iobind_event_destroy(self->events[stage]);
   }
   free(self->inputs);
+  free(self->points);
   free(self->outputs);
 }
 
@@ -544,6 +641,7 @@ void iobind_pipeline_destroy(iobind_pipeline *pipeline) {
   pthread_mutex_destroy(&pipeline->mutex);
   free(pipeline->slots);
   free(pipeline->streamed);
+  free(pipeline->placements);
   iobind__ref_release(&pipeline->session->ref);
   free(pipeline);
 }
@@ -563,29 +661,31 @@ static iobind_device *link_device(const iobind_session *session) {
   return session->runtime->cpu;
 }
 
-static iobind_status make_slot(iobind_pipeline *pipeline, slot *self, iobind_tensor *const *constants, iobind_device *device,
-                               iobind_error *error) {
+static iobind_status make_slot(iobind_pipeline *pipeline, slot *self, const iobind_pipeline_options *options,
+                               const iobind_run_options *run_options, iobind_device *device, iobind_error *error) {
   iobind_session *session = pipeline->session;
   self->pipeline = pipeline;
-  self->inputs = calloc(2 * session->input_count + 1, sizeof(iobind_tensor *));
+  self->inputs = calloc(3 * session->input_count + 1, sizeof(iobind_tensor *));
+  self->points = calloc(session->input_count + 1, sizeof(iobind__point *));
   self->outputs = calloc(session->output_count + 1, sizeof(iobind_tensor *));
-  if (self->inputs == NULL || self->outputs == NULL) {
+  if (self->inputs == NULL || self->points == NULL || self->outputs == NULL) {
     return iobind__out_of_memory(error, "pipeline_create");
   }
   self->staging = self->inputs + session->input_count;
+  self->given = self->staging + session->input_count;
   for (int stage = 0; stage < STAGES; stage++) {
     IOBIND__TRY(iobind_event_create(device, &self->events[stage], error));
   }
   IOBIND__TRY(iobind_binding_create(session, &self->binding, error));
+  IOBIND__TRY(iobind__run_options_replace(self->binding, run_options, "pipeline_create", error));
   for (size_t i = 0; i < session->input_count; i++) {
     if (!pipeline->streamed[i]) {
-      IOBIND__TRY(iobind_binding_set_input(self->binding, i, IOBIND_INPUT_RESIDENT, constants[i], NULL, error));
+      IOBIND__TRY(iobind_binding_set_input(self->binding, i, IOBIND_INPUT_RESIDENT, options->constants[i], NULL, error));
     }
   }
   for (size_t i = 0; i < session->output_count; i++) {
-    if (session->outputs[i].kind == IOBIND_VALUE_TENSOR) {
-      IOBIND__TRY(iobind_binding_set_output(self->binding, i, IOBIND_OUTPUT_REUSE, NULL, IOBIND_MEMORY_DEFAULT, NULL, error));
-    }
+    iobind_output_mode mode = is_wanted(pipeline, i) ? IOBIND_OUTPUT_REUSE : IOBIND_OUTPUT_NONE;
+    IOBIND__TRY(iobind_binding_set_output(self->binding, i, mode, NULL, IOBIND_MEMORY_DEFAULT, NULL, error));
   }
   return IOBIND_OK;
 }
@@ -601,23 +701,49 @@ static iobind_status check_streamed(const iobind_pipeline *pipeline, iobind_erro
   return IOBIND_OK;
 }
 
+/* Where the outputs go; at least one of those that are tensors must be wanted. */
+static iobind_status choose_placements(iobind_pipeline *pipeline, const int32_t *placements, iobind_error *error) {
+  const iobind_session *session = pipeline->session;
+  size_t tensors = 0;
+  size_t wanted = 0;
+  for (size_t i = 0; i < session->output_count; i++) {
+    int32_t placement = placements == NULL ? IOBIND_PLACE_HOST : placements[i];
+    bool is_tensor = session->outputs[i].kind == IOBIND_VALUE_TENSOR;
+    if (placement < IOBIND_PLACE_HOST || placement > IOBIND_PLACE_NONE) {
+      return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "pipeline_create: outputs: '%s': %d is not an iobind_placement",
+                          session->outputs[i].label, placement);
+    }
+    pipeline->placements[i] = is_tensor ? placement : IOBIND_PLACE_NONE;
+    tensors += is_tensor ? 1 : 0;
+    wanted += is_wanted(pipeline, i) ? 1 : 0;
+  }
+  if (tensors > 0 && wanted == 0) {
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "pipeline_create: outputs: none is wanted: a run needs at least one");
+  }
+  return IOBIND_OK;
+}
+
 static iobind_status fill(iobind_pipeline *pipeline, const iobind_pipeline_options *options, iobind_error *error) {
   const iobind_session *session = pipeline->session;
   iobind_device *device = link_device(session);
   pipeline->slots = calloc(pipeline->slot_count, sizeof *pipeline->slots);
   pipeline->streamed = calloc(session->input_count + 1, sizeof *pipeline->streamed);
-  if (pipeline->slots == NULL || pipeline->streamed == NULL) {
+  pipeline->placements = calloc(session->output_count + 1, sizeof *pipeline->placements);
+  if (pipeline->slots == NULL || pipeline->streamed == NULL || pipeline->placements == NULL) {
     return iobind__out_of_memory(error, "pipeline_create");
   }
   for (size_t i = 0; i < session->input_count; i++) {
     pipeline->streamed[i] = options->constants == NULL || options->constants[i] == NULL;
   }
   IOBIND__TRY(check_streamed(pipeline, error));
+  IOBIND__TRY(choose_placements(pipeline, options->outputs, error));
+  iobind_run_options run_options;
+  IOBIND__TRY(iobind__run_options_read(session, options->run_options, "pipeline_create", &run_options, error));
   for (int stage = 0; stage < STAGES; stage++) {
     IOBIND__TRY(iobind_stream_create(device, NULL, &pipeline->streams[stage], error));
   }
   for (size_t i = 0; i < pipeline->slot_count; i++) {
-    IOBIND__TRY(make_slot(pipeline, &pipeline->slots[i], options->constants, device, error));
+    IOBIND__TRY(make_slot(pipeline, &pipeline->slots[i], options, &run_options, device, error));
   }
   return IOBIND_OK;
 }
@@ -634,7 +760,8 @@ iobind_status iobind_pipeline_create(iobind_session *session, const iobind_pipel
   IOBIND__TRY(iobind__process_check("pipeline_create", error));
   enum { DEFAULT_SLOTS = 3, MOST_SLOTS = 1024 };
   iobind_pipeline_options options;
-  IOBIND__TRY(iobind__options_read(&options, sizeof options, sizeof options, given, "pipeline_create", error));
+  IOBIND__TRY(iobind__options_read(&options, sizeof options, offsetof(iobind_pipeline_options, outputs), given,
+                                   "pipeline_create", error));
   IOBIND__TRY(iobind__flags_check(options.flags, IOBIND_PIPELINE_STOP | IOBIND_PIPELINE_TIMES, "pipeline_create", error));
   if (options.slots > MOST_SLOTS) {
     return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "pipeline_create: slots: expected 0 .. %d, got %zu", MOST_SLOTS,

@@ -12,6 +12,15 @@ bool iobind__session_has_device(const iobind_session *session, const iobind_devi
   return false;
 }
 
+bool iobind__session_reads(const iobind_session *session, const iobind__value *input, const iobind_tensor *tensor) {
+  const iobind__place *wanted = input->place;
+  const iobind__place *host = &session->runtime->cpu->places[IOBIND_MEMORY_DEFAULT];
+  if (tensor->place == wanted || (tensor->place->host && iobind__same_memory(session->runtime, wanted->info, host->info))) {
+    return true;
+  }
+  return iobind__same_memory(session->runtime, tensor->place->info, wanted->info);
+}
+
 static iobind_status lend_place(iobind_session *session, const OrtMemoryInfo *info, iobind__place **place,
                                 iobind_error *error) {
   for (size_t i = 0; i < session->place_count; i++) {

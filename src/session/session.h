@@ -64,12 +64,12 @@ struct iobind_session {
   atomic_size_t graphs_kept;   /* given up, but this ORT keeps them until the session goes */
 };
 
-/* The run config entry that says which graph a run captures or replays, and its value for none. */
 /* Would ORT capture a graph, or replay one, in a run that names none? In other sessions the number would only cost time. */
 static inline bool iobind__session_may_capture(const iobind_session *session) {
   return session->graph_limit > 0 || session->wrapped;
 }
 
+/* The run config entry that says which graph a run captures or replays, and its value for none. */
 #define IOBIND__GRAPH_ID "gpu_graph_id"
 #define IOBIND__NO_GRAPH "-1"
 
@@ -127,6 +127,16 @@ static inline void iobind__session_leave(iobind_session *session) {
   }
 }
 
+/* ORT's run config entry that makes a run return before its work is done. */
+#define IOBIND__UNSYNCHRONIZED "disable_synchronize_execution_providers"
+
+/* run_options.c: of runs with a binding and without. `what` names the call. */
+iobind_status iobind__run_options_read(const iobind_session *session, const iobind_run_options *given, const char *what,
+                                       iobind_run_options *out, iobind_error *error);
+/* `graph`: the number of a graph; NULL: none. */
+iobind_status iobind__run_options_translate(const OrtApi *api, const iobind_run_options *options, const char *graph,
+                                            const char *what, OrtRunOptions **out, iobind_error *error);
+
 /* signature.c: names, types, shapes and places of inputs and outputs. */
 iobind_status iobind__session_read_signature(iobind_session *session, iobind_error *error);
 void iobind__session_free_signature(iobind_session *session);
@@ -140,6 +150,9 @@ iobind_status iobind__session_find_place(iobind_session *session, const OrtMemor
 iobind_status iobind__session_lend_place(iobind_session *session, const OrtMemoryInfo *info, iobind__place **place,
                                          iobind_error *error);
 void iobind__session_free_places(iobind_session *session);
+
+/* Can the session read the tensor as this input where it is? Host memory it can read wherever that is. */
+bool iobind__session_reads(const iobind_session *session, const iobind__value *input, const iobind_tensor *tensor);
 
 bool iobind__session_has_device(const iobind_session *session, const iobind_device *device);
 

@@ -69,6 +69,43 @@ static void make_reshaped(struct rig *rig) {
   rig->x = x;
 }
 
+static iobind_status create_that_stays(struct rig *rig) {
+  static const int32_t outputs[1] = {IOBIND_PLACE_DEVICE};
+  iobind_run_options run = IOBIND_RUN_OPTIONS_INIT;
+  iobind_pipeline_options options = IOBIND_PIPELINE_OPTIONS_INIT;
+  run.tag = "film";
+  options.slots = 2;
+  options.outputs = outputs;
+  options.run_options = &run;
+  return iobind_pipeline_create(rig->session, &options, &rig->pipeline, &rig->error);
+}
+
+/* An item that is on the device, and whose output stays there. */
+static iobind_status pass_on_device(struct rig *rig) {
+  iobind_pipeline_request request = IOBIND_PIPELINE_REQUEST_INIT;
+  request.inputs = &rig->x;
+  request.events = &rig->event;
+  iobind_status status = iobind_pipeline_submit_request(rig->pipeline, &request, &rig->error);
+  rig->found_tensor = NULL;
+  return status == IOBIND_OK ? iobind_pipeline_next(rig->pipeline, &rig->found_tensor, NULL, &rig->error) : status;
+}
+
+static void make_film(struct rig *rig) {
+  rig_session(rig, "scale");
+  rig->x = rig_floats(rig, rig->device, rig_ones, RIG_VALUES);
+  NEED(rig, iobind_stream_create(rig->device, NULL, &rig->stream, &rig->error));
+  NEED(rig, iobind_event_create(rig->device, &rig->event, &rig->error));
+  NEED(rig, iobind_event_record(rig->event, rig->stream, &rig->error));
+  NEED(rig, create_that_stays(rig));
+}
+
+static void make_warm_film(struct rig *rig) {
+  make_film(rig);
+  for (size_t i = 0; i < 3; i++) {
+    NEED(rig, pass_on_device(rig));
+  }
+}
+
 static void make_under_way(struct rig *rig) {
   make_warm(rig);
   iobind_tensor *const inputs[1] = {rig->x};
@@ -99,13 +136,21 @@ static iobind_status destroy(struct rig *rig) {
     .function = "iobind_pipeline_submit", .variant = (of), .places = ON_ALL, .prepare = (prepares), .call = pass, \
     .right = is_twos                                                                                              \
   }
+#define REQUESTS(of, prepares)                                                                              \
+  {                                                                                                         \
+    .function = "iobind_pipeline_submit_request", .variant = (of), .places = ON_ALL, .prepare = (prepares), \
+    .call = pass_on_device, .right = is_twos                                                                \
+  }
 
 const struct scenario pipeline_scenarios[] = {
     MAKES("", make_session, create),
     MAKES("with a constant", make_sum, create_with_constant),
+    MAKES("whose outputs stay", make_session, create_that_stays),
     PASSES("at first", make_pipeline),
     PASSES("", make_warm),
     PASSES("of other dims", make_reshaped),
+    REQUESTS("at first", make_film),
+    REQUESTS("", make_warm_film),
     {.function = "iobind_pipeline_next",
      .variant = "",
      .places = ON_VDEV,

@@ -81,9 +81,9 @@ static void no_tile_too_many(void **state) {
 /* Stages of 10, 8 and 10: the second item's run waits for its upload, the third's upload for the stream. */
 static void spans_and_figures(void **state) {
   (void)state;
-  const iobind_pipeline_item items[] = {{sizeof items[0], 0, 0, 100, 110, 118, 128},
-                                        {sizeof items[0], 0, 1, 101, 120, 128, 138},
-                                        {sizeof items[0], 0, 2, 125, 135, 143, 153}};
+  const iobind_pipeline_item items[] = {{sizeof items[0], 0, 0, 100, 110, 118, 128, NULL},
+                                        {sizeof items[0], 0, 1, 101, 120, 128, 138, NULL},
+                                        {sizeof items[0], 0, 2, 125, 135, 143, 153, NULL}};
   trace_span spans[9];
   trace_make(items, 3, spans);
   const trace_span expected[9] = {{100, 110}, {110, 118}, {118, 128}, {110, 120}, {120, 128},
@@ -100,7 +100,7 @@ static void spans_and_figures(void **state) {
 
 static void one_stage_has_no_overlap(void **state) {
   (void)state;
-  const iobind_pipeline_item item = {sizeof item, 0, 0, 100, 0, 118, 0};
+  const iobind_pipeline_item item = {sizeof item, 0, 0, 100, 0, 118, 0, NULL};
   trace_span spans[3];
   trace_make(&item, 1, spans);
   const trace_figures figures = trace_measure(spans, 1);
@@ -112,7 +112,7 @@ static void one_stage_has_no_overlap(void **state) {
 /* A clock that does not tick between two stages says that one took no time, not that there was none. */
 static void a_stage_of_no_time(void **state) {
   (void)state;
-  const iobind_pipeline_item item = {sizeof item, 0, 0, 100, 110, 110, 0};
+  const iobind_pipeline_item item = {sizeof item, 0, 0, 100, 110, 110, 0, NULL};
   trace_span spans[3];
   trace_make(&item, 1, spans);
   const trace_figures figures = trace_measure(spans, 1);

@@ -149,7 +149,8 @@ class Session(_core.Session):
             ordered: bool = True) -> Iterator[dict[str, _tensor.Tensor]]:
         """Run over many items, with copies and runs at the same time: gives the outputs of each, as host tensors by name, in order.
 
-        items: dicts of arrays by name. slots: items under way, each with memory of its own. constants: inputs that are the same
+        items: dicts of arrays by name; a tensor that is where the session reads the input is read there, and must not be written until
+        its outputs came. slots: items under way, each with memory of its own. constants: inputs that are the same
         for all, {name: tensor or array}. An item that fails raises when its turn comes; the message has its number."""
         from ._pipeline import run_all
 

@@ -431,7 +431,9 @@ static PyObject *pipeline_submit(Pipeline *self, PyObject *inputs) {
   }
   iobind_error error = IOBIND_ERROR_INIT;
   iobind_status status;
-  WITHOUT_GIL(status, iobind_pipeline_submit(self->handle, handles, &error));
+  iobind_pipeline_request request = IOBIND_PIPELINE_REQUEST_INIT;
+  request.inputs = handles; /* the pipeline keeps those that it reads in place */
+  WITHOUT_GIL(status, iobind_pipeline_submit_request(self->handle, &request, &error));
   self->busy = 0;
   PyMem_Free(handles);
   if (status != IOBIND_OK) {

@@ -17,6 +17,7 @@ WITHOUT = {
     "iobind_tensor_get_data": "Tensor.numpy and the buffer protocol know type and place, and ask for the address",
     "iobind_session_find_input": "names are keys of a dict, made once",
     "iobind_tensor_retain": "Python counts references",
+    "iobind_pipeline_submit": "iobind_pipeline_submit_request takes tensors on the host and on devices",
 }
 # What another part of the library brings, with the reason why Python does without it for now.
 LATER = {}

@@ -93,11 +93,15 @@ public final class Layouts {
 
   /** {@code iobind_pipeline_options}. */
   public static final StructLayout PIPELINE_OPTIONS = struct("iobind_pipeline_options", u32("struct_size"), u32("flags"),
-      size("slots"), pointer("constants"));
+      size("slots"), pointer("constants"), pointer("outputs"), pointer("run_options"));
+
+  /** {@code iobind_pipeline_request}. */
+  public static final StructLayout PIPELINE_REQUEST = struct("iobind_pipeline_request", u32("struct_size"), u32("reserved"),
+      pointer("inputs"), pointer("events"), pointer("tag"));
 
   /** {@code iobind_pipeline_item}. */
   public static final StructLayout PIPELINE_ITEM = struct("iobind_pipeline_item", u32("struct_size"), u32("reserved"),
-      size("index"), size("submit_ns"), size("upload_ns"), size("run_ns"), size("download_ns"));
+      size("index"), size("submit_ns"), size("upload_ns"), size("run_ns"), size("download_ns"), pointer("tag"));
 
   /** {@code iobind_audit_info}. */
   public static final StructLayout AUDIT_INFO = struct("iobind_audit_info", u32("struct_size"), u32("reserved"),
@@ -111,7 +115,7 @@ public final class Layouts {
   /** All of them, for the test. */
   public static final List<StructLayout> ALL = List.of(ERROR, RUNTIME_OPTIONS, RUNTIME_INFO, EP_INFO, PRELOAD_OPTIONS,
       DEVICE_INFO, DEVICE_COUNTERS, STREAM_OPTIONS, NATIVE, ORT, TENSOR_INFO, SESSION_OPTIONS, SESSION_INFO, VALUE_INFO, NODE_INFO,
-      RUN_OPTIONS, PIPELINE_OPTIONS, PIPELINE_ITEM, AUDIT_INFO, AUDIT_ENTRY);
+      RUN_OPTIONS, PIPELINE_OPTIONS, PIPELINE_REQUEST, PIPELINE_ITEM, AUDIT_INFO, AUDIT_ENTRY);
 
   private Layouts() {}
 

@@ -1,0 +1,404 @@
+/* Items of a pipeline whose data are on the device already, and outputs that stay there or are not wanted. */
+#include "fixture.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "models.h"
+#include "vdev.h"
+
+enum { COUNT = 64, FRAMES = 5, SLOTS = 3 };
+
+static iobind_runtime *runtime;
+static iobind_device *device;
+static iobind_device *cpu;
+static iobind_stream *decoder; /* another program's work on the device: it makes the frames */
+static iobind_tensor *source;  /* on the device: what a decoder decodes */
+static const char *spec_of_test;
+
+static int start(void **state) {
+  spec_of_test = *state;
+  runtime = fixture_runtime();
+  cpu = iobind_runtime_get_device(runtime, 0);
+  device = fixture_device(runtime, spec_of_test);
+  expect_ok(iobind_stream_create(device, NULL, &decoder, &fault));
+  float values[COUNT];
+  for (size_t i = 0; i < COUNT; i++) {
+    values[i] = (float)i;
+  }
+  source = fixture_floats(device, values, COUNT);
+  if (strcmp(spec_of_test, "vdev") == 0) {
+    assert_int_equal(vdev_set(0, "race", "fail"), 0);
+  }
+  return 0;
+}
+
+static int stop(void **state) {
+  (void)state;
+  if (strcmp(spec_of_test, "vdev") == 0) {
+    assert_int_equal(vdev_set(0, "race", "off"), 0);
+  }
+  iobind_stream_destroy(decoder);
+  iobind_tensor_release(source);
+  iobind_runtime_destroy(runtime);
+  return 0;
+}
+
+/* Does the session read its inputs in memory that the host cannot read? */
+static bool is_away(void) {
+  iobind_tensor_info info = IOBIND_TENSOR_INFO_INIT;
+  expect_ok(iobind_tensor_get_info(source, &info, &fault));
+  return !info.host_readable;
+}
+
+static iobind_device_counters counters(void) {
+  iobind_device_counters now = IOBIND_DEVICE_COUNTERS_INIT;
+  expect_ok(iobind_device_get_counters(device, &now, &fault));
+  return now;
+}
+
+static iobind_pipeline *make(const char *model, size_t slots, const int32_t *outputs) {
+  iobind_session *session = fixture_session(runtime, device, model);
+  iobind_pipeline_options options = IOBIND_PIPELINE_OPTIONS_INIT;
+  options.slots = slots;
+  options.outputs = outputs;
+  iobind_pipeline *pipeline;
+  expect_ok(iobind_pipeline_create(session, &options, &pipeline, &fault));
+  iobind_session_destroy(session);
+  return pipeline;
+}
+
+static iobind_status submit(iobind_pipeline *pipeline, iobind_tensor *const *inputs, iobind_event *const *events, void *tag) {
+  iobind_pipeline_request request = IOBIND_PIPELINE_REQUEST_INIT;
+  request.inputs = inputs;
+  request.events = events;
+  request.tag = tag;
+  return iobind_pipeline_submit_request(pipeline, &request, &fault);
+}
+
+static iobind_tensor *make_frame(void) {
+  static const int64_t dims[1] = {COUNT};
+  iobind_tensor *frame;
+  expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, dims, 1, &frame, &fault));
+  return frame;
+}
+
+/* Each item's frame is decoded on a stream of its own; the pipeline reads it there, and leaves the result there. */
+typedef struct film {
+  iobind_pipeline *pipeline;
+  iobind_tensor *frames[FRAMES];
+  iobind_event *events[FRAMES];
+} film;
+
+static film open_film(size_t slots) {
+  static const int32_t stay[1] = {IOBIND_PLACE_DEVICE};
+  film self = {.pipeline = make("scale", slots, stay)};
+  for (size_t i = 0; i < FRAMES; i++) {
+    self.frames[i] = make_frame();
+    expect_ok(iobind_event_create(device, &self.events[i], &fault));
+  }
+  return self;
+}
+
+static void close_film(const film *self) {
+  for (size_t i = 0; i < FRAMES; i++) {
+    iobind_tensor_release(self->frames[i]);
+    iobind_event_destroy(self->events[i]);
+  }
+  iobind_pipeline_destroy(self->pipeline);
+}
+
+static void decode(const film *self, size_t frame) {
+  const iobind_tensor *from[1] = {source};
+  expect_ok(iobind_tensor_copy(from, &self->frames[frame], 1, decoder, &fault));
+  expect_ok(iobind_event_record(self->events[frame], decoder, &fault));
+}
+
+static void expect_doubled(iobind_tensor *output) {
+  float got[COUNT];
+  expect_ok(iobind_tensor_read(output, 0, got, sizeof got, NULL, &fault));
+  for (size_t i = 0; i < COUNT; i++) {
+    assert_true(got[i] == 2 * (float)i);
+  }
+}
+
+/* A frame may be decoded again as soon as its item was pulled: there are fewer frames than items, and more than slots. */
+static void frames_of_a_decoder(void **state) {
+  (void)state;
+  enum { ITEMS = 40, WARM = FRAMES + SLOTS };
+  film self = open_film(SLOTS);
+  iobind_device_counters warm = counters();
+  for (size_t i = 0; i < ITEMS + SLOTS; i++) {
+    if (i == WARM) {
+      warm = counters();
+    }
+    if (i >= SLOTS) {
+      iobind_tensor *output;
+      iobind_pipeline_item item = IOBIND_PIPELINE_ITEM_INIT;
+      expect_ok(iobind_pipeline_next(self.pipeline, &output, &item, &fault));
+      assert_int_equal(item.index, i - SLOTS);
+      assert_ptr_equal(item.tag, self.frames[(i - SLOTS) % FRAMES]);
+      if (i < WARM) { /* by a download, which is counted */
+        expect_doubled(output);
+      } else if (i == ITEMS + SLOTS - 1) {
+        const iobind_device_counters now = counters();
+        assert_int_equal(now.upload_bytes, warm.upload_bytes);
+        assert_int_equal(now.download_bytes, warm.download_bytes);
+        assert_int_equal(now.allocation_count, warm.allocation_count);
+        expect_doubled(output);
+      }
+    }
+    if (i < ITEMS) {
+      decode(&self, i % FRAMES);
+      expect_ok(submit(self.pipeline, &self.frames[i % FRAMES], &self.events[i % FRAMES], self.frames[i % FRAMES]));
+    }
+  }
+  close_film(&self);
+}
+
+/* Without its event an item reads what the decoder may still be writing. */
+static void a_frame_without_its_event(void **state) {
+  (void)state;
+  if (strcmp(spec_of_test, "vdev") != 0) {
+    skip(); /* which has a race detector */
+  }
+  film self = open_film(1);
+  iobind_tensor *output;
+  decode(&self, 0);
+  expect_ok(submit(self.pipeline, &self.frames[0], NULL, &self));
+  iobind_pipeline_item item = IOBIND_PIPELINE_ITEM_INIT;
+  expect(IOBIND_RUNTIME, iobind_pipeline_next(self.pipeline, &output, &item, &fault));
+  expect_words("unordered access");
+  assert_ptr_equal(item.tag, &self);
+  expect_ok(iobind_stream_synchronize(decoder, &fault));
+  expect_ok(submit(self.pipeline, &self.frames[0], NULL, NULL)); /* it is ready now */
+  expect_ok(iobind_pipeline_next(self.pipeline, &output, &item, &fault));
+  expect_doubled(output);
+  assert_null(item.tag);
+  close_film(&self);
+}
+
+static iobind_tensor *wrap(iobind_tensor *frame, fixture_deleted *deleted) {
+  static const int64_t dims[1] = {COUNT};
+  iobind_tensor *wrapped;
+  expect_ok(iobind_tensor_wrap(device, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, dims, 1, iobind_tensor_address(frame),
+                               COUNT * sizeof(float), fixture_deleter, deleted, &wrapped, &fault));
+  return wrapped;
+}
+
+/* A decoder has few surfaces: each is its own again when its item was pulled, not when another item takes the slot. */
+static void a_surface_goes_back(void **state) {
+  (void)state;
+  film self = open_film(SLOTS);
+  decode(&self, 0);
+  expect_ok(iobind_stream_synchronize(decoder, &fault));
+  for (int i = 0; i < 2 * SLOTS; i++) {
+    fixture_deleted deleted = {0};
+    iobind_tensor *output;
+    iobind_tensor *surface = wrap(self.frames[0], &deleted);
+    expect_ok(submit(self.pipeline, &surface, NULL, NULL));
+    iobind_tensor_release(surface);
+    assert_int_equal(deleted.count, is_away() ? 0 : 1); /* what is on the host was copied */
+    expect_ok(iobind_pipeline_next(self.pipeline, &output, NULL, &fault));
+    assert_int_equal(deleted.count, 1);
+    expect_doubled(output);
+  }
+  close_film(&self);
+}
+
+/* What the caller keeps of an item stays as it is, also if it becomes the input of the next item. */
+static void a_result_becomes_an_input(void **state) {
+  (void)state;
+  film self = open_film(1);
+  iobind_tensor *kept[4];
+  iobind_tensor *input = source;
+  for (size_t i = 0; i < 4; i++) {
+    iobind_tensor *output;
+    expect_ok(submit(self.pipeline, &input, NULL, NULL));
+    expect_ok(iobind_pipeline_next(self.pipeline, &output, NULL, &fault));
+    kept[i] = iobind_tensor_retain(output);
+    input = kept[i];
+  }
+  for (size_t i = 0; i < 4; i++) {
+    float got[COUNT];
+    expect_ok(iobind_tensor_read(kept[i], 0, got, sizeof got, NULL, &fault));
+    assert_true(got[1] == (float)(2 << i) && got[COUNT - 1] == (float)((COUNT - 1) * (2 << i)));
+    iobind_tensor_release(kept[i]);
+  }
+  close_film(&self);
+}
+
+/* Each input of each item is on the host or on the device, whatever it was in the slot's last item; dims change between them. */
+static void host_and_device_in_turn(void **state) {
+  (void)state;
+  iobind_pipeline *pipeline = make("add dims=n", 2, NULL);
+  for (size_t i = 0; i < 24; i++) {
+    size_t count = 1 + i / 4 % 3;
+    float values[3] = {(float)i, (float)i + 1, (float)i + 2};
+    const float sums[3] = {2 * values[0], 2 * values[1], 2 * values[2]};
+    iobind_tensor *inputs[2] = {fixture_floats((i & 1) != 0 ? device : cpu, values, count),
+                                fixture_floats((i & 2) != 0 ? device : cpu, values, count)};
+    iobind_tensor *output;
+    expect_ok(submit(pipeline, inputs, NULL, NULL));
+    iobind_tensor_release(inputs[0]);
+    iobind_tensor_release(inputs[1]);
+    expect_ok(iobind_pipeline_next(pipeline, &output, NULL, &fault));
+    fixture_expect_floats(output, sums, count);
+  }
+  iobind_pipeline_destroy(pipeline);
+}
+
+/* An input on the host that a stream is still writing is copied when its event has passed. */
+static void an_event_of_a_host_tensor(void **state) {
+  (void)state;
+  static const int32_t down[1] = {IOBIND_PLACE_HOST};
+  static const int64_t dims[1] = {COUNT};
+  iobind_pipeline *pipeline = make("scale", 1, down);
+  iobind_tensor *host;
+  iobind_event *event;
+  expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, dims, 1, &host, &fault));
+  expect_ok(iobind_event_create(device, &event, &fault));
+  const iobind_tensor *from[1] = {source};
+  expect_ok(iobind_tensor_copy(from, &host, 1, decoder, &fault));
+  expect_ok(iobind_event_record(event, decoder, &fault));
+  expect_ok(submit(pipeline, &host, &event, NULL));
+  static const float zeros[COUNT];
+  expect_ok(iobind_tensor_write(host, 0, zeros, sizeof zeros, NULL, &fault)); /* it was copied */
+  iobind_tensor *output;
+  expect_ok(iobind_pipeline_next(pipeline, &output, NULL, &fault));
+  expect_doubled(output);
+  iobind_event_destroy(event);
+  iobind_tensor_release(host);
+  iobind_pipeline_destroy(pipeline);
+}
+
+/* Three outputs: one comes down, one stays, one is not wanted. */
+static void each_output_by_choice(void **state) {
+  (void)state;
+  iobind_session *session = fixture_session(runtime, device, "multi");
+  iobind_session_info info = IOBIND_SESSION_INFO_INIT;
+  expect_ok(iobind_session_get_info(session, &info, &fault));
+  iobind_session_destroy(session);
+  assert_int_equal(info.output_count, 3);
+  for (int32_t first = 0; first < 3; first++) {
+    const int32_t places[3] = {first, (first + 1) % 3, (first + 2) % 3};
+    iobind_pipeline *pipeline = make("multi", 2, places);
+    static const float ones[4] = {1, 1, 1, 1};
+    iobind_tensor *input = fixture_floats(device, ones, 4);
+    for (int turn = 0; turn < 4; turn++) {
+      iobind_tensor *outputs[3];
+      expect_ok(submit(pipeline, &input, NULL, NULL));
+      expect_ok(iobind_pipeline_next(pipeline, outputs, NULL, &fault));
+      for (size_t i = 0; i < 3; i++) {
+        if (places[i] == IOBIND_PLACE_NONE) {
+          assert_null(outputs[i]);
+          continue;
+        }
+        iobind_tensor_info of = IOBIND_TENSOR_INFO_INIT;
+        expect_ok(iobind_tensor_get_info(outputs[i], &of, &fault));
+        assert_int_equal(of.host_readable != 0, places[i] == IOBIND_PLACE_HOST || !is_away());
+      }
+    }
+    iobind_tensor_release(input);
+    iobind_pipeline_destroy(pipeline);
+  }
+}
+
+/* What was refused keeps nothing, and takes no slot. */
+static void what_is_refused(void **state) {
+  (void)state;
+  iobind_pipeline *pipeline = make("add dims=n", 1, NULL);
+  fixture_deleted deleted = {0};
+  iobind_tensor *right = wrap(source, &deleted);
+  static const float ones[2] = {1, 1};
+  iobind_tensor *shorter = fixture_floats(cpu, ones, 2);
+  iobind_tensor *differ[2] = {right, shorter};
+  iobind_tensor *missing[2] = {right, NULL};
+  expect(IOBIND_SHAPE, submit(pipeline, differ, NULL, NULL));
+  expect_words("pipeline_submit_request: ");
+  expect(IOBIND_INVALID_ARGUMENT, submit(pipeline, missing, NULL, NULL));
+  expect_words("pipeline_submit_request: 'y'");
+  iobind_tensor_release(right);
+  assert_int_equal(deleted.count, 1);
+  iobind_tensor *both[2] = {shorter, shorter};
+  expect(IOBIND_INVALID_ARGUMENT, iobind_pipeline_submit_request(pipeline, NULL, &fault));
+  expect_words("request is NULL");
+  iobind_pipeline_request request = IOBIND_PIPELINE_REQUEST_INIT;
+  expect(IOBIND_INVALID_ARGUMENT, iobind_pipeline_submit_request(pipeline, &request, &fault));
+  expect_words("inputs is NULL");
+  expect(IOBIND_INVALID_ARGUMENT, iobind_pipeline_submit_request(NULL, &request, &fault));
+  request.inputs = both;
+  request.struct_size = 8;
+  expect(IOBIND_INVALID_ARGUMENT, iobind_pipeline_submit_request(pipeline, &request, &fault));
+  expect_words("struct_size");
+  iobind_tensor *output;
+  static const float twos[2] = {2, 2};
+  expect_ok(submit(pipeline, both, NULL, NULL));
+  expect(IOBIND_INVALID_STATE, submit(pipeline, both, NULL, NULL));
+  expect_words("pipeline_submit_request: all 1 slots");
+  expect_ok(iobind_pipeline_next(pipeline, &output, NULL, &fault));
+  fixture_expect_floats(output, twos, 2);
+  iobind_tensor_release(shorter);
+  iobind_pipeline_destroy(pipeline);
+}
+
+/* A session on the CPU reads nothing of another device. */
+static void another_device(void **state) {
+  (void)state;
+  if (!is_away()) {
+    skip();
+  }
+  iobind_session *session = fixture_session(runtime, cpu, "scale");
+  iobind_pipeline *pipeline;
+  expect_ok(iobind_pipeline_create(session, NULL, &pipeline, &fault));
+  expect(IOBIND_DEVICE, submit(pipeline, &source, NULL, NULL));
+  expect_words("or one on 'cpu");
+  iobind_pipeline_destroy(pipeline);
+  iobind_session_destroy(session);
+}
+
+static void options_that_are_refused(void **state) {
+  (void)state;
+  iobind_session *session = fixture_session(runtime, device, "scale");
+  iobind_pipeline *pipeline;
+  int32_t place = 3;
+  iobind_pipeline_options options = IOBIND_PIPELINE_OPTIONS_INIT;
+  options.outputs = &place;
+  expect(IOBIND_INVALID_ARGUMENT, iobind_pipeline_create(session, &options, &pipeline, &fault));
+  expect_words("pipeline_create: outputs: 'y': 3");
+  place = IOBIND_PLACE_NONE;
+  expect(IOBIND_INVALID_ARGUMENT, iobind_pipeline_create(session, &options, &pipeline, &fault));
+  expect_words("none is wanted");
+  place = IOBIND_PLACE_HOST;
+  iobind_run_options run = IOBIND_RUN_OPTIONS_INIT;
+  options.run_options = &run;
+  run.log_level = 9;
+  expect(IOBIND_INVALID_ARGUMENT, iobind_pipeline_create(session, &options, &pipeline, &fault));
+  expect_words("pipeline_create: log_level");
+  run.log_level = 0;
+  run.tag = "film";
+  expect_ok(iobind_pipeline_create(session, &options, &pipeline, &fault));
+  iobind_tensor *output;
+  expect_ok(submit(pipeline, &source, NULL, NULL));
+  expect_ok(iobind_pipeline_next(pipeline, &output, NULL, &fault));
+  expect_doubled(output);
+  iobind_pipeline_destroy(pipeline);
+  iobind_session_destroy(session);
+}
+
+#define CASES(spec)                                                                         \
+  {#spec ": frames of a decoder", frames_of_a_decoder, start, stop, #spec},                 \
+      {#spec ": a frame without its event", a_frame_without_its_event, start, stop, #spec}, \
+      {#spec ": a surface goes back", a_surface_goes_back, start, stop, #spec},             \
+      {#spec ": a result becomes an input", a_result_becomes_an_input, start, stop, #spec}, \
+      {#spec ": host and device in turn", host_and_device_in_turn, start, stop, #spec},     \
+      {#spec ": an event of a host tensor", an_event_of_a_host_tensor, start, stop, #spec}, \
+      {#spec ": each output by choice", each_output_by_choice, start, stop, #spec},         \
+      {#spec ": what is refused", what_is_refused, start, stop, #spec},                     \
+      {#spec ": another device", another_device, start, stop, #spec}, {                     \
+#spec ": options that are refused", options_that_are_refused, start, stop, #spec        \
+  }
+
+static const struct CMUnitTest tests[] = {CASES(cpu), CASES(webgpu), CASES(vdev)};
+
+FIXTURE_MAIN_OF_DEVICES(tests);
