@@ -35,17 +35,26 @@ static const OrtApi *find_ort(const iobind_runtime *runtime) {
   return ort;
 }
 
-void raw_open(raw *r, const fixture *f) {
+void raw_open_environment(raw *r, const fixture *f) {
   const OrtApi *ort = r->ort = find_ort(f->runtime);
   raw_check(r, ort->CreateEnvWithCustomLogger(ignore_log, NULL, ORT_LOGGING_LEVEL_WARNING, "overhead", &r->env));
   raw_check(r, ort->CreateSessionOptions(&r->options));
   raw_check(r, ort->SetIntraOpNumThreads(r->options, 1));
   raw_check(r, ort->SetInterOpNumThreads(r->options, 1));
+}
+
+void raw_open_session(raw *r, const fixture *f) {
+  const OrtApi *ort = r->ort;
   raw_check(r, ort->CreateSessionFromArray(r->env, f->model, f->model_bytes, r->options, &r->session));
   raw_check(r, ort->CreateRunOptions(&r->run_options));
   raw_check(r, ort->CreateIoBinding(r->session, &r->binding));
   raw_check(r, ort->GetAllocatorWithDefaultOptions(&r->allocator));
   r->memory = r->allocator->Info(r->allocator);
+}
+
+void raw_open(raw *r, const fixture *f) {
+  raw_open_environment(r, f);
+  raw_open_session(r, f);
 }
 
 void raw_close(raw *r) {

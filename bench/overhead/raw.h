@@ -21,6 +21,10 @@ void raw_check(const raw *r, OrtStatus *status);
 
 /* A session of the fixture's model on the CPU, with one thread. */
 void raw_open(raw *r, const fixture *f);
+
+/* Its two parts, between which `options` can be given a device. */
+void raw_open_environment(raw *r, const fixture *f);
+void raw_open_session(raw *r, const fixture *f);
 void raw_close(raw *r);
 
 /* A float tensor over the caller's memory, which must outlive it. */

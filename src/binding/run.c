@@ -44,7 +44,17 @@ static inline iobind_status begin(iobind_binding *binding, iobind_stream *busy, 
   return IOBIND_OK;
 }
 
+/* Does `begin` have nothing to do? Then it does not enter the EP either. */
+static inline bool is_steady(const iobind_binding *binding, const iobind_stream *busy) {
+  return binding->carry_count == 0 && busy == NULL && binding->results != IOBIND__RESULTS_READY && binding->is_checked &&
+         binding->fresh_count == 0 && binding->sides[binding->turn].generation == binding->generation;
+}
+
 static iobind_status begin_serial(iobind_binding *binding, iobind_stream *busy, iobind_error *error) {
+  if (is_steady(binding, busy)) {
+    binding->results = IOBIND__RESULTS_NONE;
+    return IOBIND_OK;
+  }
   iobind__device_enter(binding->session->serial);
   iobind_status status = begin(binding, busy, error);
   iobind__device_leave(binding->session->serial);

@@ -164,12 +164,14 @@ launched count_launched(void) {
   int64_t (*get)(int, const char *) = NULL;
   *(void **)&get = find_function(is_device("vdev") ? "vdev_get" : "vcuda_get");
   if (get == NULL) {
-    return (launched){-1, -1};
+    assert_true(is_device("webgpu"));
+    return (launched){-1, -1, -1};
   }
   bool is_vdev = is_device("vdev");
-  launched now = {get(0, is_vdev ? "graph_replays" : "graph_launches"), get(0, is_vdev ? "kernels" : "launches")};
+  launched now = {get(0, is_vdev ? "graph_replays" : "graph_launches"), get(0, is_vdev ? "kernels" : "launches"),
+                  get(0, "h2d_count") + get(0, "d2h_count") + get(0, "d2d_count")};
   now.kernels -= get(0, is_vdev ? "graph_launches" : "graph_nodes"); /* which are counted among them */
-  launched since = {now.graphs - before.graphs, now.kernels - before.kernels};
+  launched since = {now.graphs - before.graphs, now.kernels - before.kernels, now.copies - before.copies};
   before = now;
   return since;
 }

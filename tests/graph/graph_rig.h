@@ -30,6 +30,7 @@ void bind_y(iobind_binding *binding, iobind_tensor *y);
 typedef struct launched {
   int64_t graphs;
   int64_t kernels; /* not of graphs */
+  int64_t copies;  /* on the device, to it and from it */
 } launched;
 launched count_launched(void);
 

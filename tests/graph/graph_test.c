@@ -9,6 +9,7 @@
 
 enum { N = 48, TWICE = 2 * N };
 
+/* A run is one launch of the graph, and nothing else is launched or copied. */
 static void steady(void **state) {
   (void)state;
   iobind_session *session = make_session("scale", 1);
