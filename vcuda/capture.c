@@ -170,6 +170,7 @@ int cudaStreamBeginCapture(cuda_stream stream, int mode) {
     vcuda_global.captures = capture;
     found->capture = capture;
     found->frontier.count = 0;
+    capture->broken = vcuda_trigger_fails(&found->device->settings, VCUDA_SITE_CAPTURE, 0, "cudaStreamBeginCapture", false);
     vcuda_count(found->device, VCUDA_COUNT_captures, 1);
   } else {
     free(capture);

@@ -8,7 +8,7 @@
 
 #include "work.h"
 
-static const char *const sites[] = {"alloc", "pinned", "copy", "compute", "graph", "stream", "event"};
+static const char *const sites[] = {"alloc", "pinned", "copy", "compute", "graph", "stream", "event", "capture"};
 static const char *const races[] = {"off", "count", "fail"};
 
 /* A setting that is a number, or a word of a list. */

@@ -17,6 +17,7 @@ typedef enum vcuda_site {
   VCUDA_SITE_GRAPH,
   VCUDA_SITE_STREAM,
   VCUDA_SITE_EVENT,
+  VCUDA_SITE_CAPTURE,
   VCUDA_SITES
 } vcuda_site;
 

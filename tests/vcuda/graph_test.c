@@ -305,6 +305,17 @@ static void launches_of_one_graph_come_after_one_another(void **state) {
   OK(cudaStreamDestroy(other));
 }
 
+static void a_capture_breaks_on_request(void **state) {
+  (void)state;
+  assert_int_equal(vcuda_set(0, "fail_capture", "2"), 0);
+  cuda_stream whole = begin(CUDA_CAPTURE_GLOBAL);
+  cuda_stream broken = begin(CUDA_CAPTURE_GLOBAL);
+  end_broken(broken);
+  OK(touch(whole, "work", NULL, 0, -1));
+  OK(cudaGraphExecDestroy(end_whole(whole)));
+  OK(cudaStreamDestroy(whole));
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(captured_work_runs_at_each_launch_only),
@@ -321,6 +332,7 @@ int main(void) {
       TEST(another_thread_ends_a_relaxed_capture_only),
       TEST(a_launch_into_a_capture_becomes_part_of_it),
       TEST(launches_of_one_graph_come_after_one_another),
+      TEST(a_capture_breaks_on_request),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
