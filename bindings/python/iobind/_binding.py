@@ -195,7 +195,7 @@ class Binding(_core.Binding):
         return self._take(self._outputs[name][0])
 
     def set_run_options(self, config: Mapping[str, Any] | None = None, *, tag: str | None = None, log_level: int = 0) -> None:
-        """For all later runs: ONNX Runtime's run entries, such as {"gpu_graph_id": 1}; a tag for its log and profile."""
+        """For all later runs: ONNX Runtime's run entries, such as {"memory.enable_memory_arena_shrinkage": "gpu:0"}; a tag for its log and profile."""
         entries = {key: str(value) for key, value in (config or {}).items()}
         self._set_run_options(log_level, tag, list(entries), list(entries.values()))
 

@@ -102,7 +102,7 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
    * Prepares options for all later runs of this binding.
    *
    * @param runTag names the runs in ONNX Runtime's log and profile; null: none
-   * @param runConfig ONNX Runtime's run config entries, such as "gpu_graph_id"; empty: none
+   * @param runConfig ONNX Runtime's run config entries, such as "memory.enable_memory_arena_shrinkage"; empty: none
    * @throws OrtFFMException INVALID_ARGUMENT, RUNTIME
    */
   public void setRunOptions(@Nullable String runTag, Map<String, String> runConfig) {
