@@ -6,6 +6,7 @@
 
 #include "capture.h"
 #include "ep.h"
+#include "external.h"
 #include "memory.h"
 #include "pinned.h"
 #include "trace.h"
@@ -340,6 +341,17 @@ static OrtStatus *ORT_CALL create_stream(OrtEpFactory *factory, const OrtMemoryD
   return vdev_sync_stream_create(&vdev_global.devices[index], stream);
 }
 
+static OrtStatus *ORT_CALL create_importer(OrtEpFactory *factory, const OrtEpDevice *ep_device,
+                                           OrtExternalResourceImporterImpl **out) {
+  (void)factory;
+  const char *number = VDEV_API_TABLE->GetKeyValue(VDEV_API_TABLE->EpDevice_EpMetadata(ep_device), "vdev.index");
+  int index = number == NULL ? -1 : atoi(number);
+  if (index < 0 || index >= vdev_global.device_count) {
+    return vdev_fail(ORT_INVALID_ARGUMENT, "vdev: an importer for a device that is not there");
+  }
+  return vdev_importer_create(&vdev_global.devices[index], ep_device, vdev_factory.allocators[index][0].info, out);
+}
+
 /* ---- entry points ---- */
 
 /* Options of the registration: environment configuration entries "ep_factory.<EP name>.<setting>". */
@@ -465,7 +477,8 @@ static OrtStatus *add_registration(const OrtApiBase *base, OrtEpFactory **factor
                                 .ReleaseAllocator = release_allocator,
                                 .CreateDataTransfer = create_data_transfer,
                                 .IsStreamAware = is_stream_aware,
-                                .CreateSyncStreamForDevice = create_stream};
+                                .CreateSyncStreamForDevice = create_stream,
+                                .CreateExternalResourceImporterForDevice = create_importer};
   one->base = base;
   one->api = VDEV_API_TABLE;
   one->next = vdev_factory.registrations;

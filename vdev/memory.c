@@ -5,7 +5,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <errno.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "race.h"
 #include "stream.h"
@@ -39,7 +42,10 @@ static vdev_block *block_before(const vdev_device *device, size_t offset) {
 static void remove_block(vdev_device *device, vdev_block *block) {
   size_t offset = block->span.start;
   vdev_race_forget(device->base + offset, block->size);
-  if (device->settings.poison != 0) {
+  if (block->imported) {
+    (void)mmap(device->twin + offset, block->span.room, PROT_READ | PROT_WRITE,
+               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+  } else if (device->settings.poison != 0) {
     memset(device->twin + offset, POISON_OLD, block->size);
   }
   vdev_spans_remove(&device->blocks, &block->span);
@@ -140,6 +146,62 @@ void *vdev_memory_allocate(vdev_device *device, size_t bytes, char *reason) {
   return device->base + offset;
 }
 
+/* Place a block on whole pages: first with a page to spare, then where the pages begin. */
+static bool place_pages(vdev_device *device, vdev_block *block, size_t page) {
+  block->span.room += page;
+  if (!place(device, block)) {
+    return false;
+  }
+  vdev_spans_remove(&device->blocks, &block->span);
+  block->span.start = (block->span.start + page - 1) / page * page;
+  block->span.room -= page;
+  vdev_spans_insert(&device->blocks, &block->span);
+  return true;
+}
+
+void *vdev_memory_import(vdev_device *device, int file, size_t offset, size_t bytes, char *reason) {
+  const vdev_subject subject = {
+      .site = VDEV_SITE_ALLOC, .what = "import", .bytes = bytes > INT64_MAX ? INT64_MAX : (int64_t)bytes};
+  struct stat status;
+  size_t page = (size_t)sysconf(_SC_PAGESIZE);
+  int64_t delay = 0;
+  if (!vdev_admit(device, &subject, &delay, reason)) {
+    return NULL;
+  }
+  vdev_host_delay(delay);
+  if (fstat(file, &status) != 0) {
+    (void)vdev_refuse(device, reason, "file descriptor %d cannot be imported: %s", file, strerror(errno));
+    return NULL;
+  }
+  size_t length = (size_t)status.st_size;
+  if (bytes == 0 || offset % page != 0 || offset > length || bytes > length - offset) {
+    (void)vdev_refuse(device, reason, "%zu bytes at offset %zu of a file of %zu cannot be imported%s", bytes, offset, length,
+                      offset % page == 0 ? "" : ": the offset is not that of a page");
+    return NULL;
+  }
+  vdev_block *block = calloc(1, sizeof *block);
+  if (block == NULL) {
+    (void)vdev_refuse(device, reason, "out of host memory");
+    return NULL;
+  }
+  block->size = bytes;
+  block->live = true;
+  block->imported = true;
+  block->span.room = (bytes + page - 1) / page * page;
+  if (!place_pages(device, block, page)) {
+    free(block);
+    (void)vdev_refuse(device, reason, "out of address space: %zu bytes to import", bytes);
+    return NULL;
+  }
+  if (mmap(device->twin + block->span.start, block->span.room, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file,
+           (off_t)offset) == MAP_FAILED) {
+    (void)vdev_refuse(device, reason, "file descriptor %d cannot be mapped: %s", file, strerror(errno));
+    remove_block(device, block);
+    return NULL;
+  }
+  return device->base + block->span.start;
+}
+
 static bool is_any_stream_busy(void) {
   for (int i = 0; i + 1 < vdev_global.agent_limit; i++) {
     const vdev_stream *stream = vdev_global.streams[i];
@@ -173,8 +235,10 @@ void vdev_memory_free(vdev_device *device, void *address) {
     device->statistics.errors++;
     return;
   }
-  device->statistics.live_blocks--;
-  device->statistics.live_bytes -= (int64_t)block->size;
+  if (!block->imported) {
+    device->statistics.live_blocks--;
+    device->statistics.live_bytes -= (int64_t)block->size;
+  }
   block->live = false;
   block->passed = is_any_stream_busy() ? calloc(VDEV_MAX_STREAMS, sizeof *block->passed) : NULL;
   if (block->passed != NULL) {

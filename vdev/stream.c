@@ -295,6 +295,18 @@ bool vdev_submit(vdev_stream *stream, const vdev_job *job, bool wait, char *reas
   return good && (!wait || vdev_stream_drain(stream, reason));
 }
 
+bool vdev_stream_queue(vdev_stream *stream, const vdev_job *job, char *reason) {
+  vdev_operation operation = {.job = *job};
+  if (stream->error[0] != '\0') {
+    snprintf(reason, VDEV_TEXT, "%s", stream->error);
+  } else if (enqueue(stream, &operation, reason)) {
+    stream->submitted++;
+    return true;
+  }
+  drop(job);
+  return false;
+}
+
 void vdev_stream_advance(vdev_stream *stream) {
   vdev_clocks_join(stream->clocks, vdev_global.host_clocks, vdev_global.agent_limit);
   stream->clocks[stream->agent]++;

@@ -25,6 +25,10 @@ typedef struct vdev_job {
  * once or `wait` is set. Without a stream: do it now. False: failed. */
 bool vdev_submit(vdev_stream *stream, const vdev_job *job, bool wait, char *reason);
 
+/* Add a job that takes as long as something outside does: the stream's worker does it, never the caller, and no time of the model's
+ * passes. With the lock held, which it releases for a time. False: the stream has failed, or there is no memory; the job was released. */
+bool vdev_stream_queue(vdev_stream *stream, const vdev_job *job, char *reason);
+
 /* With the lock held, which it releases for a time: the host is busy for this long, on either clock. */
 void vdev_host_delay(int64_t nanoseconds);
 

@@ -67,6 +67,17 @@ VDEV_API int vdev_event_wait(vdev_event *event);
 /** @return 1 passed, which counts as a wait; 0 not yet; -1 not an event @since 0.1 */
 VDEV_API int vdev_event_query(vdev_event *event);
 
+/** Make a semaphore that several processes share: a value that only grows, in memory. Its file descriptor is given to another process
+ *  (inherited, or sent over a socket), and imported by ORT's interop interface as a timeline semaphore of an opaque descriptor. Memory that
+ *  processes share is any file of memory, as memfd_create makes one. Linux only.
+ *  @return the descriptor, which is closed on exec and which the caller closes; -1 failed @since 0.2 */
+VDEV_API int vdev_semaphore_create(uint64_t value);
+/** Raise its value, from the host. @return 0; -1 not a semaphore, or its value is that or higher @since 0.2 */
+VDEV_API int vdev_semaphore_signal(int file, uint64_t value);
+/** Wait on the host until its value is `value` or higher. @param timeout_ns  -1: for ever
+ *  @return 1 it is; 0 the time is over; -1 not a semaphore @since 0.2 */
+VDEV_API int vdev_semaphore_wait(int file, uint64_t value, int64_t timeout_ns);
+
 /** Tell the race detector that the host touches pinned memory now: the one access that the device cannot see.
  *  @param write  1 where the host writes
  *  @return 0; -1 a race was found and race=fail, or `data` is NULL and `bytes` not 0 @since 0.1 */

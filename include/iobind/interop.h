@@ -1,6 +1,6 @@
 /** @file interop.h
- *  iobind beside other libraries: their streams and events, tensors by DLPack, the ORT of a host program. The rules of iobind.h
- *  hold here. */
+ *  iobind beside other libraries: their streams and events, tensors by DLPack, the ORT of a host program, ORT's own objects,
+ *  memory and semaphores of other libraries and processes. The rules of iobind.h hold here. */
 #ifndef IOBIND_INTEROP_H
 #define IOBIND_INTEROP_H
 
@@ -138,6 +138,84 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_runtime_get_ort(const iobind_runtim
  *  @return NULL for NULL
  *  @threads any   @since 0.2 */
 IOBIND_API void *iobind_session_get_ort(const iobind_session *session);
+
+/* ---- external memory and semaphores ------------------------------------------------------------------------------- */
+
+/** What a handle of another library or process stands for. */
+typedef enum iobind_external_kind {
+  IOBIND_EXTERNAL_FD_MEMORY = 1,       /**< memory of a file descriptor: Vulkan's opaque one; on the virtual accelerator a memfd */
+  IOBIND_EXTERNAL_WIN32_MEMORY = 2,    /**< Vulkan's memory, by a HANDLE */
+  IOBIND_EXTERNAL_D3D12_RESOURCE = 3,  /**< the shared HANDLE of an ID3D12Resource */
+  IOBIND_EXTERNAL_D3D12_HEAP = 4,      /**< the shared HANDLE of an ID3D12Heap */
+  IOBIND_EXTERNAL_FD_SEMAPHORE = 5,    /**< Vulkan's timeline semaphore, by an opaque file descriptor; vdev_semaphore_create's */
+  IOBIND_EXTERNAL_WIN32_SEMAPHORE = 6, /**< Vulkan's timeline semaphore, by a HANDLE */
+  IOBIND_EXTERNAL_D3D12_FENCE = 7,     /**< the shared HANDLE of an ID3D12Fence */
+  IOBIND_EXTERNAL_KIND_FORCE32 = 0x7FFFFFFF
+} iobind_external_kind;
+
+/** A handle, and what it stands for. */
+typedef struct iobind_external {
+  uint32_t struct_size;
+  int32_t kind;  /**< iobind_external_kind */
+  void *handle;  /**< the HANDLE; a file descriptor as `(void *)(intptr_t)fd` */
+  size_t bytes;  /**< of memory: all of it, as it was allocated; 0 for a semaphore */
+} iobind_external;
+#define IOBIND_EXTERNAL_INIT {sizeof(iobind_external), 0, NULL, 0}
+
+typedef struct iobind_external_memory iobind_external_memory;
+typedef struct iobind_semaphore iobind_semaphore;
+
+/** Can a device import handles of a kind? ORT 1.24 and newer pass them to the EP. The virtual accelerator takes file descriptors; ORT's CUDA
+ *  EP, up to 1.31, takes none, and is not asked: its table has no valid function there.
+ *  @param kind  iobind_external_kind
+ *  @return OK; NOT_SUPPORTED with the reason; INVALID_ARGUMENT; RUNTIME
+ *  @threads any   @since 0.2 */
+IOBIND_API IOBIND_CHECK iobind_status iobind_device_check_import(iobind_device *device, int32_t kind, iobind_error *error);
+
+/** Import memory of another library or process: a device's memory from now on, without a copy. Who closes the handle is up to the EP: CUDA
+ *  owns a file descriptor that it has imported; the virtual accelerator does not, and it may be closed when the call returns.
+ *  @return OK; NOT_SUPPORTED as iobind_device_check_import; INVALID_ARGUMENT; OUT_OF_MEMORY; RUNTIME the EP refuses the handle
+ *  @threads any   @since 0.2 */
+IOBIND_API IOBIND_CHECK iobind_status iobind_external_memory_import(iobind_device *device, const iobind_external *external,
+                                                                    iobind_external_memory **memory, iobind_error *error);
+
+/** Destroy imported memory. It stays until its tensors are gone. NULL is a no-op.
+ *  @threads any   @since 0.2 */
+IOBIND_API void iobind_external_memory_destroy(iobind_external_memory *memory);
+
+/** Make a tensor over a part of imported memory. Nothing here sees what others do with the memory: they and the work on streams here are
+ *  ordered by semaphores, or by waiting.
+ *  @param offset  in bytes; what the device's kernels need of alignment is the caller's to keep
+ *  @return OK; INVALID_ARGUMENT, also for a part that is not within the memory; SHAPE; DTYPE strings; DEVICE; RUNTIME; OUT_OF_MEMORY
+ *  @threads any   @since 0.2 */
+IOBIND_API IOBIND_CHECK iobind_status iobind_external_memory_view(iobind_external_memory *memory, size_t offset,
+                                                                    iobind_dtype dtype, const int64_t *dims, size_t rank,
+                                                                    iobind_tensor **tensor, iobind_error *error);
+
+/** Import a semaphore: a value that grows, and that streams of the device wait for and raise.
+ *  @param external  `bytes` is 0; the handle as for iobind_external_memory_import
+ *  @return as iobind_external_memory_import
+ *  @threads any   @since 0.2 */
+IOBIND_API IOBIND_CHECK iobind_status iobind_semaphore_import(iobind_device *device, const iobind_external *external,
+                                                              iobind_semaphore **semaphore, iobind_error *error);
+
+/** Destroy an imported semaphore; streams that still use it keep it. NULL is a no-op.
+ *  @threads any   @since 0.2 */
+IOBIND_API void iobind_semaphore_destroy(iobind_semaphore *semaphore);
+
+/** Order all later work of an EP's stream behind the moment at which the semaphore's value is `value` or more, without stopping the host.
+ *  The value need not have been signalled yet; if it never is, the stream never goes on (iobind_event_wait_for has a limit).
+ *  @return OK; NOT_SUPPORTED the device has no streams of its own; DEVICE a stream of another device; INVALID_ARGUMENT; RUNTIME
+ *  @threads serial for the stream   @since 0.2 */
+IOBIND_API IOBIND_CHECK iobind_status iobind_stream_wait_semaphore(iobind_stream *stream, iobind_semaphore *semaphore,
+                                                                   uint64_t value, iobind_error *error);
+
+/** Raise the semaphore to `value` when the stream has done what it has got so far. As iobind_stream_wait_semaphore. Work that fails before it
+ *  may leave it as it is: who waits elsewhere needs a limit.
+ *  @param value  more than the semaphore has by then
+ *  @threads serial for the stream   @since 0.2 */
+IOBIND_API IOBIND_CHECK iobind_status iobind_stream_signal_semaphore(iobind_stream *stream, iobind_semaphore *semaphore,
+                                                                     uint64_t value, iobind_error *error);
 
 #ifdef __cplusplus
 }

@@ -14,7 +14,7 @@ typedef struct iobind__use {
 
 struct iobind_tensor {
   iobind__ref ref;
-  iobind__ref *owner;  /* kept alive: the runtime, or the session whose memory this is */
+  iobind__ref *owner;  /* kept alive: the runtime, or the session or imported memory whose memory this is */
   iobind_tensor *base; /* kept alive: the tensor that this is a view of */
   iobind__place *place;
   OrtValue *value;

@@ -2,7 +2,7 @@
 #ifndef IOBIND_TESTS_DOCS_FRAME_H
 #define IOBIND_TESTS_DOCS_FRAME_H
 
-#include <iobind/iobind.h>
+#include <iobind/interop.h>
 #include <stdio.h>
 
 #define TRY(call) \

@@ -53,6 +53,9 @@ static const expectation expectations[] = {
     STATUS("", "", "GetApi", IOBIND_VERSION, "an ORT that does not give its own interface"),
     STATUS("", "", "GetVersionString", IOBIND_VERSION, "an ORT without a version"),
     IGNORED("", "", "GetModelEditorApi", "an ORT built without it tells no opset"),
+    STATUS("", "", "GetInteropApi", IOBIND_NOT_SUPPORTED, "an ORT without it imports nothing"),
+    IGNORED("iobind_stream_wait_semaphore", "", "realloc", "the stream is waited for, instead of keeping the semaphore"),
+    IGNORED("iobind_stream_signal_semaphore", "", "realloc", "the stream is waited for, instead of keeping the semaphore"),
 
     STATUS("iobind_stream_wrap", "", "SyncStream_GetHandle", IOBIND_RUNTIME, "a stream without a handle cannot be bridged"),
     STATUS("iobind_stream_signal_native", "", "SyncStream_GetHandle", IOBIND_RUNTIME, "an event cannot be recorded there"),

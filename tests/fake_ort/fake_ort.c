@@ -189,6 +189,7 @@ static const OrtSyncStreamImpl *ORT_CALL get_stream_impl(const OrtSyncStream *st
 static OrtApi table;
 static OrtEpApi ep_table;
 static OrtModelEditorApi editor_table;
+static OrtInteropApi interop_table;
 
 static const OrtEpApi *ORT_CALL get_ep_api(void) {
   return fake__enter(SLOT_GetEpApi, NULL) ? &ep_table : NULL;
@@ -203,6 +204,10 @@ static OrtStatus *ORT_CALL get_opset(const OrtSession *session, const char *doma
 
 static const OrtModelEditorApi *ORT_CALL get_editor_api(void) {
   return fake__enter(SLOT_GetModelEditorApi, NULL) ? &editor_table : NULL;
+}
+
+static const OrtInteropApi *ORT_CALL get_interop_api(void) {
+  return fake__enter(SLOT_GetInteropApi, NULL) ? &interop_table : NULL;
 }
 
 static const char *ep_name; /* NULL: its own */
@@ -223,7 +228,10 @@ static const OrtApi *ORT_CALL get_api(uint32_t version) {
     table = *real;
     ep_table = *real->GetEpApi();
     editor_table = *real->GetModelEditorApi();
+    interop_table = *real->GetInteropApi();
     fake__fill(&table);
+    fake__fill_interop(&interop_table);
+    table.GetInteropApi = get_interop_api;
     table.GetEpApi = get_ep_api;
     table.EpDevice_EpName = get_ep_name;
     table.GetModelEditorApi = get_editor_api;

@@ -23,6 +23,8 @@ OrtStatus *fake__leave(OrtStatus *status); /* counts what the real ORT returned 
 void fake__made(int kind, const void *object); /* NULL is none */
 void fake__gone(int kind, const void *object);
 
-void fake__fill(OrtApi *table); /* put the forwarders into a copy of the table */
+/* Put the forwarders into a copy of the table. */
+void fake__fill(OrtApi *table);
+void fake__fill_interop(OrtInteropApi *table);
 
 #endif

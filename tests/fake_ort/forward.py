@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Writes the forwarders of the fake ORT: one function for each slot of ORT's table that abi/ declares, from the recorded facts.
+"""Writes the forwarders of the fake ORT: one function for each slot of ORT's tables that abi/ declares, from the recorded facts.
 
 usage: forward.py slots FUNCTIONS.tsv       the numbers and names of the slots, as a header
-       forward.py functions FUNCTIONS.tsv   the forwarders, and fake__fill, which puts them into a table
+       forward.py functions FUNCTIONS.tsv   the forwarders, and fake__fill and fake__fill_interop, which put them into tables
 """
 import csv
 import re
 import sys
 
 # What cannot be told from a signature.
-BY_HAND = {"GetModelEditorApi", "GetEpApi", "EpDevice_EpName"}  # fake_ort.c: it lends tables of its own, and renames EPs
+BY_HAND = {"GetModelEditorApi", "GetEpApi", "GetInteropApi", "EpDevice_EpName"}  # fake_ort.c: it lends tables of its own, and renames EPs
 LEFT = {"CreateStatus"}  # what it returns is no failure; the library has no use for it
 BORROWED = {"GetAllocatorWithDefaultOptions", "GetSharedAllocator", "CreateSharedAllocator"}  # nothing that a caller gives back
 MADE = {
@@ -25,6 +25,8 @@ GONE = {
 }
 # What one of ORT's own failures leaves behind: a binding in which the next input that is bound fails, too.
 AFTER = {"BindInput": 'fake__real->ReleaseStatus(fake__real->BindInput(binding_ptr, "no such input", val_ptr));'}
+# The tables whose functions are forwarded, and where the real ones are.
+TABLES = {"OrtApi": "fake__real", "OrtInteropApi": "fake__real->GetInteropApi()"}
 # Calls of the EP's own objects, which fake_ort.c stands in front of.
 OBJECTS = {"OrtSyncStreamImpl": ["CreateNotification"],
            "OrtSyncNotificationImpl": ["Activate", "WaitOnDevice", "WaitOnHost"],
@@ -65,7 +67,7 @@ def kinds(slots):
 
 
 def of_interest(slots):
-    own = [slot for slot in slots if slot.table == "OrtApi" and slot.name not in LEFT]
+    own = [slot for slot in slots if slot.table in TABLES and slot.name not in LEFT]
     return own, [slot for slot in slots if slot.name in OBJECTS.get(slot.table, [])]
 
 
@@ -92,7 +94,7 @@ def made(slot, known):
 
 def print_function(slot, known):
     arguments = ", ".join(slot.names)
-    call = f"fake__real->{slot.name}({arguments})"
+    call = f"{TABLES[slot.table]}->{slot.name}({arguments})"
     print(f"static {slot.returns} ORT_CALL {slot.name}({', '.join(slot.parameters) or 'void'}) {{")
     if slot.is_status:
         print(f"  OrtStatus *status = NULL;\n  if (fake__enter(SLOT_{slot.name}, &status)) {{")
@@ -126,11 +128,12 @@ def print_functions(slots):
     for slot in own:
         if slot.name not in BY_HAND:
             print_function(slot, known)
-    print("void fake__fill(OrtApi *table) {")
-    for slot in own:
-        if slot.name not in BY_HAND:
-            print(f"  table->{slot.name} = {slot.name};")
-    print("}")
+    for function, table in (("fake__fill", "OrtApi"), ("fake__fill_interop", "OrtInteropApi")):
+        print(f"void {function}({table} *table) {{")
+        for slot in own:
+            if slot.table == table and slot.name not in BY_HAND:
+                print(f"  table->{slot.name} = {slot.name};")
+        print("}")
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "fake_ort.h"
 #include "model.h"
@@ -88,6 +89,11 @@ void rig_close(struct rig *rig) {
   iobind_stream_destroy(rig->stream);
   iobind_stream_destroy(rig->second_stream);
   iobind_session_destroy(rig->session);
+  iobind_semaphore_destroy(rig->semaphore);
+  iobind_external_memory_destroy(rig->external);
+  if (rig->file > 0) {
+    close(rig->file);
+  }
   iobind_runtime_destroy(rig->runtime);
   iobind_runtime_destroy(rig->other);
 }

@@ -5,7 +5,7 @@
 #include <setjmp.h>
 #include <stdbool.h>
 
-#include "iobind/iobind.h"
+#include "iobind/interop.h"
 
 /* ON_STRANGE: the virtual accelerator under a name that iobind's catalogue does not have. So its memory is taken to have no addresses,
  * its runs to be queued, and its streams are iobind's threads. */
@@ -28,6 +28,9 @@ struct rig {
   iobind_event *event;
   iobind_pipeline *pipeline;
   iobind_audit *audit;
+  iobind_external_memory *external;
+  iobind_semaphore *semaphore;
+  int file;         /* of what is imported; 0: none is open */
   iobind_tensor *x; /* `ones`, unless a scenario says otherwise */
   iobind_tensor *y;
   iobind_tensor *result; /* what the call under test hands out */

@@ -30,6 +30,7 @@ extern const struct scenario graph_scenarios[];
 extern const struct scenario audit_scenarios[];
 extern const struct scenario busy_scenarios[];
 extern const struct scenario pipeline_scenarios[];
+extern const struct scenario external_scenarios[];
 
 /* Functions of the public interface that no scenario calls yet, each with the reason. */
 typedef struct without_scenario {

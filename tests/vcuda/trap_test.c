@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "iobind/interop.h"
 #include "memory/stream.h"
 #include "ort_ep.h"
 #include "session/session.h"
@@ -120,6 +121,9 @@ static void slots_without_a_function(void **state) {
     free(file);
   }
   assert_true(wild > 0);
+  for (int32_t kind = IOBIND_EXTERNAL_FD_MEMORY; kind <= IOBIND_EXTERNAL_D3D12_FENCE; kind++) {
+    expect(IOBIND_NOT_SUPPORTED, iobind_device_check_import(device, kind, &fault)); /* ORT would jump */
+  }
   iobind_runtime_destroy(runtime);
 }
 

@@ -1,0 +1,127 @@
+#include "memory/importer.h"
+
+#include "support/options.h"
+
+/* By iobind_external_kind. */
+static const struct {
+  const char *name;
+  bool memory; /* or a semaphore */
+  bool file;   /* the handle is a file descriptor */
+  int32_t ort_kind;
+} kinds[] = {
+    [IOBIND_EXTERNAL_FD_MEMORY] = {"FD_MEMORY", true, true, ORT_EXTERNAL_MEMORY_HANDLE_TYPE_VK_MEMORY_OPAQUE_FD},
+    [IOBIND_EXTERNAL_WIN32_MEMORY] = {"WIN32_MEMORY", true, false, ORT_EXTERNAL_MEMORY_HANDLE_TYPE_VK_MEMORY_WIN32},
+    [IOBIND_EXTERNAL_D3D12_RESOURCE] = {"D3D12_RESOURCE", true, false, ORT_EXTERNAL_MEMORY_HANDLE_TYPE_D3D12_RESOURCE},
+    [IOBIND_EXTERNAL_D3D12_HEAP] = {"D3D12_HEAP", true, false, ORT_EXTERNAL_MEMORY_HANDLE_TYPE_D3D12_HEAP},
+    [IOBIND_EXTERNAL_FD_SEMAPHORE] = {"FD_SEMAPHORE", false, true, ORT_EXTERNAL_SEMAPHORE_VK_TIMELINE_SEMAPHORE_OPAQUE_FD},
+    [IOBIND_EXTERNAL_WIN32_SEMAPHORE] = {"WIN32_SEMAPHORE", false, false, ORT_EXTERNAL_SEMAPHORE_VK_TIMELINE_SEMAPHORE_WIN32},
+    [IOBIND_EXTERNAL_D3D12_FENCE] = {"D3D12_FENCE", false, false, ORT_EXTERNAL_SEMAPHORE_D3D12_FENCE},
+};
+enum { LAST = sizeof kinds / sizeof kinds[0] - 1 };
+
+static iobind_status check_kind(int32_t kind, const char *what, iobind_error *error) {
+  return kind >= 1 && kind <= LAST
+             ? IOBIND_OK
+             : iobind__fail(error, IOBIND_INVALID_ARGUMENT, "%s: kind: expected 1 .. %d, got %d", what, LAST, kind);
+}
+
+iobind_status iobind__imported_read(iobind__imported *out, const iobind_external *given, bool memory, const char *what,
+                                    iobind_error *error) {
+  if (given == NULL) {
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "%s: external is NULL", what);
+  }
+  IOBIND__TRY(iobind__options_read(&out->given, sizeof out->given, sizeof out->given, given, what, error));
+  const iobind_external *read = &out->given;
+  IOBIND__TRY(check_kind(read->kind, what, error));
+  if (kinds[read->kind].memory != memory) {
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "%s: external.kind: expected %s, got %s", what,
+                        memory ? "memory" : "a semaphore", kinds[read->kind].name);
+  }
+  if (kinds[read->kind].file ? (intptr_t)read->handle < 0 : read->handle == NULL) {
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "%s: external.handle: expected %s, got %s", what,
+                        kinds[read->kind].file ? "a file descriptor" : "a HANDLE",
+                        kinds[read->kind].file ? "less than 0" : "NULL");
+  }
+  if ((read->bytes > 0) != memory) {
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "%s: external.bytes: expected %s, got %zu", what,
+                        memory ? "the size of the memory" : "0, for a semaphore has none", read->bytes);
+  }
+  out->ort_kind = kinds[read->kind].ort_kind;
+  return IOBIND_OK;
+}
+
+static iobind_status imports_nothing(const iobind_device *device, const char *what, iobind_error *error) {
+  return iobind__fail(error, IOBIND_NOT_SUPPORTED,
+                      "%s: the execution provider of '%s' imports no memory or semaphores in ONNX Runtime %s", what,
+                      device->spec, device->runtime->ort.version);
+}
+
+/* ORT's own failures beside those that say that there is nothing of the kind. */
+static iobind_status refuse(const iobind_device *device, OrtStatus *status, const char *what, iobind_error *error) {
+  const OrtApi *api = IOBIND__API(device->runtime);
+  return api->GetErrorCode(status) == ORT_NOT_IMPLEMENTED
+             ? iobind__ort_fail_as(api, status, IOBIND_NOT_SUPPORTED, error, "%s: '%s'", what, device->spec)
+             : iobind__ort_fail(api, status, error, "%s: '%s'", what, device->spec);
+}
+
+static iobind_status open_inside(iobind_device *device, int32_t kind, iobind__importer *out, const char *what,
+                                 iobind_error *error) {
+  *out = (iobind__importer){.device = device};
+  /* An EP behind ORT's bridge leaves this slot of its table uninitialised (CUDA's up to 1.31), and ORT jumps through it. */
+  out->api = device->bridged ? NULL : IOBIND__API(device->runtime)->GetInteropApi();
+  if (out->api == NULL) {
+    return imports_nothing(device, what, error);
+  }
+  OrtStatus *status = out->api->CreateExternalResourceImporterForDevice(device->ep_device, &out->ort);
+  if (status != NULL) {
+    return refuse(device, status, what, error);
+  }
+  if (out->ort == NULL) { /* ORT's answer for an EP without such a slot */
+    return imports_nothing(device, what, error);
+  }
+  bool can = false;
+  status = kinds[kind].memory ? out->api->CanImportMemory(out->ort, (OrtExternalMemoryHandleType)kinds[kind].ort_kind, &can)
+                              : out->api->CanImportSemaphore(out->ort, (OrtExternalSemaphoreType)kinds[kind].ort_kind, &can);
+  if (status == NULL && can) {
+    return IOBIND_OK;
+  }
+  iobind_status failed = status != NULL ? refuse(device, status, what, error)
+                                        : iobind__fail(error, IOBIND_NOT_SUPPORTED,
+                                                       "%s: the execution provider of '%s' imports nothing of kind %s", what,
+                                                       device->spec, kinds[kind].name);
+  out->api->ReleaseExternalResourceImporter(out->ort);
+  return failed;
+}
+
+iobind_status iobind__importer_open(iobind_device *device, int32_t kind, iobind__importer *out, const char *what,
+                                    iobind_error *error) {
+  iobind__device_enter(device);
+  iobind_status status = open_inside(device, kind, out, what, error);
+  iobind__device_leave(device);
+  if (status == IOBIND_OK) {
+    iobind__ref_retain(&device->runtime->ref);
+  }
+  return status;
+}
+
+void iobind__importer_close(iobind__importer *importer) {
+  iobind_runtime *runtime = importer->device->runtime;
+  if (iobind__device_is_registered(importer->device)) {
+    iobind__device_enter(importer->device);
+    importer->api->ReleaseExternalResourceImporter(importer->ort);
+    iobind__device_leave(importer->device);
+  }
+  iobind__ref_release(&runtime->ref);
+}
+
+iobind_status iobind_device_check_import(iobind_device *device, int32_t kind, iobind_error *error) {
+  if (device == NULL) {
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "device_check_import: device is NULL");
+  }
+  IOBIND__TRY(iobind__process_check("device_check_import", error));
+  IOBIND__TRY(check_kind(kind, "device_check_import", error));
+  iobind__importer importer;
+  IOBIND__TRY(iobind__importer_open(device, kind, &importer, "device_check_import", error));
+  iobind__importer_close(&importer);
+  return IOBIND_OK;
+}

@@ -1,0 +1,108 @@
+/* Semaphores of other libraries and processes, which an EP's streams wait for and signal. */
+#include <stdlib.h>
+
+#include "memory/importer.h"
+#include "memory/stream.h"
+
+struct iobind_semaphore {
+  iobind__ref ref;
+  iobind__importer importer;
+  OrtExternalSemaphoreHandle *handle;
+};
+
+static void semaphore_destroy(iobind__ref *ref) {
+  iobind_semaphore *semaphore = (iobind_semaphore *)ref;
+  iobind__importer *importer = &semaphore->importer;
+  if (semaphore->handle != NULL && iobind__device_is_registered(importer->device)) {
+    iobind__device_enter(importer->device);
+    importer->api->ReleaseExternalSemaphoreHandle(semaphore->handle);
+    iobind__device_leave(importer->device);
+  }
+  iobind__importer_close(importer);
+  free(semaphore);
+}
+
+static iobind_status import(iobind_device *device, const iobind__imported *from, iobind_semaphore **out, iobind_error *error) {
+  iobind_semaphore *semaphore = calloc(1, sizeof *semaphore);
+  if (semaphore == NULL) {
+    return iobind__out_of_memory(error, "semaphore_import");
+  }
+  iobind__ref_init(&semaphore->ref, semaphore_destroy);
+  iobind__importer *importer = &semaphore->importer;
+  iobind_status status = iobind__importer_open(device, from->given.kind, importer, "semaphore_import", error);
+  if (status != IOBIND_OK) {
+    free(semaphore);
+    return status;
+  }
+  const OrtExternalSemaphoreDescriptor descriptor = {.version = device->runtime->ort.api_version,
+                                                     .type = (OrtExternalSemaphoreType)from->ort_kind,
+                                                     .native_handle = from->given.handle};
+  iobind__device_enter(device);
+  OrtStatus *failed = importer->api->ImportSemaphore(importer->ort, &descriptor, &semaphore->handle);
+  iobind__device_leave(device);
+  if (failed != NULL) {
+    iobind__ref_release(&semaphore->ref);
+    return iobind__ort_fail(IOBIND__API(device->runtime), failed, error, "semaphore_import: '%s'", device->spec);
+  }
+  *out = semaphore;
+  return IOBIND_OK;
+}
+
+iobind_status iobind_semaphore_import(iobind_device *device, const iobind_external *external, iobind_semaphore **semaphore,
+                                      iobind_error *error) {
+  if (semaphore != NULL) {
+    *semaphore = NULL;
+  }
+  if (device == NULL || semaphore == NULL) {
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "semaphore_import: %s is NULL",
+                        device == NULL ? "device" : "semaphore");
+  }
+  IOBIND__TRY(iobind__process_check("semaphore_import", error));
+  iobind__imported from;
+  IOBIND__TRY(iobind__imported_read(&from, external, false, "semaphore_import", error));
+  return import(device, &from, semaphore, error);
+}
+
+void iobind_semaphore_destroy(iobind_semaphore *semaphore) {
+  if (semaphore != NULL) {
+    iobind__ref_release(&semaphore->ref);
+  }
+}
+
+static iobind_status use(iobind_stream *stream, iobind_semaphore *semaphore, uint64_t value, bool waits, const char *what,
+                         iobind_error *error) {
+  if (stream == NULL || semaphore == NULL) {
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "%s: %s is NULL", what, stream == NULL ? "stream" : "semaphore");
+  }
+  IOBIND__TRY(iobind__process_check(what, error));
+  iobind__importer *importer = &semaphore->importer;
+  iobind_device *device = importer->device;
+  if (stream->device != device) {
+    return iobind__fail(error, IOBIND_DEVICE,
+                        "%s: expected a stream of '%s', which has imported the semaphore, got one of '%s'", what, device->spec,
+                        stream->device->spec);
+  }
+  OrtSyncStream *sync = iobind__stream_ort(stream);
+  if (sync == NULL) {
+    return iobind__fail(error, IOBIND_NOT_SUPPORTED, "%s: '%s' has no streams of its own", what, device->spec);
+  }
+  IOBIND__TRY(waits ? IOBIND_OK : iobind__named(iobind__bridge_in(stream, error), error, what));
+  iobind__device_enter(device);
+  OrtStatus *failed = waits ? importer->api->WaitSemaphore(importer->ort, semaphore->handle, sync, value)
+                            : importer->api->SignalSemaphore(importer->ort, semaphore->handle, sync, value);
+  iobind__device_leave(device);
+  IOBIND__ORT_TRY(IOBIND__API(device->runtime), failed, error, "%s: '%s'", what, device->spec);
+  iobind__ref_retain(&semaphore->ref); /* until the stream has passed it */
+  iobind__stream_retire(stream, iobind__stream_take_ticket(stream), &semaphore->ref);
+  return waits ? iobind__named(iobind__bridge_out(stream, error), error, what) : IOBIND_OK;
+}
+
+iobind_status iobind_stream_wait_semaphore(iobind_stream *stream, iobind_semaphore *semaphore, uint64_t value,
+                                           iobind_error *error) {
+  return use(stream, semaphore, value, true, "stream_wait_semaphore", error);
+}
+
+iobind_status iobind_stream_signal_semaphore(iobind_stream *stream, iobind_semaphore *semaphore, uint64_t value,
+                                             iobind_error *error) {
+  return use(stream, semaphore, value, false, "stream_signal_semaphore", error);
+}

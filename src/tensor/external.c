@@ -1,0 +1,137 @@
+/* Memory of other libraries and processes, and tensors in it. */
+#include <stdlib.h>
+
+#include "memory/importer.h"
+#include "tensor/tensor.h"
+
+struct iobind_external_memory {
+  iobind__ref ref;
+  iobind__importer importer;
+  OrtExternalMemoryHandle *handle;
+  size_t bytes;
+};
+
+static void memory_destroy(iobind__ref *ref) {
+  iobind_external_memory *memory = (iobind_external_memory *)ref;
+  iobind__importer *importer = &memory->importer;
+  if (memory->handle != NULL && iobind__device_is_registered(importer->device)) {
+    iobind__device_enter(importer->device);
+    importer->api->ReleaseExternalMemoryHandle(memory->handle);
+    iobind__device_leave(importer->device);
+  }
+  iobind__importer_close(importer);
+  free(memory);
+}
+
+static iobind_status import(iobind_device *device, const iobind__imported *from, iobind_external_memory **out,
+                            iobind_error *error) {
+  iobind_external_memory *memory = calloc(1, sizeof *memory);
+  if (memory == NULL) {
+    return iobind__out_of_memory(error, "external_memory_import");
+  }
+  iobind__ref_init(&memory->ref, memory_destroy);
+  iobind__importer *importer = &memory->importer;
+  iobind_status status = iobind__importer_open(device, from->given.kind, importer, "external_memory_import", error);
+  if (status != IOBIND_OK) {
+    free(memory);
+    return status;
+  }
+  memory->bytes = from->given.bytes;
+  const OrtExternalMemoryDescriptor descriptor = {.version = device->runtime->ort.api_version,
+                                                  .handle_type = (OrtExternalMemoryHandleType)from->ort_kind,
+                                                  .native_handle = from->given.handle,
+                                                  .size_bytes = from->given.bytes};
+  iobind__device_enter(device);
+  OrtStatus *failed = importer->api->ImportMemory(importer->ort, &descriptor, &memory->handle);
+  iobind__device_leave(device);
+  if (failed != NULL) {
+    iobind__ref_release(&memory->ref);
+    return iobind__ort_fail(IOBIND__API(device->runtime), failed, error, "external_memory_import: '%s'", device->spec);
+  }
+  *out = memory;
+  return IOBIND_OK;
+}
+
+iobind_status iobind_external_memory_import(iobind_device *device, const iobind_external *external,
+                                            iobind_external_memory **memory, iobind_error *error) {
+  if (memory != NULL) {
+    *memory = NULL;
+  }
+  if (device == NULL || memory == NULL) {
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "external_memory_import: %s is NULL",
+                        device == NULL ? "device" : "memory");
+  }
+  IOBIND__TRY(iobind__process_check("external_memory_import", error));
+  iobind__imported from;
+  IOBIND__TRY(iobind__imported_read(&from, external, true, "external_memory_import", error));
+  return import(device, &from, memory, error);
+}
+
+void iobind_external_memory_destroy(iobind_external_memory *memory) {
+  if (memory != NULL) {
+    iobind__ref_release(&memory->ref);
+  }
+}
+
+/* The EP made it: it is looked at as any value that comes from there. */
+static iobind_status take(iobind_external_memory *memory, OrtValue *value, iobind_tensor **tensor, const char *what,
+                          iobind_error *error) {
+  iobind_device *device = memory->importer.device;
+  const OrtApi *api = IOBIND__API(device->runtime);
+  const OrtMemoryInfo *info = NULL;
+  IOBIND__ORT_TRY(api, api->GetTensorMemoryInfo(value, &info), error, "%s", what);
+  iobind__place *place = iobind__runtime_find_place(device->runtime, info);
+  if (place == NULL || place->device != device) {
+    return iobind__fail(error, IOBIND_DEVICE, "%s: expected a tensor on '%s', its execution provider made one on '%s'", what,
+                        device->spec, place == NULL ? "?" : place->device->spec);
+  }
+  return iobind__tensor_from_value(value, place, &memory->ref, tensor, what, error);
+}
+
+static iobind_status make(iobind_external_memory *memory, size_t offset, iobind_dtype dtype, const int64_t *dims, size_t rank,
+                          iobind_tensor **tensor, const char *what, iobind_error *error) {
+  iobind__importer *importer = &memory->importer;
+  iobind_device *device = importer->device;
+  size_t bytes;
+  IOBIND__TRY(iobind__dtype_bytes(dtype, dims, rank, &bytes, what, error));
+  if (offset > memory->bytes || bytes > memory->bytes - offset) {
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT,
+                        "%s: expected a part of the memory's %zu bytes, got %zu bytes at offset %zu", what, memory->bytes,
+                        bytes, offset);
+  }
+  const OrtExternalTensorDescriptor descriptor = {.version = device->runtime->ort.api_version,
+                                                  .element_type = (ONNXTensorElementDataType)dtype,
+                                                  .shape = dims,
+                                                  .rank = rank,
+                                                  .offset_bytes = offset};
+  OrtValue *value = NULL;
+  iobind__device_enter(device);
+  OrtStatus *failed = importer->api->CreateTensorFromMemory(importer->ort, memory->handle, &descriptor, &value);
+  iobind__device_leave(device);
+  IOBIND__ORT_TRY(IOBIND__API(device->runtime), failed, error, "%s: '%s'", what, device->spec);
+  iobind_status status = take(memory, value, tensor, what, error);
+  if (status != IOBIND_OK) {
+    iobind__device_enter(device);
+    IOBIND__API(device->runtime)->ReleaseValue(value);
+    iobind__device_leave(device);
+    return status;
+  }
+  (*tensor)->borrows = true;
+  return IOBIND_OK;
+}
+
+iobind_status iobind_external_memory_view(iobind_external_memory *memory, size_t offset, iobind_dtype dtype,
+                                          const int64_t *dims, size_t rank, iobind_tensor **tensor, iobind_error *error) {
+  static const char what[] = "external_memory_view";
+  if (tensor != NULL) {
+    *tensor = NULL;
+  }
+  if (memory == NULL || tensor == NULL) {
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "%s: %s is NULL", what, memory == NULL ? "memory" : "tensor");
+  }
+  IOBIND__TRY(iobind__process_check(what, error));
+  if (dtype == IOBIND_STRING) {
+    return iobind__fail(error, IOBIND_DTYPE, "%s: strings live only in host memory of ONNX Runtime's own", what);
+  }
+  return make(memory, offset, dtype, dims, rank, tensor, what, error);
+}
