@@ -1,0 +1,314 @@
+"""Models over the rows of a Spark DataFrame, from Python (docs/spark.md).
+
+    from iobind import spark as iob
+    classify = iob.predictor(iob.SessionSpec("cls.onnx", device="cuda:{gpu}"), columns={"x": "pixels"}, keep=["id"])
+    df.mapInArrow(classify.map_arrow, "id long, scores array<float>", profile=iob.gpu_profile())
+    predict_batch_udf(classify, return_type=ArrayType(FloatType()), batch_size=64, input_tensor_shapes=[[3, 48, 192]])
+
+A session is made in each Python worker that has a task of the job, on first use, and kept for its later tasks. The package has to be
+installed where the executors are; pyspark and pyarrow are the job's own.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import tempfile
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from . import _dtypes
+from ._binding import Binding
+from ._errors import DTypeError, InvalidArgument, InvalidState, NotFound, ShapeError
+from ._session import Session, Value
+from ._tensor import live
+
+KEPT = 3
+"""the most sessions that a Python worker keeps, as many as Spark keeps of predict_batch_udf; the one unused for longest goes"""
+WAIT = 90.0
+"""seconds that a worker waits for another one's session to go: Spark ends a Python worker that was idle for 60"""
+
+
+@dataclass(frozen=True)
+class SessionSpec:
+    """What a session of a Spark job is made of: nothing but text and numbers, so that Spark can send it to its executors."""
+
+    model: str | bytes
+    """a file on each executor; the name of one that was given by `spark-submit --files` or SparkContext.addFile; or its bytes"""
+    device: str = "cpu"
+    """a device spec; {gpu} in it is the address of the resource `gpu` that Spark gave the task: "cuda:{gpu}" """
+    threads: int = 1
+    """threads of one operator: 1, because Spark runs a task for each core; 0: all cores"""
+    sessions: int = 4
+    """the most Python workers of a machine that have a session of this model on the same device other than the CPU, each with a copy of
+    the weights; one more waits, and then fails; 0: any number"""
+    strict: bool = False
+    """a node that the device does not take is an error"""
+    ep_options: Mapping[str, Any] = field(default_factory=dict)
+    config: Mapping[str, Any] = field(default_factory=dict)
+    dims: Mapping[str, int] = field(default_factory=dict)
+
+    def task_device(self) -> str:
+        """The device in this task, with the addresses of the task's resources filled in. Raises NotFound if it has no such resource."""
+        if "{" not in self.device:
+            return self.device
+        from pyspark import TaskContext  # type: ignore[import-not-found]
+
+        context = TaskContext.get()
+        resources = {} if context is None else context.resources()
+        try:
+            return self.device.format_map({name: found.addresses[0] for name, found in resources.items()})
+        except (KeyError, IndexError) as missing:
+            raise NotFound(f"spark: {self.device!r}: the task has no resource {missing}, only {', '.join(resources) or 'cores'}: set "
+                           "spark.task.resource.gpu.amount and spark.executor.resource.gpu.amount, or give the job gpu_profile()") from None
+
+
+def predictor(spec: SessionSpec, *, columns: Mapping[str, str] | None = None, outputs: Mapping[str, str] | None = None,
+              keep: Sequence[str] = (), prepare: Mapping[str, Callable[[Any], Any]] | None = None, batch_size: int = 64) -> Predictor:
+    """What runs a model over a DataFrame: give it to predict_batch_udf, or its map_arrow to mapInArrow.
+
+    spec: the model and its device. What follows is for mapInArrow: columns: {input: column}, without: the inputs' own names. outputs:
+    {column: output}, without: all outputs by their names. keep: columns that are passed on. prepare: {input: a function that makes the
+    input of the column's values}; what it gets is an array over Arrow's own memory, of shape [rows, values of a row], read-only.
+    batch_size: the most rows of a run.
+    """
+    if batch_size < 1:
+        raise InvalidArgument(f"predictor: batch_size: expected 1 or more, got {batch_size}")
+    return Predictor(spec, columns, outputs, tuple(keep), dict(prepare or {}), batch_size)
+
+
+class Predictor:
+    """A model for Spark's Python workers; made by predictor(). Called, it gives the function that predict_batch_udf wants."""
+
+    def __init__(self, spec: SessionSpec, columns: Mapping[str, str] | None, outputs: Mapping[str, str] | None, keep: tuple[str, ...],
+                 prepare: dict[str, Callable[[Any], Any]], batch_size: int) -> None:
+        self.spec = spec
+        self.columns = columns
+        self.outputs = outputs
+        self.keep = keep
+        self.prepare = prepare
+        self.batch_size = batch_size
+
+    def __call__(self) -> Callable[..., Any]:
+        """For predict_batch_udf: a function that takes an array for each input of the model, in its order, and gives the output, or a
+        dict of them. Spark keeps the function for the tasks to come, which may have another device: it asks each time."""
+
+        def predict(*arrays: Any) -> Any:
+            held = hold(self.spec)
+            if len(arrays) != len(held.inputs):
+                raise InvalidArgument(f"predict: the model has {len(held.inputs)} inputs ({', '.join(held.names)}), got {len(arrays)} columns")
+            results = held.run(dict(zip(held.names, arrays)))
+            return next(iter(results.values())) if len(results) == 1 else results
+
+        return predict
+
+    def map_arrow(self, batches: Iterator[Any]) -> Iterator[Any]:
+        """For DataFrame.mapInArrow: rows in, rows out, in order. The bytes of a column of type binary, and the values of arrays and
+        numbers, are read where Arrow has them. Raises ShapeError for a row of another size or a null, NotFound for a column."""
+        import pyarrow  # type: ignore[import-not-found]
+
+        held = hold(self.spec)
+        columns = {name: (self.columns or {}).get(name, name) for name in held.names}
+        outputs = self.outputs or {name: name for name in held.session_outputs}
+        for column, name in outputs.items():
+            if name not in held.session_outputs:
+                raise NotFound(f"predictor: column {column!r}: no output {name!r}; there are {', '.join(held.session_outputs)}")
+        for whole in batches:
+            for first in range(0, whole.num_rows, self.batch_size):
+                batch = whole.slice(first, self.batch_size)
+                results = held.run({value.name: self._input(value, batch, columns[value.name]) for value in held.inputs})
+                made = {name: batch.column(_index(batch, name)) for name in self.keep}
+                made.update((column, _column(results[name], batch.num_rows, name)) for column, name in outputs.items())
+                yield pyarrow.RecordBatch.from_pydict(made)
+
+    def _input(self, value: Value, batch: Any, column: str) -> Any:
+        rows = _rows(batch.column(_index(batch, column)), column)
+        if value.name in self.prepare:
+            return self.prepare[value.name](rows)
+        wanted = _dtypes.numpy_dtype(_dtypes.BY_NAME[value.dtype])
+        if rows.dtype == "uint8" and wanted != rows.dtype:  # bytes of another type
+            if rows.shape[1] % wanted.itemsize:
+                raise ShapeError(f"column {column!r}: {rows.shape[1]} bytes are not a number of {value.dtype}")
+            rows = rows.reshape(-1).view(wanted).reshape(len(rows), -1)
+        dims = list(value.shape or [])[1:]
+        open_dims = [number for number, dim in enumerate(dims) if not isinstance(dim, int)]
+        if len(open_dims) > 1:
+            raise ShapeError(f"column {column!r}: {value.name!r} is {list(value.shape or [])}: what its dims are, `prepare` says")
+        known = [-1 if number in open_dims else dim for number, dim in enumerate(dims)]
+        try:
+            return rows.reshape([len(rows), *known])
+        except ValueError:
+            raise ShapeError(f"column {column!r}: {value.name!r} is {list(value.shape or [])}, a row has {rows.shape[1]} values") from None
+
+
+def _index(batch: Any, name: str) -> int:
+    found = batch.schema.get_field_index(name)
+    if found < 0:
+        raise NotFound(f"predictor: no column {name!r}; there are {', '.join(batch.schema.names)}")
+    return int(found)
+
+
+def _rows(column: Any, name: str) -> Any:
+    """A column's values as an array of [rows, values of a row], over Arrow's memory."""
+    import numpy
+    import pyarrow
+
+    kind = column.type
+    if column.null_count:
+        raise ShapeError(f"column {name!r}: {column.null_count} of {len(column)} rows are null")
+    if pyarrow.types.is_list(kind) or pyarrow.types.is_large_list(kind):
+        offsets = column.offsets.to_numpy()
+        values = column.values.slice(offsets[0], offsets[-1] - offsets[0]).to_numpy(zero_copy_only=True)
+    elif pyarrow.types.is_binary(kind) or pyarrow.types.is_large_binary(kind):
+        wide = numpy.int64 if pyarrow.types.is_large_binary(kind) else numpy.int32
+        _, positions, data = column.buffers()
+        offsets = numpy.frombuffer(positions, wide)[column.offset:column.offset + len(column) + 1]
+        values = numpy.frombuffer(data or b"", numpy.uint8)[offsets[0]:offsets[-1]]
+    elif pyarrow.types.is_integer(kind) or pyarrow.types.is_floating(kind):
+        return column.to_numpy(zero_copy_only=True).reshape(len(column), 1)
+    else:
+        raise DTypeError(f"column {name!r}: expected binary, numbers or an array of numbers, got {kind}")
+    sizes = numpy.diff(offsets)
+    if (sizes != sizes[0]).any():
+        odd = int((sizes != sizes[0]).argmax())
+        raise ShapeError(f"column {name!r}: the rows of a run have one size: row 0 has {sizes[0]} values, row {odd} has {sizes[odd]}")
+    return values.reshape(len(column), -1)
+
+
+def _column(array: Any, rows: int, name: str) -> Any:
+    """An output as a column: a number for each row, or a list of them; of more dims, one list of all."""
+    import numpy
+    import pyarrow
+
+    if array.ndim == 0 or len(array) != rows:
+        raise ShapeError(f"output {name!r} has the shape {list(array.shape)}, and not {rows} rows, as the input has")
+    if array.ndim == 1:
+        return pyarrow.array(array)
+    values = pyarrow.array(array.reshape(-1))
+    return pyarrow.ListArray.from_arrays(numpy.arange(rows + 1, dtype=numpy.int32) * (len(values) // rows), values)
+
+
+# ---- sessions of this process ------------------------------------------------------------------------------------------
+
+class Held:
+    """A session of this Python worker, and a binding of it."""
+
+    def __init__(self, spec: SessionSpec, device: str) -> None:
+        self._slot = None
+        on_cpu = device.split(",")[0].strip() == "cpu"
+        if spec.sessions and not on_cpu:
+            self._slot = _take_slot(spec, device)
+        try:
+            self.session = Session(_find(spec.model), device=device, threads=spec.threads, strict=spec.strict, ep_options=spec.ep_options,
+                                   config=spec.config, dims=spec.dims)
+        except BaseException:
+            self.close()
+            raise
+        self.inputs = self.session.inputs
+        self.names = [value.name for value in self.inputs]
+        self.session_outputs = [value.name for value in self.session.outputs]
+        self._binding: Binding | None = None
+        self._lock = threading.Lock()
+
+    def run(self, arrays: Mapping[str, Any]) -> dict[str, Any]:
+        """Outputs by name, as arrays. Inputs are read where they lie: on the CPU by the model, otherwise by the copy to the device."""
+        with self._lock:
+            if self._binding is None:
+                self._binding = self.session.bind(outputs={name: "cpu" for name in self.session_outputs})
+            for name, array in arrays.items():
+                self._binding[name] = live(array)
+            results = self._binding.run()
+            return {name: results[name].numpy() for name in self.session_outputs}
+
+    def close(self) -> None:
+        """Let others have its place; the session goes when nobody uses it."""
+        self._binding = None
+        if self._slot is not None:
+            os.close(self._slot)
+            self._slot = None
+
+
+_held: OrderedDict[str, Held] = OrderedDict()
+_holding = threading.RLock()
+
+
+def hold(spec: SessionSpec) -> Held:
+    """This worker's session of a spec on the task's device, made on first use."""
+    device = spec.task_device()
+    key = _digest(spec, device)
+    with _holding:
+        found = _held.get(key)
+        if found is None:
+            while len(_held) >= KEPT:
+                _held.popitem(last=False)[1].close()
+            found = _held[key] = Held(spec, device)
+        _held.move_to_end(key)
+        return found
+
+
+def release() -> None:
+    """Let go of all sessions of this Python worker; the next task makes new ones."""
+    with _holding:
+        while _held:
+            _held.popitem()[1].close()
+
+
+def _digest(spec: SessionSpec, device: str) -> str:
+    text = repr((spec.model, device, spec.threads, spec.strict, sorted(spec.ep_options.items()), sorted(spec.config.items()),
+                 sorted(spec.dims.items())))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _find(model: str | bytes) -> str | bytes:
+    if isinstance(model, bytes) or os.path.exists(model):
+        return model
+    from pyspark import SparkFiles
+
+    path = str(SparkFiles.get(os.path.basename(model)))
+    if not os.path.exists(path):
+        raise NotFound(f"spark: no file {model!r} on {os.uname().nodename}, nor among the job's files: spark-submit --files {model}")
+    return path
+
+
+def _take_slot(spec: SessionSpec, device: str) -> int:
+    """One of the places that a machine's workers have for sessions of a model on a device: a locked file, which the system unlocks
+    when the process is gone, however it ended."""
+    stem = os.path.join(tempfile.gettempdir(), f"iobind-spark-{os.getuid()}-{_digest(spec, device)[:16]}")
+    deadline = time.monotonic() + WAIT
+    while True:
+        for number in range(spec.sessions):
+            slot = os.open(f"{stem}.{number}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            try:
+                fcntl.flock(slot, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return slot
+            except BlockingIOError:
+                os.close(slot)
+        if time.monotonic() >= deadline:
+            raise InvalidState(f"spark: {spec.sessions} Python workers of {os.uname().nodename} have a session of this model on {device!r} "
+                               "already: give each task a part of a GPU (gpu_profile, spark.task.resource.gpu.amount), or raise `sessions`")
+        time.sleep(0.1)
+
+
+def gpu_profile(tasks_per_gpu: int = 1, *, gpus: int = 0, cores: int = 0, discovery_script: str = "", resource: str = "gpu") -> Any:
+    """Spark's resource profile for mapInArrow(..., profile=): so many tasks share a GPU at a time.
+
+    gpus: of an executor; 0: the executors are as they are, and only the tasks ask for GPUs, which needs no dynamic allocation. cores: of
+    an executor. discovery_script: what prints an executor's GPUs, as spark.executor.resource.gpu.discoveryScript.
+    """
+    from pyspark.resource import ExecutorResourceRequests, ResourceProfileBuilder, TaskResourceRequests  # type: ignore[import-not-found]
+
+    if tasks_per_gpu < 1:
+        raise InvalidArgument(f"gpu_profile: tasks_per_gpu: expected 1 or more, got {tasks_per_gpu}")
+    builder = ResourceProfileBuilder().require(TaskResourceRequests().cpus(1).resource(resource, 1 / tasks_per_gpu))
+    if gpus:
+        executors = ExecutorResourceRequests().resource(resource, gpus, discovery_script)
+        builder = builder.require(executors.cores(cores) if cores else executors)
+    return builder.build
+
+
+__all__ = ["Held", "Predictor", "SessionSpec", "gpu_profile", "hold", "predictor", "release"]
