@@ -8,6 +8,7 @@
 #   make python     the Python package: a wheel, vcuda's wheel and a source distribution, in dist/
 #   make java       the Java package: jars with sources and javadoc, in dist/
 #   make test-all   the same, with the tests that take long, the oldest ONNX Runtime, and valgrind
+#   make test-spark the Python and Java packages on a cluster of Spark's (520 MB to fetch)
 #   make coverage   which lines of src/ the tests run
 #   make format     lay the sources out as .clang-format says
 #   make clean      remove what was built (what was fetched stays)
@@ -30,7 +31,7 @@ release_labels := ^(release|bench|soak)$$
 
 .NOTPARALLEL:
 .PHONY: build demo vcuda python java install package test test-all coverage format check-format analyze clean distclean
-.PHONY: needs dist fetched no-results ports-needs test-dev test-tsan test-release test-java test-python test-valgrind
+.PHONY: needs dist fetched no-results ports-needs test-dev test-tsan test-release test-java test-python test-valgrind test-spark
 
 build: needs dist
 
@@ -114,6 +115,12 @@ test-python:
 test-java: dist
 	@scripts/build-java --test $(java_arguments)
 
+test-spark: dist
+	@scripts/get-models
+	@scripts/get-python --tests
+	@scripts/get-jdk
+	@tests/spark/run
+
 test-release: dist
 	$(call run_tests,release,release) -L '$(release_labels)' -LE '^long$$'
 
@@ -121,7 +128,7 @@ ports-needs:
 	@scripts/install-packages ports
 
 test-all: java_arguments := -Diobind.excluded=
-test-all: no-results fetched ports-needs check-format analyze dist test-tsan test-java test-python test-valgrind
+test-all: no-results fetched ports-needs check-format analyze dist test-tsan test-java test-python test-spark test-valgrind
 	$(call run_tests,release,release) -L '$(release_labels)'
 	@cmake --preset dev >/dev/null
 	@cmake --build --preset dev

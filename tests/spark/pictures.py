@@ -46,9 +46,9 @@ def alone(batch=8):
 def predictor(device, batch=8, **options):
     """The classifier for mapInArrow."""
     return spark.predictor(spark.SessionSpec(str(MODEL), device, **options), columns={"x": "picture"},
-                           outputs={"scores": iobind_output()}, keep=["number"], prepare={"x": prepare}, batch_size=batch)
+                           outputs={"scores": output_name()}, keep=["number"], prepare={"x": prepare}, batch_size=batch)
 
 
-def iobind_output():
+def output_name():
     """The classifier's output, by its name in the model."""
     return iobind.Session(str(MODEL), device="cpu").outputs[0].name

@@ -1,0 +1,32 @@
+package io.github.iobind.spark;
+
+import java.io.Serializable;
+import java.nio.ByteBuffer;
+import java.util.Map;
+
+/**
+ * What a row is to a model, and what the model's outputs are to a row. Spark sends it to the executors; there several threads may
+ * use it at the same time.
+ *
+ * @param <I> rows in
+ * @param <O> rows out
+ */
+public interface RowCodec<I, O> extends Serializable {
+  /**
+   * Writes a row into the inputs of a run.
+   *
+   * @param row the row
+   * @param inputs by name, the row's part of each: native byte order, exactly the bytes of a row, what they hold is undefined. Not
+   *     to be used after the call
+   */
+  void write(I row, Map<String, ByteBuffer> inputs);
+
+  /**
+   * Makes a row of the outputs.
+   *
+   * @param row the row whose outputs these are
+   * @param outputs by name, the row's part of each: read-only, native byte order. Not to be used after the call
+   * @return the row that goes on
+   */
+  O read(I row, Map<String, ByteBuffer> outputs);
+}

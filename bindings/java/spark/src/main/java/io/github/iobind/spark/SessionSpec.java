@@ -1,0 +1,269 @@
+package io.github.iobind.spark;
+
+import java.io.Serializable;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Map;
+import java.util.Objects;
+import java.util.TreeMap;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+
+/**
+ * What a session of a Spark job is made of: text and numbers, which Spark sends to its executors. An executor makes one session of
+ * equal specs on a device, on first use, for all of its tasks. Every setter returns this object.
+ */
+public final class SessionSpec implements Serializable {
+  private static final long serialVersionUID = 1;
+  private static final Pattern RESOURCE = Pattern.compile("\\{(\\w+)\\}");
+
+  private final String file;
+  private final byte[] bytes;
+  private String device = "cpu";
+  private int threads = 1;
+  private int bindings;
+  private boolean isStrict;
+  private final TreeMap<String, String> ep = new TreeMap<>();
+  private final TreeMap<String, String> config = new TreeMap<>();
+  private final TreeMap<String, Long> dims = new TreeMap<>();
+  private final TreeMap<String, List<Long>> rows = new TreeMap<>();
+
+  private SessionSpec(String file, byte[] bytes) {
+    this.file = file;
+    this.bytes = bytes;
+  }
+
+  /**
+   * A model in a file.
+   *
+   * @param file on each executor, or the name of one that was given by {@code spark-submit --files} or {@code addFile}
+   * @return the spec
+   */
+  public static SessionSpec of(String file) {
+    return new SessionSpec(Objects.requireNonNull(file, "file"), null);
+  }
+
+  /**
+   * A model in memory, which goes to the executors with the job.
+   *
+   * @param model its bytes
+   * @return the spec
+   */
+  public static SessionSpec of(byte[] model) {
+    return new SessionSpec(null, model.clone());
+  }
+
+  /**
+   * The device; the CPU without.
+   *
+   * @param spec a device spec; {@code {gpu}} in it is the address of the resource {@code gpu} that Spark gave the task:
+   *     {@code "cuda:{gpu}"}
+   * @return this
+   */
+  public SessionSpec device(String spec) {
+    device = Objects.requireNonNull(spec, "spec");
+    return this;
+  }
+
+  /**
+   * Threads of one operator.
+   *
+   * @param count 1 without, because Spark runs a task for each core; 0: all cores
+   * @return this
+   */
+  public SessionSpec threads(int count) {
+    threads = count;
+    return this;
+  }
+
+  /**
+   * The most runs at a time of an executor's session, each with memory of its own; more tasks wait.
+   *
+   * @param count 0, as without: the number of processors
+   * @return this
+   */
+  public SessionSpec bindings(int count) {
+    bindings = count;
+    return this;
+  }
+
+  /**
+   * A node that the device does not take is an error.
+   *
+   * @return this
+   */
+  public SessionSpec strict() {
+    isStrict = true;
+    return this;
+  }
+
+  /**
+   * An option of an execution provider.
+   *
+   * @param key "KEY" for the device that is not the CPU, or "NAME.KEY"
+   * @param value its value
+   * @return this
+   */
+  public SessionSpec ep(String key, String value) {
+    ep.put(key, value);
+    return this;
+  }
+
+  /**
+   * A session config entry of ONNX Runtime.
+   *
+   * @param key such as "session.use_env_allocators"
+   * @param value its value
+   * @return this
+   */
+  public SessionSpec config(String key, String value) {
+    config.put(key, value);
+    return this;
+  }
+
+  /**
+   * Fixes an open dim of the model.
+   *
+   * @param name the dim's name
+   * @param value its value
+   * @return this
+   */
+  public SessionSpec freeDimension(String name, long value) {
+    dims.put(name, value);
+    return this;
+  }
+
+  /**
+   * What a row is to an input whose dims, other than the first, the model leaves open.
+   *
+   * @param input its name
+   * @param shape the dims of a row: those of the input but for the first
+   * @return this
+   */
+  public SessionSpec row(String input, long... shape) {
+    rows.put(input, Arrays.stream(shape).boxed().toList());
+    return this;
+  }
+
+  /**
+   * The model's file.
+   *
+   * @return its path or name; null for a model in memory
+   */
+  public String file() {
+    return file;
+  }
+
+  /**
+   * The model's bytes.
+   *
+   * @return not copied; null for a file
+   */
+  public byte[] bytes() {
+    return bytes;
+  }
+
+  /**
+   * Threads of one operator.
+   *
+   * @return 0: all cores
+   */
+  public int threads() {
+    return threads;
+  }
+
+  /**
+   * The most runs at a time.
+   *
+   * @return 1 or more
+   */
+  public int bindings() {
+    return bindings > 0 ? bindings : Runtime.getRuntime().availableProcessors();
+  }
+
+  /**
+   * Whether a node that the device does not take is an error.
+   *
+   * @return as {@link #strict} said
+   */
+  public boolean isStrict() {
+    return isStrict;
+  }
+
+  /**
+   * Options of execution providers.
+   *
+   * @return as {@link #ep} said
+   */
+  public Map<String, String> epOptions() {
+    return ep;
+  }
+
+  /**
+   * Session config entries.
+   *
+   * @return as {@link #config} said
+   */
+  public Map<String, String> configEntries() {
+    return config;
+  }
+
+  /**
+   * Values of open dims.
+   *
+   * @return as {@link #freeDimension} said
+   */
+  public Map<String, Long> dims() {
+    return dims;
+  }
+
+  /**
+   * Shapes of rows, by input.
+   *
+   * @return as {@link #row} said
+   */
+  public Map<String, List<Long>> rows() {
+    return rows;
+  }
+
+  /**
+   * The device for a task.
+   *
+   * @param resources addresses of the task's resources, by name
+   * @return the device spec with the first address of each resource that it names
+   * @throws IllegalStateException the task has no such resource
+   */
+  public String device(Map<String, List<String>> resources) {
+    Matcher matcher = RESOURCE.matcher(device);
+    StringBuilder result = new StringBuilder();
+    while (matcher.find()) {
+      List<String> addresses = resources.getOrDefault(matcher.group(1), List.of());
+      if (addresses.isEmpty()) {
+        throw new IllegalStateException("device '" + device + "': the task has no resource '" + matcher.group(1) + "', only "
+            + (resources.isEmpty() ? "cores" : String.join(", ", resources.keySet())) + ": set spark.task.resource."
+            + matcher.group(1) + ".amount and spark.executor.resource." + matcher.group(1) + ".amount");
+      }
+      matcher.appendReplacement(result, Matcher.quoteReplacement(addresses.get(0)));
+    }
+    return matcher.appendTail(result).toString();
+  }
+
+  /** Whether an executor would make one session for both. */
+  @Override
+  public boolean equals(Object object) {
+    return object instanceof SessionSpec other && Objects.equals(file, other.file) && Arrays.equals(bytes, other.bytes)
+        && device.equals(other.device) && threads == other.threads && bindings == other.bindings && isStrict == other.isStrict
+        && ep.equals(other.ep) && config.equals(other.config) && dims.equals(other.dims)
+        && rows.equals(other.rows);
+  }
+
+  @Override
+  public int hashCode() {
+    return Objects.hash(file, bytes == null ? 0 : bytes.length, device, threads, bindings, isStrict, ep, config, dims, rows);
+  }
+
+  @Override
+  public String toString() {
+    return (file != null ? file : "a model of " + bytes.length + " bytes") + " on " + device;
+  }
+}

@@ -1,0 +1,98 @@
+package io.github.iobind.spark.executor;
+
+import io.github.iobind.api.DeviceSpec;
+import io.github.iobind.api.OrtPipelineFFM;
+import io.github.iobind.api.OrtValueRef;
+import io.github.iobind.spark.RowCodec;
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.util.ArrayDeque;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.Iterator;
+import java.util.List;
+import java.util.Map;
+import java.util.NoSuchElementException;
+import org.apache.spark.TaskContext;
+import org.apache.spark.util.TaskCompletionListener;
+
+/** Rows of a task by a pipeline of its own, which goes when the task ends, however it ends. */
+final class PipelineIterator<I, O> implements Iterator<O>, AutoCloseable {
+  private final HeldSession held;
+  private final int batch;
+  private final int slots;
+  private final RowCodec<I, O> codec;
+  private final Iterator<I> rows;
+  private final OrtPipelineFFM pipeline;
+  /** The rows of the items that are under way, in their order. */
+  private final ArrayDeque<List<I>> submitted = new ArrayDeque<>();
+  private final ArrayDeque<O> done = new ArrayDeque<>();
+
+  private PipelineIterator(HeldSession held, int batch, int slots, RowCodec<I, O> codec, Iterator<I> rows) {
+    this.held = held;
+    this.batch = batch;
+    this.slots = slots;
+    this.codec = codec;
+    this.rows = rows;
+    pipeline = OrtPipelineFFM.create(held.session(), new OrtPipelineFFM.Options().slots(slots));
+  }
+
+  static <I, O> PipelineIterator<I, O> of(HeldSession held, int batch, int slots, RowCodec<I, O> codec, Iterator<I> rows) {
+    PipelineIterator<I, O> made = new PipelineIterator<>(held, batch, slots, codec, rows);
+    TaskContext task = TaskContext.get();
+    if (task != null) task.addTaskCompletionListener((TaskCompletionListener) ended -> made.close());
+    return made;
+  }
+
+  @Override
+  public boolean hasNext() {
+    while (done.isEmpty()) {
+      while (submitted.size() < slots && rows.hasNext()) submit(BatchIterator.take(rows, batch));
+      if (submitted.isEmpty()) {
+        close();
+        return false;
+      }
+      pull(submitted.remove());
+    }
+    return true;
+  }
+
+  @Override
+  public O next() {
+    if (!hasNext()) throw new NoSuchElementException();
+    return done.remove();
+  }
+
+  /** What is submitted is copied at once. */
+  private void submit(List<I> some) {
+    long capacity = held.layout().capacity(some.size());
+    List<OrtValueRef> values = new ArrayList<>();
+    try (Arena arena = Arena.ofConfined()) {
+      Map<String, MemorySegment> inputs = held.layout().allocate(arena, capacity);
+      for (int i = 0; i < some.size(); i++) codec.write(some.get(i), RowLayout.part(inputs, i, capacity, false));
+      held.layout().descriptors(capacity).forEach((name, descriptor) ->
+          values.add(OrtValueRef.wrap(held.session().runtime(), DeviceSpec.CPU, inputs.get(name), descriptor)));
+      pipeline.submit(values);
+      submitted.add(some);
+    } finally {
+      values.forEach(OrtValueRef::close);
+    }
+  }
+
+  private void pull(List<I> some) {
+    long capacity = held.layout().capacity(some.size());
+    try (OrtPipelineFFM.Item item = pipeline.next()) {
+      Map<String, MemorySegment> outputs = new HashMap<>();
+      item.outputs().forEach((name, value) -> {
+        RowLayout.requireRows(name, value.shape(), capacity);
+        outputs.put(name, value.asMemorySegment());
+      });
+      for (int i = 0; i < some.size(); i++) done.add(codec.read(some.get(i), RowLayout.part(outputs, i, capacity, true)));
+    }
+  }
+
+  @Override
+  public void close() {
+    pipeline.close();
+  }
+}
