@@ -14,7 +14,7 @@ def test_each_row_once_on_the_tasks_own_device(settings, tmp_path):
     command = [os.path.join(os.environ["SPARK_HOME"], "bin/spark-submit"), "--class", "io.github.iobind.spark.ClusterProof", "--jars", jars]
     for name, value in given.items():
         command += ["--conf", f"{name}={value}"]
-    done = subprocess.run([*command, os.environ["IOBIND_SPARK_PROOF"], str(pictures.MODEL), str(tmp_path), str(pictures.COUNT)],
+    done = subprocess.run([*command, os.environ["IOBIND_SPARK_PROGRAMS"], str(pictures.MODEL), str(tmp_path), str(pictures.COUNT)],
                           capture_output=True, text=True, env={**environment, "VDEV_DEVICES": "2"})
     assert done.returncode == 0, done.stdout + done.stderr
     ways = [line.split(":")[0] for line in done.stdout.splitlines()]

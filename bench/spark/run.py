@@ -1,0 +1,161 @@
+"""What bench/spark/run measures; see there."""
+
+import argparse
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+import numpy
+
+import cluster
+import iobind
+import pictures
+from iobind import spark
+from pyspark.ml.functions import predict_batch_udf
+from pyspark.sql import SparkSession
+from pyspark.sql.types import ArrayType, FloatType
+
+BATCH = 16
+MODELLED_US = 400_000  # of a run on the virtual accelerator
+SCHEMA = "number long, scores array<float>"
+
+
+def model_alone(count):
+    """Milliseconds of a row: the model, and making its input of the bytes, by one thread."""
+    session = iobind.Session(str(pictures.MODEL), device="cpu", threads=1)
+    rows = numpy.frombuffer(b"".join(pictures.picture(number) for number in range(BATCH)), numpy.uint8).reshape(BATCH, -1)
+    spent = {"prepare": 0.0, "model": 0.0}
+    for _ in range(max(1, count // BATCH)):
+        begin = time.perf_counter()
+        x = pictures.prepare(rows)
+        middle = time.perf_counter()
+        session.run(None, {"x": x})
+        spent["prepare"] += middle - begin
+        spent["model"] += time.perf_counter() - middle
+    return {name: 1000 * seconds / (max(1, count // BATCH) * BATCH) for name, seconds in spent.items()}
+
+
+def plain():
+    """For predict_batch_udf: what a user of plain onnxruntime writes."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    session = onnxruntime.InferenceSession(str(pictures.MODEL), options, providers=["CPUExecutionProvider"])
+    return lambda column: session.run(None, {"x": pictures.prepare(joined(column))})[0]
+
+
+def with_iobind():
+    """The same with iobind."""
+    predict = spark.predictor(spark.SessionSpec(str(pictures.MODEL)))()
+    return lambda column: predict(pictures.prepare(joined(column)))
+
+
+def joined(column):
+    return numpy.frombuffer(b"".join(column), numpy.uint8).reshape(len(column), -1)
+
+
+def seconds(table):
+    begin = time.perf_counter()
+    table.write.format("noop").mode("overwrite").save()
+    return time.perf_counter() - begin
+
+
+def jvm(path, rounds):
+    """Milliseconds of a row in each round of the JVM's side."""
+    environment = {name: value for name, value in os.environ.items() if name != "ORT_NATIVE_LIB_PATH"}
+    command = [os.path.join(os.environ["SPARK_HOME"], "bin/spark-submit"), "--master", "local[1]", "--class", "io.github.iobind.spark.RowsBench",
+               "--jars", os.environ["IOBIND_SPARK_JARS"], "--conf", "spark.log.level=ERROR", "--conf", "spark.ui.enabled=false",
+               "--conf", "spark.ui.showConsoleProgress=false", os.environ["IOBIND_SPARK_PROGRAMS"], str(pictures.MODEL), path, str(BATCH), str(rounds)]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    if done.returncode:
+        sys.exit(done.stdout + done.stderr)
+    return [float(line) for line in done.stdout.split()]
+
+
+def rows(count, rounds):
+    session = (SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").config("spark.ui.showConsoleProgress", "false")
+               .config("spark.log.level", "ERROR").config("spark.driver.bindAddress", "127.0.0.1").getOrCreate())
+    folder = tempfile.mkdtemp()
+    path = folder + "/pictures"
+    session.createDataFrame(session.sparkContext.parallelize([(number, bytearray(pictures.picture(number))) for number in range(count)], 1),
+                            "number long, picture binary").write.parquet(path)
+    table = session.read.parquet(path)
+    udf = {name: predict_batch_udf(make, return_type=ArrayType(FloatType()), batch_size=BATCH)
+           for name, make in (("plain", plain), ("iobind", with_iobind))}
+    sides = {
+        "predict_batch_udf, onnxruntime": table.select("number", udf["plain"]("picture")),
+        "predict_batch_udf, iobind": table.select("number", udf["iobind"]("picture")),
+        "mapInArrow, iobind": table.mapInArrow(pictures.predictor("cpu", BATCH).map_arrow, SCHEMA),
+        "reading the table": table,
+    }
+    times = {name: [] for name in sides}
+    alone = {"prepare": [], "model": []}
+    for number in range(rounds + 1):  # the first makes the sessions
+        for name, side in sides.items():
+            spent = 1000 * seconds(side) / count
+            if number:
+                times[name].append(spent)
+        for name, spent in model_alone(count).items():
+            alone[name].append(spent)
+    session.stop()
+    times["mapPartitions on the JVM"] = jvm(path, rounds)
+    model = statistics.median(alone["model"])
+    print(f"{count} rows, batches of {BATCH}, one core, medians of {rounds} rounds; milliseconds of a row")
+    print(f"{'the model alone':34}{model:8.3f}")
+    print(f"{'making its input (numpy)':34}{statistics.median(alone['prepare']):8.3f}")
+    for name, spent in times.items():
+        median = statistics.median(spent)
+        print(f"{name:34}{median:8.3f}  {min(spent):.3f} to {max(spent):.3f}" + ("" if name == "reading the table" else f"  beside the model {median - model:.3f}"))
+
+
+def executors(count):
+    """Rows a second by so many executors, whose time is the virtual accelerator's."""
+    first = None
+    for number in (1, 2, 4):
+        with tempfile.TemporaryDirectory() as folder, cluster.up(pathlib.Path(folder), number) as settings:
+            builder = SparkSession.builder
+            for name, value in {**settings, "spark.speculation": "false", "spark.executorEnv.VDEV_COMPUTE_US": MODELLED_US}.items():
+                builder = builder.config(name, value)
+            session = builder.getOrCreate()
+            made = session.range(0, count, 1, 32).mapInArrow(modelled, "number long, scores array<float>")
+            seconds(made)  # makes the sessions
+            speed = count / min(seconds(made) for _ in range(2))
+            session.stop()
+        first = first or speed
+        print(f"{number} executors: {speed:7.1f} rows/s, {speed / first:.2f} of one")
+
+
+def modelled(batches):
+    """For mapInArrow: pictures by their numbers, and their scores."""
+    import pyarrow
+
+    def with_pictures():
+        for batch in batches:
+            numbers = batch.column(0).to_pylist()
+            yield pyarrow.RecordBatch.from_pydict({"number": batch.column(0), "picture": [pictures.picture(number) for number in numbers]})
+
+    return pictures.predictor("vdev:{gpu}", BATCH).map_arrow(with_pictures())
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("what", nargs="*", default=["rows", "executors"])
+    parser.add_argument("--pictures", type=int, default=512)
+    parser.add_argument("--rounds", type=int, default=7)
+    given = parser.parse_args()
+    for what in given.what:
+        if what == "rows":
+            rows(given.pictures, given.rounds)
+        elif what == "executors":
+            executors(given.pictures)
+        else:
+            parser.error(f"expected rows or executors, got {what}")
+
+
+if __name__ == "__main__":
+    main()
