@@ -25,17 +25,17 @@ SCHEMA = "number long, scores array<float>"
 
 
 def model_alone(count):
-    """Milliseconds of a row: the model, and making its input of the bytes, by one thread."""
+    """Processor milliseconds of a row: the model, and making its input of the bytes, by one thread."""
     session = iobind.Session(str(pictures.MODEL), device="cpu", threads=1)
     rows = numpy.frombuffer(b"".join(pictures.picture(number) for number in range(BATCH)), numpy.uint8).reshape(BATCH, -1)
     spent = {"prepare": 0.0, "model": 0.0}
     for _ in range(max(1, count // BATCH)):
-        begin = time.perf_counter()
+        begin = time.process_time()
         x = pictures.prepare(rows)
-        middle = time.perf_counter()
+        middle = time.process_time()
         session.run(None, {"x": x})
         spent["prepare"] += middle - begin
-        spent["model"] += time.perf_counter() - middle
+        spent["model"] += time.process_time() - middle
     return {name: 1000 * seconds / (max(1, count // BATCH) * BATCH) for name, seconds in spent.items()}
 
 
@@ -65,8 +65,34 @@ def seconds(table):
     return time.perf_counter() - begin
 
 
+def processor(table):
+    """Processor seconds of Spark's JVM and its Python workers for a table: those of other programs on the machine do not count."""
+    begin = spent_by_children()
+    seconds(table)
+    return spent_by_children() - begin
+
+
+def spent_by_children():
+    """By all processes that descend from this one, and those of them that have ended."""
+    parents, ticks = {}, {}
+    for folder in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            fields = (folder / "stat").read_text().rsplit(")", 1)[1].split()
+        except OSError:  # it has ended meanwhile
+            continue
+        parents[int(folder.name)], ticks[int(folder.name)] = int(fields[1]), sum(map(int, fields[11:15]))
+    ours = set()
+    for process in parents:
+        above = process
+        while above in parents and above != os.getpid():
+            above = parents[above]
+        if above == os.getpid() and process != above:
+            ours.add(process)
+    return sum(ticks[process] for process in ours) / os.sysconf("SC_CLK_TCK")
+
+
 def jvm(path, rounds):
-    """Milliseconds of a row in each round of the JVM's side."""
+    """Processor milliseconds of a row in each round of the JVM's side."""
     environment = {name: value for name, value in os.environ.items() if name != "ORT_NATIVE_LIB_PATH"}
     command = [os.path.join(os.environ["SPARK_HOME"], "bin/spark-submit"), "--master", "local[1]", "--class", "io.github.iobind.spark.RowsBench",
                "--jars", os.environ["IOBIND_SPARK_JARS"], "--conf", "spark.log.level=ERROR", "--conf", "spark.ui.enabled=false",
@@ -97,7 +123,7 @@ def rows(count, rounds):
     alone = {"prepare": [], "model": []}
     for number in range(rounds + 1):  # the first makes the sessions
         for name, side in sides.items():
-            spent = 1000 * seconds(side) / count
+            spent = 1000 * processor(side) / count
             if number:
                 times[name].append(spent)
         for name, spent in model_alone(count).items():
@@ -105,7 +131,7 @@ def rows(count, rounds):
     session.stop()
     times["mapPartitions on the JVM"] = jvm(path, rounds)
     model = statistics.median(alone["model"])
-    print(f"{count} rows, batches of {BATCH}, one core, medians of {rounds} rounds; milliseconds of a row")
+    print(f"{count} rows, batches of {BATCH}, one core, medians of {rounds} rounds; processor milliseconds of a row")
     print(f"{'the model alone':34}{model:8.3f}")
     print(f"{'making its input (numpy)':34}{statistics.median(alone['prepare']):8.3f}")
     for name, spent in times.items():

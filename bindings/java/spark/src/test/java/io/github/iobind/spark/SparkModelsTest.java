@@ -17,11 +17,14 @@ import java.io.InputStream;
 import java.io.ObjectInputStream;
 import java.io.ObjectOutputStream;
 import java.nio.ByteBuffer;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
+import java.util.regex.Pattern;
+import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 import org.apache.spark.api.java.function.MapPartitionsFunction;
 import org.junit.jupiter.api.AfterEach;
@@ -163,6 +166,20 @@ class SparkModelsTest {
     assertEquals(spec.hashCode(), sent(spec).hashCode());
     assertNotEquals(spec, sent(spec).threads(2));
     assertFalse(spec.toString().isEmpty());
+  }
+
+  /** Every piece of Java in the document stands in a program that is compiled. */
+  @Test
+  void theDocument() throws Exception {
+    String program = flat(Files.readString(Path.of("src/test/java/io/github/iobind/spark/RowsBench.java")));
+    List<String> pieces = Pattern.compile("```java\n(.*?)```", Pattern.DOTALL).matcher(Files.readString(Path.of("../../../docs/spark.md"))).results()
+        .map(piece -> flat(piece.group(1))).toList();
+    assertEquals(2, pieces.size());
+    for (String piece : pieces) assertTrue(program.contains(piece), piece);
+  }
+
+  private static String flat(String text) {
+    return text.lines().map(String::strip).collect(Collectors.joining("\n"));
   }
 
   /** What an older JVM loads first was compiled for it, and says what is missing. */
