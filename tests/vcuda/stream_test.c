@@ -1,10 +1,15 @@
 /* Runs on streams with CUDA's own EP: a session has a stream that it computes on, ordered with the caller's by events. Run with race=fail:
  * an order that is missing fails the run. */
+#define _POSIX_C_SOURCE 200809L /* mkstemp, nanosleep */
 #include "fixture.h"
 
 #include <pthread.h>
 #include <semaphore.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "cuda.h"
 #include "memory/stream.h"
@@ -390,6 +395,90 @@ static void session_goes_before_its_stream(void **state) {
   iobind_stream_destroy(stream);
 }
 
+/* ---- a pipeline ---- */
+
+typedef struct done {
+  int copies;
+  int kernels;
+} done;
+
+/* What the device has done, by vcuda's trace. */
+static done count_done(void) {
+  char path[] = "/tmp/vcuda-trace-XXXXXX";
+  char line[512];
+  done count = {0, 0};
+  int file = mkstemp(path);
+  assert_true(file >= 0);
+  close(file);
+  assert_int_equal(vcuda_trace_write(path), 0);
+  FILE *trace = fopen(path, "r");
+  assert_non_null(trace);
+  while (fgets(line, sizeof line, trace) != NULL) {
+    bool work = strstr(line, "\"tid\":0,") == NULL; /* otherwise a call of the host's */
+    count.copies += work && strstr(line, "\"name\":\"cudaMemcpyAsync\"") != NULL;
+    count.kernels += work && strstr(line, "\"name\":\"_BinaryElementWiseSimple\"") != NULL;
+  }
+  (void)fclose(trace);
+  (void)unlink(path);
+  return count;
+}
+
+static void pull(iobind_pipeline *pipeline) {
+  iobind_tensor *y;
+  float read[COUNT];
+  expect_ok(iobind_pipeline_next(pipeline, &y, NULL, &fault));
+  expect_ok(iobind_tensor_read(y, 0, read, sizeof read, NULL, &fault));
+  assert_true(read[0] == 6); /* of 3 */
+}
+
+/* While one item's run is held back, the items behind it are uploaded and the one before it is downloaded and handed out. And nothing waits
+ * on the host but pulling an item. */
+static void copies_overlap_runs(void **state) {
+  (void)state;
+  enum { SLOTS = 3 };
+  const float values[COUNT] = {3, 3, 3, 3};
+  const struct timespec moment = {.tv_nsec = 1000000};
+  gate g;
+  iobind_pipeline *pipeline;
+  iobind_pipeline_options options = IOBIND_PIPELINE_OPTIONS_INIT;
+  iobind_session *session = fixture_session(runtime, device, "scale");
+  iobind_tensor *item = make_tensor(host, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, COUNT, -1);
+  expect_ok(iobind_tensor_write(item, 0, values, sizeof values, NULL, &fault));
+  options.slots = SLOTS;
+  expect_ok(iobind_pipeline_create(session, &options, &pipeline, &fault));
+  for (int i = 0; i < SLOTS; i++) { /* the memory is made */
+    expect_ok(iobind_pipeline_submit(pipeline, &item, &fault));
+  }
+  for (int i = 0; i < SLOTS; i++) {
+    pull(pipeline);
+  }
+  assert_int_equal(vcuda_reset(0), 0);
+  assert_int_equal(vcuda_set(0, "trace", "1"), 0);
+  expect_ok(iobind_pipeline_submit(pipeline, &item, &fault));
+  close_gate(&g, session->stream);
+  expect_ok(iobind_pipeline_submit(pipeline, &item, &fault));
+  expect_ok(iobind_pipeline_submit(pipeline, &item, &fault));
+  assert_int_equal(vcuda_get(0, "syncs"), 0);
+  pull(pipeline);
+  while (count_done().copies < SLOTS + 1) { /* without overlap it does not end */
+    nanosleep(&moment, NULL);
+  }
+  done held = count_done();
+  open_gate(&g);
+  pull(pipeline);
+  pull(pipeline);
+  done all = count_done();
+  assert_int_equal(held.copies, SLOTS + 1);
+  assert_int_equal(held.kernels, 1);
+  assert_int_equal(all.copies, 2 * SLOTS);
+  assert_int_equal(all.kernels, SLOTS);
+  assert_int_equal(vcuda_get(0, "syncs"), vcuda_get(0, "sync_event"));
+  assert_int_equal(vcuda_set(0, "trace", "0"), 0);
+  iobind_pipeline_destroy(pipeline);
+  iobind_tensor_release(item);
+  iobind_session_destroy(session);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(steady_decoder_waits_for_nothing),
     cmocka_unit_test(run_is_between_what_is_on_the_stream),
@@ -399,6 +488,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(callers_options_go_first),
     cmocka_unit_test(adopted_session_runs_at_once),
     cmocka_unit_test(session_goes_before_its_stream),
+    cmocka_unit_test(copies_overlap_runs),
 };
 
 FIXTURE_MAIN(tests, start, stop);
