@@ -218,7 +218,7 @@ static void of_a_thread_that_waits(void **state) {
 
 #define ON(device, test) \
   { #device ": " #test, test, start, stop, #device }
-#define ON_EACH(test) ON(vdev, test), ON(cpu, test), ON(webgpu, test)
+#define ON_EACH(test) ON(vdev, test), ON(cpu, test), ON(webgpu, test), ON(cuda, test)
 
 static const struct CMUnitTest tests[] = {
     ON_EACH(of_an_input),        ON_EACH(of_an_input_that_outlives_all), ON_EACH(of_a_live_input),        ON_EACH(of_a_state),

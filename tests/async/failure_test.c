@@ -647,6 +647,8 @@ static const struct CMUnitTest tests[] = {
     {"vdev: behind a failure", behind_a_failure, start, stop, "vdev"},
     {"webgpu: event of a stream that is gone", event_of_a_stream_that_is_gone, start, stop, "webgpu"},
     {"webgpu: run behind a run", run_behind_a_run, start, stop, "webgpu"},
+    {"cuda: event of a stream that is gone", event_of_a_stream_that_is_gone, start, stop, "cuda"},
+    {"cuda: run behind a run", run_behind_a_run, start, stop, "cuda"},
 };
 
 FIXTURE_MAIN_OF_DEVICES(tests);

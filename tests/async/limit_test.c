@@ -249,7 +249,7 @@ static void of_items_that_are_asked_for_again(void **state) {
 
 #define ON(device, test) \
   { #device ": " #test, test, start, stop, #device }
-#define ON_EACH(test) ON(vdev, test), ON(cpu, test), ON(webgpu, test)
+#define ON_EACH(test) ON(vdev, test), ON(cpu, test), ON(webgpu, test), ON(cuda, test)
 
 static const struct CMUnitTest tests[] = {
     ON_EACH(of_an_event), ON_EACH(of_several_threads), ON_EACH(of_what_is_destroyed),

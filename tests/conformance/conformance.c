@@ -11,7 +11,7 @@
 #include "script.h"
 #include "world.h"
 
-/* conformance --device SPEC [--only TEXT] [--at-least N] [--all-wrong] [--verbose] CASES
+/* conformance --device SPEC [--only TEXT] [--except NAME] [--at-least N] [--all-wrong] [--verbose] CASES
  *
  * Runs the rows of a file of cases on one device. Exits 0 where all passed (--all-wrong: where all failed), 1 where one failed,
  * 2 where the usage is wrong, and 77 where the device is not there; that is 1 where the environment variable IOBIND_REQUIRE, a
@@ -22,6 +22,7 @@ enum { EXIT_ABSENT = 77, EXIT_USAGE = 2 };
 typedef struct options {
   const char *device;
   const char *only;
+  const char *except; /* a row, or several that begin with this and a slash */
   const char *cases;
   size_t at_least;
   int all_wrong;
@@ -138,7 +139,7 @@ static void run_row(world *w, const case_row *row, const options *o, counts *tot
   snprintf(step_text, sizeof step_text, "%s", running_step);
   memcpy(failure, w->failure, sizeof failure);
   snprintf(running_step, sizeof running_step, "the end of the row");
-  script_forget_faults();
+  script_forget_faults(w);
   world_clear(w);
   uint64_t after = allocated_bytes(w);
   if (after > before) { /* memory that a session keeps for its next runs goes with it */
@@ -161,10 +162,16 @@ static void run_row(world *w, const case_row *row, const options *o, counts *tot
   }
 }
 
+static int is_wanted(const options *o, const char *name) {
+  size_t length = o->except == NULL ? 0 : strlen(o->except);
+  if (length > 0 && strncmp(name, o->except, length) == 0 && (name[length] == '\0' || name[length] == '/')) return 0;
+  return o->only == NULL || strstr(name, o->only) != NULL;
+}
+
 static int run_all(world *w, const case_list *list, const options *o) {
   counts total = {0, 0, 0};
   for (size_t i = 0; i < list->count; i++) {
-    if (o->only == NULL || strstr(list->rows[i].name, o->only) != NULL) run_row(w, &list->rows[i], o, &total);
+    if (is_wanted(o, list->rows[i].name)) run_row(w, &list->rows[i], o, &total);
   }
   printf("%zu passed, %zu failed, %zu skipped\n", total.passed, total.failed, total.skipped);
   if (total.passed + total.failed < o->at_least) {
@@ -181,6 +188,8 @@ static int read_options(int argc, char **argv, options *o) {
       o->device = argv[++i];
     } else if (strcmp(argv[i], "--only") == 0 && has_value) {
       o->only = argv[++i];
+    } else if (strcmp(argv[i], "--except") == 0 && has_value) {
+      o->except = argv[++i];
     } else if (strcmp(argv[i], "--at-least") == 0 && has_value) {
       o->at_least = (size_t)strtoul(argv[++i], NULL, 10);
     } else if (strcmp(argv[i], "--all-wrong") == 0) {
@@ -201,7 +210,7 @@ int main(int argc, char **argv) {
   options o = {0};
   case_list list;
   if (!read_options(argc, argv, &o)) {
-    fputs("usage: conformance --device SPEC [--only TEXT] [--at-least N] [--all-wrong] [--verbose] CASES\n", stderr);
+    fputs("usage: conformance --device SPEC [--only TEXT] [--except NAME] [--at-least N] [--all-wrong] [--verbose] CASES\n", stderr);
     return EXIT_USAGE;
   }
   if (!cases_read(o.cases, &list)) {

@@ -4,11 +4,8 @@
 
 #include "reference.h"
 #include "script.h"
-#if CONFORMANCE_FAULTS
-#include "vdev.h"
-#endif
 
-/* Steps on pipelines, and on faults that the virtual device is asked for. What an item must become is computed when it is pulled, from
+/* Steps on pipelines, and on faults that a virtual device is asked for. What an item must become is computed when it is pulled, from
  * copies of what it was when it was submitted. */
 
 static named_pipeline *find_pipeline(world *w, const char *name) {
@@ -156,21 +153,17 @@ static void drop_pipeline(world *w, const step *s) {
   if (p != NULL) world_drop_pipeline(p);
 }
 
-/* fault SETTING VALUE: of the virtual device; the row's end takes it back. */
+/* fault SETTING VALUE: of a virtual device; the row's end takes it back. */
 static void fault(world *w, const step *s) {
-#if CONFORMANCE_FAULTS
   const char *setting = world_word(w, s, 1), *to = world_word(w, s, 2);
-  if (vdev_set(0, setting, to) != 0) world_fail(w, "script: '%s %s' is no fault", setting, to);
-#else
-  world_fail(w, "script: '%s' needs the virtual device", s->words[0]);
-#endif
+  world_setter *set = world_faults(w);
+  if (set == NULL || set(0, setting, to) != 0) world_fail(w, "script: '%s %s' is no fault", setting, to);
 }
 
-void script_forget_faults(void) {
-#if CONFORMANCE_FAULTS
+void script_forget_faults(const world *w) {
   static const char *const settings[] = {"fail_copy", "fail_compute", "fail_alloc", "fail_pinned"};
-  for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++) (void)vdev_set(0, settings[i], "0");
-#endif
+  world_setter *set = world_faults(w);
+  for (size_t i = 0; set != NULL && i < sizeof settings / sizeof settings[0]; i++) (void)set(0, settings[i], "0");
 }
 
 const keyword pipeline_keywords[] = {

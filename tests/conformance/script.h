@@ -17,8 +17,8 @@ extern const keyword binding_keywords[];
 extern const keyword stream_keywords[];
 extern const keyword pipeline_keywords[];
 
-/** Take back what the step `fault` asked the virtual device for. */
-void script_forget_faults(void);
+/** Take back what the step `fault` asked a virtual device for. */
+void script_forget_faults(const world *w);
 
 /** Run a script in a world; w->failure says whether and why it failed.
  *  @param progress  WORLD_TEXT bytes; always has the step that runs */

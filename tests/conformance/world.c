@@ -1,7 +1,10 @@
-#define _POSIX_C_SOURCE 200809L
+#define _GNU_SOURCE /* RTLD_NOLOAD */
 
 #include "world.h"
 
+#ifdef __linux__
+#include <dlfcn.h>
+#endif
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +12,9 @@
 
 #include "model.h"
 #include "objects.h"
+#if CONFORMANCE_FAULTS
+#include "vdev.h"
+#endif
 
 void world_fail(world *w, const char *format, ...) {
   va_list arguments;
@@ -321,6 +327,22 @@ static int computes(world *w, const char *dtype) {
   return status == IOBIND_OK;
 }
 
+world_setter *world_faults(const world *w) {
+#if CONFORMANCE_FAULTS
+  if (strncmp(w->info.spec, "vdev", 4) == 0) return vdev_set;
+#endif
+#ifdef __linux__
+  if (strncmp(w->info.spec, "cuda", 4) == 0) { /* vcuda's library has it, NVIDIA's has not */
+    void *library = dlopen("libcudart.so.13", RTLD_NOW | RTLD_NOLOAD);
+    void *found = library == NULL ? NULL : dlsym(library, "vcuda_set");
+    world_setter *set;
+    memcpy(&set, &found, sizeof set);
+    return set;
+  }
+#endif
+  return NULL;
+}
+
 static int has(world *w, const char *word, const session *s) {
   static const struct {
     const char *word;
@@ -335,7 +357,7 @@ static int has(world *w, const char *word, const session *s) {
   for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++) {
     if (strcmp(flags[i].word, word) == 0) return ((w->info.flags & flags[i].flag) != 0) == flags[i].wanted;
   }
-  if (strcmp(word, "faults") == 0) return CONFORMANCE_FAULTS && strncmp(w->info.spec, "vdev", 4) == 0;
+  if (strcmp(word, "faults") == 0) return world_faults(w) != NULL;
   if (strcmp(word, "on-device") == 0) return s == NULL || all_on_device(w, s);
   if (strncmp(word, "computes:", 9) == 0) return computes(w, word + 9);
   if (strncmp(word, "ort:1.", 6) == 0) return w->ort_minor >= strtoul(word + 6, NULL, 10);

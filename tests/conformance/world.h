@@ -180,6 +180,12 @@ session *world_cached_session(world *w, const char *spec);
 /** Make a binding of the name, and the current one. */
 void world_bind(world *w, const char *name, session *s, int settle);
 
+/** Changes a setting of a virtual device: "fail_copy" ... Returns 0, or another number if there is no such setting. */
+typedef int world_setter(int device, const char *name, const char *value);
+
+/** What makes the device fail; NULL: it is none that can be asked to. */
+world_setter *world_faults(const world *w);
+
 /** Whether the device has what the words of `needs` say; the first one that it has not is written to `missing`.
  *  @param s  NULL: as long as no session is there, all that is asked of one counts as had */
 int world_has(world *w, const char *needs, const session *s, char missing[64]);

@@ -476,6 +476,6 @@ static void rebound_beside_a_swap(void **state) {
 #spec ": what cannot be carried", what_cannot_be_carried, start, stop, #spec                          \
   }
 
-static const struct CMUnitTest tests[] = {CASES(cpu), CASES(webgpu), CASES(vdev)};
+static const struct CMUnitTest tests[] = {CASES(cpu), CASES(webgpu), CASES(vdev), CASES(cuda)};
 
 FIXTURE_MAIN_OF_DEVICES(tests);

@@ -352,6 +352,6 @@ static void the_schedule_is_the_optimum(void **state) {
 #spec ": the schedule is the optimum", the_schedule_is_the_optimum, start, stop, #spec                              \
   }
 
-static const struct CMUnitTest tests[] = {CASES(cpu), CASES(webgpu), CASES(vdev)};
+static const struct CMUnitTest tests[] = {CASES(cpu), CASES(webgpu), CASES(vdev), CASES(cuda)};
 
 FIXTURE_MAIN_OF_DEVICES(tests);

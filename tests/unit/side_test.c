@@ -592,6 +592,7 @@ static void failed_run_has_finished(void **state) {
 static const struct CMUnitTest tests[] = {
     CASES(cpu),
     CASES(webgpu),
+    CASES(cuda),
     CASES(vdev),
     {"cpu: handed on over a part", handed_on_over_a_part, start, stop, "cpu"},
     {"vdev: handed on over a part", handed_on_over_a_part, start, stop, "vdev"},

@@ -59,7 +59,7 @@ def with_a_policy(model):
 
 
 def main():
-    if "VCUDA_DEVICES" not in os.environ:
+    if "VCUDA_DEVICES" not in os.environ and WITH_CUDA != "-":
         older = ["older"] if "ORT_NATIVE_LIB_PATH" in os.environ else []
         os.execv(WITH_CUDA, [WITH_CUDA, "--gpus", "2", "--onnxruntime", sys.executable, *sys.argv, *older])
     with open(pathlib.Path(__file__).with_name("options.tsv"), newline="") as file:
@@ -71,7 +71,7 @@ def main():
             if not any(row["expect"] == expect and any(word.split("=")[0] == option["key"] for word in row["options"].split(" "))
                        for row in rows):
                 sys.exit(f"options.tsv: no row has {option['key']} that is {expect}")
-    if os.environ["VCUDA_DEVICES"] != "2":  # a real GPU, perhaps the only one, and perhaps with TensorRT: scripts/gpu-check
+    if os.environ.get("VCUDA_DEVICES") != "2":  # a real GPU, perhaps the only one, and perhaps with TensorRT: scripts/gpu-check
         rows = [row for row in rows if "device_id" not in row["options"].lower() and "tensorrt" not in row["options"]]
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(2) as pool:
         model = f"{folder}/matmul.onnx"
