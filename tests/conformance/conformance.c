@@ -210,7 +210,8 @@ int main(int argc, char **argv) {
   options o = {0};
   case_list list;
   if (!read_options(argc, argv, &o)) {
-    fputs("usage: conformance --device SPEC [--only TEXT] [--except NAME] [--at-least N] [--all-wrong] [--verbose] CASES\n", stderr);
+    fputs("usage: conformance --device SPEC [--only TEXT] [--except NAME] [--at-least N] [--all-wrong] [--verbose] CASES\n",
+          stderr);
     return EXIT_USAGE;
   }
   if (!cases_read(o.cases, &list)) {
