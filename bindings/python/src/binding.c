@@ -30,6 +30,7 @@ typedef struct Outputs {
   Binding *binding;  /* NULL: another run, or a change of the binding, has ended them */
   Session *session;
   PyObject *fetched; /* output's index -> Tensor */
+  bool has_fetched;  /* any */
 } Outputs;
 
 static int enter(Binding *self) {
@@ -106,6 +107,7 @@ static PyObject *fetch(Outputs *self, PyObject *number) {
   if (tensor != NULL && PyDict_SetItem(self->fetched, number, tensor) != 0) {
     Py_CLEAR(tensor);
   }
+  self->has_fetched = true;
   return tensor;
 }
 
@@ -173,8 +175,9 @@ static int end_outputs(Binding *self, bool keep) {
     outputs->binding = NULL;
     self->outputs = NULL;
     Py_DECREF((PyObject *)outputs);
-  } else if (PyDict_Size(outputs->fetched) > 0) {
+  } else if (outputs->has_fetched) {
     PyDict_Clear(outputs->fetched);
+    outputs->has_fetched = false;
   }
   return 0;
 }
@@ -494,10 +497,12 @@ static PyObject *run(Binding *self, Stream *stream, Event *event) {
   if (stream != NULL) {
     stream->busy = 1;
   }
-  run_begins(self->handle);
+  bool watched = run_begins(self->handle);
   WITHOUT_GIL(status, iobind_binding_run(self->handle, stream == NULL ? NULL : stream->handle,
                                          event == NULL ? NULL : event->handle, &error));
-  run_ends();
+  if (watched) {
+    run_ends();
+  }
   self->busy = 0;
   self->on_stream = stream != NULL;
   if (stream != NULL) {

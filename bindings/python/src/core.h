@@ -108,7 +108,7 @@ void set_logger(PyObject *new_logger);
 /* interrupt.c */
 bool wait_in_parts(iobind_status (*wait)(void *what, uint64_t timeout_ns, iobind_error *error), void *what, uint64_t timeout_ns,
                    iobind_status *status, iobind_error *error);
-void run_begins(iobind_binding *binding);
+bool run_begins(iobind_binding *binding);
 void run_ends(void);
 bool is_main_thread(void);
 
