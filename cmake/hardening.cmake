@@ -7,7 +7,11 @@ if(NOT WIN32 AND NOT IOBIND_SANITIZE)
   if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
     list(APPEND hardening -fcf-protection=full)
     # Said by hand, because Debian's crti.o does not say it. "ibt" is not: the code is ready for it, that of crti.o is not.
-    string(APPEND resolved ,-z,shstk)
+    include(CheckLinkerFlag) # Zig's linker does not know it
+    check_linker_flag(C -Wl,-z,shstk IOBIND_LINKER_SAYS_SHSTK)
+    if(IOBIND_LINKER_SAYS_SHSTK)
+      string(APPEND resolved ,-z,shstk)
+    endif()
   elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
     list(APPEND hardening -mbranch-protection=standard)
   endif()

@@ -51,9 +51,11 @@ def run(*command, **keywords):
 
 
 def build(folder):
-    """Everything by CMake into a folder; IOBIND_BUILD names a build folder that is used again."""
+    """Everything by CMake into a folder. IOBIND_BUILD names a build folder that is used again, IOBIND_TOOLCHAIN a file for CMake that says
+    which compiler and libraries."""
     environment = {**os.environ, "IOBIND_PYTHON": sys.executable}
-    run("cmake", "-S", PROJECT, "-B", folder, "-DCMAKE_BUILD_TYPE=Release", "-DIOBIND_BUILD_TESTS=OFF", "-DIOBIND_BUILD_BENCH=OFF",
+    toolchain = os.environ.get("IOBIND_TOOLCHAIN")
+    run("cmake", *(["--toolchain", toolchain] if toolchain else []), "-S", PROJECT, "-B", folder, "-DCMAKE_BUILD_TYPE=Release", "-DIOBIND_BUILD_TESTS=OFF", "-DIOBIND_BUILD_BENCH=OFF",
         "-DIOBIND_BUILD_EXAMPLES=OFF", *(["-G", "Ninja"] if shutil.which("ninja") else []), stdout=sys.stderr, env=environment)
     run("cmake", "--build", folder, "--parallel", stdout=sys.stderr, env=environment)
     return folder
@@ -83,14 +85,14 @@ def install(built, target):
 
 
 def platform_tag(folder):
-    """manylinux_2_N by the newest symbol of glibc that anything in the wheel asks for."""
-    newest = 0
+    """manylinux_2_N by the newest symbol of glibc that anything in the wheel asks for, and not before 2.28, what ONNX Runtime's wheels ask for."""
+    newest = 28
     for path in folder.rglob("*"):
         if path.is_file() and path.read_bytes()[:4] == b"\x7fELF":
             listed = run("objdump", "-T", path, capture_output=True).stdout
             newest = max([newest, *(int(number) for number in re.findall(r"GLIBC_2\.(\d+)", listed))])
     machine = sysconfig.get_platform().split("-", 1)[1].replace("-", "_")
-    return f"manylinux_2_{max(newest, 17)}_{machine}"
+    return f"manylinux_2_{newest}_{machine}"
 
 
 # ---- files -------------------------------------------------------------------------------------------------------------
@@ -106,6 +108,9 @@ def pack(tree, target, name, tag, pure, description=None):
             line for group, entries in entry_points.items() for line in [f"[{group}]", *(f"{key} = {value}" for key, value in entries.items()), ""]))
     shutil.copy(PROJECT / "LICENSE", folder / "licenses")
     shutil.copy(PROJECT / "NOTICE", folder / "licenses")
+    if name == "iobind" and os.environ.get("IOBIND_TOOLCHAIN"):  # the tool has libraries in it
+        for terms in (PROJECT / ".runtime/ports/manylinux-x64/licenses").glob("*.txt"):
+            shutil.copy(terms, folder / "licenses")
     wheel = pathlib.Path(target) / f"{name.replace('-', '_')}-{version()}-{tag}.whl"
     wheel.parent.mkdir(parents=True, exist_ok=True)
     record = io.StringIO()

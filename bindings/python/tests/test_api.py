@@ -18,6 +18,11 @@ WITHOUT = {
     "iobind_session_find_input": "names are keys of a dict, made once",
     "iobind_tensor_retain": "Python counts references",
     "iobind_pipeline_submit": "iobind_pipeline_submit_request takes tensors on the host and on devices",
+    # onnxruntime gives no addresses of its objects and takes none: DLPack carries tensors between the two, Session.adopt takes a session.
+    "iobind_tensor_wrap_ort": "from_dlpack",
+    "iobind_tensor_to_ort": "Tensor.__dlpack__",
+    "iobind_runtime_get_ort": "for what calls ORT's C interface",
+    "iobind_session_get_ort": "for what calls ORT's C interface",
 }
 # What another part of the library brings, with the reason why Python does without it for now.
 LATER = {}
