@@ -69,6 +69,7 @@ vcuda: build
 	@echo "built: dist/bin/with-cuda, dist/lib/vcuda; try: dist/bin/with-cuda dist/bin/iobind devices"
 
 python: needs
+	@echo "a C compiler for systems with an older glibc: 94 MB to fetch, unless it is here"
 	@scripts/install-packages python
 	@scripts/build-python
 
@@ -79,7 +80,8 @@ java: needs dist
 
 fetched: needs
 	@echo "fetched, unless it is here: ONNX Runtime, its WebGPU plugin, models and a software Vulkan driver (110 MB);"
-	@echo "older ONNX Runtimes and Python packages (130 MB); a JDK, if there is none of version 22 or newer (150 MB)"
+	@echo "older ONNX Runtimes and Python packages (130 MB); a C compiler for the Python package (94 MB); a JDK, if there is none of"
+	@echo "version 22 or newer (150 MB)"
 	@scripts/install-packages test python java
 	@scripts/get-onnxruntime --ep webgpu
 	@scripts/get-onnxruntime --version $(oldest_ort)
