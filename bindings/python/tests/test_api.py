@@ -23,6 +23,15 @@ WITHOUT = {
     "iobind_tensor_to_ort": "Tensor.__dlpack__",
     "iobind_runtime_get_ort": "for what calls ORT's C interface",
     "iobind_session_get_ort": "for what calls ORT's C interface",
+    # Handles of other processes and graphics interfaces: no library for Python gives them, and a file descriptor alone does not say enough.
+    "iobind_device_check_import": "for programs in C",
+    "iobind_external_memory_import": "for programs in C",
+    "iobind_external_memory_destroy": "for programs in C",
+    "iobind_external_memory_view": "for programs in C",
+    "iobind_semaphore_import": "for programs in C",
+    "iobind_semaphore_destroy": "for programs in C",
+    "iobind_stream_wait_semaphore": "for programs in C",
+    "iobind_stream_signal_semaphore": "for programs in C",
 }
 # What another part of the library brings, with the reason why Python does without it for now.
 LATER = {}
