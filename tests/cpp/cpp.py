@@ -4,9 +4,11 @@
 usage: cpp.py compile COMPILER STANDARD LIBRARY MAKE-MODEL   the tests and the examples, without a warning, with exceptions and
                                                              without, on the CPU and on the virtual accelerator
        cpp.py cost COMPILER LIBRARY MAKE-MODEL               a run takes the instructions that it takes in C (callgrind)
+       cpp.py ort COMPILER LIBRARY MAKE-MODEL               the example with Ort::Value, over the headers in the folder that
+                                                             the environment variable IOBIND_ORT_HEADERS names
        cpp.py text                                           its size, and the programs in docs/cpp.md are those of examples/cpp
 
-77: there is no such compiler, or no valgrind."""
+77: there is no such compiler, or no valgrind, or no headers."""
 import os
 import pathlib
 import re
@@ -73,6 +75,23 @@ def compile_with(compiler, standard, library, make_model):
     print(f"{compiler} {standard}: no warning, and right")
 
 
+def with_ort(compiler, library, make_model):
+    headers = os.environ.get("IOBIND_ORT_HEADERS")
+    if not headers:
+        leave("no headers of ONNX Runtime: IOBIND_ORT_HEADERS names their folder")
+    if not shutil.which(compiler):
+        leave(f"no compiler '{compiler}' here")
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        run(make_model, "scale", folder / "scale.onnx")
+        build(compiler, "c++17", library, EXAMPLES / "ort_value.cpp", folder / "ort_value", "-isystem", headers)
+        for device in ("cpu", "vdev"):
+            came = run(folder / "ort_value", folder / "scale.onnx", device)
+            if came != "2 4 6 8 \n":
+                sys.exit(f"ort_value on {device}: expected 2 4 6 8, got {came!r}")
+    print(f"{compiler}: right")
+
+
 def cost(compiler, library, make_model):
     for program in (compiler, "valgrind"):
         if not shutil.which(program):
@@ -105,7 +124,7 @@ def text():
 
 
 def main():
-    commands = {"compile": (compile_with, 4), "cost": (cost, 3), "text": (text, 0)}
+    commands = {"compile": (compile_with, 4), "cost": (cost, 3), "ort": (with_ort, 3), "text": (text, 0)}
     command, count = commands.get(sys.argv[1] if len(sys.argv) > 1 else "", (None, 0))
     if command is None or len(sys.argv) - 2 != count:
         print(__doc__, file=sys.stderr)

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "iobind/interop.h"
+#include "runtime/runtime.h"
 #include "vdev.h"
 
 enum { COUNT = 1024, LATER = 8192, BYTES = LATER + COUNT * sizeof(float) };
@@ -176,30 +177,40 @@ static void two_processes_share_memory(void **state) {
 
 /* ---- one process ---- */
 
-/* Two streams of one process, without an event: the race detector takes the semaphore for their order. */
+/* Two streams of one process, whose copies the host does not wait for, without an event: the race detector takes the semaphore for their
+ * order. */
 static void streams_are_ordered(void **state) {
   (void)state;
+  static const int64_t dims[] = {COUNT};
   int file = vdev_semaphore_create(5);
   iobind_semaphore *semaphore = import_semaphore(file);
   close(file);
-  iobind_tensor *tensor = fixture_floats(device, ramp(), COUNT);
+  iobind_tensor *pinned;
+  expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_HOST_ACCESSIBLE, IOBIND_FLOAT32, dims, 1, &pinned, &fault));
+  expect_ok(iobind_tensor_write(pinned, 0, ramp(), COUNT * sizeof(float), NULL, &fault));
+  static const float zeros[COUNT];
+  iobind_tensor *middle = fixture_floats(device, zeros, COUNT);
+  iobind_tensor *last = fixture_floats(device, zeros, COUNT);
   iobind_stream *first = make_stream();
   iobind_stream *second = make_stream();
-  static float result[COUNT];
   assert_int_equal(vdev_set(0, "race", "fail"), 0);
   assert_int_equal(vdev_set(0, "delay_copy", "every:1,us:2000"), 0);
-  expect_ok(iobind_tensor_write(tensor, 0, ramp(), sizeof result, first, &fault));
+  expect_ok(iobind_tensor_copy((const iobind_tensor *const[]){pinned}, (iobind_tensor *const[]){middle}, 1, first, &fault));
   expect_ok(iobind_stream_signal_semaphore(first, semaphore, 6, &fault));
   expect_ok(iobind_stream_wait_semaphore(second, semaphore, 6, &fault));
-  expect_ok(iobind_tensor_read(tensor, 0, result, sizeof result, second, &fault));
-  iobind_semaphore_destroy(semaphore); /* the streams still have it */
+  expect_ok(iobind_tensor_copy((const iobind_tensor *const[]){middle}, (iobind_tensor *const[]){last}, 1, second, &fault));
   expect_ok(iobind_stream_synchronize(second, &fault));
-  assert_memory_equal(result, ramp(), sizeof result);
   assert_int_equal(vdev_set(0, "delay_copy", "0"), 0);
   assert_int_equal(vdev_set(0, "race", "off"), 0);
+  static float result[COUNT];
+  expect_ok(iobind_tensor_read(last, 0, result, sizeof result, NULL, &fault));
+  assert_memory_equal(result, ramp(), sizeof result);
+  iobind_semaphore_destroy(semaphore);
   iobind_stream_destroy(first);
   iobind_stream_destroy(second);
-  iobind_tensor_release(tensor);
+  iobind_tensor_release(pinned);
+  iobind_tensor_release(middle);
+  iobind_tensor_release(last);
 }
 
 /* A wait comes before its signal, which is the host's here; a wait with a limit goes on without it. */
@@ -227,6 +238,23 @@ static void wait_before_the_signal(void **state) {
   iobind_event_destroy(event);
   iobind_stream_destroy(stream);
   iobind_semaphore_destroy(semaphore);
+  close(file);
+}
+
+/* Its owner lets go of a semaphore that a stream waits for: it goes when the stream has passed it. */
+static void stream_keeps_the_semaphore(void **state) {
+  (void)state;
+  int file = vdev_semaphore_create(0);
+  iobind_stream *stream = make_stream();
+  iobind_semaphore *semaphore = import_semaphore(file);
+  unsigned long held = (unsigned long)atomic_load(&runtime->ref.count); /* the semaphore holds the runtime */
+  expect_ok(iobind_stream_wait_semaphore(stream, semaphore, 1, &fault));
+  iobind_semaphore_destroy(semaphore);
+  assert_int_equal((unsigned long)atomic_load(&runtime->ref.count), held);
+  assert_int_equal(vdev_semaphore_signal(file, 1), 0);
+  expect_ok(iobind_stream_synchronize(stream, &fault));
+  assert_int_equal((unsigned long)atomic_load(&runtime->ref.count), held - 1);
+  iobind_stream_destroy(stream);
   close(file);
 }
 
@@ -355,6 +383,7 @@ static const struct CMUnitTest cases[] = {
     cmocka_unit_test(probes),
     cmocka_unit_test(memory_is_refused),
     cmocka_unit_test(semaphores_are_refused),
+    cmocka_unit_test(stream_keeps_the_semaphore),
 };
 static const struct CMUnitTest peer[] = {cmocka_unit_test(the_peer)};
 
