@@ -130,6 +130,12 @@ def test_predict_batch_udf(session, table):
     assert all(numpy.allclose(row.scores, wanted[row.number], atol=1e-5) for row in rows)
 
 
+def test_a_step_with_a_profile_of_its_own(session, table):
+    """Its tasks ask for a GPU themselves."""
+    rows = table.mapInArrow(pictures.predictor("vdev:{gpu}").map_arrow, "number long, scores array<float>", profile=spark.gpu_profile()).collect()
+    assert sorted(row.number for row in rows) == list(range(pictures.COUNT))
+
+
 def test_a_device_that_is_missing_fails_the_job(table):
     job = table.limit(1).mapInArrow(pictures.predictor("vdev:{fpga}").map_arrow, "number long, scores array<float>")
     with pytest.raises(Exception, match=r"NotFound.*the task has no resource 'fpga', only gpu"):

@@ -177,7 +177,9 @@ def _rows(column: Any, name: str) -> Any:
     if (sizes != sizes[0]).any():
         odd = int((sizes != sizes[0]).argmax())
         raise ShapeError(f"column {name!r}: the rows of a run have one size: row 0 has {sizes[0]} values, row {odd} has {sizes[odd]}")
-    return values.reshape(len(column), -1)
+    rows = values.reshape(len(column), -1)
+    rows.flags.writeable = False  # other columns and tasks may have the same memory
+    return rows
 
 
 def _column(array: Any, rows: int, name: str) -> Any:
