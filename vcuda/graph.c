@@ -236,7 +236,10 @@ int cudaGraphInstantiate(cuda_exec *exec, cuda_graph graph, unsigned long long f
 static void count_nodes(vcuda_device *device, const vcuda_exec *exec) {
   vcuda_count(device, VCUDA_COUNT_graph_launches, 1);
   vcuda_count(device, VCUDA_COUNT_graph_nodes, (int64_t)exec->graph->count);
-  for (size_t i = 0; i < exec->graph->count; i++) vcuda_queue_count(device, &exec->graph->nodes[i]->order);
+  for (size_t i = 0; i < exec->graph->count; i++) {
+    vcuda_queue_count(device, &exec->graph->nodes[i]->order);
+    vcuda_count(device, VCUDA_COUNT_graph_kernels, exec->graph->nodes[i]->order.kind == CUDA_NODE_KERNEL ? 1 : 0);
+  }
 }
 
 int cudaGraphLaunch(cuda_exec exec, cuda_stream stream) {

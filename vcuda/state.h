@@ -22,7 +22,7 @@ enum {
 #define VCUDA_COUNTED(X)                                                                                          \
   X(h2d_bytes) X(h2d_count) X(d2h_bytes) X(d2h_count) X(d2d_bytes) X(d2d_count) X(peer_bytes) X(peer_count)       \
   X(h2h_bytes) X(h2h_count) X(set_bytes) X(set_count) X(pageable_count) X(launches) X(graph_launches)             \
-  X(graph_nodes) X(host_functions) X(allocations) X(pinned_allocations) X(events_recorded) X(event_waits)         \
+  X(graph_nodes) X(graph_kernels) X(host_functions) X(allocations) X(pinned_allocations) X(events_recorded) X(event_waits)         \
   X(captures) X(sync_stream) X(sync_device) X(sync_event) X(sync_copy) X(sync_pageable) X(sync_free) X(syncs)     \
   X(races) X(errors)
 #define VCUDA_LIVE(X) X(live_bytes) X(live_blocks) X(peak_bytes) X(pinned_bytes) X(live_streams) X(live_events)

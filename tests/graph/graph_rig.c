@@ -170,7 +170,7 @@ launched count_launched(void) {
   bool is_vdev = is_device("vdev");
   launched now = {get(0, is_vdev ? "graph_replays" : "graph_launches"), get(0, is_vdev ? "kernels" : "launches"),
                   get(0, "h2d_count") + get(0, "d2h_count") + get(0, "d2d_count")};
-  now.kernels -= get(0, is_vdev ? "graph_launches" : "graph_nodes"); /* which are counted among them */
+  now.kernels -= get(0, is_vdev ? "graph_launches" : "graph_kernels"); /* which are counted among them */
   launched since = {now.graphs - before.graphs, now.kernels - before.kernels, now.copies - before.copies};
   before = now;
   return since;

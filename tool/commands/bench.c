@@ -23,6 +23,7 @@ typedef struct row {
   bool host;     /* the device's memory is host memory */
   bool modelled; /* times are those of a virtual clock */
   bool software; /* memory of its own, but it computes on the CPU: a software driver */
+  bool captured; /* bound runs are replays of captured graphs */
   trial trial;
 } row;
 
@@ -35,6 +36,7 @@ typedef struct bench {
   options given;
   int64_t iterations, warmup;
   double seconds;
+  int graph;
   const char *plot;
   row *rows;
   size_t row_count;
@@ -139,7 +141,10 @@ static bool read_row(bench *b, const json_t *list, size_t first) {
   r->software = json_is_true(software);
   const char *clock = json_string_value(json_object_get(object, "clock")); /* results of 0.1 do not have it */
   r->modelled = clock != NULL && strcmp(clock, "virtual") == 0;
+  r->captured = json_is_true(json_object_get(object, "captured")); /* results before 0.2 have neither this nor launches */
   for (size_t way = 0; way < TRIAL_WAYS; way++) {
+    const json_t *launches = json_object_get(json_array_get(list, first + way), "launches");
+    r->trial.ways[way].launches = json_is_number(launches) ? json_number_value(launches) : -1;
     if (!read_way(json_array_get(list, first + way), way_keys[way], &r->trial.ways[way])) return false;
   }
   return true;
@@ -230,8 +235,14 @@ static bool is_software(const iobind_device *device) {
 static int measure_row(bench *b, row *r, iobind_session *session, iobind_tensor *const *inputs, const bool *kept) {
   iobind_error error = IOBIND_ERROR_INIT;
   char title[256];
-  trial_plan plan = {(size_t)b->iterations, b->seconds, (size_t)b->warmup, kept, b->tool.clock, &b->tool.wish.run_configs};
-  snprintf(title, sizeof title, "%s on %s", r->model, r->device);
+  trial_plan plan = {.iterations = (size_t)b->iterations,
+                     .seconds = b->seconds,
+                     .warmup = (size_t)b->warmup,
+                     .kept = kept,
+                     .clock = b->tool.clock,
+                     .launches = b->tool.launches,
+                     .run_configs = &b->tool.wish.run_configs};
+  snprintf(title, sizeof title, "%s on %s%s", r->model, r->device, r->captured ? ", captured" : "");
   if (trial_run(b->tool.runtime, session, inputs, &plan, title, &r->trial, &error) == IOBIND_OK) return TOOL_GO;
   int code = tool_fail_error(&b->tool, title, &error);
   if (b->tool.dim_count > b->given_dims) tool_warn(&b->tool, "dims that were open were set to 1; --dim changes that");
@@ -246,7 +257,7 @@ static int end_profile(const bench *b, row *r, iobind_session *session) {
   return r->profile != NULL ? TOOL_GO : tool_fail(&b->tool, "out of memory");
 }
 
-static int measure_session(bench *b, iobind_session *session, iobind_device *device, const char *path) {
+static int measure_session(bench *b, iobind_session *session, iobind_device *device, const char *path, bool captured) {
   iobind_tensor **inputs = NULL;
   size_t count = 0;
   int code = close_dims(b, session);
@@ -260,10 +271,11 @@ static int measure_session(bench *b, iobind_session *session, iobind_device *dev
     r->host = tool_is_host(device);
     r->software = is_software(device);
     r->modelled = b->tool.clock.read != NULL;
+    r->captured = captured;
     code = find_kept(b, session, kept);
     if (code == TOOL_GO) code = note_inputs(b, session, inputs, count);
     if (code == TOOL_GO) code = measure_row(b, r, session, inputs, kept);
-    if (code == TOOL_GO && b->tool.wish.profile != NULL) code = end_profile(b, r, session);
+    if (code == TOOL_GO && b->tool.wish.profile != NULL && !captured) code = end_profile(b, r, session);
   }
   free(kept);
   tool_free_tensors(inputs, count);
@@ -273,7 +285,11 @@ static int measure_session(bench *b, iobind_session *session, iobind_device *dev
 static int measure(bench *b, iobind_device *device, const char *path) {
   iobind_session *session = NULL;
   int code = tool_load(&b->tool, path, &device, 0, &session);
-  if (code == TOOL_GO) code = measure_session(b, session, device, path);
+  if (code == TOOL_GO) code = measure_session(b, session, device, path, false);
+  iobind_session_destroy(session);
+  if (code != TOOL_GO || b->graph == 0) return code;
+  code = tool_load_captured(&b->tool, path, &device, 1, &session);
+  if (code == TOOL_GO) code = measure_session(b, session, device, path, true);
   iobind_session_destroy(session);
   return code;
 }
@@ -320,14 +336,16 @@ static const char *format_ratio(double ratio, char text[NUMBER_TEXT]) {
   return text;
 }
 
-static void add_columns(report_table *table) {
+static void add_columns(report_table *table, bool captured) {
   report_column(table, "model", "MODEL", REPORT_LEFT);
   report_column(table, "device", "DEVICE", REPORT_LEFT);
   report_column(table, "host_memory", NULL, REPORT_LEFT);
   report_column(table, "software_driver", NULL, REPORT_LEFT);
   report_column(table, "clock", NULL, REPORT_LEFT);
   report_column(table, "profile", NULL, REPORT_LEFT);
+  report_column(table, "captured", captured ? "CAPTURED" : NULL, REPORT_LEFT);
   report_column(table, "way", "WAY", REPORT_LEFT);
+  report_column(table, "launches", captured ? "LAUNCHES/RUN" : NULL, REPORT_RIGHT);
   report_column(table, "upload_bytes", "UP/RUN", REPORT_RIGHT);
   report_column(table, "download_bytes", "DOWN/RUN", REPORT_RIGHT);
   report_column(table, "first_ns", "FIRST RUN", REPORT_RIGHT);
@@ -375,7 +393,13 @@ static void add_way(report_table *table, const row *r, trial_way_index index) {
   report_cell(table, json_boolean(r->software), NULL);
   report_cell(table, json_string(r->modelled ? "virtual" : "real"), NULL);
   report_cell(table, report_string(r->profile), NULL);
+  report_cell(table, json_boolean(r->captured), "%s", index != 0 ? "" : r->captured ? "yes" : "no");
   report_cell(table, json_string(way_keys[index]), "%s", way_texts[index]);
+  if (way->launches < 0) {
+    report_cell(table, NULL, "-");
+  } else {
+    report_cell(table, json_real(way->launches), "%.4g", way->launches);
+  }
   bytes_cell(table, way->upload_bytes);
   bytes_cell(table, way->download_bytes);
   time_cell(table, way->first_ns);
@@ -459,18 +483,41 @@ static void add_inputs(tool_report *out, const bench *b) {
   }
 }
 
+static bool has_captured(const bench *b) {
+  bool has = false;
+  for (size_t i = 0; i < b->row_count; i++) has = has || b->rows[i].captured;
+  return has;
+}
+
+/* What a graph saves, beside the runs before it. */
+static void add_capture_words(tool_report *out, const row *before, const row *captured) {
+  const trial_way *plain = &before->trial.ways[TRIAL_RESIDENT], *replay = &captured->trial.ways[TRIAL_RESIDENT];
+  char factor[NUMBER_TEXT];
+  if (plain->launches >= 0) {
+    report_note(out, "%s on %s: launches in a run: %.4g, captured %.4g.", captured->model, captured->device, plain->launches,
+                replay->launches);
+  }
+  if (plain->time.median > 0 && replay->time.median > 0) {
+    report_note(out, "%s on %s: captured, with everything resident, a run is %s times as fast as without.", captured->model,
+                captured->device, format_ratio(plain->time.median / replay->time.median, factor));
+  }
+}
+
 static int print(bench *b, int code) {
   tool_report *out = report_create();
   report_field(out, "seed", NULL, json_integer((json_int_t)b->tool.seed), NULL);
   report_field(out, "inputs", NULL, json_incref(b->inputs), NULL);
   add_inputs(out, b);
   report_table *table = report_add_table(out, "ways", NULL);
-  add_columns(table);
+  add_columns(table, has_captured(b));
   for (size_t i = 0; i < b->row_count; i++) {
     for (int way = 0; way < TRIAL_WAYS; way++) add_way(table, &b->rows[i], (trial_way_index)way);
   }
   report_note(out, "%s", "");
-  for (size_t i = 0; i < b->row_count; i++) add_words(out, &b->rows[i]);
+  for (size_t i = 0; i < b->row_count; i++) {
+    if (!b->rows[i].captured) add_words(out, &b->rows[i]);
+    if (b->rows[i].captured && i > 0) add_capture_words(out, &b->rows[i - 1], &b->rows[i]);
+  }
   for (size_t i = 0; i < b->row_count; i++) {
     if (b->rows[i].profile != NULL) {
       report_note(out, "profile of %s on %s: %s", b->rows[i].model, b->rows[i].device, b->rows[i].profile);
@@ -491,6 +538,7 @@ static int print(bench *b, int code) {
 /* ---- the picture ------------------------------------------------------------------------------------------------- */
 
 typedef struct group_texts {
+  char subtitle[96];
   char remark[64];
   char labels[TRIAL_WAYS][NUMBER_TEXT];
   char notes[TRIAL_WAYS][NUMBER_TEXT + 16];
@@ -499,7 +547,8 @@ typedef struct group_texts {
 static void fill_group(const row *r, plot_group *group, plot_bar *bars, group_texts *texts) {
   char bytes[NUMBER_TEXT], factor[NUMBER_TEXT];
   group->title = r->model;
-  group->subtitle = r->device;
+  snprintf(texts->subtitle, sizeof texts->subtitle, "%s%s", r->device, r->captured ? ", captured" : "");
+  group->subtitle = texts->subtitle;
   group->remark = texts->remark;
   if (r->host) {
     strcpy(texts->remark, "no link to cross");
@@ -609,6 +658,7 @@ int command_bench(int argc, const char **argv) {
       {"seconds", 0, POPT_ARG_ARGV, &b.given.seconds, 0, "time for a device (5); three runs of each way at least", "S"},
       {"warmup", 0, POPT_ARG_ARGV, &b.given.warmup, 0, "runs of each way that do not count (1), after the first", "N"},
       {"keep", 0, POPT_ARG_ARGV, &b.given.keep, 0, "an input that stays on the device in every bound way", "NAME"},
+      {"graph", 0, POPT_ARG_NONE, &b.graph, 0, "measure once more with its runs captured as graphs", NULL},
       {"with", 0, POPT_ARG_ARGV, &b.given.with, 0, "show an earlier result of --json beside this one", "FILE.json"},
       {"plot", 0, POPT_ARG_ARGV, &b.given.plot, 0, "draw the result", "FILE.svg"},
       POPT_TABLEEND};

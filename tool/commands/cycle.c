@@ -10,6 +10,7 @@
 typedef struct work {
   cycle *c;
   cycle_lane *lane;
+  iobind_session *session;
   iobind_binding *binding; /* carried */
   iobind_tensor **inputs;  /* through the host: one reference each */
   iobind_tensor **outputs; /* of the last step */
@@ -69,7 +70,7 @@ static bool bind_outputs(work *w, tool_fault *fault) {
 static bool bind(work *w, tool_fault *fault) {
   cycle *c = w->c;
   iobind_error error = IOBIND_ERROR_INIT;
-  if (iobind_binding_create(c->session, &w->binding, &error) != IOBIND_OK) return say(w, fault, &error);
+  if (iobind_binding_create(w->session, &w->binding, &error) != IOBIND_OK) return say(w, fault, &error);
   for (size_t i = 0; i < c->carry_count; i++) {
     const cycle_carry *carry = &c->carries[i];
     if (iobind_binding_carry(w->binding, carry->output, carry->input, carry->mode, &error) != IOBIND_OK) {
@@ -239,16 +240,24 @@ static bool add_counters(work *w, bool after, tool_fault *fault) {
   }
 }
 
+const char *cycle_way_text(cycle_way way) {
+  static const char *const texts[CYCLE_WAYS] = {"", "captured, ", "through the host, "};
+  return texts[way];
+}
+
 static bool run_steps(work *w, cycle_way way, uint64_t *times, size_t *step, tool_fault *fault) {
   cycle *c = w->c;
+  int64_t launched = 0;
   for (*step = 0; *step < c->steps; ++*step) {
-    progress_say("%sstep %zu of %zu", way == CYCLE_HOST ? "through the host: " : "", *step + 1, c->steps);
+    progress_say("%sstep %zu of %zu", cycle_way_text(way), *step + 1, c->steps);
+    launched = launches_now(&c->launches);
     uint64_t start = clock_now(&c->clock);
     if (!(way == CYCLE_HOST ? step_host(w, *step, fault) : step_carried(w, *step, fault))) return false;
     if (!gather_outputs(w, fault)) return false;
     times[*step] = clock_now(&c->clock) - start;
     if (way == CYCLE_HOST && !count_moves(w, fault)) return false;
   }
+  w->lane->launches = c->launches.read == NULL ? -1 : launches_now(&c->launches) - launched;
   return true;
 }
 
@@ -267,7 +276,7 @@ static bool measure(work *w, cycle_way way, size_t *step, tool_fault *fault) {
 }
 
 bool cycle_run(cycle *c, cycle_way way, size_t *step, tool_fault *fault) {
-  work w = {.c = c, .lane = &c->lanes[way]};
+  work w = {.c = c, .lane = &c->lanes[way], .session = way == CYCLE_CAPTURED ? c->captured : c->session};
   *step = 0;
   bool done = way == CYCLE_HOST ? take_host_tensors(&w, fault) : bind(&w, fault);
   done = done && measure(&w, way, step, fault);
@@ -280,9 +289,9 @@ bool cycle_run(cycle *c, cycle_way way, size_t *step, tool_fault *fault) {
   return done;
 }
 
-bool cycle_compare(const cycle *c, size_t *output) {
+bool cycle_compare(const cycle *c, cycle_way way, size_t *output) {
   for (size_t i = 0; i < c->output_count; i++) {
-    const npy_array *one = &c->lanes[CYCLE_CARRIED].outputs[i].array;
+    const npy_array *one = &c->lanes[way].outputs[i].array;
     const npy_array *other = &c->lanes[CYCLE_HOST].outputs[i].array;
     *output = i;
     if (one->rank != other->rank || one->bytes != other->bytes) return false;
@@ -295,6 +304,7 @@ bool cycle_compare(const cycle *c, size_t *output) {
 bool cycle_begin(cycle *c, const tool_state *tool, iobind_session *session, const iobind_session_info *info) {
   *c = (cycle){.runtime = tool->runtime,
                .clock = tool->clock,
+               .launches = tool->launches,
                .run_configs = &tool->wish.run_configs,
                .session = session,
                .input_count = info->input_count,

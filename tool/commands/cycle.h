@@ -19,8 +19,9 @@ typedef struct cycle_carry {
 } cycle_carry;
 
 typedef enum cycle_way {
-  CYCLE_CARRIED, /**< a binding; states are carried in their modes */
-  CYCLE_HOST,    /**< iobind_session_run with host tensors; outputs are passed in again */
+  CYCLE_CARRIED,  /**< a binding; states are carried in their modes */
+  CYCLE_CAPTURED, /**< the same with a session that captures graphs */
+  CYCLE_HOST,     /**< iobind_session_run with host tensors; outputs are passed in again */
   CYCLE_WAYS
 } cycle_way;
 
@@ -29,6 +30,7 @@ typedef struct cycle_lane {
   uint64_t first_ns; /**< the first step: feed, run, read what is gathered */
   statistic time;    /**< of the later steps, in nanoseconds */
   uint64_t made;     /**< in all steps: tensors that the run asked ORT for, and iobind's own allocations */
+  int64_t launches;  /**< in the later steps, a graph as one; -1: the device does not count them */
   uint64_t upload_bytes;
   uint64_t download_bytes;
   uint64_t local_bytes;
@@ -39,7 +41,9 @@ typedef struct cycle {
   iobind_runtime *runtime;
   tool_clock clock;
   const wish_pairs *run_configs; /**< of the binding */
+  tool_launches launches;        /**< of the device */
   iobind_session *session;
+  iobind_session *captured; /**< of the same model, which captures graphs; NULL: that way is not run */
   size_t input_count, output_count;
   iobind_tensor **inputs; /**< host tensors: constants, first states, or first slices */
   iobind_tensor **first;  /**< for each input its tensor in the first step; NULL: the same as later */
@@ -57,11 +61,14 @@ typedef struct cycle {
 bool cycle_begin(cycle *c, const tool_state *tool, iobind_session *session, const iobind_session_info *info);
 void cycle_end(cycle *c);
 
+/** "captured, ", for a message. */
+const char *cycle_way_text(cycle_way way);
+
 /** Run all steps one way, and report progress.
  *  @param step  receives the step at which it failed */
 bool cycle_run(cycle *c, cycle_way way, size_t *step, tool_fault *fault);
 
-/** Whether both ways gave the same bytes; if not, an output that differs. */
-bool cycle_compare(const cycle *c, size_t *output);
+/** Whether a way gave the same bytes as the one through the host; if not, an output that differs. */
+bool cycle_compare(const cycle *c, cycle_way way, size_t *output);
 
 #endif

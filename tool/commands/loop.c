@@ -13,6 +13,7 @@
 
 static const char *const mode_words[] = {"move", "swap", "in-place"};
 enum { MODES = sizeof mode_words / sizeof mode_words[0] };
+enum { GRAPHS = 4 }; /* swap takes two, and the first step may have inputs of other dims */
 
 typedef struct loop {
   tool_state *tool;
@@ -23,6 +24,7 @@ typedef struct loop {
   const char **names; /* of the outputs */
   char **files;       /* of the outputs, in the folder */
   bool through_host;  /* the same loop through the host, for comparison */
+  bool is_captured;   /* the same loop with captured graphs */
 } loop;
 
 /* Lists of the command line, of NAME or NAME=...; NULL if an option is not given. */
@@ -53,7 +55,7 @@ static bool match_carry(const loop *l, const char *text, cycle_carry *carry) {
     if (strncmp(text, l->names[o], length) != 0 || text[length] != '=') continue;
     for (size_t i = 0; i < l->cycle.input_count; i++) {
       iobind_value_info value = IOBIND_VALUE_INFO_INIT;
-      iobind_carry_mode mode = IOBIND_CARRY_MOVE;
+      iobind_carry_mode mode = l->is_captured ? IOBIND_CARRY_SWAP : IOBIND_CARRY_MOVE;
       if (iobind_session_get_input(l->session, i, &value, NULL) != IOBIND_OK) continue;
       size_t both = length + 1 + strlen(value.name);
       if (strncmp(text + length + 1, value.name, strlen(value.name)) != 0 || both <= longest) continue;
@@ -248,6 +250,8 @@ static int open_loop(loop *l, const loop_lists *lists, int64_t steps) {
     return tool_fail(tool, "out of memory");
   }
   l->cycle.gathers = l->folder != NULL;
+  if (l->is_captured) code = tool_load_captured(tool, tool->arguments[0], &l->device, GRAPHS, &l->cycle.captured);
+  if (code != TOOL_GO) return code;
   code = name_outputs(l);
   if (code == TOOL_GO) code = read_carries(l, lists->carries);
   if (code == TOOL_GO) code = read_gathered(l, lists->gathered);
@@ -347,9 +351,10 @@ static void add_way(report_table *table, const cycle *c, cycle_way way) {
   double steps = (double)c->steps;
   double median = lane->time.median;
   double host = c->lanes[CYCLE_HOST].time.median;
+  static const char *const keys[CYCLE_WAYS] = {"carried", "captured", "host"};
+  static const char *const texts[CYCLE_WAYS] = {"carried", "carried, captured", "through the host"};
   report_row(table);
-  report_cell(table, json_string(way == CYCLE_CARRIED ? "carried" : "host"), "%s",
-              way == CYCLE_CARRIED ? "carried" : "through the host");
+  report_cell(table, json_string(keys[way]), "%s", texts[way]);
   add_time(table, (double)lane->first_ns);
   if (c->steps > 1) {
     add_time(table, median);
@@ -357,6 +362,11 @@ static void add_way(report_table *table, const cycle *c, cycle_way way) {
   } else {
     report_cell(table, NULL, "-");
     report_cell(table, NULL, "-");
+  }
+  if (lane->launches < 0) {
+    report_cell(table, NULL, "-");
+  } else {
+    report_cell(table, json_integer((json_int_t)lane->launches), "%lld", (long long)lane->launches);
   }
   report_cell(table, json_real((double)lane->made / steps), "%.3g", (double)lane->made / steps);
   add_bytes(table, lane->upload_bytes / c->steps);
@@ -371,12 +381,14 @@ static void add_ways(const loop *l, tool_report *report) {
   report_column(table, "first_ns", "FIRST STEP", REPORT_RIGHT);
   report_column(table, "median_ns", "MEDIAN", REPORT_RIGHT);
   report_column(table, "p99_ns", "P99", REPORT_RIGHT);
+  report_column(table, "launches", l->is_captured ? "LAUNCHES" : NULL, REPORT_RIGHT);
   report_column(table, "tensors", "NEW/STEP", REPORT_RIGHT);
   report_column(table, "upload_bytes", "UP/STEP", REPORT_RIGHT);
   report_column(table, "download_bytes", "DOWN/STEP", REPORT_RIGHT);
   report_column(table, "local_bytes", "WITHIN/STEP", REPORT_RIGHT);
   report_column(table, "ratio", l->through_host ? "RATIO" : NULL, REPORT_RIGHT);
   add_way(table, &l->cycle, CYCLE_CARRIED);
+  if (l->is_captured) add_way(table, &l->cycle, CYCLE_CAPTURED);
   if (l->through_host) add_way(table, &l->cycle, CYCLE_HOST);
 }
 
@@ -390,7 +402,8 @@ static int report_loop(loop *l, tool_report *report) {
   add_ways(l, report);
   if (l->through_host) {
     size_t differs = 0;
-    bool same = cycle_compare(&l->cycle, &differs);
+    bool same = cycle_compare(&l->cycle, CYCLE_CARRIED, &differs) &&
+                (!l->is_captured || cycle_compare(&l->cycle, CYCLE_CAPTURED, &differs));
     report_field(report, "same", "results", json_boolean(same),
                  same ? "the same, to the bit, as through the host" : "'%s' differs from the loop through the host",
                  same ? "" : l->names[differs]);
@@ -426,14 +439,14 @@ static int run(loop *l, cycle_way way) {
   tool_fault fault;
   if (cycle_run(&l->cycle, way, &step, &fault)) return TOOL_GO;
   char hint[512];
-  return tool_fail(l->tool, "%sstep %zu: %s%s", way == CYCLE_HOST ? "through the host, " : "", step, fault.text,
-                   hint_at_dims(l, hint, sizeof hint));
+  return tool_fail(l->tool, "%sstep %zu: %s%s", cycle_way_text(way), step, fault.text, hint_at_dims(l, hint, sizeof hint));
 }
 
 static int run_loop(loop *l, const loop_lists *lists, int64_t steps) {
   progress_begin(l->tool);
   int code = open_loop(l, lists, steps);
   if (code == TOOL_GO) code = run(l, CYCLE_CARRIED);
+  if (code == TOOL_GO && l->is_captured) code = run(l, CYCLE_CAPTURED);
   if (code == TOOL_GO && l->through_host) code = run(l, CYCLE_HOST);
   if (code == TOOL_GO) {
     tool_report *report = report_create();
@@ -443,6 +456,7 @@ static int run_loop(loop *l, const loop_lists *lists, int64_t steps) {
   for (size_t i = 0; l->files != NULL && i < l->cycle.output_count; i++) free(l->files[i]);
   free(l->files);
   free(l->names);
+  iobind_session_destroy(l->cycle.captured);
   cycle_end(&l->cycle);
   iobind_session_destroy(l->session);
   return code;
@@ -453,6 +467,7 @@ int command_loop(int argc, const char **argv) {
   char **counts = NULL;
   char **folders = NULL;
   int no_host = 0;
+  int graph = 0;
   const struct poptOption options[] = {
       {"carry", 'c', POPT_ARG_ARGV, &lists.carries, 0,
        "An output that becomes an input of the next step: move (any shape; the default), "
@@ -465,6 +480,8 @@ int command_loop(int argc, const char **argv) {
        "What an input is only in the first step, such as a prompt; --input is for the later ones; repeatable", "NAME=FILE"},
       {"gather", 0, POPT_ARG_ARGV, &lists.gathered, 0,
        "A carried output that is written as it came out of all steps, and not only its last state; repeatable", "OUTPUT"},
+      {"graph", 0, POPT_ARG_NONE, &graph, 0,
+       "The same once more with the steps captured as graphs; the mode is swap if none is given", NULL},
       {"no-host", 0, POPT_ARG_NONE, &no_host, 0, "Leave out the same loop through the host", NULL},
       POPT_TABLEEND};
   const tool_usage usage = {
@@ -486,6 +503,7 @@ int command_loop(int argc, const char **argv) {
   if (code == TOOL_GO) code = tool_single(&tool, folders, "--output-dir", &l.folder);
   if (code == TOOL_GO) code = tool_integer(&tool, counts, "--steps", 1, 1000000000, &steps);
   l.through_host = no_host == 0;
+  l.is_captured = graph != 0;
   if (code == TOOL_GO) code = run_loop(&l, &lists, steps);
   code = tool_end(&tool, code);
   tool_free_list(lists.carries);

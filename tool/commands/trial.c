@@ -27,6 +27,7 @@ typedef struct lane {
   bool *written;            /* for each input: written before each run */
   uint64_t runs;            /* the devices whose counters `moved` sums up */
   transfer moved;
+  int64_t launches;
   size_t capacity;
 } lane;
 
@@ -209,6 +210,7 @@ static iobind_status take_turn(work *w, trial_way_index way, size_t runs, iobind
   transfer before, after;
   iobind_status status = read_counters(w, &before, error);
   if (status != IOBIND_OK) return status;
+  int64_t launched = launches_now(&w->plan->launches);
   for (size_t i = 0; i < runs; i++) {
     uint64_t ns = 0;
     status = run_once(w, way, &ns, error);
@@ -218,6 +220,7 @@ static iobind_status take_turn(work *w, trial_way_index way, size_t runs, iobind
   status = read_counters(w, &after, error);
   if (status != IOBIND_OK) return status;
   l->runs += runs;
+  l->launches += launches_now(&w->plan->launches) - launched;
   l->moved.upload += after.upload - before.upload;
   l->moved.download += after.download - before.download;
   return IOBIND_OK;
@@ -269,6 +272,7 @@ static iobind_status summarise(work *w, iobind_error *error) {
     memcpy(sorted, result->samples, result->sample_count * sizeof *sorted);
     result->time = statistic_of(sorted, result->sample_count);
     free(sorted);
+    result->launches = w->plan->launches.read == NULL || l->runs == 0 ? -1 : (double)l->launches / (double)l->runs;
     if (way == TRIAL_UNBOUND || l->runs == 0) continue;
     result->upload_bytes = l->moved.upload / l->runs;
     result->download_bytes = l->moved.download / l->runs;

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "shared/clock.h"
+#include "shared/launches.h"
 #include "shared/statistic.h"
 #include "shared/wish.h"
 
@@ -22,6 +23,7 @@ typedef enum trial_way_index {
 typedef struct trial_way {
   uint64_t upload_bytes; /**< bytes over the link in a run */
   uint64_t download_bytes;
+  double launches;    /**< in a run, a graph as one; -1: the device does not count them */
   uint64_t set_up_ns; /**< once: create the device tensors, write and bind them; 0 for TRIAL_UNBOUND */
   uint64_t set_up_bytes;
   uint64_t first_ns; /**< the first run */
@@ -40,6 +42,7 @@ typedef struct trial_plan {
   size_t warmup;                 /**< runs of each way that do not count, besides the first */
   const bool *kept;              /**< for each input: stays on the device in TRIAL_WRITTEN too */
   tool_clock clock;              /**< the clock that times the runs */
+  tool_launches launches;        /**< of the device */
   const wish_pairs *run_configs; /**< of bound runs */
 } trial_plan;
 

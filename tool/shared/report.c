@@ -9,7 +9,7 @@
 
 #include "formats/fault.h"
 
-enum { COLUMN_LIMIT = 24 };
+enum { COLUMN_LIMIT = 32 };
 
 typedef struct cell {
   char *text;

@@ -145,10 +145,11 @@ static int create_session(tool_state *tool, const char *path, const void *model,
       code =
           tool_fail(tool, "%s [%s]; it is not an ONNX model, or is damaged", tool_reason(&error), iobind_status_name(status));
     } else if (status != IOBIND_OK) {
-      code = tool_fail_error(tool, NULL, &error);
+      code = tool_fail_error(tool, options.graph_limit > 0 ? "--graph" : NULL, &error);
     }
     if (code == TOOL_GO && chosen) *device = device_of(tool, *session);
     if (code == TOOL_GO) tool->clock = clock_of(*device);
+    if (code == TOOL_GO) tool->launches = launches_of(*device);
     if (code == TOOL_GO) code = check_dim_names(tool, *session);
   }
   free(names);
@@ -162,6 +163,14 @@ int tool_load(tool_state *tool, const char *path, iobind_device **device, uint32
   iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
   options.flags = flags;
   options.profile = tool->profile;
+  return code == TOOL_GO ? create_session(tool, path, NULL, 0, options, device, session) : code;
+}
+
+int tool_load_captured(tool_state *tool, const char *path, iobind_device **device, size_t limit, iobind_session **session) {
+  *session = NULL;
+  int code = check_model(tool, path);
+  iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
+  options.graph_limit = limit;
   return code == TOOL_GO ? create_session(tool, path, NULL, 0, options, device, session) : code;
 }
 

@@ -22,6 +22,7 @@
 #include "formats/fault.h"
 #include "formats/npy.h"
 #include "shared/clock.h"
+#include "shared/launches.h"
 #include "shared/report.h"
 #include "shared/wish.h"
 
@@ -108,6 +109,7 @@ typedef struct tool_state {
   const char *profile; /**< tool_load records ORT's profile into a file whose path begins with this; NULL: none */
   iobind_runtime *runtime;
   tool_clock clock;             /**< of the device for which tool_load last loaded a model */
+  tool_launches launches;       /**< of the same */
   tool_wish wish;               /**< of sessions and runs */
   struct poptOption shared[24]; /**< the tables that popt reads, which point into this struct: so it must not be moved */
   struct poptOption tables[3];
@@ -181,6 +183,10 @@ bool tool_add_dim(tool_state *tool, const char *name, int64_t axis, int64_t valu
  *  @param device  where; with --policy it receives where the session's inputs or outputs are
  *  @param flags  IOBIND_SESSION_* */
 int tool_load(tool_state *tool, const char *path, iobind_device **device, uint32_t flags, iobind_session **session);
+
+/** As tool_load, for a session that captures its runs as graphs. It has no profile.
+ *  @param limit  the most graphs that a binding keeps */
+int tool_load_captured(tool_state *tool, const char *path, iobind_device **device, size_t limit, iobind_session **session);
 
 /** As tool_load, from the bytes of a model made from the one at `path`, whose folder has the external data. */
 int tool_load_bytes(tool_state *tool, const char *path, const void *model, size_t bytes, iobind_device **device,
