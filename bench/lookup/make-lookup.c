@@ -1,6 +1,6 @@
 /* make-lookup FOLDER: writes lookup.onnx, a look-up of one row in a table of 16 MiB that is an input, and index.npy, the row
  * to look up. The table crosses the link in each plain run and stays on the device with a binding: the most that a binding
- * can save. */
+ * can save. Also sum.onnx, y = a + b of any length, with rows.npy, float32[10,4], and row.npy, float32[8]: what a loop takes in. */
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,6 +8,7 @@
 
 #include "model.h"
 
+enum { NPY_HEADER = 128, FED = 10, WIDTH = 4, LINE = 8 };
 enum { ROWS = 4096, COLUMNS = 1024, ROW = 1234 };
 
 static int save(const char *folder, const char *name, const void *bytes, size_t size) {
@@ -20,16 +21,33 @@ static int save(const char *folder, const char *name, const void *bytes, size_t 
   return good;
 }
 
-/* An int32[1] as numpy saves it: its header is padded so that the data begin at byte 128. */
-static size_t index_file(unsigned char file[132]) {
+/* The header as numpy saves it: padded so that the data begin at byte 128. */
+static void put_header(unsigned char file[NPY_HEADER], const char *dtype, const char *shape) {
   static const unsigned char magic[] = {0x93, 'N', 'U', 'M', 'P', 'Y', 1, 0, 118, 0};
-  static const char header[] = "{'descr': '<i4', 'fortran_order': False, 'shape': (1,), }";
-  memset(file, ' ', 128);
+  char header[NPY_HEADER];
+  int length = snprintf(header, sizeof header, "{'descr': '%s', 'fortran_order': False, 'shape': (%s), }", dtype, shape);
+  memset(file, ' ', NPY_HEADER);
   memcpy(file, magic, sizeof magic);
-  memcpy(file + sizeof magic, header, sizeof header - 1);
-  file[127] = '\n';
-  for (int i = 0; i < 4; i++) file[128 + i] = (unsigned char)(ROW >> (8 * i) & 0xff);
-  return 132;
+  memcpy(file + sizeof magic, header, (size_t)length);
+  file[NPY_HEADER - 1] = '\n';
+}
+
+static int save_index(const char *folder) {
+  unsigned char file[NPY_HEADER + 4];
+  put_header(file, "<i4", "1,");
+  for (int i = 0; i < 4; i++) file[NPY_HEADER + i] = (unsigned char)(ROW >> (8 * i) & 0xff);
+  return save(folder, "index.npy", file, sizeof file);
+}
+
+/* 0, 1, 2 ... */
+static int save_floats(const char *folder, const char *name, const char *shape, size_t count) {
+  unsigned char file[NPY_HEADER + FED * WIDTH * sizeof(float)];
+  put_header(file, "<f4", shape);
+  for (size_t i = 0; i < count; i++) {
+    float value = (float)i;
+    memcpy(file + NPY_HEADER + i * sizeof value, &value, sizeof value);
+  }
+  return save(folder, name, file, NPY_HEADER + count * sizeof(float));
 }
 
 int main(int argc, char **argv) {
@@ -37,11 +55,14 @@ int main(int argc, char **argv) {
     fputs("usage: make-lookup FOLDER\n", stderr);
     return 2;
   }
-  unsigned char index[132];
   size_t bytes = 0;
   void *model = model_lookup(ROWS, COLUMNS, &bytes);
   int good = model != NULL && save(argv[1], "lookup.onnx", model, bytes);
-  good = good && save(argv[1], "index.npy", index, index_file(index));
+  good = good && save_index(argv[1]);
+  free(model);
+  model = good ? model_add(&bytes) : NULL;
+  good = model != NULL && save(argv[1], "sum.onnx", model, bytes);
+  good = good && save_floats(argv[1], "rows.npy", "10,4", FED * WIDTH) && save_floats(argv[1], "row.npy", "8,", LINE);
   free(model);
   return good ? 0 : 1;
 }

@@ -179,6 +179,8 @@ class CudaTest {
     List<String> lines = SamplesTest.run("samples/KvCache.java", "cuda",
         Models.file(folder, "concat dims=1,2,past,4 dims2=1,2,new,4 axis=2"));
     assertTrue(lines.contains("3200 bytes up in 100 steps"), lines.toString());
+    assertEquals(List.of("10 runs of two shapes: 90 in all", "10 steps of a state: 55"),
+        SamplesTest.run("samples/Graphs.java", "cuda", Models.file(folder, "add")));
     assertFalse(SamplesTest.run("samples/Tiles.java", "cuda", Models.file(folder, "scale dims=h,w")).isEmpty());
   }
 }

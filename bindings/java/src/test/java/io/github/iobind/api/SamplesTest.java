@@ -38,7 +38,7 @@ class SamplesTest {
   @BeforeAll
   static void compile() {
     int status = ToolProvider.getSystemJavaCompiler().run(null, null, null, "-d", compiled.toString(), "-cp", CLASSES,
-        "samples/KvCache.java", "samples/Quickstart.java", "samples/Recurrent.java", "samples/Service.java", "samples/Tiles.java");
+        "samples/Graphs.java", "samples/KvCache.java", "samples/Quickstart.java", "samples/Recurrent.java", "samples/Service.java", "samples/Tiles.java");
     assertEquals(0, status);
   }
 
@@ -118,6 +118,12 @@ class SamplesTest {
     assertTrue(lines.getFirst().startsWith("cache float32[1,2,100,4] on " + device), lines.getFirst());
     assertTrue(lines.getFirst().endsWith("last entry 99.0"), lines.getFirst());
     assertEquals((device.equals("cpu") ? 0 : 100 * 32) + " bytes up in 100 steps", lines.getLast());
+  }
+
+  @Test
+  void graphs() throws Exception {
+    List<String> lines = run("Graphs", "vdev", Models.file(folder, "add"));
+    assertEquals(List.of("10 runs of two shapes: 90 in all", "10 steps of a state: 55"), lines);
   }
 
   @ParameterizedTest
