@@ -786,6 +786,18 @@ typedef struct iobind_node_info {
 IOBIND_API IOBIND_CHECK iobind_status iobind_session_get_node(const iobind_session *session, size_t index,
                                                               iobind_node_info *info, iobind_error *error);
 
+typedef struct iobind_run_options {
+  uint32_t struct_size;
+  uint32_t flags;                 /**< none yet */
+  int32_t log_level;              /**< iobind_log_level of this binding's runs */
+  uint32_t reserved;
+  const char *tag;                /**< names the runs in ORT's log and profile; NULL: none */
+  const char *const *config_keys; /**< ORT's run config entries, such as "memory.enable_memory_arena_shrinkage" */
+  const char *const *config_values;
+  size_t config_count;
+} iobind_run_options;
+#define IOBIND_RUN_OPTIONS_INIT {sizeof(iobind_run_options), 0, 0, 0, NULL, NULL, NULL, 0}
+
 /** Where an output goes. */
 typedef enum iobind_placement {
   IOBIND_PLACE_HOST = 0,   /**< downloaded */
@@ -796,13 +808,31 @@ typedef enum iobind_placement {
 
 /** Run once without a binding. ORT copies inputs and outputs as it needs them: each run may copy all of them over the link.
  *  This is the simplest way to a result, and what a binding is compared with.
- *  @param inputs   one host-readable tensor for each input, in the session's order
+ *  @param inputs   a tensor for each input, in the session's order: on the host, or where the session reads it (and ready now)
  *  @param outputs  an array of output_count; receives new host tensors, NULL for outputs that are not tensors. The caller
  *                  releases them
  *  @return OK; DTYPE, SHAPE, DEVICE an input does not fit; NOT_SUPPORTED an input is not a tensor; RUNTIME ORT failed
  *  @threads any   @blocks yes   @since 0.1 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_session_run(iobind_session *session, iobind_tensor *const *inputs,
                                                          iobind_tensor **outputs, iobind_error *error);
+
+/** A run with all choices. */
+typedef struct iobind_run_request {
+  uint32_t struct_size;
+  uint32_t reserved;                 /**< 0 */
+  iobind_tensor *const *inputs;      /**< input_count tensors, on the host or where the session reads the input; ready now */
+  iobind_tensor *const *targets;     /**< output_count tensors that the run writes, as IOBIND_OUTPUT_FIXED; NULL, also one: a new tensor */
+  const int32_t *outputs;            /**< output_count iobind_placement, for those without a target; NULL: all to the host */
+  const iobind_run_options *options; /**< NULL: the defaults */
+} iobind_run_request;
+#define IOBIND_RUN_REQUEST_INIT {sizeof(iobind_run_request), 0, NULL, NULL, NULL, NULL}
+
+/** As iobind_session_run, by a binding for this one run: a loop is cheaper with a binding of its own.
+ *  @param outputs  as iobind_session_run, with a reference to each target; NULL for outputs that are not wanted
+ *  @return as iobind_session_run; SHAPE, DTYPE, DEVICE, INVALID_ARGUMENT also of a target; INVALID_STATE no output is wanted
+ *  @threads any   @blocks yes   @since 0.2 */
+IOBIND_API IOBIND_CHECK iobind_status iobind_session_run_request(iobind_session *session, const iobind_run_request *request,
+                                                                 iobind_tensor **outputs, iobind_error *error);
 
 /** End the profile of a session made with `profile` and write its file. Runs must be over: ORT does not check. Later runs are
  *  not recorded.
@@ -918,18 +948,6 @@ typedef enum iobind_carry_mode {
  *  @threads serial   @since 0.1 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_binding_carry(iobind_binding *binding, size_t output, size_t input,
                                                            iobind_carry_mode mode, iobind_error *error);
-
-typedef struct iobind_run_options {
-  uint32_t struct_size;
-  uint32_t flags;                 /**< none yet */
-  int32_t log_level;              /**< iobind_log_level of this binding's runs */
-  uint32_t reserved;
-  const char *tag;                /**< names the runs in ORT's log and profile; NULL: none */
-  const char *const *config_keys; /**< ORT's run config entries, such as "memory.enable_memory_arena_shrinkage" */
-  const char *const *config_values;
-  size_t config_count;
-} iobind_run_options;
-#define IOBIND_RUN_OPTIONS_INIT {sizeof(iobind_run_options), 0, 0, 0, NULL, NULL, NULL, 0}
 
 /** Set options for all later runs of the binding; NULL goes back to the defaults.
  *  @return OK; INVALID_STATE a run is under way; INVALID_ARGUMENT, also an entry that would let a run without a stream return

@@ -105,9 +105,10 @@ static iobind_status check_input(const iobind_pipeline *pipeline, size_t index, 
   if (is_ours && (tensor->place->host || (may_be_given && iobind__session_reads(session, value, tensor)))) {
     return IOBIND_OK;
   }
-  return iobind__fail(error, IOBIND_DEVICE, "%s: '%s': expected a host tensor of the session's runtime%s%s%s, got one on '%s'",
-                      what, value->label, may_be_given ? ", or one on '" : "", may_be_given ? value->place->device->spec : "",
-                      may_be_given ? "'" : "", tensor->place->device->spec);
+  return may_be_given
+             ? iobind__refuse_elsewhere(session, index, tensor, what, error)
+             : iobind__fail(error, IOBIND_DEVICE, "%s: '%s': expected a host tensor of the session's runtime, got one on '%s'",
+                            what, value->label, tensor->place->device->spec);
 }
 
 /* The caller's tensors are the caller's again. */
@@ -704,23 +705,15 @@ static iobind_status check_streamed(const iobind_pipeline *pipeline, iobind_erro
 /* Where the outputs go; at least one of those that are tensors must be wanted. */
 static iobind_status choose_placements(iobind_pipeline *pipeline, const int32_t *placements, iobind_error *error) {
   const iobind_session *session = pipeline->session;
-  size_t tensors = 0;
-  size_t wanted = 0;
+  bool any = session->tensor_output_count == 0;
+  IOBIND__TRY(iobind__placements_check(session, placements, "pipeline_create", error));
   for (size_t i = 0; i < session->output_count; i++) {
-    int32_t placement = placements == NULL ? IOBIND_PLACE_HOST : placements[i];
-    bool is_tensor = session->outputs[i].kind == IOBIND_VALUE_TENSOR;
-    if (placement < IOBIND_PLACE_HOST || placement > IOBIND_PLACE_NONE) {
-      return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "pipeline_create: outputs: '%s': %d is not an iobind_placement",
-                          session->outputs[i].label, placement);
-    }
-    pipeline->placements[i] = is_tensor ? placement : IOBIND_PLACE_NONE;
-    tensors += is_tensor ? 1 : 0;
-    wanted += is_wanted(pipeline, i) ? 1 : 0;
+    pipeline->placements[i] = iobind__placement_of(session, placements, i);
+    any = any || is_wanted(pipeline, i);
   }
-  if (tensors > 0 && wanted == 0) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "pipeline_create: outputs: none is wanted: a run needs at least one");
-  }
-  return IOBIND_OK;
+  return any ? IOBIND_OK
+             : iobind__fail(error, IOBIND_INVALID_ARGUMENT,
+                            "pipeline_create: outputs: none is wanted: a run needs at least one");
 }
 
 static iobind_status fill(iobind_pipeline *pipeline, const iobind_pipeline_options *options, iobind_error *error) {
@@ -778,7 +771,7 @@ iobind_status iobind_pipeline_create(iobind_session *session, const iobind_pipel
   atomic_init(&pipeline->failed, UINT64_MAX);
   pthread_mutex_init(&pipeline->mutex, NULL);
   iobind__condition_init(&pipeline->stamped);
-  iobind_status status = fill(pipeline, &options, error);
+  iobind_status status = iobind__renamed(fill(pipeline, &options, error), error, "pipeline_create");
   if (status != IOBIND_OK) {
     iobind_pipeline_destroy(pipeline);
     return status;

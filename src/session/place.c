@@ -21,6 +21,14 @@ bool iobind__session_reads(const iobind_session *session, const iobind__value *i
   return iobind__same_memory(session->runtime, tensor->place->info, wanted->info);
 }
 
+iobind_status iobind__refuse_elsewhere(const iobind_session *session, size_t input, const iobind_tensor *tensor,
+                                       const char *what, iobind_error *error) {
+  const iobind__value *value = &session->inputs[input];
+  return iobind__fail(error, IOBIND_DEVICE,
+                      "%s: '%s': expected a host tensor of the session's runtime, or one on '%s', got one on '%s'", what,
+                      value->label, value->place->device->spec, tensor->place->device->spec);
+}
+
 static iobind_status lend_place(iobind_session *session, const OrtMemoryInfo *info, iobind__place **place,
                                 iobind_error *error) {
   for (size_t i = 0; i < session->place_count; i++) {
@@ -87,4 +95,15 @@ void iobind__session_free_places(iobind_session *session) {
   }
   iobind__device_leave(session->serial);
   free(session->places);
+}
+
+iobind_status iobind__placements_check(const iobind_session *session, const int32_t *placements, const char *what,
+                                       iobind_error *error) {
+  for (size_t i = 0; placements != NULL && i < session->output_count; i++) {
+    if (placements[i] < IOBIND_PLACE_HOST || placements[i] > IOBIND_PLACE_NONE) {
+      return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "%s: outputs: '%s': %d is not an iobind_placement", what,
+                          session->outputs[i].label, placements[i]);
+    }
+  }
+  return IOBIND_OK;
 }

@@ -11,11 +11,10 @@ static iobind_status check_inputs(const iobind_session *session, iobind_tensor *
       return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "session_run: '%s': the tensor is NULL", session->inputs[i].label);
     }
     IOBIND__TRY(iobind__value_accepts(&session->inputs[i], inputs[i], "session_run", error));
-    if (!inputs[i]->place->host || inputs[i]->place->device->runtime != session->runtime) {
-      return iobind__fail(error, IOBIND_DEVICE,
-                          "session_run: '%s': expected a host tensor of the session's runtime, got one on '%s': device tensors "
-                          "are for a binding",
-                          session->inputs[i].label, inputs[i]->place->device->spec);
+    const iobind__place *place = inputs[i]->place;
+    bool is_ours = place->device->runtime == session->runtime;
+    if (!is_ours || !(place->host || iobind__session_reads(session, &session->inputs[i], inputs[i]))) {
+      return iobind__refuse_elsewhere(session, i, inputs[i], "session_run", error);
     }
     values[i] = inputs[i]->value;
   }

@@ -154,6 +154,18 @@ void iobind__session_free_places(iobind_session *session);
 /* Can the session read the tensor as this input where it is? Host memory it can read wherever that is. */
 bool iobind__session_reads(const iobind_session *session, const iobind__value *input, const iobind_tensor *tensor);
 
+/* DEVICE: an input's tensor is neither on the host nor where the session reads it. */
+iobind_status iobind__refuse_elsewhere(const iobind_session *session, size_t input, const iobind_tensor *tensor,
+                                       const char *what, iobind_error *error);
+
+/* The iobind_placement of an output; NONE for what is not a tensor. `placements` may be NULL: all to the host. */
+static inline int32_t iobind__placement_of(const iobind_session *session, const int32_t *placements, size_t output) {
+  bool is_tensor = session->outputs[output].kind == IOBIND_VALUE_TENSOR;
+  return !is_tensor ? IOBIND_PLACE_NONE : placements == NULL ? IOBIND_PLACE_HOST : placements[output];
+}
+iobind_status iobind__placements_check(const iobind_session *session, const int32_t *placements, const char *what,
+                                       iobind_error *error);
+
 bool iobind__session_has_device(const iobind_session *session, const iobind_device *device);
 
 /* Does a tensor fit an input or output? The message begins with `what` and the value's name. */

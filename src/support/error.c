@@ -58,3 +58,11 @@ void iobind__error_name(iobind_error *error, const char *function) {
     iobind__error_set(error, (iobind_status)unnamed.status, unnamed.ort_code, "%s: %s", function, unnamed.message);
   }
 }
+
+void iobind__error_rename(iobind_error *error, const char *function) {
+  if (error != NULL && error->struct_size >= sizeof *error) {
+    const iobind_error named = *error;
+    const char *text = begins_with_name(named.message) ? strchr(named.message, ':') + 2 : named.message;
+    iobind__error_set(error, (iobind_status)named.status, named.ort_code, "%s: %s", function, text);
+  }
+}

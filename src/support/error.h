@@ -33,6 +33,15 @@ static inline iobind_status iobind__named(iobind_status status, iobind_error *er
   return status;
 }
 
+/* The same where a public function calls another one: its name comes in place of that one's. */
+void iobind__error_rename(iobind_error *error, const char *function);
+static inline iobind_status iobind__renamed(iobind_status status, iobind_error *error, const char *function) {
+  if (status != IOBIND_OK) {
+    iobind__error_rename(error, function);
+  }
+  return status;
+}
+
 /* Fill `error` and be the status. These are macros so that a static analyser sees that the status is not OK. */
 #define iobind__fail(error, status, ...) (iobind__error_set(error, status, 0, __VA_ARGS__), (iobind_status)(status))
 #define iobind__out_of_memory(error, what) iobind__fail(error, IOBIND_OUT_OF_MEMORY, "%s: out of host memory", what)

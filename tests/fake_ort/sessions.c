@@ -286,6 +286,33 @@ static iobind_status run(struct rig *rig) {
   return status;
 }
 
+/* One output stays on the device, one is not wanted, one is the caller's tensor. */
+static iobind_status run_request(struct rig *rig) {
+  static const int32_t places[3] = {IOBIND_PLACE_DEVICE, IOBIND_PLACE_NONE, IOBIND_PLACE_HOST};
+  iobind_tensor *const targets[3] = {NULL, NULL, rig->y};
+  iobind_run_options options = IOBIND_RUN_OPTIONS_INIT;
+  iobind_run_request request = IOBIND_RUN_REQUEST_INIT;
+  options.tag = "once";
+  request.inputs = &rig->x;
+  request.targets = targets;
+  request.outputs = places;
+  request.options = &options;
+  for (size_t i = 0; i < 3; i++) {
+    iobind_tensor_release(rig->many[i]);
+  }
+  iobind_status status = iobind_session_run_request(rig->session, &request, rig->many, &rig->error);
+  for (size_t i = 0; i < 3; i++) {
+    NEED_TRUE((rig->many[i] != NULL) == (status == IOBIND_OK && i != 1));
+  }
+  return status;
+}
+
+static void make_multi_and_target(struct rig *rig) {
+  make_multi(rig);
+  rig->x = rig_floats(rig, rig->cpu, rig_ones, RIG_VALUES);
+  rig->y = rig_floats(rig, rig->cpu, rig_twos, RIG_VALUES);
+}
+
 static void make_multi_and_x(struct rig *rig) {
   make_multi(rig);
   rig->x = rig_floats(rig, rig->cpu, rig_ones, RIG_VALUES);
@@ -372,6 +399,12 @@ const struct scenario session_scenarios[] = {
     LOOKS("iobind_session_find_output", ON_CPU, make_multi, find_output),
     LOOKS("iobind_session_get_node", ON_CPU, make_placed, get_node),
     RUNS("", ON_ALL, make_multi_and_x, multi_is_right),
+    {.function = "iobind_session_run_request",
+     .variant = "",
+     .places = ON_ALL,
+     .prepare = make_multi_and_target,
+     .call = run_request,
+     .right = multi_is_right},
     RUNS("passed through", ON_ALL, make_passthrough_and_x, passthrough_is_right),
     RUNS("of strings", ON_CPU, make_strings, strings_are_right),
     {.function = NULL},

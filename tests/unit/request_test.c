@@ -1,4 +1,5 @@
-/* Items of a pipeline whose data are on the device already, and outputs that stay there or are not wanted. */
+/* Items of a pipeline, and runs without a binding, whose data are on the device already, and outputs that stay there or are not
+ * wanted. */
 #include "fixture.h"
 
 #include <stdlib.h>
@@ -386,17 +387,180 @@ static void options_that_are_refused(void **state) {
   iobind_session_destroy(session);
 }
 
-#define CASES(spec)                                                                         \
-  {#spec ": frames of a decoder", frames_of_a_decoder, start, stop, #spec},                 \
-      {#spec ": a frame without its event", a_frame_without_its_event, start, stop, #spec}, \
-      {#spec ": a surface goes back", a_surface_goes_back, start, stop, #spec},             \
-      {#spec ": a result becomes an input", a_result_becomes_an_input, start, stop, #spec}, \
-      {#spec ": host and device in turn", host_and_device_in_turn, start, stop, #spec},     \
-      {#spec ": an event of a host tensor", an_event_of_a_host_tensor, start, stop, #spec}, \
-      {#spec ": each output by choice", each_output_by_choice, start, stop, #spec},         \
-      {#spec ": what is refused", what_is_refused, start, stop, #spec},                     \
-      {#spec ": another device", another_device, start, stop, #spec}, {                     \
-#spec ": options that are refused", options_that_are_refused, start, stop, #spec        \
+/* ---- runs without a binding ---- */
+
+static iobind_status run(iobind_session *session, iobind_tensor *const *inputs, iobind_tensor *const *targets,
+                         const int32_t *places, iobind_tensor **outputs) {
+  iobind_run_request request = IOBIND_RUN_REQUEST_INIT;
+  request.inputs = inputs;
+  request.targets = targets;
+  request.outputs = places;
+  return iobind_session_run_request(session, &request, outputs, &fault);
+}
+
+/* The plain run reads a tensor where it is, and brings the output down. */
+static void a_plain_run_of_a_device_tensor(void **state) {
+  (void)state;
+  iobind_session *session = fixture_session(runtime, device, "scale");
+  iobind_tensor *output;
+  const iobind_device_counters before = counters();
+  expect_ok(iobind_session_run(session, &source, &output, &fault));
+  assert_int_equal(counters().upload_bytes, before.upload_bytes);
+  expect_doubled(output);
+  iobind_tensor_release(output);
+  iobind_session_destroy(session);
+}
+
+/* From the device to the device: what stays, what is written by choice, and what is not wanted. */
+static void a_run_by_choice(void **state) {
+  (void)state;
+  iobind_session *session = fixture_session(runtime, device, "scale");
+  iobind_tensor *host;
+  static const int64_t dims[1] = {COUNT};
+  expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, dims, 1, &host, &fault));
+  iobind_tensor *frame = make_frame();
+  iobind_tensor *const given[] = {NULL, frame, host};
+  for (size_t i = 0; i < 3; i++) {
+    static const int32_t stays[1] = {IOBIND_PLACE_DEVICE};
+    iobind_tensor *output;
+    const iobind_device_counters before = counters();
+    expect_ok(run(session, &source, &given[i], stays, &output));
+    const iobind_device_counters after = counters();
+    assert_int_equal(after.upload_bytes, before.upload_bytes);
+    assert_int_equal(after.download_bytes, before.download_bytes);
+    assert_true(given[i] == NULL ? output != frame && output != host : output == given[i]);
+    iobind_tensor_info info = IOBIND_TENSOR_INFO_INIT;
+    expect_ok(iobind_tensor_get_info(output, &info, &fault));
+    assert_int_equal(!info.host_readable, is_away() && given[i] != host);
+    expect_doubled(output);
+    iobind_tensor_release(output);
+  }
+  iobind_tensor_release(frame);
+  iobind_tensor_release(host);
+  iobind_session_destroy(session);
+}
+
+/* Each surface has its graph in each slot; a run without a binding captures none. */
+static void a_session_that_captures_graphs(void **state) {
+  (void)state;
+  if (strcmp(spec_of_test, "vdev") != 0) {
+    skip();
+  }
+  iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
+  options.devices = &device;
+  options.device_count = 1;
+  options.graph_limit = 2;
+  iobind_session *session;
+  iobind_status status = test_session_with(runtime, "scale", &options, &session, &fault);
+  if (status == IOBIND_VERSION || status == IOBIND_NOT_SUPPORTED) {
+    skip(); /* this ONNX Runtime captures none */
+  }
+  expect_ok(status);
+  static const int32_t stays[1] = {IOBIND_PLACE_DEVICE};
+  iobind_pipeline_options piped = IOBIND_PIPELINE_OPTIONS_INIT;
+  piped.outputs = stays;
+  piped.slots = 2;
+  iobind_pipeline *pipeline;
+  expect_ok(iobind_pipeline_create(session, &piped, &pipeline, &fault));
+  iobind_tensor *frame = make_frame();
+  const iobind_tensor *from[1] = {source};
+  expect_ok(iobind_tensor_copy(from, &frame, 1, NULL, &fault));
+  iobind_tensor *const surfaces[2] = {frame, source};
+  iobind_tensor *output;
+  for (size_t i = 0; i < 12; i++) {
+    iobind_tensor *surface = surfaces[i / 2 % 2];
+    expect_ok(submit(pipeline, &surface, NULL, NULL));
+    expect_ok(iobind_pipeline_next(pipeline, &output, NULL, &fault));
+    expect_doubled(output);
+    expect_ok(run(session, &surface, NULL, stays, &output));
+    expect_doubled(output);
+    iobind_tensor_release(output);
+  }
+  iobind_tensor_release(frame);
+  iobind_pipeline_destroy(pipeline);
+  iobind_session_destroy(session);
+}
+
+static void some_outputs_of_a_run(void **state) {
+  (void)state;
+  static const int32_t places[3] = {IOBIND_PLACE_NONE, IOBIND_PLACE_HOST, IOBIND_PLACE_NONE};
+  static const float values[2] = {3, 4};
+  static const float squares[2] = {9, 16};
+  iobind_session *session = fixture_session(runtime, device, "multi");
+  iobind_tensor *input = fixture_floats(cpu, values, 2);
+  iobind_tensor *outputs[3];
+  iobind_run_options options = IOBIND_RUN_OPTIONS_INIT;
+  iobind_run_request request = IOBIND_RUN_REQUEST_INIT;
+  options.tag = "squares";
+  request.inputs = &input;
+  request.outputs = places;
+  request.options = &options;
+  expect_ok(iobind_session_run_request(session, &request, outputs, &fault));
+  assert_true(outputs[0] == NULL && outputs[2] == NULL);
+  fixture_expect_floats(outputs[1], squares, 2);
+  iobind_tensor_release(outputs[1]);
+  expect_ok(run(session, &input, NULL, NULL, outputs));
+  for (size_t i = 0; i < 3; i++) {
+    iobind_tensor_info info = IOBIND_TENSOR_INFO_INIT;
+    expect_ok(iobind_tensor_get_info(outputs[i], &info, &fault));
+    assert_true(info.host_readable);
+    iobind_tensor_release(outputs[i]);
+  }
+  iobind_tensor_release(input);
+  iobind_session_destroy(session);
+}
+
+static void runs_that_are_refused(void **state) {
+  (void)state;
+  iobind_session *session = fixture_session(runtime, device, "scale");
+  static const float ones[2] = {1, 1};
+  iobind_tensor *input = fixture_floats(device, ones, 2);
+  iobind_tensor *output = source;
+  static const int32_t none[1] = {IOBIND_PLACE_NONE};
+  static const int32_t wrong[1] = {-1};
+  expect(IOBIND_INVALID_STATE, run(session, &input, NULL, none, &output));
+  expect_words("session_run_request: no output");
+  assert_null(output);
+  expect(IOBIND_INVALID_ARGUMENT, run(session, &input, NULL, wrong, &output));
+  expect_words("session_run_request: outputs: 'y': -1");
+  expect(IOBIND_SHAPE, run(session, &input, &source, NULL, &output));
+  expect_words("session_run_request: ");
+  expect(IOBIND_INVALID_ARGUMENT, run(session, &input, &input, NULL, &output));
+  expect_words("overlaps");
+  iobind_tensor *missing = NULL;
+  expect(IOBIND_INVALID_ARGUMENT, run(session, &missing, NULL, NULL, &output));
+  expect_words("session_run_request: 'x'");
+  expect(IOBIND_INVALID_ARGUMENT, run(session, NULL, NULL, NULL, &output));
+  expect_words("inputs is NULL");
+  expect(IOBIND_INVALID_ARGUMENT, iobind_session_run_request(session, NULL, &output, &fault));
+  expect(IOBIND_INVALID_ARGUMENT, run(NULL, &input, NULL, NULL, &output));
+  if (is_away()) {
+    iobind_session *other = fixture_session(runtime, cpu, "scale");
+    expect(IOBIND_DEVICE, run(other, &input, NULL, NULL, &output));
+    expect_words("or one on 'cpu");
+    expect(IOBIND_DEVICE, iobind_session_run(other, &input, &output, &fault));
+    iobind_session_destroy(other);
+  }
+  iobind_tensor_release(input);
+  iobind_session_destroy(session);
+}
+
+#define CASES(spec)                                                                                   \
+  {#spec ": frames of a decoder", frames_of_a_decoder, start, stop, #spec},                           \
+      {#spec ": a frame without its event", a_frame_without_its_event, start, stop, #spec},           \
+      {#spec ": a surface goes back", a_surface_goes_back, start, stop, #spec},                       \
+      {#spec ": a result becomes an input", a_result_becomes_an_input, start, stop, #spec},           \
+      {#spec ": host and device in turn", host_and_device_in_turn, start, stop, #spec},               \
+      {#spec ": an event of a host tensor", an_event_of_a_host_tensor, start, stop, #spec},           \
+      {#spec ": each output by choice", each_output_by_choice, start, stop, #spec},                   \
+      {#spec ": what is refused", what_is_refused, start, stop, #spec},                               \
+      {#spec ": a plain run of a device tensor", a_plain_run_of_a_device_tensor, start, stop, #spec}, \
+      {#spec ": a run by choice", a_run_by_choice, start, stop, #spec},                               \
+      {#spec ": a session that captures graphs", a_session_that_captures_graphs, start, stop, #spec}, \
+      {#spec ": some outputs of a run", some_outputs_of_a_run, start, stop, #spec},                   \
+      {#spec ": runs that are refused", runs_that_are_refused, start, stop, #spec},                   \
+      {#spec ": another device", another_device, start, stop, #spec}, {                               \
+#spec ": options that are refused", options_that_are_refused, start, stop, #spec                  \
   }
 
 static const struct CMUnitTest tests[] = {CASES(cpu), CASES(webgpu), CASES(vdev)};

@@ -17,6 +17,7 @@ WITHOUT = {
     "iobind_tensor_get_data": "Tensor.numpy and the buffer protocol know type and place, and ask for the address",
     "iobind_session_find_input": "names are keys of a dict, made once",
     "iobind_tensor_retain": "Python counts references",
+    "iobind_session_run_request": "Binding has targets, places and run options",
     "iobind_pipeline_submit": "iobind_pipeline_submit_request takes tensors on the host and on devices",
     # onnxruntime gives no addresses of its objects and takes none: DLPack carries tensors between the two, Session.adopt takes a session.
     "iobind_tensor_wrap_ort": "from_dlpack",

@@ -91,6 +91,10 @@ public final class Layouts {
       u32("log_level"), u32("reserved"), pointer("tag"), pointer("config_keys"), pointer("config_values"),
       size("config_count"));
 
+  /** {@code iobind_run_request}. */
+  public static final StructLayout RUN_REQUEST = struct("iobind_run_request", u32("struct_size"), u32("reserved"),
+      pointer("inputs"), pointer("targets"), pointer("outputs"), pointer("options"));
+
   /** {@code iobind_pipeline_options}. */
   public static final StructLayout PIPELINE_OPTIONS = struct("iobind_pipeline_options", u32("struct_size"), u32("flags"),
       size("slots"), pointer("constants"), pointer("outputs"), pointer("run_options"));
@@ -115,7 +119,7 @@ public final class Layouts {
   /** All of them, for the test. */
   public static final List<StructLayout> ALL = List.of(ERROR, RUNTIME_OPTIONS, RUNTIME_INFO, EP_INFO, PRELOAD_OPTIONS,
       DEVICE_INFO, DEVICE_COUNTERS, STREAM_OPTIONS, NATIVE, ORT, TENSOR_INFO, SESSION_OPTIONS, SESSION_INFO, VALUE_INFO, NODE_INFO,
-      RUN_OPTIONS, PIPELINE_OPTIONS, PIPELINE_REQUEST, PIPELINE_ITEM, AUDIT_INFO, AUDIT_ENTRY);
+      RUN_OPTIONS, RUN_REQUEST, PIPELINE_OPTIONS, PIPELINE_REQUEST, PIPELINE_ITEM, AUDIT_INFO, AUDIT_ENTRY);
 
   private Layouts() {}
 

@@ -1,0 +1,93 @@
+/* A run with all choices, without a binding of the caller's: by one that lives for this run. */
+#include <string.h>
+
+#include "binding/table.h"
+#include "support/options.h"
+
+static iobind_status bind_inputs(iobind_binding *binding, iobind_tensor *const *inputs, const char *what, iobind_error *error) {
+  const iobind_session *session = binding->session;
+  for (size_t i = 0; i < session->input_count; i++) {
+    bool is_ours = inputs[i] != NULL && inputs[i]->place->device->runtime == session->runtime;
+    bool is_there = is_ours && iobind__session_reads(session, &session->inputs[i], inputs[i]);
+    if (inputs[i] != NULL && !is_there && !(is_ours && inputs[i]->place->host)) {
+      return iobind__refuse_elsewhere(session, i, inputs[i], what, error);
+    }
+    iobind_input_mode mode = is_there ? IOBIND_INPUT_RESIDENT : IOBIND_INPUT_SNAPSHOT;
+    IOBIND__TRY(iobind_binding_set_input(binding, i, mode, inputs[i], NULL, error));
+  }
+  return IOBIND_OK;
+}
+
+static iobind_tensor *target_of(const iobind_run_request *request, size_t output) {
+  return request->targets == NULL ? NULL : request->targets[output];
+}
+
+static iobind_status bind_output(iobind_binding *binding, size_t index, const iobind_run_request *request,
+                                 iobind_error *error) {
+  iobind_session *session = binding->session;
+  iobind_tensor *target = target_of(request, index);
+  int32_t placement = iobind__placement_of(session, request->outputs, index);
+  bool comes_down = placement == IOBIND_PLACE_HOST && !session->outputs[index].place->host;
+  iobind_output_mode mode = target != NULL                   ? IOBIND_OUTPUT_FIXED
+                            : placement == IOBIND_PLACE_NONE ? IOBIND_OUTPUT_NONE
+                                                             : IOBIND_OUTPUT_FRESH;
+  return iobind_binding_set_output(binding, index, mode, comes_down && target == NULL ? session->runtime->cpu : NULL,
+                                   IOBIND_MEMORY_DEFAULT, target, error);
+}
+
+/* All outputs, or none of them. */
+static iobind_status take(iobind_binding *binding, iobind_tensor **outputs, iobind_error *error) {
+  size_t count = binding->session->output_count;
+  iobind_status status = IOBIND_OK;
+  for (size_t i = 0; i < count && status == IOBIND_OK; i++) {
+    if (binding->outputs[i].mode != IOBIND_OUTPUT_NONE) {
+      status = iobind_binding_take_output(binding, i, &outputs[i], error);
+    }
+  }
+  for (size_t i = 0; i < count && status != IOBIND_OK; i++) {
+    iobind_tensor_release(outputs[i]);
+    outputs[i] = NULL;
+  }
+  return status;
+}
+
+static iobind_status run(iobind_binding *binding, const iobind_run_request *request, iobind_tensor **outputs, const char *what,
+                         iobind_error *error) {
+  iobind_session *session = binding->session;
+  iobind_run_options options;
+  iobind__graphs_close(binding); /* a graph of one run would only cost: the run is a plain one */
+  IOBIND__TRY(session->graph_recycles ? iobind__session_check_recycling(session, what, error) : IOBIND_OK);
+  IOBIND__TRY(iobind__placements_check(session, request->outputs, what, error));
+  IOBIND__TRY(iobind__run_options_read(session, request->options, what, &options, error));
+  if (request->options != NULL) {
+    IOBIND__TRY(iobind__run_options_replace(binding, &options, what, error));
+  }
+  IOBIND__TRY(bind_inputs(binding, request->inputs, what, error));
+  for (size_t i = 0; i < session->output_count; i++) {
+    IOBIND__TRY(bind_output(binding, i, request, error));
+  }
+  IOBIND__TRY(iobind_binding_run(binding, NULL, NULL, error));
+  return take(binding, outputs, error);
+}
+
+iobind_status iobind_session_run_request(iobind_session *session, const iobind_run_request *given, iobind_tensor **outputs,
+                                         iobind_error *error) {
+  static const char what[] = "session_run_request";
+  if (session == NULL || given == NULL || outputs == NULL) {
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "%s: %s is NULL", what,
+                        session == NULL ? "session"
+                        : given == NULL ? "request"
+                                        : "outputs");
+  }
+  memset(outputs, 0, session->output_count * sizeof(iobind_tensor *));
+  iobind_run_request request;
+  IOBIND__TRY(iobind__options_read(&request, sizeof request, sizeof request, given, what, error));
+  if (request.inputs == NULL && session->input_count > 0) {
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "%s: inputs is NULL", what);
+  }
+  iobind_binding *binding;
+  IOBIND__TRY(iobind__renamed(iobind_binding_create(session, &binding, error), error, what));
+  iobind_status status = run(binding, &request, outputs, what, error);
+  iobind_binding_destroy(binding);
+  return iobind__renamed(status, error, what);
+}
