@@ -6,7 +6,7 @@
 
 static iobind_status bind_inputs(iobind_binding *binding, iobind_tensor *const *inputs, const char *what, iobind_error *error) {
   const iobind_session *session = binding->session;
-  for (size_t i = 0; i < session->input_count; i++) {
+  for (size_t i = 0; inputs != NULL && i < session->input_count; i++) { /* NULL only if the model has no inputs */
     bool is_ours = inputs[i] != NULL && inputs[i]->place->device->runtime == session->runtime;
     bool is_there = is_ours && iobind__session_reads(session, &session->inputs[i], inputs[i]);
     if (inputs[i] != NULL && !is_there && !(is_ours && inputs[i]->place->host)) {

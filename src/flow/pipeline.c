@@ -623,13 +623,8 @@ static void free_slot(slot *self) {
   free(self->outputs);
 }
 
-void iobind_pipeline_destroy(iobind_pipeline *pipeline) {
-  if (pipeline == NULL || iobind__process_is_forked()) {
-    return;
-  }
-  while (pipeline->pulled < pipeline->submitted) {
-    (void)pull(pipeline, UINT64_MAX, NULL);
-  }
+/* No item is under way. */
+static void free_pipeline(iobind_pipeline *pipeline) {
   for (size_t i = 0; pipeline->slots != NULL && i < pipeline->slot_count; i++) {
     if (pipeline->slots[i].pipeline != NULL) {
       free_slot(&pipeline->slots[i]);
@@ -645,6 +640,16 @@ void iobind_pipeline_destroy(iobind_pipeline *pipeline) {
   free(pipeline->placements);
   iobind__ref_release(&pipeline->session->ref);
   free(pipeline);
+}
+
+void iobind_pipeline_destroy(iobind_pipeline *pipeline) {
+  if (pipeline == NULL || iobind__process_is_forked()) {
+    return;
+  }
+  while (pipeline->pulled < pipeline->submitted) {
+    (void)pull(pipeline, UINT64_MAX, NULL);
+  }
+  free_pipeline(pipeline);
 }
 
 /* The device whose link the items cross: that of an input, or else of an output; the CPU if everything is on the host. */
@@ -706,6 +711,10 @@ static iobind_status check_streamed(const iobind_pipeline *pipeline, iobind_erro
 static iobind_status choose_placements(iobind_pipeline *pipeline, const int32_t *placements, iobind_error *error) {
   const iobind_session *session = pipeline->session;
   bool any = session->tensor_output_count == 0;
+  pipeline->placements = calloc(session->output_count + 1, sizeof *pipeline->placements);
+  if (pipeline->placements == NULL) {
+    return iobind__out_of_memory(error, "pipeline_create");
+  }
   IOBIND__TRY(iobind__placements_check(session, placements, "pipeline_create", error));
   for (size_t i = 0; i < session->output_count; i++) {
     pipeline->placements[i] = iobind__placement_of(session, placements, i);
@@ -721,8 +730,7 @@ static iobind_status fill(iobind_pipeline *pipeline, const iobind_pipeline_optio
   iobind_device *device = link_device(session);
   pipeline->slots = calloc(pipeline->slot_count, sizeof *pipeline->slots);
   pipeline->streamed = calloc(session->input_count + 1, sizeof *pipeline->streamed);
-  pipeline->placements = calloc(session->output_count + 1, sizeof *pipeline->placements);
-  if (pipeline->slots == NULL || pipeline->streamed == NULL || pipeline->placements == NULL) {
+  if (pipeline->slots == NULL || pipeline->streamed == NULL) {
     return iobind__out_of_memory(error, "pipeline_create");
   }
   for (size_t i = 0; i < session->input_count; i++) {
@@ -771,10 +779,10 @@ iobind_status iobind_pipeline_create(iobind_session *session, const iobind_pipel
   atomic_init(&pipeline->failed, UINT64_MAX);
   pthread_mutex_init(&pipeline->mutex, NULL);
   iobind__condition_init(&pipeline->stamped);
-  iobind_status status = iobind__renamed(fill(pipeline, &options, error), error, "pipeline_create");
+  iobind_status status = fill(pipeline, &options, error);
   if (status != IOBIND_OK) {
-    iobind_pipeline_destroy(pipeline);
-    return status;
+    free_pipeline(pipeline);
+    return iobind__renamed(status, error, "pipeline_create");
   }
   *out = pipeline;
   return IOBIND_OK;
