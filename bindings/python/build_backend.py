@@ -158,12 +158,13 @@ def build_vcuda(wheel_directory):
         with tempfile.TemporaryDirectory() as folder:
             tree = pathlib.Path(folder)
             package = tree / "iobind_vcuda"
-            (package / "lib").mkdir(parents=True)
+            for name in ("bin", "lib/vcuda"):  # as with-cuda looks for them
+                (package / name).mkdir(parents=True)
             (package / "__init__.py").write_text('"""NVIDIA\'s runtime libraries in software; python -m iobind.vcuda -- COMMAND uses them."""\n')
             for path in sorted((built / "lib/vcuda").glob("*.so.*")):
-                shutil.copy(path, package / "lib" / path.name)
-                run("strip", "--strip-unneeded", package / "lib" / path.name)
-            shutil.copy(built / "bin/with-cuda", package / "with-cuda")
+                shutil.copy(path, package / "lib/vcuda" / path.name)
+                run("strip", "--strip-unneeded", package / "lib/vcuda" / path.name)
+            shutil.copy(built / "bin/with-cuda", package / "bin/with-cuda")
             return pack(tree, wheel_directory, "iobind-vcuda", f"py3-none-{platform_tag(tree)}", False,
                         "CUDA without a GPU: NVIDIA's runtime libraries in software, for tests")
 

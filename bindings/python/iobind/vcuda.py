@@ -1,7 +1,8 @@
-"""CUDA without a GPU: python -m iobind.vcuda -- COMMAND runs a command with NVIDIA's libraries in software (docs/vcuda.md).
+"""CUDA without a GPU: python -m iobind.vcuda [--gpus N] -- COMMAND runs a command on a machine that seems to have NVIDIA GPUs (docs/vcuda.md).
 
-The libraries are a package of their own: pip install iobind-vcuda. `python -m iobind.vcuda -- pytest` runs a program's tests;
-those of its sessions that name CUDA find it, if onnxruntime-gpu is installed.
+NVIDIA's libraries in software are a package of their own: pip install iobind-vcuda. `python -m iobind.vcuda -- pytest` runs a program's
+tests; those of its sessions that name CUDA find it, if onnxruntime-gpu is installed. Where the system allows no mount namespace, it says so
+and exits with 77.
 """
 
 from __future__ import annotations
@@ -17,24 +18,21 @@ def folder() -> str | None:
     return None if spec is None or not spec.submodule_search_locations else spec.submodule_search_locations[0]
 
 
-def environment() -> dict[str, str]:
-    """This process's environment, with the libraries found before any others of their names."""
+def main() -> None:
+    """Become the command behind "--", by the package's with-cuda."""
+    options, dashes, command = sys.argv[1:], "--", []
+    if dashes in options:
+        options, command = options[:options.index(dashes)], options[options.index(dashes) + 1:]
+    if not command:
+        sys.exit("usage: python -m iobind.vcuda [--gpus N] -- COMMAND [ARGUMENT ...]")
     where = folder()
     if where is None:
-        raise ModuleNotFoundError("iobind.vcuda: the libraries are a package of their own: pip install iobind-vcuda")
-    paths = [os.path.join(where, "lib"), os.environ.get("LD_LIBRARY_PATH", "")]
-    return {**os.environ, "LD_LIBRARY_PATH": os.pathsep.join(filter(None, paths))}
-
-
-def main() -> None:
-    """Become the command behind "--"."""
-    arguments = sys.argv[1:]
-    if not arguments or arguments[0] != "--" or len(arguments) < 2:
-        sys.exit("usage: python -m iobind.vcuda -- COMMAND [ARGUMENT ...]")
+        sys.exit("iobind.vcuda: the libraries are a package of their own: pip install iobind-vcuda")
+    with_cuda = os.path.join(where, "bin", "with-cuda")
     try:
-        os.execvpe(arguments[1], arguments[1:], environment())
-    except (OSError, ModuleNotFoundError) as failed:
-        sys.exit(f"iobind.vcuda: {arguments[1]}: {failed}")
+        os.execv(with_cuda, [with_cuda, *options, *command])
+    except OSError as failed:
+        sys.exit(f"iobind.vcuda: {with_cuda}: {failed}")
 
 
 if __name__ == "__main__":

@@ -51,6 +51,56 @@ def slow(seconds=3):
                  [weights, rounds, go])
 
 
+SMALL = "import numpy, iobind\nfrom support import add, twice, slow\nx = numpy.ones(2, 'f4')\n"
+
+# A producer that rewrites its device tensor before each run, on a stream of its own, with delays: the detector of races, and what comes
+# out, say whether the run has waited. Without the order both fail. ORDERED: whether the producer heeds the consumer's stream.
+PRODUCER = """
+import ctypes, os, random
+from iobind import _runtime
+iobind.device(PLACE)
+if PLACE == "vdev":
+    native = ctypes.CDLL(os.path.join(os.path.dirname(_runtime.library_path()), "libiobind_vdev.so"))
+else:
+    native = ctypes.CDLL("libcudart.so.13")
+name = {"vdev": "vdev", "cuda": "vcuda"}[PLACE]
+setting, get = getattr(native, name + "_set"), getattr(native, name + "_get")
+get.restype = ctypes.c_int64
+
+class Producer:
+    def __init__(self):
+        self.stream = iobind.Stream(PLACE)
+        self.tensor = iobind.tensor(numpy.zeros(4, "f4"), PLACE)
+        self.pinned = iobind.empty(4, "float32", PLACE + "/pinned")
+    def produce(self, value):
+        self.pinned.numpy()[:] = value
+        self.tensor.copy_from(self.pinned, stream=self.stream)  # returns at once, as only pinned memory lets it
+    def __dlpack_device__(self):
+        return self.tensor.__dlpack_device__()
+    def __dlpack__(self, *, stream=None, **keywords):
+        consumer = next(order.stream for order, _ in binding._orders.values()) if binding._orders else None
+        if ORDERED and consumer is not None and stream == consumer.native:
+            consumer.wait(self.stream.record())
+        elif consumer is None:
+            self.stream.synchronize()
+        return self.tensor.__dlpack__(**keywords)
+
+random.seed(1)
+binding = iobind.Session(twice(), device=PLACE).bind()
+producer = Producer()
+assert setting(0, b"race", b"count") == 0
+binding["x"] = producer
+right = 0
+for step in range(20):
+    assert setting(0, b"delay_copy", b"every:1,us:%d" % random.randrange(1, 3000)) == 0
+    producer.produce(step)
+    assert setting(0, b"delay_copy", b"0") == 0
+    right += binding.run()["y"].numpy().tolist() == [2 * step] * 4
+    producer.stream.synchronize()
+print(right, get(0, b"races"))
+"""
+
+
 def needs_graphs():
     """Skips where the device cannot capture graphs: ONNX Runtime before 1.26."""
     import pytest  # not for the children, which import this file too

@@ -12,9 +12,7 @@ import numpy
 import pytest
 
 import iobind
-from support import add, child, slow, twice
-
-SMALL = "import numpy, iobind\nfrom support import add, twice, slow\nx = numpy.ones(2, 'f4')\n"
+from support import PRODUCER, SMALL, add, child, slow, twice
 
 
 def test_onnxruntime_is_found_without_importing_it():
@@ -290,49 +288,8 @@ assert b.run()["y"].numpy().tolist() == [2, 2]
 
 
 def test_each_run_comes_behind_the_producer():
-    """A producer that rewrites its device tensor before each run, on a stream of its own, with delays: the detector of races, and what
-    comes out, say whether the run has waited. Without the order both fail."""
-    code = """
-import ctypes, os, random
-from iobind import _runtime
-native = ctypes.CDLL(os.path.join(os.path.dirname(_runtime.library_path()), "libiobind_vdev.so"))
-native.vdev_get.restype = ctypes.c_int64
-
-class Producer:
-    def __init__(self):
-        self.stream = iobind.Stream("vdev")
-        self.tensor = iobind.tensor(numpy.zeros(4, "f4"), "vdev")
-        self.pinned = iobind.empty(4, "float32", "vdev/pinned")
-    def produce(self, value):
-        self.pinned.numpy()[:] = value
-        self.tensor.copy_from(self.pinned, stream=self.stream)  # returns at once, as only pinned memory lets it
-    def __dlpack_device__(self):
-        return self.tensor.__dlpack_device__()
-    def __dlpack__(self, *, stream=None, **keywords):
-        consumer = next(order.stream for order, _ in binding._orders.values()) if binding._orders else None
-        if ORDERED and consumer is not None and stream == consumer.native:
-            consumer.wait(self.stream.record())
-        elif consumer is None:
-            self.stream.synchronize()
-        return self.tensor.__dlpack__(**keywords)
-
-random.seed(1)
-binding = iobind.Session(twice(), device="vdev").bind()
-producer = Producer()
-for name, value in [("race", "count")]:
-    assert native.vdev_set(0, name.encode(), value.encode()) == 0
-binding["x"] = producer
-right = 0
-for step in range(20):
-    native.vdev_set(0, b"delay_copy", b"every:1,us:%d" % random.randrange(1, 3000))
-    producer.produce(step)
-    native.vdev_set(0, b"delay_copy", b"0")
-    right += binding.run()["y"].numpy().tolist() == [2 * step] * 4
-    producer.stream.synchronize()
-print(right, native.vdev_get(0, b"races"))
-"""
-    assert child(SMALL + "ORDERED = True\n" + code) == "20 0\n"
-    right, races = child(SMALL + "ORDERED = False\n" + code).split()
+    assert child(SMALL + "ORDERED, PLACE = True, 'vdev'\n" + PRODUCER) == "20 0\n"
+    right, races = child(SMALL + "ORDERED, PLACE = False, 'vdev'\n" + PRODUCER).split()
     assert int(races) > 0, (right, races)
 
 

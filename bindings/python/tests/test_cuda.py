@@ -1,0 +1,91 @@
+"""What only CUDA has, over vcuda: its options, streams and graphs as the documents of ONNX Runtime show them in Python, and two copies."""
+
+import os
+import shutil
+
+import numpy
+
+import iobind
+from support import PRODUCER, SMALL, child, twice
+
+
+def test_cuda_in_a_second_copy_is_refused(tmp_path):
+    """Its provider finds its host by one global: with two copies of ONNX Runtime it would serve the wrong one."""
+    folder = os.path.dirname(os.path.realpath(iobind.info()["ort_library"]))
+    for name in os.listdir(folder):
+        if "providers" in name:
+            os.symlink(os.path.join(folder, name), tmp_path / name)
+        elif name.startswith("libonnxruntime.so"):
+            shutil.copy(os.path.join(folder, name), tmp_path / name)
+    refused = child(SMALL + f"""
+from iobind import _core
+print(iobind.Session(twice(), device="cuda").run(None, {{"x": x}})[0].tolist())
+second = _core.Runtime(library={str(tmp_path)!r}, api_base=0, ep_libraries=[], flags=0, log_level=4)
+try:
+    second.find("cuda")
+except iobind.Error as reason:
+    print("refused:", [entry["message"] for entry in second.eps() if "CUDA" in entry["name"]] or reason)
+else:
+    print("found")
+""")
+    assert refused.startswith("[2.0, 2.0]\nrefused:") and "copy" in refused, refused
+
+
+def test_each_run_comes_behind_the_producer():
+    assert child(SMALL + "ORDERED, PLACE = True, 'cuda'\n" + PRODUCER) == "20 0\n"
+    right, races = child(SMALL + "ORDERED, PLACE = False, 'cuda'\n" + PRODUCER).split()
+    assert int(races) > 0, (right, races)
+
+
+def test_the_samples_of_options_and_preload():
+    """providers=[("CUDAExecutionProvider", {"device_id": 0, "gpu_mem_limit": ..., ...})] and onnxruntime.preload_dlls()."""
+    child("""
+import numpy, iobind
+from support import twice
+try:
+    iobind.preload(cudnn=False)  # what this machine has
+except iobind.NotFound as reason:
+    assert "cublas" in str(reason) or "cuda" in str(reason), reason
+session = iobind.Session(twice(), device="cuda:0", ep_options={"gpu_mem_limit": 2 << 30, "arena_extend_strategy": "kSameAsRequested",
+                                                               "cudnn_conv_algo_search": "HEURISTIC", "do_copy_in_default_stream": True})
+assert session.run(None, {"x": numpy.ones(2, "f4")})[0].tolist() == [2, 2]
+try:
+    iobind.Session(twice(), device="cuda", ep_options={"arena_extend_strategy": "kNothing"})
+except iobind.Error as reason:
+    assert "arena_extend_strategy" in str(reason)
+else:
+    raise SystemExit("an option's value was not judged")
+""")
+
+
+def test_the_sample_of_user_compute_stream():
+    """The sample makes a stream of PyTorch's the provider's; here each run says which stream it belongs to."""
+    child("""
+import numpy, iobind
+from support import twice
+theirs = iobind.Stream("cuda")
+
+class Foreign:  # as torch.cuda.Stream has it
+    cuda_stream = theirs.native
+    def synchronize(self):
+        raise AssertionError("the host does not wait")
+
+session = iobind.Session(twice(), device="cuda")
+pinned, tensor = iobind.empty(4, "float32", "cuda/pinned"), iobind.empty(4, device="cuda")
+binding = session.bind({"x": tensor})
+for step in range(5):
+    pinned.numpy()[:] = step
+    tensor.copy_from(pinned, stream=theirs)
+    out = binding.run(stream=Foreign())
+    assert out["y"].numpy().tolist() == [2 * step] * 4
+    theirs.synchronize()
+""", environment={"VCUDA_RACE": "fail"})
+
+
+def test_the_sample_of_cuda_graphs():
+    """enable_cuda_graph: the first run captures; new data are written into the bound input, and the next runs replay."""
+    x = iobind.tensor(numpy.float32([1, 2]), "cuda")
+    binding = iobind.Session(twice(), device="cuda", graphs=1).bind({"x": x}, outputs={"y": iobind.empty(2, device="cuda")})
+    assert binding.run()["y"].numpy().tolist() == [2, 4]
+    x.write(numpy.float32([10, 20]))
+    assert binding.run()["y"].numpy().tolist() == [20, 40]
