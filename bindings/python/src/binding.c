@@ -60,8 +60,17 @@ static PyObject *outputs_new(Binding *binding) {
   return (PyObject *)self;
 }
 
+/* The binding is not held. */
+static int outputs_traverse(Outputs *self, visitproc visit, void *arg) {
+  Py_VISIT(Py_TYPE((PyObject *)self));
+  Py_VISIT((PyObject *)self->session);
+  Py_VISIT(self->fetched);
+  return 0;
+}
+
 static void outputs_dealloc(Outputs *self) {
   PyTypeObject *type = Py_TYPE((PyObject *)self);
+  PyObject_GC_UnTrack(self);
   Py_XDECREF((PyObject *)self->session);
   Py_XDECREF(self->fetched);
   ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
@@ -147,11 +156,13 @@ static PyMethodDef outputs_methods[] = {
 
 static PyType_Slot outputs_slots[] = {{Py_tp_methods, outputs_methods},
                                       {Py_tp_dealloc, outputs_dealloc},
+                                      {Py_tp_traverse, outputs_traverse},
                                       {Py_mp_subscript, outputs_get},
                                       {Py_mp_length, outputs_length},
                                       {0, NULL}};
 PyType_Spec outputs_spec = {"iobind._core.Outputs", sizeof(Outputs), 0,
-                            Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION, outputs_slots};
+                            Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                            outputs_slots};
 
 /* What a caller still has of the last run is fetched before it goes, where it would stay: FRESH outputs, of a run that is over. */
 static int end_outputs(Binding *self, bool keep) {
@@ -215,8 +226,26 @@ static PyObject *binding_new(PyTypeObject *type, PyObject *arguments, PyObject *
   return (PyObject *)self;
 }
 
+static int binding_traverse(Binding *self, visitproc visit, void *arg) {
+  Py_VISIT(Py_TYPE((PyObject *)self));
+  Py_VISIT((PyObject *)self->session);
+  Py_VISIT((PyObject *)self->outputs);
+  Py_VISIT(self->order);
+  for (size_t i = 0; self->fixed != NULL && i < self->session->output_count; i++) {
+    Py_VISIT((PyObject *)self->fixed[i]);
+  }
+  return 0;
+}
+
+/* The producers of inputs are the only objects of a program's that it holds; the session is needed to the end. */
+static int binding_clear_cycle(Binding *self) {
+  Py_CLEAR(self->order);
+  return 0;
+}
+
 static void binding_dealloc(Binding *self) {
   PyTypeObject *type = Py_TYPE((PyObject *)self);
+  PyObject_GC_UnTrack(self);
   if (self->outputs != NULL) {
     if (self->fixed != NULL && self->is_fresh != NULL) {
       end_outputs(self, true);
@@ -694,7 +723,10 @@ static PyMethodDef binding_methods[] = {
 
 static PyType_Slot binding_slots[] = {{Py_tp_new, binding_new},
                                       {Py_tp_dealloc, binding_dealloc},
+                                      {Py_tp_traverse, binding_traverse},
+                                      {Py_tp_clear, binding_clear_cycle},
                                       {Py_tp_methods, binding_methods},
                                       {Py_mp_ass_subscript, binding_assign},
                                       {0, NULL}};
-PyType_Spec binding_spec = {"iobind._core.Binding", sizeof(Binding), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, binding_slots};
+PyType_Spec binding_spec = {"iobind._core.Binding", sizeof(Binding), 0,
+                            Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_BASETYPE, binding_slots};

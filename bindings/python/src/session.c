@@ -400,8 +400,15 @@ static PyObject *pipeline_new(PyTypeObject *type, PyObject *arguments, PyObject 
   return (PyObject *)self;
 }
 
+static int pipeline_traverse(Pipeline *self, visitproc visit, void *arg) {
+  Py_VISIT(Py_TYPE((PyObject *)self));
+  Py_VISIT((PyObject *)self->session);
+  return 0;
+}
+
 static void pipeline_dealloc(Pipeline *self) {
   PyTypeObject *type = Py_TYPE((PyObject *)self);
+  PyObject_GC_UnTrack(self);
   Py_BEGIN_ALLOW_THREADS
   iobind_pipeline_destroy(self->handle);
   Py_END_ALLOW_THREADS
@@ -498,5 +505,5 @@ static PyMethodDef pipeline_methods[] = {
 };
 
 static PyType_Slot pipeline_slots[] = {
-    {Py_tp_new, pipeline_new}, {Py_tp_dealloc, pipeline_dealloc}, {Py_tp_methods, pipeline_methods}, {0, NULL}};
-PyType_Spec pipeline_spec = {"iobind._core.Pipeline", sizeof(Pipeline), 0, Py_TPFLAGS_DEFAULT, pipeline_slots};
+    {Py_tp_new, pipeline_new}, {Py_tp_dealloc, pipeline_dealloc}, {Py_tp_traverse, pipeline_traverse}, {Py_tp_methods, pipeline_methods}, {0, NULL}};
+PyType_Spec pipeline_spec = {"iobind._core.Pipeline", sizeof(Pipeline), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, pipeline_slots};

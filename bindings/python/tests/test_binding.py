@@ -276,6 +276,34 @@ def test_what_is_dropped_is_freed(device):
     assert gone() is None
 
 
+def test_cycles_are_collected():
+    """A session that holds its binding, and a producer that holds the binding that it is an input of."""
+    class Producer:
+        def __init__(self):
+            self.tensor = iobind.tensor(floats(1, 2), "vdev")
+
+        def __dlpack_device__(self):
+            return self.tensor.__dlpack_device__()
+
+        def __dlpack__(self, *, stream=None, **keywords):
+            return self.tensor.__dlpack__(**keywords)
+
+    session = iobind.Session(twice(), device="vdev")
+    session.binding = session.bind()
+    producer = Producer()
+    producer.binding = session.binding
+    session.binding["x"] = producer
+    kept = session.binding.run()
+    gone = [weakref.ref(session), weakref.ref(session.binding), weakref.ref(producer)]
+    del session, producer
+    gc.collect()
+    gc.collect()
+    assert kept["y"].numpy().tolist() == [2, 4]  # before its binding went, what was held was fetched
+    del kept
+    gc.collect()
+    assert [one() for one in gone] == [None] * 3
+
+
 def test_strings():
     session = iobind.Session(model([("Identity", ["x"], ["y"])], [("x", 8, ["n"])], [("y", 8, ["n"])]))
     words = numpy.array(["one", "", "zwei \u00e4"], object)
