@@ -13,6 +13,7 @@ SAID = {
     "docs/install.md": r"iobind[-_](\d+\.\d+\.\d+)[-_]",
     "docs/tool.md": r"iobind: +(\d+\.\d+\.\d+)",
     "bindings/java/pom.xml": r"<artifactId>onnxruntime-io-binding-ffm</artifactId>\s*<version>(.*?)</version>",
+    "bindings/java/bom/pom.xml": r"<artifactId>onnxruntime-io-binding-bom</artifactId>\s*<version>(.*?)</version>",
     "bench/java/pom.xml": r"<artifactId>onnxruntime-io-binding-ffm</artifactId>\s*<version>(.*?)</version>",
 }
 

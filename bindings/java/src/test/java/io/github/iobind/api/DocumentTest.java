@@ -2,14 +2,18 @@ package io.github.iobind.api;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
+import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
@@ -29,21 +33,56 @@ class DocumentTest {
     for (String piece : pieces) assertTrue(samples.stream().anyMatch(sample -> sample.contains(piece)), piece);
   }
 
-  /** The coordinates in the document are those of the pom, and the official package's version is the one that is tested. */
+  /** A dependency: group, artifact, version, and classifier; "" for what it does not have. */
+  private static List<String> dependencies(String xml) {
+    return Pattern.compile("<dependency>(.*?)</dependency>", Pattern.DOTALL).matcher(xml).results().map(match -> {
+      String text = match.group(1).replace("${project.version}", VERSION);
+      return element(text, "groupId") + ":" + element(text, "artifactId") + ":" + element(text, "version") + ":"
+          + element(text, "classifier");
+    }).toList();
+  }
+
+  private static String element(String xml, String name) {
+    Matcher found = Pattern.compile("<" + name + ">(.*?)</" + name + ">").matcher(xml);
+    return found.find() ? found.group(1) : "";
+  }
+
+  private static final String VERSION = System.getProperty("iobind.version");
+
+  /** The coordinates in the document: of the BOM, and of what the BOM has a version of, for Maven and for Gradle. */
   @Test
   void coordinates() throws Exception {
-    String document = Files.readString(Models.PROJECT.resolve("docs/java.md")), pom = Files.readString(Path.of("pom.xml"));
-    List<String> dependencies = Pattern.compile("<dependency>\\s*<groupId>(.*?)</groupId>\\s*<artifactId>(.*?)</artifactId>\\s*"
-        + "<version>(.*?)</version>", Pattern.DOTALL).matcher(document).results()
-        .map(match -> match.group(1) + ":" + match.group(2) + ":" + match.group(3)).distinct().toList();
-    assertEquals(2, dependencies.size());
-    for (String dependency : dependencies) {
-      String[] parts = dependency.split(":");
-      assertTrue(pom.contains("<groupId>" + parts[0] + "</groupId>"), dependency);
-      assertTrue(Pattern.compile("<artifactId>" + parts[1] + "</artifactId>\\s*<version>" + parts[2] + "</version>").matcher(pom)
-          .find(), dependency);
-      assertTrue(document.contains("(\"" + dependency + "\")"), dependency + " for Gradle");
+    String document = Files.readString(Models.PROJECT.resolve("docs/java.md"));
+    List<String> managed = dependencies(Files.readString(Path.of("bom/pom.xml"))), named = dependencies(document);
+    assertEquals(4, named.size());
+    assertEquals("io.github.iobind:onnxruntime-io-binding-bom:" + VERSION + ":", named.getFirst());
+    assertTrue(document.contains("(platform(\"io.github.iobind:onnxruntime-io-binding-bom:" + VERSION + "\"))"));
+    for (String dependency : named.subList(1, 4)) {
+      String[] parts = dependency.split(":", -1);
+      assertEquals("", parts[2], dependency);
+      assertTrue(managed.stream().map(one -> one.split(":", -1))
+          .anyMatch(one -> one[0].equals(parts[0]) && one[1].equals(parts[1]) && one[3].equals(parts[3])), dependency);
+      String gradle = parts[0] + ":" + parts[1] + (parts[3].isEmpty() ? "" : "::" + parts[3]);
+      assertTrue(document.contains("(\"" + gradle + "\")"), gradle);
     }
+    assertTrue(dependencies(Files.readString(Path.of("pom.xml"))).stream() // the official package that is tested
+        .filter(one -> one.startsWith("com.microsoft")).allMatch(managed::contains));
+  }
+
+  /** The first program, by the line of the document; the jars are those that `make java` makes, in another folder. */
+  @Test
+  void firstProgram(@TempDir Path folder) throws Exception {
+    String document = Files.readString(Models.PROJECT.resolve("docs/java.md"));
+    Matcher found = Pattern.compile("```sh\nscripts/get-onnxruntime && scripts/get-models\n(.*?)```", Pattern.DOTALL)
+        .matcher(document);
+    assertTrue(found.find());
+    assumeTrue(Files.exists(Models.PROJECT.resolve(".runtime/models/pp-ocr-cls.onnx")), "scripts/get-models has not been run");
+    LoadingTest.jars(folder);
+    String command = found.group(1).replace("dist/*", folder + "/*");
+    Child child = Child.run(Map.of("ORT_NATIVE_LIB_PATH", ""), "bash", "-c", "cd " + Models.PROJECT + " && " + command);
+    assertEquals(0, child.exit(), child.output());
+    assertEquals(5, child.output().lines().filter(line -> line.startsWith("picture ")).count(), child.output());
+    assertTrue(child.output().contains(5 * 3 * 48 * 192 * 4 + " bytes up"), child.output());
   }
 
   /** Without indentation. */

@@ -35,16 +35,9 @@ class LoadingTest {
   /** The two jars as users have them, and a small program in a module of its own. */
   @BeforeAll
   static void pack() throws Exception {
+    jars(folder);
     api = folder.resolve("api.jar");
     natives = folder.resolve("natives.jar");
-    jar(api, CLASSES);
-    try (JarOutputStream out = new JarOutputStream(Files.newOutputStream(natives))) {
-      Path library = Path.of(System.getProperty("iobind.library"));
-      for (String name : new String[] {"iobind", "iobind_vdev"}) {
-        out.putNextEntry(new JarEntry("natives/" + NativeLibrary.platform() + "/" + System.mapLibraryName(name)));
-        Files.copy(library.resolveSibling(System.mapLibraryName(name)), out);
-      }
-    }
     Path source = Files.createDirectories(folder.resolve("source/program"));
     Files.writeString(folder.resolve("source/module-info.java"), "module program { requires io.github.iobind; }");
     Files.writeString(source.resolve("Main.java"), """
@@ -67,6 +60,18 @@ class LoadingTest {
         program.toString(), "-p", api.toString(), source.resolve("Main.java").toString(),
         folder.resolve("source/module-info.java").toString());
     assertEquals(0, javac.exit(), javac.output());
+  }
+
+  /** The package's jar and that of the natives, as scripts/build-java makes them. */
+  static void jars(Path folder) throws Exception {
+    jar(folder.resolve("api.jar"), CLASSES);
+    try (JarOutputStream out = new JarOutputStream(Files.newOutputStream(folder.resolve("natives.jar")))) {
+      Path library = Path.of(System.getProperty("iobind.library"));
+      for (String name : new String[] {"iobind", "iobind_vdev"}) {
+        out.putNextEntry(new JarEntry("natives/" + NativeLibrary.platform() + "/" + System.mapLibraryName(name)));
+        Files.copy(library.resolveSibling(System.mapLibraryName(name)), out);
+      }
+    }
   }
 
   private static void jar(Path file, Path classes) throws Exception {
