@@ -4,7 +4,7 @@ package io.github.iobind.api;
  * A call that failed. Nothing has changed then, unless the method says otherwise. The message is one line: what failed, what
  * was expected, what came. Use of an object after its close is an {@link IllegalStateException} instead.
  */
-public final class OrtFFMException extends RuntimeException {
+public sealed class OrtFFMException extends RuntimeException permits OrtPipelineFFM.ItemException {
   private static final long serialVersionUID = 1;
 
   /** The status of the call. */

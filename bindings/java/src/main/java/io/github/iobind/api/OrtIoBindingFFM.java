@@ -130,24 +130,28 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
   }
 
   private void apply(long address, String runTag, Map<String, String> runConfig, OrtRuntimeFFM.LogLevel runLogLevel) {
-    StructLayout layout = Layouts.RUN_OPTIONS;
     try (Arena arena = Arena.ofConfined()) {
-      MemorySegment struct = MemorySegment.NULL;
-      if (runTag != null || !runConfig.isEmpty() || runLogLevel != OrtRuntimeFFM.LogLevel.DEFAULT) {
-        List<String> keys = new ArrayList<>(), values = new ArrayList<>();
-        runConfig.forEach((key, value) -> {
-          keys.add(key);
-          values.add(value);
-        });
-        struct = Layouts.allocate(arena, layout);
-        Layouts.setInt(struct, layout, "log_level", runLogLevel.ordinal());
-        if (runTag != null) Layouts.setLong(struct, layout, "tag", Texts.allocate(arena, runTag, "tag").address());
-        Layouts.setLong(struct, layout, "config_keys", OrtRuntimeFFM.strings(arena, keys).address());
-        Layouts.setLong(struct, layout, "config_values", OrtRuntimeFFM.strings(arena, values).address());
-        Layouts.setLong(struct, layout, "config_count", keys.size());
-      }
+      MemorySegment struct = runOptions(arena, runTag, runConfig, runLogLevel);
       scratch.check(Iobind.bindingSetRunOptions(address, struct, scratch.error()));
     }
+  }
+
+  /** The options of runs; NULL where they are the defaults. */
+  static MemorySegment runOptions(Arena arena, String runTag, Map<String, String> runConfig, OrtRuntimeFFM.LogLevel runLogLevel) {
+    if (runTag == null && runConfig.isEmpty() && runLogLevel == OrtRuntimeFFM.LogLevel.DEFAULT) return MemorySegment.NULL;
+    StructLayout layout = Layouts.RUN_OPTIONS;
+    List<String> keys = new ArrayList<>(), values = new ArrayList<>();
+    runConfig.forEach((key, value) -> {
+      keys.add(key);
+      values.add(value);
+    });
+    MemorySegment struct = Layouts.allocate(arena, layout);
+    Layouts.setInt(struct, layout, "log_level", runLogLevel.ordinal());
+    if (runTag != null) Layouts.setLong(struct, layout, "tag", Texts.allocate(arena, runTag, "tag").address());
+    Layouts.setLong(struct, layout, "config_keys", OrtRuntimeFFM.strings(arena, keys).address());
+    Layouts.setLong(struct, layout, "config_values", OrtRuntimeFFM.strings(arena, values).address());
+    Layouts.setLong(struct, layout, "config_count", keys.size());
+    return struct;
   }
 
   /**

@@ -1,5 +1,6 @@
 package io.github.iobind.api;
 
+import static java.lang.foreign.ValueLayout.JAVA_INT;
 import static java.lang.foreign.ValueLayout.JAVA_LONG;
 
 import io.github.iobind.ffm.Constants;
@@ -31,12 +32,23 @@ public final class OrtPipelineFFM implements AutoCloseable {
   private final Arena arena = Arena.ofAuto();
   private final MemorySegment inputs;
   private final MemorySegment outputs;
+  private final MemorySegment events;
+  private final MemorySegment request;
+  private final MemoryDescriptor[] shapes;
+  private final boolean[] isConstant;
+  /** The tags of items that were not pulled, by the numbers that libiobind gives back. */
+  private final Map<Long, Object> tags = new HashMap<>();
+  private long tickets;
 
   /** How a pipeline is made; every setter returns this object. */
   public static final class Options {
     private final Map<String, OrtValueRef> constants = new HashMap<>();
+    private final Map<String, long[]> shapes = new HashMap<>();
+    private final Map<String, Placement> placements = new HashMap<>();
     private int flags;
     private int slots;
+    private String runTag;
+    private Map<String, String> runConfig = Map.of();
 
     /** All defaults. */
     public Options() {}
@@ -84,6 +96,85 @@ public final class OrtPipelineFFM implements AutoCloseable {
       constants.put(input, value);
       return this;
     }
+
+    /**
+     * The shape of an input in every item, for {@link OrtPipelineFFM#submit(Object, MemorySegment...)}; not needed if the model
+     * leaves one dim open at most.
+     *
+     * @param input its name
+     * @param dims the dims
+     * @return this
+     */
+    public Options shape(String input, long... dims) {
+      shapes.put(input, dims.clone());
+      return this;
+    }
+
+    /**
+     * Where an output goes; without this it is downloaded.
+     *
+     * @param output its name
+     * @param placement where; NONE not for all of them
+     * @return this
+     */
+    public Options output(String output, Placement placement) {
+      placements.put(output, placement);
+      return this;
+    }
+
+    /**
+     * Options of all runs.
+     *
+     * @param tag names the runs in ONNX Runtime's log and profile; null: none
+     * @param config ONNX Runtime's run config entries; empty: none
+     * @return this
+     */
+    public Options runOptions(@Nullable String tag, Map<String, String> config) {
+      runTag = tag;
+      runConfig = Map.copyOf(config);
+      return this;
+    }
+  }
+
+  /** Where an output of an item goes. */
+  public enum Placement {
+    /** It is downloaded. */
+    HOST,
+    /** It stays where the session leaves it. */
+    DEVICE,
+    /** It is not wanted. */
+    NONE
+  }
+
+  /** What an item failed with, and which one it was. */
+  public static final class ItemException extends OrtFFMException {
+    private static final long serialVersionUID = 1;
+    private final long index;
+    private final transient @Nullable Object tag;
+
+    private ItemException(OrtFFMException failure, long index, @Nullable Object tag) {
+      super(failure.status(), failure.ortCode(), failure.getMessage());
+      this.index = index;
+      this.tag = tag;
+    }
+
+    /**
+     * The item's number.
+     *
+     * @return 0, 1, 2 ... in the order of submission
+     */
+    public long index() {
+      return index;
+    }
+
+    /**
+     * What the item was submitted with.
+     *
+     * @return the tag; null: it had none
+     */
+    public @Nullable Object tag() {
+      return tag;
+    }
   }
 
   /**
@@ -91,15 +182,16 @@ public final class OrtPipelineFFM implements AutoCloseable {
    * no such stage.
    *
    * @param index 0, 1, 2 ... in the order of submission
-   * @param outputs by name, on the host. One that is open when an item is submitted keeps what it holds, and the pipeline
+   * @param outputs by name, where {@link Options#output} says, on the host without that. One that is open when an item is submitted keeps what it holds, and the pipeline
    *     makes new memory: close them before
    * @param submitNanos when it was submitted
    * @param uploadNanos when its upload ended
    * @param runNanos when its run ended
    * @param downloadNanos when its download ended
+   * @param tag what it was submitted with; null: nothing
    */
   public record Item(long index, Map<String, OrtValueRef> outputs, long submitNanos, long uploadNanos, long runNanos,
-      long downloadNanos) implements AutoCloseable {
+      long downloadNanos, @Nullable Object tag) implements AutoCloseable {
     /** Closes the outputs. */
     @Override
     public void close() {
@@ -107,11 +199,23 @@ public final class OrtPipelineFFM implements AutoCloseable {
     }
   }
 
-  private OrtPipelineFFM(OrtSessionFFM session, long address, LongConsumer destroyer) {
+  private OrtPipelineFFM(OrtSessionFFM session, long address, LongConsumer destroyer, Options options) {
     this.session = session;
     handle = Handle.slow(this, address, destroyer);
     inputs = arena.allocate(JAVA_LONG, Math.max(1, session.inputs().size()));
     outputs = arena.allocate(JAVA_LONG, Math.max(1, session.outputs().size()));
+    events = arena.allocate(JAVA_LONG, Math.max(1, session.inputs().size()));
+    request = Layouts.allocate(arena, Layouts.PIPELINE_REQUEST);
+    Layouts.setLong(request, Layouts.PIPELINE_REQUEST, "inputs", inputs.address());
+    Layouts.setLong(request, Layouts.PIPELINE_REQUEST, "events", events.address());
+    shapes = new MemoryDescriptor[session.inputs().size()];
+    isConstant = new boolean[shapes.length];
+    for (int i = 0; i < shapes.length; i++) {
+      OrtValueInfo input = session.inputs().get(i);
+      long[] dims = options.shapes.get(input.name());
+      if (dims != null) shapes[i] = MemoryDescriptor.of(input.type(), dims);
+      isConstant[i] = options.constants.containsKey(input.name());
+    }
   }
 
   /**
@@ -127,6 +231,8 @@ public final class OrtPipelineFFM implements AutoCloseable {
     int count = session.inputs().size();
     OrtValueRef[] constants = new OrtValueRef[count];
     options.constants.forEach((name, value) -> constants[session.inputIndex(name)] = value);
+    options.shapes.keySet().forEach(session::inputIndex);
+    options.placements.keySet().forEach(session::outputIndex);
     MemorySegment[] memory = Hold.arenas(Arrays.stream(constants).map(OrtPipelineFFM::backing).toList());
     Hold.requireShared("a constant of a pipeline", memory);
     Hold holding = memory == null ? null : Hold.begin(memory);
@@ -142,11 +248,14 @@ public final class OrtPipelineFFM implements AutoCloseable {
       Layouts.setInt(struct, Layouts.PIPELINE_OPTIONS, "flags", options.flags);
       Layouts.setLong(struct, Layouts.PIPELINE_OPTIONS, "slots", options.slots);
       Layouts.setLong(struct, Layouts.PIPELINE_OPTIONS, "constants", addresses.address());
+      Layouts.setLong(struct, Layouts.PIPELINE_OPTIONS, "outputs", placements(arena, session, options).address());
+      Layouts.setLong(struct, Layouts.PIPELINE_OPTIONS, "run_options",
+          OrtIoBindingFFM.runOptions(arena, options.runTag, options.runConfig, OrtRuntimeFFM.LogLevel.DEFAULT).address());
       long address = session.enter();
       try {
         for (; entered < count; entered++) addresses.setAtIndex(JAVA_LONG, entered, enter(constants[entered]));
         scratch.check(IobindFlow.pipelineCreate(address, struct, scratch.out(0), scratch.error()));
-        OrtPipelineFFM pipeline = new OrtPipelineFFM(session, scratch.getLong(0), destroyer);
+        OrtPipelineFFM pipeline = new OrtPipelineFFM(session, scratch.getLong(0), destroyer, options);
         made = true;
         return pipeline;
       } finally {
@@ -156,6 +265,13 @@ public final class OrtPipelineFFM implements AutoCloseable {
       if (!made && holding != null) holding.end();
       while (entered > 0) exit(constants[--entered]);
     }
+  }
+
+  private static MemorySegment placements(Arena arena, OrtSessionFFM session, Options options) {
+    if (options.placements.isEmpty()) return MemorySegment.NULL;
+    MemorySegment all = arena.allocate(JAVA_INT, session.outputs().size());
+    options.placements.forEach((name, where) -> all.setAtIndex(JAVA_INT, session.outputIndex(name), where.ordinal()));
+    return all;
   }
 
   private static MemorySegment backing(OrtValueRef value) {
@@ -171,35 +287,138 @@ public final class OrtPipelineFFM implements AutoCloseable {
   }
 
   /**
-   * Submits an item. Its content is copied at once, so that the values are the caller's again.
+   * Submits an item. What is on the host is copied at once, so that the values are the caller's again.
    *
-   * @param values one host value for each input, in the session's order; null for the constant ones
+   * @param values one value for each input, in the session's order; null for the constant ones
    * @throws OrtFFMException INVALID_STATE: every slot holds an item that was not pulled, or an item failed and the pipeline
    *     stops there; DTYPE, SHAPE, DEVICE: a value does not fit. What fails later is thrown by {@link #next}
    */
   public void submit(List<@Nullable OrtValueRef> values) {
-    if (values.size() != session.inputs().size()) {
-      throw new OrtFFMException(OrtStatus.INVALID_ARGUMENT,
-          "expected " + session.inputs().size() + " inputs, got " + values.size());
-    }
+    submit(null, values, null);
+  }
+
+  /**
+   * Submits an item whose values may be on the device already. Those on the host are copied at once, behind their events; others
+   * are read where they are: they must not be written until the item was pulled.
+   *
+   * @param tag comes back with the item, also with one that fails; null: nothing does
+   * @param values one value for each input, in the session's order, on the host or where the session reads the input; null for the
+   *     constant ones
+   * @param ready one event for each input, behind what makes its value; null, also for one of them: it is ready
+   * @throws OrtFFMException as {@link #submit(List)}; DEVICE: a value is neither on the host nor where the session reads it;
+   *     INVALID_ARGUMENT: one on a device lies in memory of an arena that can be closed; what work before an event failed with
+   */
+  public void submit(@Nullable Object tag, List<@Nullable OrtValueRef> values, @Nullable List<@Nullable OrtEventFFM> ready) {
+    requireCount("inputs", values.size());
+    if (ready != null) requireCount("events", ready.size());
     session.requireOpen();
     long address = handle.enterAlone();
-    int entered = 0;
+    int entered = 0, waiting = 0;
     try {
       for (; entered < values.size(); entered++) inputs.setAtIndex(JAVA_LONG, entered, enter(values.get(entered)));
-      Hold.during(Hold.arenas(values.stream().map(OrtPipelineFFM::backing).toList()),
-          () -> scratch.check(IobindFlow.pipelineSubmit(address, inputs, scratch.error())));
+      for (; waiting < values.size(); waiting++) {
+        events.setAtIndex(JAVA_LONG, waiting, OrtEventFFM.enter(ready == null ? null : ready.get(waiting)));
+      }
+      for (OrtValueRef value : values) requireKept(value);
+      Hold.during(Hold.arenas(values.stream().map(OrtPipelineFFM::backing).toList()), () -> submitEntered(address, tag));
     } finally {
+      while (waiting > 0) {
+        waiting--;
+        OrtEventFFM.exit(ready == null ? null : ready.get(waiting));
+      }
       while (entered > 0) exit(values.get(--entered));
       handle.exitAlone();
     }
   }
 
   /**
+   * Submits an item of host memory, which is copied at once, and is the caller's again.
+   *
+   * @param tag comes back with the item, also with one that fails; null: nothing does
+   * @param segments native memory of exactly the bytes of the inputs, one for each that is not constant, in the session's order; see
+   *     {@link Options#shape}
+   * @throws OrtFFMException as {@link #submit(List)}; INVALID_ARGUMENT: another number of segments, a Java array's segment, or the
+   *     shape cannot be told; SHAPE: another number of bytes
+   */
+  public void submit(@Nullable Object tag, MemorySegment... segments) {
+    OrtValueRef[] values = new OrtValueRef[shapes.length];
+    try {
+      int next = 0;
+      for (int i = 0; i < shapes.length; i++) {
+        if (isConstant[i]) continue;
+        if (next == segments.length) throw wrongCount(segments.length);
+        MemorySegment segment = segments[next++];
+        values[i] = OrtValueRef.wrap(session.keptRuntime(), DeviceSpec.CPU, segment, shape(i, segment.byteSize()));
+      }
+      if (next != segments.length) throw wrongCount(segments.length);
+      submit(tag, Arrays.asList(values), null);
+    } finally {
+      for (OrtValueRef value : values) {
+        if (value != null) value.close();
+      }
+    }
+  }
+
+  private OrtFFMException wrongCount(int got) {
+    int expected = 0;
+    for (boolean one : isConstant) expected += one ? 0 : 1;
+    return new OrtFFMException(OrtStatus.INVALID_ARGUMENT, "submit: expected " + expected + " segments, got " + got);
+  }
+
+  /** The shape of an input of so many bytes: what the options say, or what the model does but for one open dim. */
+  private MemoryDescriptor shape(int input, long bytes) {
+    OrtValueInfo info = session.inputs().get(input);
+    MemoryDescriptor known = shapes[input];
+    if (known == null) {
+      long[] dims = info.shape().stream().mapToLong(Long::longValue).toArray();
+      long rest = 1;
+      int open = -1, count = 0;
+      for (int i = 0; i < dims.length; i++) {
+        if (dims[i] < 0) {
+          open = i;
+          count++;
+        } else {
+          rest *= dims[i];
+        }
+      }
+      if (!info.hasShape() || count > 1) {
+        throw new OrtFFMException(OrtStatus.INVALID_ARGUMENT, "submit: '" + info.name()
+            + "' has more than one open dim: name its shape by OrtPipelineFFM.Options.shape");
+      }
+      if (open >= 0) dims[open] = rest == 0 ? 0 : bytes * 8 / Math.max(1, info.type().bits()) / rest;
+      known = MemoryDescriptor.of(info.type(), dims);
+    }
+    if (known.byteSize() != bytes) {
+      throw new OrtFFMException(OrtStatus.SHAPE, "submit: '" + info.name() + "': expected " + known.byteSize() + " bytes for " + known
+          + ", got " + bytes);
+    }
+    return known;
+  }
+
+  private void submitEntered(long address, Object tag) {
+    long ticket = ++tickets;
+    Layouts.setLong(request, Layouts.PIPELINE_REQUEST, "tag", ticket);
+    scratch.check(IobindFlow.pipelineSubmitRequest(address, request, scratch.error()));
+    if (tag != null) tags.put(ticket, tag);
+  }
+
+  private void requireCount(String what, int got) {
+    if (got == shapes.length) return;
+    throw new OrtFFMException(OrtStatus.INVALID_ARGUMENT, "submit: expected " + shapes.length + " " + what + ", got " + got);
+  }
+
+  /** What is read where it is, after the call, must not be memory that Java takes away. */
+  private static void requireKept(OrtValueRef value) {
+    if (value == null || value.isHostReadable() || Hold.arenas(value.backing()) == null) return;
+    throw new OrtFFMException(OrtStatus.INVALID_ARGUMENT,
+        "submit: a value on a device lies in memory of an arena that can be closed in the middle");
+  }
+
+  /**
    * Waits for the oldest item that was not pulled.
    *
    * @return the item; the caller closes it
-   * @throws OrtFFMException what the item failed with, its index in the message, and the pipeline goes on unless it stops at a
+   * @throws OrtFFMException an {@link ItemException}: what the item failed with, with its index and tag, and the pipeline goes on unless it stops at a
    *     failure; CANCELLED: an item behind one that failed where it does; NOT_FOUND: no item is under way
    */
   public Item next() {
@@ -225,7 +444,9 @@ public final class OrtPipelineFFM implements AutoCloseable {
       int status = nanos < 0 ? IobindFlow.pipelineNext(address, outputs, item, scratch.error())
           : IobindFlow.pipelineNextFor(address, nanos, outputs, item, scratch.error());
       if (status == OrtStatus.TIMEOUT.ordinal()) return null;
-      scratch.check(status);
+      long ticket = Layouts.getLong(item, Layouts.PIPELINE_ITEM, "tag"), index = Layouts.getLong(item, Layouts.PIPELINE_ITEM, "index");
+      Object tag = tags.remove(ticket);
+      if (status != 0) throw ticket == 0 ? scratch.failure(status) : new ItemException(scratch.failure(status), index, tag);
       Map<String, OrtValueRef> values = new LinkedHashMap<>();
       for (int i = 0; i < session.outputs().size(); i++) {
         long output = outputs.getAtIndex(JAVA_LONG, i);
@@ -234,9 +455,9 @@ public final class OrtPipelineFFM implements AutoCloseable {
         }
       }
       var layout = Layouts.PIPELINE_ITEM;
-      return new Item(Layouts.getLong(item, layout, "index"), values, Layouts.getLong(item, layout, "submit_ns"),
+      return new Item(index, values, Layouts.getLong(item, layout, "submit_ns"),
           Layouts.getLong(item, layout, "upload_ns"), Layouts.getLong(item, layout, "run_ns"),
-          Layouts.getLong(item, layout, "download_ns"));
+          Layouts.getLong(item, layout, "download_ns"), tag);
     } finally {
       handle.exitAlone();
     }

@@ -20,6 +20,7 @@ final class Texts {
       Map.entry("binding_get_output", "getOutput"), Map.entry("binding_take_output", "takeOutput"),
       Map.entry("binding_carry", "carry"), Map.entry("binding_clear", "clear"), Map.entry("audit_create", "audit"),
       Map.entry("pipeline_create", "OrtPipelineFFM.create"), Map.entry("pipeline_submit", "submit"),
+      Map.entry("pipeline_submit_request", "submit"),
       Map.entry("pipeline_next", "next"), Map.entry("pipeline_next_for", "next"), Map.entry("tensor_create", "allocate"),
       Map.entry("tensor_wrap", "wrap"), Map.entry("tensor_view", "view"), Map.entry("tensor_slice", "slice"),
       Map.entry("tensor_read", "read"), Map.entry("tensor_write", "write"), Map.entry("tensor_copy", "copyTo"),

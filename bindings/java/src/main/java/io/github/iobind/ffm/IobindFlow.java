@@ -41,12 +41,12 @@ public final class IobindFlow {
     }
   }
 
-  private static final MethodHandle PIPELINE_SUBMIT = status("iobind_pipeline_submit", OBJECT, MEMORY, OBJECT);
+  private static final MethodHandle PIPELINE_SUBMIT_REQUEST = status("iobind_pipeline_submit_request", OBJECT, MEMORY, OBJECT);
 
-  /** {@code iobind_pipeline_submit}. */
-  public static int pipelineSubmit(long pipeline, MemorySegment inputs, long error) {
+  /** {@code iobind_pipeline_submit_request}. */
+  public static int pipelineSubmitRequest(long pipeline, MemorySegment request, long error) {
     try {
-      return (int) PIPELINE_SUBMIT.invokeExact(pipeline, inputs, error);
+      return (int) PIPELINE_SUBMIT_REQUEST.invokeExact(pipeline, request, error);
     } catch (Throwable t) {
       throw thrown(t);
     }

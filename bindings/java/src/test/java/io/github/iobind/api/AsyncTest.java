@@ -6,8 +6,12 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import java.util.concurrent.CancellationException;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
@@ -102,6 +106,78 @@ class AsyncTest {
       assertThrows(IllegalStateException.class, binding::runAsync);
     }
     for (CompletableFuture<Void> run : runs) run.get();
+  }
+
+  /** Items by memory alone, each known again by its tag, also the one that fails. */
+  @ParameterizedTest
+  @ValueSource(strings = {"cpu", "vdev"})
+  void pipelinesGiveTagsBack(String device) {
+    Devices.require(runtime, device);
+    try (OrtSessionFFM session = Models.session(runtime, "reshape", DeviceSpec.of(device));
+        OrtPipelineFFM pipeline = OrtPipelineFFM.create(session, new OrtPipelineFFM.Options()); Arena arena = Arena.ofConfined()) {
+      MemorySegment x = arena.allocateFrom(ValueLayout.JAVA_FLOAT, 1, 2, 3, 4);
+      MemorySegment good = arena.allocateFrom(ValueLayout.JAVA_LONG, 2, 2), bad = arena.allocateFrom(ValueLayout.JAVA_LONG, 3, 2);
+      pipeline.submit("first", x, good);
+      pipeline.submit(List.of("second"), x, bad);
+      pipeline.submit(null, x, good);
+      try (OrtPipelineFFM.Item item = pipeline.next()) {
+        assertEquals("first", item.tag());
+        assertArrayEquals(new float[] {1, 2, 3, 4}, item.outputs().get("y").toFloatArray());
+      }
+      var failure = assertThrows(OrtPipelineFFM.ItemException.class, pipeline::next);
+      assertEquals(List.of("second"), failure.tag());
+      assertEquals(1, failure.index());
+      try (OrtPipelineFFM.Item item = pipeline.next()) {
+        assertEquals(2, item.index());
+        assertEquals(null, item.tag());
+      }
+      assertEquals(OrtStatus.INVALID_ARGUMENT, assertThrows(OrtFFMException.class, () -> pipeline.submit("t", x)).status());
+      assertEquals(OrtStatus.INVALID_ARGUMENT, assertThrows(OrtFFMException.class, () -> pipeline.submit("t", x, good, good)).status());
+      assertEquals(OrtStatus.SHAPE,
+          assertThrows(OrtFFMException.class, () -> pipeline.submit("t", x.asSlice(0, 15), good)).status());
+    }
+    try (OrtSessionFFM session = Models.session(runtime, "add dims=n,m", DeviceSpec.of(device)); Arena arena = Arena.ofConfined()) {
+      MemorySegment x = arena.allocateFrom(ValueLayout.JAVA_FLOAT, 1, 2, 3, 4);
+      try (OrtPipelineFFM pipeline = OrtPipelineFFM.create(session, new OrtPipelineFFM.Options())) {
+        OrtFFMException e = assertThrows(OrtFFMException.class, () -> pipeline.submit("t", x, x));
+        assertTrue(e.getMessage().contains("Options.shape"), e.getMessage());
+      }
+      var options = new OrtPipelineFFM.Options().shape("x", 2, 2).shape("y", 2, 2);
+      try (OrtPipelineFFM pipeline = OrtPipelineFFM.create(session, options)) {
+        pipeline.submit("t", x, x);
+        try (OrtPipelineFFM.Item item = pipeline.next()) {
+          assertArrayEquals(new float[] {2, 4, 6, 8}, item.outputs().get("z").toFloatArray());
+        }
+      }
+    }
+  }
+
+  /** What is on the device already is read there, behind its event; outputs stay there, or are not fetched. */
+  @ParameterizedTest
+  @ValueSource(strings = {"cpu", "vdev"})
+  void pipelinesOnTheDevice(String device) {
+    Devices.require(runtime, device);
+    DeviceSpec spec = DeviceSpec.of(device);
+    var options = new OrtPipelineFFM.Options().output("sum", OrtPipelineFFM.Placement.DEVICE)
+        .output("product", OrtPipelineFFM.Placement.NONE).runOptions("tagged", Map.of());
+    MemoryDescriptor four = MemoryDescriptor.of(OnnxTensorElementType.FLOAT32, 4);
+    try (OrtSessionFFM session = Models.session(runtime, "pair", spec);
+        OrtPipelineFFM pipeline = OrtPipelineFFM.create(session, options); OrtStreamFFM stream = OrtStreamFFM.create(runtime, spec);
+        OrtEventFFM ready = OrtEventFFM.create(runtime, spec); OrtValueRef there = OrtValueRef.allocate(runtime, spec, four);
+        OrtValueRef here = OrtValueRef.of(runtime, new float[] {1, 2, 3, 4}, four)) {
+      OrtValueRef.copy(new OrtValueRef[] {here}, new OrtValueRef[] {there}, stream);
+      ready.record(stream);
+      long up = runtime.counters(spec).uploadBytes();
+      pipeline.submit(7, List.of(there, here), java.util.Arrays.asList(ready, null));
+      try (OrtPipelineFFM.Item item = pipeline.next()) {
+        assertEquals(7, item.tag());
+        assertEquals(java.util.Set.of("sum"), item.outputs().keySet());
+        OrtValueRef sum = item.outputs().get("sum");
+        assertEquals(device, sum.device().text().split(":")[0]);
+        assertArrayEquals(new float[] {2, 4, 6, 8}, sum.toFloatArray());
+      }
+      assertEquals(device.equals("cpu") ? 0 : 16, runtime.counters(spec).uploadBytes() - up); // one of the two
+    }
   }
 
   @ParameterizedTest

@@ -72,7 +72,7 @@ class LayoutsTest {
   /** The functions that this package does without, and why. A new one of the header is called, or it is listed here. */
   private static final Map<String, String> LEFT_OUT = new TreeMap<>(Map.of(
       "iobind_session_run_request", "OrtIoBindingFFM has targets, places and run options",
-      "iobind_pipeline_submit_request", "an item's values are on the host here",
+      "iobind_pipeline_submit", "iobind_pipeline_submit_request does the same, and more",
       "iobind_host_api_base", "the official package's ORT is a library that the search finds",
       "iobind_version", "iobind_version_string says the same",
       "iobind_status_name", "OrtStatus has the names",
@@ -148,6 +148,7 @@ class LayoutsTest {
     enumIs("iobind_policy", "IOBIND_POLICY_", OrtSessionFFM.Policy.values());
     enumIs("iobind_log_level", "IOBIND_LOG_", OrtRuntimeFFM.LogLevel.values());
     enumIs("iobind_value_kind", "IOBIND_VALUE_", OrtValueInfo.Kind.values());
+    enumIs("iobind_placement", "IOBIND_PLACE_", OrtPipelineFFM.Placement.values());
     enumIs("iobind_hardware", "IOBIND_HARDWARE_", DeviceInfo.Hardware.values());
     JsonObject kinds = abi.getAsJsonObject("enums").getAsJsonObject("iobind_native_kind").getAsJsonObject("values");
     for (NativeKind kind : NativeKind.values()) assertEquals(kinds.get("IOBIND_NATIVE_" + kind).getAsInt(), kind.number());
