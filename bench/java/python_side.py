@@ -44,14 +44,50 @@ def data(times):
         binding.get_outputs()[0].shape()
 
 
-if case == "bound":
+def cached(times):
+    for step in range(times):
+        binding.bind_ortvalue_input("x", values[step % 2])
+        session.run_with_iobinding(binding)
+
+
+def stateful(times, source, target, room):
+    for step in range(times):
+        binding.bind_ortvalue_input(target, first if step % room == 0 else past)
+        binding.bind_output(source, "cpu")
+        session.run_with_iobinding(binding)
+        outputs = binding.get_outputs()
+        past = outputs[1]
+        outputs[0].numpy()
+
+
+def voice(times):
+    stateful(times, "stateN", "state", sys.maxsize)
+
+
+def decoder(times):
+    stateful(times, "state", "past", 64)
+
+
+if case == "cached":
+    values = [of_numpy(numpy.ones(1, dtype=numpy.float32)) for _ in range(2)]
+    binding.bind_ortvalue_output("y", of_numpy(numpy.zeros(1, dtype=numpy.float32)))
+elif case == "voice":
+    first = of_numpy(numpy.zeros((2, 1, 128), dtype=numpy.float32))
+    binding.bind_cpu_input("input", numpy.zeros((1, 512), dtype=numpy.float32))
+    binding.bind_cpu_input("sr", numpy.array(16000, dtype=numpy.int64))
+    binding.bind_ortvalue_output("output", of_numpy(numpy.zeros((1, 1), dtype=numpy.float32)))
+elif case == "decoder":
+    first = of_numpy(numpy.zeros((4, 2, 0, 8), dtype=numpy.float32))
+    binding.bind_cpu_input("tokens", numpy.array([3], dtype=numpy.int64))
+    binding.bind_ortvalue_output("logits", of_numpy(numpy.zeros((1, 32), dtype=numpy.float32)))
+elif case == "bound":
     binding.bind_ortvalue_input("x", of_numpy(numpy.ones(1, dtype=numpy.float32)))
     binding.bind_ortvalue_output("y", of_numpy(numpy.zeros(1, dtype=numpy.float32)))
 elif case == "grow":
     binding.bind_ortvalue_input("second", of_numpy(numpy.ones((1, 2, 1, 4), dtype=numpy.float32)))
 elif case == "data":
     binding.bind_ortvalue_input("x", of_numpy(numpy.arange(16, dtype=numpy.float32) % 2))
-steps = {"bound": bound, "naive": naive, "grow": grow, "data": data}[case]
+steps = {"bound": bound, "cached": cached, "naive": naive, "grow": grow, "data": data, "voice": voice, "decoder": decoder}[case]
 print(onnxruntime.__version__, flush=True)
 for line in sys.stdin:
     start = time.thread_time_ns()

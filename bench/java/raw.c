@@ -27,6 +27,8 @@ EXPORT OrtValue *raw_value(const raw *r, void *data, size_t bytes, const int64_t
 EXPORT void raw_bind_input(const raw *r, const char *name, const OrtValue *value);
 EXPORT void raw_bind_output(const raw *r, const char *name, const OrtValue *value);
 EXPORT void raw_bound(const raw *r, long times);
+EXPORT void raw_cached(const raw *r, long times, const OrtValue *one, const OrtValue *other);
+EXPORT void raw_state(const raw *r, long steps, const char *from, const char *to, const OrtValue *start, long room);
 EXPORT void raw_naive(const raw *r, long times, float *in, float *out);
 EXPORT void raw_grow(const raw *r, long steps, const float *step);
 EXPORT int64_t raw_data_dependent(const raw *r, long times);
@@ -91,11 +93,21 @@ void raw_bound(const raw *r, long times) {
   for (long i = 0; i < times; i++) check(r, r->ort->RunWithBinding(r->session, r->run_options, r->binding));
 }
 
+/* Two values that were made before take turns. */
+void raw_cached(const raw *r, long times, const OrtValue *one, const OrtValue *other) {
+  for (long i = 0; i < times; i++) {
+    check(r, r->ort->BindInput(r->binding, "x", i % 2 == 0 ? one : other));
+    raw_bound(r, 1);
+  }
+}
+
+/* The output that was bound last, the other one is the caller's memory. */
 static OrtValue *take_output(const raw *r) {
   OrtValue **values = NULL;
   size_t count = 0;
   check(r, r->ort->GetBoundOutputValues(r->binding, r->allocator, &values, &count));
-  OrtValue *value = values[0];
+  OrtValue *value = values[count - 1];
+  if (count > 1) r->ort->ReleaseValue(values[0]);
   check(r, r->ort->AllocatorFree(r->allocator, values));
   return value;
 }
@@ -139,6 +151,20 @@ void raw_grow(const raw *r, long steps, const float *step) {
   }
   r->ort->ReleaseValue(past);
   r->ort->ReleaseValue(entry);
+}
+
+/* A model with a state: the output `from` is the next step's input `to`. Every `room` steps it begins again. */
+void raw_state(const raw *r, long steps, const char *from, const char *to, const OrtValue *start, long room) {
+  OrtValue *past = NULL;
+  for (long i = 0; i < steps; i++) {
+    check(r, r->ort->BindInput(r->binding, to, i % room == 0 ? start : past));
+    check(r, r->ort->BindOutputToDevice(r->binding, from, r->memory));
+    raw_bound(r, 1);
+    OrtValue *next = take_output(r);
+    if (past != NULL) r->ort->ReleaseValue(past);
+    past = next;
+  }
+  r->ort->ReleaseValue(past);
 }
 
 /* An output whose shape the data decide: fetched, its shape read, given back. */

@@ -9,9 +9,11 @@ import io.github.iobind.api.MemoryDescriptor;
 import io.github.iobind.api.OnnxTensorElementType;
 import io.github.iobind.api.OrtIoBindingFFM;
 import io.github.iobind.api.OrtValueRef;
+import java.lang.foreign.MemorySegment;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.FloatBuffer;
+import java.util.HashMap;
 import java.util.Map;
 import java.util.concurrent.TimeUnit;
 import org.openjdk.jmh.annotations.Benchmark;
@@ -88,6 +90,75 @@ public class Cases {
   @Benchmark
   public void bound_python(Bound b) throws Exception {
     b.side.python.steps(Side.STEPS);
+  }
+
+  // ---- the same, with another one of two values bound in each step that were made before
+
+  /** Two inputs that take turns. */
+  @State(Scope.Thread)
+  public static class Cached {
+    Side side;
+    MemorySegment[] raw;
+    OrtValueRef[] values;
+    OnnxTensor[] tensors;
+    OnnxTensor y;
+
+    @Setup
+    public void open() throws Throwable {
+      side = new Side("cached") {};
+      side.raw.bind("y", false, 1);
+      raw = new MemorySegment[] {side.raw.zeros(1), side.raw.zeros(1)};
+      values = new OrtValueRef[2];
+      tensors = new OnnxTensor[2];
+      for (int i = 0; i < 2; i++) {
+        values[i] = OrtValueRef.of(side.runtime, new float[] {1}, ONE);
+        tensors[i] = OnnxTensor.createTensor(side.environment, direct(1), new long[] {1});
+      }
+      try (OrtValueRef out = OrtValueRef.allocate(side.runtime, DeviceSpec.CPU, ONE)) {
+        side.binding.bindOutput("y", out);
+      }
+      y = OnnxTensor.createTensor(side.environment, direct(1), new long[] {1});
+    }
+
+    @TearDown
+    public void close() throws Exception {
+      for (OrtValueRef value : values) value.close();
+      for (OnnxTensor tensor : tensors) tensor.close();
+      y.close();
+      side.close();
+    }
+  }
+
+  @Benchmark
+  public void cached_raw(Cached c) throws Throwable {
+    c.side.raw.cached(Side.STEPS, c.raw[0], c.raw[1]);
+  }
+
+  @Benchmark
+  public void cached_iobind(Cached c) {
+    for (int i = 0; i < Side.STEPS; i++) {
+      c.side.binding.bindInput("x", c.values[i & 1]);
+      c.side.binding.runWithBindings();
+    }
+  }
+
+  /** The value that is bound already, as programs do that bind everything before each run. */
+  @Benchmark
+  public void cached_iobindSame(Cached c) {
+    for (int i = 0; i < Side.STEPS; i++) {
+      c.side.binding.bindInput("x", c.values[0]);
+      c.side.binding.runWithBindings();
+    }
+  }
+
+  @Benchmark
+  public void cached_official(Cached c) throws Exception {
+    for (int i = 0; i < Side.STEPS; i++) c.side.official.run(Map.of("x", c.tensors[i & 1]), Map.of("y", c.y)).close();
+  }
+
+  @Benchmark
+  public void cached_python(Cached c) throws Exception {
+    c.side.python.steps(Side.STEPS);
   }
 
   // ---- a new input from an array, the output read into an array
@@ -289,5 +360,178 @@ public class Cases {
   @Benchmark
   public void data_python(Data d) throws Exception {
     d.side.python.steps(Side.STEPS);
+  }
+
+  // ---- models with a state that moves from step to step: Silero's detector of voice, and a small transformer that decodes
+
+  /** What a step takes besides the state, and where the state goes. */
+  @State(Scope.Thread)
+  public abstract static class Stateful {
+    final String name;
+    final String from;
+    final String to;
+    final String result;
+    final int steps;
+    /** After so many steps it begins again. */
+    final int room;
+    final long[] start;
+    final float[] read;
+    Side side;
+    MemorySegment rawFrom;
+    MemorySegment rawTo;
+    MemorySegment rawStart;
+    OrtValueRef first;
+    OnnxTensor officialStart;
+    Map<String, OnnxTensor> others;
+
+    Stateful(String name, String from, String to, String result, int steps, int room, int resultCount, long... start) {
+      this.name = name;
+      this.from = from;
+      this.to = to;
+      this.result = result;
+      this.steps = steps;
+      this.room = room;
+      this.start = start;
+      this.read = new float[resultCount];
+    }
+
+    abstract void others() throws Throwable;
+
+    @Setup
+    public void open() throws Throwable {
+      side = new Side(name) {};
+      others();
+      side.raw.bind(result, false, read.length == 1 ? new long[] {1, 1} : new long[] {1, read.length});
+      rawFrom = side.raw.text(from);
+      rawTo = side.raw.text(to);
+      rawStart = side.raw.zeros(start);
+      int count = 1;
+      for (long dim : start) count *= (int) dim;
+      first = OrtValueRef.of(side.runtime, new float[count], MemoryDescriptor.of(OnnxTensorElementType.FLOAT32, start));
+      side.binding.bindOutput(result, new long[] {1, read.length}, OnnxTensorElementType.FLOAT32, DeviceSpec.CPU);
+      side.binding.bindInput(to, first);
+      side.binding.carry(from, to, CarryMode.MOVE);
+      officialStart = OnnxTensor.createTensor(side.environment, direct(count), start);
+    }
+
+    @TearDown
+    public void close() throws Exception {
+      first.close();
+      officialStart.close();
+      for (OnnxTensor one : others.values()) one.close();
+      side.close();
+    }
+
+    void byRaw() throws Throwable {
+      side.raw.state(steps, rawFrom, rawTo, rawStart, room);
+    }
+
+    float byIobind() {
+      for (int i = 0; i < steps; i++) {
+        if (i % room == 0) side.binding.bindInput(to, first);
+        side.binding.runWithBindings();
+        side.binding.readOutput(result, read);
+      }
+      return read[0];
+    }
+
+    float byOfficial() throws Exception {
+      OrtSession.Result before = null;
+      Map<String, OnnxTensor> inputs = new HashMap<>(others);
+      for (int i = 0; i < steps; i++) {
+        inputs.put(to, i % room == 0 ? officialStart : (OnnxTensor) before.get(from).orElseThrow());
+        OrtSession.Result now = side.official.run(inputs);
+        if (before != null) before.close();
+        before = now;
+        ((OnnxTensor) now.get(result).orElseThrow()).getFloatBuffer().get(read);
+      }
+      before.close();
+      return read[0];
+    }
+  }
+
+  /** Silero's detector of voice: a real model, of some 100 microseconds. */
+  public static class Voice extends Stateful {
+    /** Steps that one measured call takes. */
+    static final int STEPS = 16;
+
+    public Voice() {
+      super("voice", "stateN", "state", "output", STEPS, Integer.MAX_VALUE, 1, 2, 1, 128);
+    }
+
+    @Override
+    void others() throws Throwable {
+      side.raw.bind("input", true, 1, 512);
+      side.raw.bind("sr", 16000);
+      side.binding.bindInput("input", new float[512], 1, 512);
+      side.binding.bindInput("sr", new long[] {16000});
+      others = Map.of("input", OnnxTensor.createTensor(side.environment, direct(512), new long[] {1, 512}), "sr",
+          OnnxTensor.createTensor(side.environment, 16000L));
+    }
+  }
+
+  @Benchmark
+  @OperationsPerInvocation(Voice.STEPS)
+  public void voice_raw(Voice v) throws Throwable {
+    v.byRaw();
+  }
+
+  @Benchmark
+  @OperationsPerInvocation(Voice.STEPS)
+  public float voice_iobind(Voice v) {
+    return v.byIobind();
+  }
+
+  @Benchmark
+  @OperationsPerInvocation(Voice.STEPS)
+  public float voice_official(Voice v) throws Exception {
+    return v.byOfficial();
+  }
+
+  @Benchmark
+  @OperationsPerInvocation(Voice.STEPS)
+  public void voice_python(Voice v) throws Exception {
+    v.side.python.steps(Voice.STEPS);
+  }
+
+  /** A transformer of two layers that takes a token a step, with the keys and values of those before. */
+  public static class Decoder extends Stateful {
+    /** Steps that one measured call takes: as many as there is room for. */
+    static final int STEPS = 64;
+
+    public Decoder() {
+      super("decoder", "state", "past", "logits", STEPS, STEPS, 32, 4, 2, 0, 8);
+    }
+
+    @Override
+    void others() throws Throwable {
+      side.raw.bind("tokens", 3, 1);
+      side.binding.bindInput("tokens", new long[] {3}, 1);
+      others = Map.of("tokens", OnnxTensor.createTensor(side.environment, new long[] {3}));
+    }
+  }
+
+  @Benchmark
+  @OperationsPerInvocation(Decoder.STEPS)
+  public void decoder_raw(Decoder d) throws Throwable {
+    d.byRaw();
+  }
+
+  @Benchmark
+  @OperationsPerInvocation(Decoder.STEPS)
+  public float decoder_iobind(Decoder d) {
+    return d.byIobind();
+  }
+
+  @Benchmark
+  @OperationsPerInvocation(Decoder.STEPS)
+  public float decoder_official(Decoder d) throws Exception {
+    return d.byOfficial();
+  }
+
+  @Benchmark
+  @OperationsPerInvocation(Decoder.STEPS)
+  public void decoder_python(Decoder d) throws Exception {
+    d.side.python.steps(Decoder.STEPS);
   }
 }

@@ -27,14 +27,17 @@ final class Raw implements AutoCloseable {
   private static final MethodHandle BIND_INPUT = find("raw_bind_input", FunctionDescriptor.ofVoid(ADDRESS, ADDRESS, ADDRESS));
   private static final MethodHandle BIND_OUTPUT = find("raw_bind_output", FunctionDescriptor.ofVoid(ADDRESS, ADDRESS, ADDRESS));
   private static final MethodHandle BOUND = find("raw_bound", FunctionDescriptor.ofVoid(ADDRESS, JAVA_LONG));
+  private static final MethodHandle CACHED = find("raw_cached", FunctionDescriptor.ofVoid(ADDRESS, JAVA_LONG, ADDRESS, ADDRESS));
+  private static final MethodHandle STATE =
+      find("raw_state", FunctionDescriptor.ofVoid(ADDRESS, JAVA_LONG, ADDRESS, ADDRESS, ADDRESS, JAVA_LONG));
   private static final MethodHandle NAIVE = find("raw_naive", FunctionDescriptor.ofVoid(ADDRESS, JAVA_LONG, ADDRESS, ADDRESS));
   private static final MethodHandle GROW = find("raw_grow", FunctionDescriptor.ofVoid(ADDRESS, JAVA_LONG, ADDRESS));
   private static final MethodHandle DATA = find("raw_data_dependent", FunctionDescriptor.of(JAVA_LONG, ADDRESS, JAVA_LONG));
 
   private final Arena arena = Arena.ofShared();
   private final MemorySegment raw;
-  private final MemorySegment in = arena.allocate(64, 16);
-  private final MemorySegment out = arena.allocate(64, 16);
+  private final MemorySegment in = arena.allocate(4096, 16);
+  private final MemorySegment out = arena.allocate(4096, 16);
 
   private static MethodHandle find(String name, FunctionDescriptor descriptor) {
     return Linker.nativeLinker().downcallHandle(LIBRARY.find(name).orElseThrow(), descriptor);
@@ -49,20 +52,46 @@ final class Raw implements AutoCloseable {
     for (int i = 0; i < 16; i++) in.setAtIndex(ValueLayout.JAVA_FLOAT, i, i % 2);
   }
 
-  /** Binds an input, or an output, of floats to memory. */
-  void bind(String name, boolean isInput, long... dims) throws Throwable {
+  /** A value over memory; 1 is ONNX Runtime's number of floats, 7 of 64-bit integers. */
+  MemorySegment value(MemorySegment memory, int type, long... dims) throws Throwable {
+    long bytes = type == 1 ? 4 : 8;
+    for (long dim : dims) bytes *= dim;
+    return (MemorySegment) VALUE.invokeExact(raw, memory, bytes, arena.allocateFrom(JAVA_LONG, dims), (long) dims.length, type);
+  }
+
+  /** A value of zeros. */
+  MemorySegment zeros(long... dims) throws Throwable {
     long count = 1;
     for (long dim : dims) count *= dim;
-    MemorySegment memory = isInput ? in : out;
-    MemorySegment value = (MemorySegment) VALUE.invokeExact(raw, memory, count * 4, arena.allocateFrom(JAVA_LONG, dims),
-        (long) dims.length,
-        1);
-    MemorySegment text = arena.allocateFrom(name);
+    return value(arena.allocate(Math.max(4, 4 * count), 16), 1, dims);
+  }
+
+  /** Binds an input, or an output, of floats to memory. */
+  void bind(String name, boolean isInput, long... dims) throws Throwable {
+    MemorySegment value = value(isInput ? in : out, 1, dims), text = arena.allocateFrom(name);
     if (isInput) {
       BIND_INPUT.invokeExact(raw, text, value);
     } else {
       BIND_OUTPUT.invokeExact(raw, text, value);
     }
+  }
+
+  /** Binds an input to a number. */
+  void bind(String name, long number, long... dims) throws Throwable {
+    MemorySegment value = value(arena.allocateFrom(JAVA_LONG, number), 7, dims), text = arena.allocateFrom(name);
+    BIND_INPUT.invokeExact(raw, text, value);
+  }
+
+  void cached(long times, MemorySegment one, MemorySegment other) throws Throwable {
+    CACHED.invokeExact(raw, times, one, other);
+  }
+
+  void state(long steps, MemorySegment from, MemorySegment to, MemorySegment start, long room) throws Throwable {
+    STATE.invokeExact(raw, steps, from, to, start, room);
+  }
+
+  MemorySegment text(String text) {
+    return arena.allocateFrom(text);
   }
 
   void bound(long times) throws Throwable {
