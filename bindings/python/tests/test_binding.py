@@ -1,7 +1,6 @@
 """Bindings on every device: what is bound, run, kept, carried, refused."""
 
 import gc
-import os
 import threading
 import weakref
 
@@ -9,7 +8,7 @@ import numpy
 import pytest
 
 import iobind
-from support import FLOAT, add, child, counter, model, needs_graphs, slow, twice
+from support import FLOAT, add, counter, model, needs_graphs, slow, twice
 
 f32 = numpy.float32
 
@@ -356,31 +355,6 @@ def test_a_profile(tmp_path):
     assert "Add" in open(session.end_profile(), encoding="utf-8").read()
     with pytest.raises(iobind.InvalidState):
         session.end_profile()
-
-
-def test_memory_is_flat_over_many_runs():
-    if "asan" in os.environ.get("LD_PRELOAD", ""):
-        pytest.skip("the address sanitizer keeps what is freed")
-    child("""
-import resource
-import numpy
-import iobind
-from support import twice
-
-binding = iobind.Session(twice(), threads=1).bind({"x": numpy.zeros(1, "f4")})
-
-def steps(count):
-    for number in range(count):
-        binding["x"] = numpy.array([number], "f4")
-        out = binding.run()
-    assert out["y"].numpy().tolist() == [2 * number]
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-
-steps(5000)
-before = steps(5000)
-after = steps(100_000)
-assert after - before < 512, f"{after - before} KiB more"
-""")
 
 
 def test_several_threads_each_with_a_binding(device):
