@@ -2,8 +2,7 @@
  *  iobind.h for C++17 and newer: only this header, no other library. iobind.h explains every call; the comments here explain
  *  only what C++ adds.
  *
- *  - Objects are move-only and release themselves. `get()` is the C object, for calls that this header lacks. A moved-from object
- *    is empty.
+ *  - Objects are move-only and release themselves; a moved-from one is empty. `get()` is the C object, for calls not here.
  *  - Errors are exceptions (iobind::error), or values: give an `iobind::error *` as the last argument, and the call throws
  *    nothing. Then it returns false, an empty object or an empty slot, and the error says why.
  *  - Names are used where C has indices: `binding.input("x", tensor)`. It returns the slot, whose index was looked up once:
@@ -304,8 +303,7 @@ public:
     if (made && !made.write(values, failed)) made = tensor();
     return made;
   }
-  /** Over the caller's memory, which must outlive the tensor: host memory on the CPU, or a device's (a span over its
-   * address). */
+  /** Over the caller's memory, which must outlive the tensor: on the host, or (a span over its address) on a device. */
   template <class Range>
   static tensor wrap(device where, shape dims, Range &&memory, error *failed = nullptr) {
     using T = detail::element<Range>;
@@ -438,8 +436,7 @@ public:
 
 /* ---- bindings --------------------------------------------------------------------------------------------------------- */
 
-/** An input or output of a binding, by the index of its name. Valid as long as the binding, also after the binding was
- * moved. */
+/** An input or output of a binding, by the index of its name. Valid as long as the binding, also after that was moved. */
 class slot {
 public:
   slot() noexcept = default;
@@ -579,6 +576,9 @@ public:
     std::array<iobind_tensor *, N> raw{};
     for (std::size_t i = 0; i < N; i++) raw[i] = inputs[i] == nullptr ? nullptr : inputs[i]->get();
     return detail::call(failed, iobind_pipeline_submit, get(), raw.data());
+  }
+  bool submit(const iobind_pipeline_request &request, error *failed = nullptr) const {
+    return detail::call(failed, iobind_pipeline_submit_request, get(), &request);
   }
   /** The oldest item's outputs, one for each of the session's. Each has its own reference, so no later item overwrites it. */
   template <std::size_t N>

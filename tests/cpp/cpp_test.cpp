@@ -120,6 +120,13 @@ static void pipelines(const iobind::session &model, device cpu) {
   CHECK(!pipeline.next(outputs, nullptr, &failed) && failed.status() == IOBIND_NOT_FOUND && !outputs[0]);
   CHECK(pipeline.submit(std::array<const tensor *, 1>{&item}) && pipeline.next(outputs));
   CHECK(outputs[0].read<float>() == twos);
+  iobind_tensor *const inputs[] = {item.get()};
+  iobind_pipeline_request request = IOBIND_PIPELINE_REQUEST_INIT;
+  iobind_pipeline_item pulled = IOBIND_PIPELINE_ITEM_INIT;
+  request.inputs = inputs;
+  request.tag = &item;
+  CHECK(pipeline.submit(request) && pipeline.next(outputs, &pulled) && pulled.tag == &item);
+  CHECK(outputs[0].read<float>() == twos);
 }
 
 static void several_inputs(const iobind::session &model) {
