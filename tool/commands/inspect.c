@@ -240,6 +240,17 @@ static int describe(tool_state *tool, tool_report *report, const char *path, iob
   return code == TOOL_GO ? tool_print(tool, report, TOOL_DONE) : code;
 }
 
+/* Nothing runs here, but what a run would refuse is refused. */
+static int check_run_configs(tool_state *tool, iobind_session *session) {
+  iobind_error error = IOBIND_ERROR_INIT;
+  iobind_binding *binding = NULL;
+  if (tool->wish.run_configs.count == 0) return TOOL_GO;
+  iobind_status status = iobind_binding_create(session, &binding, &error);
+  if (status == IOBIND_OK) status = wish_configure(&tool->wish.run_configs, binding, &error);
+  iobind_binding_destroy(binding);
+  return status == IOBIND_OK ? TOOL_GO : tool_fail_error(tool, "--run-config", &error);
+}
+
 static int inspect(tool_state *tool) {
   const char *path = tool->arguments[0];
   for (size_t i = 0; i < tool->dim_count; i++) {
@@ -253,6 +264,7 @@ static int inspect(tool_state *tool) {
   int code = tool_open(tool);
   if (code == TOOL_GO) code = tool_first_device(tool, &device);
   if (code == TOOL_GO) code = tool_load(tool, path, &device, is_placed(tool) ? IOBIND_SESSION_PLACEMENT : 0, &session);
+  if (code == TOOL_GO) code = check_run_configs(tool, session);
   if (code == TOOL_GO) {
     tool_report *report = report_create();
     code = describe(tool, report, path, session, device);
@@ -269,7 +281,7 @@ int command_inspect(int argc, const char **argv) {
       .summary = "Show a model's inputs and outputs and, with --device, which execution provider (EP) runs which nodes.",
       .notes = "TYPE shows open dims by their symbol, '?' if they have none. DEVICE and MEMORY are where the session reads an\n"
                "input and leaves an output: data that is there already need not be copied.",
-      .takes = TOOL_TAKES_DEVICE | TOOL_TAKES_DIMS | TOOL_TAKES_SESSION,
+      .takes = TOOL_TAKES_DEVICE | TOOL_TAKES_DIMS | TOOL_TAKES_SESSION | TOOL_TAKES_RUNS,
       .argument_count = 1,
   };
   tool_state tool;

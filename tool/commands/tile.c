@@ -260,7 +260,7 @@ int command_tile(int argc, const char **argv) {
           "The output must have the tile's height and width, multiplied or divided by a whole number. Tiles are spread evenly; a\n"
           "picture that is smaller than one is filled up with its last row and column. Neighbours fade into one another\n"
           "in the middle of what they share, over half of --overlap. In a PNG 0 to 1 become 0 to 255.",
-      .takes = TOOL_TAKES_DEVICE | TOOL_TAKES_DIMS | TOOL_TAKES_SESSION,
+      .takes = TOOL_TAKES_DEVICE | TOOL_TAKES_DIMS | TOOL_TAKES_SESSION | TOOL_TAKES_RUNS,
       .argument_count = 1,
       .options = options,
   };

@@ -25,6 +25,7 @@ static int open_pipeline(tile_job *job) {
   iobind_dtype dtype = dtypes[job->item_kind];
   iobind_device *cpu = iobind_runtime_get_device(job->tool->runtime, 0);
   iobind_pipeline_options options = IOBIND_PIPELINE_OPTIONS_INIT;
+  iobind_run_options run_options = IOBIND_RUN_OPTIONS_INIT;
   void *data = NULL;
   if (iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, dtype, job->item_dims, job->layout.rank, &job->item, &error) !=
           IOBIND_OK ||
@@ -36,6 +37,8 @@ static int open_pipeline(tile_job *job) {
   if (iobind_tensor_get_info(job->item, &info, &error) != IOBIND_OK) return tool_fail_error(job->tool, NULL, &error);
   memset(data, 0, info.bytes);
   options.slots = (size_t)job->wish->slots;
+  wish_apply_to_runs(&job->tool->wish.run_configs, &run_options);
+  options.run_options = &run_options;
   /* The threads that measure wait for the device, which moves a virtual clock; there the device's statistics have the times. */
   options.flags = IOBIND_PIPELINE_STOP | (is_modelled(job) ? 0 : IOBIND_PIPELINE_TIMES);
   if (iobind_pipeline_create(job->session, &options, &job->pipeline, &error) != IOBIND_OK) {

@@ -118,11 +118,15 @@ void wish_apply(const tool_wish *self, iobind_session_options *options) {
   if (self->profile != NULL) options->profile = self->profile;
 }
 
+void wish_apply_to_runs(const wish_pairs *run_configs, iobind_run_options *options) {
+  options->config_keys = (const char *const *)run_configs->keys;
+  options->config_values = run_configs->values;
+  options->config_count = run_configs->count;
+}
+
 iobind_status wish_configure(const wish_pairs *run_configs, iobind_binding *binding, iobind_error *error) {
   iobind_run_options options = IOBIND_RUN_OPTIONS_INIT;
   if (run_configs->count == 0) return IOBIND_OK;
-  options.config_keys = (const char *const *)run_configs->keys;
-  options.config_values = run_configs->values;
-  options.config_count = run_configs->count;
+  wish_apply_to_runs(run_configs, &options);
   return iobind_binding_set_run_options(binding, &options, error);
 }

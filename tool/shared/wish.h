@@ -48,6 +48,9 @@ void wish_free(tool_wish *self);
 /** Put these wishes into a session's options; the texts live as long as the wish. */
 void wish_apply(const tool_wish *self, iobind_session_options *options);
 
+/** Put the entries of --run-config into the options of runs; the texts live as long as the wish. */
+void wish_apply_to_runs(const wish_pairs *run_configs, iobind_run_options *options);
+
 /** Set the entries of --run-config for the later runs of a binding. */
 iobind_status wish_configure(const wish_pairs *run_configs, iobind_binding *binding, iobind_error *error);
 
