@@ -563,6 +563,6 @@ static void runs_that_are_refused(void **state) {
 #spec ": options that are refused", options_that_are_refused, start, stop, #spec                  \
   }
 
-static const struct CMUnitTest tests[] = {CASES(cpu), CASES(webgpu), CASES(vdev)};
+static const struct CMUnitTest tests[] = {CASES(cpu), CASES(webgpu), CASES(vdev), CASES(cuda)};
 
 FIXTURE_MAIN_OF_DEVICES(tests);
