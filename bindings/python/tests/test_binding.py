@@ -217,6 +217,14 @@ def test_map_keeps_the_order(device):
         list(session.map([{"w": floats(1)}]))
 
 
+def test_items_that_are_on_the_device_are_read_there():
+    session = iobind.Session(add(), device="vdev")
+    items = [{"x": iobind.tensor(floats(number, number), "vdev"), "y": floats(1, 1)} for number in range(5)]
+    before = iobind.device("vdev").counters()["upload_bytes"]
+    assert [out["z"].numpy().tolist() for out in session.map(items)] == [[number + 1] * 2 for number in range(5)]
+    assert iobind.device("vdev").counters()["upload_bytes"] - before == 5 * 8  # of y
+
+
 def test_the_audit_says_what_crosses(device):
     session = iobind.Session(add(), device=device, placement=True)
     binding = session.bind({"x": iobind.live(floats(1, 2)), "y": floats(1, 2)}, outputs={"z": "cpu"})
