@@ -24,8 +24,8 @@ final class PipelineIterator<I, O> implements Iterator<O>, AutoCloseable {
   private final RowCodec<I, O> codec;
   private final Iterator<I> rows;
   private final OrtPipelineFFM pipeline;
-  /** The rows of the items that are under way, in their order. */
-  private final ArrayDeque<List<I>> submitted = new ArrayDeque<>();
+  /** Items that are under way; each has its rows for a tag. */
+  private int submitted;
   private final ArrayDeque<O> done = new ArrayDeque<>();
 
   private PipelineIterator(HeldSession held, int batch, int slots, RowCodec<I, O> codec, Iterator<I> rows) {
@@ -47,12 +47,12 @@ final class PipelineIterator<I, O> implements Iterator<O>, AutoCloseable {
   @Override
   public boolean hasNext() {
     while (done.isEmpty()) {
-      while (submitted.size() < slots && rows.hasNext()) submit(BatchIterator.take(rows, batch));
-      if (submitted.isEmpty()) {
+      while (submitted < slots && rows.hasNext()) submit(BatchIterator.take(rows, batch));
+      if (submitted == 0) {
         close();
         return false;
       }
-      pull(submitted.remove());
+      pull();
     }
     return true;
   }
@@ -72,16 +72,19 @@ final class PipelineIterator<I, O> implements Iterator<O>, AutoCloseable {
       for (int i = 0; i < some.size(); i++) codec.write(some.get(i), RowLayout.part(inputs, i, capacity, false));
       held.layout().descriptors(capacity).forEach((name, descriptor) ->
           values.add(OrtValueRef.wrap(held.session().runtime(), DeviceSpec.CPU, inputs.get(name), descriptor)));
-      pipeline.submit(values);
-      submitted.add(some);
+      pipeline.submit(some, values, null);
+      submitted++;
     } finally {
       values.forEach(OrtValueRef::close);
     }
   }
 
-  private void pull(List<I> some) {
-    long capacity = held.layout().capacity(some.size());
+  @SuppressWarnings("unchecked") // the tag is what submit gave
+  private void pull() {
+    submitted--;
     try (OrtPipelineFFM.Item item = pipeline.next()) {
+      List<I> some = (List<I>) item.tag();
+      long capacity = held.layout().capacity(some.size());
       Map<String, MemorySegment> outputs = new HashMap<>();
       item.outputs().forEach((name, value) -> {
         RowLayout.requireRows(name, value.shape(), capacity);
