@@ -287,14 +287,14 @@ public final class OrtPipelineFFM implements AutoCloseable {
   }
 
   /**
-   * Submits an item. What is on the host is copied at once, so that the values are the caller's again.
+   * Submits an item. Its content is copied at once, so that the values are the caller's again.
    *
-   * @param values one value for each input, in the session's order; null for the constant ones
+   * @param values one host value for each input, in the session's order; null for the constant ones
    * @throws OrtFFMException INVALID_STATE: every slot holds an item that was not pulled, or an item failed and the pipeline
    *     stops there; DTYPE, SHAPE, DEVICE: a value does not fit. What fails later is thrown by {@link #next}
    */
   public void submit(List<@Nullable OrtValueRef> values) {
-    submit(null, values, null);
+    submit(values, null, address -> scratch.check(IobindFlow.pipelineSubmit(address, inputs, scratch.error())));
   }
 
   /**
@@ -309,6 +309,11 @@ public final class OrtPipelineFFM implements AutoCloseable {
    *     INVALID_ARGUMENT: one on a device lies in memory of an arena that can be closed; what work before an event failed with
    */
   public void submit(@Nullable Object tag, List<@Nullable OrtValueRef> values, @Nullable List<@Nullable OrtEventFFM> ready) {
+    for (OrtValueRef value : values) requireKept(value);
+    submit(values, ready, address -> submitRequest(address, tag));
+  }
+
+  private void submit(List<OrtValueRef> values, List<OrtEventFFM> ready, LongConsumer call) {
     requireCount("inputs", values.size());
     if (ready != null) requireCount("events", ready.size());
     session.requireOpen();
@@ -319,8 +324,7 @@ public final class OrtPipelineFFM implements AutoCloseable {
       for (; waiting < values.size(); waiting++) {
         events.setAtIndex(JAVA_LONG, waiting, OrtEventFFM.enter(ready == null ? null : ready.get(waiting)));
       }
-      for (OrtValueRef value : values) requireKept(value);
-      Hold.during(Hold.arenas(values.stream().map(OrtPipelineFFM::backing).toList()), () -> submitEntered(address, tag));
+      Hold.during(Hold.arenas(values.stream().map(OrtPipelineFFM::backing).toList()), () -> call.accept(address));
     } finally {
       while (waiting > 0) {
         waiting--;
@@ -395,7 +399,7 @@ public final class OrtPipelineFFM implements AutoCloseable {
     return known;
   }
 
-  private void submitEntered(long address, Object tag) {
+  private void submitRequest(long address, Object tag) {
     long ticket = ++tickets;
     Layouts.setLong(request, Layouts.PIPELINE_REQUEST, "tag", ticket);
     scratch.check(IobindFlow.pipelineSubmitRequest(address, request, scratch.error()));
@@ -418,7 +422,8 @@ public final class OrtPipelineFFM implements AutoCloseable {
    * Waits for the oldest item that was not pulled.
    *
    * @return the item; the caller closes it
-   * @throws OrtFFMException an {@link ItemException}: what the item failed with, with its index and tag, and the pipeline goes on unless it stops at a
+   * @throws OrtFFMException what the item failed with, its index in the message; an {@link ItemException} for one that was
+   *     submitted with a tag, and the pipeline goes on unless it stops at a
    *     failure; CANCELLED: an item behind one that failed where it does; NOT_FOUND: no item is under way
    */
   public Item next() {

@@ -41,6 +41,17 @@ public final class IobindFlow {
     }
   }
 
+  private static final MethodHandle PIPELINE_SUBMIT = status("iobind_pipeline_submit", OBJECT, MEMORY, OBJECT);
+
+  /** {@code iobind_pipeline_submit}. */
+  public static int pipelineSubmit(long pipeline, MemorySegment inputs, long error) {
+    try {
+      return (int) PIPELINE_SUBMIT.invokeExact(pipeline, inputs, error);
+    } catch (Throwable t) {
+      throw thrown(t);
+    }
+  }
+
   private static final MethodHandle PIPELINE_SUBMIT_REQUEST = status("iobind_pipeline_submit_request", OBJECT, MEMORY, OBJECT);
 
   /** {@code iobind_pipeline_submit_request}. */
