@@ -6,27 +6,6 @@
 
 #include "support/text.h"
 
-uint32_t iobind_version(void) {
-  return IOBIND_VERSION_NUMBER;
-}
-
-#define IOBIND_TEXT_OF(x) #x
-#define IOBIND_TEXT(x) IOBIND_TEXT_OF(x)
-
-const char *iobind_version_string(void) {
-  return IOBIND_TEXT(IOBIND_VERSION_MAJOR) "." IOBIND_TEXT(IOBIND_VERSION_MINOR) "." IOBIND_TEXT(IOBIND_VERSION_PATCH);
-}
-
-const char *iobind_status_name(int32_t status) {
-  switch (status) {
-#define IOBIND_STATUS_CASE(name, value, text) \
-  case value: return #name;
-    IOBIND_STATUS_MAP(IOBIND_STATUS_CASE)
-#undef IOBIND_STATUS_CASE
-    default: return "UNKNOWN";
-  }
-}
-
 void iobind__error_set(iobind_error *error, iobind_status status, int32_t ort_code, const char *format, ...) {
   /* An older caller's struct may be shorter: never write past its end. */
   if (error == NULL || error->struct_size < sizeof *error) {

@@ -1,0 +1,83 @@
+/* Direct3D 12 as the DirectML execution provider needs it: one device with the queue that sessions compute on, buffers, and copies on queues
+ * of their own. Nothing here knows ONNX Runtime. */
+#ifndef IOBIND_D3D12_D3D12_H
+#define IOBIND_D3D12_D3D12_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "d3d12/com.h"
+#include "support/error.h"
+
+/* The three objects that all sessions of a device share. A reference to each is held. */
+typedef struct iobind__d3d12 {
+  d3d12_device *device;
+  dml_device *dml;
+  d3d12_queue *queue; /* DIRECT or COMPUTE */
+} iobind__d3d12;
+
+/* ---- device.c ---- */
+
+/* Check objects of the caller's, and take a reference to each. */
+iobind_status iobind__d3d12_adopt(void *device, void *dml, void *queue, iobind__d3d12 *out, iobind_error *error);
+
+/* Make all three on an adapter; NULL: on the first. `dml` of *out may be set already. */
+iobind_status iobind__d3d12_make(const d3d_luid *adapter, iobind__d3d12 *out, iobind_error *error);
+void iobind__d3d12_drop(iobind__d3d12 *d3d12);
+
+/* A failure of a call; OK if it is none. */
+iobind_status iobind__d3d12_check(d3d_result result, const char *what, iobind_error *error);
+
+void iobind__com_retain(void *object);
+void iobind__com_release(void *object); /* NULL: nothing */
+
+/* Is the object (a resource, a queue, a fence) of this device? `get` is its function GetDevice. */
+bool iobind__d3d12_owns(const d3d12_device *device, d3d_result (*get)(void *, const d3d_guid *, void **), void *object);
+
+/* ---- buffer.c ---- */
+
+/* A buffer that DirectML can use. */
+iobind_status iobind__d3d12_make_buffer(d3d12_device *device, size_t bytes, d3d12_resource **buffer, iobind_error *error);
+
+/* A buffer in the host's memory, from and to which copies go. */
+iobind_status iobind__d3d12_make_host_buffer(d3d12_device *device, size_t bytes, d3d12_resource **buffer, void **data,
+                                             iobind_error *error);
+
+/* Can the caller's resource be a tensor's memory? ORT checks nothing: it would crash, or fail in the run. */
+iobind_status iobind__d3d12_check_buffer(const d3d12_device *device, d3d12_resource *buffer, size_t bytes, iobind_error *error);
+
+/* ---- lane.c ---- */
+
+typedef struct iobind__lane iobind__lane;
+
+typedef struct iobind__buffer_copy {
+  d3d12_resource *to, *from;
+  uint64_t to_offset, from_offset, bytes;
+} iobind__buffer_copy;
+
+/* Work in order on two queues: copies on one of the lane's own, runs on the one that all share. A fence counts what was submitted; the
+ * queues wait for it where the work goes over from one to the other, and the host does not. */
+iobind_status iobind__lane_open(const iobind__d3d12 *d3d12, iobind__lane **lane, iobind_error *error);
+void iobind__lane_close(iobind__lane *lane); /* everything has passed, or can never pass; NULL: nothing */
+
+/* Submit copies. *value: what the fence is when they are done; the same for the functions below. */
+iobind_status iobind__lane_copy(iobind__lane *lane, const iobind__buffer_copy *copies, size_t count, uint64_t *value,
+                                iobind_error *error);
+
+/* Around what is submitted to the shared queue. */
+iobind_status iobind__lane_enter_compute(iobind__lane *lane, iobind_error *error);
+iobind_status iobind__lane_leave_compute(iobind__lane *lane, uint64_t *value, iobind_error *error);
+
+/* What is submitted next waits for another fence. */
+iobind_status iobind__lane_order(iobind__lane *lane, d3d12_fence *fence, uint64_t fence_value, uint64_t *value,
+                                 iobind_error *error);
+
+/* Another fence gets a value when all that was submitted has passed. */
+iobind_status iobind__lane_signal(iobind__lane *lane, d3d12_fence *fence, uint64_t fence_value, iobind_error *error);
+
+d3d12_fence *iobind__lane_fence(const iobind__lane *lane);
+uint64_t iobind__lane_passed(iobind__lane *lane);
+iobind_status iobind__lane_wait(iobind__lane *lane, uint64_t value, iobind_error *error); /* on the host */
+
+#endif
