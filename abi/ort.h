@@ -362,7 +362,8 @@ typedef struct OrtApi {
   ort_slot slots_175[18];
   OrtStatus *(ORT_CALL *KernelContext_GetGPUComputeStream)(const OrtKernelContext *context, void **out); /* 193 */
   OrtStatus *(ORT_CALL *GetTensorMemoryInfo)(const OrtValue *value, const OrtMemoryInfo **mem_info); /* 194 */
-  ort_slot slots_195[8];
+  OrtStatus *(ORT_CALL *GetExecutionProviderApi)(const char *provider_name, uint32_t version, const void **provider_api); /* 195 */
+  ort_slot slots_196[7];
   OrtStatus *(ORT_CALL *SynchronizeBoundOutputs)(OrtIoBinding *binding_ptr); /* 203 */
   ort_slot slots_204[1];
   OrtStatus *(ORT_CALL *CreateCUDAProviderOptions)(OrtCUDAProviderOptionsV2 **out); /* 205 */
@@ -488,6 +489,15 @@ typedef struct OrtApi {
   ort_slot slots_415[6];
   OrtStatus *(ORT_CALL *SessionReleaseCapturedGraph)(OrtSession *session, int graph_annotation_id); /* 421, since 1.27 */
 } OrtApi;
+
+/* The interface that GetExecutionProviderApi("DML") gives, in a build of ORT with that EP. The pointers are of Direct3D's objects. */
+typedef struct OrtDmlApi {
+  ort_slot slots_0[1];
+  OrtStatus *(ORT_CALL *SessionOptionsAppendExecutionProvider_DML1)(OrtSessionOptions *options, void *dml_device, void *cmd_queue); /* 1 */
+  OrtStatus *(ORT_CALL *CreateGPUAllocationFromD3DResource)(void *d3d_resource, void **dml_resource); /* 2 */
+  OrtStatus *(ORT_CALL *FreeGPUAllocation)(void *dml_resource); /* 3 */
+  OrtStatus *(ORT_CALL *GetD3D12ResourceFromAllocation)(OrtAllocator *provider, void *dml_resource, void **d3d_resource); /* 4 */
+} OrtDmlApi;
 
 typedef struct OrtApiBase {
   const OrtApi *(ORT_CALL *GetApi)(uint32_t version); /* 0 */

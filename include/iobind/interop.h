@@ -17,7 +17,7 @@ extern "C" {
 /** Whose handle it is. */
 typedef enum iobind_native_kind {
   IOBIND_NATIVE_CUDA = 1,  /**< a cudaStream_t or CUstream; a cudaEvent_t or CUevent */
-  IOBIND_NATIVE_D3D12 = 2, /**< not supported yet */
+  IOBIND_NATIVE_D3D12 = 2, /**< an ID3D12Fence and its value; an ID3D12Resource */
   IOBIND_NATIVE_VDEV = 3,  /**< a vdev_stream *, a vdev_event * */
   IOBIND_NATIVE_KIND_FORCE32 = 0x7FFFFFFF
 } iobind_native_kind;
@@ -47,8 +47,11 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_stream_wrap(iobind_device *device, 
                                                          iobind_error *error);
 
 /** Order all later work of an EP's stream behind an event of another library, without stopping the host.
- *  @param native  the event, recorded already; it may be destroyed when the call returns, as its library allows
- *  @return OK; NOT_SUPPORTED the device takes no handles of that kind; INVALID_ARGUMENT; RUNTIME
+ *  @param native  the event, recorded already; it may be destroyed when the call returns, as its library allows. Direct3D lets a
+ *                 queue wait for a fence's value that nobody has submitted, and all runs share a queue: so the fence must have
+ *                 the value already, or get it by iobind_stream_signal_native on the same device. A program that knows that its
+ *                 own signal is submitted lets the queue of runs wait itself (`ID3D12CommandQueue::Wait`)
+ *  @return OK; INVALID_STATE it is not known that the fence gets the value; NOT_SUPPORTED the device takes no handles of that kind; INVALID_ARGUMENT; RUNTIME
  *  @threads serial for the stream   @since 0.2 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_stream_wait_native(iobind_stream *stream, const iobind_native *native,
                                                                 iobind_error *error);
@@ -57,6 +60,37 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_stream_wait_native(iobind_stream *s
  *  @threads serial for the stream   @since 0.2 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_stream_signal_native(iobind_stream *stream, const iobind_native *native,
                                                                   iobind_error *error);
+
+/* ---- DirectML: devices and memory of Direct3D 12 ------------------------------------------------------------------- */
+
+/** Objects of a program's own that sessions share with it. */
+typedef struct iobind_native_device {
+  uint32_t struct_size;
+  int32_t kind;     /**< IOBIND_NATIVE_D3D12 */
+  void *device;     /**< ID3D12Device */
+  void *dml_device; /**< IDMLDevice of it; NULL: one is made */
+  void *queue;      /**< ID3D12CommandQueue of it, DIRECT or COMPUTE: all sessions of the device compute there */
+} iobind_native_device;
+#define IOBIND_NATIVE_DEVICE_INIT {sizeof(iobind_native_device), IOBIND_NATIVE_D3D12, NULL, NULL, NULL}
+
+/** Give a DirectML device the program's own objects, before its first use (finding it by a spec uses it). Otherwise iobind makes
+ *  them. On such a device iobind_tensor_wrap takes an ID3D12Resource as its data: a buffer of the device in a default heap with
+ *  the flag ALLOW_UNORDERED_ACCESS, of at least the tensor's bytes rounded up to 4. Streams copy on queues of their own, beside
+ *  the one queue of runs; iobind_stream_native is that queue. What the program submits to it itself comes in the order of submission.
+ *  @param native  the runtime holds a reference to each object until it is destroyed
+ *  @param device  receives the device of the runtime that is on the same adapter
+ *  @return OK; NOT_FOUND ORT lists none on that adapter; INVALID_STATE it is in use already; INVALID_ARGUMENT, also for a COPY
+ *          queue; DEVICE the objects are of different devices; NOT_SUPPORTED another kind; OUT_OF_MEMORY; RUNTIME
+ *  @threads any   @since 0.2 */
+IOBIND_API IOBIND_CHECK iobind_status iobind_runtime_adopt_device(iobind_runtime *runtime, const iobind_native_device *native,
+                                                                  iobind_device **device, iobind_error *error);
+
+/** The object that is a tensor's memory: on a DirectML device its ID3D12Resource.
+ *  @param native  receives kind and handle, with a reference that the caller gives back (`Release`)
+ *  @return OK; NOT_SUPPORTED the memory has an address instead; INVALID_ARGUMENT
+ *  @threads any   @since 0.2 */
+IOBIND_API IOBIND_CHECK iobind_status iobind_tensor_get_native(const iobind_tensor *tensor, iobind_native *native,
+                                                               iobind_error *error);
 
 /* ---- DLPack ------------------------------------------------------------------------------------------------------- */
 

@@ -380,7 +380,7 @@ static iobind_status execute_on(iobind_binding *binding, iobind_stream *stream, 
   if (compute != stream) {
     IOBIND__TRY(iobind__stream_fork(stream, compute, error));
   }
-  if (!iobind__session_stream_is_option(session)) {
+  if (!iobind__session_stream_is_option(session) && compute->lane == NULL) {
     IOBIND__API(session->runtime)->RunOptionsSetSyncStream(binding->stream_run_options, iobind__stream_ort(compute));
   }
   IOBIND__TRY(iobind__bridge_in(compute, error));

@@ -1,5 +1,8 @@
 /* Buffers: the memory of tensors. */
+#include <stdlib.h>
+
 #include "d3d12/d3d12.h"
+#include "support/system.h"
 
 static const d3d_guid resource_id = {0x696442be, 0xa72e, 0x4059, {0xbc, 0x79, 0x5b, 0x5c, 0x98, 0x04, 0x0f, 0xad}};
 
@@ -42,11 +45,27 @@ iobind_status iobind__d3d12_make_host_buffer(d3d12_device *device, size_t bytes,
   return status;
 }
 
+/* Does it begin with the address of a table of functions? A pointer into an object, or to anything else, hardly ever does. */
+static bool is_object(const d3d12_resource *given) {
+  if ((uintptr_t)given % sizeof(void *) != 0) {
+    return false;
+  }
+  char *table = iobind__library_of(given->table);
+  char *function = table == NULL ? NULL : iobind__library_of((const void *)(uintptr_t)((const d3d_object *)(const void *)given)->table->AddRef);
+  bool is = function != NULL;
+  free(table);
+  free(function);
+  return is;
+}
+
 iobind_status iobind__d3d12_check_buffer(const d3d12_device *device, d3d12_resource *buffer, size_t bytes, iobind_error *error) {
   static const char *const heaps[] = {"another", "a default", "an upload", "a readback", "a custom"};
   d3d12_resource_desc desc = {0};
   d3d12_heap heap = {0};
   int32_t flags = 0;
+  if (!is_object(buffer)) {
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "data: this is not an ID3D12Resource: is it a pointer at an offset?");
+  }
   buffer->table->GetDesc(buffer, &desc);
   if (desc.dimension != D3D12_BUFFER) {
     return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "the resource: expected a buffer, got a texture: copy it into a buffer");

@@ -1,5 +1,6 @@
 /* Waiting for devices that queue by themselves: copying four bytes from the device comes after everything queued before. */
 #include "memory/allocator.h"
+#include "memory/dml.h"
 #include "memory/stream.h"
 
 static iobind_status get_fence(iobind_device *device, OrtValue **fence, iobind_error *error) {
@@ -24,6 +25,9 @@ static iobind_status get_fence(iobind_device *device, OrtValue **fence, iobind_e
 iobind_status iobind__device_wait(iobind_device *device, iobind_error *error) {
   if (!device->queued) {
     return IOBIND_OK;
+  }
+  if (device->dml != NULL) {
+    return iobind__dml_wait(device, error);
   }
   const OrtApi *api = IOBIND__API(device->runtime);
   OrtValue *fence;

@@ -1,4 +1,4 @@
-/* The two kinds of streams, and what they share with stream.c. Only this room includes this header. */
+/* The three kinds of streams, and what they share with stream.c. Only this room includes this header. */
 #ifndef IOBIND_MEMORY_KIND_H
 #define IOBIND_MEMORY_KIND_H
 
@@ -21,6 +21,7 @@ typedef struct iobind__stream_kind {
 } iobind__stream_kind;
 
 extern const iobind__stream_kind iobind__ep_stream;
+extern const iobind__stream_kind iobind__dml_stream;
 extern const iobind__stream_kind iobind__worker_stream;
 
 /* ---- stream.c ---- */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "iobind/interop.h"
+#include "memory/dml.h"
 #include "memory/kind.h"
 #include "support/options.h"
 #include "support/system.h"
@@ -101,6 +102,7 @@ static iobind_native_kind kind_of(const iobind_device *device) {
   const char *name = device->ep == NULL ? "" : device->ep->name;
   return strcmp(name, "cuda") == 0   ? IOBIND_NATIVE_CUDA
          : strcmp(name, "vdev") == 0 ? IOBIND_NATIVE_VDEV
+         : device->dml != NULL       ? IOBIND_NATIVE_D3D12
                                      : (iobind_native_kind)0;
 }
 
@@ -181,6 +183,9 @@ static iobind_status put_behind(const native_calls *calls, void *later, void *ea
 }
 
 iobind_status iobind__bridge_in(const iobind_stream *stream, iobind_error *error) {
+  if (stream != NULL && stream->lane != NULL) {
+    return iobind__dml_stream_enter(stream, error);
+  }
   const iobind__bridge *bridge = stream == NULL ? NULL : stream->bridge;
   if (bridge == NULL) {
     return IOBIND_OK;
@@ -189,7 +194,10 @@ iobind_status iobind__bridge_in(const iobind_stream *stream, iobind_error *error
   return put_behind(&bridge->calls, iobind__stream_handle(stream), bridge->stream, bridge->in, error);
 }
 
-iobind_status iobind__bridge_out(const iobind_stream *stream, iobind_error *error) {
+iobind_status iobind__bridge_out(iobind_stream *stream, iobind_error *error) {
+  if (stream != NULL && stream->lane != NULL) {
+    return iobind__dml_stream_leave(stream, error);
+  }
   const iobind__bridge *bridge = stream == NULL ? NULL : stream->bridge;
   return bridge == NULL ? IOBIND_OK
                         : put_behind(&bridge->calls, bridge->stream, iobind__stream_handle(stream), bridge->out, error);
@@ -210,8 +218,8 @@ void iobind__bridge_close(iobind__bridge *bridge) {
 
 /* ---- the public calls ---- */
 
-static iobind_status read_native(iobind_native *out, const iobind_native *given, const iobind_device *device, const char *what,
-                                 iobind_error *error) {
+static iobind_status read_native(iobind_native *out, const iobind_native *given, const iobind_device *device, bool is_stream,
+                                 const char *what, iobind_error *error) {
   static const char *const names[] = {"?", "CUDA", "D3D12", "VDEV"};
   if (given == NULL) {
     return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "%s: native is NULL", what);
@@ -222,11 +230,15 @@ static iobind_status read_native(iobind_native *out, const iobind_native *given,
                         out->kind);
   }
   iobind_native_kind kind = kind_of(device);
+  if (kind == IOBIND_NATIVE_D3D12 && is_stream) {
+    return iobind__fail(error, IOBIND_NOT_SUPPORTED,
+                        "%s: '%s' computes on one queue, iobind_runtime_adopt_device gives it yours", what, device->spec);
+  }
   if (kind == 0 || (int32_t)kind != out->kind) {
     return iobind__fail(error, IOBIND_NOT_SUPPORTED, "%s: '%s' takes %s, got a native handle of kind %s", what, device->spec,
                         kind == 0 ? "no native handles" : names[kind], names[out->kind]);
   }
-  if (out->value != 0) {
+  if (out->value != 0 && kind != IOBIND_NATIVE_D3D12) {
     return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "%s: native.value: expected 0, for only a fence has values", what);
   }
   return IOBIND_OK;
@@ -297,7 +309,7 @@ iobind_status iobind_stream_wrap(iobind_device *device, const iobind_native *giv
   iobind_native native;
   iobind_stream *made = NULL;
   IOBIND__TRY(iobind__process_check("stream_wrap", error));
-  IOBIND__TRY(read_native(&native, given, device, "stream_wrap", error));
+  IOBIND__TRY(read_native(&native, given, device, true, "stream_wrap", error));
   IOBIND__TRY(iobind__named(iobind_stream_create(device, NULL, &made, error), error, "stream_wrap"));
   iobind_status status = open_bridge(made, native.handle, error);
   if (status != IOBIND_OK) {
@@ -318,9 +330,13 @@ static iobind_status use_event(iobind_stream *stream, const iobind_native *given
     return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "%s: stream is NULL", what);
   }
   IOBIND__TRY(iobind__process_check(what, error));
-  IOBIND__TRY(read_native(&native, given, stream->device, what, error));
+  IOBIND__TRY(read_native(&native, given, stream->device, false, what, error));
   if (native.handle == NULL) {
     return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "%s: native.handle: expected an event, got NULL", what);
+  }
+  if (stream->lane != NULL) {
+    return waits ? iobind__dml_stream_wait_fence(stream, native.handle, native.value, error)
+                 : iobind__dml_stream_signal_fence(stream, native.handle, native.value, error);
   }
   IOBIND__TRY(find_calls(stream, &calls, error));
   IOBIND__TRY(waits ? IOBIND_OK : iobind__bridge_in(stream, error));

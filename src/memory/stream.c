@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "memory/kind.h"
+#include "runtime/dml.h"
 #include "support/options.h"
 #include "support/system.h"
 
@@ -273,6 +274,7 @@ void iobind__stream_advance(iobind_stream *stream, iobind__ticket ticket) {
 static void free_stream(iobind__ref *ref) {
   iobind_stream *stream = (iobind_stream *)ref;
   iobind_runtime *runtime = stream->device->runtime;
+  iobind__lane_close(stream->lane); /* points of the stream needed it until now */
   free(stream->retired);
   free(stream->joined);
   pthread_cond_destroy(&stream->changed);
@@ -314,7 +316,9 @@ iobind_status iobind_stream_create(iobind_device *device, const iobind_stream_op
     return iobind__out_of_memory(error, "stream_create");
   }
   made->device = device;
-  made->kind = (device->flags & IOBIND_DEVICE_STREAMS) != 0 ? &iobind__ep_stream : &iobind__worker_stream;
+  made->kind = device->dml != NULL                             ? &iobind__dml_stream
+               : (device->flags & IOBIND_DEVICE_STREAMS) != 0 ? &iobind__ep_stream
+                                                              : &iobind__worker_stream;
   iobind_status status = made->kind->open(made, &options, error);
   if (status != IOBIND_OK) {
     free(made);
@@ -366,6 +370,9 @@ void *iobind__stream_handle(const iobind_stream *stream) {
 }
 
 void *iobind_stream_native(const iobind_stream *stream) {
+  if (stream != NULL && stream->lane != NULL) {
+    return stream->device->dml->d3d12.queue;
+  }
   if (iobind__stream_ort(stream) == NULL) {
     return NULL;
   }

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "memory/dml.h"
+
 enum { BATCH = 16 }; /* copies in one call of ORT */
 
 static void count_copy(const iobind__transfer *transfer) {
@@ -32,10 +34,32 @@ static bool waits_inside(const iobind__transfer *transfer) {
   return iobind__place_is_pageable(transfer->from->host ? transfer->from : transfer->to);
 }
 
+/* The device of DirectML on one side; NULL: on none. */
+static iobind_device *dml_side(const iobind__transfer *transfer) {
+  const iobind__place *remote = transfer->from->host ? transfer->to : transfer->from;
+  return remote->device->dml != NULL ? remote->device : NULL;
+}
+
+/* iobind's own copies. A stream of another device is no stream here: then they are done when the call returns. */
+static iobind_status dml_copy(iobind_device *device, const iobind__transfer *const *transfers, size_t count,
+                              iobind_stream *stream, iobind_error *error) {
+  iobind_stream *own = stream != NULL && stream->lane != NULL && stream->device == device ? stream : NULL;
+  IOBIND__TRY(iobind__dml_copy(device, transfers, count, own, error));
+  for (size_t i = 0; i < count; i++) {
+    count_copy(transfers[i]);
+  }
+  return IOBIND_OK;
+}
+
 /* One call of ORT for `count` transfers of the same route. *unknown: no EP can copy between these two. */
 static iobind_status ort_copy(iobind_runtime *runtime, const iobind__transfer *const *transfers, size_t count,
                               iobind_stream *stream, bool *unknown, iobind_error *error) {
   const OrtApi *api = IOBIND__API(runtime);
+  iobind_device *dml = dml_side(transfers[0]);
+  *unknown = false;
+  if (dml != NULL) {
+    return dml_copy(dml, transfers, count, stream, error);
+  }
   const OrtValue *sources[BATCH] = {NULL};
   OrtValue *targets[BATCH] = {NULL};
   for (size_t i = 0; i < count; i++) {
@@ -112,7 +136,8 @@ bool iobind__same_ep(const iobind_device *a, const iobind_device *b) {
 /* Do the EPs of two devices know each other's memory? Only if it is the same EP: one that accepts another vendor's memory reads
  * it as its own. */
 static bool may_copy_directly(const iobind__place *from, const iobind__place *to) {
-  return from->host || to->host || iobind__same_ep(from->device, to->device);
+  bool same = from->device->dml != NULL ? from->device == to->device : iobind__same_ep(from->device, to->device);
+  return from->host || to->host || same;
 }
 
 static iobind_status do_route(iobind_runtime *runtime, const iobind__transfer *const *batch, size_t count,

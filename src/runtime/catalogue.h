@@ -22,6 +22,7 @@ typedef struct iobind__ep {
   uint32_t graph_since;       /* the version of ORT's interface that this needs; 0: any */
   bool streams;               /* has streams of its own */
   bool refuses_run_stream;    /* crashes if an ORT run is given one of them (CUDA up to 1.31: every node that uses cuBLAS) */
+  bool direct3d;              /* memory, copies and streams are iobind's, by Direct3D 12: see dml.h */
   bool on_demand; /* registered by the search only when a device spec names it: a virtual device must not become the "gpu" */
   bool bridged; /* finds its ORT by libonnxruntime_providers_shared: the first one in the process. It ends the process if it is
                    * given an option that it refuses */

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/dml.h"
 #include "runtime/runtime.h"
 #include "support/options.h"
 #include "support/system.h"
@@ -49,7 +50,10 @@ static void fill_places(iobind_device *device) {
     place->owner = &runtime->ref;
     place->info = api->EpDevice_MemoryInfo(device->ep_device, m == IOBIND_MEMORY_DEFAULT ? OrtDeviceMemoryType_DEFAULT
                                                                                          : OrtDeviceMemoryType_HOST_ACCESSIBLE);
-    if (place->info == NULL && m == IOBIND_MEMORY_DEFAULT) {
+    if (device->dml != NULL) {
+      place->info = m == IOBIND_MEMORY_DEFAULT ? device->dml->info : runtime->cpu_info; /* iobind's: see dml.h */
+      atomic_init(&place->allocator, NULL);
+    } else if (place->info == NULL && m == IOBIND_MEMORY_DEFAULT) {
       place->info = runtime->cpu_info; /* an EP without its own memory works in the host's */
       atomic_init(&place->allocator, runtime->cpu_allocator);
     } else {
@@ -82,6 +86,10 @@ static void device_free(iobind_device *device) {
   if (fence != NULL && iobind__device_is_registered(device)) {
     IOBIND__API(device->runtime)->ReleaseValue(fence);
   }
+  if (device->dml != NULL && device->dml->info != NULL) {
+    IOBIND__API(device->runtime)->ReleaseMemoryInfo(device->dml->info);
+  }
+  iobind__dml_free(device->dml);
   pthread_mutex_destroy(&device->check_mutex);
   free(device->spec);
   free(device);
@@ -147,6 +155,13 @@ static iobind_status add_device(iobind_runtime *runtime, const OrtEpDevice *ep_d
   if (device->spec == NULL) {
     device_free(device);
     return iobind__out_of_memory(error, "devices");
+  }
+  if (device->ep != NULL && device->ep->direct3d) {
+    iobind_status status = iobind__dml_create(device, error);
+    if (status != IOBIND_OK) {
+      device_free(device);
+      return status;
+    }
   }
   fill_places(device);
   fill_flags(device);

@@ -33,8 +33,11 @@ static inline const char *iobind__place_suffix(const iobind__place *place) {
   return place->memory == IOBIND_MEMORY_HOST_ACCESSIBLE ? "/pinned" : "";
 }
 
+typedef struct iobind__dml iobind__dml; /* dml.h */
+
 struct iobind_device {
   struct iobind_runtime *runtime;
+  iobind__dml *dml; /* NULL: not a device of DirectML */
   const OrtEpDevice *ep_device;
   const iobind__ep *ep;    /* the catalogue's entry; NULL: not in it */
   iobind__place places[2]; /* by iobind_memory */

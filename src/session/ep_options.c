@@ -329,8 +329,23 @@ static size_t group_devices(const iobind_session_options *options, size_t i, con
   return count;
 }
 
+/* DirectML's EP gets the device's objects, and with them no options. */
+static iobind_status append_directml(const ep_choice *choice, iobind_device *device, size_t device_count, OrtSessionOptions *out,
+                                     iobind_error *error) {
+  if (device_count > 1) {
+    return iobind__fail(error, IOBIND_NOT_SUPPORTED, "session_create: '%s' and %zu more of DirectML: expected one of them",
+                        device->spec, device_count - 1);
+  }
+  if (choice->count > 0) {
+    return iobind__fail(error, IOBIND_NOT_SUPPORTED,
+                        "session_create: EP option '%s' of dml: '%s' is a certain adapter already, and takes no options",
+                        choice->keys[0], device->spec);
+  }
+  return iobind__named(iobind__dml_append(device, out, error), error, "session_create");
+}
+
 /* ORT takes an EP once, with all its devices; whether it can use several is up to the EP. */
-static iobind_status append_group(const iobind_session_options *options, const iobind_device *device,
+static iobind_status append_group(const iobind_session_options *options, iobind_device *device,
                                   const OrtEpDevice *const *group, size_t device_count, bool first, OrtSessionOptions *out,
                                   iobind_error *error) {
   iobind_runtime *runtime = device->runtime;
@@ -345,7 +360,9 @@ static iobind_status append_group(const iobind_session_options *options, const i
   if (status == IOBIND_OK && choice.count > 0 && device->bridged) {
     status = ask_cuda(&choice, error);
   }
-  if (status == IOBIND_OK) {
+  if (status == IOBIND_OK && device->dml != NULL) {
+    status = append_directml(&choice, device, device_count, out, error);
+  } else if (status == IOBIND_OK) {
     OrtStatus *appended = api->SessionOptionsAppendExecutionProvider_V2(out, runtime->env, group, device_count, choice.keys,
                                                                         choice.values, choice.count);
     if (appended != NULL) {
@@ -363,7 +380,7 @@ static iobind_status append_devices(iobind_runtime *runtime, const iobind_sessio
   iobind_status status = group == NULL ? iobind__out_of_memory(error, "session_create") : IOBIND_OK;
   bool first = true;
   for (size_t i = 0; i < options->device_count && status == IOBIND_OK; i++) {
-    const iobind_device *device = options->devices[i];
+    iobind_device *device = options->devices[i];
     size_t device_count = device == runtime->cpu ? 0 : group_devices(options, i, group); /* ORT adds the CPU last by itself */
     if (device_count > 0) {
       status = append_group(options, device, group, device_count, first, out, error);

@@ -43,6 +43,12 @@ static void session_destroy(iobind__ref *ref) {
   iobind_runtime *runtime = session->runtime;
   const OrtApi *api = IOBIND__API(runtime);
   iobind__session_free_places(session); /* lent allocators must go before their session */
+  if (session->dml != NULL) {
+    iobind__dml_take_back(session->dml, session->dml_allocator);
+  }
+  if (session->dml_allocator != NULL) {
+    api->ReleaseAllocator(session->dml_allocator);
+  }
   iobind__session_free_signature(session);
   for (size_t i = 0; i < sizeof session->texts / sizeof session->texts[0]; i++) {
     free(session->texts[i]);
@@ -152,6 +158,9 @@ static bool takes_stream(const iobind_session *session) {
     const iobind__place *place = session->inputs[i].place;
     reads = reads || (!place->host && gives_run_streams(place->device));
   }
+  for (size_t i = 0; i < session->device_count; i++) {
+    reads = reads || session->devices[i]->dml != NULL; /* ORT gets no stream for it */
+  }
   return devices == 1 && (reads || iobind__session_stream_is_option(session)) &&
          session->graph_limit == 0; /* a replay is launched on the stream of its capture */
 }
@@ -212,6 +221,29 @@ static iobind_status read_nodes(iobind_session *session, iobind_error *error) {
   return IOBIND_OK;
 }
 
+/* What a session of DirectML allocates is known only to its own allocator. Only a session that iobind has made computes on the queue of
+ * the device: another one's work would not be in the order of its streams. */
+static iobind_status open_directml(iobind_session *session, const iobind_session_options *options, iobind_error *error) {
+  const OrtApi *api = IOBIND__API(session->runtime);
+  iobind_device *device = NULL;
+  for (size_t i = 0; i < session->device_count && device == NULL; i++) {
+    device = session->devices[i]->dml != NULL ? session->devices[i] : NULL;
+  }
+  if (device == NULL) {
+    return IOBIND_OK;
+  }
+  if (session->wrapped || options->policy != IOBIND_POLICY_NONE) {
+    return iobind__fail(error, IOBIND_NOT_SUPPORTED,
+                        "%s: it computes on a queue of DirectML's own: name the device '%s' in iobind_session_create",
+                        session->wrapped ? "session_wrap" : "session_create", device->spec);
+  }
+  IOBIND__ORT_TRY(api, api->CreateAllocator(session->session, device->dml->info, &session->dml_allocator), error,
+                  "session_create: allocator of '%s'", device->spec);
+  IOBIND__TRY(iobind__named(iobind__dml_lend(device, session->dml_allocator, error), error, "session_create"));
+  session->dml = device;
+  return IOBIND_OK;
+}
+
 static iobind_status describe(iobind_session *session, const iobind_session_options *options, iobind_error *error) {
   const OrtApi *api = IOBIND__API(session->runtime);
   IOBIND__ORT_TRY(api, api->SessionGetInputCount(session->session, &session->input_count), error, "session_create");
@@ -220,6 +252,7 @@ static iobind_status describe(iobind_session *session, const iobind_session_opti
   IOBIND__TRY(iobind__session_read_signature(session, error));
   IOBIND__TRY(session->graph_limit > 0 ? iobind__session_check_graph_outputs(session, error) : IOBIND_OK);
   add_chosen_devices(session);
+  IOBIND__TRY(open_directml(session, options, error));
   IOBIND__ORT_TRY(api, api->CreateRunOptions(&session->run_options), error, "session_create");
   if (iobind__session_may_capture(session)) {
     IOBIND__ORT_TRY(api, api->AddRunConfigEntry(session->run_options, IOBIND__GRAPH_ID, IOBIND__NO_GRAPH), error,

@@ -2,6 +2,7 @@
 #ifndef IOBIND_SESSION_SESSION_H
 #define IOBIND_SESSION_SESSION_H
 
+#include "memory/dml.h"
 #include "tensor/tensor.h"
 
 /* An input or output as the model declares it. */
@@ -45,6 +46,8 @@ struct iobind_session {
   size_t device_count;
   iobind_device *queued; /* a device whose runs return before their work is done; NULL: none */
   size_t queued_count;   /* if there are several, a run waits for all of them, with a stream or without */
+  iobind_device *dml;    /* a device of DirectML; NULL: none */
+  OrtAllocator *dml_allocator; /* with which its device finds the resources of outputs */
   bool takes_stream;     /* a run can be on a stream of a device: see session.c */
   iobind_stream *stream; /* what all its runs compute on, of which it is an owner; NULL: ORT's own, or the run's */
   bool has_turns;        /* its runs enter a device, or one after the other: see iobind__session_enter */

@@ -127,7 +127,7 @@ static iobind_status write_addressed(iobind_tensor *tensor, size_t offset, const
                                      iobind_stream *stream, iobind_error *error) {
   IOBIND__TRY(iobind__stream_use_host(stream, data, bytes, error));
   iobind__staging *staging =
-      stream == NULL || bytes < IOBIND__STAGED_LEAST ? NULL : iobind__staging_take(stream, tensor->place, bytes);
+      stream == NULL || bytes < iobind__staging_least(stream) ? NULL : iobind__staging_take(stream, tensor->place, bytes);
   if (staging != NULL) {
     memcpy(staging->data, data, bytes);
     iobind_status status = move_with(tensor, offset, staging->data, staging->place, bytes, true, stream, error);
@@ -271,9 +271,8 @@ static void use_pair(const iobind_tensor *source, iobind_tensor *target, iobind_
  * wait. */
 static bool is_staged(const iobind_tensor *source, const iobind_tensor *target, const iobind_stream *stream) {
   const iobind_tensor *host = source->place->host ? source : target;
-  size_t least = source->place->host ? IOBIND__STAGED_LEAST : 1;
   return stream != NULL && iobind__stream_orders_calls(stream) && source->place->host != target->place->host &&
-         iobind__place_is_pageable(host->place) && source->bytes >= least;
+         iobind__place_is_pageable(host->place) && source->bytes >= (source->place->host ? iobind__staging_least(stream) : 1);
 }
 
 iobind_status iobind__tensor_copy_one(const iobind_tensor *source, iobind_tensor *target, iobind_stream *stream,

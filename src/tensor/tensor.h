@@ -25,6 +25,8 @@ struct iobind_tensor {
   bool borrows;     /* the memory belongs to the caller, or to another tensor */
   bool lent;        /* so does `value`: the deleter gets it, and it is never released */
   bool read_only;   /* the memory must not be written */
+  bool is_resource; /* wrapped, of DirectML's: `data` is ORT's handle */
+  void *given;      /* what the deleter gets: `data`, or the resource */
   iobind_deleter deleter;
   void *deleter_context;
   iobind__use uses[2]; /* guarded by the runtime's mutex */

@@ -1,0 +1,287 @@
+/* Allocations, wrapped resources and copies on DirectML's devices. ORT knows a resource by a handle; iobind keeps the list of those that are
+ * its own or the caller's. Of the resources of outputs that ORT has allocated only the session's allocator knows. */
+#include "memory/dml.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- the list ---- */
+
+/* With the mutex held. The link to the entry, so that it can be taken out; it points to NULL if there is none. */
+static iobind__dml_buffer **find_link(iobind__dml *dml, const void *handle) {
+  iobind__dml_buffer **link = &dml->buffers;
+  while (*link != NULL && (*link)->handle != handle) {
+    link = &(*link)->next;
+  }
+  return link;
+}
+
+/* Takes the reference to the resource, also if it fails. */
+static iobind_status keep(iobind_device *device, d3d12_resource *resource, void *address, size_t bytes, void **handle,
+                          iobind_error *error) {
+  iobind__dml *dml = device->dml;
+  const OrtApi *api = IOBIND__API(device->runtime);
+  iobind__dml_buffer *made = calloc(1, sizeof *made);
+  *handle = address;
+  if (made == NULL) {
+    iobind__com_release(resource);
+    return iobind__fail(error, IOBIND_OUT_OF_MEMORY, "out of host memory");
+  }
+  OrtStatus *failed = address != NULL ? NULL : dml->api->CreateGPUAllocationFromD3DResource(resource, handle);
+  if (failed != NULL) {
+    free(made);
+    iobind__com_release(resource);
+    return iobind__ort_fail(api, failed, error, "a resource on '%s'", device->spec);
+  }
+  *made = (iobind__dml_buffer){.handle = *handle, .resource = resource, .bytes = bytes, .users = 1};
+  pthread_mutex_lock(&dml->mutex);
+  made->next = dml->buffers;
+  dml->buffers = made;
+  pthread_mutex_unlock(&dml->mutex);
+  return IOBIND_OK;
+}
+
+void iobind__dml_unwrap(iobind_device *device, void *handle) {
+  iobind__dml *dml = device->dml;
+  pthread_mutex_lock(&dml->mutex);
+  iobind__dml_buffer **link = find_link(dml, handle);
+  iobind__dml_buffer *gone = *link != NULL && --(*link)->users == 0 ? *link : NULL;
+  if (gone != NULL) {
+    *link = gone->next;
+  }
+  pthread_mutex_unlock(&dml->mutex);
+  if (gone == NULL) {
+    return;
+  }
+  OrtStatus *failed = gone->bytes > 0 ? NULL : dml->api->FreeGPUAllocation(gone->handle);
+  if (failed != NULL) {
+    IOBIND__API(device->runtime)->ReleaseStatus(failed);
+  }
+  iobind__com_release(gone->resource);
+  free(gone);
+}
+
+iobind_status iobind__dml_wrap(iobind_device *device, void *resource, size_t bytes, void **handle, iobind_error *error) {
+  iobind__dml *dml = device->dml;
+  IOBIND__TRY(iobind__dml_open(device, error));
+  if (resource == NULL) {
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "data: expected an ID3D12Resource, got NULL");
+  }
+  IOBIND__TRY(iobind__d3d12_check_buffer(dml->d3d12.device, resource, bytes, error));
+  /* the same resource has the same handle, so that two tensors of it are known to overlap */
+  pthread_mutex_lock(&dml->mutex);
+  iobind__dml_buffer *known = dml->buffers;
+  while (known != NULL && known->resource != resource) {
+    known = known->next;
+  }
+  if (known != NULL) {
+    known->users++;
+    *handle = known->handle;
+  }
+  pthread_mutex_unlock(&dml->mutex);
+  if (known != NULL) {
+    return IOBIND_OK;
+  }
+  iobind__com_retain(resource);
+  return keep(device, resource, NULL, 0, handle, error);
+}
+
+iobind_status iobind__dml_lend(iobind_device *device, OrtAllocator *allocator, iobind_error *error) {
+  iobind__dml *dml = device->dml;
+  iobind__dml_lender *made = calloc(1, sizeof *made);
+  if (made == NULL) {
+    return iobind__fail(error, IOBIND_OUT_OF_MEMORY, "out of host memory");
+  }
+  made->allocator = allocator;
+  pthread_mutex_lock(&dml->mutex);
+  made->next = dml->lenders;
+  dml->lenders = made;
+  pthread_mutex_unlock(&dml->mutex);
+  return IOBIND_OK;
+}
+
+void iobind__dml_take_back(iobind_device *device, OrtAllocator *allocator) {
+  iobind__dml *dml = device->dml;
+  pthread_mutex_lock(&dml->mutex);
+  iobind__dml_lender **link = &dml->lenders;
+  while (*link != NULL && (*link)->allocator != allocator) {
+    link = &(*link)->next;
+  }
+  iobind__dml_lender *gone = *link;
+  if (gone != NULL) {
+    *link = gone->next;
+  }
+  pthread_mutex_unlock(&dml->mutex);
+  free(gone);
+}
+
+iobind_status iobind__dml_find(iobind_device *device, void *handle, d3d12_resource **resource, iobind_error *error) {
+  iobind__dml *dml = device->dml;
+  *resource = NULL;
+  pthread_mutex_lock(&dml->mutex);
+  const iobind__dml_buffer *known = *find_link(dml, handle);
+  if (known != NULL) {
+    *resource = known->resource;
+    iobind__com_retain(*resource);
+  }
+  /* an allocator refuses what another one has allocated */
+  for (const iobind__dml_lender *one = dml->lenders; one != NULL && *resource == NULL; one = one->next) {
+    OrtStatus *refused = dml->api->GetD3D12ResourceFromAllocation(one->allocator, handle, (void **)resource);
+    if (refused != NULL) {
+      IOBIND__API(device->runtime)->ReleaseStatus(refused);
+      *resource = NULL;
+    }
+  }
+  pthread_mutex_unlock(&dml->mutex);
+  return *resource != NULL ? IOBIND_OK
+                           : iobind__fail(error, IOBIND_INTERNAL, "'%s': nobody knows the resource of a tensor", device->spec);
+}
+
+/* Host memory of iobind's that lies around an address, and the offset in it; NULL: it is other memory. With a reference more. */
+static d3d12_resource *find_host(iobind_device *device, const void *address, uint64_t *offset) {
+  iobind__dml *dml = device->dml;
+  d3d12_resource *found = NULL;
+  uintptr_t wanted = (uintptr_t)address;
+  pthread_mutex_lock(&dml->mutex);
+  for (const iobind__dml_buffer *one = dml->buffers; one != NULL && found == NULL; one = one->next) {
+    uintptr_t start = (uintptr_t)one->handle;
+    if (one->bytes > 0 && wanted >= start && wanted - start < one->bytes) {
+      found = one->resource;
+      iobind__com_retain(found);
+      *offset = wanted - start;
+    }
+  }
+  pthread_mutex_unlock(&dml->mutex);
+  return found;
+}
+
+/* ---- the allocators ---- */
+
+static iobind_status allocate_host(iobind_device *device, size_t bytes, void **data, iobind_error *error) {
+  d3d12_resource *resource;
+  void *address;
+  IOBIND__TRY(iobind__d3d12_make_host_buffer(device->dml->d3d12.device, bytes, &resource, &address, error));
+  return keep(device, resource, address, bytes == 0 ? 1 : bytes, data, error);
+}
+
+static void *ORT_CALL allocate(OrtAllocator *self, size_t bytes) {
+  const iobind__dml_allocator *own = (const iobind__dml_allocator *)self;
+  d3d12_resource *resource;
+  void *data = NULL;
+  if (own->memory == IOBIND_MEMORY_HOST_ACCESSIBLE) {
+    return allocate_host(own->device, bytes, &data, NULL) == IOBIND_OK ? data : NULL;
+  }
+  if (iobind__d3d12_make_buffer(own->device->dml->d3d12.device, bytes, &resource, NULL) != IOBIND_OK) {
+    return NULL;
+  }
+  return keep(own->device, resource, NULL, 0, &data, NULL) == IOBIND_OK ? data : NULL;
+}
+
+static void ORT_CALL release(OrtAllocator *self, void *data) {
+  if (data != NULL) {
+    iobind__dml_unwrap(((const iobind__dml_allocator *)self)->device, data);
+  }
+}
+
+static const OrtMemoryInfo *ORT_CALL describe(const OrtAllocator *self) {
+  const iobind__dml_allocator *own = (const iobind__dml_allocator *)self;
+  return own->device->places[own->memory].info;
+}
+
+iobind_status iobind__dml_get_allocator(iobind__place *place, OrtAllocator **allocator, iobind_error *error) {
+  iobind_device *device = place->device;
+  IOBIND__TRY(iobind__dml_open(device, error));
+  iobind__dml_allocator *own = &device->dml->allocators[place->memory];
+  /* version 1: ORT uses nothing but these three */
+  *own = (iobind__dml_allocator){.base = {.version = 1, .Alloc = allocate, .Free = release, .Info = describe},
+                                 .device = device,
+                                 .memory = place->memory};
+  *allocator = &own->base;
+  return IOBIND_OK;
+}
+
+/* ---- copies ---- */
+
+/* One side of a copy. */
+typedef struct copy_side {
+  d3d12_resource *resource; /* a reference is held */
+  uint64_t offset;
+  void *staging; /* pageable memory takes a way round: host memory of iobind's, for this copy only */
+} copy_side;
+
+static void free_side(iobind_device *device, copy_side *side) {
+  iobind__com_release(side->resource);
+  if (side->staging != NULL) {
+    iobind__dml_unwrap(device, side->staging);
+  }
+}
+
+static iobind_status find_side(iobind_device *device, const iobind__place *place, void *data, size_t bytes, copy_side *side,
+                               iobind_error *error) {
+  *side = (copy_side){NULL, 0, NULL};
+  if (!place->host) {
+    return iobind__dml_find(device, data, &side->resource, error);
+  }
+  side->resource = find_host(device, data, &side->offset);
+  if (side->resource != NULL) {
+    return IOBIND_OK;
+  }
+  IOBIND__TRY(allocate_host(device, bytes, &side->staging, error));
+  side->resource = find_host(device, side->staging, &side->offset);
+  return IOBIND_OK;
+}
+
+/* Submit, and wait for it if there is no stream or a way round. */
+static iobind_status submit(iobind_device *device, const iobind__buffer_copy *copies, size_t count, iobind_stream *stream,
+                            bool waits, iobind_error *error) {
+  uint64_t value;
+  if (stream != NULL) {
+    IOBIND__TRY(iobind__dml_stream_copy(stream, copies, count, error));
+    return waits ? iobind__stream_drain(stream, error) : IOBIND_OK;
+  }
+  IOBIND__TRY(iobind__lane_copy(device->dml->lane, copies, count, &value, error));
+  return iobind__lane_wait(device->dml->lane, value, error);
+}
+
+enum { BATCH = 16 }; /* as many as a call of ORT has */
+
+iobind_status iobind__dml_copy(iobind_device *device, const iobind__transfer *const *transfers, size_t count,
+                               iobind_stream *stream, iobind_error *error) {
+  iobind__buffer_copy copies[BATCH];
+  copy_side from[BATCH] = {{NULL, 0, NULL}};
+  copy_side to[BATCH] = {{NULL, 0, NULL}};
+  bool waits = false;
+  IOBIND__TRY(iobind__dml_open(device, error));
+  iobind_status status = IOBIND_OK;
+  for (size_t i = 0; i < count && status == IOBIND_OK; i++) {
+    const iobind__transfer *one = transfers[i];
+    void *source = (void *)(uintptr_t)one->source_data; /* a copy only reads it */
+    status = find_side(device, one->from, source, one->bytes, &from[i], error);
+    status = status == IOBIND_OK ? find_side(device, one->to, one->target_data, one->bytes, &to[i], error) : status;
+    if (status == IOBIND_OK) {
+      waits = waits || from[i].staging != NULL || to[i].staging != NULL;
+      copies[i] = (iobind__buffer_copy){to[i].resource, from[i].resource, to[i].offset, from[i].offset, one->bytes};
+      if (from[i].staging != NULL) {
+        memcpy(from[i].staging, source, one->bytes);
+      }
+    }
+  }
+  status = status == IOBIND_OK ? submit(device, copies, count, stream, waits, error) : status;
+  for (size_t i = 0; i < count; i++) {
+    if (status == IOBIND_OK && to[i].staging != NULL) {
+      memcpy(transfers[i]->target_data, to[i].staging, transfers[i]->bytes);
+    }
+    free_side(device, &from[i]);
+    free_side(device, &to[i]);
+  }
+  return status;
+}
+
+iobind_status iobind__dml_wait(iobind_device *device, iobind_error *error) {
+  uint64_t value;
+  if (!atomic_load(&device->dml->open)) {
+    return IOBIND_OK; /* nothing was submitted */
+  }
+  IOBIND__TRY(iobind__lane_leave_compute(device->dml->lane, &value, error));
+  return iobind__lane_wait(device->dml->lane, value, error);
+}

@@ -1,0 +1,158 @@
+/* Streams of a DirectML device: a lane of Direct3D's queues. A ticket is the value of the lane's fence. All runs of a device share one
+ * queue, because sessions compute there; the copies of each stream have a queue of their own beside it. */
+#include "memory/dml.h"
+#include "memory/kind.h"
+
+static iobind_status open_lane(iobind_stream *stream, const iobind_stream_options *options, iobind_error *error) {
+  if (options->option_count > 0) {
+    return iobind__fail(error, IOBIND_NOT_SUPPORTED, "stream_create: '%s': its streams have no options", stream->device->spec);
+  }
+  IOBIND__TRY(iobind__dml_open(stream->device, error));
+  return iobind__lane_open(&stream->device->dml->d3d12, &stream->lane, error);
+}
+
+static void close_lane(iobind_stream *stream) {
+  (void)stream; /* points of the stream may live on: the lane goes with the last of them */
+}
+
+static iobind__ticket take_ticket(iobind_stream *stream) {
+  return atomic_load(&stream->submitted);
+}
+
+static bool is_busy(const iobind_stream *stream) {
+  (void)stream;
+  return false;
+}
+
+static void submitted(iobind_stream *stream, uint64_t value) {
+  atomic_store(&stream->submitted, value);
+}
+
+iobind_status iobind__dml_stream_copy(iobind_stream *stream, const iobind__buffer_copy *copies, size_t count,
+                                      iobind_error *error) {
+  uint64_t value;
+  IOBIND__TRY(iobind__lane_copy(stream->lane, copies, count, &value, error));
+  submitted(stream, value);
+  return IOBIND_OK;
+}
+
+iobind_status iobind__dml_stream_enter(const iobind_stream *stream, iobind_error *error) {
+  return iobind__lane_enter_compute(stream->lane, error);
+}
+
+iobind_status iobind__dml_stream_leave(iobind_stream *stream, iobind_error *error) {
+  uint64_t value;
+  IOBIND__TRY(iobind__lane_leave_compute(stream->lane, &value, error));
+  submitted(stream, value);
+  return IOBIND_OK;
+}
+
+/* ---- fences of the caller's ---- */
+
+static iobind_status check_fence(const iobind_stream *stream, d3d12_fence *fence, iobind_error *error) {
+  const d3d12_device *device = stream->device->dml->d3d12.device;
+  return iobind__d3d12_owns(device, (d3d_result(*)(void *, const d3d_guid *, void **))(d3d_slot)fence->table->GetDevice, fence)
+             ? IOBIND_OK
+             : iobind__fail(error, IOBIND_DEVICE, "native.handle: the fence is of another ID3D12Device");
+}
+
+/* Which values are submitted Direct3D does not tell: those that the fence has, and those that iobind itself has submitted, are. */
+static bool is_submitted(iobind__dml *dml, d3d12_fence *fence, uint64_t value) {
+  bool submitted = fence->table->GetCompletedValue(fence) >= value;
+  pthread_mutex_lock(&dml->mutex);
+  for (size_t i = 0; i < IOBIND__DML_SIGNALS && !submitted; i++) {
+    submitted = dml->signals[i].fence == fence && dml->signals[i].value >= value;
+  }
+  pthread_mutex_unlock(&dml->mutex);
+  return submitted;
+}
+
+/* The oldest of other fences is forgotten: a wait for it is refused until it has the value. */
+static void note_signal(iobind__dml *dml, d3d12_fence *fence, uint64_t value) {
+  d3d12_fence *old = NULL;
+  pthread_mutex_lock(&dml->mutex);
+  size_t at = 0;
+  while (at < IOBIND__DML_SIGNALS && dml->signals[at].fence != fence) {
+    at++;
+  }
+  if (at == IOBIND__DML_SIGNALS) {
+    at = dml->next_signal++ % IOBIND__DML_SIGNALS;
+    old = dml->signals[at].fence;
+    iobind__com_retain(fence);
+    dml->signals[at] = (iobind__dml_signal){fence, 0};
+  }
+  dml->signals[at].value = value > dml->signals[at].value ? value : dml->signals[at].value;
+  pthread_mutex_unlock(&dml->mutex);
+  iobind__com_release(old);
+}
+
+iobind_status iobind__dml_stream_wait_fence(iobind_stream *stream, void *fence, uint64_t value, iobind_error *error) {
+  uint64_t own;
+  IOBIND__TRY(check_fence(stream, fence, error));
+  if (!is_submitted(stream->device->dml, fence, value)) {
+    return iobind__fail(error, IOBIND_INVALID_STATE,
+                        "the fence has not the value %llu, and nobody is known to signal it: all runs on '%s' might wait forever",
+                        (unsigned long long)value, stream->device->spec);
+  }
+  IOBIND__TRY(iobind__lane_order(stream->lane, fence, value, &own, error));
+  submitted(stream, own);
+  return IOBIND_OK;
+}
+
+iobind_status iobind__dml_stream_signal_fence(iobind_stream *stream, void *fence, uint64_t value, iobind_error *error) {
+  IOBIND__TRY(check_fence(stream, fence, error));
+  IOBIND__TRY(iobind__lane_signal(stream->lane, fence, value, error));
+  note_signal(stream->device->dml, fence, value);
+  return IOBIND_OK;
+}
+
+/* ---- waiting ---- */
+
+static iobind_status wait_for(iobind_stream *stream, iobind__ticket ticket, iobind_error *error) {
+  iobind__ticket before = atomic_load(&stream->passed);
+  iobind_error reason = IOBIND_ERROR_INIT;
+  if (iobind__lane_wait(stream->lane, ticket, &reason) != IOBIND_OK) {
+    iobind__stream_fail(stream, before, ticket, &reason);
+  }
+  iobind__stream_advance(stream, ticket); /* work of a device that was removed is over too */
+  return iobind__stream_outcome(stream, ticket, error);
+}
+
+static iobind_status drain(iobind_stream *stream, iobind_error *error) {
+  return wait_for(stream, take_ticket(stream), error);
+}
+
+static iobind_status mark(iobind_stream *stream, iobind__point *point, iobind_error *error) {
+  (void)error;
+  point->ticket = take_ticket(stream); /* every submission has a value of its own */
+  atomic_init(&point->queued, false);
+  return IOBIND_OK;
+}
+
+static iobind_status wait_point(iobind__point *point, iobind_error *error) {
+  return wait_for(point->stream, point->ticket, error);
+}
+
+static iobind_status order(iobind_stream *stream, iobind__point *point, iobind_error *error) {
+  iobind_stream *producer = point->stream;
+  uint64_t value;
+  if (producer->device != stream->device || iobind__stream_delivers(producer, point->ticket)) {
+    return iobind__point_wait(point, error); /* delivering is the host's part */
+  }
+  IOBIND__TRY(iobind__lane_order(stream->lane, iobind__lane_fence(producer->lane), point->ticket, &value, error));
+  submitted(stream, value);
+  return IOBIND_OK;
+}
+
+const iobind__stream_kind iobind__dml_stream = {
+    .orders_calls = true,
+    .open = open_lane,
+    .close = close_lane,
+    .take_ticket = take_ticket,
+    .is_busy = is_busy,
+    .wait = wait_for,
+    .drain = drain,
+    .mark = mark,
+    .wait_point = wait_point,
+    .order = order,
+};

@@ -1,0 +1,166 @@
+/* The devices of DirectML's execution provider. */
+#include "runtime/dml.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "iobind/interop.h"
+#include "support/options.h"
+
+enum { MICROSOFT = 0x1414 };
+
+iobind_status iobind__dml_create(iobind_device *device, iobind_error *error) {
+  const OrtApi *api = IOBIND__API(device->runtime);
+  iobind__dml *dml = calloc(1, sizeof *dml);
+  if (dml == NULL) {
+    return iobind__out_of_memory(error, "devices");
+  }
+  pthread_mutex_init(&dml->mutex, NULL);
+  atomic_init(&dml->open, false);
+  device->dml = dml;
+  OrtStatus *lacks = api->GetExecutionProviderApi("DML", device->runtime->ort.api_version, (const void **)&dml->api);
+  if (lacks != NULL) {
+    api->ReleaseStatus(lacks); /* said by iobind__dml_open */
+    dml->api = NULL;
+  }
+  /* ORT tells no memory of the device. That of a session is called so, whatever adapter it is on. */
+  IOBIND__ORT_TRY(api,
+                  api->CreateMemoryInfo_V2("DML", OrtMemoryInfoDeviceType_GPU, MICROSOFT, 0, OrtDeviceMemoryType_DEFAULT, 0,
+                                           OrtDeviceAllocator, &dml->info),
+                  error, "devices: memory of DirectML");
+  return IOBIND_OK;
+}
+
+/* Nothing uses the device any more: tensors, streams and sessions hold the runtime. */
+void iobind__dml_free(iobind__dml *dml) {
+  if (dml == NULL) {
+    return;
+  }
+  for (size_t i = 0; i < IOBIND__DML_SIGNALS; i++) {
+    iobind__com_release(dml->signals[i].fence);
+  }
+  iobind__lane_close(dml->lane);
+  iobind__d3d12_drop(&dml->d3d12);
+  pthread_mutex_destroy(&dml->mutex);
+  free(dml);
+}
+
+/* The adapter of a device, as ORT tells it. */
+static bool read_luid(const iobind_device *device, d3d_luid *luid) {
+  const OrtApi *api = IOBIND__API(device->runtime);
+  const OrtKeyValuePairs *pairs = api->HardwareDevice_Metadata(api->EpDevice_Device(device->ep_device));
+  const char *text = pairs == NULL ? NULL : api->GetKeyValue(pairs, "LUID");
+  char *end = NULL;
+  unsigned long long number = text == NULL ? 0 : strtoull(text, &end, 10);
+  *luid = (d3d_luid){(uint32_t)number, (int32_t)(number >> 32)};
+  return end != NULL && end != text && *end == '\0';
+}
+
+/* With the mutex held. Takes what `made` holds, if it succeeds. */
+static iobind_status install(iobind__dml *dml, const iobind__d3d12 *made, iobind_error *error) {
+  IOBIND__TRY(iobind__lane_open(made, &dml->lane, error));
+  dml->d3d12 = *made;
+  atomic_store(&dml->open, true);
+  return IOBIND_OK;
+}
+
+static iobind_status open_own(const iobind_device *device, iobind_error *error) {
+  iobind__d3d12 made;
+  d3d_luid luid;
+  bool known = read_luid(device, &luid);
+  if (device->dml->api == NULL) {
+    return iobind__fail(error, IOBIND_NOT_SUPPORTED, "'%s': this ONNX Runtime has no interface for DirectML", device->spec);
+  }
+  IOBIND__TRY(iobind__d3d12_make(known ? &luid : NULL, &made, error));
+  iobind_status status = install(device->dml, &made, error);
+  if (status != IOBIND_OK) {
+    iobind__d3d12_drop(&made);
+  }
+  return status;
+}
+
+iobind_status iobind__dml_open(iobind_device *device, iobind_error *error) {
+  iobind__dml *dml = device->dml;
+  if (atomic_load(&dml->open)) {
+    return IOBIND_OK;
+  }
+  pthread_mutex_lock(&dml->mutex);
+  iobind_status status = atomic_load(&dml->open) ? IOBIND_OK : open_own(device, error);
+  pthread_mutex_unlock(&dml->mutex);
+  return status;
+}
+
+iobind_status iobind__dml_append(iobind_device *device, OrtSessionOptions *options, iobind_error *error) {
+  const OrtApi *api = IOBIND__API(device->runtime);
+  IOBIND__TRY(iobind__dml_open(device, error));
+  const iobind__d3d12 *d3d12 = &device->dml->d3d12;
+  IOBIND__ORT_TRY(api, api->DisableMemPattern(options), error, "device '%s'", device->spec); /* its rule */
+  IOBIND__ORT_TRY(api, device->dml->api->SessionOptionsAppendExecutionProvider_DML1(options, d3d12->dml, d3d12->queue), error,
+                  "device '%s'", device->spec);
+  return IOBIND_OK;
+}
+
+/* ---- the caller's objects ---- */
+
+/* The device of the runtime that is on the same adapter. */
+static iobind_device *find_device(const iobind_runtime *runtime, d3d12_device *given) {
+  d3d_luid luid;
+  given->table->GetAdapterLuid(given, &luid);
+  size_t count = iobind__runtime_device_count(runtime);
+  for (size_t i = 0; i < count; i++) {
+    iobind_device *device = iobind_runtime_get_device(runtime, i);
+    d3d_luid own;
+    if (device->dml != NULL && read_luid(device, &own) && own.low == luid.low && own.high == luid.high) {
+      return device;
+    }
+  }
+  return NULL;
+}
+
+static iobind_status adopt(iobind_runtime *runtime, const iobind_native_device *native, iobind_device **out,
+                           iobind_error *error) {
+  iobind__d3d12 own;
+  IOBIND__TRY(iobind__d3d12_adopt(native->device, native->dml_device, native->queue, &own, error));
+  iobind_device *device = find_device(runtime, own.device);
+  iobind_status status = IOBIND_OK;
+  if (device == NULL) {
+    status = iobind__fail(error, IOBIND_NOT_FOUND, "this ONNX Runtime lists no DirectML device on the adapter of native.device");
+  } else if (device->dml->api == NULL) {
+    status = iobind__fail(error, IOBIND_NOT_SUPPORTED, "'%s': this ONNX Runtime has no interface for DirectML", device->spec);
+  } else {
+    pthread_mutex_lock(&device->dml->mutex);
+    status = atomic_load(&device->dml->open)
+                 ? iobind__fail(error, IOBIND_INVALID_STATE,
+                                "'%s' is in use already: give it its objects before it is found by a spec, tried or used",
+                                device->spec)
+                 : install(device->dml, &own, error);
+    pthread_mutex_unlock(&device->dml->mutex);
+  }
+  if (status != IOBIND_OK) {
+    iobind__d3d12_drop(&own);
+    return status;
+  }
+  *out = device;
+  return IOBIND_OK;
+}
+
+iobind_status iobind_runtime_adopt_device(iobind_runtime *runtime, const iobind_native_device *given, iobind_device **device,
+                                          iobind_error *error) {
+  if (device != NULL) {
+    *device = NULL;
+  }
+  if (runtime == NULL || given == NULL || device == NULL) {
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "runtime_adopt_device: %s is NULL",
+                        runtime == NULL ? "runtime"
+                        : given == NULL ? "native"
+                                        : "device");
+  }
+  iobind_native_device native;
+  IOBIND__TRY(iobind__process_check("runtime_adopt_device", error));
+  IOBIND__TRY(iobind__options_read(&native, sizeof native, sizeof native, given, "runtime_adopt_device", error));
+  if (native.kind != IOBIND_NATIVE_D3D12) {
+    return iobind__fail(error, IOBIND_NOT_SUPPORTED, "runtime_adopt_device: native.kind: expected IOBIND_NATIVE_D3D12 (%d), got %d",
+                        IOBIND_NATIVE_D3D12, native.kind);
+  }
+  return iobind__named(adopt(runtime, &native, device, error), error, "runtime_adopt_device");
+}
