@@ -71,7 +71,7 @@ typedef struct iobind_native_device {
   void *dml_device; /**< IDMLDevice of it; NULL: one is made */
   void *queue;      /**< ID3D12CommandQueue of it, DIRECT or COMPUTE: all sessions of the device compute there */
 } iobind_native_device;
-#define IOBIND_NATIVE_DEVICE_INIT {sizeof(iobind_native_device), IOBIND_NATIVE_D3D12, NULL, NULL, NULL}
+#define IOBIND_NATIVE_DEVICE_INIT {sizeof(iobind_native_device), 0, NULL, NULL, NULL}
 
 /** Give a DirectML device the program's own objects, before its first use (finding it by a spec uses it). Otherwise iobind makes
  *  them. On such a device iobind_tensor_wrap takes an ID3D12Resource as its data: a buffer of the device in a default heap with

@@ -85,6 +85,9 @@ static iobind_status bind(iobind_session *session, iobind_tensor *x, iobind_outp
 
 static void adopt(void) {
   iobind_native_device given = IOBIND_NATIVE_DEVICE_INIT;
+  dml_device *dml = native_dml(native);
+  REFUSED(IOBIND_NOT_SUPPORTED, "native.kind", iobind_runtime_adopt_device(runtime, &given, &device, &error));
+  given.kind = IOBIND_NATIVE_D3D12;
   REFUSED(IOBIND_INVALID_ARGUMENT, "native.device is NULL", iobind_runtime_adopt_device(runtime, &given, &device, &error));
   given.device = native;
   REFUSED(IOBIND_INVALID_ARGUMENT, "native.queue is NULL", iobind_runtime_adopt_device(runtime, &given, &device, &error));
@@ -95,13 +98,21 @@ static void adopt(void) {
   given.kind = IOBIND_NATIVE_CUDA;
   REFUSED(IOBIND_NOT_SUPPORTED, "native.kind", iobind_runtime_adopt_device(runtime, &given, &device, &error));
   given.kind = IOBIND_NATIVE_D3D12;
+  given.dml_device = dml;
   if (native_other_device() != NULL) {
+    given.dml_device = NULL;
     given.device = native_other_device();
     REFUSED(IOBIND_DEVICE, "another ID3D12Device", iobind_runtime_adopt_device(runtime, &given, &device, &error));
     d3d12_queue *other = native_queue(native_other_device(), D3D12_DIRECT);
     given.queue = other;
+    given.dml_device = dml;
+    REFUSED(IOBIND_DEVICE, "native.dml_device is of another", iobind_runtime_adopt_device(runtime, &given, &device, &error));
+    dml_device *other_dml = native_dml(native_other_device());
+    given.dml_device = other_dml;
     REFUSED(IOBIND_NOT_FOUND, "adapter", iobind_runtime_adopt_device(runtime, &given, &device, &error));
+    native_release(other_dml);
     native_release(other);
+    given.dml_device = dml;
     given.device = native;
     given.queue = queue;
   }
@@ -112,6 +123,7 @@ static void adopt(void) {
   iobind_device *again;
   REFUSED(IOBIND_INVALID_STATE, "in use already", iobind_runtime_adopt_device(runtime, &given, &again, &error));
   native_release(copy);
+  native_release(dml);
 
   iobind_device_info info = IOBIND_DEVICE_INFO_INIT;
   OK(iobind_device_get_info(device, &info, &error));
@@ -287,8 +299,7 @@ static void pipeline(void) {
   for (int i = 0; i < 20 + 3; i++) {
     if (i >= 3) {
       OK(iobind_pipeline_next(flow, &z, NULL, &error));
-      EXPECT(holds(z, (float)(i - 3), 2));
-      iobind_tensor_release(z);
+      EXPECT(holds(z, (float)(i - 3), 2)); /* borrowed until the slot is submitted again */
     }
     if (i < 20) {
       iobind_tensor *const inputs[2] = {item, NULL};

@@ -16,6 +16,9 @@ d3d12_device *native_device(char why[256]);
 /* Another device, that of no adapter; NULL: the system has only one. */
 d3d12_device *native_other_device(void);
 
+/* DirectML's device, of a Direct3D device, for the caller to release; NULL: iobind makes it. */
+dml_device *native_dml(d3d12_device *device);
+
 /* Do queues run by themselves, so that they can be held back by a fence? */
 bool native_is_queued(void);
 

@@ -56,6 +56,11 @@ d3d12_device *native_other_device(void) {
   return NULL;
 }
 
+dml_device *native_dml(d3d12_device *device) {
+  (void)device;
+  return NULL;
+}
+
 bool native_is_queued(void) {
   return true;
 }

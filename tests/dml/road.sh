@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# The real DirectML execution provider of ONNX Runtime's package for Windows, with its own DirectML.dll, under Wine 10 and a software Vulkan
+# driver: compile what is needed for Windows, and run tests/dml and the sample there.
+# usage: road.sh BUILD-FOLDER
+# 77: something is missing here, with the reason.
+set -euo pipefail
+build=$1
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+skip() {
+  echo "skip: $*"
+  exit 77
+}
+[ "$(id -u)" = 0 ] || skip "only root may enter another root folder"
+unshare --mount --pid --fork true 2>/dev/null || skip "this machine lets nobody make a mount namespace"
+command -v x86_64-w64-mingw32-gcc-posix >/dev/null || skip "mingw-w64 is not there; scripts/install-packages ports installs it"
+messages=$(mktemp)
+trap 'rm -f "$messages"' EXIT
+{ scripts/get-wine && scripts/get-port-libraries win-x64 && scripts/get-onnxruntime --directml --platform win-x64; } >"$messages" 2>&1 ||
+  skip "$(tail -n 3 "$messages")"
+ort=$(realpath "$(sed -n 's/^onnxruntime-directml .*: //p' "$messages")")
+
+step() {
+  "$@" >"$messages" 2>&1 || {
+    tail -n 40 "$messages"
+    echo "road: failed: $*"
+    exit 1
+  }
+}
+step cmake -G Ninja -S . -B "$build" --toolchain cmake/toolchains/win-x64.cmake -DCMAKE_BUILD_TYPE=RelWithDebInfo \
+  -DIOBIND_BUILD_TESTS=ON
+step cmake --build "$build" --target dml iobind_tool
+folder=$build/road
+mkdir -p "$folder"
+cp "$ort"/*.dll "$build/bin/dml.exe" "$build/bin/iobind.exe" "$build/bin/iobind.dll" "$folder"
+run() {
+  local status=0
+  timeout 600 tests/dml/wine.sh "$folder" "$@" >"$messages" 2>&1 || status=$?
+  tr -d '\r' <"$messages"
+  if [ $status != 0 ]; then
+    echo "road: $*: status $status"
+    exit $status
+  fi
+}
+run iobind.exe devices
+grep -q '^dml:0 .*DML' "$messages" || { echo "road: dml:0 is not a device with memory of DirectML's"; exit 1; }
+run dml.exe
