@@ -51,14 +51,17 @@ static bool is_object(const d3d12_resource *given) {
     return false;
   }
   char *table = iobind__library_of(given->table);
-  char *function = table == NULL ? NULL : iobind__library_of((const void *)(uintptr_t)((const d3d_object *)(const void *)given)->table->AddRef);
+  char *function = table == NULL
+                       ? NULL
+                       : iobind__library_of((const void *)(uintptr_t)((const d3d_object *)(const void *)given)->table->AddRef);
   bool is = function != NULL;
   free(table);
   free(function);
   return is;
 }
 
-iobind_status iobind__d3d12_check_buffer(const d3d12_device *device, d3d12_resource *buffer, size_t bytes, iobind_error *error) {
+iobind_status iobind__d3d12_check_buffer(const d3d12_device *device, d3d12_resource *buffer, size_t bytes,
+                                         iobind_error *error) {
   static const char *const heaps[] = {"another", "a default", "an upload", "a readback", "a custom"};
   d3d12_resource_desc desc = {0};
   d3d12_heap heap = {0};
@@ -68,9 +71,11 @@ iobind_status iobind__d3d12_check_buffer(const d3d12_device *device, d3d12_resou
   }
   buffer->table->GetDesc(buffer, &desc);
   if (desc.dimension != D3D12_BUFFER) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "the resource: expected a buffer, got a texture: copy it into a buffer");
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT,
+                        "the resource: expected a buffer, got a texture: copy it into a buffer");
   }
-  if (!iobind__d3d12_owns(device, (d3d_result(*)(void *, const d3d_guid *, void **))(d3d_slot)buffer->table->GetDevice, buffer)) {
+  if (!iobind__d3d12_owns(device, (d3d_result(*)(void *, const d3d_guid *, void **))(d3d_slot)buffer->table->GetDevice,
+                          buffer)) {
     return iobind__fail(error, IOBIND_DEVICE, "the resource is of another ID3D12Device");
   }
   IOBIND__TRY(iobind__d3d12_check(buffer->table->GetHeapProperties(buffer, &heap, &flags), "the resource's heap", error));

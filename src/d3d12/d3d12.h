@@ -20,10 +20,11 @@ typedef struct iobind__d3d12 {
 /* ---- device.c ---- */
 
 /* Check objects of the caller's, and take a reference to each. */
-iobind_status iobind__d3d12_adopt(void *device, void *dml, void *queue, iobind__d3d12 *out, iobind_error *error);
+iobind_status iobind__d3d12_adopt(void *given_device, void *given_dml, void *given_queue, iobind__d3d12 *out,
+                                  iobind_error *error);
 
-/* Make all three on an adapter; NULL: on the first. `dml` of *out may be set already. */
-iobind_status iobind__d3d12_make(const d3d_luid *adapter, iobind__d3d12 *out, iobind_error *error);
+/* Make all three on an adapter; NULL: on the first. */
+iobind_status iobind__d3d12_make(const d3d_luid *luid, iobind__d3d12 *out, iobind_error *error);
 void iobind__d3d12_drop(iobind__d3d12 *d3d12);
 
 /* A failure of a call; OK if it is none. */
@@ -58,11 +59,11 @@ typedef struct iobind__buffer_copy {
 
 /* Work in order on two queues: copies on one of the lane's own, runs on the one that all share. A fence counts what was submitted; the
  * queues wait for it where the work goes over from one to the other, and the host does not. */
-iobind_status iobind__lane_open(const iobind__d3d12 *d3d12, iobind__lane **lane, iobind_error *error);
+iobind_status iobind__lane_open(const iobind__d3d12 *d3d12, iobind__lane **out, iobind_error *error);
 void iobind__lane_close(iobind__lane *lane); /* everything has passed, or can never pass; NULL: nothing */
 
 /* Submit copies. *value: what the fence is when they are done; the same for the functions below. */
-iobind_status iobind__lane_copy(iobind__lane *lane, const iobind__buffer_copy *copies, size_t count, uint64_t *value,
+iobind_status iobind__lane_copy(iobind__lane *lane, const iobind__buffer_copy *copies, size_t number, uint64_t *value,
                                 iobind_error *error);
 
 /* Around what is submitted to the shared queue. */

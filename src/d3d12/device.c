@@ -58,15 +58,15 @@ static iobind_status find_function(const char *library, const char *name, void *
   void *opened = iobind__library_loaded(library);
   opened = opened != NULL ? opened : iobind__library_open(library, &reason);
   *function = opened == NULL ? NULL : iobind__library_symbol(opened, name);
-  iobind_status status =
-      *function != NULL ? IOBIND_OK
-                        : iobind__fail(error, IOBIND_NOT_SUPPORTED, "%s with %s: not found on this system", library, name);
+  iobind_status status = *function != NULL
+                             ? IOBIND_OK
+                             : iobind__fail(error, IOBIND_NOT_SUPPORTED, "%s with %s: not found on this system", library, name);
   iobind__text_free(&reason);
   return status;
 }
 
 static iobind_status make_dml(iobind__d3d12 *d3d12, iobind_error *error) {
-  d3d_result (*create)(d3d12_device *device, int32_t flags, const d3d_guid *id, void **dml);
+  d3d_result (*create)(d3d12_device * device, int32_t flags, const d3d_guid *id, void **dml);
   if (d3d12->dml != NULL) {
     return IOBIND_OK;
   }
@@ -91,8 +91,8 @@ iobind_status iobind__d3d12_adopt(void *given_device, void *given_dml, void *giv
     return iobind__fail(error, IOBIND_DEVICE, "native.queue is of another ID3D12Device than native.device");
   }
   if (own.dml != NULL &&
-      !iobind__d3d12_owns(own.device,
-                          (d3d_result(*)(void *, const d3d_guid *, void **))(d3d_slot)own.dml->table->GetParentDevice, own.dml)) {
+      !iobind__d3d12_owns(
+          own.device, (d3d_result(*)(void *, const d3d_guid *, void **))(d3d_slot)own.dml->table->GetParentDevice, own.dml)) {
     return iobind__fail(error, IOBIND_DEVICE, "native.dml_device is of another ID3D12Device than native.device");
   }
   iobind_status status = make_dml(&own, error);
@@ -133,9 +133,8 @@ iobind_status iobind__d3d12_make(const d3d_luid *luid, iobind__d3d12 *out, iobin
   iobind__com_release(adapter);
   IOBIND__TRY(iobind__d3d12_check(result, "D3D12CreateDevice", error));
   const d3d12_queue_desc desc = {.type = D3D12_DIRECT};
-  iobind_status status =
-      iobind__d3d12_check(made.device->table->CreateCommandQueue(made.device, &desc, &queue_id, (void **)&made.queue),
-                          "a queue for runs", error);
+  iobind_status status = iobind__d3d12_check(
+      made.device->table->CreateCommandQueue(made.device, &desc, &queue_id, (void **)&made.queue), "a queue for runs", error);
   status = status == IOBIND_OK ? make_dml(&made, error) : status;
   if (status != IOBIND_OK) {
     iobind__d3d12_drop(&made);

@@ -64,11 +64,10 @@ iobind_status iobind__lane_open(const iobind__d3d12 *d3d12, iobind__lane **out, 
   iobind__com_retain(lane->compute);
   const d3d12_queue_desc desc = {.type = D3D12_COPY};
   d3d12_device *device = lane->device;
-  iobind_status status = iobind__d3d12_check(
-      device->table->CreateCommandQueue(device, &desc, &queue_id, (void **)&lane->copy), "a queue for copies", error);
+  iobind_status status = iobind__d3d12_check(device->table->CreateCommandQueue(device, &desc, &queue_id, (void **)&lane->copy),
+                                             "a queue for copies", error);
   if (status == IOBIND_OK) {
-    status =
-        iobind__d3d12_check(device->table->CreateFence(device, 0, 0, &fence_id, (void **)&lane->fence), "a fence", error);
+    status = iobind__d3d12_check(device->table->CreateFence(device, 0, 0, &fence_id, (void **)&lane->fence), "a fence", error);
   }
   if (status != IOBIND_OK) {
     iobind__lane_close(lane);

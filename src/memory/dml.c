@@ -193,9 +193,8 @@ iobind_status iobind__dml_get_allocator(iobind__place *place, OrtAllocator **all
   IOBIND__TRY(iobind__dml_open(device, error));
   iobind__dml_allocator *own = &device->dml->allocators[place->memory];
   /* version 1: ORT uses nothing but these three */
-  *own = (iobind__dml_allocator){.base = {.version = 1, .Alloc = allocate, .Free = release, .Info = describe},
-                                 .device = device,
-                                 .memory = place->memory};
+  *own = (iobind__dml_allocator){
+      .base = {.version = 1, .Alloc = allocate, .Free = release, .Info = describe}, .device = device, .memory = place->memory};
   *allocator = &own->base;
   return IOBIND_OK;
 }

@@ -90,9 +90,10 @@ iobind_status iobind__dml_stream_wait_fence(iobind_stream *stream, void *fence, 
   uint64_t own;
   IOBIND__TRY(check_fence(stream, fence, error));
   if (!is_submitted(stream->device->dml, fence, value)) {
-    return iobind__fail(error, IOBIND_INVALID_STATE,
-                        "the fence has not the value %llu, and nobody is known to signal it: all runs on '%s' might wait forever",
-                        (unsigned long long)value, stream->device->spec);
+    return iobind__fail(
+        error, IOBIND_INVALID_STATE,
+        "the fence has not the value %llu, and nobody is known to signal it: all runs on '%s' might wait forever",
+        (unsigned long long)value, stream->device->spec);
   }
   IOBIND__TRY(iobind__lane_order(stream->lane, fence, value, &own, error));
   submitted(stream, own);

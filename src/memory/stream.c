@@ -316,7 +316,7 @@ iobind_status iobind_stream_create(iobind_device *device, const iobind_stream_op
     return iobind__out_of_memory(error, "stream_create");
   }
   made->device = device;
-  made->kind = device->dml != NULL                             ? &iobind__dml_stream
+  made->kind = device->dml != NULL                            ? &iobind__dml_stream
                : (device->flags & IOBIND_DEVICE_STREAMS) != 0 ? &iobind__ep_stream
                                                               : &iobind__worker_stream;
   iobind_status status = made->kind->open(made, &options, error);

@@ -124,7 +124,8 @@ static iobind_status adopt(iobind_runtime *runtime, const iobind_native_device *
   iobind_device *device = find_device(runtime, own.device);
   iobind_status status = IOBIND_OK;
   if (device == NULL) {
-    status = iobind__fail(error, IOBIND_NOT_FOUND, "this ONNX Runtime lists no DirectML device on the adapter of native.device");
+    status =
+        iobind__fail(error, IOBIND_NOT_FOUND, "this ONNX Runtime lists no DirectML device on the adapter of native.device");
   } else if (device->dml->api == NULL) {
     status = iobind__fail(error, IOBIND_NOT_SUPPORTED, "'%s': this ONNX Runtime has no interface for DirectML", device->spec);
   } else {
@@ -159,8 +160,9 @@ iobind_status iobind_runtime_adopt_device(iobind_runtime *runtime, const iobind_
   IOBIND__TRY(iobind__process_check("runtime_adopt_device", error));
   IOBIND__TRY(iobind__options_read(&native, sizeof native, sizeof native, given, "runtime_adopt_device", error));
   if (native.kind != IOBIND_NATIVE_D3D12) {
-    return iobind__fail(error, IOBIND_NOT_SUPPORTED, "runtime_adopt_device: native.kind: expected IOBIND_NATIVE_D3D12 (%d), got %d",
-                        IOBIND_NATIVE_D3D12, native.kind);
+    return iobind__fail(error, IOBIND_NOT_SUPPORTED,
+                        "runtime_adopt_device: native.kind: expected IOBIND_NATIVE_D3D12 (%d), got %d", IOBIND_NATIVE_D3D12,
+                        native.kind);
   }
   return iobind__named(adopt(runtime, &native, device, error), error, "runtime_adopt_device");
 }

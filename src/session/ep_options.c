@@ -330,8 +330,8 @@ static size_t group_devices(const iobind_session_options *options, size_t i, con
 }
 
 /* DirectML's EP gets the device's objects, and with them no options. */
-static iobind_status append_directml(const ep_choice *choice, iobind_device *device, size_t device_count, OrtSessionOptions *out,
-                                     iobind_error *error) {
+static iobind_status append_directml(const ep_choice *choice, iobind_device *device, size_t device_count,
+                                     OrtSessionOptions *out, iobind_error *error) {
   if (device_count > 1) {
     return iobind__fail(error, IOBIND_NOT_SUPPORTED, "session_create: '%s' and %zu more of DirectML: expected one of them",
                         device->spec, device_count - 1);
@@ -345,9 +345,8 @@ static iobind_status append_directml(const ep_choice *choice, iobind_device *dev
 }
 
 /* ORT takes an EP once, with all its devices; whether it can use several is up to the EP. */
-static iobind_status append_group(const iobind_session_options *options, iobind_device *device,
-                                  const OrtEpDevice *const *group, size_t device_count, bool first, OrtSessionOptions *out,
-                                  iobind_error *error) {
+static iobind_status append_group(const iobind_session_options *options, iobind_device *device, const OrtEpDevice *const *group,
+                                  size_t device_count, bool first, OrtSessionOptions *out, iobind_error *error) {
   iobind_runtime *runtime = device->runtime;
   const OrtApi *api = IOBIND__API(runtime);
   ep_choice choice;

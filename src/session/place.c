@@ -85,7 +85,8 @@ iobind_status iobind__session_lend_place(iobind_session *session, const OrtMemor
 iobind_status iobind__session_find_place(iobind_session *session, const OrtMemoryInfo *info, iobind__place **place,
                                          iobind_error *error) {
   *place = NULL;
-  for (size_t i = 0; i < session->device_count && *place == NULL; i++) { /* that of DirectML is called the same on all adapters */
+  for (size_t i = 0; i < session->device_count && *place == NULL;
+       i++) { /* that of DirectML is called the same on all adapters */
     iobind_device *device = session->devices[i];
     if (device->dml != NULL && iobind__same_memory(session->runtime, device->places[IOBIND_MEMORY_DEFAULT].info, info)) {
       *place = &device->places[IOBIND_MEMORY_DEFAULT];

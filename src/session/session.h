@@ -44,15 +44,15 @@ struct iobind_session {
   size_t symbol_count;
   iobind_device **devices; /* those that may hold its tensors; always includes the CPU */
   size_t device_count;
-  iobind_device *queued; /* a device whose runs return before their work is done; NULL: none */
-  size_t queued_count;   /* if there are several, a run waits for all of them, with a stream or without */
-  iobind_device *dml;    /* a device of DirectML; NULL: none */
+  iobind_device *queued;       /* a device whose runs return before their work is done; NULL: none */
+  size_t queued_count;         /* if there are several, a run waits for all of them, with a stream or without */
+  iobind_device *dml;          /* a device of DirectML; NULL: none */
   OrtAllocator *dml_allocator; /* with which its device finds the resources of outputs */
-  bool takes_stream;     /* a run can be on a stream of a device: see session.c */
-  iobind_stream *stream; /* what all its runs compute on, of which it is an owner; NULL: ORT's own, or the run's */
-  bool has_turns;        /* its runs enter a device, or one after the other: see iobind__session_enter */
-  iobind_device *serial; /* a device to enter and leave around calls that reach it; NULL: none */
-  iobind__place *places; /* the session's own: memory that no device of the runtime has */
+  bool takes_stream;           /* a run can be on a stream of a device: see session.c */
+  iobind_stream *stream;       /* what all its runs compute on, of which it is an owner; NULL: ORT's own, or the run's */
+  bool has_turns;              /* its runs enter a device, or one after the other: see iobind__session_enter */
+  iobind_device *serial;       /* a device to enter and leave around calls that reach it; NULL: none */
+  iobind__place *places;       /* the session's own: memory that no device of the runtime has */
   size_t place_count;
   pthread_mutex_t places_mutex; /* a run may meet memory that the signature did not show */
   iobind_node_info *nodes;

@@ -247,8 +247,7 @@ iobind_status iobind_tensor_wrap(iobind_device *device, iobind_memory memory, io
   if (is_resource) {
     IOBIND__TRY(iobind__named(iobind__dml_wrap(device, data, needed, &handle, error), error, "tensor_wrap"));
   }
-  iobind_status status =
-      tensor_over(place, place->owner, dtype, dims, rank, handle, needed, tensor, "tensor_wrap", error);
+  iobind_status status = tensor_over(place, place->owner, dtype, dims, rank, handle, needed, tensor, "tensor_wrap", error);
   if (status != IOBIND_OK) {
     if (is_resource) {
       iobind__dml_unwrap(device, handle);
@@ -499,8 +498,9 @@ static iobind_status get_native(const iobind_tensor *tensor, iobind_native *nati
   iobind_device *device = tensor->place->device;
   d3d12_resource *resource;
   if (device->dml == NULL || tensor->place->host) {
-    return iobind__fail(error, IOBIND_NOT_SUPPORTED, "memory of '%s%s' has no native object: iobind_tensor_address tells its address",
-                        device->spec, iobind__place_suffix(tensor->place));
+    return iobind__fail(error, IOBIND_NOT_SUPPORTED,
+                        "memory of '%s%s' has no native object: iobind_tensor_address tells its address", device->spec,
+                        iobind__place_suffix(tensor->place));
   }
   if (tensor->data == NULL) {
     return iobind__fail(error, IOBIND_NOT_SUPPORTED, "a tensor of 0 bytes has no resource");

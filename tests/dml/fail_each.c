@@ -17,7 +17,8 @@ static iobind_status tensor(iobind_memory memory, iobind_tensor **made) {
 }
 
 static iobind_status wrap(d3d12_resource *resource, iobind_tensor **made) {
-  return iobind_tensor_wrap(device, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, square, 2, resource, BYTES, NULL, NULL, made, &error);
+  return iobind_tensor_wrap(device, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, square, 2, resource, BYTES, NULL, NULL, made,
+                            &error);
 }
 
 static int survived; /* tries that succeeded all the same */
@@ -44,12 +45,12 @@ static iobind_status open_session(world *all) {
   return iobind_session_create_from_memory(runtime, model, bytes, &options, &all->session, &error);
 }
 
-#define TRY(call)                          \
-  do {                                     \
-    iobind_status status_of_try = (call);  \
-    if (status_of_try != IOBIND_OK) {      \
-      return status_of_try;                \
-    }                                      \
+#define TRY(call)                         \
+  do {                                    \
+    iobind_status status_of_try = (call); \
+    if (status_of_try != IOBIND_OK) {     \
+      return status_of_try;               \
+    }                                     \
   } while (0)
 
 static iobind_status use(world *all) {
@@ -171,7 +172,7 @@ int main(void) {
   iobind_runtime_destroy(runtime);
   enum { DEVICES = 2, MOST_SURVIVED = 4 };
   stand_in_record left = stand_in_read();
-  printf("%zu calls failed, one in each try: %d wrong, %d succeeded all the same; left over: %ld objects, %zu handles\n", nth - 1,
-         wrong, survived, left.objects - DEVICES, left.handles);
+  printf("%zu calls failed, one in each try: %d wrong, %d succeeded all the same; left over: %ld objects, %zu handles\n",
+         nth - 1, wrong, survived, left.objects - DEVICES, left.handles);
   return wrong != 0 || nth < 20 || survived > MOST_SURVIVED || left.objects != DEVICES || left.handles != 0;
 }

@@ -29,7 +29,7 @@ static d3d12_resource *make(d3d12_device *device, int32_t heap_type, const d3d12
   /* an upload heap's resources can only be read, a readback heap's only be copied to */
   int32_t state = heap_type == D3D12_HEAP_UPLOAD ? 0xac3 : heap_type == D3D12_HEAP_READBACK ? 0x400 : 0;
   return device->table->CreateCommittedResource(device, &heap, 0, desc, state, NULL, &resource_id, &resource) >= 0 ? resource
-                                                                                                                 : NULL;
+                                                                                                                   : NULL;
 }
 
 d3d12_resource *native_buffer(d3d12_device *device, int32_t heap, int32_t flags, uint64_t bytes) {
@@ -46,13 +46,8 @@ d3d12_resource *native_buffer(d3d12_device *device, int32_t heap, int32_t flags,
 
 d3d12_resource *native_texture(d3d12_device *device) {
   enum { TEXTURE_2D = 3, RGBA8 = 28 };
-  const d3d12_resource_desc desc = {.dimension = TEXTURE_2D,
-                                    .width = 64,
-                                    .height = 64,
-                                    .depth = 1,
-                                    .mip_levels = 1,
-                                    .format = RGBA8,
-                                    .sample_count = 1};
+  const d3d12_resource_desc desc = {
+      .dimension = TEXTURE_2D, .width = 64, .height = 64, .depth = 1, .mip_levels = 1, .format = RGBA8, .sample_count = 1};
   return make(device, D3D12_HEAP_DEFAULT, &desc);
 }
 

@@ -26,9 +26,9 @@ typedef struct object {
   void *memory;          /* a resource's */
   d3d12_resource_desc desc;
   d3d12_heap heap;
-  uint64_t value; /* a fence's */
-  int32_t type;   /* a queue's */
-  d3d_luid luid;  /* a device's */
+  uint64_t value;      /* a fence's */
+  int32_t type;        /* a queue's */
+  d3d_luid luid;       /* a device's */
   struct copy *copies; /* a list's */
   size_t count;
 } object;
@@ -145,11 +145,11 @@ static d3d_result get_device(object *self, void **device) {
 }
 
 /* Every table begins with these. */
-#define COMMON(name)                        \
-  do {                                      \
-    (name).slots_0[0] = (d3d_slot)query;    \
-    (name).slots_0[1] = (d3d_slot)retain;   \
-    (name).slots_0[2] = (d3d_slot)release;  \
+#define COMMON(name)                       \
+  do {                                     \
+    (name).slots_0[0] = (d3d_slot)query;   \
+    (name).slots_0[1] = (d3d_slot)retain;  \
+    (name).slots_0[2] = (d3d_slot)release; \
   } while (0)
 
 static d3d12_device_table device_functions;
@@ -308,7 +308,8 @@ static void do_copy(const copy *one) {
                                 &host) != NULL) {
     abort();
   }
-  OrtValue *from = bytes_of(one->from, one->from_offset, one->bytes, one->from->heap.type == D3D12_HEAP_DEFAULT ? device : host);
+  OrtValue *from =
+      bytes_of(one->from, one->from_offset, one->bytes, one->from->heap.type == D3D12_HEAP_DEFAULT ? device : host);
   OrtValue *to = bytes_of(one->to, one->to_offset, one->bytes, one->to->heap.type == D3D12_HEAP_DEFAULT ? device : host);
   const OrtValue *source = from;
   OrtStatus *status = real->CopyTensors(env, &source, &to, NULL, 1);
@@ -603,7 +604,7 @@ static d3d12_device *device_at(int index) {
 }
 
 d3d12_device *native_device(char why[256]) {
-  (void)why;
+  why[0] = '\0';
   return device_at(0);
 }
 

@@ -5,13 +5,13 @@
 #include <stddef.h>
 
 typedef struct stand_in_record {
-  size_t calls;        /* that can fail */
-  size_t copies;       /* regions, on queues for copies */
-  size_t copy_waits;   /* of queues for copies, for fences */
-  size_t run_waits;    /* of other queues */
-  size_t early_waits;  /* of any queue, for a value that nobody had signalled: on a system's queue it might never end */
-  size_t handles;      /* of ORT's, that are alive */
-  long objects;        /* of Direct3D's, that are alive */
+  size_t calls;       /* that can fail */
+  size_t copies;      /* regions, on queues for copies */
+  size_t copy_waits;  /* of queues for copies, for fences */
+  size_t run_waits;   /* of other queues */
+  size_t early_waits; /* of any queue, for a value that nobody had signalled: on a system's queue it might never end */
+  size_t handles;     /* of ORT's, that are alive */
+  long objects;       /* of Direct3D's, that are alive */
 } stand_in_record;
 
 stand_in_record stand_in_read(void);
