@@ -149,6 +149,7 @@ public final class OrtPipelineFFM implements AutoCloseable {
   /** What an item failed with, and which one it was. */
   public static final class ItemException extends OrtFFMException {
     private static final long serialVersionUID = 1;
+    /** The item's number. */
     private final long index;
     private final transient @Nullable Object tag;
 
