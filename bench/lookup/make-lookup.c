@@ -8,7 +8,7 @@
 
 #include "model.h"
 
-enum { NPY_HEADER = 128, FED = 10, WIDTH = 4, LINE = 8 };
+enum { NPY_HEADER = 128, FED = 40, LINE = 8 };
 enum { ROWS = 4096, COLUMNS = 1024, ROW = 1234 };
 
 static int save(const char *folder, const char *name, const void *bytes, size_t size) {
@@ -41,7 +41,7 @@ static int save_index(const char *folder) {
 
 /* 0, 1, 2 ... */
 static int save_floats(const char *folder, const char *name, const char *shape, size_t count) {
-  unsigned char file[NPY_HEADER + FED * WIDTH * sizeof(float)];
+  unsigned char file[NPY_HEADER + FED * sizeof(float)];
   put_header(file, "<f4", shape);
   for (size_t i = 0; i < count; i++) {
     float value = (float)i;
@@ -62,7 +62,7 @@ int main(int argc, char **argv) {
   free(model);
   model = good ? model_add(&bytes) : NULL;
   good = model != NULL && save(argv[1], "sum.onnx", model, bytes);
-  good = good && save_floats(argv[1], "rows.npy", "10,4", FED * WIDTH) && save_floats(argv[1], "row.npy", "8,", LINE);
+  good = good && save_floats(argv[1], "rows.npy", "10,4", FED) && save_floats(argv[1], "row.npy", "8,", LINE);
   free(model);
   return good ? 0 : 1;
 }
