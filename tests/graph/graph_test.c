@@ -252,11 +252,12 @@ static void raw_keys(void **state) {
   session = make_session("scale", 1);
   iobind_binding *binding = NULL;
   expect_ok(iobind_binding_create(session, &binding, &fault));
-  static const char *const run_keys[] = {"gpu_graph_id", "memory.enable_memory_arena_shrinkage"};
+  static const char *const run_keys[] = {"gpu_graph_id", "memory.enable_memory_arena_shrinkage",
+                                         "disable_synchronize_execution_providers"};
   iobind_run_options run = IOBIND_RUN_OPTIONS_INIT;
   run.config_values = &one;
   run.config_count = 1;
-  for (size_t i = 0; i < 2; i++) {
+  for (size_t i = 0; i < sizeof run_keys / sizeof run_keys[0]; i++) {
     run.config_keys = &run_keys[i];
     expect(IOBIND_INVALID_ARGUMENT, iobind_binding_set_run_options(binding, &run, &fault));
   }
