@@ -78,11 +78,11 @@ java: needs dist
 	@scripts/get-jdk
 	@scripts/build-java
 
-fetched: needs
+fetched:
 	@echo "fetched, unless it is here: ONNX Runtime, its WebGPU plugin, models and a software Vulkan driver (110 MB);"
-	@echo "older ONNX Runtimes and Python packages (130 MB); a C compiler for the Python package (94 MB); a JDK, if there is none of"
-	@echo "version 22 or newer (150 MB)"
-	@scripts/install-packages test python java
+	@echo "older ONNX Runtimes and Python packages (130 MB); a JDK, if there is none of version 22 or newer (150 MB)"
+	@scripts/install-packages build test python java
+	@scripts/get-onnxruntime
 	@scripts/get-onnxruntime --ep webgpu
 	@scripts/get-onnxruntime --version $(oldest_ort)
 	@scripts/get-onnxruntime --version $(too_old_ort)
@@ -97,6 +97,7 @@ no-results:
 	@mkdir -p $(results)
 
 # The whole suite comes last, so that its summary is what is read last; behind it stands what was skipped, and why.
+test: python_arguments := --native
 test: no-results fetched check-format analyze dist test-release test-tsan test-java test-python test-dev
 	@scripts/skipped $(results)
 
@@ -111,8 +112,9 @@ test-tsan:
 	@cmake --build --preset tsan
 	$(call run_tests,tsan,tsan) -L '^tsan$$' -LE '^long$$' -j $(jobs)
 
+# The portable wheels need a compiler of 94 MB: make python and test-all build those.
 test-python:
-	@scripts/build-python --test
+	@scripts/build-python --test $(python_arguments)
 
 test-java: dist
 	@scripts/build-java --test $(java_arguments)
