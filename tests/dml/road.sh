@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The real DirectML execution provider of ONNX Runtime's package for Windows, with its own DirectML.dll, under Wine 10 and a software Vulkan
-# driver: compile what is needed for Windows, and run tests/dml and the sample there.
+# driver: compile what is needed for Windows, and run the tool and tests/dml there.
 # usage: road.sh BUILD-FOLDER
 # 77: something is missing here, with the reason.
 set -euo pipefail
