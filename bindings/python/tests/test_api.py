@@ -24,6 +24,9 @@ WITHOUT = {
     "iobind_tensor_to_ort": "Tensor.__dlpack__",
     "iobind_runtime_get_ort": "for what calls ORT's C interface",
     "iobind_session_get_ort": "for what calls ORT's C interface",
+    # Direct3D's objects: no library for Python gives their addresses.
+    "iobind_runtime_adopt_device": "for programs in C",
+    "iobind_tensor_get_native": "for programs in C",
     # Handles of other processes and graphics interfaces: no library for Python gives them, and a file descriptor alone does not say enough.
     "iobind_device_check_import": "for programs in C",
     "iobind_external_memory_import": "for programs in C",
