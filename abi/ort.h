@@ -329,10 +329,11 @@ typedef struct OrtApi {
   OrtStatus *(ORT_CALL *ModelMetadataGetGraphName)(const OrtModelMetadata *model_metadata, OrtAllocator *allocator, char **value); /* 113 */
   OrtStatus *(ORT_CALL *ModelMetadataGetDomain)(const OrtModelMetadata *model_metadata, OrtAllocator *allocator, char **value); /* 114 */
   OrtStatus *(ORT_CALL *ModelMetadataGetDescription)(const OrtModelMetadata *model_metadata, OrtAllocator *allocator, char **value); /* 115 */
-  ort_slot slots_116[1];
+  OrtStatus *(ORT_CALL *ModelMetadataLookupCustomMetadataMap)(const OrtModelMetadata *model_metadata, OrtAllocator *allocator, const char *key, char **value); /* 116 */
   OrtStatus *(ORT_CALL *ModelMetadataGetVersion)(const OrtModelMetadata *model_metadata, int64_t *value); /* 117 */
   void (ORT_CALL *ReleaseModelMetadata)(OrtModelMetadata *input); /* 118 */
-  ort_slot slots_119[5];
+  ort_slot slots_119[4];
+  OrtStatus *(ORT_CALL *ModelMetadataGetCustomMetadataMapKeys)(const OrtModelMetadata *model_metadata, OrtAllocator *allocator, char ***keys, int64_t *num_keys); /* 123 */
   OrtStatus *(ORT_CALL *AddFreeDimensionOverrideByName)(OrtSessionOptions *options, const char *dim_name, int64_t dim_value); /* 124 */
   ort_slot slots_125[2];
   OrtStatus *(ORT_CALL *GetStringTensorElementLength)(const OrtValue *value, size_t index, size_t *out); /* 127 */

@@ -9,8 +9,7 @@
  *    options pointer means all defaults. Info structs are the same: set `struct_size` with the _INIT macro before the call.
  *  - `create` pairs with `destroy`, `retain` with `release`; NULL is a no-op there. A child keeps its parents alive, so
  *    objects may be destroyed in any order. `get` borrows, `take` hands over, `wrap` borrows the caller's memory.
- *  - A call without a stream has finished when it returns. A call with a stream is ordered on it, and an event says when
- *    it is done.
+ *  - A call without a stream has finished when it returns. A call with a stream is ordered on it, and an event says when it is done.
  *  - Sizes are in bytes (size_t), dims in elements (int64_t), times in nanoseconds (uint64_t).
  *  - `@threads any`: from any thread at any time. `shared-read`: from several threads, while none changes the object.
  *    `serial`: one call at a time for each object. Some EPs crash if two threads use them (WebGPU): calls that reach
@@ -281,8 +280,7 @@ typedef struct iobind_device_info {
 } iobind_device_info;
 #define IOBIND_DEVICE_INFO_INIT {sizeof(iobind_device_info), 0, NULL, NULL, NULL, NULL, NULL, 0, 0, 0, 0, 0}
 
-/** A device by its number: 0 .. device_count - 1. Number 0 is always the CPU. The device lives as long as the runtime, and
- *  always has the same pointer.
+/** A device by its number: 0 .. device_count - 1. Number 0 is always the CPU. It lives as long as the runtime, at the same address.
  *  @return the device, or NULL if the index is out of range
  *  @threads any   @since 0.1 */
 IOBIND_API iobind_device *iobind_runtime_get_device(const iobind_runtime *runtime, size_t index);
@@ -361,8 +359,7 @@ typedef struct iobind_stream_options {
  *  the EP. On any other device a stream is a queue with one of iobind's threads: a copy is done at once if nothing is before
  *  it; runs, and what comes after them, are done by the thread. There a failure stays on the stream: later work is not done and
  *  reports the same error, until iobind_stream_synchronize has returned it.
- *  @return OK; NOT_SUPPORTED options for a device whose EP has no streams; INVALID_ARGUMENT; OUT_OF_MEMORY; RUNTIME the EP
- *          cannot create one
+ *  @return OK; NOT_SUPPORTED options for a device whose EP has no streams; INVALID_ARGUMENT; OUT_OF_MEMORY; RUNTIME
  *  @threads any   @since 0.1 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_stream_create(iobind_device *device, const iobind_stream_options *options,
                                                            iobind_stream **stream, iobind_error *error);
@@ -378,8 +375,7 @@ IOBIND_API void iobind_stream_destroy(iobind_stream *stream);
 IOBIND_API void *iobind_stream_native(const iobind_stream *stream);
 
 /** Wait on the host until everything submitted to the stream so far has finished.
- *  @return OK; a failure of a run or copy on the stream since the last call; RUNTIME the device failed;
- *          INVALID_ARGUMENT
+ *  @return OK; a failure of a run or copy on the stream since the last call; RUNTIME the device failed; INVALID_ARGUMENT
  *  @threads serial   @blocks yes   @since 0.1 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_stream_synchronize(iobind_stream *stream, iobind_error *error);
 
@@ -496,8 +492,7 @@ typedef void (*iobind_deleter)(void *context, void *data);
  *  @param bytes    size of that memory; the tensor's bytes or more
  *  @param deleter  may be NULL: then the memory must outlive the tensor and every run that uses it. If the call does not
  *                  return OK, the caller still owns the memory, and the deleter is not called
- *  @return OK; INVALID_ARGUMENT NULL data or too few bytes; SHAPE; DTYPE strings cannot be wrapped; NOT_SUPPORTED no such
- *          memory; RUNTIME
+ *  @return OK; INVALID_ARGUMENT NULL data or too few bytes; SHAPE; DTYPE strings cannot be wrapped; NOT_SUPPORTED no such memory; RUNTIME
  *  @threads any   @since 0.1 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_tensor_wrap(iobind_device *device, iobind_memory memory, iobind_dtype dtype,
                                                          const int64_t *dims, size_t rank, void *data, size_t bytes,
@@ -708,14 +703,21 @@ typedef struct iobind_session_info {
   const char *graph_name;
   const char *domain;
   const char *description;
+  size_t metadata_count;  /**< entries of iobind_session_get_metadata; since 0.2 */
 } iobind_session_info;
-#define IOBIND_SESSION_INFO_INIT {sizeof(iobind_session_info), 0, 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL}
+#define IOBIND_SESSION_INFO_INIT {sizeof(iobind_session_info), 0, 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL, 0}
 
 /** What the model says of itself. The strings live as long as the session.
  *  @return OK; INVALID_ARGUMENT
  *  @threads any   @since 0.1 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_session_get_info(const iobind_session *session, iobind_session_info *info,
                                                               iobind_error *error);
+
+/** An entry of the model's own metadata (labels, a vocabulary), by index in the order of the keys. The strings live as long as the session.
+ *  @return OK; NOT_FOUND index out of range; INVALID_ARGUMENT
+ *  @threads any   @since 0.2 */
+IOBIND_API IOBIND_CHECK iobind_status iobind_session_get_metadata(const iobind_session *session, size_t index, const char **key,
+                                                                  const char **value, iobind_error *error);
 
 typedef enum iobind_value_kind {
   IOBIND_VALUE_UNKNOWN = 0,
@@ -1115,8 +1117,7 @@ typedef struct iobind_pipeline_options {
  *  the device has streams of its own, the caller's thread submits everything; on other devices threads of iobind do the work.
  *  Inputs that the session reads on the host are not uploaded, and outputs that it leaves there are not downloaded.
  *  @return OK; INVALID_ARGUMENT; NOT_SUPPORTED an unknown flag, or an input that is not a tensor or holds strings and is not
- *          among the constants; as iobind_binding_set_input for the constants, as iobind_binding_set_run_options; OUT_OF_MEMORY;
- *          RUNTIME
+ *          among the constants; as iobind_binding_set_input for the constants, as iobind_binding_set_run_options; OUT_OF_MEMORY; RUNTIME
  *  @threads any   @since 0.1 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_pipeline_create(iobind_session *session, const iobind_pipeline_options *options,
                                                              iobind_pipeline **pipeline, iobind_error *error);

@@ -50,9 +50,7 @@ static void session_destroy(iobind__ref *ref) {
     api->ReleaseAllocator(session->dml_allocator);
   }
   iobind__session_free_signature(session);
-  for (size_t i = 0; i < sizeof session->texts / sizeof session->texts[0]; i++) {
-    free(session->texts[i]);
-  }
+  iobind__session_free_metadata(session);
   free(session->nodes);
   free(session->devices);
   if (session->profile != NULL) {
@@ -82,46 +80,6 @@ void iobind_session_destroy(iobind_session *session) {
   if (session != NULL) {
     iobind__ref_release(&session->ref);
   }
-}
-
-static iobind_status read_texts(iobind_session *session, const OrtModelMetadata *metadata, iobind_error *error) {
-  const OrtApi *api = IOBIND__API(session->runtime);
-  OrtAllocator *allocator = session->runtime->cpu_allocator;
-  OrtStatus *(ORT_CALL *const getters[])(const OrtModelMetadata *, OrtAllocator *,
-                                         char **) = {api->ModelMetadataGetProducerName, api->ModelMetadataGetGraphName,
-                                                     api->ModelMetadataGetDomain, api->ModelMetadataGetDescription};
-  for (size_t i = 0; i < sizeof session->texts / sizeof session->texts[0]; i++) {
-    char *text = NULL;
-    IOBIND__ORT_TRY(api, getters[i](metadata, allocator, &text), error, "session_create: metadata");
-    session->texts[i] = iobind__string_copy(text);
-    IOBIND__ORT_TRY(api, api->AllocatorFree(allocator, text), error, "session_create: metadata");
-    if (session->texts[i] == NULL) {
-      return iobind__out_of_memory(error, "session_create");
-    }
-  }
-  IOBIND__ORT_TRY(api, api->ModelMetadataGetVersion(metadata, &session->model_version), error, "session_create: metadata");
-  if (session->model_version == INT64_MAX) {
-    session->model_version = 0; /* ORT's answer if the model has none */
-  }
-  return IOBIND_OK;
-}
-
-static iobind_status read_metadata(iobind_session *session, iobind_error *error) {
-  const OrtApi *api = IOBIND__API(session->runtime);
-  OrtModelMetadata *metadata = NULL;
-  IOBIND__ORT_TRY(api, api->SessionGetModelMetadata(session->session, &metadata), error, "session_create: metadata");
-  iobind_status status = read_texts(session, metadata, error);
-  api->ReleaseModelMetadata(metadata);
-  /* an ORT without the model editor, or a model that was not ONNX, does not tell the opset: 0 */
-  const OrtModelEditorApi *editor = api->GetModelEditorApi();
-  int opset = 0;
-  OrtStatus *told = editor == NULL ? NULL : editor->SessionGetOpsetForDomain(session->session, "", &opset);
-  if (told != NULL) {
-    api->ReleaseStatus(told);
-    opset = 0;
-  }
-  session->opset = opset;
-  return status;
 }
 
 /* Which devices may hold the session's tensors: those that it was given, or that ORT chose. */
@@ -258,7 +216,7 @@ static iobind_status describe(iobind_session *session, const iobind_session_opti
     IOBIND__ORT_TRY(api, api->AddRunConfigEntry(session->run_options, IOBIND__GRAPH_ID, IOBIND__NO_GRAPH), error,
                     "session_create");
   }
-  IOBIND__TRY(read_metadata(session, error));
+  IOBIND__TRY(iobind__session_read_metadata(session, error));
   return (options->flags & IOBIND_SESSION_PLACEMENT) != 0 ? read_nodes(session, error) : IOBIND_OK;
 }
 
@@ -532,22 +490,6 @@ iobind_status iobind_session_end_profile(iobind_session *session, const char **p
   session->profiling = false;
   *path = session->profile;
   return IOBIND_OK;
-}
-
-iobind_status iobind_session_get_info(const iobind_session *session, iobind_session_info *info, iobind_error *error) {
-  if (session == NULL) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "session_get_info: session is NULL");
-  }
-  iobind_session_info full = {.input_count = session->input_count,
-                              .output_count = session->output_count,
-                              .node_count = session->node_count,
-                              .opset = session->opset,
-                              .model_version = session->model_version,
-                              .producer = session->texts[0],
-                              .graph_name = session->texts[1],
-                              .domain = session->texts[2],
-                              .description = session->texts[3]};
-  return iobind__info_write(info, "info", &full, sizeof full, sizeof full, "session_get_info", error);
 }
 
 iobind_status iobind_session_get_node(const iobind_session *session, size_t index, iobind_node_info *info,

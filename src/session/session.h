@@ -20,6 +20,12 @@ typedef struct iobind__value {
   int handed_on; /* an output: the input that ORT hands on as it, the one of the same name; -1: a node makes it, or a constant is it */
 } iobind__value;
 
+/* What a model says of itself by a key of its own. */
+typedef struct iobind__entry {
+  char *key;
+  char *value;
+} iobind__entry;
+
 struct iobind_session {
   iobind__ref ref;
   iobind_runtime *runtime; /* a reference is held */
@@ -28,8 +34,10 @@ struct iobind_session {
   iobind_deleter deleter;
   void *deleter_context;
   bool profiling;
-  char *profile;  /* the file of a profile that has ended; ORT owns the string */
-  char *texts[4]; /* producer, graph name, domain, description */
+  char *profile;          /* the file of a profile that has ended; ORT owns the string */
+  char *texts[4];         /* producer, graph name, domain, description */
+  iobind__entry *entries; /* sorted by key */
+  size_t entry_count;
   int64_t model_version;
   int64_t opset;
   iobind__value *inputs;
@@ -139,6 +147,10 @@ iobind_status iobind__run_options_read(const iobind_session *session, const iobi
 /* `graph`: the number of a graph; NULL: none. */
 iobind_status iobind__run_options_translate(const OrtApi *api, const iobind_run_options *options, const char *graph,
                                             const char *what, OrtRunOptions **out, iobind_error *error);
+
+/* metadata.c: what the model says of itself. */
+iobind_status iobind__session_read_metadata(iobind_session *session, iobind_error *error);
+void iobind__session_free_metadata(iobind_session *session);
 
 /* signature.c: names, types, shapes and places of inputs and outputs. */
 iobind_status iobind__session_read_signature(iobind_session *session, iobind_error *error);

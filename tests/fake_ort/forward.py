@@ -16,6 +16,8 @@ MADE = {
     "Run": "for (size_t i = 0; i < output_names_len; i++) { fake__made(KIND_OrtValue, outputs[i]); }",
     "GetBoundOutputValues": "fake__made(KIND_memory, *output); "
                             "for (size_t i = 0; i < *output_count; i++) { fake__made(KIND_OrtValue, (*output)[i]); }",
+    "ModelMetadataGetCustomMetadataMapKeys": "if (*keys != NULL) { fake__made(KIND_memory, *keys); } "
+                                             "for (int64_t i = 0; i < *num_keys; i++) { fake__made(KIND_memory, (*keys)[i]); }",
     "RegisterExecutionProviderLibrary": "fake__made(KIND_library, registration_name);",
 }
 # These give something back. One that is to fail does so all the same, or the fake would be the leak.

@@ -245,6 +245,14 @@ static iobind_status get_info(struct rig *rig) {
   return iobind_session_get_info(rig->session, &info, &rig->error);
 }
 
+static void make_labelled(struct rig *rig) {
+  rig_session(rig, "identity labels=cat,dog");
+}
+
+static iobind_status get_metadata(struct rig *rig) {
+  return iobind_session_get_metadata(rig->session, 0, &rig->text, &rig->text_value, &rig->error);
+}
+
 static iobind_status get_input(struct rig *rig) {
   iobind_value_info info = IOBIND_VALUE_INFO_INIT;
   return iobind_session_get_input(rig->session, 0, &info, &rig->error);
@@ -392,6 +400,7 @@ const struct scenario session_scenarios[] = {
      .call = destroy,
      .last = true},
     LOOKS("iobind_session_get_info", ON_CPU, make_multi, get_info),
+    LOOKS("iobind_session_get_metadata", ON_CPU, make_labelled, get_metadata),
     LOOKS("iobind_session_get_ort", ON_CPU, make_multi, get_ort),
     LOOKS("iobind_session_get_input", ON_ALL, make_multi, get_input),
     LOOKS("iobind_session_get_output", ON_ALL, make_multi, get_output),

@@ -13,7 +13,7 @@ static int usage(void) {
 
 static int list(void) {
   for (size_t i = 0; test_model_name(i) != NULL; i++) printf("%-12s %s\n", test_model_name(i), test_model_help(i));
-  puts("each also:   [opset=21 ir=10 producer=iobind-tests domain= description= version=0]");
+  puts("each also:   [opset=21 ir=10 producer=iobind-tests domain= description= labels= version=0]");
   return 0;
 }
 

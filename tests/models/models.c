@@ -250,11 +250,12 @@ static void check_words(builder *b) {
 }
 
 static void build_model(builder *b, const model_kind *kind) {
-  char producer[TEST_MODEL_TEXT], domain[TEST_MODEL_TEXT], description[TEST_MODEL_TEXT];
+  char producer[TEST_MODEL_TEXT], domain[TEST_MODEL_TEXT], description[TEST_MODEL_TEXT], labels[TEST_MODEL_TEXT];
   choose_versions(b);
   builder_text(b, "producer", "iobind-tests", producer);
   builder_text(b, "domain", "", domain);
   builder_text(b, "description", "", description);
+  builder_text(b, "labels", "", labels);
   onnx_model model = {.ir_version = b->ir_version,
                       .model_version = builder_int(b, "version", 0),
                       .producer = producer,
@@ -265,6 +266,10 @@ static void build_model(builder *b, const model_kind *kind) {
   onnx_graph_begin(&b->writer, kind->name);
   kind->build(b);
   onnx_graph_end(&b->writer);
+  if (labels[0] != '\0') {
+    onnx_metadata(&b->writer, "labels", labels);
+    onnx_metadata(&b->writer, "author", "");
+  }
   onnx_model_end(&b->writer);
 }
 

@@ -137,6 +137,9 @@ static void sessions(void **state) {
   is_null("model", iobind_session_create_from_memory(runtime, NULL, 8, NULL, &made, &fault));
   is_null("session", iobind_session_get_info(NULL, &info, &fault));
   is_null("info", iobind_session_get_info(session, NULL, &fault));
+  is_null("session", iobind_session_get_metadata(NULL, 0, &path, &path, &fault));
+  is_null("key", iobind_session_get_metadata(session, 0, NULL, &path, &fault));
+  is_null("value", iobind_session_get_metadata(session, 0, &path, NULL, &fault));
   is_null("session", iobind_session_get_input(NULL, 0, &value, &fault));
   is_null("session", iobind_session_get_output(NULL, 0, &value, &fault));
   is_null("session", iobind_session_find_input(NULL, "x", &index, &fault));

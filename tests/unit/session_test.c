@@ -498,6 +498,30 @@ static void long_names_in_a_message(void **state) {
   iobind_tensor_release(tensor);
 }
 
+static void metadata(void **state) {
+  (void)state;
+  model made = make("add labels=cat,dog");
+  iobind_session *session = NULL;
+  iobind_session_info info = IOBIND_SESSION_INFO_INIT;
+  const char *key;
+  const char *value;
+  expect_ok(iobind_session_create_from_memory(runtime, made.bytes, made.size, NULL, &session, &fault));
+  expect_ok(iobind_session_get_info(session, &info, &fault));
+  assert_int_equal(info.metadata_count, 2);
+  expect_ok(iobind_session_get_metadata(session, 0, &key, &value, &fault)); /* sorted, in whatever order ORT lists them */
+  assert_string_equal(key, "author");
+  assert_string_equal(value, "");
+  expect_ok(iobind_session_get_metadata(session, 1, &key, &value, &fault));
+  assert_string_equal(key, "labels");
+  assert_string_equal(value, "cat,dog");
+  expect(IOBIND_NOT_FOUND, iobind_session_get_metadata(session, 2, &key, &value, &fault));
+  expect_words("2 entries");
+  assert_null(key);
+  assert_null(value);
+  iobind_session_destroy(session);
+  free(made.bytes);
+}
+
 static void placement(void **state) {
   (void)state;
   model made = make("add");
@@ -776,6 +800,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(strict_mode),
     cmocka_unit_test(messages_of_long_names),
     cmocka_unit_test(long_names_in_a_message),
+    cmocka_unit_test(metadata),
     cmocka_unit_test(placement),
     cmocka_unit_test(corrupt_models),
     cmocka_unit_test(files_that_are_no_models),

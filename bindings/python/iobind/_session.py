@@ -96,6 +96,10 @@ class Session(_core.Session):
         """What the model says of itself: opset, model_version, producer, graph_name, domain, description."""
         return self._info()
 
+    def metadata(self) -> dict[str, str]:
+        """The model's own entries: labels, a vocabulary."""
+        return self._metadata()
+
     def nodes(self) -> list[dict[str, str]]:
         """Which execution provider runs which node, for a session made with placement=True."""
         return self._nodes()

@@ -248,6 +248,21 @@ static PyObject *session_values(Session *self, PyObject *which) {
   return list;
 }
 
+static PyObject *session_metadata(Session *self, PyObject *none) {
+  (void)none;
+  PyObject *entries = PyDict_New();
+  const char *key;
+  const char *value;
+  for (size_t i = 0; entries != NULL && iobind_session_get_metadata(self->handle, i, &key, &value, NULL) == IOBIND_OK; i++) {
+    PyObject *text = PyUnicode_FromString(value);
+    if (text == NULL || PyDict_SetItemString(entries, key, text) != 0) {
+      Py_CLEAR(entries);
+    }
+    Py_XDECREF(text);
+  }
+  return entries;
+}
+
 static PyObject *session_info(Session *self, PyObject *none) {
   (void)none;
   iobind_session_info info = IOBIND_SESSION_INFO_INIT;
@@ -322,6 +337,7 @@ static PyMethodDef session_methods[] = {
     {"_adopt", (PyCFunction)session_adopt, METH_VARARGS | METH_CLASS, NULL},
     {"_values", (PyCFunction)session_values, METH_O, NULL},
     {"_info", (PyCFunction)session_info, METH_NOARGS, NULL},
+    {"_metadata", (PyCFunction)session_metadata, METH_NOARGS, NULL},
     {"_nodes", (PyCFunction)session_nodes, METH_NOARGS, NULL},
     {"_run", (PyCFunction)session_run, METH_O, NULL},
     {"end_profile", (PyCFunction)session_end_profile, METH_NOARGS,

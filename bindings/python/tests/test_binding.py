@@ -5,6 +5,7 @@ import threading
 import weakref
 
 import numpy
+import onnx
 import pytest
 
 import iobind
@@ -325,7 +326,10 @@ def test_what_a_session_says():
     session = iobind.Session(counter(), dims={"past": 3}, config={"session.intra_op.allow_spinning": False}, threads=1)
     assert [value.name for value in session.get_inputs()] == ["x", "state", "past.0.key"]
     assert session.inputs[2].shape == (3,) and session.inputs[0].dtype == "float32" and session.outputs[1].kind == "tensor"
-    assert session.info()["opset"] == 17
+    assert session.info()["opset"] == 17 and session.metadata() == {}
+    labelled = onnx.load_from_string(counter())
+    onnx.helper.set_model_props(labelled, {"labels": "cat,dog", "author": ""})
+    assert iobind.Session(labelled.SerializeToString()).metadata() == {"author": "", "labels": "cat,dog"}
     with pytest.raises(iobind.InvalidArgument, match="policy"):
         iobind.Session(counter(), policy="fastest")
     with pytest.raises(iobind.NotFound, match="'pastt'"):

@@ -11,6 +11,7 @@ import java.lang.foreign.StructLayout;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -42,6 +43,7 @@ public final class OrtSessionFFM implements AutoCloseable {
   private final Map<String, Integer> outputIndexes = new LinkedHashMap<>();
   private final long nodeCount;
   private final ModelInfo model;
+  private final Map<String, String> metadata;
   private volatile @Nullable RunListener listener;
 
   /** How a session is made; every setter returns this object. */
@@ -329,12 +331,22 @@ public final class OrtSessionFFM implements AutoCloseable {
       long outputCount = Layouts.getLong(info, Layouts.SESSION_INFO, "output_count");
       nodeCount = Layouts.getLong(info, Layouts.SESSION_INFO, "node_count");
       model = ModelInfo.of(info);
+      metadata = readMetadata(scratch, address, Layouts.getLong(info, Layouts.SESSION_INFO, "metadata_count"));
       inputPlaces = new Place[(int) inputCount];
       inputs = read(scratch, address, inputCount, true);
       outputs = read(scratch, address, outputCount, false);
     }
     for (OrtValueInfo input : inputs) inputIndexes.put(input.name(), inputIndexes.size());
     for (OrtValueInfo output : outputs) outputIndexes.put(output.name(), outputIndexes.size());
+  }
+
+  private static Map<String, String> readMetadata(Scratch scratch, long address, long count) {
+    Map<String, String> entries = new LinkedHashMap<>();
+    for (long i = 0; i < count; i++) {
+      scratch.check(Iobind.sessionGetMetadata(address, i, scratch.out(0), scratch.out(1), scratch.error()));
+      entries.put(Layouts.string(scratch.getLong(0)), Layouts.string(scratch.getLong(1)));
+    }
+    return Collections.unmodifiableMap(entries);
   }
 
   private List<OrtValueInfo> read(Scratch scratch, long address, long count, boolean isInput) {
@@ -510,6 +522,15 @@ public final class OrtSessionFFM implements AutoCloseable {
    */
   public ModelInfo model() {
     return model;
+  }
+
+  /**
+   * The model's own entries: labels, a vocabulary.
+   *
+   * @return in the order of their keys
+   */
+  public Map<String, String> metadata() {
+    return metadata;
   }
 
   /**

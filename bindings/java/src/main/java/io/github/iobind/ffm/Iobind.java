@@ -610,6 +610,18 @@ public final class Iobind {
     }
   }
 
+  private static final MethodHandle SESSION_GET_METADATA = status("iobind_session_get_metadata", OBJECT, SIZE, OBJECT, OBJECT,
+      OBJECT);
+
+  /** {@code iobind_session_get_metadata}. */
+  public static int sessionGetMetadata(long session, long index, long key, long value, long error) {
+    try {
+      return (int) SESSION_GET_METADATA.invokeExact(session, index, key, value, error);
+    } catch (Throwable t) {
+      throw thrown(t);
+    }
+  }
+
   private static final MethodHandle SESSION_GET_INPUT = status("iobind_session_get_input", OBJECT, SIZE, MEMORY, OBJECT);
 
   /** {@code iobind_session_get_input}. */

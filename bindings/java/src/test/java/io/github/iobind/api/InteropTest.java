@@ -12,6 +12,7 @@ import java.lang.foreign.Linker;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.SymbolLookup;
 import java.lang.foreign.ValueLayout;
+import java.util.List;
 import java.util.Map;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.AfterAll;
@@ -283,6 +284,10 @@ class InteropTest {
   void modelsSayWhatTheyAre() {
     try (OrtSessionFFM session = Models.session(runtime, "scale opset=20 domain=org.example description=doubles")) {
       assertEquals(new ModelInfo(20, 0, "iobind-tests", "scale", "org.example", "doubles"), session.model());
+      assertEquals(Map.of(), session.metadata());
+    }
+    try (OrtSessionFFM session = Models.session(runtime, "scale labels=cat,dog")) {
+      assertEquals(List.of("author=", "labels=cat,dog"), session.metadata().entrySet().stream().map(Object::toString).toList());
     }
   }
 }

@@ -1,0 +1,154 @@
+/* What a model says of itself. */
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "session/session.h"
+#include "support/options.h"
+
+/* A text of ORT's as our own. Gives ORT's back. */
+static iobind_status take_text(const iobind_session *session, char *text, char **out, iobind_error *error) {
+  const OrtApi *api = IOBIND__API(session->runtime);
+  *out = iobind__string_copy(text);
+  IOBIND__ORT_TRY(api, api->AllocatorFree(session->runtime->cpu_allocator, text), error, "session_create: metadata");
+  return *out == NULL ? iobind__out_of_memory(error, "session_create") : IOBIND_OK;
+}
+
+static iobind_status read_texts(iobind_session *session, const OrtModelMetadata *metadata, iobind_error *error) {
+  const OrtApi *api = IOBIND__API(session->runtime);
+  OrtAllocator *allocator = session->runtime->cpu_allocator;
+  OrtStatus *(ORT_CALL *const getters[])(const OrtModelMetadata *, OrtAllocator *,
+                                         char **) = {api->ModelMetadataGetProducerName, api->ModelMetadataGetGraphName,
+                                                     api->ModelMetadataGetDomain, api->ModelMetadataGetDescription};
+  for (size_t i = 0; i < sizeof session->texts / sizeof session->texts[0]; i++) {
+    char *text = NULL;
+    IOBIND__ORT_TRY(api, getters[i](metadata, allocator, &text), error, "session_create: metadata");
+    IOBIND__TRY(take_text(session, text, &session->texts[i], error));
+  }
+  IOBIND__ORT_TRY(api, api->ModelMetadataGetVersion(metadata, &session->model_version), error, "session_create: metadata");
+  if (session->model_version == INT64_MAX) {
+    session->model_version = 0; /* ORT's answer if the model has none */
+  }
+  return IOBIND_OK;
+}
+
+static iobind_status read_entry(iobind_session *session, const OrtModelMetadata *metadata, char *key, iobind_error *error) {
+  const OrtApi *api = IOBIND__API(session->runtime);
+  iobind__entry *entry = &session->entries[session->entry_count++];
+  char *value = NULL;
+  IOBIND__TRY(take_text(session, key, &entry->key, error));
+  IOBIND__ORT_TRY(api, api->ModelMetadataLookupCustomMetadataMap(metadata, session->runtime->cpu_allocator, entry->key, &value),
+                  error, "session_create: metadata");
+  return take_text(session, value, &entry->value, error);
+}
+
+static int compare_entries(const void *one, const void *other) {
+  return strcmp(((const iobind__entry *)one)->key, ((const iobind__entry *)other)->key);
+}
+
+/* The list of keys, and those from `taken` on. */
+static void free_keys(const iobind_session *session, char **keys, int64_t taken, int64_t count) {
+  const OrtApi *api = IOBIND__API(session->runtime);
+  for (int64_t i = taken; i <= count; i++) {
+    OrtStatus *failed = api->AllocatorFree(session->runtime->cpu_allocator, i < count ? (void *)keys[i] : (void *)keys);
+    if (failed != NULL) {
+      api->ReleaseStatus(failed);
+    }
+  }
+}
+
+/* ORT lists the keys in any order. */
+static iobind_status read_entries(iobind_session *session, const OrtModelMetadata *metadata, iobind_error *error) {
+  const OrtApi *api = IOBIND__API(session->runtime);
+  char **keys = NULL;
+  int64_t count = 0;
+  IOBIND__ORT_TRY(api, api->ModelMetadataGetCustomMetadataMapKeys(metadata, session->runtime->cpu_allocator, &keys, &count),
+                  error, "session_create: metadata");
+  if (keys == NULL) {
+    return IOBIND_OK;
+  }
+  session->entries = calloc((size_t)count, sizeof *session->entries);
+  iobind_status status = session->entries == NULL ? iobind__out_of_memory(error, "session_create") : IOBIND_OK;
+  int64_t taken = 0;
+  while (taken < count && status == IOBIND_OK) {
+    status = read_entry(session, metadata, keys[taken++], error);
+  }
+  free_keys(session, keys, taken, count);
+  if (status == IOBIND_OK) {
+    qsort(session->entries, session->entry_count, sizeof *session->entries, compare_entries);
+  }
+  return status;
+}
+
+iobind_status iobind__session_read_metadata(iobind_session *session, iobind_error *error) {
+  const OrtApi *api = IOBIND__API(session->runtime);
+  OrtModelMetadata *metadata = NULL;
+  IOBIND__ORT_TRY(api, api->SessionGetModelMetadata(session->session, &metadata), error, "session_create: metadata");
+  iobind_status status = read_texts(session, metadata, error);
+  if (status == IOBIND_OK) {
+    status = read_entries(session, metadata, error);
+  }
+  api->ReleaseModelMetadata(metadata);
+  /* an ORT without the model editor, or a model that was not ONNX, does not tell the opset: 0 */
+  const OrtModelEditorApi *editor = api->GetModelEditorApi();
+  int opset = 0;
+  OrtStatus *told = editor == NULL ? NULL : editor->SessionGetOpsetForDomain(session->session, "", &opset);
+  if (told != NULL) {
+    api->ReleaseStatus(told);
+    opset = 0;
+  }
+  session->opset = opset;
+  return status;
+}
+
+void iobind__session_free_metadata(iobind_session *session) {
+  for (size_t i = 0; i < sizeof session->texts / sizeof session->texts[0]; i++) {
+    free(session->texts[i]);
+  }
+  for (size_t i = 0; i < session->entry_count; i++) {
+    free(session->entries[i].key);
+    free(session->entries[i].value);
+  }
+  free(session->entries);
+}
+
+iobind_status iobind_session_get_info(const iobind_session *session, iobind_session_info *info, iobind_error *error) {
+  if (session == NULL) {
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "session_get_info: session is NULL");
+  }
+  iobind_session_info full = {.input_count = session->input_count,
+                              .output_count = session->output_count,
+                              .node_count = session->node_count,
+                              .opset = session->opset,
+                              .model_version = session->model_version,
+                              .producer = session->texts[0],
+                              .graph_name = session->texts[1],
+                              .domain = session->texts[2],
+                              .description = session->texts[3],
+                              .metadata_count = session->entry_count};
+  return iobind__info_write(info, "info", &full, sizeof full, offsetof(iobind_session_info, metadata_count), "session_get_info",
+                            error);
+}
+
+iobind_status iobind_session_get_metadata(const iobind_session *session, size_t index, const char **key, const char **value,
+                                          iobind_error *error) {
+  if (key != NULL) {
+    *key = NULL;
+  }
+  if (value != NULL) {
+    *value = NULL;
+  }
+  if (session == NULL || key == NULL || value == NULL) {
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "session_get_metadata: %s is NULL",
+                        session == NULL ? "session"
+                        : key == NULL   ? "key"
+                                        : "value");
+  }
+  if (index >= session->entry_count) {
+    return iobind__fail(error, IOBIND_NOT_FOUND, "session_get_metadata: the model has %zu entries, got index %zu",
+                        session->entry_count, index);
+  }
+  *key = session->entries[index].key;
+  *value = session->entries[index].value;
+  return IOBIND_OK;
+}
