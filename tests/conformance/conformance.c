@@ -11,7 +11,8 @@
 #include "script.h"
 #include "world.h"
 
-/* conformance --device SPEC [--only TEXT] [--except NAME] [--at-least N] [--all-wrong] [--verbose] CASES
+/* conformance --device SPEC [--only TEXT] [--except NAME,...] [--at-least N] [--all-wrong] [--no-binary]
+ *             [--sessions N] [--verbose] CASES
  *
  * Runs the rows of a file of cases on one device. Exits 0 where all passed (--all-wrong: where all failed), 1 where one failed,
  * 2 where the usage is wrong, and 77 where the device is not there; that is 1 where the environment variable IOBIND_REQUIRE, a
@@ -22,10 +23,12 @@ enum { EXIT_ABSENT = 77, EXIT_USAGE = 2 };
 typedef struct options {
   const char *device;
   const char *only;
-  const char *except; /* a row, or several that begin with this and a slash */
+  const char *except; /* with commas between: a row, or several that begin with this and a slash */
   const char *cases;
   size_t at_least;
+  size_t sessions; /* that stay open for later rows; 0: all */
   int all_wrong;
+  int no_binary;
   int verbose;
 } options;
 
@@ -120,7 +123,7 @@ static uint64_t allocated_bytes(world *w) {
 /* Runs a row's script. Returns 0 where the device lacks something, which is written to `missing`. */
 static int play(world *w, const case_row *row, char missing[64]) {
   session *s = NULL;
-  if (!world_has(w, row->needs, NULL, missing)) return 0;
+  if (!world_runs(w, row->model, row->steps, missing) || !world_has(w, row->needs, NULL, missing)) return 0;
   if (row->model[0] != '\0') s = world_cached_session(w, row->model);
   if (w->failure[0] == '\0' && !world_has(w, row->needs, s, missing)) return 0;
   if (s != NULL) world_bind(w, "main", s, 0);
@@ -134,6 +137,7 @@ static void run_row(world *w, const case_row *row, const options *o, counts *tot
   running_row = row->name;
   if (o->verbose) printf("%s\n", row->name);
   fflush(stdout);
+  if (o->sessions != 0 && w->cached >= o->sessions) world_drop_cache(w);
   uint64_t before = allocated_bytes(w);
   int played = play(w, row, missing);
   snprintf(step_text, sizeof step_text, "%s", running_step);
@@ -163,8 +167,11 @@ static void run_row(world *w, const case_row *row, const options *o, counts *tot
 }
 
 static int is_wanted(const options *o, const char *name) {
-  size_t length = o->except == NULL ? 0 : strlen(o->except);
-  if (length > 0 && strncmp(name, o->except, length) == 0 && (name[length] == '\0' || name[length] == '/')) return 0;
+  for (const char *at = o->except; at != NULL && *at != '\0'; at += *at == ',') {
+    size_t length = strcspn(at, ",");
+    if (length > 0 && strncmp(name, at, length) == 0 && (name[length] == '\0' || name[length] == '/')) return 0;
+    at += length;
+  }
   return o->only == NULL || strstr(name, o->only) != NULL;
 }
 
@@ -192,8 +199,12 @@ static int read_options(int argc, char **argv, options *o) {
       o->except = argv[++i];
     } else if (strcmp(argv[i], "--at-least") == 0 && has_value) {
       o->at_least = (size_t)strtoul(argv[++i], NULL, 10);
+    } else if (strcmp(argv[i], "--sessions") == 0 && has_value) {
+      o->sessions = (size_t)strtoul(argv[++i], NULL, 10);
     } else if (strcmp(argv[i], "--all-wrong") == 0) {
       o->all_wrong = 1;
+    } else if (strcmp(argv[i], "--no-binary") == 0) {
+      o->no_binary = 1;
     } else if (strcmp(argv[i], "--verbose") == 0) {
       o->verbose = 1;
     } else if (argv[i][0] != '-' && o->cases == NULL) {
@@ -210,7 +221,8 @@ int main(int argc, char **argv) {
   options o = {0};
   case_list list;
   if (!read_options(argc, argv, &o)) {
-    fputs("usage: conformance --device SPEC [--only TEXT] [--except NAME] [--at-least N] [--all-wrong] [--verbose] CASES\n",
+    fputs("usage: conformance --device SPEC [--only TEXT] [--except NAME,...] [--at-least N] [--all-wrong] [--no-binary] "
+          "[--sessions N] [--verbose] CASES\n",
           stderr);
     return EXIT_USAGE;
   }
@@ -219,6 +231,7 @@ int main(int argc, char **argv) {
     return EXIT_USAGE;
   }
   watch_for_crashes();
+  w.no_binary = o.no_binary;
   int status = open_world(&w, o.device);
   if (status == 0) status = run_all(&w, &list, &o);
   world_end(&w);

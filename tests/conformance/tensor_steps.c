@@ -2,7 +2,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "d3d12/com.h"
 #include "element.h"
+#include "iobind/interop.h"
 #include "script.h"
 
 enum { PART_BYTES = 65536 };
@@ -69,6 +71,15 @@ static void wrap(world *w, const step *s) {
 }
 
 /* A second tensor over the memory of one, as another library would hand it over. */
+/* A tensor's memory: its address, or the object that stands for it. The tensor keeps that alive. */
+static void *memory_of(const iobind_tensor *handle) {
+  iobind_native native = IOBIND_NATIVE_INIT;
+  if (iobind_tensor_get_native(handle, &native, NULL) != IOBIND_OK) return iobind_tensor_address(handle);
+  d3d_object *object = native.handle;
+  object->table->Release(object);
+  return object;
+}
+
 static void alias(world *w, const step *s) {
   value v;
   iobind_tensor *handle = (iobind_tensor *)w;
@@ -79,7 +90,7 @@ static void alias(world *w, const step *s) {
   v.memory = over->value.memory;
   size_t bytes = s->count > 4 ? (size_t)world_number(w, s, 4) : value_bytes(&over->value);
   iobind_status status = iobind_tensor_wrap(v.device, (iobind_memory)v.memory, (iobind_dtype)v.dtype, v.dims, v.rank,
-                                            iobind_tensor_address(over->handle), bytes, NULL, NULL, &handle, world_error(w));
+                                            memory_of(over->handle), bytes, NULL, NULL, &handle, world_error(w));
   if (!made(w, status, handle)) return;
   value shared;
   value_share(&shared, &over->value);
@@ -375,7 +386,7 @@ static void copy(world *w, const step *s) {
 static void compare_addresses(world *w, const step *s, int wanted) {
   tensor *a = world_tensor(w, world_word(w, s, 1)), *b = world_tensor(w, world_word(w, s, 2));
   if (a == NULL || b == NULL) return;
-  if ((iobind_tensor_address(a->handle) == iobind_tensor_address(b->handle)) != wanted) {
+  if ((memory_of(a->handle) == memory_of(b->handle)) != wanted) {
     world_fail(w, "%s and %s %s", a->name, b->name, wanted ? "have different memory" : "share memory");
   }
 }

@@ -189,6 +189,34 @@ void world_drop_pipeline(named_pipeline *p) {
   memset(p, 0, sizeof *p);
 }
 
+/* ---- models without binary elementwise operators, for a device that runs none ---- */
+
+/* The model of a list whose name stands first in the text; NULL: none does. */
+static const char *find_model(const char *const *list, const char *text) {
+  size_t length = strcspn(text, " ;");
+  while (*list != NULL && (strlen(*list) != length || strncmp(*list, text, length) != 0)) list++;
+  return *list;
+}
+
+int world_runs(const world *w, const char *model, const char *steps, char missing[64]) {
+  static const char *const binary[] = {"outer", "multi", "pair",    "unused",  "passthrough", "if",
+                                       "loop",  "mixed", "decoder", "denoise", NULL};
+  const char *found = w->no_binary ? find_model(binary, model) : NULL;
+  for (const char *at = steps; w->no_binary && found == NULL && *at != '\0';) {
+    found = find_model(binary, at);
+    at += strcspn(at, " ;");
+    at += strspn(at, " ;");
+  }
+  if (found != NULL) snprintf(missing, 64, "binary operators, for '%s'", found);
+  return found == NULL;
+}
+
+static void adapt_model(const world *w, const char *spec, char adapted[TEST_MODEL_TEXT]) {
+  static const char *const unary[] = {"scale", "add", NULL};
+  int replace = w->no_binary && find_model(unary, spec) != NULL;
+  snprintf(adapted, TEST_MODEL_TEXT, "%s%s", spec, replace ? " binary=0" : "");
+}
+
 /* ---- sessions ---- */
 
 /* Reads the words before the model's name into the options. */
@@ -248,8 +276,9 @@ session *world_load(world *w, const char *spec, int settle) {
     options.dim_values = &dim_value;
   }
   size_t bytes;
-  char why[TEST_MODEL_TEXT];
-  if (test_model(model_spec, &bytes, why) == NULL) {
+  char why[TEST_MODEL_TEXT], adapted[TEST_MODEL_TEXT];
+  adapt_model(w, model_spec, adapted);
+  if (test_model(adapted, &bytes, why) == NULL) {
     world_fail(w, "script: %s", why);
     return NULL;
   }
@@ -257,7 +286,7 @@ session *world_load(world *w, const char *spec, int settle) {
   if (s == NULL) {
     world_fail(w, "no memory");
   } else {
-    iobind_status status = test_session_with(w->runtime, model_spec, &options, &s->handle, world_error(w));
+    iobind_status status = test_session_with(w->runtime, adapted, &options, &s->handle, world_error(w));
     int loaded = settle ? world_settle(w, status, s->handle) : world_must(w, status);
     snprintf(s->spec, sizeof s->spec, "%s", model_spec);
     s->users = 1;
@@ -314,7 +343,9 @@ static int computes(world *w, const char *dtype) {
   iobind_error error = IOBIND_ERROR_INIT;
   snprintf(spec, sizeof spec, "scale dtype=%s", dtype);
   snprintf(type, sizeof type, "%s[1]", dtype);
-  session *s = value_parse_type(type, &v) ? world_cached_session(w, spec) : NULL;
+  int is_type = value_parse_type(type, &v);
+  if (is_type && w->no_binary && strncmp(dtype, "float", 5) != 0) return 0; /* Selu is only for these */
+  session *s = is_type ? world_cached_session(w, spec) : NULL;
   if (s == NULL) {
     world_fail(w, "script: nothing computes with '%s'", dtype);
     return 0;

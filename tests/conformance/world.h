@@ -92,6 +92,7 @@ typedef struct world {
   iobind_device *device; /**< the one under test */
   iobind_device_info info;
   uint32_t ort_minor; /**< N of ORT 1.N */
+  int no_binary;      /**< the device runs no binary elementwise operators: models are built without, or left out */
 
   session *cache[WORLD_CACHE]; /**< sessions of the column `model`, shared by all rows */
   size_t cached;
@@ -185,6 +186,9 @@ typedef int world_setter(int device, const char *name, const char *value);
 
 /** What makes the device fail; NULL: it is none that can be asked to. */
 world_setter *world_faults(const world *w);
+
+/** Whether the device runs a row's models, those of its steps too. The first that it does not is written to `missing`. */
+int world_runs(const world *w, const char *model, const char *steps, char missing[64]);
 
 /** Whether the device has what the words of `needs` say; the first one that it has not is written to `missing`.
  *  @param s  NULL: as long as no session is there, all that is asked of one counts as had */

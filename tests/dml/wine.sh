@@ -14,9 +14,9 @@ if [ "${IOBIND_DML_INSIDE:-}" = 1 ]; then
   # shellcheck disable=SC2016 # the inner shell expands it
   exec chroot "$root" /usr/bin/env -i PATH=/usr/bin:/bin:/usr/lib/wine HOME=/folder/home LC_ALL=C.UTF-8 XDG_RUNTIME_DIR=/tmp \
     WINEPREFIX=/folder/prefix WINEDEBUG="${WINEDEBUG:--all}" DISPLAY=:7 VK_ICD_FILENAMES=/usr/share/vulkan/icd.d/lvp_icd.json \
-    ORT_DISABLE_TELEMETRY=1 WINEDLLOVERRIDES=winedbg.exe=d /bin/sh -c '
+    ORT_DISABLE_TELEMETRY=1 WINEDLLOVERRIDES="winedbg.exe=d;d3d12=n,b" /bin/sh -c '
       mkdir -p "$HOME"
-      Xvfb :7 -screen 0 640x480x24 -nolisten tcp >/tmp/xvfb 2>&1 &
+      Xvfb :7 -screen 0 640x480x24 -nolisten tcp -nolisten local >/tmp/xvfb 2>&1 &
       for try in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do [ -e /tmp/.X11-unix/X7 ] && break; sleep 0.25; done
       [ -e /tmp/.X11-unix/X7 ] || { echo "wine.sh: no virtual screen:"; cat /tmp/xvfb; exit 77; }
       cd /folder

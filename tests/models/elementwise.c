@@ -21,6 +21,36 @@ static void read_pair(builder *b, const char *first, const char *second, test_sh
   shape->rank = 2;
 }
 
+/* Multiply by a number. `binary=0` builds it without a binary operator, for devices that run none: right for what is not negative. */
+static void write_scaled(builder *b, double factor, const char *y, int32_t dtype) {
+  if (builder_int(b, "binary", 1) != 0) {
+    builder_scalar(b, "factor", dtype, factor);
+    builder_node(b, "Mul", "x factor", y);
+    return;
+  }
+  builder_node_begin(b, "Selu", "x", y);
+  onnx_attribute_float(&b->writer, "gamma", (float)factor);
+  builder_node_end(b);
+}
+
+/* x + y, or with `binary=0` the sum over a dim that holds both. */
+static void write_sum(builder *b, const char *z) {
+  static const int64_t front = 0;
+  if (builder_int(b, "binary", 1) != 0) {
+    builder_node(b, "Add", "x y", z);
+    return;
+  }
+  builder_int64s(b, "front", &front, 1);
+  builder_node(b, "Unsqueeze", "x front", "x_row");
+  builder_node(b, "Unsqueeze", "y front", "y_row");
+  builder_node_begin(b, "Concat", "x_row y_row", "rows");
+  onnx_attribute_int(&b->writer, "axis", 0);
+  builder_node_end(b);
+  builder_node_begin(b, "ReduceSum", "rows front", z);
+  onnx_attribute_int(&b->writer, "keepdims", 0);
+  builder_node_end(b);
+}
+
 void build_identity(builder *b) {
   int32_t dtype;
   test_shape shape;
@@ -37,17 +67,16 @@ void build_add(builder *b) {
   builder_input(b, "x", dtype, &shape);
   builder_input(b, "y", dtype, &shape);
   builder_output(b, "z", dtype, &shape);
-  builder_node(b, "Add", "x y", "z");
+  write_sum(b, "z");
 }
 
 void build_scale(builder *b) {
   int32_t dtype;
   test_shape shape;
   read_type(b, &dtype, &shape);
-  builder_scalar(b, "factor", dtype, builder_number(b, "factor", 2));
   builder_input(b, "x", dtype, &shape);
   builder_output(b, "y", dtype, &shape);
-  builder_node(b, "Mul", "x factor", "y");
+  write_scaled(b, builder_number(b, "factor", 2), "y", dtype);
 }
 
 void build_outer(builder *b) {
