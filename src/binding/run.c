@@ -363,12 +363,15 @@ static iobind_status use_host_tensors(const iobind_binding *binding, iobind_stre
   return IOBIND_OK;
 }
 
-/* A state that is moved is replaced by the next run's. That run may be submitted before the stream has read the old state, so
- * the stream keeps it. */
+/* A state that is moved is replaced by the next run's, and so is the first one of those that are swapped. That run may be submitted
+ * before the stream has read the old state, so the stream keeps it. */
 static void keep_states(const iobind_binding *binding, iobind_stream *stream) {
   for (size_t i = 0; i < binding->carry_count; i++) {
-    if (binding->carries[i].mode == IOBIND_CARRY_MOVE) {
-      iobind__tensor_use(binding->inputs[binding->carries[i].input].bound, stream);
+    const iobind__carry *carry = &binding->carries[i];
+    iobind_tensor *state = binding->inputs[carry->input].bound;
+    bool stays = carry->mode == IOBIND_CARRY_IN_PLACE || state == carry->buffers[0] || state == carry->buffers[1];
+    if (!stays) {
+      iobind__tensor_use(state, stream);
     }
   }
 }
