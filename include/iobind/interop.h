@@ -124,6 +124,35 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_tensor_to_dlpack(iobind_tensor *ten
 IOBIND_API IOBIND_CHECK iobind_status iobind_tensor_from_dlpack(iobind_runtime *runtime, void *managed, uint32_t flags,
                                                                 iobind_tensor **tensor, iobind_error *error);
 
+/* ---- rows with a pitch --------------------------------------------------------------------------------------------- */
+
+/** Rows of bytes that lie apart: a frame with a line size, a rectangle of a picture. */
+typedef struct iobind_rows {
+  uint32_t struct_size;
+  uint32_t reserved;     /**< 0 */
+  iobind_tensor *tensor;
+  size_t offset;         /**< of the first row, in bytes */
+  size_t pitch;          /**< from the start of one row to the start of the next, in bytes; a row's bytes or more */
+} iobind_rows;
+#define IOBIND_ROWS_INIT {sizeof(iobind_rows), 0, NULL, 0, 0}
+
+/** Copy rows of one tensor into another, or into another part of the same one: a decoder's frame into a dense tensor (whose pitch is a
+ *  row's bytes), a dense tensor into a frame, a rectangle. Bytes are copied: element types and dims do not matter. What lies between the
+ *  rows is not touched. With IOBIND_DEVICE_ADDRESSABLE the device copies each row where it is, and the counters grow by the rows alone;
+ *  memory without addresses comes to the host and goes back: a source up to its last row; if the rows are not all of a target, all of the
+ *  target down and up, counted and logged.
+ *  @param row_bytes  of a row. The rows must lie inside both tensors
+ *  @param rows       how many; of 0 rows or 0 bytes nothing is copied
+ *  @param stream     NULL: done on return. Otherwise a stream of one of the two devices; both tensors stay alive until it has passed. To
+ *                    host memory that is not pinned and not dense, and if memory without addresses is staged, the call waits
+ *  @return OK; INVALID_ARGUMENT NULL, rows outside, a pitch below a row's bytes, a read-only target, source and target overlap (rows
+ *          of one memory may lie between each other if both have the same pitch); DTYPE strings; DEVICE another device's stream or
+ *          another runtime; NOT_SUPPORTED; OUT_OF_MEMORY; RUNTIME
+ *  @threads serial for each tensor   @blocks if stream is NULL   @since 0.2 */
+IOBIND_API IOBIND_CHECK iobind_status iobind_tensor_copy_rows(const iobind_rows *source, const iobind_rows *target,
+                                                              size_t row_bytes, size_t rows, iobind_stream *stream,
+                                                              iobind_error *error);
+
 /* ---- the ORT of a host program ------------------------------------------------------------------------------------ */
 
 /** The `const OrtApiBase *` of the ORT that last registered libiobind itself as an EP library; NULL if none did. Some ORTs

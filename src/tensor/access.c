@@ -6,8 +6,8 @@
 
 enum { FEW = 8 }; /* a batch up to this size needs no memory */
 
-static iobind_status check_stream(const iobind_stream *stream, const iobind_device *a, const iobind_device *b, const char *what,
-                                  iobind_error *error) {
+iobind_status iobind__tensor_check_stream(const iobind_stream *stream, const iobind_device *a, const iobind_device *b,
+                                          const char *what, iobind_error *error) {
   if (stream != NULL && stream->device != a && stream->device != b) {
     return iobind__fail(error, IOBIND_DEVICE, "%s: expected a stream of '%s', got one of '%s'", what, a->spec,
                         stream->device->spec);
@@ -95,7 +95,7 @@ static iobind_status check_part(const iobind_tensor *tensor, size_t offset, cons
                         "%s: expected a part of the tensor's %zu bytes, got %zu bytes at offset %zu", what, tensor->bytes,
                         bytes, offset);
   }
-  return check_stream(stream, tensor->place->device, tensor->place->device, what, error);
+  return iobind__tensor_check_stream(stream, tensor->place->device, tensor->place->device, what, error);
 }
 
 /* The end of the bytes that must move for a part that ends at `end`. */
@@ -254,7 +254,7 @@ static iobind_status check_pair(const iobind_tensor *source, const iobind_tensor
     return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "tensor_copy: pair %zu overlaps in memory", index);
   }
   IOBIND__TRY(iobind__tensor_check_writable(target, "tensor_copy", error));
-  return check_stream(stream, source->place->device, target->place->device, "tensor_copy", error);
+  return iobind__tensor_check_stream(stream, source->place->device, target->place->device, "tensor_copy", error);
 }
 
 static iobind__transfer transfer_of(const iobind_tensor *source, iobind_tensor *target) {

@@ -1,22 +1,25 @@
 /* Reading, writing and copying as a task of a worker's stream, after its earlier work. */
 #include <stdlib.h>
 
+#include "iobind/interop.h"
 #include "tensor/tensor.h"
 
-/* The three differ in what they call; the tensors are held until the task is done. */
+/* They differ in what they call; the tensors are held until the task is done. */
 typedef struct access {
   iobind__task task;
-  enum { WRITE, READ, COPY } kind;
+  enum { WRITE, READ, COPY, ROWS } kind;
   size_t offset;
   const void *from;
   void *to;
-  size_t bytes;
-  size_t count; /* of tensors; of pairs for COPY */
+  size_t bytes; /* of a row for ROWS */
+  size_t count; /* of pairs for COPY and ROWS */
+  iobind_rows sides[2];
+  size_t rows;
   iobind_tensor *tensors[];
 } access;
 
 static size_t tensor_count(const access *self) {
-  return self->kind == COPY ? 2 * self->count : 1;
+  return self->kind == COPY || self->kind == ROWS ? 2 * self->count : 1;
 }
 
 static void free_access(iobind__task *task) {
@@ -38,6 +41,7 @@ static iobind_status run_access(iobind__task *task, const iobind_error *failure,
     case COPY:
       return iobind_tensor_copy((const iobind_tensor *const *)self->tensors, self->tensors + self->count, self->count, NULL,
                                 error);
+    case ROWS: return iobind_tensor_copy_rows(&self->sides[0], &self->sides[1], self->bytes, self->rows, NULL, error);
   }
   return iobind__fail(error, IOBIND_INTERNAL, "stream: no such task");
 }
@@ -90,6 +94,18 @@ iobind_status iobind__submit_copy(const iobind_tensor *const *sources, iobind_te
   for (size_t i = 0; i < count; i++) {
     self->tensors[i] = iobind_tensor_retain((iobind_tensor *)(uintptr_t)sources[i]); /* as above */
     self->tensors[count + i] = iobind_tensor_retain(targets[i]);
+  }
+  return submit(self, stream, error);
+}
+
+iobind_status iobind__submit_rows(const iobind_rows *source, const iobind_rows *target, size_t row_bytes, size_t rows,
+                                  iobind_stream *stream, iobind_error *error) {
+  access *self = make(&(access){.kind = ROWS, .bytes = row_bytes, .count = 1, .sides = {*source, *target}, .rows = rows});
+  if (self == NULL) {
+    return iobind__out_of_memory(error, "tensor_copy_rows");
+  }
+  for (size_t i = 0; i < 2; i++) {
+    self->tensors[i] = iobind_tensor_retain(self->sides[i].tensor);
   }
   return submit(self, stream, error);
 }

@@ -72,6 +72,10 @@ static inline bool iobind__tensor_is_allocated(const iobind_tensor *tensor) {
 /* INVALID_ARGUMENT for a tensor that must not be written. */
 iobind_status iobind__tensor_check_writable(const iobind_tensor *tensor, const char *what, iobind_error *error);
 
+/* DEVICE for a stream of neither device. NULL is right. */
+iobind_status iobind__tensor_check_stream(const iobind_stream *stream, const iobind_device *a, const iobind_device *b,
+                                          const char *what, iobind_error *error);
+
 /* Create a tensor at any place, also at one that a session lends. */
 iobind_status iobind__tensor_create_at(iobind__place *place, iobind_dtype dtype, const int64_t *dims, size_t rank,
                                        iobind_tensor **out, iobind_error *error);
@@ -125,5 +129,8 @@ iobind_status iobind__submit_read(const iobind_tensor *tensor, size_t offset, vo
                                   iobind_error *error);
 iobind_status iobind__submit_copy(const iobind_tensor *const *sources, iobind_tensor *const *targets, size_t count,
                                   iobind_stream *stream, iobind_error *error);
+struct iobind_rows;
+iobind_status iobind__submit_rows(const struct iobind_rows *source, const struct iobind_rows *target, size_t row_bytes,
+                                  size_t rows, iobind_stream *stream, iobind_error *error);
 
 #endif

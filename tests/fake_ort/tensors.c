@@ -216,6 +216,60 @@ static void many_are_twos(struct rig *rig) {
   }
 }
 
+/* Two rows of one value: every other one of y becomes the beginning of x. */
+static iobind_status copy_rows_between(struct rig *rig, iobind_tensor *from, iobind_tensor *to, iobind_stream *stream) {
+  iobind_rows source = IOBIND_ROWS_INIT;
+  source.tensor = from;
+  source.pitch = 2 * sizeof(float);
+  iobind_rows target = IOBIND_ROWS_INIT;
+  target.tensor = to;
+  target.pitch = sizeof(float);
+  return iobind_tensor_copy_rows(&source, &target, sizeof(float), 2, stream, &rig->error);
+}
+
+static iobind_status copy_rows(struct rig *rig) {
+  return copy_rows_between(rig, rig->y, rig->x, NULL);
+}
+
+static iobind_status copy_rows_on_stream(struct rig *rig) {
+  return copy_rows_between(rig, rig->y, rig->x, rig->stream);
+}
+
+static void x_has_rows(struct rig *rig) {
+  const float expected[RIG_VALUES] = {rig_twos[0], rig_twos[2], rig_ones[2], rig_ones[3]};
+  NEED(rig, iobind_stream_synchronize(rig->stream, &rig->error));
+  rig_expect(rig, rig->x, expected, RIG_VALUES);
+}
+
+/* Many[0] is on the host. */
+static void make_host_pair(struct rig *rig) {
+  make_pair(rig);
+  rig->many[0] = rig_floats(rig, rig->cpu, rig_twos, RIG_VALUES);
+}
+
+static iobind_status copy_rows_up(struct rig *rig) {
+  return copy_rows_between(rig, rig->many[0], rig->x, NULL);
+}
+
+static iobind_status copy_rows_up_on_stream(struct rig *rig) {
+  return copy_rows_between(rig, rig->many[0], rig->x, rig->stream);
+}
+
+/* The same rows every time: what is on the host is the target now. */
+static iobind_status copy_rows_down(struct rig *rig) {
+  return copy_rows_between(rig, rig->y, rig->many[0], NULL);
+}
+
+static iobind_status copy_rows_down_on_stream(struct rig *rig) {
+  return copy_rows_between(rig, rig->y, rig->many[0], rig->stream);
+}
+
+static void host_has_rows(struct rig *rig) {
+  const float expected[RIG_VALUES] = {rig_twos[0], rig_twos[2], rig_twos[2], rig_twos[3]};
+  NEED(rig, iobind_stream_synchronize(rig->stream, &rig->error));
+  rig_expect(rig, rig->many[0], expected, RIG_VALUES);
+}
+
 /* ---- strings ---- */
 
 static void make_strings(struct rig *rig) {
@@ -353,6 +407,14 @@ const struct scenario tensor_scenarios[] = {
     MOVES("iobind_tensor_copy", "on a stream", ON_ALL, make_pair, copy_on_stream, has_twos_behind),
     MOVES("iobind_tensor_copy", "through the host", ON_VDEV, make_pair, copy_through_host, has_twos),
     MOVES("iobind_tensor_copy", "of many", ON_ALL, make_many, copy_many, many_are_twos),
+    MOVES("iobind_tensor_copy_rows", "", ON_ALL, make_pair, copy_rows, x_has_rows),
+    MOVES("iobind_tensor_copy_rows", "on a stream", ON_ALL, make_pair, copy_rows_on_stream, x_has_rows),
+    MOVES("iobind_tensor_copy_rows", "from the host", ON_VDEV | ON_STRANGE, make_host_pair, copy_rows_up, x_has_rows),
+    MOVES("iobind_tensor_copy_rows", "from the host, on a stream", ON_VDEV | ON_STRANGE, make_host_pair, copy_rows_up_on_stream,
+          x_has_rows),
+    MOVES("iobind_tensor_copy_rows", "to the host", ON_VDEV | ON_STRANGE, make_host_pair, copy_rows_down, host_has_rows),
+    MOVES("iobind_tensor_copy_rows", "to the host, on a stream", ON_VDEV | ON_STRANGE, make_host_pair, copy_rows_down_on_stream,
+          host_has_rows),
     MOVES("iobind_tensor_get_string", "", ON_CPU, make_strings, get_string, got_string),
     MOVES("iobind_tensor_get_string", "in part", ON_CPU, make_strings, get_short_string, got_string),
     MOVES("iobind_tensor_set_string", "", ON_CPU, make_strings, set_string, string_is_set),

@@ -27,6 +27,8 @@ WITHOUT = {
     # Direct3D's objects: no library for Python gives their addresses.
     "iobind_runtime_adopt_device": "for programs in C",
     "iobind_tensor_get_native": "for programs in C",
+    # NumPy, and CuPy on a device, slice rows of what DLPack gives them.
+    "iobind_tensor_copy_rows": "from_dlpack, Tensor.__dlpack__",
     # Handles of other processes and graphics interfaces: no library for Python gives them, and a file descriptor alone does not say enough.
     "iobind_device_check_import": "for programs in C",
     "iobind_external_memory_import": "for programs in C",

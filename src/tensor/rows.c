@@ -1,0 +1,317 @@
+/* Copies of rows that lie apart. A device whose memory has addresses copies each row by itself, where it is; any other memory comes to
+ * the host, which moves the rows. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "iobind/interop.h"
+#include "support/options.h"
+#include "tensor/tensor.h"
+
+enum { TOGETHER = 16 }; /* rows in one call of ORT */
+
+/* One side of a copy. */
+typedef struct side {
+  iobind_tensor *tensor; /* NULL: host memory of our own */
+  const iobind__place *place;
+  size_t offset; /* of the first row, in the tensor */
+  char *data;    /* the first row; without addresses only the tensor's handle means something */
+  size_t pitch;
+} side;
+
+/* What is copied. */
+typedef struct rectangle {
+  size_t bytes; /* of a row */
+  size_t rows;
+} rectangle;
+
+/* From the first byte of the first row to the last one of the last row. */
+static size_t span_of(const side *self, const rectangle *extent) {
+  return (extent->rows - 1) * self->pitch + extent->bytes;
+}
+
+static bool is_dense(const side *self, const rectangle *extent) {
+  return self->pitch == extent->bytes;
+}
+
+static iobind_status copy_sides(const side *from, const side *to, const rectangle *extent, iobind_stream *stream,
+                                iobind_error *error);
+
+static void copy_on_host(const side *from, const side *to, const rectangle *extent) {
+  for (size_t row = 0; row < extent->rows; row++) {
+    memcpy(to->data + row * to->pitch, from->data + row * from->pitch, extent->bytes);
+  }
+}
+
+/* A value over `bytes` bytes of memory that somebody else keeps. */
+static iobind_status make_value(const side *self, size_t at, size_t bytes, OrtValue **value, iobind_error *error) {
+  const OrtApi *api = IOBIND__API(self->place->device->runtime);
+  const int64_t length = (int64_t)bytes;
+  IOBIND__ORT_TRY(api,
+                  api->CreateTensorWithDataAsOrtValue(self->place->info, self->data + at, bytes, &length, 1,
+                                                      ONNX_TENSOR_ELEMENT_DATA_TYPE_UINT8, value),
+                  error, "tensor_copy_rows");
+  return IOBIND_OK;
+}
+
+/* `count` rows, from the row `first` on, in one call. */
+static iobind_status copy_batch(const side *from, const side *to, size_t bytes, size_t first, size_t count,
+                                iobind_stream *stream, iobind_error *error) {
+  iobind_runtime *runtime = from->place->device->runtime;
+  OrtValue *values[2 * TOGETHER] = {NULL};
+  iobind__transfer transfers[TOGETHER];
+  iobind_status status = IOBIND_OK;
+  for (size_t i = 0; i < count && status == IOBIND_OK; i++) {
+    size_t source = (first + i) * from->pitch;
+    size_t target = (first + i) * to->pitch;
+    status = make_value(from, source, bytes, &values[2 * i], error);
+    if (status == IOBIND_OK) {
+      status = make_value(to, target, bytes, &values[2 * i + 1], error);
+    }
+    transfers[i] = (iobind__transfer){from->place,         to->place,         values[2 * i], values[2 * i + 1],
+                                      from->data + source, to->data + target, bytes};
+  }
+  if (status == IOBIND_OK) {
+    status = iobind__transfer_all(runtime, transfers, count, stream, error);
+  }
+  for (size_t i = 0; i < 2 * count; i++) {
+    if (values[i] != NULL) {
+      IOBIND__API(runtime)->ReleaseValue(values[i]);
+    }
+  }
+  return status;
+}
+
+/* Each row by itself, or all as one range if none lies apart. */
+static iobind_status copy_ranges(const side *from, const side *to, const rectangle *extent, iobind_stream *stream,
+                                 iobind_error *error) {
+  bool dense = is_dense(from, extent) && is_dense(to, extent);
+  size_t bytes = dense ? extent->bytes * extent->rows : extent->bytes;
+  size_t rows = dense ? 1 : extent->rows;
+  for (size_t first = 0; first < rows; first += TOGETHER) {
+    size_t count = rows - first < TOGETHER ? rows - first : TOGETHER;
+    IOBIND__TRY(copy_batch(from, to, bytes, first, count, stream, error));
+  }
+  return IOBIND_OK;
+}
+
+/* Host memory of our own for bytes of a side from `begin` on, laid out as they are there. */
+static side scratch_of(const side *self, size_t begin, char *scratch) {
+  return (side){.place = &self->place->device->runtime->cpu->places[IOBIND_MEMORY_DEFAULT],
+                .data = scratch + (self->offset - begin),
+                .pitch = self->pitch};
+}
+
+/* The rows and what lies between them come to the host, in one part. */
+static iobind_status copy_from_scratch(const side *from, const side *to, const rectangle *extent, iobind_stream *stream,
+                                       iobind_error *error) {
+  size_t span = span_of(from, extent);
+  char *scratch = malloc(span);
+  if (scratch == NULL) {
+    return iobind__out_of_memory(error, "tensor_copy_rows");
+  }
+  iobind_status status = iobind__stream_drain(stream, error);
+  if (status == IOBIND_OK) {
+    status =
+        iobind__renamed(iobind_tensor_read(from->tensor, from->offset, scratch, span, NULL, error), error, "tensor_copy_rows");
+  }
+  if (status == IOBIND_OK) {
+    const side host = scratch_of(from, from->offset, scratch);
+    status = copy_sides(&host, to, extent, NULL, error);
+  }
+  free(scratch);
+  return status;
+}
+
+/* The rows are laid out on the host, and go to the device in one part. Memory without addresses can only be written from its start:
+ * if the rows are not all of the tensor, the tensor comes down first, and all of it goes up. */
+static iobind_status copy_by_scratch(const side *from, const side *to, const rectangle *extent, iobind_stream *stream,
+                                     iobind_error *error) {
+  bool addressable = to->place->addressable;
+  size_t begin = addressable ? to->offset : 0;
+  size_t size = addressable ? span_of(to, extent) : to->tensor->bytes;
+  bool partial = extent->bytes * extent->rows != size;
+  char *scratch = malloc(size);
+  if (scratch == NULL) {
+    return iobind__out_of_memory(error, "tensor_copy_rows");
+  }
+  iobind_status status = iobind__stream_drain(stream, error);
+  if (status == IOBIND_OK && partial) {
+    iobind__log_line(to->place->device->runtime->log, IOBIND_LOG_WARNING,
+                     "iobind: tensor_copy_rows: '%s' has no addresses: %zu bytes come down and go up again for %zu",
+                     to->place->device->spec, size, extent->bytes * extent->rows);
+    status = iobind__renamed(iobind_tensor_read(to->tensor, begin, scratch, size, NULL, error), error, "tensor_copy_rows");
+  }
+  if (status == IOBIND_OK) {
+    const side host = scratch_of(to, begin, scratch);
+    status = copy_sides(from, &host, extent, NULL, error);
+  }
+  if (status == IOBIND_OK) {
+    status = iobind__renamed(iobind_tensor_write(to->tensor, begin, scratch, size, NULL, error), error, "tensor_copy_rows");
+  }
+  free(scratch);
+  return status;
+}
+
+/* From pageable memory on an EP's stream, without making the host wait: by pinned memory of the stream. */
+static iobind_status upload_staged(const side *from, const side *to, const rectangle *extent, iobind_stream *stream,
+                                   iobind__staging *staging, iobind_error *error) {
+  const side pinned = {.place = staging->place, .data = staging->data, .pitch = extent->bytes};
+  copy_on_host(from, &pinned, extent);
+  iobind_status status = copy_ranges(&pinned, to, extent, stream, error);
+  iobind__staging_used(stream, staging); /* even a copy that failed may have been submitted */
+  return status;
+}
+
+/* To dense pageable memory on an EP's stream: the host copies the bytes once it knows that the stream has passed. */
+static iobind_status download_staged(const side *from, const side *to, const rectangle *extent, iobind_stream *stream,
+                                     iobind__staging *staging, iobind_error *error) {
+  const side pinned = {.place = staging->place, .data = staging->data, .pitch = extent->bytes};
+  iobind_status status = copy_ranges(from, &pinned, extent, stream, error);
+  if (status == IOBIND_OK) {
+    iobind__stream_deliver(stream, staging->data, to->data, extent->bytes * extent->rows);
+  }
+  iobind__staging_used(stream, staging); /* as above */
+  return status;
+}
+
+/* Between the host and a device with addresses. For pageable memory pinned memory, or one part, is better than a copy for each row. */
+static iobind_status copy_with_host(const side *from, const side *to, const rectangle *extent, iobind_stream *stream,
+                                    iobind_error *error) {
+  bool up = from->place->host;
+  const side *host = up ? from : to;
+  const side *remote = up ? to : from;
+  if (!iobind__place_is_pageable(host->place)) {
+    return copy_ranges(from, to, extent, stream, error);
+  }
+  if (stream != NULL && (up || is_dense(to, extent))) {
+    IOBIND__TRY(iobind__stream_use_host(stream, host->data, span_of(host, extent), error));
+    iobind__staging *staging = iobind__staging_take(stream, remote->place, extent->bytes * extent->rows);
+    if (staging != NULL) {
+      return up ? upload_staged(from, to, extent, stream, staging, error)
+                : download_staged(from, to, extent, stream, staging, error);
+    }
+  }
+  if (is_dense(host, extent) || !is_dense(remote, extent)) {
+    return copy_ranges(from, to, extent, stream, error);
+  }
+  return up ? copy_by_scratch(from, to, extent, stream, error) : copy_from_scratch(from, to, extent, stream, error);
+}
+
+static iobind_status copy_sides(const side *from, const side *to, const rectangle *extent, iobind_stream *stream,
+                                iobind_error *error) {
+  if (from->place->host && to->place->host) {
+    IOBIND__TRY(iobind__stream_drain(stream, error)); /* the host's own copy must come after the work on the stream */
+    copy_on_host(from, to, extent);
+    return IOBIND_OK;
+  }
+  if (!from->place->addressable) {
+    return copy_from_scratch(from, to, extent, stream, error);
+  }
+  if (!to->place->addressable) {
+    return copy_by_scratch(from, to, extent, stream, error);
+  }
+  return from->place->host || to->place->host ? copy_with_host(from, to, extent, stream, error)
+                                              : copy_ranges(from, to, extent, stream, error);
+}
+
+/* ---- what is refused ---- */
+
+static iobind_status read_side(const iobind_rows *given, const rectangle *extent, const char *name, side *out,
+                               iobind_error *error) {
+  char what[32];
+  (void)snprintf(what, sizeof what, "tensor_copy_rows: %s", name);
+  if (given == NULL) {
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "%s is NULL", what);
+  }
+  iobind_rows rows;
+  IOBIND__TRY(iobind__options_read(&rows, sizeof rows, sizeof rows, given, what, error));
+  const iobind_tensor *tensor = rows.tensor;
+  if (tensor == NULL || rows.reserved != 0) {
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "%s: %s", what,
+                        tensor == NULL ? "tensor is NULL" : "reserved is not 0");
+  }
+  if (tensor->dtype == IOBIND_STRING) {
+    return iobind__fail(error, IOBIND_DTYPE, "%s: strings have no bytes", what);
+  }
+  size_t last = extent->rows == 0 ? 0 : extent->rows - 1;
+  if (last > 0 && rows.pitch < extent->bytes) {
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "%s: expected a pitch of %zu bytes or more, as a row has, got %zu",
+                        what, extent->bytes, rows.pitch);
+  }
+  size_t room = rows.offset <= tensor->bytes ? tensor->bytes - rows.offset : 0;
+  bool fits = rows.offset <= tensor->bytes;
+  if (fits && extent->rows > 0 && extent->bytes > 0) {
+    fits = extent->bytes <= room && (last == 0 || last <= (room - extent->bytes) / rows.pitch);
+  }
+  if (!fits) {
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT,
+                        "%s: expected rows within the tensor's %zu bytes, got %zu rows of %zu bytes, %zu apart, at offset %zu",
+                        what, tensor->bytes, extent->rows, extent->bytes, rows.pitch, rows.offset);
+  }
+  *out = (side){.tensor = rows.tensor,
+                .place = tensor->place,
+                .offset = rows.offset,
+                .data = tensor->data == NULL ? NULL : (char *)tensor->data + rows.offset,
+                .pitch = last > 0 ? rows.pitch : extent->bytes};
+  return IOBIND_OK;
+}
+
+/* Do rows of one memory have a byte in common? Rows of different pitches count as one part each. */
+static bool overlaps(const side *a, const side *b, const rectangle *extent) {
+  if (!iobind__memory_overlaps(a->place, a->place->addressable ? a->data : a->tensor->data, span_of(a, extent), b->place,
+                               b->place->addressable ? b->data : b->tensor->data, span_of(b, extent))) {
+    return false;
+  }
+  uintptr_t start_a = a->place->addressable ? (uintptr_t)a->data : a->offset;
+  uintptr_t start_b = b->place->addressable ? (uintptr_t)b->data : b->offset;
+  const side *first = start_a <= start_b ? a : b;
+  size_t apart = first == a ? start_b - start_a : start_a - start_b;
+  if (apart >= span_of(first, extent)) {
+    return false;
+  }
+  if (a->pitch != b->pitch) {
+    return true;
+  }
+  /* a row of the later side begins `within` bytes behind one of the earlier side, and ends before the next one, if there is one */
+  size_t within = apart % a->pitch;
+  bool has_next = apart / a->pitch + 1 < extent->rows;
+  return within < extent->bytes || (has_next && within + extent->bytes > a->pitch);
+}
+
+static iobind_status check_sides(const side *from, const side *to, const iobind_stream *stream, iobind_error *error) {
+  if (from->place->device->runtime != to->place->device->runtime) {
+    return iobind__fail(error, IOBIND_DEVICE, "tensor_copy_rows: the target is of another runtime than the source");
+  }
+  IOBIND__TRY(iobind__tensor_check_writable(to->tensor, "tensor_copy_rows", error));
+  return iobind__tensor_check_stream(stream, from->place->device, to->place->device, "tensor_copy_rows", error);
+}
+
+static iobind_status copy_rows(const iobind_rows *source, const iobind_rows *target, const rectangle *extent,
+                               iobind_stream *stream, iobind_error *error) {
+  side from;
+  side to;
+  IOBIND__TRY(iobind__process_check("tensor_copy_rows", error));
+  IOBIND__TRY(read_side(source, extent, "source", &from, error));
+  IOBIND__TRY(read_side(target, extent, "target", &to, error));
+  IOBIND__TRY(check_sides(&from, &to, stream, error));
+  if (extent->bytes == 0 || extent->rows == 0) {
+    return IOBIND_OK;
+  }
+  if (overlaps(&from, &to, extent)) {
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT,
+                        "tensor_copy_rows: rows of the source and the target overlap in memory");
+  }
+  if (stream != NULL && iobind__stream_is_busy(stream)) {
+    return iobind__submit_rows(source, target, extent->bytes, extent->rows, stream, error);
+  }
+  iobind_status status = copy_sides(&from, &to, extent, stream, error);
+  iobind__tensor_use(from.tensor, stream);
+  iobind__tensor_use(to.tensor, stream);
+  return status;
+}
+
+iobind_status iobind_tensor_copy_rows(const iobind_rows *source, const iobind_rows *target, size_t row_bytes, size_t rows,
+                                      iobind_stream *stream, iobind_error *error) {
+  const rectangle extent = {row_bytes, rows};
+  return iobind__named(copy_rows(source, target, &extent, stream, error), error, "tensor_copy_rows");
+}
