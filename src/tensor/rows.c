@@ -11,7 +11,7 @@ enum { TOGETHER = 16 }; /* rows in one call of ORT */
 
 /* One side of a copy. */
 typedef struct side {
-  iobind_tensor *tensor; /* NULL: host memory of our own */
+  iobind_tensor *tensor; /* whose rows these are, also in host memory of our own */
   const iobind__place *place;
   size_t offset; /* of the first row, in the tensor */
   char *data;    /* the first row; without addresses only the tensor's handle means something */
@@ -96,9 +96,10 @@ static iobind_status copy_ranges(const side *from, const side *to, const rectang
 
 /* Host memory of our own for bytes of a side from `begin` on, laid out as they are there. */
 static side scratch_of(const side *self, size_t begin, char *scratch) {
-  return (side){.place = &self->place->device->runtime->cpu->places[IOBIND_MEMORY_DEFAULT],
-                .data = scratch + (self->offset - begin),
-                .pitch = self->pitch};
+  side host = *self;
+  host.place = &self->place->device->runtime->cpu->places[IOBIND_MEMORY_DEFAULT];
+  host.data = scratch + (self->offset - begin);
+  return host;
 }
 
 /* The rows and what lies between them come to the host, in one part. */
@@ -155,7 +156,7 @@ static iobind_status copy_by_scratch(const side *from, const side *to, const rec
 /* From pageable memory on an EP's stream, without making the host wait: by pinned memory of the stream. */
 static iobind_status upload_staged(const side *from, const side *to, const rectangle *extent, iobind_stream *stream,
                                    iobind__staging *staging, iobind_error *error) {
-  const side pinned = {.place = staging->place, .data = staging->data, .pitch = extent->bytes};
+  const side pinned = {.tensor = from->tensor, .place = staging->place, .data = staging->data, .pitch = extent->bytes};
   copy_on_host(from, &pinned, extent);
   iobind_status status = copy_ranges(&pinned, to, extent, stream, error);
   iobind__staging_used(stream, staging); /* even a copy that failed may have been submitted */
@@ -165,7 +166,7 @@ static iobind_status upload_staged(const side *from, const side *to, const recta
 /* To dense pageable memory on an EP's stream: the host copies the bytes once it knows that the stream has passed. */
 static iobind_status download_staged(const side *from, const side *to, const rectangle *extent, iobind_stream *stream,
                                      iobind__staging *staging, iobind_error *error) {
-  const side pinned = {.place = staging->place, .data = staging->data, .pitch = extent->bytes};
+  const side pinned = {.tensor = from->tensor, .place = staging->place, .data = staging->data, .pitch = extent->bytes};
   iobind_status status = copy_ranges(from, &pinned, extent, stream, error);
   if (status == IOBIND_OK) {
     iobind__stream_deliver(stream, staging->data, to->data, extent->bytes * extent->rows);
@@ -294,7 +295,7 @@ static iobind_status copy_rows(const iobind_rows *source, const iobind_rows *tar
   IOBIND__TRY(read_side(source, extent, "source", &from, error));
   IOBIND__TRY(read_side(target, extent, "target", &to, error));
   IOBIND__TRY(check_sides(&from, &to, stream, error));
-  if (extent->bytes == 0 || extent->rows == 0) {
+  if (extent->bytes == 0 || extent->rows == 0 || from.data == NULL || to.data == NULL) { /* 0 bytes have no address */
     return IOBIND_OK;
   }
   if (overlaps(&from, &to, extent)) {
