@@ -89,10 +89,10 @@ int cudnnGetStream(vcuda_dnn *handle, void **stream) {
   X(cudnnSoftmaxForward)
 /* clang-format on */
 
-#define REFUSE(name)                 \
-  CUDNN_API int name(void);          \
-  int name(void) {                   \
-    (void)vcuda_enter(#name, NULL);  \
-    return CUDNN_NOT_SUPPORTED;      \
+#define REFUSE(name)                \
+  CUDNN_API int name(void);         \
+  int name(void) {                  \
+    (void)vcuda_enter(#name, NULL); \
+    return CUDNN_NOT_SUPPORTED;     \
   }
 REFUSED(REFUSE)

@@ -3,11 +3,11 @@
 
 enum { CUFFT_NOT_SUPPORTED = 16 };
 
-#define REFUSE(name)                                         \
-  __attribute__((visibility("default"))) int name(void);    \
-  int name(void) {                                           \
-    (void)vcuda_enter(#name, NULL);                          \
-    return CUFFT_NOT_SUPPORTED;                              \
+#define REFUSE(name)                                     \
+  __attribute__((visibility("default"))) int name(void); \
+  int name(void) {                                       \
+    (void)vcuda_enter(#name, NULL);                      \
+    return CUFFT_NOT_SUPPORTED;                          \
   }
 REFUSE(cufftCreate)
 REFUSE(cufftDestroy)
