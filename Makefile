@@ -22,7 +22,7 @@ jobs := $(shell nproc)
 oldest_ort := 1.24.4
 too_old_ort := 1.23.2
 control_flow_ort := 1.27.0
-older_gpu_orts := 1.28.0 1.30.0
+older_gpu_orts := 1.24.4 1.27.0 1.28.0 1.30.0
 on_ort = ORT_NATIVE_LIB_PATH=$(CURDIR)/.runtime/packages/onnxruntime-$(1)-linux-x64
 # ctest as the presets have it, with its results kept for scripts/skipped: $(call run_tests,PRESET,NAME OF THE RUN)
 results := $(CURDIR)/build/results
@@ -140,7 +140,7 @@ test-all: no-results fetched ports-needs check-format analyze dist test-tsan tes
 	$(call on_ort,$(oldest_ort)) $(call run_tests,dev,oldest-ort) -LE '^(long|vcuda)$$' -j $(jobs)
 	$(call on_ort,$(control_flow_ort)) $(call run_tests,dev,control-flow-ort) -L '^versions$$' -j $(jobs)
 	$(call run_tests,dev,dev) -j $(jobs)
-	@echo "ONNX Runtime with its CUDA provider, 1.31 and older: 750 MB, unless it is here"
+	@echo "ONNX Runtime with its CUDA provider, 1.31 and older: 1,230 MB, unless it is here"
 	@scripts/get-onnxruntime --gpu
 	@for version in $(older_gpu_orts); do scripts/get-onnxruntime --gpu --version $$version && \
 	  ORT_NATIVE_LIB_PATH=$(CURDIR)/.runtime/packages/onnxruntime-gpu-$$version-linux-x64 \
