@@ -181,7 +181,7 @@ class Binding(_core.Binding):
         if output not in self._outputs:
             raise NotFound(f"carry: no output {output!r}; there are {', '.join(self._outputs)}")
         if mode not in (None, *CARRY_MODES):
-            raise InvalidArgument(f"carry: expected one of {', '.join(CARRY_MODES)}, got {mode!r}")
+            raise InvalidArgument(f"carry: mode: expected one of {', '.join(CARRY_MODES)}, got {mode!r}")
         to, wanted = self._input(input)
         number, given = self._outputs[output]
         if mode in (None, "swap") and given.shape != wanted.shape:

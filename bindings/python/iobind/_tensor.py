@@ -138,8 +138,9 @@ class Tensor(_core.Tensor):
             for index, text in enumerate(data.ravel()):
                 self._set_string(index, text)
             return
-        if offset == 0 and tuple(data.shape) != self.shape:
-            raise ShapeError(f"write: expected {list(self.shape)}, got {list(data.shape)}")
+        shape = (self.nbytes,) if self.dtype_code in _dtypes.PACKED else self.shape
+        if offset == 0 and tuple(data.shape) != shape:
+            raise ShapeError(f"write: expected {list(shape)}, got {list(data.shape)}")
         self._write_bytes(as_bytes(data), offset, stream)
 
     def read(self, out: Any = None, *, offset: int = 0, stream: Stream | None = None) -> Any:
@@ -158,6 +159,12 @@ class Tensor(_core.Tensor):
             raise DTypeError(f"read: expected an array of {self.dtype_name}, got {out.dtype}")
         self._read_bytes(as_bytes(out), offset, stream)
         return out
+
+    def _view_on_host(self) -> Any:
+        """numpy() where the buffer protocol has no name for the element type: the bytes have one."""
+        packed = self.dtype_code in _dtypes.PACKED
+        data = self._view(0, _dtypes.BY_NAME["uint8"], [self.nbytes]).numpy()
+        return data if packed else data.view(_dtypes.numpy_dtype(self.dtype_code)).reshape(self.shape)
 
     def _copy_to_host(self) -> Any:
         import numpy
@@ -235,6 +242,8 @@ def host_array(value: Any, code: int, what: str) -> Any:
     refused, for a copy that nobody asked for costs time that nobody sees."""
     import numpy
 
+    if code == 0:
+        raise NotSupported(f"{what}: the input is not a tensor of a type that can be bound")
     wanted = _dtypes.numpy_dtype(code)
     if not hasattr(value, "__array__") and not hasattr(value, "__array_interface__") and not _is_buffer(value):
         return numpy.asarray(value, wanted)
@@ -274,7 +283,8 @@ def tensor(array: Any, device: str | _core.Device = "cpu", dtype: Any = None) ->
         dtype = array.dtype
     code = _dtypes.code_of(dtype)
     data = host_array(array, code, "tensor")
-    made = empty(data.shape, code, device)
+    shape = [data.size * 8 // _core.dtype_bits(code)] if code in _dtypes.PACKED else data.shape
+    made = empty(shape, code, device)
     made.write(data)
     return made
 

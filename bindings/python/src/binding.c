@@ -35,7 +35,7 @@ typedef struct Outputs {
 
 static int enter(Binding *self) {
   if (self->busy) {
-    raise_status(IOBIND_INVALID_STATE, "binding: another thread is in a call of it; use a binding for each thread");
+    raise_status(IOBIND_INVALID_STATE, "binding: a call of another thread is under way; use a binding for each thread");
     return -1;
   }
   self->busy = 1;
@@ -509,7 +509,11 @@ static PyObject *run(Binding *self, Stream *stream, Event *event) {
       return NULL;
     }
   }
-  end_outputs(self, true);
+  /* A run on a stream may be under way: then this one is refused, and must not end the outputs that a caller has of that one. */
+  bool ends_later = self->on_stream && self->outputs != NULL && Py_REFCNT((PyObject *)self->outputs) > 1;
+  if (!ends_later) {
+    end_outputs(self, true);
+  }
   if (self->outputs == NULL && (self->outputs = (Outputs *)outputs_new(self)) == NULL) {
     return NULL;
   }
@@ -533,7 +537,6 @@ static PyObject *run(Binding *self, Stream *stream, Event *event) {
     run_ends();
   }
   self->busy = 0;
-  self->on_stream = stream != NULL;
   if (stream != NULL) {
     stream->busy = 0;
   }
@@ -543,6 +546,13 @@ static PyObject *run(Binding *self, Stream *stream, Event *event) {
       return NULL; /* KeyboardInterrupt */
     }
     return raise_error(&error);
+  }
+  self->on_stream = stream != NULL;
+  if (ends_later) {
+    end_outputs(self, false);
+  }
+  if (self->outputs == NULL && (self->outputs = (Outputs *)outputs_new(self)) == NULL) {
+    return NULL;
   }
   Py_INCREF((PyObject *)self->outputs);
   return (PyObject *)self->outputs;

@@ -1,6 +1,7 @@
 /* The module: its types, its exceptions, what the arguments of many calls are made of. */
 #include "core.h"
 
+#include <stdio.h>
 #include <string.h>
 
 PyTypeObject *runtime_type, *device_type, *stream_type, *event_type, *tensor_type, *session_type, *binding_type, *outputs_type,
@@ -82,8 +83,10 @@ int dims_of(PyObject *sequence, int64_t dims[IOBIND_MAX_RANK], size_t *rank) {
   }
   Py_ssize_t size = PyTuple_Size(tuple);
   if (size > IOBIND_MAX_RANK) {
+    char message[64];
     Py_DECREF(tuple);
-    raise_status(IOBIND_SHAPE, "expected at most 16 dims");
+    snprintf(message, sizeof message, "expected at most %d dims, got %lld", IOBIND_MAX_RANK, (long long)size);
+    raise_status(IOBIND_SHAPE, message);
     return -1;
   }
   for (Py_ssize_t i = 0; i < size; i++) {

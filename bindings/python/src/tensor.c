@@ -257,12 +257,12 @@ static int tensor_buffer(Tensor *self, Py_buffer *view, int flags) {
   return 0;
 }
 
-/* A view of host memory, and a copy of anything else, which Tensor._copy_to_host makes in Python. */
+/* A view of host memory, and a copy of anything else. What the buffer protocol cannot do is done in Python. */
 static PyObject *to_numpy(Tensor *self, PyObject *none) {
   (void)none;
   static PyObject *asarray;
   if (self->info.host_readable == 0 || format_of(self->info.dtype) == NULL) {
-    return PyObject_CallMethod((PyObject *)self, "_copy_to_host", NULL);
+    return PyObject_CallMethod((PyObject *)self, self->info.host_readable == 0 ? "_copy_to_host" : "_view_on_host", NULL);
   }
   if (asarray == NULL) {
     PyObject *numpy = PyImport_ImportModule("numpy");
