@@ -20,7 +20,15 @@ void iobind__binding_fail(iobind_binding *binding, const iobind_error *failure) 
   for (size_t i = 0; i < binding->carry_count; i++) {
     binding->carries[i].due = false;
   }
+}
+
+/* The states of runs of which some have been made, and the last has failed. */
+static void lose_states(iobind_binding *binding) {
   iobind__carry_note_failure(binding);
+  for (size_t i = 0; i < binding->carry_count && binding->flight.runs > 1; i++) {
+    binding->inputs[binding->carries[i].input].is_spoiled = true; /* the last one has read the results of another */
+    binding->is_checked = false;
+  }
 }
 
 void iobind__flight_look(iobind_binding *binding) {
@@ -31,10 +39,8 @@ void iobind__flight_look(iobind_binding *binding) {
   iobind_error failure = IOBIND_ERROR_INIT;
   if (iobind__stream_outcome(flight->stream, flight->ticket, &failure) != IOBIND_OK) {
     iobind__binding_fail(binding, &failure); /* the EP's stream has failed after the run was submitted */
-    for (size_t i = 0; i < binding->carry_count && flight->runs > 1; i++) {
-      binding->inputs[binding->carries[i].input].is_spoiled =
-          true; /* the last of several runs has read the results of another */
-      binding->is_checked = false;
+    if (flight->has_run) {
+      lose_states(binding);
     }
   }
   iobind__ref_release(&flight->stream->ref);

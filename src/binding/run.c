@@ -410,6 +410,7 @@ static iobind_status submit_to_ep(iobind_binding *binding, iobind_stream *stream
     return status;
   }
   keep_states(binding, stream);
+  binding->flight.has_run = true;
   note_flight(binding, stream, iobind__stream_take_ticket(stream));
   return IOBIND_OK;
 }
@@ -453,8 +454,10 @@ static iobind_status execute_task(const run_task *self, const iobind_error *fail
 static iobind_status run_task_now(iobind__task *task, const iobind_error *failure, iobind_error *error) {
   const run_task *self = (const run_task *)task;
   iobind_status status = execute_task(self, failure, error);
-  if (status != IOBIND_OK) {
-    iobind__binding_fail(self->binding, error);
+  if (status == IOBIND_OK) {
+    self->binding->flight.has_run = true;
+  } else {
+    iobind__binding_fail(self->binding, error); /* if ORT has been called, run_ort has noted what that does to the states */
   }
   leave_queue(self->binding);
   return status;
@@ -544,6 +547,7 @@ static iobind_status run_with_event(iobind_binding *binding, iobind_stream *stre
       (void)iobind__flight_wait(binding, NULL); /* without the event nobody could tell when the run is over */
       iobind__flight_look(binding);
       iobind__binding_fail(binding, &reason);
+      iobind__carry_note_failure(binding);
       return iobind__error_copy(error, &reason);
     }
     iobind__event_set(event, point);

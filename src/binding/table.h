@@ -53,6 +53,7 @@ typedef struct iobind__flight {
   iobind_stream *stream; /* a reference is held; NULL: none */
   iobind__ticket ticket; /* of the last of them */
   size_t runs;
+  bool has_run; /* one was given to an EP's stream, or a worker has made it: then a failure leaves the states unknown */
 } iobind__flight;
 
 /* An output that becomes an input. */
@@ -127,7 +128,8 @@ void iobind__flight_look(iobind_binding *binding);
 /* Wait for the runs that are under way on a stream. */
 iobind_status iobind__flight_wait(iobind_binding *binding, iobind_error *error);
 
-/* The last run has failed after its call had returned: its results cannot be fetched or carried. */
+/* The last run has failed after its call had returned: its results cannot be fetched or carried. That says nothing about the states that
+ * it reads: it may have been refused before it began. */
 void iobind__binding_fail(iobind_binding *binding, const iobind_error *failure);
 
 /* iobind__binding_check_idle, inlined for the usual case. */

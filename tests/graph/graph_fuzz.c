@@ -300,8 +300,8 @@ static void step(world *self) {
     case 11: save(self); break;
     case 12: update_with(self, 0, self->saved, self->saved_bytes); break;
     case 13: run_beside(self); break;
-    case 14: /* a stream of WebGPU is a thread: a run that it refuses leaves the states unknown */
-    case 15: run_both(self, is_device("webgpu") ? HERE : ON_STREAM); break;
+    case 14:
+    case 15: run_both(self, ON_STREAM); break;
     case 16: bind(self, input, IOBIND_INPUT_SNAPSHOT, (a / 2) % POOL); break;
     case 17: bind_output(self, 0, IOBIND_OUTPUT_IN_PLACE, (a / 2) % POOL); break;
     default: run_both(self, HERE); break;
