@@ -562,12 +562,20 @@ static iobind_status check_thread(const iobind_binding *binding, iobind_error *e
                             "there, or call iobind_binding_forget_graphs");
 }
 
+/* A trial is made of whole runs of the session, each of which enters it. */
+static iobind_status try_first(iobind_binding *binding, iobind_error *error) {
+  iobind__session_leave(binding->session);
+  iobind_status status = iobind__graphs_try(binding, error);
+  iobind__session_enter(binding->session);
+  return status;
+}
+
 static iobind_status add_graph(iobind_binding *binding, const iobind_device *ordered, graph **out, iobind_error *error) {
   iobind__graphs *graphs = binding->graphs;
   saved *states = NULL;
   IOBIND__TRY(check_room(binding, error));
   IOBIND__TRY(iobind__session_check_recycling(binding->session, "binding_run", error));
-  IOBIND__TRY(graphs->is_tried ? iobind__graphs_try(binding, error) : IOBIND_OK);
+  IOBIND__TRY(graphs->is_tried ? try_first(binding, error) : IOBIND_OK);
   IOBIND__TRY(save(binding, &states, error));
   iobind_status status = capture_twice(binding, states, ordered, out, error);
   free_saved(states);
@@ -583,7 +591,7 @@ static iobind_status add_graph(iobind_binding *binding, const iobind_device *ord
 }
 
 /* The graph for what is bound, where the last run of this side does not tell. */
-static iobind_status choose(iobind_binding *binding, const iobind_device *ordered, graph **out, iobind_error *error) {
+static iobind_status find_or_add(iobind_binding *binding, const iobind_device *ordered, graph **out, iobind_error *error) {
   IOBIND__TRY(check_thread(binding, error));
   IOBIND__TRY(settle_states(binding, error));
   *out = find(binding);
@@ -599,27 +607,34 @@ static iobind_status choose(iobind_binding *binding, const iobind_device *ordere
   return bring_in_line(binding, error);
 }
 
-static iobind_status run_entered(iobind_binding *binding, const iobind_device *ordered, iobind_error *error) {
-  iobind__graphs *graphs = binding->graphs;
+/* Is what this side ran last a graph of this thread's, and has nothing been bound since? */
+static inline bool is_bound_as_before(const iobind_binding *binding) {
+  const iobind__graphs *graphs = binding->graphs;
   size_t turn = binding->turn;
-  const iobind__side *side = &binding->sides[turn];
-  graph *self = graphs->last[turn];
-  bool is_same = self != NULL && graphs->compared[turn] == side->compared && graphs->thread == iobind__thread_number() &&
-                 (!graphs->reads_host || same_bytes(binding, self, false));
-  if (!is_same) {
-    IOBIND__TRY(choose(binding, ordered, &self, error));
-    graphs->last[turn] = self;
-    graphs->compared[turn] = side->compared;
-  }
-  return run(binding, self->options, ordered, error);
+  return graphs->last[turn] != NULL && graphs->compared[turn] == binding->sides[turn].compared &&
+         graphs->thread == iobind__thread;
 }
 
-iobind_status iobind__graphs_run(iobind_binding *binding, const iobind_device *ordered, iobind_error *error) {
-  iobind__session_enter(binding->session);
-  iobind_status status = run_entered(binding, ordered, error);
-  iobind__session_leave(binding->session);
-  if (status == IOBIND_OK && binding->carry_count > 0) {
-    iobind__carry_note_run(binding);
+__attribute__((noinline)) static iobind_status choose(iobind_binding *binding, const iobind_device *ordered,
+                                                      OrtRunOptions **options, iobind_error *error) {
+  iobind__graphs *graphs = binding->graphs;
+  size_t turn = binding->turn;
+  graph *self = graphs->last[turn];
+  if (!is_bound_as_before(binding) || !same_bytes(binding, self, false)) {
+    IOBIND__TRY(find_or_add(binding, ordered, &self, error));
+    graphs->last[turn] = self;
+    graphs->compared[turn] = binding->sides[turn].compared;
   }
-  return status;
+  *options = self->options;
+  return IOBIND_OK;
+}
+
+/* Part of the steady run, whose instructions are counted (bench/graph): it calls nothing. */
+iobind_status iobind__graphs_choose(iobind_binding *binding, const iobind_device *ordered, OrtRunOptions **options,
+                                    iobind_error *error) {
+  if (binding->graphs->reads_host || !is_bound_as_before(binding)) {
+    return choose(binding, ordered, options, error);
+  }
+  *options = binding->graphs->last[binding->turn]->options;
+  return IOBIND_OK;
 }

@@ -10,9 +10,10 @@ typedef struct iobind__graphs iobind__graphs;
 iobind_status iobind__graphs_open(iobind_binding *binding, iobind_error *error);
 void iobind__graphs_close(iobind_binding *binding);
 
-/* In place of ORT's run, when ORT's binding is in line with the table: replay the graph that was captured with what is bound, or capture
- * one. The states and results are then those of one run. `ordered` as in iobind__run_ort. */
-iobind_status iobind__graphs_run(iobind_binding *binding, const iobind_device *ordered, iobind_error *error);
+/* With the session entered, and ORT's binding in line with the table: the options with which a run replays the graph of what is bound. If
+ * there is none it is captured, which leaves the states as they were. `ordered` as in iobind__run_ort. */
+iobind_status iobind__graphs_choose(iobind_binding *binding, const iobind_device *ordered, OrtRunOptions **options,
+                                    iobind_error *error);
 
 /* Give up all of them, or those that write a tensor. */
 void iobind__graphs_forget(iobind_binding *binding);
@@ -21,7 +22,7 @@ void iobind__graphs_forget_output(iobind_binding *binding, const iobind_tensor *
 /* The caller's run options are others: those of the graphs follow, or nothing has changed. */
 iobind_status iobind__graphs_renew_options(iobind_binding *binding, iobind_error *error);
 
-/* trial.c: is a replay of what is bound a run? With the session entered, before the capture. */
+/* trial.c: is a replay of what is bound a run? Without the session, before the capture. */
 iobind_status iobind__graphs_try(iobind_binding *model, iobind_error *error);
 void iobind__graphs_note_trial(iobind_binding *binding); /* the binding is a trial's, and not tried itself */
 

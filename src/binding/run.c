@@ -29,7 +29,14 @@ static iobind_status prepare(iobind_binding *binding, iobind_error *error) {
   return differs ? iobind__side_compare(binding, side, error) : iobind__side_refresh(binding, side, error);
 }
 
-/* `busy` is the EP's stream on which earlier runs may be under way, or NULL. Part of the steady run. */
+/* Does `begin` have nothing to do? Then it does not enter the EP either. `busy` is the EP's stream on which earlier runs may be under
+ * way, or NULL. */
+static inline bool is_steady(const iobind_binding *binding, const iobind_stream *busy) {
+  return binding->carry_count == 0 && busy == NULL && binding->results != IOBIND__RESULTS_READY && binding->is_checked &&
+         binding->fresh_count == 0 && binding->sides[binding->turn].generation == binding->generation;
+}
+
+/* Part of the steady run. */
 static inline iobind_status begin(iobind_binding *binding, iobind_stream *busy, iobind_error *error) {
   if (binding->carry_count > 0) {
     IOBIND__TRY(iobind__carry_advance(binding, busy, error));
@@ -44,21 +51,19 @@ static inline iobind_status begin(iobind_binding *binding, iobind_stream *busy, 
   return IOBIND_OK;
 }
 
-/* Does `begin` have nothing to do? Then it does not enter the EP either. */
-static inline bool is_steady(const iobind_binding *binding, const iobind_stream *busy) {
-  return binding->carry_count == 0 && busy == NULL && binding->results != IOBIND__RESULTS_READY && binding->is_checked &&
-         binding->fresh_count == 0 && binding->sides[binding->turn].generation == binding->generation;
-}
-
-static iobind_status begin_serial(iobind_binding *binding, iobind_stream *busy, iobind_error *error) {
-  if (is_steady(binding, busy)) {
-    binding->results = IOBIND__RESULTS_NONE;
-    return IOBIND_OK;
-  }
+static iobind_status begin_inside(iobind_binding *binding, iobind_stream *busy, iobind_error *error) {
   iobind__device_enter(binding->session->serial);
   iobind_status status = begin(binding, busy, error);
   iobind__device_leave(binding->session->serial);
   return status;
+}
+
+static inline iobind_status begin_serial(iobind_binding *binding, iobind_stream *busy, iobind_error *error) {
+  if (!is_steady(binding, busy)) {
+    return begin_inside(binding, busy, error);
+  }
+  binding->results = IOBIND__RESULTS_NONE;
+  return IOBIND_OK;
 }
 
 /* Make the run wait for the producers of its inputs. `points` are what the inputs' events held when the run was queued; NULL:
@@ -212,16 +217,22 @@ __attribute__((always_inline)) static inline iobind_status execute(iobind_bindin
 }
 
 /* The same if only one thread may use the EP at a time. */
-static iobind_status execute_serial(iobind_binding *binding, OrtRunOptions *options, iobind_stream *stream,
-                                    const iobind_device *ordered, iobind_error *error) {
+__attribute__((always_inline)) static inline iobind_status execute_serial(iobind_binding *binding, OrtRunOptions *options,
+                                                                          iobind_stream *stream, const iobind_device *ordered,
+                                                                          iobind_error *error) {
+  iobind_session *session = binding->session;
+  iobind_status status = IOBIND_OK;
+  iobind__session_enter(session);
   if (binding->graphs != NULL) {
-    return iobind__graphs_run(binding, ordered, error);
+    stream = NULL; /* ORT waits for each replay */
+    status = iobind__graphs_choose(binding, ordered, &options, error);
   }
-  iobind__session_enter(binding->session);
-  iobind__device_enter(binding->session->serial);
-  iobind_status status = execute(binding, options, stream, ordered, error);
-  iobind__device_leave(binding->session->serial);
-  iobind__session_leave(binding->session);
+  if (status == IOBIND_OK) {
+    iobind__device_enter(session->serial);
+    status = execute(binding, options, stream, ordered, error);
+    iobind__device_leave(session->serial);
+  }
+  iobind__session_leave(session);
   return status;
 }
 
@@ -309,17 +320,21 @@ static iobind_status run_serial(iobind_binding *binding, iobind_error *error) {
   if (session->stream != NULL && binding->stream_run_options != NULL && !iobind__session_stream_is_option(session)) {
     return run_on_own(binding, error);
   }
-  IOBIND__TRY(iobind__bridge_in(session->stream, error)); /* the EP computes there by itself */
+  if (session->stream != NULL) {
+    IOBIND__TRY(iobind__bridge_in(session->stream, error)); /* the EP computes there by itself */
+  }
   IOBIND__TRY(begin_serial(binding, NULL, error));
-  IOBIND__TRY(await_producers(binding, NULL, NULL, error));
+  if (binding->has_live) {
+    IOBIND__TRY(await_producers(binding, NULL, NULL, error));
+  }
   return execute_serial(binding, binding->run_options, NULL, NULL, error);
 }
 
-static inline iobind_status run_now(iobind_binding *binding, iobind_error *error) {
+__attribute__((always_inline)) static inline iobind_status run_now(iobind_binding *binding, iobind_error *error) {
   return binding->session->has_turns ? run_serial(binding, error) : run_alone(binding, error);
 }
 
-static iobind_status run_at_once(iobind_binding *binding, iobind_error *error) {
+__attribute__((always_inline)) static inline iobind_status run_at_once(iobind_binding *binding, iobind_error *error) {
   if (binding->flight.stream != NULL) {
     IOBIND__TRY(iobind__binding_check_idle(binding, "binding_run", error));
   }

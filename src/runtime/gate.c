@@ -12,26 +12,23 @@ static struct {
   pthread_cond_t changed;
 } gate = {.mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 
-/* Of each thread. Part of the steady run of a device with a gate, where the usual call for such a variable is a third of what they cost. */
-#if defined(__ELF__)
-#define OF_THREAD static _Thread_local __attribute__((tls_model("initial-exec")))
-#else
-#define OF_THREAD static _Thread_local
-#endif
-OF_THREAD size_t depth; /* how often this thread has entered */
-OF_THREAD uint64_t thread_number;
+static IOBIND__OF_THREAD size_t depth; /* how often this thread has entered */
+IOBIND__OF_THREAD uint64_t iobind__thread;
 
-static void step_out(void) {
+static void wake(void) {
+  pthread_mutex_lock(&gate.mutex);
+  pthread_cond_broadcast(&gate.changed);
+  pthread_mutex_unlock(&gate.mutex);
+}
+
+static inline void step_out(void) {
   if (atomic_fetch_sub(&gate.inside, 1) == 1 && atomic_load(&gate.closed)) {
-    pthread_mutex_lock(&gate.mutex);
-    pthread_cond_broadcast(&gate.changed);
-    pthread_mutex_unlock(&gate.mutex);
+    wake();
   }
 }
 
-static void step_in(void) {
-  atomic_fetch_add(&gate.inside, 1);
-  while (atomic_load(&gate.closed)) {
+static void wait_until_open(void) {
+  do {
     step_out();
     pthread_mutex_lock(&gate.mutex);
     while (atomic_load(&gate.closed)) {
@@ -39,6 +36,13 @@ static void step_in(void) {
     }
     pthread_mutex_unlock(&gate.mutex);
     atomic_fetch_add(&gate.inside, 1);
+  } while (atomic_load(&gate.closed));
+}
+
+static inline void step_in(void) {
+  atomic_fetch_add(&gate.inside, 1);
+  if (atomic_load(&gate.closed)) {
+    wait_until_open();
   }
 }
 
@@ -113,8 +117,8 @@ void iobind__device_leave_alone(const iobind_device *device) {
 
 uint64_t iobind__thread_number(void) {
   static atomic_uint_least64_t threads;
-  if (thread_number == 0) {
-    thread_number = atomic_fetch_add(&threads, 1) + 1;
+  if (iobind__thread == 0) {
+    iobind__thread = atomic_fetch_add(&threads, 1) + 1;
   }
-  return thread_number;
+  return iobind__thread;
 }

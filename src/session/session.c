@@ -237,11 +237,7 @@ static iobind_session *allocate(iobind_runtime *runtime) {
   if (session != NULL) {
     iobind__ref_init(&session->ref, session_destroy);
     pthread_mutex_init(&session->places_mutex, NULL);
-    pthread_mutexattr_t recursive; /* the trial of a graph is a run within a run */
-    pthread_mutexattr_init(&recursive);
-    pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
-    pthread_mutex_init(&session->run_mutex, &recursive);
-    pthread_mutexattr_destroy(&recursive);
+    pthread_mutex_init(&session->run_mutex, NULL);
     atomic_init(&session->graph_ids, 0);
     atomic_init(&session->graphs_live, 0);
     atomic_init(&session->graphs_kept, 0);
