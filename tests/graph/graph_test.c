@@ -5,7 +5,6 @@
 
 #include "graph_rig.h" /* its globals have the names of parameters there */
 
-#include <pthread.h>
 #include <string.h>
 
 enum { N = 48, TWICE = 2 * N };
@@ -788,64 +787,6 @@ static void on_a_stream(void **state) {
   iobind_session_destroy(session);
 }
 
-/* Two runs on a stream, and the first error of them. A stream of WebGPU's is a thread, which says only later that it has refused a run. */
-typedef struct attempt {
-  iobind_binding *binding;
-  iobind_stream *stream;
-  iobind_status status;
-  iobind_error error;
-} attempt;
-
-static void *try_twice(void *context) {
-  attempt *self = context;
-  self->error = (iobind_error)IOBIND_ERROR_INIT;
-  self->status = iobind_binding_run(self->binding, self->stream, NULL, &self->error);
-  if (self->status == IOBIND_OK) {
-    self->status = iobind_binding_run(self->binding, self->stream, NULL, &self->error);
-  }
-  if (self->status == IOBIND_OK) {
-    self->status = iobind_stream_synchronize(self->stream, &self->error);
-  }
-  return NULL;
-}
-
-/* A run that is refused on a stream before anything ran leaves the state as it was. */
-static void refused_on_a_stream(void **state) {
-  (void)state;
-  iobind_session *session = make_session("scale", 1);
-  iobind_tensor *x = make_filled(N, 1);
-  iobind_tensor *other = make_filled(N, 5);
-  iobind_binding *binding = make_binding(session, x, NULL);
-  attempt one = {.binding = binding};
-  pthread_t thread;
-  expect_ok(iobind_stream_create(device, NULL, &one.stream, &fault));
-  expect_ok(iobind_binding_carry(binding, 0, 0, IOBIND_CARRY_IN_PLACE, &fault));
-  (void)try_twice(&one);
-  assert_int_equal(one.status, IOBIND_OK);
-  expect_all(x, N, 4);
-
-  bind_x(binding, other);
-  (void)try_twice(&one);
-  assert_int_equal(one.status, IOBIND_INVALID_STATE);
-  assert_non_null(strstr(one.error.message, "graph_limit is 1"));
-  expect_all(other, N, 5);
-  expect_ok(iobind_binding_forget_graphs(binding, &fault));
-  expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
-  expect_all(other, N, 10);
-
-  assert_int_equal(pthread_create(&thread, NULL, try_twice, &one), 0);
-  assert_int_equal(pthread_join(thread, NULL), 0);
-  assert_int_equal(one.status, IOBIND_INVALID_STATE);
-  assert_non_null(strstr(one.error.message, "captured by another thread"));
-  expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
-  expect_all(other, N, 20);
-  iobind_binding_destroy(binding);
-  iobind_stream_destroy(one.stream);
-  iobind_tensor_release(x);
-  iobind_tensor_release(other);
-  iobind_session_destroy(session);
-}
-
 static void in_a_pipeline(void **state) {
   (void)state;
   iobind_session *session = make_session("scale", 1);
@@ -924,7 +865,6 @@ int main(int argc, char **argv) {
       cmocka_unit_test(host_inputs),
       cmocka_unit_test(two_bindings),
       cmocka_unit_test(on_a_stream),
-      cmocka_unit_test(refused_on_a_stream),
       cmocka_unit_test(in_a_pipeline),
   };
   static const struct CMUnitTest old[] = {cmocka_unit_test(old_runtime)};
