@@ -66,6 +66,13 @@ static void run_unbound(member *self) {
     WELL(self, iobind_session_run(self->shared, &x, &y, NULL));
     WELL(self, iobind_tensor_read(y, 0, &got, sizeof got, NULL, NULL));
     HOLDS(self, got == 2 * value);
+    iobind_tensor_release(y);
+    iobind_run_request request = IOBIND_RUN_REQUEST_INIT;
+    request.inputs = &x;
+    y = NULL;
+    WELL(self, iobind_session_run_request(self->shared, &request, &y, NULL));
+    WELL(self, iobind_tensor_read(y, 0, &got, sizeof got, NULL, NULL));
+    HOLDS(self, got == 2 * value);
     iobind_tensor_release(x);
     iobind_tensor_release(y);
   }
@@ -331,9 +338,12 @@ static void ask_and_run(member *self) {
     iobind_session_info info = IOBIND_SESSION_INFO_INIT;
     iobind_value_info value = IOBIND_VALUE_INFO_INIT;
     iobind_node_info node = IOBIND_NODE_INFO_INIT;
+    const char *key;
+    const char *text;
     size_t index = 9;
     WELL(self, iobind_session_get_info(session, &info, NULL));
     HOLDS(self, info.input_count == 1 && info.output_count == 1);
+    HOLDS(self, iobind_session_get_metadata(session, 0, &key, &text, NULL) == IOBIND_NOT_FOUND);
     WELL(self, iobind_session_get_input(session, 0, &value, NULL));
     WELL(self, iobind_session_get_output(session, 0, &value, NULL));
     WELL(self, iobind_session_find_input(session, "x", &index, NULL));
