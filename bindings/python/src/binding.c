@@ -724,7 +724,8 @@ static PyMethodDef binding_methods[] = {
     {"check", (PyCFunction)check, METH_NOARGS,
      "check()\n--\n\nRaise what a run would: InvalidState for an input that is not bound, ShapeError for dims that disagree."},
     {"cancel", (PyCFunction)cancel, METH_NOARGS,
-     "cancel()\n--\n\nStop the run that is under way, from any thread: it raises Cancelled. Without a run it does nothing."},
+     "cancel()\n--\n\nStop the run that is under way, from any thread: it raises Cancelled. Without a run it does nothing; a run that "
+     "another thread is just beginning may miss it: call again."},
     {"forget_graphs", (PyCFunction)forget_graphs, METH_NOARGS,
      "forget_graphs()\n--\n\nGive up the captured graphs of a session made with `graphs=`; the next run captures again."},
     {"clear", (PyCFunction)clear, METH_NOARGS, "clear()\n--\n\nUnbind everything; outputs are FRESH again."},

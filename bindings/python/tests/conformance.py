@@ -110,7 +110,7 @@ class World:
     def forget(self):
         self.tensors, self.bindings, self.streams, self.events, self.pipelines, self.wrapped = {}, {}, {}, {}, {}, {}
         self.kept = []  # arrays that a stream reads or writes
-        self.current = self.runner = None
+        self.current = self.runner = self.cancelled = None
         self.expected = None  # (status, text) that the step's call must fail with
         self.settled = False
         self.step = ""
@@ -722,11 +722,16 @@ class World:
                 seen.set()
 
     def do_cancel(self):
+        self.cancelled = self.current.handle if self.runner is not None else None
         self.settle(self.current.handle.cancel)
 
     def do_join(self):
+        # The other thread may have called run() without being in ONNX Runtime yet: then cancel() had nothing to stop.
+        while self.cancelled is not None and self.runner.is_alive():
+            self.runner.join(0.05)
+            self.cancelled.cancel()
         self.runner.join()
-        self.runner = None
+        self.runner = self.cancelled = None
 
         def outcome():
             if self.failure is not None:
