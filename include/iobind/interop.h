@@ -274,7 +274,7 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_stream_wait_semaphore(iobind_stream
                                                                    uint64_t value, iobind_error *error);
 
 /** Raise the semaphore to `value` when the stream has done what it has got so far. As iobind_stream_wait_semaphore. Work that fails before it
- *  may leave it as it is: who waits elsewhere needs a limit.
+ *  may leave it as it is: whoever waits elsewhere needs a limit.
  *  @param value  more than the semaphore has by then
  *  @threads serial for the stream   @since 0.2 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_stream_signal_semaphore(iobind_stream *stream, iobind_semaphore *semaphore,

@@ -22,8 +22,7 @@ typedef struct slot {
   uint64_t index;
   uint64_t submitted;
   uint64_t ends[STAGES];
-  iobind_tensor *
-      *given; /* tensors of the caller that the item reads where they are; references are held; NULL: the slot's memory */
+  iobind_tensor **given;  /* the caller's tensors that the item reads where they are; references are held; NULL: the slot's */
   iobind__point **points; /* of their producers, for which the run waits; references are held */
   void *tag;
   /* the item's; written by one stage after the other */

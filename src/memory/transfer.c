@@ -40,7 +40,7 @@ static iobind_device *dml_side(const iobind__transfer *transfer) {
   return remote->device->dml != NULL ? remote->device : NULL;
 }
 
-/* iobind's own copies. A stream of another device is no stream here: then they are done when the call returns. */
+/* iobind's own copies. Without a stream of this device they are done when the call returns. */
 static iobind_status dml_copy(iobind_device *device, const iobind__transfer *const *transfers, size_t count,
                               iobind_stream *stream, iobind_error *error) {
   iobind_stream *own = stream != NULL && stream->lane != NULL && stream->device == device ? stream : NULL;

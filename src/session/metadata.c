@@ -6,12 +6,16 @@
 #include "session/session.h"
 #include "support/options.h"
 
-/* A text of ORT's as our own. Gives ORT's back. */
-static iobind_status take_text(const iobind_session *session, char *text, char **out, iobind_error *error) {
+iobind_status iobind__session_take_text(const iobind_session *session, char *text, char **out, const char *what,
+                                        iobind_error *error) {
   const OrtApi *api = IOBIND__API(session->runtime);
   *out = iobind__string_copy(text);
-  IOBIND__ORT_TRY(api, api->AllocatorFree(session->runtime->cpu_allocator, text), error, "session_create: metadata");
+  IOBIND__ORT_TRY(api, api->AllocatorFree(session->runtime->cpu_allocator, text), error, "%s", what);
   return *out == NULL ? iobind__out_of_memory(error, "session_create") : IOBIND_OK;
+}
+
+static iobind_status take_text(const iobind_session *session, char *text, char **out, iobind_error *error) {
+  return iobind__session_take_text(session, text, out, "session_create: metadata", error);
 }
 
 static iobind_status read_texts(iobind_session *session, const OrtModelMetadata *metadata, iobind_error *error) {

@@ -82,16 +82,21 @@ iobind_status iobind__session_lend_place(iobind_session *session, const OrtMemor
   return status;
 }
 
+iobind_device *iobind__session_find_directml(const iobind_session *session) {
+  for (size_t i = 0; i < session->device_count; i++) {
+    if (session->devices[i]->dml != NULL) {
+      return session->devices[i];
+    }
+  }
+  return NULL;
+}
+
 iobind_status iobind__session_find_place(iobind_session *session, const OrtMemoryInfo *info, iobind__place **place,
                                          iobind_error *error) {
-  *place = NULL;
-  for (size_t i = 0; i < session->device_count && *place == NULL;
-       i++) { /* that of DirectML is called the same on all adapters */
-    iobind_device *device = session->devices[i];
-    if (device->dml != NULL && iobind__same_memory(session->runtime, device->places[IOBIND_MEMORY_DEFAULT].info, info)) {
-      *place = &device->places[IOBIND_MEMORY_DEFAULT];
-      return IOBIND_OK;
-    }
+  iobind_device *directml = iobind__session_find_directml(session);
+  *place = directml == NULL ? NULL : &directml->places[IOBIND_MEMORY_DEFAULT];
+  if (directml != NULL && iobind__same_memory(session->runtime, (*place)->info, info)) {
+    return IOBIND_OK; /* its memory has the same name on all adapters */
   }
   *place = iobind__runtime_find_place(session->runtime, info);
   return *place != NULL ? IOBIND_OK : iobind__session_lend_place(session, info, place, error);

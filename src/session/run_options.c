@@ -1,8 +1,8 @@
 /* The options of a run, checked, and in ORT's words. */
+#include <string.h>
+
 #include "session/session.h"
 #include "support/options.h"
-
-#include <string.h>
 
 static iobind_status fill_run_options(const OrtApi *api, const iobind_run_options *options, const char *graph,
                                       OrtRunOptions *out, const char *what, iobind_error *error) {

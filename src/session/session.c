@@ -108,16 +108,13 @@ static bool gives_run_streams(const iobind_device *device) {
  * option is not given to runs. */
 static bool takes_stream(const iobind_session *session) {
   size_t devices = 0;
-  bool reads = false;
+  bool reads = iobind__session_find_directml(session) != NULL; /* ORT gets no stream for it */
   for (size_t i = 0; i < session->device_count; i++) {
     devices += (session->devices[i]->flags & IOBIND_DEVICE_STREAMS) != 0;
   }
   for (size_t i = 0; i < session->input_count; i++) {
     const iobind__place *place = session->inputs[i].place;
     reads = reads || (!place->host && gives_run_streams(place->device));
-  }
-  for (size_t i = 0; i < session->device_count; i++) {
-    reads = reads || session->devices[i]->dml != NULL; /* ORT gets no stream for it */
   }
   return devices == 1 && (reads || iobind__session_stream_is_option(session)) &&
          session->graph_limit == 0; /* a replay is launched on the stream of its capture */
@@ -183,10 +180,7 @@ static iobind_status read_nodes(iobind_session *session, iobind_error *error) {
  * the device: another one's work would not be in the order of its streams. */
 static iobind_status open_directml(iobind_session *session, const iobind_session_options *options, iobind_error *error) {
   const OrtApi *api = IOBIND__API(session->runtime);
-  iobind_device *device = NULL;
-  for (size_t i = 0; i < session->device_count && device == NULL; i++) {
-    device = session->devices[i]->dml != NULL ? session->devices[i] : NULL;
-  }
+  iobind_device *device = iobind__session_find_directml(session);
   if (device == NULL) {
     return IOBIND_OK;
   }

@@ -149,6 +149,10 @@ iobind_status iobind__run_options_translate(const OrtApi *api, const iobind_run_
                                             const char *what, OrtRunOptions **out, iobind_error *error);
 
 /* metadata.c: what the model says of itself. */
+
+/* A copy of a text that ORT has allocated, which ORT gets back. `what` is for the message. */
+iobind_status iobind__session_take_text(const iobind_session *session, char *text, char **out, const char *what,
+                                        iobind_error *error);
 iobind_status iobind__session_read_metadata(iobind_session *session, iobind_error *error);
 void iobind__session_free_metadata(iobind_session *session);
 
@@ -160,6 +164,9 @@ void iobind__session_free_signature(iobind_session *session);
  * lends. */
 iobind_status iobind__session_find_place(iobind_session *session, const OrtMemoryInfo *info, iobind__place **place,
                                          iobind_error *error);
+
+/* The first device of DirectML among the session's; NULL: none. */
+iobind_device *iobind__session_find_directml(const iobind_session *session);
 
 /* A place over the session's own allocator. */
 iobind_status iobind__session_lend_place(iobind_session *session, const OrtMemoryInfo *info, iobind__place **place,

@@ -92,12 +92,8 @@ static iobind_status read_value(iobind_session *session, size_t index, bool is_i
                   is_input ? api->SessionGetInputName(session->session, index, session->runtime->cpu_allocator, &name)
                            : api->SessionGetOutputName(session->session, index, session->runtime->cpu_allocator, &name),
                   error, "session_create");
-  value->name = iobind__string_copy(name);
-  OrtStatus *freed = api->AllocatorFree(session->runtime->cpu_allocator, name);
-  if (freed != NULL) {
-    return iobind__ort_fail(api, freed, error, "session_create");
-  }
-  value->label = value->name == NULL ? NULL : make_label(value->name);
+  IOBIND__TRY(iobind__session_take_text(session, name, &value->name, "session_create", error));
+  value->label = make_label(value->name);
   if (value->label == NULL) {
     return iobind__out_of_memory(error, "session_create");
   }
