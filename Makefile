@@ -31,7 +31,8 @@ release_labels := ^(release|bench|soak)$$
 
 .NOTPARALLEL:
 .PHONY: build demo vcuda python java install package test test-all coverage format check-format analyze clean distclean
-.PHONY: needs dist fetched no-results ports-needs test-dev test-tsan test-release test-java test-python test-valgrind test-spark
+.PHONY: needs dist fetched no-results ports-needs build-dev test-release-all test-dev-older test-dev-all
+.PHONY: test-dev test-tsan test-release test-java test-python test-valgrind test-spark
 
 build: needs dist
 
@@ -101,9 +102,11 @@ test: python_arguments := --native
 test: no-results fetched check-format analyze dist test-release test-tsan test-java test-python test-dev
 	@scripts/skipped $(results)
 
-test-dev:
+build-dev:
 	@cmake --preset dev >/dev/null
 	@cmake --build --preset dev
+
+test-dev: build-dev
 	$(call on_ort,$(oldest_ort)) $(call run_tests,dev,oldest-ort) -L '^versions$$' -LE '^long$$' -j $(jobs)
 	$(call run_tests,dev,dev) -LE '^(long|soak)$$' -j $(jobs)
 
@@ -131,21 +134,28 @@ test-release: dist
 ports-needs:
 	@scripts/install-packages ports
 
+# Each stage is a target, so that make -k goes on behind one that failed.
 test-all: java_arguments := -Diobind.excluded=
-test-all: no-results fetched ports-needs check-format analyze dist test-tsan test-java test-python test-spark test-valgrind
-	$(call run_tests,release,release) -L '$(release_labels)'
-	@cmake --preset dev >/dev/null
-	@cmake --build --preset dev
-	@scripts/get-onnxruntime --version $(control_flow_ort)
-	$(call on_ort,$(oldest_ort)) $(call run_tests,dev,oldest-ort) -LE '^(long|vcuda)$$' -j $(jobs)
-	$(call on_ort,$(control_flow_ort)) $(call run_tests,dev,control-flow-ort) -L '^versions$$' -j $(jobs)
-	$(call run_tests,dev,dev) -j $(jobs)
-	@echo "ONNX Runtime with its CUDA provider, 1.31 and older: 1,230 MB, unless it is here"
-	@scripts/get-onnxruntime --gpu
-	@for version in $(older_gpu_orts); do scripts/get-onnxruntime --gpu --version $$version && \
-	  ORT_NATIVE_LIB_PATH=$(CURDIR)/.runtime/packages/onnxruntime-gpu-$$version-linux-x64 \
-	  $(call run_tests,dev,gpu-$$version) -L '^gpu-versions$$' || exit 1; done
+test-all: no-results fetched ports-needs check-format analyze dist test-tsan test-java test-python test-spark test-valgrind \
+    test-release-all test-dev-older test-dev-all $(older_gpu_orts:%=test-gpu-%)
 	@scripts/skipped $(results)
+
+test-release-all: dist
+	$(call run_tests,release,release) -L '$(release_labels)'
+
+test-dev-older: build-dev
+	$(call on_ort,$(oldest_ort)) $(call run_tests,dev,oldest-ort) -LE '^(long|vcuda)$$' -j $(jobs)
+	@scripts/get-onnxruntime --version $(control_flow_ort)
+	$(call on_ort,$(control_flow_ort)) $(call run_tests,dev,control-flow-ort) -L '^versions$$' -j $(jobs)
+
+test-dev-all: build-dev
+	$(call run_tests,dev,dev) -j $(jobs)
+
+test-gpu-%: build-dev
+	@echo "ONNX Runtime $* with its CUDA provider: 300 MB, unless it is here"
+	@scripts/get-onnxruntime --gpu
+	@scripts/get-onnxruntime --gpu --version $*
+	ORT_NATIVE_LIB_PATH=$(CURDIR)/.runtime/packages/onnxruntime-gpu-$*-linux-x64 $(call run_tests,dev,gpu-$*) -L '^gpu-versions$$'
 
 # valgrind keeps books of all that is reserved, so a device reserves 64 MiB here and not 8 GiB. Under it the software Vulkan driver
 # takes minutes and loses its device: without a driver, tests leave WebGPU out.

@@ -30,8 +30,10 @@ final class AsyncRun extends CompletableFuture<Void> {
       } catch (Throwable t) {
         failure = t;
       } finally {
+        synchronized (ended) {
+          ended.countDown();
+        }
         binding.exitRun();
-        ended.countDown();
       }
       Throwable outcome = failure;
       Threads.execute(() -> end(outcome));
@@ -56,7 +58,7 @@ final class AsyncRun extends CompletableFuture<Void> {
       try {
         // The run may be about to begin, where a cancel does nothing: it is said until it was heard.
         do {
-          binding.cancel();
+          cancelUnlessEnded();
         } while (!ended.await(1, TimeUnit.MILLISECONDS));
       } catch (IllegalStateException isOver) {
         return;
@@ -65,6 +67,13 @@ final class AsyncRun extends CompletableFuture<Void> {
       }
     });
     return true;
+  }
+
+  /** The binding takes the next run when this one has ended, and a late cancel would end that one. */
+  private void cancelUnlessEnded() {
+    synchronized (ended) {
+      if (ended.getCount() > 0) binding.cancel();
+    }
   }
 
   /** Cancels the run; the future is cancelled when the run has ended. */

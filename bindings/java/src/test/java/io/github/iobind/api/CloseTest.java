@@ -138,6 +138,19 @@ class CloseTest {
     }
   }
 
+  /** A run that was given up before it began ends at once; its cancel, said by another thread, is not heard by the next run. */
+  @Test
+  void aCancelIsForOneRun() {
+    try (OrtSessionFFM session = Models.session(runtime, "loop"); OrtIoBindingFFM binding = loop(session, 1000)) {
+      for (int i = 0; i < 300; i++) {
+        CompletableFuture<Void> run = binding.runAsync();
+        run.cancel(true);
+        assertThrows(CancellationException.class, run::get);
+        binding.runWithBindings();
+      }
+    }
+  }
+
   /** Who closes an object in a callback that a call in it made would wait for himself. */
   @Test
   void aCallbackDoesNotWaitForItsOwnCall() {
