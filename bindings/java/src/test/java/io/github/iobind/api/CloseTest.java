@@ -140,12 +140,15 @@ class CloseTest {
 
   /** A run that was given up before it began ends at once; its cancel, said by another thread, is not heard by the next run. */
   @Test
-  void aCancelIsForOneRun() {
+  void aCancelIsForOneRun() throws Exception {
     try (OrtSessionFFM session = Models.session(runtime, "loop"); OrtIoBindingFFM binding = loop(session, 1000)) {
       for (int i = 0; i < 300; i++) {
         CompletableFuture<Void> run = binding.runAsync();
-        run.cancel(true);
-        assertThrows(CancellationException.class, run::get);
+        if (run.cancel(true)) {
+          assertThrows(CancellationException.class, run::get);
+        } else {
+          run.get(); // it had ended
+        }
         binding.runWithBindings();
       }
     }
