@@ -94,15 +94,15 @@ class Binding(_core.Binding):
     _outputs: dict[str, tuple[int, Any]]
 
     def bind(self, inputs: Mapping[str, Any] | None = None, *, outputs: Mapping[str, Any] | None = None,
-             carry: Mapping[str, str] | None = None, carry_mode: str = "swap") -> None:
+             carry: Mapping[str, str] | None = None, carry_mode: str | None = None) -> None:
         """Bind several at once.
 
         inputs: {name: value}. An array is copied now, to where the session wants it (SNAPSHOT); an iobind.Tensor, or a device
         tensor of another library by DLPack, is the input itself (RESIDENT), where the session wants it, and never copied;
         live(array) is read before each run. outputs: {name: a device spec ("cpu": each run's result comes there, FRESH), REUSE or
         REUSE("cpu"), a Tensor or array that is written into, in_place(tensor), None (not fetched)}. Those that are not named are
-        FRESH where the session leaves them. carry: {output: input}: the output is the next run's input; carry_mode: "swap" (two
-        buffers, if its shape stays), "move" (of any shape) or "in_place". Without saying it, one whose shape may grow is moved.
+        FRESH where the session leaves them. carry: {output: input}: the output is the next run's input; carry_mode: see
+        carry(). What is bound before one of them is refused stays bound.
         Raises NotFound, DTypeError, ShapeError, DeviceError, InvalidArgument, InvalidState.
         """
         for output, to in (carry or {}).items():
@@ -120,7 +120,6 @@ class Binding(_core.Binding):
 
     def _assign(self, name: str, value: Any) -> None:
         index, wanted = self._input(name)
-        self._forget_order(index)
         code = _dtypes.BY_NAME.get(wanted.dtype, 0)
         if isinstance(value, _tensor.Tensor):
             self._set_input(index, RESIDENT, value, None)
@@ -132,8 +131,10 @@ class Binding(_core.Binding):
             self._set_input(index, RESIDENT, tensor, order.event)
             self._orders[index] = (order, tensor)
             self._use_order(_order_all(self._orders))
+            return
         else:
             self._set_input(index, SNAPSHOT, as_host_tensor(value, code, f"bind: {name!r}"), None)
+        self._forget_order(index)
 
     def set_input(self, name: str, value: Any, *, event: _tensor.Event | None = None) -> None:
         """Bind an input as b[name] = value does. event: each run waits for it before it reads a tensor."""
@@ -142,7 +143,15 @@ class Binding(_core.Binding):
             return
         if not isinstance(value, _tensor.Tensor):
             raise InvalidArgument("set_input: only a tensor is waited for: what is copied is there at once")
-        self._set_input(self._input(name)[0], RESIDENT, value, event)
+        index = self._input(name)[0]
+        self._set_input(index, RESIDENT, value, event)
+        self._forget_order(index)
+
+    def clear(self) -> None:
+        """Unbind everything; outputs are FRESH again."""
+        super().clear()
+        self._orders.clear()
+        self._use_order(None)
 
     def update(self, name: str, array: Any, *, stream: _tensor.Stream | None = None) -> None:
         """Copy new data of the same dims into a bound input, behind the runs that are queued on `stream`."""
@@ -177,16 +186,19 @@ class Binding(_core.Binding):
         self._set_output(self._outputs[name][0], FRESH_MODE, None, 0, None)
 
     def carry(self, output: str, input: str, mode: str | None = None) -> None:
-        """Let an output become an input of the next run: a state that never leaves the device. The first state is what is bound."""
+        """Let an output become an input of the next run: a state that never leaves the device. The first state is what is bound.
+
+        mode: "swap" (two buffers of the state's shape: a run that makes another shape raises ShapeError), "move" (new memory in each
+        run, of any shape) or "in_place" (one buffer, which only some operators allow: nobody checks). None: "swap" if the model says
+        that both have the same shape, otherwise "move". Raises NotFound, InvalidArgument, DTypeError, ShapeError, InvalidState."""
         if output not in self._outputs:
             raise NotFound(f"carry: no output {output!r}; there are {', '.join(self._outputs)}")
         if mode not in (None, *CARRY_MODES):
             raise InvalidArgument(f"carry: mode: expected one of {', '.join(CARRY_MODES)}, got {mode!r}")
         to, wanted = self._input(input)
         number, given = self._outputs[output]
-        if mode in (None, "swap") and given.shape != wanted.shape:
-            mode = "move"
-        self._carry(number, to, CARRY_MODES.index(mode or "swap"))
+        stays = given.shape is not None and given.shape == wanted.shape and not {None, "?"} & set(given.shape)  # "?" is not a name
+        self._carry(number, to, CARRY_MODES.index(mode or ("swap" if stays else "move")))
 
     def take(self, name: str) -> _tensor.Tensor:
         """An output of the last run that no later run overwrites, also one of REUSE, which gets new memory."""

@@ -124,7 +124,7 @@ class Session(_core.Session):
         return [None if tensor is None else tensor.numpy() for tensor in wanted]
 
     def bind(self, inputs: Mapping[str, Any] | None = None, *, outputs: Mapping[str, Any] | None = None,
-             carry: Mapping[str, str] | None = None, carry_mode: str = "swap") -> Binding:
+             carry: Mapping[str, str] | None = None, carry_mode: str | None = None) -> Binding:
         """Bind inputs and outputs to memory; see Binding.bind."""
         from ._binding import Binding
 

@@ -27,15 +27,22 @@ typedef struct Binding {
 
 typedef struct Outputs {
   PyObject_HEAD
-  Binding *binding;  /* NULL: another run, or a change of the binding, has ended them */
+  Binding *binding;  /* NULL: another run, or a change of the outputs, has ended them */
   Session *session;
   PyObject *fetched; /* output's index -> Tensor */
   bool has_fetched;  /* any */
 } Outputs;
 
-static int enter(Binding *self) {
+static int check_idle(const Binding *self) {
   if (self->busy) {
     raise_status(IOBIND_INVALID_STATE, "binding: a call of another thread is under way; use a binding for each thread");
+    return -1;
+  }
+  return 0;
+}
+
+static int enter(Binding *self) {
+  if (check_idle(self) != 0) {
     return -1;
   }
   self->busy = 1;
@@ -90,7 +97,7 @@ static PyObject *fetch(Outputs *self, PyObject *number) {
   Binding *binding = self->binding;
   if (binding == NULL) {
     return raise_status(IOBIND_INVALID_STATE,
-                        "outputs: a later run or change of the binding has ended them: fetch what is needed before it");
+                        "outputs: a later run or a change of the outputs has ended them: fetch what is needed before it");
   }
   size_t index = PyLong_AsSize_t(number);
   if (index < binding->session->output_count && binding->fixed[index] != NULL && !binding->on_stream) {
@@ -165,22 +172,28 @@ PyType_Spec outputs_spec = {"iobind._core.Outputs", sizeof(Outputs), 0,
                             outputs_slots};
 
 /* What a caller still has of the last run is fetched before it goes, where it would stay: FRESH outputs, of a run that is over. */
-static int end_outputs(Binding *self, bool keep) {
+static void keep_outputs(Binding *self) {
+  Outputs *outputs = self->outputs;
+  if (outputs == NULL || Py_REFCNT((PyObject *)outputs) == 1 || self->on_stream) {
+    return;
+  }
+  PyObject *raised[3];
+  PyErr_Fetch(&raised[0], &raised[1], &raised[2]);
+  for (size_t i = 0; i < self->session->output_count; i++) {
+    PyObject *number = PyLong_FromSize_t(i);
+    PyObject *tensor = number == NULL || !self->is_fresh[i] ? NULL : fetch(outputs, number);
+    PyErr_Clear(); /* an output that cannot be fetched now could not be fetched later */
+    Py_XDECREF(tensor);
+    Py_XDECREF(number);
+  }
+  PyErr_Restore(raised[0], raised[1], raised[2]);
+}
+
+/* The outputs of the last run are no longer the binding's. */
+static void end_outputs(Binding *self) {
   Outputs *outputs = self->outputs;
   if (outputs == NULL) {
-    return 0;
-  }
-  if (keep && Py_REFCNT((PyObject *)outputs) > 1 && !self->on_stream) {
-    PyObject *raised[3];
-    PyErr_Fetch(&raised[0], &raised[1], &raised[2]);
-    for (size_t i = 0; i < self->session->output_count; i++) {
-      PyObject *number = PyLong_FromSize_t(i);
-      PyObject *tensor = number == NULL || !self->is_fresh[i] ? NULL : fetch(outputs, number);
-      PyErr_Clear(); /* an output that cannot be fetched now could not be fetched later */
-      Py_XDECREF(tensor);
-      Py_XDECREF(number);
-    }
-    PyErr_Restore(raised[0], raised[1], raised[2]);
+    return;
   }
   if (Py_REFCNT((PyObject *)outputs) > 1) {
     outputs->binding = NULL;
@@ -190,6 +203,25 @@ static int end_outputs(Binding *self, bool keep) {
     PyDict_Clear(outputs->fetched);
     outputs->has_fetched = false;
   }
+}
+
+/* A change of what the outputs are: those of the last run end only if it succeeds. Each change_begins that gives 0 needs a change_ends. */
+static int change_begins(Binding *self) {
+  if (check_idle(self) != 0) {
+    return -1;
+  }
+  keep_outputs(self);
+  return enter(self);
+}
+
+static int change_ends(Binding *self, iobind_status status, const iobind_error *error) {
+  self->busy = 0;
+  release_now();
+  if (status != IOBIND_OK) {
+    raise_error(error);
+    return -1;
+  }
+  end_outputs(self);
   return 0;
 }
 
@@ -248,12 +280,10 @@ static void binding_dealloc(Binding *self) {
   PyObject_GC_UnTrack(self);
   if (self->outputs != NULL) {
     if (self->fixed != NULL && self->is_fresh != NULL) {
-      end_outputs(self, true);
+      keep_outputs(self);
     }
-    if (self->outputs != NULL) {
-      self->outputs->binding = NULL;
-      Py_DECREF((PyObject *)self->outputs);
-    }
+    self->outputs->binding = NULL;
+    Py_DECREF((PyObject *)self->outputs);
   }
   Py_BEGIN_ALLOW_THREADS
   iobind_binding_destroy(self->handle);
@@ -293,7 +323,6 @@ static PyObject *set_input(Binding *self, PyObject *arguments) {
       event_or_none(behind, &event) != 0 || input_of(self, index) != 0 || enter(self) != 0) {
     return NULL;
   }
-  end_outputs(self, true);
   iobind_error error = IOBIND_ERROR_INIT;
   iobind_status status;
   WITHOUT_GIL(status, iobind_binding_set_input(self->handle, (size_t)index, (iobind_input_mode)mode,
@@ -421,18 +450,16 @@ static PyObject *set_output(Binding *self, PyObject *arguments) {
   if (index < 0 || (size_t)index >= self->session->output_count) {
     return raise_status(IOBIND_NOT_FOUND, "binding: no output has this index");
   }
-  if (enter(self) != 0) {
+  if (change_begins(self) != 0) {
     return NULL;
   }
-  end_outputs(self, true);
   iobind_error error = IOBIND_ERROR_INIT;
   iobind_status status;
   WITHOUT_GIL(status, iobind_binding_set_output(self->handle, (size_t)index, (iobind_output_mode)mode,
                                                 device == NULL ? NULL : device->handle, (iobind_memory)memory,
                                                 tensor == NULL ? NULL : tensor->handle, &error));
-  self->busy = 0;
-  if (status != IOBIND_OK) {
-    return raise_error(&error);
+  if (change_ends(self, status, &error) != 0) {
+    return NULL;
   }
   Py_XINCREF((PyObject *)tensor);
   SET_REFERENCE(self->fixed[index], tensor);
@@ -444,16 +471,14 @@ static PyObject *carry(Binding *self, PyObject *arguments) {
   Py_ssize_t output;
   Py_ssize_t input;
   int mode;
-  if (!PyArg_ParseTuple(arguments, "nni", &output, &input, &mode) || enter(self) != 0) {
+  if (!PyArg_ParseTuple(arguments, "nni", &output, &input, &mode) || change_begins(self) != 0) {
     return NULL;
   }
-  end_outputs(self, true);
   iobind_error error = IOBIND_ERROR_INIT;
   iobind_status status;
   WITHOUT_GIL(status, iobind_binding_carry(self->handle, (size_t)output, (size_t)input, (iobind_carry_mode)mode, &error));
-  self->busy = 0;
-  if (status != IOBIND_OK) {
-    return raise_error(&error);
+  if (change_ends(self, status, &error) != 0) {
+    return NULL;
   }
   self->is_fresh[output] = mode == IOBIND_CARRY_MOVE; /* checked by the call: the indices are right */
   SET_REFERENCE(self->fixed[output], NULL);
@@ -509,10 +534,14 @@ static PyObject *run(Binding *self, Stream *stream, Event *event) {
       return NULL;
     }
   }
+  if (check_idle(self) != 0) {
+    return NULL;
+  }
   /* A run on a stream may be under way: then this one is refused, and must not end the outputs that a caller has of that one. */
   bool ends_later = self->on_stream && self->outputs != NULL && Py_REFCNT((PyObject *)self->outputs) > 1;
   if (!ends_later) {
-    end_outputs(self, true);
+    keep_outputs(self);
+    end_outputs(self);
   }
   if (self->outputs == NULL && (self->outputs = (Outputs *)outputs_new(self)) == NULL) {
     return NULL;
@@ -549,7 +578,7 @@ static PyObject *run(Binding *self, Stream *stream, Event *event) {
   }
   self->on_stream = stream != NULL;
   if (ends_later) {
-    end_outputs(self, false);
+    end_outputs(self);
   }
   if (self->outputs == NULL && (self->outputs = (Outputs *)outputs_new(self)) == NULL) {
     return NULL;
@@ -649,17 +678,14 @@ static PyObject *take(Binding *self, PyObject *arguments) {
 
 static PyObject *clear(Binding *self, PyObject *none) {
   (void)none;
-  if (enter(self) != 0) {
+  if (change_begins(self) != 0) {
     return NULL;
   }
-  end_outputs(self, true);
   iobind_error error = IOBIND_ERROR_INIT;
   iobind_status status;
   WITHOUT_GIL(status, iobind_binding_clear(self->handle, &error));
-  self->busy = 0;
-  release_now();
-  if (status != IOBIND_OK) {
-    return raise_error(&error);
+  if (change_ends(self, status, &error) != 0) {
+    return NULL;
   }
   memset(self->inputs, 0, self->session->input_count * sizeof *self->inputs);
   for (size_t i = 0; i < self->session->output_count; i++) {

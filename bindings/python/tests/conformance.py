@@ -35,9 +35,9 @@ WITHOUT = {
     "string-has-no-bytes": "numpy() gives strings as objects",
     "look-as-another-type": "NumPy's array has the tensor's own dtype",
     "look-into-device-memory": "NumPy's protocol wants a TypeError; `check` sees that it comes",
+    "take-after-a-change/get": "Outputs that a program holds keep what a run has left",
     "take-after-a-failed-run/get": "Outputs that a program holds keep what a run has left",
     "clear": "Outputs that a program holds keep what a run has left",
-    "carry-fixed-shape-that-changes": "Binding.carry moves an output whose shape may change, also where a swap is asked for",
     "pipeline-refuses-a-device-tensor": "items may bring tensors that are on the device",
 }
 WITHOUT_ON = {"cuda": {"unbound-passthrough": "a race of ONNX Runtime's own: tests/vcuda/conformance.sh"}}

@@ -123,6 +123,28 @@ def test_carry_modes(device, mode):
     assert binding.run()["next"].numpy().tolist() == [2]
 
 
+def test_a_swap_that_is_asked_for_is_no_move(device):
+    binding = iobind.Session(counter(), device=device).bind({"x": floats(1), "state": floats(0), "past.0.key": floats(5)},
+                                                            carry={"present.0.key": "past.0.key"}, carry_mode="swap")
+    for _ in range(2):
+        with pytest.raises(iobind.ShapeError, match="present.0.key"):
+            binding.run()
+    binding.carry("present.0.key", "past.0.key")  # by itself it takes what fits the model
+    for _ in range(2):
+        out = binding.run()
+    assert out["present.0.key"].numpy().tolist() == [5, 1, 1]
+
+
+@pytest.mark.parametrize("dims", [[None], ["?"], ["p"], None], ids=str)
+def test_a_state_whose_dims_nobody_names_may_grow(dims):
+    grow = model([("Concat", ["past", "x"], ["present"], {"axis": 0})], [("x", FLOAT, [1]), ("past", FLOAT, dims)],
+                 [("present", FLOAT, [None] if dims == ["p"] else dims)])
+    binding = iobind.Session(grow).bind({"x": floats(1), "past": floats(5)}, carry={"present": "past"})
+    for _ in range(2):
+        out = binding.run()
+    assert out["present"].numpy().tolist() == [5, 1, 1]
+
+
 def test_streams(device):
     session = iobind.Session(twice(), device=device)
     stream = iobind.Stream(device)
@@ -191,6 +213,91 @@ def test_what_is_refused(device):
     with pytest.raises(iobind.NotFound):
         session.bind({"x": floats(1)}, outputs={"q": "cpu"})
     assert binding.run()["z"].numpy().tolist() == [2, 4]  # nothing of this has spoilt it
+
+
+CHANGES = {"set_input": lambda binding: binding.set_input("x", iobind.empty(3, device="vdev")),
+           "snapshot": lambda binding: binding._assign("x", floats(1, 2, 3)), "set_output": lambda binding: binding.set_output("y", "cpu"),
+           "fresh": lambda binding: binding.fresh("y"), "carry": lambda binding: binding.carry("y", "x"),
+           "clear": lambda binding: binding.clear(), "run": lambda binding: binding.run()}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_change_that_a_run_refuses_leaves_its_outputs(change):
+    """On a stream of vdev's a run is under way until the host has asked, however fast it is."""
+    session = iobind.Session(twice(), device="vdev")
+    binding = session.bind({"x": floats(1, 2)})
+    stream = iobind.Stream("vdev")
+    out = binding.run(stream=stream)
+    for _ in range(2):
+        with pytest.raises(iobind.InvalidState, match="under way"):
+            CHANGES[change](binding)
+    assert out["y"].numpy().tolist() == [2, 4]
+    binding["x"] = floats(3, 4)
+    assert binding.run()["y"].numpy().tolist() == [6, 8]
+
+
+def test_a_change_that_does_not_fit_leaves_the_outputs(device):
+    session = iobind.Session(add(), device=device)
+    binding = session.bind({"x": floats(1, 2), "y": floats(3, 4)}, outputs={"z": iobind.REUSE})
+    out = binding.run()
+    for wrong in (lambda: binding.set_output("z", numpy.zeros((2, 2), f32)), lambda: binding.set_output("z", iobind.empty(2, "int32")),
+                  lambda: binding.carry("z", "x", "sideways"), lambda: binding._carry(0, 99, 0), lambda: binding._set_output(0, 9, None, 0, None),
+                  lambda: binding.set_input("x", iobind.empty((2, 2), device=session.inputs[0].device))):
+        with pytest.raises(iobind.Error):
+            wrong()
+    assert out["z"].numpy().tolist() == [4, 6]
+
+
+def test_outputs_that_are_held_outlive_changes(device):
+    """Another input, of other dims too, ends nothing; what is FRESH and held is fetched before a change of an output."""
+    session = iobind.Session(twice(), device=device)
+    binding = session.bind({"x": floats(1, 2)})
+    out = binding.run()
+    binding["x"] = floats(1, 2, 3)
+    assert out["y"].numpy().tolist() == [2, 4]
+    for change in (lambda: binding.set_output("y", "cpu"), binding.clear, lambda: binding.carry("y", "x")):
+        binding["x"] = floats(5, 6)
+        out = binding.run()
+        change()
+        assert out["y"].numpy().tolist() == [10, 12]
+    binding.clear()
+    binding.set_output("y", iobind.REUSE)
+    binding["x"] = floats(5, 6)
+    out = binding.run()
+    binding.fresh("y")
+    with pytest.raises(iobind.InvalidState, match="has ended"):
+        out["y"]
+
+
+def test_a_refused_input_keeps_its_producer():
+    """The tensor that stays bound is still ordered behind its producer; one that is replaced, or cleared, is let go."""
+    class Producer:
+        asked = 0
+
+        def __init__(self):
+            self.tensor = iobind.tensor(floats(1, 2), "vdev")
+
+        def __dlpack_device__(self):
+            return self.tensor.__dlpack_device__()
+
+        def __dlpack__(self, *, stream=None, **keywords):
+            self.asked += 1
+            return self.tensor.__dlpack__(**keywords)
+
+    binding = iobind.Session(twice(), device="vdev").bind()
+    producer = Producer()
+    binding["x"] = producer
+    with pytest.raises(iobind.ShapeError):
+        binding["x"] = numpy.zeros((2, 2), f32)
+    before = producer.asked
+    binding.run()
+    assert producer.asked == before + 1
+    for let_go in (lambda: binding.set_input("x", iobind.tensor(floats(3, 4), "vdev"), event=iobind.Event("vdev")), binding.clear):
+        binding["x"] = producer
+        let_go()
+        binding["x"] = iobind.tensor(floats(3, 4), "vdev")
+        before = producer.asked
+        assert binding.run()["y"].numpy().tolist() == [6, 8] and producer.asked == before and not binding._orders
 
 
 def test_errors_have_a_status():
