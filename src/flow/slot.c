@@ -1,0 +1,217 @@
+/* The memory of one item. Each slot has its own, so that items never share memory. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "flow/slot.h"
+
+/* Where host memory is best for copies to and from a device. */
+static iobind__place *staging_place(const iobind__place *place) {
+  iobind__place *pinned = &place->device->places[IOBIND_MEMORY_HOST_ACCESSIBLE];
+  return pinned->info != NULL && pinned->host ? pinned : &place->device->runtime->cpu->places[IOBIND_MEMORY_DEFAULT];
+}
+
+/* ---- memory of an item ---- */
+
+static iobind_status make_input(iobind__slot *self, size_t index, const iobind_tensor *like, iobind_error *error) {
+  iobind_tensor *input = NULL;
+  iobind_tensor *staging = NULL;
+  IOBIND__TRY(iobind__input_make(self->pipeline->session, index, like, &input, error));
+  iobind_status status = IOBIND_OK;
+  if (!input->place->host) {
+    status = iobind__tensor_create_at(staging_place(input->place), like->dtype, like->dims, like->rank, &staging, error);
+  }
+  if (status == IOBIND_OK) {
+    status = iobind_binding_set_input(self->binding, index, IOBIND_INPUT_RESIDENT, input, NULL, error);
+  }
+  if (status != IOBIND_OK) {
+    iobind_tensor_release(staging);
+    iobind_tensor_release(input);
+    return status;
+  }
+  iobind_tensor_release(self->inputs[index]);
+  iobind_tensor_release(self->staging[index]);
+  self->inputs[index] = input;
+  self->staging[index] = staging;
+  return IOBIND_OK;
+}
+
+static iobind_event *event_of(const iobind_pipeline_request *of, size_t index) {
+  return of->events == NULL ? NULL : of->events[index];
+}
+
+/* Is the tensor read where it is? What is on the host is copied on every device, so that the caller's memory is free at once. */
+static bool is_given(const iobind_pipeline_request *of, size_t index) {
+  return !of->inputs[index]->place->host;
+}
+
+static iobind_status check_input(const iobind_pipeline *pipeline, size_t index, const iobind_pipeline_request *of,
+                                 bool may_be_given, const char *what, iobind_error *error) {
+  const iobind_session *session = pipeline->session;
+  const iobind__value *value = &session->inputs[index];
+  const iobind_tensor *tensor = of->inputs[index];
+  if (tensor == NULL) {
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "%s: '%s': the tensor is NULL, and the input is not a constant", what,
+                        value->label);
+  }
+  IOBIND__TRY(iobind__value_accepts(value, tensor, what, error));
+  bool is_ours = tensor->place->device->runtime == session->runtime;
+  if (is_ours && (tensor->place->host || (may_be_given && iobind__session_reads(session, value, tensor)))) {
+    return IOBIND_OK;
+  }
+  return may_be_given
+             ? iobind__refuse_elsewhere(session, index, tensor, what, error)
+             : iobind__fail(error, IOBIND_DEVICE, "%s: '%s': expected a host tensor of the session's runtime, got one on '%s'",
+                            what, value->label, tensor->place->device->spec);
+}
+
+void iobind__slot_let_go(iobind__slot *self) {
+  for (size_t i = 0; i < self->pipeline->session->input_count; i++) {
+    if (self->given[i] != NULL) {
+      iobind__input_let_go(self->binding, i);
+      iobind_tensor_release(self->given[i]);
+      iobind__point_release(self->points[i]);
+      self->given[i] = NULL;
+      self->points[i] = NULL;
+    }
+  }
+}
+
+static iobind_status give(iobind__slot *self, size_t index, iobind_tensor *tensor, iobind_event *event, iobind_error *error) {
+  IOBIND__TRY(iobind_binding_set_input(self->binding, index, IOBIND_INPUT_RESIDENT, tensor, NULL, error));
+  self->given[index] = iobind_tensor_retain(tensor);
+  self->points[index] = event == NULL ? NULL : iobind__event_point(event);
+  return IOBIND_OK;
+}
+
+/* Bind what the item reads: the caller's tensor, or the slot's memory. */
+static iobind_status bind(iobind__slot *self, size_t index, const iobind_pipeline_request *of, iobind_error *error) {
+  iobind_tensor *tensor = of->inputs[index];
+  if (is_given(of, index)) {
+    return give(self, index, tensor, event_of(of, index), error);
+  }
+  iobind_tensor *own = self->inputs[index];
+  if (own == NULL || !iobind__tensor_same_dims(own, tensor)) {
+    return make_input(self, index, tensor, error);
+  }
+  bool is_bound = iobind__binding_view_input(self->binding, index).tensor == own;
+  return is_bound ? IOBIND_OK : iobind_binding_set_input(self->binding, index, IOBIND_INPUT_RESIDENT, own, NULL, error);
+}
+
+static void copy_in(const iobind__slot *self, size_t count, const iobind_pipeline_request *of) {
+  for (size_t i = 0; i < count; i++) {
+    const iobind_tensor *target = self->staging[i] != NULL ? self->staging[i] : self->inputs[i];
+    if (self->pipeline->streamed[i] && !is_given(of, i) && target->bytes > 0) {
+      memcpy(target->data, of->inputs[i]->data, target->bytes);
+    }
+  }
+}
+
+iobind_status iobind__slot_bring(iobind__slot *self, const iobind_pipeline_request *of, bool may_be_given, const char *what,
+                                 iobind_error *error) {
+  const iobind_pipeline *pipeline = self->pipeline;
+  size_t count = of->inputs == NULL ? 0 : pipeline->session->input_count; /* NULL only if the model has no inputs */
+  for (size_t i = 0; i < count; i++) {
+    if (pipeline->streamed[i]) {
+      IOBIND__TRY(check_input(pipeline, i, of, may_be_given, what, error));
+    }
+  }
+  for (size_t i = 0; i < count; i++) {
+    if (pipeline->streamed[i] && !is_given(of, i) && event_of(of, i) != NULL) {
+      IOBIND__TRY(iobind__stream_order_event(NULL, event_of(of, i), error));
+    }
+  }
+  iobind_status status = IOBIND_OK;
+  for (size_t i = 0; i < count && status == IOBIND_OK; i++) {
+    status = pipeline->streamed[i] ? bind(self, i, of, error) : IOBIND_OK;
+  }
+  status = status == IOBIND_OK ? iobind__binding_check_once(self->binding, what, error) : status;
+  if (status != IOBIND_OK) {
+    iobind__slot_let_go(self);
+    return status;
+  }
+  copy_in(self, count, of);
+  return IOBIND_OK;
+}
+
+/* The binding holds a reference to an output on the host, too. */
+void iobind__slot_leave_kept(iobind__slot *self) {
+  for (size_t i = 0; i < self->pipeline->session->output_count; i++) {
+    iobind_tensor *output = self->outputs[i];
+    bool direct = iobind__binding_holds(self->binding, i, output);
+    size_t ours = direct ? 2 : 1;
+    if (output == NULL || atomic_load_explicit(&output->ref.count, memory_order_acquire) == ours) {
+      continue;
+    }
+    if (direct) {
+      iobind__output_renew(self->binding, i);
+    }
+    iobind_tensor_release(output);
+    self->outputs[i] = NULL;
+  }
+}
+
+iobind_status iobind__slot_find_output(iobind__slot *self, size_t index, const iobind_tensor **source, iobind_error *error) {
+  iobind_tensor *output;
+  iobind_tensor **handed = &self->outputs[index];
+  *source = NULL;
+  IOBIND__TRY(iobind__binding_peek(self->binding, index, &output, error));
+  if (output->place->host || self->pipeline->placements[index] == IOBIND_PLACE_DEVICE) {
+    iobind_tensor_release(*handed);
+    *handed = iobind_tensor_retain(output);
+    return IOBIND_OK;
+  }
+  if (*handed == NULL || !iobind__tensor_same_dims(*handed, output)) {
+    iobind_tensor_release(*handed);
+    *handed = NULL;
+    IOBIND__TRY(
+        iobind__tensor_create_at(staging_place(output->place), output->dtype, output->dims, output->rank, handed, error));
+  }
+  *source = output;
+  return IOBIND_OK;
+}
+
+iobind_status iobind__slot_make(iobind_pipeline *pipeline, iobind__slot *self, const iobind_pipeline_options *options,
+                                const iobind_run_options *run_options, iobind_device *device, iobind_error *error) {
+  iobind_session *session = pipeline->session;
+  self->pipeline = pipeline;
+  self->inputs = calloc(3 * session->input_count + 1, sizeof(iobind_tensor *));
+  self->points = calloc(session->input_count + 1, sizeof(iobind__point *));
+  self->outputs = calloc(session->output_count + 1, sizeof(iobind_tensor *));
+  if (self->inputs == NULL || self->points == NULL || self->outputs == NULL) {
+    return iobind__out_of_memory(error, "pipeline_create");
+  }
+  self->staging = self->inputs + session->input_count;
+  self->given = self->staging + session->input_count;
+  for (int stage = 0; stage < IOBIND__STAGES; stage++) {
+    IOBIND__TRY(iobind_event_create(device, &self->events[stage], error));
+  }
+  IOBIND__TRY(iobind_binding_create(session, &self->binding, error));
+  IOBIND__TRY(iobind__run_options_replace(self->binding, run_options, "pipeline_create", error));
+  for (size_t i = 0; i < session->input_count; i++) {
+    if (!pipeline->streamed[i]) {
+      IOBIND__TRY(iobind_binding_set_input(self->binding, i, IOBIND_INPUT_RESIDENT, options->constants[i], NULL, error));
+    }
+  }
+  for (size_t i = 0; i < session->output_count; i++) {
+    iobind_output_mode mode = iobind__pipeline_wants(pipeline, i) ? IOBIND_OUTPUT_REUSE : IOBIND_OUTPUT_NONE;
+    IOBIND__TRY(iobind_binding_set_output(self->binding, i, mode, NULL, IOBIND_MEMORY_DEFAULT, NULL, error));
+  }
+  return IOBIND_OK;
+}
+
+void iobind__slot_free(iobind__slot *self) {
+  const iobind_session *session = self->pipeline->session;
+  iobind_binding_destroy(self->binding);
+  for (size_t i = 0; self->inputs != NULL && i < 3 * session->input_count; i++) {
+    iobind_tensor_release(self->inputs[i]); /* and the staging and given ones */
+  }
+  for (size_t i = 0; self->outputs != NULL && i < session->output_count; i++) {
+    iobind_tensor_release(self->outputs[i]);
+  }
+  for (int stage = 0; stage < IOBIND__STAGES; stage++) {
+    iobind_event_destroy(self->events[stage]);
+  }
+  free(self->inputs);
+  free(self->points);
+  free(self->outputs);
+}
