@@ -307,12 +307,24 @@ static inline iobind_status run_alone(iobind_binding *binding, iobind_error *err
 
 static iobind_status submit_to_ep(iobind_binding *binding, iobind_stream *stream, iobind_error *error);
 
+/* ORT has made the run, but it has failed for the caller, who is told `reason`: its results are given up, and the next run reads the
+ * states that it has read. */
+static iobind_status disown_run(iobind_binding *binding, const iobind_error *reason, iobind_error *error) {
+  (void)iobind__flight_wait(binding, NULL);
+  iobind__flight_look(binding);
+  iobind__results_drop(binding, binding->flight.stream); /* not NULL: nobody can tell when the run is over */
+  iobind__binding_fail(binding, reason);
+  iobind__carry_note_failure(binding);
+  return iobind__error_copy(error, reason);
+}
+
 /* On the session's stream, of an EP that is given it with each run: also a run without a stream computes there. */
 static iobind_status run_on_own(iobind_binding *binding, iobind_error *error) {
+  iobind_error reason = IOBIND_ERROR_INIT;
   IOBIND__TRY(submit_to_ep(binding, binding->session->stream, error));
-  iobind_status status = iobind__flight_wait(binding, error);
+  iobind_status status = iobind__flight_wait(binding, &reason);
   iobind__flight_look(binding);
-  return status;
+  return status == IOBIND_OK ? IOBIND_OK : disown_run(binding, &reason, error);
 }
 
 static iobind_status run_serial(iobind_binding *binding, iobind_error *error) {
@@ -352,14 +364,19 @@ static iobind_status run_behind(iobind_binding *binding, iobind_stream *stream, 
 
 /* ---- runs on a stream: those of one binding may queue on one stream ---- */
 
+/* A run that comes behind others has read their states, also if it is not made then. */
+static void note_follower(iobind_binding *binding) {
+  binding->flight.runs += binding->flight.stream != NULL;
+}
+
 static void note_flight(iobind_binding *binding, iobind_stream *stream, iobind__ticket ticket) {
   iobind__flight *flight = &binding->flight;
   if (flight->stream == NULL) {
     iobind__ref_retain(&stream->ref);
     flight->stream = stream;
+    flight->runs = 1;
   }
   flight->ticket = ticket;
-  flight->runs++;
 }
 
 /* Wait for what the stream still has to deliver into host memory that the run uses. */
@@ -416,13 +433,15 @@ static iobind_status execute_on(iobind_binding *binding, iobind_stream *stream, 
 }
 
 static iobind_status submit_to_ep(iobind_binding *binding, iobind_stream *stream, iobind_error *error) {
+  iobind_error reason = IOBIND_ERROR_INIT;
+  note_follower(binding);
   IOBIND__TRY(begin_serial(binding, binding->flight.stream, error));
   IOBIND__TRY(await_producers(binding, stream, NULL, error));
   IOBIND__TRY(use_host_tensors(binding, stream, error));
-  iobind_status status = execute_on(binding, stream, error);
-  if (status != IOBIND_OK) {
+  if (execute_on(binding, stream, &reason) != IOBIND_OK) {
     (void)iobind__stream_drain(stream, NULL); /* work that was submitted before the failure uses what is bound */
-    return status;
+    bool is_made = binding->results != IOBIND__RESULTS_NONE;
+    return is_made ? disown_run(binding, &reason, error) : iobind__error_copy(error, &reason);
   }
   keep_states(binding, stream);
   binding->flight.has_run = true;
@@ -522,6 +541,7 @@ static iobind_status run_by_worker(iobind_binding *binding, iobind_stream *strea
     leave_queue(binding);
     return status;
   }
+  note_follower(binding);
   note_flight(binding, stream, ticket);
   return IOBIND_OK;
 }
@@ -559,11 +579,7 @@ static iobind_status run_with_event(iobind_binding *binding, iobind_stream *stre
     iobind_error reason = IOBIND_ERROR_INIT;
     iobind_status status = stream == NULL ? IOBIND_OK : iobind__point_make(stream, &point, &reason);
     if (status != IOBIND_OK) {
-      (void)iobind__flight_wait(binding, NULL); /* without the event nobody could tell when the run is over */
-      iobind__flight_look(binding);
-      iobind__binding_fail(binding, &reason);
-      iobind__carry_note_failure(binding);
-      return iobind__error_copy(error, &reason);
+      return disown_run(binding, &reason, error); /* without the event nobody could tell when it is over */
     }
     iobind__event_set(event, point);
   }

@@ -52,7 +52,7 @@ enum { IOBIND__IDLE, IOBIND__RUNNING, IOBIND__CANCELLING, IOBIND__CANCELLED };
 typedef struct iobind__flight {
   iobind_stream *stream; /* a reference is held; NULL: none */
   iobind__ticket ticket; /* of the last of them */
-  size_t runs;
+  size_t runs;           /* and one that came behind them, but was not made */
   bool has_run; /* one was given to an EP's stream, or a worker has made it: then a failure leaves the states unknown */
 } iobind__flight;
 

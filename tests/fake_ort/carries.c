@@ -2,6 +2,7 @@
  * state as it was, which the same call again shows. */
 #include <stddef.h>
 
+#include "objects.h"
 #include "scenario.h"
 
 static void make_binding(struct rig *rig) {
@@ -109,6 +110,50 @@ static void make_in_place(struct rig *rig) {
 
 static void make_in_place_once(struct rig *rig) {
   make_carried(rig, IOBIND_CARRY_IN_PLACE, 1);
+}
+
+/* The session computes on a stream of its own, the second one; it has run once. */
+static void make_apart(struct rig *rig, iobind_carry_mode mode) {
+  iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
+  NEED(rig, iobind_stream_create(rig->device, NULL, &rig->second_stream, &rig->error));
+  options.devices = &rig->device;
+  options.device_count = 1;
+  options.stream = rig->second_stream;
+  NEED(rig, test_session_with(rig->runtime, "scale", &options, &rig->session, &rig->error));
+  NEED(rig, iobind_binding_create(rig->session, &rig->binding, &rig->error));
+  rig->x = rig_floats(rig, rig->device, rig_ones, RIG_VALUES);
+  bind_x(rig, IOBIND_INPUT_SNAPSHOT);
+  NEED(rig, carry(rig, mode));
+  run_once(rig);
+}
+
+static void make_moved_apart(struct rig *rig) {
+  make_apart(rig, IOBIND_CARRY_MOVE);
+}
+
+static void make_swapped_apart(struct rig *rig) {
+  make_apart(rig, IOBIND_CARRY_SWAP);
+}
+
+static void make_moved_behind(struct rig *rig) {
+  make_apart(rig, IOBIND_CARRY_MOVE);
+  NEED(rig, iobind_stream_create(rig->device, NULL, &rig->stream, &rig->error));
+}
+
+static void make_swapped_behind(struct rig *rig) {
+  make_apart(rig, IOBIND_CARRY_SWAP);
+  NEED(rig, iobind_stream_create(rig->device, NULL, &rig->stream, &rig->error));
+}
+
+/* Nothing of a failed run can be fetched: it would be the second state. */
+static iobind_status run_apart(struct rig *rig) {
+  iobind_status status = rig->stream == NULL ? run(rig) : run_on_stream(rig);
+  iobind_error error = IOBIND_ERROR_INIT;
+  iobind_tensor *output;
+  if (status != IOBIND_OK && rig->number == 0 && iobind_binding_get_output(rig->binding, 0, &output, &error) == IOBIND_OK) {
+    state_is(rig, 1);
+  }
+  return status;
 }
 
 static void is_first(struct rig *rig) {
@@ -245,6 +290,11 @@ static void was_taken(struct rig *rig) {
     .function = "iobind_binding_run", .variant = (of), .places = ON_ALL, .prepare = (prepares), .call = (calls), \
     .right = (checks)                                                                                            \
   }
+#define RUNS_APART(of, prepares, checks)                                                                              \
+  {                                                                                                                   \
+    .function = "iobind_binding_run", .variant = (of), .places = ON_VDEV, .prepare = (prepares), .call = (run_apart), \
+    .right = (checks)                                                                                                 \
+  }
 #define TAKES(of, prepares)                                                                                           \
   {                                                                                                                   \
     .function = "iobind_binding_take_output", .variant = (of), .places = ON_ALL, .prepare = (prepares), .call = take, \
@@ -266,6 +316,10 @@ const struct scenario carry_scenarios[] = {
     RUNS("swapped on a stream", make_swapped_once, run_on_stream, is_as_counted),
     RUNS("carried in place at first", make_in_place, run_in_place_first, is_first),
     RUNS("carried in place", make_in_place_once, run_in_place_second, is_second),
+    RUNS_APART("moved on the session's stream", make_moved_apart, is_second),
+    RUNS_APART("swapped on the session's stream", make_swapped_apart, is_second),
+    RUNS_APART("moved behind the session's stream", make_moved_behind, is_as_counted),
+    RUNS_APART("swapped behind the session's stream", make_swapped_behind, is_as_counted),
     RUNS("two moved", make_pair, run_pair, pair_is_second),
     TAKES("moved", make_moved_once),
     TAKES("swapped", make_swapped_once),
