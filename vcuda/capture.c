@@ -201,6 +201,15 @@ static void end(vcuda_capture *capture) {
   *link = capture->next;
 }
 
+/* As if the thread that captures had called what a capture forbids: only where the setting names this call. */
+static void break_end(const vcuda_capture *capture, int *error) {
+  vcuda_settings *settings = &capture->origin->device->settings;
+  bool named = settings->fail[VCUDA_SITE_CAPTURE].name[0] != '\0';
+  if (named && vcuda_trigger_fails(settings, VCUDA_SITE_CAPTURE, 0, "cudaStreamEndCapture", false)) {
+    *error = CUDA_CAPTURE_UNSUPPORTED;
+  }
+}
+
 static int finish(vcuda_stream *stream, cuda_graph *graph) {
   vcuda_capture *capture = stream->capture;
   if (capture == NULL) return CUDA_ILLEGAL_STATE;
@@ -208,6 +217,7 @@ static int finish(vcuda_stream *stream, cuda_graph *graph) {
   if (capture->mode != CUDA_CAPTURE_RELAXED && !pthread_equal(capture->thread, pthread_self()))
     return CUDA_CAPTURE_WRONG_THREAD;
   int error = capture->broken ? CUDA_CAPTURE_INVALIDATED : is_joined(capture) ? CUDA_OK : CUDA_CAPTURE_UNJOINED;
+  break_end(capture, &error);
   end(capture);
   if (error == CUDA_OK) {
     *graph = capture->graph;

@@ -181,6 +181,12 @@ void vdev_capture_spoil(const vdev_device *device, const char *reason) {
   }
 }
 
+void vdev_capture_warm_up(const vdev_device *device) {
+  if (vdev_capture_records(device)) {
+    device->capture->runs = 0;
+  }
+}
+
 bool vdev_capture_keep(const vdev_device *device, void *address) {
   if (!vdev_capture_records(device)) {
     return false;
@@ -195,14 +201,18 @@ bool vdev_capture_keep(const vdev_device *device, void *address) {
   return true;
 }
 
-bool vdev_capture_permits(vdev_device *device, const char *what, char *reason) {
-  if (device->capture == NULL || vdev_capture_records(device)) {
-    return true;
-  }
+static void break_by_thread(const vdev_device *device, const char *what) {
   char why[VDEV_TEXT];
   snprintf(why, sizeof why, "vdev:%d: the capture of a graph failed: another thread's call came into it: %s", device->index,
            what);
   spoil(device->capture, why);
+}
+
+bool vdev_capture_permits(vdev_device *device, const char *what, char *reason) {
+  if (device->capture == NULL || vdev_capture_records(device)) {
+    return true;
+  }
+  break_by_thread(device, what);
   return vdev_refuse(device, reason, "%s: not permitted while another thread captures a graph on the device", what);
 }
 
@@ -240,6 +250,12 @@ static bool start_recording(vdev_device *device, capture *one, char *reason) {
   one->state = RECORDING;
   one->spoiled[0] = '\0';
   device->capture = one;
+  const vdev_subject subject = {.site = VDEV_SITE_CAPTURE};
+  int64_t none = 0;
+  if (vdev_fault_strikes(&device->settings.faults, &subject, &none)) {
+    break_by_thread(device, "as asked (fail_capture)");
+    device->statistics.errors++;
+  }
   return true;
 }
 

@@ -53,6 +53,9 @@ bool vdev_capture_keep(const vdev_device *device, void *address);
  * thread records no run. */
 void vdev_capture_spoil(const vdev_device *device, const char *reason);
 
+/* The run that this thread records lacks what a plain run tells: after it has failed, the graph begins with plain runs again. */
+void vdev_capture_warm_up(const vdev_device *device);
+
 /* May this thread do `what`, which touches the whole device? False: another thread is recording, and its capture fails because
  * of this. */
 bool vdev_capture_permits(vdev_device *device, const char *what, char *reason);

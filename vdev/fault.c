@@ -105,7 +105,7 @@ bool vdev_fault_strikes(vdev_faults *faults, const vdev_subject *subject, int64_
 }
 
 const char *vdev_fault_name(vdev_site site) {
-  static const char *const names[VDEV_SITES] = {"fail_alloc",   "fail_pinned", "fail_copy",
-                                                "fail_compute", "fail_stream", "fail_session"};
+  static const char *const names[VDEV_SITES] = {"fail_alloc",  "fail_pinned",  "fail_copy",   "fail_compute",
+                                                "fail_stream", "fail_session", "fail_capture"};
   return names[site];
 }

@@ -14,6 +14,7 @@ typedef enum vdev_site {
   VDEV_SITE_COMPUTE,
   VDEV_SITE_STREAM,
   VDEV_SITE_SESSION,
+  VDEV_SITE_CAPTURE,
   VDEV_SITES
 } vdev_site;
 

@@ -301,11 +301,21 @@ static OrtStatus *add_label(vdev_kernel *self, const char *text) {
   return list[self->label_count++] == NULL ? vdev_no_memory() : NULL;
 }
 
+static bool is_sized_by_data(const char *type) {
+  static const char *const types[] = {"NonZero", "Unique", "Compress", "NonMaxSuppression"};
+  bool is = false;
+  for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+    is = is || strcmp(type, types[i]) == 0;
+  }
+  return is;
+}
+
 static OrtStatus *label_node(vdev_kernel *self, const OrtNode *node) {
   const OrtApi *api = VDEV_API_TABLE;
   const char *text = NULL;
   size_t count = 0;
   VDEV_TRY(api->Node_GetOperatorType(node, &text));
+  self->sized_by_data = self->sized_by_data || is_sized_by_data(text);
   VDEV_TRY(add_label(self, text));
   VDEV_TRY(api->Node_GetName(node, &text));
   VDEV_TRY(add_label(self, text));

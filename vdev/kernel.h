@@ -36,8 +36,9 @@ typedef struct vdev_kernel {
   const char **names; /* of inputs, then of outputs */
   struct vdev_constant *constants;
   size_t constant_count;
-  bool shapes_known;
-  char **labels; /* the names that a fault may use: operators, nodes and tensors */
+  bool shapes_known;  /* of all outputs, before a run */
+  bool sized_by_data; /* how long the output of some node is, its data decide */
+  char **labels;      /* the names that a fault may use: operators, nodes and tensors */
   size_t label_count;
   struct vdev_launch *idle; /* launches that are not in flight, kept for the next run */
   size_t in_flight;         /* launches that are */

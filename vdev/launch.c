@@ -33,6 +33,7 @@ struct vdev_launch {
   OrtValue **outputs;
   OrtValue **views;
   view_key *keys;
+  bool sizes_seen; /* a run with the dims of the inputs' keys gave those of the outputs', which the group does not tell */
 };
 
 static void drop_view(launch *one, size_t index) {
@@ -147,6 +148,21 @@ static OrtStatus *locate(const vdev_kernel *self, vdev_stream *stream, const Ort
   return good ? NULL : vdev_fail(ORT_FAIL, reason);
 }
 
+static void set_dims(view_key *key, const int64_t *dims, size_t rank) {
+  key->rank = rank;
+  for (size_t d = 0; d < rank && d < VIEW_RANK; d++) {
+    key->dims[d] = dims[d];
+  }
+}
+
+static bool has_dims(const view_key *key, const int64_t *dims, size_t rank) {
+  bool same = rank == key->rank && rank <= VIEW_RANK;
+  for (size_t d = 0; same && d < rank; d++) {
+    same = dims[d] == key->dims[d];
+  }
+  return same;
+}
+
 /* A host view of a tensor of the device (or of the host, for an input that ORT left there). With the lock held. */
 static OrtStatus *view_of(launch *one, vdev_stream *stream, const OrtValue *value, bool write, size_t index) {
   const OrtApi *api = VDEV_API_TABLE;
@@ -158,10 +174,7 @@ static OrtStatus *view_of(launch *one, vdev_stream *stream, const OrtValue *valu
   const void *data = NULL;
   VDEV_TRY(dims_of(value, &dims, &rank, &dtype));
   VDEV_TRY(api->GetTensorData(value, &data));
-  bool same = one->views[index] != NULL && dtype == key->dtype && rank == key->rank && rank <= VIEW_RANK;
-  for (size_t d = 0; same && d < rank; d++) {
-    same = dims[d] == key->dims[d];
-  }
+  bool same = one->views[index] != NULL && dtype == key->dtype && has_dims(key, dims, rank);
   size_t bytes = key->bytes;
   if (!same) {
     VDEV_TRY(api->GetTensorSizeInBytes(value, &bytes));
@@ -175,10 +188,8 @@ static OrtStatus *view_of(launch *one, vdev_stream *stream, const OrtValue *valu
     return NULL;
   }
   drop_view(one, index);
-  *key = (view_key){.address = data, .data = real, .bytes = bytes, .dtype = dtype, .rank = rank};
-  for (size_t d = 0; d < rank && d < VIEW_RANK; d++) {
-    key->dims[d] = dims[d];
-  }
+  *key = (view_key){.address = data, .data = real, .bytes = bytes, .dtype = dtype};
+  set_dims(key, dims, rank);
   return api->CreateTensorWithDataAsOrtValue(one->kernel->host, (void *)(uintptr_t)real, bytes, dims, rank, dtype,
                                              &one->views[index]);
 }
@@ -199,6 +210,68 @@ static OrtStatus *create_output(OrtKernelContext *context, const vdev_port *outp
   return VDEV_API_TABLE->KernelContext_GetOutput(context, output->index, dims, output->rank, &one->outputs[index]);
 }
 
+/* With the dims that the run before the capture gave. If the data decide about them after all, a launch of the graph that would give others
+ * fails: ORT compares them with the memory that it is given. */
+static OrtStatus *create_seen_output(OrtKernelContext *context, launch *one, size_t index) {
+  const vdev_kernel *self = one->kernel;
+  const view_key *key = &one->keys[self->input_count + index];
+  return VDEV_API_TABLE->KernelContext_GetOutput(context, self->outputs[index].index, key->dims, key->rank,
+                                                 &one->outputs[index]);
+}
+
+/* Have the sizes of the outputs been seen, in a run with inputs of these dims? */
+static OrtStatus *has_seen_sizes(const launch *one, bool *seen) {
+  const vdev_kernel *self = one->kernel;
+  *seen = one->sizes_seen && !self->sized_by_data;
+  for (size_t i = 0; i < self->input_count && *seen; i++) {
+    ONNXTensorElementDataType dtype;
+    const int64_t *dims = NULL;
+    size_t rank = 0;
+    VDEV_TRY(dims_of(one->inputs[i], &dims, &rank, &dtype));
+    *seen = has_dims(&one->keys[i], dims, rank);
+  }
+  for (size_t i = 0; i < self->output_count && *seen; i++) {
+    *seen = one->keys[self->input_count + i].rank <= VIEW_RANK;
+  }
+  return NULL;
+}
+
+static OrtStatus *refuse_size(const vdev_kernel *self) {
+  char reason[VDEV_TEXT] = "";
+  vdev_lock();
+  vdev_refuse(
+      self->device, reason, "kernel %s cannot be captured: %s", self->what,
+      self->sized_by_data
+          ? "the size of an output depends on the data"
+          : "only a run tells the size of an output, and the one before had inputs of other sizes, or more than 6 dims");
+  vdev_capture_spoil(self->device, reason);
+  vdev_capture_warm_up(self->device);
+  vdev_unlock();
+  return vdev_fail(ORT_FAIL, reason);
+}
+
+/* Outputs that exist before the run: *created. ORT allocates them: without the lock, because it calls our allocator. */
+static OrtStatus *create_outputs(OrtKernelContext *context, launch *one, bool *created) {
+  const vdev_kernel *self = one->kernel;
+  *created = self->shapes_known;
+  if (!self->shapes_known) {
+    vdev_lock();
+    *created = vdev_capture_records(self->device);
+    vdev_unlock();
+  }
+  if (*created && !self->shapes_known) {
+    bool seen = false;
+    VDEV_TRY(has_seen_sizes(one, &seen));
+    if (!seen) {
+      return refuse_size(self);
+    }
+  }
+  for (size_t i = 0; i < self->output_count && *created; i++) {
+    VDEV_TRY(self->shapes_known ? create_output(context, &self->outputs[i], one, i) : create_seen_output(context, one, i));
+  }
+  return NULL;
+}
+
 /* Copy the outputs of a run whose shapes were not known into tensors of the device. */
 static OrtStatus *store_result(OrtKernelContext *context, launch *one, vdev_stream *stream, size_t index) {
   const OrtApi *api = VDEV_API_TABLE;
@@ -212,6 +285,7 @@ static OrtStatus *store_result(OrtKernelContext *context, launch *one, vdev_stre
   void *target = NULL;
   const void *real = NULL;
   VDEV_TRY(dims_of(result, &dims, &rank, &dtype));
+  set_dims(&one->keys[self->input_count + index], dims, rank);
   VDEV_TRY(api->GetTensorSizeInBytes(result, &bytes));
   VDEV_TRY(api->GetTensorData(result, &data));
   VDEV_TRY(api->KernelContext_GetOutput(context, self->outputs[index].index, dims, rank, &one->outputs[index]));
@@ -279,10 +353,6 @@ static void release_recorded(vdev_recorded *base) {
 /* Keep the launch instead of running it: the graph owns it from now on. */
 static bool record(launch *one, vdev_stream *stream, bool *handed, char *reason) {
   vdev_kernel *self = one->kernel;
-  if (!self->shapes_known) {
-    return vdev_refuse(self->device, reason, "kernel %s cannot be captured: the size of an output depends on the data",
-                       self->what);
-  }
   recorded_launch *kept = calloc(1, sizeof *kept);
   if (kept == NULL) {
     return vdev_refuse(self->device, reason, "out of host memory");
@@ -307,16 +377,15 @@ static OrtStatus *submit(launch *one, vdev_stream *stream, bool *handed) {
   return good ? NULL : vdev_fail(ORT_FAIL, reason);
 }
 
-static OrtStatus *collect_and_submit(OrtKernelContext *context, launch *one, vdev_stream *stream, bool *handed) {
+/* *created: the outputs exist before the run, and need no copy after it. */
+static OrtStatus *collect_and_submit(OrtKernelContext *context, launch *one, vdev_stream *stream, bool *created, bool *handed) {
   const OrtApi *api = VDEV_API_TABLE;
   const vdev_kernel *self = one->kernel;
   for (size_t i = 0; i < self->input_count; i++) {
     VDEV_TRY(api->KernelContext_GetInput(context, self->inputs[i].index, &one->inputs[i]));
   }
-  /* ORT allocates the outputs: without the lock, because it calls our allocator */
-  for (size_t i = 0; i < self->output_count && self->shapes_known; i++) {
-    VDEV_TRY(create_output(context, &self->outputs[i], one, i));
-  }
+  VDEV_TRY(create_outputs(context, one, created));
+  one->sizes_seen = false;
   one->bytes = 0;
   OrtStatus *status = NULL;
   vdev_lock();
@@ -326,7 +395,7 @@ static OrtStatus *collect_and_submit(OrtKernelContext *context, launch *one, vde
   for (size_t i = 0; i < self->input_count && status == NULL; i++) {
     status = view_of(one, stream, one->inputs[i], false, i);
   }
-  for (size_t i = 0; i < self->output_count && status == NULL && self->shapes_known; i++) {
+  for (size_t i = 0; i < self->output_count && status == NULL && *created; i++) {
     status = view_of(one, stream, one->outputs[i], true, self->input_count + i);
   }
   if (status == NULL) {
@@ -346,10 +415,14 @@ OrtStatus *vdev_launch_run(vdev_kernel *self, OrtKernelContext *context) {
   if (one == NULL) {
     return vdev_no_memory();
   }
+  bool created = false;
   bool handed = false;
-  OrtStatus *status = collect_and_submit(context, one, stream, &handed);
-  for (size_t i = 0; i < self->output_count && status == NULL && !self->shapes_known; i++) {
+  OrtStatus *status = collect_and_submit(context, one, stream, &created, &handed);
+  for (size_t i = 0; i < self->output_count && status == NULL && !created; i++) {
     status = store_result(context, one, stream, i);
+  }
+  if (!created) {
+    one->sizes_seen = status == NULL;
   }
   if (!handed) {
     return_launch(one);

@@ -56,6 +56,7 @@ static const struct setting {
     {"fail_compute", .kind = FAIL, AT(faults.fail[VDEV_SITE_COMPUTE]), .site = VDEV_SITE_COMPUTE},
     {"fail_stream", .kind = FAIL, AT(faults.fail[VDEV_SITE_STREAM]), .site = VDEV_SITE_STREAM},
     {"fail_session", .kind = FAIL, AT(faults.fail[VDEV_SITE_SESSION]), .site = VDEV_SITE_SESSION},
+    {"fail_capture", .kind = FAIL, AT(faults.fail[VDEV_SITE_CAPTURE]), .site = VDEV_SITE_CAPTURE},
     {"delay_alloc", .kind = DELAY, AT(faults.delay[VDEV_SITE_ALLOC]), .site = VDEV_SITE_ALLOC},
     {"delay_pinned", .kind = DELAY, AT(faults.delay[VDEV_SITE_PINNED]), .site = VDEV_SITE_PINNED},
     {"delay_copy", .kind = DELAY, AT(faults.delay[VDEV_SITE_COPY]), .site = VDEV_SITE_COPY},

@@ -314,6 +314,16 @@ static void a_capture_breaks_on_request(void **state) {
   OK(touch(whole, "work", NULL, 0, -1));
   OK(cudaGraphExecDestroy(end_whole(whole)));
   OK(cudaStreamDestroy(whole));
+
+  cuda_graph graph = NULL;
+  assert_int_equal(vcuda_set(0, "fail_capture", "1,name:cudaStreamEndCapture"), 0);
+  cuda_stream refused = begin(CUDA_CAPTURE_GLOBAL);
+  OK(touch(refused, "work", NULL, 0, -1));
+  FAILS(CUDA_CAPTURE_UNSUPPORTED, cudaStreamEndCapture(refused, &graph));
+  assert_null(graph);
+  OK(touch(refused, "work", NULL, 0, -1));
+  OK(cudaStreamSynchronize(refused));
+  OK(cudaStreamDestroy(refused));
 }
 
 int main(void) {

@@ -45,6 +45,7 @@ static void test_wrong_settings(void **state) {
       {"fail_alloc", "1,name:x"},
       {"fail_stream", "1,min:1"},
       {"fail_session", "1,name:x"},
+      {"fail_capture", "1,min:1"},
       {"delay_copy", "1"},
       {"delay_copy", "1,us:0"},
       {"delay_copy", "1,us:99999999999999999"},
