@@ -139,7 +139,7 @@ static iobind_status check_kind(const iobind__place *place, iobind_dtype dtype, 
 
 iobind_status iobind__tensor_check_writable(const iobind_tensor *tensor, const char *what, iobind_error *error) {
   return tensor->read_only ? iobind__fail(error, IOBIND_INVALID_ARGUMENT,
-                                          "%s: the tensor is read-only: it was imported as such by DLPack", what)
+                                          "%s: the tensor is read-only, as its producer said: use a copy of it", what)
                            : IOBIND_OK;
 }
 

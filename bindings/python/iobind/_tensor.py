@@ -290,18 +290,21 @@ def tensor(array: Any, device: str | _core.Device = "cpu", dtype: Any = None) ->
 
 
 def wrap(array: Any, *, writable: bool = True) -> Tensor:
-    """A host tensor over an array's own memory, without a copy; keeps it alive. Raises ShapeError for an array with gaps."""
+    """A host tensor over an array's own memory, without a copy; keeps it alive. writable=False: the tensor is refused wherever it would
+    be written. Raises ShapeError for an array with gaps, InvalidArgument for a read-only one without writable=False."""
     import numpy
 
     held = numpy.asarray(array)
     if not held.flags.c_contiguous:
         raise ShapeError("wrap: expected a dense array: numpy.ascontiguousarray copies it")
     if writable and not held.flags.writeable:
-        raise InvalidArgument("wrap: the array is read-only: writable=False promises that nothing writes it")
+        raise InvalidArgument("wrap: the array is read-only: expected writable=False, for a tensor that is never written")
     code = _dtypes.code_of(held.dtype)
     if code == _dtypes.STRING:
         raise DTypeError("wrap: strings cannot be wrapped: tensor() copies them")
-    return _core.wrap(find_device("cpu"), 0, code, list(held.shape), as_bytes(held), writable)
+    if not writable:
+        return _core.wrap_read_only(runtime(), as_bytes(held))._view(0, code, list(held.shape))
+    return _core.wrap(find_device("cpu"), 0, code, list(held.shape), as_bytes(held), True)
 
 
 def wrap_address(address: int, shape: Sequence[int], dtype: Any, device: str | _core.Device, *, nbytes: int | None = None,

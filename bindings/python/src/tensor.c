@@ -145,6 +145,72 @@ static PyObject *tensor_wrap(PyObject *module, PyObject *arguments) {
   return tensor_object(handle);
 }
 
+/* What DLPack 1.1 calls a tensor, of bytes that must not be written: the way in which iobind.h makes read-only tensors. */
+typedef struct read_only {
+  struct {
+    uint32_t version[2];
+    void *context;
+    void (*deleter)(struct read_only *self);
+    uint64_t flags;
+    void *data;
+    int32_t device_type;
+    int32_t device_id;
+    int32_t rank;
+    uint8_t code;
+    uint8_t bits;
+    uint16_t lanes;
+    int64_t *dims;
+    int64_t *strides;
+    uint64_t offset;
+  } managed;
+  int64_t bytes;
+  Py_buffer view;
+} read_only;
+
+static void give_bytes_back(read_only *self) {
+  release_later(&self->view, NULL);
+  free(self);
+}
+
+/* wrap_read_only(runtime, buffer): its bytes, as a tensor of uint8 in host memory */
+static PyObject *tensor_wrap_read_only(PyObject *module, PyObject *arguments) {
+  (void)module;
+  PyObject *runtime;
+  PyObject *source;
+  if (!PyArg_ParseTuple(arguments, "O!O", runtime_type, &runtime, &source)) {
+    return NULL;
+  }
+  enum { MAJOR = 1, MINOR = 1, READ_ONLY = 1, CPU = 1, UNSIGNED = 1 };
+  read_only *made = calloc(1, sizeof *made);
+  if (made == NULL) {
+    return PyErr_NoMemory();
+  }
+  if (PyObject_GetBuffer(source, &made->view, PyBUF_C_CONTIGUOUS) != 0) {
+    free(made);
+    return NULL;
+  }
+  made->bytes = made->view.len;
+  made->managed.version[0] = MAJOR;
+  made->managed.version[1] = MINOR;
+  made->managed.deleter = give_bytes_back;
+  made->managed.flags = READ_ONLY;
+  made->managed.data = made->view.buf;
+  made->managed.device_type = CPU;
+  made->managed.rank = 1;
+  made->managed.code = UNSIGNED;
+  made->managed.bits = 8;
+  made->managed.lanes = 1;
+  made->managed.dims = &made->bytes;
+  iobind_tensor *handle;
+  iobind_error error = IOBIND_ERROR_INIT;
+  if (iobind_tensor_from_dlpack(((Runtime *)runtime)->handle, made, 0, &handle, &error) != IOBIND_OK) {
+    PyBuffer_Release(&made->view);
+    free(made);
+    return raise_error(&error);
+  }
+  return tensor_object(handle);
+}
+
 static PyObject *tensor_wrap_address(PyObject *module, PyObject *arguments) {
   (void)module;
   PyObject *device;
@@ -566,5 +632,6 @@ PyType_Spec tensor_spec = {"iobind._core.Tensor", sizeof(Tensor), 0,
 PyMethodDef tensor_functions[] = {
     {"create", tensor_create, METH_VARARGS, NULL},       {"wrap", tensor_wrap, METH_VARARGS, NULL},
     {"wrap_address", tensor_wrap_address, METH_VARARGS, NULL}, {"copy", copy_tensors, METH_VARARGS, NULL},
-    {"from_dlpack", from_dlpack, METH_VARARGS, NULL},    {NULL, NULL, 0, NULL},
+    {"from_dlpack", from_dlpack, METH_VARARGS, NULL},    {"wrap_read_only", tensor_wrap_read_only, METH_VARARGS, NULL},
+    {NULL, NULL, 0, NULL},
 };

@@ -259,7 +259,7 @@ MISUSE = [
     "o['y'].write(None)", "o[None]", "list(iobind.Session(twice()).map([{'x': None}]))", "list(iobind.Session(twice()).map([{}]))",
     "list(iobind.Session(twice()).map([{'x': x}], slots=-1))", "iobind._core.Pipeline(3, 1, 0, None)", "iobind.Event('cpu').record(None)",
     "iobind.Event('cpu').record(iobind.Stream('vdev'))", "iobind.Stream('cpu').wait(None)", "iobind.Stream('cpu', {'a': 'b'})",
-    "iobind._core.from_dlpack(iobind._runtime.runtime(), 3, False)", "iobind._core.copy(3, 4, 5)", "iobind._core.create(3, 4, 5, 6)",
+    "iobind._core.from_dlpack(iobind._runtime.runtime(), 3, False)", "iobind._core.wrap_read_only(iobind._runtime.runtime(), 3)", "iobind._core.wrap_read_only(3, x)", "iobind._core.copy(3, 4, 5)", "iobind._core.create(3, 4, 5, 6)",
     "iobind.Session.adopt(0)", "iobind._core.dtype_bytes(1, [-1])", "b.set_run_options({'a\\0': 'b'})", "b._set_run_options(0, None, ['a'], [])",
     "iobind.register_ep('/nowhere/lib.so')", "iobind.attach(None)", "iobind.preload('/nowhere')", "iobind.configure(log_level='loud')",
 ]

@@ -187,6 +187,41 @@ def test_a_read_only_array_stays_unwritten():
     assert not numpy.from_dlpack(tensor).flags.writeable
 
 
+@pytest.mark.parametrize("dtype", ["float32", "int64", ml_dtypes.bfloat16], ids=lambda dtype: numpy.dtype(dtype).name)
+@pytest.mark.parametrize("locked", [True, False])
+def test_wrapped_without_the_right_to_write(device, dtype, locked):
+    array = numpy.array([[1, 2], [3, 4]], dtype)
+    array.flags.writeable = not locked
+    tensor = iobind.wrap(array, writable=False)
+    assert tensor.read_only and tensor.shape == (2, 2) and tensor.dtype == array.dtype and not tensor.numpy().flags.writeable
+    assert tensor.numpy().tolist() == array.tolist() and tensor.to(device).numpy().tolist() == array.tolist()
+    assert tensor[1:].read_only and tensor.reshape(4).read_only
+    for write in (lambda: tensor.write(array), lambda: tensor.copy_from(iobind.tensor(array)), lambda: tensor[1:].write(array[1:])):
+        with pytest.raises(iobind.InvalidArgument, match="read-only"):
+            write()
+    assert not tensor.copy().read_only
+    del tensor
+    gone = weakref.ref(array)
+    del array
+    gc.collect()
+    assert gone() is None
+
+
+def test_no_run_writes_what_may_not_be_written():
+    array = numpy.ones(2, numpy.float32)
+    tensor = iobind.wrap(array, writable=False)
+    binding = iobind.Session(twice()).bind({"x": tensor})
+    assert binding.run()["y"].numpy().tolist() == [2, 2]  # to be read it is good
+    for write in (lambda: binding.set_output("y", tensor), lambda: binding.set_output("y", iobind.in_place(tensor))):
+        with pytest.raises(iobind.InvalidArgument, match="read-only"):
+            write()
+    binding.carry("y", "x", "in_place")
+    with pytest.raises(iobind.InvalidArgument, match="read-only"):
+        binding.run()
+    assert array.tolist() == [1, 1]
+    assert iobind.wrap(numpy.zeros((0, 3)), writable=False).shape == (0, 3)
+
+
 def test_the_type_of_device_is_true(device):
     tensor = iobind.tensor([1.0], device, "float32")
     kind = {"cpu": 1, "vdev": 12, "webgpu": 15, "cuda": 2}[device]
