@@ -79,6 +79,9 @@ class Binding(_core.Binding):
         made = super().__new__(cls, session)
         made.session = session
         made._orders = {}
+        made._tensors = {}
+        made._carried = {}
+        made._foreign = None
         made._pool = None
         made._inputs = {value.name: (index, value) for index, value in enumerate(session.inputs)}
         made._outputs = {value.name: (index, value) for index, value in enumerate(session.outputs)}
@@ -89,6 +92,12 @@ class Binding(_core.Binding):
 
     session: Session
     _orders: dict[int, tuple[_tensor.Order, Any]]
+    _tensors: dict[int, _tensor.Tensor]
+    """RESIDENT inputs that stay: not the first of the states that are carried to other memory"""
+    _carried: dict[int, str]
+    """inputs that have been carried, and how"""
+    _foreign: tuple[int, _tensor.Stream] | None
+    """the last stream of another library, and what it was wrapped as: to let go of it is to wait for it"""
     _pool: Any
     _inputs: dict[str, tuple[int, Any]]
     _outputs: dict[str, tuple[int, Any]]
@@ -122,8 +131,9 @@ class Binding(_core.Binding):
         index, wanted = self._input(name)
         code = _dtypes.BY_NAME.get(wanted.dtype, 0)
         if isinstance(value, _tensor.Tensor):
-            self._set_input(index, RESIDENT, value, None)
-        elif isinstance(value, _tensor.Live):
+            self._bind_tensor(index, value, None)
+            return
+        if isinstance(value, _tensor.Live):
             self._set_input(index, LIVE, as_host_tensor(value.array, code, f"bind: {name!r}"), None)
         elif not isinstance(value, _core.Tensor) and _is_on_device(value):
             order = _tensor.Order(value)
@@ -134,7 +144,13 @@ class Binding(_core.Binding):
             return
         else:
             self._set_input(index, SNAPSHOT, as_host_tensor(value, code, f"bind: {name!r}"), None)
-        self._forget_order(index)
+        self._forget(index)
+
+    def _bind_tensor(self, index: int, tensor: _tensor.Tensor, event: _tensor.Event | None) -> None:
+        self._set_input(index, RESIDENT, tensor, event)
+        self._forget(index)
+        if self._carried.get(index) in (None, "in_place"):
+            self._tensors[index] = tensor
 
     def set_input(self, name: str, value: Any, *, event: _tensor.Event | None = None) -> None:
         """Bind an input as b[name] = value does. event: each run waits for it before it reads a tensor."""
@@ -143,20 +159,22 @@ class Binding(_core.Binding):
             return
         if not isinstance(value, _tensor.Tensor):
             raise InvalidArgument("set_input: only a tensor is waited for: what is copied is there at once")
-        index = self._input(name)[0]
-        self._set_input(index, RESIDENT, value, event)
-        self._forget_order(index)
+        self._bind_tensor(self._input(name)[0], value, event)
 
     def clear(self) -> None:
         """Unbind everything; outputs are FRESH again."""
         super().clear()
         self._orders.clear()
+        self._tensors.clear()
+        self._carried.clear()
         self._use_order(None)
 
     def update(self, name: str, array: Any, *, stream: _tensor.Stream | None = None) -> None:
         """Copy new data of the same dims into a bound input, behind the runs that are queued on `stream`."""
         index, wanted = self._input(name)
         data = _tensor.host_array(array, _dtypes.BY_NAME[wanted.dtype], f"update: {name!r}")
+        if index in self._tensors:
+            self._tensors[index]._add_writer(stream)
         self._update_input(index, _tensor.as_bytes(data), stream)
 
     def set_output(self, name: str, value: Any) -> None:
@@ -198,7 +216,11 @@ class Binding(_core.Binding):
         to, wanted = self._input(input)
         number, given = self._outputs[output]
         stays = given.shape is not None and given.shape == wanted.shape and not {None, "?"} & set(given.shape)  # "?" is not a name
-        self._carry(number, to, CARRY_MODES.index(mode or ("swap" if stays else "move")))
+        mode = mode or ("swap" if stays else "move")
+        self._carry(number, to, CARRY_MODES.index(mode))
+        self._carried[to] = mode
+        if mode != "in_place":
+            self._tensors.pop(to, None)
 
     def take(self, name: str) -> _tensor.Tensor:
         """An output of the last run that no later run overwrites, also one of REUSE, which gets new memory."""
@@ -217,22 +239,32 @@ class Binding(_core.Binding):
 
     # ---- order ----
 
-    def _forget_order(self, index: int) -> None:
+    def _forget(self, index: int) -> None:
+        self._tensors.pop(index, None)
         if self._orders.pop(index, None) is not None and not self._orders:
             self._use_order(None)
 
     def _run_on(self, stream: Any, event: _tensor.Event | None) -> Outputs:
-        if stream is None or isinstance(stream, _core.Stream):
-            return super()._run_on(stream, event)
+        if stream is not None and not isinstance(stream, _core.Stream):
+            stream = self._wrap_foreign(stream)
+        if stream is not None:
+            for index in self._carried.keys() & self._tensors.keys():
+                self._tensors[index]._add_writer(stream)
+        return super()._run_on(stream, event)
+
+    def _wrap_foreign(self, stream: Any) -> _tensor.Stream | None:
         handle = _tensor.foreign_stream(stream)
         if handle is None:
             raise InvalidArgument(f"run: expected a stream, got {type(stream).__name__}: an iobind.Stream, or an object with "
                                   "__cuda_stream__, cuda_stream or ptr")
+        if self._foreign is not None and self._foreign[0] == handle:
+            return self._foreign[1]
         device = next((value.device for _, value in self._outputs.values() if value.device and value.device.spec != "cpu"), None)
         if device is None:  # nothing of the session is on the stream's device
             _tensor.synchronize_foreign(stream)
-            return super()._run_on(None, event)
-        return super()._run_on(_tensor.Stream.wrap(device, handle, stream), event)
+            return None
+        self._foreign = (handle, _tensor.Stream.wrap(device, handle, stream))
+        return self._foreign[1]
 
     async def run_async(self) -> Outputs:
         """As run(), without blocking the event loop; cancelling the task cancels the run."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from . import _core, _dtypes
 from ._errors import DTypeError, InvalidArgument, InvalidState, NotSupported, ShapeError
+from ._order import CUDA, VDEV, put_behind
 from ._runtime import device as find_device
 from ._runtime import place as find_place
 from ._runtime import runtime
@@ -47,7 +48,7 @@ class Stream(_core.Stream):
 
 def _native_kind(device: _core.Device) -> int:
     """Whose handles a device takes: iobind_native_kind."""
-    kind = {"CUDAExecutionProvider": 1, "VirtualDeviceExecutionProvider": 3}.get(device.ep_name)
+    kind = {"CUDAExecutionProvider": CUDA, "VirtualDeviceExecutionProvider": VDEV}.get(device.ep_name)
     if kind is None:
         raise NotSupported(f"stream: {device} takes no streams of other libraries")
     return kind
@@ -208,14 +209,38 @@ class Tensor(_core.Tensor):
 
     def __dlpack__(self, *, stream: Any = None, max_version: tuple[int, int] | None = None, dl_device: tuple[int, int] | None = None,
                    copy: bool | None = None) -> Any:
-        """A capsule of DLPack, without a copy. The tensor's content is complete: what comes out of a run has been waited for."""
+        """A capsule of DLPack, without a copy.
+
+        stream: the consumer's, by the array API's numbers: on CUDA 1 for the legacy default stream, 2 for that of the thread, otherwise a
+        cudaStream_t; on the virtual accelerator a vdev_stream *. What the consumer submits to it later comes behind the runs and copies
+        that streams of iobind were told to write the tensor with, without a wait of the host. None: they are waited for here. -1: the
+        consumer sees to the order. Raises InvalidArgument for a stream that the device does not have, BufferError."""
         if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
             raise BufferError(f"__dlpack__: the tensor is on {self.device}: to() copies it elsewhere")
+        self._order_consumer(None if copy and stream != -1 else stream)
         source = self.copy() if copy else self
         try:
             return source._to_dlpack(max_version is None or max_version[0] < 1)
         except NotSupported as refused:
             raise BufferError(str(refused)) from refused
+
+    def _order_consumer(self, stream: Any) -> None:
+        if stream is not None and (not isinstance(stream, int) or stream < -1):
+            raise InvalidArgument(f"__dlpack__: stream: expected None, -1 or a stream's number, got {stream!r}")
+        kind = {2: CUDA, 3: CUDA, 12: VDEV}.get(self.__dlpack_device__()[0])
+        if stream not in (None, -1) and (kind is None or stream == 0 or (kind == VDEV and stream <= 2)):
+            raise InvalidArgument(f"__dlpack__: stream: {self.device} has no stream {stream}: expected "
+                                  + ("None or -1" if kind is None else "None, -1 or a stream's handle" if kind == VDEV else
+                                     "None, -1, 1 for the legacy default stream, 2 for that of the thread, or a cudaStream_t"))
+        if stream == -1:
+            return
+        for writer in self._writers():
+            if stream is None or kind is None or writer.native <= 2:  # 2 and less: a default stream that was wrapped
+                writer.record().wait()
+            elif writer.native != stream:
+                put_behind(kind, stream, writer)
+        if stream is None:
+            self._forget_writers()
 
 
 class Live:

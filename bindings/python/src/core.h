@@ -48,6 +48,8 @@ typedef struct Tensor {
   iobind_tensor *handle;
   iobind_tensor_info info;
   Py_ssize_t *strides;
+  struct Tensor *base; /* whose memory a view shows; NULL: it is no view */
+  PyObject *writers;   /* a set of the streams that were told to write it; NULL: none */
 } Tensor;
 
 typedef struct Session {
@@ -114,6 +116,9 @@ bool is_main_thread(void);
 
 /* tensor.c; takes the reference over, also where it fails */
 PyObject *tensor_object(iobind_tensor *handle);
+/* A stream has been told to write the tensor: whoever it is handed to by DLPack comes behind that. Without memory for the note the call
+ * waits for the stream. */
+void note_writer(Tensor *tensor, Stream *stream);
 /* The element type of a buffer's format; 0: none. */
 int32_t dtype_of_format(const char *format, Py_ssize_t itemsize);
 

@@ -63,6 +63,47 @@ PyObject *tensor_object(iobind_tensor *handle) {
   return (PyObject *)self;
 }
 
+static Tensor *root_of(Tensor *tensor) {
+  return tensor->base != NULL ? tensor->base : tensor;
+}
+
+void note_writer(Tensor *tensor, Stream *stream) {
+  Tensor *root = root_of(tensor);
+  if (root->writers == NULL) {
+    root->writers = PySet_New(NULL);
+  }
+  if (root->writers == NULL || PySet_Add(root->writers, (PyObject *)stream) != 0) {
+    PyErr_Clear();
+    Py_BEGIN_ALLOW_THREADS
+    (void)!iobind_stream_synchronize(stream->handle, NULL);
+    Py_END_ALLOW_THREADS
+  }
+}
+
+/* A list of the streams that were told to write the memory; they are forgotten if all have been waited for. */
+static PyObject *get_writers(Tensor *self, PyObject *none) {
+  (void)none;
+  Tensor *root = root_of(self);
+  return root->writers == NULL ? PyList_New(0) : PySequence_List(root->writers);
+}
+
+static PyObject *forget_writers(Tensor *self, PyObject *none) {
+  (void)none;
+  SET_REFERENCE(root_of(self)->writers, NULL);
+  Py_RETURN_NONE;
+}
+
+static PyObject *add_writer(Tensor *self, PyObject *object) {
+  Stream *stream;
+  if (stream_or_none(object, &stream) != 0) {
+    return NULL;
+  }
+  if (stream != NULL) {
+    note_writer(self, stream);
+  }
+  Py_RETURN_NONE;
+}
+
 static void tensor_dealloc(Tensor *self) {
   PyTypeObject *type = Py_TYPE((PyObject *)self);
   PyMem_Free(self->strides);
@@ -74,6 +115,8 @@ static void tensor_dealloc(Tensor *self) {
     Py_END_ALLOW_THREADS
   }
   release_now();
+  Py_XDECREF(self->writers);
+  Py_XDECREF((PyObject *)self->base);
   ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
   Py_DECREF(type);
 }
@@ -395,6 +438,9 @@ static PyObject *write_bytes(Tensor *self, PyObject *arguments) {
   WITHOUT_GIL(status, iobind_tensor_write(self->handle, (size_t)offset, view.buf, (size_t)view.len,
                                           stream == NULL ? NULL : stream->handle, &error));
   PyBuffer_Release(&view);
+  if (stream != NULL) {
+    note_writer(self, stream);
+  }
   if (status != IOBIND_OK) {
     return raise_error(&error);
   }
@@ -463,6 +509,12 @@ static PyObject *copy_tensors(PyObject *module, PyObject *arguments) {
     iobind_status status;
     WITHOUT_GIL(status, iobind_tensor_copy((const iobind_tensor *const *)from, to, (size_t)count,
                                            stream == NULL ? NULL : stream->handle, &error));
+    for (Py_ssize_t i = 0; stream != NULL && i < count; i++) {
+      Tensor *target; /* it may be None */
+      if (tensor_or_none(PyList_GetItem(targets, i), &target) == 0 && target != NULL) {
+        note_writer(target, stream);
+      }
+    }
     if (status == IOBIND_OK) {
       result = Py_None;
       Py_INCREF(result);
@@ -473,6 +525,17 @@ static PyObject *copy_tensors(PyObject *module, PyObject *arguments) {
   PyMem_Free(from);
   PyMem_Free(to);
   return result;
+}
+
+/* A tensor over a part of another one's memory; takes the reference over. */
+static PyObject *part_object(Tensor *whole, iobind_tensor *handle) {
+  PyObject *object = tensor_object(handle);
+  if (object != NULL) {
+    Tensor *part = (Tensor *)object;
+    part->base = root_of(whole);
+    Py_INCREF((PyObject *)part->base);
+  }
+  return object;
 }
 
 static PyObject *view_of(Tensor *self, PyObject *arguments) {
@@ -487,7 +550,7 @@ static PyObject *view_of(Tensor *self, PyObject *arguments) {
   iobind_tensor *view;
   iobind_error error = IOBIND_ERROR_INIT;
   return iobind_tensor_view(self->handle, (size_t)offset, (iobind_dtype)dtype, dims, rank, &view, &error) == IOBIND_OK
-             ? tensor_object(view)
+             ? part_object(self, view)
              : raise_error(&error);
 }
 
@@ -499,7 +562,7 @@ static PyObject *slice_of(Tensor *self, PyObject *arguments) {
   }
   iobind_tensor *view;
   iobind_error error = IOBIND_ERROR_INIT;
-  return iobind_tensor_slice(self->handle, start, count, &view, &error) == IOBIND_OK ? tensor_object(view) : raise_error(&error);
+  return iobind_tensor_slice(self->handle, start, count, &view, &error) == IOBIND_OK ? part_object(self, view) : raise_error(&error);
 }
 
 /* ---- DLPack ---- */
@@ -616,6 +679,9 @@ static PyMethodDef tensor_methods[] = {
     {"_view", (PyCFunction)view_of, METH_VARARGS, NULL},
     {"_slice", (PyCFunction)slice_of, METH_VARARGS, NULL},
     {"_to_dlpack", (PyCFunction)to_dlpack, METH_VARARGS, NULL},
+    {"_writers", (PyCFunction)get_writers, METH_NOARGS, NULL},
+    {"_add_writer", (PyCFunction)add_writer, METH_O, NULL},
+    {"_forget_writers", (PyCFunction)forget_writers, METH_NOARGS, NULL},
     {"__dlpack_device__", (PyCFunction)dlpack_device, METH_NOARGS,
      "__dlpack_device__()\n--\n\nDLPack's numbers of the type of device and of the device."},
     {NULL, NULL, 0, NULL},

@@ -83,7 +83,7 @@ class Producer:
             consumer.wait(self.stream.record())
         elif consumer is None:
             self.stream.synchronize()
-        return self.tensor.__dlpack__(**keywords)
+        return self.tensor.__dlpack__(stream=-1, **keywords)  # the order is this class's part
 
 random.seed(1)
 binding = iobind.Session(twice(), device=PLACE).bind()
@@ -98,6 +98,63 @@ for step in range(20):
     right += binding.run()["y"].numpy().tolist() == [2 * step] * 4
     producer.stream.synchronize()
 print(right, get(0, b"races"))
+"""
+
+# A consumer by DLPack that reads on a stream of its own what a stream of ours is still writing, with delays: by a copy, through a part, by a
+# run into it, by a state in place. `order`: what it says to __dlpack__; `read` copies on its stream into `target`.
+CONSUMER = """
+import ctypes, os, random
+from iobind import _runtime
+iobind.device(PLACE)
+if PLACE == "vdev":
+    native = ctypes.CDLL(os.path.join(os.path.dirname(_runtime.library_path()), "libiobind_vdev.so"))
+else:
+    native = ctypes.CDLL("libcudart.so.13")
+name = {"vdev": "vdev", "cuda": "vcuda"}[PLACE]
+setting, get = getattr(native, name + "_set"), getattr(native, name + "_get")
+get.restype = ctypes.c_int64
+random.seed(1)
+writer, pinned, other = iobind.Stream(PLACE), iobind.empty(4, "float32", PLACE + "/pinned"), iobind.empty(4, device=PLACE)
+session = iobind.Session(twice(), device=PLACE)
+
+def by_a_copy(tensor):
+    tensor.copy_from(pinned, stream=writer)
+
+def by_parts(tensor):
+    for part in (tensor[:2], tensor[2:]):
+        part.copy_from(pinned[:2], stream=writer)
+
+def by_a_run(tensor):
+    other.copy_from(pinned, stream=writer)
+    session.bind({"x": other}, outputs={"y": tensor}).run(stream=writer)
+
+def by_a_state(tensor):
+    tensor.copy_from(pinned, stream=writer)
+    tensor._forget_writers()
+    binding = session.bind({"x": tensor}, carry={"y": "x"}, carry_mode="in_place")
+    binding.run(stream=writer)
+
+def read_all(order, read, target):
+    right = 0
+    for write, factor in ((by_a_copy, 1), (by_parts, 1), (by_a_run, 2), (by_a_state, 2)):
+        tensor = iobind.tensor(numpy.zeros(4, "f4"), PLACE)
+        for step in range(1, 6):
+            setting(0, b"delay_copy", b"every:1,us:%d" % random.randrange(1, 3000))
+            pinned.numpy()[:] = step
+            write(tensor)
+            setting(0, b"delay_copy", b"0")
+            taken = iobind.from_dlpack(tensor.__dlpack__(stream=order, max_version=(1, 1)))
+            read(taken, target)
+            right += target.numpy().tolist() == [factor * step] * 4
+            writer.synchronize()
+    return right
+
+assert setting(0, b"race", b"count") == 0
+consumer = iobind.Stream(PLACE)
+
+def read_by_ours(taken, target):
+    target.copy_from(taken, stream=consumer)
+    consumer.synchronize()
 """
 
 

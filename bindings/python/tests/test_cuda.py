@@ -6,7 +6,7 @@ import shutil
 import numpy
 
 import iobind
-from support import PRODUCER, SMALL, child, twice
+from support import CONSUMER, PRODUCER, SMALL, child, twice
 
 
 def test_cuda_in_a_second_copy_is_refused(tmp_path):
@@ -35,6 +35,33 @@ def test_each_run_comes_behind_the_producer():
     assert child(SMALL + "ORDERED, PLACE = True, 'cuda'\n" + PRODUCER) == "20 0\n"
     right, races = child(SMALL + "ORDERED, PLACE = False, 'cuda'\n" + PRODUCER).split()
     assert int(races) > 0, (right, races)
+
+
+def test_a_consumer_comes_behind_our_streams():
+    """By the array API's numbers: a stream, the legacy default stream (1), that of the thread (2), which CUDA's own calls read on."""
+    assert child(SMALL + "PLACE = 'cuda'\n" + CONSUMER + """
+target, stream = iobind.empty(4, "float32", "cuda/pinned"), ctypes.c_void_p()
+assert native.cudaStreamCreateWithFlags(ctypes.byref(stream), 1) == 0
+
+def read_on(number):
+    def read(taken, target):
+        where = ctypes.c_void_p(number)
+        assert native.cudaMemcpyAsync(ctypes.c_void_p(target.address), ctypes.c_void_p(taken.address), ctypes.c_size_t(16), 4, where) == 0
+        assert native.cudaStreamSynchronize(where) == 0
+    return read
+
+numbers = [stream.value, 1, 2]
+print([read_all(number, read_on(number), target) for number in numbers], read_all(None, read_on(stream.value), target))
+print(read_all(consumer.native, read_by_ours, target), get(0, b"races"))
+read_all(-1, read_on(stream.value), target)
+print(get(0, b"races") > 0)
+try:
+    iobind.empty(1, device="cuda").__dlpack__(stream=0)
+except iobind.InvalidArgument as reason:
+    assert "legacy" in str(reason)
+else:
+    raise SystemExit("0 means two streams")
+""") == "[20, 20, 20] 20\n20 0\nTrue\n"
 
 
 def test_the_samples_of_options_and_preload():

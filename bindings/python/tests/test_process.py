@@ -12,7 +12,7 @@ import numpy
 import pytest
 
 import iobind
-from support import PRODUCER, SMALL, add, child, slow, twice
+from support import CONSUMER, PRODUCER, SMALL, add, child, slow, twice
 
 
 def test_onnxruntime_is_found_without_importing_it():
@@ -259,7 +259,8 @@ MISUSE = [
     "o['y'].write(None)", "o[None]", "list(iobind.Session(twice()).map([{'x': None}]))", "list(iobind.Session(twice()).map([{}]))",
     "list(iobind.Session(twice()).map([{'x': x}], slots=-1))", "iobind._core.Pipeline(3, 1, 0, None)", "iobind.Event('cpu').record(None)",
     "iobind.Event('cpu').record(iobind.Stream('vdev'))", "iobind.Stream('cpu').wait(None)", "iobind.Stream('cpu', {'a': 'b'})",
-    "iobind._core.from_dlpack(iobind._runtime.runtime(), 3, False)", "iobind._core.wrap_read_only(iobind._runtime.runtime(), 3)", "iobind._core.wrap_read_only(3, x)", "iobind._core.copy(3, 4, 5)", "iobind._core.create(3, 4, 5, 6)",
+    "iobind._core.from_dlpack(iobind._runtime.runtime(), 3, False)", "iobind._core.wrap_read_only(iobind._runtime.runtime(), 3)",
+    "iobind._core.wrap_read_only(3, x)", "t._add_writer(3)", "t.__dlpack__(stream=7)", "iobind._core.copy(3, 4, 5)", "iobind._core.create(3, 4, 5, 6)",
     "iobind.Session.adopt(0)", "iobind._core.dtype_bytes(1, [-1])", "b.set_run_options({'a\\0': 'b'})", "b._set_run_options(0, None, ['a'], [])",
     "iobind.register_ep('/nowhere/lib.so')", "iobind.attach(None)", "iobind.preload('/nowhere')", "iobind.configure(log_level='loud')",
 ]
@@ -291,6 +292,81 @@ def test_each_run_comes_behind_the_producer():
     assert child(SMALL + "ORDERED, PLACE = True, 'vdev'\n" + PRODUCER) == "20 0\n"
     right, races = child(SMALL + "ORDERED, PLACE = False, 'vdev'\n" + PRODUCER).split()
     assert int(races) > 0, (right, races)
+
+
+def test_a_consumer_comes_behind_our_streams():
+    """It names its stream, or None, and reads what was written; with -1 it has to see to that itself, and does not here."""
+    assert child(SMALL + "PLACE = 'vdev'\n" + CONSUMER + """
+target = iobind.empty(4, "float32", "vdev/pinned")
+print(read_all(consumer.native, read_by_ours, target), read_all(None, read_by_ours, target), get(0, b"races"))
+read_all(-1, read_by_ours, target)
+print(get(0, b"races") > 0)
+""") == "20 20 0\nTrue\n"
+
+
+@pytest.mark.parametrize("place", ["vdev", "cpu"])
+def test_what_a_consumer_may_say_of_its_stream(place):
+    child(SMALL + f"PLACE = {place!r}\n" + """
+tensor = iobind.tensor(x, PLACE)
+for wrong in (0, 1, 2, -2, 1.5, "1", 3 if PLACE == "cpu" else object()):
+    try:
+        tensor.__dlpack__(stream=wrong, max_version=(1, 1))
+    except iobind.InvalidArgument as reason:
+        assert "stream" in str(reason), reason
+    else:
+        raise SystemExit(f"{wrong!r} was taken")
+for right in (None, -1):
+    assert iobind.from_dlpack(tensor.__dlpack__(stream=right)).numpy().tolist() == [1, 1]
+if PLACE == "vdev":  # a handle of another kind
+    tensor.copy_from(iobind.tensor(x), stream=iobind.Stream(PLACE))
+    try:
+        tensor.__dlpack__(stream=4096)
+    except iobind.InvalidArgument as reason:
+        assert "not a stream" in str(reason), reason
+    else:
+        raise SystemExit("a stream that is none was taken")
+""")
+
+
+def test_the_host_does_not_wait_for_a_consumer():
+    """A run is under way until the host has asked: a consumer that names its stream is ordered without that, one that does not is not."""
+    child(SMALL + """
+tensor, writer, consumer = iobind.empty(2, device="vdev"), iobind.Stream("vdev"), iobind.Stream("vdev")
+binding = iobind.Session(twice(), device="vdev").bind({"x": x}, outputs={"y": tensor})
+binding.run(stream=writer)
+for stream in (-1, consumer.native):
+    tensor.__dlpack__(stream=stream)
+    try:
+        binding.clear()
+    except iobind.InvalidState as reason:
+        assert "under way" in str(reason)
+    else:
+        raise SystemExit("the host has waited")
+tensor.__dlpack__()
+binding.clear()
+assert tensor._writers() == []
+""")
+
+
+def test_a_run_on_a_stream_of_another_library_returns_at_once():
+    child(SMALL + """
+theirs = iobind.Stream("vdev")
+
+class Foreign:
+    cuda_stream = theirs.native
+
+binding = iobind.Session(twice(), device="vdev").bind({"x": x})
+for _ in range(3):
+    out = binding.run(stream=Foreign())
+    try:
+        binding.clear()
+    except iobind.InvalidState as reason:
+        assert "under way" in str(reason)
+    else:
+        raise SystemExit("the host has waited")
+assert out["y"].numpy().tolist() == [2, 2]
+binding.clear()
+""")
 
 
 def test_a_stream_of_another_library():
