@@ -5,7 +5,6 @@ import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
 import java.lang.ref.PhantomReference;
 import java.lang.ref.ReferenceQueue;
-import java.time.Duration;
 import java.util.Arrays;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicLong;
@@ -265,26 +264,33 @@ final class Handle extends PhantomReference<Object> {
     await(Long.MAX_VALUE);
   }
 
-  /** As {@link #close()}, for at most so long: false where a call is still in the object, which is open then. */
-  boolean close(Duration timeout) {
-    if (state >= 0 && (state & CALLS) != 0) {
+  /** As {@link #close()}, until a time of {@link System#nanoTime}: false where a call is still in the object then. */
+  boolean closeBy(long end) {
+    while (!mark(false) || (state & CALLS) != 0) {
       requireNoCallback();
-      if (!await(Math.max(0, timeout.toNanos()))) return false;
+      if (!await(Math.max(0, end - System.nanoTime()))) return false;
     }
     close();
     return true;
   }
 
-  /** From now on the object is closed; it is destroyed here if nothing is in it. */
   private void mark() {
+    mark(true);
+  }
+
+  /** From now on the object is closed; it is destroyed here if nothing is in it. False: a call is, and that was to be waited for. */
+  private boolean mark(boolean isBusyToo) {
     while (true) {
       long now = state;
-      if (now < 0) return;
-      if ((now & CALLS) != 0) requireNoCallback();
+      if (now < 0) return true;
+      if ((now & CALLS) != 0) {
+        if (!isBusyToo) return false;
+        requireNoCallback();
+      }
       if (!STATE.compareAndSet(this, now, now | CLOSED)) continue;
       list.remove(this);
       if ((now & (CALLS | ALL_KEPT)) == 0) destroy();
-      return;
+      return true;
     }
   }
 

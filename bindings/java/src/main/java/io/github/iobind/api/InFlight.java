@@ -66,7 +66,8 @@ final class InFlight {
     passed(last());
   }
 
-  private void passed(Work last) {
+  /** This work, and with it all before, has passed; null: nothing has. */
+  void passed(Work last) {
     if (last == null) return;
     synchronized (works) {
       if (last.isOver) return;
@@ -94,9 +95,9 @@ final class InFlight {
       try {
         submit.run();
       } finally {
-        behind.record(stream); // also where a part was submitted before another failed
-        work = new Work(behind, hold, passed);
-        synchronized (works) {
+        synchronized (works) { // in the stream's order, whatever other threads submit
+          behind.record(stream); // also where a part was submitted before another failed
+          work = new Work(behind, hold, passed);
           works.addLast(work);
         }
       }

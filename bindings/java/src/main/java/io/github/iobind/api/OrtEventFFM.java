@@ -51,8 +51,9 @@ public final class OrtEventFFM implements AutoCloseable {
       try {
         long streamAddress = OrtStreamFFM.enter(stream);
         try {
+          InFlight.Work last = stream.inFlight().last(); // what comes after this may not be before the event
           scratch.check(Iobind.eventRecord(address, streamAddress, scratch.error()));
-          recordedBehind(stream.inFlight().last());
+          recordedBehind(last);
         } finally {
           OrtStreamFFM.exit(stream);
         }
@@ -88,19 +89,26 @@ public final class OrtEventFFM implements AutoCloseable {
   /** Waits so many nanoseconds, or for ever. */
   boolean hasPassed(long nanos) {
     try (Scratch scratch = Scratch.take()) {
+      InFlight.Work work;
+      int status;
       long address = handle.enter();
       try {
-        InFlight.Work work = behind;
-        int status = nanos == FOREVER ? Iobind.eventWait(address, scratch.error())
+        work = behind;
+        status = nanos == FOREVER ? Iobind.eventWait(address, scratch.error())
             : Iobind.eventWaitFor(address, nanos, scratch.error());
-        if (status == OrtStatus.TIMEOUT.ordinal()) return false;
-        if (work != null) work.passed();
-        scratch.check(status);
-        return true;
       } finally {
         handle.exit();
       }
+      if (status == OrtStatus.TIMEOUT.ordinal()) return false;
+      end(work);
+      scratch.check(status);
+      return true;
     }
+  }
+
+  /** Work before the event has passed. Outside of any call: the end of work closes events, and waits for the calls in them. */
+  private static void end(InFlight.Work work) {
+    if (work != null) work.passed();
   }
 
   /** The event was recorded, behind this work; null: behind none that needs anything. */
@@ -116,17 +124,19 @@ public final class OrtEventFFM implements AutoCloseable {
    */
   public boolean isDone() {
     try (Scratch scratch = Scratch.take()) {
+      InFlight.Work work;
+      int status;
       long address = handle.enter();
       try {
-        InFlight.Work work = behind;
-        int status = Iobind.eventQuery(address, scratch.out(0), scratch.error());
-        boolean isDone = status != 0 || scratch.getInt(0) != 0;
-        if (isDone && work != null) work.passed();
-        scratch.check(status);
-        return isDone;
+        work = behind;
+        status = Iobind.eventQuery(address, scratch.out(0), scratch.error());
       } finally {
         handle.exit();
       }
+      boolean isDone = status != 0 || scratch.getInt(0) != 0;
+      if (isDone) end(work);
+      scratch.check(status);
+      return isDone;
     }
   }
 

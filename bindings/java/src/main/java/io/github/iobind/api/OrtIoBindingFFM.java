@@ -654,7 +654,7 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
     long end = System.nanoTime() + timeout.toNanos();
     InFlight.Work work = lastWork;
     if (work != null && !Threads.await(() -> work.await(Math.max(0, timeout.toNanos())))) return false;
-    if (!handle.close(Duration.ofNanos(Math.max(0, end - System.nanoTime())))) return false;
+    if (!handle.closeBy(end)) return false;
     closeOwn();
     return true;
   }

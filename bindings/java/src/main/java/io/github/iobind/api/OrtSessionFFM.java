@@ -814,7 +814,7 @@ public final class OrtSessionFFM implements AutoCloseable {
         if (!Threads.await(() -> work.await(Math.max(0, end - System.nanoTime())))) return false;
       }
     }
-    if (!handle.close(Duration.ofNanos(Math.max(0, end - System.nanoTime())))) return false;
+    if (!handle.closeBy(end)) return false;
     if (ownsRuntime) runtime.close();
     return true;
   }

@@ -174,8 +174,9 @@ public final class OrtStreamFFM implements AutoCloseable {
     try (Scratch scratch = Scratch.take()) {
       long address = handle.enter();
       try {
+        InFlight.Work last = inFlight.last(); // what another thread submits meanwhile has not passed
         int status = Iobind.streamSynchronize(address, scratch.error());
-        inFlight.passed();
+        inFlight.passed(last);
         scratch.check(status);
       } finally {
         handle.exit();
@@ -247,9 +248,9 @@ public final class OrtStreamFFM implements AutoCloseable {
       end.record(this);
       if (!end.hasPassed(Math.max(0, timeout.toNanos()))) return false;
     } catch (OrtFFMException failed) {
-      inFlight.passed(); // it has passed all the same
+      return handle.closeBy(until); // the work has passed all the same
     }
-    return handle.close(Duration.ofNanos(Math.max(0, until - System.nanoTime())));
+    return handle.closeBy(until);
   }
 
   /** Copies whose memory of the caller's is held until they are done; without a stream, during the call. */
