@@ -72,7 +72,7 @@ final class AsyncRun extends CompletableFuture<Void> {
   /** The binding takes the next run when this one has ended, and a late cancel would end that one. */
   private void cancelUnlessEnded() {
     synchronized (ended) {
-      if (ended.getCount() > 0) binding.cancel();
+      if (ended.getCount() > 0) binding.cancelNow();
     }
   }
 

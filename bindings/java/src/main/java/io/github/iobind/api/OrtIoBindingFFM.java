@@ -32,6 +32,8 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
 
   /** The last run on a stream that needs something until it has passed; null where none does. */
   private volatile InFlight.Work lastWork;
+  /** The run of {@link #runAsync} that has not ended; null: there is none. */
+  private volatile AsyncRun asyncRun;
   private String tag;
   private Map<String, String> config = Map.of();
   private OrtRuntimeFFM.LogLevel logLevel = OrtRuntimeFFM.LogLevel.DEFAULT;
@@ -337,26 +339,35 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
       requireGuards();
       Hold.requireShared("runAsync", held());
       AsyncRun run = new AsyncRun(this);
+      asyncRun = run;
       run.start();
       return run;
     } catch (Throwable t) {
-      handle.exitAlone();
+      exitRun();
       throw t;
     }
   }
 
   /** The end of a run that {@link #runAsync} entered. */
   void exitRun() {
+    asyncRun = null;
     handle.exitAlone();
   }
 
   /**
-   * Stops the run that is under way in another thread: it fails with CANCELLED as soon as ONNX Runtime notices. Without a run
-   * it does nothing. For any thread.
+   * Stops the run that is under way: one of {@link #runAsync}, whose future is cancelled, or that of another thread, which fails
+   * with CANCELLED, as soon as ONNX Runtime notices. Without a run it does nothing, and may miss one that another thread is just
+   * beginning. For any thread.
    *
    * @throws OrtFFMException RUNTIME
    */
   public void cancel() {
+    AsyncRun run = asyncRun;
+    if (run == null || !run.cancel(true)) cancelNow();
+  }
+
+  /** Cancels what ONNX Runtime runs now. */
+  void cancelNow() {
     try (Scratch own = Scratch.take()) {
       long address = handle.enterLate(); // also while close waits for the run
       try {

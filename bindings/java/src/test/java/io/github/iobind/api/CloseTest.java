@@ -130,6 +130,9 @@ class CloseTest {
         assertTrue(run.cancel(true));
         assertThrows(CancellationException.class, run::get);
         assertFalse(run.cancel(true));
+        run = binding.runAsync();
+        binding.cancel(); // hits it, begun or not
+        assertThrows(CancellationException.class, run::get);
       }
       CompletableFuture<Void> run = binding.runAsync();
       assertThrows(UnsupportedOperationException.class, () -> run.obtrudeValue(null));
