@@ -2,6 +2,8 @@
 #include "runtime/option.h"
 
 static const char never_called[] = "ONNX Runtime takes the address, and the EP never calls it";
+static const char graph_limit[] = "graph_limit among the session's options takes its place, so that iobind guards the graphs";
+static const char no_graphs[] = "iobind does not guard graphs of this EP";
 static const char cache_modes[] = "disabled|lazyRelease|simple|bucket";
 static const char spelled_flag[] = "true|True|false|False";
 
@@ -43,6 +45,7 @@ static const iobind__option cuda[] = {
     {.key = "enable_cuda_graph",
      .kind = IOBIND__OPTION_FLAG,
      .preset = "0",
+     .unused = graph_limit,
      .text = "the first run runs twice, is then captured as a graph, and later runs replay it"},
     {.key = "cudnn_conv_algo_search",
      .kind = IOBIND__OPTION_WORD,
@@ -234,7 +237,11 @@ static const iobind__option tensorrt[] = {
     {.key = "trt_profile_min_shapes", .kind = IOBIND__OPTION_TEXT, .preset = "", .text = "least shapes: input:2x3,other:4"},
     {.key = "trt_profile_max_shapes", .kind = IOBIND__OPTION_TEXT, .preset = "", .text = "largest shapes"},
     {.key = "trt_profile_opt_shapes", .kind = IOBIND__OPTION_TEXT, .preset = "", .text = "shapes to optimise for"},
-    {.key = "trt_cuda_graph_enable", .kind = IOBIND__OPTION_FLAG, .preset = "0", .text = "capture the parts as CUDA graphs"},
+    {.key = "trt_cuda_graph_enable",
+     .kind = IOBIND__OPTION_FLAG,
+     .preset = "0",
+     .unused = no_graphs,
+     .text = "capture the parts as CUDA graphs"},
     {.key = "trt_preview_features", .kind = IOBIND__OPTION_TEXT, .preset = "", .text = "features of TensorRT to switch on"},
     {.key = "trt_op_types_to_exclude",
      .kind = IOBIND__OPTION_TEXT,
@@ -329,7 +336,11 @@ static const iobind__option nvtensorrtrtx[] = {
      .kind = IOBIND__OPTION_FLAG,
      .preset = "0",
      .text = "log the time of each step of a build"},
-    {.key = "enable_cuda_graph", .kind = IOBIND__OPTION_FLAG, .preset = "0", .text = "capture the parts as CUDA graphs"},
+    {.key = "enable_cuda_graph",
+     .kind = IOBIND__OPTION_FLAG,
+     .preset = "0",
+     .unused = no_graphs,
+     .text = "capture the parts as CUDA graphs"},
     {.key = "nv_profile_min_shapes", .kind = IOBIND__OPTION_TEXT, .preset = "", .text = "least shapes: input:2x3,other:4"},
     {.key = "nv_profile_max_shapes", .kind = IOBIND__OPTION_TEXT, .preset = "", .text = "largest shapes"},
     {.key = "nv_profile_opt_shapes", .kind = IOBIND__OPTION_TEXT, .preset = "", .text = "shapes to optimise for"},
@@ -388,7 +399,11 @@ static const iobind__option webgpu[] = {
      .words = "NHWC|NCHW",
      .preset = "NHWC",
      .text = "order of dims for convolutions"},
-    {.key = "enableGraphCapture", .kind = IOBIND__OPTION_FLAG, .preset = "0", .text = "capture a run, and replay it"},
+    {.key = "enableGraphCapture",
+     .kind = IOBIND__OPTION_FLAG,
+     .preset = "0",
+     .unused = graph_limit,
+     .text = "capture a run, and replay it"},
     {.key = "enableInt64",
      .kind = IOBIND__OPTION_FLAG,
      .preset = "0",
@@ -528,6 +543,7 @@ static const iobind__option dml[] = {
      .kind = IOBIND__OPTION_WORD,
      .words = spelled_flag,
      .preset = "false",
+     .unused = no_graphs,
      .text = "capture a run, and replay it"},
     {.key = "enable_graph_serialization",
      .kind = IOBIND__OPTION_WORD,
@@ -546,7 +562,7 @@ const iobind__option_table iobind__dml_options = {
     .options = dml,
     .count = sizeof dml / sizeof dml[0],
     .releases = "ONNX Runtime",
-    .source = "ONNX Runtime's documentation and source; not run",
+    .source = "ONNX Runtime's documentation and source; a device of iobind's is one adapter already, and takes none of them",
 };
 
 static const iobind__option vdev[] = {
@@ -588,6 +604,7 @@ static const iobind__option vdev[] = {
     {.key = "enable_graph_capture",
      .kind = IOBIND__OPTION_FLAG,
      .preset = "0",
+     .unused = graph_limit,
      .text = "capture graphs; only for this session"},
     {.key = "trace", .kind = IOBIND__OPTION_FLAG, .preset = "0", .text = "keep what is done, for a file of it"},
     {.key = "trace_file", .kind = IOBIND__OPTION_TEXT, .preset = "", .text = "that file"},

@@ -1,6 +1,7 @@
 """What EP libraries need, and `iobind options`: doctor_cli.py TOOL MAKE_MODEL RUNTIME_FOLDER. Libraries are made up: NVIDIA's are names."""
 import json
 import os
+import re
 import struct
 import subprocess
 import sys
@@ -142,6 +143,14 @@ class Options(Case):
         self.assertEqual(rows["sdpa_kernel"]["values"], "-2147483648 .. 2147483647")
         self.assertEqual((rows["enable_cudnn"]["since"], rows["enable_cudnn"]["type"], rows["enable_cudnn"]["default"]), ("1.28", "flag", "1"))
         self.assertIn("never calls it", rows["gpu_external_alloc"]["refused"])
+
+    def test_options_of_graphs_are_refused_and_the_table_says_so(self):
+        with open(os.path.join(os.path.dirname(__file__), "../../src/runtime/catalogue.c")) as source:
+            keys = set(re.findall(r'graph_option = "(\w+)"', source.read())) | {"trt_cuda_graph_enable"}
+        self.assertEqual(len(keys), 4)
+        for ep in self.good_json("options")["eps"]:
+            for row in self.good_json("options", ep["name"])["options"]:
+                self.assertEqual(row["key"] in keys, "graphs" in (row["refused"] or ""), (ep["name"], row["key"]))
 
     def test_what_devices_say(self):
         said = self.good_json("options", "vdev")

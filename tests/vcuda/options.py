@@ -5,11 +5,14 @@ usage: options.py WITH_CUDA MAKE_MODEL OPTIONS IOBIND
 
 Columns: what is expected (fine; refused, by ONNX Runtime too; ours, by iobind alone; iobind, which ONNX Runtime is not asked about), a part
 of what is said, the options. A row that is fine is run twice: once the session is destroyed, and once the process ends with all that
-there is. With an ORT_NATIVE_LIB_PATH of the caller's the ONNX Runtime may be older than the rows: what it does not know is left out."""
+there is. With an ORT_NATIVE_LIB_PATH of the caller's the ONNX Runtime may be older than the rows: what it does not know is left out.
+The table is whole: of all words in the EP's library that could be keys, the EP takes those that the table has for its release."""
 import csv
 import json
+import mmap
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -31,15 +34,37 @@ def judge(model, row):
     return wrong
 
 
+def ask(lines):
+    """What ONNX Runtime says to each line of options."""
+    ran = subprocess.run([PROGRAM, "ask"], input="".join(line + "\n" for line in lines), capture_output=True, text=True)
+    answers = ran.stdout.splitlines()
+    if ran.returncode != 0 or len(answers) != len(lines):
+        sys.exit(f"ask: exit {ran.returncode}, {len(answers)} answers of {len(lines)}\n{ran.stdout}{ran.stderr}")
+    return answers
+
+
+def numbers(version):
+    return [int(part) for part in version.split(".")]
+
+
+def whole(table):
+    """No key is missing in the table, and none is in it that the release does not have."""
+    folder = pathlib.Path(os.environ["ORT_NATIVE_LIB_PATH"])
+    release = next(folder.glob("libonnxruntime.so.*.*")).name.removeprefix("libonnxruntime.so.")
+    with open(folder / "libonnxruntime_providers_cuda.so", "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as library:
+        words = {word.decode() for word in re.findall(rb"[a-z][a-z0-9]*(?:_[a-z0-9]+)+(?=\0)", library)}
+    had = {option["key"] for option in table["options"] if numbers(option["since"] or "0") <= numbers(release)}
+    asked = sorted(words | {option["key"] for option in table["options"]})
+    taken = {key for key, said in zip(asked, ask([key + "=0" for key in asked])) if "Unknown provider option" not in said}
+    return [f"{key}: the EP of {release} takes it, and the table does not have it" for key in sorted(taken - had)] + \
+           [f"{key}: the table has it for {release}, and the EP does not take it" for key in sorted(had - taken)]
+
+
 def agree(rows):
     """The rows that ONNX Runtime takes are those that the table says it takes. Gives the rows that it knows."""
     rows = [row for row in rows if row["expect"] != "iobind"]
-    ran = subprocess.run([PROGRAM, "ask"], input="".join(row["options"] + "\n" for row in rows), capture_output=True, text=True)
-    answers = ran.stdout.splitlines()
-    if ran.returncode != 0 or len(answers) != len(rows):
-        sys.exit(f"ask: exit {ran.returncode}, {len(answers)} answers of {len(rows)}\n{ran.stdout}{ran.stderr}")
     wrong, unknown = [], []
-    for row, said in zip(rows, answers):
+    for row, said in zip(rows, ask([row["options"] for row in rows])):
         if OLDER and "Unknown provider option" in said and row["expect"] != "refused":
             unknown.append(row["options"])
         elif (said == "fine") != (row["expect"] != "refused"):
@@ -77,6 +102,7 @@ def main():
         model = f"{folder}/matmul.onnx"
         subprocess.run([MAKE_MODEL, "matmul", model], check=True)
         wrong, unknown = agree(rows)
+        wrong += whole(table)
         wrong += with_a_policy(model)
         rows = [row for row in rows if row["options"] not in unknown]
         wrong += [line for lines in pool.map(lambda row: judge(model, row), rows) for line in lines]
