@@ -22,8 +22,9 @@ jobs := $(shell nproc)
 oldest_ort := 1.24.4
 too_old_ort := 1.23.2
 control_flow_ort := 1.27.0
-older_gpu_orts := 1.24.4 1.27.0 1.28.0 1.30.0
+older_gpu_orts := 1.24.4 1.25.1 1.26.0 1.27.0 1.28.0 1.29.0 1.30.0
 on_ort = ORT_NATIVE_LIB_PATH=$(CURDIR)/.runtime/packages/onnxruntime-$(1)-linux-x64
+on_gpu_ort = $(call on_ort,gpu-$(1))
 # ctest as the presets have it, with its results kept for scripts/skipped: $(call run_tests,PRESET,NAME OF THE RUN)
 results := $(CURDIR)/build/results
 run_tests = ctest --preset $(1) --output-junit $(results)/$(2).xml
@@ -151,11 +152,12 @@ test-dev-older: build-dev
 test-dev-all: build-dev
 	$(call run_tests,dev,dev) -j $(jobs)
 
-test-gpu-%: build-dev
+test-gpu-%: build-dev dist
 	@echo "ONNX Runtime $* with its CUDA provider: 300 MB, unless it is here"
 	@scripts/get-onnxruntime --gpu
 	@scripts/get-onnxruntime --gpu --version $*
-	ORT_NATIVE_LIB_PATH=$(CURDIR)/.runtime/packages/onnxruntime-gpu-$*-linux-x64 $(call run_tests,dev,gpu-$*) -L '^gpu-versions$$'
+	$(call on_gpu_ort,$*) $(call run_tests,dev,gpu-$*) -L '^gpu-versions$$'
+	$(call on_gpu_ort,$*) $(call run_tests,release,gpu-$*-python) -L '^gpu-python$$'
 
 # valgrind keeps books of all that is reserved, so a device reserves 64 MiB here and not 8 GiB. Under it the software Vulkan driver
 # takes minutes and loses its device: without a driver, tests leave WebGPU out.

@@ -25,6 +25,11 @@ def block(language):
     return blocks(language, PAGE)[0]
 
 
+def newest():
+    """The onnxruntime-gpu that `make vcuda` fetches."""
+    return re.search(r"^onnxruntime-gpu +(\S+) ", (ROOT / "scripts/checksums").read_text(), flags=re.M)[1]
+
+
 def table(heading):
     """The names in the first column of the table under a heading."""
     section = PAGE.split(f"\n## {heading}\n")[1].split("\n## ")[0]
@@ -63,17 +68,20 @@ class Docs(unittest.TestCase):
         self.assertIn("cudaLaunchKernel", (self.folder / "trace.json").read_text())
 
     def test_the_python_program(self):
-        """The package is unpacked, but for its largest library, which lies with the fetched runtime."""
-        wheels = sorted((ROOT / ".runtime/downloads").glob("onnxruntime_gpu-*.whl"))
-        runtimes = sorted((ROOT / ".runtime/packages").glob("onnxruntime-gpu-*-linux-x64"))
-        if not wheels or not runtimes or sys.version_info[:2] != (3, 11):
+        """The package is unpacked, but for its largest library, which lies with the fetched runtime. An older one that ORT_NATIVE_LIB_PATH
+        names is Python's own here: with-cuda is told of it as the page says."""
+        runtime = pathlib.Path(os.environ.get("ORT_NATIVE_LIB_PATH") or ROOT / ".runtime/packages" / f"onnxruntime-gpu-{newest()}-linux-x64")
+        version = re.fullmatch(r"onnxruntime-gpu-([\d.]+)-linux-x64", runtime.name)[1]
+        wheels = list((ROOT / ".runtime/downloads").glob(f"onnxruntime_gpu-{version}-*.whl"))
+        if not wheels or not runtime.is_dir() or sys.version_info[:2] != (3, 11):
             self.skipTest("no onnxruntime-gpu for this Python: 'make vcuda' fetches it")
         with zipfile.ZipFile(wheels[0]) as wheel:
             wheel.extractall(self.folder, [name for name in wheel.namelist() if not name.endswith(("_cuda.so", "_tensorrt.so"))])
-        library = "libonnxruntime_providers_cuda.so"
-        os.symlink(runtimes[0] / library, self.folder / "onnxruntime/capi" / library)
+        own = self.folder / "onnxruntime/capi"
+        os.symlink(runtime / "libonnxruntime_providers_cuda.so", own / "libonnxruntime_providers_cuda.so")
         (self.folder / "bound.py").write_text(block("python"))
-        self.run_on_cuda(PYTHON, "bound.py", PYTHONPATH=str(self.folder))
+        named = {} if version == newest() else {"ORT_NATIVE_LIB_PATH": str(own)}
+        self.run_on_cuda(PYTHON, "bound.py", PYTHONPATH=str(self.folder), **named)
 
     def test_the_c_programs_of_cuda(self):
         """All but the last line of what they print is said beside them."""
