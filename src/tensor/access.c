@@ -104,8 +104,11 @@ static size_t unit_end(const iobind_tensor *tensor, size_t end) {
   return rounded < tensor->bytes ? rounded : tensor->bytes;
 }
 
-/* Write a part of memory without addresses: the units that it shares with other data are downloaded and uploaded again. */
-static iobind_status write_staged(iobind_tensor *tensor, size_t offset, const void *data, size_t bytes, iobind_error *error) {
+/* Write a part of memory without addresses: the units that it shares with other data are downloaded and uploaded again. The host waits
+ * for the stream before, and for the copies. */
+static iobind_status write_staged(iobind_tensor *tensor, size_t offset, const void *data, size_t bytes, iobind_stream *stream,
+                                  iobind_error *error) {
+  IOBIND__TRY(iobind__stream_drain(stream, error));
   size_t end = unit_end(tensor, offset + bytes);
   iobind__log_line(tensor->place->device->runtime->log, IOBIND_LOG_WARNING,
                    "iobind: tensor_write: '%s' has no addresses: %zu bytes come down and go up again for %zu at offset %zu",
@@ -153,7 +156,7 @@ static iobind_status write_part(iobind_tensor *tensor, size_t offset, const void
     return iobind__submit_write(tensor, offset, data, bytes, stream, error);
   }
   if (!tensor->place->addressable && (offset > 0 || unit_end(tensor, bytes) != bytes)) {
-    return write_staged(tensor, offset, data, bytes, error);
+    return write_staged(tensor, offset, data, bytes, stream, error);
   }
   return write_addressed(tensor, offset, data, bytes, stream, error);
 }
@@ -188,19 +191,10 @@ static iobind_status read_addressed(const iobind_tensor *tensor, size_t offset, 
   return IOBIND_OK;
 }
 
-static iobind_status read_part(const iobind_tensor *tensor, size_t offset, void *data, size_t bytes, iobind_stream *stream,
-                               iobind_error *error) {
-  IOBIND__TRY(iobind__process_check("tensor_read", error));
-  IOBIND__TRY(check_part(tensor, offset, data, bytes, stream, "tensor_read", error));
-  if (bytes == 0) {
-    return IOBIND_OK;
-  }
-  if (stream != NULL && iobind__stream_is_busy(stream)) {
-    return iobind__submit_read(tensor, offset, data, bytes, stream, error);
-  }
-  if (tensor->place->addressable || offset == 0) {
-    return read_addressed(tensor, offset, data, bytes, stream, error);
-  }
+/* Read a part of memory without addresses, behind the bytes before it. The host waits for the stream before, and for the copy. */
+static iobind_status read_behind(const iobind_tensor *tensor, size_t offset, void *data, size_t bytes, iobind_stream *stream,
+                                 iobind_error *error) {
+  IOBIND__TRY(iobind__stream_drain(stream, error));
   iobind__log_line(tensor->place->device->runtime->log, IOBIND_LOG_WARNING,
                    "iobind: tensor_read: '%s' has no addresses: %zu bytes come down for %zu at offset %zu",
                    tensor->place->device->spec, offset + bytes, bytes, offset);
@@ -214,6 +208,20 @@ static iobind_status read_part(const iobind_tensor *tensor, size_t offset, void 
   }
   free(staging);
   return status;
+}
+
+static iobind_status read_part(const iobind_tensor *tensor, size_t offset, void *data, size_t bytes, iobind_stream *stream,
+                               iobind_error *error) {
+  IOBIND__TRY(iobind__process_check("tensor_read", error));
+  IOBIND__TRY(check_part(tensor, offset, data, bytes, stream, "tensor_read", error));
+  if (bytes == 0) {
+    return IOBIND_OK;
+  }
+  if (stream != NULL && iobind__stream_is_busy(stream)) {
+    return iobind__submit_read(tensor, offset, data, bytes, stream, error);
+  }
+  return tensor->place->addressable || offset == 0 ? read_addressed(tensor, offset, data, bytes, stream, error)
+                                                   : read_behind(tensor, offset, data, bytes, stream, error);
 }
 
 iobind_status iobind_tensor_read(const iobind_tensor *tensor, size_t offset, void *data, size_t bytes, iobind_stream *stream,

@@ -1,5 +1,6 @@
 /* Stand-ins for Direct3D, for a system without it, and for the interface that ORT has for DirectML. The virtual accelerator takes the place
- * of the adapter: sessions run there, and its memory is behind the handles. Queues do at once what is submitted. */
+ * of the adapter: sessions run there, and its memory is behind the handles. Queues do at once what is submitted, or once a fence that
+ * they wait for has its value; only runs do not wait. */
 #include "stand_in.h"
 
 #include <pthread.h>
@@ -262,10 +263,86 @@ static uint64_t completed(d3d12_fence *self) {
   return value;
 }
 
+/* ---- queues and lists ---- */
+
+/* What a queue was given while it waits. */
+typedef struct submission {
+  struct submission *next;
+  object *queue;
+  enum { LIST, SIGNAL, WAIT } kind;
+  object *object; /* a list or a fence */
+  uint64_t value;
+} submission;
+
+static submission *held; /* of all queues, the oldest first */
+
+static struct {
+  object *fence; /* NULL: none */
+  uint64_t value;
+} later;
+
+static void do_copy(const copy *one);
+
+/* With the mutex held. Does it still have to wait? */
+static bool must_wait(const submission *one) {
+  for (const submission *before = held; before != NULL && before != one; before = before->next) {
+    if (before->queue == one->queue) {
+      return true;
+    }
+  }
+  return one->kind == WAIT && one->object->value < one->value;
+}
+
+/* With the mutex held. */
+static void perform(const submission *one) {
+  if (one->kind == SIGNAL) {
+    one->object->value = one->value;
+  }
+  for (size_t i = 0; one->kind == LIST && i < one->object->count; i++) {
+    do_copy(&one->object->copies[i]);
+    seen.copies++;
+  }
+}
+
+/* With the mutex held: what need not wait any more is done. */
+static void advance(void) {
+  submission **link = &held;
+  while (*link != NULL) {
+    submission *one = *link;
+    if (must_wait(one)) {
+      link = &one->next;
+      continue;
+    }
+    perform(one);
+    *link = one->next;
+    free(one);
+    link = &held; /* others may have waited for it */
+  }
+}
+
+/* With the mutex held. */
+static void submit(submission one) {
+  submission **link = &held;
+  while (*link != NULL) {
+    link = &(*link)->next;
+  }
+  *link = malloc(sizeof one);
+  if (*link == NULL) {
+    abort();
+  }
+  **link = one;
+  advance();
+}
+
 static d3d_result await_value(d3d12_fence *self, uint64_t value, void *event) {
   (void)event;
   pthread_mutex_lock(&mutex);
   d3d_result result = next_result();
+  if (later.fence != NULL) {
+    later.fence->value = later.value;
+    later.fence = NULL;
+    advance();
+  }
   seen.early_waits += ((object *)self)->value < value;
   pthread_mutex_unlock(&mutex);
   return result;
@@ -274,11 +351,17 @@ static d3d_result await_value(d3d12_fence *self, uint64_t value, void *event) {
 static d3d_result host_signal(d3d12_fence *self, uint64_t value) {
   pthread_mutex_lock(&mutex);
   ((object *)self)->value = value;
+  advance();
   pthread_mutex_unlock(&mutex);
   return 0;
 }
 
-/* ---- queues and lists ---- */
+void native_signal_later(d3d12_fence *fence, uint64_t value) {
+  pthread_mutex_lock(&mutex);
+  later.fence = (object *)fence;
+  later.value = value;
+  pthread_mutex_unlock(&mutex);
+}
 
 static d3d_result queue_device(d3d12_queue *self, const d3d_guid *id, void **out) {
   (void)id;
@@ -324,24 +407,18 @@ static void do_copy(const copy *one) {
 }
 
 static void execute(d3d12_queue *self, uint32_t count, d3d12_list *const *lists) {
-  (void)self;
+  pthread_mutex_lock(&mutex);
   for (uint32_t i = 0; i < count; i++) {
-    object *list = (object *)lists[i];
-    for (size_t c = 0; c < list->count; c++) {
-      do_copy(&list->copies[c]);
-    }
-    pthread_mutex_lock(&mutex);
-    seen.copies += list->count;
-    pthread_mutex_unlock(&mutex);
+    submit((submission){.queue = (object *)self, .kind = LIST, .object = (object *)lists[i]});
   }
+  pthread_mutex_unlock(&mutex);
 }
 
 static d3d_result queue_signal(d3d12_queue *self, d3d12_fence *fence, uint64_t value) {
-  (void)self;
   pthread_mutex_lock(&mutex);
   d3d_result result = next_result();
   if (result >= 0) {
-    ((object *)fence)->value = value;
+    submit((submission){.queue = (object *)self, .kind = SIGNAL, .object = (object *)fence, .value = value});
   }
   pthread_mutex_unlock(&mutex);
   return result;
@@ -356,6 +433,9 @@ static d3d_result queue_wait(d3d12_queue *self, d3d12_fence *fence, uint64_t val
     seen.run_waits++;
   }
   seen.early_waits += ((object *)fence)->value < value;
+  if (result >= 0) {
+    submit((submission){.queue = (object *)self, .kind = WAIT, .object = (object *)fence, .value = value});
+  }
   pthread_mutex_unlock(&mutex);
   return result;
 }
