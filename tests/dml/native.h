@@ -26,7 +26,7 @@ d3d12_queue *native_queue(d3d12_device *device, int32_t type);
 d3d12_fence *native_fence(d3d12_device *device);
 void native_signal(d3d12_fence *fence, uint64_t value); /* by the host */
 
-/* The same, while another thread of the host waits, and not before. */
+/* The same, while another thread of the host waits, and not before. The fence lives until then. */
 void native_signal_later(d3d12_fence *fence, uint64_t value);
 
 d3d12_resource *native_buffer(d3d12_device *device, int32_t heap, int32_t flags, uint64_t bytes);

@@ -39,14 +39,12 @@ static DWORD WINAPI signal_later(void *unused) {
   (void)unused;
   Sleep(100); /* a call that does not wait has returned by then */
   native_signal(later.fence, later.value);
-  native_release(later.fence);
   return 0;
 }
 
 void native_signal_later(d3d12_fence *fence, uint64_t value) {
   later.fence = fence;
   later.value = value;
-  fence->table->AddRef(fence);
   CloseHandle(CreateThread(NULL, 0, signal_later, NULL, 0, NULL));
 }
 
