@@ -1,16 +1,14 @@
-#define _POSIX_C_SOURCE 200809L /* clock_gettime */
-
 #include "device.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "memory.h"
 #include "pinned.h"
 #include "stream.h"
+#include "system.h"
 #include "trace.h"
 
 vdev_state vdev_global = {.mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
@@ -58,17 +56,11 @@ int64_t vdev_later(int64_t time, int64_t duration) {
   return time > INT64_MAX - duration ? INT64_MAX : time + duration;
 }
 
-static int64_t system_time(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
 int64_t vdev_now(void) {
   if (vdev_is_virtual_clock()) {
     return vdev_global.host_time;
   }
-  return vdev_later(vdev_global.clock_offset, system_time());
+  return vdev_later(vdev_global.clock_offset, vdev_system_time());
 }
 
 /* When the clock is changed, time goes on: everything modelled so far is in the past. */
@@ -90,7 +82,7 @@ static void change_clock(int64_t is_virtual) {
     device->settings.virtual_clock = is_virtual; /* all devices share one clock */
   }
   state->host_time = latest;
-  state->clock_offset = latest - system_time();
+  state->clock_offset = latest - vdev_system_time();
 }
 
 static void remove_devices(void) {

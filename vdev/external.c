@@ -7,6 +7,7 @@
 #include "race.h"
 #include "semaphore.h"
 #include "stream.h"
+#include "system.h"
 
 typedef struct importer {
   OrtExternalResourceImporterImpl impl; /* first: ORT's view */
@@ -29,7 +30,7 @@ static int file_of(const void *native_handle) {
 
 static bool ORT_CALL can_import_memory(const OrtExternalResourceImporterImpl *self, OrtExternalMemoryHandleType type) {
   (void)self;
-  return type == ORT_EXTERNAL_MEMORY_HANDLE_TYPE_VK_MEMORY_OPAQUE_FD;
+  return type == ORT_EXTERNAL_MEMORY_HANDLE_TYPE_VK_MEMORY_OPAQUE_FD && vdev_pages_can_import();
 }
 
 static void ORT_CALL release_memory(OrtExternalMemoryHandle *handle) {
@@ -50,7 +51,7 @@ static OrtStatus *ORT_CALL import_memory(OrtExternalResourceImporterImpl *self, 
   importer *from = (importer *)self;
   char reason[VDEV_TEXT] = "";
   if (!can_import_memory(self, descriptor->handle_type)) {
-    return vdev_fail(ORT_NOT_IMPLEMENTED, "vdev: only memory of a file descriptor can be imported");
+    return vdev_fail(ORT_NOT_IMPLEMENTED, "vdev: only memory of a file descriptor can be imported, and not on Windows");
   }
   imported *one = calloc(1, sizeof *one);
   if (one == NULL) {

@@ -1,16 +1,13 @@
-#define _POSIX_C_SOURCE 200809L /* fdopen */
-
 #include "kernel.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "graph.h"
 #include "launch.h"
+#include "system.h"
 
 /* A constant that the nested session reads from our copy. */
 typedef struct vdev_constant {
@@ -224,18 +221,6 @@ static OrtStatus *keep_constants(vdev_kernel *self, const OrtGraph *graph, OrtSe
   return status;
 }
 
-/* A new file, also if there is one of this name: others may write into the folder too, and a link that they put there must not
- * be followed. */
-static FILE *create_file(const char *path) {
-  (void)unlink(path);
-  int file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  FILE *stream = file < 0 ? NULL : fdopen(file, "wb");
-  if (stream == NULL && file >= 0) {
-    close(file);
-  }
-  return stream;
-}
-
 static OrtStatus *dump(const vdev_kernel *self, const void *bytes, size_t size) {
   static int count;
   char folder[sizeof self->device->settings.dump];
@@ -249,7 +234,7 @@ static OrtStatus *dump(const vdev_kernel *self, const void *bytes, size_t size) 
   }
   char path[sizeof folder + 32];
   snprintf(path, sizeof path, "%s/vdev-%d.onnx", folder, number);
-  FILE *file = create_file(path);
+  FILE *file = vdev_file_create(path);
   bool good = file != NULL && fwrite(bytes, 1, size, file) == size;
   good = file != NULL && fclose(file) == 0 && good;
   if (!good) {

@@ -1,30 +1,26 @@
-#define _DEFAULT_SOURCE /* MAP_ANONYMOUS, MAP_NORESERVE */
-
 #include "memory.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <errno.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "race.h"
 #include "stream.h"
+#include "system.h"
 
 enum { ALIGNMENT = 256, POISON_NEW = 0xCD, POISON_OLD = 0xDD };
 
 bool vdev_memory_reserve(vdev_device *device) {
   device->reserved = (size_t)device->settings.reserve;
-  void *base = mmap(NULL, device->reserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  void *twin = mmap(NULL, device->reserved, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (base == MAP_FAILED || twin == MAP_FAILED) {
-    if (base != MAP_FAILED) {
-      munmap(base, device->reserved);
+  void *base = vdev_pages_reserve(device->reserved, true);
+  void *twin = vdev_pages_reserve(device->reserved, false);
+  if (base == NULL || twin == NULL) {
+    if (base != NULL) {
+      vdev_pages_release(base, device->reserved);
     }
-    if (twin != MAP_FAILED) {
-      munmap(twin, device->reserved);
+    if (twin != NULL) {
+      vdev_pages_release(twin, device->reserved);
     }
     return false;
   }
@@ -43,8 +39,7 @@ static void remove_block(vdev_device *device, vdev_block *block) {
   size_t offset = block->span.start;
   vdev_race_forget(device->base + offset, block->size);
   if (block->imported) {
-    (void)mmap(device->twin + offset, block->span.room, PROT_READ | PROT_WRITE,
-               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    vdev_pages_forget(device->twin + offset, block->span.room);
   } else if (device->settings.poison != 0) {
     memset(device->twin + offset, POISON_OLD, block->size);
   }
@@ -61,8 +56,8 @@ void vdev_memory_unreserve(vdev_device *device) {
     free(block);
   }
   device->oldest_freed = device->newest_freed = NULL;
-  munmap(device->base, device->reserved);
-  munmap(device->twin, device->reserved);
+  vdev_pages_release(device->base, device->reserved);
+  vdev_pages_release(device->twin, device->reserved);
 }
 
 static bool has_passed(const vdev_block *block) {
@@ -134,6 +129,12 @@ void *vdev_memory_allocate(vdev_device *device, size_t bytes, char *reason) {
     return NULL;
   }
   size_t offset = block->span.start;
+  if (!vdev_pages_use(device->twin + offset, bytes)) {
+    vdev_spans_remove(&device->blocks, &block->span);
+    free(block);
+    (void)vdev_refuse(device, reason, "out of host memory: %zu bytes wanted for the device's", bytes);
+    return NULL;
+  }
   if (device->settings.poison != 0) {
     memset(device->twin + offset, POISON_NEW, bytes);
   }
@@ -162,18 +163,17 @@ static bool place_pages(vdev_device *device, vdev_block *block, size_t page) {
 void *vdev_memory_import(vdev_device *device, int file, size_t offset, size_t bytes, char *reason) {
   const vdev_subject subject = {
       .site = VDEV_SITE_ALLOC, .what = "import", .bytes = bytes > INT64_MAX ? INT64_MAX : (int64_t)bytes};
-  struct stat status;
-  size_t page = (size_t)sysconf(_SC_PAGESIZE);
+  size_t length;
+  size_t page = vdev_page_size();
   int64_t delay = 0;
   if (!vdev_admit(device, &subject, &delay, reason)) {
     return NULL;
   }
   vdev_host_delay(delay);
-  if (fstat(file, &status) != 0) {
+  if (!vdev_pages_file(file, &length)) {
     (void)vdev_refuse(device, reason, "file descriptor %d cannot be imported: %s", file, strerror(errno));
     return NULL;
   }
-  size_t length = (size_t)status.st_size;
   if (bytes == 0 || offset % page != 0 || offset > length || bytes > length - offset) {
     (void)vdev_refuse(device, reason, "%zu bytes at offset %zu of a file of %zu cannot be imported%s", bytes, offset, length,
                       offset % page == 0 ? "" : ": the offset is not that of a page");
@@ -193,8 +193,7 @@ void *vdev_memory_import(vdev_device *device, int file, size_t offset, size_t by
     (void)vdev_refuse(device, reason, "out of address space: %zu bytes to import", bytes);
     return NULL;
   }
-  if (mmap(device->twin + block->span.start, block->span.room, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file,
-           (off_t)offset) == MAP_FAILED) {
+  if (!vdev_pages_import(device->twin + block->span.start, block->span.room, file, offset)) {
     (void)vdev_refuse(device, reason, "file descriptor %d cannot be mapped: %s", file, strerror(errno));
     remove_block(device, block);
     return NULL;

@@ -1,67 +1,45 @@
-#define _GNU_SOURCE /* memfd_create */
-
 #include "pinned.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "race.h"
 #include "stream.h"
+#include "system.h"
 
 enum { ALIGNMENT = 256 };
-
-static size_t page_size(void) {
-  return (size_t)sysconf(_SC_PAGESIZE);
-}
 
 static size_t rounded(size_t size, size_t unit) {
   return (size + unit - 1) / unit * unit;
 }
 
-/* The same pages at two addresses: one for the host, which can be closed, and one for the device. False: errno says why. */
+/* One address for the host, which can be closed, and one for the device. False: errno says why. */
 static bool map_twice(vdev_pinned *one) {
-  size_t size = rounded(one->size, page_size());
-  int file = memfd_create("vdev", MFD_CLOEXEC);
-  void *start = MAP_FAILED;
-  void *alias = MAP_FAILED;
-  if (file >= 0 && ftruncate(file, (off_t)size) == 0) {
-    start = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-    alias = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  void *views[2];
+  if (!vdev_pages_twice(rounded(one->size, vdev_page_size()), views)) {
+    return false;
   }
-  int why = errno;
-  bool good = start != MAP_FAILED && alias != MAP_FAILED;
-  if (good) {
-    one->start = start;
-    one->alias = alias;
-  } else if (start != MAP_FAILED) {
-    munmap(start, size);
-  }
-  if (file >= 0) {
-    close(file);
-  }
-  errno = why;
-  return good;
+  one->start = views[0];
+  one->alias = views[1];
+  return true;
 }
 
 static bool get_memory(const vdev_device *device, vdev_pinned *one) {
   if (device->settings.protect_pinned != 0) {
     return map_twice(one);
   }
-  one->start = aligned_alloc(ALIGNMENT, rounded(one->size, ALIGNMENT));
+  one->start = vdev_aligned_allocate(ALIGNMENT, rounded(one->size, ALIGNMENT));
   return one->start != NULL;
 }
 
 static void release_memory(const vdev_pinned *one) {
   if (one->alias == NULL) {
-    free(one->start);
+    vdev_aligned_free(one->start);
     return;
   }
-  size_t size = rounded(one->size, page_size());
-  munmap(one->start, size);
-  munmap(one->alias, size);
+  void *const views[2] = {one->start, one->alias};
+  vdev_pages_untwice(rounded(one->size, vdev_page_size()), views);
 }
 
 static void forget(vdev_pinned *one) {
@@ -161,7 +139,7 @@ bool vdev_pinned_is_open(const void *address, size_t bytes, bool write) {
 /* Close the pages that an access covers whole. A page that it covers in part stays open, because the rest of the page may be in
  * use by the host; what lies after the memory's end is not used. */
 static void close_pages(const vdev_pinned *one, const vdev_access *access) {
-  size_t page = page_size();
+  size_t page = vdev_page_size();
   uintptr_t begin = (uintptr_t)one->start;
   uintptr_t end = begin + one->size;
   if (access->start >= end || access->end <= begin) {
@@ -170,13 +148,13 @@ static void close_pages(const vdev_pinned *one, const vdev_access *access) {
   uintptr_t first = access->start <= begin ? begin : begin + rounded(access->start - begin, page);
   uintptr_t last = access->end >= end ? begin + rounded(one->size, page) : begin + (access->end - begin) / page * page;
   if (first < last) {
-    (void)mprotect((void *)first, last - first, access->write ? PROT_NONE : PROT_READ);
+    vdev_pages_protect((void *)first, last - first, access->write ? VDEV_PAGE_CLOSED : VDEV_PAGE_READABLE);
   }
 }
 
 static void protect(const vdev_pinned *one) {
   const vdev_state *state = &vdev_global;
-  (void)mprotect(one->start, rounded(one->size, page_size()), PROT_READ | PROT_WRITE);
+  vdev_pages_protect(one->start, rounded(one->size, vdev_page_size()), VDEV_PAGE_WRITABLE);
   for (int write = 0; write < 2; write++) { /* memory that is written is closed, even if other work reads it as well */
     for (size_t i = 0; i < state->access_count; i++) {
       if (state->accesses[i].write == (write != 0)) {

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "device.h"
+#include "system.h"
 
 #if defined(__linux__)
 
@@ -90,21 +91,15 @@ bool vdev_semaphore_raise(vdev_semaphore *semaphore, uint64_t value, char *reaso
   return true;
 }
 
-static int64_t now_ns(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
 bool vdev_semaphore_await(const vdev_semaphore *semaphore, uint64_t value, int64_t timeout_ns) {
   shared *at = semaphore->shared;
-  int64_t end = timeout_ns < 0 ? INT64_MAX : vdev_later(now_ns(), timeout_ns);
+  int64_t end = timeout_ns < 0 ? INT64_MAX : vdev_later(vdev_system_time(), timeout_ns);
   for (;;) {
     unsigned changes = atomic_load(&at->changes);
     if (atomic_load(&at->value) >= value) {
       return true;
     }
-    int64_t left = end - now_ns();
+    int64_t left = end - vdev_system_time();
     if (left <= 0) {
       return false;
     }

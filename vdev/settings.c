@@ -1,14 +1,14 @@
-#define _GNU_SOURCE /* environ, strtod_l */
+#define _GNU_SOURCE /* environ */
 
 #include "settings.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "system.h"
 
 typedef enum kind { NUMBER, RATE, TIME_US, CHOICE, TEXT, PATH, METADATA, FAIL, DELAY } kind;
 enum { TEXT_SIZE = sizeof((vdev_settings *)0)->deny }; /* all texts have the same size */
@@ -86,26 +86,11 @@ static bool parse_number(const char *text, int64_t lowest, int64_t highest, int6
   return true;
 }
 
-/* strtod with a decimal point, independent of the program's locale. */
-static double read_decimal(const char *text, char **end) {
-  locale_t plain = newlocale(LC_NUMERIC_MASK, "C", (locale_t)0);
-  if (plain == (locale_t)0) {
-    errno = ENOMEM;
-    *end = (char *)(uintptr_t)text;
-    return 0;
-  }
-  double value = strtod_l(text, end, plain);
-  int why = errno;
-  freelocale(plain);
-  errno = why;
-  return value;
-}
-
 /* A decimal number times `unit`. */
 static bool parse_scaled(const char *text, double unit, double highest, int64_t *number) {
   char *end;
   errno = 0;
-  double value = read_decimal(text, &end);
+  double value = vdev_decimal(text, &end);
   if (errno != 0 || end == text || *end != '\0' || !(value >= 0) || value * unit > highest) {
     return false;
   }
@@ -150,11 +135,7 @@ bool vdev_metadata_next(const char **at, char *key, char *value, size_t size) {
 
 /* A file that can be written, perhaps much later. If there is none, an empty one is created. */
 static bool parse_path(const char *text, char *field) {
-  int file = text[0] == '\0' ? -1 : open(text, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0666);
-  if (file >= 0) {
-    close(file);
-  }
-  return (file >= 0 || text[0] == '\0') && keep_text(text, field);
+  return (text[0] == '\0' || vdev_file_is_writable(text)) && keep_text(text, field);
 }
 
 /* What the library itself says about its devices cannot be contradicted. */

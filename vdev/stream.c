@@ -1,14 +1,14 @@
-#define _POSIX_C_SOURCE 200809L /* clock_nanosleep */
+#define _POSIX_C_SOURCE 200809L /* nanosleep */
 
 #include "stream.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "race.h"
+#include "system.h"
 #include "trace.h"
 
 struct vdev_operation {
@@ -74,8 +74,12 @@ static int64_t real_end(int64_t start, int64_t end) {
 
 /* Let time pass. Without the lock. */
 static void sleep_until(int64_t system_time) {
-  struct timespec until = {.tv_sec = system_time / 1000000000, .tv_nsec = system_time % 1000000000};
-  while (system_time > 0 && clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR) {
+  if (system_time == 0) {
+    return;
+  }
+  for (int64_t left = system_time - vdev_system_time(); left > 0; left = system_time - vdev_system_time()) {
+    const struct timespec rest = {.tv_sec = left / 1000000000, .tv_nsec = (long)(left % 1000000000)};
+    nanosleep(&rest, NULL);
   }
 }
 

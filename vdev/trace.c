@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "system.h"
+
 typedef struct entry {
   int64_t start;
   int64_t duration; /* -1: a counter */
@@ -88,7 +90,7 @@ static void print_entry(FILE *file, const entry *one) {
 }
 
 bool vdev_trace_save(const char *path) {
-  FILE *file = fopen(path, "w");
+  FILE *file = vdev_file_rewrite(path);
   if (file == NULL) {
     return false;
   }

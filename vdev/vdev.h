@@ -16,8 +16,10 @@
 extern "C" {
 #endif
 
-#if defined(_WIN32)
+#if defined(_WIN32) && defined(VDEV_BUILD)
 #define VDEV_API __declspec(dllexport)
+#elif defined(_WIN32)
+#define VDEV_API __declspec(dllimport)
 #else
 #define VDEV_API __attribute__((visibility("default")))
 #endif

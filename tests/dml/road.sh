@@ -31,8 +31,8 @@ step cmake -G Ninja -S . -B "$build" --toolchain cmake/toolchains/win-x64.cmake 
 step cmake --build "$build" --target dml iobind_tool directml make-model conformance wine_d3d12
 folder=$build/road
 mkdir -p "$folder"
-cp "$ort"/*.dll "$build/bin"/{dml,iobind,directml,make-model,conformance}.exe "$build/bin/iobind.dll" "$build/bin/wine/d3d12.dll" \
-  tests/conformance/{cases,wrong}.tsv "$folder"
+cp "$ort"/*.dll "$build/bin"/{dml,iobind,directml,make-model,conformance}.exe "$build/bin"/{iobind,iobind_vdev}.dll \
+  "$build/bin/wine/d3d12.dll" tests/conformance/{cases,wrong}.tsv "$folder"
 run() {
   local status=0
   timeout 3000 tests/dml/wine.sh "$folder" "$@" >"$messages" 2>&1 || status=$?
