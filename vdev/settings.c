@@ -6,6 +6,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#if defined(__linux__)
+#include <sys/auxv.h>
+#endif
 #include <unistd.h>
 
 #include "system.h"
@@ -227,9 +230,18 @@ bool vdev_settings_change(vdev_settings *settings, const char *name, const char 
   return vdev_settings_set(settings, name, value, reason);
 }
 
+/* Does the process have rights that its caller does not? Then it writes no files that the caller's environment names. */
+static bool is_privileged(void) {
+#if defined(__linux__)
+  return getauxval(AT_SECURE) != 0;
+#else
+  return false;
+#endif
+}
+
 bool vdev_settings_environment(vdev_settings *settings, char *reason) {
   static const char prefix[] = "VDEV_";
-  for (char **variable = environ; variable != NULL && *variable != NULL; variable++) {
+  for (char **variable = is_privileged() ? NULL : environ; variable != NULL && *variable != NULL; variable++) {
     const char *equals = strchr(*variable, '=');
     if (strncmp(*variable, prefix, sizeof prefix - 1) != 0 || equals == NULL) {
       continue;

@@ -237,15 +237,19 @@ static void unloaded(void **state) {
 
 /* ---- setuid ---- */
 
-/* The program as it is run by the test below: says where ORT was found. */
-static int say_where(void) {
+/* The program as it is run by the test below: says where ORT was found, or what the virtual accelerator says when it is registered. */
+static int say_where(const char *ort, const char *vdev) {
   if (getauxval(AT_SECURE) == 0) {
     puts("plain");
   }
   iobind_runtime *runtime = NULL;
   iobind_runtime_info info = IOBIND_RUNTIME_INFO_INIT;
   iobind_error error = IOBIND_ERROR_INIT;
-  iobind_status status = iobind_runtime_create(NULL, &runtime, &error);
+  iobind_runtime_options options = IOBIND_RUNTIME_OPTIONS_INIT;
+  options.ort_library = ort;
+  options.ep_libraries = &vdev;
+  options.ep_library_count = vdev != NULL;
+  iobind_status status = iobind_runtime_create(&options, &runtime, &error);
   if (status == IOBIND_OK) {
     status = iobind_runtime_get_info(runtime, &info, &error);
   }
@@ -254,7 +258,7 @@ static int say_where(void) {
   _exit(0);
 }
 
-static void run_copy(const char *path, char *said, size_t size) {
+static void run_copy(const char *path, const char *ort, const char *vdev, char *said, size_t size) {
   int ends[2];
   assert_int_equal(pipe(ends), 0);
   pid_t child = fork();
@@ -262,7 +266,7 @@ static void run_copy(const char *path, char *said, size_t size) {
     dup2(ends[1], STDOUT_FILENO);
     close(ends[0]);
     close(ends[1]);
-    execl(path, path, "--say-where", (char *)NULL);
+    execl(path, path, "--say-where", ort, vdev, (char *)NULL);
     _exit(1);
   }
   close(ends[1]);
@@ -273,13 +277,16 @@ static void run_copy(const char *path, char *said, size_t size) {
   expect_child(child);
 }
 
-/* A program with another user's rights does not load what its caller's environment names. */
+/* A program with another user's rights neither loads nor writes what its caller's environment names. */
 static void setuid_program(void **state) {
   (void)state;
   enum { NOBODY = 65534 };
   char folder[] = "/tmp/iobind-setuid-XXXXXX";
   char path[64];
   char said[2048];
+  char settings[2048];
+  const char *ort = fixture_path("lib/iobind/onnxruntime/libonnxruntime.so");
+  const char *vdev = fixture_path("lib/libiobind_vdev.so");
   assert_non_null(mkdtemp(folder));
   snprintf(path, sizeof path, "%s/program", folder);
   FILE *from = fopen("/proc/self/exe", "rb");
@@ -294,12 +301,17 @@ static void setuid_program(void **state) {
   assert_int_equal(chmod(folder, 0755), 0);
   assert_int_equal(chmod(path, 0755), 0);
   setenv("ORT_NATIVE_LIB_PATH", "/no/such/folder", 1);
-  run_copy(path, said, sizeof said);
+  setenv("VDEV_TRACE_FILE", "/no/such/folder/trace", 1);
+  run_copy(path, NULL, NULL, said, sizeof said);
   assert_non_null(strstr(said, "ORT_NATIVE_LIB_PATH"));
+  run_copy(path, ort, vdev, settings, sizeof settings);
+  assert_non_null(strstr(settings, "VDEV_TRACE_FILE"));
   bool owned = chown(path, NOBODY, NOBODY) == 0 && chmod(path, 04755) == 0;
   if (owned) {
-    run_copy(path, said, sizeof said);
+    run_copy(path, NULL, NULL, said, sizeof said);
+    run_copy(path, ort, vdev, settings, sizeof settings);
   }
+  unsetenv("VDEV_TRACE_FILE");
   unlink(path);
   rmdir(folder);
   if (!owned || strncmp(said, "plain", 5) == 0) {
@@ -307,6 +319,7 @@ static void setuid_program(void **state) {
     skip();
   }
   assert_null(strstr(said, "ORT_NATIVE_LIB_PATH"));
+  assert_null(strstr(settings, "VDEV_TRACE_FILE"));
 }
 
 static const struct CMUnitTest tests[] = {
@@ -318,7 +331,7 @@ static const struct CMUnitTest tests[] = {
 
 int main(int argc, char **argv) {
   if (argc > 1 && strcmp(argv[1], "--say-where") == 0) {
-    return say_where();
+    return say_where(argc > 2 ? argv[2] : NULL, argc > 3 ? argv[3] : NULL);
   }
   if (argc > 1) {
     cmocka_set_test_filter(argv[1]);
