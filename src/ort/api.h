@@ -31,6 +31,7 @@ typedef enum iobind__ort_reason {
 } iobind__ort_reason;
 
 iobind__ort_reason iobind__ort_reason_of(const OrtApi *api, const OrtStatus *status);
+bool iobind__ort_says(const OrtApi *api, const OrtStatus *status, const char *words);
 
 /* Turn ORT's status into ours and release it. The result is `as`; but OUT_OF_MEMORY instead of RUNTIME if ORT's words say so.
  * The message is "WHAT: ORT's text", without ORT's C++ file names. */

@@ -66,6 +66,10 @@ static void normalise(const char *text, char *out, size_t capacity) {
   out[length] = '\0';
 }
 
+bool iobind__ort_says(const OrtApi *api, const OrtStatus *status, const char *words) {
+  return strstr(api->GetErrorMessage(status), words) != NULL;
+}
+
 iobind__ort_reason iobind__ort_reason_of(const OrtApi *api, const OrtStatus *status) {
   static const struct {
     const char *words;
@@ -89,9 +93,8 @@ iobind__ort_reason iobind__ort_reason_of(const OrtApi *api, const OrtStatus *sta
       {"already registered", IOBIND__ORT_REGISTERED},
       {"fallback to CPU EP has been explicitly disabled", IOBIND__ORT_NODES_ON_CPU},
   };
-  const char *message = api->GetErrorMessage(status);
   for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
-    if (strstr(message, known[i].words) != NULL) {
+    if (iobind__ort_says(api, status, known[i].words)) {
       return known[i].reason;
     }
   }

@@ -108,9 +108,9 @@ static void unregister(const iobind_runtime *runtime, const char *name) {
   const OrtApi *api = IOBIND__API(runtime);
   OrtStatus *status = api->UnregisterExecutionProviderLibrary(runtime->env, name);
   if (status != NULL) {
-    iobind__log_line(runtime->log, IOBIND_LOG_WARNING, "iobind: unregister EP library '%s': %s", name,
-                     api->GetErrorMessage(status));
-    api->ReleaseStatus(status);
+    iobind_error reason = IOBIND_ERROR_INIT;
+    (void)iobind__ort_fail(api, status, &reason, "unregister EP library '%s'", name);
+    iobind__log_line(runtime->log, IOBIND_LOG_WARNING, "iobind: %s", reason.message);
   }
 }
 

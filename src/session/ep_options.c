@@ -221,7 +221,7 @@ static bool lies_beside_ort(const iobind_device *device) {
 
 static iobind_status refuse(const ep_choice *choice, OrtStatus *refused, iobind_error *error) {
   const OrtApi *api = IOBIND__API(choice->device->runtime);
-  if (choice->strange == NULL || strstr(api->GetErrorMessage(refused), choice->strange) == NULL) {
+  if (choice->strange == NULL || !iobind__ort_says(api, refused, choice->strange)) {
     return iobind__ort_error_set(api, refused, IOBIND_INVALID_ARGUMENT, error, "session_create: EP options of '%s'",
                                  choice->device->spec);
   }

@@ -10,7 +10,7 @@ usage: structure.py [ROOT]   every rule, over the files under version control (o
 - A room above session does not name a session.
 - No file is too long, none is a bag called utils; nothing is left for later; no path of one machine and no host of a
   package registry stands anywhere.
-- The library neither prints nor aborts, and nothing in it depends on the program's locale.
+- The library neither prints nor aborts, nothing in it depends on the program's locale, and only src/ort reads ORT's words.
 """
 import pathlib
 import re
@@ -169,6 +169,8 @@ class Tree:
                 self.fault(name, f"the library calls {match[1]}", line_of(code, match.start()))
             for match in re.finditer(BY_LOCALE, code):
                 self.fault(name, f"the library calls {match[1]}, which goes by the locale", line_of(code, match.start()))
+            for match in re.finditer(r"\bGetErrorMessage\b", "" if name.startswith("src/ort/") else code):
+                self.fault(name, "reads ORT's words, as only src/ort does", line_of(code, match.start()))
             for match in re.finditer(NUMBER_WITH_A_POINT, text):
                 self.fault(name, "the library prints a number whose point goes by the locale", line_of(text, match.start()))
 

@@ -134,6 +134,13 @@ class Structure(unittest.TestCase):
     def test_aborting_library(self):
         self.assert_fault("src/support/error.c", "void g(int x) { assert (x); }\n", "the library calls assert")
 
+    def test_words_of_ort(self):
+        code = "const char *g(const OrtApi *api, OrtStatus *s) { return api->GetErrorMessage(s); }\n"
+        self.assert_fault("src/support/error.c", code, "reads ORT's words")
+        self.write("src/support/error.c", SOUND.get("src/support/error.c", ""))
+        self.write("src/ort/status.c", code)
+        self.assertEqual(self.check().returncode, 0)
+
     def test_locale(self):
         self.assert_fault("src/support/error.c", "double g(const char *s) { return strtod(s, 0); }\n", "goes by the locale")
         self.assert_fault("src/support/error.c", 'const char *g(void) { return "%.3f s"; }\n', "goes by the locale")
