@@ -615,26 +615,26 @@ static inline bool is_bound_as_before(const iobind_binding *binding) {
          graphs->thread == iobind__thread;
 }
 
-__attribute__((noinline)) static iobind_status choose(iobind_binding *binding, const iobind_device *ordered,
-                                                      OrtRunOptions **options, iobind_error *error) {
+__attribute__((noinline)) static iobind__choice choose(iobind_binding *binding, const iobind_device *ordered,
+                                                       iobind_error *error) {
   iobind__graphs *graphs = binding->graphs;
   size_t turn = binding->turn;
   graph *self = graphs->last[turn];
   if (!is_bound_as_before(binding) || !same_bytes(binding, self, false)) {
-    IOBIND__TRY(find_or_add(binding, ordered, &self, error));
+    iobind_status status = find_or_add(binding, ordered, &self, error);
+    if (status != IOBIND_OK) {
+      return (iobind__choice){.status = status};
+    }
     graphs->last[turn] = self;
     graphs->compared[turn] = binding->sides[turn].compared;
   }
-  *options = self->options;
-  return IOBIND_OK;
+  return (iobind__choice){IOBIND_OK, self->options};
 }
 
 /* Part of the steady run, whose instructions are counted (bench/graph): it calls nothing. */
-iobind_status iobind__graphs_choose(iobind_binding *binding, const iobind_device *ordered, OrtRunOptions **options,
-                                    iobind_error *error) {
+iobind__choice iobind__graphs_choose(iobind_binding *binding, const iobind_device *ordered, iobind_error *error) {
   if (binding->graphs->reads_host || !is_bound_as_before(binding)) {
-    return choose(binding, ordered, options, error);
+    return choose(binding, ordered, error);
   }
-  *options = binding->graphs->last[binding->turn]->options;
-  return IOBIND_OK;
+  return (iobind__choice){IOBIND_OK, binding->graphs->last[binding->turn]->options};
 }

@@ -12,8 +12,11 @@ void iobind__graphs_close(iobind_binding *binding);
 
 /* With the session entered, and ORT's binding in line with the table: the options with which a run replays the graph of what is bound. If
  * there is none it is captured, which leaves the states as they were. `ordered` as in iobind__run_ort. */
-iobind_status iobind__graphs_choose(iobind_binding *binding, const iobind_device *ordered, OrtRunOptions **options,
-                                    iobind_error *error);
+typedef struct iobind__choice {
+  iobind_status status;
+  OrtRunOptions *options;
+} iobind__choice;
+iobind__choice iobind__graphs_choose(iobind_binding *binding, const iobind_device *ordered, iobind_error *error);
 
 /* Give up all of them, or those that write a tensor. */
 void iobind__graphs_forget(iobind_binding *binding);

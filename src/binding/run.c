@@ -225,7 +225,9 @@ __attribute__((always_inline)) static inline iobind_status execute_serial(iobind
   iobind__session_enter(session);
   if (binding->graphs != NULL) {
     stream = NULL; /* ORT waits for each replay */
-    status = iobind__graphs_choose(binding, ordered, &options, error);
+    iobind__choice choice = iobind__graphs_choose(binding, ordered, error);
+    status = choice.status;
+    options = choice.options;
   }
   if (status == IOBIND_OK) {
     iobind__device_enter(session->serial);

@@ -4,6 +4,21 @@
 
 #include "session/session.h"
 
+/* The turn may be passed between the exchange and the wait: the mutex, which is held meanwhile, keeps the signal back. */
+void iobind__session_await_turn(iobind_session *session) {
+  pthread_mutex_lock(&session->turn_mutex);
+  while (atomic_exchange(&session->turn, IOBIND__TURN_AWAITED) != IOBIND__TURN_FREE) {
+    pthread_cond_wait(&session->turn_free, &session->turn_mutex);
+  }
+  pthread_mutex_unlock(&session->turn_mutex);
+}
+
+void iobind__session_pass_turn(iobind_session *session) {
+  pthread_mutex_lock(&session->turn_mutex);
+  pthread_cond_signal(&session->turn_free);
+  pthread_mutex_unlock(&session->turn_mutex);
+}
+
 static iobind_status check_inputs(const iobind_session *session, iobind_tensor *const *inputs, const OrtValue **values,
                                   iobind_error *error) {
   for (size_t i = 0; i < session->input_count; i++) {

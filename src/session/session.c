@@ -1,5 +1,4 @@
 /* Sessions: creating, describing, destroying. */
-#define _POSIX_C_SOURCE 200809L /* recursive mutexes */
 #include "session/session.h"
 
 #include <stdlib.h>
@@ -71,7 +70,8 @@ static void session_destroy(iobind__ref *ref) {
   }
   iobind_stream_destroy(session->stream);
   pthread_mutex_destroy(&session->places_mutex);
-  pthread_mutex_destroy(&session->run_mutex);
+  pthread_mutex_destroy(&session->turn_mutex);
+  pthread_cond_destroy(&session->turn_free);
   free(session);
   iobind__ref_release(&runtime->ref);
 }
@@ -231,7 +231,9 @@ static iobind_session *allocate(iobind_runtime *runtime) {
   if (session != NULL) {
     iobind__ref_init(&session->ref, session_destroy);
     pthread_mutex_init(&session->places_mutex, NULL);
-    pthread_mutex_init(&session->run_mutex, NULL);
+    pthread_mutex_init(&session->turn_mutex, NULL);
+    pthread_cond_init(&session->turn_free, NULL);
+    atomic_init(&session->turn, IOBIND__TURN_FREE);
     atomic_init(&session->graph_ids, 0);
     atomic_init(&session->graphs_live, 0);
     atomic_init(&session->graphs_kept, 0);

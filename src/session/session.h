@@ -68,11 +68,13 @@ struct iobind_session {
   bool outputs_guessed;        /* some output comes from no node, and ORT does not say which */
   size_t graph_limit;          /* captured graphs of a binding; 0: the session captures none */
   iobind_device *graph_device; /* whose EP captures them */
-  pthread_mutex_t run_mutex;   /* one run at a time */
-  bool graph_recycles;         /* a plain run may change what a replay reads: none may follow a capture */
-  atomic_size_t graphs_live;   /* of all bindings */
-  atomic_int graph_ids;        /* the last that was given out: none is used twice */
-  atomic_size_t graphs_kept;   /* given up, but this ORT keeps them until the session goes */
+  atomic_int turn;             /* one run at a time: see iobind__session_enter */
+  pthread_mutex_t turn_mutex;
+  pthread_cond_t turn_free;
+  bool graph_recycles;       /* a plain run may change what a replay reads: none may follow a capture */
+  atomic_size_t graphs_live; /* of all bindings */
+  atomic_int graph_ids;      /* the last that was given out: none is used twice */
+  atomic_size_t graphs_kept; /* given up, but this ORT keeps them until the session goes */
 };
 
 /* Would ORT capture a graph, or replay one, in a run that names none? In other sessions the number would only cost time. */
@@ -124,17 +126,26 @@ bool iobind__session_graph_recycles(const iobind_session *session);
 /* Does this ORT forbid a plain run, because a graph of the session has been captured? `what` names the call. */
 iobind_status iobind__session_check_recycling(const iobind_session *session, const char *what, iobind_error *error);
 
+/* Whose turn is it? */
+enum { IOBIND__TURN_FREE, IOBIND__TURN_TAKEN, IOBIND__TURN_AWAITED /* taken, and threads may be waiting */ };
+
+void iobind__session_await_turn(iobind_session *session);
+void iobind__session_pass_turn(iobind_session *session);
+
 /* One run at a time of a session that captures graphs, or that computes on a stream of its own: CUDA's EP has one cuBLAS handle for that.
- * Nothing for any other session. A device is entered behind it. */
+ * Nothing for any other session. A device is entered behind it. A mutex would do, for six times the instructions of a steady run. */
 static inline void iobind__session_enter(iobind_session *session) {
-  if (session->graph_limit > 0 || session->stream != NULL) {
-    pthread_mutex_lock(&session->run_mutex);
+  int turn = IOBIND__TURN_FREE;
+  if ((session->graph_limit > 0 || session->stream != NULL) &&
+      !atomic_compare_exchange_strong(&session->turn, &turn, IOBIND__TURN_TAKEN)) {
+    iobind__session_await_turn(session);
   }
 }
 
 static inline void iobind__session_leave(iobind_session *session) {
-  if (session->graph_limit > 0 || session->stream != NULL) {
-    pthread_mutex_unlock(&session->run_mutex);
+  if ((session->graph_limit > 0 || session->stream != NULL) &&
+      atomic_exchange(&session->turn, IOBIND__TURN_FREE) == IOBIND__TURN_AWAITED) {
+    iobind__session_pass_turn(session);
   }
 }
 

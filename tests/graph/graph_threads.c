@@ -1,7 +1,11 @@
 /* Captured graphs and threads: a graph is its thread's, a capture is alone, and runs of one session come one after the other. */
-#include "graph_rig.h"
+#include "session/session.h"
+
+#include "graph_rig.h" /* its globals have the names of parameters there */
 
 #include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -127,6 +131,99 @@ static void many_threads(void **state) {
   iobind_session_destroy(plain);
 }
 
+/* ORT's table with runs that look for others of the same session. They stay inside for a while, so that one which may come in does. */
+static const OrtApi *real;
+static atomic_int inside;
+static atomic_bool met;
+
+static void look_around(void) {
+  for (int i = 0; i < 2000 && !atomic_load(&met); i++) {
+    if (atomic_load(&inside) > 1) {
+      atomic_store(&met, true);
+    }
+    (void)sched_yield();
+  }
+}
+
+static OrtStatus *ORT_CALL run_bound(OrtSession *session, const OrtRunOptions *options, const OrtIoBinding *binding) {
+  atomic_fetch_add(&inside, 1);
+  look_around();
+  OrtStatus *status = real->RunWithBinding(session, options, binding);
+  atomic_fetch_sub(&inside, 1);
+  return status;
+}
+
+static OrtStatus *ORT_CALL run_unbound(OrtSession *session, const OrtRunOptions *options, const char *const *input_names,
+                                       const OrtValue *const *inputs, size_t input_count, const char *const *output_names,
+                                       size_t output_count, OrtValue **outputs) {
+  atomic_fetch_add(&inside, 1);
+  look_around();
+  OrtStatus *status = real->Run(session, options, input_names, inputs, input_count, output_names, output_count, outputs);
+  atomic_fetch_sub(&inside, 1);
+  return status;
+}
+
+typedef struct caller {
+  iobind_session *session;
+  iobind_binding *binding;
+  iobind_tensor *host;
+  iobind_status status;
+} caller;
+
+static void *call_often(void *context) {
+  caller *self = context;
+  for (int i = 0; i < ROUNDS && self->status == IOBIND_OK; i++) {
+    iobind_tensor *output = NULL;
+    self->status = self->binding != NULL ? iobind_binding_run(self->binding, NULL, NULL, NULL)
+                                         : iobind_session_run(self->session, &self->host, &output, NULL);
+    iobind_tensor_release(output);
+  }
+  return NULL;
+}
+
+/* Captures, replays and runs without a binding: no two of one session are in ORT at the same time. */
+static void one_run_at_a_time(void **state) {
+  (void)state;
+  static OrtApi watched;
+  iobind_session *session = make_session("scale", 1);
+  iobind_tensor *xs[THREADS] = {NULL};
+  caller callers[THREADS];
+  pthread_t threads[THREADS];
+  float values[N] = {0};
+  const int64_t dim = N;
+  iobind_tensor *host = NULL;
+  expect_ok(iobind_tensor_create(iobind_runtime_get_device(runtime, 0), IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, &dim, 1, &host,
+                                 &fault));
+  expect_ok(iobind_tensor_write(host, 0, values, sizeof values, NULL, &fault));
+  for (int i = 0; i < THREADS; i++) {
+    callers[i] = (caller){.session = session, .host = host};
+    if (i > 0) { /* the first has no binding */
+      xs[i] = make_filled(N, 1);
+      callers[i].binding = make_binding(session, xs[i], NULL);
+    }
+  }
+  real = runtime->ort.api;
+  watched = *real;
+  watched.RunWithBinding = run_bound;
+  watched.Run = run_unbound;
+  runtime->ort.api = &watched;
+  for (int i = 0; i < THREADS; i++) {
+    assert_int_equal(pthread_create(&threads[i], NULL, call_often, &callers[i]), 0);
+  }
+  for (int i = 0; i < THREADS; i++) {
+    assert_int_equal(pthread_join(threads[i], NULL), 0);
+  }
+  runtime->ort.api = real;
+  assert_false(atomic_load(&met));
+  for (int i = 0; i < THREADS; i++) {
+    assert_int_equal(callers[i].status, IOBIND_OK);
+    iobind_binding_destroy(callers[i].binding);
+    iobind_tensor_release(xs[i]);
+  }
+  iobind_tensor_release(host);
+  iobind_session_destroy(session);
+}
+
 /* Two runs on a stream, and the first error of them. A stream of WebGPU's is a thread, which says only later that it has refused a run. */
 typedef struct attempt {
   iobind_binding *binding;
@@ -187,6 +284,6 @@ static void refused_on_a_stream(void **state) {
 
 int main(int argc, char **argv) {
   static const struct CMUnitTest tests[] = {cmocka_unit_test(another_thread), cmocka_unit_test(many_threads),
-                                            cmocka_unit_test(refused_on_a_stream)};
+                                            cmocka_unit_test(one_run_at_a_time), cmocka_unit_test(refused_on_a_stream)};
   return graph_main(argc, argv, tests, sizeof tests / sizeof tests[0]);
 }
