@@ -150,6 +150,7 @@ test-dev-older: build-dev
 	$(call on_ort,$(control_flow_ort)) $(call run_tests,dev,control-flow-ort) -L '^versions$$' -j $(jobs)
 
 test-dev-all: build-dev
+	@scripts/get-python --tests --jax
 	$(call run_tests,dev,dev) -j $(jobs)
 
 test-gpu-%: build-dev dist
