@@ -31,6 +31,18 @@ static void read_constant(world *w, const char *word, named_pipeline *made, iobi
   value_share(&made->constants[index], &t->value);
 }
 
+/* A word such as "0:device" or "1:none": where an output goes. */
+static void read_place(world *w, const char *word, named_pipeline *made) {
+  char *end;
+  size_t index = (size_t)strtoul(word, &end, 10);
+  int is_device = strcmp(end, ":device") == 0;
+  if (index >= WORLD_SLOTS || (!is_device && strcmp(end, ":none") != 0)) {
+    world_fail(w, "script: '%s' is not an option of a pipeline", word);
+    return;
+  }
+  made->places[index] = is_device ? IOBIND_PLACE_DEVICE : IOBIND_PLACE_NONE;
+}
+
 static void pipeline(world *w, const step *s) {
   iobind_pipeline_options options = IOBIND_PIPELINE_OPTIONS_INIT;
   iobind_tensor *constants[WORLD_SLOTS] = {NULL};
@@ -48,6 +60,9 @@ static void pipeline(world *w, const step *s) {
       options.flags |= IOBIND_PIPELINE_TIMES;
     } else if (strncmp(s->words[i], "slots=", 6) == 0) {
       options.slots = (size_t)strtoul(s->words[i] + 6, NULL, 10);
+    } else if (strchr(s->words[i], ':') != NULL) {
+      read_place(w, s->words[i], made);
+      options.outputs = made->places;
     } else {
       read_constant(w, s->words[i], made, constants);
       options.constants = constants;
@@ -64,40 +79,77 @@ static void pipeline(world *w, const step *s) {
   made->session->users++;
 }
 
-/* submit P T ...: a tensor for each input, `null` for a constant one. */
-static void submit(world *w, const step *s) {
-  named_pipeline *p = find_pipeline(w, world_word(w, s, 1));
-  iobind_tensor *inputs[WORLD_SLOTS] = {NULL};
-  const tensor *tensors[WORLD_SLOTS] = {NULL};
+/* What an item brings. */
+typedef struct item_inputs {
+  const tensor *tensors[WORLD_SLOTS];
+  iobind_tensor *handles[WORLD_SLOTS];
+  iobind_event *events[WORLD_SLOTS];
+} item_inputs;
+
+/* Words from `first` on, one for each input: T, T:E with the event of its producer, or `null` for a constant one. */
+static item_inputs read_inputs(world *w, const step *s, size_t first, const named_pipeline *p) {
+  item_inputs read = {.tensors = {NULL}};
   for (size_t i = 0; p != NULL && i < p->session->input_count; i++) {
-    const char *name = world_word(w, s, i + 2);
-    tensors[i] = strcmp(name, "null") == 0 ? NULL : world_tensor(w, name);
-    inputs[i] = tensors[i] == NULL ? NULL : tensors[i]->handle;
+    char name[32];
+    snprintf(name, sizeof name, "%s", world_word(w, s, i + first));
+    char *colon = strchr(name, ':');
+    if (colon != NULL) {
+      *colon = '\0';
+      read.events[i] = world_event(w, colon + 1);
+    }
+    read.tensors[i] = strcmp(name, "null") == 0 ? NULL : world_tensor(w, name);
+    read.handles[i] = read.tensors[i] == NULL ? NULL : read.tensors[i]->handle;
   }
-  if (w->failure[0] != '\0' || p == NULL) return;
-  if (!world_settle(w, iobind_pipeline_submit(p->handle, inputs, world_error(w)), w)) return;
+  return read;
+}
+
+/* An item was submitted: remember what it was. */
+static void keep_item(world *w, named_pipeline *p, const item_inputs *inputs, uintptr_t tag) {
   if (p->submitted - p->pulled == WORLD_ITEMS) {
     world_fail(w, "script: more items under way than the runner keeps");
     return;
   }
+  p->tags[p->submitted % WORLD_ITEMS] = tag;
   value *kept = p->items[p->submitted++ % WORLD_ITEMS];
   for (size_t i = 0; i < p->session->input_count; i++) {
     value_release(&kept[i]);
     if (p->is_constant[i]) {
       value_share(&kept[i], &p->constants[i]);
-    } else if (!value_copy(&kept[i], &tensors[i]->value)) {
+    } else if (!value_copy(&kept[i], &inputs->tensors[i]->value)) {
       world_fail(w, "no memory for a mirror");
     }
   }
 }
 
-/* Where an output of an item is: where the session leaves it if that is the host's, otherwise in pinned memory if there is some. */
-static void place_output(const world *w, const iobind_value_info *info, value *v) {
-  int on_host = info->memory == IOBIND_MEMORY_HOST_ACCESSIBLE || info->device == w->host ||
-                (w->info.flags & IOBIND_DEVICE_HOST_MEMORY) != 0;
+/* submit P T ... */
+static void submit(world *w, const step *s) {
+  named_pipeline *p = find_pipeline(w, world_word(w, s, 1));
+  const item_inputs inputs = read_inputs(w, s, 2, p);
+  if (w->failure[0] != '\0' || p == NULL) return;
+  if (world_settle(w, iobind_pipeline_submit(p->handle, inputs.handles, world_error(w)), w)) keep_item(w, p, &inputs, 0);
+}
+
+/* request P TAG T[:E] ... */
+static void submit_request(world *w, const step *s) {
+  named_pipeline *p = find_pipeline(w, world_word(w, s, 1));
+  uintptr_t tag = (uintptr_t)world_number(w, s, 2);
+  const item_inputs inputs = read_inputs(w, s, 3, p);
+  iobind_pipeline_request request = IOBIND_PIPELINE_REQUEST_INIT;
+  request.inputs = inputs.handles;
+  request.events = inputs.events;
+  request.tag = (void *)tag;
+  if (w->failure[0] != '\0' || p == NULL) return;
+  if (world_settle(w, iobind_pipeline_submit_request(p->handle, &request, world_error(w)), w)) keep_item(w, p, &inputs, tag);
+}
+
+/* Where an output of an item is: where the session leaves it if that is the host's or was asked for, otherwise in pinned memory if there
+ * is some. */
+static void place_output(const world *w, const iobind_value_info *info, int32_t place, value *v) {
+  int stays = place == IOBIND_PLACE_DEVICE || info->memory == IOBIND_MEMORY_HOST_ACCESSIBLE || info->device == w->host ||
+              (w->info.flags & IOBIND_DEVICE_HOST_MEMORY) != 0;
   int has_pinned = (w->info.flags & IOBIND_DEVICE_HOST_ACCESSIBLE) != 0;
-  v->device = on_host ? info->device : has_pinned ? w->device : w->host;
-  v->memory = on_host ? info->memory : has_pinned ? IOBIND_MEMORY_HOST_ACCESSIBLE : IOBIND_MEMORY_DEFAULT;
+  v->device = stays ? info->device : has_pinned ? w->device : w->host;
+  v->memory = stays ? info->memory : has_pinned ? IOBIND_MEMORY_HOST_ACCESSIBLE : IOBIND_MEMORY_DEFAULT;
 }
 
 /* The stages follow one another, and have times where they were asked for. */
@@ -133,10 +185,13 @@ static void next(world *w, const step *s) {
     world_fail(w, "expected item %s, got %llu", s->words[2], (unsigned long long)item.index);
   if (!world_settle(w, status, w)) return;
   check_times(w, p, &item);
+  uintptr_t tag = p->tags[number % WORLD_ITEMS];
+  if ((uintptr_t)item.tag != tag) world_fail(w, "expected the tag %ju, got %p", (uintmax_t)tag, item.tag);
   if (reference_run(p->session->spec, inputs, computed) != p->session->output_count)
     world_fail(w, "script: no reference for '%s' with these inputs", p->session->spec);
   for (size_t i = 0; i < p->session->output_count; i++) {
-    place_output(w, &p->session->outputs[i], &computed[i]);
+    place_output(w, &p->session->outputs[i], p->places[i], &computed[i]);
+    if ((outputs[i] == NULL) != (p->places[i] == IOBIND_PLACE_NONE)) world_fail(w, "output %zu: %p", i, (void *)outputs[i]);
     tensor *t = i + 3 < s->count && strcmp(s->words[i + 3], "-") != 0 ? world_add_tensor(w, s->words[i + 3]) : NULL;
     if (t == NULL) {
       value_release(&computed[i]);
@@ -167,6 +222,6 @@ void script_forget_faults(const world *w) {
 }
 
 const keyword pipeline_keywords[] = {
-    {"pipeline", pipeline},           {"submit", submit}, {"next", next},
-    {"drop-pipeline", drop_pipeline}, {"fault", fault},   {NULL, NULL},
+    {"pipeline", pipeline}, {"submit", submit}, {"request", submit_request}, {"next", next}, {"drop-pipeline", drop_pipeline},
+    {"fault", fault},       {NULL, NULL},
 };

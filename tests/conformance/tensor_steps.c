@@ -413,6 +413,29 @@ static void freed(world *w, const step *s) {
   world_fail(w, "script: '%s' is no wrapped tensor", s->words[1]);
 }
 
+static iobind_rows read_rows(world *w, const step *s, size_t index, tensor **t) {
+  iobind_rows rows = IOBIND_ROWS_INIT;
+  *t = world_tensor(w, world_word(w, s, index));
+  rows.tensor = *t == NULL ? NULL : (*t)->handle;
+  rows.offset = (size_t)world_number(w, s, index + 1);
+  rows.pitch = (size_t)world_number(w, s, index + 2);
+  return rows;
+}
+
+/* rows T OFFSET PITCH U OFFSET PITCH BYTES ROWS [S]: rows of T into rows of U. */
+static void copy_rows(world *w, const step *s) {
+  tensor *from, *to;
+  const iobind_rows source = read_rows(w, s, 1, &from), target = read_rows(w, s, 4, &to);
+  size_t bytes = (size_t)world_number(w, s, 7), rows = (size_t)world_number(w, s, 8);
+  iobind_stream *stream = optional_stream(w, s, 9);
+  if (w->failure[0] != '\0' || from == NULL || to == NULL) return;
+  if (!world_settle(w, iobind_tensor_copy_rows(&source, &target, bytes, rows, stream, world_error(w)), w)) return;
+  for (size_t i = 0; i < rows; i++) {
+    memcpy(value_data(&to->value) + target.offset + i * target.pitch,
+           value_data(&from->value) + source.offset + i * source.pitch, bytes);
+  }
+}
+
 const keyword tensor_keywords[] = {
     {"create", create},
     {"wrap", wrap},
@@ -431,6 +454,7 @@ const keyword tensor_keywords[] = {
     {"put-string", put_string},
     {"get-string", get_string},
     {"copy", copy},
+    {"rows", copy_rows},
     {"same", same},
     {"differ", differ},
     {"freed", freed},

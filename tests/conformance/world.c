@@ -389,6 +389,7 @@ static int has(world *w, const char *word, const session *s) {
     if (strcmp(flags[i].word, word) == 0) return ((w->info.flags & flags[i].flag) != 0) == flags[i].wanted;
   }
   if (strcmp(word, "faults") == 0) return world_faults(w) != NULL;
+  if (strcmp(word, "in-c") == 0) return 1;
   if (strcmp(word, "on-device") == 0) return s == NULL || all_on_device(w, s);
   if (strncmp(word, "computes:", 9) == 0) return computes(w, word + 9);
   if (strncmp(word, "ort:1.", 6) == 0) return w->ort_minor >= strtoul(word + 6, NULL, 10);

@@ -82,6 +82,8 @@ typedef struct named_pipeline {
   int is_constant[WORLD_SLOTS];
   value constants[WORLD_SLOTS];
   value items[WORLD_ITEMS][WORLD_SLOTS];
+  uintptr_t tags[WORLD_ITEMS];
+  int32_t places[WORLD_SLOTS]; /* iobind_placement of each output */
   uint64_t submitted;
   uint64_t pulled;
 } named_pipeline;

@@ -240,6 +240,7 @@ final class Conformance {
       case "streams" -> capabilities.contains(DeviceInfo.Capability.STREAMS);
       case "no-streams" -> !capabilities.contains(DeviceInfo.Capability.STREAMS);
       case "faults" -> false; // the virtual device's control interface is C's
+      case "in-c" -> false; // steps that this interpreter has not
       default -> {
         if (need.startsWith("ort:1.")) {
           yield Integer.parseInt(runtime.ortVersion().split("\\.")[1]) >= Integer.parseInt(need.substring(6));
