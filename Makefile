@@ -82,7 +82,8 @@ java: needs dist
 
 fetched:
 	@echo "fetched, unless it is here: ONNX Runtime, its WebGPU plugin, models and a software Vulkan driver (110 MB);"
-	@echo "older ONNX Runtimes and Python packages (130 MB); a JDK, if there is none of version 22 or newer (150 MB)"
+	@echo "older ONNX Runtimes and Python packages (110 MB); a JDK, if there is none of version 22 or newer (150 MB);"
+	@echo "by Maven, unless its own folder has them: its plugins, the official Java package and Spark's interface (90 MB)"
 	@scripts/install-packages build test python java
 	@scripts/get-onnxruntime
 	@scripts/get-onnxruntime --ep webgpu
