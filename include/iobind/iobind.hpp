@@ -84,6 +84,13 @@ inline bool call(error *given, iobind_status (*function)(Parameters...), Argumen
   raise(own);
 }
 
+/* The same for a call that fills in a struct. */
+template <class Info, class... Parameters, class... Arguments>
+inline Info ask(error *given, Info info, iobind_status (*function)(Parameters...), Arguments... arguments) {
+  call(given, function, arguments..., &info);
+  return info;
+}
+
 inline bool refuse(error *given, iobind_status status, const char *text, const char *expected, const char *came) {
   iobind_error own = IOBIND_ERROR_INIT;
   own.status = status;
@@ -140,21 +147,13 @@ struct dtype_of<T, std::enable_if_t<std::is_integral_v<T> && !std::is_same_v<T, 
                                                          : (std::is_signed_v<T> ? IOBIND_INT64 : IOBIND_UINT64);
 };
 template <>
-struct dtype_of<bool> {
-  static constexpr iobind_dtype value = IOBIND_BOOL;
-};
+struct dtype_of<bool> : std::integral_constant<iobind_dtype, IOBIND_BOOL> {};
 template <>
-struct dtype_of<float> {
-  static constexpr iobind_dtype value = IOBIND_FLOAT32;
-};
+struct dtype_of<float> : std::integral_constant<iobind_dtype, IOBIND_FLOAT32> {};
 template <>
-struct dtype_of<double> {
-  static constexpr iobind_dtype value = IOBIND_FLOAT64;
-};
+struct dtype_of<double> : std::integral_constant<iobind_dtype, IOBIND_FLOAT64> {};
 template <>
-struct dtype_of<std::byte> {
-  static constexpr iobind_dtype value = IOBIND_UNDEFINED;
-};
+struct dtype_of<std::byte> : std::integral_constant<iobind_dtype, IOBIND_UNDEFINED> {};
 
 #if defined(IOBIND_HAS_SPAN)
 template <class T>
@@ -208,14 +207,10 @@ public:
   friend bool operator!=(device a, device b) noexcept { return a.raw_ != b.raw_; }
 
   iobind_device_info info(error *failed = nullptr) const {
-    iobind_device_info info = IOBIND_DEVICE_INFO_INIT;
-    detail::call(failed, iobind_device_get_info, raw_, &info);
-    return info;
+    return detail::ask<iobind_device_info>(failed, IOBIND_DEVICE_INFO_INIT, iobind_device_get_info, raw_);
   }
   iobind_device_counters counters(error *failed = nullptr) const {
-    iobind_device_counters counters = IOBIND_DEVICE_COUNTERS_INIT;
-    detail::call(failed, iobind_device_get_counters, raw_, &counters);
-    return counters;
+    return detail::ask<iobind_device_counters>(failed, IOBIND_DEVICE_COUNTERS_INIT, iobind_device_get_counters, raw_);
   }
 
 private:
@@ -237,9 +232,7 @@ public:
   }
   device cpu() const noexcept { return device(iobind_runtime_get_device(get(), 0)); }
   iobind_runtime_info info(error *failed = nullptr) const {
-    iobind_runtime_info info = IOBIND_RUNTIME_INFO_INIT;
-    detail::call(failed, iobind_runtime_get_info, get(), &info);
-    return info;
+    return detail::ask<iobind_runtime_info>(failed, IOBIND_RUNTIME_INFO_INIT, iobind_runtime_get_info, get());
   }
 };
 
@@ -330,9 +323,7 @@ public:
   }
 
   iobind_tensor_info info(error *failed = nullptr) const {
-    iobind_tensor_info info = IOBIND_TENSOR_INFO_INIT;
-    detail::call(failed, iobind_tensor_get_info, get(), &info);
-    return info;
+    return detail::ask<iobind_tensor_info>(failed, IOBIND_TENSOR_INFO_INIT, iobind_tensor_get_info, get());
   }
   span<const std::int64_t> dims() const {
     iobind_tensor_info it = info();
@@ -376,7 +367,16 @@ public:
     return there ? span<T>(static_cast<T *>(first), bytes() / sizeof(T)) : span<T>();
   }
 
+  /** All of another tensor of the same type and dims, wherever the two are; on a stream both must stay until it has passed. */
+  bool copy(const tensor &source, error *failed = nullptr) const { return copy_on(source, nullptr, failed); }
+  bool copy(const tensor &source, const stream &on, error *failed = nullptr) const { return copy_on(source, on.get(), failed); }
+
 private:
+  bool copy_on(const tensor &source, iobind_stream *on, error *failed) const {
+    const iobind_tensor *const from = source.get();
+    iobind_tensor *const to = get();
+    return detail::call(failed, iobind_tensor_copy, &from, &to, 1u, on);
+  }
   template <class T>
   bool is(error *failed) const {
     constexpr iobind_dtype wanted = dtype_of<std::remove_cv_t<T>>::value;
@@ -418,19 +418,13 @@ public:
     detail::call(failed, iobind_session_create_from_memory, on.get(), model.data(), model.size(), &options, out());
   }
   iobind_session_info info(error *failed = nullptr) const {
-    iobind_session_info info = IOBIND_SESSION_INFO_INIT;
-    detail::call(failed, iobind_session_get_info, get(), &info);
-    return info;
+    return detail::ask<iobind_session_info>(failed, IOBIND_SESSION_INFO_INIT, iobind_session_get_info, get());
   }
   iobind_value_info input(std::size_t index, error *failed = nullptr) const {
-    iobind_value_info info = IOBIND_VALUE_INFO_INIT;
-    detail::call(failed, iobind_session_get_input, get(), index, &info);
-    return info;
+    return detail::ask<iobind_value_info>(failed, IOBIND_VALUE_INFO_INIT, iobind_session_get_input, get(), index);
   }
   iobind_value_info output(std::size_t index, error *failed = nullptr) const {
-    iobind_value_info info = IOBIND_VALUE_INFO_INIT;
-    detail::call(failed, iobind_session_get_output, get(), index, &info);
-    return info;
+    return detail::ask<iobind_value_info>(failed, IOBIND_VALUE_INFO_INIT, iobind_session_get_output, get(), index);
   }
 };
 

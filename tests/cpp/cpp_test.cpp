@@ -61,6 +61,8 @@ static void tensors(device cpu, device on) {
   tensor wrapped = tensor::wrap(cpu, {4}, mine, &failed);
   CHECK(wrapped && wrapped.data<float>(&failed).data() == mine.data() && wrapped.data<const float>().size() == 4);
   CHECK(wrapped.data<int>(&failed).empty() && has(failed, IOBIND_DTYPE, "int32"));
+  tensor target = tensor::of<float>(on, {4});
+  CHECK(target.copy(wrapped, &failed) && target.read<float>() == mine);
   CHECK(wrapped.slice(1, 2, &failed).dims()[0] == 2 && !failed);
   CHECK(wrapped.view(4, IOBIND_INT32, {3}, &failed).bytes() == 12 && !failed);
 }
@@ -108,6 +110,10 @@ static void on_streams(const iobind::session &model, device on) {
   binding.output("y", y);
   std::array<float, 4> result{};
   CHECK(x.write(ones, stream) && stream.record(behind) && stream.wait(behind) && binding.run(stream, behind));
+  tensor again = tensor::of<float>(on, {4});
+  CHECK(again.copy(x, stream) && stream.synchronize() && again.read<float>() == std::vector<float>(ones.begin(), ones.end()));
+  error failed;
+  CHECK(!again.copy(tensor::of<int>(on, {4}), stream, &failed) && has(failed, IOBIND_DTYPE, "int32"));
   CHECK(behind.wait() && behind.passed() && y.read(result, stream) && stream.synchronize() && result[3] == 8);
   CHECK(on.info().flags & IOBIND_DEVICE_STREAMS ? stream.native() != nullptr : stream.native() == nullptr);
 }
