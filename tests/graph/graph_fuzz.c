@@ -279,8 +279,101 @@ static void run_beside(world *self) {
   hold(self, outputs);
 }
 
+static void expect_refused(const world *self, iobind_status status, const char *what) {
+  bool is_state = status == IOBIND_INVALID_ARGUMENT && strstr(fault.message, "carries a state") != NULL;
+  if (status != IOBIND_NOT_SUPPORTED && !is_state) {
+    fail_msg("%s: %s: %s\n%s", what, iobind_status_name((int32_t)status), fault.message, self->trace);
+  }
+}
+
+/* What would be elsewhere in each run is refused, and all stays as it was. */
+static void try_moving(world *self, uint64_t which, size_t input, size_t output) {
+  iobind_binding *binding = self->bindings[CAPTURING];
+  iobind_device *cpu = iobind_runtime_get_device(runtime, 0);
+  const int64_t dim = (int64_t)self->sizes[self->bound[input]];
+  iobind_tensor *host = NULL;
+  expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, &dim, 1, &host, &fault));
+  switch (which) {
+    case 0:
+      expect_refused(self, iobind_binding_set_input(binding, input, IOBIND_INPUT_LIVE, host, NULL, &fault), "LIVE");
+      break;
+    case 1:
+      expect_refused(self,
+                     iobind_binding_set_output(binding, output, IOBIND_OUTPUT_FRESH, NULL, IOBIND_MEMORY_DEFAULT, NULL, &fault),
+                     "FRESH");
+      break;
+    case 2:
+      expect_refused(self,
+                     iobind_binding_set_output(binding, output, IOBIND_OUTPUT_FIXED, NULL, IOBIND_MEMORY_DEFAULT, host, &fault),
+                     "an output on the host");
+      break;
+    default: expect_refused(self, iobind_binding_carry(binding, 0, 0, IOBIND_CARRY_MOVE, &fault), "MOVE"); break;
+  }
+  iobind_tensor_release(host);
+}
+
+enum { ITEMS = 5 };
+
+typedef struct flowed {
+  float values[ITEMS][OUTPUTS][MOST];
+} flowed;
+
+/* An item's outputs belong to its slot. */
+static void pull(const world *self, iobind_pipeline *pipeline, float values[OUTPUTS][MOST], size_t bytes) {
+  iobind_tensor *outputs[OUTPUTS];
+  expect_ok(iobind_pipeline_next(pipeline, outputs, NULL, &fault));
+  for (size_t o = 0; o < self->model->outputs; o++) {
+    expect_ok(iobind_tensor_read(outputs[o], 0, values[o], bytes, NULL, &fault));
+  }
+}
+
+static void flow_one(const world *self, int kind, const iobind_pipeline_options *options, iobind_tensor *inputs[ITEMS][INPUTS],
+                     size_t bytes, flowed *out) {
+  iobind_pipeline *pipeline = NULL;
+  size_t pulled = 0;
+  expect_ok(iobind_pipeline_create(self->sessions[kind], options, &pipeline, &fault));
+  for (size_t item = 0; item < ITEMS; item++) {
+    expect_ok(iobind_pipeline_submit(pipeline, inputs[item], &fault));
+    while (pulled + options->slots <= item + 1 || (item + 1 == ITEMS && pulled < ITEMS)) {
+      pull(self, pipeline, out->values[pulled++], bytes);
+    }
+  }
+  iobind_pipeline_destroy(pipeline);
+}
+
+/* A pipeline of each session: its slots are bindings with graphs of their own. */
+static void flow(world *self, uint64_t a) {
+  iobind_device *cpu = iobind_runtime_get_device(runtime, 0);
+  const size_t constant = a % 2 == 0 ? 0 : POOL - 1; /* of the pool, and as long as the items */
+  const int64_t dim = (int64_t)self->sizes[constant];
+  const bool has_constant = self->model->inputs == 2 && a % 3 == 0;
+  iobind_pipeline_options options = IOBIND_PIPELINE_OPTIONS_INIT;
+  iobind_tensor *inputs[ITEMS][INPUTS] = {{NULL}};
+  flowed out[KINDS] = {{{{{0}}}}};
+  options.slots = 1 + (size_t)(a % 4);
+  for (size_t item = 0; item < ITEMS; item++) {
+    for (size_t i = 0; i < self->model->inputs - has_constant; i++) {
+      expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, &dim, 1, &inputs[item][i], &fault));
+      fill(inputs[item][i], (float)next(self, 50));
+    }
+  }
+  for (int k = 0; k < KINDS; k++) {
+    iobind_tensor *constants[INPUTS] = {NULL, self->pool[constant][k]};
+    options.constants = has_constant ? constants : NULL;
+    flow_one(self, k, &options, inputs, (size_t)dim * sizeof(float), &out[k]);
+  }
+  if (memcmp(&out[CAPTURING], &out[PLAIN], sizeof(flowed)) != 0) {
+    fail_msg("a pipeline: other values with graphs than without\n%s", self->trace);
+  }
+  for (size_t item = 0; item < ITEMS; item++) {
+    for (size_t i = 0; i < self->model->inputs; i++) {
+      iobind_tensor_release(inputs[item][i]);
+    }
+  }
+}
+
 static void step(world *self) {
-  uint64_t what = next(self, 28);
+  uint64_t what = next(self, 32);
   uint64_t a = next(self, 100);
   size_t input = a % self->model->inputs;
   size_t output = a % self->model->outputs;
@@ -304,6 +397,9 @@ static void step(world *self) {
     case 15: run_both(self, ON_STREAM); break;
     case 16: bind(self, input, IOBIND_INPUT_SNAPSHOT, (a / 2) % POOL); break;
     case 17: bind_output(self, 0, IOBIND_OUTPUT_IN_PLACE, (a / 2) % POOL); break;
+    case 18: bind(self, input, IOBIND_INPUT_LIVE, (a / 2) % POOL); break;
+    case 19: try_moving(self, a % 4, input, output); break;
+    case 20: flow(self, a); break;
     default: run_both(self, HERE); break;
   }
 }
