@@ -152,6 +152,15 @@ class Options(Case):
             for row in self.good_json("options", ep["name"])["options"]:
                 self.assertEqual(row["key"] in keys, "graphs" in (row["refused"] or ""), (ep["name"], row["key"]))
 
+    def test_the_options_of_webgpu_are_those_that_its_plugin_names(self):
+        try:
+            with open(os.path.join(os.path.dirname(__file__), "../../.runtime/ep/webgpu/libonnxruntime_providers_webgpu.so"), "rb") as file:
+                library = file.read()
+        except FileNotFoundError:
+            self.skipTest("no WebGPU plugin: scripts/get-onnxruntime --ep webgpu fetches it")
+        named = {word.decode() for word in re.findall(rb"ep\.webgpuexecutionprovider\.(\w+)", library)}
+        self.assertEqual({row["key"] for row in self.good_json("options", "webgpu")["options"]}, named)
+
     def test_what_devices_say(self):
         said = self.good_json("options", "vdev")
         self.assertIn({"spec": "vdev:0", "key": "vdev.index", "value": "0"}, said["devices"])

@@ -47,6 +47,18 @@ def numbers(version):
     return [int(part) for part in version.split(".")]
 
 
+def tensorrt():
+    """TensorRT's EP does not load without its libraries: its keys are the words of its library that begin as all of them do."""
+    library = pathlib.Path(os.environ["ORT_NATIVE_LIB_PATH"], "libonnxruntime_providers_tensorrt.so").read_bytes()
+    words = {word.decode() for word in re.findall(rb"(?<=\0)trt_[a-z0-9_]+(?=\0)", library)}
+    keys = {option["key"] for option in table_of("tensorrt")["options"] if option["key"].startswith("trt_")}
+    return [f"{key}: not in both the table of TensorRT's options and its EP's library" for key in sorted(words ^ keys)]
+
+
+def table_of(ep):
+    return json.loads(subprocess.run([TOOL, "options", ep, "--json"], capture_output=True, text=True, check=True).stdout)
+
+
 def whole(table):
     """No key is missing in the table, and none is in it that the release does not have."""
     folder = pathlib.Path(os.environ["ORT_NATIVE_LIB_PATH"])
@@ -89,7 +101,7 @@ def main():
         os.execv(WITH_CUDA, [WITH_CUDA, "--gpus", "2", "--onnxruntime", sys.executable, *sys.argv, *older])
     with open(pathlib.Path(__file__).with_name("options.tsv"), newline="") as file:
         rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
-    table = json.loads(subprocess.run([TOOL, "options", "cuda", "--json"], capture_output=True, text=True, check=True).stdout)
+    table = table_of("cuda")
     for option in table["options"]:
         good = "ours" if option["key"] == "enable_cuda_graph" else "fine"  # graph_limit sets it, never the caller
         for expect in (good, "refused"):
@@ -102,7 +114,7 @@ def main():
         model = f"{folder}/matmul.onnx"
         subprocess.run([MAKE_MODEL, "matmul", model], check=True)
         wrong, unknown = agree(rows)
-        wrong += whole(table)
+        wrong += whole(table) + ([] if OLDER else tensorrt())
         wrong += with_a_policy(model)
         rows = [row for row in rows if row["options"] not in unknown]
         wrong += [line for lines in pool.map(lambda row: judge(model, row), rows) for line in lines]
