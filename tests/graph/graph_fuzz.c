@@ -315,11 +315,12 @@ static void try_moving(world *self, uint64_t which, size_t input, size_t output)
 enum { ITEMS = 5 };
 
 typedef struct flowed {
-  float values[ITEMS][OUTPUTS][MOST];
+  unsigned char values[ITEMS][OUTPUTS][MOST * sizeof(float)];
 } flowed;
 
 /* An item's outputs belong to its slot. */
-static void pull(const world *self, iobind_pipeline *pipeline, float values[OUTPUTS][MOST], size_t bytes) {
+static void pull(const world *self, iobind_pipeline *pipeline, unsigned char values[OUTPUTS][MOST * sizeof(float)],
+                 size_t bytes) {
   iobind_tensor *outputs[OUTPUTS];
   expect_ok(iobind_pipeline_next(pipeline, outputs, NULL, &fault));
   for (size_t o = 0; o < self->model->outputs; o++) {
@@ -362,7 +363,7 @@ static void flow(world *self, uint64_t a) {
     options.constants = has_constant ? constants : NULL;
     flow_one(self, k, &options, inputs, (size_t)dim * sizeof(float), &out[k]);
   }
-  if (memcmp(&out[CAPTURING], &out[PLAIN], sizeof(flowed)) != 0) {
+  if (memcmp(out[CAPTURING].values, out[PLAIN].values, sizeof out[PLAIN].values) != 0) {
     fail_msg("a pipeline: other values with graphs than without\n%s", self->trace);
   }
   for (size_t item = 0; item < ITEMS; item++) {
