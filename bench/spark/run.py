@@ -1,6 +1,7 @@
 """What bench/spark/run measures; see there."""
 
 import argparse
+import ctypes
 import os
 import pathlib
 import statistics
@@ -15,6 +16,7 @@ import cluster
 import iobind
 import pictures
 from iobind import spark
+from iobind._runtime import library_path
 from pyspark.ml.functions import predict_batch_udf
 from pyspark.sql import SparkSession
 from pyspark.sql.types import ArrayType, FloatType
@@ -141,7 +143,7 @@ def rows(count, rounds):
 
 
 def executors():
-    """Rows a second by so many executors, whose time is the virtual accelerator's."""
+    """Rows in a second of the virtual accelerators' modelled time by so many executors, and in one of the clock's."""
     first = None
     for number in (1, 2, 4):
         with tempfile.TemporaryDirectory() as folder, cluster.up(pathlib.Path(folder), number) as settings:
@@ -150,24 +152,44 @@ def executors():
                 builder = builder.config(name, value)
             session = builder.getOrCreate()
             count = 128
-            made = session.range(0, count, 1, 16).mapInArrow(modelled, "number long, scores array<float>")
-            seconds(made)  # makes the sessions
-            speed = count / min(seconds(made) for _ in range(2))
+            made = session.range(0, count, 1, 16).mapInArrow(modelled, "number long, gpu string, ns long")
+            made.collect()  # makes the sessions
+            begin = time.perf_counter()
+            rows = made.collect()
+            taken = time.perf_counter() - begin
             session.stop()
+        assert sorted(row.number for row in rows) == list(range(count))
+        busy = {gpu: sum(row.ns for row in rows if row.gpu == gpu) / 1e9 for gpu in sorted({row.gpu for row in rows})}
+        speed = count / max(busy.values())
         first = first or speed
-        print(f"{number} executors: {speed:7.1f} rows/s, {speed / first:.2f} of one")
+        print(f"{number} executors: {speed:5.2f} rows/s of modelled time, {speed / first:.2f} of one; seconds of each device: "
+              f"{', '.join(f'{seconds:.1f}' for seconds in busy.values())}; by the clock {count / taken:.2f} rows/s", flush=True)
 
 
 def modelled(batches):
-    """For mapInArrow: pictures by their numbers, and their scores."""
+    """For mapInArrow: pictures by their numbers, the task's GPU, and with the first row of a batch the modelled time that it took there."""
     import pyarrow
+    from pyspark import TaskContext
 
     def with_pictures():
         for batch in batches:
             numbers = batch.column(0).to_pylist()
             yield pyarrow.RecordBatch.from_pydict({"number": batch.column(0), "picture": [pictures.picture(number) for number in numbers]})
 
-    return pictures.predictor("vdev:{gpu}", MODELLED_ROWS).map_arrow(with_pictures())
+    gpu = TaskContext.get().resources()["gpu"].addresses[0]
+    vdev = ctypes.CDLL(os.path.join(os.path.dirname(library_path()), "libiobind_vdev.so"))
+    vdev.vdev_get.restype = ctypes.c_int64
+    iobind.device(f"vdev:{gpu}")  # is there from now on, with its counters
+
+    def busy():
+        return sum(vdev.vdev_get(int(gpu), name) for name in (b"h2d_ns", b"d2h_ns", b"kernels_ns"))
+
+    before = busy()
+    for batch in pictures.predictor(f"vdev:{gpu}", MODELLED_ROWS).map_arrow(with_pictures()):
+        now = busy()
+        yield pyarrow.RecordBatch.from_pydict({"number": batch.column("number"), "gpu": [gpu] * batch.num_rows,
+                                               "ns": [now - before] + [0] * (batch.num_rows - 1)})
+        before = now
 
 
 def main():
