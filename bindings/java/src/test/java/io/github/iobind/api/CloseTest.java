@@ -84,6 +84,7 @@ class CloseTest {
       }
       closing.await();
       while (!isClosed(binding)) Thread.onSpinWait();
+      assertFalse(binding.close(Duration.ofMillis(10))); // also where others close it
       isCancelled.set(true);
       binding.cancel();
       for (Thread thread : threads) thread.join();
