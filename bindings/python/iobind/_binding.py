@@ -135,7 +135,7 @@ class Binding(_core.Binding):
             return
         if isinstance(value, _tensor.Live):
             self._set_input(index, LIVE, as_host_tensor(value.array, code, f"bind: {name!r}"), None)
-        elif not isinstance(value, _core.Tensor) and _is_on_device(value):
+        elif not isinstance(value, _core.Tensor) and _tensor.is_on_device(value):
             order = _tensor.Order(value)
             tensor = _tensor.from_dlpack(value)
             self._set_input(index, RESIDENT, tensor, order.event)
@@ -292,12 +292,6 @@ def _order_all(orders: dict[int, tuple[_tensor.Order, Any]]) -> Any:
             order.wait()
 
     return order_run
-
-
-def _is_on_device(value: Any) -> bool:
-    if not hasattr(value, "__dlpack_device__"):
-        return False
-    return value.__dlpack_device__()[0] not in (1, 3, 11)
 
 
 __all__ = ["Binding", "InPlace", "InvalidState", "Outputs", "REUSE", "Reuse", "ShapeError", "in_place"]

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from . import _core
 
 
 class Error(Exception):
-    """What failed, in one line. `status` is its name, `ort_code` ONNX Runtime's OrtErrorCode (0 if it was not ONNX Runtime)."""
+    """What failed, in one line. `status` is its name, `ort_code` ONNX Runtime's OrtErrorCode (0 if it was not ONNX Runtime). `item` and
+    `tag` are those of the item of Session.map that failed."""
 
     status = "UNKNOWN"
+    item: int | None = None
+    tag: Any = None
 
     def __init__(self, message: str, ort_code: int = 0) -> None:
         super().__init__(message)

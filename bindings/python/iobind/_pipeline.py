@@ -2,51 +2,162 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from . import _core, _dtypes, _tensor
-from ._errors import InvalidArgument, NotFound
-from ._session import Session, as_host_tensor
+from ._errors import DeviceError, Error, InvalidArgument, InvalidState, NotFound
+from ._runtime import device as find_device
+from ._runtime import place as find_place
+from ._runtime import runtime
+from ._session import Session, Value, as_host_tensor
+
+HOST, DEVICE, NONE = range(3)  # iobind_placement
 
 
-def run_all(session: Session, items: Iterable[Mapping[str, Any]], slots: int, constants: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """See Session.map. What is wrong with the constants is raised here, before the first item."""
-    inputs, outputs = session.inputs, session.outputs
-    known = {value.name: _dtypes.BY_NAME.get(value.dtype, 0) for value in inputs}
-    for name in constants:
-        if name not in known:
-            raise NotFound(f"map: no input {name!r}; there are {', '.join(known)}")
-    fixed: list[Any] = [None] * len(inputs)
-    for index, value in enumerate(inputs):
-        if value.name in constants:
-            given = constants[value.name]
-            fixed[index] = given if isinstance(given, _tensor.Tensor) else as_host_tensor(given, known[value.name], "map").to(value.device)
-    pipeline = _core.Pipeline(session=session, slots=slots, flags=0, constants=fixed if constants else None)
-    return _drain(pipeline, items, slots or 3, known, constants, [value.name for value in outputs])
+class Waiting(NamedTuple):
+    """An item that was taken from the caller; `failed`: it could not be submitted."""
+
+    number: int
+    is_tagged: bool
+    tag: Any
+    failed: Exception | None
 
 
-def _drain(pipeline: _core.Pipeline, items: Iterable[Mapping[str, Any]], slots: int, known: Mapping[str, int],
-           constants: Mapping[str, Any], names: list[str]) -> Iterator[dict[str, Any]]:
-    waiting = 0
-    for number, item in enumerate(items):
+class Map:
+    """What Session.map gives: an iterator over the outputs of item after item. If one failed, next() goes on with the one behind it."""
+
+    def __init__(self, session: Session, items: Iterable[Any], slots: int, constants: Mapping[str, Any],
+                 outputs: Mapping[str, str | _core.Device | None]) -> None:
+        """As Session.map. What is wrong with constants and outputs is raised here, before the first item."""
+        self._items = iter(items)
+        self._known = {value.name: _dtypes.BY_NAME.get(value.dtype, 0) for value in session.inputs}
+        self._constants = frozenset(constants)
+        self._outputs = [value.name for value in session.outputs]
+        self._pipeline = _core.Pipeline(session=session, slots=slots, flags=0, constants=self._fixed(session, constants) if constants else None,
+                                        outputs=_placements(session.outputs, outputs) if outputs else None)
+        self._slots = slots or 3
+        self._waiting: deque[Waiting] = deque()
+        self._streams: dict[str, _tensor.Stream] = {}
+        self._taken = 0
+        self._is_over = self._is_busy = False
+
+    def _fixed(self, session: Session, constants: Mapping[str, Any]) -> list[Any]:
+        for name in constants:
+            if name not in self._known:
+                raise NotFound(f"map: no input {name!r}; there are {', '.join(self._known)}")
+        fixed: list[Any] = []
+        for value in session.inputs:
+            given = constants.get(value.name)
+            fixed.append(given if given is None or isinstance(given, _tensor.Tensor)
+                         else as_host_tensor(given, self._known[value.name], "map").to(value.device))
+        return fixed
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        """The outputs of the next item, or (tag, outputs). Raises what it failed with; StopIteration behind the last one."""
+        if self._is_busy:
+            raise InvalidState("map: another thread, or an item that is being made, is in next() already")
+        self._is_busy = True
+        try:
+            while not self._is_over and len(self._waiting) < self._slots:
+                self._take()
+            if not self._waiting:
+                raise StopIteration
+            return self._give()
+        finally:
+            self._is_busy = False
+
+    def _take(self) -> None:
+        number, is_tagged, tag = self._taken, False, None
+        failed: Exception | None = None
+        try:
+            item = next(self._items)
+            if isinstance(item, tuple) and len(item) == 2:
+                is_tagged, (tag, item) = True, item
+            self._submit(number, item)
+        except StopIteration:
+            self._is_over = True
+            return
+        except Error as reason:
+            failed = _marked(reason, number, tag)
+        except Exception as reason:  # of what makes the items: none come behind it
+            self._is_over, failed = True, reason
+        self._taken += 1
+        self._waiting.append(Waiting(number, is_tagged, tag, failed))
+
+    def _submit(self, number: int, item: Mapping[str, Any]) -> None:
+        if not isinstance(item, Mapping):
+            raise InvalidArgument(f"map: item {number}: expected a dict of inputs, or a pair (tag, dict), got {type(item).__name__}")
         for name in item:
-            if name not in known or name in constants:
+            if name not in self._known or name in self._constants:
                 raise NotFound(f"map: item {number}: {name!r} is not an input that items bring")
-        missing = [name for name in known if name not in item and name not in constants]
+        missing = [name for name in self._known if name not in item and name not in self._constants]
         if missing:
             raise InvalidArgument(f"map: item {number}: input {missing[0]!r} is missing")
-        if waiting == slots:
-            waiting -= 1
-            yield _next(pipeline, names)
-        pipeline.submit([None if name in constants else as_host_tensor(item[name], code, f"map: item {number}: {name!r}")
-                         for name, code in known.items()])
-        waiting += 1
-    while waiting > 0:
-        waiting -= 1
-        yield _next(pipeline, names)
+        pairs = [(None, None) if name in self._constants else self._input(item[name], code, f"map: item {number}: {name!r}")
+                 for name, code in self._known.items()]
+        self._pipeline.submit([tensor for tensor, _ in pairs], [event for _, event in pairs])
+
+    def _input(self, value: Any, code: int, what: str) -> tuple[_tensor.Tensor, _tensor.Event | None]:
+        """A tensor, and the event behind which it is read."""
+        if isinstance(value, tuple) and len(value) == 2 and isinstance(value[1], _tensor.Event):
+            if not isinstance(value[0], _tensor.Tensor):
+                raise InvalidArgument(f"{what}: only an iobind.Tensor comes with an event, got {type(value[0]).__name__}")
+            return value[0], value[1]
+        if isinstance(value, _tensor.Tensor):
+            writers = value._writers()
+            for writer in writers[1:]:  # an input has one event
+                writer.record().wait()
+            return value, writers[0].record() if writers else None
+        if _tensor.is_on_device(value):
+            device = _tensor.device_of(*value.__dlpack_device__())
+            if device.spec not in self._streams:
+                self._streams[device.spec] = _tensor.Stream(device)
+            order = _tensor.Order(value, self._streams[device.spec])
+            tensor = _core.from_dlpack(runtime(), order.capsule(), False)
+            order.event.record(order.stream)
+            return tensor, order.event
+        return as_host_tensor(value, code, what), None
+
+    def _give(self) -> Any:
+        number, is_tagged, tag, failed = self._waiting[0]
+        if failed is not None:
+            self._waiting.popleft()
+            raise failed
+        try:
+            _, _, tensors = self._pipeline.next()
+        except Error as reason:
+            self._waiting.popleft()
+            raise _marked(reason, number, tag) from None
+        self._waiting.popleft()
+        outputs = {name: tensor for name, tensor in zip(self._outputs, tensors) if tensor is not None}
+        return (tag, outputs) if is_tagged else outputs
 
 
-def _next(pipeline: _core.Pipeline, names: list[str]) -> dict[str, Any]:
-    _, _, tensors = pipeline.next()
-    return {name: tensor for name, tensor in zip(names, tensors) if tensor is not None}
+def _marked(error: Error, number: int, tag: Any) -> Error:
+    error.item, error.tag = number, tag
+    return error
+
+
+def _placements(outputs: list[Value], wanted: Mapping[str, str | _core.Device | None]) -> list[int]:
+    names = [value.name for value in outputs]
+    for name in wanted:
+        if name not in names:
+            raise NotFound(f"map: no output {name!r}; there are {', '.join(names)}")
+    return [_placement(value, wanted.get(value.name, "cpu")) for value in outputs]
+
+
+def _placement(value: Value, wanted: str | _core.Device | None) -> int:
+    if wanted is None:
+        return NONE
+    device, memory = find_place(wanted)
+    if memory != 0 or device not in (find_device("cpu"), value.device):
+        raise DeviceError(f"map: output {value.name!r}: expected \"cpu\", {value.device}, where the session leaves it, or None, got {wanted}")
+    return HOST if device == find_device("cpu") else DEVICE
+
+
+__all__ = ["Map"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import _core, _dtypes, _tensor
@@ -13,6 +13,7 @@ from ._runtime import runtime
 
 if TYPE_CHECKING:
     from ._binding import Binding
+    from ._pipeline import Map
 
 POLICIES = ["none", "default", "prefer_cpu", "prefer_npu", "prefer_gpu", "max_performance", "max_efficiency", "min_power"]
 OPTIMIZATIONS = ["all", "none", "basic", "extended", "layout"]
@@ -149,16 +150,20 @@ class Session(_core.Session):
             raise ShapeError(f"empty: {name!r} is {list(value.shape)}: say {value.shape[shape.index(-1)] or 'its open dims'}")
         return _core.create(value.device, value.memory, _dtypes.BY_NAME[value.dtype], shape)
 
-    def map(self, items: Iterable[Mapping[str, Any]], *, slots: int = 3, constants: Mapping[str, Any] | None = None,
-            ordered: bool = True) -> Iterator[dict[str, _tensor.Tensor]]:
-        """Run over many items, with copies and runs at the same time: gives the outputs of each, as host tensors by name, in order.
+    def map(self, items: Iterable[Any], *, slots: int = 3, constants: Mapping[str, Any] | None = None,
+            outputs: Mapping[str, str | _core.Device | None] | None = None) -> Map:
+        """Run over many items, with copies and runs at the same time: gives the outputs of each by name, in order.
 
-        items: dicts of arrays by name; a tensor that is where the session reads the input is read there, and must not be written until
-        its outputs came. slots: items under way, each with memory of its own. constants: inputs that are the same
-        for all, {name: tensor or array}. An item that fails raises when its turn comes; the message has its number."""
-        from ._pipeline import run_all
+        items: dicts of inputs by name, or pairs (tag, dict): then the results are pairs (tag, outputs). An input is an array, which is
+        copied; or a tensor where the session reads it, iobind's or another library's by DLPack, which is read there and must not be
+        written until its outputs came. It is read behind what streams of iobind, or its producer, were told to write it with by
+        then; (tensor, event) says another point. slots: items under way, each with memory of its own. constants: inputs that are
+        the same for all, {name: tensor or array}. outputs: {name: "cpu" (all that are not named), the device where the session
+        leaves it: it stays there, None: not wanted}. An item that fails raises when its turn comes: the message and the exception's
+        `item` have its number, `tag` its tag; next() goes on with the item behind it."""
+        from ._pipeline import Map
 
-        return run_all(self, items, slots, constants or {})
+        return Map(self, items, slots, constants or {}, outputs or {})
 
 
 def _value(entry: tuple[Any, ...]) -> Value:

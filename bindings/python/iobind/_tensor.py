@@ -369,6 +369,11 @@ def from_dlpack(source: Any, *, copy: bool = False, stream: Any = None) -> Tenso
     return _core.from_dlpack(runtime(), capsule, copy)
 
 
+def is_on_device(value: Any) -> bool:
+    """Whether it is a tensor in a device's memory that DLPack can hand over."""
+    return hasattr(value, "__dlpack_device__") and value.__dlpack_device__()[0] not in (1, 3, 11)
+
+
 class Order:
     """A device tensor of another library, and the order of our work behind its producer's: the array API lets a consumer name the
     stream that must come behind."""

@@ -373,13 +373,53 @@ static int tensors_of(PyObject *list, size_t count, iobind_tensor **out) {
   return 0;
 }
 
+/* A list of iobind_placement, one for each output, to be freed by PyMem_Free. */
+static int32_t *placements_of(PyObject *list, size_t count) {
+  if (!PyList_Check(list) || (size_t)PyList_Size(list) != count) {
+    raise_status(IOBIND_INVALID_ARGUMENT, "pipeline: expected a placement for each output");
+    return NULL;
+  }
+  int32_t *placements = PyMem_Calloc(count + 1, sizeof *placements);
+  for (size_t i = 0; placements != NULL && i < count; i++) {
+    placements[i] = (int32_t)PyLong_AsLong(PyList_GetItem(list, (Py_ssize_t)i));
+  }
+  if (placements == NULL) {
+    PyErr_NoMemory();
+  } else if (PyErr_Occurred()) {
+    PyMem_Free(placements);
+    return NULL;
+  }
+  return placements;
+}
+
+/* None, or a list of events or None, one for each input. */
+static int events_of(PyObject *list, size_t count, iobind_event **out) {
+  if (list == Py_None) {
+    return 0;
+  }
+  if (!PyList_Check(list) || (size_t)PyList_Size(list) != count) {
+    raise_status(IOBIND_INVALID_ARGUMENT, "pipeline: expected an event, or None, for each input");
+    return -1;
+  }
+  for (size_t i = 0; i < count; i++) {
+    Event *event;
+    if (event_or_none(PyList_GetItem(list, (Py_ssize_t)i), &event) != 0) {
+      return -1;
+    }
+    out[i] = event == NULL ? NULL : event->handle;
+  }
+  return 0;
+}
+
 static PyObject *pipeline_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords) {
-  static char *names[] = {"session", "slots", "flags", "constants", NULL};
+  static char *names[] = {"session", "slots", "flags", "constants", "outputs", NULL};
   PyObject *object;
   Py_ssize_t slots;
   unsigned int flags;
   PyObject *constants;
-  if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "O!nIO", names, session_type, &object, &slots, &flags, &constants)) {
+  PyObject *outputs = Py_None;
+  if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "O!nIO|O", names, session_type, &object, &slots, &flags, &constants,
+                                   &outputs)) {
     return NULL;
   }
   Session *session = (Session *)object;
@@ -397,11 +437,21 @@ static PyObject *pipeline_new(PyTypeObject *type, PyObject *arguments, PyObject 
     }
     options.constants = handles;
   }
+  int32_t *placements = NULL;
+  if (outputs != Py_None) {
+    placements = placements_of(outputs, session->output_count);
+    if (placements == NULL) {
+      PyMem_Free(handles);
+      return NULL;
+    }
+    options.outputs = placements;
+  }
   iobind_pipeline *handle;
   iobind_error error = IOBIND_ERROR_INIT;
   iobind_status status;
   WITHOUT_GIL(status, iobind_pipeline_create(session->handle, &options, &handle, &error));
   PyMem_Free(handles);
+  PyMem_Free(placements);
   if (status != IOBIND_OK) {
     return raise_error(&error);
   }
@@ -443,26 +493,32 @@ static int enter(Pipeline *self) {
   return 0;
 }
 
-static PyObject *pipeline_submit(Pipeline *self, PyObject *inputs) {
-  iobind_tensor **handles = PyMem_Calloc(self->session->input_count + 1, sizeof *handles);
-  if (handles == NULL) {
-    return PyErr_NoMemory();
-  }
-  if (tensors_of(inputs, self->session->input_count, handles) != 0 || enter(self) != 0) {
-    PyMem_Free(handles);
+/* submit(tensors, events=None): an entry for each input */
+static PyObject *pipeline_submit(Pipeline *self, PyObject *arguments) {
+  PyObject *inputs;
+  PyObject *behind = Py_None;
+  if (!PyArg_ParseTuple(arguments, "O|O", &inputs, &behind)) {
     return NULL;
   }
-  iobind_error error = IOBIND_ERROR_INIT;
-  iobind_status status;
-  iobind_pipeline_request request = IOBIND_PIPELINE_REQUEST_INIT;
-  request.inputs = handles; /* the pipeline keeps those that it reads in place */
-  WITHOUT_GIL(status, iobind_pipeline_submit_request(self->handle, &request, &error));
-  self->busy = 0;
-  PyMem_Free(handles);
-  if (status != IOBIND_OK) {
-    return raise_error(&error);
+  size_t count = self->session->input_count;
+  iobind_tensor **tensors = PyMem_Calloc(count + 1, sizeof *tensors);
+  iobind_event **events = PyMem_Calloc(count + 1, sizeof *events);
+  PyObject *result = NULL;
+  if (tensors == NULL || events == NULL) {
+    PyErr_NoMemory();
+  } else if (tensors_of(inputs, count, tensors) == 0 && events_of(behind, count, events) == 0 && enter(self) == 0) {
+    iobind_error error = IOBIND_ERROR_INIT;
+    iobind_status status;
+    iobind_pipeline_request request = IOBIND_PIPELINE_REQUEST_INIT;
+    request.inputs = tensors; /* the pipeline keeps those that it reads in place */
+    request.events = events;
+    WITHOUT_GIL(status, iobind_pipeline_submit_request(self->handle, &request, &error));
+    self->busy = 0;
+    result = status == IOBIND_OK ? (Py_INCREF(Py_None), Py_None) : raise_error(&error);
   }
-  Py_RETURN_NONE;
+  PyMem_Free(tensors);
+  PyMem_Free(events);
+  return result;
 }
 
 typedef struct pull {
@@ -515,7 +571,7 @@ static PyObject *pipeline_next(Pipeline *self, PyObject *none) {
 }
 
 static PyMethodDef pipeline_methods[] = {
-    {"submit", (PyCFunction)pipeline_submit, METH_O, NULL},
+    {"submit", (PyCFunction)pipeline_submit, METH_VARARGS, NULL},
     {"next", (PyCFunction)pipeline_next, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},
 };

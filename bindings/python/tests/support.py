@@ -157,6 +157,52 @@ def read_by_ours(taken, target):
     consumer.synchronize()
 """
 
+# Items of Session.map that a stream is still writing: HOW says what knows of it, a tensor by itself, an event, or another library's producer.
+ITEMS = """
+import ctypes, os, random
+from iobind import _runtime
+iobind.device(PLACE)
+if PLACE == "vdev":
+    native = ctypes.CDLL(os.path.join(os.path.dirname(_runtime.library_path()), "libiobind_vdev.so"))
+else:
+    native = ctypes.CDLL("libcudart.so.13")
+name = {"vdev": "vdev", "cuda": "vcuda"}[PLACE]
+setting, get = getattr(native, name + "_set"), getattr(native, name + "_get")
+get.restype = ctypes.c_int64
+random.seed(1)
+assert setting(0, b"race", b"count") == 0
+writer = iobind.Stream(PLACE)
+
+class Other:
+    def __init__(self, tensor):
+        self.tensor = tensor
+    def __dlpack_device__(self):
+        return self.tensor.__dlpack_device__()
+    def __dlpack__(self, **keywords):
+        return self.tensor.__dlpack__(**keywords)
+
+def items(how):
+    for number in range(12):
+        pinned, tensor = iobind.empty(4, "float32", PLACE + "/pinned"), iobind.empty(4, device=PLACE)
+        pinned.numpy()[:] = number
+        setting(0, b"delay_copy", b"every:1,us:%d" % random.randrange(1, 3000))
+        tensor.copy_from(pinned, stream=writer)
+        setting(0, b"delay_copy", b"0")
+        if how in ("event", "nothing"):
+            tensor._forget_writers()
+        yield {"x": (tensor, writer.record()) if how == "event" else Other(tensor) if how == "other" else tensor}
+
+def count(how):
+    results = iobind.Session(twice(), device=PLACE).map(items(how))
+    right = sum(out["y"].numpy().tolist() == [2 * number] * 4 for number, out in enumerate(results))
+    writer.synchronize()
+    return right
+
+print(count("itself"), count("event"), count("other"), get(0, b"races"))
+count("nothing")
+print(get(0, b"races") > 0)
+"""
+
 
 def needs_graphs():
     """Skips where the device cannot capture graphs: ONNX Runtime before 1.26."""

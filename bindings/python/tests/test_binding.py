@@ -333,6 +333,65 @@ def test_items_that_are_on_the_device_are_read_there():
     assert iobind.device("vdev").counters()["upload_bytes"] - before == 5 * 8  # of y
 
 
+def test_map_goes_on_behind_an_item_that_fails(device):
+    """Each failure comes at its turn, with its number and tag: what does not fit, what a run refuses, what the caller's iterator raises."""
+    def items():
+        yield "first", {"x": floats(1), "y": floats(2)}
+        yield "short", {"x": floats(1)}
+        yield {"x": floats(3), "y": floats(4)}
+        yield "rank", {"x": numpy.zeros((1, 2), f32), "y": floats(4)}
+        yield "shape", {"x": floats(1, 2), "y": floats(1, 2, 3)}
+        yield ("last", "pair"), {"x": floats(5), "y": floats(6)}
+        raise ZeroDivisionError("of the caller")
+
+    results = iobind.Session(add(), device=device).map(items(), slots=3)
+    tag, out = next(results)
+    assert tag == "first" and out["z"].numpy().tolist() == [3]
+    with pytest.raises(iobind.InvalidArgument, match="item 1.*'y' is missing") as caught:
+        next(results)
+    assert (caught.value.item, caught.value.tag) == (1, "short")
+    assert next(results)["z"].numpy().tolist() == [7]
+    for number, tag in ((3, "rank"), (4, "shape")):
+        with pytest.raises(iobind.ShapeError) as caught:
+            next(results)
+        assert (caught.value.item, caught.value.tag) == (number, tag)
+    tag, out = next(results)
+    assert tag == ("last", "pair") and out["z"].numpy().tolist() == [11]
+    with pytest.raises(ZeroDivisionError):
+        next(results)
+    for _ in range(2):
+        with pytest.raises(StopIteration):
+            next(results)
+
+
+def test_where_map_leaves_outputs(device):
+    session = iobind.Session(counter(), device=device)
+    place = session.outputs[1].device
+    items = ({"x": floats(number), "state": floats(1), "past.0.key": floats(7)} for number in range(6))
+    kept = list(session.map(items, outputs={"present.0.key": place.spec, "next": None}))
+    assert [set(out) for out in kept] == [{"present.0.key"}] * 6 and {out["present.0.key"].device for out in kept} == {place}
+    assert [out["present.0.key"].numpy().tolist() for out in kept] == [[7, number] for number in range(6)]
+    with pytest.raises(iobind.NotFound, match="'q'"):
+        session.map([], outputs={"q": "cpu"})
+    with pytest.raises(iobind.Error):
+        session.map([], outputs={"next": None, "present.0.key": None})
+    if device != "vdev":
+        with pytest.raises(iobind.DeviceError, match="next"):
+            session.map([], outputs={"next": "vdev"})
+
+
+def test_map_refuses_what_it_cannot_read():
+    session = iobind.Session(twice(), device="vdev")
+    for wrong in (3, {"x": (floats(1), iobind.Event("vdev"))}, {"x": iobind.Event("vdev")}, ("tag", 3)):
+        with pytest.raises((iobind.Error, TypeError, ValueError)):
+            next(session.map([wrong]))
+    with pytest.raises(iobind.InvalidArgument):
+        session.map([], slots=-1)
+    results = session.map({"x": next(results)["y"]} for _ in range(1))
+    with pytest.raises(iobind.InvalidState, match="in next"):
+        next(results)
+
+
 def test_the_audit_says_what_crosses(device):
     session = iobind.Session(add(), device=device, placement=True)
     binding = session.bind({"x": iobind.live(floats(1, 2)), "y": floats(1, 2)}, outputs={"z": "cpu"})

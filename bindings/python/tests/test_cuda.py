@@ -6,7 +6,7 @@ import shutil
 import numpy
 
 import iobind
-from support import CONSUMER, PRODUCER, SMALL, child, twice
+from support import CONSUMER, ITEMS, PRODUCER, SMALL, child, twice
 
 
 def test_cuda_in_a_second_copy_is_refused(tmp_path):
@@ -62,6 +62,10 @@ except iobind.InvalidArgument as reason:
 else:
     raise SystemExit("0 means two streams")
 """) == "[20, 20, 20] 20\n20 0\nTrue\n"
+
+
+def test_items_of_map_are_read_behind_their_producers():
+    assert child(SMALL + "PLACE = 'cuda'\n" + ITEMS) == "12 12 12 0\nTrue\n"
 
 
 def test_the_samples_of_options_and_preload():

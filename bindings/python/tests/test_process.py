@@ -12,7 +12,7 @@ import numpy
 import pytest
 
 import iobind
-from support import CONSUMER, PRODUCER, SMALL, add, child, slow, twice
+from support import CONSUMER, ITEMS, PRODUCER, SMALL, add, child, slow, twice
 
 
 def test_onnxruntime_is_found_without_importing_it():
@@ -257,7 +257,9 @@ MISUSE = [
     "t._view(-1, 1, [1])", "t._view(0, 8, [1])", "t._slice(-1, 1)", "t._slice(0, 99)", "t._get_string(0)", "t._set_string(0, 'a')",
     "iobind.copy([t], [])", "iobind.copy([None], [None])", "iobind.copy([t], [t])", "t.to('nowhere')", "t['a']", "t[None]", "t[1, 2]",
     "o['y'].write(None)", "o[None]", "list(iobind.Session(twice()).map([{'x': None}]))", "list(iobind.Session(twice()).map([{}]))",
-    "list(iobind.Session(twice()).map([{'x': x}], slots=-1))", "iobind._core.Pipeline(3, 1, 0, None)", "iobind.Event('cpu').record(None)",
+    "list(iobind.Session(twice()).map([{'x': x}], slots=-1))", "iobind._core.Pipeline(3, 1, 0, None)",
+    "iobind._core.Pipeline(s, 1, 0, None, [1, 2])", "iobind._core.Pipeline(s, 1, 0, None, ['a'])", "iobind._core.Pipeline(s, 1, 0, None).submit([t], [3])",
+    "iobind._core.Pipeline(s, 1, 0, None).submit([t], [])", "iobind._core.Pipeline(s, 1, 0, None).submit(3)", "iobind.Event('cpu').record(None)",
     "iobind.Event('cpu').record(iobind.Stream('vdev'))", "iobind.Stream('cpu').wait(None)", "iobind.Stream('cpu', {'a': 'b'})",
     "iobind._core.from_dlpack(iobind._runtime.runtime(), 3, False)", "iobind._core.wrap_read_only(iobind._runtime.runtime(), 3)",
     "iobind._core.wrap_read_only(3, x)", "t._add_writer(3)", "t.__dlpack__(stream=7)", "iobind._core.copy(3, 4, 5)", "iobind._core.create(3, 4, 5, 6)",
@@ -367,6 +369,10 @@ for _ in range(3):
 assert out["y"].numpy().tolist() == [2, 2]
 binding.clear()
 """)
+
+
+def test_items_of_map_are_read_behind_their_producers():
+    assert child(SMALL + "PLACE = 'vdev'\n" + ITEMS) == "12 12 12 0\nTrue\n"
 
 
 def test_a_stream_of_another_library():
