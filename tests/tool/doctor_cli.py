@@ -93,6 +93,15 @@ class Doctor(Case):
         return self.library("lib/libcuda.so.1", f"int cuDriverGetVersion(int *v) {{ *v = {version}; return 0; }}"
                             f"int cuInit(unsigned f) {{ return {init}; }} int cuDeviceGetCount(int *n) {{ *n = {devices}; return 0; }}")
 
+    def test_the_driver_that_only_the_runtime_loads(self):
+        """CUDA's EP up to 1.27 does not ask the loader for it."""
+        self.ep("libcudart.so.12")
+        self.assertIn("cuda: libcuda.so.1 is missing: install NVIDIA's driver, 525 or newer", self.doctor())
+        driver = self.driver(12040)
+        self.assertEqual(self.needs()["libcuda.so.1"]["path"], driver)
+        self.assertEqual([row["name"] for row in self.doctor("--json")["libraries"]].count("libcuda.so.1"), 1)
+        self.assertNotIn("libcuda.so.1 is missing", self.doctor())
+
     def test_drivers(self):
         self.ep("libcudart.so.13", "libcuda.so.1")
         for version, init, devices, part in ((12040, 0, 1, "the driver is too old: it is for CUDA 12.4, and this ONNX Runtime is built for "

@@ -187,6 +187,8 @@ static void look_at(tool_report *report, report_table *table, const char *ep, co
 /* What CUDA's EP opens when it is first needed, by name: unless it needs it to be loaded, too. */
 static const char *const on_first_use[2][2] = {{"libcudnn.so.9", "libcufft.so.11"}, {"libcudnn.so.9", "libcufft.so.12"}};
 
+static const char driver_name[] = "libcuda.so.1";
+
 static bool lists(char *const *names, const char *name) {
   for (size_t i = 0; names != NULL && names[i] != NULL; i++) {
     if (strcmp(names[i], name) == 0) return true;
@@ -201,6 +203,9 @@ static int look_at_ep(tool_report *report, report_table *table, const char *ep, 
   for (size_t i = 0; needed != NULL && needed[i] != NULL; i++) {
     look_at(report, table, ep, needed[i], cuda, false, whole);
   }
+  if (strcmp(ep, "cuda") == 0 && cuda != 0 && !lists(needed, driver_name)) { /* the runtime loads it, then */
+    look_at(report, table, ep, driver_name, cuda, false, whole);
+  }
   for (size_t i = 0; strcmp(ep, "cuda") == 0 && cuda >= OLDEST_CUDA && cuda <= NEWEST_CUDA && i < 2; i++) {
     const char *name = on_first_use[cuda - OLDEST_CUDA][i];
     if (!lists(needed, name)) look_at(report, table, ep, name, cuda, true, whole);
@@ -214,7 +219,7 @@ static void report_driver(tool_report *report, int cuda) {
   iobind__text reason = {0};
   char version[64] = "";
   int devices = 0;
-  void *driver = iobind__library_open("libcuda.so.1", &reason);
+  void *driver = iobind__library_open(driver_name, &reason);
   iobind__text_free(&reason);
   if (driver == NULL) return; /* it stands among what is missing */
   int (*init)(unsigned) = NULL;
