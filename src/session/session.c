@@ -264,7 +264,7 @@ static OrtStatus *load(iobind_runtime *runtime, const source *from, const iobind
 }
 
 /* ORT does not say which nodes prevent a STRICT session, or one that captures graphs. So the model is loaded again as neither, which
- * shows where each node runs. False if that cannot be found out; then nothing is added. */
+ * shows where each node runs. False if that cannot be found out; no names if all nodes run on the device. */
 static bool name_nodes_on_cpu(iobind_runtime *runtime, const source *from, const iobind_session_options *strict,
                               iobind__text *names) {
   enum { NAMED = 4 };
@@ -298,7 +298,7 @@ static bool name_nodes_on_cpu(iobind_runtime *runtime, const source *from, const
   if (session != NULL) {
     iobind__ref_release(&session->ref);
   }
-  return count > 0 && !names->failed;
+  return told && !names->failed;
 }
 
 static iobind_status load_failed(iobind_runtime *runtime, const source *from, const iobind_session_options *options,
@@ -311,15 +311,21 @@ static iobind_status load_failed(iobind_runtime *runtime, const source *from, co
   iobind__text names = {0};
   iobind_status status;
   iobind__ort_reason reason = iobind__ort_reason_of(api, failed);
-  if (reason == IOBIND__ORT_NO_CAPTURE && name_nodes_on_cpu(runtime, from, options, &names)) {
+  bool told = (reason == IOBIND__ORT_NO_CAPTURE || reason == IOBIND__ORT_NODES_ON_CPU) &&
+              name_nodes_on_cpu(runtime, from, options, &names);
+  bool named = told && names.length > 0;
+  if (reason == IOBIND__ORT_NO_CAPTURE && named) {
     status =
         iobind__ort_fail_as(api, failed, IOBIND_NOT_SUPPORTED, error,
                             "session_create: graph_limit: %s%s%s: on the CPU, where only nodes that compute shapes may be: %s",
                             quote, what, quote, iobind__text_get(&names));
   } else if (reason == IOBIND__ORT_NO_CAPTURE) {
-    status = iobind__ort_fail_as(api, failed, IOBIND_NOT_SUPPORTED, error, "session_create: graph_limit: %s%s%s", quote, what,
-                                 quote);
-  } else if (reason == IOBIND__ORT_NODES_ON_CPU && name_nodes_on_cpu(runtime, from, options, &names)) {
+    status = iobind__ort_fail_as(
+        api, failed, IOBIND_NOT_SUPPORTED, error, "session_create: graph_limit: %s%s%s%s", quote, what, quote,
+        told ? ": a node reads on the host what another one computes on the device, such as a size that "
+               "the data decide"
+             : "");
+  } else if (named) {
     status = iobind__ort_fail(api, failed, error, "session_create: no device of the session takes %s of %s%s%s (STRICT)",
                               iobind__text_get(&names), quote, what, quote);
   } else {

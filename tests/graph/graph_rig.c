@@ -75,6 +75,40 @@ iobind_status try_node(const char *op, const char *domain, size_t inputs, size_t
   return status;
 }
 
+iobind_status try_size_of_data(size_t limit, iobind_session **session) {
+  static const int64_t one = 1;
+  static const int64_t open = -1;
+  static const float value = 1;
+  onnx_writer writer = ONNX_WRITER_INIT;
+  const void *bytes = NULL;
+  size_t size = 0;
+  onnx_type single = {.dtype = ONNX_FLOAT32, .dims = &one, .rank = 1};
+  onnx_type list = {.dtype = ONNX_FLOAT32, .dims = &open, .rank = 1};
+  onnx_tensor constant = {.name = "one", .dtype = ONNX_FLOAT32, .dims = &one, .rank = 1, .data = &value, .bytes = sizeof value};
+  onnx_model_begin(&writer, NULL);
+  onnx_opset(&writer, "", 17);
+  onnx_graph_begin(&writer, "graph");
+  onnx_node_begin(&writer, "Cast", "", "to_size");
+  onnx_node_input(&writer, "x");
+  onnx_node_output(&writer, "size");
+  onnx_attribute_int(&writer, "to", ONNX_INT64);
+  onnx_node_end(&writer);
+  onnx_node_begin(&writer, "Expand", "", "expand");
+  onnx_node_input(&writer, "one");
+  onnx_node_input(&writer, "size");
+  onnx_node_output(&writer, "y");
+  onnx_node_end(&writer);
+  onnx_initializer(&writer, &constant);
+  onnx_input(&writer, "x", &single);
+  onnx_output(&writer, "y", &list);
+  onnx_graph_end(&writer);
+  onnx_model_end(&writer);
+  assert_int_equal(onnx_writer_finish(&writer, &bytes, &size), ONNX_OK);
+  iobind_status status = create(bytes, size, limit, session);
+  onnx_writer_release(&writer);
+  return status;
+}
+
 /* ---- tensors ---- */
 
 enum { MOST = 4096 };

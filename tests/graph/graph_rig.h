@@ -14,6 +14,7 @@ bool is_device(const char *name);
 /* A session of a test model, or of one node. `limit` 0: it captures nothing. */
 iobind_status try_session(const char *model, size_t limit, iobind_session **session);
 iobind_status try_node(const char *op, const char *domain, size_t inputs, size_t limit, iobind_session **session);
+iobind_status try_size_of_data(size_t limit, iobind_session **session); /* y is as long as x says */
 iobind_session *make_session(const char *model, size_t limit);
 
 iobind_tensor *make_tensor(const int64_t *dims, size_t rank, const float *values);

@@ -361,6 +361,34 @@ static void node_on_cpu(void **state) {
   }
 }
 
+/* All nodes are on the device, but one of them has the size of its output from another: refused, or a replay of another size fails. */
+static void size_of_data(void **state) {
+  (void)state;
+  iobind_session *session = NULL;
+  iobind_tensor *x = make_filled(1, 2);
+  iobind_status status = try_size_of_data(1, &session);
+  if (status != IOBIND_OK) {
+    assert_int_equal(status, IOBIND_NOT_SUPPORTED);
+    expect_words("a node reads on the host what another one computes");
+  } else {
+    assert_true(is_device("vdev"));
+    iobind_binding *binding = make_binding(session, x, NULL);
+    for (int turn = 0; turn < 6; turn++) {
+      fill(x, turn % 2 == 0 ? 2 : 3);
+      status = iobind_binding_run(binding, NULL, NULL, &fault);
+      if (turn % 2 == 0) {
+        fixture_expect(IOBIND_OK, status, "run", __FILE__, __LINE__);
+        expect_output(binding, 2, 1);
+      } else {
+        assert_int_not_equal(status, IOBIND_OK);
+      }
+    }
+    iobind_binding_destroy(binding);
+    iobind_session_destroy(session);
+  }
+  iobind_tensor_release(x);
+}
+
 static void devices_refused(void **state) {
   (void)state;
   iobind_device *both[2] = {device, iobind_runtime_get_device(runtime, 0)};
@@ -866,6 +894,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(run_options),
       cmocka_unit_test(refused_models),
       cmocka_unit_test(node_on_cpu),
+      cmocka_unit_test(size_of_data),
       cmocka_unit_test(devices_refused),
       cmocka_unit_test(states),
       cmocka_unit_test(output_in_place),
