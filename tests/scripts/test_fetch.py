@@ -1,5 +1,6 @@
-"""scripts/get-onnxruntime without a network: what a killed run leaves, and what happens to files that were changed."""
+"""scripts/get-onnxruntime without a network: what a killed run leaves, what happens to files that were changed, NVIDIA's libraries."""
 import fcntl
+import hashlib
 import os
 import pathlib
 import shutil
@@ -23,6 +24,9 @@ if os.environ.get("KILLED") == "pip":
 name, version = words[-1].split("==")
 folder = pathlib.Path(words[words.index("--dest") + 1])
 with zipfile.ZipFile(folder / f"{{name}}-{{version}}-py3-none-any.whl", "w") as wheel:
+    if name.startswith("nvidia-"):
+        wheel.writestr(zipfile.ZipInfo("nvidia/cu13/lib/libmade.so.13"), "a library of NVIDIA's")
+        sys.exit()
     wheel.writestr(f"onnxruntime/capi/libonnxruntime.so.{{version}}", "the library")
     wheel.writestr("onnxruntime/LICENSE", "the license")
 """
@@ -68,6 +72,27 @@ class Fetch(unittest.TestCase):
 
     def library(self):
         return self.runtime / "packages" / f"onnxruntime-{VERSION}-linux-x64" / f"libonnxruntime.so.{VERSION}"
+
+    def test_libraries_of_nvidia(self):
+        """Their sizes are said before anything of them is fetched, and the folder where iobind looks has them all."""
+        scripts = self.folder / "project/scripts"
+        shutil.copytree(SCRIPT.parent, scripts)
+        subprocess.run([self.folder / "bin/pip", "-m", "pip", "download", "--dest", self.folder, "nvidia-made==1.0"], check=True)
+        wheel = self.folder / "nvidia-made-1.0-py3-none-any.whl"
+        digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
+        self.log.unlink()
+        (scripts / "checksums").write_text(f"nvidia-made 1.0 linux-x64 {digest} {wheel.name} 7\nonnxruntime {VERSION} linux-x64 0 none\n")
+        command = [scripts / "get-onnxruntime", "--gpu", "--cuda-libraries", "--version", VERSION, "--platform", "linux-x64", "--unpinned",
+                   "--dir", self.runtime]
+        environment = dict(os.environ, PYTHON=str(self.folder / "bin/pip"))
+        said = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+        self.assertLess(said.index("to fetch: nvidia-made 1.0, 7 MB"), said.index("fetching nvidia-made"))
+        library = self.runtime / "cuda/libmade.so.13"
+        self.assertTrue(library.is_symlink())
+        self.assertEqual(library.read_text(), "a library of NVIDIA's")
+        again = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+        self.assertNotIn("nvidia-made", again)
+        self.assertEqual(self.downloads(), 2)
 
     def test_what_is_there_is_not_fetched_again(self):
         self.got()
