@@ -91,6 +91,9 @@ int strings_of(PyObject *list, const char ***out, size_t *count);
 int dims_of(PyObject *sequence, int64_t dims[IOBIND_MAX_RANK], size_t *rank);
 PyObject *dims_to_tuple(const int64_t *dims, size_t rank);
 
+/* An entry of a dict of texts; -1 with an exception. */
+int set_text(PyObject *dict, const char *key, const char *value);
+
 /* The object's handle, or NULL for None; -1 with a TypeError for anything else. */
 int stream_or_none(PyObject *object, Stream **out);
 int event_or_none(PyObject *object, Event **out);
@@ -103,6 +106,7 @@ extern PyObject *the_runtime; /* borrowed: the Runtime that was made last */
 
 /* release.c: what other threads leave to be done with the GIL held. */
 void release_later(Py_buffer *view, PyObject *object);
+void release_object(void *object, void *data); /* an iobind_deleter, whose context is a reference */
 void release_now(void);
 void log_line(void *context, int32_t level, const char *message);
 void set_logger(PyObject *new_logger);

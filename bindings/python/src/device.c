@@ -171,11 +171,9 @@ static PyObject *device_metadata(Device *self, PyObject *none) {
   const char *key;
   const char *value;
   for (size_t i = 0; entries != NULL && iobind_device_get_metadata(self->handle, i, &key, &value, NULL) == IOBIND_OK; i++) {
-    PyObject *text = PyUnicode_FromString(value);
-    if (text == NULL || PyDict_SetItemString(entries, key, text) != 0) {
+    if (set_text(entries, key, value) != 0) {
       Py_CLEAR(entries);
     }
-    Py_XDECREF(text);
   }
   return entries;
 }
@@ -326,13 +324,6 @@ static PyObject *stream_new(PyTypeObject *type, PyObject *arguments, PyObject *k
   return (PyObject *)self;
 }
 
-static void owner_back(void *context, void *data) {
-  (void)data;
-  Py_buffer none;
-  memset(&none, 0, sizeof none);
-  release_later(&none, context);
-}
-
 /* Stream._wrap(device, kind, handle, owner) */
 static PyObject *stream_wrap(PyObject *type, PyObject *arguments) {
   PyObject *device;
@@ -346,7 +337,7 @@ static PyObject *stream_wrap(PyObject *type, PyObject *arguments) {
   iobind_stream *stream;
   iobind_error error = IOBIND_ERROR_INIT;
   iobind_status status;
-  WITHOUT_GIL(status, iobind_stream_wrap(((Device *)device)->handle, &native, owner_back, owner, &stream, &error));
+  WITHOUT_GIL(status, iobind_stream_wrap(((Device *)device)->handle, &native, release_object, owner, &stream, &error));
   if (status != IOBIND_OK) {
     return raise_error(&error);
   }

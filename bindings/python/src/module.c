@@ -147,6 +147,13 @@ int tensor_or_none(PyObject *object, Tensor **out) {
   return object_or_none(object, tensor_type, "an iobind.Tensor", (void **)out);
 }
 
+int set_text(PyObject *dict, const char *key, const char *value) {
+  PyObject *text = PyUnicode_FromString(value);
+  int status = text == NULL ? -1 : PyDict_SetItemString(dict, key, text);
+  Py_XDECREF(text);
+  return status;
+}
+
 /* ---- the module ---- */
 
 static PyObject *use_classes(PyObject *module, PyObject *arguments) {

@@ -96,6 +96,13 @@ void release_later(Py_buffer *view, PyObject *object) {
   }
 }
 
+void release_object(void *object, void *data) {
+  (void)data;
+  Py_buffer none;
+  memset(&none, 0, sizeof none);
+  release_later(&none, object);
+}
+
 void log_line(void *context, int32_t level, const char *message) {
   (void)context;
   if (atomic_fetch_add(&lines, 1) >= LINES_MAX) {

@@ -1,8 +1,6 @@
 /* Sessions, and pipelines over them. */
 #include "core.h"
 
-#include <string.h>
-
 /* A dict's list fields: (keys, values) of str. */
 static int pairs_of(PyObject *options, const char *keys, const char *values, const char ***key_list, const char ***value_list,
                     size_t *count) {
@@ -169,13 +167,6 @@ static PyObject *session_make(PyObject *type, PyObject *arguments) {
   return handle == NULL ? NULL : session_of((PyTypeObject *)type, handle, runtime);
 }
 
-static void owner_back(void *context, void *data) {
-  (void)data;
-  Py_buffer none;
-  memset(&none, 0, sizeof none);
-  release_later(&none, context);
-}
-
 /* Session._adopt(runtime, address, owner) */
 static PyObject *session_adopt(PyObject *type, PyObject *arguments) {
   PyObject *runtime;
@@ -186,7 +177,7 @@ static PyObject *session_adopt(PyObject *type, PyObject *arguments) {
   }
   iobind_session *handle;
   iobind_error error = IOBIND_ERROR_INIT;
-  if (iobind_session_wrap(((Runtime *)runtime)->handle, (void *)(uintptr_t)address, owner_back, owner, &handle, &error) !=
+  if (iobind_session_wrap(((Runtime *)runtime)->handle, (void *)(uintptr_t)address, release_object, owner, &handle, &error) !=
       IOBIND_OK) {
     return raise_error(&error);
   }
@@ -254,11 +245,9 @@ static PyObject *session_metadata(Session *self, PyObject *none) {
   const char *key;
   const char *value;
   for (size_t i = 0; entries != NULL && iobind_session_get_metadata(self->handle, i, &key, &value, NULL) == IOBIND_OK; i++) {
-    PyObject *text = PyUnicode_FromString(value);
-    if (text == NULL || PyDict_SetItemString(entries, key, text) != 0) {
+    if (set_text(entries, key, value) != 0) {
       Py_CLEAR(entries);
     }
-    Py_XDECREF(text);
   }
   return entries;
 }

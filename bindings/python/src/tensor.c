@@ -2,7 +2,6 @@
 #include "core.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 /* ---- types ---- */
 
@@ -147,13 +146,6 @@ static void give_view_back(void *context, void *data) {
   free(view);
 }
 
-static void give_object_back(void *context, void *data) {
-  (void)data;
-  Py_buffer none;
-  memset(&none, 0, sizeof none);
-  release_later(&none, context);
-}
-
 /* wrap(device, memory, dtype, shape, buffer, writable) or, by address: (..., address, keep, bytes) */
 static PyObject *tensor_wrap(PyObject *module, PyObject *arguments) {
   (void)module;
@@ -272,7 +264,7 @@ static PyObject *tensor_wrap_address(PyObject *module, PyObject *arguments) {
   iobind_tensor *handle;
   iobind_error error = IOBIND_ERROR_INIT;
   if (iobind_tensor_wrap(((Device *)device)->handle, (iobind_memory)memory, (iobind_dtype)dtype, dims, rank,
-                         (void *)(uintptr_t)address, (size_t)bytes, give_object_back, owner, &handle, &error) != IOBIND_OK) {
+                         (void *)(uintptr_t)address, (size_t)bytes, release_object, owner, &handle, &error) != IOBIND_OK) {
     return raise_error(&error);
   }
   Py_INCREF(owner);

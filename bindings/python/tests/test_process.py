@@ -350,12 +350,14 @@ assert tensor._writers() == []
 """)
 
 
-def test_a_run_on_a_stream_of_another_library_returns_at_once():
-    child(SMALL + """
+@pytest.mark.parametrize("protocol", ["cuda_stream = theirs.native", "ptr = theirs.native", "__cuda_stream__ = lambda self: (0, theirs.native)"])
+def test_a_run_on_a_stream_of_another_library_returns_at_once(protocol):
+    child(SMALL + f"""
 theirs = iobind.Stream("vdev")
 
 class Foreign:
-    cuda_stream = theirs.native
+    {protocol}
+""" + """
 
 binding = iobind.Session(twice(), device="vdev").bind({"x": x})
 for _ in range(3):
