@@ -32,6 +32,9 @@ iobind_error *world_error(world *w) {
 int world_settle(world *w, iobind_status status, const void *out) {
   w->settled = 1;
   const char *wrong = test_error_wrong(&w->error, status);
+  if (wrong == NULL && status != IOBIND_OK && !test_is_named(w->error.message)) {
+    wrong = "the message does not begin with a function's name, or has it twice";
+  }
   if (wrong != NULL) world_fail(w, "%s, but %s: %s", iobind_status_name(status), wrong, w->error.message);
   if (status == IOBIND_OK) {
     if (w->expected != IOBIND_OK) {

@@ -10,6 +10,7 @@
 
 #include "allocation.h"
 #include "fake_ort.h"
+#include "objects.h"
 #include "scenario.h"
 
 enum { CODE = 11 /* ORT_EP_FAIL, which nothing here gives by itself */ };
@@ -85,10 +86,8 @@ static iobind_status make_call(struct rig *rig, const struct scenario *scenario)
   if (rig->error.status != (status == IOBIND_OK ? -1 : (int32_t)status)) {
     problem("the call returned %s, the error's status is %d", iobind_status_name((int32_t)status), rig->error.status);
   }
-  size_t length = strspn(rig->error.message, "abcdefghijklmnopqrstuvwxyz0123456789_");
-  bool has_noun = memchr(rig->error.message, '_', length) != NULL || strncmp(rig->error.message, "preload", length) == 0;
-  if (status != IOBIND_OK && (rig->error.message[length] != ':' || !has_noun)) {
-    problem("the message does not begin with a function's name: %s", rig->error.message);
+  if (status != IOBIND_OK && !test_is_named(rig->error.message)) {
+    problem("the message does not begin with a function's name, or has it twice: %s", rig->error.message);
   }
   if (rig->error.struct_size != ERROR_SIZE) {
     problem("the error's struct_size was %d, and is %u", ERROR_SIZE, rig->error.struct_size);

@@ -30,6 +30,14 @@ bool test_is_utf8(const char *text) {
   return true;
 }
 
+bool test_is_named(const char *message) {
+  size_t length = strspn(message, "abcdefghijklmnopqrstuvwxyz0123456789_");
+  bool has_noun = memchr(message, '_', length) != NULL || strncmp(message, "preload:", length + 1) == 0;
+  char name[64];
+  (void)snprintf(name, sizeof name, "%.*s: ", (int)length, message);
+  return has_noun && message[length] == ':' && strstr(message + length, name) == NULL;
+}
+
 const char *test_error_wrong(const iobind_error *error, iobind_status status) {
   if (status == IOBIND_OK) {
     iobind_error before;

@@ -11,6 +11,9 @@ void test_error_arm(iobind_error *error);
 const char *test_error_wrong(const iobind_error *error, iobind_status status);
 bool test_is_utf8(const char *text);
 
+/* Does the message of a public function begin with a function's name, and have that only once? */
+bool test_is_named(const char *message);
+
 /* A runtime with IOBIND_RUNTIME_* flags, and the device of a spec (NULL: none is looked for). If the device does not work, there is no
  * runtime either. */
 iobind_status test_runtime(uint32_t flags, const char *spec, iobind_runtime **runtime, iobind_device **device,

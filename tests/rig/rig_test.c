@@ -38,6 +38,17 @@ static void each_broken_rule_is_noticed(void **state) {
   assert_non_null(test_error_wrong(&error, IOBIND_SHAPE));
 }
 
+static void names_are_noticed(void **state) {
+  (void)state;
+  assert_true(test_is_named("binding_run: 'x' is not bound"));
+  assert_true(test_is_named("preload: CUDA: not here"));
+  static const char *const wrong[] = {"'x' is not bound", "x: not bound", "binding_run 'x'", "preloaded: x",
+                                      "binding_run: binding_run: 'x' is not bound"};
+  for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+    assert_false(test_is_named(wrong[i]));
+  }
+}
+
 static void what_is_required(void **state) {
   (void)state;
   setenv("IOBIND_REQUIRE", "cpu,webgpu", 1);
@@ -102,8 +113,11 @@ static void a_model_is_made_once(void **state) {
 
 int main(void) {
   const struct CMUnitTest cases[] = {
-      cmocka_unit_test(each_broken_rule_is_noticed), cmocka_unit_test(what_is_required),
-      cmocka_unit_test(what_is_not_there_is_said),   cmocka_unit_test(a_wrong_float_is_noticed),
+      cmocka_unit_test(each_broken_rule_is_noticed),
+      cmocka_unit_test(names_are_noticed),
+      cmocka_unit_test(what_is_required),
+      cmocka_unit_test(what_is_not_there_is_said),
+      cmocka_unit_test(a_wrong_float_is_noticed),
       cmocka_unit_test(a_model_is_made_once),
   };
   return cmocka_run_group_tests(cases, NULL, NULL);

@@ -15,6 +15,10 @@ void fixture_expect(iobind_status expected, iobind_status status, const char *ca
     _fail(file, line);
   }
   const char *wrong = test_error_wrong(&fault, status);
+  bool is_internal = strncmp(call, "iobind__", strlen("iobind__")) == 0; /* its caller gives the name */
+  if (wrong == NULL && status != IOBIND_OK && !is_internal && !test_is_named(fault.message)) {
+    wrong = "the message does not begin with a function's name, or has it twice";
+  }
   if (wrong != NULL) {
     print_error("%s\n  %s, but %s: status %d, ORT's code %d, '%s'\n", call, iobind_status_name((int32_t)status), wrong,
                 fault.status, fault.ort_code, fault.message);
