@@ -27,6 +27,8 @@ iobind_binding *make_binding(iobind_session *session, iobind_tensor *x, iobind_t
 void bind_x(iobind_binding *binding, iobind_tensor *x);
 void bind_y(iobind_binding *binding, iobind_tensor *y);
 
+bool is_hardware(void); /* a GPU of NVIDIA's, which neither counts nor fails on request */
+
 /* What the device has done since it was asked last; -1: it does not count. */
 typedef struct launched {
   int64_t graphs;
