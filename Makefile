@@ -32,7 +32,7 @@ release_labels := ^(release|bench|soak)$$
 
 .NOTPARALLEL:
 .PHONY: build demo vcuda python java install package test test-all coverage format check-format analyze clean distclean
-.PHONY: needs dist fetched no-results ports-needs build-dev test-release-all test-dev-older test-dev-all
+.PHONY: needs dist fetched no-results ports-needs build-dev test-release-all test-oldest-ort test-control-flow-ort test-dev-all
 .PHONY: test-dev test-tsan test-release test-java test-python test-valgrind test-spark
 
 build: needs dist
@@ -139,14 +139,16 @@ ports-needs:
 # Each stage is a target, so that make -k goes on behind one that failed.
 test-all: java_arguments := -Diobind.excluded=
 test-all: no-results fetched ports-needs check-format analyze dist test-tsan test-java test-python test-spark test-valgrind \
-    test-release-all test-dev-older test-dev-all $(older_gpu_orts:%=test-gpu-%)
+    test-release-all test-oldest-ort test-control-flow-ort test-dev-all $(older_gpu_orts:%=test-gpu-%)
 	@scripts/skipped $(results)
 
 test-release-all: dist
 	$(call run_tests,release,release) -L '$(release_labels)'
 
-test-dev-older: build-dev
+test-oldest-ort: build-dev
 	$(call on_ort,$(oldest_ort)) $(call run_tests,dev,oldest-ort) -LE '^(long|vcuda)$$' -j $(jobs)
+
+test-control-flow-ort: build-dev
 	@scripts/get-onnxruntime --version $(control_flow_ort)
 	$(call on_ort,$(control_flow_ort)) $(call run_tests,dev,control-flow-ort) -L '^versions$$' -j $(jobs)
 
