@@ -45,10 +45,14 @@ static inline iobind_status begin(iobind_binding *binding, iobind_stream *busy, 
     iobind__results_drop(binding, busy);
   }
   binding->results = IOBIND__RESULTS_NONE;
-  if (!binding->is_checked || binding->fresh_count > 0 || iobind__side_of_turn(binding)->generation != binding->generation) {
-    IOBIND__TRY(prepare(binding, error));
+  const iobind__side *side = iobind__side_of_turn(binding);
+  if (!binding->is_checked || side->generation != binding->generation) {
+    return prepare(binding, error);
   }
-  return IOBIND_OK;
+  if (binding->fresh_count == 0) {
+    return IOBIND_OK;
+  }
+  return binding->carry_count == 0 ? iobind__side_refresh(binding, side, error) : prepare(binding, error);
 }
 
 static iobind_status begin_inside(iobind_binding *binding, iobind_stream *busy, iobind_error *error) {
@@ -67,9 +71,10 @@ static inline iobind_status begin_serial(iobind_binding *binding, iobind_stream 
 }
 
 /* Make the run wait for the producers of its inputs. `points` are what the inputs' events held when the run was queued; NULL:
- * what they hold now. The lock of an EP for one thread is not held meanwhile: a worker that is waited for may need it. */
-static iobind_status await_producers(const iobind_binding *binding, iobind_stream *stream, iobind__point *const *points,
-                                     iobind_error *error) {
+ * what they hold now. The lock of an EP for one thread is not held meanwhile: a worker that is waited for may need it. Not inlined,
+ * as the next one, so that the steady run has a small frame. */
+__attribute__((noinline)) static iobind_status await_producers(const iobind_binding *binding, iobind_stream *stream,
+                                                               iobind__point *const *points, iobind_error *error) {
   for (size_t i = 0; i < binding->session->input_count; i++) {
     const iobind__input *input = &binding->inputs[i];
     if (points != NULL) {
@@ -82,7 +87,8 @@ static iobind_status await_producers(const iobind_binding *binding, iobind_strea
 }
 
 /* Copy the inputs that are copied before each run. */
-static iobind_status load_live_inputs(const iobind_binding *binding, iobind_stream *stream, iobind_error *error) {
+__attribute__((noinline)) static iobind_status load_live_inputs(const iobind_binding *binding, iobind_stream *stream,
+                                                                iobind_error *error) {
   for (size_t i = 0; i < binding->session->input_count; i++) {
     const iobind__input *input = &binding->inputs[i];
     if (input->source != NULL) {

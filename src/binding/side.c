@@ -129,6 +129,12 @@ static inline iobind_status give_target(const iobind_binding *binding, const iob
   return IOBIND_OK;
 }
 
+/* Where ORT makes the output. */
+static inline const iobind__place *output_place(const iobind_binding *binding, size_t index) {
+  const iobind__output *output = &binding->outputs[index];
+  return output->is_copied ? iobind__output_home(binding, index) : output->place;
+}
+
 static iobind_status give_output(const iobind_binding *binding, const iobind__side *side, size_t index, const char *what,
                                  iobind_error *error) {
   const OrtApi *api = IOBIND__API(binding->session->runtime);
@@ -137,7 +143,7 @@ static iobind_status give_output(const iobind_binding *binding, const iobind__si
   if (iobind__output_is_given(output) && !output->is_copied) {
     return give_target(binding, side, index, what, error);
   }
-  const iobind__place *place = output->is_copied ? iobind__output_home(binding, index) : output->place;
+  const iobind__place *place = output_place(binding, index);
   bool is_reused = output->mode == IOBIND_OUTPUT_REUSE && !output->is_copied;
   IOBIND__ORT_TRY(api, api->BindOutputToDevice(side->binding, value->name, place->info), error, "%s: output '%s'", what,
                   value->label);
@@ -258,9 +264,22 @@ iobind_status iobind__side_compare(iobind_binding *binding, iobind__side *side, 
   return IOBIND_OK;
 }
 
-iobind_status iobind__side_refresh(iobind_binding *binding, const iobind__side *side, iobind_error *error) {
+static iobind_status refresh_failed(const iobind_binding *binding, size_t index, OrtStatus *status, iobind_error *error) {
+  const iobind_session *session = binding->session;
+  return iobind__ort_fail(IOBIND__API(session->runtime), status, error, "binding_run: output '%s'",
+                          session->outputs[index].label);
+}
+
+/* Part of the steady run with a FRESH output. */
+iobind_status iobind__side_refresh(const iobind_binding *binding, const iobind__side *side, iobind_error *error) {
   for (size_t i = 0; i < binding->fresh_count; i++) {
-    IOBIND__TRY(give_output(binding, side, binding->fresh[i], "binding_run", error));
+    const iobind_session *session = binding->session;
+    const iobind__value *output = &session->outputs[binding->fresh[i]];
+    const iobind__place *place = output_place(binding, binding->fresh[i]);
+    OrtStatus *status = IOBIND__API(session->runtime)->BindOutputToDevice(side->binding, output->name, place->info);
+    if (status != NULL) {
+      return refresh_failed(binding, binding->fresh[i], status, error);
+    }
   }
   return IOBIND_OK;
 }

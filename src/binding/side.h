@@ -53,7 +53,7 @@ static inline void iobind__sides_let_go(iobind_binding *binding, const iobind_te
 }
 
 /* Bind again what is bound before each run: FRESH outputs, and those that are copied. */
-iobind_status iobind__side_refresh(iobind_binding *binding, const iobind__side *side, iobind_error *error);
+iobind_status iobind__side_refresh(const iobind_binding *binding, const iobind__side *side, iobind_error *error);
 
 /* Arrays of values are cheaper than ORT's binding if states are moved and nothing is on a device. */
 typedef struct iobind__arrays {
