@@ -126,10 +126,28 @@ static OrtStatus *can_write_graph(const OrtGraph *graph, bool *can) {
   return status;
 }
 
-/* Can everything inside the node's subgraphs be written? Strings and sequences may stay inside, because the nested session has
- * them in host memory. Only attributes count. */
+/* Is the operator one that each ORT has? Others are functions of the model's own, which ORT replaces by their nodes where no EP claims
+ * them, or of a library that the nested session does not have. */
+static OrtStatus *is_common(const OrtNode *node, bool *common) {
+  static const char *const domains[] = {
+      "", "ai.onnx", "ai.onnx.ml", "ai.onnx.preview", "ai.onnx.preview.training", "com.microsoft"};
+  const char *domain = NULL;
+  VDEV_TRY(VDEV_API_TABLE->Node_GetDomain(node, &domain));
+  *common = false;
+  for (size_t i = 0; i < sizeof domains / sizeof domains[0] && !*common; i++) {
+    *common = strcmp(domain, domains[i]) == 0;
+  }
+  return NULL;
+}
+
+/* Can the node be written, with everything inside its subgraphs? Strings and sequences may stay inside, because the nested session
+ * has them in host memory. Only attributes count. */
 static OrtStatus *can_write(const OrtNode *node, bool *can) {
   const OrtApi *api = VDEV_API_TABLE;
+  VDEV_TRY(is_common(node, can));
+  if (!*can) {
+    return NULL;
+  }
   VDEV_TRY(has_known_attributes(node, can));
   size_t count = 0;
   VDEV_TRY(api->Node_GetNumSubgraphs(node, &count));

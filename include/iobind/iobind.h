@@ -979,7 +979,7 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_binding_check(iobind_binding *bindi
  *          of the session, or the event is not of its device; SHAPE an output has another shape than its FIXED tensor;
  *          INVALID_STATE a run is under way; NOT_SUPPORTED an input or output is not a tensor; CANCELLED; RUNTIME ORT
  *          failed; OUT_OF_MEMORY. What fails after the call has returned is reported by the event, the stream and
- *          iobind_binding_get_output. After an error no output can be fetched, and the binding can run again
+ *          iobind_binding_get_output. A run that has failed leaves no output, and the binding can run again
  *  @threads serial   @blocks if stream is NULL   @since 0.1 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_binding_run(iobind_binding *binding, iobind_stream *stream, iobind_event *event,
                                                          iobind_error *error);

@@ -133,7 +133,7 @@ void iobind__session_await_turn(iobind_session *session);
 void iobind__session_pass_turn(iobind_session *session);
 
 /* One run at a time of a session that captures graphs, or that computes on a stream of its own: CUDA's EP has one cuBLAS handle for that.
- * Nothing for any other session. A device is entered behind it. A mutex would do, for six times the instructions of a steady run. */
+ * Nothing for any other session. A device is entered behind it. A mutex would do, but a steady run is counted, and this takes a sixth of its instructions. */
 static inline void iobind__session_enter(iobind_session *session) {
   int turn = IOBIND__TURN_FREE;
   if ((session->graph_limit > 0 || session->stream != NULL) &&

@@ -12,6 +12,7 @@ import unittest
 import vdev
 
 import numpy as np
+import onnx
 import onnxruntime
 from onnx import TensorProto, helper
 
@@ -133,6 +134,19 @@ class Road(unittest.TestCase):
         np.testing.assert_array_equal(z, (X + Y) * Y - X)
         self.assertEqual(self.get("kernels"), [2])
         self.assertGreater(self.get("d2h_bytes")[0], BYTES)  # what Mul reads comes down besides the output
+
+    def test_a_function_of_the_models_own_is_computed_on_the_device(self):
+        function = helper.make_function("mine", "Twice", ["a"], ["b"], [helper.make_node("Add", ["a", "a"], ["b"])],
+                                        [helper.make_opsetid("", 20)])
+        made = onnx.load_model_from_string(model(("Add", "xy", "a"), ("Twice", "a", "z")))
+        made.graph.node[1].domain = "mine"
+        made.opset_import.append(helper.make_opsetid("mine", 1))
+        made.functions.append(function)
+        session = self.library.session(made.SerializeToString())
+        self.library.reset()
+        (z,) = session.run(None, {"x": X, "y": Y})
+        np.testing.assert_array_equal(z, 2 * (X + Y))
+        self.assertEqual(self.get("kernels", "h2d_bytes", "d2h_bytes"), [1, 2 * BYTES, BYTES])
 
     def test_a_modelled_link_takes_exactly_its_time(self):
         """2 ms at 1 GB/s and 0.1 ms of latency each way, 1 ms of computing; nobody sleeps for it."""
