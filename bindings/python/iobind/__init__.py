@@ -29,7 +29,7 @@ from ._errors import (
     Timeout,
     VersionError,
 )
-from ._pipeline import Map
+from ._pipeline import Map, Times
 from ._runtime import attach, attached, configure, device, devices, info, preload, register_ep
 from ._session import Session, Value
 from ._tensor import Event, Live, Stream, Tensor, copy, empty, from_dlpack, live, tensor, wrap, wrap_address
@@ -42,6 +42,6 @@ _core.use_classes(Tensor, Outputs, BY_STATUS)
 __all__ = [
     "REUSE", "Audit", "Binding", "Cancelled", "DTypeError", "Device", "DeviceError", "Error", "Event", "FileError", "InternalError",
     "InvalidArgument", "InvalidState", "Live", "Map", "NotFound", "NotSupported", "OrtError", "OutOfMemory", "Outputs", "Session",
-    "ShapeError", "Stream", "Tensor", "Timeout", "Value", "VersionError", "attach", "attached", "configure", "copy", "device",
+    "ShapeError", "Stream", "Tensor", "Timeout", "Times", "Value", "VersionError", "attach", "attached", "configure", "copy", "device",
     "devices", "empty", "from_dlpack", "in_place", "info", "live", "preload", "register_ep", "tensor", "wrap", "wrap_address",
 ]

@@ -10,7 +10,7 @@ from . import _core, _dtypes, _tensor
 from ._audit import Audit
 from ._errors import InvalidArgument, InvalidState, NotFound, ShapeError
 from ._runtime import place as find_place
-from ._session import Session, as_host_tensor
+from ._session import Session, as_host_tensor, run_options
 
 RESIDENT, SNAPSHOT, LIVE = range(3)
 FRESH_MODE, REUSE_MODE, FIXED_MODE, IN_PLACE_MODE, NONE_MODE = range(5)
@@ -18,7 +18,7 @@ CARRY_MODES = ["move", "swap", "in_place"]
 
 
 class Reuse:
-    """REUSE, or REUSE("cpu"): memory of the first run, overwritten by the next ones."""
+    """REUSE, or REUSE("cpu"), a device's name: memory of the first run there, overwritten by the next ones."""
 
     def __init__(self, device: str | _core.Device | None = None) -> None:
         self.device = device
@@ -38,7 +38,7 @@ class InPlace:
 
 
 def in_place(tensor: _tensor.Tensor) -> InPlace:
-    """Let an output be written into memory that an input has: only if the model's operators allow it, which nobody checks."""
+    """Let an output be written into `tensor`, memory that an input has: only if the model's operators allow it, which nobody checks."""
     return InPlace(tensor)
 
 
@@ -58,11 +58,12 @@ class Outputs(_core.Outputs):
         return name in self.keys()
 
     def values(self) -> list[_tensor.Tensor]:
-        """The outputs that are bound, in the model's order."""
+        """The outputs that are bound, in the model's order. Raises InvalidState for one that is not fetched, or that a
+        later run has ended, and what the run failed with: OrtError, Cancelled."""
         return [self[name] for name in self.keys()]
 
     def items(self) -> list[tuple[str, _tensor.Tensor]]:
-        """Names and tensors."""
+        """Names and tensors. Raises InvalidState, OrtError, Cancelled as values() does."""
         return [(name, self[name]) for name in self.keys()]
 
     def __repr__(self) -> str:
@@ -72,7 +73,7 @@ class Outputs(_core.Outputs):
 class Binding(_core.Binding):
     """A session's inputs and outputs, bound to memory. One thread at a time; a session may have any number of bindings.
 
-    b["x"] = array copies new data in, and may change open dims; b["x"] = tensor binds the tensor itself.
+    b["x"] = array copies new data in, and may change open dims; b["x"] = tensor binds the tensor itself; both raise as bind().
     """
 
     def __new__(cls, session: Session) -> Binding:
@@ -106,7 +107,8 @@ class Binding(_core.Binding):
              carry: Mapping[str, str] | None = None, carry_mode: str | None = None) -> None:
         """Bind several at once.
 
-        inputs: {name: value}. An array is copied now, to where the session wants it (SNAPSHOT); an iobind.Tensor, or a device
+        inputs: {name: value}. An array is copied now, to where the session wants it (SNAPSHOT), and
+        has dims that fit the model's; an iobind.Tensor, or a device
         tensor of another library by DLPack, is the input itself (RESIDENT), where the session wants it, and never copied;
         live(array) is read before each run. outputs: {name: a device spec ("cpu": each run's result comes there, FRESH), REUSE or
         REUSE("cpu"), a Tensor or array that is written into, in_place(tensor), None (not fetched)}. Those that are not named are
@@ -153,7 +155,8 @@ class Binding(_core.Binding):
             self._tensors[index] = tensor
 
     def set_input(self, name: str, value: Any, *, event: _tensor.Event | None = None) -> None:
-        """Bind an input as b[name] = value does. event: each run waits for it before it reads a tensor."""
+        """Bind an input as b[name] = value does. event: each run waits for it before it reads a tensor. Raises as bind(), and
+        InvalidArgument for an event with anything but a tensor."""
         if event is None:
             self._assign(name, value)
             return
@@ -162,7 +165,7 @@ class Binding(_core.Binding):
         self._bind_tensor(self._input(name)[0], value, event)
 
     def clear(self) -> None:
-        """Unbind everything; outputs are FRESH again."""
+        """Unbind everything; outputs are FRESH again. Raises InvalidState while a run is under way."""
         super().clear()
         self._orders.clear()
         self._tensors.clear()
@@ -170,7 +173,9 @@ class Binding(_core.Binding):
         self._use_order(None)
 
     def update(self, name: str, array: Any, *, stream: _tensor.Stream | None = None) -> None:
-        """Copy new data of the same dims into a bound input, behind the runs that are queued on `stream`."""
+        """Copy new data, an array of the same dims, into the bound input `name`, behind the runs that are queued on `stream`. Raises
+        NotFound, InvalidState (it is not bound), InvalidArgument (the wrong number of bytes), DTypeError, ShapeError (gaps),
+        DeviceError (another device's stream)."""
         index, wanted = self._input(name)
         data = _tensor.host_array(array, _dtypes.BY_NAME[wanted.dtype], f"update: {name!r}")
         if index in self._tensors:
@@ -178,7 +183,8 @@ class Binding(_core.Binding):
         self._update_input(index, _tensor.as_bytes(data), stream)
 
     def set_output(self, name: str, value: Any) -> None:
-        """Bind an output; see bind()."""
+        """Bind the output `name`; bind() has what its value may be. Raises NotFound, DTypeError, ShapeError, DeviceError, InvalidArgument,
+        NotSupported, InvalidState."""
         if name not in self._outputs:
             raise NotFound(f"binding: no output {name!r}; there are {', '.join(self._outputs)}")
         index, wanted = self._outputs[name]
@@ -198,7 +204,7 @@ class Binding(_core.Binding):
             self._set_output(index, FIXED_MODE, None, 0, _tensor.wrap(value))
 
     def fresh(self, name: str) -> None:
-        """Leave an output FRESH where the session leaves it, as it is in a new binding."""
+        """Leave the output `name` FRESH where the session leaves it, as it is in a new binding. Raises NotFound, InvalidState."""
         if name not in self._outputs:
             raise NotFound(f"binding: no output {name!r}; there are {', '.join(self._outputs)}")
         self._set_output(self._outputs[name][0], FRESH_MODE, None, 0, None)
@@ -223,15 +229,17 @@ class Binding(_core.Binding):
             self._tensors.pop(to, None)
 
     def take(self, name: str) -> _tensor.Tensor:
-        """An output of the last run that no later run overwrites, also one of REUSE, which gets new memory."""
+        """The output `name` of the last run, with that run's shape, which no later run overwrites, also one of REUSE, which gets new
+        memory. Raises NotFound, InvalidState (no run has finished, or it was taken), DeviceError, and what the run failed with."""
         if name not in self._outputs:
             raise NotFound(f"take: no output {name!r}; there are {', '.join(self._outputs)}")
         return self._take(self._outputs[name][0])
 
     def set_run_options(self, config: Mapping[str, Any] | None = None, *, tag: str | None = None, log_level: int = 0) -> None:
-        """For all later runs: ONNX Runtime's run entries, such as {"memory.enable_memory_arena_shrinkage": "gpu:0"}; a tag for its log and profile."""
-        entries = {key: str(value) for key, value in (config or {}).items()}
-        self._set_run_options(log_level, tag, list(entries), list(entries.values()))
+        """For all later runs. config: ONNX Runtime's run entries, such as {"memory.enable_memory_arena_shrinkage": "gpu:0"}. tag: names
+        the runs in its log. log_level: 1 verbose, 2 info, 3 warning, 4 error; 0: the default. Raises InvalidState while a run is
+        under way, InvalidArgument."""
+        self._set_run_options(*run_options(config, tag, log_level))
 
     def audit(self) -> Audit:
         """Which bytes move on each run, from where to where, and why: a table in a terminal, HTML in a notebook."""
@@ -267,7 +275,8 @@ class Binding(_core.Binding):
         return self._foreign[1]
 
     async def run_async(self) -> Outputs:
-        """As run(), without blocking the event loop; cancelling the task cancels the run."""
+        """As run(), without blocking the event loop; cancelling the task cancels the run. Raises as run(): InvalidState, ShapeError,
+        DeviceError, Cancelled, OrtError."""
         if self._pool is None:
             from concurrent.futures import ThreadPoolExecutor
 

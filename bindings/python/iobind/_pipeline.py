@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
@@ -14,6 +15,7 @@ from ._runtime import runtime
 from ._session import Session, Value, as_host_tensor
 
 HOST, DEVICE, NONE = range(3)  # iobind_placement
+STOP, TIMES = 1, 2  # IOBIND_PIPELINE_*
 
 
 class Waiting(NamedTuple):
@@ -25,23 +27,43 @@ class Waiting(NamedTuple):
     failed: Exception | None
 
 
+class Times(NamedTuple):
+    """When the stages of an item of Session.map ended, in nanoseconds of time.monotonic_ns(). 0: the item has no such stage, or (all but
+    submit_ns) times=True was not asked for."""
+
+    submit_ns: int
+    upload_ns: int
+    run_ns: int
+    download_ns: int
+    """if nothing is downloaded: when the outputs were handed over"""
+
+
 class Map:
-    """What Session.map gives: an iterator over the outputs of item after item. If one failed, next() goes on with the one behind it."""
+    """What Session.map gives: an iterator over the outputs of item after item. If one failed, next() goes on with the one behind it,
+    unless stop=True was asked for."""
+
+    times: Times | None
+    """of the item whose outputs next() gave last; None before the first, and after one that failed"""
 
     def __init__(self, session: Session, items: Iterable[Any], slots: int, constants: Mapping[str, Any],
-                 outputs: Mapping[str, str | _core.Device | None]) -> None:
-        """As Session.map. What is wrong with constants and outputs is raised here, before the first item."""
+                 outputs: Mapping[str, str | _core.Device | None], *, stop: bool = False, times: bool = False,
+                 run_options: tuple[int, str | None, list[str], list[str]] | None = None) -> None:
+        """session, items, slots, constants, outputs, stop, times: as Session.map, which makes it. run_options: log level, tag, keys,
+        values. What is wrong with any but the items is raised here, before the first item. Raises NotFound, DeviceError, DTypeError,
+        ShapeError, InvalidArgument, NotSupported."""
         self._items = iter(items)
         self._known = {value.name: _dtypes.BY_NAME.get(value.dtype, 0) for value in session.inputs}
         self._constants = frozenset(constants)
         self._outputs = [value.name for value in session.outputs]
-        self._pipeline = _core.Pipeline(session=session, slots=slots, flags=0, constants=self._fixed(session, constants) if constants else None,
-                                        outputs=_placements(session.outputs, outputs) if outputs else None)
+        self._pipeline = _core.Pipeline(session=session, slots=slots, flags=(STOP if stop else 0) | (TIMES if times else 0),
+                                        constants=self._fixed(session, constants) if constants else None,
+                                        outputs=_placements(session.outputs, outputs) if outputs else None, run_options=run_options)
         self._slots = slots or 3
         self._waiting: deque[Waiting] = deque()
         self._streams: dict[str, _tensor.Stream] = {}
         self._taken = 0
         self._is_over = self._is_busy = False
+        self._stops, self.times = stop, None
 
     def _fixed(self, session: Session, constants: Mapping[str, Any]) -> list[Any]:
         for name in constants:
@@ -58,7 +80,8 @@ class Map:
         return self
 
     def __next__(self) -> Any:
-        """The outputs of the next item, or (tag, outputs). Raises what it failed with; StopIteration behind the last one."""
+        """The outputs of the next item, or (tag, outputs). Raises what it failed with; InvalidState if another thread, or the item that
+        is being made, is in next(); StopIteration behind the last one."""
         if self._is_busy:
             raise InvalidState("map: another thread, or an item that is being made, is in next() already")
         self._is_busy = True
@@ -67,7 +90,12 @@ class Map:
                 self._take()
             if not self._waiting:
                 raise StopIteration
-            return self._give()
+            try:
+                return self._give()
+            except Exception:
+                if self._stops:
+                    self._drop_rest()
+                raise
         finally:
             self._is_busy = False
 
@@ -84,6 +112,7 @@ class Map:
             return
         except Error as reason:
             failed = _marked(reason, number, tag)
+            self._is_over = self._stops
         except Exception as reason:  # of what makes the items: none come behind it
             self._is_over, failed = True, reason
         self._taken += 1
@@ -107,12 +136,12 @@ class Map:
         if isinstance(value, tuple) and len(value) == 2 and isinstance(value[1], _tensor.Event):
             if not isinstance(value[0], _tensor.Tensor):
                 raise InvalidArgument(f"{what}: only an iobind.Tensor comes with an event, got {type(value[0]).__name__}")
-            return value[0], value[1]
+            return _behind(value[0], value[1])
         if isinstance(value, _tensor.Tensor):
             writers = value._writers()
             for writer in writers[1:]:  # an input has one event
                 writer.record().wait()
-            return value, writers[0].record() if writers else None
+            return _behind(value, writers[0].record() if writers else None)
         if _tensor.is_on_device(value):
             device = _tensor.device_of(*value.__dlpack_device__())
             if device.spec not in self._streams:
@@ -125,17 +154,37 @@ class Map:
 
     def _give(self) -> Any:
         number, is_tagged, tag, failed = self._waiting[0]
+        self.times = None
         if failed is not None:
             self._waiting.popleft()
             raise failed
         try:
-            _, _, tensors = self._pipeline.next()
+            _, times, tensors = self._pipeline.next()
         except Error as reason:
             self._waiting.popleft()
             raise _marked(reason, number, tag) from None
         self._waiting.popleft()
+        self.times = Times(*times)
         outputs = {name: tensor for name, tensor in zip(self._outputs, tensors) if tensor is not None}
         return (tag, outputs) if is_tagged else outputs
+
+
+    def _drop_rest(self) -> None:
+        """Wait for the items behind one that failed, most of which are not run: their tensors are the caller's again."""
+        self._is_over = True
+        while self._waiting:
+            if self._waiting[0].failed is None:
+                with contextlib.suppress(Error):
+                    self._pipeline.next()
+            self._waiting.popleft()
+
+
+def _behind(tensor: _tensor.Tensor, event: _tensor.Event | None) -> tuple[_tensor.Tensor, _tensor.Event | None]:
+    """What is on the host is copied behind its event: the wait for that is here, where Ctrl-C ends it."""
+    if event is None or not tensor.host_readable:
+        return tensor, event
+    event.wait()
+    return tensor, None
 
 
 def _marked(error: Error, number: int, tag: Any) -> Error:
@@ -160,4 +209,4 @@ def _placement(value: Value, wanted: str | _core.Device | None) -> int:
     return HOST if device == find_device("cpu") else DEVICE
 
 
-__all__ = ["Map"]
+__all__ = ["Map", "Times"]

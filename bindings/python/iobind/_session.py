@@ -21,7 +21,7 @@ KINDS = ["unknown", "tensor", "sequence", "map", "opaque", "sparse", "optional"]
 
 
 class Value(NamedTuple):
-    """An input or output of a session."""
+    """An input or output of a session: its shape in elements, its element type, its place."""
 
     name: str
     kind: str
@@ -65,14 +65,20 @@ class Session(_core.Session):
     def __init__(self, model: str | os.PathLike[str] | bytes, device: str | _core.Device | Sequence[str | _core.Device] = (),
                  **options: Any) -> None:
         """model: a file, or the bytes of one. device: a spec such as "gpu,cpu", or devices in order of preference; the CPU is always
-        the last resort (strict=True: never). ep_options: of the execution provider, {"cuda.gpu_mem_limit": 1 << 30}. config: ONNX
-        Runtime's session entries. dims: values for open dims of the model, by name. threads: of one operator. placement: record
+        the last resort (strict=True: never). policy: let ONNX Runtime choose instead, "prefer_gpu" and others. optimization: of the
+        model's graph, "all", "none", "basic", "extended" or "layout". memory_reuse: let ONNX Runtime reuse buffers within
+        a run. ep_options: of the execution provider, {"cuda.gpu_mem_limit": 1 << 30}. config: ONNX
+        Runtime's session entries. dims: values for open dims of the model, by name. threads: of one operator; inter_threads:
+        of operators at the same time; 0: ONNX Runtime's choice. placement: record
         which provider runs which node, for nodes() and audit(). graphs: capture runs as graphs, which later runs replay, at most so
-        many for each binding (docs/async.md). profile: record ONNX Runtime's profile to files of this prefix."""
+        many for each binding (docs/async.md). profile: record ONNX Runtime's profile to files of this prefix.
+        Raises NotFound (no such file or dim), FileError, OrtError (the model or a device is refused), DeviceError, NotSupported,
+        InvalidArgument, OutOfMemory."""
 
     @classmethod
     def adopt(cls, address: int, owner: Any = None) -> Session:
-        """A session that other code made with the same ONNX Runtime (an OrtSession *); `owner` is held until nothing uses it."""
+        """A session that other code made with the same ONNX Runtime; address: of the OrtSession. `owner` is held until nothing uses
+        it. Raises NotSupported for a session of another copy of ONNX Runtime, InvalidArgument, OrtError."""
         return cls._adopt(runtime(), address, owner)
 
     @property
@@ -107,7 +113,9 @@ class Session(_core.Session):
 
     def run(self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any]) -> list[Any]:
         """Run once without a binding, as onnxruntime's InferenceSession.run: arrays in, a list of arrays out. Everything may cross
-        the link in every run; bind() avoids that."""
+        the link in every run; bind() avoids that. output_names: which outputs, in that order; None: all. input_feed: {name: an array
+        whose dims fit the model's}. Raises NotFound, InvalidArgument (an input is missing), DTypeError, ShapeError, NotSupported,
+        OrtError."""
         names = [value.name for value in self.outputs]
         for name in output_names or []:
             if name not in names:
@@ -126,7 +134,8 @@ class Session(_core.Session):
 
     def bind(self, inputs: Mapping[str, Any] | None = None, *, outputs: Mapping[str, Any] | None = None,
              carry: Mapping[str, str] | None = None, carry_mode: str | None = None) -> Binding:
-        """Bind inputs and outputs to memory; see Binding.bind."""
+        """A new Binding with inputs, outputs, carry and carry_mode as Binding.bind has them. Raises as that: NotFound, DTypeError,
+        ShapeError, DeviceError, InvalidArgument."""
         from ._binding import Binding
 
         made = Binding(self)
@@ -135,7 +144,8 @@ class Session(_core.Session):
 
     def empty(self, name: str, **dims: int) -> _tensor.Tensor:
         """A tensor for an input, where the session wants it; `dims` are values of its open dims: s.empty("past", length=0). A dim
-        whose name is not a word of Python's goes by a dict: s.empty("past", **{"past.length": 0})."""
+        whose name is not a word of Python's goes by a dict: s.empty("past", **{"past.length": 0}). Raises NotFound for an input or dim
+        that is not there, ShapeError for an open dim without a value, OutOfMemory."""
         value = next((value for value in self.inputs if value.name == name), None)
         if value is None:
             raise NotFound(f"empty: no input {name!r}; there are {', '.join(one.name for one in self.inputs)}")
@@ -151,7 +161,8 @@ class Session(_core.Session):
         return _core.create(value.device, value.memory, _dtypes.BY_NAME[value.dtype], shape)
 
     def map(self, items: Iterable[Any], *, slots: int = 3, constants: Mapping[str, Any] | None = None,
-            outputs: Mapping[str, str | _core.Device | None] | None = None) -> Map:
+            outputs: Mapping[str, str | _core.Device | None] | None = None, stop: bool = False, times: bool = False,
+            run_config: Mapping[str, Any] | None = None, run_tag: str | None = None, run_log_level: int = 0) -> Map:
         """Run over many items, with copies and runs at the same time: gives the outputs of each by name, in order.
 
         items: dicts of inputs by name, or pairs (tag, dict): then the results are pairs (tag, outputs). An input is an array, which is
@@ -160,10 +171,16 @@ class Session(_core.Session):
         then; (tensor, event) says another point. slots: items under way, each with memory of its own. constants: inputs that are
         the same for all, {name: tensor or array}. outputs: {name: "cpu" (all that are not named), the device where the session
         leaves it: it stays there, None: not wanted}. An item that fails raises when its turn comes: the message and the exception's
-        `item` have its number, `tag` its tag; next() goes on with the item behind it."""
+        `item` have its number, `tag` its tag; next() goes on with the item behind it.
+
+        stop=True: the first item that fails ends the whole: no item behind it comes, or is run if it was not yet. times=True: measure
+        when each stage of an item ended: the `times` of what map gives, in nanoseconds. run_config, run_tag, run_log_level: of all
+        runs, as Binding.set_run_options has them. Raises NotFound, DeviceError, DTypeError, ShapeError, InvalidArgument, NotSupported
+        for what is wrong with all but the items; next() raises what is wrong with an item."""
         from ._pipeline import Map
 
-        return Map(self, items, slots, constants or {}, outputs or {})
+        return Map(self, items, slots, constants or {}, outputs or {}, stop=stop, times=times,
+                   run_options=run_options(run_config, run_tag, run_log_level))
 
 
 def _value(entry: tuple[Any, ...]) -> Value:
@@ -173,6 +190,12 @@ def _value(entry: tuple[Any, ...]) -> Value:
 
 def _text(value: Any) -> str:
     return {True: "1", False: "0"}.get(value, str(value)) if isinstance(value, bool) else str(value)
+
+
+def run_options(config: Mapping[str, Any] | None, tag: str | None, log_level: int) -> tuple[int, str | None, list[str], list[str]]:
+    """Options of runs as the C module takes them."""
+    entries = {key: _text(value) for key, value in (config or {}).items()}
+    return log_level, tag, list(entries), list(entries.values())
 
 
 def as_host_tensor(value: Any, code: int, what: str) -> _tensor.Tensor:

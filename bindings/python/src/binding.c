@@ -493,31 +493,18 @@ static PyObject *carry(Binding *self, PyObject *arguments) {
 
 /* set_run_options(log level, tag, keys, values) */
 static PyObject *set_run_options(Binding *self, PyObject *arguments) {
-  iobind_run_options options = IOBIND_RUN_OPTIONS_INIT;
-  PyObject *keys;
-  PyObject *values;
-  const char **key_list;
-  const char **value_list;
-  size_t value_count;
-  if (!PyArg_ParseTuple(arguments, "izOO", &options.log_level, &options.tag, &keys, &values) ||
-      strings_of(keys, &key_list, &options.config_count) != 0) {
+  iobind_run_options options;
+  if (run_options_of(arguments, &options) != 0) {
     return NULL;
   }
   PyObject *result = NULL;
-  if (strings_of(values, &value_list, &value_count) == 0) {
-    options.config_keys = key_list;
-    options.config_values = value_list;
+  if (enter(self) == 0) {
     iobind_error error = IOBIND_ERROR_INIT;
-    if (value_count != options.config_count) {
-      raise_status(IOBIND_INVALID_ARGUMENT, "set_run_options: as many values as keys");
-    } else if (enter(self) == 0) {
-      iobind_status status = iobind_binding_set_run_options(self->handle, &options, &error);
-      self->busy = 0;
-      result = status == IOBIND_OK ? (Py_INCREF(Py_None), Py_None) : raise_error(&error);
-    }
-    PyMem_Free(value_list);
+    iobind_status status = iobind_binding_set_run_options(self->handle, &options, &error);
+    self->busy = 0;
+    result = status == IOBIND_OK ? (Py_INCREF(Py_None), Py_None) : raise_error(&error);
   }
-  PyMem_Free(key_list);
+  free_run_options(&options);
   return result;
 }
 
@@ -763,7 +750,8 @@ static PyMethodDef binding_methods[] = {
      "cancel()\n--\n\nStop the run that is under way, from any thread: it raises Cancelled. Without a run it does nothing; a run that "
      "another thread is just beginning may miss it: call again."},
     {"forget_graphs", (PyCFunction)forget_graphs, METH_NOARGS,
-     "forget_graphs()\n--\n\nGive up the captured graphs of a session made with `graphs=`; the next run captures again."},
+     "forget_graphs()\n--\n\nGive up the captured graphs of a session made with `graphs=`; the next run captures again.\n"
+     "Raises InvalidState while a run is under way."},
     {"clear", (PyCFunction)clear, METH_NOARGS, "clear()\n--\n\nUnbind everything; outputs are FRESH again."},
     {NULL, NULL, 0, NULL},
 };

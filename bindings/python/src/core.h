@@ -87,6 +87,11 @@ PyTypeObject *add_type(PyObject *module, PyType_Spec *spec);
 /* A list of str as an array of UTF-8 strings that live as long as the list; to be freed by PyMem_Free. None: NULL and 0. */
 int strings_of(PyObject *list, const char ***out, size_t *count);
 
+/* (log level, tag, keys, values) as options, whose key and value arrays live as long as the tuple and are to be freed by free_run_options;
+ * -1 with an exception. */
+int run_options_of(PyObject *tuple, iobind_run_options *out);
+void free_run_options(const iobind_run_options *options);
+
 /* A sequence of int as dims; -1 with an exception. */
 int dims_of(PyObject *sequence, int64_t dims[IOBIND_MAX_RANK], size_t *rank);
 PyObject *dims_to_tuple(const int64_t *dims, size_t rank);

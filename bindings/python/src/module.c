@@ -76,6 +76,36 @@ int strings_of(PyObject *list, const char ***out, size_t *count) {
   return 0;
 }
 
+int run_options_of(PyObject *tuple, iobind_run_options *out) {
+  PyObject *keys;
+  PyObject *values;
+  const char **key_list;
+  const char **value_list;
+  size_t value_count;
+  *out = (iobind_run_options)IOBIND_RUN_OPTIONS_INIT;
+  if (!PyArg_ParseTuple(tuple, "izOO", &out->log_level, &out->tag, &keys, &values) ||
+      strings_of(keys, &key_list, &out->config_count) != 0) {
+    return -1;
+  }
+  out->config_keys = key_list;
+  if (strings_of(values, &value_list, &value_count) != 0) {
+    free_run_options(out);
+    return -1;
+  }
+  out->config_values = value_list;
+  if (value_count != out->config_count) {
+    free_run_options(out);
+    raise_status(IOBIND_INVALID_ARGUMENT, "run options: as many values as keys");
+    return -1;
+  }
+  return 0;
+}
+
+void free_run_options(const iobind_run_options *options) {
+  PyMem_Free((void *)(uintptr_t)options->config_keys);
+  PyMem_Free((void *)(uintptr_t)options->config_values);
+}
+
 int dims_of(PyObject *sequence, int64_t dims[IOBIND_MAX_RANK], size_t *rank) {
   PyObject *tuple = PySequence_Tuple(sequence);
   if (tuple == NULL) {

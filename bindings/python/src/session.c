@@ -330,7 +330,8 @@ static PyMethodDef session_methods[] = {
     {"_nodes", (PyCFunction)session_nodes, METH_NOARGS, NULL},
     {"_run", (PyCFunction)session_run, METH_O, NULL},
     {"end_profile", (PyCFunction)session_end_profile, METH_NOARGS,
-     "end_profile()\n--\n\nEnd the profile of a session made with `profile=`; gives the file's path."},
+     "end_profile()\n--\n\nEnd the profile of a session made with `profile=`; gives the file's path. Raises InvalidState if no\n"
+     "profile is being recorded."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -400,49 +401,82 @@ static int events_of(PyObject *list, size_t count, iobind_event **out) {
   return 0;
 }
 
+/* What the options of a pipeline point to while it is made. */
+typedef struct pipeline_lists {
+  iobind_tensor **constants;
+  int32_t *placements;
+  iobind_run_options run;
+} pipeline_lists;
+
+/* Each of the three is None or as pipeline_new has it. */
+static int fill_pipeline(const Session *session, PyObject *constants, PyObject *outputs, PyObject *run,
+                         iobind_pipeline_options *options, pipeline_lists *made) {
+  if (constants != Py_None) {
+    made->constants = PyMem_Calloc(session->input_count + 1, sizeof(iobind_tensor *));
+    if (made->constants == NULL) {
+      PyErr_NoMemory();
+      return -1;
+    }
+    if (tensors_of(constants, session->input_count, made->constants) != 0) {
+      return -1;
+    }
+    options->constants = made->constants;
+  }
+  if (outputs != Py_None) {
+    made->placements = placements_of(outputs, session->output_count);
+    if (made->placements == NULL) {
+      return -1;
+    }
+    options->outputs = made->placements;
+  }
+  if (run != Py_None) {
+    if (!PyTuple_Check(run)) {
+      PyErr_SetString(PyExc_TypeError, "pipeline: run options: expected a tuple");
+      return -1;
+    }
+    if (run_options_of(run, &made->run) != 0) {
+      return -1;
+    }
+    options->run_options = &made->run;
+  }
+  return 0;
+}
+
+/* Pipeline(session, slots, flags, a constant or None for each input, placements=None, run options=None) */
 static PyObject *pipeline_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords) {
-  static char *names[] = {"session", "slots", "flags", "constants", "outputs", NULL};
+  static char *names[] = {"session", "slots", "flags", "constants", "outputs", "run_options", NULL};
   PyObject *object;
   Py_ssize_t slots;
   unsigned int flags;
   PyObject *constants;
   PyObject *outputs = Py_None;
-  if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "O!nIO|O", names, session_type, &object, &slots, &flags, &constants,
-                                   &outputs)) {
+  PyObject *run = Py_None;
+  if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "O!nIO|OO", names, session_type, &object, &slots, &flags, &constants,
+                                   &outputs, &run)) {
     return NULL;
   }
   Session *session = (Session *)object;
   iobind_pipeline_options options = IOBIND_PIPELINE_OPTIONS_INIT;
   options.flags = flags;
   options.slots = (size_t)slots;
-  iobind_tensor **handles = PyMem_Calloc(session->input_count + 1, sizeof *handles);
-  if (handles == NULL) {
-    return PyErr_NoMemory();
-  }
-  if (constants != Py_None) {
-    if (tensors_of(constants, session->input_count, handles) != 0) {
-      PyMem_Free(handles);
-      return NULL;
+  pipeline_lists made = {NULL, NULL, IOBIND_RUN_OPTIONS_INIT};
+  iobind_pipeline *handle = NULL;
+  if (fill_pipeline(session, constants, outputs, run, &options, &made) == 0) {
+    iobind_error error = IOBIND_ERROR_INIT;
+    iobind_status status;
+    WITHOUT_GIL(status, iobind_pipeline_create(session->handle, &options, &handle, &error));
+    if (status != IOBIND_OK) {
+      handle = NULL;
+      raise_error(&error);
     }
-    options.constants = handles;
   }
-  int32_t *placements = NULL;
-  if (outputs != Py_None) {
-    placements = placements_of(outputs, session->output_count);
-    if (placements == NULL) {
-      PyMem_Free(handles);
-      return NULL;
-    }
-    options.outputs = placements;
+  PyMem_Free(made.constants);
+  PyMem_Free(made.placements);
+  if (options.run_options != NULL) {
+    free_run_options(&made.run);
   }
-  iobind_pipeline *handle;
-  iobind_error error = IOBIND_ERROR_INIT;
-  iobind_status status;
-  WITHOUT_GIL(status, iobind_pipeline_create(session->handle, &options, &handle, &error));
-  PyMem_Free(handles);
-  PyMem_Free(placements);
-  if (status != IOBIND_OK) {
-    return raise_error(&error);
+  if (handle == NULL) {
+    return NULL;
   }
   Pipeline *self = (Pipeline *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
   if (self == NULL) {

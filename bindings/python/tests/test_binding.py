@@ -2,6 +2,7 @@
 
 import gc
 import threading
+import time
 import weakref
 
 import numpy
@@ -9,7 +10,7 @@ import onnx
 import pytest
 
 import iobind
-from support import FLOAT, add, counter, model, needs_graphs, slow, twice
+from support import FLOAT, INT64, add, counter, model, needs_graphs, slow, twice
 
 f32 = numpy.float32
 
@@ -378,6 +379,63 @@ def test_where_map_leaves_outputs(device):
     if device != "vdev":
         with pytest.raises(iobind.DeviceError, match="next"):
             session.map([], outputs={"next": "vdev"})
+
+
+def gather():
+    """Fails in the run of an item whose index is too large."""
+    return model([("Gather", ["x", "i"], ["y"])], [("x", FLOAT, ["n"]), ("i", INT64, ["m"])], [("y", FLOAT, ["m"])])
+
+
+@pytest.mark.parametrize("wrong", [{"x": floats(1), "i": numpy.array([9])}, {"x": floats(1)}], ids=["run", "submit"])
+def test_map_stops_at_an_item_that_fails(wrong):
+    good, taken = {"x": floats(1, 2), "i": numpy.array([1])}, []
+
+    def items():
+        for number in range(50):
+            taken.append(number)
+            yield number, wrong if number == 2 else good
+
+    results = iobind.Session(gather()).map(items(), slots=3, stop=True)
+    assert [next(results)[0], next(results)[0]] == [0, 1]
+    with pytest.raises(iobind.Error) as caught:
+        next(results)
+    assert (caught.value.item, caught.value.tag) == (2, 2)
+    for _ in range(2):
+        with pytest.raises(StopIteration):
+            next(results)
+    assert len(taken) <= (5 if "i" in wrong else 3) and results.times is None
+    if "i" in wrong:  # those that were submitted are not run either
+        with pytest.raises(iobind.InvalidState, match="stops at a failure"):
+            results._pipeline.submit([iobind.tensor(good["x"]), iobind.tensor(good["i"])])
+
+
+@pytest.mark.parametrize("times", [True, False])
+def test_map_says_when_the_stages_of_an_item_ended(times):
+    session = iobind.Session(twice(), device="vdev")
+    before = time.monotonic_ns()
+    results = session.map([{"x": floats(1)}, {"x": floats(2)}, {}], times=times)
+    assert results.times is None
+    ends = [results.times for _ in range(2) if next(results)]
+    for end in ends:
+        assert before <= end.submit_ns <= time.monotonic_ns()
+        if times:
+            assert end.submit_ns <= end.upload_ns <= end.run_ns <= end.download_ns <= time.monotonic_ns()
+        else:
+            assert end[1:] == (0, 0, 0)
+    assert ends[0].submit_ns < ends[1].submit_ns
+    with pytest.raises(iobind.InvalidArgument, match="missing"):
+        next(results)
+    assert results.times is None
+
+
+def test_run_options_of_map():
+    session = iobind.Session(twice())
+    shrunk = session.map([{"x": floats(1)}], run_config={"memory.enable_memory_arena_shrinkage": "cpu:0"}, run_tag="mine", run_log_level=4)
+    assert next(shrunk)["y"].numpy().tolist() == [2]
+    with pytest.raises(iobind.Error, match="shrink"):  # ONNX Runtime reads it in the run
+        next(session.map([{"x": floats(1)}], run_config={"memory.enable_memory_arena_shrinkage": "nonsense:0"}))
+    with pytest.raises(iobind.InvalidArgument):
+        session.map([], run_config={"disable_synchronize_execution_providers": 1})
 
 
 def test_map_refuses_what_it_cannot_read():

@@ -173,6 +173,32 @@ except iobind.Cancelled:
     assert out.split()[0] == "interrupted", errors
 
 
+BUSY = """
+import os
+binding = iobind.Session(slow(1000), threads=1).bind({"x": numpy.zeros((64, 64), "f4")})
+stream = iobind.Stream("cpu")
+binding.run(stream=stream)
+event = stream.record()
+"""
+INTERRUPTED = """
+print("ready", flush=True)
+try:
+    wait()
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+os._exit(0)  # to let go of the stream, or of map's items, is to wait for the run
+"""
+
+
+@pytest.mark.parametrize("wait", [
+    "event.wait", "lambda: event.wait(timeout=1000)", "iobind.Session(twice()).map([{'x': (iobind.tensor(x), event)}]).__next__",
+    "iobind.Session(slow(1000), threads=1).map([{'x': numpy.zeros((64, 64), 'f4')}]).__next__"],
+    ids=["event.wait", "event.wait with a timeout", "next before the item is there", "next while the item runs"])
+def test_ctrl_c_ends_every_wait(wait):
+    out, errors = interrupted(BUSY + f"wait = {wait}\n" + INTERRUPTED)
+    assert out.split() == ["interrupted"], errors
+
+
 def test_the_gil_is_released_in_a_run():
     binding = iobind.Session(slow(0.3), threads=1).bind({"x": numpy.zeros((64, 64), numpy.float32)})
     ticks, done = 0, threading.Event()
@@ -188,6 +214,79 @@ def test_the_gil_is_released_in_a_run():
         time.sleep(0.001)
     thread.join()
     assert ticks > 10
+
+
+@pytest.mark.parametrize("where", ["here", "in a thread"])
+@pytest.mark.parametrize("wait", ["event.wait()", "event.wait(timeout=1000)", "stream.synchronize()", "out['y']",
+                                  "next(iobind.Session(twice()).map([{'x': (iobind.tensor(x), event)}]))"])
+def test_the_gil_is_released_in_a_wait(wait, where):
+    """What is waited for ends only when another thread of Python's has made its steps and cancels it."""
+    assert child(SMALL + f"WAIT, WHERE = {wait!r}, {where!r}\n" + """
+import threading, time
+binding = iobind.Session(slow(1000), threads=1).bind({"x": numpy.zeros((64, 64), "f4")})
+stream, begun, over = iobind.Stream("cpu"), threading.Event(), threading.Event()
+out = binding.run(stream=stream)
+event = stream.record()
+
+def make_steps():
+    begun.wait()
+    for _ in range(20):
+        time.sleep(0.001)
+    while not over.is_set():
+        binding.cancel()
+        time.sleep(0.001)
+
+def wait():
+    begun.set()
+    try:
+        eval(WAIT)
+    except iobind.Cancelled:
+        print("cancelled")
+
+other = threading.Thread(target=make_steps)
+other.start()
+if WHERE == "here":
+    wait()
+else:
+    waiting = threading.Thread(target=wait)
+    waiting.start()
+    waiting.join()
+over.set()
+other.join()
+""") == "cancelled\n"
+
+
+@pytest.mark.parametrize("copy", ["device.write(array)", "device.read()", "device.read(array)", "device.to('cpu')", "device.copy_from(host)",
+                                  "host.copy_from(device)", "iobind.copy([host], [device])", "device.numpy()", "host.to('vdev')", "next(results)"])
+def test_the_gil_is_released_in_a_copy(copy):
+    """A copy over a link that takes 0.3 s for it, and a thread that counts meanwhile."""
+    steps = child(SMALL + f"COPY = compile({copy!r}, 'copy', 'eval')\n" + """
+import ctypes, os, threading, time
+from iobind import _runtime
+array = numpy.zeros(750, "f4")
+host, device = iobind.tensor(array), iobind.tensor(array, "vdev")
+results = iobind.Session(twice(), device="vdev").map([{"x": array}])
+native = ctypes.CDLL(os.path.join(os.path.dirname(_runtime.library_path()), "libiobind_vdev.so"))
+for name in (b"h2d_gbps", b"d2h_gbps"):
+    assert native.vdev_set(0, name, b"0.00001") == 0
+steps, over = 0, False
+
+def count():
+    global steps
+    while not over:
+        steps += 1
+        time.sleep(0.001)
+
+thread = threading.Thread(target=count)
+thread.start()
+before = steps
+eval(COPY)
+after = steps
+over = True
+thread.join()
+print(after - before)
+""")
+    assert int(steps) > 10
 
 
 def test_run_async():
@@ -259,7 +358,10 @@ MISUSE = [
     "o['y'].write(None)", "o[None]", "list(iobind.Session(twice()).map([{'x': None}]))", "list(iobind.Session(twice()).map([{}]))",
     "list(iobind.Session(twice()).map([{'x': x}], slots=-1))", "iobind._core.Pipeline(3, 1, 0, None)",
     "iobind._core.Pipeline(s, 1, 0, None, [1, 2])", "iobind._core.Pipeline(s, 1, 0, None, ['a'])", "iobind._core.Pipeline(s, 1, 0, None).submit([t], [3])",
-    "iobind._core.Pipeline(s, 1, 0, None).submit([t], [])", "iobind._core.Pipeline(s, 1, 0, None).submit(3)", "iobind.Event('cpu').record(None)",
+    "iobind._core.Pipeline(s, 1, 0, None).submit([t], [])",
+    "iobind._core.Pipeline(s, 1, 0, None, None, 3)", "iobind._core.Pipeline(s, 1, 0, None, None, (0, None, ['a'], []))",
+    "iobind._core.Pipeline(s, 1, 0, None, None, (0, None, ['a'], 3))", "s.map([], run_config={'a\\0': 'b'})", "s.map([], run_tag=3)",
+    "iobind._core.Pipeline(s, 1, 0, None).submit(3)", "iobind.Event('cpu').record(None)",
     "iobind.Event('cpu').record(iobind.Stream('vdev'))", "iobind.Stream('cpu').wait(None)", "iobind.Stream('cpu', {'a': 'b'})",
     "iobind._core.from_dlpack(iobind._runtime.runtime(), 3, False)", "iobind._core.wrap_read_only(iobind._runtime.runtime(), 3)",
     "iobind._core.wrap_read_only(3, x)", "t._add_writer(3)", "t.__dlpack__(stream=7)", "iobind._core.copy(3, 4, 5)", "iobind._core.create(3, 4, 5, 6)",
