@@ -28,7 +28,8 @@ class Entry(NamedTuple):
 
 
 class Audit:
-    """crossing_bytes is the sum of what crosses on each run, a lower bound where unknown_count is not 0; entries has the parts."""
+    """crossing_bytes is the sum of the bytes that cross on each run in crossing_count copies, a lower bound where
+    unknown_count is not 0; entries has the parts."""
 
     def __init__(self, crossing_bytes: int, crossing_count: int, unknown_count: int, entries: list[tuple[Any, ...]]) -> None:
         self.crossing_bytes = crossing_bytes

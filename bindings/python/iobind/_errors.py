@@ -8,8 +8,8 @@ from . import _core
 
 
 class Error(Exception):
-    """What failed, in one line. `status` is its name, `ort_code` ONNX Runtime's OrtErrorCode (0 if it was not ONNX Runtime). `item` and
-    `tag` are those of the item of Session.map that failed."""
+    """What failed, in one line. message: that line. `status` is its name, `ort_code` ONNX Runtime's OrtErrorCode (0 if it was not
+    ONNX Runtime). `item` and `tag` are those of the item of Session.map that failed."""
 
     status = "UNKNOWN"
     item: int | None = None

@@ -50,7 +50,7 @@ def configure(*, ort_library: str | os.PathLike[str] | None = None, ep_libraries
     ep_libraries: libraries of execution providers, each "FILE", "NAME=FILE" or a folder. software_devices: let them offer
     devices in software. ep_search: look for them where iobind does by itself. log_level: "verbose", "info", "warning" or "error",
     of what comes to logging's "iobind". telemetry: leave ORT's on.
-    Raises InvalidState once ORT is loaded, or attached: then its host has said all this.
+    Raises InvalidState once ORT is loaded, or attached: then its host has said all this; InvalidArgument for a log_level that is none.
     """
     if log_level not in LEVELS:
         raise InvalidArgument(f"configure: log_level: expected one of {', '.join(LEVELS)}, got {log_level!r}")
@@ -81,8 +81,8 @@ def attach(onnxruntime: Any, *, ep_libraries: Sequence[str | os.PathLike[str]] =
     """Use the ORT inside the Python package onnxruntime instead of a second copy: one environment, one set of execution providers
     and devices, and memory that both know.
 
-    onnxruntime: the imported module. Before any session of iobind. Log and threads stay as the module has them; its telemetry is
-    switched off unless `telemetry` is True. Raises InvalidState after ORT was loaded, VersionError before ORT 1.24.
+    onnxruntime: the imported module. ep_libraries: as in configure(). Before any session of iobind. Log and threads stay as the
+    module has them; its telemetry is switched off unless `telemetry` is True. Raises InvalidState after ORT was loaded, VersionError before ORT 1.24.
     """
     global _runtime, _attached
     with _lock:
@@ -114,12 +114,13 @@ def attached() -> bool:
 
 
 def devices() -> list[_core.Device]:
-    """The devices that are there; the first is always the CPU."""
+    """The devices that are there; the first is always the CPU. Raises NotFound or VersionError if no ONNX Runtime can be loaded."""
     return runtime().devices()
 
 
 def device(spec: str | _core.Device) -> _core.Device:
-    """The first device of a spec that works: "cpu", "cuda:1", "webgpu", "vdev", "gpu", "npu", "ep=NAME", or a list: "gpu,cpu"."""
+    """The first device of a spec that works: "cpu", "cuda:1", "webgpu", "vdev", "gpu", "npu", "ep=NAME", or a list: "gpu,cpu".
+    Raises NotFound if there is none, DeviceError if none works: the message has each reason; InvalidArgument for what is no spec."""
     return spec if isinstance(spec, _core.Device) else runtime().find(spec)[0]
 
 
@@ -129,20 +130,23 @@ def place(spec: str | _core.Device) -> tuple[_core.Device, int]:
 
 
 def register_ep(path: str | os.PathLike[str], name: str | None = None) -> None:
-    """Register the library of an execution provider; its devices follow those that are known."""
+    """Register the library of an execution provider; its devices follow those that are known. path: the file. name: for ONNX Runtime;
+    None: by the file. Raises NotFound (no such file), OrtError (it does not load: the message says why), NotSupported (another copy
+    of ONNX Runtime in the process uses it), InvalidArgument."""
     runtime().register_ep(os.fspath(path), name)
 
 
 def info() -> dict[str, Any]:
     """The loaded ORT: ort_version, ort_api_version, ort_library, found_by; and `eps`, the libraries of execution providers that
-    were found, each with name, path, status and message."""
+    were found, each with name, path, status and message. Raises NotFound or VersionError if no ONNX Runtime can be loaded."""
     return {**runtime().info(), "eps": runtime().eps(), "attached": _attached, "python": sys.version.split()[0]}
 
 
 def preload(folder: str | os.PathLike[str] | None = None, *, cuda: bool = True, cudnn: bool = True, version: int = 0) -> None:
     """Load NVIDIA's libraries before ORT asks for them, as onnxruntime.preload_dlls does; it happens by itself with CUDA's provider.
 
-    folder: None: an installed PyTorch's, NVIDIA's packages, then the loader's search; "": the packages only; or a folder. version: of
+    folder: None: an installed PyTorch's, NVIDIA's packages, then the loader's search; "": the packages only; or a folder.
+    cuda, cudnn: False: not these. version: of
     CUDA, 12 or 13; 0: the newest that is found. Raises NotFound for what CUDA's provider cannot do without."""
     packages = None if folder is not None else _packages()
     _core.preload(packages if folder is None else os.fspath(folder), (0 if cuda else 1) | (0 if cudnn else 2), version)

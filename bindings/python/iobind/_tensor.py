@@ -22,25 +22,29 @@ class Stream(_core.Stream):
         return super().__new__(cls, find_device(device), list(pairs), list(pairs.values()))
 
     def __init__(self, device: str | _core.Device, options: Mapping[str, Any] | None = None) -> None:
-        """device: whose work it orders. options: of the execution provider, for its stream."""
+        """device: whose work it orders. options: of the execution provider, for its stream. Raises NotFound, DeviceError, NotSupported
+        (options on a device without streams of its own), OutOfMemory, OrtError."""
 
     @classmethod
     def wrap(cls, device: str | _core.Device, handle: int, owner: Any = None) -> Stream:
-        """A stream of another library's, by its handle (on CUDA a cudaStream_t): work submitted here comes behind what that library has
-        submitted by then, and its later work behind ours, without a wait of the host. `owner` is held as long as the handle is used."""
+        """A stream of another library's on `device`, by its handle (on CUDA a cudaStream_t): work submitted here comes behind what that
+        library has submitted by then, and its later work behind ours, without a wait of the host. `owner` is held as long as the handle is used.
+        Raises NotSupported for a device without such streams, InvalidState while it is being captured, DeviceError."""
         target = find_device(device)
         return cls._wrap(target, _native_kind(target), handle, owner)
 
     def wait_native(self, handle: int) -> None:
-        """Order all later work behind another library's recorded event (on CUDA a cudaEvent_t)."""
+        """Order all later work behind another library's recorded event; handle: on CUDA a cudaEvent_t. Raises NotSupported for a device
+        that takes none, InvalidState, InvalidArgument, OrtError."""
         self._native_event(_native_kind(self.device), handle, False)
 
     def signal_native(self, handle: int) -> None:
-        """Record another library's event at the present end of this stream."""
+        """Record another library's event at the present end of this stream; handle and errors as wait_native: raises NotSupported,
+        InvalidState, InvalidArgument, OrtError."""
         self._native_event(_native_kind(self.device), handle, True)
 
     def record(self) -> Event:
-        """A new event at the present end of the stream."""
+        """A new event at the present end of the stream. Raises OutOfMemory, OrtError."""
         event = Event(self.device)
         event.record(self)
         return event
@@ -61,7 +65,7 @@ class Event(_core.Event):
         return super().__new__(cls, find_device(device))
 
     def __init__(self, device: str | _core.Device) -> None:
-        """device: whose streams record it."""
+        """device: whose streams record it. Raises NotFound, DeviceError, OutOfMemory."""
 
 
 class Tensor(_core.Tensor):
@@ -97,8 +101,8 @@ class Tensor(_core.Tensor):
         return f"<iobind.Tensor {self.dtype_name}{list(self.shape)} on {self.device}{pinned}>"
 
     def __getitem__(self, key: int | slice) -> Tensor:
-        """A part of the leading axis, without a copy: t[2:5] or, with one entry, t[3]. Raises ShapeError, NotSupported (a device
-        without addresses)."""
+        """A part of the leading axis, without a copy: t[2:5] or, with one entry, t[3]. Raises ShapeError, IndexError,
+        NotSupported (a step, several axes, a device without addresses)."""
         if not self.shape:
             raise ShapeError("tensor: a scalar has no axis to slice")
         if isinstance(key, slice):
@@ -117,7 +121,8 @@ class Tensor(_core.Tensor):
         return (self[index] for index in range(len(self)))
 
     def reshape(self, *shape: Any) -> Tensor:
-        """The same memory with other dims; one of them may be -1. Raises InvalidArgument if the elements are not as many."""
+        """The same memory with another shape, dims or a list of them; one may be -1. Raises InvalidArgument if the elements are
+        not as many."""
         dims = list(shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape)
         if dims.count(-1) == 1:
             rest = -math.prod(dims)
@@ -127,7 +132,8 @@ class Tensor(_core.Tensor):
         return self._view(0, self.dtype_code, dims)
 
     def view(self, dtype: Any, shape: Sequence[int], offset: int = 0) -> Tensor:
-        """A part of the memory as another type and shape; `offset` in bytes. Keeps this tensor's memory alive."""
+        """A part of the memory as another dtype and shape; `offset` in bytes. Keeps this tensor's memory alive. Raises InvalidArgument
+        for a part that does not lie inside, DTypeError, ShapeError, NotSupported (strings, a device without addresses)."""
         return self._view(offset, _dtypes.code_of(dtype), list(shape))
 
     def write(self, array: Any, *, offset: int = 0, stream: Stream | None = None) -> None:
@@ -145,8 +151,10 @@ class Tensor(_core.Tensor):
         self._write_bytes(as_bytes(data), offset, stream)
 
     def read(self, out: Any = None, *, offset: int = 0, stream: Stream | None = None) -> Any:
-        """Copy the data to a NumPy array: `out`, or a new one. With a stream the bytes are there when an event behind the copy has
-        been waited for."""
+        """Copy the data from `offset` (in bytes) on to a NumPy array: `out`, which takes as many bytes as it has, or a new one, with
+        offset 0 of this shape, otherwise flat. With a stream the bytes are there when an event behind the copy has been waited for.
+        Raises DTypeError, InvalidArgument (an array with gaps, a part that does not lie inside), DeviceError (another device's
+        stream), OrtError."""
         import numpy
 
         if out is None:
@@ -180,7 +188,9 @@ class Tensor(_core.Tensor):
         return array
 
     def to(self, device: str | _core.Device, *, stream: Stream | None = None) -> Tensor:
-        """The tensor on another device, a copy; itself if it is there. "cpu", "cuda:0", "vdev/pinned" ..."""
+        """The tensor on another device, a copy of the same shape and type; itself if it is there. device: "cpu", "cuda:0", "vdev/pinned"
+        ... stream: the call returns when the copy is submitted there. Raises NotFound, DeviceError, NotSupported (strings),
+        OutOfMemory, OrtError."""
         target, memory = find_place(device)
         if target == self.device and memory == self.memory:
             return self
@@ -189,13 +199,15 @@ class Tensor(_core.Tensor):
         return made
 
     def copy(self, *, stream: Stream | None = None) -> Tensor:
-        """A copy on the same device."""
+        """A copy on the same device, of the same shape. stream: the call returns when the copy is submitted there. Raises NotSupported
+        (strings), OutOfMemory, DeviceError (another device's stream), OrtError."""
         made = _core.create(self.device, self.memory, self.dtype_code, self.shape)
         _core.copy([self], [made], stream)
         return made
 
     def copy_from(self, source: Tensor, *, stream: Stream | None = None) -> None:
-        """Copy another tensor's content in, between any two places. Raises DTypeError, ShapeError, InvalidArgument (overlap)."""
+        """Copy the content of `source`, of the same shape and type, in, between any two places. stream: the call returns when the copy is
+        submitted there. Raises DTypeError, ShapeError, InvalidArgument (overlap), NotSupported (strings), DeviceError."""
         _core.copy([source], [self], stream)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
@@ -214,7 +226,9 @@ class Tensor(_core.Tensor):
         stream: the consumer's, by the array API's numbers: on CUDA 1 for the legacy default stream, 2 for that of the thread, otherwise a
         cudaStream_t; on the virtual accelerator a vdev_stream *. What the consumer submits to it later comes behind the runs and copies
         that streams of iobind were told to write the tensor with, without a wait of the host. None: they are waited for here. -1: the
-        consumer sees to the order. Raises InvalidArgument for a stream that the device does not have, BufferError."""
+        consumer sees to the order. max_version: the newest DLPack that the consumer knows; None: the struct from before 1.0. dl_device:
+        where the consumer wants it, which must be here. copy: True: a copy of the same shape. Raises InvalidArgument for a
+        stream that the device does not have, BufferError."""
         if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
             raise BufferError(f"__dlpack__: the tensor is on {self.device}: to() copies it elsewhere")
         self._order_consumer(None if copy and stream != -1 else stream)
@@ -244,14 +258,14 @@ class Tensor(_core.Tensor):
 
 
 class Live:
-    """What live() gives: an input whose array is read again before each run."""
+    """What live() gives: an input whose array is read again before each run, with the dims that it was bound with."""
 
     def __init__(self, array: Any) -> None:
         self.array = array
 
 
 def live(array: Any) -> Live:
-    """Bind an array so that each run sees what it holds then: b["x"] = iobind.live(a)."""
+    """Bind an array so that each run sees what it holds then: b["x"] = iobind.live(a). Its dims stay as they are."""
     return Live(array)
 
 
@@ -294,13 +308,16 @@ def _is_buffer(value: Any) -> bool:
 
 
 def empty(shape: Sequence[int] | int, dtype: Any = "float32", device: str | _core.Device = "cpu") -> Tensor:
-    """A tensor without content. device: "cpu", "cuda:0", "vdev/pinned" (host memory that the device reads directly) ..."""
+    """A tensor without content. shape: its dims, or one of them. dtype: a name, or a NumPy dtype. device: "cpu", "cuda:0",
+    "vdev/pinned" (host memory that the device reads directly) ... Raises NotFound, DeviceError, DTypeError, ShapeError,
+    InvalidArgument, NotSupported, OutOfMemory."""
     target, memory = find_place(device)
     return _core.create(target, memory, _dtypes.code_of(dtype), [shape] if isinstance(shape, int) else list(shape))
 
 
 def tensor(array: Any, device: str | _core.Device = "cpu", dtype: Any = None) -> Tensor:
-    """A new tensor with a copy of an array. Raises DTypeError, ShapeError (an array with gaps)."""
+    """A new tensor on `device` with a copy of an array, of its shape. dtype: of the tensor, which the array has; None: the array's; numbers
+    and lists are converted to it. Raises DTypeError, ShapeError (an array with gaps), NotFound, DeviceError, OutOfMemory."""
     import numpy
 
     if dtype is None:
@@ -315,8 +332,9 @@ def tensor(array: Any, device: str | _core.Device = "cpu", dtype: Any = None) ->
 
 
 def wrap(array: Any, *, writable: bool = True) -> Tensor:
-    """A host tensor over an array's own memory, without a copy; keeps it alive. writable=False: the tensor is refused wherever it would
-    be written. Raises ShapeError for an array with gaps, InvalidArgument for a read-only one without writable=False."""
+    """A host tensor over an array's own memory, of its shape, without a copy; keeps it alive. writable=False: the tensor is refused
+    wherever it would be written. Raises ShapeError for an array with gaps, InvalidArgument for a read-only one without writable=False, DTypeError
+    for strings."""
     import numpy
 
     held = numpy.asarray(array)
@@ -334,8 +352,10 @@ def wrap(array: Any, *, writable: bool = True) -> Tensor:
 
 def wrap_address(address: int, shape: Sequence[int], dtype: Any, device: str | _core.Device, *, nbytes: int | None = None,
                  owner: Any = None) -> Tensor:
-    """A tensor over memory of the caller's by its address (on a device without addresses: the handle of its execution provider).
-    `owner` is held until nothing uses the memory."""
+    """A tensor over memory of the caller's on `device` by its address (on a device without addresses: the handle of its execution
+    provider). shape, dtype: what lies there. nbytes: bytes of the memory; None: as many as that takes. `owner` is held until nothing
+    uses the memory. Raises NotFound, DeviceError, InvalidArgument (no address, too few bytes), DTypeError (strings), ShapeError,
+    NotSupported."""
     target, memory = find_place(device)
     code = _dtypes.code_of(dtype)
     return _core.wrap_address(target, memory, code, list(shape), address,
@@ -343,16 +363,18 @@ def wrap_address(address: int, shape: Sequence[int], dtype: Any, device: str | _
 
 
 def copy(sources: Sequence[Tensor], targets: Sequence[Tensor], *, stream: Stream | None = None) -> None:
-    """Copy tensors into others, pair by pair; those between the same two devices go together."""
+    """Copy the tensors `sources` into `targets`, pair by pair, each of the same shape and type; those between the same two devices go
+    together. stream: the call returns when the copies are submitted there. Raises DTypeError, ShapeError, InvalidArgument (overlap,
+    not as many), NotSupported (strings), DeviceError; then the content of the targets is not known."""
     _core.copy(list(sources), list(targets), stream)
 
 
 def from_dlpack(source: Any, *, copy: bool = False, stream: Any = None) -> Tensor:
-    """Take a tensor of another library (NumPy, JAX, CuPy, PyTorch), or a capsule of DLPack, over, without a copy.
+    """Take `source`, a tensor of another library (NumPy, JAX, CuPy, PyTorch) or a capsule of DLPack, over, without a copy: the same shape.
 
     copy: an array with gaps is copied instead of refused (on the host). The producer is told to have its data ready: by waiting
     here, or (stream, an iobind.Stream of the device) by ordering that stream behind it. Raises DeviceError for memory that no
-    device of ORT's has, DTypeError, ShapeError, InvalidState.
+    device of ORT's has, DTypeError, ShapeError (gaps), NotSupported, VersionError (DLPack 2), InvalidArgument (not DLPack's, or used).
     """
     if type(source).__name__ == "PyCapsule":
         return _core.from_dlpack(runtime(), source, copy)

@@ -269,7 +269,7 @@ static PyMethodDef device_methods[] = {
      "counters()\n--\n\nWhat iobind moved and allocated on the device since it was loaded, as a dict: upload_bytes, upload_count,\n"
      "download_bytes, download_count, local_bytes, local_count, allocated_bytes (held now), allocation_count."},
     {"check", (PyCFunction)device_check, METH_NOARGS,
-     "check()\n--\n\nRun a tiny model on the device, once; DeviceError says why it does not work."},
+     "check()\n--\n\nRun a tiny model on the device, once. Raises DeviceError, which says why it does not work."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -458,9 +458,11 @@ static PyMethodDef stream_methods[] = {
     {"_wrap", (PyCFunction)stream_wrap, METH_VARARGS | METH_CLASS, NULL},
     {"_native_event", (PyCFunction)stream_native_event, METH_VARARGS, NULL},
     {"synchronize", (PyCFunction)stream_synchronize, METH_NOARGS,
-     "synchronize()\n--\n\nWait until all work submitted so far is done; raises what failed since the last call. Ctrl-C ends the wait."},
+     "synchronize()\n--\n\nWait until all work submitted so far is done. Ctrl-C ends the wait. Raises what failed since the last call:\n"
+     "OrtError, Cancelled or another iobind.Error of a run or copy."},
     {"wait", (PyCFunction)stream_wait, METH_O,
-     "wait(event)\n--\n\nOrder all later work of this stream behind an event of any stream, without stopping the host."},
+     "wait(event)\n--\n\nOrder all later work of this stream behind an event of any stream, without stopping the host.\n"
+     "Raises InvalidArgument, TypeError, OrtError, and what work before the event failed with, if it has passed already."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -556,11 +558,13 @@ static PyObject *event_query(Event *self, PyObject *none) {
 
 static PyMethodDef event_methods[] = {
     {"record", (PyCFunction)event_record, METH_O,
-     "record(stream)\n--\n\nRecord the event at the present end of a stream of the same device; replaces what it held."},
+     "record(stream)\n--\n\nRecord the event at the present end of a stream of the same device; replaces what it held. Raises\n"
+     "DeviceError for a stream of another device, InvalidArgument, TypeError, OutOfMemory, OrtError."},
     {"wait", (PyCFunction)(void (*)(void))event_wait, METH_VARARGS | METH_KEYWORDS,
-     "wait(timeout=None)\n--\n\nWait on the host, at most `timeout` seconds; raises what failed before the event, and Timeout. Ctrl-C ends\n"
-     "the wait."},
-    {"query", (PyCFunction)event_query, METH_NOARGS, "query()\n--\n\nWhether the event has passed, without waiting."},
+     "wait(timeout=None)\n--\n\nWait on the host, at most `timeout` seconds (None: without a limit). Ctrl-C ends the wait. Raises Timeout, TypeError,\n"
+     "and what a run or copy before the event failed with: OrtError, Cancelled or another iobind.Error."},
+    {"query", (PyCFunction)event_query, METH_NOARGS, "query()\n--\n\nWhether the event has passed, without waiting. If it has, raises what a run or copy before it failed with: OrtError,\n"
+     "Cancelled or another iobind.Error."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -663,7 +663,8 @@ static PyObject *dlpack_device(Tensor *self, PyObject *none) {
 static PyMethodDef tensor_methods[] = {
     {"numpy", (PyCFunction)to_numpy, METH_NOARGS,
      "numpy()\n--\n\nThe tensor as a NumPy array: a view of the same memory if the host can read it, which keeps that alive; otherwise a\n"
-     "copy (one download). bfloat16 and floats of 8 bits need the package ml_dtypes."},
+     "copy (one download). It has the tensor's shape; packed elements of less than a byte are a row of bytes. bfloat16 and floats of 8\n"
+     "bits need the package ml_dtypes. Raises ImportError without it, OrtError for a download that failed."},
     {"_get_string", (PyCFunction)get_string, METH_VARARGS, NULL},
     {"_set_string", (PyCFunction)set_string, METH_VARARGS, NULL},
     {"_write_bytes", (PyCFunction)write_bytes, METH_VARARGS, NULL},

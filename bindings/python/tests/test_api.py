@@ -1,5 +1,6 @@
 """The package and C's interface: every function of the headers has a way in Python, or a reason here. The stubs hold."""
 
+import builtins
 import inspect
 import os
 import pathlib
@@ -55,13 +56,75 @@ def test_every_function_of_c_has_a_way():
     assert sorted((set(WITHOUT) | set(LATER)) - declared) == []
 
 
-def test_everything_public_is_documented():
+# What cannot fail, but for memory, says nothing of errors.
+CANNOT_FAIL = {
+    "REUSE", "Audit", "Live", "live", "in_place", "attached", "Value", "Times", "Error", "Device", "Tensor", "Outputs", "Binding",
+    "Binding.audit", "Binding.cancel", "Outputs.keys", "Session.get_inputs", "Session.get_outputs", "Session.info", "Session.metadata",
+    "Session.nodes", "Device.info", "Device.metadata", "Device.counters"}
+SPECIAL = {"__getitem__", "__setitem__", "__next__", "__dlpack__"}
+UNITS = {"timeout": "seconds", "offset": "bytes", "nbytes": "bytes", "Times": "nanoseconds", "Audit": "bytes", "Device.counters": "bytes"}
+SHAPED = {"array", "out", "shape", "dims", "Tensor.reshape", "Tensor.copy", "Tensor.copy_from", "Tensor.to", "Tensor.read", "Tensor.numpy",
+          "copy", "Session.run", "Binding.bind", "Binding.take", "Binding.update"}
+
+
+def public():
+    """(name, thing, docstring) of what a user calls or looks at; a class's has that of its __init__."""
     for name in iobind.__all__:
         thing = getattr(iobind, name)
-        assert inspect.getdoc(thing), name
-        for member, value in vars(thing).items() if inspect.isclass(thing) else ():
-            if not member.startswith("_") and (callable(value) or isinstance(value, property)):
-                assert inspect.getdoc(value), f"{name}.{member}"
+        if inspect.isclass(thing) and issubclass(thing, iobind.Error) and thing is not iobind.Error:
+            assert inspect.getdoc(thing), name
+            continue
+        own = [inspect.getdoc(thing)]
+        if inspect.isclass(thing) and "__init__" in vars(thing):
+            own.append(inspect.getdoc(thing.__init__))
+        yield name, thing, "\n".join(filter(None, own))
+        bases = [base for base in getattr(thing, "__mro__", ()) if base.__module__.startswith("iobind") or base is thing]
+        members = {member: value for base in reversed(bases) for member, value in vars(base).items()} if inspect.isclass(thing) else {}
+        for member, value in members.items():
+            value = value.__func__ if isinstance(value, classmethod) else value
+            is_read = isinstance(value, property) or inspect.isgetsetdescriptor(value)
+            if (callable(value) or is_read) and (not member.startswith("_") or member in SPECIAL & set(vars(thing))):
+                yield f"{name}.{member}", value, inspect.getdoc(value)
+
+
+def parameters(thing):
+    """Those that a caller names or gives; a module in C says them in its docstring."""
+    if not callable(thing) or (inspect.isclass(thing) and issubclass(thing, tuple)):
+        return []
+    made_by_us = inspect.isclass(thing) and "__init__" not in vars(thing)
+    given = [] if made_by_us else list(inspect.signature(thing).parameters.values())
+    return [one.name for one in given if one.name not in ("self", "cls", "value", "key") and one.kind != one.VAR_KEYWORD]
+
+
+def raised_by(thing):
+    """The exceptions that its own lines in Python raise."""
+    made = [thing]
+    if inspect.isclass(thing) and not issubclass(thing, tuple):
+        made = [getattr(thing, name) for name in ("__new__", "__init__")]
+    return {name for one in made if inspect.isfunction(one) for name in re.findall(r"raise (\w+)\(", inspect.getsource(one))}
+
+
+def check_docstring(name, thing, text):
+    """What the docstring lacks."""
+    lacks = [f"parameter {one}" for one in parameters(thing) if not re.search(rf"\b{one}\b", text)]
+    errors = re.findall(r"\braises?\s((?:[^.]|\.\w)*)", text, flags=re.I)
+    named = {word for sentence in errors for word in re.findall(r"\b[A-Z]\w+\b", sentence)
+             if inspect.isclass(getattr(iobind, word, getattr(builtins, word, None)))}
+    if callable(thing) and not named and name not in CANNOT_FAIL:
+        lacks.append("which exceptions it raises")
+    lacks += [f"raises {one}" for one in sorted(raised_by(thing) - named)]
+    subjects = [name, name.split(".")[-1], *parameters(thing)]
+    lacks += [UNITS[one] for one in subjects if one in UNITS and UNITS[one] not in text]
+    if set(subjects) & SHAPED and not re.search(r"\b(shape|dims)\b", text.split("\n--\n")[-1]):
+        lacks.append("shape or dims")
+    return lacks
+
+
+def test_everything_public_says_shapes_units_and_errors():
+    documented = list(public())
+    assert [name for name, _, text in documented if not text] == []
+    assert {name: lacks for name, thing, text in documented if (lacks := check_docstring(name, thing, text))} == {}
+    assert CANNOT_FAIL <= {name for name, _, _ in documented}
 
 
 def test_the_types_hold():
