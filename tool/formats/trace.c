@@ -40,13 +40,15 @@ static uint64_t start_of(const trace_span *spans, size_t count) {
 
 void trace_sum(trace_figures *figures) {
   uint64_t longest = 0;
+  int stages = 0;
   figures->sum = 0;
   figures->overlap = (double)NAN;
   for (int stage = 0; stage < TRACE_STAGES; stage++) {
+    stages += figures->has[stage];
     figures->sum += figures->stages[stage];
     if (figures->stages[stage] > longest) longest = figures->stages[stage];
   }
-  if (figures->sum == longest) return;
+  if (stages < 2) return;
   double saved = (double)figures->sum - (double)figures->elapsed;
   figures->overlap = saved > 0 ? saved / (double)(figures->sum - longest) : 0;
 }

@@ -34,7 +34,7 @@ typedef struct trace_figures {
 
 trace_figures trace_measure(const trace_span *spans, size_t count);
 
-/** Work out `sum` and `overlap` from `stages` and `elapsed`. */
+/** Work out `sum` and `overlap` from `has`, `stages` and `elapsed`. */
 void trace_sum(trace_figures *figures);
 
 /** Write a trace with a row for each stage, whole or not at all; its times begin at 0. */
