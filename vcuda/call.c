@@ -63,11 +63,33 @@ const char *vcuda_last_message(void) {
 
 /* ---- the frame of every call ---- */
 
-int vcuda_begin(vcuda_call *call, const char *name, const void *stream, bool device) {
+/* The call that this thread's calls are part of: only it is traced. */
+static _Thread_local const vcuda_call *outer;
+
+static vcuda_call make_call(const char *name, const void *stream) {
   vcuda_start();
-  *call = (vcuda_call){.name = name, .stream = stream, .start = vcuda_now()};
+  return (vcuda_call){.name = name, .stream = stream, .start = vcuda_trace_is_on() ? vcuda_now() : 0};
+}
+
+static void trace(const vcuda_call *call, int error) {
+  if (outer == NULL) vcuda_trace_call(call, error);
+}
+
+void vcuda_open(vcuda_call *call, const char *name, void *stream) {
+  *call = make_call(name, stream);
+  if (outer == NULL) outer = call;
+}
+
+int vcuda_close(const vcuda_call *call, int error) {
+  if (outer == call) outer = NULL;
+  trace(call, error);
+  return error;
+}
+
+int vcuda_begin(vcuda_call *call, const char *name, const void *stream, bool device) {
+  *call = make_call(name, stream);
   if (vcuda_run_is_host_function()) {
-    vcuda_log("%s: called inside a host function, which must not call CUDA", name);
+    vcuda_log("%s: called inside a host function, which must not call CUDA", outer == NULL ? name : outer->name);
     return CUDA_NOT_PERMITTED;
   }
   if (!device) return CUDA_OK;
@@ -80,19 +102,23 @@ int vcuda_begin(vcuda_call *call, const char *name, const void *stream, bool dev
 
 int vcuda_end(const vcuda_call *call, int error) {
   if (error != CUDA_OK && error != CUDA_NOT_READY) last_error = error;
-  vcuda_trace_call(call, error);
+  trace(call, error);
   return error;
 }
 
 int vcuda_enter(const char *name, void *stream) {
   vcuda_call call;
   int error = vcuda_begin(&call, name, stream, false);
-  vcuda_trace_call(&call, error);
+  trace(&call, error);
   return error;
 }
 
+void vcuda_note(const char *name, void *stream) {
+  const vcuda_call call = make_call(name, stream);
+  trace(&call, CUDA_OK);
+}
+
 static int find_last_error(void) {
-  vcuda_start();
   vcuda_lock();
   const vcuda_device *current = vcuda_device_current();
   int sticky = current == NULL ? CUDA_OK : current->error;
@@ -101,10 +127,12 @@ static int find_last_error(void) {
 }
 
 int cudaPeekAtLastError(void) {
+  vcuda_note(__func__, NULL);
   return find_last_error();
 }
 
 int cudaGetLastError(void) {
+  vcuda_note(__func__, NULL);
   int error = find_last_error();
   last_error = CUDA_OK;
   return error;
@@ -158,6 +186,7 @@ static size_t find_error(int error) {
 }
 
 const char *cudaGetErrorName(int error) {
+  vcuda_note(__func__, NULL);
   size_t i = find_error(error);
   return i < sizeof errors / sizeof errors[0] ? errors[i].name
          : error == CUDA_UNKNOWN              ? "cudaErrorUnknown"
@@ -165,6 +194,7 @@ const char *cudaGetErrorName(int error) {
 }
 
 const char *cudaGetErrorString(int error) {
+  vcuda_note(__func__, NULL);
   size_t i = find_error(error);
   return i < sizeof errors / sizeof errors[0] ? errors[i].text
          : error == CUDA_UNKNOWN              ? "unknown error"

@@ -21,6 +21,7 @@ int vcuda_set(int device, const char *name, const char *value) {
   if (found == NULL || name == NULL || value == NULL) return -1;
   vcuda_lock();
   bool set = vcuda_settings_set(&found->settings, name, value, false);
+  vcuda_trace_follow_settings();
   vcuda_unlock();
   return set ? 0 : -1;
 }

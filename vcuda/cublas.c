@@ -12,32 +12,34 @@ struct vcuda_blas {
 };
 
 int cublasCreate_v2(vcuda_blas **handle) {
-  if (vcuda_enter("cublasCreate", NULL) != 0) return CUBLAS_EXECUTION_FAILED;
+  if (vcuda_enter(__func__, NULL) != 0) return CUBLAS_EXECUTION_FAILED;
   if (handle == NULL) return CUBLAS_INVALID_VALUE;
   *handle = calloc(1, sizeof **handle);
   return *handle == NULL ? CUBLAS_ALLOC_FAILED : CUBLAS_OK;
 }
 
 int cublasDestroy_v2(vcuda_blas *handle) {
-  if (vcuda_enter("cublasDestroy", NULL) != 0) return CUBLAS_EXECUTION_FAILED;
+  if (vcuda_enter(__func__, NULL) != 0) return CUBLAS_EXECUTION_FAILED;
   free(handle);
   return handle == NULL ? CUBLAS_NOT_INITIALIZED : CUBLAS_OK;
 }
 
 int cublasSetStream_v2(vcuda_blas *handle, void *stream) {
-  if (vcuda_enter("cublasSetStream", stream) != 0) return CUBLAS_EXECUTION_FAILED;
+  if (vcuda_enter(__func__, stream) != 0) return CUBLAS_EXECUTION_FAILED;
   if (handle == NULL) return CUBLAS_NOT_INITIALIZED;
   handle->stream = stream;
   return CUBLAS_OK;
 }
 
 int cublasSetMathMode(vcuda_blas *handle, int mode) {
+  vcuda_note(__func__, NULL);
   if (handle == NULL) return CUBLAS_NOT_INITIALIZED;
   handle->mode = mode; /* kept only so that it can be asked for; the arithmetic is the same */
   return CUBLAS_OK;
 }
 
 int cublasGetMathMode(vcuda_blas *handle, int *mode) {
+  vcuda_note(__func__, NULL);
   if (handle == NULL) return CUBLAS_NOT_INITIALIZED;
   *mode = handle->mode;
   return CUBLAS_OK;
@@ -56,6 +58,7 @@ static const struct {
 };
 
 const char *cublasGetStatusName(int status) {
+  vcuda_note(__func__, NULL);
   for (size_t i = 0; i < sizeof statuses / sizeof *statuses; i++) {
     if (statuses[i].status == status) return statuses[i].name;
   }
@@ -63,6 +66,7 @@ const char *cublasGetStatusName(int status) {
 }
 
 const char *cublasGetStatusString(int status) {
+  vcuda_note(__func__, NULL);
   for (size_t i = 0; i < sizeof statuses / sizeof *statuses; i++) {
     if (statuses[i].status == status) return statuses[i].text;
   }
@@ -100,8 +104,8 @@ static bool is_bad(const vcuda_matrix *matrix) {
 
 static int submit(vcuda_blas *handle, const char *name, shape s, vcuda_type scale_type, const void *alpha, operand a, operand b,
                   const void *beta, operand c) {
+  if (vcuda_enter(name, handle == NULL ? NULL : handle->stream) != 0) return CUBLAS_EXECUTION_FAILED;
   if (handle == NULL) return CUBLAS_NOT_INITIALIZED;
-  if (vcuda_enter(name, handle->stream) != 0) return CUBLAS_EXECUTION_FAILED;
   if (a.type == VCUDA_NO_TYPE || b.type == VCUDA_NO_TYPE || c.type == VCUDA_NO_TYPE || scale_type == VCUDA_NO_TYPE) {
     vcuda_log("%s: a type or a way to compute that is not known here", name);
     return CUBLAS_NOT_SUPPORTED;
@@ -143,8 +147,8 @@ static void run_sum(void *arguments) {
 }
 
 static int submit_sum(vcuda_blas *handle, const char *name, const sum *s) {
+  if (vcuda_enter(name, handle == NULL ? NULL : handle->stream) != 0) return CUBLAS_EXECUTION_FAILED;
   if (handle == NULL) return CUBLAS_NOT_INITIALIZED;
-  if (vcuda_enter(name, handle->stream) != 0) return CUBLAS_EXECUTION_FAILED;
   if (is_bad(&s->a) || is_bad(&s->c) || (s->beta != 0 && is_bad(&s->b))) return CUBLAS_INVALID_VALUE;
   if (s->c.rows == 0 || s->c.columns == 0) return CUBLAS_OK;
   return vcuda_submit(handle->stream, name, run_sum, s, sizeof *s) == 0 ? CUBLAS_OK : CUBLAS_EXECUTION_FAILED;
@@ -264,8 +268,8 @@ static void run_invert(void *arguments) {
 }
 
 static int submit_factoring(vcuda_blas *handle, const char *name, void (*run)(void *), const factoring *f) {
+  if (vcuda_enter(name, handle == NULL ? NULL : handle->stream) != 0) return CUBLAS_EXECUTION_FAILED;
   if (handle == NULL) return CUBLAS_NOT_INITIALIZED;
-  if (vcuda_enter(name, handle->stream) != 0) return CUBLAS_EXECUTION_FAILED;
   if (f->n < 0 || f->batches < 0 || is_bad(&f->a) || is_bad(&f->c)) return CUBLAS_INVALID_VALUE;
   if (f->n == 0 || f->batches == 0) return CUBLAS_OK;
   return vcuda_submit(handle->stream, name, run, f, sizeof *f) == 0 ? CUBLAS_OK : CUBLAS_EXECUTION_FAILED;
@@ -284,20 +288,20 @@ static factoring factoring_of(int n, int batches, operand a, operand c, const in
 #define REAL(letter, real, type)                                                                                              \
   int cublas##letter##gemm_v2(vcuda_blas *handle, int op_a, int op_b, int m, int n, int k, const real *alpha, const real *a,  \
                               int lda, const real *b, int ldb, const real *beta, real *c, int ldc) {                          \
-    return submit(handle, "cublas" #letter "gemm", (shape){op_a, op_b, m, n, k, 1, false}, type, alpha,                       \
-                  (operand){a, type, lda, 0}, (operand){b, type, ldb, 0}, beta, (operand){c, type, ldc, 0});                  \
+    return submit(handle, __func__, (shape){op_a, op_b, m, n, k, 1, false}, type, alpha, (operand){a, type, lda, 0},          \
+                  (operand){b, type, ldb, 0}, beta, (operand){c, type, ldc, 0});                                              \
   }                                                                                                                           \
   int cublas##letter##gemmBatched(vcuda_blas *handle, int op_a, int op_b, int m, int n, int k, const real *alpha,             \
                                   const real *const *a, int lda, const real *const *b, int ldb, const real *beta,             \
                                   real *const *c, int ldc, int batches) {                                                     \
-    return submit(handle, "cublas" #letter "gemmBatched", (shape){op_a, op_b, m, n, k, batches, true}, type, alpha,           \
-                  (operand){a, type, lda, 0}, (operand){b, type, ldb, 0}, beta, (operand){c, type, ldc, 0});                  \
+    return submit(handle, __func__, (shape){op_a, op_b, m, n, k, batches, true}, type, alpha, (operand){a, type, lda, 0},     \
+                  (operand){b, type, ldb, 0}, beta, (operand){c, type, ldc, 0});                                              \
   }                                                                                                                           \
   int cublas##letter##gemmStridedBatched(vcuda_blas *handle, int op_a, int op_b, int m, int n, int k, const real *alpha,      \
                                          const real *a, int lda, long long stride_a, const real *b, int ldb,                  \
                                          long long stride_b, const real *beta, real *c, int ldc, long long stride_c,          \
                                          int batches) {                                                                       \
-    return submit(handle, "cublas" #letter "gemmStridedBatched", (shape){op_a, op_b, m, n, k, batches, false}, type, alpha,   \
+    return submit(handle, __func__, (shape){op_a, op_b, m, n, k, batches, false}, type, alpha,                                \
                   (operand){a, type, lda, stride_a}, (operand){b, type, ldb, stride_b}, beta,                                 \
                   (operand){c, type, ldc, stride_c});                                                                         \
   }                                                                                                                           \
@@ -307,16 +311,16 @@ static factoring factoring_of(int n, int batches, operand a, operand c, const in
     s.a = matrix_of((operand){a, type, lda, 0}, op_a, m, n, false);                                                           \
     s.b = matrix_of((operand){b, type, ldb, 0}, op_b, m, n, false);                                                           \
     s.c = matrix_of((operand){c, type, ldc, 0}, 0, m, n, false);                                                              \
-    return submit_sum(handle, "cublas" #letter "geam", &s);                                                                   \
+    return submit_sum(handle, __func__, &s);                                                                                  \
   }                                                                                                                           \
   int cublas##letter##getrfBatched(vcuda_blas *handle, int n, real *const *a, int lda, int *pivots, int *info, int batches) { \
     factoring f = factoring_of(n, batches, (operand){a, type, lda, 0}, (operand){a, type, lda, 0}, pivots, info);             \
-    return submit_factoring(handle, "cublas" #letter "getrfBatched", run_factor, &f);                                         \
+    return submit_factoring(handle, __func__, run_factor, &f);                                                                \
   }                                                                                                                           \
   int cublas##letter##getriBatched(vcuda_blas *handle, int n, const real *const *a, int lda, const int *pivots,               \
                                    real *const *c, int ldc, int *info, int batches) {                                         \
     factoring f = factoring_of(n, batches, (operand){a, type, lda, 0}, (operand){c, type, ldc, 0}, pivots, info);             \
-    return submit_factoring(handle, "cublas" #letter "getriBatched", run_invert, &f);                                         \
+    return submit_factoring(handle, __func__, run_invert, &f);                                                                \
   }
 
 REAL(S, float, VCUDA_FLOAT32)
@@ -332,7 +336,7 @@ int cublasGemmEx(vcuda_blas *handle, int op_a, int op_b, int m, int n, int k, co
                  int lda, const void *b, int type_b, int ldb, const void *beta, void *c, int type_c, int ldc, int compute_type,
                  int algorithm) {
   (void)algorithm;
-  return submit(handle, "cublasGemmEx", (shape){op_a, op_b, m, n, k, 1, false}, vcuda_scale_type(compute_type), alpha,
+  return submit(handle, __func__, (shape){op_a, op_b, m, n, k, 1, false}, vcuda_scale_type(compute_type), alpha,
                 any_operand(a, type_a, lda, 0), any_operand(b, type_b, ldb, 0), beta, any_operand(c, type_c, ldc, 0));
 }
 
@@ -340,8 +344,8 @@ int cublasGemmBatchedEx(vcuda_blas *handle, int op_a, int op_b, int m, int n, in
                         int type_a, int lda, const void *const *b, int type_b, int ldb, const void *beta, void *const *c,
                         int type_c, int ldc, int batches, int compute_type, int algorithm) {
   (void)algorithm;
-  return submit(handle, "cublasGemmBatchedEx", (shape){op_a, op_b, m, n, k, batches, true}, vcuda_scale_type(compute_type),
-                alpha, any_operand(a, type_a, lda, 0), any_operand(b, type_b, ldb, 0), beta, any_operand(c, type_c, ldc, 0));
+  return submit(handle, __func__, (shape){op_a, op_b, m, n, k, batches, true}, vcuda_scale_type(compute_type), alpha,
+                any_operand(a, type_a, lda, 0), any_operand(b, type_b, ldb, 0), beta, any_operand(c, type_c, ldc, 0));
 }
 
 int cublasGemmStridedBatchedEx(vcuda_blas *handle, int op_a, int op_b, int m, int n, int k, const void *alpha, const void *a,
@@ -349,9 +353,9 @@ int cublasGemmStridedBatchedEx(vcuda_blas *handle, int op_a, int op_b, int m, in
                                const void *beta, void *c, int type_c, int ldc, long long stride_c, int batches,
                                int compute_type, int algorithm) {
   (void)algorithm;
-  return submit(handle, "cublasGemmStridedBatchedEx", (shape){op_a, op_b, m, n, k, batches, false},
-                vcuda_scale_type(compute_type), alpha, any_operand(a, type_a, lda, stride_a),
-                any_operand(b, type_b, ldb, stride_b), beta, any_operand(c, type_c, ldc, stride_c));
+  return submit(handle, __func__, (shape){op_a, op_b, m, n, k, batches, false}, vcuda_scale_type(compute_type), alpha,
+                any_operand(a, type_a, lda, stride_a), any_operand(b, type_b, ldb, stride_b), beta,
+                any_operand(c, type_c, ldc, stride_c));
 }
 
 /* ---- vectors ---- */
@@ -389,8 +393,8 @@ static void run_scale(void *arguments) {
 }
 
 static int submit_vectors(vcuda_blas *handle, const char *name, void (*run)(void *), const vectors *v) {
+  if (vcuda_enter(name, handle == NULL ? NULL : handle->stream) != 0) return CUBLAS_EXECUTION_FAILED;
   if (handle == NULL) return CUBLAS_NOT_INITIALIZED;
-  if (vcuda_enter(name, handle->stream) != 0) return CUBLAS_EXECUTION_FAILED;
   if (v->n <= 0) return CUBLAS_OK;
   return vcuda_submit(handle->stream, name, run, v, sizeof *v) == 0 ? CUBLAS_OK : CUBLAS_EXECUTION_FAILED;
 }
@@ -398,18 +402,18 @@ static int submit_vectors(vcuda_blas *handle, const char *name, void (*run)(void
 int cublasDcopy_v2(vcuda_blas *handle, int n, const double *x, int step_x, double *y, int step_y) {
   vectors v = {.n = n, .y = y, .step_x = step_x, .step_y = step_y, .size = sizeof *x};
   memcpy(&v.x, &x, sizeof x);
-  return submit_vectors(handle, "cublasDcopy", run_copy, &v);
+  return submit_vectors(handle, __func__, run_copy, &v);
 }
 
 int cublasScopy_v2(vcuda_blas *handle, int n, const float *x, int step_x, float *y, int step_y) {
   vectors v = {.n = n, .y = y, .step_x = step_x, .step_y = step_y, .size = sizeof *x};
   memcpy(&v.x, &x, sizeof x);
-  return submit_vectors(handle, "cublasScopy", run_copy, &v);
+  return submit_vectors(handle, __func__, run_copy, &v);
 }
 
 int cublasSscal_v2(vcuda_blas *handle, int n, const float *alpha, float *x, int step) {
   vectors v = {.n = n, .x = x, .step_x = step, .alpha = *alpha, .size = sizeof *x};
-  return submit_vectors(handle, "cublasSscal", run_scale, &v);
+  return submit_vectors(handle, __func__, run_scale, &v);
 }
 
 /* NOLINTEND(readability-non-const-parameter) */

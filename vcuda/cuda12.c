@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "cuda.h"
+#include "work.h"
 
 typedef struct cuda_properties_12 { /* cudaDeviceProp */
   unsigned char head[offsetof(cuda_properties, processors)];
@@ -49,9 +50,10 @@ typedef struct cuda_properties_12 { /* cudaDeviceProp */
 CUDA_API int cudaGetDeviceProperties_v2(cuda_properties_12 *properties, int device);
 
 int cudaGetDeviceProperties_v2(cuda_properties_12 *properties, int device) {
+  VCUDA_OPEN(NULL);
   cuda_properties now;
   int error = cudaGetDeviceProperties(&now, device);
-  if (error != CUDA_OK) return error;
+  if (error != CUDA_OK) return vcuda_close(&call, error);
   *properties = (cuda_properties_12){
       .processors = now.processors,
       .maps_host_memory = now.maps_host_memory,
@@ -70,5 +72,5 @@ int cudaGetDeviceProperties_v2(cuda_properties_12 *properties, int device) {
       .pools = now.pools,
   };
   memcpy(properties->head, &now, sizeof properties->head);
-  return CUDA_OK;
+  return vcuda_close(&call, CUDA_OK);
 }

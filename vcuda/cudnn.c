@@ -23,10 +23,12 @@ CUDNN_API int cudnnSetStream(vcuda_dnn *handle, void *stream);
 CUDNN_API int cudnnGetStream(vcuda_dnn *handle, void **stream);
 
 size_t cudnnGetVersion(void) {
+  vcuda_note(__func__, NULL);
   return CUDNN_VERSION;
 }
 
 const char *cudnnGetErrorString(int status) {
+  vcuda_note(__func__, NULL);
   switch (status) {
     case CUDNN_OK: return "CUDNN_STATUS_SUCCESS";
     case CUDNN_NOT_INITIALIZED: return "CUDNN_STATUS_NOT_INITIALIZED";
@@ -37,28 +39,32 @@ const char *cudnnGetErrorString(int status) {
 }
 
 void cudnnGetLastErrorString(char *text, size_t bytes) {
+  vcuda_note(__func__, NULL);
   snprintf(text, bytes, "vcuda's cuDNN computes nothing");
 }
 
 int cudnnCreate(vcuda_dnn **handle) {
+  int error = vcuda_enter(__func__, NULL);
   if (handle == NULL) return CUDNN_INVALID_VALUE;
-  *handle = vcuda_enter("cudnnCreate", NULL) == 0 ? calloc(1, sizeof **handle) : NULL;
+  *handle = error == 0 ? calloc(1, sizeof **handle) : NULL;
   return *handle == NULL ? CUDNN_NOT_INITIALIZED : CUDNN_OK;
 }
 
 int cudnnDestroy(vcuda_dnn *handle) {
-  (void)vcuda_enter("cudnnDestroy", NULL);
+  (void)vcuda_enter(__func__, NULL);
   free(handle);
   return CUDNN_OK;
 }
 
 int cudnnSetStream(vcuda_dnn *handle, void *stream) {
+  int error = vcuda_enter(__func__, stream);
   if (handle == NULL) return CUDNN_INVALID_VALUE;
   handle->stream = stream;
-  return vcuda_enter("cudnnSetStream", stream) == 0 ? CUDNN_OK : CUDNN_NOT_SUPPORTED;
+  return error == 0 ? CUDNN_OK : CUDNN_NOT_SUPPORTED;
 }
 
 int cudnnGetStream(vcuda_dnn *handle, void **stream) {
+  vcuda_note(__func__, handle == NULL ? NULL : handle->stream);
   if (handle == NULL || stream == NULL) return CUDNN_INVALID_VALUE;
   *stream = handle->stream;
   return CUDNN_OK;

@@ -39,6 +39,7 @@ static void start(void) {
          make_device(&vcuda_global.devices[vcuda_global.device_count], vcuda_global.device_count, &settings)) {
     vcuda_global.device_count++;
   }
+  vcuda_trace_follow_settings();
   vcuda_unlock();
 }
 
@@ -202,9 +203,12 @@ int cudaDeviceSynchronize(void) {
 
 int cudaDeviceReset(void) {
   VCUDA_ENTER(NULL);
-  return vcuda_end(&call, vcuda_device_current() == NULL      ? CUDA_NO_DEVICE
-                          : vcuda_recover(current_device) < 0 ? CUDA_INVALID_DEVICE
-                                                              : CUDA_OK);
+  vcuda_device *device = vcuda_device_current();
+  if (device == NULL) return vcuda_end(&call, CUDA_NO_DEVICE);
+  vcuda_lock();
+  vcuda_count_sync(device, VCUDA_COUNT_sync_device);
+  vcuda_unlock();
+  return vcuda_end(&call, vcuda_recover(current_device) < 0 ? CUDA_INVALID_DEVICE : CUDA_OK);
 }
 
 int cudaDriverGetVersion(int *version) {

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "cuda.h"
+#include "work.h"
 
 typedef struct driver_context {
   int device;
@@ -55,40 +56,46 @@ CUDA_API int cuMemsetD8Async(uintptr_t address, unsigned char value, size_t byte
 CUDA_API int cuTensorMapEncodeTiled(void);
 
 int cuInit(unsigned flags) {
+  VCUDA_OPEN(NULL);
   int count = 0;
-  if (flags != 0) return CUDA_INVALID_VALUE;
+  if (flags != 0) return vcuda_close(&call, CUDA_INVALID_VALUE);
   int error = cudaGetDeviceCount(&count);
-  return error == CUDA_OK && count == 0 ? CUDA_NO_DEVICE : error;
+  return vcuda_close(&call, error == CUDA_OK && count == 0 ? CUDA_NO_DEVICE : error);
 }
 
 int cuDriverGetVersion(int *version) {
-  return cudaDriverGetVersion(version);
+  VCUDA_OPEN(NULL);
+  return vcuda_close(&call, cudaDriverGetVersion(version));
 }
 
 int cuGetErrorName(int error, const char **name) {
+  VCUDA_OPEN(NULL);
   *name = cudaGetErrorName(error);
-  return CUDA_OK;
+  return vcuda_close(&call, CUDA_OK);
 }
 
 int cuGetErrorString(int error, const char **text) {
+  VCUDA_OPEN(NULL);
   *text = cudaGetErrorString(error);
-  return CUDA_OK;
+  return vcuda_close(&call, CUDA_OK);
 }
 
 int cuGetProcAddress_v2(const char *name, void **function, int version, uint64_t flags, int *status) {
+  VCUDA_OPEN(NULL);
   (void)version, (void)flags;
   Dl_info self;
   void *library = dladdr((const void *)contexts, &self) != 0 ? dlopen(self.dli_fname, RTLD_LAZY | RTLD_NOLOAD) : NULL;
   *function = library == NULL ? NULL : dlsym(library, name);
   if (library != NULL) (void)dlclose(library);
   if (status != NULL) *status = *function == NULL ? 1 : 0;
-  return *function == NULL ? CUDA_SYMBOL_NOT_FOUND : CUDA_OK;
+  return vcuda_close(&call, *function == NULL ? CUDA_SYMBOL_NOT_FOUND : CUDA_OK);
 }
 
 /* ---- devices and contexts ---- */
 
 int cuDeviceGetCount(int *count) {
-  return cudaGetDeviceCount(count);
+  VCUDA_OPEN(NULL);
+  return vcuda_close(&call, cudaGetDeviceCount(count));
 }
 
 static int check_device(int device) {
@@ -99,164 +106,197 @@ static int check_device(int device) {
 }
 
 int cuDeviceGet(int *device, int ordinal) {
+  VCUDA_OPEN(NULL);
   *device = ordinal;
-  return check_device(ordinal);
+  return vcuda_close(&call, check_device(ordinal));
 }
 
 int cuDeviceGetName(char *name, int length, int device) {
+  VCUDA_OPEN(NULL);
   cuda_properties properties;
   int error = cudaGetDeviceProperties(&properties, device);
-  if (error != CUDA_OK || length <= 0) return error != CUDA_OK ? error : CUDA_INVALID_VALUE;
+  if (error != CUDA_OK || length <= 0) return vcuda_close(&call, error != CUDA_OK ? error : CUDA_INVALID_VALUE);
   size_t most = (size_t)length - 1, own = strlen(properties.name);
   memcpy(name, properties.name, own < most ? own : most);
   name[own < most ? own : most] = '\0';
-  return CUDA_OK;
+  return vcuda_close(&call, CUDA_OK);
 }
 
 int cuDeviceGetAttribute(int *value, int attribute, int device) {
-  return cudaDeviceGetAttribute(value, attribute, device);
+  VCUDA_OPEN(NULL);
+  return vcuda_close(&call, cudaDeviceGetAttribute(value, attribute, device));
 }
 
 int cuDeviceTotalMem_v2(size_t *bytes, int device) {
+  VCUDA_OPEN(NULL);
   cuda_properties properties;
   int error = cudaGetDeviceProperties(&properties, device);
   if (error == CUDA_OK) *bytes = properties.total_memory;
-  return error;
+  return vcuda_close(&call, error);
 }
 
 int cuDevicePrimaryCtxRetain(driver_context **context, int device) {
+  VCUDA_OPEN(NULL);
   int error = check_device(device);
   *context = error == CUDA_OK ? &contexts[device] : NULL;
-  return error;
+  return vcuda_close(&call, error);
 }
 
 int cuDevicePrimaryCtxRelease_v2(int device) {
-  return check_device(device);
+  VCUDA_OPEN(NULL);
+  return vcuda_close(&call, check_device(device));
 }
 
 int cuCtxGetDevice(int *device) {
-  return cudaGetDevice(device);
+  VCUDA_OPEN(NULL);
+  return vcuda_close(&call, cudaGetDevice(device));
 }
 
 int cuCtxGetCurrent(driver_context **context) {
+  VCUDA_OPEN(NULL);
   int device = 0;
   int error = cudaGetDevice(&device);
   *context = error == CUDA_OK ? &contexts[device] : NULL;
-  return error;
+  return vcuda_close(&call, error);
 }
 
 int cuCtxSetCurrent(driver_context *context) {
-  return context == NULL ? CUDA_OK : cudaSetDevice(context->device); /* here every thread always has one, as with the runtime */
+  VCUDA_OPEN(NULL);
+  /* here every thread always has one, as with the runtime */
+  return vcuda_close(&call, context == NULL ? CUDA_OK : cudaSetDevice(context->device));
 }
 
 enum { DEEPEST = 32 };
 static _Thread_local int stack[DEEPEST], depth;
 
 int cuCtxPushCurrent_v2(driver_context *context) {
-  if (context == NULL || depth == DEEPEST) return CUDA_INVALID_VALUE;
+  VCUDA_OPEN(NULL);
+  if (context == NULL || depth == DEEPEST) return vcuda_close(&call, CUDA_INVALID_VALUE);
   int error = cudaGetDevice(&stack[depth]);
   if (error == CUDA_OK) error = cudaSetDevice(context->device);
   if (error == CUDA_OK) depth++;
-  return error;
+  return vcuda_close(&call, error);
 }
 
 int cuCtxPopCurrent_v2(driver_context **context) {
-  if (depth == 0) return CUDA_INVALID_VALUE;
+  VCUDA_OPEN(NULL);
+  if (depth == 0) return vcuda_close(&call, CUDA_INVALID_VALUE);
   if (context != NULL) (void)cuCtxGetCurrent(context);
-  return cudaSetDevice(stack[--depth]);
+  return vcuda_close(&call, cudaSetDevice(stack[--depth]));
 }
 
 int cuCtxSynchronize(void) {
-  return cudaDeviceSynchronize();
+  VCUDA_OPEN(NULL);
+  return vcuda_close(&call, cudaDeviceSynchronize());
 }
 
 /* ---- streams and events ---- */
 
 int cuStreamCreate(cuda_stream *stream, unsigned flags) {
-  return cudaStreamCreateWithFlags(stream, flags);
+  VCUDA_OPEN(NULL);
+  return vcuda_close(&call, cudaStreamCreateWithFlags(stream, flags));
 }
 
 int cuStreamDestroy_v2(cuda_stream stream) {
-  return cudaStreamDestroy(stream);
+  VCUDA_OPEN(stream);
+  return vcuda_close(&call, cudaStreamDestroy(stream));
 }
 
 int cuStreamSynchronize(cuda_stream stream) {
-  return cudaStreamSynchronize(stream);
+  VCUDA_OPEN(stream);
+  return vcuda_close(&call, cudaStreamSynchronize(stream));
 }
 
 int cuStreamQuery(cuda_stream stream) {
-  return cudaStreamQuery(stream);
+  VCUDA_OPEN(stream);
+  return vcuda_close(&call, cudaStreamQuery(stream));
 }
 
 int cuStreamGetCtx(cuda_stream stream, driver_context **context) {
+  VCUDA_OPEN(stream);
   int device = 0;
   int error = cudaStreamGetDevice(stream, &device);
   *context = error == CUDA_OK ? &contexts[device] : NULL;
-  return error;
+  return vcuda_close(&call, error);
 }
 
 int cuStreamWaitEvent(cuda_stream stream, cuda_event event, unsigned flags) {
-  return cudaStreamWaitEvent(stream, event, flags);
+  VCUDA_OPEN(stream);
+  return vcuda_close(&call, cudaStreamWaitEvent(stream, event, flags));
 }
 
 int cuStreamIsCapturing(cuda_stream stream, int *status) {
-  return cudaStreamIsCapturing(stream, status);
+  VCUDA_OPEN(stream);
+  return vcuda_close(&call, cudaStreamIsCapturing(stream, status));
 }
 
 int cuEventCreate(cuda_event *event, unsigned flags) {
-  return cudaEventCreateWithFlags(event, flags);
+  VCUDA_OPEN(NULL);
+  return vcuda_close(&call, cudaEventCreateWithFlags(event, flags));
 }
 
 int cuEventDestroy_v2(cuda_event event) {
-  return cudaEventDestroy(event);
+  VCUDA_OPEN(NULL);
+  return vcuda_close(&call, cudaEventDestroy(event));
 }
 
 int cuEventRecord(cuda_event event, cuda_stream stream) {
-  return cudaEventRecord(event, stream);
+  VCUDA_OPEN(stream);
+  return vcuda_close(&call, cudaEventRecord(event, stream));
 }
 
 int cuEventQuery(cuda_event event) {
-  return cudaEventQuery(event);
+  VCUDA_OPEN(NULL);
+  return vcuda_close(&call, cudaEventQuery(event));
 }
 
 int cuEventSynchronize(cuda_event event) {
-  return cudaEventSynchronize(event);
+  VCUDA_OPEN(NULL);
+  return vcuda_close(&call, cudaEventSynchronize(event));
 }
 
 int cuLaunchHostFunc(cuda_stream stream, cuda_host_function function, void *data) {
-  return cudaLaunchHostFunc(stream, function, data);
+  VCUDA_OPEN(stream);
+  return vcuda_close(&call, cudaLaunchHostFunc(stream, function, data));
 }
 
 /* ---- memory ---- */
 
 int cuMemAlloc_v2(uintptr_t *address, size_t bytes) {
+  VCUDA_OPEN(NULL);
   void *made = NULL;
   int error = cudaMalloc(&made, bytes);
   *address = (uintptr_t)made;
-  return error;
+  return vcuda_close(&call, error);
 }
 
 int cuMemFree_v2(uintptr_t address) {
-  return cudaFree((void *)address);
+  VCUDA_OPEN(NULL);
+  return vcuda_close(&call, cudaFree((void *)address));
 }
 
 int cuMemcpyHtoD_v2(uintptr_t to, const void *from, size_t bytes) {
-  return cudaMemcpy((void *)to, from, bytes, CUDA_COPY_UP);
+  VCUDA_OPEN(NULL);
+  return vcuda_close(&call, cudaMemcpy((void *)to, from, bytes, CUDA_COPY_UP));
 }
 
 int cuMemcpyDtoH_v2(void *to, uintptr_t from, size_t bytes) {
-  return cudaMemcpy(to, (const void *)from, bytes, CUDA_COPY_DOWN);
+  VCUDA_OPEN(NULL);
+  return vcuda_close(&call, cudaMemcpy(to, (const void *)from, bytes, CUDA_COPY_DOWN));
 }
 
 int cuMemcpyAsync(uintptr_t to, uintptr_t from, size_t bytes, cuda_stream stream) {
-  return cudaMemcpyAsync((void *)to, (const void *)from, bytes, CUDA_COPY_DEFAULT, stream);
+  VCUDA_OPEN(stream);
+  return vcuda_close(&call, cudaMemcpyAsync((void *)to, (const void *)from, bytes, CUDA_COPY_DEFAULT, stream));
 }
 
 int cuMemsetD8Async(uintptr_t address, unsigned char value, size_t bytes, cuda_stream stream) {
-  return cudaMemsetAsync((void *)address, value, bytes, stream);
+  VCUDA_OPEN(stream);
+  return vcuda_close(&call, cudaMemsetAsync((void *)address, value, bytes, stream));
 }
 
 /* A descriptor for device code of compute capability 9.0, which does not run here. */
 int cuTensorMapEncodeTiled(void) {
-  return CUDA_NOT_SUPPORTED;
+  VCUDA_OPEN(NULL);
+  return vcuda_close(&call, CUDA_NOT_SUPPORTED);
 }

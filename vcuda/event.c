@@ -74,8 +74,7 @@ static int record(vcuda_event *event, vcuda_stream *stream, bool external) {
   return vcuda_queue_order(stream, &order);
 }
 
-int cudaEventRecordWithFlags(cuda_event event, cuda_stream stream, unsigned flags) {
-  VCUDA_ENTER_DEVICE(stream);
+static int record_on(cuda_event event, cuda_stream stream, unsigned flags) {
   int error;
   vcuda_lock();
   vcuda_event *found = find(event);
@@ -83,11 +82,17 @@ int cudaEventRecordWithFlags(cuda_event event, cuda_stream stream, unsigned flag
   if (found == NULL) error = CUDA_INVALID_HANDLE;
   if (found != NULL && on != NULL) error = record(found, on, (flags & CUDA_EVENT_EXTERNAL) != 0);
   vcuda_unlock();
-  return vcuda_end(&call, error);
+  return error;
+}
+
+int cudaEventRecordWithFlags(cuda_event event, cuda_stream stream, unsigned flags) {
+  VCUDA_ENTER_DEVICE(stream);
+  return vcuda_end(&call, record_on(event, stream, flags));
 }
 
 int cudaEventRecord(cuda_event event, cuda_stream stream) {
-  return cudaEventRecordWithFlags(event, stream, 0);
+  VCUDA_ENTER_DEVICE(stream);
+  return vcuda_end(&call, record_on(event, stream, 0));
 }
 
 static int wait_on(vcuda_stream *stream, vcuda_event *event, bool external) {

@@ -21,18 +21,28 @@ static int compare(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
+/* Programs register their kernels while they are loaded. Only a trace needs the devices then: otherwise they are made at the first
+ * call, so that a program can set the environment before it. */
+static void note_loading(const char *call) {
+  if (vcuda_trace_is_on()) vcuda_note(call, NULL);
+}
+
 void **__cudaRegisterFatBinary(void *binary) {
   static void *handle; /* code is not run: one handle for all of it */
   (void)binary;
+  if (getenv("VCUDA_TRACE_FILE") != NULL || getenv("VCUDA_TRACE") != NULL) vcuda_start();
+  note_loading(__func__);
   return &handle;
 }
 
 void __cudaRegisterFatBinaryEnd(void **handle) {
+  note_loading(__func__);
   (void)handle;
 }
 
 /* A library that is unloaded leaves its names here: another one at the same addresses registers its own. */
 void __cudaUnregisterFatBinary(void **handle) {
+  note_loading(__func__);
   (void)handle;
 }
 
@@ -51,6 +61,7 @@ void __cudaRegisterFunction(void **handle, const char *host, char *device_functi
                             void *block, void *block_dim, void *grid_dim, int *warp) {
   (void)handle, (void)device_function, (void)threads, (void)thread, (void)block, (void)block_dim, (void)grid_dim, (void)warp;
   function *new = calloc(1, sizeof *new);
+  note_loading(__func__);
   vcuda_lock();
   if (new != NULL && grow()) {
     new->host = host;
@@ -65,6 +76,7 @@ void __cudaRegisterFunction(void **handle, const char *host, char *device_functi
 void __cudaRegisterVar(void **handle, char *variable, char *device_address, const char *name, int external, size_t bytes,
                        int constant, int global) {
   (void)handle, (void)variable, (void)device_address, (void)name, (void)external, (void)bytes, (void)constant, (void)global;
+  note_loading(__func__);
 }
 
 /* NOLINTEND(readability-non-const-parameter) */
@@ -158,12 +170,14 @@ static _Thread_local configuration pending[16];
 static _Thread_local unsigned pending_count;
 
 unsigned __cudaPushCallConfiguration(cuda_dim3 grid, cuda_dim3 block, size_t shared, cuda_stream stream) {
+  vcuda_note(__func__, stream);
   if (pending_count == sizeof pending / sizeof *pending) return CUDA_MISSING_CONFIGURATION;
   pending[pending_count++] = (configuration){grid, block, shared, stream};
   return CUDA_OK;
 }
 
 int __cudaPopCallConfiguration(cuda_dim3 *grid, cuda_dim3 *block, size_t *shared, void *stream) {
+  vcuda_note(__func__, NULL);
   if (pending_count == 0) return CUDA_MISSING_CONFIGURATION;
   const configuration *top = &pending[--pending_count];
   *grid = top->grid;

@@ -72,18 +72,23 @@ static int allocate(void **address, size_t bytes) {
   return CUDA_OK;
 }
 
-int cudaHostAlloc(void **address, size_t bytes, unsigned flags) {
-  VCUDA_ENTER_DEVICE(NULL);
-  if (address == NULL || flags > 7) return vcuda_end(&call, CUDA_INVALID_VALUE);
+static int allocate_locked(void **address, size_t bytes) {
+  if (address == NULL) return CUDA_INVALID_VALUE;
   *address = NULL;
   vcuda_lock();
   int error = allocate(address, bytes);
   vcuda_unlock();
-  return vcuda_end(&call, error);
+  return error;
+}
+
+int cudaHostAlloc(void **address, size_t bytes, unsigned flags) {
+  VCUDA_ENTER_DEVICE(NULL);
+  return vcuda_end(&call, flags > 7 ? CUDA_INVALID_VALUE : allocate_locked(address, bytes));
 }
 
 int cudaMallocHost(void **address, size_t bytes) {
-  return cudaHostAlloc(address, bytes, 0);
+  VCUDA_ENTER_DEVICE(NULL);
+  return vcuda_end(&call, allocate_locked(address, bytes));
 }
 
 /* Waits for all work of its device, as CUDA's does. */

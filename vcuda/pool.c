@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "run.h"
 #include "state.h"
 #include "work.h"
 
@@ -40,6 +41,7 @@ int cudaMemPoolDestroy(cuda_pool pool) {
   VCUDA_ENTER(NULL);
   if (pool == NULL || pool == pool->device->pool) return vcuda_end(&call, CUDA_INVALID_VALUE);
   vcuda_lock();
+  vcuda_count_sync(pool->device, VCUDA_COUNT_sync_pool);
   (void)vcuda_queue_wait_all(pool->device);
   for (size_t i = 0; i < pool->device->block_count; i++) {
     if (pool->device->blocks[i].pool == pool) pool->device->blocks[i].pool = NULL;
@@ -100,6 +102,7 @@ static int allocate(void **address, size_t bytes, vcuda_pool *pool, cuda_stream 
   bool fails = vcuda_trigger_fails(&device->settings, VCUDA_SITE_ALLOC, (int64_t)bytes, "cudaMallocAsync", false);
   if (!fails) *address = vcuda_memory_allocate(device, bytes, pool);
   if (*address == NULL && !fails) { /* memory that is being freed will be enough */
+    vcuda_count_sync(device, VCUDA_COUNT_sync_alloc);
     (void)vcuda_queue_wait_all(device);
     *address = vcuda_memory_allocate(device, bytes, pool);
   }
@@ -110,17 +113,22 @@ static int allocate(void **address, size_t bytes, vcuda_pool *pool, cuda_stream 
   return CUDA_OK;
 }
 
-int cudaMallocFromPoolAsync(void **address, size_t bytes, cuda_pool pool, cuda_stream stream) {
-  VCUDA_ENTER_DEVICE(stream);
-  if (address == NULL) return vcuda_end(&call, CUDA_INVALID_VALUE);
+static int allocate_locked(void **address, size_t bytes, vcuda_pool *pool, cuda_stream stream) {
+  if (address == NULL) return CUDA_INVALID_VALUE;
   vcuda_lock();
   int error = allocate(address, bytes, pool, stream);
   vcuda_unlock();
-  return vcuda_end(&call, error);
+  return error;
+}
+
+int cudaMallocFromPoolAsync(void **address, size_t bytes, cuda_pool pool, cuda_stream stream) {
+  VCUDA_ENTER_DEVICE(stream);
+  return vcuda_end(&call, allocate_locked(address, bytes, pool, stream));
 }
 
 int cudaMallocAsync(void **address, size_t bytes, cuda_stream stream) {
-  return cudaMallocFromPoolAsync(address, bytes, NULL, stream);
+  VCUDA_ENTER_DEVICE(stream);
+  return vcuda_end(&call, allocate_locked(address, bytes, NULL, stream));
 }
 
 /* Runs on the stream's thread. */
@@ -130,6 +138,7 @@ static void run_free(void *arguments) {
   vcuda_lock();
   vcuda_device *device = vcuda_memory_owner(address);
   vcuda_block *block = vcuda_memory_block(device, address);
+  vcuda_run_frees(address, block->size);
   if (block->pool != NULL) block->pool->used -= block->size;
   vcuda_memory_release(device, block);
   vcuda_unlock();

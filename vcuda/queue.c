@@ -248,6 +248,7 @@ static void push(vcuda_stream *stream, vcuda_work *work) {
 
 int vcuda_queue_push(vcuda_stream *stream, const vcuda_order *order) {
   vcuda_stream_hold(stream); /* while the lock is released */
+  if (stream->queued >= VCUDA_QUEUE) vcuda_count_sync(stream->device, VCUDA_COUNT_sync_queue);
   while (stream->queued >= VCUDA_QUEUE) pthread_cond_wait(&vcuda_global.done, &vcuda_global.mutex);
   int error = stream->device->error;
   vcuda_work *work = error == CUDA_OK ? make_work(order) : NULL;

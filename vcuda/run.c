@@ -76,6 +76,11 @@ void *vcuda_writes(void *address, size_t bytes) {
   return touch(address, bytes, true);
 }
 
+void vcuda_run_frees(const void *address, size_t bytes) {
+  vcuda_device *device = now->stream->device;
+  if (!note_access(device, address, bytes, true)) (void)vcuda_fault(device, CUDA_LAUNCH_FAILURE, "%s", vcuda_global.last_race);
+}
+
 void vcuda_fail(int error, const char *format, ...) {
   char text[VCUDA_TEXT];
   va_list list;

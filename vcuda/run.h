@@ -3,8 +3,12 @@
 #define VCUDA_RUN_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 /* Does this thread run a host function right now? It must not call CUDA. */
 bool vcuda_run_is_host_function(void);
+
+/* With the lock held, while work runs: it frees this memory. For the race detector that is a write: every use must come before it. */
+void vcuda_run_frees(const void *address, size_t bytes);
 
 #endif

@@ -86,14 +86,20 @@ static const char *read_condition(const char *text, bool is_delay, vcuda_trigger
   return NULL;
 }
 
+/* Only what a stream runs can be held back, or fail while it runs. */
+static bool is_work(vcuda_site site) {
+  return site == VCUDA_SITE_COPY || site == VCUDA_SITE_COMPUTE || site == VCUDA_SITE_GRAPH;
+}
+
 /* Reads "0"; or "N" or "every:N", then conditions, separated by commas. */
-static bool read_trigger(const char *text, bool is_delay, vcuda_trigger *trigger) {
+static bool read_trigger(const char *text, vcuda_site site, bool is_delay, vcuda_trigger *trigger) {
   vcuda_trigger read = {.largest = INT64_MAX};
   const char *every = skip(text, "every:");
   const char *rest = read_number(every != NULL ? every : text, INT64_MAX, &read.countdown);
   read.every = every != NULL ? read.countdown : 0;
   while (rest != NULL && rest[0] == ',') rest = read_condition(rest + 1, is_delay, &read);
   if (rest == NULL || rest[0] != '\0' || (is_delay && read.countdown > 0 && read.delay_ns == 0)) return false;
+  if (read.late && !is_work(site)) return false;
   *trigger = read;
   return true;
 }
@@ -108,8 +114,8 @@ bool vcuda_settings_set(vcuda_settings *settings, const char *name, const char *
   const char *delayed = skip(name, "delay_");
   const char *site = failing != NULL ? failing : delayed;
   for (size_t i = 0; site != NULL && i < VCUDA_SITES; i++) {
-    if (strcmp(sites[i], site) == 0) {
-      return read_trigger(value, delayed != NULL, delayed != NULL ? &settings->delay[i] : &settings->fail[i]);
+    if (strcmp(sites[i], site) == 0 && (delayed == NULL || is_work((vcuda_site)i))) {
+      return read_trigger(value, (vcuda_site)i, delayed != NULL, delayed != NULL ? &settings->delay[i] : &settings->fail[i]);
     }
   }
   return false;
@@ -141,7 +147,7 @@ void vcuda_settings_read_environment(vcuda_settings *settings) {
     snprintf(name, sizeof name, "fail_%s", sites[i]);
     read_variable(settings, name);
     snprintf(name, sizeof name, "delay_%s", sites[i]);
-    read_variable(settings, name);
+    read_variable(settings, name); /* of what cannot be delayed: the log says so */
   }
 }
 

@@ -9,6 +9,7 @@
 
 #include "cuda.h"
 #include "settings.h"
+#include "work.h"
 
 enum {
   VCUDA_MAX_STREAMS = 512,              /* at the same time, of all devices together */
@@ -23,8 +24,8 @@ enum {
   X(h2d_bytes) X(h2d_count) X(d2h_bytes) X(d2h_count) X(d2d_bytes) X(d2d_count) X(peer_bytes) X(peer_count)       \
   X(h2h_bytes) X(h2h_count) X(set_bytes) X(set_count) X(pageable_count) X(launches) X(graph_launches)             \
   X(graph_nodes) X(graph_kernels) X(host_functions) X(allocations) X(pinned_allocations) X(events_recorded) X(event_waits)         \
-  X(captures) X(sync_stream) X(sync_device) X(sync_event) X(sync_copy) X(sync_pageable) X(sync_free) X(syncs)     \
-  X(races) X(errors)
+  X(captures) X(sync_stream) X(sync_device) X(sync_event) X(sync_copy) X(sync_pageable) X(sync_free) X(sync_alloc) \
+  X(sync_pool) X(sync_queue) X(syncs) X(races) X(errors)
 #define VCUDA_LIVE(X) X(live_bytes) X(live_blocks) X(peak_bytes) X(pinned_bytes) X(live_streams) X(live_events)
 /* clang-format on */
 
@@ -173,12 +174,6 @@ void vcuda_count_sync(vcuda_device *device, vcuda_counter counter); /* this one 
 
 /* ---- call.c: the beginning and end of every public function ---- */
 
-typedef struct vcuda_call {
-  const char *name;
-  const void *stream;
-  int64_t start;
-} vcuda_call;
-
 /* 0, or the error that the call returns at once: 800 inside a host function; with `device` the sticky error of the current device. */
 int vcuda_begin(vcuda_call *call, const char *name, const void *stream, bool device);
 int vcuda_end(const vcuda_call *call, int error); /* traces it, keeps the thread's last error, and returns it */
@@ -186,12 +181,12 @@ int vcuda_fault(vcuda_device *device, int error, const char *format, ...)
     __attribute__((format(printf, 3, 4))); /* sticky; locked */
 int64_t vcuda_now(void);                   /* nanoseconds */
 
-#define VCUDA_ENTER_AS(name, stream, device)                    \
-  vcuda_call call;                                              \
-  const int refused = vcuda_begin(&call, name, stream, device); \
+#define VCUDA_ENTER_AS(stream, device)                              \
+  vcuda_call call;                                                  \
+  const int refused = vcuda_begin(&call, __func__, stream, device); \
   if (refused != CUDA_OK) return vcuda_end(&call, refused)
-#define VCUDA_ENTER(stream) VCUDA_ENTER_AS(__func__, stream, false)
-#define VCUDA_ENTER_DEVICE(stream) VCUDA_ENTER_AS(__func__, stream, true) /* for what a sticky error stops */
+#define VCUDA_ENTER(stream) VCUDA_ENTER_AS(stream, false)
+#define VCUDA_ENTER_DEVICE(stream) VCUDA_ENTER_AS(stream, true) /* for what a sticky error stops */
 
 /* The caller of a launch may ignore its failure, so the next wait or copy fails too, once. */
 int vcuda_take_missed(vcuda_device *device);
@@ -290,5 +285,6 @@ void vcuda_exec_launched(vcuda_exec *exec, vcuda_stream *stream, uint64_t sequen
 void vcuda_trace_call(const vcuda_call *call, int error);
 void vcuda_trace_work(const vcuda_stream *stream, const char *name, int64_t start, int64_t end);
 bool vcuda_trace_is_on(void);
+void vcuda_trace_follow_settings(void); /* with the lock held */
 
 #endif

@@ -1,4 +1,5 @@
 /* A record of calls and of work that ran: kept while the setting "trace" is 1, and written as a Chrome trace. */
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +8,7 @@
 #include "vcuda.h"
 
 typedef struct record {
-  char name[48];
+  char name[64]; /* of CUDA's functions the longest has 55 characters */
   const void *stream;
   int64_t start, end;
   int agent; /* 0: a call of the host */
@@ -18,8 +19,15 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static record *records;
 static size_t count, capacity;
 
+static atomic_bool is_on; /* asked by every call, without the lock */
+
 bool vcuda_trace_is_on(void) {
-  return vcuda_global.device_count > 0 && vcuda_global.devices[0].settings.trace != 0;
+  return atomic_load_explicit(&is_on, memory_order_relaxed);
+}
+
+void vcuda_trace_follow_settings(void) {
+  const vcuda_state *state = &vcuda_global;
+  atomic_store_explicit(&is_on, state->device_count > 0 && state->devices[0].settings.trace != 0, memory_order_relaxed);
 }
 
 static void add(const record *new) {
@@ -37,7 +45,7 @@ static void add(const record *new) {
 }
 
 void vcuda_trace_call(const vcuda_call *call, int error) {
-  if (!vcuda_trace_is_on()) return;
+  if (call->start == 0) return; /* the trace was off */
   record new = {.stream = call->stream, .start = call->start, .end = vcuda_now(), .error = error};
   snprintf(new.name, sizeof new.name, "%s", call->name);
   add(&new);

@@ -6,6 +6,7 @@
 #define VCUDA_WORK_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -16,6 +17,23 @@ extern "C" {
 /* A public function of a library calls this first: it writes the call to the trace, and refuses it inside a host function (800).
  * `stream` is the cudaStream_t that the call is about, NULL for the NULL stream or for none. */
 VCUDA_SHARED int vcuda_enter(const char *call, void *stream);
+
+/* Only writes the call to the trace: for a function that is allowed everywhere, such as one that sets a descriptor's attribute. */
+VCUDA_SHARED void vcuda_note(const char *call, void *stream);
+
+/* For a function that is built on other public ones: between the two calls the trace has only this function, by its own name. The
+ * error is returned as it is. */
+typedef struct vcuda_call {
+  const char *name;
+  const void *stream;
+  int64_t start; /* 0: the trace was off */
+} vcuda_call;
+VCUDA_SHARED void vcuda_open(vcuda_call *call, const char *name, void *stream);
+VCUDA_SHARED int vcuda_close(const vcuda_call *call, int error);
+
+#define VCUDA_OPEN(stream) \
+  vcuda_call call;         \
+  vcuda_open(&call, __func__, stream)
 
 /* Queue work on a cudaStream_t; NULL is the NULL stream of the current device. `bytes` bytes of `arguments` are copied now.
  * `name` says what it is, for messages, faults and the trace; it must outlive the library (a literal, or a kernel's name).

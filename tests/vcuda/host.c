@@ -53,6 +53,10 @@ int vcuda_enter(const char *call, void *stream) {
   return 0;
 }
 
+void vcuda_note(const char *call, void *stream) {
+  (void)call, (void)stream;
+}
+
 /* The arguments are copied to where a sanitizer sees an access behind them. */
 int vcuda_submit(void *stream, const char *name, void (*run)(void *), const void *arguments, size_t bytes) {
   (void)stream, (void)name;

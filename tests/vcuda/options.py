@@ -95,6 +95,20 @@ def with_a_policy(model):
     return wrong
 
 
+def as_config_entry(model):
+    """ORT hands the EP what it finds among the session's entries, too: there options would not be checked, and what is none, also where
+    the EP's kernels read it, would end the process."""
+    wrong = []
+    said = {"use_tf32": "expected the EP option 'cuda.use_tf32'", "no_such_option": "knows no such option", "fpa_intb_gemm": "knows no such option"}
+    for where in ["--device", "cuda"], ["--policy", "prefer-gpu"]:
+        for key in said:
+            words = [TOOL, "run", model, "--random", *where, *(word for dim in "mkn" for word in ("--dim", f"{dim}=4"))]
+            ran = subprocess.run([*words, "--config", f"ep.cuda.{key}=7"], capture_output=True, text=True, timeout=120)
+            if ran.returncode != 1 or said[key] not in ran.stderr:
+                wrong.append(f"{where} and the entry ep.cuda.{key}: exit {ran.returncode}: {ran.stderr}")
+    return wrong
+
+
 def main():
     if "VCUDA_DEVICES" not in os.environ and WITH_CUDA != "-":
         older = ["older"] if "ORT_NATIVE_LIB_PATH" in os.environ else []
@@ -115,7 +129,7 @@ def main():
         subprocess.run([MAKE_MODEL, "matmul", model], check=True)
         wrong, unknown = agree(rows)
         wrong += whole(table) + ([] if OLDER else tensorrt())
-        wrong += with_a_policy(model)
+        wrong += with_a_policy(model) + as_config_entry(model)
         rows = [row for row in rows if row["options"] not in unknown]
         wrong += [line for lines in pool.map(lambda row: judge(model, row), rows) for line in lines]
     print("\n".join(wrong), end="\n" if wrong else "")

@@ -212,6 +212,33 @@ static void branches_of_a_graph_race(void **state) {
   OK(cudaStreamDestroy(other));
 }
 
+static void a_use_that_nothing_orders_before_the_free_races(void **state) {
+  (void)state;
+  gate g;
+  cuda_stream owner = make_stream(), other = make_stream();
+  cuda_event used;
+  void *address;
+  OK(cudaEventCreate(&used));
+  for (int ordered = 0; ordered < 2; ordered++) {
+    OK(cudaMallocAsync(&address, 64, owner));
+    OK(touch(other, "the user", address, 64, -1));
+    close_gate(&g, other);
+    sem_wait(&g.reached); /* the use is over when the memory goes: no fault tells of it */
+    OK(cudaEventRecord(used, other));
+    if (ordered) OK(cudaStreamWaitEvent(owner, used, 0));
+    OK(cudaFreeAsync(address, owner));
+    if (!ordered) OK(cudaStreamSynchronize(owner));
+    open_gate(&g);
+    OK(cudaDeviceSynchronize());
+    expect_races(1);
+  }
+  assert_non_null(strstr(vcuda_last_race(), "cudaFreeAsync"));
+  assert_non_null(strstr(vcuda_last_race(), "the user"));
+  OK(cudaEventDestroy(used));
+  OK(cudaStreamDestroy(owner));
+  OK(cudaStreamDestroy(other));
+}
+
 static void a_race_fails_if_asked_to(void **state) {
   (void)state;
   cuda_stream one = make_stream(), other = make_stream();
@@ -239,6 +266,7 @@ int main(void) {
       TEST(the_host_races_on_pinned_memory),
       TEST(a_replay_reads_pinned_memory_when_it_runs),
       TEST(branches_of_a_graph_race),
+      TEST(a_use_that_nothing_orders_before_the_free_races),
       TEST(a_race_fails_if_asked_to),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,9 +3,11 @@
 
 #include "device.h"
 
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 static void memory_faults_where_the_host_touches_it(void **state) {
@@ -235,6 +237,49 @@ static void the_nth_operation_fails(void **state) {
   OK(cudaStreamDestroy(stream));
 }
 
+static void each_kind_of_call_fails_on_request(void **state) {
+  (void)state;
+  char host[8] = {0};
+  void *address = make_memory(8), *pinned = NULL;
+  cuda_stream stream = NULL;
+  cuda_event event = NULL;
+  assert_int_equal(vcuda_set(0, "fail_pinned", "1"), 0);
+  FAILS(CUDA_OUT_OF_MEMORY, cudaMallocHost(&pinned, 8));
+  assert_int_equal(vcuda_set(0, "fail_stream", "1"), 0);
+  FAILS(CUDA_OUT_OF_MEMORY, cudaStreamCreate(&stream));
+  assert_int_equal(vcuda_set(0, "fail_event", "1"), 0);
+  FAILS(CUDA_OUT_OF_MEMORY, cudaEventCreate(&event));
+  assert_int_equal(vcuda_set(0, "fail_copy", "every:2,max:8"), 0);
+  for (int i = 0; i < 2; i++) {
+    OK(cudaMemcpy(address, host, 8, CUDA_COPY_UP));
+    FAILS(CUDA_UNKNOWN, cudaMemcpy(address, host, 8, CUDA_COPY_UP));
+  }
+  assert_int_equal(vcuda_set(0, "fail_copy", "1,late"), 0);
+  FAILS(CUDA_ECC, cudaMemcpy(host, address, 8, CUDA_COPY_DOWN));
+  assert_int_equal(vcuda_recover(0), CUDA_ECC);
+  OK(cudaMemcpy(host, address, 8, CUDA_COPY_DOWN));
+  OK(cudaFree(address));
+}
+
+/* A setting that would do nothing is refused. */
+static void only_what_streams_run_is_delayed(void **state) {
+  (void)state;
+  static const char *const sites[] = {"alloc", "pinned", "stream", "event", "capture"};
+  static const char *const works[] = {"copy", "compute", "graph"};
+  char name[32];
+  for (size_t i = 0; i < sizeof works / sizeof works[0]; i++) {
+    snprintf(name, sizeof name, "delay_%s", works[i]);
+    assert_int_equal(vcuda_set(0, name, "1,us:1"), 0);
+    assert_int_equal(vcuda_set(0, name, "0"), 0);
+  }
+  for (size_t i = 0; i < sizeof sites / sizeof sites[0]; i++) {
+    snprintf(name, sizeof name, "delay_%s", sites[i]);
+    assert_int_equal(vcuda_set(0, name, "1,us:1"), -1);
+    snprintf(name, sizeof name, "fail_%s", sites[i]);
+    assert_int_equal(vcuda_set(0, name, "1,late"), -1);
+  }
+}
+
 static void everything_is_counted(void **state) {
   (void)state;
   static char host[100000];
@@ -269,6 +314,66 @@ static void everything_is_counted(void **state) {
   assert_int_equal(vcuda_get(0, "syncs"), 6);
   assert_int_equal(vcuda_get(0, "no_such_counter"), -1);
   OK(cudaFreeHost(pinned));
+  assert_int_equal(vcuda_get(0, "sync_free"), 2);
+  OK(cudaStreamDestroy(stream));
+}
+
+typedef struct opening {
+  gate *g;
+  const char *counter;
+} opening;
+
+/* Opens the gate once the counter shows that a call waits for it. If it never does, the test fails by its counter, not by a hang. */
+static void *open_when_counted(void *argument) {
+  const opening *o = argument;
+  const struct timespec moment = {.tv_nsec = 1000000};
+  for (int i = 0; i < 10000 && vcuda_get(0, o->counter) == 0; i++) nanosleep(&moment, NULL);
+  open_gate(o->g);
+  return NULL;
+}
+
+static void a_full_queue_is_a_wait_of_the_call(void **state) {
+  (void)state;
+  enum { HELD = 1024 };
+  gate g;
+  opening o = {&g, "sync_queue"};
+  pthread_t opener;
+  cuda_stream stream = make_stream();
+  assert_int_equal(vcuda_reset(0), 0);
+  close_gate(&g, stream);
+  for (int i = 1; i < HELD; i++) OK(touch(stream, "held", NULL, 0, -1));
+  assert_int_equal(vcuda_get(0, "syncs"), 0); /* the gate and 1,023 more: now it is full */
+  assert_int_equal(pthread_create(&opener, NULL, open_when_counted, &o), 0);
+  OK(touch(stream, "one more", NULL, 0, -1));
+  assert_int_equal(pthread_join(opener, NULL), 0);
+  assert_int_equal(vcuda_get(0, "sync_queue"), 1);
+  assert_int_equal(vcuda_get(0, "syncs"), 1);
+  OK(cudaStreamSynchronize(stream));
+  OK(cudaStreamDestroy(stream));
+}
+
+static void implicit_waits_of_pools_are_counted(void **state) {
+  (void)state;
+  const cuda_pool_properties properties = {.type = 1, .location_type = 1};
+  size_t available, total;
+  void *address;
+  cuda_pool pool;
+  cuda_stream stream = make_stream();
+  OK(cudaMemGetInfo(&available, &total));
+  OK(cudaMemPoolCreate(&pool, &properties));
+  assert_int_equal(vcuda_reset(0), 0);
+  OK(cudaMallocAsync(&address, 64, stream)); /* there is memory */
+  OK(cudaFreeAsync(address, stream));
+  assert_int_equal(vcuda_get(0, "syncs"), 0);
+  FAILS(CUDA_OUT_OF_MEMORY, cudaMallocAsync(&address, total + 1, stream));
+  assert_int_equal(vcuda_get(0, "sync_alloc"), 1);
+  FAILS(CUDA_OUT_OF_MEMORY, cudaMallocFromPoolAsync(&address, total + 1, pool, stream));
+  assert_int_equal(vcuda_get(0, "sync_alloc"), 2);
+  OK(cudaMemPoolDestroy(pool));
+  assert_int_equal(vcuda_get(0, "sync_pool"), 1);
+  OK(cudaDeviceReset());
+  assert_int_equal(vcuda_get(0, "sync_device"), 1);
+  assert_int_equal(vcuda_get(0, "syncs"), 4);
   OK(cudaStreamDestroy(stream));
 }
 
@@ -360,7 +465,11 @@ int main(void) {
       TEST(a_stream_waits_for_an_event),
       TEST(a_host_function_must_not_call_cuda),
       TEST(the_nth_operation_fails),
+      TEST(each_kind_of_call_fails_on_request),
+      TEST(only_what_streams_run_is_delayed),
       TEST(everything_is_counted),
+      TEST(a_full_queue_is_a_wait_of_the_call),
+      TEST(implicit_waits_of_pools_are_counted),
       TEST(late_copies_read_the_host_at_once),
       TEST(a_second_device_has_memory_of_its_own),
       TEST(an_unknown_kernel_fails_by_name),

@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "binding/table.h"
 #include "cuda.h"
 #include "memory/stream.h"
 #include "session/session.h"
@@ -272,6 +273,63 @@ static void bindings_take_turns(void **state) {
   iobind_session_destroy(session);
 }
 
+static void *run_at_once(void *context) {
+  return (void *)(intptr_t)iobind_binding_run(context, NULL, NULL, NULL);
+}
+
+static void *bind_unit(void *context) {
+  product *self = context;
+  iobind_tensor *x = make_tensor(device, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, 2, 2);
+  iobind_status status = iobind_binding_set_input(self->binding, 0, IOBIND_INPUT_RESIDENT, x, NULL, NULL);
+  iobind_tensor_release(x);
+  return (void *)(intptr_t)status;
+}
+
+static uint64_t given_input(const product *self) {
+  return self->binding->sides[0].inputs[0].serial;
+}
+
+/* ORT's BindInput sets the stream of the session's cuBLAS handle, which another thread's run may be using. */
+static void inputs_are_bound_between_runs(void **state) {
+  (void)state;
+  gate g;
+  const struct timespec moment = {0, 20000000};
+  void *status = NULL;
+  iobind_session *session = fixture_session(runtime, device, "matmul");
+  iobind_stream *stream = make_stream();
+  product held = make_product(session);
+  product running = make_product(session);
+  product bound = make_product(session);
+  product unbound = make_product(session);
+  expect_ok(iobind_binding_run(bound.binding, NULL, NULL, &fault));
+  uint64_t before = given_input(&bound);
+  close_gate(&g, stream);
+  expect_ok(iobind_tensor_write(held.x, 0, unit, sizeof unit, stream, &fault));
+  expect_ok(iobind_binding_run(held.binding, stream, NULL, &fault));
+  pthread_t threads[3];
+  assert_int_equal(pthread_create(&threads[0], NULL, run_at_once, running.binding), 0);
+  while ((atomic_load(&session->turn) & IOBIND__TURN_TAKEN) == 0) {
+    nanosleep(&moment, NULL);
+  }
+  assert_int_equal(pthread_create(&threads[1], NULL, bind_unit, &bound), 0);
+  assert_int_equal(pthread_create(&threads[2], NULL, run_at_once, unbound.binding), 0);
+  nanosleep(&moment, NULL); /* for a thread that does not wait */
+  uint64_t meanwhile[] = {given_input(&bound), given_input(&unbound)};
+  open_gate(&g);
+  for (int i = 0; i < 3; i++) {
+    assert_int_equal(pthread_join(threads[i], &status), 0);
+    assert_int_equal((intptr_t)status, IOBIND_OK);
+  }
+  assert_true(meanwhile[0] == before && given_input(&bound) != before);
+  assert_true(meanwhile[1] == 0 && given_input(&unbound) != 0);
+  free_product(&held);
+  free_product(&running);
+  free_product(&bound);
+  free_product(&unbound);
+  iobind_stream_destroy(stream);
+  iobind_session_destroy(session);
+}
+
 /* ---- the caller's stream as the session's ---- */
 
 static iobind_status open_on(iobind_stream *stream, const char *key, const char *value, iobind_session **session) {
@@ -402,25 +460,66 @@ typedef struct done {
   int kernels;
 } done;
 
-/* What the device has done, by vcuda's trace. */
-static done count_done(void) {
+/* vcuda's trace so far. */
+static FILE *open_trace(void) {
   char path[] = "/tmp/vcuda-trace-XXXXXX";
-  char line[512];
-  done count = {0, 0};
   int file = mkstemp(path);
   assert_true(file >= 0);
   close(file);
   assert_int_equal(vcuda_trace_write(path), 0);
   FILE *trace = fopen(path, "r");
   assert_non_null(trace);
+  (void)unlink(path);
+  return trace;
+}
+
+/* What the device has done. */
+static done count_done(void) {
+  char line[512];
+  done count = {0, 0};
+  FILE *trace = open_trace();
   while (fgets(line, sizeof line, trace) != NULL) {
     bool work = strstr(line, "\"tid\":0,") == NULL; /* otherwise a call of the host's */
     count.copies += work && strstr(line, "\"name\":\"cudaMemcpyAsync\"") != NULL;
     count.kernels += work && strstr(line, "\"name\":\"_BinaryElementWiseSimple\"") != NULL;
   }
   (void)fclose(trace);
-  (void)unlink(path);
   return count;
+}
+
+/* How many pieces of work have run on a stream. */
+static int count_on(void *handle) {
+  char line[512];
+  char stream[48];
+  int count = 0;
+  FILE *trace = open_trace();
+  snprintf(stream, sizeof stream, "\"stream\":\"%p\"", handle);
+  while (fgets(line, sizeof line, trace) != NULL) {
+    count += strstr(line, "\"tid\":0,") == NULL && strstr(line, stream) != NULL;
+  }
+  (void)fclose(trace);
+  return count;
+}
+
+/* ORT alone computes on the NULL stream if the address is all that it is given. */
+static void the_address_of_a_stream_is_enough(void **state) {
+  (void)state;
+  char address[32];
+  iobind_stream *stream = make_stream();
+  iobind_session *session;
+  void *handle = iobind_stream_native(stream);
+  snprintf(address, sizeof address, "%p", handle);
+  expect_ok(open_on(NULL, "user_compute_stream", address, &session));
+  product p = make_product(session);
+  expect_ok(iobind_tensor_write(p.x, 0, unit, sizeof unit, NULL, &fault));
+  assert_int_equal(vcuda_set(0, "trace", "1"), 0);
+  int before = count_on(handle);
+  expect_ok(iobind_binding_run(p.binding, NULL, NULL, &fault));
+  assert_int_equal(vcuda_set(0, "trace", "0"), 0);
+  assert_true(count_on(handle) > before);
+  free_product(&p);
+  iobind_session_destroy(session);
+  iobind_stream_destroy(stream);
 }
 
 static void pull(iobind_pipeline *pipeline) {
@@ -483,12 +582,14 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(steady_decoder_waits_for_nothing),
     cmocka_unit_test(run_is_between_what_is_on_the_stream),
     cmocka_unit_test(bindings_take_turns),
+    cmocka_unit_test(inputs_are_bound_between_runs),
     cmocka_unit_test(session_on_the_callers_stream),
     cmocka_unit_test(streams_that_are_refused),
     cmocka_unit_test(callers_options_go_first),
     cmocka_unit_test(adopted_session_runs_at_once),
     cmocka_unit_test(session_goes_before_its_stream),
     cmocka_unit_test(copies_overlap_runs),
+    cmocka_unit_test(the_address_of_a_stream_is_enough), /* behind it, for what is traced stays */
 };
 
 FIXTURE_MAIN(tests, start, stop);
