@@ -23,6 +23,7 @@ typedef enum vdev_engine { VDEV_UPLOAD, VDEV_DOWNLOAD, VDEV_LOCAL, VDEV_COMPUTE,
 typedef struct vdev_block {
   vdev_span span; /* first; its addresses are offsets */
   size_t size;
+  unsigned char *bytes;    /* in the device's second range; of imported memory elsewhere */
   bool imported;           /* the bytes are another process's, too: see vdev_memory_import */
   bool live;               /* false: freed, and kept until the streams have passed `passed` */
   uint64_t *passed;        /* a sequence number for each stream; NULL while live */

@@ -24,13 +24,15 @@ typedef struct imported {
   void *address;
 } imported;
 
-static int file_of(const void *native_handle) {
-  return (int)(intptr_t)native_handle; /* how ORT's interface passes a file descriptor */
-}
-
 static bool ORT_CALL can_import_memory(const OrtExternalResourceImporterImpl *self, OrtExternalMemoryHandleType type) {
   (void)self;
-  return type == ORT_EXTERNAL_MEMORY_HANDLE_TYPE_VK_MEMORY_OPAQUE_FD && vdev_pages_can_import();
+  switch (type) {
+    case ORT_EXTERNAL_MEMORY_HANDLE_TYPE_VK_MEMORY_OPAQUE_FD: return !vdev_shared_by_handle();
+    case ORT_EXTERNAL_MEMORY_HANDLE_TYPE_VK_MEMORY_WIN32: /* a file mapping stands for each of these */
+    case ORT_EXTERNAL_MEMORY_HANDLE_TYPE_D3D12_RESOURCE:
+    case ORT_EXTERNAL_MEMORY_HANDLE_TYPE_D3D12_HEAP: return vdev_shared_by_handle();
+    default: return false;
+  }
 }
 
 static void ORT_CALL release_memory(OrtExternalMemoryHandle *handle) {
@@ -51,7 +53,7 @@ static OrtStatus *ORT_CALL import_memory(OrtExternalResourceImporterImpl *self, 
   importer *from = (importer *)self;
   char reason[VDEV_TEXT] = "";
   if (!can_import_memory(self, descriptor->handle_type)) {
-    return vdev_fail(ORT_NOT_IMPLEMENTED, "vdev: only memory of a file descriptor can be imported, and not on Windows");
+    return vdev_fail(ORT_NOT_IMPLEMENTED, "vdev: expected memory of a file descriptor, on Windows of a HANDLE");
   }
   imported *one = calloc(1, sizeof *one);
   if (one == NULL) {
@@ -59,8 +61,8 @@ static OrtStatus *ORT_CALL import_memory(OrtExternalResourceImporterImpl *self, 
   }
   vdev_lock();
   if (vdev_capture_permits(from->device, "an import of memory", reason)) {
-    one->address = vdev_memory_import(from->device, file_of(descriptor->native_handle), descriptor->offset_bytes,
-                                      descriptor->size_bytes, reason);
+    one->address =
+        vdev_memory_import(from->device, descriptor->native_handle, descriptor->offset_bytes, descriptor->size_bytes, reason);
   }
   vdev_unlock();
   if (one->address == NULL) {
@@ -121,7 +123,7 @@ static OrtStatus *ORT_CALL import_semaphore(OrtExternalResourceImporterImpl *sel
   if (one == NULL) {
     return vdev_no_memory();
   }
-  one->semaphore = vdev_semaphore_open(file_of(descriptor->native_handle), reason);
+  one->semaphore = vdev_semaphore_open((int)(intptr_t)descriptor->native_handle, reason);
   if (one->semaphore == NULL) {
     free(one);
     return vdev_fail(ORT_INVALID_ARGUMENT, reason);

@@ -36,12 +36,11 @@ static vdev_block *block_before(const vdev_device *device, size_t offset) {
 }
 
 static void remove_block(vdev_device *device, vdev_block *block) {
-  size_t offset = block->span.start;
-  vdev_race_forget(device->base + offset, block->size);
+  vdev_race_forget(device->base + block->span.start, block->size);
   if (block->imported) {
-    vdev_pages_forget(device->twin + offset, block->span.room);
+    vdev_shared_unmap(block->bytes, block->size);
   } else if (device->settings.poison != 0) {
-    memset(device->twin + offset, POISON_OLD, block->size);
+    memset(block->bytes, POISON_OLD, block->size);
   }
   vdev_spans_remove(&device->blocks, &block->span);
   free(block->passed);
@@ -52,6 +51,9 @@ void vdev_memory_unreserve(vdev_device *device) {
   for (vdev_span *span = vdev_spans_behind(&device->blocks, 0); span != NULL; span = vdev_spans_behind(&device->blocks, 0)) {
     vdev_block *block = (vdev_block *)span;
     vdev_spans_remove(&device->blocks, span);
+    if (block->imported) {
+      vdev_shared_unmap(block->bytes, block->size);
+    }
     free(block->passed);
     free(block);
   }
@@ -128,15 +130,15 @@ void *vdev_memory_allocate(vdev_device *device, size_t bytes, char *reason) {
                       (long long)device->statistics.live_bytes, (long long)limit_of(device));
     return NULL;
   }
-  size_t offset = block->span.start;
-  if (!vdev_pages_use(device->twin + offset, bytes)) {
+  block->bytes = device->twin + block->span.start;
+  if (!vdev_pages_use(block->bytes, bytes)) {
     vdev_spans_remove(&device->blocks, &block->span);
     free(block);
     (void)vdev_refuse(device, reason, "out of host memory: %zu bytes wanted for the device's", bytes);
     return NULL;
   }
   if (device->settings.poison != 0) {
-    memset(device->twin + offset, POISON_NEW, bytes);
+    memset(block->bytes, POISON_NEW, bytes);
   }
   device->statistics.allocations++;
   device->statistics.live_blocks++;
@@ -144,58 +146,62 @@ void *vdev_memory_allocate(vdev_device *device, size_t bytes, char *reason) {
   if (device->statistics.live_bytes > device->statistics.peak_bytes) {
     device->statistics.peak_bytes = device->statistics.live_bytes;
   }
-  return device->base + offset;
+  return device->base + block->span.start;
 }
 
-/* Place a block on whole pages: first with a page to spare, then where the pages begin. */
-static bool place_pages(vdev_device *device, vdev_block *block, size_t page) {
-  block->span.room += page;
-  if (!place(device, block)) {
-    return false;
+/* NULL: these bytes are not in the shared memory, or cannot be mapped. */
+static unsigned char *map_shared(vdev_device *device, const void *handle, size_t offset, size_t bytes, char *reason) {
+  long long number = (long long)(intptr_t)handle;
+  size_t length;
+  if (!vdev_shared_size(handle, &length)) {
+    (void)vdev_refuse(device, reason, "handle %lld cannot be imported: %s", number, strerror(errno));
+    return NULL;
   }
-  vdev_spans_remove(&device->blocks, &block->span);
-  block->span.start = (block->span.start + page - 1) / page * page;
-  block->span.room -= page;
-  vdev_spans_insert(&device->blocks, &block->span);
-  return true;
+  size_t granularity = vdev_shared_granularity();
+  if (offset % granularity != 0) {
+    (void)vdev_refuse(device, reason, "offset %zu of shared memory cannot be imported: expected a multiple of %zu", offset,
+                      granularity);
+    return NULL;
+  }
+  if (bytes == 0 || offset > length || bytes > length - offset) {
+    (void)vdev_refuse(device, reason, "%zu bytes at offset %zu of shared memory of %zu cannot be imported", bytes, offset,
+                      length);
+    return NULL;
+  }
+  void *view = vdev_shared_map(handle, offset, bytes);
+  if (view == NULL) {
+    (void)vdev_refuse(device, reason, "handle %lld cannot be mapped: %s", number, strerror(errno));
+  }
+  return view;
 }
 
-void *vdev_memory_import(vdev_device *device, int file, size_t offset, size_t bytes, char *reason) {
+void *vdev_memory_import(vdev_device *device, const void *handle, size_t offset, size_t bytes, char *reason) {
   const vdev_subject subject = {
       .site = VDEV_SITE_ALLOC, .what = "import", .bytes = bytes > INT64_MAX ? INT64_MAX : (int64_t)bytes};
-  size_t length;
-  size_t page = vdev_page_size();
   int64_t delay = 0;
   if (!vdev_admit(device, &subject, &delay, reason)) {
     return NULL;
   }
   vdev_host_delay(delay);
-  if (!vdev_pages_file(file, &length)) {
-    (void)vdev_refuse(device, reason, "file descriptor %d cannot be imported: %s", file, strerror(errno));
-    return NULL;
-  }
-  if (bytes == 0 || offset % page != 0 || offset > length || bytes > length - offset) {
-    (void)vdev_refuse(device, reason, "%zu bytes at offset %zu of a file of %zu cannot be imported%s", bytes, offset, length,
-                      offset % page == 0 ? "" : ": the offset is not that of a page");
+  unsigned char *view = map_shared(device, handle, offset, bytes, reason);
+  if (view == NULL) {
     return NULL;
   }
   vdev_block *block = calloc(1, sizeof *block);
   if (block == NULL) {
+    vdev_shared_unmap(view, bytes);
     (void)vdev_refuse(device, reason, "out of host memory");
     return NULL;
   }
   block->size = bytes;
+  block->bytes = view;
   block->live = true;
   block->imported = true;
-  block->span.room = (bytes + page - 1) / page * page;
-  if (!place_pages(device, block, page)) {
+  block->span.room = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+  if (!place(device, block)) {
+    vdev_shared_unmap(view, bytes);
     free(block);
     (void)vdev_refuse(device, reason, "out of address space: %zu bytes to import", bytes);
-    return NULL;
-  }
-  if (!vdev_pages_import(device->twin + block->span.start, block->span.room, file, offset)) {
-    (void)vdev_refuse(device, reason, "file descriptor %d cannot be mapped: %s", file, strerror(errno));
-    remove_block(device, block);
     return NULL;
   }
   return device->base + block->span.start;
@@ -289,5 +295,5 @@ void *vdev_memory_resolve(vdev_device *device, const void *address, size_t bytes
   } else {
     good = true;
   }
-  return good ? device->twin + offset : NULL;
+  return good ? block->bytes + inside : NULL;
 }

@@ -10,9 +10,9 @@ void vdev_memory_unreserve(vdev_device *device);
 /* NULL: failed, with the reason in `reason` (VDEV_TEXT bytes). */
 void *vdev_memory_allocate(vdev_device *device, size_t bytes, char *reason);
 
-/* A block whose bytes are those of a file from `offset` on, which other processes and libraries may map as well. The device's limit does
- * not count it, and it is never poisoned. The file may be closed afterwards. NULL: failed. */
-void *vdev_memory_import(vdev_device *device, int file, size_t offset, size_t bytes, char *reason);
+/* A block whose bytes are those of shared memory from `offset` on (see vdev_shared_map), which other processes and libraries may map as
+ * well. The device's limit does not count it, and it is never poisoned. The handle may be closed afterwards. NULL: failed. */
+void *vdev_memory_import(vdev_device *device, const void *handle, size_t offset, size_t bytes, char *reason);
 
 /* Free a block; it is kept until the streams that may still use it have passed. An address that is not a block's counts as an
  * error. */

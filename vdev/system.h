@@ -9,22 +9,26 @@
 
 size_t vdev_page_size(void);
 
-/* A range of addresses, which takes no memory yet. A closed one can never be read or written. NULL: there is no such range. */
+/* A range of addresses, which takes no memory yet. A closed one can never be read or written. NULL: the system has no range
+ * of that size left. */
 void *vdev_pages_reserve(size_t bytes, bool closed);
 void vdev_pages_release(void *start, size_t bytes);
 
 /* Bytes of an open range are going to be read and written. False: out of memory. */
 bool vdev_pages_use(void *start, size_t bytes);
 
-/* Can this system put files of memory into a range? */
-bool vdev_pages_can_import(void);
+/* Memory that processes share: a file of memory by its descriptor, on Windows a file mapping by its HANDLE. */
+bool vdev_shared_by_handle(void); /* or by descriptor */
 
-/* The length of such a file; false, with errno: there is none. */
-bool vdev_pages_file(int file, size_t *length);
+/* Its size, on Windows rounded up to whole pages; false, with errno: it is not shared memory. */
+bool vdev_shared_size(const void *handle, size_t *bytes);
 
-/* Let whole pages of an open range be those of a file of memory; false, with errno: failed. And take them away again. */
-bool vdev_pages_import(void *start, size_t bytes, int file, size_t offset);
-void vdev_pages_forget(void *start, size_t bytes);
+/* What a view's offset must be a multiple of: of pages, on Windows of its allocation granularity, 16 pages. */
+size_t vdev_shared_granularity(void);
+
+/* A view of a part of it, for which the handle need not stay open. NULL, with errno: failed. */
+void *vdev_shared_map(const void *handle, size_t offset, size_t bytes);
+void vdev_shared_unmap(void *view, size_t bytes);
 
 /* New pages, the same at two addresses. False, with errno: failed. */
 bool vdev_pages_twice(size_t bytes, void *views[2]);

@@ -31,23 +31,32 @@ bool vdev_pages_use(void *start, size_t bytes) {
   return true;
 }
 
-bool vdev_pages_can_import(void) {
-  return true;
+bool vdev_shared_by_handle(void) {
+  return false;
 }
 
-bool vdev_pages_file(int file, size_t *length) {
+static int file_of(const void *handle) {
+  return (int)(intptr_t)handle; /* how ORT's interface passes a file descriptor */
+}
+
+bool vdev_shared_size(const void *handle, size_t *bytes) {
   struct stat status;
-  bool good = fstat(file, &status) == 0;
-  *length = good ? (size_t)status.st_size : 0;
+  bool good = fstat(file_of(handle), &status) == 0;
+  *bytes = good ? (size_t)status.st_size : 0;
   return good;
 }
 
-bool vdev_pages_import(void *start, size_t bytes, int file, size_t offset) {
-  return mmap(start, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, (off_t)offset) != MAP_FAILED;
+size_t vdev_shared_granularity(void) {
+  return vdev_page_size();
 }
 
-void vdev_pages_forget(void *start, size_t bytes) {
-  (void)mmap(start, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+void *vdev_shared_map(const void *handle, size_t offset, size_t bytes) {
+  void *view = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file_of(handle), (off_t)offset);
+  return view == MAP_FAILED ? NULL : view;
+}
+
+void vdev_shared_unmap(void *view, size_t bytes) {
+  munmap(view, bytes);
 }
 
 bool vdev_pages_twice(size_t bytes, void *views[2]) {

@@ -32,25 +32,36 @@ bool vdev_pages_use(void *start, size_t bytes) {
   return bytes == 0 || VirtualAlloc(start, bytes, MEM_COMMIT, PAGE_READWRITE) != NULL;
 }
 
-bool vdev_pages_can_import(void) {
-  return false; /* its handles are no numbers of files, and a range cannot be filled piece by piece */
+bool vdev_shared_by_handle(void) {
+  return true;
 }
 
-bool vdev_pages_file(int file, size_t *length) {
-  (void)file;
-  *length = 0;
-  errno = ENOSYS;
-  return false;
+bool vdev_shared_size(const void *handle, size_t *bytes) {
+  void *view = vdev_shared_map(handle, 0, 0); /* 0: all of it */
+  MEMORY_BASIC_INFORMATION info;
+  bool good = view != NULL && VirtualQuery(view, &info, sizeof info) != 0;
+  *bytes = good ? info.RegionSize : 0;
+  vdev_shared_unmap(view, 0);
+  return good;
 }
 
-bool vdev_pages_import(void *start, size_t bytes, int file, size_t offset) {
-  (void)start, (void)bytes, (void)file, (void)offset;
-  errno = ENOSYS;
-  return false;
+size_t vdev_shared_granularity(void) {
+  SYSTEM_INFO info;
+  GetSystemInfo(&info);
+  return info.dwAllocationGranularity;
 }
 
-void vdev_pages_forget(void *start, size_t bytes) {
-  (void)start, (void)bytes;
+void *vdev_shared_map(const void *handle, size_t offset, size_t bytes) {
+  HANDLE mapping = (HANDLE)(uintptr_t)handle;
+  errno = EINVAL;
+  return MapViewOfFile(mapping, FILE_MAP_READ | FILE_MAP_WRITE, (DWORD)((uint64_t)offset >> 32), (DWORD)offset, bytes);
+}
+
+void vdev_shared_unmap(void *view, size_t bytes) {
+  (void)bytes;
+  if (view != NULL) {
+    UnmapViewOfFile(view);
+  }
 }
 
 bool vdev_pages_twice(size_t bytes, void *views[2]) {
@@ -113,7 +124,7 @@ double vdev_decimal(const char *text, char **end) {
 
 enum { LONGEST = 4096 };
 
-/* False, with errno: it is no path. */
+/* False, with errno: it is not a path. */
 static bool to_wide(const char *path, wchar_t wide[LONGEST]) {
   errno = EINVAL;
   return MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, path, -1, wide, LONGEST) > 0;
