@@ -1,6 +1,6 @@
 /* graph RUNS DEVICE MODE...: steady runs of a captured graph, mode after mode, for a program that counts instructions around the
- * function `steady`. Mode raw is ORT's own call, and iobind a binding whose tensors stay where they are, which finds out before each run
- * whether the graph may be replayed. */
+ * function `steady`. Mode raw is ORT's own call, and iobind a binding whose tensors stay where they are: nothing changes between two runs,
+ * so that each replays what the one before has replayed. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -51,7 +51,8 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_stream_wrap(iobind_device *device, 
  *                 queue wait for a fence's value that nobody has submitted, and all runs share a queue: so the fence must have
  *                 the value already, or get it by iobind_stream_signal_native on the same device. A program that knows that its
  *                 own signal is submitted lets the queue of runs wait itself (`ID3D12CommandQueue::Wait`)
- *  @return OK; INVALID_STATE it is not known that the fence gets the value; NOT_SUPPORTED the device takes no handles of that kind; INVALID_ARGUMENT; RUNTIME
+ *  @return OK; INVALID_STATE it is not known that the fence gets the value, or the event was recorded in a capture, which the stream is then
+ *          part of until it ends; NOT_SUPPORTED the device takes no handles of that kind; INVALID_ARGUMENT; RUNTIME
  *  @threads serial for the stream   @since 0.2 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_stream_wait_native(iobind_stream *stream, const iobind_native *native,
                                                                 iobind_error *error);
@@ -138,7 +139,7 @@ typedef struct iobind_rows {
 
 /** Copy rows of one tensor into another, or into another part of the same one: a decoder's frame into a dense tensor (whose pitch is a
  *  row's bytes), a dense tensor into a frame, a rectangle. Bytes are copied: element types and dims do not matter. What lies between the
- *  rows is not touched. With IOBIND_DEVICE_ADDRESSABLE the device copies each row where it is, and the counters grow by the rows alone;
+ *  rows is not touched. With IOBIND_DEVICE_ADDRESSABLE the device copies each row where it is, and the counters grow only by the rows;
  *  memory without addresses comes to the host and goes back: a source up to its last row; if the rows are not all of a target, all of the
  *  target down and up, counted and logged.
  *  @param row_bytes  of a row. The rows must lie inside both tensors
@@ -228,15 +229,16 @@ typedef struct iobind_external {
 typedef struct iobind_external_memory iobind_external_memory;
 typedef struct iobind_semaphore iobind_semaphore;
 
-/** Can a device import handles of a kind? ORT 1.24 and newer pass them to the EP. The virtual accelerator takes file descriptors; ORT's CUDA
- *  EP, up to 1.31, takes none, and is not asked: its table has no valid function there.
+/** Can a device import handles of a kind? ORT 1.24 and newer pass them to the EP. The virtual accelerator takes file descriptors, and on
+ *  Windows the HANDLE of a file mapping for every kind of memory by a HANDLE; ORT's CUDA EP, up to 1.31, takes none, and is not asked: its
+ *  table has no valid function there.
  *  @param kind  iobind_external_kind
  *  @return OK; NOT_SUPPORTED with the reason; INVALID_ARGUMENT; RUNTIME
  *  @threads any   @since 0.2 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_device_check_import(iobind_device *device, int32_t kind, iobind_error *error);
 
 /** Import memory of another library or process: a device's memory from now on, without a copy. Who closes the handle is up to the EP: CUDA
- *  owns a file descriptor that it has imported; the virtual accelerator does not, and it may be closed when the call returns.
+ *  owns a file descriptor that it has imported; the virtual accelerator does not own what it imports: it may be closed when the call returns.
  *  @return OK; NOT_SUPPORTED as iobind_device_check_import; INVALID_ARGUMENT; OUT_OF_MEMORY; RUNTIME the EP refuses the handle
  *  @threads any   @since 0.2 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_external_memory_import(iobind_device *device, const iobind_external *external,

@@ -663,13 +663,14 @@ typedef struct iobind_session_options {
  *  @param path  an ONNX or ORT file
  *  @return OK; NOT_FOUND no such file, or an override of a dim that the model does not have; IO the file cannot be read;
  *          INVALID_ARGUMENT; DEVICE a device is another runtime's, or the stream is not of one of them; NOT_SUPPORTED a
- *          stream that is not an EP's; OUT_OF_MEMORY; RUNTIME ORT refuses the model or a device
+ *          stream that is not an EP's; INVALID_STATE a stream of a CUDA device is being captured: that capture has then failed;
+ *          OUT_OF_MEMORY; RUNTIME ORT refuses the model or a device
  *  @threads any   @blocks yes, up to minutes for a large model   @since 0.1 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_session_create(iobind_runtime *runtime, const char *path,
                                                             const iobind_session_options *options, iobind_session **session,
                                                             iobind_error *error);
 
-/** As iobind_session_create, from a model in memory, which need not live on.
+/** As iobind_session_create, from a model in memory, which need not live on: `session.use_ort_model_bytes_directly` is refused.
  *  @threads any   @blocks yes   @since 0.1 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_session_create_from_memory(iobind_runtime *runtime, const void *model,
                                                                         size_t bytes, const iobind_session_options *options,
@@ -984,8 +985,8 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_binding_check(iobind_binding *bindi
 IOBIND_API IOBIND_CHECK iobind_status iobind_binding_run(iobind_binding *binding, iobind_stream *stream, iobind_event *event,
                                                          iobind_error *error);
 
-/** Stop the run that is under way: it ends with CANCELLED as soon as ORT notices. Does nothing if no run is under way, or if
- *  the run has been submitted to an EP's stream already.
+/** Stop the run that is under way: it ends with CANCELLED, as soon as ORT notices. Does nothing if no run is under way, or if
+ *  ORT has returned from it (on an EP's stream: when it is submitted), or if it is a graph's capture or replay.
  *  @return OK; INVALID_ARGUMENT; RUNTIME
  *  @threads any   @since 0.1 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_binding_cancel(iobind_binding *binding, iobind_error *error);

@@ -5,6 +5,7 @@
 
 void iobind__table_changed(iobind_binding *binding) {
   binding->generation++;
+  iobind__binding_withdraw_replay(binding);
 }
 
 iobind_session *iobind__binding_session(const iobind_binding *binding) {
@@ -54,7 +55,7 @@ iobind_status iobind__flight_wait(iobind_binding *binding, iobind_error *error) 
 
 iobind_status iobind__binding_check_idle(iobind_binding *binding, const char *what, iobind_error *error) {
   iobind__flight_look(binding);
-  if (atomic_load_explicit(&binding->state, memory_order_acquire) != IOBIND__IDLE) {
+  if (iobind__binding_runs(binding)) {
     return iobind__fail(error, IOBIND_INVALID_STATE, "%s: a run of this binding is under way: wait for it first", what);
   }
   if (binding->flight.stream != NULL) {

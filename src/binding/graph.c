@@ -106,6 +106,7 @@ static void release_id(iobind_session *session, int id) {
 static void remove_graph(iobind_binding *binding, graph **at) {
   iobind__graphs *graphs = binding->graphs;
   graph *self = *at;
+  iobind__binding_withdraw_replay(binding);
   *at = self->next;
   graphs->count--;
   atomic_fetch_sub(&binding->session->graphs_live, 1);
@@ -159,6 +160,7 @@ iobind_status iobind_binding_forget_graphs(iobind_binding *binding, iobind_error
 
 iobind_status iobind__graphs_renew_options(iobind_binding *binding, iobind_error *error) {
   iobind_status status = IOBIND_OK;
+  iobind__binding_withdraw_replay(binding);
   for (graph *one = binding->graphs->first; one != NULL && status == IOBIND_OK; one = one->next) {
     status = iobind__run_options_make(binding, one->id, &one->renewed, error);
   }
@@ -436,7 +438,7 @@ static iobind_status settle_state(iobind_binding *binding, iobind__carry *carry,
   iobind_tensor *old = input->bound;
   input->bound = iobind_tensor_retain(*buffer);
   iobind__table_changed(binding);
-  iobind__sides_let_go(binding, old);
+  iobind__sides_replace_inside(binding, old);
   iobind_tensor_release(old);
   return IOBIND_OK;
 }
@@ -608,19 +610,18 @@ static iobind_status find_or_add(iobind_binding *binding, const iobind_device *o
 }
 
 /* Is what this side ran last a graph of this thread's, and has nothing been bound since? */
-static inline bool is_bound_as_before(const iobind_binding *binding) {
+static bool is_bound_as_before(const iobind_binding *binding) {
   const iobind__graphs *graphs = binding->graphs;
   size_t turn = binding->turn;
   return graphs->last[turn] != NULL && graphs->compared[turn] == binding->sides[turn].compared &&
          graphs->thread == iobind__thread;
 }
 
-__attribute__((noinline)) static iobind__choice choose(iobind_binding *binding, const iobind_device *ordered,
-                                                       iobind_error *error) {
+iobind__choice iobind__graphs_choose(iobind_binding *binding, const iobind_device *ordered, iobind_error *error) {
   iobind__graphs *graphs = binding->graphs;
   size_t turn = binding->turn;
   graph *self = graphs->last[turn];
-  if (!is_bound_as_before(binding) || !same_bytes(binding, self, false)) {
+  if (!is_bound_as_before(binding) || (graphs->reads_host && !same_bytes(binding, self, false))) {
     iobind_status status = find_or_add(binding, ordered, &self, error);
     if (status != IOBIND_OK) {
       return (iobind__choice){.status = status};
@@ -631,10 +632,13 @@ __attribute__((noinline)) static iobind__choice choose(iobind_binding *binding, 
   return (iobind__choice){IOBIND_OK, self->options};
 }
 
-/* Part of the steady run, whose instructions are counted (bench/graph): it calls nothing. */
-iobind__choice iobind__graphs_choose(iobind_binding *binding, const iobind_device *ordered, iobind_error *error) {
-  if (binding->graphs->reads_host || !is_bound_as_before(binding)) {
-    return choose(binding, ordered, error);
-  }
-  return (iobind__choice){IOBIND_OK, binding->graphs->last[binding->turn]->options};
+bool iobind__graphs_repeat(const iobind_binding *binding, iobind__replay *replay) {
+  const iobind__graphs *graphs = binding->graphs;
+  size_t turn = binding->turn;
+  *replay = (iobind__replay){.thread = graphs->thread,
+                             .run = IOBIND__API(binding->session->runtime)->RunWithBinding,
+                             .session = binding->session->session,
+                             .options = graphs->last[turn]->options,
+                             .binding = binding->sides[turn].binding};
+  return !graphs->reads_host;
 }

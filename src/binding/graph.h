@@ -10,13 +10,27 @@ typedef struct iobind__graphs iobind__graphs;
 iobind_status iobind__graphs_open(iobind_binding *binding, iobind_error *error);
 void iobind__graphs_close(iobind_binding *binding);
 
-/* With the session entered, and ORT's binding in line with the table: the options with which a run replays the graph of what is bound. If
- * there is none it is captured, which leaves the states as they were. `ordered` as in iobind__run_ort. */
 typedef struct iobind__choice {
   iobind_status status;
   OrtRunOptions *options;
 } iobind__choice;
+
+/* With the session entered, and ORT's binding in line with the table: the options with which a run replays the graph of what is bound. If
+ * there is none it is captured, which leaves the states as they were. `ordered` as in iobind__run_ort. */
 iobind__choice iobind__graphs_choose(iobind_binding *binding, const iobind_device *ordered, iobind_error *error);
+
+/* The call that replays a graph, and all that it takes. */
+typedef struct iobind__replay {
+  uint64_t thread; /* which may replay it */
+  OrtStatus *(ORT_CALL *run)(OrtSession *session, const OrtRunOptions *options, const OrtIoBinding *binding);
+  OrtSession *session;
+  OrtRunOptions *options;
+  OrtIoBinding *binding;
+  iobind_error *error; /* the caller's, of the one that is under way */
+} iobind__replay;
+
+/* The replay of the run that has just finished, good for as long as nothing changes. False: bytes must be compared before each. */
+bool iobind__graphs_repeat(const iobind_binding *binding, iobind__replay *replay);
 
 /* Give up all of them, or those that write a tensor. */
 void iobind__graphs_forget(iobind_binding *binding);

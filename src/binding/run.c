@@ -52,13 +52,16 @@ static inline iobind_status begin(iobind_binding *binding, iobind_stream *busy, 
   if (binding->fresh_count == 0) {
     return IOBIND_OK;
   }
+  /* only where something is carried may the arrays of values be in use, which have nothing to refresh */
   return binding->carry_count == 0 ? iobind__side_refresh(binding, side, error) : prepare(binding, error);
 }
 
 static iobind_status begin_inside(iobind_binding *binding, iobind_stream *busy, iobind_error *error) {
+  iobind__session_enter(binding->session);
   iobind__device_enter(binding->session->serial);
   iobind_status status = begin(binding, busy, error);
   iobind__device_leave(binding->session->serial);
+  iobind__session_leave(binding->session);
   return status;
 }
 
@@ -114,43 +117,6 @@ static void release_status(const OrtApi *api, OrtStatus *status) {
   }
 }
 
-/* After a failure ORT does not wait for the work that it has submitted. This waits for whole devices, which is right only here:
- * other failures there belong to the same run. If the run is on a stream, the caller that submits waits for that. */
-static void wait_after_failure(iobind_binding *binding) {
-  const iobind__side *side = iobind__side_of_turn(binding);
-  const OrtApi *api = IOBIND__API(binding->session->runtime);
-  if (side->binding != NULL) {
-    release_status(api, api->SynchronizeBoundOutputs(side->binding));
-  }
-}
-
-static iobind_status run_failed(iobind_binding *binding, OrtStatus *failed, const iobind_stream *stream, iobind_error *error) {
-  const OrtApi *api = IOBIND__API(binding->session->runtime);
-  bool cancelled = atomic_load(&binding->state) != IOBIND__RUNNING;
-  binding->is_capture_broken = iobind__ort_reason_of(api, failed) == IOBIND__ORT_CAPTURE_BROKEN;
-  iobind_status status;
-  if (cancelled) {
-    api->ReleaseStatus(failed);
-    status = iobind__fail(error, IOBIND_CANCELLED, "binding_run: cancelled by iobind_binding_cancel");
-  } else if (iobind__ort_reason_of(api, failed) == IOBIND__ORT_WRONG_SHAPE) {
-    iobind__text names = {0};
-    name_held_outputs(binding, &names);
-    status =
-        iobind__ort_fail_as(api, failed, IOBIND_SHAPE, error,
-                            "binding_run: output %s: not the shape that is bound: FIXED and REUSE keep one, FRESH takes any",
-                            names.length == 0 ? "of a node" : iobind__text_get(&names));
-    iobind__text_free(&names);
-  } else {
-    status = iobind__ort_fail(api, failed, error, "binding_run");
-  }
-  if (stream == NULL && !binding->arrays.in_use) {
-    wait_after_failure(binding);
-  }
-  iobind__carry_note_failure(binding);
-  iobind__side_forget_outputs(binding, iobind__side_of_turn(binding));
-  return status;
-}
-
 /* Wait for a device that queues by itself, unless the run is on one of its streams: then the order of its queue is enough. */
 static iobind_status wait_for_devices(const iobind_binding *binding, const iobind_device *ordered, iobind_error *error) {
   const iobind_session *session = binding->session;
@@ -163,19 +129,88 @@ static iobind_status wait_for_devices(const iobind_binding *binding, const iobin
   return IOBIND_OK;
 }
 
-/* What must be checked or done after some runs. */
-static iobind_status finish_run(iobind_binding *binding, iobind_stream *stream, const iobind_device *ordered,
-                                iobind_error *error) {
-  iobind_status status = IOBIND_OK;
-  if (!binding->is_verified) {
+/* After a failure ORT does not wait for the work that it has submitted. This waits for whole devices, which is right only here:
+ * other failures there belong to the same run. If the run is on a stream, the caller that submits waits for that. */
+static void wait_after_failure(iobind_binding *binding) {
+  const iobind__side *side = iobind__side_of_turn(binding);
+  const OrtApi *api = IOBIND__API(binding->session->runtime);
+  if (side->binding != NULL && !binding->arrays.in_use) {
+    release_status(api, api->SynchronizeBoundOutputs(side->binding));
+  }
+  (void)wait_for_devices(binding, NULL, NULL);
+}
+
+/* A failure that an output's memory may explain: it was given before the run, and the run's shape is another one. */
+static iobind_status outputs_failed(const iobind_binding *binding, OrtStatus *failed, iobind__ort_reason reason,
+                                    iobind_error *error) {
+  const OrtApi *api = IOBIND__API(binding->session->runtime);
+  iobind_status status;
+  iobind__text names = {0};
+  name_held_outputs(binding, &names);
+  if (reason == IOBIND__ORT_WRONG_SHAPE) {
+    status =
+        iobind__ort_fail_as(api, failed, IOBIND_SHAPE, error,
+                            "binding_run: output %s: not the shape that is bound: FIXED and REUSE keep one, FRESH takes any",
+                            names.length == 0 ? "of a node" : iobind__text_get(&names));
+  } else if (names.length > 0) {
+    status = iobind__ort_fail(
+        api, failed, error,
+        "binding_run: output %s may not have the shape that is bound (DirectML does not say why it failed): FIXED "
+        "and REUSE keep one, FRESH takes any",
+        iobind__text_get(&names));
+  } else {
+    status = iobind__ort_fail(api, failed, error, "binding_run");
+  }
+  iobind__text_free(&names);
+  return status;
+}
+
+/* Cancelled, and ORT could be told: a run of a graph has options of its own. */
+static inline bool is_cancelled(const iobind_binding *binding, const OrtRunOptions *options) {
+  return atomic_load(&binding->state) != IOBIND__RUNNING &&
+         (options == binding->run_options || options == binding->stream_run_options);
+}
+
+static iobind_status fail_cancelled(iobind_error *error) {
+  return iobind__fail(error, IOBIND_CANCELLED, "binding_run: cancelled by iobind_binding_cancel");
+}
+
+static iobind_status run_failed(iobind_binding *binding, const OrtRunOptions *options, OrtStatus *failed,
+                                const iobind_stream *stream, iobind_error *error) {
+  const OrtApi *api = IOBIND__API(binding->session->runtime);
+  bool cancelled = is_cancelled(binding, options);
+  iobind__ort_reason reason = iobind__ort_reason_of(api, failed);
+  binding->is_capture_broken = reason == IOBIND__ORT_CAPTURE_BROKEN;
+  iobind_status status;
+  if (cancelled) {
+    api->ReleaseStatus(failed);
+    status = fail_cancelled(error);
+  } else if (reason == IOBIND__ORT_WRONG_SHAPE || reason == IOBIND__ORT_WORDS_LOST) {
+    status = outputs_failed(binding, failed, reason, error);
+  } else {
+    status = iobind__ort_fail(api, failed, error, "binding_run");
+  }
+  if (stream == NULL) {
+    wait_after_failure(binding);
+  }
+  iobind__carry_note_failure(binding);
+  iobind__side_forget_outputs(binding, iobind__side_of_turn(binding));
+  return status;
+}
+
+/* What must be checked or done after some runs. One that was cancelled has failed, though ORT says OK: the cancel came too late, or ORT has
+ * left nodes out, which no error tells (seen with 1.31). */
+static iobind_status finish_run(iobind_binding *binding, const OrtRunOptions *options, iobind_stream *stream,
+                                const iobind_device *ordered, iobind_error *error) {
+  iobind_status status = is_cancelled(binding, options) ? fail_cancelled(error) : IOBIND_OK;
+  if (status == IOBIND_OK && !binding->is_verified) {
     status = iobind__results_verify(binding, error);
   }
   if (status == IOBIND_OK && binding->copied_count > 0) {
     status = iobind__results_copy(binding, stream, error);
   }
-  if (status == IOBIND_OK) {
-    status = wait_for_devices(binding, ordered, error);
-  }
+  iobind_status waited = wait_for_devices(binding, ordered, status == IOBIND_OK ? error : NULL);
+  status = status == IOBIND_OK ? waited : status;
   if (status != IOBIND_OK) {
     iobind__results_drop(binding, NULL);
     iobind__carry_note_failure(binding);
@@ -195,11 +230,11 @@ __attribute__((always_inline)) static inline iobind_status run_ort(iobind_bindin
           ? iobind__arrays_run(binding, options)
           : IOBIND__API(session->runtime)->RunWithBinding(session->session, options, iobind__side_of_turn(binding)->binding);
   if (failed != NULL) {
-    return run_failed(binding, failed, stream, error);
+    return run_failed(binding, options, failed, stream, error);
   }
   binding->results = by_arrays ? IOBIND__RESULTS_READY : IOBIND__RESULTS_HELD;
-  if (!binding->is_verified || binding->copied_count > 0 || session->queued != NULL) {
-    IOBIND__TRY(finish_run(binding, stream, ordered, error));
+  if (!binding->is_verified || binding->copied_count > 0 || session->queued != NULL || is_cancelled(binding, options)) {
+    IOBIND__TRY(finish_run(binding, options, stream, ordered, error));
   }
   return IOBIND_OK;
 }
@@ -245,21 +280,25 @@ __attribute__((always_inline)) static inline iobind_status execute_serial(iobind
 }
 
 /* The terminate flag of a run that was cancelled must not reach the next one. */
-static void forget_cancel(iobind_binding *binding) {
+static void unset_terminate(iobind_binding *binding) {
   const OrtApi *api = IOBIND__API(binding->session->runtime);
   release_status(api, api->RunOptionsUnsetTerminate(binding->run_options));
   if (binding->stream_run_options != NULL) {
     release_status(api, api->RunOptionsUnsetTerminate(binding->stream_run_options));
   }
-  atomic_store(&binding->state, IOBIND__IDLE);
 }
 
 /* Leave the running state. */
 static inline void leave(iobind_binding *binding) {
-  int state = IOBIND__RUNNING;
+  uint64_t state = IOBIND__RUNNING;
   while (!atomic_compare_exchange_weak(&binding->state, &state, IOBIND__IDLE)) {
+    if (state >= IOBIND__RUN_STATES) {
+      atomic_fetch_sub(&binding->state, IOBIND__RUNNING); /* a replay is offered */
+      return;
+    }
     if (state == IOBIND__CANCELLED) {
-      forget_cancel(binding);
+      unset_terminate(binding);
+      atomic_store(&binding->state, IOBIND__IDLE);
       return;
     }
     if (state == IOBIND__CANCELLING) {
@@ -280,10 +319,17 @@ static iobind_status refuse_busy(iobind_error *error) {
   return iobind__fail(error, IOBIND_INVALID_STATE, "binding_run: a run of this binding is under way: wait for it first");
 }
 
+/* The same where the state was not IDLE: a run is under way, or a replay is offered, which this run is not. */
+__attribute__((noinline)) static iobind_status enter_from(iobind_binding *binding, uint64_t state, iobind_error *error) {
+  bool idle = state % IOBIND__RUN_STATES == IOBIND__IDLE;
+  return idle && atomic_compare_exchange_strong(&binding->state, &state, IOBIND__RUNNING) ? IOBIND_OK : refuse_busy(error);
+}
+
 /* Enter the running state; INVALID_STATE if another run has it. */
 static inline iobind_status enter(iobind_binding *binding, iobind_error *error) {
-  int idle = IOBIND__IDLE;
-  return atomic_compare_exchange_strong(&binding->state, &idle, IOBIND__RUNNING) ? IOBIND_OK : refuse_busy(error);
+  uint64_t state = IOBIND__IDLE;
+  return atomic_compare_exchange_strong(&binding->state, &state, IOBIND__RUNNING) ? IOBIND_OK
+                                                                                  : enter_from(binding, state, error);
 }
 
 /* The same for a run on a worker's stream. If it comes after another run of this stream, the binding is in that state already,
@@ -305,7 +351,7 @@ static iobind_status enter_queue(iobind_binding *binding, bool follows, iobind_e
 
 /* ---- runs that have finished on return ---- */
 
-static inline iobind_status run_alone(iobind_binding *binding, iobind_error *error) {
+__attribute__((always_inline)) static inline iobind_status run_alone(iobind_binding *binding, iobind_error *error) {
   IOBIND__TRY(begin(binding, NULL, error));
   if (binding->has_live) {
     IOBIND__TRY(await_producers(binding, NULL, NULL, error));
@@ -327,27 +373,79 @@ static iobind_status disown_run(iobind_binding *binding, const iobind_error *rea
 }
 
 /* On the session's stream, of an EP that is given it with each run: also a run without a stream computes there. */
-static iobind_status run_on_own(iobind_binding *binding, iobind_error *error) {
+static iobind_status run_on_own(iobind_binding *binding, iobind_stream *own, iobind_error *error) {
   iobind_error reason = IOBIND_ERROR_INIT;
-  IOBIND__TRY(submit_to_ep(binding, binding->session->stream, error));
+  IOBIND__TRY(submit_to_ep(binding, own, error));
   iobind_status status = iobind__flight_wait(binding, &reason);
   iobind__flight_look(binding);
   return status == IOBIND_OK ? IOBIND_OK : disown_run(binding, &reason, error);
 }
 
+/* ---- replays ---- */
+
+/* After a replay: would the next run do nothing but ORT's call? Then it need not look: what changes that withdraws the offer. */
+static void offer_replay(iobind_binding *binding) {
+  const iobind_session *session = binding->session;
+  bool repeats = is_steady(binding, NULL) && binding->results == IOBIND__RESULTS_HELD && binding->is_verified &&
+                 !binding->has_live && session->queued == NULL && session->serial != NULL && !session->serial->serial;
+  if (repeats && iobind__graphs_repeat(binding, &binding->replay)) {
+    uint64_t state = IOBIND__RUNNING; /* not if it was cancelled */
+    (void)atomic_compare_exchange_strong(&binding->state, &state, binding->replay.thread + IOBIND__RUNNING);
+  }
+}
+
+static inline bool enter_replay(iobind_binding *binding) {
+  uint64_t offered = iobind__thread;
+  return atomic_compare_exchange_strong(&binding->state, &offered, offered + IOBIND__RUNNING);
+}
+
+__attribute__((noinline)) static iobind_status fail_replay(iobind_binding *binding, OrtStatus *failed, iobind_error *error) {
+  iobind_session *session = binding->session;
+  atomic_store(&binding->state, IOBIND__RUNNING);
+  iobind__gate_leave();
+  iobind__device_enter(session->serial); /* what follows may enter again */
+  iobind__results_drop(binding, NULL);   /* those of the run before */
+  iobind_status status = run_failed(binding, binding->replay.options, failed, NULL, error);
+  iobind__device_leave(session->serial);
+  iobind__session_give_turn(session);
+  leave(binding);
+  return iobind__named(status, error, "binding_run");
+}
+
+/* All of a steady replay, whose instructions are counted (bench/graph): not inlined, and the caller's error is kept
+ * in the binding, so that its frame is small. */
+__attribute__((noinline)) static iobind_status replay(iobind_binding *binding) {
+  const iobind__replay *replayed = &binding->replay;
+  iobind__session_take_turn(binding->session);
+  iobind__gate_enter();
+  OrtStatus *failed = replayed->run(replayed->session, replayed->options, replayed->binding);
+  if (failed != NULL) {
+    return fail_replay(binding, failed, replayed->error);
+  }
+  iobind__gate_leave();
+  iobind__session_give_turn(binding->session);
+  atomic_fetch_sub(&binding->state, IOBIND__RUNNING);
+  return IOBIND_OK;
+}
+
 static iobind_status run_serial(iobind_binding *binding, iobind_error *error) {
   const iobind_session *session = binding->session;
-  if (session->stream != NULL && binding->stream_run_options != NULL && !iobind__session_stream_is_option(session)) {
-    return run_on_own(binding, error);
+  iobind_stream *own = session->stream;
+  if (own != NULL && binding->stream_run_options != NULL && !iobind__session_stream_is_option(session)) {
+    return run_on_own(binding, own, error);
   }
-  if (session->stream != NULL) {
-    IOBIND__TRY(iobind__bridge_in(session->stream, error)); /* the EP computes there by itself */
+  if (own != NULL) {
+    IOBIND__TRY(iobind__bridge_in(own, error)); /* the EP computes there by itself */
   }
   IOBIND__TRY(begin_serial(binding, NULL, error));
   if (binding->has_live) {
     IOBIND__TRY(await_producers(binding, NULL, NULL, error));
   }
-  return execute_serial(binding, binding->run_options, NULL, NULL, error);
+  IOBIND__TRY(execute_serial(binding, binding->run_options, NULL, NULL, error));
+  if (binding->graphs != NULL) {
+    offer_replay(binding);
+  }
+  return IOBIND_OK;
 }
 
 __attribute__((always_inline)) static inline iobind_status run_now(iobind_binding *binding, iobind_error *error) {
@@ -594,14 +692,30 @@ static iobind_status run_with_event(iobind_binding *binding, iobind_stream *stre
   return IOBIND_OK;
 }
 
+/* These two are not inlined, so that the replay has a small frame. */
+__attribute__((noinline)) static iobind_status run_in_order(iobind_binding *binding, iobind_stream *stream, iobind_event *event,
+                                                            iobind_error *error) {
+  IOBIND__TRY(iobind__process_check("binding_run", error));
+  return iobind__named(run_with_event(binding, stream, event, error), error, "binding_run");
+}
+
+__attribute__((noinline)) static iobind_status run_and_wait(iobind_binding *binding, iobind_error *error) {
+  IOBIND__TRY(iobind__process_check("binding_run", error));
+  return iobind__named(run_at_once(binding, error), error, "binding_run");
+}
+
 iobind_status iobind_binding_run(iobind_binding *binding, iobind_stream *stream, iobind_event *event, iobind_error *error) {
   if (binding == NULL) {
     return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "binding_run: binding is NULL");
   }
-  IOBIND__TRY(iobind__process_check("binding_run", error));
-  iobind_status status =
-      stream == NULL && event == NULL ? run_at_once(binding, error) : run_with_event(binding, stream, event, error);
-  return iobind__named(status, error, "binding_run");
+  if (stream != NULL || event != NULL) {
+    return run_in_order(binding, stream, event, error);
+  }
+  if (binding->graphs != NULL && enter_replay(binding)) {
+    binding->replay.error = error;
+    return replay(binding);
+  }
+  return run_and_wait(binding, error);
 }
 
 iobind_status iobind_binding_cancel(iobind_binding *binding, iobind_error *error) {
@@ -609,7 +723,7 @@ iobind_status iobind_binding_cancel(iobind_binding *binding, iobind_error *error
     return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "binding_cancel: binding is NULL");
   }
   /* the run cannot end, and its options cannot be freed, between these two states */
-  int running = IOBIND__RUNNING;
+  uint64_t running = IOBIND__RUNNING;
   if (!atomic_compare_exchange_strong(&binding->state, &running, IOBIND__CANCELLING)) {
     return IOBIND_OK;
   }
@@ -618,7 +732,11 @@ iobind_status iobind_binding_cancel(iobind_binding *binding, iobind_error *error
   if (status == NULL && binding->stream_run_options != NULL) {
     status = api->RunOptionsSetTerminate(binding->stream_run_options);
   }
-  iobind_status result = status == NULL ? IOBIND_OK : iobind__ort_fail(api, status, error, "binding_cancel");
+  iobind_status result = IOBIND_OK;
+  if (status != NULL) {
+    unset_terminate(binding);
+    result = iobind__ort_fail(api, status, error, "binding_cancel");
+  }
   atomic_store(&binding->state, result == IOBIND_OK ? IOBIND__CANCELLED : IOBIND__RUNNING); /* cancelling can be tried again */
   return result;
 }

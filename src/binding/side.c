@@ -19,6 +19,21 @@ static inline void leave(const iobind_binding *binding) {
   }
 }
 
+/* The same for what may not meet a run of the session either. */
+static inline void enter_between_runs(const iobind_binding *binding) {
+  if (binding->session->has_turns) {
+    iobind__session_enter(binding->session);
+    enter(binding);
+  }
+}
+
+static inline void leave_between_runs(const iobind_binding *binding) {
+  if (binding->session->has_turns) {
+    leave(binding);
+    iobind__session_leave(binding->session);
+  }
+}
+
 iobind_status iobind__side_open(iobind_binding *binding, iobind__side *side, const char *what, iobind_error *error) {
   const iobind_session *session = binding->session;
   const OrtApi *api = IOBIND__API(session->runtime);
@@ -104,6 +119,7 @@ void iobind__side_forget_outputs(const iobind_binding *binding, iobind__side *si
   }
 }
 
+/* Between runs: ORT may take a stream for it, and with that set the stream of the session's cuBLAS handle. */
 static iobind_status give_input(iobind_binding *binding, iobind__side *side, size_t index, const char *what,
                                 iobind_error *error) {
   const iobind_session *session = binding->session;
@@ -161,9 +177,9 @@ iobind_status iobind__side_replace_input(iobind_binding *binding, size_t index, 
     iobind__table_changed(binding);
     return IOBIND_OK;
   }
-  enter(binding);
+  enter_between_runs(binding);
   iobind_status status = give_input(binding, &binding->sides[0], index, what, error);
-  leave(binding);
+  leave_between_runs(binding);
   return status;
 }
 
@@ -230,7 +246,7 @@ static void let_go(iobind_binding *binding, iobind__side *side, const iobind_ten
   }
 }
 
-void iobind__sides_replace(iobind_binding *binding, const iobind_tensor *tensor) {
+void iobind__sides_replace_inside(iobind_binding *binding, const iobind_tensor *tensor) {
   enter(binding);
   for (size_t i = 0; i < 2; i++) {
     if (binding->sides[i].binding != NULL) {
@@ -238,6 +254,12 @@ void iobind__sides_replace(iobind_binding *binding, const iobind_tensor *tensor)
     }
   }
   leave(binding);
+}
+
+void iobind__sides_replace(iobind_binding *binding, const iobind_tensor *tensor) {
+  iobind__session_enter(binding->session);
+  iobind__sides_replace_inside(binding, tensor);
+  iobind__session_leave(binding->session);
 }
 
 iobind_status iobind__side_compare(iobind_binding *binding, iobind__side *side, iobind_error *error) {

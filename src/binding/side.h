@@ -44,7 +44,8 @@ bool iobind__side_has(const iobind__side *side, size_t input, const iobind_tenso
                       const iobind_tensor *output_tensor);
 
 /* A tensor has left the table. If a mirror keeps it alive, give ORT at once what the table has instead, so that the caller's
- * memory is unused when the call returns. */
+ * memory is unused when the call returns. Inside: of a session that the thread has entered. */
+void iobind__sides_replace_inside(iobind_binding *binding, const iobind_tensor *tensor);
 void iobind__sides_replace(iobind_binding *binding, const iobind_tensor *tensor);
 static inline void iobind__sides_let_go(iobind_binding *binding, const iobind_tensor *tensor) {
   if (tensor != NULL && !iobind__tensor_owns_memory(tensor)) {

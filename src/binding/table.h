@@ -45,8 +45,10 @@ typedef enum iobind__results {
   IOBIND__RESULTS_FAILED /* the run failed after its call had returned: `failure` has the error */
 } iobind__results;
 
-/* The run state, for the busy check and for cancelling from another thread. */
-enum { IOBIND__IDLE, IOBIND__RUNNING, IOBIND__CANCELLING, IOBIND__CANCELLED };
+/* The run state, for the busy check and for cancelling from another thread. The state of an idle binding may carry a thread's number: that
+ * thread may replay the last graph without a look. The number stays while it does so, and that replay cannot be cancelled. */
+enum { IOBIND__IDLE, IOBIND__RUNNING, IOBIND__CANCELLING, IOBIND__CANCELLED, IOBIND__RUN_STATES };
+_Static_assert(IOBIND__THREADS_APART % IOBIND__RUN_STATES == 0, "the number of a thread leaves room for a run state");
 
 /* Runs on a stream of which the host does not know that they have passed. */
 typedef struct iobind__flight {
@@ -81,11 +83,12 @@ struct iobind_binding {
   iobind__arrays arrays;   /* or, for the whole binding, arrays of values */
   size_t turn;             /* the side of the next run */
   iobind__graphs *graphs;  /* NULL: the session captures none */
+  iobind__replay replay;   /* what the state offers */
   bool is_capture_broken;  /* the last run failed because another thread's call came into its capture */
   iobind__run_words words; /* the caller's run options */
   OrtRunOptions *run_options;
   OrtRunOptions *stream_run_options; /* the same, for runs on an EP's stream */
-  atomic_int state;
+  atomic_uint_least64_t state;
   atomic_size_t queued;  /* runs on a worker's stream that have not ended */
   iobind__flight flight; /* only the owner's thread uses the rest */
   iobind__results results;
@@ -132,9 +135,20 @@ iobind_status iobind__flight_wait(iobind_binding *binding, iobind_error *error);
  * it reads: it may have been refused before it began. */
 void iobind__binding_fail(iobind_binding *binding, const iobind_error *failure);
 
+/* The next run must look before it replays a graph. */
+static inline void iobind__binding_withdraw_replay(iobind_binding *binding) {
+  if (binding->graphs != NULL) {
+    atomic_fetch_and(&binding->state, IOBIND__RUN_STATES - 1);
+  }
+}
+
+static inline bool iobind__binding_runs(const iobind_binding *binding) {
+  return atomic_load_explicit(&binding->state, memory_order_acquire) % IOBIND__RUN_STATES != IOBIND__IDLE;
+}
+
 /* iobind__binding_check_idle, inlined for the usual case. */
 static inline iobind_status iobind__binding_must_be_idle(iobind_binding *binding, const char *what, iobind_error *error) {
-  bool idle = binding->flight.stream == NULL && atomic_load_explicit(&binding->state, memory_order_acquire) == IOBIND__IDLE;
+  bool idle = binding->flight.stream == NULL && !iobind__binding_runs(binding);
   return idle ? IOBIND_OK : iobind__binding_check_idle(binding, what, error);
 }
 

@@ -265,7 +265,8 @@ static bool await_stage(iobind__slot *self, int stage, uint64_t until, iobind_st
   iobind_error reason = IOBIND_ERROR_INIT;
   iobind__point *point = iobind__event_point(self->events[stage]);
   iobind_status status = iobind__point_wait_until(point, until, &reason);
-  bool ended = status == IOBIND_OK || iobind__point_passed(point) || until == UINT64_MAX;
+  /* TIMEOUT is not the stage's, also where it ends just now: the next call asks again */
+  bool ended = status == IOBIND_OK || until == UINT64_MAX || (status != IOBIND_TIMEOUT && iobind__point_passed(point));
   iobind__point_release(point);
   if (*first == IOBIND_OK || !ended) {
     *first = status;

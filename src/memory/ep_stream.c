@@ -128,6 +128,7 @@ static iobind_status order(iobind_stream *stream, iobind__point *point, iobind_e
   if (!by_device) {
     return iobind__point_wait(point, error);
   }
+  IOBIND__TRY(iobind__bridge_check(stream, error));
   iobind__device_enter(stream->device);
   OrtStatus *failed = point->notification->WaitOnDevice(point->notification, stream->sync);
   iobind__device_leave(stream->device);

@@ -21,6 +21,9 @@ typedef struct native_calls {
   int (*cuda_create)(void **event, unsigned flags);
   int (*cuda_wait)(void *stream, void *event, unsigned flags);
   int (*error_name)(int error, const char **name);
+  int (*device)(int *device, int number);
+  int (*retain)(void **context, int device);
+  int (*synchronize)(void);
   /* the virtual accelerator */
   void *(*vdev_create)(int device);
   int (*vdev_wait)(void *stream, void *event);
@@ -51,6 +54,12 @@ static iobind_status lacks(const iobind_stream *stream, const char *library, iob
 
 /* ---- CUDA: its driver ---- */
 
+#if defined(_WIN32)
+static const char driver[] = "nvcuda.dll";
+#else
+static const char driver[] = "libcuda.so.1";
+#endif
+
 static iobind_status cuda_fail(const native_calls *calls, int failed, const char *what, iobind_error *error) {
   const char *name = NULL;
   if (calls->error_name(failed, &name) != 0 || name == NULL) {
@@ -60,11 +69,6 @@ static iobind_status cuda_fail(const native_calls *calls, int failed, const char
 }
 
 static iobind_status find_cuda(const iobind_stream *stream, native_calls *calls, iobind_error *error) {
-#if defined(_WIN32)
-  static const char driver[] = "nvcuda.dll";
-#else
-  static const char driver[] = "libcuda.so.1";
-#endif
   void *library = iobind__library_loaded(driver);
   bool all =
       library != NULL && FIND(calls, library, stream_context, "cuStreamGetCtx") != NULL &&
@@ -163,16 +167,63 @@ static int act_ask(const native_calls *calls, void *stream, void *capturing) {
   return calls->is_capturing(stream, capturing);
 }
 
-/* What is captured must not meet work that is not. */
-static iobind_status check_capture(const native_calls *calls, void *stream, iobind_error *error) {
+static int act_synchronize(const native_calls *calls, void *unused, void *unused_too) {
+  (void)unused, (void)unused_too;
+  return calls->synchronize();
+}
+
+/* The context that the EP uses, in which this thread may then call. It stays retained, as CUDA's runtime does it: giving up the last reference
+ * would reset the device. False: the driver is not in use. */
+static bool open_context(native_calls *calls, const iobind_device *device) {
+  void *library = iobind__library_loaded(driver);
+  int found = 0;
+  return library != NULL && FIND(calls, library, push, "cuCtxPushCurrent_v2") != NULL &&
+         FIND(calls, library, pop, "cuCtxPopCurrent_v2") != NULL &&
+         FIND(calls, library, error_name, "cuGetErrorName") != NULL && FIND(calls, library, device, "cuDeviceGet") != NULL &&
+         FIND(calls, library, retain, "cuDevicePrimaryCtxRetain") != NULL &&
+         FIND(calls, library, synchronize, "cuCtxSynchronize") != NULL && calls->device(&found, (int)device->ordinal) == 0 &&
+         calls->retain(&calls->context, found) == 0;
+}
+
+/* To ask is to wait as a session does while it is made: by CUDA's rules either ends a capture (900), or finds one ended so (901). */
+iobind_status iobind__cuda_check_idle(const iobind_device *device, iobind_error *error) {
+  enum { CAPTURED = 900, CAPTURE_ENDED = 901 };
+  native_calls calls = {.kind = IOBIND_NATIVE_CUDA};
+  iobind__device_enter(device);
+  int failed = open_context(&calls, device) ? in_context(&calls, act_synchronize, NULL, NULL) : 0;
+  iobind__device_leave(device);
+  if (failed == CAPTURED || failed == CAPTURE_ENDED) {
+    return iobind__fail(
+        error, IOBIND_INVALID_STATE,
+        "session_create: '%s': a stream of the device was being captured, and its capture has failed: make sessions "
+        "before or after captures: making one waits for the device",
+        device->spec);
+  }
+  return failed == 0 ? IOBIND_OK : cuda_fail(&calls, failed, "session_create: waiting for the device", error);
+}
+
+static iobind_status refuse_captured(const native_calls *calls, void *stream, const char *why, iobind_error *error) {
   int capturing = 0;
   if (calls->kind != IOBIND_NATIVE_CUDA) {
     return IOBIND_OK; /* its own calls refuse it */
   }
-  IOBIND__TRY(outcome(calls, in_context(calls, act_ask, stream, &capturing), "stream of another library", error));
-  return capturing == 0 ? IOBIND_OK
-                        : iobind__fail(error, IOBIND_INVALID_STATE,
-                                       "the stream of another library is being captured: end its capture first");
+  IOBIND__TRY(outcome(calls, in_context(calls, act_ask, stream, &capturing), "asking whether a stream is captured", error));
+  return capturing == 0 ? IOBIND_OK : iobind__fail(error, IOBIND_INVALID_STATE, "%s", why);
+}
+
+/* What is captured must not meet work that is not. */
+static iobind_status check_capture(const native_calls *calls, void *stream, iobind_error *error) {
+  return refuse_captured(calls, stream, "the stream of another library is being captured: end its capture first", error);
+}
+
+/* By a wait for an event of a capture the EP's stream becomes part of that capture. CUDA answers questions about such an event by
+ * breaking the capture, so the stream is asked: before the wait, which would break the capture that the stream is still part of, and
+ * behind it. */
+static iobind_status check_joined(const native_calls *calls, void *stream, iobind_error *error) {
+  return refuse_captured(calls, stream,
+                         "the stream is part of a capture: it has waited for an event that was recorded in one; end that "
+                         "capture before the stream is used or destroyed, and give an event recorded outside of it",
+                         error);
 }
 
 /* `later` waits for what `earlier` has got so far. */
@@ -180,6 +231,11 @@ static iobind_status put_behind(const native_calls *calls, void *later, void *ea
   static const char what[] = "event between two libraries' streams";
   IOBIND__TRY(outcome(calls, in_context(calls, act_record, event, earlier), what, error));
   return outcome(calls, in_context(calls, act_wait, later, event), what, error);
+}
+
+iobind_status iobind__bridge_check(const iobind_stream *stream, iobind_error *error) {
+  const iobind__bridge *bridge = stream == NULL ? NULL : stream->bridge;
+  return bridge == NULL ? IOBIND_OK : check_capture(&bridge->calls, bridge->stream, error);
 }
 
 iobind_status iobind__bridge_in(const iobind_stream *stream, iobind_error *error) {
@@ -339,12 +395,15 @@ static iobind_status use_event(iobind_stream *stream, const iobind_native *given
                  : iobind__dml_stream_signal_fence(stream, native.handle, native.value, error);
   }
   IOBIND__TRY(find_calls(stream, &calls, error));
-  IOBIND__TRY(waits ? IOBIND_OK : iobind__bridge_in(stream, error));
+  IOBIND__TRY(waits ? iobind__bridge_check(stream, error) : iobind__bridge_in(stream, error));
   void *handle = iobind__stream_handle(stream);
-  int failed =
-      waits ? in_context(&calls, act_wait, handle, native.handle) : in_context(&calls, act_record, native.handle, handle);
-  IOBIND__TRY(outcome(&calls, failed, "the event", error));
-  return waits ? iobind__bridge_out(stream, error) : IOBIND_OK;
+  if (!waits) {
+    return outcome(&calls, in_context(&calls, act_record, native.handle, handle), "the event", error);
+  }
+  IOBIND__TRY(check_joined(&calls, handle, error));
+  IOBIND__TRY(outcome(&calls, in_context(&calls, act_wait, handle, native.handle), "the event", error));
+  IOBIND__TRY(check_joined(&calls, handle, error));
+  return iobind__bridge_out(stream, error);
 }
 
 iobind_status iobind_stream_wait_native(iobind_stream *stream, const iobind_native *native, iobind_error *error) {

@@ -86,7 +86,7 @@ static iobind_status use(iobind_stream *stream, iobind_semaphore *semaphore, uin
   if (sync == NULL) {
     return iobind__fail(error, IOBIND_NOT_SUPPORTED, "%s: '%s' has no streams of its own", what, device->spec);
   }
-  IOBIND__TRY(waits ? IOBIND_OK : iobind__named(iobind__bridge_in(stream, error), error, what));
+  IOBIND__TRY(iobind__named(waits ? iobind__bridge_check(stream, error) : iobind__bridge_in(stream, error), error, what));
   iobind__device_enter(device);
   OrtStatus *failed = waits ? importer->api->WaitSemaphore(importer->ort, semaphore->handle, sync, value)
                             : importer->api->SignalSemaphore(importer->ort, semaphore->handle, sync, value);

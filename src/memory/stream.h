@@ -198,7 +198,16 @@ iobind_status iobind__stream_fork(iobind_stream *stream, iobind_stream *compute,
  * the stream's, too. */
 iobind_status iobind__stream_join(iobind_stream *stream, iobind_stream *compute, iobind_error *error);
 
+/* ---- native.c: CUDA's device ---- */
+
+/* CUDA's EP waits for its device when a session is made, and ends the process if it cannot: some library captures a stream of the device, or
+ * earlier work has failed. Asking first gives an error instead. */
+iobind_status iobind__cuda_check_idle(const iobind_device *device, iobind_error *error);
+
 /* ---- native.c: the stream of another library, if it is one, and the queue that DirectML's sessions share. NULL: not a stream ---- */
+
+/* INVALID_STATE while the other library captures its stream: a wait there for what is not captured would break the capture. */
+iobind_status iobind__bridge_check(const iobind_stream *stream, iobind_error *error);
 
 /* Before work is submitted to the EP's stream: it comes behind what the other library has submitted. On DirectML's device: before a
  * session computes for the stream. */

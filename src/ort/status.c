@@ -86,6 +86,7 @@ iobind__ort_reason iobind__ort_reason_of(const OrtApi *api, const OrtStatus *sta
       {"OrtValue provided", IOBIND__ORT_WRONG_SHAPE},
       {"Tensor size mismatch", IOBIND__ORT_WRONG_SHAPE},      /* ORT's own copy to a given tensor elsewhere */
       {"shape verification failed", IOBIND__ORT_WRONG_SHAPE}, /* ORT 1.24 */
+      {"8007023E", IOBIND__ORT_WORDS_LOST},                   /* ERROR_UNHANDLED_EXCEPTION, as an HRESULT */
       {"CUDA failure 900", IOBIND__ORT_CAPTURE_BROKEN},
       {"CUDA failure 901", IOBIND__ORT_CAPTURE_BROKEN},
       {"the capture of a graph failed: another thread", IOBIND__ORT_CAPTURE_BROKEN}, /* vdev */

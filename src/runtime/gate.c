@@ -1,74 +1,90 @@
 /* Who may be inside an execution provider. There are two kinds that care: one that crashes where two threads use it (`serial`), and one
  * whose capture of a graph fails by any other thread's call (`gated`). CUDA's capture mode is the process's, so the gate is, too. Most of the
- * time it is open and any number of threads are inside; a capture waits until they have left, and keeps them out until it has ended. */
+ * time it is open and any number of threads are inside; a capture waits until they have left, and keeps them out until it has ended. A
+ * thread inside may itself wait for what a thread outside is about to do, such as signal a semaphore: so a capture that does not come to
+ * its turn lets those in that wait, and tries again with more patience. */
 #include <pthread.h>
 
 #include "runtime/runtime.h"
+#include "support/system.h"
 
 static struct {
-  atomic_size_t inside; /* threads */
-  atomic_bool closed;   /* a thread captures, or waits until the others have left */
+  size_t outside; /* threads that wait to come in; guarded by the mutex */
   pthread_mutex_t mutex;
   pthread_cond_t changed;
-} gate = {.mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+  pthread_once_t once;
+} gate = {.mutex = PTHREAD_MUTEX_INITIALIZER, .once = PTHREAD_ONCE_INIT};
+
+static void init_gate(void) {
+  iobind__condition_init(&gate.changed); /* nobody waits before it has been closed once */
+}
+
+atomic_uint iobind__gate; /* its highest bit changes with the mutex held */
 
 static IOBIND__OF_THREAD size_t depth; /* how often this thread has entered */
-IOBIND__OF_THREAD uint64_t iobind__thread;
 
-static void wake(void) {
+static bool is_closed(void) {
+  return atomic_load(&iobind__gate) >= IOBIND__GATE_CLOSED;
+}
+
+void iobind__gate_wake(void) {
   pthread_mutex_lock(&gate.mutex);
   pthread_cond_broadcast(&gate.changed);
   pthread_mutex_unlock(&gate.mutex);
 }
 
-static inline void step_out(void) {
-  if (atomic_fetch_sub(&gate.inside, 1) == 1 && atomic_load(&gate.closed)) {
-    wake();
+void iobind__gate_await(void) {
+  iobind__gate_leave();
+  pthread_mutex_lock(&gate.mutex);
+  gate.outside++;
+  while (is_closed()) {
+    pthread_cond_wait(&gate.changed, &gate.mutex);
   }
+  atomic_fetch_add(&iobind__gate, 1);
+  if (--gate.outside == 0) {
+    pthread_cond_broadcast(&gate.changed);
+  }
+  pthread_mutex_unlock(&gate.mutex);
 }
 
-static void wait_until_open(void) {
-  do {
-    step_out();
-    pthread_mutex_lock(&gate.mutex);
-    while (atomic_load(&gate.closed)) {
-      pthread_cond_wait(&gate.changed, &gate.mutex);
+/* False: a thread was inside all the time, and the gate is open again. With the mutex held. */
+static bool try_to_shut(uint64_t patience_ns) {
+  while (is_closed() || gate.outside > 0) {
+    pthread_cond_wait(&gate.changed, &gate.mutex);
+  }
+  const uint64_t until = iobind__clock_ns() + patience_ns;
+  atomic_fetch_add(&iobind__gate, IOBIND__GATE_CLOSED);
+  while (atomic_load(&iobind__gate) != IOBIND__GATE_CLOSED) {
+    if (!iobind__condition_wait(&gate.changed, &gate.mutex, until)) {
+      atomic_fetch_sub(&iobind__gate, IOBIND__GATE_CLOSED);
+      pthread_cond_broadcast(&gate.changed);
+      return false;
     }
-    pthread_mutex_unlock(&gate.mutex);
-    atomic_fetch_add(&gate.inside, 1);
-  } while (atomic_load(&gate.closed));
-}
-
-static inline void step_in(void) {
-  atomic_fetch_add(&gate.inside, 1);
-  if (atomic_load(&gate.closed)) {
-    wait_until_open();
   }
+  return true;
 }
 
 /* A thread that is inside already leaves while it waits: two that want to be alone would wait for each other. */
 static void shut(void) {
+  uint64_t patience_ns = 10000000;
+  pthread_once(&gate.once, init_gate);
   if (depth++ > 0) {
-    step_out();
+    iobind__gate_leave();
   }
   pthread_mutex_lock(&gate.mutex);
-  while (atomic_load(&gate.closed)) {
-    pthread_cond_wait(&gate.changed, &gate.mutex);
-  }
-  atomic_store(&gate.closed, true);
-  while (atomic_load(&gate.inside) > 0) {
-    pthread_cond_wait(&gate.changed, &gate.mutex);
+  while (!try_to_shut(patience_ns)) {
+    patience_ns *= 2;
   }
   pthread_mutex_unlock(&gate.mutex);
 }
 
 static void open_again(void) {
   pthread_mutex_lock(&gate.mutex);
-  atomic_store(&gate.closed, false);
+  atomic_fetch_sub(&iobind__gate, IOBIND__GATE_CLOSED);
   pthread_cond_broadcast(&gate.changed);
   pthread_mutex_unlock(&gate.mutex);
   if (--depth > 0) {
-    step_in();
+    iobind__gate_enter();
   }
 }
 
@@ -84,7 +100,7 @@ void iobind__device_enter(const iobind_device *device) {
   if (device->serial) {
     pthread_mutex_lock(&device->runtime->serial_mutex);
   } else if (is_gated(device) && depth++ == 0) {
-    step_in();
+    iobind__gate_enter();
   }
 }
 
@@ -95,7 +111,7 @@ void iobind__device_leave(const iobind_device *device) {
   if (device->serial) {
     pthread_mutex_unlock(&device->runtime->serial_mutex);
   } else if (is_gated(device) && --depth == 0) {
-    step_out();
+    iobind__gate_leave();
   }
 }
 
@@ -113,12 +129,4 @@ void iobind__device_leave_alone(const iobind_device *device) {
   } else if (is_gated(device)) {
     open_again();
   }
-}
-
-uint64_t iobind__thread_number(void) {
-  static atomic_uint_least64_t threads;
-  if (iobind__thread == 0) {
-    iobind__thread = atomic_fetch_add(&threads, 1) + 1;
-  }
-  return iobind__thread;
 }

@@ -129,13 +129,6 @@ bool iobind__device_is_registered(const iobind_device *device);
 /* The file of the EP library that a device belongs to; NULL if it cannot be told. Lives as long as the runtime. */
 const char *iobind__device_library(const iobind_device *device);
 
-/* A variable of each thread, for the steady run, where the usual call for one is a third of what some checks cost. */
-#if defined(__ELF__)
-#define IOBIND__OF_THREAD _Thread_local __attribute__((tls_model("initial-exec")))
-#else
-#define IOBIND__OF_THREAD _Thread_local
-#endif
-
 /* gate.c: around each call that reaches an EP. One thread after the other enters one that is not safe otherwise (`serial`); any number
  * one in which a graph is captured now and then (`gated`), but while that lasts. Nothing for any other device, or for NULL. A thread may
  * enter again. */
@@ -150,10 +143,24 @@ static inline bool iobind__device_is_guarded(const iobind_device *device) {
   return device->serial || device->gated;
 }
 
-/* A number that no other thread ever has: a system gives the ids of threads that have ended to new ones. A thread gets it when it asks by
- * the function; until then the variable is 0. */
-uint64_t iobind__thread_number(void);
-extern IOBIND__OF_THREAD uint64_t iobind__thread;
+/* The gate of the devices that are `gated`, for a thread that is not inside: how many are. CLOSED is added while a thread captures, or waits
+ * until the others have left. */
+#define IOBIND__GATE_CLOSED 0x80000000u
+extern IOBIND__OF_LIBRARY atomic_uint iobind__gate;
+void iobind__gate_await(void);
+void iobind__gate_wake(void);
+
+static inline void iobind__gate_enter(void) {
+  if (atomic_fetch_add(&iobind__gate, 1) + 1 >= IOBIND__GATE_CLOSED) {
+    iobind__gate_await();
+  }
+}
+
+static inline void iobind__gate_leave(void) {
+  if (atomic_fetch_sub(&iobind__gate, 1) - 1 >= IOBIND__GATE_CLOSED) {
+    iobind__gate_wake();
+  }
+}
 
 /* check.c: does the device work? Tried once. The reason of a failure names neither the device nor a function: the caller
  * does. */

@@ -193,8 +193,10 @@ static iobind_status choice_gather(ep_choice *choice, const iobind_session_optio
       choice_add(choice, key, options->ep_values[i]);
     }
   }
-  if (options->graph_limit > 0 && choice->ep != NULL && choice->ep->graph_option != NULL) {
-    choice_add(choice, choice->ep->graph_option, "1");
+  /* Without the option an EP of its own settings (vdev) would go by those. */
+  const char *graphs = choice->ep == NULL ? NULL : choice->ep->graph_option;
+  if (graphs != NULL && (options->graph_limit > 0 || choice->ep->graph_since > 0)) {
+    choice_add(choice, graphs, options->graph_limit > 0 ? "1" : "0");
   }
   return choice_complete(choice, error);
 }
@@ -359,6 +361,9 @@ static iobind_status append_group(const iobind_session_options *options, iobind_
   if (status == IOBIND_OK && choice.count > 0 && device->bridged) {
     status = ask_cuda(&choice, error);
   }
+  if (status == IOBIND_OK && iobind__ep_takes_stream_as_option(device)) {
+    status = iobind__cuda_check_idle(device, error);
+  }
   if (status == IOBIND_OK && device->dml != NULL) {
     status = append_directml(&choice, device, device_count, out, error);
   } else if (status == IOBIND_OK) {
@@ -483,11 +488,26 @@ static iobind_status check_policy_option(const iobind_runtime *runtime, const ch
   return IOBIND_OK;
 }
 
+/* Only these two of ORT's policies choose a GPU. The others must not wait for one, because that breaks a capture there. */
+static iobind_status check_gpu_of_policy(const iobind_runtime *runtime, const iobind_session_options *options,
+                                         iobind_error *error) {
+  bool gpu = options->policy == IOBIND_POLICY_PREFER_GPU || options->policy == IOBIND_POLICY_MAX_PERFORMANCE;
+  size_t count = gpu ? iobind__runtime_device_count(runtime) : 0;
+  for (size_t i = 1; i < count; i++) {
+    const iobind_device *device = iobind_runtime_get_device(runtime, i);
+    if (iobind__ep_takes_stream_as_option(device)) {
+      return iobind__cuda_check_idle(device, error);
+    }
+  }
+  return IOBIND_OK;
+}
+
 static iobind_status add_entries(const iobind_runtime *runtime, const iobind_session_options *options, OrtSessionOptions *out,
                                  iobind_error *error) {
   for (size_t i = 0; i < options->ep_option_count; i++) {
     IOBIND__TRY(check_policy_option(runtime, options->ep_keys[i], error));
   }
+  IOBIND__TRY(check_gpu_of_policy(runtime, options, error));
   size_t count = options->ep_option_count == 0 ? 0 : iobind__runtime_device_count(runtime);
   for (size_t i = 1; i < count; i++) {
     bool several;

@@ -11,7 +11,7 @@ iobind_status iobind__session_take_text(const iobind_session *session, char *tex
   const OrtApi *api = IOBIND__API(session->runtime);
   *out = iobind__string_copy(text);
   IOBIND__ORT_TRY(api, api->AllocatorFree(session->runtime->cpu_allocator, text), error, "%s", what);
-  return *out == NULL ? iobind__out_of_memory(error, "session_create") : IOBIND_OK;
+  return *out == NULL ? iobind__out_of_memory(error, what) : IOBIND_OK;
 }
 
 static iobind_status take_text(const iobind_session *session, char *text, char **out, iobind_error *error) {

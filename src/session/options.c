@@ -65,6 +65,31 @@ static iobind_status set_plain(const OrtApi *api, const iobind_session_options *
   return IOBIND_OK;
 }
 
+/* ORT hands CUDA's EP each entry "ep.cuda.KEY" as an option, also those that only its kernels read, and the EP ends the process over
+ * a key or value that it does not take. */
+static iobind_status check_config_key(const char *key, iobind_error *error) {
+  static const char prefix[] = "ep.";
+  IOBIND__TRY(iobind__session_check_graph_key("config entry", key, error));
+  const char *name = strncmp(key, prefix, strlen(prefix)) == 0 ? key + strlen(prefix) : "";
+  const char *dot = strchr(name, '.');
+  const iobind__ep *ep = dot == NULL ? NULL : iobind__ep_by_name(name, (size_t)(dot - name));
+  if (ep == NULL || !ep->bridged) {
+    return IOBIND_OK;
+  }
+  if (iobind__option_find(ep->options, dot + 1) != NULL) {
+    return iobind__fail(
+        error, IOBIND_INVALID_ARGUMENT,
+        "session_create: config entry '%s': expected the EP option '%s', which iobind checks before ONNX Runtime "
+        "sees it",
+        key, name);
+  }
+  return iobind__fail(
+      error, IOBIND_INVALID_ARGUMENT,
+      "session_create: config entry '%s': ONNX Runtime would hand it to the EP as an option, over which the EP may end "
+      "the process, and iobind knows no such option: leave it out",
+      key);
+}
+
 static iobind_status check_lists(const iobind_session_options *options, iobind_error *error) {
   const struct {
     const char *name;
@@ -87,7 +112,7 @@ static iobind_status check_lists(const iobind_session_options *options, iobind_e
     }
   }
   for (size_t i = 0; i < options->config_count; i++) {
-    IOBIND__TRY(iobind__session_check_graph_key("config entry", options->config_keys[i], error));
+    IOBIND__TRY(check_config_key(options->config_keys[i], error));
   }
   for (size_t i = 0; i < options->dim_count; i++) {
     if (options->dim_values[i] < 0) {

@@ -4,10 +4,11 @@
 
 #include "session/session.h"
 
-/* The turn may be passed between the exchange and the wait: the mutex, which is held meanwhile, keeps the signal back. */
+/* The turn may be passed between the look and the wait: the mutex, which is held meanwhile, keeps the signal back. */
 void iobind__session_await_turn(iobind_session *session) {
   pthread_mutex_lock(&session->turn_mutex);
-  while (atomic_exchange(&session->turn, IOBIND__TURN_AWAITED) != IOBIND__TURN_FREE) {
+  const int both = IOBIND__TURN_TAKEN | IOBIND__TURN_AWAITED;
+  while ((atomic_fetch_or(&session->turn, both) & IOBIND__TURN_TAKEN) != 0) {
     pthread_cond_wait(&session->turn_free, &session->turn_mutex);
   }
   pthread_mutex_unlock(&session->turn_mutex);
@@ -15,6 +16,7 @@ void iobind__session_await_turn(iobind_session *session) {
 
 void iobind__session_pass_turn(iobind_session *session) {
   pthread_mutex_lock(&session->turn_mutex);
+  atomic_fetch_and(&session->turn, ~IOBIND__TURN_AWAITED); /* the thread that wakes sets it again */
   pthread_cond_signal(&session->turn_free);
   pthread_mutex_unlock(&session->turn_mutex);
 }

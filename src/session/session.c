@@ -233,7 +233,7 @@ static iobind_session *allocate(iobind_runtime *runtime) {
     pthread_mutex_init(&session->places_mutex, NULL);
     pthread_mutex_init(&session->turn_mutex, NULL);
     pthread_cond_init(&session->turn_free, NULL);
-    atomic_init(&session->turn, IOBIND__TURN_FREE);
+    atomic_init(&session->turn, 0);
     atomic_init(&session->graph_ids, 0);
     atomic_init(&session->graphs_live, 0);
     atomic_init(&session->graphs_kept, 0);
@@ -335,6 +335,21 @@ static iobind_status load_failed(iobind_runtime *runtime, const source *from, co
   return status;
 }
 
+/* A model in memory is the caller's to free after the call; with this entry ORT reads an ORT model there as long as the session lives. */
+static iobind_status check_bytes_are_copied(const iobind_session_options *options, iobind_error *error) {
+  static const char key[] = "session.use_ort_model_bytes_directly";
+  for (size_t i = 0; i < options->config_count; i++) {
+    if (strcmp(options->config_keys[i], key) == 0 && strcmp(options->config_values[i], "1") == 0) {
+      return iobind__fail(
+          error, IOBIND_INVALID_ARGUMENT,
+          "session_create: config entry '%s': a model in memory may be freed after the call, and ORT would go on "
+          "reading it: leave the entry out, or load the model from a file",
+          key);
+    }
+  }
+  return IOBIND_OK;
+}
+
 static iobind_status create(iobind_runtime *runtime, const char *path, const void *model, size_t bytes,
                             const iobind_session_options *given, iobind_session **out, iobind_error *error) {
   IOBIND__TRY(iobind__process_check("session_create", error));
@@ -348,6 +363,7 @@ static iobind_status create(iobind_runtime *runtime, const char *path, const voi
   iobind_stream *stream = NULL;
   IOBIND__TRY(iobind__session_check_dims(&options, path, model, bytes, error));
   IOBIND__TRY(iobind__session_options_check(runtime, &options, error));
+  IOBIND__TRY(path == NULL ? check_bytes_are_copied(&options, error) : IOBIND_OK);
   iobind_device *graph_device = NULL;
   IOBIND__TRY(iobind__session_check_graph(runtime, &options, path, model, bytes, &graph_device, error));
   IOBIND__TRY(iobind__session_open_stream(&options, &stream, error));

@@ -126,26 +126,40 @@ bool iobind__session_graph_recycles(const iobind_session *session);
 /* Does this ORT forbid a plain run, because a graph of the session has been captured? `what` names the call. */
 iobind_status iobind__session_check_recycling(const iobind_session *session, const char *what, iobind_error *error);
 
-/* Whose turn is it? */
-enum { IOBIND__TURN_FREE, IOBIND__TURN_TAKEN, IOBIND__TURN_AWAITED /* taken, and threads may be waiting */ };
+/* Bits of a turn. */
+enum { IOBIND__TURN_TAKEN = 1, IOBIND__TURN_AWAITED = 2 /* threads may be waiting */ };
 
 void iobind__session_await_turn(iobind_session *session);
 void iobind__session_pass_turn(iobind_session *session);
 
-/* One run at a time of a session that captures graphs, or that computes on a stream of its own: CUDA's EP has one cuBLAS handle for that.
- * Nothing for any other session. A device is entered behind it. A mutex would do, but a steady run is counted, and this takes a sixth of its instructions. */
-static inline void iobind__session_enter(iobind_session *session) {
-  int turn = IOBIND__TURN_FREE;
-  if ((session->graph_limit > 0 || session->stream != NULL) &&
-      !atomic_compare_exchange_strong(&session->turn, &turn, IOBIND__TURN_TAKEN)) {
+/* A mutex would do, but a steady run is counted, and this takes two instructions each way. */
+static inline void iobind__session_take_turn(iobind_session *session) {
+  if ((atomic_fetch_or(&session->turn, IOBIND__TURN_TAKEN) & IOBIND__TURN_TAKEN) != 0) {
     iobind__session_await_turn(session);
   }
 }
 
-static inline void iobind__session_leave(iobind_session *session) {
-  if ((session->graph_limit > 0 || session->stream != NULL) &&
-      atomic_exchange(&session->turn, IOBIND__TURN_FREE) == IOBIND__TURN_AWAITED) {
+static inline void iobind__session_give_turn(iobind_session *session) {
+  if (atomic_fetch_sub(&session->turn, IOBIND__TURN_TAKEN) != IOBIND__TURN_TAKEN) {
     iobind__session_pass_turn(session);
+  }
+}
+
+static inline bool iobind__session_runs_alone(const iobind_session *session) {
+  return session->graph_limit > 0 || session->stream != NULL;
+}
+
+/* One run at a time of a session that captures graphs, or that computes on a stream of its own: CUDA's EP has one cuBLAS handle for that.
+ * Nothing for any other session. A device is entered behind it. */
+static inline void iobind__session_enter(iobind_session *session) {
+  if (iobind__session_runs_alone(session)) {
+    iobind__session_take_turn(session);
+  }
+}
+
+static inline void iobind__session_leave(iobind_session *session) {
+  if (iobind__session_runs_alone(session)) {
+    iobind__session_give_turn(session);
   }
 }
 

@@ -77,6 +77,7 @@ iobind_status iobind__session_open_stream(const iobind_session_options *options,
   }
   if (options->stream != NULL) {
     IOBIND__TRY(check_stream(options, device, error));
+    IOBIND__TRY(iobind__named(iobind__bridge_check(options->stream, error), error, "session_create"));
     *stream = iobind__stream_share(options->stream);
     return IOBIND_OK;
   }

@@ -5,6 +5,15 @@
 #endif
 
 atomic_bool iobind__process_forked;
+IOBIND__OF_THREAD uint64_t iobind__thread = UINT64_MAX;
+
+uint64_t iobind__thread_number(void) {
+  static atomic_uint_least64_t threads;
+  if (iobind__thread == UINT64_MAX) {
+    iobind__thread = atomic_fetch_add(&threads, IOBIND__THREADS_APART) + IOBIND__THREADS_APART;
+  }
+  return iobind__thread;
+}
 
 iobind_status iobind__process_refuse(const char *what, iobind_error *error) {
   return iobind__fail(error, IOBIND_INVALID_STATE,
@@ -24,6 +33,7 @@ static _Atomic(question) asked;
 static void begin_child(void) {
   if (atomic_load(&asked)()) {
     atomic_store(&iobind__process_forked, true);
+    iobind__thread = UINT64_MAX; /* what the parent's thread may do without a look, this one may not */
   }
 }
 

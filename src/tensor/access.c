@@ -180,6 +180,7 @@ static iobind_status read_staged(const iobind_tensor *tensor, size_t offset, voi
 
 static iobind_status read_addressed(const iobind_tensor *tensor, size_t offset, void *data, size_t bytes, iobind_stream *stream,
                                     iobind_error *error) {
+  IOBIND__TRY(iobind__bridge_check(stream, error)); /* a capture may forbid that memory is allocated */
   iobind__staging *staging = stream == NULL ? NULL : iobind__staging_take(stream, tensor->place, bytes);
   if (staging == NULL && stream != NULL && iobind__stream_delivers(stream, UINT64_MAX)) {
     IOBIND__TRY(iobind__stream_drain(stream, error)); /* all buffers are in use: wait for the earlier reads, which frees them */

@@ -648,13 +648,51 @@ static void refusals(void) {
   iobind_tensor_release(pinned);
 }
 
+/* A given output is too small, which only the run can know. The real EP keeps ORT's reason for itself; the message says what to look at. */
+static void sizes(void) {
+  static const int64_t two[1] = {2};
+  static const int64_t wanted[2] = {3, 2};
+  char text[TEST_MODEL_TEXT];
+  size_t bytes;
+  const void *model = test_model("expand", &bytes, text);
+  iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
+  iobind_session *session = NULL;
+  iobind_binding *binding;
+  iobind_tensor *x;
+  iobind_tensor *shape;
+  iobind_tensor *y;
+  options.devices = &device;
+  options.device_count = 1;
+  OK(iobind_session_create_from_memory(runtime, model, bytes, &options, &session, &error));
+  OK(iobind_binding_create(session, &binding, &error));
+  OK(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, two, 1, &x, &error));
+  OK(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, (const int64_t[]){2, 2}, 2, &y, &error));
+  OK(iobind_tensor_create(iobind_runtime_get_device(runtime, 0), IOBIND_MEMORY_DEFAULT, IOBIND_INT64, two, 1, &shape, &error));
+  OK(iobind_tensor_write(x, 0, twice, 2 * sizeof(float), NULL, &error));
+  OK(iobind_tensor_write(shape, 0, wanted, sizeof wanted, NULL, &error));
+  OK(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, x, NULL, &error));
+  OK(iobind_binding_set_input(binding, 1, IOBIND_INPUT_SNAPSHOT, shape, NULL, &error));
+  OK(iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_FIXED, NULL, IOBIND_MEMORY_DEFAULT, y, &error));
+  iobind_status status = iobind_binding_run(binding, NULL, NULL, &error);
+  EXPECT(status == IOBIND_SHAPE || status == IOBIND_RUNTIME);
+  EXPECT(strstr(error.message, "output 'y'") != NULL && strstr(error.message, "FRESH takes any") != NULL);
+  OK(iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_FRESH, device, IOBIND_MEMORY_DEFAULT, NULL, &error));
+  OK(iobind_binding_run(binding, NULL, NULL, &error));
+  iobind_binding_destroy(binding);
+  iobind_session_destroy(session);
+  iobind_tensor_release(x);
+  iobind_tensor_release(shape);
+  iobind_tensor_release(y);
+}
+
 static const struct {
   const char *name;
   void (*run)(void);
 } parts[] = {{"memory", memory},       {"runs", runs},       {"streams", streams},
              {"pipeline", pipeline},   {"rows", rows},       {"requests", requests},
              {"resources", resources}, {"fences", fences},   {"parts_in_order", parts_in_order},
-             {"held_back", held_back}, {"swapped", swapped}, {"refusals", refusals}};
+             {"held_back", held_back}, {"swapped", swapped}, {"refusals", refusals},
+             {"sizes", sizes}};
 
 static bool is_wanted(const char *name, int argc, char **argv) {
   bool wanted = argc == 1;

@@ -65,7 +65,7 @@ static void expect_output(struct rig *rig, iobind_binding *binding, const float 
 static void *run_in_thread(void *context) {
   const struct rig *rig = context;
   iobind_error error = IOBIND_ERROR_INIT;
-  held.status = iobind_binding_run(rig->binding, NULL, NULL, &error);
+  held.status = iobind_binding_run(rig->binding, rig->stream, NULL, &error);
   return NULL;
 }
 
@@ -74,12 +74,30 @@ static void end_thread(struct rig *rig) {
   pthread_join(held.thread, NULL);
 }
 
-static void make_running(struct rig *rig) {
-  make_bound(rig);
+static void start_thread(struct rig *rig) {
   hold_next_run();
   NEED_TRUE(pthread_create(&held.thread, NULL, run_in_thread, rig) == 0);
   rig->end = end_thread;
   wait_until_inside();
+}
+
+static void make_running(struct rig *rig) {
+  make_bound(rig);
+  start_thread(rig);
+}
+
+/* ORT can leave the nodes of a run that is cancelled out, and say OK. */
+static void make_running_for_nothing(struct rig *rig) {
+  make_bound(rig);
+  NEED_TRUE(fake_ort_leave_out("RunWithBinding", fake_ort_count("RunWithBinding") + 1));
+  start_thread(rig);
+}
+
+static void make_running_for_nothing_on_stream(struct rig *rig) {
+  make_bound(rig);
+  NEED(rig, iobind_stream_create(rig->device, NULL, &rig->stream, &rig->error));
+  NEED_TRUE(fake_ort_leave_out("RunWithBinding", fake_ort_count("RunWithBinding") + 1));
+  start_thread(rig);
 }
 
 static iobind_status cancel(struct rig *rig) {
@@ -109,6 +127,11 @@ static void make_busy(struct rig *rig) {
   NEED(rig, iobind_binding_run(rig->binding, rig->stream, NULL, &rig->error));
   rig->end = let_go;
   wait_until_inside();
+}
+
+static void make_busy_for_nothing(struct rig *rig) {
+  NEED_TRUE(fake_ort_leave_out("RunWithBinding", fake_ort_count("RunWithBinding") + 1));
+  make_busy(rig);
 }
 
 static void make_busy_and_recorded(struct rig *rig) {
@@ -229,7 +252,20 @@ const struct scenario busy_scenarios[] = {
      .prepare = make_running,
      .call = cancel,
      .right = is_cancelled},
+    {.function = "iobind_binding_cancel",
+     .variant = "left out",
+     .places = ON_ALL,
+     .prepare = make_running_for_nothing,
+     .call = cancel,
+     .right = is_cancelled},
+    {.function = "iobind_binding_cancel",
+     .variant = "left out on an EP's stream",
+     .places = ON_VDEV,
+     .prepare = make_running_for_nothing_on_stream,
+     .call = cancel,
+     .right = is_cancelled},
     BEHIND("iobind_binding_cancel", "on a stream", make_busy, cancel_on_stream, stream_is_cancelled),
+    BEHIND("iobind_binding_cancel", "left out on a stream", make_busy_for_nothing, cancel_on_stream, stream_is_cancelled),
     BEHIND("iobind_tensor_write", "behind a run", make_busy, write_behind, y_is_twos),
     BEHIND("iobind_tensor_copy", "behind a run", make_busy, copy_behind, y_is_twos),
     BEHIND("iobind_tensor_read", "behind a run", make_busy, read_behind, was_read),

@@ -300,20 +300,27 @@ bool fake_ort_returns_status(const char *slot) {
   return found >= 0 && slots[found].returns == STATUS;
 }
 
-bool fake_ort_fail(const char *slot, size_t nth, int code, const char *text) {
-  int found = find_slot(slot);
-  if (!fake_ort_can_fail(slot) || (code == ORT_OK && slots[found].returns == STATUS && !slots[found].hands_out)) {
-    return false;
-  }
+static bool add_failure(int slot, size_t nth, int code, const char *text) {
   pthread_mutex_lock(&mutex);
   bool room = failure_count < FAILURES;
   if (room) {
     failure *one = &failures[failure_count++];
-    *one = (failure){.slot = found, .nth = nth, .code = code};
+    *one = (failure){.slot = slot, .nth = nth, .code = code};
     snprintf(one->text, sizeof one->text, "%s", text);
   }
   pthread_mutex_unlock(&mutex);
   return room;
+}
+
+bool fake_ort_fail(const char *slot, size_t nth, int code, const char *text) {
+  int found = find_slot(slot);
+  bool useless = code == ORT_OK && found >= 0 && slots[found].returns == STATUS && !slots[found].hands_out;
+  return fake_ort_can_fail(slot) && !useless && add_failure(found, nth, code, text);
+}
+
+bool fake_ort_leave_out(const char *slot, size_t nth) {
+  int found = find_slot(slot);
+  return found >= 0 && slots[found].returns == STATUS && add_failure(found, nth, ORT_OK, "");
 }
 
 void fake_ort_hook(const char *slot, void (*function)(void *context), void *context) {

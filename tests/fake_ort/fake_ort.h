@@ -31,6 +31,9 @@ FAKE_ORT_API bool fake_ort_returns_status(const char *slot);
  *  @return whether there is such a slot, it can fail like that, and there is room */
 FAKE_ORT_API bool fake_ort_fail(const char *slot, size_t nth, int code, const char *text);
 
+/** The n-th call of a slot that returns an OrtStatus says OK and does nothing else. */
+FAKE_ORT_API bool fake_ort_leave_out(const char *slot, size_t nth);
+
 /** Call a function on each call of a slot, before it reaches the real ORT: what another thread would do in the midst of it. NULL
  *  ends that. */
 FAKE_ORT_API void fake_ort_hook(const char *slot, void (*function)(void *context), void *context);

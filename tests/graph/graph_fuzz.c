@@ -11,7 +11,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { STEPS = 40, POOL = 6, TARGETS = 4, MOST = 24, INPUTS = 2, OUTPUTS = 3, HELD = 8, CAPTURING = 0, PLAIN = 1, KINDS };
+enum {
+  STEPS = 40,
+  POOL = 6,
+  VIEW = 3,
+  VIEWED = 4,
+  TARGETS = 4,
+  MOST = 24,
+  INPUTS = 2,
+  OUTPUTS = 3,
+  HELD = 8,
+  CAPTURING = 0,
+  PLAIN = 1,
+  KINDS
+};
 
 /* Each is a state's model: its first output can be its first input. */
 typedef struct model {
@@ -419,6 +432,10 @@ static void start(world *self, uint64_t number) {
       self->pool[i][k] = make_filled(self->sizes[i], 0);
     }
     write_pool(self, i);
+  }
+  for (int k = 0; k < KINDS; k++) { /* the same memory with other dims */
+    iobind_tensor_release(self->pool[VIEW][k]);
+    expect_ok(iobind_tensor_view(self->pool[VIEWED][k], 0, IOBIND_FLOAT32, &sizes[0], 1, &self->pool[VIEW][k], &fault));
   }
   for (size_t i = 0; i < TARGETS; i++) {
     for (int k = 0; k < KINDS; k++) {

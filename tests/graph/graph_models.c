@@ -1,7 +1,10 @@
 /* Captured graphs: models, devices and options with which a session cannot capture, refused when it is made. */
 #include "graph_rig.h"
 
+#include <stdlib.h>
 #include <string.h>
+
+#include "models.h"
 
 static void refused_models(void **state) {
   (void)state;
@@ -13,7 +16,8 @@ static void refused_models(void **state) {
     const char *op;
     size_t inputs;
     const char *words;
-  } nodes[] = {{"Unique", 1, "depends on the data"},
+  } nodes[] = {{"Scan", 1, "control flow"},
+               {"Unique", 1, "depends on the data"},
                {"RandomNormalLike", 1, "'the_node' (RandomNormalLike)"},
                {"Bernoulli", 1, "repeat the numbers"},
                {"Dropout", 3, "repeat the numbers"}};
@@ -26,6 +30,43 @@ static void refused_models(void **state) {
     assert_int_equal(try_node(nodes[i].op, "", nodes[i].inputs, 1, &session), IOBIND_NOT_SUPPORTED);
     expect_words(nodes[i].words);
   }
+}
+
+/* A function of the model's own may have such a node, and ORT puts its nodes in the place of its calls. */
+static void refused_functions(void **state) {
+  (void)state;
+  static const unsigned char function[] = "\xCA\x01\x1F" /* ModelProto's functions, 31 bytes */
+                                          "\x0A\x01"
+                                          "f"        /* name */
+                                          "\x3A\x13" /* a node, 19 bytes */
+                                          "\x1A\x08"
+                                          "the_node" /* its name */
+                                          "\x22\x07"
+                                          "NonZero" /* its operator */
+                                          "\x52\x05"
+                                          "local"; /* domain */
+  enum { ADDED = sizeof function - 1 };
+  void *bytes = NULL;
+  size_t size = 0;
+  iobind_session *session = NULL;
+  assert_true(test_model_create("scale", &bytes, &size, NULL));
+  unsigned char *model = malloc(size + ADDED);
+  assert_non_null(model);
+  memcpy(model, bytes, size);
+  memcpy(model + size, function, ADDED);
+  assert_int_equal(try_bytes(model, size + ADDED, 1, &session), IOBIND_NOT_SUPPORTED);
+  expect_words("'the_node' (NonZero)");
+  free(model);
+  free(bytes);
+}
+
+/* ORT's own format says nothing of its operators. */
+static void refused_format(void **state) {
+  (void)state;
+  static const char model[] = "\x18\0\0\0ORTM\0\0\0\0\0\0\0\0";
+  iobind_session *session = NULL;
+  assert_int_equal(try_bytes(model, sizeof model, 1, &session), IOBIND_NOT_SUPPORTED);
+  expect_words("one of ORT's own format");
 }
 
 /* A node that the device does not take: ONNX Runtime refuses the session without saying which. */
@@ -73,9 +114,18 @@ static void devices_refused(void **state) {
   iobind_device *both[2] = {device, iobind_runtime_get_device(runtime, 0)};
   iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
   iobind_session *session = NULL;
+  iobind_stream *stream = NULL;
   options.graph_limit = 1;
   expect(IOBIND_INVALID_ARGUMENT, iobind_session_create_from_memory(runtime, "", 1, &options, &session, &fault));
   expect_words("exactly one device");
+  options.devices = &both[0];
+  options.device_count = 1;
+  expect_ok(iobind_stream_create(device, NULL, &stream, &fault));
+  options.stream = stream;
+  expect(IOBIND_INVALID_ARGUMENT, iobind_session_create_from_memory(runtime, "", 1, &options, &session, &fault));
+  expect_words("graph_limit and a stream: expected one of them");
+  options.stream = NULL;
+  iobind_stream_destroy(stream);
   options.devices = &both[1];
   options.device_count = 1;
   expect(IOBIND_INVALID_ARGUMENT, iobind_session_create_from_memory(runtime, "", 1, &options, &session, &fault));
@@ -91,7 +141,8 @@ static void devices_refused(void **state) {
 }
 
 int main(int argc, char **argv) {
-  static const struct CMUnitTest tests[] = {cmocka_unit_test(refused_models), cmocka_unit_test(node_on_cpu),
-                                            cmocka_unit_test(size_of_data), cmocka_unit_test(devices_refused)};
+  static const struct CMUnitTest tests[] = {cmocka_unit_test(refused_models), cmocka_unit_test(refused_functions),
+                                            cmocka_unit_test(refused_format), cmocka_unit_test(node_on_cpu),
+                                            cmocka_unit_test(size_of_data),   cmocka_unit_test(devices_refused)};
   return graph_main(argc, argv, tests, sizeof tests / sizeof tests[0]);
 }

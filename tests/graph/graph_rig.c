@@ -18,7 +18,7 @@ bool is_device(const char *name) {
 
 /* ---- sessions ---- */
 
-static iobind_status create(const void *bytes, size_t size, size_t limit, iobind_session **session) {
+iobind_status try_bytes(const void *bytes, size_t size, size_t limit, iobind_session **session) {
   iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
   options.devices = &device;
   options.device_count = 1;
@@ -33,7 +33,7 @@ iobind_status try_session(const char *model, size_t limit, iobind_session **sess
   size_t size = 0;
   char text[TEST_MODEL_TEXT] = "";
   assert_true(test_model_create(model, &bytes, &size, text));
-  iobind_status status = create(bytes, size, limit, session);
+  iobind_status status = try_bytes(bytes, size, limit, session);
   free(bytes);
   return status;
 }
@@ -45,11 +45,21 @@ iobind_session *make_session(const char *model, size_t limit) {
   return session;
 }
 
+/* Ends the model whose graph is being written, and the writer. */
+static iobind_status create_written(onnx_writer *writer, size_t limit, iobind_session **session) {
+  const void *bytes = NULL;
+  size_t size = 0;
+  onnx_graph_end(writer);
+  onnx_model_end(writer);
+  assert_int_equal(onnx_writer_finish(writer, &bytes, &size), ONNX_OK);
+  iobind_status status = try_bytes(bytes, size, limit, session);
+  onnx_writer_release(writer);
+  return status;
+}
+
 iobind_status try_node(const char *op, const char *domain, size_t inputs, size_t limit, iobind_session **session) {
   static const int64_t dims[2] = {4, 4};
   onnx_writer writer = ONNX_WRITER_INIT;
-  const void *bytes = NULL;
-  size_t size = 0;
   onnx_type square = {.dtype = ONNX_FLOAT32, .dims = dims, .rank = 2};
   onnx_type any = {.dtype = ONNX_FLOAT32, .no_shape = 1};
   onnx_model_begin(&writer, NULL);
@@ -67,12 +77,7 @@ iobind_status try_node(const char *op, const char *domain, size_t inputs, size_t
     onnx_input(&writer, "more", &any);
   }
   onnx_output(&writer, "y", &any);
-  onnx_graph_end(&writer);
-  onnx_model_end(&writer);
-  assert_int_equal(onnx_writer_finish(&writer, &bytes, &size), ONNX_OK);
-  iobind_status status = create(bytes, size, limit, session);
-  onnx_writer_release(&writer);
-  return status;
+  return create_written(&writer, limit, session);
 }
 
 iobind_status try_size_of_data(size_t limit, iobind_session **session) {
@@ -80,8 +85,6 @@ iobind_status try_size_of_data(size_t limit, iobind_session **session) {
   static const int64_t open = -1;
   static const float value = 1;
   onnx_writer writer = ONNX_WRITER_INIT;
-  const void *bytes = NULL;
-  size_t size = 0;
   onnx_type single = {.dtype = ONNX_FLOAT32, .dims = &one, .rank = 1};
   onnx_type list = {.dtype = ONNX_FLOAT32, .dims = &open, .rank = 1};
   onnx_tensor constant = {.name = "one", .dtype = ONNX_FLOAT32, .dims = &one, .rank = 1, .data = &value, .bytes = sizeof value};
@@ -101,12 +104,34 @@ iobind_status try_size_of_data(size_t limit, iobind_session **session) {
   onnx_initializer(&writer, &constant);
   onnx_input(&writer, "x", &single);
   onnx_output(&writer, "y", &list);
-  onnx_graph_end(&writer);
-  onnx_model_end(&writer);
-  assert_int_equal(onnx_writer_finish(&writer, &bytes, &size), ONNX_OK);
-  iobind_status status = create(bytes, size, limit, session);
-  onnx_writer_release(&writer);
-  return status;
+  return create_written(&writer, limit, session);
+}
+
+iobind_status try_shape_nodes(size_t limit, iobind_session **session) {
+  static const int64_t one = 1;
+  static const int64_t open = -1;
+  static const float two = 2;
+  onnx_writer writer = ONNX_WRITER_INIT;
+  onnx_type list = {.dtype = ONNX_FLOAT32, .dims = &open, .rank = 1};
+  onnx_tensor constant = {.name = "two", .dtype = ONNX_FLOAT32, .dims = &one, .rank = 1, .data = &two, .bytes = sizeof two};
+  static const char *const nodes[][4] = {
+      {"Shape", "x", NULL, "dims"}, {"Expand", "two", "dims", "twos"}, {"Mul", "x", "twos", "y"}};
+  onnx_model_begin(&writer, NULL);
+  onnx_opset(&writer, "", 17);
+  onnx_graph_begin(&writer, "graph");
+  for (size_t i = 0; i < sizeof nodes / sizeof nodes[0]; i++) {
+    onnx_node_begin(&writer, nodes[i][0], "", nodes[i][3]);
+    onnx_node_input(&writer, nodes[i][1]);
+    if (nodes[i][2] != NULL) {
+      onnx_node_input(&writer, nodes[i][2]);
+    }
+    onnx_node_output(&writer, nodes[i][3]);
+    onnx_node_end(&writer);
+  }
+  onnx_initializer(&writer, &constant);
+  onnx_input(&writer, "x", &list);
+  onnx_output(&writer, "y", &list);
+  return create_written(&writer, limit, session);
 }
 
 /* ---- tensors ---- */
@@ -127,6 +152,15 @@ iobind_tensor *make_tensor(const int64_t *dims, size_t rank, const float *values
 iobind_tensor *make_filled(size_t count, float value) {
   int64_t dim = (int64_t)count;
   iobind_tensor *tensor = make_tensor(&dim, 1, NULL);
+  fill(tensor, value);
+  return tensor;
+}
+
+iobind_tensor *make_on_host(size_t count, float value) {
+  int64_t dim = (int64_t)count;
+  iobind_tensor *tensor = NULL;
+  expect_ok(iobind_tensor_create(iobind_runtime_get_device(runtime, 0), IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, &dim, 1, &tensor,
+                                 &fault));
   fill(tensor, value);
   return tensor;
 }
@@ -212,6 +246,13 @@ launched count_launched(void) {
   launched since = {now.graphs - before.graphs, now.kernels - before.kernels, now.copies - before.copies};
   before = now;
   return since;
+}
+
+int make_semaphore(void) {
+  int (*create_semaphore)(uint64_t) = NULL;
+  *(void **)&create_semaphore = find_function("vdev_semaphore_create");
+  assert_non_null(create_semaphore);
+  return create_semaphore(0);
 }
 
 bool set_device(const char *name, const char *value) {

@@ -12,13 +12,16 @@ extern const char *device_name; /* of the EP, as in a spec: vdev, webgpu, cuda *
 bool is_device(const char *name);
 
 /* A session of a test model, or of one node. `limit` 0: it captures nothing. */
+iobind_status try_bytes(const void *bytes, size_t size, size_t limit, iobind_session **session);
 iobind_status try_session(const char *model, size_t limit, iobind_session **session);
 iobind_status try_node(const char *op, const char *domain, size_t inputs, size_t limit, iobind_session **session);
 iobind_status try_size_of_data(size_t limit, iobind_session **session); /* y is as long as x says */
+iobind_status try_shape_nodes(size_t limit, iobind_session **session); /* y = 2 x, and a node reads the dims of x on the host */
 iobind_session *make_session(const char *model, size_t limit);
 
 iobind_tensor *make_tensor(const int64_t *dims, size_t rank, const float *values);
 iobind_tensor *make_filled(size_t count, float value);
+iobind_tensor *make_on_host(size_t count, float value);
 void fill(iobind_tensor *tensor, float value);
 void expect_all(iobind_tensor *tensor, size_t count, float value); /* is the tensor that long, and each element this? */
 void expect_output(iobind_binding *binding, size_t count, float value);
@@ -36,6 +39,9 @@ typedef struct launched {
   int64_t copies;  /* on the device, to it and from it */
 } launched;
 launched count_launched(void);
+
+/* A semaphore of vdev's, whose count is 0, as a descriptor. */
+int make_semaphore(void);
 
 /* Set a setting of the device's; false: it has none of that name. */
 bool set_device(const char *name, const char *value);

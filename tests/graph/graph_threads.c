@@ -1,14 +1,21 @@
 /* Captured graphs and threads: a graph is its thread's, a capture is alone, and runs of one session come one after the other. */
+#define _POSIX_C_SOURCE 200809L /* nanosleep */
 #include "session/session.h"
+
+#include "iobind/interop.h"
 
 #include "graph_rig.h" /* its globals have the names of parameters there */
 
 #include <pthread.h>
 #include <sched.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 enum { N = 48 };
 
@@ -190,12 +197,7 @@ static void one_run_at_a_time(void **state) {
   iobind_tensor *xs[THREADS] = {NULL};
   caller callers[THREADS];
   pthread_t threads[THREADS];
-  float values[N] = {0};
-  const int64_t dim = N;
-  iobind_tensor *host = NULL;
-  expect_ok(iobind_tensor_create(iobind_runtime_get_device(runtime, 0), IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, &dim, 1, &host,
-                                 &fault));
-  expect_ok(iobind_tensor_write(host, 0, values, sizeof values, NULL, &fault));
+  iobind_tensor *host = make_on_host(N, 0);
   for (int i = 0; i < THREADS; i++) {
     callers[i] = (caller){.session = session, .host = host};
     if (i > 0) { /* the first has no binding */
@@ -273,12 +275,26 @@ static OrtStatus *ORT_CALL create_tensor(OrtAllocator *allocator, const int64_t 
   return real->CreateTensorAsOrtValue(allocator, dims, rank, dtype, out);
 }
 
-/* A capture keeps all other calls out of the EP: allocations, copies and runs of other sessions. */
+static atomic_bool replays_end;
+
+static void *replay_until_end(void *context) {
+  caller *self = context;
+  while (!atomic_load(&replays_end) && self->status == IOBIND_OK) {
+    self->status = iobind_binding_run(self->binding, NULL, NULL, NULL);
+  }
+  return NULL;
+}
+
+/* A capture keeps all other calls out of the EP: allocations, copies, and runs and replays of other sessions. */
 static void a_capture_is_alone(void **state) {
   (void)state;
   static OrtApi watched;
   iobind_session *session = make_session("scale", 1);
   iobind_session *plain = make_session("scale", 0);
+  iobind_session *captured = make_session("scale", 1);
+  iobind_tensor *read = make_filled(N, 1);
+  caller replayer = {.binding = make_binding(captured, read, NULL)};
+  pthread_t replays;
   iobind_tensor *x = make_filled(N, 1);
   iobind_binding *binding = make_binding(session, x, NULL);
   worker workers[THREADS];
@@ -294,25 +310,155 @@ static void a_capture_is_alone(void **state) {
     workers[i] = (worker){.session = plain, .plain = plain, .number = i};
     assert_int_equal(pthread_create(&threads[i], NULL, work, &workers[i]), 0);
   }
+  atomic_store(&replays_end, false);
+  assert_int_equal(pthread_create(&replays, NULL, replay_until_end, &replayer), 0);
   iobind_status status = IOBIND_OK;
   for (int i = 0; i < ROUNDS && status == IOBIND_OK; i++) {
     status = iobind_binding_run(binding, NULL, NULL, &fault);
     status = status == IOBIND_OK ? iobind_binding_forget_graphs(binding, &fault) : status;
   }
+  atomic_store(&replays_end, true);
+  assert_int_equal(pthread_join(replays, NULL), 0);
   for (int i = 0; i < THREADS; i++) {
     assert_int_equal(pthread_join(threads[i], NULL), 0);
   }
   runtime->ort.api = real;
   assert_false(atomic_load(&met));
   assert_int_equal(status, IOBIND_OK);
+  assert_int_equal(replayer.status, IOBIND_OK);
   for (int i = 0; i < THREADS; i++) {
     assert_string_equal(workers[i].problem, "");
   }
   assert_true(last_graph >= ROUNDS); /* a trial captures, too */
+  iobind_binding_destroy(replayer.binding);
+  iobind_tensor_release(read);
+  iobind_session_destroy(captured);
   iobind_binding_destroy(binding);
   iobind_tensor_release(x);
   iobind_session_destroy(session);
   iobind_session_destroy(plain);
+}
+
+/* A capture that stays open until it is let go. */
+static sem_t has_begun;
+static sem_t may_end;
+static atomic_bool was_held;
+
+static OrtStatus *ORT_CALL run_or_hold(OrtSession *session, const OrtRunOptions *options, const OrtIoBinding *binding) {
+  if (is_new_graph(options) && !atomic_exchange(&was_held, true)) {
+    sem_post(&has_begun);
+    sem_wait(&may_end);
+  }
+  return real->RunWithBinding(session, options, binding);
+}
+
+/* ORT has no wait with a limit: a thread of the library's waits instead, and a capture keeps that out of the EP, too. So a limit that is over
+ * while the capture lasts ends with TIMEOUT, although the device has long passed what was waited for, and the next wait finds it. */
+static void waits_beside_a_capture(void **state) {
+  (void)state;
+  static const uint64_t limit = 50000000;
+  static const uint64_t long_time = UINT64_MAX / 4;
+  static OrtApi watched;
+  iobind_session *session = make_session("scale", 1);
+  iobind_session *plain = make_session("scale", 0);
+  iobind_tensor *x = make_filled(N, 3);
+  iobind_tensor *item = make_on_host(N, 4);
+  iobind_tensor *y = NULL;
+  visitor captor = {.binding = make_binding(session, x, NULL)};
+  pthread_t thread;
+  iobind_stream *stream = NULL;
+  iobind_event *event = NULL;
+  iobind_pipeline *pipeline = NULL;
+  float read[N] = {0};
+  int32_t done = -1;
+  expect_ok(iobind_stream_create(device, NULL, &stream, &fault));
+  expect_ok(iobind_event_create(device, &event, &fault));
+  expect_ok(iobind_pipeline_create(plain, NULL, &pipeline, &fault));
+  expect_ok(iobind_tensor_read(x, 0, read, sizeof read, stream, &fault));
+  expect_ok(iobind_event_record(event, stream, &fault));
+  expect_ok(iobind_pipeline_submit(pipeline, &item, &fault));
+
+  assert_int_equal(sem_init(&has_begun, 0, 0), 0);
+  assert_int_equal(sem_init(&may_end, 0, 0), 0);
+  real = runtime->ort.api;
+  watched = *real;
+  watched.RunWithBinding = run_or_hold;
+  runtime->ort.api = &watched;
+  assert_int_equal(pthread_create(&thread, NULL, visit, &captor), 0);
+  sem_wait(&has_begun);
+  iobind_status of_event = iobind_event_wait_for(event, limit, NULL);
+  iobind_status of_query = iobind_event_query(event, &done, NULL);
+  iobind_status of_item = iobind_pipeline_next_for(pipeline, limit, &y, NULL, NULL);
+  sem_post(&may_end);
+  assert_int_equal(pthread_join(thread, NULL), 0);
+  runtime->ort.api = real;
+
+  assert_int_equal(of_event, IOBIND_TIMEOUT);
+  assert_int_equal(of_query, IOBIND_OK);
+  assert_int_equal(done, 0);
+  assert_int_equal(of_item, IOBIND_TIMEOUT);
+  assert_string_equal(captor.message, "");
+  expect_ok(iobind_event_wait_for(event, long_time, &fault));
+  assert_true(read[N - 1] == 3);
+  expect_ok(iobind_pipeline_next_for(pipeline, long_time, &y, NULL, &fault));
+  expect_all(y, N, 8);
+  expect_output(captor.binding, N, 6);
+  iobind_pipeline_destroy(pipeline);
+  iobind_event_destroy(event);
+  iobind_stream_destroy(stream);
+  iobind_binding_destroy(captor.binding);
+  iobind_tensor_release(item);
+  iobind_tensor_release(x);
+  iobind_session_destroy(session);
+  iobind_session_destroy(plain);
+}
+
+static void nap(void) {
+  static const struct timespec time = {.tv_nsec = 50000000};
+  (void)nanosleep(&time, NULL);
+}
+
+/* A thread of the library's waits in the EP for a semaphore that a later call signals: a capture which waits until that thread has left must
+ * not keep that call out. */
+static void waits_for_a_later_signal(void **state) {
+  (void)state;
+  if (!is_device("vdev")) {
+    skip(); /* the others import no semaphores */
+  }
+  iobind_session *session = make_session("scale", 1);
+  iobind_tensor *x = make_filled(N, 3);
+  visitor captor = {.binding = make_binding(session, x, NULL)};
+  pthread_t thread;
+  iobind_external external = IOBIND_EXTERNAL_INIT;
+  iobind_semaphore *semaphore = NULL;
+  iobind_stream *streams[2] = {NULL};
+  iobind_event *event = NULL;
+  int32_t done = -1;
+  external.kind = IOBIND_EXTERNAL_FD_SEMAPHORE;
+  external.handle = (void *)(intptr_t)make_semaphore();
+  expect_ok(iobind_semaphore_import(device, &external, &semaphore, &fault));
+  expect_ok(iobind_stream_create(device, NULL, &streams[0], &fault));
+  expect_ok(iobind_stream_create(device, NULL, &streams[1], &fault));
+  expect_ok(iobind_event_create(device, &event, &fault));
+  expect_ok(iobind_stream_wait_semaphore(streams[0], semaphore, 1, &fault));
+  expect_ok(iobind_event_record(event, streams[0], &fault));
+  expect_ok(iobind_event_query(event, &done, &fault)); /* starts the thread that waits */
+  assert_int_equal(done, 0);
+  nap();
+  assert_int_equal(pthread_create(&thread, NULL, visit, &captor), 0);
+  nap(); /* by now it has made its plain run, and waits for that thread; if not, the test shows less */
+  expect_ok(iobind_stream_signal_semaphore(streams[1], semaphore, 1, &fault));
+  expect_ok(iobind_event_wait(event, &fault));
+  assert_int_equal(pthread_join(thread, NULL), 0);
+  assert_string_equal(captor.message, "");
+  expect_output(captor.binding, N, 6);
+  iobind_event_destroy(event);
+  iobind_stream_destroy(streams[0]);
+  iobind_stream_destroy(streams[1]);
+  iobind_semaphore_destroy(semaphore);
+  iobind_binding_destroy(captor.binding);
+  iobind_tensor_release(x);
+  iobind_session_destroy(session);
 }
 
 /* Two runs on a stream, and the first error of them. A stream of WebGPU's is a thread, which says only later that it has refused a run. */
@@ -373,9 +519,158 @@ static void refused_on_a_stream(void **state) {
   iobind_session_destroy(session);
 }
 
+/* ORT's table with runs whose options are remembered, and that fail on request. */
+static int seen_graph;
+static char seen_note[16];
+static bool fails;
+
+static OrtStatus *ORT_CALL run_seen(OrtSession *session, const OrtRunOptions *options, const OrtIoBinding *binding) {
+  const char *number = real->GetRunConfigEntry(options, IOBIND__GRAPH_ID);
+  const char *note = real->GetRunConfigEntry(options, "test.note");
+  seen_graph = number == NULL ? 0 : atoi(number);
+  snprintf(seen_note, sizeof seen_note, "%s", note == NULL ? "" : note);
+  return fails ? real->CreateStatus(ORT_FAIL, "on request") : real->RunWithBinding(session, options, binding);
+}
+
+/* By then the next replay looks at nothing, unless something has changed. */
+static void run_thrice(iobind_binding *binding) {
+  for (int i = 0; i < 3; i++) {
+    expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+  }
+}
+
+static void changes_between_replays(void **state) {
+  (void)state;
+  static OrtApi watched;
+  static const char *const key = "test.note";
+  static const char *const value = "new";
+  iobind_session *session = make_session("scale", 2);
+  iobind_tensor *x = make_filled(N, 1);
+  iobind_tensor *other = make_filled(N, 5);
+  iobind_binding *binding = make_binding(session, x, NULL);
+  real = runtime->ort.api;
+  watched = *real;
+  watched.RunWithBinding = run_seen;
+  runtime->ort.api = &watched;
+
+  run_thrice(binding);
+  bind_x(binding, other);
+  expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+  expect_output(binding, N, 10);
+
+  run_thrice(binding); /* the results have been fetched meanwhile */
+  fill(other, 7);
+  expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+  expect_output(binding, N, 14);
+
+  run_thrice(binding);
+  iobind_run_options options = IOBIND_RUN_OPTIONS_INIT;
+  options.config_keys = &key;
+  options.config_values = &value;
+  options.config_count = 1;
+  assert_string_equal(seen_note, "");
+  expect_ok(iobind_binding_set_run_options(binding, &options, &fault));
+  expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+  assert_string_equal(seen_note, "new");
+
+  run_thrice(binding);
+  int last = seen_graph;
+  expect_ok(iobind_binding_forget_graphs(binding, &fault));
+  expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+  assert_true(seen_graph > last);
+  expect_output(binding, N, 14);
+
+  run_thrice(binding);
+  fails = true;
+  assert_int_equal(iobind_binding_run(binding, NULL, NULL, &fault), IOBIND_RUNTIME);
+  assert_non_null(strstr(fault.message, "binding_run: on request"));
+  iobind_tensor *output = NULL;
+  assert_int_equal(iobind_binding_get_output(binding, 0, &output, &fault), IOBIND_INVALID_STATE);
+  fails = false;
+  run_thrice(binding);
+  expect_output(binding, N, 14);
+
+  run_thrice(binding);
+  expect_ok(iobind_binding_cancel(binding, &fault)); /* nothing is under way */
+  expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+  visitor visiting = visit_in_thread(binding);
+  assert_int_equal(visiting.status, IOBIND_INVALID_STATE);
+  assert_non_null(strstr(visiting.message, "another thread"));
+  run_thrice(binding);
+  expect_output(binding, N, 14);
+
+  runtime->ort.api = real;
+  iobind_binding_destroy(binding);
+  iobind_tensor_release(x);
+  iobind_tensor_release(other);
+  iobind_session_destroy(session);
+}
+
+static iobind_binding *cancelled;
+
+static OrtStatus *ORT_CALL run_cancelled(OrtSession *session, const OrtRunOptions *options, const OrtIoBinding *binding) {
+  expect_ok(iobind_binding_cancel(cancelled, &fault));
+  return real->RunWithBinding(session, options, binding);
+}
+
+/* ORT cannot be told to leave a replay, so it is done. With an event it is one that looks again, as with a state or after a change. */
+static void cancelled_within_a_replay(void **state) {
+  (void)state;
+  static OrtApi watched;
+  iobind_session *session = make_session("scale", 1);
+  iobind_tensor *x = make_filled(N, 1);
+  iobind_event *event = NULL;
+  cancelled = make_binding(session, x, NULL);
+  expect_ok(iobind_event_create(device, &event, &fault));
+  expect_ok(iobind_binding_run(cancelled, NULL, NULL, &fault));
+  real = runtime->ort.api;
+  watched = *real;
+  watched.RunWithBinding = run_cancelled;
+  runtime->ort.api = &watched;
+  for (int i = 0; i < 3; i++) {
+    fill(x, (float)i);
+    expect_ok(iobind_binding_run(cancelled, NULL, event, &fault));
+    expect_output(cancelled, N, 2 * (float)i);
+  }
+  runtime->ort.api = real;
+  iobind_event_destroy(event);
+  iobind_binding_destroy(cancelled);
+  iobind_tensor_release(x);
+  iobind_session_destroy(session);
+}
+
+/* A child process has its parent's binding, and the number of its parent's thread. */
+static void forked_before_a_replay(void **state) {
+  (void)state;
+  iobind_session *session = make_session("scale", 1);
+  iobind_tensor *x = make_filled(N, 1);
+  iobind_binding *binding = make_binding(session, x, NULL);
+  run_thrice(binding);
+  pid_t child = fork();
+  assert_true(child >= 0);
+  if (child == 0) {
+    _exit(iobind_binding_run(binding, NULL, NULL, NULL) == IOBIND_INVALID_STATE ? 0 : 1);
+  }
+  int ended = -1;
+  assert_int_equal(waitpid(child, &ended, 0), child);
+  assert_int_equal(ended, 0);
+  run_thrice(binding);
+  expect_output(binding, N, 2);
+  iobind_binding_destroy(binding);
+  iobind_tensor_release(x);
+  iobind_session_destroy(session);
+}
+
 int main(int argc, char **argv) {
-  static const struct CMUnitTest tests[] = {cmocka_unit_test(another_thread), cmocka_unit_test(many_threads),
-                                            cmocka_unit_test(one_run_at_a_time), cmocka_unit_test(a_capture_is_alone),
-                                            cmocka_unit_test(refused_on_a_stream)};
+  static const struct CMUnitTest tests[] = {cmocka_unit_test(another_thread),
+                                            cmocka_unit_test(many_threads),
+                                            cmocka_unit_test(one_run_at_a_time),
+                                            cmocka_unit_test(a_capture_is_alone),
+                                            cmocka_unit_test(waits_beside_a_capture),
+                                            cmocka_unit_test(waits_for_a_later_signal),
+                                            cmocka_unit_test(refused_on_a_stream),
+                                            cmocka_unit_test(changes_between_replays),
+                                            cmocka_unit_test(cancelled_within_a_replay),
+                                            cmocka_unit_test(forked_before_a_replay)};
   return graph_main(argc, argv, tests, sizeof tests / sizeof tests[0]);
 }

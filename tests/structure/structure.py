@@ -19,7 +19,7 @@ import sys
 
 TOOL_ROOMS = ["formats", "shared", "commands"]
 ROOMS = ["support", "d3d12", "ort", "runtime", "memory", "tensor", "session", "binding", "audit", "flow"]
-SPEAKS_ORT = ["src/ort", "vdev", "tests/fake_ort", "tests/dml", "tests/abi", "tests/vdev", "tests/vcuda", "tests/rig", "bench/overhead", "bench/carry", "bench/rebind", "bench/java"]
+SPEAKS_ORT = ["src/ort", "vdev", "tests/fake_ort", "tests/dml", "tests/abi", "tests/vdev", "tests/vcuda", "tests/rig", "tests/ports", "bench/overhead", "bench/carry", "bench/rebind", "bench/java"]
 INCLUDE_PATH = ["include", "src", "abi", "onnx", "tool", "."]
 LINES, HEADER_LINES, PUBLIC_HEADER = 900, 1200, "include/iobind/iobind.h"
 CODE = {".c", ".h", ".cpp", ".java", ".py", ".sh", ".cmake"}

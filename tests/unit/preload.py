@@ -24,9 +24,10 @@ class Preload(unittest.TestCase):
         self.site = self.root / "venv/lib/python3.11/site-packages"
         self.site.mkdir(parents=True)
 
-    def library(self, path):
+    def library(self, path, *needed):
         path.parent.mkdir(parents=True, exist_ok=True)
-        subprocess.run([CC, "-shared", "-nostdlib", "-o", path, f"-Wl,-soname,{path.name}", "-x", "c", "/dev/null"], check=True)
+        subprocess.run([CC, "-shared", "-nostdlib", "-o", path, f"-Wl,-soname,{path.name}", "-Wl,--no-as-needed", "-x", "c", "/dev/null",
+                        "-x", "none", *needed], check=True)
         return str(path)
 
     def twelve(self):
@@ -106,6 +107,20 @@ class Preload(unittest.TestCase):
         plain = [self.library(self.root / "plain" / name) for name in THIRTEEN]
         self.assertEqual(self.preload(LD_LIBRARY_PATH=str(self.root / "plain")), sorted(plain))
         self.assertIn("libcudart.so.12", self.preload("", code=1, LD_LIBRARY_PATH=str(self.root / "plain")))
+
+    def test_the_wheels_come_before_the_loader(self):
+        thirteen = sorted(self.thirteen())
+        for name in THIRTEEN:
+            self.library(self.root / "plain" / name)
+        self.assertEqual(self.found(LD_LIBRARY_PATH=str(self.root / "plain")), thirteen)
+
+    def test_each_is_loaded_before_those_that_need_it(self):
+        """The loader itself would not find what they need."""
+        thirteen = {pathlib.Path(path).name: pathlib.Path(path) for path in self.thirteen()}
+        for name, *needed in (("libcublas.so.13", "libcublasLt.so.13"), ("libcufft.so.12", "libnvrtc.so.13"),
+                              ("libcudnn.so.9", "libcublas.so.13", "libnvrtc.so.13")):
+            self.library(thirteen[name], *(thirteen[other] for other in needed))
+        self.assertEqual(self.found("-", 13), sorted(map(str, thirteen.values())))
 
     def test_a_damaged_library_is_left_out(self):
         thirteen = self.thirteen()

@@ -199,7 +199,7 @@ static void behind_what_is_on_the_stream(void **state) {
   fixture_expect(IOBIND_OK, copy(&part, back, dense, stream), "to the device", __FILE__, __LINE__);
   iobind_tensor_release(back);
   expect_ok(iobind_stream_synchronize(stream, &fault));
-  copy_by_hand(&part, expected, other); /* the rows alone */
+  copy_by_hand(&part, expected, other); /* only the rows */
   unsigned char *got = malloc(LARGE);
   assert_non_null(got);
   expect_ok(iobind_tensor_read(dense, 0, got, LARGE, NULL, &fault));

@@ -117,6 +117,23 @@ static void numbers_out_of_range(void **state) {
   }
 }
 
+/* A model in memory need not live on, so ORT must not be told to read it later. */
+static void bytes_are_not_used_directly(void **state) {
+  (void)state;
+  const char *key = "session.use_ort_model_bytes_directly";
+  const char *values[] = {"1", "0"};
+  for (size_t i = 0; i < 2; i++) {
+    iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
+    options.config_keys = &key;
+    options.config_values = &values[i];
+    options.config_count = 1;
+    expect(i == 0 ? IOBIND_INVALID_ARGUMENT : IOBIND_OK, load("add", &options));
+    if (i == 0) {
+      expect_words("ORT would go on reading it");
+    }
+  }
+}
+
 static void every_policy_loads_and_runs(void **state) {
   (void)state;
   static const float values[] = {1, 2, 3};
@@ -318,6 +335,15 @@ static void config_entries(void **state) {
   expect_ok(load("add", &options));
   key = "";
   expect(IOBIND_RUNTIME, load("add", &options));
+  key = "ep.context_enable"; /* ORT's own */
+  value = "0";
+  expect_ok(load("add", &options));
+  key = "ep.cuda.use_tf32"; /* the EP's: it would end the process over a wrong value */
+  expect(IOBIND_INVALID_ARGUMENT, load("add", &options));
+  expect_words("expected the EP option 'cuda.use_tf32'");
+  key = "ep.cuda.fpa_intb_gemm"; /* a kernel's, and the EP takes it for an option */
+  expect(IOBIND_INVALID_ARGUMENT, load("add", &options));
+  expect_words("knows no such option");
   key = NULL;
   expect(IOBIND_INVALID_ARGUMENT, load("add", &options));
   options.config_keys = NULL;
@@ -786,6 +812,7 @@ static void profile(void **state) {
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(devices_that_cannot_be),
     cmocka_unit_test(numbers_out_of_range),
+    cmocka_unit_test(bytes_are_not_used_directly),
     cmocka_unit_test(every_policy_loads_and_runs),
     cmocka_unit_test(ep_options),
     cmocka_unit_test(ep_options_near_known_ones),

@@ -1,0 +1,219 @@
+/* Captures that fail, at whatever point, and graphs that are given up: the state is what it was, and ORT keeps no graph that iobind does not
+ * know of. */
+#include "session/session.h"
+
+#include "graph_rig.h" /* its globals have the names of parameters there */
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { N = 48, TWICE = 2 * N };
+
+/* A capture that fails leaves the state, and its number is never used again. */
+static void failed_capture(void **state) {
+  (void)state;
+  iobind_session *session = make_session("scale", 1);
+  iobind_tensor *x = make_filled(N, 1);
+  iobind_binding *binding = make_binding(session, x, NULL);
+  expect_ok(iobind_binding_carry(binding, 0, 0, IOBIND_CARRY_IN_PLACE, &fault));
+  if (!set_device("fail_compute", "3")) {
+    iobind_binding_destroy(binding);
+    iobind_tensor_release(x);
+    iobind_session_destroy(session);
+    skip();
+  }
+  expect(IOBIND_RUNTIME, iobind_binding_run(binding, NULL, NULL, &fault));
+  for (int turn = 1; turn <= 3; turn++) {
+    expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+    expect_output(binding, N, (float)(1 << turn));
+  }
+  iobind_binding_destroy(binding);
+  iobind_tensor_release(x);
+  iobind_session_destroy(session);
+}
+
+/* ORT's table: what is captured and released by a number, and a capture that fails at its end, when the model was executed three times. */
+enum { MOST_GRAPHS = 32, NO_FAILURE = -1 };
+static const OrtApi *real;
+static OrtApi watched;
+static uint32_t real_version;
+static int runs_of[MOST_GRAPHS];
+static int releases_of[MOST_GRAPHS];
+static int last_graph;
+static int captures_until_failure;
+static int failed_graph;
+
+static OrtStatus *ORT_CALL run_or_fail(OrtSession *session, const OrtRunOptions *options, const OrtIoBinding *binding) {
+  const char *text = options == NULL ? NULL : real->GetRunConfigEntry(options, IOBIND__GRAPH_ID);
+  int number = text == NULL ? -1 : atoi(text);
+  bool fails = number > last_graph && --captures_until_failure == 0;
+  last_graph = number > last_graph ? number : last_graph;
+  if (number >= 0 && number < MOST_GRAPHS) {
+    runs_of[number]++;
+  }
+  OrtStatus *status = real->RunWithBinding(session, options, binding);
+  if (fails && status == NULL) {
+    failed_graph = number;
+    status = real->CreateStatus(ORT_FAIL, "the capture has failed");
+  }
+  return status;
+}
+
+static OrtStatus *ORT_CALL release(OrtSession *session, int number) {
+  if (number >= 0 && number < MOST_GRAPHS) {
+    releases_of[number]++;
+  }
+  return real->SessionReleaseCapturedGraph(session, number);
+}
+
+static void start_watching(int failing, bool can_release) {
+  enum { CANNOT = 26 };
+  memset(runs_of, 0, sizeof runs_of);
+  memset(releases_of, 0, sizeof releases_of);
+  last_graph = 0;
+  captures_until_failure = failing;
+  failed_graph = -1;
+  real = runtime->ort.api;
+  real_version = runtime->ort.api_version;
+  watched = *real;
+  watched.RunWithBinding = run_or_fail;
+  watched.SessionReleaseCapturedGraph = release;
+  runtime->ort.api = &watched;
+  runtime->ort.api_version = can_release ? real_version : CANNOT;
+}
+
+static void stop_watching(void) {
+  runtime->ort.api = real;
+  runtime->ort.api_version = real_version;
+}
+
+static bool can_release_graphs(void) {
+  enum { SINCE = 27 };
+  return runtime->ort.api_version >= SINCE;
+}
+
+/* Whichever capture fails, that of a trial or that of the binding: the state is what it was, and the number is never used again. False: the
+ * first run has fewer captures. */
+static bool fail_capture(int which) {
+  iobind_session *session = make_session("scale", 1);
+  iobind_tensor *x = make_filled(N, 1);
+  iobind_binding *binding = make_binding(session, x, NULL);
+  expect_ok(iobind_binding_carry(binding, 0, 0, IOBIND_CARRY_IN_PLACE, &fault));
+  start_watching(which, can_release_graphs());
+  fixture_arm();
+  iobind_status status = iobind_binding_run(binding, NULL, NULL, &fault);
+  int failed = failed_graph;
+  if (failed >= 0) {
+    fixture_expect(IOBIND_RUNTIME, status, "run", __FILE__, __LINE__);
+    expect_words("the capture has failed");
+    expect_all(x, N, 1);
+    for (int turn = 1; turn <= 3; turn++) {
+      expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+      expect_output(binding, N, (float)(1 << turn));
+    }
+    assert_int_equal(runs_of[failed], 1);
+    assert_int_equal(releases_of[failed], can_release_graphs());
+  }
+  stop_watching();
+  iobind_binding_destroy(binding);
+  iobind_tensor_release(x);
+  iobind_session_destroy(session);
+  return failed >= 0;
+}
+
+static void capture_fails_at_its_end(void **state) {
+  (void)state;
+  int captures = 0;
+  while (fail_capture(captures + 1)) {
+    captures++;
+  }
+  assert_int_equal(captures, is_device("webgpu") ? 2 : 1); /* a trial captures, too */
+}
+
+/* Each graph is released once: when it is given up, when what it writes is taken, and with its binding. With an ORT that cannot, the session
+ * counts them. */
+static void give_up_graphs(bool can_release) {
+  iobind_session *session = make_session("scale", 2);
+  iobind_tensor *xs[2] = {make_filled(N, 1), make_filled(TWICE, 2)};
+  iobind_binding *binding = make_binding(session, xs[0], NULL);
+  iobind_tensor *taken = NULL;
+  size_t count = 0;
+  start_watching(NO_FAILURE, can_release);
+  for (int turn = 0; turn < 6; turn++) {
+    bind_x(binding, xs[turn % 2]);
+    expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+    if (turn == 1) {
+      expect_ok(iobind_binding_take_output(binding, 0, &taken, &fault));
+    } else if (turn == 3) {
+      expect_ok(iobind_binding_forget_graphs(binding, &fault));
+    }
+  }
+  iobind_binding_destroy(binding);
+  stop_watching();
+  for (int i = 0; i < MOST_GRAPHS; i++) {
+    assert_int_equal(releases_of[i], can_release && runs_of[i] > 0);
+    count += runs_of[i] > 0;
+  }
+  assert_true(count >= 5);
+  assert_int_equal(atomic_load(&session->graphs_kept), can_release ? 0 : count);
+  iobind_tensor_release(taken);
+  iobind_tensor_release(xs[0]);
+  iobind_tensor_release(xs[1]);
+  iobind_session_destroy(session);
+}
+
+static void graphs_are_released(void **state) {
+  (void)state;
+  if (can_release_graphs()) {
+    give_up_graphs(true);
+  }
+  give_up_graphs(false);
+}
+
+/* A call that is not iobind's breaks a capture (errors 900 and 901 of CUDA's): it is tried once more, and the state moves on once. If that
+ * breaks, too, it is an error, and the state is what it was. */
+static void break_captures(const char *once, const char *always, const char *words) {
+  iobind_session *session = make_session("scale", 1);
+  iobind_tensor *x = make_filled(N, 1);
+  iobind_binding *binding = make_binding(session, x, NULL);
+  expect_ok(iobind_binding_carry(binding, 0, 0, IOBIND_CARRY_IN_PLACE, &fault));
+  assert_true(set_device("fail_capture", once));
+  expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+  expect_output(binding, N, 2);
+  (void)count_launched();
+  expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+  assert_int_equal(count_launched().graphs, 1);
+  expect_output(binding, N, 4);
+  expect_ok(iobind_binding_forget_graphs(binding, &fault));
+  assert_true(set_device("fail_capture", always));
+  expect(IOBIND_RUNTIME, iobind_binding_run(binding, NULL, NULL, &fault));
+  expect_words(words);
+  assert_true(set_device("fail_capture", "0"));
+  expect_all(x, N, 4);
+  expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+  expect_output(binding, N, 8);
+  iobind_binding_destroy(binding);
+  iobind_tensor_release(x);
+  iobind_session_destroy(session);
+}
+
+static void broken_capture(void **state) {
+  (void)state;
+  if (is_hardware()) {
+    skip();
+  }
+  if (is_device("cuda")) {
+    break_captures("1", "every:1", "901");
+    break_captures("1,name:cudaStreamEndCapture", "every:1,name:cudaStreamEndCapture", "900");
+  } else if (is_device("vdev")) {
+    break_captures("1", "every:1", "another thread's call came into it");
+  } else {
+    skip(); /* WebGPU captures what its own thread submits: no other thread's call can come in */
+  }
+}
+
+int main(int argc, char **argv) {
+  static const struct CMUnitTest tests[] = {cmocka_unit_test(failed_capture), cmocka_unit_test(capture_fails_at_its_end),
+                                            cmocka_unit_test(broken_capture), cmocka_unit_test(graphs_are_released)};
+  return graph_main(argc, argv, tests, sizeof tests / sizeof tests[0]);
+}
