@@ -22,6 +22,8 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
   final OrtEventFFM[] events;
   /** How many slots have memory of the caller's, which is looked at before each run. */
   int guards;
+  /** How many outputs are carried in place. */
+  int statesInPlace;
   /** Of that memory, one segment of each arena, which a run holds; null where it must be looked for. */
   private MemorySegment[] held;
   /** A run was submitted to a stream and not seen to pass: what is bound may be in use. */
@@ -42,6 +44,10 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
     OutputMode mode;
     /** Outputs: the input that it is carried to; null where it is not. */
     Slot carriedTo;
+    /** Outputs: whether it is carried in place, so that it lies in what is bound to that input. */
+    boolean isInPlace;
+    /** Outputs in place: the caller's memory that the last run wrote; null where it is libiobind's. */
+    MemorySegment state;
     /** Inputs: an output becomes the next run's input, which is then no memory that Java knows. */
     boolean carried;
   }
@@ -153,7 +159,11 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
       try {
         long eventAddress = OrtEventFFM.enter(event);
         try {
-          scratch.check(Iobind.bindingSetInput(address, index, mode.ordinal(), tensor, eventAddress, scratch.error()));
+          if (mode == InputMode.SNAPSHOT && value.backing() != null) {
+            Hold.during(Hold.arenas(value.backing()), () -> setInput(address, index, mode, tensor, eventAddress)); // copied now
+          } else {
+            setInput(address, index, mode, tensor, eventAddress);
+          }
           noteEvent(index, event);
         } finally {
           OrtEventFFM.exit(event);
@@ -167,6 +177,10 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
     } finally {
       handle.exitAlone();
     }
+  }
+
+  private void setInput(long address, int index, InputMode mode, long tensor, long event) {
+    scratch.check(Iobind.bindingSetInput(address, index, mode.ordinal(), tensor, event, scratch.error()));
   }
 
   /** Whether binding the value would change nothing: programs bind what they cache before each run. */
@@ -200,6 +214,21 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
     slot.mode = mode;
     if (slot.carriedTo != null) slot.carriedTo.carried = false;
     slot.carriedTo = null;
+    slot.state = null;
+    if (slot.isInPlace) statesInPlace--;
+    slot.isInPlace = false;
+  }
+
+  /** A run has written its states in place into what is bound now, which may be bound otherwise when they are fetched. */
+  void noteStates() {
+    for (Slot output : outputs) {
+      if (output.isInPlace) output.state = output.carriedTo.guard;
+    }
+  }
+
+  /** The caller's memory that an output of the last run lies in; null where it is libiobind's. */
+  static MemorySegment memoryOf(Slot output) {
+    return output.isInPlace ? output.state : output.guard;
   }
 
   /**
@@ -565,6 +594,8 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
       scratch.check(Iobind.bindingCarry(address, from, to, mode.ordinal(), scratch.error()));
       noteOutput(outputs[from], null, OutputMode.REUSE);
       outputs[from].carriedTo = inputs[to];
+      outputs[from].isInPlace = mode == CarryMode.IN_PLACE;
+      if (outputs[from].isInPlace) statesInPlace++;
       inputs[to].carried = true;
       inputs[to].own = null;
       inputs[to].tensor = 0;

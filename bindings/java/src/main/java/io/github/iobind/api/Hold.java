@@ -12,7 +12,10 @@ import java.lang.invoke.MethodHandle;
 import java.lang.invoke.MethodHandles;
 import java.lang.invoke.MethodType;
 import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.HashSet;
 import java.util.List;
+import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
 
@@ -23,6 +26,8 @@ import java.util.concurrent.CompletionException;
  */
 final class Hold {
   private static final int WIDTH = 4;
+  /** So many arenas are held by one thread. */
+  private static final int MOST = 128;
   private static final MemorySegment CALLBACK;
   static final FunctionDescriptor BSEARCH = FunctionDescriptor.of(ADDRESS, ADDRESS, ADDRESS, JAVA_LONG, JAVA_LONG, ADDRESS, ADDRESS,
       ADDRESS, ADDRESS, ADDRESS);
@@ -53,9 +58,9 @@ final class Hold {
   /** One segment of each arena that can be closed; null where there is none. */
   static MemorySegment[] arenas(List<MemorySegment> memory) {
     List<MemorySegment> found = new ArrayList<>();
+    Set<MemorySegment.Scope> scopes = new HashSet<>(Set.of(MemorySegment.NULL.scope()));
     for (MemorySegment segment : memory) {
-      if (segment == null || segment.scope().equals(MemorySegment.NULL.scope())) continue;
-      if (found.stream().noneMatch(other -> other.scope().equals(segment.scope()))) found.add(segment);
+      if (segment != null && scopes.add(segment.scope())) found.add(segment);
     }
     return found.isEmpty() ? null : found.toArray(MemorySegment[]::new);
   }
@@ -80,8 +85,27 @@ final class Hold {
   static void during(MemorySegment[] memory, Runnable work) {
     if (memory == null) {
       work.run();
-    } else {
+    } else if (memory.length <= MOST) {
       during(memory, 0, work);
+    } else {
+      duringMany(memory, work);
+    }
+  }
+
+  /** As {@link #during(MemorySegment[], Runnable)}, for more arenas than one thread's stack is to hold, a call in a call. */
+  private static void duringMany(MemorySegment[] memory, Runnable work) {
+    List<Hold> holds = new ArrayList<>();
+    try {
+      for (int from = 0; from < memory.length; from += MOST) {
+        MemorySegment[] part = Arrays.copyOfRange(memory, from, Math.min(memory.length, from + MOST));
+        during(part, 0, () -> {}); // refuses what is closed, or another thread's
+        MemorySegment[] shared =
+            Arrays.stream(part).filter(one -> one.isAccessibleBy(Threads.other())).toArray(MemorySegment[]::new);
+        if (shared.length > 0) holds.add(begin(shared)); // only this thread, which is here, can close a confined one
+      }
+      work.run();
+    } finally {
+      holds.forEach(Hold::end);
     }
   }
 

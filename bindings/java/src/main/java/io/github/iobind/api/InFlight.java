@@ -24,6 +24,12 @@ final class InFlight {
       this.passed = passed;
     }
 
+    boolean isOver() {
+      synchronized (works) {
+        return isOver;
+      }
+    }
+
     /** The caller knows that the stream has passed this work, and with it all before. */
     void passed() {
       InFlight.this.passed(this);
@@ -31,9 +37,7 @@ final class InFlight {
 
     /** Waits for the work, for a caller who closes what it needs; false where the time was not enough. */
     boolean await(long nanos) {
-      synchronized (works) {
-        if (isOver) return true;
-      }
+      if (isOver()) return true;
       try {
         if (!behind.hasPassed(nanos)) return false;
       } catch (IllegalStateException closed) {
@@ -89,6 +93,7 @@ final class InFlight {
     Hold hold = null;
     OrtEventFFM behind = null;
     Work work = null;
+    long address = OrtStreamFFM.enter(stream); // a close of the stream waits until the work is listed, which it ends
     try {
       if (memory != null) hold = Hold.begin(memory);
       behind = stream.event();
@@ -96,7 +101,7 @@ final class InFlight {
         submit.run();
       } finally {
         synchronized (works) { // in the stream's order, whatever other threads submit
-          behind.record(stream); // also where a part was submitted before another failed
+          behind.record(stream, address); // also where a part was submitted before another failed
           work = new Work(behind, hold, passed);
           works.addLast(work);
         }
@@ -108,6 +113,7 @@ final class InFlight {
         if (hold != null) hold.end();
         passed.run();
       }
+      OrtStreamFFM.exit(stream);
     }
   }
 }

@@ -46,17 +46,22 @@ public final class OrtEventFFM implements AutoCloseable {
    * @throws OrtFFMException DEVICE: the stream is another device's
    */
   public void record(OrtStreamFFM stream) {
+    long streamAddress = OrtStreamFFM.enter(stream);
+    try {
+      record(stream, streamAddress);
+    } finally {
+      OrtStreamFFM.exit(stream);
+    }
+  }
+
+  /** Records the event, within a call in the stream. */
+  void record(OrtStreamFFM stream, long streamAddress) {
     try (Scratch scratch = Scratch.take()) {
       long address = handle.enter();
       try {
-        long streamAddress = OrtStreamFFM.enter(stream);
-        try {
-          InFlight.Work last = stream.inFlight().last(); // what comes after this may not be before the event
-          scratch.check(Iobind.eventRecord(address, streamAddress, scratch.error()));
-          recordedBehind(last);
-        } finally {
-          OrtStreamFFM.exit(stream);
-        }
+        InFlight.Work last = stream.inFlight().last(); // what comes after this may not be before the event
+        scratch.check(Iobind.eventRecord(address, streamAddress, scratch.error()));
+        recordedBehind(last);
       } finally {
         handle.exit();
       }

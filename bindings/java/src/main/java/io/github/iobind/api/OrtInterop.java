@@ -34,6 +34,12 @@ public final class OrtInterop {
 
   private OrtInterop() {}
 
+  /** The address of a native object; a Java array's segment has none. */
+  static long address(String what, MemorySegment object) {
+    if (object.isNative()) return object.address();
+    throw new OrtFFMException(OrtStatus.INVALID_ARGUMENT, what + ": expected a native address, got a Java array's segment");
+  }
+
   /**
    * Gives a value to another library by DLPack 1.1. What is on its way to the value on a stream must be waited for, or ordered by
    * an event, before the other library's work.

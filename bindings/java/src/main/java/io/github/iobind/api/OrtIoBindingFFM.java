@@ -221,6 +221,7 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
         status = runHolding(address);
       }
       if (status != 0) throw scratch.failure(status);
+      if (statesInPlace != 0) noteStates();
     } finally {
       session.endRun();
     }
@@ -290,13 +291,18 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
       Hold.requireShared("a run on a stream", memory);
       if (memory == null && !session.isShared()) {
         submit(address, stream, event);
-      } else {
+        return;
+      }
+      session.beginRun();
+      try {
         InFlight.Work[] work = new InFlight.Work[1];
         work[0] = stream.inFlight().submit(stream, memory, () -> submit(address, stream, event),
             () -> session.runPassed(work[0]));
         if (event != null) event.recordedBehind(work[0]);
         session.runSubmitted(work[0]);
         lastWork = work[0];
+      } finally {
+        session.endRun();
       }
     } finally {
       handle.exitAlone();
@@ -311,6 +317,7 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
       try {
         scratch.check(Iobind.bindingRun(address, streamAddress, eventAddress, scratch.error()));
         submitted = stream != null;
+        if (statesInPlace != 0) noteStates();
       } finally {
         OrtEventFFM.exit(event);
       }
@@ -402,7 +409,7 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
   public OrtValueRef getOutput(int index) {
     long address = enter();
     try {
-      return new OrtValueRef(Iobind.tensorRetain(borrow(address, index)), outputs[index].guard, scratch);
+      return new OrtValueRef(Iobind.tensorRetain(borrow(address, index)), memoryOf(outputs[index]), scratch);
     } finally {
       handle.exitAlone();
     }
@@ -446,7 +453,7 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
       int status = Iobind.bindingTakeOutput(address, index, scratch.out(0), scratch.error());
       if (lastWork != null) seen(status);
       scratch.check(status);
-      return new OrtValueRef(scratch.getLong(0), outputs[index].guard, scratch);
+      return new OrtValueRef(scratch.getLong(0), memoryOf(outputs[index]), scratch);
     } finally {
       handle.exitAlone();
     }
@@ -481,6 +488,7 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
     try {
       requireGuards();
       long tensor = borrow(address, index);
+      MemorySegment memory = memoryOf(outputs[index]);
       MemorySegment info = scratch.tensorInfo(tensor);
       MemorySegment target = JavaArrays.segment(array, OnnxTensorElementType.of(info.get(JAVA_INT, DTYPE)));
       long bytes = info.get(JAVA_LONG, BYTES);
@@ -489,12 +497,13 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
             + " bytes, the array " + target.byteSize());
       }
       if (info.get(JAVA_INT, HOST_READABLE) != 0) {
-        target.copyFrom(OrtValueRef.memory(Iobind.tensorAddress(tensor), bytes, outputs[index].guard));
+        target.copyFrom(OrtValueRef.memory(Iobind.tensorAddress(tensor), bytes, memory));
         return;
       }
       try (Arena arena = Arena.ofConfined()) {
         MemorySegment copy = arena.allocate(Math.max(1, bytes), 16);
-        scratch.check(Iobind.tensorRead(tensor, 0, copy, bytes, 0, scratch.error()));
+        Hold.during(Hold.arenas(memory),
+            () -> scratch.check(Iobind.tensorRead(tensor, 0, copy, bytes, 0, scratch.error())));
         target.copyFrom(copy.asSlice(0, bytes));
       }
     } finally {
@@ -644,10 +653,15 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
    */
   @Override
   public void close() {
+    awaitLastWork();
+    handle.close();
+    awaitLastWork(); // of a call that was in the binding until now
+    closeOwn();
+  }
+
+  private void awaitLastWork() {
     InFlight.Work work = lastWork;
     if (work != null) Threads.await(() -> work.await(-1));
-    handle.close();
-    closeOwn();
   }
 
   private void closeOwn() {
@@ -666,6 +680,7 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
     InFlight.Work work = lastWork;
     if (work != null && !Threads.await(() -> work.await(Math.max(0, timeout.toNanos())))) return false;
     if (!handle.closeBy(end)) return false;
+    awaitLastWork();
     closeOwn();
     return true;
   }

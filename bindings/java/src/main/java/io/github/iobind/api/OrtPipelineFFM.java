@@ -202,7 +202,12 @@ public final class OrtPipelineFFM implements AutoCloseable {
 
   private OrtPipelineFFM(OrtSessionFFM session, long address, LongConsumer destroyer, Options options) {
     this.session = session;
-    handle = Handle.slow(this, address, destroyer);
+    Handle[] own = new Handle[1];
+    handle = own[0] = Handle.slow(this, address, pipeline -> {
+      destroyer.accept(pipeline);
+      session.pipelineClosed(own[0]);
+    });
+    session.pipelineOpened(handle);
     inputs = arena.allocate(JAVA_LONG, Math.max(1, session.inputs().size()));
     outputs = arena.allocate(JAVA_LONG, Math.max(1, session.outputs().size()));
     events = arena.allocate(JAVA_LONG, Math.max(1, session.inputs().size()));

@@ -132,7 +132,7 @@ public final class OrtRuntimeFFM implements AutoCloseable {
      * @return this
      */
     public Options ortApi(MemorySegment api) {
-      ortApi = api.address();
+      ortApi = OrtInterop.address("ortApi", api);
       return this;
     }
 
@@ -143,7 +143,7 @@ public final class OrtRuntimeFFM implements AutoCloseable {
      * @return this
      */
     public Options ortApiBase(MemorySegment base) {
-      ortApiBase = base.address();
+      ortApiBase = OrtInterop.address("ortApiBase", base);
       return this;
     }
 

@@ -16,6 +16,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
@@ -36,6 +37,8 @@ public final class OrtSessionFFM implements AutoCloseable {
   private final Semaphore runs;
   /** Its runs on streams, which nobody may have seen to pass. */
   private final Set<InFlight.Work> works;
+  /** Its pipelines that are open. */
+  private final Set<Handle> pipelines;
   private final List<OrtValueInfo> inputs;
   private final List<OrtValueInfo> outputs;
   private final Place[] inputPlaces;
@@ -324,6 +327,7 @@ public final class OrtSessionFFM implements AutoCloseable {
     this.official = official;
     this.runs = official == null ? null : new Semaphore(Integer.MAX_VALUE, true);
     this.works = official == null ? null : ConcurrentHashMap.newKeySet();
+    this.pipelines = ConcurrentHashMap.newKeySet();
     try (Scratch scratch = Scratch.take()) {
       MemorySegment info = scratch.struct(Layouts.SESSION_INFO);
       scratch.check(Iobind.sessionGetInfo(address, info, scratch.error()));
@@ -480,12 +484,13 @@ public final class OrtSessionFFM implements AutoCloseable {
 
   private static OrtSessionFFM adopt(OrtRuntimeFFM runtime, boolean ownsRuntime, MemorySegment ortSession, Runnable released,
       OfficialOrt.Session official) {
+    long object = OrtInterop.address("wrap", ortSession);
     try (Scratch scratch = Scratch.take()) {
       long address = runtime.enter();
       long ticket = released == null ? 0 : Released.keep(released);
       try {
-        int status = Iobind.sessionWrap(address, ortSession.address(), released == null ? MemorySegment.NULL : Released.DELETER,
-            ticket, scratch.out(0), scratch.error());
+        int status = Iobind.sessionWrap(address, object, released == null ? MemorySegment.NULL : Released.DELETER, ticket,
+            scratch.out(0), scratch.error());
         if (status != 0) Released.forget(ticket);
         scratch.check(status);
         return new OrtSessionFFM(runtime, ownsRuntime, scratch.getLong(0), official);
@@ -759,7 +764,37 @@ public final class OrtSessionFFM implements AutoCloseable {
   }
 
   void runSubmitted(InFlight.Work work) {
-    if (works != null) works.add(work);
+    if (works == null) return;
+    works.add(work);
+    if (work.isOver()) works.remove(work); // its stream was closed meanwhile
+  }
+
+  /** A pipeline was made: what it runs is not seen here. */
+  void pipelineOpened(Handle pipeline) {
+    if (isShared()) pipelines.add(pipeline);
+  }
+
+  void pipelineClosed(Handle pipeline) {
+    pipelines.remove(pipeline);
+  }
+
+  private boolean closePipelinesBy(long end) {
+    if (pipelines.isEmpty()) return true;
+    CompletableFuture<Void> closed = new CompletableFuture<>();
+    Threads.execute(() -> {
+      closePipelines();
+      closed.complete(null);
+    });
+    try {
+      closed.completeOnTimeout(null, Math.max(0, end - System.nanoTime()), TimeUnit.NANOSECONDS).join();
+    } finally {
+      closed.complete(null);
+    }
+    return pipelines.isEmpty();
+  }
+
+  private void closePipelines() {
+    for (Handle pipeline : pipelines) pipeline.close();
   }
 
   void runPassed(InFlight.Work work) {
@@ -768,7 +803,7 @@ public final class OrtSessionFFM implements AutoCloseable {
 
   /**
    * Gives the session up when the calls in it have returned; its bindings live on. An adopted session also waits for the runs
-   * of its bindings, so that the session of the official package can be closed next.
+   * of its bindings, and closes its pipelines, so that the session of the official package can be closed next.
    *
    * @throws OrtFFMException INVALID_STATE: in a callback, while a call is in the session
    */
@@ -784,14 +819,15 @@ public final class OrtSessionFFM implements AutoCloseable {
       for (InFlight.Work work : works) Threads.await(() -> work.await(-1));
     }
     handle.close();
+    closePipelines();
     if (ownsRuntime) runtime.close();
   }
 
   /**
    * As {@link #close()}, for at most so long.
    *
-   * @param timeout how long to wait for the calls in the session, and an adopted one's runs
-   * @return false where it was not enough: the session is still open
+   * @param timeout how long to wait for the calls in the session, and an adopted one's runs and pipelines
+   * @return false where it was not enough: the session is still open, but an adopted one's pipelines take no more
    */
   public boolean close(Duration timeout) {
     long end = System.nanoTime() + timeout.toNanos();
@@ -814,7 +850,8 @@ public final class OrtSessionFFM implements AutoCloseable {
         if (!Threads.await(() -> work.await(Math.max(0, end - System.nanoTime())))) return false;
       }
     }
-    if (!handle.closeBy(end)) return false;
+    if (!closePipelinesBy(end) || !handle.closeBy(end)) return false;
+    closePipelines(); // one that was made meanwhile
     if (ownsRuntime) runtime.close();
     return true;
   }

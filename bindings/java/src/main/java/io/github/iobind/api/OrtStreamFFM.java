@@ -110,7 +110,7 @@ public final class OrtStreamFFM implements AutoCloseable {
   private static MemorySegment handle(Scratch scratch, NativeKind kind, MemorySegment handle) {
     MemorySegment struct = scratch.struct(Layouts.NATIVE);
     Layouts.setInt(struct, Layouts.NATIVE, "kind", kind.number());
-    Layouts.setLong(struct, Layouts.NATIVE, "handle", handle.address());
+    Layouts.setLong(struct, Layouts.NATIVE, "handle", OrtInterop.address("a stream or event", handle));
     return struct;
   }
 

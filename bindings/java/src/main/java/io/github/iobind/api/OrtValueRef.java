@@ -172,12 +172,16 @@ public final class OrtValueRef implements AutoCloseable {
     }
     long[] dims = descriptor.shape();
     long ticket = released == null ? 0 : Released.keep(released);
-    int status = Iobind.tensorWrap(place.device(), place.memory(), descriptor.type().number(), scratch.dims(dims), dims.length,
-        segment, segment.byteSize(), released == null ? MemorySegment.NULL : Released.DELETER, ticket, scratch.out(0),
-        scratch.error());
-    if (status != 0) Released.forget(ticket);
-    scratch.check(status);
-    return scratch.getLong(0);
+    boolean isWrapped = false;
+    try {
+      scratch.check(Iobind.tensorWrap(place.device(), place.memory(), descriptor.type().number(), scratch.dims(dims), dims.length,
+          segment, segment.byteSize(), released == null ? MemorySegment.NULL : Released.DELETER, ticket, scratch.out(0),
+          scratch.error()));
+      isWrapped = true;
+      return scratch.getLong(0);
+    } finally {
+      if (!isWrapped) Released.forget(ticket);
+    }
   }
 
   /**
@@ -386,10 +390,15 @@ public final class OrtValueRef implements AutoCloseable {
     long address = enter();
     try {
       if (backing != null) return memory(Iobind.tensorAddress(address), now.descriptor().byteSize(), backing);
+      MemorySegment memory = MemorySegment.ofAddress(Iobind.tensorAddress(address));
       Iobind.tensorRetain(address);
-      MemorySegment segment = MemorySegment.ofAddress(Iobind.tensorAddress(address)).reinterpret(now.descriptor().byteSize(),
-          arena, ignored -> Iobind.tensorRelease(address));
-      return now.isReadOnly ? segment.asReadOnly() : segment;
+      try {
+        MemorySegment segment = memory.reinterpret(now.descriptor().byteSize(), arena, ignored -> Iobind.tensorRelease(address));
+        return now.isReadOnly ? segment.asReadOnly() : segment;
+      } catch (RuntimeException e) { // the arena is closed, or another thread's
+        Iobind.tensorRelease(address);
+        throw e;
+      }
     } finally {
       exit();
     }

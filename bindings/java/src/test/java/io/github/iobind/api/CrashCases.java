@@ -16,7 +16,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import org.junit.jupiter.api.function.Executable;
 
-/** What ended the process in 0.1; each in a JVM of its own, named by the argument. */
+/** What ended the process once; each in a JVM of its own, named by the argument. */
 final class CrashCases {
   /** Trips of the model "loop" that take some hundred milliseconds. */
   private static final long TRIPS = 300_000;
@@ -30,6 +30,13 @@ final class CrashCases {
       case "readOnlyMemory" -> readOnlyMemory();
       case "arenaIsClosedInARun" -> arenaIsClosedInARun();
       case "arenaIsClosedInARunOnAStream" -> arenaIsClosedInARunOnAStream();
+      case "arenaIsClosedInASnapshot" -> arenaIsClosedInASnapshot();
+      case "arenaIsClosedBehindAState" -> arenaIsClosedBehindAState();
+      case "manyArenas" -> manyArenas();
+      case "adoptedPipelineIsOpen" -> adoptedPipelineIsOpen();
+      case "streamIsClosedInASubmit" -> streamIsClosedInASubmit();
+      case "objectsOfArrays" -> objectsOfArrays();
+      case "bytesAreUsedDirectly" -> bytesAreUsedDirectly();
       case "libraryIsUnregistered" -> libraryIsUnregistered(arguments[1]);
       default -> throw new IllegalArgumentException(arguments[0]);
     }
@@ -196,6 +203,193 @@ final class CrashCases {
       }
       stream.synchronize();
       other.close();
+    }
+  }
+
+  /** A snapshot is copied when it is bound, behind its event; until then its arena refuses to be closed. */
+  private static void arenaIsClosedInASnapshot() throws Exception {
+    try (OrtRuntimeFFM runtime = OrtRuntimeFFM.create(); OrtSessionFFM session = Models.session(runtime, "loop");
+        OrtIoBindingFFM busy = session.createBinding(); OrtIoBindingFFM binding = session.createBinding();
+        OrtStreamFFM stream = OrtStreamFFM.create(runtime, DeviceSpec.CPU);
+        OrtEventFFM event = OrtEventFFM.create(runtime, DeviceSpec.CPU)) {
+      busy.bindInput(0, new long[] {10 * TRIPS});
+      busy.bindInput(1, new float[] {1}, 1);
+      busy.runWithBindings(stream, event);
+      Arena arena = Arena.ofShared();
+      OrtValueRef value = OrtValueRef.wrap(runtime, DeviceSpec.CPU, map(file(), FileChannel.MapMode.READ_WRITE, arena), ONE);
+      Thread thread = Thread.ofPlatform().start(() -> {
+        try {
+          binding.bindInput(1, value, InputMode.SNAPSHOT, event);
+        } catch (OrtFFMException cancelled) {
+          return; // what is before the event
+        }
+      });
+      while (!binding.isBusy()) Thread.onSpinWait();
+      Thread.sleep(50);
+      require(fails(IllegalStateException.class, arena::close).getMessage().contains("acquired"), "it is held");
+      busy.cancel();
+      thread.join();
+      fails(OrtFFMException.class, stream::synchronize);
+      value.close();
+      arena.close();
+      try (Arena confined = Arena.ofConfined();
+          OrtValueRef own = OrtValueRef.wrap(runtime, DeviceSpec.CPU, confined.allocate(4, 4), ONE)) {
+        CompletableFuture<Void> other = CompletableFuture.runAsync(() -> binding.bindInput(1, own, InputMode.SNAPSHOT, null));
+        require(fails(ExecutionException.class, other::get).getCause() instanceof WrongThreadException, "another thread's memory");
+      }
+    }
+  }
+
+  /** A state in place lies in what was bound: who fetches it and closes that memory is told. */
+  private static void arenaIsClosedBehindAState() throws Exception {
+    try (OrtRuntimeFFM runtime = OrtRuntimeFFM.create(); OrtSessionFFM session = Models.session(runtime, "scale")) {
+      for (int way = 0; way < 3; way++) {
+        Arena arena = Arena.ofShared();
+        OrtValueRef state;
+        try (OrtIoBindingFFM binding = session.createBinding()) {
+          MemorySegment memory = map(file(), FileChannel.MapMode.READ_WRITE, arena);
+          memory.set(java.lang.foreign.ValueLayout.JAVA_FLOAT, 0, 3);
+          try (OrtValueRef value = OrtValueRef.wrap(runtime, DeviceSpec.CPU, memory, ONE)) {
+            binding.bindInput("x", value);
+          }
+          binding.carry("y", "x", CarryMode.IN_PLACE);
+          binding.runWithBindings();
+          if (way == 2) binding.bindInput("x", new float[] {1}, 1); // the next state; the last one is where it was
+          state = way == 0 ? binding.takeOutput("y") : binding.getOutput("y");
+          float[] y = new float[1];
+          if (way != 0) binding.readOutput("y", y);
+          require(state.toFloatArray()[0] == 6 && (way == 0 || y[0] == 6), "the state");
+          if (way == 2) {
+            binding.runWithBindings();
+            try (OrtValueRef next = binding.getOutput("y")) {
+              require(next.toFloatArray()[0] == 2 && next.backing() == null, "the next state is in iobind's memory");
+            }
+          }
+        }
+        arena.close();
+        fails(IllegalStateException.class, state::toFloatArray);
+        fails(IllegalStateException.class, () -> state.copyTo(runtime, DeviceSpec.CPU));
+        state.close();
+      }
+      try (OrtIoBindingFFM binding = session.createBinding()) {
+        Arena arena = Arena.ofShared();
+        binding.bindInput("x", new float[] {3}, 1);
+        binding.carry("y", "x", CarryMode.IN_PLACE);
+        binding.runWithBindings();
+        try (OrtValueRef value = OrtValueRef.wrap(runtime, DeviceSpec.CPU, arena.allocate(4, 4), ONE)) {
+          binding.bindInput("x", value);
+        }
+        arena.close();
+        fails(IllegalStateException.class, binding::runWithBindings);
+        try (OrtValueRef state = binding.getOutput("y")) {
+          require(state.toFloatArray()[0] == 6, "the state of the run before is in iobind's memory");
+        }
+      }
+    }
+  }
+
+  /** More arenas than calls fit on a stack, a call in a call. */
+  private static void manyArenas() {
+    int count = 4000;
+    try (OrtRuntimeFFM runtime = OrtRuntimeFFM.create()) {
+      OrtValueRef[] sources = new OrtValueRef[count], targets = new OrtValueRef[count];
+      Arena[] arenas = new Arena[count];
+      for (int i = 0; i < count; i++) {
+        arenas[i] = i % 3 == 0 ? Arena.ofConfined() : Arena.ofShared();
+        MemorySegment memory = arenas[i].allocate(4, 4);
+        memory.set(java.lang.foreign.ValueLayout.JAVA_FLOAT, 0, i);
+        sources[i] = OrtValueRef.wrap(runtime, DeviceSpec.CPU, memory, ONE);
+        targets[i] = OrtValueRef.allocate(runtime, DeviceSpec.CPU, ONE);
+      }
+      Thread small = new Thread(null, () -> OrtValueRef.copy(java.util.Arrays.stream(sources).filter(value ->
+          value.backing().isAccessibleBy(Threads.other())).toArray(OrtValueRef[]::new),
+          java.util.Arrays.copyOf(targets, count - (count + 2) / 3), null), "small", 256 << 10);
+      small.start();
+      while (small.isAlive()) Thread.onSpinWait();
+      OrtValueRef.copy(sources, targets, null);
+      require(targets[count - 1].toFloatArray()[0] == count - 1, "they are copied");
+      arenas[7].close();
+      fails(IllegalStateException.class, () -> OrtValueRef.copy(sources, targets, null));
+      for (int i = 0; i < count; i++) {
+        sources[i].close();
+        targets[i].close();
+        if (arenas[i].scope().isAlive()) arenas[i].close(); // nothing holds them
+      }
+    }
+  }
+
+  /** An adopted session's close also waits for the items of its pipelines. */
+  private static void adoptedPipelineIsOpen() throws Exception {
+    for (int way = 0; way < 2; way++) {
+      OrtSession official =
+          OrtEnvironment.getEnvironment().createSession(Models.bytes("loop"), new OrtSession.SessionOptions());
+      OrtSessionFFM session = OrtSessionFFM.createFromOrtSession(official);
+      OrtPipelineFFM pipeline = OrtPipelineFFM.create(session, new OrtPipelineFFM.Options());
+      try (OrtValueRef trips = OrtValueRef.of(session.runtime(), new long[] {TRIPS},
+          MemoryDescriptor.of(OnnxTensorElementType.INT64));
+          OrtValueRef x = OrtValueRef.of(session.runtime(), new float[] {1}, ONE)) {
+        for (int i = 0; i < 3; i++) pipeline.submit(List.of(trips, x));
+      }
+      if (way == 1) require(!session.close(java.time.Duration.ofMillis(1)), "items are under way");
+      session.close();
+      official.close();
+      fails(IllegalStateException.class, pipeline::next);
+      pipeline.close();
+    }
+  }
+
+  /** A stream that is closed while work is submitted to it ends that work, and what it holds. */
+  private static void streamIsClosedInASubmit() throws Exception {
+    try (OrtRuntimeFFM runtime = OrtRuntimeFFM.create()) {
+      OrtStreamFFM stream = OrtStreamFFM.create(runtime, DeviceSpec.CPU);
+      Arena arena = Arena.ofShared();
+      Thread[] closing = new Thread[1];
+      InFlight.Work work = stream.inFlight().submit(stream, new MemorySegment[] {arena.allocate(4)}, () -> {
+        closing[0] = Thread.ofPlatform().start(stream::close);
+        while (true) {
+          try {
+            stream.nativeStream();
+          } catch (IllegalStateException closed) {
+            return;
+          }
+        }
+      }, () -> {});
+      closing[0].join();
+      require(work.isOver(), "the stream has passed it");
+      arena.close();
+    }
+  }
+
+  /** A Java array has no address. */
+  private static void objectsOfArrays() {
+    MemorySegment array = MemorySegment.ofArray(new long[16]).asSlice(8);
+    try (OrtRuntimeFFM runtime = OrtRuntimeFFM.create()) {
+      List<Executable> calls = List.of(() -> OrtSessionFFM.wrap(runtime, array, null),
+          () -> OrtStreamFFM.wrap(runtime, DeviceSpec.CPU, NativeKind.values()[0], array, null),
+          () -> OrtRuntimeFFM.create(new OrtRuntimeFFM.Options().ortApi(array)));
+      for (Executable call : calls) {
+        OrtFFMException e = fails(OrtFFMException.class, call);
+        require(e.status() == OrtStatus.INVALID_ARGUMENT && e.getMessage().contains("native address"), e.getMessage());
+      }
+    }
+  }
+
+  /** ONNX Runtime would read the bytes of an ORT model for as long as the session lives. */
+  private static void bytesAreUsedDirectly() throws Exception {
+    Path file = Files.createTempFile("iobind", ".ort");
+    file.toFile().deleteOnExit();
+    try (OrtRuntimeFFM runtime = OrtRuntimeFFM.create()) {
+      OrtSessionFFM.create(runtime, Models.bytes("lookup rows=1000"), new OrtSessionFFM.Options()
+          .config("session.save_model_format", "ORT").config("session.optimized_model_filepath", file.toString())).close();
+      OrtSessionFFM.Options directly = new OrtSessionFFM.Options().config("session.use_ort_model_bytes_directly", "1")
+          .config("session.use_ort_model_bytes_for_initializers", "1");
+      byte[] bytes = Files.readAllBytes(file);
+      OrtFFMException e = fails(OrtFFMException.class, () -> OrtSessionFFM.create(runtime, bytes, directly));
+      require(e.status() == OrtStatus.INVALID_ARGUMENT && e.getMessage().contains("load the model from a file"), e.getMessage());
+      try (OrtSessionFFM session = OrtSessionFFM.create(runtime, file, directly); OrtIoBindingFFM binding = session.createBinding()) {
+        binding.bindInput(0, new long[] {777}, 1);
+        binding.runWithBindings();
+      }
     }
   }
 

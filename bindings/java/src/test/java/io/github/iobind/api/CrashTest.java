@@ -9,10 +9,12 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** What ended the process in 0.1, see {@link CrashCases}. */
+/** What ended the process once, see {@link CrashCases}. */
 class CrashTest {
   @ParameterizedTest
-  @ValueSource(strings = {"adoptedSessionIsClosed", "readOnlyMemory", "arenaIsClosedInARun", "arenaIsClosedInARunOnAStream"})
+  @ValueSource(strings = {"adoptedSessionIsClosed", "readOnlyMemory", "arenaIsClosedInARun", "arenaIsClosedInARunOnAStream",
+      "arenaIsClosedInASnapshot", "arenaIsClosedBehindAState", "manyArenas", "adoptedPipelineIsOpen", "streamIsClosedInASubmit",
+      "objectsOfArrays", "bytesAreUsedDirectly"})
   void survives(String name) throws Exception {
     passes(name);
   }
