@@ -32,10 +32,13 @@ class Times(NamedTuple):
     submit_ns) times=True was not asked for."""
 
     submit_ns: int
+    """when the item was submitted"""
     upload_ns: int
+    """when its upload ended"""
     run_ns: int
+    """when its run ended"""
     download_ns: int
-    """if nothing is downloaded: when the outputs were handed over"""
+    """when its download ended, or its outputs were handed over if nothing is downloaded"""
 
 
 class Map:
@@ -167,7 +170,6 @@ class Map:
         self.times = Times(*times)
         outputs = {name: tensor for name, tensor in zip(self._outputs, tensors) if tensor is not None}
         return (tag, outputs) if is_tagged else outputs
-
 
     def _drop_rest(self) -> None:
         """Wait for the items behind one that failed, most of which are not run: their tensors are the caller's again."""

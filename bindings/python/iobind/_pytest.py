@@ -12,13 +12,14 @@ if TYPE_CHECKING:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """The mark is known."""
+    """Make the mark known. config: pytest's."""
     config.addinivalue_line("markers", "vdev(**settings): settings of the virtual accelerator for the fixture vdev, such as race='fail'")
 
 
 @pytest.fixture
 def vdev(request: pytest.FixtureRequest) -> Iterator[Vdev]:
-    """The virtual accelerator under onnxruntime, its settings and counters fresh."""
+    """The virtual accelerator under onnxruntime, an iobind.vdev.Vdev with the mark's settings and fresh counters. A setting that does not
+    exist, or that counts for the process, fails the test. Raises ImportError without onnxruntime."""
     from .vdev import Vdev
 
     settings: dict[str, object] = {}

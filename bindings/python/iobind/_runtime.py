@@ -120,7 +120,7 @@ def devices() -> list[_core.Device]:
 
 def device(spec: str | _core.Device) -> _core.Device:
     """The first device of a spec that works: "cpu", "cuda:1", "webgpu", "vdev", "gpu", "npu", "ep=NAME", or a list: "gpu,cpu".
-    Raises NotFound if there is none, DeviceError if none works: the message has each reason; InvalidArgument for what is no spec."""
+    Raises NotFound if there is none, DeviceError if none works: the message has each reason; InvalidArgument for what is not a spec."""
     return spec if isinstance(spec, _core.Device) else runtime().find(spec)[0]
 
 

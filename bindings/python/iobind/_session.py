@@ -24,6 +24,7 @@ class Value(NamedTuple):
     """An input or output of a session: its shape in elements, its element type, its place."""
 
     name: str
+    """what it is bound by"""
     kind: str
     """"tensor", the one that can be bound, or "sequence", "map", "optional" ..."""
     dtype: str
@@ -33,6 +34,7 @@ class Value(NamedTuple):
     device: _core.Device
     """where the session wants the input or leaves the output"""
     memory: int
+    """of that device. 0: its own; 1: host memory that it reads directly"""
     memory_name: str
     """ONNX Runtime's name of that memory"""
 
@@ -114,8 +116,8 @@ class Session(_core.Session):
     def run(self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any]) -> list[Any]:
         """Run once without a binding, as onnxruntime's InferenceSession.run: arrays in, a list of arrays out. Everything may cross
         the link in every run; bind() avoids that. output_names: which outputs, in that order; None: all. input_feed: {name: an array
-        whose dims fit the model's}. Raises NotFound, InvalidArgument (an input is missing), DTypeError, ShapeError, NotSupported,
-        OrtError."""
+        whose dims fit the model's}. Raises NotFound, InvalidArgument (an input is missing), DTypeError, ShapeError, DeviceError,
+        NotSupported, Cancelled, OrtError."""
         names = [value.name for value in self.outputs]
         for name in output_names or []:
             if name not in names:
@@ -142,7 +144,7 @@ class Session(_core.Session):
         made.bind(inputs, outputs=outputs, carry=carry, carry_mode=carry_mode)
         return made
 
-    def empty(self, name: str, **dims: int) -> _tensor.Tensor:
+    def empty(self, name: str, /, **dims: int) -> _tensor.Tensor:
         """A tensor for an input, where the session wants it; `dims` are values of its open dims: s.empty("past", length=0). A dim
         whose name is not a word of Python's goes by a dict: s.empty("past", **{"past.length": 0}). Raises NotFound for an input or dim
         that is not there, ShapeError for an open dim without a value, OutOfMemory."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -102,7 +103,7 @@ class Tensor(_core.Tensor):
 
     def __getitem__(self, key: int | slice) -> Tensor:
         """A part of the leading axis, without a copy: t[2:5] or, with one entry, t[3]. Raises ShapeError, IndexError,
-        NotSupported (a step, several axes, a device without addresses)."""
+        TypeError, NotSupported (a step, several axes, a device without addresses)."""
         if not self.shape:
             raise ShapeError("tensor: a scalar has no axis to slice")
         if isinstance(key, slice):
@@ -112,7 +113,7 @@ class Tensor(_core.Tensor):
             return self._slice(start, max(stop - start, 0))
         if isinstance(key, tuple):
             raise NotSupported("tensor: a part is a range of the leading axis: use numpy() for more")
-        index = key.__index__()
+        index = operator.index(key)
         if not -self.shape[0] <= index < self.shape[0]:
             raise IndexError(f"tensor: index {index} for an axis of {self.shape[0]}")
         return self._slice(index % self.shape[0], 1).reshape(self.shape[1:])
@@ -285,7 +286,7 @@ def host_array(value: Any, code: int, what: str) -> Any:
         raise NotSupported(f"{what}: the input is not a tensor of a type that can be bound")
     wanted = _dtypes.numpy_dtype(code)
     if not hasattr(value, "__array__") and not hasattr(value, "__array_interface__") and not _is_buffer(value):
-        return numpy.asarray(value, wanted)
+        return _converted(value, wanted, what)
     array = numpy.asarray(value)
     if code == _dtypes.STRING and array.dtype.kind in "OUST":
         return array.astype(object)
@@ -297,6 +298,17 @@ def host_array(value: Any, code: int, what: str) -> Any:
     if not array.flags.c_contiguous:
         raise ShapeError(f"{what}: expected a dense array, got one with strides {array.strides}: numpy.ascontiguousarray copies it")
     return array
+
+
+def _converted(value: Any, wanted: Any, what: str) -> Any:
+    """Python's numbers and lists as an array, if that changes none: NumPy would make 1 of 1.5, and a number of None."""
+    import numpy
+
+    found = numpy.asarray(value)
+    loses = found.dtype.kind in "OUS" or (found.dtype.kind in "fc" and wanted.kind in "biu")
+    if loses and found.size and wanted != object:
+        raise DTypeError(f"{what}: expected numbers that {wanted} has, got {value!r:.60}")
+    return numpy.asarray(value, wanted)
 
 
 def _is_buffer(value: Any) -> bool:

@@ -50,8 +50,11 @@ class SessionSpec:
     strict: bool = False
     """a node that the device does not take is an error"""
     ep_options: Mapping[str, Any] = field(default_factory=dict)
+    """of the execution provider, as iobind.Session has them"""
     config: Mapping[str, Any] = field(default_factory=dict)
+    """ONNX Runtime's session entries"""
     dims: Mapping[str, int] = field(default_factory=dict)
+    """values for open dims of the model, by name"""
 
     def task_device(self) -> str:
         """The device in this task, with the addresses of the task's resources filled in. Raises NotFound if it has no such resource."""
@@ -75,7 +78,7 @@ def predictor(spec: SessionSpec, *, columns: Mapping[str, str] | None = None, ou
     spec: the model and its device. What follows is for mapInArrow: columns: {input: column}, without: the inputs' own names. outputs:
     {column: output}, without: all outputs by their names. keep: columns that are passed on. prepare: {input: a function that makes the
     input of the column's values}; what it gets is an array over Arrow's own memory, of shape [rows, values of a row], read-only.
-    batch_size: the most rows of a run.
+    batch_size: the most rows of a run. Raises InvalidArgument for a batch_size below 1.
     """
     if batch_size < 1:
         raise InvalidArgument(f"predictor: batch_size: expected 1 or more, got {batch_size}")
@@ -83,7 +86,8 @@ def predictor(spec: SessionSpec, *, columns: Mapping[str, str] | None = None, ou
 
 
 class Predictor:
-    """A model for Spark's Python workers; made by predictor(). Called, it gives the function that predict_batch_udf wants."""
+    """A model for Spark's Python workers; made by predictor(). Called, it gives the function that predict_batch_udf wants. spec, columns,
+    outputs, keep, prepare, batch_size: as predictor() has them, which checks them."""
 
     def __init__(self, spec: SessionSpec, columns: Mapping[str, str] | None, outputs: Mapping[str, str] | None, keep: tuple[str, ...],
                  prepare: dict[str, Callable[[Any], Any]], batch_size: int) -> None:
@@ -96,20 +100,24 @@ class Predictor:
 
     def __call__(self) -> Callable[..., Any]:
         """For predict_batch_udf: a function that takes an array for each input of the model, in its order, and gives the output, or a
-        dict of them. Spark keeps the function for the tasks to come, which may have another device: it asks each time."""
+        dict of them. Spark keeps the function for the tasks to come, which may have another device: it asks each time. The
+        function raises InvalidArgument for the wrong number of columns, and what hold() and a run raise."""
 
         def predict(*arrays: Any) -> Any:
             held = hold(self.spec)
             if len(arrays) != len(held.inputs):
-                raise InvalidArgument(f"predict: the model has {len(held.inputs)} inputs ({', '.join(held.names)}), got {len(arrays)} columns")
+                raise InvalidArgument(f"predict: the model has {len(held.inputs)} inputs ({', '.join(held.names)}), got {len(arrays)} "
+                                      "columns")
             results = held.run(dict(zip(held.names, arrays)))
             return next(iter(results.values())) if len(results) == 1 else results
 
         return predict
 
     def map_arrow(self, batches: Iterator[Any]) -> Iterator[Any]:
-        """For DataFrame.mapInArrow: rows in, rows out, in order. The bytes of a column of type binary, and the values of arrays and
-        numbers, are read where Arrow has them. Raises ShapeError for a row of another size or a null, NotFound for a column."""
+        """For DataFrame.mapInArrow: rows in, rows out, in order. batches: an iterator over Arrow's record batches. The bytes of a column
+        of type binary, and the values of arrays and numbers, are read where Arrow has them. Raises ShapeError for a row of another
+        size or a null, NotFound for a column or output that is not there, DTypeError for a column of another type, and what hold()
+        and a run raise."""
         import pyarrow  # type: ignore[import-not-found]
 
         held = hold(self.spec)
@@ -198,7 +206,8 @@ def _column(array: Any, rows: int, name: str) -> Any:
 # ---- sessions of this process ------------------------------------------------------------------------------------------
 
 class Held:
-    """A session of this Python worker, and a binding of it."""
+    """A session of this Python worker, and a binding of it. spec: what it is made of; device: the task's. Raises InvalidState if `sessions`
+    other workers of the machine have one after 90 seconds, and what iobind.Session raises: NotFound, DeviceError, OrtError."""
 
     def __init__(self, spec: SessionSpec, device: str) -> None:
         self._slot = None
@@ -218,7 +227,8 @@ class Held:
         self._lock = threading.Lock()
 
     def run(self, arrays: Mapping[str, Any]) -> dict[str, Any]:
-        """Outputs by name, as arrays. Inputs are read where they lie: on the CPU by the model, otherwise by the copy to the device."""
+        """Outputs by name, as arrays. arrays: {input: an array whose dims fit the model's}, which are read where they lie: on the CPU by
+        the model, otherwise by the copy to the device. Raises NotFound, DTypeError, ShapeError, OrtError."""
         with self._lock:
             if self._binding is None:
                 self._binding = self.session.bind(outputs={name: "cpu" for name in self.session_outputs})
@@ -240,7 +250,8 @@ _holding = threading.RLock()
 
 
 def hold(spec: SessionSpec) -> Held:
-    """This worker's session of a spec on the task's device, made on first use."""
+    """This worker's session of a spec on the task's device, made on first use. Raises as Held: InvalidState, NotFound, DeviceError,
+    OrtError."""
     device = spec.task_device()
     key = _digest(spec, device)
     with _holding:
@@ -300,7 +311,8 @@ def gpu_profile(tasks_per_gpu: int = 1, *, gpus: int = 0, cores: int = 0, discov
     """Spark's resource profile for mapInArrow(..., profile=): so many tasks share a GPU at a time.
 
     gpus: of an executor; 0: the executors are as they are, and only the tasks ask for GPUs, which needs no dynamic allocation. cores: of
-    an executor. discovery_script: what prints an executor's GPUs, as spark.executor.resource.gpu.discoveryScript.
+    an executor. discovery_script: what prints an executor's GPUs, as spark.executor.resource.gpu.discoveryScript. resource: Spark's name of
+    them. Raises InvalidArgument for tasks_per_gpu below 1, ImportError without pyspark.
     """
     from pyspark.resource import ExecutorResourceRequests, ResourceProfileBuilder, TaskResourceRequests  # type: ignore[import-not-found]
 

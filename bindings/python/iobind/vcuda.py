@@ -19,7 +19,7 @@ def folder() -> str | None:
 
 
 def main() -> None:
-    """Become the command behind "--", by the package's with-cuda."""
+    """Become the command behind "--", by the package's with-cuda. Raises SystemExit, with the reason, if it cannot."""
     options, dashes, command = sys.argv[1:], "--", []
     if dashes in options:
         options, command = options[:options.index(dashes)], options[options.index(dashes) + 1:]

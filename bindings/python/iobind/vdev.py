@@ -9,6 +9,7 @@ import contextlib
 import ctypes
 import functools
 import os
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -20,9 +21,13 @@ PROCESS_SETTINGS = ["devices", "vendor_id", "device_id", "metadata", "hardware",
 DEFAULTS = {"race": "off", "clock": "real", "poison": "1", "deny": "", "trace_file": "", "dump": ""}  # all others: 0
 KINDS = {"alloc": ["allocations"], "copy": ["h2d_count", "d2h_count", "d2d_count"], "compute": ["kernels"]}
 
+_prepared: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+"""SessionOptions that have the virtual accelerator, and which one: they take it once"""
+
 
 class Fault:
-    """How a test went with one operation failing: `kind`, its number, and the exception (None: it was right all the same)."""
+    """How a test went with one operation failing: its kind, its number among those, and the error, an exception (None: the test was right
+    all the same)."""
 
     def __init__(self, kind: str, number: int, error: Exception | None) -> None:
         self.kind = kind
@@ -37,7 +42,8 @@ class Vdev:
     """The virtual accelerator in this process: its settings, counters and faults."""
 
     def __init__(self, **settings: Any) -> None:
-        """settings: of docs/vdev.md, race="fail" or mem_limit=1 << 20; they hold until reset()."""
+        """settings: of docs/vdev.md, race="fail" or mem_limit=1 << 20; they hold until reset(), on device 0. Raises
+        ImportError without onnxruntime, ValueError as set()."""
         import onnxruntime  # type: ignore[import-untyped]
 
         self.path = os.path.join(os.path.dirname(library_path()), "libiobind_vdev.so")
@@ -61,14 +67,16 @@ class Vdev:
         return [device for device in self.onnxruntime.get_ep_devices() if device.ep_name == EP]
 
     def get(self, name: str, device: int = 0) -> int:
-        """A statistic: d2h_bytes, allocations, races, kernels, time_ns ... Raises ValueError for a name that is none."""
+        """A statistic by its name in docs/vdev.md: d2h_bytes, in bytes, time_ns, in nanoseconds, allocations, races, kernels ... device:
+        its number. Raises ValueError for a name that does not exist."""
         value = int(self._native.vdev_get(device, name.encode()))
         if value < 0:
             raise ValueError(f"vdev: {self._error()}")
         return value
 
     def set(self, name: str, value: Any, device: int = 0) -> None:
-        """A setting. Raises ValueError for one that does not exist, or that counts only when a process begins."""
+        """A setting by its name in docs/vdev.md, which also has its unit. device: its number. Raises ValueError for one that does not
+        exist, a value that it does not take, and one that counts only when a process begins."""
         if name in PROCESS_SETTINGS:
             raise ValueError(f"vdev: {name} counts for the process: set VDEV_{name.upper()} in its environment")
         text = {True: "1", False: "0"}.get(value, str(value)) if isinstance(value, bool) else str(value)
@@ -94,37 +102,49 @@ class Vdev:
 
     @contextlib.contextmanager
     def redirect(self, device: int = 0) -> Iterator[None]:
-        """Every onnxruntime.InferenceSession that is made meanwhile goes to the virtual accelerator, whatever providers it names, and
-        so does every OrtValue and binding that names a device of an accelerator ("cuda", 0). Not the sessions of other modules
-        that took onnxruntime's classes apart; a provider in a SessionOptions stays, behind vdev."""
+        """Every onnxruntime.InferenceSession that is made meanwhile goes to the virtual accelerator, whatever providers it names, also by
+        set_providers(), and so does every OrtValue and binding that names a device of an accelerator ("cuda", 0). Not the sessions of
+        other modules that took onnxruntime's classes apart; a provider in a SessionOptions stays, behind vdev. A SessionOptions that was
+        used has vdev from then on. device: its number; a session that is made raises IndexError if there is none, and ValueError for a
+        SessionOptions that was used on another one."""
         from onnxruntime.capi import onnxruntime_inference_collection as collection  # type: ignore[import-untyped]
 
         session_class, device_class = collection.InferenceSession, collection.OrtDevice
-        create, make = session_class.__init__, device_class.make
-        prepared: list[Any] = []
+        create, make, choose = session_class.__init__, device_class.make, collection.Session.set_providers
+        made: weakref.WeakSet[Any] = weakref.WeakSet()
 
         @functools.wraps(create)
         def create_on_vdev(self_: Any, path_or_bytes: Any, sess_options: Any = None, providers: Any = None, provider_options: Any = None,
                            **rest: Any) -> None:
             options = sess_options or self.onnxruntime.SessionOptions()
-            if not any(options is one for one in prepared):
+            if options not in _prepared:
                 options.add_provider_for_devices([self.devices[device]], {})
-                prepared.append(options)
+                _prepared[options] = device
+            elif _prepared[options] != device:
+                raise ValueError(f"redirect: the SessionOptions are of a session on device {_prepared[options]}: make others for device "
+                                 f"{device}")
             create(self_, path_or_bytes, options, **{**rest, "enable_fallback": 0})
+            made.add(self_)
+
+        def stay_on_vdev(self_: Any, providers: Any = None, provider_options: Any = None) -> None:
+            if self_ not in made:
+                choose(self_, providers, provider_options)
 
         def make_on_vdev(name: str, number: int, vendor_id: int = -1) -> Any:
             return make(name, number, vendor_id) if name.lower() == "cpu" else make("gpu", number, VENDOR)
 
         session_class.__init__, device_class.make = create_on_vdev, staticmethod(make_on_vdev)
+        collection.Session.set_providers = stay_on_vdev
         try:
             yield
         finally:
             session_class.__init__, device_class.make = create, staticmethod(make)
+            collection.Session.set_providers = choose
 
     @contextlib.contextmanager
     def expect(self, device: int = 0, **changes: int | range) -> Iterator[None]:
-        """What the block under it changes: expect(d2h_bytes=0, races=0, kernels=range(1, 4)). Raises AssertionError, which names each
-        that differs."""
+        """What the block under it changes, by the names of get(): expect(d2h_bytes=0, races=0, kernels=range(1, 4)). device: its number.
+        Raises AssertionError, which names each that differs, and ValueError as get()."""
         before = {name: self.get(name, device) for name in changes}
         yield
         wrong = []
@@ -135,13 +155,15 @@ class Vdev:
         if wrong:
             raise AssertionError("vdev: " + "; ".join(wrong))
 
-    def each_fault(self, test: Callable[..., Any], *, setup: Callable[[], Any] | None = None, kinds: tuple[str, ...] = ("alloc", "copy", "compute"),
-                   device: int = 0) -> list[Fault]:
+    def each_fault(self, test: Callable[..., Any], *, setup: Callable[[], Any] | None = None,
+                   kinds: tuple[str, ...] = ("alloc", "copy", "compute"), device: int = 0) -> list[Fault]:
         """Let each allocation, copy and kernel of a test fail, one after the other.
 
         The test runs once as it is, and what it does is counted; then again for each operation, with that one failing; and once more
-        at the end. It must be right each time (return), or raise an exception that is not an AssertionError: that is a wrong
-        result. setup: makes what the test gets, again for each repetition and without faults. Gives what came of each."""
+        at the end. It must be right each time (return), or raise an exception that is not an AssertionError: that is a wrong result.
+        setup: makes what the test gets, again for each repetition and without faults. kinds: those to fail: "alloc", "copy", "compute".
+        device: its number. Gives what came of each. Raises AssertionError for a wrong result, which names the operation, and what the
+        test raises without a fault."""
         def once() -> None:
             test(*([] if setup is None else [setup()]))
 

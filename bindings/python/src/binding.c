@@ -13,6 +13,7 @@ typedef struct Binding {
   PyObject *order;         /* called before each run: orders it behind the producers of its inputs; NULL: none */
   Tensor **fixed;          /* output -> the tensor that it is written into; NULL: none */
   bool *is_fresh;          /* output -> nothing overwrites what a run gives */
+  Event **producers;       /* input -> the event that each run waits for; NULL: none */
   struct bound {
     int32_t dtype; /* of a SNAPSHOT in host memory that new data may be copied into; 0: ask Python */
     bool on_host;
@@ -22,7 +23,10 @@ typedef struct Binding {
     size_t bytes;
   } *inputs;
   int busy;
-  bool on_stream; /* the last run was submitted to a stream */
+  bool on_stream;     /* the last run was submitted to a stream */
+  Event *behind;      /* recorded behind such a run of the main thread, whose wait for it Ctrl-C ends */
+  bool is_behind;     /* the last run has it */
+  bool has_producers; /* any */
 } Binding;
 
 typedef struct Outputs {
@@ -84,6 +88,53 @@ static void outputs_dealloc(Outputs *self) {
   Py_DECREF(type);
 }
 
+/* ---- waits that Ctrl-C ends ---- */
+
+/* Wait for a run on a stream before a call of the library does, which Ctrl-C cannot end; -1 with the exception of a signal's handler. If the
+ * run failed, that call reports it. */
+static int await_run(const Binding *self) {
+  iobind_error error = IOBIND_ERROR_INIT;
+  iobind_status status;
+  bool waits = self->on_stream && self->is_behind && is_main_thread();
+  return !waits || wait_in_parts(wait_event, self->behind->handle, UINT64_MAX, &status, &error) ? 0 : -1;
+}
+
+/* The same for the producers of the inputs of a run without a stream. */
+static int await_producers(const Binding *self) {
+  if (!self->has_producers || !is_main_thread()) {
+    return 0;
+  }
+  bool goes_on = true;
+  for (size_t i = 0; i < self->session->input_count && goes_on; i++) {
+    Event *event = self->producers[i];
+    if (event != NULL) {
+      iobind_error error = IOBIND_ERROR_INIT;
+      iobind_status status;
+      Py_INCREF((PyObject *)event); /* a signal's handler may bind another */
+      goes_on = wait_in_parts(wait_event, event->handle, UINT64_MAX, &status, &error);
+      Py_DECREF((PyObject *)event);
+    }
+  }
+  return goes_on ? 0 : -1;
+}
+
+/* Record the event that await_run waits for. Without one the library's call waits. */
+static void mark_run(Binding *self, Stream *stream, bool on_main_thread) {
+  self->is_behind = false;
+  if (!on_main_thread) {
+    return;
+  }
+  if (self->behind == NULL || self->behind->device->handle != stream->device->handle) {
+    SET_REFERENCE(self->behind, (Event *)PyObject_CallFunctionObjArgs((PyObject *)event_type, (PyObject *)stream->device, NULL));
+    PyErr_Clear();
+  }
+  if (self->behind != NULL) {
+    iobind_status status;
+    WITHOUT_GIL(status, iobind_event_record(self->behind->handle, stream->handle, NULL));
+    self->is_behind = status == IOBIND_OK;
+  }
+}
+
 /* The output, new reference; `number` is its index. */
 static PyObject *fetch(Outputs *self, PyObject *number) {
   PyObject *had = PyDict_GetItemWithError(self->fetched, number);
@@ -110,6 +161,10 @@ static PyObject *fetch(Outputs *self, PyObject *number) {
   iobind_tensor *handle = NULL;
   iobind_error error = IOBIND_ERROR_INIT;
   iobind_status status;
+  if (await_run(binding) != 0) {
+    binding->busy = 0;
+    return NULL;
+  }
   if (binding->on_stream) {
     WITHOUT_GIL(status, iobind_binding_get_output(binding->handle, index, &handle, &error));
   } else {
@@ -148,7 +203,11 @@ static PyObject *outputs_get(Outputs *self, PyObject *key) {
     (void)!iobind_session_find_output(self->session->handle, name, &index, &error);
     return raise_error(&error);
   }
-  return fetch(self, number);
+  PyObject *held = (PyObject *)self->binding; /* another thread, or a signal's handler, may drop it during the wait */
+  Py_XINCREF(held);
+  PyObject *tensor = fetch(self, number);
+  Py_XDECREF(held);
+  return tensor;
 }
 
 static Py_ssize_t outputs_length(Outputs *self) {
@@ -255,7 +314,8 @@ static PyObject *binding_new(PyTypeObject *type, PyObject *arguments, PyObject *
   self->inputs = PyMem_Calloc(session->input_count + 1, sizeof *self->inputs);
   self->fixed = PyMem_Calloc(session->output_count + 1, sizeof(Tensor *));
   self->is_fresh = PyMem_Calloc(session->output_count + 1, sizeof *self->is_fresh);
-  if (self->inputs == NULL || self->fixed == NULL || self->is_fresh == NULL) {
+  self->producers = PyMem_Calloc(session->input_count + 1, sizeof(Event *));
+  if (self->inputs == NULL || self->fixed == NULL || self->is_fresh == NULL || self->producers == NULL) {
     Py_DECREF((PyObject *)self);
     return PyErr_NoMemory();
   }
@@ -271,10 +331,15 @@ static int binding_traverse(Binding *self, visitproc visit, void *arg) {
   for (size_t i = 0; self->fixed != NULL && i < self->session->output_count; i++) {
     Py_VISIT((PyObject *)self->fixed[i]);
   }
+  for (size_t i = 0; self->producers != NULL && i < self->session->input_count; i++) {
+    Py_VISIT((PyObject *)self->producers[i]);
+  }
+  Py_VISIT((PyObject *)self->behind);
   return 0;
 }
 
-/* The producers of inputs are the only objects of a program's that it holds; the session is needed to the end. */
+/* The callable holds the producers of inputs, which are a program's objects. Any other cycle leads through attributes that a program set, and is
+ * broken there; the session is needed to the end. */
 static int binding_clear_cycle(Binding *self) {
   Py_CLEAR(self->order);
   return 0;
@@ -297,10 +362,15 @@ static void binding_dealloc(Binding *self) {
   for (size_t i = 0; self->fixed != NULL && i < self->session->output_count; i++) {
     Py_XDECREF((PyObject *)self->fixed[i]);
   }
+  for (size_t i = 0; self->producers != NULL && i < self->session->input_count; i++) {
+    Py_XDECREF((PyObject *)self->producers[i]);
+  }
   PyMem_Free(self->fixed);
+  PyMem_Free(self->producers);
   PyMem_Free(self->is_fresh);
   PyMem_Free(self->inputs);
   Py_XDECREF(self->order);
+  Py_XDECREF((PyObject *)self->behind);
   Py_XDECREF((PyObject *)self->session);
   ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
   Py_DECREF(type);
@@ -338,6 +408,10 @@ static PyObject *set_input(Binding *self, PyObject *arguments) {
   if (status != IOBIND_OK) {
     return raise_error(&error);
   }
+  Event *producer = mode == IOBIND_INPUT_SNAPSHOT ? NULL : event; /* a copy has waited for it */
+  Py_XINCREF((PyObject *)producer);
+  SET_REFERENCE(self->producers[index], producer);
+  self->has_producers = self->has_producers || producer != NULL;
   struct bound *bound = &self->inputs[index];
   iobind_value_info wanted = IOBIND_VALUE_INFO_INIT;
   (void)!iobind_session_get_input(self->session->handle, (size_t)index, &wanted, NULL);
@@ -526,7 +600,7 @@ static PyObject *run(Binding *self, Stream *stream, Event *event) {
       return NULL;
     }
   }
-  if (check_idle(self) != 0) {
+  if ((stream == NULL && await_producers(self) != 0) || check_idle(self) != 0) {
     return NULL;
   }
   /* A run on a stream may be under way: then this one is refused, and must not end the outputs that a caller has of that one. */
@@ -557,10 +631,13 @@ static PyObject *run(Binding *self, Stream *stream, Event *event) {
   if (watched) {
     run_ends();
   }
-  self->busy = 0;
   if (stream != NULL) {
+    if (status == IOBIND_OK) {
+      mark_run(self, stream, watched);
+    }
     stream->busy = 0;
   }
+  self->busy = 0;
   release_now();
   for (size_t i = 0; stream != NULL && i < self->session->output_count; i++) {
     if (self->fixed[i] != NULL) {
@@ -665,6 +742,10 @@ static PyObject *take(Binding *self, PyObject *arguments) {
   if (!PyArg_ParseTuple(arguments, "n", &index) || enter(self) != 0) {
     return NULL;
   }
+  if (await_run(self) != 0) {
+    self->busy = 0;
+    return NULL;
+  }
   iobind_tensor *handle;
   iobind_error error = IOBIND_ERROR_INIT;
   iobind_status status;
@@ -689,6 +770,10 @@ static PyObject *clear(Binding *self, PyObject *none) {
     SET_REFERENCE(self->fixed[i], NULL);
     self->is_fresh[i] = true;
   }
+  for (size_t i = 0; i < self->session->input_count; i++) {
+    SET_REFERENCE(self->producers[i], NULL);
+  }
+  self->has_producers = false;
   Py_RETURN_NONE;
 }
 

@@ -48,7 +48,7 @@ typedef struct Tensor {
   iobind_tensor *handle;
   iobind_tensor_info info;
   Py_ssize_t *strides;
-  struct Tensor *base; /* whose memory a view shows; NULL: it is no view */
+  struct Tensor *base; /* whose memory a view shows; NULL if this is not a view */
   PyObject *writers;   /* a set of the streams that were told to write it; NULL: none */
 } Tensor;
 
@@ -60,6 +60,7 @@ typedef struct Session {
   PyObject *output_index;
   size_t input_count;
   size_t output_count;
+  bool runs_by_binding; /* a single run can be cancelled */
 } Session;
 
 /* module.c */
@@ -107,6 +108,7 @@ int tensor_or_none(PyObject *object, Tensor **out);
 
 /* device.c */
 PyObject *device_object(iobind_device *handle, PyObject *runtime);
+iobind_status wait_event(void *event, uint64_t timeout_ns, iobind_error *error); /* for wait_in_parts */
 extern PyObject *the_runtime; /* borrowed: the Runtime that was made last */
 
 /* release.c: what other threads leave to be done with the GIL held. */

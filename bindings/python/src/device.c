@@ -386,7 +386,7 @@ static void stream_dealloc(Stream *self) {
   Py_DECREF(type);
 }
 
-static iobind_status wait_event(void *event, uint64_t timeout_ns, iobind_error *error) {
+iobind_status wait_event(void *event, uint64_t timeout_ns, iobind_error *error) {
   return iobind_event_wait_for(event, timeout_ns, error);
 }
 

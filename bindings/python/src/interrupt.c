@@ -1,5 +1,6 @@
-/* Ctrl-C ends a call that waits. A wait looks for signals now and then. A run cannot: when one has taken a while on the main thread, a
- * thread of ours puts a handler before Python's, which tells it to cancel the run; Python's own then raises KeyboardInterrupt. */
+/* Ctrl-C ends a call that waits. A wait looks for signals now and then, and a call of the library that would wait inside, for a run on a
+ * stream, comes after such a wait. A run cannot look: when one has taken a while on the main thread, a thread of ours puts a handler before
+ * Python's, which tells it to cancel the run; Python's own then raises KeyboardInterrupt. */
 #include "core.h"
 
 #include <errno.h>

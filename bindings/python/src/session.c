@@ -1,6 +1,8 @@
 /* Sessions, and pipelines over them. */
 #include "core.h"
 
+#include <string.h>
+
 /* A dict's list fields: (keys, values) of str. */
 static int pairs_of(PyObject *options, const char *keys, const char *values, const char ***key_list, const char ***value_list,
                     size_t *count) {
@@ -99,7 +101,21 @@ static PyObject *names_of(const iobind_session *session, size_t count,
   return index;
 }
 
-static PyObject *session_of(PyTypeObject *type, iobind_session *handle, PyObject *runtime) {
+/* What a binding takes. */
+static bool has_only_tensors(const Session *self) {
+  iobind_value_info info = IOBIND_VALUE_INFO_INIT;
+  for (size_t i = 0; i < self->input_count + self->output_count; i++) {
+    bool is_input = i < self->input_count;
+    (void)!(is_input ? iobind_session_get_input(self->handle, i, &info, NULL)
+                     : iobind_session_get_output(self->handle, i - self->input_count, &info, NULL));
+    if (info.kind != IOBIND_VALUE_TENSOR) {
+      return false;
+    }
+  }
+  return true;
+}
+
+static PyObject *session_of(PyTypeObject *type, iobind_session *handle, PyObject *runtime, bool captures_graphs) {
   Session *self = (Session *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
   if (self == NULL) {
     iobind_session_destroy(handle);
@@ -117,6 +133,7 @@ static PyObject *session_of(PyTypeObject *type, iobind_session *handle, PyObject
   }
   self->input_count = info.input_count;
   self->output_count = info.output_count;
+  self->runs_by_binding = !captures_graphs && has_only_tensors(self);
   self->input_index = names_of(handle, info.input_count, iobind_session_get_input);
   self->output_index = names_of(handle, info.output_count, iobind_session_get_output);
   if (self->input_index == NULL || self->output_index == NULL) {
@@ -164,7 +181,7 @@ static PyObject *session_make(PyObject *type, PyObject *arguments) {
     PyMem_Free(made.lists[i]);
   }
   release_now();
-  return handle == NULL ? NULL : session_of((PyTypeObject *)type, handle, runtime);
+  return handle == NULL ? NULL : session_of((PyTypeObject *)type, handle, runtime, options.graph_limit > 0);
 }
 
 /* Session._adopt(runtime, address, owner) */
@@ -182,7 +199,7 @@ static PyObject *session_adopt(PyObject *type, PyObject *arguments) {
     return raise_error(&error);
   }
   Py_INCREF(owner);
-  return session_of((PyTypeObject *)type, handle, runtime);
+  return session_of((PyTypeObject *)type, handle, runtime, false);
 }
 
 static void session_dealloc(Session *self) {
@@ -278,6 +295,90 @@ static PyObject *session_nodes(Session *self, PyObject *none) {
   return list;
 }
 
+/* All inputs and outputs. An input on a device must be where the session reads it, one on the host is copied there unless the session reads
+ * the host; outputs come to the host. */
+static iobind_status bind_all(const Session *self, iobind_binding *binding, iobind_tensor *const *inputs) {
+  iobind_device *cpu = iobind_runtime_get_device(((Runtime *)self->runtime)->handle, 0);
+  iobind_status status = IOBIND_OK;
+  for (size_t i = 0; i < self->input_count && status == IOBIND_OK; i++) {
+    iobind_tensor_info info = IOBIND_TENSOR_INFO_INIT;
+    (void)!iobind_tensor_get_info(inputs[i], &info, NULL); /* NULL is refused below */
+    bool on_host = info.host_readable != 0 || info.dtype == IOBIND_STRING;
+    status = iobind_binding_set_input(binding, i, on_host ? IOBIND_INPUT_LIVE : IOBIND_INPUT_RESIDENT, inputs[i], NULL, NULL);
+  }
+  for (size_t i = 0; i < self->output_count && status == IOBIND_OK; i++) {
+    status = iobind_binding_set_output(binding, i, IOBIND_OUTPUT_FRESH, cpu, IOBIND_MEMORY_DEFAULT, NULL, NULL);
+  }
+  return status;
+}
+
+/* A binding for one run, which is ready for it; NULL if a binding does not take such inputs. */
+static iobind_binding *bind_once(const Session *self, iobind_tensor *const *inputs) {
+  iobind_binding *binding;
+  if (iobind_binding_create(self->handle, &binding, NULL) != IOBIND_OK) {
+    return NULL;
+  }
+  if (bind_all(self, binding, inputs) != IOBIND_OK || iobind_binding_check(binding, NULL) != IOBIND_OK) {
+    iobind_binding_destroy(binding);
+    return NULL;
+  }
+  return binding;
+}
+
+static iobind_status take_all(const Session *self, iobind_binding *binding, iobind_tensor **outputs, iobind_error *error) {
+  iobind_status status = IOBIND_OK;
+  for (size_t i = 0; i < self->output_count && status == IOBIND_OK; i++) {
+    status = iobind_binding_take_output(binding, i, &outputs[i], error);
+  }
+  for (size_t i = 0; i < self->output_count && status != IOBIND_OK; i++) {
+    iobind_tensor_release(outputs[i]);
+    outputs[i] = NULL;
+  }
+  return status;
+}
+
+/* The caller knows nothing of a binding: "session_run" is not longer than any name that it replaces. */
+static void name_session_run(iobind_error *error) {
+  static const char name[] = "session_run";
+  const char *rest = strncmp(error->message, "binding_", 8) == 0 ? strchr(error->message, ':') : NULL;
+  if (rest != NULL) {
+    memmove(error->message + sizeof name - 1, rest, strlen(rest) + 1);
+    memcpy(error->message, name, sizeof name - 1);
+  }
+}
+
+/* With the binding of bind_once, on the main thread. */
+static iobind_status run_by_binding(const Session *self, iobind_binding *binding, iobind_tensor **outputs, iobind_error *error) {
+  iobind_status status;
+  (void)run_begins(binding);
+  Py_BEGIN_ALLOW_THREADS
+  status = iobind_binding_run(binding, NULL, NULL, error);
+  if (status == IOBIND_OK) {
+    status = take_all(self, binding, outputs, error);
+  }
+  run_ends();
+  iobind_binding_destroy(binding);
+  Py_END_ALLOW_THREADS
+  name_session_run(error);
+  return status;
+}
+
+/* iobind_session_run cannot be cancelled, a run of a binding can: the main thread, the one that hears of Ctrl-C, has one for this run. But
+ * ORT takes inputs that a binding refuses, such as one of 1 element beside one of N where the model has one name for both dims:
+ * whatever is refused before the run is left to iobind_session_run, and so are its words for what is wrong. */
+static iobind_status run_once(const Session *self, iobind_tensor *const *inputs, iobind_tensor **outputs, iobind_error *error) {
+  iobind_binding *binding = NULL;
+  if (self->runs_by_binding && is_main_thread()) {
+    WITHOUT_GIL(binding, bind_once(self, inputs));
+  }
+  if (binding != NULL) {
+    return run_by_binding(self, binding, outputs, error);
+  }
+  iobind_status status;
+  WITHOUT_GIL(status, iobind_session_run(self->handle, inputs, outputs, error));
+  return status;
+}
+
 /* run(list of tensors): a list of tensors, None for outputs that are not tensors */
 static PyObject *session_run(Session *self, PyObject *inputs) {
   if (!PyList_Check(inputs) || (size_t)PyList_Size(inputs) != self->input_count) {
@@ -297,9 +398,9 @@ static PyObject *session_run(Session *self, PyObject *inputs) {
   }
   iobind_tensor **outputs = handles + self->input_count;
   iobind_error error = IOBIND_ERROR_INIT;
-  iobind_status status;
-  WITHOUT_GIL(status, iobind_session_run(self->handle, handles, outputs, &error));
-  PyObject *list = status == IOBIND_OK ? PyList_New(0) : raise_error(&error);
+  iobind_status status = run_once(self, handles, outputs, &error);
+  bool interrupted = status == IOBIND_CANCELLED && PyErr_CheckSignals() != 0; /* KeyboardInterrupt */
+  PyObject *list = status == IOBIND_OK ? PyList_New(0) : interrupted ? NULL : raise_error(&error);
   for (size_t i = 0; status == IOBIND_OK && i < self->output_count; i++) {
     PyObject *tensor = tensor_object(outputs[i]);
     if (tensor == NULL || list == NULL || PyList_Append(list, tensor) != 0) {

@@ -103,14 +103,23 @@ static PyObject *add_writer(Tensor *self, PyObject *object) {
   Py_RETURN_NONE;
 }
 
+/* A stream may have a program's attributes. */
+static int tensor_traverse(Tensor *self, visitproc visit, void *arg) {
+  Py_VISIT(Py_TYPE((PyObject *)self));
+  Py_VISIT((PyObject *)self->base);
+  Py_VISIT(self->writers);
+  return 0;
+}
+
 static void tensor_dealloc(Tensor *self) {
   PyTypeObject *type = Py_TYPE((PyObject *)self);
+  PyObject_GC_UnTrack(self);
   PyMem_Free(self->strides);
-  if (self->handle != NULL && self->info.host_readable != 0) {
+  if (self->info.host_readable != 0 && self->info.memory == IOBIND_MEMORY_DEFAULT) {
     iobind_tensor_release(self->handle);
   } else {
     Py_BEGIN_ALLOW_THREADS
-    iobind_tensor_release(self->handle); /* an EP's allocator may wait for a run of another thread */
+    iobind_tensor_release(self->handle); /* an EP's allocator may wait for the device, or for a run of another thread */
     Py_END_ALLOW_THREADS
   }
   release_now();
@@ -620,22 +629,24 @@ static PyObject *from_dlpack(PyObject *module, PyObject *arguments) {
     return NULL;
   }
   bool legacy = PyCapsule_IsValid(capsule, "dltensor") != 0;
-  if (!legacy && !PyCapsule_IsValid(capsule, "dltensor_versioned")) {
+  const char *name = legacy ? "dltensor" : "dltensor_versioned";
+  if (!PyCapsule_IsValid(capsule, name)) {
     return raise_status(IOBIND_INVALID_ARGUMENT, "from_dlpack: the capsule is not DLPack's, or was used already");
   }
-  void *managed = PyCapsule_GetPointer(capsule, legacy ? "dltensor" : "dltensor_versioned");
+  void *managed = PyCapsule_GetPointer(capsule, name);
+  if (PyCapsule_SetName(capsule, legacy ? "used_dltensor" : "used_dltensor_versioned") != 0) {
+    return NULL; /* it has its new name before the GIL is released: no other thread takes it, too */
+  }
   uint32_t flags = (legacy ? IOBIND_DLPACK_LEGACY : 0U) | (copy ? IOBIND_DLPACK_COPY_STRIDED : 0U);
   iobind_tensor *handle;
   iobind_error error = IOBIND_ERROR_INIT;
-  if (iobind_tensor_from_dlpack(((Runtime *)runtime)->handle, managed, flags, &handle, &error) != IOBIND_OK) {
-    return raise_error(&error); /* the capsule keeps the struct */
+  iobind_status status; /* an array with gaps is copied */
+  WITHOUT_GIL(status, iobind_tensor_from_dlpack(((Runtime *)runtime)->handle, managed, flags, &handle, &error));
+  if (status != IOBIND_OK) {
+    (void)PyCapsule_SetName(capsule, name); /* it keeps the struct, and can be taken again */
+    return raise_error(&error);
   }
-  PyObject *tensor = tensor_object(handle);
-  if (PyCapsule_SetName(capsule, legacy ? "used_dltensor" : "used_dltensor_versioned") != 0) {
-    Py_XDECREF(tensor);
-    return NULL;
-  }
-  return tensor;
+  return tensor_object(handle);
 }
 
 /* (device type, device id) by DLPack's numbers, which only the struct says. */
@@ -681,12 +692,14 @@ static PyMethodDef tensor_methods[] = {
 };
 
 static PyType_Slot tensor_slots[] = {{Py_tp_dealloc, tensor_dealloc},
+                                     {Py_tp_traverse, tensor_traverse},
                                      {Py_tp_methods, tensor_methods},
                                      {Py_tp_getset, tensor_fields},
                                      {Py_bf_getbuffer, tensor_buffer},
                                      {0, NULL}};
 PyType_Spec tensor_spec = {"iobind._core.Tensor", sizeof(Tensor), 0,
-                           Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION, tensor_slots};
+                           Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                           tensor_slots};
 
 PyMethodDef tensor_functions[] = {
     {"create", tensor_create, METH_VARARGS, NULL},       {"wrap", tensor_wrap, METH_VARARGS, NULL},

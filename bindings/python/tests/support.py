@@ -27,6 +27,10 @@ def add():
     return model([("Add", ["x", "y"], ["z"])], [("x", FLOAT, ["n"]), ("y", FLOAT, ["n"])], [("z", FLOAT, ["n"])])
 
 
+def broadcast():
+    return model([("Add", ["x", "y"], ["z"])], [("x", FLOAT, ["n"]), ("y", FLOAT, ["n"])], [("z", FLOAT, ["sum"])])
+
+
 def twice(dtype=FLOAT):
     return model([("Add", ["x", "x"], ["y"])], [("x", dtype, ["n"])], [("y", dtype, ["n"])])
 
@@ -53,9 +57,8 @@ def slow(seconds=3):
 
 SMALL = "import numpy, iobind\nfrom support import add, twice, slow\nx = numpy.ones(2, 'f4')\n"
 
-# A producer that rewrites its device tensor before each run, on a stream of its own, with delays: the detector of races, and what comes
-# out, say whether the run has waited. Without the order both fail. ORDERED: whether the producer heeds the consumer's stream.
-PRODUCER = """
+# The device PLACE, and the calls that set and read the virtual accelerator, or the virtual CUDA.
+DEVICE = """
 import ctypes, os, random
 from iobind import _runtime
 iobind.device(PLACE)
@@ -66,7 +69,12 @@ else:
 name = {"vdev": "vdev", "cuda": "vcuda"}[PLACE]
 setting, get = getattr(native, name + "_set"), getattr(native, name + "_get")
 get.restype = ctypes.c_int64
+random.seed(1)
+"""
 
+# A producer that rewrites its device tensor before each run, on a stream of its own, with delays: the detector of races, and what comes
+# out, say whether the run has waited. Without the order both fail. ORDERED: whether the producer heeds the consumer's stream.
+PRODUCER = DEVICE + """
 class Producer:
     def __init__(self):
         self.stream = iobind.Stream(PLACE)
@@ -85,7 +93,6 @@ class Producer:
             self.stream.synchronize()
         return self.tensor.__dlpack__(stream=-1, **keywords)  # the order is this class's part
 
-random.seed(1)
 binding = iobind.Session(twice(), device=PLACE).bind()
 producer = Producer()
 assert setting(0, b"race", b"count") == 0
@@ -102,18 +109,7 @@ print(right, get(0, b"races"))
 
 # A consumer by DLPack that reads on a stream of its own what a stream of ours is still writing, with delays: by a copy, through a part, by a
 # run into it, by a state in place. `order`: what it says to __dlpack__; `read` copies on its stream into `target`.
-CONSUMER = """
-import ctypes, os, random
-from iobind import _runtime
-iobind.device(PLACE)
-if PLACE == "vdev":
-    native = ctypes.CDLL(os.path.join(os.path.dirname(_runtime.library_path()), "libiobind_vdev.so"))
-else:
-    native = ctypes.CDLL("libcudart.so.13")
-name = {"vdev": "vdev", "cuda": "vcuda"}[PLACE]
-setting, get = getattr(native, name + "_set"), getattr(native, name + "_get")
-get.restype = ctypes.c_int64
-random.seed(1)
+CONSUMER = DEVICE + """
 writer, pinned, other = iobind.Stream(PLACE), iobind.empty(4, "float32", PLACE + "/pinned"), iobind.empty(4, device=PLACE)
 session = iobind.Session(twice(), device=PLACE)
 
@@ -158,18 +154,7 @@ def read_by_ours(taken, target):
 """
 
 # Items of Session.map that a stream is still writing: HOW says what knows of it, a tensor by itself, an event, or another library's producer.
-ITEMS = """
-import ctypes, os, random
-from iobind import _runtime
-iobind.device(PLACE)
-if PLACE == "vdev":
-    native = ctypes.CDLL(os.path.join(os.path.dirname(_runtime.library_path()), "libiobind_vdev.so"))
-else:
-    native = ctypes.CDLL("libcudart.so.13")
-name = {"vdev": "vdev", "cuda": "vcuda"}[PLACE]
-setting, get = getattr(native, name + "_set"), getattr(native, name + "_get")
-get.restype = ctypes.c_int64
-random.seed(1)
+ITEMS = DEVICE + """
 assert setting(0, b"race", b"count") == 0
 writer = iobind.Stream(PLACE)
 

@@ -1,6 +1,8 @@
 """The package and C's interface: every function of the headers has a way in Python, or a reason here. The stubs hold."""
 
+import ast
 import builtins
+import dataclasses
 import inspect
 import os
 import pathlib
@@ -11,6 +13,10 @@ import sys
 import pytest
 
 import iobind
+import iobind._pytest
+import iobind.spark
+import iobind.vcuda
+import iobind.vdev
 
 PROJECT = pathlib.Path(__file__).resolve().parents[3]
 WITHOUT = {
@@ -60,17 +66,29 @@ def test_every_function_of_c_has_a_way():
 CANNOT_FAIL = {
     "REUSE", "Audit", "Live", "live", "in_place", "attached", "Value", "Times", "Error", "Device", "Tensor", "Outputs", "Binding",
     "Binding.audit", "Binding.cancel", "Outputs.keys", "Session.get_inputs", "Session.get_outputs", "Session.info", "Session.metadata",
-    "Session.nodes", "Device.info", "Device.metadata", "Device.counters"}
-SPECIAL = {"__getitem__", "__setitem__", "__next__", "__dlpack__"}
+    "Session.nodes", "Device.info", "Device.metadata", "Device.counters", "vdev.Fault", "vdev.Vdev.reset", "spark.SessionSpec",
+    "spark.Predictor", "spark.Held.close", "spark.release", "vcuda.folder", "_pytest.pytest_configure"}
+SPECIAL = {"__call__", "__getitem__", "__setitem__", "__next__", "__dlpack__"}
 UNITS = {"timeout": "seconds", "offset": "bytes", "nbytes": "bytes", "Times": "nanoseconds", "Audit": "bytes", "Device.counters": "bytes"}
 SHAPED = {"array", "out", "shape", "dims", "Tensor.reshape", "Tensor.copy", "Tensor.copy_from", "Tensor.to", "Tensor.read", "Tensor.numpy",
           "copy", "Session.run", "Binding.bind", "Binding.take", "Binding.update"}
 
 
+MODULES = {"": iobind, "vdev.": iobind.vdev, "spark.": iobind.spark, "vcuda.": iobind.vcuda, "_pytest.": iobind._pytest}
+
+
+def entries():
+    """(name, thing) of the modules that a user sees."""
+    for prefix, module in MODULES.items():
+        own = [name for name, thing in vars(module).items() if getattr(thing, "__module__", None) == module.__name__ and name[0] != "_"]
+        for name in getattr(module, "__all__", own):
+            thing = getattr(module, name)
+            yield prefix + name, getattr(thing, "_fixture_function", thing)  # what pytest makes of a fixture
+
+
 def public():
     """(name, thing, docstring) of what a user calls or looks at; a class's has that of its __init__."""
-    for name in iobind.__all__:
-        thing = getattr(iobind, name)
+    for name, thing in entries():
         if inspect.isclass(thing) and issubclass(thing, iobind.Error) and thing is not iobind.Error:
             assert inspect.getdoc(thing), name
             continue
@@ -87,19 +105,23 @@ def public():
                 yield f"{name}.{member}", value, inspect.getdoc(value)
 
 
+def is_of_fields(thing):
+    return inspect.isclass(thing) and (issubclass(thing, tuple) or dataclasses.is_dataclass(thing))
+
+
 def parameters(thing):
-    """Those that a caller names or gives; a module in C says them in its docstring."""
-    if not callable(thing) or (inspect.isclass(thing) and issubclass(thing, tuple)):
+    """Those that a caller names or gives; a module in C says them in its docstring. A field of a class of values has a docstring of its own."""
+    if not callable(thing) or is_of_fields(thing):
         return []
     made_by_us = inspect.isclass(thing) and "__init__" not in vars(thing)
     given = [] if made_by_us else list(inspect.signature(thing).parameters.values())
-    return [one.name for one in given if one.name not in ("self", "cls", "value", "key") and one.kind != one.VAR_KEYWORD]
+    return [one.name for one in given if one.name not in ("self", "cls", "value", "key", "request") and one.kind != one.VAR_KEYWORD]
 
 
 def raised_by(thing):
     """The exceptions that its own lines in Python raise."""
     made = [thing]
-    if inspect.isclass(thing) and not issubclass(thing, tuple):
+    if inspect.isclass(thing) and not is_of_fields(thing):
         made = [getattr(thing, name) for name in ("__new__", "__init__")]
     return {name for one in made if inspect.isfunction(one) for name in re.findall(r"raise (\w+)\(", inspect.getsource(one))}
 
@@ -125,6 +147,18 @@ def test_everything_public_says_shapes_units_and_errors():
     assert [name for name, _, text in documented if not text] == []
     assert {name: lacks for name, thing, text in documented if (lacks := check_docstring(name, thing, text))} == {}
     assert CANNOT_FAIL <= {name for name, _, _ in documented}
+
+
+def fields_without_text(thing):
+    body = ast.parse(inspect.getsource(thing)).body[0].body
+    return [field.target.id for field, after in zip(body, [*body[1:], None]) if isinstance(field, ast.AnnAssign)
+            and not (isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant) and isinstance(after.value.value, str))]
+
+
+def test_each_field_of_a_class_of_values_has_a_docstring():
+    made = {name: thing for name, thing in entries() if is_of_fields(thing)}
+    assert {"Value", "Times", "spark.SessionSpec"} <= set(made)
+    assert {name: without for name, thing in made.items() if (without := fields_without_text(thing))} == {}
 
 
 def test_the_types_hold():

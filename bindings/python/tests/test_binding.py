@@ -10,7 +10,7 @@ import onnx
 import pytest
 
 import iobind
-from support import FLOAT, INT64, add, counter, model, needs_graphs, slow, twice
+from support import FLOAT, INT64, add, broadcast, counter, model, needs_graphs, slow, twice
 
 f32 = numpy.float32
 
@@ -40,6 +40,64 @@ def test_run_has_onnxruntimes_signature(device):
         session.run(None, {"x": floats(1)})
     with pytest.raises(iobind.NotFound, match="'w'"):
         session.run(None, {"x": floats(1), "y": floats(2), "w": floats(1)})
+    with pytest.raises(iobind.ShapeError, match="^session_run: .*'[xy]'"):
+        session.run(None, {"x": floats(1), "y": floats(2, 3, 4).reshape(1, 3)})
+    with pytest.raises(iobind.Error, match="^session_run: "):
+        session.run(None, {"x": floats(1, 2), "y": floats(2, 3, 4)})
+    assert session.run(None, {"x": iobind.tensor(floats(1)), "y": floats(2)})[0].tolist() == [3]
+    if device != "cpu":  # where it is read
+        there = iobind.tensor(floats(1), device)
+        assert session.run(None, {"x": there, "y": floats(2)})[0].tolist() == [3]
+        with pytest.raises(iobind.DeviceError, match="^session_run: 'x'"):
+            iobind.Session(add()).run(None, {"x": there, "y": floats(2)})
+
+
+@pytest.mark.parametrize("where", ["here", "in a thread"])
+def test_a_run_takes_dims_that_the_model_broadcasts(device, where):
+    """They have one name in the model, and differ: onnxruntime takes that, see test_process."""
+    session, results = iobind.Session(broadcast(), device=device), []
+
+    def run():
+        results.extend(session.run(None, {"x": floats(1), "y": floats(2, 3, 4)}))
+
+    if where == "here":
+        run()
+    else:
+        thread = threading.Thread(target=run)
+        thread.start()
+        thread.join()
+    assert [z.tolist() for z in results] == [[3, 4, 5]]
+
+
+def test_a_conversion_changes_no_number():
+    whole, real = (iobind.Session(model([("Identity", ["x"], ["y"])], [("x", dtype, None)], [("y", dtype, None)])) for dtype in (INT64, FLOAT))
+    for session, value in ((whole, 1.5), (whole, [1, 2.5]), (whole, None), (real, None), (real, [1, None]), (real, "1"), (real, ["a"])):
+        with pytest.raises(iobind.DTypeError, match="'x': expected numbers"):
+            session.bind({"x": value})
+        with pytest.raises(iobind.DTypeError, match="'x': expected numbers"):
+            session.run(None, {"x": value})
+    with pytest.raises(iobind.DTypeError):
+        iobind.tensor([1.5], dtype="int64")
+    for session, value in ((whole, 3), (whole, [[1, True]]), (whole, []), (real, [1, 2.5]), (real, 7)):
+        assert session.run(None, {"x": value})[0].tolist() == value
+
+
+def test_dims_of_any_name():
+    session = iobind.Session(model([("Relu", ["name"], ["y"])], [("name", FLOAT, ["self", "name"])], [("y", FLOAT, ["self", "name"])]))
+    assert session.empty("name", self=2, name=3).shape == (2, 3)
+
+
+@pytest.mark.parametrize("how", ["a sequence", "graphs"])
+def test_a_single_run_of_what_a_binding_does_not_take(how):
+    if how == "a sequence":
+        sequence = onnx.helper.make_tensor_sequence_value_info("s", FLOAT, None)
+        made = onnx.load_from_string(model([("SequenceConstruct", ["x"], ["s"]), ("Add", ["x", "x"], ["y"])], [("x", FLOAT, ["n"])], [("y", FLOAT, ["n"])]))
+        made.graph.output.append(sequence)
+        assert [None if one is None else one.tolist() for one in iobind.Session(made.SerializeToString()).run(None, {"x": floats(1)})] == [[2], None]
+    else:
+        needs_graphs()
+        session = iobind.Session(twice(), device="vdev", graphs=1)
+        assert [session.run(None, {"x": floats(number)})[0].tolist() for number in range(3)] == [[0], [2], [4]]
 
 
 def test_a_result_that_is_kept_is_not_overwritten(device):
@@ -544,6 +602,29 @@ def test_cycles_are_collected():
     del kept
     gc.collect()
     assert [one() for one in gone] == [None] * 3
+
+
+@pytest.mark.parametrize("held", ["by an input", "by a tensor", "by a part of a tensor"])
+def test_cycles_through_streams_and_events_are_collected(held):
+    """A program's attributes of the event or stream lead back to what holds it."""
+    binding = iobind.Session(twice(), device="vdev").bind()
+    stream, x = iobind.Stream("vdev"), iobind.tensor(floats(1, 2), "vdev")
+    binding["x"] = x
+    binding.run(stream=stream)
+    assert any(isinstance(one, iobind._core.Event) for one in gc.get_referents(binding))  # what is recorded behind that run
+    stream.synchronize()
+    if held == "by an input":
+        there = stream.record()
+        there.back = binding
+        binding.set_input("x", x, event=there)
+    else:
+        there = stream
+        x.copy_from(iobind.tensor(floats(3, 4)), stream=stream)
+        there.back = x if held == "by a tensor" else x[:1]
+    gone = weakref.ref(there)
+    del binding, stream, x, there
+    gc.collect()
+    assert gone() is None
 
 
 def test_strings():

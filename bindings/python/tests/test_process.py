@@ -112,6 +112,18 @@ cycle.append(cycle)
 """)
 
 
+def test_a_run_takes_what_onnxruntimes_takes():
+    """Dims of one name in the model, which broadcasts them."""
+    assert child(SMALL + """
+import onnxruntime
+from support import broadcast
+own, ours = onnxruntime.InferenceSession(broadcast(), providers=["CPUExecutionProvider"]), iobind.Session(broadcast())
+for sizes in ((1, 3), (3, 1), (3, 3)):
+    feeds = {name: numpy.arange(size, dtype="f4") + size for name, size in zip("xy", sizes)}
+    print(own.run(None, feeds)[0].tolist() == ours.run(None, feeds)[0].tolist())
+""") == "True\nTrue\nTrue\n"
+
+
 def interrupted(code):
     """A child that gets Ctrl-C once it has printed a line; gives how it ended, and after how long."""
     paths = [os.path.dirname(__file__), os.path.dirname(os.path.dirname(iobind.__file__)), os.environ.get("PYTHONPATH", "")]
@@ -128,18 +140,19 @@ def interrupted(code):
     return out, errors
 
 
-def test_ctrl_c_ends_a_run():
+@pytest.mark.parametrize("run", ["session.bind(inputs).run()", "session.run(None, inputs)"])
+def test_ctrl_c_ends_a_run(run):
     out, errors = interrupted("""
-binding = iobind.Session(slow(1000), threads=1).bind({"x": numpy.zeros((64, 64), "f4")})
+session, inputs = iobind.Session(slow(1000), threads=1), {"x": numpy.zeros((64, 64), "f4")}
 print("ready", flush=True)
 try:
-    binding.run()
+    """ + run + """
 except KeyboardInterrupt:
     print("interrupted", flush=True)
-binding = iobind.Session(twice()).bind({"x": x})
-print(binding.run()["y"].numpy().tolist())
+session = iobind.Session(twice())
+print(session.bind({"x": x}).run()["y"].numpy().tolist(), session.run(None, {"x": x})[0].tolist())
 """)
-    assert out.split() == ["interrupted", "[2.0,", "2.0]"], errors
+    assert out == "interrupted\n[2.0, 2.0] [2.0, 2.0]\n", errors
 
 
 def test_ctrl_c_ends_a_wait():
@@ -177,8 +190,13 @@ BUSY = """
 import os
 binding = iobind.Session(slow(1000), threads=1).bind({"x": numpy.zeros((64, 64), "f4")})
 stream = iobind.Stream("cpu")
-binding.run(stream=stream)
+out = binding.run(stream=stream)
 event = stream.record()
+
+def behind():
+    waiting = iobind.Session(twice()).bind()
+    waiting.set_input("x", iobind.tensor(x), event=event)
+    return waiting
 """
 INTERRUPTED = """
 print("ready", flush=True)
@@ -191,12 +209,54 @@ os._exit(0)  # to let go of the stream, or of map's items, is to wait for the ru
 
 
 @pytest.mark.parametrize("wait", [
-    "event.wait", "lambda: event.wait(timeout=1000)", "iobind.Session(twice()).map([{'x': (iobind.tensor(x), event)}]).__next__",
+    "event.wait", "lambda: event.wait(timeout=1000)", "lambda: out['y']", "lambda: binding.take('y')", "behind().run", "iobind.Session(twice()).map([{'x': (iobind.tensor(x), event)}]).__next__",
     "iobind.Session(slow(1000), threads=1).map([{'x': numpy.zeros((64, 64), 'f4')}]).__next__"],
-    ids=["event.wait", "event.wait with a timeout", "next before the item is there", "next while the item runs"])
+    ids=["event.wait", "event.wait with a timeout", "an output", "take", "run behind an event", "next before the item is there", "next while the item runs"])
 def test_ctrl_c_ends_every_wait(wait):
     out, errors = interrupted(BUSY + f"wait = {wait}\n" + INTERRUPTED)
     assert out.split() == ["interrupted"], errors
+
+
+def test_a_run_whose_wait_ctrl_c_ended_goes_on():
+    """The next call that asks gets its output. Whether the signal or the end of the run comes first does not matter here."""
+    out, errors = interrupted("""
+import time
+binding = iobind.Session(slow(1), threads=1).bind({"x": numpy.zeros((64, 64), "f4")})
+stream = iobind.Stream("cpu")
+out = binding.run(stream=stream)
+print("ready", flush=True)
+try:
+    out["y"]
+    time.sleep(1000)
+except KeyboardInterrupt:
+    pass
+print(out["y"].numpy().sum(), binding.take("y").shape)
+binding["x"] = numpy.zeros((64, 64), "f4")
+print(binding.run(stream=stream)["y"].numpy().sum())
+""".replace("binding =", "import time\nbinding =", 1))
+    assert out == "0.0 (64, 64)\n0.0\n", errors
+
+
+@pytest.mark.parametrize("by", ["threading.Thread(target=drop).start()", "signal.setitimer(signal.ITIMER_REAL, 0.1)"], ids=["a thread", "a signal"])
+def test_the_binding_goes_during_the_wait_for_an_output(by):
+    assert child(SMALL + """
+import signal, threading, time
+binding = iobind.Session(slow(0.5), threads=1).bind({"x": numpy.zeros((64, 64), "f4")})
+stream = iobind.Stream("cpu")
+out = binding.run(stream=stream)
+
+def drop(*_):
+    global binding
+    time.sleep(0.1)
+    del binding
+
+signal.signal(signal.SIGALRM, drop)
+""" + by + """
+try:
+    print(out["y"].numpy().sum())
+except iobind.InvalidState:
+    print("0.0")  # it went before the wait began
+""") == "0.0\n"
 
 
 def test_the_gil_is_released_in_a_run():
@@ -257,15 +317,17 @@ other.join()
 
 
 @pytest.mark.parametrize("copy", ["device.write(array)", "device.read()", "device.read(array)", "device.to('cpu')", "device.copy_from(host)",
-                                  "host.copy_from(device)", "iobind.copy([host], [device])", "device.numpy()", "host.to('vdev')", "next(results)"])
+                                  "host.copy_from(device)", "iobind.copy([host], [device])", "device.numpy()", "host.to('vdev')", "next(results)",
+                                  "(device.copy_from(pinned[0], stream=stream), pinned.pop())"])
 def test_the_gil_is_released_in_a_copy(copy):
-    """A copy over a link that takes 0.3 s for it, and a thread that counts meanwhile."""
+    """A copy over a link that takes 0.3 s for it, and a thread that counts meanwhile. To free pinned memory is to wait for the device, too."""
     steps = child(SMALL + f"COPY = compile({copy!r}, 'copy', 'eval')\n" + """
 import ctypes, os, threading, time
 from iobind import _runtime
 array = numpy.zeros(750, "f4")
 host, device = iobind.tensor(array), iobind.tensor(array, "vdev")
 results = iobind.Session(twice(), device="vdev").map([{"x": array}])
+pinned, stream = [iobind.empty(750, device="vdev/pinned") for _ in range(2)], iobind.Stream("vdev")
 native = ctypes.CDLL(os.path.join(os.path.dirname(_runtime.library_path()), "libiobind_vdev.so"))
 for name in (b"h2d_gbps", b"d2h_gbps"):
     assert native.vdev_set(0, name, b"0.00001") == 0
@@ -326,16 +388,20 @@ for _ in range(1000):
 def test_a_child_of_fork_is_refused():
     child(SMALL + """
 import os
-binding = iobind.Session(twice()).bind({"x": x})
+session, tensor = iobind.Session(twice()), iobind.tensor(x)
+binding = session.bind({"x": x})
 binding.run()
 pid = os.fork()
 if pid == 0:
-    try:
-        binding.run()
-    except iobind.InvalidState as reason:
-        assert "fork" in str(reason)
-        os._exit(7)
-    os._exit(1)
+    for name, run in {"binding_run": binding.run, "session_run": lambda: session.run(None, {"x": tensor})}.items():
+        try:
+            run()
+            os._exit(1)
+        except iobind.InvalidState as reason:
+            if not str(reason).startswith(name + ": ") or "fork" not in str(reason):
+                print(reason, flush=True)
+                os._exit(2)
+    os._exit(7)
 assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
 binding.run()
 """)
@@ -473,6 +539,39 @@ for _ in range(3):
 assert out["y"].numpy().tolist() == [2, 2]
 binding.clear()
 """)
+
+
+WAYS_TO_THE_HOST = {  # what is bound, what is called behind the run, where the result is
+    "an output there": ("iobind.REUSE('vdev/pinned')", "pass", "out['y'].numpy()"),
+    "copy_from": ("y", "host.copy_from(y, stream=stream)", "host.numpy()"),
+    "copy_from to memory that the device cannot reach": ("y", "plain.copy_from(y, stream=stream)", "plain.numpy()"),
+    "to": ("y", "host = y.to('cpu', stream=stream)", "host.numpy()"),
+    "read": ("y", "y.read(array, stream=stream)", "array"),
+}
+
+
+@pytest.mark.parametrize("way", WAYS_TO_THE_HOST)
+def test_an_output_comes_to_the_host_without_a_wait(way):
+    """Over a link that takes days for it the calls return all the same."""
+    output, call, result = WAYS_TO_THE_HOST[way]
+    assert child(SMALL + f"""
+import ctypes, os
+from iobind import _runtime
+y, host, plain, array = iobind.empty(2, device="vdev"), iobind.empty(2, device="vdev/pinned"), iobind.empty(2), numpy.zeros(2, "f4")
+binding = iobind.Session(twice(), device="vdev").bind({{"x": x}}, outputs={{"y": {output}}})
+stream = iobind.Stream("vdev")
+native = ctypes.CDLL(os.path.join(os.path.dirname(_runtime.library_path()), "libiobind_vdev.so"))
+for latency in (b"0", b"100000000000"):
+    assert native.vdev_set(0, b"latency_us", latency) == 0
+    out = binding.run(stream=stream)
+    {call}
+    event = stream.record()
+    if latency == b"0":
+        event.wait()
+        assert {result}.tolist() == [2, 2]
+print(event.query(), flush=True)
+os._exit(0)
+""") == "False\n"
 
 
 def test_items_of_map_are_read_behind_their_producers():

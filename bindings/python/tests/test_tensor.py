@@ -9,7 +9,7 @@ import numpy
 import pytest
 
 import iobind
-from support import twice
+from support import SMALL, child, twice
 
 DTYPES = ["float32", "uint8", "int8", "uint16", "int16", "int32", "int64", "bool", "float16", "float64", "uint32", "uint64",
           ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e4m3fnuz, ml_dtypes.float8_e5m2, ml_dtypes.float8_e5m2fnuz]
@@ -47,6 +47,9 @@ def test_parts(device):
         tensor[::2]
     with pytest.raises(IndexError):
         tensor[4]
+    for key in (..., "a", None, 1.5):
+        with pytest.raises(TypeError):
+            tensor[key]
     with pytest.raises(iobind.InvalidArgument):
         tensor.reshape(5)
 
@@ -171,6 +174,43 @@ def test_strides_are_refused_or_copied():
     copied = iobind.from_dlpack(array, copy=True)
     array[0, 0] = 9
     assert copied.numpy().tolist() == [[0, 3], [1, 4], [2, 5]]
+
+
+def test_a_capsule_that_was_refused_can_still_be_taken():
+    array = numpy.arange(6, dtype=numpy.float32).reshape(2, 3).T
+    capsule = array.__dlpack__(max_version=(1, 1))
+    with pytest.raises(iobind.ShapeError, match="dense"):
+        iobind.from_dlpack(capsule)
+    assert iobind.from_dlpack(capsule, copy=True).numpy().tolist() == array.tolist()
+    with pytest.raises(iobind.InvalidArgument, match="used"):
+        iobind.from_dlpack(capsule, copy=True)
+
+
+def test_one_of_two_threads_takes_a_capsule():
+    """The copy of what has gaps is made without the GIL, and large enough for the other thread to come meanwhile."""
+    assert child(SMALL + """
+import threading
+wide = numpy.ones((2048, 4096), "f4")
+
+def take():
+    together.wait()
+    try:
+        taken.append(iobind.from_dlpack(capsule, copy=True))
+    except iobind.InvalidArgument as reason:
+        assert "used" in str(reason)
+        refused.append(reason)
+
+for _ in range(10):
+    taken, refused, together = [], [], threading.Barrier(2)
+    capsule = wide[:, ::2].__dlpack__(max_version=(1, 1))
+    threads = [threading.Thread(target=take) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(taken) == len(refused) == 1, (taken, refused)
+    assert taken[0].numpy().sum() == 2048 * 2048
+""") == ""
 
 
 def test_a_read_only_array_stays_unwritten():

@@ -62,6 +62,30 @@ def test_it_ends_with_the_block(vdev):
 """)
 
 
+def test_options_that_are_kept_and_providers_that_are_chosen_later(run_pytest):
+    """A service's own SessionOptions serve test after test; set_providers cannot take a session away."""
+    run_pytest("""
+import onnxruntime
+OPTIONS = onnxruntime.SessionOptions()
+
+@pytest.mark.parametrize("turn", range(2))
+def test_service(vdev, turn):
+    before = onnxruntime.InferenceSession("add.onnx")
+    with vdev.redirect():
+        session = onnxruntime.InferenceSession("add.onnx", OPTIONS, providers=["CPUExecutionProvider"])
+        session.set_providers(["CPUExecutionProvider"])
+        with vdev.expect(kernels=1):
+            session.run(None, {"x": numpy.ones(4, "f4")})
+        before.set_providers(["CPUExecutionProvider"])
+        with vdev.expect(kernels=0):
+            before.run(None, {"x": numpy.ones(4, "f4")})
+
+def test_another_device(vdev):
+    with vdev.redirect(device=1), pytest.raises(ValueError, match="device 0"):
+        onnxruntime.InferenceSession("add.onnx", OPTIONS)
+""")
+
+
 def test_the_example_of_the_document(run_pytest, tmp_path):
     with open(tmp_path / "app.py", "a", encoding="utf-8") as app:
         app.write("load = Service\n")
