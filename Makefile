@@ -77,23 +77,27 @@ python: needs
 
 java: needs dist
 	@scripts/install-packages java
-	@scripts/get-jdk
+	@scripts/get-jdk --whole
 	@scripts/build-java
 
+# A whole JDK also tells whether the sources keep to what Java 22 has. Who requires Java has it fetched; a newcomer compiles without.
+whole_jdk = $(findstring java,$(IOBIND_REQUIRE))
 fetched:
-	@echo "fetched, unless it is here: ONNX Runtime, its WebGPU plugin, models and a software Vulkan driver (110 MB);"
-	@echo "older ONNX Runtimes and Python packages (110 MB); a JDK, if there is none of version 22 or newer (150 MB);"
-	@echo "by Maven, unless its own folder has them: its plugins, the official Java package and Spark's interface (90 MB)"
+	@echo "fetched, unless it is here: ONNX Runtime, its WebGPU plugin, models and a software Vulkan driver (95 MB);"
+	@echo "older ONNX Runtimes and Python packages (100 MB, 125 MB where Python is not 3.11); a JDK, if there is none of version 22 or newer ($(if $(whole_jdk),160,70) MB);"
+	@echo "by Maven, unless its own folder has them: its plugins, the official Java package and Spark's interface (95 MB)"
+	@case ,$$IOBIND_REQUIRE, in *,vcuda,*) echo "ONNX Runtime with its CUDA provider (255 MB)" ;; esac
 	@scripts/install-packages build test python java
 	@scripts/get-onnxruntime
 	@scripts/get-onnxruntime --ep webgpu
 	@scripts/get-onnxruntime --version $(oldest_ort)
 	@scripts/get-onnxruntime --version $(too_old_ort)
+	@scripts/get-onnxruntime-headers || echo "going on without ONNX Runtime's headers"
 	@scripts/get-vulkan-driver
 	@scripts/get-models
 	@scripts/get-python --tests
-	@case ,$$IOBIND_REQUIRE, in *,vcuda,*) echo "ONNX Runtime with its CUDA provider: 255 MB"; scripts/get-onnxruntime --gpu ;; esac
-	@scripts/get-jdk || echo "going on without a JDK"
+	@case ,$$IOBIND_REQUIRE, in *,vcuda,*) scripts/get-onnxruntime --gpu ;; esac
+	@scripts/get-jdk $(if $(whole_jdk),--whole) || echo "going on without a JDK"
 
 no-results:
 	@rm -rf $(results)
@@ -127,7 +131,7 @@ test-java: dist
 test-spark: dist
 	@scripts/get-models
 	@scripts/get-python --tests
-	@scripts/get-jdk
+	@scripts/get-jdk --whole
 	@tests/spark/run
 
 test-release: dist
@@ -138,6 +142,7 @@ ports-needs:
 
 # Each stage is a target, so that make -k goes on behind one that failed.
 test-all: java_arguments := -Diobind.excluded=
+test-all: whole_jdk := yes
 test-all: no-results fetched ports-needs check-format analyze dist test-tsan test-java test-python test-spark test-valgrind \
     test-release-all test-oldest-ort test-control-flow-ort test-dev-all $(older_gpu_orts:%=test-gpu-%)
 	@scripts/skipped $(results)

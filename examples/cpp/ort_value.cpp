@@ -1,5 +1,5 @@
 // ort_value MODEL [DEVICE]: ORT's own C++ interface beside iobind. An Ort::Value becomes an input, and an output an Ort::Value, each keeping the
-// other alive. Needs ORT's headers, of 1.24 or newer, but does not link to ORT. The model is tests/models' "scale".
+// other alive. Needs ORT's headers, which may be older than the ORT that is loaded, and does not link to ORT. The model is tests/models' "scale".
 #define ORT_API_MANUAL_INIT // the ORT that iobind has loaded, and no other
 #include <cstdio>
 #include <iobind/interop.h>

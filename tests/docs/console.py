@@ -4,7 +4,7 @@
 usage: console.py [--root ROOT] BUILD_FOLDER PYTHON [CC_FLAG...]
 
 What is built is installed into a folder that looks like a clone after `make demo`; a document's blocks run there one after the
-other. Of a block the lines after "$ " are run that begin with iobind, cc or ./; what else a reader is shown (make, git, scripts)
+other. Of a block the lines after "$ " are run that begin with iobind, cc, c++ or ./; what else a reader is shown (make, git, scripts)
 readme.py checks. A block of "sh" shows no output; it must succeed. What differs from run to run or from machine to machine is made
 equal first (SAME), and a shown line "..." stands for any number of lines. A block that names webgpu is left out where no such device
 works. Ends with 77 (skipped) where the models are not there."""
@@ -78,10 +78,11 @@ class Clone:
             made = subprocess.run([python, str(pathlib.Path(__file__).resolve().parent / maker), str(folder / name)])
             if made.returncode != 0:
                 self.lacks.append(name)
-        compiler = folder / "bin/cc"  # what is linked to a library with sanitizers needs their flags, which no reader is shown
-        compiler.parent.mkdir()
-        compiler.write_text(f'#!/bin/sh\nexec /usr/bin/cc "$@" {" ".join(flags)}\n')
-        compiler.chmod(0o755)
+        (folder / "bin").mkdir()
+        for name in ["cc", "c++"]:  # what is linked to a library with sanitizers needs their flags, which no reader is shown
+            compiler = folder / "bin" / name
+            compiler.write_text(f'#!/bin/sh\nexec /usr/bin/{name} "$@" {" ".join(flags)}\n')
+            compiler.chmod(0o755)
         self.environment = dict(os.environ, PATH=f"{folder}/bin:{folder}/dist/bin:{os.environ['PATH']}", NO_COLOR="1")
         for name in ["ORT_NATIVE_LIB_PATH", "IOBIND_EP_LIBRARIES"]:  # a reader has the runtime folder's
             self.environment.pop(name, None)
@@ -95,7 +96,7 @@ class Clone:
 
 
 def runs(command):
-    return re.match(r"(?:\w+=\S* )*(?:(?:dist/bin/)?iobind|cc|\./\S+)(?: |$)", command)
+    return re.match(r"(?:\w+=\S* )*(?:(?:dist/bin/)?iobind|cc|c\+\+|\./\S+)(?: |$)", command)
 
 
 def check_block(clone, language, first, content):

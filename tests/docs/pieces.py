@@ -34,14 +34,14 @@ def documents(root):
 
 
 def is_program(blocks):
-    return blocks[0][1].startswith(("#include", "/*"))
+    return blocks[0][1].startswith(("#include", "/*", "//"))
 
 
-def sections(path):
-    """(first line, blocks of C, what they print or None) of each section that has C."""
+def sections(path, language="c"):
+    """(first line, blocks of C, what they print or None) of each section that has C, or another language."""
     for _, blocks in markdown.sections(path.read_text()):
-        code = [(line, content) for language, line, content in blocks if language == "c"]
-        printed = "".join(content for language, _, content in blocks if language == "text")
+        code = [(line, content) for written_in, line, content in blocks if written_in == language]
+        printed = "".join(content for written_in, _, content in blocks if written_in == "text")
         if code:
             yield code[0][0], code, printed or None
 

@@ -17,32 +17,38 @@ import markdown
 import pieces
 
 # Programs of others, which only need to be spelled as they are.
-OTHERS = {"cc", "git", "cmake", "ctest", "cd", "export", "pkg-config", "apt-get"}
+OTHERS = {"cc", "c++", "git", "cmake", "ctest", "cd", "export", "pkg-config", "apt-get"}
 NOT_OURS = {".git", ".runtime", "build", "dist"}
+
+
+def programs(root, path):
+    """(first line, blocks, the example that the first line names or None) of each program in a document."""
+    for language, beginning, folder in (("c", r"/\* (\w+)", "examples"), ("cpp", r"// (\w+)", "examples/cpp")):
+        for line, code, _ in pieces.sections(path, language):
+            if pieces.is_program(code):
+                name = re.match(beginning, code[0][1])
+                yield line, code, root / folder / f"{name[1]}.{language}" if name else None
 
 
 def check_example(root):
     """A program in a document, in one block or several under one heading, is the example that its first line names."""
     found = set()
     for path in pieces.documents(root):
-        for line, code, _ in pieces.sections(path):
-            if not pieces.is_program(code):
-                continue
-            name = re.match(r"/\* (\w+)", code[0][1])
-            example = root / f"examples/{name[1]}.c" if name else None
+        for line, code, example in programs(root, path):
             where = f"{path.relative_to(root)}:{line}"
             if example is None or not example.exists():
                 yield f"{where}: a program whose first line names no example"
                 continue
-            found.add(path.name)
+            found.add((path.name, example.suffix))
             told, real = "".join(content for _, content in code).splitlines(), example.read_text().splitlines()
             # Between two blocks the program may have an empty line, which a document does not show.
             told, real = [line for line in told if line], [line for line in real if line]
             if told != real:
                 at = next((i for i, (a, b) in enumerate(zip(told, real)) if a != b), min(len(told), len(real)))
-                yield f"{where}: is not examples/{name[1]}.c: '{(told + [''])[at]}' there, '{(real + [''])[at]}' here"
-    if "README.md" not in found:
-        yield "README.md: has no program"
+                yield f"{where}: is not {example.relative_to(root)}: '{(told + [''])[at]}' there, '{(real + [''])[at]}' here"
+    for name, suffix in (("README.md", ".c"), ("README.md", ".cpp"), ("cpp.md", ".cpp")):
+        if (name, suffix) not in found:
+            yield f"{name}: has no program that is an example ({suffix})"
 
 
 def documents(root):

@@ -18,11 +18,14 @@ TREE = {
     "Makefile": "demo: build\n\ttrue\nbuild:\n\ttrue\n",
     "CMakePresets.json": '{"configurePresets": [{"name": "dev"}, {"name": "base", "hidden": true}]}',
     "examples/quickstart.c": "/* quickstart */\nint main(void) {\n\n  return 0;\n}\n",
+    "examples/cpp/loop.cpp": "// loop\nint main() {\n  return 2;\n}\n",
     "README.md": (f"# It\n\n{FENCE}c\n/* quickstart */\nint main(void) {{\n{FENCE}\n\nand\n\n{FENCE}c\n  return 0;\n}}\n{FENCE}\n\n"
+                  f"{FENCE}cpp\n// loop\nint main() {{\n  return 2;\n}}\n{FENCE}\n\n"
                   "Run `make demo`, or see [the tool](docs/tool.md#run).\n\n"
                   f"{FENCE}console\n$ iobind run MODEL --json\noutput --nonsense\n{FENCE}\n\n{FENCE}sh\ncmake --preset dev\nscripts/get --dir x\n{FENCE}\n"),
     "CONTRIBUTING.md": "Nothing.\n",
     "docs/tool.md": "# The tool\n\n## Options of every command\n\n`--help`\n\n## run\n\n`--json`\n",
+    "docs/cpp.md": f"{FENCE}cpp\n// loop\nint main() {{\n  return 2;\n}}\n{FENCE}\n",
     "docs/design.md": "Nothing.\n",
     "docs/concepts.md": (f"## One\n\n{FENCE}c\nstatic int two(void) {{ return 2; }}\n{FENCE}\n\n{FENCE}c\nint one = 1;\nTRY(IOBIND_OK);\n{FENCE}\n\n"
                          f'{FENCE}c\nprintf("%d\\n", one + two());\n{FENCE}\n\n{FENCE}text\n3\n{FENCE}\n\n## Two\n\n{FENCE}c\nint one;\n(void)one;\n{FENCE}\n'),
@@ -36,6 +39,11 @@ FAULTS = [
     ("example", "README.md", "  return 0", "  return 1"),
     ("example", "README.md", "/* quickstart", "/* slowstart"),
     ("example", "README.md", f"{FENCE}c\n/*", f"{FENCE}text\n/*"),
+    ("example", "examples/cpp/loop.cpp", "return 2", "return 3"),
+    ("example", "README.md", "  return 2", "  return 3"),
+    ("example", "README.md", "// loop", "// lope"),
+    ("example", "README.md", f"{FENCE}cpp", f"{FENCE}text"),
+    ("example", "docs/cpp.md", f"{FENCE}cpp", f"{FENCE}text"),
     ("links", "README.md", "docs/tool.md#run", "docs/tools.md"),
     ("links", "README.md", "docs/tool.md#run", "docs/tool.md#walk"),
     ("links", "docs/design.md", "Nothing.", "![picture](nowhere.svg)"),

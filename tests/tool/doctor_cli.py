@@ -69,6 +69,22 @@ class Doctor(Case):
         self.assertIn("cuda: libcuda.so.1 is missing: install NVIDIA's driver, 580 or newer", said)
         self.assertIn("libcudnn.so.9 is missing, for convolutions and others: pip install nvidia-cudnn-cu13", said)
 
+    def test_the_line_that_cures_each(self):
+        """Python's packages for CUDA 13 are named without a number, but for cuDNN's; those for CUDA 12 with one."""
+        for suffix, names in (("", (*THIRTEEN, "libnvrtc.so.13", "libcufft.so.12", "libcudnn.so.9")),
+                              ("-cu12", ("libcublasLt.so.12", "libcublas.so.12", "libcurand.so.10", "libcudart.so.12", "libcufft.so.11",
+                                         "libnvrtc.so.12", "libcudnn.so.9"))):
+            self.ep(*names)
+            packages = {"libcublasLt": "cublas", "libcublas": "cublas", "libcurand": "curand", "libcudart": "cuda-runtime",
+                        "libcufft": "cufft", "libnvrtc": "cuda-nvrtc", "libcudnn": "cudnn"}
+            rows = self.needs()
+            for name in names:
+                package = packages.get(name.split(".")[0])
+                if package is None:
+                    continue
+                number = "-cu13" if package == "cudnn" and suffix == "" else suffix
+                self.assertEqual(rows[name]["cure"], f"pip install nvidia-{package}{number}", name)
+
     def test_the_wrong_cuda(self):
         self.ep("libcudart.so.13")
         other = self.library("lib/libcudart.so.12")
