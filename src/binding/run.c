@@ -288,6 +288,17 @@ static void unset_terminate(iobind_binding *binding) {
   }
 }
 
+bool iobind__run_goes_on(iobind_binding *binding) {
+  while (atomic_load(&binding->state) == IOBIND__CANCELLING) {
+    sched_yield();
+  }
+  bool cancelled = atomic_load(&binding->state) == IOBIND__CANCELLED;
+  if (cancelled) {
+    unset_terminate(binding);
+  }
+  return cancelled;
+}
+
 /* Leave the running state. */
 static inline void leave(iobind_binding *binding) {
   uint64_t state = IOBIND__RUNNING;
@@ -722,6 +733,7 @@ iobind_status iobind_binding_cancel(iobind_binding *binding, iobind_error *error
   if (binding == NULL) {
     return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "binding_cancel: binding is NULL");
   }
+  IOBIND__TRY(iobind__process_check("binding_cancel", error));
   /* the run cannot end, and its options cannot be freed, between these two states */
   uint64_t running = IOBIND__RUNNING;
   if (!atomic_compare_exchange_strong(&binding->state, &running, IOBIND__CANCELLING)) {

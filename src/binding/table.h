@@ -240,6 +240,9 @@ iobind__carry *iobind__carry_of_output(const iobind_binding *binding, size_t out
 iobind_status iobind__run_ort(iobind_binding *binding, OrtRunOptions *options, const iobind_device *ordered,
                               iobind_error *error);
 
+/* Let ORT run, although the run was cancelled, what must follow it; the run stays cancelled. Was it cancelled? */
+bool iobind__run_goes_on(iobind_binding *binding);
+
 /* run_options.c */
 /* The caller's options with the number of a graph. */
 iobind_status iobind__run_options_make(const iobind_binding *binding, int graph, OrtRunOptions **out, iobind_error *error);

@@ -74,7 +74,7 @@ static void end_thread(struct rig *rig) {
   pthread_join(held.thread, NULL);
 }
 
-static void start_thread(struct rig *rig) {
+void busy_begin(struct rig *rig) {
   hold_next_run();
   NEED_TRUE(pthread_create(&held.thread, NULL, run_in_thread, rig) == 0);
   rig->end = end_thread;
@@ -83,31 +83,35 @@ static void start_thread(struct rig *rig) {
 
 static void make_running(struct rig *rig) {
   make_bound(rig);
-  start_thread(rig);
+  busy_begin(rig);
 }
 
 /* ORT can leave the nodes of a run that is cancelled out, and say OK. */
 static void make_running_for_nothing(struct rig *rig) {
   make_bound(rig);
   NEED_TRUE(fake_ort_leave_out("RunWithBinding", fake_ort_count("RunWithBinding") + 1));
-  start_thread(rig);
+  busy_begin(rig);
 }
 
 static void make_running_for_nothing_on_stream(struct rig *rig) {
   make_bound(rig);
   NEED(rig, iobind_stream_create(rig->device, NULL, &rig->stream, &rig->error));
   NEED_TRUE(fake_ort_leave_out("RunWithBinding", fake_ort_count("RunWithBinding") + 1));
-  start_thread(rig);
+  busy_begin(rig);
 }
 
 static iobind_status cancel(struct rig *rig) {
   return iobind_binding_cancel(rig->binding, &rig->error);
 }
 
+iobind_status busy_end(struct rig *rig) {
+  end_thread(rig);
+  return held.status;
+}
+
 /* The run ends, and the next one is not cancelled. */
 static void is_cancelled(struct rig *rig) {
-  end_thread(rig);
-  NEED_TRUE(held.status == IOBIND_CANCELLED);
+  NEED_TRUE(busy_end(rig) == IOBIND_CANCELLED);
   NEED(rig, iobind_binding_run(rig->binding, NULL, NULL, &rig->error));
   expect_output(rig, rig->binding, rig_twos);
 }

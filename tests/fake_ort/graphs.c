@@ -1,7 +1,9 @@
 /* Sessions that capture graphs: y = 2 x. */
 #include <stddef.h>
 
+#include "fake_ort.h"
 #include "scenario.h"
+#include "vdev.h"
 
 static iobind_status create(struct rig *rig) {
   size_t bytes;
@@ -82,6 +84,27 @@ static iobind_status run_in_place(struct rig *rig) {
   return status == IOBIND_OK ? run(rig) : status;
 }
 
+/* ORT leaves the nodes of a run out that is cancelled: here of the first of those that capture. */
+static void make_capturing_for_nothing(struct rig *rig) {
+  make_in_place(rig);
+  NEED_TRUE(vdev_reset(0) == 0);
+  NEED_TRUE(fake_ort_leave_out("RunWithBinding", fake_ort_count("RunWithBinding") + 1));
+  busy_begin(rig);
+}
+
+static iobind_status cancel(struct rig *rig) {
+  return iobind_binding_cancel(rig->binding, &rig->error);
+}
+
+/* ORT waits for what it has submitted in the next run, so that must not end at once; then the state is as it was. */
+static void capture_is_cancelled(struct rig *rig) {
+  NEED_TRUE(busy_end(rig) == IOBIND_CANCELLED);
+  NEED_TRUE(vdev_get(0, "kernels") == 1);
+  rig_expect(rig, rig->x, rig_ones, RIG_VALUES);
+  NEED(rig, run(rig));
+  output_is(rig, 2);
+}
+
 static void make_swapped(struct rig *rig) {
   make_bound(rig);
   NEED(rig, iobind_binding_carry(rig->binding, 0, 0, IOBIND_CARRY_SWAP, &rig->error));
@@ -130,6 +153,7 @@ const struct scenario graph_scenarios[] = {
     GRAPHS("iobind_binding_run", "captured in place", make_in_place, run_in_place, state_goes_on),
     GRAPHS("iobind_binding_run", "captured with a swap", make_swapped, run, state_goes_on),
     GRAPHS("iobind_binding_run", "replayed", make_captured, run, output_is_twos),
+    GRAPHS("iobind_binding_cancel", "in a capture", make_capturing_for_nothing, cancel, capture_is_cancelled),
     GRAPHS("iobind_binding_forget_graphs", "", make_captured, forget, runs),
     GRAPHS("iobind_binding_set_run_options", "with graphs", make_captured, set_run_options, runs),
     {.function = NULL},

@@ -32,6 +32,10 @@ extern const struct scenario busy_scenarios[];
 extern const struct scenario pipeline_scenarios[];
 extern const struct scenario external_scenarios[];
 
+/* busy.c: the rig's binding is run by another thread, which stands within ORT's call until the end; what the run returns. */
+void busy_begin(struct rig *rig);
+iobind_status busy_end(struct rig *rig);
+
 /* Functions of the public interface that no scenario calls yet, each with the reason. */
 typedef struct without_scenario {
   const char *function;

@@ -96,6 +96,7 @@ static void try_everything(objects *all) {
   IS_REFUSED(iobind_binding_create(all->session, &binding, &fault));
   IS_REFUSED(iobind_binding_run(all->binding, NULL, NULL, &fault));
   IS_REFUSED(iobind_binding_run(all->binding, all->stream, all->event, &fault));
+  IS_REFUSED(iobind_binding_cancel(all->binding, &fault));
   IS_REFUSED(iobind_binding_get_output(all->binding, 0, &tensor, &fault));
   IS_REFUSED(iobind_stream_create(all->cpu, NULL, &stream, &fault));
   IS_REFUSED(iobind_stream_synchronize(all->stream, &fault));
