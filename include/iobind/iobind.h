@@ -193,8 +193,7 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_runtime_get_info(const iobind_runti
  *  @param name  registration name; NULL: the EP catalogue's name for that file, otherwise the file's name
  *  @param path  the library's file
  *  @return OK, also if it is registered already under that name; NOT_FOUND no such file; RUNTIME it does not load: the
- *          message has the loader's reason, such as a missing library; NOT_SUPPORTED another copy of ORT in the process
- *          uses it; INVALID_ARGUMENT
+ *          message has the loader's reason, such as a missing library; NOT_SUPPORTED another copy of ORT in it; INVALID_ARGUMENT
  *  @threads any   @since 0.1 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_runtime_register_ep(iobind_runtime *runtime, const char *name, const char *path,
                                                                  iobind_error *error);
@@ -293,8 +292,7 @@ IOBIND_API iobind_device *iobind_runtime_get_device(const iobind_runtime *runtim
  *  vendor id, which never means the CPU. N counts from 0 among those that match. With the suffix `/pinned` a spec means the
  *  device's host-accessible memory (`cuda_pinned` is an alias of `cuda/pinned`). Example: "cuda,webgpu,cpu".
  *  @param memory  receives the kind of memory; NULL: a spec with `/pinned` is an error
- *  @return OK; NOT_FOUND there is no such device; DEVICE there are some, but none works: the message has each reason;
- *          INVALID_ARGUMENT not a spec
+ *  @return OK; NOT_FOUND there is no such device; DEVICE there are some, but none works (each reason is in the message); INVALID_ARGUMENT
  *  @threads any   @blocks yes: the first use of a device starts its driver   @since 0.1 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_runtime_find_device(iobind_runtime *runtime, const char *spec,
                                                                  iobind_device **device, iobind_memory *memory,
@@ -320,8 +318,7 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_device_get_metadata(const iobind_de
 IOBIND_API IOBIND_CHECK iobind_status iobind_device_check(iobind_device *device, iobind_error *error);
 
 /** What iobind itself has moved and allocated on a device since the runtime was created. ORT's own copies are not counted:
- *  those of a plain run, between nodes, or to an output that is bound elsewhere than the session leaves it (see
- *  iobind_audit_create). */
+ *  those of a plain run, between nodes, or to an output that is bound elsewhere than the session leaves it: see iobind_audit_create. */
 typedef struct iobind_device_counters {
   uint32_t struct_size;
   uint32_t reserved;
@@ -400,8 +397,7 @@ IOBIND_API void iobind_event_destroy(iobind_event *event);
 IOBIND_API IOBIND_CHECK iobind_status iobind_event_record(iobind_event *event, iobind_stream *stream, iobind_error *error);
 
 /** Wait on the host for the event.
- *  @return OK; the failure of a run or copy before it, each time until the event is recorded again; RUNTIME the device
- *          failed; INVALID_ARGUMENT
+ *  @return OK; the failure of a run or copy before it, each time until the event is recorded again; RUNTIME the device failed; INVALID_ARGUMENT
  *  @threads any   @blocks yes   @since 0.1 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_event_wait(iobind_event *event, iobind_error *error);
 
@@ -467,8 +463,7 @@ IOBIND_API uint32_t iobind_dtype_bits(int32_t dtype);
 
 /** Bytes of a dense tensor: ceil(elements * bits / 8), 0 if a dim is 0.
  *  @param dims  `rank` dims of 0 or more; may be NULL if rank is 0 (a scalar: one element)
- *  @return OK; SHAPE a negative dim, a rank above IOBIND_MAX_RANK, or a product that overflows; DTYPE no such type, or
- *          STRING; INVALID_ARGUMENT
+ *  @return OK; SHAPE a negative dim, a rank above IOBIND_MAX_RANK, or a product that overflows; DTYPE no such type, or STRING; INVALID_ARGUMENT
  *  @threads any   @since 0.1 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_dtype_get_bytes(iobind_dtype dtype, const int64_t *dims, size_t rank,
                                                              size_t *bytes, iobind_error *error);
@@ -812,8 +807,7 @@ typedef enum iobind_placement {
 /** Run once without a binding. ORT copies inputs and outputs as it needs them: each run may copy all of them over the link.
  *  This is the simplest way to a result, and what a binding is compared with.
  *  @param inputs   a tensor for each input, in the session's order: on the host, or where the session reads it (and ready now)
- *  @param outputs  an array of output_count; receives new host tensors, NULL for outputs that are not tensors. The caller
- *                  releases them
+ *  @param outputs  an array of output_count; receives new host tensors, NULL for outputs that are not tensors. The caller releases them
  *  @return OK; DTYPE, SHAPE, DEVICE an input does not fit; NOT_SUPPORTED an input is not a tensor; RUNTIME ORT failed
  *  @threads any   @blocks yes   @since 0.1 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_session_run(iobind_session *session, iobind_tensor *const *inputs,
@@ -837,8 +831,7 @@ typedef struct iobind_run_request {
 IOBIND_API IOBIND_CHECK iobind_status iobind_session_run_request(iobind_session *session, const iobind_run_request *request,
                                                                  iobind_tensor **outputs, iobind_error *error);
 
-/** End the profile of a session made with `profile` and write its file. Runs must be over: ORT does not check. Later runs are
- *  not recorded.
+/** End the profile of a session made with `profile` and write its file. Runs must be over: ORT does not check. Later runs are not recorded.
  *  @param path  receives the file's path; lives as long as the session
  *  @return OK; INVALID_STATE no profile is being recorded; RUNTIME, OUT_OF_MEMORY
  *  @threads serial   @since 0.1 */
@@ -1002,9 +995,17 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_binding_cancel(iobind_binding *bind
 IOBIND_API IOBIND_CHECK iobind_status iobind_binding_get_output(iobind_binding *binding, size_t index, iobind_tensor **tensor,
                                                                 iobind_error *error);
 
+/** As iobind_binding_get_output, but an output in device memory, of a run that is under way on an EP's stream, is not waited for: until the
+ *  run has passed, the tensor may be used only in what is submitted to `stream`, which from now on comes behind the run. If the run
+ *  fails, those who wait for its event or for a stream hear of it. Any other output is waited for.
+ *  @param stream  the run's, or another one of a device of the session
+ *  @return as iobind_binding_get_output; DEVICE another device's stream; INVALID_ARGUMENT
+ *  @threads serial   @since 0.2 */
+IOBIND_API IOBIND_CHECK iobind_status iobind_binding_lend_output(iobind_binding *binding, size_t index, iobind_stream *stream,
+                                                                 iobind_tensor **tensor, iobind_error *error);
+
 /** As iobind_binding_get_output, and the caller owns the reference: no later run overwrites a FRESH or REUSE output that was
- *  taken. An output can be taken once for each run; a FIXED or IN_PLACE one is the caller's own tensor, with one more
- *  reference.
+ *  taken. An output can be taken once for each run; a FIXED or IN_PLACE one is the caller's own tensor, with one more reference.
  *  @threads serial   @since 0.1 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_binding_take_output(iobind_binding *binding, size_t index, iobind_tensor **tensor,
                                                                  iobind_error *error);

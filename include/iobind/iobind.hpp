@@ -479,6 +479,12 @@ public:
     detail::call(failed, iobind_binding_get_output, binding_, index_, &borrowed);
     return tensor(borrowed == nullptr ? nullptr : iobind_tensor_retain(borrowed));
   }
+  /** The same without a wait for a run that is under way: for what is submitted to the stream from now on. */
+  tensor lend(const stream &to, error *failed = nullptr) const {
+    iobind_tensor *borrowed = nullptr;
+    detail::call(failed, iobind_binding_lend_output, binding_, index_, to.get(), &borrowed);
+    return tensor(borrowed == nullptr ? nullptr : iobind_tensor_retain(borrowed));
+  }
   /** The last run's output, which the caller owns from now on. */
   tensor take(error *failed = nullptr) const {
     iobind_tensor *taken = nullptr;

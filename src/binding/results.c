@@ -281,6 +281,57 @@ iobind_status iobind_binding_get_output(iobind_binding *binding, size_t index, i
   return iobind__named(get_output(binding, index, tensor, error), error, "binding_get_output");
 }
 
+/* Put the stream behind the runs that are under way on another one. */
+static iobind_status order_behind(const iobind_binding *binding, iobind_stream *stream, iobind_error *error) {
+  iobind__point *point;
+  if (stream == binding->flight.stream) {
+    return IOBIND_OK;
+  }
+  IOBIND__TRY(iobind__point_make(binding->flight.stream, &point, error));
+  iobind_status status = iobind__stream_order(stream, point, error);
+  iobind__point_release(point);
+  return status;
+}
+
+/* ORT has made the value when its call for an EP's stream returns; the content of memory that only streams reach may come later. */
+static iobind_status lend_result(iobind_binding *binding, size_t index, iobind_stream *stream, iobind__output **out,
+                                 iobind_error *error) {
+  const char *what = "binding_lend_output";
+  iobind__flight_look(binding);
+  const iobind_stream *busy = binding->flight.stream;
+  if (busy == NULL || !iobind__stream_orders_calls(busy) || index >= binding->session->output_count) {
+    return get_result(binding, index, out, what, error);
+  }
+  IOBIND__TRY(find_result(binding, index, out, what, error));
+  return (*out)->result->place->host ? get_result(binding, index, out, what, error) : order_behind(binding, stream, error);
+}
+
+static iobind_status lend_output(iobind_binding *binding, size_t index, iobind_stream *stream, iobind_tensor **tensor,
+                                 iobind_error *error) {
+  if (binding == NULL || stream == NULL || tensor == NULL) {
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "binding_lend_output: %s is NULL",
+                        binding == NULL  ? "binding"
+                        : stream == NULL ? "stream"
+                                         : "tensor");
+  }
+  *tensor = NULL;
+  IOBIND__TRY(iobind__process_check("binding_lend_output", error));
+  if (!iobind__session_has_device(binding->session, stream->device)) {
+    return iobind__fail(error, IOBIND_DEVICE,
+                        "binding_lend_output: the stream is of '%s', which is not a device of the session",
+                        stream->device->spec);
+  }
+  iobind__output *output = NULL;
+  IOBIND__TRY(lend_result(binding, index, stream, &output, error));
+  *tensor = output->result;
+  return IOBIND_OK;
+}
+
+iobind_status iobind_binding_lend_output(iobind_binding *binding, size_t index, iobind_stream *stream, iobind_tensor **tensor,
+                                         iobind_error *error) {
+  return iobind__named(lend_output(binding, index, stream, tensor, error), error, "binding_lend_output");
+}
+
 static iobind_status take_output(iobind_binding *binding, size_t index, iobind_tensor **tensor, iobind_error *error) {
   if (tensor == NULL) {
     return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "binding_take_output: tensor is NULL");

@@ -2,6 +2,9 @@
  * silent, and loud whichever event is left out. */
 #include "fixture.h"
 
+#include <string.h>
+
+#include "iobind/interop.h"
 #include "session/session.h"
 #include "vdev.h"
 
@@ -216,6 +219,92 @@ static void many_runs_in_a_row(void **state) {
   expect_ok(iobind_binding_run(bindings[0], NULL, NULL, &fault));
 }
 
+/* A semaphore that holds a stream until open_gate. */
+static iobind_semaphore *close_gate(iobind_stream *stream) {
+  iobind_external external = IOBIND_EXTERNAL_INIT;
+  iobind_semaphore *gate;
+  external.kind = IOBIND_EXTERNAL_FD_SEMAPHORE;
+  external.handle = (void *)(intptr_t)vdev_semaphore_create(0);
+  expect_ok(iobind_semaphore_import(device, &external, &gate, &fault));
+  expect_ok(iobind_stream_wait_semaphore(stream, gate, 1, &fault));
+  return gate;
+}
+
+static void open_gate(iobind_semaphore *gate) {
+  expect_ok(iobind_stream_signal_semaphore(streams[UP], gate, 1, &fault));
+  iobind_semaphore_destroy(gate);
+}
+
+/* The run cannot begin, and its output is handed out: for work on another stream, which comes behind the run. Whoever waited would wait for
+ * ever. */
+static void output_is_lent_while_the_run_is_under_way(void **state) {
+  (void)state;
+  float *given;
+  float *came;
+  iobind_binding *binding;
+  iobind_tensor *lent;
+  expect_ok(iobind_tensor_get_data(in, IOBIND_FLOAT32, (void **)&given, &fault));
+  expect_ok(iobind_tensor_get_data(out, IOBIND_FLOAT32, (void **)&came, &fault));
+  for (int i = 0; i < COUNT; i++) {
+    given[i] = (float)i;
+  }
+  expect_ok(copy(in, x, NULL));
+  expect_ok(iobind_binding_create(session, &binding, &fault));
+  expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, x, NULL, &fault));
+  expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+  for (int turn = 0; turn < TURNS; turn++) {
+    memset(came, 0, COUNT * sizeof *came);
+    iobind_semaphore *gate = close_gate(streams[RUN]);
+    expect_ok(iobind_binding_run(binding, streams[RUN], events[RUN], &fault));
+    expect_ok(iobind_binding_lend_output(binding, 0, streams[DOWN], &lent, &fault));
+    iobind_tensor_retain(lent);
+    expect_ok(copy(lent, out, streams[DOWN]));
+    expect_ok(iobind_event_record(events[DOWN], streams[DOWN], &fault));
+    expect(IOBIND_INVALID_STATE, iobind_binding_check(binding, &fault));
+    expect(IOBIND_TIMEOUT, iobind_event_wait_for(events[DOWN], 1000, &fault));
+    expect_ok(iobind_binding_run(binding, streams[RUN], NULL, &fault)); /* the next one writes other memory */
+    open_gate(gate);
+    expect_ok(iobind_event_wait(events[DOWN], &fault));
+    for (int i = 0; i < COUNT; i++) {
+      assert_true(came[i] == 2 * given[i]);
+    }
+    iobind_tensor_release(lent);
+    expect_ok(iobind_binding_get_output(binding, 0, &lent, &fault));
+  }
+  synchronize();
+  assert_int_equal(vdev_get(0, "races"), 0);
+  iobind_binding_destroy(binding);
+}
+
+/* The caller's own memory, which the host can read, is waited for; and where no run is under way there is nothing to wait for. */
+static void what_the_host_reads_is_waited_for(void **state) {
+  (void)state;
+  iobind_tensor *lent;
+  expect_ok(iobind_binding_set_output(bindings[0], 0, IOBIND_OUTPUT_FIXED, NULL, IOBIND_MEMORY_DEFAULT, out, &fault));
+  expect_ok(copy(in, x, NULL));
+  assert_int_equal(vdev_set(0, "compute_us", "2000"), 0);
+  expect_ok(iobind_binding_run(bindings[0], streams[RUN], NULL, &fault));
+  expect_ok(iobind_binding_lend_output(bindings[0], 0, streams[DOWN], &lent, &fault));
+  assert_ptr_equal(lent, out);
+  expect_ok(iobind_binding_check(bindings[0], &fault));
+  expect_ok(iobind_binding_lend_output(bindings[0], 0, streams[DOWN], &lent, &fault));
+  assert_int_equal(vdev_set(0, "compute_us", "0"), 0);
+}
+
+static void lending_takes_right_arguments(void **state) {
+  (void)state;
+  iobind_tensor *lent = x;
+  expect(IOBIND_INVALID_STATE, iobind_binding_lend_output(bindings[0], 0, streams[RUN], &lent, &fault));
+  assert_null(lent);
+  expect_ok(iobind_binding_run(bindings[0], streams[RUN], NULL, &fault));
+  expect(IOBIND_NOT_FOUND, iobind_binding_lend_output(bindings[0], 1, streams[RUN], &lent, &fault));
+  expect(IOBIND_INVALID_ARGUMENT, iobind_binding_lend_output(bindings[0], 0, NULL, &lent, &fault));
+  expect_words("stream is NULL");
+  expect(IOBIND_INVALID_ARGUMENT, iobind_binding_lend_output(bindings[0], 0, streams[RUN], NULL, &fault));
+  expect(IOBIND_INVALID_ARGUMENT, iobind_binding_lend_output(NULL, 0, streams[RUN], &lent, &fault));
+  synchronize();
+}
+
 #define ON_EACH(test) cmocka_unit_test_setup_teardown(test, start, stop), OWN(test)
 #define OWN(test) \
   { "own stream: " #test, test, start_own, stop, NULL }
@@ -224,6 +313,9 @@ static const struct CMUnitTest tests[] = {
     ON_EACH(whole_order_is_silent),
     ON_EACH(each_event_is_missed),
     ON_EACH(failures_are_heard),
+    ON_EACH(output_is_lent_while_the_run_is_under_way),
+    ON_EACH(what_the_host_reads_is_waited_for),
+    ON_EACH(lending_takes_right_arguments),
     OWN(many_runs_in_a_row),
 };
 

@@ -13,8 +13,12 @@ __attribute__((noinline)) void *operator new(std::size_t bytes) {
   if (memory == nullptr) std::abort();
   return memory;
 }
-__attribute__((noinline)) void operator delete(void *memory) noexcept { std::free(memory); }
-__attribute__((noinline)) void operator delete(void *memory, std::size_t) noexcept { std::free(memory); }
+__attribute__((noinline)) void operator delete(void *memory) noexcept {
+  std::free(memory);
+}
+__attribute__((noinline)) void operator delete(void *memory, std::size_t) noexcept {
+  std::free(memory);
+}
 
 static int wrong;
 #define CHECK(condition) \
@@ -107,7 +111,7 @@ static void on_streams(const iobind::session &model, device on) {
   iobind::binding binding(model);
   tensor x = tensor::of<float>(on, {4}), y = tensor::of<float>(on, {4});
   binding.input("x", x);
-  binding.output("y", y);
+  iobind::output_slot slot = binding.output("y", y);
   std::array<float, 4> result{};
   CHECK(x.write(ones, stream) && stream.record(behind) && stream.wait(behind) && binding.run(stream, behind));
   tensor again = tensor::of<float>(on, {4});
@@ -115,6 +119,9 @@ static void on_streams(const iobind::session &model, device on) {
   error failed;
   CHECK(!again.copy(tensor::of<int>(on, {4}), stream, &failed) && has(failed, IOBIND_DTYPE, "int32"));
   CHECK(behind.wait() && behind.passed() && y.read(result, stream) && stream.synchronize() && result[3] == 8);
+  CHECK(binding.run(stream));
+  tensor lent = slot.lend(stream);
+  CHECK(again.copy(lent, stream) && stream.synchronize() && again.read<float>() == y.read<float>());
   CHECK(on.info().flags & IOBIND_DEVICE_STREAMS ? stream.native() != nullptr : stream.native() == nullptr);
 }
 
@@ -146,8 +153,7 @@ static void several_inputs(const iobind::session &model) {
 }
 
 #if defined(__cpp_exceptions)
-template <class Call>
-static bool throws(iobind_status status, Call call) {
+template <class Call> static bool throws(iobind_status status, Call call) {
   try {
     call();
   } catch (const error &failed) {

@@ -43,7 +43,8 @@ def in_place(tensor: _tensor.Tensor) -> InPlace:
 
 
 class Outputs(_core.Outputs):
-    """The outputs of a run, by name: out["y"] is a Tensor. Kept, they stay as they are: what is FRESH is fetched before the next run."""
+    """The outputs of a run, by name: out["y"] is a Tensor. Kept, they stay as they are: what is FRESH is fetched before the next run, but not
+    of a run on a stream."""
 
     __slots__ = ()
 

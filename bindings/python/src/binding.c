@@ -1,41 +1,7 @@
-/* Bindings, and the outputs of a run. The steps of a loop are here in full: a new value in, the run, a result out. */
-#include "core.h"
+/* Bindings. The steps of a loop are here in full: a new value in, the run. */
+#include "binding.h"
 
 #include <string.h>
-
-struct Outputs;
-
-typedef struct Binding {
-  PyObject_HEAD
-  iobind_binding *handle;
-  Session *session;
-  struct Outputs *outputs; /* of the last run */
-  PyObject *order;         /* called before each run: orders it behind the producers of its inputs; NULL: none */
-  Tensor **fixed;          /* output -> the tensor that it is written into; NULL: none */
-  bool *is_fresh;          /* output -> nothing overwrites what a run gives */
-  Event **producers;       /* input -> the event that each run waits for; NULL: none */
-  struct bound {
-    int32_t dtype; /* of a SNAPSHOT in host memory that new data may be copied into; 0: ask Python */
-    bool on_host;
-    bool is_carried; /* its dims may be others after each run */
-    size_t rank;
-    int64_t dims[IOBIND_MAX_RANK];
-    size_t bytes;
-  } *inputs;
-  int busy;
-  bool on_stream;     /* the last run was submitted to a stream */
-  Event *behind;      /* recorded behind such a run of the main thread, whose wait for it Ctrl-C ends */
-  bool is_behind;     /* the last run has it */
-  bool has_producers; /* any */
-} Binding;
-
-typedef struct Outputs {
-  PyObject_HEAD
-  Binding *binding;  /* NULL: another run, or a change of the outputs, has ended them */
-  Session *session;
-  PyObject *fetched; /* output's index -> Tensor */
-  bool has_fetched;  /* any */
-} Outputs;
 
 static int check_idle(const Binding *self) {
   if (self->busy) {
@@ -45,7 +11,7 @@ static int check_idle(const Binding *self) {
   return 0;
 }
 
-static int enter(Binding *self) {
+int binding_enter(Binding *self) {
   if (check_idle(self) != 0) {
     return -1;
   }
@@ -53,46 +19,9 @@ static int enter(Binding *self) {
   return 0;
 }
 
-/* ---- outputs ---- */
-
-static PyObject *outputs_new(Binding *binding) {
-  PyTypeObject *type = (PyTypeObject *)outputs_class;
-  Outputs *self = (Outputs *)PyType_GenericAlloc(type, 0);
-  if (self != NULL) {
-    self->binding = binding; /* borrowed while it is the binding's; held by those that a caller has, see binding_run */
-    Py_INCREF((PyObject *)binding->session);
-    self->session = binding->session;
-    self->fetched = PyDict_New();
-    if (self->fetched == NULL) {
-      Py_DECREF((PyObject *)self);
-      return NULL;
-    }
-  }
-  return (PyObject *)self;
-}
-
-/* The binding is not held. */
-static int outputs_traverse(Outputs *self, visitproc visit, void *arg) {
-  Py_VISIT(Py_TYPE((PyObject *)self));
-  Py_VISIT((PyObject *)self->session);
-  Py_VISIT(self->fetched);
-  return 0;
-}
-
-static void outputs_dealloc(Outputs *self) {
-  PyTypeObject *type = Py_TYPE((PyObject *)self);
-  PyObject_GC_UnTrack(self);
-  Py_XDECREF((PyObject *)self->session);
-  Py_XDECREF(self->fetched);
-  ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
-  Py_DECREF(type);
-}
-
 /* ---- waits that Ctrl-C ends ---- */
 
-/* Wait for a run on a stream before a call of the library does, which Ctrl-C cannot end; -1 with the exception of a signal's handler. If the
- * run failed, that call reports it. */
-static int await_run(const Binding *self) {
+int binding_await_run(const Binding *self) {
   iobind_error error = IOBIND_ERROR_INIT;
   iobind_status status;
   bool waits = self->on_stream && self->is_behind && is_main_thread();
@@ -118,14 +47,15 @@ static int await_producers(const Binding *self) {
   return goes_on ? 0 : -1;
 }
 
-/* Record the event that await_run waits for. Without one the library's call waits. */
+/* Record the event that binding_await_run waits for. Without one the library's call waits. */
 static void mark_run(Binding *self, Stream *stream, bool on_main_thread) {
   self->is_behind = false;
   if (!on_main_thread) {
     return;
   }
   if (self->behind == NULL || self->behind->device->handle != stream->device->handle) {
-    SET_REFERENCE(self->behind, (Event *)PyObject_CallFunctionObjArgs((PyObject *)event_type, (PyObject *)stream->device, NULL));
+    SET_REFERENCE(self->behind,
+                  (Event *)PyObject_CallFunctionObjArgs((PyObject *)event_type, (PyObject *)stream->device, NULL));
     PyErr_Clear();
   }
   if (self->behind != NULL) {
@@ -135,137 +65,10 @@ static void mark_run(Binding *self, Stream *stream, bool on_main_thread) {
   }
 }
 
-/* The output, new reference; `number` is its index. */
-static PyObject *fetch(Outputs *self, PyObject *number) {
-  PyObject *had = PyDict_GetItemWithError(self->fetched, number);
-  if (had != NULL) {
-    Py_INCREF(had);
-    return had;
-  }
-  if (PyErr_Occurred()) {
-    return NULL;
-  }
-  Binding *binding = self->binding;
-  if (binding == NULL) {
-    return raise_status(IOBIND_INVALID_STATE,
-                        "outputs: a later run or a change of the outputs has ended them: fetch what is needed before it");
-  }
-  size_t index = PyLong_AsSize_t(number);
-  if (index < binding->session->output_count && binding->fixed[index] != NULL && !binding->on_stream) {
-    Py_INCREF((PyObject *)binding->fixed[index]);
-    return (PyObject *)binding->fixed[index];
-  }
-  if (enter(binding) != 0) {
-    return NULL;
-  }
-  iobind_tensor *handle = NULL;
-  iobind_error error = IOBIND_ERROR_INIT;
-  iobind_status status;
-  if (await_run(binding) != 0) {
-    binding->busy = 0;
-    return NULL;
-  }
-  if (binding->on_stream) {
-    WITHOUT_GIL(status, iobind_binding_get_output(binding->handle, index, &handle, &error));
-  } else {
-    status = iobind_binding_get_output(binding->handle, index, &handle, &error);
-  }
-  binding->busy = 0;
-  if (status != IOBIND_OK) {
-    return raise_error(&error);
-  }
-  PyObject *tensor = (PyObject *)binding->fixed[index];
-  if (tensor != NULL) {
-    Py_INCREF(tensor); /* the stream's run into it has been waited for by now */
-    return tensor;
-  }
-  tensor = tensor_object(iobind_tensor_retain(handle));
-  if (tensor != NULL && PyDict_SetItem(self->fetched, number, tensor) != 0) {
-    Py_CLEAR(tensor);
-  }
-  self->has_fetched = true;
-  return tensor;
-}
-
-static PyObject *outputs_get(Outputs *self, PyObject *key) {
-  PyObject *number = PyDict_GetItemWithError(self->session->output_index, key);
-  if (number == NULL) {
-    if (PyErr_Occurred()) {
-      return NULL;
-    }
-    size_t index;
-    iobind_error error = IOBIND_ERROR_INIT;
-    const char *name = PyUnicode_Check(key) ? PyUnicode_AsUTF8AndSize(key, NULL) : NULL;
-    if (name == NULL) {
-      PyErr_Format(PyExc_TypeError, "expected the name of an output, got %R", key);
-      return NULL;
-    }
-    (void)!iobind_session_find_output(self->session->handle, name, &index, &error);
-    return raise_error(&error);
-  }
-  PyObject *held = (PyObject *)self->binding; /* another thread, or a signal's handler, may drop it during the wait */
-  Py_XINCREF(held);
-  PyObject *tensor = fetch(self, number);
-  Py_XDECREF(held);
-  return tensor;
-}
-
-static Py_ssize_t outputs_length(Outputs *self) {
-  return (Py_ssize_t)self->session->output_count;
-}
-
-static PyObject *outputs_session(Outputs *self, PyObject *none) {
-  (void)none;
-  Py_INCREF((PyObject *)self->session);
-  return (PyObject *)self->session;
-}
-
-static PyMethodDef outputs_methods[] = {
-    {"_session", (PyCFunction)outputs_session, METH_NOARGS, NULL},
-    {NULL, NULL, 0, NULL},
-};
-
-static PyType_Slot outputs_slots[] = {{Py_tp_methods, outputs_methods},
-                                      {Py_tp_dealloc, outputs_dealloc},
-                                      {Py_tp_traverse, outputs_traverse},
-                                      {Py_mp_subscript, outputs_get},
-                                      {Py_mp_length, outputs_length},
-                                      {0, NULL}};
-PyType_Spec outputs_spec = {"iobind._core.Outputs", sizeof(Outputs), 0,
-                            Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION,
-                            outputs_slots};
-
-/* What a caller still has of the last run is fetched before it goes, where it would stay: FRESH outputs, of a run that is over. */
-static void keep_outputs(Binding *self) {
-  Outputs *outputs = self->outputs;
-  if (outputs == NULL || Py_REFCNT((PyObject *)outputs) == 1 || self->on_stream) {
-    return;
-  }
-  PyObject *raised[3];
-  PyErr_Fetch(&raised[0], &raised[1], &raised[2]);
-  for (size_t i = 0; i < self->session->output_count; i++) {
-    PyObject *number = PyLong_FromSize_t(i);
-    PyObject *tensor = number == NULL || !self->is_fresh[i] ? NULL : fetch(outputs, number);
-    PyErr_Clear(); /* an output that cannot be fetched now could not be fetched later */
-    Py_XDECREF(tensor);
-    Py_XDECREF(number);
-  }
-  PyErr_Restore(raised[0], raised[1], raised[2]);
-}
-
-/* The outputs of the last run are no longer the binding's. */
-static void end_outputs(Binding *self) {
-  Outputs *outputs = self->outputs;
-  if (outputs == NULL) {
-    return;
-  }
-  if (Py_REFCNT((PyObject *)outputs) > 1) {
-    outputs->binding = NULL;
-    self->outputs = NULL;
-    Py_DECREF((PyObject *)outputs);
-  } else if (outputs->has_fetched) {
-    PyDict_Clear(outputs->fetched);
-    outputs->has_fetched = false;
+/* Before another call of the binding. Not after a run on a stream: in a loop of such runs nothing is fetched, or waited for, unasked. */
+static void keep_outputs_of_call(Binding *self) {
+  if (!self->on_stream) {
+    outputs_keep(self);
   }
 }
 
@@ -274,8 +77,8 @@ static int change_begins(Binding *self) {
   if (check_idle(self) != 0) {
     return -1;
   }
-  keep_outputs(self);
-  return enter(self);
+  keep_outputs_of_call(self);
+  return binding_enter(self);
 }
 
 static int change_ends(Binding *self, iobind_status status, const iobind_error *error) {
@@ -285,11 +88,22 @@ static int change_ends(Binding *self, iobind_status status, const iobind_error *
     raise_error(error);
     return -1;
   }
-  end_outputs(self);
+  outputs_end(self);
   return 0;
 }
 
 /* ---- made and destroyed ---- */
+
+/* Does an output go to host memory? Without a device it stays where the session leaves it. */
+static bool is_on_host(const Binding *self, size_t index, const Device *device, int memory) {
+  const iobind_device *cpu = iobind_runtime_get_device(((Runtime *)self->session->runtime)->handle, 0);
+  iobind_value_info info = IOBIND_VALUE_INFO_INIT;
+  if (device != NULL) {
+    return device->handle == cpu || memory != IOBIND_MEMORY_DEFAULT;
+  }
+  (void)!iobind_session_get_output(self->session->handle, index, &info, NULL); /* it cannot fail: the index is right */
+  return info.device == cpu || info.memory != IOBIND_MEMORY_DEFAULT;
+}
 
 static PyObject *binding_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords) {
   static char *names[] = {"session", NULL};
@@ -314,12 +128,17 @@ static PyObject *binding_new(PyTypeObject *type, PyObject *arguments, PyObject *
   self->inputs = PyMem_Calloc(session->input_count + 1, sizeof *self->inputs);
   self->fixed = PyMem_Calloc(session->output_count + 1, sizeof(Tensor *));
   self->is_fresh = PyMem_Calloc(session->output_count + 1, sizeof *self->is_fresh);
+  self->on_host = PyMem_Calloc(session->output_count + 1, sizeof *self->on_host);
   self->producers = PyMem_Calloc(session->input_count + 1, sizeof(Event *));
-  if (self->inputs == NULL || self->fixed == NULL || self->is_fresh == NULL || self->producers == NULL) {
+  if (self->inputs == NULL || self->fixed == NULL || self->is_fresh == NULL || self->on_host == NULL ||
+      self->producers == NULL) {
     Py_DECREF((PyObject *)self);
     return PyErr_NoMemory();
   }
   memset(self->is_fresh, 1, session->output_count);
+  for (size_t i = 0; i < session->output_count; i++) {
+    self->on_host[i] = is_on_host(self, i, NULL, 0);
+  }
   return (PyObject *)self;
 }
 
@@ -335,6 +154,7 @@ static int binding_traverse(Binding *self, visitproc visit, void *arg) {
     Py_VISIT((PyObject *)self->producers[i]);
   }
   Py_VISIT((PyObject *)self->behind);
+  Py_VISIT((PyObject *)self->stream);
   return 0;
 }
 
@@ -350,15 +170,13 @@ static void binding_dealloc(Binding *self) {
   PyObject_GC_UnTrack(self);
   if (self->outputs != NULL) {
     if (self->fixed != NULL && self->is_fresh != NULL) {
-      keep_outputs(self);
+      outputs_keep(self);
     }
     self->outputs->binding = NULL;
     Py_DECREF((PyObject *)self->outputs);
   }
-  Py_BEGIN_ALLOW_THREADS
-  iobind_binding_destroy(self->handle);
-  Py_END_ALLOW_THREADS
-  release_now();
+  Py_BEGIN_ALLOW_THREADS iobind_binding_destroy(self->handle);
+  Py_END_ALLOW_THREADS release_now();
   for (size_t i = 0; self->fixed != NULL && i < self->session->output_count; i++) {
     Py_XDECREF((PyObject *)self->fixed[i]);
   }
@@ -368,9 +186,11 @@ static void binding_dealloc(Binding *self) {
   PyMem_Free(self->fixed);
   PyMem_Free(self->producers);
   PyMem_Free(self->is_fresh);
+  PyMem_Free(self->on_host);
   PyMem_Free(self->inputs);
   Py_XDECREF(self->order);
   Py_XDECREF((PyObject *)self->behind);
+  Py_XDECREF((PyObject *)self->stream);
   Py_XDECREF((PyObject *)self->session);
   ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
   Py_DECREF(type);
@@ -395,23 +215,34 @@ static PyObject *set_input(Binding *self, PyObject *arguments) {
   Tensor *tensor;
   Event *event;
   if (!PyArg_ParseTuple(arguments, "niOO", &index, &mode, &given, &behind) || tensor_or_none(given, &tensor) != 0 ||
-      event_or_none(behind, &event) != 0 || input_of(self, index) != 0 || enter(self) != 0) {
+      event_or_none(behind, &event) != 0 || input_of(self, index) != 0) {
+    return NULL;
+  }
+  if (event == NULL && tensor != NULL) {
+    event = tensor_ready(tensor); /* an output of a run that may be under way: each run waits for that one */
+  } else if (tensor != NULL && tensor_order(tensor, NULL) != 0) {
+    return NULL;
+  }
+  if (binding_enter(self) != 0) {
     return NULL;
   }
   iobind_error error = IOBIND_ERROR_INIT;
   iobind_status status;
-  WITHOUT_GIL(status, iobind_binding_set_input(self->handle, (size_t)index, (iobind_input_mode)mode,
-                                               tensor == NULL ? NULL : tensor->handle, event == NULL ? NULL : event->handle,
-                                               &error));
+  Py_XINCREF((PyObject *)event); /* another thread may wait for the tensor, which forgets it then */
+  WITHOUT_GIL(status,
+              iobind_binding_set_input(self->handle, (size_t)index, (iobind_input_mode)mode,
+                                       tensor == NULL ? NULL : tensor->handle, event == NULL ? NULL : event->handle, &error));
   self->busy = 0;
   release_now();
+  if (status != IOBIND_OK || mode == IOBIND_INPUT_SNAPSHOT) { /* a copy has waited for it */
+    Py_XDECREF((PyObject *)event);
+    event = NULL;
+  }
   if (status != IOBIND_OK) {
     return raise_error(&error);
   }
-  Event *producer = mode == IOBIND_INPUT_SNAPSHOT ? NULL : event; /* a copy has waited for it */
-  Py_XINCREF((PyObject *)producer);
-  SET_REFERENCE(self->producers[index], producer);
-  self->has_producers = self->has_producers || producer != NULL;
+  SET_REFERENCE(self->producers[index], event);
+  self->has_producers = self->has_producers || event != NULL;
   struct bound *bound = &self->inputs[index];
   iobind_value_info wanted = IOBIND_VALUE_INFO_INIT;
   (void)!iobind_session_get_input(self->session->handle, (size_t)index, &wanted, NULL);
@@ -446,13 +277,14 @@ static int update(Binding *self, size_t index, PyObject *value, Stream *stream) 
     PyBuffer_Release(&view);
     return 0;
   }
-  if (enter(self) != 0) {
+  if (binding_enter(self) != 0) {
     PyBuffer_Release(&view);
     return -1;
   }
   iobind_error error = IOBIND_ERROR_INIT;
   iobind_status status;
-  if (bound->on_host && bound->bytes <= 65536 && stream == NULL) { /* no EP is entered, and it takes less than giving the GIL up */
+  if (bound->on_host && bound->bytes <= 65536 &&
+      stream == NULL) { /* no EP is entered, and it takes less than giving the GIL up */
     status = iobind_binding_update_input(self->handle, index, view.buf, bound->bytes, NULL, &error);
   } else {
     WITHOUT_GIL(status, iobind_binding_update_input(self->handle, index, view.buf, bound->bytes,
@@ -497,7 +329,7 @@ static PyObject *update_input(Binding *self, PyObject *arguments) {
       input_of(self, index) != 0 || PyObject_GetBuffer(source, &view, PyBUF_C_CONTIGUOUS) != 0) {
     return NULL;
   }
-  if (enter(self) != 0) {
+  if (binding_enter(self) != 0) {
     PyBuffer_Release(&view);
     return NULL;
   }
@@ -523,7 +355,7 @@ static PyObject *set_output(Binding *self, PyObject *arguments) {
   Device *device;
   Tensor *tensor;
   if (!PyArg_ParseTuple(arguments, "niOiO", &index, &mode, &on, &memory, &given) || device_or_none(on, &device) != 0 ||
-      tensor_or_none(given, &tensor) != 0) {
+      ready_tensor_or_none(given, &tensor) != 0) {
     return NULL;
   }
   if (index < 0 || (size_t)index >= self->session->output_count) {
@@ -543,6 +375,7 @@ static PyObject *set_output(Binding *self, PyObject *arguments) {
   Py_XINCREF((PyObject *)tensor);
   SET_REFERENCE(self->fixed[index], tensor);
   self->is_fresh[index] = mode == IOBIND_OUTPUT_FRESH;
+  self->on_host[index] = is_on_host(self, (size_t)index, device, memory);
   Py_RETURN_NONE;
 }
 
@@ -572,7 +405,7 @@ static PyObject *set_run_options(Binding *self, PyObject *arguments) {
     return NULL;
   }
   PyObject *result = NULL;
-  if (enter(self) == 0) {
+  if (binding_enter(self) == 0) {
     iobind_error error = IOBIND_ERROR_INIT;
     iobind_status status = iobind_binding_set_run_options(self->handle, &options, &error);
     self->busy = 0;
@@ -606,13 +439,13 @@ static PyObject *run(Binding *self, Stream *stream, Event *event) {
   /* A run on a stream may be under way: then this one is refused, and must not end the outputs that a caller has of that one. */
   bool ends_later = self->on_stream && self->outputs != NULL && Py_REFCNT((PyObject *)self->outputs) > 1;
   if (!ends_later) {
-    keep_outputs(self);
-    end_outputs(self);
+    keep_outputs_of_call(self);
+    outputs_end(self);
   }
   if (self->outputs == NULL && (self->outputs = (Outputs *)outputs_new(self)) == NULL) {
     return NULL;
   }
-  if (enter(self) != 0) {
+  if (binding_enter(self) != 0) {
     return NULL;
   }
   if (stream != NULL && stream->busy) {
@@ -651,8 +484,12 @@ static PyObject *run(Binding *self, Stream *stream, Event *event) {
     return raise_error(&error);
   }
   self->on_stream = stream != NULL;
+  if (stream != NULL && self->stream != stream) {
+    Py_INCREF((PyObject *)stream);
+    SET_REFERENCE(self->stream, stream);
+  }
   if (ends_later) {
-    end_outputs(self);
+    outputs_end(self);
   }
   if (self->outputs == NULL && (self->outputs = (Outputs *)outputs_new(self)) == NULL) {
     return NULL;
@@ -700,7 +537,7 @@ static PyObject *binding_run(Binding *self, PyObject *const *arguments, Py_ssize
 
 static PyObject *check(Binding *self, PyObject *none) {
   (void)none;
-  if (enter(self) != 0) {
+  if (binding_enter(self) != 0) {
     return NULL;
   }
   iobind_error error = IOBIND_ERROR_INIT;
@@ -724,7 +561,7 @@ static PyObject *cancel(Binding *self, PyObject *none) {
 
 static PyObject *forget_graphs(Binding *self, PyObject *none) {
   (void)none;
-  if (enter(self) != 0) {
+  if (binding_enter(self) != 0) {
     return NULL;
   }
   iobind_error error = IOBIND_ERROR_INIT;
@@ -739,10 +576,10 @@ static PyObject *forget_graphs(Binding *self, PyObject *none) {
 
 static PyObject *take(Binding *self, PyObject *arguments) {
   Py_ssize_t index;
-  if (!PyArg_ParseTuple(arguments, "n", &index) || enter(self) != 0) {
+  if (!PyArg_ParseTuple(arguments, "n", &index) || binding_enter(self) != 0) {
     return NULL;
   }
-  if (await_run(self) != 0) {
+  if (binding_await_run(self) != 0) {
     self->busy = 0;
     return NULL;
   }
@@ -769,6 +606,7 @@ static PyObject *clear(Binding *self, PyObject *none) {
   for (size_t i = 0; i < self->session->output_count; i++) {
     SET_REFERENCE(self->fixed[i], NULL);
     self->is_fresh[i] = true;
+    self->on_host[i] = is_on_host(self, i, NULL, 0);
   }
   for (size_t i = 0; i < self->session->input_count; i++) {
     SET_REFERENCE(self->producers[i], NULL);
@@ -780,7 +618,7 @@ static PyObject *clear(Binding *self, PyObject *none) {
 /* (sum, unknown, entries): what moves on each run */
 static PyObject *audit(Binding *self, PyObject *none) {
   (void)none;
-  if (enter(self) != 0) {
+  if (binding_enter(self) != 0) {
     return NULL;
   }
   iobind_audit *made;
@@ -797,10 +635,9 @@ static PyObject *audit(Binding *self, PyObject *none) {
   for (size_t i = 0; entries != NULL && i < info.entry_count; i++) {
     iobind_audit_entry entry = IOBIND_AUDIT_ENTRY_INIT;
     (void)!iobind_audit_get_entry(made, i, &entry, NULL);
-    PyObject *value = Py_BuildValue("(iIsNNKss)", entry.kind, entry.flags, entry.name,
-                                    device_object(entry.from, self->session->runtime),
-                                    device_object(entry.to, self->session->runtime), (unsigned long long)entry.bytes, entry.reason,
-                                    entry.advice);
+    PyObject *value = Py_BuildValue(
+        "(iIsNNKss)", entry.kind, entry.flags, entry.name, device_object(entry.from, self->session->runtime),
+        device_object(entry.to, self->session->runtime), (unsigned long long)entry.bytes, entry.reason, entry.advice);
     if (value == NULL || PyList_Append(entries, value) != 0) {
       Py_CLEAR(entries);
     }
@@ -818,7 +655,8 @@ static PyMethodDef binding_methods[] = {
      "run($self, /, stream=None, event=None)\n--\n\n"
      "Run the model on what is bound; gives the Outputs, by name.\n\n"
      "Without a stream the run has finished when the call returns. With one (an iobind.Stream, or another library's: see\n"
-     "docs/python.md) it is ordered there, and an output that is fetched is waited for. `event` is recorded behind the run.\n"
+     "docs/python.md) it is ordered there: an output on the device can be fetched at once, and what is done with it comes behind\n"
+     "the run; one on the host is waited for. `event` is recorded behind the run.\n"
      "Raises InvalidState (an input is not bound, a run is under way), ShapeError, DeviceError, Cancelled, OrtError."},
     {"_run_on", (PyCFunction)run_on, METH_VARARGS, NULL},
     {"_set_input", (PyCFunction)set_input, METH_VARARGS, NULL},

@@ -50,6 +50,7 @@ typedef struct Tensor {
   Py_ssize_t *strides;
   struct Tensor *base; /* whose memory a view shows; NULL if this is not a view */
   PyObject *writers;   /* a set of the streams that were told to write it; NULL: none */
+  Event *ready;        /* recorded behind the run that writes it; NULL: its content is there, as far as it is known here */
 } Tensor;
 
 typedef struct Session {
@@ -105,6 +106,7 @@ int stream_or_none(PyObject *object, Stream **out);
 int event_or_none(PyObject *object, Event **out);
 int device_or_none(PyObject *object, Device **out);
 int tensor_or_none(PyObject *object, Tensor **out);
+int ready_tensor_or_none(PyObject *object, Tensor **out); /* and the content is there: waits for the run that writes it */
 
 /* device.c */
 PyObject *device_object(iobind_device *handle, PyObject *runtime);
@@ -130,6 +132,12 @@ PyObject *tensor_object(iobind_tensor *handle);
 /* A stream has been told to write the tensor: whoever it is handed to by DLPack comes behind that. Without memory for the note the call
  * waits for the stream. */
 void note_writer(Tensor *tensor, Stream *stream);
+/* An output of a run on a stream: its content is there when the event has passed. */
+void tensor_comes_with(Tensor *tensor, Stream *stream, Event *ready);
+/* Work that uses the tensor comes behind the run that writes it: the host's (NULL), or a stream's. -1 with an exception. */
+int tensor_order(Tensor *tensor, const Stream *stream);
+/* What a run must wait for before it reads the tensor, borrowed; NULL: nothing. */
+Event *tensor_ready(Tensor *tensor);
 /* The element type of a buffer's format; 0: none. */
 int32_t dtype_of_format(const char *format, Py_ssize_t itemsize);
 

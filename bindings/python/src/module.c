@@ -177,6 +177,11 @@ int tensor_or_none(PyObject *object, Tensor **out) {
   return object_or_none(object, tensor_type, "an iobind.Tensor", (void **)out);
 }
 
+int ready_tensor_or_none(PyObject *object, Tensor **out) {
+  int status = tensor_or_none(object, out);
+  return status == 0 && *out != NULL ? tensor_order(*out, NULL) : status;
+}
+
 int set_text(PyObject *dict, const char *key, const char *value) {
   PyObject *text = PyUnicode_FromString(value);
   int status = text == NULL ? -1 : PyDict_SetItemString(dict, key, text);

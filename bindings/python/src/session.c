@@ -390,7 +390,7 @@ static PyObject *session_run(Session *self, PyObject *inputs) {
   }
   for (size_t i = 0; i < self->input_count; i++) {
     Tensor *tensor;
-    if (tensor_or_none(PyList_GetItem(inputs, (Py_ssize_t)i), &tensor) != 0) {
+    if (ready_tensor_or_none(PyList_GetItem(inputs, (Py_ssize_t)i), &tensor) != 0) {
       PyMem_Free(handles);
       return NULL;
     }
@@ -456,7 +456,7 @@ static int tensors_of(PyObject *list, size_t count, iobind_tensor **out) {
   }
   for (size_t i = 0; i < count; i++) {
     Tensor *tensor;
-    if (tensor_or_none(PyList_GetItem(list, (Py_ssize_t)i), &tensor) != 0) {
+    if (ready_tensor_or_none(PyList_GetItem(list, (Py_ssize_t)i), &tensor) != 0) {
       return -1;
     }
     out[i] = tensor == NULL ? NULL : tensor->handle;

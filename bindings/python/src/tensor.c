@@ -79,6 +79,50 @@ void note_writer(Tensor *tensor, Stream *stream) {
   }
 }
 
+void tensor_comes_with(Tensor *tensor, Stream *stream, Event *ready) {
+  Tensor *root = root_of(tensor);
+  note_writer(root, stream);
+  Py_INCREF((PyObject *)ready);
+  SET_REFERENCE(root->ready, ready);
+}
+
+Event *tensor_ready(Tensor *tensor) {
+  return root_of(tensor)->ready;
+}
+
+int tensor_order(Tensor *tensor, const Stream *stream) {
+  Tensor *root = root_of(tensor);
+  Event *ready = root->ready;
+  if (ready == NULL) {
+    return 0;
+  }
+  iobind_error error = IOBIND_ERROR_INIT;
+  iobind_status status;
+  bool goes_on = true;
+  Py_INCREF((PyObject *)ready); /* another thread may have waited for it */
+  if (stream != NULL) {
+    WITHOUT_GIL(status, iobind_stream_wait(stream->handle, ready->handle, &error));
+  } else {
+    goes_on = wait_in_parts(wait_event, ready->handle, UINT64_MAX, &status, &error);
+    if (goes_on && status == IOBIND_OK && root->ready == ready) {
+      SET_REFERENCE(root->ready, NULL);
+    }
+  }
+  Py_DECREF((PyObject *)ready);
+  if (goes_on && status != IOBIND_OK) {
+    raise_error(&error);
+  }
+  return goes_on && status == IOBIND_OK ? 0 : -1;
+}
+
+static PyObject *await_content(Tensor *self, PyObject *none) {
+  (void)none;
+  if (tensor_order(self, NULL) != 0) {
+    return NULL;
+  }
+  Py_RETURN_NONE;
+}
+
 /* A list of the streams that were told to write the memory; they are forgotten if all have been waited for. */
 static PyObject *get_writers(Tensor *self, PyObject *none) {
   (void)none;
@@ -108,6 +152,7 @@ static int tensor_traverse(Tensor *self, visitproc visit, void *arg) {
   Py_VISIT(Py_TYPE((PyObject *)self));
   Py_VISIT((PyObject *)self->base);
   Py_VISIT(self->writers);
+  Py_VISIT((PyObject *)self->ready);
   return 0;
 }
 
@@ -124,6 +169,7 @@ static void tensor_dealloc(Tensor *self) {
   }
   release_now();
   Py_XDECREF(self->writers);
+  Py_XDECREF((PyObject *)self->ready);
   Py_XDECREF((PyObject *)self->base);
   ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
   Py_DECREF(type);
@@ -427,7 +473,8 @@ static PyObject *write_bytes(Tensor *self, PyObject *arguments) {
   Py_ssize_t offset;
   PyObject *on;
   Stream *stream;
-  if (!PyArg_ParseTuple(arguments, "OnO", &source, &offset, &on) || stream_or_none(on, &stream) != 0) {
+  if (!PyArg_ParseTuple(arguments, "OnO", &source, &offset, &on) || stream_or_none(on, &stream) != 0 ||
+      tensor_order(self, stream) != 0) {
     return NULL;
   }
   Py_buffer view;
@@ -454,7 +501,8 @@ static PyObject *read_bytes(Tensor *self, PyObject *arguments) {
   Py_ssize_t offset;
   PyObject *on;
   Stream *stream;
-  if (!PyArg_ParseTuple(arguments, "OnO", &target, &offset, &on) || stream_or_none(on, &stream) != 0) {
+  if (!PyArg_ParseTuple(arguments, "OnO", &target, &offset, &on) || stream_or_none(on, &stream) != 0 ||
+      tensor_order(self, stream) != 0) {
     return NULL;
   }
   Py_buffer view;
@@ -472,13 +520,13 @@ static PyObject *read_bytes(Tensor *self, PyObject *arguments) {
   Py_RETURN_NONE;
 }
 
-/* A list of tensors as handles, to be freed by PyMem_Free. */
-static iobind_tensor **handles_of(PyObject *list, Py_ssize_t *count) {
+/* A list of tensors as handles, to be freed by PyMem_Free; the stream, or the host, comes behind what writes them. */
+static iobind_tensor **handles_of(PyObject *list, const Stream *stream, Py_ssize_t *count) {
   *count = PyList_Size(list);
   iobind_tensor **handles = *count < 0 ? NULL : PyMem_Calloc((size_t)*count + 1, sizeof(iobind_tensor *));
   for (Py_ssize_t i = 0; handles != NULL && i < *count; i++) {
     Tensor *tensor;
-    if (tensor_or_none(PyList_GetItem(list, i), &tensor) != 0) {
+    if (tensor_or_none(PyList_GetItem(list, i), &tensor) != 0 || (tensor != NULL && tensor_order(tensor, stream) != 0)) {
       PyMem_Free(handles);
       return NULL;
     }
@@ -500,8 +548,8 @@ static PyObject *copy_tensors(PyObject *module, PyObject *arguments) {
   }
   Py_ssize_t count;
   Py_ssize_t target_count;
-  iobind_tensor **from = handles_of(sources, &count);
-  iobind_tensor **to = from == NULL ? NULL : handles_of(targets, &target_count);
+  iobind_tensor **from = handles_of(sources, stream, &count);
+  iobind_tensor **to = from == NULL ? NULL : handles_of(targets, stream, &target_count);
   PyObject *result = NULL;
   if (to != NULL && count != target_count) {
     raise_status(IOBIND_INVALID_ARGUMENT, "copy: as many targets as sources");
@@ -683,6 +731,7 @@ static PyMethodDef tensor_methods[] = {
     {"_view", (PyCFunction)view_of, METH_VARARGS, NULL},
     {"_slice", (PyCFunction)slice_of, METH_VARARGS, NULL},
     {"_to_dlpack", (PyCFunction)to_dlpack, METH_VARARGS, NULL},
+    {"_await", (PyCFunction)await_content, METH_NOARGS, NULL},
     {"_writers", (PyCFunction)get_writers, METH_NOARGS, NULL},
     {"_add_writer", (PyCFunction)add_writer, METH_O, NULL},
     {"_forget_writers", (PyCFunction)forget_writers, METH_NOARGS, NULL},

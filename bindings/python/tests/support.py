@@ -153,6 +153,70 @@ def read_by_ours(taken, target):
     consumer.synchronize()
 """
 
+# An output that is fetched while the run is under way: whatever is done with it comes behind the run. The copy before the run takes a while.
+LENT = DEVICE + """
+writer, other = iobind.Stream(PLACE), iobind.Stream(PLACE)
+x, pinned, target = iobind.empty(4, device=PLACE), iobind.empty(4, device=PLACE + "/pinned"), iobind.empty(4, device=PLACE)
+session = iobind.Session(twice(), device=PLACE)
+binding = session.bind({"x": x})
+nines = iobind.tensor(numpy.full(4, 9, "f4"), PLACE)
+
+def fetch(value):
+    pinned.numpy()[:] = value
+    setting(0, b"delay_copy", b"every:1,us:%d" % random.randrange(1, 3000))
+    x.copy_from(pinned, stream=writer)
+    setting(0, b"delay_copy", b"0")
+    return binding.run(stream=writer)["y"]
+
+def on_other(take):
+    taken = take()
+    other.synchronize()
+    return taken.numpy()
+
+def copied(taken):
+    target.copy_from(taken, stream=other)
+    return target
+
+def written(y):
+    y.write(numpy.full(4, 7, "f4"))
+    return y.numpy()
+
+def overwritten(y):
+    session.bind({"x": nines}, outputs={"y": y}).run()
+    return y.numpy()
+
+def doubled(y, stream=None):
+    return session.bind({"x": y}).run(stream=stream)["y"].numpy()
+
+USES = [
+    (lambda y: y.numpy(), lambda value: value),
+    (lambda y: y.read(numpy.empty(4, "f4")), lambda value: value),
+    (lambda y: y.copy().numpy(), lambda value: value),
+    (lambda y: on_other(lambda: y.copy(stream=other)), lambda value: value),
+    (lambda y: y.to("cpu").numpy(), lambda value: value),
+    (lambda y: numpy.concatenate([y[:2].numpy(), y[2:].numpy()]), lambda value: value),
+    (lambda y: iobind.from_dlpack(y).numpy(), lambda value: value),
+    (lambda y: on_other(lambda: copied(iobind.from_dlpack(y.__dlpack__(stream=other.native, max_version=(1, 1))))), lambda value: value),
+    (lambda y: next(iter(session.map([{"x": y}])))["y"].numpy(), lambda value: 2 * value),
+    (lambda y: session.run(None, {"x": y})[0], lambda value: 2 * value),
+    (doubled, lambda value: 2 * value),
+    (lambda y: doubled(y, other), lambda value: 2 * value),
+    (written, lambda value: 7),
+    (overwritten, lambda value: 18),
+]
+fetch(0).numpy()
+assert setting(0, b"race", b"count") == 0
+right = []
+for use, expected in USES:
+    right.append(0)
+    for step in range(1, 6):
+        y = fetch(step)
+        right[-1] += use(y).tolist() == [expected(2 * step)] * 4
+        writer.synchronize()
+        other.synchronize()
+print(right == [5] * len(USES) or right, get(0, b"races"))
+"""
+
 # Items of Session.map that a stream is still writing: HOW says what knows of it, a tensor by itself, an event, or another library's producer.
 ITEMS = DEVICE + """
 assert setting(0, b"race", b"count") == 0

@@ -6,7 +6,7 @@ import shutil
 import numpy
 
 import iobind
-from support import CONSUMER, ITEMS, PRODUCER, SMALL, child, twice
+from support import CONSUMER, ITEMS, LENT, PRODUCER, SMALL, child, twice
 
 
 def test_cuda_in_a_second_copy_is_refused(tmp_path):
@@ -66,6 +66,22 @@ else:
 
 def test_items_of_map_are_read_behind_their_producers():
     assert child(SMALL + "PLACE = 'cuda'\n" + ITEMS) == "12 12 12 0\nTrue\n"
+
+
+def test_an_output_is_fetched_without_a_wait():
+    code = SMALL + "PLACE = 'cuda'\n" + LENT + """
+copied(fetch(1))
+syncs = get(0, b"syncs")
+taken = fetch(2)
+for _ in range(10):
+    taken = binding.run(stream=writer)["y"]
+    iobind.from_dlpack(taken.__dlpack__(stream=other.native, max_version=(1, 1)))
+    target.copy_from(taken, stream=other)
+print(get(0, b"syncs") - syncs)
+other.synchronize()
+print(target.numpy().tolist())
+"""
+    assert child(code) == "True 0\n0\n[4.0, 4.0, 4.0, 4.0]\n"
 
 
 def test_the_samples_of_options_and_preload():

@@ -12,7 +12,7 @@ import numpy
 import pytest
 
 import iobind
-from support import CONSUMER, ITEMS, PRODUCER, SMALL, add, child, slow, twice
+from support import CONSUMER, ITEMS, LENT, PRODUCER, SMALL, add, child, slow, twice
 
 
 def test_onnxruntime_is_found_without_importing_it():
@@ -576,6 +576,10 @@ os._exit(0)
 
 def test_items_of_map_are_read_behind_their_producers():
     assert child(SMALL + "PLACE = 'vdev'\n" + ITEMS) == "12 12 12 0\nTrue\n"
+
+
+def test_an_output_is_fetched_while_the_run_is_under_way():
+    assert child(SMALL + "PLACE = 'vdev'\n" + LENT) == "True 0\n"
 
 
 def test_a_stream_of_another_library():

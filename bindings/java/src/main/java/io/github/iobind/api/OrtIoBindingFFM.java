@@ -430,6 +430,42 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
   }
 
   /**
+   * As {@link #getOutput(String)}, without a wait for a run that is under way on a stream, where the output is in a device's memory. Until
+   * the run has passed, the value may be used only in what is submitted to {@code stream}, which comes behind the run from now on.
+   *
+   * @param name the output
+   * @param stream the run's, or another one of a device of the session
+   * @return the value; the caller closes it
+   * @throws OrtFFMException as {@link #getOutput(int)}; DEVICE also: another device's stream
+   */
+  public OrtValueRef lendOutput(String name, OrtStreamFFM stream) {
+    return lendOutput(session.outputIndex(name), stream);
+  }
+
+  /**
+   * As {@link #lendOutput(String, OrtStreamFFM)}.
+   *
+   * @param index the output, in the model's order
+   * @param stream the run's, or another one of a device of the session
+   * @return the value; the caller closes it
+   * @throws OrtFFMException as {@link #getOutput(int)}; DEVICE also: another device's stream
+   */
+  public OrtValueRef lendOutput(int index, OrtStreamFFM stream) {
+    long address = enter();
+    try {
+      long onto = OrtStreamFFM.enter(stream);
+      try {
+        scratch.check(Iobind.bindingLendOutput(address, index, onto, scratch.out(0), scratch.error()));
+      } finally {
+        OrtStreamFFM.exit(stream);
+      }
+      return new OrtValueRef(Iobind.tensorRetain(scratch.getLong(0)), memoryOf(outputs[index]), scratch);
+    } finally {
+      handle.exitAlone();
+    }
+  }
+
+  /**
    * As {@link #getOutput(int)}, and no later run overwrites a FRESH or REUSE output that was taken. Once for each run.
    *
    * @param name the output

@@ -18,6 +18,7 @@ final class Texts {
       Map.entry("binding_set_run_options", "setRunOptions"), Map.entry("binding_check", "check"),
       Map.entry("binding_run", "runWithBindings"), Map.entry("binding_cancel", "cancel"),
       Map.entry("binding_get_output", "getOutput"), Map.entry("binding_take_output", "takeOutput"),
+      Map.entry("binding_lend_output", "lendOutput"),
       Map.entry("binding_carry", "carry"), Map.entry("binding_clear", "clear"), Map.entry("audit_create", "audit"),
       Map.entry("pipeline_create", "OrtPipelineFFM.create"), Map.entry("pipeline_submit", "submit"),
       Map.entry("pipeline_submit_request", "submit"),

@@ -801,6 +801,18 @@ public final class Iobind {
     }
   }
 
+  private static final MethodHandle BINDING_LEND_OUTPUT =
+      status("iobind_binding_lend_output", OBJECT, SIZE, OBJECT, OBJECT, OBJECT);
+
+  /** {@code iobind_binding_lend_output}. */
+  public static int bindingLendOutput(long binding, long index, long stream, long tensor, long error) {
+    try {
+      return (int) BINDING_LEND_OUTPUT.invokeExact(binding, index, stream, tensor, error);
+    } catch (Throwable t) {
+      throw thrown(t);
+    }
+  }
+
   private static final MethodHandle BINDING_TAKE_OUTPUT = status("iobind_binding_take_output", OBJECT, SIZE, OBJECT, OBJECT);
 
   /** {@code iobind_binding_take_output}. */

@@ -76,6 +76,31 @@ class AsyncTest {
     }
   }
 
+  /** What is read on another stream comes behind the run, which may be under way. */
+  @ParameterizedTest
+  @ValueSource(strings = {"cpu", "vdev"})
+  void outputsAreLentToStreams(String device) {
+    DeviceSpec spec = DeviceSpec.of(device);
+    Devices.require(runtime, device);
+    try (OrtSessionFFM session = Models.session(runtime, "scale", spec); OrtIoBindingFFM binding = session.createBinding();
+        OrtStreamFFM stream = OrtStreamFFM.create(runtime, spec); OrtStreamFFM other = OrtStreamFFM.create(runtime, spec);
+        Arena arena = Arena.ofShared()) {
+      MemorySegment read = arena.allocate(ValueLayout.JAVA_FLOAT, 2);
+      for (int i = 1; i <= 20; i++) {
+        binding.bindInput("x", new float[] {i, -i}, 2);
+        binding.runWithBindings(stream, null);
+        try (OrtValueRef y = binding.lendOutput("y", other)) {
+          y.read(0, read, other);
+          other.synchronize();
+        }
+        assertArrayEquals(new float[] {2 * i, -2 * i}, read.toArray(ValueLayout.JAVA_FLOAT));
+        stream.synchronize();
+      }
+      assertEquals(OrtStatus.NOT_FOUND, assertThrows(OrtFFMException.class, () -> binding.lendOutput("z", other)).status());
+      assertEquals(OrtStatus.INVALID_ARGUMENT, assertThrows(OrtFFMException.class, () -> binding.lendOutput("y", null)).status());
+    }
+  }
+
   @Test
   void failuresAreTheFutures() throws Exception {
     try (OrtSessionFFM session = Models.session(runtime, "expand"); OrtIoBindingFFM binding = session.createBinding()) {

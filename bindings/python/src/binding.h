@@ -1,0 +1,63 @@
+/* A binding and the outputs of its last run, each of which knows the other. */
+#ifndef IOBIND_PYTHON_BINDING_H
+#define IOBIND_PYTHON_BINDING_H
+
+#include "core.h"
+
+struct Outputs;
+
+typedef struct Binding {
+  PyObject_HEAD
+  iobind_binding *handle;
+  Session *session;
+  struct Outputs *outputs; /* of the last run */
+  PyObject *order;         /* called before each run: orders it behind the producers of its inputs; NULL: none */
+  Tensor **fixed;          /* output -> the tensor that it is written into; NULL: none */
+  bool *is_fresh;          /* output -> nothing overwrites what a run gives */
+  bool *on_host;           /* output -> the host reads it where it goes */
+  Event **producers;       /* input -> the event that each run waits for; NULL: none */
+  struct bound {
+    int32_t dtype; /* of a SNAPSHOT in host memory that new data may be copied into; 0: ask Python */
+    bool on_host;
+    bool is_carried; /* its dims may be others after each run */
+    size_t rank;
+    int64_t dims[IOBIND_MAX_RANK];
+    size_t bytes;
+  } *inputs;
+  int busy;
+  Stream *stream;     /* of the last run that was submitted to one; NULL: none was */
+  bool on_stream;     /* the last run was */
+  Event *behind;      /* recorded behind such a run of the main thread, whose wait for it Ctrl-C ends */
+  bool is_behind;     /* the last run has it */
+  bool has_producers; /* any */
+} Binding;
+
+typedef struct Outputs {
+  PyObject_HEAD
+  Binding *binding;  /* NULL: another run, or a change of the outputs, has ended them */
+  Session *session;
+  PyObject *fetched; /* output's index -> Tensor */
+  bool has_fetched;  /* any */
+  Event *ready;      /* recorded behind a run on a stream when the first was fetched; NULL: none */
+} Outputs;
+
+/* binding.c */
+
+/* Is another thread in a call of the binding? -1 with an exception; otherwise this call is, until it sets `busy` to 0. */
+int binding_enter(Binding *self);
+
+/* Wait for a run on a stream before a call of the library does, which Ctrl-C cannot end; -1 with the exception of a signal's handler. If the
+ * run failed, that call reports it. */
+int binding_await_run(const Binding *self);
+
+/* outputs.c */
+
+PyObject *outputs_new(Binding *binding);
+
+/* What a caller still has of the last run is fetched before it goes, where it would stay: FRESH outputs. */
+void outputs_keep(Binding *binding);
+
+/* The outputs of the last run are no longer the binding's. */
+void outputs_end(Binding *binding);
+
+#endif

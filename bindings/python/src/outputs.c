@@ -1,0 +1,217 @@
+/* The outputs of a run, by name. On a stream they are handed out before the run is over, where they lie on the device. */
+#include "binding.h"
+
+PyObject *outputs_new(Binding *binding) {
+  PyTypeObject *type = (PyTypeObject *)outputs_class;
+  Outputs *self = (Outputs *)PyType_GenericAlloc(type, 0);
+  if (self != NULL) {
+    self->binding = binding; /* borrowed while it is the binding's; held by those that a caller has, see binding_run */
+    Py_INCREF((PyObject *)binding->session);
+    self->session = binding->session;
+    self->fetched = PyDict_New();
+    if (self->fetched == NULL) {
+      Py_DECREF((PyObject *)self);
+      return NULL;
+    }
+  }
+  return (PyObject *)self;
+}
+
+/* The binding is not held. */
+static int outputs_traverse(Outputs *self, visitproc visit, void *arg) {
+  Py_VISIT(Py_TYPE((PyObject *)self));
+  Py_VISIT((PyObject *)self->session);
+  Py_VISIT(self->fetched);
+  Py_VISIT((PyObject *)self->ready);
+  return 0;
+}
+
+static void outputs_dealloc(Outputs *self) {
+  PyTypeObject *type = Py_TYPE((PyObject *)self);
+  PyObject_GC_UnTrack(self);
+  Py_XDECREF((PyObject *)self->session);
+  Py_XDECREF(self->fetched);
+  Py_XDECREF((PyObject *)self->ready);
+  ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
+  Py_DECREF(type);
+}
+
+/* May the output be given before the run is over? It goes where only streams reach it. */
+static bool can_lend(const Binding *self, size_t index) {
+  const Tensor *fixed = self->fixed[index];
+  bool on_host = fixed != NULL ? fixed->info.host_readable != 0 : self->on_host[index];
+  return self->on_stream && !on_host && !self->stream->busy && iobind_stream_native(self->stream->handle) != NULL;
+}
+
+/* The event behind the run, made for the first output that is lent; -1 with an exception. */
+static int mark_outputs(Outputs *self, Stream *stream) {
+  if (self->ready != NULL) {
+    return 0;
+  }
+  Event *ready = (Event *)PyObject_CallFunctionObjArgs((PyObject *)event_type, (PyObject *)stream->device, NULL);
+  if (ready == NULL) {
+    return -1;
+  }
+  iobind_error error = IOBIND_ERROR_INIT;
+  iobind_status status;
+  stream->busy = 1;
+  WITHOUT_GIL(status, iobind_event_record(ready->handle, stream->handle, &error));
+  stream->busy = 0;
+  if (status != IOBIND_OK) {
+    Py_DECREF((PyObject *)ready);
+    raise_error(&error);
+    return -1;
+  }
+  self->ready = ready;
+  return 0;
+}
+
+/* An output of a run that may be under way, borrowed from the library: without a wait where it is lent. */
+static iobind_tensor *borrow(Outputs *self, size_t index, bool lends) {
+  Binding *binding = self->binding;
+  iobind_tensor *handle = NULL;
+  iobind_error error = IOBIND_ERROR_INIT;
+  iobind_status status;
+  if (lends ? mark_outputs(self, binding->stream) != 0 : binding_await_run(binding) != 0) {
+    return NULL;
+  }
+  if (lends) {
+    WITHOUT_GIL(status, iobind_binding_lend_output(binding->handle, index, binding->stream->handle, &handle, &error));
+  } else if (binding->on_stream) {
+    WITHOUT_GIL(status, iobind_binding_get_output(binding->handle, index, &handle, &error));
+  } else {
+    status = iobind_binding_get_output(binding->handle, index, &handle, &error);
+  }
+  if (status != IOBIND_OK) {
+    raise_error(&error);
+    return NULL;
+  }
+  return handle;
+}
+
+/* The output, new reference; `number` is its index. */
+static PyObject *fetch(Outputs *self, PyObject *number) {
+  PyObject *had = PyDict_GetItemWithError(self->fetched, number);
+  if (had != NULL) {
+    Py_INCREF(had);
+    return had;
+  }
+  if (PyErr_Occurred()) {
+    return NULL;
+  }
+  Binding *binding = self->binding;
+  if (binding == NULL) {
+    return raise_status(IOBIND_INVALID_STATE,
+                        "outputs: a later run or a change of the outputs has ended them: fetch what is needed before it");
+  }
+  size_t index = PyLong_AsSize_t(number);
+  if (index < binding->session->output_count && binding->fixed[index] != NULL && !binding->on_stream) {
+    Py_INCREF((PyObject *)binding->fixed[index]);
+    return (PyObject *)binding->fixed[index];
+  }
+  if (binding_enter(binding) != 0) {
+    return NULL;
+  }
+  bool lends = index < binding->session->output_count && can_lend(binding, index);
+  iobind_tensor *handle = borrow(self, index, lends);
+  binding->busy = 0;
+  if (handle == NULL) {
+    return NULL;
+  }
+  PyObject *tensor = (PyObject *)binding->fixed[index];
+  bool is_fixed = tensor != NULL;
+  if (is_fixed) {
+    Py_INCREF(tensor);
+  } else {
+    tensor = tensor_object(iobind_tensor_retain(handle));
+  }
+  self->has_fetched = true;
+  if (tensor != NULL && lends) {
+    tensor_comes_with((Tensor *)tensor, binding->stream, self->ready);
+  }
+  if (is_fixed) {
+    return tensor;
+  }
+  if (tensor != NULL && PyDict_SetItem(self->fetched, number, tensor) != 0) {
+    Py_CLEAR(tensor);
+  }
+  return tensor;
+}
+
+static PyObject *outputs_get(Outputs *self, PyObject *key) {
+  PyObject *number = PyDict_GetItemWithError(self->session->output_index, key);
+  if (number == NULL) {
+    if (PyErr_Occurred()) {
+      return NULL;
+    }
+    size_t index;
+    iobind_error error = IOBIND_ERROR_INIT;
+    const char *name = PyUnicode_Check(key) ? PyUnicode_AsUTF8AndSize(key, NULL) : NULL;
+    if (name == NULL) {
+      PyErr_Format(PyExc_TypeError, "expected the name of an output, got %R", key);
+      return NULL;
+    }
+    (void)!iobind_session_find_output(self->session->handle, name, &index, &error);
+    return raise_error(&error);
+  }
+  PyObject *held = (PyObject *)self->binding; /* another thread, or a signal's handler, may drop it during the wait */
+  Py_XINCREF(held);
+  PyObject *tensor = fetch(self, number);
+  Py_XDECREF(held);
+  return tensor;
+}
+
+static Py_ssize_t outputs_length(Outputs *self) {
+  return (Py_ssize_t)self->session->output_count;
+}
+
+static PyObject *outputs_session(Outputs *self, PyObject *none) {
+  (void)none;
+  Py_INCREF((PyObject *)self->session);
+  return (PyObject *)self->session;
+}
+
+static PyMethodDef outputs_methods[] = {
+    {"_session", (PyCFunction)outputs_session, METH_NOARGS, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot outputs_slots[] = {{Py_tp_methods, outputs_methods},   {Py_tp_dealloc, outputs_dealloc},
+                                      {Py_tp_traverse, outputs_traverse}, {Py_mp_subscript, outputs_get},
+                                      {Py_mp_length, outputs_length},     {0, NULL}};
+PyType_Spec outputs_spec = {"iobind._core.Outputs", sizeof(Outputs), 0,
+                            Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                            outputs_slots};
+
+void outputs_keep(Binding *self) {
+  Outputs *outputs = self->outputs;
+  if (outputs == NULL || Py_REFCNT((PyObject *)outputs) == 1) {
+    return;
+  }
+  PyObject *raised[3];
+  PyErr_Fetch(&raised[0], &raised[1], &raised[2]);
+  for (size_t i = 0; i < self->session->output_count; i++) {
+    PyObject *number = PyLong_FromSize_t(i);
+    PyObject *tensor = number == NULL || !self->is_fresh[i] ? NULL : fetch(outputs, number);
+    PyErr_Clear(); /* an output that cannot be fetched now could not be fetched later */
+    Py_XDECREF(tensor);
+    Py_XDECREF(number);
+  }
+  PyErr_Restore(raised[0], raised[1], raised[2]);
+}
+
+void outputs_end(Binding *self) {
+  Outputs *outputs = self->outputs;
+  if (outputs == NULL) {
+    return;
+  }
+  if (Py_REFCNT((PyObject *)outputs) > 1) {
+    outputs->binding = NULL;
+    self->outputs = NULL;
+    Py_DECREF((PyObject *)outputs);
+  } else if (outputs->has_fetched) {
+    PyDict_Clear(outputs->fetched);
+    outputs->has_fetched = false;
+    SET_REFERENCE(outputs->ready, NULL);
+  }
+}
