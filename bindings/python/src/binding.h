@@ -55,9 +55,9 @@ int binding_await_run(const Binding *self);
 PyObject *outputs_new(Binding *binding);
 
 /* What a caller still has of the last run is fetched before it goes, where it would stay: FRESH outputs. */
-void outputs_keep(Binding *binding);
+void outputs_keep(Binding *self);
 
 /* The outputs of the last run are no longer the binding's. */
-void outputs_end(Binding *binding);
+void outputs_end(Binding *self);
 
 #endif
