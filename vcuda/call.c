@@ -80,19 +80,22 @@ void vcuda_open(vcuda_call *call, const char *name, void *stream) {
   if (outer == NULL) outer = call;
 }
 
-int vcuda_close(const vcuda_call *call, int error) {
+int vcuda_close(const vcuda_call *call, int result) {
   if (outer == call) outer = NULL;
-  trace(call, error);
-  return error;
+  trace(call, result);
+  return result;
+}
+
+int vcuda_refuses(const vcuda_call *call) {
+  if (!vcuda_run_is_host_function()) return CUDA_OK;
+  vcuda_log("%s: called inside a host function, which must not call CUDA", outer == NULL ? call->name : outer->name);
+  return CUDA_NOT_PERMITTED;
 }
 
 int vcuda_begin(vcuda_call *call, const char *name, const void *stream, bool device) {
   *call = make_call(name, stream);
-  if (vcuda_run_is_host_function()) {
-    vcuda_log("%s: called inside a host function, which must not call CUDA", outer == NULL ? name : outer->name);
-    return CUDA_NOT_PERMITTED;
-  }
-  if (!device) return CUDA_OK;
+  const int refused = vcuda_refuses(call);
+  if (refused != CUDA_OK || !device) return refused;
   vcuda_lock();
   const vcuda_device *current = vcuda_device_current();
   int error = current == NULL ? CUDA_NO_DEVICE : current->error;
@@ -103,13 +106,6 @@ int vcuda_begin(vcuda_call *call, const char *name, const void *stream, bool dev
 int vcuda_end(const vcuda_call *call, int error) {
   if (error != CUDA_OK && error != CUDA_NOT_READY) last_error = error;
   trace(call, error);
-  return error;
-}
-
-int vcuda_enter(const char *name, void *stream) {
-  vcuda_call call;
-  int error = vcuda_begin(&call, name, stream, false);
-  trace(&call, error);
   return error;
 }
 
@@ -127,15 +123,15 @@ static int find_last_error(void) {
 }
 
 int cudaPeekAtLastError(void) {
-  vcuda_note(__func__, NULL);
-  return find_last_error();
+  VCUDA_OPEN(NULL);
+  return vcuda_close(&call, find_last_error());
 }
 
 int cudaGetLastError(void) {
-  vcuda_note(__func__, NULL);
+  VCUDA_OPEN(NULL);
   int error = find_last_error();
   last_error = CUDA_OK;
-  return error;
+  return vcuda_close(&call, error);
 }
 
 /* ---- errors by name ---- */

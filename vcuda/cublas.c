@@ -12,37 +12,37 @@ struct vcuda_blas {
 };
 
 int cublasCreate_v2(vcuda_blas **handle) {
-  if (vcuda_enter(__func__, NULL) != 0) return CUBLAS_EXECUTION_FAILED;
-  if (handle == NULL) return CUBLAS_INVALID_VALUE;
+  VCUDA_BLAS_OPEN(__func__, NULL);
+  if (handle == NULL) return vcuda_close(&call, CUBLAS_INVALID_VALUE);
   *handle = calloc(1, sizeof **handle);
-  return *handle == NULL ? CUBLAS_ALLOC_FAILED : CUBLAS_OK;
+  return vcuda_close(&call, *handle == NULL ? CUBLAS_ALLOC_FAILED : CUBLAS_OK);
 }
 
 int cublasDestroy_v2(vcuda_blas *handle) {
-  if (vcuda_enter(__func__, NULL) != 0) return CUBLAS_EXECUTION_FAILED;
+  VCUDA_BLAS_OPEN(__func__, NULL);
   free(handle);
-  return handle == NULL ? CUBLAS_NOT_INITIALIZED : CUBLAS_OK;
+  return vcuda_close(&call, handle == NULL ? CUBLAS_NOT_INITIALIZED : CUBLAS_OK);
 }
 
 int cublasSetStream_v2(vcuda_blas *handle, void *stream) {
-  if (vcuda_enter(__func__, stream) != 0) return CUBLAS_EXECUTION_FAILED;
-  if (handle == NULL) return CUBLAS_NOT_INITIALIZED;
+  VCUDA_BLAS_OPEN(__func__, stream);
+  if (handle == NULL) return vcuda_close(&call, CUBLAS_NOT_INITIALIZED);
   handle->stream = stream;
-  return CUBLAS_OK;
+  return vcuda_close(&call, CUBLAS_OK);
 }
 
 int cublasSetMathMode(vcuda_blas *handle, int mode) {
-  vcuda_note(__func__, NULL);
-  if (handle == NULL) return CUBLAS_NOT_INITIALIZED;
+  VCUDA_OPEN(NULL);
+  if (handle == NULL) return vcuda_close(&call, CUBLAS_NOT_INITIALIZED);
   handle->mode = mode; /* kept only so that it can be asked for; the arithmetic is the same */
-  return CUBLAS_OK;
+  return vcuda_close(&call, CUBLAS_OK);
 }
 
 int cublasGetMathMode(vcuda_blas *handle, int *mode) {
-  vcuda_note(__func__, NULL);
-  if (handle == NULL) return CUBLAS_NOT_INITIALIZED;
+  VCUDA_OPEN(NULL);
+  if (handle == NULL) return vcuda_close(&call, CUBLAS_NOT_INITIALIZED);
   *mode = handle->mode;
-  return CUBLAS_OK;
+  return vcuda_close(&call, CUBLAS_OK);
 }
 
 static const struct {
@@ -104,11 +104,11 @@ static bool is_bad(const vcuda_matrix *matrix) {
 
 static int submit(vcuda_blas *handle, const char *name, shape s, vcuda_type scale_type, const void *alpha, operand a, operand b,
                   const void *beta, operand c) {
-  if (vcuda_enter(name, handle == NULL ? NULL : handle->stream) != 0) return CUBLAS_EXECUTION_FAILED;
-  if (handle == NULL) return CUBLAS_NOT_INITIALIZED;
+  VCUDA_BLAS_OPEN(name, handle == NULL ? NULL : handle->stream);
+  if (handle == NULL) return vcuda_close(&call, CUBLAS_NOT_INITIALIZED);
   if (a.type == VCUDA_NO_TYPE || b.type == VCUDA_NO_TYPE || c.type == VCUDA_NO_TYPE || scale_type == VCUDA_NO_TYPE) {
     vcuda_log("%s: a type or a way to compute that is not known here", name);
-    return CUBLAS_NOT_SUPPORTED;
+    return vcuda_close(&call, CUBLAS_NOT_SUPPORTED);
   }
   vcuda_product p = {.m = s.m, .n = s.n, .k = s.k, .batches = s.batches, .scale_type = scale_type};
   p.a = matrix_of(a, s.op_a, s.m, s.k, s.pointers);
@@ -117,12 +117,12 @@ static int submit(vcuda_blas *handle, const char *name, shape s, vcuda_type scal
   if (is_bad(&p.a) || is_bad(&p.b) || is_bad(&p.c) || s.batches < 0 || alpha == NULL || beta == NULL) {
     vcuda_log("%s: m %d, n %d, k %d, leading dims %d, %d, %d: expected each leading dim to hold its matrix", name, s.m, s.n,
               s.k, a.leading, b.leading, c.leading);
-    return CUBLAS_INVALID_VALUE;
+    return vcuda_close(&call, CUBLAS_INVALID_VALUE);
   }
   p.alpha = vcuda_load_real(scale_type, alpha, 0);
   p.beta = vcuda_load_real(scale_type, beta, 0);
-  if (s.m == 0 || s.n == 0 || s.batches == 0) return CUBLAS_OK;
-  return vcuda_submit(handle->stream, name, vcuda_run_product, &p, sizeof p) == 0 ? CUBLAS_OK : CUBLAS_EXECUTION_FAILED;
+  if (s.m == 0 || s.n == 0 || s.batches == 0) return vcuda_close(&call, CUBLAS_OK);
+  return vcuda_close(&call, VCUDA_BLAS_STATUS(vcuda_submit(handle->stream, name, vcuda_run_product, &p, sizeof p)));
 }
 
 /* ---- sums of two matrices, either transposed: c = alpha * a + beta * b ---- */
@@ -147,11 +147,11 @@ static void run_sum(void *arguments) {
 }
 
 static int submit_sum(vcuda_blas *handle, const char *name, const sum *s) {
-  if (vcuda_enter(name, handle == NULL ? NULL : handle->stream) != 0) return CUBLAS_EXECUTION_FAILED;
-  if (handle == NULL) return CUBLAS_NOT_INITIALIZED;
-  if (is_bad(&s->a) || is_bad(&s->c) || (s->beta != 0 && is_bad(&s->b))) return CUBLAS_INVALID_VALUE;
-  if (s->c.rows == 0 || s->c.columns == 0) return CUBLAS_OK;
-  return vcuda_submit(handle->stream, name, run_sum, s, sizeof *s) == 0 ? CUBLAS_OK : CUBLAS_EXECUTION_FAILED;
+  VCUDA_BLAS_OPEN(name, handle == NULL ? NULL : handle->stream);
+  if (handle == NULL) return vcuda_close(&call, CUBLAS_NOT_INITIALIZED);
+  if (is_bad(&s->a) || is_bad(&s->c) || (s->beta != 0 && is_bad(&s->b))) return vcuda_close(&call, CUBLAS_INVALID_VALUE);
+  if (s->c.rows == 0 || s->c.columns == 0) return vcuda_close(&call, CUBLAS_OK);
+  return vcuda_close(&call, VCUDA_BLAS_STATUS(vcuda_submit(handle->stream, name, run_sum, s, sizeof *s)));
 }
 
 /* ---- factors of square matrices, and inverses from them ---- */
@@ -268,11 +268,11 @@ static void run_invert(void *arguments) {
 }
 
 static int submit_factoring(vcuda_blas *handle, const char *name, void (*run)(void *), const factoring *f) {
-  if (vcuda_enter(name, handle == NULL ? NULL : handle->stream) != 0) return CUBLAS_EXECUTION_FAILED;
-  if (handle == NULL) return CUBLAS_NOT_INITIALIZED;
-  if (f->n < 0 || f->batches < 0 || is_bad(&f->a) || is_bad(&f->c)) return CUBLAS_INVALID_VALUE;
-  if (f->n == 0 || f->batches == 0) return CUBLAS_OK;
-  return vcuda_submit(handle->stream, name, run, f, sizeof *f) == 0 ? CUBLAS_OK : CUBLAS_EXECUTION_FAILED;
+  VCUDA_BLAS_OPEN(name, handle == NULL ? NULL : handle->stream);
+  if (handle == NULL) return vcuda_close(&call, CUBLAS_NOT_INITIALIZED);
+  if (f->n < 0 || f->batches < 0 || is_bad(&f->a) || is_bad(&f->c)) return vcuda_close(&call, CUBLAS_INVALID_VALUE);
+  if (f->n == 0 || f->batches == 0) return vcuda_close(&call, CUBLAS_OK);
+  return vcuda_close(&call, VCUDA_BLAS_STATUS(vcuda_submit(handle->stream, name, run, f, sizeof *f)));
 }
 
 /* ---- the public functions: float and double ---- */
@@ -393,10 +393,10 @@ static void run_scale(void *arguments) {
 }
 
 static int submit_vectors(vcuda_blas *handle, const char *name, void (*run)(void *), const vectors *v) {
-  if (vcuda_enter(name, handle == NULL ? NULL : handle->stream) != 0) return CUBLAS_EXECUTION_FAILED;
-  if (handle == NULL) return CUBLAS_NOT_INITIALIZED;
-  if (v->n <= 0) return CUBLAS_OK;
-  return vcuda_submit(handle->stream, name, run, v, sizeof *v) == 0 ? CUBLAS_OK : CUBLAS_EXECUTION_FAILED;
+  VCUDA_BLAS_OPEN(name, handle == NULL ? NULL : handle->stream);
+  if (handle == NULL) return vcuda_close(&call, CUBLAS_NOT_INITIALIZED);
+  if (v->n <= 0) return vcuda_close(&call, CUBLAS_OK);
+  return vcuda_close(&call, VCUDA_BLAS_STATUS(vcuda_submit(handle->stream, name, run, v, sizeof *v)));
 }
 
 int cublasDcopy_v2(vcuda_blas *handle, int n, const double *x, int step_x, double *y, int step_y) {

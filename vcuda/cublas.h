@@ -18,6 +18,14 @@ enum {
 
 typedef struct vcuda_blas vcuda_blas; /* cublasHandle_t, and cublasLtHandle_t */
 
+/* The beginning of a function that may queue work or make a handle; the others begin with VCUDA_OPEN. */
+#define VCUDA_BLAS_OPEN(name, stream) \
+  vcuda_call call;                    \
+  vcuda_open(&call, name, stream);    \
+  if (vcuda_refuses(&call) != 0) return vcuda_close(&call, CUBLAS_EXECUTION_FAILED)
+
+#define VCUDA_BLAS_STATUS(error) ((error) == 0 ? CUBLAS_OK : CUBLAS_EXECUTION_FAILED)
+
 VCUDA_SHARED int cublasCreate_v2(vcuda_blas **handle);
 VCUDA_SHARED int cublasDestroy_v2(vcuda_blas *handle);
 VCUDA_SHARED int cublasSetStream_v2(vcuda_blas *handle, void *stream);

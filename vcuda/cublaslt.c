@@ -35,68 +35,68 @@ struct vcuda_lt_preference {
 #define CREATE(object) (((object) = calloc(1, sizeof *(object))) == NULL ? CUBLAS_ALLOC_FAILED : CUBLAS_OK)
 
 int cublasLtCreate(vcuda_blas **handle) {
-  if (vcuda_enter(__func__, NULL) != 0) return CUBLAS_EXECUTION_FAILED;
-  return CREATE(*handle);
+  VCUDA_BLAS_OPEN(__func__, NULL);
+  return vcuda_close(&call, CREATE(*handle));
 }
 
 int cublasLtDestroy(vcuda_blas *handle) {
-  if (vcuda_enter(__func__, NULL) != 0) return CUBLAS_EXECUTION_FAILED;
+  VCUDA_BLAS_OPEN(__func__, NULL);
   free(handle);
-  return CUBLAS_OK;
+  return vcuda_close(&call, CUBLAS_OK);
 }
 
 int cublasLtMatrixLayoutCreate(vcuda_lt_layout **layout, int type, uint64_t rows, uint64_t columns, int64_t leading) {
-  vcuda_note(__func__, NULL);
+  VCUDA_OPEN(NULL);
   int status = CREATE(*layout);
   if (status == CUBLAS_OK) {
     **layout = (vcuda_lt_layout){.type = type, .rows = rows, .columns = columns, .leading = leading, .batches = 1};
   }
-  return status;
+  return vcuda_close(&call, status);
 }
 
 int cublasLtMatrixLayoutDestroy(vcuda_lt_layout *layout) {
-  vcuda_note(__func__, NULL);
+  VCUDA_OPEN(NULL);
   free(layout);
-  return CUBLAS_OK;
+  return vcuda_close(&call, CUBLAS_OK);
 }
 
 int cublasLtMatmulDescCreate(vcuda_lt_matmul **matmul, int compute_type, int scale_type) {
-  vcuda_note(__func__, NULL);
+  VCUDA_OPEN(NULL);
   int status = CREATE(*matmul);
   if (status == CUBLAS_OK) {
     **matmul = (vcuda_lt_matmul){.compute_type = compute_type, .scale_type = scale_type, .epilogue = 1, .bias_type = -1};
   }
-  return status;
+  return vcuda_close(&call, status);
 }
 
 int cublasLtMatmulDescDestroy(vcuda_lt_matmul *matmul) {
-  vcuda_note(__func__, NULL);
+  VCUDA_OPEN(NULL);
   free(matmul);
-  return CUBLAS_OK;
+  return vcuda_close(&call, CUBLAS_OK);
 }
 
 int cublasLtMatmulPreferenceCreate(vcuda_lt_preference **preference) {
-  vcuda_note(__func__, NULL);
-  return CREATE(*preference);
+  VCUDA_OPEN(NULL);
+  return vcuda_close(&call, CREATE(*preference));
 }
 
 int cublasLtMatmulPreferenceDestroy(vcuda_lt_preference *preference) {
-  vcuda_note(__func__, NULL);
+  VCUDA_OPEN(NULL);
   free(preference);
-  return CUBLAS_OK;
+  return vcuda_close(&call, CUBLAS_OK);
 }
 
 int cublasLtMatrixTransformDescCreate(vcuda_lt_transform **transform, int scale_type) {
-  vcuda_note(__func__, NULL);
+  VCUDA_OPEN(NULL);
   int status = CREATE(*transform);
   if (status == CUBLAS_OK) (*transform)->scale_type = scale_type;
-  return status;
+  return vcuda_close(&call, status);
 }
 
 int cublasLtMatrixTransformDescDestroy(vcuda_lt_transform *transform) {
-  vcuda_note(__func__, NULL);
+  VCUDA_OPEN(NULL);
   free(transform);
-  return CUBLAS_OK;
+  return vcuda_close(&call, CUBLAS_OK);
 }
 
 /* ---- attributes, by cuBLASLt's numbers ---- */
@@ -109,8 +109,7 @@ static int set(void *field, size_t field_size, const void *value, size_t size) {
 
 #define SET(field) set(&(field), sizeof(field), value, size)
 
-int cublasLtMatrixLayoutSetAttribute(vcuda_lt_layout *layout, int attribute, const void *value, size_t size) {
-  vcuda_note(__func__, NULL);
+static int set_layout(vcuda_lt_layout *layout, int attribute, const void *value, size_t size) {
   switch (attribute) {
     case 0: return SET(layout->type);
     case 1: return SET(layout->order);
@@ -125,8 +124,12 @@ int cublasLtMatrixLayoutSetAttribute(vcuda_lt_layout *layout, int attribute, con
   }
 }
 
-int cublasLtMatmulDescSetAttribute(vcuda_lt_matmul *matmul, int attribute, const void *value, size_t size) {
-  vcuda_note(__func__, NULL);
+int cublasLtMatrixLayoutSetAttribute(vcuda_lt_layout *layout, int attribute, const void *value, size_t size) {
+  VCUDA_OPEN(NULL);
+  return vcuda_close(&call, set_layout(layout, attribute, value, size));
+}
+
+static int set_matmul(vcuda_lt_matmul *matmul, int attribute, const void *value, size_t size) {
   switch (attribute) {
     case 0: return SET(matmul->compute_type);
     case 1: return SET(matmul->scale_type);
@@ -148,23 +151,29 @@ int cublasLtMatmulDescSetAttribute(vcuda_lt_matmul *matmul, int attribute, const
   }
 }
 
+int cublasLtMatmulDescSetAttribute(vcuda_lt_matmul *matmul, int attribute, const void *value, size_t size) {
+  VCUDA_OPEN(NULL);
+  return vcuda_close(&call, set_matmul(matmul, attribute, value, size));
+}
+
 int cublasLtMatmulPreferenceSetAttribute(vcuda_lt_preference *preference, int attribute, const void *value, size_t size) {
-  vcuda_note(__func__, NULL);
-  return attribute == 1 ? SET(preference->workspace) : CUBLAS_OK; /* others choose among algorithms: here there is only one */
+  VCUDA_OPEN(NULL);
+  /* others choose among algorithms: here there is only one */
+  return vcuda_close(&call, attribute == 1 ? SET(preference->workspace) : CUBLAS_OK);
 }
 
 int cublasLtMatmulAlgoInit(vcuda_blas *handle, int compute_type, int scale_type, int type_a, int type_b, int type_c, int type_d,
                            int id, vcuda_lt_algorithm *algorithm) {
-  vcuda_note(__func__, NULL);
+  VCUDA_OPEN(NULL);
   (void)handle, (void)compute_type, (void)scale_type, (void)type_a, (void)type_b, (void)type_c, (void)type_d;
   *algorithm = (vcuda_lt_algorithm){{(uint64_t)id}};
-  return CUBLAS_OK;
+  return vcuda_close(&call, CUBLAS_OK);
 }
 
 int cublasLtMatmulAlgoConfigSetAttribute(vcuda_lt_algorithm *algorithm, int attribute, const void *value, size_t size) {
-  vcuda_note(__func__, NULL);
+  VCUDA_OPEN(NULL);
   (void)algorithm, (void)attribute, (void)value, (void)size;
-  return CUBLAS_OK;
+  return vcuda_close(&call, CUBLAS_OK);
 }
 
 /* ---- products ---- */
@@ -210,15 +219,15 @@ static bool describe(const vcuda_lt_matmul *matmul, const void *a, const vcuda_l
 int cublasLtMatmulAlgoGetHeuristic(vcuda_blas *handle, vcuda_lt_matmul *matmul, vcuda_lt_layout *a, vcuda_lt_layout *b,
                                    vcuda_lt_layout *c, vcuda_lt_layout *d, vcuda_lt_preference *preference, int requested,
                                    vcuda_lt_result results[], int *found) {
-  vcuda_note(__func__, NULL);
+  VCUDA_OPEN(NULL);
   vcuda_product p;
   (void)handle, (void)preference;
   *found = 0;
-  if (requested < 1) return CUBLAS_INVALID_VALUE;
-  if (!describe(matmul, NULL, a, NULL, b, NULL, c, NULL, d, &p)) return CUBLAS_NOT_SUPPORTED;
+  if (requested < 1) return vcuda_close(&call, CUBLAS_INVALID_VALUE);
+  if (!describe(matmul, NULL, a, NULL, b, NULL, c, NULL, d, &p)) return vcuda_close(&call, CUBLAS_NOT_SUPPORTED);
   results[0] = (vcuda_lt_result){.waves = 1};
   *found = 1;
-  return CUBLAS_OK;
+  return vcuda_close(&call, CUBLAS_OK);
 }
 
 int cublasLtMatmul(vcuda_blas *handle, vcuda_lt_matmul *matmul, const void *alpha, const void *a, vcuda_lt_layout *layout_a,
@@ -227,12 +236,12 @@ int cublasLtMatmul(vcuda_blas *handle, vcuda_lt_matmul *matmul, const void *alph
                    size_t workspace_size, void *stream) {
   vcuda_product p;
   (void)handle, (void)algorithm, (void)workspace, (void)workspace_size;
-  if (vcuda_enter(__func__, stream) != 0) return CUBLAS_EXECUTION_FAILED;
+  VCUDA_BLAS_OPEN(__func__, stream);
   if (!describe(matmul, a, layout_a, b, layout_b, c, layout_c, d, layout_d, &p)) {
     vcuda_log("cublasLtMatmul: types %d, %d, %d, %d, orders %d, %d, %d, %d, epilogue %d, scale type %d: not known here",
               layout_a->type, layout_b->type, layout_c->type, layout_d->type, layout_a->order, layout_b->order, layout_c->order,
               layout_d->order, matmul->epilogue, matmul->scale_type);
-    return CUBLAS_NOT_SUPPORTED;
+    return vcuda_close(&call, CUBLAS_NOT_SUPPORTED);
   }
   if (matmul->pointer_mode == 1) {
     p.alpha_address = alpha;
@@ -241,16 +250,16 @@ int cublasLtMatmul(vcuda_blas *handle, vcuda_lt_matmul *matmul, const void *alph
     p.alpha = vcuda_load_real(p.scale_type, alpha, 0);
     p.beta = vcuda_load_real(p.scale_type, beta, 0);
   }
-  if (p.m == 0 || p.n == 0 || p.batches == 0) return CUBLAS_OK;
-  return vcuda_submit(stream, "cublasLtMatmul", vcuda_run_product, &p, sizeof p) == 0 ? CUBLAS_OK : CUBLAS_EXECUTION_FAILED;
+  if (p.m == 0 || p.n == 0 || p.batches == 0) return vcuda_close(&call, CUBLAS_OK);
+  return vcuda_close(&call, VCUDA_BLAS_STATUS(vcuda_submit(stream, "cublasLtMatmul", vcuda_run_product, &p, sizeof p)));
 }
 
 /* Only ORT's quantised operators with orders of tiles ask for it. */
 int cublasLtMatrixTransform(vcuda_blas *handle, vcuda_lt_transform *transform, const void *alpha, const void *a,
                             vcuda_lt_layout *layout_a, const void *beta, const void *b, vcuda_lt_layout *layout_b, void *c,
                             vcuda_lt_layout *layout_c, void *stream) {
-  vcuda_note(__func__, stream);
+  VCUDA_OPEN(stream);
   (void)handle, (void)transform, (void)alpha, (void)a, (void)beta, (void)b, (void)layout_b, (void)c, (void)stream;
   vcuda_log("cublasLtMatrixTransform: orders %d to %d: not known here", layout_a->order, layout_c->order);
-  return CUBLAS_NOT_SUPPORTED;
+  return vcuda_close(&call, CUBLAS_NOT_SUPPORTED);
 }

@@ -44,33 +44,36 @@ void cudnnGetLastErrorString(char *text, size_t bytes) {
 }
 
 int cudnnCreate(vcuda_dnn **handle) {
-  int error = vcuda_enter(__func__, NULL);
-  if (handle == NULL) return CUDNN_INVALID_VALUE;
+  VCUDA_OPEN(NULL);
+  int error = vcuda_refuses(&call);
+  if (handle == NULL) return vcuda_close(&call, CUDNN_INVALID_VALUE);
   *handle = error == 0 ? calloc(1, sizeof **handle) : NULL;
-  return *handle == NULL ? CUDNN_NOT_INITIALIZED : CUDNN_OK;
+  return vcuda_close(&call, *handle == NULL ? CUDNN_NOT_INITIALIZED : CUDNN_OK);
 }
 
 int cudnnDestroy(vcuda_dnn *handle) {
-  (void)vcuda_enter(__func__, NULL);
+  VCUDA_OPEN(NULL);
+  (void)vcuda_refuses(&call);
   free(handle);
-  return CUDNN_OK;
+  return vcuda_close(&call, CUDNN_OK);
 }
 
 int cudnnSetStream(vcuda_dnn *handle, void *stream) {
-  int error = vcuda_enter(__func__, stream);
-  if (handle == NULL) return CUDNN_INVALID_VALUE;
+  VCUDA_OPEN(stream);
+  int error = vcuda_refuses(&call);
+  if (handle == NULL) return vcuda_close(&call, CUDNN_INVALID_VALUE);
   handle->stream = stream;
-  return error == 0 ? CUDNN_OK : CUDNN_NOT_SUPPORTED;
+  return vcuda_close(&call, error == 0 ? CUDNN_OK : CUDNN_NOT_SUPPORTED);
 }
 
 int cudnnGetStream(vcuda_dnn *handle, void **stream) {
-  vcuda_note(__func__, handle == NULL ? NULL : handle->stream);
-  if (handle == NULL || stream == NULL) return CUDNN_INVALID_VALUE;
+  VCUDA_OPEN(handle == NULL ? NULL : handle->stream);
+  if (handle == NULL || stream == NULL) return vcuda_close(&call, CUDNN_INVALID_VALUE);
   *stream = handle->stream;
-  return CUDNN_OK;
+  return vcuda_close(&call, CUDNN_OK);
 }
 
-/* The rest, whose arguments do not matter: each is refused, and the trace has its name. */
+/* The rest, whose arguments do not matter: each is refused, and the trace has its name and status. */
 /* clang-format off */
 #define REFUSED(X) \
   X(cudnnActivationForward) X(cudnnAddTensor) X(cudnnBackendCreateDescriptor) X(cudnnBackendDestroyDescriptor)      \
@@ -95,10 +98,11 @@ int cudnnGetStream(vcuda_dnn *handle, void **stream) {
   X(cudnnSoftmaxForward)
 /* clang-format on */
 
-#define REFUSE(name)                \
-  CUDNN_API int name(void);         \
-  int name(void) {                  \
-    (void)vcuda_enter(#name, NULL); \
-    return CUDNN_NOT_SUPPORTED;     \
+#define REFUSE(name)                                \
+  CUDNN_API int name(void);                         \
+  int name(void) {                                  \
+    VCUDA_OPEN(NULL);                               \
+    (void)vcuda_refuses(&call);                     \
+    return vcuda_close(&call, CUDNN_NOT_SUPPORTED); \
   }
 REFUSED(REFUSE)

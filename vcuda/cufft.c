@@ -6,8 +6,9 @@ enum { CUFFT_NOT_SUPPORTED = 16 };
 #define REFUSE(name)                                     \
   __attribute__((visibility("default"))) int name(void); \
   int name(void) {                                       \
-    (void)vcuda_enter(#name, NULL);                      \
-    return CUFFT_NOT_SUPPORTED;                          \
+    VCUDA_OPEN(NULL);                                    \
+    (void)vcuda_refuses(&call);                          \
+    return vcuda_close(&call, CUFFT_NOT_SUPPORTED);      \
   }
 REFUSE(cufftCreate)
 REFUSE(cufftDestroy)

@@ -19,16 +19,30 @@ static bool make_device(vcuda_device *device, int index, const vcuda_settings *s
 
 static char trace_file[4096];
 
+/* NULL: none is named, or the name is too long. */
+static const char *trace_path(void) {
+  const char *path = getenv("VCUDA_TRACE_FILE");
+  return path != NULL && path[0] != '\0' && strlen(path) < sizeof trace_file ? path : NULL;
+}
+
+bool vcuda_trace_is_wanted(void) {
+  const char *value = getenv("VCUDA_TRACE");
+  vcuda_settings settings;
+  vcuda_settings_default(&settings);
+  bool is_set = value != NULL && vcuda_settings_set(&settings, "trace", value, true) && settings.trace != 0;
+  return is_set || trace_path() != NULL;
+}
+
 static void write_trace(void) {
   if (vcuda_trace_write(trace_file) != 0) fprintf(stderr, "vcuda: the trace cannot be written to '%s'\n", trace_file);
 }
 
 static void start(void) {
   vcuda_settings settings;
-  const char *path = getenv("VCUDA_TRACE_FILE");
+  const char *path = trace_path();
   vcuda_settings_default(&settings);
   vcuda_settings_read_environment(&settings);
-  if (path != NULL && path[0] != '\0' && strlen(path) < sizeof trace_file) {
+  if (path != NULL) {
     memcpy(trace_file, path, strlen(path) + 1);
     settings.trace = 1;
     (void)atexit(write_trace);

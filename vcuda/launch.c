@@ -30,7 +30,7 @@ static void note_loading(const char *call) {
 void **__cudaRegisterFatBinary(void *binary) {
   static void *handle; /* code is not run: one handle for all of it */
   (void)binary;
-  if (getenv("VCUDA_TRACE_FILE") != NULL || getenv("VCUDA_TRACE") != NULL) vcuda_start();
+  if (vcuda_trace_is_wanted()) vcuda_start();
   note_loading(__func__);
   return &handle;
 }
@@ -170,21 +170,21 @@ static _Thread_local configuration pending[16];
 static _Thread_local unsigned pending_count;
 
 unsigned __cudaPushCallConfiguration(cuda_dim3 grid, cuda_dim3 block, size_t shared, cuda_stream stream) {
-  vcuda_note(__func__, stream);
-  if (pending_count == sizeof pending / sizeof *pending) return CUDA_MISSING_CONFIGURATION;
+  VCUDA_OPEN(stream);
+  if (pending_count == sizeof pending / sizeof *pending) return (unsigned)vcuda_close(&call, CUDA_MISSING_CONFIGURATION);
   pending[pending_count++] = (configuration){grid, block, shared, stream};
-  return CUDA_OK;
+  return (unsigned)vcuda_close(&call, CUDA_OK);
 }
 
 int __cudaPopCallConfiguration(cuda_dim3 *grid, cuda_dim3 *block, size_t *shared, void *stream) {
-  vcuda_note(__func__, NULL);
-  if (pending_count == 0) return CUDA_MISSING_CONFIGURATION;
+  VCUDA_OPEN(NULL);
+  if (pending_count == 0) return vcuda_close(&call, CUDA_MISSING_CONFIGURATION);
   const configuration *top = &pending[--pending_count];
   *grid = top->grid;
   *block = top->block;
   *shared = top->shared;
   memcpy(stream, &top->stream, sizeof top->stream);
-  return CUDA_OK;
+  return vcuda_close(&call, CUDA_OK);
 }
 
 /* ---- questions about kernels: the answers allow every launch ---- */

@@ -164,7 +164,8 @@ static inline void vcuda_unlock(void) {
 
 /* ---- device.c ---- */
 
-void vcuda_start(void); /* once, before anything else: creates the devices that the environment asks for */
+void vcuda_start(void);           /* once, before anything else: creates the devices that the environment asks for */
+bool vcuda_trace_is_wanted(void); /* does the environment ask for a trace? */
 vcuda_device *vcuda_device_at(int index);
 vcuda_device *vcuda_device_current(void); /* NULL: there are no devices */
 static inline void vcuda_count(vcuda_device *device, vcuda_counter counter, int64_t more) {

@@ -12,7 +12,7 @@ typedef struct record {
   const void *stream;
   int64_t start, end;
   int agent; /* 0: a call of the host */
-  int error;
+  int error; /* of a call, or a status of cuBLAS and other libraries; 0 for what returns neither */
 } record;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;

@@ -14,22 +14,24 @@ extern "C" {
 
 #define VCUDA_SHARED __attribute__((visibility("default")))
 
-/* A public function of a library calls this first: it writes the call to the trace, and refuses it inside a host function (800).
- * `stream` is the cudaStream_t that the call is about, NULL for the NULL stream or for none. */
-VCUDA_SHARED int vcuda_enter(const char *call, void *stream);
-
-/* Only writes the call to the trace: for a function that is allowed everywhere, such as one that sets a descriptor's attribute. */
-VCUDA_SHARED void vcuda_note(const char *call, void *stream);
-
-/* For a function that is built on other public ones: between the two calls the trace has only this function, by its own name. The
- * error is returned as it is. */
+/* The frame of a public function outside CUDA's runtime. Between the two calls the trace has only this function, by its own name, also if
+ * it calls other public ones. What the function returns (a cudaError, or a status of cuBLAS or cuDNN) goes through vcuda_close, which
+ * writes it to the trace and returns it as it is. `stream` is the cudaStream_t that the call is about, NULL for the NULL stream or for
+ * none. */
 typedef struct vcuda_call {
   const char *name;
   const void *stream;
   int64_t start; /* 0: the trace was off */
 } vcuda_call;
 VCUDA_SHARED void vcuda_open(vcuda_call *call, const char *name, void *stream);
-VCUDA_SHARED int vcuda_close(const vcuda_call *call, int error);
+VCUDA_SHARED int vcuda_close(const vcuda_call *call, int result);
+
+/* Inside a host function nothing of CUDA may be called: 800, and the log has the function's name. Otherwise 0. Functions that are allowed
+ * everywhere, such as one that sets a descriptor's attribute, do not ask. */
+VCUDA_SHARED int vcuda_refuses(const vcuda_call *call);
+
+/* Only writes the call to the trace: for a function that returns neither an error nor a status. */
+VCUDA_SHARED void vcuda_note(const char *call, void *stream);
 
 #define VCUDA_OPEN(stream) \
   vcuda_call call;         \

@@ -1,4 +1,4 @@
-"""The trace has every call of every function that vcuda's libraries export, by its own name, once, with its stream and its error.
+"""The trace has every call of every function that vcuda's libraries export, by its own name, once, with its stream and what it returned.
 
 usage: test_trace.py NM FOLDER_OF_VCUDA [unittest's arguments]"""
 
@@ -19,8 +19,9 @@ SAME = {"libcudart.so.12": "libcudart.so.13", "libcublas.so.12": "libcublas.so.1
         "libcufft.so.12": "libcufft.so.11"}
 REFUSING = ["libcudnn.so.9", "libcufft.so.11"]  # nothing in them looks at its arguments, except whether they are NULL
 
-# These are allowed everywhere, and their record has no error.
-WITHOUT_ERROR = re.compile(r"cublas|cudnn|cufft|cudaGetLastError|cudaPeekAtLastError|cudaGetError|__cuda(Push|Pop|Register|Unregister)")
+# These return neither an error nor a status.
+WITHOUT_STATUS = re.compile(r"cuda(GetErrorName|GetErrorString)$|__cuda(Register|Unregister)"
+                            r"|cublasGetStatus(Name|String)$|cudnnGet(Version|ErrorString|LastErrorString)$")
 
 
 def exported(library):
@@ -51,9 +52,9 @@ class Calls:
             """A number is passed as 64 bits, which is right for an int, too. `stream` is the argument, or belongs to the handle."""
             wide = [ctypes.c_size_t(a) if isinstance(a, int) else a for a in arguments]
             given = [a for a in arguments if isinstance(a, Stream)] or ([stream] if stream is not None else [])
-            error = function(*wide)
-            self.expected.append((name, given[0].value if given else None, None if WITHOUT_ERROR.match(name) else error))
-            return error
+            result = function(*wide)
+            self.expected.append((name, given[0].value if given else None, 0 if WITHOUT_STATUS.match(name) else result))
+            return result
         return call
 
 
@@ -82,7 +83,7 @@ def call_runtime(cuda):
     cuda.cudaGetDriverEntryPointByVersion(b"cuInit", out_at, 13000, 0, None)
     for name in ("cudaGetErrorName", "cudaGetErrorString"):
         getattr(cuda, name)(1)
-    cuda.cudaPeekAtLastError()
+    cuda.cudaPeekAtLastError()  # that of cudaSetDevice
     cuda.cudaGetLastError()
     cuda.cudaThreadExchangeStreamCaptureMode(number_at)
     cuda.cudaMemGetInfo(ctypes.byref(size), ctypes.byref(size))
@@ -182,6 +183,7 @@ def call_kernels(cuda):
     cuda.__cudaGetKernel(ctypes.byref(kernel), text)
     cuda.__cudaPushCallConfiguration(one, one, 0, stream)
     cuda.__cudaPopCallConfiguration(text, text, text, text)
+    cuda.__cudaPopCallConfiguration(text, text, text, text)  # an error
     cuda.__cudaLaunchKernel(kernel, one, one, None, 0, stream)
     cuda.cudaLaunchKernel(text, one, one, None, 0, stream)
     cuda.cudaLaunchCooperativeKernel(text, one, one, None, 0, stream)
@@ -251,6 +253,8 @@ def call_products(cuda):
     cuda.cublasSetStream_v2(handle, stream)
     cuda.cublasSetMathMode(handle, 1)
     cuda.cublasGetMathMode(handle, ctypes.byref(number))
+    for name in ("cublasSetStream_v2", "cublasSetMathMode", "cublasGetMathMode"):
+        getattr(cuda, name)(None, None)  # an error
     cuda.cublasGetStatusName(0)
     cuda.cublasGetStatusString(0)
     for letter in "SD":  # nothing is computed: no row, no column
@@ -312,12 +316,32 @@ class Trace(unittest.TestCase):
         records = [event for event in events if event["tid"] == 0]
         self.assertEqual(names - {event["name"] for event in records}, set())
         self.assertEqual([event["name"] for event in records], [name for name, _, _ in cuda.expected])
-        for event, (name, stream, error) in zip(records, cuda.expected):
+        for event, (name, stream, result) in zip(records, cuda.expected):
             with self.subTest(name):
                 if stream is not None:
                     self.assertEqual(event["args"]["stream"], hex(stream))
-                if error is not None:
-                    self.assertEqual(event["args"]["error"], error)
+                self.assertEqual(event["args"]["error"], result)
+        for kind in ["cuda", "cu[A-Z]", "cublas[A-Z]", "cublasLt"] + (["cudnn", "cufft"] if self.older else []):
+            with self.subTest(kind):  # some of each fail: a record that says 0 of everything would not do
+                self.assertTrue(any(re.match(kind, name) and result != 0 for name, _, result in cuda.expected))
+
+    def test_devices_are_made_at_load_only_for_a_trace(self):
+        """Otherwise a program can still set the environment before its first call."""
+        program = """import ctypes, os, sys
+library, count = ctypes.CDLL(sys.argv[1]), ctypes.c_int()
+library.__cudaRegisterFatBinary(None)
+os.environ["VCUDA_DEVICES"] = "3"
+library.cudaGetDeviceCount(ctypes.byref(count))
+print(count.value)"""
+        given = {key: value for key, value in os.environ.items() if not key.startswith("VCUDA_")}
+        with tempfile.NamedTemporaryFile() as file:
+            for settings, expected in (({}, 3), ({"VCUDA_TRACE": "0"}, 3), ({"VCUDA_TRACE": ""}, 3), ({"VCUDA_TRACE_FILE": ""}, 3),
+                                       ({"VCUDA_TRACE": "1"}, 1), ({"VCUDA_TRACE_FILE": file.name}, 1),
+                                       ({"VCUDA_TRACE": "0", "VCUDA_TRACE_FILE": file.name}, 1)):
+                with self.subTest(settings):
+                    made = subprocess.run([sys.executable, "-c", program, FOLDER / LIBRARIES[0]], check=True, capture_output=True,
+                                          text=True, env={**given, "VCUDA_LOG": os.devnull, **settings}).stdout
+                    self.assertEqual(int(made), expected)
 
     def test_libraries_of_other_versions_have_the_same_functions(self):
         for name, like in SAME.items() if self.older else ():
