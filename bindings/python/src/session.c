@@ -350,7 +350,7 @@ static void name_session_run(iobind_error *error) {
 /* With the binding of bind_once, on the main thread. */
 static iobind_status run_by_binding(const Session *self, iobind_binding *binding, iobind_tensor **outputs, iobind_error *error) {
   iobind_status status;
-  (void)run_begins(binding);
+  (void)run_begins(binding); /* false only on another thread, where run_once does not come here */
   Py_BEGIN_ALLOW_THREADS
   status = iobind_binding_run(binding, NULL, NULL, error);
   if (status == IOBIND_OK) {
