@@ -261,6 +261,45 @@ static void sessions_by_a_policy(void **state) {
   assert_int_equal(cudaStreamDestroy(theirs), CUDA_OK);
 }
 
+/* ORT's policies take the first GPU. So a capture on another one is neither asked about, which would end it, nor in the way; and the options of
+ * the EP reach the session, whichever device it is on. */
+static void policies_take_the_first_device(void **state) {
+  (void)state;
+  cuda_stream theirs;
+  void *graph = NULL;
+  iobind_session *session;
+  iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
+  const iobind_policy takes_gpu[] = {IOBIND_POLICY_PREFER_GPU, IOBIND_POLICY_MAX_PERFORMANCE};
+  const char *key = "cuda.gpu_mem_limit";
+  const char *value = "1";
+  iobind_tensor *x = make_floats();
+  assert_int_equal(cudaSetDevice(1), CUDA_OK);
+  assert_int_equal(cudaStreamCreateWithFlags(&theirs, NON_BLOCKING), CUDA_OK);
+  assert_int_equal(cudaStreamBeginCapture(theirs, RELAXED), CUDA_OK);
+  assert_int_equal(cudaSetDevice(0), CUDA_OK);
+  for (size_t i = 0; i < sizeof takes_gpu / sizeof takes_gpu[0]; i++) {
+    iobind_tensor *y = NULL;
+    options.policy = takes_gpu[i];
+    expect_ok(test_session_with(runtime, "scale", &options, &session, &fault));
+    assert_int_equal(vcuda_reset(0) + vcuda_reset(1), 0);
+    expect_ok(iobind_session_run(session, &x, &y, &fault));
+    assert_true(vcuda_get(0, "launches") > 0);
+    assert_int_equal(vcuda_get(1, "launches"), 0);
+    iobind_tensor_release(y);
+    iobind_session_destroy(session);
+  }
+  options.ep_keys = &key;
+  options.ep_values = &value;
+  options.ep_option_count = 1;
+  fixture_arm();
+  assert_int_not_equal(test_session_with(runtime, "scale", &options, &session, &fault), IOBIND_OK);
+  expect_words("Available memory of 0");
+  assert_int_equal(cudaStreamEndCapture(theirs, (void *)&graph), CUDA_OK);
+  assert_int_equal(cudaGraphDestroy(graph), CUDA_OK);
+  assert_int_equal(cudaStreamDestroy(theirs), CUDA_OK);
+  iobind_tensor_release(x);
+}
+
 static void events_go_both_ways(void **state) {
   (void)state;
   cuda_stream theirs;
@@ -356,6 +395,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup_teardown(captures_are_refused, start, stop),
     cmocka_unit_test_setup_teardown(sessions_that_the_ep_would_not_survive, start, stop),
     cmocka_unit_test_setup_teardown(sessions_by_a_policy, start, stop),
+    cmocka_unit_test_setup_teardown(policies_take_the_first_device, start, stop),
     cmocka_unit_test_setup_teardown(events_go_both_ways, start, stop),
     cmocka_unit_test_setup_teardown(events_of_captures_are_refused, start, stop),
     cmocka_unit_test_setup_teardown(streams_of_elsewhere_are_refused, start, stop),
