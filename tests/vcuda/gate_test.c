@@ -18,10 +18,31 @@ static const float twos[COUNT] = {2, 4, 6, 8};
 static const uint64_t limit = 20000000;
 static const uint64_t long_time = UINT64_MAX / 4;
 
-/* Stands before vcuda's own in the EP's search: one capture stays open here until it may end. */
+/* These stand before vcuda's own in the EP's search. One capture stays open until it may end, and none must begin while a thread waits in
+ * the EP. */
 static sem_t is_open;
 static sem_t may_end;
 static atomic_bool holds_next;
+static atomic_int waiting;
+static atomic_bool begins_beside_a_wait;
+
+int cudaEventSynchronize(cuda_event event) {
+  int (*next)(cuda_event event) = NULL;
+  *(void **)&next = dlsym(RTLD_NEXT, "cudaEventSynchronize");
+  atomic_fetch_add(&waiting, 1);
+  int error = next(event);
+  atomic_fetch_sub(&waiting, 1);
+  return error;
+}
+
+int cudaStreamBeginCapture(cuda_stream stream, int mode) {
+  int (*next)(cuda_stream stream, int mode) = NULL;
+  *(void **)&next = dlsym(RTLD_NEXT, "cudaStreamBeginCapture");
+  if (atomic_load(&waiting) > 0) {
+    atomic_store(&begins_beside_a_wait, true);
+  }
+  return next(stream, mode);
+}
 
 int cudaStreamEndCapture(cuda_stream stream, cuda_graph *graph) {
   int (*next)(cuda_stream stream, cuda_graph * graph) = NULL;
@@ -139,6 +160,7 @@ static void expect_doubled(iobind_binding *binding) {
 static void expect_captured(bench *self) {
   assert_string_equal(self->captor.error.message, "");
   assert_int_equal(self->captor.status, IOBIND_OK);
+  assert_false(atomic_load(&begins_beside_a_wait));
   assert_int_equal(vcuda_get(0, "captures"), 1);
   assert_true(vcuda_get(0, "graph_launches") > 0);
   expect_doubled(self->captor.binding);
