@@ -180,6 +180,7 @@ class Binding(_core.Binding):
         index, wanted = self._input(name)
         data = _tensor.host_array(array, _dtypes.BY_NAME[wanted.dtype], f"update: {name!r}")
         if index in self._tensors:
+            self._tensors[index]._await(stream)
             self._tensors[index]._add_writer(stream)
         self._update_input(index, _tensor.as_bytes(data), stream)
 

@@ -255,7 +255,7 @@ class Tensor(_core.Tensor):
             elif writer.native != stream:
                 put_behind(kind, stream, writer)
         if stream is None:
-            self._await()
+            self._await(None)
             self._forget_writers()
 
 

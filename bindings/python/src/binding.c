@@ -165,13 +165,19 @@ static int binding_clear_cycle(Binding *self) {
   return 0;
 }
 
+/* The outputs that a caller still has are fetched. That may wait, and another thread may use them, and so the binding, meanwhile: not in
+ * binding_dealloc, when nothing may hold it any more. Signals stay for the caller: an exception could not be raised from here. */
+static void binding_finalize(Binding *self) {
+  self->is_behind = false;
+  if (self->fixed != NULL && self->is_fresh != NULL && self->on_host != NULL) {
+    outputs_keep(self);
+  }
+}
+
 static void binding_dealloc(Binding *self) {
   PyTypeObject *type = Py_TYPE((PyObject *)self);
   PyObject_GC_UnTrack(self);
   if (self->outputs != NULL) {
-    if (self->fixed != NULL && self->is_fresh != NULL) {
-      outputs_keep(self);
-    }
     self->outputs->binding = NULL;
     Py_DECREF((PyObject *)self->outputs);
   }
@@ -681,6 +687,7 @@ static PyMethodDef binding_methods[] = {
 
 static PyType_Slot binding_slots[] = {{Py_tp_new, binding_new},
                                       {Py_tp_dealloc, binding_dealloc},
+                                      {Py_tp_finalize, binding_finalize},
                                       {Py_tp_traverse, binding_traverse},
                                       {Py_tp_clear, binding_clear_cycle},
                                       {Py_tp_methods, binding_methods},

@@ -89,6 +89,26 @@ static iobind_tensor *borrow(Outputs *self, size_t index, bool lends) {
   return handle;
 }
 
+/* The tensor of an output, new reference. The caller is in a call of the binding. */
+static PyObject *tensor_of(Outputs *self, size_t index) {
+  Binding *binding = self->binding;
+  bool lends = index < binding->session->output_count && can_lend(binding, index);
+  iobind_tensor *handle = borrow(self, index, lends);
+  if (handle == NULL) {
+    return NULL;
+  }
+  PyObject *tensor = (PyObject *)binding->fixed[index];
+  if (tensor != NULL) {
+    Py_INCREF(tensor);
+  } else {
+    tensor = tensor_object(iobind_tensor_retain(handle));
+  }
+  if (tensor != NULL && lends) {
+    tensor_comes_with((Tensor *)tensor, binding->stream, self->ready);
+  }
+  return tensor;
+}
+
 /* The output, new reference; `number` is its index. */
 static PyObject *fetch(Outputs *self, PyObject *number) {
   PyObject *had = PyDict_GetItemWithError(self->fetched, number);
@@ -112,27 +132,13 @@ static PyObject *fetch(Outputs *self, PyObject *number) {
   if (binding_enter(binding) != 0) {
     return NULL;
   }
-  bool lends = index < binding->session->output_count && can_lend(binding, index);
-  iobind_tensor *handle = borrow(self, index, lends);
+  PyObject *tensor = tensor_of(self, index);
   binding->busy = 0;
-  if (handle == NULL) {
-    return NULL;
-  }
-  PyObject *tensor = (PyObject *)binding->fixed[index];
-  bool is_fixed = tensor != NULL;
-  if (is_fixed) {
-    Py_INCREF(tensor);
-  } else {
-    tensor = tensor_object(iobind_tensor_retain(handle));
-  }
-  self->has_fetched = true;
-  if (tensor != NULL && lends) {
-    tensor_comes_with((Tensor *)tensor, binding->stream, self->ready);
-  }
-  if (is_fixed) {
+  if (tensor == NULL || tensor == (PyObject *)binding->fixed[index]) {
     return tensor;
   }
-  if (tensor != NULL && PyDict_SetItem(self->fetched, number, tensor) != 0) {
+  self->has_fetched = true;
+  if (PyDict_SetItem(self->fetched, number, tensor) != 0) {
     Py_CLEAR(tensor);
   }
   return tensor;
@@ -209,9 +215,13 @@ void outputs_end(Binding *self) {
     outputs->binding = NULL;
     self->outputs = NULL;
     Py_DECREF((PyObject *)outputs);
-  } else if (outputs->has_fetched) {
-    PyDict_Clear(outputs->fetched);
-    outputs->has_fetched = false;
-    SET_REFERENCE(outputs->ready, NULL);
+  } else {
+    if (outputs->has_fetched) {
+      PyDict_Clear(outputs->fetched);
+      outputs->has_fetched = false;
+    }
+    if (outputs->ready != NULL) { /* also if the output that it was recorded for could not be lent */
+      SET_REFERENCE(outputs->ready, NULL);
+    }
   }
 }

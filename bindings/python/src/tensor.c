@@ -115,9 +115,10 @@ int tensor_order(Tensor *tensor, const Stream *stream) {
   return goes_on && status == IOBIND_OK ? 0 : -1;
 }
 
-static PyObject *await_content(Tensor *self, PyObject *none) {
-  (void)none;
-  if (tensor_order(self, NULL) != 0) {
+/* await(stream): what the stream, or (None) the host, does with the tensor next comes behind the run that writes it */
+static PyObject *await_content(Tensor *self, PyObject *on) {
+  Stream *stream;
+  if (stream_or_none(on, &stream) != 0 || tensor_order(self, stream) != 0) {
     return NULL;
   }
   Py_RETURN_NONE;
@@ -731,7 +732,7 @@ static PyMethodDef tensor_methods[] = {
     {"_view", (PyCFunction)view_of, METH_VARARGS, NULL},
     {"_slice", (PyCFunction)slice_of, METH_VARARGS, NULL},
     {"_to_dlpack", (PyCFunction)to_dlpack, METH_VARARGS, NULL},
-    {"_await", (PyCFunction)await_content, METH_NOARGS, NULL},
+    {"_await", (PyCFunction)await_content, METH_O, NULL},
     {"_writers", (PyCFunction)get_writers, METH_NOARGS, NULL},
     {"_add_writer", (PyCFunction)add_writer, METH_O, NULL},
     {"_forget_writers", (PyCFunction)forget_writers, METH_NOARGS, NULL},

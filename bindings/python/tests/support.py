@@ -185,6 +185,12 @@ def overwritten(y):
     session.bind({"x": nines}, outputs={"y": y}).run()
     return y.numpy()
 
+def updated(y, stream=None):
+    binding = session.bind({"x": y})
+    binding.update("x", numpy.full(4, 7, "f4"), stream=stream)
+    other.synchronize()
+    return binding.run()["y"].numpy()
+
 def doubled(y, stream=None):
     return session.bind({"x": y}).run(stream=stream)["y"].numpy()
 
@@ -203,6 +209,8 @@ USES = [
     (lambda y: doubled(y, other), lambda value: 2 * value),
     (written, lambda value: 7),
     (overwritten, lambda value: 18),
+    (updated, lambda value: 14),
+    (lambda y: updated(y, other), lambda value: 14),
 ]
 fetch(0).numpy()
 assert setting(0, b"race", b"count") == 0

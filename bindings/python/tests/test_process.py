@@ -12,7 +12,7 @@ import numpy
 import pytest
 
 import iobind
-from support import CONSUMER, ITEMS, LENT, PRODUCER, SMALL, add, child, slow, twice
+from support import CONSUMER, DEVICE, ITEMS, LENT, PRODUCER, SMALL, add, child, slow, twice
 
 
 def test_onnxruntime_is_found_without_importing_it():
@@ -580,6 +580,134 @@ def test_items_of_map_are_read_behind_their_producers():
 
 def test_an_output_is_fetched_while_the_run_is_under_way():
     assert child(SMALL + "PLACE = 'vdev'\n" + LENT) == "True 0\n"
+
+
+def test_an_output_that_cannot_be_lent_leaves_nothing_to_the_next_run():
+    """The first output of a run that was asked for is not bound, or has failed: those of the next run come behind that one."""
+    assert child(SMALL + "PLACE = 'vdev'\n" + LENT + """
+from support import FLOAT, model
+both = model([("Add", ["x", "x"], ["y"]), ("Neg", ["x"], ["z"])], [("x", FLOAT, ["n"])], [("y", FLOAT, ["n"]), ("z", FLOAT, ["n"])])
+binding = iobind.Session(both, device=PLACE).bind({"x": x}, outputs={"z": None})
+for step in range(1, 6):
+    try:
+        binding.run(stream=writer)["z"]
+    except iobind.InvalidState as refused:
+        assert "not bound" in str(refused)
+    writer.synchronize()
+    assert fetch(step).numpy().tolist() == [2 * step] * 4
+print(get(0, b"races"))
+""") == "True 0\n0\n"
+
+
+def test_a_lent_state_stays():
+    """The outputs of runs in a row, each the next one's input: what was lent of each is that of its run."""
+    assert child(SMALL + "PLACE = 'vdev'\n" + LENT + """
+from support import counter
+session = iobind.Session(counter(), device=PLACE)
+one, zero = iobind.tensor(numpy.ones(1, "f4"), PLACE), iobind.tensor(numpy.zeros(1, "f4"), PLACE)
+for turn in range(3):
+    binding = session.bind({"x": one, "state": zero, "past.0.key": iobind.tensor(numpy.zeros(0, "f4"), PLACE)},
+                           carry={"next": "state", "present.0.key": "past.0.key"}, carry_mode="move")
+    lent = []
+    setting(0, b"compute_us", b"500")
+    for step in range(6):
+        out = binding.run(stream=writer)
+        lent.append((out["next"], out["present.0.key"]))
+    del out, binding
+    setting(0, b"compute_us", b"0")
+    for step, (state, past) in enumerate(lent):
+        assert state.numpy().tolist() == [step + 1] and past.numpy().tolist() == [1] * (step + 1), (step, state.numpy(), past.numpy())
+print(get(0, b"races"))
+""") == "True 0\n0\n"
+
+
+def test_a_run_that_fails_after_its_output_was_lent():
+    """Whoever uses the output is told, each time; another run is not."""
+    child(SMALL + "PLACE = 'vdev'\n" + DEVICE + """
+from support import FLOAT, INT64, model
+import onnx
+table = onnx.numpy_helper.from_array(numpy.arange(4, dtype="f4"), "table")
+session = iobind.Session(model([("Gather", ["table", "i"], ["y"])], [("i", INT64, [1])], [("y", FLOAT, [1])], [table]), device=PLACE)
+good, bad = (iobind.tensor(numpy.array([index]), PLACE) for index in (2, 99999))
+stream, other = iobind.Stream(PLACE), iobind.Stream(PLACE)
+target = iobind.empty(1, device=PLACE)
+for turn in range(4):
+    setting(0, b"compute_us", b"20000")
+    binding = session.bind({"i": bad})
+    out = binding.run(stream=stream)
+    y = out["y"]
+    setting(0, b"compute_us", b"0")
+    if turn == 1:
+        del out, binding
+    failures = 0
+    for use in (y.numpy, y.copy, y[:1].numpy, lambda: y.to("cpu"), lambda: y.write(numpy.ones(1, "f4")), y.numpy, y.__dlpack__):
+        try:
+            use()
+        except iobind.OrtError:
+            failures += 1
+    assert failures == 7, failures
+    try:
+        stream.synchronize()
+    except iobind.OrtError:
+        pass
+    try:
+        y.numpy()
+        raise SystemExit("no failure")
+    except iobind.OrtError:
+        pass
+    out = session.bind({"i": good}).run(stream=stream)
+    assert out["y"].numpy().tolist() == [2]
+""")
+
+
+def test_a_lent_output_goes_to_a_second_device():
+    child(SMALL + """
+stream, second = iobind.Stream("vdev:0"), iobind.Stream("vdev:1")
+binding = iobind.Session(twice(), device="vdev:0").bind({"x": x})
+for value in range(10):
+    binding["x"] = numpy.full(2, value, "f4")
+    y = binding.run(stream=stream)["y"].to("vdev:1", stream=second)
+    second.synchronize()
+    assert y.numpy().tolist() == [2 * value] * 2
+    stream.synchronize()
+""", environment={"VDEV_DEVICES": "2"})
+
+
+def test_a_binding_goes_while_another_thread_fetches():
+    """The outputs that a caller has are fetched when their binding goes, which waits: another thread asks for one meanwhile."""
+    child(SMALL + """
+import threading, time
+stream = iobind.Stream("cpu")
+for turn in range(3):
+    held = [iobind.Session(slow(0.3)).bind({"x": numpy.zeros((64, 64), "f4")})]
+    out = held[0].run(stream=stream)
+    thread = threading.Thread(target=held.clear)
+    thread.start()
+    while thread.is_alive():
+        try:
+            out["y"]
+        except iobind.InvalidState:
+            pass
+        time.sleep(0.01)
+    assert out["y"].numpy().sum() == 0
+""")
+
+
+def test_ctrl_c_while_a_binding_goes():
+    """The wait for its outputs goes on, and the signal is not lost."""
+    assert child(SMALL + """
+import signal, threading
+stream = iobind.Stream("cpu")
+binding = iobind.Session(slow(1)).bind({"x": numpy.zeros((64, 64), "f4")})
+out = binding.run(stream=stream)
+threading.Timer(0.2, signal.raise_signal, [signal.SIGINT]).start()
+try:
+    del binding
+    signal.getsignal(signal.SIGINT)  # a call, behind which Python looks for signals
+    print("lost")
+except KeyboardInterrupt:
+    print(out["y"].numpy().sum())
+""") == "0.0\n"
 
 
 def test_a_stream_of_another_library():
