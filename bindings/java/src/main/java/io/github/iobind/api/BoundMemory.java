@@ -9,6 +9,8 @@ import java.nio.Buffer;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import java.util.concurrent.atomic.AtomicReference;
+import java.util.function.LongConsumer;
 import org.jspecify.annotations.Nullable;
 
 /** What is bound to a session's inputs and outputs: the part of {@link OrtIoBindingFFM} that binds it. */
@@ -52,22 +54,40 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
     boolean carried;
   }
 
-  BoundMemory(OrtSessionFFM session, long address) {
+  /** The last run on a stream that needs something until it has passed; null where none does. */
+  final AtomicReference<InFlight.Work> lastWork;
+
+  /** @param isOwn whether the session was made for this binding, which closes it */
+  BoundMemory(OrtSessionFFM session, long address, boolean isOwn) {
     this.session = session;
     OrtEventFFM[] bound = new OrtEventFFM[session.inputs().size()];
     events = bound;
     Handle runtime = session.keptRuntime().handle();
     runtime.keep();
-    handle = Handle.of(this, address, binding -> {
-      Iobind.bindingDestroy(binding);
-      runtime.letGo();
-      for (OrtEventFFM event : bound) OrtEventFFM.letGo(event);
-    });
+    LongConsumer destroy = binding -> {
+      try {
+        Iobind.bindingDestroy(binding);
+      } finally {
+        runtime.letGo();
+        for (OrtEventFFM event : bound) OrtEventFFM.letGo(event);
+      }
+    };
+    AtomicReference<InFlight.Work> last = new AtomicReference<>();
+    lastWork = last;
+    Handle own = session.handle();
+    handle = isOwn
+        ? Handle.slow(this, address, destroy, (binding, deadline) -> await(last, deadline) && own.awaitQuiet(deadline))
+        : Handle.of(this, address, destroy, (binding, deadline) -> await(last, deadline));
     inputs = new Slot[session.inputs().size()];
     Arrays.setAll(inputs, i -> new Slot());
     outputs = new Slot[session.outputs().size()];
     Arrays.setAll(outputs, i -> new Slot());
     forgetOutputs();
+  }
+
+  static boolean await(AtomicReference<InFlight.Work> last, Deadline deadline) {
+    InFlight.Work work = last.get();
+    return work == null || work.await(deadline);
   }
 
   void forgetOutputs() {

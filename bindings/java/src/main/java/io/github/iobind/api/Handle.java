@@ -19,6 +19,14 @@ import java.util.function.LongConsumer;
  * reported: the system property {@code iobind.leaks} is {@code off}, {@code report} (default) or {@code trace}, which also says
  * where the object was made.
  *
+ * <p>A close without a time lets no call in from the beginning. One with a time leaves the object open while it waits: when no
+ * call is in the object, it enters one of its own and waits there for the object's {@link Work}. If no other call has come by
+ * then, the object is closed. Destroying it waits for nothing any more.
+ *
+ * <p>An object whose destruction waits, a slow one, is destroyed by the thread that closes it. A thread of the pool does it
+ * where that thread must not wait: a virtual one, one that leaves the last call of an object that another thread closes, one
+ * that only gives the object up, such as that of the collector.
+ *
  * <p>It is itself the reference by which the collector tells that the owner is gone, and a link of the list that keeps it until
  * it is closed. A Cleaner would make another object, and cost a step that takes an output a tenth more.
  */
@@ -27,9 +35,11 @@ final class Handle extends PhantomReference<Object> {
   private static final long CLOSED = 1L << 63;
   private static final long ALONE = 1L << 62;
   private static final long WAITED = 1L << 61;
+  /** No call has come since a close that has a time entered the object. */
+  private static final long QUIET = 1L << 60;
   /** One of those that keep the object after it was closed, and whom nobody waits for. */
   private static final long KEPT = 1L << 32;
-  private static final long ALL_KEPT = WAITED - KEPT;
+  private static final long ALL_KEPT = QUIET - KEPT;
   private static final long CALLS = KEPT - 1;
   private static final boolean REPORT;
   private static final boolean TRACE;
@@ -64,10 +74,11 @@ final class Handle extends PhantomReference<Object> {
   private final long address;
   private final Class<?> type;
   private final LongConsumer destroy;
+  private final Work work;
   private final boolean isSlow;
   private final long bytes;
   private final Throwable made;
-  /** The number of calls in the object, of those that keep it, and the three bits. */
+  /** The number of calls in the object, of those that keep it, and the four bits. */
   private volatile long state;
   private volatile boolean isGone;
   /** Made when somebody has to wait. */
@@ -76,6 +87,15 @@ final class Handle extends PhantomReference<Object> {
   private final Open list;
   private Handle before;
   private Handle after;
+
+  /** What an object does besides its calls, such as what is on a stream. It must not refer to the object's owner. */
+  interface Work {
+    /** Work that is over at once. */
+    Work NONE = (address, deadline) -> true;
+
+    /** Waits for it, in the only call of the object; false where the time was not enough. Later calls may bring new work. */
+    boolean await(long address, Deadline deadline);
+  }
 
   /** Those who wait until no call is in the object. */
   private static final class Waiting {
@@ -127,11 +147,12 @@ final class Handle extends PhantomReference<Object> {
     }
   }
 
-  private Handle(Object owner, long address, LongConsumer destroy, boolean isSlow, long bytes) {
+  private Handle(Object owner, long address, LongConsumer destroy, Work work, boolean isSlow, long bytes) {
     super(owner, COLLECTED);
     this.type = owner.getClass();
     this.address = address;
     this.destroy = destroy;
+    this.work = work;
     this.isSlow = isSlow;
     this.bytes = bytes + OVERHEAD;
     this.made = TRACE ? new Throwable("made here") : null;
@@ -145,12 +166,17 @@ final class Handle extends PhantomReference<Object> {
 
   /** Takes over a native object with memory of so many bytes. */
   static Handle of(Object owner, long address, LongConsumer destroy, long bytes) {
-    return listed(new Handle(owner, address, destroy, false, bytes));
+    return listed(new Handle(owner, address, destroy, Work.NONE, false, bytes));
   }
 
-  /** Takes over a native object whose destruction waits for what it is doing. */
-  static Handle slow(Object owner, long address, LongConsumer destroy) {
-    return listed(new Handle(owner, address, destroy, true, 0));
+  /** Takes over a native object with work that a close waits for, and its destruction does not. */
+  static Handle of(Object owner, long address, LongConsumer destroy, Work work) {
+    return listed(new Handle(owner, address, destroy, work, false, 0));
+  }
+
+  /** Takes over a native object whose destruction waits for its work. */
+  static Handle slow(Object owner, long address, LongConsumer destroy, Work work) {
+    return listed(new Handle(owner, address, destroy, work, true, 0));
   }
 
   private static Handle listed(Handle handle) {
@@ -162,10 +188,16 @@ final class Handle extends PhantomReference<Object> {
 
   /** Enters a call: until {@link #exit} the object is there. */
   long enter() {
+    if (!tryEnter()) throw closed();
+    return address;
+  }
+
+  /** As {@link #enter}; false where the object is closed. */
+  boolean tryEnter() {
     while (true) {
       long now = state;
-      if (now < 0) throw closed();
-      if (STATE.compareAndSet(this, now, now + 1)) return address;
+      if (now < 0) return false;
+      if (STATE.compareAndSet(this, now, (now & ~QUIET) + 1)) return true;
     }
   }
 
@@ -174,7 +206,7 @@ final class Handle extends PhantomReference<Object> {
     while (true) {
       long now = state;
       if (now < 0 && (now & CALLS) == 0) throw closed();
-      if (STATE.compareAndSet(this, now, now + 1)) return address;
+      if (STATE.compareAndSet(this, now, (now & ~QUIET) + 1)) return address;
     }
   }
 
@@ -183,7 +215,7 @@ final class Handle extends PhantomReference<Object> {
     while (true) {
       long now = state;
       if (now < 0 && (now & (CALLS | ALL_KEPT)) == 0) throw closed();
-      if (STATE.compareAndSet(this, now, now + 1)) return address;
+      if (STATE.compareAndSet(this, now, (now & ~QUIET) + 1)) return address;
     }
   }
 
@@ -199,7 +231,7 @@ final class Handle extends PhantomReference<Object> {
       if ((now & ALONE) != 0) {
         throw new OrtFFMException(OrtStatus.INVALID_STATE, type.getSimpleName() + ": another call, or a run, is under way");
       }
-      if (STATE.compareAndSet(this, now, now + ALONE + 1)) return address;
+      if (STATE.compareAndSet(this, now, (now & ~QUIET) + ALONE + 1)) return address;
     }
   }
 
@@ -217,25 +249,13 @@ final class Handle extends PhantomReference<Object> {
   }
 
   private void leave(long count) {
-    long now = (long) STATE.getAndAdd(this, -count) - count;
+    left((long) STATE.getAndAdd(this, -count) - count);
+  }
+
+  private void left(long now) {
     if ((now & (CLOSED | WAITED)) == 0 || (now & CALLS) != 0) return;
-    if (now < 0 && (now & ALL_KEPT) == 0) destroy();
+    if (now < 0 && (now & ALL_KEPT) == 0) destroy(false);
     if ((now & WAITED) != 0) waiting.signal();
-  }
-
-  private void destroy() {
-    if (isSlow && Thread.currentThread().isVirtual()) {
-      Threads.execute(this::destroyNow);
-    } else {
-      destroyNow();
-    }
-  }
-
-  private void destroyNow() {
-    destroy.accept(address);
-    isGone = true;
-    Waiting those = waiting;
-    if (those != null) those.signal();
   }
 
   /** The address, within a call. */
@@ -259,45 +279,128 @@ final class Handle extends PhantomReference<Object> {
 
   /** Closes the object, from any thread, any number of times, and waits until no call is in it, whatever interrupts. */
   void close() {
-    mark();
-    if (isGone || isOver()) return;
-    await(Long.MAX_VALUE);
-  }
-
-  /** As {@link #close()}, until a time of {@link System#nanoTime}: false where a call is still in the object then. */
-  boolean closeBy(long end) {
-    while (!mark(false) || (state & CALLS) != 0) {
-      requireNoCallback();
-      if (!await(Math.max(0, end - System.nanoTime()))) return false;
-    }
-    close();
-    return true;
-  }
-
-  private void mark() {
     mark(true);
+    awaitEnd(Deadline.NEVER);
   }
 
-  /** From now on the object is closed; it is destroyed here if nothing is in it. False: a call is, and that was to be waited for. */
-  private boolean mark(boolean isBusyToo) {
-    while (true) {
-      long now = state;
-      if (now < 0) return true;
-      if ((now & CALLS) != 0) {
-        if (!isBusyToo) return false;
-        requireNoCallback();
-      }
-      if (!STATE.compareAndSet(this, now, now | CLOSED)) continue;
-      list.remove(this);
-      if ((now & (CALLS | ALL_KEPT)) == 0) destroy();
+  /** Closes the object, which is gone when the calls that are in it have returned; waits for nothing. */
+  void closeSoon() {
+    mark(false);
+  }
+
+  /** As {@link #close()}, until the deadline; false where a call, or work, is still in the object then, which is open. */
+  boolean closeBy(Deadline deadline) {
+    if (deadline == Deadline.NEVER) {
+      close();
       return true;
     }
+    while (enterQuiet(deadline)) {
+      boolean isDone = false, isClosed = false;
+      try {
+        isDone = awaitWork(deadline);
+      } finally {
+        isClosed = exitQuiet(isDone);
+      }
+      if (isClosed) return awaitEnd(Deadline.NEVER); // its work is over
+      if (!isDone || deadline.isOver()) break;
+    }
+    return isClosed() && awaitEnd(deadline); // another thread closes it
   }
 
-  private void requireNoCallback() {
-    if (Threads.isInCallback()) {
-      throw new OrtFFMException(OrtStatus.INVALID_STATE,
-          type.getSimpleName() + ": close: a call is in it, and a callback of that call cannot wait for it");
+  /** Waits for the calls and the work in the object, which stays open; false where the time was not enough. */
+  boolean awaitQuiet(Deadline deadline) {
+    if (!enterQuiet(deadline)) return isClosed() && awaitEnd(deadline);
+    try {
+      return awaitWork(deadline);
+    } finally {
+      exitQuiet(false);
+    }
+  }
+
+  /** Enters a call when no other one is in the object; false where the time was not enough, or the object is closed. */
+  private boolean enterQuiet(Deadline deadline) {
+    while (true) {
+      long now = state;
+      if (now < 0) return false;
+      requireMayWait();
+      if ((now & CALLS) == 0) {
+        if (STATE.compareAndSet(this, now, now + (ALONE | QUIET) + 1)) return true;
+      } else if (!await(deadline) || deadline.isOver()) { // others may come again and again
+        return false;
+      }
+    }
+  }
+
+  /** Leaves that call; closes the object if its work is over and no other call has come: true then. */
+  private boolean exitQuiet(boolean isDone) {
+    while (true) {
+      long now = state;
+      boolean closes = isDone && now >= 0 && (now & QUIET) != 0;
+      long next = (now & ~(ALONE | QUIET)) - 1 | (closes ? CLOSED : 0);
+      if (!STATE.compareAndSet(this, now, next)) continue;
+      if (closes) {
+        list.remove(this);
+        if ((next & ALL_KEPT) == 0) destroy(true);
+        if ((next & WAITED) != 0) waiting.signal();
+      } else {
+        left(next);
+      }
+      return closes;
+    }
+  }
+
+  private boolean awaitWork(Deadline deadline) {
+    return work == Work.NONE || Threads.await(() -> work.await(address, deadline));
+  }
+
+  /** From now on the object is closed. */
+  private void mark(boolean isWaitedFor) {
+    while (true) {
+      long now = state;
+      if (now < 0) return;
+      if (isWaitedFor) requireMayWait();
+      if (!STATE.compareAndSet(this, now, now | CLOSED)) continue;
+      list.remove(this);
+      if ((now & (CALLS | ALL_KEPT)) == 0) destroy(isWaitedFor);
+      return;
+    }
+  }
+
+  /**
+   * A callback cannot wait for the call that it is part of. Which that is, is not known: so it waits for none, and where native
+   * code called back, for no work either.
+   */
+  void requireMayWait() {
+    boolean hasCall = (state & CALLS) != 0;
+    if (hasCall && Threads.isInCallback()) {
+      throw inCallback("a call is in it, and a callback of that call cannot wait for it");
+    }
+    if ((isSlow || isClosed()) && !isGone && Threads.isInNativeCallback()) {
+      throw inCallback("a callback cannot wait for its work, which may be what called back");
+    }
+  }
+
+  /** That a close is refused, in a callback. */
+  OrtFFMException inCallback(String why) {
+    return new OrtFFMException(OrtStatus.INVALID_STATE, type.getSimpleName() + ": close: " + why + ": close it elsewhere");
+  }
+
+  /** @param isWaitedFor whether this thread closes the object and waits for its end */
+  private void destroy(boolean isWaitedFor) {
+    if (isSlow && (!isWaitedFor || Thread.currentThread().isVirtual())) {
+      Threads.execute(this::destroyNow);
+    } else {
+      destroyNow();
+    }
+  }
+
+  private void destroyNow() {
+    try {
+      destroy.accept(address);
+    } finally { // nobody waits for ever, whatever was thrown
+      isGone = true;
+      Waiting those = waiting;
+      if (those != null) those.signal();
     }
   }
 
@@ -306,33 +409,36 @@ final class Handle extends PhantomReference<Object> {
     return (now & CALLS) == 0 && (now < 0 ? isGone || (now & ALL_KEPT) != 0 : true);
   }
 
+  /** Waits until an object that is closed is gone, unless something still keeps it. */
+  private boolean awaitEnd(Deadline deadline) {
+    if (isGone || isOver()) return true;
+    requireMayWait();
+    return await(deadline);
+  }
+
   /** Waits until no call is in the object, and where it is closed until it is gone, unless something still keeps it. */
-  private boolean await(long nanos) {
+  private boolean await(Deadline deadline) {
     Waiting those;
     synchronized (this) {
       if (waiting == null) waiting = new Waiting();
       those = waiting;
     }
     boolean wasInterrupted = false;
-    long end = System.nanoTime() + nanos;
     those.lock.lock();
     try {
-      STATE.getAndBitwiseOr(this, WAITED);
-      while (!isOver()) {
-        if (nanos == Long.MAX_VALUE) {
-          those.changed.awaitUninterruptibly();
-          continue;
-        }
-        long left = end - System.nanoTime();
-        if (left <= 0) return false;
+      while (true) {
+        STATE.getAndBitwiseOr(this, WAITED);
+        if (isOver()) return true;
+        long left = deadline.left();
+        if (left == 0) return false;
         try {
           those.changed.awaitNanos(left);
         } catch (InterruptedException e) {
           wasInterrupted = true;
         }
       }
-      return true;
     } finally {
+      if (!those.lock.hasWaiters(those.changed)) STATE.getAndBitwiseAnd(this, ~WAITED); // others set it again when they wake
       those.lock.unlock();
       if (wasInterrupted) Thread.currentThread().interrupt();
     }
@@ -360,11 +466,7 @@ final class Handle extends PhantomReference<Object> {
           + (TRACE ? "" : "; -Diobind.leaks=trace says where it was made");
       System.getLogger("io.github.iobind").log(Level.WARNING, text, made);
     } finally {
-      if (isSlow) {
-        Threads.execute(this::mark);
-      } else {
-        mark();
-      }
+      closeSoon();
     }
   }
 

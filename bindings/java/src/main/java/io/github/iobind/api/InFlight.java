@@ -36,14 +36,14 @@ final class InFlight {
     }
 
     /** Waits for the work, for a caller who closes what it needs; false where the time was not enough. */
-    boolean await(long nanos) {
+    boolean await(Deadline deadline) {
       if (isOver()) return true;
       try {
-        if (!behind.hasPassed(nanos)) return false;
-      } catch (IllegalStateException closed) {
-        return true; // another thread has seen it pass
-      } catch (OrtFFMException failed) {
-        passed(); // said to whoever asks the stream
+        if (!behind.hasPassed(deadline.left())) return false;
+      } catch (IllegalStateException closed) { // another thread has seen it pass
+        return isOver();
+      } catch (OrtFFMException failed) { // said to whoever asks the stream
+        passed();
         return true;
       }
       passed();
@@ -52,9 +52,15 @@ final class InFlight {
 
     private void end() {
       isOver = true;
-      behind.close();
-      if (hold != null) hold.end();
-      passed.run();
+      try {
+        behind.closeSoon(); // a thread that waits for it goes on in a moment
+      } finally {
+        try {
+          if (hold != null) hold.end();
+        } finally {
+          passed.run();
+        }
+      }
     }
   }
 
@@ -101,7 +107,7 @@ final class InFlight {
         submit.run();
       } finally {
         synchronized (works) { // in the stream's order, whatever other threads submit
-          behind.record(stream, address); // also where a part was submitted before another failed
+          behind.record(this, address); // also where a part was submitted before another failed
           work = new Work(behind, hold, passed);
           works.addLast(work);
         }
@@ -109,7 +115,7 @@ final class InFlight {
       return work;
     } finally {
       if (work == null) {
-        if (behind != null) behind.close();
+        if (behind != null) behind.closeSoon();
         if (hold != null) hold.end();
         passed.run();
       }

@@ -127,7 +127,7 @@ public final class OrtBindingPool<K> implements AutoCloseable {
    * @throws IllegalStateException the pool is closed
    */
   public Lease<K> lease(K key) throws InterruptedException {
-    return lease(key, Long.MAX_VALUE);
+    return lease(key, Deadline.NEVER);
   }
 
   /**
@@ -137,82 +137,129 @@ public final class OrtBindingPool<K> implements AutoCloseable {
    * @param timeout how long
    * @return the lease, closed by the caller
    * @throws InterruptedException the thread was interrupted while it waited
-   * @throws OrtFFMException as {@link #lease(Object)}; TIMEOUT: all were leased for so long
+   * @throws OrtFFMException as {@link #lease(Object)}; TIMEOUT: all were leased for so long, or the one that was to be closed for a new
+   *     one was still at work
    * @throws IllegalStateException the pool is closed
    */
   public Lease<K> lease(K key, Duration timeout) throws InterruptedException {
-    return lease(key, Math.max(0, timeout.toNanos()));
+    return lease(key, Deadline.in(timeout));
   }
 
-  private Lease<K> lease(K key, long nanos) throws InterruptedException {
+  private Lease<K> lease(K key, Deadline deadline) throws InterruptedException {
     Objects.requireNonNull(key, "key");
-    OrtIoBindingFFM unwanted = null;
+    Lease<K> unwanted = null;
     lock.lockInterruptibly();
     try {
-      awaitRoom(key, nanos);
+      awaitRoom(key, deadline);
       leases++;
       leased++;
-      ArrayDeque<Lease<K>> ofKey = free.get(key);
-      if (ofKey != null) {
-        Lease<K> found = ofKey.removeLast(); // the one that was used last: its memory is warm
-        if (ofKey.isEmpty()) free.remove(key);
-        idle.remove(found);
-        Lease<K> again = new Lease<>(this, key, found.binding); // a second close of the old one gives nothing back
-        again.isLeased = true;
-        return again;
+      Lease<K> found = takeFree(key);
+      if (found != null) return found;
+      if (bindings == size) {
+        unwanted = idle.getFirst();
+        remove(unwanted);
+      } else {
+        bindings++;
       }
-      if (bindings == size) unwanted = evict();
-      bindings++;
     } finally {
       lock.unlock();
     }
-    return make(key, unwanted);
+    if (unwanted != null) evict(unwanted, deadline);
+    return make(key);
   }
 
   /** Waits until a binding of the key is free, or one can be made. */
-  private void awaitRoom(K key, long nanos) throws InterruptedException {
-    long from = 0, left = nanos;
+  private void awaitRoom(K key, Deadline deadline) throws InterruptedException {
+    long from = 0;
     try {
       while (true) {
         if (isClosed) throw new IllegalStateException("OrtBindingPool is closed");
         if (free.containsKey(key) || bindings < size || !idle.isEmpty()) return;
-        if (left <= 0) {
+        if (deadline.isOver()) {
           throw new OrtFFMException(OrtStatus.TIMEOUT, "lease: all " + size + " bindings of the pool are leased");
         }
         if (from == 0) {
           from = System.nanoTime();
           waits++;
         }
-        left = returned.awaitNanos(left);
+        returned.awaitNanos(deadline.left());
       }
     } finally {
       if (from != 0) waitedNanos += System.nanoTime() - from;
     }
   }
 
-  private OrtIoBindingFFM evict() {
-    Lease<K> oldest = idle.removeFirst();
-    ArrayDeque<Lease<K>> ofKey = free.get(oldest.key);
-    ofKey.remove(oldest);
-    if (ofKey.isEmpty()) free.remove(oldest.key);
-    bindings--;
-    evicted++;
-    return oldest.binding;
+  /** The free binding of the key that was used last, whose memory is warm; null: there is none. */
+  private Lease<K> takeFree(K key) {
+    while (free.containsKey(key)) {
+      Lease<K> found = free.get(key).getLast();
+      remove(found);
+      if (found.binding.isClosed()) { // by somebody who had leased it
+        bindings--;
+        continue;
+      }
+      Lease<K> again = new Lease<>(this, key, found.binding); // a second close of the old one gives nothing back
+      again.isLeased = true;
+      return again;
+    }
+    return null;
+  }
+
+  private void remove(Lease<K> lease) {
+    idle.remove(lease);
+    ArrayDeque<Lease<K>> ofKey = free.get(lease.key);
+    ofKey.remove(lease);
+    if (ofKey.isEmpty()) free.remove(lease.key);
+  }
+
+  private void add(Lease<K> lease) {
+    free.computeIfAbsent(lease.key, key -> new ArrayDeque<>()).addLast(lease);
+    idle.addLast(lease);
+  }
+
+  /** Closes a binding that another one takes the place of; what cannot be closed stays in the pool. */
+  private void evict(Lease<K> unwanted, Deadline deadline) {
+    boolean isGone = false;
+    try {
+      isGone = unwanted.binding.closeBy(deadline);
+    } finally {
+      lock.lock();
+      try {
+        if (isGone) {
+          evicted++;
+        } else {
+          leased--;
+          if (unwanted.binding.isClosed()) {
+            bindings--;
+          } else {
+            add(unwanted); // also where the pool was closed meanwhile: closing it again closes this one
+          }
+          returned.signal();
+        }
+      } finally {
+        lock.unlock();
+      }
+    }
+    if (isGone) return;
+    throw new OrtFFMException(OrtStatus.TIMEOUT,
+        "lease: all " + size + " bindings of the pool are in use: work of the one that was to be closed is under way");
   }
 
   /** Makes a binding, outside the lock: others are leased meanwhile. */
-  private Lease<K> make(K key, OrtIoBindingFFM unwanted) {
+  private Lease<K> make(K key) {
     OrtIoBindingFFM binding = null;
     boolean isPrepared = false;
     try {
-      if (unwanted != null) unwanted.close();
       binding = session.createBinding();
       prepare.accept(binding, key);
       isPrepared = true;
     } finally {
       if (!isPrepared) {
-        if (binding != null) binding.close();
-        forget();
+        try {
+          if (binding != null) binding.close();
+        } finally {
+          forget();
+        }
       }
     }
     lock.lock();
@@ -247,16 +294,18 @@ public final class OrtBindingPool<K> implements AutoCloseable {
       lease.isLeased = false;
       if (!isClosed && !lease.binding.isClosed()) {
         leased--;
-        free.computeIfAbsent(lease.key, key -> new ArrayDeque<>()).addLast(lease);
-        idle.addLast(lease);
+        add(lease);
         returned.signal();
         return;
       }
     } finally {
       lock.unlock();
     }
-    lease.binding.close();
-    forget();
+    try {
+      lease.binding.close();
+    } finally {
+      forget();
+    }
   }
 
   /**
@@ -273,7 +322,12 @@ public final class OrtBindingPool<K> implements AutoCloseable {
     }
   }
 
-  /** Closes all bindings, those that are leased when they come back. Threads that wait for one get an IllegalStateException. */
+  /**
+   * Closes all bindings, those that are leased when they come back. Threads that wait for one get an IllegalStateException.
+   *
+   * @throws OrtFFMException as {@link OrtIoBindingFFM#close()}: what the first binding failed with that could not be closed, when all
+   *     others are; closing the pool again closes that one
+   */
   @Override
   public void close() {
     List<Lease<K>> all;
@@ -288,6 +342,27 @@ public final class OrtBindingPool<K> implements AutoCloseable {
     } finally {
       lock.unlock();
     }
-    for (Lease<K> lease : all) lease.binding.close();
+    RuntimeException first = null;
+    for (Lease<K> lease : all) {
+      try {
+        lease.binding.close();
+      } catch (RuntimeException e) {
+        if (first == null) first = e;
+        keep(lease);
+      }
+    }
+    if (first != null) throw first;
+  }
+
+  /** A binding that could not be closed, in a pool that is. */
+  private void keep(Lease<K> lease) {
+    if (lease.binding.isClosed()) return;
+    lock.lock();
+    try {
+      add(lease);
+      bindings++;
+    } finally {
+      lock.unlock();
+    }
   }
 }

@@ -48,18 +48,18 @@ public final class OrtEventFFM implements AutoCloseable {
   public void record(OrtStreamFFM stream) {
     long streamAddress = OrtStreamFFM.enter(stream);
     try {
-      record(stream, streamAddress);
+      record(stream.inFlight(), streamAddress);
     } finally {
       OrtStreamFFM.exit(stream);
     }
   }
 
-  /** Records the event, within a call in the stream. */
-  void record(OrtStreamFFM stream, long streamAddress) {
+  /** Records the event, within a call in the stream, whose work this is. */
+  void record(InFlight works, long streamAddress) {
     try (Scratch scratch = Scratch.take()) {
       long address = handle.enter();
       try {
-        InFlight.Work last = stream.inFlight().last(); // what comes after this may not be before the event
+        InFlight.Work last = works.last(); // what comes after this may not be before the event
         scratch.check(Iobind.eventRecord(address, streamAddress, scratch.error()));
         recordedBehind(last);
       } finally {
@@ -91,7 +91,7 @@ public final class OrtEventFFM implements AutoCloseable {
 
   private static final long FOREVER = -1;
 
-  /** Waits so many nanoseconds, or for ever. */
+  /** Waits so many nanoseconds, or for ever. What it fails with is what the work failed with: it has passed. */
   boolean hasPassed(long nanos) {
     try (Scratch scratch = Scratch.take()) {
       InFlight.Work work;
@@ -171,5 +171,10 @@ public final class OrtEventFFM implements AutoCloseable {
   @Override
   public void close() {
     handle.close();
+  }
+
+  /** As {@link #close()}, and waits for no thread. */
+  void closeSoon() {
+    handle.closeSoon();
   }
 }

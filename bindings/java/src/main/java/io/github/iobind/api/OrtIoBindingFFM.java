@@ -30,8 +30,6 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
   private static final long BYTES = Layouts.offset(Layouts.TENSOR_INFO, "bytes");
   private static final long HOST_READABLE = Layouts.offset(Layouts.TENSOR_INFO, "host_readable");
 
-  /** The last run on a stream that needs something until it has passed; null where none does. */
-  private volatile InFlight.Work lastWork;
   /** The run of {@link #runAsync} that has not ended; null: there is none. */
   private volatile AsyncRun asyncRun;
   private String tag;
@@ -45,7 +43,7 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
   private volatile boolean isLent;
 
   OrtIoBindingFFM(OrtSessionFFM session, long address) {
-    super(session, address);
+    super(session, address, false);
     ownSession = null;
   }
 
@@ -61,7 +59,7 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
   }
 
   private OrtIoBindingFFM(OrtSessionFFM session, boolean isOwn) {
-    super(session, session.newBinding(isOwn));
+    super(session, session.newBinding(isOwn), isOwn);
     ownSession = isOwn ? session : null;
   }
 
@@ -205,13 +203,13 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
       throw e;
     } finally {
       long nanos = System.nanoTime() - from;
-      Threads.callback(() -> listener.ran(this, nanos, failure[0]));
+      Threads.tell(() -> listener.ran(this, nanos, failure[0]));
     }
   }
 
   private void runNow() {
     if (isLent) takeBack();
-    session.beginRun();
+    boolean isCounted = session.beginRun();
     try {
       long address = handle.address();
       int status;
@@ -223,7 +221,7 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
       if (status != 0) throw scratch.failure(status);
       if (statesInPlace != 0) noteStates();
     } finally {
-      session.endRun();
+      session.endRun(isCounted);
     }
   }
 
@@ -279,30 +277,23 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
     try {
       requireGuards();
       MemorySegment[] memory = held();
-      if (stream == null) {
-        session.beginRun();
-        try {
-          Hold.during(memory, () -> submit(address, null, event));
-        } finally {
-          session.endRun();
-        }
-        return;
-      }
-      Hold.requireShared("a run on a stream", memory);
-      if (memory == null && !session.isShared()) {
-        submit(address, stream, event);
-        return;
-      }
-      session.beginRun();
+      if (stream != null) Hold.requireShared("a run on a stream", memory);
+      boolean isCounted = session.beginRun();
       try {
-        InFlight.Work[] work = new InFlight.Work[1];
-        work[0] = stream.inFlight().submit(stream, memory, () -> submit(address, stream, event),
-            () -> session.runPassed(work[0]));
-        if (event != null) event.recordedBehind(work[0]);
-        session.runSubmitted(work[0]);
-        lastWork = work[0];
+        if (stream == null) {
+          Hold.during(memory, () -> submit(address, null, event));
+        } else if (memory == null && !session.isShared()) {
+          submit(address, stream, event);
+        } else {
+          InFlight.Work[] work = new InFlight.Work[1];
+          work[0] = stream.inFlight().submit(stream, memory, () -> submit(address, stream, event),
+              () -> session.runPassed(work[0]));
+          if (event != null) event.recordedBehind(work[0]);
+          session.runSubmitted(work[0]);
+          lastWork.set(work[0]);
+        }
       } finally {
-        session.endRun();
+        session.endRun(isCounted);
       }
     } finally {
       handle.exitAlone();
@@ -417,16 +408,17 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
 
   private long borrow(long address, int index) {
     int status = Iobind.bindingGetOutput(address, index, scratch.out(0), scratch.error());
-    if (lastWork != null) seen(status);
+    seen(status);
     scratch.check(status);
     return scratch.getLong(0);
   }
 
   /** An output was fetched, which waits for the run. */
   private void seen(int status) {
-    if (status != 0) return;
-    lastWork.passed();
-    lastWork = null;
+    InFlight.Work work = lastWork.get();
+    if (work == null || status != 0) return;
+    work.passed();
+    lastWork.set(null);
   }
 
   /**
@@ -487,7 +479,7 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
     long address = enter();
     try {
       int status = Iobind.bindingTakeOutput(address, index, scratch.out(0), scratch.error());
-      if (lastWork != null) seen(status);
+      seen(status);
       scratch.check(status);
       return new OrtValueRef(scratch.getLong(0), memoryOf(outputs[index]), scratch);
     } finally {
@@ -685,24 +677,12 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
    * Gives the binding up; values that came out of it live on. It waits until no call is in the binding: the run of another
    * thread or of {@link #runAsync()}, and a run on a stream that holds memory of the caller's or an adopted session.
    *
-   * @throws OrtFFMException INVALID_STATE: in a callback, while a call is in the binding
+   * @throws OrtFFMException INVALID_STATE: in a callback, or a {@link OrtSessionFFM.RunListener}, while a call is in the binding; in a
+   *     callback of native code also while such a run is on a stream, or where the binding adopted its session
    */
   @Override
   public void close() {
-    awaitLastWork();
-    handle.close();
-    awaitLastWork(); // of a call that was in the binding until now
-    closeOwn();
-  }
-
-  private void awaitLastWork() {
-    InFlight.Work work = lastWork;
-    if (work != null) Threads.await(() -> work.await(-1));
-  }
-
-  private void closeOwn() {
-    takeBack();
-    if (ownSession != null) ownSession.close();
+    closeBy(Deadline.NEVER);
   }
 
   /**
@@ -710,14 +690,27 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
    *
    * @param timeout how long to wait for a run
    * @return false where it was not enough: the binding is still open
+   * @throws OrtFFMException as {@link #close()}
    */
   public boolean close(Duration timeout) {
-    long end = System.nanoTime() + timeout.toNanos();
-    InFlight.Work work = lastWork;
-    if (work != null && !Threads.await(() -> work.await(Math.max(0, timeout.toNanos())))) return false;
-    if (!handle.closeBy(end)) return false;
-    awaitLastWork();
-    closeOwn();
-    return true;
+    return closeBy(Deadline.in(timeout));
+  }
+
+  boolean closeBy(Deadline deadline) {
+    handle.requireMayWait();
+    boolean isClosed = awaitLastWork(deadline) // while the binding is open, a run on a stream can be cancelled
+        && handle.closeBy(deadline) && awaitLastWork(deadline); // and that of a call that was in the binding until now
+    if (!isClosed) return false;
+    takeBack();
+    return ownSession == null || ownSession.closeBy(deadline);
+  }
+
+  private boolean awaitLastWork(Deadline deadline) {
+    InFlight.Work work = lastWork.get();
+    if (work == null || work.isOver()) return true;
+    if (Threads.isInNativeCallback()) {
+      throw handle.inCallback("a run of it is under way on a stream, which a callback cannot wait for");
+    }
+    return Threads.await(() -> work.await(deadline));
   }
 }

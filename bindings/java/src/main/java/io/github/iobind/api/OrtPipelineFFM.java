@@ -10,6 +10,7 @@ import io.github.iobind.ffm.Layouts;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.time.Duration;
+import java.util.ArrayDeque;
 import java.util.Arrays;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
@@ -31,14 +32,11 @@ public final class OrtPipelineFFM implements AutoCloseable {
   private final Scratch scratch = new Scratch();
   private final Arena arena = Arena.ofAuto();
   private final MemorySegment inputs;
-  private final MemorySegment outputs;
   private final MemorySegment events;
   private final MemorySegment request;
   private final MemoryDescriptor[] shapes;
   private final boolean[] isConstant;
-  /** The tags of items that were not pulled, by the numbers that libiobind gives back. */
-  private final Map<Long, Object> tags = new HashMap<>();
-  private long tickets;
+  private final Items items;
 
   /** How a pipeline is made; every setter returns this object. */
   public static final class Options {
@@ -200,16 +198,90 @@ public final class OrtPipelineFFM implements AutoCloseable {
     }
   }
 
+  /** The items that were submitted. */
+  private static final class Items {
+    private final OrtSessionFFM session;
+    private final Scratch scratch;
+    private final MemorySegment outputs;
+    /** The tags of items that were not pulled, by the numbers that libiobind gives back. */
+    private final Map<Long, Object> tags = new HashMap<>();
+    private long tickets;
+    private int underWay;
+    /** Those that a close has waited for, which then had not enough time: each an item, or what it failed with. */
+    private final ArrayDeque<Object> pulled = new ArrayDeque<>();
+
+    private Items(OrtSessionFFM session, Scratch scratch) {
+      this.session = session;
+      this.scratch = scratch;
+      outputs = Arena.ofAuto().allocate(JAVA_LONG, Math.max(1, session.outputs().size()));
+    }
+
+    /** The oldest one, alone in the pipeline; null: the time was not enough. */
+    Item next(long address, long nanos) {
+      Object known = pulled.poll();
+      if (known instanceof OrtFFMException failure) throw failure;
+      return known != null ? (Item) known : pull(address, nanos);
+    }
+
+    private Item pull(long address, long nanos) {
+      MemorySegment item = scratch.struct(Layouts.PIPELINE_ITEM);
+      int status = nanos < 0 ? IobindFlow.pipelineNext(address, outputs, item, scratch.error())
+          : IobindFlow.pipelineNextFor(address, nanos, outputs, item, scratch.error());
+      if (status == OrtStatus.TIMEOUT.ordinal()) return null;
+      if (underWay > 0) underWay--;
+      long ticket = Layouts.getLong(item, Layouts.PIPELINE_ITEM, "tag"), index = Layouts.getLong(item, Layouts.PIPELINE_ITEM, "index");
+      Object tag = tags.remove(ticket);
+      if (status != 0) throw ticket == 0 ? scratch.failure(status) : new ItemException(scratch.failure(status), index, tag);
+      Map<String, OrtValueRef> values = new LinkedHashMap<>();
+      for (int i = 0; i < session.outputs().size(); i++) {
+        long output = outputs.getAtIndex(JAVA_LONG, i);
+        if (output != 0) {
+          values.put(session.outputs().get(i).name(), new OrtValueRef(Iobind.tensorRetain(output), null, scratch));
+        }
+      }
+      var layout = Layouts.PIPELINE_ITEM;
+      return new Item(index, values, Layouts.getLong(item, layout, "submit_ns"),
+          Layouts.getLong(item, layout, "upload_ns"), Layouts.getLong(item, layout, "run_ns"),
+          Layouts.getLong(item, layout, "download_ns"), tag);
+    }
+
+    /** Waits for all of them, and keeps them for {@link #next}; false where the time was not enough. */
+    boolean await(long address, Deadline deadline) {
+      while (underWay > 0) {
+        try {
+          Item item = pull(address, deadline.left());
+          if (item == null) return false;
+          pulled.add(item);
+        } catch (OrtFFMException failure) {
+          pulled.add(failure);
+        }
+      }
+      return true;
+    }
+
+    /** Gives up what nobody has pulled. */
+    void close() {
+      for (Object one : pulled) {
+        if (one instanceof Item item) item.close();
+      }
+    }
+  }
+
   private OrtPipelineFFM(OrtSessionFFM session, long address, LongConsumer destroyer, Options options) {
     this.session = session;
+    Items all = new Items(session, scratch);
+    items = all;
     Handle[] own = new Handle[1];
     handle = own[0] = Handle.slow(this, address, pipeline -> {
-      destroyer.accept(pipeline);
-      session.pipelineClosed(own[0]);
-    });
+      try {
+        destroyer.accept(pipeline);
+      } finally {
+        session.pipelineClosed(own[0]);
+        all.close();
+      }
+    }, all::await);
     session.pipelineOpened(handle);
     inputs = arena.allocate(JAVA_LONG, Math.max(1, session.inputs().size()));
-    outputs = arena.allocate(JAVA_LONG, Math.max(1, session.outputs().size()));
     events = arena.allocate(JAVA_LONG, Math.max(1, session.inputs().size()));
     request = Layouts.allocate(arena, Layouts.PIPELINE_REQUEST);
     Layouts.setLong(request, Layouts.PIPELINE_REQUEST, "inputs", inputs.address());
@@ -243,8 +315,11 @@ public final class OrtPipelineFFM implements AutoCloseable {
     Hold.requireShared("a constant of a pipeline", memory);
     Hold holding = memory == null ? null : Hold.begin(memory);
     LongConsumer destroyer = holding == null ? IobindFlow::pipelineDestroy : address -> {
-      IobindFlow.pipelineDestroy(address);
-      holding.end();
+      try {
+        IobindFlow.pipelineDestroy(address);
+      } finally {
+        holding.end();
+      }
     };
     boolean made = false;
     int entered = 0;
@@ -322,7 +397,15 @@ public final class OrtPipelineFFM implements AutoCloseable {
   private void submit(List<OrtValueRef> values, List<OrtEventFFM> ready, LongConsumer call) {
     requireCount("inputs", values.size());
     if (ready != null) requireCount("events", ready.size());
-    session.requireOpen();
+    boolean isCounted = session.beginRun();
+    try {
+      submitCounted(values, ready, call);
+    } finally {
+      session.endRun(isCounted);
+    }
+  }
+
+  private void submitCounted(List<OrtValueRef> values, List<OrtEventFFM> ready, LongConsumer call) {
     long address = handle.enterAlone();
     int entered = 0, waiting = 0;
     try {
@@ -331,6 +414,7 @@ public final class OrtPipelineFFM implements AutoCloseable {
         events.setAtIndex(JAVA_LONG, waiting, OrtEventFFM.enter(ready == null ? null : ready.get(waiting)));
       }
       Hold.during(Hold.arenas(values.stream().map(OrtPipelineFFM::backing).toList()), () -> call.accept(address));
+      items.underWay++;
     } finally {
       while (waiting > 0) {
         waiting--;
@@ -406,10 +490,10 @@ public final class OrtPipelineFFM implements AutoCloseable {
   }
 
   private void submitRequest(long address, Object tag) {
-    long ticket = ++tickets;
+    long ticket = ++items.tickets;
     Layouts.setLong(request, Layouts.PIPELINE_REQUEST, "tag", ticket);
     scratch.check(IobindFlow.pipelineSubmitRequest(address, request, scratch.error()));
-    if (tag != null) tags.put(ticket, tag);
+    if (tag != null) items.tags.put(ticket, tag);
   }
 
   private void requireCount(String what, int got) {
@@ -451,32 +535,31 @@ public final class OrtPipelineFFM implements AutoCloseable {
     session.requireOpen();
     long address = handle.enterAlone();
     try {
-      MemorySegment item = scratch.struct(Layouts.PIPELINE_ITEM);
-      int status = nanos < 0 ? IobindFlow.pipelineNext(address, outputs, item, scratch.error())
-          : IobindFlow.pipelineNextFor(address, nanos, outputs, item, scratch.error());
-      if (status == OrtStatus.TIMEOUT.ordinal()) return null;
-      long ticket = Layouts.getLong(item, Layouts.PIPELINE_ITEM, "tag"), index = Layouts.getLong(item, Layouts.PIPELINE_ITEM, "index");
-      Object tag = tags.remove(ticket);
-      if (status != 0) throw ticket == 0 ? scratch.failure(status) : new ItemException(scratch.failure(status), index, tag);
-      Map<String, OrtValueRef> values = new LinkedHashMap<>();
-      for (int i = 0; i < session.outputs().size(); i++) {
-        long output = outputs.getAtIndex(JAVA_LONG, i);
-        if (output != 0) {
-          values.put(session.outputs().get(i).name(), new OrtValueRef(Iobind.tensorRetain(output), null, scratch));
-        }
-      }
-      var layout = Layouts.PIPELINE_ITEM;
-      return new Item(index, values, Layouts.getLong(item, layout, "submit_ns"),
-          Layouts.getLong(item, layout, "upload_ns"), Layouts.getLong(item, layout, "run_ns"),
-          Layouts.getLong(item, layout, "download_ns"), tag);
+      return items.next(address, nanos);
     } finally {
       handle.exitAlone();
     }
   }
 
-  /** Waits for the items that are under way and gives the pipeline up. */
+  /**
+   * Waits for the items that are under way and gives the pipeline up.
+   *
+   * @throws OrtFFMException INVALID_STATE: in a callback of native code, or in a {@link OrtSessionFFM.RunListener} while a call is in
+   *     the pipeline
+   */
   @Override
   public void close() {
     handle.close();
+  }
+
+  /**
+   * As {@link #close()}, for at most so long.
+   *
+   * @param timeout how long to wait for the call in the pipeline and for the items that are under way
+   * @return false where it was not enough: the pipeline is still open, and all its items can be pulled
+   * @throws OrtFFMException as {@link #close()}
+   */
+  public boolean close(Duration timeout) {
+    return handle.closeBy(Deadline.in(timeout));
   }
 }

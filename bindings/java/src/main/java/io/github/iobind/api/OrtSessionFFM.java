@@ -16,10 +16,8 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
-import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
-import java.util.concurrent.Semaphore;
-import java.util.concurrent.TimeUnit;
+import java.util.function.LongConsumer;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -33,12 +31,10 @@ public final class OrtSessionFFM implements AutoCloseable {
   private final OrtRuntimeFFM keptRuntime;
   private final boolean ownsRuntime;
   private final OfficialOrt.Session official;
-  /** Of a session that somebody else will close: each run has one of these, and close waits for all of them. */
-  private final Semaphore runs;
-  /** Its runs on streams, which nobody may have seen to pass. */
-  private final Set<InFlight.Work> works;
-  /** Its pipelines that are open. */
-  private final Set<Handle> pipelines;
+  /** Of a session that somebody else will close: its runs on streams, which nobody may have seen to pass. */
+  private final Set<InFlight.Work> works = ConcurrentHashMap.newKeySet();
+  /** And its pipelines that are open. */
+  private final Set<Handle> pipelines = ConcurrentHashMap.newKeySet();
   private final List<OrtValueInfo> inputs;
   private final List<OrtValueInfo> outputs;
   private final Place[] inputPlaces;
@@ -305,7 +301,8 @@ public final class OrtSessionFFM implements AutoCloseable {
   @FunctionalInterface
   public interface RunListener {
     /**
-     * A run has ended. Called by the thread that ran it; what it throws is dropped.
+     * A run has ended. Called by the thread that ran it, which is still in the binding; what it throws is dropped. It may close
+     * what no call is in, such as another stream; closing what a call is in, the binding itself above all, fails with INVALID_STATE.
      *
      * @param binding of which the run was; not to be used or closed here
      * @param nanos how long it took, in nanoseconds
@@ -317,17 +314,18 @@ public final class OrtSessionFFM implements AutoCloseable {
   private OrtSessionFFM(OrtRuntimeFFM runtime, boolean ownsRuntime, long address, OfficialOrt.Session official) {
     Handle needed = runtime.handle();
     needed.keep();
-    this.handle = Handle.of(this, address, session -> {
-      Iobind.sessionDestroy(session);
-      needed.letGo();
-    });
+    LongConsumer destroy = session -> {
+      try {
+        Iobind.sessionDestroy(session);
+      } finally {
+        needed.letGo();
+      }
+    };
+    this.handle = official == null ? Handle.of(this, address, destroy) : adopted(this, address, destroy, works, pipelines);
     this.runtime = runtime;
     this.keptRuntime = runtime.kept();
     this.ownsRuntime = ownsRuntime;
     this.official = official;
-    this.runs = official == null ? null : new Semaphore(Integer.MAX_VALUE, true);
-    this.works = official == null ? null : ConcurrentHashMap.newKeySet();
-    this.pipelines = ConcurrentHashMap.newKeySet();
     try (Scratch scratch = Scratch.take()) {
       MemorySegment info = scratch.struct(Layouts.SESSION_INFO);
       scratch.check(Iobind.sessionGetInfo(address, info, scratch.error()));
@@ -342,6 +340,27 @@ public final class OrtSessionFFM implements AutoCloseable {
     }
     for (OrtValueInfo input : inputs) inputIndexes.put(input.name(), inputIndexes.size());
     for (OrtValueInfo output : outputs) outputIndexes.put(output.name(), outputIndexes.size());
+  }
+
+  /** The handle of a session that somebody else will close: when it is gone, nothing of it runs any more. */
+  private static Handle adopted(OrtSessionFFM owner, long address, LongConsumer destroy, Set<InFlight.Work> works,
+      Set<Handle> pipelines) {
+    return Handle.slow(owner, address, session -> {
+      try {
+        for (InFlight.Work work : works) work.await(Deadline.NEVER);
+        for (Handle pipeline : pipelines) pipeline.close();
+      } finally {
+        destroy.accept(session);
+      }
+    }, (session, deadline) -> {
+      for (InFlight.Work work : works) {
+        if (!work.await(deadline)) return false;
+      }
+      for (Handle pipeline : pipelines) {
+        if (!pipeline.awaitQuiet(deadline)) return false;
+      }
+      return true;
+    });
   }
 
   private static Map<String, String> readMetadata(Scratch scratch, long address, long count) {
@@ -482,7 +501,8 @@ public final class OrtSessionFFM implements AutoCloseable {
     return adopt(runtime, false, ortSession, released, null);
   }
 
-  private static OrtSessionFFM adopt(OrtRuntimeFFM runtime, boolean ownsRuntime, MemorySegment ortSession, Runnable released,
+  /** @param official the session of the official package; null: whoever has it learns by {@code released} when it may close it */
+  static OrtSessionFFM adopt(OrtRuntimeFFM runtime, boolean ownsRuntime, MemorySegment ortSession, Runnable released,
       OfficialOrt.Session official) {
     long object = OrtInterop.address("wrap", ortSession);
     try (Scratch scratch = Scratch.take()) {
@@ -676,13 +696,8 @@ public final class OrtSessionFFM implements AutoCloseable {
           OrtValueRef value = values.get(entered);
           in.setAtIndex(JAVA_LONG, entered, value == null ? 0 : value.enter());
         }
-        beginRun();
-        try {
-          Hold.during(Hold.arenas(values.stream().map(value -> value == null ? null : value.backing()).toList()),
-              () -> scratch.check(Iobind.sessionRun(address, in, out, scratch.error())));
-        } finally {
-          endRun();
-        }
+        Hold.during(Hold.arenas(values.stream().map(value -> value == null ? null : value.backing()).toList()),
+            () -> scratch.check(Iobind.sessionRun(address, in, out, scratch.error())));
       } finally {
         exit();
       }
@@ -747,26 +762,39 @@ public final class OrtSessionFFM implements AutoCloseable {
 
   /** Whether somebody else closes the native session, who must be able to know that no run is under way. */
   boolean isShared() {
-    return runs != null;
+    return official != null;
   }
 
-  /** Begins a run; until {@link #endRun} a close of an adopted session waits. */
-  void beginRun() {
-    if (runs == null) return;
-    runs.acquireUninterruptibly();
-    if (!official.isClosed()) return;
-    runs.release();
+  /** The session's calls, among them the runs of an adopted one. */
+  Handle handle() {
+    return handle;
+  }
+
+  /**
+   * Begins a run, for which the close of an adopted session waits until {@link #endRun}.
+   *
+   * @return whether it does: not where the session is closed, whose bindings live on
+   */
+  boolean beginRun() {
+    if (official == null) return false;
+    boolean isCounted = handle.tryEnter();
+    if (!official.isClosed()) return isCounted;
+    endRun(isCounted);
     throw official.gone();
   }
 
-  void endRun() {
-    if (runs != null) runs.release();
+  void endRun(boolean isCounted) {
+    if (isCounted) handle.exit();
   }
 
   void runSubmitted(InFlight.Work work) {
-    if (works == null) return;
+    if (!isShared()) return;
     works.add(work);
     if (work.isOver()) works.remove(work); // its stream was closed meanwhile
+  }
+
+  void runPassed(InFlight.Work work) {
+    if (work != null) works.remove(work);
   }
 
   /** A pipeline was made: what it runs is not seen here. */
@@ -778,80 +806,31 @@ public final class OrtSessionFFM implements AutoCloseable {
     pipelines.remove(pipeline);
   }
 
-  private boolean closePipelinesBy(long end) {
-    if (pipelines.isEmpty()) return true;
-    CompletableFuture<Void> closed = new CompletableFuture<>();
-    Threads.execute(() -> {
-      closePipelines();
-      closed.complete(null);
-    });
-    try {
-      closed.completeOnTimeout(null, Math.max(0, end - System.nanoTime()), TimeUnit.NANOSECONDS).join();
-    } finally {
-      closed.complete(null);
-    }
-    return pipelines.isEmpty();
-  }
-
-  private void closePipelines() {
-    for (Handle pipeline : pipelines) pipeline.close();
-  }
-
-  void runPassed(InFlight.Work work) {
-    if (works != null && work != null) works.remove(work);
-  }
-
   /**
    * Gives the session up when the calls in it have returned; its bindings live on. An adopted session also waits for the runs
    * of its bindings, and closes its pipelines, so that the session of the official package can be closed next.
    *
-   * @throws OrtFFMException INVALID_STATE: in a callback, while a call is in the session
+   * @throws OrtFFMException INVALID_STATE: in a callback, or a {@link RunListener}, while a call is in the session; an adopted one:
+   *     in any callback of native code
    */
   @Override
   public void close() {
-    if (runs != null) {
-      if (runs.availablePermits() < Integer.MAX_VALUE && Threads.isInCallback()) {
-        throw new OrtFFMException(OrtStatus.INVALID_STATE,
-            "OrtSessionFFM: close: a run is under way, and a callback cannot wait for it");
-      }
-      runs.acquireUninterruptibly(Integer.MAX_VALUE);
-      runs.release(Integer.MAX_VALUE);
-      for (InFlight.Work work : works) Threads.await(() -> work.await(-1));
-    }
-    handle.close();
-    closePipelines();
-    if (ownsRuntime) runtime.close();
+    closeBy(Deadline.NEVER);
   }
 
   /**
    * As {@link #close()}, for at most so long.
    *
    * @param timeout how long to wait for the calls in the session, and an adopted one's runs and pipelines
-   * @return false where it was not enough: the session is still open, but an adopted one's pipelines take no more
+   * @return false where it was not enough: the session is still open, and so are its pipelines
+   * @throws OrtFFMException as {@link #close()}
    */
   public boolean close(Duration timeout) {
-    long end = System.nanoTime() + timeout.toNanos();
-    if (runs != null) {
-      boolean wasInterrupted = false;
-      try {
-        while (true) {
-          try {
-            if (!runs.tryAcquire(Integer.MAX_VALUE, end - System.nanoTime(), TimeUnit.NANOSECONDS)) return false;
-            runs.release(Integer.MAX_VALUE);
-            break;
-          } catch (InterruptedException e) {
-            wasInterrupted = true;
-          }
-        }
-      } finally {
-        if (wasInterrupted) Thread.currentThread().interrupt();
-      }
-      for (InFlight.Work work : works) {
-        if (!Threads.await(() -> work.await(Math.max(0, end - System.nanoTime())))) return false;
-      }
-    }
-    if (!closePipelinesBy(end) || !handle.closeBy(end)) return false;
-    closePipelines(); // one that was made meanwhile
+    return closeBy(Deadline.in(timeout));
+  }
+
+  boolean closeBy(Deadline deadline) {
+    if (!handle.closeBy(deadline)) return false;
     if (ownsRuntime) runtime.close();
     return true;
   }

@@ -26,10 +26,25 @@ public final class OrtStreamFFM implements AutoCloseable {
     InFlight works = new InFlight();
     inFlight = works;
     handle = Handle.slow(this, address, stream -> {
-      Iobind.streamDestroy(stream);
-      works.passed();
-    });
+      try {
+        Iobind.streamDestroy(stream);
+      } finally {
+        works.passed();
+      }
+    }, (stream, deadline) -> hasPassed(stream, place, works, deadline));
     this.place = place;
+  }
+
+  /** Waits for all that is on a stream now. */
+  private static boolean hasPassed(long stream, Place place, InFlight works, Deadline deadline) {
+    try (OrtEventFFM end = OrtEventFFM.of(place)) {
+      end.record(works, stream);
+      try {
+        return end.hasPassed(deadline.left());
+      } catch (OrtFFMException failed) {
+        return true; // it has passed all the same
+      }
+    }
   }
 
   /**
@@ -228,7 +243,8 @@ public final class OrtStreamFFM implements AutoCloseable {
   /**
    * Waits for the work on the stream and gives it up.
    *
-   * @throws OrtFFMException INVALID_STATE: in a callback, while a call is in the stream
+   * @throws OrtFFMException INVALID_STATE: in a callback of native code, or in a {@link OrtSessionFFM.RunListener} while a call is in
+   *     the stream
    */
   @Override
   public void close() {
@@ -238,19 +254,12 @@ public final class OrtStreamFFM implements AutoCloseable {
   /**
    * As {@link #close()}, for at most so long.
    *
-   * @param timeout how long to wait for the work on the stream
+   * @param timeout how long to wait for the calls in the stream and for the work on it
    * @return false where it was not enough: the stream is still open
+   * @throws OrtFFMException as {@link #close()}
    */
   public boolean close(Duration timeout) {
-    if (handle.isClosed()) return true;
-    long until = System.nanoTime() + timeout.toNanos();
-    try (OrtEventFFM end = event()) {
-      end.record(this);
-      if (!end.hasPassed(Math.max(0, timeout.toNanos()))) return false;
-    } catch (OrtFFMException failed) {
-      return handle.closeBy(until); // the work has passed all the same
-    }
-    return handle.closeBy(until);
+    return handle.closeBy(Deadline.in(timeout));
   }
 
   /** Copies whose memory of the caller's is held until they are done; without a stream, during the call. */

@@ -1,6 +1,7 @@
 package io.github.iobind.api;
 
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionException;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.function.BooleanSupplier;
@@ -15,6 +16,7 @@ final class Threads {
   /** Never started: memory that it may not touch is one thread's alone. */
   private static final Thread OTHER = Thread.ofPlatform().unstarted(() -> {});
   private static final ThreadLocal<Integer> CALLBACKS = ThreadLocal.withInitial(() -> 0);
+  private static final ThreadLocal<Integer> LISTENERS = ThreadLocal.withInitial(() -> 0);
 
   private Threads() {}
 
@@ -25,7 +27,13 @@ final class Threads {
   /** Waits in libiobind, whatever interrupts; a virtual thread lets its carrier go meanwhile. */
   static boolean await(BooleanSupplier wait) {
     if (!Thread.currentThread().isVirtual()) return wait.getAsBoolean();
-    return CompletableFuture.supplyAsync(wait::getAsBoolean, POOL).join();
+    try {
+      return CompletableFuture.supplyAsync(wait::getAsBoolean, POOL).join();
+    } catch (CompletionException e) {
+      if (e.getCause() instanceof RuntimeException cause) throw cause;
+      if (e.getCause() instanceof Error cause) throw cause;
+      throw e;
+    }
   }
 
   static Thread other() {
@@ -34,18 +42,33 @@ final class Threads {
 
   /** Does what native code called back for; what it throws would end the process, and is dropped. */
   static void callback(Runnable action) {
-    int depth = CALLBACKS.get();
-    CALLBACKS.set(depth + 1);
+    within(CALLBACKS, action);
+  }
+
+  /** Tells a listener of the program's, in the middle of a call of Java's, but of none of native code; what it throws is dropped. */
+  static void tell(Runnable action) {
+    within(LISTENERS, action);
+  }
+
+  private static void within(ThreadLocal<Integer> count, Runnable action) {
+    int depth = count.get();
+    count.set(depth + 1);
     try {
       action.run();
     } catch (Throwable t) {
       return;
     } finally {
-      CALLBACKS.set(depth);
+      count.set(depth);
     }
   }
 
-  static boolean isInCallback() {
+  /** Whether native code waits for what this thread does: it may be the work that a close would wait for. */
+  static boolean isInNativeCallback() {
     return CALLBACKS.get() != 0;
+  }
+
+  /** Whether a call in an object, one of native code or not, waits for what this thread does. */
+  static boolean isInCallback() {
+    return isInNativeCallback() || LISTENERS.get() != 0;
   }
 }

@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertNotNull;
+import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -234,6 +235,170 @@ class CloseTest {
       assertEquals(OrtStatus.CANCELLED, assertThrows(OrtFFMException.class, stream::synchronize).status());
       assertTrue(stream.close(Duration.ofSeconds(60)));
       assertThrows(IllegalStateException.class, stream::synchronize);
+    }
+  }
+
+  /** The last one to use memory may be a stream's own thread: what is released there cannot wait for that thread. */
+  @Test
+  void aCallbackDoesNotWaitForItsOwnStream() throws Exception {
+    CountDownLatch isReleased = new CountDownLatch(1);
+    AtomicReference<RuntimeException> thrown = new AtomicReference<>(), inTime = new AtomicReference<>();
+    try (OrtSessionFFM session = Models.session(runtime, "loop"); OrtIoBindingFFM busy = loop(session, ENDLESS);
+        OrtStreamFFM first = OrtStreamFFM.create(runtime, DeviceSpec.CPU); OrtEventFFM gate = OrtEventFFM.create(runtime, DeviceSpec.CPU)) {
+      OrtStreamFFM stream = OrtStreamFFM.create(runtime, DeviceSpec.CPU);
+      busy.runWithBindings(first, gate);
+      stream.await(gate);
+      try (OrtIoBindingFFM binding = loop(session, 1); OrtValueRef value = OrtValueRef.wrap(runtime, DeviceSpec.CPU,
+          Arena.global().allocate(4, 4), ONE, () -> {
+            try {
+              stream.close();
+            } catch (RuntimeException e) {
+              thrown.set(e);
+            }
+            try {
+              stream.close(Duration.ofDays(1));
+            } catch (RuntimeException e) {
+              inTime.set(e);
+            }
+            isReleased.countDown();
+          })) {
+        binding.bindInput(1, value, InputMode.LIVE, null);
+        binding.runWithBindings(stream, null);
+      }
+      busy.cancel();
+      isReleased.await();
+      for (RuntimeException e : List.of(thrown.get(), inTime.get())) {
+        assertEquals(OrtStatus.INVALID_STATE, ((OrtFFMException) e).status());
+        assertTrue(e.getMessage().contains("OrtStreamFFM: close: a callback"), e.getMessage());
+      }
+      assertEquals(OrtStatus.CANCELLED, assertThrows(OrtFFMException.class, stream::synchronize).status()); // it is open
+      stream.close();
+    }
+  }
+
+  /** The end of a value is where its memory is released. */
+  @Test
+  void aCallbackDoesNotWaitForItsOwnValue() {
+    OrtValueRef[] value = new OrtValueRef[1];
+    AtomicReference<RuntimeException> thrown = new AtomicReference<>();
+    try (Arena arena = Arena.ofConfined()) {
+      value[0] = OrtValueRef.wrap(runtime, DeviceSpec.CPU, arena.allocate(4, 4), ONE, () -> {
+        try {
+          value[0].close();
+        } catch (RuntimeException e) {
+          thrown.set(e);
+        }
+      });
+      value[0].close();
+    }
+    assertEquals(OrtStatus.INVALID_STATE, ((OrtFFMException) thrown.get()).status());
+    value[0].close();
+  }
+
+  /** A listener is told in the middle of a call of its binding, which it cannot close. What is idle it can, and wait for. */
+  @Test
+  void aListenerClosesWhatIsIdle() {
+    try (OrtSessionFFM session = Models.session(runtime, "loop"); OrtIoBindingFFM other = loop(session, 10_000)) {
+      OrtStreamFFM stream = OrtStreamFFM.create(runtime, DeviceSpec.CPU);
+      OrtPipelineFFM pipeline = OrtPipelineFFM.create(session, new OrtPipelineFFM.Options());
+      other.runWithBindings(stream, null);
+      OrtIoBindingFFM binding = loop(session, 2);
+      AtomicReference<Throwable> thrown = new AtomicReference<>(), unexpected = new AtomicReference<>();
+      session.onRun((of, nanos, failure) -> {
+        thrown.set(assertThrows(OrtFFMException.class, of::close));
+        try {
+          stream.close();
+          pipeline.close();
+        } catch (RuntimeException e) {
+          unexpected.set(e);
+        }
+      });
+      binding.runWithBindings();
+      assertEquals(OrtStatus.INVALID_STATE, ((OrtFFMException) thrown.get()).status());
+      assertNull(unexpected.get());
+      assertThrows(IllegalStateException.class, stream::synchronize);
+      assertThrows(IllegalStateException.class, pipeline::next);
+      session.onRun(null);
+      binding.runWithBindings(); // it is open
+      binding.close();
+    }
+  }
+
+  /** Virtual threads that close streams in time let their carriers go: one more has to cancel what they wait for. */
+  @Test
+  void streamsAreClosedByVirtualThreads() throws Exception {
+    int count = Runtime.getRuntime().availableProcessors() + 1;
+    try (OrtSessionFFM session = Models.session(runtime, "loop"); OrtIoBindingFFM busy = loop(session, ENDLESS);
+        OrtStreamFFM first = OrtStreamFFM.create(runtime, DeviceSpec.CPU); OrtEventFFM gate = OrtEventFFM.create(runtime, DeviceSpec.CPU)) {
+      busy.runWithBindings(first, gate);
+      CountDownLatch closing = new CountDownLatch(count);
+      AtomicInteger closed = new AtomicInteger();
+      Thread[] threads = new Thread[count];
+      for (int i = 0; i < count; i++) {
+        OrtStreamFFM stream = OrtStreamFFM.create(runtime, DeviceSpec.CPU);
+        stream.await(gate);
+        boolean hasTime = i % 2 == 0;
+        threads[i] = Thread.ofVirtual().start(() -> {
+          closing.countDown();
+          if (!hasTime) {
+            stream.close();
+            closed.incrementAndGet();
+          } else if (stream.close(Duration.ofDays(1))) {
+            closed.incrementAndGet();
+          }
+        });
+      }
+      Thread.ofVirtual().start(() -> {
+        try {
+          closing.await();
+        } catch (InterruptedException e) {
+          throw new AssertionError(e);
+        }
+        busy.cancel();
+      });
+      for (Thread thread : threads) thread.join();
+      assertEquals(count, closed.get());
+      assertThrows(OrtFFMException.class, first::synchronize);
+    }
+  }
+
+  /** A time may be as long, or as negative, as a Duration is. */
+  @Test
+  void timesOfAnyLength() {
+    for (Duration time : List.of(Duration.ofSeconds(Long.MAX_VALUE), Duration.ofSeconds(Long.MIN_VALUE), Duration.ZERO)) {
+      OrtSessionFFM session = Models.session(runtime, "loop");
+      OrtIoBindingFFM binding = loop(session, 1);
+      OrtPipelineFFM pipeline = OrtPipelineFFM.create(session, new OrtPipelineFFM.Options());
+      OrtStreamFFM stream = OrtStreamFFM.create(runtime, DeviceSpec.CPU);
+      assertTrue(binding.close(time) && pipeline.close(time) && stream.close(time) && session.close(time));
+    }
+  }
+
+  /** A run on a stream that a call submits while a close waits for that call is waited for in the same time. */
+  @Test
+  void oneTimeForAllWaits() throws Exception {
+    try (OrtSessionFFM session = Models.session(runtime, "loop"); Arena arena = Arena.ofShared();
+        OrtStreamFFM stream = OrtStreamFFM.create(runtime, DeviceSpec.CPU)) {
+      OrtIoBindingFFM binding = loop(session, ENDLESS);
+      binding.bindOutput(session.outputs().getFirst().name(), arena.allocate(4, 4), ONE);
+      AtomicReference<Boolean> isClosed = new AtomicReference<>();
+      Thread closing;
+      OrtStreamFFM.enter(stream);
+      try { // a call is in the stream; and it, and the run on the stream, in the time of one close
+        closing = Thread.ofPlatform().start(() -> isClosed.set(stream.close(Duration.ofMillis(100))));
+        binding.runWithBindings(stream, null);
+      } finally {
+        OrtStreamFFM.exit(stream);
+      }
+      closing.join();
+      assertFalse(isClosed.get());
+      assertFalse(binding.close(Duration.ofMillis(10)));
+      binding.cancel();
+      assertEquals(OrtStatus.CANCELLED, assertThrows(OrtFFMException.class, stream::synchronize).status());
+      binding.bindInput(0, new long[] {2});
+      binding.runWithBindings(stream, null); // both are open
+      assertTrue(stream.close(Duration.ofDays(1)));
+      assertTrue(binding.close(Duration.ofDays(1)));
     }
   }
 }

@@ -8,18 +8,25 @@ import java.nio.channels.FileChannel;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
+import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.CancellationException;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.ExecutionException;
+import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.locks.LockSupport;
 import org.junit.jupiter.api.function.Executable;
 
 /** What ended the process once; each in a JVM of its own, named by the argument. */
 final class CrashCases {
   /** Trips of the model "loop" that take some hundred milliseconds. */
   private static final long TRIPS = 300_000;
+  /** And such that only a cancel ends. */
+  private static final long ENDLESS = 1_000_000_000_000L;
   private static final MemoryDescriptor ONE = MemoryDescriptor.of(OnnxTensorElementType.FLOAT32, 1);
 
   private CrashCases() {}
@@ -34,6 +41,9 @@ final class CrashCases {
       case "arenaIsClosedBehindAState" -> arenaIsClosedBehindAState();
       case "manyArenas" -> manyArenas();
       case "adoptedPipelineIsOpen" -> adoptedPipelineIsOpen();
+      case "adoptedSessionIsClosedTwice" -> adoptedSessionIsClosedTwice();
+      case "pipelinesAreClosedInTime" -> pipelinesAreClosedInTime();
+      case "closedInALogLine" -> closedInALogLine();
       case "streamIsClosedInASubmit" -> streamIsClosedInASubmit();
       case "objectsOfArrays" -> objectsOfArrays();
       case "bytesAreUsedDirectly" -> bytesAreUsedDirectly();
@@ -55,6 +65,21 @@ final class CrashCases {
       throw new AssertionError("expected " + type, t);
     }
     throw new AssertionError("expected " + type);
+  }
+
+  /** Waits until a thread is in a call of libiobind. */
+  private static void awaitCall(String function) {
+    while (Thread.getAllStackTraces().values().stream().flatMap(java.util.Arrays::stream)
+        .noneMatch(frame -> frame.getClassName().equals("io.github.iobind.ffm.Iobind") && frame.getMethodName().equals(function))) {
+      LockSupport.parkNanos(1_000_000); // looking stops all threads
+    }
+  }
+
+  /** Does something in the middle of each run that fails: when ONNX Runtime logs it. */
+  private static OrtRuntimeFFM runtimeWithFailures(Runnable action) {
+    return OrtRuntimeFFM.create(new OrtRuntimeFFM.Options().log(OrtRuntimeFFM.LogLevel.ERROR, (level, line) -> {
+      if (line.contains("Non-zero status code")) action.run();
+    }));
   }
 
   /** Nobody waits for the run any more, and everything is closed in the documented order. */
@@ -143,19 +168,24 @@ final class CrashCases {
         OrtIoBindingFFM binding = session.createBinding()) {
       for (int way = 0; way < 4; way++) {
         Arena arena = Arena.ofShared();
-        binding.bindInput(0, new long[] {TRIPS});
+        binding.bindInput(0, new long[] {ENDLESS});
         binding.bindInput(1, new float[] {1}, 1);
         binding.bindOutput(session.outputs().getFirst().name(), map(file, FileChannel.MapMode.READ_WRITE, arena), ONE);
         CompletableFuture<Void> run = binding.runAsync();
-        Thread.sleep(20);
+        awaitCall("bindingRun");
         IllegalStateException refused = null;
-        if (way == 0) refused = fails(IllegalStateException.class, arena::close);
+        if (way == 0) {
+          refused = fails(IllegalStateException.class, arena::close);
+          binding.cancel();
+        }
         if (way == 1) run.orTimeout(10, TimeUnit.MILLISECONDS);
         if (way == 2) run.complete(null);
         if (way == 3) run.completeExceptionally(new IllegalArgumentException("enough"));
         try {
           run.get();
-          require(way == 0 || way == 2, "it was given up, or it passed");
+          require(way == 2, "it was given up");
+        } catch (CancellationException e) {
+          require(way == 0, "it was cancelled");
         } catch (ExecutionException e) {
           Class<?> type = way == 1 ? TimeoutException.class : IllegalArgumentException.class;
           require(type.isInstance(e.getCause()), "the future fails with what it was given: " + e);
@@ -212,7 +242,7 @@ final class CrashCases {
         OrtIoBindingFFM busy = session.createBinding(); OrtIoBindingFFM binding = session.createBinding();
         OrtStreamFFM stream = OrtStreamFFM.create(runtime, DeviceSpec.CPU);
         OrtEventFFM event = OrtEventFFM.create(runtime, DeviceSpec.CPU)) {
-      busy.bindInput(0, new long[] {10 * TRIPS});
+      busy.bindInput(0, new long[] {ENDLESS});
       busy.bindInput(1, new float[] {1}, 1);
       busy.runWithBindings(stream, event);
       Arena arena = Arena.ofShared();
@@ -224,8 +254,7 @@ final class CrashCases {
           return; // what is before the event
         }
       });
-      while (!binding.isBusy()) Thread.onSpinWait();
-      Thread.sleep(50);
+      awaitCall("bindingSetInput"); // which waits for the event, the memory held
       require(fails(IllegalStateException.class, arena::close).getMessage().contains("acquired"), "it is held");
       busy.cancel();
       thread.join();
@@ -318,11 +347,14 @@ final class CrashCases {
     }
   }
 
+  private static OrtSession official(String model) throws Exception {
+    return OrtEnvironment.getEnvironment().createSession(Models.bytes(model), new OrtSession.SessionOptions());
+  }
+
   /** An adopted session's close also waits for the items of its pipelines. */
   private static void adoptedPipelineIsOpen() throws Exception {
     for (int way = 0; way < 2; way++) {
-      OrtSession official =
-          OrtEnvironment.getEnvironment().createSession(Models.bytes("loop"), new OrtSession.SessionOptions());
+      OrtSession official = official("loop");
       OrtSessionFFM session = OrtSessionFFM.createFromOrtSession(official);
       OrtPipelineFFM pipeline = OrtPipelineFFM.create(session, new OrtPipelineFFM.Options());
       try (OrtValueRef trips = OrtValueRef.of(session.runtime(), new long[] {TRIPS},
@@ -330,12 +362,177 @@ final class CrashCases {
           OrtValueRef x = OrtValueRef.of(session.runtime(), new float[] {1}, ONE)) {
         for (int i = 0; i < 3; i++) pipeline.submit(List.of(trips, x));
       }
-      if (way == 1) require(!session.close(java.time.Duration.ofMillis(1)), "items are under way");
-      session.close();
+      if (way == 0) session.close();
+      if (way == 1) require(session.close(Duration.ofDays(1)), "all the time that it takes");
       official.close();
       fails(IllegalStateException.class, pipeline::next);
       pipeline.close();
     }
+  }
+
+  /** Submits four numbers that come out in so many rows, or fail. */
+  private static void submit(OrtPipelineFFM pipeline, long rows) {
+    try (Arena arena = Arena.ofConfined()) {
+      MemorySegment shape = arena.allocateFrom(java.lang.foreign.ValueLayout.JAVA_LONG, rows, 2);
+      pipeline.submit(rows, arena.allocateFrom(java.lang.foreign.ValueLayout.JAVA_FLOAT, 1, 2, 3, 4), shape);
+    }
+  }
+
+  /** What the official package's session is for this one, in a process whose ONNX Runtime logs to this package. */
+  private static final class Host implements AutoCloseable {
+    @SuppressWarnings("unused") // looked at by reflection
+    private volatile boolean closed;
+    private final OrtSessionFFM owner;
+
+    Host(OrtSessionFFM owner) {
+      this.owner = owner;
+    }
+
+    OrtSessionFFM adopt() throws Exception {
+      MemorySegment address = OrtInterop.ortSession(owner);
+      var field = Host.class.getDeclaredField("closed");
+      field.setAccessible(true);
+      return OrtSessionFFM.adopt(owner.runtime(), false, address, null,
+          new OfficialOrt.Session(this, address.address(), 0, field));
+    }
+
+    @Override
+    public void close() {
+      closed = true;
+      owner.close();
+    }
+  }
+
+  /** An adopted session's close also waits for the items of its pipelines; where it has not enough time, all of them are open. */
+  private static void pipelinesAreClosedInTime() throws Exception {
+    Semaphore arrived = new Semaphore(0), admitted = new Semaphore(0);
+    OrtRuntimeFFM runtime = runtimeWithFailures(() -> {
+      arrived.release();
+      admitted.acquireUninterruptibly();
+    });
+    Host host = new Host(Models.session(runtime, "reshape"));
+    OrtSessionFFM session = host.adopt();
+    OrtPipelineFFM idle = OrtPipelineFFM.create(session, new OrtPipelineFFM.Options());
+    OrtPipelineFFM pipeline = OrtPipelineFFM.create(session, new OrtPipelineFFM.Options());
+    submit(pipeline, 3);
+    arrived.acquire();
+    require(!session.close(Duration.ofMillis(1)), "an item is under way");
+    require(fails(OrtFFMException.class, idle::next).status() == OrtStatus.NOT_FOUND, "it is open, and has no item");
+    require(pipeline.next(Duration.ofMillis(1)).isEmpty(), "it is open, and its item under way");
+    require(!pipeline.close(Duration.ofMillis(1)), "an item is under way");
+    submit(pipeline, 2);
+    admitted.release();
+    require(fails(OrtPipelineFFM.ItemException.class, pipeline::next).tag().equals(3L), "the item that was stopped");
+    submit(pipeline, 3);
+    arrived.acquire(); // the second item has run
+    AtomicBoolean isClosed = new AtomicBoolean();
+    Thread.ofVirtual().start(() -> isClosed.set(pipeline.close(Duration.ofMillis(50)))).join();
+    require(!isClosed.get(), "the third one is under way");
+    submit(pipeline, 2);
+    admitted.release();
+    require(session.handle().awaitQuiet(Deadline.NEVER), "all the time that it takes"); // the items are kept
+    for (long tag : new long[] {2, 3, 2}) {
+      if (tag == 3) {
+        require(fails(OrtPipelineFFM.ItemException.class, pipeline::next).tag().equals(tag), "what it failed with is kept");
+        continue;
+      }
+      try (OrtPipelineFFM.Item item = pipeline.next()) {
+        require(item.tag().equals(tag) && item.outputs().get("y").toFloatArray()[3] == 4, "item " + tag);
+      }
+    }
+    submit(pipeline, 2);
+    require(session.close(Duration.ofDays(1)), "all the time that it takes");
+    fails(IllegalStateException.class, pipeline::next);
+    fails(IllegalStateException.class, idle::next);
+    require(pipeline.close(Duration.ZERO), "it is closed");
+    host.close();
+    runtime.close();
+  }
+
+  /** Whichever thread's close returns, nothing of an adopted session is at work then. */
+  private static void adoptedSessionIsClosedTwice() throws Exception {
+    OrtSession official = official("loop");
+    OrtSessionFFM session = OrtSessionFFM.createFromOrtSession(official);
+    try (OrtIoBindingFFM binding = session.createBinding();
+        OrtStreamFFM stream = OrtStreamFFM.create(session.runtime(), DeviceSpec.CPU)) {
+      binding.bindInput(0, new long[] {ENDLESS});
+      binding.bindInput(1, new float[] {1}, 1);
+      binding.runWithBindings(stream, null);
+      require(!session.close(Duration.ofMillis(1)), "a run is under way");
+      session.createBinding().close(); // it is open
+      Thread first = Thread.ofPlatform().start(session::close);
+      while (isOpen(session)) Thread.onSpinWait();
+      AtomicBoolean isClosed = new AtomicBoolean();
+      Thread second = Thread.ofVirtual().start(() -> {
+        session.close();
+        isClosed.set(true);
+      });
+      for (int i = 0; i < 20; i++) require(!session.close(Duration.ofMillis(1)), "another thread closes it");
+      require(!isClosed.get(), "a run is under way");
+      binding.cancel();
+      require(session.close(Duration.ofDays(1)), "all the time that it takes");
+      official.close();
+      first.join();
+      second.join();
+      fails(OrtFFMException.class, stream::synchronize);
+    }
+  }
+
+  private static boolean isOpen(OrtSessionFFM session) {
+    try {
+      session.createBinding().close();
+      return true;
+    } catch (IllegalStateException closed) {
+      return false;
+    }
+  }
+
+  /** Nothing is closed by a line that ONNX Runtime logs in the middle of its work. */
+  private static void closedInALogLine() throws Exception {
+    List<AutoCloseable> objects = new CopyOnWriteArrayList<>();
+    List<Throwable> thrown = new CopyOnWriteArrayList<>();
+    OrtRuntimeFFM runtime = runtimeWithFailures(() -> {
+      for (AutoCloseable object : objects) {
+        try {
+          object.close();
+        } catch (Exception e) {
+          thrown.add(e);
+        }
+      }
+    });
+    Host host = new Host(Models.session(runtime, "reshape"));
+    try (OrtSessionFFM session = host.adopt();
+        OrtPipelineFFM pipeline = OrtPipelineFFM.create(session, new OrtPipelineFFM.Options());
+        OrtIoBindingFFM binding = session.createBinding();
+        OrtStreamFFM stream = OrtStreamFFM.create(session.runtime(), DeviceSpec.CPU)) {
+      binding.bindInput(0, new float[] {1, 2, 3, 4}, 4);
+      binding.bindInput(1, new long[] {3, 2}, 2);
+      objects.addAll(List.of(session, pipeline, stream));
+      submit(pipeline, 3); // on the pipeline's own thread
+      fails(OrtFFMException.class, pipeline::next);
+      requireRefused(thrown, 3);
+      binding.runWithBindings(stream, null); // on the stream's own thread
+      fails(OrtFFMException.class, stream::synchronize);
+      requireRefused(thrown, 3);
+      objects.add(binding);
+      fails(OrtFFMException.class, binding::runWithBindings);
+      requireRefused(thrown, 4);
+      fails(ExecutionException.class, binding.runAsync()::get);
+      requireRefused(thrown, 4);
+      objects.clear();
+      binding.bindInput(1, new long[] {2, 2}, 2);
+      binding.runWithBindings(); // all are open
+      submit(pipeline, 2);
+      pipeline.next().close();
+    }
+    host.close();
+    runtime.close();
+  }
+
+  private static void requireRefused(List<Throwable> thrown, int count) {
+    require(thrown.size() == count && thrown.stream().allMatch(t -> t instanceof OrtFFMException e
+        && e.status() == OrtStatus.INVALID_STATE && e.getMessage().contains("close")), count + " closes are refused, got " + thrown);
+    thrown.clear();
   }
 
   /** A stream that is closed while work is submitted to it ends that work, and what it holds. */

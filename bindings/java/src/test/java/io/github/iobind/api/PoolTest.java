@@ -126,4 +126,88 @@ class PoolTest {
       assertThrows(IllegalArgumentException.class, () -> pool(session, 0));
     }
   }
+
+  /** A binding that somebody closed after he gave it back is not leased again. */
+  @Test
+  void closedBindingsAreForgotten() throws Exception {
+    try (OrtSessionFFM session = Models.session(runtime, "scale"); OrtBindingPool<Integer> pool = pool(session, 2)) {
+      OrtBindingPool.Lease<Integer> lease = pool.lease(1), other = pool.lease(2);
+      lease.close();
+      other.close();
+      lease.binding().close();
+      other.binding().close();
+      try (var again = pool.lease(1)) {
+        again.binding().runWithBindings();
+      }
+      try (var third = pool.lease(3)) {
+        third.binding().runWithBindings();
+      }
+      assertEquals(0, pool.metrics().leased());
+    }
+  }
+
+  /** Bindings over a loop that runs on a stream until it is cancelled, with memory that is held meanwhile. */
+  private static OrtBindingPool<Integer> loops(OrtSessionFFM session, OrtStreamFFM stream, java.lang.foreign.Arena arena, int size) {
+    return new OrtBindingPool<>(session, size, (binding, key) -> {
+      binding.bindInput(0, new long[] {key == 1 ? 1_000_000_000_000L : 1});
+      binding.bindInput(1, new float[] {1}, 1);
+      binding.bindOutput(session.outputs().getFirst().name(), arena.allocate(4, 4),
+          MemoryDescriptor.of(OnnxTensorElementType.FLOAT32, 1));
+      if (key == 1) binding.runWithBindings(stream, null);
+    });
+  }
+
+  /** A lease that has to close another binding waits for that no longer than it may, and the binding stays in the pool. */
+  @Test
+  void aBindingThatIsStillAtWork() throws Exception {
+    try (OrtSessionFFM session = Models.session(runtime, "loop"); var arena = java.lang.foreign.Arena.ofShared();
+        OrtStreamFFM stream = OrtStreamFFM.create(runtime, DeviceSpec.CPU)) {
+      OrtBindingPool<Integer> pool = loops(session, stream, arena, 1);
+      OrtIoBindingFFM busy;
+      try (var lease = pool.lease(1)) {
+        busy = lease.binding();
+      }
+      OrtFFMException e = assertThrows(OrtFFMException.class, () -> pool.lease(2, Duration.ofMillis(5)));
+      assertEquals(OrtStatus.TIMEOUT, e.status());
+      assertEquals(new OrtBindingPool.Metrics(2, 1, 0, 0, 0, 1, 0), pool.metrics());
+      try (var lease = pool.lease(1)) {
+        assertSame(busy, lease.binding());
+      }
+      busy.cancel();
+      assertThrows(OrtFFMException.class, stream::synchronize);
+      pool.lease(2, Duration.ofDays(1)).close();
+      assertEquals(1, pool.metrics().evicted());
+      pool.close();
+      assertEquals(0, pool.metrics().bindings());
+    }
+  }
+
+  /** A pool that is closed in a callback closes what needs no waiting, and says what it could not close. */
+  @Test
+  void closedInACallback() throws Exception {
+    try (OrtSessionFFM session = Models.session(runtime, "loop"); var arena = java.lang.foreign.Arena.ofShared();
+        OrtStreamFFM stream = OrtStreamFFM.create(runtime, DeviceSpec.CPU)) {
+      OrtBindingPool<Integer> pool = loops(session, stream, arena, 2);
+      OrtIoBindingFFM busy, idle;
+      try (var lease = pool.lease(1); var other = pool.lease(2)) {
+        idle = other.binding();
+        busy = lease.binding();
+      }
+      pool.lease(2).close(); // it is closed last
+      AtomicReference<OrtFFMException> thrown = new AtomicReference<>();
+      OrtValueRef.wrap(runtime, DeviceSpec.CPU, java.lang.foreign.Arena.global().allocate(4, 4),
+          MemoryDescriptor.of(OnnxTensorElementType.FLOAT32, 1), () -> thrown.set(assertThrows(OrtFFMException.class, pool::close)))
+          .close();
+      assertEquals(OrtStatus.INVALID_STATE, thrown.get().status());
+      assertTrue(idle.isClosed());
+      assertFalse(busy.isClosed());
+      assertEquals(1, pool.metrics().bindings());
+      assertThrows(IllegalStateException.class, () -> pool.lease(2));
+      busy.cancel();
+      pool.close();
+      assertTrue(busy.isClosed());
+      assertEquals(0, pool.metrics().bindings());
+      assertThrows(OrtFFMException.class, stream::synchronize);
+    }
+  }
 }
