@@ -32,6 +32,12 @@ static OrtStatus *write_output(onnx_writer *writer, const char *name, const onnx
   return onnx_output(writer, name, type) == ONNX_OK ? NULL : write_failed(writer);
 }
 
+/* ORT infers the shape, and may know less than the model declares, but nothing that is not true. */
+static OrtStatus *write_shapeless_output(onnx_writer *writer, const char *name, const onnx_type *type) {
+  const onnx_type shapeless = {.kind = type->kind, .dtype = type->dtype, .no_shape = true};
+  return write_output(writer, name, &shapeless);
+}
+
 static OrtStatus *write_tensor_type(const OrtTensorTypeAndShapeInfo *info, onnx_writer *writer, const char *name,
                                     value_writer write) {
   const OrtApi *api = VDEV_API_TABLE;
@@ -377,14 +383,14 @@ static OrtStatus *write_constants(const OrtGraph *graph, bool outermost, onnx_wr
   return status;
 }
 
-static OrtStatus *write_ends(const OrtGraph *graph, bool are_inputs, onnx_writer *writer) {
+static OrtStatus *write_ends(const OrtGraph *graph, bool are_inputs, bool outermost, onnx_writer *writer) {
   const OrtApi *api = VDEV_API_TABLE;
   size_t count = 0;
   VDEV_TRY(are_inputs ? api->Graph_GetNumInputs(graph, &count) : api->Graph_GetNumOutputs(graph, &count));
   const OrtValueInfo **values = NULL;
   OrtStatus *status = get_values(graph, count, are_inputs ? api->Graph_GetInputs : api->Graph_GetOutputs, &values);
   for (size_t i = 0; i < count && status == NULL; i++) {
-    status = write_value(values[i], writer, are_inputs ? write_input : write_output);
+    status = write_value(values[i], writer, are_inputs ? write_input : outermost ? write_shapeless_output : write_output);
   }
   free(values);
   return status;
@@ -395,8 +401,8 @@ static OrtStatus *write_graph(const OrtGraph *graph, const char *name, bool oute
   if (onnx_graph_begin(writer, name) != ONNX_OK) {
     return write_failed(writer);
   }
-  VDEV_TRY(write_ends(graph, true, writer));
-  VDEV_TRY(write_ends(graph, false, writer));
+  VDEV_TRY(write_ends(graph, true, outermost, writer));
+  VDEV_TRY(write_ends(graph, false, outermost, writer));
   VDEV_TRY(write_constants(graph, outermost, writer));
   size_t count = 0;
   VDEV_TRY(api->Graph_GetNumNodes(graph, &count));

@@ -59,22 +59,70 @@ static OrtStatus *shape_of(const OrtValueInfo *value, const OrtTensorTypeAndShap
   return VDEV_API_TABLE->CastTypeInfoToTensorInfo(type, shape);
 }
 
-/* The dim of an input that has this symbol. */
-static OrtStatus *find_symbol(const OrtValueInfo *const *inputs, size_t count, const char *symbol, vdev_dim_rule *rule,
+/* The shapes of the nested session's inputs. */
+typedef struct input_shapes {
+  OrtTypeInfo **types;
+  const OrtTensorTypeAndShapeInfo **shapes;
+  size_t count;
+} input_shapes;
+
+static void free_input_shapes(input_shapes *inputs) {
+  for (size_t i = 0; inputs->types != NULL && i < inputs->count; i++) {
+    if (inputs->types[i] != NULL) {
+      VDEV_API_TABLE->ReleaseTypeInfo(inputs->types[i]);
+    }
+  }
+  free(inputs->types);
+  free(inputs->shapes);
+}
+
+static OrtStatus *read_input_shapes(const vdev_kernel *self, input_shapes *inputs) {
+  const OrtApi *api = VDEV_API_TABLE;
+  VDEV_TRY(api->SessionGetInputCount(self->session, &inputs->count));
+  inputs->types = calloc(inputs->count + 1, sizeof *inputs->types);
+  inputs->shapes = calloc(inputs->count + 1, sizeof *inputs->shapes);
+  if (inputs->types == NULL || inputs->shapes == NULL) {
+    return vdev_no_memory();
+  }
+  for (size_t i = 0; i < inputs->count; i++) {
+    VDEV_TRY(api->SessionGetInputTypeInfo(self->session, i, &inputs->types[i]));
+    VDEV_TRY(api->CastTypeInfoToTensorInfo(inputs->types[i], &inputs->shapes[i]));
+  }
+  return NULL;
+}
+
+static OrtStatus *add_tie(vdev_kernel *self, const vdev_dim_rule *dim, size_t input, size_t axis) {
+  for (size_t i = 0; i < self->tie_count; i++) {
+    if (self->ties[i].input == input && self->ties[i].axis == axis) {
+      return NULL;
+    }
+  }
+  vdev_tie *list = realloc(self->ties, (self->tie_count + 1) * sizeof *list);
+  if (list == NULL) {
+    return vdev_no_memory();
+  }
+  self->ties = list;
+  list[self->tie_count++] = (vdev_tie){dim->input, dim->axis, input, axis};
+  return NULL;
+}
+
+/* The dim of an input that has this symbol. If several have it, a run may still give them different sizes, and broadcast one: then the
+ * symbol says nothing about the output. */
+static OrtStatus *find_symbol(vdev_kernel *self, const input_shapes *inputs, const char *symbol, vdev_dim_rule *rule,
                               bool *found) {
   const OrtApi *api = VDEV_API_TABLE;
-  for (size_t i = 0; i < count && !*found; i++) {
-    const OrtTensorTypeAndShapeInfo *shape = NULL;
+  for (size_t i = 0; i < inputs->count; i++) {
+    const OrtTensorTypeAndShapeInfo *shape = inputs->shapes[i];
     size_t rank = 0;
-    VDEV_TRY(shape_of(inputs[i], &shape));
     VDEV_TRY(api->GetDimensionsCount(shape, &rank));
     const char **symbols = calloc(rank + 1, sizeof *symbols);
     OrtStatus *status = symbols == NULL ? vdev_no_memory()
                         : rank == 0     ? NULL
                                         : api->GetSymbolicDimensions(shape, symbols, rank);
-    for (size_t d = 0; d < rank && status == NULL && !*found; d++) {
+    for (size_t d = 0; d < rank && status == NULL; d++) {
       if (strcmp(symbols[d], symbol) == 0) {
-        *rule = (vdev_dim_rule){-1, i, d};
+        status = *found ? add_tie(self, rule, i, d) : NULL;
+        *rule = *found ? *rule : (vdev_dim_rule){-1, i, d};
         *found = true;
       }
     }
@@ -84,11 +132,9 @@ static OrtStatus *find_symbol(const OrtValueInfo *const *inputs, size_t count, c
   return NULL;
 }
 
-static OrtStatus *read_rules(const OrtValueInfo *output, const OrtValueInfo *const *inputs, size_t input_count,
+static OrtStatus *read_rules(vdev_kernel *self, const OrtTensorTypeAndShapeInfo *shape, const input_shapes *inputs,
                              vdev_port *out) {
   const OrtApi *api = VDEV_API_TABLE;
-  const OrtTensorTypeAndShapeInfo *shape = NULL;
-  VDEV_TRY(shape_of(output, &shape));
   if (!api->TensorTypeAndShape_HasShape(shape)) {
     return NULL;
   }
@@ -109,7 +155,7 @@ static OrtStatus *read_rules(const OrtValueInfo *output, const OrtValueInfo *con
     if (dims[d] < 0) {
       known = false;
       if (symbols[d][0] != '\0') {
-        status = find_symbol(inputs, input_count, symbols[d], &rules[d], &known);
+        status = find_symbol(self, inputs, symbols[d], &rules[d], &known);
       }
     }
   }
@@ -121,6 +167,98 @@ static OrtStatus *read_rules(const OrtValueInfo *output, const OrtValueInfo *con
     free(rules);
   }
   return status;
+}
+
+/* A shape that is known without its inputs, because the model has a number for each dim: it may know more than the nested session can infer. */
+static OrtStatus *read_numbers(const OrtValueInfo *output, vdev_port *out) {
+  const OrtApi *api = VDEV_API_TABLE;
+  const OrtTensorTypeAndShapeInfo *shape = NULL;
+  size_t rank = 0;
+  int64_t dims[VDEV_KERNEL_RANK] = {0};
+  VDEV_TRY(shape_of(output, &shape));
+  VDEV_TRY(api->GetDimensionsCount(shape, &rank));
+  bool known = api->TensorTypeAndShape_HasShape(shape) && rank <= VDEV_KERNEL_RANK;
+  if (known && rank > 0) {
+    VDEV_TRY(api->GetDimensions(shape, dims, rank));
+  }
+  for (size_t d = 0; d < rank && known; d++) {
+    known = dims[d] >= 0;
+  }
+  if (!known) {
+    return NULL;
+  }
+  out->rules = calloc(rank + 1, sizeof *out->rules);
+  if (out->rules == NULL) {
+    return vdev_no_memory();
+  }
+  out->rank = rank;
+  for (size_t d = 0; d < rank; d++) {
+    out->rules[d].value = dims[d];
+  }
+  return NULL;
+}
+
+/* Whole numbers may be axes or a shape, constants that the nested session gets as inputs: then it infers less than ORT has inferred for the
+ * model, whose names count. */
+static OrtStatus *read_names(vdev_kernel *self, const OrtValueInfo *const *ins, const OrtValueInfo *const *outs) {
+  const OrtApi *api = VDEV_API_TABLE;
+  input_shapes inputs = {.shapes = calloc(self->input_count + 1, sizeof *inputs.shapes), .count = self->input_count};
+  OrtStatus *status = inputs.shapes == NULL ? vdev_no_memory() : NULL;
+  bool has_numbers = false;
+  for (size_t i = 0; i < self->input_count && status == NULL; i++) {
+    ONNXTensorElementDataType dtype = ONNX_TENSOR_ELEMENT_DATA_TYPE_UNDEFINED;
+    status = shape_of(ins[i], &inputs.shapes[i]);
+    status = status != NULL ? status : api->GetTensorElementType(inputs.shapes[i], &dtype);
+    has_numbers = has_numbers || dtype == ONNX_TENSOR_ELEMENT_DATA_TYPE_INT64 || dtype == ONNX_TENSOR_ELEMENT_DATA_TYPE_INT32;
+  }
+  self->shapes_known = has_numbers;
+  for (size_t i = 0; i < self->output_count && status == NULL && self->shapes_known; i++) {
+    const OrtTensorTypeAndShapeInfo *shape = NULL;
+    if (self->outputs[i].rules == NULL) {
+      status = shape_of(outs[i], &shape);
+      status = status != NULL ? status : read_rules(self, shape, &inputs, &self->outputs[i]);
+    }
+    self->shapes_known = self->outputs[i].rules != NULL;
+  }
+  free(inputs.shapes);
+  return status;
+}
+
+static OrtStatus *read_names_of(vdev_kernel *self, const OrtGraph *graph) {
+  const OrtApi *api = VDEV_API_TABLE;
+  const OrtValueInfo **ins = calloc(self->input_count + 1, sizeof *ins);
+  const OrtValueInfo **outs = calloc(self->output_count + 1, sizeof *outs);
+  OrtStatus *status = ins == NULL || outs == NULL ? vdev_no_memory() : NULL;
+  status = status != NULL || self->input_count == 0 ? status : api->Graph_GetInputs(graph, ins, self->input_count);
+  status = status != NULL || self->output_count == 0 ? status : api->Graph_GetOutputs(graph, outs, self->output_count);
+  status = status != NULL ? status : read_names(self, ins, outs);
+  free(ins);
+  free(outs);
+  return status;
+}
+
+/* What the nested session infers about its outputs from its inputs: it was written without what the model declares about them, whose names
+ * need not be true, because ORT does not check them. */
+static OrtStatus *read_shapes(vdev_kernel *self, const OrtGraph *graph) {
+  const OrtApi *api = VDEV_API_TABLE;
+  input_shapes inputs = {0};
+  OrtStatus *status = read_input_shapes(self, &inputs);
+  self->shapes_known = status == NULL && inputs.count == self->input_count;
+  for (size_t i = 0; i < self->output_count && status == NULL && self->shapes_known; i++) {
+    OrtTypeInfo *type = NULL;
+    const OrtTensorTypeAndShapeInfo *shape = NULL;
+    status = api->SessionGetOutputTypeInfo(self->session, i, &type);
+    status = status != NULL ? status : api->CastTypeInfoToTensorInfo(type, &shape);
+    if (status == NULL && self->outputs[i].rules == NULL) {
+      status = read_rules(self, shape, &inputs, &self->outputs[i]);
+    }
+    self->shapes_known = self->outputs[i].rules != NULL;
+    if (type != NULL) {
+      api->ReleaseTypeInfo(type);
+    }
+  }
+  free_input_shapes(&inputs);
+  return status != NULL || self->shapes_known ? status : read_names_of(self, graph);
 }
 
 /* Inputs of the nested session: those of the group that are not constants. */
@@ -141,7 +279,6 @@ static OrtStatus *read_ports(vdev_kernel *self, const OrtGraph *graph, const Ort
   }
   status = status != NULL || inputs == 0 ? status : api->Graph_GetInputs(graph, ins, inputs);
   status = status != NULL || outputs == 0 ? status : api->Graph_GetOutputs(graph, outs, outputs);
-  self->shapes_known = true;
   for (size_t i = 0; i < inputs + outputs && status == NULL; i++) {
     bool input = i < inputs;
     vdev_port *one = input ? &self->inputs[self->input_count++] : &self->outputs[self->output_count++];
@@ -154,8 +291,7 @@ static OrtStatus *read_ports(vdev_kernel *self, const OrtGraph *graph, const Ort
       status = one->name == NULL ? vdev_no_memory() : find_port(fused, input, name, &one->index);
     }
     if (status == NULL && !input) {
-      status = read_rules(value, ins, inputs, one);
-      self->shapes_known = self->shapes_known && one->rules != NULL;
+      status = read_numbers(value, one);
     }
   }
   free(ins);
@@ -390,6 +526,7 @@ void vdev_kernel_release(OrtNodeComputeInfo *info) {
   free(self->inputs);
   free(self->outputs);
   free(self->names);
+  free(self->ties);
   if (self->host != NULL) {
     api->ReleaseMemoryInfo(self->host);
   }
@@ -412,6 +549,7 @@ OrtStatus *vdev_kernel_create(vdev_device *device, const void *owner, OrtEnv *en
   status = status != NULL ? status : read_ports(self, graph, fused_node);
   status = status != NULL ? status : name_kernel(self, graph);
   status = status != NULL ? status : open_session(self, env, graph);
+  status = status != NULL ? status : read_shapes(self, graph);
   if (status != NULL) {
     vdev_kernel_release(&self->info);
     return status;

@@ -14,6 +14,14 @@ typedef struct vdev_dim_rule {
   size_t axis;
 } vdev_dim_rule;
 
+/* Two dims of inputs that have one name. */
+typedef struct vdev_tie {
+  size_t input;
+  size_t axis;
+  size_t other_input;
+  size_t other_axis;
+} vdev_tie;
+
 typedef struct vdev_port {
   char *name;
   size_t index; /* of the fused node's input or output */
@@ -36,7 +44,9 @@ typedef struct vdev_kernel {
   const char **names; /* of inputs, then of outputs */
   struct vdev_constant *constants;
   size_t constant_count;
-  bool shapes_known;  /* of all outputs, before a run */
+  bool shapes_known; /* of all outputs, before a run, if `ties` hold */
+  vdev_tie *ties;    /* dims that must be equal for that */
+  size_t tie_count;
   bool sized_by_data; /* how long the output of some node is, its data decide */
   char **labels;      /* the names that a fault may use: operators, nodes and tensors */
   size_t label_count;

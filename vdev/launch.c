@@ -33,7 +33,8 @@ struct vdev_launch {
   OrtValue **outputs;
   OrtValue **views;
   view_key *keys;
-  bool sizes_seen; /* a run with the dims of the inputs' keys gave those of the outputs', which the group does not tell */
+  bool sizes_known; /* those of this run's outputs are known before it */
+  bool sizes_seen;  /* a run with the dims of the inputs' keys gave those of the outputs', which the group does not tell */
 };
 
 static void drop_view(launch *one, size_t index) {
@@ -93,7 +94,7 @@ static launch *take_launch(vdev_kernel *self) {
 static void return_launch(void *context) {
   launch *one = context;
   vdev_kernel *self = one->kernel;
-  for (size_t i = 0; !self->shapes_known && i < self->output_count; i++) {
+  for (size_t i = 0; !one->sizes_known && i < self->output_count; i++) {
     drop_view(one, self->input_count + i); /* the nested session made it */
   }
   vdev_lock();
@@ -250,16 +251,35 @@ static OrtStatus *refuse_size(const vdev_kernel *self) {
   return vdev_fail(ORT_FAIL, reason);
 }
 
+/* Are the sizes of this run's outputs known before it? */
+static OrtStatus *find_sizes(launch *one) {
+  const vdev_kernel *self = one->kernel;
+  one->sizes_known = self->shapes_known;
+  for (size_t i = 0; i < self->tie_count && one->sizes_known; i++) {
+    const vdev_tie *tie = &self->ties[i];
+    ONNXTensorElementDataType dtype;
+    const int64_t *dims = NULL;
+    const int64_t *other_dims = NULL;
+    size_t rank = 0;
+    size_t other_rank = 0;
+    VDEV_TRY(dims_of(one->inputs[tie->input], &dims, &rank, &dtype));
+    VDEV_TRY(dims_of(one->inputs[tie->other_input], &other_dims, &other_rank, &dtype));
+    one->sizes_known = tie->axis < rank && tie->other_axis < other_rank && dims[tie->axis] == other_dims[tie->other_axis];
+  }
+  return NULL;
+}
+
 /* Outputs that exist before the run: *created. ORT allocates them: without the lock, because it calls our allocator. */
 static OrtStatus *create_outputs(OrtKernelContext *context, launch *one, bool *created) {
   const vdev_kernel *self = one->kernel;
-  *created = self->shapes_known;
-  if (!self->shapes_known) {
+  VDEV_TRY(find_sizes(one));
+  *created = one->sizes_known;
+  if (!one->sizes_known) {
     vdev_lock();
     *created = vdev_capture_records(self->device);
     vdev_unlock();
   }
-  if (*created && !self->shapes_known) {
+  if (*created && !one->sizes_known) {
     bool seen = false;
     VDEV_TRY(has_seen_sizes(one, &seen));
     if (!seen) {
@@ -267,7 +287,10 @@ static OrtStatus *create_outputs(OrtKernelContext *context, launch *one, bool *c
     }
   }
   for (size_t i = 0; i < self->output_count && *created; i++) {
-    VDEV_TRY(self->shapes_known ? create_output(context, &self->outputs[i], one, i) : create_seen_output(context, one, i));
+    VDEV_TRY(one->sizes_known ? create_output(context, &self->outputs[i], one, i) : create_seen_output(context, one, i));
+  }
+  for (size_t i = 0; i < self->output_count && !*created; i++) {
+    drop_view(one, self->input_count + i); /* of an earlier run: the nested session makes new ones */
   }
   return NULL;
 }
@@ -372,7 +395,7 @@ static OrtStatus *submit(launch *one, vdev_stream *stream, bool *handed) {
   if (vdev_capture_records(self->device)) {
     good = record(one, stream, handed, reason);
   } else {
-    good = submit_job(one, stream, !self->shapes_known, self->shapes_known ? return_launch : NULL, handed, reason);
+    good = submit_job(one, stream, !one->sizes_known, one->sizes_known ? return_launch : NULL, handed, reason);
   }
   return good ? NULL : vdev_fail(ORT_FAIL, reason);
 }
