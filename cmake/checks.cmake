@@ -4,6 +4,12 @@ add_compile_options(
 if(CMAKE_C_COMPILER_ID MATCHES Clang)
   add_compile_options(-Wno-sign-conversion) # gcc's -Wconversion sees to signs; clang's also refuses an enum as an int32_t
 endif()
+
+# What several targets compile is analyzed in one of them; this says that it is not here.
+function(analyzed_elsewhere)
+  set_target_properties(${ARGN} PROPERTIES C_CLANG_TIDY "")
+endfunction()
+
 if(WIN32)
   add_compile_options(-Wno-format -Wno-float-conversion) # gcc takes Microsoft's printf to be meant, and isnan to cut a double
 endif()
