@@ -135,7 +135,7 @@ test-spark: dist
 	@tests/spark/run
 
 test-release: dist
-	$(call run_tests,release,release) -L '$(release_labels)' -LE '^long$$'
+	$(call run_tests,release,release) -L '$(release_labels)' -LE '^long$$' -j $(jobs)
 
 ports-needs:
 	@scripts/install-packages ports
