@@ -24,7 +24,7 @@ int binding_enter(Binding *self) {
 int binding_await_run(const Binding *self) {
   iobind_error error = IOBIND_ERROR_INIT;
   iobind_status status;
-  bool waits = self->on_stream && self->is_behind && is_main_thread();
+  bool waits = self->on_stream && self->is_behind && !self->is_going && is_main_thread();
   return !waits || wait_in_parts(wait_event, self->behind->handle, UINT64_MAX, &status, &error) ? 0 : -1;
 }
 
@@ -47,13 +47,12 @@ static int await_producers(const Binding *self) {
   return goes_on ? 0 : -1;
 }
 
-/* Record the event that binding_await_run waits for. Without one the library's call waits. */
-static void mark_run(Binding *self, Stream *stream, bool on_main_thread) {
+/* Record the event behind the run: what comes later on the stream is not waited for with it, nor blamed on it. Without one the library's call
+ * waits. An event that an output of an earlier run has stays that run's. */
+static void mark_run(Binding *self, Stream *stream) {
   self->is_behind = false;
-  if (!on_main_thread) {
-    return;
-  }
-  if (self->behind == NULL || self->behind->device->handle != stream->device->handle) {
+  if (self->behind == NULL || Py_REFCNT((PyObject *)self->behind) > 1 ||
+      self->behind->device->handle != stream->device->handle) {
     SET_REFERENCE(self->behind,
                   (Event *)PyObject_CallFunctionObjArgs((PyObject *)event_type, (PyObject *)stream->device, NULL));
     PyErr_Clear();
@@ -168,7 +167,7 @@ static int binding_clear_cycle(Binding *self) {
 /* The outputs that a caller still has are fetched. That may wait, and another thread may use them, and so the binding, meanwhile: not in
  * binding_dealloc, when nothing may hold it any more. Signals stay for the caller: an exception could not be raised from here. */
 static void binding_finalize(Binding *self) {
-  self->is_behind = false;
+  self->is_going = true;
   if (self->fixed != NULL && self->is_fresh != NULL && self->on_host != NULL) {
     outputs_keep(self);
   }
@@ -472,7 +471,7 @@ static PyObject *run(Binding *self, Stream *stream, Event *event) {
   }
   if (stream != NULL) {
     if (status == IOBIND_OK) {
-      mark_run(self, stream, watched);
+      mark_run(self, stream);
     }
     stream->busy = 0;
   }

@@ -27,8 +27,9 @@ typedef struct Binding {
   int busy;
   Stream *stream;     /* of the last run that was submitted to one; NULL: none was */
   bool on_stream;     /* the last run was */
-  Event *behind;      /* recorded behind such a run of the main thread, whose wait for it Ctrl-C ends */
+  Event *behind;      /* recorded behind such a run: its outputs are lent with it, and Ctrl-C ends the main thread's wait for it */
   bool is_behind;     /* the last run has it */
+  bool is_going;      /* no exception can be raised any more */
   bool has_producers; /* any */
 } Binding;
 
@@ -38,7 +39,7 @@ typedef struct Outputs {
   Session *session;
   PyObject *fetched; /* output's index -> Tensor */
   bool has_fetched;  /* any */
-  Event *ready;      /* recorded behind a run on a stream when the first was fetched; NULL: none */
+  Event *ready;      /* recorded behind the run, if one of them was lent; NULL: none */
 } Outputs;
 
 /* binding.c */

@@ -43,9 +43,14 @@ static bool can_lend(const Binding *self, size_t index) {
   return self->on_stream && !on_host && !self->stream->busy && iobind_stream_native(self->stream->handle) != NULL;
 }
 
-/* The event behind the run, made for the first output that is lent; -1 with an exception. */
+/* The event behind the run, for the first output that is lent; -1 with an exception. */
 static int mark_outputs(Outputs *self, Stream *stream) {
   if (self->ready != NULL) {
+    return 0;
+  }
+  if (self->binding->is_behind) {
+    Py_INCREF((PyObject *)self->binding->behind);
+    self->ready = self->binding->behind;
     return 0;
   }
   Event *ready = (Event *)PyObject_CallFunctionObjArgs((PyObject *)event_type, (PyObject *)stream->device, NULL);

@@ -625,7 +625,7 @@ def test_a_run_that_fails_after_its_output_was_lent():
     """Whoever uses the output is told, each time; another run is not."""
     child(SMALL + "PLACE = 'vdev'\n" + DEVICE + """
 from support import FLOAT, INT64, model
-import onnx
+import onnx, threading
 table = onnx.numpy_helper.from_array(numpy.arange(4, dtype="f4"), "table")
 session = iobind.Session(model([("Gather", ["table", "i"], ["y"])], [("i", INT64, [1])], [("y", FLOAT, [1])], [table]), device=PLACE)
 good, bad = (iobind.tensor(numpy.array([index]), PLACE) for index in (2, 99999))
@@ -655,8 +655,20 @@ for turn in range(4):
         raise SystemExit("no failure")
     except iobind.OrtError:
         pass
-    out = session.bind({"i": good}).run(stream=stream)
-    assert out["y"].numpy().tolist() == [2]
+    def use_the_first():
+        setting(0, b"compute_us", b"20000")
+        bindings = [session.bind({"i": index}) for index in (good, bad)]
+        out, failed = [binding.run(stream=stream) for binding in bindings]
+        setting(0, b"compute_us", b"0")
+        results.append(out["y"].numpy().tolist())
+    results = []
+    use_the_first()
+    stream = iobind.Stream(PLACE)
+    thread = threading.Thread(target=use_the_first)
+    thread.start()
+    thread.join()
+    stream = iobind.Stream(PLACE)
+    assert results == [[2], [2]], results
 """)
 
 
