@@ -15,6 +15,7 @@ typedef struct bench {
   raw raw;
   OrtAllocator *allocator; /* of the device */
   OrtValue *values[3];     /* a, b, y */
+  iobind_stream *stream;   /* what ORT's session computes on, as iobind's does; NULL: the EP takes none */
 } bench;
 
 static void run_raw(bench *b) {
@@ -48,15 +49,35 @@ static const OrtEpDevice *find_ep(const raw *r, const char *name) {
   exit(1);
 }
 
-static void prepare_raw(bench *b, bool is_cuda) {
+/* The options of the EP are those that iobind gives it: ORT walks all entries of the session in each run. */
+static void append_ep(bench *b, const OrtEpDevice *device, iobind_device *cuda) {
+  const raw *r = &b->raw;
+  char address[24] = "";
+  const char *keys[] = {"enable_graph_capture", NULL, NULL};
+  const char *values[] = {"1", NULL, NULL};
+  size_t count = 1;
+  if (cuda != NULL) {
+    iobind_error error = IOBIND_ERROR_INIT;
+    fixture_check(iobind_stream_create(cuda, NULL, &b->stream, &error), &error);
+    snprintf(address, sizeof address, "%llu", (unsigned long long)(uintptr_t)iobind_stream_native(b->stream));
+    keys[0] = "user_compute_stream";
+    values[0] = address;
+    keys[1] = "has_user_compute_stream";
+    values[1] = "1";
+    keys[2] = "enable_cuda_graph";
+    values[2] = "1";
+    count = 3;
+  }
+  raw_check(r, r->ort->SessionOptionsAppendExecutionProvider_V2(r->options, r->env, &device, 1, keys, values, count));
+}
+
+static void prepare_raw(bench *b, iobind_device *cuda) {
   static const char *const names[] = {"a", "b", "y"};
-  static const char *const keys[] = {"enable_graph_capture", "enable_cuda_graph"};
-  static const char *const one = "1";
   static const int64_t dims[] = {1};
   raw *r = &b->raw;
   raw_open_environment(r, &b->fixture);
-  const OrtEpDevice *device = find_ep(r, is_cuda ? "CUDAExecutionProvider" : "VirtualDeviceExecutionProvider");
-  raw_check(r, r->ort->SessionOptionsAppendExecutionProvider_V2(r->options, r->env, &device, 1, &keys[is_cuda], &one, 1));
+  const OrtEpDevice *device = find_ep(r, cuda != NULL ? "CUDAExecutionProvider" : "VirtualDeviceExecutionProvider");
+  append_ep(b, device, cuda);
   raw_open_session(r, &b->fixture);
   raw_check(r, r->ort->AddRunConfigEntry(r->run_options, "gpu_graph_id", "1"));
   raw_check(
@@ -97,7 +118,7 @@ static void measure(long runs, const char *name, bool is_raw) {
   fixture_open(&b.fixture);
   fixture_check(iobind_runtime_find_device(b.fixture.runtime, name, &device, NULL, &error), &error);
   if (is_raw) {
-    prepare_raw(&b, strcmp(name, "cuda") == 0);
+    prepare_raw(&b, strcmp(name, "cuda") == 0 ? device : NULL);
   } else {
     prepare_iobind(&b, device);
   }
@@ -108,6 +129,7 @@ static void measure(long runs, const char *name, bool is_raw) {
   for (size_t i = 0; is_raw && i < 3; i++) b.raw.ort->ReleaseValue(b.values[i]);
   if (is_raw) b.raw.ort->ReleaseAllocator(b.allocator);
   raw_close(&b.raw);
+  iobind_stream_destroy(b.stream);
   fixture_close(&b.fixture);
 }
 

@@ -65,7 +65,7 @@ iobind_status iobind__binding_check_idle(iobind_binding *binding, const char *wh
   return IOBIND_OK;
 }
 
-static void free_binding(iobind__ref *ref);
+static void free_retired(iobind__ref *ref);
 
 /* Is a stream still working on what is bound? Then the stream takes the binding, and frees it by a second call once it has
  * passed. */
@@ -76,7 +76,7 @@ static bool retire(iobind_binding *binding) {
   bool passed = flight.stream == NULL || !iobind__stream_orders_calls(flight.stream) ||
                 iobind__stream_passed(flight.stream, flight.ticket);
   if (!passed) {
-    iobind__ref_init(&binding->ref, free_binding); /* the stream holds the only reference now */
+    iobind__ref_init(&binding->ref, free_retired); /* the stream holds the only reference now */
     iobind__stream_retire(flight.stream, flight.ticket, &binding->ref);
   }
   if (flight.stream != NULL) {
@@ -94,13 +94,9 @@ static void clear_inputs(iobind_binding *binding) {
   binding->has_live = false;
 }
 
-static void free_binding(iobind__ref *ref) {
-  iobind_binding *binding = (iobind_binding *)ref;
-  if (retire(binding)) {
-    return;
-  }
+static void free_now(iobind_binding *binding, bool may_wait) {
   iobind__results_drop(binding, NULL);
-  iobind__graphs_close(binding);
+  iobind__graphs_close(binding, may_wait);
   for (size_t i = 0; i < 2; i++) {
     iobind__side_close(binding, &binding->sides[i]); /* before the tensors that ORT reads, and before the session */
   }
@@ -119,6 +115,18 @@ static void free_binding(iobind__ref *ref) {
   iobind_session *session = binding->session;
   free(binding);
   iobind__ref_release(&session->ref);
+}
+
+/* By whichever thread finds that the stream has passed: it may be running the same session. */
+static void free_retired(iobind__ref *ref) {
+  free_now((iobind_binding *)ref, false);
+}
+
+static void free_binding(iobind__ref *ref) {
+  iobind_binding *binding = (iobind_binding *)ref;
+  if (!retire(binding)) {
+    free_now(binding, true);
+  }
 }
 
 static iobind_status fill(iobind_binding *binding, iobind_error *error) {

@@ -21,11 +21,13 @@ typedef struct memory_key {
   int64_t dims[IOBIND_MAX_RANK];
 } memory_key;
 
+/* Runs without a stream and runs on one have options of their own. */
+enum { AT_ONCE, ON_STREAM, WAYS };
+
 typedef struct graph {
-  struct graph *next;
-  int id;
-  OrtRunOptions *options; /* the caller's, with this id */
-  OrtRunOptions *renewed; /* while the caller gives other ones */
+  iobind__captured known;        /* its number, and the binding's next graph */
+  OrtRunOptions *options[WAYS];  /* the caller's, with this number; none for a stream if the session takes none */
+  OrtRunOptions *renewed[WAYS];  /* while the caller gives other ones */
   iobind_tensor **made;   /* outputs in memory of iobind's; NULL: the caller's, or not bound. References are held */
   unsigned char *bytes;   /* of the inputs that the session reads on the host, one after the other */
   size_t byte_count;
@@ -33,7 +35,7 @@ typedef struct graph {
 } graph;
 
 struct iobind__graphs {
-  graph *first;
+  iobind__captured *first;
   size_t count;
   uint64_t thread;      /* whose they are, if there are any */
   bool is_tried;        /* each new one is tried first */
@@ -68,55 +70,85 @@ size_t iobind__graphs_count(const iobind_binding *binding) {
 
 /* ---- given up ---- */
 
-static void free_graph(const iobind_binding *binding, graph *self) {
+static void release_options(const iobind_binding *binding, OrtRunOptions *options[WAYS]) {
+  for (size_t i = 0; i < WAYS; i++) {
+    if (options[i] != NULL) {
+      IOBIND__API(binding->session->runtime)->ReleaseRunOptions(options[i]);
+    }
+    options[i] = NULL;
+  }
+}
+
+static iobind_status make_options(const iobind_binding *binding, int id, OrtRunOptions *out[WAYS], iobind_error *error) {
+  for (size_t way = 0; way < WAYS; way++) {
+    if (way == AT_ONCE || binding->session->takes_stream) {
+      IOBIND__TRY(iobind__run_options_make(binding, id, way == ON_STREAM, &out[way], error));
+    }
+  }
+  return IOBIND_OK;
+}
+
+/* Free all but what ORT must be told. */
+static void empty_graph(const iobind_binding *binding, graph *self) {
   for (size_t i = 0; self->made != NULL && i < binding->session->output_count; i++) {
     iobind_tensor_release(self->made[i]);
   }
-  if (self->options != NULL) {
-    IOBIND__API(binding->session->runtime)->ReleaseRunOptions(self->options);
-  }
+  release_options(binding, self->options);
   free(self->made);
   free(self->bytes);
+}
+
+static void free_graph(const iobind_binding *binding, graph *self) {
+  empty_graph(binding, self);
   free(self);
 }
 
-/* Release what ORT has under this number, also of a capture that failed: its next run would say OK, and write nothing. */
-static void release_id(iobind_session *session, int id) {
-  iobind_runtime *runtime = session->runtime;
-  const OrtApi *api = IOBIND__API(runtime);
-  if (iobind__process_is_forked()) {
-    return;
-  }
-  if (runtime->ort.api_version >= 27) {
-    iobind__device_enter(session->serial);
-    OrtStatus *status = api->SessionReleaseCapturedGraph(session->session, id);
-    iobind__device_leave(session->serial);
-    if (status == NULL) {
-      return;
-    }
-    api->ReleaseStatus(status);
-  }
-  size_t kept = atomic_fetch_add(&session->graphs_kept, 1) + 1;
-  iobind__log_line(runtime->log, IOBIND_LOG_INFO,
-                   "iobind: a captured graph was given up, and ORT %s keeps it until its session is destroyed: %zu by now",
-                   runtime->ort.version, kept);
+static graph *first_of(const iobind__graphs *graphs) {
+  return (graph *)graphs->first;
 }
 
-/* With the session entered. */
-static void remove_graph(iobind_binding *binding, graph **at) {
+static graph *next_of(const graph *self) {
+  return (graph *)self->known.next;
+}
+
+/* With the session entered, unless the graph is abandoned. */
+static void remove_graph(iobind_binding *binding, graph *self, bool is_abandoned) {
   iobind__graphs *graphs = binding->graphs;
-  graph *self = *at;
+  iobind__captured **at = &graphs->first;
   iobind__binding_withdraw_replay(binding);
-  *at = self->next;
+  while (*at != &self->known) {
+    at = &(*at)->next;
+  }
+  *at = self->known.next;
   graphs->count--;
-  atomic_fetch_sub(&binding->session->graphs_live, 1);
   for (size_t i = 0; i < 2; i++) {
     if (graphs->last[i] == self) {
       graphs->last[i] = NULL;
     }
   }
-  release_id(binding->session, self->id);
-  free_graph(binding, self);
+  empty_graph(binding, self);
+  if (is_abandoned) {
+    iobind__session_abandon_graph(binding->session, &self->known);
+    return;
+  }
+  atomic_fetch_sub(&binding->session->graphs_live, 1);
+  iobind__session_release_graph(binding->session, self->known.id);
+  free(self);
+}
+
+/* Those that write a tensor; NULL: all. */
+static void forget(iobind_binding *binding, const iobind_tensor *tensor, bool are_abandoned) {
+  graph *next;
+  for (graph *one = first_of(binding->graphs); one != NULL; one = next) {
+    bool writes = tensor == NULL;
+    next = next_of(one);
+    for (size_t i = 0; !writes && i < binding->session->output_count; i++) {
+      writes = one->made[i] == tensor;
+    }
+    if (writes) {
+      remove_graph(binding, one, are_abandoned);
+    }
+  }
 }
 
 void iobind__graphs_forget_output(iobind_binding *binding, const iobind_tensor *tensor) {
@@ -124,17 +156,7 @@ void iobind__graphs_forget_output(iobind_binding *binding, const iobind_tensor *
     return;
   }
   iobind__session_enter(binding->session);
-  for (graph **at = &binding->graphs->first; *at != NULL;) {
-    bool writes = tensor == NULL;
-    for (size_t i = 0; !writes && i < binding->session->output_count; i++) {
-      writes = (*at)->made[i] == tensor;
-    }
-    if (writes) {
-      remove_graph(binding, at);
-    } else {
-      at = &(*at)->next;
-    }
-  }
+  forget(binding, tensor, false);
   iobind__session_leave(binding->session);
 }
 
@@ -142,8 +164,20 @@ void iobind__graphs_forget(iobind_binding *binding) {
   iobind__graphs_forget_output(binding, NULL);
 }
 
-void iobind__graphs_close(iobind_binding *binding) {
-  iobind__graphs_forget(binding);
+void iobind__graphs_close(iobind_binding *binding, bool may_wait) {
+  iobind_session *session = binding->session;
+  if (binding->graphs == NULL) {
+    return;
+  }
+  bool has_turn = iobind__session_try_enter(session);
+  if (!has_turn && may_wait) {
+    iobind__session_enter(session);
+    has_turn = true;
+  }
+  forget(binding, NULL, !has_turn);
+  if (has_turn) {
+    iobind__session_leave(session);
+  }
   free(binding->graphs);
   binding->graphs = NULL;
 }
@@ -161,15 +195,16 @@ iobind_status iobind_binding_forget_graphs(iobind_binding *binding, iobind_error
 iobind_status iobind__graphs_renew_options(iobind_binding *binding, iobind_error *error) {
   iobind_status status = IOBIND_OK;
   iobind__binding_withdraw_replay(binding);
-  for (graph *one = binding->graphs->first; one != NULL && status == IOBIND_OK; one = one->next) {
-    status = iobind__run_options_make(binding, one->id, &one->renewed, error);
+  for (graph *one = first_of(binding->graphs); one != NULL && status == IOBIND_OK; one = next_of(one)) {
+    status = make_options(binding, one->known.id, one->renewed, error);
   }
-  for (graph *one = binding->graphs->first; one != NULL; one = one->next) {
-    OrtRunOptions *old = status == IOBIND_OK ? one->options : one->renewed;
-    one->options = status == IOBIND_OK ? one->renewed : one->options;
-    one->renewed = NULL;
-    if (old != NULL) {
-      IOBIND__API(binding->session->runtime)->ReleaseRunOptions(old);
+  for (graph *one = first_of(binding->graphs); one != NULL; one = next_of(one)) {
+    if (status == IOBIND_OK) {
+      release_options(binding, one->options);
+      memcpy(one->options, one->renewed, sizeof one->options);
+      memset(one->renewed, 0, sizeof one->renewed);
+    } else {
+      release_options(binding, one->renewed);
     }
   }
   return status;
@@ -291,9 +326,9 @@ static bool matches(const iobind_binding *binding, graph *self) {
 }
 
 static graph *find(const iobind_binding *binding) {
-  graph *self = binding->graphs->first;
+  graph *self = first_of(binding->graphs);
   while (self != NULL && !matches(binding, self)) {
-    self = self->next;
+    self = next_of(self);
   }
   return self;
 }
@@ -309,10 +344,10 @@ static iobind_status make_graph(iobind_binding *binding, graph **out, iobind_err
   self->byte_count = count_bytes(binding);
   self->made = calloc(session->output_count + 1, sizeof(iobind_tensor *));
   self->bytes = calloc(self->byte_count + 1, 1);
-  self->id = atomic_fetch_add(&session->graph_ids, 1) + 1;
+  self->known.id = atomic_fetch_add(&session->graph_ids, 1) + 1;
   iobind_status status = self->made == NULL || self->bytes == NULL
                              ? iobind__out_of_memory(error, "binding_run")
-                             : iobind__run_options_make(binding, self->id, &self->options, error);
+                             : make_options(binding, self->known.id, self->options, error);
   if (status != IOBIND_OK) {
     free_graph(binding, self);
     return status;
@@ -434,7 +469,7 @@ static iobind_status settle_state(iobind_binding *binding, iobind__carry *carry,
     iobind_tensor_release(*buffer);
     *buffer = made;
   }
-  IOBIND__TRY(iobind__tensor_copy_one(input->bound, *buffer, NULL, error));
+  IOBIND__TRY(iobind__tensor_copy_one(input->bound, *buffer, binding->session->stream, error));
   iobind_tensor *old = input->bound;
   input->bound = iobind_tensor_retain(*buffer);
   iobind__table_changed(binding);
@@ -477,20 +512,13 @@ static iobind_status aim_outputs(iobind_binding *binding, const graph *from, iob
   return IOBIND_OK;
 }
 
-static void run_for_nothing(iobind_binding *binding, const iobind_device *ordered) {
+/* ORT does not wait for what a run has submitted before it failed, but it does for the next run, which is on the same stream of ORT's. What
+ * that one writes does not count. It may be refused, because the caller has cancelled: a stream of iobind's can be waited for. */
+static void wait_for_failed(iobind_binding *binding, const iobind_device *ordered) {
   if (bring_in_line(binding, NULL) == IOBIND_OK) {
     (void)run(binding, binding->run_options, ordered, NULL);
   }
-}
-
-/* ORT does not wait for what a run has submitted before it failed, but it does for the next run, which is on the same stream of ORT's. What
- * that one writes does not count, nor does a cancel, which would end it before it waits. */
-static void wait_for_failed(iobind_binding *binding, const iobind_device *ordered) {
-  bool cancelled = iobind__run_goes_on(binding);
-  run_for_nothing(binding, ordered);
-  if (!cancelled && iobind__run_goes_on(binding)) {
-    run_for_nothing(binding, ordered); /* it was cancelled just now */
-  }
+  (void)iobind__stream_drain(binding->session->stream, NULL);
 }
 
 /* After a run whose outcome is `status`: what it has done to the states is undone, and its results are given up. */
@@ -524,12 +552,12 @@ static iobind_status capture(iobind_binding *binding, const saved *states, const
   IOBIND__TRY(make_graph(binding, &self, error));
   binding->is_capture_broken = false;
   iobind__device_enter_alone(binding->session->graph_device);
-  iobind_status status = iobind__run_ort(binding, self->options, ordered, error);
+  iobind_status status = iobind__run_ort(binding, self->options[AT_ONCE], ordered, error);
   iobind__device_leave_alone(binding->session->graph_device);
   *broken = status != IOBIND_OK && binding->is_capture_broken;
   status = put_back(binding, states, ordered, status, error);
   if (status != IOBIND_OK) {
-    release_id(binding->session, self->id);
+    iobind__session_release_graph(binding->session, self->known.id);
     free_graph(binding, self);
     return status;
   }
@@ -580,10 +608,24 @@ static iobind_status try_first(iobind_binding *binding, iobind_error *error) {
   return status;
 }
 
+/* States are saved and put back by the host. So what is queued on the stream that the session computes on must have passed, behind which is
+ * what the stream of this run has got so far. Other runs of the session may come in meanwhile, as in a trial. */
+static iobind_status await_stream(iobind_binding *binding, iobind_error *error) {
+  iobind_session *session = binding->session;
+  if (session->stream == NULL) {
+    return IOBIND_OK;
+  }
+  iobind__session_leave(session);
+  iobind_status status = iobind__stream_drain(session->stream, error);
+  iobind__session_enter(session);
+  return status;
+}
+
 static iobind_status add_graph(iobind_binding *binding, const iobind_device *ordered, graph **out, iobind_error *error) {
   iobind__graphs *graphs = binding->graphs;
   saved *states = NULL;
   IOBIND__TRY(check_room(binding, error));
+  IOBIND__TRY(await_stream(binding, error));
   IOBIND__TRY(iobind__session_check_recycling(binding->session, "binding_run", error));
   IOBIND__TRY(graphs->is_tried ? try_first(binding, error) : IOBIND_OK);
   IOBIND__TRY(save(binding, &states, error));
@@ -592,8 +634,8 @@ static iobind_status add_graph(iobind_binding *binding, const iobind_device *ord
   if (status != IOBIND_OK) {
     return status;
   }
-  (*out)->next = graphs->first;
-  graphs->first = *out;
+  (*out)->known.next = graphs->first;
+  graphs->first = &(*out)->known;
   graphs->count++;
   atomic_fetch_add(&binding->session->graphs_live, 1);
   graphs->thread = iobind__thread_number();
@@ -625,10 +667,26 @@ static bool is_bound_as_before(const iobind_binding *binding) {
          graphs->thread == iobind__thread;
 }
 
-iobind__choice iobind__graphs_choose(iobind_binding *binding, const iobind_device *ordered, iobind_error *error) {
+/* Bytes that belong to a graph are compared when the run is submitted. What is copied into pinned memory on the run's stream must have
+ * arrived by then; for other memory of the host the run has waited. */
+static iobind_status await_bytes(const iobind_binding *binding, iobind_stream *stream, iobind_error *error) {
+  bool is_copied_to = false;
+  for (size_t i = 0; stream != NULL && i < binding->session->input_count; i++) {
+    const iobind__place *place = binding->inputs[i].bound->place;
+    is_copied_to = is_copied_to || (place->host && !iobind__place_is_pageable(place));
+  }
+  return is_copied_to ? iobind__stream_drain(stream, error) : IOBIND_OK;
+}
+
+iobind__choice iobind__graphs_choose(iobind_binding *binding, iobind_stream *stream, const iobind_device *ordered,
+                                     iobind_error *error) {
   iobind__graphs *graphs = binding->graphs;
   size_t turn = binding->turn;
   graph *self = graphs->last[turn];
+  iobind_status arrived = graphs->reads_host ? await_bytes(binding, stream, error) : IOBIND_OK;
+  if (arrived != IOBIND_OK) {
+    return (iobind__choice){.status = arrived};
+  }
   if (!is_bound_as_before(binding) || (graphs->reads_host && !same_bytes(binding, self, false))) {
     iobind_status status = find_or_add(binding, ordered, &self, error);
     if (status != IOBIND_OK) {
@@ -637,7 +695,7 @@ iobind__choice iobind__graphs_choose(iobind_binding *binding, const iobind_devic
     graphs->last[turn] = self;
     graphs->compared[turn] = binding->sides[turn].compared;
   }
-  return (iobind__choice){IOBIND_OK, self->options};
+  return (iobind__choice){IOBIND_OK, self->options[stream == NULL ? AT_ONCE : ON_STREAM]};
 }
 
 bool iobind__graphs_repeat(const iobind_binding *binding, iobind__replay *replay) {
@@ -646,7 +704,7 @@ bool iobind__graphs_repeat(const iobind_binding *binding, iobind__replay *replay
   *replay = (iobind__replay){.thread = graphs->thread,
                              .run = IOBIND__API(binding->session->runtime)->RunWithBinding,
                              .session = binding->session->session,
-                             .options = graphs->last[turn]->options,
+                             .options = graphs->last[turn]->options[AT_ONCE],
                              .binding = binding->sides[turn].binding};
   return !graphs->reads_host;
 }

@@ -8,7 +8,7 @@ typedef struct iobind__graphs iobind__graphs;
 
 /* For a binding of a session that captures graphs; otherwise it has none, and is OK. */
 iobind_status iobind__graphs_open(iobind_binding *binding, iobind_error *error);
-void iobind__graphs_close(iobind_binding *binding);
+void iobind__graphs_close(iobind_binding *binding, bool may_wait); /* for the session's turn */
 
 typedef struct iobind__choice {
   iobind_status status;
@@ -16,8 +16,10 @@ typedef struct iobind__choice {
 } iobind__choice;
 
 /* With the session entered, and ORT's binding in line with the table: the options with which a run replays the graph of what is bound. If
- * there is none it is captured, which leaves the states as they were. `ordered` as in iobind__run_ort. */
-iobind__choice iobind__graphs_choose(iobind_binding *binding, const iobind_device *ordered, iobind_error *error);
+ * there is none it is captured, which leaves the states as they were. `stream` is the session's if the run is not to wait, behind what the
+ * run's own stream has got; NULL: it waits. `ordered` as in iobind__run_ort. */
+iobind__choice iobind__graphs_choose(iobind_binding *binding, iobind_stream *stream, const iobind_device *ordered,
+                                     iobind_error *error);
 
 /* The call that replays a graph, and all that it takes. */
 typedef struct iobind__replay {

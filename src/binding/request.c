@@ -55,7 +55,7 @@ static iobind_status run(iobind_binding *binding, const iobind_run_request *requ
                          iobind_error *error) {
   iobind_session *session = binding->session;
   iobind_run_options options;
-  iobind__graphs_close(binding); /* a graph of one run would only cost: the run is a plain one */
+  iobind__graphs_close(binding, true); /* a graph of one run would only cost: the run is a plain one */
   IOBIND__TRY(session->graph_recycles ? iobind__session_check_recycling(session, what, error) : IOBIND_OK);
   IOBIND__TRY(iobind__placements_check(session, request->outputs, what, error));
   IOBIND__TRY(iobind__run_options_read(session, request->options, what, &options, error));

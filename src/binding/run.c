@@ -265,8 +265,7 @@ __attribute__((always_inline)) static inline iobind_status execute_serial(iobind
   iobind_status status = IOBIND_OK;
   iobind__session_enter(session);
   if (binding->graphs != NULL) {
-    stream = NULL; /* ORT waits for each replay */
-    iobind__choice choice = iobind__graphs_choose(binding, ordered, error);
+    iobind__choice choice = iobind__graphs_choose(binding, stream, ordered, error);
     status = choice.status;
     options = choice.options;
   }
@@ -394,11 +393,13 @@ static iobind_status run_on_own(iobind_binding *binding, iobind_stream *own, iob
 
 /* ---- replays ---- */
 
-/* After a replay: would the next run do nothing but ORT's call? Then it need not look: what changes that withdraws the offer. */
+/* After a replay: would the next run do nothing but ORT's call? Then it need not look: what changes that withdraws the offer. On another
+ * library's stream each run waits for what that library has submitted. */
 static void offer_replay(iobind_binding *binding) {
   const iobind_session *session = binding->session;
   bool repeats = is_steady(binding, NULL) && binding->results == IOBIND__RESULTS_HELD && binding->is_verified &&
-                 !binding->has_live && session->queued == NULL && session->serial != NULL && !session->serial->serial;
+                 !binding->has_live && session->queued == NULL && session->serial != NULL && !session->serial->serial &&
+                 !iobind__stream_is_foreign(session->stream);
   if (repeats && iobind__graphs_repeat(binding, &binding->replay)) {
     uint64_t state = IOBIND__RUNNING; /* not if it was cancelled */
     (void)atomic_compare_exchange_strong(&binding->state, &state, binding->replay.thread + IOBIND__RUNNING);

@@ -63,11 +63,14 @@ void iobind__run_options_free(iobind_binding *binding) {
   free_words(&binding->words);
 }
 
-iobind_status iobind__run_options_make(const iobind_binding *binding, int graph, OrtRunOptions **out, iobind_error *error) {
+iobind_status iobind__run_options_make(const iobind_binding *binding, int graph, bool on_stream, OrtRunOptions **out,
+                                       iobind_error *error) {
+  static const char what[] = "binding_set_run_options";
+  const OrtApi *api = IOBIND__API(binding->session->runtime);
   char id[16];
   snprintf(id, sizeof id, "%d", graph);
-  return iobind__run_options_translate(IOBIND__API(binding->session->runtime), &binding->words.options, id,
-                                       "binding_set_run_options", out, error);
+  return on_stream ? make_stream_run_options(api, &binding->words.options, id, what, out, error)
+                   : iobind__run_options_translate(api, &binding->words.options, id, what, out, error);
 }
 
 /* All runs of graphs get the new options too, or nothing changes. */

@@ -244,8 +244,9 @@ iobind_status iobind__run_ort(iobind_binding *binding, OrtRunOptions *options, c
 bool iobind__run_goes_on(iobind_binding *binding);
 
 /* run_options.c */
-/* The caller's options with the number of a graph. */
-iobind_status iobind__run_options_make(const iobind_binding *binding, int graph, OrtRunOptions **out, iobind_error *error);
+/* The caller's options with the number of a graph, for a run that waits or for one on an EP's stream. */
+iobind_status iobind__run_options_make(const iobind_binding *binding, int graph, bool on_stream, OrtRunOptions **out,
+                                       iobind_error *error);
 void iobind__run_options_free(iobind_binding *binding);
 
 #endif

@@ -233,6 +233,10 @@ static iobind_status put_behind(const native_calls *calls, void *later, void *ea
   return outcome(calls, in_context(calls, act_wait, later, event), what, error);
 }
 
+bool iobind__stream_is_foreign(const iobind_stream *stream) {
+  return stream != NULL && stream->bridge != NULL;
+}
+
 iobind_status iobind__bridge_check(const iobind_stream *stream, iobind_error *error) {
   const iobind__bridge *bridge = stream == NULL ? NULL : stream->bridge;
   return bridge == NULL ? IOBIND_OK : check_capture(&bridge->calls, bridge->stream, error);
@@ -246,8 +250,13 @@ iobind_status iobind__bridge_in(const iobind_stream *stream, iobind_error *error
   if (bridge == NULL) {
     return IOBIND_OK;
   }
-  IOBIND__TRY(check_capture(&bridge->calls, bridge->stream, error));
-  return put_behind(&bridge->calls, iobind__stream_handle(stream), bridge->stream, bridge->in, error);
+  iobind__device_enter(stream->device); /* a session may compute on it, and capture there */
+  iobind_status status = check_capture(&bridge->calls, bridge->stream, error);
+  if (status == IOBIND_OK) {
+    status = put_behind(&bridge->calls, iobind__stream_handle(stream), bridge->stream, bridge->in, error);
+  }
+  iobind__device_leave(stream->device);
+  return status;
 }
 
 iobind_status iobind__bridge_out(iobind_stream *stream, iobind_error *error) {
@@ -255,8 +264,13 @@ iobind_status iobind__bridge_out(iobind_stream *stream, iobind_error *error) {
     return iobind__dml_stream_leave(stream, error);
   }
   const iobind__bridge *bridge = stream == NULL ? NULL : stream->bridge;
-  return bridge == NULL ? IOBIND_OK
-                        : put_behind(&bridge->calls, bridge->stream, iobind__stream_handle(stream), bridge->out, error);
+  if (bridge == NULL) {
+    return IOBIND_OK;
+  }
+  iobind__device_enter(stream->device);
+  iobind_status status = put_behind(&bridge->calls, bridge->stream, iobind__stream_handle(stream), bridge->out, error);
+  iobind__device_leave(stream->device);
+  return status;
 }
 
 void *iobind__bridge_native(const iobind__bridge *bridge) {
@@ -378,6 +392,19 @@ iobind_status iobind_stream_wrap(iobind_device *device, const iobind_native *giv
   return IOBIND_OK;
 }
 
+static iobind_status use_event_inside(iobind_stream *stream, const native_calls *calls, void *event, bool waits,
+                                      iobind_error *error) {
+  IOBIND__TRY(waits ? iobind__bridge_check(stream, error) : iobind__bridge_in(stream, error));
+  void *handle = iobind__stream_handle(stream);
+  if (!waits) {
+    return outcome(calls, in_context(calls, act_record, event, handle), "the event", error);
+  }
+  IOBIND__TRY(check_joined(calls, handle, error));
+  IOBIND__TRY(outcome(calls, in_context(calls, act_wait, handle, event), "the event", error));
+  IOBIND__TRY(check_joined(calls, handle, error));
+  return iobind__bridge_out(stream, error);
+}
+
 static iobind_status use_event(iobind_stream *stream, const iobind_native *given, bool waits, const char *what,
                                iobind_error *error) {
   iobind_native native;
@@ -395,15 +422,10 @@ static iobind_status use_event(iobind_stream *stream, const iobind_native *given
                  : iobind__dml_stream_signal_fence(stream, native.handle, native.value, error);
   }
   IOBIND__TRY(find_calls(stream, &calls, error));
-  IOBIND__TRY(waits ? iobind__bridge_check(stream, error) : iobind__bridge_in(stream, error));
-  void *handle = iobind__stream_handle(stream);
-  if (!waits) {
-    return outcome(&calls, in_context(&calls, act_record, native.handle, handle), "the event", error);
-  }
-  IOBIND__TRY(check_joined(&calls, handle, error));
-  IOBIND__TRY(outcome(&calls, in_context(&calls, act_wait, handle, native.handle), "the event", error));
-  IOBIND__TRY(check_joined(&calls, handle, error));
-  return iobind__bridge_out(stream, error);
+  iobind__device_enter(stream->device); /* as in iobind__bridge_in */
+  iobind_status status = use_event_inside(stream, &calls, native.handle, waits, error);
+  iobind__device_leave(stream->device);
+  return status;
 }
 
 iobind_status iobind_stream_wait_native(iobind_stream *stream, const iobind_native *native, iobind_error *error) {

@@ -206,6 +206,8 @@ iobind_status iobind__cuda_check_idle(const iobind_device *device, iobind_error 
 
 /* ---- native.c: the stream of another library, if it is one, and the queue that DirectML's sessions share. NULL: not a stream ---- */
 
+bool iobind__stream_is_foreign(const iobind_stream *stream);
+
 /* INVALID_STATE while the other library captures its stream: a wait there for what is not captured would break the capture. */
 iobind_status iobind__bridge_check(const iobind_stream *stream, iobind_error *error);
 

@@ -1,6 +1,7 @@
 /* Sessions that capture graphs: which models can be replayed, and what the EP calls it. A replay launches what the capture launched, in the
  * same memory and with the same dims, and nothing that the host computed meanwhile. ORT refuses some of what cannot work, with a name
  * of no node; the rest would be wrong without an error. So the model is looked at before the session is made. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "session/protobuf.h"
@@ -210,6 +211,57 @@ iobind_status iobind__session_check_graph_outputs(const iobind_session *session,
   return IOBIND_OK;
 }
 
+/* ---- graphs that are given up ---- */
+
+void iobind__session_release_graph(iobind_session *session, int id) {
+  iobind_runtime *runtime = session->runtime;
+  const OrtApi *api = IOBIND__API(runtime);
+  if (iobind__process_is_forked()) {
+    return;
+  }
+  if (runtime->ort.api_version >= 27) {
+    iobind__device_enter(session->serial);
+    OrtStatus *status = api->SessionReleaseCapturedGraph(session->session, id);
+    iobind__device_leave(session->serial);
+    if (status == NULL) {
+      return;
+    }
+    api->ReleaseStatus(status);
+  }
+  size_t kept = atomic_fetch_add(&session->graphs_kept, 1) + 1;
+  iobind__log_line(runtime->log, IOBIND_LOG_INFO,
+                   "iobind: a captured graph was given up, and ORT %s keeps it until its session is destroyed: %zu by now",
+                   runtime->ort.version, kept);
+}
+
+void iobind__session_abandon_graph(iobind_session *session, iobind__captured *graph) {
+  graph->next = atomic_load(&session->abandoned);
+  while (!atomic_compare_exchange_weak(&session->abandoned, &graph->next, graph)) {
+  }
+}
+
+static void release_abandoned(iobind_session *session) {
+  iobind__captured *graph = atomic_exchange(&session->abandoned, NULL);
+  while (graph != NULL) {
+    iobind__captured *next = graph->next;
+    iobind__session_release_graph(session, graph->id);
+    atomic_fetch_sub(&session->graphs_live, 1);
+    free(graph);
+    graph = next;
+  }
+}
+
+void iobind__session_free_abandoned(iobind_session *session) {
+  iobind__captured *graph = atomic_exchange(&session->abandoned, NULL);
+  while (graph != NULL) {
+    iobind__captured *next = graph->next;
+    free(graph);
+    graph = next;
+  }
+}
+
+/* ---- an ORT that reuses what replays read ---- */
+
 /* Concat, Split, batched MatMul and others hand their kernels addresses by a copy from pinned memory. ORT's change #32121 keeps that memory for
  * the graph; before, the next run wrote its own addresses there, and a replay read them. */
 bool iobind__session_graph_recycles(const iobind_session *session) {
@@ -222,7 +274,8 @@ bool iobind__session_graph_recycles(const iobind_session *session) {
   return before > 0 && digit != NULL && minor < before;
 }
 
-iobind_status iobind__session_check_recycling(const iobind_session *session, const char *what, iobind_error *error) {
+iobind_status iobind__session_check_recycling(iobind_session *session, const char *what, iobind_error *error) {
+  release_abandoned(session);
   if (!session->graph_recycles || atomic_load(&session->graphs_live) == 0) {
     return IOBIND_OK;
   }

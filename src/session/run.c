@@ -116,7 +116,7 @@ static iobind_status take_outputs(iobind_session *session, iobind_tensor *const 
 }
 
 /* With the session entered. */
-static iobind_status run_ort(const iobind_session *session, const OrtValue **values, OrtValue **results, iobind_error *error) {
+static iobind_status run_ort(iobind_session *session, const OrtValue **values, OrtValue **results, iobind_error *error) {
   const OrtApi *api = IOBIND__API(session->runtime);
   IOBIND__TRY(session->graph_recycles ? iobind__session_check_recycling(session, "session_run", error) : IOBIND_OK);
   iobind__device_enter(session->serial);

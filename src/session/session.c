@@ -69,6 +69,7 @@ static void session_destroy(iobind__ref *ref) {
     release_ort(session);
   }
   iobind_stream_destroy(session->stream);
+  iobind__session_free_abandoned(session);
   pthread_mutex_destroy(&session->places_mutex);
   pthread_mutex_destroy(&session->turn_mutex);
   pthread_cond_destroy(&session->turn_free);
@@ -105,7 +106,7 @@ static bool gives_run_streams(const iobind_device *device) {
 
 /* ORT takes one stream for a run: that of the only device that has streams. It crashes if no node runs on that device. From
  * outside, only an input that is read there proves that one does: an output there may be a constant. A stream that the EP knows by an
- * option is not given to runs. */
+ * option is not given to runs. A replay is launched on the stream of its capture, so that no run can give a stream to it. */
 static bool takes_stream(const iobind_session *session) {
   size_t devices = 0;
   bool reads = iobind__session_find_directml(session) != NULL; /* ORT gets no stream for it */
@@ -116,8 +117,8 @@ static bool takes_stream(const iobind_session *session) {
     const iobind__place *place = session->inputs[i].place;
     reads = reads || (!place->host && gives_run_streams(place->device));
   }
-  return devices == 1 && (reads || iobind__session_stream_is_option(session)) &&
-         session->graph_limit == 0; /* a replay is launched on the stream of its capture */
+  bool may_be_given = reads && session->graph_limit == 0;
+  return devices == 1 && (may_be_given || iobind__session_stream_is_option(session));
 }
 
 static void add_chosen_devices(iobind_session *session) {
@@ -237,6 +238,7 @@ static iobind_session *allocate(iobind_runtime *runtime) {
     atomic_init(&session->graph_ids, 0);
     atomic_init(&session->graphs_live, 0);
     atomic_init(&session->graphs_kept, 0);
+    atomic_init(&session->abandoned, NULL);
     session->runtime = runtime;
     iobind__ref_retain(&runtime->ref);
   }

@@ -26,6 +26,12 @@ typedef struct iobind__entry {
   char *value;
 } iobind__entry;
 
+/* A graph that ORT has captured; the first part of what a binding knows of it. */
+typedef struct iobind__captured {
+  struct iobind__captured *next;
+  int id;
+} iobind__captured;
+
 struct iobind_session {
   iobind__ref ref;
   iobind_runtime *runtime; /* a reference is held */
@@ -75,6 +81,7 @@ struct iobind_session {
   atomic_size_t graphs_live; /* of all bindings */
   atomic_int graph_ids;      /* the last that was given out: none is used twice */
   atomic_size_t graphs_kept; /* given up, but this ORT keeps them until the session goes */
+  _Atomic(iobind__captured *) abandoned; /* no binding has them any more, and ORT is to release them */
 };
 
 /* Would ORT capture a graph, or replay one, in a run that names none? In other sessions the number would only cost time. */
@@ -123,8 +130,17 @@ iobind_status iobind__session_check_graph_key(const char *what, const char *key,
 
 bool iobind__session_graph_recycles(const iobind_session *session);
 
-/* Does this ORT forbid a plain run, because a graph of the session has been captured? `what` names the call. */
-iobind_status iobind__session_check_recycling(const iobind_session *session, const char *what, iobind_error *error);
+/* Let ORT release a graph, also one whose capture failed: its next run would say OK, and write nothing. With the session entered. */
+void iobind__session_release_graph(iobind_session *session, int id);
+
+/* The same, later, from a thread that must not wait for its turn: it may have the turn, or be inside the EP. Takes the memory. */
+void iobind__session_abandon_graph(iobind_session *session, iobind__captured *graph);
+
+void iobind__session_free_abandoned(iobind_session *session); /* ORT's session is gone, and its graphs with it */
+
+/* Does this ORT forbid a plain run, because a graph of the session has been captured? `what` names the call. Releases what was abandoned.
+ * With the session entered. */
+iobind_status iobind__session_check_recycling(iobind_session *session, const char *what, iobind_error *error);
 
 /* Bits of a turn. */
 enum { IOBIND__TURN_TAKEN = 1, IOBIND__TURN_AWAITED = 2 /* threads may be waiting */ };
@@ -155,6 +171,11 @@ static inline void iobind__session_enter(iobind_session *session) {
   if (iobind__session_runs_alone(session)) {
     iobind__session_take_turn(session);
   }
+}
+
+/* The same without waiting; false: another run has the turn. */
+static inline bool iobind__session_try_enter(iobind_session *session) {
+  return !iobind__session_runs_alone(session) || (atomic_fetch_or(&session->turn, IOBIND__TURN_TAKEN) & IOBIND__TURN_TAKEN) == 0;
 }
 
 static inline void iobind__session_leave(iobind_session *session) {

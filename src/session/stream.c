@@ -43,6 +43,12 @@ bool iobind__session_stream_is_option(const iobind_session *session) {
   return session->stream != NULL && iobind__ep_takes_stream_as_option(session->stream->device);
 }
 
+/* Can the device's EP capture graphs on a stream that is given to it? CUDA's can, but before ORT 1.27 each replay waits for it. */
+static bool captures_on_stream(const iobind_device *device) {
+  enum { SINCE = 27 };
+  return device != NULL && iobind__ep_takes_stream_as_option(device) && device->runtime->ort.api_version >= SINCE;
+}
+
 /* the caller's stream */
 static iobind_status check_stream(const iobind_session_options *options, const iobind_device *device, iobind_error *error) {
   const iobind_stream *stream = options->stream;
@@ -71,9 +77,13 @@ static iobind_status check_stream(const iobind_session_options *options, const i
 
 iobind_status iobind__session_open_stream(const iobind_session_options *options, iobind_stream **stream, iobind_error *error) {
   iobind_device *device = find_device(options);
+  const bool takes_none = options->graph_limit > 0 && !captures_on_stream(device);
   *stream = NULL;
-  if (options->stream != NULL && options->graph_limit > 0) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "session_create: graph_limit and a stream: expected one of them");
+  if (options->stream != NULL && takes_none) {
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT,
+                        "session_create: graph_limit and a stream of '%s': expected one of them: graphs are captured on a stream "
+                        "of the caller's only on CUDA with ORT 1.27 or newer",
+                        options->stream->device->spec);
   }
   if (options->stream != NULL) {
     IOBIND__TRY(check_stream(options, device, error));
@@ -81,8 +91,7 @@ iobind_status iobind__session_open_stream(const iobind_session_options *options,
     *stream = iobind__stream_share(options->stream);
     return IOBIND_OK;
   }
-  if (device == NULL || !iobind__ep_takes_stream_as_option(device) || has_obstacle(options, device) ||
-      options->graph_limit > 0) {
+  if (device == NULL || !iobind__ep_takes_stream_as_option(device) || has_obstacle(options, device) || takes_none) {
     return IOBIND_OK;
   }
   return iobind__named(iobind_stream_create(device, NULL, stream, error), error, "session_create");
