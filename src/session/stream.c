@@ -81,9 +81,8 @@ iobind_status iobind__session_open_stream(const iobind_session_options *options,
   *stream = NULL;
   if (options->stream != NULL && takes_none) {
     return iobind__fail(error, IOBIND_INVALID_ARGUMENT,
-                        "session_create: graph_limit and a stream of '%s': expected one of them: graphs are captured on a stream "
-                        "of the caller's only on CUDA with ORT 1.27 or newer",
-                        options->stream->device->spec);
+                        "session_create: graph_limit and a stream: expected one of them: graphs are captured on the caller's "
+                        "stream only on CUDA, with ORT 1.27 or newer");
   }
   if (options->stream != NULL) {
     IOBIND__TRY(check_stream(options, device, error));

@@ -120,12 +120,14 @@ static void devices_refused(void **state) {
   expect_words("exactly one device");
   options.devices = &both[0];
   options.device_count = 1;
-  expect_ok(iobind_stream_create(device, NULL, &stream, &fault));
-  options.stream = stream;
-  expect(IOBIND_INVALID_ARGUMENT, iobind_session_create_from_memory(runtime, "", 1, &options, &session, &fault));
-  expect_words("graph_limit and a stream: expected one of them");
-  options.stream = NULL;
-  iobind_stream_destroy(stream);
+  if (!is_device("cuda")) { /* tests/vcuda/replay_test.c has what CUDA makes of it */
+    expect_ok(iobind_stream_create(device, NULL, &stream, &fault));
+    options.stream = stream;
+    expect(IOBIND_INVALID_ARGUMENT, iobind_session_create_from_memory(runtime, "", 1, &options, &session, &fault));
+    expect_words("graph_limit and a stream: expected one of them");
+    options.stream = NULL;
+    iobind_stream_destroy(stream);
+  }
   options.devices = &both[1];
   options.device_count = 1;
   expect(IOBIND_INVALID_ARGUMENT, iobind_session_create_from_memory(runtime, "", 1, &options, &session, &fault));
