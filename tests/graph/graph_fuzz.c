@@ -199,6 +199,21 @@ static iobind_status run_one(const world *self, int kind, way how) {
   return here.status;
 }
 
+static void same_outputs(const world *self) {
+  for (size_t o = 0; o < self->model->outputs; o++) {
+    iobind_status came[KINDS];
+    iobind_tensor *outputs[KINDS] = {NULL};
+    for (int k = 0; k < KINDS; k++) {
+      fixture_arm();
+      came[k] = iobind_binding_get_output(self->bindings[k], o, &outputs[k], &fault);
+    }
+    same(self, came[0], came[1], "get_output");
+    if (came[0] == IOBIND_OK) {
+      same_values(self, outputs, "an output");
+    }
+  }
+}
+
 static void run_both(world *self, way how) {
   iobind_status came[KINDS];
   came[CAPTURING] = run_one(self, CAPTURING, how);
@@ -210,18 +225,58 @@ static void run_both(world *self, way how) {
   came[PLAIN] = run_one(self, PLAIN, how);
   fault = came[CAPTURING] != IOBIND_OK ? why : fault;
   same(self, came[0], came[1], "run");
-  for (size_t o = 0; o < self->model->outputs && came[0] == IOBIND_OK; o++) {
-    iobind_tensor *outputs[KINDS] = {NULL};
-    for (int k = 0; k < KINDS; k++) {
-      fixture_arm();
-      came[k] = iobind_binding_get_output(self->bindings[k], o, &outputs[k], &fault);
-    }
-    same(self, came[0], came[1], "get_output");
-    if (came[0] == IOBIND_OK) {
-      same_values(self, outputs, "an output");
-    }
-    came[0] = IOBIND_OK;
+  if (came[0] == IOBIND_OK) {
+    same_outputs(self);
   }
+}
+
+/* Queue a run, by which graphs may have to be given up. */
+static iobind_status queue_one(const world *self, int kind) {
+  iobind_binding *binding = self->bindings[kind];
+  fixture_arm();
+  iobind_status status = iobind_binding_run(binding, self->stream, NULL, &fault);
+  if (kind == CAPTURING && status == IOBIND_INVALID_STATE && strstr(fault.message, "iobind_binding_forget_graphs") != NULL) {
+    expect_ok(iobind_stream_synchronize(self->stream, &fault));
+    expect_ok(iobind_binding_forget_graphs(binding, &fault));
+    fixture_arm();
+    status = iobind_binding_run(binding, self->stream, NULL, &fault);
+  }
+  return status;
+}
+
+/* Several runs on a stream, with new data between them, and nothing waited for. Where a run of a graph waits for its stream, the binding may
+ * be changed sooner than that of the other session. */
+static void queue_runs(world *self, uint64_t a) {
+  enum { QUEUED = 4 };
+  float values[QUEUED][MOST];
+  if (!is_device("cuda")) {
+    run_both(self, ON_STREAM);
+    return;
+  }
+  for (size_t run = 0; run < 1 + a % QUEUED; run++) {
+    size_t input = next(self, self->model->inputs);
+    size_t count = self->sizes[self->bound[input]];
+    iobind_status came[KINDS];
+    for (size_t i = 0; i < count; i++) {
+      values[run][i] = (float)next(self, 100) / 4;
+    }
+    const bool updates = next(self, 3) > 0;
+    for (int k = 0; updates && k < KINDS; k++) {
+      fixture_arm();
+      came[k] = iobind_binding_update_input(self->bindings[k], input, values[run], count * sizeof(float), self->stream, &fault);
+    }
+    same(self, updates ? came[0] : IOBIND_OK, updates ? came[1] : IOBIND_OK, "update_input on a stream");
+    came[CAPTURING] = queue_one(self, CAPTURING);
+    iobind_error why = fault;
+    came[PLAIN] = queue_one(self, PLAIN);
+    fault = came[CAPTURING] != IOBIND_OK ? why : fault;
+    same(self, came[0], came[1], "a queued run");
+  }
+  if (a % 2 == 0) { /* otherwise the outputs are what is waited for */
+    expect_ok(iobind_stream_synchronize(self->stream, &fault));
+  }
+  same_outputs(self);
+  expect_ok(iobind_stream_synchronize(self->stream, &fault));
 }
 
 static void hold(world *self, iobind_tensor *const taken[KINDS]) {
@@ -267,8 +322,9 @@ static void run_unbound(world *self) {
   }
 }
 
-/* A run of another binding of the session that captures: it never has a graph of this one's. The memory it leaves may be anyone's. */
-static void run_beside(world *self) {
+/* A run of another binding of the session that captures: it never has a graph of this one's. The memory it leaves may be anyone's. Its last
+ * run may be under way when it is destroyed. */
+static void run_beside(world *self, bool on_stream) {
   float value = (float)next(self, 50);
   iobind_tensor *tensors[INPUTS][KINDS];
   iobind_tensor *outputs[KINDS];
@@ -280,9 +336,12 @@ static void run_beside(world *self) {
       expect_ok(iobind_binding_set_input(binding, i, IOBIND_INPUT_RESIDENT, tensors[i][k], NULL, &fault));
     }
     for (int run = 0; run < 2; run++) {
-      expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+      expect_ok(iobind_binding_run(binding, on_stream ? self->stream : NULL, NULL, &fault));
     }
     expect_ok(iobind_binding_take_output(binding, 0, &outputs[k], &fault));
+    if (on_stream) {
+      expect_ok(iobind_binding_run(binding, self->stream, NULL, &fault));
+    }
     iobind_binding_destroy(binding);
     for (size_t i = 0; i < self->model->inputs; i++) {
       iobind_tensor_release(tensors[i][k]);
@@ -406,14 +465,15 @@ static void step(world *self) {
     case 10: run_both(self, a % 4 == 0 ? IN_THREAD : HERE); break;
     case 11: save(self); break;
     case 12: update_with(self, 0, self->saved, self->saved_bytes); break;
-    case 13: run_beside(self); break;
-    case 14:
-    case 15: run_both(self, ON_STREAM); break;
+    case 13: run_beside(self, a % 2 == 0); break;
+    case 14: run_both(self, ON_STREAM); break;
+    case 15: queue_runs(self, a); break;
     case 16: bind(self, input, IOBIND_INPUT_SNAPSHOT, (a / 2) % POOL); break;
     case 17: bind_output(self, 0, IOBIND_OUTPUT_IN_PLACE, (a / 2) % POOL); break;
     case 18: bind(self, input, IOBIND_INPUT_LIVE, (a / 2) % POOL); break;
     case 19: try_moving(self, a % 4, input, output); break;
     case 20: flow(self, a); break;
+    case 21: queue_runs(self, a); break;
     default: run_both(self, HERE); break;
   }
 }
