@@ -512,11 +512,20 @@ static iobind_status aim_outputs(iobind_binding *binding, const graph *from, iob
   return IOBIND_OK;
 }
 
-/* ORT does not wait for what a run has submitted before it failed, but it does for the next run, which is on the same stream of ORT's. What
- * that one writes does not count. It may be refused, because the caller has cancelled: a stream of iobind's can be waited for. */
-static void wait_for_failed(iobind_binding *binding, const iobind_device *ordered) {
+static void run_for_nothing(iobind_binding *binding, const iobind_device *ordered) {
   if (bring_in_line(binding, NULL) == IOBIND_OK) {
     (void)run(binding, binding->run_options, ordered, NULL);
+  }
+}
+
+/* ORT does not wait for what a run has submitted before it failed, but it does for the next run, which is on the same stream of ORT's. What
+ * that one writes does not count, nor does a cancel, which would end it before it waits. If it fails as well, a stream of iobind's can be
+ * waited for. */
+static void wait_for_failed(iobind_binding *binding, const iobind_device *ordered) {
+  bool cancelled = iobind__run_goes_on(binding);
+  run_for_nothing(binding, ordered);
+  if (!cancelled && iobind__run_goes_on(binding)) {
+    run_for_nothing(binding, ordered); /* it was cancelled just now */
   }
   (void)iobind__stream_drain(binding->session->stream, NULL);
 }
