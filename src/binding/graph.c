@@ -25,11 +25,11 @@ typedef struct memory_key {
 enum { AT_ONCE, ON_STREAM, WAYS };
 
 typedef struct graph {
-  iobind__captured known;        /* its number, and the binding's next graph */
-  OrtRunOptions *options[WAYS];  /* the caller's, with this number; none for a stream if the session takes none */
-  OrtRunOptions *renewed[WAYS];  /* while the caller gives other ones */
-  iobind_tensor **made;   /* outputs in memory of iobind's; NULL: the caller's, or not bound. References are held */
-  unsigned char *bytes;   /* of the inputs that the session reads on the host, one after the other */
+  iobind__captured known;       /* its number, and the binding's next graph */
+  OrtRunOptions *options[WAYS]; /* the caller's, with this number; none for a stream if the session takes none */
+  OrtRunOptions *renewed[WAYS]; /* while the caller gives other ones */
+  iobind_tensor **made;         /* outputs in memory of iobind's; NULL: the caller's, or not bound. References are held */
+  unsigned char *bytes;         /* of the inputs that the session reads on the host, one after the other */
   size_t byte_count;
   memory_key keys[]; /* inputs, then outputs */
 } graph;

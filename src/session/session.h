@@ -77,10 +77,10 @@ struct iobind_session {
   atomic_int turn;             /* one run at a time: see iobind__session_enter */
   pthread_mutex_t turn_mutex;
   pthread_cond_t turn_free;
-  bool graph_recycles;       /* a plain run may change what a replay reads: none may follow a capture */
-  atomic_size_t graphs_live; /* of all bindings */
-  atomic_int graph_ids;      /* the last that was given out: none is used twice */
-  atomic_size_t graphs_kept; /* given up, but this ORT keeps them until the session goes */
+  bool graph_recycles;                   /* a plain run may change what a replay reads: none may follow a capture */
+  atomic_size_t graphs_live;             /* of all bindings */
+  atomic_int graph_ids;                  /* the last that was given out: none is used twice */
+  atomic_size_t graphs_kept;             /* given up, but this ORT keeps them until the session goes */
   _Atomic(iobind__captured *) abandoned; /* no binding has them any more, and ORT is to release them */
 };
 
@@ -175,7 +175,8 @@ static inline void iobind__session_enter(iobind_session *session) {
 
 /* The same without waiting; false: another run has the turn. */
 static inline bool iobind__session_try_enter(iobind_session *session) {
-  return !iobind__session_runs_alone(session) || (atomic_fetch_or(&session->turn, IOBIND__TURN_TAKEN) & IOBIND__TURN_TAKEN) == 0;
+  return !iobind__session_runs_alone(session) ||
+         (atomic_fetch_or(&session->turn, IOBIND__TURN_TAKEN) & IOBIND__TURN_TAKEN) == 0;
 }
 
 static inline void iobind__session_leave(iobind_session *session) {

@@ -1,0 +1,308 @@
+/* Replays on streams that fail, and what is given up or destroyed, by its owner or beside other threads, while they are queued. Run with
+ * race=fail. */
+#define _POSIX_C_SOURCE 200809L /* nanosleep */
+#include "replay.h"
+
+/* ---- failures ---- */
+
+/* A replay that fails on the device is told by the event, the output and the stream; the next one is good. */
+static void a_replay_that_fails(void **state) {
+  (void)state;
+  NEEDS_STREAMS();
+  iobind_session *session = make_session("scale", 1, NULL);
+  iobind_stream *stream = make_stream();
+  iobind_event *event = make_event();
+  iobind_tensor *y = NULL;
+  doubler d = make_captured(session);
+  assert_int_equal(vcuda_set(0, "fail_graph", "1,late"), 0);
+  expect_ok(iobind_binding_run(d.binding, stream, event, &fault));
+  assert_int_not_equal(iobind_event_wait(event, &fault), IOBIND_OK);
+  assert_int_not_equal(iobind_binding_get_output(d.binding, 0, &y, &fault), IOBIND_OK);
+  assert_int_not_equal(iobind_stream_synchronize(stream, &fault), IOBIND_OK);
+  (void)vcuda_recover(0);
+  (void)cudaGetLastError();
+  fill(d.x, 4);
+  expect_ok(iobind_binding_run(d.binding, stream, event, &fault));
+  expect_ok(iobind_event_wait(event, &fault));
+  expect_tensor(d.y, 8);
+
+  assert_int_equal(vcuda_set(0, "fail_graph", "1"), 0); /* not launched */
+  assert_int_not_equal(iobind_binding_run(d.binding, stream, event, &fault), IOBIND_OK);
+  fill(d.x, 5);
+  expect_ok(iobind_binding_run(d.binding, stream, event, &fault));
+  expect_ok(iobind_event_wait(event, &fault));
+  expect_tensor(d.y, 10);
+  free_doubler(&d);
+  iobind_event_destroy(event);
+  iobind_stream_destroy(stream);
+  iobind_session_destroy(session);
+}
+
+/* A capture that fails, or is ended by another call, leaves the state; it is ordered with the stream of its run in the end as well. */
+static void a_capture_that_fails(void **state) {
+  (void)state;
+  NEEDS_STREAMS();
+  iobind_session *session = make_session("scale", 1, NULL);
+  iobind_stream *stream = make_stream();
+  iobind_tensor *x = make_tensor(IOBIND_MEMORY_DEFAULT, COUNT);
+  iobind_binding *binding;
+  items in = make_items(1);
+  put_item(&in, 0, 3);
+  expect_ok(iobind_binding_create(session, &binding, &fault));
+  expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, x, NULL, &fault));
+  expect_ok(iobind_binding_carry(binding, 0, 0, IOBIND_CARRY_IN_PLACE, &fault));
+  delay("every:1,us:2000", "every:1,us:2000");
+  copy_on(stream, in.slices[0], x);
+  assert_int_equal(vcuda_set(0, "fail_compute", "3"), 0);
+  assert_int_equal(iobind_binding_run(binding, stream, NULL, &fault), IOBIND_RUNTIME);
+  expect_ok(iobind_stream_synchronize(stream, &fault));
+  expect_tensor(x, 3);
+  assert_int_equal(vcuda_set(0, "fail_capture", "1"), 0); /* 901: tried once more */
+  expect_ok(iobind_binding_run(binding, stream, NULL, &fault));
+  expect_ok(iobind_binding_run(binding, stream, NULL, &fault));
+  expect_ok(iobind_stream_synchronize(stream, &fault));
+  expect_tensor(x, 12);
+  delay("0", "0");
+  iobind_binding_destroy(binding);
+  free_items(&in);
+  iobind_tensor_release(x);
+  iobind_stream_destroy(stream);
+  iobind_session_destroy(session);
+}
+
+/* ---- what may not be, and what goes, while replays are queued ---- */
+
+static void graphs_stay_while_replays_are_queued(void **state) {
+  (void)state;
+  NEEDS_STREAMS();
+  gate g;
+  iobind_session *session = make_session("scale", 1, NULL);
+  iobind_stream *stream = make_stream();
+  iobind_tensor *y = NULL;
+  doubler d = make_captured(session);
+  close_gate(&g, stream);
+  expect_ok(iobind_binding_run(d.binding, stream, NULL, &fault));
+  expect(IOBIND_INVALID_STATE, iobind_binding_forget_graphs(d.binding, &fault));
+  expect_words("under way");
+  expect(IOBIND_INVALID_STATE, iobind_binding_set_run_options(d.binding, NULL, &fault));
+  expect(IOBIND_INVALID_STATE, iobind_binding_set_input(d.binding, 0, IOBIND_INPUT_RESIDENT, d.y, NULL, &fault));
+  expect(IOBIND_INVALID_STATE, iobind_binding_run(d.binding, NULL, NULL, &fault));
+  expect_ok(iobind_binding_cancel(d.binding, &fault)); /* it is too late */
+  open_gate(&g);
+  expect_ok(iobind_binding_get_output(d.binding, 0, &y, &fault));
+  expect_tensor(y, 2);
+  expect_ok(iobind_binding_set_run_options(d.binding, NULL, &fault));
+  expect_ok(iobind_binding_run(d.binding, stream, NULL, &fault)); /* by the options that were renewed */
+  expect_ok(iobind_stream_synchronize(stream, &fault));
+  expect_ok(iobind_binding_forget_graphs(d.binding, &fault));
+  fill(d.x, 3);
+  expect_ok(iobind_binding_run(d.binding, stream, NULL, &fault));
+  expect_ok(iobind_stream_synchronize(stream, &fault));
+  expect_tensor(d.y, 6);
+  free_doubler(&d);
+  iobind_stream_destroy(stream);
+  iobind_session_destroy(session);
+}
+
+/* Binding, tensors and session are gone for their owner before the device has made the replays. */
+static void destroyed_while_replays_are_queued(void **state) {
+  (void)state;
+  NEEDS_STREAMS();
+  gate g;
+  int64_t blocks = vcuda_get(0, "live_blocks");
+  for (int is_own = 0; is_own <= 1; is_own++) {
+    iobind_stream *stream = make_stream();
+    iobind_session *session = make_session("scale", 1, is_own ? stream : NULL);
+    float read[COUNT] = {0};
+    doubler d = make_captured(session);
+    close_gate(&g, stream);
+    expect_ok(iobind_binding_run(d.binding, stream, NULL, &fault));
+    expect_ok(iobind_binding_run(d.binding, stream, NULL, &fault));
+    expect_ok(iobind_tensor_read(d.y, 0, read, sizeof read, stream, &fault));
+    free_doubler(&d);
+    iobind_session_destroy(session);
+    open_gate(&g);
+    expect_ok(iobind_stream_synchronize(stream, &fault));
+    expect_all(read, 2);
+    iobind_stream_destroy(stream);
+  }
+  assert_int_equal(vcuda_get(0, "live_blocks"), blocks);
+}
+
+/* The thread that finds that a destroyed binding's run has passed may be running the same session, and have its turn: the graph is released
+ * later. */
+static void released_within_a_run(void **state) {
+  (void)state;
+  static const int64_t one = 1;
+  static const int64_t two = 2;
+  NEEDS_STREAMS();
+  iobind_stream *stream = make_stream();
+  iobind_session *session = make_session("expand dims=1 rank=2", 2, stream);
+  iobind_binding *bindings[2];
+  iobind_tensor *x;
+  iobind_tensor *shapes[2];
+  int64_t *wanted[2];
+  expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, &one, 1, &x, &fault));
+  const float value = 3;
+  expect_ok(iobind_tensor_write(x, 0, &value, sizeof value, NULL, &fault));
+  for (size_t i = 0; i < 2; i++) { /* in pinned memory: a run on a stream waits for it with the session's turn */
+    expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_HOST_ACCESSIBLE, IOBIND_INT64, &two, 1, &shapes[i], &fault));
+    expect_ok(iobind_tensor_get_data(shapes[i], IOBIND_INT64, (void **)&wanted[i], &fault));
+    wanted[i][0] = wanted[i][1] = 2;
+    expect_ok(iobind_binding_create(session, &bindings[i], &fault));
+    expect_ok(iobind_binding_set_input(bindings[i], 0, IOBIND_INPUT_RESIDENT, x, NULL, &fault));
+    expect_ok(iobind_binding_set_input(bindings[i], 1, IOBIND_INPUT_RESIDENT, shapes[i], NULL, &fault));
+  }
+  expect_ok(iobind_binding_run(bindings[0], stream, NULL, &fault));
+  if (session->graph_recycles) { /* one graph a session */
+    expect(IOBIND_INVALID_STATE, iobind_binding_run(bindings[1], stream, NULL, &fault));
+    iobind_binding_destroy(bindings[0]);
+    expect_ok(iobind_stream_synchronize(stream, &fault));
+    expect_ok(iobind_binding_run(bindings[1], stream, NULL, &fault));
+  } else {
+    expect_ok(iobind_binding_run(bindings[1], stream, NULL, &fault));
+    expect_ok(iobind_binding_run(bindings[0], stream, NULL, &fault));
+    iobind_binding_destroy(bindings[0]);
+    assert_int_equal(atomic_load(&session->graphs_live), 2);
+    expect_ok(iobind_binding_run(bindings[1], stream, NULL, &fault));
+    assert_int_equal(atomic_load(&session->graphs_live), 2); /* its number waits for a capture, or for the session's end */
+    assert_non_null(atomic_load(&session->abandoned));
+    expect_ok(iobind_stream_synchronize(stream, &fault));
+    wanted[1][0] = 4;
+    expect_ok(iobind_binding_run(bindings[1], stream, NULL, &fault));
+    assert_null(atomic_load(&session->abandoned));
+    assert_int_equal(atomic_load(&session->graphs_live), 2);
+  }
+  iobind_tensor *y = NULL;
+  float read[8] = {0};
+  expect_ok(iobind_binding_get_output(bindings[1], 0, &y, &fault));
+  expect_ok(iobind_tensor_read(y, 0, read, session->graph_recycles ? sizeof read / 2 : sizeof read, NULL, &fault));
+  expect_all(read, 3);
+  iobind_binding_destroy(bindings[1]);
+  iobind_tensor_release(x);
+  iobind_tensor_release(shapes[0]);
+  iobind_tensor_release(shapes[1]);
+  iobind_session_destroy(session);
+  iobind_stream_destroy(stream);
+}
+
+/* ---- threads ---- */
+
+typedef struct worker {
+  iobind_session *session;
+  iobind_stream *shared; /* what the session computes on */
+  int number;
+  int good;
+} worker;
+
+static void *work(void *context) {
+  enum { TURNS = 12 };
+  worker *self = context;
+  const int64_t dim = COUNT;
+  iobind_stream *own = NULL;
+  iobind_tensor *x = NULL;
+  iobind_tensor *y = NULL;
+  iobind_binding *binding = NULL;
+  bool good = iobind_stream_create(device, NULL, &own, NULL) == IOBIND_OK &&
+              iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, &dim, 1, &x, NULL) == IOBIND_OK &&
+              iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, &dim, 1, &y, NULL) == IOBIND_OK &&
+              iobind_binding_create(self->session, &binding, NULL) == IOBIND_OK &&
+              iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, x, NULL, NULL) == IOBIND_OK &&
+              iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_FIXED, NULL, IOBIND_MEMORY_DEFAULT, y, NULL) == IOBIND_OK;
+  for (int turn = 0; turn < TURNS && good; turn++) {
+    const float value = (float)(100 * self->number + turn);
+    const float values[COUNT] = {value, value, value, value};
+    float read[COUNT] = {0};
+    iobind_stream *stream = turn % 3 == 2 ? NULL : own;
+    good = iobind_tensor_write(x, 0, values, sizeof values, stream, NULL) == IOBIND_OK &&
+           iobind_binding_run(binding, stream, NULL, NULL) == IOBIND_OK &&
+           iobind_tensor_read(y, 0, read, sizeof read, stream, NULL) == IOBIND_OK &&
+           (stream == NULL || iobind_stream_synchronize(stream, NULL) == IOBIND_OK);
+    for (int i = 0; i < COUNT; i++) {
+      good = good && read[i] == 2 * value;
+    }
+    if (turn == TURNS / 2) { /* captured again, beside the others' replays */
+      good = good && iobind_binding_forget_graphs(binding, NULL) == IOBIND_OK;
+    }
+    self->good += good;
+  }
+  iobind_binding_destroy(binding);
+  iobind_tensor_release(x);
+  iobind_tensor_release(y);
+  iobind_stream_destroy(own);
+  return (void *)(intptr_t)(self->good == TURNS);
+}
+
+/* Copies on the very stream that sessions compute and capture on, from another thread: a capture keeps them out. */
+static void *copy_beside(void *context) {
+  worker *self = context;
+  const int64_t dim = COUNT;
+  iobind_tensor *a = NULL;
+  iobind_tensor *b = NULL;
+  iobind_event *event = NULL;
+  bool good = iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, &dim, 1, &a, NULL) == IOBIND_OK &&
+              iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, &dim, 1, &b, NULL) == IOBIND_OK &&
+              iobind_event_create(device, &event, NULL) == IOBIND_OK;
+  for (int turn = 0; turn < 100 && good; turn++) {
+    const float values[COUNT] = {(float)turn, (float)turn, (float)turn, (float)turn};
+    float read[COUNT] = {0};
+    const iobind_tensor *from = a;
+    good = iobind_tensor_write(a, 0, values, sizeof values, self->shared, NULL) == IOBIND_OK &&
+           iobind_tensor_copy(&from, &b, 1, self->shared, NULL) == IOBIND_OK &&
+           iobind_event_record(event, self->shared, NULL) == IOBIND_OK &&
+           iobind_tensor_read(b, 0, read, sizeof read, self->shared, NULL) == IOBIND_OK &&
+           iobind_stream_synchronize(self->shared, NULL) == IOBIND_OK && read[COUNT - 1] == (float)turn;
+  }
+  iobind_event_destroy(event);
+  iobind_tensor_release(a);
+  iobind_tensor_release(b);
+  return (void *)(intptr_t)good;
+}
+
+/* Captures, replays on streams and without, beside copies on the session's own stream, which may be another library's. */
+static void threads_beside_captures(void **state) {
+  (void)state;
+  enum { WORKERS = 3 };
+  NEEDS_STREAMS();
+  for (int is_wrapped = 0; is_wrapped <= 1; is_wrapped++) {
+    cuda_stream theirs;
+    iobind_stream *shared;
+    iobind_native native = IOBIND_NATIVE_INIT;
+    worker workers[WORKERS + 1];
+    pthread_t threads[WORKERS + 1];
+    assert_int_equal(cudaStreamCreateWithFlags(&theirs, NON_BLOCKING), CUDA_OK);
+    native.kind = IOBIND_NATIVE_CUDA;
+    native.handle = theirs;
+    if (is_wrapped) {
+      expect_ok(iobind_stream_wrap(device, &native, NULL, NULL, &shared, &fault));
+    } else {
+      shared = make_stream();
+    }
+    iobind_session *session = make_session("scale", 1, shared);
+    bool one_graph = session->graph_recycles;
+    size_t count = one_graph ? 1 : WORKERS;
+    for (size_t i = 0; i < count + 1; i++) {
+      workers[i] = (worker){.session = session, .shared = shared, .number = (int)i};
+      assert_int_equal(pthread_create(&threads[i], NULL, i < count ? work : copy_beside, &workers[i]), 0);
+    }
+    for (size_t i = 0; i < count + 1; i++) {
+      void *good = NULL;
+      assert_int_equal(pthread_join(threads[i], &good), 0);
+      assert_int_equal((intptr_t)good, 1);
+    }
+    iobind_session_destroy(session);
+    iobind_stream_destroy(shared);
+    assert_int_equal(cudaStreamDestroy(theirs), CUDA_OK);
+  }
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(a_replay_that_fails),
+    cmocka_unit_test(a_capture_that_fails),
+    cmocka_unit_test(graphs_stay_while_replays_are_queued),
+    cmocka_unit_test(destroyed_while_replays_are_queued),
+    cmocka_unit_test(released_within_a_run),
+    cmocka_unit_test(threads_beside_captures),
+};
+
+FIXTURE_MAIN(tests, start, stop);
