@@ -19,7 +19,7 @@ class Comparison(unittest.TestCase):
         self.folder = pathlib.Path(folder.name)
         self.abi, self.rows = self.folder / "abi", self.folder / "rows"
         shutil.copytree(ABI, self.abi)
-        for folder in ("vdev", "src/binding"):  # where guards stand that the rows name
+        for folder in ("vdev", "src/session"):  # where guards stand that the rows name
             shutil.copytree(pathlib.Path(ABI).parent / folder, self.folder / folder)
         self.rows.mkdir()
         for table in HERE.glob("*.tsv"):
