@@ -370,12 +370,33 @@ static iobind_status get_output(struct rig *rig) {
   return status;
 }
 
+/* On an EP's stream the run is under way until the host has asked. The other stream comes behind it. */
+static void make_run_on_stream(struct rig *rig) {
+  make_bound_and_stream(rig);
+  run_once(rig);
+  NEED(rig, iobind_stream_create(rig->device, NULL, &rig->second_stream, &rig->error));
+  NEED(rig, iobind_binding_run(rig->binding, rig->stream, NULL, &rig->error));
+}
+
+static iobind_status lend_output(struct rig *rig) {
+  rig->result = NULL;
+  iobind_tensor *borrowed = NULL;
+  iobind_status status = iobind_binding_lend_output(rig->binding, 0, rig->second_stream, &borrowed, &rig->error);
+  rig->result = iobind_tensor_retain(borrowed);
+  return status;
+}
+
 static iobind_status take_output(struct rig *rig) {
   return iobind_binding_take_output(rig->binding, 0, &rig->result, &rig->error);
 }
 
 static void result_is_twos(struct rig *rig) {
   rig_expect(rig, rig->result, rig_twos, RIG_VALUES);
+}
+
+static void lent_is_twos(struct rig *rig) {
+  NEED(rig, iobind_stream_synchronize(rig->second_stream, &rig->error));
+  result_is_twos(rig);
 }
 
 /* A run changes nothing in what was taken. */
@@ -450,6 +471,7 @@ const struct scenario binding_scenarios[] = {
     BINDS("iobind_binding_run", "cancelled late", ON_CPU, make_bound, run_cancelled_late, runs),
     GIVES("iobind_binding_get_output", "", make_run, get_output, result_is_twos),
     GIVES("iobind_binding_get_output", "of a later run", make_second_run, get_output, result_is_twos),
+    GIVES("iobind_binding_lend_output", "", make_run_on_stream, lend_output, lent_is_twos),
     GIVES("iobind_binding_take_output", "", make_run, take_output, taken_is_twos),
     GIVES("iobind_binding_take_output", "of a later run", make_second_run, take_output, taken_is_twos),
     GIVES("iobind_binding_take_output", "reused", make_second_reused, take_output, taken_is_twos),
