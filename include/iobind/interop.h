@@ -51,8 +51,8 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_stream_wrap(iobind_device *device, 
  *                 queue wait for a fence's value that nobody has submitted, and all runs share a queue: so the fence must have
  *                 the value already, or get it by iobind_stream_signal_native on the same device. A program that knows that its
  *                 own signal is submitted lets the queue of runs wait itself (`ID3D12CommandQueue::Wait`)
- *  @return OK; INVALID_STATE it is not known that the fence gets the value, or the event was recorded in a capture, which the stream is then
- *          part of until it ends; NOT_SUPPORTED the device takes no handles of that kind; INVALID_ARGUMENT; RUNTIME
+ *  @return OK; INVALID_STATE it is not known that the fence gets the value, or the event was recorded in a capture: the stream is part of that
+ *          then, and must not be used or destroyed before it has ended; NOT_SUPPORTED the device takes no handles of that kind; INVALID_ARGUMENT; RUNTIME
  *  @threads serial for the stream   @since 0.2 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_stream_wait_native(iobind_stream *stream, const iobind_native *native,
                                                                 iobind_error *error);

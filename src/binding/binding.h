@@ -43,11 +43,14 @@ size_t iobind__graphs_count(const iobind_binding *binding);
 /* Borrow an output of a run that may still be under way on an EP's stream: for work that is ordered after it. */
 iobind_status iobind__binding_peek(iobind_binding *binding, size_t index, iobind_tensor **tensor, iobind_error *error);
 
-/* Is this tensor the last run's result in the output, and does the binding hold a reference to it? */
-bool iobind__binding_holds(const iobind_binding *binding, size_t index, const iobind_tensor *tensor);
+/* How many references the binding holds to a tensor that an output of it has been written into. */
+size_t iobind__output_references(const iobind_binding *binding, size_t index, const iobind_tensor *tensor);
 
 /* A REUSE output gets new memory in the next run. */
 void iobind__output_renew(iobind_binding *binding, size_t index);
+
+/* The same, and no graph that writes the tensor, which somebody else keeps, is replayed again. */
+void iobind__output_leave(iobind_binding *binding, size_t index, const iobind_tensor *tensor);
 
 /* The options of all later runs, checked already. `what` names the call. */
 iobind_status iobind__run_options_replace(iobind_binding *binding, const iobind_run_options *options, const char *what,

@@ -68,6 +68,22 @@ size_t iobind__graphs_count(const iobind_binding *binding) {
   return binding->graphs == NULL ? 0 : binding->graphs->count;
 }
 
+static graph *first_of(const iobind__graphs *graphs) {
+  return (graph *)graphs->first;
+}
+
+static graph *next_of(const graph *self) {
+  return (graph *)self->known.next;
+}
+
+size_t iobind__graphs_references(const iobind_binding *binding, size_t index, const iobind_tensor *tensor) {
+  size_t count = 0;
+  for (const graph *one = binding->graphs == NULL ? NULL : first_of(binding->graphs); one != NULL; one = next_of(one)) {
+    count += one->made[index] == tensor;
+  }
+  return count;
+}
+
 /* ---- given up ---- */
 
 static void release_options(const iobind_binding *binding, OrtRunOptions *options[WAYS]) {
@@ -101,14 +117,6 @@ static void empty_graph(const iobind_binding *binding, graph *self) {
 static void free_graph(const iobind_binding *binding, graph *self) {
   empty_graph(binding, self);
   free(self);
-}
-
-static graph *first_of(const iobind__graphs *graphs) {
-  return (graph *)graphs->first;
-}
-
-static graph *next_of(const graph *self) {
-  return (graph *)self->known.next;
 }
 
 /* With the session entered, unless the graph is abandoned. */
@@ -170,7 +178,7 @@ void iobind__graphs_close(iobind_binding *binding, bool may_wait) {
     return;
   }
   bool has_turn = iobind__session_try_enter(session);
-  if (!has_turn && may_wait) {
+  if (!has_turn && may_wait && !iobind__process_is_forked()) {
     iobind__session_enter(session);
     has_turn = true;
   }
@@ -617,17 +625,24 @@ static iobind_status try_first(iobind_binding *binding, iobind_error *error) {
   return status;
 }
 
+/* Wait for a stream of the session's device. Other runs of the session may come in meanwhile, as in a trial: one of them may bring what the
+ * stream waits for. */
+static iobind_status await_outside(iobind_binding *binding, iobind_stream *stream, iobind_error *error) {
+  iobind__session_leave(binding->session);
+  iobind_status status = iobind__stream_drain(stream, error);
+  iobind__session_enter(binding->session);
+  return status;
+}
+
 /* States are saved and put back by the host. So what is queued on the stream that the session computes on must have passed, behind which is
- * what the stream of this run has got so far. Other runs of the session may come in meanwhile, as in a trial. */
+ * what the stream of this run has got so far. */
 static iobind_status await_stream(iobind_binding *binding, iobind_error *error) {
-  iobind_session *session = binding->session;
-  if (session->stream == NULL) {
+  iobind_stream *stream = binding->session->stream;
+  if (stream == NULL) {
     return IOBIND_OK;
   }
-  iobind__session_leave(session);
-  iobind_status status = iobind__stream_drain(session->stream, error);
-  iobind__session_enter(session);
-  return status;
+  IOBIND__TRY(await_outside(binding, stream, error));
+  return iobind__bridge_in(stream, error); /* its library may have begun a capture meanwhile */
 }
 
 static iobind_status add_graph(iobind_binding *binding, const iobind_device *ordered, graph **out, iobind_error *error) {
@@ -678,13 +693,13 @@ static bool is_bound_as_before(const iobind_binding *binding) {
 
 /* Bytes that belong to a graph are compared when the run is submitted. What is copied into pinned memory on the run's stream must have
  * arrived by then; for other memory of the host the run has waited. */
-static iobind_status await_bytes(const iobind_binding *binding, iobind_stream *stream, iobind_error *error) {
+static iobind_status await_bytes(iobind_binding *binding, iobind_stream *stream, iobind_error *error) {
   bool is_copied_to = false;
   for (size_t i = 0; stream != NULL && i < binding->session->input_count; i++) {
     const iobind__place *place = binding->inputs[i].bound->place;
     is_copied_to = is_copied_to || (place->host && !iobind__place_is_pageable(place));
   }
-  return is_copied_to ? iobind__stream_drain(stream, error) : IOBIND_OK;
+  return is_copied_to ? await_outside(binding, stream, error) : IOBIND_OK;
 }
 
 iobind__choice iobind__graphs_choose(iobind_binding *binding, iobind_stream *stream, const iobind_device *ordered,

@@ -45,6 +45,9 @@ iobind_status iobind__graphs_renew_options(iobind_binding *binding, iobind_error
 iobind_status iobind__graphs_try(iobind_binding *model, iobind_error *error);
 void iobind__graphs_note_trial(iobind_binding *binding); /* the binding is a trial's, and not tried itself */
 
+/* How many graphs write this tensor as their output, and hold a reference to it. */
+size_t iobind__graphs_references(const iobind_binding *binding, size_t index, const iobind_tensor *tensor);
+
 /* What would move an address on each run cannot be bound in a session that captures graphs. */
 iobind_status iobind__graphs_check_live(const iobind_binding *binding, size_t index, iobind_error *error);
 iobind_status iobind__graphs_check_output(const iobind_binding *binding, size_t index, iobind_output_mode mode,

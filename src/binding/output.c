@@ -46,6 +46,17 @@ void iobind__output_renew(iobind_binding *binding, size_t index) {
   iobind__table_changed(binding);
 }
 
+void iobind__output_leave(iobind_binding *binding, size_t index, const iobind_tensor *tensor) {
+  iobind__graphs_forget_output(binding, tensor);
+  iobind__output_renew(binding, index);
+}
+
+size_t iobind__output_references(const iobind_binding *binding, size_t index, const iobind_tensor *tensor) {
+  const iobind__output *output = &binding->outputs[index];
+  return (size_t)(output->result == tensor) + (size_t)(output->target == tensor) +
+         iobind__graphs_references(binding, index, tensor);
+}
+
 static bool moves(const iobind_binding *binding, size_t index) {
   const iobind__output *output = &binding->outputs[index];
   const iobind__place *place = output->target != NULL ? output->target->place : output->place;

@@ -261,10 +261,6 @@ iobind_status iobind__binding_peek(iobind_binding *binding, size_t index, iobind
   return IOBIND_OK;
 }
 
-bool iobind__binding_holds(const iobind_binding *binding, size_t index, const iobind_tensor *tensor) {
-  return tensor != NULL && binding->outputs[index].result == tensor;
-}
-
 static iobind_status get_output(iobind_binding *binding, size_t index, iobind_tensor **tensor, iobind_error *error) {
   if (tensor == NULL) {
     return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "binding_get_output: tensor is NULL");
@@ -351,8 +347,7 @@ static iobind_status take_output(iobind_binding *binding, size_t index, iobind_t
   output->result = NULL;
   output->is_taken = true;
   if (output->mode == IOBIND_OUTPUT_REUSE) {
-    iobind__graphs_forget_output(binding, *tensor);
-    iobind__output_renew(binding, index);
+    iobind__output_leave(binding, index, *tensor);
   }
   return IOBIND_OK;
 }

@@ -133,17 +133,16 @@ iobind_status iobind__slot_bring(iobind__slot *self, const iobind_pipeline_reque
   return IOBIND_OK;
 }
 
-/* The binding holds a reference to an output on the host, too. */
+/* The binding holds references to an output that it has written where it is, too. */
 void iobind__slot_leave_kept(iobind__slot *self) {
   for (size_t i = 0; i < self->pipeline->session->output_count; i++) {
     iobind_tensor *output = self->outputs[i];
-    bool direct = iobind__binding_holds(self->binding, i, output);
-    size_t ours = direct ? 2 : 1;
-    if (output == NULL || atomic_load_explicit(&output->ref.count, memory_order_acquire) == ours) {
+    size_t others = output == NULL ? 0 : iobind__output_references(self->binding, i, output);
+    if (output == NULL || atomic_load_explicit(&output->ref.count, memory_order_acquire) == others + 1) {
       continue;
     }
-    if (direct) {
-      iobind__output_renew(self->binding, i);
+    if (others > 0) {
+      iobind__output_leave(self->binding, i, output);
     }
     iobind_tensor_release(output);
     self->outputs[i] = NULL;
