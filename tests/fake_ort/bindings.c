@@ -471,7 +471,14 @@ const struct scenario binding_scenarios[] = {
     BINDS("iobind_binding_run", "cancelled late", ON_CPU, make_bound, run_cancelled_late, runs),
     GIVES("iobind_binding_get_output", "", make_run, get_output, result_is_twos),
     GIVES("iobind_binding_get_output", "of a later run", make_second_run, get_output, result_is_twos),
-    GIVES("iobind_binding_lend_output", "", make_run_on_stream, lend_output, lent_is_twos),
+    {.function =
+         "iobind_binding_lend_output", /* on other places a thread of iobind makes the run, whose failure this call tells */
+     .variant = "",
+     .places = ON_VDEV,
+     .prepare = make_run_on_stream,
+     .call = lend_output,
+     .out = OUT(result),
+     .right = lent_is_twos},
     GIVES("iobind_binding_take_output", "", make_run, take_output, taken_is_twos),
     GIVES("iobind_binding_take_output", "of a later run", make_second_run, take_output, taken_is_twos),
     GIVES("iobind_binding_take_output", "reused", make_second_reused, take_output, taken_is_twos),

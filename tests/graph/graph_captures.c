@@ -257,9 +257,40 @@ static void broken_capture(void **state) {
   }
 }
 
+/* An output that a caller keeps: the slot's graph, which writes it, is given up, and the next item captures one that writes other memory. */
+static void outputs_of_a_pipeline_that_are_kept(void **state) {
+  (void)state;
+  enum { ITEMS = 4 };
+  static const int32_t placements[] = {IOBIND_PLACE_DEVICE};
+  iobind_session *session = make_session("scale", 1);
+  iobind_pipeline_options options = IOBIND_PIPELINE_OPTIONS_INIT;
+  iobind_pipeline *pipeline = NULL;
+  iobind_tensor *x = make_on_host(N, 0);
+  iobind_tensor *kept[ITEMS];
+  options.slots = 1;
+  options.outputs = placements;
+  expect_ok(iobind_pipeline_create(session, &options, &pipeline, &fault));
+  for (int item = 0; item < ITEMS; item++) {
+    fill(x, (float)item);
+    expect_ok(iobind_pipeline_submit(pipeline, &x, &fault));
+    expect_ok(iobind_pipeline_next(pipeline, &kept[item], NULL, &fault));
+    iobind_tensor_retain(kept[item]);
+  }
+  for (int item = 0; item < ITEMS; item++) {
+    expect_all(kept[item], N, 2 * (float)item);
+    iobind_tensor_release(kept[item]);
+  }
+  iobind_pipeline_destroy(pipeline);
+  iobind_tensor_release(x);
+  iobind_session_destroy(session);
+}
+
 int main(int argc, char **argv) {
-  static const struct CMUnitTest tests[] = {cmocka_unit_test(failed_capture), cmocka_unit_test(capture_fails_at_its_end),
-                                            cmocka_unit_test(cancelled_before_a_capture), cmocka_unit_test(broken_capture),
-                                            cmocka_unit_test(graphs_are_released)};
+  static const struct CMUnitTest tests[] = {cmocka_unit_test(failed_capture),
+                                            cmocka_unit_test(capture_fails_at_its_end),
+                                            cmocka_unit_test(cancelled_before_a_capture),
+                                            cmocka_unit_test(broken_capture),
+                                            cmocka_unit_test(graphs_are_released),
+                                            cmocka_unit_test(outputs_of_a_pipeline_that_are_kept)};
   return graph_main(argc, argv, tests, sizeof tests / sizeof tests[0]);
 }
