@@ -205,31 +205,31 @@ static void states_on_a_stream(void **state) {
 /* Bindings of one session on a stream each: the runs take turns on the session's stream, and each is between what its own stream has. */
 static void two_streams(void **state) {
   (void)state;
-  enum { TURNS = 16 };
+  enum { RUNS = 32 };
   NEEDS_SEVERAL_GRAPHS();
   iobind_session *session = make_session("scale", 1, NULL);
   iobind_stream *streams[2] = {make_stream(), make_stream()};
   doubler doublers[2] = {make_captured(session), make_captured(session)};
-  items in = make_items(2 * TURNS);
-  items out = make_items(2 * TURNS);
-  for (size_t i = 0; i < 2 * TURNS; i++) {
+  items in = make_items(RUNS);
+  items out = make_items(RUNS);
+  for (size_t i = 0; i < RUNS; i++) {
     put_item(&in, i, (float)i);
   }
   delay("every:1,us:300,random", "every:1,us:300,random");
   assert_int_equal(vcuda_reset(0), 0);
-  for (size_t i = 0; i < 2 * TURNS; i++) {
+  for (size_t i = 0; i < RUNS; i++) {
     copy_on(streams[i % 2], in.slices[i], doublers[i % 2].x);
     expect_ok(iobind_binding_run(doublers[i % 2].binding, streams[i % 2], NULL, &fault));
     copy_on(streams[i % 2], doublers[i % 2].y, out.slices[i]);
   }
-  expect_replays(2 * TURNS);
+  expect_replays(RUNS);
   expect(IOBIND_INVALID_STATE, iobind_binding_run(doublers[0].binding, streams[1], NULL, &fault));
   expect(IOBIND_INVALID_STATE, iobind_binding_run(doublers[0].binding, NULL, NULL, &fault));
   for (size_t i = 0; i < 2; i++) {
     expect_ok(iobind_stream_synchronize(streams[i], &fault));
   }
   delay("0", "0");
-  for (size_t i = 0; i < 2 * TURNS; i++) {
+  for (size_t i = 0; i < RUNS; i++) {
     expect_all(&out.data[i * COUNT], 2 * (float)i);
   }
   expect_ok(iobind_binding_run(doublers[0].binding, streams[1], NULL, &fault)); /* by now it may be anywhere */
