@@ -879,11 +879,11 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_binding_set_input(iobind_binding *b
 
 /** Write new data into a bound input, without binding it again: into the SNAPSHOT's copy or the tensor itself. For a carried
  *  input that is the state that the last run left; after that its outputs cannot be fetched any more, even if the call fails.
- *  While runs are under way on a stream, new data may be written on that same stream, after them; not into a carried input.
+ *  While runs are under way on a stream, new data may be written on that same stream, after them; not into a carried input. The
+ *  producer's event, which runs wait for, is not waited for here.
  *  @param data    host memory, all bytes of the input
  *  @param stream  as iobind_tensor_write
- *  @return OK; INVALID_STATE the input is not bound, or a run is under way; INVALID_ARGUMENT the wrong number of bytes; DTYPE
- *          strings; DEVICE another device's stream; RUNTIME
+ *  @return OK; INVALID_STATE not bound, or a run is under way; INVALID_ARGUMENT the wrong number of bytes; DTYPE strings; DEVICE; RUNTIME
  *  @threads serial   @blocks if stream is NULL   @since 0.1 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_binding_update_input(iobind_binding *binding, size_t index, const void *data,
                                                                   size_t bytes, iobind_stream *stream, iobind_error *error);
