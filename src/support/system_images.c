@@ -25,6 +25,8 @@ typedef struct search {
   const void **tables;
   size_t most;
   size_t count;
+  span own; /* of the library */
+  span all; /* around all others */
   span others[MOST_LIBRARIES];
   size_t other_count;
 } search;
@@ -53,15 +55,27 @@ static int add_span(struct dl_phdr_info *info, size_t size, void *context) {
       whole.end = end > whole.end ? end : whole.end;
     }
   }
-  if (info->dlpi_addr != self->library && whole.end > 0 && self->other_count < MOST_LIBRARIES) {
+  if (info->dlpi_addr == self->library) {
+    self->own = whole;
+  } else if (whole.end > 0 && self->other_count < MOST_LIBRARIES) {
     self->others[self->other_count++] = whole;
+    self->all.start = whole.start < self->all.start ? whole.start : self->all.start;
+    self->all.end = whole.end > self->all.end ? whole.end : self->all.end;
   }
   return 0;
 }
 
+static bool is_in(span range, uintptr_t address) {
+  return address >= range.start && address < range.end;
+}
+
+/* Asked of each word of a library: most are numbers, or addresses in the library itself, and are told apart first. */
 static bool is_in_another(const search *self, uintptr_t address) {
+  if (!is_in(self->all, address) || is_in(self->own, address)) {
+    return false;
+  }
   for (size_t i = 0; i < self->other_count; i++) {
-    if (address >= self->others[i].start && address < self->others[i].end) {
+    if (is_in(self->others[i], address)) {
       return true;
     }
   }
@@ -92,7 +106,7 @@ static segment segment_of(uintptr_t address) {
 
 /* Are there at least `least` functions' addresses here, all of functions of one library? */
 UNWATCHED static bool is_table(const search *self, uintptr_t address) {
-  if (address % sizeof(uintptr_t) != 0 || !is_in_another(self, address)) {
+  if (address % sizeof(uintptr_t) != 0) {
     return false;
   }
   segment holder = segment_of(address);
@@ -121,7 +135,7 @@ static bool is_found_already(const search *self, uintptr_t word) {
 UNWATCHED static void look_through(search *self, uintptr_t start, uintptr_t end) {
   const uintptr_t *words = (const uintptr_t *)((start + sizeof(uintptr_t) - 1) / sizeof(uintptr_t) * sizeof(uintptr_t));
   for (; (uintptr_t)(words + 1) <= end && self->count < self->most; words++) {
-    if (*words != 0 && !is_found_already(self, *words) && is_table(self, *words)) {
+    if (is_in_another(self, *words) && !is_found_already(self, *words) && is_table(self, *words)) {
       self->tables[self->count++] = (const void *)*words;
     }
   }
@@ -148,7 +162,7 @@ static int look(struct dl_phdr_info *info, size_t size, void *context) {
 size_t iobind__library_tables(const char *path, size_t least, const void **tables, size_t most) {
   void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
   struct link_map *map = NULL;
-  search self = {.least = least, .tables = tables, .most = most};
+  search self = {.least = least, .tables = tables, .most = most, .all = {UINTPTR_MAX, 0}};
   if (library != NULL && dlinfo(library, RTLD_DI_LINKMAP, &map) == 0) {
     self.library = (uintptr_t)map->l_addr;
     dl_iterate_phdr(look, &self);
