@@ -1,9 +1,21 @@
-"""The cases that ONNX's package makes, one operator each, and which of them a tool that takes tensors can run."""
+"""The cases that ONNX's package makes, one operator each, and which of them a tool that takes tensors can run.
+
+usage: cases.py FILE   keep them all there, for programs whose ONNX_CASES names it: to make them takes seconds"""
 
 import collections
+import os
+import pathlib
+import pickle
+import sys
 import warnings
 
-import onnx
+os.environ.setdefault("ALLOW_RELEASED_ONNX_OPSET_ONLY", "0")
+try:
+    import onnx
+except ImportError:
+    if __name__ != "__main__":
+        raise
+    sys.exit(0)  # the programs that need it say so
 
 import element
 
@@ -76,12 +88,23 @@ class NodeCase:
                 yield side, "scalar"
 
 
-def collect(ir, opset):
-    """All cases by name, so that the order never changes, for a runtime that takes these versions."""
+def make():
+    """ONNX's own cases by name, so that the order never changes."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of numpy's, about the infinities that some cases are there for
         from onnx.backend.test.case.node import collect_testcases
-        return [NodeCase(case, ir, opset) for case in sorted(collect_testcases(None), key=lambda case: case.name)]
+        return sorted(collect_testcases(None), key=lambda case: case.name)
+
+
+def load():
+    """As make, or what it made before."""
+    kept = os.environ.get("ONNX_CASES")
+    return pickle.loads(pathlib.Path(kept).read_bytes()) if kept else make()
+
+
+def collect(ir, opset):
+    """All of them, for a runtime that takes these versions."""
+    return [NodeCase(case, ir, opset) for case in load()]
 
 
 def sample(cases):
@@ -95,3 +118,7 @@ def sample(cases):
     for ones in having.values():
         chosen.update(ones[i * (len(ones) - 1) // (EACH_TYPE - 1)].name for i in range(EACH_TYPE))
     return [case for case in cases if case.name in chosen]
+
+
+if __name__ == "__main__":
+    pathlib.Path(sys.argv[1]).write_bytes(pickle.dumps(make()))

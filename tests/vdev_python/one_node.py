@@ -13,7 +13,6 @@ import element
 import numpy as np
 import onnxruntime
 import reference
-from onnx.backend.test.case.node import collect_testcases
 
 # ORT's flag for a run that returns before its work is done.
 NO_WAIT = "disable_synchronize_execution_providers"
@@ -52,7 +51,7 @@ class Runner:
         self.library = vdev.Library(path)
         self.no_wait = onnxruntime.RunOptions()
         self.no_wait.add_run_config_entry(NO_WAIT, "1")
-        self.raw = {case.name: case.data_sets[0] for case in collect_testcases(None)}
+        self.raw = {case.name: case.data_sets[0] for case in cases.load()}
 
     def prepare(self, case):
         """Values that are not tensors, as Python's ONNX Runtime takes them; the names of the outputs."""
