@@ -74,7 +74,8 @@ def check_links(root):
 class Commands:
     def __init__(self, root, tool):
         self.root = root
-        self.targets = set(re.findall(r"^([\w-]+):", (root / "Makefile").read_text(), flags=re.M))
+        rules = re.findall(r"^([\w-]+(?: [\w-]+)*):", (root / "Makefile").read_text(), flags=re.M)
+        self.targets = {target for rule in rules for target in rule.split()}
         presets = json.loads((root / "CMakePresets.json").read_text())
         self.presets = {preset["name"] for preset in presets["configurePresets"] if not preset.get("hidden")}
         self.tool = tool
