@@ -180,8 +180,10 @@ static void binding_dealloc(Binding *self) {
     self->outputs->binding = NULL;
     Py_DECREF((PyObject *)self->outputs);
   }
-  Py_BEGIN_ALLOW_THREADS iobind_binding_destroy(self->handle);
-  Py_END_ALLOW_THREADS release_now();
+  Py_BEGIN_ALLOW_THREADS
+  iobind_binding_destroy(self->handle);
+  Py_END_ALLOW_THREADS
+  release_now();
   for (size_t i = 0; self->fixed != NULL && i < self->session->output_count; i++) {
     Py_XDECREF((PyObject *)self->fixed[i]);
   }
@@ -234,9 +236,9 @@ static PyObject *set_input(Binding *self, PyObject *arguments) {
   iobind_error error = IOBIND_ERROR_INIT;
   iobind_status status;
   Py_XINCREF((PyObject *)event); /* another thread may wait for the tensor, which forgets it then */
-  WITHOUT_GIL(status,
-              iobind_binding_set_input(self->handle, (size_t)index, (iobind_input_mode)mode,
-                                       tensor == NULL ? NULL : tensor->handle, event == NULL ? NULL : event->handle, &error));
+  WITHOUT_GIL(status, iobind_binding_set_input(self->handle, (size_t)index, (iobind_input_mode)mode,
+                                               tensor == NULL ? NULL : tensor->handle, event == NULL ? NULL : event->handle,
+                                               &error));
   self->busy = 0;
   release_now();
   if (status != IOBIND_OK || mode == IOBIND_INPUT_SNAPSHOT) { /* a copy has waited for it */
@@ -288,8 +290,7 @@ static int update(Binding *self, size_t index, PyObject *value, Stream *stream) 
   }
   iobind_error error = IOBIND_ERROR_INIT;
   iobind_status status;
-  if (bound->on_host && bound->bytes <= 65536 &&
-      stream == NULL) { /* no EP is entered, and it takes less than giving the GIL up */
+  if (bound->on_host && bound->bytes <= 65536 && stream == NULL) { /* no EP is entered, and it takes less than giving the GIL up */
     status = iobind_binding_update_input(self->handle, index, view.buf, bound->bytes, NULL, &error);
   } else {
     WITHOUT_GIL(status, iobind_binding_update_input(self->handle, index, view.buf, bound->bytes,

@@ -39,7 +39,6 @@ typedef struct Outputs {
   Session *session;
   PyObject *fetched; /* output's index -> Tensor */
   bool has_fetched;  /* any */
-  Event *ready;      /* recorded behind the run, if one of them was lent; NULL: none */
 } Outputs;
 
 /* binding.c */

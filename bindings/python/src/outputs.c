@@ -22,7 +22,6 @@ static int outputs_traverse(Outputs *self, visitproc visit, void *arg) {
   Py_VISIT(Py_TYPE((PyObject *)self));
   Py_VISIT((PyObject *)self->session);
   Py_VISIT(self->fetched);
-  Py_VISIT((PyObject *)self->ready);
   return 0;
 }
 
@@ -31,53 +30,24 @@ static void outputs_dealloc(Outputs *self) {
   PyObject_GC_UnTrack(self);
   Py_XDECREF((PyObject *)self->session);
   Py_XDECREF(self->fetched);
-  Py_XDECREF((PyObject *)self->ready);
   ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
   Py_DECREF(type);
 }
 
-/* May the output be given before the run is over? It goes where only streams reach it. */
+/* May the output be given before the run is over? It goes where only streams reach it, and there is an event behind the run. */
 static bool can_lend(const Binding *self, size_t index) {
   const Tensor *fixed = self->fixed[index];
   bool on_host = fixed != NULL ? fixed->info.host_readable != 0 : self->on_host[index];
-  return self->on_stream && !on_host && !self->stream->busy && iobind_stream_native(self->stream->handle) != NULL;
-}
-
-/* The event behind the run, for the first output that is lent; -1 with an exception. */
-static int mark_outputs(Outputs *self, Stream *stream) {
-  if (self->ready != NULL) {
-    return 0;
-  }
-  if (self->binding->is_behind) {
-    Py_INCREF((PyObject *)self->binding->behind);
-    self->ready = self->binding->behind;
-    return 0;
-  }
-  Event *ready = (Event *)PyObject_CallFunctionObjArgs((PyObject *)event_type, (PyObject *)stream->device, NULL);
-  if (ready == NULL) {
-    return -1;
-  }
-  iobind_error error = IOBIND_ERROR_INIT;
-  iobind_status status;
-  stream->busy = 1;
-  WITHOUT_GIL(status, iobind_event_record(ready->handle, stream->handle, &error));
-  stream->busy = 0;
-  if (status != IOBIND_OK) {
-    Py_DECREF((PyObject *)ready);
-    raise_error(&error);
-    return -1;
-  }
-  self->ready = ready;
-  return 0;
+  return self->on_stream && self->is_behind && !on_host && !self->stream->busy &&
+         iobind_stream_native(self->stream->handle) != NULL;
 }
 
 /* An output of a run that may be under way, borrowed from the library: without a wait where it is lent. */
-static iobind_tensor *borrow(Outputs *self, size_t index, bool lends) {
-  Binding *binding = self->binding;
+static iobind_tensor *borrow(Binding *binding, size_t index, bool lends) {
   iobind_tensor *handle = NULL;
   iobind_error error = IOBIND_ERROR_INIT;
   iobind_status status;
-  if (lends ? mark_outputs(self, binding->stream) != 0 : binding_await_run(binding) != 0) {
+  if (!lends && binding_await_run(binding) != 0) {
     return NULL;
   }
   if (lends) {
@@ -95,10 +65,9 @@ static iobind_tensor *borrow(Outputs *self, size_t index, bool lends) {
 }
 
 /* The tensor of an output, new reference. The caller is in a call of the binding. */
-static PyObject *tensor_of(Outputs *self, size_t index) {
-  Binding *binding = self->binding;
+static PyObject *tensor_of(Binding *binding, size_t index) {
   bool lends = index < binding->session->output_count && can_lend(binding, index);
-  iobind_tensor *handle = borrow(self, index, lends);
+  iobind_tensor *handle = borrow(binding, index, lends);
   if (handle == NULL) {
     return NULL;
   }
@@ -109,7 +78,7 @@ static PyObject *tensor_of(Outputs *self, size_t index) {
     tensor = tensor_object(iobind_tensor_retain(handle));
   }
   if (tensor != NULL && lends) {
-    tensor_comes_with((Tensor *)tensor, binding->stream, self->ready);
+    tensor_comes_with((Tensor *)tensor, binding->stream, binding->behind);
   }
   return tensor;
 }
@@ -137,7 +106,7 @@ static PyObject *fetch(Outputs *self, PyObject *number) {
   if (binding_enter(binding) != 0) {
     return NULL;
   }
-  PyObject *tensor = tensor_of(self, index);
+  PyObject *tensor = tensor_of(binding, index);
   binding->busy = 0;
   if (tensor == NULL || tensor == (PyObject *)binding->fixed[index]) {
     return tensor;
@@ -220,13 +189,8 @@ void outputs_end(Binding *self) {
     outputs->binding = NULL;
     self->outputs = NULL;
     Py_DECREF((PyObject *)outputs);
-  } else {
-    if (outputs->has_fetched) {
-      PyDict_Clear(outputs->fetched);
-      outputs->has_fetched = false;
-    }
-    if (outputs->ready != NULL) { /* also if the output that it was recorded for could not be lent */
-      SET_REFERENCE(outputs->ready, NULL);
-    }
+  } else if (outputs->has_fetched) {
+    PyDict_Clear(outputs->fetched);
+    outputs->has_fetched = false;
   }
 }
