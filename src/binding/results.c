@@ -277,13 +277,18 @@ iobind_status iobind_binding_get_output(iobind_binding *binding, size_t index, i
   return iobind__named(get_output(binding, index, tensor, error), error, "binding_get_output");
 }
 
-/* Put the stream behind the runs that are under way on another one. */
+/* Put the stream behind the runs that are under way on another one. Their failure is then told by a wait for either: an EP's stream must
+ * remember the other one for that, a worker's fails with what it waits for. */
 static iobind_status order_behind(const iobind_binding *binding, iobind_stream *stream, iobind_error *error) {
+  iobind_stream *busy = binding->flight.stream;
   iobind__point *point;
-  if (stream == binding->flight.stream) {
+  if (stream == busy) {
     return IOBIND_OK;
   }
-  IOBIND__TRY(iobind__point_make(binding->flight.stream, &point, error));
+  if (iobind__stream_ort(stream) != NULL) {
+    return iobind__stream_join(stream, busy, error);
+  }
+  IOBIND__TRY(iobind__point_make(busy, &point, error));
   iobind_status status = iobind__stream_order(stream, point, error);
   iobind__point_release(point);
   return status;

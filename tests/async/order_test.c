@@ -276,6 +276,39 @@ static void output_is_lent_while_the_run_is_under_way(void **state) {
   iobind_binding_destroy(binding);
 }
 
+/* What was submitted behind a lent output worked with the output of a run that failed: a wait for that stream says so. */
+static void failure_is_heard_where_an_output_was_lent(void **state) {
+  (void)state;
+  const int64_t beyond = 99999;
+  iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
+  iobind_session *table;
+  iobind_tensor *row;
+  iobind_tensor *lent;
+  options.devices = &device;
+  options.device_count = 1;
+  options.stream = session->stream;
+  expect_ok(test_session_with(runtime, "lookup", &options, &table, &fault));
+  iobind_binding *bad = make_look_up(table, &beyond, &row);
+  for (int i = 0; i < TURNS; i++) {
+    iobind_semaphore *gate = close_gate(streams[RUN]);
+    expect_ok(iobind_binding_run(bad, streams[RUN], NULL, &fault));
+    expect_ok(iobind_binding_lend_output(bad, 0, streams[DOWN], &lent, &fault));
+    expect_ok(iobind_event_record(events[DOWN], streams[DOWN], &fault));
+    open_gate(gate);
+    if (i == 0) {
+      expect(IOBIND_RUNTIME, iobind_event_wait(events[DOWN], &fault));
+    }
+    expect(IOBIND_RUNTIME, iobind_stream_synchronize(streams[DOWN], &fault));
+    expect(IOBIND_RUNTIME, iobind_stream_synchronize(streams[RUN], &fault));
+    expect(IOBIND_RUNTIME, iobind_binding_get_output(bad, 0, &lent, &fault));
+    expect_ok(iobind_binding_run(bindings[0], streams[DOWN], NULL, &fault)); /* what comes afterwards works */
+    synchronize();
+  }
+  iobind_binding_destroy(bad);
+  iobind_tensor_release(row);
+  iobind_session_destroy(table);
+}
+
 /* The caller's own memory, which the host can read, is waited for; and where no run is under way there is nothing to wait for. */
 static void what_the_host_reads_is_waited_for(void **state) {
   (void)state;
@@ -314,6 +347,7 @@ static const struct CMUnitTest tests[] = {
     ON_EACH(each_event_is_missed),
     ON_EACH(failures_are_heard),
     ON_EACH(output_is_lent_while_the_run_is_under_way),
+    ON_EACH(failure_is_heard_where_an_output_was_lent),
     ON_EACH(what_the_host_reads_is_waited_for),
     ON_EACH(lending_takes_right_arguments),
     OWN(many_runs_in_a_row),

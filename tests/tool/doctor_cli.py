@@ -193,6 +193,7 @@ class Options(Case):
     def test_refused(self):
         self.refused(MISUSED, "no EP is named 'cudda'; did you mean 'cuda'?", "options", "cudda")
         self.refused(FAILED, "no options of 'qnn' are known", "options", "qnn")
+        self.refused(FAILED, "the CPU takes no options", "options", "cpu")
         self.refused(MISUSED, "unexpected argument 'b'", "options", "cuda", "b")
 
 

@@ -135,6 +135,7 @@ static int list_of(tool_state *tool, tool_report *report, const char *name) {
   for (size_t i = 0; iobind__ep_at(i) != NULL; i++) near = nearest_of(name, near, iobind__ep_at(i)->name);
   if (ep == NULL && near != NULL) return tool_misuse(tool, "no EP is named '%s'; did you mean '%s'?", name, near);
   if (ep == NULL) return tool_misuse(tool, "no EP is named '%s'; `iobind options` lists them", name);
+  if (strcmp(name, "cpu") == 0) return tool_fail(tool, "the CPU takes no options; --config and --threads set what it does");
   if (ep->options == NULL) return tool_fail(tool, "no options of '%s' are known; what is given is passed on to it", name);
   report_field(report, "ep", "EP", report_string(ep->ep_name), NULL);
   report_field(report, "source", "known by", report_string(ep->options->source), NULL);
