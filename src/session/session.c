@@ -215,16 +215,25 @@ static iobind_status describe(iobind_session *session, const iobind_session_opti
   return (options->flags & IOBIND_SESSION_PLACEMENT) != 0 ? read_nodes(session, error) : IOBIND_OK;
 }
 
-/* The device to enter while a session is created: one that was named, or any that a policy may choose. */
-static iobind_device *serial_device(const iobind_runtime *runtime, const iobind_session_options *options) {
+/* What to enter while a session is made: of the devices that were named, or of all that a policy may choose from, one of each kind that
+ * cares who is inside; NULL: none. */
+typedef struct guarded {
+  iobind_device *gated;
+  iobind_device *serial;
+} guarded;
+
+static guarded find_guarded(const iobind_runtime *runtime, const iobind_session_options *options) {
+  guarded found = {0};
   size_t count = options->policy == IOBIND_POLICY_NONE ? options->device_count : iobind__runtime_device_count(runtime);
   for (size_t i = 0; i < count; i++) {
     iobind_device *device = options->policy == IOBIND_POLICY_NONE ? options->devices[i] : iobind_runtime_get_device(runtime, i);
-    if (iobind__device_is_guarded(device)) {
-      return device;
+    if (device != NULL && device->serial) {
+      found.serial = device;
+    } else if (device != NULL && device->gated) {
+      found.gated = device;
     }
   }
-  return NULL;
+  return found;
 }
 
 static iobind_session *allocate(iobind_runtime *runtime) {
@@ -256,12 +265,14 @@ typedef struct source {
 static OrtStatus *load(iobind_runtime *runtime, const source *from, const iobind_session_options *options,
                        const OrtSessionOptions *ort_options, OrtSession **session) {
   const OrtApi *api = IOBIND__API(runtime);
-  const iobind_device *serial = serial_device(runtime, options);
-  iobind__device_enter(serial);
+  const guarded devices = find_guarded(runtime, options);
+  iobind__device_enter(devices.gated);
+  iobind__device_enter(devices.serial);
   OrtStatus *status = from->path != NULL
                           ? api->CreateSession(runtime->env, from->native, ort_options, session)
                           : api->CreateSessionFromArray(runtime->env, from->model, from->bytes, ort_options, session);
-  iobind__device_leave(serial);
+  iobind__device_leave(devices.serial);
+  iobind__device_leave(devices.gated);
   return status;
 }
 
@@ -279,7 +290,8 @@ static bool name_nodes_on_cpu(iobind_runtime *runtime, const source *from, const
   OrtStatus *refused = NULL;
   bool told = session != NULL && iobind__session_options_build(runtime, &options, &ort_options, NULL) == IOBIND_OK;
   if (told) {
-    session->serial = serial_device(runtime, &options);
+    const guarded devices = find_guarded(runtime, &options);
+    session->serial = devices.serial != NULL ? devices.serial : devices.gated;
     refused = load(runtime, from, &options, ort_options, &session->session);
     told = refused == NULL && read_nodes(session, NULL) == IOBIND_OK;
     IOBIND__API(runtime)->ReleaseSessionOptions(ort_options);

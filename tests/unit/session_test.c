@@ -3,10 +3,13 @@
 #include "fixture.h"
 #include "onnx.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "models.h"
@@ -44,6 +47,11 @@ static model make(const char *spec) {
     fail_msg("%s: %s", spec, text);
   }
   return made;
+}
+
+static void pause_ms(long ms) {
+  const struct timespec time = {ms / 1000, ms % 1000 * 1000000};
+  nanosleep(&time, NULL);
 }
 
 /* Load a model with options; on success the session is destroyed again. */
@@ -132,6 +140,47 @@ static void bytes_are_not_used_directly(void **state) {
       expect_words("ORT would go on reading it");
     }
   }
+}
+
+typedef struct capture {
+  iobind_device *device;
+  atomic_bool holds;  /* the capture keeps everybody out */
+  atomic_bool loaded; /* a session was made */
+  bool was_disturbed;
+} capture;
+
+/* Alone on a device for as long as a session takes to be made, or longer. */
+static void *be_alone(void *context) {
+  capture *self = context;
+  iobind__device_enter_alone(self->device);
+  atomic_store(&self->holds, true);
+  for (int i = 0; i < 300 && !atomic_load(&self->loaded); i++) {
+    pause_ms(1);
+  }
+  self->was_disturbed = atomic_load(&self->loaded);
+  iobind__device_leave_alone(self->device);
+  return NULL;
+}
+
+/* A policy may choose any device: one whose capture must not be disturbed, though there is another one that lets in one thread at a time. */
+static void policy_disturbs_no_capture(void **state) {
+  (void)state;
+  iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
+  capture self = {.device = fixture_device(runtime, "vdev")};
+  pthread_t thread;
+  options.policy = IOBIND_POLICY_PREFER_CPU;
+  expect_ok(load("add", &options));
+  bool was_serial = cpu->serial;
+  cpu->serial = true; /* WebGPU's is, which not every machine has */
+  assert_int_equal(pthread_create(&thread, NULL, be_alone, &self), 0);
+  while (!atomic_load(&self.holds)) {
+    pause_ms(1);
+  }
+  expect_ok(load("add", &options));
+  atomic_store(&self.loaded, true);
+  assert_int_equal(pthread_join(thread, NULL), 0);
+  cpu->serial = was_serial;
+  assert_false(self.was_disturbed);
 }
 
 static void every_policy_loads_and_runs(void **state) {
@@ -813,6 +862,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(devices_that_cannot_be),
     cmocka_unit_test(numbers_out_of_range),
     cmocka_unit_test(bytes_are_not_used_directly),
+    cmocka_unit_test(policy_disturbs_no_capture),
     cmocka_unit_test(every_policy_loads_and_runs),
     cmocka_unit_test(ep_options),
     cmocka_unit_test(ep_options_near_known_ones),
