@@ -4,11 +4,11 @@ each, by the processor time of the thread that is at work.
 usage: run.py [--turns N] [--raw LIBRARY] [--check]
   --turns N        how often each takes its turn (default 250)
   --raw LIBRARY    bench/java/raw.c's library (default: build/release/lib/java_raw.so)
-  --check          exit 1 where a limit is passed: a bound run 1.15 of raw C; data in, run and result out 0.65 of update_inplace; a
+  --check          exit 1 where a limit is exceeded: a bound run 1.15 of raw C; data in, run and result out 0.65 of update_inplace; a
                    growing step by carry 1.25 of raw C
 
-"least" is what no module can go below: floor.c, a call from Python that gives up the GIL and makes the raw run. What it costs over raw C
-depends on the processor.
+"least" is what no module that gives up the GIL can go below: floor.c, a call from Python that does that and makes the raw run. What it
+costs over raw C depends on the processor. Its module lies beside raw.c's library.
 
 Both sides run the ONNX Runtime of the installed onnxruntime package: raw C and iobind its C library, one thread for each session.
 """

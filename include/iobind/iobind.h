@@ -997,7 +997,7 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_binding_get_output(iobind_binding *
 
 /** As iobind_binding_get_output, but an output in device memory, of a run that is under way on an EP's stream, is not waited for: until the
  *  run has passed, the tensor may be used only in what is submitted to `stream`, which from now on comes behind the run. If the run
- *  fails, those who wait for its event or for a stream hear of it. Any other output is waited for.
+ *  fails, those who wait for its event, its stream or `stream` hear of it. Any other output is waited for.
  *  @param stream  the run's, or another one of a device of the session
  *  @return as iobind_binding_get_output; DEVICE another device's stream; INVALID_ARGUMENT
  *  @threads serial   @since 0.2 */

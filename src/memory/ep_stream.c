@@ -76,7 +76,7 @@ static iobind_status wait_notification(iobind_stream *stream, iobind__ticket tic
     (void)iobind__ort_fail(IOBIND__API(stream->device->runtime), failed, &reason, "wait for '%s'", stream->device->spec);
     iobind__stream_fail(stream, before, ticket, &reason);
   }
-  iobind__stream_hear_joined(stream, before, ticket);
+  iobind__stream_hear_joined(stream, ticket);
   iobind__stream_advance(stream, ticket); /* failed work is over too */
   return iobind__stream_outcome(stream, ticket, error);
 }

@@ -1,7 +1,8 @@
-/* Work of one EP's stream that is done on another stream of that EP: a session that computes on a stream of its own. Both ways the order is
+/* An EP's stream that uses what another stream does: a session computes on a stream of its own, or an output was lent. Both ways the order is
  * kept by events. An EP tells a failure only to those who wait for the stream that failed, so that a stream remembers what it was joined
  * with, and a wait for it hears of those failures, too. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "memory/kind.h"
 
@@ -20,15 +21,23 @@ iobind_status iobind__stream_fork(iobind_stream *stream, iobind_stream *compute,
 /* With the mutex held. */
 static bool has_room(iobind_stream *stream) {
   enum { MOST = 1024 }; /* a caller that never waits must wait then */
-  if (stream->joined_count == stream->joined_capacity && stream->joined_capacity < MOST) {
-    size_t capacity = stream->joined_capacity == 0 ? 8 : stream->joined_capacity * 2;
-    iobind__joined *larger = realloc(stream->joined, capacity * sizeof *larger);
-    if (larger != NULL) {
-      stream->joined = larger;
-      stream->joined_capacity = capacity;
-    }
+  if (stream->joined_count < stream->joined_capacity) {
+    return true;
   }
-  return stream->joined_count < stream->joined_capacity;
+  if (stream->joined_first > 0) {
+    stream->joined_count -= stream->joined_first;
+    memmove(stream->joined, stream->joined + stream->joined_first, stream->joined_count * sizeof *stream->joined);
+    stream->joined_first = 0;
+    return true;
+  }
+  size_t capacity = stream->joined_capacity == 0 ? 8 : stream->joined_capacity * 2;
+  iobind__joined *larger = capacity > MOST ? NULL : realloc(stream->joined, capacity * sizeof *larger);
+  if (larger == NULL) {
+    return false;
+  }
+  stream->joined = larger;
+  stream->joined_capacity = capacity;
+  return true;
 }
 
 /* The point is of another stream, and has passed when this one's next ticket has. Takes the reference. */
@@ -59,54 +68,54 @@ iobind_status iobind__stream_join(iobind_stream *stream, iobind_stream *compute,
   return status;
 }
 
-/* The latest point that was joined up to a ticket, with a reference more; NULL: none. */
-static iobind__point *find_latest(iobind_stream *stream, iobind__ticket ticket) {
-  iobind__point *latest = NULL;
+/* The oldest that was joined up to a ticket, with a reference more; without a point: none. */
+static iobind__joined find_oldest(iobind_stream *stream, iobind__ticket ticket) {
+  iobind__joined oldest = {0};
   pthread_mutex_lock(&stream->mutex);
-  for (size_t i = stream->joined_count; i > 0 && latest == NULL; i--) {
-    latest = stream->joined[i - 1].ticket <= ticket ? stream->joined[i - 1].point : NULL;
-  }
-  if (latest != NULL) {
-    iobind__ref_retain(&latest->ref);
+  if (stream->joined_first < stream->joined_count && stream->joined[stream->joined_first].ticket <= ticket) {
+    oldest = stream->joined[stream->joined_first];
+    iobind__ref_retain(&oldest.point->ref);
   }
   pthread_mutex_unlock(&stream->mutex);
-  return latest;
+  return oldest;
 }
 
-void iobind__stream_forget_joined(iobind_stream *stream, const iobind_stream *compute, iobind__ticket ticket) {
-  enum { AT_ONCE = 32 };
-  size_t count;
-  do {
-    iobind__point *points[AT_ONCE];
-    size_t kept = 0;
-    count = 0;
-    pthread_mutex_lock(&stream->mutex);
-    for (size_t i = 0; i < stream->joined_count; i++) {
-      const iobind__joined joined = stream->joined[i];
-      if (count < AT_ONCE && joined.ticket <= ticket && (compute == NULL || joined.point->stream == compute)) {
-        points[count++] = joined.point;
-      } else {
-        stream->joined[kept++] = joined;
-      }
-    }
-    stream->joined_count = kept;
-    pthread_mutex_unlock(&stream->mutex);
-    for (size_t i = 0; i < count; i++) {
-      iobind__point_release(points[i]); /* without the mutex: the other stream may go with it */
-    }
-  } while (count == AT_ONCE);
+/* Unless another thread has: it may be the oldest no more. */
+static void forget_oldest(iobind_stream *stream, iobind__point *point) {
+  bool forgets = false;
+  pthread_mutex_lock(&stream->mutex);
+  if (stream->joined_first < stream->joined_count && stream->joined[stream->joined_first].point == point) {
+    forgets = true;
+    stream->joined_first++;
+  }
+  if (stream->joined_first == stream->joined_count) {
+    stream->joined_first = stream->joined_count = 0;
+  }
+  pthread_mutex_unlock(&stream->mutex);
+  if (forgets) {
+    iobind__point_release(point); /* without the mutex: the other stream may go with it */
+  }
 }
 
-/* The latest point of a stream stands for those before it. It is forgotten only when its failure is written down: another thread that waits
- * for the same finds one or the other. */
-void iobind__stream_hear_joined(iobind_stream *stream, iobind__ticket after, iobind__ticket ticket) {
-  iobind__point *point;
-  while ((point = find_latest(stream, ticket)) != NULL) {
+void iobind__stream_forget_joined(iobind_stream *stream) {
+  iobind__joined oldest;
+  while ((oldest = find_oldest(stream, UINT64_MAX)).point != NULL) {
+    forget_oldest(stream, oldest.point);
+    iobind__point_release(oldest.point);
+  }
+}
+
+/* The oldest first: two streams may be joined with each other, and what one of them then asks of the other has been heard already. Each is
+ * asked, since a later point of the same stream does not know a failure that somebody else was told in between. It is forgotten only when
+ * its failure is written down: another thread that waits for the same finds one or the other. */
+void iobind__stream_hear_joined(iobind_stream *stream, iobind__ticket ticket) {
+  iobind__joined oldest;
+  while ((oldest = find_oldest(stream, ticket)).point != NULL) {
     iobind_error reason = IOBIND_ERROR_INIT;
-    if (iobind__point_wait(point, &reason) != IOBIND_OK) { /* at once: the device has passed it */
-      iobind__stream_fail(stream, after, ticket, &reason);
+    if (iobind__point_wait(oldest.point, &reason) != IOBIND_OK) {      /* at once: the device has passed it */
+      iobind__stream_fail(stream, oldest.ticket - 1, ticket, &reason); /* what came before the join did not use it */
     }
-    iobind__stream_forget_joined(stream, point->stream, ticket);
-    iobind__point_release(point);
+    forget_oldest(stream, oldest.point);
+    iobind__point_release(oldest.point);
   }
 }

@@ -42,10 +42,10 @@ void iobind__stream_collect(iobind_stream *stream, iobind__ticket ticket);
 /* ---- join.c ---- */
 
 /* The device has passed the ticket: wait for what was joined up to it, and take over its failures. */
-void iobind__stream_hear_joined(iobind_stream *stream, iobind__ticket after, iobind__ticket ticket);
+void iobind__stream_hear_joined(iobind_stream *stream, iobind__ticket ticket);
 
-/* Forget what was joined up to a ticket with one stream; NULL: with any. */
-void iobind__stream_forget_joined(iobind_stream *stream, const iobind_stream *compute, iobind__ticket ticket);
+/* Forget all that was joined. */
+void iobind__stream_forget_joined(iobind_stream *stream);
 
 /* ---- native.c ---- */
 

@@ -356,7 +356,7 @@ void iobind_stream_destroy(iobind_stream *stream) {
   iobind__worker_stop(stream);
   iobind__stream_advance(stream, atomic_load(&stream->submitted));
   iobind__stream_collect(stream, UINT64_MAX);
-  iobind__stream_forget_joined(stream, NULL, UINT64_MAX);
+  iobind__stream_forget_joined(stream);
   iobind__staging_free(stream);
   if (stream->bridge != NULL) {
     iobind__bridge_close(stream->bridge);

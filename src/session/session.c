@@ -236,6 +236,16 @@ static guarded find_guarded(const iobind_runtime *runtime, const iobind_session_
   return found;
 }
 
+static void enter_guarded(guarded devices) {
+  iobind__device_enter(devices.gated);
+  iobind__device_enter(devices.serial);
+}
+
+static void leave_guarded(guarded devices) {
+  iobind__device_leave(devices.serial);
+  iobind__device_leave(devices.gated);
+}
+
 static iobind_session *allocate(iobind_runtime *runtime) {
   iobind_session *session = calloc(1, sizeof *session);
   if (session != NULL) {
@@ -266,13 +276,11 @@ static OrtStatus *load(iobind_runtime *runtime, const source *from, const iobind
                        const OrtSessionOptions *ort_options, OrtSession **session) {
   const OrtApi *api = IOBIND__API(runtime);
   const guarded devices = find_guarded(runtime, options);
-  iobind__device_enter(devices.gated);
-  iobind__device_enter(devices.serial);
+  enter_guarded(devices);
   OrtStatus *status = from->path != NULL
                           ? api->CreateSession(runtime->env, from->native, ort_options, session)
                           : api->CreateSessionFromArray(runtime->env, from->model, from->bytes, ort_options, session);
-  iobind__device_leave(devices.serial);
-  iobind__device_leave(devices.gated);
+  leave_guarded(devices);
   return status;
 }
 
@@ -290,8 +298,6 @@ static bool name_nodes_on_cpu(iobind_runtime *runtime, const source *from, const
   OrtStatus *refused = NULL;
   bool told = session != NULL && iobind__session_options_build(runtime, &options, &ort_options, NULL) == IOBIND_OK;
   if (told) {
-    const guarded devices = find_guarded(runtime, &options);
-    session->serial = devices.serial != NULL ? devices.serial : devices.gated;
     refused = load(runtime, from, &options, ort_options, &session->session);
     told = refused == NULL && read_nodes(session, NULL) == IOBIND_OK;
     IOBIND__API(runtime)->ReleaseSessionOptions(ort_options);
@@ -310,7 +316,10 @@ static bool name_nodes_on_cpu(iobind_runtime *runtime, const source *from, const
     IOBIND__API(runtime)->ReleaseStatus(refused);
   }
   if (session != NULL) {
+    const guarded devices = find_guarded(runtime, &options);
+    enter_guarded(devices);
     iobind__ref_release(&session->ref);
+    leave_guarded(devices);
   }
   return told && !names->failed;
 }

@@ -449,14 +449,24 @@ typedef struct Pipeline {
   int busy;
 } Pipeline;
 
-static int tensors_of(PyObject *list, size_t count, iobind_tensor **out) {
+/* `events`: NULL, and what still writes a tensor is waited for; or the items' own, to which those of outputs of runs that may be under way are
+ * added, and held in `held`. */
+static int tensors_of(PyObject *list, size_t count, iobind_tensor **out, iobind_event **events, PyObject **held) {
   if (!PyList_Check(list) || (size_t)PyList_Size(list) != count) {
     raise_status(IOBIND_INVALID_ARGUMENT, "pipeline: expected an entry for each input");
     return -1;
   }
   for (size_t i = 0; i < count; i++) {
     Tensor *tensor;
-    if (ready_tensor_or_none(PyList_GetItem(list, (Py_ssize_t)i), &tensor) != 0) {
+    if (tensor_or_none(PyList_GetItem(list, (Py_ssize_t)i), &tensor) != 0) {
+      return -1;
+    }
+    Event *ready = tensor == NULL || events == NULL || events[i] != NULL ? NULL : tensor_ready(tensor);
+    if (ready != NULL) {
+      Py_INCREF((PyObject *)ready); /* another thread may wait for the tensor, which forgets it then */
+      held[i] = (PyObject *)ready;
+      events[i] = ready->handle;
+    } else if (tensor != NULL && tensor_order(tensor, NULL) != 0) {
       return -1;
     }
     out[i] = tensor == NULL ? NULL : tensor->handle;
@@ -518,7 +528,7 @@ static int fill_pipeline(const Session *session, PyObject *constants, PyObject *
       PyErr_NoMemory();
       return -1;
     }
-    if (tensors_of(constants, session->input_count, made->constants) != 0) {
+    if (tensors_of(constants, session->input_count, made->constants, NULL, NULL) != 0) {
       return -1;
     }
     options->constants = made->constants;
@@ -627,10 +637,12 @@ static PyObject *pipeline_submit(Pipeline *self, PyObject *arguments) {
   size_t count = self->session->input_count;
   iobind_tensor **tensors = PyMem_Calloc(count + 1, sizeof *tensors);
   iobind_event **events = PyMem_Calloc(count + 1, sizeof *events);
+  PyObject **held = PyMem_Calloc(count + 1, sizeof *held);
   PyObject *result = NULL;
-  if (tensors == NULL || events == NULL) {
+  if (tensors == NULL || events == NULL || held == NULL) {
     PyErr_NoMemory();
-  } else if (tensors_of(inputs, count, tensors) == 0 && events_of(behind, count, events) == 0 && enter(self) == 0) {
+  } else if (events_of(behind, count, events) == 0 && tensors_of(inputs, count, tensors, events, held) == 0 &&
+             enter(self) == 0) {
     iobind_error error = IOBIND_ERROR_INIT;
     iobind_status status;
     iobind_pipeline_request request = IOBIND_PIPELINE_REQUEST_INIT;
@@ -640,6 +652,10 @@ static PyObject *pipeline_submit(Pipeline *self, PyObject *arguments) {
     self->busy = 0;
     result = status == IOBIND_OK ? (Py_INCREF(Py_None), Py_None) : raise_error(&error);
   }
+  for (size_t i = 0; held != NULL && i < count; i++) {
+    Py_XDECREF(held[i]);
+  }
+  PyMem_Free(held);
   PyMem_Free(tensors);
   PyMem_Free(events);
   return result;

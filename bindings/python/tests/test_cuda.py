@@ -80,8 +80,13 @@ for _ in range(10):
 print(get(0, b"syncs") - syncs)
 other.synchronize()
 print(target.numpy().tolist())
+pipeline = session.map([])._pipeline
+taken = fetch(3)
+syncs = get(0, b"syncs")
+pipeline.submit([taken], [None])
+print(get(0, b"syncs") - syncs, pipeline.next()[2][0].numpy().tolist())
 """
-    assert child(code) == "True 0\n0\n[4.0, 4.0, 4.0, 4.0]\n"
+    assert child(code) == "True 0\n0\n[4.0, 4.0, 4.0, 4.0]\n0 [12.0, 12.0, 12.0, 12.0]\n"
 
 
 def test_the_samples_of_options_and_preload():
