@@ -100,6 +100,7 @@ static const expectation expectations[] = {
     IGNORED("iobind_binding_destroy", "under way", "realloc", "the stream is waited for instead"),
     IGNORED("iobind_binding_run", "moved behind the session's stream", "realloc", "the stream is waited for instead"),
     IGNORED("iobind_binding_run", "swapped behind the session's stream", "realloc", "the stream is waited for instead"),
+    IGNORED("iobind_binding_lend_output", "", "realloc", "the stream is waited for instead"),
     IGNORED("iobind_tensor_release", "under way", "realloc", "the stream is waited for instead"),
     LESS("", "", "SyncStream_GetHandle", "a stream that is no native one"),
     EITHER("iobind_event_query", "", "CreateTensorWithDataAsOrtValue", WATCHED),
