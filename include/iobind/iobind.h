@@ -657,9 +657,9 @@ typedef struct iobind_session_options {
  *  TensorRT before a CUDA device. With a policy the options are for the EPs among which it chooses.
  *  @param path  an ONNX or ORT file
  *  @return OK; NOT_FOUND no such file, or an override of a dim that the model does not have; IO the file cannot be read;
- *          INVALID_ARGUMENT; DEVICE a device is another runtime's, or the stream is not of one of them; NOT_SUPPORTED a
- *          stream that is not an EP's; INVALID_STATE a stream of a CUDA device is being captured: that capture has then failed;
- *          OUT_OF_MEMORY; RUNTIME ORT refuses the model or a device
+ *          INVALID_ARGUMENT; DEVICE a device is another runtime's, or the stream is not of one of them; NOT_SUPPORTED a stream that is
+ *          not an EP's, or graphs that would be wrong; VERSION ORT is too old for graphs; INVALID_STATE a stream of a CUDA device is
+ *          being captured: that capture has then failed; OUT_OF_MEMORY; RUNTIME ORT refuses the model or a device
  *  @threads any   @blocks yes, up to minutes for a large model   @since 0.1 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_session_create(iobind_runtime *runtime, const char *path,
                                                             const iobind_session_options *options, iobind_session **session,

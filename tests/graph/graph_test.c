@@ -444,8 +444,7 @@ static void old_runtime(void **state) {
   session = make_session("scale", 0);
   iobind_tensor *x = make_filled(N, 3);
   iobind_binding *binding = make_binding(session, x, NULL);
-  expect_ok(
-      iobind_binding_run(binding, NULL, NULL, &fault)); /* its runs say that they capture nothing, which this one ignores */
+  expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
   expect_output(binding, N, 6);
   expect_ok(iobind_binding_forget_graphs(binding, &fault));
   iobind_binding_destroy(binding);
