@@ -82,7 +82,9 @@ def attach(onnxruntime: Any, *, ep_libraries: Sequence[str | os.PathLike[str]] =
     and devices, and memory that both know.
 
     onnxruntime: the imported module. ep_libraries: as in configure(). Before any session of iobind. Log and threads stay as the
-    module has them; its telemetry is switched off unless `telemetry` is True. Raises InvalidState after ORT was loaded, VersionError before ORT 1.24.
+    module has them; its telemetry is switched off unless `telemetry` is True. Raises InvalidState after ORT was loaded, VersionError before
+    ORT 1.24, NotFound, OrtError (an EP library). If it fails it can be called again; a program that goes on without it gets an ORT of
+    iobind's own, as if it had never been called.
     """
     global _runtime, _attached
     with _lock:
@@ -100,11 +102,15 @@ def attach(onnxruntime: Any, *, ep_libraries: Sequence[str | os.PathLike[str]] =
         if not telemetry:
             onnxruntime.disable_telemetry_events()
         onnxruntime.register_execution_provider_library("iobind", library_path())
-        base = _core.host_api_base()
-        if base == 0:
-            raise InvalidState("attach: onnxruntime registered libiobind, but did not call it: a copy of it was loaded")
-        _runtime = _core.Runtime(library=None, api_base=base, ep_libraries=[os.fspath(path) for path in ep_libraries], flags=1,
-                                 log_level=3)
+        try:
+            base = _core.host_api_base()
+            if base == 0:
+                raise InvalidState("attach: onnxruntime registered libiobind, but did not call it: a copy of it was loaded")
+            _runtime = _core.Runtime(library=None, api_base=base, ep_libraries=[os.fspath(path) for path in ep_libraries], flags=1,
+                                     log_level=3)
+        except BaseException:
+            onnxruntime.unregister_execution_provider_library("iobind")  # for the next attempt
+            raise
         _attached = True
 
 

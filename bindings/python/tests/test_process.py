@@ -12,7 +12,10 @@ import numpy
 import pytest
 
 import iobind
+from iobind import _runtime
 from support import CONSUMER, DEVICE, ITEMS, LENT, PRODUCER, SMALL, add, child, slow, twice
+
+VDEV = os.path.join(os.path.dirname(_runtime.library_path()), "libiobind_vdev.so")
 
 
 def test_onnxruntime_is_found_without_importing_it():
@@ -83,6 +86,38 @@ except iobind.VersionError as reason:
 else:
     raise SystemExit(1)
 """)
+
+
+@pytest.mark.parametrize("wrong", [["/nowhere/x.so"], [VDEV, "/nowhere/x.so"]], ids=["alone", "behind one that is good"])
+def test_attach_can_be_repeated(wrong):
+    assert child(SMALL + f"WRONG, VDEV = {wrong!r}, {VDEV!r}\n" + """
+import onnxruntime
+for _ in range(2):
+    try:
+        iobind.attach(onnxruntime, ep_libraries=WRONG)
+    except iobind.NotFound as reason:
+        assert "/nowhere/x.so" in str(reason)
+    assert not iobind.attached()
+iobind.attach(onnxruntime, ep_libraries=[VDEV])
+assert iobind.attached() and not any("libonnxruntime.so" in line for line in open("/proc/self/maps")), "a second copy was loaded"
+print(iobind.Session(twice(), device="vdev").run(None, {"x": x})[0].tolist())
+""") == "[2.0, 2.0]\n"
+
+
+def test_without_attach_after_it_failed():
+    assert child(SMALL + """
+import onnxruntime
+try:
+    iobind.attach(onnxruntime, ep_libraries=["/nowhere/x.so"])
+except iobind.NotFound:
+    pass
+print(iobind.Session(twice()).run(None, {"x": x})[0].tolist(), iobind.attached())
+try:
+    iobind.attach(onnxruntime)
+except iobind.InvalidState as reason:
+    assert "of its own" in str(reason)
+    print("refused")
+""") == "[2.0, 2.0] False\nrefused\n"
 
 
 def test_two_copies_live_together():
