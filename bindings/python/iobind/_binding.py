@@ -113,10 +113,14 @@ class Binding(_core.Binding):
         tensor of another library by DLPack, is the input itself (RESIDENT), where the session wants it, and never copied;
         live(array) is read before each run. outputs: {name: a device spec ("cpu": each run's result comes there, FRESH), REUSE or
         REUSE("cpu"), a Tensor or array that is written into, in_place(tensor), None (not fetched)}. Those that are not named are
-        FRESH where the session leaves them. carry: {output: input}: the output is the next run's input; carry_mode: see
-        carry(). What is bound before one of them is refused stays bound.
+        FRESH where the session leaves them. carry: {output: input}: the output, which `outputs` does not name, is the next run's input;
+        carry_mode: see carry(). What is bound before one of them is refused stays bound.
         Raises NotFound, DTypeError, ShapeError, DeviceError, InvalidArgument, InvalidState.
         """
+        both = [name for name in carry or {} if name in (outputs or {})]
+        if both:
+            raise InvalidArgument(f"bind: {both[0]!r} is in carry and in outputs: expected one of them; a carried output stays where "
+                                  "the next run reads it, and numpy() copies it to the host")
         for output, to in (carry or {}).items():
             self.carry(output, to, carry_mode)
         for name, value in (inputs or {}).items():

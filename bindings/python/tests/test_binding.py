@@ -169,6 +169,15 @@ def test_carry(device):
     assert binding.run()["present.0.key"].numpy().tolist() == [7, 8, 4]
 
 
+@pytest.mark.parametrize("where", ["cpu", iobind.REUSE, None], ids=["cpu", "REUSE", "None"])
+def test_a_carried_output_goes_nowhere_else(where):
+    binding = iobind.Session(twice()).bind()
+    with pytest.raises(iobind.InvalidArgument, match="'y' is in carry and in outputs"):
+        binding.bind({"x": floats(1)}, carry={"y": "x"}, outputs={"y": where})
+    binding.bind({"x": floats(1)}, carry={"y": "x"})
+    assert [binding.run()["y"].numpy().tolist() for _ in range(3)] == [[2], [4], [8]]
+
+
 @pytest.mark.parametrize("mode", ["swap", "move", "in_place"])
 def test_carry_modes(device, mode):
     session = iobind.Session(counter(), device=device)
