@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import _core, _dtypes, _tensor
-from ._errors import InvalidArgument, NotFound, ShapeError
+from ._errors import InvalidArgument, NotFound, NotSupported, ShapeError
 from ._runtime import device as find_device
 from ._runtime import runtime
 
@@ -113,11 +113,13 @@ class Session(_core.Session):
         """Which execution provider runs which node, for a session made with placement=True."""
         return self._nodes()
 
-    def run(self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any]) -> list[Any]:
+    def run(self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: None = None) -> list[Any]:
         """Run once without a binding, as onnxruntime's InferenceSession.run: arrays in, a list of arrays out. Everything may cross
         the link in every run; bind() avoids that. output_names: which outputs, in that order; None: all. input_feed: {name: an array
-        whose dims fit the model's}. Raises NotFound, InvalidArgument (an input is missing), DTypeError, ShapeError, DeviceError,
-        NotSupported, Cancelled, OrtError."""
+        whose dims fit the model's}. run_options: None; Binding.set_run_options has them. Raises NotFound, InvalidArgument (an input is
+        missing), DTypeError, ShapeError, DeviceError, NotSupported (run_options), Cancelled, OrtError."""
+        if run_options is not None:
+            raise NotSupported("run: run_options: expected None; a binding has them: s.bind(...).set_run_options(config, tag=, log_level=)")
         names = [value.name for value in self.outputs]
         for name in output_names or []:
             if name not in names:

@@ -17,6 +17,7 @@ import iobind._pytest
 import iobind.spark
 import iobind.vcuda
 import iobind.vdev
+from support import child
 
 PROJECT = pathlib.Path(__file__).resolve().parents[3]
 WITHOUT = {
@@ -147,6 +148,15 @@ def test_everything_public_says_shapes_units_and_errors():
     assert [name for name, _, text in documented if not text] == []
     assert {name: lacks for name, thing, text in documented if (lacks := check_docstring(name, thing, text))} == {}
     assert CANNOT_FAIL <= {name for name, _, _ in documented}
+
+
+def test_the_page_has_every_call_of_io_binding():
+    calls = child("import onnxruntime\nprint(*dir(onnxruntime.IOBinding), *[name for name in dir(onnxruntime.InferenceSession) if name.startswith('run')])")
+    page = (PROJECT / "docs/python.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (.*?) \|", page.split("## From onnxruntime's io_binding")[1].split("\n## ")[0], flags=re.M)
+    named = set(re.findall(r"\b[bs]\.(\w+)\(", "\n".join(rows)))
+    public_calls = {name for name in calls.split() if name[0] != "_"}
+    assert {"bind_output", "run_with_iobinding"} <= public_calls and sorted(public_calls - named) == []
 
 
 def fields_without_text(thing):

@@ -34,6 +34,9 @@ def test_run_has_onnxruntimes_signature(device):
     z, = session.run(None, {"x": floats(1), "y": floats(2)})
     assert z.tolist() == [3] and z.dtype == f32
     assert session.run(["z", "z"], {"x": floats(1), "y": floats(2)})[1].tolist() == [3]
+    assert session.run(None, {"x": floats(1), "y": floats(2)}, None)[0].tolist() == [3]
+    with pytest.raises(iobind.NotSupported, match="set_run_options"):
+        session.run(None, {"x": floats(1), "y": floats(2)}, object())
     with pytest.raises(iobind.NotFound, match="'q'"):
         session.run(["q"], {"x": floats(1), "y": floats(2)})
     with pytest.raises(iobind.InvalidArgument, match="'y' is missing"):
