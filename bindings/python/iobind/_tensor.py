@@ -8,11 +8,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from . import _core, _dtypes
-from ._errors import DTypeError, InvalidArgument, InvalidState, NotSupported, ShapeError
+from ._errors import DeviceError, DTypeError, InvalidArgument, InvalidState, NotSupported, ShapeError
 from ._order import CUDA, VDEV, put_behind
 from ._runtime import device as find_device
 from ._runtime import place as find_place
 from ._runtime import runtime
+
+HOST = 1, 0  # DLPack's numbers of the type of device and of the device
 
 
 class Stream(_core.Stream):
@@ -222,22 +224,24 @@ class Tensor(_core.Tensor):
 
     def __dlpack__(self, *, stream: Any = None, max_version: tuple[int, int] | None = None, dl_device: tuple[int, int] | None = None,
                    copy: bool | None = None) -> Any:
-        """A capsule of DLPack, without a copy.
+        """A capsule of DLPack, without a copy unless one is asked for.
 
         stream: the consumer's, by the array API's numbers: on CUDA 1 for the legacy default stream, 2 for that of the thread, otherwise a
         cudaStream_t; on the virtual accelerator a vdev_stream *. What the consumer submits to it later comes behind the runs and copies
         that streams of iobind were told to write the tensor with, without a wait of the host. None: they are waited for here. -1: the
         consumer sees to the order. max_version: the newest DLPack that the consumer knows; None: the struct from before 1.0. dl_device:
-        where the consumer wants it, which must be here. copy: True: a copy of the same shape. Raises InvalidArgument for a
-        stream that the device does not have, BufferError."""
-        if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
+        where the consumer wants it: here, or on the host, (1, 0), which takes copy=True if it is not here. copy: True: a copy of the same
+        shape; otherwise never one. Raises InvalidArgument for a stream that the device does not have, BufferError for what cannot be
+        handed over so, such as strings, and OutOfMemory, OrtError of the copy."""
+        here = self.__dlpack_device__()
+        target = here if dl_device is None else tuple(dl_device)
+        if target != here and target != HOST:
             raise BufferError(f"__dlpack__: the tensor is on {self.device}: to() copies it elsewhere")
+        if target != here and not copy:
+            raise BufferError(f"__dlpack__: the tensor is on {self.device}: copy=True, or to('cpu'), copies it to the host")
         self._order_consumer(None if copy and stream != -1 else stream)
-        source = self.copy() if copy else self
-        try:
-            return source._to_dlpack(max_version is None or max_version[0] < 1)
-        except NotSupported as refused:
-            raise BufferError(str(refused)) from refused
+        source = self if not copy else self.copy() if target == here else self.to("cpu")
+        return source._to_dlpack(max_version is None or max_version[0] < 1, bool(copy))
 
     def _order_consumer(self, stream: Any) -> None:
         if stream is not None and (not isinstance(stream, int) or stream < -1):
@@ -382,26 +386,52 @@ def copy(sources: Sequence[Tensor], targets: Sequence[Tensor], *, stream: Stream
     _core.copy(list(sources), list(targets), stream)
 
 
-def from_dlpack(source: Any, *, copy: bool = False, stream: Any = None) -> Tensor:
-    """Take `source`, a tensor of another library (NumPy, JAX, CuPy, PyTorch) or a capsule of DLPack, over, without a copy: the same shape.
+def from_dlpack(source: Any, *, device: str | _core.Device | None = None, copy: bool | None = None, stream: Any = None) -> Tensor:
+    """Take `source`, a tensor of another library (NumPy, JAX, CuPy, PyTorch) or a capsule of DLPack, over: the same shape, and without a
+    copy unless one is asked for.
 
-    copy: an array with gaps is copied instead of refused (on the host). The producer is told to have its data ready: by waiting
-    here, or (stream, an iobind.Stream of the device) by ordering that stream behind it. Raises DeviceError for memory that no
-    device of ORT's has, DTypeError, ShapeError (gaps), NotSupported, VersionError (DLPack 2), InvalidArgument (not DLPack's, or used).
+    device: where the tensor should be, "cpu", "cuda:0" ...; None: where it is. copy: True: always a copy, which may be on another device;
+    of an array with gaps only on the host. Otherwise never one. The producer is told to have its data ready: by waiting
+    here, or (stream, an iobind.Stream of the device) by ordering that stream behind it; a copy is submitted to that stream, too. Raises
+    DeviceError for memory that no device of ORT's has, or that is not on `device`, DTypeError, ShapeError (gaps), NotSupported,
+    VersionError (DLPack 2), InvalidArgument (not DLPack's, or used), NotFound, OutOfMemory; and as the producer, BufferError.
     """
+    target = None if device is None else find_place(device)
+    taken, copied = _take(_capsule_of(source, stream), bool(copy))
+    here = taken.device, taken.memory
+    if target not in (None, here) and not copy:
+        raise DeviceError(f"from_dlpack: the tensor is on {taken.device}: copy=True copies it to {device}")
+    if not copy or (copied and target in (None, here)):
+        return taken
+    made = _core.create(*(target or here), taken.dtype_code, taken.shape)
+    _core.copy([taken], [made], stream)
+    return made
+
+
+def _capsule_of(source: Any, stream: Any) -> Any:
+    """A capsule whose content is ready: for the host, or for what is submitted to the stream."""
     if type(source).__name__ == "PyCapsule":
-        return _core.from_dlpack(runtime(), source, copy)
+        return source
     if not hasattr(source, "__dlpack__"):
         raise InvalidArgument(f"from_dlpack: {type(source).__name__} has no __dlpack__")
     if not isinstance(source, _core.Tensor) and source.__dlpack_device__()[0] not in (1, 3):
         order = Order(source, stream)
         order.wait(on_host=stream is None)
-        return _core.from_dlpack(runtime(), order.capsule(), copy)
+        return order.capsule()
     try:
-        capsule = source.__dlpack__(max_version=(1, 1))
+        return source.__dlpack__(max_version=(1, 1))
     except TypeError:  # from before DLPack 1.0
-        capsule = source.__dlpack__()
-    return _core.from_dlpack(runtime(), capsule, copy)
+        return source.__dlpack__()
+
+
+def _take(capsule: Any, copy: bool) -> tuple[Tensor, bool]:
+    """The capsule's tensor, and whether it is a copy: what is dense comes without one."""
+    try:
+        return _core.from_dlpack(runtime(), capsule, False), False
+    except ShapeError:
+        if not copy:
+            raise
+    return _core.from_dlpack(runtime(), capsule, True), True
 
 
 def is_on_device(value: Any) -> bool:
@@ -442,8 +472,6 @@ def device_of(kind: int, number: int) -> _core.Device:
     found = [device for device in runtime().devices() if device.ep_name == names.get(kind)]
     if number < len(found):
         return found[number]
-    from ._errors import DeviceError
-
     raise DeviceError(f"from_dlpack: no device of ONNX Runtime has memory of DLPack's device type {kind}, number {number}")
 
 

@@ -651,15 +651,42 @@ static void capsule_dies(PyObject *capsule) {
   PyErr_Restore(raised[0], raised[1], raised[2]);
 }
 
-static PyObject *to_dlpack(Tensor *self, PyObject *arguments) {
-  int legacy;
-  if (!PyArg_ParseTuple(arguments, "p", &legacy)) {
-    return NULL;
-  }
+/* How the struct of DLPack 1.x begins. */
+typedef struct versioned_head {
+  uint32_t version[2];
+  void *context;
+  void *deleter;
+  uint64_t flags;
+  void *data;
+  int32_t device_type;
+  int32_t device_id;
+} versioned_head;
+
+static void *managed_of(const Tensor *tensor, bool legacy) {
   void *managed;
   iobind_error error = IOBIND_ERROR_INIT;
-  if (iobind_tensor_to_dlpack(self->handle, legacy ? IOBIND_DLPACK_LEGACY : 0, &managed, &error) != IOBIND_OK) {
-    return raise_error(&error);
+  iobind_status status = iobind_tensor_to_dlpack(tensor->handle, legacy ? IOBIND_DLPACK_LEGACY : 0, &managed, &error);
+  if (status == IOBIND_NOT_SUPPORTED) {
+    PyErr_SetString(PyExc_BufferError, error.message); /* as the array API wants it */
+    return NULL;
+  }
+  return status == IOBIND_OK ? managed : raise_error(&error);
+}
+
+/* to_dlpack(legacy, whether the tensor is a copy that only the capsule has) */
+static PyObject *to_dlpack(Tensor *self, PyObject *arguments) {
+  enum { IS_COPIED = 2 };
+  int legacy;
+  int copied;
+  if (!PyArg_ParseTuple(arguments, "pp", &legacy, &copied)) {
+    return NULL;
+  }
+  void *managed = managed_of(self, legacy);
+  if (managed == NULL) {
+    return NULL;
+  }
+  if (copied && !legacy) {
+    ((versioned_head *)managed)->flags |= IS_COPIED;
   }
   PyObject *capsule = PyCapsule_New(managed, legacy ? "dltensor" : "dltensor_versioned", capsule_dies);
   if (capsule == NULL) {
@@ -701,21 +728,11 @@ static PyObject *from_dlpack(PyObject *module, PyObject *arguments) {
 /* (device type, device id) by DLPack's numbers, which only the struct says. */
 static PyObject *dlpack_device(Tensor *self, PyObject *none) {
   (void)none;
-  void *managed;
-  iobind_error error = IOBIND_ERROR_INIT;
-  if (iobind_tensor_to_dlpack(self->handle, 0, &managed, &error) != IOBIND_OK) {
-    return raise_error(&error);
+  versioned_head *managed = managed_of(self, false);
+  if (managed == NULL) {
+    return NULL;
   }
-  struct {
-    uint32_t version[2];
-    void *context;
-    void *deleter;
-    uint64_t flags;
-    void *data;
-    int32_t device_type;
-    int32_t device_id;
-  } *begin = managed;
-  PyObject *pair = Py_BuildValue("(ii)", begin->device_type, begin->device_id);
+  PyObject *pair = Py_BuildValue("(ii)", managed->device_type, managed->device_id);
   delete_managed(managed, false);
   return pair;
 }
@@ -737,7 +754,8 @@ static PyMethodDef tensor_methods[] = {
     {"_add_writer", (PyCFunction)add_writer, METH_O, NULL},
     {"_forget_writers", (PyCFunction)forget_writers, METH_NOARGS, NULL},
     {"__dlpack_device__", (PyCFunction)dlpack_device, METH_NOARGS,
-     "__dlpack_device__()\n--\n\nDLPack's numbers of the type of device and of the device."},
+     "__dlpack_device__()\n--\n\nDLPack's numbers of the type of device and of the device. Raises BufferError for a tensor that DLPack\n"
+     "cannot hand over, such as one of strings."},
     {NULL, NULL, 0, NULL},
 };
 

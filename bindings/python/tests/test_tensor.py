@@ -1,5 +1,6 @@
 """Tensors on every device, and DLPack."""
 
+import ctypes
 import gc
 import threading
 import weakref
@@ -174,6 +175,77 @@ def test_strides_are_refused_or_copied():
     copied = iobind.from_dlpack(array, copy=True)
     array[0, 0] = 9
     assert copied.numpy().tolist() == [[0, 3], [1, 4], [2, 5]]
+
+
+def test_a_copy_is_made_only_if_it_is_asked_for(device):
+    array = numpy.arange(6, dtype=numpy.float32).reshape(2, 3)
+    tensor = iobind.tensor(array, device)
+    for source, address in ((tensor, tensor.address), (array, array.ctypes.data)):
+        for copy in (None, False):
+            assert iobind.from_dlpack(source, copy=copy).address == address
+        copied = iobind.from_dlpack(source, copy=True)
+        assert copied.address != address and copied.numpy().tolist() == array.tolist()
+        copied.write(-array)
+    assert tensor.numpy().tolist() == array.tolist() == [[0, 1, 2], [3, 4, 5]]
+    capsule = tensor.__dlpack__(max_version=(1, 1))
+    assert iobind.from_dlpack(capsule, copy=True).address != tensor.address
+    taken = iobind.from_dlpack(tensor.__dlpack__(max_version=(1, 1), copy=True))
+    assert taken.address != tensor.address and taken.device == tensor.device
+
+
+def test_dlpack_to_another_device(device):
+    array = numpy.arange(6, dtype=numpy.float32).reshape(2, 3)
+    tensor = iobind.tensor(array, device)
+    assert iobind.from_dlpack(tensor, device=device).address == tensor.address
+    if device == "cpu":
+        assert numpy.from_dlpack(tensor, device="cpu").ctypes.data == tensor.address
+        assert numpy.from_dlpack(tensor, device="cpu", copy=True).ctypes.data != tensor.address
+        return
+    for copy in (None, False):
+        with pytest.raises(BufferError, match="copy=True"):
+            numpy.from_dlpack(tensor, device="cpu", copy=copy)
+        for source, target in ((tensor, "cpu"), (array, device)):
+            with pytest.raises(iobind.DeviceError, match="copy=True"):
+                iobind.from_dlpack(source, device=target, copy=copy)
+    assert numpy.from_dlpack(tensor, device="cpu", copy=True).tolist() == array.tolist()
+    down = iobind.from_dlpack(tensor, device="cpu", copy=True)
+    assert down.device == iobind.device("cpu") and down.numpy().tolist() == array.tolist()
+    up = iobind.from_dlpack(array.T, device=device, copy=True)
+    assert up.device == tensor.device and up.numpy().tolist() == array.T.tolist()
+
+
+def test_a_copy_comes_behind_what_writes_the_tensor(device):
+    if device in ("cpu", "webgpu"):
+        pytest.skip("no pinned memory")
+    stream, pinned, tensor = iobind.Stream(device), iobind.empty(4, device=device + "/pinned"), iobind.empty(4, device=device)
+    for value in range(20):
+        pinned.numpy()[:] = value
+        tensor.copy_from(pinned, stream=stream)
+        assert numpy.from_dlpack(tensor, device="cpu", copy=True).tolist() == [value] * 4
+        tensor.copy_from(pinned, stream=stream)
+        copied = iobind.from_dlpack(tensor, copy=True, stream=stream)
+        stream.synchronize()
+        assert copied.numpy().tolist() == [value] * 4
+
+
+def test_a_copy_says_that_it_is_one():
+    def flags(capsule):
+        pointer = ctypes.pythonapi.PyCapsule_GetPointer
+        pointer.restype, pointer.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
+        return ctypes.cast(pointer(capsule, b"dltensor_versioned"), ctypes.POINTER(ctypes.c_uint64))[3]  # version, context, deleter, flags
+
+    tensor = iobind.tensor([1.0])
+    assert [flags(tensor.__dlpack__(max_version=(1, 1), copy=copy)) for copy in (None, False, True)] == [0, 0, 2]
+    locked = iobind.wrap(tensor.numpy(), writable=False)
+    assert [flags(locked.__dlpack__(max_version=(1, 1), copy=copy)) for copy in (None, True)] == [1, 2]
+
+
+def test_what_dlpack_cannot_name_is_a_buffer_error():
+    tensor = iobind.tensor(["a", "b"])
+    for ask in (tensor.__dlpack__, tensor.__dlpack_device__, lambda: tensor.__dlpack__(max_version=(1, 1), copy=True),
+                lambda: numpy.from_dlpack(tensor), lambda: iobind.from_dlpack(tensor)):
+        with pytest.raises(BufferError, match="string"):
+            ask()
 
 
 def test_a_capsule_that_was_refused_can_still_be_taken():
