@@ -94,6 +94,7 @@ struct vdev_stream {
 };
 
 struct vdev_event {
+  vdev_span span; /* first; the event's own address */
   vdev_device *device;
   uint64_t sequence;
   uint64_t reported_count; /* of the stream when it was recorded */
@@ -121,6 +122,7 @@ typedef struct vdev_state {
   char last_race[VDEV_TEXT];
   char last_refusal[VDEV_TEXT]; /* why the last allocation failed: ORT does not pass it on */
   vdev_spans pinned;
+  vdev_spans events;      /* of the native interface: they may outlive the devices */
   size_t protected_count; /* pinned blocks with an alias */
 } vdev_state;
 

@@ -1,6 +1,5 @@
 /* The functions of vdev.h on streams and events. */
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "capture.h"
 #include "race.h"
@@ -22,10 +21,11 @@ static bool check_stream(const vdev_stream *stream, char *reason) {
 }
 
 static bool check_event(const vdev_event *event, char *reason) {
-  if (event == NULL) {
-    snprintf(reason, VDEV_TEXT, "not an event: NULL");
+  bool good = vdev_event_exists(event);
+  if (!good) {
+    snprintf(reason, VDEV_TEXT, "%p is not an event of this library, or was destroyed", (const void *)event);
   }
-  return event != NULL;
+  return good;
 }
 
 static bool permits(const vdev_event *event, const char *what, char *reason) {
@@ -79,14 +79,18 @@ vdev_event *vdev_event_create(int index) {
   char reason[VDEV_TEXT] = "out of host memory";
   vdev_lock();
   vdev_device *device = find_device(index, reason);
-  vdev_event *event = device == NULL ? NULL : calloc(1, sizeof *event);
+  vdev_event *event = device == NULL ? NULL : vdev_event_open();
   vdev_unlock();
   (void)outcome(event != NULL, reason);
   return event;
 }
 
 void vdev_event_destroy(vdev_event *event) {
-  free(event);
+  vdev_lock();
+  if (vdev_event_exists(event)) {
+    vdev_event_close(event);
+  }
+  vdev_unlock();
 }
 
 int vdev_event_record(vdev_event *event, vdev_stream *stream) {

@@ -404,6 +404,29 @@ void vdev_stream_close(vdev_stream *stream) {
   free(stream);
 }
 
+bool vdev_event_exists(const vdev_event *event) {
+  return event != NULL && (const void *)vdev_spans_before(&vdev_global.events, (size_t)event) == event;
+}
+
+vdev_event *vdev_event_open(void) {
+  vdev_spans *events = &vdev_global.events;
+  if (events->root == NULL) {
+    vdev_spans_init(events, 0, SIZE_MAX);
+  }
+  vdev_event *event = calloc(1, sizeof *event);
+  if (event != NULL) {
+    event->span.start = (size_t)event;
+    event->span.room = sizeof *event;
+    vdev_spans_insert(events, &event->span);
+  }
+  return event;
+}
+
+void vdev_event_close(vdev_event *event) {
+  vdev_spans_remove(&vdev_global.events, &event->span);
+  free(event);
+}
+
 void vdev_event_mark(vdev_event *event, const vdev_stream *stream) {
   event->device = stream->device;
   event->agent = stream->agent;

@@ -52,6 +52,12 @@ bool vdev_stream_exists(const vdev_stream *stream);
 vdev_stream *vdev_stream_open(vdev_device *device, char *reason); /* with the lock held */
 void vdev_stream_close(vdev_stream *stream);                      /* with the lock held; drains it */
 
+/* Is it an event of the native interface, and not destroyed? With the lock held. */
+bool vdev_event_exists(const vdev_event *event);
+
+vdev_event *vdev_event_open(void);        /* with the lock held; NULL: out of host memory */
+void vdev_event_close(vdev_event *event); /* with the lock held */
+
 void vdev_event_mark(vdev_event *event, const vdev_stream *stream);
 bool vdev_event_await(vdev_event *event, char *reason); /* on the host */
 /* Has another wait reported the failure of work before it since it was recorded? */

@@ -4,8 +4,8 @@
  *  environment (VDEV_*), statistics through the allocator's stats.
  *
  *  All functions may be called from any thread. A function that can fail returns 0 for success; otherwise the reason is in
- *  vdev_last_error, which is the calling thread's own. A NULL, a stream that was destroyed, or that of another library is such a
- *  failure. An event that was destroyed is not recognised. */
+ *  vdev_last_error, which is the calling thread's own. A NULL, a stream or an event that was destroyed, or that of another library
+ *  is such a failure. */
 #ifndef VDEV_H
 #define VDEV_H
 
@@ -61,6 +61,7 @@ VDEV_API int vdev_stream_wait(vdev_stream *stream, vdev_event *event);
 
 /** Make an event; not recorded, which counts as passed. @return NULL on failure @since 0.1 */
 VDEV_API vdev_event *vdev_event_create(int device);
+/** Nothing happens if it is not an event. @since 0.1 */
 VDEV_API void vdev_event_destroy(vdev_event *event);
 /** Record it at the present end of a stream. @since 0.1 */
 VDEV_API int vdev_event_record(vdev_event *event, vdev_stream *stream);

@@ -139,11 +139,19 @@ static void test_nothing_is_refused(void **state) {
     assert_int_equal(vdev_stream_wait(streams[i], event), -1);
     assert_int_equal(vdev_event_record(event, streams[i]), -1);
   }
-  assert_int_equal(vdev_stream_wait(stream, NULL), -1);
-  assert_int_equal(vdev_event_record(NULL, stream), -1);
-  assert_int_equal(vdev_event_wait(NULL), -1);
-  assert_int_equal(vdev_event_query(NULL), -1);
-  assert_string_equal(vdev_last_error(), "not an event: NULL");
+  vdev_event *destroyed = vdev_event_create(0);
+  vdev_event_destroy(destroyed);
+  vdev_event_destroy(destroyed); /* no event any more: nothing happens */
+  vdev_event *const events[] = {NULL, destroyed, (vdev_event *)(uintptr_t)12345, (vdev_event *)((char *)event + 8)};
+  for (size_t i = 0; i < sizeof events / sizeof events[0]; i++) {
+    assert_int_equal(vdev_stream_wait(stream, events[i]), -1);
+    assert_non_null(strstr(vdev_last_error(), "is not an event of this library"));
+    assert_int_equal(vdev_event_record(events[i], stream), -1);
+    assert_int_equal(vdev_event_wait(events[i]), -1);
+    assert_int_equal(vdev_event_query(events[i]), -1);
+    vdev_event_destroy(events[i]);
+  }
+  assert_int_equal(vdev_event_query(event), 1);
   assert_int_equal(vdev_host_access(NULL, 4, 1), -1);
   assert_int_equal(vdev_host_access(NULL, 0, 1), 0);
   assert_int_equal(vdev_trace_write(NULL), -1);

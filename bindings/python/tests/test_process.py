@@ -463,6 +463,7 @@ MISUSE = [
     "iobind._core.Pipeline(s, 1, 0, None, None, 3)", "iobind._core.Pipeline(s, 1, 0, None, None, (0, None, ['a'], []))",
     "iobind._core.Pipeline(s, 1, 0, None, None, (0, None, ['a'], 3))", "s.map([], run_config={'a\\0': 'b'})", "s.map([], run_tag=3)",
     "iobind._core.Pipeline(s, 1, 0, None).submit(3)", "iobind.Event('cpu').record(None)",
+    "iobind.Stream('vdev').wait_native(12345)", "iobind.Stream('vdev').signal_native(12345)", "iobind.Stream('vdev').wait_native(0)",
     "iobind.Event('cpu').record(iobind.Stream('vdev'))", "iobind.Stream('cpu').wait(None)", "iobind.Stream('cpu', {'a': 'b'})",
     "iobind._core.from_dlpack(iobind._runtime.runtime(), 3, False)", "iobind._core.wrap_read_only(iobind._runtime.runtime(), 3)",
     "iobind._core.wrap_read_only(3, x)", "t._add_writer(3)", "t.__dlpack__(stream=7)", "iobind._core.copy(3, 4, 5)", "iobind._core.create(3, 4, 5, 6)",
@@ -471,13 +472,18 @@ MISUSE = [
 ]
 
 
-def test_misuse_is_an_exception():
+RIGHT_ON_VDEV = ["b.run(stream=iobind.Stream('vdev'))", "b.run(event=iobind.Event('vdev'))", "b['x'] = iobind.empty(2, device='vdev')",
+                 "t.__dlpack__(stream=7)"]
+
+
+@pytest.mark.parametrize("place", ["cpu", "vdev"])
+def test_misuse_is_an_exception(place):
     """Each in the same process, and afterwards everything works."""
     out = child(SMALL + f"""
-misuse = {MISUSE!r}
-s = iobind.Session(twice())
+misuse = {[code for code in MISUSE if place == "cpu" or code not in RIGHT_ON_VDEV]!r}
+s = iobind.Session(twice(), device={place!r})
 b = s.bind({{"x": x}})
-t = iobind.tensor(x)
+t = iobind.tensor(x, {place!r})
 o = b.run()
 for code in misuse:
     try:
