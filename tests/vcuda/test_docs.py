@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import textwrap
 import unittest
 import zipfile
 
@@ -67,9 +68,8 @@ class Docs(unittest.TestCase):
         self.assertRegex(said, r"^[1-9]\d* launches, the host waited \d+ times$")
         self.assertIn("cudaLaunchKernel", (self.folder / "trace.json").read_text())
 
-    def test_the_python_program(self):
-        """The package is unpacked, but for its largest library, which lies with the fetched runtime. An older one that ORT_NATIVE_LIB_PATH
-        names is Python's own here: with-cuda is told of it as the page says."""
+    def unpack_python(self):
+        """onnxruntime-gpu for Python, but for its largest library, which lies with the fetched runtime. Gives its version and folder."""
         runtime = pathlib.Path(os.environ.get("ORT_NATIVE_LIB_PATH") or ROOT / ".runtime/packages" / f"onnxruntime-gpu-{newest()}-linux-x64")
         version = re.fullmatch(r"onnxruntime-gpu-([\d.]+)-linux-x64", runtime.name)[1]
         wheels = list((ROOT / ".runtime/downloads").glob(f"onnxruntime_gpu-{version}-*.whl"))
@@ -79,9 +79,38 @@ class Docs(unittest.TestCase):
             wheel.extractall(self.folder, [name for name in wheel.namelist() if not name.endswith(("_cuda.so", "_tensorrt.so"))])
         own = self.folder / "onnxruntime/capi"
         os.symlink(runtime / "libonnxruntime_providers_cuda.so", own / "libonnxruntime_providers_cuda.so")
+        return version, own
+
+    def test_the_python_program(self):
+        """An older package that ORT_NATIVE_LIB_PATH names is Python's own here: with-cuda is told of it as the page says."""
+        version, own = self.unpack_python()
         (self.folder / "bound.py").write_text(block("python"))
         named = {} if version == newest() else {"ORT_NATIVE_LIB_PATH": str(own)}
         self.run_on_cuda(PYTHON, "bound.py", PYTHONPATH=str(self.folder), **named)
+
+    def test_pytest(self):
+        """python -m iobind.vcuda -- pytest: the page's program as a test beside one on vdev, with the package as the wheel has it."""
+        self.unpack_python()
+        libraries = pathlib.Path(LIBIOBIND).parent
+        (self.folder / "iobind_vcuda/lib").mkdir(parents=True)
+        for name, place in {"bin": pathlib.Path(WITH_CUDA).parent, "lib/vcuda": libraries / "vcuda"}.items():
+            os.symlink(place, self.folder / "iobind_vcuda" / name)
+        (self.folder / "test_bound.py").write_text("def test_on_cuda():\n" + textwrap.indent(block("python"), "    ") + """
+def test_on_vdev(vdev):
+    import numpy, onnx, onnxruntime
+    model = onnx.parser.parse_model('<ir_version: 10, opset_import: ["": 20]> g (float[2] x) => (float[2] y) { y = Add(x, x) }')
+    with vdev.redirect():
+        session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CUDAExecutionProvider"])
+    with vdev.expect(kernels=1):
+        assert session.run(None, {"x": numpy.ones(2, "f4")})[0].tolist() == [2, 2]
+""")
+        paths = [self.folder, libraries / "python", ROOT / ".runtime/python-tests"]
+        environment = {name: value for name, value in os.environ.items() if name != "ORT_NATIVE_LIB_PATH"}
+        ran = subprocess.run([PYTHON, "-m", "iobind.vcuda", "--", PYTHON, "-m", "pytest", "-p", "iobind._pytest", "test_bound.py"],
+                             cwd=self.folder, env={**environment, "PYTHONPATH": os.pathsep.join(map(str, paths))}, capture_output=True, text=True)
+        if ran.returncode == 77:
+            self.skipTest(ran.stderr.strip())
+        self.assertIn("2 passed", ran.stdout, ran.stdout + ran.stderr)
 
     def test_the_c_programs_of_cuda(self):
         """All but the last line of what they print is said beside them."""

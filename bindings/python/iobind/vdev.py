@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
+import inspect
 import os
 import weakref
 from collections.abc import Callable, Iterator
@@ -23,6 +24,20 @@ KINDS = {"alloc": ["allocations"], "copy": ["h2d_count", "d2h_count", "d2d_count
 
 _prepared: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
 """SessionOptions that have the virtual accelerator, and which one: they take it once"""
+
+_naming: dict[Vdev, Callable[..., Any]] = {}
+"""each Vdev from its first redirect() to its reset(), with onnxruntime's own OrtDevice.make"""
+
+
+def _from_environment() -> dict[str, str]:
+    return {name[5:].lower(): value for name, value in os.environ.items() if name.startswith("VDEV_")}
+
+
+_initial = _from_environment()
+"""the settings that devices begin with; one that is not there is in DEFAULTS"""
+
+_values: dict[tuple[int, str], str] = {}
+"""the settings that were changed since, by device and name"""
 
 
 class Fault:
@@ -50,10 +65,14 @@ class Vdev:
         self.onnxruntime = onnxruntime
         if not self.devices:
             onnxruntime.register_execution_provider_library("vdev", self.path)
+            _initial.clear()
+            _initial.update(_from_environment())
+            _values.clear()
         self._native = ctypes.CDLL(self.path)
         self._native.vdev_get.restype = ctypes.c_int64
         self._native.vdev_last_error.restype = self._native.vdev_last_race.restype = ctypes.c_char_p
-        self._changed: set[tuple[int, str]] = set()
+        self._changed: dict[tuple[int, str], str] = {}  # and what they were
+        self._blocks = 0  # of redirect() that have not ended
         try:
             for name, value in settings.items():
                 self.set(name, value)
@@ -82,13 +101,19 @@ class Vdev:
         text = {True: "1", False: "0"}.get(value, str(value)) if isinstance(value, bool) else str(value)
         if self._native.vdev_set(device, name.encode(), text.encode()) != 0:
             raise ValueError(f"vdev: {self._error()}")
-        self._changed.add((device, name))
+        self._changed.setdefault((device, name), self._value(name, device))
+        _values[device, name] = text
 
     def reset(self) -> None:
-        """All settings as they were, all counters 0."""
-        for device, name in self._changed:
-            self._native.vdev_set(device, name.encode(), DEFAULTS.get(name, "0").encode())
+        """All settings as they were before this Vdev changed them, all counters 0. Outside redirect(), a device's name ("cuda") means
+        that device again."""
+        for (device, name), value in self._changed.items():
+            self._native.vdev_set(device, name.encode(), value.encode())
+            _values[device, name] = value
         self._changed.clear()
+        make = None if self._blocks > 0 else _naming.pop(self, None)
+        if make is not None and not _naming:
+            self._collection().OrtDevice.make = staticmethod(make)
         for device in range(len(self.devices)):
             self._native.vdev_reset(device)
 
@@ -100,46 +125,71 @@ class Vdev:
     def _error(self) -> str:
         return (self._native.vdev_last_error() or b"").decode()
 
+    def _value(self, name: str, device: int) -> str:
+        return _values.get((device, name), _initial.get(name, DEFAULTS.get(name, "0")))
+
+    @staticmethod
+    def _collection() -> Any:
+        from onnxruntime.capi import onnxruntime_inference_collection as collection  # type: ignore[import-untyped]
+
+        return collection
+
     @contextlib.contextmanager
     def redirect(self, device: int = 0) -> Iterator[None]:
         """Every onnxruntime.InferenceSession that is made meanwhile goes to the virtual accelerator, whatever providers it names, also by
-        set_providers(), and so does every OrtValue and binding that names a device of an accelerator ("cuda", 0). Not the sessions of
-        other modules that took onnxruntime's classes apart; a provider in a SessionOptions stays, behind vdev. A SessionOptions that was
-        used has vdev from then on. device: its number; a session that is made raises IndexError if there is none, and ValueError for a
-        SessionOptions that was used on another one."""
-        from onnxruntime.capi import onnxruntime_inference_collection as collection  # type: ignore[import-untyped]
+        add_provider() and add_provider_for_devices() of its SessionOptions, which do nothing meanwhile. set_providers() does nothing to
+        such a session. Not the sessions of other modules that took onnxruntime's classes apart. Every OrtValue and binding that names a
+        device of an accelerator ("cuda", 0) goes there too, also behind the block, until reset().
 
-        session_class, device_class = collection.InferenceSession, collection.OrtDevice
-        create, make, choose = session_class.__init__, device_class.make, collection.Session.set_providers
-        made: weakref.WeakSet[Any] = weakref.WeakSet()
+        A SessionOptions that was used has vdev from then on. device: its number; a session that is made raises IndexError if there is
+        none, and ValueError for a SessionOptions that was used on another one, or that has a provider from before."""
+        collection, options_class = self._collection(), self.onnxruntime.SessionOptions
+        session_class = collection.InferenceSession
+        create, add, add_devices = session_class.__init__, options_class.add_provider, options_class.add_provider_for_devices
 
         @functools.wraps(create)
         def create_on_vdev(self_: Any, path_or_bytes: Any, sess_options: Any = None, providers: Any = None, provider_options: Any = None,
                            **rest: Any) -> None:
             options = sess_options or self.onnxruntime.SessionOptions()
             if options not in _prepared:
-                options.add_provider_for_devices([self.devices[device]], {})
+                inspect.unwrap(add_devices)(options, [self.devices[device]], {})
                 _prepared[options] = device
             elif _prepared[options] != device:
                 raise ValueError(f"redirect: the SessionOptions are of a session on device {_prepared[options]}: make others for device "
                                  f"{device}")
             create(self_, path_or_bytes, options, **{**rest, "enable_fallback": 0})
-            made.add(self_)
+            first = self_.get_providers()[0]
+            if first != EP:
+                raise ValueError(f"redirect: the SessionOptions have {first} from before, and vdev only behind it: make them, or add the "
+                                 "provider, within redirect()")
+            self_.set_providers = do_nothing
 
-        def stay_on_vdev(self_: Any, providers: Any = None, provider_options: Any = None) -> None:
-            if self_ not in made:
-                choose(self_, providers, provider_options)
+        @functools.wraps(add_devices)  # which a block within this one unwraps
+        def do_nothing(*unused: Any, **unused_too: Any) -> None:
+            pass
 
-        def make_on_vdev(name: str, number: int, vendor_id: int = -1) -> Any:
-            return make(name, number, vendor_id) if name.lower() == "cpu" else make("gpu", number, VENDOR)
-
-        session_class.__init__, device_class.make = create_on_vdev, staticmethod(make_on_vdev)
-        collection.Session.set_providers = stay_on_vdev
+        self._redirect_names(collection.OrtDevice)
+        session_class.__init__ = create_on_vdev
+        options_class.add_provider = options_class.add_provider_for_devices = do_nothing
+        self._blocks += 1
         try:
             yield
         finally:
-            session_class.__init__, device_class.make = create, staticmethod(make)
-            collection.Session.set_providers = choose
+            self._blocks -= 1
+            session_class.__init__ = create
+            options_class.add_provider, options_class.add_provider_for_devices = add, add_devices
+
+    def _redirect_names(self, device_class: Any) -> None:
+        if _naming:
+            _naming.setdefault(self, next(iter(_naming.values())))
+            return
+        make = _naming[self] = device_class.make
+
+        @functools.wraps(make)
+        def make_on_vdev(name: str, number: int, vendor_id: int = -1) -> Any:
+            return make(name, number, vendor_id) if name.lower() == "cpu" else make("gpu", number, VENDOR)
+
+        device_class.make = staticmethod(make_on_vdev)
 
     @contextlib.contextmanager
     def expect(self, device: int = 0, **changes: int | range) -> Iterator[None]:
@@ -164,15 +214,16 @@ class Vdev:
         setup: makes what the test gets, again for each repetition and without faults. kinds: those to fail: "alloc", "copy", "compute".
         device: its number. Gives what came of each. Raises AssertionError for a wrong result, which names the operation, and what the
         test raises without a fault."""
-        def once() -> None:
+        others = {name: self._value(name, device) for name in (f"fail_{kind}" for kind in kinds)}
+        try:
+            for name in others:
+                self.set(name, 0, device)
+            counted = self._count(test, setup, device)
+            results = [self._strike(test, setup, kind, number, device) for kind in kinds for number in range(1, counted[kind] + 1)]
             test(*([] if setup is None else [setup()]))
-
-        counted = self._count(test, setup, device)
-        results = []
-        for kind in kinds:
-            for number in range(1, counted[kind] + 1):
-                results.append(self._strike(test, setup, kind, number, device))
-        once()
+        finally:
+            for name, value in others.items():
+                self.set(name, value, device)
         return results
 
     def _count(self, test: Callable[..., Any], setup: Callable[[], Any] | None, device: int) -> dict[str, int]:

@@ -30,10 +30,10 @@ class Service:
         return self.binding.get_outputs()[0]
 """)
 
-    def run(code, status=0, *arguments):
+    def run(code, status=0, *arguments, **environment):
         (tmp_path / "test_it.py").write_text("import numpy, pytest, app\n" + code)
         done = subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", "iobind._pytest", "-p", "no:cacheprovider", *arguments],
-                              capture_output=True, text=True, cwd=tmp_path, timeout=200, env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"})
+                              capture_output=True, text=True, cwd=tmp_path, timeout=200, env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1", **environment})
         assert done.returncode == status, done.stdout + done.stderr
         return done.stdout
 
@@ -59,6 +59,83 @@ def test_it_ends_with_the_block(vdev):
         pass
     import onnxruntime
     assert onnxruntime.InferenceSession("add.onnx", providers=["CPUExecutionProvider"]).get_providers() == ["CPUExecutionProvider"]
+""")
+
+
+def test_a_service_goes_on_behind_the_block(run_pytest):
+    """Devices that it names are still the virtual one, and its session stays there; with the test that ends."""
+    run_pytest("""
+import onnxruntime
+from iobind.vdev import Vdev
+MAKE = onnxruntime.OrtDevice.make
+
+def test_service(vdev):
+    with vdev.redirect():
+        service = app.Service()
+    service.session.set_providers(["CPUExecutionProvider"])
+    with vdev.expect(d2h_bytes=0, kernels=range(1, 9)):
+        service.step()
+
+def test_reset_within_the_block(vdev):
+    assert onnxruntime.OrtDevice.make is MAKE
+    with vdev.redirect():
+        vdev.reset()
+        app.Service().step()
+
+def test_two(vdev):
+    other = Vdev()
+    with vdev.redirect(), other.redirect():
+        service = app.Service()
+    other.reset()
+    service.step()
+
+def test_it_ends_with_the_test():
+    assert onnxruntime.OrtDevice.make is MAKE
+""")
+
+
+def test_providers_of_session_options(run_pytest):
+    """Those that are added within the block are not; one from before would come first, and the counters would count nothing."""
+    run_pytest("""
+import onnxruntime
+
+def cpu():
+    return [device for device in onnxruntime.get_ep_devices() if device.ep_name == "CPUExecutionProvider"]
+
+@pytest.mark.parametrize("add", [
+    lambda options: options.add_provider("CUDAExecutionProvider", {"device_id": "0"}),
+    lambda options: options.add_provider("CPUExecutionProvider", {}),
+    lambda options: options.add_provider_for_devices(cpu(), {}),
+    lambda options: options.set_provider_selection_policy(onnxruntime.OrtExecutionProviderDevicePolicy.PREFER_CPU),
+])
+def test_within(vdev, add):
+    with vdev.redirect(), vdev.redirect():
+        options = onnxruntime.SessionOptions()
+        add(options)
+        session = onnxruntime.InferenceSession("add.onnx", options)
+        with vdev.expect(kernels=1):
+            session.run(None, {"x": numpy.ones(4, "f4")})
+
+@pytest.mark.parametrize("add", [
+    lambda options: options.add_provider("CPUExecutionProvider", {}),
+    lambda options: options.add_provider_for_devices(cpu(), {}),
+])
+def test_before(vdev, add):
+    options = onnxruntime.SessionOptions()
+    add(options)
+    assert options.has_providers()
+    with vdev.redirect():
+        for _ in range(2):
+            with pytest.raises(ValueError, match="CPUExecutionProvider from before.* within redirect"):
+                onnxruntime.InferenceSession("add.onnx", options)
+
+def test_a_policy_from_before(vdev):
+    options = onnxruntime.SessionOptions()
+    options.set_provider_selection_policy(onnxruntime.OrtExecutionProviderDevicePolicy.PREFER_CPU)
+    with vdev.redirect():
+        session = onnxruntime.InferenceSession("add.onnx", options)
+    with vdev.expect(kernels=1):
+        session.run(None, {"x": numpy.ones(4, "f4")})
 """)
 
 
@@ -124,6 +201,40 @@ def test_time(vdev):
         onnxruntime.OrtValue.ortvalue_from_numpy(numpy.zeros(2_000_000, "u1"), "cuda", 0)
     assert vdev.get("time_ns") - before == 2_100_000
 """)
+
+
+def test_settings_of_the_environment_hold_for_every_test(run_pytest):
+    run_pytest("""
+import onnxruntime
+from iobind.vdev import Vdev
+
+@pytest.mark.vdev(h2d_gbps=1, latency_us=0, fail_copy=0)
+def test_another(vdev):
+    vdev.set("latency_us", 3)
+    nested = Vdev(latency_us=5)
+    nested.reset()
+    before = vdev.get("time_ns")
+    with vdev.redirect():
+        onnxruntime.OrtValue.ortvalue_from_numpy(numpy.zeros(2_000_000, "u1"), "cuda", 0)
+    assert vdev.get("time_ns") - before == 2_003_000
+
+@pytest.mark.vdev(fail_copy=0)
+def test_time(vdev):
+    before = vdev.get("time_ns")
+    with vdev.redirect():
+        onnxruntime.OrtValue.ortvalue_from_numpy(numpy.zeros(2_000_000, "u1"), "cuda", 0)
+    assert vdev.get("time_ns") - before == 1_100_000
+
+def test_each_fault(vdev):
+    def upload():
+        onnxruntime.OrtValue.ortvalue_from_numpy(numpy.ones(4, "f4"), "cuda", 0)
+    with vdev.redirect():
+        assert len(vdev.each_fault(upload, kinds=("copy",))) == 1
+
+def test_the_fault_is_there_again(vdev):
+    with vdev.redirect(), pytest.raises(Exception, match="fail_copy"):
+        onnxruntime.OrtValue.ortvalue_from_numpy(numpy.ones(4, "f4"), "cuda", 0)
+""", VDEV_CLOCK="virtual", VDEV_H2D_GBPS="2", VDEV_LATENCY_US="100", VDEV_FAIL_COPY="every:1")
 
 
 @pytest.mark.parametrize("mark, words", [("devices=2", "VDEV_DEVICES"), ("race='fial'", "fial"), ("nothing=1", "nothing"), ("'race'", "by name")])
