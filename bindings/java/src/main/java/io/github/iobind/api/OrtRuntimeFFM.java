@@ -5,6 +5,7 @@ import static java.lang.foreign.ValueLayout.JAVA_INT;
 
 import io.github.iobind.ffm.Constants;
 import io.github.iobind.ffm.Iobind;
+import io.github.iobind.ffm.IobindInterop;
 import io.github.iobind.ffm.Layouts;
 import io.github.iobind.ffm.NativeLibrary;
 import java.lang.foreign.Arena;
@@ -233,7 +234,8 @@ public final class OrtRuntimeFFM implements AutoCloseable {
       Layouts.setLong(struct, Layouts.RUNTIME_OPTIONS, "ort_api_base", options.ortApiBase);
       set(struct, "ep_libraries", strings(arena, options.epLibraries));
       Layouts.setLong(struct, Layouts.RUNTIME_OPTIONS, "ep_library_count", options.epLibraries.size());
-      set(struct, "log", options.log != null ? logStub(options.log) : SystemLog.STUB);
+      set(struct, "log", IobindInterop.callbackLog());
+      set(struct, "log_context", options.log != null ? logCallback(options.log) : SystemLog.CALLBACK);
       Layouts.setInt(struct, Layouts.RUNTIME_OPTIONS, "log_level",
           options.log != null ? options.logLevel : LogLevel.WARNING.ordinal());
       int status = Iobind.runtimeCreate(struct, scratch.out(0), scratch.error());
@@ -252,7 +254,7 @@ public final class OrtRuntimeFFM implements AutoCloseable {
 
   /** One for all runtimes. */
   private static final class SystemLog {
-    static final MemorySegment STUB = logStub(OrtRuntimeFFM::toSystemLogger);
+    static final MemorySegment CALLBACK = logCallback(OrtRuntimeFFM::toSystemLogger);
   }
 
   private static void toSystemLogger(LogLevel level, String message) {
@@ -264,13 +266,13 @@ public final class OrtRuntimeFFM implements AutoCloseable {
     }, message);
   }
 
-  /** The upcall for log lines lives forever: ONNX Runtime may log until the process ends. */
-  private static MemorySegment logStub(LogSink sink) {
+  /** The callback for log lines lives forever: ONNX Runtime may log until the process ends. */
+  private static MemorySegment logCallback(LogSink sink) {
     try {
       MethodHandle target = MethodHandles.lookup().findStatic(OrtRuntimeFFM.class, "forward",
           MethodType.methodType(void.class, LogSink.class, MemorySegment.class, int.class, MemorySegment.class));
-      return Linker.nativeLinker().upcallStub(target.bindTo(sink), FunctionDescriptor.ofVoid(ADDRESS, JAVA_INT, ADDRESS),
-          Arena.global());
+      return Callbacks.log(Linker.nativeLinker().upcallStub(target.bindTo(sink),
+          FunctionDescriptor.ofVoid(ADDRESS, JAVA_INT, ADDRESS), Arena.global()));
     } catch (ReflectiveOperationException e) {
       throw new AssertionError(e);
     }
@@ -278,6 +280,7 @@ public final class OrtRuntimeFFM implements AutoCloseable {
 
   @SuppressWarnings("unused") // called through the stub
   private static void forward(LogSink sink, MemorySegment context, int level, MemorySegment message) {
+    Callbacks.arrived();
     Threads.callback(() -> sink.log(LogLevel.values()[level], Layouts.string(message.address())));
   }
 

@@ -3,6 +3,7 @@ package io.github.iobind.api;
 import static java.lang.foreign.ValueLayout.ADDRESS;
 import static java.lang.foreign.ValueLayout.JAVA_LONG;
 
+import io.github.iobind.ffm.IobindInterop;
 import java.lang.foreign.Arena;
 import java.lang.foreign.FunctionDescriptor;
 import java.lang.foreign.Linker;
@@ -12,7 +13,6 @@ import java.lang.invoke.MethodHandles;
 import java.lang.invoke.MethodType;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
-import java.util.concurrent.atomic.AtomicLong;
 
 /**
  * Memory and sessions of the caller's that libiobind uses: what is to be done, once, when it does no more. Until then what the
@@ -20,15 +20,18 @@ import java.util.concurrent.atomic.AtomicLong;
  */
 final class Released {
   /** The {@code iobind_deleter} of all of them; its context is the ticket. */
-  static final MemorySegment DELETER;
-  private static final Map<Long, Runnable> KEPT = new ConcurrentHashMap<>();
-  private static final AtomicLong TICKETS = new AtomicLong();
+  static final MemorySegment DELETER = IobindInterop.callbackDelete();
+  private static final MemorySegment STUB;
+  /** By their tickets, the addresses of their callbacks. */
+  private static final Map<Long, Kept> KEPT = new ConcurrentHashMap<>();
+
+  private record Kept(Runnable action, MemorySegment callback) {}
 
   static {
     try {
       MethodHandle target = MethodHandles.lookup().findStatic(Released.class, "released",
           MethodType.methodType(void.class, long.class, MemorySegment.class));
-      DELETER = Linker.nativeLinker().upcallStub(target, FunctionDescriptor.ofVoid(JAVA_LONG, ADDRESS), Arena.global());
+      STUB = Linker.nativeLinker().upcallStub(target, FunctionDescriptor.ofVoid(JAVA_LONG, ADDRESS), Arena.global());
     } catch (ReflectiveOperationException e) {
       throw new ExceptionInInitializerError(e);
     }
@@ -37,9 +40,9 @@ final class Released {
   private Released() {}
 
   static long keep(Runnable action) {
-    long ticket = TICKETS.incrementAndGet();
-    KEPT.put(ticket, action);
-    return ticket;
+    MemorySegment callback = Callbacks.deleter(Arena.ofAuto(), STUB);
+    KEPT.put(callback.address(), new Kept(action, callback));
+    return callback.address();
   }
 
   /** Libiobind did not take it: the action is not done. */
@@ -49,6 +52,7 @@ final class Released {
 
   @SuppressWarnings("unused") // called by libiobind
   private static void released(long ticket, MemorySegment object) {
-    Threads.callback(() -> KEPT.remove(ticket).run());
+    Callbacks.arrived();
+    Threads.callback(() -> KEPT.remove(ticket).action().run());
   }
 }

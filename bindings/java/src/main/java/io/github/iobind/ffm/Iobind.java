@@ -37,10 +37,14 @@ public final class Iobind {
   }
 
   static MethodHandle find(String name, FunctionDescriptor descriptor) {
-    MemorySegment symbol = NativeLibrary.symbols().find(name).orElseThrow(() -> new UnsatisfiedLinkError(
-        "libiobind (" + NativeLibrary.origin() + ") has no " + name + ": it is older than this package"));
+    MemorySegment symbol = symbol(name);
     FUNCTIONS.put(name, descriptor);
     return LINKER.downcallHandle(symbol, descriptor);
+  }
+
+  static MemorySegment symbol(String name) {
+    return NativeLibrary.symbols().find(name).orElseThrow(() -> new UnsatisfiedLinkError(
+        "libiobind (" + NativeLibrary.origin() + ") has no " + name + ": it is older than this package"));
   }
 
   /** A function that returns a status. */

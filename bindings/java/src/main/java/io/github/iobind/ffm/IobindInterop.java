@@ -65,6 +65,18 @@ public final class IobindInterop {
     }
   }
 
+  // ---- functions that libiobind is given to call
+
+  /** {@code iobind_callback_log}. */
+  public static MemorySegment callbackLog() {
+    return Iobind.symbol("iobind_callback_log");
+  }
+
+  /** {@code iobind_callback_delete}. */
+  public static MemorySegment callbackDelete() {
+    return Iobind.symbol("iobind_callback_delete");
+  }
+
   // ---- ONNX Runtime's own objects
 
   private static final MethodHandle RUNTIME_GET_ORT = status("iobind_runtime_get_ort", OBJECT, MEMORY, OBJECT);

@@ -60,6 +60,10 @@ public final class Layouts {
   public static final StructLayout ORT = struct("iobind_ort", u32("struct_size"), u32("api_version"), pointer("api"),
       pointer("env"));
 
+  /** {@code iobind_callback}. */
+  public static final StructLayout CALLBACK = struct("iobind_callback", u32("struct_size"), u32("reserved"), pointer("calls"),
+      pointer("log"), pointer("deleter"), pointer("context"));
+
   /** {@code iobind_tensor_info}. */
   public static final StructLayout TENSOR_INFO = struct("iobind_tensor_info", u32("struct_size"), u32("dtype"), pointer("dims"),
       size("rank"), size("bytes"), pointer("device"), u32("memory"), u32("host_readable"),
@@ -118,8 +122,8 @@ public final class Layouts {
 
   /** All of them, for the test. */
   public static final List<StructLayout> ALL = List.of(ERROR, RUNTIME_OPTIONS, RUNTIME_INFO, EP_INFO, PRELOAD_OPTIONS,
-      DEVICE_INFO, DEVICE_COUNTERS, STREAM_OPTIONS, NATIVE, ORT, TENSOR_INFO, SESSION_OPTIONS, SESSION_INFO, VALUE_INFO, NODE_INFO,
-      RUN_OPTIONS, RUN_REQUEST, PIPELINE_OPTIONS, PIPELINE_REQUEST, PIPELINE_ITEM, AUDIT_INFO, AUDIT_ENTRY);
+      DEVICE_INFO, DEVICE_COUNTERS, STREAM_OPTIONS, NATIVE, ORT, CALLBACK, TENSOR_INFO, SESSION_OPTIONS, SESSION_INFO, VALUE_INFO,
+      NODE_INFO, RUN_OPTIONS, RUN_REQUEST, PIPELINE_OPTIONS, PIPELINE_REQUEST, PIPELINE_ITEM, AUDIT_INFO, AUDIT_ENTRY);
 
   private Layouts() {}
 

@@ -47,6 +47,9 @@ final class CrashCases {
       case "streamIsClosedInASubmit" -> streamIsClosedInASubmit();
       case "objectsOfArrays" -> objectsOfArrays();
       case "bytesAreUsedDirectly" -> bytesAreUsedDirectly();
+      case "mainReturnsInARunOnAStream" -> mainReturnsInARunOnAStream();
+      case "mainReturnsInAPipeline" -> mainReturnsInAPipeline();
+      case "exitsInALogLine" -> exitsInALogLine();
       case "libraryIsUnregistered" -> libraryIsUnregistered(arguments[1]);
       default -> throw new IllegalArgumentException(arguments[0]);
     }
@@ -588,6 +591,39 @@ final class CrashCases {
         binding.runWithBindings();
       }
     }
+  }
+
+  /** The run goes on while the JVM ends and ONNX Runtime's objects are destroyed. So it fails, and logs that, on a native thread. */
+  private static void mainReturnsInARunOnAStream() {
+    OrtRuntimeFFM runtime = OrtRuntimeFFM.create();
+    OrtIoBindingFFM binding = Models.session(runtime, "loop").createBinding();
+    binding.bindInput(0, new long[] {ENDLESS});
+    binding.bindInput(1, new float[] {1}, 1);
+    binding.runWithBindings(OrtStreamFFM.create(runtime, DeviceSpec.CPU), null);
+  }
+
+  private static void mainReturnsInAPipeline() {
+    OrtRuntimeFFM runtime = OrtRuntimeFFM.create();
+    OrtPipelineFFM pipeline = OrtPipelineFFM.create(Models.session(runtime, "loop"), new OrtPipelineFFM.Options());
+    pipeline.submit(List.of(OrtValueRef.of(runtime, new long[] {ENDLESS}, MemoryDescriptor.of(OnnxTensorElementType.INT64)),
+        OrtValueRef.of(runtime, new float[] {1}, ONE)));
+  }
+
+  /** The end of the JVM waits until no call is on its way into Java, and this one is there already. */
+  private static void exitsInALogLine() {
+    OrtRuntimeFFM runtime = runtimeWithFailures(() -> {
+      System.out.println("passed: exitsInALogLine");
+      System.exit(0);
+    });
+    OrtIoBindingFFM binding = Models.session(runtime, "loop").createBinding();
+    binding.bindInput(0, new long[] {ENDLESS});
+    binding.bindInput(1, new float[] {1}, 1);
+    Thread.ofPlatform().daemon().start(() -> {
+      awaitCall("bindingRun");
+      binding.cancel();
+    });
+    binding.runWithBindings();
+    throw new AssertionError("the JVM has ended");
   }
 
   /** Who shares ONNX Runtime unregisters an EP's library while a value of its device is open. */
