@@ -7,8 +7,11 @@ import io.github.iobind.ffm.Iobind;
 import io.github.iobind.ffm.Layouts;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
+import java.lang.ref.Cleaner;
 import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
+import java.util.function.Consumer;
+import java.util.function.LongFunction;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -65,6 +68,24 @@ public final class OrtValueRef implements AutoCloseable {
       MemoryDescriptor known = descriptor;
       if (known == null) descriptor = known = new MemoryDescriptor(type, dims);
       return known;
+    }
+  }
+
+  /**
+   * The reference of a view's segment to the tensor. The segment's arena keeps this object. So nobody can reach the memory any
+   * more when it is collected, and the reference is given back also if a forgotten value has never closed the arena.
+   */
+  private static final class ViewReference {
+    private static final Cleaner CLEANER = Cleaner.create();
+
+    private final Cleaner.Cleanable release;
+
+    ViewReference(long address) {
+      release = CLEANER.register(this, () -> Iobind.tensorRelease(address));
+    }
+
+    void giveBack(MemorySegment segment) {
+      release.clean();
     }
   }
 
@@ -354,7 +375,8 @@ public final class OrtValueRef implements AutoCloseable {
 
   /**
    * The memory itself, without a copy. Its scope ends when this reference is closed; from then on an access is an
-   * IllegalStateException. Memory of the caller's keeps its scope, and is read-only where that is. Closing a value that was
+   * IllegalStateException. If the value is forgotten instead, the segment keeps the memory until it is collected, too.
+   * Memory of the caller's keeps its scope, and is read-only where that is. Closing a value that was
    * looked at this way costs some 20 microseconds; in a loop take
    * {@link #asMemorySegment(Arena)} or {@link #read(Object)}.
    *
@@ -366,7 +388,7 @@ public final class OrtValueRef implements AutoCloseable {
     synchronized (handle) {
       if (view == null) {
         Arena arena = Arena.ofShared();
-        view = asMemorySegment(arena);
+        view = asMemorySegment(arena, address -> new ViewReference(address)::giveBack);
         viewArena = arena;
       }
       if (handle.isClosed()) {
@@ -386,17 +408,23 @@ public final class OrtValueRef implements AutoCloseable {
    * @throws OrtFFMException as {@link #asMemorySegment()}
    */
   public MemorySegment asMemorySegment(Arena arena) {
+    return asMemorySegment(arena, address -> ignored -> Iobind.tensorRelease(address));
+  }
+
+  /** @param cleanup what gives back the segment's reference to the tensor, when the arena is closed */
+  private MemorySegment asMemorySegment(Arena arena, LongFunction<Consumer<MemorySegment>> cleanup) {
     Shape now = hostShape();
     long address = enter();
     try {
       if (backing != null) return memory(Iobind.tensorAddress(address), now.descriptor().byteSize(), backing);
       MemorySegment memory = MemorySegment.ofAddress(Iobind.tensorAddress(address));
       Iobind.tensorRetain(address);
+      Consumer<MemorySegment> giveBack = cleanup.apply(address);
       try {
-        MemorySegment segment = memory.reinterpret(now.descriptor().byteSize(), arena, ignored -> Iobind.tensorRelease(address));
+        MemorySegment segment = memory.reinterpret(now.descriptor().byteSize(), arena, giveBack);
         return now.isReadOnly ? segment.asReadOnly() : segment;
       } catch (RuntimeException e) { // the arena is closed, or another thread's
-        Iobind.tensorRelease(address);
+        giveBack.accept(memory);
         throw e;
       }
     } finally {

@@ -296,18 +296,21 @@ class LifetimeTest {
   /** What is never closed is freed when it is collected, and reported with the place where it was made. */
   @Test
   void leaksAreReported() throws Exception {
-    Child child = Child.test(Map.of(), Leaky.class);
+    String report = leak("report");
+    assertTrue(report.contains("OrtValueRef was not closed"), report);
+    assertTrue(report.contains("-Diobind.leaks=trace"), report);
+    String trace = leak("trace");
+    assertTrue(trace.contains("at io.github.iobind.api.LifetimeTest$Leaky.leak"), trace);
+    String off = leak("off"); // freed, and not reported
+    assertTrue(!off.contains("not closed"), off);
+  }
+
+  /** What a program says that forgets things, and finds their memory freed. */
+  private static String leak(String leaks) throws Exception {
+    Child child = Child.java(Map.of(), "--enable-native-access=ALL-UNNAMED", Child.LIBRARY, "-Diobind.leaks=" + leaks,
+        "-Diobind.project=" + Models.PROJECT, "-Diobind.build=" + Models.BUILD, "-cp", Child.CLASS_PATH, Leaky.class.getName());
     assertEquals(0, child.exit(), child.output());
-    assertTrue(child.output().contains("OrtValueRef was not closed"), child.output());
-    assertTrue(child.output().contains("-Diobind.leaks=trace"), child.output());
-    child = Child.java(Map.of(), "--enable-native-access=ALL-UNNAMED", Child.LIBRARY, "-Diobind.leaks=trace", "-cp",
-        Child.CLASS_PATH, Leaky.class.getName());
-    assertEquals(0, child.exit(), child.output());
-    assertTrue(child.output().contains("at io.github.iobind.api.LifetimeTest$Leaky.leak"), child.output());
-    child = Child.java(Map.of(), "--enable-native-access=ALL-UNNAMED", Child.LIBRARY, "-Diobind.leaks=off", "-cp",
-        Child.CLASS_PATH, Leaky.class.getName());
-    assertEquals(0, child.exit(), child.output()); // freed, and not reported
-    assertTrue(!child.output().contains("not closed"), child.output());
+    return child.output();
   }
 
   /** Values that were forgotten among others that were closed, in whatever order and by whatever thread: these, and no more. */
@@ -350,14 +353,14 @@ class LifetimeTest {
     assertEquals(0, child.exit(), child.output());
   }
 
-  /** Allocates 4 GiB of values of 4 MiB, closes none, and exits 0 where never more than 1 GiB of them are there. */
+  /** Allocates and fills 4 GiB of values of 4 MiB, closes none, and exits 0 if never more than 1 GiB of them are there. */
   static final class Careless {
     public static void main(String[] arguments) throws Exception {
       try (OrtRuntimeFFM runtime = OrtRuntimeFFM.create()) {
         for (int i = 0; i < 1024; i++) {
-          OrtValueRef.allocate(runtime, DeviceSpec.CPU, floats(1 << 20)).shape();
+          OrtValueRef.allocate(runtime, DeviceSpec.CPU, floats(1 << 20)).asMemorySegment().set(ValueLayout.JAVA_BYTE, 0, (byte) 1);
           if (i % 8 == 7) Thread.sleep(5); // some work
-          if (Handle.openBytes() > 1L << 30) System.exit(1);
+          if (runtime.counters(DeviceSpec.CPU).allocatedBytes() > 1L << 30) System.exit(1);
         }
         System.exit(0);
       }
@@ -373,18 +376,28 @@ class LifetimeTest {
     return runtime.counters(DeviceSpec.CPU).allocatedBytes() == before;
   }
 
-  /** A program that forgets a value; it exits 0 where the value's memory is freed in the end. */
+  /** A program that forgets values, their segments and a binding; it exits 0 if their memory is freed in the end. */
   static final class Leaky {
     public static void main(String[] arguments) throws Exception {
-      try (OrtRuntimeFFM runtime = OrtRuntimeFFM.create()) {
+      try (OrtRuntimeFFM runtime = OrtRuntimeFFM.create(); OrtSessionFFM session = Models.session(runtime, "scale")) {
         long before = runtime.counters(DeviceSpec.CPU).allocatedBytes();
-        leak(runtime);
+        leak(runtime, session);
         System.exit(isFreed(runtime, before, 500) ? 0 : 1);
       }
     }
 
-    private static void leak(OrtRuntimeFFM runtime) {
+    private static void leak(OrtRuntimeFFM runtime, OrtSessionFFM session) throws InterruptedException {
       OrtValueRef.allocate(runtime, DeviceSpec.CPU, floats(1000)).shape();
+      MemorySegment segment = OrtValueRef.allocate(runtime, DeviceSpec.CPU, floats(1000)).asMemorySegment().fill((byte) 7);
+      while (Handle.LEAKS.get() < 2) {
+        System.gc();
+        Thread.sleep(20);
+      }
+      if (segment.get(ValueLayout.JAVA_BYTE, 3999) != 7) throw new AssertionError("a segment keeps the memory of a forgotten value");
+      OrtIoBindingFFM binding = session.createBinding();
+      binding.bindInput("x", new float[1000], 1000);
+      binding.runWithBindings();
+      binding.getBoundOutputCpuValues();
     }
   }
 }
