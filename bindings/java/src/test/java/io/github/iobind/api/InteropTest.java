@@ -118,7 +118,7 @@ class InteropTest {
       binding.bindInput("x", x); // one ONNX Runtime: values of the one are good for the other
       binding.runWithBindings();
     }
-    fails(OrtStatus.INVALID_ARGUMENT, "ort_api",
+    fails(OrtStatus.INVALID_ARGUMENT, "ortApi",
         () -> OrtRuntimeFFM.create(new OrtRuntimeFFM.Options().ortApiBase(base).ortApi(base)));
     fails(OrtStatus.INVALID_ARGUMENT, "", () -> OrtSessionFFM.wrap(runtime, MemorySegment.NULL, null));
   }
