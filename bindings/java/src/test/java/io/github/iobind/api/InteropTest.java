@@ -213,7 +213,7 @@ class InteropTest {
   }
 
   /** Releases an OrtValue, as the C code that has it does: by the function in ONNX Runtime's table. */
-  private static void releaseValue(MemorySegment value) {
+  static void releaseValue(OrtRuntimeFFM runtime, MemorySegment value) {
     MemorySegment api = OrtInterop.ortApi(runtime).reinterpret(97 * 8);
     try {
       Linker.nativeLinker().downcallHandle(api.getAtIndex(ValueLayout.ADDRESS, 96), FunctionDescriptor.ofVoid(ValueLayout.ADDRESS))
@@ -231,7 +231,7 @@ class InteropTest {
     MemorySegment memory = made.nativeAddress(), ortValue = OrtInterop.toOrtValue(made);
     made.close();
     OrtValueRef x = OrtInterop.fromOrtValue(runtime, ortValue, () -> {
-      releaseValue(ortValue);
+      releaseValue(runtime, ortValue);
       released.incrementAndGet();
     });
     assertEquals(memory, x.nativeAddress());
