@@ -64,7 +64,7 @@ public record BindingAudit(long crossingBytes, long crossingCount, long unknownC
     return new Entry(Kind.values()[Layouts.getInt(entry, layout, "kind")], Layouts.getString(entry, layout, "name"),
         place(entry, "from"), place(entry, "to"), Layouts.getLong(entry, layout, "bytes"),
         (flags & Constants.AUDIT_CROSSES) != 0, (flags & Constants.AUDIT_UNKNOWN) != 0,
-        Layouts.getString(entry, layout, "reason"), Layouts.getString(entry, layout, "advice"));
+        Texts.inJava(Layouts.getString(entry, layout, "reason")), Texts.inJava(Layouts.getString(entry, layout, "advice")));
   }
 
   private static DeviceSpec place(MemorySegment entry, String field) {

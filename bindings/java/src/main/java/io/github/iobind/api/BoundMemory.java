@@ -50,8 +50,8 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
     boolean isInPlace;
     /** Outputs in place: the caller's memory that the last run wrote; null where it is libiobind's. */
     MemorySegment state;
-    /** Inputs: an output becomes the next run's input, which is then no memory that Java knows. */
-    boolean carried;
+    /** Inputs: how an output becomes the next run's input, which is then no memory that Java knows; null where none does. */
+    CarryMode carry;
   }
 
   /** The last run on a stream that needs something until it has passed; null where none does. */
@@ -166,15 +166,15 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
    * @param event the run waits for it before it reads the value; null: it is ready. It must stay open until the input is bound
    *     again
    * @throws OrtFFMException NOT_FOUND: the index; DTYPE, SHAPE: it does not fit; DEVICE: a RESIDENT value is not where the
-   *     session reads the input; NOT_SUPPORTED: the input is not a tensor; INVALID_ARGUMENT: it overlaps a FIXED output;
-   *     INVALID_STATE: a run is under way. After an error the input is as it was
+   *     session reads the input; NOT_SUPPORTED: the input is not a tensor; INVALID_ARGUMENT: it overlaps a FIXED output, or
+   *     lies in read-only memory and would be written, as a state that is carried by SWAP or IN_PLACE; INVALID_STATE: a run is
+   *     under way. After an error the input is as it was
    */
   public void bindInput(int index, OrtValueRef value, InputMode mode, @Nullable OrtEventFFM event) {
     long address = enter();
     try {
       if (event == null && isBound(index, value, mode)) return;
-      boolean isWritten = mode != InputMode.SNAPSHOT && index >= 0 && index < inputs.length && inputs[index].carried;
-      if (isWritten) requireWritable(value.backing(), index);
+      if (mode != InputMode.SNAPSHOT && isWritten(index)) requireWritable(value.backing(), index);
       long tensor = value.enter();
       try {
         long eventAddress = OrtEventFFM.enter(event);
@@ -192,7 +192,7 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
         value.exit();
       }
       note(inputs[index], mode == InputMode.SNAPSHOT ? null : value.backing());
-      if (!inputs[index].carried) inputs[index].tensor = value.tensor();
+      if (inputs[index].carry == null) inputs[index].tensor = value.tensor();
       inputs[index].inputMode = mode;
     } finally {
       handle.exitAlone();
@@ -203,11 +203,17 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
     scratch.check(Iobind.bindingSetInput(address, index, mode.ordinal(), tensor, event, scratch.error()));
   }
 
+  /** Whether runs write what is bound to the input; a MOVE one gives each run new memory. */
+  private boolean isWritten(int index) {
+    CarryMode carry = index >= 0 && index < inputs.length ? inputs[index].carry : null;
+    return carry != null && carry != CarryMode.MOVE;
+  }
+
   /** Whether binding the value would change nothing: programs bind what they cache before each run. */
   private boolean isBound(int index, OrtValueRef value, InputMode mode) {
     if (index < 0 || index >= inputs.length || submitted) return false;
     Slot slot = inputs[index];
-    return slot.tensor == value.tensor() && slot.inputMode == mode && mode != InputMode.SNAPSHOT && !slot.carried
+    return slot.tensor == value.tensor() && slot.inputMode == mode && mode != InputMode.SNAPSHOT && slot.carry == null
         && events[index] == null && value.isUsable();
   }
 
@@ -232,7 +238,7 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
   void noteOutput(Slot slot, MemorySegment guard, OutputMode mode) {
     note(slot, guard);
     slot.mode = mode;
-    if (slot.carriedTo != null) slot.carriedTo.carried = false;
+    if (slot.carriedTo != null) slot.carriedTo.carry = null;
     slot.carriedTo = null;
     slot.state = null;
     if (slot.isInPlace) statesInPlace--;
@@ -377,7 +383,7 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
         scratch.check(Iobind.bindingSetInput(address, index, mode.ordinal(), tensor, 0, scratch.error()));
         noteEvent(index, null);
         note(slot, null);
-        if (!onHost || slot.carried) return;
+        if (!onHost || slot.carry != null) return;
         slot.own = memory;
         slot.type = type;
         slot.shape = shape.clone();
@@ -616,7 +622,7 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
       outputs[from].carriedTo = inputs[to];
       outputs[from].isInPlace = mode == CarryMode.IN_PLACE;
       if (outputs[from].isInPlace) statesInPlace++;
-      inputs[to].carried = true;
+      inputs[to].carry = mode;
       inputs[to].own = null;
       inputs[to].tensor = 0;
     } finally {

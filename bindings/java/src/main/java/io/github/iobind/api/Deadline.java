@@ -13,13 +13,16 @@ final class Deadline {
   }
 
   static Deadline in(Duration time) {
-    long nanos;
+    return new Deadline(System.nanoTime() + nanos(time));
+  }
+
+  /** A time in nanoseconds, 0 or more, and few enough to be added to a clock. */
+  static long nanos(Duration time) {
     try {
-      nanos = Math.max(0, time.toNanos());
+      return Math.clamp(time.toNanos(), 0, Long.MAX_VALUE / 2);
     } catch (ArithmeticException tooLong) { // 292 years; or as long ago
-      nanos = time.isNegative() ? 0 : Long.MAX_VALUE / 2;
+      return time.isNegative() ? 0 : Long.MAX_VALUE / 2;
     }
-    return new Deadline(System.nanoTime() + Math.min(nanos, Long.MAX_VALUE / 2));
   }
 
   /** The nanoseconds that are left, 0 or more. */

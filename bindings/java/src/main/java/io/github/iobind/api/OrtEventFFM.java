@@ -86,7 +86,7 @@ public final class OrtEventFFM implements AutoCloseable {
    * @throws OrtFFMException as {@link #await()}
    */
   public boolean await(Duration timeout) {
-    return hasPassed(Math.max(0, timeout.toNanos()));
+    return hasPassed(Deadline.nanos(timeout));
   }
 
   private static final long FOREVER = -1;

@@ -4,6 +4,7 @@ import io.github.iobind.ffm.Constants;
 import io.github.iobind.ffm.IobindInterop;
 import io.github.iobind.ffm.Layouts;
 import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -32,6 +33,10 @@ public final class OrtInterop {
     }
   }
 
+  /** The flags of a {@code DLManagedTensorVersioned}: behind its version, context and deleter. */
+  private static final long DLPACK_FLAGS = 24;
+  private static final long DLPACK_READ_ONLY = 1;
+
   private OrtInterop() {}
 
   /** The address of a native object; a Java array's segment has none. */
@@ -47,17 +52,22 @@ public final class OrtInterop {
    * @param value on whatever device; it may be closed after this
    * @param options LEGACY, or none for a {@code DLManagedTensorVersioned}
    * @return the address of the struct, which keeps the memory until its deleter is called: by the library that it is passed to, or
-   *     by the caller
+   *     by the caller. It says if the memory is read-only
    * @throws OrtFFMException NOT_SUPPORTED: DLPack has no name for this memory, or (strings) for this type, or cannot say in a LEGACY
    *     struct that the value is read-only; INVALID_ARGUMENT: the value lies in memory of the caller's, whose arena could be closed
    */
   public static MemorySegment toDlpack(OrtValueRef value, Dlpack... options) {
     requireOwn("toDlpack", value);
+    int flags = Dlpack.flags(options);
+    boolean isReadOnly = value.isReadOnly();
+    if ((flags & Constants.DLPACK_LEGACY) != 0) requireWritable("toDlpack: a legacy struct", value);
     try (Scratch scratch = Scratch.take()) {
       long address = value.enter();
       try {
-        scratch.check(IobindInterop.tensorToDlpack(address, Dlpack.flags(options), scratch.out(0), scratch.error()));
-        return MemorySegment.ofAddress(scratch.getLong(0));
+        scratch.check(IobindInterop.tensorToDlpack(address, flags, scratch.out(0), scratch.error()));
+        MemorySegment struct = MemorySegment.ofAddress(scratch.getLong(0));
+        if (isReadOnly) markReadOnly(struct); // libiobind does not know that a segment is
+        return struct;
       } finally {
         value.exit();
       }
@@ -126,6 +136,7 @@ public final class OrtInterop {
    */
   public static MemorySegment toOrtValue(OrtValueRef value) {
     requireOwn("toOrtValue", value);
+    requireWritable("toOrtValue: an OrtValue", value);
     try (Scratch scratch = Scratch.take()) {
       long address = value.enter();
       try {
@@ -183,6 +194,18 @@ public final class OrtInterop {
       return MemorySegment.ofAddress(IobindInterop.sessionGetOrt(address));
     } finally {
       session.exit();
+    }
+  }
+
+  private static void markReadOnly(MemorySegment struct) {
+    MemorySegment flags = struct.reinterpret(DLPACK_FLAGS + Long.BYTES);
+    flags.set(ValueLayout.JAVA_LONG, DLPACK_FLAGS, flags.get(ValueLayout.JAVA_LONG, DLPACK_FLAGS) | DLPACK_READ_ONLY);
+  }
+
+  /** Other code that is not told that memory is read-only would write it. */
+  private static void requireWritable(String what, OrtValueRef value) {
+    if (value.isReadOnly()) {
+      throw new OrtFFMException(OrtStatus.NOT_SUPPORTED, what + " cannot say that a value is read-only: copyTo makes one to write");
     }
   }
 

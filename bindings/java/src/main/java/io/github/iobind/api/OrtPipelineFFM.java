@@ -528,7 +528,7 @@ public final class OrtPipelineFFM implements AutoCloseable {
    * @throws OrtFFMException as {@link #next()}
    */
   public Optional<Item> next(Duration timeout) {
-    return Optional.ofNullable(next(Math.max(0, timeout.toNanos())));
+    return Optional.ofNullable(next(Deadline.nanos(timeout)));
   }
 
   private Item next(long nanos) {

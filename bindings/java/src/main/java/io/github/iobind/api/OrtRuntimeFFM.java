@@ -113,7 +113,8 @@ public final class OrtRuntimeFFM implements AutoCloseable {
 
     /**
      * Receive log lines; without this warnings and errors go to {@code System.Logger} under the name
-     * {@code io.github.iobind}.
+     * {@code io.github.iobind}. With the ONNX Runtime of the official package, whose environment it is, only this package's own
+     * lines go there, and ONNX Runtime writes its own to stderr.
      *
      * @param level the least severe one
      * @param sink receives them

@@ -583,9 +583,14 @@ public final class OrtValueRef implements AutoCloseable {
     return backing.asSlice(bytes == 0 ? 0 : address - backing.address(), bytes);
   }
 
-  /** Refuses memory of the caller's, or of another library's, that is for reading only. */
+  /** Whether the memory, the caller's or another library's, is for reading only. */
+  boolean isReadOnly() {
+    return (backing != null && backing.isReadOnly()) || shapeNow().isReadOnly;
+  }
+
+  /** Refuses memory that is for reading only. */
   void requireWritable(String what) {
-    if ((backing != null && backing.isReadOnly()) || shapeNow().isReadOnly) {
+    if (isReadOnly()) {
       throw new OrtFFMException(OrtStatus.INVALID_ARGUMENT, what + ": the value lies in memory that is read-only");
     }
   }

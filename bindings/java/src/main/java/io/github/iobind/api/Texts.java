@@ -12,7 +12,7 @@ import java.util.regex.Pattern;
 
 /** Texts on their way to libiobind, where they end at a NUL, and its messages on their way back, in Java's words. */
 final class Texts {
-  /** What a C function of a message is here. */
+  /** What a name of C's in a message is here. */
   private static final Map<String, String> NAMES = Map.ofEntries(Map.entry("binding_set_input", "bindInput"),
       Map.entry("binding_update_input", "update"), Map.entry("binding_set_output", "bindOutput"),
       Map.entry("binding_set_run_options", "setRunOptions"), Map.entry("binding_check", "check"),
@@ -35,8 +35,17 @@ final class Texts {
       Map.entry("runtime_register_ep", "registerEp"), Map.entry("stream_create", "OrtStreamFFM.create"),
       Map.entry("stream_synchronize", "synchronize"), Map.entry("stream_wait", "OrtStreamFFM.await"),
       Map.entry("event_create", "OrtEventFFM.create"), Map.entry("event_record", "record"),
-      Map.entry("event_wait", "await"), Map.entry("event_wait_for", "await"), Map.entry("event_query", "isDone"));
-  private static final Pattern FUNCTION = Pattern.compile("(?<![\\w'])(?:iobind_)?([a-z]+(?:_[a-z]+)+)(?![\\w'])");
+      Map.entry("event_wait", "await"), Map.entry("event_wait_for", "await"), Map.entry("event_query", "isDone"),
+      Map.entry("runtime_find_device", "device"), Map.entry("device_get_counters", "counters"),
+      Map.entry("stream_wait_native", "OrtStreamFFM.await"), Map.entry("stream_signal_native", "signal"),
+      Map.entry("binding_create", "createBinding"), Map.entry("session_get_metadata", "metadata"),
+      // what C gives in a struct or by a constant
+      Map.entry("graph_limit", "Options.graphs"), Map.entry("intra_op_threads", "intraOp"),
+      Map.entry("inter_op_threads", "interOp"), Map.entry("ort_library", "ortLibrary"), Map.entry("ort_api", "ortApi"),
+      Map.entry("ort_api_base", "ortApiBase"), Map.entry("ort_session", "ortSession"), Map.entry("ort_value", "ortValue"),
+      Map.entry("IOBIND_SESSION_PLACEMENT", "Options.placement"), Map.entry("IOBIND_SESSION_STRICT", "Options.strict"),
+      Map.entry("IOBIND_DLPACK_COPY_STRIDED", "Dlpack.COPY_STRIDED"));
+  private static final Pattern NAME = Pattern.compile("(?<![\\w'])(?:iobind_)?([A-Za-z]+(?:_[A-Za-z]+)+)(?![\\w'])");
   private static final Pattern HUGE = Pattern.compile("(?<![\\d-])(?<!\\.\\. )\\d{19,20}(?!\\d)");
 
   private Texts() {}
@@ -58,9 +67,9 @@ final class Texts {
     }
   }
 
-  /** A message of libiobind: functions by their names here, and sizes that a negative number became as that number. */
+  /** A message of libiobind: in the names and words of here, and sizes that a negative number became as that number. */
   static String inJava(String message) {
-    String named = FUNCTION.matcher(message).replaceAll(
+    String named = NAME.matcher(message.replace("tensor is NULL", "value is null")).replaceAll(
         match -> Matcher.quoteReplacement(NAMES.getOrDefault(match.group(1), match.group())));
     return HUGE.matcher(named).replaceAll(match -> {
       try {

@@ -12,6 +12,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.time.Duration;
+import java.time.temporal.ChronoUnit;
 import java.util.List;
 import java.util.concurrent.CancellationException;
 import java.util.concurrent.CompletableFuture;
@@ -370,7 +371,28 @@ class CloseTest {
       OrtIoBindingFFM binding = loop(session, 1);
       OrtPipelineFFM pipeline = OrtPipelineFFM.create(session, new OrtPipelineFFM.Options());
       OrtStreamFFM stream = OrtStreamFFM.create(runtime, DeviceSpec.CPU);
+      OrtEventFFM event = OrtEventFFM.create(runtime, DeviceSpec.CPU);
+      assertTrue(event.await(time));
+      event.close();
       assertTrue(binding.close(time) && pipeline.close(time) && stream.close(time) && session.close(time));
+    }
+  }
+
+  /** The end of an item and of work on a stream is waited for by the longest time there is. */
+  @Test
+  void waitsOfAnyLength() {
+    Duration ever = ChronoUnit.FOREVER.getDuration();
+    try (OrtSessionFFM session = Models.session(runtime, "loop");
+        OrtPipelineFFM pipeline = OrtPipelineFFM.create(session, new OrtPipelineFFM.Options());
+        OrtStreamFFM stream = OrtStreamFFM.create(runtime, DeviceSpec.CPU);
+        OrtEventFFM event = OrtEventFFM.create(runtime, DeviceSpec.CPU); OrtIoBindingFFM binding = loop(session, 1000);
+        OrtValueRef trips = OrtValueRef.of(runtime, new long[] {1000}, MemoryDescriptor.of(OnnxTensorElementType.INT64));
+        OrtValueRef state = OrtValueRef.of(runtime, new float[] {1}, ONE)) {
+      pipeline.submit(List.of(trips, state));
+      pipeline.next(ever).orElseThrow().close();
+      binding.runWithBindings(stream, null);
+      event.record(stream);
+      assertTrue(event.await(ever));
     }
   }
 

@@ -157,11 +157,31 @@ final class CrashCases {
           require(y[0] == 0 && value.toFloatArray()[0] == 0, "it is read, and was not written");
           binding.bindInput("x", value, InputMode.SNAPSHOT);
           binding.update("x", new float[] {1}); // into the copy
+          for (CarryMode mode : CarryMode.values()) {
+            carryFromReadOnly(session, value, mode, true);
+            carryFromReadOnly(session, value, mode, false);
+          }
         }
       }
       require(plain.get(java.lang.foreign.ValueLayout.JAVA_INT, 0) == 0, "nothing was written");
     }
     require(Files.readAllBytes(file)[0] == 0, "nothing was written");
+  }
+
+  /** A first state that is read-only: only MOVE leaves it unwritten, whether it is bound before the carry or after it. */
+  private static void carryFromReadOnly(OrtSessionFFM session, OrtValueRef value, CarryMode mode, boolean isBoundBefore) {
+    try (OrtIoBindingFFM binding = session.createBinding()) {
+      Runnable bind = () -> binding.bindInput("x", value), carry = () -> binding.carry("y", "x", mode);
+      Runnable last = isBoundBefore ? carry : bind;
+      (isBoundBefore ? bind : carry).run();
+      if (mode != CarryMode.MOVE) {
+        OrtFFMException e = fails(OrtFFMException.class, last::run);
+        require(e.status() == OrtStatus.INVALID_ARGUMENT && e.getMessage().contains("read-only"), mode + ": " + e);
+        return;
+      }
+      last.run();
+      for (int i = 0; i < 3; i++) binding.runWithBindings();
+    }
   }
 
   /** An arena cannot be closed while a run is at work in its memory, whatever became of the future. */

@@ -152,6 +152,100 @@ class CudaTest {
     cuda("cudaStreamDestroy", foreign);
   }
 
+  /** An item whose value is on the device, behind the event of the run that makes it, and stays the caller's. */
+  @Test
+  void anItemOnTheDevice() {
+    try (OrtSessionFFM session = OrtSessionFFM.create(runtime, Models.bytes("scale"), onCuda());
+        OrtPipelineFFM pipeline = OrtPipelineFFM.create(session, new OrtPipelineFFM.Options());
+        OrtIoBindingFFM binding = session.createBinding(); OrtStreamFFM stream = OrtStreamFFM.create(runtime, CUDA);
+        OrtEventFFM made = OrtEventFFM.create(runtime, CUDA); OrtValueRef value = OrtValueRef.allocate(runtime, CUDA, FOUR)) {
+      binding.bindInput("x", new float[] {1, 2, 3, 4}, 4);
+      binding.bindOutput("y", value);
+      binding.runWithBindings(stream, null);
+      made.record(stream);
+      pipeline.submit("tag", List.of(value), List.of(made));
+      try (OrtPipelineFFM.Item item = pipeline.next()) {
+        assertEquals("tag", item.tag());
+        assertArrayEquals(new float[] {4, 8, 12, 16}, item.outputs().get("y").toFloatArray());
+      }
+      assertArrayEquals(new float[] {2, 4, 6, 8}, value.toFloatArray());
+    }
+  }
+
+  /** What one side gives the other takes: the same memory of the device, which the last of them frees. */
+  @Test
+  void valuesOfOtherCode() {
+    long before = runtime.counters(CUDA).allocatedBytes();
+    for (OrtInterop.Dlpack[] options : new OrtInterop.Dlpack[][] {{}, {OrtInterop.Dlpack.LEGACY}}) {
+      OrtValueRef made = onDevice(1, 2, 3, 4);
+      MemorySegment memory = made.nativeAddress(), struct = OrtInterop.toDlpack(made, options);
+      made.close();
+      try (OrtValueRef taken = OrtInterop.fromDlpack(runtime, struct, options)) {
+        assertDoubled(taken, memory);
+      }
+    }
+    OrtValueRef made = onDevice(1, 2, 3, 4);
+    MemorySegment memory = made.nativeAddress(), ortValue = OrtInterop.toOrtValue(made);
+    made.close();
+    AtomicInteger released = new AtomicInteger();
+    try (OrtValueRef taken = OrtInterop.fromOrtValue(runtime, ortValue, () -> {
+      InteropTest.releaseValue(runtime, ortValue);
+      released.incrementAndGet();
+    })) {
+      assertDoubled(taken, memory);
+      assertEquals(0, released.get());
+    }
+    assertEquals(1, released.get());
+    assertEquals(before, runtime.counters(CUDA).allocatedBytes());
+  }
+
+  private static OrtValueRef onDevice(float... values) {
+    try (OrtValueRef host = OrtValueRef.of(runtime, values, FOUR)) {
+      return host.copyTo(runtime, CUDA);
+    }
+  }
+
+  /** The value 1, 2, 3, 4 in this memory, which a session reads where it is. */
+  private static void assertDoubled(OrtValueRef value, MemorySegment memory) {
+    assertEquals(memory, value.nativeAddress());
+    assertEquals(FOUR, value.descriptor());
+    assertEquals(runtime.device(CUDA).spec(), value.device());
+    try (OrtSessionFFM session = OrtSessionFFM.create(runtime, Models.bytes("scale"), onCuda());
+        OrtIoBindingFFM binding = session.createBinding()) {
+      binding.bindInput("x", value);
+      binding.runWithBindings();
+      float[] y = new float[4];
+      binding.readOutput("y", y);
+      assertArrayEquals(new float[] {2, 4, 6, 8}, y);
+    }
+  }
+
+  /** Before there is a runtime, which would load them itself. */
+  @Test
+  void librariesAreLoadedBefore() throws Exception {
+    Child child = Child.test(Map.of(), Preloading.class);
+    assertEquals(0, child.exit(), child.output());
+    assertTrue(child.output().lines().anyMatch("loaded"::equals), child.output());
+  }
+
+  /** Loads NVIDIA's libraries, and uses the device with them. */
+  static final class Preloading {
+    public static void main(String[] arguments) throws Exception {
+      if (isLoaded()) throw new AssertionError("CUDA's runtime is loaded already");
+      OrtRuntimeFFM.preload();
+      if (!isLoaded()) throw new AssertionError("CUDA's runtime is not loaded");
+      try (OrtRuntimeFFM runtime = OrtRuntimeFFM.create();
+          OrtValueRef value = OrtValueRef.allocate(runtime, CUDA, FOUR)) {
+        value.write(new float[] {1, 2, 3, 4});
+      }
+      System.out.println("loaded");
+    }
+
+    private static boolean isLoaded() throws Exception {
+      return Files.readString(Path.of("/proc/self/maps")).contains("/libcudart.so");
+    }
+  }
+
   @Test
   void capturedGraphs() throws Exception {
     try (OrtSessionFFM session = OrtSessionFFM.create(runtime, Models.bytes("scale"), onCuda().graphs(1));

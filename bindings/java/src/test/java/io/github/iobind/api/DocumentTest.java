@@ -67,6 +67,8 @@ class DocumentTest {
     }
     assertTrue(dependencies(Files.readString(Path.of("pom.xml"))).stream() // the official package that is tested
         .filter(one -> one.startsWith("com.microsoft")).allMatch(managed::contains));
+    assertEquals(List.of("io.github.iobind:iobind-spark:" + VERSION + ":"),
+        dependencies(Files.readString(Models.PROJECT.resolve("docs/spark.md"))));
   }
 
   /** The first program, by the line of the document; the jars are those that `make java` makes, in another folder. */

@@ -118,7 +118,7 @@ class InteropTest {
       binding.bindInput("x", x); // one ONNX Runtime: values of the one are good for the other
       binding.runWithBindings();
     }
-    fails(OrtStatus.INVALID_ARGUMENT, "ort_api",
+    fails(OrtStatus.INVALID_ARGUMENT, "ortApi",
         () -> OrtRuntimeFFM.create(new OrtRuntimeFFM.Options().ortApiBase(base).ortApi(base)));
     fails(OrtStatus.INVALID_ARGUMENT, "", () -> OrtSessionFFM.wrap(runtime, MemorySegment.NULL, null));
   }
@@ -213,7 +213,7 @@ class InteropTest {
   }
 
   /** Releases an OrtValue, as the C code that has it does: by the function in ONNX Runtime's table. */
-  private static void releaseValue(MemorySegment value) {
+  static void releaseValue(OrtRuntimeFFM runtime, MemorySegment value) {
     MemorySegment api = OrtInterop.ortApi(runtime).reinterpret(97 * 8);
     try {
       Linker.nativeLinker().downcallHandle(api.getAtIndex(ValueLayout.ADDRESS, 96), FunctionDescriptor.ofVoid(ValueLayout.ADDRESS))
@@ -231,7 +231,7 @@ class InteropTest {
     MemorySegment memory = made.nativeAddress(), ortValue = OrtInterop.toOrtValue(made);
     made.close();
     OrtValueRef x = OrtInterop.fromOrtValue(runtime, ortValue, () -> {
-      releaseValue(ortValue);
+      releaseValue(runtime, ortValue);
       released.incrementAndGet();
     });
     assertEquals(memory, x.nativeAddress());
@@ -269,6 +269,30 @@ class InteropTest {
       assertTrue(value.asMemorySegment().isReadOnly());
       assertArrayEquals(new float[] {1, 2}, value.toFloatArray());
       fails(OrtStatus.NOT_SUPPORTED, "read-only", () -> OrtInterop.toDlpack(value, OrtInterop.Dlpack.LEGACY));
+      fails(OrtStatus.NOT_SUPPORTED, "read-only", () -> OrtInterop.toOrtValue(value));
+    }
+  }
+
+  /** A segment that is for reading only: a struct that can say so says it, and what cannot is refused. */
+  @Test
+  void readOnlySegments() {
+    MemorySegment memory = Arena.global().allocateFrom(ValueLayout.JAVA_FLOAT, 1, 2);
+    try (OrtValueRef whole = OrtValueRef.wrap(runtime, DeviceSpec.CPU, memory.asReadOnly(), floats(2));
+        OrtValueRef part = whole.slice(0, 1)) {
+      for (OrtValueRef value : List.of(whole, part)) {
+        fails(OrtStatus.NOT_SUPPORTED, "read-only", () -> OrtInterop.toOrtValue(value));
+        fails(OrtStatus.NOT_SUPPORTED, "read-only", () -> OrtInterop.toDlpack(value, OrtInterop.Dlpack.LEGACY));
+        try (OrtValueRef taken = OrtInterop.fromDlpack(runtime, OrtInterop.toDlpack(value))) {
+          fails(OrtStatus.INVALID_ARGUMENT, "read-only", () -> taken.write(value.toFloatArray()));
+          assertTrue(taken.asMemorySegment().isReadOnly());
+          assertArrayEquals(value.toFloatArray(), taken.toFloatArray());
+        }
+      }
+    }
+    try (OrtValueRef value = OrtValueRef.wrap(runtime, DeviceSpec.CPU, memory, floats(2));
+        OrtValueRef taken = OrtInterop.fromDlpack(runtime, OrtInterop.toDlpack(value))) {
+      taken.write(new float[] {3, 4});
+      assertEquals(4, memory.getAtIndex(ValueLayout.JAVA_FLOAT, 1));
     }
   }
 

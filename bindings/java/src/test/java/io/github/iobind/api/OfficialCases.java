@@ -10,6 +10,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.atomic.AtomicInteger;
 
 /** What happens together with the official package: one case for each JVM, named by the argument. */
@@ -27,6 +28,7 @@ final class OfficialCases {
       case "notASession" -> notASession();
       case "nativeSession" -> nativeSession();
       case "otherRuntimeBeside" -> otherRuntimeBeside();
+      case "linesOfOrt" -> linesOfOrt();
       default -> throw new IllegalArgumentException(arguments[0]);
     }
     System.out.println("passed: " + arguments[0]);
@@ -54,6 +56,26 @@ final class OfficialCases {
     binding.runWithBindings();
     binding.readOutput("y", y);
     return y[0];
+  }
+
+  /** A run fails, which ONNX Runtime logs by the official package's environment, and not to a sink of this package's. */
+  private static void linesOfOrt() throws Exception {
+    List<String> lines = new CopyOnWriteArrayList<>();
+    var options = new OrtRuntimeFFM.Options().log(OrtRuntimeFFM.LogLevel.WARNING, (level, line) -> lines.add(line));
+    try (OrtRuntimeFFM runtime = OrtRuntimeFFM.create(options); OrtSessionFFM session = Models.session(runtime, "nonzero");
+        OrtIoBindingFFM binding = session.createBinding()) {
+      binding.bindOutput("y", OutputMode.REUSE);
+      binding.bindInput("x", new float[] {1, 0}, 2);
+      binding.runWithBindings();
+      binding.bindInput("x", new float[] {1, 1}, 2);
+      try {
+        binding.runWithBindings();
+        throw new AssertionError("it was to fail");
+      } catch (OrtFFMException e) {
+        require(OrtStatus.SHAPE, e.status());
+      }
+      require(List.of(), lines);
+    }
   }
 
   /** How many copies of ONNX Runtime the process has mapped. */

@@ -49,6 +49,14 @@ class OfficialTest {
     assertTrue(child.output().contains("passed: " + name), child.output());
   }
 
+  /** ONNX Runtime writes what it logs to stderr, as docs/java.md says. */
+  @Test
+  void linesOfOrt() throws Exception {
+    Child child = run(Map.of(), "linesOfOrt");
+    assertEquals(0, child.exit(), child.output());
+    assertTrue(child.output().contains("[E:onnxruntime:"), child.output());
+  }
+
   /** With another ONNX Runtime beside the official one handles must not meet: adopting still takes the official one's. */
   @ParameterizedTest
   @ValueSource(strings = {"sharedSession", "otherRuntimeBeside"})
