@@ -2,6 +2,7 @@
  * values, but for "too many graphs" and "another thread's graphs", after which the graphs are given up and the run is made again.
  *
  * usage: graph_fuzz DEVICE SEQUENCES [FIRST]   FIRST is the number of the first sequence, to repeat one */
+#define _POSIX_C_SOURCE 200809L /* barriers */
 #include "graph_rig.h"
 
 #include <pthread.h>
@@ -20,7 +21,7 @@ enum {
   MOST = 24,
   INPUTS = 2,
   OUTPUTS = 3,
-  HELD = 8,
+  HELD = 16,
   CAPTURING = 0,
   PLAIN = 1,
   KINDS
@@ -322,6 +323,32 @@ static void run_unbound(world *self) {
   }
 }
 
+/* The same with outputs that stay on the device and are kept. */
+static void run_request(world *self) {
+  static const int32_t stays[OUTPUTS] = {IOBIND_PLACE_DEVICE, IOBIND_PLACE_DEVICE, IOBIND_PLACE_DEVICE};
+  const size_t count = 1 + (size_t)next(self, MOST);
+  const float value = (float)next(self, 50);
+  iobind_tensor *inputs[INPUTS];
+  iobind_tensor *outputs[KINDS][OUTPUTS];
+  for (size_t i = 0; i < self->model->inputs; i++) {
+    inputs[i] = make_filled(count, value + (float)i);
+  }
+  for (int k = 0; k < KINDS; k++) {
+    iobind_run_request request = IOBIND_RUN_REQUEST_INIT;
+    request.inputs = inputs;
+    request.outputs = stays;
+    expect_ok(iobind_session_run_request(self->sessions[k], &request, outputs[k], &fault));
+  }
+  for (size_t o = 0; o < self->model->outputs; o++) {
+    iobind_tensor *pair[KINDS] = {outputs[0][o], outputs[1][o]};
+    same_values(self, pair, "a request");
+    hold(self, pair);
+  }
+  for (size_t i = 0; i < self->model->inputs; i++) {
+    iobind_tensor_release(inputs[i]);
+  }
+}
+
 /* A run of another binding of the session that captures: it never has a graph of this one's. The memory it leaves may be anyone's. Its last
  * run may be under way when it is destroyed. */
 static void run_beside(world *self, bool on_stream) {
@@ -349,6 +376,101 @@ static void run_beside(world *self, bool on_stream) {
   }
   same_values(self, outputs, "another binding's output");
   hold(self, outputs);
+}
+
+/* Another binding of a session, by a thread of its own where the session captures. */
+enum { ROUNDS = 3 };
+typedef struct guest {
+  iobind_binding *binding;
+  iobind_tensor *inputs[INPUTS];
+  size_t input_count;
+  pthread_barrier_t *barrier; /* before each round; NULL: nothing runs beside it */
+  size_t taken_in;            /* the round whose output it takes, so that the next one captures again */
+  iobind_tensor *taken;
+  float values[ROUNDS][MOST];
+  iobind_error error;
+} guest;
+
+static iobind_status visit_once(guest *self, size_t round) {
+  float values[MOST];
+  iobind_tensor *output = NULL;
+  for (size_t i = 0; i < self->input_count; i++) {
+    for (size_t e = 0; e < MOST; e++) {
+      values[e] = (float)(round + 2 * i + e);
+    }
+    iobind_status status = iobind_tensor_write(self->inputs[i], 0, values, sizeof values, NULL, &self->error);
+    if (status != IOBIND_OK) {
+      return status;
+    }
+  }
+  iobind_status status = iobind_binding_run(self->binding, NULL, NULL, &self->error);
+  if (status == IOBIND_OK) {
+    status = iobind_binding_get_output(self->binding, 0, &output, &self->error);
+  }
+  if (status == IOBIND_OK) {
+    status = iobind_tensor_read(output, 0, self->values[round], sizeof values, NULL, &self->error);
+  }
+  return status != IOBIND_OK || round != self->taken_in
+             ? status
+             : iobind_binding_take_output(self->binding, 0, &self->taken, &self->error);
+}
+
+static void *visit_each_round(void *context) {
+  guest *self = context;
+  iobind_status status = IOBIND_OK;
+  for (size_t round = 0; round < ROUNDS; round++) {
+    if (self->barrier != NULL) {
+      (void)pthread_barrier_wait(self->barrier);
+    }
+    status = status == IOBIND_OK ? visit_once(self, round) : status;
+  }
+  return NULL;
+}
+
+static void invite(const world *self, int kind, uint64_t a, guest *out) {
+  *out = (guest){.input_count = self->model->inputs, .taken_in = a % ROUNDS, .error = IOBIND_ERROR_INIT};
+  expect_ok(iobind_binding_create(self->sessions[kind], &out->binding, &fault));
+  for (size_t i = 0; i < out->input_count; i++) {
+    out->inputs[i] = make_filled(MOST, 0);
+    expect_ok(iobind_binding_set_input(out->binding, i, IOBIND_INPUT_RESIDENT, out->inputs[i], NULL, &fault));
+  }
+}
+
+static void see_off(guest *self) {
+  iobind_binding_destroy(self->binding);
+  for (size_t i = 0; i < self->input_count; i++) {
+    iobind_tensor_release(self->inputs[i]);
+  }
+}
+
+/* Both bindings of the session that captures run at the same time: either may capture while the other one replays. */
+static void run_together(world *self, uint64_t a) {
+  static guest guests[KINDS]; /* a test that fails leaves its thread behind */
+  static pthread_barrier_t barrier;
+  pthread_t thread;
+  for (int k = 0; k < KINDS; k++) {
+    invite(self, k, a, &guests[k]);
+  }
+  guests[CAPTURING].barrier = &barrier;
+  assert_int_equal(pthread_barrier_init(&barrier, NULL, 2), 0);
+  assert_int_equal(pthread_create(&thread, NULL, visit_each_round, &guests[CAPTURING]), 0);
+  for (size_t round = 0; round < ROUNDS; round++) {
+    (void)pthread_barrier_wait(&barrier);
+    run_both(self, a % 4 == 0 ? ON_STREAM : HERE);
+  }
+  assert_int_equal(pthread_join(thread, NULL), 0);
+  assert_int_equal(pthread_barrier_destroy(&barrier), 0);
+  (void)visit_each_round(&guests[PLAIN]);
+  iobind_tensor *taken[KINDS] = {guests[CAPTURING].taken, guests[PLAIN].taken};
+  if (taken[CAPTURING] == NULL || taken[PLAIN] == NULL) {
+    fail_msg("another thread's binding: %s%s\n%s", guests[CAPTURING].error.message, guests[PLAIN].error.message, self->trace);
+  }
+  if (memcmp(guests[CAPTURING].values, guests[PLAIN].values, sizeof guests[PLAIN].values) != 0) {
+    fail_msg("another thread's binding: other values with graphs than without\n%s", self->trace);
+  }
+  hold(self, taken);
+  see_off(&guests[CAPTURING]);
+  see_off(&guests[PLAIN]);
 }
 
 static void expect_refused(const world *self, iobind_status status, const char *what) {
@@ -474,6 +596,8 @@ static void step(world *self) {
     case 19: try_moving(self, a % 4, input, output); break;
     case 20: flow(self, a); break;
     case 21: queue_runs(self, a); break;
+    case 22: run_request(self); break;
+    case 23: run_together(self, a); break;
     default: run_both(self, HERE); break;
   }
 }
@@ -506,7 +630,8 @@ static void start(world *self, uint64_t number) {
     expect_ok(iobind_binding_create(self->sessions[k], &self->bindings[k], &fault));
   }
   for (size_t i = 0; i < self->model->outputs; i++) {
-    bind_output(self, i, IOBIND_OUTPUT_REUSE, 0); /* the usual one of the other session is FRESH */
+    const bool is_scratch = i > 0 && next(self, 2) == 0; /* ORT makes memory for what is not asked for */
+    bind_output(self, i, is_scratch ? IOBIND_OUTPUT_NONE : IOBIND_OUTPUT_REUSE, 0); /* the usual one of PLAIN is FRESH */
   }
   for (size_t i = 0; i < self->model->inputs; i++) {
     bind(self, i, IOBIND_INPUT_RESIDENT, i);
