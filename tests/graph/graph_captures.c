@@ -315,7 +315,7 @@ static void outputs_of_a_request(void **state) {
   expect_ok(iobind_binding_set_input(binding, 1, IOBIND_INPUT_RESIDENT, bound[1], NULL, &fault));
   expect_ok(iobind_binding_set_output(binding, 1, IOBIND_OUTPUT_NONE, NULL, IOBIND_MEMORY_DEFAULT, NULL, &fault));
   expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
-  uint64_t both = 2 * N * sizeof(float);
+  uint64_t both = TWICE * sizeof(float);
   assert_int_equal(request(session, inputs, IOBIND_PLACE_DEVICE, NULL, outputs[ON_DEVICE]), both);
   assert_int_equal(request(session, inputs, IOBIND_PLACE_HOST, NULL, outputs[ON_HOST]), 0);
   assert_int_equal(request(session, inputs, IOBIND_PLACE_DEVICE, targets, outputs[GIVEN]), 0);

@@ -392,7 +392,7 @@ typedef struct guest {
   pthread_barrier_t *barrier; /* before each round; NULL: nothing runs beside it */
   size_t taken_in;            /* the round whose output it takes, so that the next one captures again */
   iobind_tensor *taken;
-  float values[ROUNDS][MOST];
+  unsigned char values[ROUNDS][MOST * sizeof(float)];
   iobind_error error;
 } guest;
 
