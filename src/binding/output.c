@@ -63,6 +63,12 @@ static bool moves(const iobind_binding *binding, size_t index) {
   return output->mode != IOBIND_OUTPUT_NONE && place != binding->session->outputs[index].place;
 }
 
+/* Scratch memory of a captured graph counts as free between its replays, which write it: ORT may make an output of a plain run there. An
+ * output on the host has been copied before another run of the session begins. */
+static bool is_in_scratch(const iobind_binding *binding, const iobind__output *output) {
+  return binding->session->graph_limit > 0 && output->mode == IOBIND_OUTPUT_FRESH && !output->place->host;
+}
+
 /* ORT before 1.31 that copies several outputs to another memory copies some of them too early: the run may still be writing them. In every
  * release an input that is handed on goes to another memory without regard to the stream. */
 void iobind__outputs_choose_copied(iobind_binding *binding) {
@@ -77,7 +83,8 @@ void iobind__outputs_choose_copied(iobind_binding *binding) {
   for (size_t i = 0; i < session->output_count; i++) {
     iobind__output *output = &binding->outputs[i];
     bool is_handed_on = session->outputs[i].handed_on >= 0;
-    output->is_copied = output->mode != IOBIND_OUTPUT_NONE && (is_handed_on || (is_early && moves(binding, i)));
+    output->is_copied = output->mode != IOBIND_OUTPUT_NONE &&
+                        (is_handed_on || is_in_scratch(binding, output) || (is_early && moves(binding, i)));
     binding->copied_count += output->is_copied ? 1 : 0;
   }
 }

@@ -1,5 +1,5 @@
 /* Captures that fail, at whatever point, and graphs that are given up: the state is what it was, and ORT keeps no graph that iobind does not
- * know of. */
+ * know of. And outputs that the caller keeps: no replay writes them. */
 #include "session/session.h"
 
 #include "graph_rig.h" /* its globals have the names of parameters there */
@@ -285,12 +285,64 @@ static void outputs_of_a_pipeline_that_are_kept(void **state) {
   iobind_session_destroy(session);
 }
 
+/* The outputs go to `placement`, or into `targets`. Returns how many bytes iobind copies within the device's memory. */
+static uint64_t request(iobind_session *session, iobind_tensor *const inputs[2], int32_t placement,
+                        iobind_tensor *const targets[2], iobind_tensor *outputs[2]) {
+  const int32_t placements[2] = {placement, placement};
+  iobind_run_request all = IOBIND_RUN_REQUEST_INIT;
+  iobind_device_counters before = IOBIND_DEVICE_COUNTERS_INIT;
+  iobind_device_counters after = IOBIND_DEVICE_COUNTERS_INIT;
+  all.inputs = inputs;
+  all.outputs = placements;
+  all.targets = targets;
+  expect_ok(iobind_device_get_counters(device, &before, &fault));
+  expect_ok(iobind_session_run_request(session, &all, outputs, &fault));
+  expect_ok(iobind_device_get_counters(device, &after, &fault));
+  return after.local_bytes - before.local_bytes;
+}
+
+/* ONNX Runtime makes outputs of a plain run in scratch memory of a captured graph, which is free between replays. What stays there is copied,
+ * and nothing else. */
+static void outputs_of_a_request(void **state) {
+  (void)state;
+  enum { ON_DEVICE, ON_HOST, GIVEN, REQUESTS };
+  iobind_session *session = make_session("pair", 1);
+  iobind_tensor *bound[2] = {make_filled(N, 2), make_filled(N, 5)};
+  iobind_tensor *inputs[2] = {make_filled(N, 100), make_filled(N, 300)};
+  iobind_tensor *targets[2] = {make_filled(N, -1), make_filled(N, -1)};
+  iobind_tensor *outputs[REQUESTS][2];
+  iobind_binding *binding = make_binding(session, bound[0], NULL);
+  expect_ok(iobind_binding_set_input(binding, 1, IOBIND_INPUT_RESIDENT, bound[1], NULL, &fault));
+  expect_ok(iobind_binding_set_output(binding, 1, IOBIND_OUTPUT_NONE, NULL, IOBIND_MEMORY_DEFAULT, NULL, &fault));
+  expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+  uint64_t both = TWICE * sizeof(float);
+  assert_int_equal(request(session, inputs, IOBIND_PLACE_DEVICE, NULL, outputs[ON_DEVICE]), both);
+  assert_int_equal(request(session, inputs, IOBIND_PLACE_HOST, NULL, outputs[ON_HOST]), 0);
+  assert_int_equal(request(session, inputs, IOBIND_PLACE_DEVICE, targets, outputs[GIVEN]), 0);
+  expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+  expect_output(binding, N, 7);
+  for (int which = 0; which < REQUESTS; which++) {
+    expect_all(outputs[which][0], N, 400);
+    expect_all(outputs[which][1], N, 30000);
+    iobind_tensor_release(outputs[which][0]);
+    iobind_tensor_release(outputs[which][1]);
+  }
+  iobind_binding_destroy(binding);
+  for (int i = 0; i < 2; i++) {
+    iobind_tensor_release(targets[i]);
+    iobind_tensor_release(inputs[i]);
+    iobind_tensor_release(bound[i]);
+  }
+  iobind_session_destroy(session);
+}
+
 int main(int argc, char **argv) {
   static const struct CMUnitTest tests[] = {cmocka_unit_test(failed_capture),
                                             cmocka_unit_test(capture_fails_at_its_end),
                                             cmocka_unit_test(cancelled_before_a_capture),
                                             cmocka_unit_test(broken_capture),
                                             cmocka_unit_test(graphs_are_released),
-                                            cmocka_unit_test(outputs_of_a_pipeline_that_are_kept)};
+                                            cmocka_unit_test(outputs_of_a_pipeline_that_are_kept),
+                                            cmocka_unit_test(outputs_of_a_request)};
   return graph_main(argc, argv, tests, sizeof tests / sizeof tests[0]);
 }

@@ -2,6 +2,7 @@
  * values, but for "too many graphs" and "another thread's graphs", after which the graphs are given up and the run is made again.
  *
  * usage: graph_fuzz DEVICE SEQUENCES [FIRST]   FIRST is the number of the first sequence, to repeat one */
+#define _POSIX_C_SOURCE 200809L /* barriers */
 #include "graph_rig.h"
 
 #include <pthread.h>
@@ -20,7 +21,7 @@ enum {
   MOST = 24,
   INPUTS = 2,
   OUTPUTS = 3,
-  HELD = 8,
+  HELD = 16,
   CAPTURING = 0,
   PLAIN = 1,
   KINDS
@@ -230,55 +231,6 @@ static void run_both(world *self, way how) {
   }
 }
 
-/* Queue a run, by which graphs may have to be given up. */
-static iobind_status queue_one(const world *self, int kind) {
-  iobind_binding *binding = self->bindings[kind];
-  fixture_arm();
-  iobind_status status = iobind_binding_run(binding, self->stream, NULL, &fault);
-  if (kind == CAPTURING && status == IOBIND_INVALID_STATE && strstr(fault.message, "iobind_binding_forget_graphs") != NULL) {
-    expect_ok(iobind_stream_synchronize(self->stream, &fault));
-    expect_ok(iobind_binding_forget_graphs(binding, &fault));
-    fixture_arm();
-    status = iobind_binding_run(binding, self->stream, NULL, &fault);
-  }
-  return status;
-}
-
-/* Several runs on a stream, with new data between them, and nothing waited for. Where a run of a graph waits for its stream, the binding may
- * be changed sooner than that of the other session. */
-static void queue_runs(world *self, uint64_t a) {
-  enum { QUEUED = 4 };
-  float values[QUEUED][MOST];
-  if (!is_device("cuda")) {
-    run_both(self, ON_STREAM);
-    return;
-  }
-  for (size_t run = 0; run < 1 + a % QUEUED; run++) {
-    size_t input = next(self, self->model->inputs);
-    size_t count = self->sizes[self->bound[input]];
-    iobind_status came[KINDS];
-    for (size_t i = 0; i < count; i++) {
-      values[run][i] = (float)next(self, 100) / 4;
-    }
-    const bool updates = next(self, 3) > 0;
-    for (int k = 0; updates && k < KINDS; k++) {
-      fixture_arm();
-      came[k] = iobind_binding_update_input(self->bindings[k], input, values[run], count * sizeof(float), self->stream, &fault);
-    }
-    same(self, updates ? came[0] : IOBIND_OK, updates ? came[1] : IOBIND_OK, "update_input on a stream");
-    came[CAPTURING] = queue_one(self, CAPTURING);
-    iobind_error why = fault;
-    came[PLAIN] = queue_one(self, PLAIN);
-    fault = came[CAPTURING] != IOBIND_OK ? why : fault;
-    same(self, came[0], came[1], "a queued run");
-  }
-  if (a % 2 == 0) { /* otherwise the outputs are what is waited for */
-    expect_ok(iobind_stream_synchronize(self->stream, &fault));
-  }
-  same_outputs(self);
-  expect_ok(iobind_stream_synchronize(self->stream, &fault));
-}
-
 static void hold(world *self, iobind_tensor *const taken[KINDS]) {
   if (taken[0] != NULL && self->held_count < HELD) {
     memcpy(self->held[self->held_count++], taken, sizeof self->held[0]);
@@ -322,6 +274,86 @@ static void run_unbound(world *self) {
   }
 }
 
+/* The same with outputs that stay on the device and are kept. */
+static void run_request(world *self) {
+  static const int32_t stays[OUTPUTS] = {IOBIND_PLACE_DEVICE, IOBIND_PLACE_DEVICE, IOBIND_PLACE_DEVICE};
+  const size_t count = 1 + (size_t)next(self, MOST);
+  const float value = (float)next(self, 50);
+  iobind_tensor *inputs[INPUTS];
+  iobind_tensor *outputs[KINDS][OUTPUTS];
+  for (size_t i = 0; i < self->model->inputs; i++) {
+    inputs[i] = make_filled(count, value + (float)i);
+  }
+  for (int k = 0; k < KINDS; k++) {
+    iobind_run_request request = IOBIND_RUN_REQUEST_INIT;
+    request.inputs = inputs;
+    request.outputs = stays;
+    expect_ok(iobind_session_run_request(self->sessions[k], &request, outputs[k], &fault));
+  }
+  for (size_t o = 0; o < self->model->outputs; o++) {
+    iobind_tensor *pair[KINDS] = {outputs[0][o], outputs[1][o]};
+    same_values(self, pair, "a request");
+    hold(self, pair);
+  }
+  for (size_t i = 0; i < self->model->inputs; i++) {
+    iobind_tensor_release(inputs[i]);
+  }
+}
+
+/* Queue a run, by which graphs may have to be given up. */
+static iobind_status queue_one(const world *self, int kind) {
+  iobind_binding *binding = self->bindings[kind];
+  fixture_arm();
+  iobind_status status = iobind_binding_run(binding, self->stream, NULL, &fault);
+  if (kind == CAPTURING && status == IOBIND_INVALID_STATE && strstr(fault.message, "iobind_binding_forget_graphs") != NULL) {
+    expect_ok(iobind_stream_synchronize(self->stream, &fault));
+    expect_ok(iobind_binding_forget_graphs(binding, &fault));
+    fixture_arm();
+    status = iobind_binding_run(binding, self->stream, NULL, &fault);
+  }
+  return status;
+}
+
+/* Several runs on a stream, with new data between them, and nothing waited for. Where a run of a graph waits for its stream, the binding may
+ * be changed sooner than that of the other session. */
+static void queue_runs(world *self, uint64_t a) {
+  enum { QUEUED = 4 };
+  float values[QUEUED][MOST];
+  if (!is_device("cuda")) {
+    run_both(self, ON_STREAM);
+    return;
+  }
+  for (size_t run = 0; run < 1 + a % QUEUED; run++) {
+    size_t input = next(self, self->model->inputs);
+    size_t count = self->sizes[self->bound[input]];
+    iobind_status came[KINDS];
+    for (size_t i = 0; i < count; i++) {
+      values[run][i] = (float)next(self, 100) / 4;
+    }
+    const bool updates = next(self, 3) > 0;
+    for (int k = 0; updates && k < KINDS; k++) {
+      fixture_arm();
+      came[k] = iobind_binding_update_input(self->bindings[k], input, values[run], count * sizeof(float), self->stream, &fault);
+    }
+    same(self, updates ? came[0] : IOBIND_OK, updates ? came[1] : IOBIND_OK, "update_input on a stream");
+    came[CAPTURING] = queue_one(self, CAPTURING);
+    iobind_error why = fault;
+    came[PLAIN] = queue_one(self, PLAIN);
+    fault = came[CAPTURING] != IOBIND_OK ? why : fault;
+    same(self, came[0], came[1], "a queued run");
+  }
+  switch (next(self, 4)) { /* a plain run, whose memory the replays that are queued may write */
+    case 0: run_unbound(self); break;
+    case 1: run_request(self); break;
+    default: break;
+  }
+  if (a % 2 == 0) { /* otherwise the outputs are what is waited for */
+    expect_ok(iobind_stream_synchronize(self->stream, &fault));
+  }
+  same_outputs(self);
+  expect_ok(iobind_stream_synchronize(self->stream, &fault));
+}
+
 /* A run of another binding of the session that captures: it never has a graph of this one's. The memory it leaves may be anyone's. Its last
  * run may be under way when it is destroyed. */
 static void run_beside(world *self, bool on_stream) {
@@ -349,6 +381,101 @@ static void run_beside(world *self, bool on_stream) {
   }
   same_values(self, outputs, "another binding's output");
   hold(self, outputs);
+}
+
+/* Another binding of a session, by a thread of its own where the session captures. */
+enum { ROUNDS = 3 };
+typedef struct guest {
+  iobind_binding *binding;
+  iobind_tensor *inputs[INPUTS];
+  size_t input_count;
+  pthread_barrier_t *barrier; /* before each round; NULL: nothing runs beside it */
+  size_t taken_in;            /* the round whose output it takes, so that the next one captures again */
+  iobind_tensor *taken;
+  unsigned char values[ROUNDS][MOST * sizeof(float)];
+  iobind_error error;
+} guest;
+
+static iobind_status visit_once(guest *self, size_t round) {
+  float values[MOST];
+  iobind_tensor *output = NULL;
+  for (size_t i = 0; i < self->input_count; i++) {
+    for (size_t e = 0; e < MOST; e++) {
+      values[e] = (float)(round + 2 * i + e);
+    }
+    iobind_status status = iobind_tensor_write(self->inputs[i], 0, values, sizeof values, NULL, &self->error);
+    if (status != IOBIND_OK) {
+      return status;
+    }
+  }
+  iobind_status status = iobind_binding_run(self->binding, NULL, NULL, &self->error);
+  if (status == IOBIND_OK) {
+    status = iobind_binding_get_output(self->binding, 0, &output, &self->error);
+  }
+  if (status == IOBIND_OK) {
+    status = iobind_tensor_read(output, 0, self->values[round], sizeof values, NULL, &self->error);
+  }
+  return status != IOBIND_OK || round != self->taken_in
+             ? status
+             : iobind_binding_take_output(self->binding, 0, &self->taken, &self->error);
+}
+
+static void *visit_each_round(void *context) {
+  guest *self = context;
+  iobind_status status = IOBIND_OK;
+  for (size_t round = 0; round < ROUNDS; round++) {
+    if (self->barrier != NULL) {
+      (void)pthread_barrier_wait(self->barrier);
+    }
+    status = status == IOBIND_OK ? visit_once(self, round) : status;
+  }
+  return NULL;
+}
+
+static void invite(const world *self, int kind, uint64_t a, guest *out) {
+  *out = (guest){.input_count = self->model->inputs, .taken_in = a % ROUNDS, .error = IOBIND_ERROR_INIT};
+  expect_ok(iobind_binding_create(self->sessions[kind], &out->binding, &fault));
+  for (size_t i = 0; i < out->input_count; i++) {
+    out->inputs[i] = make_filled(MOST, 0);
+    expect_ok(iobind_binding_set_input(out->binding, i, IOBIND_INPUT_RESIDENT, out->inputs[i], NULL, &fault));
+  }
+}
+
+static void see_off(guest *self) {
+  iobind_binding_destroy(self->binding);
+  for (size_t i = 0; i < self->input_count; i++) {
+    iobind_tensor_release(self->inputs[i]);
+  }
+}
+
+/* Both bindings of the session that captures run at the same time: either may capture while the other one replays. */
+static void run_together(world *self, uint64_t a) {
+  static guest guests[KINDS]; /* a test that fails leaves its thread behind */
+  static pthread_barrier_t barrier;
+  pthread_t thread;
+  for (int k = 0; k < KINDS; k++) {
+    invite(self, k, a, &guests[k]);
+  }
+  guests[CAPTURING].barrier = &barrier;
+  assert_int_equal(pthread_barrier_init(&barrier, NULL, 2), 0);
+  assert_int_equal(pthread_create(&thread, NULL, visit_each_round, &guests[CAPTURING]), 0);
+  for (size_t round = 0; round < ROUNDS; round++) {
+    (void)pthread_barrier_wait(&barrier);
+    run_both(self, a % 4 == 0 ? ON_STREAM : HERE);
+  }
+  assert_int_equal(pthread_join(thread, NULL), 0);
+  assert_int_equal(pthread_barrier_destroy(&barrier), 0);
+  (void)visit_each_round(&guests[PLAIN]);
+  iobind_tensor *taken[KINDS] = {guests[CAPTURING].taken, guests[PLAIN].taken};
+  if (taken[CAPTURING] == NULL || taken[PLAIN] == NULL) {
+    fail_msg("another thread's binding: %s%s\n%s", guests[CAPTURING].error.message, guests[PLAIN].error.message, self->trace);
+  }
+  if (memcmp(guests[CAPTURING].values, guests[PLAIN].values, sizeof guests[PLAIN].values) != 0) {
+    fail_msg("another thread's binding: other values with graphs than without\n%s", self->trace);
+  }
+  hold(self, taken);
+  see_off(&guests[CAPTURING]);
+  see_off(&guests[PLAIN]);
 }
 
 static void expect_refused(const world *self, iobind_status status, const char *what) {
@@ -474,6 +601,8 @@ static void step(world *self) {
     case 19: try_moving(self, a % 4, input, output); break;
     case 20: flow(self, a); break;
     case 21: queue_runs(self, a); break;
+    case 22: run_request(self); break;
+    case 23: run_together(self, a); break;
     default: run_both(self, HERE); break;
   }
 }
@@ -506,7 +635,8 @@ static void start(world *self, uint64_t number) {
     expect_ok(iobind_binding_create(self->sessions[k], &self->bindings[k], &fault));
   }
   for (size_t i = 0; i < self->model->outputs; i++) {
-    bind_output(self, i, IOBIND_OUTPUT_REUSE, 0); /* the usual one of the other session is FRESH */
+    const bool is_scratch = i > 0 && next(self, 2) == 0; /* ORT makes memory for what is not asked for */
+    bind_output(self, i, is_scratch ? IOBIND_OUTPUT_NONE : IOBIND_OUTPUT_REUSE, 0); /* the usual one of PLAIN is FRESH */
   }
   for (size_t i = 0; i < self->model->inputs; i++) {
     bind(self, i, IOBIND_INPUT_RESIDENT, i);
