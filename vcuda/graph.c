@@ -17,7 +17,7 @@ struct vcuda_graph {
 struct vcuda_exec {
   int references;
   vcuda_graph *graph;
-  vcuda_device *device; /* of the last launch */
+  vcuda_device *device; /* that counts it */
   vcuda_stream *stream;
   uint64_t sequence;
   uint64_t clocks[VCUDA_AGENTS];
@@ -223,6 +223,8 @@ int cudaGraphInstantiate(cuda_exec *exec, cuda_graph graph, unsigned long long f
   }
   if (done) {
     made->references = 1;
+    made->device = vcuda_device_current();
+    vcuda_count(made->device, VCUDA_COUNT_live_graphs, 1);
   } else {
     if (made != NULL) vcuda_graph_free(made->graph);
     free(made);
@@ -260,6 +262,7 @@ int cudaGraphExecDestroy(cuda_exec exec) {
   VCUDA_ENTER(NULL);
   if (exec == NULL) return vcuda_end(&call, CUDA_INVALID_VALUE);
   vcuda_lock();
+  vcuda_count(exec->device, VCUDA_COUNT_live_graphs, -1);
   vcuda_exec_drop(exec);
   vcuda_unlock();
   return vcuda_end(&call, CUDA_OK);

@@ -26,7 +26,7 @@ enum {
   X(graph_nodes) X(graph_kernels) X(host_functions) X(allocations) X(pinned_allocations) X(events_recorded) X(event_waits)         \
   X(captures) X(sync_stream) X(sync_device) X(sync_event) X(sync_copy) X(sync_pageable) X(sync_free) X(sync_alloc) \
   X(sync_pool) X(sync_queue) X(syncs) X(races) X(errors)
-#define VCUDA_LIVE(X) X(live_bytes) X(live_blocks) X(peak_bytes) X(pinned_bytes) X(live_streams) X(live_events)
+#define VCUDA_LIVE(X) X(live_bytes) X(live_blocks) X(peak_bytes) X(pinned_bytes) X(live_streams) X(live_events) X(live_graphs)
 /* clang-format on */
 
 #define VCUDA_NAME_COUNTER(name) VCUDA_COUNT_##name,

@@ -1015,20 +1015,20 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_binding_take_output(iobind_binding 
  *  @threads serial   @since 0.1 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_binding_clear(iobind_binding *binding, iobind_error *error);
 
-/** Release the captured graphs of a binding; the next run captures again. For sessions created with `graph_limit`, on CUDA,
+/** Give up the captured graphs of a binding; the next run captures again. For sessions created with `graph_limit`, on CUDA,
  *  WebGPU and vdev (ORT 1.26 or newer):
  *  - Their outputs are REUSE by default. Addresses that would change on each run are refused (NOT_SUPPORTED): outputs FRESH or in
  *    host memory, states carried by MOVE, inputs LIVE from elsewhere. SWAP needs a graph_limit of 2.
  *  - A run whose tensors are where they were in a captured run, with the same dims, and with the same bytes in inputs that the session
  *    reads on the host, replays that graph; any other captures one, which takes as long as five runs (ten on WebGPU). Beyond graph_limit it
  *    is INVALID_STATE: write into the bound tensors, use one binding for each shape, or call this.
- *  - A graph belongs to its thread: other threads may not run the binding (INVALID_STATE) until its graphs are released.
+ *  - A graph belongs to its thread: other threads may not run the binding (INVALID_STATE) until its graphs are given up.
  *  - One run of such a session at a time: others wait. While a graph is captured, all calls that reach that EP wait.
  *  - Refused by iobind_session_create (NOT_SUPPORTED): values that are not tensors, control flow, random operators, outputs whose
  *    size the data decide or that nodes on the CPU make. If ORT refuses the model, it is loaded once more to name the nodes.
- *  Taking a REUSE output releases the graphs that write it.
- *  @return OK, also if there are none; INVALID_STATE a run is under way; INVALID_ARGUMENT; RUNTIME. ORT older than 1.27 keeps them
- *          until the session is destroyed, which is logged
+ *  Taking a REUSE output gives up the graphs that write it. CUDA's EP, and each EP with ORT older than 1.27, keeps a graph that was
+ *  given up until the session is destroyed, which is logged.
+ *  @return OK, also if there are none; INVALID_STATE a run is under way; INVALID_ARGUMENT; RUNTIME
  *  @threads serial   @since 0.2 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_binding_forget_graphs(iobind_binding *binding, iobind_error *error);
 

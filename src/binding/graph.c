@@ -446,9 +446,9 @@ static iobind_status bring_in_line(iobind_binding *binding, iobind_error *error)
   if (side->generation == binding->generation) {
     return IOBIND_OK;
   }
-  iobind__device_enter(binding->session->serial);
+  iobind__guarded_enter(&binding->session->guarded);
   iobind_status status = iobind__side_compare(binding, side, error);
-  iobind__device_leave(binding->session->serial);
+  iobind__guarded_leave(&binding->session->guarded);
   return status;
 }
 
@@ -458,9 +458,9 @@ static void drop_results(iobind_binding *binding) {
 }
 
 static iobind_status run(iobind_binding *binding, OrtRunOptions *options, const iobind_device *ordered, iobind_error *error) {
-  iobind__device_enter(binding->session->serial);
+  iobind__guarded_enter(&binding->session->guarded);
   iobind_status status = iobind__run_ort(binding, options, ordered, error);
-  iobind__device_leave(binding->session->serial);
+  iobind__guarded_leave(&binding->session->guarded);
   return status;
 }
 

@@ -206,11 +206,11 @@ void iobind__results_drop(iobind_binding *binding, iobind_stream *busy) {
     (void)iobind__stream_drain(busy, NULL); /* nothing else keeps the memory until the stream has passed */
   }
   if (binding->results == IOBIND__RESULTS_READY) {
-    iobind__device_enter(binding->session->serial);
+    iobind__guarded_enter(&binding->session->guarded);
     for (size_t i = 0; i < binding->session->output_count; i++) {
       drop(binding, i);
     }
-    iobind__device_leave(binding->session->serial);
+    iobind__guarded_leave(&binding->session->guarded);
   }
   binding->results = IOBIND__RESULTS_NONE;
 }

@@ -58,9 +58,9 @@ static inline iobind_status begin(iobind_binding *binding, iobind_stream *busy, 
 
 static iobind_status begin_inside(iobind_binding *binding, iobind_stream *busy, iobind_error *error) {
   iobind__session_enter(binding->session);
-  iobind__device_enter(binding->session->serial);
+  iobind__guarded_enter(&binding->session->guarded);
   iobind_status status = begin(binding, busy, error);
-  iobind__device_leave(binding->session->serial);
+  iobind__guarded_leave(&binding->session->guarded);
   iobind__session_leave(binding->session);
   return status;
 }
@@ -270,9 +270,9 @@ __attribute__((always_inline)) static inline iobind_status execute_serial(iobind
     options = choice.options;
   }
   if (status == IOBIND_OK) {
-    iobind__device_enter(session->serial);
+    iobind__guarded_enter(&session->guarded);
     status = execute(binding, options, stream, ordered, error);
-    iobind__device_leave(session->serial);
+    iobind__guarded_leave(&session->guarded);
   }
   iobind__session_leave(session);
   return status;
@@ -398,7 +398,7 @@ static iobind_status run_on_own(iobind_binding *binding, iobind_stream *own, iob
 static void offer_replay(iobind_binding *binding) {
   const iobind_session *session = binding->session;
   bool repeats = is_steady(binding, NULL) && binding->results == IOBIND__RESULTS_HELD && binding->is_verified &&
-                 !binding->has_live && session->queued == NULL && session->serial != NULL && !session->serial->serial &&
+                 !binding->has_live && session->queued == NULL && session->guarded.gated != NULL &&
                  !iobind__stream_is_foreign(session->stream);
   if (repeats && iobind__graphs_repeat(binding, &binding->replay)) {
     uint64_t state = IOBIND__RUNNING; /* not if it was cancelled */
@@ -415,10 +415,10 @@ __attribute__((noinline)) static iobind_status fail_replay(iobind_binding *bindi
   iobind_session *session = binding->session;
   atomic_store(&binding->state, IOBIND__RUNNING);
   iobind__gate_leave();
-  iobind__device_enter(session->serial); /* what follows may enter again */
-  iobind__results_drop(binding, NULL);   /* those of the run before */
+  iobind__guarded_enter(&session->guarded); /* what follows may enter again */
+  iobind__results_drop(binding, NULL);      /* those of the run before */
   iobind_status status = run_failed(binding, binding->replay.options, failed, NULL, error);
-  iobind__device_leave(session->serial);
+  iobind__guarded_leave(&session->guarded);
   iobind__session_give_turn(session);
   leave(binding);
   return iobind__named(status, error, "binding_run");

@@ -8,14 +8,14 @@
 
 /* An EP that only one thread may use at a time; most sessions have none. */
 static inline void enter(const iobind_binding *binding) {
-  if (binding->session->serial != NULL) {
-    iobind__device_enter(binding->session->serial);
+  if (iobind__guarded_any(&binding->session->guarded)) {
+    iobind__guarded_enter(&binding->session->guarded);
   }
 }
 
 static inline void leave(const iobind_binding *binding) {
-  if (binding->session->serial != NULL) {
-    iobind__device_leave(binding->session->serial);
+  if (iobind__guarded_any(&binding->session->guarded)) {
+    iobind__guarded_leave(&binding->session->guarded);
   }
 }
 

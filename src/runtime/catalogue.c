@@ -16,6 +16,7 @@ static const iobind__ep catalogue[] = {
      .gated = true,
      .graph_option = "enable_cuda_graph",
      .graph_recycled_before = 31,
+     .graphs_stay = true,
      .bridged = true,
      .options = &iobind__cuda_options},
     {.name = "tensorrt",

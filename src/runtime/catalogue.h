@@ -19,6 +19,7 @@ typedef struct iobind__ep {
   const char *graph_option;   /* the key that makes it capture graphs; NULL: it does not, or nobody has looked */
   long graph_recycled_before; /* ORT 1.N, and older ones reuse pinned memory that a replay reads; 0: none does */
   bool graph_loses_copies;    /* copies that nodes make are not captured: each graph is tried first */
+  bool graphs_stay;           /* it says that it has released a graph, and keeps it until the session goes (CUDA up to 1.31) */
   uint32_t graph_since;       /* the version of ORT's interface that this needs; 0: any */
   bool streams;               /* has streams of its own */
   bool refuses_run_stream;    /* crashes if an ORT run is given one of them (CUDA up to 1.31: every node that uses cuBLAS) */

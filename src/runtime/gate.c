@@ -130,3 +130,22 @@ void iobind__device_leave_alone(const iobind_device *device) {
     open_again();
   }
 }
+
+void iobind__guarded_add(iobind__guarded *self, iobind_device *device) {
+  if (device->serial) {
+    self->serial = device;
+  } else if (device->gated) {
+    self->gated = device;
+  }
+}
+
+/* Always in one order: otherwise two threads could wait for each other. */
+void iobind__guarded_enter(const iobind__guarded *self) {
+  iobind__device_enter(self->gated);
+  iobind__device_enter(self->serial);
+}
+
+void iobind__guarded_leave(const iobind__guarded *self) {
+  iobind__device_leave(self->serial);
+  iobind__device_leave(self->gated);
+}

@@ -139,6 +139,20 @@ void iobind__device_leave(const iobind_device *device);
 void iobind__device_enter_alone(const iobind_device *device);
 void iobind__device_leave_alone(const iobind_device *device);
 
+/* Of the devices that a call may reach those to enter around it: one of each kind that cares who is inside; NULL: none. */
+typedef struct iobind__guarded {
+  iobind_device *gated;
+  iobind_device *serial;
+} iobind__guarded;
+
+void iobind__guarded_add(iobind__guarded *self, iobind_device *device);
+void iobind__guarded_enter(const iobind__guarded *self);
+void iobind__guarded_leave(const iobind__guarded *self);
+
+static inline bool iobind__guarded_any(const iobind__guarded *self) {
+  return self->gated != NULL || self->serial != NULL;
+}
+
 static inline bool iobind__device_is_guarded(const iobind_device *device) {
   return device->serial || device->gated;
 }

@@ -25,11 +25,28 @@ static const char by_data[] = "the size of its output depends on the data";
 static const char by_seed[] = "a replay would repeat the numbers of the capture";
 static const char by_branch[] = "control flow is not captured";
 static const rule rules[] = {
-    {"If", by_branch},         {"Loop", by_branch},           {"Scan", by_branch},        {"SequenceMap", by_branch},
-    {"BeamSearch", by_branch}, {"GreedySearch", by_branch},   {"Sampling", by_branch},    {"WhisperBeamSearch", by_branch},
-    {"NonZero", by_data},      {"Unique", by_data},           {"Compress", by_data},      {"NonMaxSuppression", by_data},
-    {"RandomNormal", by_seed}, {"RandomNormalLike", by_seed}, {"RandomUniform", by_seed}, {"RandomUniformLike", by_seed},
-    {"Multinomial", by_seed},  {"Bernoulli", by_seed},        {"BiasDropout", by_seed},   {"BitmaskDropout", by_seed},
+    {"If", by_branch},
+    {"Loop", by_branch},
+    {"Scan", by_branch},
+    {"SequenceMap", by_branch},
+    {"BeamSearch", by_branch},
+    {"GreedySearch", by_branch},
+    {"Sampling", by_branch},
+    {"WhisperBeamSearch", by_branch},
+    {"NonZero", by_data},
+    {"Unique", by_data},
+    {"Compress", by_data},
+    {"NonMaxSuppression", by_data},
+    {"RandomNormal", by_seed},
+    {"RandomNormalLike", by_seed},
+    {"RandomUniform", by_seed},
+    {"RandomUniformLike", by_seed},
+    {"Multinomial", by_seed},
+    {"Bernoulli", by_seed},
+    {"BiasDropout", by_seed},
+    {"BitmaskDropout", by_seed},
+    {"BitmaskBiasDropout", by_seed},
+    {"BiasSoftmaxDropout", by_seed},
 };
 
 static const char *why_not(const node *self) {
@@ -220,13 +237,14 @@ void iobind__session_release_graph(iobind_session *session, int id) {
     return;
   }
   if (runtime->ort.api_version >= 27) {
-    iobind__device_enter(session->serial);
+    iobind__guarded_enter(&session->guarded);
     OrtStatus *status = api->SessionReleaseCapturedGraph(session->session, id);
-    iobind__device_leave(session->serial);
-    if (status == NULL) {
+    iobind__guarded_leave(&session->guarded);
+    if (status != NULL) {
+      api->ReleaseStatus(status);
+    } else if (!session->graph_device->ep->graphs_stay) {
       return;
     }
-    api->ReleaseStatus(status);
   }
   size_t kept = atomic_fetch_add(&session->graphs_kept, 1) + 1;
   iobind__log_line(runtime->log, IOBIND_LOG_INFO,

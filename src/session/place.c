@@ -50,9 +50,9 @@ static iobind_status lend_place(iobind_session *session, const OrtMemoryInfo *in
   }
   const OrtApi *api = IOBIND__API(session->runtime);
   OrtAllocator *allocator = NULL;
-  iobind__device_enter(session->serial);
+  iobind__guarded_enter(&session->guarded);
   OrtStatus *made = api->CreateAllocator(session->session, info, &allocator);
-  iobind__device_leave(session->serial);
+  iobind__guarded_leave(&session->guarded);
   if (made != NULL) {
     return iobind__ort_fail(api, made, error, "session_create: allocator");
   }
@@ -103,11 +103,11 @@ iobind_status iobind__session_find_place(iobind_session *session, const OrtMemor
 }
 
 void iobind__session_free_places(iobind_session *session) {
-  iobind__device_enter(session->serial);
+  iobind__guarded_enter(&session->guarded);
   for (size_t i = 0; i < session->place_count; i++) {
     IOBIND__API(session->runtime)->ReleaseAllocator(atomic_load(&session->places[i].allocator));
   }
-  iobind__device_leave(session->serial);
+  iobind__guarded_leave(&session->guarded);
   free(session->places);
 }
 

@@ -25,15 +25,15 @@ static OrtAllocator *keep_pinned_arena(const iobind_session *session) {
 
 static void release_ort(iobind_session *session) {
   const OrtApi *api = IOBIND__API(session->runtime);
-  iobind__device_enter(session->serial);
+  iobind__guarded_enter(&session->guarded);
   OrtAllocator *kept = keep_pinned_arena(session);
   api->ReleaseSession(session->session);
-  iobind__device_leave(session->serial);
+  iobind__guarded_leave(&session->guarded);
   if (kept != NULL) {
     (void)iobind__stream_drain(session->stream, NULL);
-    iobind__device_enter(session->serial);
+    iobind__guarded_enter(&session->guarded);
     api->ReleaseAllocator(kept);
-    iobind__device_leave(session->serial);
+    iobind__guarded_leave(&session->guarded);
   }
 }
 
@@ -121,6 +121,31 @@ static bool takes_stream(const iobind_session *session) {
   return devices == 1 && (may_be_given || iobind__session_stream_is_option(session));
 }
 
+static iobind__guarded guarded_of(iobind_device *const *devices, size_t count) {
+  iobind__guarded found = {0};
+  for (size_t i = 0; i < count; i++) {
+    iobind__guarded_add(&found, devices[i]);
+  }
+  return found;
+}
+
+/* For a session whose EPs others choose: a policy, or the program that has made a wrapped one. */
+static iobind__guarded guarded_of_all(const iobind_runtime *runtime) {
+  iobind__guarded found = {0};
+  for (size_t i = 0; i < iobind__runtime_device_count(runtime); i++) {
+    iobind__guarded_add(&found, iobind_runtime_get_device(runtime, i));
+  }
+  return found;
+}
+
+/* Its inputs and outputs may tell which of all the devices a session is on. If they are on the host, its nodes may still be on any. */
+static void narrow_guarded(iobind_session *session) {
+  const iobind__guarded found = guarded_of(session->devices, session->device_count);
+  if (iobind__guarded_any(&found)) {
+    session->guarded = found;
+  }
+}
+
 static void add_chosen_devices(iobind_session *session) {
   const iobind__value *groups[2] = {session->inputs, session->outputs};
   const size_t counts[2] = {session->input_count, session->output_count};
@@ -137,12 +162,10 @@ static void add_chosen_devices(iobind_session *session) {
       session->queued = session->devices[i];
       session->queued_count++;
     }
-    if (session->devices[i]->serial || (session->devices[i]->gated && session->serial == NULL)) {
-      session->serial = session->devices[i];
-    }
   }
+  narrow_guarded(session);
   session->takes_stream = takes_stream(session);
-  session->has_turns = session->serial != NULL || session->stream != NULL;
+  session->has_turns = iobind__guarded_any(&session->guarded) || session->stream != NULL;
 }
 
 static iobind_status read_nodes(iobind_session *session, iobind_error *error) {
@@ -215,37 +238,6 @@ static iobind_status describe(iobind_session *session, const iobind_session_opti
   return (options->flags & IOBIND_SESSION_PLACEMENT) != 0 ? read_nodes(session, error) : IOBIND_OK;
 }
 
-/* What to enter while a session is made: of the devices that were named, or of all that a policy may choose from, one of each kind that
- * cares who is inside; NULL: none. */
-typedef struct guarded {
-  iobind_device *gated;
-  iobind_device *serial;
-} guarded;
-
-static guarded find_guarded(const iobind_runtime *runtime, const iobind_session_options *options) {
-  guarded found = {0};
-  size_t count = options->policy == IOBIND_POLICY_NONE ? options->device_count : iobind__runtime_device_count(runtime);
-  for (size_t i = 0; i < count; i++) {
-    iobind_device *device = options->policy == IOBIND_POLICY_NONE ? options->devices[i] : iobind_runtime_get_device(runtime, i);
-    if (device != NULL && device->serial) {
-      found.serial = device;
-    } else if (device != NULL && device->gated) {
-      found.gated = device;
-    }
-  }
-  return found;
-}
-
-static void enter_guarded(guarded devices) {
-  iobind__device_enter(devices.gated);
-  iobind__device_enter(devices.serial);
-}
-
-static void leave_guarded(guarded devices) {
-  iobind__device_leave(devices.serial);
-  iobind__device_leave(devices.gated);
-}
-
 static iobind_session *allocate(iobind_runtime *runtime) {
   iobind_session *session = calloc(1, sizeof *session);
   if (session != NULL) {
@@ -272,15 +264,17 @@ typedef struct source {
   size_t bytes;
 } source;
 
-static OrtStatus *load(iobind_runtime *runtime, const source *from, const iobind_session_options *options,
-                       const OrtSessionOptions *ort_options, OrtSession **session) {
-  const OrtApi *api = IOBIND__API(runtime);
-  const guarded devices = find_guarded(runtime, options);
-  enter_guarded(devices);
+static OrtStatus *load(iobind_session *session, const source *from, const iobind_session_options *options,
+                       const OrtSessionOptions *ort_options) {
+  const OrtApi *api = IOBIND__API(session->runtime);
+  const OrtEnv *env = session->runtime->env;
+  session->guarded = options->policy == IOBIND_POLICY_NONE ? guarded_of(options->devices, options->device_count)
+                                                           : guarded_of_all(session->runtime);
+  iobind__guarded_enter(&session->guarded);
   OrtStatus *status = from->path != NULL
-                          ? api->CreateSession(runtime->env, from->native, ort_options, session)
-                          : api->CreateSessionFromArray(runtime->env, from->model, from->bytes, ort_options, session);
-  leave_guarded(devices);
+                          ? api->CreateSession(env, from->native, ort_options, &session->session)
+                          : api->CreateSessionFromArray(env, from->model, from->bytes, ort_options, &session->session);
+  iobind__guarded_leave(&session->guarded);
   return status;
 }
 
@@ -298,7 +292,7 @@ static bool name_nodes_on_cpu(iobind_runtime *runtime, const source *from, const
   OrtStatus *refused = NULL;
   bool told = session != NULL && iobind__session_options_build(runtime, &options, &ort_options, NULL) == IOBIND_OK;
   if (told) {
-    refused = load(runtime, from, &options, ort_options, &session->session);
+    refused = load(session, from, &options, ort_options);
     told = refused == NULL && read_nodes(session, NULL) == IOBIND_OK;
     IOBIND__API(runtime)->ReleaseSessionOptions(ort_options);
   }
@@ -316,10 +310,7 @@ static bool name_nodes_on_cpu(iobind_runtime *runtime, const source *from, const
     IOBIND__API(runtime)->ReleaseStatus(refused);
   }
   if (session != NULL) {
-    const guarded devices = find_guarded(runtime, &options);
-    enter_guarded(devices);
     iobind__ref_release(&session->ref);
-    leave_guarded(devices);
   }
   return told && !names->failed;
 }
@@ -407,7 +398,7 @@ static iobind_status create(iobind_runtime *runtime, const char *path, const voi
     session->graph_limit = options.graph_limit;
     session->graph_device = graph_device;
     session->graph_recycles = graph_device != NULL && iobind__session_graph_recycles(session);
-    OrtStatus *failed = load(runtime, &from, &options, ort_options, &session->session);
+    OrtStatus *failed = load(session, &from, &options, ort_options);
     status = failed == NULL ? describe(session, &options, error) : load_failed(runtime, &from, &options, failed, error);
   }
   free(from.native);
@@ -492,6 +483,7 @@ iobind_status iobind_session_wrap(iobind_runtime *runtime, void *ort_session, io
   }
   session->session = ort_session;
   session->wrapped = true;
+  session->guarded = guarded_of_all(runtime);
   static const iobind_session_options none = IOBIND_SESSION_OPTIONS_INIT;
   iobind_status status = describe(session, &none, error);
   if (status != IOBIND_OK) {

@@ -65,7 +65,7 @@ struct iobind_session {
   bool takes_stream;           /* a run can be on a stream of a device: see session.c */
   iobind_stream *stream;       /* what all its runs compute on, of which it is an owner; NULL: ORT's own, or the run's */
   bool has_turns;              /* its runs enter a device, or one after the other: see iobind__session_enter */
-  iobind_device *serial;       /* a device to enter and leave around calls that reach it; NULL: none */
+  iobind__guarded guarded;     /* what to enter and leave around calls that reach its EPs */
   iobind__place *places;       /* the session's own: memory that no device of the runtime has */
   size_t place_count;
   pthread_mutex_t places_mutex; /* a run may meet memory that the signature did not show */
@@ -80,7 +80,7 @@ struct iobind_session {
   bool graph_recycles;                   /* a plain run may change what a replay reads: none may follow a capture */
   atomic_size_t graphs_live;             /* of all bindings */
   atomic_int graph_ids;                  /* the last that was given out: none is used twice */
-  atomic_size_t graphs_kept;             /* given up, but this ORT keeps them until the session goes */
+  atomic_size_t graphs_kept;             /* given up, but ORT or the EP keeps them until the session goes */
   _Atomic(iobind__captured *) abandoned; /* no binding has them any more, and ORT is to release them */
 };
 

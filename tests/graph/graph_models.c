@@ -19,8 +19,13 @@ static void refused_models(void **state) {
   } nodes[] = {{"Scan", 1, "control flow"},
                {"Unique", 1, "depends on the data"},
                {"RandomNormalLike", 1, "'the_node' (RandomNormalLike)"},
+               {"RandomUniformLike", 1, "'the_node' (RandomUniformLike)"},
+               {"RandomNormal", 0, "repeat the numbers"},
+               {"RandomUniform", 0, "repeat the numbers"},
+               {"Multinomial", 1, "repeat the numbers"},
                {"Bernoulli", 1, "repeat the numbers"},
                {"Dropout", 3, "repeat the numbers"}};
+  static const char *const contrib[] = {"BiasDropout", "BitmaskDropout", "BitmaskBiasDropout", "BiasSoftmaxDropout"};
   iobind_session *session = NULL;
   for (size_t i = 0; i < sizeof models / sizeof models[0]; i++) {
     assert_int_equal(try_session(models[i].model, 1, &session), IOBIND_NOT_SUPPORTED);
@@ -29,6 +34,10 @@ static void refused_models(void **state) {
   for (size_t i = 0; i < sizeof nodes / sizeof nodes[0]; i++) {
     assert_int_equal(try_node(nodes[i].op, "", nodes[i].inputs, 1, &session), IOBIND_NOT_SUPPORTED);
     expect_words(nodes[i].words);
+  }
+  for (size_t i = 0; i < sizeof contrib / sizeof contrib[0]; i++) {
+    assert_int_equal(try_node(contrib[i], "com.microsoft", 2, 1, &session), IOBIND_NOT_SUPPORTED);
+    expect_words("repeat the numbers");
   }
 }
 

@@ -248,6 +248,12 @@ launched count_launched(void) {
   return since;
 }
 
+int64_t read_counter(const char *name) {
+  int64_t (*get)(int, const char *) = NULL;
+  *(void **)&get = find_function(is_device("vdev") ? "vdev_get" : "vcuda_get");
+  return get == NULL ? -1 : get(0, name);
+}
+
 int make_semaphore(void) {
   int (*create_semaphore)(uint64_t) = NULL;
   *(void **)&create_semaphore = find_function("vdev_semaphore_create");

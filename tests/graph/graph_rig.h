@@ -40,6 +40,8 @@ typedef struct launched {
 } launched;
 launched count_launched(void);
 
+int64_t read_counter(const char *name); /* of the device; -1: it has none of that name */
+
 /* A semaphore of vdev's, whose count is 0, as a descriptor. */
 int make_semaphore(void);
 

@@ -6,6 +6,9 @@
 
 #include "graph_rig.h" /* its globals have the names of parameters there */
 
+#include "onnx.h"
+
+#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
@@ -339,6 +342,149 @@ static void a_capture_is_alone(void **state) {
   iobind_session_destroy(plain);
 }
 
+/* ---- what a capture keeps out, though nothing that is bound tells that it reaches the device ---- */
+
+static int calls_inside;
+static int calls_outside;
+
+static void *try_lock(void *context) {
+  bool *is_held = context;
+  int locked = pthread_mutex_trylock(&runtime->serial_mutex);
+  *is_held = locked == EBUSY;
+  if (locked == 0) {
+    pthread_mutex_unlock(&runtime->serial_mutex);
+  }
+  return NULL;
+}
+
+/* Is this thread, the only one that calls iobind, where no thread can be while another one is alone? */
+static bool is_inside(void) {
+  bool is = (atomic_load(&iobind__gate) & ~IOBIND__GATE_CLOSED) > 0;
+  if (device->serial) {
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, try_lock, &is), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+  }
+  return is;
+}
+
+static void count_call(void) {
+  if (is_inside()) {
+    calls_inside++;
+  } else {
+    calls_outside++;
+  }
+}
+
+static OrtStatus *ORT_CALL run_counted(OrtSession *session, const OrtRunOptions *options, const char *const *input_names,
+                                       const OrtValue *const *inputs, size_t input_count, const char *const *output_names,
+                                       size_t output_count, OrtValue **outputs) {
+  count_call();
+  return real->Run(session, options, input_names, inputs, input_count, output_names, output_count, outputs);
+}
+
+static OrtStatus *ORT_CALL run_bound_counted(OrtSession *session, const OrtRunOptions *options, const OrtIoBinding *binding) {
+  count_call();
+  return real->RunWithBinding(session, options, binding);
+}
+
+static void ORT_CALL release_counted(OrtSession *session) {
+  count_call();
+  real->ReleaseSession(session);
+}
+
+/* The first and the last node are on the CPU, the one between them on the device. */
+static void write_host_ends(onnx_writer *writer, const void **bytes, size_t *size) {
+  static const char *const nodes[][3] = {{"Det", "x", "a"}, {"Exp", "a", "b"}, {"Det", "b", "y"}};
+  static const int64_t dims[4] = {1, 1, 2, 2};
+  onnx_type square = {.dtype = ONNX_FLOAT32, .dims = dims, .rank = 4};
+  onnx_type any = {.dtype = ONNX_FLOAT32, .no_shape = 1};
+  onnx_model_begin(writer, NULL);
+  onnx_opset(writer, "", 17);
+  onnx_graph_begin(writer, "graph");
+  for (size_t i = 0; i < sizeof nodes / sizeof nodes[0]; i++) {
+    onnx_node_begin(writer, nodes[i][0], "", nodes[i][2]);
+    onnx_node_input(writer, nodes[i][1]);
+    onnx_node_output(writer, nodes[i][2]);
+    onnx_node_end(writer);
+  }
+  onnx_input(writer, "x", &square);
+  onnx_output(writer, "y", &any);
+  onnx_graph_end(writer);
+  onnx_model_end(writer);
+  assert_int_equal(onnx_writer_finish(writer, bytes, size), ONNX_OK);
+}
+
+static OrtSession *make_raw(const void *bytes, size_t size) {
+  OrtSessionOptions *options = NULL;
+  OrtSession *raw = NULL;
+  const OrtApi *api = runtime->ort.api;
+  assert_null(api->CreateSessionOptions(&options));
+  assert_null(api->SessionOptionsAppendExecutionProvider_V2(options, runtime->env, &device->ep_device, 1, NULL, NULL, 0));
+  assert_null(api->CreateSessionFromArray(runtime->env, bytes, size, options, &raw));
+  api->ReleaseSessionOptions(options);
+  return raw;
+}
+
+/* A run, one with a binding, and the end of the session. */
+static void use_and_destroy(iobind_session *session) {
+  static const int64_t dims[4] = {1, 1, 2, 2};
+  static const float unit[4] = {1, 0, 0, 1};
+  iobind_tensor *x = NULL;
+  iobind_tensor *y = NULL;
+  iobind_binding *binding = NULL;
+  expect_ok(
+      iobind_tensor_create(iobind_runtime_get_device(runtime, 0), IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, dims, 4, &x, &fault));
+  expect_ok(iobind_tensor_write(x, 0, unit, sizeof unit, NULL, &fault));
+  expect_ok(iobind_session_run(session, &x, &y, &fault));
+  expect_ok(iobind_binding_create(session, &binding, &fault));
+  expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_SNAPSHOT, x, NULL, &fault));
+  expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+  iobind_binding_destroy(binding);
+  iobind_tensor_release(x);
+  iobind_tensor_release(y);
+  iobind_session_destroy(session);
+}
+
+/* A session with all inputs and outputs on the host: a wrapped one, and one by a policy, may compute on the device all the same. */
+static void sessions_on_the_host(void **state) {
+  (void)state;
+  static OrtApi watched;
+  enum { CALLS = 5 }; /* two runs of each session, and the release of the one that iobind has made */
+  onnx_writer writer = ONNX_WRITER_INIT;
+  const void *bytes = NULL;
+  size_t size = 0;
+  iobind_session *wrapped = NULL;
+  iobind_session *chosen = NULL;
+  iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
+  (void)set_device("deny", "Det");
+  write_host_ends(&writer, &bytes, &size);
+  OrtSession *raw = make_raw(bytes, size);
+  options.policy = IOBIND_POLICY_PREFER_GPU;
+  expect_ok(iobind_session_wrap(runtime, raw, NULL, NULL, &wrapped, &fault));
+  expect_ok(iobind_session_create_from_memory(runtime, bytes, size, &options, &chosen, &fault));
+  (void)set_device("deny", "");
+  onnx_writer_release(&writer);
+
+  real = runtime->ort.api;
+  watched = *real;
+  watched.Run = run_counted;
+  watched.RunWithBinding = run_bound_counted;
+  watched.ReleaseSession = release_counted;
+  runtime->ort.api = &watched;
+  calls_inside = 0;
+  calls_outside = 0;
+  (void)count_launched();
+  use_and_destroy(wrapped);
+  launched since = count_launched();
+  use_and_destroy(chosen);
+  runtime->ort.api = real;
+  real->ReleaseSession(raw);
+  assert_int_not_equal(since.kernels, 0);
+  assert_int_equal(calls_outside, 0);
+  assert_int_equal(calls_inside, CALLS);
+}
+
 /* A capture that stays open until it is let go. */
 static sem_t has_begun;
 static sem_t may_end;
@@ -662,15 +808,12 @@ static void forked_before_a_replay(void **state) {
 }
 
 int main(int argc, char **argv) {
-  static const struct CMUnitTest tests[] = {cmocka_unit_test(another_thread),
-                                            cmocka_unit_test(many_threads),
-                                            cmocka_unit_test(one_run_at_a_time),
-                                            cmocka_unit_test(a_capture_is_alone),
-                                            cmocka_unit_test(waits_beside_a_capture),
-                                            cmocka_unit_test(waits_for_a_later_signal),
-                                            cmocka_unit_test(refused_on_a_stream),
-                                            cmocka_unit_test(changes_between_replays),
-                                            cmocka_unit_test(cancelled_within_a_replay),
-                                            cmocka_unit_test(forked_before_a_replay)};
+  static const struct CMUnitTest tests[] = {
+      cmocka_unit_test(another_thread),           cmocka_unit_test(many_threads),
+      cmocka_unit_test(one_run_at_a_time),        cmocka_unit_test(a_capture_is_alone),
+      cmocka_unit_test(sessions_on_the_host),     cmocka_unit_test(waits_beside_a_capture),
+      cmocka_unit_test(waits_for_a_later_signal), cmocka_unit_test(refused_on_a_stream),
+      cmocka_unit_test(changes_between_replays),  cmocka_unit_test(cancelled_within_a_replay),
+      cmocka_unit_test(forked_before_a_replay)};
   return graph_main(argc, argv, tests, sizeof tests / sizeof tests[0]);
 }

@@ -46,6 +46,7 @@ static void captured_work_runs_at_each_launch_only(void **state) {
   cuda_exec exec = end_whole(stream);
   assert_int_equal(first_byte(address), 9);
   int64_t before = vcuda_get(0, "graph_launches");
+  int64_t live = vcuda_get(0, "live_graphs");
   for (int i = 0; i < 2; i++) {
     OK(cudaMemset(address, 9, 8));
     OK(cudaDeviceSynchronize());
@@ -56,6 +57,7 @@ static void captured_work_runs_at_each_launch_only(void **state) {
   assert_int_equal(vcuda_get(0, "graph_launches") - before, 2);
   OK(cudaGraphLaunch(exec, stream));
   OK(cudaGraphExecDestroy(exec)); /* while it may still run */
+  assert_int_equal(live - vcuda_get(0, "live_graphs"), 1);
   OK(cudaStreamSynchronize(stream));
   OK(cudaFree(address));
   OK(cudaStreamDestroy(stream));
