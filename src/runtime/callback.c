@@ -1,3 +1,4 @@
+/* Callbacks into a language runtime that ends before the process does. */
 #include <stdatomic.h>
 #include <stdbool.h>
 
