@@ -29,6 +29,8 @@ static PyObject *run(PyObject *module, PyObject *none) {
 static PyMethodDef methods[] = {{"use", use, METH_VARARGS, NULL}, {"run", run, METH_NOARGS, NULL}, {NULL, NULL, 0, NULL}};
 static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "floor", NULL, -1, methods, NULL, NULL, NULL, NULL};
 
+PyMODINIT_FUNC PyInit_floor(void);
+
 PyMODINIT_FUNC PyInit_floor(void) {
   return PyModule_Create(&definition);
 }
