@@ -140,7 +140,7 @@ static void remove_graph(iobind_binding *binding, graph *self, bool is_abandoned
     return;
   }
   atomic_fetch_sub(&binding->session->graphs_live, 1);
-  iobind__session_release_graph(binding->session, self->known.id);
+  iobind__session_release_graph(binding->session, self->known.id, true);
   free(self);
 }
 
@@ -571,10 +571,11 @@ static iobind_status capture(iobind_binding *binding, const saved *states, const
   iobind__device_enter_alone(binding->session->graph_device);
   iobind_status status = iobind__run_ort(binding, self->options[AT_ONCE], ordered, error);
   iobind__device_leave_alone(binding->session->graph_device);
-  *broken = status != IOBIND_OK && binding->is_capture_broken;
+  bool is_whole = status == IOBIND_OK;
+  *broken = !is_whole && binding->is_capture_broken;
   status = put_back(binding, states, ordered, status, error);
   if (status != IOBIND_OK) {
-    iobind__session_release_graph(binding->session, self->known.id);
+    iobind__session_release_graph(binding->session, self->known.id, is_whole);
     free_graph(binding, self);
     return status;
   }

@@ -230,7 +230,7 @@ iobind_status iobind__session_check_graph_outputs(const iobind_session *session,
 
 /* ---- graphs that are given up ---- */
 
-void iobind__session_release_graph(iobind_session *session, int id) {
+void iobind__session_release_graph(iobind_session *session, int id, bool is_whole) {
   iobind_runtime *runtime = session->runtime;
   const OrtApi *api = IOBIND__API(runtime);
   if (iobind__process_is_forked()) {
@@ -245,6 +245,9 @@ void iobind__session_release_graph(iobind_session *session, int id) {
     } else if (!session->graph_device->ep->graphs_stay) {
       return;
     }
+  }
+  if (!is_whole) {
+    return;
   }
   size_t kept = atomic_fetch_add(&session->graphs_kept, 1) + 1;
   iobind__log_line(runtime->log, IOBIND_LOG_INFO,
@@ -262,7 +265,7 @@ static void release_abandoned(iobind_session *session) {
   iobind__captured *graph = atomic_exchange(&session->abandoned, NULL);
   while (graph != NULL) {
     iobind__captured *next = graph->next;
-    iobind__session_release_graph(session, graph->id);
+    iobind__session_release_graph(session, graph->id, true);
     atomic_fetch_sub(&session->graphs_live, 1);
     free(graph);
     graph = next;

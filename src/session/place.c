@@ -50,9 +50,7 @@ static iobind_status lend_place(iobind_session *session, const OrtMemoryInfo *in
   }
   const OrtApi *api = IOBIND__API(session->runtime);
   OrtAllocator *allocator = NULL;
-  iobind__guarded_enter(&session->guarded);
   OrtStatus *made = api->CreateAllocator(session->session, info, &allocator);
-  iobind__guarded_leave(&session->guarded);
   if (made != NULL) {
     return iobind__ort_fail(api, made, error, "session_create: allocator");
   }
@@ -76,9 +74,11 @@ static iobind_status lend_place(iobind_session *session, const OrtMemoryInfo *in
 
 iobind_status iobind__session_lend_place(iobind_session *session, const OrtMemoryInfo *info, iobind__place **place,
                                          iobind_error *error) {
+  iobind__guarded_enter(&session->guarded); /* first: a thread that is inside may want the mutex */
   pthread_mutex_lock(&session->places_mutex);
   iobind_status status = lend_place(session, info, place, error);
   pthread_mutex_unlock(&session->places_mutex);
+  iobind__guarded_leave(&session->guarded);
   return status;
 }
 
@@ -102,12 +102,15 @@ iobind_status iobind__session_find_place(iobind_session *session, const OrtMemor
   return *place != NULL ? IOBIND_OK : iobind__session_lend_place(session, info, place, error);
 }
 
+/* The last reference to a session may go where nothing should wait for another thread's run: only if it must. */
 void iobind__session_free_places(iobind_session *session) {
-  iobind__guarded_enter(&session->guarded);
-  for (size_t i = 0; i < session->place_count; i++) {
-    IOBIND__API(session->runtime)->ReleaseAllocator(atomic_load(&session->places[i].allocator));
+  if (session->place_count > 0) {
+    iobind__guarded_enter(&session->guarded);
+    for (size_t i = 0; i < session->place_count; i++) {
+      IOBIND__API(session->runtime)->ReleaseAllocator(atomic_load(&session->places[i].allocator));
+    }
+    iobind__guarded_leave(&session->guarded);
   }
-  iobind__guarded_leave(&session->guarded);
   free(session->places);
 }
 

@@ -130,8 +130,9 @@ iobind_status iobind__session_check_graph_key(const char *what, const char *key,
 
 bool iobind__session_graph_recycles(const iobind_session *session);
 
-/* Let ORT release a graph, also one whose capture failed: its next run would say OK, and write nothing. With the session entered. */
-void iobind__session_release_graph(iobind_session *session, int id);
+/* Let ORT release a graph, also one whose capture failed (`is_whole` is false): its next run would say OK, and write nothing. With the
+ * session entered. */
+void iobind__session_release_graph(iobind_session *session, int id, bool is_whole);
 
 /* The same, later, from a thread that must not wait for its turn: it may have the turn, or be inside the EP. Takes the memory. */
 void iobind__session_abandon_graph(iobind_session *session, iobind__captured *graph);

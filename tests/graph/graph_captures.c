@@ -268,8 +268,10 @@ static void break_captures(const char *once, const char *always, const char *wor
   expect_output(binding, N, 4);
   expect_ok(iobind_binding_forget_graphs(binding, &fault));
   assert_true(set_device("fail_capture", always));
+  const size_t kept = atomic_load(&session->graphs_kept);
   expect(IOBIND_RUNTIME, iobind_binding_run(binding, NULL, NULL, &fault));
   expect_words(words);
+  assert_int_equal(atomic_load(&session->graphs_kept), kept); /* there was none */
   assert_true(set_device("fail_capture", "0"));
   expect_all(x, N, 4);
   expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
