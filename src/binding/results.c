@@ -277,34 +277,20 @@ iobind_status iobind_binding_get_output(iobind_binding *binding, size_t index, i
   return iobind__named(get_output(binding, index, tensor, error), error, "binding_get_output");
 }
 
-/* Put the stream behind the runs that are under way on another one. Their failure is then told by a wait for either: an EP's stream must
- * remember the other one for that, a worker's fails with what it waits for. */
-static iobind_status order_behind(const iobind_binding *binding, iobind_stream *stream, iobind_error *error) {
-  iobind_stream *busy = binding->flight.stream;
-  iobind__point *point;
-  if (stream == busy) {
-    return IOBIND_OK;
-  }
-  if (iobind__stream_ort(stream) != NULL) {
-    return iobind__stream_join(stream, busy, error);
-  }
-  IOBIND__TRY(iobind__point_make(busy, &point, error));
-  iobind_status status = iobind__stream_order(stream, point, error);
-  iobind__point_release(point);
-  return status;
-}
-
 /* ORT has made the value when its call for an EP's stream returns; the content of memory that only streams reach may come later. */
 static iobind_status lend_result(iobind_binding *binding, size_t index, iobind_stream *stream, iobind__output **out,
                                  iobind_error *error) {
   const char *what = "binding_lend_output";
   iobind__flight_look(binding);
-  const iobind_stream *busy = binding->flight.stream;
+  iobind_stream *busy = binding->flight.stream;
   if (busy == NULL || !iobind__stream_orders_calls(busy) || index >= binding->session->output_count) {
     return get_result(binding, index, out, what, error);
   }
   IOBIND__TRY(find_result(binding, index, out, what, error));
-  return (*out)->result->place->host ? get_result(binding, index, out, what, error) : order_behind(binding, stream, error);
+  if ((*out)->result->place->host) {
+    return get_result(binding, index, out, what, error);
+  }
+  return stream == busy ? IOBIND_OK : iobind__stream_join(stream, busy, error);
 }
 
 static iobind_status lend_output(iobind_binding *binding, size_t index, iobind_stream *stream, iobind_tensor **tensor,

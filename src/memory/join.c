@@ -21,23 +21,15 @@ iobind_status iobind__stream_fork(iobind_stream *stream, iobind_stream *compute,
 /* With the mutex held. */
 static bool has_room(iobind_stream *stream) {
   enum { MOST = 1024 }; /* a caller that never waits must wait then */
-  if (stream->joined_count < stream->joined_capacity) {
-    return true;
+  if (stream->joined_count == stream->joined_capacity && stream->joined_capacity < MOST) {
+    size_t capacity = stream->joined_capacity == 0 ? 8 : stream->joined_capacity * 2;
+    iobind__joined *larger = realloc(stream->joined, capacity * sizeof *larger);
+    if (larger != NULL) {
+      stream->joined = larger;
+      stream->joined_capacity = capacity;
+    }
   }
-  if (stream->joined_first > 0) {
-    stream->joined_count -= stream->joined_first;
-    memmove(stream->joined, stream->joined + stream->joined_first, stream->joined_count * sizeof *stream->joined);
-    stream->joined_first = 0;
-    return true;
-  }
-  size_t capacity = stream->joined_capacity == 0 ? 8 : stream->joined_capacity * 2;
-  iobind__joined *larger = capacity > MOST ? NULL : realloc(stream->joined, capacity * sizeof *larger);
-  if (larger == NULL) {
-    return false;
-  }
-  stream->joined = larger;
-  stream->joined_capacity = capacity;
-  return true;
+  return stream->joined_count < stream->joined_capacity;
 }
 
 /* The point is of another stream, and has passed when this one's next ticket has. Takes the reference. */
@@ -61,7 +53,7 @@ iobind_status iobind__stream_join(iobind_stream *stream, iobind_stream *compute,
   iobind__point *point;
   IOBIND__TRY(iobind__point_make(compute, &point, error));
   iobind_status status = iobind__stream_order(stream, point, error);
-  if (status == IOBIND_OK) {
+  if (status == IOBIND_OK && iobind__stream_ort(stream) != NULL) {
     return remember(stream, point, error);
   }
   iobind__point_release(point);
@@ -72,8 +64,8 @@ iobind_status iobind__stream_join(iobind_stream *stream, iobind_stream *compute,
 static iobind__joined find_oldest(iobind_stream *stream, iobind__ticket ticket) {
   iobind__joined oldest = {0};
   pthread_mutex_lock(&stream->mutex);
-  if (stream->joined_first < stream->joined_count && stream->joined[stream->joined_first].ticket <= ticket) {
-    oldest = stream->joined[stream->joined_first];
+  if (stream->joined_count > 0 && stream->joined[0].ticket <= ticket) {
+    oldest = stream->joined[0];
     iobind__ref_retain(&oldest.point->ref);
   }
   pthread_mutex_unlock(&stream->mutex);
@@ -82,14 +74,11 @@ static iobind__joined find_oldest(iobind_stream *stream, iobind__ticket ticket) 
 
 /* Unless another thread has: it may be the oldest no more. */
 static void forget_oldest(iobind_stream *stream, iobind__point *point) {
-  bool forgets = false;
   pthread_mutex_lock(&stream->mutex);
-  if (stream->joined_first < stream->joined_count && stream->joined[stream->joined_first].point == point) {
-    forgets = true;
-    stream->joined_first++;
-  }
-  if (stream->joined_first == stream->joined_count) {
-    stream->joined_first = stream->joined_count = 0;
+  bool forgets = stream->joined_count > 0 && stream->joined[0].point == point;
+  if (forgets) {
+    stream->joined_count--;
+    memmove(stream->joined, stream->joined + 1, stream->joined_count * sizeof *stream->joined);
   }
   pthread_mutex_unlock(&stream->mutex);
   if (forgets) {

@@ -109,8 +109,7 @@ struct iobind_stream {
   size_t retired_count;
   size_t retired_capacity;
   iobind__joined *joined; /* the oldest first */
-  size_t joined_first;    /* those before it were heard */
-  size_t joined_count;    /* with those */
+  size_t joined_count;
   size_t joined_capacity;
   atomic_size_t owners; /* the caller, and sessions that compute on it: it is closed with the last one */
 };
@@ -190,13 +189,14 @@ void iobind__stream_suspect(iobind_stream *stream, const iobind_error *failure);
 /* An owner more, who gives it up by iobind_stream_destroy. */
 iobind_stream *iobind__stream_share(iobind_stream *stream);
 
-/* ---- join.c: an EP's stream, and another stream that the EP's work needs ---- */
+/* ---- join.c: a stream that uses what another one does ---- */
 
 /* Put what is submitted to `compute` next behind what `stream` has got so far. The host does not wait. */
 iobind_status iobind__stream_fork(iobind_stream *stream, iobind_stream *compute, iobind_error *error);
 
 /* Put what is submitted to `stream` next behind what `compute` has got so far, which counts as work of `stream` from now on: its failure is
- * the stream's, too. The host waits where the order cannot be the device's (see iobind__stream_order), and once 1024 are not heard of. */
+ * the stream's, too. A worker's stream fails with what it waits for; an EP's remembers the other one for that. The host waits where the
+ * order cannot be the device's (see iobind__stream_order), and once 1024 are not heard of. */
 iobind_status iobind__stream_join(iobind_stream *stream, iobind_stream *compute, iobind_error *error);
 
 /* ---- native.c: CUDA's device ---- */

@@ -132,8 +132,9 @@ static iobind__guarded guarded_of(iobind_device *const *devices, size_t count) {
 /* For a session whose EPs others choose: a policy, or the program that has made a wrapped one. */
 static iobind__guarded guarded_of_all(const iobind_runtime *runtime) {
   iobind__guarded found = {0};
-  for (size_t i = 0; i < iobind__runtime_device_count(runtime); i++) {
-    iobind__guarded_add(&found, iobind_runtime_get_device(runtime, i));
+  iobind_device *device;
+  for (size_t i = 0; (device = iobind_runtime_get_device(runtime, i)) != NULL; i++) {
+    iobind__guarded_add(&found, device);
   }
   return found;
 }

@@ -168,21 +168,42 @@ static iobind_binding *make_look_up(iobind_session *table, const int64_t *index,
   return binding;
 }
 
+/* Of a session that computes where the test's does: one look-up is right, the other one fails after its call. */
+typedef struct look_ups {
+  iobind_session *table;
+  iobind_binding *good, *bad;
+  iobind_tensor *rows[2];
+} look_ups;
+
+static look_ups open_look_ups(void) {
+  const int64_t there = 1;
+  const int64_t beyond = 99999;
+  iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
+  look_ups made;
+  options.devices = &device;
+  options.device_count = 1;
+  options.stream = session->stream;
+  expect_ok(test_session_with(runtime, "lookup", &options, &made.table, &fault));
+  made.good = make_look_up(made.table, &there, &made.rows[0]);
+  made.bad = make_look_up(made.table, &beyond, &made.rows[1]);
+  return made;
+}
+
+static void close_look_ups(const look_ups *open) {
+  iobind_binding_destroy(open->good);
+  iobind_binding_destroy(open->bad);
+  iobind_tensor_release(open->rows[0]);
+  iobind_tensor_release(open->rows[1]);
+  iobind_session_destroy(open->table);
+}
+
 /* A run fails on the session's stream, after its call. The stream that it was given tells it: by the event behind it, by a wait for the
  * stream, and to the binding; what was waited for before stays good, and what comes afterwards works. */
 static void failures_are_heard(void **state) {
   (void)state;
-  const int64_t there = 1;
-  const int64_t beyond = 99999;
-  iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
-  iobind_session *table;
-  iobind_tensor *rows[2];
-  options.devices = &device;
-  options.device_count = 1;
-  options.stream = session->stream;
-  expect_ok(test_session_with(runtime, "lookup", &options, &table, &fault));
-  iobind_binding *good = make_look_up(table, &there, &rows[0]);
-  iobind_binding *bad = make_look_up(table, &beyond, &rows[1]);
+  look_ups open = open_look_ups();
+  iobind_binding *good = open.good;
+  iobind_binding *bad = open.bad;
   assert_int_equal(vdev_set(0, "compute_us", "2000"), 0); /* so that a run is done after its call */
   for (int i = 0; i < 4; i++) {
     iobind_tensor *output;
@@ -202,11 +223,7 @@ static void failures_are_heard(void **state) {
     synchronize();
   }
   assert_int_equal(vdev_set(0, "compute_us", "0"), 0);
-  iobind_binding_destroy(good);
-  iobind_binding_destroy(bad);
-  iobind_tensor_release(rows[0]);
-  iobind_tensor_release(rows[1]);
-  iobind_session_destroy(table);
+  close_look_ups(&open);
 }
 
 /* More runs than a stream remembers joins. */
@@ -281,18 +298,10 @@ static void output_is_lent_while_the_run_is_under_way(void **state) {
  * before, and a good run in between. What the stream got before it was lent is good. */
 static void failure_is_heard_where_an_output_was_lent(void **state) {
   (void)state;
-  const int64_t there = 1;
-  const int64_t beyond = 99999;
-  iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
-  iobind_session *table;
-  iobind_tensor *rows[2];
   iobind_tensor *lent;
-  options.devices = &device;
-  options.device_count = 1;
-  options.stream = session->stream;
-  expect_ok(test_session_with(runtime, "lookup", &options, &table, &fault));
-  iobind_binding *good = make_look_up(table, &there, &rows[0]);
-  iobind_binding *bad = make_look_up(table, &beyond, &rows[1]);
+  look_ups open = open_look_ups();
+  iobind_binding *good = open.good;
+  iobind_binding *bad = open.bad;
   for (int i = 0; i < 4; i++) {
     expect_ok(copy(in, y, streams[DOWN]));
     expect_ok(iobind_event_record(events[UP], streams[DOWN], &fault));
@@ -317,11 +326,7 @@ static void failure_is_heard_where_an_output_was_lent(void **state) {
     expect_ok(iobind_binding_run(bindings[0], streams[DOWN], NULL, &fault)); /* what comes afterwards works */
     synchronize();
   }
-  iobind_binding_destroy(good);
-  iobind_binding_destroy(bad);
-  iobind_tensor_release(rows[0]);
-  iobind_tensor_release(rows[1]);
-  iobind_session_destroy(table);
+  close_look_ups(&open);
 }
 
 /* Two streams in turn, each run on the other one's output, and nobody waits: a thread with a small stack can wait for the last. */
