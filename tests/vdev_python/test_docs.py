@@ -63,7 +63,7 @@ class Docs(unittest.TestCase):
         programs = blocks("python") + blocks("c")
         for program in programs:
             name = re.match(r"(?:#|//) ([\w.]+)", program)[1]
-            if name.startswith("test_"):
+            if name.startswith(("test_", "conftest")):
                 continue  # bindings/python/tests has pytest
             (self.folder / name).write_text(program)
         commands = blocks("sh")

@@ -37,7 +37,7 @@ from ._tensor import Event, Live, Stream, Tensor, copy, empty, from_dlpack, live
 __version__ = _core.version()
 for _class in BY_STATUS.values():
     _class.__module__ = Error.__module__ = "iobind"
-_core.use_classes(Tensor, Outputs, BY_STATUS)
+_core.use_classes(Tensor, Outputs, Binding, BY_STATUS)
 
 __all__ = [
     "REUSE", "Audit", "Binding", "Cancelled", "DTypeError", "Device", "DeviceError", "Error", "Event", "FileError", "InternalError",

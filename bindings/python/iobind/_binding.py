@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import math
+import threading
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from . import _core, _dtypes, _tensor
 from ._audit import Audit
-from ._errors import InvalidArgument, InvalidState, NotFound, ShapeError
+from ._errors import DTypeError, InvalidArgument, InvalidState, NotFound, NotSupported, ShapeError
 from ._runtime import place as find_place
-from ._session import Session, as_host_tensor, run_options
+from ._session import Session, as_dict, as_host_tensor, run_options, signature
 
 RESIDENT, SNAPSHOT, LIVE = range(3)
 FRESH_MODE, REUSE_MODE, FIXED_MODE, IN_PLACE_MODE, NONE_MODE = range(5)
@@ -26,6 +29,9 @@ class Reuse:
     def __call__(self, device: str | _core.Device) -> Reuse:
         return Reuse(device)
 
+    def __repr__(self) -> str:
+        return "iobind.REUSE" if self.device is None else f"iobind.REUSE({str(self.device)!r})"
+
 
 REUSE = Reuse()
 
@@ -36,6 +42,9 @@ class InPlace:
     def __init__(self, tensor: _tensor.Tensor) -> None:
         self.tensor = tensor
 
+    def __repr__(self) -> str:
+        return f"iobind.in_place({self.tensor!r})"
+
 
 def in_place(tensor: _tensor.Tensor) -> InPlace:
     """Let an output be written into `tensor`, memory that an input has: only if the model's operators allow it, which nobody checks."""
@@ -43,14 +52,17 @@ def in_place(tensor: _tensor.Tensor) -> InPlace:
 
 
 class Outputs(_core.Outputs):
-    """The outputs of a run, by name: out["y"] is a Tensor. Kept, they stay as they are: what is FRESH is fetched before the next run, but not
-    of a run on a stream."""
+    """The outputs that a run gives, by name: out["y"] is a Tensor. One that is bound to None is left out.
+
+    A FRESH output and a state that is moved are kept: no later run overwrites them, and those of a run without a stream are fetched before
+    the next run as long as a program has the Outputs. Any other is in memory that later runs write, and must be fetched before the next run
+    or change of an output; Binding.take() keeps one of REUSE and a swapped state. If the binding goes, all are kept."""
 
     __slots__ = ()
 
     def keys(self) -> list[str]:
-        """The outputs' names, in the model's order."""
-        return [value.name for value in self._session().outputs]
+        """The names of the outputs that the run gives, in the model's order."""
+        return list(self._names())
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.keys())
@@ -59,8 +71,8 @@ class Outputs(_core.Outputs):
         return name in self.keys()
 
     def values(self) -> list[_tensor.Tensor]:
-        """The outputs that are bound, in the model's order. Raises InvalidState for one that is not fetched, or that a
-        later run has ended, and what the run failed with: OrtError, Cancelled."""
+        """The outputs, in the model's order. Raises InvalidState for one that a later run has ended before it was fetched, and what the run
+        failed with: OrtError, Cancelled."""
         return [self[name] for name in self.keys()]
 
     def items(self) -> list[tuple[str, _tensor.Tensor]]:
@@ -77,11 +89,16 @@ class Binding(_core.Binding):
     b["x"] = array copies new data in, and may change open dims; b["x"] = tensor binds the tensor itself; both raise as bind().
     """
 
+    # Of its own, the interpreter finds a method faster where no dict has been made; a program's attributes are in one still.
+    __slots__ = ("session", "_orders", "_tensors", "_shapes", "_carried", "_foreign", "_pool", "_inputs", "_outputs", "__dict__",
+                 "__weakref__")
+
     def __new__(cls, session: Session) -> Binding:
         made = super().__new__(cls, session)
         made.session = session
         made._orders = {}
         made._tensors = {}
+        made._shapes = {}
         made._carried = {}
         made._foreign = None
         made._pool = None
@@ -96,6 +113,8 @@ class Binding(_core.Binding):
     _orders: dict[int, tuple[_tensor.Order, Any]]
     _tensors: dict[int, _tensor.Tensor]
     """RESIDENT inputs that stay: not the first of the states that are carried to other memory"""
+    _shapes: dict[int, tuple[int, ...]]
+    """the shapes that inputs were bound with"""
     _carried: dict[int, str]
     """inputs that have been carried, and how"""
     _foreign: tuple[int, _tensor.Stream] | None
@@ -103,6 +122,9 @@ class Binding(_core.Binding):
     _pool: Any
     _inputs: dict[str, tuple[int, Any]]
     _outputs: dict[str, tuple[int, Any]]
+
+    def __repr__(self) -> str:
+        return f"<iobind.Binding {signature(self.session)}>"
 
     def bind(self, inputs: Mapping[str, Any] | None = None, *, outputs: Mapping[str, Any] | None = None,
              carry: Mapping[str, str] | None = None, carry_mode: str | None = None) -> None:
@@ -113,19 +135,21 @@ class Binding(_core.Binding):
         tensor of another library by DLPack, is the input itself (RESIDENT), where the session wants it, and never copied;
         live(array) is read before each run. outputs: {name: a device spec ("cpu": each run's result comes there, FRESH), REUSE or
         REUSE("cpu"), a Tensor or array that is written into, in_place(tensor), None (not fetched)}. Those that are not named are
-        FRESH where the session leaves them. carry: {output: input}: the output, which `outputs` does not name, is the next run's input;
+        FRESH where the session leaves them (with graphs= REUSE). carry: {output: input}: the output, which `outputs` does not name, is
+        the next run's input;
         carry_mode: see carry(). What is bound before one of them is refused stays bound.
         Raises NotFound, DTypeError, ShapeError, DeviceError, InvalidArgument, InvalidState.
         """
-        both = [name for name in carry or {} if name in (outputs or {})]
+        inputs, outputs, carry = as_dict(inputs, "bind: inputs"), as_dict(outputs, "bind: outputs"), as_dict(carry, "bind: carry")
+        both = [name for name in carry if name in outputs]
         if both:
             raise InvalidArgument(f"bind: {both[0]!r} is in carry and in outputs: expected one of them; a carried output stays where "
                                   "the next run reads it, and numpy() copies it to the host")
-        for output, to in (carry or {}).items():
+        for output, to in carry.items():
             self.carry(output, to, carry_mode)
-        for name, value in (inputs or {}).items():
+        for name, value in inputs.items():
             self._assign(name, value)
-        for name, value in (outputs or {}).items():
+        for name, value in outputs.items():
             self.set_output(name, value)
 
     def _input(self, name: str) -> tuple[int, Any]:
@@ -141,20 +165,37 @@ class Binding(_core.Binding):
             self._bind_tensor(index, value, None)
             return
         if isinstance(value, _tensor.Live):
-            self._set_input(index, LIVE, as_host_tensor(value.array, code, f"bind: {name!r}"), None)
+            self._bind_live(index, value.array, code, f"bind: {name!r}")
         elif not isinstance(value, _core.Tensor) and _tensor.is_on_device(value):
             order = _tensor.Order(value)
             tensor = _tensor.from_dlpack(value)
-            self._set_input(index, RESIDENT, tensor, order.event)
+            self._bind_input(index, RESIDENT, tensor, order.event)
             self._orders[index] = (order, tensor)
             self._use_order(_order_all(self._orders))
             return
         else:
-            self._set_input(index, SNAPSHOT, as_host_tensor(value, code, f"bind: {name!r}"), None)
+            self._bind_input(index, SNAPSHOT, as_host_tensor(value, code, f"bind: {name!r}"), None)
         self._forget(index)
 
+    def _bind_input(self, index: int, mode: int, tensor: _tensor.Tensor, event: _tensor.Event | None) -> None:
+        self._set_input(index, mode, tensor, event)
+        self._shapes[index] = tensor.shape
+
+    def _bind_live(self, index: int, array: Any, code: int, what: str) -> None:
+        if isinstance(array, _tensor.Tensor):
+            self._bind_input(index, LIVE, array, None)
+            return
+        array = _tensor.own_array(array, what)
+        if code == _dtypes.STRING:
+            raise NotSupported(f"{what}: an array of strings cannot be read in place: bind it again before a run, or live(tensor), "
+                               "which tensor.write() changes")
+        tensor = as_host_tensor(array, code, what)
+        if not array.flags.writeable:  # update() writes into it
+            tensor = _tensor.tensor_over(array, False, what)._view(0, code, tensor.shape)
+        self._bind_input(index, LIVE, tensor, None)
+
     def _bind_tensor(self, index: int, tensor: _tensor.Tensor, event: _tensor.Event | None) -> None:
-        self._set_input(index, RESIDENT, tensor, event)
+        self._bind_input(index, RESIDENT, tensor, event)
         self._forget(index)
         if self._carried.get(index) in (None, "in_place"):
             self._tensors[index] = tensor
@@ -170,19 +211,30 @@ class Binding(_core.Binding):
         self._bind_tensor(self._input(name)[0], value, event)
 
     def clear(self) -> None:
-        """Unbind everything; outputs are FRESH again. Raises InvalidState while a run is under way."""
+        """Unbind everything; outputs are FRESH again (with graphs= REUSE). Raises InvalidState while a run is under way."""
         super().clear()
         self._orders.clear()
         self._tensors.clear()
+        self._shapes.clear()
         self._carried.clear()
         self._use_order(None)
 
     def update(self, name: str, array: Any, *, stream: _tensor.Stream | None = None) -> None:
-        """Copy new data, an array of the same dims, into the bound input `name`, behind the runs that are queued on `stream`. Raises
-        NotFound, InvalidState (it is not bound), InvalidArgument (the wrong number of bytes), DTypeError, ShapeError (gaps),
-        DeviceError (another device's stream)."""
+        """Copy new data, an array of the same dims, into the bound input `name`, behind the runs that are queued on `stream`: then it is an
+        array, not a list, and must stay as it is until the stream has passed. Raises NotFound, InvalidState (it is not bound),
+        InvalidArgument (the wrong number of bytes), DTypeError (strings, too), ShapeError (other dims, gaps), DeviceError (another
+        device's stream)."""
         index, wanted = self._input(name)
-        data = _tensor.host_array(array, _dtypes.BY_NAME[wanted.dtype], f"update: {name!r}")
+        code = _dtypes.BY_NAME.get(wanted.dtype, 0)
+        if code == _dtypes.STRING:
+            raise DTypeError(f"update: {name!r}: strings are not copied into what is bound: bind them, b[{name!r}] = array")
+        if stream is not None:
+            array = _tensor.own_array(array, f"update: {name!r}")
+        data = _tensor.host_array(array, code, f"update: {name!r}")
+        bound = self._shapes.get(index, data.shape)
+        # bytes of packed elements have no dims, a moved state has those that the last run gave it, and the call below counts the bytes
+        if data.shape != bound and data.size == math.prod(bound) and code not in _dtypes.PACKED and self._carried.get(index) != "move":
+            raise ShapeError(f"update: {name!r}: expected {list(bound)}, got {list(data.shape)}")
         if index in self._tensors:
             self._tensors[index]._await(stream)
             self._tensors[index]._add_writer(stream)
@@ -207,10 +259,11 @@ class Binding(_core.Binding):
         elif isinstance(value, _tensor.Tensor):
             self._set_output(index, FIXED_MODE, None, 0, value)
         else:
-            self._set_output(index, FIXED_MODE, None, 0, _tensor.wrap(value))
+            self._set_output(index, FIXED_MODE, None, 0, _tensor.tensor_over(value, True, f"bind: {name!r}"))
 
     def fresh(self, name: str) -> None:
-        """Leave the output `name` FRESH where the session leaves it, as it is in a new binding. Raises NotFound, InvalidState."""
+        """Leave the output `name` FRESH where the session leaves it, as it is in a new binding. Raises NotFound, InvalidState, NotSupported
+        (the session has graphs=: its outputs are REUSE)."""
         if name not in self._outputs:
             raise NotFound(f"binding: no output {name!r}; there are {', '.join(self._outputs)}")
         self._set_output(self._outputs[name][0], FRESH_MODE, None, 0, None)
@@ -220,7 +273,10 @@ class Binding(_core.Binding):
 
         mode: "swap" (two buffers of the state's shape: a run that makes another shape raises ShapeError), "move" (new memory in each
         run, of any shape) or "in_place" (one buffer, which only some operators allow: nobody checks). None: "swap" if the model says
-        that both have the same shape, otherwise "move". Raises NotFound, InvalidArgument, DTypeError, ShapeError, InvalidState."""
+        that both have the same shape, otherwise "move". A state that is moved is kept as a FRESH output is. One that is swapped can be
+        fetched until the next run, and its memory is written again by the run after that, or by the next one if the input is bound again;
+        take() keeps it. One in place is written again by the next run. Raises NotFound, InvalidArgument, DTypeError, ShapeError,
+        InvalidState."""
         if output not in self._outputs:
             raise NotFound(f"carry: no output {output!r}; there are {', '.join(self._outputs)}")
         if mode not in (None, *CARRY_MODES):
@@ -235,8 +291,9 @@ class Binding(_core.Binding):
             self._tensors.pop(to, None)
 
     def take(self, name: str) -> _tensor.Tensor:
-        """The output `name` of the last run, with that run's shape, which no later run overwrites, also one of REUSE, which gets new
-        memory. Raises NotFound, InvalidState (no run has finished, or it was taken), DeviceError, and what the run failed with."""
+        """The output `name` of the last run, with that run's shape. No later run overwrites it: for REUSE and a swapped state the binding gets
+        new memory. A bound tensor and a state in place are written again all the same: copy() keeps their content. Raises NotFound,
+        InvalidState (no run has finished, or it was taken), DeviceError, and what the run failed with."""
         if name not in self._outputs:
             raise NotFound(f"take: no output {name!r}; there are {', '.join(self._outputs)}")
         return self._take(self._outputs[name][0])
@@ -281,22 +338,47 @@ class Binding(_core.Binding):
         return self._foreign[1]
 
     async def run_async(self) -> Outputs:
-        """As run(), without blocking the event loop; cancelling the task cancels the run. Raises as run(): InvalidState, ShapeError,
-        DeviceError, Cancelled, OrtError."""
+        """As run(), without blocking the event loop. Runs that are awaited at the same time come one after another; cancelling a task
+        cancels its own run, and the task ends when that has ended. Raises as run(): InvalidState, ShapeError, DeviceError, Cancelled,
+        OrtError."""
         if self._pool is None:
             from concurrent.futures import ThreadPoolExecutor
 
             self._pool = ThreadPoolExecutor(1, "iobind")
-        loop = asyncio.get_running_loop()
-        running = loop.run_in_executor(self._pool, self.run)
+        job = CancellableRun(self)
+        future = self._pool.submit(job)
+        running: asyncio.Future[Outputs] = asyncio.wrap_future(future)
+        running.add_done_callback(lambda done: done.cancelled() or done.exception())  # a cancelled task does not ask for it
         try:
-            return await asyncio.shield(running)
+            await asyncio.wait([running])  # which, cancelled, does not cancel the run
         except asyncio.CancelledError:
-            while not running.done():  # the run may begin only after this
-                self.cancel()
-                await asyncio.wait([running], timeout=0.01)
-            running.exception()  # it has been dealt with
+            while not future.cancel() and not future.done():  # the run may begin only after this
+                job.cancel()
+                with contextlib.suppress(asyncio.CancelledError):  # cancelled again: the binding is still busy
+                    await asyncio.wait([running], timeout=0.01)
             raise
+        return running.result()
+
+
+class CancellableRun:
+    """A run in the pool. cancel() cancels this run and never the one behind it, which cannot begin before this one has left the lock."""
+
+    def __init__(self, binding: Binding) -> None:
+        self.binding = binding
+        self.is_over = False
+        self.lock = threading.Lock()
+
+    def __call__(self) -> Outputs:
+        try:
+            return self.binding.run()
+        finally:
+            with self.lock:
+                self.is_over = True
+
+    def cancel(self) -> None:
+        with self.lock:
+            if not self.is_over:
+                self.binding.cancel()
 
 
 def _order_all(orders: dict[int, tuple[_tensor.Order, Any]]) -> Any:

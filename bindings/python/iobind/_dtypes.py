@@ -6,6 +6,7 @@ import functools
 from typing import Any
 
 from . import _core
+from ._errors import DTypeError
 
 STRING = 8
 # number -> NumPy's name; those with a module are ml_dtypes'
@@ -35,8 +36,8 @@ BY_NAME = {**{_core.dtype_name(code): code for code in range(1, 27)}, **{name: c
            **{name: code for code, name in PACKED.items()}, "bool": 9, "string": 8, "str": 8, "object": 8}
 
 
-def code_of(dtype: Any) -> int:
-    """The number of a dtype: iobind's or NumPy's name, a NumPy dtype or scalar type, or the number itself."""
+def code_of(dtype: Any, what: str = "dtype") -> int:
+    """The number of a dtype: iobind's or NumPy's name, a NumPy dtype or scalar type, or the number itself. `what` begins the errors."""
     if isinstance(dtype, int) and not isinstance(dtype, bool):
         return dtype
     if isinstance(dtype, str) and dtype in BY_NAME:
@@ -47,7 +48,8 @@ def code_of(dtype: Any) -> int:
     if made.kind in "OUST":
         return STRING
     if made.name not in BY_NAME:
-        from ._errors import DTypeError
-
-        raise DTypeError(f"dtype: ONNX Runtime has no tensors of {made.name}")
+        raise DTypeError(f"{what}: ONNX Runtime has no tensors of {made.name}")
+    if not made.isnative:
+        raise DTypeError(f"{what}: expected {made.name} in this machine's byte order, got {made.str}: convert it, "
+                         "array.astype(array.dtype.newbyteorder('='))")
     return BY_NAME[made.name]

@@ -7,6 +7,13 @@ from typing import Any
 from . import _core
 
 
+IN_PYTHON = {
+    "attach to that copy (ort_api_base)": "call iobind.attach(onnxruntime) before anything else of iobind, under pytest in conftest.py",
+    "ask for a copy (IOBIND_DLPACK_COPY_STRIDED)": "ask for a copy (copy=True)",
+}
+"""what the library's messages advise, in C's words and in Python's"""
+
+
 class Error(Exception):
     """What failed, in one line. message: that line. `status` is its name, `ort_code` ONNX Runtime's OrtErrorCode (0 if it was not
     ONNX Runtime). `item` and `tag` are those of the item of Session.map that failed."""
@@ -16,6 +23,8 @@ class Error(Exception):
     tag: Any = None
 
     def __init__(self, message: str, ort_code: int = 0) -> None:
+        for c, python in IN_PYTHON.items():
+            message = message.replace(c, python)
         super().__init__(message)
         self.ort_code = ort_code
 

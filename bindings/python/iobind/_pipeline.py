@@ -43,7 +43,7 @@ class Times(NamedTuple):
 
 class Map:
     """What Session.map gives: an iterator over the outputs of item after item. If one failed, next() goes on with the one behind it,
-    unless stop=True was asked for."""
+    unless stop=True was asked for. If the iterator of the items fails, its own exception comes behind the last item."""
 
     times: Times | None
     """of the item whose outputs next() gave last; None before the first, and after one that failed"""
@@ -55,6 +55,7 @@ class Map:
         values. What is wrong with any but the items is raised here, before the first item. Raises NotFound, DeviceError, DTypeError,
         ShapeError, InvalidArgument, NotSupported."""
         self._items = iter(items)
+        self._streams: dict[str, _tensor.Stream] = {}
         self._known = {value.name: _dtypes.BY_NAME.get(value.dtype, 0) for value in session.inputs}
         self._constants = frozenset(constants)
         self._outputs = [value.name for value in session.outputs]
@@ -63,7 +64,6 @@ class Map:
                                         outputs=_placements(session.outputs, outputs) if outputs else None, run_options=run_options)
         self._slots = slots or 3
         self._waiting: deque[Waiting] = deque()
-        self._streams: dict[str, _tensor.Stream] = {}
         self._taken = 0
         self._is_over = self._is_busy = False
         self._stops, self.times = stop, None
@@ -72,19 +72,28 @@ class Map:
         for name in constants:
             if name not in self._known:
                 raise NotFound(f"map: no input {name!r}; there are {', '.join(self._known)}")
-        fixed: list[Any] = []
-        for value in session.inputs:
-            given = constants.get(value.name)
-            fixed.append(given if given is None or isinstance(given, _tensor.Tensor)
-                         else as_host_tensor(given, self._known[value.name], "map").to(value.device))
-        return fixed
+        return [self._constant(value, constants[value.name]) if value.name in constants else None for value in session.inputs]
+
+    def _constant(self, value: Value, given: Any) -> _tensor.Tensor:
+        """A tensor as it is; an array as a copy on every device, so that a program may change it between items."""
+        what = f"map: constants: {value.name!r}"
+        found = self._resident(given, what)
+        if found is not None:
+            tensor, event = found
+            if event is not None:
+                event.wait()
+            return tensor
+        code = self._known[value.name]
+        seen = as_host_tensor(given, code, what)
+        made = seen.to(value.device)
+        return made if made is not seen or code == _dtypes.STRING else seen.copy()
 
     def __iter__(self) -> Iterator[Any]:
         return self
 
     def __next__(self) -> Any:
         """The outputs of the next item, or (tag, outputs). Raises what it failed with; InvalidState if another thread, or the item that
-        is being made, is in next(); StopIteration behind the last one."""
+        is being made, is in next(); StopIteration behind the last one. An exception of an item has its number as `item`, and `tag`."""
         if self._is_busy:
             raise InvalidState("map: another thread, or an item that is being made, is in next() already")
         self._is_busy = True
@@ -103,22 +112,35 @@ class Map:
             self._is_busy = False
 
     def _take(self) -> None:
-        number, is_tagged, tag = self._taken, False, None
-        failed: Exception | None = None
         try:
             item = next(self._items)
-            if isinstance(item, tuple) and len(item) == 2:
-                is_tagged, (tag, item) = True, item
-            self._submit(number, item)
         except StopIteration:
             self._is_over = True
             return
-        except Error as reason:
-            failed = _marked(reason, number, tag)
-            self._is_over = self._stops
         except Exception as reason:  # of what makes the items: none come behind it
-            self._is_over, failed = True, reason
+            self._is_over = True
+            self._waiting.append(Waiting(self._taken, False, None, reason))
+            return
+        number, is_tagged, tag = self._taken, False, None
         self._taken += 1
+        if isinstance(item, tuple) and len(item) == 2:
+            is_tagged, (tag, item) = True, item
+        failed: Exception | None = None
+        try:
+            self._submit(number, item)
+        except StopIteration as reason:  # next() would say by it that there are no more items
+            failed = RuntimeError(f"map: item {number} raised StopIteration")
+            failed.__cause__ = reason
+        except Exception as reason:
+            failed = reason
+        except BaseException:  # Ctrl-C: next() raises that, and the item comes later, as one that failed
+            interrupted = InvalidState(f"map: item {number} was interrupted while it was taken")
+            _mark(interrupted, number, tag)
+            self._waiting.append(Waiting(number, is_tagged, tag, interrupted))
+            raise
+        if failed is not None:
+            _mark(failed, number, tag)
+            self._is_over = self._stops
         self._waiting.append(Waiting(number, is_tagged, tag, failed))
 
     def _submit(self, number: int, item: Mapping[str, Any]) -> None:
@@ -136,6 +158,10 @@ class Map:
 
     def _input(self, value: Any, code: int, what: str) -> tuple[_tensor.Tensor, _tensor.Event | None]:
         """A tensor, and the event behind which it is read."""
+        return self._resident(value, what) or (as_host_tensor(value, code, what), None)
+
+    def _resident(self, value: Any, what: str) -> tuple[_tensor.Tensor, _tensor.Event | None] | None:
+        """A tensor that is read where it is, and the event behind which it is read; None: `value` is an array."""
         if isinstance(value, tuple) and len(value) == 2 and isinstance(value[1], _tensor.Event):
             if not isinstance(value[0], _tensor.Tensor):
                 raise InvalidArgument(f"{what}: only an iobind.Tensor comes with an event, got {type(value[0]).__name__}")
@@ -145,15 +171,15 @@ class Map:
             for writer in writers[1:]:  # an input has one event
                 writer.record().wait()
             return _behind(value, writers[0].record() if writers else None)
-        if _tensor.is_on_device(value):
-            device = _tensor.device_of(*value.__dlpack_device__())
-            if device.spec not in self._streams:
-                self._streams[device.spec] = _tensor.Stream(device)
-            order = _tensor.Order(value, self._streams[device.spec])
-            tensor = _core.from_dlpack(runtime(), order.capsule(), False)
-            order.event.record(order.stream)
-            return tensor, order.event
-        return as_host_tensor(value, code, what), None
+        if not _tensor.is_on_device(value):
+            return None
+        device = _tensor.device_of(*value.__dlpack_device__())
+        if device.spec not in self._streams:
+            self._streams[device.spec] = _tensor.Stream(device)
+        order = _tensor.Order(value, self._streams[device.spec])
+        tensor = _core.from_dlpack(runtime(), order.capsule(), False)
+        order.event.record(order.stream)
+        return tensor, order.event
 
     def _give(self) -> Any:
         number, is_tagged, tag, failed = self._waiting[0]
@@ -165,7 +191,8 @@ class Map:
             _, times, tensors = self._pipeline.next()
         except Error as reason:
             self._waiting.popleft()
-            raise _marked(reason, number, tag) from None
+            _mark(reason, number, tag)
+            raise
         self._waiting.popleft()
         self.times = Times(*times)
         outputs = {name: tensor for name, tensor in zip(self._outputs, tensors) if tensor is not None}
@@ -189,9 +216,11 @@ def _behind(tensor: _tensor.Tensor, event: _tensor.Event | None) -> tuple[_tenso
     return tensor, None
 
 
-def _marked(error: Error, number: int, tag: Any) -> Error:
-    error.item, error.tag = number, tag
-    return error
+def _mark(error: Exception, number: int, tag: Any) -> None:
+    with contextlib.suppress(AttributeError):  # of a class that has such a field of its own
+        error.item, error.tag = number, tag  # type: ignore[attr-defined]
+    if not isinstance(error, Error):  # its message does not say which item it was
+        error.add_note(f"map: item {number}")
 
 
 def _placements(outputs: list[Value], wanted: Mapping[str, str | _core.Device | None]) -> list[int]:

@@ -20,6 +20,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def vdev(request: pytest.FixtureRequest) -> Iterator[Vdev]:
     """The virtual accelerator under onnxruntime, an iobind.vdev.Vdev with the mark's settings and fresh counters. A setting that does not
     exist, or that counts for the process, fails the test. Raises ImportError without onnxruntime."""
+    from ._errors import InvalidState
     from .vdev import Vdev
 
     settings: dict[str, object] = {}
@@ -29,7 +30,7 @@ def vdev(request: pytest.FixtureRequest) -> Iterator[Vdev]:
         settings.update(mark.kwargs)
     try:
         made = Vdev(**settings)
-    except ValueError as wrong:
+    except (ValueError, InvalidState) as wrong:
         pytest.fail(str(wrong), pytrace=False)
     for device in range(len(made.devices)):
         made._native.vdev_reset(device)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copyreg
 import glob
 import importlib.util
 import logging
@@ -127,12 +128,25 @@ def devices() -> list[_core.Device]:
 def device(spec: str | _core.Device) -> _core.Device:
     """The first device of a spec that works: "cpu", "cuda:1", "webgpu", "vdev", "gpu", "npu", "ep=NAME", or a list: "gpu,cpu".
     Raises NotFound if there is none, DeviceError if none works: the message has each reason; InvalidArgument for what is not a spec."""
-    return spec if isinstance(spec, _core.Device) else runtime().find(spec)[0]
+    return spec if isinstance(spec, _core.Device) else _find(spec)[0]
+
+
+def _reduce(found: _core.Device) -> tuple[Any, tuple[str]]:
+    return device, (found.spec,)
+
+
+copyreg.pickle(_core.Device, _reduce)
 
 
 def place(spec: str | _core.Device) -> tuple[_core.Device, int]:
     """A device and a kind of memory: "cuda/pinned" is host memory that the device reads directly."""
-    return (spec, 0) if isinstance(spec, _core.Device) else runtime().find(spec)
+    return (spec, 0) if isinstance(spec, _core.Device) else _find(spec)
+
+
+def _find(spec: str) -> tuple[_core.Device, int]:
+    if not isinstance(spec, str):
+        raise InvalidArgument(f"device: expected a spec such as \"cpu\", or an iobind.Device, got {spec!r:.60}")
+    return runtime().find(spec)
 
 
 def register_ep(path: str | os.PathLike[str], name: str | None = None) -> None:

@@ -46,22 +46,27 @@ class Session(_core.Session):
                 ep_options: Mapping[str, Any] | None = None, config: Mapping[str, Any] | None = None,
                 dims: Mapping[str, int] | None = None, policy: str = "none", optimization: str = "all", threads: int = 0,
                 inter_threads: int = 0, strict: bool = False, placement: bool = False, memory_reuse: bool = True,
-                graphs: int = 0, profile: str | None = None) -> Session:
+                graphs: int = 0, profile: str | os.PathLike[str] | None = None) -> Session:
         if policy not in POLICIES or optimization not in OPTIMIZATIONS:
             raise InvalidArgument(f"session: policy: one of {', '.join(POLICIES)}; optimization: one of {', '.join(OPTIMIZATIONS)}")
+        if not isinstance(device, (str, _core.Device, Iterable)):
+            raise InvalidArgument("session: device: expected a spec such as \"gpu,cpu\", an iobind.Device, or a list of them, "
+                                  f"got {device!r:.60}")
         named = [device] if isinstance(device, (str, _core.Device)) else list(device)
+        of_ep, of_session = _texts(ep_options, "session: ep_options"), _texts(config, "session: config")
+        of_dims = as_dict(dims, "session: dims")
         options: dict[str, Any] = {
             "devices": [find_device(one) for one in named],
             "flags": (1 if strict else 0) | (2 if placement else 0) | (0 if memory_reuse else 4),
             "policy": POLICIES.index(policy), "optimization": OPTIMIZATIONS.index(optimization),
-            "intra_op_threads": threads, "inter_op_threads": inter_threads, "graphs": graphs,
-            "ep_keys": list(ep_options or {}), "ep_values": [_text(value) for value in (ep_options or {}).values()],
-            "config_keys": list(config or {}), "config_values": [_text(value) for value in (config or {}).values()],
-            "dim_names": list(dims or {}), "dim_values": list((dims or {}).values())}
+            "threads": threads, "inter_threads": inter_threads, "graphs": graphs,
+            "ep_keys": list(of_ep), "ep_values": list(of_ep.values()),
+            "config_keys": list(of_session), "config_values": list(of_session.values()),
+            "dim_names": list(of_dims), "dim_values": list(of_dims.values())}
         if profile is not None:
-            options["profile"] = profile
+            options["profile"] = _path(profile, "session: profile")
         if isinstance(model, (str, os.PathLike)):
-            return cls._make(runtime(), os.fspath(model), None, options)
+            return cls._make(runtime(), _path(model, "session: model"), None, options)
         return cls._make(runtime(), None, model, options)
 
     def __init__(self, model: str | os.PathLike[str] | bytes, device: str | _core.Device | Sequence[str | _core.Device] = (),
@@ -82,6 +87,9 @@ class Session(_core.Session):
         """A session that other code made with the same ONNX Runtime; address: of the OrtSession. `owner` is held until nothing uses
         it. Raises NotSupported for a session of another copy of ONNX Runtime, InvalidArgument, OrtError."""
         return cls._adopt(runtime(), address, owner)
+
+    def __repr__(self) -> str:
+        return f"<iobind.Session {signature(self)}>"
 
     @property
     def inputs(self) -> list[Value]:
@@ -173,9 +181,10 @@ class Session(_core.Session):
         copied; or a tensor where the session reads it, iobind's or another library's by DLPack, which is read there and must not be
         written until its outputs came. It is read behind what streams of iobind, or its producer, were told to write it with by
         then; (tensor, event) says another point. slots: items under way, each with memory of its own. constants: inputs that are
-        the same for all, {name: tensor or array}. outputs: {name: "cpu" (all that are not named), the device where the session
-        leaves it: it stays there, None: not wanted}. An item that fails raises when its turn comes: the message and the exception's
-        `item` have its number, `tag` its tag; next() goes on with the item behind it.
+        the same for all, {name: array, which is copied once, or a tensor as an item's, which is read in place}. outputs: {name: "cpu"
+        (all that are not named), the device where the session leaves it: it stays there, None: not wanted}. An item that fails, whatever its exception, raises when its turn comes: the
+        exception's `item` has its number, `tag` its tag; next() goes on with the item behind it. What `items` itself raises has neither,
+        and ends the whole.
 
         stop=True: the first item that fails ends the whole: no item behind it comes, or is run if it was not yet. times=True: measure
         when each stage of an item ended: the `times` of what map gives, in nanoseconds. run_config, run_tag, run_log_level: of all
@@ -183,7 +192,7 @@ class Session(_core.Session):
         for what is wrong with all but the items; next() raises what is wrong with an item."""
         from ._pipeline import Map
 
-        return Map(self, items, slots, constants or {}, outputs or {}, stop=stop, times=times,
+        return Map(self, items, slots, as_dict(constants, "map: constants"), as_dict(outputs, "map: outputs"), stop=stop, times=times,
                    run_options=run_options(run_config, run_tag, run_log_level))
 
 
@@ -192,13 +201,43 @@ def _value(entry: tuple[Any, ...]) -> Value:
     return Value(name, KINDS[kind], _core.dtype_name(dtype), shape, device, memory, memory_name)
 
 
+def signature(session: Session) -> str:
+    """What a session takes and gives, and where: (x, y) -> (z) on cuda:0."""
+    inputs, outputs = session.inputs, session.outputs
+    devices = dict.fromkeys(str(value.device) for value in [*inputs, *outputs] if value.device is not None)
+    taken, given = (", ".join(value.name for value in values) for values in (inputs, outputs))
+    return f"({taken}) -> ({given}) on {', '.join(devices) or 'no device'}"
+
+
 def _text(value: Any) -> str:
     return {True: "1", False: "0"}.get(value, str(value)) if isinstance(value, bool) else str(value)
 
 
+def as_dict(given: Any, what: str) -> Any:
+    """What a caller gives by name; a dict for None."""
+    if given is not None and not hasattr(given, "items"):
+        raise InvalidArgument(f"{what}: expected a dict by name, got {given!r:.60}")
+    names = {} if given is None else given
+    wrong = [name for name in names if not isinstance(name, str)]
+    if wrong:
+        raise InvalidArgument(f"{what}: expected a dict by name, got {wrong[0]!r:.60} for a name")
+    return names
+
+
+def _texts(given: Mapping[str, Any] | None, what: str) -> dict[str, str]:
+    return {name: _text(value) for name, value in as_dict(given, what).items()}
+
+
+def _path(given: Any, what: str) -> bytes:
+    try:
+        return os.fsencode(given)
+    except (TypeError, UnicodeEncodeError) as reason:
+        raise InvalidArgument(f"{what}: expected a path, got {given!r:.60}") from reason
+
+
 def run_options(config: Mapping[str, Any] | None, tag: str | None, log_level: int) -> tuple[int, str | None, list[str], list[str]]:
     """Options of runs as the C module takes them."""
-    entries = {key: _text(value) for key, value in (config or {}).items()}
+    entries = _texts(config, "run options: config")
     return log_level, tag, list(entries), list(entries.values())
 
 

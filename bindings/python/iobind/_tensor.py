@@ -28,6 +28,9 @@ class Stream(_core.Stream):
         """device: whose work it orders. options: of the execution provider, for its stream. Raises NotFound, DeviceError, NotSupported
         (options on a device without streams of its own), OutOfMemory, OrtError."""
 
+    def __repr__(self) -> str:
+        return f"<iobind.Stream{f' {self.native:#x}' if self.native else ''} on {self.device}>"
+
     @classmethod
     def wrap(cls, device: str | _core.Device, handle: int, owner: Any = None) -> Stream:
         """A stream of another library's on `device`, by its handle (on CUDA a cudaStream_t): work submitted here comes behind what that
@@ -141,25 +144,32 @@ class Tensor(_core.Tensor):
 
     def write(self, array: Any, *, offset: int = 0, stream: Stream | None = None) -> None:
         """Copy host data in: an array of this dtype and, with offset 0, this shape, or any part of so many bytes from `offset` (in
-        bytes) on. With a stream the array must stay as it is until the stream has passed. Raises DTypeError, ShapeError,
-        InvalidArgument."""
+        bytes) on. With a stream it is an array, not a list, and must stay as it is until the stream has passed. Strings are written all at once, or, if one
+        is wrong, not at all. Raises DTypeError, ShapeError, InvalidArgument, NotSupported (strings with an offset or a stream)."""
+        is_text = self.dtype_code == _dtypes.STRING
+        if is_text and (offset != 0 or stream is not None):
+            raise NotSupported("write: strings are written all at once: expected no offset and no stream")
+        if stream is not None:
+            array = own_array(array, "write")
         data = host_array(array, self.dtype_code, "write")
-        if self.dtype_code == _dtypes.STRING:
-            for index, text in enumerate(data.ravel()):
-                self._set_string(index, text)
-            return
         shape = (self.nbytes,) if self.dtype_code in _dtypes.PACKED else self.shape
         if offset == 0 and tuple(data.shape) != shape:
             raise ShapeError(f"write: expected {list(shape)}, got {list(data.shape)}")
-        self._write_bytes(as_bytes(data), offset, stream)
+        if not is_text:
+            self._write_bytes(as_bytes(data), offset, stream)
+            return
+        for index, text in enumerate(data.ravel()):
+            self._set_string(index, text)
 
     def read(self, out: Any = None, *, offset: int = 0, stream: Stream | None = None) -> Any:
         """Copy the data from `offset` (in bytes) on to a NumPy array: `out`, which takes as many bytes as it has, or a new one, with
         offset 0 of this shape, otherwise flat. With a stream the bytes are there when an event behind the copy has been waited for.
         Raises DTypeError, InvalidArgument (an array with gaps, a part that does not lie inside), DeviceError (another device's
-        stream), OrtError."""
+        stream), NotSupported (strings with `out`, an offset or a stream), OrtError."""
         import numpy
 
+        if self.dtype_code == _dtypes.STRING and (out is not None or offset != 0 or stream is not None):
+            raise NotSupported("read: strings come to a new array: expected no out, no offset and no stream")
         if out is None:
             if stream is not None:
                 raise InvalidArgument("read: with a stream, give the array that the data come into")
@@ -219,8 +229,11 @@ class Tensor(_core.Tensor):
         if copy is False and not self.host_readable:
             raise ValueError("a tensor of strings cannot be looked at without a copy")
         array = self.numpy()
-        array = array if dtype is None else array.astype(dtype, copy=False)
-        return array.copy() if copy else array
+        if dtype is None or array.dtype == dtype:
+            return array.copy() if copy else array
+        if copy is False:
+            raise ValueError(f"a tensor of {self.dtype_name} cannot be looked at as {dtype} without a copy")
+        return array.astype(dtype)
 
     def __dlpack__(self, *, stream: Any = None, max_version: tuple[int, int] | None = None, dl_device: tuple[int, int] | None = None,
                    copy: bool | None = None) -> Any:
@@ -269,9 +282,14 @@ class Live:
     def __init__(self, array: Any) -> None:
         self.array = array
 
+    def __repr__(self) -> str:
+        shape = getattr(self.array, "shape", None)
+        return f"<iobind.Live {type(self.array).__name__}{'' if shape is None else list(shape)}>"
+
 
 def live(array: Any) -> Live:
-    """Bind an array so that each run sees what it holds then: b["x"] = iobind.live(a). Its dims stay as they are."""
+    """Bind an array so that each run sees what it holds then: b["x"] = iobind.live(a). Its dims stay as they are. array: a NumPy array or a
+    buffer, not of strings, or a Tensor: what would be copied to make an array of it is refused where it is bound."""
     return Live(array)
 
 
@@ -282,6 +300,20 @@ def as_bytes(array: Any) -> Any:
     return array.reshape(-1).view(numpy.uint8) if array.size else numpy.empty(0, numpy.uint8)
 
 
+def own_array(value: Any, what: str) -> Any:
+    """The array over the memory of `value` itself. What NumPy must convert has other memory: nobody would see what is written there, and
+    new data would not be read."""
+    import numpy
+
+    if isinstance(value, (numpy.ndarray, _core.Tensor)):
+        return numpy.asarray(value)
+    if _has_array(value, what) and not is_on_device(value):
+        array = _array_of(value, what)
+        if array.size == 0 or numpy.may_share_memory(array, _array_of(value, what)):  # each copy would lie elsewhere
+            return array
+    raise _not_an_array(value, what)
+
+
 def host_array(value: Any, code: int, what: str) -> Any:
     """A dense NumPy array of an element type. Python's numbers and lists are converted; an array of another type or with gaps is
     refused, for a copy that nobody asked for costs time that nobody sees."""
@@ -289,12 +321,12 @@ def host_array(value: Any, code: int, what: str) -> Any:
 
     if code == 0:
         raise NotSupported(f"{what}: the input is not a tensor of a type that can be bound")
+    if code == _dtypes.STRING:
+        return _texts(value, what)
     wanted = _dtypes.numpy_dtype(code)
-    if not hasattr(value, "__array__") and not hasattr(value, "__array_interface__") and not _is_buffer(value):
+    if not isinstance(value, numpy.ndarray) and not _has_array(value, what):
         return _converted(value, wanted, what)
-    array = numpy.asarray(value)
-    if code == _dtypes.STRING and array.dtype.kind in "OUST":
-        return array.astype(object)
+    array = _array_of(value, what)
     if code in _dtypes.PACKED:
         if array.dtype != wanted:
             raise DTypeError(f"{what}: expected bytes of packed {_core.dtype_name(code)}, got {array.dtype}")
@@ -305,15 +337,106 @@ def host_array(value: Any, code: int, what: str) -> Any:
     return array
 
 
-def _converted(value: Any, wanted: Any, what: str) -> Any:
-    """Python's numbers and lists as an array, if that changes none: NumPy would make 1 of 1.5, and a number of None."""
+def _array_of(value: Any, what: str, dtype: Any = None) -> Any:
+    """NumPy's array of a value; dtype: for Python's lists."""
     import numpy
 
-    found = numpy.asarray(value)
-    loses = found.dtype.kind in "OUS" or (found.dtype.kind in "fc" and wanted.kind in "biu")
-    if loses and found.size and wanted != object:
-        raise DTypeError(f"{what}: expected numbers that {wanted} has, got {value!r:.60}")
-    return numpy.asarray(value, wanted)
+    if isinstance(value, numpy.ndarray) or _has_array(value, what):
+        return numpy.asarray(memoryview(value) if isinstance(value, bytes) else value)  # NumPy takes bytes for a string
+    try:
+        return numpy.asarray(value, dtype)
+    except ValueError:
+        raise ShapeError(f"{what}: expected lists of one length at each depth, got {value!r:.60}") from None
+    except (TypeError, OverflowError) as reason:
+        raise DTypeError(f"{what}: expected numbers, got {value!r:.60}: {reason}") from None
+
+
+def _converted(value: Any, wanted: Any, what: str) -> Any:
+    """Python's numbers and lists as an array, if that changes none: NumPy would make 1 of 1.5, inf of 1e300, and a number of None. Only
+    digits of a float that a smaller float does not have are rounded off."""
+    import numpy
+
+    found = _array_of(value, what)
+    try:
+        with numpy.errstate(all="ignore"):
+            made = found.astype(wanted) if _can_convert(found, wanted) else None
+            if made is not None and _has_numbers(made, found, value):
+                return made
+    except (TypeError, ValueError, OverflowError):  # NumPy has no conversion
+        pass
+    raise DTypeError(f"{what}: expected numbers that {wanted} has, got {value!r:.60}")
+
+
+def _can_convert(found: Any, wanted: Any) -> bool:
+    """Whether the kind of number allows it. NumPy calls floats of ml_dtypes V, and very large ints O."""
+    import numpy
+
+    kinds = "biu" if wanted.kind in "biu" else "biufVOc" if wanted.kind == "c" else "biufVO"
+    return found.size == 0 or (found.dtype.kind in kinds and found.dtype.type is not numpy.void)
+
+
+def _has_numbers(made: Any, found: Any, value: Any) -> bool:
+    """Whether `made` has the numbers of `found`, NumPy's array of `value`: no float became inf or nan, and whole numbers are the same."""
+    import numpy
+
+    if made.dtype.kind in "biu" or found.size == 0:
+        return bool((made == found).all())
+    if made.dtype.kind == "c":
+        return True  # ONNX Runtime has no such tensors, which the error says that comes later
+    if found.dtype.kind == "O":
+        return bool(made.astype(numpy.float64).tolist() == found.tolist())  # Python compares an int with a float exactly
+    if found.dtype.kind in "biu":
+        return bool((made.astype(found.dtype) == found).all())
+    exact = {8: 2.0**53, 4: 2.0**24}.get(made.dtype.itemsize, 8.0)  # smaller whole numbers are in all floats of this size
+    if found.dtype == made.dtype and made.dtype.itemsize < 8:
+        return True
+    before, after = found.astype(numpy.float64), made.astype(numpy.float64)
+    if (numpy.isnan(before) != numpy.isnan(after)).any() or (numpy.isinf(before) != numpy.isinf(after)).any():
+        return False
+    if not (numpy.abs(before) >= exact).any():
+        return True
+    pairs = zip(numpy.asarray(value, object).ravel(), after.ravel().tolist())  # NumPy makes floats of ints among floats
+    return all(not isinstance(one, (int, numpy.integer)) or int(one) == number for one, number in pairs)
+
+
+def _texts(value: Any, what: str) -> Any:
+    """An array of strings. All are checked here, so that a wrong one is found before any is written."""
+    import numpy
+
+    found = numpy.asarray(value, object) if isinstance(value, bytes) else _array_of(value, what, object)
+    if found.dtype.kind not in "OUST":
+        raise DTypeError(f"{what}: expected strings, got {found.dtype}")
+    texts = found.astype(object)
+    for index, text in enumerate(texts.ravel()):
+        if not isinstance(text, str):
+            raise DTypeError(f"{what}: element {index}: expected a str, got {type(text).__name__}")
+        if "\0" in text or not _is_utf8(text):
+            raise InvalidArgument(f"{what}: element {index}: expected a str of UTF-8 without NUL, got {text!r:.60}")
+    return texts
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # a lone surrogate
+        return False
+    return True
+
+
+def _has_array(value: Any, what: str) -> bool:
+    """Whether NumPy finds an array in it, rather than numbers to convert."""
+    if hasattr(value, "__array__") or hasattr(value, "__array_interface__") or _is_buffer(value):
+        return True
+    if hasattr(value, "__dlpack__"):
+        raise _not_an_array(value, what)
+    return False
+
+
+def _not_an_array(value: Any, what: str) -> InvalidArgument:
+    name = f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__
+    is_tensor = hasattr(value, "__dlpack__")
+    advice = "; iobind.from_dlpack takes a device tensor over" if is_tensor else ", which has no memory that can be shared"
+    return InvalidArgument(f"{what}: expected a Tensor or an array, got {name}{advice}")
 
 
 def _is_buffer(value: Any) -> bool:
@@ -329,18 +452,21 @@ def empty(shape: Sequence[int] | int, dtype: Any = "float32", device: str | _cor
     "vdev/pinned" (host memory that the device reads directly) ... Raises NotFound, DeviceError, DTypeError, ShapeError,
     InvalidArgument, NotSupported, OutOfMemory."""
     target, memory = find_place(device)
-    return _core.create(target, memory, _dtypes.code_of(dtype), [shape] if isinstance(shape, int) else list(shape))
+    try:
+        dims = [operator.index(shape)]  # type: ignore[arg-type]
+    except TypeError:
+        dims = list(shape)  # type: ignore[arg-type]
+    return _core.create(target, memory, _dtypes.code_of(dtype), dims)
 
 
 def tensor(array: Any, device: str | _core.Device = "cpu", dtype: Any = None) -> Tensor:
     """A new tensor on `device` with a copy of an array, of its shape. dtype: of the tensor, which the array has; None: the array's; numbers
-    and lists are converted to it. Raises DTypeError, ShapeError (an array with gaps), NotFound, DeviceError, OutOfMemory."""
-    import numpy
-
+    and lists are converted to it, if that changes no number but by rounding. Raises DTypeError, ShapeError (an array with gaps, lists of
+    different lengths), InvalidArgument, NotFound, DeviceError, OutOfMemory."""
     if dtype is None:
-        array = numpy.asarray(array)
+        array = _array_of(array, "tensor")
         dtype = array.dtype
-    code = _dtypes.code_of(dtype)
+    code = _dtypes.code_of(dtype, "tensor")
     data = host_array(array, code, "tensor")
     shape = [data.size * 8 // _core.dtype_bits(code)] if code in _dtypes.PACKED else data.shape
     made = empty(shape, code, device)
@@ -349,19 +475,24 @@ def tensor(array: Any, device: str | _core.Device = "cpu", dtype: Any = None) ->
 
 
 def wrap(array: Any, *, writable: bool = True) -> Tensor:
-    """A host tensor over an array's own memory, of its shape, without a copy; keeps it alive. writable=False: the tensor is refused
-    wherever it would be written. Raises ShapeError for an array with gaps, InvalidArgument for a read-only one without writable=False, DTypeError
-    for strings."""
-    import numpy
+    """A host tensor over an array's own memory, of its shape, without a copy; keeps it alive. array: a NumPy array, or a buffer.
+    writable=False: the tensor is refused wherever it would be written. Raises ShapeError for an array with gaps, InvalidArgument for a
+    read-only one without writable=False and for what has no such memory, such as a list, DTypeError for strings and for numbers in another
+    machine's byte order."""
+    return tensor_over(array, writable, "wrap")
 
-    held = numpy.asarray(array)
+
+def tensor_over(array: Any, writable: bool, what: str) -> Tensor:
+    """wrap(), with `what` before its errors."""
+    held = own_array(array, what)
     if not held.flags.c_contiguous:
-        raise ShapeError("wrap: expected a dense array: numpy.ascontiguousarray copies it")
+        raise ShapeError(f"{what}: expected a dense array, got one with strides {held.strides}: numpy.ascontiguousarray copies it")
     if writable and not held.flags.writeable:
-        raise InvalidArgument("wrap: the array is read-only: expected writable=False, for a tensor that is never written")
-    code = _dtypes.code_of(held.dtype)
+        advice = "; writable=False is for a tensor that is only read" if what == "wrap" else ""
+        raise InvalidArgument(f"{what}: expected an array that can be written, got a read-only one{advice}")
+    code = _dtypes.code_of(held.dtype, what)
     if code == _dtypes.STRING:
-        raise DTypeError("wrap: strings cannot be wrapped: tensor() copies them")
+        raise DTypeError(f"{what}: strings cannot be wrapped: tensor() copies them")
     if not writable:
         return _core.wrap_read_only(runtime(), as_bytes(held))._view(0, code, list(held.shape))
     return _core.wrap(find_device("cpu"), 0, code, list(held.shape), as_bytes(held), True)
@@ -436,7 +567,7 @@ def _take(capsule: Any, copy: bool) -> tuple[Tensor, bool]:
 
 def is_on_device(value: Any) -> bool:
     """Whether it is a tensor in a device's memory that DLPack can hand over."""
-    return hasattr(value, "__dlpack_device__") and value.__dlpack_device__()[0] not in (1, 3, 11)
+    return hasattr(value, "__dlpack_device__") and not isinstance(value, type) and value.__dlpack_device__()[0] not in (1, 3, 11)
 
 
 class Order:

@@ -26,7 +26,7 @@ from . import _dtypes
 from ._binding import Binding
 from ._errors import DTypeError, InvalidArgument, InvalidState, NotFound, ShapeError
 from ._session import Session, Value
-from ._tensor import live
+from ._tensor import Tensor, live
 
 KEPT = 3
 """the most sessions that a Python worker keeps, as many as Spark keeps of predict_batch_udf; the one unused for longest goes"""
@@ -203,6 +203,13 @@ def _column(array: Any, rows: int, name: str) -> Any:
     return pyarrow.ListArray.from_arrays(numpy.arange(rows + 1, dtype=numpy.int32) * (len(values) // rows), values)
 
 
+def _is_readable_in_place(array: Any) -> bool:
+    """Whether live() takes it: what `prepare` gives may be a list."""
+    import numpy
+
+    return isinstance(array, (numpy.ndarray, Tensor)) and array.dtype.kind not in "OUST"
+
+
 # ---- sessions of this process ------------------------------------------------------------------------------------------
 
 class Held:
@@ -227,13 +234,13 @@ class Held:
         self._lock = threading.Lock()
 
     def run(self, arrays: Mapping[str, Any]) -> dict[str, Any]:
-        """Outputs by name, as arrays. arrays: {input: an array whose dims fit the model's}, which are read where they lie: on the CPU by
-        the model, otherwise by the copy to the device. Raises NotFound, DTypeError, ShapeError, OrtError."""
+        """Outputs by name, as arrays. arrays: {input: an array whose dims fit the model's}, which are read where they lie, unless they are of
+        strings: on the CPU by the model, otherwise by the copy to the device. Raises NotFound, DTypeError, ShapeError, OrtError."""
         with self._lock:
             if self._binding is None:
                 self._binding = self.session.bind(outputs={name: "cpu" for name in self.session_outputs})
             for name, array in arrays.items():
-                self._binding[name] = live(array)
+                self._binding[name] = live(array) if _is_readable_in_place(array) else array
             results = self._binding.run()
             return {name: results[name].numpy() for name in self.session_outputs}
 

@@ -10,10 +10,13 @@ import ctypes
 import functools
 import inspect
 import os
+import sys
+import threading
 import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from ._errors import InvalidState
 from ._runtime import library_path
 
 EP = "VirtualDeviceExecutionProvider"
@@ -25,8 +28,17 @@ KINDS = {"alloc": ["allocations"], "copy": ["h2d_count", "d2h_count", "d2d_count
 _prepared: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
 """SessionOptions that have the virtual accelerator, and which one: they take it once"""
 
-_naming: dict[Vdev, Callable[..., Any]] = {}
-"""each Vdev from its first redirect() to its reset(), with onnxruntime's own OrtDevice.make"""
+_lock = threading.RLock()
+"""for what redirect() keeps: blocks of several threads may begin and end in any order"""
+
+_blocks: dict[object, tuple[Vdev, int]] = {}
+"""of redirect() that have not ended, each with its device; new sessions go to that of the last one"""
+
+_naming: set[Vdev] = set()
+"""each Vdev from its first redirect() to its reset()"""
+
+_own: dict[tuple[Any, str], Any] = {}
+"""onnxruntime's own methods while others are in their places, by class and name"""
 
 
 def _from_environment() -> dict[str, str]:
@@ -58,13 +70,13 @@ class Vdev:
 
     def __init__(self, **settings: Any) -> None:
         """settings: of docs/vdev.md, race="fail" or mem_limit=1 << 20; they hold until reset(), on device 0. Raises
-        ImportError without onnxruntime, ValueError as set()."""
+        ImportError without onnxruntime, ValueError as set(), InvalidState if iobind has another ONNX Runtime."""
         import onnxruntime  # type: ignore[import-untyped]
 
         self.path = os.path.join(os.path.dirname(library_path()), "libiobind_vdev.so")
         self.onnxruntime = onnxruntime
         if not self.devices:
-            onnxruntime.register_execution_provider_library("vdev", self.path)
+            self._register()
             _initial.clear()
             _initial.update(_from_environment())
             _values.clear()
@@ -72,13 +84,21 @@ class Vdev:
         self._native.vdev_get.restype = ctypes.c_int64
         self._native.vdev_last_error.restype = self._native.vdev_last_race.restype = ctypes.c_char_p
         self._changed: dict[tuple[int, str], str] = {}  # and what they were
-        self._blocks = 0  # of redirect() that have not ended
         try:
             for name, value in settings.items():
                 self.set(name, value)
         except ValueError:
             self.reset()
             raise
+
+    def _register(self) -> None:
+        try:
+            self.onnxruntime.register_execution_provider_library("vdev", self.path)
+        except Exception as refused:
+            if "another copy of ONNX Runtime" not in str(refused):
+                raise
+            raise InvalidState("vdev: iobind has registered it with an ONNX Runtime of its own: call iobind.attach(onnxruntime) before "
+                               "anything else of iobind, under pytest in conftest.py, so that both use one") from refused
 
     @property
     def devices(self) -> list[Any]:
@@ -111,9 +131,11 @@ class Vdev:
             self._native.vdev_set(device, name.encode(), value.encode())
             _values[device, name] = value
         self._changed.clear()
-        make = None if self._blocks > 0 else _naming.pop(self, None)
-        if make is not None and not _naming:
-            self._collection().OrtDevice.make = staticmethod(make)
+        with _lock:
+            if all(vdev is not self for vdev, _ in _blocks.values()):
+                _naming.discard(self)
+            if not _naming:
+                _put_back(self._collection().OrtDevice)
         for device in range(len(self.devices)):
             self._native.vdev_reset(device)
 
@@ -144,52 +166,22 @@ class Vdev:
         A SessionOptions that was used has vdev from then on. device: its number; a session that is made raises IndexError if there is
         none, and ValueError for a SessionOptions that was used on another one, or that has a provider from before."""
         collection, options_class = self._collection(), self.onnxruntime.SessionOptions
-        session_class = collection.InferenceSession
-        create, add, add_devices = session_class.__init__, options_class.add_provider, options_class.add_provider_for_devices
-
-        @functools.wraps(create)
-        def create_on_vdev(self_: Any, path_or_bytes: Any, sess_options: Any = None, providers: Any = None, provider_options: Any = None,
-                           **rest: Any) -> None:
-            options = sess_options or self.onnxruntime.SessionOptions()
-            if options not in _prepared:
-                inspect.unwrap(add_devices)(options, [self.devices[device]], {})
-                _prepared[options] = device
-            elif _prepared[options] != device:
-                raise ValueError(f"redirect: the SessionOptions are of a session on device {_prepared[options]}: make others for device "
-                                 f"{device}")
-            create(self_, path_or_bytes, options, **{**rest, "enable_fallback": 0})
-            first = self_.get_providers()[0]
-            if first != EP:
-                raise ValueError(f"redirect: the SessionOptions have {first} from before, and vdev only behind it: make them, or add the "
-                                 "provider, within redirect()")
-            self_.set_providers = do_nothing
-
-        @functools.wraps(add_devices)  # which a block within this one unwraps
-        def do_nothing(*unused: Any, **unused_too: Any) -> None:
-            pass
-
-        self._redirect_names(collection.OrtDevice)
-        session_class.__init__ = create_on_vdev
-        options_class.add_provider = options_class.add_provider_for_devices = do_nothing
-        self._blocks += 1
+        block = object()
+        with _lock:
+            _replace(collection.OrtDevice, "make", _device_on_vdev)
+            _replace(collection.InferenceSession, "__init__", _session_on_vdev)
+            _replace(options_class, "add_provider", _do_nothing)
+            _replace(options_class, "add_provider_for_devices", _do_nothing)
+            _naming.add(self)
+            _blocks[block] = self, device
         try:
             yield
         finally:
-            self._blocks -= 1
-            session_class.__init__ = create
-            options_class.add_provider, options_class.add_provider_for_devices = add, add_devices
-
-    def _redirect_names(self, device_class: Any) -> None:
-        if _naming:
-            _naming.setdefault(self, next(iter(_naming.values())))
-            return
-        make = _naming[self] = device_class.make
-
-        @functools.wraps(make)
-        def make_on_vdev(name: str, number: int, vendor_id: int = -1) -> Any:
-            return make(name, number, vendor_id) if name.lower() == "cpu" else make("gpu", number, VENDOR)
-
-        device_class.make = staticmethod(make_on_vdev)
+            with _lock:
+                del _blocks[block]
+                if not _blocks:
+                    _put_back(collection.InferenceSession)
+                    _put_back(options_class)
 
     @contextlib.contextmanager
     def expect(self, device: int = 0, **changes: int | range) -> Iterator[None]:
@@ -210,10 +202,13 @@ class Vdev:
         """Let each allocation, copy and kernel of a test fail, one after the other.
 
         The test runs once as it is, and what it does is counted; then again for each operation, with that one failing; and once more
-        at the end. It must be right each time (return), or raise an exception that is not an AssertionError: that is a wrong result.
+        at the end. It must be right each time (return), or raise an exception; an AssertionError is a wrong result, and so are
+        pytest.fail() and a pytest.raises() in vain.
         setup: makes what the test gets, again for each repetition and without faults. kinds: those to fail: "alloc", "copy", "compute".
-        device: its number. Gives what came of each. Raises AssertionError for a wrong result, which names the operation, and what the
-        test raises without a fault."""
+        device: its number. Gives what came of each. Raises AssertionError for a wrong result, which names the operation, what the
+        test raises without a fault, and ValueError for other kinds."""
+        if isinstance(kinds, str) or not set(kinds) <= set(KINDS):
+            raise ValueError(f"each_fault: kinds: expected a tuple of {', '.join(map(repr, KINDS))}, got {kinds!r}")
         others = {name: self._value(name, device) for name in (f"fail_{kind}" for kind in kinds)}
         try:
             for name in others:
@@ -238,10 +233,70 @@ class Vdev:
         error: Exception | None = None
         try:
             test(*given)
-        except AssertionError as wrong:
-            raise AssertionError(f"vdev: with {kind} {number} failing: {wrong or 'a wrong result'}") from wrong
+        except _wrong_results() as wrong:
+            raise AssertionError(f"vdev: with {kind} {number} failing: {str(wrong) or 'a wrong result'}") from wrong
         except Exception as failed:
             error = failed
         finally:
             self.set(f"fail_{kind}", 0, device)
         return Fault(kind, number, error)
+
+
+def _wrong_results() -> tuple[type[BaseException], ...]:
+    """What a test raises for a wrong result: in pytest also fail() and a raises() in vain, whose class is not an Exception."""
+    pytest = sys.modules.get("pytest")
+    return (AssertionError,) if pytest is None else (AssertionError, pytest.fail.Exception)
+
+
+def _replace(owner: Any, name: str, instead: Callable[..., Any]) -> None:
+    """Put a function in the place of a method of onnxruntime's, which it gets before the arguments."""
+    if (owner, name) in _own:
+        return
+    _own[owner, name] = vars(owner)[name]
+    method = getattr(owner, name)
+
+    @functools.wraps(method)
+    def replaced(*arguments: Any, **keywords: Any) -> Any:
+        return instead(method, *arguments, **keywords)
+
+    setattr(owner, name, staticmethod(replaced) if isinstance(_own[owner, name], staticmethod) else replaced)
+
+
+def _put_back(owner: Any) -> None:
+    for key in [key for key in _own if key[0] is owner]:
+        setattr(*key, _own.pop(key))
+
+
+def _do_nothing(*unused: Any, **unused_too: Any) -> None:
+    pass
+
+
+def _device_on_vdev(make: Callable[..., Any], name: str, number: int, vendor_id: int = -1) -> Any:
+    return make(name, number, vendor_id) if name.lower() == "cpu" else make("gpu", number, VENDOR)
+
+
+def _session_on_vdev(create: Callable[..., None], session: Any, path_or_bytes: Any, sess_options: Any = None, providers: Any = None,
+                     provider_options: Any = None, **rest: Any) -> None:
+    with _lock:
+        block = next(reversed(_blocks.values()), None)
+        if block is not None:
+            sess_options = sess_options or block[0].onnxruntime.SessionOptions()
+            _prepare(sess_options, *block)
+    if block is None:  # another thread's block has just ended
+        create(session, path_or_bytes, sess_options, providers, provider_options, **rest)
+        return
+    create(session, path_or_bytes, sess_options, **{**rest, "enable_fallback": 0})
+    first = session.get_providers()[0]
+    if first != EP:
+        raise ValueError(f"redirect: the SessionOptions have {first} from before, and vdev only behind it: make them, or add the "
+                         "provider, within redirect()")
+    session.set_providers = _do_nothing
+
+
+def _prepare(options: Any, vdev: Vdev, device: int) -> None:
+    """Give SessionOptions the virtual accelerator."""
+    if options not in _prepared:
+        inspect.unwrap(vdev.onnxruntime.SessionOptions.add_provider_for_devices)(options, [vdev.devices[device]], {})
+        _prepared[options] = device
+    elif _prepared[options] != device:
+        raise ValueError(f"redirect: the SessionOptions are of a session on device {_prepared[options]}: make others for device {device}")

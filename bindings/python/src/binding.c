@@ -66,12 +66,13 @@ static void mark_run(Binding *self, Stream *stream) {
 
 /* Before another call of the binding. Not after a run on a stream: in a loop of such runs nothing is fetched, or waited for, unasked. */
 static void keep_outputs_of_call(Binding *self) {
-  if (!self->on_stream) {
+  if (!self->on_stream && outputs_are_held(self)) {
     outputs_keep(self);
   }
 }
 
-/* A change of what the outputs are: those of the last run end only if it succeeds. Each change_begins that gives 0 needs a change_ends. */
+/* A change of what the outputs are: those of the last run end only if it succeeds. Each change_begins that gives 0 needs a change_ends. What is
+ * freed between the two may give the GIL up; `busy` stays set until all is changed, so that another thread's call is refused meanwhile. */
 static int change_begins(Binding *self) {
   if (check_idle(self) != 0) {
     return -1;
@@ -80,15 +81,13 @@ static int change_begins(Binding *self) {
   return binding_enter(self);
 }
 
-static int change_ends(Binding *self, iobind_status status, const iobind_error *error) {
+static PyObject *change_ends(Binding *self, iobind_status status, const iobind_error *error) {
   self->busy = 0;
   release_now();
   if (status != IOBIND_OK) {
-    raise_error(error);
-    return -1;
+    return raise_error(error);
   }
-  outputs_end(self);
-  return 0;
+  return PyErr_Occurred() ? NULL : (Py_INCREF(Py_None), Py_None);
 }
 
 /* ---- made and destroyed ---- */
@@ -102,6 +101,37 @@ static bool is_on_host(const Binding *self, size_t index, const Device *device, 
   }
   (void)!iobind_session_get_output(self->session->handle, index, &info, NULL); /* it cannot fail: the index is right */
   return info.device == cpu || info.memory != IOBIND_MEMORY_DEFAULT;
+}
+
+/* Each output that a run gives has its name in the tuple. Without memory an exception is set. */
+static void name_outputs(Binding *self) {
+  PyObject *names = PyList_New(0);
+  for (size_t i = 0; names != NULL && i < self->session->output_count; i++) {
+    iobind_value_info info = IOBIND_VALUE_INFO_INIT;
+    (void)!iobind_session_get_output(self->session->handle, i, &info, NULL); /* it cannot fail: the index is right */
+    PyObject *name = self->is_bound[i] ? PyUnicode_FromString(info.name) : NULL;
+    if (self->is_bound[i] && (name == NULL || PyList_Append(names, name) != 0)) {
+      Py_CLEAR(names);
+    }
+    Py_XDECREF(name);
+  }
+  PyObject *tuple = names == NULL ? NULL : PyList_AsTuple(names);
+  Py_XDECREF(names);
+  if (tuple != NULL) {
+    SET_REFERENCE(self->names, tuple);
+  }
+}
+
+/* What outputs are until one is set; exceptions as name_outputs. */
+static void reset_outputs(Binding *self) {
+  for (size_t i = 0; i < self->session->output_count; i++) {
+    iobind_value_info info = IOBIND_VALUE_INFO_INIT;
+    (void)!iobind_session_get_output(self->session->handle, i, &info, NULL);
+    self->is_fresh[i] = !self->session->captures_graphs;
+    self->on_host[i] = is_on_host(self, i, NULL, 0);
+    self->is_bound[i] = info.kind == IOBIND_VALUE_TENSOR;
+  }
+  name_outputs(self);
 }
 
 static PyObject *binding_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords) {
@@ -128,15 +158,17 @@ static PyObject *binding_new(PyTypeObject *type, PyObject *arguments, PyObject *
   self->fixed = PyMem_Calloc(session->output_count + 1, sizeof(Tensor *));
   self->is_fresh = PyMem_Calloc(session->output_count + 1, sizeof *self->is_fresh);
   self->on_host = PyMem_Calloc(session->output_count + 1, sizeof *self->on_host);
+  self->is_bound = PyMem_Calloc(session->output_count + 1, sizeof *self->is_bound);
   self->producers = PyMem_Calloc(session->input_count + 1, sizeof(Event *));
   if (self->inputs == NULL || self->fixed == NULL || self->is_fresh == NULL || self->on_host == NULL ||
-      self->producers == NULL) {
+      self->is_bound == NULL || self->producers == NULL) {
     Py_DECREF((PyObject *)self);
     return PyErr_NoMemory();
   }
-  memset(self->is_fresh, 1, session->output_count);
-  for (size_t i = 0; i < session->output_count; i++) {
-    self->on_host[i] = is_on_host(self, i, NULL, 0);
+  reset_outputs(self);
+  if (self->names == NULL) {
+    Py_DECREF((PyObject *)self);
+    return NULL;
   }
   return (PyObject *)self;
 }
@@ -168,7 +200,7 @@ static int binding_clear_cycle(Binding *self) {
  * binding_dealloc, when nothing may hold it any more. Signals stay for the caller: an exception could not be raised from here. */
 static void binding_finalize(Binding *self) {
   self->is_going = true;
-  if (self->fixed != NULL && self->is_fresh != NULL && self->on_host != NULL) {
+  if (outputs_are_held(self)) {
     outputs_keep(self);
   }
 }
@@ -176,10 +208,7 @@ static void binding_finalize(Binding *self) {
 static void binding_dealloc(Binding *self) {
   PyTypeObject *type = Py_TYPE((PyObject *)self);
   PyObject_GC_UnTrack(self);
-  if (self->outputs != NULL) {
-    self->outputs->binding = NULL;
-    Py_DECREF((PyObject *)self->outputs);
-  }
+  outputs_leave(self);
   Py_BEGIN_ALLOW_THREADS
   iobind_binding_destroy(self->handle);
   Py_END_ALLOW_THREADS
@@ -194,7 +223,9 @@ static void binding_dealloc(Binding *self) {
   PyMem_Free(self->producers);
   PyMem_Free(self->is_fresh);
   PyMem_Free(self->on_host);
+  PyMem_Free(self->is_bound);
   PyMem_Free(self->inputs);
+  Py_XDECREF(self->names);
   Py_XDECREF(self->order);
   Py_XDECREF((PyObject *)self->behind);
   Py_XDECREF((PyObject *)self->stream);
@@ -211,6 +242,18 @@ static int input_of(Binding *self, Py_ssize_t index) {
     return -1;
   }
   return 0;
+}
+
+/* What new data may be copied into later, without a look by Python. */
+static void note_input(Binding *self, size_t index, int mode, const iobind_tensor_info *info) {
+  struct bound *bound = &self->inputs[index];
+  iobind_value_info wanted = IOBIND_VALUE_INFO_INIT;
+  (void)!iobind_session_get_input(self->session->handle, index, &wanted, NULL);
+  bound->dtype = mode == IOBIND_INPUT_SNAPSHOT && info->dtype != IOBIND_STRING ? info->dtype : 0;
+  bound->on_host = wanted.device == iobind_runtime_get_device(((Runtime *)self->session->runtime)->handle, 0);
+  bound->rank = info->rank;
+  bound->bytes = info->bytes;
+  memcpy(bound->dims, info->dims, info->rank * sizeof bound->dims[0]);
 }
 
 /* set_input(index, mode, tensor, event) */
@@ -236,29 +279,19 @@ static PyObject *set_input(Binding *self, PyObject *arguments) {
   iobind_error error = IOBIND_ERROR_INIT;
   iobind_status status;
   Py_XINCREF((PyObject *)event); /* another thread may wait for the tensor, which forgets it then */
-  WITHOUT_GIL(status, iobind_binding_set_input(self->handle, (size_t)index, (iobind_input_mode)mode,
-                                               tensor == NULL ? NULL : tensor->handle, event == NULL ? NULL : event->handle,
-                                               &error));
-  self->busy = 0;
-  release_now();
+  WITHOUT_GIL(status,
+              iobind_binding_set_input(self->handle, (size_t)index, (iobind_input_mode)mode,
+                                       tensor == NULL ? NULL : tensor->handle, event == NULL ? NULL : event->handle, &error));
   if (status != IOBIND_OK || mode == IOBIND_INPUT_SNAPSHOT) { /* a copy has waited for it */
     Py_XDECREF((PyObject *)event);
     event = NULL;
   }
-  if (status != IOBIND_OK) {
-    return raise_error(&error);
+  if (status == IOBIND_OK) {
+    note_input(self, (size_t)index, mode, &tensor->info);
+    self->has_producers = self->has_producers || event != NULL;
+    SET_REFERENCE(self->producers[index], event);
   }
-  SET_REFERENCE(self->producers[index], event);
-  self->has_producers = self->has_producers || event != NULL;
-  struct bound *bound = &self->inputs[index];
-  iobind_value_info wanted = IOBIND_VALUE_INFO_INIT;
-  (void)!iobind_session_get_input(self->session->handle, (size_t)index, &wanted, NULL);
-  bound->dtype = mode == IOBIND_INPUT_SNAPSHOT && tensor->info.dtype != IOBIND_STRING ? tensor->info.dtype : 0;
-  bound->on_host = wanted.device == iobind_runtime_get_device(((Runtime *)self->session->runtime)->handle, 0);
-  bound->rank = tensor->info.rank;
-  bound->bytes = tensor->info.bytes;
-  memcpy(bound->dims, tensor->info.dims, tensor->info.rank * sizeof bound->dims[0]);
-  Py_RETURN_NONE;
+  return change_ends(self, status, &error);
 }
 
 /* Copy new data into a bound input of the same type and dims: 1; 0 where Python must bind it; -1 with an exception. */
@@ -290,7 +323,8 @@ static int update(Binding *self, size_t index, PyObject *value, Stream *stream) 
   }
   iobind_error error = IOBIND_ERROR_INIT;
   iobind_status status;
-  if (bound->on_host && bound->bytes <= 65536 && stream == NULL) { /* no EP is entered, and it takes less than giving the GIL up */
+  if (bound->on_host && bound->bytes <= 65536 &&
+      stream == NULL) { /* no EP is entered, and it takes less than giving the GIL up */
     status = iobind_binding_update_input(self->handle, index, view.buf, bound->bytes, NULL, &error);
   } else {
     WITHOUT_GIL(status, iobind_binding_update_input(self->handle, index, view.buf, bound->bytes,
@@ -315,7 +349,8 @@ static int binding_assign(Binding *self, PyObject *key, PyObject *value) {
   if (number == NULL && PyErr_Occurred()) {
     return -1;
   }
-  int updated = number == NULL ? 0 : update(self, PyLong_AsSize_t(number), value, NULL);
+  bool is_bound_itself = PyObject_TypeCheck(value, tensor_type); /* though a host tensor is a buffer, too */
+  int updated = number == NULL || is_bound_itself ? 0 : update(self, PyLong_AsSize_t(number), value, NULL);
   if (updated != 0) {
     return updated < 0 ? -1 : 0;
   }
@@ -375,14 +410,16 @@ static PyObject *set_output(Binding *self, PyObject *arguments) {
   WITHOUT_GIL(status, iobind_binding_set_output(self->handle, (size_t)index, (iobind_output_mode)mode,
                                                 device == NULL ? NULL : device->handle, (iobind_memory)memory,
                                                 tensor == NULL ? NULL : tensor->handle, &error));
-  if (change_ends(self, status, &error) != 0) {
-    return NULL;
+  if (status == IOBIND_OK) {
+    outputs_end(self);
+    self->is_fresh[index] = mode == IOBIND_OUTPUT_FRESH;
+    self->on_host[index] = is_on_host(self, (size_t)index, device, memory);
+    self->is_bound[index] = mode != IOBIND_OUTPUT_NONE;
+    name_outputs(self);
+    Py_XINCREF((PyObject *)tensor);
+    SET_REFERENCE(self->fixed[index], tensor);
   }
-  Py_XINCREF((PyObject *)tensor);
-  SET_REFERENCE(self->fixed[index], tensor);
-  self->is_fresh[index] = mode == IOBIND_OUTPUT_FRESH;
-  self->on_host[index] = is_on_host(self, (size_t)index, device, memory);
-  Py_RETURN_NONE;
+  return change_ends(self, status, &error);
 }
 
 static PyObject *carry(Binding *self, PyObject *arguments) {
@@ -395,13 +432,15 @@ static PyObject *carry(Binding *self, PyObject *arguments) {
   iobind_error error = IOBIND_ERROR_INIT;
   iobind_status status;
   WITHOUT_GIL(status, iobind_binding_carry(self->handle, (size_t)output, (size_t)input, (iobind_carry_mode)mode, &error));
-  if (change_ends(self, status, &error) != 0) {
-    return NULL;
+  if (status == IOBIND_OK) {
+    outputs_end(self);
+    self->is_fresh[output] = mode == IOBIND_CARRY_MOVE; /* checked by the call: the indices are right */
+    self->inputs[input].is_carried = true;
+    self->is_bound[output] = true;
+    name_outputs(self);
+    SET_REFERENCE(self->fixed[output], NULL);
   }
-  self->is_fresh[output] = mode == IOBIND_CARRY_MOVE; /* checked by the call: the indices are right */
-  SET_REFERENCE(self->fixed[output], NULL);
-  self->inputs[input].is_carried = true;
-  Py_RETURN_NONE;
+  return change_ends(self, status, &error);
 }
 
 /* set_run_options(log level, tag, keys, values) */
@@ -430,8 +469,25 @@ static PyObject *use_order(Binding *self, PyObject *callable) {
 
 /* ---- run ---- */
 
-/* run_on(stream, event): on an iobind stream or (None) at once */
-static PyObject *run(Binding *self, Stream *stream, Event *event) {
+/* The outputs of a run that was submitted, or is over, new reference. `ends_later`: a caller still has those of the run before. */
+static PyObject *outputs_of_run(Binding *self, Stream *stream, bool ends_later) {
+  self->on_stream = stream != NULL;
+  if (stream != NULL && self->stream != stream) {
+    Py_INCREF((PyObject *)stream);
+    SET_REFERENCE(self->stream, stream);
+  }
+  if (ends_later) {
+    outputs_end(self);
+  }
+  if (self->outputs == NULL && (self->outputs = (Outputs *)outputs_new(self)) == NULL) {
+    return NULL;
+  }
+  Py_INCREF((PyObject *)self->outputs);
+  return (PyObject *)self->outputs;
+}
+
+/* On an iobind stream or (NULL) at once. Inlined, so that the usual call, without a stream, has a function of its own. */
+__attribute__((always_inline)) static inline PyObject *run(Binding *self, Stream *stream, Event *event) {
   if (self->order != NULL) {
     PyObject *done = PyObject_CallFunctionObjArgs(self->order, stream == NULL ? Py_None : (PyObject *)stream, NULL);
     Py_XDECREF(done);
@@ -442,21 +498,22 @@ static PyObject *run(Binding *self, Stream *stream, Event *event) {
   if ((stream == NULL && await_producers(self) != 0) || check_idle(self) != 0) {
     return NULL;
   }
-  /* A run on a stream may be under way: then this one is refused, and must not end the outputs that a caller has of that one. */
-  bool ends_later = self->on_stream && self->outputs != NULL && Py_REFCNT((PyObject *)self->outputs) > 1;
-  if (!ends_later) {
-    keep_outputs_of_call(self);
-    outputs_end(self);
-  }
-  if (self->outputs == NULL && (self->outputs = (Outputs *)outputs_new(self)) == NULL) {
-    return NULL;
-  }
+  keep_outputs_of_call(self);
   if (binding_enter(self) != 0) {
     return NULL;
   }
   if (stream != NULL && stream->busy) {
     self->busy = 0;
     return raise_status(IOBIND_INVALID_STATE, "binding_run: another thread is in a call of the stream");
+  }
+  /* A run on a stream may be under way: then this one is refused, and must not end the outputs that a caller has of that one. */
+  bool ends_later = self->on_stream && outputs_are_held(self);
+  if (!ends_later) {
+    outputs_end(self);
+  }
+  if (self->outputs == NULL && (self->outputs = (Outputs *)outputs_new(self)) == NULL) {
+    self->busy = 0;
+    return NULL;
   }
   iobind_error error;
   error.struct_size = sizeof error; /* the rest is written where it fails */
@@ -476,34 +533,24 @@ static PyObject *run(Binding *self, Stream *stream, Event *event) {
     }
     stream->busy = 0;
   }
-  self->busy = 0;
-  release_now();
   for (size_t i = 0; stream != NULL && i < self->session->output_count; i++) {
     if (self->fixed[i] != NULL) {
       note_writer(self->fixed[i], stream);
     }
   }
-  if (status != IOBIND_OK) {
-    if (status == IOBIND_CANCELLED && PyErr_CheckSignals() != 0) {
-      return NULL; /* KeyboardInterrupt */
-    }
-    return raise_error(&error);
+  PyObject *outputs = status == IOBIND_OK ? outputs_of_run(self, stream, ends_later) : NULL;
+  self->busy = 0; /* last: what is freed above may give the GIL up, and another thread's call must not see half a run */
+  release_now();
+  if (status == IOBIND_OK) {
+    return outputs;
   }
-  self->on_stream = stream != NULL;
-  if (stream != NULL && self->stream != stream) {
-    Py_INCREF((PyObject *)stream);
-    SET_REFERENCE(self->stream, stream);
+  if (status == IOBIND_CANCELLED && PyErr_CheckSignals() != 0) {
+    return NULL; /* KeyboardInterrupt */
   }
-  if (ends_later) {
-    outputs_end(self);
-  }
-  if (self->outputs == NULL && (self->outputs = (Outputs *)outputs_new(self)) == NULL) {
-    return NULL;
-  }
-  Py_INCREF((PyObject *)self->outputs);
-  return (PyObject *)self->outputs;
+  return raise_error(&error);
 }
 
+/* run_on(stream, event) */
 static PyObject *run_on(Binding *self, PyObject *arguments) {
   PyObject *on;
   PyObject *then;
@@ -516,14 +563,11 @@ static PyObject *run_on(Binding *self, PyObject *arguments) {
 }
 
 /* run(stream=None, event=None); without either, which is the usual loop, nothing is looked at */
-static PyObject *binding_run(Binding *self, PyObject *const *arguments, Py_ssize_t count, PyObject *names) {
+static PyObject *run_given(Binding *self, PyObject *const *arguments, Py_ssize_t count, PyObject *names) {
   Py_ssize_t named = names == NULL ? 0 : PyTuple_Size(names);
-  if (count + named == 0) {
-    return run(self, NULL, NULL);
-  }
   PyObject *given[2] = {Py_None, Py_None};
   if (count > 2) {
-    PyErr_SetString(PyExc_TypeError, "run() takes a stream and an event");
+    PyErr_Format(PyExc_TypeError, "run() takes a stream and an event, got %zd arguments", count);
     return NULL;
   }
   for (Py_ssize_t i = 0; i < count; i++) {
@@ -532,13 +576,22 @@ static PyObject *binding_run(Binding *self, PyObject *const *arguments, Py_ssize
   for (Py_ssize_t i = 0; i < named; i++) {
     PyObject *name = PyTuple_GetItem(names, i);
     bool is_stream = PyUnicode_CompareWithASCIIString(name, "stream") == 0;
-    if ((!is_stream && PyUnicode_CompareWithASCIIString(name, "event") != 0) || count > (is_stream ? 0 : 1)) {
-      PyErr_Format(PyExc_TypeError, "run() takes stream and event once each, got %R", name);
+    if (!is_stream && PyUnicode_CompareWithASCIIString(name, "event") != 0) {
+      PyErr_Format(PyExc_TypeError, "run() has no argument %R: it takes stream and event", name);
+      return NULL;
+    }
+    if (count > (is_stream ? 0 : 1)) {
+      PyErr_Format(PyExc_TypeError, "run() takes stream and event once each, got a second %R", name);
       return NULL;
     }
     given[is_stream ? 0 : 1] = arguments[count + i];
   }
   return PyObject_CallMethod((PyObject *)self, "_run_on", "OO", given[0], given[1]);
+}
+
+/* In a function of its own the usual call passes nothing on and has no frame. */
+static PyObject *binding_run(Binding *self, PyObject *const *arguments, Py_ssize_t count, PyObject *names) {
+  return count == 0 && names == NULL ? run(self, NULL, NULL) : run_given(self, arguments, count, names);
 }
 
 static PyObject *check(Binding *self, PyObject *none) {
@@ -594,7 +647,20 @@ static PyObject *take(Binding *self, PyObject *arguments) {
   iobind_status status;
   WITHOUT_GIL(status, iobind_binding_take_output(self->handle, (size_t)index, &handle, &error));
   self->busy = 0;
-  return status == IOBIND_OK ? tensor_object(handle) : raise_error(&error);
+  return status == IOBIND_OK ? output_object(handle, self->session) : raise_error(&error);
+}
+
+/* What clear() leaves: no inputs, and FRESH outputs. */
+static void forget_bound(Binding *self) {
+  memset(self->inputs, 0, self->session->input_count * sizeof *self->inputs);
+  self->has_producers = false;
+  reset_outputs(self);
+  for (size_t i = 0; i < self->session->output_count; i++) {
+    SET_REFERENCE(self->fixed[i], NULL);
+  }
+  for (size_t i = 0; i < self->session->input_count; i++) {
+    SET_REFERENCE(self->producers[i], NULL);
+  }
 }
 
 static PyObject *clear(Binding *self, PyObject *none) {
@@ -605,20 +671,11 @@ static PyObject *clear(Binding *self, PyObject *none) {
   iobind_error error = IOBIND_ERROR_INIT;
   iobind_status status;
   WITHOUT_GIL(status, iobind_binding_clear(self->handle, &error));
-  if (change_ends(self, status, &error) != 0) {
-    return NULL;
+  if (status == IOBIND_OK) {
+    outputs_end(self);
+    forget_bound(self);
   }
-  memset(self->inputs, 0, self->session->input_count * sizeof *self->inputs);
-  for (size_t i = 0; i < self->session->output_count; i++) {
-    SET_REFERENCE(self->fixed[i], NULL);
-    self->is_fresh[i] = true;
-    self->on_host[i] = is_on_host(self, i, NULL, 0);
-  }
-  for (size_t i = 0; i < self->session->input_count; i++) {
-    SET_REFERENCE(self->producers[i], NULL);
-  }
-  self->has_producers = false;
-  Py_RETURN_NONE;
+  return change_ends(self, status, &error);
 }
 
 /* (sum, unknown, entries): what moves on each run */
@@ -656,14 +713,16 @@ static PyObject *audit(Binding *self, PyObject *none) {
                              (unsigned long long)info.unknown_count, entries);
 }
 
+static PyMethodDef run_method = {
+    "run", (PyCFunction)(void (*)(void))binding_run, METH_FASTCALL | METH_KEYWORDS,
+    "run($self, /, stream=None, event=None)\n--\n\n"
+    "Run the model on what is bound; gives the Outputs, by name.\n\n"
+    "Without a stream the run has finished when the call returns. With one (an iobind.Stream, or another library's: see\n"
+    "docs/python.md) it is ordered there: an output on the device can be fetched at once, and what is done with it comes behind\n"
+    "the run; one on the host is waited for. `event` is recorded behind the run.\n"
+    "Raises InvalidState (an input is not bound, a run is under way), ShapeError, DeviceError, Cancelled, OrtError."};
+
 static PyMethodDef binding_methods[] = {
-    {"run", (PyCFunction)(void (*)(void))binding_run, METH_FASTCALL | METH_KEYWORDS,
-     "run($self, /, stream=None, event=None)\n--\n\n"
-     "Run the model on what is bound; gives the Outputs, by name.\n\n"
-     "Without a stream the run has finished when the call returns. With one (an iobind.Stream, or another library's: see\n"
-     "docs/python.md) it is ordered there: an output on the device can be fetched at once, and what is done with it comes behind\n"
-     "the run; one on the host is waited for. `event` is recorded behind the run.\n"
-     "Raises InvalidState (an input is not bound, a run is under way), ShapeError, DeviceError, Cancelled, OrtError."},
     {"_run_on", (PyCFunction)run_on, METH_VARARGS, NULL},
     {"_set_input", (PyCFunction)set_input, METH_VARARGS, NULL},
     {"_update_input", (PyCFunction)update_input, METH_VARARGS, NULL},
@@ -684,6 +743,13 @@ static PyMethodDef binding_methods[] = {
     {"clear", (PyCFunction)clear, METH_NOARGS, "clear()\n--\n\nUnbind everything; outputs are FRESH again."},
     {NULL, NULL, 0, NULL},
 };
+
+int give_run(PyTypeObject *class) {
+  PyObject *method = PyDescr_NewMethod(class, &run_method);
+  int status = method == NULL ? -1 : PyObject_SetAttrString((PyObject *)class, run_method.ml_name, method);
+  Py_XDECREF(method);
+  return status;
+}
 
 static PyType_Slot binding_slots[] = {{Py_tp_new, binding_new},
                                       {Py_tp_dealloc, binding_dealloc},

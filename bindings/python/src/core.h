@@ -34,7 +34,8 @@ typedef struct Stream {
   PyObject_HEAD
   iobind_stream *handle;
   Device *device;
-  int busy; /* a thread is in a call that is serial; looked at with the GIL held */
+  int busy;         /* a thread is in a call that is serial; looked at with the GIL held */
+  Py_ssize_t notes; /* tensors that hold it as a writer */
 } Stream;
 
 typedef struct Event {
@@ -49,8 +50,10 @@ typedef struct Tensor {
   iobind_tensor_info info;
   Py_ssize_t *strides;
   struct Tensor *base; /* whose memory a view shows; NULL if this is not a view */
-  PyObject *writers;   /* a set of the streams that were told to write it; NULL: none */
-  Event *ready;        /* recorded behind the run that writes it; NULL: its content is there, as far as it is known here */
+  PyObject *session;   /* which made the memory; goes after the handle, because the GIL is given up to free it; NULL: none */
+  Stream **writers;    /* the streams that were told to write it, each once */
+  size_t writer_count;
+  Event *ready; /* recorded behind the run that writes it; NULL: its content is there, as far as it is known here */
 } Tensor;
 
 typedef struct Session {
@@ -62,6 +65,7 @@ typedef struct Session {
   size_t input_count;
   size_t output_count;
   bool runs_by_binding; /* a single run can be cancelled */
+  bool captures_graphs; /* outputs are REUSE unless something else is set */
 } Session;
 
 /* module.c */
@@ -74,16 +78,18 @@ extern PyTypeObject *tensor_type;
 /* Raise the exception of a status; gives NULL. */
 PyObject *raise_error(const iobind_error *error);
 PyObject *raise_status(iobind_status status, const char *message);
+/* The same instead of what was raised; the format is PyUnicode_FromFormat's. */
+PyObject *raise_format(iobind_status status, const char *format, ...);
 
 /* Make a type of this module. */
 PyTypeObject *add_type(PyObject *module, PyType_Spec *spec);
 
 /* Call with the GIL released; `status` gets the result. */
-#define WITHOUT_GIL(status, call) \
-  do {                            \
-    Py_BEGIN_ALLOW_THREADS        \
-    (status) = (call);            \
-    Py_END_ALLOW_THREADS          \
+#define WITHOUT_GIL(status, call)                \
+  do {                                           \
+    PyThreadState *holder = PyEval_SaveThread(); \
+    (status) = (call);                           \
+    PyEval_RestoreThread(holder);                \
   } while (0)
 
 /* A list of str as an array of UTF-8 strings that live as long as the list; to be freed by PyMem_Free. None: NULL and 0. */
@@ -93,6 +99,9 @@ int strings_of(PyObject *list, const char ***out, size_t *count);
  * -1 with an exception. */
 int run_options_of(PyObject *tuple, iobind_run_options *out);
 void free_run_options(const iobind_run_options *options);
+
+/* For PyArg_Parse's "O&": an int as a void *, an address or a handle. */
+int to_address(PyObject *number, void *out);
 
 /* A sequence of int as dims; -1 with an exception. */
 int dims_of(PyObject *sequence, int64_t dims[IOBIND_MAX_RANK], size_t *rank);
@@ -111,7 +120,11 @@ int ready_tensor_or_none(PyObject *object, Tensor **out); /* and the content is 
 /* device.c */
 PyObject *device_object(iobind_device *handle, PyObject *runtime);
 iobind_status wait_event(void *event, uint64_t timeout_ns, iobind_error *error); /* for wait_in_parts */
-extern PyObject *the_runtime; /* borrowed: the Runtime that was made last */
+/* Borrowed: the Runtime that was made last. */
+extern PyObject *the_runtime;
+
+/* binding.c: run() for a class as its own method. The interpreter calls an inherited one slower, and this one is called in a loop. */
+int give_run(PyTypeObject *class);
 
 /* release.c: what other threads leave to be done with the GIL held. */
 void release_later(Py_buffer *view, PyObject *object);
@@ -129,8 +142,10 @@ bool is_main_thread(void);
 
 /* tensor.c; takes the reference over, also where it fails */
 PyObject *tensor_object(iobind_tensor *handle);
-/* A stream has been told to write the tensor: whoever it is handed to by DLPack comes behind that. Without memory for the note the call
- * waits for the stream. */
+/* The same for what a session made, which the tensor holds. */
+PyObject *output_object(iobind_tensor *handle, Session *session);
+/* A stream has been told to write the tensor: whoever it is handed to by DLPack comes behind that. The call may give the GIL up to wait
+ * for streams that only tensors hold any more; without memory for the note it waits for this one. */
 void note_writer(Tensor *tensor, Stream *stream);
 /* An output of a run on a stream: its content is there when the event has passed. */
 void tensor_comes_with(Tensor *tensor, Stream *stream, Event *ready);

@@ -264,7 +264,8 @@ static PyMethodDef device_methods[] = {
     {"info", (PyCFunction)device_info, METH_NOARGS,
      "info()\n--\n\nWhat the device is, as a dict: spec, ep_name, ep_vendor, vendor, memory_name, vendor_id, device_id, hardware\n"
      "(0 CPU, 1 GPU, 2 NPU), ordinal, flags."},
-    {"metadata", (PyCFunction)device_metadata, METH_NOARGS, "metadata()\n--\n\nONNX Runtime's entries for the device, as a dict."},
+    {"metadata", (PyCFunction)device_metadata, METH_NOARGS,
+     "metadata()\n--\n\nONNX Runtime's entries for the device, as a dict."},
     {"counters", (PyCFunction)device_counters, METH_NOARGS,
      "counters()\n--\n\nWhat iobind moved and allocated on the device since it was loaded, as a dict: upload_bytes, upload_count,\n"
      "download_bytes, download_count, local_bytes, local_count, allocated_bytes (held now), allocation_count."},
@@ -274,9 +275,14 @@ static PyMethodDef device_methods[] = {
 };
 
 static PyType_Slot device_slots[] = {
-    {Py_tp_dealloc, device_dealloc}, {Py_tp_methods, device_methods}, {Py_tp_getset, device_fields},
-    {Py_tp_str, device_string},      {Py_tp_repr, device_repr},       {Py_tp_richcompare, device_compare},
-    {Py_tp_hash, device_hash},       {Py_tp_doc, "A device of an execution provider; iobind.device(spec) finds one."},
+    {Py_tp_dealloc, device_dealloc},
+    {Py_tp_methods, device_methods},
+    {Py_tp_getset, device_fields},
+    {Py_tp_str, device_string},
+    {Py_tp_repr, device_repr},
+    {Py_tp_richcompare, device_compare},
+    {Py_tp_hash, device_hash},
+    {Py_tp_doc, "A device of an execution provider; iobind.device(spec) finds one, as does a pickle, which has only the spec."},
     {0, NULL}};
 PyType_Spec device_spec = {"iobind._core.Device", sizeof(Device), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
                            device_slots};
@@ -328,12 +334,10 @@ static PyObject *stream_new(PyTypeObject *type, PyObject *arguments, PyObject *k
 static PyObject *stream_wrap(PyObject *type, PyObject *arguments) {
   PyObject *device;
   PyObject *owner;
-  unsigned long long handle;
   iobind_native native = IOBIND_NATIVE_INIT;
-  if (!PyArg_ParseTuple(arguments, "O!iKO", device_type, &device, &native.kind, &handle, &owner)) {
+  if (!PyArg_ParseTuple(arguments, "O!iO&O", device_type, &device, &native.kind, to_address, &native.handle, &owner)) {
     return NULL;
   }
-  native.handle = (void *)(uintptr_t)handle;
   iobind_stream *stream;
   iobind_error error = IOBIND_ERROR_INIT;
   iobind_status status;
@@ -355,13 +359,11 @@ static PyObject *stream_wrap(PyObject *type, PyObject *arguments) {
 
 /* _native_event(kind, handle, signal): wait for another library's event, or record it */
 static PyObject *stream_native_event(Stream *self, PyObject *arguments) {
-  unsigned long long handle;
   int signal;
   iobind_native native = IOBIND_NATIVE_INIT;
-  if (!PyArg_ParseTuple(arguments, "iKp", &native.kind, &handle, &signal)) {
+  if (!PyArg_ParseTuple(arguments, "iO&p", &native.kind, to_address, &native.handle, &signal)) {
     return NULL;
   }
-  native.handle = (void *)(uintptr_t)handle;
   iobind_error error = IOBIND_ERROR_INIT;
   iobind_status status;
   if (signal) {
@@ -449,7 +451,8 @@ static PyObject *stream_device(Stream *self, void *none) {
 }
 
 static PyGetSetDef stream_fields[] = {
-    {"native", (getter)stream_native, NULL, "the execution provider's own stream (on CUDA a cudaStream_t); 0: it has none", NULL},
+    {"native", (getter)stream_native, NULL, "the execution provider's own stream (on CUDA a cudaStream_t); 0: it has none",
+     NULL},
     {"device", (getter)stream_device, NULL, "the device whose work the stream orders", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
@@ -466,8 +469,10 @@ static PyMethodDef stream_methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-static PyType_Slot stream_slots[] = {{Py_tp_new, stream_new},         {Py_tp_dealloc, stream_dealloc},
-                                     {Py_tp_methods, stream_methods}, {Py_tp_getset, stream_fields},
+static PyType_Slot stream_slots[] = {{Py_tp_new, stream_new},
+                                     {Py_tp_dealloc, stream_dealloc},
+                                     {Py_tp_methods, stream_methods},
+                                     {Py_tp_getset, stream_fields},
                                      {0, NULL}};
 PyType_Spec stream_spec = {"iobind._core.Stream", sizeof(Stream), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, stream_slots};
 
@@ -556,6 +561,10 @@ static PyObject *event_query(Event *self, PyObject *none) {
   return status == IOBIND_OK ? PyBool_FromLong(done) : raise_error(&error);
 }
 
+static PyObject *event_repr(Event *self) {
+  return PyUnicode_FromFormat("<iobind.Event on %S>", self->device);
+}
+
 static PyMethodDef event_methods[] = {
     {"record", (PyCFunction)event_record, METH_O,
      "record(stream)\n--\n\nRecord the event at the present end of a stream of the same device; replaces what it held. Raises\n"
@@ -563,11 +572,15 @@ static PyMethodDef event_methods[] = {
     {"wait", (PyCFunction)(void (*)(void))event_wait, METH_VARARGS | METH_KEYWORDS,
      "wait(timeout=None)\n--\n\nWait on the host, at most `timeout` seconds (None: without a limit). Ctrl-C ends the wait. Raises Timeout, TypeError,\n"
      "and what a run or copy before the event failed with: OrtError, Cancelled or another iobind.Error."},
-    {"query", (PyCFunction)event_query, METH_NOARGS, "query()\n--\n\nWhether the event has passed, without waiting. If it has, raises what a run or copy before it failed with: OrtError,\n"
+    {"query", (PyCFunction)event_query, METH_NOARGS,
+     "query()\n--\n\nWhether the event has passed, without waiting. If it has, raises what a run or copy before it failed with: OrtError,\n"
      "Cancelled or another iobind.Error."},
     {NULL, NULL, 0, NULL},
 };
 
-static PyType_Slot event_slots[] = {
-    {Py_tp_new, event_new}, {Py_tp_dealloc, event_dealloc}, {Py_tp_methods, event_methods}, {0, NULL}};
+static PyType_Slot event_slots[] = {{Py_tp_new, event_new},
+                                    {Py_tp_dealloc, event_dealloc},
+                                    {Py_tp_methods, event_methods},
+                                    {Py_tp_repr, event_repr},
+                                    {0, NULL}};
 PyType_Spec event_spec = {"iobind._core.Event", sizeof(Event), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, event_slots};

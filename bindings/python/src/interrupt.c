@@ -100,8 +100,8 @@ static void sleep_tick(void) {
 static void guard(unsigned long run) {
   struct sigaction ours = {.sa_sigaction = on_interrupt, .sa_flags = SA_SIGINFO};
   sigemptyset(&ours.sa_mask);
-  if (sigaction(SIGINT, NULL, &previous) != 0 || ((previous.sa_flags & SA_SIGINFO) == 0 &&
-                                                  (previous.sa_handler == SIG_DFL || previous.sa_handler == SIG_IGN))) {
+  if (sigaction(SIGINT, NULL, &previous) != 0 ||
+      ((previous.sa_flags & SA_SIGINFO) == 0 && (previous.sa_handler == SIG_DFL || previous.sa_handler == SIG_IGN))) {
     return;
   }
   ours.sa_flags |= previous.sa_flags & (SA_ONSTACK | SA_RESTART);
@@ -178,7 +178,8 @@ bool run_begins(iobind_binding *binding) {
     start_watcher();
   }
   atomic_store_explicit(&running, binding, memory_order_release);
-  atomic_store_explicit(&runs, atomic_load_explicit(&runs, memory_order_relaxed) + 1, memory_order_release); /* nobody else does */
+  unsigned long before = atomic_load_explicit(&runs, memory_order_relaxed); /* only the main thread counts */
+  atomic_store_explicit(&runs, before + 1, memory_order_release);
   fence_of_run();
   if (atomic_load_explicit(&asleep, memory_order_relaxed)) {
     pthread_mutex_lock(&mutex);

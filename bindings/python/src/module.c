@@ -1,6 +1,7 @@
 /* The module: its types, its exceptions, what the arguments of many calls are made of. */
 #include "core.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -37,6 +38,20 @@ PyObject *raise_error(const iobind_error *error) {
     PyErr_SetObject(class, made);
     Py_DECREF(made);
   }
+  return NULL;
+}
+
+PyObject *raise_format(iobind_status status, const char *format, ...) {
+  PyErr_Clear();
+  va_list arguments;
+  va_start(arguments, format);
+  PyObject *text = PyUnicode_FromFormatV(format, arguments);
+  va_end(arguments);
+  const char *message = text == NULL ? NULL : PyUnicode_AsUTF8AndSize(text, NULL);
+  if (message != NULL) {
+    raise_status(status, message);
+  }
+  Py_XDECREF(text);
   return NULL;
 }
 
@@ -191,12 +206,33 @@ int set_text(PyObject *dict, const char *key, const char *value) {
 
 /* ---- the module ---- */
 
+/* There is one set of types, classes and log for the process. If the main interpreter has imported the module before, another one gets a copy
+ * of its dict without a call of PyInit__core: so the functions that set something check it, too. */
+static int check_interpreter(void) {
+  if (PyInterpreterState_GetID(PyInterpreterState_Get()) == 0) {
+    return 0;
+  }
+  PyErr_SetString(PyExc_ImportError, "iobind works in the main interpreter only, not in a sub-interpreter");
+  return -1;
+}
+
+static int check_class(PyObject *class, PyTypeObject *base) {
+  if (PyType_Check(class) && PyType_IsSubtype((PyTypeObject *)class, base)) {
+    return 0;
+  }
+  PyErr_Format(PyExc_TypeError, "use_classes: expected a class that derives from %R, got %R", base, class);
+  return -1;
+}
+
 static PyObject *use_classes(PyObject *module, PyObject *arguments) {
   (void)module;
   PyObject *tensors;
   PyObject *outputs;
+  PyObject *bindings;
   PyObject *errors;
-  if (!PyArg_ParseTuple(arguments, "OOO!", &tensors, &outputs, &PyDict_Type, &errors)) {
+  if (check_interpreter() != 0 || !PyArg_ParseTuple(arguments, "OOOO!", &tensors, &outputs, &bindings, &PyDict_Type, &errors) ||
+      check_class(tensors, tensor_type) != 0 || check_class(outputs, outputs_type) != 0 ||
+      check_class(bindings, binding_type) != 0 || give_run((PyTypeObject *)bindings) != 0) {
     return NULL;
   }
   Py_INCREF(tensors);
@@ -275,6 +311,9 @@ static PyObject *preload(PyObject *module, PyObject *arguments) {
 
 static PyObject *use_logger(PyObject *module, PyObject *logger) {
   (void)module;
+  if (check_interpreter() != 0) {
+    return NULL;
+  }
   set_logger(logger);
   Py_RETURN_NONE;
 }
@@ -306,15 +345,17 @@ PyTypeObject *add_type(PyObject *module, PyType_Spec *spec) {
 
 PyMODINIT_FUNC PyInit__core(void);
 PyMODINIT_FUNC PyInit__core(void) {
+  if (check_interpreter() != 0) {
+    return NULL;
+  }
   PyObject *module = PyModule_Create(&definition);
-  bool made = module != NULL && (runtime_type = add_type(module, &runtime_spec)) != NULL &&
-              (device_type = add_type(module, &device_spec)) != NULL && (stream_type = add_type(module, &stream_spec)) != NULL &&
-              (event_type = add_type(module, &event_spec)) != NULL && (tensor_type = add_type(module, &tensor_spec)) != NULL &&
-              (session_type = add_type(module, &session_spec)) != NULL &&
-              (binding_type = add_type(module, &binding_spec)) != NULL &&
-              (outputs_type = add_type(module, &outputs_spec)) != NULL &&
-              (pipeline_type = add_type(module, &pipeline_spec)) != NULL &&
-              PyModule_AddFunctions(module, tensor_functions) == 0;
+  bool made =
+      module != NULL && (runtime_type = add_type(module, &runtime_spec)) != NULL &&
+      (device_type = add_type(module, &device_spec)) != NULL && (stream_type = add_type(module, &stream_spec)) != NULL &&
+      (event_type = add_type(module, &event_spec)) != NULL && (tensor_type = add_type(module, &tensor_spec)) != NULL &&
+      (session_type = add_type(module, &session_spec)) != NULL && (binding_type = add_type(module, &binding_spec)) != NULL &&
+      (outputs_type = add_type(module, &outputs_spec)) != NULL && (pipeline_type = add_type(module, &pipeline_spec)) != NULL &&
+      PyModule_AddFunctions(module, tensor_functions) == 0;
   if (!made) {
     Py_XDECREF(module);
     return NULL;

@@ -29,6 +29,7 @@ static void outputs_dealloc(Outputs *self) {
   PyTypeObject *type = Py_TYPE((PyObject *)self);
   PyObject_GC_UnTrack(self);
   Py_XDECREF((PyObject *)self->session);
+  Py_XDECREF(self->names);
   Py_XDECREF(self->fetched);
   ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
   Py_DECREF(type);
@@ -75,12 +76,34 @@ static PyObject *tensor_of(Binding *binding, size_t index) {
   if (tensor != NULL) {
     Py_INCREF(tensor);
   } else {
-    tensor = tensor_object(iobind_tensor_retain(handle));
+    tensor = output_object(iobind_tensor_retain(handle), binding->session);
   }
   if (tensor != NULL && lends) {
     tensor_comes_with((Tensor *)tensor, binding->stream, binding->behind);
   }
   return tensor;
+}
+
+/* Those that the run gave, borrowed. */
+static PyObject *names_of(const Outputs *self) {
+  return self->binding != NULL ? self->binding->names : self->names;
+}
+
+/* Why an output cannot be had that was not fetched in time; gives NULL. */
+static PyObject *raise_ended(const Outputs *self, size_t index) {
+  iobind_value_info info = IOBIND_VALUE_INFO_INIT;
+  (void)!iobind_session_get_output(self->session->handle, index, &info, NULL); /* it cannot fail: the index is right */
+  PyObject *name = PyUnicode_FromString(info.name);
+  int was_bound = name == NULL ? -1 : PySequence_Contains(self->names, name);
+  Py_XDECREF(name);
+  if (was_bound < 0) {
+    return NULL;
+  }
+  return raise_format(IOBIND_INVALID_STATE, "outputs: '%s' %s", info.name,
+                      was_bound == 0 ? "is not bound: the run has not given it"
+                      : self->is_orphan
+                          ? "has ended with its binding, and could not be fetched then: fetch it before, or keep the binding"
+                          : "has ended by a later run or a change of the outputs: fetch what is needed before it");
 }
 
 /* The output, new reference; `number` is its index. */
@@ -94,11 +117,10 @@ static PyObject *fetch(Outputs *self, PyObject *number) {
     return NULL;
   }
   Binding *binding = self->binding;
-  if (binding == NULL) {
-    return raise_status(IOBIND_INVALID_STATE,
-                        "outputs: a later run or a change of the outputs has ended them: fetch what is needed before it");
-  }
   size_t index = PyLong_AsSize_t(number);
+  if (binding == NULL) {
+    return raise_ended(self, index);
+  }
   if (index < binding->session->output_count && binding->fixed[index] != NULL && !binding->on_stream) {
     Py_INCREF((PyObject *)binding->fixed[index]);
     return (PyObject *)binding->fixed[index];
@@ -142,17 +164,18 @@ static PyObject *outputs_get(Outputs *self, PyObject *key) {
 }
 
 static Py_ssize_t outputs_length(Outputs *self) {
-  return (Py_ssize_t)self->session->output_count;
+  return PyTuple_Size(names_of(self));
 }
 
-static PyObject *outputs_session(Outputs *self, PyObject *none) {
+static PyObject *outputs_names(Outputs *self, PyObject *none) {
   (void)none;
-  Py_INCREF((PyObject *)self->session);
-  return (PyObject *)self->session;
+  PyObject *names = names_of(self);
+  Py_INCREF(names);
+  return names;
 }
 
 static PyMethodDef outputs_methods[] = {
-    {"_session", (PyCFunction)outputs_session, METH_NOARGS, NULL},
+    {"_names", (PyCFunction)outputs_names, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 
@@ -165,14 +188,15 @@ PyType_Spec outputs_spec = {"iobind._core.Outputs", sizeof(Outputs), 0,
 
 void outputs_keep(Binding *self) {
   Outputs *outputs = self->outputs;
-  if (outputs == NULL || Py_REFCNT((PyObject *)outputs) == 1) {
-    return;
-  }
   PyObject *raised[3];
   PyErr_Fetch(&raised[0], &raised[1], &raised[2]);
   for (size_t i = 0; i < self->session->output_count; i++) {
-    PyObject *number = PyLong_FromSize_t(i);
-    PyObject *tensor = number == NULL || !self->is_fresh[i] ? NULL : fetch(outputs, number);
+    bool stays = self->is_bound[i] && (self->is_fresh[i] || self->is_going); /* without the binding nothing overwrites any */
+    PyObject *number = stays ? PyLong_FromSize_t(i) : NULL;
+    PyObject *tensor = number == NULL ? NULL : fetch(outputs, number);
+    if (tensor != NULL && self->is_going) {
+      (void)!PyDict_SetItem(outputs->fetched, number, tensor); /* also one that was the binding's */
+    }
     PyErr_Clear(); /* an output that cannot be fetched now could not be fetched later */
     Py_XDECREF(tensor);
     Py_XDECREF(number);
@@ -180,17 +204,28 @@ void outputs_keep(Binding *self) {
   PyErr_Restore(raised[0], raised[1], raised[2]);
 }
 
-void outputs_end(Binding *self) {
+/* A caller's outputs go on without the binding. */
+static void detach(Binding *self) {
   Outputs *outputs = self->outputs;
-  if (outputs == NULL) {
-    return;
+  Py_XINCREF(self->names);
+  outputs->names = self->names;
+  outputs->binding = NULL;
+  self->outputs = NULL;
+  Py_DECREF((PyObject *)outputs);
+}
+
+void outputs_leave(Binding *self) {
+  if (self->outputs != NULL) {
+    self->outputs->is_orphan = true;
+    detach(self);
   }
-  if (Py_REFCNT((PyObject *)outputs) > 1) {
-    outputs->binding = NULL;
-    self->outputs = NULL;
-    Py_DECREF((PyObject *)outputs);
-  } else if (outputs->has_fetched) {
-    PyDict_Clear(outputs->fetched);
-    outputs->has_fetched = false;
+}
+
+void outputs_drop(Binding *self) {
+  if (outputs_are_held(self)) {
+    detach(self);
+  } else {
+    PyDict_Clear(self->outputs->fetched);
+    self->outputs->has_fetched = false;
   }
 }

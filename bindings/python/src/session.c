@@ -19,11 +19,24 @@ static int pairs_of(PyObject *options, const char *keys, const char *values, con
 }
 
 static int number_of(PyObject *options, const char *name, int32_t *out) {
-  PyObject *number = PyDict_GetItemString(options, name);
-  if (number != NULL) {
-    *out = (int32_t)PyLong_AsLong(number);
+  PyObject *given = PyDict_GetItemString(options, name);
+  if (given == NULL) {
+    return PyErr_Occurred() ? -1 : 0;
   }
-  return PyErr_Occurred() ? -1 : 0;
+  int overflow;
+  long number = PyLong_AsLongAndOverflow(given, &overflow);
+  if (!PyErr_Occurred() && overflow == 0 && number >= INT32_MIN && number <= INT32_MAX) {
+    *out = (int32_t)number;
+    return 0;
+  }
+  raise_format(IOBIND_INVALID_ARGUMENT, "session: %s: expected a number of 32 bits, got %R", name, given);
+  return -1;
+}
+
+/* A path's bytes, which the system need not take for UTF-8. None: NULL. */
+static int path_of(PyObject *bytes, const char **out) {
+  *out = NULL;
+  return bytes == NULL || bytes == Py_None ? 0 : PyBytes_AsStringAndSize(bytes, (char **)(uintptr_t)out, NULL);
 }
 
 /* What the options point to while the session is made. */
@@ -53,8 +66,8 @@ static int fill(PyObject *dict, iobind_session_options *options, lists *made) {
   options->device_count = (size_t)count;
   if (number_of(dict, "flags", &flags) != 0 || number_of(dict, "policy", &options->policy) != 0 ||
       number_of(dict, "optimization", &options->optimization) != 0 ||
-      number_of(dict, "intra_op_threads", &options->intra_op_threads) != 0 ||
-      number_of(dict, "inter_op_threads", &options->inter_op_threads) != 0 ||
+      number_of(dict, "threads", &options->intra_op_threads) != 0 ||
+      number_of(dict, "inter_threads", &options->inter_op_threads) != 0 ||
       pairs_of(dict, "ep_keys", "ep_values", &made->lists[0], &made->lists[1], &options->ep_option_count) != 0 ||
       pairs_of(dict, "config_keys", "config_values", &made->lists[2], &made->lists[3], &options->config_count) != 0 ||
       strings_of(PyDict_GetItemString(dict, "dim_names"), &made->lists[4], &options->dim_count) != 0) {
@@ -74,7 +87,8 @@ static int fill(PyObject *dict, iobind_session_options *options, lists *made) {
   options->dim_names = made->lists[4];
   PyObject *values = PyDict_GetItemString(dict, "dim_values");
   made->dim_values = PyMem_Calloc(options->dim_count + 1, sizeof *made->dim_values);
-  if (made->dim_values == NULL || (options->dim_count > 0 && (values == NULL || PyList_Size(values) != (Py_ssize_t)options->dim_count))) {
+  if (made->dim_values == NULL ||
+      (options->dim_count > 0 && (values == NULL || PyList_Size(values) != (Py_ssize_t)options->dim_count))) {
     raise_status(IOBIND_INVALID_ARGUMENT, "session: as many dim values as names");
     return -1;
   }
@@ -83,8 +97,7 @@ static int fill(PyObject *dict, iobind_session_options *options, lists *made) {
   }
   options->dim_values = made->dim_values;
   PyObject *profile = PyDict_GetItemString(dict, "profile");
-  options->profile = profile == NULL ? NULL : PyUnicode_AsUTF8AndSize(profile, NULL);
-  return PyErr_Occurred() ? -1 : 0;
+  return PyErr_Occurred() || path_of(profile, &options->profile) != 0 ? -1 : 0;
 }
 
 static PyObject *names_of(const iobind_session *session, size_t count,
@@ -133,6 +146,7 @@ static PyObject *session_of(PyTypeObject *type, iobind_session *handle, PyObject
   }
   self->input_count = info.input_count;
   self->output_count = info.output_count;
+  self->captures_graphs = captures_graphs;
   self->runs_by_binding = !captures_graphs && has_only_tensors(self);
   self->input_index = names_of(handle, info.input_count, iobind_session_get_input);
   self->output_index = names_of(handle, info.output_count, iobind_session_get_output);
@@ -143,13 +157,15 @@ static PyObject *session_of(PyTypeObject *type, iobind_session *handle, PyObject
   return (PyObject *)self;
 }
 
-/* Session._make(runtime, path or None, bytes or None, options) */
+/* Session._make(runtime, the path's bytes or None, the model's or None, options) */
 static PyObject *session_make(PyObject *type, PyObject *arguments) {
   PyObject *runtime;
+  PyObject *file;
   const char *path;
   PyObject *bytes;
   PyObject *dict;
-  if (!PyArg_ParseTuple(arguments, "O!zOO!", runtime_type, &runtime, &path, &bytes, &PyDict_Type, &dict)) {
+  if (!PyArg_ParseTuple(arguments, "O!OOO!", runtime_type, &runtime, &file, &bytes, &PyDict_Type, &dict) ||
+      path_of(file, &path) != 0) {
     return NULL;
   }
   Py_buffer model = {0};
@@ -187,15 +203,14 @@ static PyObject *session_make(PyObject *type, PyObject *arguments) {
 /* Session._adopt(runtime, address, owner) */
 static PyObject *session_adopt(PyObject *type, PyObject *arguments) {
   PyObject *runtime;
-  unsigned long long address;
+  void *address;
   PyObject *owner;
-  if (!PyArg_ParseTuple(arguments, "O!KO", runtime_type, &runtime, &address, &owner)) {
+  if (!PyArg_ParseTuple(arguments, "O!O&O", runtime_type, &runtime, to_address, &address, &owner)) {
     return NULL;
   }
   iobind_session *handle;
   iobind_error error = IOBIND_ERROR_INIT;
-  if (iobind_session_wrap(((Runtime *)runtime)->handle, (void *)(uintptr_t)address, release_object, owner, &handle, &error) !=
-      IOBIND_OK) {
+  if (iobind_session_wrap(((Runtime *)runtime)->handle, address, release_object, owner, &handle, &error) != IOBIND_OK) {
     return raise_error(&error);
   }
   Py_INCREF(owner);
@@ -231,10 +246,10 @@ static PyObject *describe(Session *self, const iobind_value_info *info) {
     Py_INCREF(Py_None);
     dims = Py_None;
   }
-  return dims == NULL ? NULL
-                      : Py_BuildValue("(siiNNis)", info->name, info->kind, info->dtype, dims,
-                                      device_object(info->device, self->runtime), info->memory,
-                                      info->memory_name == NULL ? "" : info->memory_name);
+  return dims == NULL
+             ? NULL
+             : Py_BuildValue("(siiNNis)", info->name, info->kind, info->dtype, dims, device_object(info->device, self->runtime),
+                             info->memory, info->memory_name == NULL ? "" : info->memory_name);
 }
 
 /* (name, kind, dtype, dims or None, device, memory, memory's name) of all inputs, or outputs */
@@ -348,7 +363,8 @@ static void name_session_run(iobind_error *error) {
 }
 
 /* With the binding of bind_once, on the main thread. */
-static iobind_status run_by_binding(const Session *self, iobind_binding *binding, iobind_tensor **outputs, iobind_error *error) {
+static iobind_status run_by_binding(const Session *self, iobind_binding *binding, iobind_tensor **outputs,
+                                    iobind_error *error) {
   iobind_status status;
   (void)run_begins(binding); /* false only on another thread, where run_once does not come here */
   Py_BEGIN_ALLOW_THREADS
@@ -402,7 +418,7 @@ static PyObject *session_run(Session *self, PyObject *inputs) {
   bool interrupted = status == IOBIND_CANCELLED && PyErr_CheckSignals() != 0; /* KeyboardInterrupt */
   PyObject *list = status == IOBIND_OK ? PyList_New(0) : interrupted ? NULL : raise_error(&error);
   for (size_t i = 0; status == IOBIND_OK && i < self->output_count; i++) {
-    PyObject *tensor = tensor_object(outputs[i]);
+    PyObject *tensor = output_object(outputs[i], self);
     if (tensor == NULL || list == NULL || PyList_Append(list, tensor) != 0) {
       Py_CLEAR(list);
     }
@@ -696,7 +712,8 @@ static PyObject *pipeline_next(Pipeline *self, PyObject *none) {
   }
   PyObject *list = status == IOBIND_OK ? PyList_New(0) : raise_error(&error);
   for (size_t i = 0; list != NULL && i < count; i++) {
-    PyObject *tensor = tensor_object(iobind_tensor_retain(outputs[i])); /* no later item overwrites what is held */
+    PyObject *tensor =
+        output_object(iobind_tensor_retain(outputs[i]), self->session); /* no later item overwrites what is held */
     if (tensor == NULL || PyList_Append(list, tensor) != 0) {
       Py_CLEAR(list);
     }
@@ -716,6 +733,10 @@ static PyMethodDef pipeline_methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-static PyType_Slot pipeline_slots[] = {
-    {Py_tp_new, pipeline_new}, {Py_tp_dealloc, pipeline_dealloc}, {Py_tp_traverse, pipeline_traverse}, {Py_tp_methods, pipeline_methods}, {0, NULL}};
-PyType_Spec pipeline_spec = {"iobind._core.Pipeline", sizeof(Pipeline), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, pipeline_slots};
+static PyType_Slot pipeline_slots[] = {{Py_tp_new, pipeline_new},
+                                       {Py_tp_dealloc, pipeline_dealloc},
+                                       {Py_tp_traverse, pipeline_traverse},
+                                       {Py_tp_methods, pipeline_methods},
+                                       {0, NULL}};
+PyType_Spec pipeline_spec = {"iobind._core.Pipeline", sizeof(Pipeline), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
+                             pipeline_slots};

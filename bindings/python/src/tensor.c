@@ -37,9 +37,9 @@ int32_t dtype_of_format(const char *format, Py_ssize_t itemsize) {
 
 static const char *format_of(int32_t dtype) {
   static const char *const formats[] = {
-      [IOBIND_FLOAT32] = "f", [IOBIND_UINT8] = "B",   [IOBIND_INT8] = "b",    [IOBIND_UINT16] = "H",
-      [IOBIND_INT16] = "h",   [IOBIND_INT32] = "i",   [IOBIND_INT64] = "q",   [IOBIND_BOOL] = "?",
-      [IOBIND_FLOAT16] = "e", [IOBIND_FLOAT64] = "d", [IOBIND_UINT32] = "I",  [IOBIND_UINT64] = "Q",
+      [IOBIND_FLOAT32] = "f", [IOBIND_UINT8] = "B",   [IOBIND_INT8] = "b",   [IOBIND_UINT16] = "H",
+      [IOBIND_INT16] = "h",   [IOBIND_INT32] = "i",   [IOBIND_INT64] = "q",  [IOBIND_BOOL] = "?",
+      [IOBIND_FLOAT16] = "e", [IOBIND_FLOAT64] = "d", [IOBIND_UINT32] = "I", [IOBIND_UINT64] = "Q",
   };
   return dtype >= 0 && (size_t)dtype < sizeof formats / sizeof formats[0] ? formats[dtype] : NULL;
 }
@@ -62,20 +62,98 @@ PyObject *tensor_object(iobind_tensor *handle) {
   return (PyObject *)self;
 }
 
+PyObject *output_object(iobind_tensor *handle, Session *session) {
+  PyObject *tensor = tensor_object(handle);
+  if (tensor != NULL && tensor != Py_None) {
+    Py_INCREF((PyObject *)session);
+    ((Tensor *)tensor)->session = (PyObject *)session;
+  }
+  return tensor;
+}
+
 static Tensor *root_of(Tensor *tensor) {
   return tensor->base != NULL ? tensor->base : tensor;
 }
 
-void note_writer(Tensor *tensor, Stream *stream) {
-  Tensor *root = root_of(tensor);
-  if (root->writers == NULL) {
-    root->writers = PySet_New(NULL);
+/* ---- writers ---- */
+
+/* Whatever fails: work that failed is over, too. */
+static void wait_for(Stream *stream) {
+  iobind_status ignored;
+  WITHOUT_GIL(ignored, iobind_stream_synchronize(stream->handle, NULL));
+  (void)ignored;
+}
+
+static void let_go(Stream *stream) {
+  stream->notes--;
+  Py_DECREF((PyObject *)stream);
+}
+
+/* All at once: what is freed may give the GIL up, and a writer that is noted meanwhile stays. */
+static void forget_writers(Tensor *root) {
+  Stream **writers = root->writers;
+  size_t count = root->writer_count;
+  root->writers = NULL;
+  root->writer_count = 0;
+  for (size_t i = 0; i < count; i++) {
+    let_go(writers[i]);
   }
-  if (root->writers == NULL || PySet_Add(root->writers, (PyObject *)stream) != 0) {
-    PyErr_Clear();
-    Py_BEGIN_ALLOW_THREADS
-    (void)!iobind_stream_synchronize(stream->handle, NULL);
-    Py_END_ALLOW_THREADS
+  PyMem_Free(writers);
+}
+
+static void forget_writer(Tensor *root, Stream *stream) {
+  for (size_t i = 0; i < root->writer_count; i++) {
+    if (root->writers[i] == stream) {
+      root->writers[i] = root->writers[--root->writer_count];
+      let_go(stream);
+      return;
+    }
+  }
+}
+
+/* A writer that nothing but tensors holds, so that no thread can give it more work; borrowed. */
+static Stream *abandoned_writer(const Tensor *root) {
+  for (size_t i = 0; i < root->writer_count; i++) {
+    if (Py_REFCNT((PyObject *)root->writers[i]) == root->writers[i]->notes) {
+      return root->writers[i];
+    }
+  }
+  return NULL;
+}
+
+/* Without this a tensor that lives long would keep every stream that a program makes for one copy. A stream stays noted during the wait,
+ * because another thread may hand the tensor over meanwhile. */
+static void drop_abandoned(Tensor *root) {
+  Stream *stream;
+  Py_INCREF((PyObject *)root);
+  while ((stream = abandoned_writer(root)) != NULL) {
+    Py_INCREF((PyObject *)stream);
+    wait_for(stream);
+    forget_writer(root, stream);
+    Py_DECREF((PyObject *)stream);
+  }
+  Py_DECREF((PyObject *)root);
+}
+
+void note_writer(Tensor *tensor, Stream *stream) {
+  enum { KEPT = 4 }; /* so that a copy on a stream that the program then lets go of returns at once */
+  Tensor *root = root_of(tensor);
+  for (size_t i = 0; i < root->writer_count; i++) {
+    if (root->writers[i] == stream) {
+      return;
+    }
+  }
+  Stream **grown = PyMem_Realloc(root->writers, (root->writer_count + 1) * sizeof(Stream *));
+  if (grown == NULL) {
+    wait_for(stream);
+    return;
+  }
+  root->writers = grown;
+  root->writers[root->writer_count++] = stream;
+  stream->notes++;
+  Py_INCREF((PyObject *)stream);
+  if (root->writer_count > KEPT) {
+    drop_abandoned(root);
   }
 }
 
@@ -127,13 +205,19 @@ static PyObject *await_content(Tensor *self, PyObject *on) {
 /* A list of the streams that were told to write the memory; they are forgotten if all have been waited for. */
 static PyObject *get_writers(Tensor *self, PyObject *none) {
   (void)none;
-  Tensor *root = root_of(self);
-  return root->writers == NULL ? PyList_New(0) : PySequence_List(root->writers);
+  const Tensor *root = root_of(self);
+  PyObject *list = PyList_New(0);
+  for (size_t i = 0; list != NULL && i < root->writer_count; i++) {
+    if (PyList_Append(list, (PyObject *)root->writers[i]) != 0) {
+      Py_CLEAR(list);
+    }
+  }
+  return list;
 }
 
-static PyObject *forget_writers(Tensor *self, PyObject *none) {
+static PyObject *forget_all_writers(Tensor *self, PyObject *none) {
   (void)none;
-  SET_REFERENCE(root_of(self)->writers, NULL);
+  forget_writers(root_of(self));
   Py_RETURN_NONE;
 }
 
@@ -152,8 +236,16 @@ static PyObject *add_writer(Tensor *self, PyObject *object) {
 static int tensor_traverse(Tensor *self, visitproc visit, void *arg) {
   Py_VISIT(Py_TYPE((PyObject *)self));
   Py_VISIT((PyObject *)self->base);
-  Py_VISIT(self->writers);
+  Py_VISIT(self->session);
+  for (size_t i = 0; i < self->writer_count; i++) {
+    Py_VISIT((PyObject *)self->writers[i]);
+  }
   Py_VISIT((PyObject *)self->ready);
+  return 0;
+}
+
+static int tensor_clear_cycle(Tensor *self) {
+  forget_writers(self);
   return 0;
 }
 
@@ -169,9 +261,10 @@ static void tensor_dealloc(Tensor *self) {
     Py_END_ALLOW_THREADS
   }
   release_now();
-  Py_XDECREF(self->writers);
+  forget_writers(self);
   Py_XDECREF((PyObject *)self->ready);
   Py_XDECREF((PyObject *)self->base);
+  Py_XDECREF(self->session);
   ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
   Py_DECREF(type);
 }
@@ -184,7 +277,8 @@ static PyObject *tensor_create(PyObject *module, PyObject *arguments) {
   int dtype;
   int64_t dims[IOBIND_MAX_RANK];
   size_t rank;
-  if (!PyArg_ParseTuple(arguments, "O!iiO", device_type, &device, &memory, &dtype, &shape) || dims_of(shape, dims, &rank) != 0) {
+  if (!PyArg_ParseTuple(arguments, "O!iiO", device_type, &device, &memory, &dtype, &shape) ||
+      dims_of(shape, dims, &rank) != 0) {
     return NULL;
   }
   iobind_tensor *handle;
@@ -302,25 +396,42 @@ static PyObject *tensor_wrap_read_only(PyObject *module, PyObject *arguments) {
   return tensor_object(handle);
 }
 
+int to_address(PyObject *number, void *out) {
+  PyObject *index = PyNumber_Index(number);
+  unsigned long long address = index == NULL ? 0 : PyLong_AsUnsignedLongLong(index);
+  Py_XDECREF(index);
+  if (PyErr_Occurred()) {
+    raise_format(IOBIND_INVALID_ARGUMENT, "address or handle: expected a number of 64 bits that is not negative, got %R",
+                 number);
+    return 0;
+  }
+  *(void **)out = (void *)(uintptr_t)address;
+  return 1;
+}
+
 static PyObject *tensor_wrap_address(PyObject *module, PyObject *arguments) {
   (void)module;
   PyObject *device;
   PyObject *shape;
   PyObject *owner;
-  unsigned long long address;
+  void *address;
   Py_ssize_t bytes;
   int memory;
   int dtype;
   int64_t dims[IOBIND_MAX_RANK];
   size_t rank;
-  if (!PyArg_ParseTuple(arguments, "O!iiOKnO", device_type, &device, &memory, &dtype, &shape, &address, &bytes, &owner) ||
+  if (!PyArg_ParseTuple(arguments, "O!iiOO&nO", device_type, &device, &memory, &dtype, &shape, to_address, &address, &bytes,
+                        &owner) ||
       dims_of(shape, dims, &rank) != 0) {
     return NULL;
   }
+  if (bytes < 0) {
+    return raise_format(IOBIND_INVALID_ARGUMENT, "wrap_address: nbytes: expected 0 or more, got %zd", bytes);
+  }
   iobind_tensor *handle;
   iobind_error error = IOBIND_ERROR_INIT;
-  if (iobind_tensor_wrap(((Device *)device)->handle, (iobind_memory)memory, (iobind_dtype)dtype, dims, rank,
-                         (void *)(uintptr_t)address, (size_t)bytes, release_object, owner, &handle, &error) != IOBIND_OK) {
+  if (iobind_tensor_wrap(((Device *)device)->handle, (iobind_memory)memory, (iobind_dtype)dtype, dims, rank, address,
+                         (size_t)bytes, release_object, owner, &handle, &error) != IOBIND_OK) {
     return raise_error(&error);
   }
   Py_INCREF(owner);
@@ -361,7 +472,8 @@ static PyGetSetDef tensor_fields[] = {
     {"address", (getter)get_address, NULL, "of the data, on whatever device; 0: 0 bytes, or strings", NULL},
     {"dtype_code", (getter)get_number, NULL, "the element type's number in ONNX Runtime's C interface", (void *)0},
     {"nbytes", (getter)get_number, NULL, "bytes of the data; 0 for strings", (void *)1},
-    {"memory", (getter)get_number, NULL, "0: the device's own memory; 1: host memory that the device reads directly", (void *)2},
+    {"memory", (getter)get_number, NULL, "0: the device's own memory; 1: host memory that the device reads directly",
+     (void *)2},
     {"host_readable", (getter)get_number, NULL, "whether numpy() needs no copy", (void *)3},
     {"read_only", (getter)get_number, NULL, "whether it is refused wherever it would be written", (void *)4},
     {"ndim", (getter)get_number, NULL, "the number of dims", (void *)5},
@@ -612,7 +724,8 @@ static PyObject *slice_of(Tensor *self, PyObject *arguments) {
   }
   iobind_tensor *view;
   iobind_error error = IOBIND_ERROR_INIT;
-  return iobind_tensor_slice(self->handle, start, count, &view, &error) == IOBIND_OK ? part_object(self, view) : raise_error(&error);
+  return iobind_tensor_slice(self->handle, start, count, &view, &error) == IOBIND_OK ? part_object(self, view)
+                                                                                     : raise_error(&error);
 }
 
 /* ---- DLPack ---- */
@@ -752,7 +865,7 @@ static PyMethodDef tensor_methods[] = {
     {"_await", (PyCFunction)await_content, METH_O, NULL},
     {"_writers", (PyCFunction)get_writers, METH_NOARGS, NULL},
     {"_add_writer", (PyCFunction)add_writer, METH_O, NULL},
-    {"_forget_writers", (PyCFunction)forget_writers, METH_NOARGS, NULL},
+    {"_forget_writers", (PyCFunction)forget_all_writers, METH_NOARGS, NULL},
     {"__dlpack_device__", (PyCFunction)dlpack_device, METH_NOARGS,
      "__dlpack_device__()\n--\n\nDLPack's numbers of the type of device and of the device. Raises BufferError for a tensor that DLPack\n"
      "cannot hand over, such as one of strings."},
@@ -761,6 +874,7 @@ static PyMethodDef tensor_methods[] = {
 
 static PyType_Slot tensor_slots[] = {{Py_tp_dealloc, tensor_dealloc},
                                      {Py_tp_traverse, tensor_traverse},
+                                     {Py_tp_clear, tensor_clear_cycle},
                                      {Py_tp_methods, tensor_methods},
                                      {Py_tp_getset, tensor_fields},
                                      {Py_bf_getbuffer, tensor_buffer},
@@ -770,8 +884,11 @@ PyType_Spec tensor_spec = {"iobind._core.Tensor", sizeof(Tensor), 0,
                            tensor_slots};
 
 PyMethodDef tensor_functions[] = {
-    {"create", tensor_create, METH_VARARGS, NULL},       {"wrap", tensor_wrap, METH_VARARGS, NULL},
-    {"wrap_address", tensor_wrap_address, METH_VARARGS, NULL}, {"copy", copy_tensors, METH_VARARGS, NULL},
-    {"from_dlpack", from_dlpack, METH_VARARGS, NULL},    {"wrap_read_only", tensor_wrap_read_only, METH_VARARGS, NULL},
+    {"create", tensor_create, METH_VARARGS, NULL},
+    {"wrap", tensor_wrap, METH_VARARGS, NULL},
+    {"wrap_address", tensor_wrap_address, METH_VARARGS, NULL},
+    {"copy", copy_tensors, METH_VARARGS, NULL},
+    {"from_dlpack", from_dlpack, METH_VARARGS, NULL},
+    {"wrap_read_only", tensor_wrap_read_only, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };

@@ -20,7 +20,7 @@ def model(nodes, inputs, outputs, initializers=(), ir_version=9):
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=ir_version).SerializeToString()
 
 
-FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
+FLOAT, INT64, STRING, UINT8 = TensorProto.FLOAT, TensorProto.INT64, TensorProto.STRING, TensorProto.UINT8
 
 
 def add():
@@ -33,6 +33,10 @@ def broadcast():
 
 def twice(dtype=FLOAT):
     return model([("Add", ["x", "x"], ["y"])], [("x", dtype, ["n"])], [("y", dtype, ["n"])])
+
+
+def same(dtype):
+    return model([("Identity", ["x"], ["y"])], [("x", dtype, None)], [("y", dtype, None)])
 
 
 def counter():
@@ -53,6 +57,18 @@ def slow(seconds=3):
     go = onnx.numpy_helper.from_array(numpy.array(True), "start")
     return model([("Loop", ["rounds", "start", "x"], ["y"], {"body": body})], [("x", FLOAT, [64, 64])], [("y", FLOAT, [64, 64])],
                  [weights, rounds, go])
+
+
+def foreign(tensor):
+    """The tensor as one of another library, which knows nothing but DLPack."""
+    class Foreign:
+        def __dlpack_device__(self):
+            return tensor.__dlpack_device__()
+
+        def __dlpack__(self, **keywords):
+            return tensor.__dlpack__(**keywords)
+
+    return Foreign()
 
 
 SMALL = "import numpy, iobind\nfrom support import add, twice, slow\nx = numpy.ones(2, 'f4')\n"

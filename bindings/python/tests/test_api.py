@@ -2,14 +2,17 @@
 
 import ast
 import builtins
+import copy
 import dataclasses
 import inspect
 import os
 import pathlib
+import pickle
 import re
 import subprocess
 import sys
 
+import numpy
 import pytest
 
 import iobind
@@ -17,7 +20,7 @@ import iobind._pytest
 import iobind.spark
 import iobind.vcuda
 import iobind.vdev
-from support import child
+from support import add, child
 
 PROJECT = pathlib.Path(__file__).resolve().parents[3]
 WITHOUT = {
@@ -172,6 +175,32 @@ def test_each_field_of_a_class_of_values_has_a_docstring():
     made = {name: thing for name, thing in entries() if is_of_fields(thing)}
     assert {"Value", "Times", "spark.SessionSpec"} <= set(made)
     assert {name: without for name, thing in made.items() if (without := fields_without_text(thing))} == {}
+
+
+def test_run_is_the_class_s_own_method():
+    """An interpreter calls an inherited method of a C module slower: see bench/python."""
+    assert "run" in vars(iobind.Binding) and vars(iobind.Binding)["run"].__objclass__ is iobind.Binding
+
+
+def test_what_a_repr_says():
+    session = iobind.Session(add(), device="vdev")
+    assert repr(session) == "<iobind.Session (x, y) -> (z) on vdev:0>" and repr(session.bind()) == "<iobind.Binding (x, y) -> (z) on vdev:0>"
+    stream = iobind.Stream("vdev")
+    assert repr(stream) == f"<iobind.Stream {stream.native:#x} on vdev:0>" and repr(iobind.Stream("cpu")) == "<iobind.Stream on cpu>"
+    assert repr(stream.record()) == "<iobind.Event on vdev:0>"
+    assert repr(iobind.live(numpy.zeros((2, 3)))) == "<iobind.Live ndarray[2, 3]>" and repr(iobind.live([1])) == "<iobind.Live list>"
+    assert repr(iobind.REUSE) == "iobind.REUSE" and repr(iobind.REUSE("cpu")) == repr(iobind.REUSE(iobind.device("cpu"))) == "iobind.REUSE('cpu')"
+    assert repr(iobind.in_place(iobind.empty(2))) == "iobind.in_place(<iobind.Tensor float32[2] on cpu>)"
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda thing: pickle.loads(pickle.dumps(thing))])
+def test_what_describes_can_be_copied(copied):
+    """A device by its spec, and what has devices in it."""
+    session = iobind.Session(add(), device="vdev")
+    value = session.inputs[0]
+    assert copied(value) == value and copied(value).device == iobind.device("vdev") and value.memory_name == value.device.info()["memory_name"]
+    audit = session.bind({"x": [1], "y": [2]}, outputs={"z": "cpu"}).audit()
+    assert str(copied(audit)) == str(audit) and copied(audit).entries == audit.entries
 
 
 def test_the_types_hold():

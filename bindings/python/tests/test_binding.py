@@ -2,7 +2,6 @@
 
 import gc
 import threading
-import time
 import weakref
 
 import numpy
@@ -10,7 +9,7 @@ import onnx
 import pytest
 
 import iobind
-from support import FLOAT, INT64, add, broadcast, counter, model, needs_graphs, slow, twice
+from support import FLOAT, INT64, UINT8, add, broadcast, counter, model, needs_graphs, same, slow, twice
 
 f32 = numpy.float32
 
@@ -85,6 +84,29 @@ def test_a_conversion_changes_no_number():
         assert session.run(None, {"x": value})[0].tolist() == value
 
 
+def test_an_update_has_the_dims_of_what_is_bound(device):
+    session = iobind.Session(model([("Relu", ["x"], ["y"])], [("x", FLOAT, ["n", "m"])], [("y", FLOAT, ["n", "m"])]), device=device)
+    there = iobind.tensor(numpy.zeros((2, 3), f32), session.inputs[0].device)
+    for value in (numpy.zeros((2, 3), f32), there, iobind.live(numpy.zeros((2, 3), f32))):
+        binding = session.bind({"x": value})
+        with pytest.raises(iobind.ShapeError, match=r"^update: 'x': expected \[2, 3\], got \[3, 2\]"):
+            binding.update("x", numpy.ones((3, 2), f32))
+        with pytest.raises(iobind.InvalidArgument, match="expected 24 bytes, got 16"):
+            binding.update("x", numpy.ones((2, 2), f32))
+        binding.update("x", numpy.ones((2, 3), f32))
+        assert binding.run()["y"].numpy().tolist() == [[1, 1, 1]] * 2
+    binding.clear()
+    with pytest.raises(iobind.InvalidState, match="'x' is not bound"):
+        binding.update("x", numpy.ones((3, 2), f32))
+
+
+def test_an_update_of_a_state_that_grew():
+    binding = iobind.Session(counter()).bind({"x": floats(1), "state": floats(0), "past.0.key": floats(5)}, carry={"present.0.key": "past.0.key"})
+    binding.run()
+    binding.update("past.0.key", floats(6, 7))
+    assert binding.run()["present.0.key"].numpy().tolist() == [6, 7, 1]
+
+
 def test_dims_of_any_name():
     session = iobind.Session(model([("Relu", ["name"], ["y"])], [("name", FLOAT, ["self", "name"])], [("y", FLOAT, ["self", "name"])]))
     assert session.empty("name", self=2, name=3).shape == (2, 3)
@@ -147,6 +169,17 @@ def test_live_and_resident(device):
     shown[:] = 7
     resident.write(floats(1, 2))
     assert binding.run()["z"].numpy().tolist() == [8, 9]
+
+
+def test_what_is_read_in_place_is_not_written_if_it_must_not_be(device):
+    locked = floats(1, 2)
+    locked.flags.writeable = False
+    for dtype, source, new in ((FLOAT, locked, floats(7, 7)), (UINT8, b"ab", b"zz")):
+        binding = iobind.Session(same(dtype), device=device).bind({"x": iobind.live(source)})
+        assert binding.run()["y"].numpy().tolist() == list(source)
+        with pytest.raises(iobind.InvalidArgument, match="read-only"):
+            binding.update("x", new)
+        assert list(source) == binding.run()["y"].numpy().tolist() != list(new)
 
 
 def test_a_snapshot_does_not_follow_its_array(device):
@@ -371,7 +404,9 @@ def test_a_refused_input_keeps_its_producer():
         assert binding.run()["y"].numpy().tolist() == [6, 8] and producer.asked == before and not binding._orders
 
 
-def test_errors_have_a_status():
+def test_errors_have_a_status(tmp_path):
+    with pytest.raises(iobind.FileError, match="a folder"):
+        iobind.Session(tmp_path)
     with pytest.raises(iobind.NotFound) as caught:
         iobind.Session("/nowhere/m.onnx")
     assert caught.value.status == "NOT_FOUND" and isinstance(caught.value, LookupError) and isinstance(caught.value, iobind.Error)
@@ -381,143 +416,6 @@ def test_errors_have_a_status():
     assert {cls.status for cls in iobind.Error.__subclasses__()} == {
         "INVALID_ARGUMENT", "INVALID_STATE", "NOT_FOUND", "NOT_SUPPORTED", "OUT_OF_MEMORY", "IO", "VERSION", "RUNTIME", "DEVICE", "SHAPE",
         "DTYPE", "TIMEOUT", "CANCELLED", "INTERNAL"}
-
-
-def test_map_keeps_the_order(device):
-    session = iobind.Session(add(), device=device)
-    items = ({"x": floats(number, number)} for number in range(10))
-    results = [out["z"].numpy().tolist() for out in session.map(items, slots=3, constants={"y": floats(100, 100)})]
-    assert results == [[100 + number] * 2 for number in range(10)]
-    with pytest.raises(iobind.ShapeError, match="2"):
-        list(session.map([{"x": floats(1), "y": floats(1)}, {"x": floats(1), "y": floats(1)}, {"x": numpy.zeros((1, 2), f32), "y": floats(1)}]))
-    with pytest.raises(iobind.InvalidArgument, match="item 1: input 'y' is missing"):
-        list(session.map([{"x": floats(1), "y": floats(1)}, {"x": floats(1)}]))
-    with pytest.raises(iobind.NotFound, match="item 0: 'w'"):
-        list(session.map([{"w": floats(1)}]))
-
-
-def test_items_that_are_on_the_device_are_read_there():
-    session = iobind.Session(add(), device="vdev")
-    items = [{"x": iobind.tensor(floats(number, number), "vdev"), "y": floats(1, 1)} for number in range(5)]
-    before = iobind.device("vdev").counters()["upload_bytes"]
-    assert [out["z"].numpy().tolist() for out in session.map(items)] == [[number + 1] * 2 for number in range(5)]
-    assert iobind.device("vdev").counters()["upload_bytes"] - before == 5 * 8  # of y
-
-
-def test_map_goes_on_behind_an_item_that_fails(device):
-    """Each failure comes at its turn, with its number and tag: what does not fit, what a run refuses, what the caller's iterator raises."""
-    def items():
-        yield "first", {"x": floats(1), "y": floats(2)}
-        yield "short", {"x": floats(1)}
-        yield {"x": floats(3), "y": floats(4)}
-        yield "rank", {"x": numpy.zeros((1, 2), f32), "y": floats(4)}
-        yield "shape", {"x": floats(1, 2), "y": floats(1, 2, 3)}
-        yield ("last", "pair"), {"x": floats(5), "y": floats(6)}
-        raise ZeroDivisionError("of the caller")
-
-    results = iobind.Session(add(), device=device).map(items(), slots=3)
-    tag, out = next(results)
-    assert tag == "first" and out["z"].numpy().tolist() == [3]
-    with pytest.raises(iobind.InvalidArgument, match="item 1.*'y' is missing") as caught:
-        next(results)
-    assert (caught.value.item, caught.value.tag) == (1, "short")
-    assert next(results)["z"].numpy().tolist() == [7]
-    for number, tag in ((3, "rank"), (4, "shape")):
-        with pytest.raises(iobind.ShapeError) as caught:
-            next(results)
-        assert (caught.value.item, caught.value.tag) == (number, tag)
-    tag, out = next(results)
-    assert tag == ("last", "pair") and out["z"].numpy().tolist() == [11]
-    with pytest.raises(ZeroDivisionError):
-        next(results)
-    for _ in range(2):
-        with pytest.raises(StopIteration):
-            next(results)
-
-
-def test_where_map_leaves_outputs(device):
-    session = iobind.Session(counter(), device=device)
-    place = session.outputs[1].device
-    items = ({"x": floats(number), "state": floats(1), "past.0.key": floats(7)} for number in range(6))
-    kept = list(session.map(items, outputs={"present.0.key": place.spec, "next": None}))
-    assert [set(out) for out in kept] == [{"present.0.key"}] * 6 and {out["present.0.key"].device for out in kept} == {place}
-    assert [out["present.0.key"].numpy().tolist() for out in kept] == [[7, number] for number in range(6)]
-    with pytest.raises(iobind.NotFound, match="'q'"):
-        session.map([], outputs={"q": "cpu"})
-    with pytest.raises(iobind.Error):
-        session.map([], outputs={"next": None, "present.0.key": None})
-    if device != "vdev":
-        with pytest.raises(iobind.DeviceError, match="next"):
-            session.map([], outputs={"next": "vdev"})
-
-
-def gather():
-    """Fails in the run of an item whose index is too large."""
-    return model([("Gather", ["x", "i"], ["y"])], [("x", FLOAT, ["n"]), ("i", INT64, ["m"])], [("y", FLOAT, ["m"])])
-
-
-@pytest.mark.parametrize("wrong", [{"x": floats(1), "i": numpy.array([9])}, {"x": floats(1)}], ids=["run", "submit"])
-def test_map_stops_at_an_item_that_fails(wrong):
-    good, taken = {"x": floats(1, 2), "i": numpy.array([1])}, []
-
-    def items():
-        for number in range(50):
-            taken.append(number)
-            yield number, wrong if number == 2 else good
-
-    results = iobind.Session(gather()).map(items(), slots=3, stop=True)
-    assert [next(results)[0], next(results)[0]] == [0, 1]
-    with pytest.raises(iobind.Error) as caught:
-        next(results)
-    assert (caught.value.item, caught.value.tag) == (2, 2)
-    for _ in range(2):
-        with pytest.raises(StopIteration):
-            next(results)
-    assert len(taken) <= (5 if "i" in wrong else 3) and results.times is None
-    if "i" in wrong:  # those that were submitted are not run either
-        with pytest.raises(iobind.InvalidState, match="stops at a failure"):
-            results._pipeline.submit([iobind.tensor(good["x"]), iobind.tensor(good["i"])])
-
-
-@pytest.mark.parametrize("times", [True, False])
-def test_map_says_when_the_stages_of_an_item_ended(times):
-    session = iobind.Session(twice(), device="vdev")
-    before = time.monotonic_ns()
-    results = session.map([{"x": floats(1)}, {"x": floats(2)}, {}], times=times)
-    assert results.times is None
-    ends = [results.times for _ in range(2) if next(results)]
-    for end in ends:
-        assert before <= end.submit_ns <= time.monotonic_ns()
-        if times:
-            assert end.submit_ns <= end.upload_ns <= end.run_ns <= end.download_ns <= time.monotonic_ns()
-        else:
-            assert end[1:] == (0, 0, 0)
-    assert ends[0].submit_ns < ends[1].submit_ns
-    with pytest.raises(iobind.InvalidArgument, match="missing"):
-        next(results)
-    assert results.times is None
-
-
-def test_run_options_of_map():
-    session = iobind.Session(twice())
-    shrunk = session.map([{"x": floats(1)}], run_config={"memory.enable_memory_arena_shrinkage": "cpu:0"}, run_tag="mine", run_log_level=4)
-    assert next(shrunk)["y"].numpy().tolist() == [2]
-    with pytest.raises(iobind.Error, match="shrink"):  # ONNX Runtime reads it in the run
-        next(session.map([{"x": floats(1)}], run_config={"memory.enable_memory_arena_shrinkage": "nonsense:0"}))
-    with pytest.raises(iobind.InvalidArgument):
-        session.map([], run_config={"disable_synchronize_execution_providers": 1})
-
-
-def test_map_refuses_what_it_cannot_read():
-    session = iobind.Session(twice(), device="vdev")
-    for wrong in (3, {"x": (floats(1), iobind.Event("vdev"))}, {"x": iobind.Event("vdev")}, ("tag", 3)):
-        with pytest.raises((iobind.Error, TypeError, ValueError)):
-            next(session.map([wrong]))
-    with pytest.raises(iobind.InvalidArgument):
-        session.map([], slots=-1)
-    results = session.map({"x": next(results)["y"]} for _ in range(1))
-    with pytest.raises(iobind.InvalidState, match="in next"):
-        next(results)
 
 
 def test_the_audit_says_what_crosses(device):
@@ -571,6 +469,43 @@ def test_one_thread_at_a_time():
         binding.cancel()
         thread.join(0.01)
     assert refused and len(caught) == 1
+
+
+class Owner:
+    """Of memory, or of a stream: when that is freed, it calls the binding, whose call that frees it is not over."""
+
+    def __init__(self, call, refused):
+        self.call, self.refused = call, refused
+
+    def __del__(self):
+        try:
+            self.call()
+        except iobind.InvalidState as reason:
+            self.refused.append(str(reason))
+
+
+@pytest.mark.parametrize("change", [lambda binding: binding.set_output("y", "cpu"), lambda binding: binding.carry("y", "x"), iobind.Binding.clear])
+def test_no_call_comes_in_while_a_change_is_half_done(change):
+    memory, refused = floats(0, 0), []
+    binding = iobind.Session(twice()).bind({"x": iobind.tensor(floats(1, 2))})
+    owner = Owner(lambda: binding.set_output("y", None), refused)
+    binding.set_output("y", iobind.wrap_address(memory.ctypes.data, [2], "float32", "cpu", owner=owner))
+    del owner
+    change(binding)
+    assert len(refused) == 1 and "another thread" in refused[0]
+
+
+def test_no_call_comes_in_before_a_run_is_over():
+    refused, theirs = [], iobind.Stream("vdev")
+    binding = iobind.Session(twice(), device="vdev").bind({"x": floats(1, 2)})
+    ours = iobind.Stream.wrap("vdev", theirs.native, Owner(binding.check, refused))
+    binding.run(stream=ours)
+    ours.synchronize()
+    del ours
+    assert refused == []
+    out = binding.run(stream=theirs)
+    assert len(refused) == 1 and "another thread" in refused[0]
+    assert out["y"].numpy().tolist() == [2, 4]
 
 
 def test_what_is_dropped_is_freed(device):
@@ -717,3 +652,45 @@ def test_several_threads_each_with_a_binding(device):
 
 def test_float_dims_are_values(device):
     assert iobind.Session(model([("Relu", ["x"], ["y"])], [("x", FLOAT, [2, None])], [("y", FLOAT, [2, None])])).inputs[0].shape == (2, None)
+
+
+def test_a_binding_takes_a_program_s_attributes():
+    binding = iobind.Session(add()).bind()
+    binding.customer = "a"
+    assert vars(binding) == {"customer": "a"}
+    assert weakref.ref(binding)() is binding
+
+
+def test_an_output_holds_its_session(device):
+    """The library's session goes with its last output: as an object's that gives the GIL up for it, not as a host tensor's."""
+    session = iobind.Session(add(), device=device)
+    out = session.bind({"x": floats(1), "y": floats(2)}, outputs={"z": "cpu"}).run()["z"]
+    kept = weakref.ref(session)
+    del session
+    gc.collect()
+    assert kept() is not None and out.numpy().tolist() == [3]
+    kept().out = out  # a cycle
+    del out
+    gc.collect()
+    assert kept() is None
+
+
+def test_a_host_tensor_is_bound_itself_where_an_array_was_bound():
+    binding = iobind.Session(twice()).bind({"x": floats(1, 1)})
+    tensor = iobind.tensor(floats(2, 2))
+    binding["x"] = tensor
+    tensor.write(floats(3, 3))
+    assert binding.run()["y"].numpy().tolist() == [6, 6]
+
+
+def test_a_list_does_not_outlive_an_update_on_a_stream():
+    """NumPy's array of it would be freed before the stream reads it."""
+    binding = iobind.Session(twice()).bind({"x": floats(1, 1)})
+    stream = iobind.Stream("cpu")
+    with pytest.raises(iobind.InvalidArgument, match="got list"):
+        binding.update("x", [2.0, 2.0], stream=stream)
+    with pytest.raises(iobind.InvalidArgument, match="got list"):
+        iobind.tensor(floats(1, 1)).write([2.0, 2.0], stream=stream)
+    binding.update("x", floats(2, 2), stream=stream)
+    stream.synchronize()
+    assert binding.run()["y"].numpy().tolist() == [4, 4]

@@ -1,6 +1,5 @@
 """Whole processes: one ONNX Runtime with Python's own, Ctrl-C, exits in every order, misuse that must not crash."""
 
-import asyncio
 import os
 import signal
 import subprocess
@@ -386,27 +385,6 @@ print(after - before)
     assert int(steps) > 10
 
 
-def test_run_async():
-    async def both():
-        session = iobind.Session(twice())
-        bindings = [session.bind({"x": numpy.full(2, number, numpy.float32)}) for number in range(3)]
-        outs = await asyncio.gather(*(binding.run_async() for binding in bindings))
-        return [out["y"].numpy().tolist() for out in outs]
-
-    assert asyncio.run(both()) == [[0, 0], [2, 2], [4, 4]]
-
-    async def cancelled():
-        binding = iobind.Session(slow(1000), threads=1).bind({"x": numpy.zeros((64, 64), numpy.float32)})
-        task = asyncio.create_task(binding.run_async())
-        await asyncio.sleep(0.2)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        binding["x"] = numpy.zeros((64, 64), numpy.float32)  # it is idle again
-
-    asyncio.run(cancelled())
-
-
 def test_the_log_comes_to_logging():
     out = child("""
 import logging, sys
@@ -444,6 +422,8 @@ binding.run()
 
 MISUSE = [
     "iobind._core.Binding(3)", "iobind._core.Session()", "iobind._core.Tensor()", "iobind._core.Outputs()", "iobind._core.Device()",
+    "iobind._core.use_classes(iobind.Tensor, iobind.Outputs, type('Other', (), {}), {})",
+    "iobind._core.use_classes(type('Other', (), {}), iobind.Outputs, iobind.Binding, {})",
     "iobind.Session(None)", "iobind.Session(b'')", "iobind.Session(b'x' * 10000)", "iobind.Session('\\0')", "iobind.Session(twice(), device=3)",
     "iobind.Session(twice(), ep_options={'a': None, 'b': 'c'})", "iobind.Session(twice(), dims={'n': -5})", "iobind.Session(twice(), threads=-1)",
     "iobind.empty([2**40, 2**40])", "iobind.empty([2**62], 'float64')", "iobind.empty(['a'])", "iobind.empty([1.5])", "iobind.empty([1], 999)",
@@ -811,3 +791,31 @@ binding["x"] = Producer()
 for _ in range(3):
     assert binding.run()["z"].numpy().tolist() == [2, 2]
 """)
+
+
+@pytest.mark.parametrize("first", ["iobind", "json"])
+def test_a_sub_interpreter_is_refused(first):
+    """It would take over the main interpreter's exceptions and classes. Python does not call PyInit__core again if the main one was first."""
+    assert child(f"import {first}" + """
+import os
+try:
+    import _xxsubinterpreters as interpreters
+except ImportError:
+    import _interpreters as interpreters
+heard, told = os.pipe()
+code = '''
+import os
+try:
+    import iobind
+except ImportError as refused:
+    os.write(TOLD, str(refused).encode())
+'''
+interpreters.run_string(interpreters.create(), code.replace("TOLD", str(told)))
+os.close(told)
+print("interpreter" in os.read(heard, 500).decode())
+import iobind
+try:
+    iobind.Session("/nowhere/m.onnx")
+except iobind.NotFound:
+    print("caught")
+""") == "True\ncaught\n"

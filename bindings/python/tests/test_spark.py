@@ -13,7 +13,7 @@ import pytest
 
 import iobind
 from iobind import spark
-from support import add, twice
+from support import STRING, add, same, twice
 
 
 @contextlib.contextmanager
@@ -43,6 +43,11 @@ def test_what_predict_batch_udf_gets(device):
         predict(x, x)
     with pytest.raises(iobind.DTypeError, match="expected float32, got float64"):
         predict(numpy.ones(2))
+
+
+def test_what_cannot_be_read_in_place_is_copied():
+    assert spark.hold(spark.SessionSpec(same(STRING))).run({"x": numpy.array(["a", "b"], object)})["y"].tolist() == ["a", "b"]
+    assert spark.hold(spark.SessionSpec(twice())).run({"x": [1, 2]})["y"].tolist() == [2, 4]
 
 
 def test_one_session_for_a_spec_and_only_so_many():

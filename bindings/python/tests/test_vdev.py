@@ -94,6 +94,39 @@ def test_it_ends_with_the_test():
 """)
 
 
+def test_blocks_that_overlap(run_pytest):
+    """As those of two threads do. A session goes to the device of one that is open; behind all of them onnxruntime's methods are its own."""
+    run_pytest("""
+import onnxruntime
+METHODS = [(onnxruntime.InferenceSession, "__init__"), (onnxruntime.SessionOptions, "add_provider"),
+           (onnxruntime.SessionOptions, "add_provider_for_devices"), (onnxruntime.OrtDevice, "make")]
+
+def own():
+    return [vars(owner)[name] for owner, name in METHODS]
+
+OWN = own()
+
+@pytest.mark.parametrize("ends_first", [0, 1])
+def test_two(vdev, ends_first):
+    assert len(vdev.devices) == 2
+    blocks = [vdev.redirect(device) for device in range(2)]
+    for block in blocks:
+        block.__enter__()
+    blocks[ends_first].__exit__(None, None, None)
+    with vdev.expect(device=1 - ends_first, kernels=1):
+        onnxruntime.InferenceSession("add.onnx").run(None, {"x": numpy.ones(4, "f4")})
+    create = onnxruntime.InferenceSession.__init__
+    blocks[1 - ends_first].__exit__(None, None, None)
+    assert own()[:3] == OWN[:3]
+    late = object.__new__(onnxruntime.InferenceSession)
+    create(late, "add.onnx", providers=["CPUExecutionProvider"])  # which another thread began to call within the block
+    assert late.get_providers() == ["CPUExecutionProvider"]
+
+def test_it_is_over():
+    assert own() == OWN
+""", 0, VDEV_DEVICES="2")
+
+
 def test_providers_of_session_options(run_pytest):
     """Those that are added within the block are not; one from before would come first, and the counters would count nothing."""
     run_pytest("""
@@ -168,6 +201,45 @@ def test_the_example_of_the_document(run_pytest, tmp_path):
         app.write("load = Service\n")
     page = (pathlib.Path(__file__).resolve().parents[3] / "docs/vdev.md").read_text(encoding="utf-8")
     run_pytest(re.search(r"```python\n(# test_service.py\n.*?)```", page, flags=re.S)[1])
+
+
+BESIDE_IOBIND = ["""
+import iobind
+
+def test_iobind():
+    iobind.Session("add.onnx", device="vdev").run(None, {"x": numpy.ones(4, "f4")})
+""", """
+def test_vdev(vdev):
+    with vdev.redirect():
+        app.Service().step()
+"""]
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_beside_iobind(run_pytest, tmp_path, order):
+    """Each has an ONNX Runtime of its own, and is told what to do; with the document's conftest.py they have one."""
+    code = "".join(BESIDE_IOBIND[::order])
+    assert "call iobind.attach(onnxruntime) before" in run_pytest(code, 1).replace("\nE ", "")
+    page = (pathlib.Path(__file__).resolve().parents[3] / "docs/vdev.md").read_text(encoding="utf-8")
+    (tmp_path / "conftest.py").write_text(re.search(r"```python\n(# conftest.py\n.*?)```", page, flags=re.S)[1])
+    run_pytest(code)
+
+
+def test_the_last_race(run_pytest, tmp_path):
+    (tmp_path / "conftest.py").write_text("import iobind, onnxruntime\niobind.attach(onnxruntime)\n")
+    run_pytest("""
+import iobind
+
+@pytest.mark.vdev(race="count")
+def test_two_streams(vdev):
+    assert vdev.last_race == ""
+    tensor, pinned = iobind.empty(4, device="vdev"), iobind.empty(4, device="vdev/pinned")
+    streams = [iobind.Stream("vdev") for _ in range(2)]
+    with pytest.raises(AssertionError, match="races: expected 0, got 1: unordered access"), vdev.expect(races=0):
+        for stream in streams:
+            tensor.copy_from(pinned, stream=stream)
+    assert "unordered access" in vdev.last_race
+""")
 
 
 def test_bind_output_by_name_downloads(run_pytest):
@@ -267,6 +339,34 @@ def test_a_wrong_result_is_told(vdev):
         assert value == [4] * 4
     with vdev.redirect(), pytest.raises(AssertionError, match="with alloc 1 failing|with copy 1 failing|with compute 1 failing"):
         vdev.each_fault(careless, setup=app.Service)
+
+def fail(service):
+    pytest.fail("the service was not careful")
+
+def expect_another_error(service):
+    with pytest.raises(KeyError):
+        return service.step("cpu").numpy() is None
+
+def say_nothing(service):
+    raise AssertionError
+
+@pytest.mark.parametrize("wrong, words", [(fail, "the service was not careful"), (expect_another_error, "DID NOT RAISE"),
+                                          (say_nothing, "a wrong result")])
+def test_wrong_results_of_pytest_are_told(vdev, wrong, words):
+    def careless(service):
+        try:
+            service.step("cpu").numpy()
+        except Exception:
+            wrong(service)
+    with vdev.redirect():
+        service = app.Service()
+        with pytest.raises(AssertionError, match=f"with compute 1 failing: .*{words}"):
+            vdev.each_fault(careless, setup=lambda: service, kinds=("compute",))
+
+@pytest.mark.parametrize("kinds", ["copy", ("nope",), ("copy", "nope")])
+def test_kinds_that_do_not_exist(vdev, kinds):
+    with pytest.raises(ValueError, match="kinds: expected a tuple of 'alloc', 'copy', 'compute', got .*(nope|copy)"):
+        vdev.each_fault(lambda: None, kinds=kinds)
 """)
 
 
