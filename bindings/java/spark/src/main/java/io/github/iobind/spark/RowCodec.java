@@ -17,7 +17,7 @@ public interface RowCodec<I, O> extends Serializable {
    *
    * @param row the row
    * @param inputs by name, the row's part of each: native byte order, exactly the bytes of a row, what they hold is undefined. Not
-   *     to be used after the call
+   *     to be used after the call. One that is written beyond its end fails the task, by a message that names the row and the inputs
    */
   void write(I row, Map<String, ByteBuffer> inputs);
 
@@ -26,7 +26,7 @@ public interface RowCodec<I, O> extends Serializable {
    *
    * @param row the row whose outputs these are
    * @param outputs by name, the row's part of each: read-only, native byte order. Not to be used after the call
-   * @return the row that goes on
+   * @return the row that goes on, not null, which fails the task: a row that is to be left out is filtered out behind this step
    */
   O read(I row, Map<String, ByteBuffer> outputs);
 }

@@ -2,6 +2,7 @@ package io.github.iobind.spark;
 
 import java.io.Serializable;
 import java.util.Arrays;
+import java.util.Collections;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
@@ -105,7 +106,7 @@ public final class SessionSpec implements Serializable {
    * @return this
    */
   public SessionSpec ep(String key, String value) {
-    ep.put(key, value);
+    ep.put(Objects.requireNonNull(key, "key"), Objects.requireNonNull(value, "value"));
     return this;
   }
 
@@ -117,7 +118,7 @@ public final class SessionSpec implements Serializable {
    * @return this
    */
   public SessionSpec config(String key, String value) {
-    config.put(key, value);
+    config.put(Objects.requireNonNull(key, "key"), Objects.requireNonNull(value, "value"));
     return this;
   }
 
@@ -129,7 +130,7 @@ public final class SessionSpec implements Serializable {
    * @return this
    */
   public SessionSpec freeDimension(String name, long value) {
-    dims.put(name, value);
+    dims.put(Objects.requireNonNull(name, "name"), value);
     return this;
   }
 
@@ -141,7 +142,7 @@ public final class SessionSpec implements Serializable {
    * @return this
    */
   public SessionSpec row(String input, long... shape) {
-    rows.put(input, Arrays.stream(shape).boxed().toList());
+    rows.put(Objects.requireNonNull(input, "input"), Arrays.stream(shape).boxed().toList());
     return this;
   }
 
@@ -193,37 +194,37 @@ public final class SessionSpec implements Serializable {
   /**
    * Options of execution providers.
    *
-   * @return as {@link #ep} said
+   * @return as {@link #ep} said; unmodifiable
    */
   public Map<String, String> epOptions() {
-    return ep;
+    return Collections.unmodifiableMap(ep);
   }
 
   /**
    * Session config entries.
    *
-   * @return as {@link #config} said
+   * @return as {@link #config} said; unmodifiable
    */
   public Map<String, String> configEntries() {
-    return config;
+    return Collections.unmodifiableMap(config);
   }
 
   /**
    * Values of open dims.
    *
-   * @return as {@link #freeDimension} said
+   * @return as {@link #freeDimension} said; unmodifiable
    */
   public Map<String, Long> dims() {
-    return dims;
+    return Collections.unmodifiableMap(dims);
   }
 
   /**
    * Shapes of rows, by input.
    *
-   * @return as {@link #row} said
+   * @return as {@link #row} said; unmodifiable
    */
   public Map<String, List<Long>> rows() {
-    return rows;
+    return Collections.unmodifiableMap(rows);
   }
 
   /**

@@ -159,6 +159,55 @@ class SparkModelsTest {
     assertEquals("vdev:1", SessionSpec.of("m").device("vdev:{gpu}").device(Map.of("gpu", List.of("1", "0"))));
   }
 
+  /** What a codec does wrong is told with its method and the row. */
+  @ParameterizedTest
+  @CsvSource({"cpu,0", "vdev,2"})
+  void mistakesOfACodec(String device, int slots) throws Exception {
+    SessionSpec spec = spec("add dims=n,4").device(device);
+    mistake(spec, slots, new Mistaken(5, 4, true),
+        "RowCodec.write: row 3: an access beyond an end: input 'x' has 16 bytes, input 'y' has 16 bytes");
+    mistake(spec, slots, new Mistaken(4, 5, true),
+        "RowCodec.read: row 3: an access beyond an end: output 'z' has 16 bytes");
+    mistake(spec, slots, new Mistaken(4, 4, false),
+        "RowCodec.read: row 3: expected a row, got null: what is to be left out is filtered out behind mapPartitions");
+  }
+
+  private static void mistake(SessionSpec spec, int slots, Mistaken codec, String message) {
+    var function = slots == 0 ? SparkModels.byBatch(spec, 2, codec) : SparkModels.byPipeline(spec, 2, slots, codec);
+    assertEquals(message, assertThrows(IllegalStateException.class, () -> rows(function, 6)).getMessage());
+  }
+
+  /** Of the row 3 it writes, reads and gives what it is told; of the others what is right. */
+  private record Mistaken(int writes, int reads, boolean hasRow) implements RowCodec<Integer, Float> {
+    @Override
+    public void write(Integer row, Map<String, ByteBuffer> inputs) {
+      for (int i = 0; i < (row == 3 ? writes : 4); i++) inputs.get("x").putFloat(row);
+    }
+
+    @Override
+    public Float read(Integer row, Map<String, ByteBuffer> outputs) {
+      float sum = 0;
+      ByteBuffer z = outputs.get("z");
+      for (int i = 0; i < (row == 3 ? reads : 4); i++) sum += i % 2 == 0 ? z.getFloat(4 * i) : z.position(4 * i).getFloat();
+      return row == 3 && !hasRow ? null : (Float) sum;
+    }
+  }
+
+  /** What a spec has is changed only by its setters, which take no null. */
+  @Test
+  void aSpecsMaps() {
+    SessionSpec spec = SessionSpec.of("m").ep("a", "1").config("b", "2").freeDimension("c", 3).row("d", 4);
+    for (Map<?, ?> map : List.of(spec.epOptions(), spec.configEntries(), spec.dims(), spec.rows())) {
+      assertEquals(1, map.size());
+      assertThrows(UnsupportedOperationException.class, map::clear);
+    }
+    assertThrows(UnsupportedOperationException.class, () -> spec.rows().get("d").clear());
+    assertEquals("value", assertThrows(NullPointerException.class, () -> spec.ep("a", null)).getMessage());
+    assertEquals("value", assertThrows(NullPointerException.class, () -> spec.config("a", null)).getMessage());
+    assertEquals("name", assertThrows(NullPointerException.class, () -> spec.freeDimension(null, 3)).getMessage());
+    assertEquals("input", assertThrows(NullPointerException.class, () -> spec.row(null, 3)).getMessage());
+  }
+
   @Test
   void oneSessionForEqualSpecs() throws Exception {
     SessionSpec spec = spec("scale dims=n,4").device("vdev").config("session.x", "1");

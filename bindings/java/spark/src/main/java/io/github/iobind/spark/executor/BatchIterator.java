@@ -15,14 +15,14 @@ import java.util.NoSuchElementException;
 final class BatchIterator<I, O> implements Iterator<O> {
   private final HeldSession held;
   private final int batch;
-  private final RowCodec<I, O> codec;
+  private final RowCalls<I, O> calls;
   private final Iterator<I> rows;
   private final ArrayDeque<O> done = new ArrayDeque<>();
 
   BatchIterator(HeldSession held, int batch, RowCodec<I, O> codec, Iterator<I> rows) {
     this.held = held;
     this.batch = batch;
-    this.codec = codec;
+    calls = new RowCalls<>(codec);
     this.rows = rows;
   }
 
@@ -49,11 +49,11 @@ final class BatchIterator<I, O> implements Iterator<O> {
     try (OrtBindingPool.Lease<Long> lease = held.bindings().lease(capacity)) {
       OrtIoBindingFFM binding = lease.binding();
       Map<String, MemorySegment> inputs = held.layout().staging(binding);
-      for (int i = 0; i < some.size(); i++) codec.write(some.get(i), RowLayout.part(inputs, i, capacity, false));
+      calls.write(some, inputs, capacity);
       binding.runWithBindings();
       binding.getBoundOutputValues().forEach((name, value) -> RowLayout.requireRows(name, value.shape(), capacity));
       Map<String, MemorySegment> outputs = binding.getBoundOutputCpuValues();
-      for (int i = 0; i < some.size(); i++) done.add(codec.read(some.get(i), RowLayout.part(outputs, i, capacity, true)));
+      calls.read(some, outputs, capacity, done);
     } catch (InterruptedException e) {
       Thread.currentThread().interrupt();
       throw new IllegalStateException("the task was interrupted while it waited for a binding", e);

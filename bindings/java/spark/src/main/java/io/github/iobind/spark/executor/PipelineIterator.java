@@ -21,7 +21,7 @@ final class PipelineIterator<I, O> implements Iterator<O>, AutoCloseable {
   private final HeldSession held;
   private final int batch;
   private final int slots;
-  private final RowCodec<I, O> codec;
+  private final RowCalls<I, O> calls;
   private final Iterator<I> rows;
   private final OrtPipelineFFM pipeline;
   /** Items that are under way; each has its rows for a tag. */
@@ -32,7 +32,7 @@ final class PipelineIterator<I, O> implements Iterator<O>, AutoCloseable {
     this.held = held;
     this.batch = batch;
     this.slots = slots;
-    this.codec = codec;
+    calls = new RowCalls<>(codec);
     this.rows = rows;
     pipeline = OrtPipelineFFM.create(held.session(), new OrtPipelineFFM.Options().slots(slots));
   }
@@ -69,7 +69,7 @@ final class PipelineIterator<I, O> implements Iterator<O>, AutoCloseable {
     List<OrtValueRef> values = new ArrayList<>();
     try (Arena arena = Arena.ofConfined()) {
       Map<String, MemorySegment> inputs = held.layout().allocate(arena, capacity);
-      for (int i = 0; i < some.size(); i++) codec.write(some.get(i), RowLayout.part(inputs, i, capacity, false));
+      calls.write(some, inputs, capacity);
       held.layout().descriptors(capacity).forEach((name, descriptor) ->
           values.add(OrtValueRef.wrap(held.session().runtime(), DeviceSpec.CPU, inputs.get(name), descriptor)));
       pipeline.submit(some, values, null);
@@ -90,7 +90,7 @@ final class PipelineIterator<I, O> implements Iterator<O>, AutoCloseable {
         RowLayout.requireRows(name, value.shape(), capacity);
         outputs.put(name, value.asMemorySegment());
       });
-      for (int i = 0; i < some.size(); i++) done.add(codec.read(some.get(i), RowLayout.part(outputs, i, capacity, true)));
+      calls.read(some, outputs, capacity, done);
     }
   }
 
