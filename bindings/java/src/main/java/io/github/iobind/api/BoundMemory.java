@@ -167,7 +167,7 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
    *     again
    * @throws OrtFFMException NOT_FOUND: the index; DTYPE, SHAPE: it does not fit; DEVICE: a RESIDENT value is not where the
    *     session reads the input; NOT_SUPPORTED: the input is not a tensor; INVALID_ARGUMENT: it overlaps a FIXED output, or
-   *     lies in read-only memory and would be written, as a state that is carried by SWAP or IN_PLACE; INVALID_STATE: a run is
+   *     lies in read-only memory and would be written, as a state that is carried IN_PLACE; INVALID_STATE: a run is
    *     under way. After an error the input is as it was
    */
   public void bindInput(int index, OrtValueRef value, InputMode mode, @Nullable OrtEventFFM event) {
@@ -203,10 +203,9 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
     scratch.check(Iobind.bindingSetInput(address, index, mode.ordinal(), tensor, event, scratch.error()));
   }
 
-  /** Whether runs write what is bound to the input; a MOVE one gives each run new memory. */
+  /** Whether runs write what is bound to the input; those of a MOVE or SWAP state write memory of libiobind's. */
   private boolean isWritten(int index) {
-    CarryMode carry = index >= 0 && index < inputs.length ? inputs[index].carry : null;
-    return carry != null && carry != CarryMode.MOVE;
+    return index >= 0 && index < inputs.length && inputs[index].carry == CarryMode.IN_PLACE;
   }
 
   /** Whether binding the value would change nothing: programs bind what they cache before each run. */
@@ -245,10 +244,23 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
     slot.isInPlace = false;
   }
 
-  /** A run has written its states in place into what is bound now, which may be bound otherwise when they are fetched. */
-  void noteStates() {
+  /**
+   * A run has written its states in place into what is bound now, which may be bound otherwise when they are fetched. Of the other
+   * modes it has read the first states, which no run reads again.
+   *
+   * @param isOver false: the run was submitted to a stream. If it fails, the next run reads the first states
+   */
+  void noteStates(boolean isOver) {
+    if (statesInPlace == 0 && guards == 0) return;
     for (Slot output : outputs) {
-      if (output.isInPlace) output.state = output.carriedTo.guard;
+      Slot input = output.carriedTo;
+      if (output.isInPlace) {
+        output.state = input.guard;
+      } else if (isOver && input != null && input.guard != null) {
+        input.guard = null;
+        guards--;
+        held = null;
+      }
     }
   }
 
@@ -314,7 +326,7 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
   public void bindInput(String name, Buffer buffer, long... shape) {
     int index = session.inputIndex(name);
     MemoryDescriptor descriptor = MemoryDescriptor.of(session.inputs().get(index).type(), shape);
-    MemorySegment segment = JavaArrays.segment(buffer, descriptor);
+    MemorySegment segment = JavaArrays.segment(buffer, descriptor, JavaArrays.Use.BIND, name);
     if (segment.isNative()) {
       bindInput(name, segment, descriptor);
     } else {
@@ -346,7 +358,8 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
    * @throws OrtFFMException as there
    */
   public void bindInput(int index, Object array, long... shape) {
-    OnnxTensorElementType type = checkInput(index).type();
+    OrtValueInfo input = checkInput(index);
+    OnnxTensorElementType type = input.type();
     if (array instanceof String[]) {
       try (OrtValueRef value = OrtValueRef.of(session.keptRuntime(), array,
           MemoryDescriptor.of(OnnxTensorElementType.STRING, shape))) {
@@ -354,7 +367,8 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
       }
       return;
     }
-    bindCopy(index, JavaArrays.segment(array, MemoryDescriptor.of(type, shape)), type, shape);
+    MemoryDescriptor descriptor = MemoryDescriptor.of(type, shape);
+    bindCopy(index, JavaArrays.segment(array, descriptor, JavaArrays.Use.BIND, input.name()), type, shape);
   }
 
   private OrtValueInfo checkInput(int index) {
@@ -405,7 +419,7 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
   public void update(String name, Object array) {
     int index = session.inputIndex(name);
     OnnxTensorElementType type = checkInput(index).type();
-    MemorySegment source = JavaArrays.segment(array, type);
+    MemorySegment source = JavaArrays.segment(array, type, JavaArrays.Use.UPDATE, name);
     Slot slot = inputs[index];
     if (slot.own != null && !submitted && slot.own.byteSize() == source.byteSize()) {
       enter();
@@ -431,6 +445,7 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
    * @throws OrtFFMException as {@link #update(String, Object)}; DEVICE: another device's stream
    */
   public void update(int index, MemorySegment source, @Nullable OrtStreamFFM stream) {
+    OrtValueRef.requireNative(source, "update: ", "update(name, array) copies the array itself");
     long address = enter();
     try {
       MemorySegment bound = index >= 0 && index < inputs.length ? inputs[index].guard : null;
@@ -589,7 +604,8 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
    * Lets an output become an input of the next run: a state that never leaves the place where the session reads it. The first
    * state is what is bound to the input, before or after this call (a growing one may begin with 0 elements); bound later, it
    * is the state that the next run begins with. A run that fails leaves the state as it was. Binding the output otherwise, and
-   * {@link OrtIoBindingFFM#clear}, end it.
+   * {@link OrtIoBindingFFM#clear}, end it. MOVE and SWAP only read the first state: when a run without a stream has succeeded, its
+   * memory is not needed any more.
    *
    * <p>{@link OrtIoBindingFFM#getOutput(String)} gives the state that a run left; a MOVE one, and any that is taken, is never
    * overwritten.
@@ -598,8 +614,8 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
    * @param input its name
    * @param mode how
    * @throws OrtFFMException NOT_FOUND; DTYPE, SHAPE: the output can never fit the input; NOT_SUPPORTED: one of them is no
-   *     tensor; INVALID_ARGUMENT: the input is carried by another output, or bound LIVE, or lies in read-only memory, where the
-   *     mode is not MOVE; INVALID_STATE: a run is under way
+   *     tensor; INVALID_ARGUMENT: the input is carried by another output, or bound LIVE, or lies in read-only memory and the
+   *     mode is IN_PLACE; INVALID_STATE: a run is under way
    */
   public void carry(String output, String input, CarryMode mode) {
     carry(session.outputIndex(output), session.inputIndex(input), mode);
@@ -616,7 +632,7 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
   public void carry(int from, int to, CarryMode mode) {
     long address = enter();
     try {
-      if (mode != CarryMode.MOVE && to >= 0 && to < inputs.length) requireWritable(inputs[to].guard, to);
+      if (mode == CarryMode.IN_PLACE && to >= 0 && to < inputs.length) requireWritable(inputs[to].guard, to);
       scratch.check(Iobind.bindingCarry(address, from, to, mode.ordinal(), scratch.error()));
       noteOutput(outputs[from], null, OutputMode.REUSE);
       outputs[from].carriedTo = inputs[to];

@@ -34,9 +34,9 @@ final class Callbacks {
 
   private Callbacks() {}
 
-  /** The context of {@code iobind_callback_log} for a stub. It lives forever, as the stub does. */
-  static MemorySegment log(MemorySegment stub) {
-    MemorySegment callback = create(Arena.global());
+  /** The context of {@code iobind_callback_log} for a stub, whose own context is the address of this one. */
+  static MemorySegment log(SegmentAllocator allocator, MemorySegment stub) {
+    MemorySegment callback = create(allocator);
     Layouts.setLong(callback, Layouts.CALLBACK, "log", stub.address());
     return callback;
   }
@@ -45,13 +45,13 @@ final class Callbacks {
   static MemorySegment deleter(SegmentAllocator allocator, MemorySegment stub) {
     MemorySegment callback = create(allocator);
     Layouts.setLong(callback, Layouts.CALLBACK, "deleter", stub.address());
-    Layouts.setLong(callback, Layouts.CALLBACK, "context", callback.address());
     return callback;
   }
 
   private static MemorySegment create(SegmentAllocator allocator) {
     MemorySegment callback = Layouts.allocate(allocator, Layouts.CALLBACK);
     Layouts.setLong(callback, Layouts.CALLBACK, "calls", CALLS.address());
+    Layouts.setLong(callback, Layouts.CALLBACK, "context", callback.address());
     return callback;
   }
 

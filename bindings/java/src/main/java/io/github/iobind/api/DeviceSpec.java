@@ -1,5 +1,9 @@
 package io.github.iobind.api;
 
+import java.util.Arrays;
+import java.util.Objects;
+import java.util.stream.Collectors;
+
 /**
  * Names a device, or an ordered list of devices of which the first that works is taken.
  *
@@ -20,6 +24,7 @@ public record DeviceSpec(String text) {
    * @throws IllegalArgumentException the text is blank
    */
   public DeviceSpec {
+    Objects.requireNonNull(text, "text");
     if (text.isBlank()) throw new IllegalArgumentException("a device spec is not blank: say \"cpu\" or \"cuda:0\"");
   }
 
@@ -54,12 +59,13 @@ public record DeviceSpec(String text) {
   }
 
   /**
-   * The host-accessible memory of this device: pinned memory on CUDA.
+   * The host-accessible memory of this device, or of each device of this list: pinned memory on CUDA. The CPU has none.
    *
-   * @return this spec with the suffix
+   * @return this spec, each entry of it with the suffix
    */
   public DeviceSpec pinned() {
-    return text.endsWith("/pinned") ? this : new DeviceSpec(text + "/pinned");
+    return new DeviceSpec(Arrays.stream(text.split(",", -1)).map(one -> one.endsWith("/pinned") ? one : one + "/pinned")
+        .collect(Collectors.joining(",")));
   }
 
   /** The text of the spec. */

@@ -49,7 +49,7 @@ final class Handle extends PhantomReference<Object> {
   /** What an object takes besides the bytes of its tensor. */
   private static final long OVERHEAD = 1024;
   /** So many bytes may be open before the collector is asked to look for what was forgotten; 0: it is never asked. */
-  private static final long LIMIT = Long.getLong("iobind.collect", 1024) << 20;
+  private static final long LIMIT = Math.clamp(Long.getLong("iobind.collect", 1024), 0, Long.MAX_VALUE >> 20) << 20;
   private static final AtomicBoolean COLLECTING = new AtomicBoolean();
   private static volatile long limitNow = LIMIT;
   /** Objects that were collected before they were closed. */
@@ -147,9 +147,9 @@ final class Handle extends PhantomReference<Object> {
     }
   }
 
-  private Handle(Object owner, long address, LongConsumer destroy, Work work, boolean isSlow, long bytes) {
+  private Handle(Object owner, Class<?> type, long address, LongConsumer destroy, Work work, boolean isSlow, long bytes) {
     super(owner, COLLECTED);
-    this.type = owner.getClass();
+    this.type = type;
     this.address = address;
     this.destroy = destroy;
     this.work = work;
@@ -161,22 +161,26 @@ final class Handle extends PhantomReference<Object> {
 
   /** Takes over a native object for its Java owner. */
   static Handle of(Object owner, long address, LongConsumer destroy) {
-    return of(owner, address, destroy, 0);
+    return of(owner, owner.getClass(), address, destroy, 0);
   }
 
-  /** Takes over a native object with memory of so many bytes. */
-  static Handle of(Object owner, long address, LongConsumer destroy, long bytes) {
-    return listed(new Handle(owner, address, destroy, Work.NONE, false, bytes));
+  /**
+   * Takes over a native object with memory of so many bytes.
+   *
+   * @param type what users know the owner as
+   */
+  static Handle of(Object owner, Class<?> type, long address, LongConsumer destroy, long bytes) {
+    return listed(new Handle(owner, type, address, destroy, Work.NONE, false, bytes));
   }
 
   /** Takes over a native object with work that a close waits for, and its destruction does not. */
   static Handle of(Object owner, long address, LongConsumer destroy, Work work) {
-    return listed(new Handle(owner, address, destroy, work, false, 0));
+    return listed(new Handle(owner, owner.getClass(), address, destroy, work, false, 0));
   }
 
   /** Takes over a native object whose destruction waits for its work. */
   static Handle slow(Object owner, long address, LongConsumer destroy, Work work) {
-    return listed(new Handle(owner, address, destroy, work, true, 0));
+    return listed(new Handle(owner, owner.getClass(), address, destroy, work, true, 0));
   }
 
   private static Handle listed(Handle handle) {
@@ -479,7 +483,8 @@ final class Handle extends PhantomReference<Object> {
 
   /**
    * The collector does not see native memory: a program that forgets values would fill it before the heap is full. So it is
-   * asked to look whenever what is open has doubled since it looked last.
+   * asked to look whenever what is open has doubled since it looked last. The limit does not come down when values are closed: a
+   * program that opens and closes much again and again would have a collection each time.
    */
   private static void collectIfMuch() {
     if (openBytes() < limitNow || !COLLECTING.compareAndSet(false, true)) return;

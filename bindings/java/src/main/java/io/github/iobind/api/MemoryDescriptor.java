@@ -20,7 +20,7 @@ public record MemoryDescriptor(OnnxTensorElementType type, long... shape) {
    */
   public MemoryDescriptor {
     Objects.requireNonNull(type, "type");
-    shape = shape.clone();
+    shape = Objects.requireNonNull(shape, "shape").clone();
     if (shape.length > MAX_RANK) {
       throw new OrtFFMException(OrtStatus.SHAPE, "expected at most " + MAX_RANK + " dims, got " + shape.length);
     }

@@ -24,8 +24,8 @@ public final class NativeMemory implements AutoCloseable {
    * @throws OrtFFMException OUT_OF_MEMORY; NOT_SUPPORTED: the device has no such memory
    */
   public static NativeMemory allocate(OrtRuntimeFFM runtime, DeviceSpec spec, long byteSize) {
-    return new NativeMemory(
-        OrtValueRef.allocate(runtime, spec, MemoryDescriptor.of(OnnxTensorElementType.UINT8, byteSize)));
+    MemoryDescriptor descriptor = MemoryDescriptor.of(OnnxTensorElementType.UINT8, byteSize);
+    return new NativeMemory(OrtValueRef.allocate(NativeMemory.class, runtime, spec, descriptor));
   }
 
   /**

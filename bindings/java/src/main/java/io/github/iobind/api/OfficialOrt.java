@@ -40,8 +40,7 @@ final class OfficialOrt {
     static Session of(Object session) {
       Class<?> type = session.getClass();
       if (!type.getName().equals("ai.onnxruntime.OrtSession")) {
-        throw new OrtFFMException(OrtStatus.INVALID_ARGUMENT,
-            "expected an ai.onnxruntime.OrtSession, got a " + type.getName());
+        throw new OrtFFMException(OrtStatus.INVALID_ARGUMENT, "expected an ai.onnxruntime.OrtSession, got " + described(type));
       }
       try {
         Field handle = type.getDeclaredField("nativeHandle"), closed = type.getDeclaredField("closed");
@@ -54,6 +53,18 @@ final class OfficialOrt {
         throw new OrtFFMException(OrtStatus.VERSION,
             "this version of the official onnxruntime package keeps its handles elsewhere: " + e);
       }
+    }
+
+    /** A class, and its loader where the same class is known here by another one. */
+    private static String described(Class<?> type) {
+      String what = "an object of " + type.getName();
+      return !type.getName().equals(OrtSessionFFM.class.getName()) || type == OrtSessionFFM.class ? what
+          : what + ", loaded by " + named(type.getClassLoader()) + " and not by " + named(OrtSessionFFM.class.getClassLoader())
+              + ": load this package once, by a class loader that both share";
+    }
+
+    private static String named(ClassLoader loader) {
+      return loader.getName() != null ? "'" + loader.getName() + "'" : loader.toString();
     }
 
     boolean isClosed() {

@@ -1,5 +1,7 @@
 package io.github.iobind.api;
 
+import java.lang.ref.Cleaner;
+import java.lang.ref.WeakReference;
 import java.time.Duration;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
@@ -20,19 +22,24 @@ import java.util.function.BiConsumer;
  * again binds nothing. When all bindings are made and none of the wanted key is free, the one that was idle for longest is
  * closed for a new one.
  *
+ * <p>A lease that is forgotten, not closed, keeps its place in the pool until the collector finds its binding, which is then
+ * closed and reported as any other.
+ *
  * <p>Any thread may call any method at any time.
  *
  * @param <K> what bindings differ in, with {@code equals} and {@code hashCode}: the batch size, a shape, a tenant
  */
 public final class OrtBindingPool<K> implements AutoCloseable {
+  private static final Cleaner CLEANER = Cleaner.create();
+
   private final OrtSessionFFM session;
   private final int size;
   private final BiConsumer<OrtIoBindingFFM, K> prepare;
   private final ReentrantLock lock = new ReentrantLock(true);
   private final Condition returned = lock.newCondition();
-  private final Map<K, ArrayDeque<Lease<K>>> free = new HashMap<>();
+  private final Map<K, ArrayDeque<Member<K>>> free = new HashMap<>();
   /** All free ones, the one that was idle for longest first. */
-  private final ArrayDeque<Lease<K>> idle = new ArrayDeque<>();
+  private final ArrayDeque<Member<K>> idle = new ArrayDeque<>();
   private int bindings;
   private int leased;
   private boolean isClosed;
@@ -55,6 +62,33 @@ public final class OrtBindingPool<K> implements AutoCloseable {
    */
   public record Metrics(long leases, long made, long evicted, long waits, long waitedNanos, int bindings, int leased) {}
 
+  /** A binding, its key and its place: the pool has it while it is free, and the lease while it is leased. */
+  private static final class Member<K> {
+    private final K key;
+    private final OrtIoBindingFFM binding;
+    private final Place place;
+
+    private Member(K key, OrtIoBindingFFM binding, Place place) {
+      this.key = key;
+      this.binding = binding;
+      this.place = place;
+    }
+  }
+
+  /** What a binding takes up in the pool; only used under the lock. */
+  private static final class Place {
+    private boolean isLeased = true;
+  }
+
+  /** What is done when a binding was collected. It must not refer to the binding, and must not keep a forgotten pool. */
+  private record Collected<K>(WeakReference<OrtBindingPool<K>> pool, Place place) implements Runnable {
+    @Override
+    public void run() {
+      OrtBindingPool<K> open = pool.get();
+      if (open != null) open.forgetCollected(place);
+    }
+  }
+
   /**
    * A binding that is leased: for one thread, until it is closed, which gives the binding back.
    *
@@ -63,22 +97,25 @@ public final class OrtBindingPool<K> implements AutoCloseable {
   public static final class Lease<K> implements AutoCloseable {
     private final OrtBindingPool<K> pool;
     private final K key;
-    private final OrtIoBindingFFM binding;
-    private boolean isLeased;
+    /** Null: the lease is closed. A closed one does not keep the binding, which may be another lease's. */
+    private volatile Member<K> member;
 
-    private Lease(OrtBindingPool<K> pool, K key, OrtIoBindingFFM binding) {
+    private Lease(OrtBindingPool<K> pool, Member<K> member) {
       this.pool = pool;
-      this.key = key;
-      this.binding = binding;
+      this.key = member.key;
+      this.member = member;
     }
 
     /**
      * The binding, prepared for the key.
      *
-     * @return the binding; not to be used after {@link #close}
+     * @return the binding; not to be used after {@link #close}, when another thread may have it
+     * @throws IllegalStateException the lease is closed
      */
     public OrtIoBindingFFM binding() {
-      return binding;
+      Member<K> leased = member;
+      if (leased == null) throw new IllegalStateException("Lease is closed: another thread may have its binding by now");
+      return leased.binding;
     }
 
     /**
@@ -147,7 +184,7 @@ public final class OrtBindingPool<K> implements AutoCloseable {
 
   private Lease<K> lease(K key, Deadline deadline) throws InterruptedException {
     Objects.requireNonNull(key, "key");
-    Lease<K> unwanted = null;
+    Member<K> unwanted = null;
     lock.lockInterruptibly();
     try {
       awaitRoom(key, deadline);
@@ -189,36 +226,35 @@ public final class OrtBindingPool<K> implements AutoCloseable {
     }
   }
 
-  /** The free binding of the key that was used last, whose memory is warm; null: there is none. */
+  /** A lease of the free binding of the key that was used last, whose memory is warm; null: there is none. */
   private Lease<K> takeFree(K key) {
     while (free.containsKey(key)) {
-      Lease<K> found = free.get(key).getLast();
+      Member<K> found = free.get(key).getLast();
       remove(found);
       if (found.binding.isClosed()) { // by somebody who had leased it
         bindings--;
         continue;
       }
-      Lease<K> again = new Lease<>(this, key, found.binding); // a second close of the old one gives nothing back
-      again.isLeased = true;
-      return again;
+      found.place.isLeased = true;
+      return new Lease<>(this, found);
     }
     return null;
   }
 
-  private void remove(Lease<K> lease) {
-    idle.remove(lease);
-    ArrayDeque<Lease<K>> ofKey = free.get(lease.key);
-    ofKey.remove(lease);
-    if (ofKey.isEmpty()) free.remove(lease.key);
+  private void remove(Member<K> member) {
+    idle.remove(member);
+    ArrayDeque<Member<K>> ofKey = free.get(member.key);
+    ofKey.remove(member);
+    if (ofKey.isEmpty()) free.remove(member.key);
   }
 
-  private void add(Lease<K> lease) {
-    free.computeIfAbsent(lease.key, key -> new ArrayDeque<>()).addLast(lease);
-    idle.addLast(lease);
+  private void add(Member<K> member) {
+    free.computeIfAbsent(member.key, key -> new ArrayDeque<>()).addLast(member);
+    idle.addLast(member);
   }
 
   /** Closes a binding that another one takes the place of; what cannot be closed stays in the pool. */
-  private void evict(Lease<K> unwanted, Deadline deadline) {
+  private void evict(Member<K> unwanted, Deadline deadline) {
     boolean isGone = false;
     try {
       isGone = unwanted.binding.closeBy(deadline);
@@ -248,17 +284,19 @@ public final class OrtBindingPool<K> implements AutoCloseable {
   /** Makes a binding, outside the lock: others are leased meanwhile. */
   private Lease<K> make(K key) {
     OrtIoBindingFFM binding = null;
-    boolean isPrepared = false;
+    Place place = new Place();
+    boolean isMade = false;
     try {
       binding = session.createBinding();
       prepare.accept(binding, key);
-      isPrepared = true;
+      CLEANER.register(binding, new Collected<>(new WeakReference<>(this), place));
+      isMade = true;
     } finally {
-      if (!isPrepared) {
+      if (!isMade) {
         try {
           if (binding != null) binding.close();
         } finally {
-          forget();
+          forget(place);
         }
       }
     }
@@ -268,14 +306,14 @@ public final class OrtBindingPool<K> implements AutoCloseable {
     } finally {
       lock.unlock();
     }
-    Lease<K> lease = new Lease<>(this, key, binding);
-    lease.isLeased = true;
-    return lease;
+    return new Lease<>(this, new Member<>(key, binding, place));
   }
 
-  private void forget() {
+  /** A place that was leased is free for another binding. */
+  private void forget(Place place) {
     lock.lock();
     try {
+      place.isLeased = false;
       bindings--;
       leased--;
       returned.signal();
@@ -284,17 +322,30 @@ public final class OrtBindingPool<K> implements AutoCloseable {
     }
   }
 
-  private void give(Lease<K> lease) {
+  /** Called by the thread that looks after what was collected; a binding that was given back and closed has no place any more. */
+  private void forgetCollected(Place place) {
     lock.lock();
     try {
-      if (!lease.isLeased) return;
-      if (lease.binding.isBusy()) {
+      if (place.isLeased) forget(place);
+    } finally {
+      lock.unlock();
+    }
+  }
+
+  private void give(Lease<K> lease) {
+    Member<K> member;
+    lock.lock();
+    try {
+      member = lease.member;
+      if (member == null) return;
+      if (member.binding.isBusy()) {
         throw new OrtFFMException(OrtStatus.INVALID_STATE, "lease: a run of the binding is under way: wait for its future first");
       }
-      lease.isLeased = false;
-      if (!isClosed && !lease.binding.isClosed()) {
+      lease.member = null;
+      member.place.isLeased = false;
+      if (!isClosed && !member.binding.isClosed()) {
         leased--;
-        add(lease);
+        add(member);
         returned.signal();
         return;
       }
@@ -302,9 +353,9 @@ public final class OrtBindingPool<K> implements AutoCloseable {
       lock.unlock();
     }
     try {
-      lease.binding.close();
+      member.binding.close();
     } finally {
-      forget();
+      forget(member.place);
     }
   }
 
@@ -330,7 +381,7 @@ public final class OrtBindingPool<K> implements AutoCloseable {
    */
   @Override
   public void close() {
-    List<Lease<K>> all;
+    List<Member<K>> all;
     lock.lock();
     try {
       isClosed = true;
@@ -343,23 +394,23 @@ public final class OrtBindingPool<K> implements AutoCloseable {
       lock.unlock();
     }
     RuntimeException first = null;
-    for (Lease<K> lease : all) {
+    for (Member<K> member : all) {
       try {
-        lease.binding.close();
+        member.binding.close();
       } catch (RuntimeException e) {
         if (first == null) first = e;
-        keep(lease);
+        keep(member);
       }
     }
     if (first != null) throw first;
   }
 
   /** A binding that could not be closed, in a pool that is. */
-  private void keep(Lease<K> lease) {
-    if (lease.binding.isClosed()) return;
+  private void keep(Member<K> member) {
+    if (member.binding.isClosed()) return;
     lock.lock();
     try {
-      add(lease);
+      add(member);
       bindings++;
     } finally {
       lock.unlock();

@@ -5,6 +5,7 @@ import io.github.iobind.ffm.IobindInterop;
 import io.github.iobind.ffm.Layouts;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
+import java.util.Objects;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -41,7 +42,7 @@ public final class OrtInterop {
 
   /** The address of a native object; a Java array's segment has none. */
   static long address(String what, MemorySegment object) {
-    if (object.isNative()) return object.address();
+    if (Objects.requireNonNull(object, what).isNative()) return object.address();
     throw new OrtFFMException(OrtStatus.INVALID_ARGUMENT, what + ": expected a native address, got a Java array's segment");
   }
 

@@ -219,7 +219,7 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
         status = runHolding(address);
       }
       if (status != 0) throw scratch.failure(status);
-      if (statesInPlace != 0) noteStates();
+      noteStates(true);
     } finally {
       session.endRun(isCounted);
     }
@@ -286,8 +286,7 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
           submit(address, stream, event);
         } else {
           InFlight.Work[] work = new InFlight.Work[1];
-          work[0] = stream.inFlight().submit(stream, memory, () -> submit(address, stream, event),
-              () -> session.runPassed(work[0]));
+          work[0] = stream.inFlight().submit(stream, memory, () -> submit(address, stream, event), passed(session, work));
           if (event != null) event.recordedBehind(work[0]);
           session.runSubmitted(work[0]);
           lastWork.set(work[0]);
@@ -300,6 +299,11 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
     }
   }
 
+  /** Made without the binding, which the work must not keep from the collector. */
+  private static Runnable passed(OrtSessionFFM session, InFlight.Work[] work) {
+    return () -> session.runPassed(work[0]);
+  }
+
   private void submit(long address, OrtStreamFFM stream, OrtEventFFM event) {
     if (isLent) takeBack();
     long streamAddress = OrtStreamFFM.enter(stream);
@@ -308,7 +312,7 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
       try {
         scratch.check(Iobind.bindingRun(address, streamAddress, eventAddress, scratch.error()));
         submitted = stream != null;
-        if (statesInPlace != 0) noteStates();
+        noteStates(stream == null);
       } finally {
         OrtEventFFM.exit(event);
       }
@@ -492,7 +496,7 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
    *
    * @param name the output
    * @param array of the output's type and number of elements
-   * @throws OrtFFMException as {@link #getOutput(int)}; DTYPE, SHAPE: the array does not fit
+   * @throws OrtFFMException as {@link #getOutput(int)}; DTYPE, SHAPE: the array does not fit; INVALID_ARGUMENT: a buffer is read-only
    */
   public void readOutput(String name, Object array) {
     readOutput(session.outputIndex(name), array);
@@ -518,7 +522,8 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
       long tensor = borrow(address, index);
       MemorySegment memory = memoryOf(outputs[index]);
       MemorySegment info = scratch.tensorInfo(tensor);
-      MemorySegment target = JavaArrays.segment(array, OnnxTensorElementType.of(info.get(JAVA_INT, DTYPE)));
+      MemorySegment target = JavaArrays.segment(array, OnnxTensorElementType.of(info.get(JAVA_INT, DTYPE)),
+          JavaArrays.Use.READ_OUTPUT, session.outputs().get(index).name());
       long bytes = info.get(JAVA_LONG, BYTES);
       if (target.byteSize() != bytes) {
         throw new OrtFFMException(OrtStatus.SHAPE, "output '" + session.outputs().get(index).name() + "': it has " + bytes
@@ -576,7 +581,8 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
 
   /**
    * All outputs of the last run as host memory: those that the host reads are not copied. They belong to the binding: its next
-   * run, {@link #clear} and {@link #close} end them, after which an access is an IllegalStateException.
+   * run, {@link #clear} and {@link #close} end them, after which an access is an IllegalStateException. An output bound to a segment
+   * of yours stays readable as long as that segment's arena is open, and shows the next run's data.
    * {@link #copyOutputsToCpu} gives values to keep.
    *
    * @return by name, in the model's order; a segment of each output's bytes, which any thread may read

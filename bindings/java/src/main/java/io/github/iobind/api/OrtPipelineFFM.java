@@ -12,10 +12,12 @@ import java.lang.foreign.MemorySegment;
 import java.time.Duration;
 import java.util.ArrayDeque;
 import java.util.Arrays;
+import java.util.Collections;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Optional;
 import java.util.function.LongConsumer;
 import org.jspecify.annotations.Nullable;
@@ -91,7 +93,7 @@ public final class OrtPipelineFFM implements AutoCloseable {
      * @return this
      */
     public Options constant(String input, OrtValueRef value) {
-      constants.put(input, value);
+      constants.put(Objects.requireNonNull(input, "input"), Objects.requireNonNull(value, "value"));
       return this;
     }
 
@@ -104,7 +106,7 @@ public final class OrtPipelineFFM implements AutoCloseable {
      * @return this
      */
     public Options shape(String input, long... dims) {
-      shapes.put(input, dims.clone());
+      shapes.put(Objects.requireNonNull(input, "input"), Objects.requireNonNull(dims, "dims").clone());
       return this;
     }
 
@@ -116,7 +118,7 @@ public final class OrtPipelineFFM implements AutoCloseable {
      * @return this
      */
     public Options output(String output, Placement placement) {
-      placements.put(output, placement);
+      placements.put(Objects.requireNonNull(output, "output"), Objects.requireNonNull(placement, "placement"));
       return this;
     }
 
@@ -128,6 +130,10 @@ public final class OrtPipelineFFM implements AutoCloseable {
      * @return this
      */
     public Options runOptions(@Nullable String tag, Map<String, String> config) {
+      Objects.requireNonNull(config, "config").forEach((key, value) -> {
+        Objects.requireNonNull(key, "config");
+        Objects.requireNonNull(value, "config");
+      });
       runTag = tag;
       runConfig = Map.copyOf(config);
       return this;
@@ -191,6 +197,11 @@ public final class OrtPipelineFFM implements AutoCloseable {
    */
   public record Item(long index, Map<String, OrtValueRef> outputs, long submitNanos, long uploadNanos, long runNanos,
       long downloadNanos, @Nullable Object tag) implements AutoCloseable {
+    /** An item; its outputs cannot be taken out of the map, so that {@link #close} closes them all. */
+    public Item {
+      outputs = Collections.unmodifiableMap(outputs);
+    }
+
     /** Closes the outputs. */
     @Override
     public void close() {
@@ -440,11 +451,11 @@ public final class OrtPipelineFFM implements AutoCloseable {
       int next = 0;
       for (int i = 0; i < shapes.length; i++) {
         if (isConstant[i]) continue;
-        if (next == segments.length) throw wrongCount(segments.length);
+        if (next == segments.length) throw wrongCount(tag, segments.length);
         MemorySegment segment = segments[next++];
         values[i] = OrtValueRef.wrap(session.keptRuntime(), DeviceSpec.CPU, segment, shape(i, segment.byteSize()));
       }
-      if (next != segments.length) throw wrongCount(segments.length);
+      if (next != segments.length) throw wrongCount(tag, segments.length);
       submit(tag, Arrays.asList(values), null);
     } finally {
       for (OrtValueRef value : values) {
@@ -453,10 +464,13 @@ public final class OrtPipelineFFM implements AutoCloseable {
     }
   }
 
-  private OrtFFMException wrongCount(int got) {
+  private OrtFFMException wrongCount(@Nullable Object tag, int got) {
     int expected = 0;
     for (boolean one : isConstant) expected += one ? 0 : 1;
-    return new OrtFFMException(OrtStatus.INVALID_ARGUMENT, "submit: expected " + expected + " segments, got " + got);
+    String hint = got > 0 || tag == null ? "" : ": the first argument, here a " + tag.getClass().getSimpleName()
+        + ", is the tag: submit(tag, segment), or submit(null, segment) without one";
+    return new OrtFFMException(OrtStatus.INVALID_ARGUMENT, "submit: expected " + expected + (expected == 1 ? " segment" : " segments")
+        + " behind the tag, got " + got + hint);
   }
 
   /** The shape of an input of so many bytes: what the options say, or what the model does but for one open dim. */

@@ -1,7 +1,6 @@
 package io.github.iobind.api;
 
 import static java.lang.foreign.ValueLayout.ADDRESS;
-import static java.lang.foreign.ValueLayout.JAVA_INT;
 
 import io.github.iobind.ffm.Constants;
 import io.github.iobind.ffm.Iobind;
@@ -9,12 +8,7 @@ import io.github.iobind.ffm.IobindInterop;
 import io.github.iobind.ffm.Layouts;
 import io.github.iobind.ffm.NativeLibrary;
 import java.lang.foreign.Arena;
-import java.lang.foreign.FunctionDescriptor;
-import java.lang.foreign.Linker;
 import java.lang.foreign.MemorySegment;
-import java.lang.invoke.MethodHandle;
-import java.lang.invoke.MethodHandles;
-import java.lang.invoke.MethodType;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -22,6 +16,7 @@ import java.util.EnumSet;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.Function;
@@ -40,6 +35,9 @@ import org.jspecify.annotations.Nullable;
  * <p>Any method may be called from any thread at any time. Sessions, values and bindings live on after {@code close}.
  */
 public final class OrtRuntimeFFM implements AutoCloseable {
+  /** How many Java objects each native runtime has, by its address: a sink that comes with a later one is ignored. */
+  private static final Map<Long, Integer> OBJECTS = new ConcurrentHashMap<>();
+
   private final Handle handle;
   private final Map<DeviceSpec, Place> resolved;
   /** The runtime as sessions and bindings know it, for whom it is there until they are gone, closed or not. */
@@ -64,9 +62,10 @@ public final class OrtRuntimeFFM implements AutoCloseable {
      *
      * @param path its library, or the folder that it is in
      * @return this
+     * @throws OrtFFMException INVALID_ARGUMENT: the path is of another file system of Java's, such as a zip file
      */
     public Options ortLibrary(Path path) {
-      ortLibrary = path.toString();
+      ortLibrary = Texts.path(path, "ortLibrary");
       return this;
     }
 
@@ -77,7 +76,7 @@ public final class OrtRuntimeFFM implements AutoCloseable {
      * @return this
      */
     public Options epLibrary(String library) {
-      epLibraries.add(library);
+      epLibraries.add(Objects.requireNonNull(library, "library"));
       return this;
     }
 
@@ -121,8 +120,8 @@ public final class OrtRuntimeFFM implements AutoCloseable {
      * @return this
      */
     public Options log(LogLevel level, LogSink sink) {
-      logLevel = level.ordinal();
-      log = sink;
+      logLevel = Objects.requireNonNull(level, "level").ordinal();
+      log = Objects.requireNonNull(sink, "sink");
       return this;
     }
 
@@ -181,7 +180,7 @@ public final class OrtRuntimeFFM implements AutoCloseable {
   }
 
   private OrtRuntimeFFM(long address) {
-    handle = Handle.of(this, address, Iobind::runtimeDestroy);
+    handle = Handle.of(this, address, OrtRuntimeFFM::destroy);
     resolved = new ConcurrentHashMap<>();
     isKept = false;
   }
@@ -236,10 +235,9 @@ public final class OrtRuntimeFFM implements AutoCloseable {
       set(struct, "ep_libraries", strings(arena, options.epLibraries));
       Layouts.setLong(struct, Layouts.RUNTIME_OPTIONS, "ep_library_count", options.epLibraries.size());
       set(struct, "log", IobindInterop.callbackLog());
-      set(struct, "log_context", options.log != null ? logCallback(options.log) : SystemLog.CALLBACK);
       Layouts.setInt(struct, Layouts.RUNTIME_OPTIONS, "log_level",
           options.log != null ? options.logLevel : LogLevel.WARNING.ordinal());
-      int status = Iobind.runtimeCreate(struct, scratch.out(0), scratch.error());
+      int status = create(struct, options.log, scratch);
       if (status != 0 && !tried.isEmpty()) {
         OrtFFMException failure = scratch.failure(status);
         throw new OrtFFMException(failure.status(), failure.ortCode(), failure.getMessage() + "; before that: " + tried);
@@ -249,13 +247,35 @@ public final class OrtRuntimeFFM implements AutoCloseable {
     }
   }
 
+  /** @param log null: the system's */
+  private static int create(MemorySegment struct, LogSink log, Scratch scratch) {
+    long sink = log == null ? SystemLog.SINK : LogSinks.keep(log);
+    boolean isUsed = log == null;
+    Layouts.setLong(struct, Layouts.RUNTIME_OPTIONS, "log_context", sink);
+    try {
+      synchronized (OBJECTS) { // of two threads that create, the first one counts first
+        int status = Iobind.runtimeCreate(struct, scratch.out(0), scratch.error());
+        boolean isFirst = status == 0 && OBJECTS.merge(scratch.getLong(0), 1, Integer::sum) == 1;
+        isUsed |= isFirst;
+        return status;
+      }
+    } finally {
+      if (!isUsed) LogSinks.forget(sink);
+    }
+  }
+
+  private static void destroy(long address) {
+    OBJECTS.computeIfPresent(address, (key, count) -> count == 1 ? null : count - 1); // another one may get the address next
+    Iobind.runtimeDestroy(address);
+  }
+
   private static void set(MemorySegment struct, String field, MemorySegment value) {
     Layouts.setLong(struct, Layouts.RUNTIME_OPTIONS, field, value.address());
   }
 
   /** One for all runtimes. */
   private static final class SystemLog {
-    static final MemorySegment CALLBACK = logCallback(OrtRuntimeFFM::toSystemLogger);
+    static final long SINK = LogSinks.keep(OrtRuntimeFFM::toSystemLogger);
   }
 
   private static void toSystemLogger(LogLevel level, String message) {
@@ -265,24 +285,6 @@ public final class OrtRuntimeFFM implements AutoCloseable {
       case ERROR -> System.Logger.Level.ERROR;
       default -> System.Logger.Level.WARNING;
     }, message);
-  }
-
-  /** The callback for log lines lives forever: ONNX Runtime may log until the process ends. */
-  private static MemorySegment logCallback(LogSink sink) {
-    try {
-      MethodHandle target = MethodHandles.lookup().findStatic(OrtRuntimeFFM.class, "forward",
-          MethodType.methodType(void.class, LogSink.class, MemorySegment.class, int.class, MemorySegment.class));
-      return Callbacks.log(Linker.nativeLinker().upcallStub(target.bindTo(sink),
-          FunctionDescriptor.ofVoid(ADDRESS, JAVA_INT, ADDRESS), Arena.global()));
-    } catch (ReflectiveOperationException e) {
-      throw new AssertionError(e);
-    }
-  }
-
-  @SuppressWarnings("unused") // called through the stub
-  private static void forward(LogSink sink, MemorySegment context, int level, MemorySegment message) {
-    Callbacks.arrived();
-    Threads.callback(() -> sink.log(LogLevel.values()[level], Layouts.string(message.address())));
   }
 
   static MemorySegment strings(Arena arena, List<String> texts) {
@@ -439,17 +441,18 @@ public final class OrtRuntimeFFM implements AutoCloseable {
   }
 
   /**
-   * Registers an EP library. Its devices follow those that are known already.
+   * Registers an EP library. Its devices follow those that are known already. Nothing happens if the name is taken, whatever file
+   * has it, or if the file is registered already, under whatever name: {@link #epLibraries} says which file has which name.
    *
    * @param name the name to register it under; null for the catalogue's
    * @param path its file
    * @throws OrtFFMException NOT_FOUND: no such file; RUNTIME: it does not load, the message says why; NOT_SUPPORTED: another
-   *     copy of ONNX Runtime in the process has it
+   *     copy of ONNX Runtime in the process has it; INVALID_ARGUMENT: the path is of another file system of Java's
    */
   public void registerEp(@Nullable String name, Path path) {
     try (Arena arena = Arena.ofConfined(); Scratch scratch = Scratch.take()) {
       MemorySegment nameText = name == null ? MemorySegment.NULL : Texts.allocate(arena, name, "name");
-      MemorySegment pathText = Texts.allocate(arena, path.toString(), "path");
+      MemorySegment pathText = Texts.allocate(arena, Texts.path(path, "registerEp"), "path");
       long address = enter();
       try {
         scratch.check(Iobind.runtimeRegisterEp(address, nameText, pathText, scratch.error()));
@@ -524,6 +527,7 @@ public final class OrtRuntimeFFM implements AutoCloseable {
   }
 
   Place resolve(DeviceSpec spec) {
+    Objects.requireNonNull(spec, "spec");
     Place known = resolved.get(spec);
     if (known != null) return known;
     try (Arena arena = Arena.ofConfined(); Scratch scratch = Scratch.take()) {

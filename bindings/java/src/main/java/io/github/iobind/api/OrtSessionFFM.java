@@ -15,6 +15,7 @@ import java.util.Collections;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.LongConsumer;
@@ -70,7 +71,7 @@ public final class OrtSessionFFM implements AutoCloseable {
      * @return this
      */
     public Options devices(DeviceSpec... specs) {
-      devices.addAll(List.of(specs));
+      for (DeviceSpec spec : Objects.requireNonNull(specs, "specs")) devices.add(Objects.requireNonNull(spec, "specs"));
       return this;
     }
 
@@ -81,7 +82,7 @@ public final class OrtSessionFFM implements AutoCloseable {
      * @return this
      */
     public Options policy(Policy value) {
-      policy = value;
+      policy = Objects.requireNonNull(value, "value");
       return this;
     }
 
@@ -122,7 +123,7 @@ public final class OrtSessionFFM implements AutoCloseable {
      * @return this
      */
     public Options optimization(Optimization value) {
-      optimization = value;
+      optimization = Objects.requireNonNull(value, "value");
       return this;
     }
 
@@ -147,7 +148,7 @@ public final class OrtSessionFFM implements AutoCloseable {
      * @return this
      */
     public Options ep(String key, String value) {
-      ep.put(key, value);
+      ep.put(Objects.requireNonNull(key, "key"), Objects.requireNonNull(value, "value"));
       return this;
     }
 
@@ -160,7 +161,8 @@ public final class OrtSessionFFM implements AutoCloseable {
      * @return this
      */
     public Options stream(MemorySegment nativeStream) {
-      return ep("has_user_compute_stream", "1").ep("user_compute_stream", Long.toUnsignedString(nativeStream.address()));
+      String address = Long.toUnsignedString(Objects.requireNonNull(nativeStream, "nativeStream").address());
+      return ep("has_user_compute_stream", "1").ep("user_compute_stream", address);
     }
 
     /**
@@ -171,7 +173,7 @@ public final class OrtSessionFFM implements AutoCloseable {
      * @return this
      */
     public Options config(String key, String value) {
-      config.put(key, value);
+      config.put(Objects.requireNonNull(key, "key"), Objects.requireNonNull(value, "value"));
       return this;
     }
 
@@ -183,7 +185,7 @@ public final class OrtSessionFFM implements AutoCloseable {
      * @return this
      */
     public Options freeDimension(String name, long value) {
-      dims.put(name, value);
+      dims.put(Objects.requireNonNull(name, "name"), value);
       return this;
     }
 
@@ -192,9 +194,10 @@ public final class OrtSessionFFM implements AutoCloseable {
      *
      * @param prefix what the path of the JSON file begins with; see {@link OrtSessionFFM#endProfile}
      * @return this
+     * @throws OrtFFMException INVALID_ARGUMENT: the path is of another file system of Java's, such as a zip file
      */
     public Options profile(Path prefix) {
-      profile = prefix.toString();
+      profile = Texts.path(prefix, "profile");
       return this;
     }
 
@@ -205,7 +208,7 @@ public final class OrtSessionFFM implements AutoCloseable {
      * @return this
      */
     public Options stream(OrtStreamFFM stream) {
-      ownStream = stream;
+      ownStream = Objects.requireNonNull(stream, "stream");
       return this;
     }
 
@@ -404,9 +407,10 @@ public final class OrtSessionFFM implements AutoCloseable {
    * @throws OrtFFMException as {@link #create(OrtRuntimeFFM, Path, Options)} and {@link OrtRuntimeFFM#create()}
    */
   public static OrtSessionFFM create(Path model) {
+    String path = file(model);
     OrtRuntimeFFM runtime = OrtRuntimeFFM.create();
     try {
-      return create(runtime, true, model.toString(), null, new Options());
+      return create(runtime, true, path, null, new Options());
     } catch (RuntimeException e) {
       runtime.close();
       throw e;
@@ -420,11 +424,12 @@ public final class OrtSessionFFM implements AutoCloseable {
    * @param model an ONNX or ORT file
    * @param options how
    * @return the session
-   * @throws OrtFFMException NOT_FOUND: no such file, or no such free dimension; IO; INVALID_ARGUMENT; RUNTIME: ONNX Runtime
-   *     refuses the model or a device; DEVICE, NOT_FOUND: a device is not there
+   * @throws OrtFFMException NOT_FOUND: no such file, or no such free dimension; IO; INVALID_ARGUMENT: also a path of another file
+   *     system of Java's, such as a zip file; RUNTIME: ONNX Runtime refuses the model or a device; DEVICE, NOT_FOUND: a device is
+   *     not there
    */
   public static OrtSessionFFM create(OrtRuntimeFFM runtime, Path model, Options options) {
-    return create(runtime, false, model.toString(), null, options);
+    return create(runtime, false, file(model), null, options);
   }
 
   /**
@@ -437,10 +442,16 @@ public final class OrtSessionFFM implements AutoCloseable {
    * @throws OrtFFMException as {@link #create(OrtRuntimeFFM, Path, Options)}
    */
   public static OrtSessionFFM create(OrtRuntimeFFM runtime, byte[] model, Options options) {
-    return create(runtime, false, null, model, options);
+    return create(runtime, false, null, Objects.requireNonNull(model, "model"), options);
+  }
+
+  private static String file(Path model) {
+    return Texts.path(model, "OrtSessionFFM.create");
   }
 
   private static OrtSessionFFM create(OrtRuntimeFFM runtime, boolean ownsRuntime, String path, byte[] model, Options options) {
+    Objects.requireNonNull(runtime, "runtime");
+    Objects.requireNonNull(options, "options");
     try (Arena arena = Arena.ofConfined(); Scratch scratch = Scratch.take()) {
       MemorySegment struct = options.write(arena, runtime);
       long address = runtime.enter();
@@ -473,7 +484,7 @@ public final class OrtSessionFFM implements AutoCloseable {
    * @throws IllegalStateException it is closed
    */
   public static OrtSessionFFM createFromOrtSession(AutoCloseable ortSession) {
-    OfficialOrt.Session official = OfficialOrt.Session.of(ortSession);
+    OfficialOrt.Session official = OfficialOrt.Session.of(Objects.requireNonNull(ortSession, "ortSession"));
     OrtRuntimeFFM runtime = OrtRuntimeFFM.create(new OrtRuntimeFFM.Options().ortApi(MemorySegment.ofAddress(official.api())));
     try {
       MemorySegment handle = MemorySegment.ofAddress(official.handle());

@@ -94,7 +94,11 @@ public final class OrtValueRef implements AutoCloseable {
   }
 
   private OrtValueRef(long address, MemorySegment backing, long bytes) {
-    this.handle = Handle.of(this, address, RELEASE, bytes);
+    this(OrtValueRef.class, address, backing, bytes);
+  }
+
+  private OrtValueRef(Class<?> type, long address, MemorySegment backing, long bytes) {
+    this.handle = Handle.of(this, type, address, RELEASE, bytes);
     this.backing = backing;
   }
 
@@ -120,12 +124,17 @@ public final class OrtValueRef implements AutoCloseable {
    * @throws OrtFFMException OUT_OF_MEMORY; NOT_SUPPORTED: the device has no such memory, or cannot hold that type; DTYPE
    */
   public static OrtValueRef allocate(OrtRuntimeFFM runtime, DeviceSpec spec, MemoryDescriptor descriptor) {
+    return allocate(OrtValueRef.class, runtime, spec, descriptor);
+  }
+
+  /** @param type what users know the value as */
+  static OrtValueRef allocate(Class<?> type, OrtRuntimeFFM runtime, DeviceSpec spec, MemoryDescriptor descriptor) {
     Place place = runtime.resolve(spec);
     try (Scratch scratch = Scratch.take()) {
       runtime.enter();
       try {
         long address = create(scratch, place, descriptor);
-        OrtValueRef value = new OrtValueRef(address, null, descriptor.byteSize());
+        OrtValueRef value = new OrtValueRef(type, address, null, descriptor.byteSize());
         value.shape = new Shape(descriptor, place.isHostReadable());
         return value;
       } finally {
@@ -186,11 +195,7 @@ public final class OrtValueRef implements AutoCloseable {
 
   private static long wrap(Scratch scratch, Place place, MemorySegment segment, MemoryDescriptor descriptor,
       Runnable released) {
-    if (!segment.isNative()) {
-      throw new OrtFFMException(OrtStatus.INVALID_ARGUMENT,
-          "expected native memory, got a Java array's segment: bind the array itself, which copies it, "
-              + "or allocate in an Arena");
-    }
+    requireNative(segment, "", "bind the array itself, which copies it");
     long[] dims = descriptor.shape();
     long ticket = released == null ? 0 : Released.keep(released);
     boolean isWrapped = false;
@@ -203,6 +208,13 @@ public final class OrtValueRef implements AutoCloseable {
     } finally {
       if (!isWrapped) Released.forget(ticket);
     }
+  }
+
+  /** Refuses a Java array's segment, which native code cannot keep. */
+  static void requireNative(MemorySegment segment, String what, String other) {
+    if (segment.isNative()) return;
+    throw new OrtFFMException(OrtStatus.INVALID_ARGUMENT,
+        what + "expected native memory, got a Java array's segment: " + other + ", or allocate in an Arena");
   }
 
   /**
@@ -401,7 +413,8 @@ public final class OrtValueRef implements AutoCloseable {
 
   /**
    * The memory itself, without a copy, for as long as an arena lives: the segment keeps the memory alive until then, also when
-   * this reference is closed.
+   * this reference is closed. Of a value over memory of yours the segment lives as long as that memory's own arena, whatever
+   * {@code arena} is.
    *
    * @param arena whose scope the segment gets; a confined one is cheap
    * @return a segment of exactly the value's bytes
@@ -489,6 +502,7 @@ public final class OrtValueRef implements AutoCloseable {
    * @throws OrtFFMException as {@link #write(long, MemorySegment, OrtStreamFFM)}
    */
   public void read(long offset, MemorySegment target, @Nullable OrtStreamFFM stream) {
+    if (target.isReadOnly()) throw new OrtFFMException(OrtStatus.INVALID_ARGUMENT, "read: the target is read-only memory");
     if (!target.isNative()) {
       requireNoStream(stream);
       try (Arena arena = Arena.ofConfined()) {
@@ -498,7 +512,6 @@ public final class OrtValueRef implements AutoCloseable {
         return;
       }
     }
-    if (target.isReadOnly()) throw new OrtFFMException(OrtStatus.INVALID_ARGUMENT, "read: the target is read-only memory");
     try (Scratch scratch = Scratch.take()) {
       long address = enter();
       try {
@@ -534,7 +547,7 @@ public final class OrtValueRef implements AutoCloseable {
    */
   public void write(Object array) {
     Shape now = shapeNow();
-    MemorySegment source = JavaArrays.segment(array, now.descriptor());
+    MemorySegment source = JavaArrays.segment(array, now.descriptor(), JavaArrays.Use.WRITE, null);
     if (!now.isHostReadable) {
       write(0, source, null);
       return;
@@ -552,7 +565,7 @@ public final class OrtValueRef implements AutoCloseable {
    * Reads the whole value into a Java array.
    *
    * @param array as for {@link #write(Object)}
-   * @throws OrtFFMException as {@link #write(Object)}
+   * @throws OrtFFMException as {@link #write(Object)}; INVALID_ARGUMENT: a buffer is read-only
    */
   public void read(Object array) {
     if (array instanceof boolean[] booleans) {
@@ -564,7 +577,7 @@ public final class OrtValueRef implements AutoCloseable {
       return;
     }
     Shape now = shapeNow();
-    MemorySegment target = JavaArrays.segment(array, now.descriptor());
+    MemorySegment target = JavaArrays.segment(array, now.descriptor(), JavaArrays.Use.READ, null);
     if (!now.isHostReadable) {
       read(0, target, null);
       return;
@@ -845,9 +858,13 @@ public final class OrtValueRef implements AutoCloseable {
     }
   }
 
-  /** Type, shape and place, or that it is closed. */
+  /** Type, shape and place, or that it or its memory's arena is closed. */
   @Override
   public String toString() {
-    return handle.isClosed() ? "OrtValueRef (closed)" : "OrtValueRef " + descriptor() + " on " + device();
+    try {
+      return "OrtValueRef " + descriptor() + " on " + device();
+    } catch (IllegalStateException e) {
+      return handle.isClosed() ? "OrtValueRef (closed)" : "OrtValueRef (its arena is closed)";
+    }
   }
 }

@@ -6,7 +6,11 @@ import java.nio.ByteBuffer;
 import java.nio.CharBuffer;
 import java.nio.charset.CharacterCodingException;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.FileSystems;
+import java.nio.file.Path;
 import java.util.Map;
+import java.util.Objects;
+import java.util.regex.MatchResult;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
@@ -45,8 +49,11 @@ final class Texts {
       Map.entry("ort_api_base", "ortApiBase"), Map.entry("ort_session", "ortSession"), Map.entry("ort_value", "ortValue"),
       Map.entry("IOBIND_SESSION_PLACEMENT", "Options.placement"), Map.entry("IOBIND_SESSION_STRICT", "Options.strict"),
       Map.entry("IOBIND_DLPACK_COPY_STRIDED", "Dlpack.COPY_STRIDED"));
-  private static final Pattern NAME = Pattern.compile("(?<![\\w'])(?:iobind_)?([A-Za-z]+(?:_[A-Za-z]+)+)(?![\\w'])");
-  private static final Pattern HUGE = Pattern.compile("(?<![\\d-])(?<!\\.\\. )\\d{19,20}(?!\\d)");
+  /** What libiobind quotes, such as a path or a name of the model. An apostrophe that a letter follows does not end it. */
+  private static final String QUOTED = "(?<!\\w)'(?:[^']|'(?=\\w))*+'";
+  private static final String NAME = "(?<![\\w'/\\\\.-])(?:iobind_)?(?<name>[A-Za-z]+(?:_[A-Za-z]+)+)(?![\\w'/\\\\-]|\\.\\w)";
+  private static final String HUGE = "(?<![\\w/\\\\.-])(?<!\\.\\. )(?<huge>\\d{19,20})(?![\\w/\\\\])";
+  private static final Pattern WORD = Pattern.compile(QUOTED + "|" + NAME + "|" + HUGE + "|tensor is NULL");
 
   private Texts() {}
 
@@ -67,16 +74,34 @@ final class Texts {
     }
   }
 
-  /** A message of libiobind: in the names and words of here, and sizes that a negative number became as that number. */
+  /**
+   * A message of libiobind: in the names and words of here, and sizes that a negative number became as that number. What is in
+   * quotes, or part of a path, is the user's and stays as it is.
+   */
   static String inJava(String message) {
-    String named = NAME.matcher(message.replace("tensor is NULL", "value is null")).replaceAll(
-        match -> Matcher.quoteReplacement(NAMES.getOrDefault(match.group(1), match.group())));
-    return HUGE.matcher(named).replaceAll(match -> {
-      try {
-        return Long.toString(Long.parseUnsignedLong(match.group()));
-      } catch (NumberFormatException e) {
-        return match.group();
-      }
-    });
+    return WORD.matcher(message).replaceAll(match -> Matcher.quoteReplacement(word(match)));
+  }
+
+  private static String word(MatchResult match) {
+    String whole = match.group();
+    if (match.group("name") != null) return NAMES.getOrDefault(match.group("name"), whole);
+    if (match.group("huge") != null) return negative(whole);
+    return whole.equals("tensor is NULL") ? "value is null" : whole;
+  }
+
+  private static String negative(String number) {
+    try {
+      return Long.toString(Long.parseUnsignedLong(number));
+    } catch (NumberFormatException e) {
+      return number;
+    }
+  }
+
+  /** A file that native code opens by its path, which it cannot inside a zip file or another file system of Java's. */
+  static String path(Path path, String what) {
+    Objects.requireNonNull(path, () -> what + ": the path is null");
+    if (path.getFileSystem() == FileSystems.getDefault()) return path.toString();
+    throw new OrtFFMException(OrtStatus.INVALID_ARGUMENT, what + ": expected a file of the system, got '" + path + "' in a file system of "
+        + "'" + path.getFileSystem().provider().getScheme() + "': copy it into a file");
   }
 }

@@ -10,7 +10,7 @@ import java.util.function.BooleanSupplier;
 final class Threads {
   private static final ExecutorService POOL = Executors.newCachedThreadPool(task -> {
     Thread thread = Thread.ofPlatform().daemon().name("iobind").inheritInheritableThreadLocals(false).unstarted(task);
-    thread.setContextClassLoader(null); // an application that is reloaded is not kept by them
+    thread.setContextClassLoader(ClassLoader.getSystemClassLoader()); // as the JDK's own pools, for stages of runAsync
     return thread;
   });
   /** Never started: memory that it may not touch is one thread's alone. */

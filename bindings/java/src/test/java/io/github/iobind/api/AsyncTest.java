@@ -3,6 +3,7 @@ package io.github.iobind.api;
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -51,6 +52,14 @@ class AsyncTest {
         assertArrayEquals(new float[] {2 * i, -2 * i}, y);
       }
     }
+  }
+
+  /** Stages find what they load by the context class loader, as on threads of the JDK's own pools. */
+  @Test
+  void threadsOfStagesHaveAClassLoader() throws Exception {
+    CompletableFuture<ClassLoader> loader = new CompletableFuture<>();
+    Threads.execute(() -> loader.complete(Thread.currentThread().getContextClassLoader()));
+    assertSame(ClassLoader.getSystemClassLoader(), loader.get());
   }
 
   @Test

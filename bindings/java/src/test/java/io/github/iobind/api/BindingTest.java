@@ -168,6 +168,18 @@ class BindingTest {
   }
 
   @Test
+  void longs() {
+    MemoryDescriptor three = MemoryDescriptor.of(OnnxTensorElementType.INT64, 3);
+    try (OrtValueRef value = OrtValueRef.of(runtime, new long[] {1, -2, Long.MAX_VALUE}, three);
+        OrtValueRef part = value.view(8, MemoryDescriptor.of(OnnxTensorElementType.UINT64, 1));
+        OrtValueRef floats = OrtValueRef.allocate(runtime, DeviceSpec.CPU, floats(3))) {
+      assertArrayEquals(new long[] {1, -2, Long.MAX_VALUE}, value.toLongArray());
+      assertArrayEquals(new long[] {-2}, part.toLongArray());
+      assertEquals(OrtStatus.DTYPE, assertThrows(OrtFFMException.class, floats::toLongArray).status());
+    }
+  }
+
+  @Test
   void strings() {
     try (OrtSessionFFM session = Models.session(runtime, "identity dtype=string");
         OrtIoBindingFFM binding = session.createBinding()) {

@@ -2,6 +2,7 @@ package io.github.iobind.api;
 
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -10,6 +11,7 @@ import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.lang.management.ManagementFactory;
+import java.lang.ref.WeakReference;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -22,6 +24,8 @@ import java.util.function.Consumer;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.function.Executable;
 import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.EnumSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /** What happens at the end of objects, and over many runs. */
@@ -121,6 +125,7 @@ class LifetimeTest {
       assertThrows(IllegalStateException.class, uses.get(i), () -> "use " + number);
     }
     assertEquals("OrtValueRef (closed)", value.toString());
+    assertEquals("NativeMemory is closed", assertThrows(IllegalStateException.class, memory::byteSize).getMessage());
     open.close();
     other.close();
   }
@@ -142,6 +147,7 @@ class LifetimeTest {
       assertTrue(assertThrows(IllegalStateException.class, binding::runWithBindings).getMessage().contains("input 'x'"));
       assertThrows(IllegalStateException.class, binding::check);
       assertThrows(IllegalStateException.class, wrapped::toFloatArray);
+      for (OrtValueRef value : List.of(wrapped, part)) assertEquals("OrtValueRef (its arena is closed)", value.toString());
       assertThrows(IllegalStateException.class, () -> binding.bindInput("x", part));
       wrapped.close();
       part.close();
@@ -164,6 +170,124 @@ class LifetimeTest {
         assertEquals(5, view.getAtIndex(ValueLayout.JAVA_FLOAT, 0));
       }
       assertEquals(before, runtime.counters(DeviceSpec.CPU).allocatedBytes());
+    }
+  }
+
+  /** What looks at memory of the caller's is there as long as that memory is, and sees what it holds then. */
+  @Test
+  void viewsOfMemoryOfTheCallers() {
+    try (OrtRuntimeFFM runtime = OrtRuntimeFFM.create(); OrtSessionFFM session = Models.session(runtime, "scale");
+        OrtIoBindingFFM binding = session.createBinding()) {
+      MemorySegment ofOutput, ofValue;
+      try (Arena arena = Arena.ofConfined()) {
+        MemorySegment input = arena.allocateFrom(ValueLayout.JAVA_FLOAT, 3);
+        binding.bindInput("x", input, floats(1));
+        binding.bindOutput("y", arena.allocate(4, 4), floats(1));
+        binding.runWithBindings();
+        ofOutput = binding.getBoundOutputCpuValues().get("y");
+        try (Arena shorter = Arena.ofConfined();
+            OrtValueRef value = OrtValueRef.wrap(runtime, DeviceSpec.CPU, input, floats(1))) {
+          ofValue = value.asMemorySegment(shorter);
+        }
+        ofValue.set(ValueLayout.JAVA_FLOAT, 0, 4);
+        binding.runWithBindings();
+        assertEquals(8, ofOutput.get(ValueLayout.JAVA_FLOAT, 0));
+      }
+      for (MemorySegment view : List.of(ofOutput, ofValue)) {
+        assertThrows(IllegalStateException.class, () -> view.get(ValueLayout.JAVA_FLOAT, 0));
+      }
+    }
+  }
+
+  private static OrtValueRef state(OrtRuntimeFFM runtime, OrtIoBindingFFM binding, String input, Arena arena) {
+    OrtValueRef state = OrtValueRef.wrap(runtime, DeviceSpec.CPU, arena.allocateFrom(ValueLayout.JAVA_FLOAT, 1), floats(1));
+    binding.bindInput(input, state);
+    return state;
+  }
+
+  private static float read(OrtIoBindingFFM binding, String output) {
+    float[] one = new float[1];
+    binding.readOutput(output, one);
+    return one[0];
+  }
+
+  /** The memory of a first state that is only read is not needed after the first run; that of one in place always is. */
+  @ParameterizedTest
+  @EnumSource(CarryMode.class)
+  void aFirstStateIsNeededOnce(CarryMode mode) {
+    try (OrtRuntimeFFM runtime = OrtRuntimeFFM.create(); OrtSessionFFM session = Models.session(runtime, "scale");
+        OrtIoBindingFFM binding = session.createBinding()) {
+      for (boolean isBoundBefore : new boolean[] {true, false}) {
+        try (Arena arena = Arena.ofConfined()) {
+          if (!isBoundBefore) binding.carry("y", "x", mode);
+          state(runtime, binding, "x", arena).close();
+          if (isBoundBefore) binding.carry("y", "x", mode);
+          binding.runWithBindings();
+        }
+        if (mode == CarryMode.IN_PLACE) {
+          assertThrows(IllegalStateException.class, binding::runWithBindings);
+          continue;
+        }
+        for (int i = 0; i < 3; i++) binding.runWithBindings();
+        assertEquals(16, read(binding, "y"));
+        binding.update("x", new float[] {3}); // into the state
+        binding.carry("y", "x", CarryMode.IN_PLACE);
+        binding.runWithBindings();
+        assertEquals(6, read(binding, "y"));
+        binding.clear();
+      }
+    }
+  }
+
+  /** A run on a stream may fail later: the memory of a first state is needed until one without a stream has succeeded. */
+  @ParameterizedTest
+  @EnumSource(value = CarryMode.class, names = {"MOVE", "SWAP"})
+  void aFirstStateOfARunOnAStream(CarryMode mode) {
+    try (OrtRuntimeFFM runtime = OrtRuntimeFFM.create(); OrtSessionFFM session = Models.session(runtime, "scale");
+        OrtIoBindingFFM binding = session.createBinding(); OrtStreamFFM stream = OrtStreamFFM.create(runtime, DeviceSpec.CPU)) {
+      Arena early = Arena.ofShared();
+      state(runtime, binding, "x", early).close();
+      binding.carry("y", "x", mode);
+      binding.runWithBindings(stream, null);
+      stream.synchronize();
+      early.close();
+      assertThrows(IllegalStateException.class, binding::runWithBindings);
+      binding.clear();
+      Arena arena = Arena.ofShared();
+      state(runtime, binding, "x", arena).close();
+      binding.carry("y", "x", mode);
+      binding.runWithBindings(stream, null);
+      stream.synchronize();
+      binding.runWithBindings();
+      arena.close();
+      binding.runWithBindings();
+      assertEquals(8, read(binding, "y"));
+    }
+  }
+
+  /** A run that fails leaves the state as it was: in the caller's memory, which is needed again. */
+  @Test
+  void aFirstStateOfARunThatFails() {
+    try (OrtRuntimeFFM runtime = OrtRuntimeFFM.create(); OrtSessionFFM session = Models.session(runtime, "loop");
+        OrtStreamFFM stream = OrtStreamFFM.create(runtime, DeviceSpec.CPU)) {
+      String state = session.inputs().get(1).name(), output = session.outputs().getFirst().name();
+      for (CarryMode mode : List.of(CarryMode.MOVE, CarryMode.SWAP)) {
+        try (OrtIoBindingFFM binding = session.createBinding()) {
+          Arena arena = Arena.ofShared();
+          binding.bindInput(0, new long[] {1_000_000_000_000L});
+          state(runtime, binding, state, arena).close();
+          binding.carry(output, state, mode);
+          binding.runWithBindings(stream, null);
+          binding.cancel();
+          fails(OrtStatus.CANCELLED, "cancel", stream::synchronize);
+          arena.close();
+          binding.bindInput(0, new long[] {2});
+          IllegalStateException e = assertThrows(IllegalStateException.class, binding::runWithBindings);
+          assertTrue(e.getMessage().contains("input '" + state + "'"), e.getMessage());
+          binding.bindOutput(output, OutputMode.FRESH); // the carry ends; the first state is bound still
+          assertThrows(IllegalStateException.class, binding::runWithBindings);
+        }
+      }
     }
   }
 
@@ -305,6 +429,36 @@ class LifetimeTest {
     assertTrue(!off.contains("not closed"), off);
   }
 
+  /** Bindings whose run on a stream needed memory of the caller's, all of it forgotten. */
+  @Test
+  void aRunOnAStreamKeepsNoBinding() throws Exception {
+    try (OrtRuntimeFFM runtime = OrtRuntimeFFM.create()) {
+      Devices.require(runtime, "vdev");
+    }
+    Child child = Child.test(Map.of(), ForgottenRuns.class);
+    assertEquals(0, child.exit(), child.output());
+    assertEquals(10, child.output().lines().filter(line -> line.contains("OrtIoBindingFFM was not closed")).count());
+  }
+
+  /** Exits 0 if the device's memory is freed. */
+  static final class ForgottenRuns {
+    public static void main(String[] arguments) throws Exception {
+      DeviceSpec vdev = DeviceSpec.of("vdev");
+      try (OrtRuntimeFFM runtime = OrtRuntimeFFM.create(); OrtSessionFFM session = Models.session(runtime, "add dims=n", vdev)) {
+        long before = runtime.counters(vdev).allocatedBytes();
+        for (int i = 0; i < 10; i++) {
+          OrtIoBindingFFM binding = session.createBinding();
+          binding.bindInput("x", Arena.ofAuto().allocate(4000, 16), 1000);
+          binding.bindInput("y", new float[1000], 1000);
+          OrtStreamFFM stream = OrtStreamFFM.create(runtime, vdev);
+          binding.runWithBindings(stream, null);
+          if (i % 2 == 0) stream.synchronize();
+        }
+        System.exit(isFreed(runtime, vdev, before, 500) ? 0 : 1);
+      }
+    }
+  }
+
   /** What a program says that forgets things, and finds their memory freed. */
   private static String leak(String leaks) throws Exception {
     Child child = Child.java(Map.of(), "--enable-native-access=ALL-UNNAMED", Child.LIBRARY, "-Diobind.leaks=" + leaks,
@@ -367,13 +521,57 @@ class LifetimeTest {
     }
   }
 
-  /** Has the collector run until device memory is what it was? */
+  /** The collector is not asked where the limit is 0, or a number that makes no sense. */
+  @ParameterizedTest
+  @ValueSource(strings = {"0", "-1", "9223372036854775807"})
+  void nothingIsCollectedUnasked(String limit) throws Exception {
+    Child child = Child.java(Map.of(), "--enable-native-access=ALL-UNNAMED", Child.LIBRARY, "-Diobind.collect=" + limit, "-Xlog:gc",
+        "-cp", Child.CLASS_PATH, Careful.class.getName());
+    assertEquals(0, child.exit(), child.output());
+    assertTrue(!child.output().contains("System.gc()"), child.output());
+  }
+
+  /** Closes what it opens. */
+  static final class Careful {
+    public static void main(String[] arguments) {
+      try (OrtRuntimeFFM runtime = OrtRuntimeFFM.create()) {
+        for (int i = 0; i < 64; i++) OrtValueRef.allocate(runtime, DeviceSpec.CPU, floats(1 << 20)).close();
+      }
+    }
+  }
+
+  /** A sink of options that are ignored, because the runtime is there already, is kept by nothing. */
+  @Test
+  void aSinkThatIsIgnoredIsCollected() throws InterruptedException {
+    try (OrtRuntimeFFM keeper = OrtRuntimeFFM.create()) {
+      WeakReference<OrtRuntimeFFM.LogSink> sink = ignoredSink();
+      for (int i = 0; i < 100 && sink.get() != null; i++) {
+        System.gc();
+        Thread.sleep(10);
+      }
+      assertNull(sink.get());
+      assertTrue(keeper.ortVersion().startsWith("1."));
+    }
+  }
+
+  private static WeakReference<OrtRuntimeFFM.LogSink> ignoredSink() {
+    List<String> lines = new ArrayList<>();
+    OrtRuntimeFFM.LogSink sink = (level, line) -> lines.add(line);
+    OrtRuntimeFFM.create(new OrtRuntimeFFM.Options().log(OrtRuntimeFFM.LogLevel.ERROR, sink)).close();
+    return new WeakReference<>(sink);
+  }
+
   private static boolean isFreed(OrtRuntimeFFM runtime, long before, int tries) throws InterruptedException {
-    for (int i = 0; i < tries && runtime.counters(DeviceSpec.CPU).allocatedBytes() != before; i++) {
+    return isFreed(runtime, DeviceSpec.CPU, before, tries);
+  }
+
+  /** Has the collector run until device memory is what it was? */
+  static boolean isFreed(OrtRuntimeFFM runtime, DeviceSpec device, long before, int tries) throws InterruptedException {
+    for (int i = 0; i < tries && runtime.counters(device).allocatedBytes() != before; i++) {
       System.gc();
       Thread.sleep(20);
     }
-    return runtime.counters(DeviceSpec.CPU).allocatedBytes() == before;
+    return runtime.counters(device).allocatedBytes() == before;
   }
 
   /** A program that forgets values, their segments and a binding; it exits 0 if their memory is freed in the end. */

@@ -118,6 +118,26 @@ class MistakesTest {
     }
   }
 
+  /** Paths and names are the user's, whatever words and numbers are in them. */
+  @Test
+  void whatIsQuotedIsTheUsers() {
+    for (String mine : List.of("/srv/models/tensor_copy.onnx", "/srv/session_run/m.onnx", "/opt/graph_limit/libep.so",
+        "/srv/18446744073709551615/m.onnx", "it's/tensor_copy", "/srv/dogs' food/tensor_copy.onnx", "the tensor is NULL",
+        "a tensor_copy b")) {
+      String quoted = "'" + mine + "'";
+      assertEquals("OrtSessionFFM.create: " + quoted + ": no such file", Texts.inJava("session_create: " + quoted + ": no such file"));
+      assertEquals("update: the caller's " + quoted + " and 'x_y': graphs' Options.graphs is -4, the value is null",
+          Texts.inJava("binding_update_input: the caller's " + quoted
+              + " and 'x_y': graphs' graph_limit is 18446744073709551612, the tensor is NULL"));
+      OrtFFMException e = assertThrows(OrtFFMException.class,
+          () -> OrtSessionFFM.create(runtime, java.nio.file.Path.of(mine), new OrtSessionFFM.Options()));
+      assertEquals("OrtSessionFFM.create: " + quoted + ": no such file", e.getMessage());
+    }
+    assertEquals("run: Load model from /srv/tensor_copy.onnx failed: copyTo.",
+        Texts.inJava("session_run: Load model from /srv/tensor_copy.onnx failed: tensor_copy."));
+    assertEquals("(Options.graphs): run: 0 .. 18446744073709551615", Texts.inJava("(graph_limit): session_run: 0 .. 18446744073709551615"));
+  }
+
   @Test
   void messagesOfGraphsHaveJavasWords() {
     Devices.require(runtime, "vdev");
@@ -132,6 +152,176 @@ class MistakesTest {
     }
     fails(OrtStatus.INVALID_ARGUMENT, "set Options.graphs", () -> OrtSessionFFM.create(runtime, Models.bytes("scale"),
         new OrtSessionFFM.Options().devices(vdev).ep("enable_graph_capture", "1")));
+  }
+
+  private static void isNull(String name, Executable call) {
+    assertEquals(name, assertThrows(NullPointerException.class, call).getMessage());
+  }
+
+  /** An array that does not fit: the message has the input's name, and what to call. */
+  @Test
+  void arraysThatDoNotFit() {
+    try (OrtSessionFFM session = Models.session(runtime, "scale"); OrtIoBindingFFM binding = session.createBinding();
+        OrtValueRef value = OrtValueRef.of(runtime, new float[] {1, 2}, floats(2))) {
+      fails(OrtStatus.INVALID_ARGUMENT, "bindInput: 'x': the array is null", () -> binding.bindInput("x", (Object) null, 1));
+      fails(OrtStatus.DTYPE, "bindInput: 'x': expected float[] for float32, got float[][]: one array has all elements, row by row",
+          () -> binding.bindInput("x", new float[1][1], 1, 1));
+      fails(OrtStatus.SHAPE, "bindInput: 'x': expected 4 bytes for float32[], got 8: no dims were given",
+          () -> binding.bindInput("x", new float[2]));
+      OrtFFMException e = assertThrows(OrtFFMException.class, () -> binding.bindInput("x", new float[2], 3));
+      assertEquals("bindInput: 'x': expected 12 bytes for float32[3], got 8", e.getMessage());
+      binding.bindInput("x", new float[2], 2);
+      fails(OrtStatus.DTYPE, "update: 'x': expected float[] for float32, got int[]", () -> binding.update("x", new int[2]));
+      fails(OrtStatus.INVALID_ARGUMENT, "update: expected native memory, got a Java array's segment: update(name, array)",
+          () -> binding.update(0, MemorySegment.ofArray(new float[2]), null));
+      binding.runWithBindings();
+      fails(OrtStatus.DTYPE, "readOutput: 'y': expected float[] for float32, got long[]", () -> binding.readOutput("y", new long[1]));
+      fails(OrtStatus.DTYPE, "write: expected float[] for float32, got double[]", () -> value.write(new double[2]));
+      fails(OrtStatus.DTYPE, "read: expected float[] for float32, got double[]", () -> value.read(new double[2]));
+      fails(OrtStatus.SHAPE, "read: expected 8 bytes for float32[2], got 12", () -> value.read(new float[3]));
+    }
+    try (OrtValueRef value = OrtValueRef.allocate(runtime, DeviceSpec.CPU, MemoryDescriptor.of(OnnxTensorElementType.BOOL, 1))) {
+      fails(OrtStatus.DTYPE, "write: expected boolean[] or byte[] for bool, got int[]", () -> value.write(new int[1]));
+    }
+  }
+
+  /** Where a String[] goes, if not there. */
+  @Test
+  void stringsGoElsewhere() {
+    try (OrtSessionFFM session = Models.session(runtime, "identity dtype=string"); OrtIoBindingFFM binding = session.createBinding();
+        OrtValueRef value = OrtValueRef.of(runtime, new String[] {"a"}, MemoryDescriptor.of(OnnxTensorElementType.STRING, 1))) {
+      fails(OrtStatus.DTYPE, "bindInput: 'x': its elements are strings: bind a String[]", () -> binding.bindInput("x", new int[1], 1));
+      binding.bindInput("x", new String[] {"a"}, 1);
+      fails(OrtStatus.DTYPE, "update: 'x': its elements are strings: bind them again, by bindInput(name, strings, dims)",
+          () -> binding.update("x", new String[] {"b"}));
+      binding.runWithBindings();
+      fails(OrtStatus.DTYPE, "readOutput: 'y': its elements are strings: getOutput(name).readStrings() reads them",
+          () -> binding.readOutput("y", new String[1]));
+      fails(OrtStatus.DTYPE, "write: its elements are strings: writeStrings writes them", () -> value.write(new String[] {"b"}));
+      fails(OrtStatus.DTYPE, "read: its elements are strings: readStrings reads them", () -> value.read(new String[1]));
+    }
+  }
+
+  /** What receives must be writable, whatever memory it is. */
+  @Test
+  void readOnlyTargets() {
+    try (OrtSessionFFM session = Models.session(runtime, "scale"); OrtIoBindingFFM binding = session.createBinding();
+        OrtValueRef value = OrtValueRef.of(runtime, new float[] {1}, floats(1)); Arena arena = Arena.ofConfined()) {
+      binding.bindInput("x", value);
+      binding.runWithBindings();
+      java.nio.FloatBuffer buffer = java.nio.FloatBuffer.allocate(1).asReadOnlyBuffer();
+      fails(OrtStatus.INVALID_ARGUMENT, "readOutput: 'y': the target is read-only memory", () -> binding.readOutput("y", buffer));
+      fails(OrtStatus.INVALID_ARGUMENT, "read: the target is read-only memory", () -> value.read(buffer));
+      for (MemorySegment target : List.of(arena.allocate(4), MemorySegment.ofArray(new float[1]))) {
+        fails(OrtStatus.INVALID_ARGUMENT, "read: the target is read-only memory", () -> value.read(0, target.asReadOnly(), null));
+        value.read(0, target, null);
+      }
+      value.write(buffer); // which only reads it
+    }
+  }
+
+  /** The first argument of submit is the tag, whatever it is. */
+  @Test
+  void segmentsThatAreTakenForTags() {
+    try (OrtSessionFFM session = Models.session(runtime, "scale"); Arena arena = Arena.ofConfined();
+        OrtPipelineFFM pipeline = OrtPipelineFFM.create(session, new OrtPipelineFFM.Options())) {
+      MemorySegment x = arena.allocateFrom(ValueLayout.JAVA_FLOAT, 4);
+      fails(OrtStatus.INVALID_ARGUMENT, "submit: expected 1 segment behind the tag, got 0: the first argument, here a ",
+          () -> pipeline.submit(x));
+      fails(OrtStatus.INVALID_ARGUMENT, "is the tag: submit(tag, segment), or submit(null, segment)", () -> pipeline.submit(x));
+      OrtFFMException e = assertThrows(OrtFFMException.class, () -> pipeline.submit("tag", x, x));
+      assertEquals("submit: expected 1 segment behind the tag, got 2", e.getMessage());
+      pipeline.submit(null, x);
+      try (OrtPipelineFFM.Item item = pipeline.next()) { // and its outputs stay in their map, for the close
+        assertThrows(UnsupportedOperationException.class, item.outputs()::clear);
+        assertEquals(8, item.outputs().get("y").toFloatArray()[0]);
+      }
+    }
+  }
+
+  /** A null is refused where it is given, by its name. */
+  @Test
+  void nulls() {
+    var options = new OrtSessionFFM.Options();
+    isNull("specs", () -> new OrtSessionFFM.Options().devices((DeviceSpec[]) null));
+    isNull("ortApi", () -> new OrtRuntimeFFM.Options().ortApi(null));
+    isNull("dims", () -> new OrtPipelineFFM.Options().shape("x", (long[]) null));
+    isNull("config", () -> new OrtPipelineFFM.Options().runOptions(null, java.util.Collections.singletonMap("a", null)));
+    isNull("key", () -> options.config(null, "1"));
+    isNull("value", () -> options.config("x", null));
+    isNull("key", () -> options.ep(null, "1"));
+    isNull("value", () -> options.ep("x", null));
+    isNull("value", () -> options.policy(null));
+    isNull("value", () -> options.optimization(null));
+    isNull("name", () -> options.freeDimension(null, 3));
+    isNull("specs", () -> options.devices(DeviceSpec.CPU, null));
+    isNull("profile: the path is null", () -> options.profile(null));
+    isNull("stream", () -> options.stream((OrtStreamFFM) null));
+    isNull("nativeStream", () -> options.stream((MemorySegment) null));
+    var runtimeOptions = new OrtRuntimeFFM.Options();
+    isNull("ortLibrary: the path is null", () -> runtimeOptions.ortLibrary(null));
+    isNull("library", () -> runtimeOptions.epLibrary(null));
+    isNull("level", () -> runtimeOptions.log(null, (level, line) -> { }));
+    isNull("sink", () -> runtimeOptions.log(OrtRuntimeFFM.LogLevel.ERROR, null));
+    var pipelineOptions = new OrtPipelineFFM.Options();
+    isNull("value", () -> pipelineOptions.constant("x", null));
+    isNull("input", () -> pipelineOptions.shape(null, 1));
+    isNull("placement", () -> pipelineOptions.output("y", null));
+    isNull("config", () -> pipelineOptions.runOptions("tag", null));
+    isNull("OrtSessionFFM.create: the path is null", () -> OrtSessionFFM.create(null));
+    isNull("registerEp: the path is null", () -> runtime.registerEp("x", null));
+    isNull("ortSession", () -> new OrtIoBindingFFM(null));
+    isNull("runtime", () -> OrtSessionFFM.create(null, Models.bytes("scale"), options));
+    isNull("options", () -> OrtSessionFFM.create(runtime, Models.bytes("scale"), null));
+    isNull("model", () -> OrtSessionFFM.create(runtime, (byte[]) null, options));
+    isNull("spec", () -> OrtValueRef.allocate(runtime, null, floats(1)));
+    isNull("text", () -> DeviceSpec.of(null));
+    isNull("shape", () -> floats((long[]) null));
+    isNull("ortSession", () -> OrtSessionFFM.createFromOrtSession(null));
+  }
+
+  /** A path inside a zip file is not one of the same letters outside. */
+  @Test
+  void pathsOfOtherFileSystems(@org.junit.jupiter.api.io.TempDir java.nio.file.Path folder) throws Exception {
+    java.nio.file.Path model = Models.file(folder, "scale");
+    try (java.nio.file.FileSystem zip = java.nio.file.FileSystems.newFileSystem(folder.resolve("m.zip"), Map.of("create", "true"))) {
+      java.nio.file.Path inside = zip.getPath(model.toString());
+      var options = new OrtSessionFFM.Options();
+      String what = "expected a file of the system, got '" + model + "' in a file system of 'jar'";
+      fails(OrtStatus.INVALID_ARGUMENT, "OrtSessionFFM.create: " + what, () -> OrtSessionFFM.create(inside));
+      fails(OrtStatus.INVALID_ARGUMENT, "OrtSessionFFM.create: " + what, () -> OrtSessionFFM.create(runtime, inside, options));
+      fails(OrtStatus.INVALID_ARGUMENT, "profile: " + what, () -> options.profile(inside));
+      fails(OrtStatus.INVALID_ARGUMENT, "ortLibrary: " + what, () -> new OrtRuntimeFFM.Options().ortLibrary(inside));
+      fails(OrtStatus.INVALID_ARGUMENT, "registerEp: " + what, () -> runtime.registerEp(null, inside));
+    }
+  }
+
+  /** A program that has loaded this package twice is told so: by its name the class would be the right one. */
+  @Test
+  void aSessionOfAnotherClassLoader(@org.junit.jupiter.api.io.TempDir java.nio.file.Path folder) throws Exception {
+    java.net.URL classes = java.nio.file.Path.of("target/classes").toUri().toURL();
+    try (var loader = new java.net.URLClassLoader("the other one", new java.net.URL[] {classes}, ClassLoader.getPlatformClassLoader())) {
+      Class<?> type = loader.loadClass(OrtSessionFFM.class.getName());
+      try (AutoCloseable session = (AutoCloseable) type.getMethod("create", java.nio.file.Path.class)
+          .invoke(null, Models.file(folder, "scale"))) {
+        OrtFFMException e = assertThrows(OrtFFMException.class, () -> new OrtIoBindingFFM(session));
+        assertEquals("expected an ai.onnxruntime.OrtSession, got an object of io.github.iobind.api.OrtSessionFFM, loaded by 'the other one' "
+            + "and not by 'app': load this package once, by a class loader that both share", e.getMessage());
+      }
+    }
+    fails(OrtStatus.INVALID_ARGUMENT, "got an object of java.io.StringReader",
+        () -> OrtSessionFFM.createFromOrtSession(new java.io.StringReader("")));
+  }
+
+  /** Each device of a list is pinned, so that whichever is there is. */
+  @Test
+  void aListOfPinnedDevices() {
+    assertEquals("a:1/pinned,b/pinned,cpu/pinned", DeviceSpec.of("a:1,b/pinned,cpu").pinned().text());
+    assertEquals(DeviceSpec.cuda(0).pinned(), DeviceSpec.cuda(0).pinned().pinned());
+    Devices.require(runtime, "vdev");
+    try (OrtValueRef value = OrtValueRef.allocate(runtime, DeviceSpec.of("vdev,cpu").pinned(), floats(1))) {
+      assertEquals("vdev:0/pinned", value.device().text());
+    }
   }
 
   /** Types that no Java array has as they are: booleans, and floats of 16 bits. */

@@ -27,6 +27,7 @@ final class OfficialCases {
       case "forgotten" -> forgotten();
       case "notASession" -> notASession();
       case "nativeSession" -> nativeSession();
+      case "forgottenOnAStream" -> forgottenOnAStream();
       case "otherRuntimeBeside" -> otherRuntimeBeside();
       case "linesOfOrt" -> linesOfOrt();
       default -> throw new IllegalArgumentException(arguments[0]);
@@ -171,6 +172,21 @@ final class OfficialCases {
       require(2f * i, runBound(binding, i));
     }
     binding.close();
+  }
+
+  /** A run on a stream keeps neither a binding that adopted its session nor that session. */
+  private static void forgottenOnAStream() throws Exception {
+    try (OrtSession session = official("scale"); OrtRuntimeFFM runtime = OrtRuntimeFFM.create()) {
+      long before = runtime.counters(DeviceSpec.CPU).allocatedBytes();
+      for (int i = 0; i < 10; i++) {
+        OrtIoBindingFFM binding = new OrtIoBindingFFM(session);
+        binding.bindInput("x", new float[1000], 1000);
+        OrtStreamFFM stream = OrtStreamFFM.create(runtime, DeviceSpec.CPU);
+        binding.runWithBindings(stream, null);
+        if (i % 2 == 0) stream.synchronize();
+      }
+      require(true, LifetimeTest.isFreed(runtime, DeviceSpec.CPU, before, 500));
+    }
   }
 
   private static long field(Class<?> type, Object object, String name) throws Exception {

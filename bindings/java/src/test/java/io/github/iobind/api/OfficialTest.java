@@ -42,7 +42,7 @@ class OfficialTest {
 
   @ParameterizedTest
   @ValueSource(strings = {"sharedSession", "oneRuntime", "sessionFirst", "closedOfficialSession", "closeInEveryOrder",
-      "forgotten", "notASession", "nativeSession"})
+      "forgotten", "forgottenOnAStream", "notASession", "nativeSession"})
   void shares(String name) throws Exception {
     Child child = run(Map.of(), name);
     assertEquals(0, child.exit(), child.output());

@@ -12,10 +12,12 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
+import java.util.concurrent.FutureTask;
 import java.util.concurrent.atomic.AtomicReference;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
 
 /** Bindings that the threads of a service share. */
 class PoolTest {
@@ -120,9 +122,10 @@ class PoolTest {
       pool.close();
       waiting.join();
       assertTrue(failure.get().getMessage().contains("closed"));
-      last.binding().runWithBindings(); // is closed when it comes back
+      OrtIoBindingFFM binding = last.binding();
+      binding.runWithBindings(); // is closed when it comes back
       last.close();
-      assertTrue(last.binding().isClosed());
+      assertTrue(binding.isClosed());
       assertThrows(IllegalArgumentException.class, () -> pool(session, 0));
     }
   }
@@ -131,11 +134,13 @@ class PoolTest {
   @Test
   void closedBindingsAreForgotten() throws Exception {
     try (OrtSessionFFM session = Models.session(runtime, "scale"); OrtBindingPool<Integer> pool = pool(session, 2)) {
-      OrtBindingPool.Lease<Integer> lease = pool.lease(1), other = pool.lease(2);
-      lease.close();
-      other.close();
-      lease.binding().close();
-      other.binding().close();
+      OrtIoBindingFFM one, two;
+      try (var lease = pool.lease(1); var other = pool.lease(2)) {
+        one = lease.binding();
+        two = other.binding();
+      }
+      one.close();
+      two.close();
       try (var again = pool.lease(1)) {
         again.binding().runWithBindings();
       }
@@ -144,6 +149,57 @@ class PoolTest {
       }
       assertEquals(0, pool.metrics().leased());
     }
+  }
+
+  /** The binding is another lessee's by then, whose data it must not change. */
+  @Test
+  void aClosedLeaseGivesNoBinding() throws Exception {
+    try (OrtSessionFFM session = Models.session(runtime, "scale"); OrtBindingPool<Integer> pool = pool(session, 1)) {
+      OrtBindingPool.Lease<Integer> closed = pool.lease(4);
+      OrtIoBindingFFM binding = closed.binding();
+      closed.close();
+      try (var lease = pool.lease(4)) {
+        assertSame(binding, lease.binding());
+        lease.binding().update("x", new float[] {1, 2, 3, 4});
+        assertTrue(assertThrows(IllegalStateException.class, closed::binding).getMessage().startsWith("Lease is closed"));
+        assertEquals(4, closed.key());
+      }
+    }
+  }
+
+  /** A lease that nobody closed, of a binding that is open or closed: a waiting thread gets the place when the collector finds it. */
+  @Test
+  @Timeout(value = 60, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
+  void aForgottenLease() throws Exception {
+    try (OrtSessionFFM session = Models.session(runtime, "scale"); OrtBindingPool<Integer> pool = pool(session, 2)) {
+      OrtBindingPool.Lease<Integer> old = pool.lease(4);
+      old.close(); // is kept, and does not keep the binding
+      long leaks = Handle.LEAKS.get();
+      pool.lease(4).binding().runWithBindings();
+      pool.lease(5).binding().close();
+      assertEquals(2, pool.metrics().leased());
+      Future<Integer> waiting = taken(pool, 6);
+      while (pool.metrics().waits() == 0) Thread.onSpinWait();
+      while (!waiting.isDone() || pool.metrics().bindings() > 1 || Handle.LEAKS.get() == leaks) {
+        System.gc();
+        Thread.yield();
+      }
+      assertEquals(6, waiting.get());
+      assertEquals(4, old.key());
+      assertEquals(1, pool.metrics().bindings());
+      assertEquals(0, pool.metrics().leased());
+    }
+  }
+
+  /** A lease by a thread of its own, which waits as long as it takes, and gives it back. */
+  private static Future<Integer> taken(OrtBindingPool<Integer> pool, int key) {
+    FutureTask<Integer> task = new FutureTask<>(() -> {
+      try (var lease = pool.lease(key)) {
+        return lease.key();
+      }
+    });
+    Thread.ofPlatform().daemon().start(task);
+    return task;
   }
 
   /** Bindings over a loop that runs on a stream until it is cancelled, with memory that is held meanwhile. */
