@@ -24,15 +24,11 @@ static bool is_busy(const iobind_stream *stream) {
   return false;
 }
 
-static void submitted(iobind_stream *stream, uint64_t value) {
-  atomic_store(&stream->submitted, value);
-}
-
 iobind_status iobind__dml_stream_copy(iobind_stream *stream, const iobind__buffer_copy *copies, size_t count,
                                       iobind_error *error) {
   uint64_t value;
   IOBIND__TRY(iobind__lane_copy(stream->lane, copies, count, &value, error));
-  submitted(stream, value);
+  (void)iobind__ticket_raise(&stream->submitted, value);
   return IOBIND_OK;
 }
 
@@ -43,7 +39,7 @@ iobind_status iobind__dml_stream_enter(const iobind_stream *stream, iobind_error
 iobind_status iobind__dml_stream_leave(iobind_stream *stream, iobind_error *error) {
   uint64_t value;
   IOBIND__TRY(iobind__lane_leave_compute(stream->lane, &value, error));
-  submitted(stream, value);
+  (void)iobind__ticket_raise(&stream->submitted, value);
   return IOBIND_OK;
 }
 
@@ -96,7 +92,7 @@ iobind_status iobind__dml_stream_wait_fence(iobind_stream *stream, void *fence, 
         (unsigned long long)value, stream->device->spec);
   }
   IOBIND__TRY(iobind__lane_order(stream->lane, fence, value, &own, error));
-  submitted(stream, own);
+  (void)iobind__ticket_raise(&stream->submitted, own);
   return IOBIND_OK;
 }
 
@@ -141,7 +137,7 @@ static iobind_status order(iobind_stream *stream, iobind__point *point, iobind_e
     return iobind__point_wait(point, error); /* delivering is the host's part */
   }
   IOBIND__TRY(iobind__lane_order(stream->lane, iobind__lane_fence(producer->lane), point->ticket, &value, error));
-  submitted(stream, value);
+  (void)iobind__ticket_raise(&stream->submitted, value);
   return IOBIND_OK;
 }
 

@@ -110,11 +110,12 @@ static iobind_status wait_for(iobind_stream *stream, iobind__ticket ticket, iobi
 
 /* ---- points ---- */
 
+/* The ticket is the point's own, so that a later failure is not blamed on earlier work. It is taken first: what another thread submits
+ * behind the notification must not have a lower one. */
 static iobind_status mark(iobind_stream *stream, iobind__point *point, iobind_error *error) {
-  IOBIND__TRY(notify(stream, &point->notification, error));
-  point->ticket = take_ticket(stream); /* its own, so that a later failure is not blamed on earlier work */
+  point->ticket = iobind__stream_take_ticket(stream);
   atomic_init(&point->queued, false);
-  return IOBIND_OK;
+  return notify(stream, &point->notification, error);
 }
 
 static iobind_status wait_point(iobind__point *point, iobind_error *error) {

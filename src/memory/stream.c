@@ -40,7 +40,7 @@ bool iobind__stream_seen(const iobind_stream *stream, iobind__ticket ticket) {
   return atomic_load_explicit(&stream->seen, memory_order_acquire) >= ticket;
 }
 
-static bool raise_to(atomic_uint_least64_t *mark, iobind__ticket ticket) {
+bool iobind__ticket_raise(atomic_uint_least64_t *mark, iobind__ticket ticket) {
   uint_least64_t old = atomic_load(mark);
   while (old < ticket && !atomic_compare_exchange_weak(mark, &old, ticket)) {
   }
@@ -51,7 +51,7 @@ iobind_status iobind__stream_wait_ticket(iobind_stream *stream, iobind__ticket t
   if (!iobind__stream_passed(stream, ticket)) {
     IOBIND__TRY(stream->kind->wait(stream, ticket, error));
   }
-  raise_to(&stream->seen, ticket); /* the thread that sets the marks may have raised only the other one so far */
+  iobind__ticket_raise(&stream->seen, ticket); /* the thread that sets the marks may have raised only the other one so far */
   return iobind__stream_outcome(stream, ticket, error);
 }
 
@@ -263,10 +263,10 @@ static void deliver(iobind_stream *stream, iobind__ticket ticket) {
 
 void iobind__stream_advance(iobind_stream *stream, iobind__ticket ticket) {
   deliver(stream, ticket);
-  if (raise_to(&stream->passed, ticket)) {
+  if (iobind__ticket_raise(&stream->passed, ticket)) {
     iobind__stream_collect(stream, ticket);
   }
-  raise_to(&stream->seen, ticket);
+  iobind__ticket_raise(&stream->seen, ticket);
 }
 
 /* ---- made and destroyed ---- */

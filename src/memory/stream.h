@@ -8,7 +8,7 @@
  *
  *   if (iobind__stream_orders_calls(stream)) {
  *     RunWithBinding(...);                               submits to the EP: the run options have iobind__stream_ort(stream)
- *     ticket = iobind__stream_take_ticket(stream);       only after the submission
+ *     ticket = iobind__stream_take_ticket(stream);       only after the submission: what waits takes its own before
  *   } else {
  *     iobind__stream_submit(stream, task, &ticket, error);
  *   }
@@ -162,6 +162,9 @@ iobind__ticket iobind__stream_take_ticket(iobind_stream *stream);
  * must not, and *ticket is 0, which has always passed. The task may be over before the call returns. `ticket` may be NULL. After a
  * failure the caller still owns the task, and it was not run. */
 iobind_status iobind__stream_submit(iobind_stream *stream, iobind__task *task, iobind__ticket *ticket, iobind_error *error);
+
+/* Another thread may have raised the mark further: it never comes down. Did this call raise it? */
+bool iobind__ticket_raise(atomic_uint_least64_t *mark, iobind__ticket ticket);
 
 /* Has everything up to the ticket passed, as far as the host can tell without waiting? */
 bool iobind__stream_passed(const iobind_stream *stream, iobind__ticket ticket);

@@ -6,8 +6,9 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
-#include "memory/stream.h"
+#include "memory/kind.h"
 
 enum { BYTES = 1000000, MANY = 3000 }; /* at 1 GB/s, 1 ms */
 
@@ -268,6 +269,43 @@ static void not_too_many_wait(void **state) {
   }
 }
 
+/* ---- a point beside another thread's work ---- */
+
+static iobind_tensor *read_beside;
+static unsigned char bytes_beside[BYTES];
+
+/* Another thread has submitted a read by the time the point gets its ticket. */
+static iobind__ticket take_behind_a_read(iobind_stream *of) {
+  of->kind = &iobind__ep_stream;
+  expect_ok(iobind_tensor_read(read_beside, 0, bytes_beside, sizeof bytes_beside, of, &fault));
+  return iobind__stream_take_ticket(of);
+}
+
+/* A wait for the point delivers what has a lower ticket, so that must have passed. */
+static void what_has_a_lower_ticket_is_before_the_point(void **state) {
+  (void)state;
+  const int64_t dims[1] = {BYTES};
+  iobind__stream_kind kind = iobind__ep_stream;
+  iobind_event *event;
+  static unsigned char written[BYTES];
+  memset(written, 7, sizeof written);
+  kind.take_ticket = take_behind_a_read;
+  assert_int_equal(vdev_set(0, "clock", "real"), 0); /* the virtual one moves bytes before their time */
+  expect_ok(iobind_event_create(device, &event, &fault));
+  expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_UINT8, dims, 1, &read_beside, &fault));
+  expect_ok(iobind_tensor_write(read_beside, 0, written, sizeof written, NULL, &fault));
+  memset(bytes_beside, 0, sizeof bytes_beside);
+  assert_int_equal(vdev_set(0, "delay_copy", "every:1,us:20000"), 0);
+  stream->kind = &kind;
+  expect_ok(iobind_event_record(event, stream, &fault));
+  expect_ok(iobind_event_wait(event, &fault));
+  expect_ok(iobind_stream_synchronize(stream, &fault));
+  assert_int_equal(vdev_set(0, "delay_copy", "0"), 0);
+  assert_memory_equal(bytes_beside, written, sizeof written);
+  iobind_event_destroy(event);
+  iobind_tensor_release(read_beside);
+}
+
 /* ---- who has a task ---- */
 
 static void no_thread_for_a_task(void **state) {
@@ -314,6 +352,7 @@ static const struct CMUnitTest tests[] = {
     ON(cpu, nothing_is_left_of_a_failure),
     ON_BOTH(references_live_until_the_ticket_has_passed),
     ON_BOTH(not_too_many_wait),
+    ON(vdev, what_has_a_lower_ticket_is_before_the_point),
     ON_BOTH(no_thread_for_a_task),
     ON_BOTH(task_of_a_stream_that_is_gone),
 };
