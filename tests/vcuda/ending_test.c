@@ -196,8 +196,29 @@ typedef struct worker {
   iobind_session *session;
   iobind_stream *shared; /* what the session computes on */
   int number;
-  int good;
+  iobind_error fault; /* only the thread that joins can fail the test */
+  char wrong[80];     /* what was read, if it was not what was written */
 } worker;
+
+/* One turn: written, run and read, on a stream or without. */
+static bool make_turn(worker *self, iobind_binding *binding, iobind_tensor *x, iobind_tensor *y, iobind_stream *stream,
+                      int turn) {
+  const float value = (float)(100 * self->number + turn);
+  const float values[COUNT] = {value, value, value, value};
+  float read[COUNT] = {0};
+  bool good = iobind_tensor_write(x, 0, values, sizeof values, stream, &self->fault) == IOBIND_OK &&
+              iobind_binding_run(binding, stream, NULL, &self->fault) == IOBIND_OK &&
+              iobind_tensor_read(y, 0, read, sizeof read, stream, &self->fault) == IOBIND_OK &&
+              (stream == NULL || iobind_stream_synchronize(stream, &self->fault) == IOBIND_OK);
+  for (int i = 0; i < COUNT && good; i++) {
+    good = read[i] == 2 * value;
+    if (!good) {
+      snprintf(self->wrong, sizeof self->wrong, "worker %d, turn %d: element %d: expected %g, got %g", self->number, turn, i,
+               2 * (double)value, (double)read[i]);
+    }
+  }
+  return good;
+}
 
 static void *work(void *context) {
   enum { TURNS = 12 };
@@ -207,34 +228,24 @@ static void *work(void *context) {
   iobind_tensor *x = NULL;
   iobind_tensor *y = NULL;
   iobind_binding *binding = NULL;
-  bool good = iobind_stream_create(device, NULL, &own, NULL) == IOBIND_OK &&
-              iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, &dim, 1, &x, NULL) == IOBIND_OK &&
-              iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, &dim, 1, &y, NULL) == IOBIND_OK &&
-              iobind_binding_create(self->session, &binding, NULL) == IOBIND_OK &&
-              iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, x, NULL, NULL) == IOBIND_OK &&
-              iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_FIXED, NULL, IOBIND_MEMORY_DEFAULT, y, NULL) == IOBIND_OK;
+  iobind_error *error = &self->fault;
+  bool good = iobind_stream_create(device, NULL, &own, error) == IOBIND_OK &&
+              iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, &dim, 1, &x, error) == IOBIND_OK &&
+              iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, &dim, 1, &y, error) == IOBIND_OK &&
+              iobind_binding_create(self->session, &binding, error) == IOBIND_OK &&
+              iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, x, NULL, error) == IOBIND_OK &&
+              iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_FIXED, NULL, IOBIND_MEMORY_DEFAULT, y, error) == IOBIND_OK;
   for (int turn = 0; turn < TURNS && good; turn++) {
-    const float value = (float)(100 * self->number + turn);
-    const float values[COUNT] = {value, value, value, value};
-    float read[COUNT] = {0};
-    iobind_stream *stream = turn % 3 == 2 ? NULL : own;
-    good = iobind_tensor_write(x, 0, values, sizeof values, stream, NULL) == IOBIND_OK &&
-           iobind_binding_run(binding, stream, NULL, NULL) == IOBIND_OK &&
-           iobind_tensor_read(y, 0, read, sizeof read, stream, NULL) == IOBIND_OK &&
-           (stream == NULL || iobind_stream_synchronize(stream, NULL) == IOBIND_OK);
-    for (int i = 0; i < COUNT; i++) {
-      good = good && read[i] == 2 * value;
-    }
+    good = make_turn(self, binding, x, y, turn % 3 == 2 ? NULL : own, turn);
     if (turn == TURNS / 2) { /* captured again, beside the others' replays */
-      good = good && iobind_binding_forget_graphs(binding, NULL) == IOBIND_OK;
+      good = good && iobind_binding_forget_graphs(binding, error) == IOBIND_OK;
     }
-    self->good += good;
   }
   iobind_binding_destroy(binding);
   iobind_tensor_release(x);
   iobind_tensor_release(y);
   iobind_stream_destroy(own);
-  return (void *)(intptr_t)(self->good == TURNS);
+  return (void *)(intptr_t)good;
 }
 
 /* Copies on the very stream that sessions compute and capture on, from another thread: a capture keeps them out. */
@@ -244,18 +255,23 @@ static void *copy_beside(void *context) {
   iobind_tensor *a = NULL;
   iobind_tensor *b = NULL;
   iobind_event *event = NULL;
-  bool good = iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, &dim, 1, &a, NULL) == IOBIND_OK &&
-              iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, &dim, 1, &b, NULL) == IOBIND_OK &&
-              iobind_event_create(device, &event, NULL) == IOBIND_OK;
+  iobind_error *error = &self->fault;
+  bool good = iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, &dim, 1, &a, error) == IOBIND_OK &&
+              iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, &dim, 1, &b, error) == IOBIND_OK &&
+              iobind_event_create(device, &event, error) == IOBIND_OK;
   for (int turn = 0; turn < 100 && good; turn++) {
     const float values[COUNT] = {(float)turn, (float)turn, (float)turn, (float)turn};
     float read[COUNT] = {0};
     const iobind_tensor *from = a;
-    good = iobind_tensor_write(a, 0, values, sizeof values, self->shared, NULL) == IOBIND_OK &&
-           iobind_tensor_copy(&from, &b, 1, self->shared, NULL) == IOBIND_OK &&
-           iobind_event_record(event, self->shared, NULL) == IOBIND_OK &&
-           iobind_tensor_read(b, 0, read, sizeof read, self->shared, NULL) == IOBIND_OK &&
-           iobind_stream_synchronize(self->shared, NULL) == IOBIND_OK && read[COUNT - 1] == (float)turn;
+    good = iobind_tensor_write(a, 0, values, sizeof values, self->shared, error) == IOBIND_OK &&
+           iobind_tensor_copy(&from, &b, 1, self->shared, error) == IOBIND_OK &&
+           iobind_event_record(event, self->shared, error) == IOBIND_OK &&
+           iobind_tensor_read(b, 0, read, sizeof read, self->shared, error) == IOBIND_OK &&
+           iobind_stream_synchronize(self->shared, error) == IOBIND_OK;
+    if (good && read[COUNT - 1] != (float)turn) {
+      good = false;
+      snprintf(self->wrong, sizeof self->wrong, "copy %d: got %g", turn, (double)read[COUNT - 1]);
+    }
   }
   iobind_event_destroy(event);
   iobind_tensor_release(a);
@@ -286,13 +302,15 @@ static void threads_beside_captures(void **state) {
     bool one_graph = session->graph_recycles;
     size_t count = one_graph ? 1 : WORKERS;
     for (size_t i = 0; i < count + 1; i++) {
-      workers[i] = (worker){.session = session, .shared = shared, .number = (int)i};
+      workers[i] = (worker){.session = session, .shared = shared, .number = (int)i, .fault = IOBIND_ERROR_INIT};
       assert_int_equal(pthread_create(&threads[i], NULL, i < count ? work : copy_beside, &workers[i]), 0);
     }
     for (size_t i = 0; i < count + 1; i++) {
       void *good = NULL;
       assert_int_equal(pthread_join(threads[i], &good), 0);
-      assert_int_equal((intptr_t)good, 1);
+      if (good == NULL) {
+        fail_msg("%s stream: %s%s", is_wrapped ? "a wrapped" : "an own", workers[i].fault.message, workers[i].wrong);
+      }
     }
     iobind_session_destroy(session);
     iobind_stream_destroy(shared);
