@@ -349,9 +349,9 @@ void iobind_stream_destroy(iobind_stream *stream) {
     /* waiting failed: whether the work has finished is not known */
     iobind__stream_fail(stream, atomic_load(&stream->passed), last, &reason);
   }
+  iobind__stream_advance(stream, last);
   if (atomic_fetch_sub(&stream->owners, 1) > 1) {
-    iobind__stream_advance(stream, last); /* a session computes on it: it is closed with that */
-    return;
+    return; /* a session computes on it: it is closed with that, and may be gone by now */
   }
   iobind__worker_stop(stream);
   iobind__stream_advance(stream, atomic_load(&stream->submitted));

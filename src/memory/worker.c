@@ -69,6 +69,7 @@ static void *work(void *context) {
     iobind__task *task = take_task(stream, &failed, &failure);
     pthread_mutex_unlock(&stream->mutex);
     if (task == NULL) {
+      iobind__ref_release(&stream->ref);
       return NULL;
     }
     iobind_status status = task->run(task, failed ? &failure : NULL, &error);
@@ -82,7 +83,9 @@ static iobind_status find_thread(iobind_stream *stream, bool *own, iobind_error 
   if (stream->stopping || stream->started) {
     return IOBIND_OK;
   }
+  iobind__ref_retain(&stream->ref); /* the thread's */
   if (pthread_create(&stream->worker, NULL, work, stream) != 0) {
+    iobind__ref_release(&stream->ref); /* not the last one: the caller uses the stream */
     return iobind__fail(error, IOBIND_OUT_OF_MEMORY, "stream of '%s': no thread can be started for it", stream->device->spec);
   }
   stream->started = true;
@@ -122,7 +125,10 @@ void iobind__worker_stop(iobind_stream *stream) {
   stream->stopping = true;
   pthread_cond_broadcast(&stream->changed);
   pthread_mutex_unlock(&stream->mutex);
-  if (stream->started) {
+  if (stream->started && pthread_equal(stream->worker, pthread_self())) {
+    /* It has waited for another thread, and so has let go what the stream held: a binding, with it the last session that computes here. */
+    pthread_detach(stream->worker);
+  } else if (stream->started) {
     pthread_join(stream->worker, NULL);
   }
 }
