@@ -16,30 +16,54 @@ static void free_slot(iobind__staging *slot) {
 
 static bool allocate(iobind__staging *slot, iobind__place *pinned, size_t bytes) {
   const int64_t dims[1] = {bytes < IOBIND__STAGED_LEAST ? IOBIND__STAGED_LEAST : (int64_t)bytes};
-  iobind__staging made = {.place = pinned, .bytes = (size_t)dims[0]};
-  if (iobind__place_allocate(pinned, ONNX_TENSOR_ELEMENT_DATA_TYPE_UINT8, dims, 1, made.bytes, &made.value, &made.data, NULL) !=
+  OrtValue *value;
+  void *data;
+  if (iobind__place_allocate(pinned, ONNX_TENSOR_ELEMENT_DATA_TYPE_UINT8, dims, 1, (size_t)dims[0], &value, &data, NULL) !=
       IOBIND_OK) {
     return false;
   }
-  atomic_fetch_add(&pinned->device->counters.allocated_bytes, made.bytes);
+  atomic_fetch_add(&pinned->device->counters.allocated_bytes, (size_t)dims[0]);
   atomic_fetch_add(&pinned->device->counters.allocation_count, 1);
   free_slot(slot);
-  *slot = made;
+  slot->value = value; /* not `used`, at which other threads look */
+  slot->place = pinned;
+  slot->data = data;
+  slot->bytes = (size_t)dims[0];
   return true;
 }
 
-/* A free buffer that is large enough, or else any free one, which is allocated again; NULL: all are in use. */
-static iobind__staging *find_slot(iobind_stream *stream, size_t bytes) {
+/* The host may know that the stream has passed a read before the thread that has submitted it notes where its bytes go. With the mutex held. */
+static bool is_free(const iobind_stream *stream, const iobind__staging *slot) {
+  bool unused = iobind__stream_passed(stream, slot->used);
+  for (size_t i = 0; unused && i < atomic_load_explicit(&stream->delivery_count, memory_order_relaxed); i++) {
+    unused = stream->deliveries[i].from != slot->data;
+  }
+  return unused;
+}
+
+static void set_used(iobind_stream *stream, iobind__staging *slot, iobind__ticket used) {
+  pthread_mutex_lock(&stream->mutex);
+  slot->used = used;
+  pthread_mutex_unlock(&stream->mutex);
+}
+
+/* A free buffer that is large enough, or else any free one, which is allocated again; NULL: all are in use. It is the caller's until it is
+ * said by which copy it is used: sessions that compute on one stream submit to it from several threads. */
+static iobind__staging *take_slot(iobind_stream *stream, size_t bytes) {
   iobind__staging *found = NULL;
-  for (size_t i = 0; i < IOBIND__STAGING; i++) {
+  bool fits = false;
+  pthread_mutex_lock(&stream->mutex);
+  for (size_t i = 0; i < IOBIND__STAGING && !fits; i++) {
     iobind__staging *slot = &stream->staging[i];
-    if (slot->value == NULL || iobind__stream_passed(stream, slot->used)) {
+    if (is_free(stream, slot)) {
       found = slot;
-      if (slot->value != NULL && slot->bytes >= bytes) {
-        return slot;
-      }
+      fits = slot->value != NULL && slot->bytes >= bytes;
     }
   }
+  if (found != NULL) {
+    found->used = IOBIND__STAGING_TAKEN;
+  }
+  pthread_mutex_unlock(&stream->mutex);
   return found;
 }
 
@@ -49,13 +73,17 @@ iobind__staging *iobind__staging_take(iobind_stream *stream, const iobind__place
       pinned->info == NULL || !pinned->host) {
     return NULL;
   }
-  iobind__staging *slot = find_slot(stream, bytes);
+  iobind__staging *slot = take_slot(stream, bytes);
   bool fits = slot != NULL && slot->value != NULL && slot->bytes >= bytes;
-  return fits || (slot != NULL && allocate(slot, pinned, bytes)) ? slot : NULL;
+  if (slot != NULL && !fits && !allocate(slot, pinned, bytes)) {
+    set_used(stream, slot, 0);
+    slot = NULL;
+  }
+  return slot;
 }
 
 void iobind__staging_used(iobind_stream *stream, iobind__staging *staging) {
-  staging->used = iobind__stream_take_ticket(stream);
+  set_used(stream, staging, iobind__stream_take_ticket(stream));
 }
 
 void iobind__staging_free(iobind_stream *stream) {

@@ -70,13 +70,21 @@ typedef struct iobind__joined {
 typedef struct iobind__bridge iobind__bridge;
 
 /* Pinned memory of the stream. */
+#define IOBIND__STAGING_TAKEN UINT64_MAX
 typedef struct iobind__staging {
   OrtValue *value; /* NULL: not allocated */
   iobind__place *place;
   void *data;
   size_t bytes;
-  iobind__ticket used; /* by the last copy that used it */
+  iobind__ticket
+      used; /* by the last copy that used it; TAKEN: by one that is just being submitted, whose thread owns the rest */
 } iobind__staging;
+
+/* A thread that waits for an EP's stream. */
+typedef struct iobind__wait {
+  iobind__ticket ticket;
+  struct iobind__wait *next;
+} iobind__wait;
 
 enum { IOBIND__FAILURES = 8, IOBIND__STAGING = 4 };
 
@@ -93,7 +101,7 @@ struct iobind_stream {
   atomic_uint_least64_t seen;
   atomic_bool failed;     /* since it was last synchronized: the latest of `failures` */
   pthread_mutex_t mutex;  /* guards what follows */
-  pthread_cond_t changed; /* `passed`, or the tasks */
+  pthread_cond_t changed; /* `passed`, the tasks, or `waits` */
   iobind__task *tasks;
   iobind__task **tasks_end;
   pthread_t worker;
@@ -104,13 +112,14 @@ struct iobind_stream {
   atomic_uint_least64_t last_failed;            /* the end of the latest failure */
   iobind__delivery deliveries[IOBIND__STAGING]; /* the oldest first */
   atomic_size_t delivery_count;
-  iobind__staging staging[IOBIND__STAGING]; /* only the thread that submits touches it */
+  iobind__staging staging[IOBIND__STAGING];
   iobind__retired *retired;
   size_t retired_count;
   size_t retired_capacity;
   iobind__joined *joined; /* the oldest first */
   size_t joined_count;
   size_t joined_capacity;
+  iobind__wait *waits;  /* inside the EP */
   atomic_size_t owners; /* the caller, and sessions that compute on it: it is closed with the last one */
 };
 
@@ -248,7 +257,7 @@ static inline size_t iobind__staging_least(const iobind_stream *stream) {
  * not wait. NULL: there is none, and the EP copies as it does without. Borrowed for the one copy that is submitted next. */
 iobind__staging *iobind__staging_take(iobind_stream *stream, const iobind__place *remote, size_t bytes);
 
-/* The copy has been submitted. */
+/* The copy has been submitted, or has failed: it must be said of every buffer that was taken. */
 void iobind__staging_used(iobind_stream *stream, iobind__staging *staging);
 
 /* Free all of it; the stream has passed every copy. */

@@ -406,8 +406,10 @@ void iobind__tensor_use(iobind_tensor *tensor, iobind_stream *stream) {
   if (old != stream) {
     iobind__ref_retain(&stream->ref);
     use->stream = stream;
+    use->ticket = ticket;
+  } else if (use->ticket < ticket) { /* otherwise another thread has used it on the stream since */
+    use->ticket = ticket;
   }
-  use->ticket = ticket;
   pthread_mutex_unlock(mutex);
   if (old != NULL && old != stream) {
     iobind__ref_release(&old->ref);

@@ -416,6 +416,86 @@ static void one_audit_in_many_hands(void **state) {
   iobind_session_destroy(session);
 }
 
+/* ---- sessions that compute on one stream, which the caller uses, too ---- */
+
+enum { MANY = 20000, MOVES = 10 }; /* enough floats for a buffer of the stream's */
+
+typedef struct shared_stream {
+  iobind_session *sessions[THREADS];
+  iobind_stream *stream;
+} shared_stream;
+
+/* A turn of a member or of the caller: all of it has one value. */
+static bool all_are(const float *values, float value) {
+  bool same = true;
+  for (size_t i = 0; i < MANY; i++) {
+    same = same && values[i] == value;
+  }
+  return same;
+}
+
+static void run_on_shared(member *self) {
+  const shared_stream *all = self->shared;
+  const int64_t count = MANY;
+  iobind_tensor *x = NULL;
+  iobind_tensor *y = NULL;
+  iobind_binding *binding = NULL;
+  float *values = calloc(MANY, sizeof *values);
+  HOLDS(self, values != NULL);
+  WELL(self, iobind_tensor_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, &count, 1, values, MANY * sizeof *values, NULL,
+                                NULL, &x, NULL));
+  WELL(self, iobind_binding_create(all->sessions[self->number], &binding, NULL));
+  WELL(self, iobind_binding_set_input(binding, 0, IOBIND_INPUT_LIVE, x, NULL, NULL));
+  for (size_t turn = 0; turn < MOVES && self->good; turn++) {
+    const float value = (float)(100 * self->number + turn);
+    for (size_t i = 0; i < MANY; i++) {
+      values[i] = value;
+    }
+    WELL(self, iobind_binding_run(binding, NULL, NULL, NULL));
+    WELL(self, iobind_binding_get_output(binding, 0, &y, NULL));
+    WELL(self, iobind_tensor_read(y, 0, values, MANY * sizeof *values, NULL, NULL));
+    HOLDS(self, all_are(values, 2 * value));
+  }
+  iobind_binding_destroy(binding);
+  iobind_session_destroy(all->sessions[self->number]); /* the last one ends the stream */
+  iobind_tensor_release(x);
+  free(values);
+}
+
+static void move_on_shared(void *shared) {
+  shared_stream *all = shared;
+  const int64_t count = MANY;
+  static float values[MANY];
+  static float read[MANY];
+  iobind_tensor *x;
+  expect_ok(iobind_tensor_create(vdev, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, &count, 1, &x, &fault));
+  for (size_t turn = 0; turn < MOVES; turn++) {
+    for (size_t i = 0; i < MANY; i++) {
+      values[i] = (float)turn;
+    }
+    expect_ok(iobind_tensor_write(x, 0, values, sizeof values, all->stream, &fault));
+    expect_ok(iobind_tensor_read(x, 0, read, sizeof read, all->stream, &fault));
+    expect_ok(iobind_stream_synchronize(all->stream, &fault));
+    assert_true(all_are(read, (float)turn));
+  }
+  iobind_tensor_release(x);
+  iobind_stream_destroy(all->stream);
+}
+
+static void sessions_share_a_stream(void **state) {
+  (void)state;
+  shared_stream all;
+  iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
+  expect_ok(iobind_stream_create(vdev, NULL, &all.stream, &fault));
+  options.devices = &vdev;
+  options.device_count = 1;
+  options.stream = all.stream;
+  for (size_t i = 0; i < THREADS; i++) {
+    expect_ok(test_session_with(runtime, "scale", &options, &all.sessions[i], &fault));
+  }
+  threads_run_with(run_on_shared, &all, move_on_shared);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(shared_session),
     cmocka_unit_test(bound_and_unbound_runs),
@@ -427,6 +507,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(session_is_asked_while_it_runs),
     cmocka_unit_test(pipelines_of_one_session),
     cmocka_unit_test(one_audit_in_many_hands),
+    cmocka_unit_test(sessions_share_a_stream),
 };
 
 FIXTURE_MAIN(tests, threads_open, threads_close);
