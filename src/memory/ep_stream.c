@@ -65,35 +65,80 @@ static iobind_status notify(const iobind_stream *stream, OrtSyncNotificationImpl
   return status;
 }
 
+/* A notification at the stream's end, and its ticket; NULL and 0 if the stream is being destroyed. The ticket is taken first: what another
+ * thread submits behind the notification must not have a lower one. Of two notifications, the one with the lower ticket comes first. */
+static iobind_status mark_end(iobind_stream *stream, iobind__ticket *ticket, OrtSyncNotificationImpl **end,
+                              iobind_error *error) {
+  iobind_status status = IOBIND_OK;
+  *ticket = 0;
+  *end = NULL;
+  iobind__device_enter(stream->device); /* first: a thread that is inside may want the mutex */
+  pthread_mutex_lock(&stream->mutex);
+  if (!stream->stopping) {
+    *ticket = iobind__stream_take_ticket(stream);
+    status = notify(stream, end, error);
+  }
+  pthread_mutex_unlock(&stream->mutex);
+  iobind__device_leave(stream->device);
+  return status;
+}
+
+static void begin_wait(iobind_stream *stream, iobind__wait *self) {
+  pthread_mutex_lock(&stream->mutex);
+  self->next = stream->waits;
+  stream->waits = self;
+  pthread_mutex_unlock(&stream->mutex);
+}
+
+/* With the mutex held. */
+static bool has_earlier(const iobind_stream *stream, iobind__ticket ticket) {
+  const iobind__wait *other = stream->waits;
+  while (other != NULL && other->ticket > ticket) {
+    other = other->next;
+  }
+  return other != NULL;
+}
+
+/* An EP tells a failure once, and a later wait that it is all right. So this thread goes on only when those that wait for what comes before,
+ * which has passed, have written down what they were told. */
+static void end_wait(iobind_stream *stream, const iobind__wait *self) {
+  pthread_mutex_lock(&stream->mutex);
+  iobind__wait **at = &stream->waits;
+  while (*at != self) {
+    at = &(*at)->next;
+  }
+  *at = self->next;
+  pthread_cond_broadcast(&stream->changed);
+  while (has_earlier(stream, self->ticket)) {
+    pthread_cond_wait(&stream->changed, &stream->mutex);
+  }
+  pthread_mutex_unlock(&stream->mutex);
+}
+
 static iobind_status wait_notification(iobind_stream *stream, iobind__ticket ticket, OrtSyncNotificationImpl *notification,
                                        iobind_error *error) {
-  iobind__ticket before = atomic_load(&stream->passed);
+  iobind__wait self = {.ticket = ticket};
   iobind__device_enter(stream->device);
+  begin_wait(stream, &self);
   OrtStatus *failed = notification->WaitOnHost(notification);
   iobind__device_leave(stream->device);
   if (failed != NULL) {
     iobind_error reason = IOBIND_ERROR_INIT;
     (void)iobind__ort_fail(IOBIND__API(stream->device->runtime), failed, &reason, "wait for '%s'", stream->device->spec);
-    iobind__stream_fail(stream, before, ticket, &reason);
+    iobind__stream_fail(stream, atomic_load(&stream->passed), ticket,
+                        &reason); /* not of what has passed for others meanwhile */
   }
+  end_wait(stream, &self);
   iobind__stream_hear_joined(stream, ticket);
   iobind__stream_advance(stream, ticket); /* failed work is over too */
   return iobind__stream_outcome(stream, ticket, error);
 }
 
 static iobind_status drain(iobind_stream *stream, iobind_error *error) {
-  OrtSyncNotificationImpl *end = NULL;
-  iobind__ticket ticket = 0;
-  iobind_status status = IOBIND_OK;
+  OrtSyncNotificationImpl *end;
+  iobind__ticket ticket;
+  iobind_status status = mark_end(stream, &ticket, &end, error);
   /* If a thread waits for a stream on behalf of a tensor, the stream's owner may destroy it meanwhile: then all has passed. */
-  iobind__device_enter(stream->device); /* first: a thread that is inside may want the mutex */
-  pthread_mutex_lock(&stream->mutex);
-  if (!stream->stopping) {
-    ticket = take_ticket(stream);
-    status = notify(stream, &end, error);
-  }
-  pthread_mutex_unlock(&stream->mutex);
-  iobind__device_leave(stream->device);
   if (end != NULL) {
     status = wait_notification(stream, ticket, end, error);
     iobind__device_enter(stream->device);
@@ -110,12 +155,10 @@ static iobind_status wait_for(iobind_stream *stream, iobind__ticket ticket, iobi
 
 /* ---- points ---- */
 
-/* The ticket is the point's own, so that a later failure is not blamed on earlier work. It is taken first: what another thread submits
- * behind the notification must not have a lower one. */
+/* The ticket is the point's own, so that a later failure is not blamed on earlier work. */
 static iobind_status mark(iobind_stream *stream, iobind__point *point, iobind_error *error) {
-  point->ticket = iobind__stream_take_ticket(stream);
   atomic_init(&point->queued, false);
-  return notify(stream, &point->notification, error);
+  return mark_end(stream, &point->ticket, &point->notification, error);
 }
 
 static iobind_status wait_point(iobind__point *point, iobind_error *error) {

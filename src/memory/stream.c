@@ -84,8 +84,9 @@ void iobind__stream_add_failure(iobind_stream *stream, iobind__ticket from, iobi
 }
 
 void iobind__stream_fail(iobind_stream *stream, iobind__ticket after, iobind__ticket ticket, const iobind_error *failure) {
-  iobind__ticket last = atomic_load(&stream->submitted); /* after a failure the EP may have skipped later work, too */
   pthread_mutex_lock(&stream->mutex);
+  /* after a failure the EP may have skipped later work, too; with the mutex, so that a later failure does not end before this one */
+  iobind__ticket last = atomic_load(&stream->submitted);
   if (find_failure(stream, ticket) == NULL) { /* otherwise another thread has waited for the same */
     iobind__stream_add_failure(stream, after < ticket ? after + 1 : ticket, last, failure);
   }
