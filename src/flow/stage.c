@@ -222,6 +222,10 @@ void iobind__stages_start(iobind__slot *self) {
     }
     iobind_status status = enqueue(self, stage, before, &reason);
     if (status != IOBIND_OK) {
+      if (before != NULL) {
+        (void)iobind__stream_order_event(NULL, before,
+                                         NULL); /* its own failure is then the item's, and its thread is done with it */
+      }
       fail_item(self, status, &reason);
       return;
     }

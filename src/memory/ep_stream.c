@@ -125,8 +125,8 @@ static iobind_status wait_notification(iobind_stream *stream, iobind__ticket tic
   if (failed != NULL) {
     iobind_error reason = IOBIND_ERROR_INIT;
     (void)iobind__ort_fail(IOBIND__API(stream->device->runtime), failed, &reason, "wait for '%s'", stream->device->spec);
-    iobind__stream_fail(stream, atomic_load(&stream->passed), ticket,
-                        &reason); /* not of what has passed for others meanwhile */
+    iobind__ticket passed = atomic_load(&stream->passed); /* also by what other threads have heard meanwhile */
+    iobind__stream_fail(stream, passed, ticket, &reason);
   }
   end_wait(stream, &self);
   iobind__stream_hear_joined(stream, ticket);

@@ -76,8 +76,7 @@ typedef struct iobind__staging {
   iobind__place *place;
   void *data;
   size_t bytes;
-  iobind__ticket
-      used; /* by the last copy that used it; TAKEN: by one that is just being submitted, whose thread owns the rest */
+  iobind__ticket used; /* by the last copy; TAKEN: by one that is just being submitted, whose thread owns the rest */
 } iobind__staging;
 
 /* A thread that waits for an EP's stream. */

@@ -1,9 +1,10 @@
-/* Several threads at one stream of an EP. What another thread does in between is done here by hand, in a function of the test's that the library
- * calls at that place: so each meeting happens in every run. On the virtual accelerator. */
+/* Threads that meet at a stream, or at an item of a pipeline. What another thread does in between is done here by hand where it can be, in a
+ * function of the test's that the library calls at that place: so each meeting happens in every run. On the virtual accelerator. */
 #define _POSIX_C_SOURCE 200809L /* barriers, nanosleep */
 #include "fixture.h"
 #include "vdev.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -68,17 +69,32 @@ static void *run_and_tell(void *context) {
   return result;
 }
 
+/* How many threads can still be started, each late; -1: any number. */
+static int late_threads = -1;
+
+static void *run_late(void *context) {
+  const struct timespec moment = {.tv_nsec = 20000000};
+  told_thread self = *(told_thread *)context;
+  free(context);
+  nanosleep(&moment, NULL);
+  return self.start(self.context);
+}
+
 __attribute__((visibility("default"))) int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
                                                                  void *(*start)(void *), void *context);
 int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *), void *context);
 int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *), void *context) {
-  if (!tells_end) {
+  if (!tells_end && late_threads < 0) {
     return __real_pthread_create(thread, attributes, start, context);
   }
+  if (late_threads == 0) {
+    return EAGAIN;
+  }
+  late_threads -= late_threads > 0;
   told_thread *told = malloc(sizeof *told);
   assert_non_null(told);
   *told = (told_thread){start, context};
-  return __real_pthread_create(thread, attributes, run_and_tell, told);
+  return __real_pthread_create(thread, attributes, tells_end ? run_and_tell : run_late, told);
 }
 
 /* ---- setup ---- */
@@ -411,6 +427,33 @@ static void the_last_owner_is_let_go_by_the_streams_thread(void **state) {
   await(&ended, UINT64_MAX);
 }
 
+/* ---- a pipeline's stages ---- */
+
+/* A stage is still at work when the caller finds that there is no thread for the next one. The item has the failure of the first. */
+static void a_stage_that_cannot_start(void **state) {
+  (void)state;
+  const int64_t one = 1;
+  const int64_t row = 99;
+  iobind_device *cpu = iobind_runtime_get_device(runtime, 0);
+  for (int threads = 0; threads <= 2; threads++) {
+    iobind_session *session = fixture_session(runtime, cpu, "lookup");
+    iobind_pipeline *pipeline;
+    iobind_tensor *index;
+    iobind_tensor *output;
+    iobind_pipeline_item item = IOBIND_PIPELINE_ITEM_INIT;
+    expect_ok(iobind_pipeline_create(session, NULL, &pipeline, &fault));
+    expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_INT64, &one, 1, &index, &fault));
+    expect_ok(iobind_tensor_write(index, 0, &row, sizeof row, NULL, &fault));
+    late_threads = threads;
+    expect_ok(iobind_pipeline_submit(pipeline, &index, &fault));
+    late_threads = -1;
+    expect(threads == 0 ? IOBIND_OUT_OF_MEMORY : IOBIND_RUNTIME, iobind_pipeline_next(pipeline, &output, &item, &fault));
+    iobind_tensor_release(index);
+    iobind_pipeline_destroy(pipeline);
+    iobind_session_destroy(session);
+  }
+}
+
 #define ON_VDEV(test) \
   { #test, test, start, stop, NULL }
 
@@ -423,6 +466,7 @@ static const struct CMUnitTest tests[] = {
     ON_VDEV(failures_are_in_the_order_of_tickets),
     ON_VDEV(owners_end_at_once),
     ON_VDEV(the_last_owner_is_let_go_by_the_streams_thread),
+    ON_VDEV(a_stage_that_cannot_start),
 };
 
 FIXTURE_MAIN(tests, NULL, NULL);
