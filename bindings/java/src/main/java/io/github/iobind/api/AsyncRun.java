@@ -9,7 +9,8 @@ import java.util.function.Supplier;
 
 /**
  * A run by a thread of its own. The future is done when the run has ended, and no sooner: who completes it before that has the
- * run cancelled, and the future ends as he said. Its stages run on yet another thread, so that they may do whatever they like.
+ * run cancelled, and the future ends as he said. Its stages run on yet another thread, so that they may do whatever they like; if the
+ * system has no thread left, behind the run on its own.
  */
 final class AsyncRun extends CompletableFuture<Void> {
   private final OrtIoBindingFFM binding;
@@ -36,7 +37,7 @@ final class AsyncRun extends CompletableFuture<Void> {
         binding.exitRun();
       }
       Throwable outcome = failure;
-      Threads.execute(() -> end(outcome));
+      Threads.executeSurely(() -> end(outcome)); // nothing holds the binding any more
     });
   }
 

@@ -8,6 +8,7 @@ import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.SegmentAllocator;
 import java.lang.invoke.VarHandle;
+import java.time.Duration;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.locks.LockSupport;
 
@@ -60,9 +61,13 @@ final class Callbacks {
     ARRIVED.incrementAndGet();
   }
 
-  /** Ends the calls. Waits for those that are on their way into Java, and not for what they do, which may be System.exit. */
+  /**
+   * Ends the calls. Waits for those that are on their way into Java, and not for what they do, which may be System.exit. Not for
+   * ever: one that Java could not take, because a stack was full, never arrives.
+   */
   private static void end() {
     long letThrough = (long) COUNT.getAndBitwiseOr(CALLS, 0L, (long) Constants.CALLBACK_ENDED) / 2;
-    while (ARRIVED.get() != letThrough) LockSupport.parkNanos(100_000);
+    Deadline deadline = Deadline.in(Duration.ofSeconds(5));
+    while (ARRIVED.get() != letThrough && !deadline.isOver()) LockSupport.parkNanos(100_000);
   }
 }

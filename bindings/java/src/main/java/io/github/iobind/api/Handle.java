@@ -392,7 +392,7 @@ final class Handle extends PhantomReference<Object> {
   /** @param isWaitedFor whether this thread closes the object and waits for its end */
   private void destroy(boolean isWaitedFor) {
     if (isSlow && (!isWaitedFor || Thread.currentThread().isVirtual())) {
-      Threads.execute(this::destroyNow);
+      Threads.executeSurely(this::destroyNow);
     } else {
       destroyNow();
     }

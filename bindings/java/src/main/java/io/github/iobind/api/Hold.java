@@ -31,6 +31,8 @@ final class Hold {
   private static final MemorySegment CALLBACK;
   static final FunctionDescriptor BSEARCH = FunctionDescriptor.of(ADDRESS, ADDRESS, ADDRESS, JAVA_LONG, JAVA_LONG, ADDRESS, ADDRESS,
       ADDRESS, ADDRESS, ADDRESS);
+  /** So many frames of {@link #requireStack} take more than what is between a call of bsearch and the work: some 10 kB. */
+  private static final int FRAMES = 256;
   /** C's bsearch in one element: it compares once. The segments stand behind its parameters, where it does not look. */
   private static final MethodHandle CALL;
   private static final ThreadLocal<Runnable> WORK = new ThreadLocal<>();
@@ -53,6 +55,14 @@ final class Hold {
   private static int compare(MemorySegment key, MemorySegment element) {
     WORK.get().run();
     return 0;
+  }
+
+  /**
+   * Throws a StackOverflowError if little of the stack is left. One that is thrown between native code and the work, where nobody
+   * can catch it, would end the process.
+   */
+  private static int requireStack(int frames) {
+    return frames == 0 ? 0 : 1 + requireStack(frames - 1);
   }
 
   /** One segment of each arena that can be closed; null where there is none. */
@@ -114,6 +124,7 @@ final class Hold {
       work.run();
       return;
     }
+    requireStack(FRAMES);
     Throwable[] failure = new Throwable[1];
     Runnable outer = WORK.get();
     WORK.set(() -> {

@@ -36,7 +36,8 @@ public final class OrtBindingPool<K> implements AutoCloseable {
   private final int size;
   private final BiConsumer<OrtIoBindingFFM, K> prepare;
   private final ReentrantLock lock = new ReentrantLock(true);
-  private final Condition returned = lock.newCondition();
+  /** Threads that wait, in the order of arrival, each by a condition of its own. */
+  private final ArrayDeque<Condition> waiting = new ArrayDeque<>();
   private final Map<K, ArrayDeque<Member<K>>> free = new HashMap<>();
   /** All free ones, the one that was idle for longest first. */
   private final ArrayDeque<Member<K>> idle = new ArrayDeque<>();
@@ -187,7 +188,7 @@ public final class OrtBindingPool<K> implements AutoCloseable {
     Member<K> unwanted = null;
     lock.lockInterruptibly();
     try {
-      awaitRoom(key, deadline);
+      awaitRoom(deadline);
       leases++;
       leased++;
       Lease<K> found = takeFree(key);
@@ -205,25 +206,43 @@ public final class OrtBindingPool<K> implements AutoCloseable {
     return make(key);
   }
 
-  /** Waits until a binding of the key is free, or one can be made. */
-  private void awaitRoom(K key, Deadline deadline) throws InterruptedException {
-    long from = 0;
+  /** Waits until a binding is free, or one can be made, and no thread waits that came before. */
+  private void awaitRoom(Deadline deadline) throws InterruptedException {
+    requireOpen();
+    if (waiting.isEmpty() && hasRoom()) return;
+    if (deadline.isOver()) throw allLeased();
+    Condition turn = lock.newCondition();
+    waiting.addLast(turn);
+    waits++;
+    long from = System.nanoTime();
     try {
-      while (true) {
-        if (isClosed) throw new IllegalStateException("OrtBindingPool is closed");
-        if (free.containsKey(key) || bindings < size || !idle.isEmpty()) return;
-        if (deadline.isOver()) {
-          throw new OrtFFMException(OrtStatus.TIMEOUT, "lease: all " + size + " bindings of the pool are leased");
-        }
-        if (from == 0) {
-          from = System.nanoTime();
-          waits++;
-        }
-        returned.awaitNanos(deadline.left());
+      while (waiting.peekFirst() != turn || !hasRoom()) {
+        requireOpen();
+        if (deadline.isOver()) throw allLeased();
+        turn.awaitNanos(deadline.left());
       }
+      requireOpen();
     } finally {
-      if (from != 0) waitedNanos += System.nanoTime() - from;
+      waiting.remove(turn);
+      waitedNanos += System.nanoTime() - from;
+      signalNext(); // who comes next looks whether there is room
     }
+  }
+
+  private boolean hasRoom() {
+    return bindings < size || !idle.isEmpty();
+  }
+
+  private void requireOpen() {
+    if (isClosed) throw new IllegalStateException("OrtBindingPool is closed");
+  }
+
+  private OrtFFMException allLeased() {
+    return new OrtFFMException(OrtStatus.TIMEOUT, "lease: all " + size + " bindings of the pool are leased");
+  }
+
+  private void signalNext() {
+    if (!waiting.isEmpty()) waiting.getFirst().signal();
   }
 
   /** A lease of the free binding of the key that was used last, whose memory is warm; null: there is none. */
@@ -270,7 +289,7 @@ public final class OrtBindingPool<K> implements AutoCloseable {
           } else {
             add(unwanted); // also where the pool was closed meanwhile: closing it again closes this one
           }
-          returned.signal();
+          signalNext();
         }
       } finally {
         lock.unlock();
@@ -316,7 +335,7 @@ public final class OrtBindingPool<K> implements AutoCloseable {
       place.isLeased = false;
       bindings--;
       leased--;
-      returned.signal();
+      signalNext();
     } finally {
       lock.unlock();
     }
@@ -346,7 +365,7 @@ public final class OrtBindingPool<K> implements AutoCloseable {
       if (!isClosed && !member.binding.isClosed()) {
         leased--;
         add(member);
-        returned.signal();
+        signalNext();
         return;
       }
     } finally {
@@ -389,7 +408,7 @@ public final class OrtBindingPool<K> implements AutoCloseable {
       idle.clear();
       free.clear();
       bindings -= all.size();
-      returned.signalAll();
+      waiting.forEach(Condition::signal);
     } finally {
       lock.unlock();
     }

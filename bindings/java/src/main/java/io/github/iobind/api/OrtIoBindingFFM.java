@@ -192,12 +192,17 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
     OrtSessionFFM.RunListener listener = session.listener();
     if (listener == null) {
       runNow();
-      return;
+    } else {
+      told(listener, this::runNow);
     }
+  }
+
+  /** Runs, and has a listener told of it. */
+  private void told(OrtSessionFFM.RunListener listener, Runnable run) {
     long from = System.nanoTime();
     OrtFFMException[] failure = new OrtFFMException[1];
     try {
-      runNow();
+      run.run();
     } catch (OrtFFMException e) {
       failure[0] = e;
       throw e;
@@ -275,27 +280,36 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
   public void runWithBindings(@Nullable OrtStreamFFM stream, @Nullable OrtEventFFM event) {
     long address = enter();
     try {
-      requireGuards();
-      MemorySegment[] memory = held();
-      if (stream != null) Hold.requireShared("a run on a stream", memory);
-      boolean isCounted = session.beginRun();
-      try {
-        if (stream == null) {
-          Hold.during(memory, () -> submit(address, null, event));
-        } else if (memory == null && !session.isShared()) {
-          submit(address, stream, event);
-        } else {
-          InFlight.Work[] work = new InFlight.Work[1];
-          work[0] = stream.inFlight().submit(stream, memory, () -> submit(address, stream, event), passed(session, work));
-          if (event != null) event.recordedBehind(work[0]);
-          session.runSubmitted(work[0]);
-          lastWork.set(work[0]);
-        }
-      } finally {
-        session.endRun(isCounted);
+      OrtSessionFFM.RunListener listener = stream == null ? session.listener() : null; // a run on a stream has not ended then
+      if (listener == null) {
+        run(address, stream, event);
+      } else {
+        told(listener, () -> run(address, null, event));
       }
     } finally {
       handle.exitAlone();
+    }
+  }
+
+  private void run(long address, OrtStreamFFM stream, OrtEventFFM event) {
+    requireGuards();
+    MemorySegment[] memory = held();
+    if (stream != null) Hold.requireShared("a run on a stream", memory);
+    boolean isCounted = session.beginRun();
+    try {
+      if (stream == null) {
+        Hold.during(memory, () -> submit(address, null, event));
+      } else if (memory == null && !session.isShared()) {
+        submit(address, stream, event);
+      } else {
+        InFlight.Work[] work = new InFlight.Work[1];
+        work[0] = stream.inFlight().submit(stream, memory, () -> submit(address, stream, event), passed(session, work));
+        if (event != null) event.recordedBehind(work[0]);
+        session.runSubmitted(work[0]);
+        lastWork.set(work[0]);
+      }
+    } finally {
+      session.endRun(isCounted);
     }
   }
 
@@ -328,7 +342,7 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
    * <p>The future is done when the run has ended. {@code cancel}, {@code orTimeout}, {@code complete} and
    * {@code completeExceptionally} give the run up: it is cancelled, and the future ends as they say when the run has ended.
    * Memory of the caller's is held meanwhile: its arena refuses to be closed. Stages of the future do not run on the thread
-   * that ran the model. Waiting for the future does not keep a virtual thread's carrier busy.
+   * that ran the model, unless the system has no other thread left. Waiting for the future does not keep a virtual thread's carrier busy.
    *
    * @return done when the run is, with an OrtFFMException where it failed, whatever the reason
    * @throws OrtFFMException INVALID_STATE: a call, or a run, is under way; INVALID_ARGUMENT: memory of a confined arena is

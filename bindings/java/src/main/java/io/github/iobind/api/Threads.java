@@ -4,6 +4,7 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
+import java.util.concurrent.RejectedExecutionException;
 import java.util.function.BooleanSupplier;
 
 /** Threads that wait in libiobind for others: a virtual thread would keep its carrier busy there. */
@@ -22,6 +23,15 @@ final class Threads {
 
   static void execute(Runnable task) {
     POOL.execute(task);
+  }
+
+  /** As {@link #execute}, for what must be done: here, if the system gives no thread. */
+  static void executeSurely(Runnable task) {
+    try {
+      POOL.execute(task);
+    } catch (OutOfMemoryError | RejectedExecutionException noThread) {
+      task.run();
+    }
   }
 
   /** Waits in libiobind, whatever interrupts; a virtual thread lets its carrier go meanwhile. */

@@ -1,8 +1,14 @@
 package io.github.iobind.api;
 
+import static java.lang.foreign.ValueLayout.ADDRESS;
+import static java.lang.foreign.ValueLayout.JAVA_INT;
+
 import ai.onnxruntime.OrtEnvironment;
 import ai.onnxruntime.OrtSession;
+import io.github.iobind.ffm.IobindInterop;
 import java.lang.foreign.Arena;
+import java.lang.foreign.FunctionDescriptor;
+import java.lang.foreign.Linker;
 import java.lang.foreign.MemorySegment;
 import java.nio.channels.FileChannel;
 import java.nio.file.Files;
@@ -31,7 +37,7 @@ final class CrashCases {
 
   private CrashCases() {}
 
-  public static void main(String[] arguments) throws Exception {
+  public static void main(String[] arguments) throws Throwable {
     switch (arguments[0]) {
       case "adoptedSessionIsClosed" -> adoptedSessionIsClosed();
       case "readOnlyMemory" -> readOnlyMemory();
@@ -50,6 +56,9 @@ final class CrashCases {
       case "mainReturnsInARunOnAStream" -> mainReturnsInARunOnAStream();
       case "mainReturnsInAPipeline" -> mainReturnsInAPipeline();
       case "exitsInALogLine" -> exitsInALogLine();
+      case "stackOverflows" -> stackOverflows();
+      case "callNeverArrives" -> callNeverArrives();
+      case "noThreadAtTheEndOfARun" -> noThreadAtTheEndOfARun();
       case "libraryIsUnregistered" -> libraryIsUnregistered(arguments[1]);
       default -> throw new IllegalArgumentException(arguments[0]);
     }
@@ -644,6 +653,53 @@ final class CrashCases {
     });
     binding.runWithBindings();
     throw new AssertionError("the JVM has ended");
+  }
+
+  /** A call that holds arenas at every depth of a stack, up to its end. Nothing is closed: an overflow may come in a finally. */
+  private static void stackOverflows() throws Exception {
+    OrtRuntimeFFM runtime = OrtRuntimeFFM.create();
+    OrtValueRef source = OrtValueRef.wrap(runtime, DeviceSpec.CPU, Arena.ofShared().allocate(4, 4), ONE);
+    OrtValueRef target = OrtValueRef.wrap(runtime, DeviceSpec.CPU, Arena.ofShared().allocate(4, 4), ONE);
+    source.copyTo(target);
+    Thread small = new Thread(null, () -> copyUpToTheEnd(source, target), "small", 384 << 10);
+    small.start();
+    small.join();
+    source.copyTo(target);
+  }
+
+  private static void copyUpToTheEnd(OrtValueRef source, OrtValueRef target) {
+    try {
+      copyUpToTheEnd(source, target);
+    } catch (StackOverflowError end) {
+      source.copyTo(target); // throws it again, until enough is free
+      return;
+    }
+    source.copyTo(target);
+  }
+
+  /** The end of the JVM does not wait for a call that Java could not take. */
+  private static void callNeverArrives() throws Throwable {
+    Linker linker = Linker.nativeLinker();
+    MemorySegment notJava = linker.defaultLookup().find("abs").orElseThrow();
+    linker.downcallHandle(IobindInterop.callbackLog(), FunctionDescriptor.ofVoid(ADDRESS, JAVA_INT, ADDRESS))
+        .invoke(Callbacks.log(Arena.global(), notJava), 0, MemorySegment.NULL);
+  }
+
+  /** The future of a run ends also if the system has no thread left for that. */
+  private static void noThreadAtTheEndOfARun() throws Exception {
+    try (OrtRuntimeFFM runtime = OrtRuntimeFFM.create(); OrtSessionFFM session = Models.session(runtime, "loop");
+        OrtIoBindingFFM binding = session.createBinding()) {
+      binding.bindInput(0, new long[] {TRIPS});
+      binding.bindInput(1, new float[] {1}, 1);
+      CompletableFuture<Void> run = binding.runAsync();
+      var pool = Threads.class.getDeclaredField("POOL");
+      pool.setAccessible(true);
+      ((java.util.concurrent.ExecutorService) pool.get(null)).shutdown(); // takes no task any more; the run goes on
+      run.get(60, TimeUnit.SECONDS);
+      OrtStreamFFM stream = OrtStreamFFM.create(runtime, DeviceSpec.CPU);
+      Thread.ofVirtual().start(stream::close).join(); // which a thread of the pool would do
+      require(stream.close(Duration.ofSeconds(20)), "it is gone");
+    }
   }
 
   /** Who shares ONNX Runtime unregisters an EP's library while a value of its device is open. */

@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import java.nio.file.Path;
 import java.util.Map;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
@@ -14,7 +15,8 @@ class CrashTest {
   @ParameterizedTest
   @ValueSource(strings = {"adoptedSessionIsClosed", "readOnlyMemory", "arenaIsClosedInARun", "arenaIsClosedInARunOnAStream",
       "arenaIsClosedInASnapshot", "arenaIsClosedBehindAState", "manyArenas", "adoptedPipelineIsOpen",
-      "adoptedSessionIsClosedTwice", "streamIsClosedInASubmit", "objectsOfArrays", "bytesAreUsedDirectly"})
+      "adoptedSessionIsClosedTwice", "streamIsClosedInASubmit", "objectsOfArrays", "bytesAreUsedDirectly", "stackOverflows",
+      "noThreadAtTheEndOfARun"})
   void survives(String name) throws Exception {
     passes(name);
   }
@@ -31,6 +33,12 @@ class CrashTest {
   @ValueSource(strings = {"mainReturnsInARunOnAStream", "mainReturnsInAPipeline"})
   void survivesTheEndOfTheJvm(String name) throws Exception {
     for (int i = 0; i < 10; i++) passes(OWN_ORT, name);
+  }
+
+  @Test
+  @Timeout(value = 60, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
+  void endsAlthoughACallNeverArrives() throws Exception {
+    passes("callNeverArrives");
   }
 
   /** A host program that unregisters an EP's library loses the memory of a value that is still open, and nothing else. */

@@ -266,4 +266,39 @@ class PoolTest {
       assertThrows(OrtFFMException.class, stream::synchronize);
     }
   }
+
+  /** A thread that comes in the moment in which a binding is given back does not get it before one that has waited. */
+  @Test
+  @Timeout(value = 60, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
+  void threadsAreServedInTheOrderOfArrival() throws Exception {
+    try (OrtSessionFFM session = Models.session(runtime, "scale"); OrtBindingPool<Integer> pool = pool(session, 1)) {
+      var field = OrtBindingPool.class.getDeclaredField("lock");
+      field.setAccessible(true);
+      var lock = (java.util.concurrent.locks.ReentrantLock) field.get(pool);
+      List<String> served = new java.util.concurrent.CopyOnWriteArrayList<>();
+      OrtBindingPool.Lease<Integer> lease = pool.lease(1);
+      Thread first = Thread.ofPlatform().start(() -> leaseOnce(pool, "first", served));
+      while (pool.metrics().waits() == 0) Thread.onSpinWait();
+      Thread second;
+      lock.lock();
+      try {
+        second = Thread.ofPlatform().start(() -> leaseOnce(pool, "second", served));
+        while (!lock.hasQueuedThread(second)) Thread.onSpinWait();
+        lease.close();
+      } finally {
+        lock.unlock();
+      }
+      first.join();
+      second.join();
+      assertEquals(List.of("first", "second"), served);
+    }
+  }
+
+  private static void leaseOnce(OrtBindingPool<Integer> pool, String name, List<String> served) {
+    try (OrtBindingPool.Lease<Integer> lease = pool.lease(1)) {
+      served.add(name);
+    } catch (InterruptedException e) {
+      throw new IllegalStateException(e);
+    }
+  }
 }
