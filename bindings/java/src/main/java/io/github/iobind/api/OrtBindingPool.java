@@ -189,10 +189,12 @@ public final class OrtBindingPool<K> implements AutoCloseable {
     lock.lockInterruptibly();
     try {
       awaitRoom(deadline);
-      leases++;
       leased++;
       Lease<K> found = takeFree(key);
-      if (found != null) return found;
+      if (found != null) {
+        leases++;
+        return found;
+      }
       if (bindings == size) {
         unwanted = idle.getFirst();
         remove(unwanted);
@@ -322,6 +324,7 @@ public final class OrtBindingPool<K> implements AutoCloseable {
     lock.lock();
     try {
       made++;
+      leases++;
     } finally {
       lock.unlock();
     }

@@ -225,7 +225,7 @@ class PoolTest {
       }
       OrtFFMException e = assertThrows(OrtFFMException.class, () -> pool.lease(2, Duration.ofMillis(5)));
       assertEquals(OrtStatus.TIMEOUT, e.status());
-      assertEquals(new OrtBindingPool.Metrics(2, 1, 0, 0, 0, 1, 0), pool.metrics());
+      assertEquals(new OrtBindingPool.Metrics(1, 1, 0, 0, 0, 1, 0), pool.metrics());
       try (var lease = pool.lease(1)) {
         assertSame(busy, lease.binding());
       }
