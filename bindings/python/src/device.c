@@ -114,9 +114,13 @@ static PyObject *runtime_devices(Runtime *self, PyObject *none) {
 }
 
 static PyObject *runtime_find(Runtime *self, PyObject *spec) {
-  const char *text = PyUnicode_AsUTF8AndSize(spec, NULL);
+  Py_ssize_t length;
+  const char *text = PyUnicode_AsUTF8AndSize(spec, &length);
   if (text == NULL) {
     return NULL;
+  }
+  if (strlen(text) != (size_t)length) {
+    return raise_format(IOBIND_INVALID_ARGUMENT, "device: expected a spec without a NUL character, got %R", spec);
   }
   iobind_device *device;
   iobind_memory memory = IOBIND_MEMORY_DEFAULT;

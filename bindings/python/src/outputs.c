@@ -1,6 +1,8 @@
 /* The outputs of a run, by name. On a stream they are handed out before the run is over, where they lie on the device. */
 #include "binding.h"
 
+#include <string.h>
+
 PyObject *outputs_new(Binding *binding) {
   PyTypeObject *type = (PyTypeObject *)outputs_class;
   Outputs *self = (Outputs *)PyType_GenericAlloc(type, 0);
@@ -148,8 +150,9 @@ static PyObject *outputs_get(Outputs *self, PyObject *key) {
     }
     size_t index;
     iobind_error error = IOBIND_ERROR_INIT;
-    const char *name = PyUnicode_Check(key) ? PyUnicode_AsUTF8AndSize(key, NULL) : NULL;
-    if (name == NULL) {
+    Py_ssize_t length;
+    const char *name = PyUnicode_Check(key) ? PyUnicode_AsUTF8AndSize(key, &length) : NULL;
+    if (name == NULL || strlen(name) != (size_t)length) { /* without what is behind a NUL the name may be an output's */
       PyErr_Format(PyExc_TypeError, "expected the name of an output, got %R", key);
       return NULL;
     }

@@ -502,9 +502,9 @@ static int tensor_buffer(Tensor *self, Py_buffer *view, int flags) {
       PyErr_NoMemory();
       return -1;
     }
-    Py_ssize_t stride = item;
-    for (size_t i = info->rank; i-- > 0; stride *= info->dims[i] > 0 ? (Py_ssize_t)info->dims[i] : 1) {
-      strides[i] = stride;
+    size_t stride = (size_t)item; /* without elements the other dims may be of any size */
+    for (size_t i = info->rank; i-- > 0; stride *= info->dims[i] > 0 ? (size_t)info->dims[i] : 1) {
+      strides[i] = (Py_ssize_t)stride;
     }
     self->strides = strides;
   }
@@ -634,9 +634,12 @@ static PyObject *read_bytes(Tensor *self, PyObject *arguments) {
 }
 
 /* A list of tensors as handles, to be freed by PyMem_Free; the stream, or the host, comes behind what writes them. */
-static iobind_tensor **handles_of(PyObject *list, const Stream *stream, Py_ssize_t *count) {
+static iobind_tensor **handles_of(PyObject *list, Stream *stream, Py_ssize_t *count) {
   *count = PyList_Size(list);
-  iobind_tensor **handles = *count < 0 ? NULL : PyMem_Calloc((size_t)*count + 1, sizeof(iobind_tensor *));
+  iobind_tensor **handles = PyMem_Calloc((size_t)*count + 1, sizeof(iobind_tensor *));
+  if (handles == NULL) {
+    PyErr_NoMemory();
+  }
   for (Py_ssize_t i = 0; handles != NULL && i < *count; i++) {
     Tensor *tensor;
     if (tensor_or_none(PyList_GetItem(list, i), &tensor) != 0 || (tensor != NULL && tensor_order(tensor, stream) != 0)) {
