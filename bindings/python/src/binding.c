@@ -647,7 +647,16 @@ static PyObject *take(Binding *self, PyObject *arguments) {
   iobind_status status;
   WITHOUT_GIL(status, iobind_binding_take_output(self->handle, (size_t)index, &handle, &error));
   self->busy = 0;
-  return status == IOBIND_OK ? output_object(handle, self->session) : raise_error(&error);
+  if (status != IOBIND_OK) {
+    return raise_error(&error);
+  }
+  PyObject *fixed = (PyObject *)self->fixed[index];
+  if (fixed != NULL) { /* itself: another object would not know the streams that write it */
+    iobind_tensor_release(handle);
+    Py_INCREF(fixed);
+    return fixed;
+  }
+  return output_object(handle, self->session);
 }
 
 /* What clear() leaves: no inputs, and FRESH outputs. */
