@@ -80,7 +80,9 @@ static Tensor *root_of(Tensor *tensor) {
 /* Whatever fails: work that failed is over, too. */
 static void wait_for(Stream *stream) {
   iobind_status ignored;
+  stream_enter(stream);
   WITHOUT_GIL(ignored, iobind_stream_synchronize(stream->handle, NULL));
+  stream_leave(stream);
   (void)ignored;
 }
 
@@ -168,7 +170,7 @@ Event *tensor_ready(Tensor *tensor) {
   return root_of(tensor)->ready;
 }
 
-int tensor_order(Tensor *tensor, const Stream *stream) {
+int tensor_order(Tensor *tensor, Stream *stream) {
   Tensor *root = root_of(tensor);
   Event *ready = root->ready;
   if (ready == NULL) {
@@ -179,7 +181,9 @@ int tensor_order(Tensor *tensor, const Stream *stream) {
   bool goes_on = true;
   Py_INCREF((PyObject *)ready); /* another thread may have waited for it */
   if (stream != NULL) {
+    stream_enter(stream);
     WITHOUT_GIL(status, iobind_stream_wait(stream->handle, ready->handle, &error));
+    stream_leave(stream);
   } else {
     goes_on = wait_in_parts(wait_event, ready->handle, UINT64_MAX, &status, &error);
     if (goes_on && status == IOBIND_OK && root->ready == ready) {
@@ -596,8 +600,10 @@ static PyObject *write_bytes(Tensor *self, PyObject *arguments) {
   }
   iobind_error error = IOBIND_ERROR_INIT;
   iobind_status status;
+  stream_enter(stream);
   WITHOUT_GIL(status, iobind_tensor_write(self->handle, (size_t)offset, view.buf, (size_t)view.len,
                                           stream == NULL ? NULL : stream->handle, &error));
+  stream_leave(stream);
   PyBuffer_Release(&view);
   if (stream != NULL) {
     note_writer(self, stream);
@@ -624,8 +630,10 @@ static PyObject *read_bytes(Tensor *self, PyObject *arguments) {
   }
   iobind_error error = IOBIND_ERROR_INIT;
   iobind_status status;
+  stream_enter(stream);
   WITHOUT_GIL(status, iobind_tensor_read(self->handle, (size_t)offset, view.buf, (size_t)view.len,
                                          stream == NULL ? NULL : stream->handle, &error));
+  stream_leave(stream);
   PyBuffer_Release(&view);
   if (status != IOBIND_OK) {
     return raise_error(&error);
@@ -672,8 +680,10 @@ static PyObject *copy_tensors(PyObject *module, PyObject *arguments) {
   } else if (to != NULL) {
     iobind_error error = IOBIND_ERROR_INIT;
     iobind_status status;
+    stream_enter(stream);
     WITHOUT_GIL(status, iobind_tensor_copy((const iobind_tensor *const *)from, to, (size_t)count,
                                            stream == NULL ? NULL : stream->handle, &error));
+    stream_leave(stream);
     for (Py_ssize_t i = 0; stream != NULL && i < count; i++) {
       Tensor *target; /* it may be None */
       if (tensor_or_none(PyList_GetItem(targets, i), &target) == 0 && target != NULL) {
