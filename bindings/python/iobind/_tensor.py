@@ -464,8 +464,9 @@ def tensor(array: Any, device: str | _core.Device = "cpu", dtype: Any = None) ->
     and lists are converted to it, if that changes no number but by rounding. Raises DTypeError, ShapeError (an array with gaps, lists of
     different lengths), InvalidArgument, NotFound, DeviceError, OutOfMemory."""
     if dtype is None:
-        array = _array_of(array, "tensor")
-        dtype = array.dtype
+        found = _array_of(array, "tensor")
+        dtype = found.dtype
+        array = array if dtype.kind in "SU" else found  # which have no NUL at the end of a string
     code = _dtypes.code_of(dtype, "tensor")
     data = host_array(array, code, "tensor")
     shape = [data.size * 8 // _core.dtype_bits(code)] if code in _dtypes.PACKED else data.shape

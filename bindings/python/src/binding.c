@@ -327,8 +327,10 @@ static int update(Binding *self, size_t index, PyObject *value, Stream *stream) 
       stream == NULL) { /* no EP is entered, and it takes less than giving the GIL up */
     status = iobind_binding_update_input(self->handle, index, view.buf, bound->bytes, NULL, &error);
   } else {
+    stream_enter(stream);
     WITHOUT_GIL(status, iobind_binding_update_input(self->handle, index, view.buf, bound->bytes,
                                                     stream == NULL ? NULL : stream->handle, &error));
+    stream_leave(stream);
   }
   self->busy = 0;
   PyBuffer_Release(&view);
@@ -376,8 +378,10 @@ static PyObject *update_input(Binding *self, PyObject *arguments) {
   }
   iobind_error error = IOBIND_ERROR_INIT;
   iobind_status status;
+  stream_enter(stream);
   WITHOUT_GIL(status, iobind_binding_update_input(self->handle, (size_t)index, view.buf, (size_t)view.len,
                                                   stream == NULL ? NULL : stream->handle, &error));
+  stream_leave(stream);
   self->busy = 0;
   PyBuffer_Release(&view);
   if (status != IOBIND_OK) {
@@ -502,10 +506,6 @@ __attribute__((always_inline)) static inline PyObject *run(Binding *self, Stream
   if (binding_enter(self) != 0) {
     return NULL;
   }
-  if (stream != NULL && stream->busy) {
-    self->busy = 0;
-    return raise_status(IOBIND_INVALID_STATE, "binding_run: another thread is in a call of the stream");
-  }
   /* A run on a stream may be under way: then this one is refused, and must not end the outputs that a caller has of that one. */
   bool ends_later = self->on_stream && outputs_are_held(self);
   if (!ends_later) {
@@ -519,7 +519,7 @@ __attribute__((always_inline)) static inline PyObject *run(Binding *self, Stream
   error.struct_size = sizeof error; /* the rest is written where it fails */
   iobind_status status;
   if (stream != NULL) {
-    stream->busy = 1;
+    stream_enter(stream);
   }
   bool watched = run_begins(self->handle);
   WITHOUT_GIL(status, iobind_binding_run(self->handle, stream == NULL ? NULL : stream->handle,
@@ -531,7 +531,7 @@ __attribute__((always_inline)) static inline PyObject *run(Binding *self, Stream
     if (status == IOBIND_OK) {
       mark_run(self, stream);
     }
-    stream->busy = 0;
+    stream_leave(stream);
   }
   for (size_t i = 0; stream != NULL && i < self->session->output_count; i++) {
     if (self->fixed[i] != NULL) {
@@ -647,7 +647,16 @@ static PyObject *take(Binding *self, PyObject *arguments) {
   iobind_status status;
   WITHOUT_GIL(status, iobind_binding_take_output(self->handle, (size_t)index, &handle, &error));
   self->busy = 0;
-  return status == IOBIND_OK ? output_object(handle, self->session) : raise_error(&error);
+  if (status != IOBIND_OK) {
+    return raise_error(&error);
+  }
+  PyObject *fixed = (PyObject *)self->fixed[index];
+  if (fixed != NULL) { /* itself: another object would not know the streams that write it */
+    iobind_tensor_release(handle);
+    Py_INCREF(fixed);
+    return fixed;
+  }
+  return output_object(handle, self->session);
 }
 
 /* What clear() leaves: no inputs, and FRESH outputs. */

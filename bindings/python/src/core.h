@@ -6,6 +6,7 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
+#include <pthread.h>
 #include <stdbool.h>
 
 #include "iobind/interop.h"
@@ -34,8 +35,8 @@ typedef struct Stream {
   PyObject_HEAD
   iobind_stream *handle;
   Device *device;
-  int busy;         /* a thread is in a call that is serial; looked at with the GIL held */
-  Py_ssize_t notes; /* tensors that hold it as a writer */
+  pthread_mutex_t mutex; /* see stream_enter */
+  Py_ssize_t notes;      /* tensors that hold it as a writer */
 } Stream;
 
 typedef struct Event {
@@ -118,6 +119,11 @@ int tensor_or_none(PyObject *object, Tensor **out);
 int ready_tensor_or_none(PyObject *object, Tensor **out); /* and the content is there: waits for the run that writes it */
 
 /* device.c */
+
+/* The library takes one call at a time for a stream: another thread's waits here, until stream_leave. No thread waits for it with the GIL held,
+ * so that its holder may take the GIL. What is freed within a call may come back to the stream. NULL: nothing. */
+void stream_enter(Stream *stream);
+void stream_leave(Stream *stream);
 PyObject *device_object(iobind_device *handle, PyObject *runtime);
 iobind_status wait_event(void *event, uint64_t timeout_ns, iobind_error *error); /* for wait_in_parts */
 /* Borrowed: the Runtime that was made last. */
@@ -138,6 +144,8 @@ bool wait_in_parts(iobind_status (*wait)(void *what, uint64_t timeout_ns, iobind
                    iobind_status *status, iobind_error *error);
 bool run_begins(iobind_binding *binding);
 void run_ends(void);
+void watch_forks(void);
+bool is_forked(void); /* a child of fork: other threads are gone, with what they had locked */
 bool is_main_thread(void);
 
 /* tensor.c; takes the reference over, also where it fails */
@@ -150,7 +158,7 @@ void note_writer(Tensor *tensor, Stream *stream);
 /* An output of a run on a stream: its content is there when the event has passed. */
 void tensor_comes_with(Tensor *tensor, Stream *stream, Event *ready);
 /* Work that uses the tensor comes behind the run that writes it: the host's (NULL), or a stream's. -1 with an exception. */
-int tensor_order(Tensor *tensor, const Stream *stream);
+int tensor_order(Tensor *tensor, Stream *stream);
 /* What a run must wait for before it reads the tensor, borrowed; NULL: nothing. */
 Event *tensor_ready(Tensor *tensor);
 /* The element type of a buffer's format; 0: none. */

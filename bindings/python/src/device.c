@@ -114,9 +114,13 @@ static PyObject *runtime_devices(Runtime *self, PyObject *none) {
 }
 
 static PyObject *runtime_find(Runtime *self, PyObject *spec) {
-  const char *text = PyUnicode_AsUTF8AndSize(spec, NULL);
+  Py_ssize_t length;
+  const char *text = PyUnicode_AsUTF8AndSize(spec, &length);
   if (text == NULL) {
     return NULL;
+  }
+  if (strlen(text) != (size_t)length) {
+    return raise_format(IOBIND_INVALID_ARGUMENT, "device: expected a spec without a NUL character, got %R", spec);
   }
   iobind_device *device;
   iobind_memory memory = IOBIND_MEMORY_DEFAULT;
@@ -289,6 +293,38 @@ PyType_Spec device_spec = {"iobind._core.Device", sizeof(Device), 0, Py_TPFLAGS_
 
 /* ---- streams ---- */
 
+void stream_enter(Stream *stream) {
+  if (stream != NULL && !is_forked() && pthread_mutex_trylock(&stream->mutex) != 0) {
+    Py_BEGIN_ALLOW_THREADS
+    pthread_mutex_lock(&stream->mutex);
+    Py_END_ALLOW_THREADS
+  }
+}
+
+void stream_leave(Stream *stream) {
+  if (stream != NULL && !is_forked()) {
+    pthread_mutex_unlock(&stream->mutex);
+  }
+}
+
+/* Takes the handle over, also where it fails. */
+static PyObject *stream_object(PyTypeObject *type, iobind_stream *handle, PyObject *device) {
+  Stream *self = (Stream *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
+  if (self == NULL) {
+    iobind_stream_destroy(handle);
+    return NULL;
+  }
+  pthread_mutexattr_t attributes;
+  pthread_mutexattr_init(&attributes);
+  pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_RECURSIVE);
+  pthread_mutex_init(&self->mutex, &attributes);
+  pthread_mutexattr_destroy(&attributes);
+  Py_INCREF(device);
+  self->handle = handle;
+  self->device = (Device *)device;
+  return (PyObject *)self;
+}
+
 static PyObject *stream_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords) {
   static char *names[] = {"device", "keys", "values", NULL};
   PyObject *device;
@@ -319,15 +355,7 @@ static PyObject *stream_new(PyTypeObject *type, PyObject *arguments, PyObject *k
   if (status != IOBIND_OK) {
     return raise_error(&error);
   }
-  Stream *self = (Stream *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
-  if (self == NULL) {
-    iobind_stream_destroy(handle);
-    return NULL;
-  }
-  Py_INCREF(device);
-  self->handle = handle;
-  self->device = (Device *)device;
-  return (PyObject *)self;
+  return stream_object(type, handle, device);
 }
 
 /* Stream._wrap(device, kind, handle, owner) */
@@ -346,15 +374,7 @@ static PyObject *stream_wrap(PyObject *type, PyObject *arguments) {
     return raise_error(&error);
   }
   Py_INCREF(owner);
-  Stream *self = (Stream *)((allocfunc)PyType_GetSlot((PyTypeObject *)type, Py_tp_alloc))((PyTypeObject *)type, 0);
-  if (self == NULL) {
-    iobind_stream_destroy(stream);
-    return NULL;
-  }
-  Py_INCREF(device);
-  self->handle = stream;
-  self->device = (Device *)device;
-  return (PyObject *)self;
+  return stream_object((PyTypeObject *)type, stream, device);
 }
 
 /* _native_event(kind, handle, signal): wait for another library's event, or record it */
@@ -366,11 +386,13 @@ static PyObject *stream_native_event(Stream *self, PyObject *arguments) {
   }
   iobind_error error = IOBIND_ERROR_INIT;
   iobind_status status;
+  stream_enter(self);
   if (signal) {
     WITHOUT_GIL(status, iobind_stream_signal_native(self->handle, &native, &error));
   } else {
     WITHOUT_GIL(status, iobind_stream_wait_native(self->handle, &native, &error));
   }
+  stream_leave(self);
   if (status != IOBIND_OK) {
     return raise_error(&error);
   }
@@ -382,6 +404,7 @@ static void stream_dealloc(Stream *self) {
   Py_BEGIN_ALLOW_THREADS
   iobind_stream_destroy(self->handle);
   Py_END_ALLOW_THREADS
+  pthread_mutex_destroy(&self->mutex);
   release_now();
   Py_XDECREF((PyObject *)self->device);
   ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
@@ -392,14 +415,16 @@ iobind_status wait_event(void *event, uint64_t timeout_ns, iobind_error *error) 
   return iobind_event_wait_for(event, timeout_ns, error);
 }
 
-/* The main thread waits for an event behind the work first, so that Ctrl-C ends that. */
+/* An event behind the work is waited for first: Ctrl-C ends that, and other threads may submit to the stream meanwhile. */
 static bool stream_waits(Stream *self, iobind_status *status, iobind_error *error) {
   iobind_event *event;
   *status = iobind_event_create(self->device->handle, &event, error);
   if (*status != IOBIND_OK) {
     return true;
   }
+  stream_enter(self);
   WITHOUT_GIL(*status, iobind_event_record(event, self->handle, error));
+  stream_leave(self);
   bool over = true;
   if (*status == IOBIND_OK) {
     over = wait_in_parts(wait_event, event, UINT64_MAX, status, error);
@@ -414,10 +439,12 @@ static PyObject *stream_synchronize(Stream *self, PyObject *none) {
   (void)none;
   iobind_error error = IOBIND_ERROR_INIT;
   iobind_status status;
-  if (is_main_thread() && !stream_waits(self, &status, &error)) {
+  if (!stream_waits(self, &status, &error)) {
     return NULL;
   }
+  stream_enter(self);
   WITHOUT_GIL(status, iobind_stream_synchronize(self->handle, &error)); /* which also reports what failed */
+  stream_leave(self);
   release_now();
   if (status != IOBIND_OK) {
     return raise_error(&error);
@@ -432,7 +459,9 @@ static PyObject *stream_wait(Stream *self, PyObject *object) {
   }
   iobind_error error = IOBIND_ERROR_INIT;
   iobind_status status;
+  stream_enter(self);
   WITHOUT_GIL(status, iobind_stream_wait(self->handle, event->handle, &error));
+  stream_leave(self);
   if (status != IOBIND_OK) {
     return raise_error(&error);
   }
@@ -517,7 +546,9 @@ static PyObject *event_record(Event *self, PyObject *object) {
   }
   iobind_error error = IOBIND_ERROR_INIT;
   iobind_status status;
+  stream_enter(stream);
   WITHOUT_GIL(status, iobind_event_record(self->handle, stream->handle, &error));
+  stream_leave(stream);
   if (status != IOBIND_OK) {
     return raise_error(&error);
   }

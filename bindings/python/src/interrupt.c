@@ -18,6 +18,22 @@ enum { TICK_MS = 50 };
 
 static unsigned long main_thread;
 
+/* ---- children of fork ---- */
+
+static bool forked;
+
+static void in_child(void) {
+  forked = true;
+}
+
+void watch_forks(void) {
+  pthread_atfork(NULL, NULL, in_child);
+}
+
+bool is_forked(void) {
+  return forked;
+}
+
 /* ---- waits ---- */
 
 /* Call `wait` for a part of the time again and again, with a look for signals between; false where a signal's handler raised. */
@@ -168,10 +184,9 @@ static void start_watcher(void) {
   }
 }
 
-/* Gives whether run_ends must be told. A child of fork has no watcher: Ctrl-C reaches it after the call, which the library refuses
- * there anyway. */
+/* Gives whether run_ends must be told. A child of fork has no watcher, and the library refuses the call. */
 bool run_begins(iobind_binding *binding) {
-  if (!is_main_thread()) {
+  if (is_forked() || !is_main_thread()) {
     return false;
   }
   if (!started) {

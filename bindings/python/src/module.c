@@ -165,11 +165,8 @@ static int object_or_none(PyObject *object, PyTypeObject *type, const char *what
   if (object == NULL || object == Py_None) {
     return 0;
   }
-  int is = PyObject_IsInstance(object, (PyObject *)type);
-  if (is == 0) {
+  if (!PyObject_TypeCheck(object, type)) { /* isinstance() also takes what only says so, such as a weakref.proxy */
     PyErr_Format(PyExc_TypeError, "expected %s or None, got %R", what, object);
-  }
-  if (is != 1) {
     return -1;
   }
   *out = object;
@@ -348,6 +345,7 @@ PyMODINIT_FUNC PyInit__core(void) {
   if (check_interpreter() != 0) {
     return NULL;
   }
+  watch_forks();
   PyObject *module = PyModule_Create(&definition);
   bool made =
       module != NULL && (runtime_type = add_type(module, &runtime_spec)) != NULL &&

@@ -1,6 +1,8 @@
 /* The outputs of a run, by name. On a stream they are handed out before the run is over, where they lie on the device. */
 #include "binding.h"
 
+#include <string.h>
+
 PyObject *outputs_new(Binding *binding) {
   PyTypeObject *type = (PyTypeObject *)outputs_class;
   Outputs *self = (Outputs *)PyType_GenericAlloc(type, 0);
@@ -39,8 +41,7 @@ static void outputs_dealloc(Outputs *self) {
 static bool can_lend(const Binding *self, size_t index) {
   const Tensor *fixed = self->fixed[index];
   bool on_host = fixed != NULL ? fixed->info.host_readable != 0 : self->on_host[index];
-  return self->on_stream && self->is_behind && !on_host && !self->stream->busy &&
-         iobind_stream_native(self->stream->handle) != NULL;
+  return self->on_stream && self->is_behind && !on_host && iobind_stream_native(self->stream->handle) != NULL;
 }
 
 /* An output of a run that may be under way, borrowed from the library: without a wait where it is lent. */
@@ -52,7 +53,9 @@ static iobind_tensor *borrow(Binding *binding, size_t index, bool lends) {
     return NULL;
   }
   if (lends) {
+    stream_enter(binding->stream);
     WITHOUT_GIL(status, iobind_binding_lend_output(binding->handle, index, binding->stream->handle, &handle, &error));
+    stream_leave(binding->stream);
   } else if (binding->on_stream) {
     WITHOUT_GIL(status, iobind_binding_get_output(binding->handle, index, &handle, &error));
   } else {
@@ -148,8 +151,9 @@ static PyObject *outputs_get(Outputs *self, PyObject *key) {
     }
     size_t index;
     iobind_error error = IOBIND_ERROR_INIT;
-    const char *name = PyUnicode_Check(key) ? PyUnicode_AsUTF8AndSize(key, NULL) : NULL;
-    if (name == NULL) {
+    Py_ssize_t length;
+    const char *name = PyUnicode_Check(key) ? PyUnicode_AsUTF8AndSize(key, &length) : NULL;
+    if (name == NULL || strlen(name) != (size_t)length) { /* without what is behind a NUL the name may be an output's */
       PyErr_Format(PyExc_TypeError, "expected the name of an output, got %R", key);
       return NULL;
     }

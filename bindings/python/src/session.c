@@ -255,6 +255,9 @@ static PyObject *describe(Session *self, const iobind_value_info *info) {
 /* (name, kind, dtype, dims or None, device, memory, memory's name) of all inputs, or outputs */
 static PyObject *session_values(Session *self, PyObject *which) {
   int outputs = PyObject_IsTrue(which);
+  if (outputs < 0) {
+    return NULL;
+  }
   size_t count = outputs ? self->output_count : self->input_count;
   PyObject *list = PyList_New(0);
   for (size_t i = 0; list != NULL && i < count; i++) {

@@ -80,7 +80,9 @@ static Tensor *root_of(Tensor *tensor) {
 /* Whatever fails: work that failed is over, too. */
 static void wait_for(Stream *stream) {
   iobind_status ignored;
+  stream_enter(stream);
   WITHOUT_GIL(ignored, iobind_stream_synchronize(stream->handle, NULL));
+  stream_leave(stream);
   (void)ignored;
 }
 
@@ -168,7 +170,7 @@ Event *tensor_ready(Tensor *tensor) {
   return root_of(tensor)->ready;
 }
 
-int tensor_order(Tensor *tensor, const Stream *stream) {
+int tensor_order(Tensor *tensor, Stream *stream) {
   Tensor *root = root_of(tensor);
   Event *ready = root->ready;
   if (ready == NULL) {
@@ -179,7 +181,9 @@ int tensor_order(Tensor *tensor, const Stream *stream) {
   bool goes_on = true;
   Py_INCREF((PyObject *)ready); /* another thread may have waited for it */
   if (stream != NULL) {
+    stream_enter(stream);
     WITHOUT_GIL(status, iobind_stream_wait(stream->handle, ready->handle, &error));
+    stream_leave(stream);
   } else {
     goes_on = wait_in_parts(wait_event, ready->handle, UINT64_MAX, &status, &error);
     if (goes_on && status == IOBIND_OK && root->ready == ready) {
@@ -502,9 +506,9 @@ static int tensor_buffer(Tensor *self, Py_buffer *view, int flags) {
       PyErr_NoMemory();
       return -1;
     }
-    Py_ssize_t stride = item;
-    for (size_t i = info->rank; i-- > 0; stride *= info->dims[i] > 0 ? (Py_ssize_t)info->dims[i] : 1) {
-      strides[i] = stride;
+    size_t stride = (size_t)item; /* without elements the other dims may be of any size */
+    for (size_t i = info->rank; i-- > 0; stride *= info->dims[i] > 0 ? (size_t)info->dims[i] : 1) {
+      strides[i] = (Py_ssize_t)stride;
     }
     self->strides = strides;
   }
@@ -596,8 +600,10 @@ static PyObject *write_bytes(Tensor *self, PyObject *arguments) {
   }
   iobind_error error = IOBIND_ERROR_INIT;
   iobind_status status;
+  stream_enter(stream);
   WITHOUT_GIL(status, iobind_tensor_write(self->handle, (size_t)offset, view.buf, (size_t)view.len,
                                           stream == NULL ? NULL : stream->handle, &error));
+  stream_leave(stream);
   PyBuffer_Release(&view);
   if (stream != NULL) {
     note_writer(self, stream);
@@ -624,8 +630,10 @@ static PyObject *read_bytes(Tensor *self, PyObject *arguments) {
   }
   iobind_error error = IOBIND_ERROR_INIT;
   iobind_status status;
+  stream_enter(stream);
   WITHOUT_GIL(status, iobind_tensor_read(self->handle, (size_t)offset, view.buf, (size_t)view.len,
                                          stream == NULL ? NULL : stream->handle, &error));
+  stream_leave(stream);
   PyBuffer_Release(&view);
   if (status != IOBIND_OK) {
     return raise_error(&error);
@@ -634,9 +642,12 @@ static PyObject *read_bytes(Tensor *self, PyObject *arguments) {
 }
 
 /* A list of tensors as handles, to be freed by PyMem_Free; the stream, or the host, comes behind what writes them. */
-static iobind_tensor **handles_of(PyObject *list, const Stream *stream, Py_ssize_t *count) {
+static iobind_tensor **handles_of(PyObject *list, Stream *stream, Py_ssize_t *count) {
   *count = PyList_Size(list);
-  iobind_tensor **handles = *count < 0 ? NULL : PyMem_Calloc((size_t)*count + 1, sizeof(iobind_tensor *));
+  iobind_tensor **handles = PyMem_Calloc((size_t)*count + 1, sizeof(iobind_tensor *));
+  if (handles == NULL) {
+    PyErr_NoMemory();
+  }
   for (Py_ssize_t i = 0; handles != NULL && i < *count; i++) {
     Tensor *tensor;
     if (tensor_or_none(PyList_GetItem(list, i), &tensor) != 0 || (tensor != NULL && tensor_order(tensor, stream) != 0)) {
@@ -669,8 +680,10 @@ static PyObject *copy_tensors(PyObject *module, PyObject *arguments) {
   } else if (to != NULL) {
     iobind_error error = IOBIND_ERROR_INIT;
     iobind_status status;
+    stream_enter(stream);
     WITHOUT_GIL(status, iobind_tensor_copy((const iobind_tensor *const *)from, to, (size_t)count,
                                            stream == NULL ? NULL : stream->handle, &error));
+    stream_leave(stream);
     for (Py_ssize_t i = 0; stream != NULL && i < count; i++) {
       Tensor *target; /* it may be None */
       if (tensor_or_none(PyList_GetItem(targets, i), &target) == 0 && target != NULL) {

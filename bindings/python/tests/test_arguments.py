@@ -14,6 +14,7 @@ t = iobind.tensor(x)
 WRONG = {
     "iobind.device(5)": 'expected a spec such as "cpu", or an iobind.Device, got 5',
     "iobind.device(None)": "got None",
+    "iobind.device('cpu\\0,nope')": "expected a spec without a NUL character, got 'cpu.x00,nope'",
     "iobind.Stream(None)": "expected a spec.*got None",
     "iobind.Event(3)": "expected a spec.*got 3",
     "iobind.Session(twice(), None)": "session: device: expected a spec.*got None",

@@ -114,6 +114,20 @@ def two():
     return model([("Add", ["x", "x"], ["y"]), ("Neg", ["x"], ["z"])], [("x", FLOAT, ["n"])], [("y", FLOAT, ["n"]), ("z", FLOAT, ["n"])])
 
 
+def test_a_bound_tensor_is_taken_itself(device):
+    """What a later run on a stream writes into it, whoever takes it over by DLPack comes behind."""
+    tensor = iobind.empty(1, device=device)
+    binding = iobind.Session(two(), device=device).bind({"x": floats(3)}, outputs={"y": tensor})
+    binding.run()
+    assert binding.take("y") is tensor and tensor.numpy().tolist() == [6]
+
+
+@pytest.mark.parametrize("key, error", [("q", iobind.NotFound), ("y\0", TypeError), ("\udc80", TypeError), (0, TypeError), ([], TypeError)])
+def test_what_is_not_the_name_of_an_output(key, error):
+    with pytest.raises(error):
+        iobind.Session(two()).bind({"x": floats(3)}).run()[key]
+
+
 def test_an_output_that_is_not_bound_is_not_there(device):
     binding = iobind.Session(two(), device=device).bind({"x": floats(3)}, outputs={"z": None})
     outs = [binding.run()]

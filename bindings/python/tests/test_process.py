@@ -743,6 +743,78 @@ except KeyboardInterrupt:
 """) == "0.0\n"
 
 
+def test_threads_share_a_stream():
+    """Each call is whole: what one thread copies does not come to another."""
+    child(SMALL + """
+import sys, threading
+stream = iobind.Stream("vdev")
+sys.setswitchinterval(1e-5)
+rounds = []
+
+def work(number):
+    tensor = iobind.empty(64, device="vdev")
+    for step in range(500):
+        arrays = [numpy.full(64, number * 10000 + step * 4 + part, "f4") for part in range(4)]
+        copies = [numpy.zeros(64, "f4") for _ in arrays]
+        for array, copy in zip(arrays, copies):
+            tensor.write(array, stream=stream)
+            tensor.read(copy, stream=stream)
+        stream.record().wait()
+        assert all((array == copy).all() for array, copy in zip(arrays, copies)), (number, step)
+    rounds.append(number)
+
+threads = [threading.Thread(target=work, args=[number]) for number in range(3)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+assert len(rounds) == 3, rounds
+""")
+
+
+def test_a_child_of_fork_does_not_wait_for_a_thread_that_is_not_there():
+    """The thread was in a call of the stream when the process forked."""
+    assert child(SMALL + """
+import os, threading, time
+stream, other = iobind.Stream("vdev"), iobind.Stream("cpu")
+binding = iobind.Session(slow(1)).bind({"x": numpy.zeros((64, 64), "f4")})
+binding.run(stream=other)
+thread = threading.Thread(target=stream.wait, args=[other.record()])  # the host waits for the CPU's streams
+thread.start()
+time.sleep(0.3)
+if os.fork() == 0:
+    try:
+        stream.synchronize()
+    except iobind.InvalidState:
+        print("refused", flush=True)
+    os._exit(0)
+os.wait()
+thread.join()
+""", timeout=20) == "refused\n"
+
+
+@pytest.mark.parametrize("call", [
+    "session.run(None, {'x': Mock(spec=iobind.Tensor)})",
+    "session.bind({'x': x}).run(stream=Mock(spec=iobind.Stream))",
+    "session.bind({'x': x}).run(stream=weakref.proxy(stream))",
+    "stream.wait(Mock(spec=iobind.Event))",
+    "iobind.Session(twice(), device=Mock(spec=iobind.Device))",
+])
+def test_what_only_says_that_it_is_ours(call):
+    """Its __class__ is a class of iobind's, and there is nothing behind."""
+    child(SMALL + f"""
+import weakref
+from unittest.mock import Mock
+session, stream = iobind.Session(twice(), device="vdev"), iobind.Stream("vdev")
+try:
+    {call}
+except TypeError as error:
+    assert "expected an iobind." in str(error)
+else:
+    raise SystemExit("taken")
+""")
+
+
 def test_a_stream_of_another_library():
     """vdev's own stream as another library has it: it orders the run and what comes behind, and the race detector is silent."""
     child(SMALL + """

@@ -212,6 +212,14 @@ def test_strings_are_written_all_or_none():
     assert tensor.numpy().tolist() == ["c", "\u00fc"]
 
 
+@pytest.mark.parametrize("texts, error, words", [(["a", "b\0"], iobind.InvalidArgument, "element 1: .*NUL"),
+                                                 (["a", 1], iobind.DTypeError, "element 1: expected a str, got int")])
+def test_lists_of_strings_are_not_changed(texts, error, words):
+    """NumPy's own array of them would have no NUL at the end of one, and a string for a number."""
+    with pytest.raises(error, match=f"^tensor: {words}"):
+        iobind.tensor(texts)
+
+
 def test_strings_are_bound_anew():
     binding = iobind.Session(same(STRING)).bind({"x": ["a"]})
     with pytest.raises(iobind.DTypeError, match=r"update: 'x': strings .* b\['x'\] = array"):
@@ -310,6 +318,7 @@ def test_empty_tensors(device):
     tensor = iobind.empty([0, 3], device=device)
     assert tensor.numpy().shape == (0, 3) and len(tensor) == 0 and tensor.nbytes == 0
     assert iobind.tensor(numpy.float32(5), device).numpy().shape == ()
+    assert memoryview(iobind.empty([0, 1 << 40, 1 << 40])).shape == (0, 1 << 40, 1 << 40)  # its strides are not numbers of 64 bits
 
 
 # ---- DLPack ----
