@@ -296,6 +296,7 @@ class PoolTest {
 
   private static void leaseOnce(OrtBindingPool<Integer> pool, String name, List<String> served) {
     try (OrtBindingPool.Lease<Integer> lease = pool.lease(1)) {
+      lease.binding().bindInput("x", new float[] {1}, 1);
       served.add(name);
     } catch (InterruptedException e) {
       throw new IllegalStateException(e);
