@@ -10,7 +10,6 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <sched.h>
 #include <semaphore.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -142,23 +141,27 @@ static void many_threads(void **state) {
   iobind_session_destroy(plain);
 }
 
+/* Long enough for another thread to come in where it may. To yield a number of times would take minutes on a busy machine, where each yield is
+ * another process's slice. */
+static void stay_for_a_while(void) {
+  static const struct timespec time = {.tv_nsec = 1000000};
+  (void)nanosleep(&time, NULL);
+}
+
 /* ORT's table with runs that look for others of the same session. They stay inside for a while, so that one which may come in does. */
 static const OrtApi *real;
 static atomic_int inside;
 static atomic_bool met;
 
-static void look_around(void) {
-  for (int i = 0; i < 2000 && !atomic_load(&met); i++) {
-    if (atomic_load(&inside) > 1) {
-      atomic_store(&met, true);
-    }
-    (void)sched_yield();
+static void enter_and_look(void) {
+  if (atomic_fetch_add(&inside, 1) > 0) {
+    atomic_store(&met, true);
   }
+  stay_for_a_while();
 }
 
 static OrtStatus *ORT_CALL run_bound(OrtSession *session, const OrtRunOptions *options, const OrtIoBinding *binding) {
-  atomic_fetch_add(&inside, 1);
-  look_around();
+  enter_and_look();
   OrtStatus *status = real->RunWithBinding(session, options, binding);
   atomic_fetch_sub(&inside, 1);
   return status;
@@ -167,8 +170,7 @@ static OrtStatus *ORT_CALL run_bound(OrtSession *session, const OrtRunOptions *o
 static OrtStatus *ORT_CALL run_unbound(OrtSession *session, const OrtRunOptions *options, const char *const *input_names,
                                        const OrtValue *const *inputs, size_t input_count, const char *const *output_names,
                                        size_t output_count, OrtValue **outputs) {
-  atomic_fetch_add(&inside, 1);
-  look_around();
+  enter_and_look();
   OrtStatus *status = real->Run(session, options, input_names, inputs, input_count, output_names, output_count, outputs);
   atomic_fetch_sub(&inside, 1);
   return status;
@@ -254,9 +256,7 @@ static OrtStatus *ORT_CALL run_or_capture(OrtSession *session, const OrtRunOptio
   captures_here = is_new_graph(options);
   if (captures_here) {
     atomic_store(&capturing, true);
-  }
-  for (int i = 0; captures_here && i < 2000 && !atomic_load(&met); i++) {
-    (void)sched_yield();
+    stay_for_a_while();
   }
   OrtStatus *status = real->RunWithBinding(session, options, binding);
   if (captures_here) {
