@@ -164,6 +164,12 @@ Event *tensor_ready(Tensor *tensor);
 /* The element type of a buffer's format; 0: none. */
 int32_t dtype_of_format(const char *format, Py_ssize_t itemsize);
 
+/* dlpack.c */
+PyObject *to_dlpack(Tensor *self, PyObject *arguments); /* (legacy, whether the tensor is a copy that only the capsule has) */
+PyObject *from_dlpack(PyObject *module, PyObject *arguments); /* (runtime, capsule, copy strided) */
+PyObject *dlpack_device(Tensor *self,
+                        PyObject *none); /* (device type, device id) by DLPack's numbers, which only the struct says */
+
 extern PyType_Spec runtime_spec, device_spec, stream_spec, event_spec, tensor_spec, session_spec, binding_spec, outputs_spec,
     pipeline_spec;
 extern PyMethodDef tensor_functions[];
