@@ -338,11 +338,11 @@ static void failures_are_in_the_order_of_tickets(void **state) {
   (void)state;
   const struct timespec moment = {.tv_nsec = 20000000};
   pthread_t thread;
-  iobind__ticket last = iobind__stream_take_ticket(stream);
+  assert_int_equal(iobind__stream_take_ticket(stream), 1);
   pthread_mutex_lock(&stream->mutex);
   assert_int_equal(pthread_create(&thread, NULL, fail_first, NULL), 0);
   nanosleep(&moment, NULL); /* it waits for the mutex */
-  last = iobind__stream_take_ticket(stream);
+  const iobind__ticket last = iobind__stream_take_ticket(stream);
   iobind__stream_add_failure(stream, last, last, &reason);
   pthread_mutex_unlock(&stream->mutex);
   assert_int_equal(pthread_join(thread, NULL), 0);
