@@ -222,9 +222,8 @@ void iobind__stages_start(iobind__slot *self) {
     }
     iobind_status status = enqueue(self, stage, before, &reason);
     if (status != IOBIND_OK) {
-      if (before != NULL) {
-        (void)iobind__stream_order_event(NULL, before,
-                                         NULL); /* its own failure is then the item's, and its thread is done with it */
+      if (before != NULL) { /* whose thread may be about to write the item's failure, which is then that one */
+        (void)iobind__stream_order_event(NULL, before, NULL);
       }
       fail_item(self, status, &reason);
       return;

@@ -39,7 +39,8 @@ static bool is_busy(const iobind_stream *stream) {
 
 /* ---- notifications ---- */
 
-static iobind_status notify_inside(const iobind_stream *stream, OrtSyncNotificationImpl **notification, iobind_error *error) {
+/* With the device entered. */
+static iobind_status notify(const iobind_stream *stream, OrtSyncNotificationImpl **notification, iobind_error *error) {
   const OrtApi *api = IOBIND__API(stream->device->runtime);
   const OrtSyncStreamImpl *lent = api->GetEpApi()->SyncStream_GetImpl(stream->sync);
   if (lent == NULL) {
@@ -56,13 +57,6 @@ static iobind_status notify_inside(const iobind_stream *stream, OrtSyncNotificat
     return iobind__ort_fail(api, status, error, "event on '%s'", stream->device->spec);
   }
   return IOBIND_OK;
-}
-
-static iobind_status notify(const iobind_stream *stream, OrtSyncNotificationImpl **notification, iobind_error *error) {
-  iobind__device_enter(stream->device);
-  iobind_status status = notify_inside(stream, notification, error);
-  iobind__device_leave(stream->device);
-  return status;
 }
 
 /* A notification at the stream's end, and its ticket; NULL and 0 if the stream is being destroyed. The ticket is taken first: what another
