@@ -23,6 +23,13 @@ iobind__carry *iobind__carry_of_output(const iobind_binding *binding, size_t out
 
 /* ---- before a run: the states that the last run left ---- */
 
+/* The next run writes this buffer of SWAP, which the carry holds. */
+static void aim_at_buffer(iobind__output *output, iobind_tensor *buffer) {
+  iobind_tensor *old = output->target;
+  output->target = iobind_tensor_retain(buffer);
+  iobind_tensor_release(old);
+}
+
 /* The input reads a state now, no longer what the caller has bound. */
 static void note_state(iobind__input *input) {
   input->mode = IOBIND_INPUT_RESIDENT;
@@ -32,11 +39,17 @@ static void note_state(iobind__input *input) {
   }
 }
 
-/* The input reads this tensor from now on. Takes the reference. */
-static void bind_state(iobind__input *input, iobind_tensor *state) {
+/* The input reads this tensor from now on. Takes the reference. A state that the caller has, too, is held; others nobody can access. */
+static void bind_state(iobind_binding *binding, size_t index, iobind_tensor *state, bool is_shared) {
+  iobind__input *input = &binding->inputs[index];
   iobind_tensor *old = input->bound;
   input->bound = state;
   note_state(input);
+  if (is_shared) {
+    iobind__input_hold(binding, index);
+  } else {
+    iobind__input_let_loose(binding, index);
+  }
   iobind_tensor_release(old);
 }
 
@@ -62,9 +75,10 @@ static iobind_status advance_moved(iobind_binding *binding, iobind__carry *carry
     note_state(input);
   } else {
     iobind_tensor *state = NULL;
+    bool is_shared = output->result != NULL;
     IOBIND__TRY(take_state(binding, output, &state, error));
     has_other_dims = !iobind__tensor_same_dims(state, input->bound);
-    bind_state(input, state);
+    bind_state(binding, carry->input, state, is_shared);
   }
   binding->sides[0].generation = 0; /* both sides have an older state */
   binding->sides[1].generation = 0;
@@ -82,10 +96,11 @@ static void advance_swapped(iobind_binding *binding) {
     if (carry->mode == IOBIND_CARRY_SWAP) {
       iobind__output *output = &binding->outputs[carry->output];
       if (carry->due) {
-        bind_state(&binding->inputs[carry->input], iobind_tensor_retain(output->target));
+        bool is_buffer = output->target == carry->buffers[0] || output->target == carry->buffers[1]; /* which the carry holds */
+        bind_state(binding, carry->input, iobind_tensor_retain(output->target), !is_buffer);
         carry->due = false;
       }
-      iobind__output_aim(output, carry->buffers[binding->turn]);
+      aim_at_buffer(output, carry->buffers[binding->turn]);
       if (!iobind__side_has(side, carry->input, binding->inputs[carry->input].bound, carry->output, output->target)) {
         side->generation = 0;
       }
@@ -125,6 +140,16 @@ iobind_status iobind__carry_advance(iobind_binding *binding, iobind_stream *busy
 
 /* ---- before a run: memory for the states that it writes ---- */
 
+/* Takes the reference. */
+void iobind__carry_set_buffer(iobind_binding *binding, iobind__carry *carry, size_t side, iobind_tensor *buffer) {
+  const iobind_session *session = binding->session;
+  iobind__holder *holder = &binding->holders[session->input_count + session->output_count + 2 * carry->output + side];
+  iobind_tensor *old = carry->buffers[side];
+  carry->buffers[side] = buffer;
+  iobind__tensor_hold(buffer, holder, &binding->flight, true);
+  iobind_tensor_release(old);
+}
+
 /* A buffer for this side to write: of the state's shape, and not used by the run in any other way. */
 static iobind_status prepare_swapped(iobind_binding *binding, iobind__carry *carry, iobind_error *error) {
   const iobind_tensor *state = binding->inputs[carry->input].bound;
@@ -134,11 +159,10 @@ static iobind_status prepare_swapped(iobind_binding *binding, iobind__carry *car
   if (!fits) {
     iobind_tensor *made;
     IOBIND__TRY(iobind__input_make(binding->session, carry->input, state, &made, error));
-    iobind_tensor_release(*buffer);
-    *buffer = made;
+    iobind__carry_set_buffer(binding, carry, binding->turn, made);
   }
   if (binding->outputs[carry->output].target != *buffer) {
-    iobind__output_aim(&binding->outputs[carry->output], *buffer);
+    aim_at_buffer(&binding->outputs[carry->output], *buffer);
   }
   return IOBIND_OK;
 }
@@ -149,7 +173,7 @@ iobind_status iobind__carry_prepare(iobind_binding *binding, iobind_error *error
     if (carry->mode == IOBIND_CARRY_SWAP) {
       IOBIND__TRY(prepare_swapped(binding, carry, error));
     } else if (carry->mode == IOBIND_CARRY_IN_PLACE) {
-      iobind__output_aim(&binding->outputs[carry->output], binding->inputs[carry->input].bound);
+      iobind__output_aim(binding, carry->output, binding->inputs[carry->input].bound);
     }
   }
   return IOBIND_OK;
@@ -175,8 +199,7 @@ void iobind__carry_note_failure(iobind_binding *binding) {
 void iobind__carry_take(iobind_binding *binding, iobind__carry *carry) {
   if (carry != NULL && carry->mode == IOBIND_CARRY_SWAP) {
     /* the caller's tensor is still the next state; this side gets a new buffer at its turn */
-    iobind_tensor_release(carry->buffers[binding->turn]);
-    carry->buffers[binding->turn] = NULL;
+    iobind__carry_set_buffer(binding, carry, binding->turn, NULL);
     iobind__table_changed(binding);
   }
 }
@@ -194,8 +217,8 @@ static bool swaps(const iobind_binding *binding) {
 void iobind__carry_end(iobind_binding *binding, size_t output) {
   iobind__carry *carry = iobind__carry_of_output(binding, output);
   if (carry != NULL) {
-    iobind_tensor_release(carry->buffers[0]);
-    iobind_tensor_release(carry->buffers[1]);
+    iobind__carry_set_buffer(binding, carry, 0, NULL);
+    iobind__carry_set_buffer(binding, carry, 1, NULL);
     *carry = binding->carries[--binding->carry_count];
     iobind__table_changed(binding);
     if (!swaps(binding)) {

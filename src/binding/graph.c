@@ -474,12 +474,12 @@ static iobind_status settle_state(iobind_binding *binding, iobind__carry *carry,
   if (*buffer == NULL || !iobind__tensor_same_dims(*buffer, input->bound)) {
     iobind_tensor *made;
     IOBIND__TRY(iobind__input_make(binding->session, carry->input, input->bound, &made, error));
-    iobind_tensor_release(*buffer);
-    *buffer = made;
+    iobind__carry_set_buffer(binding, carry, 1 - binding->turn, made);
   }
   IOBIND__TRY(iobind__tensor_copy_one(input->bound, *buffer, binding->session->stream, error));
   iobind_tensor *old = input->bound;
   input->bound = iobind_tensor_retain(*buffer);
+  iobind__input_let_loose(binding, carry->input); /* the carry holds its buffers */
   iobind__table_changed(binding);
   iobind__sides_replace_inside(binding, old);
   iobind_tensor_release(old);
@@ -506,13 +506,13 @@ static iobind_status aim_outputs(iobind_binding *binding, const graph *from, iob
       continue;
     }
     if (from != NULL) {
-      iobind__output_aim(output, from->made[i]);
+      iobind__output_aim(binding, i, from->made[i]);
     } else {
       iobind_tensor *shown = NULL;
       iobind_tensor *made = NULL;
       IOBIND__TRY(iobind__binding_peek(binding, i, &shown, error));
       IOBIND__TRY(iobind__tensor_create_at(output->place, shown->dtype, shown->dims, shown->rank, &made, error));
-      iobind__output_aim(output, made);
+      iobind__output_aim(binding, i, made);
       iobind_tensor_release(made);
     }
     iobind__table_changed(binding);

@@ -11,6 +11,15 @@ void iobind__input_clear(iobind__input *input) {
   iobind__event_release(old.event);
 }
 
+void iobind__input_hold(iobind_binding *binding, size_t index) {
+  const iobind__input *input = &binding->inputs[index];
+  iobind__tensor_hold(input->source != NULL ? input->source : input->bound, &binding->holders[index], &binding->flight, false);
+}
+
+void iobind__input_let_loose(iobind_binding *binding, size_t index) {
+  iobind__holder_set(&binding->holders[index], NULL, NULL, false);
+}
+
 static iobind_status check_index(const iobind_binding *binding, size_t index, const char *what, iobind_error *error) {
   if (binding == NULL) {
     return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "%s: binding is NULL", what);
@@ -52,9 +61,10 @@ static iobind_status check_input(const iobind_binding *binding, size_t index, io
   if (mode == IOBIND_INPUT_RESIDENT && !*at_home) {
     return iobind__fail(
         error, IOBIND_DEVICE,
-        "binding_set_input: '%s': the session reads it on '%s', the tensor is on '%s': make it there, or bind it "
+        "binding_set_input: '%s': the session reads it in memory of '%s%s', the tensor is in '%s%s': make it there, or bind it "
         "SNAPSHOT or LIVE to have it copied",
-        value->label, value->place->device->spec, tensor->place->device->spec);
+        value->label, value->place->device->spec, iobind__place_suffix(value->place), tensor->place->device->spec,
+        iobind__place_suffix(tensor->place));
   }
   if (tensor->dtype == IOBIND_STRING && !*at_home) {
     return iobind__fail(error, IOBIND_NOT_SUPPORTED, "binding_set_input: '%s': strings cannot be copied to '%s'", value->label,
@@ -93,6 +103,9 @@ static iobind_status make_snapshot(const iobind_binding *binding, size_t index, 
   iobind_tensor *made;
   IOBIND__TRY(iobind__input_make(binding->session, index, tensor, &made, error));
   iobind_status status = event != NULL ? iobind_event_wait(event, error) : IOBIND_OK;
+  if (status == IOBIND_OK) {
+    status = iobind__tensor_settle(tensor, IOBIND__READ, error);
+  }
   if (status == IOBIND_OK) {
     status = tensor->dtype == IOBIND_STRING ? iobind__strings_copy(tensor, made, error)
                                             : iobind__tensor_copy_one(tensor, made, NULL, error);
@@ -144,6 +157,7 @@ static iobind_status replace(iobind_binding *binding, size_t index, iobind_tenso
     return status;
   }
   iobind__ref_retain(&tensor->ref);
+  iobind__input_hold(binding, index);
   iobind__sides_let_go(binding, old);
   iobind__ref_release(&old->ref);
   return IOBIND_OK;
@@ -165,6 +179,7 @@ void iobind__input_let_go(iobind_binding *binding, size_t index) {
   iobind__dims past = {.rank = input->bound->rank};
   memcpy(past.dims, input->bound->dims, past.rank * sizeof(int64_t));
   iobind__sides_forget_inputs(binding);
+  iobind__input_let_loose(binding, index);
   iobind__input_clear(input);
   input->past = past;
   binding->is_checked = false;
@@ -193,6 +208,7 @@ __attribute__((noinline)) static iobind_status set_input(iobind_binding *binding
   *input = made;
   iobind__table_changed(binding);
   note_live(binding);
+  iobind__input_hold(binding, index);
   iobind__sides_let_go(binding, old.bound);
   iobind__input_clear(&old);
   return IOBIND_OK;

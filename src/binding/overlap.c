@@ -22,7 +22,7 @@ static inline bool meet(const iobind_tensor *a, const iobind_tensor *b) {
   if (a == NULL || b == NULL || (a != b && a->allocated > 0 && b->allocated > 0)) {
     return false;
   }
-  return iobind__tensor_overlaps(a, b);
+  return a->dtype == IOBIND_STRING ? iobind__strings_meet(a, b) : iobind__tensor_overlaps(a, b);
 }
 
 /* The tensor is to be bound to an input that is carried in place: then the output writes it. */

@@ -12,6 +12,7 @@ static iobind_status bind_inputs(iobind_binding *binding, iobind_tensor *const *
     if (inputs[i] != NULL && !is_there && !(is_ours && inputs[i]->place->host)) {
       return iobind__refuse_elsewhere(session, i, inputs[i], what, error);
     }
+    IOBIND__TRY(inputs[i] == NULL ? IOBIND_OK : iobind__tensor_settle(inputs[i], IOBIND__READ, error));
     iobind_input_mode mode = is_there ? IOBIND_INPUT_RESIDENT : IOBIND_INPUT_SNAPSHOT;
     IOBIND__TRY(iobind_binding_set_input(binding, i, mode, inputs[i], NULL, error));
   }

@@ -33,6 +33,7 @@ static iobind_status check_inputs(const iobind_session *session, iobind_tensor *
     if (!is_ours || !(place->host || iobind__session_reads(session, &session->inputs[i], inputs[i]))) {
       return iobind__refuse_elsewhere(session, i, inputs[i], "session_run", error);
     }
+    IOBIND__TRY(iobind__tensor_settle(inputs[i], IOBIND__READ, error));
     values[i] = inputs[i]->value;
   }
   return IOBIND_OK;
