@@ -62,6 +62,7 @@ void build_lookup(builder *b);
 void build_nonzero(builder *b);
 void build_reshape(builder *b);
 void build_expand(builder *b);
+void build_slice(builder *b);
 void build_shape(builder *b);
 void build_constant(builder *b);
 void build_sequence(builder *b);

@@ -25,6 +25,7 @@ const model_kind model_kinds[] = {
     {"nonzero", "y[rank,count] = where x is not 0  [dtype=float32 dims=n]", build_nonzero},
     {"reshape", "y = x with dims `shape`  [dtype=float32 dims=n rank=2]", build_reshape},
     {"expand", "y = x broadcast to dims `shape`  [dtype=float32 dims=n rank=2]", build_expand},
+    {"slice", "y = x[start:end] of the first axis  [dtype=float32 dims=n]", build_slice},
     {"shape", "y = the dims of x  [dtype=float32 dims=n,m]", build_shape},
     {"constant", "y = 1 2 3 ..., without an input  [dtype=float32 dims=2,3]", build_constant},
     {"sequence", "y = a sequence of x and x  [dtype=float32 dims=n]", build_sequence},
