@@ -261,7 +261,11 @@ static iobind_status update_input(iobind_binding *binding, size_t index, const v
     return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "binding_update_input: '%s': expected %zu bytes, got %zu", name,
                         target->bytes, bytes);
   }
-  IOBIND__TRY(iobind_tensor_write(target, 0, data, bytes, stream, error));
+  /* host memory is written by the host, behind what is on the session's stream: a run there may still read it */
+  bool is_written_by_host = stream != NULL && target->place->host && target->place->device != stream->device &&
+                            iobind__session_has_device(binding->session, stream->device);
+  IOBIND__TRY(is_written_by_host ? iobind__stream_drain(stream, error) : IOBIND_OK);
+  IOBIND__TRY(iobind_tensor_write(target, 0, data, bytes, is_written_by_host ? NULL : stream, error));
   input->is_spoiled = false;
   return IOBIND_OK;
 }
