@@ -47,6 +47,7 @@ void builder_scalar(builder *b, const char *name, int32_t dtype, double value);
 /* The models, by what they do. */
 void build_identity(builder *b);
 void build_add(builder *b);
+void build_join(builder *b);
 void build_scale(builder *b);
 void build_outer(builder *b);
 void build_cast(builder *b);
