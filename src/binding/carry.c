@@ -3,24 +3,6 @@
  * so after two runs nothing has to be bound. An IN_PLACE output is the input's tensor. */
 #include "binding/table.h"
 
-iobind__carry *iobind__carry_of_input(const iobind_binding *binding, size_t input) {
-  for (size_t i = 0; i < binding->carry_count; i++) {
-    if (binding->carries[i].input == input) {
-      return &binding->carries[i];
-    }
-  }
-  return NULL;
-}
-
-iobind__carry *iobind__carry_of_output(const iobind_binding *binding, size_t output) {
-  for (size_t i = 0; i < binding->carry_count; i++) {
-    if (binding->carries[i].output == output) {
-      return &binding->carries[i];
-    }
-  }
-  return NULL;
-}
-
 /* ---- before a run: the states that the last run left ---- */
 
 /* The next run writes this buffer of SWAP, which the carry holds. */
@@ -150,13 +132,20 @@ void iobind__carry_set_buffer(iobind_binding *binding, iobind__carry *carry, siz
   iobind_tensor_release(old);
 }
 
-/* A buffer for this side to write: of the state's shape, and not used by the run in any other way. */
+void iobind__carry_leave_buffer(iobind_binding *binding, iobind__carry *carry, size_t side) {
+  bool is_state = binding->inputs[carry->input].bound == carry->buffers[side];
+  iobind__carry_set_buffer(binding, carry, side, NULL);
+  if (is_state) {
+    iobind__input_hold(binding, carry->input);
+  }
+  iobind__table_changed(binding);
+}
+
+/* A buffer for this side to write: of the state's shape. */
 static iobind_status prepare_swapped(iobind_binding *binding, iobind__carry *carry, iobind_error *error) {
   const iobind_tensor *state = binding->inputs[carry->input].bound;
   iobind_tensor **buffer = &carry->buffers[binding->turn];
-  bool fits =
-      *buffer != NULL && iobind__tensor_same_dims(*buffer, state) && !iobind__overlap_in_use(binding, carry->output, *buffer);
-  if (!fits) {
+  if (*buffer == NULL || !iobind__tensor_same_dims(*buffer, state)) {
     iobind_tensor *made;
     IOBIND__TRY(iobind__input_make(binding->session, carry->input, state, &made, error));
     iobind__carry_set_buffer(binding, carry, binding->turn, made);
@@ -198,9 +187,7 @@ void iobind__carry_note_failure(iobind_binding *binding) {
 
 void iobind__carry_take(iobind_binding *binding, iobind__carry *carry) {
   if (carry != NULL && carry->mode == IOBIND_CARRY_SWAP) {
-    /* the caller's tensor is still the next state; this side gets a new buffer at its turn */
-    iobind__carry_set_buffer(binding, carry, binding->turn, NULL);
-    iobind__table_changed(binding);
+    iobind__carry_leave_buffer(binding, carry, binding->turn); /* the caller's tensor is still the next state */
   }
 }
 
@@ -214,12 +201,31 @@ static bool swaps(const iobind_binding *binding) {
   return any;
 }
 
+static void add_carry(iobind_binding *binding, const iobind__carry *made) {
+  binding->carries[binding->carry_count++] = *made;
+  binding->outputs[made->output].carry = binding->carry_count;
+  binding->inputs[made->input].carry = binding->carry_count;
+}
+
+/* The last one takes its place. */
+static void remove_carry(iobind_binding *binding, iobind__carry *carry) {
+  binding->outputs[carry->output].carry = 0;
+  binding->inputs[carry->input].carry = 0;
+  const iobind__carry last = binding->carries[--binding->carry_count];
+  if (carry != &binding->carries[binding->carry_count]) {
+    *carry = last;
+    size_t place = (size_t)(carry - binding->carries) + 1;
+    binding->outputs[last.output].carry = place;
+    binding->inputs[last.input].carry = place;
+  }
+}
+
 void iobind__carry_end(iobind_binding *binding, size_t output) {
   iobind__carry *carry = iobind__carry_of_output(binding, output);
   if (carry != NULL) {
     iobind__carry_set_buffer(binding, carry, 0, NULL);
     iobind__carry_set_buffer(binding, carry, 1, NULL);
-    *carry = binding->carries[--binding->carry_count];
+    remove_carry(binding, carry);
     iobind__table_changed(binding);
     if (!swaps(binding)) {
       iobind__side_clear(binding, &binding->sides[1 - binding->turn]); /* it has no more turns */
@@ -278,7 +284,8 @@ static iobind_status check_first_state(const iobind_binding *binding, const iobi
   if (state == NULL || carry->mode == IOBIND_CARRY_MOVE) {
     return IOBIND_OK;
   }
-  return iobind__value_accepts(&binding->session->outputs[carry->output], state, "binding_carry", error);
+  IOBIND__TRY(iobind__value_accepts(&binding->session->outputs[carry->output], state, "binding_carry", error));
+  return iobind__overlap_check_carry(binding, carry, state, "binding_carry", error);
 }
 
 iobind_status iobind_binding_carry(iobind_binding *binding, size_t output, size_t input, iobind_carry_mode mode,
@@ -311,6 +318,6 @@ iobind_status iobind_binding_carry(iobind_binding *binding, size_t output, size_
   iobind__carry_end(binding, output);
   iobind__output_set(binding, output, mode == IOBIND_CARRY_MOVE ? IOBIND_OUTPUT_FRESH : IOBIND_OUTPUT_IN_PLACE, to->place,
                      NULL);
-  binding->carries[binding->carry_count++] = made;
+  add_carry(binding, &made);
   return IOBIND_OK;
 }

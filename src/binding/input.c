@@ -5,7 +5,7 @@
 
 void iobind__input_clear(iobind__input *input) {
   iobind__input old = *input;
-  *input = (iobind__input){0};
+  *input = (iobind__input){.carry = old.carry};
   iobind_tensor_release(old.bound); /* a side keeps what ORT still uses */
   iobind_tensor_release(old.source);
   iobind__event_release(old.event);
@@ -192,7 +192,7 @@ __attribute__((noinline)) static iobind_status set_input(iobind_binding *binding
   bool at_home = false;
   IOBIND__TRY(iobind__process_check("binding_set_input", error));
   IOBIND__TRY(check_input(binding, index, mode, tensor, &at_home, error));
-  iobind__input made = {.mode = mode, .event = event};
+  iobind__input made = {.mode = mode, .event = event, .carry = binding->inputs[index].carry};
   IOBIND__TRY(resolve(binding, index, &made, at_home, tensor, error));
   iobind__input *input = &binding->inputs[index];
   iobind__carry *carry = iobind__carry_of_input(binding, index);

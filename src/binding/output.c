@@ -91,6 +91,14 @@ static bool is_in_scratch(const iobind_binding *binding, const iobind__output *o
   return binding->session->graph_limit > 0 && output->mode == IOBIND_OUTPUT_FRESH && !output->place->host;
 }
 
+/* Where a run is on a stream of an EP, ORT refuses or forgets the copy into memory that it was given, or keeps from run to run, if the session
+ * leaves the output elsewhere. */
+static bool is_kept_elsewhere(const iobind_binding *binding, size_t index) {
+  const iobind__output *output = &binding->outputs[index];
+  const iobind_device *home = binding->session->outputs[index].place->device;
+  return output->mode != IOBIND_OUTPUT_FRESH && moves(binding, index) && (home->flags & IOBIND_DEVICE_STREAMS) != 0;
+}
+
 /* ORT before 1.31 that copies several outputs to another memory copies some of them too early: the run may still be writing them. In every
  * release an input that is handed on goes to another memory without regard to the stream. */
 void iobind__outputs_choose_copied(iobind_binding *binding) {
@@ -105,8 +113,9 @@ void iobind__outputs_choose_copied(iobind_binding *binding) {
   for (size_t i = 0; i < session->output_count; i++) {
     iobind__output *output = &binding->outputs[i];
     bool is_handed_on = session->outputs[i].handed_on >= 0;
-    output->is_copied = output->mode != IOBIND_OUTPUT_NONE &&
-                        (is_handed_on || is_in_scratch(binding, output) || (is_early && moves(binding, i)));
+    output->is_copied =
+        output->mode != IOBIND_OUTPUT_NONE &&
+        (is_handed_on || is_in_scratch(binding, output) || is_kept_elsewhere(binding, i) || (is_early && moves(binding, i)));
     binding->copied_count += output->is_copied ? 1 : 0;
   }
 }

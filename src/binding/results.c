@@ -149,6 +149,10 @@ static iobind_status find_source(iobind_binding *binding, size_t index, iobind_t
 static iobind_status make_copy(const iobind_binding *binding, size_t index, const iobind_tensor *source, iobind_tensor **copy,
                                iobind_error *error) {
   const iobind__output *output = &binding->outputs[index];
+  if (output->mode == IOBIND_OUTPUT_REUSE && output->shown != NULL && iobind__tensor_same_dims(source, output->shown)) {
+    *copy = iobind_tensor_retain(output->shown);
+    return IOBIND_OK;
+  }
   if (!iobind__output_is_given(output)) {
     return iobind__tensor_create_at(output->place, source->dtype, source->dims, source->rank, copy, error);
   }
@@ -182,9 +186,13 @@ static iobind_status copy_output(iobind_binding *binding, size_t index, iobind_s
     status = copy_content(source, copy, stream, error);
   }
   if (status == IOBIND_OK) {
+    iobind__output *output = &binding->outputs[index];
     iobind__tensor_use(source, stream, IOBIND__READ);
-    iobind_tensor_release(binding->outputs[index].result);
-    binding->outputs[index].result = iobind_tensor_retain(copy);
+    iobind_tensor_release(output->result);
+    output->result = iobind_tensor_retain(copy);
+    if (output->mode == IOBIND_OUTPUT_REUSE && output->target == NULL) {
+      iobind__output_show(binding, index, copy);
+    }
   }
   iobind_tensor_release(source);
   iobind_tensor_release(copy);

@@ -21,12 +21,14 @@ typedef struct iobind__input {
   iobind_event *event;   /* the producer's */
   bool is_spoiled;       /* a carried state that a failed run may have written, or that a later run has used */
   iobind__dims past;     /* of the tensor that was let go; REUSE outputs have memory for them */
+  size_t carry;          /* its place among the carries, counted from 1; 0: not carried */
 } iobind__input;
 
 typedef struct iobind__output {
   iobind_output_mode mode;
   iobind__place *place;  /* FRESH, REUSE: where it goes */
   iobind_tensor *target; /* FIXED, IN_PLACE: the tensor that the next run writes; a reference is held */
+  size_t carry;          /* as of an input */
   uint64_t memory;       /* REUSE: the serial number of the wanted memory; a new number means new memory */
   iobind_tensor *shown;  /* REUSE: the tensor of that memory that the caller was given; a reference is held; NULL: none yet */
   /* what a run has shown; stays until mode or place change */
@@ -158,16 +160,23 @@ iobind_status iobind__binding_check_complete(iobind_binding *binding, const char
 /* overlap.c: memory that a run reads and memory that it writes must not overlap, unless the caller asks for it. */
 iobind_status iobind__overlap_check_input(const iobind_binding *binding, size_t index, const iobind_tensor *tensor,
                                           const char *what, iobind_error *error);
+/* The same for the state that is bound where an output is to be carried. */
+iobind_status iobind__overlap_check_carry(const iobind_binding *binding, const iobind__carry *carry, const iobind_tensor *state,
+                                          const char *what, iobind_error *error);
 iobind_status iobind__overlap_check_output(const iobind_binding *binding, size_t index, iobind_output_mode mode,
                                            const iobind_tensor *tensor, iobind_error *error);
 
 /* Would a run that writes this tensor as the output read it too, or write it as another output? */
 bool iobind__overlap_in_use(const iobind_binding *binding, size_t output, const iobind_tensor *tensor);
 
-/* A tensor is bound: REUSE outputs in its memory, or perhaps in it, get new memory in the next run. */
+/* A tensor is bound: REUSE outputs in its memory, or perhaps in it, and states that are swapped get new memory in the next run. */
 iobind_status iobind__overlap_renew(iobind_binding *binding, const iobind_tensor *tensor, iobind_error *error);
+void iobind__overlap_leave_buffers(iobind_binding *binding, const iobind_tensor *tensor);
 static inline iobind_status iobind__overlap_make_room(iobind_binding *binding, const iobind_tensor *tensor,
                                                       iobind_error *error) {
+  if (binding->carry_count > 0) {
+    iobind__overlap_leave_buffers(binding, tensor);
+  }
   return iobind__tensor_is_allocated(tensor) ? IOBIND_OK : iobind__overlap_renew(binding, tensor, error);
 }
 
@@ -224,12 +233,22 @@ iobind_status iobind__carry_prepare(iobind_binding *binding, iobind_error *error
 void iobind__carry_note_run(iobind_binding *binding);
 void iobind__carry_note_failure(iobind_binding *binding);
 void iobind__carry_set_buffer(iobind_binding *binding, iobind__carry *carry, size_t side, iobind_tensor *buffer);
+
+/* A buffer of SWAP has become the caller's: the side gets a new one at its turn. */
+void iobind__carry_leave_buffer(iobind_binding *binding, iobind__carry *carry, size_t side);
 void iobind__carry_take(iobind_binding *binding, iobind__carry *carry); /* the caller owns the memory of the output now */
 void iobind__carry_end(iobind_binding *binding, size_t output);
 
 /* The carry of an input or output; NULL: none. */
-iobind__carry *iobind__carry_of_input(const iobind_binding *binding, size_t input);
-iobind__carry *iobind__carry_of_output(const iobind_binding *binding, size_t output);
+static inline iobind__carry *iobind__carry_of_input(const iobind_binding *binding, size_t input) {
+  size_t place = binding->inputs[input].carry;
+  return place == 0 ? NULL : &binding->carries[place - 1];
+}
+
+static inline iobind__carry *iobind__carry_of_output(const iobind_binding *binding, size_t output) {
+  size_t place = binding->outputs[output].carry;
+  return place == 0 ? NULL : &binding->carries[place - 1];
+}
 
 /* run.c: only ORT's run, with the checks and copies after it; the states stay where they are. */
 iobind_status iobind__run_ort(iobind_binding *binding, OrtRunOptions *options, const iobind_device *ordered,
