@@ -155,7 +155,7 @@ static iobind_status outputs_failed(const iobind_binding *binding, OrtStatus *fa
   } else if (names.length > 0) {
     status = iobind__ort_fail(
         api, failed, error,
-        "binding_run: output %s may not have the shape that is bound (DirectML does not say why it failed): FIXED "
+        "binding_run: output %s may not have the shape that is bound (the execution provider does not report why it failed): FIXED "
         "and REUSE keep one, FRESH takes any",
         iobind__text_get(&names));
   } else {

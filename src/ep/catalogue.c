@@ -1,6 +1,7 @@
 /* Look-ups of EPs, and of their options by key. */
 #include "ep/ep.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "support/text.h"
@@ -55,6 +56,26 @@ bool iobind__ep_is_graph_option(const char *key) {
     }
   }
   return is;
+}
+
+const iobind__ep *iobind__ep_before(const iobind__ep *ep) {
+  for (size_t i = 0; i < CATALOGUE_SIZE; i++) {
+    if (catalogue[i]->before != NULL && strcmp(catalogue[i]->before, ep->name) == 0) {
+      return catalogue[i];
+    }
+  }
+  return NULL;
+}
+
+void iobind__ep_list_capturing(char out[IOBIND__EP_NAMES]) {
+  size_t length = 0;
+  out[0] = '\0';
+  for (size_t i = 0; i < CATALOGUE_SIZE && length < IOBIND__EP_NAMES; i++) {
+    if (catalogue[i]->graph_option != NULL) {
+      int added = snprintf(out + length, IOBIND__EP_NAMES - length, "%s%s", length == 0 ? "" : ", ", catalogue[i]->name);
+      length += added > 0 ? (size_t)added : 0;
+    }
+  }
 }
 
 /* "libSTEM.so", "libSTEM.dylib" or "STEM.dll" */

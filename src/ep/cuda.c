@@ -130,6 +130,18 @@ static const iobind__quirk quirks[] = {
     {0},
 };
 
+/* ORT's older call gives back as an error what ends the process with a device. */
+static OrtStatus *ask(const OrtApi *api, const char *const *keys, const char *const *values, size_t count, bool *answered) {
+  OrtCUDAProviderOptionsV2 *asked = NULL;
+  OrtStatus *refused = api->CreateCUDAProviderOptions(&asked);
+  *answered = asked != NULL;
+  if (asked != NULL) {
+    refused = api->UpdateCUDAProviderOptions(asked, keys, values, count);
+    api->ReleaseCUDAProviderOptions(asked);
+  }
+  return refused;
+}
+
 const iobind__ep iobind__ep_cuda = {
     .name = "cuda",
     .ep_name = "CUDAExecutionProvider",
@@ -141,6 +153,7 @@ const iobind__ep iobind__ep_cuda = {
     .graph_option = "enable_cuda_graph",
     .stream_option = "user_compute_stream",
     .dlpack = {IOBIND__DL_CUDA, IOBIND__DL_CUDA_HOST, IOBIND__DL_CUDA_MANAGED},
+    .ask = ask,
     .quirks = quirks,
     .options = &table,
 };

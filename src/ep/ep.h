@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "ep/option.h"
-#include "support/error.h"
+#include "ort/api.h"
 
 /* What an EP does in some releases of ORT, and what the rest of the library must therefore do. */
 typedef enum iobind__quirk_bit {
@@ -68,7 +68,13 @@ typedef struct iobind__ep {
   bool graph_by_settings;    /* without that key, settings outside of the session decide: it is always given */
   const char *stream_option; /* of `options`, the key of the stream on which a session computes; NULL: none */
   iobind__dlpack_types dlpack;
-  const char *software_variable;       /* set to 1 in the environment, it lets the EP use a software adapter; NULL: none */
+  const char *software_variable; /* set to 1 in the environment, it lets the EP use a software adapter; NULL: none */
+  /* Would the EP take these options? For one that ends the process over an option that it refuses. *answered is false if it could not be
+   * asked. NULL: there is no way to ask. */
+  OrtStatus *(*ask)(const OrtApi *api, const char *const *keys, const char *const *values, size_t count, bool *answered);
+  /* Put the EP before another one (`before`) in a session, with these options. */
+  OrtStatus *(*append)(const OrtApi *api, OrtSessionOptions *out, const char *const *keys, const char *const *values,
+                       size_t count);
   const iobind__quirk *quirks;         /* ends with a bit of 0; NULL: none */
   const iobind__option_table *options; /* NULL: none is known */
 } iobind__ep;
@@ -98,6 +104,17 @@ const iobind__ep *iobind__ep_by_pinned(const char *text, size_t length);
 
 /* Does an option capture graphs, or an entry "ep.NAME.KEY" of ORT's that means one? */
 bool iobind__ep_is_graph_option(const char *key);
+
+/* The EP whose options put it before the devices of another one; NULL: there is none. */
+const iobind__ep *iobind__ep_before(const iobind__ep *ep);
+
+enum { IOBIND__EP_NAMES = 128 };
+
+/* The names of those that capture graphs, for a message. */
+void iobind__ep_list_capturing(char out[IOBIND__EP_NAMES]);
+
+/* For a message about a device spec. */
+#define IOBIND__SPEC_EXAMPLES "cpu, cuda:1, gpu, ep=NAME:0, vendor=0x10de, cuda/pinned"
 
 /* Is `key` an option of the EP? If the catalogue lists no options for the EP, every key counts as known. OK with *known false:
  * it may pass, because an EP can be newer than the catalogue; *near is a known key that is similar, or NULL.

@@ -156,6 +156,22 @@ static const iobind__option_table tensorrt_table = {
     .spelled = true,
 };
 
+static OrtStatus *append(const OrtApi *api, OrtSessionOptions *out, const char *const *keys, const char *const *values,
+                         size_t count) {
+  OrtTensorRTProviderOptionsV2 *made = NULL;
+  OrtStatus *refused = api->CreateTensorRTProviderOptions(&made);
+  if (refused == NULL) {
+    refused = api->UpdateTensorRTProviderOptions(made, keys, values, count);
+  }
+  if (refused == NULL) {
+    refused = api->SessionOptionsAppendExecutionProvider_TensorRT_V2(out, made);
+  }
+  if (made != NULL) {
+    api->ReleaseTensorRTProviderOptions(made);
+  }
+  return refused;
+}
+
 const iobind__ep iobind__ep_tensorrt = {
     .name = "tensorrt",
     .ep_name = "TensorrtExecutionProvider",
@@ -163,6 +179,7 @@ const iobind__ep iobind__ep_tensorrt = {
     .addressable = true,
     .bridged = true,
     .dlpack = {IOBIND__DL_CUDA, IOBIND__DL_CUDA_HOST, IOBIND__DL_CUDA_MANAGED},
+    .append = append,
     .options = &tensorrt_table,
 };
 

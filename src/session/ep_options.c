@@ -234,66 +234,70 @@ static iobind_status refuse(const ep_choice *choice, OrtStatus *refused, iobind_
                                choice->device->spec, near ? ": is '" : "", near ? choice->near : "", near ? "' meant?" : "");
 }
 
-/* CUDA's EP ends the process over an option that it refuses, but there is a way to ask it first. */
-static iobind_status ask_cuda(ep_choice *choice, iobind_error *error) {
+/* Some EPs end the process over an option that they refuse, but can be asked before. */
+static iobind_status ask(ep_choice *choice, iobind_error *error) {
   const OrtApi *api = IOBIND__API(choice->device->runtime);
-  OrtCUDAProviderOptionsV2 *asked = NULL;
-  OrtStatus *refused = lies_beside_ort(choice->device) ? api->CreateCUDAProviderOptions(&asked) : NULL;
-  if (asked == NULL) { /* it cannot be asked: only the table decides */
-    if (refused != NULL) {
-      api->ReleaseStatus(refused);
-    }
-    if (!choice->strange) {
-      return IOBIND_OK;
-    }
-    return iobind__fail(
-        error, IOBIND_NOT_SUPPORTED,
-        "session_create: '%s' has an EP option that iobind does not know, and cannot be asked about it, for its "
-        "library does not lie beside ONNX Runtime's; it would end the process over one that it does not know",
-        choice->device->spec);
+  if (choice->count == 0 || !choice->device->bridged || choice->ep->ask == NULL) {
+    return IOBIND_OK;
   }
-  refused = api->UpdateCUDAProviderOptions(asked, choice->keys, choice->values, choice->count);
-  api->ReleaseCUDAProviderOptions(asked);
-  return refused == NULL ? IOBIND_OK : refuse(choice, refused, error);
+  bool answered = false;
+  OrtStatus *refused =
+      lies_beside_ort(choice->device) ? choice->ep->ask(api, choice->keys, choice->values, choice->count, &answered) : NULL;
+  if (answered) {
+    return refused == NULL ? IOBIND_OK : refuse(choice, refused, error);
+  }
+  if (refused != NULL) {
+    api->ReleaseStatus(refused);
+  }
+  if (!choice->strange) { /* only the table decides */
+    return IOBIND_OK;
+  }
+  return iobind__fail(error, IOBIND_NOT_SUPPORTED,
+                      "session_create: '%s' has an EP option that iobind does not know, and cannot be asked about it, for its "
+                      "library does not lie beside ONNX Runtime's; it would end the process over one that it does not know",
+                      choice->device->spec);
 }
 
-/* TensorRT's EP is not a plugin and has no devices: options of that name put it before CUDA's device. */
-static iobind_status append_tensorrt(const iobind_session_options *options, const iobind_device *device, OrtSessionOptions *out,
-                                     iobind_error *error) {
-  const OrtApi *api = IOBIND__API(device->runtime);
-  ep_choice choice;
-  IOBIND__TRY(choice_begin(&choice, options, device, iobind__ep_by_name("tensorrt", strlen("tensorrt")), error));
-  iobind_status status = choice_gather(&choice, options, false, error);
-  OrtTensorRTProviderOptionsV2 *made = NULL;
-  if (status == IOBIND_OK && choice.count > 0) {
-    OrtStatus *refused = api->CreateTensorRTProviderOptions(&made);
-    if (refused == NULL) {
-      const OrtKeyValuePairs *own = api->EpDevice_EpOptions(device->ep_device);
-      const char *id = own == NULL ? NULL : api->GetKeyValue(own, "device_id");
-      if (id != NULL && choice_value(&choice, "device_id") == NULL) {
-        choice_add(&choice, "device_id", id);
-      }
-      refused = api->UpdateTensorRTProviderOptions(made, choice.keys, choice.values, choice.count);
-    }
-    if (refused == NULL) {
-      refused = api->SessionOptionsAppendExecutionProvider_TensorRT_V2(out, made);
-    }
-    if (refused != NULL) {
-      status = iobind__ort_fail(api, refused, error, "session_create: TensorRT before '%s'", device->spec);
+/* The device's number among those of its EP, for an EP that ORT gives no device. */
+static void choice_add_device(ep_choice *choice) {
+  const OrtApi *api = IOBIND__API(choice->device->runtime);
+  const OrtKeyValuePairs *own = api->EpDevice_EpOptions(choice->device->ep_device);
+  for (size_t i = 0; own != NULL && i < choice->table->count; i++) {
+    const iobind__option *option = &choice->table->options[i];
+    const char *value = option->of_device ? api->GetKeyValue(own, option->key) : NULL;
+    if (value != NULL && choice_value(choice, option->key) == NULL) {
+      choice_add(choice, option->key, value);
     }
   }
-  if (made != NULL) {
-    api->ReleaseTensorRTProviderOptions(made);
+}
+
+/* The EP that options of its name put before the device's; NULL: there is none. */
+static const iobind__ep *ep_before(const iobind_device *device) {
+  return device->ep != NULL && device->bridged ? iobind__ep_before(device->ep) : NULL;
+}
+
+static iobind_status append_before(const iobind_session_options *options, const iobind_device *device, OrtSessionOptions *out,
+                                   iobind_error *error) {
+  const OrtApi *api = IOBIND__API(device->runtime);
+  const iobind__ep *ep = ep_before(device);
+  ep_choice choice;
+  if (ep == NULL) {
+    return IOBIND_OK;
+  }
+  IOBIND__TRY(choice_begin(&choice, options, device, ep, error));
+  iobind_status status = choice_gather(&choice, options, false, error);
+  if (status == IOBIND_OK && choice.count > 0) {
+    choice_add_device(&choice);
+    OrtStatus *refused = ep->append(api, out, choice.keys, choice.values, choice.count);
+    if (refused != NULL) {
+      status = iobind__ort_fail(api, refused, error, "session_create: %s before '%s'", ep->ep_name, device->spec);
+    }
   }
   choice_free(&choice);
   return status;
 }
 
 /* ---- devices and policies ------------------------------------------------------------------------------------------------ */
-
-static bool takes_tensorrt(const iobind_device *device) {
-  return device->bridged && strcmp(device->ep->name, "cuda") == 0;
-}
 
 /* An option that names an EP which the session does not use would be lost silently. */
 static iobind_status check_options_used(const iobind_session_options *options, iobind_error *error) {
@@ -303,7 +307,7 @@ static iobind_status check_options_used(const iobind_session_options *options, i
     bool used = false;
     for (size_t d = 0; d < options->device_count && !used; d++) {
       const iobind_device *device = options->devices[d];
-      bool fits = named == NULL || device->ep == named || (strcmp(named->name, "tensorrt") == 0 && takes_tensorrt(device));
+      bool fits = named == NULL || device->ep == named || named == ep_before(device);
       used = device != device->runtime->cpu && fits;
     }
     if (!used) {
@@ -353,15 +357,11 @@ static iobind_status append_group(const iobind_session_options *options, iobind_
   iobind_runtime *runtime = device->runtime;
   const OrtApi *api = IOBIND__API(runtime);
   ep_choice choice;
-  if (takes_tensorrt(device)) {
-    IOBIND__TRY(append_tensorrt(options, device, out, error));
-  }
+  IOBIND__TRY(append_before(options, device, out, error));
   IOBIND__TRY(choice_begin(&choice, options, device, device->ep, error));
   choice_add_stream(&choice, options->stream);
   iobind_status status = choice_gather(&choice, options, first, error);
-  if (status == IOBIND_OK && choice.count > 0 && device->bridged) {
-    status = ask_cuda(&choice, error);
-  }
+  status = status == IOBIND_OK ? ask(&choice, error) : status;
   if (status == IOBIND_OK && iobind__device_has(device, IOBIND__QUIRK_REFUSES_RUN_STREAM)) {
     status = iobind__cuda_check_idle(device, error);
   }
@@ -449,9 +449,7 @@ static iobind_status add_entries_of(const iobind_session_options *options, const
   OrtSessionOptions *scratch = NULL;
   IOBIND__TRY(choice_begin(&choice, options, device, device->ep, error));
   iobind_status status = choice_gather(&choice, options, first, error);
-  if (status == IOBIND_OK && choice.count > 0 && device->bridged) {
-    status = ask_cuda(&choice, error);
-  }
+  status = status == IOBIND_OK ? ask(&choice, error) : status;
   if (status == IOBIND_OK && choice.count > 0) {
     const OrtEpDevice *const group[] = {device->ep_device};
     OrtStatus *failed = api->CreateSessionOptions(&scratch);

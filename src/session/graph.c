@@ -152,9 +152,11 @@ static iobind_status find_device(const iobind_runtime *runtime, const iobind_ses
                         "session_create: graph_limit: expected exactly one device besides the CPU, got %zu", count);
   }
   if (device->ep == NULL || device->ep->graph_option == NULL) {
-    return iobind__fail(
-        error, IOBIND_NOT_SUPPORTED,
-        "session_create: graph_limit: '%s': expected a device of an EP that captures graphs: cuda, webgpu, vdev", device->spec);
+    char names[IOBIND__EP_NAMES];
+    iobind__ep_list_capturing(names);
+    return iobind__fail(error, IOBIND_NOT_SUPPORTED,
+                        "session_create: graph_limit: '%s': expected a device of an EP that captures graphs: %s", device->spec,
+                        names);
   }
   if (iobind__device_has(device, IOBIND__QUIRK_CAPTURES_NOTHING)) {
     return iobind__fail(
