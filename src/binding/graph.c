@@ -643,7 +643,7 @@ static iobind_status await_stream(iobind_binding *binding, iobind_error *error) 
     return IOBIND_OK;
   }
   IOBIND__TRY(await_outside(binding, stream, error));
-  return iobind__bridge_in(stream, error); /* its library may have begun a capture meanwhile */
+  return iobind__stream_enter(stream, error); /* its library may have begun a capture meanwhile */
 }
 
 static iobind_status add_graph(iobind_binding *binding, const iobind_device *ordered, graph **out, iobind_error *error) {

@@ -147,6 +147,7 @@ const iobind__ep iobind__ep_cuda = {
     .ep_name = "CUDAExecutionProvider",
     .library = "onnxruntime_providers_cuda",
     .pinned = "cuda_pinned",
+    .driver = IOBIND__DRIVER_CUDA,
     .addressable = true,
     .streams = true,
     .bridged = true,

@@ -57,8 +57,8 @@ static const iobind__quirk quirks[] = {
 const iobind__ep iobind__ep_dml = {
     .name = "dml",
     .ep_name = "DmlExecutionProvider",
+    .driver = IOBIND__DRIVER_DIRECT3D,
     .streams = true,
-    .direct3d = true,
     .quirks = quirks,
     .options = &table,
 };

@@ -51,6 +51,14 @@ typedef struct iobind__dlpack_types {
   int32_t managed; /* taken for `memory` */
 } iobind__dlpack_types;
 
+/* Who serves the devices of an EP. Each has files of its own, driver_*, in the modules whose objects it needs. */
+typedef enum iobind__driver_kind {
+  IOBIND__DRIVER_ORT = 0, /* ORT, in all that iobind needs */
+  IOBIND__DRIVER_CUDA,
+  IOBIND__DRIVER_DIRECT3D,
+  IOBIND__DRIVER_VDEV,
+} iobind__driver_kind;
+
 typedef struct iobind__ep {
   const char *name;    /* in device specs; its library is registered under the same name */
   const char *ep_name; /* ORT's name */
@@ -58,9 +66,9 @@ typedef struct iobind__ep {
   const char *pinned;  /* ORT's old name for its pinned memory, taken as a device spec; NULL: none */
   const char *
       before; /* it has no devices: options under its name put it before the bridged devices of this EP; NULL: it has its own */
+  iobind__driver_kind driver;
   bool addressable; /* an address inside an allocation is a real address */
   bool streams;     /* has streams of its own */
-  bool direct3d;    /* memory, copies and streams are iobind's, by Direct3D 12: see dml.h */
   bool on_demand;   /* registered by the search only when a device spec names it: a virtual device must not become the "gpu" */
   bool bridged; /* finds its ORT by libonnxruntime_providers_shared: the first one in the process. It ends the process if it is
                    * given an option that it refuses */

@@ -118,6 +118,7 @@ const iobind__ep iobind__ep_vdev = {
     .name = "vdev",
     .ep_name = "VirtualDeviceExecutionProvider",
     .library = "iobind_vdev",
+    .driver = IOBIND__DRIVER_VDEV,
     .addressable = true,
     .streams = true,
     .on_demand = true,

@@ -33,18 +33,17 @@ static inline const char *iobind__place_suffix(const iobind__place *place) {
   return place->memory == IOBIND_MEMORY_HOST_ACCESSIBLE ? "/pinned" : "";
 }
 
-typedef struct iobind__dml iobind__dml; /* dml.h */
-
 struct iobind_device {
   struct iobind_runtime *runtime;
-  iobind__dml *dml; /* NULL: not a device of DirectML */
   const OrtEpDevice *ep_device;
-  const iobind__ep *ep;    /* the catalogue's entry; NULL: not in it */
-  iobind__place places[2]; /* by iobind_memory */
-  bool ours;               /* iobind registered its EP library, and nobody else may unregister it */
-  bool bridged;            /* the rules of iobind__ep's `bridged` hold: its library is not a plugin, whatever its name */
-  uint32_t quirks;         /* a sum of iobind__quirk_bit, in this release of ORT */
-  uint32_t ordinal;        /* its number among the devices of its EP */
+  const iobind__ep *ep;       /* the catalogue's entry; NULL: not in it */
+  iobind__driver_kind driver; /* the row's; ORT's without one */
+  void *own;                  /* what the driver has for the device; NULL: nothing */
+  iobind__place places[2];    /* by iobind_memory */
+  bool ours;                  /* iobind registered its EP library, and nobody else may unregister it */
+  bool bridged;               /* the rules of iobind__ep's `bridged` hold: its library is not a plugin, whatever its name */
+  uint32_t quirks;            /* a sum of iobind__quirk_bit, in this release of ORT */
+  uint32_t ordinal;           /* its number among the devices of its EP */
   uint32_t flags;
   char *spec;
   /* iobind_device_check's answer, remembered */

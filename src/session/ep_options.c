@@ -163,7 +163,7 @@ static iobind_status choice_complete(ep_choice *choice, iobind_error *error) {
 
 /* The session's stream, for an EP that knows it by an option. */
 static void choice_add_stream(ep_choice *choice, const iobind_stream *stream) {
-  if (stream == NULL || stream->device->ep != choice->ep ||
+  if (stream == NULL || choice->ep == NULL || stream->device->ep != choice->ep ||
       !iobind__device_has(stream->device, IOBIND__QUIRK_REFUSES_RUN_STREAM)) {
     return;
   }
@@ -336,43 +336,21 @@ static size_t group_devices(const iobind_session_options *options, size_t i, con
   return count;
 }
 
-/* DirectML's EP gets the device's objects, and with them no options. */
-static iobind_status append_directml(const ep_choice *choice, iobind_device *device, size_t device_count,
-                                     OrtSessionOptions *out, iobind_error *error) {
-  if (device_count > 1) {
-    return iobind__fail(error, IOBIND_NOT_SUPPORTED, "session_create: '%s' and %zu more of DirectML: expected one of them",
-                        device->spec, device_count - 1);
-  }
-  if (choice->count > 0) {
-    return iobind__fail(error, IOBIND_NOT_SUPPORTED,
-                        "session_create: EP option '%s' of dml: '%s' is a certain adapter already, and takes no options",
-                        choice->keys[0], device->spec);
-  }
-  return iobind__named(iobind__dml_append(device, out, error), error, "session_create");
-}
-
 /* ORT takes an EP once, with all its devices; whether it can use several is up to the EP. */
 static iobind_status append_group(const iobind_session_options *options, iobind_device *device, const OrtEpDevice *const *group,
                                   size_t device_count, bool first, OrtSessionOptions *out, iobind_error *error) {
-  iobind_runtime *runtime = device->runtime;
-  const OrtApi *api = IOBIND__API(runtime);
   ep_choice choice;
   IOBIND__TRY(append_before(options, device, out, error));
   IOBIND__TRY(choice_begin(&choice, options, device, device->ep, error));
   choice_add_stream(&choice, options->stream);
   iobind_status status = choice_gather(&choice, options, first, error);
   status = status == IOBIND_OK ? ask(&choice, error) : status;
-  if (status == IOBIND_OK && iobind__device_has(device, IOBIND__QUIRK_REFUSES_RUN_STREAM)) {
-    status = iobind__cuda_check_idle(device, error);
+  if (status == IOBIND_OK && iobind__driver_of(device)->check_ready != NULL) {
+    status = iobind__driver_of(device)->check_ready(device, error);
   }
-  if (status == IOBIND_OK && device->dml != NULL) {
-    status = append_directml(&choice, device, device_count, out, error);
-  } else if (status == IOBIND_OK) {
-    OrtStatus *appended = api->SessionOptionsAppendExecutionProvider_V2(out, runtime->env, group, device_count, choice.keys,
-                                                                        choice.values, choice.count);
-    if (appended != NULL) {
-      status = iobind__ort_fail(api, appended, error, "session_create: device '%s'", device->spec);
-    }
+  if (status == IOBIND_OK) {
+    const iobind__appended what = {group, device_count, choice.keys, choice.values, choice.count};
+    status = iobind__named(iobind__device_driver_of(device)->append(device, &what, out, error), error, "session_create");
   }
   choice_free(&choice);
   return status;
@@ -494,8 +472,8 @@ static iobind_status check_gpu_of_policy(const iobind_runtime *runtime, const io
   size_t count = gpu ? iobind__runtime_device_count(runtime) : 0;
   for (size_t i = 1; i < count; i++) {
     const iobind_device *device = iobind_runtime_get_device(runtime, i);
-    if (iobind__device_has(device, IOBIND__QUIRK_REFUSES_RUN_STREAM)) {
-      return iobind__cuda_check_idle(device, error);
+    if (iobind__driver_of(device)->check_ready != NULL) {
+      return iobind__driver_of(device)->check_ready(device, error);
     }
   }
   return IOBIND_OK;

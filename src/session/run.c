@@ -152,7 +152,7 @@ static iobind_status run(iobind_session *session, iobind_tensor *const *inputs, 
                                                            : check_inputs(session, inputs, values, error);
   if (status == IOBIND_OK) {
     /* behind what is on the caller's stream: the EP computes there by itself, or knows nothing of it */
-    status = iobind__session_stream_is_option(session) ? iobind__bridge_in(session->stream, error)
+    status = iobind__session_stream_is_option(session) ? iobind__stream_enter(session->stream, error)
                                                        : iobind__stream_drain(session->stream, error);
   }
   if (status == IOBIND_OK) {

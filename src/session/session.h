@@ -2,7 +2,7 @@
 #ifndef IOBIND_SESSION_SESSION_H
 #define IOBIND_SESSION_SESSION_H
 
-#include "memory/dml.h"
+#include "memory/driver.h"
 #include "tensor/tensor.h"
 
 /* An input or output as the model declares it. */
@@ -58,15 +58,14 @@ struct iobind_session {
   size_t symbol_count;
   iobind_device **devices; /* those that may hold its tensors; always includes the CPU */
   size_t device_count;
-  iobind_device *queued;       /* a device whose runs return before their work is done; NULL: none */
-  size_t queued_count;         /* if there are several, a run waits for all of them, with a stream or without */
-  iobind_device *dml;          /* a device of DirectML; NULL: none */
-  OrtAllocator *dml_allocator; /* with which its device finds the resources of outputs */
-  bool takes_stream;           /* a run can be on a stream of a device: see session.c */
-  iobind_stream *stream;       /* what all its runs compute on, of which it is an owner; NULL: ORT's own, or the run's */
-  bool has_turns;              /* its runs enter a device, or one after the other: see iobind__session_enter */
-  iobind__guarded guarded;     /* what to enter and leave around calls that reach its EPs */
-  iobind__place *places;       /* the session's own: memory that no device of the runtime has */
+  iobind_device *queued;          /* a device whose runs return before their work is done; NULL: none */
+  size_t queued_count;            /* if there are several, a run waits for all of them, with a stream or without */
+  iobind__attachment *attachment; /* to the device whose driver must know the session; NULL: none */
+  bool takes_stream;              /* a run can be on a stream of a device: see session.c */
+  iobind_stream *stream;          /* what all its runs compute on, of which it is an owner; NULL: ORT's own, or the run's */
+  bool has_turns;                 /* its runs enter a device, or one after the other: see iobind__session_enter */
+  iobind__guarded guarded;        /* what to enter and leave around calls that reach its EPs */
+  iobind__place *places;          /* the session's own: memory that no device of the runtime has */
   size_t place_count;
   pthread_mutex_t places_mutex; /* a run may meet memory that the signature did not show */
   iobind_node_info *nodes;
@@ -211,9 +210,6 @@ void iobind__session_free_signature(iobind_session *session);
  * lends. */
 iobind_status iobind__session_find_place(iobind_session *session, const OrtMemoryInfo *info, iobind__place **place,
                                          iobind_error *error);
-
-/* The first device of DirectML among the session's; NULL: none. */
-iobind_device *iobind__session_find_directml(const iobind_session *session);
 
 /* A place over the session's own allocator. */
 iobind_status iobind__session_lend_place(iobind_session *session, const OrtMemoryInfo *info, iobind__place **place,

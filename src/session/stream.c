@@ -67,7 +67,7 @@ static iobind_status check_stream(const iobind_session_options *options, const i
     return iobind__fail(error, IOBIND_DEVICE, "session_create: the stream is of '%s', which is not among the devices",
                         stream->device->spec);
   }
-  if (stream->lane != NULL) {
+  if (iobind__driver_of(stream->device)->attach != NULL) {
     return iobind__fail(error, IOBIND_NOT_SUPPORTED,
                         "session_create: a stream of '%s': all sessions of the device compute on its one queue, "
                         "iobind_runtime_adopt_device gives it yours",

@@ -8,6 +8,8 @@ usage: structure.py [ROOT]   every rule, over the files under version control (o
 - So do the folders of tool/, in the order of TOOL_MODULES.
 - abi/ is included by the few that speak ORT's language; everything else goes through src/ort.
 - A module above session does not name a session.
+- Only src/ep, src/d3d12 and the drivers' files (src/*/driver*) know one execution provider from another, and only src/ort
+  and src/ep compare a version of ORT. Comments may give examples.
 - No file is too long, none is a bag called utils; nothing is left for later; no path of one machine and no host of a
   package registry stands anywhere.
 - The library neither prints nor aborts, nothing in it depends on the program's locale, and only src/ort reads ORT's words.
@@ -20,6 +22,7 @@ import sys
 TOOL_MODULES = ["formats", "shared", "commands"]
 MODULES = ["support", "d3d12", "ort", "ep", "runtime", "memory", "tensor", "session", "binding", "audit", "flow"]
 SPEAKS_ORT = ["src/ort", "vdev", "tests/fake_ort", "tests/dml", "tests/abi", "tests/vdev", "tests/vcuda", "tests/rig", "tests/ports", "bench/overhead", "bench/carry", "bench/rebind", "bench/java"]
+KNOWS_EPS = r"src/(ep|d3d12)/|src/\w+/driver(_\w+)?\.[ch]$"
 INCLUDE_PATH = ["include", "src", "abi", "onnx", "tool", "."]
 LINES, HEADER_LINES, PUBLIC_HEADER = 900, 1200, "include/iobind/iobind.h"
 CODE = {".c", ".h", ".cpp", ".java", ".py", ".sh", ".cmake"}
@@ -34,6 +37,11 @@ OBJECT = r"^(?!static\b|extern\b|typedef\b)[A-Za-z_][\w \t*]*?\b(iobind_\w+)(?:\
 STRUCT = r"^(?:typedef\s+)?struct\s+(iobind_\w+)\s*\{"
 REGISTRY_HOST = (r"\b[\w.-]*(pypi|pythonhosted|npmjs|crates|debian|ubuntu|golang|conda|repo\d*\.maven)"
                  r"[\w-]*\.(org|com|io|net|dev)\b")
+# Execution providers, what their vendors call things, and what stood in general files for one of them.
+OF_ONE_EP = (r"(?i)cuda|cudnn|nvidia|tensorrt|trt_|webgpu|dawn|openvino|directml|dml|direct3d|iobind__d3d12|qnn|migraphx|vitisai|coreml|vdev"
+             r"|virtual accelerator|\blane\b|lane_|is_resource|compute_stream|enable_graph_capture")
+VERSION_COMPARED = (r"\b(minor|api_version)\b\s*([<>]|[!=]=)|((?<!-)[<>]=?|[!=]=)\s*[\w.>-]*(\.|->)(minor|api_version)\b"
+                    r"|\b(strcmp|strncmp|strchr|strstr)\s*\([^;]*\bort\.version\b")
 STOPS_OR_PRINTS = r"\b(printf|fprintf|vprintf|vfprintf|puts|fputs|putchar|perror|abort|exit|_exit|assert)\s*\("
 
 BY_LOCALE = r"\b(strto[dfl]d?|ato[fil]l?|v?[fs]?scanf|to(?:lower|upper)|is(?:alpha|alnum|space|print|punct|upper|lower)|strn?casecmp|strcoll|setlocale)\s*\("
@@ -51,8 +59,10 @@ def listed(root):
     return sorted(path for path in files if path.is_file() and not path.is_symlink())
 
 
-def without_comments(text):
-    return re.sub(r"/\*.*?\*/|//[^\n]*|\"(?:\\.|[^\"\\\n])*\"", lambda m: "\n" * m[0].count("\n"), text, flags=re.S)
+def without_comments(text, keep_strings=False):
+    def replaced(match):
+        return match[0] if keep_strings and match[0][0] == '"' else "\n" * match[0].count("\n")
+    return re.sub(r"/\*.*?\*/|//[^\n]*|\"(?:\\.|[^\"\\\n])*\"", replaced, text, flags=re.S)
 
 
 def line_of(text, position):
@@ -135,6 +145,16 @@ class Tree:
                     self.fault(name, f"module {module} uses {match[0]} of module {home}, which stands below it",
                                line_of(text, match.start()))
 
+    def check_eps(self):
+        for name, text in self.c_files("src").items():
+            code = without_comments(text, keep_strings=True)
+            for match in re.finditer(OF_ONE_EP, "" if re.match(KNOWS_EPS, name) else code):
+                self.fault(name, f"knows one execution provider: {match[0]}; that belongs to src/ep or to a driver_*.c",
+                           line_of(code, match.start()))
+            for match in re.finditer(VERSION_COMPARED, "" if name.startswith(("src/ep/", "src/ort/")) else code):
+                self.fault(name, "compares a version of ORT: make it a quirk of src/ep, or a question in src/ort/api.h",
+                           line_of(code, match.start()))
+
     def check_abi(self):
         speakers = ("abi/",) + tuple(folder + "/" for folder in SPEAKS_ORT)
         for name, text in self.c_files().items():
@@ -180,6 +200,7 @@ def main(arguments):
     tree = Tree(root)
     tree.check_modules()
     tree.check_uses()
+    tree.check_eps()
     tree.check_tool()
     tree.check_abi()
     tree.check_files()

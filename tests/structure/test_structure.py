@@ -82,6 +82,26 @@ class Structure(unittest.TestCase):
         self.write("src/support/error.c", "int iobind__f(void);\nextern int iobind__x; /* iobind__tensor_make */\n")
         self.assertEqual((self.check().returncode, self.check().stderr), (0, ""))
 
+    def test_one_ep_in_a_general_file(self):
+        for code in ('f(strcmp(name, "cuda") == 0);', "if (device->dml != NULL) {}", "if (stream->lane == NULL) {}", 'say("WebGPU: no");',
+                     "iobind__vdev_open();", "tensor->is_resource = 1;", 'add("user_compute_stream");'):
+            self.assert_fault("src/tensor/tensor.c", f"void h(void) {{ {code} }}\n", ":11: knows one execution provider")
+
+    def test_one_ep_where_it_belongs(self):
+        for name in ("src/d3d12/lane.c", "src/ep/cuda.c", "src/tensor/driver_cuda.c", "src/tensor/driver.h"):
+            self.write(name, 'static const char *const it = "cuda"; /* the name */\n')
+        self.write("src/tensor/tensor.c", SOUND["src/tensor/tensor.c"] + "/* as on CUDA */\nstatic int vector_lanes = 1;\n")
+        self.assertEqual((self.check().returncode, self.check().stderr), (0, ""))
+
+    def test_version_compared(self):
+        for code in ("return ort->minor < 31;", "return 27 <= runtime->ort.api_version;", "return self.api_version != 24;",
+                     "return strchr(ort.version, '.');"):
+            self.assert_fault("src/tensor/tensor.c", f"void h(void) {{ {code} }}\n", ":11: compares a version of ORT")
+        for name in ("src/ort/find.c", "src/ep/quirk.c"):
+            self.write(name, "static int g(int minor) { return minor < 31; }\n")
+        self.write("src/tensor/tensor.c", SOUND["src/tensor/tensor.c"] + "static int k = {.version = ort.api_version};\n")
+        self.assertEqual((self.check().returncode, self.check().stderr), (0, ""))
+
     def test_include_of_nothing(self):
         self.assert_fault("src/support/error.c", '#include "support/gone.h"\n', "a file that is nowhere in the tree")
 
