@@ -53,7 +53,7 @@ iobind_status iobind__graphs_open(iobind_binding *binding, iobind_error *error) 
   if (binding->graphs == NULL) {
     return iobind__out_of_memory(error, "binding_create");
   }
-  binding->graphs->is_tried = session->graph_device->ep->graph_loses_copies;
+  binding->graphs->is_tried = iobind__session_graphs_have(session, IOBIND__QUIRK_GRAPH_LOSES_COPIES);
   for (size_t i = 0; i < session->input_count; i++) {
     binding->graphs->reads_host = binding->graphs->reads_host || session->inputs[i].place->host;
   }
@@ -262,7 +262,7 @@ iobind_status iobind__graphs_check_carry(const iobind_binding *binding, size_t o
   if (mode == IOBIND_CARRY_MOVE) {
     return refuse("binding_carry", name, "expected SWAP or IN_PLACE, got MOVE, which is elsewhere in each run", error);
   }
-  if (binding->session->graph_recycles) {
+  if (iobind__session_graphs_have(binding->session, IOBIND__QUIRK_GRAPH_RECYCLES)) {
     return refuse("binding_carry", name, "SWAP takes two graphs, and with this ORT a session can have one", error);
   }
   return binding->session->graph_limit >= 2
@@ -643,7 +643,7 @@ static iobind_status await_stream(iobind_binding *binding, iobind_error *error) 
     return IOBIND_OK;
   }
   IOBIND__TRY(await_outside(binding, stream, error));
-  return iobind__bridge_in(stream, error); /* its library may have begun a capture meanwhile */
+  return iobind__stream_enter(stream, error); /* its library may have begun a capture meanwhile */
 }
 
 static iobind_status add_graph(iobind_binding *binding, const iobind_device *ordered, graph **out, iobind_error *error) {

@@ -159,7 +159,7 @@ static iobind_status outputs_failed(const iobind_binding *binding, OrtStatus *fa
   } else if (names.length > 0) {
     status = iobind__ort_fail(
         api, failed, error,
-        "binding_run: output %s may not have the shape that is bound (DirectML does not say why it failed): FIXED "
+        "binding_run: output %s may not have the shape that is bound (the execution provider does not report why it failed): FIXED "
         "and REUSE keep one, FRESH takes any",
         iobind__text_get(&names));
   } else {
@@ -452,7 +452,7 @@ static iobind_status run_serial(iobind_binding *binding, iobind_error *error) {
     return run_on_own(binding, own, error);
   }
   if (own != NULL) {
-    IOBIND__TRY(iobind__bridge_in(own, error)); /* the EP computes there by itself */
+    IOBIND__TRY(iobind__stream_enter(own, error)); /* the EP computes there by itself */
   }
   IOBIND__TRY(begin_serial(binding, NULL, error));
   if (binding->has_live) {
@@ -547,12 +547,13 @@ static iobind_status execute_on(iobind_binding *binding, iobind_stream *stream, 
   if (compute != stream) {
     IOBIND__TRY(iobind__stream_fork(stream, compute, error));
   }
-  if (!iobind__session_stream_is_option(session) && compute->lane == NULL) {
-    IOBIND__API(session->runtime)->RunOptionsSetSyncStream(binding->stream_run_options, iobind__stream_ort(compute));
+  OrtSyncStream *sync = iobind__stream_ort(compute);
+  if (!iobind__session_stream_is_option(session) && sync != NULL) {
+    IOBIND__API(session->runtime)->RunOptionsSetSyncStream(binding->stream_run_options, sync);
   }
-  IOBIND__TRY(iobind__bridge_in(compute, error));
+  IOBIND__TRY(iobind__stream_enter(compute, error));
   iobind_status status = execute_serial(binding, binding->stream_run_options, compute, compute->device, error);
-  iobind_status left = iobind__bridge_out(compute, status == IOBIND_OK ? error : NULL);
+  iobind_status left = iobind__stream_leave(compute, status == IOBIND_OK ? error : NULL);
   status = status == IOBIND_OK ? left : status;
   if (compute == stream) {
     return status;

@@ -6,7 +6,7 @@
 
 #include "iobind/interop.h"
 #include "memory/allocator.h"
-#include "memory/dml.h"
+#include "memory/driver.h"
 #include "support/options.h"
 
 static iobind_runtime *runtime_of(const iobind_tensor *tensor) {
@@ -53,8 +53,8 @@ static void tensor_destroy(iobind__ref *ref) {
     iobind__device_leave(tensor->place->device);
   }
   atomic_fetch_sub(&tensor->place->device->counters.allocated_bytes, tensor->allocated);
-  if (tensor->is_resource) {
-    iobind__dml_unwrap(tensor->place->device, tensor->data);
+  if (tensor->is_handle) {
+    iobind__driver_of(tensor->place->device)->unwrap(tensor->place->device, tensor->data);
   }
   if (tensor->deleter != NULL) {
     tensor->deleter(tensor->deleter_context, tensor->lent ? (void *)tensor->value : tensor->given);
@@ -243,20 +243,21 @@ iobind_status iobind_tensor_wrap(iobind_device *device, iobind_memory memory, io
                : iobind__fail(error, IOBIND_INVALID_ARGUMENT, "tensor_wrap: expected %zu bytes or more for %s, got %zu", needed,
                               shape, bytes);
   }
-  bool is_resource = place->device->dml != NULL && !place->host;
+  const iobind__driver *driver = iobind__driver_of(device);
+  bool is_handle = driver->wrap != NULL && !place->host;
   void *handle = data;
-  if (is_resource) {
-    IOBIND__TRY(iobind__named(iobind__dml_wrap(device, data, needed, &handle, error), error, "tensor_wrap"));
+  if (is_handle) {
+    IOBIND__TRY(iobind__named(driver->wrap(device, data, needed, &handle, error), error, "tensor_wrap"));
   }
   iobind_status status = tensor_over(place, place->owner, dtype, dims, rank, handle, needed, tensor, "tensor_wrap", error);
   if (status != IOBIND_OK) {
-    if (is_resource) {
-      iobind__dml_unwrap(device, handle);
+    if (is_handle) {
+      driver->unwrap(device, handle);
     }
     return status;
   }
-  (*tensor)->is_resource = is_resource;
-  if (is_resource) {
+  (*tensor)->is_handle = is_handle;
+  if (is_handle) {
     (*tensor)->data = handle; /* also for 0 bytes */
   }
   (*tensor)->deleter = deleter;
@@ -566,22 +567,13 @@ iobind_status iobind_tensor_get_info(const iobind_tensor *tensor, iobind_tensor_
 
 static iobind_status get_native(const iobind_tensor *tensor, iobind_native *native, iobind_error *error) {
   iobind_device *device = tensor->place->device;
-  d3d12_resource *resource;
-  if (device->dml == NULL || tensor->place->host) {
+  const iobind__driver *driver = iobind__driver_of(device);
+  if (driver->get_native == NULL || tensor->place->host) {
     return iobind__fail(error, IOBIND_NOT_SUPPORTED,
                         "memory of '%s%s' has no native object: iobind_tensor_address tells its address", device->spec,
                         iobind__place_suffix(tensor->place));
   }
-  if (tensor->data == NULL) {
-    return iobind__fail(error, IOBIND_NOT_SUPPORTED, "a tensor of 0 bytes has no resource");
-  }
-  IOBIND__TRY(iobind__dml_find(device, tensor->data, &resource, error));
-  const iobind_native full = {.kind = IOBIND_NATIVE_D3D12, .handle = resource};
-  iobind_status status = iobind__info_write(native, "native", &full, sizeof full, sizeof full, "tensor_get_native", error);
-  if (status != IOBIND_OK) {
-    iobind__com_release(resource);
-  }
-  return status;
+  return driver->get_native(device, tensor->data, native, error);
 }
 
 iobind_status iobind_tensor_get_native(const iobind_tensor *tensor, iobind_native *native, iobind_error *error) {

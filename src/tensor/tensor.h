@@ -29,7 +29,7 @@ struct iobind_tensor {
   bool borrows;     /* the memory belongs to the caller, or to another tensor */
   bool lent;        /* so does `value`: the deleter gets it, and it is never released */
   bool read_only;   /* the memory must not be written */
-  bool is_resource; /* wrapped, of DirectML's: `data` is ORT's handle */
+  bool is_handle;   /* wrapped: `data` is a handle of the driver's, which takes it back */
   void *given;      /* what the deleter gets: `data`, or the resource */
   iobind_deleter deleter;
   void *deleter_context;

@@ -1,4 +1,4 @@
-#include "runtime/preload.h"
+#include "ep/preload.h"
 
 #include <stdlib.h>
 #include <string.h>
