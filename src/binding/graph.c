@@ -53,7 +53,7 @@ iobind_status iobind__graphs_open(iobind_binding *binding, iobind_error *error) 
   if (binding->graphs == NULL) {
     return iobind__out_of_memory(error, "binding_create");
   }
-  binding->graphs->is_tried = session->graph_device->ep->graph_loses_copies;
+  binding->graphs->is_tried = iobind__session_graphs_have(session, IOBIND__QUIRK_GRAPH_LOSES_COPIES);
   for (size_t i = 0; i < session->input_count; i++) {
     binding->graphs->reads_host = binding->graphs->reads_host || session->inputs[i].place->host;
   }
@@ -262,7 +262,7 @@ iobind_status iobind__graphs_check_carry(const iobind_binding *binding, size_t o
   if (mode == IOBIND_CARRY_MOVE) {
     return refuse("binding_carry", name, "expected SWAP or IN_PLACE, got MOVE, which is elsewhere in each run", error);
   }
-  if (binding->session->graph_recycles) {
+  if (iobind__session_graphs_have(binding->session, IOBIND__QUIRK_GRAPH_RECYCLES)) {
     return refuse("binding_carry", name, "SWAP takes two graphs, and with this ORT a session can have one", error);
   }
   return binding->session->graph_limit >= 2

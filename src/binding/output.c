@@ -69,22 +69,20 @@ static bool is_in_scratch(const iobind_binding *binding, const iobind__output *o
   return binding->session->graph_limit > 0 && output->mode == IOBIND_OUTPUT_FRESH && !output->place->host;
 }
 
-/* ORT before 1.31 that copies several outputs to another memory copies some of them too early: the run may still be writing them. In every
+/* Some releases of ORT that copy several outputs to another memory copy some of them too early: the run may still be writing them. In every
  * release an input that is handed on goes to another memory without regard to the stream. */
 void iobind__outputs_choose_copied(iobind_binding *binding) {
-  enum { MENDED_IN = 31 };
   const iobind_session *session = binding->session;
-  size_t moving = 0;
+  size_t early = 0;
   for (size_t i = 0; i < session->output_count; i++) {
-    moving += moves(binding, i) ? 1 : 0;
+    early += moves(binding, i) && iobind__device_has(session->outputs[i].place->device, IOBIND__QUIRK_EARLY_OUTPUT_COPIES);
   }
-  bool is_early = moving > 1 && session->runtime->ort.minor < MENDED_IN;
   binding->copied_count = 0;
   for (size_t i = 0; i < session->output_count; i++) {
     iobind__output *output = &binding->outputs[i];
     bool is_handed_on = session->outputs[i].handed_on >= 0;
     output->is_copied = output->mode != IOBIND_OUTPUT_NONE &&
-                        (is_handed_on || is_in_scratch(binding, output) || (is_early && moves(binding, i)));
+                        (is_handed_on || is_in_scratch(binding, output) || (early > 1 && moves(binding, i)));
     binding->copied_count += output->is_copied ? 1 : 0;
   }
 }

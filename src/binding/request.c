@@ -63,7 +63,8 @@ static iobind_status run(iobind_binding *binding, const iobind_run_request *requ
   iobind_session *session = binding->session;
   iobind_run_options options;
   iobind__graphs_close(binding, true); /* a graph of one run would only cost: the run is a plain one */
-  IOBIND__TRY(session->graph_recycles ? check_recycling(session, what, error) : IOBIND_OK);
+  IOBIND__TRY(iobind__session_graphs_have(session, IOBIND__QUIRK_GRAPH_RECYCLES) ? check_recycling(session, what, error)
+                                                                                 : IOBIND_OK);
   IOBIND__TRY(iobind__placements_check(session, request->outputs, what, error));
   IOBIND__TRY(iobind__run_options_read(session, request->options, what, &options, error));
   if (request->options != NULL) {

@@ -23,7 +23,7 @@ static iobind_status get_fence(iobind_device *device, OrtValue **fence, iobind_e
 }
 
 iobind_status iobind__device_wait(iobind_device *device, iobind_error *error) {
-  if (!device->queued) {
+  if (!iobind__device_has(device, IOBIND__QUIRK_QUEUES)) {
     return IOBIND_OK;
   }
   if (device->dml != NULL) {

@@ -75,10 +75,8 @@ static void fill_flags(iobind_device *device) {
                   (type == OrtMemoryInfoDeviceType_NPU ? IOBIND_DEVICE_NPU_MEMORY : 0u) |
                   (memory->addressable ? IOBIND_DEVICE_ADDRESSABLE : 0u) |
                   (device->ep != NULL && device->ep->streams ? IOBIND_DEVICE_STREAMS : 0u);
-  device->serial = device->ep != NULL && device->ep->serial;
-  device->gated = device->ep != NULL && device->ep->gated;
-  /* An unknown EP may queue as well. If its memory is not the host's, assume that it does: waiting too often is right. */
-  device->queued = !memory->host && (device->ep == NULL || device->ep->queued);
+  device->quirks = iobind__quirks_of(device->ep, device->runtime->ort.minor, device->bridged) &
+                   ~(uint32_t)(memory->host ? IOBIND__QUIRK_QUEUES : 0);
 }
 
 static void device_free(iobind_device *device) {

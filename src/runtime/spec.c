@@ -74,7 +74,8 @@ static bool cut_suffix(const char *text, size_t *length, const char *suffix) {
 static iobind_status parse(const char *text, size_t length, spec *out, iobind_error *error) {
   size_t whole = length;
   memset(out, 0, sizeof *out);
-  if (cut_suffix(text, &length, "/pinned") || (equals(text, length, "cuda_pinned") && cut_suffix(text, &length, "_pinned"))) {
+  if (cut_suffix(text, &length, "/pinned") ||
+      (iobind__ep_by_pinned(text, length) != NULL && cut_suffix(text, &length, "_pinned"))) {
     out->memory = IOBIND_MEMORY_HOST_ACCESSIBLE;
   }
   out->any_ordinal = true;

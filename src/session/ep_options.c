@@ -1,4 +1,4 @@
-/* The EPs of a session, each with its options. What a value may be is known before ORT sees it (runtime/option.h): some EPs end the
+/* The EPs of a session, each with its options. What a value may be is known before ORT sees it (ep/option.h): some EPs end the
  * process over a wrong one. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -163,13 +163,15 @@ static iobind_status choice_complete(ep_choice *choice, iobind_error *error) {
 
 /* The session's stream, for an EP that knows it by an option. */
 static void choice_add_stream(ep_choice *choice, const iobind_stream *stream) {
-  if (stream == NULL || stream->device->ep != choice->ep || !iobind__ep_takes_stream_as_option(stream->device)) {
+  if (stream == NULL || stream->device->ep != choice->ep ||
+      !iobind__device_has(stream->device, IOBIND__QUIRK_REFUSES_RUN_STREAM)) {
     return;
   }
   char *number = choice->numbers[choice->count];
   snprintf(number, sizeof choice->numbers[0], "%llu", (unsigned long long)(uintptr_t)iobind__stream_handle(stream));
-  choice_add(choice, "user_compute_stream", number);
-  choice_add(choice, "has_user_compute_stream", "1"); /* without it the EP computes on the NULL stream */
+  const iobind__option *option = iobind__option_find(choice->table, choice->ep->stream_option);
+  choice_add(choice, option->key, number);
+  choice_add(choice, option->brings, "1"); /* without it the EP computes on another stream */
 }
 
 /* The options "KEY" or "NAME.KEY" that are meant for an EP; `first`: also those without a name. */
@@ -193,9 +195,8 @@ static iobind_status choice_gather(ep_choice *choice, const iobind_session_optio
       choice_add(choice, key, options->ep_values[i]);
     }
   }
-  /* Without the option an EP of its own settings (vdev) would go by those. */
   const char *graphs = choice->ep == NULL ? NULL : choice->ep->graph_option;
-  if (graphs != NULL && (options->graph_limit > 0 || choice->ep->graph_since > 0)) {
+  if (graphs != NULL && (options->graph_limit > 0 || choice->ep->graph_by_settings)) {
     choice_add(choice, graphs, options->graph_limit > 0 ? "1" : "0");
   }
   return choice_complete(choice, error);
@@ -361,7 +362,7 @@ static iobind_status append_group(const iobind_session_options *options, iobind_
   if (status == IOBIND_OK && choice.count > 0 && device->bridged) {
     status = ask_cuda(&choice, error);
   }
-  if (status == IOBIND_OK && iobind__ep_takes_stream_as_option(device)) {
+  if (status == IOBIND_OK && iobind__device_has(device, IOBIND__QUIRK_REFUSES_RUN_STREAM)) {
     status = iobind__cuda_check_idle(device, error);
   }
   if (status == IOBIND_OK && device->dml != NULL) {
@@ -495,7 +496,7 @@ static iobind_status check_gpu_of_policy(const iobind_runtime *runtime, const io
   size_t count = gpu ? iobind__runtime_device_count(runtime) : 0;
   for (size_t i = 1; i < count; i++) {
     const iobind_device *device = iobind_runtime_get_device(runtime, i);
-    if (iobind__ep_takes_stream_as_option(device)) {
+    if (iobind__device_has(device, IOBIND__QUIRK_REFUSES_RUN_STREAM)) {
       return iobind__cuda_check_idle(device, error);
     }
   }

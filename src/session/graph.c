@@ -156,12 +156,12 @@ static iobind_status find_device(const iobind_runtime *runtime, const iobind_ses
         error, IOBIND_NOT_SUPPORTED,
         "session_create: graph_limit: '%s': expected a device of an EP that captures graphs: cuda, webgpu, vdev", device->spec);
   }
-  if (runtime->ort.api_version < device->ep->graph_since) {
+  if (iobind__device_has(device, IOBIND__QUIRK_CAPTURES_NOTHING)) {
     return iobind__fail(
         error, IOBIND_VERSION,
         "session_create: graph_limit: '%s': expected ORT 1.%u or newer, got %s: older ones have no graph capture "
         "for EP plugins",
-        device->spec, device->ep->graph_since, runtime->ort.version);
+        device->spec, iobind__quirk_ends(device->ep, IOBIND__QUIRK_CAPTURES_NOTHING), runtime->ort.version);
   }
   *out = device;
   return IOBIND_OK;
@@ -236,13 +236,13 @@ void iobind__session_release_graph(iobind_session *session, int id, bool is_whol
   if (iobind__process_is_forked()) {
     return;
   }
-  if (runtime->ort.api_version >= 27) {
+  if (iobind__ort_releases_graphs(&runtime->ort)) {
     iobind__guarded_enter(&session->guarded);
     OrtStatus *status = api->SessionReleaseCapturedGraph(session->session, id);
     iobind__guarded_leave(&session->guarded);
     if (status != NULL) {
       api->ReleaseStatus(status);
-    } else if (!session->graph_device->ep->graphs_stay) {
+    } else if (!iobind__session_graphs_have(session, IOBIND__QUIRK_GRAPH_STAYS)) {
       return;
     }
   }
@@ -285,24 +285,14 @@ void iobind__session_free_abandoned(iobind_session *session) {
 
 /* Concat, Split, batched MatMul and others hand their kernels addresses by a copy from pinned memory. ORT's change #32121 keeps that memory for
  * the graph; before, the next run wrote its own addresses there, and a replay read them. */
-bool iobind__session_graph_recycles(const iobind_session *session) {
-  const char *digit = strchr(session->runtime->ort.version, '.');
-  const long before = session->graph_device->ep->graph_recycled_before;
-  long minor = 0;
-  while (digit != NULL && *++digit >= '0' && *digit <= '9' && minor < before) {
-    minor = 10 * minor + (*digit - '0');
-  }
-  return before > 0 && digit != NULL && minor < before;
-}
-
 iobind_status iobind__session_check_recycling(iobind_session *session, const char *what, iobind_error *error) {
   release_abandoned(session);
-  if (!session->graph_recycles || atomic_load(&session->graphs_live) == 0) {
+  if (!iobind__session_graphs_have(session, IOBIND__QUIRK_GRAPH_RECYCLES) || atomic_load(&session->graphs_live) == 0) {
     return IOBIND_OK;
   }
   return iobind__fail(
       error, IOBIND_INVALID_STATE,
       "%s: a graph of this session has been captured, and with ORT %s another run would change memory that it reads: "
-      "expected ORT 1.%ld, or a session for each graph, or no captured graph (iobind_binding_forget_graphs)",
-      what, session->runtime->ort.version, session->graph_device->ep->graph_recycled_before);
+      "expected ORT 1.%u, or a session for each graph, or no captured graph (iobind_binding_forget_graphs)",
+      what, session->runtime->ort.version, iobind__quirk_ends(session->graph_device->ep, IOBIND__QUIRK_GRAPH_RECYCLES));
 }

@@ -100,8 +100,7 @@ static iobind_status collect_devices(iobind_session *session, const iobind_sessi
 }
 
 static bool gives_run_streams(const iobind_device *device) {
-  bool refuses = device->ep != NULL && device->ep->refuses_run_stream && device->bridged;
-  return (device->flags & IOBIND_DEVICE_STREAMS) != 0 && !refuses;
+  return (device->flags & IOBIND_DEVICE_STREAMS) != 0 && !iobind__device_has(device, IOBIND__QUIRK_REFUSES_RUN_STREAM);
 }
 
 /* ORT takes one stream for a run: that of the only device that has streams. It crashes if no node runs on that device. From
@@ -159,7 +158,7 @@ static void add_chosen_devices(iobind_session *session) {
     }
   }
   for (size_t i = 0; i < session->device_count; i++) {
-    if (session->devices[i]->queued) {
+    if (iobind__device_has(session->devices[i], IOBIND__QUIRK_QUEUES)) {
       session->queued = session->devices[i];
       session->queued_count++;
     }
@@ -398,7 +397,6 @@ static iobind_status create(iobind_runtime *runtime, const char *path, const voi
     session->profiling = options.profile != NULL;
     session->graph_limit = options.graph_limit;
     session->graph_device = graph_device;
-    session->graph_recycles = graph_device != NULL && iobind__session_graph_recycles(session);
     OrtStatus *failed = load(session, &from, &options, ort_options);
     status = failed == NULL ? describe(session, &options, error) : load_failed(runtime, &from, &options, failed, error);
   }

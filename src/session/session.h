@@ -77,7 +77,6 @@ struct iobind_session {
   atomic_int turn;             /* one run at a time: see iobind__session_enter */
   pthread_mutex_t turn_mutex;
   pthread_cond_t turn_free;
-  bool graph_recycles;                   /* a plain run may change what a replay reads: none may follow a capture */
   atomic_size_t graphs_live;             /* of all bindings */
   atomic_int graph_ids;                  /* the last that was given out: none is used twice */
   atomic_size_t graphs_kept;             /* given up, but ORT or the EP keeps them until the session goes */
@@ -87,6 +86,11 @@ struct iobind_session {
 /* Would ORT capture a graph, or replay one, in a run that names none? In other sessions the number would only cost time. */
 static inline bool iobind__session_may_capture(const iobind_session *session) {
   return session->graph_limit > 0 || session->wrapped;
+}
+
+/* Does the session capture graphs, and has the EP that captures them this quirk? */
+static inline bool iobind__session_graphs_have(const iobind_session *session, iobind__quirk_bit quirk) {
+  return session->graph_device != NULL && iobind__device_has(session->graph_device, quirk);
 }
 
 /* The run config entry that says which graph a run captures or replays, and its value for none. */
@@ -103,9 +107,6 @@ iobind_status iobind__session_options_build(iobind_runtime *runtime, const iobin
 
 /* The caller's stream, or one for an EP that needs it; NULL: neither. The session is an owner of it. */
 iobind_status iobind__session_open_stream(const iobind_session_options *options, iobind_stream **stream, iobind_error *error);
-
-/* Does the device's EP know a stream only by an option of the session? */
-bool iobind__ep_takes_stream_as_option(const iobind_device *device);
 
 /* Does the EP know the session's stream by an option, so that no run gives it? */
 bool iobind__session_stream_is_option(const iobind_session *session);
@@ -127,8 +128,6 @@ iobind_status iobind__session_check_graph_outputs(const iobind_session *session,
 
 /* Graphs that iobind does not know of would be replayed whatever is bound: their keys are refused. `what` says whose key it is. */
 iobind_status iobind__session_check_graph_key(const char *what, const char *key, iobind_error *error);
-
-bool iobind__session_graph_recycles(const iobind_session *session);
 
 /* Let ORT release a graph, also one whose capture failed (`is_whole` is false): its next run would say OK, and write nothing. With the
  * session entered. */

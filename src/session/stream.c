@@ -1,4 +1,4 @@
-/* The stream that a session computes on. An EP that takes no stream with each run (CUDA) is given one when the session is made, by an option
+/* The stream that a session computes on. An EP that refuses a stream with each run is given one when the session is made, by an option
  * of the EP. Other EPs are given it with each run. */
 #include <string.h>
 
@@ -7,17 +7,13 @@
 /* Does the caller give an option that leaves no room for one of iobind's streams: another stream, its own memory, copies on other streams,
  * or another EP before this one? */
 static bool has_obstacle(const iobind_session_options *options, const iobind_device *device) {
-  static const char *const obstacles[] = {"user_compute_stream", "has_user_compute_stream",  "gpu_external_alloc",
-                                          "gpu_external_free",   "gpu_external_empty_cache", "do_copy_in_default_stream"};
   bool found = false;
   for (size_t i = 0; i < options->ep_option_count; i++) {
     const char *key = options->ep_keys[i];
     const char *dot = strchr(key, '.');
     const iobind__ep *named = dot == NULL ? NULL : iobind__ep_by_name(key, (size_t)(dot - key));
-    found = found || (named != NULL && named != device->ep);
-    for (size_t o = 0; o < sizeof obstacles / sizeof obstacles[0]; o++) {
-      found = found || strcmp(named == NULL ? key : dot + 1, obstacles[o]) == 0;
-    }
+    const iobind__option *option = iobind__option_find(device->ep->options, named == NULL ? key : dot + 1);
+    found = found || (named != NULL && named != device->ep) || (option != NULL && option->excludes_stream);
   }
   return found;
 }
@@ -35,18 +31,29 @@ static iobind_device *find_device(const iobind_session_options *options) {
   return count == 1 ? found : NULL;
 }
 
-bool iobind__ep_takes_stream_as_option(const iobind_device *device) {
-  return device->ep != NULL && device->ep->refuses_run_stream && device->bridged;
-}
-
 bool iobind__session_stream_is_option(const iobind_session *session) {
-  return session->stream != NULL && iobind__ep_takes_stream_as_option(session->stream->device);
+  return session->stream != NULL && iobind__device_has(session->stream->device, IOBIND__QUIRK_REFUSES_RUN_STREAM);
 }
 
-/* Can the device's EP capture graphs on a stream that is given to it? CUDA's can, but before ORT 1.27 each replay waits for it. */
+/* Can the device's EP capture graphs on a stream that is given to it? A replay must not wait for that. */
 static bool captures_on_stream(const iobind_device *device) {
-  enum { SINCE = 27 };
-  return device != NULL && iobind__ep_takes_stream_as_option(device) && device->runtime->ort.api_version >= SINCE;
+  return device != NULL && iobind__device_has(device, IOBIND__QUIRK_REFUSES_RUN_STREAM) &&
+         !iobind__device_has(device, IOBIND__QUIRK_REPLAY_WAITS);
+}
+
+static iobind_status refuse_stream(const iobind_stream *stream, iobind_error *error) {
+  const iobind_device *device = stream->device;
+  if (iobind__device_has(device, IOBIND__QUIRK_REPLAY_WAITS)) {
+    return iobind__fail(
+        error, IOBIND_INVALID_ARGUMENT,
+        "session_create: graph_limit and a stream: '%s' captures graphs on the caller's stream with ORT 1.%u or "
+        "newer, got %s: give one of them",
+        device->spec, iobind__quirk_ends(device->ep, IOBIND__QUIRK_REPLAY_WAITS), device->runtime->ort.version);
+  }
+  return iobind__fail(error, IOBIND_INVALID_ARGUMENT,
+                      "session_create: graph_limit and a stream: '%s' does not capture graphs on the caller's stream: give one "
+                      "of them",
+                      device->spec);
 }
 
 /* the caller's stream */
@@ -80,9 +87,7 @@ iobind_status iobind__session_open_stream(const iobind_session_options *options,
   const bool takes_none = options->graph_limit > 0 && !captures_on_stream(device);
   *stream = NULL;
   if (options->stream != NULL && takes_none) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT,
-                        "session_create: graph_limit and a stream: expected one of them: graphs are captured on the caller's "
-                        "stream only on CUDA, with ORT 1.27 or newer");
+    return refuse_stream(options->stream, error);
   }
   if (options->stream != NULL) {
     IOBIND__TRY(check_stream(options, device, error));
@@ -90,7 +95,8 @@ iobind_status iobind__session_open_stream(const iobind_session_options *options,
     *stream = iobind__stream_share(options->stream);
     return IOBIND_OK;
   }
-  if (device == NULL || !iobind__ep_takes_stream_as_option(device) || has_obstacle(options, device) || takes_none) {
+  if (device == NULL || !iobind__device_has(device, IOBIND__QUIRK_REFUSES_RUN_STREAM) || has_obstacle(options, device) ||
+      takes_none) {
     return IOBIND_OK;
   }
   return iobind__named(iobind_stream_create(device, NULL, stream, error), error, "session_create");

@@ -26,29 +26,20 @@ static const struct {
 };
 enum { TYPE_COUNT = sizeof types / sizeof types[0] };
 
-/* Memory that is not in this list has no name in DLPack. A false name would let a consumer read it as something else. */
-static const struct {
-  const char *ep; /* the catalogue's name */
-  int32_t device_type;
-  int32_t pinned_type;
-} memories[] = {
-    {"cuda", IOBIND__DL_CUDA, IOBIND__DL_CUDA_HOST},
-    {"tensorrt", IOBIND__DL_CUDA, IOBIND__DL_CUDA_HOST},
-    {"nvtensorrtrtx", IOBIND__DL_CUDA, IOBIND__DL_CUDA_HOST},
-    {"migraphx", IOBIND__DL_ROCM, IOBIND__DL_ROCM_HOST},
-    {"webgpu", IOBIND__DL_WEBGPU, IOBIND__DL_CPU},
-    {"vdev", IOBIND__DL_EXT_DEV, IOBIND__DL_CPU},
-};
-
 /* DLPack's name for a place's memory; 0: none. */
 static int32_t device_type_of(const iobind__place *place) {
   const iobind__ep *ep = place->device->ep;
-  for (size_t i = 0; ep != NULL && i < sizeof memories / sizeof memories[0]; i++) {
-    if (strcmp(memories[i].ep, ep->name) == 0) {
-      return place->memory == IOBIND_MEMORY_DEFAULT ? memories[i].device_type : memories[i].pinned_type;
-    }
+  if (ep == NULL || ep->dlpack.memory == 0) {
+    return place->host ? IOBIND__DL_CPU : 0;
   }
-  return place->host ? IOBIND__DL_CPU : 0;
+  return place->memory == IOBIND_MEMORY_DEFAULT ? ep->dlpack.memory : ep->dlpack.pinned;
+}
+
+/* Can a place be memory of this device type? */
+static bool takes_type(const iobind__place *place, int32_t device_type) {
+  const iobind__ep *ep = place->device->ep;
+  bool managed = ep != NULL && device_type != 0 && ep->dlpack.managed == device_type;
+  return managed ? place->memory == IOBIND_MEMORY_DEFAULT : device_type_of(place) == device_type;
 }
 
 /* The number that the memory's own library has for its device; 0 for the host. */
@@ -198,16 +189,15 @@ static iobind_dtype dtype_of(const iobind__dl_tensor *from) {
 static iobind_status find_place(iobind_runtime *runtime, const iobind__dl_tensor *from, iobind__place **found,
                                 iobind_error *error) {
   *found = from->device_type == IOBIND__DL_CPU ? &runtime->cpu->places[IOBIND_MEMORY_DEFAULT] : NULL;
-  int32_t wanted = from->device_type == IOBIND__DL_CUDA_MANAGED ? IOBIND__DL_CUDA : from->device_type;
   iobind_device *device;
   for (size_t i = 0; *found == NULL && (device = iobind_runtime_get_device(runtime, i)) != NULL; i++) {
     for (size_t memory = 0; memory < 2; memory++) {
       iobind__place *place = &device->places[memory];
-      if (place->info == NULL || device_type_of(place) != wanted) {
+      if (place->info == NULL || !takes_type(place, from->device_type)) {
         continue;
       }
       int32_t id;
-      IOBIND__TRY(find_device_id(place, wanted, &id, "tensor_from_dlpack", error));
+      IOBIND__TRY(find_device_id(place, from->device_type, &id, "tensor_from_dlpack", error));
       if (place->host || id == from->device_id) { /* pinned memory belongs to every device */
         *found = place;
       }
