@@ -416,9 +416,15 @@ static void options_that_keep_runs_on_streams(void **state) {
   cuda_stream theirs = NULL;
   assert_int_equal(cudaStreamCreateWithFlags(&theirs, CUDA_STREAM_NON_BLOCKING), CUDA_OK);
   snprintf(address, sizeof address, "%p", (void *)theirs);
-  const char *const given[][2] = {{"do_copy_in_default_stream", "1"}, {"do_copy_in_default_stream", "True"},
-                                  {"has_user_compute_stream", "0"},   {"gpu_external_alloc", "0"},
-                                  {"cuda.user_compute_stream", "0"},  {"user_compute_stream", address}};
+  const char *const given[][2] = {{"do_copy_in_default_stream", "1"},
+                                  {"do_copy_in_default_stream", "True"},
+                                  {"has_user_compute_stream", "0"},
+                                  {"gpu_external_alloc", "0"},
+                                  {"use_ep_level_unified_stream", "1"},
+                                  {"arena_extend_strategy", "kSameAsRequested"},
+                                  {"use_tf32", "0"},
+                                  {"cuda.user_compute_stream", "0"},
+                                  {"user_compute_stream", address}};
   for (size_t i = 0; i < sizeof given / sizeof given[0]; i++) {
     iobind_stream *stream = make_stream();
     iobind_session *session;
