@@ -89,6 +89,7 @@ static void add_prefix(search *self, const char *prefix, const char *below) {
       iobind__text site = {0};
       iobind__text_add(&site, "%s/%s/site-packages", iobind__text_get(&folder), names[i]);
       add_site(self, iobind__text_get(&site));
+      self->failed = self->failed || site.failed;
       iobind__text_free(&site);
     }
   }
@@ -122,6 +123,7 @@ static void find_folders(search *self, const char *beside) {
     add_ort(self, iobind__text_get(&ort));
     iobind__text_add(&ort, "/../..");
     add_site(self, iobind__text_get(&ort));
+    self->failed = self->failed || ort.failed;
     iobind__text_free(&ort);
   }
   free(named);
@@ -132,12 +134,15 @@ static void find_folders(search *self, const char *beside) {
     iobind__text ort = {0};
     iobind__text_add(&ort, "%s/onnxruntime/capi", self->sites[i]);
     add_ort(self, iobind__text_get(&ort));
+    self->failed = self->failed || ort.failed;
     iobind__text_free(&ort);
   }
+  self->failed = self->failed || own == NULL;
   if (own != NULL) {
     iobind__text fetched = {0};
     iobind__text_add(&fetched, "%s/iobind/cuda", own);
     add_plain(self, iobind__text_get(&fetched));
+    self->failed = self->failed || fetched.failed;
     iobind__text_free(&fetched);
   }
   free(own);
@@ -290,8 +295,11 @@ static iobind_status add_given(search *self, const search *known, const char *fo
   bool found = iobind__folder_exists(iobind__text_get(&path));
   add_plain(self, iobind__text_get(&path));
   add_site(self, iobind__text_get(&path));
-  self->failed = self->failed || path.failed;
+  bool failed = self->failed || known->failed || path.failed;
   iobind__text_free(&path);
+  if (failed) {
+    return iobind__out_of_memory(error, "preload");
+  }
   return found ? IOBIND_OK
                : iobind__fail(error, IOBIND_NOT_FOUND,
                               "preload: folder: expected a directory, also from that of ONNX Runtime's package, got '%s'",

@@ -1,7 +1,6 @@
 /* Captured graphs are right, or an error before anything is wrong: situations in which ONNX Runtime says OK and gives a wrong result, on
  * each device whose EP captures graphs. */
 
-#include "binding/binding.h"
 #include "session/session.h"
 
 #include "graph_rig.h" /* its globals have the names of parameters there */
@@ -354,41 +353,6 @@ static void refuse_run_keys(size_t limit) {
     }
   }
   iobind_binding_destroy(binding);
-  iobind_session_destroy(session);
-}
-
-/* Runs of a binding without a graph, between those that replay one: they take any shape, also beyond graph_limit, and the graph is still
- * right afterwards. */
-static void without_a_graph(void **state) {
-  (void)state;
-  static const char *const key = "gpu_graph_id";
-  static const char *const none = "-1";
-  iobind_session *session = make_session("scale", 1);
-  iobind_tensor *xs[2] = {make_filled(N, 0), make_filled(TWICE, 0)};
-  iobind_binding *binding = make_binding(session, xs[0], NULL);
-  iobind_run_options plain = IOBIND_RUN_OPTIONS_INIT;
-  plain.config_keys = &key;
-  plain.config_values = &none;
-  plain.config_count = 1;
-  for (int turn = 0; turn < 12; turn++) {
-    bool replays = turn / 2 % 2 == 0; /* two runs each: the second one may be offered to the next */
-    bind_x(binding, xs[replays ? 0 : turn % 2]);
-    fill(xs[replays ? 0 : turn % 2], (float)turn);
-    expect_ok(iobind_binding_set_run_options(binding, replays ? NULL : &plain, &fault));
-    iobind_status status = iobind_binding_run(binding, NULL, NULL, &fault);
-    if (!replays && status == IOBIND_INVALID_STATE && runtime->ort.api_version < 31) {
-      expect_words("expected ORT 1.31"); /* where any other run would change what a graph reads */
-      continue;
-    }
-    expect_ok(status);
-    launched since = count_launched();
-    assert_true(since.graphs == -1 || turn == 0 || since.graphs == (replays ? 1 : 0));
-    expect_output(binding, replays || turn % 2 == 0 ? N : TWICE, 2 * (float)turn);
-  }
-  assert_int_equal(iobind__graphs_count(binding), 1);
-  iobind_binding_destroy(binding);
-  iobind_tensor_release(xs[0]);
-  iobind_tensor_release(xs[1]);
   iobind_session_destroy(session);
 }
 
@@ -909,7 +873,6 @@ int main(int argc, char **argv) {
       cmocka_unit_test(refused_when_bound),
       cmocka_unit_test(plain_runs),
       cmocka_unit_test(raw_keys),
-      cmocka_unit_test(without_a_graph),
       cmocka_unit_test(wrapped_session),
       cmocka_unit_test(setting_of_the_device),
       cmocka_unit_test(run_options),
