@@ -2,7 +2,8 @@
 #include "ep/ep.h"
 #include "ep/nvidia.h"
 
-static const char never_called[] = "the EP's library is registered, and ONNX Runtime then allocates by that library, which never calls it";
+static const char never_called[] =
+    "the EP's library is registered, and ONNX Runtime then allocates by that library, which never calls it";
 
 static const iobind__option options[] = {
     IOBIND__NVIDIA_DEVICE,

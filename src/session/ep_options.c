@@ -169,8 +169,9 @@ static iobind_status choice_complete(ep_choice *choice, iobind_error *error) {
 
 /* Options that exclude each other. */
 static iobind_status choice_check_pairs(const ep_choice *choice, iobind_error *error) {
-  const iobind__option_pair *pair =
-      choice->table == NULL ? NULL : iobind__option_meet(choice->table, choice->keys, choice->values, choice->count);
+  const iobind__option_pair *pair = choice->ep == NULL || choice->table == NULL
+                                        ? NULL
+                                        : iobind__option_meet(choice->table, choice->keys, choice->values, choice->count);
   if (pair == NULL) {
     return IOBIND_OK;
   }
@@ -181,7 +182,7 @@ static iobind_status choice_check_pairs(const ep_choice *choice, iobind_error *e
 
 /* The session's stream, for an EP that knows it by an option. If the caller gave that option, the stream orders work with the caller's. */
 static void choice_add_stream(ep_choice *choice, const iobind_stream *stream) {
-  if (stream == NULL || stream->device->ep != choice->ep ||
+  if (stream == NULL || choice->ep == NULL || stream->device->ep != choice->ep ||
       !iobind__device_has(stream->device, IOBIND__QUIRK_REFUSES_RUN_STREAM)) {
     return;
   }
