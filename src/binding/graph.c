@@ -707,6 +707,10 @@ iobind__choice iobind__graphs_choose(iobind_binding *binding, iobind_stream *str
                                      iobind_error *error) {
   iobind__graphs *graphs = binding->graphs;
   size_t turn = binding->turn;
+  if (binding->wants_no_graph) {
+    graphs->last[turn] = NULL; /* the next run of a graph looks at everything again */
+    return (iobind__choice){.status = iobind__session_check_recycling(binding->session, "binding_run", error)};
+  }
   graph *self = graphs->last[turn];
   iobind_status arrived = graphs->reads_host ? await_bytes(binding, stream, error) : IOBIND_OK;
   if (arrived != IOBIND_OK) {

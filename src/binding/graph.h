@@ -15,7 +15,8 @@ typedef struct iobind__choice {
   OrtRunOptions *options;
 } iobind__choice;
 
-/* With the session entered, and ORT's binding in line with the table: the options with which a run replays the graph of what is bound. If
+/* `options` is NULL if the run is to be a plain one.
+ * With the session entered, and ORT's binding in line with the table: the options with which a run replays the graph of what is bound. If
  * there is none it is captured, which leaves the states as they were. `stream` is the session's if the run is not to wait, behind what the
  * run's own stream has got; NULL: it waits. `ordered` as in iobind__run_ort. */
 iobind__choice iobind__graphs_choose(iobind_binding *binding, iobind_stream *stream, const iobind_device *ordered,

@@ -271,7 +271,7 @@ __attribute__((always_inline)) static inline iobind_status execute_serial(iobind
   if (binding->graphs != NULL) {
     iobind__choice choice = iobind__graphs_choose(binding, stream, ordered, error);
     status = choice.status;
-    options = choice.options;
+    options = choice.options != NULL ? choice.options : options;
   }
   if (status == IOBIND_OK) {
     iobind__guarded_enter(&session->guarded);
@@ -402,8 +402,8 @@ static iobind_status run_on_own(iobind_binding *binding, iobind_stream *own, iob
  * library's stream each run waits for what that library has submitted. */
 static void offer_replay(iobind_binding *binding) {
   const iobind_session *session = binding->session;
-  bool repeats = is_steady(binding, NULL) && binding->results == IOBIND__RESULTS_HELD && binding->is_verified &&
-                 !binding->has_live && session->queued == NULL && session->guarded.gated != NULL &&
+  bool repeats = !binding->wants_no_graph && is_steady(binding, NULL) && binding->results == IOBIND__RESULTS_HELD &&
+                 binding->is_verified && !binding->has_live && session->queued == NULL && session->guarded.gated != NULL &&
                  !iobind__stream_is_foreign(session->stream);
   if (repeats && iobind__graphs_repeat(binding, &binding->replay)) {
     uint64_t state = IOBIND__RUNNING; /* not if it was cancelled */

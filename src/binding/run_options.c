@@ -108,6 +108,7 @@ iobind_status iobind__run_options_replace(iobind_binding *binding, const iobind_
     return status;
   }
   release_run_options(binding);
+  binding->wants_no_graph = iobind__run_options_want_no_graph(options);
   binding->run_options = run_options;
   binding->stream_run_options = stream_run_options;
   return IOBIND_OK;

@@ -75,6 +75,7 @@ struct iobind_binding {
   size_t turn;             /* the side of the next run */
   iobind__graphs *graphs;  /* NULL: the session captures none */
   iobind__replay replay;   /* what the state offers */
+  bool wants_no_graph;     /* by the caller's run options: no run is captured or replayed */
   bool is_capture_broken;  /* the last run failed because another thread's call came into its capture */
   iobind__run_words words; /* the caller's run options */
   OrtRunOptions *run_options;

@@ -2,7 +2,8 @@
 #include "ep/ep.h"
 #include "ep/nvidia.h"
 
-static const char never_called[] = "ONNX Runtime takes the address, and the EP never calls it";
+static const char never_called[] =
+    "the EP's library is registered, and ONNX Runtime then allocates by that library, which never calls it";
 
 static const iobind__option options[] = {
     IOBIND__NVIDIA_DEVICE,
@@ -88,19 +89,16 @@ static const iobind__option options[] = {
      .text = "threads that read weights from external files"},
     {.key = "gpu_external_alloc",
      .kind = IOBIND__OPTION_ADDRESS,
-     .excludes_stream = true,
      .preset = "0",
      .unused = never_called,
      .text = "a function that allocates device memory"},
     {.key = "gpu_external_free",
      .kind = IOBIND__OPTION_ADDRESS,
-     .excludes_stream = true,
      .preset = "0",
      .unused = never_called,
      .text = "a function that frees it"},
     {.key = "gpu_external_empty_cache",
      .kind = IOBIND__OPTION_ADDRESS,
-     .excludes_stream = true,
      .preset = "0",
      .unused = never_called,
      .text = "a function that gives its cache back"},

@@ -15,11 +15,10 @@
    .kind = IOBIND__OPTION_FLAG,                                                                                       \
    .preset = "0",                                                                                                     \
    .needs = "user_compute_stream",                                                                                    \
-   .excludes_stream = true,                                                                                           \
    .text = "the caller gives a stream; iobind sets it with user_compute_stream"},                                     \
   {                                                                                                                   \
     .key = "user_compute_stream", .kind = IOBIND__OPTION_ADDRESS, .preset = "0", .brings = "has_user_compute_stream", \
-    .excludes_stream = true, .text = "the cudaStream_t that the session computes on; it must outlive the session"     \
+    .text = "the cudaStream_t that the session computes on; it must outlive the session"                              \
   }
 
 #define IOBIND__NVIDIA_PAIR \

@@ -30,7 +30,7 @@ typedef struct iobind__option {
   const char *needs;    /* a key without which it means nothing */
   bool of_device;       /* set by the device: another value would mean another device */
   bool captures;        /* makes the EP capture graphs */
-  bool excludes_stream; /* given by the caller, it excludes a stream of iobind's for the session to compute on */
+  bool excludes_stream; /* with another value than the preset there is no room for a stream of iobind's to compute on */
 } iobind__option;
 
 /* Two options that must not be given together. A value of NULL means any but the preset. */

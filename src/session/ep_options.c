@@ -58,13 +58,26 @@ static void choice_add(ep_choice *choice, const char *key, const char *value) {
   choice->values[choice->count++] = value;
 }
 
-static const char *choice_value(const ep_choice *choice, const char *key) {
-  for (size_t i = 0; i < choice->count; i++) {
-    if (strcmp(choice->keys[i], key) == 0) {
-      return choice->values[i];
-    }
+static size_t choice_find(const ep_choice *choice, const char *key) {
+  size_t i = 0;
+  while (i < choice->count && strcmp(choice->keys[i], key) != 0) {
+    i++;
   }
-  return NULL;
+  return i;
+}
+
+static const char *choice_value(const ep_choice *choice, const char *key) {
+  size_t i = choice_find(choice, key);
+  return i < choice->count ? choice->values[i] : NULL;
+}
+
+static void choice_set(ep_choice *choice, const char *key, const char *value) {
+  size_t i = choice_find(choice, key);
+  if (i == choice->count) {
+    choice_add(choice, key, value);
+  } else {
+    choice->values[i] = value;
+  }
 }
 
 static iobind_status take_unknown(ep_choice *choice, const char *key, const char *value, iobind_error *error) {
@@ -136,7 +149,7 @@ static iobind_status take_known(ep_choice *choice, const iobind__option *option,
   return IOBIND_OK;
 }
 
-/* Options that require or exclude each other. */
+/* Options that require each other. */
 static iobind_status choice_complete(ep_choice *choice, iobind_error *error) {
   size_t given = choice->table == NULL ? 0 : choice->count;
   for (size_t i = 0; i < given; i++) {
@@ -151,8 +164,14 @@ static iobind_status choice_complete(ep_choice *choice, iobind_error *error) {
                           choice->ep->name, option->needs);
     }
   }
-  const iobind__option_pair *pair =
-      given == 0 ? NULL : iobind__option_meet(choice->table, choice->keys, choice->values, choice->count);
+  return IOBIND_OK;
+}
+
+/* Options that exclude each other. */
+static iobind_status choice_check_pairs(const ep_choice *choice, iobind_error *error) {
+  const iobind__option_pair *pair = choice->ep == NULL || choice->table == NULL
+                                        ? NULL
+                                        : iobind__option_meet(choice->table, choice->keys, choice->values, choice->count);
   if (pair == NULL) {
     return IOBIND_OK;
   }
@@ -161,7 +180,7 @@ static iobind_status choice_complete(ep_choice *choice, iobind_error *error) {
                       choice_value(choice, pair->other), choice->ep->name, pair->reason);
 }
 
-/* The session's stream, for an EP that knows it by an option. */
+/* The session's stream, for an EP that knows it by an option. If the caller gave that option, the stream orders work with the caller's. */
 static void choice_add_stream(ep_choice *choice, const iobind_stream *stream) {
   if (stream == NULL || choice->ep == NULL || stream->device->ep != choice->ep ||
       !iobind__device_has(stream->device, IOBIND__QUIRK_REFUSES_RUN_STREAM)) {
@@ -170,8 +189,11 @@ static void choice_add_stream(ep_choice *choice, const iobind_stream *stream) {
   char *number = choice->numbers[choice->count];
   snprintf(number, sizeof choice->numbers[0], "%llu", (unsigned long long)(uintptr_t)iobind__stream_handle(stream));
   const iobind__option *option = iobind__option_find(choice->table, choice->ep->stream_option);
-  choice_add(choice, option->key, number);
-  choice_add(choice, option->brings, "1"); /* without it the EP computes on another stream */
+  bool given = choice_value(choice, option->key) != NULL;
+  choice_set(choice, option->key, number);
+  if (!given) {
+    choice_set(choice, option->brings, "1"); /* without it the EP computes on another stream */
+  }
 }
 
 /* The options "KEY" or "NAME.KEY" that are meant for an EP; `first`: also those without a name. */
@@ -195,11 +217,13 @@ static iobind_status choice_gather(ep_choice *choice, const iobind_session_optio
       choice_add(choice, key, options->ep_values[i]);
     }
   }
+  IOBIND__TRY(choice_complete(choice, error));
+  choice_add_stream(choice, options->stream);
   const char *graphs = choice->ep == NULL ? NULL : choice->ep->graph_option;
   if (graphs != NULL && (options->graph_limit > 0 || choice->ep->graph_by_settings)) {
     choice_add(choice, graphs, options->graph_limit > 0 ? "1" : "0");
   }
-  return choice_complete(choice, error);
+  return choice_check_pairs(choice, error);
 }
 
 /* ---- ORT's own EPs ---------------------------------------------------------------------------------------------- */
@@ -342,7 +366,6 @@ static iobind_status append_group(const iobind_session_options *options, iobind_
   ep_choice choice;
   IOBIND__TRY(append_before(options, device, out, error));
   IOBIND__TRY(choice_begin(&choice, options, device, device->ep, error));
-  choice_add_stream(&choice, options->stream);
   iobind_status status = choice_gather(&choice, options, first, error);
   status = status == IOBIND_OK ? ask(&choice, error) : status;
   if (status == IOBIND_OK && iobind__driver_of(device)->check_ready != NULL) {

@@ -188,6 +188,7 @@ static inline void iobind__session_leave(iobind_session *session) {
 #define IOBIND__UNSYNCHRONIZED "disable_synchronize_execution_providers"
 
 /* run_options.c: of runs with a binding and without. `what` names the call. */
+bool iobind__run_options_want_no_graph(const iobind_run_options *options);
 iobind_status iobind__run_options_read(const iobind_session *session, const iobind_run_options *given, const char *what,
                                        iobind_run_options *out, iobind_error *error);
 /* `graph`: the number of a graph; NULL: none. */

@@ -2,20 +2,53 @@
  * of the EP. Other EPs are given it with each run. */
 #include <string.h>
 
+#include "iobind/interop.h"
 #include "session/session.h"
 
-/* Does the caller give an option that leaves no room for one of iobind's streams: another stream, its own memory, copies on other streams,
- * or another EP before this one? */
+static bool is_first(const iobind_session_options *options, const iobind_device *device) {
+  size_t i = 0;
+  while (i < options->device_count && options->devices[i] == device->runtime->cpu) {
+    i++;
+  }
+  return i < options->device_count && options->devices[i] == device;
+}
+
+/* The i-th option of the caller's, if it is meant for the device; NULL: it is for another EP, or unknown. */
+static const iobind__option *own_option(const iobind_session_options *options, size_t i, const iobind_device *device,
+                                        bool *other_ep) {
+  const char *key = options->ep_keys[i];
+  const char *dot = strchr(key, '.');
+  const iobind__ep *named = dot == NULL ? NULL : iobind__ep_by_name(key, (size_t)(dot - key));
+  *other_ep = named != NULL && named != device->ep;
+  bool own = named == NULL ? is_first(options, device) : named == device->ep;
+  return own ? iobind__option_find(device->ep->options, named == NULL ? key : dot + 1) : NULL;
+}
+
+/* Does the caller give an option that leaves no room for a stream of iobind's: copies on other streams, or another EP before this one? */
 static bool has_obstacle(const iobind_session_options *options, const iobind_device *device) {
   bool found = false;
   for (size_t i = 0; i < options->ep_option_count; i++) {
-    const char *key = options->ep_keys[i];
-    const char *dot = strchr(key, '.');
-    const iobind__ep *named = dot == NULL ? NULL : iobind__ep_by_name(key, (size_t)(dot - key));
-    const iobind__option *option = iobind__option_find(device->ep->options, named == NULL ? key : dot + 1);
-    found = found || (named != NULL && named != device->ep) || (option != NULL && option->excludes_stream);
+    bool other_ep;
+    const iobind__option *option = own_option(options, i, device, &other_ep);
+    bool excludes = option != NULL && option->excludes_stream;
+    found = found || other_ep || (excludes && !iobind__option_same(option, options->ep_values[i], option->preset));
   }
   return found;
+}
+
+/* The caller's stream as an option of the EP. False: none was given, or it is no address, which is refused with the other options. */
+static bool find_given(const iobind_session_options *options, const iobind_device *device, void **handle) {
+  for (size_t i = 0; i < options->ep_option_count; i++) {
+    bool other_ep;
+    uint64_t address = 0;
+    const iobind__option *option = own_option(options, i, device, &other_ep);
+    if (option != NULL && strcmp(option->key, device->ep->stream_option) == 0) {
+      bool is_address = iobind__option_address(options->ep_values[i], &address);
+      *handle = (void *)(uintptr_t)address;
+      return is_address;
+    }
+  }
+  return false;
 }
 
 /* The only device with streams among those that are named; NULL: there is none, or several. */
@@ -82,22 +115,36 @@ static iobind_status check_stream(const iobind_session_options *options, const i
   return IOBIND_OK; /* options that exclude a stream are refused with the others (ep_options.c) */
 }
 
+/* A stream for an EP that is given one by an option. A stream of the caller's in that option is ordered with it, as iobind_stream_wrap does. */
+static iobind_status open_for_option(const iobind_session_options *options, iobind_device *device, iobind_stream **stream,
+                                     iobind_error *error) {
+  iobind_native native = IOBIND_NATIVE_INIT;
+  native.kind = IOBIND_NATIVE_CUDA;
+  return find_given(options, device, &native.handle) ? iobind_stream_wrap(device, &native, NULL, NULL, stream, error)
+                                                     : iobind_stream_create(device, NULL, stream, error);
+}
+
 iobind_status iobind__session_open_stream(const iobind_session_options *options, iobind_stream **stream, iobind_error *error) {
   iobind_device *device = find_device(options);
+  const bool by_option = device != NULL && iobind__device_has(device, IOBIND__QUIRK_REFUSES_RUN_STREAM);
   const bool takes_none = options->graph_limit > 0 && !captures_on_stream(device);
   *stream = NULL;
   if (options->stream != NULL && takes_none) {
     return refuse_stream(options->stream, error);
   }
   if (options->stream != NULL) {
+    void *given;
     IOBIND__TRY(check_stream(options, device, error));
+    if (by_option && find_given(options, device, &given)) {
+      return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "session_create: a stream, and EP option '%s': expected one of them",
+                          device->ep->stream_option);
+    }
     IOBIND__TRY(iobind__named(iobind__bridge_check(options->stream, error), error, "session_create"));
     *stream = iobind__stream_share(options->stream);
     return IOBIND_OK;
   }
-  if (device == NULL || !iobind__device_has(device, IOBIND__QUIRK_REFUSES_RUN_STREAM) || has_obstacle(options, device) ||
-      takes_none) {
+  if (!by_option || takes_none || has_obstacle(options, device)) {
     return IOBIND_OK;
   }
-  return iobind__named(iobind_stream_create(device, NULL, stream, error), error, "session_create");
+  return iobind__named(open_for_option(options, device, stream, error), error, "session_create");
 }
