@@ -125,6 +125,15 @@ iobind_status iobind__carry_advance(iobind_binding *binding, iobind_stream *busy
 
 /* ---- before a run: memory for the states that it writes ---- */
 
+/* The buffer is the carry's no longer: what was captured in its memory is not met again. */
+static void leave_buffer(iobind_binding *binding, iobind_tensor **buffer) {
+  if (*buffer != NULL) {
+    iobind__graphs_forget_memory(binding, *buffer);
+    iobind_tensor_release(*buffer);
+    *buffer = NULL;
+  }
+}
+
 /* A buffer for this side to write: of the state's shape, and not used by the run in any other way. */
 static iobind_status prepare_swapped(iobind_binding *binding, iobind__carry *carry, iobind_error *error) {
   const iobind_tensor *state = binding->inputs[carry->input].bound;
@@ -134,7 +143,7 @@ static iobind_status prepare_swapped(iobind_binding *binding, iobind__carry *car
   if (!fits) {
     iobind_tensor *made;
     IOBIND__TRY(iobind__input_make(binding->session, carry->input, state, &made, error));
-    iobind_tensor_release(*buffer);
+    leave_buffer(binding, buffer);
     *buffer = made;
   }
   if (binding->outputs[carry->output].target != *buffer) {
@@ -150,6 +159,39 @@ iobind_status iobind__carry_prepare(iobind_binding *binding, iobind_error *error
       IOBIND__TRY(prepare_swapped(binding, carry, error));
     } else if (carry->mode == IOBIND_CARRY_IN_PLACE) {
       iobind__output_aim(&binding->outputs[carry->output], binding->inputs[carry->input].bound);
+    }
+  }
+  return IOBIND_OK;
+}
+
+/* A buffer of the state's shape that the run of this turn reads. */
+static iobind_status stage_state(iobind_binding *binding, iobind__carry *carry, iobind_error *error) {
+  iobind__input *input = &binding->inputs[carry->input];
+  iobind_tensor **buffer = &carry->buffers[1 - binding->turn];
+  if (input->bound == *buffer) {
+    return IOBIND_OK;
+  }
+  if (*buffer == NULL || !iobind__tensor_same_dims(*buffer, input->bound)) {
+    iobind_tensor *made;
+    IOBIND__TRY(iobind__input_make(binding->session, carry->input, input->bound, &made, error));
+    leave_buffer(binding, buffer);
+    *buffer = made;
+  }
+  IOBIND__TRY(iobind__tensor_copy_one(input->bound, *buffer, binding->session->stream, error));
+  iobind_tensor *old = input->bound;
+  input->bound = iobind_tensor_retain(*buffer);
+  iobind__table_changed(binding);
+  iobind__sides_let_go(binding, old);
+  iobind_tensor_release(old);
+  return IOBIND_OK;
+}
+
+/* The state goes from one buffer to the other and back: two graphs. The first state, which the caller has bound, would be a third, so it is
+ * copied into the buffer in whose place it stands. */
+iobind_status iobind__carry_stage(iobind_binding *binding, iobind_error *error) {
+  for (size_t i = 0; i < binding->carry_count; i++) {
+    if (binding->carries[i].mode == IOBIND_CARRY_SWAP) {
+      IOBIND__TRY(stage_state(binding, &binding->carries[i], error));
     }
   }
   return IOBIND_OK;
@@ -175,8 +217,7 @@ void iobind__carry_note_failure(iobind_binding *binding) {
 void iobind__carry_take(iobind_binding *binding, iobind__carry *carry) {
   if (carry != NULL && carry->mode == IOBIND_CARRY_SWAP) {
     /* the caller's tensor is still the next state; this side gets a new buffer at its turn */
-    iobind_tensor_release(carry->buffers[binding->turn]);
-    carry->buffers[binding->turn] = NULL;
+    leave_buffer(binding, &carry->buffers[binding->turn]);
     iobind__table_changed(binding);
   }
 }
@@ -194,8 +235,8 @@ static bool swaps(const iobind_binding *binding) {
 void iobind__carry_end(iobind_binding *binding, size_t output) {
   iobind__carry *carry = iobind__carry_of_output(binding, output);
   if (carry != NULL) {
-    iobind_tensor_release(carry->buffers[0]);
-    iobind_tensor_release(carry->buffers[1]);
+    leave_buffer(binding, &carry->buffers[0]);
+    leave_buffer(binding, &carry->buffers[1]);
     *carry = binding->carries[--binding->carry_count];
     iobind__table_changed(binding);
     if (!swaps(binding)) {

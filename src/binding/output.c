@@ -36,7 +36,7 @@ void iobind__output_set(iobind_binding *binding, size_t index, iobind_output_mod
 
 void iobind__output_reset(iobind_binding *binding, size_t index) {
   const iobind__value *value = &binding->session->outputs[index];
-  iobind_output_mode usual = binding->session->graph_limit > 0 ? IOBIND_OUTPUT_REUSE : IOBIND_OUTPUT_FRESH;
+  iobind_output_mode usual = binding->session->graphs.limit > 0 ? IOBIND_OUTPUT_REUSE : IOBIND_OUTPUT_FRESH;
   iobind__output_set(binding, index, value->kind == IOBIND_VALUE_TENSOR ? usual : IOBIND_OUTPUT_NONE, value->place, NULL);
 }
 
@@ -47,7 +47,7 @@ void iobind__output_renew(iobind_binding *binding, size_t index) {
 }
 
 void iobind__output_leave(iobind_binding *binding, size_t index, const iobind_tensor *tensor) {
-  iobind__graphs_forget_output(binding, tensor);
+  iobind__graphs_forget_memory(binding, tensor);
   iobind__output_renew(binding, index);
 }
 
@@ -66,7 +66,7 @@ static bool moves(const iobind_binding *binding, size_t index) {
 /* Scratch memory of a captured graph counts as free between its replays, which write it: ORT may make an output of a plain run there. An
  * output on the host has been copied before another run of the session begins. */
 static bool is_in_scratch(const iobind_binding *binding, const iobind__output *output) {
-  return binding->session->graph_limit > 0 && output->mode == IOBIND_OUTPUT_FRESH && !output->place->host;
+  return binding->session->graphs.limit > 0 && output->mode == IOBIND_OUTPUT_FRESH && !output->place->host;
 }
 
 /* ORT before 1.31 that copies several outputs to another memory copies some of them too early: the run may still be writing them. In every

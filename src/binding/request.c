@@ -53,7 +53,7 @@ static iobind_status take(iobind_binding *binding, iobind_tensor **outputs, iobi
 
 static iobind_status check_recycling(iobind_session *session, const char *what, iobind_error *error) {
   iobind__session_enter(session);
-  iobind_status status = iobind__session_check_recycling(session, what, error);
+  iobind_status status = iobind__registry_check_recycling(session, what, error);
   iobind__session_leave(session);
   return status;
 }
@@ -62,7 +62,7 @@ static iobind_status run(iobind_binding *binding, const iobind_run_request *requ
                          iobind_error *error) {
   iobind_session *session = binding->session;
   iobind_run_options options;
-  iobind__graphs_close(binding, true); /* a graph of one run would only cost: the run is a plain one */
+  iobind__graphs_close(binding); /* a graph of one run would only cost: the run is a plain one */
   IOBIND__TRY(session->graph_recycles ? check_recycling(session, what, error) : IOBIND_OK);
   IOBIND__TRY(iobind__placements_check(session, request->outputs, what, error));
   IOBIND__TRY(iobind__run_options_read(session, request->options, what, &options, error));

@@ -118,7 +118,7 @@ static iobind_status take_outputs(iobind_session *session, iobind_tensor *const 
 /* With the session entered. */
 static iobind_status run_ort(iobind_session *session, const OrtValue **values, OrtValue **results, iobind_error *error) {
   const OrtApi *api = IOBIND__API(session->runtime);
-  IOBIND__TRY(session->graph_recycles ? iobind__session_check_recycling(session, "session_run", error) : IOBIND_OK);
+  IOBIND__TRY(session->graph_recycles ? iobind__registry_check_recycling(session, "session_run", error) : IOBIND_OK);
   iobind__guarded_enter(&session->guarded);
   OrtStatus *ran = api->Run(session->session, session->run_options, session->input_names, values, session->input_count,
                             session->output_names, session->tensor_output_count, results);
