@@ -648,8 +648,7 @@ typedef struct iobind_session_options {
   size_t dim_count;
   const char *profile;                   /**< record ORT's profile from now on, into a JSON file whose path begins with this
                                               (see iobind_session_end_profile); NULL: none */
-  size_t graph_limit;                    /**< capture runs of bindings as graphs, which later runs replay: at most this many for
-                                              each binding; 0: none; since 0.2. See iobind_binding_forget_graphs */
+  size_t graph_limit;                    /**< most captured graphs of a binding; 0: none; since 0.2. See iobind_binding_forget_graphs */
   iobind_stream *stream;                 /**< the session computes on it and keeps it alive: runs of all its bindings follow one
                                               another there. It must be an EP's, of the only one of `devices` that has streams.
                                               NULL: ORT's choice; on CUDA one that iobind creates */
@@ -706,8 +705,10 @@ typedef struct iobind_session_info {
   const char *domain;
   const char *description;
   size_t metadata_count;  /**< entries of iobind_session_get_metadata; since 0.2 */
+  size_t graph_count;     /**< captured graphs of all bindings, which runs can replay; since 0.2 */
+  size_t kept_graph_count; /**< given up, but kept by the EP: see iobind_binding_forget_graphs; since 0.2 */
 } iobind_session_info;
-#define IOBIND_SESSION_INFO_INIT {sizeof(iobind_session_info), 0, 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL, 0}
+#define IOBIND_SESSION_INFO_INIT {sizeof(iobind_session_info), 0, 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL, 0, 0, 0}
 
 /** What the model says of itself. The strings live as long as the session.
  *  @return OK; INVALID_ARGUMENT
@@ -1025,15 +1026,14 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_binding_clear(iobind_binding *bindi
  *  WebGPU and vdev (ORT 1.26 or newer):
  *  - Their outputs are REUSE by default. Addresses that would change on each run are refused (NOT_SUPPORTED): outputs FRESH or in
  *    host memory, states carried by MOVE, inputs LIVE from elsewhere. SWAP needs a graph_limit of 2.
- *  - A run whose tensors are where they were in a captured run, with the same dims, and with the same bytes in inputs that the session
- *    reads on the host, replays that graph; any other captures one, which takes as long as five runs (ten on WebGPU). Beyond graph_limit it
- *    is INVALID_STATE: write into the bound tensors, use one binding for each shape, or call this.
+ *  - A run with the addresses and dims of a captured one, and the same bytes in inputs that the session reads on the host, replays it. Any
+ *    other captures, which takes as long as five runs (ten on WebGPU), or beyond graph_limit is INVALID_STATE (not in a pipeline).
  *  - A graph belongs to its thread: other threads may not run the binding (INVALID_STATE) until its graphs are given up.
  *  - One run of such a session at a time: others wait. While a graph is captured, all calls that reach that EP wait.
  *  - Refused by iobind_session_create (NOT_SUPPORTED): values that are not tensors, control flow, random operators, outputs whose
  *    size the data decide or that nodes on the CPU make. If ORT refuses the model, it is loaded once more to name the nodes.
- *  Taking a REUSE output gives up the graphs that write it. CUDA's EP, and each EP with ORT older than 1.27, keeps a graph that was
- *  given up until the session is destroyed, which is logged.
+ *  No replay writes an output that was taken, or that is retained while other tensors are bound: such a graph is given up. CUDA's EP, and any
+ *  EP with ORT before 1.27, keeps it until the session is destroyed. With 32 of them a session runs what is new without a graph, and logs it.
  *  @return OK, also if there are none; INVALID_STATE a run is under way; INVALID_ARGUMENT; RUNTIME
  *  @threads serial   @since 0.2 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_binding_forget_graphs(iobind_binding *binding, iobind_error *error);

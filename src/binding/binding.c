@@ -90,9 +90,9 @@ static void clear_inputs(iobind_binding *binding) {
   binding->has_live = false;
 }
 
-static void free_now(iobind_binding *binding, bool may_wait) {
+static void free_now(iobind_binding *binding) {
   iobind__results_drop(binding, NULL);
-  iobind__graphs_close(binding, may_wait);
+  iobind__graphs_close(binding);
   for (size_t i = 0; i < 2; i++) {
     iobind__side_close(binding, &binding->sides[i]); /* before the tensors that ORT reads, and before the session */
   }
@@ -121,13 +121,13 @@ static void free_now(iobind_binding *binding, bool may_wait) {
 
 /* By whichever thread finds that the stream has passed: it may be running the same session. */
 static void free_retired(iobind__ref *ref) {
-  free_now((iobind_binding *)ref, false);
+  free_now((iobind_binding *)ref);
 }
 
 static void free_binding(iobind__ref *ref) {
   iobind_binding *binding = (iobind_binding *)ref;
   if (!retire(binding)) {
-    free_now(binding, true);
+    free_now(binding);
   }
 }
 

@@ -40,6 +40,19 @@ iobind_status iobind__binding_check_once(iobind_binding *binding, const char *wh
 /* Captured graphs that the binding has now: they use what is bound where it is. */
 size_t iobind__graphs_count(const iobind_binding *binding);
 
+/* Give up those that read or write memory of the tensor. */
+void iobind__graphs_forget_memory(iobind_binding *binding, const iobind_tensor *tensor);
+
+/* Whose captured graphs the binding's are. A trial's are not tried themselves. A pipeline's slot runs without a graph where a caller's binding is
+ * refused one: nobody can call iobind_binding_forget_graphs for it. */
+typedef enum iobind__graphs_user {
+  IOBIND__GRAPHS_OF_CALLER,
+  IOBIND__GRAPHS_OF_SLOT,
+  IOBIND__GRAPHS_OF_TRIAL
+} iobind__graphs_user;
+
+void iobind__graphs_serve(iobind_binding *binding, iobind__graphs_user user);
+
 /* Borrow an output of a run that may still be under way on an EP's stream: for work that is ordered after it. */
 iobind_status iobind__binding_peek(iobind_binding *binding, size_t index, iobind_tensor **tensor, iobind_error *error);
 

@@ -128,6 +128,9 @@ void iobind__carry_set_buffer(iobind_binding *binding, iobind__carry *carry, siz
   iobind__holder *holder = &binding->holders[session->input_count + session->output_count + 2 * carry->output + side];
   iobind_tensor *old = carry->buffers[side];
   carry->buffers[side] = buffer;
+  if (old != NULL) {
+    iobind__graphs_forget_memory(binding, old); /* what was captured in it is not met again */
+  }
   iobind__tensor_hold(buffer, holder, &binding->flight, true);
   iobind_tensor_release(old);
 }
@@ -163,6 +166,39 @@ iobind_status iobind__carry_prepare(iobind_binding *binding, iobind_error *error
       IOBIND__TRY(prepare_swapped(binding, carry, error));
     } else if (carry->mode == IOBIND_CARRY_IN_PLACE) {
       iobind__output_aim(binding, carry->output, binding->inputs[carry->input].bound);
+    }
+  }
+  return IOBIND_OK;
+}
+
+/* A buffer of the state's shape that the run of this turn reads. */
+static iobind_status stage_state(iobind_binding *binding, iobind__carry *carry, iobind_error *error) {
+  iobind__input *input = &binding->inputs[carry->input];
+  iobind_tensor **buffer = &carry->buffers[1 - binding->turn];
+  if (input->bound == *buffer) {
+    return IOBIND_OK;
+  }
+  if (*buffer == NULL || !iobind__tensor_same_dims(*buffer, input->bound)) {
+    iobind_tensor *made;
+    IOBIND__TRY(iobind__input_make(binding->session, carry->input, input->bound, &made, error));
+    iobind__carry_set_buffer(binding, carry, 1 - binding->turn, made);
+  }
+  IOBIND__TRY(iobind__tensor_copy_one(input->bound, *buffer, binding->session->stream, error));
+  iobind_tensor *old = input->bound;
+  input->bound = iobind_tensor_retain(*buffer);
+  iobind__input_let_loose(binding, carry->input); /* the carry holds its buffers */
+  iobind__table_changed(binding);
+  iobind__sides_let_go(binding, old);
+  iobind_tensor_release(old);
+  return IOBIND_OK;
+}
+
+/* The state goes from one buffer to the other and back: two graphs. The first state, which the caller has bound, would be a third, so it is
+ * copied into the buffer in whose place it stands. */
+iobind_status iobind__carry_stage(iobind_binding *binding, iobind_error *error) {
+  for (size_t i = 0; i < binding->carry_count; i++) {
+    if (binding->carries[i].mode == IOBIND_CARRY_SWAP) {
+      IOBIND__TRY(stage_state(binding, &binding->carries[i], error));
     }
   }
   return IOBIND_OK;

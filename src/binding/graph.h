@@ -2,25 +2,70 @@
 #ifndef IOBIND_BINDING_GRAPH_H
 #define IOBIND_BINDING_GRAPH_H
 
-#include "tensor/tensor.h"
+#include "session/session.h"
 
 typedef struct iobind__graphs iobind__graphs;
 
-/* For a binding of a session that captures graphs; otherwise it has none, and is OK. */
+/* One set of run options, as ORT takes them: for a run that has finished on return, and for one that is queued on an EP's stream. */
+typedef struct iobind__ort_options {
+  OrtRunOptions *now;    /* NULL: not made */
+  OrtRunOptions *queued; /* NULL: the session takes no stream */
+} iobind__ort_options;
+
+/* ---- graph.c: what a graph is ---- */
+
+/* Memory of an input or output. */
+typedef struct iobind__memory_key {
+  const iobind__place *place; /* NULL: not bound */
+  const void *data;
+  size_t bytes;
+  size_t rank;
+  int64_t dims[IOBIND_MAX_RANK];
+} iobind__memory_key;
+
+typedef struct iobind__graph {
+  struct iobind__graph *next; /* of the same binding */
+  iobind__captured *captured; /* ORT's graph; NULL: a plain run, in memory that is chosen as that of a graph */
+  iobind__ort_options
+      options;          /* the caller's, with the number of ORT's graph; made when they are needed, and not for a plain run */
+  iobind_tensor **made; /* outputs in memory of iobind's; NULL: the caller's, or not bound. References are held */
+  unsigned char *bytes; /* of the inputs that the session reads on the host, one after the other */
+  size_t byte_count;
+  iobind__memory_key keys[]; /* inputs, then outputs */
+} iobind__graph;
+
+/* A graph of what is bound now. Nothing is captured yet: it is a plain run. */
+iobind_status iobind__graph_create(const iobind_binding *binding, iobind__graph **out, iobind_error *error);
+void iobind__graph_destroy(const iobind_binding *binding, iobind__graph *self); /* NULL is a no-op */
+
+/* Is what is bound where it was? An output whose memory iobind is still to choose may be in the graph's. */
+bool iobind__graph_matches(const iobind_binding *binding, const iobind__graph *self);
+bool iobind__graph_has_bytes(const iobind_binding *binding, const iobind__graph *self); /* of inputs on the host */
+
+/* Does it read or write memory of the tensor? */
+bool iobind__graph_uses(const iobind_binding *binding, const iobind__graph *self, const iobind_tensor *tensor);
+
+/* The options that make ORT's run this graph's. */
+iobind_status iobind__graph_make_options(const iobind_binding *binding, iobind__graph *self, bool is_queued,
+                                         OrtRunOptions **options, iobind_error *error);
+
+/* ---- graph_cache.c: the graphs of a binding ---- */
+
+/* For a binding of a session that captures graphs; otherwise it has none, and is OK. It is a caller's. */
 iobind_status iobind__graphs_open(iobind_binding *binding, iobind_error *error);
-void iobind__graphs_close(iobind_binding *binding, bool may_wait); /* for the session's turn */
+void iobind__graphs_close(iobind_binding *binding);
 
-typedef struct iobind__choice {
-  iobind_status status;
-  OrtRunOptions *options;
-} iobind__choice;
+/* A run has two steps: what needs only the binding's owner, and may block, comes before the session is entered.
+ * 1. Find the graph of what is bound. *found is NULL if there is none: then the session is ready for its capture. `stream` is the session's if
+ *    the run is not to wait, ordered after all work submitted to the run's own stream; NULL: it waits.
+ * 2. With the session entered, and ORT's binding in line with the table: the options of the run. A graph that was not found is captured,
+ *    which leaves the states as they were. `ordered` as in iobind__run_ort. */
+iobind_status iobind__graphs_find(iobind_binding *binding, iobind_stream *stream, iobind__graph **found, iobind_error *error);
+iobind_status iobind__graphs_choose(iobind_binding *binding, iobind__graph *found, iobind_stream *stream,
+                                    const iobind_device *ordered, OrtRunOptions **options, iobind_error *error);
 
-/* `options` is NULL if the run is to be a plain one.
- * With the session entered, and ORT's binding in line with the table: the options with which a run replays the graph of what is bound. If
- * there is none it is captured, which leaves the states as they were. `stream` is the session's if the run is not to wait, behind what the
- * run's own stream has got; NULL: it waits. `ordered` as in iobind__run_ort. */
-iobind__choice iobind__graphs_choose(iobind_binding *binding, iobind_stream *stream, const iobind_device *ordered,
-                                     iobind_error *error);
+/* The same for a run that is to be a plain one by the caller's run options. */
+iobind_status iobind__graphs_pass_by(iobind_binding *binding, iobind_error *error);
 
 /* The call that replays a graph, and all that it takes. */
 typedef struct iobind__replay {
@@ -29,27 +74,41 @@ typedef struct iobind__replay {
   OrtSession *session;
   OrtRunOptions *options;
   OrtIoBinding *binding;
-  iobind_error *error; /* the caller's, of the one that is under way */
+  iobind_error *error; /* the caller's, of the one that is in flight */
 } iobind__replay;
 
-/* The replay of the run that has just finished, good for as long as nothing changes. False: bytes must be compared before each. */
+/* The replay of the run that has just finished, good for as long as nothing changes. False: each one must be looked at. */
 bool iobind__graphs_repeat(const iobind_binding *binding, iobind__replay *replay);
 
-/* Give up all of them, or those that write a tensor. */
-void iobind__graphs_forget(iobind_binding *binding);
-void iobind__graphs_forget_output(iobind_binding *binding, const iobind_tensor *tensor);
+void iobind__graphs_forget(iobind_binding *binding); /* give up all of them */
 
-/* The caller's run options are others: those of the graphs follow, or nothing has changed. */
-iobind_status iobind__graphs_renew_options(iobind_binding *binding, iobind_error *error);
-
-/* trial.c: is a replay of what is bound a run? Without the session, before the capture. */
-iobind_status iobind__graphs_try(iobind_binding *model, iobind_error *error);
-void iobind__graphs_note_trial(iobind_binding *binding); /* the binding is a trial's, and not tried itself */
+/* The caller's run options are others: those of the graphs are made again when they are needed. */
+void iobind__graphs_drop_options(iobind_binding *binding);
 
 /* How many graphs write this tensor as their output, and hold a reference to it. */
 size_t iobind__graphs_references(const iobind_binding *binding, size_t index, const iobind_tensor *tensor);
 
-/* What would move an address on each run cannot be bound in a session that captures graphs. */
+/* The tensor in whose memory a graph writes an output, with a reference for the caller: each such memory has one tensor, so that its
+ * references tell whether somebody keeps it. NULL: no graph's. */
+iobind_tensor *iobind__graphs_find_made(const iobind_binding *binding, size_t index, const void *data);
+
+/* ---- capture.c: from what is bound to a graph ---- */
+
+/* Bring ORT's binding in line with the table. With the session entered. */
+iobind_status iobind__graph_bring_in_line(iobind_binding *binding, iobind_error *error);
+
+/* What comes before a capture and may block. Without the session. */
+iobind_status iobind__capture_prepare(iobind_binding *binding, bool is_tried, iobind_error *error);
+
+/* Capture what is bound, or make a plain run of it; the states stay as they were. With the session entered. */
+iobind_status iobind__capture(iobind_binding *binding, bool is_plain, const iobind_device *ordered, iobind__graph **out,
+                              iobind_error *error);
+
+/* trial.c: is a replay of what is bound a run? Without the session. */
+iobind_status iobind__graphs_try(iobind_binding *model, iobind_error *error);
+
+/* ---- graph_modes.c: what would move an address on each run cannot be bound in a session that captures graphs ---- */
+
 iobind_status iobind__graphs_check_live(const iobind_binding *binding, size_t index, iobind_error *error);
 iobind_status iobind__graphs_check_output(const iobind_binding *binding, size_t index, iobind_output_mode mode,
                                           const iobind__place *place, iobind_error *error);

@@ -57,7 +57,7 @@ void iobind__output_set(iobind_binding *binding, size_t index, iobind_output_mod
 
 void iobind__output_reset(iobind_binding *binding, size_t index) {
   const iobind__value *value = &binding->session->outputs[index];
-  iobind_output_mode usual = binding->session->graph_limit > 0 ? IOBIND_OUTPUT_REUSE : IOBIND_OUTPUT_FRESH;
+  iobind_output_mode usual = binding->session->graphs.limit > 0 ? IOBIND_OUTPUT_REUSE : IOBIND_OUTPUT_FRESH;
   iobind__output_set(binding, index, value->kind == IOBIND_VALUE_TENSOR ? usual : IOBIND_OUTPUT_NONE, value->place, NULL);
 }
 
@@ -69,7 +69,7 @@ void iobind__output_renew(iobind_binding *binding, size_t index) {
 }
 
 void iobind__output_leave(iobind_binding *binding, size_t index, const iobind_tensor *tensor) {
-  iobind__graphs_forget_output(binding, tensor);
+  iobind__graphs_forget_memory(binding, tensor);
   iobind__output_renew(binding, index);
 }
 
@@ -88,7 +88,7 @@ static bool moves(const iobind_binding *binding, size_t index) {
 /* Scratch memory of a captured graph counts as free between its replays, which write it: ORT may make an output of a plain run there. An
  * output on the host has been copied before another run of the session begins. */
 static bool is_in_scratch(const iobind_binding *binding, const iobind__output *output) {
-  return binding->session->graph_limit > 0 && output->mode == IOBIND_OUTPUT_FRESH && !output->place->host;
+  return binding->session->graphs.limit > 0 && output->mode == IOBIND_OUTPUT_FRESH && !output->place->host;
 }
 
 /* Where a run is on a stream of an EP, ORT refuses or forgets the copy into memory that it was given, or keeps from run to run, if the session
@@ -111,8 +111,9 @@ void iobind__outputs_choose_copied(iobind_binding *binding) {
   for (size_t i = 0; i < session->output_count; i++) {
     iobind__output *output = &binding->outputs[i];
     bool is_handed_on = session->outputs[i].handed_on >= 0;
-    output->is_copied = output->mode != IOBIND_OUTPUT_NONE && (is_handed_on || is_in_scratch(binding, output) ||
-                                                               is_kept_elsewhere(binding, i) || (early > 1 && moves(binding, i)));
+    output->is_copied =
+        output->mode != IOBIND_OUTPUT_NONE &&
+        (is_handed_on || is_in_scratch(binding, output) || is_kept_elsewhere(binding, i) || (early > 1 && moves(binding, i)));
     binding->copied_count += output->is_copied ? 1 : 0;
   }
 }

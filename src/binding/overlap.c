@@ -150,11 +150,13 @@ iobind_status iobind__overlap_renew(iobind_binding *binding, const iobind_tensor
   bool is_known = binding->sides[1].binding == NULL &&
                   (binding->results == IOBIND__RESULTS_HELD || binding->results == IOBIND__RESULTS_READY);
   for (size_t i = 0; i < binding->session->output_count; i++) {
-    if (binding->outputs[i].mode != IOBIND_OUTPUT_REUSE) {
+    const iobind__output *output = &binding->outputs[i];
+    if (output->mode != IOBIND_OUTPUT_REUSE) {
       continue;
     }
-    bool overlaps = !is_known || binding->outputs[i].is_taken;
-    if (!overlaps) {
+    bool is_made = output->target != NULL; /* for a graph */
+    bool overlaps = is_made ? iobind__tensor_overlaps(output->target, tensor) : !is_known || output->is_taken;
+    if (!is_made && !overlaps) {
       IOBIND__TRY(iobind__results_fetch(binding, error));
       IOBIND__TRY(iobind__result_overlaps(binding, i, tensor, &overlaps, error));
     }

@@ -54,7 +54,7 @@ static iobind_status take(iobind_binding *binding, iobind_tensor **outputs, iobi
 
 static iobind_status check_recycling(iobind_session *session, const char *what, iobind_error *error) {
   iobind__session_enter(session);
-  iobind_status status = iobind__session_check_recycling(session, what, error);
+  iobind_status status = iobind__registry_check_recycling(session, what, error);
   iobind__session_leave(session);
   return status;
 }
@@ -63,7 +63,7 @@ static iobind_status run(iobind_binding *binding, const iobind_run_request *requ
                          iobind_error *error) {
   iobind_session *session = binding->session;
   iobind_run_options options;
-  iobind__graphs_close(binding, true); /* a graph of one run would only cost: the run is a plain one */
+  iobind__graphs_close(binding); /* a graph of one run would only cost: the run is a plain one */
   IOBIND__TRY(iobind__session_graphs_have(session, IOBIND__QUIRK_GRAPH_RECYCLES) ? check_recycling(session, what, error)
                                                                                  : IOBIND_OK);
   IOBIND__TRY(iobind__placements_check(session, request->outputs, what, error));

@@ -119,6 +119,15 @@ static iobind_status make_result(iobind_binding *binding, size_t index, iobind_e
     output->result = iobind_tensor_retain(output->target);
     return IOBIND_OK;
   }
+  if (binding->graphs != NULL) {
+    void *data;
+    size_t bytes;
+    IOBIND__TRY(iobind__result_locate(binding, index, output->value, &data, &bytes, error));
+    output->result = iobind__graphs_find_made(binding, index, data);
+    if (output->result != NULL) {
+      return IOBIND_OK;
+    }
+  }
   IOBIND__TRY(iobind__result_verify_place(binding, index, output->value, error));
   IOBIND__TRY(
       iobind__tensor_from_value(output->value, output->place, &binding->session->ref, &output->result, "output", error));

@@ -172,7 +172,7 @@ static iobind_status outputs_failed(const iobind_binding *binding, OrtStatus *fa
 /* Cancelled, and ORT could be told: a run of a graph has options of its own. */
 static inline bool is_cancelled(const iobind_binding *binding, const OrtRunOptions *options) {
   return atomic_load(&binding->flight.state) != IOBIND__RUNNING &&
-         (options == binding->run_options || options == binding->stream_run_options);
+         (options == binding->options.now || options == binding->options.queued);
 }
 
 static iobind_status fail_cancelled(iobind_error *error) {
@@ -267,11 +267,14 @@ __attribute__((always_inline)) static inline iobind_status execute_serial(iobind
                                                                           iobind_error *error) {
   iobind_session *session = binding->session;
   iobind_status status = IOBIND_OK;
+  iobind__graph *graph = NULL;
+  if (binding->graphs != NULL && !binding->wants_no_graph) {
+    IOBIND__TRY(iobind__graphs_find(binding, stream, &graph, error));
+  }
   iobind__session_enter(session);
   if (binding->graphs != NULL) {
-    iobind__choice choice = iobind__graphs_choose(binding, stream, ordered, error);
-    status = choice.status;
-    options = choice.options != NULL ? choice.options : options;
+    status = binding->wants_no_graph ? iobind__graphs_pass_by(binding, error)
+                                     : iobind__graphs_choose(binding, graph, stream, ordered, &options, error);
   }
   if (status == IOBIND_OK) {
     iobind__guarded_enter(&session->guarded);
@@ -285,9 +288,9 @@ __attribute__((always_inline)) static inline iobind_status execute_serial(iobind
 /* The terminate flag of a run that was cancelled must not reach the next one. */
 static void unset_terminate(iobind_binding *binding) {
   const OrtApi *api = IOBIND__API(binding->session->runtime);
-  release_status(api, api->RunOptionsUnsetTerminate(binding->run_options));
-  if (binding->stream_run_options != NULL) {
-    release_status(api, api->RunOptionsUnsetTerminate(binding->stream_run_options));
+  release_status(api, api->RunOptionsUnsetTerminate(binding->options.now));
+  if (binding->options.queued != NULL) {
+    release_status(api, api->RunOptionsUnsetTerminate(binding->options.queued));
   }
 }
 
@@ -371,7 +374,7 @@ __attribute__((always_inline)) static inline iobind_status run_alone(iobind_bind
   if (binding->has_live) {
     IOBIND__TRY(await_producers(binding, NULL, NULL, error));
   }
-  return execute(binding, binding->run_options, NULL, NULL, error);
+  return execute(binding, binding->options.now, NULL, NULL, error);
 }
 
 static iobind_status submit_to_ep(iobind_binding *binding, iobind_stream *stream, iobind_error *error);
@@ -448,7 +451,7 @@ __attribute__((noinline)) static iobind_status replay(iobind_binding *binding) {
 static iobind_status run_serial(iobind_binding *binding, iobind_error *error) {
   const iobind_session *session = binding->session;
   iobind_stream *own = session->stream;
-  if (own != NULL && binding->stream_run_options != NULL && !iobind__session_stream_is_option(session)) {
+  if (own != NULL && binding->options.queued != NULL && !iobind__session_stream_is_option(session)) {
     return run_on_own(binding, own, error);
   }
   if (own != NULL) {
@@ -458,7 +461,7 @@ static iobind_status run_serial(iobind_binding *binding, iobind_error *error) {
   if (binding->has_live) {
     IOBIND__TRY(await_producers(binding, NULL, NULL, error));
   }
-  IOBIND__TRY(execute_serial(binding, binding->run_options, NULL, NULL, error));
+  IOBIND__TRY(execute_serial(binding, binding->options.now, NULL, NULL, error));
   if (binding->graphs != NULL) {
     offer_replay(binding);
   }
@@ -549,10 +552,10 @@ static iobind_status execute_on(iobind_binding *binding, iobind_stream *stream, 
   }
   OrtSyncStream *sync = iobind__stream_ort(compute);
   if (!iobind__session_stream_is_option(session) && sync != NULL) {
-    IOBIND__API(session->runtime)->RunOptionsSetSyncStream(binding->stream_run_options, sync);
+    IOBIND__API(session->runtime)->RunOptionsSetSyncStream(binding->options.queued, sync);
   }
   IOBIND__TRY(iobind__stream_enter(compute, error));
-  iobind_status status = execute_serial(binding, binding->stream_run_options, compute, compute->device, error);
+  iobind_status status = execute_serial(binding, binding->options.queued, compute, compute->device, error);
   iobind_status left = iobind__stream_leave(compute, status == IOBIND_OK ? error : NULL);
   status = status == IOBIND_OK ? left : status;
   if (compute == stream) {
@@ -615,7 +618,7 @@ static iobind_status execute_task(const run_task *self, const iobind_error *fail
     IOBIND__TRY(begin_serial(binding, NULL, error));
   }
   IOBIND__TRY(await_producers(binding, NULL, self->points, error));
-  return execute_serial(binding, binding->run_options, NULL, self->ordered, error);
+  return execute_serial(binding, binding->options.now, NULL, self->ordered, error);
 }
 
 static iobind_status run_task_now(iobind__task *task, const iobind_error *failure, iobind_error *error) {
@@ -687,7 +690,7 @@ static iobind_status run_on(iobind_binding *binding, iobind_stream *stream, iobi
   if (!iobind__stream_orders_calls(stream)) {
     return run_by_worker(binding, stream, error);
   }
-  return binding->stream_run_options == NULL ? run_behind(binding, stream, error) : run_on_ep(binding, stream, error);
+  return binding->options.queued == NULL ? run_behind(binding, stream, error) : run_on_ep(binding, stream, error);
 }
 
 static iobind_status check_stream(const iobind_binding *binding, const iobind_stream *stream, const iobind_event *event,
@@ -756,9 +759,9 @@ iobind_status iobind_binding_cancel(iobind_binding *binding, iobind_error *error
     return IOBIND_OK;
   }
   const OrtApi *api = IOBIND__API(binding->session->runtime);
-  OrtStatus *status = api->RunOptionsSetTerminate(binding->run_options);
-  if (status == NULL && binding->stream_run_options != NULL) {
-    status = api->RunOptionsSetTerminate(binding->stream_run_options);
+  OrtStatus *status = api->RunOptionsSetTerminate(binding->options.now);
+  if (status == NULL && binding->options.queued != NULL) {
+    status = api->RunOptionsSetTerminate(binding->options.queued);
   }
   iobind_status result = IOBIND_OK;
   if (status != NULL) {

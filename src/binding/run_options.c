@@ -1,5 +1,4 @@
 /* The options of a binding's runs: created once, so that a run only passes them on. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,8 +35,8 @@ static iobind_status copy_words(const iobind_run_options *options, iobind__run_w
 }
 
 /* On an EP's stream ORT must not wait at the end of a run. */
-static iobind_status make_stream_run_options(const OrtApi *api, const iobind_run_options *options, const char *graph,
-                                             const char *what, OrtRunOptions **out, iobind_error *error) {
+static iobind_status make_queued(const OrtApi *api, const iobind_run_options *options, const char *graph, const char *what,
+                                 OrtRunOptions **out, iobind_error *error) {
   IOBIND__TRY(iobind__run_options_translate(api, options, graph, what, out, error));
   OrtStatus *status = api->AddRunConfigEntry(*out, IOBIND__UNSYNCHRONIZED, "1");
   if (status != NULL) {
@@ -48,69 +47,63 @@ static iobind_status make_stream_run_options(const OrtApi *api, const iobind_run
   return IOBIND_OK;
 }
 
-static void release_run_options(const iobind_binding *binding) {
-  const OrtApi *api = IOBIND__API(binding->session->runtime);
-  if (binding->run_options != NULL) {
-    api->ReleaseRunOptions(binding->run_options);
+void iobind__ort_options_release(const iobind_session *session, iobind__ort_options *self) {
+  const OrtApi *api = IOBIND__API(session->runtime);
+  if (self->now != NULL) {
+    api->ReleaseRunOptions(self->now);
   }
-  if (binding->stream_run_options != NULL) {
-    api->ReleaseRunOptions(binding->stream_run_options);
+  if (self->queued != NULL) {
+    api->ReleaseRunOptions(self->queued);
   }
+  *self = (iobind__ort_options){NULL, NULL};
+}
+
+iobind_status iobind__ort_options_make(const iobind_session *session, const iobind_run_options *options, const char *graph,
+                                       const char *what, iobind__ort_options *out, iobind_error *error) {
+  const OrtApi *api = IOBIND__API(session->runtime);
+  iobind__ort_options made = {NULL, NULL};
+  IOBIND__TRY(iobind__run_options_translate(api, options, graph, what, &made.now, error));
+  iobind_status status = session->takes_stream ? make_queued(api, options, graph, what, &made.queued, error) : IOBIND_OK;
+  if (status != IOBIND_OK) {
+    iobind__ort_options_release(session, &made);
+    return status;
+  }
+  *out = made;
+  return IOBIND_OK;
 }
 
 void iobind__run_options_free(iobind_binding *binding) {
-  release_run_options(binding);
+  iobind__ort_options_release(binding->session, &binding->options);
   free_words(&binding->words);
 }
 
-iobind_status iobind__run_options_make(const iobind_binding *binding, int graph, bool on_stream, OrtRunOptions **out,
-                                       iobind_error *error) {
-  static const char what[] = "binding_set_run_options";
-  const OrtApi *api = IOBIND__API(binding->session->runtime);
-  char id[16];
-  snprintf(id, sizeof id, "%d", graph);
-  return on_stream ? make_stream_run_options(api, &binding->words.options, id, what, out, error)
-                   : iobind__run_options_translate(api, &binding->words.options, id, what, out, error);
-}
-
-/* All runs of graphs get the new options too, or nothing changes. */
+/* Runs of graphs get the new options, too. */
 static iobind_status replace_words(iobind_binding *binding, const iobind_run_options *options, iobind_error *error) {
-  iobind__run_words old = binding->words;
+  iobind__run_words words = {0};
   if (binding->graphs == NULL) {
     return IOBIND_OK;
   }
-  IOBIND__TRY(copy_words(options, &binding->words, error));
-  iobind_status status = iobind__graphs_renew_options(binding, error);
-  iobind__run_words *unused = status == IOBIND_OK ? &old : &binding->words;
-  free_words(unused);
-  binding->words = status == IOBIND_OK ? binding->words : old;
-  return status;
+  IOBIND__TRY(copy_words(options, &words, error));
+  free_words(&binding->words);
+  binding->words = words;
+  iobind__graphs_drop_options(binding);
+  return IOBIND_OK;
 }
 
 iobind_status iobind__run_options_replace(iobind_binding *binding, const iobind_run_options *options, const char *what,
                                           iobind_error *error) {
-  const OrtApi *api = IOBIND__API(binding->session->runtime);
-  OrtRunOptions *run_options = NULL;
-  OrtRunOptions *stream_run_options = NULL;
-  const char *graph = iobind__session_may_capture(binding->session) ? IOBIND__NO_GRAPH : NULL;
-  IOBIND__TRY(iobind__run_options_translate(api, options, graph, what, &run_options, error));
-  iobind_status status = binding->session->takes_stream
-                             ? make_stream_run_options(api, options, graph, what, &stream_run_options, error)
-                             : IOBIND_OK;
-  if (status == IOBIND_OK) {
-    status = replace_words(binding, options, error);
-  }
+  const iobind_session *session = binding->session;
+  iobind__ort_options made;
+  const char *graph = iobind__session_may_capture(session) ? IOBIND__NO_GRAPH : NULL;
+  IOBIND__TRY(iobind__ort_options_make(session, options, graph, what, &made, error));
+  iobind_status status = replace_words(binding, options, error);
   if (status != IOBIND_OK) {
-    api->ReleaseRunOptions(run_options);
-    if (stream_run_options != NULL) {
-      api->ReleaseRunOptions(stream_run_options);
-    }
+    iobind__ort_options_release(session, &made);
     return status;
   }
-  release_run_options(binding);
+  iobind__ort_options_release(session, &binding->options);
   binding->wants_no_graph = iobind__run_options_want_no_graph(options);
-  binding->run_options = run_options;
-  binding->stream_run_options = stream_run_options;
+  binding->options = made;
   return IOBIND_OK;
 }
 

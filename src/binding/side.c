@@ -246,7 +246,8 @@ static void let_go(iobind_binding *binding, iobind__side *side, const iobind_ten
   }
 }
 
-void iobind__sides_replace_inside(iobind_binding *binding, const iobind_tensor *tensor) {
+void iobind__sides_replace(iobind_binding *binding, const iobind_tensor *tensor) {
+  iobind__session_enter(binding->session);
   enter(binding);
   for (size_t i = 0; i < 2; i++) {
     if (binding->sides[i].binding != NULL) {
@@ -254,11 +255,6 @@ void iobind__sides_replace_inside(iobind_binding *binding, const iobind_tensor *
     }
   }
   leave(binding);
-}
-
-void iobind__sides_replace(iobind_binding *binding, const iobind_tensor *tensor) {
-  iobind__session_enter(binding->session);
-  iobind__sides_replace_inside(binding, tensor);
   iobind__session_leave(binding->session);
 }
 
@@ -280,7 +276,7 @@ iobind_status iobind__side_compare(iobind_binding *binding, iobind__side *side, 
     }
   }
   list_fresh(binding);
-  side->compared++;
+  side->graph = NULL;
   side->output_set = binding->output_set;
   side->generation = binding->generation;
   return IOBIND_OK;

@@ -11,10 +11,10 @@ typedef struct iobind__given {
 } iobind__given;
 
 typedef struct iobind__side {
-  OrtIoBinding *binding; /* NULL: not open */
-  uint64_t generation;   /* of the table when it was last compared with the mirror; 0: compare */
-  uint64_t compared;     /* how often it was compared: a graph captured before that may be another run's */
-  uint64_t output_set;   /* of the table, likewise: ORT can only drop all outputs at once */
+  OrtIoBinding *binding;       /* NULL: not open */
+  uint64_t generation;         /* of the table when it was last compared with the mirror; 0: compare */
+  struct iobind__graph *graph; /* of exactly what ORT's binding has, if that is known */
+  uint64_t output_set;         /* of the table, likewise: ORT can only drop all outputs at once */
   iobind__given *inputs;
   iobind__given *outputs;
 } iobind__side;
@@ -44,8 +44,7 @@ bool iobind__side_has(const iobind__side *side, size_t input, const iobind_tenso
                       const iobind_tensor *output_tensor);
 
 /* A tensor has left the table. If a mirror keeps it alive, give ORT at once what the table has instead, so that the caller's
- * memory is unused when the call returns. Inside: of a session that the thread has entered. */
-void iobind__sides_replace_inside(iobind_binding *binding, const iobind_tensor *tensor);
+ * memory is unused when the call returns. */
 void iobind__sides_replace(iobind_binding *binding, const iobind_tensor *tensor);
 static inline void iobind__sides_let_go(iobind_binding *binding, const iobind_tensor *tensor) {
   if (tensor != NULL && !iobind__tensor_owns_memory(tensor)) {

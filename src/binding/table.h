@@ -67,19 +67,18 @@ typedef struct iobind__run_words {
 
 struct iobind_binding {
   iobind__ref ref;
-  iobind_session *session; /* a reference is held */
-  uint64_t generation;     /* of the table; see iobind__table_changed */
-  uint64_t output_set;     /* changes if the set of bound outputs changes */
-  iobind__side sides[2];   /* ORT's bindings; the second one is open only if a state is carried by SWAP */
-  iobind__arrays arrays;   /* or, for the whole binding, arrays of values */
-  size_t turn;             /* the side of the next run */
-  iobind__graphs *graphs;  /* NULL: the session captures none */
-  iobind__replay replay;   /* what the state offers */
-  bool wants_no_graph;     /* by the caller's run options: no run is captured or replayed */
-  bool is_capture_broken;  /* the last run failed because another thread's call came into its capture */
-  iobind__run_words words; /* the caller's run options */
-  OrtRunOptions *run_options;
-  OrtRunOptions *stream_run_options; /* the same, for runs on an EP's stream */
+  iobind_session *session;     /* a reference is held */
+  uint64_t generation;         /* of the table; see iobind__table_changed */
+  uint64_t output_set;         /* changes if the set of bound outputs changes */
+  iobind__side sides[2];       /* ORT's bindings; the second one is open only if a state is carried by SWAP */
+  iobind__arrays arrays;       /* or, for the whole binding, arrays of values */
+  size_t turn;                 /* the side of the next run */
+  iobind__graphs *graphs;      /* NULL: the session captures none */
+  iobind__replay replay;       /* what the state offers */
+  bool wants_no_graph;         /* by the caller's run options: no run is captured or replayed */
+  bool is_capture_broken;      /* the last run failed because another thread's call came into its capture */
+  iobind__run_words words;     /* the caller's run options */
+  iobind__ort_options options; /* the same, as ORT takes them */
   iobind__flight flight;
   atomic_size_t queued; /* runs on a worker's stream that have not ended; only the owner's thread uses the rest */
   iobind__results results;
@@ -178,7 +177,9 @@ static inline iobind_status iobind__overlap_make_room(iobind_binding *binding, c
   if (binding->carry_count > 0) {
     iobind__overlap_leave_buffers(binding, tensor);
   }
-  return iobind__tensor_is_allocated(tensor) ? IOBIND_OK : iobind__overlap_renew(binding, tensor, error);
+  /* ORT makes the memory of REUSE outputs, and iobind only if runs are captured as graphs */
+  bool is_elsewhere = iobind__tensor_is_allocated(tensor) && binding->graphs == NULL;
+  return is_elsewhere ? IOBIND_OK : iobind__overlap_renew(binding, tensor, error);
 }
 
 /* Where ORT leaves an output that iobind copies from there. */
@@ -240,6 +241,9 @@ void iobind__carry_leave_buffer(iobind_binding *binding, iobind__carry *carry, s
 void iobind__carry_take(iobind_binding *binding, iobind__carry *carry); /* the caller owns the memory of the output now */
 void iobind__carry_end(iobind_binding *binding, size_t output);
 
+/* For a captured graph: a state that is carried by SWAP is read from one of its two buffers, also the first one. Without the session. */
+iobind_status iobind__carry_stage(iobind_binding *binding, iobind_error *error);
+
 /* The carry of an input or output; NULL: none. */
 static inline iobind__carry *iobind__carry_of_input(const iobind_binding *binding, size_t input) {
   size_t place = binding->inputs[input].carry;
@@ -259,9 +263,10 @@ iobind_status iobind__run_ort(iobind_binding *binding, OrtRunOptions *options, c
 bool iobind__run_goes_on(iobind_binding *binding);
 
 /* run_options.c */
-/* The caller's options with the number of a graph, for a run that waits or for one on an EP's stream. */
-iobind_status iobind__run_options_make(const iobind_binding *binding, int graph, bool on_stream, OrtRunOptions **out,
-                                       iobind_error *error);
+/* Options as ORT takes them. `graph`: the number of a graph; NULL: none. */
+iobind_status iobind__ort_options_make(const iobind_session *session, const iobind_run_options *options, const char *graph,
+                                       const char *what, iobind__ort_options *out, iobind_error *error);
+void iobind__ort_options_release(const iobind_session *session, iobind__ort_options *self);
 void iobind__run_options_free(iobind_binding *binding);
 
 #endif

@@ -102,7 +102,7 @@ static iobind_status compare(const trial *self, iobind_error *error) {
 
 static iobind_status try_graph(trial *self, const iobind_binding *model, iobind_error *error) {
   IOBIND__TRY(iobind_binding_create(self->session, &self->binding, error));
-  iobind__graphs_note_trial(self->binding);
+  iobind__graphs_serve(self->binding, IOBIND__GRAPHS_OF_TRIAL);
   IOBIND__TRY(make_inputs(self, model, error));
   IOBIND__TRY(bind_outputs(self, model, error));
   IOBIND__TRY(iobind_binding_run(self->binding, NULL, NULL, error));

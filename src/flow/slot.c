@@ -12,10 +12,28 @@ static iobind__place *staging_place(const iobind__place *place) {
 
 /* ---- memory of an item ---- */
 
+/* A captured graph reads the memory of its capture. So a smaller item is put at the start of the slot's memory, where a graph of its dims may have
+ * been captured, and memory that is too small leaves with its graphs. */
+static iobind_status make_memory(iobind__slot *self, size_t index, const iobind_tensor *like, iobind_tensor **input,
+                                 iobind_error *error) {
+  iobind_session *session = self->pipeline->session;
+  iobind_tensor *own = self->inputs[index];
+  if (session->graphs.limit == 0 || own == NULL) {
+    return iobind__input_make(session, index, like, input, error);
+  }
+  iobind_tensor *whole = own->base != NULL ? own->base : own;
+  if (like->bytes <= whole->bytes) {
+    return iobind_tensor_view(whole, 0, like->dtype, like->dims, like->rank, input, error);
+  }
+  IOBIND__TRY(iobind__input_make(session, index, like, input, error));
+  iobind__graphs_forget_memory(self->binding, whole);
+  return IOBIND_OK;
+}
+
 static iobind_status make_input(iobind__slot *self, size_t index, const iobind_tensor *like, iobind_error *error) {
   iobind_tensor *input = NULL;
   iobind_tensor *staging = NULL;
-  IOBIND__TRY(iobind__input_make(self->pipeline->session, index, like, &input, error));
+  IOBIND__TRY(make_memory(self, index, like, &input, error));
   iobind_status status = IOBIND_OK;
   if (!input->place->host) {
     status = iobind__tensor_create_at(staging_place(input->place), like->dtype, like->dims, like->rank, &staging, error);
@@ -186,6 +204,7 @@ iobind_status iobind__slot_make(iobind_pipeline *pipeline, iobind__slot *self, c
     IOBIND__TRY(iobind_event_create(device, &self->events[stage], error));
   }
   IOBIND__TRY(iobind_binding_create(session, &self->binding, error));
+  iobind__graphs_serve(self->binding, IOBIND__GRAPHS_OF_SLOT);
   IOBIND__TRY(iobind__run_options_replace(self->binding, run_options, "pipeline_create", error));
   for (size_t i = 0; i < session->input_count; i++) {
     if (!pipeline->streamed[i]) {

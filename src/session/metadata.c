@@ -129,7 +129,9 @@ iobind_status iobind_session_get_info(const iobind_session *session, iobind_sess
                               .graph_name = session->texts[1],
                               .domain = session->texts[2],
                               .description = session->texts[3],
-                              .metadata_count = session->entry_count};
+                              .metadata_count = session->entry_count,
+                              .graph_count = atomic_load(&session->graphs.live),
+                              .kept_graph_count = atomic_load(&session->graphs.kept)};
   return iobind__info_write(info, "info", &full, sizeof full, offsetof(iobind_session_info, metadata_count), "session_get_info",
                             error);
 }

@@ -120,7 +120,7 @@ static iobind_status take_outputs(iobind_session *session, iobind_tensor *const 
 static iobind_status run_ort(iobind_session *session, const OrtValue **values, OrtValue **results, iobind_error *error) {
   const OrtApi *api = IOBIND__API(session->runtime);
   IOBIND__TRY(iobind__session_graphs_have(session, IOBIND__QUIRK_GRAPH_RECYCLES)
-                  ? iobind__session_check_recycling(session, "session_run", error)
+                  ? iobind__registry_check_recycling(session, "session_run", error)
                   : IOBIND_OK);
   iobind__guarded_enter(&session->guarded);
   OrtStatus *ran = api->Run(session->session, session->run_options, session->input_names, values, session->input_count,

@@ -51,7 +51,7 @@ static iobind_status check(const iobind_session *session, const iobind_run_optio
                           "graph_limit",
                           what, options->config_values[i]);
     }
-    if (session->graph_limit > 0 && strcmp(options->config_keys[i], "memory.enable_memory_arena_shrinkage") == 0) {
+    if (session->graphs.limit > 0 && strcmp(options->config_keys[i], "memory.enable_memory_arena_shrinkage") == 0) {
       return iobind__fail(error, IOBIND_INVALID_ARGUMENT,
                           "%s: config entry '%s' is refused: the session captures graphs, which go on using "
                           "the memory that would be given back",

@@ -66,7 +66,7 @@ static void session_destroy(iobind__ref *ref) {
     release_ort(session);
   }
   iobind_stream_destroy(session->stream);
-  iobind__session_free_abandoned(session);
+  iobind__registry_close(&session->graphs);
   pthread_mutex_destroy(&session->places_mutex);
   pthread_mutex_destroy(&session->turn_mutex);
   pthread_cond_destroy(&session->turn_free);
@@ -113,7 +113,7 @@ static bool takes_stream(const iobind_session *session) {
     const iobind__place *place = session->inputs[i].place;
     reads = reads || (!place->host && gives_run_streams(place->device));
   }
-  bool may_be_given = reads && session->graph_limit == 0;
+  bool may_be_given = reads && session->graphs.limit == 0;
   return devices == 1 && (may_be_given || iobind__session_stream_is_option(session));
 }
 
@@ -222,7 +222,7 @@ static iobind_status describe(iobind_session *session, const iobind_session_opti
   IOBIND__ORT_TRY(api, api->SessionGetOutputCount(session->session, &session->output_count), error, "session_create");
   IOBIND__TRY(collect_devices(session, options, error));
   IOBIND__TRY(iobind__session_read_signature(session, error));
-  IOBIND__TRY(session->graph_limit > 0 ? iobind__session_check_graph_outputs(session, error) : IOBIND_OK);
+  IOBIND__TRY(session->graphs.limit > 0 ? iobind__session_check_graph_outputs(session, error) : IOBIND_OK);
   add_chosen_devices(session);
   IOBIND__TRY(attach(session, options, error));
   session->takes_stream = takes_stream(session);
@@ -243,10 +243,9 @@ static iobind_session *allocate(iobind_runtime *runtime) {
     pthread_mutex_init(&session->turn_mutex, NULL);
     pthread_cond_init(&session->turn_free, NULL);
     atomic_init(&session->turn, 0);
-    atomic_init(&session->graph_ids, 0);
-    atomic_init(&session->graphs_live, 0);
-    atomic_init(&session->graphs_kept, 0);
-    atomic_init(&session->abandoned, NULL);
+    atomic_init(&session->graphs.live, 0);
+    atomic_init(&session->graphs.kept, 0);
+    atomic_init(&session->graphs.dead, NULL);
     session->runtime = runtime;
     iobind__ref_retain(&runtime->ref);
   }
@@ -392,8 +391,8 @@ static iobind_status create(iobind_runtime *runtime, const char *path, const voi
   } else {
     session->stream = stream;
     session->profiling = options.profile != NULL;
-    session->graph_limit = options.graph_limit;
-    session->graph_device = graph_device;
+    session->graphs.limit = options.graph_limit;
+    session->graphs.device = graph_device;
     OrtStatus *failed = load(session, &from, &options, ort_options);
     status = failed == NULL ? describe(session, &options, error) : load_failed(runtime, &from, &options, failed, error);
   }

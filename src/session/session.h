@@ -3,6 +3,7 @@
 #define IOBIND_SESSION_SESSION_H
 
 #include "memory/driver.h"
+#include "session/registry.h"
 #include "tensor/tensor.h"
 
 /* An input or output as the model declares it. */
@@ -25,12 +26,6 @@ typedef struct iobind__entry {
   char *key;
   char *value;
 } iobind__entry;
-
-/* A graph that ORT has captured; the first part of what a binding knows of it. */
-typedef struct iobind__captured {
-  struct iobind__captured *next;
-  int id;
-} iobind__captured;
 
 struct iobind_session {
   iobind__ref ref;
@@ -70,26 +65,21 @@ struct iobind_session {
   pthread_mutex_t places_mutex; /* a run may meet memory that the signature did not show */
   iobind_node_info *nodes;
   size_t node_count;
-  bool outputs_guessed;        /* some output comes from no node, and ORT does not say which */
-  size_t graph_limit;          /* captured graphs of a binding; 0: the session captures none */
-  iobind_device *graph_device; /* whose EP captures them */
-  atomic_int turn;             /* one run at a time: see iobind__session_enter */
+  bool outputs_guessed;    /* some output comes from no node, and ORT does not say which */
+  iobind__registry graphs; /* that its bindings have captured */
+  atomic_int turn;         /* one run at a time: see iobind__session_enter */
   pthread_mutex_t turn_mutex;
   pthread_cond_t turn_free;
-  atomic_size_t graphs_live;             /* of all bindings */
-  atomic_int graph_ids;                  /* the last that was given out: none is used twice */
-  atomic_size_t graphs_kept;             /* given up, but ORT or the EP keeps them until the session goes */
-  _Atomic(iobind__captured *) abandoned; /* no binding has them any more, and ORT is to release them */
 };
 
 /* Would ORT capture a graph, or replay one, in a run that names none? In other sessions the number would only cost time. */
 static inline bool iobind__session_may_capture(const iobind_session *session) {
-  return session->graph_limit > 0 || session->wrapped;
+  return session->graphs.limit > 0 || session->wrapped;
 }
 
 /* Does the session capture graphs, and has the EP that captures them this quirk? */
 static inline bool iobind__session_graphs_have(const iobind_session *session, iobind__quirk_bit quirk) {
-  return session->graph_device != NULL && iobind__device_has(session->graph_device, quirk);
+  return session->graphs.device != NULL && iobind__device_has(session->graphs.device, quirk);
 }
 
 /* The run config entry that says which graph a run captures or replays, and its value for none. */
@@ -122,24 +112,14 @@ iobind_status iobind__session_check_dims(const iobind_session_options *options, 
 iobind_status iobind__session_check_graph(const iobind_runtime *runtime, const iobind_session_options *options,
                                           const char *path, const void *bytes, size_t size, iobind_device **device,
                                           iobind_error *error);
-/* The same when the session is made: what its outputs tell. */
+/* capturable.c: NOT_SUPPORTED if the model has something that a replay does not repeat. */
+iobind_status iobind__model_check_capturable(const char *path, const void *bytes, size_t size, iobind_error *error);
+
+/* graph.c: the same when the session is made: what its outputs tell. */
 iobind_status iobind__session_check_graph_outputs(const iobind_session *session, iobind_error *error);
 
 /* Graphs that iobind does not know of would be replayed whatever is bound: their keys are refused. `what` says whose key it is. */
 iobind_status iobind__session_check_graph_key(const char *what, const char *key, iobind_error *error);
-
-/* Let ORT release a graph, also one whose capture failed (`is_whole` is false): its next run would say OK, and write nothing. With the
- * session entered. */
-void iobind__session_release_graph(iobind_session *session, int id, bool is_whole);
-
-/* The same, later, from a thread that must not wait for its turn: it may have the turn, or be inside the EP. Takes the memory. */
-void iobind__session_abandon_graph(iobind_session *session, iobind__captured *graph);
-
-void iobind__session_free_abandoned(iobind_session *session); /* ORT's session is gone, and its graphs with it */
-
-/* Does this ORT forbid a plain run, because a graph of the session has been captured? `what` names the call. Releases what was abandoned.
- * With the session entered. */
-iobind_status iobind__session_check_recycling(iobind_session *session, const char *what, iobind_error *error);
 
 /* Bits of a turn. */
 enum { IOBIND__TURN_TAKEN = 1, IOBIND__TURN_AWAITED = 2 /* threads may be waiting */ };
@@ -161,7 +141,7 @@ static inline void iobind__session_give_turn(iobind_session *session) {
 }
 
 static inline bool iobind__session_runs_alone(const iobind_session *session) {
-  return session->graph_limit > 0 || session->stream != NULL;
+  return session->graphs.limit > 0 || session->stream != NULL;
 }
 
 /* One run at a time of a session that captures graphs, or that computes on a stream of its own: CUDA's EP has one cuBLAS handle for that.

@@ -157,7 +157,7 @@ static void give_up_graphs(bool can_release) {
     count += runs_of[i] > 0;
   }
   assert_true(count >= 5);
-  assert_int_equal(atomic_load(&session->graphs_kept),
+  assert_int_equal(atomic_load(&session->graphs.kept),
                    can_release && !iobind__device_has(device, IOBIND__QUIRK_GRAPH_STAYS) ? 0 : count);
   iobind_tensor_release(taken);
   iobind_tensor_release(xs[0]);
@@ -201,12 +201,77 @@ static void graphs_stay_with_cuda(void **state) {
   expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
   expect_ok(iobind_binding_take_output(binding, 0, &taken, &fault));
   assert_int_equal(read_counter("live_graphs") - before, GIVEN_UP);
-  assert_int_equal(atomic_load(&session->graphs_kept), GIVEN_UP);
+  assert_int_equal(atomic_load(&session->graphs.kept), GIVEN_UP);
   iobind_binding_destroy(binding);
   iobind_tensor_release(taken);
   iobind_tensor_release(x);
   iobind_session_destroy(session);
   assert_int_equal(read_counter("live_graphs"), before);
+}
+
+/* Graphs that ORT cannot release may not grow without a bound: after some, runs are plain ones. What is captured stays so. */
+static void captures_no_more(void **state) {
+  (void)state;
+  enum { BINDINGS = 40, MOST = 32 };
+  iobind_session *session = make_session("scale", 1);
+  iobind_tensor *x = make_filled(N, 1);
+  iobind_binding *lasting = make_binding(session, x, NULL);
+  iobind_tensor *taken[BINDINGS];
+  expect_ok(iobind__device_has(device, IOBIND__QUIRK_GRAPH_RECYCLES)
+                ? IOBIND_OK
+                : iobind_binding_run(lasting, NULL, NULL, &fault)); /* one graph at a time */
+  start_watching(NO_FAILURE, false);
+  for (int i = 0; i < BINDINGS; i++) {
+    iobind_binding *binding = make_binding(session, x, NULL);
+    for (int run = 0; run < 2; run++) {
+      fill(x, (float)(i + run));
+      expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+      expect_output(binding, N, 2 * (float)(i + run));
+    }
+    expect_ok(iobind_binding_take_output(binding, 0, &taken[i], &fault));
+    expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+    iobind_binding_destroy(binding);
+  }
+  stop_watching();
+  assert_int_equal(atomic_load(&session->graphs.kept), MOST);
+  (void)count_launched();
+  fill(x, 100);
+  expect_ok(iobind_binding_run(lasting, NULL, NULL, &fault));
+  launched since = count_launched();
+  assert_true(since.graphs == -1 || iobind__device_has(device, IOBIND__QUIRK_GRAPH_RECYCLES) ||
+              (since.graphs == 1 && since.kernels == 0));
+  expect_output(lasting, N, 200);
+  for (int i = 0; i < BINDINGS; i++) {
+    expect_all(taken[i], N, 2 * (float)(i + 1));
+    iobind_tensor_release(taken[i]);
+  }
+  iobind_binding_destroy(lasting);
+  iobind_tensor_release(x);
+  iobind_session_destroy(session);
+}
+
+/* Where a session can have one graph, a pipeline captures none: each slot would need one. */
+static void slots_where_a_session_has_one_graph(void **state) {
+  (void)state;
+  enum { ITEMS = 9 };
+  iobind_session *session = make_session("scale", 1);
+  iobind_pipeline *pipeline = NULL;
+  iobind_tensor *x = make_on_host(N, 0);
+  const uint32_t quirks = device->quirks;
+  device->quirks |= (uint32_t)IOBIND__QUIRK_GRAPH_RECYCLES;
+  expect_ok(iobind_pipeline_create(session, NULL, &pipeline, &fault));
+  for (int item = 0; item < ITEMS; item++) {
+    iobind_tensor *y = NULL;
+    fill(x, (float)item);
+    expect_ok(iobind_pipeline_submit(pipeline, &x, &fault));
+    expect_ok(iobind_pipeline_next(pipeline, &y, NULL, &fault));
+    expect_all(y, N, 2 * (float)item);
+  }
+  assert_int_equal(atomic_load(&session->graphs.live), 0);
+  iobind_pipeline_destroy(pipeline);
+  device->quirks = quirks;
+  iobind_tensor_release(x);
+  iobind_session_destroy(session);
 }
 
 /* A run that is cancelled while it is on its way to a capture. What it has submitted is waited for by one more run, which must not be
@@ -270,10 +335,10 @@ static void break_captures(const char *once, const char *always, const char *wor
   expect_output(binding, N, 4);
   expect_ok(iobind_binding_forget_graphs(binding, &fault));
   assert_true(set_device("fail_capture", always));
-  const size_t kept = atomic_load(&session->graphs_kept);
+  const size_t kept = atomic_load(&session->graphs.kept);
   expect(IOBIND_RUNTIME, iobind_binding_run(binding, NULL, NULL, &fault));
   expect_words(words);
-  assert_int_equal(atomic_load(&session->graphs_kept), kept); /* there was none */
+  assert_int_equal(atomic_load(&session->graphs.kept), kept); /* there was none */
   assert_true(set_device("fail_capture", "0"));
   expect_all(x, N, 4);
   expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
@@ -419,6 +484,8 @@ int main(int argc, char **argv) {
                                             cmocka_unit_test(broken_capture),
                                             cmocka_unit_test(graphs_are_released),
                                             cmocka_unit_test(graphs_stay_with_cuda),
+                                            cmocka_unit_test(captures_no_more),
+                                            cmocka_unit_test(slots_where_a_session_has_one_graph),
                                             cmocka_unit_test(outputs_of_a_pipeline_that_are_kept),
                                             cmocka_unit_test(outputs_of_a_request),
                                             cmocka_unit_test(without_a_graph)};

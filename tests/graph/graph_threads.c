@@ -232,6 +232,49 @@ static void one_run_at_a_time(void **state) {
   iobind_session_destroy(session);
 }
 
+/* Each run takes a number, and a thread notes those of its own. */
+enum { NOTED = 64 };
+static atomic_int last_number;
+static _Thread_local int numbers[NOTED];
+static _Thread_local int noted;
+
+static OrtStatus *ORT_CALL run_numbered(OrtSession *session, const OrtRunOptions *options, const OrtIoBinding *binding) {
+  numbers[noted++ % NOTED] = atomic_fetch_add(&last_number, 1) + 1;
+  stay_for_a_while();
+  return real->RunWithBinding(session, options, binding);
+}
+
+/* The plain run, the capture and the replay of a first run: no other run of the session comes between, though one waits for its turn all the
+ * time. */
+static void a_capture_keeps_its_turn(void **state) {
+  (void)state;
+  static OrtApi watched;
+  iobind_session *session = make_session("scale", 1);
+  iobind_tensor *x = make_filled(N, 3);
+  iobind_binding *binding = make_binding(session, x, NULL);
+  caller other = {.session = session, .binding = make_binding(session, x, NULL)};
+  pthread_t thread;
+  real = runtime->ort.api;
+  watched = *real;
+  watched.RunWithBinding = run_numbered;
+  runtime->ort.api = &watched;
+  assert_int_equal(pthread_create(&thread, NULL, call_often, &other), 0);
+  for (int round = 0; round < 4; round++) {
+    noted = 0;
+    expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+    assert_in_range(noted, 3, NOTED); /* more where a trial comes first */
+    assert_int_equal(numbers[noted - 1] - numbers[noted - 3], 2);
+    expect_ok(iobind_binding_forget_graphs(binding, &fault));
+  }
+  assert_int_equal(pthread_join(thread, NULL), 0);
+  runtime->ort.api = real;
+  assert_int_equal(other.status, IOBIND_OK);
+  iobind_binding_destroy(other.binding);
+  iobind_binding_destroy(binding);
+  iobind_tensor_release(x);
+  iobind_session_destroy(session);
+}
+
 /* ORT's table with calls that reach the device, which look for a thread that captures, and captures that stay open for a while. */
 static atomic_bool capturing;
 static _Thread_local bool captures_here;
@@ -814,6 +857,6 @@ int main(int argc, char **argv) {
       cmocka_unit_test(sessions_on_the_host),     cmocka_unit_test(waits_beside_a_capture),
       cmocka_unit_test(waits_for_a_later_signal), cmocka_unit_test(refused_on_a_stream),
       cmocka_unit_test(changes_between_replays),  cmocka_unit_test(cancelled_within_a_replay),
-      cmocka_unit_test(forked_before_a_replay)};
+      cmocka_unit_test(forked_before_a_replay),   cmocka_unit_test(a_capture_keeps_its_turn)};
   return graph_main(argc, argv, tests, sizeof tests / sizeof tests[0]);
 }

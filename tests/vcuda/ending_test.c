@@ -166,16 +166,16 @@ static void released_within_a_run(void **state) {
     expect_ok(iobind_binding_run(bindings[1], stream, NULL, &fault));
     expect_ok(iobind_binding_run(bindings[0], stream, NULL, &fault));
     iobind_binding_destroy(bindings[0]);
-    assert_int_equal(atomic_load(&session->graphs_live), 2);
+    assert_int_equal(atomic_load(&session->graphs.live), 2);
     iobind__session_enter(session); /* as a capture that waits for the stream */
     expect_ok(iobind_stream_synchronize(stream, &fault));
     iobind__session_leave(session);
-    assert_int_equal(atomic_load(&session->graphs_live), 2); /* its number waits for a capture, or for the session's end */
-    assert_non_null(atomic_load(&session->abandoned));
+    assert_int_equal(atomic_load(&session->graphs.live), 2); /* its number waits for a capture, or for the session's end */
+    assert_non_null(atomic_load(&session->graphs.dead));
     wanted[1][0] = 4;
     expect_ok(iobind_binding_run(bindings[1], stream, NULL, &fault));
-    assert_null(atomic_load(&session->abandoned));
-    assert_int_equal(atomic_load(&session->graphs_live), 2);
+    assert_null(atomic_load(&session->graphs.dead));
+    assert_int_equal(atomic_load(&session->graphs.live), 2);
   }
   iobind_tensor *y = NULL;
   float read[8] = {0};

@@ -1,0 +1,235 @@
+/* From what is bound to a captured graph. The run that captures is executed by ORT three times. What it writes into its own inputs is saved before
+ * and put back after, and then the graph is replayed once: that is the run which the caller asked for. Before all of them comes a plain run. It
+ * shows the dims of the outputs that iobind makes memory for (ORT would lend its scratch memory, which other runs get as well), it shows what is
+ * wrong with the model or the tensors without a capture in the way, and it lets ORT allocate what it needs.
+ *
+ * The thread has the session's turn from the first of these runs to the last. What must be waited for, and a trial, comes before. */
+#include <stdlib.h>
+
+#include "binding/table.h"
+
+/* ---- what comes before, without the session ---- */
+
+/* States are saved and put back by the host. So all work submitted to the stream that the session computes on must have completed: the stream of
+ * this run is ordered before it. */
+static iobind_status await_stream(const iobind_binding *binding, iobind_error *error) {
+  iobind_stream *stream = binding->session->stream;
+  if (stream == NULL) {
+    return IOBIND_OK;
+  }
+  IOBIND__TRY(iobind__stream_drain(stream, error));
+  return iobind__stream_enter(stream, error); /* its library may have begun a capture meanwhile */
+}
+
+iobind_status iobind__capture_prepare(iobind_binding *binding, bool is_tried, iobind_error *error) {
+  IOBIND__TRY(await_stream(binding, error));
+  return is_tried ? iobind__graphs_try(binding, error) : IOBIND_OK;
+}
+
+/* ---- what a run writes into its own inputs ---- */
+
+typedef struct saved {
+  size_t count;
+  struct {
+    iobind_tensor *tensor; /* references are held */
+    iobind_tensor *copy;
+  } pairs[];
+} saved;
+
+static void free_saved(saved *self) {
+  for (size_t i = 0; self != NULL && i < self->count; i++) {
+    iobind_tensor_release(self->pairs[i].tensor);
+    iobind_tensor_release(self->pairs[i].copy);
+  }
+  free(self);
+}
+
+static bool is_read(const iobind_binding *binding, const iobind_tensor *tensor) {
+  bool read = false;
+  for (size_t i = 0; !read && i < binding->session->input_count; i++) {
+    read = iobind__tensor_overlaps(binding->inputs[i].bound, tensor);
+  }
+  return read;
+}
+
+static iobind_status save(const iobind_binding *binding, saved **out, iobind_error *error) {
+  size_t outputs = binding->session->output_count;
+  saved *self = calloc(1, sizeof *self + outputs * sizeof self->pairs[0]);
+  iobind_status status = self == NULL ? iobind__out_of_memory(error, "binding_run") : IOBIND_OK;
+  for (size_t i = 0; status == IOBIND_OK && i < outputs; i++) {
+    iobind_tensor *target = binding->outputs[i].mode == IOBIND_OUTPUT_IN_PLACE ? binding->outputs[i].target : NULL;
+    if (target != NULL && is_read(binding, target)) {
+      self->pairs[self->count].tensor = iobind_tensor_retain(target);
+      iobind_tensor **copy = &self->pairs[self->count++].copy;
+      status = iobind__tensor_create_at(target->place, target->dtype, target->dims, target->rank, copy, error);
+      if (status == IOBIND_OK) {
+        status = iobind__tensor_copy_one(target, *copy, NULL, error);
+      }
+    }
+  }
+  if (status != IOBIND_OK) {
+    free_saved(self);
+    self = NULL;
+  }
+  *out = self;
+  return status;
+}
+
+/* The states are what they were: a run that failed has spoiled none of them, unless this fails. */
+static iobind_status restore(iobind_binding *binding, const saved *self, iobind_error *error) {
+  iobind_status status = IOBIND_OK;
+  for (size_t i = 0; i < self->count && status == IOBIND_OK; i++) {
+    status = iobind__tensor_copy_one(self->pairs[i].copy, self->pairs[i].tensor, NULL, error);
+  }
+  for (size_t i = 0; i < binding->carry_count; i++) {
+    const iobind__carry *carry = &binding->carries[i];
+    if (carry->mode == IOBIND_CARRY_IN_PLACE) {
+      binding->inputs[carry->input].is_spoiled = status != IOBIND_OK;
+      binding->is_checked = binding->is_checked && status == IOBIND_OK;
+    }
+  }
+  return status;
+}
+
+/* ---- runs, with the session entered ---- */
+
+iobind_status iobind__graph_bring_in_line(iobind_binding *binding, iobind_error *error) {
+  iobind__side *side = iobind__side_of_turn(binding);
+  if (side->generation == binding->generation) {
+    return IOBIND_OK;
+  }
+  iobind__guarded_enter(&binding->session->guarded);
+  iobind_status status = iobind__side_compare(binding, side, error);
+  iobind__guarded_leave(&binding->session->guarded);
+  return status;
+}
+
+static void drop_results(iobind_binding *binding) {
+  iobind__results_drop(binding, NULL);
+  binding->results = IOBIND__RESULTS_NONE;
+}
+
+static iobind_status run(iobind_binding *binding, OrtRunOptions *options, const iobind_device *ordered, iobind_error *error) {
+  iobind__guarded_enter(&binding->session->guarded);
+  iobind_status status = iobind__run_ort(binding, options, ordered, error);
+  iobind__guarded_leave(&binding->session->guarded);
+  return status;
+}
+
+/* Memory for outputs that have none, of the dims that the plain run has shown. */
+static iobind_status make_outputs(iobind_binding *binding, iobind_error *error) {
+  for (size_t i = 0; i < binding->session->output_count; i++) {
+    iobind__output *output = &binding->outputs[i];
+    iobind_tensor *shown = NULL;
+    iobind_tensor *made = NULL;
+    if (output->mode != IOBIND_OUTPUT_REUSE || output->target != NULL) {
+      continue;
+    }
+    IOBIND__TRY(iobind__binding_peek(binding, i, &shown, error));
+    IOBIND__TRY(iobind__tensor_create_at(output->place, shown->dtype, shown->dims, shown->rank, &made, error));
+    iobind__output_aim(binding, i, made);
+    iobind_tensor_release(made);
+    iobind__table_changed(binding);
+  }
+  return IOBIND_OK;
+}
+
+static void run_for_nothing(iobind_binding *binding, const iobind_device *ordered) {
+  if (iobind__graph_bring_in_line(binding, NULL) == IOBIND_OK) {
+    (void)run(binding, binding->options.now, ordered, NULL);
+  }
+}
+
+/* ORT does not wait for what a run has submitted before it failed, but it does for the next run, which is on the same stream of ORT's. What
+ * that one writes does not count, nor does a cancel, which would end it before it waits. If it fails as well, a stream of iobind's can be
+ * waited for. */
+static void wait_for_failed(iobind_binding *binding, const iobind_device *ordered) {
+  bool cancelled = iobind__run_goes_on(binding);
+  run_for_nothing(binding, ordered);
+  if (!cancelled && iobind__run_goes_on(binding)) {
+    run_for_nothing(binding, ordered); /* it was cancelled just now */
+  }
+  (void)iobind__stream_drain(binding->session->stream, NULL);
+}
+
+/* After a run whose outcome is `status`: what it has done to the states is undone, and its results are given up. */
+static iobind_status put_back(iobind_binding *binding, const saved *states, const iobind_device *ordered, iobind_status status,
+                              iobind_error *error) {
+  if (status != IOBIND_OK && states->count > 0) {
+    wait_for_failed(binding, ordered);
+  }
+  iobind_status restored = restore(binding, states, status == IOBIND_OK ? error : NULL);
+  drop_results(binding);
+  return status == IOBIND_OK ? restored : status;
+}
+
+/* Leaves the states as they were. */
+static iobind_status run_plain(iobind_binding *binding, const saved *states, const iobind_device *ordered,
+                               iobind_error *error) {
+  IOBIND__TRY(iobind__graph_bring_in_line(binding, error));
+  iobind_status status = run(binding, binding->options.now, ordered, error);
+  if (status == IOBIND_OK) {
+    status = make_outputs(binding, error);
+  }
+  return put_back(binding, states, ordered, status, error);
+}
+
+/* Capture what is bound, and leave the states as they were. *broken: another thread's call has ended the capture. */
+static iobind_status capture(iobind_binding *binding, const saved *states, const iobind_device *ordered, bool *broken,
+                             iobind__graph *self, iobind_error *error) {
+  OrtRunOptions *options = NULL;
+  *broken = false;
+  IOBIND__TRY(iobind__graph_bring_in_line(binding, error));
+  IOBIND__TRY(iobind__registry_add(binding->session, &self->captured, error));
+  IOBIND__TRY(iobind__graph_make_options(binding, self, false, &options, error));
+  binding->is_capture_broken = false;
+  iobind__device_enter_alone(binding->session->graphs.device);
+  iobind_status status = iobind__run_ort(binding, options, ordered, error);
+  iobind__device_leave_alone(binding->session->graphs.device);
+  if (status == IOBIND_OK) {
+    iobind__registry_note_whole(binding->session, self->captured);
+  }
+  *broken = status != IOBIND_OK && binding->is_capture_broken;
+  return put_back(binding, states, ordered, status, error);
+}
+
+/* A graph of what is bound, which the run leaves as it was; *out is NULL if it fails. */
+static iobind_status capture_once(iobind_binding *binding, const saved *states, const iobind_device *ordered, bool *broken,
+                                  iobind__graph **out, iobind_error *error) {
+  *broken = false;
+  IOBIND__TRY(iobind__graph_create(binding, out, error));
+  iobind_status status = capture(binding, states, ordered, broken, *out, error);
+  if (status != IOBIND_OK) {
+    iobind__graph_destroy(binding, *out);
+    *out = NULL;
+  }
+  return status;
+}
+
+/* Calls that iobind does not make can come into a capture. Then it is tried once more, after a plain run, which leaves nothing of it. */
+static iobind_status capture_twice(iobind_binding *binding, const saved *states, const iobind_device *ordered,
+                                   iobind__graph **out, iobind_error *error) {
+  bool broken;
+  iobind_error first = IOBIND_ERROR_INIT;
+  iobind_status status = capture_once(binding, states, ordered, &broken, out, &first);
+  if (broken) {
+    IOBIND__TRY(run_plain(binding, states, ordered, error));
+    return capture_once(binding, states, ordered, &broken, out, error);
+  }
+  return status == IOBIND_OK ? IOBIND_OK : iobind__error_copy(error, &first);
+}
+
+static iobind_status capture_from(iobind_binding *binding, const saved *states, bool is_plain, const iobind_device *ordered,
+                                  iobind__graph **out, iobind_error *error) {
+  IOBIND__TRY(run_plain(binding, states, ordered, error));
+  return is_plain ? iobind__graph_create(binding, out, error) : capture_twice(binding, states, ordered, out, error);
+}
+
+iobind_status iobind__capture(iobind_binding *binding, bool is_plain, const iobind_device *ordered, iobind__graph **out,
+                              iobind_error *error) {
+  saved *states = NULL;
+  IOBIND__TRY(save(binding, &states, error));
+  iobind_status status = capture_from(binding, states, is_plain, ordered, out, error);
+  free_saved(states);
+  return status;
+}

@@ -1,0 +1,46 @@
+/* The captured graphs of a session, of all its bindings: their numbers, and the release of those that no binding has any more. */
+#ifndef IOBIND_SESSION_REGISTRY_H
+#define IOBIND_SESSION_REGISTRY_H
+
+#include "runtime/runtime.h"
+
+/* The number under which ORT keeps a graph. */
+typedef struct iobind__captured {
+  struct iobind__captured *next; /* among those that no binding has */
+  int id;
+  bool is_whole; /* ORT has it; false: its capture has not succeeded */
+} iobind__captured;
+
+typedef struct iobind__registry {
+  size_t limit;          /* captured graphs of a binding; 0: the session captures none */
+  iobind_device *device; /* whose EP captures them */
+  int last_id;           /* no number is used twice; the thread that has the turn changes it */
+  atomic_size_t live;    /* whole graphs that ORT has not been asked to release */
+  atomic_size_t kept;    /* released, but ORT or the EP keeps them until the session is destroyed */
+  _Atomic(iobind__captured *) dead;
+} iobind__registry;
+
+/* The next graph's number. With the session entered. */
+iobind_status iobind__registry_add(iobind_session *session, iobind__captured **out, iobind_error *error);
+
+/* ORT has captured the graph. With the session entered. */
+void iobind__registry_note_whole(iobind_session *session, iobind__captured *captured);
+
+/* No binding has the graph any more: whoever next has the turn lets ORT release it. From any thread: this one may have the turn, or be inside the
+ * EP. Takes the memory. NULL is a no-op. */
+void iobind__registry_give_up(iobind_session *session, iobind__captured *captured);
+
+/* Release what was given up. With the session entered; or if it is free to be entered. */
+void iobind__registry_release_dead(iobind_session *session);
+void iobind__registry_try_release_dead(iobind_session *session);
+
+void iobind__registry_close(iobind__registry *self); /* ORT's session is gone, and its graphs with it */
+
+/* May another graph be captured? Where graphs stay after their release, the session may not collect them without a bound. */
+bool iobind__registry_has_room(const iobind__registry *self);
+
+/* INVALID_STATE if this ORT forbids a plain run because a graph of the session is captured. `what` names the call. With the session
+ * entered. */
+iobind_status iobind__registry_check_recycling(iobind_session *session, const char *what, iobind_error *error);
+
+#endif
