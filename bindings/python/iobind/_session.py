@@ -124,25 +124,31 @@ class Session(_core.Session):
     def run(self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: None = None) -> list[Any]:
         """Run once without a binding, as onnxruntime's InferenceSession.run: arrays in, a list of arrays out. Everything may cross
         the link in every run; bind() avoids that. output_names: which outputs, in that order; None: all. input_feed: {name: an array
-        whose dims fit the model's}. run_options: None; Binding.set_run_options has them. Raises NotFound, InvalidArgument (an input is
-        missing), DTypeError, ShapeError, DeviceError, NotSupported (run_options), Cancelled, OrtError."""
+        whose dims fit the model's}; one that is not dense, such as a transposed one, is copied first. run_options: None;
+        Binding.set_run_options has them. Raises NotFound, InvalidArgument (an input is missing), DTypeError, ShapeError, DeviceError,
+        NotSupported (run_options), Cancelled, OrtError."""
         if run_options is not None:
             raise NotSupported("run: run_options: expected None; a binding has them: s.bind(...).set_run_options(config, tag=, log_level=)")
-        names = [value.name for value in self.outputs]
-        for name in output_names or []:
-            if name not in names:
-                raise NotFound(f"run: no output {name!r}; there are {', '.join(names)}")
-        tensors = []
-        for value in self.inputs:
-            if value.name not in input_feed:
-                raise InvalidArgument(f"run: input {value.name!r} is missing")
-            tensors.append(as_host_tensor(input_feed[value.name], _dtypes.BY_NAME.get(value.dtype, 0), f"run: {value.name!r}"))
-        for name in input_feed:
-            if name not in [value.name for value in self.inputs]:
-                raise NotFound(f"run: no input {name!r}; there are {', '.join(value.name for value in self.inputs)}")
-        results = dict(zip(names, self._run(tensors)))
-        wanted = [results[name] for name in output_names or names]
-        return [None if tensor is None else tensor.numpy() for tensor in wanted]
+        known = self._output_index
+        for name in output_names or ():
+            if name not in known:
+                raise NotFound(f"run: no output {name!r}; there are {', '.join(known)}")
+        results = self._run_arrays(input_feed)
+        if results is NotImplemented:  # arrays that must be converted, and tensors
+            results = [None if tensor is None else tensor.numpy() for tensor in self._run_tensors(self._feed(input_feed))]
+        return [results[known[name]] for name in output_names] if output_names else results
+
+    def _feed(self, given: Mapping[str, Any]) -> list[_tensor.Tensor]:
+        """A tensor for each input."""
+        inputs = {value.name: value for value in self.inputs}
+        missing = [name for name in inputs if name not in given]
+        if missing:
+            raise InvalidArgument(f"run: input {missing[0]!r} is missing")
+        for name in given:
+            if name not in inputs:
+                raise NotFound(f"run: no input {name!r}; there are {', '.join(inputs)}")
+        return [as_host_tensor(given[name], _dtypes.BY_NAME.get(value.dtype, 0), f"run: {name!r}", densify=True)
+                for name, value in inputs.items()]
 
     def bind(self, inputs: Mapping[str, Any] | None = None, *, outputs: Mapping[str, Any] | None = None,
              carry: Mapping[str, str] | None = None, carry_mode: str | None = None) -> Binding:
@@ -241,11 +247,11 @@ def run_options(config: Mapping[str, Any] | None, tag: str | None, log_level: in
     return log_level, tag, list(entries), list(entries.values())
 
 
-def as_host_tensor(value: Any, code: int, what: str) -> _tensor.Tensor:
-    """A host tensor of what a caller gives: over an array's own memory."""
+def as_host_tensor(value: Any, code: int, what: str, *, densify: bool = False) -> _tensor.Tensor:
+    """A host tensor of what a caller gives: over an array's own memory, or (densify) over a dense copy of one with gaps."""
     if isinstance(value, _tensor.Tensor):
         return value
-    data = _tensor.host_array(value, code, what)
+    data = _tensor.host_array(value, code, what, densify=densify)
     if code == _dtypes.STRING:
         return _tensor.tensor(data, "cpu", code)
     shape = data.shape

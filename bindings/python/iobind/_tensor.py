@@ -314,9 +314,9 @@ def own_array(value: Any, what: str) -> Any:
     raise _not_an_array(value, what)
 
 
-def host_array(value: Any, code: int, what: str) -> Any:
-    """A dense NumPy array of an element type. Python's numbers and lists are converted; an array of another type or with gaps is
-    refused, for a copy that nobody asked for costs time that nobody sees."""
+def host_array(value: Any, code: int, what: str, *, densify: bool = False) -> Any:
+    """A dense NumPy array of an element type. Python's numbers and lists are converted; an array of another type, or (unless densify) with
+    gaps, is refused: a hidden copy costs time in each call."""
     import numpy
 
     if code == 0:
@@ -332,9 +332,9 @@ def host_array(value: Any, code: int, what: str) -> Any:
             raise DTypeError(f"{what}: expected bytes of packed {_core.dtype_name(code)}, got {array.dtype}")
     elif array.dtype != wanted:
         raise DTypeError(f"{what}: expected {_core.dtype_name(code)}, got {array.dtype}: convert it, array.astype({str(wanted)!r})")
-    if not array.flags.c_contiguous:
+    if not array.flags.c_contiguous and not densify:
         raise ShapeError(f"{what}: expected a dense array, got one with strides {array.strides}: numpy.ascontiguousarray copies it")
-    return array
+    return array if array.flags.c_contiguous else array.copy()
 
 
 def _array_of(value: Any, what: str, dtype: Any = None) -> Any:

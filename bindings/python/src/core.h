@@ -63,6 +63,8 @@ typedef struct Session {
   PyObject *runtime;
   PyObject *input_index; /* name -> int */
   PyObject *output_index;
+  PyObject *input_names; /* a tuple, in the model's order */
+  int32_t *input_dtypes; /* 0: it has none */
   size_t input_count;
   size_t output_count;
   bool runs_by_binding; /* a single run can be cancelled */
@@ -148,6 +150,10 @@ void watch_forks(void);
 bool is_forked(void); /* a child of fork: other threads are gone, with what they had locked */
 bool is_main_thread(void);
 
+/* run.c */
+PyObject *session_run_tensors(Session *self, PyObject *inputs);
+PyObject *session_run_arrays(Session *self, PyObject *given);
+
 /* tensor.c; takes the reference over, also where it fails */
 PyObject *tensor_object(iobind_tensor *handle);
 /* The same for what a session made, which the tensor holds. */
@@ -161,6 +167,7 @@ void tensor_comes_with(Tensor *tensor, Stream *stream, Event *ready);
 int tensor_order(Tensor *tensor, Stream *stream);
 /* What a run must wait for before it reads the tensor, borrowed; NULL: nothing. */
 Event *tensor_ready(Tensor *tensor);
+PyObject *tensor_to_numpy(Tensor *self, PyObject *none);
 /* The element type of a buffer's format; 0: none. */
 int32_t dtype_of_format(const char *format, Py_ssize_t itemsize);
 

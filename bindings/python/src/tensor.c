@@ -531,7 +531,7 @@ static int tensor_buffer(Tensor *self, Py_buffer *view, int flags) {
 }
 
 /* A view of host memory, and a copy of anything else. What the buffer protocol cannot do is done in Python. */
-static PyObject *to_numpy(Tensor *self, PyObject *none) {
+PyObject *tensor_to_numpy(Tensor *self, PyObject *none) {
   (void)none;
   static PyObject *asarray;
   if (self->info.host_readable == 0 || format_of(self->info.dtype) == NULL) {
@@ -742,7 +742,7 @@ static PyObject *slice_of(Tensor *self, PyObject *arguments) {
 }
 
 static PyMethodDef tensor_methods[] = {
-    {"numpy", (PyCFunction)to_numpy, METH_NOARGS,
+    {"numpy", (PyCFunction)tensor_to_numpy, METH_NOARGS,
      "numpy()\n--\n\nThe tensor as a NumPy array: a view of the same memory if the host can read it, which keeps that alive; otherwise a\n"
      "copy (one download). It has the tensor's shape; packed elements of less than a byte are a row of bytes. bfloat16 and floats of 8\n"
      "bits need the package ml_dtypes. Raises ImportError without it, OrtError for a download that failed."},
