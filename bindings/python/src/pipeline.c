@@ -29,6 +29,9 @@ static int tensors_of(PyObject *list, size_t count, iobind_tensor **out, iobind_
       return -1;
     }
     out[i] = tensor == NULL ? NULL : tensor->handle;
+    if (tensor != NULL) {
+      tensor_share(tensor);
+    }
   }
   return 0;
 }
@@ -131,10 +134,10 @@ static PyObject *pipeline_new(PyTypeObject *type, PyObject *arguments, PyObject 
   options.slots = (size_t)slots;
   pipeline_lists made = {NULL, NULL, IOBIND_RUN_OPTIONS_INIT};
   iobind_pipeline *handle = NULL;
-  if (fill_pipeline(session, constants, outputs, run, &options, &made) == 0) {
+  if (session_is_open(session) && fill_pipeline(session, constants, outputs, run, &options, &made) == 0) {
     iobind_error error = IOBIND_ERROR_INIT;
     iobind_status status;
-    WITHOUT_GIL(status, iobind_pipeline_create(session->handle, &options, &handle, &error));
+    WITH_SESSION(session, status, iobind_pipeline_create(session->handle, &options, &handle, &error));
     if (status != IOBIND_OK) {
       handle = NULL;
       raise_error(&error);

@@ -76,21 +76,24 @@ static iobind_status run_by_binding(const Session *self, iobind_binding *binding
 /* iobind_session_run cannot be cancelled, a run of a binding can: the main thread, the one that hears of Ctrl-C, has one for this run. But
  * ORT takes inputs that a binding refuses, such as one of 1 element beside one of N where the model has one name for both dims:
  * whatever is refused before the run is left to iobind_session_run, and so are its words for what is wrong. */
-static iobind_status run_once(const Session *self, iobind_tensor *const *inputs, iobind_tensor **outputs, iobind_error *error) {
+static iobind_status run_once(Session *self, iobind_tensor *const *inputs, iobind_tensor **outputs, iobind_error *error) {
   iobind_binding *binding = NULL;
   if (self->runs_by_binding && is_main_thread()) {
-    WITHOUT_GIL(binding, bind_once(self, inputs));
+    WITH_SESSION(self, binding, bind_once(self, inputs));
   }
   if (binding != NULL) {
     return run_by_binding(self, binding, outputs, error);
   }
   iobind_status status;
-  WITHOUT_GIL(status, iobind_session_run(self->handle, inputs, outputs, error));
+  WITH_SESSION(self, status, iobind_session_run(self->handle, inputs, outputs, error));
   return status;
 }
 
 /* The run, with the exception that its failure is; gives whether it is over without one. */
-static bool run_or_raise(const Session *self, iobind_tensor *const *inputs, iobind_tensor **outputs) {
+static bool run_or_raise(Session *self, iobind_tensor *const *inputs, iobind_tensor **outputs) {
+  if (!session_is_open(self)) {
+    return false;
+  }
   iobind_error error;
   error.struct_size = sizeof error; /* the rest is written where it fails */
   iobind_status status = run_once(self, inputs, outputs, &error);
@@ -159,7 +162,7 @@ static void feed_close(const Session *self, feed *made) {
 
 /* Take an array as a tensor on its own memory; false where Python sees to it: it has another type, gaps, no elements, or is no array. */
 static bool take_array(const Session *self, size_t index, PyObject *value, feed *made) {
-  const int32_t dtype = self->input_dtypes[index];
+  const int32_t dtype = self->inputs[index].dtype;
   Py_buffer *view = &made->views[index];
   if (value == NULL || PyObject_TypeCheck(value, tensor_type) || PyObject_GetBuffer(value, view, PyBUF_FULL_RO) != 0) {
     PyErr_Clear();
@@ -176,7 +179,7 @@ static bool take_array(const Session *self, size_t index, PyObject *value, feed 
 static bool take_arrays(const Session *self, PyObject *given, feed *made) {
   bool fits = PyDict_CheckExact(given) && (size_t)PyDict_Size(given) == self->input_count;
   for (size_t i = 0; i < self->input_count && fits; i++) {
-    fits = take_array(self, i, PyDict_GetItemWithError(given, PyTuple_GetItem(self->input_names, (Py_ssize_t)i)), made);
+    fits = take_array(self, i, PyDict_GetItemWithError(given, self->inputs[i].name), made);
   }
   PyErr_Clear();
   return fits;

@@ -80,6 +80,11 @@ static int fill(PyObject *dict, iobind_session_options *options, lists *made) {
     return -1;
   }
   options->graph_limit = (size_t)graphs;
+  Stream *stream;
+  if (stream_or_none(PyDict_GetItemString(dict, "stream"), &stream) != 0) {
+    return -1;
+  }
+  options->stream = stream == NULL ? NULL : stream->handle;
   options->ep_keys = made->lists[0];
   options->ep_values = made->lists[1];
   options->config_keys = made->lists[2];
@@ -100,13 +105,14 @@ static int fill(PyObject *dict, iobind_session_options *options, lists *made) {
   return PyErr_Occurred() || path_of(profile, &options->profile) != 0 ? -1 : 0;
 }
 
-static PyObject *names_of(const iobind_session *session, size_t count,
-                          iobind_status (*get)(const iobind_session *, size_t, iobind_value_info *, iobind_error *)) {
+typedef iobind_status (*describe_value)(const iobind_session *, size_t, iobind_value_info *, iobind_error *);
+
+/* Name -> index. */
+static PyObject *index_of(const session_value *values, size_t count) {
   PyObject *index = PyDict_New();
-  iobind_value_info info = IOBIND_VALUE_INFO_INIT;
   for (size_t i = 0; index != NULL && i < count; i++) {
     PyObject *number = PyLong_FromSize_t(i);
-    if (number == NULL || get(session, i, &info, NULL) != IOBIND_OK || PyDict_SetItemString(index, info.name, number) != 0) {
+    if (number == NULL || PyDict_SetItem(index, values[i].name, number) != 0) {
       Py_CLEAR(index);
     }
     Py_XDECREF(number);
@@ -114,28 +120,43 @@ static PyObject *names_of(const iobind_session *session, size_t count,
   return index;
 }
 
-static int32_t *dtypes_of(const iobind_session *session, size_t count) {
-  int32_t *dtypes = PyMem_Calloc(count + 1, sizeof *dtypes);
-  iobind_value_info info = IOBIND_VALUE_INFO_INIT;
-  for (size_t i = 0; dtypes != NULL && i < count; i++) {
-    (void)!iobind_session_get_input(session, i, &info, NULL);
-    dtypes[i] = info.kind == IOBIND_VALUE_TENSOR && info.dtype != IOBIND_STRING ? info.dtype : 0;
+static void free_values(session_value *values, size_t count) {
+  for (size_t i = 0; values != NULL && i < count; i++) {
+    Py_XDECREF(values[i].name);
   }
-  return dtypes == NULL ? (int32_t *)PyErr_NoMemory() : dtypes;
+  PyMem_Free(values);
+}
+
+static session_value *values_of(const Session *self, size_t count, describe_value get) {
+  const iobind_device *cpu = iobind_runtime_get_device(((Runtime *)self->runtime)->handle, 0);
+  session_value *values = PyMem_Calloc(count + 1, sizeof *values);
+  if (values == NULL) {
+    return (session_value *)PyErr_NoMemory();
+  }
+  for (size_t i = 0; i < count; i++) {
+    iobind_value_info info = IOBIND_VALUE_INFO_INIT;
+    (void)!get(self->handle, i, &info, NULL); /* it cannot fail: the index is right */
+    bool is_tensor = info.kind == IOBIND_VALUE_TENSOR;
+    values[i] = (session_value){PyUnicode_FromString(info.name), is_tensor && info.dtype != IOBIND_STRING ? info.dtype : 0, is_tensor,
+                        info.device == cpu, info.device == cpu || info.memory != IOBIND_MEMORY_DEFAULT};
+    if (values[i].name == NULL) {
+      free_values(values, count);
+      return NULL;
+    }
+  }
+  return values;
 }
 
 /* What a binding takes. */
 static bool has_only_tensors(const Session *self) {
-  iobind_value_info info = IOBIND_VALUE_INFO_INIT;
-  for (size_t i = 0; i < self->input_count + self->output_count; i++) {
-    bool is_input = i < self->input_count;
-    (void)!(is_input ? iobind_session_get_input(self->handle, i, &info, NULL)
-                     : iobind_session_get_output(self->handle, i - self->input_count, &info, NULL));
-    if (info.kind != IOBIND_VALUE_TENSOR) {
-      return false;
-    }
+  bool only = true;
+  for (size_t i = 0; i < self->input_count; i++) {
+    only = only && self->inputs[i].is_tensor;
   }
-  return true;
+  for (size_t i = 0; i < self->output_count; i++) {
+    only = only && self->outputs[i].is_tensor;
+  }
+  return only;
 }
 
 static PyObject *session_of(PyTypeObject *type, iobind_session *handle, PyObject *runtime, bool captures_graphs) {
@@ -157,15 +178,15 @@ static PyObject *session_of(PyTypeObject *type, iobind_session *handle, PyObject
   self->input_count = info.input_count;
   self->output_count = info.output_count;
   self->captures_graphs = captures_graphs;
-  self->runs_by_binding = !captures_graphs && has_only_tensors(self);
-  self->input_index = names_of(handle, info.input_count, iobind_session_get_input);
-  self->output_index = names_of(handle, info.output_count, iobind_session_get_output);
-  self->input_names = self->input_index == NULL ? NULL : PySequence_Tuple(self->input_index);
-  self->input_dtypes = dtypes_of(handle, info.input_count);
-  if (self->input_names == NULL || self->output_index == NULL || self->input_dtypes == NULL) {
+  self->inputs = values_of(self, info.input_count, iobind_session_get_input);
+  self->outputs = self->inputs == NULL ? NULL : values_of(self, info.output_count, iobind_session_get_output);
+  self->input_index = self->outputs == NULL ? NULL : index_of(self->inputs, info.input_count);
+  self->output_index = self->input_index == NULL ? NULL : index_of(self->outputs, info.output_count);
+  if (self->output_index == NULL) {
     Py_DECREF((PyObject *)self);
     return NULL;
   }
+  self->runs_by_binding = !captures_graphs && has_only_tensors(self);
   return (PyObject *)self;
 }
 
@@ -229,19 +250,57 @@ static PyObject *session_adopt(PyObject *type, PyObject *arguments) {
   return session_of((PyTypeObject *)type, handle, runtime, false);
 }
 
-static void session_dealloc(Session *self) {
-  PyTypeObject *type = Py_TYPE((PyObject *)self);
+static void give_up(Session *self) {
+  iobind_session *handle = self->handle;
+  self->handle = NULL; /* before the GIL is given up */
   Py_BEGIN_ALLOW_THREADS
-  iobind_session_destroy(self->handle);
+  iobind_session_destroy(handle);
   Py_END_ALLOW_THREADS
   release_now();
-  PyMem_Free(self->input_dtypes);
-  Py_XDECREF(self->input_names);
+}
+
+static void session_dealloc(Session *self) {
+  PyTypeObject *type = Py_TYPE((PyObject *)self);
+  give_up(self);
+  free_values(self->inputs, self->input_count);
+  free_values(self->outputs, self->output_count);
   Py_XDECREF(self->input_index);
   Py_XDECREF(self->output_index);
   Py_XDECREF(self->runtime);
   ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
   Py_DECREF(type);
+}
+
+bool session_is_open(const Session *self) {
+  if (self->is_closed) {
+    raise_status(IOBIND_INVALID_STATE, "session: it is closed");
+  }
+  return !self->is_closed;
+}
+
+void session_leave(Session *self) {
+  self->bindings--;
+  if (self->is_closed && self->bindings == 0) {
+    give_up(self);
+  }
+}
+
+/* The library's session goes with the last binding, tensor or pipeline of it. */
+static PyObject *session_close(Session *self, PyObject *none) {
+  (void)none;
+  if (self->calls > 0) {
+    return raise_status(IOBIND_INVALID_STATE, "close: a call of another thread is in flight on the session");
+  }
+  self->is_closed = true;
+  if (self->bindings == 0) {
+    give_up(self);
+  }
+  Py_RETURN_NONE;
+}
+
+static PyObject *session_get_closed(Session *self, void *none) {
+  (void)none;
+  return PyBool_FromLong(self->is_closed);
 }
 
 static PyObject *describe(Session *self, const iobind_value_info *info) {
@@ -268,6 +327,9 @@ static PyObject *describe(Session *self, const iobind_value_info *info) {
 
 /* (name, kind, dtype, dims or None, device, memory, memory's name) of all inputs, or outputs */
 static PyObject *session_values(Session *self, PyObject *which) {
+  if (!session_is_open(self)) {
+    return NULL;
+  }
   int outputs = PyObject_IsTrue(which);
   if (outputs < 0) {
     return NULL;
@@ -290,6 +352,9 @@ static PyObject *session_values(Session *self, PyObject *which) {
 
 static PyObject *session_metadata(Session *self, PyObject *none) {
   (void)none;
+  if (!session_is_open(self)) {
+    return NULL;
+  }
   PyObject *entries = PyDict_New();
   const char *key;
   const char *value;
@@ -303,6 +368,9 @@ static PyObject *session_metadata(Session *self, PyObject *none) {
 
 static PyObject *session_info(Session *self, PyObject *none) {
   (void)none;
+  if (!session_is_open(self)) {
+    return NULL;
+  }
   iobind_session_info info = IOBIND_SESSION_INFO_INIT;
   iobind_error error = IOBIND_ERROR_INIT;
   return iobind_session_get_info(self->handle, &info, &error) != IOBIND_OK
@@ -314,6 +382,9 @@ static PyObject *session_info(Session *self, PyObject *none) {
 
 static PyObject *session_nodes(Session *self, PyObject *none) {
   (void)none;
+  if (!session_is_open(self)) {
+    return NULL;
+  }
   PyObject *list = PyList_New(0);
   iobind_node_info info = IOBIND_NODE_INFO_INIT;
   for (size_t i = 0; list != NULL && iobind_session_get_node(self->handle, i, &info, NULL) == IOBIND_OK; i++) {
@@ -329,10 +400,13 @@ static PyObject *session_nodes(Session *self, PyObject *none) {
 
 static PyObject *session_end_profile(Session *self, PyObject *none) {
   (void)none;
+  if (!session_is_open(self)) {
+    return NULL;
+  }
   const char *path;
   iobind_error error = IOBIND_ERROR_INIT;
   iobind_status status;
-  WITHOUT_GIL(status, iobind_session_end_profile(self->handle, &path, &error));
+  WITH_SESSION(self, status, iobind_session_end_profile(self->handle, &path, &error));
   return status == IOBIND_OK ? PyUnicode_DecodeFSDefault(path) : raise_error(&error);
 }
 
@@ -345,6 +419,9 @@ static PyMethodDef session_methods[] = {
     {"_nodes", (PyCFunction)session_nodes, METH_NOARGS, NULL},
     {"_run_tensors", (PyCFunction)session_run_tensors, METH_O, NULL},
     {"_run_arrays", (PyCFunction)session_run_arrays, METH_O, NULL},
+    {"close", (PyCFunction)session_close, METH_NOARGS,
+     "close()\n--\n\nGive the session up, as the end of a block `with session:` does: its memory is freed when no binding, tensor or map of it\n"
+     "is left, which all go on. Later calls of the session raise InvalidState; so does this one during another thread's call."},
     {"end_profile", (PyCFunction)session_end_profile, METH_NOARGS,
      "end_profile()\n--\n\nEnd the profile of a session made with `profile=`; gives the file's path. Raises InvalidState if no\n"
      "profile is being recorded."},
@@ -359,6 +436,7 @@ static PyObject *session_output_index(Session *self, void *none) {
 
 static PyGetSetDef session_fields[] = {
     {"_output_index", (getter)session_output_index, NULL, NULL, NULL},
+    {"_is_closed", (getter)session_get_closed, NULL, NULL, NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 

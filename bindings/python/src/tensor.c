@@ -159,6 +159,14 @@ void note_writer(Tensor *tensor, Stream *stream) {
   }
 }
 
+void tensor_share(Tensor *tensor) {
+  root_of(tensor)->is_shared = true;
+}
+
+bool tensor_is_shared(Tensor *tensor) {
+  return root_of(tensor)->is_shared;
+}
+
 void tensor_comes_with(Tensor *tensor, Stream *stream, Event *ready) {
   Tensor *root = root_of(tensor);
   note_writer(root, stream);
@@ -628,6 +636,9 @@ static PyObject *read_bytes(Tensor *self, PyObject *arguments) {
   if (PyObject_GetBuffer(target, &view, PyBUF_C_CONTIGUOUS | PyBUF_WRITABLE) != 0) {
     return NULL;
   }
+  if (stream != NULL) {
+    tensor_share(self);
+  }
   iobind_error error = IOBIND_ERROR_INIT;
   iobind_status status;
   stream_enter(stream);
@@ -655,6 +666,9 @@ static iobind_tensor **handles_of(PyObject *list, Stream *stream, Py_ssize_t *co
       return NULL;
     }
     handles[i] = tensor == NULL ? NULL : tensor->handle;
+    if (tensor != NULL && stream != NULL) {
+      tensor_share(tensor);
+    }
   }
   return handles;
 }
