@@ -16,7 +16,8 @@ from ._runtime import DeviceSpec, is_device
 from ._runtime import place as find_place
 from ._session import Session, as_dict, as_host_tensor, run_options, signature
 
-RESIDENT, SNAPSHOT, LIVE, COPY = range(4)  # COPY: a RESIDENT tensor that only the input has
+RESIDENT, SNAPSHOT, LIVE = range(3)
+COPY = 16  # a RESIDENT tensor that only the input has
 FRESH_MODE, REUSE_MODE, FIXED_MODE, IN_PLACE_MODE, NONE_MODE = range(5)
 CARRY_MODES = ["move", "swap", "in_place"]
 

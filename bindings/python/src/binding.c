@@ -270,7 +270,7 @@ static void note_input(Binding *self, size_t index, bool is_copy, const iobind_t
 
 /* set_input(index, mode, tensor, event): mode COPY is a RESIDENT tensor that only this input has */
 static PyObject *set_input(Binding *self, PyObject *arguments) {
-  enum { COPY = 3 };
+  enum { COPY = 16 };
   Py_ssize_t index;
   int mode;
   PyObject *given;
@@ -725,7 +725,13 @@ static PyObject *clear(Binding *self, PyObject *none) {
 /* spares(index): is the input's state referenced, in a mode that the caller left open? Then new data must not be written into it. */
 static PyObject *spares(Binding *self, PyObject *number) {
   Py_ssize_t index = PyLong_AsSsize_t(number);
-  if (PyErr_Occurred() || input_of(self, index) != 0 || change_begins(self) != 0) {
+  if (PyErr_Occurred() || input_of(self, index) != 0) {
+    return NULL;
+  }
+  if (!state_is_kept(self, (size_t)index)) {
+    Py_RETURN_FALSE;
+  }
+  if (change_begins(self) != 0) {
     return NULL;
   }
   bool is_referenced = state_is_referenced(self, (size_t)index);

@@ -90,6 +90,8 @@ void state_bound(Binding *self, size_t input);
 int states_spare(Binding *self);
 void states_run(Binding *self, bool succeeded);
 
+/* Has the input a state whose results are kept? */
+bool state_is_kept(const Binding *self, size_t input);
 /* Is the state that the last run left for the input referenced, so that it must not be written? */
 bool state_is_referenced(Binding *self, size_t input);
 

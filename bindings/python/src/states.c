@@ -70,6 +70,14 @@ static bool is_referenced(Binding *self, size_t output, Tensor *tensor) {
   return Py_REFCNT((PyObject *)tensor) > ours || tensor_is_shared(tensor);
 }
 
+bool state_is_kept(const Binding *self, size_t input) {
+  bool found = false;
+  for (size_t i = 0; i < self->session->output_count; i++) {
+    found = found || (self->states[i].is_kept && self->states[i].input == input);
+  }
+  return found;
+}
+
 bool state_is_referenced(Binding *self, size_t input) {
   bool found = false;
   for (size_t i = 0; i < self->session->output_count && !found; i++) {

@@ -178,6 +178,15 @@ def test_each_field_of_a_class_of_values_has_a_docstring():
     assert {name: without for name, thing in made.items() if (without := fields_without_text(thing))} == {}
 
 
+def test_pages_install_iobind_from_built_files_only():
+    """In the package registry the name belongs to another project."""
+    pages = [PROJECT / "README.md", *(PROJECT / "docs").rglob("*.md"), *(PROJECT / "examples").rglob("*.md"), PROJECT / "pyproject.toml",
+             *(PROJECT / "bindings/python/iobind").glob("*.py")]
+    installed = [(page.name, word) for page in pages for line in re.findall(r"pip3? install ([^\n`]*)", page.read_text(encoding="utf-8"))
+                 for word in line.split("#")[0].split() if "iobind" in word]
+    assert len(installed) >= 4 and [found for found in installed if not re.search(r"/onnxruntime_iobind\S*\.whl", found[1])] == []
+
+
 def test_run_is_the_class_s_own_method():
     """An interpreter calls an inherited method of a C module slower: see bench/python."""
     assert "run" in vars(iobind.Binding) and vars(iobind.Binding)["run"].__objclass__ is iobind.Binding
