@@ -17,11 +17,11 @@ struct bound {
 
 /* A state that an output carries, in a mode that the caller left to iobind: no result that is still referenced is overwritten. */
 struct state {
-  bool is_kept;   /* the output is one */
-  bool is_swapped; /* the runs write two buffers in turn, until a result is in the way */
+  bool is_kept;      /* the output is one */
+  bool is_swapped;   /* the runs write two buffers in turn, until a result is in the way */
   bool is_irregular; /* an input that was bound, or a run that failed: the next run may write the buffer of the last one */
   size_t input;
-  Tensor *last;   /* as the last run gave it, and the one before; NULL: nobody fetched it */
+  Tensor *last; /* as the last run gave it, and the one before; NULL: nobody fetched it */
   Tensor *before;
 };
 

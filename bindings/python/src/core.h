@@ -54,7 +54,7 @@ typedef struct Tensor {
   PyObject *session;   /* which made the memory; goes after the handle, because the GIL is given up to free it; NULL: none */
   Stream **writers;    /* the streams that were told to write it, each once */
   size_t writer_count;
-  Event *ready; /* recorded behind the run that writes it; NULL: its content is there, as far as it is known here */
+  Event *ready;   /* recorded behind the run that writes it; NULL: its content is there, as far as it is known here */
   bool is_shared; /* the library, or another one, may hold or read the memory longer than this object lives */
 } Tensor;
 
@@ -77,8 +77,8 @@ typedef struct Session {
   session_value *outputs;
   size_t input_count;
   size_t output_count;
-  size_t calls;         /* of other threads that use the handle without the GIL */
-  size_t bindings;      /* that may need it, also when it is closed */
+  size_t calls;    /* of other threads that use the handle without the GIL */
+  size_t bindings; /* that may need it, also when it is closed */
   bool is_closed;
   bool runs_by_binding; /* a single run can be cancelled */
   bool captures_graphs; /* outputs are REUSE unless something else is set */

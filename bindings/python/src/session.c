@@ -137,8 +137,8 @@ static session_value *values_of(const Session *self, size_t count, describe_valu
     iobind_value_info info = IOBIND_VALUE_INFO_INIT;
     (void)!get(self->handle, i, &info, NULL); /* it cannot fail: the index is right */
     bool is_tensor = info.kind == IOBIND_VALUE_TENSOR;
-    values[i] = (session_value){PyUnicode_FromString(info.name), is_tensor && info.dtype != IOBIND_STRING ? info.dtype : 0, is_tensor,
-                        info.device == cpu, info.device == cpu || info.memory != IOBIND_MEMORY_DEFAULT};
+    values[i] = (session_value){PyUnicode_FromString(info.name), is_tensor && info.dtype != IOBIND_STRING ? info.dtype : 0,
+                                is_tensor, info.device == cpu, info.device == cpu || info.memory != IOBIND_MEMORY_DEFAULT};
     if (values[i].name == NULL) {
       free_values(values, count);
       return NULL;
