@@ -6,9 +6,7 @@ import io.github.iobind.ffm.Layouts;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.nio.Buffer;
-import java.util.ArrayList;
 import java.util.Arrays;
-import java.util.List;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.LongConsumer;
 import org.jspecify.annotations.Nullable;
@@ -26,8 +24,12 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
   int guards;
   /** How many outputs are carried in place. */
   int statesInPlace;
-  /** Of that memory, one segment of each arena, which a run holds; null where it must be looked for. */
+  /** Of that memory, one segment of each arena, which a run holds; null where there is none. */
   private MemorySegment[] held;
+  /** Whether {@link #held} is what is bound now. */
+  private boolean isHeldKnown;
+  private final Wraps inputWraps;
+  private final Wraps outputWraps;
   /** A run was submitted to a stream and not seen to pass: what is bound may be in use. */
   boolean submitted;
 
@@ -64,9 +66,14 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
     events = bound;
     Handle runtime = session.keptRuntime().handle();
     runtime.keep();
+    Wraps ofInputs = new Wraps(bound.length), ofOutputs = new Wraps(session.outputs().size());
+    inputWraps = ofInputs;
+    outputWraps = ofOutputs;
     LongConsumer destroy = binding -> {
       try {
         Iobind.bindingDestroy(binding);
+        ofInputs.release();
+        ofOutputs.release();
       } finally {
         runtime.letGo();
         for (OrtEventFFM event : bound) OrtEventFFM.letGo(event);
@@ -118,6 +125,11 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
   /** Whether a call, or a run, is in this binding now. */
   boolean isBusy() {
     return handle.isBusy();
+  }
+
+  /** Waits until no call, and no run, is in this binding. */
+  void awaitCalls() {
+    handle.awaitCalls();
   }
 
   /** Whether memory of the caller's is bound; for tests. */
@@ -191,10 +203,9 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
       } finally {
         value.exit();
       }
-      note(inputs[index], mode == InputMode.SNAPSHOT ? null : value.backing());
-      if (inputs[index].carry == null) inputs[index].tensor = value.tensor();
-      inputs[index].inputMode = mode;
+      noteInput(inputs[index], mode == InputMode.SNAPSHOT ? null : value.backing(), value.tensor(), mode);
     } finally {
+      handle.isLeaving = true;
       handle.exitAlone();
     }
   }
@@ -210,10 +221,19 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
 
   /** Whether binding the value would change nothing: programs bind what they cache before each run. */
   private boolean isBound(int index, OrtValueRef value, InputMode mode) {
-    if (index < 0 || index >= inputs.length || submitted) return false;
-    Slot slot = inputs[index];
-    return slot.tensor == value.tensor() && slot.inputMode == mode && mode != InputMode.SNAPSHOT && slot.carry == null
-        && events[index] == null && value.isUsable();
+    if (index < 0 || index >= inputs.length) return false;
+    return isBound(inputs[index], value.tensor(), mode, events[index]) && value.isUsable();
+  }
+
+  private boolean isBound(Slot slot, long tensor, InputMode mode, OrtEventFFM event) {
+    return slot.tensor == tensor && slot.inputMode == mode && mode != InputMode.SNAPSHOT && slot.carry == null && event == null
+        && !submitted;
+  }
+
+  private void noteInput(Slot slot, MemorySegment guard, long tensor, InputMode mode) {
+    note(slot, guard);
+    if (slot.carry == null) slot.tensor = tensor;
+    slot.inputMode = mode;
   }
 
   void noteEvent(int index, OrtEventFFM event) {
@@ -228,7 +248,7 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
     submitted = false;
     if (slot.guard != null) guards--;
     if (guard != null) guards++;
-    if (slot.guard != guard) held = null;
+    if (slot.guard != guard) isHeldKnown = false;
     slot.guard = guard;
     slot.own = null;
     slot.tensor = 0;
@@ -259,7 +279,7 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
       } else if (isOver && input != null && input.guard != null) {
         input.guard = null;
         guards--;
-        held = null;
+        isHeldKnown = false;
       }
     }
   }
@@ -279,10 +299,30 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
    * @throws OrtFFMException as {@link #bindInput(int, OrtValueRef, InputMode, OrtEventFFM)}; INVALID_ARGUMENT: too few bytes
    */
   public void bindInput(String name, MemorySegment segment, MemoryDescriptor descriptor) {
-    int index = session.inputIndex(name);
-    try (OrtValueRef value = OrtValueRef.wrap(session.keptRuntime(), DeviceSpec.CPU, segment, descriptor)) {
-      bindInput(index, value, InputMode.LIVE, null);
+    bindSegment(session.inputIndex(name), DeviceSpec.CPU, segment, descriptor.type(), descriptor.dims());
+  }
+
+  private void bindSegment(int index, DeviceSpec spec, MemorySegment segment, OnnxTensorElementType type, long... shape) {
+    Place place = session.keptRuntime().resolve(spec);
+    long address = enter();
+    try {
+      if (isWritten(index)) requireWritable(segment, index);
+      long tensor = tensor(inputWraps, index, place, segment, type, shape);
+      Slot slot = inputs[index];
+      if (!isBound(slot, tensor, InputMode.LIVE, events[index])) {
+        setInput(address, index, InputMode.LIVE, tensor, 0);
+        noteEvent(index, null);
+        noteInput(slot, segment, tensor, InputMode.LIVE);
+      }
+    } finally {
+      handle.isLeaving = true;
+      handle.exitAlone();
     }
+  }
+
+  private long tensor(Wraps wraps, int index, Place place, MemorySegment segment, OnnxTensorElementType type, long... shape) {
+    if (!segment.scope().isAlive()) throw new IllegalStateException("the arena of the memory to bind is closed");
+    return wraps.tensor(scratch, index, place, segment, type, shape);
   }
 
   /**
@@ -294,7 +334,8 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
    * @throws OrtFFMException as {@link #bindInput(String, MemorySegment, MemoryDescriptor)}
    */
   public void bindInput(String name, MemorySegment segment, long... shape) {
-    bindInput(name, segment, MemoryDescriptor.of(session.inputs().get(session.inputIndex(name)).type(), shape));
+    int index = session.inputIndex(name);
+    bindSegment(index, DeviceSpec.CPU, segment, session.inputs().get(index).type(), shape);
   }
 
   /**
@@ -308,11 +349,7 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
    * @throws OrtFFMException as {@link #bindInput(String, MemorySegment, MemoryDescriptor)}; NOT_FOUND also: the device
    */
   public void bindInput(String name, MemorySegment segment, long[] shape, OnnxTensorElementType type, DeviceSpec spec) {
-    int index = session.inputIndex(name);
-    MemoryDescriptor descriptor = MemoryDescriptor.of(type, shape);
-    try (OrtValueRef value = OrtValueRef.wrap(session.keptRuntime(), spec, segment, descriptor)) {
-      bindInput(index, value, InputMode.LIVE, null);
-    }
+    bindSegment(session.inputIndex(name), spec, segment, type, shape);
   }
 
   /**
@@ -328,7 +365,7 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
     MemoryDescriptor descriptor = MemoryDescriptor.of(session.inputs().get(index).type(), shape);
     MemorySegment segment = JavaArrays.segment(buffer, descriptor, JavaArrays.Use.BIND, name);
     if (segment.isNative()) {
-      bindInput(name, segment, descriptor);
+      bindSegment(index, DeviceSpec.CPU, segment, descriptor.type(), descriptor.dims());
     } else {
       bindCopy(index, segment, descriptor.type(), shape);
     }
@@ -405,6 +442,7 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
         Iobind.tensorRelease(tensor);
       }
     } finally {
+      handle.isLeaving = true;
       handle.exitAlone();
     }
   }
@@ -426,6 +464,7 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
       try {
         slot.own.copyFrom(source);
       } finally {
+        handle.isLeaving = true;
         handle.exitAlone();
       }
       return;
@@ -454,11 +493,12 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
       try {
         Runnable update = () -> scratch.check(
             Iobind.bindingUpdateInput(address, index, source, source.byteSize(), streamAddress, scratch.error()));
-        OrtStreamFFM.copy(stream, stream == null && bound == null ? null : Hold.arenas(Arrays.asList(source, bound)), update);
+        OrtStreamFFM.copy(stream, stream == null && bound == null ? null : Hold.arenas(source, bound), update);
       } finally {
         OrtStreamFFM.exit(stream);
       }
     } finally {
+      handle.isLeaving = true;
       handle.exitAlone();
     }
   }
@@ -493,8 +533,15 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
    */
   public void bindOutput(String name, MemorySegment segment, MemoryDescriptor descriptor) {
     int index = session.outputIndex(name);
-    try (OrtValueRef value = OrtValueRef.wrap(session.keptRuntime(), DeviceSpec.CPU, segment, descriptor)) {
-      bindOutput(index, value, OutputMode.FIXED);
+    if (segment.isReadOnly()) throw OrtValueRef.readOnly("bindOutput");
+    Place place = session.keptRuntime().resolve(DeviceSpec.CPU);
+    long address = enter();
+    try {
+      long tensor = tensor(outputWraps, index, place, segment, descriptor.type(), descriptor.dims());
+      setOutput(address, index, tensor, segment, OutputMode.FIXED);
+    } finally {
+      handle.isLeaving = true;
+      handle.exitAlone();
     }
   }
 
@@ -512,19 +559,24 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
     value.requireWritable("bindOutput");
     long address = enter();
     try {
-      boolean isKnown = index >= 0 && index < outputs.length && !submitted;
-      if (isKnown && outputs[index].tensor == value.tensor() && outputs[index].mode == mode && value.isUsable()) return;
       long tensor = value.enter();
       try {
-        scratch.check(Iobind.bindingSetOutput(address, index, mode.ordinal(), 0, 0, tensor, scratch.error()));
+        setOutput(address, index, tensor, value.backing(), mode);
       } finally {
         value.exit();
       }
-      noteOutput(outputs[index], value.backing(), mode);
-      outputs[index].tensor = value.tensor();
     } finally {
+      handle.isLeaving = true;
       handle.exitAlone();
     }
+  }
+
+  private void setOutput(long address, int index, long tensor, MemorySegment guard, OutputMode mode) {
+    boolean isKnown = index >= 0 && index < outputs.length && !submitted;
+    if (isKnown && outputs[index].tensor == tensor && outputs[index].mode == mode) return;
+    scratch.check(Iobind.bindingSetOutput(address, index, mode.ordinal(), 0, 0, tensor, scratch.error()));
+    noteOutput(outputs[index], guard, mode);
+    outputs[index].tensor = tensor;
   }
 
   /**
@@ -596,6 +648,7 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
           place == null ? Place.DEFAULT : place.memory(), 0, scratch.error()));
       noteOutput(outputs[index], null, mode);
     } finally {
+      handle.isLeaving = true;
       handle.exitAlone();
     }
   }
@@ -642,6 +695,7 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
       inputs[to].own = null;
       inputs[to].tensor = 0;
     } finally {
+      handle.isLeaving = true;
       handle.exitAlone();
     }
   }
@@ -661,12 +715,26 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
   }
 
   MemorySegment[] held() {
-    if (held == null && guards != 0) {
-      List<MemorySegment> all = new ArrayList<>();
-      for (Slot slot : inputs) all.add(slot.guard);
-      for (Slot slot : outputs) all.add(slot.guard);
+    if (isHeldKnown) return held;
+    held = null;
+    if (guards != 0) {
+      MemorySegment[] all = new MemorySegment[guards];
+      int count = 0;
+      for (Slot slot : inputs) {
+        if (slot.guard != null) all[count++] = slot.guard;
+      }
+      for (Slot slot : outputs) {
+        if (slot.guard != null) all[count++] = slot.guard;
+      }
       held = Hold.arenas(all);
     }
+    isHeldKnown = true;
     return held;
+  }
+
+  /** Gives up the tensors over segments that were bound. */
+  void forgetWraps() {
+    inputWraps.release();
+    outputWraps.release();
   }
 }
