@@ -158,6 +158,24 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
   }
 
   /**
+   * Binds a value as an input, RESIDENT, which is in the memory of a device that is said.
+   *
+   * @param name the input
+   * @param value of a fitting type and shape
+   * @param spec the device whose memory it is in; "/pinned" for its host-accessible memory
+   * @throws OrtFFMException as {@link #bindInput(String, OrtValueRef)}; DEVICE also: the value is elsewhere; NOT_FOUND also: the device
+   */
+  public void bindInput(String name, OrtValueRef value, DeviceSpec spec) {
+    int index = session.inputIndex(name);
+    DeviceSpec wanted = session.keptRuntime().resolve(spec).spec(), is = value.device();
+    if (!is.equals(wanted)) {
+      throw new OrtFFMException(OrtStatus.DEVICE, "bindInput: '" + name + "': expected a value on '" + wanted + "', got one on '" + is
+          + "': OrtValueRef.copyTo makes one there");
+    }
+    bindInput(index, value, InputMode.RESIDENT, null);
+  }
+
+  /**
    * Binds a value as an input.
    *
    * @param name the input
@@ -469,22 +487,26 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
       }
       return;
     }
-    try (Arena arena = Arena.ofConfined()) {
-      update(index, arena.allocate(Math.max(1, source.byteSize()), 16).asSlice(0, source.byteSize()).copyFrom(source), null);
-    }
+    update(index, source, null);
   }
 
   /**
    * Writes new data into a bound input without binding it again.
    *
    * @param index the input, in the model's order
-   * @param source native memory, all bytes of the input
-   * @param stream the device's stream that orders the copy, and {@code source} stays valid until it has passed; null: done on
-   *     return
+   * @param source all bytes of the input
+   * @param stream the device's stream that orders the copy, and {@code source}, native memory then, stays valid until it has passed;
+   *     null: done on return
    * @throws OrtFFMException as {@link #update(String, Object)}; DEVICE: another device's stream
    */
   public void update(int index, MemorySegment source, @Nullable OrtStreamFFM stream) {
-    OrtValueRef.requireNative(source, "update: ", "update(name, array) copies the array itself");
+    if (stream == null && !source.isNative()) {
+      try (Arena arena = Arena.ofConfined()) {
+        update(index, arena.allocate(Math.max(1, source.byteSize()), 16).asSlice(0, source.byteSize()).copyFrom(source), null);
+        return;
+      }
+    }
+    OrtValueRef.requireNative(source, "update: a copy on a stream: ", "without a stream the array is copied at once");
     long address = enter();
     try {
       MemorySegment bound = index >= 0 && index < inputs.length ? inputs[index].guard : null;
@@ -629,6 +651,19 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
    */
   public void bindOutputToDevice(String name, DeviceSpec spec) {
     bindOutputToDevice(session.outputIndex(name), spec, OutputMode.FRESH);
+  }
+
+  /**
+   * Binds new memory of a device as an output whose shape is known: {@link #bindOutput(String, MemoryDescriptor, DeviceSpec)} by another
+   * name.
+   *
+   * @param name the output
+   * @param descriptor element type and shape, as the output must come out
+   * @param spec the device; "/pinned" for its host-accessible memory
+   * @throws OrtFFMException as there
+   */
+  public void bindOutputToDevice(String name, MemoryDescriptor descriptor, DeviceSpec spec) {
+    bindOutput(name, descriptor, spec);
   }
 
   /**

@@ -41,6 +41,8 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
   /** What belongs to the binding until its next run: values and arenas that the caller looks at and does not close. */
   private final List<AutoCloseable> lent = new ArrayList<>();
   private volatile boolean isLent;
+  /** Those that runs give by turns, so that a run makes no object: a map in which somebody has looked stays that run's. */
+  private final RunOutputs[] maps = new RunOutputs[8];
   /** The runs so far, and what else has ended the outputs of the last one: whose outputs a map has. */
   private long runs;
 
@@ -176,13 +178,12 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
   }
 
   /**
-   * Runs the model on what is bound. The outputs are written when it returns. It makes no Java object but the map, which a caller who
-   * ignores it does not pay for.
+   * Runs the model on what is bound. The outputs are written when it returns. It makes no Java object.
    *
    * @return the outputs by name, in the model's order, but for those of mode NONE. Each is fetched when the map is first asked for it, as
    *     {@link #getOutput(String)} does, and belongs to the binding: its next run, {@link #clear} and {@link #close} close it. From
-   *     then on a use of the map is an IllegalStateException. To keep a value, {@link OrtValueRef#retain} or
-   *     {@link #takeOutput(String)} it
+   *     then on a use of the map is an IllegalStateException; one that nobody has looked into until then is given again eight runs
+   *     later. To keep a value, {@link OrtValueRef#retain} or {@link #takeOutput(String)} it
    * @throws OrtFFMException as {@link #check}; DEVICE: an output did not land where it was asked for; SHAPE: a FIXED output's
    *     shape came out otherwise; CANCELLED; RUNTIME: ONNX Runtime failed. After an error no output can be fetched, and the
    *     binding can run again
@@ -196,7 +197,7 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
       handle.isLeaving = true;
       handle.exitAlone();
     }
-    return new RunOutputs(this, runs);
+    return outputsOfRun();
   }
 
   /**
@@ -214,7 +215,14 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
     AsyncRun run = new AsyncRun(this);
     asyncRun = run;
     run.runHere(timeout);
-    return new RunOutputs(this, runs);
+    return outputsOfRun();
+  }
+
+  private Map<String, OrtValueRef> outputsOfRun() {
+    int turn = (int) (runs % maps.length);
+    if (maps[turn] == null || maps[turn].isUsed()) maps[turn] = new RunOutputs(this);
+    maps[turn].begin(runs);
+    return maps[turn];
   }
 
   /** Runs, in a call that entered the binding; the caller's memory is held meanwhile. */
@@ -296,7 +304,7 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
       handle.isLeaving = true;
       handle.exitAlone();
     }
-    return new RunOutputs(this, runs);
+    return outputsOfRun();
   }
 
   /**

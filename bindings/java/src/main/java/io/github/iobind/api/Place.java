@@ -1,7 +1,7 @@
 package io.github.iobind.api;
 
 /** A device's memory, resolved. */
-record Place(long device, int memory, DeviceSpec spec, int flags) {
+record Place(long device, int memory, DeviceSpec spec, DeviceInfo.Hardware hardware, int flags) {
   static final int DEFAULT = 0;
   static final int HOST_ACCESSIBLE = 1;
 

@@ -10,20 +10,29 @@ import java.util.Set;
 
 /**
  * The outputs of one run, by name. What nobody asks for is not fetched, so that a run whose outputs are ignored costs nothing
- * more. It ends with the next run, of which it must not show the outputs.
+ * more. It ends with the next run, of which it must not show the outputs. It can be another run's only if nobody has looked into it.
  */
 final class RunOutputs extends AbstractMap<String, OrtValueRef> {
   private final OrtIoBindingFFM binding;
-  private final long run;
+  private long run;
+  private boolean isUsed;
   /** Those that were fetched; null: none was. */
   private OrtValueRef[] values;
 
-  RunOutputs(OrtIoBindingFFM binding, long run) {
+  RunOutputs(OrtIoBindingFFM binding) {
     this.binding = binding;
-    this.run = run;
+  }
+
+  void begin(long itsRun) {
+    run = itsRun;
+  }
+
+  boolean isUsed() {
+    return isUsed;
   }
 
   private List<OrtValueInfo> infos() {
+    isUsed = true;
     binding.requireRun(run);
     return binding.session().outputs();
   }

@@ -22,6 +22,8 @@ import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /** What bindings do, on the CPU. */
 class BindingTest {
@@ -279,6 +281,8 @@ class BindingTest {
       assertArrayEquals(new float[] {6}, value.toFloatArray());
       assertThrows(UnsupportedOperationException.class, first::clear);
       Map<String, OrtValueRef> ignored = binding.runWithBindings();
+      for (int i = 0; i < 20; i++) binding.runWithBindings(); // a map that was looked into stays its run's
+      ignored = binding.runWithBindings();
       binding.update("x", new float[] {4});
       Map<String, OrtValueRef> last = binding.runWithBindings(Map.of());
       assertThrows(IllegalStateException.class, value::toFloatArray);
@@ -312,6 +316,47 @@ class BindingTest {
       assertTrue(Handle.openBytes() > before);
       binding.runWithBindings();
       assertTrue(Handle.openBytes() < before);
+    }
+  }
+
+  /** What the package was first asked for by name: devices by name, hardware and number, and values and outputs on them. */
+  @ParameterizedTest
+  @ValueSource(strings = {"cpu", "vdev"})
+  void byNameAndDevice(String name) {
+    Devices.require(runtime, name);
+    DeviceInfo.Hardware type = runtime.device(DeviceSpec.of(name)).hardware();
+    DeviceInfo.Hardware other = type == DeviceInfo.Hardware.NPU ? DeviceInfo.Hardware.CPU : DeviceInfo.Hardware.NPU;
+    DeviceSpec spec = new DeviceSpec(name, type, 0), wrong = new DeviceSpec(name, other, 0);
+    assertEquals(DeviceSpec.of(name.equals("cpu") ? "cpu" : name + ":0"), spec);
+    assertEquals(spec.hashCode(), wrong.hashCode());
+    OrtFFMException e = assertThrows(OrtFFMException.class, () -> OrtValueRef.allocate(runtime, wrong, floats(1)));
+    assertEquals(OrtStatus.DEVICE, e.status());
+    assertTrue(e.getMessage().endsWith("expected NPU, got " + type), e.getMessage());
+    e = assertThrows(OrtFFMException.class, () -> Models.session(runtime, "scale", wrong));
+    assertEquals(OrtStatus.DEVICE, e.status());
+    for (String bad : List.of("", "cuda:0", "cuda,cpu")) {
+      assertThrows(IllegalArgumentException.class, () -> new DeviceSpec(bad, type, 0));
+    }
+    assertThrows(IllegalArgumentException.class, () -> new DeviceSpec(name, type, -1));
+    try (OrtSessionFFM session = Models.session(runtime, "scale", spec); OrtIoBindingFFM binding = session.createBinding();
+        OrtValueRef x = OrtValueRef.allocate(runtime, spec, floats(2));
+        OrtValueRef elsewhere = OrtValueRef.allocate(runtime, DeviceSpec.of(name.equals("cpu") ? "vdev" : "cpu"), floats(2))) {
+      x.write(new float[] {1, 2});
+      binding.bindInput("x", x, spec);
+      binding.bindOutputToDevice("y", floats(2), spec);
+      OrtValueRef y = binding.runWithBindings().get("y");
+      assertEquals(spec, y.device());
+      assertArrayEquals(new float[] {2, 4}, y.toFloatArray());
+      e = assertThrows(OrtFFMException.class, () -> binding.bindInput("x", elsewhere, spec));
+      assertEquals(OrtStatus.DEVICE, e.status());
+      assertTrue(e.getMessage().contains("expected a value on '" + spec + "', got one on '"), e.getMessage());
+      binding.update(0, MemorySegment.ofArray(new float[] {3, 4}), null);
+      binding.runWithBindings();
+      assertArrayEquals(new float[] {6, 8}, binding.getBoundOutputCpuValues().get("y").toArray(ValueLayout.JAVA_FLOAT));
+      try (OrtStreamFFM stream = OrtStreamFFM.create(runtime, spec)) {
+        e = assertThrows(OrtFFMException.class, () -> binding.update(0, MemorySegment.ofArray(new float[2]), stream));
+        assertTrue(e.getMessage().startsWith("update: a copy on a stream: expected native memory"), e.getMessage());
+      }
     }
   }
 

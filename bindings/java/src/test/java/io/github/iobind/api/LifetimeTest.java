@@ -380,7 +380,7 @@ class LifetimeTest {
               floats(4))) {
         binding.bindInput("x", x);
         binding.bindOutput("y", y);
-        awaitNoBytes(binding);
+        requireNoBytes(binding);
         DeviceCounters before = runtime.counters(spec);
         long resident = residentBytes();
         run(binding, runs);
@@ -412,7 +412,7 @@ class LifetimeTest {
         try (OrtIoBindingFFM binding = session.createBinding()) {
           binding.bindInput("x", memory.asSlice(0, 16), 4);
           binding.bindOutput("y", memory.asSlice(16, 16), floats(4));
-          awaitNoBytes(binding);
+          requireNoBytes(binding);
         }
       }
     }
@@ -422,15 +422,11 @@ class LifetimeTest {
     for (int i = 0; i < times; i++) binding.runWithBindings();
   }
 
-  /** Waits until runs make no Java object: the map that nobody looks at goes when the JIT has compiled the loop. */
-  private static void awaitNoBytes(OrtIoBindingFFM binding) {
-    long bytes = Long.MAX_VALUE;
-    for (int round = 0; round < 200 && bytes != 0; round++) {
-      long before = allocatedBytes();
-      run(binding, 1000);
-      bytes = allocatedBytes() - before;
-    }
-    assertEquals(0, bytes, "bytes of managed heap in 1000 bound runs");
+  private static void requireNoBytes(OrtIoBindingFFM binding) {
+    run(binding, 20_000);
+    long heap = allocatedBytes();
+    run(binding, 1000);
+    assertEquals(0, allocatedBytes() - heap, "bytes of managed heap in 1000 bound runs");
   }
 
   private static long allocatedBytes() {
