@@ -28,6 +28,7 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
   private MemorySegment[] held;
   /** Whether {@link #held} is what is bound now. */
   private boolean isHeldKnown;
+  private final Place host;
   private final Wraps inputWraps;
   private final Wraps outputWraps;
   /** A run was submitted to a stream and not seen to pass: what is bound may be in use. */
@@ -64,6 +65,7 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
     this.session = session;
     OrtEventFFM[] bound = new OrtEventFFM[session.inputs().size()];
     events = bound;
+    host = session.keptRuntime().resolve(DeviceSpec.CPU);
     Handle runtime = session.keptRuntime().handle();
     runtime.keep();
     Wraps ofInputs = new Wraps(bound.length), ofOutputs = new Wraps(session.outputs().size());
@@ -266,7 +268,7 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
     submitted = false;
     if (slot.guard != null) guards--;
     if (guard != null) guards++;
-    if (slot.guard != guard) isHeldKnown = false;
+    if (slot.guard != guard && !Hold.isOneArena(slot.guard, guard)) isHeldKnown = false;
     slot.guard = guard;
     slot.own = null;
     slot.tensor = 0;
@@ -317,11 +319,10 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
    * @throws OrtFFMException as {@link #bindInput(int, OrtValueRef, InputMode, OrtEventFFM)}; INVALID_ARGUMENT: too few bytes
    */
   public void bindInput(String name, MemorySegment segment, MemoryDescriptor descriptor) {
-    bindSegment(session.inputIndex(name), DeviceSpec.CPU, segment, descriptor.type(), descriptor.dims());
+    bindSegment(session.inputIndex(name), host, segment, descriptor.type(), descriptor.dims());
   }
 
-  private void bindSegment(int index, DeviceSpec spec, MemorySegment segment, OnnxTensorElementType type, long... shape) {
-    Place place = session.keptRuntime().resolve(spec);
+  private void bindSegment(int index, Place place, MemorySegment segment, OnnxTensorElementType type, long... shape) {
     long address = enter();
     try {
       if (isWritten(index)) requireWritable(segment, index);
@@ -353,7 +354,7 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
    */
   public void bindInput(String name, MemorySegment segment, long... shape) {
     int index = session.inputIndex(name);
-    bindSegment(index, DeviceSpec.CPU, segment, session.inputs().get(index).type(), shape);
+    bindSegment(index, host, segment, session.inputs().get(index).type(), shape);
   }
 
   /**
@@ -367,7 +368,7 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
    * @throws OrtFFMException as {@link #bindInput(String, MemorySegment, MemoryDescriptor)}; NOT_FOUND also: the device
    */
   public void bindInput(String name, MemorySegment segment, long[] shape, OnnxTensorElementType type, DeviceSpec spec) {
-    bindSegment(session.inputIndex(name), spec, segment, type, shape);
+    bindSegment(session.inputIndex(name), session.keptRuntime().resolve(spec), segment, type, shape);
   }
 
   /**
@@ -383,7 +384,7 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
     MemoryDescriptor descriptor = MemoryDescriptor.of(session.inputs().get(index).type(), shape);
     MemorySegment segment = JavaArrays.segment(buffer, descriptor, JavaArrays.Use.BIND, name);
     if (segment.isNative()) {
-      bindSegment(index, DeviceSpec.CPU, segment, descriptor.type(), descriptor.dims());
+      bindSegment(index, host, segment, descriptor.type(), descriptor.dims());
     } else {
       bindCopy(index, segment, descriptor.type(), shape);
     }
@@ -444,7 +445,7 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
       Place place = session.inputPlace(index);
       boolean onHost = place != null && place.isHostReadable();
       MemoryDescriptor descriptor = MemoryDescriptor.of(type, shape);
-      long tensor = OrtValueRef.create(scratch, onHost ? place : session.keptRuntime().resolve(DeviceSpec.CPU), descriptor);
+      long tensor = OrtValueRef.create(scratch, onHost ? place : host, descriptor);
       try {
         MemorySegment memory = Layouts.memory(Iobind.tensorAddress(tensor), source.byteSize());
         memory.copyFrom(source);
@@ -556,10 +557,9 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
   public void bindOutput(String name, MemorySegment segment, MemoryDescriptor descriptor) {
     int index = session.outputIndex(name);
     if (segment.isReadOnly()) throw OrtValueRef.readOnly("bindOutput");
-    Place place = session.keptRuntime().resolve(DeviceSpec.CPU);
     long address = enter();
     try {
-      long tensor = tensor(outputWraps, index, place, segment, descriptor.type(), descriptor.dims());
+      long tensor = tensor(outputWraps, index, host, segment, descriptor.type(), descriptor.dims());
       setOutput(address, index, tensor, segment, OutputMode.FIXED);
     } finally {
       handle.isLeaving = true;

@@ -81,6 +81,11 @@ final class Hold {
     return found == null || count == found.length ? found : Arrays.copyOf(found, count);
   }
 
+  /** Whether two segments, which may be null, are of one arena: holding the one holds the other. */
+  static boolean isOneArena(MemorySegment a, MemorySegment b) {
+    return a != null && b != null && a.scope().equals(b.scope());
+  }
+
   /** Whether an arena is the global one, or that of one of these segments. */
   private static boolean isOf(MemorySegment.Scope scope, MemorySegment[] known, int count) {
     if (scope.equals(GLOBAL)) return true;

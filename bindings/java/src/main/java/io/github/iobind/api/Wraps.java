@@ -28,13 +28,18 @@ final class Wraps {
       this.tensor = tensor;
     }
 
-    private boolean isOf(MemorySegment wanted, Place at, OnnxTensorElementType of, long[] shape) {
-      return (segment.refersTo(wanted) || isSame(wanted, segment.get())) && type == of && Arrays.equals(dims, shape) && place.equals(at);
+    private boolean isOf(Place at, OnnxTensorElementType of, long[] shape) {
+      if (type != of || dims.length != shape.length || !place.equals(at)) return false;
+      for (int i = 0; i < dims.length; i++) { // few: Arrays.equals is made for many
+        if (dims[i] != shape[i]) return false;
+      }
+      return true;
     }
 
-    /** Two segments over the same memory of one arena, such as those of a buffer, which are made each time. */
-    private static boolean isSame(MemorySegment a, MemorySegment b) {
-      return a.equals(b) && a.byteSize() == b.byteSize() && a.scope().equals(b.scope());
+    /** Whether another segment is over the same memory of the same arena, such as those of a buffer, which are made each time. */
+    private boolean isOver(MemorySegment wanted) {
+      MemorySegment known = segment.get();
+      return wanted.equals(known) && wanted.byteSize() == known.byteSize() && wanted.scope().equals(known.scope());
     }
   }
 
@@ -51,7 +56,10 @@ final class Wraps {
     Wrap[] wraps = ofSlots[slot];
     if (wraps == null) ofSlots[slot] = wraps = new Wrap[KEPT];
     for (Wrap wrap : wraps) {
-      if (wrap != null && wrap.isOf(segment, place, type, shape)) return wrap.tensor;
+      if (wrap != null && wrap.segment.refersTo(segment) && wrap.isOf(place, type, shape)) return wrap.tensor;
+    }
+    for (Wrap wrap : wraps) {
+      if (wrap != null && wrap.isOver(segment) && wrap.isOf(place, type, shape)) return wrap.tensor;
     }
     MemoryDescriptor descriptor = MemoryDescriptor.of(type, shape);
     Wrap made = new Wrap(segment, place, descriptor, OrtValueRef.wrap(scratch, place, segment, descriptor, null));

@@ -753,7 +753,15 @@ final class CrashCases {
     environment.registerExecutionProviderLibrary("vdev", library);
     OrtRuntimeFFM runtime = OrtRuntimeFFM.create();
     OrtValueRef value = OrtValueRef.allocate(runtime, DeviceSpec.of("vdev"), ONE);
+    value.write(new float[] {1});
     environment.unregisterExecutionProviderLibrary("vdev");
+    try (OrtValueRef host = OrtValueRef.of(runtime, new float[] {2}, ONE)) {
+      for (Executable call : List.<Executable>of(value::toFloatArray, () -> value.write(new float[] {1}), () -> value.copyTo(host),
+          () -> host.copyTo(value), () -> OrtValueRef.allocate(runtime, DeviceSpec.of("vdev"), ONE))) {
+        OrtFFMException e = fails(OrtFFMException.class, call);
+        require(e.status() == OrtStatus.DEVICE && e.getMessage().contains("unregistered"), e.toString());
+      }
+    }
     value.close();
     try (OrtSessionFFM session = Models.session(runtime, "scale"); OrtIoBindingFFM binding = session.createBinding()) {
       binding.bindInput("x", new float[] {1}, 1);
