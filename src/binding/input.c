@@ -141,7 +141,8 @@ static iobind_status resolve(iobind_binding *binding, size_t index, iobind__inpu
 /* Is it another tensor of the same kind, so that nothing else in the binding can change? */
 static bool is_alike(const iobind_binding *binding, const iobind__input *input, iobind_input_mode mode,
                      const iobind_tensor *tensor, const iobind_event *event) {
-  return tensor != NULL && input->bound != NULL && mode == IOBIND_INPUT_RESIDENT && input->mode == mode && event == NULL &&
+  bool is_read_in_place = mode == IOBIND_INPUT_RESIDENT || (mode == IOBIND_INPUT_LIVE && input->source == NULL);
+  return tensor != NULL && input->bound != NULL && is_read_in_place && input->mode == mode && event == NULL &&
          input->event == NULL && iobind__binding_is_plain(binding) && iobind__tensor_is_alike(tensor, input->bound);
 }
 

@@ -89,6 +89,7 @@ static iobind_status allocate(iobind__place *place, ONNXTensorElementDataType dt
                               size_t bytes, OrtValue **value, void **data, iobind_error *error) {
   const OrtApi *api = IOBIND__API(place->device->runtime);
   OrtAllocator *allocator;
+  IOBIND__TRY(iobind__device_check_registered(place->device, error));
   IOBIND__TRY(get_allocator(place, &allocator, error));
   *data = NULL;
   OrtStatus *made = api->CreateTensorAsOrtValue(allocator, dims, rank, dtype, value);

@@ -129,6 +129,8 @@ static bool may_copy_directly(const iobind__place *from, const iobind__place *to
 static iobind_status do_route(iobind_runtime *runtime, const iobind__transfer *const *batch, size_t count,
                               iobind_stream *stream, iobind_error *error) {
   bool unknown = true;
+  IOBIND__TRY(iobind__device_check_registered(batch[0]->from->device, error));
+  IOBIND__TRY(iobind__device_check_registered(batch[0]->to->device, error));
   if (may_copy_directly(batch[0]->from, batch[0]->to)) {
     IOBIND__TRY(copy(batch, count, stream, &unknown, error));
   }

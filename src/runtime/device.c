@@ -177,7 +177,7 @@ iobind_device *iobind__runtime_find_ep_device(const iobind_runtime *runtime, con
   return NULL;
 }
 
-bool iobind__device_is_registered(const iobind_device *device) {
+static bool is_listed(const iobind_device *device) {
   const iobind_runtime *runtime = device->runtime;
   if (device->ours || device == runtime->cpu) {
     return true;
@@ -194,8 +194,24 @@ bool iobind__device_is_registered(const iobind_device *device) {
       return true;
     }
   }
+  return false;
+}
+
+iobind_status iobind__device_check_registered(const iobind_device *device, iobind_error *error) {
+  if (is_listed(device)) {
+    return IOBIND_OK;
+  }
+  return iobind__fail(error, IOBIND_DEVICE,
+                      "device '%s': the host program unregistered its EP library, and its memory is lost: release what is there",
+                      device->spec);
+}
+
+bool iobind__device_is_registered(const iobind_device *device) {
+  if (is_listed(device)) {
+    return true;
+  }
   iobind__log_line(
-      runtime->log, IOBIND_LOG_ERROR,
+      device->runtime->log, IOBIND_LOG_ERROR,
       "iobind: the EP library of '%s' was unregistered by the host program while a tensor of it lived: its memory is "
       "lost",
       device->spec);

@@ -126,6 +126,8 @@ iobind_device *iobind__runtime_find_ep_device(const iobind_runtime *runtime, con
 /* Whether the device is still ORT's: a host program that shares ORT may unregister an EP library of its own, whose allocators then
  * are gone. What it allocated cannot be freed; this says so in the log. */
 bool iobind__device_is_registered(const iobind_device *device);
+/* The same before a call that would reach the EP: a failure of status DEVICE. */
+iobind_status iobind__device_check_registered(const iobind_device *device, iobind_error *error);
 
 /* The file of the EP library that a device belongs to; NULL if it cannot be told. Lives as long as the runtime. */
 const char *iobind__device_library(const iobind_device *device);
