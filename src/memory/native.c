@@ -141,7 +141,7 @@ static iobind_status read_native(iobind_native *out, const iobind_native *given,
   IOBIND__TRY(iobind__options_read(out, sizeof *out, sizeof *out, given, what, error));
   const char *name = iobind__native_name(out->kind);
   if (name == NULL) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "%s: native.kind: expected an iobind_native_kind, got %d", what,
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "%s: native.kind: expected one of the kinds of native handles, got %d", what,
                         out->kind);
   }
   if (is_stream && driver->native != 0 && driver->foreign == NULL) {

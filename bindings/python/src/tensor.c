@@ -521,7 +521,14 @@ static int tensor_buffer(Tensor *self, Py_buffer *view, int flags) {
     self->strides = strides;
   }
   static char nothing[16];
-  void *data = iobind_tensor_address(self->handle);
+  iobind_error error = IOBIND_ERROR_INIT;
+  iobind_status status;
+  void *data = NULL;
+  WITHOUT_GIL(status, iobind_tensor_get_data(self->handle, (iobind_dtype)info->dtype, &data, &error)); /* after work in flight */
+  if (status != IOBIND_OK) {
+    raise_error(&error);
+    return -1;
+  }
   view->buf = data == NULL ? nothing : data;
   view->len = (Py_ssize_t)info->bytes;
   view->itemsize = item;
