@@ -201,9 +201,9 @@ iobind_status iobind__device_check_registered(const iobind_device *device, iobin
   if (is_listed(device)) {
     return IOBIND_OK;
   }
-  return iobind__fail(error, IOBIND_DEVICE,
-                      "device '%s': the host program unregistered its EP library, and its memory is lost: release what is there",
-                      device->spec);
+  return iobind__fail(
+      error, IOBIND_DEVICE,
+      "device '%s': the host program unregistered its EP library, and its memory is lost: release what is there", device->spec);
 }
 
 bool iobind__device_is_registered(const iobind_device *device) {

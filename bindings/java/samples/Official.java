@@ -22,11 +22,11 @@ public class Official {
       binding.bindOutput(scores, new long[] {1, 2}, OnnxTensorElementType.FLOAT32, DeviceSpec.CPU);
       for (int frame = 0; frame < 3; frame++) {
         picture.fill((byte) frame);
-        Map<String, OrtValueRef> outputs = binding.runWithBindings(Map.of());
+        Map<String, OrtValueRef> outputs = binding.runWithBindings();
         System.out.println(outputs.get(scores) + ": upright " + outputs.get(scores).toFloatArray()[0]);
       }
       binding.bindOutput(scores, MemoryDescriptor.of(OnnxTensorElementType.FLOAT32, 1, 2), DeviceSpec.CPU);
-      binding.runWithBindings(Map.of());
+      binding.runWithBindings();
       MemorySegment result = binding.getBoundOutputCpuValues().get(scores);
       System.out.println("upright " + result.getAtIndex(ValueLayout.JAVA_FLOAT, 0));
     }

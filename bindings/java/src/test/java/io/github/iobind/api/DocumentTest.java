@@ -1,6 +1,7 @@
 package io.github.iobind.api;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
@@ -65,6 +66,9 @@ class DocumentTest {
       String gradle = parts[0] + ":" + parts[1] + (parts[3].isEmpty() ? "" : "::" + parts[3]);
       assertTrue(document.contains("(\"" + gradle + "\")"), gradle);
     }
+    String official = document.substring(document.indexOf("<groupId>com.microsoft.onnxruntime"));
+    assertFalse(official.substring(0, official.indexOf("</dependency>")).contains("<scope>"), "Official.java would not compile");
+    assertTrue(document.contains("implementation(\"com.microsoft.onnxruntime:onnxruntime\")"));
     assertTrue(dependencies(Files.readString(Path.of("pom.xml"))).stream() // the official package that is tested
         .filter(one -> one.startsWith("com.microsoft")).allMatch(managed::contains));
     assertEquals(List.of("io.github.iobind:iobind-spark:" + VERSION + ":"),

@@ -122,6 +122,24 @@ class LoadingTest {
     }
   }
 
+  /** An image by jlink has the package and the program; the natives jar, an automatic module, stays beside it on the class path. */
+  @Test
+  void jlinkedImage() throws Exception {
+    Path jlink = Path.of(System.getProperty("java.home"), "bin", "jlink");
+    assumeTrue(Files.exists(jlink), "this JDK has no jlink");
+    Path image = folder.resolve("image");
+    Child made = Child.run(Map.of(), jlink.toString(), "-p", path(api, program), "--add-modules", "program", "--output", image.toString());
+    assertEquals(0, made.exit(), made.output());
+    Child child = Child.run(environment(ORT), image.resolve("bin/java").toString(), "--enable-native-access=" + MODULE, "-cp",
+        natives.toString(), "-m", "program/program.Main");
+    assertEquals(0, child.exit(), child.output());
+    assertTrue(child.output().startsWith("module true\n" + System.getProperty("iobind.version") + " (natives jar: "), child.output());
+    assertTrue(child.output().contains(" by ORT_NATIVE_LIB_PATH: "), child.output());
+    Child refused = Child.run(Map.of(), jlink.toString(), "-p", path(api, natives, program), "--add-modules", "program,natives", "--output",
+        folder.resolve("other").toString());
+    assertTrue(refused.output().contains("automatic module cannot be used with jlink"), refused.output());
+  }
+
   @Test
   void deniedNativeAccessNamesTheFlag() throws Exception {
     // From JDK 24 on access is denied where the program says so, before that to all modules but those that are named.
