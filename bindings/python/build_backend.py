@@ -20,6 +20,7 @@ import tomllib
 import zipfile
 
 PROJECT = pathlib.Path(__file__).resolve().parents[2]
+NAME = "onnxruntime-iobind"  # of the distribution; the package that it installs is iobind
 EPOCH = int(os.environ.get("SOURCE_DATE_EPOCH", "1577836800"))  # 2020: the same sources give the same file
 # The system's libraries that a manylinux wheel may ask for; what else the tool is linked to comes along.
 SYSTEM = re.compile(r"(linux-vdso|ld-linux.*|libc|libm|libdl|libpthread|librt|libiobind.*)\.so(\.\d+)*$")
@@ -30,13 +31,14 @@ def version():
     return ".".join(re.findall(r"^#define IOBIND_VERSION_(?:MAJOR|MINOR|PATCH) (\d+)", text, flags=re.M))
 
 
-def metadata(name="iobind", description=None):
+def metadata(name=NAME, description=None):
     project = tomllib.loads((PROJECT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert project["name"] == NAME
     lines = ["Metadata-Version: 2.4", f"Name: {name}", f"Version: {version()}", f"Summary: {description or project['description']}",
              f"License-Expression: {project['license']}", f"Requires-Python: {project['requires-python']}"]
     lines += [f"Classifier: {entry}" for entry in project["classifiers"]]
-    if name != "iobind":
-        return "\n".join([*lines, f"Requires-Dist: iobind=={version()}", ""]), {}
+    if name != NAME:
+        return "\n".join([*lines, f"Requires-Dist: {NAME}=={version()}", ""]), {}
     lines += [f"Requires-Dist: {entry}" for entry in project["dependencies"]]
     for extra, entries in project["optional-dependencies"].items():
         lines += [f"Provides-Extra: {extra}", *(f'Requires-Dist: {entry}; extra == "{extra}"' for entry in entries)]
@@ -108,7 +110,7 @@ def pack(tree, target, name, tag, pure, description=None):
             line for group, entries in entry_points.items() for line in [f"[{group}]", *(f"{key} = {value}" for key, value in entries.items()), ""]))
     shutil.copy(PROJECT / "LICENSE", folder / "licenses")
     shutil.copy(PROJECT / "NOTICE", folder / "licenses")
-    if name == "iobind" and os.environ.get("IOBIND_TOOLCHAIN"):  # the tool has libraries in it
+    if name == NAME and os.environ.get("IOBIND_TOOLCHAIN"):  # the tool has libraries in it
         for terms in (PROJECT / ".runtime/ports/manylinux-x64/licenses").glob("*.txt"):
             shutil.copy(terms, folder / "licenses")
     wheel = pathlib.Path(target) / f"{name.replace('-', '_')}-{version()}-{tag}.whl"
@@ -147,7 +149,7 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
         with tempfile.TemporaryDirectory() as folder:
             tree = pathlib.Path(folder)
             install(built, tree)
-            return pack(tree, wheel_directory, "iobind", f"cp311-abi3-{platform_tag(tree)}", False)
+            return pack(tree, wheel_directory, NAME, f"cp311-abi3-{platform_tag(tree)}", False)
 
     return with_build(make)
 
@@ -165,7 +167,7 @@ def build_vcuda(wheel_directory):
                 shutil.copy(path, package / "lib/vcuda" / path.name)
                 run("strip", "--strip-unneeded", package / "lib/vcuda" / path.name)
             shutil.copy(built / "bin/with-cuda", package / "bin/with-cuda")
-            return pack(tree, wheel_directory, "iobind-vcuda", f"py3-none-{platform_tag(tree)}", False,
+            return pack(tree, wheel_directory, f"{NAME}-vcuda", f"py3-none-{platform_tag(tree)}", False,
                         "CUDA without a GPU: NVIDIA's runtime libraries in software, for tests")
 
     return with_build(make)
@@ -175,7 +177,7 @@ def build_sdist(sdist_directory, config_settings=None):
     listed = subprocess.run(["git", "-C", str(PROJECT), "ls-files", "-z"], capture_output=True, text=True)
     names = listed.stdout.split("\0") if listed.returncode == 0 and listed.stdout else [
         str(path.relative_to(PROJECT)) for path in PROJECT.rglob("*") if path.is_file()]
-    root = f"iobind-{version()}"
+    root = f"{NAME.replace('-', '_')}-{version()}"
     target = pathlib.Path(sdist_directory) / f"{root}.tar.gz"
     target.parent.mkdir(parents=True, exist_ok=True)
 

@@ -2,31 +2,16 @@
 // other alive. Needs ORT's headers, which may be older than the ORT that is loaded, and does not link to ORT. The model is tests/models' "scale".
 #define ORT_API_MANUAL_INIT // the ORT that iobind has loaded, and no other
 #include <cstdio>
-#include <iobind/interop.h>
-#include <iobind/iobind.hpp>
+#include <iobind/interop.hpp>
 #include <onnxruntime_cxx_api.h>
-
-static void call(iobind_status status, const iobind_error &failed) {
-  if (status != IOBIND_OK) throw iobind::error(failed);
-}
 
 // The tensor owns the value from now on.
 static iobind::tensor from_ort(const iobind::runtime &runtime, Ort::Value value) {
-  iobind_error failed = IOBIND_ERROR_INIT;
-  iobind_tensor *made = nullptr;
   auto release = [](void *, void *given) { Ort::GetApi().ReleaseValue(static_cast<OrtValue *>(given)); };
   OrtValue *raw = value;
-  call(iobind_tensor_wrap_ort(runtime.get(), raw, release, nullptr, &made, &failed), failed);
+  iobind::tensor made = iobind::wrap_ort(runtime, raw, release);
   value.release();
-  return iobind::tensor(made);
-}
-
-// The value holds a reference to the tensor, which may go first.
-static Ort::Value to_ort(const iobind::tensor &tensor) {
-  iobind_error failed = IOBIND_ERROR_INIT;
-  void *made = nullptr;
-  call(iobind_tensor_to_ort(tensor.get(), &made, &failed), failed);
-  return Ort::Value(static_cast<OrtValue *>(made));
+  return made;
 }
 
 static Ort::Value run(const iobind::runtime &runtime, const char *model, const char *spec) {
@@ -37,17 +22,14 @@ static Ort::Value run(const iobind::runtime &runtime, const char *model, const c
   Ort::Value x = Ort::Value::CreateTensor<float>(allocator, dims.data(), dims.size());
   for (int i = 0; i < 4; i++) x.GetTensorMutableData<float>()[i] = static_cast<float>(i + 1);
   binding.input("x", from_ort(runtime, std::move(x)), IOBIND_INPUT_SNAPSHOT);
-  iobind::output_slot y = binding.output("y", runtime.find("cpu"));
+  iobind::output_slot y = binding.output("y", runtime.cpu());
   binding.run();
-  return to_ort(y.take());
+  return Ort::Value(static_cast<OrtValue *>(iobind::to_ort(y.take()))); // it holds a reference to the tensor
 }
 
 int main(int argc, char **argv) try {
   iobind::runtime runtime;
-  iobind_ort ort = IOBIND_ORT_INIT;
-  iobind_error failed = IOBIND_ERROR_INIT;
-  call(iobind_runtime_get_ort(runtime.get(), &ort, &failed), failed);
-  Ort::InitApi(static_cast<const OrtApi *>(ort.api));
+  Ort::InitApi(static_cast<const OrtApi *>(iobind::get_ort(runtime).api));
   Ort::Value y = run(runtime, argv[1], argc > 2 ? argv[2] : "gpu,cpu");
   for (int i = 0; i < 4; i++) std::printf("%g ", static_cast<double>(y.GetTensorMutableData<float>()[i]));
   std::printf("\n");

@@ -13,7 +13,7 @@ int main(int argc, char **argv) try {
   iobind::output_slot found = binding.output("y", device);
   binding.run();
   iobind::tensor indices = found.take();
-  std::printf("%lld found, on %s\n", static_cast<long long>(indices.dims()[1]), indices.where().info().spec);
+  std::printf("%lld found, on %s\n", static_cast<long long>(indices.dims()[1]), indices.where().spec().c_str());
   for (std::int64_t index : indices.read<std::int64_t>()) std::printf("%lld ", static_cast<long long>(index));
   std::printf("\n");
 } catch (const iobind::error &failed) {

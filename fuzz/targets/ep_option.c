@@ -4,7 +4,7 @@
 #include <strings.h>
 
 #include "bytes.h"
-#include "runtime/catalogue.h"
+#include "ep/ep.h"
 
 enum { LONGEST = 48 };
 

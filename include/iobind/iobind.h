@@ -547,14 +547,20 @@ IOBIND_API void *iobind_tensor_address(const iobind_tensor *tensor);
 /** Look at the data from the host: only if the host can read the memory, and only as the tensor's own element type.
  *  @param dtype  the element type that the caller will read
  *  @param data   receives the address, NULL if the tensor has 0 bytes; lives as long as the tensor
- *  @return OK; DEVICE the tensor is in device memory (iobind_tensor_read copies it); DTYPE it has another type, or strings
- *  @threads any   @since 0.1 */
+ *  @return OK; DEVICE the tensor is in device memory (iobind_tensor_read copies it); DTYPE it has another type, or strings;
+ *          the failure of a run in flight that was to write the tensor
+ *  @threads any   @blocks until work in flight that uses the tensor has completed (see iobind_tensor_write); later work is not
+ *           ordered after what the caller does with the address   @since 0.1 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_tensor_get_data(iobind_tensor *tensor, iobind_dtype dtype, void **data,
                                                              iobind_error *error);
 
 /** Write host memory into a tensor, the whole or a part. On a device without IOBIND_DEVICE_ADDRESSABLE a part that does not
  *  begin at 0, or ends neither on a multiple of 4 bytes nor with the tensor, is staged: one download and one upload of
  *  offset + bytes, rounded up to a multiple of 4, counted and logged.
+ *  Access without a stream is ordered after all of iobind's work in flight that uses the tensor's memory, on any stream or thread:
+ *  a write after what reads or writes it, a read after what writes it. So it is for all functions of tensors that take a stream,
+ *  for strings, SNAPSHOT inputs, and the inputs of iobind_session_run and iobind_pipeline_submit. Memory is the same where it was
+ *  allocated or wrapped as one tensor: views and DLPack keep it. Do not make such an access from a callback of a run.
  *  @param offset  where in the tensor, in bytes
  *  @param data    `bytes` bytes, ready now; with a stream they must stay as they are until the stream has passed the copy
  *  @param stream  NULL: done on return. Otherwise a stream of the tensor's device

@@ -1,34 +1,44 @@
 /** @file iobind.hpp
- *  iobind.h for C++17 and newer: only this header, no other library. iobind.h explains every call; the comments here explain
- *  only what C++ adds.
+ *  iobind.h for C++17 and newer: headers only, no other library. iobind.h documents every call; the comments here say only what C++
+ *  adds. interop.hpp does the same for interop.h.
  *
- *  - Objects are move-only and release themselves; a moved-from one is empty. `get()` is the C object, for calls not here.
- *  - Errors are exceptions (iobind::error), or values: give an `iobind::error *` as the last argument, and the call throws
- *    nothing. Then it returns false, an empty object or an empty slot, and the error says why.
- *  - Names are used where C has indices: `binding.input("x", tensor)`. It returns the slot, whose index was looked up once:
- *    keep it if a loop binds or updates.
- *  - Elements are in any contiguous range: an array, std::vector, std::span. Its element type is compared with the tensor's.
- *  - A run allocates nothing and takes the instructions that it takes in C. */
+ *  - Owners (runtime, stream, event, tensor, session, binding, audit, pipeline) are move-only and release themselves, in any order. A
+ *    default-constructed or moved-from one is empty: calls on it fail with INVALID_ARGUMENT. `get()` returns the C object.
+ *  - Handles (device, input_slot, output_slot) are copied freely and keep what they refer to alive.
+ *  - A call that fails throws iobind::error. With an `iobind::error *` as the last argument it throws nothing: it returns false, an
+ *    empty object or an empty range, and the error says why. With -fno-exceptions a call without that argument prints the message
+ *    and aborts.
+ *  - Names replace indices: `binding.input("x", tensor)` returns a slot with the index. A loop keeps the slot.
+ *  - Elements come in any contiguous range: an array, std::vector, std::span. Its element type and its length are compared with the
+ *    tensor's. std::byte fits every type but strings.
+ *  - What borrows from an object cannot be called on a temporary: `tensor.data<T>()`, `session.info()`.
+ *  - A parameter with a name or a path takes `const char *`, std::string, std::string_view or std::filesystem::path, in UTF-8.
+ *  - A run allocates nothing and executes the instructions that it executes in C. */
 #ifndef IOBIND_HPP
 #define IOBIND_HPP
 
+#if defined(_MSVC_LANG) ? _MSVC_LANG < 201703L : __cplusplus < 201703L
+#error "iobind.hpp: expected C++17 or newer; the C header, iobind.h, needs no more than C++98"
+#endif
+
+#include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <exception>
 #include <initializer_list>
 #include <iterator>
+#include <memory>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
-#if defined(__has_include)
-#if __cplusplus >= 202002L && __has_include(<span>)
+#if __cplusplus >= 202002L
 #include <span>
-#define IOBIND_HAS_SPAN 1
-#endif
 #endif
 
 #include "iobind.h"
@@ -37,10 +47,10 @@ namespace iobind {
 
 /* ---- errors ---------------------------------------------------------------------------------------------------------- */
 
-/** What a call failed with. As a value it is reused from call to call; true: the last call failed. */
+/** Why a call failed. As a value it is reused from call to call; true: the last call failed. */
 class error : public std::exception {
 public:
-  error() noexcept { clear(); }
+  error() noexcept : raw_() { clear(); }
   explicit error(const iobind_error &raw) noexcept : raw_(raw) {}
   const char *what() const noexcept override { return raw_.message; }
   iobind_status status() const noexcept { return static_cast<iobind_status>(raw_.status); }
@@ -60,45 +70,109 @@ private:
   iobind_error raw_;
 };
 
+/** A parameter: a name or a path, as C takes it. */
+class text {
+public:
+  text(const char *words) noexcept : data_(words) {}
+  text(const std::string &words) noexcept : data_(words.c_str()), whole_(words.find('\0') == words.npos) {}
+  text(std::string_view words) : copy_(words), data_(copy_.c_str()), whole_(words.find('\0') == words.npos) {}
+  /** std::filesystem::path, whose header is not included for it */
+  template <class Path, class = decltype(std::declval<const Path &>().native(), std::declval<const Path &>().u8string())>
+  text(const Path &path) {
+    if constexpr (std::is_same_v<typename Path::value_type, char>) {
+      copy_ = path.native();
+    } else {
+      auto utf8 = path.u8string();
+      copy_.assign(reinterpret_cast<const char *>(utf8.data()), utf8.size());
+    }
+    data_ = copy_.c_str();
+    whole_ = copy_.find('\0') == copy_.npos;
+  }
+  text(const text &) = delete;
+  text &operator=(const text &) = delete;
+  const char *get() const noexcept { return data_; }
+  bool whole() const noexcept { return whole_; } /**< no NUL inside, where C would stop reading */
+
+private:
+  std::string copy_{};
+  const char *data_ = nullptr;
+  bool whole_ = true;
+};
+
 namespace detail {
 
 [[noreturn]] inline void raise(const iobind_error &failed) {
 #if defined(__cpp_exceptions)
   throw error(failed);
 #else
-  (void)failed;
-  std::abort(); /* without exceptions every call must be given an error */
+  std::fprintf(stderr, "%s [%s]\n", failed.message, iobind_status_name(failed.status));
+  std::abort();
 #endif
 }
 
+inline bool refuse(error *given, iobind_status status, const char *what, const char *expected, const char *got) {
+  iobind_error own = {};
+  own.struct_size = sizeof own;
+  own.status = status;
+  std::snprintf(own.message, sizeof own.message, "%s: expected %s, got %s", what, expected, got);
+  if (given == nullptr) raise(own);
+  *given = error(own);
+  return false;
+}
+
+inline bool refuse_count(error *given, const char *what, std::size_t expected, std::size_t got) {
+  return expected == got ||
+         refuse(given, IOBIND_INVALID_ARGUMENT, what, std::to_string(expected).c_str(), std::to_string(got).c_str());
+}
+
+/* C reads an absent stream or event as "none was given". */
+template <class Object>
+bool refuse_empty(error *given, const Object &object, const char *what) {
+  return object.get() != nullptr || refuse(given, IOBIND_INVALID_ARGUMENT, what, "an object", "an empty one");
+}
+
+template <class Argument>
+const Argument &plain(const Argument &argument) noexcept {
+  return argument;
+}
+inline const char *plain(const text &argument) noexcept { return argument.get(); }
+template <class Argument>
+constexpr bool is_whole(const Argument &) noexcept {
+  return true;
+}
+inline bool is_whole(const text &argument) noexcept { return argument.whole(); }
+
 /* Call a function of the C interface with the caller's error, or with one that is thrown. */
 template <class... Parameters, class... Arguments>
-inline bool call(error *given, iobind_status (*function)(Parameters...), Arguments... arguments) {
+inline bool call(error *given, iobind_status (*function)(Parameters...), const Arguments &...arguments) {
+  if (!(is_whole(arguments) && ...)) {
+    return refuse(given, IOBIND_INVALID_ARGUMENT, "a name or path", "text without a NUL", "one inside it");
+  }
   if (given != nullptr) {
     given->clear();
-    return function(arguments..., given->raw()) == IOBIND_OK;
+    return function(plain(arguments)..., given->raw()) == IOBIND_OK;
   }
-  iobind_error own; /* the rest is written where the call fails */
+  iobind_error own; /* the call that fails writes the rest */
   own.struct_size = sizeof own;
-  if (function(arguments..., &own) == IOBIND_OK) return true;
+  if (function(plain(arguments)..., &own) == IOBIND_OK) return true;
   raise(own);
+}
+
+/* A struct of the C interface, as its _INIT macro makes it. */
+template <class Struct>
+Struct sized() noexcept {
+  Struct made = {};
+  made.struct_size = sizeof made;
+  return made;
 }
 
 /* The same for a call that fills in a struct. */
 template <class Info, class... Parameters, class... Arguments>
-inline Info ask(error *given, Info info, iobind_status (*function)(Parameters...), Arguments... arguments) {
-  call(given, function, arguments..., &info);
+inline Info ask(error *given, iobind_status (*function)(Parameters...), const Arguments &...arguments) {
+  Info info = sized<Info>();
+  Info *out = &info;
+  call(given, function, arguments..., out);
   return info;
-}
-
-inline bool refuse(error *given, iobind_status status, const char *text, const char *expected, const char *came) {
-  iobind_error own = IOBIND_ERROR_INIT;
-  own.status = status;
-  std::string message = std::string(text) + ": expected " + expected + ", got " + came;
-  std::strncpy(own.message, message.c_str(), sizeof own.message - 1);
-  if (given == nullptr) raise(own);
-  *given = error(own);
-  return false;
 }
 
 /* The only owner of a C object. */
@@ -119,7 +193,7 @@ public:
   owner &operator=(const owner &) = delete;
   ~owner() { Destroy(object_); }
   Object *get() const noexcept { return object_; }
-  Object *release() noexcept { return std::exchange(object_, nullptr); } /**< the caller owns the reference now */
+  [[nodiscard]] Object *release() noexcept { return std::exchange(object_, nullptr); } /**< the caller owns the reference now */
   explicit operator bool() const noexcept { return object_ != nullptr; }
 
 protected:
@@ -131,38 +205,49 @@ private:
 
 template <class Range>
 using element = std::remove_reference_t<decltype(*std::data(std::declval<Range &>()))>;
+template <class Range>
+inline constexpr bool is_bits = std::is_same_v<std::remove_cv_t<std::remove_reference_t<Range>>, std::vector<bool>>;
+template <class>
+inline constexpr bool never = false;
 
 } // namespace detail
 
-/* ---- element types, spans, dims --------------------------------------------------------------------------------------- */
+/* ---- element types, ranges, dims --------------------------------------------------------------------------------------- */
 
 /** The element type of a C++ type. Specialize it for types of your own (a half float, say). UNDEFINED: plain bytes. */
-template <class T, class = void>
-struct dtype_of;
 template <class T>
-struct dtype_of<T, std::enable_if_t<std::is_integral_v<T> && !std::is_same_v<T, bool>>> {
-  static constexpr iobind_dtype value = sizeof(T) == 1   ? (std::is_signed_v<T> ? IOBIND_INT8 : IOBIND_UINT8)
-                                        : sizeof(T) == 2 ? (std::is_signed_v<T> ? IOBIND_INT16 : IOBIND_UINT16)
-                                        : sizeof(T) == 4 ? (std::is_signed_v<T> ? IOBIND_INT32 : IOBIND_UINT32)
-                                                         : (std::is_signed_v<T> ? IOBIND_INT64 : IOBIND_UINT64);
+struct dtype_of {
+  static_assert(detail::never<T>, "no element type of iobind: use a type of <cstdint>, float, double, bool, std::string or "
+                                  "std::byte, or specialize iobind::dtype_of");
 };
-template <>
-struct dtype_of<bool> : std::integral_constant<iobind_dtype, IOBIND_BOOL> {};
-template <>
-struct dtype_of<float> : std::integral_constant<iobind_dtype, IOBIND_FLOAT32> {};
-template <>
-struct dtype_of<double> : std::integral_constant<iobind_dtype, IOBIND_FLOAT64> {};
-template <>
-struct dtype_of<std::byte> : std::integral_constant<iobind_dtype, IOBIND_UNDEFINED> {};
+template <iobind_dtype Value>
+using dtype_constant = std::integral_constant<iobind_dtype, Value>;
+template <> struct dtype_of<bool> : dtype_constant<IOBIND_BOOL> {};
+template <> struct dtype_of<float> : dtype_constant<IOBIND_FLOAT32> {};
+template <> struct dtype_of<double> : dtype_constant<IOBIND_FLOAT64> {};
+template <> struct dtype_of<signed char> : dtype_constant<IOBIND_INT8> {};
+template <> struct dtype_of<unsigned char> : dtype_constant<IOBIND_UINT8> {};
+template <> struct dtype_of<short> : dtype_constant<IOBIND_INT16> {};
+template <> struct dtype_of<unsigned short> : dtype_constant<IOBIND_UINT16> {};
+template <> struct dtype_of<int> : dtype_constant<IOBIND_INT32> {};
+template <> struct dtype_of<unsigned> : dtype_constant<IOBIND_UINT32> {};
+template <> struct dtype_of<long> : dtype_constant<sizeof(long) == 4 ? IOBIND_INT32 : IOBIND_INT64> {};
+template <> struct dtype_of<unsigned long> : dtype_constant<sizeof(long) == 4 ? IOBIND_UINT32 : IOBIND_UINT64> {};
+template <> struct dtype_of<long long> : dtype_constant<IOBIND_INT64> {};
+template <> struct dtype_of<unsigned long long> : dtype_constant<IOBIND_UINT64> {};
+template <> struct dtype_of<std::string> : dtype_constant<IOBIND_STRING> {};
+template <> struct dtype_of<std::byte> : dtype_constant<IOBIND_UNDEFINED> {};
 
-#if defined(IOBIND_HAS_SPAN)
-template <class T>
-using span = std::span<T>;
-#else
-/** As much of std::span as is needed before C++20. */
+inline const char *dtype_name(iobind_dtype dtype) noexcept { return iobind_dtype_name(dtype); }
+inline std::uint32_t dtype_bits(iobind_dtype dtype) noexcept { return iobind_dtype_bits(dtype); }
+
+/** A contiguous range that someone else owns. It is one type in every version of C++, and converts from and to std::span. */
 template <class T>
 class span {
 public:
+  using element_type = T;
+  using value_type = std::remove_cv_t<T>;
+  using iterator = T *;
   constexpr span() noexcept = default;
   constexpr span(T *data, std::size_t size) noexcept : data_(data), size_(size) {}
   template <class Range, class = std::enable_if_t<std::is_convertible_v<detail::element<Range> (*)[], T (*)[]>>>
@@ -178,61 +263,189 @@ private:
   T *data_ = nullptr;
   std::size_t size_ = 0;
 };
+
+/** Does a range not own its elements? Specialize it for views of your own. */
+template <class Range>
+struct is_view : std::false_type {};
+template <class T>
+struct is_view<span<T>> : std::true_type {};
+
+} // namespace iobind
+
+#if __cplusplus >= 202002L
+template <class T>
+inline constexpr bool std::ranges::enable_borrowed_range<iobind::span<T>> = true;
+template <class T, std::size_t Extent>
+struct iobind::is_view<std::span<T, Extent>> : std::true_type {};
 #endif
 
-/** Dims, valid only during the call that they are written in: {1, 3, 48, 192}, or any range of int64_t. */
+namespace iobind {
+namespace detail {
+
+/* Does the memory outlive the expression? */
+template <class Range>
+inline constexpr bool lasts = std::is_lvalue_reference_v<Range> || is_view<std::remove_cv_t<Range>>::value;
+
+} // namespace detail
+
+/** Dims: {1, 3, 48, 192}, or any range of integers. It has its own copy. */
 class shape {
 public:
-  shape(std::initializer_list<std::int64_t> dims) noexcept : data_(std::data(dims)), rank_(dims.size()) {}
-  template <class Range, class = std::enable_if_t<std::is_same_v<std::remove_cv_t<detail::element<Range>>, std::int64_t>>>
-  shape(const Range &dims) noexcept : data_(std::data(dims)), rank_(std::size(dims)) {}
-  const std::int64_t *data() const noexcept { return data_; }
-  std::size_t rank() const noexcept { return rank_; }
+  shape() noexcept = default; /**< of a scalar */
+  shape(std::initializer_list<std::int64_t> dims) noexcept { assign(dims.begin(), dims.size()); }
+  template <class Range, class = std::enable_if_t<std::is_integral_v<detail::element<Range>> &&
+                                                  !std::is_same_v<std::remove_cv_t<detail::element<Range>>, bool>>>
+  shape(const Range &dims) noexcept {
+    assign(std::data(dims), std::size(dims));
+  }
+  const std::int64_t *data() const & noexcept { return dims_.data(); }
+  const std::int64_t *data() const && = delete;
+  const std::int64_t *begin() const & noexcept { return dims_.data(); }
+  const std::int64_t *begin() const && = delete;
+  const std::int64_t *end() const & noexcept { return dims_.data() + std::min(rank_, dims_.size()); }
+  const std::int64_t *end() const && = delete;
+  std::size_t rank() const noexcept { return rank_; } /**< above IOBIND_MAX_RANK: no tensor has it, and every call refuses it */
+  std::size_t size() const noexcept { return std::min(rank_, dims_.size()); }
+  std::int64_t operator[](std::size_t axis) const { return dims_[axis]; }
+  friend bool operator==(const shape &a, const shape &b) noexcept {
+    return a.rank_ == b.rank_ && std::equal(a.begin(), a.end(), b.begin());
+  }
+  friend bool operator!=(const shape &a, const shape &b) noexcept { return !(a == b); }
 
 private:
-  const std::int64_t *data_;
-  std::size_t rank_;
+  template <class T>
+  void assign(const T *dims, std::size_t rank) noexcept {
+    rank_ = rank;
+    for (std::size_t i = 0; i < size(); i++) dims_[i] = static_cast<std::int64_t>(dims[i]);
+  }
+  std::array<std::int64_t, IOBIND_MAX_RANK> dims_{};
+  std::size_t rank_ = 0;
 };
 
-/* ---- runtime and devices ---------------------------------------------------------------------------------------------- */
+inline std::size_t dtype_bytes(iobind_dtype dtype, const shape &dims, error *failed = nullptr) {
+  std::size_t bytes = 0;
+  detail::call(failed, iobind_dtype_get_bytes, dtype, dims.data(), dims.rank(), &bytes);
+  return bytes;
+}
 
-/** A device of the runtime; copied freely. Empty if none was found. */
+/** A parameter: objects of one kind, in braces or in a range, as objects or as pointers; null or empty: none at that index. */
+template <class Object>
+class list_of {
+public:
+  list_of() = default;
+  list_of(std::initializer_list<const Object *> objects) { add(objects); }
+  template <class Range, class = detail::element<const Range>>
+  list_of(const Range &objects) {
+    add(objects);
+  }
+  auto data() const noexcept { return raw_.data(); }
+  std::size_t size() const noexcept { return raw_.size(); }
+
+private:
+  static auto raw(const Object &object) noexcept { return object.get(); }
+  static auto raw(const Object *object) noexcept { return object == nullptr ? nullptr : object->get(); }
+  template <class Range>
+  void add(const Range &objects) {
+    raw_.reserve(std::size(objects));
+    for (const auto &object : objects) raw_.push_back(raw(object));
+  }
+  std::vector<decltype(std::declval<const Object &>().get())> raw_{};
+};
+
+/* ---- library and devices ----------------------------------------------------------------------------------------------- */
+
+inline std::uint32_t version() noexcept { return iobind_version(); } /**< of the loaded library, as IOBIND_VERSION_NUMBER */
+inline const char *version_string() noexcept { return iobind_version_string(); }
+inline bool preload(const iobind_preload_options &options = detail::sized<iobind_preload_options>(), error *failed = nullptr) {
+  return detail::call(failed, iobind_preload, &options);
+}
+
+/** A key and its value; the strings are the object's that was asked. */
+struct metadata_entry {
+  const char *key = nullptr;
+  const char *value = nullptr;
+};
+
+/** A device of a runtime, which it keeps alive. Empty if none was found. */
 class device {
 public:
   device() noexcept = default;
-  explicit device(iobind_device *raw) noexcept : raw_(raw) {}
+  explicit device(iobind_device *raw, error *failed = nullptr) {
+    iobind_event *made = nullptr;
+    if (raw == nullptr || !detail::call(failed, iobind_event_create, raw, &made)) return;
+    alive_.reset(made, iobind_event_destroy);
+    raw_ = raw;
+  }
+  device(const device &) = default;
+  device(device &&other) noexcept : raw_(std::exchange(other.raw_, nullptr)), alive_(std::move(other.alive_)) {}
+  device &operator=(const device &) = default;
+  device &operator=(device &&other) noexcept {
+    raw_ = std::exchange(other.raw_, nullptr);
+    alive_ = std::move(other.alive_);
+    return *this;
+  }
+  ~device() = default;
   iobind_device *get() const noexcept { return raw_; }
   explicit operator bool() const noexcept { return raw_ != nullptr; }
-  friend bool operator==(device a, device b) noexcept { return a.raw_ == b.raw_; }
-  friend bool operator!=(device a, device b) noexcept { return a.raw_ != b.raw_; }
+  friend bool operator==(const device &a, const device &b) noexcept { return a.raw_ == b.raw_; }
+  friend bool operator!=(const device &a, const device &b) noexcept { return a.raw_ != b.raw_; }
 
-  iobind_device_info info(error *failed = nullptr) const {
-    return detail::ask<iobind_device_info>(failed, IOBIND_DEVICE_INFO_INIT, iobind_device_get_info, raw_);
+  iobind_device_info info(error *failed = nullptr) const & {
+    return detail::ask<iobind_device_info>(failed, iobind_device_get_info, raw_);
   }
+  iobind_device_info info(error *failed = nullptr) const && = delete;
+  std::string spec(error *failed = nullptr) const {
+    const char *found = info(failed).spec;
+    return found == nullptr ? std::string() : found;
+  }
+  metadata_entry metadata(std::size_t index, error *failed = nullptr) const & {
+    metadata_entry found;
+    detail::call(failed, iobind_device_get_metadata, raw_, index, &found.key, &found.value);
+    return found;
+  }
+  metadata_entry metadata(std::size_t index, error *failed = nullptr) const && = delete;
+  bool check(error *failed = nullptr) const { return detail::call(failed, iobind_device_check, raw_); }
   iobind_device_counters counters(error *failed = nullptr) const {
-    return detail::ask<iobind_device_counters>(failed, IOBIND_DEVICE_COUNTERS_INIT, iobind_device_get_counters, raw_);
+    return detail::ask<iobind_device_counters>(failed, iobind_device_get_counters, raw_);
   }
 
 private:
   iobind_device *raw_ = nullptr;
+  std::shared_ptr<iobind_event> alive_{}; /* C has no reference to a device; an event of it keeps the runtime alive */
 };
 
 /** One loaded ORT. */
 class runtime : public detail::owner<iobind_runtime, iobind_runtime_destroy> {
 public:
-  explicit runtime(error *failed = nullptr) : runtime(iobind_runtime_options(IOBIND_RUNTIME_OPTIONS_INIT), failed) {}
+  explicit runtime(std::nullptr_t) noexcept {} /**< empty */
+  explicit runtime(error *failed = nullptr) : runtime(detail::sized<iobind_runtime_options>(), failed) {}
   explicit runtime(const iobind_runtime_options &options, error *failed = nullptr) {
     detail::call(failed, iobind_runtime_create, &options, out());
   }
   /** The first device of a spec such as "cuda,webgpu,cpu" that works. */
-  device find(const char *spec, error *failed = nullptr) const {
-    iobind_device *found = nullptr;
-    detail::call(failed, iobind_runtime_find_device, get(), spec, &found, nullptr);
-    return device(found);
+  device find(const text &spec, error *failed = nullptr) const { return find_in(spec, nullptr, failed); }
+  /** The same, also for specs that name a memory, such as "cuda/pinned". */
+  device find(const text &spec, iobind_memory &memory, error *failed = nullptr) const { return find_in(spec, &memory, failed); }
+  /** By index; empty if there are fewer. Number 0 is the CPU. */
+  device at(std::size_t index, error *failed = nullptr) const { return device(iobind_runtime_get_device(get(), index), failed); }
+  device cpu(error *failed = nullptr) const { return at(0, failed); }
+  iobind_runtime_info info(error *failed = nullptr) const & {
+    return detail::ask<iobind_runtime_info>(failed, iobind_runtime_get_info, get());
   }
-  device cpu() const noexcept { return device(iobind_runtime_get_device(get(), 0)); }
-  iobind_runtime_info info(error *failed = nullptr) const {
-    return detail::ask<iobind_runtime_info>(failed, IOBIND_RUNTIME_INFO_INIT, iobind_runtime_get_info, get());
+  iobind_runtime_info info(error *failed = nullptr) const && = delete;
+  bool register_ep(const text &name, const text &path, error *failed = nullptr) {
+    return detail::call(failed, iobind_runtime_register_ep, get(), name, path);
+  }
+  /** An EP library that was found, registered or not. */
+  iobind_ep_info ep(std::size_t index, error *failed = nullptr) const & {
+    return detail::ask<iobind_ep_info>(failed, iobind_runtime_get_ep, get(), index);
+  }
+  iobind_ep_info ep(std::size_t index, error *failed = nullptr) const && = delete;
+
+private:
+  device find_in(const text &spec, iobind_memory *memory, error *failed) const {
+    iobind_device *found = nullptr;
+    return detail::call(failed, iobind_runtime_find_device, get(), spec, &found, memory) ? device(found, failed) : device();
   }
 };
 
@@ -241,206 +454,519 @@ public:
 class event : public detail::owner<iobind_event, iobind_event_destroy> {
 public:
   event() noexcept = default;
-  explicit event(device where, error *failed = nullptr) { detail::call(failed, iobind_event_create, where.get(), out()); }
+  explicit event(iobind_event *taken) noexcept : owner(taken) {}
+  explicit event(const device &where, error *failed = nullptr) { detail::call(failed, iobind_event_create, where.get(), out()); }
   bool wait(error *failed = nullptr) const { return detail::call(failed, iobind_event_wait, get()); }
-  bool wait_for(std::uint64_t timeout_ns, error *failed = nullptr) const {
-    return detail::call(failed, iobind_event_wait_for, get(), timeout_ns);
+  /** Fails with TIMEOUT; nanoseconds::max(): no limit. */
+  bool wait_for(std::chrono::nanoseconds timeout, error *failed = nullptr) const {
+    return detail::call(failed, iobind_event_wait_for, get(), limit(timeout));
   }
-  /** Whether it has passed. Also false if that cannot be found out; then the error says why. */
-  bool passed(error *failed = nullptr) const {
+  /** Poll without blocking. Also false if the work before the event failed; then the error says why. */
+  bool signaled(error *failed = nullptr) const {
     std::int32_t done = 0;
     return detail::call(failed, iobind_event_query, get(), &done) && done != 0;
+  }
+  static std::uint64_t limit(std::chrono::nanoseconds timeout) noexcept {
+    return timeout == timeout.max() ? UINT64_MAX : timeout.count() < 0 ? 0 : static_cast<std::uint64_t>(timeout.count());
   }
 };
 
 class stream : public detail::owner<iobind_stream, iobind_stream_destroy> {
 public:
   stream() noexcept = default;
-  explicit stream(device where, error *failed = nullptr) : stream(where, IOBIND_STREAM_OPTIONS_INIT, failed) {}
-  stream(device where, const iobind_stream_options &options, error *failed = nullptr) {
+  explicit stream(iobind_stream *taken) noexcept : owner(taken) {}
+  explicit stream(const device &where, error *failed = nullptr) : stream(where, detail::sized<iobind_stream_options>(), failed) {}
+  stream(const device &where, const iobind_stream_options &options, error *failed = nullptr) {
     detail::call(failed, iobind_stream_create, where.get(), &options, out());
   }
-  bool synchronize(error *failed = nullptr) const { return detail::call(failed, iobind_stream_synchronize, get()); }
-  bool wait(const event &before, error *failed = nullptr) const {
+  bool synchronize(error *failed = nullptr) { return detail::call(failed, iobind_stream_synchronize, get()); }
+  bool wait(const event &before, error *failed = nullptr) {
     return detail::call(failed, iobind_stream_wait, get(), before.get());
   }
-  bool record(const event &into, error *failed = nullptr) const {
-    return detail::call(failed, iobind_event_record, into.get(), get());
-  }
-  void *native() const noexcept { return iobind_stream_native(get()); }
+  bool record(event &into, error *failed = nullptr) { return detail::call(failed, iobind_event_record, into.get(), get()); }
+  /** The EP's native stream, valid as long as this one. */
+  void *native() const & noexcept { return iobind_stream_native(get()); }
+  void *native() const && = delete;
 };
 
 /* ---- tensors ---------------------------------------------------------------------------------------------------------- */
 
-/** One reference to a tensor. */
+/** One reference to a tensor. A const tensor is not written: only `read` and the other const members work on it. */
 class tensor : public detail::owner<iobind_tensor, iobind_tensor_release> {
 public:
   tensor() noexcept = default;
   explicit tensor(iobind_tensor *taken) noexcept : owner(taken) {} /**< the reference is this object's from now on */
-  tensor(device where, iobind_dtype dtype, shape dims, iobind_memory memory = IOBIND_MEMORY_DEFAULT, error *failed = nullptr) {
+  tensor(const device &where, iobind_dtype dtype, const shape &dims, iobind_memory memory = IOBIND_MEMORY_DEFAULT,
+         error *failed = nullptr) {
     detail::call(failed, iobind_tensor_create, where.get(), memory, dtype, dims.data(), dims.rank(), out());
   }
+  tensor(const device &where, iobind_dtype dtype, const shape &dims, error *failed)
+      : tensor(where, dtype, dims, IOBIND_MEMORY_DEFAULT, failed) {}
   /** With the elements of a C++ type; nothing is written into it. */
   template <class T>
-  static tensor of(device where, shape dims, iobind_memory memory = IOBIND_MEMORY_DEFAULT, error *failed = nullptr) {
+  static tensor of(const device &where, const shape &dims, iobind_memory memory = IOBIND_MEMORY_DEFAULT, error *failed = nullptr) {
     return tensor(where, dtype_of<T>::value, dims, memory, failed);
   }
   template <class T>
-  static tensor of(device where, shape dims, error *failed) {
+  static tensor of(const device &where, const shape &dims, error *failed) {
     return of<T>(where, dims, IOBIND_MEMORY_DEFAULT, failed);
   }
-  /** Filled with these values. */
+  /** Filled with these values: as many as the dims say. */
   template <class Range>
-  static tensor from(device where, shape dims, const Range &values, error *failed = nullptr) {
-    tensor made = of<std::remove_cv_t<detail::element<const Range>>>(where, dims, IOBIND_MEMORY_DEFAULT, failed);
+  static tensor from(const device &where, const shape &dims, const Range &values, error *failed = nullptr) {
+    tensor made;
+    if constexpr (detail::is_bits<Range>) {
+      made = of<bool>(where, dims, failed);
+    } else {
+      made = of<std::remove_cv_t<detail::element<const Range>>>(where, dims, failed);
+    }
     if (made && !made.write(values, failed)) made = tensor();
     return made;
   }
+  template <class T>
+  static tensor from(const device &where, const shape &dims, std::initializer_list<T> values, error *failed = nullptr) {
+    return from(where, dims, span<const T>(values.begin(), values.size()), failed);
+  }
   /** Over the caller's memory, which must outlive the tensor: on the host, or (a span over its address) on a device. */
   template <class Range>
-  static tensor wrap(device where, shape dims, Range &&memory, error *failed = nullptr) {
+  static tensor wrap(const device &where, const shape &dims, Range &&memory, error *failed = nullptr) {
     using T = detail::element<Range>;
+    static_assert(detail::lasts<Range>, "the memory must outlive the tensor: give an lvalue or a span, not a temporary");
+    static_assert(!std::is_const_v<T>, "a tensor's memory can be written: const memory cannot be wrapped");
     return wrap(where, dtype_of<T>::value, dims, std::data(memory), std::size(memory) * sizeof(T), nullptr, nullptr, failed);
   }
   /** Over memory that is given to the deleter at the end; see iobind_tensor_wrap. */
-  static tensor wrap(device where, iobind_dtype dtype, shape dims, void *data, std::size_t bytes, iobind_deleter deleter,
-                     void *context, error *failed = nullptr) {
+  static tensor wrap(const device &where, iobind_dtype dtype, const shape &dims, void *data, std::size_t bytes,
+                     iobind_deleter deleter, void *context, error *failed = nullptr) {
+    return wrap(where, IOBIND_MEMORY_DEFAULT, dtype, dims, data, bytes, deleter, context, failed);
+  }
+  static tensor wrap(const device &where, iobind_memory memory, iobind_dtype dtype, const shape &dims, void *data,
+                     std::size_t bytes, iobind_deleter deleter, void *context, error *failed = nullptr) {
     tensor made;
-    detail::call(failed, iobind_tensor_wrap, where.get(), IOBIND_MEMORY_DEFAULT, dtype, dims.data(), dims.rank(), data, bytes,
-                 deleter, context, made.out());
+    detail::call(failed, iobind_tensor_wrap, where.get(), memory, dtype, dims.data(), dims.rank(), data, bytes, deleter, context,
+                 made.out());
     return made;
   }
-  tensor share() const noexcept { return tensor(iobind_tensor_retain(get())); } /**< one more reference */
-  tensor slice(std::int64_t start, std::int64_t count, error *failed = nullptr) const {
+  /** One more reference. */
+  [[nodiscard]] tensor share() noexcept { return tensor(get() == nullptr ? nullptr : iobind_tensor_retain(get())); }
+  [[nodiscard]] tensor slice(std::int64_t start, std::int64_t count, error *failed = nullptr) {
     tensor made;
     detail::call(failed, iobind_tensor_slice, get(), start, count, made.out());
     return made;
   }
-  tensor view(std::size_t offset, iobind_dtype dtype, shape dims, error *failed = nullptr) const {
+  [[nodiscard]] tensor view(std::size_t offset, iobind_dtype dtype, const shape &dims, error *failed = nullptr) {
     tensor made;
     detail::call(failed, iobind_tensor_view, get(), offset, dtype, dims.data(), dims.rank(), made.out());
     return made;
   }
 
-  iobind_tensor_info info(error *failed = nullptr) const {
-    return detail::ask<iobind_tensor_info>(failed, IOBIND_TENSOR_INFO_INIT, iobind_tensor_get_info, get());
+  iobind_tensor_info info(error *failed = nullptr) const & { return ask(failed); }
+  iobind_tensor_info info(error *failed = nullptr) const && = delete;
+  shape dims(error *failed = nullptr) const {
+    iobind_tensor_info it = ask(failed);
+    return shape(span<const std::int64_t>(it.dims, it.rank));
   }
-  span<const std::int64_t> dims() const {
-    iobind_tensor_info it = info();
-    return {it.dims, it.rank};
+  iobind_dtype dtype(error *failed = nullptr) const { return static_cast<iobind_dtype>(ask(failed).dtype); }
+  std::size_t bytes(error *failed = nullptr) const { return ask(failed).bytes; }
+  device where(error *failed = nullptr) const {
+    iobind_device *found = ask(failed).device;
+    return found == nullptr ? device() : device(found, failed);
   }
-  iobind_dtype dtype() const { return static_cast<iobind_dtype>(info().dtype); }
-  std::size_t bytes() const { return info().bytes; }
-  device where() const { return device(info().device); }
-  void *address() const noexcept { return iobind_tensor_address(get()); }
+  /** On any device, for other libraries that work there; valid as long as the tensor. */
+  void *address() & noexcept { return iobind_tensor_address(get()); }
+  const void *address() const & noexcept { return iobind_tensor_address(get()); }
+  void *address() const && = delete;
 
-  /** All elements, from the start of a range, or into one; on a stream the range must stay as it is until the copy has passed. */
+  /** All elements. On a stream the range must stay unchanged until the copy is complete. */
   template <class Range>
-  bool write(const Range &values, error *failed = nullptr) const {
-    return put(values, nullptr, failed);
+  bool write(const Range &values, error *failed = nullptr) {
+    if constexpr (detail::is_bits<Range>) {
+      auto copy = std::make_unique<bool[]>(values.size());
+      std::copy(values.begin(), values.end(), copy.get());
+      return put(span<const bool>(copy.get(), values.size()), nullptr, failed);
+    } else if constexpr (std::is_same_v<std::remove_cv_t<detail::element<const Range>>, std::string>) {
+      return put_strings(values, failed);
+    } else {
+      return put(values, nullptr, failed);
+    }
   }
   template <class Range>
-  bool write(const Range &values, const stream &on, error *failed = nullptr) const {
-    return put(values, on.get(), failed);
+  bool write(Range &&values, stream &on, error *failed = nullptr) {
+    static_assert(detail::lasts<Range>, "a stream reads the memory after the call: give an lvalue or a span, not a temporary");
+    return detail::refuse_empty(failed, on, "tensor_write: stream") && put(values, on.get(), failed);
+  }
+  /** A part: from the element `first` on, as many as the range has. */
+  template <class Range>
+  bool write_part(std::size_t first, const Range &values, error *failed = nullptr) {
+    using T = std::remove_cv_t<detail::element<const Range>>;
+    return is<T>(failed) && starts<T>(first, failed) &&
+           detail::call(failed, iobind_tensor_write, get(), first * sizeof(T), std::data(values), std::size(values) * sizeof(T),
+                        nullptr);
   }
   template <class Range>
   bool read(Range &&values, error *failed = nullptr) const {
+    static_assert(detail::lasts<Range>, "the elements would be lost with the temporary: give an lvalue or a span");
     return fetch(values, nullptr, failed);
   }
+  /** The elements are there when the host knows that the stream has completed the copy. */
   template <class Range>
-  bool read(Range &&values, const stream &on, error *failed = nullptr) const {
-    return fetch(values, on.get(), failed);
+  bool read(Range &&values, stream &on, error *failed = nullptr) const {
+    static_assert(detail::lasts<Range>, "a stream writes the memory after the call: give an lvalue or a span, not a temporary");
+    return detail::refuse_empty(failed, on, "tensor_read: stream") && fetch(values, on.get(), failed);
+  }
+  template <class Range>
+  bool read_part(std::size_t first, Range &&values, error *failed = nullptr) const {
+    using T = detail::element<Range>;
+    static_assert(detail::lasts<Range>, "the elements would be lost with the temporary: give an lvalue or a span");
+    static_assert(!std::is_const_v<T>, "elements cannot be read into const memory");
+    return is<T>(failed) && starts<T>(first, failed) &&
+           detail::call(failed, iobind_tensor_read, get(), first * sizeof(T), std::data(values), std::size(values) * sizeof(T),
+                        nullptr);
   }
   /** The elements, in a new vector. */
   template <class T>
   std::vector<T> read(error *failed = nullptr) const {
     std::vector<T> values;
-    if (is<T>(failed)) values.resize(bytes() / sizeof(T));
-    if (!values.empty() && !read(values, failed)) values.clear();
+    if (!is<T>(failed)) return values;
+    if constexpr (std::is_same_v<T, bool>) {
+      const std::size_t count = bytes();
+      auto copy = std::make_unique<bool[]>(count);
+      if (fetch(span<bool>(copy.get(), count), nullptr, failed)) values.assign(copy.get(), copy.get() + count);
+    } else if constexpr (std::is_same_v<T, std::string>) {
+      values.resize(count());
+      for (std::size_t i = 0; i < values.size(); i++) {
+        if (!get_string(i, values[i], failed)) return {};
+      }
+    } else {
+      values.resize(bytes() / sizeof(T));
+      if (!fetch(values, nullptr, failed)) values.clear();
+    }
     return values;
   }
-  /** The elements in the tensor's own memory, if the host can read it. */
+  /** The elements in the tensor's own memory, if the host can read it; valid as long as the tensor. */
   template <class T>
-  span<T> data(error *failed = nullptr) const {
-    void *first = nullptr;
-    bool there = detail::call(failed, iobind_tensor_get_data, get(), dtype_of<std::remove_cv_t<T>>::value, &first);
-    return there ? span<T>(static_cast<T *>(first), bytes() / sizeof(T)) : span<T>();
+  span<T> data(error *failed = nullptr) & {
+    return look<T>(failed);
+  }
+  template <class T>
+  span<const T> data(error *failed = nullptr) const & {
+    return look<const T>(failed);
+  }
+  template <class T>
+  span<T> data(error *failed = nullptr) const && = delete;
+
+  bool get_string(std::size_t index, std::string &value, error *failed = nullptr) const {
+    std::size_t needed = 0;
+    if (!detail::call(failed, iobind_tensor_get_string, get(), index, nullptr, 0u, &needed)) return false;
+    value.resize(needed);
+    return detail::call(failed, iobind_tensor_get_string, get(), index, value.data(), value.size(), &needed);
+  }
+  bool set_string(std::size_t index, const text &value, error *failed = nullptr) {
+    return detail::call(failed, iobind_tensor_set_string, get(), index, value);
   }
 
-  /** All of another tensor of the same type and dims, wherever the two are; on a stream both must stay until it has passed. */
-  bool copy(const tensor &source, error *failed = nullptr) const { return copy_on(source, nullptr, failed); }
-  bool copy(const tensor &source, const stream &on, error *failed = nullptr) const { return copy_on(source, on.get(), failed); }
+  /** All of another tensor of the same type and dims, between any two devices; on a stream both must remain valid until it is complete. */
+  bool copy(const tensor &source, error *failed = nullptr) { return copy_on(source, nullptr, failed); }
+  bool copy(const tensor &source, stream &on, error *failed = nullptr) {
+    return detail::refuse_empty(failed, on, "tensor_copy: stream") && copy_on(source, on.get(), failed);
+  }
 
 private:
-  bool copy_on(const tensor &source, iobind_stream *on, error *failed) const {
+  iobind_tensor_info ask(error *failed) const {
+    return detail::ask<iobind_tensor_info>(failed, iobind_tensor_get_info, get());
+  }
+  bool copy_on(const tensor &source, iobind_stream *on, error *failed) {
     const iobind_tensor *const from = source.get();
     iobind_tensor *const to = get();
     return detail::call(failed, iobind_tensor_copy, &from, &to, 1u, on);
   }
+  std::size_t count() const {
+    std::size_t product = 1;
+    for (std::int64_t dim : dims()) product *= static_cast<std::size_t>(dim);
+    return product;
+  }
   template <class T>
   bool is(error *failed) const {
     constexpr iobind_dtype wanted = dtype_of<std::remove_cv_t<T>>::value;
-    iobind_tensor_info it = IOBIND_TENSOR_INFO_INIT;
+    iobind_tensor_info it = detail::sized<iobind_tensor_info>();
     return detail::call(failed, iobind_tensor_get_info, get(), &it) &&
-           (wanted == IOBIND_UNDEFINED || it.dtype == wanted ||
+           (wanted == it.dtype || (wanted == IOBIND_UNDEFINED && it.dtype != IOBIND_STRING) ||
             detail::refuse(failed, IOBIND_DTYPE, "tensor", iobind_dtype_name(it.dtype), iobind_dtype_name(wanted)));
   }
+  template <class T>
+  bool fits(std::size_t given, error *failed) const {
+    return is<T>(failed) && detail::refuse_count(failed, "tensor: the number of elements", bytes() / sizeof(T), given);
+  }
+  template <class T>
+  bool starts(std::size_t first, error *failed) const {
+    return first <= SIZE_MAX / sizeof(T) ||
+           detail::refuse(failed, IOBIND_INVALID_ARGUMENT, "tensor", "a part inside it", std::to_string(first).c_str());
+  }
   template <class Range>
-  bool put(const Range &values, iobind_stream *on, error *failed) const {
-    using T = detail::element<const Range>;
-    return is<T>(failed) &&
+  bool put(const Range &values, iobind_stream *on, error *failed) {
+    using T = std::remove_cv_t<detail::element<const Range>>;
+    return fits<T>(std::size(values), failed) &&
            detail::call(failed, iobind_tensor_write, get(), 0u, std::data(values), std::size(values) * sizeof(T), on);
+  }
+  template <class Range>
+  bool put_strings(const Range &values, error *failed) {
+    if (!is<std::string>(failed) || !detail::refuse_count(failed, "tensor: the number of elements", count(), std::size(values))) {
+      return false;
+    }
+    std::size_t index = 0;
+    for (const std::string &value : values) {
+      if (!set_string(index++, value, failed)) return false;
+    }
+    return true;
   }
   template <class Range>
   bool fetch(Range &&values, iobind_stream *on, error *failed) const {
     using T = detail::element<Range>;
-    return is<T>(failed) &&
+    static_assert(!std::is_const_v<T>, "elements cannot be read into const memory");
+    return fits<T>(std::size(values), failed) &&
            detail::call(failed, iobind_tensor_read, get(), 0u, std::data(values), std::size(values) * sizeof(T), on);
+  }
+  template <class T>
+  span<T> look(error *failed) const {
+    void *first = nullptr;
+    bool there = detail::call(failed, iobind_tensor_get_data, get(), dtype_of<std::remove_cv_t<T>>::value, &first);
+    return there ? span<T>(static_cast<T *>(first), bytes() / sizeof(T)) : span<T>();
   }
 };
 
+/** Copy pair by pair; see iobind_tensor_copy. */
+inline bool copy(const list_of<tensor> &sources, const list_of<tensor> &targets, error *failed = nullptr) {
+  return detail::refuse_count(failed, "tensor_copy: the number of targets", sources.size(), targets.size()) &&
+         detail::call(failed, iobind_tensor_copy, sources.data(), targets.data(), sources.size(), nullptr);
+}
+inline bool copy(const list_of<tensor> &sources, const list_of<tensor> &targets, stream &on, error *failed = nullptr) {
+  return detail::refuse_empty(failed, on, "tensor_copy: stream") &&
+         detail::refuse_count(failed, "tensor_copy: the number of targets", sources.size(), targets.size()) &&
+         detail::call(failed, iobind_tensor_copy, sources.data(), targets.data(), sources.size(), on.get());
+}
+
 /* ---- sessions --------------------------------------------------------------------------------------------------------- */
+
+/** iobind_session_options with its arrays. */
+struct session_options {
+  std::vector<device> devices{};
+  std::vector<std::pair<std::string, std::string>> ep{};     /**< EP options: "KEY" or "NAME.KEY" */
+  std::vector<std::pair<std::string, std::string>> config{}; /**< ORT's session config entries */
+  std::vector<std::pair<std::string, std::int64_t>> dims{};  /**< fixed values of the model's symbolic dims */
+  std::string profile{};
+  std::uint32_t flags = 0; /**< IOBIND_SESSION_* */
+  iobind_policy policy = IOBIND_POLICY_NONE;
+  std::int32_t optimization = 0;
+  std::int32_t intra_op_threads = 0;
+  std::int32_t inter_op_threads = 0;
+  std::size_t graph_limit = 0;
+  const stream *on = nullptr; /**< must remain valid until the session is made */
+};
+
+namespace detail {
+
+/* Session options as C takes them: valid as long as what they were made of. */
+class raw_session_options {
+public:
+  explicit raw_session_options(const session_options &from) : devices_(from.devices) {
+    split(from.ep, ep_keys_, ep_values_);
+    split(from.config, config_keys_, config_values_);
+    for (const auto &dim : from.dims) {
+      dim_names_.push_back(dim.first.c_str());
+      dim_values_.push_back(dim.second);
+    }
+    raw_.flags = from.flags;
+    raw_.devices = devices_.data();
+    raw_.device_count = devices_.size();
+    raw_.policy = from.policy;
+    raw_.optimization = from.optimization;
+    raw_.intra_op_threads = from.intra_op_threads;
+    raw_.inter_op_threads = from.inter_op_threads;
+    raw_.ep_keys = ep_keys_.data();
+    raw_.ep_values = ep_values_.data();
+    raw_.ep_option_count = ep_keys_.size();
+    raw_.config_keys = config_keys_.data();
+    raw_.config_values = config_values_.data();
+    raw_.config_count = config_keys_.size();
+    raw_.dim_names = dim_names_.data();
+    raw_.dim_values = dim_values_.data();
+    raw_.dim_count = dim_names_.size();
+    raw_.profile = from.profile.empty() ? nullptr : from.profile.c_str();
+    raw_.graph_limit = from.graph_limit;
+    raw_.stream = from.on == nullptr ? nullptr : from.on->get();
+  }
+  const iobind_session_options *get() const noexcept { return &raw_; }
+
+private:
+  static void split(const std::vector<std::pair<std::string, std::string>> &from, std::vector<const char *> &keys,
+                    std::vector<const char *> &values) {
+    for (const auto &entry : from) {
+      keys.push_back(entry.first.c_str());
+      values.push_back(entry.second.c_str());
+    }
+  }
+  list_of<device> devices_;
+  std::vector<const char *> ep_keys_{}, ep_values_{}, config_keys_{}, config_values_{}, dim_names_{};
+  std::vector<std::int64_t> dim_values_{};
+  iobind_session_options raw_ = sized<iobind_session_options>();
+};
+
+} // namespace detail
+
+/** A run without a binding: what iobind_run_request has, with lengths, which are compared with the model's. */
+struct run_request {
+  list_of<tensor> inputs{};
+  list_of<tensor> targets{};               /**< none, or one for each output, null for a new tensor */
+  std::vector<iobind_placement> outputs{}; /**< none, or one for each output without a target */
+  const iobind_run_options *options = nullptr;
+};
 
 class session : public detail::owner<iobind_session, iobind_session_destroy> {
 public:
-  session(const runtime &on, const char *path, const iobind_session_options &options, error *failed = nullptr) {
+  session() noexcept = default;
+  explicit session(iobind_session *taken) noexcept : owner(taken) {}
+  session(const runtime &on, const text &path, const iobind_session_options &options, error *failed = nullptr) {
     detail::call(failed, iobind_session_create, on.get(), path, &options, out());
+  }
+  session(const runtime &on, const text &path, const session_options &options, error *failed = nullptr) {
+    if (options.on != nullptr && !detail::refuse_empty(failed, *options.on, "session_create: stream")) return;
+    detail::call(failed, iobind_session_create, on.get(), path, detail::raw_session_options(options).get(), out());
   }
   /** On a device, with the CPU as the last resort. */
-  session(const runtime &on, const char *path, device where, error *failed = nullptr) {
-    iobind_device *devices[] = {where.get()};
-    iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
-    options.devices = devices;
-    options.device_count = 1;
-    detail::call(failed, iobind_session_create, on.get(), path, &options, out());
+  session(const runtime &on, const text &path, const device &where, error *failed = nullptr)
+      : session(on, path, only(where), failed) {}
+  /** From a model in memory, in any contiguous range, which may be freed after the call returns. */
+  template <class Range>
+  static session from_memory(const runtime &on, const Range &model, const iobind_session_options &options,
+                             error *failed = nullptr) {
+    static_assert(sizeof(detail::element<const Range>) == 1, "a model is bytes");
+    session made;
+    detail::call(failed, iobind_session_create_from_memory, on.get(), std::data(model), std::size(model), &options, made.out());
+    return made;
   }
-  session(const runtime &on, span<const std::byte> model, const iobind_session_options &options, error *failed = nullptr) {
-    detail::call(failed, iobind_session_create_from_memory, on.get(), model.data(), model.size(), &options, out());
+  template <class Range>
+  static session from_memory(const runtime &on, const Range &model, const session_options &options, error *failed = nullptr) {
+    if (options.on != nullptr && !detail::refuse_empty(failed, *options.on, "session_create: stream")) return session();
+    return from_memory(on, model, *detail::raw_session_options(options).get(), failed);
   }
-  iobind_session_info info(error *failed = nullptr) const {
-    return detail::ask<iobind_session_info>(failed, IOBIND_SESSION_INFO_INIT, iobind_session_get_info, get());
+  template <class Range>
+  static session from_memory(const runtime &on, const Range &model, const device &where, error *failed = nullptr) {
+    return from_memory(on, model, only(where), failed);
   }
-  iobind_value_info input(std::size_t index, error *failed = nullptr) const {
-    return detail::ask<iobind_value_info>(failed, IOBIND_VALUE_INFO_INIT, iobind_session_get_input, get(), index);
+  /** Over an `OrtSession *`; see iobind_session_wrap. */
+  static session wrap(const runtime &on, void *ort_session, iobind_deleter deleter, void *context, error *failed = nullptr) {
+    session made;
+    detail::call(failed, iobind_session_wrap, on.get(), ort_session, deleter, context, made.out());
+    return made;
   }
-  iobind_value_info output(std::size_t index, error *failed = nullptr) const {
-    return detail::ask<iobind_value_info>(failed, IOBIND_VALUE_INFO_INIT, iobind_session_get_output, get(), index);
+
+  iobind_session_info info(error *failed = nullptr) const & { return ask(failed); }
+  iobind_session_info info(error *failed = nullptr) const && = delete;
+  metadata_entry metadata(std::size_t index, error *failed = nullptr) const & {
+    metadata_entry found;
+    detail::call(failed, iobind_session_get_metadata, get(), index, &found.key, &found.value);
+    return found;
+  }
+  metadata_entry metadata(std::size_t index, error *failed = nullptr) const && = delete;
+  iobind_value_info input(std::size_t index, error *failed = nullptr) const & {
+    return detail::ask<iobind_value_info>(failed, iobind_session_get_input, get(), index);
+  }
+  iobind_value_info input(std::size_t index, error *failed = nullptr) const && = delete;
+  iobind_value_info output(std::size_t index, error *failed = nullptr) const & {
+    return detail::ask<iobind_value_info>(failed, iobind_session_get_output, get(), index);
+  }
+  iobind_value_info output(std::size_t index, error *failed = nullptr) const && = delete;
+  iobind_value_info input(const text &name, error *failed = nullptr) const & {
+    std::size_t index = 0;
+    return detail::call(failed, iobind_session_find_input, get(), name, &index) ? input(index, failed) : iobind_value_info{};
+  }
+  iobind_value_info input(const text &name, error *failed = nullptr) const && = delete;
+  iobind_value_info output(const text &name, error *failed = nullptr) const & {
+    std::size_t index = 0;
+    return detail::call(failed, iobind_session_find_output, get(), name, &index) ? output(index, failed) : iobind_value_info{};
+  }
+  iobind_value_info output(const text &name, error *failed = nullptr) const && = delete;
+  /** Which EP runs a node; for sessions made with IOBIND_SESSION_PLACEMENT. */
+  iobind_node_info node(std::size_t index, error *failed = nullptr) const & {
+    return detail::ask<iobind_node_info>(failed, iobind_session_get_node, get(), index);
+  }
+  iobind_node_info node(std::size_t index, error *failed = nullptr) const && = delete;
+
+  /** Run once without a binding: the inputs in the model's order; returns the outputs, on the host. */
+  std::vector<tensor> run(const list_of<tensor> &inputs, error *failed = nullptr) const {
+    iobind_session_info model = ask(failed);
+    std::vector<iobind_tensor *> made(model.output_count);
+    if (!counts("session_run", "inputs", model.input_count, inputs.size(), failed)) return {};
+    detail::call(failed, iobind_session_run, get(), inputs.data(), made.data());
+    return owned(made);
+  }
+  std::vector<tensor> run_with(const run_request &request, error *failed = nullptr) const {
+    iobind_session_info model = ask(failed);
+    std::vector<iobind_tensor *> made(model.output_count);
+    std::vector<std::int32_t> places(request.outputs.begin(), request.outputs.end());
+    iobind_run_request raw = detail::sized<iobind_run_request>();
+    if (!counts("session_run", "inputs", model.input_count, request.inputs.size(), failed) ||
+        (request.targets.size() > 0 &&
+         !counts("session_run", "targets", model.output_count, request.targets.size(), failed)) ||
+        (!places.empty() && !counts("session_run", "outputs", model.output_count, places.size(), failed))) {
+      return {};
+    }
+    raw.inputs = request.inputs.data();
+    raw.targets = request.targets.size() == 0 ? nullptr : request.targets.data();
+    raw.outputs = places.empty() ? nullptr : places.data();
+    raw.options = request.options;
+    detail::call(failed, iobind_session_run_request, get(), &raw, made.data());
+    return owned(made);
+  }
+  /** The file's path; empty if the call failed. */
+  std::string end_profile(error *failed = nullptr) {
+    const char *path = nullptr;
+    return detail::call(failed, iobind_session_end_profile, get(), &path) ? path : std::string();
+  }
+
+private:
+  static session_options only(const device &where) {
+    session_options options;
+    options.devices.push_back(where);
+    return options;
+  }
+  static bool counts(const char *call, const char *what, std::size_t expected, std::size_t got, error *failed) {
+    return expected == got || detail::refuse_count(failed, (std::string(call) + ": the number of " + what).c_str(), expected, got);
+  }
+  static std::vector<tensor> owned(const std::vector<iobind_tensor *> &raw) {
+    std::vector<tensor> outputs;
+    bool any = false;
+    for (iobind_tensor *output : raw) {
+      any = any || output != nullptr;
+      outputs.emplace_back(output);
+    }
+    return any ? std::move(outputs) : std::vector<tensor>();
+  }
+  iobind_session_info ask(error *failed) const {
+    return detail::ask<iobind_session_info>(failed, iobind_session_get_info, get());
   }
 };
 
 /* ---- bindings --------------------------------------------------------------------------------------------------------- */
 
-/** An input or output of a binding, by the index of its name. Valid as long as the binding, also after that was moved. */
+/** An input or output of a binding, by the index of its name. It keeps the binding alive. */
 class slot {
 public:
   slot() noexcept = default;
-  slot(iobind_binding *binding, std::size_t index) noexcept : binding_(binding), index_(index) {}
   std::size_t index() const noexcept { return index_; }
+  iobind_dtype dtype() const noexcept { return dtype_; } /**< what the model declares */
   explicit operator bool() const noexcept { return binding_ != nullptr; }
 
 protected:
-  iobind_binding *binding_ = nullptr;
+  friend class binding;
+  slot(std::shared_ptr<iobind_binding> binding, std::size_t index, iobind_dtype dtype) noexcept
+      : binding_(std::move(binding)), index_(index), dtype_(dtype) {}
+  iobind_binding *raw() const noexcept { return binding_.get(); }
+
+private:
+  std::shared_ptr<iobind_binding> binding_{};
   std::size_t index_ = 0;
+  iobind_dtype dtype_ = IOBIND_UNDEFINED;
 };
 
 class input_slot : public slot {
@@ -448,151 +974,300 @@ public:
   using slot::slot;
   bool bind(const tensor &value, iobind_input_mode mode = IOBIND_INPUT_RESIDENT, const event *ready = nullptr,
             error *failed = nullptr) const {
-    return detail::call(failed, iobind_binding_set_input, binding_, index_, mode, value.get(),
+    return (ready == nullptr || detail::refuse_empty(failed, *ready, "binding_set_input: event")) &&
+           detail::call(failed, iobind_binding_set_input, raw(), index(), mode, value.get(),
                         ready == nullptr ? nullptr : ready->get());
   }
-  /** New data into what is bound. The element type is not compared here: the bytes must be those of the input. */
+  bool bind(const tensor &value, error *failed) const { return bind(value, IOBIND_INPUT_RESIDENT, nullptr, failed); }
+  /** New data into what is bound: all elements of the input. */
   template <class Range>
   bool update(const Range &values, error *failed = nullptr) const {
-    return update(values, nullptr, failed);
+    if constexpr (detail::is_bits<Range>) {
+      auto copy = std::make_unique<bool[]>(values.size());
+      std::copy(values.begin(), values.end(), copy.get());
+      return put(span<const bool>(copy.get(), values.size()), nullptr, failed);
+    } else {
+      return put(values, nullptr, failed);
+    }
   }
   template <class Range>
-  bool update(const Range &values, const stream *on, error *failed = nullptr) const {
-    return detail::call(failed, iobind_binding_update_input, binding_, index_, std::data(values),
-                        std::size(values) * sizeof *std::data(values), on == nullptr ? nullptr : on->get());
+  bool update(Range &&values, stream &on, error *failed = nullptr) const {
+    static_assert(detail::lasts<Range>, "a stream reads the memory after the call: give an lvalue or a span, not a temporary");
+    return detail::refuse_empty(failed, on, "binding_update_input: stream") && put(values, on.get(), failed);
+  }
+
+private:
+  template <class Range>
+  bool put(const Range &values, iobind_stream *on, error *failed) const {
+    using T = std::remove_cv_t<detail::element<const Range>>;
+    constexpr iobind_dtype given = dtype_of<T>::value;
+    if (*this && given != dtype() && (given != IOBIND_UNDEFINED || dtype() == IOBIND_STRING)) {
+      return detail::refuse(failed, IOBIND_DTYPE, "binding_update_input", iobind_dtype_name(dtype()), iobind_dtype_name(given));
+    }
+    return detail::call(failed, iobind_binding_update_input, raw(), index(), std::data(values), std::size(values) * sizeof(T), on);
   }
 };
 
 class output_slot : public slot {
 public:
   using slot::slot;
-  bool bind(iobind_output_mode mode, device where = device(), iobind_memory memory = IOBIND_MEMORY_DEFAULT,
-            error *failed = nullptr) const {
-    return set(mode, where.get(), memory, nullptr, failed);
+  /** Where the session leaves it. */
+  bool bind(iobind_output_mode mode, error *failed = nullptr) const {
+    return set(mode, nullptr, IOBIND_MEMORY_DEFAULT, nullptr, failed);
   }
-  bool bind(const tensor &target, iobind_output_mode mode = IOBIND_OUTPUT_FIXED, error *failed = nullptr) const {
+  bool bind(iobind_output_mode mode, const device &where, iobind_memory memory = IOBIND_MEMORY_DEFAULT,
+            error *failed = nullptr) const {
+    return detail::refuse_empty(failed, where, "binding_set_output: device") && set(mode, where.get(), memory, nullptr, failed);
+  }
+  /** FIXED or IN_PLACE: each run writes into the tensor. */
+  bool bind(tensor &target, iobind_output_mode mode = IOBIND_OUTPUT_FIXED, error *failed = nullptr) const {
     return set(mode, nullptr, IOBIND_MEMORY_DEFAULT, target.get(), failed);
   }
-  /** The last run's output with one more reference; a later run may overwrite it if it is not FRESH. */
-  tensor get(error *failed = nullptr) const {
+  bool bind(tensor &&target, iobind_output_mode mode = IOBIND_OUTPUT_FIXED, error *failed = nullptr) const {
+    return bind(target, mode, failed);
+  }
+  /** The last run's output, with one more reference; a later run may overwrite it unless the output is FRESH. */
+  [[nodiscard]] tensor get(error *failed = nullptr) const {
     iobind_tensor *borrowed = nullptr;
-    detail::call(failed, iobind_binding_get_output, binding_, index_, &borrowed);
+    detail::call(failed, iobind_binding_get_output, raw(), index(), &borrowed);
     return tensor(borrowed == nullptr ? nullptr : iobind_tensor_retain(borrowed));
   }
-  /** The same without a wait for a run that is under way: for what is submitted to the stream from now on. */
-  tensor lend(const stream &to, error *failed = nullptr) const {
+  /** The same without blocking for a run in flight: for work that is submitted to the stream from now on. */
+  [[nodiscard]] tensor lend(stream &to, error *failed = nullptr) const {
     iobind_tensor *borrowed = nullptr;
-    detail::call(failed, iobind_binding_lend_output, binding_, index_, to.get(), &borrowed);
+    detail::call(failed, iobind_binding_lend_output, raw(), index(), to.get(), &borrowed);
     return tensor(borrowed == nullptr ? nullptr : iobind_tensor_retain(borrowed));
   }
   /** The last run's output, which the caller owns from now on. */
-  tensor take(error *failed = nullptr) const {
+  [[nodiscard]] tensor take(error *failed = nullptr) const {
     iobind_tensor *taken = nullptr;
-    detail::call(failed, iobind_binding_take_output, binding_, index_, &taken);
+    detail::call(failed, iobind_binding_take_output, raw(), index(), &taken);
     return tensor(taken);
   }
 
 private:
   bool set(iobind_output_mode mode, iobind_device *where, iobind_memory memory, iobind_tensor *target, error *failed) const {
-    return detail::call(failed, iobind_binding_set_output, binding_, index_, mode, where, memory, target);
+    return detail::call(failed, iobind_binding_set_output, raw(), index(), mode, where, memory, target);
   }
 };
 
-class binding : public detail::owner<iobind_binding, iobind_binding_destroy> {
+/** Which bytes each run of a binding moves, and why. */
+class audit : public detail::owner<iobind_audit, iobind_audit_destroy> {
 public:
-  explicit binding(const session &of, error *failed = nullptr) : session_(of.get()) {
-    detail::call(failed, iobind_binding_create, of.get(), out());
+  audit() noexcept = default;
+  explicit audit(iobind_audit *taken) noexcept : owner(taken) {}
+  iobind_audit_info info(error *failed = nullptr) const {
+    return detail::ask<iobind_audit_info>(failed, iobind_audit_get_info, get());
   }
-  input_slot input(const char *name, error *failed = nullptr) const {
+  iobind_audit_entry entry(std::size_t index, error *failed = nullptr) const & {
+    return detail::ask<iobind_audit_entry>(failed, iobind_audit_get_entry, get(), index);
+  }
+  iobind_audit_entry entry(std::size_t index, error *failed = nullptr) const && = delete;
+};
+
+class binding {
+public:
+  binding() noexcept = default;
+  explicit binding(const session &of, error *failed = nullptr) {
+    iobind_binding *made = nullptr;
+    if (!detail::call(failed, iobind_binding_create, of.get(), &made)) return;
+    object_.reset(made, iobind_binding_destroy);
+    session_ = of.get();
+  }
+  binding(const binding &) = delete;
+  binding &operator=(const binding &) = delete;
+  binding(binding &&other) noexcept = default;
+  binding &operator=(binding &&other) noexcept = default;
+  ~binding() = default;
+  iobind_binding *get() const noexcept { return object_.get(); }
+  explicit operator bool() const noexcept { return object_ != nullptr; }
+
+  input_slot input(const text &name, error *failed = nullptr) {
     std::size_t index = 0;
-    bool found = detail::call(failed, iobind_session_find_input, session_, name, &index);
-    return found ? input_slot(get(), index) : input_slot();
+    return detail::call(failed, iobind_session_find_input, model(), name, &index) ? input(index, failed) : input_slot();
   }
-  input_slot input(const char *name, const tensor &value, error *failed) const {
+  input_slot input(std::size_t index, error *failed = nullptr) {
+    iobind_value_info value = detail::sized<iobind_value_info>();
+    bool found = detail::call(failed, iobind_session_get_input, model(), index, &value);
+    return found ? input_slot(object_, index, static_cast<iobind_dtype>(value.dtype)) : input_slot();
+  }
+  input_slot input(const text &name, const tensor &value, error *failed) {
     return input(name, value, IOBIND_INPUT_RESIDENT, nullptr, failed);
   }
-  input_slot input(const char *name, const tensor &value, iobind_input_mode mode = IOBIND_INPUT_RESIDENT,
-                   const event *ready = nullptr, error *failed = nullptr) const {
+  input_slot input(const text &name, const tensor &value, iobind_input_mode mode = IOBIND_INPUT_RESIDENT,
+                   const event *ready = nullptr, error *failed = nullptr) {
     input_slot found = input(name, failed);
     return found && found.bind(value, mode, ready, failed) ? found : input_slot();
   }
-  output_slot output(const char *name, error *failed = nullptr) const {
+  output_slot output(const text &name, error *failed = nullptr) {
     std::size_t index = 0;
-    bool found = detail::call(failed, iobind_session_find_output, session_, name, &index);
-    return found ? output_slot(get(), index) : output_slot();
+    return detail::call(failed, iobind_session_find_output, model(), name, &index) ? output(index, failed) : output_slot();
+  }
+  output_slot output(std::size_t index, error *failed = nullptr) {
+    iobind_value_info value = detail::sized<iobind_value_info>();
+    bool found = detail::call(failed, iobind_session_get_output, model(), index, &value);
+    return found ? output_slot(object_, index, static_cast<iobind_dtype>(value.dtype)) : output_slot();
   }
   /** FIXED: each run writes into the tensor. */
-  output_slot output(const char *name, const tensor &target, error *failed = nullptr) const {
+  output_slot output(const text &name, tensor &target, error *failed = nullptr) {
     output_slot found = output(name, failed);
     return found && found.bind(target, IOBIND_OUTPUT_FIXED, failed) ? found : output_slot();
   }
-  output_slot output(const char *name, device where, error *failed) const {
+  output_slot output(const text &name, tensor &&target, error *failed = nullptr) { return output(name, target, failed); }
+  output_slot output(const text &name, const device &where, error *failed) {
     return output(name, where, IOBIND_OUTPUT_FRESH, failed);
   }
   /** New memory on a device in each run (FRESH), or the memory of the first one (REUSE). */
-  output_slot output(const char *name, device where, iobind_output_mode mode = IOBIND_OUTPUT_FRESH,
-                     error *failed = nullptr) const {
+  output_slot output(const text &name, const device &where, iobind_output_mode mode = IOBIND_OUTPUT_FRESH,
+                     error *failed = nullptr) {
     output_slot found = output(name, failed);
     return found && found.bind(mode, where, IOBIND_MEMORY_DEFAULT, failed) ? found : output_slot();
   }
+  /** Where the session leaves it, or NONE. */
+  output_slot output(const text &name, iobind_output_mode mode, error *failed = nullptr) {
+    output_slot found = output(name, failed);
+    return found && found.bind(mode, failed) ? found : output_slot();
+  }
   /** The output becomes the next run's input. */
-  bool carry(const char *from, const char *to, iobind_carry_mode mode = IOBIND_CARRY_MOVE, error *failed = nullptr) const {
+  bool carry(const text &from, const text &to, iobind_carry_mode mode = IOBIND_CARRY_MOVE, error *failed = nullptr) {
     output_slot source = output(from, failed);
     input_slot target = source ? input(to, failed) : input_slot();
     return target && detail::call(failed, iobind_binding_carry, get(), source.index(), target.index(), mode);
   }
-  /** Has finished when it returns; on a stream it is ordered there, and returns when it is submitted. */
-  bool run(error *failed = nullptr) const { return run_on(nullptr, nullptr, failed); }
-  bool run(const stream &on, error *failed = nullptr) const { return run_on(on.get(), nullptr, failed); }
-  bool run(const stream &on, const event &behind, error *failed = nullptr) const {
-    return run_on(on.get(), behind.get(), failed);
+  /** Complete when it returns; on a stream it is ordered there, and returns when it is submitted. */
+  bool run(error *failed = nullptr) { return run_on(nullptr, nullptr, failed); }
+  bool run(stream &on, error *failed = nullptr) {
+    return detail::refuse_empty(failed, on, "binding_run: stream") && run_on(on.get(), nullptr, failed);
   }
-  bool check(error *failed = nullptr) const { return detail::call(failed, iobind_binding_check, get()); }
+  /** The event is recorded after the run. */
+  bool run(stream &on, event &after, error *failed = nullptr) {
+    return detail::refuse_empty(failed, on, "binding_run: stream") && detail::refuse_empty(failed, after, "binding_run: event") &&
+           run_on(on.get(), after.get(), failed);
+  }
+  bool check(error *failed = nullptr) { return detail::call(failed, iobind_binding_check, get()); }
+  /** From any thread. */
   bool cancel(error *failed = nullptr) const { return detail::call(failed, iobind_binding_cancel, get()); }
-  bool clear(error *failed = nullptr) const { return detail::call(failed, iobind_binding_clear, get()); }
-  bool forget_graphs(error *failed = nullptr) const { return detail::call(failed, iobind_binding_forget_graphs, get()); }
-  bool set_run_options(const iobind_run_options &options, error *failed = nullptr) const {
+  bool clear(error *failed = nullptr) { return detail::call(failed, iobind_binding_clear, get()); }
+  bool forget_graphs(error *failed = nullptr) { return detail::call(failed, iobind_binding_forget_graphs, get()); }
+  bool set_run_options(const iobind_run_options &options, error *failed = nullptr) {
     return detail::call(failed, iobind_binding_set_run_options, get(), &options);
+  }
+  iobind::audit audit(error *failed = nullptr) {
+    iobind_audit *made = nullptr;
+    detail::call(failed, iobind_audit_create, get(), &made);
+    return iobind::audit(made);
   }
 
 private:
-  bool run_on(iobind_stream *on, iobind_event *behind, error *failed) const {
-    return detail::call(failed, iobind_binding_run, get(), on, behind);
+  bool run_on(iobind_stream *on, iobind_event *after, error *failed) {
+    return detail::call(failed, iobind_binding_run, get(), on, after);
   }
-  iobind_session *session_; /* lives as long as the binding, even if its own object is gone */
+  iobind_session *model() const noexcept { return object_ == nullptr ? nullptr : session_; }
+  std::shared_ptr<iobind_binding> object_{}; /* its slots share it */
+  iobind_session *session_ = nullptr;        /* lives as long as the binding, even if its own object is gone */
 };
 
 /* ---- pipelines -------------------------------------------------------------------------------------------------------- */
 
+/** iobind_pipeline_options with its arrays, whose lengths are compared with the model's. */
+struct pipeline_options {
+  std::size_t slots = 0;                 /**< 0: 3 */
+  std::uint32_t flags = 0;               /**< IOBIND_PIPELINE_* */
+  list_of<tensor> constants{};             /**< none, or one for each input, null for an input that each item brings */
+  std::vector<iobind_placement> outputs{}; /**< none: all to the host; or one for each output */
+  const iobind_run_options *run_options = nullptr;
+};
+
+/** Outputs are lent: `output(i)` is valid until the next call of submit or next, which empties it, so that the pipeline reuses its
+ *  memory. `take(i)` keeps one: the pipeline allocates another in its place. */
 class pipeline : public detail::owner<iobind_pipeline, iobind_pipeline_destroy> {
 public:
-  explicit pipeline(const session &of, const iobind_pipeline_options &options = IOBIND_PIPELINE_OPTIONS_INIT,
-                    error *failed = nullptr) {
-    detail::call(failed, iobind_pipeline_create, of.get(), &options, out());
+  pipeline() noexcept = default;
+  explicit pipeline(const session &of, error *failed = nullptr) : pipeline(of, pipeline_options(), failed) {}
+  pipeline(const session &of, const pipeline_options &options, error *failed = nullptr) {
+    iobind_session_info model = detail::sized<iobind_session_info>();
+    iobind_pipeline_options raw = detail::sized<iobind_pipeline_options>();
+    std::vector<std::int32_t> places(options.outputs.begin(), options.outputs.end());
+    if (!detail::call(failed, iobind_session_get_info, of.get(), &model) ||
+        (options.constants.size() > 0 && !detail::refuse_count(failed, "pipeline_create: the number of constants",
+                                                               model.input_count, options.constants.size())) ||
+        (!places.empty() &&
+         !detail::refuse_count(failed, "pipeline_create: the number of outputs", model.output_count, places.size()))) {
+      return;
+    }
+    raw.flags = options.flags;
+    raw.slots = options.slots;
+    raw.constants = options.constants.size() == 0 ? nullptr : options.constants.data();
+    raw.outputs = places.empty() ? nullptr : places.data();
+    raw.run_options = options.run_options;
+    input_count_ = model.input_count;
+    raw_.resize(model.output_count);
+    lent_.resize(model.output_count);
+    detail::call(failed, iobind_pipeline_create, of.get(), &raw, out());
   }
-  /** One host tensor for each input in the model's order; an empty one for a constant input. */
-  template <std::size_t N>
-  bool submit(const std::array<const tensor *, N> &inputs, error *failed = nullptr) const {
-    std::array<iobind_tensor *, N> raw{};
-    for (std::size_t i = 0; i < N; i++) raw[i] = inputs[i] == nullptr ? nullptr : inputs[i]->get();
-    return detail::call(failed, iobind_pipeline_submit, get(), raw.data());
+  /** One host tensor for each input in the model's order; null for a constant input. Its data are copied before the call returns. */
+  bool submit(const list_of<tensor> &inputs, error *failed = nullptr) {
+    return begin(inputs, failed) && detail::call(failed, iobind_pipeline_submit, get(), inputs.data());
   }
-  bool submit(const iobind_pipeline_request &request, error *failed = nullptr) const {
+  /** Inputs on the host or where the session reads them, each with its producer's event, or none at all; the tag comes back. */
+  bool submit(const list_of<tensor> &inputs, const list_of<event> &events, void *tag = nullptr, error *failed = nullptr) {
+    iobind_pipeline_request request = detail::sized<iobind_pipeline_request>();
+    if (!begin(inputs, failed) ||
+        (events.size() > 0 &&
+         !detail::refuse_count(failed, "pipeline_submit: the number of events", input_count_, events.size()))) {
+      return false;
+    }
+    request.inputs = inputs.data();
+    request.events = events.size() == 0 ? nullptr : events.data();
+    request.tag = tag;
     return detail::call(failed, iobind_pipeline_submit_request, get(), &request);
   }
-  /** The oldest item's outputs, one for each of the session's. Each has its own reference, so no later item overwrites it. */
-  template <std::size_t N>
-  bool next(std::array<tensor, N> &outputs, iobind_pipeline_item *item = nullptr, error *failed = nullptr) const {
-    return next_for(UINT64_MAX, outputs, item, failed);
+  /** Wait for the oldest item; `item` receives which one it is. */
+  bool next(iobind_pipeline_item *item = nullptr, error *failed = nullptr) {
+    drop();
+    return detail::call(failed, iobind_pipeline_next, get(), raw_.data(), item) && lend();
   }
-  template <std::size_t N>
-  bool next_for(std::uint64_t timeout_ns, std::array<tensor, N> &outputs, iobind_pipeline_item *item = nullptr,
-                error *failed = nullptr) const {
-    std::array<iobind_tensor *, N> raw{};
-    bool came = detail::call(failed, iobind_pipeline_next_for, get(), timeout_ns, raw.data(), item);
-    for (std::size_t i = 0; i < N; i++) outputs[i] = tensor(raw[i] == nullptr ? nullptr : iobind_tensor_retain(raw[i]));
-    return came;
+  bool next(error *failed) { return next(nullptr, failed); }
+  /** Fails with TIMEOUT; the item remains the next one. */
+  bool next_for(std::chrono::nanoseconds timeout, iobind_pipeline_item *item = nullptr, error *failed = nullptr) {
+    drop();
+    return detail::call(failed, iobind_pipeline_next_for, get(), event::limit(timeout), raw_.data(), item) && lend();
   }
+  /** The pulled item's output; empty if it was not wanted, or was taken. */
+  const tensor &output(std::size_t index, error *failed = nullptr) const & {
+    return known(index, failed) ? lent_[index] : none_;
+  }
+  const tensor &output(std::size_t index, error *failed = nullptr) const && = delete;
+  [[nodiscard]] tensor take(std::size_t index, error *failed = nullptr) {
+    return known(index, failed) ? std::move(lent_[index]) : tensor();
+  }
+  std::size_t output_count() const noexcept { return raw_.size(); }
+
+private:
+  bool begin(const list_of<tensor> &inputs, error *failed) {
+    if (!detail::refuse_empty(failed, *this, "pipeline_submit: pipeline") ||
+        !detail::refuse_count(failed, "pipeline_submit: the number of inputs", input_count_, inputs.size())) {
+      return false;
+    }
+    drop();
+    return true;
+  }
+  bool known(std::size_t index, error *failed) const {
+    if (failed != nullptr) failed->clear();
+    return index < raw_.size() || detail::refuse(failed, IOBIND_NOT_FOUND, "pipeline: output", "an index of the session's outputs",
+                                                 std::to_string(index).c_str());
+  }
+  bool lend() noexcept {
+    for (std::size_t i = 0; i < raw_.size(); i++) lent_[i] = tensor(raw_[i] == nullptr ? nullptr : iobind_tensor_retain(raw_[i]));
+    return true;
+  }
+  void drop() noexcept {
+    for (tensor &lent : lent_) lent = tensor();
+  }
+  std::size_t input_count_ = 0;
+  std::vector<iobind_tensor *> raw_{};
+  std::vector<tensor> lent_{};
+  tensor none_{};
 };
 
 } // namespace iobind

@@ -44,8 +44,7 @@ void iobind__flight_look(iobind_binding *binding) {
       lose_states(binding);
     }
   }
-  iobind__ref_release(&flight->stream->ref);
-  *flight = (iobind__flight){0};
+  iobind__ref_release(&iobind__flight_end(flight)->ref);
 }
 
 iobind_status iobind__flight_wait(iobind_binding *binding, iobind_error *error) {
@@ -55,7 +54,7 @@ iobind_status iobind__flight_wait(iobind_binding *binding, iobind_error *error) 
 
 iobind_status iobind__binding_check_idle(iobind_binding *binding, const char *what, iobind_error *error) {
   iobind__flight_look(binding);
-  if (iobind__binding_runs(binding)) {
+  if (iobind__flight_runs(&binding->flight)) {
     return iobind__fail(error, IOBIND_INVALID_STATE, "%s: a run of this binding is under way: wait for it first", what);
   }
   if (binding->flight.stream != NULL) {
@@ -70,17 +69,13 @@ static void free_retired(iobind__ref *ref);
 /* Is a stream still working on what is bound? Then the stream takes the binding, and frees it by a second call once it has
  * passed. */
 static bool retire(iobind_binding *binding) {
-  iobind__flight flight = binding->flight;
-  binding->flight = (iobind__flight){0};
+  const iobind__flight *flight = &binding->flight;
   /* a worker's task held a reference until now, so it is over */
-  bool passed = flight.stream == NULL || !iobind__stream_orders_calls(flight.stream) ||
-                iobind__stream_passed(flight.stream, flight.ticket);
+  bool passed = flight->stream == NULL || !iobind__stream_orders_calls(flight->stream) ||
+                iobind__stream_passed(flight->stream, flight->ticket);
   if (!passed) {
     iobind__ref_init(&binding->ref, free_retired); /* the stream holds the only reference now */
-    iobind__stream_retire(flight.stream, flight.ticket, &binding->ref);
-  }
-  if (flight.stream != NULL) {
-    iobind__ref_release(&flight.stream->ref);
+    iobind__stream_retire(flight->stream, flight->ticket, &binding->ref);
   }
   return !passed;
 }
@@ -89,6 +84,7 @@ static bool retire(iobind_binding *binding) {
 
 static void clear_inputs(iobind_binding *binding) {
   for (size_t i = 0; i < binding->session->input_count; i++) {
+    iobind__input_let_loose(binding, i);
     iobind__input_clear(&binding->inputs[i]);
   }
   binding->has_live = false;
@@ -102,18 +98,24 @@ static void free_now(iobind_binding *binding) {
   }
   iobind__arrays_free(binding);
   iobind__run_options_free(binding);
-  clear_inputs(binding);
-  for (size_t i = 0; binding->outputs != NULL && i < binding->session->output_count; i++) {
+  for (size_t i = 0; binding->outputs != NULL && binding->holders != NULL && i < binding->session->output_count; i++) {
     iobind__carry_end(binding, i);
-    iobind__output_aim(&binding->outputs[i], NULL);
+    iobind__output_renew(binding, i);
+  }
+  if (binding->holders != NULL) {
+    clear_inputs(binding);
   }
   free(binding->outputs);
+  free(binding->holders);
   free(binding->carries);
   free(binding->fresh);
   free(binding->symbol_values);
   free(binding->symbol_owners);
   iobind_session *session = binding->session;
+  iobind_stream *stream = iobind__flight_end(&binding->flight);
+  iobind__flight_destroy(&binding->flight);
   free(binding);
+  iobind__ref_release(stream == NULL ? NULL : &stream->ref);
   iobind__ref_release(&session->ref);
 }
 
@@ -136,8 +138,9 @@ static iobind_status fill(iobind_binding *binding, iobind_error *error) {
   binding->carries = calloc(session->output_count + 1, sizeof *binding->carries);
   binding->symbol_values = calloc(session->symbol_count + 1, sizeof *binding->symbol_values);
   binding->symbol_owners = calloc(session->symbol_count + 1, sizeof *binding->symbol_owners);
-  if (binding->outputs == NULL || binding->fresh == NULL || binding->carries == NULL || binding->symbol_values == NULL ||
-      binding->symbol_owners == NULL) {
+  binding->holders = calloc(session->input_count + 3 * session->output_count + 1, sizeof *binding->holders);
+  if (binding->outputs == NULL || binding->holders == NULL || binding->fresh == NULL || binding->carries == NULL ||
+      binding->symbol_values == NULL || binding->symbol_owners == NULL) {
     return iobind__out_of_memory(error, "binding_create");
   }
   for (size_t i = 0; i < session->output_count; i++) {
@@ -166,7 +169,7 @@ iobind_status iobind_binding_create(iobind_session *session, iobind_binding **ou
   binding->session = session;
   iobind__ref_retain(&session->ref);
   binding->generation = 1;
-  atomic_init(&binding->state, IOBIND__IDLE);
+  iobind__flight_init(&binding->flight);
   atomic_init(&binding->queued, 0);
   iobind_status status = fill(binding, error);
   if (status != IOBIND_OK) {

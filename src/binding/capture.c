@@ -18,7 +18,7 @@ static iobind_status await_stream(const iobind_binding *binding, iobind_error *e
     return IOBIND_OK;
   }
   IOBIND__TRY(iobind__stream_drain(stream, error));
-  return iobind__bridge_in(stream, error); /* its library may have begun a capture meanwhile */
+  return iobind__stream_enter(stream, error); /* its library may have begun a capture meanwhile */
 }
 
 iobind_status iobind__capture_prepare(iobind_binding *binding, bool is_tried, iobind_error *error) {
@@ -127,7 +127,7 @@ static iobind_status make_outputs(iobind_binding *binding, iobind_error *error) 
     }
     IOBIND__TRY(iobind__binding_peek(binding, i, &shown, error));
     IOBIND__TRY(iobind__tensor_create_at(output->place, shown->dtype, shown->dims, shown->rank, &made, error));
-    iobind__output_aim(output, made);
+    iobind__output_aim(binding, i, made);
     iobind_tensor_release(made);
     iobind__table_changed(binding);
   }

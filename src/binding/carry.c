@@ -3,25 +3,14 @@
  * so after two runs nothing has to be bound. An IN_PLACE output is the input's tensor. */
 #include "binding/table.h"
 
-iobind__carry *iobind__carry_of_input(const iobind_binding *binding, size_t input) {
-  for (size_t i = 0; i < binding->carry_count; i++) {
-    if (binding->carries[i].input == input) {
-      return &binding->carries[i];
-    }
-  }
-  return NULL;
-}
-
-iobind__carry *iobind__carry_of_output(const iobind_binding *binding, size_t output) {
-  for (size_t i = 0; i < binding->carry_count; i++) {
-    if (binding->carries[i].output == output) {
-      return &binding->carries[i];
-    }
-  }
-  return NULL;
-}
-
 /* ---- before a run: the states that the last run left ---- */
+
+/* The next run writes this buffer of SWAP, which the carry holds. */
+static void aim_at_buffer(iobind__output *output, iobind_tensor *buffer) {
+  iobind_tensor *old = output->target;
+  output->target = iobind_tensor_retain(buffer);
+  iobind_tensor_release(old);
+}
 
 /* The input reads a state now, no longer what the caller has bound. */
 static void note_state(iobind__input *input) {
@@ -32,11 +21,17 @@ static void note_state(iobind__input *input) {
   }
 }
 
-/* The input reads this tensor from now on. Takes the reference. */
-static void bind_state(iobind__input *input, iobind_tensor *state) {
+/* The input reads this tensor from now on. Takes the reference. A state that the caller has, too, is held; others nobody can access. */
+static void bind_state(iobind_binding *binding, size_t index, iobind_tensor *state, bool is_shared) {
+  iobind__input *input = &binding->inputs[index];
   iobind_tensor *old = input->bound;
   input->bound = state;
   note_state(input);
+  if (is_shared) {
+    iobind__input_hold(binding, index);
+  } else {
+    iobind__input_let_loose(binding, index);
+  }
   iobind_tensor_release(old);
 }
 
@@ -62,9 +57,10 @@ static iobind_status advance_moved(iobind_binding *binding, iobind__carry *carry
     note_state(input);
   } else {
     iobind_tensor *state = NULL;
+    bool is_shared = output->result != NULL;
     IOBIND__TRY(take_state(binding, output, &state, error));
     has_other_dims = !iobind__tensor_same_dims(state, input->bound);
-    bind_state(input, state);
+    bind_state(binding, carry->input, state, is_shared);
   }
   binding->sides[0].generation = 0; /* both sides have an older state */
   binding->sides[1].generation = 0;
@@ -82,10 +78,11 @@ static void advance_swapped(iobind_binding *binding) {
     if (carry->mode == IOBIND_CARRY_SWAP) {
       iobind__output *output = &binding->outputs[carry->output];
       if (carry->due) {
-        bind_state(&binding->inputs[carry->input], iobind_tensor_retain(output->target));
+        bool is_buffer = output->target == carry->buffers[0] || output->target == carry->buffers[1]; /* which the carry holds */
+        bind_state(binding, carry->input, iobind_tensor_retain(output->target), !is_buffer);
         carry->due = false;
       }
-      iobind__output_aim(output, carry->buffers[binding->turn]);
+      aim_at_buffer(output, carry->buffers[binding->turn]);
       if (!iobind__side_has(side, carry->input, binding->inputs[carry->input].bound, carry->output, output->target)) {
         side->generation = 0;
       }
@@ -125,29 +122,39 @@ iobind_status iobind__carry_advance(iobind_binding *binding, iobind_stream *busy
 
 /* ---- before a run: memory for the states that it writes ---- */
 
-/* The buffer is the carry's no longer: what was captured in its memory is not met again. */
-static void leave_buffer(iobind_binding *binding, iobind_tensor **buffer) {
-  if (*buffer != NULL) {
-    iobind__graphs_forget_memory(binding, *buffer);
-    iobind_tensor_release(*buffer);
-    *buffer = NULL;
+/* Takes the reference. */
+void iobind__carry_set_buffer(iobind_binding *binding, iobind__carry *carry, size_t side, iobind_tensor *buffer) {
+  const iobind_session *session = binding->session;
+  iobind__holder *holder = &binding->holders[session->input_count + session->output_count + 2 * carry->output + side];
+  iobind_tensor *old = carry->buffers[side];
+  carry->buffers[side] = buffer;
+  if (old != NULL) {
+    iobind__graphs_forget_memory(binding, old); /* what was captured in it is not met again */
   }
+  iobind__tensor_hold(buffer, holder, &binding->flight, true);
+  iobind_tensor_release(old);
 }
 
-/* A buffer for this side to write: of the state's shape, and not used by the run in any other way. */
+void iobind__carry_leave_buffer(iobind_binding *binding, iobind__carry *carry, size_t side) {
+  bool is_state = binding->inputs[carry->input].bound == carry->buffers[side];
+  iobind__carry_set_buffer(binding, carry, side, NULL);
+  if (is_state) {
+    iobind__input_hold(binding, carry->input);
+  }
+  iobind__table_changed(binding);
+}
+
+/* A buffer for this side to write: of the state's shape. */
 static iobind_status prepare_swapped(iobind_binding *binding, iobind__carry *carry, iobind_error *error) {
   const iobind_tensor *state = binding->inputs[carry->input].bound;
   iobind_tensor **buffer = &carry->buffers[binding->turn];
-  bool fits =
-      *buffer != NULL && iobind__tensor_same_dims(*buffer, state) && !iobind__overlap_in_use(binding, carry->output, *buffer);
-  if (!fits) {
+  if (*buffer == NULL || !iobind__tensor_same_dims(*buffer, state)) {
     iobind_tensor *made;
     IOBIND__TRY(iobind__input_make(binding->session, carry->input, state, &made, error));
-    leave_buffer(binding, buffer);
-    *buffer = made;
+    iobind__carry_set_buffer(binding, carry, binding->turn, made);
   }
   if (binding->outputs[carry->output].target != *buffer) {
-    iobind__output_aim(&binding->outputs[carry->output], *buffer);
+    aim_at_buffer(&binding->outputs[carry->output], *buffer);
   }
   return IOBIND_OK;
 }
@@ -158,7 +165,7 @@ iobind_status iobind__carry_prepare(iobind_binding *binding, iobind_error *error
     if (carry->mode == IOBIND_CARRY_SWAP) {
       IOBIND__TRY(prepare_swapped(binding, carry, error));
     } else if (carry->mode == IOBIND_CARRY_IN_PLACE) {
-      iobind__output_aim(&binding->outputs[carry->output], binding->inputs[carry->input].bound);
+      iobind__output_aim(binding, carry->output, binding->inputs[carry->input].bound);
     }
   }
   return IOBIND_OK;
@@ -174,12 +181,12 @@ static iobind_status stage_state(iobind_binding *binding, iobind__carry *carry, 
   if (*buffer == NULL || !iobind__tensor_same_dims(*buffer, input->bound)) {
     iobind_tensor *made;
     IOBIND__TRY(iobind__input_make(binding->session, carry->input, input->bound, &made, error));
-    leave_buffer(binding, buffer);
-    *buffer = made;
+    iobind__carry_set_buffer(binding, carry, 1 - binding->turn, made);
   }
   IOBIND__TRY(iobind__tensor_copy_one(input->bound, *buffer, binding->session->stream, error));
   iobind_tensor *old = input->bound;
   input->bound = iobind_tensor_retain(*buffer);
+  iobind__input_let_loose(binding, carry->input); /* the carry holds its buffers */
   iobind__table_changed(binding);
   iobind__sides_let_go(binding, old);
   iobind_tensor_release(old);
@@ -216,9 +223,7 @@ void iobind__carry_note_failure(iobind_binding *binding) {
 
 void iobind__carry_take(iobind_binding *binding, iobind__carry *carry) {
   if (carry != NULL && carry->mode == IOBIND_CARRY_SWAP) {
-    /* the caller's tensor is still the next state; this side gets a new buffer at its turn */
-    leave_buffer(binding, &carry->buffers[binding->turn]);
-    iobind__table_changed(binding);
+    iobind__carry_leave_buffer(binding, carry, binding->turn); /* the caller's tensor is still the next state */
   }
 }
 
@@ -232,12 +237,31 @@ static bool swaps(const iobind_binding *binding) {
   return any;
 }
 
+static void add_carry(iobind_binding *binding, const iobind__carry *made) {
+  binding->carries[binding->carry_count++] = *made;
+  binding->outputs[made->output].carry = binding->carry_count;
+  binding->inputs[made->input].carry = binding->carry_count;
+}
+
+/* The last one takes its place. */
+static void remove_carry(iobind_binding *binding, iobind__carry *carry) {
+  binding->outputs[carry->output].carry = 0;
+  binding->inputs[carry->input].carry = 0;
+  const iobind__carry last = binding->carries[--binding->carry_count];
+  if (carry != &binding->carries[binding->carry_count]) {
+    *carry = last;
+    size_t place = (size_t)(carry - binding->carries) + 1;
+    binding->outputs[last.output].carry = place;
+    binding->inputs[last.input].carry = place;
+  }
+}
+
 void iobind__carry_end(iobind_binding *binding, size_t output) {
   iobind__carry *carry = iobind__carry_of_output(binding, output);
   if (carry != NULL) {
-    leave_buffer(binding, &carry->buffers[0]);
-    leave_buffer(binding, &carry->buffers[1]);
-    *carry = binding->carries[--binding->carry_count];
+    iobind__carry_set_buffer(binding, carry, 0, NULL);
+    iobind__carry_set_buffer(binding, carry, 1, NULL);
+    remove_carry(binding, carry);
     iobind__table_changed(binding);
     if (!swaps(binding)) {
       iobind__side_clear(binding, &binding->sides[1 - binding->turn]); /* it has no more turns */
@@ -296,7 +320,8 @@ static iobind_status check_first_state(const iobind_binding *binding, const iobi
   if (state == NULL || carry->mode == IOBIND_CARRY_MOVE) {
     return IOBIND_OK;
   }
-  return iobind__value_accepts(&binding->session->outputs[carry->output], state, "binding_carry", error);
+  IOBIND__TRY(iobind__value_accepts(&binding->session->outputs[carry->output], state, "binding_carry", error));
+  return iobind__overlap_check_carry(binding, carry, state, "binding_carry", error);
 }
 
 iobind_status iobind_binding_carry(iobind_binding *binding, size_t output, size_t input, iobind_carry_mode mode,
@@ -329,6 +354,6 @@ iobind_status iobind_binding_carry(iobind_binding *binding, size_t output, size_
   iobind__carry_end(binding, output);
   iobind__output_set(binding, output, mode == IOBIND_CARRY_MOVE ? IOBIND_OUTPUT_FRESH : IOBIND_OUTPUT_IN_PLACE, to->place,
                      NULL);
-  binding->carries[binding->carry_count++] = made;
+  add_carry(binding, &made);
   return IOBIND_OK;
 }

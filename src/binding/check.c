@@ -54,8 +54,7 @@ static iobind_status check_carry(iobind_binding *binding, const iobind__carry *c
     return IOBIND_OK;
   }
   IOBIND__TRY(iobind__value_accepts(output, state, what, error));
-  IOBIND__TRY(agree_symbols(binding, output, state, binding->session->input_count + carry->output, what, error));
-  return iobind__overlap_check_input(binding, carry->input, state, what, error);
+  return agree_symbols(binding, output, state, binding->session->input_count + carry->output, what, error);
 }
 
 /* An input that the model passes through as this output is copied by iobind; ORT compares nothing. */

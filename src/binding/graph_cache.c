@@ -181,13 +181,14 @@ static iobind_status check_limit(const iobind_binding *binding, iobind_error *er
 static bool may_capture(const iobind_binding *binding) {
   const iobind_session *session = binding->session;
   bool is_slot = binding->graphs->user == IOBIND__GRAPHS_OF_SLOT;
-  bool slot_may = !session->graph_recycles && count(binding->graphs, true) < session->graphs.limit;
+  bool slot_may = !iobind__session_graphs_have(session, IOBIND__QUIRK_GRAPH_RECYCLES) &&
+                  count(binding->graphs, true) < session->graphs.limit;
   return iobind__registry_has_room(&session->graphs) && (!is_slot || slot_may);
 }
 
 static bool is_tried(const iobind_binding *binding) {
-  return binding->session->graphs.device->ep->graph_loses_copies && binding->graphs->user != IOBIND__GRAPHS_OF_TRIAL &&
-         may_capture(binding);
+  return iobind__session_graphs_have(binding->session, IOBIND__QUIRK_GRAPH_LOSES_COPIES) &&
+         binding->graphs->user != IOBIND__GRAPHS_OF_TRIAL && may_capture(binding);
 }
 
 /* Bytes that belong to a graph are compared when the run is submitted. What is copied into pinned memory on the run's stream must have
@@ -262,7 +263,7 @@ static void aim_outputs(iobind_binding *binding, const iobind__graph *self) {
   for (size_t i = 0; i < binding->session->output_count; i++) {
     iobind__output *output = &binding->outputs[i];
     if (output->mode == IOBIND_OUTPUT_REUSE && output->target == NULL) {
-      iobind__output_aim(output, self->made[i]);
+      iobind__output_aim(binding, i, self->made[i]);
       iobind__table_changed(binding);
     }
   }
@@ -293,6 +294,11 @@ iobind_status iobind__graphs_choose(iobind_binding *binding, iobind__graph *foun
     IOBIND__TRY(iobind__registry_check_recycling(binding->session, "binding_run", error));
   }
   return iobind__graph_make_options(binding, found, stream != NULL, options, error);
+}
+
+iobind_status iobind__graphs_pass_by(iobind_binding *binding, iobind_error *error) {
+  iobind__side_of_turn(binding)->graph = NULL; /* the next run of a graph looks at everything again */
+  return iobind__registry_check_recycling(binding->session, "binding_run", error);
 }
 
 bool iobind__graphs_repeat(const iobind_binding *binding, iobind__replay *replay) {

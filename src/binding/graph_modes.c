@@ -44,7 +44,7 @@ iobind_status iobind__graphs_check_carry(const iobind_binding *binding, size_t o
   if (mode == IOBIND_CARRY_MOVE) {
     return refuse("binding_carry", name, "expected SWAP or IN_PLACE, got MOVE, which is elsewhere in each run", error);
   }
-  if (binding->session->graph_recycles) {
+  if (iobind__session_graphs_have(binding->session, IOBIND__QUIRK_GRAPH_RECYCLES)) {
     return refuse("binding_carry", name, "SWAP takes two graphs, and with this ORT a session can have one", error);
   }
   return binding->session->graphs.limit >= 2

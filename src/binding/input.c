@@ -5,10 +5,19 @@
 
 void iobind__input_clear(iobind__input *input) {
   iobind__input old = *input;
-  *input = (iobind__input){0};
+  *input = (iobind__input){.carry = old.carry};
   iobind_tensor_release(old.bound); /* a side keeps what ORT still uses */
   iobind_tensor_release(old.source);
   iobind__event_release(old.event);
+}
+
+void iobind__input_hold(iobind_binding *binding, size_t index) {
+  const iobind__input *input = &binding->inputs[index];
+  iobind__tensor_hold(input->source != NULL ? input->source : input->bound, &binding->holders[index], &binding->flight, false);
+}
+
+void iobind__input_let_loose(iobind_binding *binding, size_t index) {
+  iobind__holder_set(&binding->holders[index], NULL, NULL, false);
 }
 
 static iobind_status check_index(const iobind_binding *binding, size_t index, const char *what, iobind_error *error) {
@@ -52,9 +61,10 @@ static iobind_status check_input(const iobind_binding *binding, size_t index, io
   if (mode == IOBIND_INPUT_RESIDENT && !*at_home) {
     return iobind__fail(
         error, IOBIND_DEVICE,
-        "binding_set_input: '%s': the session reads it on '%s', the tensor is on '%s': make it there, or bind it "
+        "binding_set_input: '%s': the session reads it in memory of '%s%s', the tensor is in '%s%s': make it there, or bind it "
         "SNAPSHOT or LIVE to have it copied",
-        value->label, value->place->device->spec, tensor->place->device->spec);
+        value->label, value->place->device->spec, iobind__place_suffix(value->place), tensor->place->device->spec,
+        iobind__place_suffix(tensor->place));
   }
   if (tensor->dtype == IOBIND_STRING && !*at_home) {
     return iobind__fail(error, IOBIND_NOT_SUPPORTED, "binding_set_input: '%s': strings cannot be copied to '%s'", value->label,
@@ -94,6 +104,9 @@ static iobind_status make_snapshot(const iobind_binding *binding, size_t index, 
   IOBIND__TRY(iobind__input_make(binding->session, index, tensor, &made, error));
   iobind_status status = event != NULL ? iobind_event_wait(event, error) : IOBIND_OK;
   if (status == IOBIND_OK) {
+    status = iobind__tensor_settle(tensor, IOBIND__READ, error);
+  }
+  if (status == IOBIND_OK) {
     status = tensor->dtype == IOBIND_STRING ? iobind__strings_copy(tensor, made, error)
                                             : iobind__tensor_copy_one(tensor, made, NULL, error);
   }
@@ -128,7 +141,8 @@ static iobind_status resolve(iobind_binding *binding, size_t index, iobind__inpu
 /* Is it another tensor of the same kind, so that nothing else in the binding can change? */
 static bool is_alike(const iobind_binding *binding, const iobind__input *input, iobind_input_mode mode,
                      const iobind_tensor *tensor, const iobind_event *event) {
-  return tensor != NULL && input->bound != NULL && mode == IOBIND_INPUT_RESIDENT && input->mode == mode && event == NULL &&
+  bool is_read_in_place = mode == IOBIND_INPUT_RESIDENT || (mode == IOBIND_INPUT_LIVE && input->source == NULL);
+  return tensor != NULL && input->bound != NULL && is_read_in_place && input->mode == mode && event == NULL &&
          input->event == NULL && iobind__binding_is_plain(binding) && iobind__tensor_is_alike(tensor, input->bound);
 }
 
@@ -144,6 +158,7 @@ static iobind_status replace(iobind_binding *binding, size_t index, iobind_tenso
     return status;
   }
   iobind__ref_retain(&tensor->ref);
+  iobind__input_hold(binding, index);
   iobind__sides_let_go(binding, old);
   iobind__ref_release(&old->ref);
   return IOBIND_OK;
@@ -165,6 +180,7 @@ void iobind__input_let_go(iobind_binding *binding, size_t index) {
   iobind__dims past = {.rank = input->bound->rank};
   memcpy(past.dims, input->bound->dims, past.rank * sizeof(int64_t));
   iobind__sides_forget_inputs(binding);
+  iobind__input_let_loose(binding, index);
   iobind__input_clear(input);
   input->past = past;
   binding->is_checked = false;
@@ -177,7 +193,7 @@ __attribute__((noinline)) static iobind_status set_input(iobind_binding *binding
   bool at_home = false;
   IOBIND__TRY(iobind__process_check("binding_set_input", error));
   IOBIND__TRY(check_input(binding, index, mode, tensor, &at_home, error));
-  iobind__input made = {.mode = mode, .event = event};
+  iobind__input made = {.mode = mode, .event = event, .carry = binding->inputs[index].carry};
   IOBIND__TRY(resolve(binding, index, &made, at_home, tensor, error));
   iobind__input *input = &binding->inputs[index];
   iobind__carry *carry = iobind__carry_of_input(binding, index);
@@ -193,6 +209,7 @@ __attribute__((noinline)) static iobind_status set_input(iobind_binding *binding
   *input = made;
   iobind__table_changed(binding);
   note_live(binding);
+  iobind__input_hold(binding, index);
   iobind__sides_let_go(binding, old.bound);
   iobind__input_clear(&old);
   return IOBIND_OK;
@@ -245,7 +262,11 @@ static iobind_status update_input(iobind_binding *binding, size_t index, const v
     return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "binding_update_input: '%s': expected %zu bytes, got %zu", name,
                         target->bytes, bytes);
   }
-  IOBIND__TRY(iobind_tensor_write(target, 0, data, bytes, stream, error));
+  /* host memory is written by the host, behind what is on the session's stream: a run there may still read it */
+  bool is_written_by_host = stream != NULL && target->place->host && target->place->device != stream->device &&
+                            iobind__session_has_device(binding->session, stream->device);
+  IOBIND__TRY(is_written_by_host ? iobind__stream_drain(stream, error) : IOBIND_OK);
+  IOBIND__TRY(iobind_tensor_write(target, 0, data, bytes, is_written_by_host ? NULL : stream, error));
   input->is_spoiled = false;
   return IOBIND_OK;
 }

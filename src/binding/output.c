@@ -1,9 +1,29 @@
 /* Bound outputs. */
 #include "binding/table.h"
 
-void iobind__output_aim(iobind__output *output, iobind_tensor *target) {
+/* A buffer of SWAP is held by its carry. */
+void iobind__output_hold(iobind_binding *binding, size_t index) {
+  const iobind__output *output = &binding->outputs[index];
+  const iobind__carry *carry = iobind__carry_of_output(binding, index);
+  bool swaps = carry != NULL && carry->mode == IOBIND_CARRY_SWAP;
+  iobind_tensor *tensor = output->target != NULL ? output->target : output->shown;
+  iobind__tensor_hold(swaps ? NULL : tensor, &binding->holders[binding->session->input_count + index], &binding->flight, true);
+}
+
+void iobind__output_aim(iobind_binding *binding, size_t index, iobind_tensor *target) {
+  iobind__output *output = &binding->outputs[index];
   iobind_tensor *old = output->target;
   output->target = iobind_tensor_retain(target);
+  iobind__output_hold(binding, index);
+  iobind_tensor_release(old);
+}
+
+/* The caller's tensor of a REUSE output's memory is the caller's alone now, or a new one. */
+void iobind__output_show(iobind_binding *binding, size_t index, iobind_tensor *tensor) {
+  iobind__output *output = &binding->outputs[index];
+  iobind_tensor *old = output->shown;
+  output->shown = iobind_tensor_retain(tensor);
+  iobind__output_hold(binding, index);
   iobind_tensor_release(old);
 }
 
@@ -25,6 +45,7 @@ void iobind__output_set(iobind_binding *binding, size_t index, iobind_output_mod
   output->memory = iobind__serial_next();
   iobind_tensor *old = output->target;
   output->target = iobind_tensor_retain(target);
+  iobind__output_show(binding, index, NULL);
   iobind__sides_let_go(binding, old);
   iobind_tensor_release(old);
   if (was_bound != (mode != IOBIND_OUTPUT_NONE)) {
@@ -42,7 +63,8 @@ void iobind__output_reset(iobind_binding *binding, size_t index) {
 
 void iobind__output_renew(iobind_binding *binding, size_t index) {
   binding->outputs[index].memory = iobind__serial_next();
-  iobind__output_aim(&binding->outputs[index], NULL);
+  iobind__output_show(binding, index, NULL);
+  iobind__output_aim(binding, index, NULL);
   iobind__table_changed(binding);
 }
 
@@ -53,7 +75,7 @@ void iobind__output_leave(iobind_binding *binding, size_t index, const iobind_te
 
 size_t iobind__output_references(const iobind_binding *binding, size_t index, const iobind_tensor *tensor) {
   const iobind__output *output = &binding->outputs[index];
-  return (size_t)(output->result == tensor) + (size_t)(output->target == tensor) +
+  return (size_t)(output->result == tensor) + (size_t)(output->target == tensor) + (size_t)(output->shown == tensor) +
          iobind__graphs_references(binding, index, tensor);
 }
 
@@ -69,22 +91,29 @@ static bool is_in_scratch(const iobind_binding *binding, const iobind__output *o
   return binding->session->graphs.limit > 0 && output->mode == IOBIND_OUTPUT_FRESH && !output->place->host;
 }
 
-/* ORT before 1.31 that copies several outputs to another memory copies some of them too early: the run may still be writing them. In every
+/* Where a run is on a stream of an EP, ORT refuses or forgets the copy into memory that it was given, or keeps from run to run, if the session
+ * leaves the output elsewhere. */
+static bool is_kept_elsewhere(const iobind_binding *binding, size_t index) {
+  const iobind__output *output = &binding->outputs[index];
+  const iobind_device *home = binding->session->outputs[index].place->device;
+  return output->mode != IOBIND_OUTPUT_FRESH && moves(binding, index) && (home->flags & IOBIND_DEVICE_STREAMS) != 0;
+}
+
+/* Some releases of ORT that copy several outputs to another memory copy some of them too early: the run may still be writing them. In every
  * release an input that is handed on goes to another memory without regard to the stream. */
 void iobind__outputs_choose_copied(iobind_binding *binding) {
-  enum { MENDED_IN = 31 };
   const iobind_session *session = binding->session;
-  size_t moving = 0;
+  size_t early = 0;
   for (size_t i = 0; i < session->output_count; i++) {
-    moving += moves(binding, i) ? 1 : 0;
+    early += moves(binding, i) && iobind__device_has(session->outputs[i].place->device, IOBIND__QUIRK_EARLY_OUTPUT_COPIES);
   }
-  bool is_early = moving > 1 && session->runtime->ort.minor < MENDED_IN;
   binding->copied_count = 0;
   for (size_t i = 0; i < session->output_count; i++) {
     iobind__output *output = &binding->outputs[i];
     bool is_handed_on = session->outputs[i].handed_on >= 0;
-    output->is_copied = output->mode != IOBIND_OUTPUT_NONE &&
-                        (is_handed_on || is_in_scratch(binding, output) || (is_early && moves(binding, i)));
+    output->is_copied =
+        output->mode != IOBIND_OUTPUT_NONE &&
+        (is_handed_on || is_in_scratch(binding, output) || is_kept_elsewhere(binding, i) || (early > 1 && moves(binding, i)));
     binding->copied_count += output->is_copied ? 1 : 0;
   }
 }
@@ -183,6 +212,7 @@ static iobind_status replace(iobind_binding *binding, size_t index, iobind_tenso
     return status;
   }
   iobind__ref_retain(&tensor->ref);
+  iobind__output_hold(binding, index);
   iobind__sides_let_go(binding, old);
   iobind__ref_release(&old->ref);
   return IOBIND_OK;

@@ -9,7 +9,7 @@ static bool is_in_place(const iobind__carry *carry) {
 /* The memory that an output writes, if the caller chose it; NULL: none. A state that is carried in place is chosen by binding
  * the input. */
 static inline const iobind_tensor *chosen_memory(const iobind_binding *binding, size_t output) {
-  const iobind__carry *carry = binding->carry_count == 0 ? NULL : iobind__carry_of_output(binding, output);
+  const iobind__carry *carry = iobind__carry_of_output(binding, output);
   if (carry != NULL) {
     return is_in_place(carry) ? binding->inputs[carry->input].bound : NULL;
   }
@@ -22,7 +22,7 @@ static inline bool meet(const iobind_tensor *a, const iobind_tensor *b) {
   if (a == NULL || b == NULL || (a != b && a->allocated > 0 && b->allocated > 0)) {
     return false;
   }
-  return iobind__tensor_overlaps(a, b);
+  return a->dtype == IOBIND_STRING ? iobind__strings_meet(a, b) : iobind__tensor_overlaps(a, b);
 }
 
 /* The tensor is to be bound to an input that is carried in place: then the output writes it. */
@@ -51,12 +51,14 @@ static iobind_status check_state(const iobind_binding *binding, const iobind__ca
   return IOBIND_OK;
 }
 
-iobind_status iobind__overlap_check_input(const iobind_binding *binding, size_t index, const iobind_tensor *tensor,
-                                          const char *what, iobind_error *error) {
+/* The tensor is to be read as an input, which is carried by `own`, or by nothing. */
+static iobind_status check_read(const iobind_binding *binding, size_t index, const iobind__carry *own,
+                                const iobind_tensor *tensor, const char *what, iobind_error *error) {
   const iobind_session *session = binding->session;
   for (size_t i = 0; i < session->output_count; i++) {
-    const iobind__carry *carry = binding->carry_count == 0 ? NULL : iobind__carry_of_output(binding, i);
-    bool asked = carry == NULL ? binding->outputs[i].mode == IOBIND_OUTPUT_IN_PLACE : carry->input == index;
+    const iobind__carry *carry = iobind__carry_of_output(binding, i);
+    bool is_own = own != NULL && own->output == i;
+    bool asked = is_own || (carry == NULL ? binding->outputs[i].mode == IOBIND_OUTPUT_IN_PLACE : carry->input == index);
     if (!asked && meet(tensor, chosen_memory(binding, i))) {
       return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "%s: '%s' overlaps the memory of output '%s': %s", what,
                           session->inputs[index].label, session->outputs[i].label,
@@ -64,18 +66,27 @@ iobind_status iobind__overlap_check_input(const iobind_binding *binding, size_t 
                                         : "a state that is carried in place needs a tensor of its own");
     }
   }
-  const iobind__carry *carry = binding->carry_count == 0 ? NULL : iobind__carry_of_input(binding, index);
-  if (!is_in_place(carry)) {
+  if (!is_in_place(own)) {
     return IOBIND_OK;
   }
   IOBIND__TRY(iobind__tensor_check_writable(tensor, what, error));
-  return check_state(binding, carry, tensor, what, error);
+  return check_state(binding, own, tensor, what, error);
+}
+
+iobind_status iobind__overlap_check_input(const iobind_binding *binding, size_t index, const iobind_tensor *tensor,
+                                          const char *what, iobind_error *error) {
+  return check_read(binding, index, iobind__carry_of_input(binding, index), tensor, what, error);
+}
+
+iobind_status iobind__overlap_check_carry(const iobind_binding *binding, const iobind__carry *carry, const iobind_tensor *state,
+                                          const char *what, iobind_error *error) {
+  return check_read(binding, carry->input, carry, state, what, error);
 }
 
 /* Is a tensor in the memory that the next run reads as this input: the last run's state, or else the bound tensor? */
 static iobind_status meets_input(const iobind_binding *binding, size_t index, const iobind_tensor *tensor, bool *meets,
                                  iobind_error *error) {
-  const iobind__carry *carry = binding->carry_count == 0 ? NULL : iobind__carry_of_input(binding, index);
+  const iobind__carry *carry = iobind__carry_of_input(binding, index);
   if (carry == NULL || !carry->due) {
     *meets = meet(tensor, binding->inputs[index].bound);
     return IOBIND_OK;
@@ -122,6 +133,17 @@ bool iobind__overlap_in_use(const iobind_binding *binding, size_t output, const 
     }
   }
   return false;
+}
+
+void iobind__overlap_leave_buffers(iobind_binding *binding, const iobind_tensor *tensor) {
+  for (size_t i = 0; i < binding->carry_count; i++) {
+    iobind__carry *carry = &binding->carries[i];
+    for (size_t side = 0; side < 2; side++) {
+      if (meet(tensor, carry->buffers[side])) {
+        iobind__carry_leave_buffer(binding, carry, side);
+      }
+    }
+  }
 }
 
 iobind_status iobind__overlap_renew(iobind_binding *binding, const iobind_tensor *tensor, iobind_error *error) {

@@ -12,6 +12,7 @@ static iobind_status bind_inputs(iobind_binding *binding, iobind_tensor *const *
     if (inputs[i] != NULL && !is_there && !(is_ours && inputs[i]->place->host)) {
       return iobind__refuse_elsewhere(session, i, inputs[i], what, error);
     }
+    IOBIND__TRY(inputs[i] == NULL ? IOBIND_OK : iobind__tensor_settle(inputs[i], IOBIND__READ, error));
     iobind_input_mode mode = is_there ? IOBIND_INPUT_RESIDENT : IOBIND_INPUT_SNAPSHOT;
     IOBIND__TRY(iobind_binding_set_input(binding, i, mode, inputs[i], NULL, error));
   }
@@ -63,7 +64,8 @@ static iobind_status run(iobind_binding *binding, const iobind_run_request *requ
   iobind_session *session = binding->session;
   iobind_run_options options;
   iobind__graphs_close(binding); /* a graph of one run would only cost: the run is a plain one */
-  IOBIND__TRY(session->graph_recycles ? check_recycling(session, what, error) : IOBIND_OK);
+  IOBIND__TRY(iobind__session_graphs_have(session, IOBIND__QUIRK_GRAPH_RECYCLES) ? check_recycling(session, what, error)
+                                                                                 : IOBIND_OK);
   IOBIND__TRY(iobind__placements_check(session, request->outputs, what, error));
   IOBIND__TRY(iobind__run_options_read(session, request->options, what, &options, error));
   if (request->options != NULL) {

@@ -98,6 +98,17 @@ iobind_status iobind__result_overlaps(const iobind_binding *binding, size_t inde
   return IOBIND_OK;
 }
 
+/* One memory, one tensor: whoever still has that of an earlier run accesses what later runs write. */
+static void show(iobind_binding *binding, size_t index) {
+  iobind__output *output = &binding->outputs[index];
+  if (output->shown == NULL || output->shown->data != output->result->data) {
+    iobind__output_show(binding, index, output->result);
+    return;
+  }
+  iobind_tensor_release(output->result);
+  output->result = iobind_tensor_retain(output->shown);
+}
+
 /* Give the value of an output to a tensor. */
 static iobind_status make_result(iobind_binding *binding, size_t index, iobind_error *error) {
   iobind__output *output = &binding->outputs[index];
@@ -121,6 +132,9 @@ static iobind_status make_result(iobind_binding *binding, size_t index, iobind_e
   IOBIND__TRY(
       iobind__tensor_from_value(output->value, output->place, &binding->session->ref, &output->result, "output", error));
   output->value = NULL;
+  if (output->mode == IOBIND_OUTPUT_REUSE) {
+    show(binding, index);
+  }
   return IOBIND_OK;
 }
 
@@ -144,6 +158,10 @@ static iobind_status find_source(iobind_binding *binding, size_t index, iobind_t
 static iobind_status make_copy(const iobind_binding *binding, size_t index, const iobind_tensor *source, iobind_tensor **copy,
                                iobind_error *error) {
   const iobind__output *output = &binding->outputs[index];
+  if (output->mode == IOBIND_OUTPUT_REUSE && output->shown != NULL && iobind__tensor_same_dims(source, output->shown)) {
+    *copy = iobind_tensor_retain(output->shown);
+    return IOBIND_OK;
+  }
   if (!iobind__output_is_given(output)) {
     return iobind__tensor_create_at(output->place, source->dtype, source->dims, source->rank, copy, error);
   }
@@ -177,9 +195,13 @@ static iobind_status copy_output(iobind_binding *binding, size_t index, iobind_s
     status = copy_content(source, copy, stream, error);
   }
   if (status == IOBIND_OK) {
-    iobind__tensor_use(source, stream);
-    iobind_tensor_release(binding->outputs[index].result);
-    binding->outputs[index].result = iobind_tensor_retain(copy);
+    iobind__output *output = &binding->outputs[index];
+    iobind__tensor_use(source, stream, IOBIND__READ);
+    iobind_tensor_release(output->result);
+    output->result = iobind_tensor_retain(copy);
+    if (output->mode == IOBIND_OUTPUT_REUSE && output->target == NULL) {
+      iobind__output_show(binding, index, copy);
+    }
   }
   iobind_tensor_release(source);
   iobind_tensor_release(copy);
@@ -205,7 +227,7 @@ static iobind_status retire(iobind_binding *binding, iobind_stream *stream) {
       continue; /* not bound, taken, or a state that is an input now */
     }
     IOBIND__TRY(make_result(binding, i, NULL));
-    iobind__tensor_use(output->result, stream);
+    iobind__tensor_use(output->result, stream, IOBIND__WRITE);
   }
   return IOBIND_OK;
 }
@@ -344,7 +366,7 @@ static iobind_status take_output(iobind_binding *binding, size_t index, iobind_t
     output->is_taken = carry != NULL;
     return IOBIND_OK;
   }
-  output->result = NULL;
+  output->result = NULL; /* the caller gets its reference */
   output->is_taken = true;
   if (output->mode == IOBIND_OUTPUT_REUSE) {
     iobind__output_leave(binding, index, *tensor);

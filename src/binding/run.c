@@ -96,6 +96,10 @@ __attribute__((noinline)) static iobind_status load_live_inputs(const iobind_bin
     const iobind__input *input = &binding->inputs[i];
     if (input->source != NULL) {
       IOBIND__TRY(iobind__tensor_copy_one(input->source, input->bound, stream, error));
+      /* if the run reads the copy on the host, it must have arrived before the run is submitted */
+      IOBIND__TRY(stream != NULL && input->bound->place->host
+                      ? iobind__tensor_settle_for(input->bound, IOBIND__READ, &binding->flight, error)
+                      : IOBIND_OK);
     }
   }
   return IOBIND_OK;
@@ -155,7 +159,7 @@ static iobind_status outputs_failed(const iobind_binding *binding, OrtStatus *fa
   } else if (names.length > 0) {
     status = iobind__ort_fail(
         api, failed, error,
-        "binding_run: output %s may not have the shape that is bound (DirectML does not say why it failed): FIXED "
+        "binding_run: output %s may not have the shape that is bound (the execution provider does not report why it failed): FIXED "
         "and REUSE keep one, FRESH takes any",
         iobind__text_get(&names));
   } else {
@@ -167,7 +171,7 @@ static iobind_status outputs_failed(const iobind_binding *binding, OrtStatus *fa
 
 /* Cancelled, and ORT could be told: a run of a graph has options of its own. */
 static inline bool is_cancelled(const iobind_binding *binding, const OrtRunOptions *options) {
-  return atomic_load(&binding->state) != IOBIND__RUNNING &&
+  return atomic_load(&binding->flight.state) != IOBIND__RUNNING &&
          (options == binding->options.now || options == binding->options.queued);
 }
 
@@ -264,12 +268,13 @@ __attribute__((always_inline)) static inline iobind_status execute_serial(iobind
   iobind_session *session = binding->session;
   iobind_status status = IOBIND_OK;
   iobind__graph *graph = NULL;
-  if (binding->graphs != NULL) {
+  if (binding->graphs != NULL && !binding->wants_no_graph) {
     IOBIND__TRY(iobind__graphs_find(binding, stream, &graph, error));
   }
   iobind__session_enter(session);
   if (binding->graphs != NULL) {
-    status = iobind__graphs_choose(binding, graph, stream, ordered, &options, error);
+    status = binding->wants_no_graph ? iobind__graphs_pass_by(binding, error)
+                                     : iobind__graphs_choose(binding, graph, stream, ordered, &options, error);
   }
   if (status == IOBIND_OK) {
     iobind__guarded_enter(&session->guarded);
@@ -290,10 +295,10 @@ static void unset_terminate(iobind_binding *binding) {
 }
 
 bool iobind__run_goes_on(iobind_binding *binding) {
-  while (atomic_load(&binding->state) == IOBIND__CANCELLING) {
+  while (atomic_load(&binding->flight.state) == IOBIND__CANCELLING) {
     sched_yield();
   }
-  bool cancelled = atomic_load(&binding->state) == IOBIND__CANCELLED;
+  bool cancelled = atomic_load(&binding->flight.state) == IOBIND__CANCELLED;
   if (cancelled) {
     unset_terminate(binding);
   }
@@ -303,14 +308,14 @@ bool iobind__run_goes_on(iobind_binding *binding) {
 /* Leave the running state. */
 static inline void leave(iobind_binding *binding) {
   uint64_t state = IOBIND__RUNNING;
-  while (!atomic_compare_exchange_weak(&binding->state, &state, IOBIND__IDLE)) {
+  while (!atomic_compare_exchange_weak(&binding->flight.state, &state, IOBIND__IDLE)) {
     if (state >= IOBIND__RUN_STATES) {
-      atomic_fetch_sub(&binding->state, IOBIND__RUNNING); /* a replay is offered */
+      atomic_fetch_sub(&binding->flight.state, IOBIND__RUNNING); /* a replay is offered */
       return;
     }
     if (state == IOBIND__CANCELLED) {
       unset_terminate(binding);
-      atomic_store(&binding->state, IOBIND__IDLE);
+      atomic_store(&binding->flight.state, IOBIND__IDLE);
       return;
     }
     if (state == IOBIND__CANCELLING) {
@@ -334,14 +339,15 @@ static iobind_status refuse_busy(iobind_error *error) {
 /* The same where the state was not IDLE: a run is under way, or a replay is offered, which this run is not. */
 __attribute__((noinline)) static iobind_status enter_from(iobind_binding *binding, uint64_t state, iobind_error *error) {
   bool idle = state % IOBIND__RUN_STATES == IOBIND__IDLE;
-  return idle && atomic_compare_exchange_strong(&binding->state, &state, IOBIND__RUNNING) ? IOBIND_OK : refuse_busy(error);
+  return idle && atomic_compare_exchange_strong(&binding->flight.state, &state, IOBIND__RUNNING) ? IOBIND_OK
+                                                                                                 : refuse_busy(error);
 }
 
 /* Enter the running state; INVALID_STATE if another run has it. */
 static inline iobind_status enter(iobind_binding *binding, iobind_error *error) {
   uint64_t state = IOBIND__IDLE;
-  return atomic_compare_exchange_strong(&binding->state, &state, IOBIND__RUNNING) ? IOBIND_OK
-                                                                                  : enter_from(binding, state, error);
+  return atomic_compare_exchange_strong(&binding->flight.state, &state, IOBIND__RUNNING) ? IOBIND_OK
+                                                                                         : enter_from(binding, state, error);
 }
 
 /* The same for a run on a worker's stream. If it comes after another run of this stream, the binding is in that state already,
@@ -399,23 +405,23 @@ static iobind_status run_on_own(iobind_binding *binding, iobind_stream *own, iob
  * library's stream each run waits for what that library has submitted. */
 static void offer_replay(iobind_binding *binding) {
   const iobind_session *session = binding->session;
-  bool repeats = is_steady(binding, NULL) && binding->results == IOBIND__RESULTS_HELD && binding->is_verified &&
-                 !binding->has_live && session->queued == NULL && session->guarded.gated != NULL &&
+  bool repeats = !binding->wants_no_graph && is_steady(binding, NULL) && binding->results == IOBIND__RESULTS_HELD &&
+                 binding->is_verified && !binding->has_live && session->queued == NULL && session->guarded.gated != NULL &&
                  !iobind__stream_is_foreign(session->stream);
   if (repeats && iobind__graphs_repeat(binding, &binding->replay)) {
     uint64_t state = IOBIND__RUNNING; /* not if it was cancelled */
-    (void)atomic_compare_exchange_strong(&binding->state, &state, binding->replay.thread + IOBIND__RUNNING);
+    (void)atomic_compare_exchange_strong(&binding->flight.state, &state, binding->replay.thread + IOBIND__RUNNING);
   }
 }
 
 static inline bool enter_replay(iobind_binding *binding) {
   uint64_t offered = iobind__thread;
-  return atomic_compare_exchange_strong(&binding->state, &offered, offered + IOBIND__RUNNING);
+  return atomic_compare_exchange_strong(&binding->flight.state, &offered, offered + IOBIND__RUNNING);
 }
 
 __attribute__((noinline)) static iobind_status fail_replay(iobind_binding *binding, OrtStatus *failed, iobind_error *error) {
   iobind_session *session = binding->session;
-  atomic_store(&binding->state, IOBIND__RUNNING);
+  atomic_store(&binding->flight.state, IOBIND__RUNNING);
   iobind__gate_leave();
   iobind__guarded_enter(&session->guarded); /* what follows may enter again */
   iobind__results_drop(binding, NULL);      /* those of the run before */
@@ -438,7 +444,7 @@ __attribute__((noinline)) static iobind_status replay(iobind_binding *binding) {
   }
   iobind__gate_leave();
   iobind__session_give_turn(binding->session);
-  atomic_fetch_sub(&binding->state, IOBIND__RUNNING);
+  atomic_fetch_sub(&binding->flight.state, IOBIND__RUNNING);
   return IOBIND_OK;
 }
 
@@ -449,7 +455,7 @@ static iobind_status run_serial(iobind_binding *binding, iobind_error *error) {
     return run_on_own(binding, own, error);
   }
   if (own != NULL) {
-    IOBIND__TRY(iobind__bridge_in(own, error)); /* the EP computes there by itself */
+    IOBIND__TRY(iobind__stream_enter(own, error)); /* the EP computes there by itself */
   }
   IOBIND__TRY(begin_serial(binding, NULL, error));
   if (binding->has_live) {
@@ -489,27 +495,36 @@ static void note_follower(iobind_binding *binding) {
   binding->flight.runs += binding->flight.stream != NULL;
 }
 
-static void note_flight(iobind_binding *binding, iobind_stream *stream, iobind__ticket ticket) {
-  iobind__flight *flight = &binding->flight;
-  if (flight->stream == NULL) {
-    iobind__ref_retain(&stream->ref);
-    flight->stream = stream;
-    flight->runs = 1;
+/* What the host reads while a run is submitted to an EP's stream: an input that the session reads on the host, or the pageable source of one
+ * that is copied before each run, which goes through pinned memory. NULL: nothing. */
+static const iobind_tensor *read_at_once(const iobind_binding *binding, size_t index) {
+  const iobind__input *input = &binding->inputs[index];
+  if (input->source != NULL) {
+    return iobind__place_is_pageable(input->source->place) ? input->source : NULL;
   }
-  flight->ticket = ticket;
+  return binding->session->inputs[index].place->host ? input->bound : NULL;
 }
 
-/* Wait for what the stream still has to deliver into host memory that the run uses. */
-static iobind_status use_host_tensors(const iobind_binding *binding, iobind_stream *stream, iobind_error *error) {
+/* What the host reads while it submits the run must be there by then, whoever brings it; and what is to be delivered to host memory comes
+ * before the run uses that memory. */
+static iobind_status settle_host_memory(const iobind_binding *binding, iobind_stream *stream, iobind_error *error) {
   const iobind_session *session = binding->session;
-  if (!iobind__stream_delivers(stream, UINT64_MAX)) {
-    return IOBIND_OK;
+  for (size_t i = 0; i < session->input_count; i++) {
+    const iobind__input *input = &binding->inputs[i];
+    const iobind_tensor *used = input->source != NULL ? input->source : input->bound;
+    const iobind_tensor *read = read_at_once(binding, i);
+    if (used->place->host) {
+      IOBIND__TRY(iobind__stream_use_host(stream, used->data, used->bytes, error));
+    }
+    if (read != NULL && input->event != NULL) {
+      IOBIND__TRY(iobind__stream_order_event(NULL, input->event, error));
+    }
+    IOBIND__TRY(read == NULL ? IOBIND_OK : iobind__tensor_settle_for(read, IOBIND__READ, &binding->flight, error));
   }
-  for (size_t i = 0; i < session->input_count + session->output_count; i++) {
-    const iobind_tensor *tensor =
-        i < session->input_count ? binding->inputs[i].bound : binding->outputs[i - session->input_count].target;
-    if (tensor != NULL && tensor->place->host) {
-      IOBIND__TRY(iobind__stream_use_host(stream, tensor->data, tensor->bytes, error));
+  for (size_t i = 0; i < session->output_count; i++) {
+    const iobind_tensor *target = binding->outputs[i].target;
+    if (target != NULL && target->place->host) {
+      IOBIND__TRY(iobind__stream_use_host(stream, target->data, target->bytes, error));
     }
   }
   return IOBIND_OK;
@@ -523,7 +538,7 @@ static void keep_states(const iobind_binding *binding, iobind_stream *stream) {
     iobind_tensor *state = binding->inputs[carry->input].bound;
     bool stays = carry->mode == IOBIND_CARRY_IN_PLACE || state == carry->buffers[0] || state == carry->buffers[1];
     if (!stays) {
-      iobind__tensor_use(state, stream);
+      iobind__tensor_use(state, stream, IOBIND__READ);
     }
   }
 }
@@ -535,12 +550,13 @@ static iobind_status execute_on(iobind_binding *binding, iobind_stream *stream, 
   if (compute != stream) {
     IOBIND__TRY(iobind__stream_fork(stream, compute, error));
   }
-  if (!iobind__session_stream_is_option(session) && compute->lane == NULL) {
-    IOBIND__API(session->runtime)->RunOptionsSetSyncStream(binding->options.queued, iobind__stream_ort(compute));
+  OrtSyncStream *sync = iobind__stream_ort(compute);
+  if (!iobind__session_stream_is_option(session) && sync != NULL) {
+    IOBIND__API(session->runtime)->RunOptionsSetSyncStream(binding->options.queued, sync);
   }
-  IOBIND__TRY(iobind__bridge_in(compute, error));
+  IOBIND__TRY(iobind__stream_enter(compute, error));
   iobind_status status = execute_serial(binding, binding->options.queued, compute, compute->device, error);
-  iobind_status left = iobind__bridge_out(compute, status == IOBIND_OK ? error : NULL);
+  iobind_status left = iobind__stream_leave(compute, status == IOBIND_OK ? error : NULL);
   status = status == IOBIND_OK ? left : status;
   if (compute == stream) {
     return status;
@@ -557,7 +573,7 @@ static iobind_status submit_to_ep(iobind_binding *binding, iobind_stream *stream
   note_follower(binding);
   IOBIND__TRY(begin_serial(binding, binding->flight.stream, error));
   IOBIND__TRY(await_producers(binding, stream, NULL, error));
-  IOBIND__TRY(use_host_tensors(binding, stream, error));
+  IOBIND__TRY(settle_host_memory(binding, stream, error));
   if (execute_on(binding, stream, &reason) != IOBIND_OK) {
     (void)iobind__stream_drain(stream, NULL); /* work that was submitted before the failure uses what is bound */
     bool is_made = binding->results != IOBIND__RESULTS_NONE;
@@ -565,7 +581,7 @@ static iobind_status submit_to_ep(iobind_binding *binding, iobind_stream *stream
   }
   keep_states(binding, stream);
   binding->flight.has_run = true;
-  note_flight(binding, stream, iobind__stream_take_ticket(stream));
+  iobind__flight_add(&binding->flight, stream, iobind__stream_take_ticket(stream));
   return IOBIND_OK;
 }
 
@@ -662,7 +678,7 @@ static iobind_status run_by_worker(iobind_binding *binding, iobind_stream *strea
     return status;
   }
   note_follower(binding);
-  note_flight(binding, stream, ticket);
+  iobind__flight_add(&binding->flight, stream, ticket);
   return IOBIND_OK;
 }
 
@@ -739,7 +755,7 @@ iobind_status iobind_binding_cancel(iobind_binding *binding, iobind_error *error
   IOBIND__TRY(iobind__process_check("binding_cancel", error));
   /* the run cannot end, and its options cannot be freed, between these two states */
   uint64_t running = IOBIND__RUNNING;
-  if (!atomic_compare_exchange_strong(&binding->state, &running, IOBIND__CANCELLING)) {
+  if (!atomic_compare_exchange_strong(&binding->flight.state, &running, IOBIND__CANCELLING)) {
     return IOBIND_OK;
   }
   const OrtApi *api = IOBIND__API(binding->session->runtime);
@@ -752,6 +768,7 @@ iobind_status iobind_binding_cancel(iobind_binding *binding, iobind_error *error
     unset_terminate(binding);
     result = iobind__ort_fail(api, status, error, "binding_cancel");
   }
-  atomic_store(&binding->state, result == IOBIND_OK ? IOBIND__CANCELLED : IOBIND__RUNNING); /* cancelling can be tried again */
+  atomic_store(&binding->flight.state,
+               result == IOBIND_OK ? IOBIND__CANCELLED : IOBIND__RUNNING); /* cancelling can be tried again */
   return result;
 }

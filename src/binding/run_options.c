@@ -102,6 +102,7 @@ iobind_status iobind__run_options_replace(iobind_binding *binding, const iobind_
     return status;
   }
   iobind__ort_options_release(session, &binding->options);
+  binding->wants_no_graph = iobind__run_options_want_no_graph(options);
   binding->options = made;
   return IOBIND_OK;
 }

@@ -7,6 +7,7 @@
 #include "binding/binding.h"
 #include "binding/graph.h"
 #include "binding/side.h"
+#include "memory/holder.h"
 
 typedef struct iobind__dims {
   size_t rank;
@@ -20,13 +21,16 @@ typedef struct iobind__input {
   iobind_event *event;   /* the producer's */
   bool is_spoiled;       /* a carried state that a failed run may have written, or that a later run has used */
   iobind__dims past;     /* of the tensor that was let go; REUSE outputs have memory for them */
+  size_t carry;          /* its place among the carries, counted from 1; 0: not carried */
 } iobind__input;
 
 typedef struct iobind__output {
   iobind_output_mode mode;
   iobind__place *place;  /* FRESH, REUSE: where it goes */
   iobind_tensor *target; /* FIXED, IN_PLACE: the tensor that the next run writes; a reference is held */
+  size_t carry;          /* as of an input */
   uint64_t memory;       /* REUSE: the serial number of the wanted memory; a new number means new memory */
+  iobind_tensor *shown;  /* REUSE: the tensor of that memory that the caller was given; a reference is held; NULL: none yet */
   /* what a run has shown; stays until mode or place change */
   bool is_verified;    /* it lands where it was asked for */
   bool has_fixed_dims; /* the model fixes the dims, and they came out so: other dims of an input do not change them */
@@ -44,19 +48,6 @@ typedef enum iobind__results {
   IOBIND__RESULTS_READY, /* fetched: each is a value or a tensor in its slot */
   IOBIND__RESULTS_FAILED /* the run failed after its call had returned: `failure` has the error */
 } iobind__results;
-
-/* The run state, for the busy check and for cancelling from another thread. The state of an idle binding may carry a thread's number: that
- * thread may replay the last graph without a look. The number stays while it does so, and that replay cannot be cancelled. */
-enum { IOBIND__IDLE, IOBIND__RUNNING, IOBIND__CANCELLING, IOBIND__CANCELLED, IOBIND__RUN_STATES };
-_Static_assert(IOBIND__THREADS_APART % IOBIND__RUN_STATES == 0, "the number of a thread leaves room for a run state");
-
-/* Runs on a stream of which the host does not know that they have passed. */
-typedef struct iobind__flight {
-  iobind_stream *stream; /* a reference is held; NULL: none */
-  iobind__ticket ticket; /* of the last of them */
-  size_t runs;           /* and one that came behind them, but was not made */
-  bool has_run; /* one was given to an EP's stream, or a worker has made it: then a failure leaves the states unknown */
-} iobind__flight;
 
 /* An output that becomes an input. */
 typedef struct iobind__carry {
@@ -84,12 +75,12 @@ struct iobind_binding {
   size_t turn;                 /* the side of the next run */
   iobind__graphs *graphs;      /* NULL: the session captures none */
   iobind__replay replay;       /* what the state offers */
+  bool wants_no_graph;         /* by the caller's run options: no run is captured or replayed */
   bool is_capture_broken;      /* the last run failed because another thread's call came into its capture */
   iobind__run_words words;     /* the caller's run options */
   iobind__ort_options options; /* the same, as ORT takes them */
-  atomic_uint_least64_t state;
-  atomic_size_t queued;  /* runs on a worker's stream that have not ended */
-  iobind__flight flight; /* only the owner's thread uses the rest */
+  iobind__flight flight;
+  atomic_size_t queued; /* runs on a worker's stream that have not ended; only the owner's thread uses the rest */
   iobind__results results;
   iobind_error failure;
   bool is_checked;     /* complete, and nothing changed since */
@@ -99,6 +90,7 @@ struct iobind_binding {
   size_t *fresh;       /* the outputs that are bound again before each run */
   size_t fresh_count;
   iobind__output *outputs;
+  iobind__holder *holders; /* of inputs, of outputs, then of each output's two buffers if it is carried by SWAP */
   iobind__carry *carries;
   size_t carry_count;
   int64_t *symbol_values; /* for the check of symbolic dims */
@@ -137,22 +129,27 @@ void iobind__binding_fail(iobind_binding *binding, const iobind_error *failure);
 /* The next run must look before it replays a graph. */
 static inline void iobind__binding_withdraw_replay(iobind_binding *binding) {
   if (binding->graphs != NULL) {
-    atomic_fetch_and(&binding->state, IOBIND__RUN_STATES - 1);
+    atomic_fetch_and(&binding->flight.state, IOBIND__RUN_STATES - 1);
   }
-}
-
-static inline bool iobind__binding_runs(const iobind_binding *binding) {
-  return atomic_load_explicit(&binding->state, memory_order_acquire) % IOBIND__RUN_STATES != IOBIND__IDLE;
 }
 
 /* iobind__binding_check_idle, inlined for the usual case. */
 static inline iobind_status iobind__binding_must_be_idle(iobind_binding *binding, const char *what, iobind_error *error) {
-  bool idle = binding->flight.stream == NULL && !iobind__binding_runs(binding);
+  bool idle = binding->flight.stream == NULL && !iobind__flight_runs(&binding->flight);
   return idle ? IOBIND_OK : iobind__binding_check_idle(binding, what, error);
 }
 
 /* input.c */
 void iobind__input_clear(iobind__input *input);
+
+/* Hold the memory that the caller has bound to an input, or to an output, so that host access comes after the runs that use it. To be called
+ * after a change, before the reference to the old tensor is released. */
+void iobind__input_hold(iobind_binding *binding, size_t index);
+void iobind__input_let_loose(iobind_binding *binding, size_t index);
+void iobind__output_hold(iobind_binding *binding, size_t index);
+
+/* REUSE: the caller is given this tensor of the memory that later runs write, too; NULL: they write other memory. */
+void iobind__output_show(iobind_binding *binding, size_t index, iobind_tensor *tensor);
 
 /* check.c */
 
@@ -163,16 +160,23 @@ iobind_status iobind__binding_check_complete(iobind_binding *binding, const char
 /* overlap.c: memory that a run reads and memory that it writes must not overlap, unless the caller asks for it. */
 iobind_status iobind__overlap_check_input(const iobind_binding *binding, size_t index, const iobind_tensor *tensor,
                                           const char *what, iobind_error *error);
+/* The same for the state that is bound where an output is to be carried. */
+iobind_status iobind__overlap_check_carry(const iobind_binding *binding, const iobind__carry *carry, const iobind_tensor *state,
+                                          const char *what, iobind_error *error);
 iobind_status iobind__overlap_check_output(const iobind_binding *binding, size_t index, iobind_output_mode mode,
                                            const iobind_tensor *tensor, iobind_error *error);
 
 /* Would a run that writes this tensor as the output read it too, or write it as another output? */
 bool iobind__overlap_in_use(const iobind_binding *binding, size_t output, const iobind_tensor *tensor);
 
-/* A tensor is bound: REUSE outputs in its memory, or perhaps in it, get new memory in the next run. */
+/* A tensor is bound: REUSE outputs in its memory, or perhaps in it, and states that are swapped get new memory in the next run. */
 iobind_status iobind__overlap_renew(iobind_binding *binding, const iobind_tensor *tensor, iobind_error *error);
+void iobind__overlap_leave_buffers(iobind_binding *binding, const iobind_tensor *tensor);
 static inline iobind_status iobind__overlap_make_room(iobind_binding *binding, const iobind_tensor *tensor,
                                                       iobind_error *error) {
+  if (binding->carry_count > 0) {
+    iobind__overlap_leave_buffers(binding, tensor);
+  }
   /* ORT makes the memory of REUSE outputs, and iobind only if runs are captured as graphs */
   bool is_elsewhere = iobind__tensor_is_allocated(tensor) && binding->graphs == NULL;
   return is_elsewhere ? IOBIND_OK : iobind__overlap_renew(binding, tensor, error);
@@ -192,7 +196,7 @@ void iobind__output_set(iobind_binding *binding, size_t index, iobind_output_mod
 void iobind__output_reset(iobind_binding *binding, size_t index);
 
 /* The next run writes this tensor, which may be NULL. */
-void iobind__output_aim(iobind__output *output, iobind_tensor *target);
+void iobind__output_aim(iobind_binding *binding, size_t index, iobind_tensor *target);
 
 /* Which outputs does iobind copy? What ORT copies instead is not always ordered behind the run. */
 void iobind__outputs_choose_copied(iobind_binding *binding);
@@ -230,6 +234,10 @@ iobind_status iobind__carry_advance(iobind_binding *binding, iobind_stream *busy
 iobind_status iobind__carry_prepare(iobind_binding *binding, iobind_error *error);
 void iobind__carry_note_run(iobind_binding *binding);
 void iobind__carry_note_failure(iobind_binding *binding);
+void iobind__carry_set_buffer(iobind_binding *binding, iobind__carry *carry, size_t side, iobind_tensor *buffer);
+
+/* A buffer of SWAP has become the caller's: the side gets a new one at its turn. */
+void iobind__carry_leave_buffer(iobind_binding *binding, iobind__carry *carry, size_t side);
 void iobind__carry_take(iobind_binding *binding, iobind__carry *carry); /* the caller owns the memory of the output now */
 void iobind__carry_end(iobind_binding *binding, size_t output);
 
@@ -237,8 +245,15 @@ void iobind__carry_end(iobind_binding *binding, size_t output);
 iobind_status iobind__carry_stage(iobind_binding *binding, iobind_error *error);
 
 /* The carry of an input or output; NULL: none. */
-iobind__carry *iobind__carry_of_input(const iobind_binding *binding, size_t input);
-iobind__carry *iobind__carry_of_output(const iobind_binding *binding, size_t output);
+static inline iobind__carry *iobind__carry_of_input(const iobind_binding *binding, size_t input) {
+  size_t place = binding->inputs[input].carry;
+  return place == 0 ? NULL : &binding->carries[place - 1];
+}
+
+static inline iobind__carry *iobind__carry_of_output(const iobind_binding *binding, size_t output) {
+  size_t place = binding->outputs[output].carry;
+  return place == 0 ? NULL : &binding->carries[place - 1];
+}
 
 /* run.c: only ORT's run, with the checks and copies after it; the states stay where they are. */
 iobind_status iobind__run_ort(iobind_binding *binding, OrtRunOptions *options, const iobind_device *ordered,

@@ -134,8 +134,9 @@ iobind_status iobind__slot_bring(iobind__slot *self, const iobind_pipeline_reque
     }
   }
   for (size_t i = 0; i < count; i++) {
-    if (pipeline->streamed[i] && !is_given(of, i) && event_of(of, i) != NULL) {
-      IOBIND__TRY(iobind__stream_order_event(NULL, event_of(of, i), error));
+    if (pipeline->streamed[i] && !is_given(of, i)) {
+      IOBIND__TRY(event_of(of, i) == NULL ? IOBIND_OK : iobind__stream_order_event(NULL, event_of(of, i), error));
+      IOBIND__TRY(iobind__tensor_settle(of->inputs[i], IOBIND__READ, error));
     }
   }
   iobind_status status = IOBIND_OK;

@@ -1,13 +1,10 @@
 #include "memory/allocator.h"
 
-#include "memory/dml.h"
+#include "memory/driver.h"
 
-static iobind_status find_allocator(iobind__place *place, OrtAllocator **allocator, iobind_error *error) {
+iobind_status iobind__ort_allocator(iobind__place *place, OrtAllocator **allocator, iobind_error *error) {
   iobind_runtime *runtime = place->device->runtime;
   const OrtApi *api = IOBIND__API(runtime);
-  if (place->device->dml != NULL) {
-    return iobind__dml_get_allocator(place, allocator, error);
-  }
   IOBIND__ORT_TRY(api, api->GetSharedAllocator(runtime->env, place->info, allocator), error, "allocator of '%s'",
                   place->device->spec);
   if (*allocator == NULL) {
@@ -43,7 +40,7 @@ static iobind_status get_allocator(iobind__place *place, OrtAllocator **allocato
   iobind_status status = IOBIND_OK;
   *allocator = atomic_load_explicit(&place->allocator, memory_order_acquire);
   if (*allocator == NULL) {
-    status = find_allocator(place, allocator, error);
+    status = iobind__driver_of(place->device)->allocator(place, allocator, error);
     if (status == IOBIND_OK) {
       atomic_store_explicit(&place->allocator, *allocator, memory_order_release);
     }
@@ -92,6 +89,7 @@ static iobind_status allocate(iobind__place *place, ONNXTensorElementDataType dt
                               size_t bytes, OrtValue **value, void **data, iobind_error *error) {
   const OrtApi *api = IOBIND__API(place->device->runtime);
   OrtAllocator *allocator;
+  IOBIND__TRY(iobind__device_check_registered(place->device, error));
   IOBIND__TRY(get_allocator(place, &allocator, error));
   *data = NULL;
   OrtStatus *made = api->CreateTensorAsOrtValue(allocator, dims, rank, dtype, value);
@@ -108,7 +106,7 @@ static iobind_status allocate(iobind__place *place, ONNXTensorElementDataType dt
   } else if (*data == NULL && bytes > 0) {
     result = iobind__fail(error, IOBIND_OUT_OF_MEMORY, "allocate %zu bytes on '%s': out of device memory", bytes,
                           place->device->spec);
-  } else if (!place->addressable && place->device->dml == NULL && bytes >= SUSPECT_BYTES) {
+  } else if (!place->addressable && !iobind__driver_of(place->device)->allocates_whole && bytes >= SUSPECT_BYTES) {
     result = check_holds(place, *data, bytes, error);
   }
   if (result != IOBIND_OK) {

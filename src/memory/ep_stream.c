@@ -174,6 +174,10 @@ static iobind_status order(iobind_stream *stream, iobind__point *point, iobind_e
   return iobind__bridge_out(stream, error);
 }
 
+static void *native(const iobind_stream *stream) {
+  return stream->bridge != NULL ? iobind__bridge_native(stream->bridge) : iobind__stream_handle(stream);
+}
+
 const iobind__stream_kind iobind__ep_stream = {
     .orders_calls = true,
     .open = open_sync,
@@ -185,4 +189,8 @@ const iobind__stream_kind iobind__ep_stream = {
     .mark = mark,
     .wait_point = wait_point,
     .order = order,
+    .enter = iobind__bridge_in,
+    .leave = iobind__bridge_out,
+    .native = native,
+    .staging_least = IOBIND__STAGED_LEAST,
 };

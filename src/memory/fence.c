@@ -1,7 +1,6 @@
 /* Waiting for devices that queue by themselves: copying four bytes from the device comes after everything queued before. */
 #include "memory/allocator.h"
-#include "memory/dml.h"
-#include "memory/stream.h"
+#include "memory/driver.h"
 
 static iobind_status get_fence(iobind_device *device, OrtValue **fence, iobind_error *error) {
   *fence = atomic_load_explicit(&device->fence, memory_order_acquire);
@@ -23,12 +22,10 @@ static iobind_status get_fence(iobind_device *device, OrtValue **fence, iobind_e
 }
 
 iobind_status iobind__device_wait(iobind_device *device, iobind_error *error) {
-  if (!device->queued) {
-    return IOBIND_OK;
-  }
-  if (device->dml != NULL) {
-    return iobind__dml_wait(device, error);
-  }
+  return iobind__device_has(device, IOBIND__QUIRK_QUEUES) ? iobind__driver_of(device)->wait(device, error) : IOBIND_OK;
+}
+
+iobind_status iobind__ort_wait(iobind_device *device, iobind_error *error) {
   const OrtApi *api = IOBIND__API(device->runtime);
   OrtValue *fence;
   IOBIND__TRY(get_fence(device, &fence, error));

@@ -18,10 +18,15 @@ typedef struct iobind__stream_kind {
   iobind_status (*wait_point)(iobind__point *point, iobind_error *error);
   /* Make later work wait for a point of another stream that, as far as the host knows, has not passed. */
   iobind_status (*order)(iobind_stream *stream, iobind__point *point, iobind_error *error);
+  /* Around work that ORT submits to the stream; NULL: nothing. */
+  iobind_status (*enter)(const iobind_stream *stream, iobind_error *error);
+  iobind_status (*leave)(iobind_stream *stream, iobind_error *error);
+  void *(*native)(const iobind_stream *stream); /* for iobind_stream_native; NULL: there is none */
+  void (*free)(iobind_stream *stream);          /* the last point of the stream is gone; NULL: nothing */
+  size_t staging_least;                         /* the smallest write for which pinned memory is worth it, in bytes */
 } iobind__stream_kind;
 
 extern const iobind__stream_kind iobind__ep_stream;
-extern const iobind__stream_kind iobind__dml_stream;
 extern const iobind__stream_kind iobind__worker_stream;
 
 /* ---- stream.c ---- */
@@ -48,6 +53,12 @@ void iobind__stream_hear_joined(iobind_stream *stream, iobind__ticket ticket);
 void iobind__stream_forget_joined(iobind_stream *stream);
 
 /* ---- native.c ---- */
+
+/* Before work is submitted to the EP's stream: it comes behind what the other library has submitted. Nothing without a bridge. */
+iobind_status iobind__bridge_in(const iobind_stream *stream, iobind_error *error);
+
+/* After that: what the other library submits next comes behind it. */
+iobind_status iobind__bridge_out(iobind_stream *stream, iobind_error *error);
 
 void *iobind__bridge_native(const iobind__bridge *bridge); /* as the caller knows it */
 void iobind__bridge_close(iobind__bridge *bridge);

@@ -86,7 +86,7 @@ static iobind_status use(iobind_stream *stream, iobind_semaphore *semaphore, uin
   if (sync == NULL) {
     return iobind__fail(error, IOBIND_NOT_SUPPORTED, "%s: '%s' has no streams of its own", what, device->spec);
   }
-  IOBIND__TRY(iobind__named(waits ? iobind__bridge_check(stream, error) : iobind__bridge_in(stream, error), error, what));
+  IOBIND__TRY(iobind__named(waits ? iobind__bridge_check(stream, error) : iobind__stream_enter(stream, error), error, what));
   iobind__device_enter(device);
   OrtStatus *failed = waits ? importer->api->WaitSemaphore(importer->ort, semaphore->handle, sync, value)
                             : importer->api->SignalSemaphore(importer->ort, semaphore->handle, sync, value);
@@ -94,7 +94,7 @@ static iobind_status use(iobind_stream *stream, iobind_semaphore *semaphore, uin
   IOBIND__ORT_TRY(IOBIND__API(device->runtime), failed, error, "%s: '%s'", what, device->spec);
   iobind__ref_retain(&semaphore->ref); /* until the stream has passed it */
   iobind__stream_retire(stream, iobind__stream_take_ticket(stream), &semaphore->ref);
-  return waits ? iobind__named(iobind__bridge_out(stream, error), error, what) : IOBIND_OK;
+  return waits ? iobind__named(iobind__stream_leave(stream, error), error, what) : IOBIND_OK;
 }
 
 iobind_status iobind_stream_wait_semaphore(iobind_stream *stream, iobind_semaphore *semaphore, uint64_t value,

@@ -1,7 +1,11 @@
 /* Pinned memory between the caller's pageable memory and a device: an EP's stream makes the host wait for copies with pageable
  * memory, but not for copies with pinned memory. */
 #include "memory/allocator.h"
-#include "memory/stream.h"
+#include "memory/kind.h"
+
+size_t iobind__staging_least(const iobind_stream *stream) {
+  return stream->kind->staging_least;
+}
 
 static void free_slot(iobind__staging *slot) {
   if (slot->value != NULL) {

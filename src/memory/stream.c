@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "memory/driver.h"
 #include "memory/kind.h"
-#include "runtime/dml.h"
 #include "support/options.h"
 #include "support/system.h"
 
@@ -20,6 +20,14 @@ OrtSyncStream *iobind__stream_ort(const iobind_stream *stream) {
 
 bool iobind__stream_is_busy(const iobind_stream *stream) {
   return stream->kind->is_busy(stream);
+}
+
+iobind_status iobind__stream_enter(const iobind_stream *stream, iobind_error *error) {
+  return stream == NULL || stream->kind->enter == NULL ? IOBIND_OK : stream->kind->enter(stream, error);
+}
+
+iobind_status iobind__stream_leave(iobind_stream *stream, iobind_error *error) {
+  return stream == NULL || stream->kind->leave == NULL ? IOBIND_OK : stream->kind->leave(stream, error);
 }
 
 /* ---- tickets ---- */
@@ -275,7 +283,9 @@ void iobind__stream_advance(iobind_stream *stream, iobind__ticket ticket) {
 static void free_stream(iobind__ref *ref) {
   iobind_stream *stream = (iobind_stream *)ref;
   iobind_runtime *runtime = stream->device->runtime;
-  iobind__lane_close(stream->lane); /* points of the stream needed it until now */
+  if (stream->kind->free != NULL) {
+    stream->kind->free(stream);
+  }
   free(stream->retired);
   free(stream->joined);
   pthread_cond_destroy(&stream->changed);
@@ -317,9 +327,7 @@ iobind_status iobind_stream_create(iobind_device *device, const iobind_stream_op
     return iobind__out_of_memory(error, "stream_create");
   }
   made->device = device;
-  made->kind = device->dml != NULL                            ? &iobind__dml_stream
-               : (device->flags & IOBIND_DEVICE_STREAMS) != 0 ? &iobind__ep_stream
-                                                              : &iobind__worker_stream;
+  made->kind = (device->flags & IOBIND_DEVICE_STREAMS) != 0 ? iobind__driver_of(device)->streams : &iobind__worker_stream;
   iobind_status status = made->kind->open(made, &options, error);
   if (status != IOBIND_OK) {
     free(made);
@@ -371,11 +379,5 @@ void *iobind__stream_handle(const iobind_stream *stream) {
 }
 
 void *iobind_stream_native(const iobind_stream *stream) {
-  if (stream != NULL && stream->lane != NULL) {
-    return stream->device->dml->d3d12.queue;
-  }
-  if (iobind__stream_ort(stream) == NULL) {
-    return NULL;
-  }
-  return stream->bridge != NULL ? iobind__bridge_native(stream->bridge) : iobind__stream_handle(stream);
+  return stream == NULL || stream->kind->native == NULL ? NULL : stream->kind->native(stream);
 }

@@ -1,6 +1,6 @@
-/* Streams: work of a device in order. There are three kinds. On a device with streams of its own it is the execution provider's
+/* Streams: work of a device in order. There are several kinds. On a device with streams of its own it is the execution provider's
  * (ep_stream.c): ORT's calls submit to it and return, and events are the EP's notifications, which ORT lends to an application through
- * its plugin interface, so that no vendor's call is needed. On DirectML's devices it is two queues of Direct3D's (dml_stream.c). On any other device it is a queue of tasks with one of our threads
+ * its plugin interface, so that no vendor's call is needed. A driver may have streams of its own (driver.h). On any other device it is a queue of tasks with one of our threads
  * (worker_stream.c). The differences between the kinds are in one table of functions, kind.h; the rooms below need only this header.
  *
  * Work on a stream has a ticket, its number in the order of submission. This is how a run of a binding uses it; any number of runs may
@@ -23,7 +23,6 @@
 #ifndef IOBIND_MEMORY_STREAM_H
 #define IOBIND_MEMORY_STREAM_H
 
-#include "d3d12/d3d12.h"
 #include "runtime/runtime.h"
 
 typedef uint64_t iobind__ticket;
@@ -92,8 +91,8 @@ struct iobind_stream {
   iobind__ref ref;
   iobind_device *device;
   const struct iobind__stream_kind *kind;
-  OrtSyncStream *sync;    /* NULL: a worker's stream, or DirectML's */
-  iobind__lane *lane;     /* NULL: not DirectML's */
+  OrtSyncStream *sync;    /* the EP's; NULL: a stream of another kind */
+  void *own;              /* the kind's; NULL: nothing */
   iobind__bridge *bridge; /* NULL: the stream is nobody else's */
   atomic_uint_least64_t submitted;
   atomic_uint_least64_t passed;
@@ -210,25 +209,20 @@ iobind_status iobind__stream_fork(iobind_stream *stream, iobind_stream *compute,
  * order cannot be the device's (see iobind__stream_order), and once 1024 are not heard of. */
 iobind_status iobind__stream_join(iobind_stream *stream, iobind_stream *compute, iobind_error *error);
 
-/* ---- native.c: CUDA's device ---- */
-
-/* CUDA's EP waits for its device when a session is made, and ends the process if it cannot: some library captures a stream of the device, or
- * earlier work has failed. Asking first gives an error instead. */
-iobind_status iobind__cuda_check_idle(const iobind_device *device, iobind_error *error);
-
-/* ---- native.c: the stream of another library, if it is one, and the queue that DirectML's sessions share. NULL: not a stream ---- */
+/* ---- native.c: the stream of another library, if it is one. NULL: not a stream ---- */
 
 bool iobind__stream_is_foreign(const iobind_stream *stream);
 
 /* INVALID_STATE while the other library captures its stream: a wait there for what is not captured would break the capture. */
 iobind_status iobind__bridge_check(const iobind_stream *stream, iobind_error *error);
 
-/* Before work is submitted to the EP's stream: it comes behind what the other library has submitted. On DirectML's device: before a
- * session computes for the stream. */
-iobind_status iobind__bridge_in(const iobind_stream *stream, iobind_error *error);
+/* ---- stream.c: around work that ORT submits to a stream ---- */
 
-/* After that: what the other library submits next comes behind it. */
-iobind_status iobind__bridge_out(iobind_stream *stream, iobind_error *error);
+/* Before: it comes behind what the stream is to wait for. Does nothing for NULL. */
+iobind_status iobind__stream_enter(const iobind_stream *stream, iobind_error *error);
+
+/* After that: what comes next on the stream, or on another library's that it bridges, comes behind it. */
+iobind_status iobind__stream_leave(iobind_stream *stream, iobind_error *error);
 
 /* ---- stream.c: deliveries ---- */
 
@@ -247,10 +241,8 @@ iobind_status iobind__stream_use_host(iobind_stream *stream, const void *data, s
 /* In bytes. An EP copies a smaller write at once, and a smaller buffer could rarely be reused; a larger one would keep too much pinned. */
 enum { IOBIND__STAGED_LEAST = 64 * 1024, IOBIND__STAGED_MOST = 256 * 1024 * 1024 };
 
-/* The smallest write for which it is worth it. iobind's own copies (DirectML) would make the host wait for any other. */
-static inline size_t iobind__staging_least(const iobind_stream *stream) {
-  return stream->lane != NULL ? 1 : IOBIND__STAGED_LEAST;
-}
+/* The smallest write for which it is worth it. */
+size_t iobind__staging_least(const iobind_stream *stream);
 
 /* Pinned memory of the stream, of at least `bytes` bytes, that no earlier copy uses any more: a copy between it and a device's memory need
  * not wait. NULL: there is none, and the EP copies as it does without. Borrowed for the one copy that is submitted next. */

@@ -3,9 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "memory/dml.h"
-
-enum { BATCH = 16 }; /* copies in one call of ORT */
+#include "memory/driver.h"
 
 static void count_copy(const iobind__transfer *transfer) {
   iobind_device *from = transfer->from->device;
@@ -34,41 +32,19 @@ static bool waits_inside(const iobind__transfer *transfer) {
   return iobind__place_is_pageable(transfer->from->host ? transfer->from : transfer->to);
 }
 
-/* The device of DirectML on one side; NULL: on none. */
-static iobind_device *dml_side(const iobind__transfer *transfer) {
-  const iobind__place *remote = transfer->from->host ? transfer->to : transfer->from;
-  return remote->device->dml != NULL ? remote->device : NULL;
-}
-
-/* iobind's own copies. Without a stream of this device they are done when the call returns. */
-static iobind_status dml_copy(iobind_device *device, const iobind__transfer *const *transfers, size_t count,
-                              iobind_stream *stream, iobind_error *error) {
-  iobind_stream *own = stream != NULL && stream->lane != NULL && stream->device == device ? stream : NULL;
-  IOBIND__TRY(iobind__dml_copy(device, transfers, count, own, error));
-  for (size_t i = 0; i < count; i++) {
-    count_copy(transfers[i]);
-  }
-  return IOBIND_OK;
-}
-
-/* One call of ORT for `count` transfers of the same route. *unknown: no EP can copy between these two. */
-static iobind_status ort_copy(iobind_runtime *runtime, const iobind__transfer *const *transfers, size_t count,
-                              iobind_stream *stream, bool *unknown, iobind_error *error) {
+iobind_status iobind__ort_copy(iobind_device *device, const iobind__transfer *const *transfers, size_t count,
+                               iobind_stream *stream, bool *unknown, iobind_error *error) {
+  iobind_runtime *runtime = device->runtime;
   const OrtApi *api = IOBIND__API(runtime);
-  iobind_device *dml = dml_side(transfers[0]);
-  *unknown = false;
-  if (dml != NULL) {
-    return dml_copy(dml, transfers, count, stream, error);
-  }
-  const OrtValue *sources[BATCH] = {NULL};
-  OrtValue *targets[BATCH] = {NULL};
+  const OrtValue *sources[IOBIND__COPY_BATCH] = {NULL};
+  OrtValue *targets[IOBIND__COPY_BATCH] = {NULL};
   for (size_t i = 0; i < count; i++) {
     sources[i] = transfers[i]->source;
     targets[i] = transfers[i]->target;
   }
   const iobind_device *serial =
       iobind__device_is_guarded(transfers[0]->from->device) ? transfers[0]->from->device : transfers[0]->to->device;
-  IOBIND__TRY(iobind__bridge_in(stream, error));
+  IOBIND__TRY(iobind__stream_enter(stream, error));
   iobind__device_enter(serial);
   OrtStatus *status = api->CopyTensors(runtime->env, sources, targets, iobind__stream_ort(stream), count);
   iobind__device_leave(serial);
@@ -91,10 +67,19 @@ static iobind_status ort_copy(iobind_runtime *runtime, const iobind__transfer *c
     iobind__error_copy(error, &reason);
     return failed;
   }
-  for (size_t i = 0; i < count; i++) {
+  return iobind__stream_leave(stream, error);
+}
+
+/* One call for transfers of the same route. *unknown: nobody can copy between these two. */
+static iobind_status copy(const iobind__transfer *const *transfers, size_t count, iobind_stream *stream, bool *unknown,
+                          iobind_error *error) {
+  iobind_device *remote = (transfers[0]->from->host ? transfers[0]->to : transfers[0]->from)->device;
+  *unknown = false;
+  IOBIND__TRY(iobind__driver_of(remote)->copy(remote, transfers, count, stream, unknown, error));
+  for (size_t i = 0; i < count && !*unknown; i++) {
     count_copy(transfers[i]);
   }
-  return iobind__bridge_out(stream, error);
+  return IOBIND_OK;
 }
 
 /* Between two devices that do not know each other: first to the host, then from there to the other. */
@@ -118,7 +103,7 @@ static iobind_status copy_through_host(iobind_runtime *runtime, const iobind__tr
   for (int leg = 0; leg < 2 && status == IOBIND_OK; leg++) {
     const iobind__transfer *one = &legs[leg];
     bool unknown = false;
-    status = ort_copy(runtime, &one, 1, NULL, &unknown, error);
+    status = copy(&one, 1, NULL, &unknown, error);
     if (status == IOBIND_OK && unknown) {
       status = iobind__fail(error, IOBIND_NOT_SUPPORTED, "copy from '%s' to '%s': no execution provider offers it",
                             legs[leg].from->device->spec, legs[leg].to->device->spec);
@@ -136,15 +121,18 @@ bool iobind__same_ep(const iobind_device *a, const iobind_device *b) {
 /* Do the EPs of two devices know each other's memory? Only if it is the same EP: one that accepts another vendor's memory reads
  * it as its own. */
 static bool may_copy_directly(const iobind__place *from, const iobind__place *to) {
-  bool same = from->device->dml != NULL ? from->device == to->device : iobind__same_ep(from->device, to->device);
+  bool same =
+      from->device == to->device || (iobind__driver_of(from->device)->knows_peers && iobind__same_ep(from->device, to->device));
   return from->host || to->host || same;
 }
 
 static iobind_status do_route(iobind_runtime *runtime, const iobind__transfer *const *batch, size_t count,
                               iobind_stream *stream, iobind_error *error) {
   bool unknown = true;
+  IOBIND__TRY(iobind__device_check_registered(batch[0]->from->device, error));
+  IOBIND__TRY(iobind__device_check_registered(batch[0]->to->device, error));
   if (may_copy_directly(batch[0]->from, batch[0]->to)) {
-    IOBIND__TRY(ort_copy(runtime, batch, count, stream, &unknown, error));
+    IOBIND__TRY(copy(batch, count, stream, &unknown, error));
   }
   if (!unknown) {
     return IOBIND_OK;
@@ -204,12 +192,12 @@ iobind_status iobind__transfer_all(iobind_runtime *runtime, const iobind__transf
     if (has_earlier_mate(transfers, first)) {
       continue;
     }
-    const iobind__transfer *batch[BATCH];
+    const iobind__transfer *batch[IOBIND__COPY_BATCH];
     size_t size = 0;
     for (size_t i = first; i < count; i++) {
       if (!is_done_by_us(&transfers[i]) && same_route(&transfers[i], transfer)) {
         batch[size++] = &transfers[i];
-        if (size == BATCH) {
+        if (size == IOBIND__COPY_BATCH) {
           IOBIND__TRY(do_route(runtime, batch, size, stream, error));
           size = 0;
         }

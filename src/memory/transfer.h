@@ -16,6 +16,8 @@ typedef struct iobind__transfer {
   size_t bytes;
 } iobind__transfer;
 
+enum { IOBIND__COPY_BATCH = 16 }; /* copies in one call of ORT */
+
 /* Do all of them: host to host by ourselves, all with the same two devices in one call of ORT, and between devices whose EPs do
  * not know each other through the host. Finished on return if `stream` is NULL. */
 iobind_status iobind__transfer_all(iobind_runtime *runtime, const iobind__transfer *transfers, size_t count,

@@ -45,7 +45,7 @@ static iobind_status drain(iobind_stream *stream, iobind_error *error) {
 static iobind_status mark(iobind_stream *stream, iobind__point *point, iobind_error *error) {
   (void)error;
   point->ticket = take_ticket(stream);
-  atomic_init(&point->queued, stream->device->queued);
+  atomic_init(&point->queued, iobind__device_has(stream->device, IOBIND__QUIRK_QUEUES));
   return IOBIND_OK;
 }
 
@@ -77,4 +77,5 @@ const iobind__stream_kind iobind__worker_stream = {
     .mark = mark,
     .wait_point = wait_point,
     .order = order,
+    .staging_least = IOBIND__STAGED_LEAST,
 };

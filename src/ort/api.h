@@ -19,6 +19,11 @@ iobind_status iobind__ort_find(const char *library, const void *api_base, const 
                                iobind_error *error);
 void iobind__ort_free(iobind__ort *ort); /* frees the strings; the library stays loaded */
 
+/* Has ORT's table the call that releases a captured graph? */
+static inline bool iobind__ort_releases_graphs(const iobind__ort *ort) {
+  return ort->api_version >= 27;
+}
+
 /* Failures that ORT's codes do not tell apart. They are read from its words, only in status.c. */
 typedef enum iobind__ort_reason {
   IOBIND__ORT_OTHER = 0,

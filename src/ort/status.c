@@ -87,8 +87,8 @@ iobind__ort_reason iobind__ort_reason_of(const OrtApi *api, const OrtStatus *sta
       {"Tensor size mismatch", IOBIND__ORT_WRONG_SHAPE},      /* ORT's own copy to a given tensor elsewhere */
       {"shape verification failed", IOBIND__ORT_WRONG_SHAPE}, /* ORT 1.24 */
       {"8007023E", IOBIND__ORT_WORDS_LOST},                   /* ERROR_UNHANDLED_EXCEPTION, as an HRESULT */
-      {"CUDA failure 900", IOBIND__ORT_CAPTURE_BROKEN},
-      {"CUDA failure 901", IOBIND__ORT_CAPTURE_BROKEN},
+      {" failure 900: ", IOBIND__ORT_CAPTURE_BROKEN},
+      {" failure 901: ", IOBIND__ORT_CAPTURE_BROKEN},
       {"the capture of a graph failed: another thread", IOBIND__ORT_CAPTURE_BROKEN}, /* vdev */
       {"cannot use the graph capture feature", IOBIND__ORT_NO_CAPTURE},
       {"already registered", IOBIND__ORT_REGISTERED},

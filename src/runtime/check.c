@@ -1,5 +1,5 @@
 /* Whether a device works: a session of a one-node model on it, run once. */
-#include "runtime/dml.h"
+#include "runtime/driver.h"
 #include "runtime/runtime.h"
 
 /* ONNX bytes of "y = Identity(x)" over a float32 scalar, IR version 8, opset 13. As bytes, because the library has no
@@ -50,14 +50,12 @@ static iobind_status try_device(iobind_device *device, iobind_error *error) {
   OrtSessionOptions *options = NULL;
   OrtSession *session = NULL;
   IOBIND__ORT_TRY(api, api->CreateSessionOptions(&options), error, "session");
+  const iobind__appended what = {.ep_devices = &device->ep_device, .device_count = 1};
   OrtStatus *made = api->SetIntraOpNumThreads(options, 1);
-  iobind_status status = made == NULL && device->dml != NULL ? iobind__dml_append(device, options, error) : IOBIND_OK;
+  iobind_status status = made == NULL ? iobind__device_driver_of(device)->append(device, &what, options, error) : IOBIND_OK;
   if (status != IOBIND_OK) {
     api->ReleaseSessionOptions(options);
     return status;
-  }
-  if (made == NULL && device->dml == NULL) {
-    made = api->SessionOptionsAppendExecutionProvider_V2(options, runtime->env, &device->ep_device, 1, NULL, NULL, 0);
   }
   if (made == NULL) {
     made = api->CreateSessionFromArray(runtime->env, identity_model, sizeof identity_model, options, &session);

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/dml.h"
+#include "runtime/driver.h"
 #include "runtime/runtime.h"
 #include "support/options.h"
 #include "support/system.h"
@@ -50,10 +50,7 @@ static void fill_places(iobind_device *device) {
     place->owner = &runtime->ref;
     place->info = api->EpDevice_MemoryInfo(device->ep_device, m == IOBIND_MEMORY_DEFAULT ? OrtDeviceMemoryType_DEFAULT
                                                                                          : OrtDeviceMemoryType_HOST_ACCESSIBLE);
-    if (device->dml != NULL) {
-      place->info = m == IOBIND_MEMORY_DEFAULT ? device->dml->info : runtime->cpu_info; /* iobind's: see dml.h */
-      atomic_init(&place->allocator, NULL);
-    } else if (place->info == NULL && m == IOBIND_MEMORY_DEFAULT) {
+    if (place->info == NULL && m == IOBIND_MEMORY_DEFAULT) {
       place->info = runtime->cpu_info; /* an EP without its own memory works in the host's */
       atomic_init(&place->allocator, runtime->cpu_allocator);
     } else {
@@ -75,10 +72,8 @@ static void fill_flags(iobind_device *device) {
                   (type == OrtMemoryInfoDeviceType_NPU ? IOBIND_DEVICE_NPU_MEMORY : 0u) |
                   (memory->addressable ? IOBIND_DEVICE_ADDRESSABLE : 0u) |
                   (device->ep != NULL && device->ep->streams ? IOBIND_DEVICE_STREAMS : 0u);
-  device->serial = device->ep != NULL && device->ep->serial;
-  device->gated = device->ep != NULL && device->ep->gated;
-  /* An unknown EP may queue as well. If its memory is not the host's, assume that it does: waiting too often is right. */
-  device->queued = !memory->host && (device->ep == NULL || device->ep->queued);
+  device->quirks = iobind__quirks_of(device->ep, device->runtime->ort.minor, device->bridged) &
+                   ~(uint32_t)(memory->host ? IOBIND__QUIRK_QUEUES : 0);
 }
 
 static void device_free(iobind_device *device) {
@@ -86,10 +81,9 @@ static void device_free(iobind_device *device) {
   if (fence != NULL && iobind__device_is_registered(device)) {
     IOBIND__API(device->runtime)->ReleaseValue(fence);
   }
-  if (device->dml != NULL && device->dml->info != NULL) {
-    IOBIND__API(device->runtime)->ReleaseMemoryInfo(device->dml->info);
+  if (iobind__device_driver_of(device)->close != NULL) {
+    iobind__device_driver_of(device)->close(device);
   }
-  iobind__dml_free(device->dml);
   pthread_mutex_destroy(&device->check_mutex);
   free(device->spec);
   free(device);
@@ -142,6 +136,7 @@ static iobind_status add_device(iobind_runtime *runtime, const OrtEpDevice *ep_d
   device->runtime = runtime;
   device->ep_device = ep_device;
   device->ep = iobind__ep_by_ep_name(ep_name);
+  device->driver = device->ep == NULL ? IOBIND__DRIVER_ORT : device->ep->driver;
   device->bridged = is_bridged(device);
   device->ordinal = count_devices_of(runtime, ep_name);
   iobind__text spec = {0};
@@ -156,14 +151,13 @@ static iobind_status add_device(iobind_runtime *runtime, const OrtEpDevice *ep_d
     device_free(device);
     return iobind__out_of_memory(error, "devices");
   }
-  if (device->ep != NULL && device->ep->direct3d) {
-    iobind_status status = iobind__dml_create(device, error);
-    if (status != IOBIND_OK) {
-      device_free(device);
-      return status;
-    }
-  }
   fill_places(device);
+  const iobind__device_driver *driver = iobind__device_driver_of(device);
+  iobind_status status = driver->open == NULL ? IOBIND_OK : driver->open(device, error);
+  if (status != IOBIND_OK) {
+    device_free(device);
+    return status;
+  }
   fill_flags(device);
   if (runtime->device_count == 0) {
     runtime->cpu = device;
@@ -183,7 +177,7 @@ iobind_device *iobind__runtime_find_ep_device(const iobind_runtime *runtime, con
   return NULL;
 }
 
-bool iobind__device_is_registered(const iobind_device *device) {
+static bool is_listed(const iobind_device *device) {
   const iobind_runtime *runtime = device->runtime;
   if (device->ours || device == runtime->cpu) {
     return true;
@@ -200,8 +194,24 @@ bool iobind__device_is_registered(const iobind_device *device) {
       return true;
     }
   }
+  return false;
+}
+
+iobind_status iobind__device_check_registered(const iobind_device *device, iobind_error *error) {
+  if (is_listed(device)) {
+    return IOBIND_OK;
+  }
+  return iobind__fail(error, IOBIND_DEVICE,
+                      "device '%s': the host program unregistered its EP library, and its memory is lost: release what is there",
+                      device->spec);
+}
+
+bool iobind__device_is_registered(const iobind_device *device) {
+  if (is_listed(device)) {
+    return true;
+  }
   iobind__log_line(
-      runtime->log, IOBIND_LOG_ERROR,
+      device->runtime->log, IOBIND_LOG_ERROR,
       "iobind: the EP library of '%s' was unregistered by the host program while a tensor of it lived: its memory is "
       "lost",
       device->spec);

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "runtime/claim.h"
-#include "runtime/preload.h"
+#include "ep/preload.h"
 #include "runtime/runtime.h"
 #include "support/options.h"
 #include "support/system.h"

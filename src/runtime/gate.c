@@ -1,5 +1,5 @@
 /* Who may be inside an execution provider. There are two kinds that care: one that crashes where two threads use it (`serial`), and one
- * whose capture of a graph fails by any other thread's call (`gated`). CUDA's capture mode is the process's, so the gate is, too. Most of the
+ * whose capture of a graph fails by any other thread's call (GATED). CUDA's capture mode is the process's, so the gate is, too. Most of the
  * time it is open and any number of threads are inside; a capture waits until they have left, and keeps them out until it has ended. A
  * thread inside may itself wait for what a thread outside is about to do, such as signal a semaphore: so a capture that does not come to
  * its turn lets those in that wait, and tries again with more patience. */
@@ -90,14 +90,14 @@ static void open_again(void) {
 
 /* In a forked child the threads that were inside do not exist, and would be waited for. */
 static bool is_gated(const iobind_device *device) {
-  return device->gated && !iobind__process_is_forked();
+  return iobind__device_has(device, IOBIND__QUIRK_GATED) && !iobind__process_is_forked();
 }
 
 void iobind__device_enter(const iobind_device *device) {
   if (device == NULL) {
     return;
   }
-  if (device->serial) {
+  if (iobind__device_has(device, IOBIND__QUIRK_SERIAL)) {
     pthread_mutex_lock(&device->runtime->serial_mutex);
   } else if (is_gated(device) && depth++ == 0) {
     iobind__gate_enter();
@@ -108,7 +108,7 @@ void iobind__device_leave(const iobind_device *device) {
   if (device == NULL) {
     return;
   }
-  if (device->serial) {
+  if (iobind__device_has(device, IOBIND__QUIRK_SERIAL)) {
     pthread_mutex_unlock(&device->runtime->serial_mutex);
   } else if (is_gated(device) && --depth == 0) {
     iobind__gate_leave();
@@ -116,7 +116,7 @@ void iobind__device_leave(const iobind_device *device) {
 }
 
 void iobind__device_enter_alone(const iobind_device *device) {
-  if (device->serial) {
+  if (iobind__device_has(device, IOBIND__QUIRK_SERIAL)) {
     pthread_mutex_lock(&device->runtime->serial_mutex);
   } else if (is_gated(device)) {
     shut();
@@ -124,7 +124,7 @@ void iobind__device_enter_alone(const iobind_device *device) {
 }
 
 void iobind__device_leave_alone(const iobind_device *device) {
-  if (device->serial) {
+  if (iobind__device_has(device, IOBIND__QUIRK_SERIAL)) {
     pthread_mutex_unlock(&device->runtime->serial_mutex);
   } else if (is_gated(device)) {
     open_again();
@@ -132,9 +132,9 @@ void iobind__device_leave_alone(const iobind_device *device) {
 }
 
 void iobind__guarded_add(iobind__guarded *self, iobind_device *device) {
-  if (device->serial) {
+  if (iobind__device_has(device, IOBIND__QUIRK_SERIAL)) {
     self->serial = device;
-  } else if (device->gated) {
+  } else if (iobind__device_has(device, IOBIND__QUIRK_GATED)) {
     self->gated = device;
   }
 }

@@ -4,8 +4,8 @@
 
 #include <pthread.h>
 
+#include "ep/ep.h"
 #include "ort/api.h"
-#include "runtime/catalogue.h"
 #include "runtime/log.h"
 #include "support/process.h"
 #include "support/ref.h"
@@ -33,20 +33,17 @@ static inline const char *iobind__place_suffix(const iobind__place *place) {
   return place->memory == IOBIND_MEMORY_HOST_ACCESSIBLE ? "/pinned" : "";
 }
 
-typedef struct iobind__dml iobind__dml; /* dml.h */
-
 struct iobind_device {
   struct iobind_runtime *runtime;
-  iobind__dml *dml; /* NULL: not a device of DirectML */
   const OrtEpDevice *ep_device;
-  const iobind__ep *ep;    /* the catalogue's entry; NULL: not in it */
-  iobind__place places[2]; /* by iobind_memory */
-  bool ours;               /* iobind registered its EP library, and nobody else may unregister it */
-  bool queued;             /* see iobind__ep; so are the next two */
-  bool serial;
-  bool bridged; /* the rules of iobind__ep's `bridged` hold: its library is not a plugin, whatever its name */
-  bool gated;
-  uint32_t ordinal; /* its number among the devices of its EP */
+  const iobind__ep *ep;       /* the catalogue's entry; NULL: not in it */
+  iobind__driver_kind driver; /* the row's; ORT's without one */
+  void *own;                  /* what the driver has for the device; NULL: nothing */
+  iobind__place places[2];    /* by iobind_memory */
+  bool ours;                  /* iobind registered its EP library, and nobody else may unregister it */
+  bool bridged;               /* the rules of iobind__ep's `bridged` hold: its library is not a plugin, whatever its name */
+  uint32_t quirks;            /* a sum of iobind__quirk_bit, in this release of ORT */
+  uint32_t ordinal;           /* its number among the devices of its EP */
   uint32_t flags;
   char *spec;
   /* iobind_device_check's answer, remembered */
@@ -84,7 +81,7 @@ struct iobind_runtime {
   size_t device_count;
   iobind__ep_library **ep_libraries;
   size_t ep_library_count;
-  pthread_mutex_t serial_mutex; /* held while an EP that is `serial` works; recursive */
+  pthread_mutex_t serial_mutex; /* held while an EP with the quirk SERIAL works; recursive */
   struct iobind_runtime *next;  /* all runtimes of the process */
 };
 
@@ -102,6 +99,10 @@ static inline void iobind__runtime_unlock(const iobind_runtime *runtime) {
   if (!iobind__process_is_forked()) {
     pthread_mutex_unlock(&((iobind_runtime *)(uintptr_t)runtime)->mutex);
   }
+}
+
+static inline bool iobind__device_has(const iobind_device *device, iobind__quirk_bit quirk) {
+  return (device->quirks & (uint32_t)quirk) != 0;
 }
 
 /* ep.c */
@@ -125,12 +126,14 @@ iobind_device *iobind__runtime_find_ep_device(const iobind_runtime *runtime, con
 /* Whether the device is still ORT's: a host program that shares ORT may unregister an EP library of its own, whose allocators then
  * are gone. What it allocated cannot be freed; this says so in the log. */
 bool iobind__device_is_registered(const iobind_device *device);
+/* The same before a call that would reach the EP: a failure of status DEVICE. */
+iobind_status iobind__device_check_registered(const iobind_device *device, iobind_error *error);
 
 /* The file of the EP library that a device belongs to; NULL if it cannot be told. Lives as long as the runtime. */
 const char *iobind__device_library(const iobind_device *device);
 
-/* gate.c: around each call that reaches an EP. One thread after the other enters one that is not safe otherwise (`serial`); any number
- * one in which a graph is captured now and then (`gated`), but while that lasts. Nothing for any other device, or for NULL. A thread may
+/* gate.c: around each call that reaches an EP. One thread after the other enters one that is not safe otherwise (SERIAL); any number
+ * one in which a graph is captured now and then (GATED), but while that lasts. Nothing for any other device, or for NULL. A thread may
  * enter again. */
 void iobind__device_enter(const iobind_device *device);
 void iobind__device_leave(const iobind_device *device);
@@ -154,10 +157,10 @@ static inline bool iobind__guarded_any(const iobind__guarded *self) {
 }
 
 static inline bool iobind__device_is_guarded(const iobind_device *device) {
-  return device->serial || device->gated;
+  return (device->quirks & (IOBIND__QUIRK_SERIAL | IOBIND__QUIRK_GATED)) != 0;
 }
 
-/* The gate of the devices that are `gated`, for a thread that is not inside: how many are. CLOSED is added while a thread captures, or waits
+/* The gate of the devices with the quirk GATED, for a thread that is not inside: how many are. CLOSED is added while a thread captures, or waits
  * until the others have left. */
 #define IOBIND__GATE_CLOSED 0x80000000u
 extern IOBIND__OF_LIBRARY atomic_uint iobind__gate;

@@ -33,7 +33,12 @@ void iobind__software_devices_enable(iobind_runtime *runtime) {
   if (machine_has_gpu()) {
     return;
   }
-  iobind__environment_default("ORT_WEBGPU_EP_ALLOW_SOFTWARE_ADAPTER", "1");
+  const iobind__ep *ep;
+  for (size_t i = 0; (ep = iobind__ep_at(i)) != NULL; i++) {
+    if (ep->software_variable != NULL) {
+      iobind__environment_default(ep->software_variable, "1");
+    }
+  }
   iobind__environment_default("XDG_RUNTIME_DIR", "/tmp"); /* the driver complains on stderr without it */
   if (iobind__environment_has("VK_DRIVER_FILES") || iobind__environment_has("VK_ICD_FILENAMES")) {
     return;

@@ -19,11 +19,9 @@ typedef struct spec {
 } spec;
 
 static iobind_status malformed(const char *text, size_t length, const char *expected, iobind_error *error) {
-  return iobind__fail(
-      error, IOBIND_INVALID_ARGUMENT,
-      "runtime_find_device: '%.*s' is not a device spec: %s. Examples: cpu, cuda:1, gpu, ep=NAME:0, vendor=0x10de, "
-      "cuda/pinned",
-      (int)length, text, expected);
+  return iobind__fail(error, IOBIND_INVALID_ARGUMENT,
+                      "runtime_find_device: '%.*s' is not a device spec: %s. Examples: " IOBIND__SPEC_EXAMPLES, (int)length,
+                      text, expected);
 }
 
 static bool parse_number(const char *text, size_t length, uint32_t *number) {
@@ -74,7 +72,8 @@ static bool cut_suffix(const char *text, size_t *length, const char *suffix) {
 static iobind_status parse(const char *text, size_t length, spec *out, iobind_error *error) {
   size_t whole = length;
   memset(out, 0, sizeof *out);
-  if (cut_suffix(text, &length, "/pinned") || (equals(text, length, "cuda_pinned") && cut_suffix(text, &length, "_pinned"))) {
+  if (cut_suffix(text, &length, "/pinned") ||
+      (iobind__ep_by_pinned(text, length) != NULL && cut_suffix(text, &length, "_pinned"))) {
     out->memory = IOBIND_MEMORY_HOST_ACCESSIBLE;
   }
   out->any_ordinal = true;

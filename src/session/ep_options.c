@@ -1,4 +1,4 @@
-/* The EPs of a session, each with its options. What a value may be is known before ORT sees it (runtime/option.h): some EPs end the
+/* The EPs of a session, each with its options. What a value may be is known before ORT sees it (ep/option.h): some EPs end the
  * process over a wrong one. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -58,13 +58,26 @@ static void choice_add(ep_choice *choice, const char *key, const char *value) {
   choice->values[choice->count++] = value;
 }
 
-static const char *choice_value(const ep_choice *choice, const char *key) {
-  for (size_t i = 0; i < choice->count; i++) {
-    if (strcmp(choice->keys[i], key) == 0) {
-      return choice->values[i];
-    }
+static size_t choice_find(const ep_choice *choice, const char *key) {
+  size_t i = 0;
+  while (i < choice->count && strcmp(choice->keys[i], key) != 0) {
+    i++;
   }
-  return NULL;
+  return i;
+}
+
+static const char *choice_value(const ep_choice *choice, const char *key) {
+  size_t i = choice_find(choice, key);
+  return i < choice->count ? choice->values[i] : NULL;
+}
+
+static void choice_set(ep_choice *choice, const char *key, const char *value) {
+  size_t i = choice_find(choice, key);
+  if (i == choice->count) {
+    choice_add(choice, key, value);
+  } else {
+    choice->values[i] = value;
+  }
 }
 
 static iobind_status take_unknown(ep_choice *choice, const char *key, const char *value, iobind_error *error) {
@@ -136,7 +149,7 @@ static iobind_status take_known(ep_choice *choice, const iobind__option *option,
   return IOBIND_OK;
 }
 
-/* Options that require or exclude each other. */
+/* Options that require each other. */
 static iobind_status choice_complete(ep_choice *choice, iobind_error *error) {
   size_t given = choice->table == NULL ? 0 : choice->count;
   for (size_t i = 0; i < given; i++) {
@@ -151,8 +164,14 @@ static iobind_status choice_complete(ep_choice *choice, iobind_error *error) {
                           choice->ep->name, option->needs);
     }
   }
-  const iobind__option_pair *pair =
-      given == 0 ? NULL : iobind__option_meet(choice->table, choice->keys, choice->values, choice->count);
+  return IOBIND_OK;
+}
+
+/* Options that exclude each other. */
+static iobind_status choice_check_pairs(const ep_choice *choice, iobind_error *error) {
+  const iobind__option_pair *pair = choice->ep == NULL || choice->table == NULL
+                                        ? NULL
+                                        : iobind__option_meet(choice->table, choice->keys, choice->values, choice->count);
   if (pair == NULL) {
     return IOBIND_OK;
   }
@@ -161,15 +180,20 @@ static iobind_status choice_complete(ep_choice *choice, iobind_error *error) {
                       choice_value(choice, pair->other), choice->ep->name, pair->reason);
 }
 
-/* The session's stream, for an EP that knows it by an option. */
+/* The session's stream, for an EP that knows it by an option. If the caller gave that option, the stream orders work with the caller's. */
 static void choice_add_stream(ep_choice *choice, const iobind_stream *stream) {
-  if (stream == NULL || stream->device->ep != choice->ep || !iobind__ep_takes_stream_as_option(stream->device)) {
+  if (stream == NULL || choice->ep == NULL || stream->device->ep != choice->ep ||
+      !iobind__device_has(stream->device, IOBIND__QUIRK_REFUSES_RUN_STREAM)) {
     return;
   }
   char *number = choice->numbers[choice->count];
   snprintf(number, sizeof choice->numbers[0], "%llu", (unsigned long long)(uintptr_t)iobind__stream_handle(stream));
-  choice_add(choice, "user_compute_stream", number);
-  choice_add(choice, "has_user_compute_stream", "1"); /* without it the EP computes on the NULL stream */
+  const iobind__option *option = iobind__option_find(choice->table, choice->ep->stream_option);
+  bool given = choice_value(choice, option->key) != NULL;
+  choice_set(choice, option->key, number);
+  if (!given) {
+    choice_set(choice, option->brings, "1"); /* without it the EP computes on another stream */
+  }
 }
 
 /* The options "KEY" or "NAME.KEY" that are meant for an EP; `first`: also those without a name. */
@@ -193,12 +217,13 @@ static iobind_status choice_gather(ep_choice *choice, const iobind_session_optio
       choice_add(choice, key, options->ep_values[i]);
     }
   }
-  /* Without the option an EP of its own settings (vdev) would go by those. */
+  IOBIND__TRY(choice_complete(choice, error));
+  choice_add_stream(choice, options->stream);
   const char *graphs = choice->ep == NULL ? NULL : choice->ep->graph_option;
-  if (graphs != NULL && (options->graph_limit > 0 || choice->ep->graph_since > 0)) {
+  if (graphs != NULL && (options->graph_limit > 0 || choice->ep->graph_by_settings)) {
     choice_add(choice, graphs, options->graph_limit > 0 ? "1" : "0");
   }
-  return choice_complete(choice, error);
+  return choice_check_pairs(choice, error);
 }
 
 /* ---- ORT's own EPs ---------------------------------------------------------------------------------------------- */
@@ -233,66 +258,70 @@ static iobind_status refuse(const ep_choice *choice, OrtStatus *refused, iobind_
                                choice->device->spec, near ? ": is '" : "", near ? choice->near : "", near ? "' meant?" : "");
 }
 
-/* CUDA's EP ends the process over an option that it refuses, but there is a way to ask it first. */
-static iobind_status ask_cuda(ep_choice *choice, iobind_error *error) {
+/* Some EPs end the process over an option that they refuse, but can be asked before. */
+static iobind_status ask(ep_choice *choice, iobind_error *error) {
   const OrtApi *api = IOBIND__API(choice->device->runtime);
-  OrtCUDAProviderOptionsV2 *asked = NULL;
-  OrtStatus *refused = lies_beside_ort(choice->device) ? api->CreateCUDAProviderOptions(&asked) : NULL;
-  if (asked == NULL) { /* it cannot be asked: only the table decides */
-    if (refused != NULL) {
-      api->ReleaseStatus(refused);
-    }
-    if (!choice->strange) {
-      return IOBIND_OK;
-    }
-    return iobind__fail(
-        error, IOBIND_NOT_SUPPORTED,
-        "session_create: '%s' has an EP option that iobind does not know, and cannot be asked about it, for its "
-        "library does not lie beside ONNX Runtime's; it would end the process over one that it does not know",
-        choice->device->spec);
+  if (choice->count == 0 || !choice->device->bridged || choice->ep->ask == NULL) {
+    return IOBIND_OK;
   }
-  refused = api->UpdateCUDAProviderOptions(asked, choice->keys, choice->values, choice->count);
-  api->ReleaseCUDAProviderOptions(asked);
-  return refused == NULL ? IOBIND_OK : refuse(choice, refused, error);
+  bool answered = false;
+  OrtStatus *refused =
+      lies_beside_ort(choice->device) ? choice->ep->ask(api, choice->keys, choice->values, choice->count, &answered) : NULL;
+  if (answered) {
+    return refused == NULL ? IOBIND_OK : refuse(choice, refused, error);
+  }
+  if (refused != NULL) {
+    api->ReleaseStatus(refused);
+  }
+  if (!choice->strange) { /* only the table decides */
+    return IOBIND_OK;
+  }
+  return iobind__fail(error, IOBIND_NOT_SUPPORTED,
+                      "session_create: '%s' has an EP option that iobind does not know, and cannot be asked about it, for its "
+                      "library does not lie beside ONNX Runtime's; it would end the process over one that it does not know",
+                      choice->device->spec);
 }
 
-/* TensorRT's EP is not a plugin and has no devices: options of that name put it before CUDA's device. */
-static iobind_status append_tensorrt(const iobind_session_options *options, const iobind_device *device, OrtSessionOptions *out,
-                                     iobind_error *error) {
-  const OrtApi *api = IOBIND__API(device->runtime);
-  ep_choice choice;
-  IOBIND__TRY(choice_begin(&choice, options, device, iobind__ep_by_name("tensorrt", strlen("tensorrt")), error));
-  iobind_status status = choice_gather(&choice, options, false, error);
-  OrtTensorRTProviderOptionsV2 *made = NULL;
-  if (status == IOBIND_OK && choice.count > 0) {
-    OrtStatus *refused = api->CreateTensorRTProviderOptions(&made);
-    if (refused == NULL) {
-      const OrtKeyValuePairs *own = api->EpDevice_EpOptions(device->ep_device);
-      const char *id = own == NULL ? NULL : api->GetKeyValue(own, "device_id");
-      if (id != NULL && choice_value(&choice, "device_id") == NULL) {
-        choice_add(&choice, "device_id", id);
-      }
-      refused = api->UpdateTensorRTProviderOptions(made, choice.keys, choice.values, choice.count);
-    }
-    if (refused == NULL) {
-      refused = api->SessionOptionsAppendExecutionProvider_TensorRT_V2(out, made);
-    }
-    if (refused != NULL) {
-      status = iobind__ort_fail(api, refused, error, "session_create: TensorRT before '%s'", device->spec);
+/* The device's number among those of its EP, for an EP that ORT gives no device. */
+static void choice_add_device(ep_choice *choice) {
+  const OrtApi *api = IOBIND__API(choice->device->runtime);
+  const OrtKeyValuePairs *own = api->EpDevice_EpOptions(choice->device->ep_device);
+  for (size_t i = 0; own != NULL && i < choice->table->count; i++) {
+    const iobind__option *option = &choice->table->options[i];
+    const char *value = option->of_device ? api->GetKeyValue(own, option->key) : NULL;
+    if (value != NULL && choice_value(choice, option->key) == NULL) {
+      choice_add(choice, option->key, value);
     }
   }
-  if (made != NULL) {
-    api->ReleaseTensorRTProviderOptions(made);
+}
+
+/* The EP that options of its name put before the device's; NULL: there is none. */
+static const iobind__ep *ep_before(const iobind_device *device) {
+  return device->ep != NULL && device->bridged ? iobind__ep_before(device->ep) : NULL;
+}
+
+static iobind_status append_before(const iobind_session_options *options, const iobind_device *device, OrtSessionOptions *out,
+                                   iobind_error *error) {
+  const OrtApi *api = IOBIND__API(device->runtime);
+  const iobind__ep *ep = ep_before(device);
+  ep_choice choice;
+  if (ep == NULL) {
+    return IOBIND_OK;
+  }
+  IOBIND__TRY(choice_begin(&choice, options, device, ep, error));
+  iobind_status status = choice_gather(&choice, options, false, error);
+  if (status == IOBIND_OK && choice.count > 0) {
+    choice_add_device(&choice);
+    OrtStatus *refused = ep->append(api, out, choice.keys, choice.values, choice.count);
+    if (refused != NULL) {
+      status = iobind__ort_fail(api, refused, error, "session_create: %s before '%s'", ep->ep_name, device->spec);
+    }
   }
   choice_free(&choice);
   return status;
 }
 
 /* ---- devices and policies ------------------------------------------------------------------------------------------------ */
-
-static bool takes_tensorrt(const iobind_device *device) {
-  return device->bridged && strcmp(device->ep->name, "cuda") == 0;
-}
 
 /* An option that names an EP which the session does not use would be lost silently. */
 static iobind_status check_options_used(const iobind_session_options *options, iobind_error *error) {
@@ -302,7 +331,7 @@ static iobind_status check_options_used(const iobind_session_options *options, i
     bool used = false;
     for (size_t d = 0; d < options->device_count && !used; d++) {
       const iobind_device *device = options->devices[d];
-      bool fits = named == NULL || device->ep == named || (strcmp(named->name, "tensorrt") == 0 && takes_tensorrt(device));
+      bool fits = named == NULL || device->ep == named || named == ep_before(device);
       used = device != device->runtime->cpu && fits;
     }
     if (!used) {
@@ -331,47 +360,20 @@ static size_t group_devices(const iobind_session_options *options, size_t i, con
   return count;
 }
 
-/* DirectML's EP gets the device's objects, and with them no options. */
-static iobind_status append_directml(const ep_choice *choice, iobind_device *device, size_t device_count,
-                                     OrtSessionOptions *out, iobind_error *error) {
-  if (device_count > 1) {
-    return iobind__fail(error, IOBIND_NOT_SUPPORTED, "session_create: '%s' and %zu more of DirectML: expected one of them",
-                        device->spec, device_count - 1);
-  }
-  if (choice->count > 0) {
-    return iobind__fail(error, IOBIND_NOT_SUPPORTED,
-                        "session_create: EP option '%s' of dml: '%s' is a certain adapter already, and takes no options",
-                        choice->keys[0], device->spec);
-  }
-  return iobind__named(iobind__dml_append(device, out, error), error, "session_create");
-}
-
 /* ORT takes an EP once, with all its devices; whether it can use several is up to the EP. */
 static iobind_status append_group(const iobind_session_options *options, iobind_device *device, const OrtEpDevice *const *group,
                                   size_t device_count, bool first, OrtSessionOptions *out, iobind_error *error) {
-  iobind_runtime *runtime = device->runtime;
-  const OrtApi *api = IOBIND__API(runtime);
   ep_choice choice;
-  if (takes_tensorrt(device)) {
-    IOBIND__TRY(append_tensorrt(options, device, out, error));
-  }
+  IOBIND__TRY(append_before(options, device, out, error));
   IOBIND__TRY(choice_begin(&choice, options, device, device->ep, error));
-  choice_add_stream(&choice, options->stream);
   iobind_status status = choice_gather(&choice, options, first, error);
-  if (status == IOBIND_OK && choice.count > 0 && device->bridged) {
-    status = ask_cuda(&choice, error);
+  status = status == IOBIND_OK ? ask(&choice, error) : status;
+  if (status == IOBIND_OK && iobind__driver_of(device)->check_ready != NULL) {
+    status = iobind__driver_of(device)->check_ready(device, error);
   }
-  if (status == IOBIND_OK && iobind__ep_takes_stream_as_option(device)) {
-    status = iobind__cuda_check_idle(device, error);
-  }
-  if (status == IOBIND_OK && device->dml != NULL) {
-    status = append_directml(&choice, device, device_count, out, error);
-  } else if (status == IOBIND_OK) {
-    OrtStatus *appended = api->SessionOptionsAppendExecutionProvider_V2(out, runtime->env, group, device_count, choice.keys,
-                                                                        choice.values, choice.count);
-    if (appended != NULL) {
-      status = iobind__ort_fail(api, appended, error, "session_create: device '%s'", device->spec);
-    }
+  if (status == IOBIND_OK) {
+    const iobind__appended what = {group, device_count, choice.keys, choice.values, choice.count};
+    status = iobind__named(iobind__device_driver_of(device)->append(device, &what, out, error), error, "session_create");
   }
   choice_free(&choice);
   return status;
@@ -448,9 +450,7 @@ static iobind_status add_entries_of(const iobind_session_options *options, const
   OrtSessionOptions *scratch = NULL;
   IOBIND__TRY(choice_begin(&choice, options, device, device->ep, error));
   iobind_status status = choice_gather(&choice, options, first, error);
-  if (status == IOBIND_OK && choice.count > 0 && device->bridged) {
-    status = ask_cuda(&choice, error);
-  }
+  status = status == IOBIND_OK ? ask(&choice, error) : status;
   if (status == IOBIND_OK && choice.count > 0) {
     const OrtEpDevice *const group[] = {device->ep_device};
     OrtStatus *failed = api->CreateSessionOptions(&scratch);
@@ -495,8 +495,8 @@ static iobind_status check_gpu_of_policy(const iobind_runtime *runtime, const io
   size_t count = gpu ? iobind__runtime_device_count(runtime) : 0;
   for (size_t i = 1; i < count; i++) {
     const iobind_device *device = iobind_runtime_get_device(runtime, i);
-    if (iobind__ep_takes_stream_as_option(device)) {
-      return iobind__cuda_check_idle(device, error);
+    if (iobind__driver_of(device)->check_ready != NULL) {
+      return iobind__driver_of(device)->check_ready(device, error);
     }
   }
   return IOBIND_OK;

@@ -19,16 +19,18 @@ static iobind_status find_device(const iobind_runtime *runtime, const iobind_ses
                         "session_create: graph_limit: expected exactly one device besides the CPU, got %zu", count);
   }
   if (device->ep == NULL || device->ep->graph_option == NULL) {
-    return iobind__fail(
-        error, IOBIND_NOT_SUPPORTED,
-        "session_create: graph_limit: '%s': expected a device of an EP that captures graphs: cuda, webgpu, vdev", device->spec);
+    char names[IOBIND__EP_NAMES];
+    iobind__ep_list_capturing(names);
+    return iobind__fail(error, IOBIND_NOT_SUPPORTED,
+                        "session_create: graph_limit: '%s': expected a device of an EP that captures graphs: %s", device->spec,
+                        names);
   }
-  if (runtime->ort.api_version < device->ep->graph_since) {
+  if (iobind__device_has(device, IOBIND__QUIRK_CAPTURES_NOTHING)) {
     return iobind__fail(
         error, IOBIND_VERSION,
         "session_create: graph_limit: '%s': expected ORT 1.%u or newer, got %s: older ones have no graph capture "
         "for EP plugins",
-        device->spec, device->ep->graph_since, runtime->ort.version);
+        device->spec, iobind__quirk_ends(device->ep, IOBIND__QUIRK_CAPTURES_NOTHING), runtime->ort.version);
   }
   *out = device;
   return IOBIND_OK;

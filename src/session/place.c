@@ -82,10 +82,14 @@ iobind_status iobind__session_lend_place(iobind_session *session, const OrtMemor
   return status;
 }
 
-iobind_device *iobind__session_find_directml(const iobind_session *session) {
+/* The memory of several devices may have the same name: the session's own come first. */
+static iobind__place *find_own_place(const iobind_session *session, const OrtMemoryInfo *info) {
   for (size_t i = 0; i < session->device_count; i++) {
-    if (session->devices[i]->dml != NULL) {
-      return session->devices[i];
+    for (size_t memory = 0; memory < 2; memory++) {
+      iobind__place *place = &session->devices[i]->places[memory];
+      if (place->info != NULL && iobind__same_memory(session->runtime, place->info, info)) {
+        return place;
+      }
     }
   }
   return NULL;
@@ -93,12 +97,8 @@ iobind_device *iobind__session_find_directml(const iobind_session *session) {
 
 iobind_status iobind__session_find_place(iobind_session *session, const OrtMemoryInfo *info, iobind__place **place,
                                          iobind_error *error) {
-  iobind_device *directml = iobind__session_find_directml(session);
-  *place = directml == NULL ? NULL : &directml->places[IOBIND_MEMORY_DEFAULT];
-  if (directml != NULL && iobind__same_memory(session->runtime, (*place)->info, info)) {
-    return IOBIND_OK; /* its memory has the same name on all adapters */
-  }
-  *place = iobind__runtime_find_place(session->runtime, info);
+  *place = find_own_place(session, info);
+  *place = *place != NULL ? *place : iobind__runtime_find_place(session->runtime, info);
   return *place != NULL ? IOBIND_OK : iobind__session_lend_place(session, info, place, error);
 }
 

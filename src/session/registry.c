@@ -45,13 +45,13 @@ static void note_kept(iobind_session *session) {
 static void release(iobind_session *session, const iobind__captured *captured) {
   iobind_runtime *runtime = session->runtime;
   const OrtApi *api = IOBIND__API(runtime);
-  if (runtime->ort.api_version >= 27) {
+  if (iobind__ort_releases_graphs(&runtime->ort)) {
     iobind__guarded_enter(&session->guarded);
     OrtStatus *status = api->SessionReleaseCapturedGraph(session->session, captured->id);
     iobind__guarded_leave(&session->guarded);
     if (status != NULL) {
       api->ReleaseStatus(status);
-    } else if (!session->graphs.device->ep->graphs_stay) {
+    } else if (!iobind__session_graphs_have(session, IOBIND__QUIRK_GRAPH_STAYS)) {
       return;
     }
   }
@@ -106,24 +106,14 @@ bool iobind__registry_has_room(const iobind__registry *self) {
 
 /* Concat, Split, batched MatMul and others hand their kernels addresses by a copy from pinned memory. ORT's change #32121 keeps that memory for
  * the graph; before, the next run wrote its own addresses there, and a replay read them. */
-bool iobind__session_graph_recycles(const iobind_session *session) {
-  const char *digit = strchr(session->runtime->ort.version, '.');
-  const long before = session->graphs.device->ep->graph_recycled_before;
-  long minor = 0;
-  while (digit != NULL && *++digit >= '0' && *digit <= '9' && minor < before) {
-    minor = 10 * minor + (*digit - '0');
-  }
-  return before > 0 && digit != NULL && minor < before;
-}
-
 iobind_status iobind__registry_check_recycling(iobind_session *session, const char *what, iobind_error *error) {
   iobind__registry_release_dead(session);
-  if (!session->graph_recycles || atomic_load(&session->graphs.live) == 0) {
+  if (!iobind__session_graphs_have(session, IOBIND__QUIRK_GRAPH_RECYCLES) || atomic_load(&session->graphs.live) == 0) {
     return IOBIND_OK;
   }
   return iobind__fail(
       error, IOBIND_INVALID_STATE,
       "%s: a graph of this session has been captured, and with ORT %s another run would change memory that it reads: "
-      "expected ORT 1.%ld, or a session for each graph, or no captured graph (iobind_binding_forget_graphs)",
-      what, session->runtime->ort.version, session->graphs.device->ep->graph_recycled_before);
+      "expected ORT 1.%u, or a session for each graph, or no captured graph (iobind_binding_forget_graphs)",
+      what, session->runtime->ort.version, iobind__quirk_ends(session->graphs.device->ep, IOBIND__QUIRK_GRAPH_RECYCLES));
 }

@@ -33,6 +33,7 @@ static iobind_status check_inputs(const iobind_session *session, iobind_tensor *
     if (!is_ours || !(place->host || iobind__session_reads(session, &session->inputs[i], inputs[i]))) {
       return iobind__refuse_elsewhere(session, i, inputs[i], "session_run", error);
     }
+    IOBIND__TRY(iobind__tensor_settle(inputs[i], IOBIND__READ, error));
     values[i] = inputs[i]->value;
   }
   return IOBIND_OK;
@@ -118,7 +119,9 @@ static iobind_status take_outputs(iobind_session *session, iobind_tensor *const 
 /* With the session entered. */
 static iobind_status run_ort(iobind_session *session, const OrtValue **values, OrtValue **results, iobind_error *error) {
   const OrtApi *api = IOBIND__API(session->runtime);
-  IOBIND__TRY(session->graph_recycles ? iobind__registry_check_recycling(session, "session_run", error) : IOBIND_OK);
+  IOBIND__TRY(iobind__session_graphs_have(session, IOBIND__QUIRK_GRAPH_RECYCLES)
+                  ? iobind__registry_check_recycling(session, "session_run", error)
+                  : IOBIND_OK);
   iobind__guarded_enter(&session->guarded);
   OrtStatus *ran = api->Run(session->session, session->run_options, session->input_names, values, session->input_count,
                             session->output_names, session->tensor_output_count, results);
@@ -150,7 +153,7 @@ static iobind_status run(iobind_session *session, iobind_tensor *const *inputs, 
                                                            : check_inputs(session, inputs, values, error);
   if (status == IOBIND_OK) {
     /* behind what is on the caller's stream: the EP computes there by itself, or knows nothing of it */
-    status = iobind__session_stream_is_option(session) ? iobind__bridge_in(session->stream, error)
+    status = iobind__session_stream_is_option(session) ? iobind__stream_enter(session->stream, error)
                                                        : iobind__stream_drain(session->stream, error);
   }
   if (status == IOBIND_OK) {

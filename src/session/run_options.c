@@ -17,6 +17,9 @@ static iobind_status fill_run_options(const OrtApi *api, const iobind_run_option
     IOBIND__ORT_TRY(api, api->RunOptionsSetRunTag(out, options->tag), error, "%s", what);
   }
   for (size_t i = 0; i < options->config_count; i++) {
+    if (strcmp(options->config_keys[i], IOBIND__GRAPH_ID) == 0) {
+      continue; /* `graph` says it */
+    }
     IOBIND__ORT_TRY(api, api->AddRunConfigEntry(out, options->config_keys[i], options->config_values[i]), error,
                     "%s: config entry '%s'", what, options->config_keys[i]);
   }
@@ -41,12 +44,12 @@ static iobind_status check(const iobind_session *session, const iobind_run_optio
                           "when it returns; give the run a stream",
                           what, IOBIND__UNSYNCHRONIZED);
     }
-    if (strcmp(options->config_keys[i], IOBIND__GRAPH_ID) == 0) {
-      return iobind__fail(
-          error, IOBIND_INVALID_ARGUMENT,
-          "%s: config entry '" IOBIND__GRAPH_ID
-          "' is not the caller's: iobind gives each graph a number of its own; make the session with graph_limit",
-          what);
+    if (strcmp(options->config_keys[i], IOBIND__GRAPH_ID) == 0 && strcmp(options->config_values[i], IOBIND__NO_GRAPH) != 0) {
+      return iobind__fail(error, IOBIND_INVALID_ARGUMENT,
+                          "%s: config entry '" IOBIND__GRAPH_ID "': expected " IOBIND__NO_GRAPH
+                          " (no graph), got '%.32s': iobind gives each graph a number of its own; make the session with "
+                          "graph_limit",
+                          what, options->config_values[i]);
     }
     if (session->graphs.limit > 0 && strcmp(options->config_keys[i], "memory.enable_memory_arena_shrinkage") == 0) {
       return iobind__fail(error, IOBIND_INVALID_ARGUMENT,
@@ -56,6 +59,14 @@ static iobind_status check(const iobind_session *session, const iobind_run_optio
     }
   }
   return IOBIND_OK;
+}
+
+bool iobind__run_options_want_no_graph(const iobind_run_options *options) {
+  bool found = false;
+  for (size_t i = 0; i < options->config_count; i++) {
+    found = found || strcmp(options->config_keys[i], IOBIND__GRAPH_ID) == 0;
+  }
+  return found;
 }
 
 iobind_status iobind__run_options_read(const iobind_session *session, const iobind_run_options *given, const char *what,

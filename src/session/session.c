@@ -42,11 +42,8 @@ static void session_destroy(iobind__ref *ref) {
   iobind_runtime *runtime = session->runtime;
   const OrtApi *api = IOBIND__API(runtime);
   iobind__session_free_places(session); /* lent allocators must go before their session */
-  if (session->dml != NULL) {
-    iobind__dml_take_back(session->dml, session->dml_allocator);
-  }
-  if (session->dml_allocator != NULL) {
-    api->ReleaseAllocator(session->dml_allocator);
+  if (session->attachment != NULL) {
+    iobind__driver_of(session->attachment->device)->detach(session->attachment);
   }
   iobind__session_free_signature(session);
   iobind__session_free_metadata(session);
@@ -100,8 +97,7 @@ static iobind_status collect_devices(iobind_session *session, const iobind_sessi
 }
 
 static bool gives_run_streams(const iobind_device *device) {
-  bool refuses = device->ep != NULL && device->ep->refuses_run_stream && device->bridged;
-  return (device->flags & IOBIND_DEVICE_STREAMS) != 0 && !refuses;
+  return (device->flags & IOBIND_DEVICE_STREAMS) != 0 && !iobind__device_has(device, IOBIND__QUIRK_REFUSES_RUN_STREAM);
 }
 
 /* ORT takes one stream for a run: that of the only device that has streams. It crashes if no node runs on that device. From
@@ -109,7 +105,7 @@ static bool gives_run_streams(const iobind_device *device) {
  * option is not given to runs. A replay is launched on the stream of its capture, so that no run can give a stream to it. */
 static bool takes_stream(const iobind_session *session) {
   size_t devices = 0;
-  bool reads = iobind__session_find_directml(session) != NULL; /* ORT gets no stream for it */
+  bool reads = session->attachment != NULL; /* ORT gets no stream for it */
   for (size_t i = 0; i < session->device_count; i++) {
     devices += (session->devices[i]->flags & IOBIND_DEVICE_STREAMS) != 0;
   }
@@ -159,13 +155,12 @@ static void add_chosen_devices(iobind_session *session) {
     }
   }
   for (size_t i = 0; i < session->device_count; i++) {
-    if (session->devices[i]->queued) {
+    if (iobind__device_has(session->devices[i], IOBIND__QUIRK_QUEUES)) {
       session->queued = session->devices[i];
       session->queued_count++;
     }
   }
   narrow_guarded(session);
-  session->takes_stream = takes_stream(session);
   session->has_turns = iobind__guarded_any(&session->guarded) || session->stream != NULL;
 }
 
@@ -201,23 +196,23 @@ static iobind_status read_nodes(iobind_session *session, iobind_error *error) {
   return IOBIND_OK;
 }
 
-/* What a session of DirectML allocates is known only to its own allocator. Only a session that iobind has made computes on the queue of
- * the device: another one's work would not be in the order of its streams. */
-static iobind_status open_directml(iobind_session *session, const iobind_session_options *options, iobind_error *error) {
-  const OrtApi *api = IOBIND__API(session->runtime);
-  iobind_device *device = iobind__session_find_directml(session);
-  if (device == NULL) {
-    return IOBIND_OK;
+/* Only a session that iobind has made computes on the queue of a device whose driver must know it: another one's work would not be in the order
+ * of its streams. */
+static iobind_status attach(iobind_session *session, const iobind_session_options *options, iobind_error *error) {
+  for (size_t i = 0; i < session->device_count && session->attachment == NULL; i++) {
+    iobind_device *device = session->devices[i];
+    const iobind__driver *driver = iobind__driver_of(device);
+    if (driver->attach == NULL) {
+      continue;
+    }
+    if (session->wrapped || options->policy != IOBIND_POLICY_NONE) {
+      return iobind__fail(error, IOBIND_NOT_SUPPORTED,
+                          "%s: it computes on a queue of the execution provider's own: name the device '%s' in "
+                          "iobind_session_create",
+                          session->wrapped ? "session_wrap" : "session_create", device->spec);
+    }
+    IOBIND__TRY(iobind__named(driver->attach(device, session->session, &session->attachment, error), error, "session_create"));
   }
-  if (session->wrapped || options->policy != IOBIND_POLICY_NONE) {
-    return iobind__fail(error, IOBIND_NOT_SUPPORTED,
-                        "%s: it computes on a queue of DirectML's own: name the device '%s' in iobind_session_create",
-                        session->wrapped ? "session_wrap" : "session_create", device->spec);
-  }
-  IOBIND__ORT_TRY(api, api->CreateAllocator(session->session, device->dml->info, &session->dml_allocator), error,
-                  "session_create: allocator of '%s'", device->spec);
-  IOBIND__TRY(iobind__named(iobind__dml_lend(device, session->dml_allocator, error), error, "session_create"));
-  session->dml = device;
   return IOBIND_OK;
 }
 
@@ -229,7 +224,8 @@ static iobind_status describe(iobind_session *session, const iobind_session_opti
   IOBIND__TRY(iobind__session_read_signature(session, error));
   IOBIND__TRY(session->graphs.limit > 0 ? iobind__session_check_graph_outputs(session, error) : IOBIND_OK);
   add_chosen_devices(session);
-  IOBIND__TRY(open_directml(session, options, error));
+  IOBIND__TRY(attach(session, options, error));
+  session->takes_stream = takes_stream(session);
   IOBIND__ORT_TRY(api, api->CreateRunOptions(&session->run_options), error, "session_create");
   if (iobind__session_may_capture(session)) {
     IOBIND__ORT_TRY(api, api->AddRunConfigEntry(session->run_options, IOBIND__GRAPH_ID, IOBIND__NO_GRAPH), error,
@@ -397,7 +393,6 @@ static iobind_status create(iobind_runtime *runtime, const char *path, const voi
     session->profiling = options.profile != NULL;
     session->graphs.limit = options.graph_limit;
     session->graphs.device = graph_device;
-    session->graph_recycles = graph_device != NULL && iobind__session_graph_recycles(session);
     OrtStatus *failed = load(session, &from, &options, ort_options);
     status = failed == NULL ? describe(session, &options, error) : load_failed(runtime, &from, &options, failed, error);
   }

@@ -2,7 +2,7 @@
 #ifndef IOBIND_SESSION_SESSION_H
 #define IOBIND_SESSION_SESSION_H
 
-#include "memory/dml.h"
+#include "memory/driver.h"
 #include "session/registry.h"
 #include "tensor/tensor.h"
 
@@ -53,22 +53,20 @@ struct iobind_session {
   size_t symbol_count;
   iobind_device **devices; /* those that may hold its tensors; always includes the CPU */
   size_t device_count;
-  iobind_device *queued;       /* a device whose runs return before their work is done; NULL: none */
-  size_t queued_count;         /* if there are several, a run waits for all of them, with a stream or without */
-  iobind_device *dml;          /* a device of DirectML; NULL: none */
-  OrtAllocator *dml_allocator; /* with which its device finds the resources of outputs */
-  bool takes_stream;           /* a run can be on a stream of a device: see session.c */
-  iobind_stream *stream;       /* what all its runs compute on, of which it is an owner; NULL: ORT's own, or the run's */
-  bool has_turns;              /* its runs enter a device, or one after the other: see iobind__session_enter */
-  iobind__guarded guarded;     /* what to enter and leave around calls that reach its EPs */
-  iobind__place *places;       /* the session's own: memory that no device of the runtime has */
+  iobind_device *queued;          /* a device whose runs return before their work is done; NULL: none */
+  size_t queued_count;            /* if there are several, a run waits for all of them, with a stream or without */
+  iobind__attachment *attachment; /* to the device whose driver must know the session; NULL: none */
+  bool takes_stream;              /* a run can be on a stream of a device: see session.c */
+  iobind_stream *stream;          /* what all its runs compute on, of which it is an owner; NULL: ORT's own, or the run's */
+  bool has_turns;                 /* its runs enter a device, or one after the other: see iobind__session_enter */
+  iobind__guarded guarded;        /* what to enter and leave around calls that reach its EPs */
+  iobind__place *places;          /* the session's own: memory that no device of the runtime has */
   size_t place_count;
   pthread_mutex_t places_mutex; /* a run may meet memory that the signature did not show */
   iobind_node_info *nodes;
   size_t node_count;
   bool outputs_guessed;    /* some output comes from no node, and ORT does not say which */
   iobind__registry graphs; /* that its bindings have captured */
-  bool graph_recycles;     /* a plain run may change what a replay reads: none may follow a capture */
   atomic_int turn;         /* one run at a time: see iobind__session_enter */
   pthread_mutex_t turn_mutex;
   pthread_cond_t turn_free;
@@ -77,6 +75,11 @@ struct iobind_session {
 /* Would ORT capture a graph, or replay one, in a run that names none? In other sessions the number would only cost time. */
 static inline bool iobind__session_may_capture(const iobind_session *session) {
   return session->graphs.limit > 0 || session->wrapped;
+}
+
+/* Does the session capture graphs, and has the EP that captures them this quirk? */
+static inline bool iobind__session_graphs_have(const iobind_session *session, iobind__quirk_bit quirk) {
+  return session->graphs.device != NULL && iobind__device_has(session->graphs.device, quirk);
 }
 
 /* The run config entry that says which graph a run captures or replays, and its value for none. */
@@ -93,9 +96,6 @@ iobind_status iobind__session_options_build(iobind_runtime *runtime, const iobin
 
 /* The caller's stream, or one for an EP that needs it; NULL: neither. The session is an owner of it. */
 iobind_status iobind__session_open_stream(const iobind_session_options *options, iobind_stream **stream, iobind_error *error);
-
-/* Does the device's EP know a stream only by an option of the session? */
-bool iobind__ep_takes_stream_as_option(const iobind_device *device);
 
 /* Does the EP know the session's stream by an option, so that no run gives it? */
 bool iobind__session_stream_is_option(const iobind_session *session);
@@ -120,8 +120,6 @@ iobind_status iobind__session_check_graph_outputs(const iobind_session *session,
 
 /* Graphs that iobind does not know of would be replayed whatever is bound: their keys are refused. `what` says whose key it is. */
 iobind_status iobind__session_check_graph_key(const char *what, const char *key, iobind_error *error);
-
-bool iobind__session_graph_recycles(const iobind_session *session);
 
 /* Bits of a turn. */
 enum { IOBIND__TURN_TAKEN = 1, IOBIND__TURN_AWAITED = 2 /* threads may be waiting */ };
@@ -170,6 +168,7 @@ static inline void iobind__session_leave(iobind_session *session) {
 #define IOBIND__UNSYNCHRONIZED "disable_synchronize_execution_providers"
 
 /* run_options.c: of runs with a binding and without. `what` names the call. */
+bool iobind__run_options_want_no_graph(const iobind_run_options *options);
 iobind_status iobind__run_options_read(const iobind_session *session, const iobind_run_options *given, const char *what,
                                        iobind_run_options *out, iobind_error *error);
 /* `graph`: the number of a graph; NULL: none. */
@@ -192,9 +191,6 @@ void iobind__session_free_signature(iobind_session *session);
  * lends. */
 iobind_status iobind__session_find_place(iobind_session *session, const OrtMemoryInfo *info, iobind__place **place,
                                          iobind_error *error);
-
-/* The first device of DirectML among the session's; NULL: none. */
-iobind_device *iobind__session_find_directml(const iobind_session *session);
 
 /* A place over the session's own allocator. */
 iobind_status iobind__session_lend_place(iobind_session *session, const OrtMemoryInfo *info, iobind__place **place,

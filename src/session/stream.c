@@ -1,25 +1,54 @@
-/* The stream that a session computes on. An EP that takes no stream with each run (CUDA) is given one when the session is made, by an option
+/* The stream that a session computes on. An EP that refuses a stream with each run is given one when the session is made, by an option
  * of the EP. Other EPs are given it with each run. */
 #include <string.h>
 
+#include "iobind/interop.h"
 #include "session/session.h"
 
-/* Does the caller give an option that leaves no room for one of iobind's streams: another stream, its own memory, copies on other streams,
- * or another EP before this one? */
+static bool is_first(const iobind_session_options *options, const iobind_device *device) {
+  size_t i = 0;
+  while (i < options->device_count && options->devices[i] == device->runtime->cpu) {
+    i++;
+  }
+  return i < options->device_count && options->devices[i] == device;
+}
+
+/* The i-th option of the caller's, if it is meant for the device; NULL: it is for another EP, or unknown. */
+static const iobind__option *own_option(const iobind_session_options *options, size_t i, const iobind_device *device,
+                                        bool *other_ep) {
+  const char *key = options->ep_keys[i];
+  const char *dot = strchr(key, '.');
+  const iobind__ep *named = dot == NULL ? NULL : iobind__ep_by_name(key, (size_t)(dot - key));
+  *other_ep = named != NULL && named != device->ep;
+  bool own = named == NULL ? is_first(options, device) : named == device->ep;
+  return own ? iobind__option_find(device->ep->options, named == NULL ? key : dot + 1) : NULL;
+}
+
+/* Does the caller give an option that leaves no room for a stream of iobind's: copies on other streams, or another EP before this one? */
 static bool has_obstacle(const iobind_session_options *options, const iobind_device *device) {
-  static const char *const obstacles[] = {"user_compute_stream", "has_user_compute_stream",  "gpu_external_alloc",
-                                          "gpu_external_free",   "gpu_external_empty_cache", "do_copy_in_default_stream"};
   bool found = false;
   for (size_t i = 0; i < options->ep_option_count; i++) {
-    const char *key = options->ep_keys[i];
-    const char *dot = strchr(key, '.');
-    const iobind__ep *named = dot == NULL ? NULL : iobind__ep_by_name(key, (size_t)(dot - key));
-    found = found || (named != NULL && named != device->ep);
-    for (size_t o = 0; o < sizeof obstacles / sizeof obstacles[0]; o++) {
-      found = found || strcmp(named == NULL ? key : dot + 1, obstacles[o]) == 0;
-    }
+    bool other_ep;
+    const iobind__option *option = own_option(options, i, device, &other_ep);
+    bool excludes = option != NULL && option->excludes_stream;
+    found = found || other_ep || (excludes && !iobind__option_same(option, options->ep_values[i], option->preset));
   }
   return found;
+}
+
+/* The caller's stream as an option of the EP. False: none was given, or it is no address, which is refused with the other options. */
+static bool find_given(const iobind_session_options *options, const iobind_device *device, void **handle) {
+  for (size_t i = 0; i < options->ep_option_count; i++) {
+    bool other_ep;
+    uint64_t address = 0;
+    const iobind__option *option = own_option(options, i, device, &other_ep);
+    if (option != NULL && strcmp(option->key, device->ep->stream_option) == 0) {
+      bool is_address = iobind__option_address(options->ep_values[i], &address);
+      *handle = (void *)(uintptr_t)address;
+      return is_address;
+    }
+  }
+  return false;
 }
 
 /* The only device with streams among those that are named; NULL: there is none, or several. */
@@ -35,18 +64,29 @@ static iobind_device *find_device(const iobind_session_options *options) {
   return count == 1 ? found : NULL;
 }
 
-bool iobind__ep_takes_stream_as_option(const iobind_device *device) {
-  return device->ep != NULL && device->ep->refuses_run_stream && device->bridged;
-}
-
 bool iobind__session_stream_is_option(const iobind_session *session) {
-  return session->stream != NULL && iobind__ep_takes_stream_as_option(session->stream->device);
+  return session->stream != NULL && iobind__device_has(session->stream->device, IOBIND__QUIRK_REFUSES_RUN_STREAM);
 }
 
-/* Can the device's EP capture graphs on a stream that is given to it? CUDA's can, but before ORT 1.27 each replay waits for it. */
+/* Can the device's EP capture graphs on a stream that is given to it? A replay must not wait for that. */
 static bool captures_on_stream(const iobind_device *device) {
-  enum { SINCE = 27 };
-  return device != NULL && iobind__ep_takes_stream_as_option(device) && device->runtime->ort.api_version >= SINCE;
+  return device != NULL && iobind__device_has(device, IOBIND__QUIRK_REFUSES_RUN_STREAM) &&
+         !iobind__device_has(device, IOBIND__QUIRK_REPLAY_WAITS);
+}
+
+static iobind_status refuse_stream(const iobind_stream *stream, iobind_error *error) {
+  const iobind_device *device = stream->device;
+  if (iobind__device_has(device, IOBIND__QUIRK_REPLAY_WAITS)) {
+    return iobind__fail(
+        error, IOBIND_INVALID_ARGUMENT,
+        "session_create: graph_limit and a stream: '%s' captures graphs on the caller's stream with ORT 1.%u or "
+        "newer, got %s: give one of them",
+        device->spec, iobind__quirk_ends(device->ep, IOBIND__QUIRK_REPLAY_WAITS), device->runtime->ort.version);
+  }
+  return iobind__fail(error, IOBIND_INVALID_ARGUMENT,
+                      "session_create: graph_limit and a stream: '%s' does not capture graphs on the caller's stream: give one "
+                      "of them",
+                      device->spec);
 }
 
 /* the caller's stream */
@@ -60,7 +100,7 @@ static iobind_status check_stream(const iobind_session_options *options, const i
     return iobind__fail(error, IOBIND_DEVICE, "session_create: the stream is of '%s', which is not among the devices",
                         stream->device->spec);
   }
-  if (stream->lane != NULL) {
+  if (iobind__driver_of(stream->device)->attach != NULL) {
     return iobind__fail(error, IOBIND_NOT_SUPPORTED,
                         "session_create: a stream of '%s': all sessions of the device compute on its one queue, "
                         "iobind_runtime_adopt_device gives it yours",
@@ -75,23 +115,36 @@ static iobind_status check_stream(const iobind_session_options *options, const i
   return IOBIND_OK; /* options that exclude a stream are refused with the others (ep_options.c) */
 }
 
+/* A stream for an EP that is given one by an option. A stream of the caller's in that option is ordered with it, as iobind_stream_wrap does. */
+static iobind_status open_for_option(const iobind_session_options *options, iobind_device *device, iobind_stream **stream,
+                                     iobind_error *error) {
+  iobind_native native = IOBIND_NATIVE_INIT;
+  native.kind = IOBIND_NATIVE_CUDA;
+  return find_given(options, device, &native.handle) ? iobind_stream_wrap(device, &native, NULL, NULL, stream, error)
+                                                     : iobind_stream_create(device, NULL, stream, error);
+}
+
 iobind_status iobind__session_open_stream(const iobind_session_options *options, iobind_stream **stream, iobind_error *error) {
   iobind_device *device = find_device(options);
+  const bool by_option = device != NULL && iobind__device_has(device, IOBIND__QUIRK_REFUSES_RUN_STREAM);
   const bool takes_none = options->graph_limit > 0 && !captures_on_stream(device);
   *stream = NULL;
   if (options->stream != NULL && takes_none) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT,
-                        "session_create: graph_limit and a stream: expected one of them: graphs are captured on the caller's "
-                        "stream only on CUDA, with ORT 1.27 or newer");
+    return refuse_stream(options->stream, error);
   }
   if (options->stream != NULL) {
+    void *given;
     IOBIND__TRY(check_stream(options, device, error));
+    if (by_option && find_given(options, device, &given)) {
+      return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "session_create: a stream, and EP option '%s': expected one of them",
+                          device->ep->stream_option);
+    }
     IOBIND__TRY(iobind__named(iobind__bridge_check(options->stream, error), error, "session_create"));
     *stream = iobind__stream_share(options->stream);
     return IOBIND_OK;
   }
-  if (device == NULL || !iobind__ep_takes_stream_as_option(device) || has_obstacle(options, device) || takes_none) {
+  if (!by_option || takes_none || has_obstacle(options, device)) {
     return IOBIND_OK;
   }
-  return iobind__named(iobind_stream_create(device, NULL, stream, error), error, "session_create");
+  return iobind__named(open_for_option(options, device, stream, error), error, "session_create");
 }

@@ -87,6 +87,9 @@ iobind__path_char *iobind__path_native(const char *path);
 /* Nanoseconds of a clock that never goes back. */
 uint64_t iobind__clock_ns(void);
 
+/* Block the calling thread for about this long, less than a second. */
+void iobind__clock_sleep(uint64_t ns);
+
 /* A condition that can be waited for until that clock shows a time. False if it does, and never for UINT64_MAX; true may be for nothing, as
  * with any condition. */
 void iobind__condition_init(pthread_cond_t *condition);

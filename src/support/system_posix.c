@@ -130,6 +130,11 @@ uint64_t iobind__clock_ns(void) {
   return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
+void iobind__clock_sleep(uint64_t ns) {
+  const struct timespec time = {.tv_sec = 0, .tv_nsec = (long)ns};
+  (void)nanosleep(&time, NULL); /* a signal may end it early, which no caller minds */
+}
+
 void iobind__condition_init(pthread_cond_t *condition) {
 #if defined(__APPLE__)
   pthread_cond_init(condition, NULL); /* it takes no other clock, but a duration */

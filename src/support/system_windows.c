@@ -263,6 +263,11 @@ uint64_t iobind__clock_ns(void) {
   return seconds * 1000000000 + rest * 1000000000 / (uint64_t)rate.QuadPart;
 }
 
+void iobind__clock_sleep(uint64_t ns) {
+  enum { NS_OF_MS = 1000000 };
+  Sleep((DWORD)((ns + NS_OF_MS - 1) / NS_OF_MS));
+}
+
 void iobind__condition_init(pthread_cond_t *condition) {
   pthread_cond_init(condition, NULL);
 }

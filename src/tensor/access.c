@@ -33,6 +33,7 @@ iobind_status iobind_tensor_get_data(iobind_tensor *tensor, iobind_dtype dtype, 
                         iobind_dtype_name((int32_t)tensor->dtype),
                         tensor->dtype == IOBIND_STRING ? ": iobind_tensor_get_string reads one" : "");
   }
+  IOBIND__TRY(iobind__named(iobind__tensor_settle(tensor, IOBIND__WRITE, error), error, "tensor_get_data"));
   *data = iobind_tensor_address(tensor);
   return IOBIND_OK;
 }
@@ -140,18 +141,25 @@ static iobind_status write_addressed(iobind_tensor *tensor, size_t offset, const
     void *source = (void *)(uintptr_t)data; /* ORT has no const data; a copy only reads it */
     IOBIND__TRY(move(tensor, offset, source, bytes, true, stream, error));
   }
-  iobind__tensor_use(tensor, stream);
+  iobind__tensor_use(tensor, stream, IOBIND__WRITE);
   return IOBIND_OK;
 }
 
-static iobind_status write_part(iobind_tensor *tensor, size_t offset, const void *data, size_t bytes, iobind_stream *stream,
-                                iobind_error *error) {
+/* An access without a stream comes after all that is in flight, unless it is in flight itself. */
+static iobind_status settle(const iobind_tensor *tensor, iobind__access access, const iobind_stream *stream,
+                            iobind__order order, iobind_error *error) {
+  return stream == NULL && order == IOBIND__SETTLED ? iobind__tensor_settle(tensor, access, error) : IOBIND_OK;
+}
+
+iobind_status iobind__tensor_write(iobind_tensor *tensor, size_t offset, const void *data, size_t bytes, iobind_stream *stream,
+                                   iobind__order order, iobind_error *error) {
   IOBIND__TRY(iobind__process_check("tensor_write", error));
   IOBIND__TRY(check_part(tensor, offset, data, bytes, stream, "tensor_write", error));
   IOBIND__TRY(iobind__tensor_check_writable(tensor, "tensor_write", error));
   if (bytes == 0) {
     return IOBIND_OK;
   }
+  IOBIND__TRY(settle(tensor, IOBIND__WRITE, stream, order, error));
   if (stream != NULL && iobind__stream_is_busy(stream)) {
     return iobind__submit_write(tensor, offset, data, bytes, stream, error);
   }
@@ -163,7 +171,8 @@ static iobind_status write_part(iobind_tensor *tensor, size_t offset, const void
 
 iobind_status iobind_tensor_write(iobind_tensor *tensor, size_t offset, const void *data, size_t bytes, iobind_stream *stream,
                                   iobind_error *error) {
-  return iobind__named(write_part(tensor, offset, data, bytes, stream, error), error, "tensor_write");
+  return iobind__named(iobind__tensor_write(tensor, offset, data, bytes, stream, IOBIND__SETTLED, error), error,
+                       "tensor_write");
 }
 
 /* Read on a stream without waiting: into pinned memory, from which the host copies the bytes once it knows that the stream has
@@ -188,7 +197,7 @@ static iobind_status read_addressed(const iobind_tensor *tensor, size_t offset, 
   }
   IOBIND__TRY(staging != NULL ? read_staged(tensor, offset, data, bytes, stream, staging, error)
                               : move(tensor, offset, data, bytes, false, stream, error));
-  iobind__tensor_use((iobind_tensor *)(uintptr_t)tensor, stream); /* only its use is recorded */
+  iobind__tensor_use((iobind_tensor *)(uintptr_t)tensor, stream, IOBIND__READ); /* only its use is recorded */
   return IOBIND_OK;
 }
 
@@ -211,13 +220,14 @@ static iobind_status read_behind(const iobind_tensor *tensor, size_t offset, voi
   return status;
 }
 
-static iobind_status read_part(const iobind_tensor *tensor, size_t offset, void *data, size_t bytes, iobind_stream *stream,
-                               iobind_error *error) {
+iobind_status iobind__tensor_read(const iobind_tensor *tensor, size_t offset, void *data, size_t bytes, iobind_stream *stream,
+                                  iobind__order order, iobind_error *error) {
   IOBIND__TRY(iobind__process_check("tensor_read", error));
   IOBIND__TRY(check_part(tensor, offset, data, bytes, stream, "tensor_read", error));
   if (bytes == 0) {
     return IOBIND_OK;
   }
+  IOBIND__TRY(settle(tensor, IOBIND__READ, stream, order, error));
   if (stream != NULL && iobind__stream_is_busy(stream)) {
     return iobind__submit_read(tensor, offset, data, bytes, stream, error);
   }
@@ -227,7 +237,7 @@ static iobind_status read_part(const iobind_tensor *tensor, size_t offset, void 
 
 iobind_status iobind_tensor_read(const iobind_tensor *tensor, size_t offset, void *data, size_t bytes, iobind_stream *stream,
                                  iobind_error *error) {
-  return iobind__named(read_part(tensor, offset, data, bytes, stream, error), error, "tensor_read");
+  return iobind__named(iobind__tensor_read(tensor, offset, data, bytes, stream, IOBIND__SETTLED, error), error, "tensor_read");
 }
 
 /* Shapes are formatted only here: a copy without errors must not pay for that. */
@@ -271,9 +281,12 @@ static iobind__transfer transfer_of(const iobind_tensor *source, iobind_tensor *
                             source->data,  target->data,  source->bytes};
 }
 
+/* A pageable source has been read when the call returns: it was staged, or the EP has made the host wait. */
 static void use_pair(const iobind_tensor *source, iobind_tensor *target, iobind_stream *stream) {
-  iobind__tensor_use((iobind_tensor *)(uintptr_t)source, stream); /* only its use is recorded */
-  iobind__tensor_use(target, stream);
+  if (!iobind__place_is_pageable(source->place)) {
+    iobind__tensor_use((iobind_tensor *)(uintptr_t)source, stream, IOBIND__READ); /* only its use is recorded */
+  }
+  iobind__tensor_use(target, stream, IOBIND__WRITE);
 }
 
 /* A copy between pageable memory and the device of an EP's stream becomes a read or write, because the EP would make the host
@@ -298,8 +311,8 @@ iobind_status iobind__tensor_copy_one(const iobind_tensor *source, iobind_tensor
   return IOBIND_OK;
 }
 
-static iobind_status copy_all(const iobind_tensor *const *sources, iobind_tensor *const *targets, size_t count,
-                              iobind_stream *stream, iobind_error *error) {
+iobind_status iobind__tensor_copy(const iobind_tensor *const *sources, iobind_tensor *const *targets, size_t count,
+                                  iobind_stream *stream, iobind__order order, iobind_error *error) {
   if (count == 0) {
     return IOBIND_OK;
   }
@@ -310,6 +323,10 @@ static iobind_status copy_all(const iobind_tensor *const *sources, iobind_tensor
   iobind_runtime *runtime = targets[0] == NULL ? NULL : targets[0]->place->device->runtime;
   for (size_t i = 0; i < count; i++) {
     IOBIND__TRY(check_pair(sources[i], targets[i], i, runtime, stream, error));
+  }
+  for (size_t i = 0; i < count; i++) {
+    IOBIND__TRY(settle(sources[i], IOBIND__READ, stream, order, error));
+    IOBIND__TRY(settle(targets[i], IOBIND__WRITE, stream, order, error));
   }
   if (stream != NULL && iobind__stream_is_busy(stream)) {
     return iobind__submit_copy(sources, targets, count, stream, error);
@@ -342,7 +359,7 @@ static iobind_status copy_all(const iobind_tensor *const *sources, iobind_tensor
 
 iobind_status iobind_tensor_copy(const iobind_tensor *const *sources, iobind_tensor *const *targets, size_t count,
                                  iobind_stream *stream, iobind_error *error) {
-  return iobind__named(copy_all(sources, targets, count, stream, error), error, "tensor_copy");
+  return iobind__named(iobind__tensor_copy(sources, targets, count, stream, IOBIND__SETTLED, error), error, "tensor_copy");
 }
 
 static iobind_status check_string(const iobind_tensor *tensor, size_t index, const char *what, iobind_error *error) {
@@ -369,6 +386,7 @@ iobind_status iobind_tensor_get_string(const iobind_tensor *tensor, size_t index
     return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "tensor_get_string: %s is NULL", needed == NULL ? "needed" : "buffer");
   }
   *needed = 0;
+  IOBIND__TRY(iobind__named(iobind__tensor_settle(tensor, IOBIND__READ, error), error, "tensor_get_string"));
   const OrtApi *api = IOBIND__API(tensor->place->device->runtime);
   size_t length = 0;
   IOBIND__ORT_TRY(api, api->GetStringTensorElementLength(tensor->value, index, &length), error, "tensor_get_string");
@@ -404,6 +422,15 @@ iobind_status iobind__strings_shared(const iobind_runtime *runtime, const OrtVal
   return IOBIND_OK;
 }
 
+bool iobind__strings_meet(const iobind_tensor *a, const iobind_tensor *b) {
+  bool shared = true;
+  if (b->dtype != IOBIND_STRING) {
+    return false;
+  }
+  bool is_known = iobind__strings_shared(a->place->device->runtime, a->value, b->value, &shared, NULL) == IOBIND_OK;
+  return shared || !is_known;
+}
+
 iobind_status iobind__strings_copy(const iobind_tensor *source, iobind_tensor *target, iobind_error *error) {
   const OrtApi *api = IOBIND__API(target->place->device->runtime);
   uint64_t elements = 0;
@@ -425,6 +452,7 @@ iobind_status iobind_tensor_set_string(iobind_tensor *tensor, size_t index, cons
   if (text == NULL) {
     return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "tensor_set_string: text is NULL");
   }
+  IOBIND__TRY(iobind__named(iobind__tensor_settle(tensor, IOBIND__WRITE, error), error, "tensor_set_string"));
   const OrtApi *api = IOBIND__API(tensor->place->device->runtime);
   IOBIND__ORT_TRY(api, api->FillStringTensorElement(tensor->value, text, index), error, "tensor_set_string");
   return IOBIND_OK;

@@ -26,29 +26,20 @@ static const struct {
 };
 enum { TYPE_COUNT = sizeof types / sizeof types[0] };
 
-/* Memory that is not in this list has no name in DLPack. A false name would let a consumer read it as something else. */
-static const struct {
-  const char *ep; /* the catalogue's name */
-  int32_t device_type;
-  int32_t pinned_type;
-} memories[] = {
-    {"cuda", IOBIND__DL_CUDA, IOBIND__DL_CUDA_HOST},
-    {"tensorrt", IOBIND__DL_CUDA, IOBIND__DL_CUDA_HOST},
-    {"nvtensorrtrtx", IOBIND__DL_CUDA, IOBIND__DL_CUDA_HOST},
-    {"migraphx", IOBIND__DL_ROCM, IOBIND__DL_ROCM_HOST},
-    {"webgpu", IOBIND__DL_WEBGPU, IOBIND__DL_CPU},
-    {"vdev", IOBIND__DL_EXT_DEV, IOBIND__DL_CPU},
-};
-
 /* DLPack's name for a place's memory; 0: none. */
 static int32_t device_type_of(const iobind__place *place) {
   const iobind__ep *ep = place->device->ep;
-  for (size_t i = 0; ep != NULL && i < sizeof memories / sizeof memories[0]; i++) {
-    if (strcmp(memories[i].ep, ep->name) == 0) {
-      return place->memory == IOBIND_MEMORY_DEFAULT ? memories[i].device_type : memories[i].pinned_type;
-    }
+  if (ep == NULL || ep->dlpack.memory == 0) {
+    return place->host ? IOBIND__DL_CPU : 0;
   }
-  return place->host ? IOBIND__DL_CPU : 0;
+  return place->memory == IOBIND_MEMORY_DEFAULT ? ep->dlpack.memory : ep->dlpack.pinned;
+}
+
+/* Can a place be memory of this device type? */
+static bool takes_type(const iobind__place *place, int32_t device_type) {
+  const iobind__ep *ep = place->device->ep;
+  bool managed = ep != NULL && device_type != 0 && ep->dlpack.managed == device_type;
+  return managed ? place->memory == IOBIND_MEMORY_DEFAULT : device_type_of(place) == device_type;
 }
 
 /* The number that the memory's own library has for its device; 0 for the host. */
@@ -198,16 +189,15 @@ static iobind_dtype dtype_of(const iobind__dl_tensor *from) {
 static iobind_status find_place(iobind_runtime *runtime, const iobind__dl_tensor *from, iobind__place **found,
                                 iobind_error *error) {
   *found = from->device_type == IOBIND__DL_CPU ? &runtime->cpu->places[IOBIND_MEMORY_DEFAULT] : NULL;
-  int32_t wanted = from->device_type == IOBIND__DL_CUDA_MANAGED ? IOBIND__DL_CUDA : from->device_type;
   iobind_device *device;
   for (size_t i = 0; *found == NULL && (device = iobind_runtime_get_device(runtime, i)) != NULL; i++) {
     for (size_t memory = 0; memory < 2; memory++) {
       iobind__place *place = &device->places[memory];
-      if (place->info == NULL || device_type_of(place) != wanted) {
+      if (place->info == NULL || !takes_type(place, from->device_type)) {
         continue;
       }
       int32_t id;
-      IOBIND__TRY(find_device_id(place, wanted, &id, "tensor_from_dlpack", error));
+      IOBIND__TRY(find_device_id(place, from->device_type, &id, "tensor_from_dlpack", error));
       if (place->host || id == from->device_id) { /* pinned memory belongs to every device */
         *found = place;
       }
@@ -216,25 +206,33 @@ static iobind_status find_place(iobind_runtime *runtime, const iobind__dl_tensor
   return IOBIND_OK;
 }
 
-/* Are the elements one after the other, in row-major order? */
+/* Are the elements one after the other, in row-major order? The dims have been checked: without a dim of 0 their product does not overflow. */
 static bool is_dense(const iobind__dl_tensor *from) {
+  bool is_empty = false;
+  for (int32_t i = 0; i < from->rank; i++) {
+    is_empty = is_empty || from->dims[i] == 0;
+  }
+  bool dense = true;
   int64_t expected = 1;
-  for (int32_t i = from->rank; from->strides != NULL && i-- > 0;) {
-    if (from->dims[i] == 0) {
-      return true;
-    }
-    if (from->dims[i] != 1 && from->strides[i] != expected) {
-      /* with a dim of 0 any strides are right */
-      for (int32_t j = 0; j < i; j++) {
-        if (from->dims[j] == 0) {
-          return true;
-        }
-      }
-      return false;
-    }
+  for (int32_t i = from->rank; from->strides != NULL && !is_empty && dense && i-- > 0;) {
+    dense = from->dims[i] == 1 || from->strides[i] == expected;
     expected *= from->dims[i];
   }
-  return true;
+  return is_empty || dense;
+}
+
+/* Can every element be addressed? Otherwise the sum of the steps to it overflows. */
+static bool strides_fit(const iobind__dl_tensor *from) {
+  const int64_t element = from->bits / 8;
+  int64_t reach = 0;
+  bool fit = true;
+  for (int32_t i = 0; fit && i < from->rank; i++) {
+    int64_t step = from->strides[i];
+    int64_t span;
+    fit = step != INT64_MIN && !__builtin_mul_overflow(step < 0 ? -step : step, from->dims[i], &span) &&
+          !__builtin_mul_overflow(span, element, &span) && !__builtin_add_overflow(reach, span, &reach);
+  }
+  return fit;
 }
 
 /* Copy elements that are apart, the last axis innermost. */
@@ -264,9 +262,34 @@ static iobind_status copy_strided(const iobind__dl_tensor *from, iobind__place *
                         "where it comes from",
                         iobind_dtype_name((int32_t)dtype), place->device->spec);
   }
+  if (from->data == NULL) {
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "tensor_from_dlpack: expected an address, got data of NULL");
+  }
+  if (!strides_fit(from)) {
+    return iobind__fail(error, IOBIND_SHAPE, "tensor_from_dlpack: expected strides within the address space, got larger ones");
+  }
   iobind_device *cpu = place->device->runtime->cpu;
   IOBIND__TRY(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, dtype, from->dims, (size_t)from->rank, out, error));
   gather(from, (const char *)from->data + from->offset, (*out)->data);
+  return IOBIND_OK;
+}
+
+/* The tensor behind a struct that this library has made; NULL: another library's. Its memory is one memory, however often it is handed on. */
+static iobind_tensor *own_tensor(void *managed, bool legacy) {
+  const iobind__dl_legacy *old = managed;
+  const iobind__dl_versioned *versioned = managed;
+  bool is_ours = legacy ? old->deleter == delete_legacy : versioned->deleter == delete_versioned;
+  return !is_ours ? NULL : ((handed *)(legacy ? old->context : versioned->context))->tensor;
+}
+
+static bool is_read_only(const void *managed, bool legacy) {
+  return !legacy && (((const iobind__dl_versioned *)managed)->flags & IOBIND__DL_READ_ONLY) != 0;
+}
+
+static iobind_status take_back(iobind_tensor *own, void *managed, bool legacy, iobind_tensor **tensor, iobind_error *error) {
+  IOBIND__TRY(iobind_tensor_view(own, 0, own->dtype, own->dims, own->rank, tensor, error));
+  (*tensor)->read_only = own->read_only || is_read_only(managed, legacy);
+  delete_managed(managed, legacy);
   return IOBIND_OK;
 }
 
@@ -287,6 +310,10 @@ static iobind_status check_described(const iobind__dl_tensor *from, iobind_error
 static iobind_status take_over(iobind_runtime *runtime, void *managed, const iobind__dl_tensor *from, uint32_t flags,
                                iobind_tensor **tensor, iobind_error *error) {
   bool legacy = (flags & IOBIND_DLPACK_LEGACY) != 0;
+  iobind_tensor *own = own_tensor(managed, legacy);
+  if (own != NULL && own->place->device->runtime == runtime) {
+    return take_back(own, managed, legacy, tensor, error);
+  }
   IOBIND__TRY(check_described(from, error));
   iobind__place *place;
   IOBIND__TRY(find_place(runtime, from, &place, error));
@@ -296,6 +323,8 @@ static iobind_status take_over(iobind_runtime *runtime, void *managed, const iob
                         from->device_type, from->device_id);
   }
   iobind_dtype dtype = dtype_of(from);
+  size_t bytes;
+  IOBIND__TRY(iobind__dtype_bytes(dtype, from->dims, (size_t)from->rank, &bytes, "tensor_from_dlpack", error));
   if (!is_dense(from)) {
     if ((flags & IOBIND_DLPACK_COPY_STRIDED) == 0) {
       return iobind__fail(
@@ -311,12 +340,10 @@ static iobind_status take_over(iobind_runtime *runtime, void *managed, const iob
     return iobind__fail(error, IOBIND_NOT_SUPPORTED, "tensor_from_dlpack: memory of '%s' has no addresses, got offset %llu",
                         place->device->spec, (unsigned long long)from->offset);
   }
-  size_t bytes;
-  IOBIND__TRY(iobind__dtype_bytes(dtype, from->dims, (size_t)from->rank, &bytes, "tensor_from_dlpack", error));
   void *data = from->data == NULL ? NULL : (char *)from->data + from->offset;
   IOBIND__TRY(iobind_tensor_wrap(place->device, place->memory, dtype, from->dims, (size_t)from->rank, data, bytes,
                                  legacy ? release_legacy : release_versioned, managed, tensor, error));
-  (*tensor)->read_only = !legacy && (((iobind__dl_versioned *)managed)->flags & IOBIND__DL_READ_ONLY) != 0;
+  (*tensor)->read_only = is_read_only(managed, legacy);
   return IOBIND_OK;
 }
 

@@ -2,21 +2,9 @@
 #ifndef IOBIND_TENSOR_DLPACK_H
 #define IOBIND_TENSOR_DLPACK_H
 
-#include <stdint.h>
+#include "ep/ep.h"
 
 enum { IOBIND__DL_MAJOR = 1, IOBIND__DL_MINOR = 1 };
-
-/* device types */
-enum {
-  IOBIND__DL_CPU = 1,
-  IOBIND__DL_CUDA = 2,
-  IOBIND__DL_CUDA_HOST = 3,
-  IOBIND__DL_ROCM = 10,
-  IOBIND__DL_ROCM_HOST = 11,
-  IOBIND__DL_EXT_DEV = 12,
-  IOBIND__DL_CUDA_MANAGED = 13,
-  IOBIND__DL_WEBGPU = 15,
-};
 
 /* flags of a versioned struct */
 enum {

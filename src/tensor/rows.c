@@ -287,8 +287,10 @@ static iobind_status check_sides(const side *from, const side *to, const iobind_
   return iobind__tensor_check_stream(stream, from->place->device, to->place->device, "tensor_copy_rows", error);
 }
 
-static iobind_status copy_rows(const iobind_rows *source, const iobind_rows *target, const rectangle *extent,
-                               iobind_stream *stream, iobind_error *error) {
+iobind_status iobind__tensor_copy_rows(const iobind_rows *source, const iobind_rows *target, size_t row_bytes, size_t rows,
+                                       iobind_stream *stream, iobind__order order, iobind_error *error) {
+  const rectangle shape = {row_bytes, rows};
+  const rectangle *extent = &shape;
   side from;
   side to;
   IOBIND__TRY(iobind__process_check("tensor_copy_rows", error));
@@ -302,17 +304,21 @@ static iobind_status copy_rows(const iobind_rows *source, const iobind_rows *tar
     return iobind__fail(error, IOBIND_INVALID_ARGUMENT,
                         "tensor_copy_rows: rows of the source and the target overlap in memory");
   }
+  if (stream == NULL && order == IOBIND__SETTLED) {
+    IOBIND__TRY(iobind__tensor_settle(from.tensor, IOBIND__READ, error));
+    IOBIND__TRY(iobind__tensor_settle(to.tensor, IOBIND__WRITE, error));
+  }
   if (stream != NULL && iobind__stream_is_busy(stream)) {
     return iobind__submit_rows(source, target, extent->bytes, extent->rows, stream, error);
   }
   iobind_status status = copy_sides(&from, &to, extent, stream, error);
-  iobind__tensor_use(from.tensor, stream);
-  iobind__tensor_use(to.tensor, stream);
+  iobind__tensor_use(from.tensor, stream, IOBIND__READ);
+  iobind__tensor_use(to.tensor, stream, IOBIND__WRITE);
   return status;
 }
 
 iobind_status iobind_tensor_copy_rows(const iobind_rows *source, const iobind_rows *target, size_t row_bytes, size_t rows,
                                       iobind_stream *stream, iobind_error *error) {
-  const rectangle extent = {row_bytes, rows};
-  return iobind__named(copy_rows(source, target, &extent, stream, error), error, "tensor_copy_rows");
+  return iobind__named(iobind__tensor_copy_rows(source, target, row_bytes, rows, stream, IOBIND__SETTLED, error), error,
+                       "tensor_copy_rows");
 }

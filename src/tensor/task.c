@@ -36,12 +36,22 @@ static iobind_status run_access(iobind__task *task, const iobind_error *failure,
     return iobind__error_copy(error, failure);
   }
   switch (self->kind) {
-    case WRITE: return iobind_tensor_write(self->tensors[0], self->offset, self->from, self->bytes, NULL, error);
-    case READ: return iobind_tensor_read(self->tensors[0], self->offset, self->to, self->bytes, NULL, error);
+    case WRITE:
+      return iobind__named(
+          iobind__tensor_write(self->tensors[0], self->offset, self->from, self->bytes, NULL, IOBIND__IN_FLIGHT, error), error,
+          "tensor_write");
+    case READ:
+      return iobind__named(
+          iobind__tensor_read(self->tensors[0], self->offset, self->to, self->bytes, NULL, IOBIND__IN_FLIGHT, error), error,
+          "tensor_read");
     case COPY:
-      return iobind_tensor_copy((const iobind_tensor *const *)self->tensors, self->tensors + self->count, self->count, NULL,
-                                error);
-    case ROWS: return iobind_tensor_copy_rows(&self->sides[0], &self->sides[1], self->bytes, self->rows, NULL, error);
+      return iobind__named(iobind__tensor_copy((const iobind_tensor *const *)self->tensors, self->tensors + self->count,
+                                               self->count, NULL, IOBIND__IN_FLIGHT, error),
+                           error, "tensor_copy");
+    case ROWS:
+      return iobind__named(
+          iobind__tensor_copy_rows(&self->sides[0], &self->sides[1], self->bytes, self->rows, NULL, IOBIND__IN_FLIGHT, error),
+          error, "tensor_copy_rows");
   }
   return iobind__fail(error, IOBIND_INTERNAL, "stream: no such task");
 }
@@ -57,8 +67,8 @@ static access *make(const access *like) {
   return self;
 }
 
-static iobind_status submit(access *self, iobind_stream *stream, iobind_error *error) {
-  iobind_status status = iobind__stream_submit(stream, &self->task, NULL, error);
+static iobind_status submit(access *self, iobind_stream *stream, iobind__ticket *ticket, iobind_error *error) {
+  iobind_status status = iobind__stream_submit(stream, &self->task, ticket, error);
   if (status != IOBIND_OK) {
     free_access(&self->task);
   }
@@ -67,26 +77,34 @@ static iobind_status submit(access *self, iobind_stream *stream, iobind_error *e
 
 iobind_status iobind__submit_write(iobind_tensor *tensor, size_t offset, const void *data, size_t bytes, iobind_stream *stream,
                                    iobind_error *error) {
+  iobind__ticket ticket;
   access *self = make(&(access){.kind = WRITE, .offset = offset, .from = data, .bytes = bytes});
   if (self == NULL) {
     return iobind__out_of_memory(error, "tensor_write");
   }
   self->tensors[0] = iobind_tensor_retain(tensor);
-  return submit(self, stream, error);
+  IOBIND__TRY(submit(self, stream, &ticket, error));
+  iobind__tensor_use_by_task(tensor, stream, ticket, IOBIND__WRITE);
+  return IOBIND_OK;
 }
 
 iobind_status iobind__submit_read(const iobind_tensor *tensor, size_t offset, void *data, size_t bytes, iobind_stream *stream,
                                   iobind_error *error) {
+  iobind__ticket ticket;
+  iobind_tensor *source = (iobind_tensor *)(uintptr_t)tensor; /* only its reference count and uses change */
   access *self = make(&(access){.kind = READ, .offset = offset, .to = data, .bytes = bytes});
   if (self == NULL) {
     return iobind__out_of_memory(error, "tensor_read");
   }
-  self->tensors[0] = iobind_tensor_retain((iobind_tensor *)(uintptr_t)tensor); /* only its reference count changes */
-  return submit(self, stream, error);
+  self->tensors[0] = iobind_tensor_retain(source);
+  IOBIND__TRY(submit(self, stream, &ticket, error));
+  iobind__tensor_use_by_task(source, stream, ticket, IOBIND__READ);
+  return IOBIND_OK;
 }
 
 iobind_status iobind__submit_copy(const iobind_tensor *const *sources, iobind_tensor *const *targets, size_t count,
                                   iobind_stream *stream, iobind_error *error) {
+  iobind__ticket ticket;
   access *self = make(&(access){.kind = COPY, .count = count});
   if (self == NULL) {
     return iobind__out_of_memory(error, "tensor_copy");
@@ -95,11 +113,17 @@ iobind_status iobind__submit_copy(const iobind_tensor *const *sources, iobind_te
     self->tensors[i] = iobind_tensor_retain((iobind_tensor *)(uintptr_t)sources[i]); /* as above */
     self->tensors[count + i] = iobind_tensor_retain(targets[i]);
   }
-  return submit(self, stream, error);
+  IOBIND__TRY(submit(self, stream, &ticket, error));
+  for (size_t i = 0; i < count; i++) {
+    iobind__tensor_use_by_task((iobind_tensor *)(uintptr_t)sources[i], stream, ticket, IOBIND__READ);
+    iobind__tensor_use_by_task(targets[i], stream, ticket, IOBIND__WRITE);
+  }
+  return IOBIND_OK;
 }
 
 iobind_status iobind__submit_rows(const iobind_rows *source, const iobind_rows *target, size_t row_bytes, size_t rows,
                                   iobind_stream *stream, iobind_error *error) {
+  iobind__ticket ticket;
   access *self = make(&(access){.kind = ROWS, .bytes = row_bytes, .count = 1, .sides = {*source, *target}, .rows = rows});
   if (self == NULL) {
     return iobind__out_of_memory(error, "tensor_copy_rows");
@@ -107,5 +131,8 @@ iobind_status iobind__submit_rows(const iobind_rows *source, const iobind_rows *
   for (size_t i = 0; i < 2; i++) {
     self->tensors[i] = iobind_tensor_retain(self->sides[i].tensor);
   }
-  return submit(self, stream, error);
+  IOBIND__TRY(submit(self, stream, &ticket, error));
+  iobind__tensor_use_by_task(source->tensor, stream, ticket, IOBIND__READ);
+  iobind__tensor_use_by_task(target->tensor, stream, ticket, IOBIND__WRITE);
+  return IOBIND_OK;
 }

@@ -6,7 +6,7 @@
 
 #include "iobind/interop.h"
 #include "memory/allocator.h"
-#include "memory/dml.h"
+#include "memory/driver.h"
 #include "support/options.h"
 
 static iobind_runtime *runtime_of(const iobind_tensor *tensor) {
@@ -28,7 +28,8 @@ static bool retire(iobind_tensor *tensor) {
       continue;
     }
     tensor->uses[i].stream = NULL;
-    bool passed = iobind__stream_passed(use.stream, use.ticket);
+    /* a worker's task held a reference until now, so it is over */
+    bool passed = !iobind__stream_orders_calls(use.stream) || iobind__stream_passed(use.stream, use.ticket);
     if (!passed) {
       iobind__ref_init(&tensor->ref, tensor_destroy); /* the stream holds the only reference now */
       iobind__stream_retire(use.stream, use.ticket, &tensor->ref);
@@ -52,8 +53,8 @@ static void tensor_destroy(iobind__ref *ref) {
     iobind__device_leave(tensor->place->device);
   }
   atomic_fetch_sub(&tensor->place->device->counters.allocated_bytes, tensor->allocated);
-  if (tensor->is_resource) {
-    iobind__dml_unwrap(tensor->place->device, tensor->data);
+  if (tensor->is_handle) {
+    iobind__driver_of(tensor->place->device)->unwrap(tensor->place->device, tensor->data);
   }
   if (tensor->deleter != NULL) {
     tensor->deleter(tensor->deleter_context, tensor->lent ? (void *)tensor->value : tensor->given);
@@ -242,20 +243,21 @@ iobind_status iobind_tensor_wrap(iobind_device *device, iobind_memory memory, io
                : iobind__fail(error, IOBIND_INVALID_ARGUMENT, "tensor_wrap: expected %zu bytes or more for %s, got %zu", needed,
                               shape, bytes);
   }
-  bool is_resource = place->device->dml != NULL && !place->host;
+  const iobind__driver *driver = iobind__driver_of(device);
+  bool is_handle = driver->wrap != NULL && !place->host;
   void *handle = data;
-  if (is_resource) {
-    IOBIND__TRY(iobind__named(iobind__dml_wrap(device, data, needed, &handle, error), error, "tensor_wrap"));
+  if (is_handle) {
+    IOBIND__TRY(iobind__named(driver->wrap(device, data, needed, &handle, error), error, "tensor_wrap"));
   }
   iobind_status status = tensor_over(place, place->owner, dtype, dims, rank, handle, needed, tensor, "tensor_wrap", error);
   if (status != IOBIND_OK) {
-    if (is_resource) {
-      iobind__dml_unwrap(device, handle);
+    if (is_handle) {
+      driver->unwrap(device, handle);
     }
     return status;
   }
-  (*tensor)->is_resource = is_resource;
-  if (is_resource) {
+  (*tensor)->is_handle = is_handle;
+  if (is_handle) {
     (*tensor)->data = handle; /* also for 0 bytes */
   }
   (*tensor)->deleter = deleter;
@@ -293,7 +295,7 @@ iobind_status iobind_tensor_view(iobind_tensor *tensor, size_t offset, iobind_dt
   }
   void *data = tensor->data == NULL ? NULL : (char *)tensor->data + offset;
   IOBIND__TRY(tensor_over(tensor->place, tensor->owner, dtype, dims, rank, data, bytes, view, "tensor_view", error));
-  (*view)->base = iobind_tensor_retain(tensor);
+  (*view)->base = iobind_tensor_retain(tensor->base != NULL ? tensor->base : tensor);
   (*view)->read_only = tensor->read_only;
   return IOBIND_OK;
 }
@@ -381,11 +383,16 @@ static iobind__use *find_use(iobind_tensor *tensor, const iobind_stream *stream)
   return found;
 }
 
-void iobind__tensor_use(iobind_tensor *tensor, iobind_stream *stream) {
-  if (stream == NULL || !iobind__stream_orders_calls(stream) || tensor->data == NULL) {
-    return;
+static void note_use(iobind__use *use, iobind__ticket ticket, iobind__access access) {
+  if (use->ticket < ticket) { /* otherwise another thread has used it on the stream since */
+    use->ticket = ticket;
   }
-  iobind__ticket ticket = iobind__stream_take_ticket(stream);
+  if (access == IOBIND__WRITE && use->written < ticket) {
+    use->written = ticket;
+  }
+}
+
+static void add_use(iobind_tensor *tensor, iobind_stream *stream, iobind__ticket ticket, iobind__access access) {
   pthread_mutex_t *mutex = &runtime_of(tensor)->mutex;
   pthread_mutex_lock(mutex);
   iobind__use *use = find_use(tensor, stream);
@@ -405,15 +412,77 @@ void iobind__tensor_use(iobind_tensor *tensor, iobind_stream *stream) {
   iobind_stream *old = use->stream;
   if (old != stream) {
     iobind__ref_retain(&stream->ref);
-    use->stream = stream;
-    use->ticket = ticket;
-  } else if (use->ticket < ticket) { /* otherwise another thread has used it on the stream since */
-    use->ticket = ticket;
+    *use = (iobind__use){.stream = stream};
   }
+  note_use(use, ticket, access);
+  atomic_store_explicit(&tensor->is_used, true, memory_order_release);
   pthread_mutex_unlock(mutex);
   if (old != NULL && old != stream) {
     iobind__ref_release(&old->ref);
   }
+}
+
+static iobind_tensor *memory_of(iobind_tensor *tensor) {
+  return tensor->base != NULL ? tensor->base : tensor;
+}
+
+void iobind__tensor_use(iobind_tensor *tensor, iobind_stream *stream, iobind__access access) {
+  if (stream != NULL && iobind__stream_orders_calls(stream) && tensor->data != NULL) {
+    add_use(memory_of(tensor), stream, iobind__stream_take_ticket(stream), access);
+  }
+}
+
+void iobind__tensor_use_by_task(iobind_tensor *tensor, iobind_stream *stream, iobind__ticket ticket, iobind__access access) {
+  add_use(memory_of(tensor), stream, ticket, access);
+}
+
+void iobind__tensor_hold(iobind_tensor *tensor, iobind__holder *holder, iobind__flight *flight, bool writes) {
+  iobind__holder_set(holder, tensor == NULL ? NULL : &memory_of(tensor)->holders, flight, writes);
+}
+
+/* ---- host access in order ---- */
+
+/* The use that an access must wait for, with a reference to its stream; without a stream: none. */
+static iobind__use find_pending(const iobind_tensor *memory, iobind__access access) {
+  pthread_mutex_t *mutex = &runtime_of(memory)->mutex;
+  iobind__use pending = {0};
+  pthread_mutex_lock(mutex);
+  for (size_t i = 0; i < sizeof memory->uses / sizeof memory->uses[0] && pending.stream == NULL; i++) {
+    iobind__use use = memory->uses[i];
+    use.ticket = access == IOBIND__WRITE ? use.ticket : use.written;
+    if (use.stream != NULL && !iobind__stream_passed(use.stream, use.ticket)) {
+      iobind__ref_retain(&use.stream->ref);
+      pending = use;
+    }
+  }
+  pthread_mutex_unlock(mutex);
+  return pending;
+}
+
+iobind_status iobind__tensor_settle_for(const iobind_tensor *tensor, iobind__access access, const iobind__flight *own,
+                                        iobind_error *error) {
+  iobind_tensor *memory = memory_of((iobind_tensor *)(uintptr_t)tensor); /* whose list of holders has a lock */
+  iobind_status status = iobind__holders_await(&memory->holders, access == IOBIND__WRITE, own, error);
+  while (status == IOBIND_OK && atomic_load_explicit(&memory->is_used, memory_order_acquire)) {
+    iobind_error reason = IOBIND_ERROR_INIT;
+    iobind__use pending = find_pending(memory, access);
+    if (pending.stream == NULL) {
+      break;
+    }
+    status = iobind__stream_wait_ticket(pending.stream, pending.ticket, &reason);
+    if (status != IOBIND_OK && access == IOBIND__WRITE && iobind__stream_passed(pending.stream, pending.ticket)) {
+      status = IOBIND_OK; /* what failed is over, and is overwritten now */
+    }
+    iobind__ref_release(&pending.stream->ref);
+    if (status != IOBIND_OK) {
+      (void)iobind__error_copy(error, &reason);
+    }
+  }
+  return status;
+}
+
+iobind_status iobind__tensor_settle(const iobind_tensor *tensor, iobind__access access, iobind_error *error) {
+  return iobind__tensor_settle_for(tensor, access, NULL, error);
 }
 
 /* Is this the only reference, does the tensor hold nothing but its value, and is no stream working on it? */
@@ -498,22 +567,13 @@ iobind_status iobind_tensor_get_info(const iobind_tensor *tensor, iobind_tensor_
 
 static iobind_status get_native(const iobind_tensor *tensor, iobind_native *native, iobind_error *error) {
   iobind_device *device = tensor->place->device;
-  d3d12_resource *resource;
-  if (device->dml == NULL || tensor->place->host) {
+  const iobind__driver *driver = iobind__driver_of(device);
+  if (driver->get_native == NULL || tensor->place->host) {
     return iobind__fail(error, IOBIND_NOT_SUPPORTED,
                         "memory of '%s%s' has no native object: iobind_tensor_address tells its address", device->spec,
                         iobind__place_suffix(tensor->place));
   }
-  if (tensor->data == NULL) {
-    return iobind__fail(error, IOBIND_NOT_SUPPORTED, "a tensor of 0 bytes has no resource");
-  }
-  IOBIND__TRY(iobind__dml_find(device, tensor->data, &resource, error));
-  const iobind_native full = {.kind = IOBIND_NATIVE_D3D12, .handle = resource};
-  iobind_status status = iobind__info_write(native, "native", &full, sizeof full, sizeof full, "tensor_get_native", error);
-  if (status != IOBIND_OK) {
-    iobind__com_release(resource);
-  }
-  return status;
+  return driver->get_native(device, tensor->data, native, error);
 }
 
 iobind_status iobind_tensor_get_native(const iobind_tensor *tensor, iobind_native *native, iobind_error *error) {

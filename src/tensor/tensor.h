@@ -4,18 +4,22 @@
 
 #include <stdio.h>
 
+#include "memory/holder.h"
 #include "memory/transfer.h"
 
-/* An EP's stream that has used a tensor, up to a ticket. */
+/* Copies on a stream that have used a tensor's memory. */
 typedef struct iobind__use {
-  iobind_stream *stream; /* a reference is held; NULL: none */
-  iobind__ticket ticket;
+  iobind_stream *stream;  /* a reference is held; NULL: none */
+  iobind__ticket ticket;  /* of the last of them */
+  iobind__ticket written; /* of the last that wrote it; 0: none */
 } iobind__use;
+
+typedef enum iobind__access { IOBIND__READ, IOBIND__WRITE } iobind__access;
 
 struct iobind_tensor {
   iobind__ref ref;
   iobind__ref *owner;  /* kept alive: the runtime, or the session or imported memory whose memory this is */
-  iobind_tensor *base; /* kept alive: the tensor that this is a view of */
+  iobind_tensor *base; /* kept alive: the tensor whose memory this is a view of, which is no view */
   iobind__place *place;
   OrtValue *value;
   uint64_t serial; /* of the value: no other value of any tensor ever has the same number */
@@ -25,11 +29,13 @@ struct iobind_tensor {
   bool borrows;     /* the memory belongs to the caller, or to another tensor */
   bool lent;        /* so does `value`: the deleter gets it, and it is never released */
   bool read_only;   /* the memory must not be written */
-  bool is_resource; /* wrapped, of DirectML's: `data` is ORT's handle */
+  bool is_handle;   /* wrapped: `data` is a handle of the driver's, which takes it back */
   void *given;      /* what the deleter gets: `data`, or the resource */
   iobind_deleter deleter;
   void *deleter_context;
-  iobind__use uses[2]; /* guarded by the runtime's mutex */
+  iobind__use uses[2]; /* of the memory, like the next two; a view has its base's. Guarded by the runtime's mutex */
+  atomic_bool is_used; /* there was a use */
+  iobind__holders holders;
   iobind_dtype dtype;
   size_t rank;
   int64_t dims[];
@@ -101,14 +107,31 @@ static inline bool iobind__tensor_is_alike(const iobind_tensor *a, const iobind_
   return a->place == b->place && a->dtype == b->dtype && iobind__tensor_same_dims(a, b);
 }
 
-/* What was just submitted to the stream uses the tensor: its memory stays until the stream has passed it. Does nothing for a
- * worker's stream, whose tasks hold references, and for NULL. */
-void iobind__tensor_use(iobind_tensor *tensor, iobind_stream *stream);
+/* What was just submitted to the stream accesses the tensor: the memory stays until the stream has passed it, and host access is ordered after
+ * it. Does nothing for NULL, and for a worker's stream: its tasks say it themselves. */
+void iobind__tensor_use(iobind_tensor *tensor, iobind_stream *stream, iobind__access access);
+
+/* The same for a task that was submitted to a worker's stream, and that holds references. */
+void iobind__tensor_use_by_task(iobind_tensor *tensor, iobind_stream *stream, iobind__ticket ticket, iobind__access access);
+
+/* What a binding of this flight has bound; NULL: nothing more. */
+void iobind__tensor_hold(iobind_tensor *tensor, iobind__holder *holder, iobind__flight *flight, bool writes);
+
+/* Before the host accesses the memory: block until all of iobind's work in flight that writes it has completed, and for an access that writes
+ * also what reads it. Returns the failure of what was to write the data that are read now. Not on a stream's own thread. */
+iobind_status iobind__tensor_settle(const iobind_tensor *tensor, iobind__access access, iobind_error *error);
+
+/* The same for a run that is being prepared, which does not wait for itself. */
+iobind_status iobind__tensor_settle_for(const iobind_tensor *tensor, iobind__access access, const iobind__flight *own,
+                                        iobind_error *error);
 
 /* Do two tensors have a byte in common? */
 bool iobind__tensor_overlaps(const iobind_tensor *a, const iobind_tensor *b);
 bool iobind__memory_overlaps(const iobind__place *place_a, const void *a, size_t bytes_a, const iobind__place *place_b,
                              const void *b, size_t bytes_b);
+
+/* Are two tensors the same strings in memory? If it cannot be told, they count as such. */
+bool iobind__strings_meet(const iobind_tensor *a, const iobind_tensor *b);
 
 /* Are two values of strings the same strings in memory? */
 iobind_status iobind__strings_shared(const iobind_runtime *runtime, const OrtValue *a, const OrtValue *b, bool *shared,
@@ -121,6 +144,19 @@ iobind_status iobind__strings_copy(const iobind_tensor *source, iobind_tensor *t
 iobind_status iobind__tensor_copy_one(const iobind_tensor *source, iobind_tensor *target, iobind_stream *stream,
                                       iobind_error *error);
 
+/* access.c, rows.c: the public functions of these names. `order` says whether an access without a stream comes after work in flight: a task of a
+ * stream, which is such work, has its place in the order already. */
+typedef enum iobind__order { IOBIND__SETTLED, IOBIND__IN_FLIGHT } iobind__order;
+iobind_status iobind__tensor_write(iobind_tensor *tensor, size_t offset, const void *data, size_t bytes, iobind_stream *stream,
+                                   iobind__order order, iobind_error *error);
+iobind_status iobind__tensor_read(const iobind_tensor *tensor, size_t offset, void *data, size_t bytes, iobind_stream *stream,
+                                  iobind__order order, iobind_error *error);
+iobind_status iobind__tensor_copy(const iobind_tensor *const *sources, iobind_tensor *const *targets, size_t count,
+                                  iobind_stream *stream, iobind__order order, iobind_error *error);
+struct iobind_rows;
+iobind_status iobind__tensor_copy_rows(const struct iobind_rows *source, const struct iobind_rows *target, size_t row_bytes,
+                                       size_t rows, iobind_stream *stream, iobind__order order, iobind_error *error);
+
 /* task.c: reading, writing and copying as a task of a worker's stream. The arguments are checked already; the host memory must
  * stay valid until the stream has passed. */
 iobind_status iobind__submit_write(iobind_tensor *tensor, size_t offset, const void *data, size_t bytes, iobind_stream *stream,
@@ -129,7 +165,6 @@ iobind_status iobind__submit_read(const iobind_tensor *tensor, size_t offset, vo
                                   iobind_error *error);
 iobind_status iobind__submit_copy(const iobind_tensor *const *sources, iobind_tensor *const *targets, size_t count,
                                   iobind_stream *stream, iobind_error *error);
-struct iobind_rows;
 iobind_status iobind__submit_rows(const struct iobind_rows *source, const struct iobind_rows *target, size_t row_bytes,
                                   size_t rows, iobind_stream *stream, iobind_error *error);
 

@@ -18,6 +18,7 @@ mv "$work/stage/opt/iobind" "$prefix"
 came=$(cd "$prefix" && find . \( -type f -o -type l \) | sed 's|^\./||; s|-[a-z]*\.cmake$|-BUILD.cmake|' | LC_ALL=C sort)
 expected="bin/iobind
 include/iobind/interop.h
+include/iobind/interop.hpp
 include/iobind/iobind.h
 include/iobind/iobind.hpp
 include/iobind/vdev.h

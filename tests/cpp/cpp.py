@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""iobind.hpp, compiled as users do and run against the library that they get.
+"""iobind.hpp and interop.hpp, compiled as users do and run against the library that they get.
 
 usage: cpp.py compile COMPILER STANDARD LIBRARY MAKE-MODEL   the tests and the examples, without a warning, with exceptions and
                                                              without, on the CPU and on the virtual accelerator
@@ -7,24 +7,38 @@ usage: cpp.py compile COMPILER STANDARD LIBRARY MAKE-MODEL   the tests and the e
        cpp.py ort COMPILER LIBRARY MAKE-MODEL               the example with Ort::Value, over ORT's headers: those that
                                                              scripts/get-onnxruntime-headers fetches, or those in the folder
                                                              that the environment variable IOBIND_ORT_HEADERS names
-       cpp.py text                                           its size
+       cpp.py mistakes COMPILER LIBRARY MAKE-MODEL           mistakes that users make, under the sanitizers of the library's build
+       cpp.py refused COMPILER                               mistakes that must not compile
+       cpp.py aborts COMPILER LIBRARY                        -fno-exceptions: an error that nobody asked for is printed
+       cpp.py mixed COMPILER LIBRARY                         files of two versions of C++ in one program
+       cpp.py wrapped                                        every function of the C headers is called in them
 
 77: there is no such compiler, or no valgrind, or no headers."""
 import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 PROJECT = HERE.parents[1]
-HEADER = PROJECT / "include" / "iobind" / "iobind.hpp"
+INCLUDE = PROJECT / "include" / "iobind"
 EXAMPLES = PROJECT / "examples" / "cpp"
 FETCHED_HEADERS = PROJECT / ".runtime" / "onnxruntime-headers"
 WARNINGS = "-Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Wold-style-cast -Wnon-virtual-dtor -Werror".split()
-MOST_LINES = 600
+# The headers themselves, as strictly as each compiler can be; clang's warnings about older standards and about padding say nothing here.
+STRICTEST = {
+    "g++": "-Weffc++ -Wzero-as-null-pointer-constant -Wuseless-cast -Wduplicated-cond -Wlogical-op -Wnull-dereference -Wcast-align "
+           "-Wcast-qual -Wswitch-enum -Wfloat-equal -Wundef".split(),
+    "clang++": "-Weverything -Wno-c++98-compat -Wno-c++98-compat-pedantic -Wno-padded -Wno-weak-vtables -Wno-documentation "
+               "-Wno-documentation-unknown-command -Wno-unknown-warning-option -Wno-unsafe-buffer-usage".split(),
+}
+SANITIZERS = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+# Passed as functions, not called: see interop.hpp.
+PASSED = {"iobind_callback_log", "iobind_callback_delete"}
 MOST_COST = 1.002
 SAYS = {
     ("unknown_size", "cpu"): "3 found, on cpu\n1 3 4 \n",
@@ -64,12 +78,18 @@ def compile_with(compiler, standard, library, make_model):
         models = {model: folder / f"{model}.onnx" for model in ("scale", "nonzero", "decoder")}
         for model, path in models.items():
             run(make_model, model, path)
-        for flags in ([], ["-fno-exceptions", "-fno-rtti"]):
+        for header in ("iobind.hpp", "interop.hpp"):
+            only = folder / "only.cpp"
+            only.write_text(f"#include <iobind/{header}>\n#include <iobind/{header}>\n", encoding="utf-8")
+            run(compiler, f"-std={standard}", *WARNINGS, *STRICTEST[compiler], f"-I{PROJECT / 'include'}", "-fsyntax-only", only)
+        oldest = standard == "c++17"  # the rest is the same in every version
+        for flags in ([], ["-fno-exceptions", "-fno-rtti"]) if oldest else ([],):
             build(compiler, standard, library, HERE / "cpp_test.cpp", folder / "cpp_test", *flags)
             for device in ("cpu", "vdev"):
                 run(folder / "cpp_test", models["scale"], models["decoder"], device)
-        build(compiler, standard, library, EXAMPLES / "quickstart.cpp", folder / "quickstart")  # the documents' tests run it
-        for (example, device), said in SAYS.items():
+        if oldest:
+            build(compiler, standard, library, EXAMPLES / "quickstart.cpp", folder / "quickstart")  # the documents' tests run it
+        for (example, device), said in SAYS.items() if oldest else ():
             if not (folder / example).exists():
                 build(compiler, standard, library, EXAMPLES / f"{example}.cpp", folder / example)
             came = run(folder / example, models[MODELS[example]], device)
@@ -113,15 +133,94 @@ def cost(compiler, library, make_model):
         sys.exit(f"a run in C++ takes {ratio:.4f} of C's instructions; at most {MOST_COST} is allowed")
 
 
-def text():
-    lines = len(HEADER.read_text(encoding="utf-8").splitlines())
-    if lines > MOST_LINES:
-        sys.exit(f"{HEADER.name}: {lines} lines, at most {MOST_LINES} are allowed")
-    print(f"{lines} lines")
+def mistakes(compiler, library, make_model):
+    if not shutil.which(compiler):
+        leave(f"no compiler '{compiler}' here")
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        for model in ("scale", "decoder"):
+            run(make_model, model, folder / f"{model}.onnx")
+        build(compiler, "c++17", library, HERE / "mistakes.cpp", folder / "mistakes", "-O0", "-g", *SANITIZERS)
+        for device in ("cpu", "vdev"):
+            print(run(folder / "mistakes", folder / "scale.onnx", folder / "decoder.onnx", device), end="")
+
+
+def refused(compiler):
+    if not shutil.which(compiler):
+        leave(f"no compiler '{compiler}' here")
+    source = HERE / "refused.cpp"
+    cases = re.findall(r"^#(?:if|elif) defined\((\w+)\).*// (.+)$", source.read_text(encoding="utf-8"), flags=re.M)
+    wrong = []
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        flags = [compiler, "-std=c++17", *WARNINGS, f"-I{PROJECT / 'include'}"]
+        (folder / "headers.hpp").write_text("#include <list>\n#include <iobind/interop.hpp>\n", encoding="utf-8")
+        compiled = folder / ("headers.hpp.pch" if "clang" in compiler else "headers.hpp.gch")
+        run(*flags, "-x", "c++-header", folder / "headers.hpp", "-o", compiled)
+        use = ["-include-pch", compiled] if "clang" in compiler else ["-include", folder / "headers.hpp"]
+        tried = [str(word) for word in (*flags, *use, "-fsyntax-only", source)]
+        run(*tried)
+        for case, words in cases:
+            ran = subprocess.run([*tried, f"-D{case}"], capture_output=True, text=True)
+            errors = "\n".join(line for line in ran.stderr.splitlines() if "error:" in line)
+            if ran.returncode == 0 or not re.search(words, errors):
+                wrong.append(f"{case}: expected an error with '{words}', got {errors or 'none'}")
+    if wrong or len(cases) < 30:
+        sys.exit("\n".join(wrong) or f"{source.name}: {len(cases)} cases were found, expected 30 or more")
+    print(f"{len(cases)} mistakes do not compile")
+
+
+def aborts(compiler, library):
+    if not shutil.which(compiler):
+        leave(f"no compiler '{compiler}' here")
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        source = folder / "aborts.cpp"
+        source.write_text("#include <iobind/iobind.hpp>\nint main() { iobind::runtime(nullptr).find(\"cpu\"); }\n", encoding="utf-8")
+        build(compiler, "c++17", library, source, folder / "aborts", "-fno-exceptions")
+        ran = subprocess.run([folder / "aborts"], capture_output=True, text=True)
+    if ran.returncode != -signal.SIGABRT or "runtime is NULL [INVALID_ARGUMENT]" not in ran.stderr:
+        sys.exit(f"expected the message and SIGABRT, got {ran.returncode} and '{ran.stderr}'")
+
+
+def mixed(compiler, library):
+    if not shutil.which(compiler):
+        leave(f"no compiler '{compiler}' here")
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        declared = "#include <iobind/interop.hpp>\nfloat first(iobind::span<const float> values, iobind::tensor &of);\n"
+        (folder / "older.cpp").write_text(declared + "float first(iobind::span<const float> values, iobind::tensor &of) {\n"
+                                          "  return values[0] + of.data<float>()[0];\n}\n", encoding="utf-8")
+        (folder / "newer.cpp").write_text(declared + "int main() {\n  iobind::runtime runtime;\n"
+                                          "  iobind::tensor x = iobind::tensor::from(runtime.cpu(), {1}, {2.f});\n"
+                                          "  return first(x.data<float>(), x) == 4 ? 0 : 1;\n}\n", encoding="utf-8")
+        for source, standard in (("older", "c++17"), ("newer", "c++20")):
+            run(compiler, f"-std={standard}", "-c", *WARNINGS, f"-I{PROJECT / 'include'}", folder / f"{source}.cpp", "-o",
+                folder / f"{source}.o")
+        folder_of_library = pathlib.Path(library).parent
+        run(compiler, folder / "older.o", folder / "newer.o", f"-L{folder_of_library}", "-liobind",
+            f"-Wl,-rpath,{folder_of_library}", "-o", folder / "mixed")
+        run(folder / "mixed")
+
+
+def wrapped():
+    headers = {"iobind.h": ["iobind.hpp"], "interop.h": ["iobind.hpp", "interop.hpp"]}
+    missing = []
+    for header, wrappers in headers.items():
+        functions = set(re.findall(r"\b(iobind_\w+)\(", "\n".join(
+            line for line in (INCLUDE / header).read_text(encoding="utf-8").splitlines() if line.startswith("IOBIND_API"))))
+        text = "\n".join((INCLUDE / wrapper).read_text(encoding="utf-8") for wrapper in wrappers)
+        text = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
+        missing += sorted(name for name in functions - PASSED if not re.search(rf"\b{name}\b", text))
+        if len(functions) < 20:
+            sys.exit(f"{header}: {len(functions)} functions were found")
+    if missing:
+        sys.exit(f"not wrapped: {', '.join(missing)}")
 
 
 def main():
-    commands = {"compile": (compile_with, 4), "cost": (cost, 3), "ort": (with_ort, 3), "text": (text, 0)}
+    commands = {"compile": (compile_with, 4), "cost": (cost, 3), "ort": (with_ort, 3), "mistakes": (mistakes, 3),
+                "refused": (refused, 1), "aborts": (aborts, 2), "mixed": (mixed, 2), "wrapped": (wrapped, 0)}
     command, count = commands.get(sys.argv[1] if len(sys.argv) > 1 else "", (None, 0))
     if command is None or len(sys.argv) - 2 != count:
         print(__doc__, file=sys.stderr)

@@ -1,10 +1,12 @@
 // cpp_test SCALE DECODER DEVICE: iobind.hpp on a device, with exceptions and (-fno-exceptions) only with values. SCALE: y = 2 x;
 // DECODER: a model with more inputs than one.
 #include <cstdio>
+#include <cstring>
+#include <filesystem>
 #include <new>
 #include <string>
 
-#include <iobind/iobind.hpp>
+#include <iobind/interop.hpp>
 
 static std::size_t allocations;
 __attribute__((noinline)) void *operator new(std::size_t bytes) {
@@ -37,20 +39,23 @@ static bool has(const error &failed, iobind_status status, const char *words) {
   return right;
 }
 
-static void tensors(device cpu, device on) {
+static void tensors(const device &cpu, const device &on) {
   error failed;
   tensor x = tensor::from(on, {2, 2}, ones, &failed);
   CHECK(!failed && x && x.bytes() == 16 && x.where() == on && x.dtype() == IOBIND_FLOAT32);
-  CHECK(x.dims().size() == 2 && x.dims()[1] == 2);
+  CHECK(x.dims() == iobind::shape({2, 2}) && x.share().dims()[1] == 2);
   CHECK(x.read<float>(&failed) == std::vector<float>(ones.begin(), ones.end()));
   CHECK(x.read<std::int32_t>(&failed).empty() && has(failed, IOBIND_DTYPE, "float32"));
   double other[4] = {};
   CHECK(!x.write(other, &failed) && has(failed, IOBIND_DTYPE, "float64"));
   float fewer[2] = {5, 6}, more[5] = {};
-  CHECK(x.write(fewer, &failed) && !failed);
-  CHECK(!x.read(more, &failed) && has(failed, IOBIND_INVALID_ARGUMENT, "tensor_read"));
+  CHECK(!x.write(fewer, &failed) && has(failed, IOBIND_INVALID_ARGUMENT, "expected 4, got 2"));
+  CHECK(x.write_part(2, fewer, &failed) && x.read_part(1, fewer, &failed) && fewer[0] == 2 && fewer[1] == 5);
+  CHECK(!x.write_part(3, fewer, &failed) && has(failed, IOBIND_INVALID_ARGUMENT, "tensor_write"));
+  CHECK(!x.read(more, &failed) && has(failed, IOBIND_INVALID_ARGUMENT, "expected 4, got 5"));
+  CHECK(x.write(ones, &failed));
   std::array<std::byte, 16> bytes{};
-  CHECK(x.read(bytes, &failed) && !failed && bytes[3] == std::byte{0x40});
+  CHECK(x.read(bytes, &failed) && !failed && bytes[3] == std::byte{0x3f});
   tensor moved = std::move(x);
   CHECK(!x && moved); // NOLINT: a moved-from object is empty, and may be asked
   x = moved.share();
@@ -67,14 +72,32 @@ static void tensors(device cpu, device on) {
   CHECK(wrapped.data<int>(&failed).empty() && has(failed, IOBIND_DTYPE, "int32"));
   tensor target = tensor::of<float>(on, {4});
   CHECK(target.copy(wrapped, &failed) && target.read<float>() == mine);
+  const tensor &fixed = wrapped;
+  const float *read_only = fixed.data<float>().data();
+  CHECK(read_only == mine.data() && fixed.address() == mine.data());
   CHECK(wrapped.slice(1, 2, &failed).dims()[0] == 2 && !failed);
   CHECK(wrapped.view(4, IOBIND_INT32, {3}, &failed).bytes() == 12 && !failed);
+  tensor second = tensor::of<float>(cpu, {4});
+  CHECK(iobind::copy({&wrapped, &wrapped}, {&target, &second}, &failed) && second.read<float>() == mine);
+  const std::vector<bool> bits{true, false, true};
+  CHECK(tensor::from(on, {3}, bits).read<bool>() == bits);
+  const std::vector<std::string> words{"one", "", "drei"};
+  CHECK(tensor::from(cpu, {3}, words).read<std::string>() == words);
+  CHECK(tensor::from(on, {2}, {std::int64_t{1}, std::int64_t{2}}).read<std::int64_t>()[1] == 2);
+  CHECK(tensor::from(on, {}, {3.5}).read<double>()[0] == 3.5); // a scalar
+  CHECK(iobind::dtype_bytes(IOBIND_INT4, {3}) == 2 && iobind::dtype_bits(IOBIND_INT4) == 4);
+#if __cplusplus >= 202002L
+  std::span<float> standard = wrapped.data<float>(), again = iobind::span<float>(mine);
+  iobind::span<const float> back = standard;
+  CHECK(back.data() == mine.data() && again.size() == 4 && wrapped.write(again));
+#endif
 }
 
-static void bindings(const iobind::session &model, device cpu, device on) {
+static void bindings(const iobind::session &model, const device &cpu, const device &on) {
   error failed;
   iobind::binding binding(model, &failed);
   CHECK(!binding.run(&failed) && has(failed, IOBIND_INVALID_STATE, "x"));
+  CHECK(binding.input(std::string_view("xy", 1)).index() == 0 && !binding.input(1, &failed));
   CHECK(!binding.input("nothing", &failed) && has(failed, IOBIND_NOT_FOUND, "nothing"));
   CHECK(!binding.output("nothing", on, &failed) && has(failed, IOBIND_NOT_FOUND, "nothing"));
   CHECK(!binding.input("x", tensor::of<int>(on, {4}), &failed) && has(failed, IOBIND_DTYPE, "int32"));
@@ -96,6 +119,7 @@ static void bindings(const iobind::session &model, device cpu, device on) {
   std::size_t in_c = allocations;
   for (int i = 0; i < 10; i++) CHECK(iobind_binding_run(moved.get(), nullptr, nullptr, failed.raw()) == IOBIND_OK);
   CHECK(in_cpp == allocations - in_c);
+  CHECK(moved.audit().info().entry_count == 2);
   CHECK(moved.output("y", cpu, IOBIND_OUTPUT_REUSE, &failed) && moved.run(&failed) && y.get().where() == cpu);
   CHECK(moved.carry("y", "x", IOBIND_CARRY_MOVE, &failed) && moved.run(&failed) && moved.run(&failed));
   CHECK(y.get().read<float>()[3] == 4);
@@ -105,7 +129,7 @@ static void bindings(const iobind::session &model, device cpu, device on) {
   CHECK(moved.set_run_options(options, &failed) && moved.cancel(&failed) && moved.clear(&failed));
 }
 
-static void on_streams(const iobind::session &model, device on) {
+static void on_streams(const iobind::session &model, const device &on) {
   iobind::stream stream(on);
   iobind::event behind(on);
   iobind::binding binding(model);
@@ -118,31 +142,48 @@ static void on_streams(const iobind::session &model, device on) {
   CHECK(again.copy(x, stream) && stream.synchronize() && again.read<float>() == std::vector<float>(ones.begin(), ones.end()));
   error failed;
   CHECK(!again.copy(tensor::of<int>(on, {4}), stream, &failed) && has(failed, IOBIND_DTYPE, "int32"));
-  CHECK(behind.wait() && behind.passed() && y.read(result, stream) && stream.synchronize() && result[3] == 8);
+  CHECK(behind.wait() && behind.signaled() && behind.wait_for(std::chrono::seconds(1)) && y.read(result, stream) && stream.synchronize() && result[3] == 8);
   CHECK(binding.run(stream));
   tensor lent = slot.lend(stream);
   CHECK(again.copy(lent, stream) && stream.synchronize() && again.read<float>() == y.read<float>());
   CHECK(on.info().flags & IOBIND_DEVICE_STREAMS ? stream.native() != nullptr : stream.native() == nullptr);
 }
 
-static void pipelines(const iobind::session &model, device cpu) {
+static void pipelines(const iobind::session &model, const device &cpu) {
   iobind::pipeline pipeline(model);
   tensor item = tensor::from(cpu, {4}, ones);
-  std::array<tensor, 1> outputs;
   error failed;
-  CHECK(!pipeline.next(outputs, nullptr, &failed) && failed.status() == IOBIND_NOT_FOUND && !outputs[0]);
-  CHECK(pipeline.submit(std::array<const tensor *, 1>{&item}) && pipeline.next(outputs));
-  CHECK(outputs[0].read<float>() == twos);
-  iobind_tensor *const inputs[] = {item.get()};
-  iobind_pipeline_request request = IOBIND_PIPELINE_REQUEST_INIT;
+  CHECK(!pipeline.next(&failed) && failed.status() == IOBIND_NOT_FOUND && !pipeline.output(0));
+  CHECK(pipeline.submit({&item}) && pipeline.next() && pipeline.output(0).read<float>() == twos);
   iobind_pipeline_item pulled = IOBIND_PIPELINE_ITEM_INIT;
-  request.inputs = inputs;
-  request.tag = &item;
-  CHECK(pipeline.submit(request) && pipeline.next(outputs, &pulled) && pulled.tag == &item);
-  CHECK(outputs[0].read<float>() == twos);
+  CHECK(pipeline.submit({&item}, {}, &item) && pipeline.next(&pulled) && pulled.tag == &item);
+  tensor kept = pipeline.take(0);
+  CHECK(!pipeline.output(0) && pipeline.submit({&item}) && pipeline.next() && kept.read<float>() == twos);
+  iobind::pipeline_options options;
+  options.slots = 1;
+  options.outputs = {IOBIND_PLACE_NONE};
+  CHECK(!iobind::pipeline(model, options, &failed) && failed.status() == IOBIND_INVALID_ARGUMENT);
+  options.outputs = {IOBIND_PLACE_DEVICE};
+  iobind::pipeline single(model, options);
+  CHECK(single.submit({&item}) && single.next_for(std::chrono::minutes(1)) && single.output(0).read<float>() == twos);
 }
 
-static void several_inputs(const iobind::session &model) {
+// The usual loop reuses the memory of its slots: it allocates no more after the first items, as in C.
+static void lending(const iobind::session &model, const device &cpu, const device &on) {
+  iobind::pipeline pipeline(model);
+  tensor item = tensor::from(cpu, {4}, ones);
+  std::uint64_t before = 0;
+  CHECK(pipeline.submit({&item}) && pipeline.submit({&item}));
+  for (int i = 0; i < 20; i++) {
+    if (i == 5) before = cpu.counters().allocation_count + on.counters().allocation_count;
+    CHECK(pipeline.submit({&item}) && pipeline.next() && pipeline.output(0).read<float>() == twos);
+  }
+  CHECK(cpu.counters().allocation_count + on.counters().allocation_count == before);
+  const tensor *held = &pipeline.output(0);
+  CHECK(*held && pipeline.submit({&item}) && !*held); // submitting gives the lent outputs back
+}
+
+static void several_inputs(const iobind::session &model, const device &cpu) {
   error failed;
   iobind_session_info info = model.info();
   CHECK(info.input_count > 1 && model.input(1).name != nullptr && model.output(0).name != nullptr);
@@ -150,6 +191,15 @@ static void several_inputs(const iobind::session &model) {
   CHECK(failed.status() == IOBIND_NOT_FOUND);
   iobind::binding binding(model);
   CHECK(binding.input(model.input(1).name).index() == 1);
+  tensor tokens = tensor::from(cpu, {2}, {std::int64_t{1}, std::int64_t{2}});
+  tensor key = tensor::of<float>(cpu, {0, 8}), value = tensor::of<float>(cpu, {0, 8});
+  std::vector<tensor> outputs = model.run({&tokens, &key, &value}, &failed);
+  CHECK(outputs.size() == info.output_count && outputs[0].dims()[0] == 2 && !failed);
+  iobind::run_request request;
+  request.inputs = {&tokens, &key, &value};
+  request.outputs = {IOBIND_PLACE_HOST, IOBIND_PLACE_NONE, IOBIND_PLACE_NONE, IOBIND_PLACE_NONE};
+  std::vector<tensor> one = model.run_with(request, &failed);
+  CHECK(one.size() == 4 && one[0].read<float>() == outputs[0].read<float>() && !one[1]);
 }
 
 #if defined(__cpp_exceptions)
@@ -162,7 +212,7 @@ template <class Call> static bool throws(iobind_status status, Call call) {
   return false;
 }
 
-static void exceptions(const iobind::runtime &runtime, device on) {
+static void exceptions(const iobind::runtime &runtime, const device &on) {
   CHECK(throws(IOBIND_NOT_FOUND, [&] { runtime.find("ep=Nobody"); }));
   CHECK(throws(IOBIND_NOT_FOUND, [&] { iobind::session(runtime, "/nowhere.onnx", on); }));
   CHECK(throws(IOBIND_DTYPE, [&] { tensor::from(on, {4}, ones).read<int>(); }));
@@ -174,24 +224,58 @@ static void exceptions(const iobind::runtime &runtime, device on) {
   }
 }
 #else
-static void exceptions(const iobind::runtime &runtime, device on) {
+static void exceptions(const iobind::runtime &runtime, const device &on) {
   error failed;
   CHECK(!runtime.find("ep=Nobody", &failed) && failed.status() == IOBIND_NOT_FOUND);
   CHECK(!iobind::session(runtime, "/nowhere.onnx", on, &failed) && failed.status() == IOBIND_NOT_FOUND);
 }
 #endif
 
+static void sessions(const iobind::runtime &runtime, const std::filesystem::path &path, const device &on) {
+  iobind::session_options options;
+  options.devices = {on};
+  options.config = {{"session.use_env_allocators", "1"}};
+  options.dims = {{"n", 4}};
+  error failed;
+  iobind::session session(runtime, path, options, &failed);
+  CHECK(session && session.input("x").dims[0] == 4 && session.output("y").device == on.get());
+  std::vector<char> bytes(std::filesystem::file_size(path));
+  std::FILE *file = std::fopen(path.c_str(), "rb");
+  CHECK(file != nullptr && std::fread(bytes.data(), 1, bytes.size(), file) == bytes.size() && std::fclose(file) == 0);
+  iobind::session second = iobind::session::from_memory(runtime, bytes, on, &failed);
+  CHECK(second.info(&failed).input_count == 1 && !failed);
+  options.dims = {{"nobody", 4}};
+  CHECK(!iobind::session(runtime, path.string(), options, &failed) && has(failed, IOBIND_NOT_FOUND, "nobody"));
+}
+
+static void interop(const iobind::runtime &runtime, const iobind::session &model, const device &cpu) {
+  error failed;
+  tensor x = tensor::from(cpu, {2, 2}, ones);
+  tensor taken = iobind::from_dlpack(runtime, iobind::to_dlpack(x), 0, &failed);
+  CHECK(taken && taken.address() == x.address() && taken.dims() == x.dims());
+  tensor narrow = tensor::of<float>(cpu, {2, 1});
+  CHECK(iobind::copy_rows(iobind::rows(x, 4, 8), iobind::rows(narrow, 0, 4), 4, 2, &failed));
+  CHECK((narrow.read<float>() == std::vector<float>{2, 4}));
+  CHECK(iobind::get_ort(runtime).api != nullptr && iobind::get_ort(model) != nullptr);
+  CHECK(!iobind::check_import(cpu, IOBIND_EXTERNAL_FD_MEMORY, &failed) && failed.status() == IOBIND_NOT_SUPPORTED);
+  CHECK(!iobind::semaphore(cpu, iobind::external_handle(IOBIND_EXTERNAL_FD_SEMAPHORE, nullptr), &failed) && failed);
+  CHECK(!iobind::wrap_stream(cpu, iobind::native_handle(IOBIND_NATIVE_CUDA, nullptr), &failed) && failed);
+}
+
 int main(int argc, char **argv) {
   if (argc != 4) return 2;
   iobind::runtime runtime;
-  CHECK(runtime.info().device_count > 0);
+  CHECK(runtime.info().device_count > 0 && iobind::version() != 0 && iobind::version_string()[0] != 0);
   device on = runtime.find(argv[3]), cpu = runtime.cpu();
   iobind::session scale(runtime, argv[1], on), decoder(runtime, argv[2], on);
   tensors(cpu, on);
+  sessions(runtime, argv[1], on);
   bindings(scale, cpu, on);
   on_streams(scale, on);
   pipelines(scale, cpu);
-  several_inputs(decoder);
+  lending(scale, cpu, on);
+  several_inputs(decoder, cpu);
+  interop(runtime, scale, cpu);
   exceptions(runtime, on);
   if (wrong == 0) std::printf("%s: right\n", argv[3]);
   return wrong != 0;

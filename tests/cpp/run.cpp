@@ -3,18 +3,18 @@
 
 enum { RUNS = 500 };
 
-static void in_c(const iobind::binding &binding) {
+static void in_c(iobind::binding &binding) {
   iobind_error error = IOBIND_ERROR_INIT;
   for (int i = 0; i < RUNS; i++) {
     if (iobind_binding_run(binding.get(), nullptr, nullptr, &error) != IOBIND_OK) std::abort();
   }
 }
 
-static void in_cpp(const iobind::binding &binding) {
+static void in_cpp(iobind::binding &binding) {
   for (int i = 0; i < RUNS; i++) binding.run();
 }
 
-extern "C" __attribute__((noinline)) void steady(void (*runs)(const iobind::binding &), const iobind::binding &binding) {
+extern "C" __attribute__((noinline)) void steady(void (*runs)(iobind::binding &), iobind::binding &binding) {
   runs(binding);
 }
 

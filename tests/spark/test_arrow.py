@@ -55,7 +55,9 @@ def test_columns_are_read_in_place():
 
 
 @pytest.mark.parametrize("model, column, kind, error, said", [
-    (twice(2), [b"12345678", None], pyarrow.binary(), iobind.ShapeError, "column 'x': 1 of 2 rows are null"),
+    (twice(2), [b"12345678", None, None], pyarrow.binary(), iobind.ShapeError, "column 'x': row 1 is null"),
+    (twice(), [1, 2, None], pyarrow.float32(), iobind.ShapeError, "column 'x': row 2 is null"),
+    (twice(2), [[1, 2], [3, None]], pyarrow.list_(pyarrow.float32()), iobind.ShapeError, "column 'x': row 1: value 1 is null"),
     (twice(2), [b"12345678", b"1234"], pyarrow.binary(), iobind.ShapeError, "row 0 has 8 values, row 1 has 4"),
     (twice(2), [b"1234567"], pyarrow.binary(), iobind.ShapeError, "7 bytes are not a number of float32"),
     (twice(3), [b"12345678"], pyarrow.binary(), iobind.ShapeError, r"'x' is \['n', 3\], a row has 2 values"),
@@ -66,6 +68,16 @@ def test_columns_are_read_in_place():
 def test_what_is_wrong_is_said(model, column, kind, error, said):
     with pytest.raises(error, match=said):
         run(model, [batch(column, kind)])
+
+
+def test_rows_are_numbered_in_the_partition():
+    lists = pyarrow.list_(pyarrow.float32())
+    good = batch([[1, 2]] * 5, lists)
+    for bad, said in ((batch([[0, 0], None], lists), "column 'x': row 11 is null"),
+                      (batch([[0, 0], [0, 0], [None, 0]], lists).slice(1), "column 'x': row 11: value 0 is null"),
+                      (batch([[0, 0], [0]], lists), "row 10 has 2 values, row 11 has 1")):
+        with pytest.raises(iobind.ShapeError, match=said):
+            run(twice(2), [good, good, bad], batch_size=3)
 
 
 def test_names_that_are_not_there():

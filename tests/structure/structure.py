@@ -3,11 +3,13 @@
 
 usage: structure.py [ROOT]   every rule, over the files under version control (or all files where there is none)
 
-- The rooms under src/ point one way: a room includes those above it in ROOMS, never one below. Nor does it use what a room
+- The modules under src/ point one way: a module includes those above it in MODULES, never one below. Nor does it use what a module
   below defines by another way: a declaration of its own, or one in the public header.
-- So do the folders of tool/, in the order of TOOL_ROOMS.
+- So do the folders of tool/, in the order of TOOL_MODULES.
 - abi/ is included by the few that speak ORT's language; everything else goes through src/ort.
-- A room above session does not name a session.
+- A module above session does not name a session.
+- Only src/ep, src/d3d12 and the drivers' files (src/*/driver*) know one execution provider from another, and only src/ort
+  and src/ep compare a version of ORT. Comments may give examples.
 - No file is too long, none is a bag called utils; nothing is left for later; no path of one machine and no host of a
   package registry stands anywhere.
 - The library neither prints nor aborts, nothing in it depends on the program's locale, and only src/ort reads ORT's words.
@@ -17,9 +19,10 @@ import re
 import subprocess
 import sys
 
-TOOL_ROOMS = ["formats", "shared", "commands"]
-ROOMS = ["support", "d3d12", "ort", "runtime", "memory", "tensor", "session", "binding", "audit", "flow"]
+TOOL_MODULES = ["formats", "shared", "commands"]
+MODULES = ["support", "d3d12", "ort", "ep", "runtime", "memory", "tensor", "session", "binding", "audit", "flow"]
 SPEAKS_ORT = ["src/ort", "vdev", "tests/fake_ort", "tests/dml", "tests/abi", "tests/vdev", "tests/vcuda", "tests/rig", "tests/ports", "bench/overhead", "bench/carry", "bench/rebind", "bench/java"]
+KNOWS_EPS = r"src/(ep|d3d12)/|src/\w+/driver(_\w+)?\.[ch]$"
 INCLUDE_PATH = ["include", "src", "abi", "onnx", "tool", "."]
 LINES, HEADER_LINES, PUBLIC_HEADER = 900, 1200, "include/iobind/iobind.h"
 CODE = {".c", ".h", ".cpp", ".java", ".py", ".sh", ".cmake"}
@@ -28,12 +31,17 @@ BINARY = {".png", ".npy", ".npz", ".xz", ".onnx", ".ort", ".jar", ".so", ".gz", 
 # The words are put together here, so that this file does not find itself.
 LEFT_FOR_LATER = r"\b(" + "|".join(["TO" + "DO", "FIX" + "ME", "X" * 3]) + r")\b"
 OF_ONE_MACHINE = r"(?<![\w.$}*])(/(home|Users|root|work)/|[A-Z]:\\+Users\\)"
-# What a room defines at the start of a line: a function with its body, an object with its value, a struct. Not what is static.
+# What a module defines at the start of a line: a function with its body, an object with its value, a struct. Not what is static.
 FUNCTION = r"^(?!static\b|extern\b|typedef\b)[A-Za-z_](?:[\w \t*]|\n(?=iobind_))*?\b(iobind_\w+)\s*\([^;{}]*\)\s*\{"
 OBJECT = r"^(?!static\b|extern\b|typedef\b)[A-Za-z_][\w \t*]*?\b(iobind_\w+)(?:\[[^\]]*\])*\s*="
 STRUCT = r"^(?:typedef\s+)?struct\s+(iobind_\w+)\s*\{"
 REGISTRY_HOST = (r"\b[\w.-]*(pypi|pythonhosted|npmjs|crates|debian|ubuntu|golang|conda|repo\d*\.maven)"
                  r"[\w-]*\.(org|com|io|net|dev)\b")
+# Execution providers, what their vendors call things, and what stood in general files for one of them.
+OF_ONE_EP = (r"(?i)cuda|cudnn|nvidia|tensorrt|trt_|webgpu|dawn|openvino|directml|dml|direct3d|iobind__d3d12|qnn|migraphx|vitisai|coreml|vdev"
+             r"|virtual accelerator|\blane\b|lane_|is_resource|compute_stream|enable_graph_capture")
+VERSION_COMPARED = (r"\b(minor|api_version)\b\s*([<>]|[!=]=)|((?<!-)[<>]=?|[!=]=)\s*[\w.>-]*(\.|->)(minor|api_version)\b"
+                    r"|\b(strcmp|strncmp|strchr|strstr)\s*\([^;]*\bort\.version\b")
 STOPS_OR_PRINTS = r"\b(printf|fprintf|vprintf|vfprintf|puts|fputs|putchar|perror|abort|exit|_exit|assert)\s*\("
 
 BY_LOCALE = r"\b(strto[dfl]d?|ato[fil]l?|v?[fs]?scanf|to(?:lower|upper)|is(?:alpha|alnum|space|print|punct|upper|lower)|strn?casecmp|strcoll|setlocale)\s*\("
@@ -51,8 +59,10 @@ def listed(root):
     return sorted(path for path in files if path.is_file() and not path.is_symlink())
 
 
-def without_comments(text):
-    return re.sub(r"/\*.*?\*/|//[^\n]*|\"(?:\\.|[^\"\\\n])*\"", lambda m: "\n" * m[0].count("\n"), text, flags=re.S)
+def without_comments(text, keep_strings=False):
+    def replaced(match):
+        return match[0] if keep_strings and match[0][0] == '"' else "\n" * match[0].count("\n")
+    return re.sub(r"/\*.*?\*/|//[^\n]*|\"(?:\\.|[^\"\\\n])*\"", replaced, text, flags=re.S)
 
 
 def line_of(text, position):
@@ -91,49 +101,59 @@ class Tree:
             if target or match[1] == '"':
                 yield line_of(text, match.start()), target
 
-    def check_rooms(self):
+    def check_modules(self):
         for name, text in self.c_files("src").items():
-            room = name.split("/")[1]
-            if name.count("/") != 2 or room not in ROOMS:
-                self.fault(name, f"lies in no room; the rooms are {', '.join(ROOMS)}")
+            module = name.split("/")[1]
+            if name.count("/") != 2 or module not in MODULES:
+                self.fault(name, f"lies in no module; the modules are {', '.join(MODULES)}")
                 continue
             for line, target in self.includes(name, text):
                 if not target:
                     self.fault(name, "includes a file that is nowhere in the tree", line)
                     continue
                 parts = target.split("/")
-                if parts[0] == "src" and ROOMS.index(parts[1]) > ROOMS.index(room):
-                    self.fault(name, f"room {room} includes room {parts[1]}, which stands below it", line)
+                if parts[0] == "src" and MODULES.index(parts[1]) > MODULES.index(module):
+                    self.fault(name, f"module {module} includes module {parts[1]}, which stands below it", line)
                 elif parts[0] not in ("src", "include", "abi", "onnx"):
                     self.fault(name, f"the library includes {target}", line)
-            if ROOMS.index(room) < ROOMS.index("session"):
+            if MODULES.index(module) < MODULES.index("session"):
                 code = without_comments(text)
                 for match in re.finditer(r"\biobind_session\w*", code):
                     self.fault(name, f"names {match[0]}, but stands above the sessions", line_of(code, match.start()))
 
     def check_tool(self):
-        for name, text in self.c_files(*(f"tool/{room}" for room in TOOL_ROOMS)).items():
-            room = name.split("/")[1]
+        for name, text in self.c_files(*(f"tool/{module}" for module in TOOL_MODULES)).items():
+            module = name.split("/")[1]
             for line, target in self.includes(name, text):
                 parts = target.split("/") if target else []
-                if parts[:1] == ["tool"] and parts[1] in TOOL_ROOMS and TOOL_ROOMS.index(parts[1]) > TOOL_ROOMS.index(room):
-                    self.fault(name, f"tool/{room} includes tool/{parts[1]}, which stands on it", line)
+                if parts[:1] == ["tool"] and parts[1] in TOOL_MODULES and TOOL_MODULES.index(parts[1]) > TOOL_MODULES.index(module):
+                    self.fault(name, f"tool/{module} includes tool/{parts[1]}, which stands on it", line)
 
     def check_uses(self):
-        """A linker would not mind a use of what a room below defines: it knows no rooms."""
+        """A linker would not mind a use of what a module below defines: it knows no modules."""
         defined = {}
-        code = {name: without_comments(text) for name, text in self.c_files("src").items() if name.split("/")[1] in ROOMS}
+        code = {name: without_comments(text) for name, text in self.c_files("src").items() if name.split("/")[1] in MODULES}
         for name, text in code.items():
             for pattern in (FUNCTION, OBJECT, STRUCT):
                 for match in re.finditer(pattern, text, flags=re.M):
                     defined[match[1]] = name.split("/")[1]
         for name, text in code.items():
-            room = name.split("/")[1]
+            module = name.split("/")[1]
             for match in re.finditer(r"\biobind_\w+", text):
-                home = defined.get(match[0], room)
-                if ROOMS.index(home) > ROOMS.index(room):
-                    self.fault(name, f"room {room} uses {match[0]} of room {home}, which stands below it",
+                home = defined.get(match[0], module)
+                if MODULES.index(home) > MODULES.index(module):
+                    self.fault(name, f"module {module} uses {match[0]} of module {home}, which stands below it",
                                line_of(text, match.start()))
+
+    def check_eps(self):
+        for name, text in self.c_files("src").items():
+            code = without_comments(text, keep_strings=True)
+            for match in re.finditer(OF_ONE_EP, "" if re.match(KNOWS_EPS, name) else code):
+                self.fault(name, f"knows one execution provider: {match[0]}; that belongs to src/ep or to a driver_*.c",
+                           line_of(code, match.start()))
+            for match in re.finditer(VERSION_COMPARED, "" if name.startswith(("src/ep/", "src/ort/")) else code):
+                self.fault(name, "compares a version of ORT: make it a quirk of src/ep, or a question in src/ort/api.h",
+                           line_of(code, match.start()))
 
     def check_abi(self):
         speakers = ("abi/",) + tuple(folder + "/" for folder in SPEAKS_ORT)
@@ -178,8 +198,9 @@ class Tree:
 def main(arguments):
     root = pathlib.Path(arguments[0] if arguments else pathlib.Path(__file__).parents[2]).resolve()
     tree = Tree(root)
-    tree.check_rooms()
+    tree.check_modules()
     tree.check_uses()
+    tree.check_eps()
     tree.check_tool()
     tree.check_abi()
     tree.check_files()
@@ -188,7 +209,7 @@ def main(arguments):
         print(problem, file=sys.stderr)
     if tree.problems:
         return 1
-    print(f"{len(tree.text)} files, {len(tree.c_files('src'))} of them in {len(ROOMS)} rooms: no rule broken")
+    print(f"{len(tree.text)} files, {len(tree.c_files('src'))} of them in {len(MODULES)} modules: no rule broken")
     return 0
 
 

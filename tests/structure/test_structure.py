@@ -52,48 +52,68 @@ class Structure(unittest.TestCase):
         result = self.check()
         self.assertEqual((result.returncode, result.stderr), (0, ""))
 
-    def test_room_below(self):
-        self.assert_fault("src/support/error.h", '#include "tensor/tensor.h"\n', "room support includes room tensor")
+    def test_module_below(self):
+        self.assert_fault("src/support/error.h", '#include "tensor/tensor.h"\n', "module support includes module tensor")
 
-    def test_room_below_by_a_path(self):
-        self.assert_fault("src/support/error.c", '#include "../ort/api.h"\n', "room support includes room ort")
+    def test_module_below_by_a_path(self):
+        self.assert_fault("src/support/error.c", '#include "../ort/api.h"\n', "module support includes module ort")
 
-    def test_use_of_a_room_below(self):
+    def test_use_of_a_module_below(self):
         self.assert_fault("src/ort/load.c", "extern int iobind__tensor_make(int x, int y);\n",
-                          ":1: room ort uses iobind__tensor_make of room tensor")
+                          ":1: module ort uses iobind__tensor_make of module tensor")
 
-    def test_use_of_a_room_below_by_a_header_above(self):
+    def test_use_of_a_module_below_by_a_header_above(self):
         self.assert_fault("src/support/error.h", "int iobind__tensor_make(int x, int y);\n",
-                          "room support uses iobind__tensor_make of room tensor")
+                          "module support uses iobind__tensor_make of module tensor")
 
-    def test_use_of_a_room_below_by_the_public_header(self):
+    def test_use_of_a_module_below_by_the_public_header(self):
         self.write("include/iobind/iobind.h", "void iobind_tensor_free(void);\n")
         self.assert_fault("src/support/error.c", "void f2(void) { iobind_tensor_free(); }\n",
-                          "room support uses iobind_tensor_free of room tensor")
+                          "module support uses iobind_tensor_free of module tensor")
 
-    def test_object_of_a_room_below(self):
-        self.assert_fault("src/support/error.c", "extern const int iobind__limits[2];\n", "uses iobind__limits of room tensor")
+    def test_object_of_a_module_below(self):
+        self.assert_fault("src/support/error.c", "extern const int iobind__limits[2];\n", "uses iobind__limits of module tensor")
 
-    def test_struct_of_a_room_below(self):
-        self.assert_fault("src/support/error.h", "struct s { struct iobind_tensor *t; };\n", "uses iobind_tensor of room tensor")
+    def test_struct_of_a_module_below(self):
+        self.assert_fault("src/support/error.h", "struct s { struct iobind_tensor *t; };\n", "uses iobind_tensor of module tensor")
 
-    def test_what_is_static_is_no_other_rooms(self):
+    def test_what_is_static_is_no_other_modules(self):
         self.write("src/binding/run.c", "static int iobind__f(void) { return 1; }\nstatic int iobind__x = 2;\n")
         self.write("src/support/error.c", "int iobind__f(void);\nextern int iobind__x; /* iobind__tensor_make */\n")
+        self.assertEqual((self.check().returncode, self.check().stderr), (0, ""))
+
+    def test_one_ep_in_a_general_file(self):
+        for code in ('f(strcmp(name, "cuda") == 0);', "if (device->dml != NULL) {}", "if (stream->lane == NULL) {}", 'say("WebGPU: no");',
+                     "iobind__vdev_open();", "tensor->is_resource = 1;", 'add("user_compute_stream");'):
+            self.assert_fault("src/tensor/tensor.c", f"void h(void) {{ {code} }}\n", ":11: knows one execution provider")
+
+    def test_one_ep_where_it_belongs(self):
+        for name in ("src/d3d12/lane.c", "src/ep/cuda.c", "src/tensor/driver_cuda.c", "src/tensor/driver.h"):
+            self.write(name, 'static const char *const it = "cuda"; /* the name */\n')
+        self.write("src/tensor/tensor.c", SOUND["src/tensor/tensor.c"] + "/* as on CUDA */\nstatic int vector_lanes = 1;\n")
+        self.assertEqual((self.check().returncode, self.check().stderr), (0, ""))
+
+    def test_version_compared(self):
+        for code in ("return ort->minor < 31;", "return 27 <= runtime->ort.api_version;", "return self.api_version != 24;",
+                     "return strchr(ort.version, '.');"):
+            self.assert_fault("src/tensor/tensor.c", f"void h(void) {{ {code} }}\n", ":11: compares a version of ORT")
+        for name in ("src/ort/find.c", "src/ep/quirk.c"):
+            self.write(name, "static int g(int minor) { return minor < 31; }\n")
+        self.write("src/tensor/tensor.c", SOUND["src/tensor/tensor.c"] + "static int k = {.version = ort.api_version};\n")
         self.assertEqual((self.check().returncode, self.check().stderr), (0, ""))
 
     def test_include_of_nothing(self):
         self.assert_fault("src/support/error.c", '#include "support/gone.h"\n', "a file that is nowhere in the tree")
 
-    def test_no_room(self):
-        self.assert_fault("src/misc/more.c", "int x;\n", "lies in no room")
+    def test_no_module(self):
+        self.assert_fault("src/misc/more.c", "int x;\n", "lies in no module")
         self.write("src/loose.c", "int x;\n")
-        self.assertIn("src/loose.c: lies in no room", self.check().stderr)
+        self.assertIn("src/loose.c: lies in no module", self.check().stderr)
 
     def test_format_on_a_command(self):
         self.assert_fault("tool/formats/npy.h", '#include "shared/tool.h"\n', "tool/formats includes tool/shared")
 
-    def test_abi_from_another_room(self):
+    def test_abi_from_another_module(self):
         self.assert_fault("src/tensor/tensor.h", '#include "ort.h"\n', "includes abi/ort.h")
 
     def test_abi_from_the_tool(self):

@@ -169,7 +169,7 @@ static void knock(member *self) {
   endless *all = self->shared;
   iobind_binding *binding = all->binding;
   iobind_tensor *y = NULL;
-  while (atomic_load(&binding->state) == IOBIND__IDLE) {
+  while (atomic_load(&binding->flight.state) == IOBIND__IDLE) {
     sched_yield();
   }
   for (size_t i = 0; i < ROUNDS; i++) {

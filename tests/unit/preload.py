@@ -84,11 +84,36 @@ class Preload(unittest.TestCase):
     def test_a_folder_is_that_folder_only(self):
         self.thirteen()
         plain = [self.library(self.root / "plain" / name) for name in ("libcublasLt.so.13", "libcublas.so.13", "libcurand.so.10",
-                                                                       "libcudart.so.13")]
+                                                                       "libcudart.so.13", "libcudnn.so.9")]
         self.assertEqual(self.found(self.root / "plain"), sorted(plain))
         os.remove(self.root / "plain/libcurand.so.10")
         self.assertIn("preload: not found: libcurand.so.10;", self.found(self.root / "plain", code=1))
-        self.assertIn("expected a folder, got", self.found(self.root / "none", code=1))
+        self.assertIn("expected a directory, also from that of ONNX Runtime's package, got", self.found(self.root / "none", code=1))
+
+    def test_a_folder_from_that_of_onnx_runtimes_package(self):
+        thirteen = self.thirteen()
+        (self.site / "onnxruntime/capi").mkdir(parents=True)
+        places = {"VIRTUAL_ENV": self.root / "venv", "ORT_NATIVE_LIB_PATH": self.site / "onnxruntime/capi"}
+        for name, place in places.items():
+            for folder, flags, words in (("../nvidia/cudnn/lib", NO_CUDA, "cudnn"), ("../nvidia/cu13/lib", NO_CUDNN, "cu13")):
+                loaded = [os.path.realpath(path) for path in self.preload(folder, 0, flags, **{name: str(place)})]
+                self.assertEqual(sorted(loaded), sorted(path for path in thirteen if words in path))
+        self.assertIn("expected a directory", self.found("../nvidia/cudnn/bin", code=1))
+
+    def test_cudnn_is_asked_for_unless_it_is_not(self):
+        thirteen = sorted(self.thirteen(cudnn=False))
+        self.assertIn("preload: not found: libcudnn.so.9;", self.found(code=1))
+        self.assertIn("preload: not found: libcudnn.so.9;", self.found("-", 0, NO_CUDA, code=1))
+        self.assertEqual(self.found("-", 0, NO_CUDNN), thirteen)
+
+    def test_what_is_missing_is_of_the_cuda_that_is_needed(self):
+        (self.root / "empty").mkdir()
+        self.assertIn("libcudart.so.13", self.found(self.root / "empty", code=1))
+        ep = self.site / "onnxruntime/capi/libonnxruntime_providers_cuda.so"
+        for version in (12, 13):
+            runtime = self.library(self.root / f"libcudart.so.{version}")
+            self.library(ep, runtime)
+            self.assertIn(f"libcublas.so.{version}", self.found(self.root / "empty", code=1))
 
     def test_a_folder_of_packages(self):
         thirteen = sorted(self.thirteen())
@@ -98,15 +123,16 @@ class Preload(unittest.TestCase):
         thirteen = self.thirteen()
         cudnn = [path for path in thirteen if "cudnn" in path]
         self.assertEqual(self.found("-", 13, NO_CUDA), cudnn)
+        self.assertEqual(self.found("-", 0, NO_CUDA), cudnn)
         self.assertEqual(self.found("-", 13, NO_CUDNN), sorted(set(thirteen) - set(cudnn)))
         self.assertEqual(self.found("-", 13, NO_CUDA | NO_CUDNN), [])
         self.assertIn("flags 0x8 are not known", self.found("-", 13, 8, code=1))
         self.assertIn("expected 0, 12 or 13, got 11", self.found("-", 11, code=1))
 
     def test_the_loader_comes_last(self):
-        plain = [self.library(self.root / "plain" / name) for name in THIRTEEN]
+        plain = [self.library(self.root / "plain" / name) for name in [*THIRTEEN, "libcudnn.so.9"]]
         self.assertEqual(self.preload(LD_LIBRARY_PATH=str(self.root / "plain")), sorted(plain))
-        self.assertIn("libcudart.so.12", self.preload("", code=1, LD_LIBRARY_PATH=str(self.root / "plain")))
+        self.assertIn("libcudart.so.13", self.preload("", code=1, LD_LIBRARY_PATH=str(self.root / "plain")))
 
     def test_the_wheels_come_before_the_loader(self):
         thirteen = sorted(self.thirteen())

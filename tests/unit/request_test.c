@@ -427,7 +427,9 @@ static void a_run_by_choice(void **state) {
     expect_ok(run(session, &source, &given[i], stays, &output));
     const iobind_device_counters after = counters();
     assert_int_equal(after.upload_bytes, before.upload_bytes);
-    assert_int_equal(after.download_bytes, before.download_bytes);
+    if (given[i] != host) { /* iobind or ORT brings that one down */
+      assert_int_equal(after.download_bytes, before.download_bytes);
+    }
     assert_true(given[i] == NULL ? output != frame && output != host : output == given[i]);
     iobind_tensor_info info = IOBIND_TENSOR_INFO_INIT;
     expect_ok(iobind_tensor_get_info(output, &info, &fault));

@@ -157,7 +157,7 @@ static void released_within_a_run(void **state) {
     expect_ok(iobind_binding_set_input(bindings[i], 1, IOBIND_INPUT_RESIDENT, shapes[i], NULL, &fault));
   }
   expect_ok(iobind_binding_run(bindings[0], stream, NULL, &fault));
-  if (session->graph_recycles) { /* one graph a session */
+  if (iobind__session_graphs_have(session, IOBIND__QUIRK_GRAPH_RECYCLES)) { /* one graph a session */
     expect(IOBIND_INVALID_STATE, iobind_binding_run(bindings[1], stream, NULL, &fault));
     iobind_binding_destroy(bindings[0]);
     expect_ok(iobind_stream_synchronize(stream, &fault));
@@ -180,7 +180,9 @@ static void released_within_a_run(void **state) {
   iobind_tensor *y = NULL;
   float read[8] = {0};
   expect_ok(iobind_binding_get_output(bindings[1], 0, &y, &fault));
-  expect_ok(iobind_tensor_read(y, 0, read, session->graph_recycles ? sizeof read / 2 : sizeof read, NULL, &fault));
+  expect_ok(iobind_tensor_read(
+      y, 0, read, iobind__session_graphs_have(session, IOBIND__QUIRK_GRAPH_RECYCLES) ? sizeof read / 2 : sizeof read, NULL,
+      &fault));
   expect_all(read, 3);
   iobind_binding_destroy(bindings[1]);
   iobind_tensor_release(x);
@@ -299,7 +301,7 @@ static void threads_beside_captures(void **state) {
       shared = make_stream();
     }
     iobind_session *session = make_session("scale", 1, shared);
-    bool one_graph = session->graph_recycles;
+    bool one_graph = iobind__session_graphs_have(session, IOBIND__QUIRK_GRAPH_RECYCLES);
     size_t count = one_graph ? 1 : WORKERS;
     for (size_t i = 0; i < count + 1; i++) {
       workers[i] = (worker){.session = session, .shared = shared, .number = (int)i, .fault = IOBIND_ERROR_INIT};

@@ -406,6 +406,47 @@ static void callers_options_go_first(void **state) {
   iobind_stream_destroy(stream);
 }
 
+/* An option changes how runs return only by its value: what says what the EP does anyway, and a stream of the caller's, leave runs on streams
+ * without a wait of the host. */
+static void options_that_keep_runs_on_streams(void **state) {
+  (void)state;
+  enum { RUNS = 10 };
+  const float values[COUNT] = {4, 4, 4, 4};
+  char address[32];
+  cuda_stream theirs = NULL;
+  assert_int_equal(cudaStreamCreateWithFlags(&theirs, CUDA_STREAM_NON_BLOCKING), CUDA_OK);
+  snprintf(address, sizeof address, "%p", (void *)theirs);
+  const char *const given[][2] = {{"do_copy_in_default_stream", "1"},
+                                  {"do_copy_in_default_stream", "True"},
+                                  {"has_user_compute_stream", "0"},
+                                  {"gpu_external_alloc", "0"},
+                                  {"use_ep_level_unified_stream", "1"},
+                                  {"arena_extend_strategy", "kSameAsRequested"},
+                                  {"use_tf32", "0"},
+                                  {"cuda.user_compute_stream", "0"},
+                                  {"user_compute_stream", address}};
+  for (size_t i = 0; i < sizeof given / sizeof given[0]; i++) {
+    iobind_stream *stream = make_stream();
+    iobind_session *session;
+    expect_ok(open_on(NULL, given[i][0], given[i][1], &session));
+    product p = make_product(session);
+    expect_ok(iobind_tensor_write(p.x, 0, values, sizeof values, stream, &fault));
+    expect_ok(iobind_binding_run(p.binding, stream, NULL, &fault));
+    expect_ok(iobind_stream_synchronize(stream, &fault));
+    assert_int_equal(vcuda_reset(0), 0);
+    for (int run = 0; run < RUNS; run++) {
+      expect_ok(iobind_binding_run(p.binding, stream, NULL, &fault));
+    }
+    assert_int_equal(vcuda_get(0, "syncs"), 0);
+    expect_ok(iobind_stream_synchronize(stream, &fault));
+    expect_product(&p, 4);
+    free_product(&p);
+    iobind_session_destroy(session);
+    iobind_stream_destroy(stream);
+  }
+  assert_int_equal(cudaStreamDestroy(theirs), CUDA_OK);
+}
+
 /* A session that other code has made has no stream from iobind. */
 static void adopted_session_runs_at_once(void **state) {
   (void)state;
@@ -487,39 +528,43 @@ static done count_done(void) {
   return count;
 }
 
-/* How many pieces of work have run on a stream. */
-static int count_on(void *handle) {
-  char line[512];
-  char stream[48];
-  int count = 0;
-  FILE *trace = open_trace();
-  snprintf(stream, sizeof stream, "\"stream\":\"%p\"", handle);
-  while (fgets(line, sizeof line, trace) != NULL) {
-    count += strstr(line, "\"tid\":0,") == NULL && strstr(line, stream) != NULL;
-  }
-  (void)fclose(trace);
-  return count;
-}
-
-/* ORT alone computes on the NULL stream if the address is all that it is given. */
+/* A stream of the caller's by its address is as one that is wrapped: the session's work is ordered after what is on it, and what comes there
+ * later after the session's work. ORT alone computes on the NULL stream if the address is all that it is given. */
 static void the_address_of_a_stream_is_enough(void **state) {
   (void)state;
+  const float values[COUNT] = {6, 6, 6, 6};
+  float read[COUNT] = {0};
   char address[32];
+  gate g;
+  cuda_stream theirs = NULL;
   iobind_stream *stream = make_stream();
   iobind_session *session;
-  void *handle = iobind_stream_native(stream);
-  snprintf(address, sizeof address, "%p", handle);
+  assert_int_equal(cudaStreamCreateWithFlags(&theirs, CUDA_STREAM_NON_BLOCKING), CUDA_OK);
+  snprintf(address, sizeof address, "%p", (void *)theirs);
+  assert_int_equal(open_on(stream, "user_compute_stream", address, &session), IOBIND_INVALID_ARGUMENT);
+  expect_words("expected one of them");
   expect_ok(open_on(NULL, "user_compute_stream", address, &session));
   product p = make_product(session);
+  iobind_tensor *ready = make_tensor(device, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, COUNT, -1);
+  expect_ok(iobind_tensor_write(ready, 0, values, sizeof values, NULL, &fault));
   expect_ok(iobind_tensor_write(p.x, 0, unit, sizeof unit, NULL, &fault));
-  assert_int_equal(vcuda_set(0, "trace", "1"), 0);
-  int before = count_on(handle);
   expect_ok(iobind_binding_run(p.binding, NULL, NULL, &fault));
-  assert_int_equal(vcuda_set(0, "trace", "0"), 0);
-  assert_true(count_on(handle) > before);
+  sem_init(&g.open, 0, 0);
+  assert_int_equal(cudaLaunchHostFunc(theirs, wait_at_gate, &g), CUDA_OK);
+  assert_int_equal(
+      cudaMemcpyAsync(iobind_tensor_address(p.x), iobind_tensor_address(ready), sizeof values, CUDA_COPY_DEVICE, theirs),
+      CUDA_OK);
+  expect_ok(iobind_binding_run(p.binding, stream, NULL, &fault));
+  open_gate(&g);
+  assert_int_equal(cudaMemcpyAsync(read, iobind_tensor_address(p.z), sizeof read, CUDA_COPY_DOWN, theirs), CUDA_OK);
+  assert_int_equal(cudaStreamSynchronize(theirs), CUDA_OK);
+  assert_memory_equal(read, values, sizeof read);
+  expect_ok(iobind_stream_synchronize(stream, &fault));
   free_product(&p);
+  iobind_tensor_release(ready);
   iobind_session_destroy(session);
   iobind_stream_destroy(stream);
+  assert_int_equal(cudaStreamDestroy(theirs), CUDA_OK);
 }
 
 static void pull(iobind_pipeline *pipeline) {
@@ -586,10 +631,11 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(session_on_the_callers_stream),
     cmocka_unit_test(streams_that_are_refused),
     cmocka_unit_test(callers_options_go_first),
+    cmocka_unit_test(options_that_keep_runs_on_streams),
     cmocka_unit_test(adopted_session_runs_at_once),
     cmocka_unit_test(session_goes_before_its_stream),
     cmocka_unit_test(copies_overlap_runs),
-    cmocka_unit_test(the_address_of_a_stream_is_enough), /* behind it, for what is traced stays */
+    cmocka_unit_test(the_address_of_a_stream_is_enough),
 };
 
 FIXTURE_MAIN(tests, start, stop);

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "commands/machine.h"
-#include "runtime/catalogue.h"
+#include "ep/ep.h"
 #include "shared/nearest.h"
 
 static const char *const kinds[] = {

@@ -13,14 +13,17 @@ from ._binding import REUSE, Binding, Outputs, in_place
 from ._core import Device
 from ._errors import (
     BY_STATUS,
+    CLASSES,
     Cancelled,
     DeviceError,
     DTypeError,
     Error,
     FileError,
+    FileNotFound,
     InternalError,
     InvalidArgument,
     InvalidState,
+    NameNotFound,
     NotFound,
     NotSupported,
     OrtError,
@@ -35,13 +38,13 @@ from ._session import Session, Value
 from ._tensor import Event, Live, Stream, Tensor, copy, empty, from_dlpack, live, tensor, wrap, wrap_address
 
 __version__ = _core.version()
-for _class in BY_STATUS.values():
-    _class.__module__ = Error.__module__ = "iobind"
+for _class in CLASSES:
+    _class.__module__ = "iobind"
 _core.use_classes(Tensor, Outputs, Binding, BY_STATUS)
 
 __all__ = [
-    "REUSE", "Audit", "Binding", "Cancelled", "DTypeError", "Device", "DeviceError", "Error", "Event", "FileError", "InternalError",
-    "InvalidArgument", "InvalidState", "Live", "Map", "NotFound", "NotSupported", "OrtError", "OutOfMemory", "Outputs", "Session",
+    "REUSE", "Audit", "Binding", "Cancelled", "DTypeError", "Device", "DeviceError", "Error", "Event", "FileError", "FileNotFound",
+    "InternalError", "InvalidArgument", "InvalidState", "Live", "Map", "NameNotFound", "NotFound", "NotSupported", "OrtError", "OutOfMemory", "Outputs", "Session",
     "ShapeError", "Stream", "Tensor", "Timeout", "Times", "Value", "VersionError", "attach", "attached", "configure", "copy", "device",
     "devices", "empty", "from_dlpack", "in_place", "info", "live", "preload", "register_ep", "tensor", "wrap", "wrap_address",
 ]

@@ -6,16 +6,18 @@ import asyncio
 import contextlib
 import math
 import threading
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 from . import _core, _dtypes, _tensor
 from ._audit import Audit
-from ._errors import DTypeError, InvalidArgument, InvalidState, NotFound, NotSupported, ShapeError
+from ._errors import DTypeError, InvalidArgument, InvalidState, NameNotFound, NotSupported, ShapeError
+from ._runtime import DeviceSpec, is_device
 from ._runtime import place as find_place
 from ._session import Session, as_dict, as_host_tensor, run_options, signature
 
 RESIDENT, SNAPSHOT, LIVE = range(3)
+COPY = 16  # a RESIDENT tensor that only the input has
 FRESH_MODE, REUSE_MODE, FIXED_MODE, IN_PLACE_MODE, NONE_MODE = range(5)
 CARRY_MODES = ["move", "swap", "in_place"]
 
@@ -23,10 +25,10 @@ CARRY_MODES = ["move", "swap", "in_place"]
 class Reuse:
     """REUSE, or REUSE("cpu"), a device's name: memory of the first run there, overwritten by the next ones."""
 
-    def __init__(self, device: str | _core.Device | None = None) -> None:
+    def __init__(self, device: DeviceSpec | None = None) -> None:
         self.device = device
 
-    def __call__(self, device: str | _core.Device) -> Reuse:
+    def __call__(self, device: DeviceSpec) -> Reuse:
         return Reuse(device)
 
     def __repr__(self) -> str:
@@ -51,46 +53,55 @@ def in_place(tensor: _tensor.Tensor) -> InPlace:
     return InPlace(tensor)
 
 
-class Outputs(_core.Outputs):
+class Outputs(_core.Outputs, Mapping[str, _tensor.Tensor]):
     """The outputs that a run gives, by name: out["y"] is a Tensor. One that is bound to None is left out.
 
-    A FRESH output and a state that is moved are kept: no later run overwrites them, and those of a run without a stream are fetched before
-    the next run as long as a program has the Outputs. Any other is in memory that later runs write, and must be fetched before the next run
-    or change of an output; Binding.take() keeps one of REUSE and a swapped state. If the binding goes, all are kept."""
+    A FRESH output, a state that is moved, and one that carry() was given no mode for are kept: no later run overwrites them, and those of a
+    run without a stream are fetched before the next run as long as a program has the Outputs. Any other is in memory that later runs write,
+    and must be fetched before the next run or change of an output; Binding.take() keeps one of REUSE and a swapped state. If the binding
+    goes, all are kept. An output that a later run has ended before it was fetched raises InvalidState, and one of a run that failed what
+    that failed with."""
 
     __slots__ = ()
 
-    def keys(self) -> list[str]:
-        """The names of the outputs that the run gives, in the model's order."""
-        return list(self._names())
-
     def __iter__(self) -> Iterator[str]:
-        return iter(self.keys())
+        return iter(self._names())
 
     def __contains__(self, name: object) -> bool:
-        return name in self.keys()
+        return name in self._names()
 
-    def values(self) -> list[_tensor.Tensor]:
-        """The outputs, in the model's order. Raises InvalidState for one that a later run has ended before it was fetched, and what the run
-        failed with: OrtError, Cancelled."""
-        return [self[name] for name in self.keys()]
+    def get(self, name: str, default: Any = None) -> Any:
+        """The output `name`, or `default` if the run has not given it. Raises InvalidState, OrtError, Cancelled as out[name] does."""
+        return self[name] if name in self else default
 
-    def items(self) -> list[tuple[str, _tensor.Tensor]]:
-        """Names and tensors. Raises InvalidState, OrtError, Cancelled as values() does."""
-        return [(name, self[name]) for name in self.keys()]
+    def __missing__(self, name: object) -> _tensor.Tensor:
+        if not isinstance(name, str):
+            raise TypeError(f"expected the name of an output, got {name!r}")
+        raise NameNotFound(f"outputs: no output {name!r}; there are {', '.join(self)}")
 
     def __repr__(self) -> str:
-        return f"<iobind.Outputs {', '.join(self.keys())}>"
+        return f"<iobind.Outputs {', '.join(self)}>"
+
+
+class Step(NamedTuple):
+    """A change of one input or output of a binding, ready for the C module."""
+
+    key: tuple[str, int]
+    """"input" or "output", and its index"""
+    call: Callable[[_core.Binding], None]
+    note: Callable[[], None]
+    """what Python keeps of it"""
 
 
 class Binding(_core.Binding):
-    """A session's inputs and outputs, bound to memory. One thread at a time; a session may have any number of bindings.
+    """A session's inputs and outputs, bound to memory. One thread at a time; a session may have any number of bindings. The end of a block
+    `with binding:` closes it.
 
     b["x"] = array copies new data in, and may change open dims; b["x"] = tensor binds the tensor itself; both raise as bind().
     """
 
     # Of its own, the interpreter finds a method faster where no dict has been made; a program's attributes are in one still.
-    __slots__ = ("session", "_orders", "_tensors", "_shapes", "_carried", "_foreign", "_pool", "_inputs", "_outputs", "__dict__",
+    __slots__ = ("session", "_orders", "_tensors", "_shapes", "_carried", "_calls", "_foreign", "_pool", "_inputs", "_outputs", "__dict__",
                  "__weakref__")
 
     def __new__(cls, session: Session) -> Binding:
@@ -100,6 +111,7 @@ class Binding(_core.Binding):
         made._tensors = {}
         made._shapes = {}
         made._carried = {}
+        made._calls = {}
         made._foreign = None
         made._pool = None
         made._inputs = {value.name: (index, value) for index, value in enumerate(session.inputs)}
@@ -117,6 +129,8 @@ class Binding(_core.Binding):
     """the shapes that inputs were bound with"""
     _carried: dict[int, str]
     """inputs that have been carried, and how"""
+    _calls: dict[tuple[str, int], Callable[[_core.Binding], None]]
+    """what is bound, but for what only the binding has: memory of its own, and states that were carried on"""
     _foreign: tuple[int, _tensor.Stream] | None
     """the last stream of another library, and what it was wrapped as: to let go of it is to wait for it"""
     _pool: Any
@@ -137,68 +151,106 @@ class Binding(_core.Binding):
         REUSE("cpu"), a Tensor or array that is written into, in_place(tensor), None (not fetched)}. Those that are not named are
         FRESH where the session leaves them (with graphs= REUSE). carry: {output: input}: the output, which `outputs` does not name, is
         the next run's input;
-        carry_mode: see carry(). What is bound before one of them is refused stays bound.
-        Raises NotFound, DTypeError, ShapeError, DeviceError, InvalidArgument, InvalidState.
+        carry_mode: see carry(). If one of them is refused, all stays as it was.
+        Raises NameNotFound, NotFound, DTypeError, ShapeError, DeviceError, InvalidArgument, InvalidState.
         """
         inputs, outputs, carry = as_dict(inputs, "bind: inputs"), as_dict(outputs, "bind: outputs"), as_dict(carry, "bind: carry")
         both = [name for name in carry if name in outputs]
         if both:
             raise InvalidArgument(f"bind: {both[0]!r} is in carry and in outputs: expected one of them; a carried output stays where "
                                   "the next run reads it, and numpy() copies it to the host")
-        for output, to in carry.items():
-            self.carry(output, to, carry_mode)
-        for name, value in inputs.items():
-            self._assign(name, value)
-        for name, value in outputs.items():
-            self.set_output(name, value)
+        steps = [*(self._carry_step(output, to, carry_mode) for output, to in carry.items()),
+                 *(self._input_step(name, value, COPY) for name, value in inputs.items()),
+                 *(self._output_step(name, value) for name, value in outputs.items())]
+        if len(steps) > 1:
+            self._rehearse(steps)
+        for step in steps:
+            self._take_step(step)
+
+    def _rehearse(self, steps: list[Step]) -> None:
+        """Raises what one of the steps would, which then is not taken, nor is any other: on another binding, to which the same is bound."""
+        stage = self._stage()
+        changed = {step.key for step in steps}
+        for key, call in self._calls.items():
+            if key not in changed:
+                call(stage)
+        for step in steps:
+            step.call(stage)
+
+    def _take_step(self, step: Step) -> None:
+        step.call(self)
+        step.note()
 
     def _input(self, name: str) -> tuple[int, Any]:
         found = self._inputs.get(name)
         if found is None:
-            raise NotFound(f"binding: no input {name!r}; there are {', '.join(self._inputs)}")
+            raise NameNotFound(f"binding: no input {name!r}; there are {', '.join(self._inputs)}")
+        return found
+
+    def _output(self, name: str, what: str = "binding") -> tuple[int, Any]:
+        found = self._outputs.get(name)
+        if found is None:
+            raise NameNotFound(f"{what}: no output {name!r}; there are {', '.join(self._outputs)}")
         return found
 
     def _assign(self, name: str, value: Any) -> None:
+        self._take_step(self._input_step(name, value, SNAPSHOT))
+
+    def _input_step(self, name: str, value: Any, copied: int) -> Step:
+        """copied: how what is no tensor of iobind's is copied: SNAPSHOT, when the step is taken, or COPY, here."""
         index, wanted = self._input(name)
-        code = _dtypes.BY_NAME.get(wanted.dtype, 0)
+        what = f"bind: {name!r}"
         if isinstance(value, _tensor.Tensor):
-            self._bind_tensor(index, value, None)
-            return
+            return self._step_of(index, RESIDENT, value)
         if isinstance(value, _tensor.Live):
-            self._bind_live(index, value.array, code, f"bind: {name!r}")
-        elif not isinstance(value, _core.Tensor) and _tensor.is_on_device(value):
+            return self._live_step(index, value.array, _dtypes.BY_NAME.get(wanted.dtype, 0), what)
+        if _tensor.is_on_device(value):
             order = _tensor.Order(value)
             tensor = _tensor.from_dlpack(value)
-            self._bind_input(index, RESIDENT, tensor, order.event)
-            self._orders[index] = (order, tensor)
-            self._use_order(_order_all(self._orders))
-            return
+            order.wait(on_host=True)
         else:
-            self._bind_input(index, SNAPSHOT, as_host_tensor(value, code, f"bind: {name!r}"), None)
-        self._forget(index)
+            tensor = as_host_tensor(value, _dtypes.BY_NAME.get(wanted.dtype, 0), what)
+        if copied == SNAPSHOT or wanted.device is None or tensor.dtype_code == _dtypes.STRING:
+            return self._step_of(index, SNAPSHOT, tensor)
+        try:
+            made = _core.create(wanted.device, wanted.memory, tensor.dtype_code, tensor.shape)
+        except NotSupported:  # memory that only a session can lend
+            return self._step_of(index, SNAPSHOT, tensor)
+        _core.copy([tensor], [made], None)
+        return self._step_of(index, COPY, made)
 
-    def _bind_input(self, index: int, mode: int, tensor: _tensor.Tensor, event: _tensor.Event | None) -> None:
-        self._set_input(index, mode, tensor, event)
-        self._shapes[index] = tensor.shape
-
-    def _bind_live(self, index: int, array: Any, code: int, what: str) -> None:
-        if isinstance(array, _tensor.Tensor):
-            self._bind_input(index, LIVE, array, None)
-            return
-        array = _tensor.own_array(array, what)
+    def _live_step(self, index: int, value: Any, code: int, what: str) -> Step:
+        if isinstance(value, _tensor.Tensor):
+            return self._step_of(index, LIVE, value)
+        if _tensor.is_on_device(value):
+            order = _tensor.Order(value)
+            return self._step_of(index, LIVE, _tensor.from_dlpack(value), order.event, order)
+        array = _tensor.own_array(value, what)
         if code == _dtypes.STRING:
             raise NotSupported(f"{what}: an array of strings cannot be read in place: bind it again before a run, or live(tensor), "
                                "which tensor.write() changes")
-        tensor = as_host_tensor(array, code, what)
+        tensor = as_host_tensor(array, code, what, advice=_tensor.SHARE_DENSE)
         if not array.flags.writeable:  # update() writes into it
             tensor = _tensor.tensor_over(array, False, what)._view(0, code, tensor.shape)
-        self._bind_input(index, LIVE, tensor, None)
+        return self._step_of(index, LIVE, tensor)
 
-    def _bind_tensor(self, index: int, tensor: _tensor.Tensor, event: _tensor.Event | None) -> None:
-        self._bind_input(index, RESIDENT, tensor, event)
-        self._forget(index)
-        if self._carried.get(index) in (None, "in_place"):
-            self._tensors[index] = tensor
+    def _step_of(self, index: int, mode: int, tensor: _tensor.Tensor, event: _tensor.Event | None = None,
+                 order: _tensor.Order | None = None) -> Step:
+        def call(binding: _core.Binding) -> None:
+            binding._set_input(index, mode, tensor, event)
+
+        def note() -> None:
+            self._shapes[index] = tensor.shape
+            self._forget(index)
+            if mode in (RESIDENT, LIVE) and self._carried.get(index) in (None, "in_place"):
+                self._calls["input", index] = call
+            if mode == RESIDENT and self._carried.get(index) in (None, "in_place"):
+                self._tensors[index] = tensor
+            if order is not None:
+                self._orders[index] = (order, tensor)
+                self._use_order(_order_all(self._orders))
+
+        return Step(("input", index), call, note)
 
     def set_input(self, name: str, value: Any, *, event: _tensor.Event | None = None) -> None:
         """Bind an input as b[name] = value does. event: each run waits for it before it reads a tensor. Raises as bind(), and
@@ -208,7 +260,7 @@ class Binding(_core.Binding):
             return
         if not isinstance(value, _tensor.Tensor):
             raise InvalidArgument("set_input: only a tensor is waited for: what is copied is there at once")
-        self._bind_tensor(self._input(name)[0], value, event)
+        self._take_step(self._step_of(self._input(name)[0], RESIDENT, value, event))
 
     def clear(self) -> None:
         """Unbind everything; outputs are FRESH again (with graphs= REUSE). Raises InvalidState while a run is under way."""
@@ -217,7 +269,20 @@ class Binding(_core.Binding):
         self._tensors.clear()
         self._shapes.clear()
         self._carried.clear()
+        self._calls.clear()
         self._use_order(None)
+
+    def close(self) -> None:
+        """Wait for the runs in flight, and unbind everything, as the end of a block `with binding:` does: the binding holds no memory of
+        others any more. Outputs that a program has fetched stay. Raises InvalidState during another thread's call."""
+        self._await_runs()
+        self.clear()
+
+    def __enter__(self) -> Binding:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
 
     def update(self, name: str, array: Any, *, stream: _tensor.Stream | None = None) -> None:
         """Copy new data, an array of the same dims, into the bound input `name`, behind the runs that are queued on `stream`: then it is an
@@ -235,6 +300,9 @@ class Binding(_core.Binding):
         # bytes of packed elements have no dims, a moved state has those that the last run gave it, and the call below counts the bytes
         if data.shape != bound and data.size == math.prod(bound) and code not in _dtypes.PACKED and self._carried.get(index) != "move":
             raise ShapeError(f"update: {name!r}: expected {list(bound)}, got {list(data.shape)}")
+        if index in self._carried and self._spares(index):
+            self._take_step(self._input_step(name, array, SNAPSHOT))  # not over a result that is still referenced
+            return
         if index in self._tensors:
             self._tensors[index]._await(stream)
             self._tensors[index]._add_writer(stream)
@@ -243,60 +311,76 @@ class Binding(_core.Binding):
     def set_output(self, name: str, value: Any) -> None:
         """Bind the output `name`; bind() has what its value may be. Raises NotFound, DTypeError, ShapeError, DeviceError, InvalidArgument,
         NotSupported, InvalidState."""
-        if name not in self._outputs:
-            raise NotFound(f"binding: no output {name!r}; there are {', '.join(self._outputs)}")
-        index, wanted = self._outputs[name]
+        self._take_step(self._output_step(name, value))
+
+    def _output_step(self, name: str, value: Any) -> Step:
+        index, _ = self._output(name)
+        bound: tuple[int, _core.Device | None, int, _tensor.Tensor | None]
         if value is None:
-            self._set_output(index, NONE_MODE, None, 0, None)
+            bound = NONE_MODE, None, 0, None
         elif isinstance(value, Reuse):
-            device, memory = (None, 0) if value.device is None else find_place(value.device)
-            self._set_output(index, REUSE_MODE, device, memory, None)
-        elif isinstance(value, (str, _core.Device)):
-            device, memory = find_place(value)
-            self._set_output(index, FRESH_MODE, device, memory, None)
+            bound = (REUSE_MODE, *((None, 0) if value.device is None else find_place(value.device)), None)
+        elif is_device(value):
+            bound = (FRESH_MODE, *find_place(value), None)
         elif isinstance(value, InPlace):
-            self._set_output(index, IN_PLACE_MODE, None, 0, value.tensor)
+            bound = IN_PLACE_MODE, None, 0, value.tensor
         elif isinstance(value, _tensor.Tensor):
-            self._set_output(index, FIXED_MODE, None, 0, value)
+            bound = FIXED_MODE, None, 0, value
         else:
-            self._set_output(index, FIXED_MODE, None, 0, _tensor.tensor_over(value, True, f"bind: {name!r}"))
+            bound = FIXED_MODE, None, 0, _tensor.tensor_over(value, True, f"bind: {name!r}")
+        return self._step_to(index, *bound)
+
+    def _step_to(self, index: int, mode: int, device: _core.Device | None, memory: int, tensor: _tensor.Tensor | None) -> Step:
+        def call(binding: _core.Binding) -> None:
+            binding._set_output(index, mode, device, memory, tensor)
+
+        def note() -> None:
+            self._calls["output", index] = call
+
+        return Step(("output", index), call, note)
 
     def fresh(self, name: str) -> None:
         """Leave the output `name` FRESH where the session leaves it, as it is in a new binding. Raises NotFound, InvalidState, NotSupported
         (the session has graphs=: its outputs are REUSE)."""
-        if name not in self._outputs:
-            raise NotFound(f"binding: no output {name!r}; there are {', '.join(self._outputs)}")
-        self._set_output(self._outputs[name][0], FRESH_MODE, None, 0, None)
+        self._take_step(self._step_to(self._output(name)[0], FRESH_MODE, None, 0, None))
 
     def carry(self, output: str, input: str, mode: str | None = None) -> None:
         """Let an output become an input of the next run: a state that never leaves the device. The first state is what is bound.
 
         mode: "swap" (two buffers of the state's shape: a run that makes another shape raises ShapeError), "move" (new memory in each
-        run, of any shape) or "in_place" (one buffer, which only some operators allow: nobody checks). None: "swap" if the model says
-        that both have the same shape, otherwise "move". A state that is moved is kept as a FRESH output is. One that is swapped can be
-        fetched until the next run, and its memory is written again by the run after that, or by the next one if the input is bound again;
-        take() keeps it. One in place is written again by the next run. Raises NotFound, InvalidArgument, DTypeError, ShapeError,
-        InvalidState."""
-        if output not in self._outputs:
-            raise NotFound(f"carry: no output {output!r}; there are {', '.join(self._outputs)}")
+        run, of any shape) or "in_place" (one buffer, which only some operators allow: nobody checks). None: as "swap" if the model says
+        that both have the same shape, otherwise as "move", and a state that the program still references, as an output, an array or by
+        DLPack, is never overwritten: where a swap would do that, the state is moved from then on. A state that is moved is kept as a FRESH
+        output is. One of "swap" can be fetched until the next run, and its memory is written again by the run after that, or by the next
+        one if the input is bound again; take() keeps it. One in place is written again by the next run. Raises NameNotFound,
+        InvalidArgument, DTypeError, ShapeError, InvalidState."""
+        self._take_step(self._carry_step(output, input, mode))
+
+    def _carry_step(self, output: str, input: str, mode: str | None) -> Step:
+        number, given = self._output(output, "carry")
         if mode not in (None, *CARRY_MODES):
             raise InvalidArgument(f"carry: mode: expected one of {', '.join(CARRY_MODES)}, got {mode!r}")
         to, wanted = self._input(input)
-        number, given = self._outputs[output]
         stays = given.shape is not None and given.shape == wanted.shape and not {None, "?"} & set(given.shape)  # "?" is not a name
-        mode = mode or ("swap" if stays else "move")
-        self._carry(number, to, CARRY_MODES.index(mode))
-        self._carried[to] = mode
-        if mode != "in_place":
-            self._tensors.pop(to, None)
+        chosen = mode or ("swap" if stays else "move")
+
+        def call(binding: _core.Binding) -> None:
+            binding._carry(number, to, CARRY_MODES.index(chosen), mode is None)
+
+        def note() -> None:
+            self._calls["output", number] = call
+            self._carried[to] = chosen
+            if chosen != "in_place":
+                self._tensors.pop(to, None)
+                self._calls.pop(("input", to), None)
+
+        return Step(("output", number), call, note)
 
     def take(self, name: str) -> _tensor.Tensor:
         """The output `name` of the last run, with that run's shape. No later run overwrites it: for REUSE and a swapped state the binding gets
         new memory. A bound tensor and a state in place are written again all the same: copy() keeps their content. Raises NotFound,
         InvalidState (no run has finished, or it was taken), DeviceError, and what the run failed with."""
-        if name not in self._outputs:
-            raise NotFound(f"take: no output {name!r}; there are {', '.join(self._outputs)}")
-        return self._take(self._outputs[name][0])
+        return self._take(self._output(name, "take")[0])
 
     def set_run_options(self, config: Mapping[str, Any] | None = None, *, tag: str | None = None, log_level: int = 0) -> None:
         """For all later runs. config: ONNX Runtime's run entries, such as {"memory.enable_memory_arena_shrinkage": "gpu:0"}. tag: names
@@ -312,6 +396,7 @@ class Binding(_core.Binding):
 
     def _forget(self, index: int) -> None:
         self._tensors.pop(index, None)
+        self._calls.pop(("input", index), None)
         if self._orders.pop(index, None) is not None and not self._orders:
             self._use_order(None)
 

@@ -37,9 +37,14 @@ BY_NAME = {**{_core.dtype_name(code): code for code in range(1, 27)}, **{name: c
 
 
 def code_of(dtype: Any, what: str = "dtype") -> int:
-    """The number of a dtype: iobind's or NumPy's name, a NumPy dtype or scalar type, or the number itself. `what` begins the errors."""
+    """The number of a dtype: iobind's or NumPy's name, a dtype of NumPy or PyTorch, a NumPy scalar type, or the number itself. `what` begins
+    the errors."""
     if isinstance(dtype, int) and not isinstance(dtype, bool):
         return dtype
+    if type(dtype).__module__ == "torch":
+        dtype = str(dtype).rpartition(".")[2]
+        if dtype not in BY_NAME:
+            raise DTypeError(f"{what}: ONNX Runtime has no tensors of torch.{dtype}")
     if isinstance(dtype, str) and dtype in BY_NAME:
         return BY_NAME[dtype]
     import numpy

@@ -2,16 +2,52 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from . import _core
 
+CALLS = {
+    "session_create": "session", "session_create_from_memory": "session", "session_run": "run", "session_wrap": "adopt",
+    "binding_set_input": "bind", "binding_set_output": "bind", "binding_update_input": "update", "binding_get_output": "outputs",
+    "binding_lend_output": "outputs", "binding_take_output": "take", "binding_create": "bind", "tensor_create": "empty",
+    "tensor_to_dlpack": "__dlpack__", "tensor_get_string": "numpy", "tensor_set_string": "write", "tensor_get_data": "numpy",
+    "stream_create": "stream", "event_create": "event", "pipeline_create": "map", "pipeline_next": "map", "pipeline_submit": "map",
+    "runtime_create": "onnxruntime", "runtime_find_device": "device", "dtype_get_bytes": "dtype"}
+"""calls of C that begin the library's messages, and what begins them in Python; any other call has its verb as its name"""
 
-IN_PYTHON = {
+BEGINS = re.compile(r"^(?:runtime|device|session|binding|tensor|stream|event|pipeline|dtype|audit)_([a-z0-9_]+)(?=: )")
+
+ADVICE = {
     "attach to that copy (ort_api_base)": "call iobind.attach(onnxruntime) before anything else of iobind, under pytest in conftest.py",
-    "ask for a copy (IOBIND_DLPACK_COPY_STRIDED)": "ask for a copy (copy=True)",
+    "copy (IOBIND_DLPACK_COPY_STRIDED)": "copy (copy=True)",
+    "IOBIND_SESSION_PLACEMENT": "placement=True",
+    "IOBIND_SESSION_STRICT": "strict=True",
+    "iobind_placement": "placement",
+    "make it there, or bind it SNAPSHOT or LIVE to have it copied": "make it there, tensor.to(device), or bind an array, which is copied",
+    "or SNAPSHOT and iobind_binding_update_input": "or an array, and Binding.update",
+    "iobind_tensor_read and iobind_tensor_write reach the part": "Tensor.read and Tensor.write with an offset reach the part",
+    "iobind_tensor_read copies it": "Tensor.read copies it",
+    "iobind_tensor_address tells its address": "its address is Tensor.address",
+    "graph_limit": "graphs",
+    "intra_op_threads": "threads",
+    "inter_op_threads": "inter_threads",
 }
 """what the library's messages advise, in C's words and in Python's"""
+
+MENTIONS = {"iobind_binding_": "Binding.", "iobind_session_create": "iobind.Session", "iobind_pipeline_next": "next()",
+            "iobind_tensor_get_string": "Tensor.numpy", "iobind_tensor_": "Tensor.", "iobind_binding_update_input": "Binding.update"}
+"""names of C's calls within a message, and Python's; the longest that fits counts"""
+
+MENTIONED = re.compile("|".join(sorted(MENTIONS, key=len, reverse=True)))
+
+
+def in_python(message: str) -> str:
+    """A message of the library in Python's words."""
+    for c, python in ADVICE.items():
+        message = message.replace(c, python)
+    message = BEGINS.sub(lambda found: CALLS.get(found[0], found[1]), message)
+    return MENTIONED.sub(lambda found: MENTIONS[found[0]], message) if "iobind_" in message else message
 
 
 class Error(Exception):
@@ -23,10 +59,11 @@ class Error(Exception):
     tag: Any = None
 
     def __init__(self, message: str, ort_code: int = 0) -> None:
-        for c, python in IN_PYTHON.items():
-            message = message.replace(c, python)
-        super().__init__(message)
+        super().__init__(in_python(message))
         self.ort_code = ort_code
+
+    def __str__(self) -> str:
+        return str(self.args[0])  # a KeyError would quote it
 
 
 class InvalidArgument(Error, ValueError):
@@ -41,7 +78,15 @@ class NotFound(Error, LookupError):
     """No such file, name, index or device."""
 
 
-class NotSupported(Error):
+class NameNotFound(NotFound, KeyError):
+    """The model has no input, output or dim of this name."""
+
+
+class FileNotFound(NotFound, FileNotFoundError):
+    """No such file or directory."""
+
+
+class NotSupported(Error, NotImplementedError):
     """The device, the execution provider or this version cannot do it."""
 
 
@@ -49,7 +94,7 @@ class OutOfMemory(Error, MemoryError):
     """Host or device memory is exhausted."""
 
 
-class FileError(Error):
+class FileError(Error, OSError):
     """A file could not be read or written."""
 
 
@@ -61,7 +106,7 @@ class OrtError(Error, RuntimeError):
     """ONNX Runtime refused; `ort_code` and the message say why."""
 
 
-class DeviceError(Error):
+class DeviceError(Error, RuntimeError):
     """The memory lives, or the work would run, on the wrong device."""
 
 
@@ -90,3 +135,4 @@ BY_STATUS: dict[int, type[Error]] = dict(enumerate(
      DTypeError, Timeout, Cancelled, InternalError], 1))
 for _number, _class in BY_STATUS.items():
     _class.status = _core.status_name(_number)
+CLASSES: list[type[Error]] = [Error, *BY_STATUS.values(), NameNotFound, FileNotFound]

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from . import _core, _dtypes, _tensor
-from ._errors import DeviceError, Error, InvalidArgument, InvalidState, NotFound
+from ._errors import DeviceError, Error, InvalidArgument, InvalidState, NameNotFound
+from ._runtime import DeviceSpec
 from ._runtime import device as find_device
 from ._runtime import place as find_place
 from ._runtime import runtime
@@ -43,13 +44,14 @@ class Times(NamedTuple):
 
 class Map:
     """What Session.map gives: an iterator over the outputs of item after item. If one failed, next() goes on with the one behind it,
-    unless stop=True was asked for. If the iterator of the items fails, its own exception comes behind the last item."""
+    unless stop=True was asked for. If the iterator of the items fails, its own exception comes behind the last item. The end of a block
+    `with session.map(items) as results:` closes it."""
 
     times: Times | None
     """of the item whose outputs next() gave last; None before the first, and after one that failed"""
 
     def __init__(self, session: Session, items: Iterable[Any], slots: int, constants: Mapping[str, Any],
-                 outputs: Mapping[str, str | _core.Device | None], *, stop: bool = False, times: bool = False,
+                 outputs: Mapping[str, DeviceSpec | None], *, stop: bool = False, times: bool = False,
                  run_options: tuple[int, str | None, list[str], list[str]] | None = None) -> None:
         """session, items, slots, constants, outputs, stop, times: as Session.map, which makes it. run_options: log level, tag, keys,
         values. What is wrong with any but the items is raised here, before the first item. Raises NotFound, DeviceError, DTypeError,
@@ -71,7 +73,7 @@ class Map:
     def _fixed(self, session: Session, constants: Mapping[str, Any]) -> list[Any]:
         for name in constants:
             if name not in self._known:
-                raise NotFound(f"map: no input {name!r}; there are {', '.join(self._known)}")
+                raise NameNotFound(f"map: no input {name!r}; there are {', '.join(self._known)}")
         return [self._constant(value, constants[value.name]) if value.name in constants else None for value in session.inputs]
 
     def _constant(self, value: Value, given: Any) -> _tensor.Tensor:
@@ -84,12 +86,25 @@ class Map:
                 event.wait()
             return tensor
         code = self._known[value.name]
-        seen = as_host_tensor(given, code, what)
+        seen = as_host_tensor(given.array if isinstance(given, _tensor.Live) else given, code, what)
         made = seen.to(value.device)
         return made if made is not seen or code == _dtypes.STRING else seen.copy()
 
     def __iter__(self) -> Iterator[Any]:
         return self
+
+    def close(self) -> None:
+        """End the whole before its last item, as the end of a block `with` does: no more items are taken, and those in flight are waited for,
+        so that their tensors are the caller's again. Raises InvalidState if another thread is in next()."""
+        if self._is_busy:
+            raise InvalidState("map: another thread, or an item that is being made, is in next()")
+        self._drop_rest()
+
+    def __enter__(self) -> Map:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
 
     def __next__(self) -> Any:
         """The outputs of the next item, or (tag, outputs). Raises what it failed with; InvalidState if another thread, or the item that
@@ -148,7 +163,7 @@ class Map:
             raise InvalidArgument(f"map: item {number}: expected a dict of inputs, or a pair (tag, dict), got {type(item).__name__}")
         for name in item:
             if name not in self._known or name in self._constants:
-                raise NotFound(f"map: item {number}: {name!r} is not an input that items bring")
+                raise NameNotFound(f"map: item {number}: {name!r} is not an input that items bring")
         missing = [name for name in self._known if name not in item and name not in self._constants]
         if missing:
             raise InvalidArgument(f"map: item {number}: input {missing[0]!r} is missing")
@@ -158,7 +173,7 @@ class Map:
 
     def _input(self, value: Any, code: int, what: str) -> tuple[_tensor.Tensor, _tensor.Event | None]:
         """A tensor, and the event behind which it is read."""
-        return self._resident(value, what) or (as_host_tensor(value, code, what), None)
+        return self._resident(value, what) or (as_host_tensor(value.array if isinstance(value, _tensor.Live) else value, code, what), None)
 
     def _resident(self, value: Any, what: str) -> tuple[_tensor.Tensor, _tensor.Event | None] | None:
         """A tensor that is read where it is, and the event behind which it is read; None: `value` is an array."""
@@ -166,6 +181,8 @@ class Map:
             if not isinstance(value[0], _tensor.Tensor):
                 raise InvalidArgument(f"{what}: only an iobind.Tensor comes with an event, got {type(value[0]).__name__}")
             return _behind(value[0], value[1])
+        is_live = isinstance(value, _tensor.Live)
+        value = value.array if is_live else value
         if isinstance(value, _tensor.Tensor):
             writers = value._writers()
             for writer in writers[1:]:  # an input has one event
@@ -179,7 +196,10 @@ class Map:
         order = _tensor.Order(value, self._streams[device.spec])
         tensor = _core.from_dlpack(runtime(), order.capsule(), False)
         order.event.record(order.stream)
-        return tensor, order.event
+        if is_live:
+            return tensor, order.event
+        order.event.wait()
+        return tensor.copy(), None  # its producer may write it again at once
 
     def _give(self) -> Any:
         number, is_tagged, tag, failed = self._waiting[0]
@@ -223,15 +243,15 @@ def _mark(error: Exception, number: int, tag: Any) -> None:
         error.add_note(f"map: item {number}")
 
 
-def _placements(outputs: list[Value], wanted: Mapping[str, str | _core.Device | None]) -> list[int]:
+def _placements(outputs: list[Value], wanted: Mapping[str, DeviceSpec | None]) -> list[int]:
     names = [value.name for value in outputs]
     for name in wanted:
         if name not in names:
-            raise NotFound(f"map: no output {name!r}; there are {', '.join(names)}")
+            raise NameNotFound(f"map: no output {name!r}; there are {', '.join(names)}")
     return [_placement(value, wanted.get(value.name, "cpu")) for value in outputs]
 
 
-def _placement(value: Value, wanted: str | _core.Device | None) -> int:
+def _placement(value: Value, wanted: DeviceSpec | None) -> int:
     if wanted is None:
         return NONE
     device, memory = find_place(wanted)

@@ -10,11 +10,25 @@ import os
 import sys
 import threading
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from . import _core
-from ._errors import InvalidArgument, InvalidState
+from ._errors import FileNotFound, InvalidArgument, InvalidState
 
+
+class OtherDevice(Protocol):
+    """A device of another library, such as torch.device("cuda", 0)."""
+
+    @property
+    def type(self) -> str:
+        """such as "cuda\""""
+
+    @property
+    def index(self) -> int | None:
+        """its number; None: the first"""
+
+
+DeviceSpec = str | _core.Device | OtherDevice
 HERE = os.path.dirname(os.path.abspath(__file__))
 LEVELS = {"verbose": 1, "info": 2, "warning": 3, "error": 4}
 _lock = threading.RLock()
@@ -71,6 +85,8 @@ def runtime() -> _core.Runtime:
         with _lock:
             if _runtime is None:
                 library = _settings.get("library")
+                if library is not None and os.sep in library:
+                    require_file(library, "configure: ort_library")
                 if library is None and not os.environ.get("ORT_NATIVE_LIB_PATH"):
                     library = find_ort()
                 _runtime = _core.Runtime(library=library, api_base=0, ep_libraries=_settings.get("ep_libraries", []),
@@ -125,9 +141,9 @@ def devices() -> list[_core.Device]:
     return runtime().devices()
 
 
-def device(spec: str | _core.Device) -> _core.Device:
-    """The first device of a spec that works: "cpu", "cuda:1", "webgpu", "vdev", "gpu", "npu", "ep=NAME", or a list: "gpu,cpu".
-    Raises NotFound if there is none, DeviceError if none works: the message has each reason; InvalidArgument for what is not a spec."""
+def device(spec: DeviceSpec) -> _core.Device:
+    """The first device of a spec that works: "cpu", "cuda:1", "webgpu", "vdev", "gpu", "npu", "ep=NAME", or a list: "gpu,cpu"; a torch.device
+    is one too. Raises NotFound if there is none, DeviceError if none works: the message has each reason; InvalidArgument for what is not a spec."""
     return spec if isinstance(spec, _core.Device) else _find(spec)[0]
 
 
@@ -138,21 +154,35 @@ def _reduce(found: _core.Device) -> tuple[Any, tuple[str]]:
 copyreg.pickle(_core.Device, _reduce)
 
 
-def place(spec: str | _core.Device) -> tuple[_core.Device, int]:
+def place(spec: DeviceSpec) -> tuple[_core.Device, int]:
     """A device and a kind of memory: "cuda/pinned" is host memory that the device reads directly."""
     return (spec, 0) if isinstance(spec, _core.Device) else _find(spec)
 
 
-def _find(spec: str) -> tuple[_core.Device, int]:
-    if not isinstance(spec, str):
+def is_device(given: Any) -> bool:
+    """Whether it says a device: a spec, an iobind.Device, or what has a type and an index as torch.device."""
+    return isinstance(given, (str, _core.Device)) or (isinstance(getattr(given, "type", None), str) and hasattr(given, "index"))
+
+
+def _find(spec: str | OtherDevice) -> tuple[_core.Device, int]:
+    if not is_device(spec):
         raise InvalidArgument(f"device: expected a spec such as \"cpu\", or an iobind.Device, got {spec!r:.60}")
+    if not isinstance(spec, str):
+        spec = spec.type if spec.index is None else f"{spec.type}:{spec.index}"
     return runtime().find(spec)
+
+
+def require_file(path: Any, what: str) -> None:
+    """Raises FileNotFound for a path that is not there."""
+    if not os.path.exists(path):
+        raise FileNotFound(f"{what}: no such file or directory: {os.fsdecode(path)!r}")
 
 
 def register_ep(path: str | os.PathLike[str], name: str | None = None) -> None:
     """Register the library of an execution provider; its devices follow those that are known. path: the file. name: for ONNX Runtime;
-    None: by the file. Raises NotFound (no such file), OrtError (it does not load: the message says why), NotSupported (another copy
+    None: by the file. Raises FileNotFound, OrtError (it does not load: the message says why), NotSupported (another copy
     of ONNX Runtime in the process uses it), InvalidArgument."""
+    require_file(path, "register_ep")
     runtime().register_ep(os.fspath(path), name)
 
 
@@ -162,14 +192,17 @@ def info() -> dict[str, Any]:
     return {**runtime().info(), "eps": runtime().eps(), "attached": _attached, "python": sys.version.split()[0]}
 
 
-def preload(folder: str | os.PathLike[str] | None = None, *, cuda: bool = True, cudnn: bool = True, version: int = 0) -> None:
+def preload(folder: str | os.PathLike[str] | None = None, *, cuda: bool = True, cudnn: bool = True, msvc: bool = True,
+            version: int = 0) -> None:
     """Load NVIDIA's libraries before ORT asks for them, as onnxruntime.preload_dlls does; it happens by itself with CUDA's provider.
 
     folder: None: an installed PyTorch's, NVIDIA's packages, then the loader's search; "": the packages only; or a folder.
-    cuda, cudnn: False: not these. version: of
-    CUDA, 12 or 13; 0: the newest that is found. Raises NotFound for what CUDA's provider cannot do without."""
+    cuda, cudnn, msvc: False: not these; msvc is Microsoft's C++ runtime, on Windows only. version: of CUDA, 12 or 13; 0: the newest that is
+    found. Raises FileNotFound for a folder that is not there, NotFound for what CUDA's provider cannot do without."""
     packages = None if folder is not None else _packages()
-    _core.preload(packages if folder is None else os.fspath(folder), (0 if cuda else 1) | (0 if cudnn else 2), version)
+    if folder:
+        require_file(folder, "preload")
+    _core.preload(packages if folder is None else os.fspath(folder), (0 if cuda else 1) | (0 if cudnn else 2) | (0 if msvc else 4), version)
 
 
 def _packages() -> str | None:

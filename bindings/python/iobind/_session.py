@@ -7,9 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import _core, _dtypes, _tensor
-from ._errors import InvalidArgument, NotFound, NotSupported, ShapeError
+from ._errors import DTypeError, InvalidArgument, NameNotFound, NotSupported, ShapeError
+from ._ort_session import address_of
+from ._runtime import DeviceSpec, is_device, require_file, runtime
 from ._runtime import device as find_device
-from ._runtime import runtime
 
 if TYPE_CHECKING:
     from ._binding import Binding
@@ -40,23 +41,24 @@ class Value(NamedTuple):
 
 
 class Session(_core.Session):
-    """A model on its devices. Bind inputs and outputs by bind(), or run once by run()."""
+    """A model on its devices. Bind inputs and outputs by bind(), or run once by run(). The end of a block `with session:` closes it."""
 
-    def __new__(cls, model: str | os.PathLike[str] | bytes, device: str | _core.Device | Sequence[str | _core.Device] = (), *,
+    def __new__(cls, model: str | os.PathLike[str] | bytes, device: DeviceSpec | Sequence[DeviceSpec] | None = None, *,
                 ep_options: Mapping[str, Any] | None = None, config: Mapping[str, Any] | None = None,
                 dims: Mapping[str, int] | None = None, policy: str = "none", optimization: str = "all", threads: int = 0,
                 inter_threads: int = 0, strict: bool = False, placement: bool = False, memory_reuse: bool = True,
-                graphs: int = 0, profile: str | os.PathLike[str] | None = None) -> Session:
+                graphs: int = 0, profile: str | os.PathLike[str] | None = None, stream: Any = None) -> Session:
         if policy not in POLICIES or optimization not in OPTIMIZATIONS:
             raise InvalidArgument(f"session: policy: one of {', '.join(POLICIES)}; optimization: one of {', '.join(OPTIMIZATIONS)}")
-        if not isinstance(device, (str, _core.Device, Iterable)):
+        if not is_device(device) and not isinstance(device, (Iterable, type(None))):
             raise InvalidArgument("session: device: expected a spec such as \"gpu,cpu\", an iobind.Device, or a list of them, "
                                   f"got {device!r:.60}")
-        named = [device] if isinstance(device, (str, _core.Device)) else list(device)
+        named: list[Any] = [device] if is_device(device) else list(device or ())  # type: ignore[arg-type]
+        devices = [find_device(one) for one in named]
         of_ep, of_session = _texts(ep_options, "session: ep_options"), _texts(config, "session: config")
         of_dims = as_dict(dims, "session: dims")
         options: dict[str, Any] = {
-            "devices": [find_device(one) for one in named],
+            "devices": devices, "stream": None if stream is None else _stream_of(stream, devices),
             "flags": (1 if strict else 0) | (2 if placement else 0) | (0 if memory_reuse else 4),
             "policy": POLICIES.index(policy), "optimization": OPTIMIZATIONS.index(optimization),
             "threads": threads, "inter_threads": inter_threads, "graphs": graphs,
@@ -66,30 +68,42 @@ class Session(_core.Session):
         if profile is not None:
             options["profile"] = _path(profile, "session: profile")
         if isinstance(model, (str, os.PathLike)):
-            return cls._make(runtime(), _path(model, "session: model"), None, options)
+            path = _path(model, "session: model")
+            require_file(path, "session")
+            return cls._make(runtime(), path, None, options)
         return cls._make(runtime(), None, model, options)
 
-    def __init__(self, model: str | os.PathLike[str] | bytes, device: str | _core.Device | Sequence[str | _core.Device] = (),
+    def __init__(self, model: str | os.PathLike[str] | bytes, device: DeviceSpec | Sequence[DeviceSpec] | None = None,
                  **options: Any) -> None:
-        """model: a file, or the bytes of one. device: a spec such as "gpu,cpu", or devices in order of preference; the CPU is always
-        the last resort (strict=True: never). policy: let ONNX Runtime choose instead, "prefer_gpu" and others. optimization: of the
+        """model: a file, or the bytes of one. device: a spec such as "gpu,cpu", or devices in order of preference; None, and always
+        the last resort: the CPU (strict=True: never). policy: let ONNX Runtime choose instead, "prefer_gpu" and others. optimization: of the
         model's graph, "all", "none", "basic", "extended" or "layout". memory_reuse: let ONNX Runtime reuse buffers within
         a run. ep_options: of the execution provider, {"cuda.gpu_mem_limit": 1 << 30}. config: ONNX
         Runtime's session entries. dims: values for open dims of the model, by name. threads: of one operator; inter_threads:
         of operators at the same time; 0: ONNX Runtime's choice. placement: record
         which provider runs which node, for nodes() and audit(). graphs: capture runs as graphs, which later runs replay, at most so
-        many for each binding (docs/async.md). profile: record ONNX Runtime's profile to files of this prefix.
-        Raises NotFound (no such file or dim), FileError, OrtError (the model or a device is refused), DeviceError, NotSupported,
+        many for each binding (docs/async.md). profile: record ONNX Runtime's profile to files of this prefix. stream: an iobind.Stream, or
+        another library's, such as a torch.cuda.Stream, that the session computes on: runs of all its bindings follow one another there.
+        Raises FileNotFound, NotFound (no such device or dim), FileError, OrtError (the model or a device is refused), DeviceError, NotSupported,
         InvalidArgument, OutOfMemory."""
 
     @classmethod
-    def adopt(cls, address: int, owner: Any = None) -> Session:
-        """A session that other code made with the same ONNX Runtime; address: of the OrtSession. `owner` is held until nothing uses
-        it. Raises NotSupported for a session of another copy of ONNX Runtime, InvalidArgument, OrtError."""
-        return cls._adopt(runtime(), address, owner)
+    def adopt(cls, session: Any, owner: Any = None) -> Session:
+        """A session that other code made with the same ONNX Runtime: an onnxruntime.InferenceSession, behind attach(onnxruntime), or the
+        address of an OrtSession. `owner`, and an InferenceSession by itself, is held until nothing uses it. Raises NotSupported for a
+        session of another copy of ONNX Runtime, or an onnxruntime in which it is not found; InvalidArgument, OrtError."""
+        if hasattr(session, "_sess"):
+            return cls._adopt(runtime(), address_of(session), (session._sess, owner))  # set_providers() makes another
+        return cls._adopt(runtime(), session, owner)
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
 
     def __repr__(self) -> str:
-        return f"<iobind.Session {signature(self)}>"
+        return f"<iobind.Session {'closed' if self._is_closed else signature(self)}>"
 
     @property
     def inputs(self) -> list[Value]:
@@ -124,25 +138,31 @@ class Session(_core.Session):
     def run(self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: None = None) -> list[Any]:
         """Run once without a binding, as onnxruntime's InferenceSession.run: arrays in, a list of arrays out. Everything may cross
         the link in every run; bind() avoids that. output_names: which outputs, in that order; None: all. input_feed: {name: an array
-        whose dims fit the model's}. run_options: None; Binding.set_run_options has them. Raises NotFound, InvalidArgument (an input is
-        missing), DTypeError, ShapeError, DeviceError, NotSupported (run_options), Cancelled, OrtError."""
+        whose dims fit the model's}; one that is not dense, such as a transposed one, is copied first. run_options: None;
+        Binding.set_run_options has them. Raises NameNotFound, InvalidArgument (an input is missing), DTypeError, ShapeError, DeviceError,
+        NotSupported (run_options), Cancelled, OrtError."""
         if run_options is not None:
             raise NotSupported("run: run_options: expected None; a binding has them: s.bind(...).set_run_options(config, tag=, log_level=)")
-        names = [value.name for value in self.outputs]
-        for name in output_names or []:
-            if name not in names:
-                raise NotFound(f"run: no output {name!r}; there are {', '.join(names)}")
-        tensors = []
-        for value in self.inputs:
-            if value.name not in input_feed:
-                raise InvalidArgument(f"run: input {value.name!r} is missing")
-            tensors.append(as_host_tensor(input_feed[value.name], _dtypes.BY_NAME.get(value.dtype, 0), f"run: {value.name!r}"))
-        for name in input_feed:
-            if name not in [value.name for value in self.inputs]:
-                raise NotFound(f"run: no input {name!r}; there are {', '.join(value.name for value in self.inputs)}")
-        results = dict(zip(names, self._run(tensors)))
-        wanted = [results[name] for name in output_names or names]
-        return [None if tensor is None else tensor.numpy() for tensor in wanted]
+        known = self._output_index
+        for name in output_names or ():
+            if name not in known:
+                raise NameNotFound(f"run: no output {name!r}; there are {', '.join(known)}")
+        results = self._run_arrays(input_feed)
+        if results is NotImplemented:  # arrays that must be converted, and tensors
+            results = [None if tensor is None else tensor.numpy() for tensor in self._run_tensors(self._feed(input_feed))]
+        return [results[known[name]] for name in output_names] if output_names else results
+
+    def _feed(self, given: Mapping[str, Any]) -> list[_tensor.Tensor]:
+        """A tensor for each input."""
+        inputs = {value.name: value for value in self.inputs}
+        missing = [name for name in inputs if name not in given]
+        if missing:
+            raise InvalidArgument(f"run: input {missing[0]!r} is missing")
+        for name in given:
+            if name not in inputs:
+                raise NameNotFound(f"run: no input {name!r}; there are {', '.join(inputs)}")
+        return [as_host_tensor(given[name], _dtypes.BY_NAME.get(value.dtype, 0), f"run: {name!r}", densify=True)
+                for name, value in inputs.items()]
 
     def bind(self, inputs: Mapping[str, Any] | None = None, *, outputs: Mapping[str, Any] | None = None,
              carry: Mapping[str, str] | None = None, carry_mode: str | None = None) -> Binding:
@@ -156,16 +176,16 @@ class Session(_core.Session):
 
     def empty(self, name: str, /, **dims: int) -> _tensor.Tensor:
         """A tensor for an input, where the session wants it; `dims` are values of its open dims: s.empty("past", length=0). A dim
-        whose name is not a word of Python's goes by a dict: s.empty("past", **{"past.length": 0}). Raises NotFound for an input or dim
+        whose name is not a word of Python's goes by a dict: s.empty("past", **{"past.length": 0}). Raises NameNotFound for an input or dim
         that is not there, ShapeError for an open dim without a value, OutOfMemory."""
         value = next((value for value in self.inputs if value.name == name), None)
         if value is None:
-            raise NotFound(f"empty: no input {name!r}; there are {', '.join(one.name for one in self.inputs)}")
+            raise NameNotFound(f"empty: no input {name!r}; there are {', '.join(one.name for one in self.inputs)}")
         if value.shape is None:
             raise ShapeError(f"empty: {name!r} has no shape: use iobind.empty")
         unknown = [dim for dim in dims if dim not in value.shape]
         if unknown:
-            raise NotFound(f"empty: {name!r} has no open dim {unknown[0]!r}; there are "
+            raise NameNotFound(f"empty: {name!r} has no open dim {unknown[0]!r}; there are "
                            f"{', '.join(dim for dim in value.shape if isinstance(dim, str)) or 'none'}")
         shape = [dims.get(dim, -1) if isinstance(dim, str) else -1 if dim is None else dim for dim in value.shape]
         if -1 in shape:
@@ -173,7 +193,7 @@ class Session(_core.Session):
         return _core.create(value.device, value.memory, _dtypes.BY_NAME[value.dtype], shape)
 
     def map(self, items: Iterable[Any], *, slots: int = 3, constants: Mapping[str, Any] | None = None,
-            outputs: Mapping[str, str | _core.Device | None] | None = None, stop: bool = False, times: bool = False,
+            outputs: Mapping[str, DeviceSpec | None] | None = None, stop: bool = False, times: bool = False,
             run_config: Mapping[str, Any] | None = None, run_tag: str | None = None, run_log_level: int = 0) -> Map:
         """Run over many items, with copies and runs at the same time: gives the outputs of each by name, in order.
 
@@ -194,6 +214,20 @@ class Session(_core.Session):
 
         return Map(self, items, slots, as_dict(constants, "map: constants"), as_dict(outputs, "map: outputs"), stop=stop, times=times,
                    run_options=run_options(run_config, run_tag, run_log_level))
+
+
+def _stream_of(stream: Any, devices: list[_core.Device]) -> _core.Stream:
+    """The stream itself; one of another library as that of the only device but the CPU."""
+    if isinstance(stream, _core.Stream):
+        return stream
+    handle = _tensor.foreign_stream(stream)
+    accelerators = [device for device in devices if device.spec != "cpu"]
+    if handle is None:
+        raise InvalidArgument(f"session: stream: expected a stream, got {type(stream).__name__}: an iobind.Stream, or an object with "
+                              "__cuda_stream__, cuda_stream or ptr")
+    if len(accelerators) != 1:
+        raise InvalidArgument(f"session: stream: expected one device that it is of, got {len(accelerators)} in device=")
+    return _tensor.Stream.wrap(accelerators[0], handle, stream)
 
 
 def _value(entry: tuple[Any, ...]) -> Value:
@@ -241,11 +275,24 @@ def run_options(config: Mapping[str, Any] | None, tag: str | None, log_level: in
     return log_level, tag, list(entries), list(entries.values())
 
 
-def as_host_tensor(value: Any, code: int, what: str) -> _tensor.Tensor:
-    """A host tensor of what a caller gives: over an array's own memory."""
+def _foreign_tensor(value: Any, code: int, what: str, densify: bool) -> _tensor.Tensor:
+    try:
+        taken = _tensor.from_dlpack(value, copy=densify or None)
+    except ShapeError:
+        raise ShapeError(f"{what}: expected a dense tensor, got one with gaps: make it contiguous first") from None
+    if taken.dtype_code != code:
+        raise DTypeError(f"{what}: expected {_core.dtype_name(code)}, got {taken.dtype_name}: convert it first")
+    return taken
+
+
+def as_host_tensor(value: Any, code: int, what: str, *, densify: bool = False, advice: str = _tensor.COPY_IT) -> _tensor.Tensor:
+    """A host tensor of what a caller gives: over an array's own memory, or (densify) over a dense copy of one with gaps, which otherwise is
+    refused with `advice`."""
     if isinstance(value, _tensor.Tensor):
         return value
-    data = _tensor.host_array(value, code, what)
+    if code in _dtypes.ML_NAMES and _tensor.is_foreign(value) and not _tensor.is_on_device(value):
+        return _foreign_tensor(value, code, what, densify)  # NumPy needs another package for the type
+    data = _tensor.host_array(value, code, what, densify=densify, advice=advice)
     if code == _dtypes.STRING:
         return _tensor.tensor(data, "cpu", code)
     shape = data.shape

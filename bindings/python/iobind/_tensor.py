@@ -2,29 +2,41 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import operator
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import _core, _dtypes
-from ._errors import DeviceError, DTypeError, InvalidArgument, InvalidState, NotSupported, ShapeError
+from ._errors import DeviceError, DTypeError, Error, InvalidArgument, InvalidState, NotSupported, ShapeError
 from ._order import CUDA, VDEV, put_behind
+from ._runtime import DeviceSpec
 from ._runtime import device as find_device
 from ._runtime import place as find_place
 from ._runtime import runtime
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
 HOST = 1, 0  # DLPack's numbers of the type of device and of the device
+
+# What to do with an array that has gaps.
+COPY_IT = "numpy.ascontiguousarray copies it"
+SHARE_DENSE = "its memory is shared, and a dense copy is other memory: make the array dense before it is used"
+RESULT_TO_DENSE = ("results written to a copy do not reach it: bind \"cpu\", or a dense array, and after each run "
+                   "array[...] = out[name].numpy()")
 
 
 class Stream(_core.Stream):
-    """An ordered queue of copies and runs on a device. What is submitted to it returns at once; see docs/async.md."""
+    """An ordered queue of copies and runs on a device. What is submitted to it returns at once; see docs/async.md. The end of a block
+    `with stream:` waits for what was submitted, as synchronize()."""
 
-    def __new__(cls, device: str | _core.Device, options: Mapping[str, Any] | None = None) -> Stream:
+    def __new__(cls, device: DeviceSpec, options: Mapping[str, Any] | None = None) -> Stream:
         pairs = {key: str(value) for key, value in (options or {}).items()}
         return super().__new__(cls, find_device(device), list(pairs), list(pairs.values()))
 
-    def __init__(self, device: str | _core.Device, options: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, device: DeviceSpec, options: Mapping[str, Any] | None = None) -> None:
         """device: whose work it orders. options: of the execution provider, for its stream. Raises NotFound, DeviceError, NotSupported
         (options on a device without streams of its own), OutOfMemory, OrtError."""
 
@@ -32,7 +44,7 @@ class Stream(_core.Stream):
         return f"<iobind.Stream{f' {self.native:#x}' if self.native else ''} on {self.device}>"
 
     @classmethod
-    def wrap(cls, device: str | _core.Device, handle: int, owner: Any = None) -> Stream:
+    def wrap(cls, device: DeviceSpec, handle: int, owner: Any = None) -> Stream:
         """A stream of another library's on `device`, by its handle (on CUDA a cudaStream_t): work submitted here comes behind what that
         library has submitted by then, and its later work behind ours, without a wait of the host. `owner` is held as long as the handle is used.
         Raises NotSupported for a device without such streams, InvalidState while it is being captured, DeviceError."""
@@ -48,6 +60,13 @@ class Stream(_core.Stream):
         """Record another library's event at the present end of this stream; handle and errors as wait_native: raises NotSupported,
         InvalidState, InvalidArgument, OrtError."""
         self._native_event(_native_kind(self.device), handle, True)
+
+    def __enter__(self) -> Stream:
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        with contextlib.suppress(*(() if error is None else (Error,))):  # the block's own exception goes on
+            self.synchronize()
 
     def record(self) -> Event:
         """A new event at the present end of the stream. Raises OutOfMemory, OrtError."""
@@ -67,10 +86,10 @@ def _native_kind(device: _core.Device) -> int:
 class Event(_core.Event):
     """A point in a stream that can be waited for. One that was never recorded has passed."""
 
-    def __new__(cls, device: str | _core.Device) -> Event:
+    def __new__(cls, device: DeviceSpec) -> Event:
         return super().__new__(cls, find_device(device))
 
-    def __init__(self, device: str | _core.Device) -> None:
+    def __init__(self, device: DeviceSpec) -> None:
         """device: whose streams record it. Raises NotFound, DeviceError, OutOfMemory."""
 
 
@@ -101,6 +120,15 @@ class Tensor(_core.Tensor):
 
     def __bool__(self) -> bool:
         raise TypeError("a tensor has no truth value: look at its numbers by numpy()")
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if other is None or isinstance(other, str):
+            return NotImplemented
+        raise TypeError("tensors are not compared, for that may need a copy to the host: compare their arrays, numpy()")
+
+    __hash__ = _core.Tensor.__hash__
 
     def __repr__(self) -> str:
         pinned = "/pinned" if self.memory else ""
@@ -142,6 +170,17 @@ class Tensor(_core.Tensor):
         for a part that does not lie inside, DTypeError, ShapeError, NotSupported (strings, a device without addresses)."""
         return self._view(offset, _dtypes.code_of(dtype), list(shape))
 
+    def item(self) -> Any:
+        """The only element, as a number or str of Python; a copy, if it is on a device. Raises ShapeError for more or fewer elements,
+        OrtError."""
+        if self.size != 1:
+            raise ShapeError(f"item: expected a tensor of one element, got {list(self.shape)}")
+        return self.numpy().reshape(-1).tolist()[0]
+
+    def tolist(self) -> Any:
+        """The elements, as Python's numbers or strings in lists of the tensor's shape; a copy. Raises OrtError."""
+        return self.numpy().tolist()
+
     def write(self, array: Any, *, offset: int = 0, stream: Stream | None = None) -> None:
         """Copy host data in: an array of this dtype and, with offset 0, this shape, or any part of so many bytes from `offset` (in
         bytes) on. With a stream it is an array, not a list, and must stay as it is until the stream has passed. Strings are written all at once, or, if one
@@ -161,7 +200,7 @@ class Tensor(_core.Tensor):
         for index, text in enumerate(data.ravel()):
             self._set_string(index, text)
 
-    def read(self, out: Any = None, *, offset: int = 0, stream: Stream | None = None) -> Any:
+    def read(self, out: NDArray[Any] | None = None, *, offset: int = 0, stream: Stream | None = None) -> NDArray[Any]:
         """Copy the data from `offset` (in bytes) on to a NumPy array: `out`, which takes as many bytes as it has, or a new one, with
         offset 0 of this shape, otherwise flat. With a stream the bytes are there when an event behind the copy has been waited for.
         Raises DTypeError, InvalidArgument (an array with gaps, a part that does not lie inside), DeviceError (another device's
@@ -176,19 +215,19 @@ class Tensor(_core.Tensor):
             return self._copy_to_host() if not offset else self.view(
                 self.dtype_code, [(self.nbytes - offset) * 8 // _core.dtype_bits(self.dtype_code)], offset)._copy_to_host()
         if not isinstance(out, numpy.ndarray) or not out.flags.c_contiguous or not out.flags.writeable:
-            raise InvalidArgument("read: out: expected a dense, writable NumPy array")
+            raise InvalidArgument("read: out: expected a dense, writable NumPy array; for one with gaps, out[...] = tensor.read()")
         if _dtypes.numpy_dtype(self.dtype_code) != out.dtype:
             raise DTypeError(f"read: expected an array of {self.dtype_name}, got {out.dtype}")
         self._read_bytes(as_bytes(out), offset, stream)
         return out
 
-    def _view_on_host(self) -> Any:
+    def _view_on_host(self) -> NDArray[Any]:
         """numpy() where the buffer protocol has no name for the element type: the bytes have one."""
         packed = self.dtype_code in _dtypes.PACKED
         data = self._view(0, _dtypes.BY_NAME["uint8"], [self.nbytes]).numpy()
         return data if packed else data.view(_dtypes.numpy_dtype(self.dtype_code)).reshape(self.shape)
 
-    def _copy_to_host(self) -> Any:
+    def _copy_to_host(self) -> NDArray[Any]:
         import numpy
 
         if self.dtype_code == _dtypes.STRING:
@@ -200,7 +239,7 @@ class Tensor(_core.Tensor):
         self._read_bytes(as_bytes(array), 0, None)
         return array
 
-    def to(self, device: str | _core.Device, *, stream: Stream | None = None) -> Tensor:
+    def to(self, device: DeviceSpec, *, stream: Stream | None = None) -> Tensor:
         """The tensor on another device, a copy of the same shape and type; itself if it is there. device: "cpu", "cuda:0", "vdev/pinned"
         ... stream: the call returns when the copy is submitted there. Raises NotFound, DeviceError, NotSupported (strings),
         OutOfMemory, OrtError."""
@@ -288,8 +327,10 @@ class Live:
 
 
 def live(array: Any) -> Live:
-    """Bind an array so that each run sees what it holds then: b["x"] = iobind.live(a). Its dims stay as they are. array: a NumPy array or a
-    buffer, not of strings, or a Tensor: what would be copied to make an array of it is refused where it is bound."""
+    """Bind what is read when a run begins, not when it is bound: b["x"] = iobind.live(a). Its dims stay as they are. array: a NumPy array or a
+    buffer, not of strings; a Tensor; a device tensor of another library, behind whose producer each run is ordered. Where the session
+    reads it there it is not copied, and must not be written during a run; otherwise each run copies it. What would be copied to make an array
+    of it is refused where it is bound."""
     return Live(array)
 
 
@@ -314,9 +355,9 @@ def own_array(value: Any, what: str) -> Any:
     raise _not_an_array(value, what)
 
 
-def host_array(value: Any, code: int, what: str) -> Any:
-    """A dense NumPy array of an element type. Python's numbers and lists are converted; an array of another type or with gaps is
-    refused, for a copy that nobody asked for costs time that nobody sees."""
+def host_array(value: Any, code: int, what: str, *, densify: bool = False, advice: str = COPY_IT) -> Any:
+    """A dense NumPy array of an element type. Python's numbers and lists are converted; an array of another type, or (unless densify) with
+    gaps, is refused with `advice`: a hidden copy costs time in each call."""
     import numpy
 
     if code == 0:
@@ -331,18 +372,36 @@ def host_array(value: Any, code: int, what: str) -> Any:
         if array.dtype != wanted:
             raise DTypeError(f"{what}: expected bytes of packed {_core.dtype_name(code)}, got {array.dtype}")
     elif array.dtype != wanted:
-        raise DTypeError(f"{what}: expected {_core.dtype_name(code)}, got {array.dtype}: convert it, array.astype({str(wanted)!r})")
-    if not array.flags.c_contiguous:
-        raise ShapeError(f"{what}: expected a dense array, got one with strides {array.strides}: numpy.ascontiguousarray copies it")
-    return array
+        raise DTypeError(f"{what}: expected {_core.dtype_name(code)}, got {array.dtype}: {_how_to_convert(array.dtype, wanted)}")
+    if not array.flags.c_contiguous and not densify:
+        raise ShapeError(f"{what}: expected a dense array, got one with strides {array.strides}: {advice}")
+    return array if array.flags.c_contiguous else array.copy()
+
+
+def _how_to_convert(found: Any, wanted: Any) -> str:
+    """Advice that loses nothing unsaid."""
+    if found.kind == "c":
+        return "a complex number has two parts, and astype drops one: bind array.real, array.imag, or both, array.view(array.real.dtype)"
+    if wanted.kind in "biu" and found.kind not in "biu":
+        return f"numpy.rint(array).astype({str(wanted)!r}) rounds it, astype alone cuts fractions off"
+    return f"convert it, array.astype({str(wanted)!r})"
 
 
 def _array_of(value: Any, what: str, dtype: Any = None) -> Any:
     """NumPy's array of a value; dtype: for Python's lists."""
     import numpy
 
-    if isinstance(value, numpy.ndarray) or _has_array(value, what):
-        return numpy.asarray(memoryview(value) if isinstance(value, bytes) else value)  # NumPy takes bytes for a string
+    if isinstance(value, numpy.ndarray):
+        return numpy.asarray(value)  # of a subclass, the base class's
+    if _has_array(value, what):
+        if is_on_device(value):
+            raise _not_an_array(value, what)
+        try:
+            return numpy.asarray(memoryview(value) if isinstance(value, bytes) else value)  # NumPy takes bytes for a string
+        except TypeError:
+            if not is_foreign(value):
+                raise
+        return from_dlpack(value).numpy()  # PyTorch's bfloat16, which NumPy itself does not have
     try:
         return numpy.asarray(value, dtype)
     except ValueError:
@@ -447,11 +506,11 @@ def _is_buffer(value: Any) -> bool:
     return True
 
 
-def empty(shape: Sequence[int] | int, dtype: Any = "float32", device: str | _core.Device = "cpu") -> Tensor:
-    """A tensor without content. shape: its dims, or one of them. dtype: a name, or a NumPy dtype. device: "cpu", "cuda:0",
-    "vdev/pinned" (host memory that the device reads directly) ... Raises NotFound, DeviceError, DTypeError, ShapeError,
+def empty(shape: Sequence[int] | int, dtype: Any = "float32", device: DeviceSpec | None = "cpu") -> Tensor:
+    """A tensor without content. shape: its dims, or one of them. dtype: a name, or a dtype of NumPy or PyTorch. device: "cpu" (or None),
+    "cuda:0", "vdev/pinned" (host memory that the device reads directly), a torch.device ... Raises NotFound, DeviceError, DTypeError, ShapeError,
     InvalidArgument, NotSupported, OutOfMemory."""
-    target, memory = find_place(device)
+    target, memory = find_place("cpu" if device is None else device)
     try:
         dims = [operator.index(shape)]  # type: ignore[arg-type]
     except TypeError:
@@ -459,8 +518,8 @@ def empty(shape: Sequence[int] | int, dtype: Any = "float32", device: str | _cor
     return _core.create(target, memory, _dtypes.code_of(dtype), dims)
 
 
-def tensor(array: Any, device: str | _core.Device = "cpu", dtype: Any = None) -> Tensor:
-    """A new tensor on `device` with a copy of an array, of its shape. dtype: of the tensor, which the array has; None: the array's; numbers
+def tensor(array: Any, device: DeviceSpec | None = "cpu", dtype: Any = None) -> Tensor:
+    """A new tensor on `device` (None: the CPU) with a copy of an array, of its shape. dtype: of the tensor, which the array has; None: the array's; numbers
     and lists are converted to it, if that changes no number but by rounding. Raises DTypeError, ShapeError (an array with gaps, lists of
     different lengths), InvalidArgument, NotFound, DeviceError, OutOfMemory."""
     if dtype is None:
@@ -487,7 +546,8 @@ def tensor_over(array: Any, writable: bool, what: str) -> Tensor:
     """wrap(), with `what` before its errors."""
     held = own_array(array, what)
     if not held.flags.c_contiguous:
-        raise ShapeError(f"{what}: expected a dense array, got one with strides {held.strides}: numpy.ascontiguousarray copies it")
+        advice = SHARE_DENSE if what == "wrap" or not writable else RESULT_TO_DENSE
+        raise ShapeError(f"{what}: expected a dense array, got one with strides {held.strides}: {advice}")
     if writable and not held.flags.writeable:
         advice = "; writable=False is for a tensor that is only read" if what == "wrap" else ""
         raise InvalidArgument(f"{what}: expected an array that can be written, got a read-only one{advice}")
@@ -499,7 +559,7 @@ def tensor_over(array: Any, writable: bool, what: str) -> Tensor:
     return _core.wrap(find_device("cpu"), 0, code, list(held.shape), as_bytes(held), True)
 
 
-def wrap_address(address: int, shape: Sequence[int], dtype: Any, device: str | _core.Device, *, nbytes: int | None = None,
+def wrap_address(address: int, shape: Sequence[int], dtype: Any, device: DeviceSpec, *, nbytes: int | None = None,
                  owner: Any = None) -> Tensor:
     """A tensor over memory of the caller's on `device` by its address (on a device without addresses: the handle of its execution
     provider). shape, dtype: what lies there. nbytes: bytes of the memory; None: as many as that takes. `owner` is held until nothing
@@ -518,7 +578,7 @@ def copy(sources: Sequence[Tensor], targets: Sequence[Tensor], *, stream: Stream
     _core.copy(list(sources), list(targets), stream)
 
 
-def from_dlpack(source: Any, *, device: str | _core.Device | None = None, copy: bool | None = None, stream: Any = None) -> Tensor:
+def from_dlpack(source: Any, *, device: DeviceSpec | None = None, copy: bool | None = None, stream: Any = None) -> Tensor:
     """Take `source`, a tensor of another library (NumPy, JAX, CuPy, PyTorch) or a capsule of DLPack, over: the same shape, and without a
     copy unless one is asked for.
 
@@ -564,6 +624,13 @@ def _take(capsule: Any, copy: bool) -> tuple[Tensor, bool]:
         if not copy:
             raise
     return _core.from_dlpack(runtime(), capsule, True), True
+
+
+def is_foreign(value: Any) -> bool:
+    """Whether it is a tensor of another library that DLPack can hand over, on the host or on a device; NumPy's arrays are none."""
+    import numpy
+
+    return hasattr(value, "__dlpack__") and hasattr(value, "__dlpack_device__") and not isinstance(value, (type, numpy.ndarray, _core.Tensor))
 
 
 def is_on_device(value: Any) -> bool:

@@ -28,6 +28,20 @@ int binding_await_run(const Binding *self) {
   return !waits || wait_in_parts(wait_event, self->behind->handle, UINT64_MAX, &status, &error) ? 0 : -1;
 }
 
+int binding_quiesce(const Binding *self) {
+  iobind_error error = IOBIND_ERROR_INIT;
+  iobind_status status = IOBIND_OK;
+  bool goes_on = true;
+  if (self->on_stream && self->is_behind) {
+    goes_on = wait_in_parts(wait_event, self->behind->handle, UINT64_MAX, &status, &error);
+  } else if (self->on_stream) {
+    stream_enter(self->stream);
+    WITHOUT_GIL(status, iobind_stream_synchronize(self->stream->handle, &error));
+    stream_leave(self->stream);
+  }
+  return goes_on ? 0 : -1;
+}
+
 /* The same for the producers of the inputs of a run without a stream. */
 static int await_producers(const Binding *self) {
   if (!self->has_producers || !is_main_thread()) {
@@ -95,25 +109,16 @@ static PyObject *change_ends(Binding *self, iobind_status status, const iobind_e
 /* Does an output go to host memory? Without a device it stays where the session leaves it. */
 static bool is_on_host(const Binding *self, size_t index, const Device *device, int memory) {
   const iobind_device *cpu = iobind_runtime_get_device(((Runtime *)self->session->runtime)->handle, 0);
-  iobind_value_info info = IOBIND_VALUE_INFO_INIT;
-  if (device != NULL) {
-    return device->handle == cpu || memory != IOBIND_MEMORY_DEFAULT;
-  }
-  (void)!iobind_session_get_output(self->session->handle, index, &info, NULL); /* it cannot fail: the index is right */
-  return info.device == cpu || info.memory != IOBIND_MEMORY_DEFAULT;
+  return device == NULL ? self->session->outputs[index].on_host : device->handle == cpu || memory != IOBIND_MEMORY_DEFAULT;
 }
 
 /* Each output that a run gives has its name in the tuple. Without memory an exception is set. */
 static void name_outputs(Binding *self) {
   PyObject *names = PyList_New(0);
   for (size_t i = 0; names != NULL && i < self->session->output_count; i++) {
-    iobind_value_info info = IOBIND_VALUE_INFO_INIT;
-    (void)!iobind_session_get_output(self->session->handle, i, &info, NULL); /* it cannot fail: the index is right */
-    PyObject *name = self->is_bound[i] ? PyUnicode_FromString(info.name) : NULL;
-    if (self->is_bound[i] && (name == NULL || PyList_Append(names, name) != 0)) {
+    if (self->is_bound[i] && PyList_Append(names, self->session->outputs[i].name) != 0) {
       Py_CLEAR(names);
     }
-    Py_XDECREF(name);
   }
   PyObject *tuple = names == NULL ? NULL : PyList_AsTuple(names);
   Py_XDECREF(names);
@@ -125,22 +130,14 @@ static void name_outputs(Binding *self) {
 /* What outputs are until one is set; exceptions as name_outputs. */
 static void reset_outputs(Binding *self) {
   for (size_t i = 0; i < self->session->output_count; i++) {
-    iobind_value_info info = IOBIND_VALUE_INFO_INIT;
-    (void)!iobind_session_get_output(self->session->handle, i, &info, NULL);
     self->is_fresh[i] = !self->session->captures_graphs;
     self->on_host[i] = is_on_host(self, i, NULL, 0);
-    self->is_bound[i] = info.kind == IOBIND_VALUE_TENSOR;
+    self->is_bound[i] = self->session->outputs[i].is_tensor;
   }
   name_outputs(self);
 }
 
-static PyObject *binding_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords) {
-  static char *names[] = {"session", NULL};
-  PyObject *object;
-  if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "O!", names, session_type, &object)) {
-    return NULL;
-  }
-  Session *session = (Session *)object;
+static PyObject *make(PyTypeObject *type, Session *session) {
   iobind_binding *handle;
   iobind_error error = IOBIND_ERROR_INIT;
   if (iobind_binding_create(session->handle, &handle, &error) != IOBIND_OK) {
@@ -151,7 +148,8 @@ static PyObject *binding_new(PyTypeObject *type, PyObject *arguments, PyObject *
     iobind_binding_destroy(handle);
     return NULL;
   }
-  Py_INCREF(object);
+  Py_INCREF((PyObject *)session);
+  session->bindings++;
   self->handle = handle;
   self->session = session;
   self->inputs = PyMem_Calloc(session->input_count + 1, sizeof *self->inputs);
@@ -161,7 +159,7 @@ static PyObject *binding_new(PyTypeObject *type, PyObject *arguments, PyObject *
   self->is_bound = PyMem_Calloc(session->output_count + 1, sizeof *self->is_bound);
   self->producers = PyMem_Calloc(session->input_count + 1, sizeof(Event *));
   if (self->inputs == NULL || self->fixed == NULL || self->is_fresh == NULL || self->on_host == NULL ||
-      self->is_bound == NULL || self->producers == NULL) {
+      self->is_bound == NULL || self->producers == NULL || states_open(self) != 0) {
     Py_DECREF((PyObject *)self);
     return PyErr_NoMemory();
   }
@@ -171,6 +169,20 @@ static PyObject *binding_new(PyTypeObject *type, PyObject *arguments, PyObject *
     return NULL;
   }
   return (PyObject *)self;
+}
+
+static PyObject *binding_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords) {
+  static char *names[] = {"session", NULL};
+  PyObject *session;
+  bool may = PyArg_ParseTupleAndKeywords(arguments, keywords, "O!", names, session_type, &session) &&
+             session_is_open((Session *)session);
+  return may ? make(type, (Session *)session) : NULL;
+}
+
+/* stage(): a binding of the same session, to which nothing is bound, also where that is closed */
+static PyObject *stage(Binding *self, PyObject *none) {
+  (void)none;
+  return make(binding_type, self->session);
 }
 
 static int binding_traverse(Binding *self, visitproc visit, void *arg) {
@@ -186,7 +198,7 @@ static int binding_traverse(Binding *self, visitproc visit, void *arg) {
   }
   Py_VISIT((PyObject *)self->behind);
   Py_VISIT((PyObject *)self->stream);
-  return 0;
+  return states_visit(self, visit, arg);
 }
 
 /* The callable holds the producers of inputs, which are a program's objects. Any other cycle leads through attributes that a program set, and is
@@ -219,6 +231,7 @@ static void binding_dealloc(Binding *self) {
   for (size_t i = 0; self->producers != NULL && i < self->session->input_count; i++) {
     Py_XDECREF((PyObject *)self->producers[i]);
   }
+  states_close(self);
   PyMem_Free(self->fixed);
   PyMem_Free(self->producers);
   PyMem_Free(self->is_fresh);
@@ -229,6 +242,7 @@ static void binding_dealloc(Binding *self) {
   Py_XDECREF(self->order);
   Py_XDECREF((PyObject *)self->behind);
   Py_XDECREF((PyObject *)self->stream);
+  session_leave(self->session);
   Py_XDECREF((PyObject *)self->session);
   ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
   Py_DECREF(type);
@@ -245,19 +259,18 @@ static int input_of(Binding *self, Py_ssize_t index) {
 }
 
 /* What new data may be copied into later, without a look by Python. */
-static void note_input(Binding *self, size_t index, int mode, const iobind_tensor_info *info) {
+static void note_input(Binding *self, size_t index, bool is_copy, const iobind_tensor_info *info) {
   struct bound *bound = &self->inputs[index];
-  iobind_value_info wanted = IOBIND_VALUE_INFO_INIT;
-  (void)!iobind_session_get_input(self->session->handle, index, &wanted, NULL);
-  bound->dtype = mode == IOBIND_INPUT_SNAPSHOT && info->dtype != IOBIND_STRING ? info->dtype : 0;
-  bound->on_host = wanted.device == iobind_runtime_get_device(((Runtime *)self->session->runtime)->handle, 0);
+  bound->dtype = is_copy && info->dtype != IOBIND_STRING ? info->dtype : 0;
+  bound->on_host = self->session->inputs[index].on_cpu;
   bound->rank = info->rank;
   bound->bytes = info->bytes;
   memcpy(bound->dims, info->dims, info->rank * sizeof bound->dims[0]);
 }
 
-/* set_input(index, mode, tensor, event) */
+/* set_input(index, mode, tensor, event): mode COPY is a RESIDENT tensor that only this input has */
 static PyObject *set_input(Binding *self, PyObject *arguments) {
+  enum { COPY = 16 };
   Py_ssize_t index;
   int mode;
   PyObject *given;
@@ -268,6 +281,8 @@ static PyObject *set_input(Binding *self, PyObject *arguments) {
       event_or_none(behind, &event) != 0 || input_of(self, index) != 0) {
     return NULL;
   }
+  bool is_copy = mode == COPY || mode == IOBIND_INPUT_SNAPSHOT;
+  mode = mode == COPY ? IOBIND_INPUT_RESIDENT : mode;
   if (event == NULL && tensor != NULL) {
     event = tensor_ready(tensor); /* an output of a run that may be under way: each run waits for that one */
   } else if (tensor != NULL && tensor_order(tensor, NULL) != 0) {
@@ -287,7 +302,11 @@ static PyObject *set_input(Binding *self, PyObject *arguments) {
     event = NULL;
   }
   if (status == IOBIND_OK) {
-    note_input(self, (size_t)index, mode, &tensor->info);
+    note_input(self, (size_t)index, is_copy, &tensor->info);
+    state_bound(self, (size_t)index);
+    if (mode != IOBIND_INPUT_SNAPSHOT) {
+      tensor_share(tensor);
+    }
     self->has_producers = self->has_producers || event != NULL;
     SET_REFERENCE(self->producers[index], event);
   }
@@ -376,6 +395,7 @@ static PyObject *update_input(Binding *self, PyObject *arguments) {
     PyBuffer_Release(&view);
     return NULL;
   }
+  state_bound(self, (size_t)index);
   iobind_error error = IOBIND_ERROR_INIT;
   iobind_status status;
   stream_enter(stream);
@@ -417,6 +437,7 @@ static PyObject *set_output(Binding *self, PyObject *arguments) {
   if (status == IOBIND_OK) {
     outputs_end(self);
     self->is_fresh[index] = mode == IOBIND_OUTPUT_FRESH;
+    state_end(self, (size_t)index);
     self->on_host[index] = is_on_host(self, (size_t)index, device, memory);
     self->is_bound[index] = mode != IOBIND_OUTPUT_NONE;
     name_outputs(self);
@@ -426,11 +447,13 @@ static PyObject *set_output(Binding *self, PyObject *arguments) {
   return change_ends(self, status, &error);
 }
 
+/* carry(output, input, mode, is_kept): is_kept: the caller left the mode open. Graphs write where the capture did, whatever is referenced. */
 static PyObject *carry(Binding *self, PyObject *arguments) {
   Py_ssize_t output;
   Py_ssize_t input;
   int mode;
-  if (!PyArg_ParseTuple(arguments, "nni", &output, &input, &mode) || change_begins(self) != 0) {
+  int is_kept;
+  if (!PyArg_ParseTuple(arguments, "nnip", &output, &input, &mode, &is_kept) || change_begins(self) != 0) {
     return NULL;
   }
   iobind_error error = IOBIND_ERROR_INIT;
@@ -438,7 +461,13 @@ static PyObject *carry(Binding *self, PyObject *arguments) {
   WITHOUT_GIL(status, iobind_binding_carry(self->handle, (size_t)output, (size_t)input, (iobind_carry_mode)mode, &error));
   if (status == IOBIND_OK) {
     outputs_end(self);
-    self->is_fresh[output] = mode == IOBIND_CARRY_MOVE; /* checked by the call: the indices are right */
+    is_kept = is_kept && !self->session->captures_graphs;
+    self->is_fresh[output] = mode == IOBIND_CARRY_MOVE || is_kept; /* checked by the call: the indices are right */
+    if (is_kept) {
+      state_begin(self, (size_t)output, (size_t)input, mode == IOBIND_CARRY_SWAP);
+    } else {
+      state_end(self, (size_t)output);
+    }
     self->inputs[input].is_carried = true;
     self->is_bound[output] = true;
     name_outputs(self);
@@ -511,7 +540,8 @@ __attribute__((always_inline)) static inline PyObject *run(Binding *self, Stream
   if (!ends_later) {
     outputs_end(self);
   }
-  if (self->outputs == NULL && (self->outputs = (Outputs *)outputs_new(self)) == NULL) {
+  if ((self->has_states && states_spare(self) != 0) ||
+      (self->outputs == NULL && (self->outputs = (Outputs *)outputs_new(self)) == NULL)) {
     self->busy = 0;
     return NULL;
   }
@@ -537,6 +567,9 @@ __attribute__((always_inline)) static inline PyObject *run(Binding *self, Stream
     if (self->fixed[i] != NULL) {
       note_writer(self->fixed[i], stream);
     }
+  }
+  if (self->has_states) {
+    states_run(self, status == IOBIND_OK);
   }
   PyObject *outputs = status == IOBIND_OK ? outputs_of_run(self, stream, ends_later) : NULL;
   self->busy = 0; /* last: what is freed above may give the GIL up, and another thread's call must not see half a run */
@@ -650,6 +683,7 @@ static PyObject *take(Binding *self, PyObject *arguments) {
   if (status != IOBIND_OK) {
     return raise_error(&error);
   }
+  state_fetched(self, (size_t)index, NULL);
   PyObject *fixed = (PyObject *)self->fixed[index];
   if (fixed != NULL) { /* itself: another object would not know the streams that write it */
     iobind_tensor_release(handle);
@@ -666,6 +700,7 @@ static void forget_bound(Binding *self) {
   reset_outputs(self);
   for (size_t i = 0; i < self->session->output_count; i++) {
     SET_REFERENCE(self->fixed[i], NULL);
+    state_end(self, i);
   }
   for (size_t i = 0; i < self->session->input_count; i++) {
     SET_REFERENCE(self->producers[i], NULL);
@@ -685,6 +720,34 @@ static PyObject *clear(Binding *self, PyObject *none) {
     forget_bound(self);
   }
   return change_ends(self, status, &error);
+}
+
+/* spares(index): is the input's state referenced, in a mode that the caller left open? Then new data must not be written into it. */
+static PyObject *spares(Binding *self, PyObject *number) {
+  Py_ssize_t index = PyLong_AsSsize_t(number);
+  if (PyErr_Occurred() || input_of(self, index) != 0) {
+    return NULL;
+  }
+  if (!state_is_kept(self, (size_t)index)) {
+    Py_RETURN_FALSE;
+  }
+  if (change_begins(self) != 0) {
+    return NULL;
+  }
+  bool is_referenced = state_is_referenced(self, (size_t)index);
+  self->busy = 0;
+  return PyBool_FromLong(is_referenced);
+}
+
+/* wait(): for the runs in flight */
+static PyObject *await_runs(Binding *self, PyObject *none) {
+  (void)none;
+  if (binding_enter(self) != 0) {
+    return NULL;
+  }
+  int status = binding_quiesce(self);
+  self->busy = 0;
+  return status != 0 ? NULL : (Py_INCREF(Py_None), Py_None);
 }
 
 /* (sum, unknown, entries): what moves on each run */
@@ -737,6 +800,9 @@ static PyMethodDef binding_methods[] = {
     {"_update_input", (PyCFunction)update_input, METH_VARARGS, NULL},
     {"_set_output", (PyCFunction)set_output, METH_VARARGS, NULL},
     {"_carry", (PyCFunction)carry, METH_VARARGS, NULL},
+    {"_stage", (PyCFunction)stage, METH_NOARGS, NULL},
+    {"_spares", (PyCFunction)spares, METH_O, NULL},
+    {"_await_runs", (PyCFunction)await_runs, METH_NOARGS, NULL},
     {"_set_run_options", (PyCFunction)set_run_options, METH_VARARGS, NULL},
     {"_use_order", (PyCFunction)use_order, METH_O, NULL},
     {"_take", (PyCFunction)take, METH_VARARGS, NULL},

@@ -15,6 +15,16 @@ struct bound {
   size_t bytes;
 };
 
+/* A state that an output carries, in a mode that the caller left to iobind: no result that is still referenced is overwritten. */
+struct state {
+  bool is_kept;      /* the output is one */
+  bool is_swapped;   /* the runs write two buffers in turn, until a result is in the way */
+  bool is_irregular; /* an input that was bound, or a run that failed: the next run may write the buffer of the last one */
+  size_t input;
+  Tensor *last; /* as the last run gave it, and the one before; NULL: nobody fetched it */
+  Tensor *before;
+};
+
 typedef struct Binding {
   PyObject_HEAD
   iobind_binding *handle;
@@ -24,6 +34,8 @@ typedef struct Binding {
   Tensor **fixed;          /* output -> the tensor that it is written into; NULL: none */
   bool *is_fresh;          /* output -> nothing overwrites what a run gives */
   bool *on_host;           /* output -> the host reads it where it goes */
+  struct state *states;    /* of the outputs */
+  bool has_states;         /* any that is kept */
   Event **producers;       /* input -> the event that each run waits for; NULL: none */
   struct bound *inputs;
   int busy;
@@ -55,6 +67,33 @@ int binding_enter(Binding *self);
 /* Wait for a run on a stream before a call of the library does, which Ctrl-C cannot end; -1 with the exception of a signal's handler. If the
  * run failed, that call reports it. */
 int binding_await_run(const Binding *self);
+
+/* Wait for a run on a stream, whatever thread this is; its failure is left to the call behind this one. -1 with the exception of a signal's
+ * handler. */
+int binding_quiesce(const Binding *self);
+
+/* states.c */
+
+int states_open(Binding *self);
+void states_close(Binding *self);
+int states_visit(Binding *self, visitproc visit, void *arg);
+
+/* The output carries a state to the input from now on, in a mode that the caller left open; is_swapped: SWAP, otherwise MOVE. */
+void state_begin(Binding *self, size_t output, size_t input, bool is_swapped);
+void state_end(Binding *self, size_t output);
+
+/* The output was fetched, or (NULL) taken: then no run writes its memory. */
+void state_fetched(Binding *self, size_t output, Tensor *tensor);
+void state_bound(Binding *self, size_t input);
+
+/* Before a run: states whose next buffer has a result that is still referenced are moved from now on. -1 with an exception. */
+int states_spare(Binding *self);
+void states_run(Binding *self, bool succeeded);
+
+/* Has the input a state whose results are kept? */
+bool state_is_kept(const Binding *self, size_t input);
+/* Is the state that the last run left for the input referenced, so that it must not be written? */
+bool state_is_referenced(Binding *self, size_t input);
 
 /* outputs.c */
 

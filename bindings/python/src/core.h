@@ -54,17 +54,32 @@ typedef struct Tensor {
   PyObject *session;   /* which made the memory; goes after the handle, because the GIL is given up to free it; NULL: none */
   Stream **writers;    /* the streams that were told to write it, each once */
   size_t writer_count;
-  Event *ready; /* recorded behind the run that writes it; NULL: its content is there, as far as it is known here */
+  Event *ready;   /* recorded behind the run that writes it; NULL: its content is there, as far as it is known here */
+  bool is_shared; /* the library, or another one, may hold or read the memory longer than this object lives */
 } Tensor;
+
+/* What is known of an input or output of a session also when that is closed. */
+typedef struct session_value {
+  PyObject *name;
+  int32_t dtype; /* of a tensor that is not of strings; 0: none */
+  bool is_tensor;
+  bool on_cpu;  /* the session wants it, or leaves it, in the CPU's own memory */
+  bool on_host; /* or in memory of another device that the host reads */
+} session_value;
 
 typedef struct Session {
   PyObject_HEAD
-  iobind_session *handle;
+  iobind_session *handle; /* NULL: it is closed, and no binding is left */
   PyObject *runtime;
   PyObject *input_index; /* name -> int */
   PyObject *output_index;
+  session_value *inputs;
+  session_value *outputs;
   size_t input_count;
   size_t output_count;
+  size_t calls;    /* of other threads that use the handle without the GIL */
+  size_t bindings; /* that may need it, also when it is closed */
+  bool is_closed;
   bool runs_by_binding; /* a single run can be cancelled */
   bool captures_graphs; /* outputs are REUSE unless something else is set */
 } Session;
@@ -148,6 +163,25 @@ void watch_forks(void);
 bool is_forked(void); /* a child of fork: other threads are gone, with what they had locked */
 bool is_main_thread(void);
 
+/* session.c */
+
+/* Is it open? Otherwise an exception is set. */
+bool session_is_open(const Session *self);
+/* A binding is gone. */
+void session_leave(Session *self);
+
+/* Call with the GIL released; the session is not closed meanwhile. */
+#define WITH_SESSION(session, status, call) \
+  do {                                      \
+    (session)->calls++;                     \
+    WITHOUT_GIL(status, call);              \
+    (session)->calls--;                     \
+  } while (0)
+
+/* run.c */
+PyObject *session_run_tensors(Session *self, PyObject *inputs);
+PyObject *session_run_arrays(Session *self, PyObject *given);
+
 /* tensor.c; takes the reference over, also where it fails */
 PyObject *tensor_object(iobind_tensor *handle);
 /* The same for what a session made, which the tensor holds. */
@@ -155,12 +189,16 @@ PyObject *output_object(iobind_tensor *handle, Session *session);
 /* A stream has been told to write the tensor: whoever it is handed to by DLPack comes behind that. The call may give the GIL up to wait
  * for streams that only tensors hold any more; without memory for the note it waits for this one. */
 void note_writer(Tensor *tensor, Stream *stream);
+/* What is_shared says, of the memory. */
+void tensor_share(Tensor *tensor);
+bool tensor_is_shared(Tensor *tensor);
 /* An output of a run on a stream: its content is there when the event has passed. */
 void tensor_comes_with(Tensor *tensor, Stream *stream, Event *ready);
 /* Work that uses the tensor comes behind the run that writes it: the host's (NULL), or a stream's. -1 with an exception. */
 int tensor_order(Tensor *tensor, Stream *stream);
 /* What a run must wait for before it reads the tensor, borrowed; NULL: nothing. */
 Event *tensor_ready(Tensor *tensor);
+PyObject *tensor_to_numpy(Tensor *self, PyObject *none);
 /* The element type of a buffer's format; 0: none. */
 int32_t dtype_of_format(const char *format, Py_ssize_t itemsize);
 

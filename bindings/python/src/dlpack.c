@@ -71,6 +71,7 @@ PyObject *to_dlpack(Tensor *self, PyObject *arguments) {
   if (copied && !legacy) {
     ((versioned_head *)managed)->flags |= IS_COPIED;
   }
+  tensor_share(self);
   PyObject *capsule = PyCapsule_New(managed, legacy ? "dltensor" : "dltensor_versioned", capsule_dies);
   if (capsule == NULL) {
     delete_managed(managed, legacy);

@@ -1,8 +1,6 @@
 /* The outputs of a run, by name. On a stream they are handed out before the run is over, where they lie on the device. */
 #include "binding.h"
 
-#include <string.h>
-
 PyObject *outputs_new(Binding *binding) {
   PyTypeObject *type = (PyTypeObject *)outputs_class;
   Outputs *self = (Outputs *)PyType_GenericAlloc(type, 0);
@@ -94,15 +92,12 @@ static PyObject *names_of(const Outputs *self) {
 
 /* Why an output cannot be had that was not fetched in time; gives NULL. */
 static PyObject *raise_ended(const Outputs *self, size_t index) {
-  iobind_value_info info = IOBIND_VALUE_INFO_INIT;
-  (void)!iobind_session_get_output(self->session->handle, index, &info, NULL); /* it cannot fail: the index is right */
-  PyObject *name = PyUnicode_FromString(info.name);
-  int was_bound = name == NULL ? -1 : PySequence_Contains(self->names, name);
-  Py_XDECREF(name);
+  PyObject *name = self->session->outputs[index].name;
+  int was_bound = PySequence_Contains(self->names, name);
   if (was_bound < 0) {
     return NULL;
   }
-  return raise_format(IOBIND_INVALID_STATE, "outputs: '%s' %s", info.name,
+  return raise_format(IOBIND_INVALID_STATE, "outputs: '%U' %s", name,
                       was_bound == 0 ? "is not bound: the run has not given it"
                       : self->is_orphan
                           ? "has ended with its binding, and could not be fetched then: fetch it before, or keep the binding"
@@ -137,6 +132,7 @@ static PyObject *fetch(Outputs *self, PyObject *number) {
     return tensor;
   }
   self->has_fetched = true;
+  state_fetched(binding, index, (Tensor *)tensor);
   if (PyDict_SetItem(self->fetched, number, tensor) != 0) {
     Py_CLEAR(tensor);
   }
@@ -149,16 +145,7 @@ static PyObject *outputs_get(Outputs *self, PyObject *key) {
     if (PyErr_Occurred()) {
       return NULL;
     }
-    size_t index;
-    iobind_error error = IOBIND_ERROR_INIT;
-    Py_ssize_t length;
-    const char *name = PyUnicode_Check(key) ? PyUnicode_AsUTF8AndSize(key, &length) : NULL;
-    if (name == NULL || strlen(name) != (size_t)length) { /* without what is behind a NUL the name may be an output's */
-      PyErr_Format(PyExc_TypeError, "expected the name of an output, got %R", key);
-      return NULL;
-    }
-    (void)!iobind_session_find_output(self->session->handle, name, &index, &error);
-    return raise_error(&error);
+    return PyObject_CallMethod((PyObject *)self, "__missing__", "O", key);
   }
   PyObject *held = (PyObject *)self->binding; /* another thread, or a signal's handler, may drop it during the wait */
   Py_XINCREF(held);

@@ -159,6 +159,14 @@ void note_writer(Tensor *tensor, Stream *stream) {
   }
 }
 
+void tensor_share(Tensor *tensor) {
+  root_of(tensor)->is_shared = true;
+}
+
+bool tensor_is_shared(Tensor *tensor) {
+  return root_of(tensor)->is_shared;
+}
+
 void tensor_comes_with(Tensor *tensor, Stream *stream, Event *ready) {
   Tensor *root = root_of(tensor);
   note_writer(root, stream);
@@ -531,7 +539,7 @@ static int tensor_buffer(Tensor *self, Py_buffer *view, int flags) {
 }
 
 /* A view of host memory, and a copy of anything else. What the buffer protocol cannot do is done in Python. */
-static PyObject *to_numpy(Tensor *self, PyObject *none) {
+PyObject *tensor_to_numpy(Tensor *self, PyObject *none) {
   (void)none;
   static PyObject *asarray;
   if (self->info.host_readable == 0 || format_of(self->info.dtype) == NULL) {
@@ -628,6 +636,9 @@ static PyObject *read_bytes(Tensor *self, PyObject *arguments) {
   if (PyObject_GetBuffer(target, &view, PyBUF_C_CONTIGUOUS | PyBUF_WRITABLE) != 0) {
     return NULL;
   }
+  if (stream != NULL) {
+    tensor_share(self);
+  }
   iobind_error error = IOBIND_ERROR_INIT;
   iobind_status status;
   stream_enter(stream);
@@ -655,6 +666,9 @@ static iobind_tensor **handles_of(PyObject *list, Stream *stream, Py_ssize_t *co
       return NULL;
     }
     handles[i] = tensor == NULL ? NULL : tensor->handle;
+    if (tensor != NULL && stream != NULL) {
+      tensor_share(tensor);
+    }
   }
   return handles;
 }
@@ -742,7 +756,7 @@ static PyObject *slice_of(Tensor *self, PyObject *arguments) {
 }
 
 static PyMethodDef tensor_methods[] = {
-    {"numpy", (PyCFunction)to_numpy, METH_NOARGS,
+    {"numpy", (PyCFunction)tensor_to_numpy, METH_NOARGS,
      "numpy()\n--\n\nThe tensor as a NumPy array: a view of the same memory if the host can read it, which keeps that alive; otherwise a\n"
      "copy (one download). It has the tensor's shape; packed elements of less than a byte are a row of bytes. bfloat16 and floats of 8\n"
      "bits need the package ml_dtypes. Raises ImportError without it, OrtError for a download that failed."},

@@ -112,7 +112,7 @@ class Producer:
 binding = iobind.Session(twice(), device=PLACE).bind()
 producer = Producer()
 assert setting(0, b"race", b"count") == 0
-binding["x"] = producer
+binding["x"] = iobind.live(producer)
 right = 0
 for step in range(20):
     assert setting(0, b"delay_copy", b"every:1,us:%d" % random.randrange(1, 3000)) == 0
@@ -263,7 +263,10 @@ def items(how):
         setting(0, b"delay_copy", b"0")
         if how in ("event", "nothing"):
             tensor._forget_writers()
-        yield {"x": (tensor, writer.record()) if how == "event" else Other(tensor) if how == "other" else tensor}
+        given = {"event": lambda: (tensor, writer.record()), "other": lambda: iobind.live(Other(tensor)), "copied": lambda: Other(tensor)}
+        yield {"x": given.get(how, lambda: tensor)()}
+        if how == "copied":  # its producer writes it again at once
+            tensor.write(numpy.zeros(4, "f4"))
 
 def count(how):
     results = iobind.Session(twice(), device=PLACE).map(items(how))
@@ -271,7 +274,7 @@ def count(how):
     writer.synchronize()
     return right
 
-print(count("itself"), count("event"), count("other"), get(0, b"races"))
+print(count("itself"), count("event"), count("other"), count("copied"), get(0, b"races"))
 count("nothing")
 print(get(0, b"races") > 0)
 """

@@ -27,6 +27,7 @@ WITHOUT = {
     "iobind_version": "iobind.__version__ is iobind_version_string",
     "iobind_tensor_get_data": "Tensor.numpy and the buffer protocol know type and place, and ask for the address",
     "iobind_session_find_input": "names are keys of a dict, made once",
+    "iobind_session_find_output": "names are keys of a dict, made once",
     "iobind_tensor_retain": "Python counts references",
     "iobind_session_run_request": "Binding has targets, places and run options",
     "iobind_pipeline_submit": "iobind_pipeline_submit_request takes tensors on the host and on devices",
@@ -72,7 +73,7 @@ def test_every_function_of_c_has_a_way():
 # What cannot fail, but for memory, says nothing of errors.
 CANNOT_FAIL = {
     "REUSE", "Audit", "Live", "live", "in_place", "attached", "Value", "Times", "Error", "Device", "Tensor", "Outputs", "Binding",
-    "Binding.audit", "Binding.cancel", "Outputs.keys", "Session.get_inputs", "Session.get_outputs", "Session.info", "Session.metadata",
+    "Binding.audit", "Binding.cancel", "Session.get_inputs", "Session.get_outputs", "Session.info", "Session.metadata",
     "Session.nodes", "Device.info", "Device.metadata", "Device.counters", "vdev.Fault", "vdev.Vdev.reset", "spark.SessionSpec",
     "spark.Predictor", "spark.Held.close", "spark.release", "vcuda.folder", "_pytest.pytest_configure"}
 SPECIAL = {"__call__", "__getitem__", "__setitem__", "__next__", "__dlpack__"}
@@ -175,6 +176,15 @@ def test_each_field_of_a_class_of_values_has_a_docstring():
     made = {name: thing for name, thing in entries() if is_of_fields(thing)}
     assert {"Value", "Times", "spark.SessionSpec"} <= set(made)
     assert {name: without for name, thing in made.items() if (without := fields_without_text(thing))} == {}
+
+
+def test_pages_install_iobind_from_built_files_only():
+    """In the package registry the name belongs to another project."""
+    pages = [PROJECT / "README.md", *(PROJECT / "docs").rglob("*.md"), *(PROJECT / "examples").rglob("*.md"), PROJECT / "pyproject.toml",
+             *(PROJECT / "bindings/python/iobind").glob("*.py")]
+    installed = [(page.name, word) for page in pages for line in re.findall(r"pip3? install ([^\n`]*)", page.read_text(encoding="utf-8"))
+                 for word in line.split("#")[0].split() if "iobind" in word]
+    assert len(installed) >= 4 and [found for found in installed if not re.search(r"/onnxruntime_iobind\S*\.whl", found[1])] == []
 
 
 def test_run_is_the_class_s_own_method():

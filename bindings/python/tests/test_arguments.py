@@ -9,6 +9,14 @@ import pytest
 import iobind
 from support import add, twice
 
+
+
+class Foreign:
+    """A stream of another library."""
+
+    ptr = 1
+
+
 x = numpy.ones(2, "f4")
 t = iobind.tensor(x)
 WRONG = {
@@ -17,7 +25,9 @@ WRONG = {
     "iobind.device('cpu\\0,nope')": "expected a spec without a NUL character, got 'cpu.x00,nope'",
     "iobind.Stream(None)": "expected a spec.*got None",
     "iobind.Event(3)": "expected a spec.*got 3",
-    "iobind.Session(twice(), None)": "session: device: expected a spec.*got None",
+    "iobind.Session(twice(), 5)": "session: device: expected a spec.*got 5",
+    "iobind.Session(twice(), 'vdev', stream=5)": "session: stream: expected a stream, got int",
+    "iobind.Session(twice(), stream=Foreign())": "session: stream: expected one device that it is of, got 0 in device=",
     "iobind.Session(twice(), [None])": "expected a spec.*got None",
     "iobind.Session(twice(), config={1: 1})": "session: config: expected a dict by name, got 1 for a name",
     "iobind.Session(twice(), config='a')": "session: config: expected a dict by name, got 'a'",

@@ -65,7 +65,7 @@ else:
 
 
 def test_items_of_map_are_read_behind_their_producers():
-    assert child(SMALL + "PLACE = 'cuda'\n" + ITEMS) == "12 12 12 0\nTrue\n"
+    assert child(SMALL + "PLACE = 'cuda'\n" + ITEMS) == "12 12 12 12 0\nTrue\n"
 
 
 def test_an_output_is_fetched_without_a_wait():

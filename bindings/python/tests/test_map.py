@@ -220,7 +220,7 @@ def test_strings_among_the_constants():
 @pytest.mark.parametrize("how", ["iobind's", "another library's", "behind an event"])
 def test_a_tensor_among_the_constants_is_read_in_place(how):
     constant = iobind.tensor(floats(5), "vdev")
-    given = {"iobind's": constant, "another library's": foreign(constant), "behind an event": (constant, iobind.Stream("vdev").record())}[how]
+    given = {"iobind's": constant, "another library's": iobind.live(foreign(constant)), "behind an event": (constant, iobind.Stream("vdev").record())}[how]
     results = iobind.Session(add(), device="vdev").map(({"x": floats(number)} for number in range(3)), slots=1, constants={"y": given})
     seen = [next(results)["z"].numpy().tolist()]
     constant.write(floats(7))

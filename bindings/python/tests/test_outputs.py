@@ -122,7 +122,7 @@ def test_a_bound_tensor_is_taken_itself(device):
     assert binding.take("y") is tensor and tensor.numpy().tolist() == [6]
 
 
-@pytest.mark.parametrize("key, error", [("q", iobind.NotFound), ("y\0", TypeError), ("\udc80", TypeError), (0, TypeError), ([], TypeError)])
+@pytest.mark.parametrize("key, error", [("q", iobind.NotFound), ("y\0", KeyError), ("\udc80", iobind.NameNotFound), (0, TypeError), ([], TypeError)])
 def test_what_is_not_the_name_of_an_output(key, error):
     with pytest.raises(error):
         iobind.Session(two()).bind({"x": floats(3)}).run()[key]
@@ -135,7 +135,7 @@ def test_an_output_that_is_not_bound_is_not_there(device):
     for change in (binding.run, lambda: binding.fresh("z"), binding.clear):
         change()
         out = outs[-1]
-        assert out.keys() == list(out) == ["y"] and len(out) == 1 and "z" not in out and repr(out) == "<iobind.Outputs y>"
+        assert out.keys() == {"y"} and list(out) == ["y"] and len(out) == 1 and "z" not in out and repr(out) == "<iobind.Outputs y>"
         assert [value.numpy().tolist() for value in out.values()] == [[6]] and dict(out).keys() == {"y"} and [name for name, _ in out.items()] == ["y"]
         with pytest.raises(iobind.InvalidState, match="'z' is not bound"):
             out["z"]

@@ -99,7 +99,7 @@ def test_wrapped_memory_lives_as_long_as_it_is_used():
     locked.flags.writeable = False
     with pytest.raises(iobind.InvalidArgument, match="read-only"):
         iobind.wrap(locked)
-    with pytest.raises(iobind.ShapeError, match="ascontiguousarray"):
+    with pytest.raises(iobind.ShapeError, match="wrap: expected a dense array.* its memory is shared, and a dense copy is other memory"):
         iobind.wrap(numpy.zeros((4, 4))[:, 1])
 
 
@@ -158,7 +158,7 @@ def test_a_device_tensor_of_another_library_is_no_array():
     session = iobind.Session(same(FLOAT))
     binding = session.bind({"x": [1, 2]})
     for use in (lambda: iobind.wrap(other), lambda: iobind.tensor(other), lambda: iobind.empty(2).write(other),
-                lambda: session.bind(outputs={"y": other}), lambda: session.bind({"x": iobind.live(other)}),
+                lambda: session.bind(outputs={"y": other}),
                 lambda: session.run(None, {"x": other}), lambda: binding.update("x", other)):
         with pytest.raises(iobind.InvalidArgument, match="expected a Tensor or an array, got Foreign; iobind.from_dlpack takes"):
             use()

@@ -87,6 +87,8 @@ public final class Alternating {
     sides.put("cached_raw", here(() -> cases.cached_raw(cached)));
     sides.put("cached_iobind", here(() -> cases.cached_iobind(cached)));
     sides.put("cached_iobindSame", here(() -> cases.cached_iobindSame(cached)));
+    sides.put("cached_iobindSegments", here(() -> cases.cached_iobindSegments(cached)));
+    sides.put("cached_iobindKept", here(() -> cases.cached_iobindKept(cached)));
     sides.put("cached_official", here(() -> cases.cached_official(cached)));
     sides.put("cached_python", there(cached.side.python, Side.STEPS));
     sides.put("voice_raw", here(() -> cases.voice_raw(voice)));

@@ -1,14 +1,16 @@
 package io.github.iobind.api;
 
+import java.time.Duration;
 import java.util.concurrent.CancellationException;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Supplier;
 
 /**
- * A run by a thread of its own. The future is done when the run has ended, and no sooner: who completes it before that has the
+ * A run by a thread of its own, or by its caller's for a limited time. The future is done when the run has ended, and no sooner: who completes it before that has the
  * run cancelled, and the future ends as he said. Its stages run on yet another thread, so that they may do whatever they like; if the
  * system has no thread left, behind the run on its own.
  */
@@ -25,20 +27,49 @@ final class AsyncRun extends CompletableFuture<Void> {
   /** Starts the run, whose binding was entered. */
   void start() {
     Threads.execute(() -> {
-      Throwable failure = null;
-      try {
-        if (wanted.get() == null) binding.runEntered();
-      } catch (Throwable t) {
-        failure = t;
-      } finally {
-        synchronized (ended) {
-          ended.countDown();
-        }
-        binding.exitRun();
-      }
-      Throwable outcome = failure;
-      Threads.executeSurely(() -> end(outcome)); // nothing holds the binding any more
+      Throwable failure = attempt();
+      Threads.executeSurely(() -> end(failure)); // nothing holds the binding any more
     });
+  }
+
+  /** Runs in this thread, whose binding was entered, for a limited time. */
+  void runHere(Duration timeout) {
+    try {
+      orTimeout(Deadline.nanos(timeout), TimeUnit.NANOSECONDS);
+    } catch (Throwable t) {
+      binding.exitRun();
+      throw t;
+    }
+    Throwable failure = attempt();
+    end(failure);
+    switch (state()) {
+      case SUCCESS -> {}
+      case CANCELLED -> throw failure instanceof OrtFFMException e ? e : new OrtFFMException(OrtStatus.CANCELLED, "run: cancelled");
+      default -> {
+        switch (exceptionNow()) {
+          case TimeoutException e ->
+              throw new OrtFFMException(OrtStatus.TIMEOUT, "run: cancelled, because it did not end within " + timeout);
+          case RuntimeException e -> throw e;
+          case Error e -> throw e;
+          case Throwable t -> throw new IllegalStateException(t);
+        }
+      }
+    }
+  }
+
+  /** Runs, unless the run was given up before, and leaves the binding. @return what it failed with; null: nothing */
+  private Throwable attempt() {
+    try {
+      if (wanted.get() == null) binding.runEntered();
+      return null;
+    } catch (Throwable t) {
+      return t;
+    } finally {
+      synchronized (ended) {
+        ended.countDown();
+      }
+      binding.exitRun();
+    }
   }
 
   private void end(Throwable failure) {

@@ -6,9 +6,7 @@ import io.github.iobind.ffm.Layouts;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.nio.Buffer;
-import java.util.ArrayList;
 import java.util.Arrays;
-import java.util.List;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.LongConsumer;
 import org.jspecify.annotations.Nullable;
@@ -26,8 +24,13 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
   int guards;
   /** How many outputs are carried in place. */
   int statesInPlace;
-  /** Of that memory, one segment of each arena, which a run holds; null where it must be looked for. */
+  /** Of that memory, one segment of each arena, which a run holds; null where there is none. */
   private MemorySegment[] held;
+  /** Whether {@link #held} is what is bound now. */
+  private boolean isHeldKnown;
+  private final Place host;
+  private final Wraps inputWraps;
+  private final Wraps outputWraps;
   /** A run was submitted to a stream and not seen to pass: what is bound may be in use. */
   boolean submitted;
 
@@ -62,11 +65,17 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
     this.session = session;
     OrtEventFFM[] bound = new OrtEventFFM[session.inputs().size()];
     events = bound;
+    host = session.keptRuntime().resolve(DeviceSpec.CPU);
     Handle runtime = session.keptRuntime().handle();
     runtime.keep();
+    Wraps ofInputs = new Wraps(bound.length), ofOutputs = new Wraps(session.outputs().size());
+    inputWraps = ofInputs;
+    outputWraps = ofOutputs;
     LongConsumer destroy = binding -> {
       try {
         Iobind.bindingDestroy(binding);
+        ofInputs.release();
+        ofOutputs.release();
       } finally {
         runtime.letGo();
         for (OrtEventFFM event : bound) OrtEventFFM.letGo(event);
@@ -120,6 +129,11 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
     return handle.isBusy();
   }
 
+  /** Waits until no call, and no run, is in this binding. */
+  void awaitCalls() {
+    handle.awaitCalls();
+  }
+
   /** Whether memory of the caller's is bound; for tests. */
   boolean holds(MemorySegment memory) {
     for (Slot slot : inputs) {
@@ -143,6 +157,24 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
    */
   public void bindInput(String name, OrtValueRef value) {
     bindInput(session.inputIndex(name), value, InputMode.RESIDENT, null);
+  }
+
+  /**
+   * Binds a value as an input, RESIDENT, which is in the memory of a device that is said.
+   *
+   * @param name the input
+   * @param value of a fitting type and shape
+   * @param spec the device whose memory it is in; "/pinned" for its host-accessible memory
+   * @throws OrtFFMException as {@link #bindInput(String, OrtValueRef)}; DEVICE also: the value is elsewhere; NOT_FOUND also: the device
+   */
+  public void bindInput(String name, OrtValueRef value, DeviceSpec spec) {
+    int index = session.inputIndex(name);
+    DeviceSpec wanted = session.keptRuntime().resolve(spec).spec(), is = value.device();
+    if (!is.equals(wanted)) {
+      throw new OrtFFMException(OrtStatus.DEVICE, "bindInput: '" + name + "': expected a value on '" + wanted + "', got one on '" + is
+          + "': OrtValueRef.copyTo makes one there");
+    }
+    bindInput(index, value, InputMode.RESIDENT, null);
   }
 
   /**
@@ -191,10 +223,9 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
       } finally {
         value.exit();
       }
-      note(inputs[index], mode == InputMode.SNAPSHOT ? null : value.backing());
-      if (inputs[index].carry == null) inputs[index].tensor = value.tensor();
-      inputs[index].inputMode = mode;
+      noteInput(inputs[index], mode == InputMode.SNAPSHOT ? null : value.backing(), value.tensor(), mode);
     } finally {
+      handle.isLeaving = true;
       handle.exitAlone();
     }
   }
@@ -210,10 +241,19 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
 
   /** Whether binding the value would change nothing: programs bind what they cache before each run. */
   private boolean isBound(int index, OrtValueRef value, InputMode mode) {
-    if (index < 0 || index >= inputs.length || submitted) return false;
-    Slot slot = inputs[index];
-    return slot.tensor == value.tensor() && slot.inputMode == mode && mode != InputMode.SNAPSHOT && slot.carry == null
-        && events[index] == null && value.isUsable();
+    if (index < 0 || index >= inputs.length) return false;
+    return isBound(inputs[index], value.tensor(), mode, events[index]) && value.isUsable();
+  }
+
+  private boolean isBound(Slot slot, long tensor, InputMode mode, OrtEventFFM event) {
+    return slot.tensor == tensor && slot.inputMode == mode && mode != InputMode.SNAPSHOT && slot.carry == null && event == null
+        && !submitted;
+  }
+
+  private void noteInput(Slot slot, MemorySegment guard, long tensor, InputMode mode) {
+    note(slot, guard);
+    if (slot.carry == null) slot.tensor = tensor;
+    slot.inputMode = mode;
   }
 
   void noteEvent(int index, OrtEventFFM event) {
@@ -228,7 +268,7 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
     submitted = false;
     if (slot.guard != null) guards--;
     if (guard != null) guards++;
-    if (slot.guard != guard) held = null;
+    if (slot.guard != guard && !Hold.isOneArena(slot.guard, guard)) isHeldKnown = false;
     slot.guard = guard;
     slot.own = null;
     slot.tensor = 0;
@@ -259,7 +299,7 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
       } else if (isOver && input != null && input.guard != null) {
         input.guard = null;
         guards--;
-        held = null;
+        isHeldKnown = false;
       }
     }
   }
@@ -279,10 +319,29 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
    * @throws OrtFFMException as {@link #bindInput(int, OrtValueRef, InputMode, OrtEventFFM)}; INVALID_ARGUMENT: too few bytes
    */
   public void bindInput(String name, MemorySegment segment, MemoryDescriptor descriptor) {
-    int index = session.inputIndex(name);
-    try (OrtValueRef value = OrtValueRef.wrap(session.keptRuntime(), DeviceSpec.CPU, segment, descriptor)) {
-      bindInput(index, value, InputMode.LIVE, null);
+    bindSegment(session.inputIndex(name), host, segment, descriptor.type(), descriptor.dims());
+  }
+
+  private void bindSegment(int index, Place place, MemorySegment segment, OnnxTensorElementType type, long... shape) {
+    long address = enter();
+    try {
+      if (isWritten(index)) requireWritable(segment, index);
+      long tensor = tensor(inputWraps, index, place, segment, type, shape);
+      Slot slot = inputs[index];
+      if (!isBound(slot, tensor, InputMode.LIVE, events[index])) {
+        setInput(address, index, InputMode.LIVE, tensor, 0);
+        noteEvent(index, null);
+        noteInput(slot, segment, tensor, InputMode.LIVE);
+      }
+    } finally {
+      handle.isLeaving = true;
+      handle.exitAlone();
     }
+  }
+
+  private long tensor(Wraps wraps, int index, Place place, MemorySegment segment, OnnxTensorElementType type, long... shape) {
+    if (!segment.scope().isAlive()) throw new IllegalStateException("the arena of the memory to bind is closed");
+    return wraps.tensor(scratch, index, place, segment, type, shape);
   }
 
   /**
@@ -294,7 +353,8 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
    * @throws OrtFFMException as {@link #bindInput(String, MemorySegment, MemoryDescriptor)}
    */
   public void bindInput(String name, MemorySegment segment, long... shape) {
-    bindInput(name, segment, MemoryDescriptor.of(session.inputs().get(session.inputIndex(name)).type(), shape));
+    int index = session.inputIndex(name);
+    bindSegment(index, host, segment, session.inputs().get(index).type(), shape);
   }
 
   /**
@@ -308,11 +368,7 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
    * @throws OrtFFMException as {@link #bindInput(String, MemorySegment, MemoryDescriptor)}; NOT_FOUND also: the device
    */
   public void bindInput(String name, MemorySegment segment, long[] shape, OnnxTensorElementType type, DeviceSpec spec) {
-    int index = session.inputIndex(name);
-    MemoryDescriptor descriptor = MemoryDescriptor.of(type, shape);
-    try (OrtValueRef value = OrtValueRef.wrap(session.keptRuntime(), spec, segment, descriptor)) {
-      bindInput(index, value, InputMode.LIVE, null);
-    }
+    bindSegment(session.inputIndex(name), session.keptRuntime().resolve(spec), segment, type, shape);
   }
 
   /**
@@ -328,7 +384,7 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
     MemoryDescriptor descriptor = MemoryDescriptor.of(session.inputs().get(index).type(), shape);
     MemorySegment segment = JavaArrays.segment(buffer, descriptor, JavaArrays.Use.BIND, name);
     if (segment.isNative()) {
-      bindInput(name, segment, descriptor);
+      bindSegment(index, host, segment, descriptor.type(), descriptor.dims());
     } else {
       bindCopy(index, segment, descriptor.type(), shape);
     }
@@ -389,7 +445,7 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
       Place place = session.inputPlace(index);
       boolean onHost = place != null && place.isHostReadable();
       MemoryDescriptor descriptor = MemoryDescriptor.of(type, shape);
-      long tensor = OrtValueRef.create(scratch, onHost ? place : session.keptRuntime().resolve(DeviceSpec.CPU), descriptor);
+      long tensor = OrtValueRef.create(scratch, onHost ? place : host, descriptor);
       try {
         MemorySegment memory = Layouts.memory(Iobind.tensorAddress(tensor), source.byteSize());
         memory.copyFrom(source);
@@ -405,6 +461,7 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
         Iobind.tensorRelease(tensor);
       }
     } finally {
+      handle.isLeaving = true;
       handle.exitAlone();
     }
   }
@@ -426,26 +483,31 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
       try {
         slot.own.copyFrom(source);
       } finally {
+        handle.isLeaving = true;
         handle.exitAlone();
       }
       return;
     }
-    try (Arena arena = Arena.ofConfined()) {
-      update(index, arena.allocate(Math.max(1, source.byteSize()), 16).asSlice(0, source.byteSize()).copyFrom(source), null);
-    }
+    update(index, source, null);
   }
 
   /**
    * Writes new data into a bound input without binding it again.
    *
    * @param index the input, in the model's order
-   * @param source native memory, all bytes of the input
-   * @param stream the device's stream that orders the copy, and {@code source} stays valid until it has passed; null: done on
-   *     return
+   * @param source all bytes of the input
+   * @param stream the device's stream that orders the copy, and {@code source}, native memory then, stays valid until it has passed;
+   *     null: done on return
    * @throws OrtFFMException as {@link #update(String, Object)}; DEVICE: another device's stream
    */
   public void update(int index, MemorySegment source, @Nullable OrtStreamFFM stream) {
-    OrtValueRef.requireNative(source, "update: ", "update(name, array) copies the array itself");
+    if (stream == null && !source.isNative()) {
+      try (Arena arena = Arena.ofConfined()) {
+        update(index, arena.allocate(Math.max(1, source.byteSize()), 16).asSlice(0, source.byteSize()).copyFrom(source), null);
+        return;
+      }
+    }
+    OrtValueRef.requireNative(source, "update: a copy on a stream: ", "without a stream the array is copied at once");
     long address = enter();
     try {
       MemorySegment bound = index >= 0 && index < inputs.length ? inputs[index].guard : null;
@@ -454,11 +516,12 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
       try {
         Runnable update = () -> scratch.check(
             Iobind.bindingUpdateInput(address, index, source, source.byteSize(), streamAddress, scratch.error()));
-        OrtStreamFFM.copy(stream, stream == null && bound == null ? null : Hold.arenas(Arrays.asList(source, bound)), update);
+        OrtStreamFFM.copy(stream, stream == null && bound == null ? null : Hold.arenas(source, bound), update);
       } finally {
         OrtStreamFFM.exit(stream);
       }
     } finally {
+      handle.isLeaving = true;
       handle.exitAlone();
     }
   }
@@ -493,8 +556,14 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
    */
   public void bindOutput(String name, MemorySegment segment, MemoryDescriptor descriptor) {
     int index = session.outputIndex(name);
-    try (OrtValueRef value = OrtValueRef.wrap(session.keptRuntime(), DeviceSpec.CPU, segment, descriptor)) {
-      bindOutput(index, value, OutputMode.FIXED);
+    if (segment.isReadOnly()) throw OrtValueRef.readOnly("bindOutput");
+    long address = enter();
+    try {
+      long tensor = tensor(outputWraps, index, host, segment, descriptor.type(), descriptor.dims());
+      setOutput(address, index, tensor, segment, OutputMode.FIXED);
+    } finally {
+      handle.isLeaving = true;
+      handle.exitAlone();
     }
   }
 
@@ -512,19 +581,24 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
     value.requireWritable("bindOutput");
     long address = enter();
     try {
-      boolean isKnown = index >= 0 && index < outputs.length && !submitted;
-      if (isKnown && outputs[index].tensor == value.tensor() && outputs[index].mode == mode && value.isUsable()) return;
       long tensor = value.enter();
       try {
-        scratch.check(Iobind.bindingSetOutput(address, index, mode.ordinal(), 0, 0, tensor, scratch.error()));
+        setOutput(address, index, tensor, value.backing(), mode);
       } finally {
         value.exit();
       }
-      noteOutput(outputs[index], value.backing(), mode);
-      outputs[index].tensor = value.tensor();
     } finally {
+      handle.isLeaving = true;
       handle.exitAlone();
     }
+  }
+
+  private void setOutput(long address, int index, long tensor, MemorySegment guard, OutputMode mode) {
+    boolean isKnown = index >= 0 && index < outputs.length && !submitted;
+    if (isKnown && outputs[index].tensor == tensor && outputs[index].mode == mode) return;
+    scratch.check(Iobind.bindingSetOutput(address, index, mode.ordinal(), 0, 0, tensor, scratch.error()));
+    noteOutput(outputs[index], guard, mode);
+    outputs[index].tensor = tensor;
   }
 
   /**
@@ -580,6 +654,19 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
   }
 
   /**
+   * Binds new memory of a device as an output whose shape is known: {@link #bindOutput(String, MemoryDescriptor, DeviceSpec)} by another
+   * name.
+   *
+   * @param name the output
+   * @param descriptor element type and shape, as the output must come out
+   * @param spec the device; "/pinned" for its host-accessible memory
+   * @throws OrtFFMException as there
+   */
+  public void bindOutputToDevice(String name, MemoryDescriptor descriptor, DeviceSpec spec) {
+    bindOutput(name, descriptor, spec);
+  }
+
+  /**
    * Lets an output go to a device.
    *
    * @param index the output, in the model's order
@@ -596,6 +683,7 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
           place == null ? Place.DEFAULT : place.memory(), 0, scratch.error()));
       noteOutput(outputs[index], null, mode);
     } finally {
+      handle.isLeaving = true;
       handle.exitAlone();
     }
   }
@@ -642,6 +730,7 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
       inputs[to].own = null;
       inputs[to].tensor = 0;
     } finally {
+      handle.isLeaving = true;
       handle.exitAlone();
     }
   }
@@ -661,12 +750,26 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
   }
 
   MemorySegment[] held() {
-    if (held == null && guards != 0) {
-      List<MemorySegment> all = new ArrayList<>();
-      for (Slot slot : inputs) all.add(slot.guard);
-      for (Slot slot : outputs) all.add(slot.guard);
+    if (isHeldKnown) return held;
+    held = null;
+    if (guards != 0) {
+      MemorySegment[] all = new MemorySegment[guards];
+      int count = 0;
+      for (Slot slot : inputs) {
+        if (slot.guard != null) all[count++] = slot.guard;
+      }
+      for (Slot slot : outputs) {
+        if (slot.guard != null) all[count++] = slot.guard;
+      }
       held = Hold.arenas(all);
     }
+    isHeldKnown = true;
     return held;
+  }
+
+  /** Gives up the tensors over segments that were bound. */
+  void forgetWraps() {
+    inputWraps.release();
+    outputWraps.release();
   }
 }

@@ -3,6 +3,7 @@ package io.github.iobind.api;
 import java.util.Arrays;
 import java.util.Objects;
 import java.util.stream.Collectors;
+import org.jspecify.annotations.Nullable;
 
 /**
  * Names a device, or an ordered list of devices of which the first that works is taken.
@@ -12,9 +13,12 @@ import java.util.stream.Collectors;
  * of the execution provider; {@code vendor=0xHHHH[:N]} by PCI vendor id. N counts from 0. The suffix {@code /pinned} means the
  * device's host-accessible memory. Example: {@code "cuda,webgpu,cpu"}.
  *
+ * <p>Specs of the same text are equal.
+ *
  * @param text the spec; it is resolved, and found wrong, where it is used
+ * @param type what the hardware must be, which is checked there too; null: any
  */
-public record DeviceSpec(String text) {
+public record DeviceSpec(String text, DeviceInfo.@Nullable Hardware type) {
   /** The CPU and its memory. */
   public static final DeviceSpec CPU = new DeviceSpec("cpu");
 
@@ -26,6 +30,36 @@ public record DeviceSpec(String text) {
   public DeviceSpec {
     Objects.requireNonNull(text, "text");
     if (text.isBlank()) throw new IllegalArgumentException("a device spec is not blank: say \"cpu\" or \"cuda:0\"");
+  }
+
+  /**
+   * A spec of a device of any hardware.
+   *
+   * @param text such as "webgpu:0" or "cuda,cpu"
+   * @throws IllegalArgumentException the text is blank
+   */
+  public DeviceSpec(String text) {
+    this(text, null);
+  }
+
+  /**
+   * A device by its name, its hardware and its number.
+   *
+   * @param name such as "cuda", or "ep=NAME"
+   * @param type what the hardware must be: where the spec is used, another one fails with DEVICE
+   * @param id from 0
+   * @throws IllegalArgumentException the name is blank, or has a number or several devices; the id is negative
+   */
+  public DeviceSpec(String name, DeviceInfo.Hardware type, int id) {
+    this(text(name, id), Objects.requireNonNull(type, "type"));
+  }
+
+  private static String text(String name, int id) {
+    if (name.isBlank() || name.contains(":") || name.contains(",") || id < 0) {
+      throw new IllegalArgumentException("expected the name of one device and a number from 0, such as \"cuda\" and 0, got \"" + name
+          + "\" and " + id);
+    }
+    return name.equals("cpu") && id == 0 ? name : name + ":" + id;
   }
 
   /**
@@ -65,7 +99,18 @@ public record DeviceSpec(String text) {
    */
   public DeviceSpec pinned() {
     return new DeviceSpec(Arrays.stream(text.split(",", -1)).map(one -> one.endsWith("/pinned") ? one : one + "/pinned")
-        .collect(Collectors.joining(",")));
+        .collect(Collectors.joining(",")), type);
+  }
+
+  /** Whether the texts are equal. */
+  @Override
+  public boolean equals(Object other) {
+    return other instanceof DeviceSpec spec && text.equals(spec.text);
+  }
+
+  @Override
+  public int hashCode() {
+    return text.hashCode();
   }
 
   /** The text of the spec. */

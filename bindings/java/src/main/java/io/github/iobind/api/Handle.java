@@ -32,6 +32,10 @@ import java.util.function.LongConsumer;
  */
 final class Handle extends PhantomReference<Object> {
   private static final VarHandle STATE;
+  private static final VarHandle DESTROYER;
+  private static final VarHandle LEAVING;
+  /** How often a waiting thread looks for calls that a StackOverflowError kept from leaving; all others signal it. */
+  private static final long LOOK_NANOS = 50_000_000;
   private static final long CLOSED = 1L << 63;
   private static final long ALONE = 1L << 62;
   private static final long WAITED = 1L << 61;
@@ -58,6 +62,8 @@ final class Handle extends PhantomReference<Object> {
   static {
     try {
       STATE = MethodHandles.lookup().findVarHandle(Handle.class, "state", long.class);
+      DESTROYER = MethodHandles.lookup().findVarHandle(Handle.class, "destroyer", Thread.class);
+      LEAVING = MethodHandles.lookup().findVarHandle(Handle.class, "isLeaving", boolean.class);
     } catch (ReflectiveOperationException e) {
       throw new ExceptionInInitializerError(e);
     }
@@ -80,7 +86,17 @@ final class Handle extends PhantomReference<Object> {
   private final Throwable made;
   /** The number of calls in the object, of those that keep it, and the four bits. */
   private volatile long state;
+  /** The thread that destroys the object; null before. */
+  private volatile Thread destroyer;
   private volatile boolean isGone;
+  /**
+   * The call of {@link #enterAlone} is over. It says so before {@link #exitAlone}: by a field, which it can set at the end of its stack,
+   * too, where a method cannot be called any more. Then the next one who comes takes it out of the state.
+   */
+  boolean isLeaving;
+  /** Calls of {@link #enter} that {@link #exit} could not take out of the state, and whether there is something to do. */
+  private int owed;
+  private volatile boolean isUnsettled;
   /** Made when somebody has to wait. */
   private volatile Waiting waiting;
   /** The list that it is in, and its neighbours there. */
@@ -223,8 +239,21 @@ final class Handle extends PhantomReference<Object> {
     }
   }
 
+  /** Leaves a call. If the stack overflows here, as in the call before, that is written down, and done by whoever waits. */
   void exit() {
-    leave(1);
+    exit(1);
+  }
+
+  private void exit(int count) {
+    try {
+      leave(count);
+    } catch (StackOverflowError e) {
+      synchronized (this) { // which calls nothing
+        owed += count;
+        isUnsettled = true;
+      }
+      throw e;
+    }
   }
 
   /** Enters a call that is to be the only one of its kind, for objects that one thread uses at a time. */
@@ -233,14 +262,25 @@ final class Handle extends PhantomReference<Object> {
       long now = state;
       if (now < 0) throw closed();
       if ((now & ALONE) != 0) {
+        if (isLeaving) {
+          exitAlone();
+          continue;
+        }
         throw new OrtFFMException(OrtStatus.INVALID_STATE, type.getSimpleName() + ": another call, or a run, is under way");
       }
       if (STATE.compareAndSet(this, now, (now & ~QUIET) + ALONE + 1)) return address;
     }
   }
 
+  /** Leaves a call that has set {@link #isLeaving}, unless somebody did so for it. */
   void exitAlone() {
-    leave(ALONE + 1);
+    if (!LEAVING.compareAndSet(this, true, false)) return;
+    try {
+      leave(ALONE + 1);
+    } catch (StackOverflowError e) {
+      isLeaving = true;
+      throw e;
+    }
   }
 
   /** Keeps the object until {@link #letGo}, also when it is closed, which does not wait for that. Within a call. */
@@ -252,8 +292,27 @@ final class Handle extends PhantomReference<Object> {
     leave(KEPT);
   }
 
+  /** Takes a call out of the state. A stack that overflows here leaves it in. */
   private void leave(long count) {
-    left((long) STATE.getAndAdd(this, -count) - count);
+    long now = (long) STATE.getAndAdd(this, -count) - count;
+    try {
+      left(now);
+    } catch (StackOverflowError e) {
+      isUnsettled = true;
+    }
+  }
+
+  /** Takes out of the state what overflowed the stack there. */
+  private void settle() {
+    if (isLeaving) exitAlone();
+    if (!isUnsettled) return;
+    int count;
+    synchronized (this) {
+      count = owed;
+      owed = 0;
+      isUnsettled = false;
+    }
+    exit(count);
   }
 
   private void left(long now) {
@@ -268,6 +327,7 @@ final class Handle extends PhantomReference<Object> {
   }
 
   boolean isBusy() {
+    settle();
     return (state & ALONE) != 0;
   }
 
@@ -321,9 +381,15 @@ final class Handle extends PhantomReference<Object> {
     }
   }
 
+  /** Waits until no call is in the object. */
+  void awaitCalls() {
+    await(Deadline.NEVER);
+  }
+
   /** Enters a call when no other one is in the object; false where the time was not enough, or the object is closed. */
   private boolean enterQuiet(Deadline deadline) {
     while (true) {
+      settle();
       long now = state;
       if (now < 0) return false;
       requireMayWait();
@@ -359,6 +425,7 @@ final class Handle extends PhantomReference<Object> {
 
   /** From now on the object is closed. */
   private void mark(boolean isWaitedFor) {
+    settle();
     while (true) {
       long now = state;
       if (now < 0) return;
@@ -399,6 +466,7 @@ final class Handle extends PhantomReference<Object> {
   }
 
   private void destroyNow() {
+    if (!DESTROYER.compareAndSet(this, null, Thread.currentThread())) return;
     try {
       destroy.accept(address);
     } finally { // nobody waits for ever, whatever was thrown
@@ -413,9 +481,12 @@ final class Handle extends PhantomReference<Object> {
     return (now & CALLS) == 0 && (now < 0 ? isGone || (now & ALL_KEPT) != 0 : true);
   }
 
-  /** Waits until an object that is closed is gone, unless something still keeps it. */
+  /**
+   * Waits until an object that is closed is gone, unless something still keeps it, or this thread is destroying it: what the object
+   * used may call back, and close it once more.
+   */
   private boolean awaitEnd(Deadline deadline) {
-    if (isGone || isOver()) return true;
+    if (isGone || isOver() || destroyer == Thread.currentThread()) return true;
     requireMayWait();
     return await(deadline);
   }
@@ -431,12 +502,13 @@ final class Handle extends PhantomReference<Object> {
     those.lock.lock();
     try {
       while (true) {
+        settle();
         STATE.getAndBitwiseOr(this, WAITED);
         if (isOver()) return true;
         long left = deadline.left();
         if (left == 0) return false;
         try {
-          those.changed.awaitNanos(left);
+          those.changed.awaitNanos(Math.min(left, LOOK_NANOS));
         } catch (InterruptedException e) {
           wasInterrupted = true;
         }

@@ -13,9 +13,7 @@ import java.lang.invoke.MethodHandles;
 import java.lang.invoke.MethodType;
 import java.util.ArrayList;
 import java.util.Arrays;
-import java.util.HashSet;
 import java.util.List;
-import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
 
@@ -29,6 +27,7 @@ final class Hold {
   /** So many arenas are held by one thread. */
   private static final int MOST = 128;
   private static final MemorySegment CALLBACK;
+  private static final MemorySegment.Scope GLOBAL = MemorySegment.NULL.scope();
   static final FunctionDescriptor BSEARCH = FunctionDescriptor.of(ADDRESS, ADDRESS, ADDRESS, JAVA_LONG, JAVA_LONG, ADDRESS, ADDRESS,
       ADDRESS, ADDRESS, ADDRESS);
   /** So many frames of {@link #requireStack} take more than what is between a call of bsearch and the work: some 10 kB. */
@@ -65,19 +64,35 @@ final class Hold {
     return frames == 0 ? 0 : 1 + requireStack(frames - 1);
   }
 
-  /** One segment of each arena that can be closed; null where there is none. */
-  static MemorySegment[] arenas(List<MemorySegment> memory) {
-    List<MemorySegment> found = new ArrayList<>();
-    Set<MemorySegment.Scope> scopes = new HashSet<>(Set.of(MemorySegment.NULL.scope()));
-    for (MemorySegment segment : memory) {
-      if (segment != null && scopes.add(segment.scope())) found.add(segment);
-    }
-    return found.isEmpty() ? null : found.toArray(MemorySegment[]::new);
+  /** Throws a StackOverflowError where a call, and what ends it, may not find enough of the stack. */
+  static void requireStack() {
+    requireStack(FRAMES);
   }
 
-  /** As {@link #arenas(List)}, for one. */
-  static MemorySegment[] arenas(MemorySegment one) {
-    return one == null ? null : arenas(List.of(one));
+  /** One segment of each arena that can be closed; null where there is none. */
+  static MemorySegment[] arenas(MemorySegment... memory) {
+    MemorySegment[] found = null;
+    int count = 0;
+    for (MemorySegment segment : memory) {
+      if (segment == null || isOf(segment.scope(), found, count)) continue;
+      if (found == null) found = new MemorySegment[memory.length];
+      found[count++] = segment;
+    }
+    return found == null || count == found.length ? found : Arrays.copyOf(found, count);
+  }
+
+  /** Whether two segments, which may be null, are of one arena: holding the one holds the other. */
+  static boolean isOneArena(MemorySegment a, MemorySegment b) {
+    return a != null && b != null && a.scope().equals(b.scope());
+  }
+
+  /** Whether an arena is the global one, or that of one of these segments. */
+  private static boolean isOf(MemorySegment.Scope scope, MemorySegment[] known, int count) {
+    if (scope.equals(GLOBAL)) return true;
+    for (int i = 0; i < count; i++) {
+      if (scope.equals(known[i].scope())) return true;
+    }
+    return false;
   }
 
   /** Refuses memory that only its own thread may touch, where another one works in it. */
@@ -124,7 +139,7 @@ final class Hold {
       work.run();
       return;
     }
-    requireStack(FRAMES);
+    requireStack();
     Throwable[] failure = new Throwable[1];
     Runnable outer = WORK.get();
     WORK.set(() -> {

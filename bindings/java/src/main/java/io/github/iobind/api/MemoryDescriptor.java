@@ -52,6 +52,11 @@ public record MemoryDescriptor(OnnxTensorElementType type, long... shape) {
     return shape.clone();
   }
 
+  /** The dims themselves, which nobody may change. */
+  long[] dims() {
+    return shape;
+  }
+
   /**
    * The number of dims.
    *

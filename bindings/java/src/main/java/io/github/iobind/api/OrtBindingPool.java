@@ -129,10 +129,11 @@ public final class OrtBindingPool<K> implements AutoCloseable {
     }
 
     /**
-     * Gives the binding back as it is, any number of times; one that was closed is forgotten. A run of
-     * {@link OrtIoBindingFFM#runAsync} must be over.
+     * Gives the binding back as it is, any number of times; one that was closed is forgotten. A run that is still in flight, such as
+     * one of {@link OrtIoBindingFFM#runAsync} that was given up, is cancelled. This does not wait for it: the binding is back in the
+     * pool when the run has ended.
      *
-     * @throws OrtFFMException INVALID_STATE: a run is under way; the binding is still leased
+     * @throws OrtFFMException RUNTIME: the run could not be cancelled; the binding is back when it has ended by itself
      */
     @Override
     public void close() {
@@ -359,11 +360,31 @@ public final class OrtBindingPool<K> implements AutoCloseable {
     lock.lock();
     try {
       member = lease.member;
-      if (member == null) return;
-      if (member.binding.isBusy()) {
-        throw new OrtFFMException(OrtStatus.INVALID_STATE, "lease: a run of the binding is under way: wait for its future first");
-      }
       lease.member = null;
+    } finally {
+      lock.unlock();
+    }
+    if (member == null) return;
+    if (!member.binding.isBusy()) {
+      takeBack(member);
+      return;
+    }
+    try {
+      member.binding.cancel();
+    } catch (IllegalStateException closed) { // and the run has ended
+      return;
+    } finally {
+      Threads.executeSurely(() -> {
+        member.binding.awaitCalls();
+        takeBack(member);
+      });
+    }
+  }
+
+  /** A binding in which no call is any more. */
+  private void takeBack(Member<K> member) {
+    lock.lock();
+    try {
       member.place.isLeased = false;
       if (!isClosed && !member.binding.isClosed()) {
         leased--;

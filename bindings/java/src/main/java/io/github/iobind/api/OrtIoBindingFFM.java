@@ -41,6 +41,10 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
   /** What belongs to the binding until its next run: values and arenas that the caller looks at and does not close. */
   private final List<AutoCloseable> lent = new ArrayList<>();
   private volatile boolean isLent;
+  /** Those that runs give by turns, so that a run makes no object: a map in which somebody has looked stays that run's. */
+  private final RunOutputs[] maps = new RunOutputs[8];
+  /** The runs so far, and what else has ended the outputs of the last one: whose outputs a map has. */
+  private long runs;
 
   OrtIoBindingFFM(OrtSessionFFM session, long address) {
     super(session, address, false);
@@ -92,6 +96,7 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
         IobindFlow.auditDestroy(audit);
       }
     } finally {
+      handle.isLeaving = true;
       handle.exitAlone();
     }
   }
@@ -125,6 +130,7 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
       config = Map.copyOf(runConfig);
       logLevel = runLogLevel;
     } finally {
+      handle.isLeaving = true;
       handle.exitAlone();
     }
   }
@@ -166,6 +172,7 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
       requireGuards();
       scratch.check(Iobind.bindingCheck(address, scratch.error()));
     } finally {
+      handle.isLeaving = true;
       handle.exitAlone();
     }
   }
@@ -173,18 +180,49 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
   /**
    * Runs the model on what is bound. The outputs are written when it returns. It makes no Java object.
    *
+   * @return the outputs by name, in the model's order, but for those of mode NONE. Each is fetched when the map is first asked for it, as
+   *     {@link #getOutput(String)} does, and belongs to the binding: its next run, {@link #clear} and {@link #close} close it. From
+   *     then on a use of the map is an IllegalStateException; one that nobody has looked into until then is given again eight runs
+   *     later. To keep a value, {@link OrtValueRef#retain} or {@link #takeOutput(String)} it
    * @throws OrtFFMException as {@link #check}; DEVICE: an output did not land where it was asked for; SHAPE: a FIXED output's
    *     shape came out otherwise; CANCELLED; RUNTIME: ONNX Runtime failed. After an error no output can be fetched, and the
    *     binding can run again
    * @throws IllegalStateException the binding, or memory bound to it, is closed
    */
-  public void runWithBindings() {
+  public Map<String, OrtValueRef> runWithBindings() {
     handle.enterAlone();
     try {
       runEntered();
     } finally {
+      handle.isLeaving = true;
       handle.exitAlone();
     }
+    return outputsOfRun();
+  }
+
+  /**
+   * As {@link #runWithBindings()}, for a limited time: a run that takes longer is cancelled, which ONNX Runtime notices between two
+   * nodes. It returns, or throws, when the run has ended.
+   *
+   * @param timeout how long the run may take
+   * @return as {@link #runWithBindings()}
+   * @throws OrtFFMException as {@link #runWithBindings()}; TIMEOUT: the run was cancelled because its time was over
+   * @throws IllegalStateException as {@link #runWithBindings()}
+   */
+  public Map<String, OrtValueRef> runWithBindings(Duration timeout) {
+    Hold.requireStack();
+    handle.enterAlone();
+    AsyncRun run = new AsyncRun(this);
+    asyncRun = run;
+    run.runHere(timeout);
+    return outputsOfRun();
+  }
+
+  private Map<String, OrtValueRef> outputsOfRun() {
+    int turn = (int) (runs % maps.length);
+    if (maps[turn] == null || maps[turn].isUsed()) maps[turn] = new RunOutputs(this);
+    maps[turn].begin(runs);
+    return maps[turn];
   }
 
   /** Runs, in a call that entered the binding; the caller's memory is held meanwhile. */
@@ -213,6 +251,7 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
   }
 
   private void runNow() {
+    runs++;
     if (isLent) takeBack();
     boolean isCounted = session.beginRun();
     try {
@@ -245,7 +284,7 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
    * Runs the model with run config entries for this run alone, and gives its outputs.
    *
    * @param runConfig ONNX Runtime's run config entries; empty: none
-   * @return as {@link #getBoundOutputValues}
+   * @return as {@link #runWithBindings()}
    * @throws OrtFFMException as {@link #runWithBindings()} and {@link #setRunOptions}
    */
   public Map<String, OrtValueRef> runWithBindings(Map<String, String> runConfig) {
@@ -262,9 +301,10 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
         }
       }
     } finally {
+      handle.isLeaving = true;
       handle.exitAlone();
     }
-    return getBoundOutputValues();
+    return outputsOfRun();
   }
 
   /**
@@ -287,6 +327,7 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
         told(listener, () -> run(address, null, event));
       }
     } finally {
+      handle.isLeaving = true;
       handle.exitAlone();
     }
   }
@@ -319,6 +360,7 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
   }
 
   private void submit(long address, OrtStreamFFM stream, OrtEventFFM event) {
+    runs++;
     if (isLent) takeBack();
     long streamAddress = OrtStreamFFM.enter(stream);
     try {
@@ -367,6 +409,7 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
   /** The end of a run that {@link #runAsync} entered. */
   void exitRun() {
     asyncRun = null;
+    handle.isLeaving = true;
     handle.exitAlone();
   }
 
@@ -420,6 +463,7 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
     try {
       return new OrtValueRef(Iobind.tensorRetain(borrow(address, index)), memoryOf(outputs[index]), scratch);
     } finally {
+      handle.isLeaving = true;
       handle.exitAlone();
     }
   }
@@ -471,6 +515,7 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
       }
       return new OrtValueRef(Iobind.tensorRetain(scratch.getLong(0)), memoryOf(outputs[index]), scratch);
     } finally {
+      handle.isLeaving = true;
       handle.exitAlone();
     }
   }
@@ -501,6 +546,7 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
       scratch.check(status);
       return new OrtValueRef(scratch.getLong(0), memoryOf(outputs[index]), scratch);
     } finally {
+      handle.isLeaving = true;
       handle.exitAlone();
     }
   }
@@ -554,6 +600,7 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
         target.copyFrom(copy.asSlice(0, bytes));
       }
     } finally {
+      handle.isLeaving = true;
       handle.exitAlone();
     }
   }
@@ -569,6 +616,18 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
     Map<String, OrtValueRef> values = collect(this::getOutput);
     lend(values.values());
     return values;
+  }
+
+  /** Refuses a map of outputs whose run is not the last one any more. */
+  void requireRun(long run) {
+    if (runs != run) throw new IllegalStateException("OrtIoBindingFFM: these are the outputs of an earlier run: retain a value to keep it");
+  }
+
+  /** An output that the binding closes. */
+  OrtValueRef lendOutput(int index) {
+    OrtValueRef value = getOutput(index);
+    lend(List.of(value));
+    return value;
   }
 
   private void lend(Collection<? extends AutoCloseable> objects) {
@@ -597,7 +656,7 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
    * All outputs of the last run as host memory: those that the host reads are not copied. They belong to the binding: its next
    * run, {@link #clear} and {@link #close} end them, after which an access is an IllegalStateException. An output bound to a segment
    * of yours stays readable as long as that segment's arena is open, and shows the next run's data.
-   * {@link #copyOutputsToCpu} gives values to keep.
+   * {@link #copyOutputsToCpu} gives copies, of which each can be retained.
    *
    * @return by name, in the model's order; a segment of each output's bytes, which any thread may read
    * @throws OrtFFMException as {@link #getOutput(int)}; DTYPE: an output of strings, which {@link OrtValueRef#readStrings} reads
@@ -617,9 +676,11 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
   }
 
   /**
-   * Copies all outputs of the last run to the host: new memory, which no later run touches, whatever the outputs' modes are.
+   * Copies all outputs of the last run to the host: new memory, whatever the outputs' modes are. The copies belong to the binding: its
+   * next run, {@link #clear} and {@link #close} close them, so that a caller who ignores them leaks nothing. To keep one, which no later
+   * run touches, {@link OrtValueRef#retain} it.
    *
-   * @return by name, in the model's order; the caller closes them
+   * @return by name, in the model's order
    * @throws OrtFFMException as {@link #getOutput(int)}
    */
   public Map<String, OrtValueRef> copyOutputsToCpu() {
@@ -637,6 +698,7 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
         to.add(target);
       });
       OrtValueRef.copy(from.toArray(OrtValueRef[]::new), to.toArray(OrtValueRef[]::new), null);
+      lend(targets.values());
       return targets;
     } catch (RuntimeException e) {
       targets.values().forEach(OrtValueRef::close);
@@ -670,6 +732,7 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
     try {
       scratch.check(Iobind.bindingForgetGraphs(address, scratch.error()));
     } finally {
+      handle.isLeaving = true;
       handle.exitAlone();
     }
   }
@@ -683,12 +746,15 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
     long address = enter();
     try {
       scratch.check(Iobind.bindingClear(address, scratch.error()));
+      runs++;
       takeBack();
       for (Slot slot : inputs) note(slot, null);
       for (int i = 0; i < events.length; i++) noteEvent(i, null);
       for (Slot slot : outputs) noteOutput(slot, null, OutputMode.NONE);
       forgetOutputs();
+      forgetWraps();
     } finally {
+      handle.isLeaving = true;
       handle.exitAlone();
     }
   }

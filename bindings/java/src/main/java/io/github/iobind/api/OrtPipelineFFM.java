@@ -322,7 +322,7 @@ public final class OrtPipelineFFM implements AutoCloseable {
     options.constants.forEach((name, value) -> constants[session.inputIndex(name)] = value);
     options.shapes.keySet().forEach(session::inputIndex);
     options.placements.keySet().forEach(session::outputIndex);
-    MemorySegment[] memory = Hold.arenas(Arrays.stream(constants).map(OrtPipelineFFM::backing).toList());
+    MemorySegment[] memory = Hold.arenas(Arrays.stream(constants).map(OrtPipelineFFM::backing).toArray(MemorySegment[]::new));
     Hold.requireShared("a constant of a pipeline", memory);
     Hold holding = memory == null ? null : Hold.begin(memory);
     LongConsumer destroyer = holding == null ? IobindFlow::pipelineDestroy : address -> {
@@ -424,7 +424,7 @@ public final class OrtPipelineFFM implements AutoCloseable {
       for (; waiting < values.size(); waiting++) {
         events.setAtIndex(JAVA_LONG, waiting, OrtEventFFM.enter(ready == null ? null : ready.get(waiting)));
       }
-      Hold.during(Hold.arenas(values.stream().map(OrtPipelineFFM::backing).toList()), () -> call.accept(address));
+      Hold.during(Hold.arenas(values.stream().map(OrtPipelineFFM::backing).toArray(MemorySegment[]::new)), () -> call.accept(address));
       items.underWay++;
     } finally {
       while (waiting > 0) {
@@ -432,6 +432,7 @@ public final class OrtPipelineFFM implements AutoCloseable {
         OrtEventFFM.exit(ready == null ? null : ready.get(waiting));
       }
       while (entered > 0) exit(values.get(--entered));
+      handle.isLeaving = true;
       handle.exitAlone();
     }
   }
@@ -551,6 +552,7 @@ public final class OrtPipelineFFM implements AutoCloseable {
     try {
       return items.next(address, nanos);
     } finally {
+      handle.isLeaving = true;
       handle.exitAlone();
     }
   }

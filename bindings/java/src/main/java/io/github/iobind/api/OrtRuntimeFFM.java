@@ -529,7 +529,14 @@ public final class OrtRuntimeFFM implements AutoCloseable {
   Place resolve(DeviceSpec spec) {
     Objects.requireNonNull(spec, "spec");
     Place known = resolved.get(spec);
-    if (known != null) return known;
+    Place place = known != null ? known : find(spec);
+    if (spec.type() != null && spec.type() != place.hardware()) {
+      throw new OrtFFMException(OrtStatus.DEVICE, "device '" + spec + "': expected " + spec.type() + ", got " + place.hardware());
+    }
+    return place;
+  }
+
+  private Place find(DeviceSpec spec) {
     try (Arena arena = Arena.ofConfined(); Scratch scratch = Scratch.take()) {
       MemorySegment text = Texts.allocate(arena, spec.text(), "device spec");
       long address = enter();
@@ -565,7 +572,7 @@ public final class OrtRuntimeFFM implements AutoCloseable {
       scratch.check(Iobind.deviceGetInfo(device, info, scratch.error()));
       DeviceSpec spec = DeviceSpec.of(Layouts.getString(info, Layouts.DEVICE_INFO, "spec"));
       return new Place(device, memory, memory == Place.DEFAULT ? spec : spec.pinned(),
-          Layouts.getInt(info, Layouts.DEVICE_INFO, "flags"));
+          DeviceInfo.Hardware.values()[Layouts.getInt(info, Layouts.DEVICE_INFO, "hardware")], Layouts.getInt(info, Layouts.DEVICE_INFO, "flags"));
     }
   }
 

@@ -707,7 +707,7 @@ public final class OrtSessionFFM implements AutoCloseable {
           OrtValueRef value = values.get(entered);
           in.setAtIndex(JAVA_LONG, entered, value == null ? 0 : value.enter());
         }
-        Hold.during(Hold.arenas(values.stream().map(value -> value == null ? null : value.backing()).toList()),
+        Hold.during(Hold.arenas(values.stream().map(value -> value == null ? null : value.backing()).toArray(MemorySegment[]::new)),
             () -> scratch.check(Iobind.sessionRun(address, in, out, scratch.error())));
       } finally {
         exit();

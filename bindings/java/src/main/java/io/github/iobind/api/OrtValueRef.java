@@ -193,8 +193,7 @@ public final class OrtValueRef implements AutoCloseable {
     }
   }
 
-  private static long wrap(Scratch scratch, Place place, MemorySegment segment, MemoryDescriptor descriptor,
-      Runnable released) {
+  static long wrap(Scratch scratch, Place place, MemorySegment segment, MemoryDescriptor descriptor, Runnable released) {
     requireNative(segment, "", "bind the array itself, which copies it");
     long[] dims = descriptor.shape();
     long ticket = released == null ? 0 : Released.keep(released);
@@ -530,7 +529,7 @@ public final class OrtValueRef implements AutoCloseable {
 
   /** What a copy holds beside the segments that its own call is given. */
   private MemorySegment[] held(OrtStreamFFM stream, MemorySegment other) {
-    return stream == null ? Hold.arenas(backing) : Hold.arenas(Arrays.asList(backing, other));
+    return stream == null ? Hold.arenas(backing) : Hold.arenas(backing, other);
   }
 
   private static void requireNoStream(OrtStreamFFM stream) {
@@ -603,9 +602,11 @@ public final class OrtValueRef implements AutoCloseable {
 
   /** Refuses memory that is for reading only. */
   void requireWritable(String what) {
-    if (isReadOnly()) {
-      throw new OrtFFMException(OrtStatus.INVALID_ARGUMENT, what + ": the value lies in memory that is read-only");
-    }
+    if (isReadOnly()) throw readOnly(what);
+  }
+
+  static OrtFFMException readOnly(String what) {
+    return new OrtFFMException(OrtStatus.INVALID_ARGUMENT, what + ": the value lies in memory that is read-only");
   }
 
   /**
@@ -785,7 +786,7 @@ public final class OrtValueRef implements AutoCloseable {
     int entered = 0, count = sources.length;
     OrtValueRef[] all = Arrays.copyOf(sources, 2 * count);
     System.arraycopy(targets, 0, all, count, count);
-    MemorySegment[] memory = Hold.arenas(Arrays.stream(all).map(OrtValueRef::backing).toList());
+    MemorySegment[] memory = Hold.arenas(Arrays.stream(all).map(OrtValueRef::backing).toArray(MemorySegment[]::new));
     try (Arena arena = Arena.ofConfined(); Scratch scratch = Scratch.take()) {
       MemorySegment addresses = arena.allocate(JAVA_LONG, Math.max(1, 2 * count));
       for (; entered < all.length; entered++) addresses.setAtIndex(JAVA_LONG, entered, all[entered].enter());

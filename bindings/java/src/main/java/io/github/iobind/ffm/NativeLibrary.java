@@ -9,6 +9,8 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
+import java.util.function.Consumer;
+import java.util.function.Function;
 
 /** Finds libiobind and loads it, once: a file that a property names, the natives jar, the loader's own names. */
 public final class NativeLibrary {
@@ -71,22 +73,30 @@ public final class NativeLibrary {
    *
    * @return whether the jar has it
    */
-  public static boolean withVdev(java.util.function.Consumer<Path> action) {
+  public static boolean withVdev(Consumer<Path> action) {
     String name = System.mapLibraryName("iobind_vdev");
     try (InputStream in = resource(name)) {
       if (in == null) return false;
-      Path folder = Files.createTempDirectory("iobind-java");
-      Path file = folder.resolve(name);
-      try {
-        Files.copy(in, file);
+      unpacked(in, name, file -> {
         action.accept(file);
-      } finally {
-        delete(file);
-        delete(folder);
-      }
+        return null;
+      });
       return true;
     } catch (IOException e) {
       return false;
+    }
+  }
+
+  /** Does something with a library of the natives jar, which is in a file only for that time. */
+  private static <T> T unpacked(InputStream in, String name, Function<Path, T> action) throws IOException {
+    Path folder = Files.createTempDirectory("iobind-java");
+    Path file = folder.resolve(name);
+    try {
+      Files.copy(in, file);
+      return action.apply(file);
+    } finally {
+      delete(file);
+      delete(folder);
     }
   }
 
@@ -101,13 +111,7 @@ public final class NativeLibrary {
         tried.add("natives jar: no " + resource + " on the class path or module path");
         return null;
       }
-      Path folder = Files.createTempDirectory("iobind-java");
-      Path file = folder.resolve(System.mapLibraryName("iobind"));
-      Files.copy(in, file);
-      SymbolLookup symbols = open(file, "natives jar", tried);
-      delete(file);
-      delete(folder);
-      return symbols;
+      return unpacked(in, System.mapLibraryName("iobind"), file -> open(file, "natives jar", tried));
     } catch (IOException e) {
       tried.add("natives jar: it cannot be unpacked into " + System.getProperty("java.io.tmpdir") + ": " + e);
       return null;
@@ -117,7 +121,7 @@ public final class NativeLibrary {
   /** A loaded library can be deleted but on Windows; there it goes when the JVM ends. */
   private static void delete(Path path) {
     try {
-      Files.delete(path);
+      Files.deleteIfExists(path);
     } catch (IOException e) {
       path.toFile().deleteOnExit();
     }

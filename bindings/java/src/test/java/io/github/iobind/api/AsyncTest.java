@@ -10,6 +10,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
@@ -60,6 +61,40 @@ class AsyncTest {
     CompletableFuture<ClassLoader> loader = new CompletableFuture<>();
     Threads.execute(() -> loader.complete(Thread.currentThread().getContextClassLoader()));
     assertSame(ClassLoader.getSystemClassLoader(), loader.get());
+  }
+
+  /** A run that takes longer than it may is cancelled, and nothing else is; what it works in may be a confined arena's. */
+  @Test
+  void runsWithALimitOfTime() throws Exception {
+    try (OrtSessionFFM session = Models.session(runtime, "loop"); OrtIoBindingFFM binding = session.createBinding();
+        Arena arena = Arena.ofConfined()) {
+      binding.bindInput(session.inputs().get(1).name(), arena.allocateFrom(ValueLayout.JAVA_FLOAT, 1), 1);
+      for (int i = 0; i < 3; i++) {
+        binding.bindInput(0, new long[] {1_000_000_000_000L});
+        OrtFFMException e = assertThrows(OrtFFMException.class, () -> binding.runWithBindings(Duration.ofMillis(5)));
+        assertEquals(OrtStatus.TIMEOUT, e.status());
+        assertTrue(e.getMessage().contains("PT0.005S"), e.getMessage());
+        binding.bindInput(0, new long[] {3});
+        assertEquals(1, binding.runWithBindings(Duration.ofDays(1)).size());
+      }
+      binding.bindInput(0, new long[] {1_000_000_000_000L});
+      Thread other = Thread.ofPlatform().start(() -> {
+        while (!binding.isBusy()) Thread.onSpinWait();
+        binding.cancel();
+      });
+      OrtFFMException e = assertThrows(OrtFFMException.class, () -> binding.runWithBindings(Duration.ofDays(1)));
+      assertEquals(OrtStatus.CANCELLED, e.status());
+      other.join();
+      assertThrows(NullPointerException.class, () -> binding.runWithBindings((Duration) null));
+      binding.bindInput(0, new long[] {3});
+      binding.runWithBindings();
+    }
+    try (OrtSessionFFM session = Models.session(runtime, "reshape"); OrtIoBindingFFM binding = session.createBinding()) {
+      binding.bindInput(0, new float[] {1, 2, 3, 4}, 4);
+      binding.bindInput(1, new long[] {3, 2}, 2);
+      OrtFFMException e = assertThrows(OrtFFMException.class, () -> binding.runWithBindings(Duration.ofDays(1)));
+      assertEquals(OrtStatus.RUNTIME, e.status());
+    }
   }
 
   @Test

@@ -4,6 +4,8 @@ import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNotEquals;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -20,6 +22,8 @@ import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /** What bindings do, on the CPU. */
 class BindingTest {
@@ -189,9 +193,7 @@ class BindingTest {
       try (OrtValueRef y = binding.getOutput("y")) {
         assertArrayEquals(texts, y.readStrings());
       }
-      Map<String, OrtValueRef> copies = binding.copyOutputsToCpu();
-      assertArrayEquals(texts, copies.get("y").readStrings());
-      copies.values().forEach(OrtValueRef::close);
+      assertArrayEquals(texts, binding.copyOutputsToCpu().get("y").readStrings());
     }
   }
 
@@ -246,6 +248,7 @@ class BindingTest {
       Map<String, MemorySegment> host = binding.getBoundOutputCpuValues();
       assertEquals(List.of(names.get(0), names.get(2)), List.copyOf(lent.keySet()));
       lent.forEach((name, value) -> values.put(name, value.retain()));
+      copies.replaceAll((name, value) -> value.retain());
       assertEquals(values.get(names.get(0)).address(), host.get(names.get(0)).address());
       assertNotEquals(values.get(names.get(0)).address(), copies.get(names.get(0)).address());
       binding.update("x", new float[] {4});
@@ -256,6 +259,140 @@ class BindingTest {
       OrtFFMException e = assertThrows(OrtFFMException.class, () -> binding.getOutput(1));
       assertEquals(OrtStatus.INVALID_STATE, e.status());
       for (var map : List.of(values, copies)) map.values().forEach(OrtValueRef::close);
+    }
+  }
+
+  /** A run's outputs are fetched when they are asked for, and a map never shows those of a later run. */
+  @Test
+  void aRunGivesItsOutputs() {
+    try (OrtSessionFFM session = Models.session(runtime, "multi"); OrtIoBindingFFM binding = session.createBinding()) {
+      binding.bindInput("x", new float[] {3}, 1);
+      List<String> names = session.outputs().stream().map(OrtValueInfo::name).toList();
+      binding.bindOutput(names.get(1), OutputMode.NONE);
+      Map<String, OrtValueRef> first = binding.runWithBindings();
+      assertEquals(2, first.size());
+      assertEquals(List.of(names.get(0), names.get(2)), List.copyOf(first.keySet()));
+      assertTrue(first.containsKey(names.get(0)));
+      assertFalse(first.containsKey(names.get(1)));
+      assertNull(first.get(names.get(1)));
+      assertNull(first.get("none"));
+      OrtValueRef value = first.get(names.get(0)), kept = value.retain();
+      assertSame(value, first.get(names.get(0)));
+      assertArrayEquals(new float[] {6}, value.toFloatArray());
+      assertThrows(UnsupportedOperationException.class, first::clear);
+      Map<String, OrtValueRef> ignored = binding.runWithBindings();
+      for (int i = 0; i < 20; i++) binding.runWithBindings(); // a map that was looked into stays its run's
+      ignored = binding.runWithBindings();
+      binding.update("x", new float[] {4});
+      Map<String, OrtValueRef> last = binding.runWithBindings(Map.of());
+      assertThrows(IllegalStateException.class, value::toFloatArray);
+      for (Map<String, OrtValueRef> ended : List.of(first, ignored)) {
+        String message = assertThrows(IllegalStateException.class, () -> ended.get(names.get(0))).getMessage();
+        assertTrue(message.contains("an earlier run"), message);
+        assertThrows(IllegalStateException.class, ended::size);
+      }
+      assertArrayEquals(new float[] {8}, last.get(names.get(0)).toFloatArray());
+      assertArrayEquals(new float[] {6}, kept.toFloatArray());
+      kept.close();
+      binding.clear();
+      assertThrows(IllegalStateException.class, () -> last.get(names.get(0)));
+    }
+  }
+
+  /** A caller who ignores the copies leaks nothing: the next run closes them. */
+  @Test
+  void copiesOfOutputsAreTheBindings() {
+    try (OrtSessionFFM session = Models.session(runtime, "scale"); OrtIoBindingFFM binding = session.createBinding()) {
+      binding.bindInput("x", new float[1000], 1000);
+      binding.runWithBindings();
+      OrtValueRef copy = binding.copyOutputsToCpu().get("y"), kept = copy.retain();
+      binding.runWithBindings();
+      assertThrows(IllegalStateException.class, copy::shape);
+      assertEquals(1000, kept.toFloatArray().length);
+      kept.close();
+      binding.copyOutputsToCpu();
+      long before = Handle.openBytes();
+      binding.copyOutputsToCpu();
+      assertTrue(Handle.openBytes() > before);
+      binding.runWithBindings();
+      assertTrue(Handle.openBytes() < before);
+    }
+  }
+
+  /** What the package was first asked for by name: devices by name, hardware and number, and values and outputs on them. */
+  @ParameterizedTest
+  @ValueSource(strings = {"cpu", "vdev"})
+  void byNameAndDevice(String name) {
+    Devices.require(runtime, name);
+    DeviceInfo.Hardware type = runtime.device(DeviceSpec.of(name)).hardware();
+    DeviceInfo.Hardware other = type == DeviceInfo.Hardware.NPU ? DeviceInfo.Hardware.CPU : DeviceInfo.Hardware.NPU;
+    DeviceSpec spec = new DeviceSpec(name, type, 0), wrong = new DeviceSpec(name, other, 0);
+    assertEquals(DeviceSpec.of(name.equals("cpu") ? "cpu" : name + ":0"), spec);
+    assertEquals(spec.hashCode(), wrong.hashCode());
+    OrtFFMException e = assertThrows(OrtFFMException.class, () -> OrtValueRef.allocate(runtime, wrong, floats(1)));
+    assertEquals(OrtStatus.DEVICE, e.status());
+    assertTrue(e.getMessage().endsWith("expected NPU, got " + type), e.getMessage());
+    e = assertThrows(OrtFFMException.class, () -> Models.session(runtime, "scale", wrong));
+    assertEquals(OrtStatus.DEVICE, e.status());
+    for (String bad : List.of("", "cuda:0", "cuda,cpu")) {
+      assertThrows(IllegalArgumentException.class, () -> new DeviceSpec(bad, type, 0));
+    }
+    assertThrows(IllegalArgumentException.class, () -> new DeviceSpec(name, type, -1));
+    try (OrtSessionFFM session = Models.session(runtime, "scale", spec); OrtIoBindingFFM binding = session.createBinding();
+        OrtValueRef x = OrtValueRef.allocate(runtime, spec, floats(2));
+        OrtValueRef elsewhere = OrtValueRef.allocate(runtime, DeviceSpec.of(name.equals("cpu") ? "vdev" : "cpu"), floats(2))) {
+      x.write(new float[] {1, 2});
+      binding.bindInput("x", x, spec);
+      binding.bindOutputToDevice("y", floats(2), spec);
+      OrtValueRef y = binding.runWithBindings().get("y");
+      assertEquals(spec, y.device());
+      assertArrayEquals(new float[] {2, 4}, y.toFloatArray());
+      e = assertThrows(OrtFFMException.class, () -> binding.bindInput("x", elsewhere, spec));
+      assertEquals(OrtStatus.DEVICE, e.status());
+      assertTrue(e.getMessage().contains("expected a value on '" + spec + "', got one on '"), e.getMessage());
+      binding.update(0, MemorySegment.ofArray(new float[] {3, 4}), null);
+      binding.runWithBindings();
+      assertArrayEquals(new float[] {6, 8}, binding.getBoundOutputCpuValues().get("y").toArray(ValueLayout.JAVA_FLOAT));
+      try (OrtStreamFFM stream = OrtStreamFFM.create(runtime, spec)) {
+        e = assertThrows(OrtFFMException.class, () -> binding.update(0, MemorySegment.ofArray(new float[2]), stream));
+        assertTrue(e.getMessage().startsWith("update: a copy on a stream: expected native memory"), e.getMessage());
+      }
+    }
+  }
+
+  /** Segments that are bound by turns, more of them than a binding remembers, and what else may be said of the same memory. */
+  @Test
+  void segmentsByTurns() {
+    try (Arena arena = Arena.ofShared(); OrtSessionFFM session = Models.session(runtime, "scale");
+        OrtIoBindingFFM binding = session.createBinding()) {
+      MemorySegment[] x = new MemorySegment[6], y = new MemorySegment[6];
+      for (int i = 0; i < 6; i++) {
+        x[i] = arena.allocate(8, 16);
+        y[i] = arena.allocate(8, 16);
+      }
+      for (int turn = 0; turn < 40; turn++) {
+        int i = turn < 20 ? turn % 2 : turn % 6, count = turn % 3 == 0 ? 1 : 2;
+        x[i].setAtIndex(ValueLayout.JAVA_FLOAT, count - 1, turn);
+        binding.bindInput("x", x[i], count);
+        binding.bindOutput("y", y[i], floats(count));
+        binding.runWithBindings();
+        assertEquals(2 * turn, y[i].getAtIndex(ValueLayout.JAVA_FLOAT, count - 1));
+        assertEquals(count * 4, binding.getBoundOutputCpuValues().get("y").byteSize());
+      }
+      Arena other = Arena.ofShared();
+      MemorySegment gone = other.allocate(8, 16);
+      binding.bindInput("x", gone, 1);
+      binding.bindInput("x", x[0], 1);
+      other.close(); // it is not bound any more
+      binding.bindOutput("y", y[0], floats(1));
+      binding.runWithBindings();
+      assertThrows(IllegalStateException.class, () -> binding.bindInput("x", gone, 1));
+      binding.clear();
+      binding.bindInput("x", x[0].asReadOnly(), 1);
+      assertThrows(OrtFFMException.class, () -> binding.bindOutput("y", y[0].asReadOnly(), floats(1)));
+      OrtFFMException e = assertThrows(OrtFFMException.class, () -> binding.bindInput("x", x[0].asSlice(0, 4), 2));
+      assertEquals(OrtStatus.INVALID_ARGUMENT, e.status());
+      binding.runWithBindings();
     }
   }
 

@@ -13,6 +13,7 @@ import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.time.Duration;
 import java.time.temporal.ChronoUnit;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CancellationException;
 import java.util.concurrent.CompletableFuture;
@@ -277,22 +278,19 @@ class CloseTest {
     }
   }
 
-  /** The end of a value is where its memory is released. */
+  /** The end of a value is where its memory is released: closing the value there once more is nothing to wait for. */
   @Test
   void aCallbackDoesNotWaitForItsOwnValue() {
     OrtValueRef[] value = new OrtValueRef[1];
-    AtomicReference<RuntimeException> thrown = new AtomicReference<>();
+    List<Object> outcome = new ArrayList<>();
     try (Arena arena = Arena.ofConfined()) {
       value[0] = OrtValueRef.wrap(runtime, DeviceSpec.CPU, arena.allocate(4, 4), ONE, () -> {
-        try {
-          value[0].close();
-        } catch (RuntimeException e) {
-          thrown.set(e);
-        }
+        value[0].close();
+        outcome.add("closed");
       });
       value[0].close();
     }
-    assertEquals(OrtStatus.INVALID_STATE, ((OrtFFMException) thrown.get()).status());
+    assertEquals(List.of("closed"), outcome);
     value[0].close();
   }
 

@@ -57,6 +57,7 @@ final class CrashCases {
       case "mainReturnsInAPipeline" -> mainReturnsInAPipeline();
       case "exitsInALogLine" -> exitsInALogLine();
       case "stackOverflows" -> stackOverflows();
+      case "bindingOverflows" -> bindingOverflows();
       case "callNeverArrives" -> callNeverArrives();
       case "noThreadAtTheEndOfARun" -> noThreadAtTheEndOfARun();
       case "libraryIsUnregistered" -> libraryIsUnregistered(arguments[1]);
@@ -673,6 +674,44 @@ final class CrashCases {
     source.copyTo(target);
   }
 
+  /** A binding is used at every depth of a stack, up to its end. It works afterwards, and its close waits for no call that is gone. */
+  private static void bindingOverflows() throws Exception {
+    OrtRuntimeFFM runtime = OrtRuntimeFFM.create();
+    OrtSessionFFM session = Models.session(runtime, "scale");
+    OrtIoBindingFFM binding = session.createBinding();
+    OrtValueRef value = OrtValueRef.of(runtime, new float[] {1}, ONE);
+    List<Runnable> calls = List.of(binding::check, () -> binding.bindInput("x", value), binding::runWithBindings,
+        () -> binding.readOutput("y", new float[1]), () -> binding.bindInput("x", new float[] {1}, 1));
+    for (Runnable call : calls) {
+      for (int round = 0; round < 20; round++) {
+        binding.bindInput("x", value);
+        binding.runWithBindings();
+        Thread small = new Thread(null, () -> callUpToTheEnd(call), "small", (384 << 10) + 16 * round);
+        small.start();
+        small.join();
+      }
+    }
+    require(!binding.isBusy(), "no call is in it");
+    binding.bindInput("x", value);
+    float[] y = new float[1];
+    binding.runWithBindings();
+    binding.readOutput("y", y);
+    require(y[0] == 2, "it works");
+    binding.close();
+    value.close();
+    session.close();
+  }
+
+  private static void callUpToTheEnd(Runnable call) {
+    try {
+      callUpToTheEnd(call);
+    } catch (StackOverflowError end) {
+      call.run(); // throws it again, until enough is free
+      return;
+    }
+    call.run();
+  }
+
   private static void copyUpToTheEnd(OrtValueRef source, OrtValueRef target) {
     try {
       copyUpToTheEnd(source, target);
@@ -714,7 +753,15 @@ final class CrashCases {
     environment.registerExecutionProviderLibrary("vdev", library);
     OrtRuntimeFFM runtime = OrtRuntimeFFM.create();
     OrtValueRef value = OrtValueRef.allocate(runtime, DeviceSpec.of("vdev"), ONE);
+    value.write(new float[] {1});
     environment.unregisterExecutionProviderLibrary("vdev");
+    try (OrtValueRef host = OrtValueRef.of(runtime, new float[] {2}, ONE)) {
+      for (Executable call : List.<Executable>of(value::toFloatArray, () -> value.write(new float[] {1}), () -> value.copyTo(host),
+          () -> host.copyTo(value), () -> OrtValueRef.allocate(runtime, DeviceSpec.of("vdev"), ONE))) {
+        OrtFFMException e = fails(OrtFFMException.class, call);
+        require(e.status() == OrtStatus.DEVICE && e.getMessage().contains("unregistered"), e.toString());
+      }
+    }
     value.close();
     try (OrtSessionFFM session = Models.session(runtime, "scale"); OrtIoBindingFFM binding = session.createBinding()) {
       binding.bindInput("x", new float[] {1}, 1);

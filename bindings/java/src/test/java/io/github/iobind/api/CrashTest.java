@@ -16,7 +16,7 @@ class CrashTest {
   @ValueSource(strings = {"adoptedSessionIsClosed", "readOnlyMemory", "arenaIsClosedInARun", "arenaIsClosedInARunOnAStream",
       "arenaIsClosedInASnapshot", "arenaIsClosedBehindAState", "manyArenas", "adoptedPipelineIsOpen",
       "adoptedSessionIsClosedTwice", "streamIsClosedInASubmit", "objectsOfArrays", "bytesAreUsedDirectly", "stackOverflows",
-      "noThreadAtTheEndOfARun"})
+      "bindingOverflows", "noThreadAtTheEndOfARun"})
   void survives(String name) throws Exception {
     passes(name);
   }

@@ -12,12 +12,15 @@ import java.lang.foreign.Linker;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.SymbolLookup;
 import java.lang.foreign.ValueLayout;
+import java.lang.invoke.MethodHandles;
+import java.lang.invoke.MethodType;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.function.Executable;
 
 /** What other native code works with: addresses, streams, memory and an ONNX Runtime that it has. */
@@ -103,6 +106,38 @@ class InteropTest {
       }).close();
       assertEquals(2, released.get());
     }
+  }
+
+  /** A library that gives its tensor by DLPack may close the value in its deleter, which the value's own close calls. */
+  @Test
+  @Timeout(value = 60, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
+  void aDeleterThatClosesTheValue() throws Exception {
+    try (Arena arena = Arena.ofShared()) {
+      MemorySegment stub = Linker.nativeLinker().upcallStub(
+          MethodHandles.lookup().findStatic(InteropTest.class, "closeTaken", MethodType.methodType(void.class, MemorySegment.class)),
+          FunctionDescriptor.ofVoid(ValueLayout.ADDRESS), arena);
+      MemorySegment struct = arena.allocate(64, 8); // a DLManagedTensor
+      struct.set(ValueLayout.ADDRESS, 0, arena.allocateFrom(ValueLayout.JAVA_FLOAT, 1, 2));
+      struct.set(ValueLayout.JAVA_INT, 8, 1); // the CPU
+      struct.set(ValueLayout.JAVA_INT, 16, 1);
+      struct.set(ValueLayout.JAVA_INT, 20, 2 | 32 << 8 | 1 << 16); // float32
+      struct.set(ValueLayout.ADDRESS, 24, arena.allocateFrom(ValueLayout.JAVA_LONG, 2));
+      struct.set(ValueLayout.ADDRESS, 56, stub);
+      taken = OrtInterop.fromDlpack(runtime, struct, OrtInterop.Dlpack.LEGACY);
+      assertArrayEquals(new float[] {1, 2}, taken.toFloatArray());
+      taken.asMemorySegment();
+      taken.close();
+      assertEquals(1, CLOSES.get());
+    }
+  }
+
+  private static final AtomicInteger CLOSES = new AtomicInteger();
+  private static OrtValueRef taken;
+
+  @SuppressWarnings("unused") // called by libiobind
+  private static void closeTaken(MemorySegment struct) {
+    taken.close();
+    CLOSES.incrementAndGet();
   }
 
   @Test

@@ -380,10 +380,7 @@ class LifetimeTest {
               floats(4))) {
         binding.bindInput("x", x);
         binding.bindOutput("y", y);
-        run(binding, 20_000);
-        long heap = allocatedBytes();
-        run(binding, 1000);
-        assertEquals(0, allocatedBytes() - heap, "bytes of managed heap in 1000 bound runs");
+        requireNoBytes(binding);
         DeviceCounters before = runtime.counters(spec);
         long resident = residentBytes();
         run(binding, runs);
@@ -404,8 +401,32 @@ class LifetimeTest {
     }
   }
 
+  /** Nor does a run in memory of the caller's, of whatever arena. */
+  @Test
+  void runsInMemoryOfTheCallersMakeNoObject() throws Exception {
+    try (OrtRuntimeFFM runtime = OrtRuntimeFFM.create(); OrtSessionFFM session = Models.session(runtime, "scale");
+        Arena shared = Arena.ofShared()) {
+      for (MemorySegment memory : List.of(Arena.global().allocate(32, 16),
+          MemorySegment.ofAddress(Arena.global().allocate(32, 16).address()).reinterpret(32), shared.allocate(32, 16),
+          shared.allocate(32, 16).reinterpret(32, Arena.ofAuto(), null))) {
+        try (OrtIoBindingFFM binding = session.createBinding()) {
+          binding.bindInput("x", memory.asSlice(0, 16), 4);
+          binding.bindOutput("y", memory.asSlice(16, 16), floats(4));
+          requireNoBytes(binding);
+        }
+      }
+    }
+  }
+
   private static void run(OrtIoBindingFFM binding, int times) {
     for (int i = 0; i < times; i++) binding.runWithBindings();
+  }
+
+  private static void requireNoBytes(OrtIoBindingFFM binding) {
+    run(binding, 20_000);
+    long heap = allocatedBytes();
+    run(binding, 1000);
+    assertEquals(0, allocatedBytes() - heap, "bytes of managed heap in 1000 bound runs");
   }
 
   private static long allocatedBytes() {

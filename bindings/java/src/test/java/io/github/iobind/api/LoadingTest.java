@@ -127,11 +127,16 @@ class LoadingTest {
     // From JDK 24 on access is denied where the program says so, before that to all modules but those that are named.
     boolean deniable = Runtime.version().feature() >= 24;
     String deny = deniable ? "--illegal-native-access=deny" : "--enable-native-access=java.base";
-    Child child = Child.java(environment(ORT), deny, "-cp", path(api, natives, program), "program.Main");
+    Path temporary = Files.createDirectory(folder.resolve("tmp-denied"));
+    String there = "-Djava.io.tmpdir=" + temporary;
+    Child child = Child.java(environment(ORT), there, deny, "-cp", path(api, natives, program), "program.Main");
     assertTrue(child.output().contains("start java with --enable-native-access=ALL-UNNAMED"), child.output());
-    child = Child.java(environment(ORT), deny, "-p", path(api, program), "-cp", natives.toString(), "-m",
+    child = Child.java(environment(ORT), there, deny, "-p", path(api, program), "-cp", natives.toString(), "-m",
         "program/program.Main");
     assertTrue(child.output().contains("start java with --enable-native-access=" + MODULE), child.output());
+    try (Stream<Path> left = Files.list(temporary)) {
+      assertEquals(0, left.count());
+    }
   }
 
   @Test

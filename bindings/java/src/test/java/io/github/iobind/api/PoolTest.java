@@ -10,9 +10,13 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.CancellationException;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import java.util.concurrent.FutureTask;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.AtomicReference;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
@@ -201,6 +205,47 @@ class PoolTest {
     Thread.ofPlatform().daemon().start(task);
     return task;
   }
+
+  /** A run that was given up, in whatever way, is cancelled with its lease, and its binding is leased again when it has ended. */
+  @Test
+  @Timeout(value = 60, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
+  void runsThatWereGivenUp() throws Exception {
+    try (OrtSessionFFM session = Models.session(runtime, "loop")) {
+      OrtBindingPool<Long> pool = new OrtBindingPool<>(session, 2, (binding, trips) -> {
+        binding.bindInput(0, new long[] {trips});
+        binding.bindInput(1, new float[] {1}, 1);
+      });
+      for (int i = 0; i < 8; i++) {
+        CompletableFuture<Void> run;
+        try (var lease = pool.lease(ENDLESS)) {
+          run = lease.binding().runAsync();
+          if (i % 4 == 0) assertThrows(TimeoutException.class, () -> run.get(1, TimeUnit.MILLISECONDS));
+          if (i % 4 == 1) assertTrue(run.cancel(true));
+          if (i % 4 == 2) {
+            Thread.currentThread().interrupt();
+            assertThrows(InterruptedException.class, run::get);
+          }
+        }
+        assertThrows(CancellationException.class, run::get);
+      }
+      try (var lease = pool.lease(3L); var other = pool.lease(4L)) { // all places are there
+        lease.binding().runWithBindings();
+        other.binding().runWithBindings();
+        assertEquals(2, pool.metrics().leased());
+      }
+      assertEquals(0, pool.metrics().leased());
+      OrtIoBindingFFM binding;
+      try (var lease = pool.lease(ENDLESS)) {
+        binding = lease.binding();
+        binding.runAsync();
+        pool.close();
+      }
+      while (pool.metrics().bindings() > 0) Thread.onSpinWait(); // it comes back into a pool that is closed
+      assertTrue(binding.isClosed());
+    }
+  }
+
+  private static final long ENDLESS = 1_000_000_000_000L;
 
   /** Bindings over a loop that runs on a stream until it is cancelled, with memory that is held meanwhile. */
   private static OrtBindingPool<Integer> loops(OrtSessionFFM session, OrtStreamFFM stream, java.lang.foreign.Arena arena, int size) {

@@ -16,8 +16,10 @@ public interface RowCodec<I, O> extends Serializable {
    * Writes a row into the inputs of a run.
    *
    * @param row the row
-   * @param inputs by name, the row's part of each: native byte order, exactly the bytes of a row, what they hold is undefined. Not
-   *     to be used after the call. One that is written beyond its end fails the task, by a message that names the row and the inputs
+   * @param inputs by name, the row's part of each: native byte order, exactly the bytes of a row, what they hold is undefined. Each
+   *     must be filled, and its position at its end: behind absolute puts, or puts into a view, call {@code position(limit())}. Not to be
+   *     used after the call. One that is not filled, or written beyond its end, fails the task, as does whatever this throws; the
+   *     message names the row and the input, and the columns of a Spark row that are null
    */
   void write(I row, Map<String, ByteBuffer> inputs);
 

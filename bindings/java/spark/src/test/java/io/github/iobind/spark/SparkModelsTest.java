@@ -27,6 +27,13 @@ import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 import org.apache.spark.api.java.function.MapPartitionsFunction;
+import org.apache.spark.sql.Row;
+import org.apache.spark.sql.RowFactory;
+import org.apache.spark.sql.catalyst.expressions.GenericRowWithSchema;
+import org.apache.spark.sql.types.LongType$;
+import org.apache.spark.sql.types.Metadata;
+import org.apache.spark.sql.types.StructField;
+import org.apache.spark.sql.types.StructType;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -165,9 +172,11 @@ class SparkModelsTest {
   void mistakesOfACodec(String device, int slots) throws Exception {
     SessionSpec spec = spec("add dims=n,4").device(device);
     mistake(spec, slots, new Mistaken(5, 4, true),
-        "RowCodec.write: row 3: an access beyond an end: input 'x' has 16 bytes, input 'y' has 16 bytes");
+        "RowCodec.write: row 3: an access beyond an end: input 'x' is at 16 of 16 bytes, input 'y' is at 0 of 16 bytes");
     mistake(spec, slots, new Mistaken(4, 5, true),
-        "RowCodec.read: row 3: an access beyond an end: output 'z' has 16 bytes");
+        "RowCodec.read: row 3: an access beyond an end: output 'z' is at 16 of 16 bytes");
+    mistake(spec, slots, new Mistaken(3, 4, true), "RowCodec.write: row 3: input 'x': expected 16 bytes, got 12: each row fills its part, and "
+        + "its position says so; behind absolute puts, or puts into a view such as asFloatBuffer(), call position(limit())");
     mistake(spec, slots, new Mistaken(4, 4, false),
         "RowCodec.read: row 3: expected a row, got null: what is to be left out is filtered out behind mapPartitions");
   }
@@ -177,11 +186,59 @@ class SparkModelsTest {
     assertEquals(message, assertThrows(IllegalStateException.class, () -> rows(function, 6)).getMessage());
   }
 
+  /** What a codec throws is told with the row, and the columns that are null. */
+  @Test
+  void whatACodecThrows() throws Exception {
+    SessionSpec spec = spec("scale dims=n,4");
+    StructType type = new StructType(new StructField[] {new StructField("id", LongType$.MODULE$, true, Metadata.empty()),
+        new StructField("four", LongType$.MODULE$, true, Metadata.empty())});
+    Row good = new GenericRowWithSchema(new Object[] {null, new byte[16]}, type), bad = new GenericRowWithSchema(new Object[] {2L, null}, type);
+    var function = SparkModels.byBatch(spec, 2, new Bytes());
+    String message = assertThrows(IllegalStateException.class, () -> function.call(List.of(good, good, good, bad).iterator())
+        .forEachRemaining(row -> {})).getMessage();
+    assertTrue(message.startsWith("RowCodec.write: row 3: column 'four' is null: java.lang.NullPointerException"), message);
+    Row unnamed = RowFactory.create(1L, null);
+    message = assertThrows(IllegalStateException.class, () -> function.call(List.of(unnamed).iterator()).hasNext()).getMessage();
+    assertTrue(message.startsWith("RowCodec.write: row 0: column 1 is null: java.lang.NullPointerException"), message);
+    var replaces = SparkModels.byBatch(spec, 2, new Replaces());
+    message = assertThrows(IllegalStateException.class, () -> rows(replaces, 1)).getMessage();
+    assertTrue(message.startsWith("RowCodec.write: row 0: java.lang.UnsupportedOperationException"), message);
+  }
+
+  /** The bytes of the second column. */
+  private record Bytes() implements RowCodec<Row, Float> {
+    @Override
+    public void write(Row row, Map<String, ByteBuffer> inputs) {
+      inputs.get("x").put((byte[]) row.get(1));
+    }
+
+    @Override
+    public Float read(Row row, Map<String, ByteBuffer> outputs) {
+      return outputs.get("y").getFloat();
+    }
+  }
+
+  /** A buffer of its own, which nobody would read. */
+  private record Replaces() implements RowCodec<Integer, Float> {
+    @Override
+    public void write(Integer row, Map<String, ByteBuffer> inputs) {
+      inputs.put("x", ByteBuffer.allocate(16));
+    }
+
+    @Override
+    public Float read(Integer row, Map<String, ByteBuffer> outputs) {
+      return outputs.get("y").getFloat();
+    }
+  }
+
   /** Of the row 3 it writes, reads and gives what it is told; of the others what is right. */
   private record Mistaken(int writes, int reads, boolean hasRow) implements RowCodec<Integer, Float> {
     @Override
     public void write(Integer row, Map<String, ByteBuffer> inputs) {
       for (int i = 0; i < (row == 3 ? writes : 4); i++) inputs.get("x").putFloat(row);
+      ByteBuffer y = inputs.get("y");
+      y.asFloatBuffer().put(new float[4]);
+      y.position(y.limit());
     }
 
     @Override

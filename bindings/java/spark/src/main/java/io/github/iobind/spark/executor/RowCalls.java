@@ -10,8 +10,10 @@ import java.util.Map;
 import java.util.Queue;
 import java.util.TreeMap;
 import java.util.stream.Collectors;
+import java.util.stream.IntStream;
+import org.apache.spark.sql.Row;
 
-/** A task's calls of its codec, whose mistakes are told with the number of the row in the partition, from 0. */
+/** A task's calls of its codec. Errors name the row by its number in the partition, from 0, and the inputs, outputs or columns. */
 final class RowCalls<I, O> {
   private final RowCodec<I, O> codec;
   private long written;
@@ -25,23 +27,52 @@ final class RowCalls<I, O> {
   void write(List<I> rows, Map<String, MemorySegment> inputs, long capacity) {
     for (int i = 0; i < rows.size(); i++, written++) {
       Map<String, ByteBuffer> parts = RowLayout.part(inputs, i, capacity, false);
+      I row = rows.get(i);
       try {
-        codec.write(rows.get(i), parts);
-      } catch (BufferOverflowException | IndexOutOfBoundsException e) {
-        throw new IllegalStateException("RowCodec.write: row " + written + ": an access beyond an end: " + sizes("input", parts), e);
+        codec.write(row, parts);
+      } catch (RuntimeException e) {
+        throw failure("write", written, row, "input", parts, e);
       }
+      requireFull(parts);
     }
+  }
+
+  /** What a row did not write is another row's, of an earlier run. */
+  private void requireFull(Map<String, ByteBuffer> parts) {
+    parts.forEach((name, part) -> {
+      if (part.position() == part.capacity()) return;
+      throw new IllegalStateException("RowCodec.write: row " + written + ": input '" + name + "': expected " + part.capacity()
+          + " bytes, got " + part.position() + ": each row fills its part, and its position says so; behind absolute puts, or puts into "
+          + "a view such as asFloatBuffer(), call position(limit())");
+    });
+  }
+
+  /** What a codec threw, as the failure of the task. */
+  private static IllegalStateException failure(String method, long number, Object row, String what, Map<String, ByteBuffer> parts,
+      RuntimeException e) {
+    boolean isBeyond = e instanceof BufferOverflowException || e instanceof BufferUnderflowException || e instanceof IndexOutOfBoundsException;
+    return new IllegalStateException("RowCodec." + method + ": row " + number + ": "
+        + (isBeyond ? "an access beyond an end: " + positions(what, parts) : nulls(row) + e), e);
+  }
+
+  /** The columns of a row of Spark's that are null; of other rows nothing is known. */
+  private static String nulls(Object object) {
+    if (!(object instanceof Row row)) return "";
+    String[] names = row.schema() == null ? null : row.schema().fieldNames();
+    return IntStream.range(0, row.length()).filter(row::isNullAt)
+        .mapToObj(i -> "column " + (names == null ? i : "'" + names[i] + "'") + " is null: ").collect(Collectors.joining());
   }
 
   /** Makes rows of memory for so many. */
   void read(List<I> rows, Map<String, MemorySegment> outputs, long capacity, Queue<O> done) {
     for (int i = 0; i < rows.size(); i++, read++) {
       Map<String, ByteBuffer> parts = RowLayout.part(outputs, i, capacity, true);
+      I row = rows.get(i);
       O made;
       try {
-        made = codec.read(rows.get(i), parts);
-      } catch (BufferUnderflowException | IndexOutOfBoundsException e) {
-        throw new IllegalStateException("RowCodec.read: row " + read + ": an access beyond an end: " + sizes("output", parts), e);
+        made = codec.read(row, parts);
+      } catch (RuntimeException e) {
+        throw failure("read", read, row, "output", parts, e);
       }
       if (made == null) {
         throw new IllegalStateException("RowCodec.read: row " + read + ": expected a row, got null: what is to be left out is filtered out "
@@ -51,9 +82,9 @@ final class RowCalls<I, O> {
     }
   }
 
-  private static String sizes(String what, Map<String, ByteBuffer> parts) {
+  private static String positions(String what, Map<String, ByteBuffer> parts) {
     return new TreeMap<>(parts).entrySet().stream()
-        .map(part -> what + " '" + part.getKey() + "' has " + part.getValue().limit() + " bytes")
+        .map(part -> what + " '" + part.getKey() + "' is at " + part.getValue().position() + " of " + part.getValue().capacity() + " bytes")
         .collect(Collectors.joining(", "));
   }
 }

@@ -116,7 +116,7 @@ final class RowLayout {
       ByteBuffer buffer = segment.asSlice(row * bytes, bytes).asByteBuffer();
       parts.put(name, (isReadOnly ? buffer.asReadOnlyBuffer() : buffer).order(ByteOrder.nativeOrder()));
     });
-    return parts;
+    return Collections.unmodifiableMap(parts); // a codec that puts a buffer of its own would have it ignored
   }
 
   /** An output whose first dim does not count the rows cannot be cut into them. */

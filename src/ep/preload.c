@@ -1,8 +1,9 @@
-#include "runtime/preload.h"
+#include "ep/preload.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "ep/ep.h"
 #include "support/needed.h"
 #include "support/options.h"
 #include "support/process.h"
@@ -13,7 +14,7 @@ static const struct nvidia_library {
   const char *stem;
   const char *component; /* the wheel's folder with CUDA 12 */
   int versions[2];       /* with CUDA 12 and 13 */
-  bool needed;           /* no CUDA EP loads without it */
+  bool needed;           /* missing is an error where it is asked for */
   bool cudnn;
   bool windows; /* looked for there, too */
 } libraries[] = {
@@ -23,23 +24,27 @@ static const struct nvidia_library {
     {"curand", "curand", {10, 10}, .needed = true},
     {"cufft", "cufft", {11, 12}, .windows = true},
     {"cudart", "cuda_runtime", {12, 13}, .needed = true, .windows = true},
-    {"cudnn", "cudnn", {9, 9}, .cudnn = true, .windows = true},
+    {"cudnn", "cudnn", {9, 9}, .needed = true, .cudnn = true, .windows = true},
 };
 enum { LIBRARY_COUNT = sizeof libraries / sizeof libraries[0], OLDEST_CUDA = 12, NEWEST_CUDA = 13 };
 
 #if defined(_WIN32)
 enum { ON_WINDOWS = true };
+static const char ep_file_name[] = "%s/%s.dll";
 #define SITE_PACKAGES "Lib/site-packages"
 #else
 enum { ON_WINDOWS = false };
+static const char ep_file_name[] = "%s/lib%s.so";
 #endif
 
-/* Folders to search. `sites` hold Python packages; `plain` hold the libraries themselves. */
+/* Directories to search. `sites` hold Python packages, `plain` the libraries themselves, `orts` ORT and its EPs. */
 typedef struct search {
   char **sites;
   size_t site_count;
   char **plain;
   size_t plain_count;
+  char **orts;
+  size_t ort_count;
   bool torch; /* PyTorch's own libraries come first */
   bool failed;
 } search;
@@ -65,6 +70,10 @@ static void add_plain(search *self, const char *folder) {
   add_folder(self, &self->plain, &self->plain_count, folder);
 }
 
+static void add_ort(search *self, const char *folder) {
+  add_folder(self, &self->orts, &self->ort_count, folder);
+}
+
 /* The packages of all Pythons below a prefix. */
 static void add_prefix(search *self, const char *prefix, const char *below) {
   iobind__text folder = {0};
@@ -80,6 +89,7 @@ static void add_prefix(search *self, const char *prefix, const char *below) {
       iobind__text site = {0};
       iobind__text_add(&site, "%s/%s/site-packages", iobind__text_get(&folder), names[i]);
       add_site(self, iobind__text_get(&site));
+      self->failed = self->failed || site.failed;
       iobind__text_free(&site);
     }
   }
@@ -108,20 +118,31 @@ static void find_folders(search *self, const char *beside) {
   beside = beside == NULL ? named : beside;
   if (beside != NULL) {
     bool folder = iobind__folder_exists(beside);
-    iobind__text site = {0};
-    iobind__text_add(&site, "%.*s/../..", (int)(folder ? strlen(beside) : (size_t)(iobind__path_name(beside) - beside)),
-                     beside);
-    add_site(self, iobind__text_get(&site));
-    iobind__text_free(&site);
+    iobind__text ort = {0};
+    iobind__text_add(&ort, "%.*s", (int)(folder ? strlen(beside) : (size_t)(iobind__path_name(beside) - beside)), beside);
+    add_ort(self, iobind__text_get(&ort));
+    iobind__text_add(&ort, "/../..");
+    add_site(self, iobind__text_get(&ort));
+    self->failed = self->failed || ort.failed;
+    iobind__text_free(&ort);
   }
   free(named);
   add_environment(self, "VIRTUAL_ENV", "");
   add_environment(self, "CONDA_PREFIX", "");
   add_environment(self, "HOME", ".local/");
+  for (size_t i = 0; i < self->site_count; i++) {
+    iobind__text ort = {0};
+    iobind__text_add(&ort, "%s/onnxruntime/capi", self->sites[i]);
+    add_ort(self, iobind__text_get(&ort));
+    self->failed = self->failed || ort.failed;
+    iobind__text_free(&ort);
+  }
+  self->failed = self->failed || own == NULL;
   if (own != NULL) {
     iobind__text fetched = {0};
     iobind__text_add(&fetched, "%s/iobind/cuda", own);
     add_plain(self, iobind__text_get(&fetched));
+    self->failed = self->failed || fetched.failed;
     iobind__text_free(&fetched);
   }
   free(own);
@@ -134,8 +155,12 @@ static void search_free(search *self) {
   for (size_t i = 0; i < self->plain_count; i++) {
     free(self->plain[i]);
   }
+  for (size_t i = 0; i < self->ort_count; i++) {
+    free(self->orts[i]);
+  }
   free(self->sites);
   free(self->plain);
+  free(self->orts);
 }
 
 static void add_file_name(iobind__text *text, const struct nvidia_library *library, int cuda) {
@@ -194,15 +219,44 @@ static bool load_by_name(const struct nvidia_library *library, int cuda) {
   return loaded;
 }
 
-/* Which CUDA there is: the newest whose runtime is found. */
-static int newest_cuda(search *self, bool loader) {
+/* The major version of CUDA that an EP's library needs; 0: its file does not say. */
+static int needed_cuda(char *const *needed) {
+  int cuda = 0;
+  for (int version = OLDEST_CUDA; version <= NEWEST_CUDA; version++) {
+    iobind__text runtime = {0};
+    add_file_name(&runtime, &libraries[LIBRARY_COUNT - 2], version);
+    for (size_t i = 0; needed[i] != NULL; i++) {
+      cuda = strcmp(needed[i], iobind__text_get(&runtime)) == 0 ? version : cuda;
+    }
+    iobind__text_free(&runtime);
+  }
+  return cuda;
+}
+
+/* That of the first EP that lies beside an ORT; the newest if there is none. */
+static int wanted_cuda(search *known) {
+  int cuda = 0;
+  for (size_t i = 0; i < known->ort_count && cuda == 0; i++) {
+    char **needed = NULL;
+    iobind__text path = {0};
+    iobind__text_add(&path, ep_file_name, known->orts[i], iobind__ep_cuda.library);
+    known->failed = !iobind__needed_list(iobind__text_get(&path), &needed) || path.failed || known->failed;
+    cuda = needed == NULL ? 0 : needed_cuda(needed);
+    iobind__needed_free(needed);
+    iobind__text_free(&path);
+  }
+  return cuda == 0 ? NEWEST_CUDA : cuda;
+}
+
+/* Which CUDA to load: the newest whose runtime is found. */
+static int newest_cuda(search *self, bool loader, search *known) {
   const struct nvidia_library *runtime = &libraries[LIBRARY_COUNT - 2];
-  for (int cuda = NEWEST_CUDA; cuda > OLDEST_CUDA; cuda--) {
+  for (int cuda = NEWEST_CUDA; cuda >= OLDEST_CUDA; cuda--) {
     if (load_one(self, runtime, cuda) || (loader && load_by_name(runtime, cuda))) {
       return cuda;
     }
   }
-  return OLDEST_CUDA;
+  return wanted_cuda(known);
 }
 
 static void preload_microsoft(iobind__text *missing) {
@@ -230,25 +284,45 @@ static void preload_nvidia(search *self, const iobind_preload_options *options, 
   }
 }
 
-static iobind_status preload(const iobind_preload_options *options, search *self, iobind_error *error) {
+/* The caller's directory, which may begin at that of ORT's package. */
+static iobind_status add_given(search *self, const search *known, const char *folder, iobind_error *error) {
+  iobind__text path = {0};
+  iobind__text_add(&path, "%s", folder);
+  for (size_t i = 0; i < known->ort_count && !iobind__folder_exists(iobind__text_get(&path)); i++) {
+    iobind__text_free(&path);
+    iobind__text_add(&path, "%s/../%s", known->orts[i], folder);
+  }
+  bool found = iobind__folder_exists(iobind__text_get(&path));
+  add_plain(self, iobind__text_get(&path));
+  add_site(self, iobind__text_get(&path));
+  bool failed = self->failed || known->failed || path.failed;
+  iobind__text_free(&path);
+  if (failed) {
+    return iobind__out_of_memory(error, "preload");
+  }
+  return found ? IOBIND_OK
+               : iobind__fail(error, IOBIND_NOT_FOUND,
+                              "preload: folder: expected a directory, also from that of ONNX Runtime's package, got '%s'",
+                              folder);
+}
+
+static iobind_status preload(const iobind_preload_options *options, search *self, search *known, iobind_error *error) {
   bool loader = options->folder == NULL;
   iobind__text missing = {0};
-  if (options->folder == NULL || options->folder[0] == '\0') {
-    self->torch = loader;
-    find_folders(self, NULL);
-  } else if (!iobind__folder_exists(options->folder)) {
-    return iobind__fail(error, IOBIND_NOT_FOUND, "preload: folder: expected a folder, got '%s'", options->folder);
-  } else {
-    add_plain(self, options->folder);
-    add_site(self, options->folder);
+  if (self != known) {
+    IOBIND__TRY(add_given(self, known, options->folder, error));
   }
+  self->torch = loader;
   if ((options->flags & IOBIND_PRELOAD_NO_MSVC) == 0) {
     preload_microsoft(&missing);
   }
-  int cuda = options->cuda != 0 ? (int)options->cuda : newest_cuda(self, loader);
+  int cuda = (int)options->cuda;
+  if (cuda == 0) { /* to find the newest is to load its runtime; cuDNN is the same for each */
+    cuda = (options->flags & IOBIND_PRELOAD_NO_CUDA) != 0 ? NEWEST_CUDA : newest_cuda(self, loader, known);
+  }
   preload_nvidia(self, options, loader, cuda, &missing);
   iobind_status status = IOBIND_OK;
-  if (self->failed || missing.failed) {
+  if (self->failed || known->failed || missing.failed) {
     status = iobind__out_of_memory(error, "preload");
   } else if (missing.length > 0) {
     status = iobind__fail(error, IOBIND_NOT_FOUND,
@@ -260,7 +334,8 @@ static iobind_status preload(const iobind_preload_options *options, search *self
 
 iobind_status iobind_preload(const iobind_preload_options *given, iobind_error *error) {
   iobind_preload_options options;
-  search self = {0};
+  search known = {0};
+  search chosen = {0};
   IOBIND__TRY(iobind__options_read(&options, sizeof options, sizeof options, given, "preload", error));
   IOBIND__TRY(iobind__flags_check(options.flags, IOBIND_PRELOAD_NO_CUDA | IOBIND_PRELOAD_NO_CUDNN | IOBIND_PRELOAD_NO_MSVC,
                                   "preload", error));
@@ -269,8 +344,11 @@ iobind_status iobind_preload(const iobind_preload_options *given, iobind_error *
     return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "preload: cuda: expected 0, %d or %d, got %u", OLDEST_CUDA, NEWEST_CUDA,
                         options.cuda);
   }
-  iobind_status status = preload(&options, &self, error);
-  search_free(&self);
+  find_folders(&known, NULL);
+  bool has_folder = options.folder != NULL && options.folder[0] != '\0';
+  iobind_status status = preload(&options, has_folder ? &chosen : &known, &known, error);
+  search_free(&known);
+  search_free(&chosen);
   return status;
 }
 
@@ -298,19 +376,11 @@ static bool loader_has(const char *name) {
 void iobind__preload_for(const char *ep_library) {
   char **needed = NULL;
   search self = {.torch = true};
-  int cuda = 0;
   if (!iobind__needed_list(ep_library, &needed) || needed == NULL) {
     return;
   }
   find_folders(&self, ep_library);
-  for (int version = OLDEST_CUDA; version <= NEWEST_CUDA; version++) {
-    iobind__text runtime = {0};
-    add_file_name(&runtime, &libraries[LIBRARY_COUNT - 2], version);
-    for (size_t i = 0; needed[i] != NULL; i++) {
-      cuda = strcmp(needed[i], iobind__text_get(&runtime)) == 0 ? version : cuda;
-    }
-    iobind__text_free(&runtime);
-  }
+  int cuda = needed_cuda(needed);
   for (size_t i = 0; cuda != 0 && i < LIBRARY_COUNT; i++) {
     iobind__text name = {0};
     add_file_name(&name, &libraries[i], cuda);

@@ -1,7 +1,6 @@
-/* Options of execution providers, as data: which keys an EP takes, what a value may be, and what must not meet. Whoever shows them to
- * a person (the tool) compiles option.c and option_tables.c too. */
-#ifndef IOBIND_RUNTIME_OPTION_H
-#define IOBIND_RUNTIME_OPTION_H
+/* Options of execution providers, as data: which keys an EP takes, what a value may be, and which must not be given together. */
+#ifndef IOBIND_EP_OPTION_H
+#define IOBIND_EP_OPTION_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -25,11 +24,13 @@ typedef struct iobind__option {
   const char *preset; /* the value if the key is not given; NULL: not known */
   const char
       *since; /* the first release that has it, in terms of the table's `releases`; NULL: older than all that iobind knows */
-  const char *text;   /* what it does */
-  const char *unused; /* why any value but the preset is refused; NULL: it is not */
-  const char *brings; /* the key of a flag that must be 1 with it, and is set to that where it is not given */
-  const char *needs;  /* a key without which it means nothing */
-  bool of_device;     /* set by the device: another value would mean another device */
+  const char *text;     /* what it does */
+  const char *unused;   /* why any value but the preset is refused; NULL: it is not */
+  const char *brings;   /* the key of a flag that must be 1 with it, and is set to that where it is not given */
+  const char *needs;    /* a key without which it means nothing */
+  bool of_device;       /* set by the device: another value would mean another device */
+  bool captures;        /* makes the EP capture graphs */
+  bool excludes_stream; /* with another value than the preset there is no room for a stream of iobind's to compute on */
 } iobind__option;
 
 /* Two options that must not be given together. A value of NULL means any but the preset. */
@@ -51,13 +52,10 @@ typedef struct iobind__option_table {
   bool spelled;         /* flags may be words */
 } iobind__option_table;
 
-extern const iobind__option_table iobind__cuda_options;
-extern const iobind__option_table iobind__tensorrt_options;
-extern const iobind__option_table iobind__nvtensorrtrtx_options;
-extern const iobind__option_table iobind__webgpu_options;
-extern const iobind__option_table iobind__openvino_options;
-extern const iobind__option_table iobind__dml_options;
-extern const iobind__option_table iobind__vdev_options;
+/* Values of a flag that is spelled out, and reasons for `unused`, which several tables share. */
+#define IOBIND__SPELLED_FLAG "true|True|false|False"
+extern const char iobind__graph_limit_instead[];
+extern const char iobind__graphs_unguarded[];
 
 const iobind__option *iobind__option_find(const iobind__option_table *table, const char *key); /* NULL: no such key */
 

@@ -1,7 +1,11 @@
-#include "runtime/option.h"
+#include "ep/option.h"
 
 #include <stdio.h>
 #include <string.h>
+
+const char iobind__graph_limit_instead[] =
+    "graph_limit among the session's options takes its place, so that iobind guards the graphs";
+const char iobind__graphs_unguarded[] = "iobind does not guard graphs of this EP";
 
 const iobind__option *iobind__option_find(const iobind__option_table *table, const char *key) {
   for (size_t i = 0; i < table->count; i++) {

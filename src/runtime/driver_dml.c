@@ -1,5 +1,5 @@
 /* The devices of DirectML's execution provider. */
-#include "runtime/dml.h"
+#include "runtime/driver_dml.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,8 @@
 
 enum { MICROSOFT = 0x1414 };
 
-iobind_status iobind__dml_create(iobind_device *device, iobind_error *error) {
+/* ORT lists the device without memory: its places are iobind's. */
+static iobind_status open_device(iobind_device *device, iobind_error *error) {
   const OrtApi *api = IOBIND__API(device->runtime);
   iobind__dml *dml = calloc(1, sizeof *dml);
   if (dml == NULL) {
@@ -17,7 +18,7 @@ iobind_status iobind__dml_create(iobind_device *device, iobind_error *error) {
   }
   pthread_mutex_init(&dml->mutex, NULL);
   atomic_init(&dml->open, false);
-  device->dml = dml;
+  device->own = dml;
   OrtStatus *lacks = api->GetExecutionProviderApi("DML", device->runtime->ort.api_version, (const void **)&dml->api);
   if (lacks != NULL) {
     api->ReleaseStatus(lacks); /* said by iobind__dml_open */
@@ -28,13 +29,24 @@ iobind_status iobind__dml_create(iobind_device *device, iobind_error *error) {
                   api->CreateMemoryInfo_V2("DML", OrtMemoryInfoDeviceType_GPU, MICROSOFT, 0, OrtDeviceMemoryType_DEFAULT, 0,
                                            OrtDeviceAllocator, &dml->info),
                   error, "devices: memory of DirectML");
+  for (int m = 0; m < 2; m++) {
+    iobind__place *place = &device->places[m];
+    place->host = m == IOBIND_MEMORY_HOST_ACCESSIBLE;
+    place->info = place->host ? device->runtime->cpu_info : dml->info;
+    place->addressable = place->host;
+    atomic_store(&place->allocator, NULL);
+  }
   return IOBIND_OK;
 }
 
 /* Nothing uses the device any more: tensors, streams and sessions hold the runtime. */
-void iobind__dml_free(iobind__dml *dml) {
+static void close_device(iobind_device *device) {
+  iobind__dml *dml = iobind__dml_of(device);
   if (dml == NULL) {
     return;
+  }
+  if (dml->info != NULL) {
+    IOBIND__API(device->runtime)->ReleaseMemoryInfo(dml->info);
   }
   for (size_t i = 0; i < IOBIND__DML_SIGNALS; i++) {
     iobind__com_release(dml->signals[i].fence);
@@ -68,11 +80,11 @@ static iobind_status open_own(const iobind_device *device, iobind_error *error) 
   iobind__d3d12 made;
   d3d_luid luid;
   bool known = read_luid(device, &luid);
-  if (device->dml->api == NULL) {
+  if (iobind__dml_of(device)->api == NULL) {
     return iobind__fail(error, IOBIND_NOT_SUPPORTED, "'%s': this ONNX Runtime has no interface for DirectML", device->spec);
   }
   IOBIND__TRY(iobind__d3d12_make(known ? &luid : NULL, &made, error));
-  iobind_status status = install(device->dml, &made, error);
+  iobind_status status = install(iobind__dml_of(device), &made, error);
   if (status != IOBIND_OK) {
     iobind__d3d12_drop(&made);
   }
@@ -80,7 +92,7 @@ static iobind_status open_own(const iobind_device *device, iobind_error *error) 
 }
 
 iobind_status iobind__dml_open(iobind_device *device, iobind_error *error) {
-  iobind__dml *dml = device->dml;
+  iobind__dml *dml = iobind__dml_of(device);
   if (atomic_load(&dml->open)) {
     return IOBIND_OK;
   }
@@ -90,15 +102,27 @@ iobind_status iobind__dml_open(iobind_device *device, iobind_error *error) {
   return status;
 }
 
-iobind_status iobind__dml_append(iobind_device *device, OrtSessionOptions *options, iobind_error *error) {
+/* The EP gets the device's objects, and with them no options. */
+static iobind_status append(iobind_device *device, const iobind__appended *what, OrtSessionOptions *out, iobind_error *error) {
   const OrtApi *api = IOBIND__API(device->runtime);
+  if (what->device_count > 1) {
+    return iobind__fail(error, IOBIND_NOT_SUPPORTED, "'%s' and %zu more of DirectML: expected one of them", device->spec,
+                        what->device_count - 1);
+  }
+  if (what->count > 0) {
+    return iobind__fail(error, IOBIND_NOT_SUPPORTED,
+                        "EP option '%s' of dml: '%s' is a certain adapter already, and takes no options", what->keys[0],
+                        device->spec);
+  }
   IOBIND__TRY(iobind__dml_open(device, error));
-  const iobind__d3d12 *d3d12 = &device->dml->d3d12;
-  IOBIND__ORT_TRY(api, api->DisableMemPattern(options), error, "device '%s'", device->spec); /* its rule */
-  IOBIND__ORT_TRY(api, device->dml->api->SessionOptionsAppendExecutionProvider_DML1(options, d3d12->dml, d3d12->queue), error,
+  const iobind__dml *dml = iobind__dml_of(device);
+  IOBIND__ORT_TRY(api, api->DisableMemPattern(out), error, "device '%s'", device->spec); /* its rule */
+  IOBIND__ORT_TRY(api, dml->api->SessionOptionsAppendExecutionProvider_DML1(out, dml->d3d12.dml, dml->d3d12.queue), error,
                   "device '%s'", device->spec);
   return IOBIND_OK;
 }
+
+const iobind__device_driver iobind__direct3d_device_driver = {.open = open_device, .close = close_device, .append = append};
 
 /* ---- the caller's objects ---- */
 
@@ -110,7 +134,7 @@ static iobind_device *find_device(const iobind_runtime *runtime, d3d12_device *g
   for (size_t i = 0; i < count; i++) {
     iobind_device *device = iobind_runtime_get_device(runtime, i);
     d3d_luid own;
-    if (device->dml != NULL && read_luid(device, &own) && own.low == luid.low && own.high == luid.high) {
+    if (device->driver == IOBIND__DRIVER_DIRECT3D && read_luid(device, &own) && own.low == luid.low && own.high == luid.high) {
       return device;
     }
   }
@@ -126,16 +150,16 @@ static iobind_status adopt(iobind_runtime *runtime, const iobind_native_device *
   if (device == NULL) {
     status =
         iobind__fail(error, IOBIND_NOT_FOUND, "this ONNX Runtime lists no DirectML device on the adapter of native.device");
-  } else if (device->dml->api == NULL) {
+  } else if (iobind__dml_of(device)->api == NULL) {
     status = iobind__fail(error, IOBIND_NOT_SUPPORTED, "'%s': this ONNX Runtime has no interface for DirectML", device->spec);
   } else {
-    pthread_mutex_lock(&device->dml->mutex);
-    status = atomic_load(&device->dml->open)
+    pthread_mutex_lock(&iobind__dml_of(device)->mutex);
+    status = atomic_load(&iobind__dml_of(device)->open)
                  ? iobind__fail(error, IOBIND_INVALID_STATE,
                                 "'%s' is in use already: give it its objects before it is found by a spec, tried or used",
                                 device->spec)
-                 : install(device->dml, &own, error);
-    pthread_mutex_unlock(&device->dml->mutex);
+                 : install(iobind__dml_of(device), &own, error);
+    pthread_mutex_unlock(&iobind__dml_of(device)->mutex);
   }
   if (status != IOBIND_OK) {
     iobind__d3d12_drop(&own);

@@ -1,18 +1,33 @@
 /* Streams of a DirectML device: a lane of Direct3D's queues. A ticket is the value of the lane's fence. All runs of a device share one
  * queue, because sessions compute there; the copies of each stream have a queue of their own beside it. */
-#include "memory/dml.h"
+#include "memory/driver_dml.h"
 #include "memory/kind.h"
+
+static iobind__lane *lane_of(const iobind_stream *stream) {
+  return stream->own;
+}
 
 static iobind_status open_lane(iobind_stream *stream, const iobind_stream_options *options, iobind_error *error) {
   if (options->option_count > 0) {
     return iobind__fail(error, IOBIND_NOT_SUPPORTED, "stream_create: '%s': its streams have no options", stream->device->spec);
   }
   IOBIND__TRY(iobind__dml_open(stream->device, error));
-  return iobind__lane_open(&stream->device->dml->d3d12, &stream->lane, error);
+  iobind__lane *lane = NULL;
+  IOBIND__TRY(iobind__lane_open(&iobind__dml_of(stream->device)->d3d12, &lane, error));
+  stream->own = lane;
+  return IOBIND_OK;
 }
 
-static void close_lane(iobind_stream *stream) {
+static void close_stream(iobind_stream *stream) {
   (void)stream; /* points of the stream may live on: the lane goes with the last of them */
+}
+
+static void free_lane(iobind_stream *stream) {
+  iobind__lane_close(lane_of(stream));
+}
+
+static void *native(const iobind_stream *stream) {
+  return iobind__dml_of(stream->device)->d3d12.queue;
 }
 
 static iobind__ticket take_ticket(iobind_stream *stream) {
@@ -27,18 +42,18 @@ static bool is_busy(const iobind_stream *stream) {
 iobind_status iobind__dml_stream_copy(iobind_stream *stream, const iobind__buffer_copy *copies, size_t count,
                                       iobind_error *error) {
   uint64_t value;
-  IOBIND__TRY(iobind__lane_copy(stream->lane, copies, count, &value, error));
+  IOBIND__TRY(iobind__lane_copy(lane_of(stream), copies, count, &value, error));
   (void)iobind__ticket_raise(&stream->submitted, value);
   return IOBIND_OK;
 }
 
-iobind_status iobind__dml_stream_enter(const iobind_stream *stream, iobind_error *error) {
-  return iobind__lane_enter_compute(stream->lane, error);
+static iobind_status enter(const iobind_stream *stream, iobind_error *error) {
+  return iobind__lane_enter_compute(lane_of(stream), error);
 }
 
-iobind_status iobind__dml_stream_leave(iobind_stream *stream, iobind_error *error) {
+static iobind_status leave(iobind_stream *stream, iobind_error *error) {
   uint64_t value;
-  IOBIND__TRY(iobind__lane_leave_compute(stream->lane, &value, error));
+  IOBIND__TRY(iobind__lane_leave_compute(lane_of(stream), &value, error));
   (void)iobind__ticket_raise(&stream->submitted, value);
   return IOBIND_OK;
 }
@@ -46,7 +61,7 @@ iobind_status iobind__dml_stream_leave(iobind_stream *stream, iobind_error *erro
 /* ---- fences of the caller's ---- */
 
 static iobind_status check_fence(const iobind_stream *stream, d3d12_fence *fence, iobind_error *error) {
-  const d3d12_device *device = stream->device->dml->d3d12.device;
+  const d3d12_device *device = iobind__dml_of(stream->device)->d3d12.device;
   return iobind__d3d12_owns(device, (d3d_result(*)(void *, const d3d_guid *, void **))(d3d_slot)fence->table->GetDevice, fence)
              ? IOBIND_OK
              : iobind__fail(error, IOBIND_DEVICE, "native.handle: the fence is of another ID3D12Device");
@@ -82,25 +97,30 @@ static void note_signal(iobind__dml *dml, d3d12_fence *fence, uint64_t value) {
   iobind__com_release(old);
 }
 
-iobind_status iobind__dml_stream_wait_fence(iobind_stream *stream, void *fence, uint64_t value, iobind_error *error) {
+static iobind_status wait_fence(iobind_stream *stream, void *fence, uint64_t value, iobind_error *error) {
   uint64_t own;
   IOBIND__TRY(check_fence(stream, fence, error));
-  if (!is_submitted(stream->device->dml, fence, value)) {
+  if (!is_submitted(iobind__dml_of(stream->device), fence, value)) {
     return iobind__fail(
         error, IOBIND_INVALID_STATE,
         "the fence has not the value %llu, and nobody is known to signal it: all runs on '%s' might wait forever",
         (unsigned long long)value, stream->device->spec);
   }
-  IOBIND__TRY(iobind__lane_order(stream->lane, fence, value, &own, error));
+  IOBIND__TRY(iobind__lane_order(lane_of(stream), fence, value, &own, error));
   (void)iobind__ticket_raise(&stream->submitted, own);
   return IOBIND_OK;
 }
 
-iobind_status iobind__dml_stream_signal_fence(iobind_stream *stream, void *fence, uint64_t value, iobind_error *error) {
+static iobind_status signal_fence(iobind_stream *stream, void *fence, uint64_t value, iobind_error *error) {
   IOBIND__TRY(check_fence(stream, fence, error));
-  IOBIND__TRY(iobind__lane_signal(stream->lane, fence, value, error));
-  note_signal(stream->device->dml, fence, value);
+  IOBIND__TRY(iobind__lane_signal(lane_of(stream), fence, value, error));
+  note_signal(iobind__dml_of(stream->device), fence, value);
   return IOBIND_OK;
+}
+
+iobind_status iobind__dml_use_fence(iobind_stream *stream, const iobind_native *fence, bool waits, iobind_error *error) {
+  return waits ? wait_fence(stream, fence->handle, fence->value, error)
+               : signal_fence(stream, fence->handle, fence->value, error);
 }
 
 /* ---- waiting ---- */
@@ -108,7 +128,7 @@ iobind_status iobind__dml_stream_signal_fence(iobind_stream *stream, void *fence
 static iobind_status wait_for(iobind_stream *stream, iobind__ticket ticket, iobind_error *error) {
   iobind__ticket before = atomic_load(&stream->passed);
   iobind_error reason = IOBIND_ERROR_INIT;
-  if (iobind__lane_wait(stream->lane, ticket, &reason) != IOBIND_OK) {
+  if (iobind__lane_wait(lane_of(stream), ticket, &reason) != IOBIND_OK) {
     iobind__stream_fail(stream, before, ticket, &reason);
   }
   iobind__stream_advance(stream, ticket); /* work of a device that was removed is over too */
@@ -136,7 +156,7 @@ static iobind_status order(iobind_stream *stream, iobind__point *point, iobind_e
   if (producer->device != stream->device || iobind__stream_delivers(producer, point->ticket)) {
     return iobind__point_wait(point, error); /* delivering is the host's part */
   }
-  IOBIND__TRY(iobind__lane_order(stream->lane, iobind__lane_fence(producer->lane), point->ticket, &value, error));
+  IOBIND__TRY(iobind__lane_order(lane_of(stream), iobind__lane_fence(lane_of(producer)), point->ticket, &value, error));
   (void)iobind__ticket_raise(&stream->submitted, value);
   return IOBIND_OK;
 }
@@ -144,7 +164,7 @@ static iobind_status order(iobind_stream *stream, iobind__point *point, iobind_e
 const iobind__stream_kind iobind__dml_stream = {
     .orders_calls = true,
     .open = open_lane,
-    .close = close_lane,
+    .close = close_stream,
     .take_ticket = take_ticket,
     .is_busy = is_busy,
     .wait = wait_for,
@@ -152,4 +172,9 @@ const iobind__stream_kind iobind__dml_stream = {
     .mark = mark,
     .wait_point = wait_point,
     .order = order,
+    .enter = enter,
+    .leave = leave,
+    .native = native,
+    .free = free_lane,
+    .staging_least = 1, /* iobind's own copies would make the host wait for pageable memory of any size */
 };

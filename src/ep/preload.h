@@ -1,6 +1,6 @@
 /* NVIDIA's libraries, loaded before an EP's library asks the loader for them. */
-#ifndef IOBIND_RUNTIME_PRELOAD_H
-#define IOBIND_RUNTIME_PRELOAD_H
+#ifndef IOBIND_EP_PRELOAD_H
+#define IOBIND_EP_PRELOAD_H
 
 #include "support/error.h"
 

@@ -1,10 +1,10 @@
 /* DirectML's execution provider. ORT lists its devices without memory, allocators, copies and streams: they are iobind's, by Direct3D 12.
  * This is what a device of it has more than others. */
-#ifndef IOBIND_RUNTIME_DML_H
-#define IOBIND_RUNTIME_DML_H
+#ifndef IOBIND_RUNTIME_DRIVER_DML_H
+#define IOBIND_RUNTIME_DRIVER_DML_H
 
 #include "d3d12/d3d12.h"
-#include "runtime/runtime.h"
+#include "runtime/driver.h"
 
 /* A buffer of iobind's, or one that a tensor wraps. */
 typedef struct iobind__dml_buffer {
@@ -15,8 +15,9 @@ typedef struct iobind__dml_buffer {
   size_t users; /* allocations, or tensors that wrap the same resource */
 } iobind__dml_buffer;
 
-/* The allocator of a session, which knows the resources of the session's outputs. */
+/* A session, whose allocator alone knows the resources that it has allocated. */
 typedef struct iobind__dml_lender {
+  iobind__attachment base;
   struct iobind__dml_lender *next;
   OrtAllocator *allocator;
 } iobind__dml_lender;
@@ -34,7 +35,7 @@ typedef struct iobind__dml_signal {
 } iobind__dml_signal;
 enum { IOBIND__DML_SIGNALS = 16 };
 
-struct iobind__dml {
+typedef struct iobind__dml {
   pthread_mutex_t mutex; /* guards the opening, and the lists */
   const OrtDmlApi *api;  /* NULL: this ORT has none */
   OrtMemoryInfo *info;   /* of the memory that sessions have */
@@ -46,16 +47,13 @@ struct iobind__dml {
   iobind__dml_lender *lenders;
   iobind__dml_signal signals[IOBIND__DML_SIGNALS];
   size_t next_signal;
-};
+} iobind__dml;
 
-/* Does the device have a `dml`? It has, if its EP is DirectML's. */
-iobind_status iobind__dml_create(iobind_device *device, iobind_error *error);
-void iobind__dml_free(struct iobind__dml *dml); /* NULL: nothing */
+static inline iobind__dml *iobind__dml_of(const iobind_device *device) {
+  return device->own;
+}
 
 /* Make what the caller has not given: on first use. */
 iobind_status iobind__dml_open(iobind_device *device, iobind_error *error);
-
-/* Let a session compute on the device. */
-iobind_status iobind__dml_append(iobind_device *device, OrtSessionOptions *options, iobind_error *error);
 
 #endif

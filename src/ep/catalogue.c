@@ -1,81 +1,26 @@
-#include "runtime/catalogue.h"
+/* Look-ups of EPs, and of their options by key. */
+#include "ep/ep.h"
 
-#include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "support/text.h"
 
-static const iobind__ep catalogue[] = {
-    {.name = "cpu", .ep_name = "CPUExecutionProvider", .addressable = true},
-    {.name = "cuda",
-     .ep_name = "CUDAExecutionProvider",
-     .library = "onnxruntime_providers_cuda",
-     .addressable = true,
-     .streams = true,
-     .refuses_run_stream = true,
-     .gated = true,
-     .graph_option = "enable_cuda_graph",
-     .graph_recycled_before = 31,
-     .graphs_stay = true,
-     .bridged = true,
-     .options = &iobind__cuda_options},
-    {.name = "tensorrt",
-     .ep_name = "TensorrtExecutionProvider",
-     .addressable = true,
-     .bridged = true,
-     .options = &iobind__tensorrt_options},
-    {.name = "nvtensorrtrtx",
-     .ep_name = "NvTensorRTRTXExecutionProvider",
-     .library = "onnxruntime_providers_nv_tensorrt_rtx",
-     .addressable = true,
-     .options = &iobind__nvtensorrtrtx_options},
-    {.name = "webgpu",
-     .ep_name = "WebGpuExecutionProvider",
-     .library = "onnxruntime_providers_webgpu",
-     .queued = true,
-     .serial = true,
-     .graph_option = "enableGraphCapture",
-     .graph_loses_copies = true,
-     .options = &iobind__webgpu_options},
-    {.name = "openvino",
-     .ep_name = "OpenVINOExecutionProvider",
-     .library = "onnxruntime_providers_openvino_plugin",
-     .addressable = true,
-     .options = &iobind__openvino_options},
-    {.name = "dml",
-     .ep_name = "DmlExecutionProvider",
-     .queued = true,
-     .streams = true,
-     .direct3d = true,
-     .options = &iobind__dml_options},
-    {.name = "qnn", .ep_name = "QNNExecutionProvider", .library = "onnxruntime_providers_qnn", .addressable = true},
-    {.name = "migraphx",
-     .ep_name = "MIGraphXExecutionProvider",
-     .library = "onnxruntime_providers_migraphx",
-     .addressable = true},
-    {.name = "vitisai", .ep_name = "VitisAIExecutionProvider", .library = "onnxruntime_providers_vitisai", .addressable = true},
-    {.name = "coreml", .ep_name = "CoreMLExecutionProvider", .addressable = true},
-    {.name = "vdev",
-     .ep_name = "VirtualDeviceExecutionProvider",
-     .library = "iobind_vdev",
-     .addressable = true,
-     .streams = true,
-     .gated = true,
-     .graph_option = "enable_graph_capture",
-     .graph_since = 26,
-     .on_demand = true,
-     .options = &iobind__vdev_options},
+static const iobind__ep *const catalogue[] = {
+    &iobind__ep_cpu,      &iobind__ep_cuda,     &iobind__ep_tensorrt, &iobind__ep_nvtensorrtrtx,
+    &iobind__ep_webgpu,   &iobind__ep_openvino, &iobind__ep_dml,      &iobind__ep_qnn,
+    &iobind__ep_migraphx, &iobind__ep_vitisai,  &iobind__ep_coreml,   &iobind__ep_vdev,
 };
 enum { CATALOGUE_SIZE = sizeof catalogue / sizeof catalogue[0] };
 
 const iobind__ep *iobind__ep_at(size_t index) {
-  return index < CATALOGUE_SIZE ? &catalogue[index] : NULL;
+  return index < CATALOGUE_SIZE ? catalogue[index] : NULL;
 }
 
 const iobind__ep *iobind__ep_by_name(const char *name, size_t length) {
   for (size_t i = 0; i < CATALOGUE_SIZE; i++) {
-    if (strlen(catalogue[i].name) == length && memcmp(catalogue[i].name, name, length) == 0) {
-      return &catalogue[i];
+    if (strlen(catalogue[i]->name) == length && memcmp(catalogue[i]->name, name, length) == 0) {
+      return catalogue[i];
     }
   }
   return NULL;
@@ -83,8 +28,18 @@ const iobind__ep *iobind__ep_by_name(const char *name, size_t length) {
 
 const iobind__ep *iobind__ep_by_ep_name(const char *ep_name) {
   for (size_t i = 0; i < CATALOGUE_SIZE; i++) {
-    if (strcmp(catalogue[i].ep_name, ep_name) == 0) {
-      return &catalogue[i];
+    if (strcmp(catalogue[i]->ep_name, ep_name) == 0) {
+      return catalogue[i];
+    }
+  }
+  return NULL;
+}
+
+const iobind__ep *iobind__ep_by_pinned(const char *text, size_t length) {
+  for (size_t i = 0; i < CATALOGUE_SIZE; i++) {
+    const char *pinned = catalogue[i]->pinned;
+    if (pinned != NULL && strlen(pinned) == length && memcmp(pinned, text, length) == 0) {
+      return catalogue[i];
     }
   }
   return NULL;
@@ -92,12 +47,35 @@ const iobind__ep *iobind__ep_by_ep_name(const char *ep_name) {
 
 bool iobind__ep_is_graph_option(const char *key) {
   const char *dot = strrchr(key, '.');
-  bool is = iobind__text_same_letters("trt_cuda_graph_enable", key);
+  const char *option = dot == NULL ? key : dot + 1;
+  bool is = false;
   for (size_t i = 0; i < CATALOGUE_SIZE; i++) {
-    const char *option = catalogue[i].graph_option;
-    is = is || (option != NULL && iobind__text_same_letters(option, dot == NULL ? key : dot + 1));
+    const iobind__option_table *table = catalogue[i]->options;
+    for (size_t o = 0; table != NULL && o < table->count; o++) {
+      is = is || (table->options[o].captures && iobind__text_same_letters(table->options[o].key, option));
+    }
   }
   return is;
+}
+
+const iobind__ep *iobind__ep_before(const iobind__ep *ep) {
+  for (size_t i = 0; i < CATALOGUE_SIZE; i++) {
+    if (catalogue[i]->before != NULL && strcmp(catalogue[i]->before, ep->name) == 0) {
+      return catalogue[i];
+    }
+  }
+  return NULL;
+}
+
+void iobind__ep_list_capturing(char out[IOBIND__EP_NAMES]) {
+  size_t length = 0;
+  out[0] = '\0';
+  for (size_t i = 0; i < CATALOGUE_SIZE && length < IOBIND__EP_NAMES; i++) {
+    if (catalogue[i]->graph_option != NULL) {
+      int added = snprintf(out + length, IOBIND__EP_NAMES - length, "%s%s", length == 0 ? "" : ", ", catalogue[i]->name);
+      length += added > 0 ? (size_t)added : 0;
+    }
+  }
 }
 
 /* "libSTEM.so", "libSTEM.dylib" or "STEM.dll" */
@@ -113,8 +91,8 @@ static bool is_file_of(const char *file_name, const char *stem) {
 
 const iobind__ep *iobind__ep_by_file(const char *file_name) {
   for (size_t i = 0; i < CATALOGUE_SIZE; i++) {
-    if (catalogue[i].library != NULL && is_file_of(file_name, catalogue[i].library)) {
-      return &catalogue[i];
+    if (catalogue[i]->library != NULL && is_file_of(file_name, catalogue[i]->library)) {
+      return catalogue[i];
     }
   }
   return NULL;

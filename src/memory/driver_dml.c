@@ -1,9 +1,11 @@
 /* Allocations, wrapped resources and copies on DirectML's devices. ORT knows a resource by a handle; iobind keeps the list of those that are
  * its own or the caller's. Of the resources of outputs that ORT has allocated only the session's allocator knows. */
-#include "memory/dml.h"
+#include "memory/driver_dml.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+#include "support/options.h"
 
 /* ---- the list ---- */
 
@@ -19,7 +21,7 @@ static iobind__dml_buffer **find_link(iobind__dml *dml, const void *handle) {
 /* Takes the reference to the resource, also if it fails. */
 static iobind_status keep(iobind_device *device, d3d12_resource *resource, void *address, size_t bytes, void **handle,
                           iobind_error *error) {
-  iobind__dml *dml = device->dml;
+  iobind__dml *dml = iobind__dml_of(device);
   const OrtApi *api = IOBIND__API(device->runtime);
   iobind__dml_buffer *made = calloc(1, sizeof *made);
   *handle = address;
@@ -41,8 +43,8 @@ static iobind_status keep(iobind_device *device, d3d12_resource *resource, void 
   return IOBIND_OK;
 }
 
-void iobind__dml_unwrap(iobind_device *device, void *handle) {
-  iobind__dml *dml = device->dml;
+static void unwrap(iobind_device *device, void *handle) {
+  iobind__dml *dml = iobind__dml_of(device);
   pthread_mutex_lock(&dml->mutex);
   iobind__dml_buffer **link = find_link(dml, handle);
   iobind__dml_buffer *gone = *link != NULL && --(*link)->users == 0 ? *link : NULL;
@@ -61,8 +63,9 @@ void iobind__dml_unwrap(iobind_device *device, void *handle) {
   free(gone);
 }
 
-iobind_status iobind__dml_wrap(iobind_device *device, void *resource, size_t bytes, void **handle, iobind_error *error) {
-  iobind__dml *dml = device->dml;
+/* A reference to the resource is held until it is unwrapped. */
+static iobind_status wrap(iobind_device *device, void *resource, size_t bytes, void **handle, iobind_error *error) {
+  iobind__dml *dml = iobind__dml_of(device);
   IOBIND__TRY(iobind__dml_open(device, error));
   if (resource == NULL) {
     return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "data: expected an ID3D12Resource, got NULL");
@@ -86,37 +89,44 @@ iobind_status iobind__dml_wrap(iobind_device *device, void *resource, size_t byt
   return keep(device, resource, NULL, 0, handle, error);
 }
 
-iobind_status iobind__dml_lend(iobind_device *device, OrtAllocator *allocator, iobind_error *error) {
-  iobind__dml *dml = device->dml;
+static iobind_status attach(iobind_device *device, OrtSession *session, iobind__attachment **attachment, iobind_error *error) {
+  const OrtApi *api = IOBIND__API(device->runtime);
+  iobind__dml *dml = iobind__dml_of(device);
   iobind__dml_lender *made = calloc(1, sizeof *made);
   if (made == NULL) {
     return iobind__fail(error, IOBIND_OUT_OF_MEMORY, "out of host memory");
   }
-  made->allocator = allocator;
+  OrtStatus *failed = api->CreateAllocator(session, dml->info, &made->allocator);
+  if (failed != NULL) {
+    free(made);
+    return iobind__ort_fail(api, failed, error, "allocator of '%s'", device->spec);
+  }
+  made->base.device = device;
   pthread_mutex_lock(&dml->mutex);
   made->next = dml->lenders;
   dml->lenders = made;
   pthread_mutex_unlock(&dml->mutex);
+  *attachment = &made->base;
   return IOBIND_OK;
 }
 
-void iobind__dml_take_back(iobind_device *device, OrtAllocator *allocator) {
-  iobind__dml *dml = device->dml;
+static void detach(iobind__attachment *attachment) {
+  iobind__dml_lender *gone = (iobind__dml_lender *)attachment;
+  iobind__dml *dml = iobind__dml_of(attachment->device);
   pthread_mutex_lock(&dml->mutex);
   iobind__dml_lender **link = &dml->lenders;
-  while (*link != NULL && (*link)->allocator != allocator) {
+  while (*link != gone) {
     link = &(*link)->next;
   }
-  iobind__dml_lender *gone = *link;
-  if (gone != NULL) {
-    *link = gone->next;
-  }
+  *link = gone->next;
   pthread_mutex_unlock(&dml->mutex);
+  IOBIND__API(attachment->device->runtime)->ReleaseAllocator(gone->allocator);
   free(gone);
 }
 
-iobind_status iobind__dml_find(iobind_device *device, void *handle, d3d12_resource **resource, iobind_error *error) {
-  iobind__dml *dml = device->dml;
+/* The resource behind a handle, with a reference more, for the caller. */
+static iobind_status find(iobind_device *device, void *handle, d3d12_resource **resource, iobind_error *error) {
+  iobind__dml *dml = iobind__dml_of(device);
   *resource = NULL;
   pthread_mutex_lock(&dml->mutex);
   const iobind__dml_buffer *known = *find_link(dml, handle);
@@ -139,7 +149,7 @@ iobind_status iobind__dml_find(iobind_device *device, void *handle, d3d12_resour
 
 /* Host memory of iobind's that lies around an address, and the offset in it; NULL: it is other memory. With a reference more. */
 static d3d12_resource *find_host(iobind_device *device, const void *address, uint64_t *offset) {
-  iobind__dml *dml = device->dml;
+  iobind__dml *dml = iobind__dml_of(device);
   d3d12_resource *found = NULL;
   uintptr_t wanted = (uintptr_t)address;
   pthread_mutex_lock(&dml->mutex);
@@ -160,7 +170,7 @@ static d3d12_resource *find_host(iobind_device *device, const void *address, uin
 static iobind_status allocate_host(iobind_device *device, size_t bytes, void **data, iobind_error *error) {
   d3d12_resource *resource;
   void *address;
-  IOBIND__TRY(iobind__d3d12_make_host_buffer(device->dml->d3d12.device, bytes, &resource, &address, error));
+  IOBIND__TRY(iobind__d3d12_make_host_buffer(iobind__dml_of(device)->d3d12.device, bytes, &resource, &address, error));
   return keep(device, resource, address, bytes == 0 ? 1 : bytes, data, error);
 }
 
@@ -171,7 +181,7 @@ static void *ORT_CALL allocate(OrtAllocator *self, size_t bytes) {
   if (own->memory == IOBIND_MEMORY_HOST_ACCESSIBLE) {
     return allocate_host(own->device, bytes, &data, NULL) == IOBIND_OK ? data : NULL;
   }
-  if (iobind__d3d12_make_buffer(own->device->dml->d3d12.device, bytes, &resource, NULL) != IOBIND_OK) {
+  if (iobind__d3d12_make_buffer(iobind__dml_of(own->device)->d3d12.device, bytes, &resource, NULL) != IOBIND_OK) {
     return NULL;
   }
   return keep(own->device, resource, NULL, 0, &data, NULL) == IOBIND_OK ? data : NULL;
@@ -179,7 +189,7 @@ static void *ORT_CALL allocate(OrtAllocator *self, size_t bytes) {
 
 static void ORT_CALL release(OrtAllocator *self, void *data) {
   if (data != NULL) {
-    iobind__dml_unwrap(((const iobind__dml_allocator *)self)->device, data);
+    unwrap(((const iobind__dml_allocator *)self)->device, data);
   }
 }
 
@@ -188,10 +198,10 @@ static const OrtMemoryInfo *ORT_CALL describe(const OrtAllocator *self) {
   return own->device->places[own->memory].info;
 }
 
-iobind_status iobind__dml_get_allocator(iobind__place *place, OrtAllocator **allocator, iobind_error *error) {
+static iobind_status get_allocator(iobind__place *place, OrtAllocator **allocator, iobind_error *error) {
   iobind_device *device = place->device;
   IOBIND__TRY(iobind__dml_open(device, error));
-  iobind__dml_allocator *own = &device->dml->allocators[place->memory];
+  iobind__dml_allocator *own = &iobind__dml_of(device)->allocators[place->memory];
   /* version 1: ORT uses nothing but these three */
   *own = (iobind__dml_allocator){
       .base = {.version = 1, .Alloc = allocate, .Free = release, .Info = describe}, .device = device, .memory = place->memory};
@@ -211,7 +221,7 @@ typedef struct copy_side {
 static void free_side(iobind_device *device, copy_side *side) {
   iobind__com_release(side->resource);
   if (side->staging != NULL) {
-    iobind__dml_unwrap(device, side->staging);
+    unwrap(device, side->staging);
   }
 }
 
@@ -219,7 +229,7 @@ static iobind_status find_side(iobind_device *device, const iobind__place *place
                                iobind_error *error) {
   *side = (copy_side){NULL, 0, NULL};
   if (!place->host) {
-    return iobind__dml_find(device, data, &side->resource, error);
+    return find(device, data, &side->resource, error);
   }
   side->resource = find_host(device, data, &side->offset);
   if (side->resource != NULL) {
@@ -238,17 +248,17 @@ static iobind_status submit(iobind_device *device, const iobind__buffer_copy *co
     IOBIND__TRY(iobind__dml_stream_copy(stream, copies, count, error));
     return waits ? iobind__stream_drain(stream, error) : IOBIND_OK;
   }
-  IOBIND__TRY(iobind__lane_copy(device->dml->lane, copies, count, &value, error));
-  return iobind__lane_wait(device->dml->lane, value, error);
+  IOBIND__TRY(iobind__lane_copy(iobind__dml_of(device)->lane, copies, count, &value, error));
+  return iobind__lane_wait(iobind__dml_of(device)->lane, value, error);
 }
 
-enum { BATCH = 16 }; /* as many as a call of ORT has */
-
-iobind_status iobind__dml_copy(iobind_device *device, const iobind__transfer *const *transfers, size_t count,
-                               iobind_stream *stream, iobind_error *error) {
-  iobind__buffer_copy copies[BATCH];
-  copy_side from[BATCH] = {{NULL, 0, NULL}};
-  copy_side to[BATCH] = {{NULL, 0, NULL}};
+static iobind_status copy(iobind_device *device, const iobind__transfer *const *transfers, size_t count, iobind_stream *given,
+                          bool *unknown, iobind_error *error) {
+  iobind_stream *stream = given != NULL && given->device == device ? given : NULL; /* one of another device cannot order them */
+  *unknown = false;
+  iobind__buffer_copy copies[IOBIND__COPY_BATCH];
+  copy_side from[IOBIND__COPY_BATCH] = {{NULL, 0, NULL}};
+  copy_side to[IOBIND__COPY_BATCH] = {{NULL, 0, NULL}};
   bool waits = false;
   IOBIND__TRY(iobind__dml_open(device, error));
   iobind_status status = IOBIND_OK;
@@ -276,11 +286,41 @@ iobind_status iobind__dml_copy(iobind_device *device, const iobind__transfer *co
   return status;
 }
 
-iobind_status iobind__dml_wait(iobind_device *device, iobind_error *error) {
+static iobind_status wait_for_all(iobind_device *device, iobind_error *error) {
   uint64_t value;
-  if (!atomic_load(&device->dml->open)) {
+  if (!atomic_load(&iobind__dml_of(device)->open)) {
     return IOBIND_OK; /* nothing was submitted */
   }
-  IOBIND__TRY(iobind__lane_leave_compute(device->dml->lane, &value, error));
-  return iobind__lane_wait(device->dml->lane, value, error);
+  IOBIND__TRY(iobind__lane_leave_compute(iobind__dml_of(device)->lane, &value, error));
+  return iobind__lane_wait(iobind__dml_of(device)->lane, value, error);
 }
+
+static iobind_status get_native(iobind_device *device, void *handle, iobind_native *native, iobind_error *error) {
+  d3d12_resource *resource;
+  if (handle == NULL) {
+    return iobind__fail(error, IOBIND_NOT_SUPPORTED, "a tensor of 0 bytes has no resource");
+  }
+  IOBIND__TRY(find(device, handle, &resource, error));
+  const iobind_native full = {.kind = IOBIND_NATIVE_D3D12, .handle = resource};
+  iobind_status status = iobind__info_write(native, "native", &full, sizeof full, sizeof full, "tensor_get_native", error);
+  if (status != IOBIND_OK) {
+    iobind__com_release(resource);
+  }
+  return status;
+}
+
+const iobind__driver iobind__direct3d_driver = {
+    .allocator = get_allocator,
+    .allocates_whole = true,
+    .copy = copy,
+    .wait = wait_for_all,
+    .wrap = wrap,
+    .unwrap = unwrap,
+    .get_native = get_native,
+    .attach = attach,
+    .detach = detach,
+    .streams = &iobind__dml_stream,
+    .native = IOBIND_NATIVE_D3D12,
+    .native_name = "D3D12",
+    .use_event = iobind__dml_use_fence,
+};

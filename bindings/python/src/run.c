@@ -1,0 +1,221 @@
+/* Session.run: one run without a binding that a caller sees. Arrays that lie as a tensor does are taken here, with nothing made in Python but the
+ * results; Python sees to all others. */
+#include "core.h"
+
+#include <string.h>
+
+/* All inputs and outputs. An input on a device must be where the session reads it, one on the host is copied there unless the session reads
+ * the host; outputs come to the host. */
+static iobind_status bind_all(const Session *self, iobind_binding *binding, iobind_tensor *const *inputs) {
+  iobind_device *cpu = iobind_runtime_get_device(((Runtime *)self->runtime)->handle, 0);
+  iobind_status status = IOBIND_OK;
+  for (size_t i = 0; i < self->input_count && status == IOBIND_OK; i++) {
+    iobind_tensor_info info = IOBIND_TENSOR_INFO_INIT;
+    (void)!iobind_tensor_get_info(inputs[i], &info, NULL); /* NULL is refused below */
+    bool on_host = info.host_readable != 0 || info.dtype == IOBIND_STRING;
+    status = iobind_binding_set_input(binding, i, on_host ? IOBIND_INPUT_LIVE : IOBIND_INPUT_RESIDENT, inputs[i], NULL, NULL);
+  }
+  for (size_t i = 0; i < self->output_count && status == IOBIND_OK; i++) {
+    status = iobind_binding_set_output(binding, i, IOBIND_OUTPUT_FRESH, cpu, IOBIND_MEMORY_DEFAULT, NULL, NULL);
+  }
+  return status;
+}
+
+/* A binding for one run, which is ready for it; NULL if a binding does not take such inputs. */
+static iobind_binding *bind_once(const Session *self, iobind_tensor *const *inputs) {
+  iobind_binding *binding;
+  if (iobind_binding_create(self->handle, &binding, NULL) != IOBIND_OK) {
+    return NULL;
+  }
+  if (bind_all(self, binding, inputs) != IOBIND_OK || iobind_binding_check(binding, NULL) != IOBIND_OK) {
+    iobind_binding_destroy(binding);
+    return NULL;
+  }
+  return binding;
+}
+
+static iobind_status take_all(const Session *self, iobind_binding *binding, iobind_tensor **outputs, iobind_error *error) {
+  iobind_status status = IOBIND_OK;
+  for (size_t i = 0; i < self->output_count && status == IOBIND_OK; i++) {
+    status = iobind_binding_take_output(binding, i, &outputs[i], error);
+  }
+  for (size_t i = 0; i < self->output_count && status != IOBIND_OK; i++) {
+    iobind_tensor_release(outputs[i]);
+    outputs[i] = NULL;
+  }
+  return status;
+}
+
+/* The caller knows nothing of a binding: "session_run" is not longer than any name that it replaces. */
+static void name_session_run(iobind_error *error) {
+  static const char name[] = "session_run";
+  const char *rest = strncmp(error->message, "binding_", 8) == 0 ? strchr(error->message, ':') : NULL;
+  if (rest != NULL) {
+    memmove(error->message + sizeof name - 1, rest, strlen(rest) + 1);
+    memcpy(error->message, name, sizeof name - 1);
+  }
+}
+
+/* With the binding of bind_once, on the main thread. */
+static iobind_status run_by_binding(const Session *self, iobind_binding *binding, iobind_tensor **outputs,
+                                    iobind_error *error) {
+  iobind_status status;
+  (void)run_begins(binding); /* false only on another thread, where run_once does not come here */
+  Py_BEGIN_ALLOW_THREADS
+  status = iobind_binding_run(binding, NULL, NULL, error);
+  if (status == IOBIND_OK) {
+    status = take_all(self, binding, outputs, error);
+  }
+  run_ends();
+  iobind_binding_destroy(binding);
+  Py_END_ALLOW_THREADS
+  name_session_run(error);
+  return status;
+}
+
+/* iobind_session_run cannot be cancelled, a run of a binding can: the main thread, the one that hears of Ctrl-C, has one for this run. But
+ * ORT takes inputs that a binding refuses, such as one of 1 element beside one of N where the model has one name for both dims:
+ * whatever is refused before the run is left to iobind_session_run, and so are its words for what is wrong. */
+static iobind_status run_once(Session *self, iobind_tensor *const *inputs, iobind_tensor **outputs, iobind_error *error) {
+  iobind_binding *binding = NULL;
+  if (self->runs_by_binding && is_main_thread()) {
+    WITH_SESSION(self, binding, bind_once(self, inputs));
+  }
+  if (binding != NULL) {
+    return run_by_binding(self, binding, outputs, error);
+  }
+  iobind_status status;
+  WITH_SESSION(self, status, iobind_session_run(self->handle, inputs, outputs, error));
+  return status;
+}
+
+/* The run, with the exception that its failure is; gives whether it is over without one. */
+static bool run_or_raise(Session *self, iobind_tensor *const *inputs, iobind_tensor **outputs) {
+  if (!session_is_open(self)) {
+    return false;
+  }
+  iobind_error error;
+  error.struct_size = sizeof error; /* the rest is written where it fails */
+  iobind_status status = run_once(self, inputs, outputs, &error);
+  bool interrupted = status == IOBIND_CANCELLED && PyErr_CheckSignals() != 0; /* KeyboardInterrupt */
+  if (status != IOBIND_OK && !interrupted) {
+    raise_error(&error);
+  }
+  return status == IOBIND_OK;
+}
+
+/* run_tensors(list of tensors): a list of tensors, None for outputs that are not tensors */
+PyObject *session_run_tensors(Session *self, PyObject *inputs) {
+  if (!PyList_Check(inputs) || (size_t)PyList_Size(inputs) != self->input_count) {
+    return raise_status(IOBIND_INVALID_ARGUMENT, "session_run: a tensor for each input");
+  }
+  iobind_tensor **handles = PyMem_Calloc(self->input_count + self->output_count + 1, sizeof *handles);
+  if (handles == NULL) {
+    return PyErr_NoMemory();
+  }
+  for (size_t i = 0; i < self->input_count; i++) {
+    Tensor *tensor;
+    if (ready_tensor_or_none(PyList_GetItem(inputs, (Py_ssize_t)i), &tensor) != 0) {
+      PyMem_Free(handles);
+      return NULL;
+    }
+    handles[i] = tensor == NULL ? NULL : tensor->handle;
+  }
+  iobind_tensor **outputs = handles + self->input_count;
+  PyObject *list = run_or_raise(self, handles, outputs) ? PyList_New(0) : NULL;
+  for (size_t i = 0; i < self->output_count; i++) {
+    PyObject *tensor = outputs[i] == NULL ? (Py_INCREF(Py_None), Py_None) : output_object(outputs[i], self);
+    if (tensor == NULL || list == NULL || PyList_Append(list, tensor) != 0) {
+      Py_CLEAR(list);
+    }
+    Py_XDECREF(tensor);
+  }
+  PyMem_Free(handles);
+  release_now();
+  return list;
+}
+
+/* ---- arrays in, arrays out ---- */
+
+/* What a run of arrays uses, in one block. */
+typedef struct feed {
+  iobind_tensor **inputs;
+  iobind_tensor **outputs;
+  Py_buffer *views; /* of the inputs; obj NULL: none */
+} feed;
+
+static bool feed_open(const Session *self, feed *made) {
+  size_t tensors = self->input_count + self->output_count;
+  made->views = PyMem_Calloc(1, self->input_count * sizeof(Py_buffer) + tensors * sizeof(iobind_tensor *));
+  made->inputs = (iobind_tensor **)(void *)(made->views + self->input_count);
+  made->outputs = made->inputs + self->input_count;
+  return made->views != NULL;
+}
+
+static void feed_close(const Session *self, feed *made) {
+  for (size_t i = 0; i < self->input_count; i++) {
+    iobind_tensor_release(made->inputs[i]);
+    PyBuffer_Release(&made->views[i]);
+  }
+  PyMem_Free(made->views);
+}
+
+/* Take an array as a tensor on its own memory; false where Python sees to it: it has another type, gaps, no elements, or is no array. */
+static bool take_array(const Session *self, size_t index, PyObject *value, feed *made) {
+  const int32_t dtype = self->inputs[index].dtype;
+  Py_buffer *view = &made->views[index];
+  if (value == NULL || PyObject_TypeCheck(value, tensor_type) || PyObject_GetBuffer(value, view, PyBUF_FULL_RO) != 0) {
+    PyErr_Clear();
+    return false;
+  }
+  bool fits = dtype != 0 && view->len > 0 && (view->ndim == 0 || view->shape != NULL) && view->ndim <= IOBIND_MAX_RANK &&
+              dtype_of_format(view->format, view->itemsize) == dtype && PyBuffer_IsContiguous(view, 'C') != 0;
+  return fits && iobind_tensor_wrap(iobind_runtime_get_device(((Runtime *)self->runtime)->handle, 0), IOBIND_MEMORY_DEFAULT,
+                                    (iobind_dtype)dtype, (const int64_t *)view->shape, (size_t)view->ndim, view->buf,
+                                    (size_t)view->len, NULL, NULL, &made->inputs[index], NULL) == IOBIND_OK;
+}
+
+/* All inputs by name, and nothing else. */
+static bool take_arrays(const Session *self, PyObject *given, feed *made) {
+  bool fits = PyDict_CheckExact(given) && (size_t)PyDict_Size(given) == self->input_count;
+  for (size_t i = 0; i < self->input_count && fits; i++) {
+    fits = take_array(self, i, PyDict_GetItemWithError(given, self->inputs[i].name), made);
+  }
+  PyErr_Clear();
+  return fits;
+}
+
+/* A tensor's array, or None for what is not a tensor. Takes the tensor over. */
+static PyObject *array_of(iobind_tensor *handle, Session *self) {
+  if (handle == NULL) {
+    Py_RETURN_NONE;
+  }
+  PyObject *tensor = output_object(handle, self);
+  PyObject *array = tensor == NULL ? NULL : tensor_to_numpy((Tensor *)tensor, NULL);
+  Py_XDECREF(tensor);
+  return array;
+}
+
+/* run_arrays(inputs by name): a list of arrays, one for each output, or NotImplemented where Python sees to the inputs */
+PyObject *session_run_arrays(Session *self, PyObject *given) {
+  feed made;
+  if (!feed_open(self, &made)) {
+    return PyErr_NoMemory();
+  }
+  PyObject *list = NULL;
+  if (!take_arrays(self, given, &made)) {
+    list = Py_NotImplemented;
+    Py_INCREF(list);
+  } else if (run_or_raise(self, made.inputs, made.outputs)) {
+    list = PyList_New((Py_ssize_t)self->output_count);
+    for (size_t i = 0; i < self->output_count; i++) {
+      PyObject *array = array_of(made.outputs[i], self);
+      if (array == NULL || list == NULL || PyList_SetItem(list, (Py_ssize_t)i, array) != 0) {
+        Py_CLEAR(list);
+      }
+    }
+  }
+  feed_close(self, &made);
+  release_now();
+  return list;
+}

@@ -1,0 +1,141 @@
+/* What is known of execution providers in advance, without a handle of ORT: names, library files, facts, quirks, options. Each EP has a row, in a
+ * file of its own or (if little is known of it) in plain.c, and catalogue.c lists the rows. */
+#ifndef IOBIND_EP_EP_H
+#define IOBIND_EP_EP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "ep/option.h"
+#include "ort/api.h"
+
+/* What an EP does in some releases of ORT, and what the rest of the library must therefore do. */
+typedef enum iobind__quirk_bit {
+  IOBIND__QUIRK_QUEUES = 1 << 0, /* a run may return before its work is done, and only a copy to the host waits for it */
+  IOBIND__QUIRK_SERIAL = 1 << 1, /* crashes if two threads use it at the same time: calls into it are serialized */
+  IOBIND__QUIRK_GATED = 1 << 2,  /* capturing a graph fails by any call of another thread, which is kept out meanwhile */
+  IOBIND__QUIRK_REFUSES_RUN_STREAM = 1 << 3,  /* crashes if a run is given a stream; a session is given one, by an option */
+  IOBIND__QUIRK_CAPTURES_NOTHING = 1 << 4,    /* this ORT offers it no graph capture */
+  IOBIND__QUIRK_REPLAY_WAITS = 1 << 5,        /* a replay on a given stream waits for it */
+  IOBIND__QUIRK_GRAPH_RECYCLES = 1 << 6,      /* another run reuses pinned memory that a replay reads */
+  IOBIND__QUIRK_GRAPH_STAYS = 1 << 7,         /* a graph that it reports as released stays until the session is destroyed */
+  IOBIND__QUIRK_GRAPH_LOSES_COPIES = 1 << 8,  /* copies that nodes make are not captured: each graph is tried first */
+  IOBIND__QUIRK_EARLY_OUTPUT_COPIES = 1 << 9, /* of several outputs that ORT copies elsewhere, some are copied too early */
+} iobind__quirk_bit;
+
+/* Releases are N of ORT 1.N. */
+typedef struct iobind__quirk {
+  iobind__quirk_bit bit;
+  uint32_t first;    /* 0: the oldest that iobind accepts */
+  uint32_t last;     /* 0: no release without it is known */
+  bool only_bridged; /* see iobind__ep */
+} iobind__quirk;
+
+/* DLPack's device types, by which libraries name the memory of a tensor. */
+enum {
+  IOBIND__DL_CPU = 1,
+  IOBIND__DL_CUDA = 2,
+  IOBIND__DL_CUDA_HOST = 3,
+  IOBIND__DL_ROCM = 10,
+  IOBIND__DL_ROCM_HOST = 11,
+  IOBIND__DL_EXT_DEV = 12,
+  IOBIND__DL_CUDA_MANAGED = 13,
+  IOBIND__DL_WEBGPU = 15,
+};
+
+/* Those of an EP's memory; 0: none. A wrong one would let a consumer read the memory as something else. */
+typedef struct iobind__dlpack_types {
+  int32_t memory;
+  int32_t pinned;
+  int32_t managed; /* taken for `memory` */
+} iobind__dlpack_types;
+
+/* Who serves the devices of an EP. Each has files of its own, driver_*, in the modules whose objects it needs. */
+typedef enum iobind__driver_kind {
+  IOBIND__DRIVER_ORT = 0, /* ORT, in all that iobind needs */
+  IOBIND__DRIVER_CUDA,
+  IOBIND__DRIVER_DIRECT3D,
+  IOBIND__DRIVER_VDEV,
+} iobind__driver_kind;
+
+typedef struct iobind__ep {
+  const char *name;    /* in device specs; its library is registered under the same name */
+  const char *ep_name; /* ORT's name */
+  const char *library; /* stem of the library's file: "lib" STEM ".so"; NULL: inside ORT's own library */
+  const char *pinned;  /* ORT's old name for its pinned memory, taken as a device spec; NULL: none */
+  const char *
+      before; /* it has no devices: options under its name put it before the bridged devices of this EP; NULL: it has its own */
+  iobind__driver_kind driver;
+  bool addressable; /* an address inside an allocation is a real address */
+  bool streams;     /* has streams of its own */
+  bool on_demand;   /* registered by the search only when a device spec names it: a virtual device must not become the "gpu" */
+  bool bridged; /* finds its ORT by libonnxruntime_providers_shared: the first one in the process. It ends the process if it is
+                   * given an option that it refuses */
+  const char *graph_option;  /* the key that makes it capture graphs; NULL: it does not, or it is unknown */
+  bool graph_by_settings;    /* without that key, settings outside of the session decide: it is always given */
+  const char *stream_option; /* of `options`, the key of the stream on which a session computes; NULL: none */
+  iobind__dlpack_types dlpack;
+  const char *software_variable; /* set to 1 in the environment, it lets the EP use a software adapter; NULL: none */
+  /* Would the EP take these options? For one that ends the process over an option that it refuses. *answered is false if it could not be
+   * asked. NULL: there is no way to ask. */
+  OrtStatus *(*ask)(const OrtApi *api, const char *const *keys, const char *const *values, size_t count, bool *answered);
+  /* Put the EP before another one (`before`) in a session, with these options. */
+  OrtStatus *(*append)(const OrtApi *api, OrtSessionOptions *out, const char *const *keys, const char *const *values,
+                       size_t count);
+  const iobind__quirk *quirks;         /* ends with a bit of 0; NULL: none */
+  const iobind__option_table *options; /* NULL: none is known */
+} iobind__ep;
+
+extern const iobind__ep iobind__ep_cpu;
+extern const iobind__ep iobind__ep_cuda;
+extern const iobind__ep iobind__ep_tensorrt;
+extern const iobind__ep iobind__ep_nvtensorrtrtx;
+extern const iobind__ep iobind__ep_webgpu;
+extern const iobind__ep iobind__ep_openvino;
+extern const iobind__ep iobind__ep_dml;
+extern const iobind__ep iobind__ep_qnn;
+extern const iobind__ep iobind__ep_migraphx;
+extern const iobind__ep iobind__ep_vitisai;
+extern const iobind__ep iobind__ep_coreml;
+extern const iobind__ep iobind__ep_vdev;
+
+/* ---- catalogue.c ---- */
+
+const iobind__ep *iobind__ep_by_name(const char *name, size_t length); /* NULL: not in the catalogue */
+const iobind__ep *iobind__ep_by_ep_name(const char *ep_name);
+const iobind__ep *iobind__ep_at(size_t index);               /* NULL behind the last */
+const iobind__ep *iobind__ep_by_file(const char *file_name); /* the last part of a path */
+
+/* Is the text ORT's old name for an EP's pinned memory? */
+const iobind__ep *iobind__ep_by_pinned(const char *text, size_t length);
+
+/* Does an option capture graphs, or an entry "ep.NAME.KEY" of ORT's that means one? */
+bool iobind__ep_is_graph_option(const char *key);
+
+/* The EP whose options put it before the devices of another one; NULL: there is none. */
+const iobind__ep *iobind__ep_before(const iobind__ep *ep);
+
+enum { IOBIND__EP_NAMES = 128 };
+
+/* The names of those that capture graphs, for a message. */
+void iobind__ep_list_capturing(char out[IOBIND__EP_NAMES]);
+
+/* For a message about a device spec. */
+#define IOBIND__SPEC_EXAMPLES "cpu, cuda:1, gpu, ep=NAME:0, vendor=0x10de, cuda/pinned"
+
+/* Is `key` an option of the EP? If the catalogue lists no options for the EP, every key counts as known. OK with *known false:
+ * it may pass, because an EP can be newer than the catalogue; *near is a known key that is similar, or NULL.
+ * INVALID_ARGUMENT: it differs from a known key only in upper and lower case. */
+iobind_status iobind__ep_option_check(const iobind__ep *ep, const char *key, bool *known, const char **near,
+                                      iobind_error *error);
+
+/* ---- quirk.c ---- */
+
+/* The quirks of an EP's devices in ORT 1.`release`, a sum of bits. `ep` is NULL for an EP that is not in the catalogue. */
+uint32_t iobind__quirks_of(const iobind__ep *ep, uint32_t release, bool bridged);
+
+/* The first release N of ORT 1.N without a quirk that the EP has in an older one; 0: none is known. */
+uint32_t iobind__quirk_ends(const iobind__ep *ep, iobind__quirk_bit bit);
+
+#endif

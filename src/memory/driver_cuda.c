@@ -1,0 +1,192 @@
+/* CUDA's devices: memory and copies are ORT's, streams and events of other libraries are used by NVIDIA's driver. */
+#include "memory/driver.h"
+#include "memory/foreign.h"
+#include "memory/kind.h"
+#include "support/system.h"
+
+#if defined(_WIN32)
+static const char driver[] = "nvcuda.dll";
+#else
+static const char driver[] = "libcuda.so.1";
+#endif
+
+/* The first ones are needed with streams, the last ones to ask whether the device is idle. */
+enum {
+  STREAM_CONTEXT,
+  IS_CAPTURING,
+  CREATE,
+  DESTROY,
+  RECORD,
+  WAIT,
+  PUSH,
+  POP,
+  ERROR_NAME,
+  OF_STREAMS,
+  DEVICE = OF_STREAMS,
+  RETAIN,
+  SYNCHRONIZE,
+  ALL
+};
+static const char *const names[ALL] = {
+    [STREAM_CONTEXT] = "cuStreamGetCtx",
+    [IS_CAPTURING] = "cuStreamIsCapturing",
+    [CREATE] = "cuEventCreate",
+    [DESTROY] = "cuEventDestroy_v2",
+    [RECORD] = "cuEventRecord",
+    [WAIT] = "cuStreamWaitEvent",
+    [PUSH] = "cuCtxPushCurrent_v2",
+    [POP] = "cuCtxPopCurrent_v2",
+    [ERROR_NAME] = "cuGetErrorName",
+    [DEVICE] = "cuDeviceGet",
+    [RETAIN] = "cuDevicePrimaryCtxRetain",
+    [SYNCHRONIZE] = "cuCtxSynchronize",
+};
+_Static_assert((int)ALL <= (int)IOBIND__FOREIGN_CALLS, "every call has a number");
+
+static iobind_status fail(const iobind__foreign *self, int failed, const char *what, iobind_error *error) {
+  const char *name = NULL;
+  if (((int (*)(int, const char **))self->found[ERROR_NAME])(failed, &name) != 0 || name == NULL) {
+    name = "an error without a name";
+  }
+  return iobind__fail(error, IOBIND_RUNTIME, "%s: CUDA error %d (%s)", what, failed, name);
+}
+
+static int stream_context(const iobind__foreign *self, void *stream, void **context) {
+  return ((int (*)(void *, void **))self->found[STREAM_CONTEXT])(stream, context);
+}
+
+static iobind_status find(iobind__foreign *self, const iobind_stream *stream, iobind_error *error) {
+  if (!iobind__foreign_find(self, iobind__library_loaded(driver), names, 0, OF_STREAMS)) {
+    return iobind__foreign_lacks(stream, driver, error);
+  }
+  int failed = stream_context(self, iobind__stream_handle(stream), &self->context);
+  return failed == 0 ? IOBIND_OK : fail(self, failed, "the context of the stream", error);
+}
+
+/* Do something in the context of the device, which the calling thread may not have. */
+static int in_context(const iobind__foreign *self, int (*act)(const iobind__foreign *self, void *a, void *b), void *a,
+                      void *b) {
+  void *popped;
+  int failed = ((int (*)(void *))self->found[PUSH])(self->context);
+  if (failed == 0) {
+    failed = act(self, a, b);
+    (void)((int (*)(void **))self->found[POP])(&popped);
+  }
+  return failed;
+}
+
+static int act_record(const iobind__foreign *self, void *event, void *stream) {
+  return ((int (*)(void *, void *))self->found[RECORD])(event, stream);
+}
+
+static int act_wait(const iobind__foreign *self, void *stream, void *event) {
+  return ((int (*)(void *, void *, unsigned))self->found[WAIT])(stream, event, 0);
+}
+
+static int act_create(const iobind__foreign *self, void *event, void *unused) {
+  enum { NO_TIMES = 2 };
+  (void)unused;
+  return ((int (*)(void **, unsigned))self->found[CREATE])(event, NO_TIMES);
+}
+
+static int act_destroy(const iobind__foreign *self, void *event, void *unused) {
+  (void)unused;
+  return ((int (*)(void *))self->found[DESTROY])(event);
+}
+
+static int act_ask(const iobind__foreign *self, void *stream, void *capturing) {
+  return ((int (*)(void *, int *))self->found[IS_CAPTURING])(stream, capturing);
+}
+
+static int act_synchronize(const iobind__foreign *self, void *unused, void *unused_too) {
+  (void)unused, (void)unused_too;
+  return ((int (*)(void))self->found[SYNCHRONIZE])();
+}
+
+static int record(const iobind__foreign *self, void *event, void *stream) {
+  return in_context(self, act_record, event, stream);
+}
+
+static int wait_event(const iobind__foreign *self, void *stream, void *event) {
+  return in_context(self, act_wait, stream, event);
+}
+
+static int create(const iobind__foreign *self, void **event) {
+  return in_context(self, act_create, event, NULL);
+}
+
+static int destroy(const iobind__foreign *self, void *event) {
+  return in_context(self, act_destroy, event, NULL);
+}
+
+static int is_capturing(const iobind__foreign *self, void *stream, int *capturing) {
+  return in_context(self, act_ask, stream, capturing);
+}
+
+static iobind_status find_stream(const iobind__foreign *self, const iobind_device *device, void *given, void **stream,
+                                 iobind_error *error) {
+  enum { LEGACY = 1, PER_THREAD = 2 };
+  void *context = NULL;
+  *stream = given;
+  if (given == NULL || (uintptr_t)given == LEGACY) {
+    *stream = (void *)(uintptr_t)LEGACY; /* NULL would be another one in a driver call of some programs */
+    return IOBIND_OK;
+  }
+  if ((uintptr_t)given == PER_THREAD) {
+    return iobind__fail(error, IOBIND_NOT_SUPPORTED, "cudaStreamPerThread is another stream on each thread: expected a stream");
+  }
+  int failed = stream_context(self, given, &context);
+  if (failed != 0) {
+    return fail(self, failed, "stream of another library", error);
+  }
+  return context == self->context
+             ? IOBIND_OK
+             : iobind__fail(error, IOBIND_DEVICE, "expected a stream of '%s', got one of another device or context",
+                            device->spec);
+}
+
+static const iobind__foreign_calls calls = {
+    .find = find,
+    .find_stream = find_stream,
+    .is_capturing = is_capturing,
+    .create = create,
+    .destroy = destroy,
+    .record = record,
+    .wait = wait_event,
+    .fail = fail,
+};
+
+/* The context that the EP uses, in which this thread may then call. It stays retained, as CUDA's runtime does it: giving up the last reference
+ * would reset the device. False: the driver is not in use. */
+static bool open_context(iobind__foreign *self, const iobind_device *device) {
+  int found = 0;
+  return iobind__foreign_find(self, iobind__library_loaded(driver), names, PUSH, ALL) &&
+         ((int (*)(int *, int))self->found[DEVICE])(&found, (int)device->ordinal) == 0 &&
+         ((int (*)(void **, int))self->found[RETAIN])(&self->context, found) == 0;
+}
+
+/* The EP waits for its device when a session is made, and ends the process if it cannot: some library captures a stream of the device, or
+ * earlier work has failed. To ask is to wait as the EP does: by CUDA's rules either ends a capture (900), or finds one ended so (901). */
+static iobind_status check_ready(const iobind_device *device, iobind_error *error) {
+  enum { CAPTURED = 900, CAPTURE_ENDED = 901 };
+  if (!device->bridged) {
+    return IOBIND_OK;
+  }
+  iobind__foreign self = {.calls = &calls};
+  iobind__device_enter(device);
+  int failed = open_context(&self, device) ? in_context(&self, act_synchronize, NULL, NULL) : 0;
+  iobind__device_leave(device);
+  if (failed == CAPTURED || failed == CAPTURE_ENDED) {
+    return iobind__fail(
+        error, IOBIND_INVALID_STATE,
+        "session_create: '%s': a stream of the device was being captured, and its capture has failed: make sessions "
+        "before or after captures: making one waits for the device",
+        device->spec);
+  }
+  return failed == 0 ? IOBIND_OK : fail(&self, failed, "session_create: waiting for the device", error);
+}
+
+const iobind__driver iobind__cuda_driver = {
+    IOBIND__DRIVEN_BY_ORT, .check_ready = check_ready, .native = IOBIND_NATIVE_CUDA,
+    .native_name = "CUDA", .foreign = &calls,          .use_event = iobind__foreign_use_event,
+};

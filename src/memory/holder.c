@@ -1,0 +1,140 @@
+#include "memory/holder.h"
+
+#include <sched.h>
+
+#include "support/system.h"
+
+/* ---- the runs of a binding ---- */
+
+void iobind__flight_init(iobind__flight *self) {
+  *self = (iobind__flight){0};
+  atomic_init(&self->state, IOBIND__IDLE);
+  pthread_mutex_init(&self->mutex, NULL);
+}
+
+void iobind__flight_destroy(iobind__flight *self) {
+  pthread_mutex_destroy(&self->mutex);
+}
+
+void iobind__flight_add(iobind__flight *self, iobind_stream *stream, iobind__ticket ticket) {
+  pthread_mutex_lock(&self->mutex);
+  if (self->stream == NULL) {
+    iobind__ref_retain(&stream->ref);
+    self->stream = stream;
+    self->runs = 1;
+  }
+  self->ticket = ticket;
+  pthread_mutex_unlock(&self->mutex);
+}
+
+iobind_stream *iobind__flight_end(iobind__flight *self) {
+  pthread_mutex_lock(&self->mutex);
+  iobind_stream *stream = self->stream;
+  self->stream = NULL;
+  self->ticket = 0;
+  self->runs = 0;
+  self->has_run = false;
+  pthread_mutex_unlock(&self->mutex);
+  return stream;
+}
+
+/* ---- lists ---- */
+
+static void lock(iobind__holders *self) {
+  while (atomic_exchange_explicit(&self->locked, true, memory_order_acquire)) {
+    sched_yield();
+  }
+}
+
+static void unlock(iobind__holders *self) {
+  atomic_store_explicit(&self->locked, false, memory_order_release);
+}
+
+static void leave(iobind__holder *self) {
+  iobind__holders *holders = self->holders;
+  lock(holders);
+  iobind__holder *one = atomic_load_explicit(&holders->first, memory_order_relaxed);
+  if (one == self) {
+    atomic_store_explicit(&holders->first, self->next, memory_order_relaxed);
+  } else {
+    while (one->next != self) {
+      one = one->next;
+    }
+    one->next = self->next;
+  }
+  unlock(holders);
+  self->holders = NULL;
+}
+
+void iobind__holder_set(iobind__holder *self, iobind__holders *holders, iobind__flight *flight, bool writes) {
+  if (self->holders != NULL) {
+    leave(self);
+  }
+  if (holders == NULL) {
+    return;
+  }
+  self->holders = holders;
+  self->flight = flight;
+  self->writes = writes;
+  lock(holders);
+  self->next = atomic_load_explicit(&holders->first, memory_order_relaxed);
+  atomic_store_explicit(&holders->first, self, memory_order_relaxed);
+  unlock(holders);
+}
+
+/* ---- access in order ---- */
+
+/* What an access has to wait for. */
+typedef struct obstacle {
+  bool is_running;       /* a call of the binding's owner has not returned */
+  bool writes;           /* the memory that is accessed */
+  iobind_stream *stream; /* or its runs are queued here; a reference is held */
+  iobind__ticket ticket;
+} obstacle;
+
+static bool is_busy(iobind__flight *flight, const iobind__flight *own, obstacle *found) {
+  pthread_mutex_lock(&flight->mutex);
+  if (flight->stream != NULL && !iobind__stream_passed(flight->stream, flight->ticket)) {
+    iobind__ref_retain(&flight->stream->ref);
+    found->stream = flight->stream;
+    found->ticket = flight->ticket;
+  }
+  pthread_mutex_unlock(&flight->mutex);
+  found->is_running = found->stream == NULL && flight != own && iobind__flight_runs(flight);
+  return found->stream != NULL || found->is_running;
+}
+
+static bool find_obstacle(iobind__holders *self, bool writes, const iobind__flight *own, obstacle *found) {
+  bool any = false;
+  *found = (obstacle){0};
+  lock(self);
+  for (const iobind__holder *one = atomic_load_explicit(&self->first, memory_order_relaxed); one != NULL && !any;
+       one = one->next) {
+    any = (writes || one->writes) && is_busy(one->flight, own, found);
+    found->writes = one->writes;
+  }
+  unlock(self);
+  return any;
+}
+
+iobind_status iobind__holders_await(iobind__holders *self, bool writes, const iobind__flight *own, iobind_error *error) {
+  enum { PAUSE_NS = 50000 }; /* a synchronous run does not pay for telling when it ends */
+  obstacle found;
+  if (atomic_load_explicit(&self->first, memory_order_acquire) == NULL) {
+    return IOBIND_OK;
+  }
+  while (find_obstacle(self, writes, own, &found)) {
+    if (found.is_running) {
+      iobind__clock_sleep(PAUSE_NS);
+      continue;
+    }
+    iobind_error reason = IOBIND_ERROR_INIT;
+    iobind_status status = iobind__stream_wait_ticket(found.stream, found.ticket, &reason);
+    bool passed = iobind__stream_passed(found.stream, found.ticket);
+    iobind__ref_release(&found.stream->ref);
+    if (status != IOBIND_OK && (found.writes || !passed)) {
+      return iobind__error_copy(error, &reason);
+    }
+  }
+  return IOBIND_OK;
+}

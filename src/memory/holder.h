@@ -1,0 +1,57 @@
+/* Who uses a tensor's memory. What is bound holds it; while runs of its binding are in flight, access from the host is ordered after them. A
+ * synchronous run pays nothing for that: whoever accesses the memory looks at the holders. */
+#ifndef IOBIND_MEMORY_HOLDER_H
+#define IOBIND_MEMORY_HOLDER_H
+
+#include "memory/stream.h"
+
+/* The run state of a binding. The state of an idle binding may carry a thread's number: that thread may replay the last graph without a look.
+ * The number stays while it does so, and that replay cannot be cancelled. */
+enum { IOBIND__IDLE, IOBIND__RUNNING, IOBIND__CANCELLING, IOBIND__CANCELLED, IOBIND__RUN_STATES };
+_Static_assert(IOBIND__THREADS_APART % IOBIND__RUN_STATES == 0, "the number of a thread leaves room for a run state");
+
+/* The runs of one binding. Only its owner's thread changes it; other threads look at the state, and with the mutex at stream and ticket. */
+typedef struct iobind__flight {
+  atomic_uint_least64_t state;
+  pthread_mutex_t mutex;
+  iobind_stream *stream; /* of runs of which the host does not know that they have completed; a reference is held; NULL: none */
+  iobind__ticket ticket; /* of the last of them */
+  size_t runs;           /* and one that came behind them, but was not made */
+  bool has_run; /* one was given to an EP's stream, or a worker has made it: then a failure leaves the states unknown */
+} iobind__flight;
+
+void iobind__flight_init(iobind__flight *self);
+void iobind__flight_destroy(iobind__flight *self); /* it has no stream any more */
+
+static inline bool iobind__flight_runs(const iobind__flight *self) {
+  return atomic_load_explicit(&self->state, memory_order_acquire) % IOBIND__RUN_STATES != IOBIND__IDLE;
+}
+
+/* One more run was submitted to the stream, and this is its ticket. */
+void iobind__flight_add(iobind__flight *self, iobind_stream *stream, iobind__ticket ticket);
+
+/* No run is in flight any more. The caller gets the reference to the stream. */
+iobind_stream *iobind__flight_end(iobind__flight *self);
+
+/* The holders of one memory. */
+typedef struct iobind__holders {
+  atomic_bool locked; /* for the few instructions that change or read the list */
+  _Atomic(struct iobind__holder *) first;
+} iobind__holders;
+
+/* An input or output that is bound to the memory. */
+typedef struct iobind__holder {
+  struct iobind__holder *next;
+  iobind__holders *holders; /* NULL: it holds nothing */
+  iobind__flight *flight;
+  bool writes; /* the runs write the memory; otherwise they only read it */
+} iobind__holder;
+
+/* Hold this memory instead of what was held before; NULL: nothing. The list must live as long as it is held. */
+void iobind__holder_set(iobind__holder *self, iobind__holders *holders, iobind__flight *flight, bool writes);
+
+/* Block until no run that uses the memory is in flight: for an access that writes, none at all; for one that reads, none that writes. Returns
+ * the failure of a run that was to write what is read now. `own` is the flight of the binding whose run the calling thread prepares, or NULL. */
+iobind_status iobind__holders_await(iobind__holders *self, bool writes, const iobind__flight *own, iobind_error *error);
+
+#endif
