@@ -140,8 +140,10 @@ void iobind__graph_destroy(const iobind_binding *binding, iobind__graph *self) {
 
 iobind_status iobind__graph_make_options(const iobind_binding *binding, iobind__graph *self, bool is_queued,
                                          OrtRunOptions **options, iobind_error *error) {
-  const iobind__ort_options *used = self->captured == NULL ? &binding->options : &self->options;
-  if (used->now == NULL) {
+  const iobind__ort_options *used = &self->options;
+  if (self->captured == NULL) {
+    used = &binding->options;
+  } else if (used->now == NULL) {
     char number[16];
     snprintf(number, sizeof number, "%d", self->captured->id);
     IOBIND__TRY(

@@ -112,11 +112,11 @@ static void released_across_shapes(void **state) {
   bind_x(binding, longer);
   iobind_tensor_release(keep_retained(binding).tensor);
   run_between(binding, x, longer);
-  launched since = count_launched();
+  (void)count_launched();
   for (int turn = 0; turn < 4; turn++) {
     bind_x(binding, turn % 2 == 0 ? longer : x);
     expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
-    since = count_launched();
+    launched since = count_launched();
     assert_true(since.graphs == -1 || (since.graphs == 1 && since.kernels == 0));
   }
   iobind_binding_destroy(binding);
