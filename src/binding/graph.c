@@ -446,9 +446,10 @@ static iobind_status bring_in_line(iobind_binding *binding, iobind_error *error)
   if (side->generation == binding->generation) {
     return IOBIND_OK;
   }
-  iobind__guarded_enter(&binding->session->guarded);
+  iobind__scope scope;
+  IOBIND__TRY(iobind__guard_enter(binding->session->inside, &scope, error));
   iobind_status status = iobind__side_compare(binding, side, error);
-  iobind__guarded_leave(&binding->session->guarded);
+  iobind__guard_leave(&scope);
   return status;
 }
 
@@ -458,9 +459,10 @@ static void drop_results(iobind_binding *binding) {
 }
 
 static iobind_status run(iobind_binding *binding, OrtRunOptions *options, const iobind_device *ordered, iobind_error *error) {
-  iobind__guarded_enter(&binding->session->guarded);
+  iobind__scope scope;
+  IOBIND__TRY(iobind__guard_enter(binding->session->inside, &scope, error));
   iobind_status status = iobind__run_ort(binding, options, ordered, error);
-  iobind__guarded_leave(&binding->session->guarded);
+  iobind__guard_leave(&scope);
   return status;
 }
 
@@ -568,9 +570,12 @@ static iobind_status capture(iobind_binding *binding, const saved *states, const
   IOBIND__TRY(bring_in_line(binding, error));
   IOBIND__TRY(make_graph(binding, &self, error));
   binding->is_capture_broken = false;
-  iobind__device_enter_alone(binding->session->graph_device);
-  iobind_status status = iobind__run_ort(binding, self->options[AT_ONCE], ordered, error);
-  iobind__device_leave_alone(binding->session->graph_device);
+  iobind__scope scope;
+  iobind_status status = iobind__guard_enter_alone(binding->session->graph_device->guard, &scope, error);
+  if (status == IOBIND_OK) {
+    status = iobind__run_ort(binding, self->options[AT_ONCE], ordered, error);
+    iobind__guard_leave_alone(&scope);
+  }
   bool is_whole = status == IOBIND_OK;
   *broken = !is_whole && binding->is_capture_broken;
   status = put_back(binding, states, ordered, status, error);

@@ -206,11 +206,12 @@ void iobind__results_drop(iobind_binding *binding, iobind_stream *busy) {
     (void)iobind__stream_drain(busy, NULL); /* nothing else keeps the memory until the stream has passed */
   }
   if (binding->results == IOBIND__RESULTS_READY) {
-    iobind__guarded_enter(&binding->session->guarded);
+    iobind__scope scope;
+    iobind__guard_enter_anyway(binding->session->inside, &scope);
     for (size_t i = 0; i < binding->session->output_count; i++) {
       drop(binding, i);
     }
-    iobind__guarded_leave(&binding->session->guarded);
+    iobind__guard_leave(&scope);
   }
   binding->results = IOBIND__RESULTS_NONE;
 }

@@ -6,34 +6,6 @@
 
 #include "binding/table.h"
 
-/* An EP that only one thread may use at a time; most sessions have none. */
-static inline void enter(const iobind_binding *binding) {
-  if (iobind__guarded_any(&binding->session->guarded)) {
-    iobind__guarded_enter(&binding->session->guarded);
-  }
-}
-
-static inline void leave(const iobind_binding *binding) {
-  if (iobind__guarded_any(&binding->session->guarded)) {
-    iobind__guarded_leave(&binding->session->guarded);
-  }
-}
-
-/* The same for what may not meet a run of the session either. */
-static inline void enter_between_runs(const iobind_binding *binding) {
-  if (binding->session->has_turns) {
-    iobind__session_enter(binding->session);
-    enter(binding);
-  }
-}
-
-static inline void leave_between_runs(const iobind_binding *binding) {
-  if (binding->session->has_turns) {
-    leave(binding);
-    iobind__session_leave(binding->session);
-  }
-}
-
 iobind_status iobind__side_open(iobind_binding *binding, iobind__side *side, const char *what, iobind_error *error) {
   const iobind_session *session = binding->session;
   const OrtApi *api = IOBIND__API(session->runtime);
@@ -41,10 +13,13 @@ iobind_status iobind__side_open(iobind_binding *binding, iobind__side *side, con
   if (given == NULL) {
     return iobind__out_of_memory(error, what);
   }
-  OrtStatus *status = api->CreateIoBinding(session->session, &side->binding);
-  if (status != NULL) {
+  iobind__scope scope;
+  iobind_status entered = iobind__named(iobind__guard_enter(session->inside, &scope, error), error, what);
+  OrtStatus *status = entered == IOBIND_OK ? api->CreateIoBinding(session->session, &side->binding) : NULL;
+  iobind__guard_leave(&scope);
+  if (side->binding == NULL) {
     free(given);
-    return iobind__ort_fail(api, status, error, "%s", what);
+    return status == NULL ? entered : iobind__ort_fail(api, status, error, "%s", what);
   }
   side->inputs = given;
   side->outputs = given + session->input_count;
@@ -85,32 +60,35 @@ static void clear_outputs(const iobind_binding *binding, iobind__side *side) {
 
 void iobind__side_clear(iobind_binding *binding, iobind__side *side) {
   if (side->binding != NULL) {
-    enter(binding);
+    iobind__scope scope;
+    iobind__guard_enter_anyway(binding->session->inside, &scope);
     clear_inputs(binding, side);
     clear_outputs(binding, side);
-    leave(binding);
+    iobind__guard_leave(&scope);
   }
 }
 
 void iobind__side_close(iobind_binding *binding, iobind__side *side) {
   if (side->binding != NULL) {
     iobind__side_clear(binding, side);
-    enter(binding);
+    iobind__scope scope;
+    iobind__guard_enter_anyway(binding->session->inside, &scope);
     IOBIND__API(binding->session->runtime)->ReleaseIoBinding(side->binding);
-    leave(binding);
+    iobind__guard_leave(&scope);
     free(side->inputs);
     *side = (iobind__side){0};
   }
 }
 
 void iobind__sides_forget_inputs(iobind_binding *binding) {
-  enter(binding);
+  iobind__scope scope;
+  iobind__guard_enter_anyway(binding->session->inside, &scope);
   for (size_t i = 0; i < 2; i++) {
     if (binding->sides[i].binding != NULL) {
       clear_inputs(binding, &binding->sides[i]);
     }
   }
-  leave(binding);
+  iobind__guard_leave(&scope);
 }
 
 void iobind__side_forget_outputs(const iobind_binding *binding, iobind__side *side) {
@@ -177,9 +155,10 @@ iobind_status iobind__side_replace_input(iobind_binding *binding, size_t index, 
     iobind__table_changed(binding);
     return IOBIND_OK;
   }
-  enter_between_runs(binding);
+  iobind__scope scope;
+  IOBIND__TRY(iobind__guard_enter(binding->session->guard, &scope, error));
   iobind_status status = give_input(binding, &binding->sides[0], index, what, error);
-  leave_between_runs(binding);
+  iobind__guard_leave(&scope);
   return status;
 }
 
@@ -188,12 +167,13 @@ iobind_status iobind__side_replace_output(iobind_binding *binding, size_t index,
     iobind__table_changed(binding);
     return IOBIND_OK;
   }
-  enter(binding);
+  iobind__scope scope;
+  IOBIND__TRY(iobind__guard_enter(binding->session->inside, &scope, error));
   iobind_status status = give_target(binding, &binding->sides[0], index, what, error);
   if (status != IOBIND_OK) {
     clear_outputs(binding, &binding->sides[0]); /* what ORT has is unknown */
   }
-  leave(binding);
+  iobind__guard_leave(&scope);
   return status;
 }
 
@@ -247,13 +227,14 @@ static void let_go(iobind_binding *binding, iobind__side *side, const iobind_ten
 }
 
 void iobind__sides_replace_inside(iobind_binding *binding, const iobind_tensor *tensor) {
-  enter(binding);
+  iobind__scope scope;
+  iobind__guard_enter_anyway(binding->session->inside, &scope);
   for (size_t i = 0; i < 2; i++) {
     if (binding->sides[i].binding != NULL) {
       let_go(binding, &binding->sides[i], tensor);
     }
   }
-  leave(binding);
+  iobind__guard_leave(&scope);
 }
 
 void iobind__sides_replace(iobind_binding *binding, const iobind_tensor *tensor) {

@@ -50,7 +50,7 @@ void iobind__stream_forget_joined(iobind_stream *stream);
 /* ---- native.c ---- */
 
 void *iobind__bridge_native(const iobind__bridge *bridge); /* as the caller knows it */
-void iobind__bridge_close(iobind__bridge *bridge);
+void iobind__bridge_close(iobind_stream *stream);
 
 /* ---- worker.c ---- */
 

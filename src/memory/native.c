@@ -189,9 +189,10 @@ static bool open_context(native_calls *calls, const iobind_device *device) {
 iobind_status iobind__cuda_check_idle(const iobind_device *device, iobind_error *error) {
   enum { CAPTURED = 900, CAPTURE_ENDED = 901 };
   native_calls calls = {.kind = IOBIND_NATIVE_CUDA};
-  iobind__device_enter(device);
+  iobind__scope scope;
+  IOBIND__TRY(iobind__named(iobind__guard_enter(device->guard, &scope, error), error, "session_create"));
   int failed = open_context(&calls, device) ? in_context(&calls, act_synchronize, NULL, NULL) : 0;
-  iobind__device_leave(device);
+  iobind__guard_leave(&scope);
   if (failed == CAPTURED || failed == CAPTURE_ENDED) {
     return iobind__fail(
         error, IOBIND_INVALID_STATE,
@@ -250,12 +251,13 @@ iobind_status iobind__bridge_in(const iobind_stream *stream, iobind_error *error
   if (bridge == NULL) {
     return IOBIND_OK;
   }
-  iobind__device_enter(stream->device); /* a session may compute on it, and capture there */
+  iobind__scope scope;
+  IOBIND__TRY(iobind__guard_enter(stream->device->guard, &scope, error)); /* a session may compute on it, and capture there */
   iobind_status status = check_capture(&bridge->calls, bridge->stream, error);
   if (status == IOBIND_OK) {
     status = put_behind(&bridge->calls, iobind__stream_handle(stream), bridge->stream, bridge->in, error);
   }
-  iobind__device_leave(stream->device);
+  iobind__guard_leave(&scope);
   return status;
 }
 
@@ -267,9 +269,10 @@ iobind_status iobind__bridge_out(iobind_stream *stream, iobind_error *error) {
   if (bridge == NULL) {
     return IOBIND_OK;
   }
-  iobind__device_enter(stream->device);
+  iobind__scope scope;
+  IOBIND__TRY(iobind__guard_enter(stream->device->guard, &scope, error));
   iobind_status status = put_behind(&bridge->calls, bridge->stream, iobind__stream_handle(stream), bridge->out, error);
-  iobind__device_leave(stream->device);
+  iobind__guard_leave(&scope);
   return status;
 }
 
@@ -277,13 +280,20 @@ void *iobind__bridge_native(const iobind__bridge *bridge) {
   return bridge->given;
 }
 
-void iobind__bridge_close(iobind__bridge *bridge) {
+static void free_bridge(const iobind_stream *stream, iobind__bridge *bridge) {
+  iobind__scope scope;
+  iobind__guard_enter_anyway(stream->device->guard, &scope);
   (void)in_context(&bridge->calls, act_destroy, bridge->in, NULL);
   (void)in_context(&bridge->calls, act_destroy, bridge->out, NULL);
+  iobind__guard_leave(&scope);
   if (bridge->deleter != NULL) {
     bridge->deleter(bridge->deleter_context, bridge->given);
   }
   free(bridge);
+}
+
+void iobind__bridge_close(iobind_stream *stream) {
+  free_bridge(stream, stream->bridge);
 }
 
 /* ---- the public calls ---- */
@@ -337,12 +347,7 @@ static iobind_status find_stream(iobind__bridge *bridge, const iobind_stream *st
                             stream->device->spec);
 }
 
-static iobind_status open_bridge(iobind_stream *stream, void *given, iobind_error *error) {
-  iobind__bridge *bridge = calloc(1, sizeof *bridge);
-  if (bridge == NULL) {
-    return iobind__fail(error, IOBIND_OUT_OF_MEMORY, "out of host memory");
-  }
-  bridge->given = given;
+static iobind_status fill_bridge(const iobind_stream *stream, iobind__bridge *bridge, iobind_error *error) {
   iobind_status status = find_calls(stream, &bridge->calls, error);
   status = status == IOBIND_OK ? find_stream(bridge, stream, error) : status;
   status = status == IOBIND_OK ? check_capture(&bridge->calls, bridge->stream, error) : status;
@@ -356,14 +361,25 @@ static iobind_status open_bridge(iobind_stream *stream, void *given, iobind_erro
   if (status == IOBIND_OK) {
     status = put_behind(&bridge->calls, iobind__stream_handle(stream), bridge->stream, bridge->in, error);
   }
+  return status;
+}
+
+static iobind_status open_bridge(iobind_stream *stream, void *given, iobind_error *error) {
+  iobind__scope scope;
+  iobind__bridge *bridge = calloc(1, sizeof *bridge);
+  if (bridge == NULL) {
+    return iobind__fail(error, IOBIND_OUT_OF_MEMORY, "out of host memory");
+  }
+  bridge->given = given;
+  iobind_status status = iobind__guard_enter(stream->device->guard, &scope, error);
+  if (status == IOBIND_OK) {
+    status = fill_bridge(stream, bridge, error);
+    iobind__guard_leave(&scope);
+  }
   if (status == IOBIND_OK) {
     stream->bridge = bridge;
-    return IOBIND_OK;
-  }
-  if (bridge->in != NULL) {
-    iobind__bridge_close(bridge); /* it has no deleter yet */
   } else {
-    free(bridge);
+    free_bridge(stream, bridge); /* it has no deleter yet */
   }
   return status;
 }
@@ -422,9 +438,10 @@ static iobind_status use_event(iobind_stream *stream, const iobind_native *given
                  : iobind__dml_stream_signal_fence(stream, native.handle, native.value, error);
   }
   IOBIND__TRY(find_calls(stream, &calls, error));
-  iobind__device_enter(stream->device); /* as in iobind__bridge_in */
+  iobind__scope scope;
+  IOBIND__TRY(iobind__guard_enter(stream->device->guard, &scope, error)); /* as in iobind__bridge_in */
   iobind_status status = use_event_inside(stream, &calls, native.handle, waits, error);
-  iobind__device_leave(stream->device);
+  iobind__guard_leave(&scope);
   return status;
 }
 

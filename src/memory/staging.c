@@ -6,9 +6,10 @@
 static void free_slot(iobind__staging *slot) {
   if (slot->value != NULL) {
     iobind_device *device = slot->place->device;
-    iobind__device_enter(device);
+    iobind__scope scope;
+    iobind__guard_enter_anyway(device->guard, &scope);
     IOBIND__API(device->runtime)->ReleaseValue(slot->value);
-    iobind__device_leave(device);
+    iobind__guard_leave(&scope);
     atomic_fetch_sub(&device->counters.allocated_bytes, slot->bytes);
     slot->value = NULL;
   }

@@ -360,7 +360,7 @@ void iobind_stream_destroy(iobind_stream *stream) {
   iobind__stream_forget_joined(stream);
   iobind__staging_free(stream);
   if (stream->bridge != NULL) {
-    iobind__bridge_close(stream->bridge);
+    iobind__bridge_close(stream);
   }
   stream->kind->close(stream);
   iobind__ref_release(&stream->ref);

@@ -66,12 +66,12 @@ static iobind_status ort_copy(iobind_runtime *runtime, const iobind__transfer *c
     sources[i] = transfers[i]->source;
     targets[i] = transfers[i]->target;
   }
-  const iobind_device *serial =
-      iobind__device_is_guarded(transfers[0]->from->device) ? transfers[0]->from->device : transfers[0]->to->device;
+  const iobind__guard *guard = transfers[0]->from->device->guard;
+  iobind__scope scope;
   IOBIND__TRY(iobind__bridge_in(stream, error));
-  iobind__device_enter(serial);
+  IOBIND__TRY(iobind__guard_enter(guard != NULL ? guard : transfers[0]->to->device->guard, &scope, error));
   OrtStatus *status = api->CopyTensors(runtime->env, sources, targets, iobind__stream_ort(stream), count);
-  iobind__device_leave(serial);
+  iobind__guard_leave(&scope);
   *unknown = status != NULL && api->GetErrorCode(status) == ORT_NOT_IMPLEMENTED;
   if (*unknown) {
     api->ReleaseStatus(status);

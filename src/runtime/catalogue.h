@@ -16,6 +16,7 @@ typedef struct iobind__ep {
   bool queued;         /* a run may return before its work is done, and only a copy to the host waits for it */
   bool serial;         /* crashes if two threads use it at the same time: iobind lets one in after the other */
   bool gated;          /* a graph that it captures fails by any call of another thread: iobind keeps the others out meanwhile */
+  bool current_device; /* its calls use the GPU that is current in the calling thread, as NVIDIA's do */
   const char *graph_option;   /* the key that makes it capture graphs; NULL: it does not, or nobody has looked */
   long graph_recycled_before; /* ORT 1.N, and older ones reuse pinned memory that a replay reads; 0: none does */
   bool graph_loses_copies;    /* copies that nodes make are not captured: each graph is tried first */

@@ -75,8 +75,8 @@ static void fill_flags(iobind_device *device) {
                   (type == OrtMemoryInfoDeviceType_NPU ? IOBIND_DEVICE_NPU_MEMORY : 0u) |
                   (memory->addressable ? IOBIND_DEVICE_ADDRESSABLE : 0u) |
                   (device->ep != NULL && device->ep->streams ? IOBIND_DEVICE_STREAMS : 0u);
-  device->serial = device->ep != NULL && device->ep->serial;
-  device->gated = device->ep != NULL && device->ep->gated;
+  device->own_guard.serial = device->ep != NULL && device->ep->serial ? &device->runtime->serial_mutex : NULL;
+  device->own_guard.gated = device->ep != NULL && device->ep->gated && !device->ep->serial;
   /* An unknown EP may queue as well. If its memory is not the host's, assume that it does: waiting too often is right. */
   device->queued = !memory->host && (device->ep == NULL || device->ep->queued);
 }
@@ -84,12 +84,16 @@ static void fill_flags(iobind_device *device) {
 static void device_free(iobind_device *device) {
   OrtValue *fence = atomic_load(&device->fence);
   if (fence != NULL && iobind__device_is_registered(device)) {
+    iobind__scope scope;
+    iobind__guard_enter_anyway(device->guard, &scope);
     IOBIND__API(device->runtime)->ReleaseValue(fence);
+    iobind__guard_leave(&scope);
   }
   if (device->dml != NULL && device->dml->info != NULL) {
     IOBIND__API(device->runtime)->ReleaseMemoryInfo(device->dml->info);
   }
   iobind__dml_free(device->dml);
+  iobind__context_close(device->own_guard.context);
   pthread_mutex_destroy(&device->check_mutex);
   free(device->spec);
   free(device);
@@ -165,6 +169,12 @@ static iobind_status add_device(iobind_runtime *runtime, const OrtEpDevice *ep_d
   }
   fill_places(device);
   fill_flags(device);
+  iobind_status opened = iobind__context_open(device, &device->own_guard.context, error);
+  if (opened != IOBIND_OK) {
+    device_free(device);
+    return opened;
+  }
+  device->guard = iobind__guard_is_needed(&device->own_guard) ? &device->own_guard : NULL;
   if (runtime->device_count == 0) {
     runtime->cpu = device;
   }

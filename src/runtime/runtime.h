@@ -6,6 +6,7 @@
 
 #include "ort/api.h"
 #include "runtime/catalogue.h"
+#include "runtime/guard.h"
 #include "runtime/log.h"
 #include "support/process.h"
 #include "support/ref.h"
@@ -39,13 +40,13 @@ struct iobind_device {
   struct iobind_runtime *runtime;
   iobind__dml *dml; /* NULL: not a device of DirectML */
   const OrtEpDevice *ep_device;
-  const iobind__ep *ep;    /* the catalogue's entry; NULL: not in it */
-  iobind__place places[2]; /* by iobind_memory */
-  bool ours;               /* iobind registered its EP library, and nobody else may unregister it */
-  bool queued;             /* see iobind__ep; so are the next two */
-  bool serial;
-  bool bridged; /* the rules of iobind__ep's `bridged` hold: its library is not a plugin, whatever its name */
-  bool gated;
+  const iobind__ep *ep;       /* the catalogue's entry; NULL: not in it */
+  iobind__place places[2];    /* by iobind_memory */
+  bool ours;                  /* iobind registered its EP library, and nobody else may unregister it */
+  bool queued;                /* see iobind__ep */
+  bool bridged;               /* the rules of iobind__ep's `bridged` hold: its library is not a plugin, whatever its name */
+  const iobind__guard *guard; /* `own_guard`; NULL: a call into its EP need not hold anything */
+  iobind__guard own_guard;
   uint32_t ordinal; /* its number among the devices of its EP */
   uint32_t flags;
   char *spec;
@@ -128,53 +129,6 @@ bool iobind__device_is_registered(const iobind_device *device);
 
 /* The file of the EP library that a device belongs to; NULL if it cannot be told. Lives as long as the runtime. */
 const char *iobind__device_library(const iobind_device *device);
-
-/* gate.c: around each call that reaches an EP. One thread after the other enters one that is not safe otherwise (`serial`); any number
- * one in which a graph is captured now and then (`gated`), but while that lasts. Nothing for any other device, or for NULL. A thread may
- * enter again. */
-void iobind__device_enter(const iobind_device *device);
-void iobind__device_leave(const iobind_device *device);
-
-/* Be the only thread inside, to capture a graph. It may enter again meanwhile, but not be alone again. */
-void iobind__device_enter_alone(const iobind_device *device);
-void iobind__device_leave_alone(const iobind_device *device);
-
-/* Of the devices that a call may reach those to enter around it: one of each kind that cares who is inside; NULL: none. */
-typedef struct iobind__guarded {
-  iobind_device *gated;
-  iobind_device *serial;
-} iobind__guarded;
-
-void iobind__guarded_add(iobind__guarded *self, iobind_device *device);
-void iobind__guarded_enter(const iobind__guarded *self);
-void iobind__guarded_leave(const iobind__guarded *self);
-
-static inline bool iobind__guarded_any(const iobind__guarded *self) {
-  return self->gated != NULL || self->serial != NULL;
-}
-
-static inline bool iobind__device_is_guarded(const iobind_device *device) {
-  return device->serial || device->gated;
-}
-
-/* The gate of the devices that are `gated`, for a thread that is not inside: how many are. CLOSED is added while a thread captures, or waits
- * until the others have left. */
-#define IOBIND__GATE_CLOSED 0x80000000u
-extern IOBIND__OF_LIBRARY atomic_uint iobind__gate;
-void iobind__gate_await(void);
-void iobind__gate_wake(void);
-
-static inline void iobind__gate_enter(void) {
-  if (atomic_fetch_add(&iobind__gate, 1) + 1 >= IOBIND__GATE_CLOSED) {
-    iobind__gate_await();
-  }
-}
-
-static inline void iobind__gate_leave(void) {
-  if (atomic_fetch_sub(&iobind__gate, 1) - 1 >= IOBIND__GATE_CLOSED) {
-    iobind__gate_wake();
-  }
-}
 
 /* check.c: does the device work? Tried once. The reason of a failure names neither the device nor a function: the caller
  * does. */

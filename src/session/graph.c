@@ -237,9 +237,10 @@ void iobind__session_release_graph(iobind_session *session, int id, bool is_whol
     return;
   }
   if (runtime->ort.api_version >= 27) {
-    iobind__guarded_enter(&session->guarded);
+    iobind__scope scope;
+    iobind__guard_enter_anyway(session->inside, &scope);
     OrtStatus *status = api->SessionReleaseCapturedGraph(session->session, id);
-    iobind__guarded_leave(&session->guarded);
+    iobind__guard_leave(&scope);
     if (status != NULL) {
       api->ReleaseStatus(status);
     } else if (!session->graph_device->ep->graphs_stay) {

@@ -360,7 +360,7 @@ static void *try_lock(void *context) {
 /* Is this thread, the only one that calls iobind, where no thread can be while another one is alone? */
 static bool is_inside(void) {
   bool is = (atomic_load(&iobind__gate) & ~IOBIND__GATE_CLOSED) > 0;
-  if (device->serial) {
+  if (device->own_guard.serial != NULL) {
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, try_lock, &is), 0);
     assert_int_equal(pthread_join(thread, NULL), 0);
