@@ -732,6 +732,7 @@ bool iobind__graphs_repeat(const iobind_binding *binding, iobind__replay *replay
   const iobind__graphs *graphs = binding->graphs;
   size_t turn = binding->turn;
   *replay = (iobind__replay){.thread = graphs->thread,
+                             .turn = &binding->session->turn,
                              .run = IOBIND__API(binding->session->runtime)->RunWithBinding,
                              .session = binding->session->session,
                              .options = graphs->last[turn]->options[AT_ONCE],

@@ -24,6 +24,7 @@ iobind__choice iobind__graphs_choose(iobind_binding *binding, iobind_stream *str
 /* The call that replays a graph, and all that it takes. */
 typedef struct iobind__replay {
   uint64_t thread; /* which may replay it */
+  iobind__turn *turn;
   OrtStatus *(ORT_CALL *run)(OrtSession *session, const OrtRunOptions *options, const OrtIoBinding *binding);
   OrtSession *session;
   OrtRunOptions *options;

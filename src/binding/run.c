@@ -434,14 +434,14 @@ __attribute__((noinline)) static iobind_status fail_replay(iobind_binding *bindi
  * in the binding, so that its frame is small. */
 __attribute__((noinline)) static iobind_status replay(iobind_binding *binding) {
   const iobind__replay *replayed = &binding->replay;
-  iobind__turn_take(&binding->session->turn);
+  iobind__turn_take(replayed->turn);
   iobind__gate_enter();
   OrtStatus *failed = replayed->run(replayed->session, replayed->options, replayed->binding);
   if (failed != NULL) {
     return fail_replay(binding, failed, replayed->error);
   }
   iobind__gate_leave();
-  iobind__turn_give(&binding->session->turn);
+  iobind__turn_give(replayed->turn);
   atomic_fetch_sub(&binding->state, IOBIND__RUNNING);
   return IOBIND_OK;
 }
