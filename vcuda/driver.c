@@ -49,6 +49,7 @@ CUDA_API int cuEventSynchronize(cuda_event event);
 CUDA_API int cuLaunchHostFunc(cuda_stream stream, cuda_host_function function, void *data);
 CUDA_API int cuMemAlloc_v2(uintptr_t *address, size_t bytes);
 CUDA_API int cuMemFree_v2(uintptr_t address);
+CUDA_API int cuMemGetInfo_v2(size_t *available, size_t *total);
 CUDA_API int cuMemcpyHtoD_v2(uintptr_t to, const void *from, size_t bytes);
 CUDA_API int cuMemcpyDtoH_v2(void *to, uintptr_t from, size_t bytes);
 CUDA_API int cuMemcpyAsync(uintptr_t to, uintptr_t from, size_t bytes, cuda_stream stream);
@@ -273,6 +274,11 @@ int cuMemAlloc_v2(uintptr_t *address, size_t bytes) {
 int cuMemFree_v2(uintptr_t address) {
   VCUDA_OPEN(NULL);
   return vcuda_close(&call, cudaFree((void *)address));
+}
+
+int cuMemGetInfo_v2(size_t *available, size_t *total) {
+  VCUDA_OPEN(NULL);
+  return vcuda_close(&call, cudaMemGetInfo(available, total));
 }
 
 int cuMemcpyHtoD_v2(uintptr_t to, const void *from, size_t bytes) {

@@ -448,9 +448,7 @@ static iobind_status bring_in_line(iobind_binding *binding, iobind_error *error)
   }
   iobind__scope scope;
   IOBIND__TRY(iobind__guard_enter(binding->session->inside, &scope, error));
-  iobind_status status = iobind__side_compare(binding, side, error);
-  iobind__guard_leave(&scope);
-  return status;
+  return iobind__guard_end(&scope, iobind__side_compare(binding, side, error), error);
 }
 
 static void drop_results(iobind_binding *binding) {
@@ -461,9 +459,7 @@ static void drop_results(iobind_binding *binding) {
 static iobind_status run(iobind_binding *binding, OrtRunOptions *options, const iobind_device *ordered, iobind_error *error) {
   iobind__scope scope;
   IOBIND__TRY(iobind__guard_enter(binding->session->inside, &scope, error));
-  iobind_status status = iobind__run_ort(binding, options, ordered, error);
-  iobind__guard_leave(&scope);
-  return status;
+  return iobind__guard_end(&scope, iobind__run_ort(binding, options, ordered, error), error);
 }
 
 /* A buffer of the state's shape that the run of this turn reads. */

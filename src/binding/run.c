@@ -59,9 +59,7 @@ static inline iobind_status begin(iobind_binding *binding, iobind_stream *busy, 
 static iobind_status begin_inside(iobind_binding *binding, iobind_stream *busy, iobind_error *error) {
   iobind__scope scope;
   IOBIND__TRY(iobind__guard_enter(binding->session->guard, &scope, error));
-  iobind_status status = begin(binding, busy, error);
-  iobind__guard_leave(&scope);
-  return status;
+  return iobind__guard_end(&scope, begin(binding, busy, error), error);
 }
 
 static inline iobind_status begin_serial(iobind_binding *binding, iobind_stream *busy, iobind_error *error) {
@@ -272,7 +270,7 @@ __attribute__((always_inline)) static inline iobind_status execute_serial(iobind
     iobind__scope scope;
     status = iobind__guard_enter(session->inside, &scope, error);
     status = status == IOBIND_OK ? execute(binding, options, stream, ordered, error) : status;
-    iobind__guard_leave(&scope);
+    status = iobind__guard_end(&scope, status, error);
   }
   iobind__session_leave(session);
   return status;
@@ -424,7 +422,7 @@ __attribute__((noinline)) static iobind_status fail_replay(iobind_binding *bindi
   iobind__guard_enter_anyway(session->inside, &scope); /* what follows may enter again */
   iobind__results_drop(binding, NULL);                 /* those of the run before */
   iobind_status status = run_failed(binding, binding->replay.options, failed, NULL, error);
-  iobind__guard_leave(&scope);
+  status = iobind__guard_end(&scope, status, error);
   iobind__turn_give(&session->turn);
   leave(binding);
   return iobind__named(status, error, "binding_run");

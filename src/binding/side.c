@@ -157,9 +157,7 @@ iobind_status iobind__side_replace_input(iobind_binding *binding, size_t index, 
   }
   iobind__scope scope;
   IOBIND__TRY(iobind__guard_enter(binding->session->guard, &scope, error));
-  iobind_status status = give_input(binding, &binding->sides[0], index, what, error);
-  iobind__guard_leave(&scope);
-  return status;
+  return iobind__guard_end(&scope, give_input(binding, &binding->sides[0], index, what, error), error);
 }
 
 iobind_status iobind__side_replace_output(iobind_binding *binding, size_t index, const char *what, iobind_error *error) {
@@ -173,8 +171,7 @@ iobind_status iobind__side_replace_output(iobind_binding *binding, size_t index,
   if (status != IOBIND_OK) {
     clear_outputs(binding, &binding->sides[0]); /* what ORT has is unknown */
   }
-  iobind__guard_leave(&scope);
-  return status;
+  return iobind__guard_end(&scope, status, error);
 }
 
 static uint64_t wanted_output(const iobind__output *output) {

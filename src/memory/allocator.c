@@ -123,6 +123,5 @@ iobind_status iobind__place_allocate(iobind__place *place, ONNXTensorElementData
   iobind__scope scope;
   IOBIND__TRY(iobind__guard_enter(place->device->guard, &scope, error));
   iobind_status status = allocate(place, dtype, dims, rank, bytes, value, data, error);
-  iobind__guard_leave(&scope);
-  return status;
+  return iobind__guard_end(&scope, status, error);
 }

@@ -14,12 +14,13 @@ static iobind_status open_sync(iobind_stream *stream, const iobind_stream_option
     }
   }
   iobind_status entered = iobind__guard_enter(device->guard, &scope, error);
-  OrtStatus *status = entered == IOBIND_OK ? api->CreateSyncStreamForEpDevice(device->ep_device, pairs, &stream->sync) : NULL;
-  iobind__guard_leave(&scope);
+  OrtStatus *failed = entered == IOBIND_OK ? api->CreateSyncStreamForEpDevice(device->ep_device, pairs, &stream->sync) : NULL;
+  iobind_status status = failed == NULL ? entered : iobind__ort_fail(api, failed, error, "stream_create: '%s'", device->spec);
+  status = iobind__guard_end(&scope, status, error);
   if (pairs != NULL) {
     api->ReleaseKeyValuePairs(pairs);
   }
-  return status == NULL ? entered : iobind__ort_fail(api, status, error, "stream_create: '%s'", device->spec);
+  return status;
 }
 
 static void close_sync(iobind_stream *stream) {
@@ -77,8 +78,7 @@ static iobind_status mark_end(iobind_stream *stream, iobind__ticket *ticket, Ort
     status = notify(stream, end, error);
   }
   pthread_mutex_unlock(&stream->mutex);
-  iobind__guard_leave(&scope);
-  return status;
+  return iobind__guard_end(&scope, status, error);
 }
 
 static void begin_wait(iobind_stream *stream, iobind__wait *self) {
@@ -120,10 +120,12 @@ static iobind_status wait_notification(iobind_stream *stream, iobind__ticket tic
   iobind__guard_enter_anyway(stream->device->guard, &scope);
   begin_wait(stream, &self);
   OrtStatus *failed = notification->WaitOnHost(notification);
-  iobind__guard_leave(&scope);
+  iobind_error reason = IOBIND_ERROR_INIT;
   if (failed != NULL) {
-    iobind_error reason = IOBIND_ERROR_INIT;
     (void)iobind__ort_fail(IOBIND__API(stream->device->runtime), failed, &reason, "wait for '%s'", stream->device->spec);
+  }
+  (void)iobind__guard_end(&scope, (iobind_status)reason.status, &reason);
+  if (failed != NULL) {
     iobind__ticket passed = atomic_load(&stream->passed); /* also by what other threads have heard meanwhile */
     iobind__stream_fail(stream, passed, ticket, &reason);
   }
@@ -176,8 +178,10 @@ static iobind_status order(iobind_stream *stream, iobind__point *point, iobind_e
   iobind__scope scope;
   IOBIND__TRY(iobind__guard_enter(stream->device->guard, &scope, error));
   OrtStatus *failed = point->notification->WaitOnDevice(point->notification, stream->sync);
-  iobind__guard_leave(&scope);
-  IOBIND__ORT_TRY(IOBIND__API(producer->device->runtime), failed, error, "stream_wait: '%s'", stream->device->spec);
+  iobind_status status = failed == NULL ? IOBIND_OK
+                                        : iobind__ort_fail(IOBIND__API(producer->device->runtime), failed, error,
+                                                           "stream_wait: '%s'", stream->device->spec);
+  IOBIND__TRY(iobind__guard_end(&scope, status, error));
   return iobind__bridge_out(stream, error);
 }
 

@@ -14,9 +14,10 @@ iobind_status iobind__stream_fork(iobind_stream *stream, iobind_stream *compute,
   iobind__scope scope;
   iobind_status status = iobind__guard_enter(compute->device->guard, &scope, error);
   OrtStatus *failed = status == IOBIND_OK ? point->notification->WaitOnDevice(point->notification, compute->sync) : NULL;
-  iobind__guard_leave(&scope);
+  status = failed == NULL ? status : iobind__ort_fail(api, failed, error, "stream of '%s'", stream->device->spec);
+  status = iobind__guard_end(&scope, status, error);
   iobind__point_release(point);
-  return failed == NULL ? status : iobind__ort_fail(api, failed, error, "stream of '%s'", stream->device->spec);
+  return status;
 }
 
 /* With the mutex held. */

@@ -192,15 +192,15 @@ iobind_status iobind__cuda_check_idle(const iobind_device *device, iobind_error 
   iobind__scope scope;
   IOBIND__TRY(iobind__named(iobind__guard_enter(device->guard, &scope, error), error, "session_create"));
   int failed = open_context(&calls, device) ? in_context(&calls, act_synchronize, NULL, NULL) : 0;
-  iobind__guard_leave(&scope);
+  iobind_status status = failed == 0 ? IOBIND_OK : cuda_fail(&calls, failed, "session_create: waiting for the device", error);
   if (failed == CAPTURED || failed == CAPTURE_ENDED) {
-    return iobind__fail(
+    status = iobind__fail(
         error, IOBIND_INVALID_STATE,
         "session_create: '%s': a stream of the device was being captured, and its capture has failed: make sessions "
         "before or after captures: making one waits for the device",
         device->spec);
   }
-  return failed == 0 ? IOBIND_OK : cuda_fail(&calls, failed, "session_create: waiting for the device", error);
+  return iobind__guard_end(&scope, status, error);
 }
 
 static iobind_status refuse_captured(const native_calls *calls, void *stream, const char *why, iobind_error *error) {
@@ -257,8 +257,7 @@ iobind_status iobind__bridge_in(const iobind_stream *stream, iobind_error *error
   if (status == IOBIND_OK) {
     status = put_behind(&bridge->calls, iobind__stream_handle(stream), bridge->stream, bridge->in, error);
   }
-  iobind__guard_leave(&scope);
-  return status;
+  return iobind__guard_end(&scope, status, error);
 }
 
 iobind_status iobind__bridge_out(iobind_stream *stream, iobind_error *error) {
@@ -272,8 +271,7 @@ iobind_status iobind__bridge_out(iobind_stream *stream, iobind_error *error) {
   iobind__scope scope;
   IOBIND__TRY(iobind__guard_enter(stream->device->guard, &scope, error));
   iobind_status status = put_behind(&bridge->calls, bridge->stream, iobind__stream_handle(stream), bridge->out, error);
-  iobind__guard_leave(&scope);
-  return status;
+  return iobind__guard_end(&scope, status, error);
 }
 
 void *iobind__bridge_native(const iobind__bridge *bridge) {
@@ -373,8 +371,7 @@ static iobind_status open_bridge(iobind_stream *stream, void *given, iobind_erro
   bridge->given = given;
   iobind_status status = iobind__guard_enter(stream->device->guard, &scope, error);
   if (status == IOBIND_OK) {
-    status = fill_bridge(stream, bridge, error);
-    iobind__guard_leave(&scope);
+    status = iobind__guard_end(&scope, fill_bridge(stream, bridge, error), error);
   }
   if (status == IOBIND_OK) {
     stream->bridge = bridge;
@@ -440,9 +437,7 @@ static iobind_status use_event(iobind_stream *stream, const iobind_native *given
   IOBIND__TRY(find_calls(stream, &calls, error));
   iobind__scope scope;
   IOBIND__TRY(iobind__guard_enter(stream->device->guard, &scope, error)); /* as in iobind__bridge_in */
-  iobind_status status = use_event_inside(stream, &calls, native.handle, waits, error);
-  iobind__guard_leave(&scope);
-  return status;
+  return iobind__guard_end(&scope, use_event_inside(stream, &calls, native.handle, waits, error), error);
 }
 
 iobind_status iobind_stream_wait_native(iobind_stream *stream, const iobind_native *native, iobind_error *error) {

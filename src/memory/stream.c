@@ -264,10 +264,27 @@ static void deliver(iobind_stream *stream, iobind__ticket ticket) {
 
 void iobind__stream_advance(iobind_stream *stream, iobind__ticket ticket) {
   deliver(stream, ticket);
-  if (iobind__ticket_raise(&stream->passed, ticket)) {
+  if (iobind__ticket_raise(&stream->passed, ticket) || iobind__device_is_lost(stream->device)) {
     iobind__stream_collect(stream, ticket);
   }
   iobind__ticket_raise(&stream->seen, ticket);
+}
+
+/* All work has failed, and is over. References are released by the next call that waits: what they keep may belong to the thread that finds
+ * that the device is lost. */
+static void lose(iobind__loss_hook *hook, const iobind_error *reason) {
+  iobind_stream *stream = (iobind_stream *)((char *)hook - offsetof(iobind_stream, loss));
+  const iobind__ticket passed = atomic_load(&stream->passed);
+  const iobind__ticket last = atomic_load(&stream->submitted);
+  if (passed < last) {
+    iobind__stream_fail(stream, passed, last, reason);
+    deliver(stream, last);
+    iobind__ticket_raise(&stream->passed, last);
+    iobind__ticket_raise(&stream->seen, last);
+  }
+  pthread_mutex_lock(&stream->mutex);
+  pthread_cond_broadcast(&stream->changed);
+  pthread_mutex_unlock(&stream->mutex);
 }
 
 /* ---- made and destroyed ---- */
@@ -320,7 +337,7 @@ iobind_status iobind_stream_create(iobind_device *device, const iobind_stream_op
   made->kind = device->dml != NULL                            ? &iobind__dml_stream
                : (device->flags & IOBIND_DEVICE_STREAMS) != 0 ? &iobind__ep_stream
                                                               : &iobind__worker_stream;
-  iobind_status status = made->kind->open(made, &options, error);
+  iobind_status status = iobind__named(made->kind->open(made, &options, error), error, "stream_create");
   if (status != IOBIND_OK) {
     free(made);
     return status;
@@ -330,6 +347,8 @@ iobind_status iobind_stream_create(iobind_device *device, const iobind_stream_op
   iobind__condition_init(&made->changed);
   atomic_init(&made->owners, 1);
   made->tasks_end = &made->tasks;
+  made->loss.lose = lose;
+  iobind__loss_watch(device, &made->loss);
   iobind__ref_retain(&device->runtime->ref);
   *stream = made;
   return IOBIND_OK;
@@ -355,6 +374,7 @@ void iobind_stream_destroy(iobind_stream *stream) {
     return; /* a session computes on it: it is closed with that, and may be gone by now */
   }
   iobind__worker_stop(stream);
+  iobind__loss_unwatch(stream->device, &stream->loss);
   iobind__stream_advance(stream, atomic_load(&stream->submitted));
   iobind__stream_collect(stream, UINT64_MAX);
   iobind__stream_forget_joined(stream);

@@ -71,11 +71,10 @@ static iobind_status ort_copy(iobind_runtime *runtime, const iobind__transfer *c
   IOBIND__TRY(iobind__bridge_in(stream, error));
   IOBIND__TRY(iobind__guard_enter(guard != NULL ? guard : transfers[0]->to->device->guard, &scope, error));
   OrtStatus *status = api->CopyTensors(runtime->env, sources, targets, iobind__stream_ort(stream), count);
-  iobind__guard_leave(&scope);
   *unknown = status != NULL && api->GetErrorCode(status) == ORT_NOT_IMPLEMENTED;
   if (*unknown) {
     api->ReleaseStatus(status);
-    return IOBIND_OK;
+    status = NULL;
   }
   if (status != NULL) {
     iobind_error reason = IOBIND_ERROR_INIT;
@@ -85,11 +84,16 @@ static iobind_status ort_copy(iobind_runtime *runtime, const iobind__transfer *c
                                             iobind__place_suffix(from), to->device->spec, iobind__place_suffix(to));
     iobind__text_leave_out(reason.message, from->device->spec); /* an EP may begin its own messages with the device's name */
     iobind__text_leave_out(reason.message, to->device->spec);
+    failed = iobind__guard_end(&scope, failed, &reason);
     if (stream != NULL && waits_inside(transfers[0])) {
       iobind__stream_suspect(stream, &reason);
     }
     iobind__error_copy(error, &reason);
     return failed;
+  }
+  iobind__guard_leave(&scope);
+  if (*unknown) {
+    return IOBIND_OK;
   }
   for (size_t i = 0; i < count; i++) {
     count_copy(transfers[i]);

@@ -16,8 +16,10 @@ typedef struct cuda_calls {
   int (*retain)(void **context, int device);
   int (*get_current)(void **context);
   int (*set_current)(void *context);
-  int (*get_device)(int *ordinal); /* the runtime's; NULL: the EP has it inside */
+  int (*memory)(size_t *available, size_t *total);
+  int (*get_device)(int *ordinal); /* these three are the runtime's; NULL: the EP has it inside */
   int (*set_device)(int ordinal);
+  int (*take_error)(void);
 } cuda_calls;
 
 enum { ANY = -1 };
@@ -25,6 +27,7 @@ enum { ANY = -1 };
 struct iobind__context {
   cuda_calls calls;
   const char *spec;
+  bool one_of_several;
   int ordinal;             /* CUDA's number of the device; ANY: the caller's is kept, and none made current */
   _Atomic(void *) primary; /* the device's; NULL: not asked for yet, because that makes it, and takes memory */
 };
@@ -40,20 +43,20 @@ static const char driver[] = "libcuda.so.1";
 
 #define FIND(calls, library, field, name) (*(void **)&(calls)->field = iobind__library_symbol(library, name))
 
-/* False: the process has one device or none, or no driver. */
+/* False: there is no driver. */
 static bool find_calls(cuda_calls *calls, void *ep_library) {
   void *library = iobind__library_loaded(driver);
-  int count = 0;
-  bool all = library != NULL && FIND(calls, library, count, "cuDeviceGetCount") != NULL &&
-             FIND(calls, library, device, "cuDeviceGet") != NULL &&
-             FIND(calls, library, retain, "cuDevicePrimaryCtxRetain") != NULL &&
-             FIND(calls, library, get_current, "cuCtxGetCurrent") != NULL &&
-             FIND(calls, library, set_current, "cuCtxSetCurrent") != NULL;
+  bool all =
+      library != NULL && FIND(calls, library, count, "cuDeviceGetCount") != NULL &&
+      FIND(calls, library, device, "cuDeviceGet") != NULL && FIND(calls, library, retain, "cuDevicePrimaryCtxRetain") != NULL &&
+      FIND(calls, library, get_current, "cuCtxGetCurrent") != NULL &&
+      FIND(calls, library, set_current, "cuCtxSetCurrent") != NULL && FIND(calls, library, memory, "cuMemGetInfo_v2") != NULL;
   /* the EP's own runtime: another one in the process has numbers of its own, which the EP does not change */
   if (ep_library != NULL && FIND(calls, ep_library, set_device, "cudaSetDevice") != NULL) {
     (void)FIND(calls, ep_library, get_device, "cudaGetDevice");
+    (void)FIND(calls, ep_library, take_error, "cudaGetLastError");
   }
-  return all && calls->count(&count) == 0 && count > 1;
+  return all;
 }
 
 /* CUDA's number: ORT need not list the devices in CUDA's order. */
@@ -99,9 +102,17 @@ iobind_status iobind__context_open(iobind_device *device, iobind__context **out,
   context->spec = device->spec;
   context->ordinal = ordinal_of(device);
   atomic_init(&context->primary, NULL);
-  open_any(context);
+  int count = 0;
+  context->one_of_several = calls.count(&count) == 0 && count > 1;
+  if (context->one_of_several) {
+    open_any(context);
+  }
   *out = context;
   return IOBIND_OK;
+}
+
+bool iobind__context_is_one_of_several(const iobind__context *context) {
+  return context != NULL && context->one_of_several;
 }
 
 void iobind__context_close(iobind__context *context) {
@@ -143,6 +154,14 @@ static iobind_status make_current(iobind__context *self, iobind__scope *scope, i
                                     self->spec, failed);
 }
 
+static void give_back(const iobind__context *self, const iobind__scope *scope) {
+  int now = scope->device;
+  (void)self->calls.set_current(scope->current);
+  if (scope->device >= 0 && self->calls.get_device(&now) == 0 && now != scope->device) {
+    (void)self->calls.set_device(scope->device);
+  }
+}
+
 iobind_status iobind__context_enter(iobind__context *context, iobind__scope *scope, iobind_error *error) {
   scope->context = NULL;
   scope->outer = entered;
@@ -160,12 +179,29 @@ void iobind__context_leave(iobind__scope *scope) {
   if (self == NULL) {
     return;
   }
-  int now = scope->device;
-  (void)self->calls.set_current(scope->current);
-  if (scope->device >= 0 && self->calls.get_device(&now) == 0 && now != scope->device) {
-    (void)self->calls.set_device(scope->device);
-  }
+  give_back(self, scope);
   entered = scope->outer;
+}
+
+/* ---- after a failure ---- */
+
+/* Asking for the size of the memory needs nothing but a context that works. It waits for nothing, and breaks no capture. */
+int iobind__context_ask(iobind__context *context) {
+  iobind__scope scope;
+  size_t available = 0;
+  size_t total = 0;
+  if (make_current(context, &scope, NULL) != IOBIND_OK) {
+    return 0;
+  }
+  int failed = context->calls.memory(&available, &total);
+  give_back(context, &scope);
+  return failed;
+}
+
+void iobind__context_forget_error(const iobind__context *context) {
+  if (context->calls.take_error != NULL) {
+    (void)context->calls.take_error();
+  }
 }
 
 /* ---- where it is not known which device a call uses ---- */

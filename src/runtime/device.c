@@ -93,7 +93,8 @@ static void device_free(iobind_device *device) {
     IOBIND__API(device->runtime)->ReleaseMemoryInfo(device->dml->info);
   }
   iobind__dml_free(device->dml);
-  iobind__context_close(device->own_guard.context);
+  iobind__context_close(device->context);
+  iobind__loss_destroy(&device->loss);
   pthread_mutex_destroy(&device->check_mutex);
   free(device->spec);
   free(device);
@@ -142,6 +143,7 @@ static iobind_status add_device(iobind_runtime *runtime, const OrtEpDevice *ep_d
     return iobind__out_of_memory(error, "devices");
   }
   pthread_mutex_init(&device->check_mutex, NULL);
+  iobind__loss_init(&device->loss);
   atomic_init(&device->fence, NULL);
   device->runtime = runtime;
   device->ep_device = ep_device;
@@ -169,11 +171,13 @@ static iobind_status add_device(iobind_runtime *runtime, const OrtEpDevice *ep_d
   }
   fill_places(device);
   fill_flags(device);
-  iobind_status opened = iobind__context_open(device, &device->own_guard.context, error);
+  iobind_status opened = iobind__context_open(device, &device->context, error);
   if (opened != IOBIND_OK) {
     device_free(device);
     return opened;
   }
+  device->own_guard.device = device->context != NULL ? device : NULL;
+  device->own_guard.context = iobind__context_is_one_of_several(device->context) ? device->context : NULL;
   device->guard = iobind__guard_is_needed(&device->own_guard) ? &device->own_guard : NULL;
   if (runtime->device_count == 0) {
     runtime->cpu = device;

@@ -123,7 +123,17 @@ static void give(iobind__scope *scope) {
   scope->guard = NULL;
 }
 
+static iobind_status check_lost(const iobind__guard *guard, iobind_error *error) {
+  bool lost = guard->device != NULL && iobind__device_is_lost(guard->device);
+  return lost ? iobind__loss_refuse(guard->device, error) : IOBIND_OK;
+}
+
+iobind_status iobind__guard_heed(const iobind__guard *guard, iobind_status status, iobind_error *error) {
+  return guard->device == NULL ? status : iobind__device_heed(guard->device, status, error);
+}
+
 iobind_status iobind__guard_take(const iobind__guard *guard, iobind__scope *scope, iobind_error *error) {
+  IOBIND__TRY(check_lost(guard, error));
   take(guard, scope);
   iobind_status status = iobind__context_enter(guard->context, scope, error);
   if (status != IOBIND_OK) {
@@ -143,6 +153,7 @@ void iobind__guard_give(iobind__scope *scope) {
 }
 
 iobind_status iobind__guard_enter_alone(const iobind__guard *guard, iobind__scope *scope, iobind_error *error) {
+  IOBIND__TRY(check_lost(guard, error));
   if (guard->serial != NULL) {
     pthread_mutex_lock(guard->serial);
   } else if (is_gated(guard)) {
@@ -174,6 +185,7 @@ void iobind__guard_add(iobind__guard *guard, const iobind__guard *other) {
   guard->gated = guard->gated || other->gated;
   guard->serial = guard->serial == NULL ? other->serial : guard->serial;
   guard->context = iobind__context_of_both(guard->context, other->context);
+  guard->device = guard->device == NULL ? other->device : guard->device;
 }
 
 /* ---- turns ---- */

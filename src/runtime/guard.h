@@ -21,10 +21,11 @@ typedef struct iobind__turn {
 } iobind__turn;
 
 typedef struct iobind__guard {
-  iobind__turn *turn;       /* NULL: runs meet, or the caller has the turn */
-  pthread_mutex_t *serial;  /* NULL: several threads may be inside; recursive */
-  iobind__context *context; /* NULL: the current device does not matter */
-  bool gated;               /* a captured graph fails by any other thread's call */
+  iobind__turn *turn;           /* NULL: runs meet, or the caller has the turn */
+  pthread_mutex_t *serial;      /* NULL: several threads may be inside; recursive */
+  iobind__context *context;     /* NULL: the current device does not matter */
+  struct iobind_device *device; /* NULL: a loss of the device cannot be told */
+  bool gated;                   /* a captured graph fails by any other thread's call */
 } iobind__guard;
 
 /* What a thread has entered, on its stack, to be given back. */
@@ -41,15 +42,17 @@ typedef struct iobind__scope {
 iobind_status iobind__guard_take(const iobind__guard *guard, iobind__scope *scope, iobind_error *error);
 void iobind__guard_take_anyway(const iobind__guard *guard, iobind__scope *scope);
 void iobind__guard_give(iobind__scope *scope);
+iobind_status iobind__guard_heed(const iobind__guard *guard, iobind_status status, iobind_error *error);
 
 /* Enter around each call that reaches an EP, in this order: turn, gate, lock, device. A thread that has entered may enter again, but for a
- * turn. Wait for nothing inside that another thread must enter for. After a failure nothing is entered, and leaving does nothing. */
+ * turn. Wait for nothing inside that another thread must enter for. DEVICE_LOST: the device is. After a failure nothing is entered, and
+ * leaving does nothing. */
 static inline iobind_status iobind__guard_enter(const iobind__guard *guard, iobind__scope *scope, iobind_error *error) {
   scope->guard = NULL;
   return guard == NULL ? IOBIND_OK : iobind__guard_take(guard, scope, error);
 }
 
-/* The same to free something, which must not fail. */
+/* The same to free something, or to hear what has failed: also on a device that is lost. */
 static inline void iobind__guard_enter_anyway(const iobind__guard *guard, iobind__scope *scope) {
   scope->guard = NULL;
   if (guard != NULL) {
@@ -63,6 +66,15 @@ static inline void iobind__guard_leave(iobind__scope *scope) {
   }
 }
 
+/* Leave with the outcome of what was done inside. A failure may be the device's: then it is DEVICE_LOST, for all who use the device. */
+static inline iobind_status iobind__guard_end(iobind__scope *scope, iobind_status status, iobind_error *error) {
+  if (status != IOBIND_OK && scope->guard != NULL) {
+    status = iobind__guard_heed(scope->guard, status, error);
+  }
+  iobind__guard_leave(scope);
+  return status;
+}
+
 /* Be the only thread inside, to capture a graph, with the turn held already. The thread may enter again meanwhile, but not be alone again. */
 iobind_status iobind__guard_enter_alone(const iobind__guard *guard, iobind__scope *scope, iobind_error *error);
 void iobind__guard_leave_alone(iobind__scope *scope);
@@ -72,7 +84,7 @@ void iobind__guard_add(iobind__guard *guard, const iobind__guard *other);
 
 /* Does it hold anything? */
 static inline bool iobind__guard_is_needed(const iobind__guard *guard) {
-  return guard->turn != NULL || guard->serial != NULL || guard->context != NULL || guard->gated;
+  return guard->turn != NULL || guard->serial != NULL || guard->context != NULL || guard->device != NULL || guard->gated;
 }
 
 /* ---- the gate of the devices that are `gated`, for a thread that is not inside: how many are. CLOSED is added while a thread captures, or
@@ -126,9 +138,19 @@ static inline void iobind__turn_give(iobind__turn *turn) {
 
 struct iobind_device;
 
-/* The context of a device; *out is NULL where none is needed: its EP does not ask, or the process has one such device. */
+/* The context of a device; *out is NULL where its EP asks for none. */
 iobind_status iobind__context_open(struct iobind_device *device, iobind__context **out, iobind_error *error);
 void iobind__context_close(iobind__context *context); /* NULL is a no-op */
+
+/* Has the process several such devices? Otherwise the right one is current anyway. */
+bool iobind__context_is_one_of_several(const iobind__context *context);
+
+/* After a failure: does the device still work? 0, or the error that it answers to everything. */
+int iobind__context_ask(iobind__context *context);
+
+/* Forget the failure of a call that was made for iobind in this thread: the EP would take it for that of its next kernel. What the caller's
+ * calls had left there before is overwritten by then. */
+void iobind__context_forget_error(const iobind__context *context);
 
 /* Make the device current. The thread's own is kept in the scope, and given back by leaving. */
 iobind_status iobind__context_enter(iobind__context *context, iobind__scope *scope, iobind_error *error);

@@ -36,6 +36,19 @@ static inline const char *iobind__place_suffix(const iobind__place *place) {
 
 typedef struct iobind__dml iobind__dml; /* dml.h */
 
+/* Work in flight on a device, which fails with it. */
+typedef struct iobind__loss_hook {
+  struct iobind__loss_hook *next;
+  void (*lose)(struct iobind__loss_hook *hook, const iobind_error *reason); /* destroys nothing */
+} iobind__loss_hook;
+
+typedef struct iobind__loss {
+  atomic_bool is_lost;
+  iobind_error reason; /* does not change any more when it is */
+  pthread_mutex_t mutex;
+  iobind__loss_hook *hooks;
+} iobind__loss;
+
 struct iobind_device {
   struct iobind_runtime *runtime;
   iobind__dml *dml; /* NULL: not a device of DirectML */
@@ -47,6 +60,8 @@ struct iobind_device {
   bool bridged;               /* the rules of iobind__ep's `bridged` hold: its library is not a plugin, whatever its name */
   const iobind__guard *guard; /* `own_guard`; NULL: a call into its EP need not hold anything */
   iobind__guard own_guard;
+  iobind__context *context; /* NULL: its EP does not ask for the current device */
+  iobind__loss loss;
   uint32_t ordinal; /* its number among the devices of its EP */
   uint32_t flags;
   char *spec;
@@ -129,6 +144,24 @@ bool iobind__device_is_registered(const iobind_device *device);
 
 /* The file of the EP library that a device belongs to; NULL if it cannot be told. Lives as long as the runtime. */
 const char *iobind__device_library(const iobind_device *device);
+
+/* ---- lost.c: a device on which nothing works any more ---- */
+
+static inline bool iobind__device_is_lost(const iobind_device *device) {
+  return atomic_load_explicit(&device->loss.is_lost, memory_order_acquire);
+}
+
+/* Fail all that is in flight, and refuse what comes. `why` is the first failure. The caller holds no lock of a stream. */
+void iobind__device_lose(iobind_device *device, const char *why);
+
+/* A call into the EP has failed: with the device? Then it is lost, and the status DEVICE_LOST; otherwise `status`. Inside. */
+iobind_status iobind__device_heed(iobind_device *device, iobind_status status, iobind_error *error);
+
+iobind_status iobind__loss_refuse(const iobind_device *device, iobind_error *error);
+void iobind__loss_init(iobind__loss *loss);
+void iobind__loss_destroy(iobind__loss *loss);
+void iobind__loss_watch(iobind_device *device, iobind__loss_hook *hook);
+void iobind__loss_unwatch(iobind_device *device, iobind__loss_hook *hook);
 
 /* check.c: does the device work? Tried once. The reason of a failure names neither the device nor a function: the caller
  * does. */

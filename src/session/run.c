@@ -144,7 +144,7 @@ static iobind_status run(iobind_session *session, iobind_tensor *const *inputs, 
     iobind__scope scope;
     status = iobind__guard_enter(session->guard, &scope, error);
     status = status == IOBIND_OK ? run_ort(session, values, results, error) : status;
-    iobind__guard_leave(&scope);
+    status = iobind__guard_end(&scope, status, error);
   }
   if (status == IOBIND_OK) {
     status = take_outputs(session, inputs, results, outputs, error);

@@ -372,6 +372,13 @@ static iobind_status check_bytes_are_copied(const iobind_session_options *option
   return IOBIND_OK;
 }
 
+/* A failure may be the device's. */
+static iobind_status heed(const iobind_session *session, iobind_status status, iobind_error *error) {
+  iobind__scope scope;
+  iobind__guard_enter_anyway(session->inside, &scope);
+  return iobind__guard_end(&scope, status, error);
+}
+
 static iobind_status create(iobind_runtime *runtime, const char *path, const void *model, size_t bytes,
                             const iobind_session_options *given, iobind_session **out, iobind_error *error) {
   IOBIND__TRY(iobind__process_check("session_create", error));
@@ -410,6 +417,7 @@ static iobind_status create(iobind_runtime *runtime, const char *path, const voi
     status = load(session, &from, &options, ort_options, &failed, error);
     if (status == IOBIND_OK) {
       status = failed == NULL ? describe(session, &options, error) : load_failed(runtime, &from, &options, failed, error);
+      status = heed(session, status, error);
     }
   }
   free(from.native);

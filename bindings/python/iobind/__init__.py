@@ -15,6 +15,7 @@ from ._errors import (
     BY_STATUS,
     Cancelled,
     DeviceError,
+    DeviceLost,
     DTypeError,
     Error,
     FileError,
@@ -40,8 +41,8 @@ for _class in BY_STATUS.values():
 _core.use_classes(Tensor, Outputs, Binding, BY_STATUS)
 
 __all__ = [
-    "REUSE", "Audit", "Binding", "Cancelled", "DTypeError", "Device", "DeviceError", "Error", "Event", "FileError", "InternalError",
-    "InvalidArgument", "InvalidState", "Live", "Map", "NotFound", "NotSupported", "OrtError", "OutOfMemory", "Outputs", "Session",
+    "REUSE", "Audit", "Binding", "Cancelled", "DTypeError", "Device", "DeviceError", "DeviceLost", "Error", "Event", "FileError",
+    "InternalError", "InvalidArgument", "InvalidState", "Live", "Map", "NotFound", "NotSupported", "OrtError", "OutOfMemory", "Outputs", "Session",
     "ShapeError", "Stream", "Tensor", "Timeout", "Times", "Value", "VersionError", "attach", "attached", "configure", "copy", "device",
     "devices", "empty", "from_dlpack", "in_place", "info", "live", "preload", "register_ep", "tensor", "wrap", "wrap_address",
 ]
