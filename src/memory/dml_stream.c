@@ -3,10 +3,7 @@
 #include "memory/dml.h"
 #include "memory/kind.h"
 
-static iobind_status open_lane(iobind_stream *stream, const iobind_stream_options *options, iobind_error *error) {
-  if (options->option_count > 0) {
-    return iobind__fail(error, IOBIND_NOT_SUPPORTED, "stream_create: '%s': its streams have no options", stream->device->spec);
-  }
+static iobind_status open_lane(iobind_stream *stream, iobind_error *error) {
   IOBIND__TRY(iobind__dml_open(stream->device, error));
   return iobind__lane_open(&stream->device->dml->d3d12, &stream->lane, error);
 }

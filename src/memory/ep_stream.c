@@ -2,25 +2,14 @@
 #include "memory/kind.h"
 #include "memory/transfer.h"
 
-static iobind_status open_sync(iobind_stream *stream, const iobind_stream_options *options, iobind_error *error) {
+static iobind_status open_sync(iobind_stream *stream, iobind_error *error) {
   const iobind_device *device = stream->device;
   const OrtApi *api = IOBIND__API(device->runtime);
-  OrtKeyValuePairs *pairs = NULL;
   iobind__scope scope;
-  if (options->option_count > 0) {
-    api->CreateKeyValuePairs(&pairs);
-    for (size_t i = 0; i < options->option_count; i++) {
-      api->AddKeyValuePair(pairs, options->option_keys[i], options->option_values[i]);
-    }
-  }
-  iobind_status entered = iobind__guard_enter(device->guard, &scope, error);
-  OrtStatus *failed = entered == IOBIND_OK ? api->CreateSyncStreamForEpDevice(device->ep_device, pairs, &stream->sync) : NULL;
-  iobind_status status = failed == NULL ? entered : iobind__ort_fail(api, failed, error, "stream_create: '%s'", device->spec);
-  status = iobind__guard_end(&scope, status, error);
-  if (pairs != NULL) {
-    api->ReleaseKeyValuePairs(pairs);
-  }
-  return status;
+  IOBIND__TRY(iobind__guard_enter(device->guard, &scope, error));
+  OrtStatus *failed = api->CreateSyncStreamForEpDevice(device->ep_device, NULL, &stream->sync);
+  iobind_status status = failed == NULL ? IOBIND_OK : iobind__ort_fail(api, failed, error, "stream_create: '%s'", device->spec);
+  return iobind__guard_end(&scope, status, error);
 }
 
 static void close_sync(iobind_stream *stream) {

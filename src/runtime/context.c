@@ -17,6 +17,8 @@ typedef struct cuda_calls {
   int (*get_current)(void **context);
   int (*set_current)(void *context);
   int (*memory)(size_t *available, size_t *total);
+  int (*attribute)(void *value, int attribute, uintptr_t address);
+  int (*stream_context)(void *stream, void **context);
   int (*get_device)(int *ordinal); /* these three are the runtime's; NULL: the EP has it inside */
   int (*set_device)(int ordinal);
   int (*take_error)(void);
@@ -50,7 +52,9 @@ static bool find_calls(cuda_calls *calls, void *ep_library) {
       library != NULL && FIND(calls, library, count, "cuDeviceGetCount") != NULL &&
       FIND(calls, library, device, "cuDeviceGet") != NULL && FIND(calls, library, retain, "cuDevicePrimaryCtxRetain") != NULL &&
       FIND(calls, library, get_current, "cuCtxGetCurrent") != NULL &&
-      FIND(calls, library, set_current, "cuCtxSetCurrent") != NULL && FIND(calls, library, memory, "cuMemGetInfo_v2") != NULL;
+      FIND(calls, library, set_current, "cuCtxSetCurrent") != NULL && FIND(calls, library, memory, "cuMemGetInfo_v2") != NULL &&
+      FIND(calls, library, attribute, "cuPointerGetAttribute") != NULL &&
+      FIND(calls, library, stream_context, "cuStreamGetCtx") != NULL;
   /* the EP's own runtime: another one in the process has numbers of its own, which the EP does not change */
   if (ep_library != NULL && FIND(calls, ep_library, set_device, "cudaSetDevice") != NULL) {
     (void)FIND(calls, ep_library, get_device, "cudaGetDevice");
@@ -196,6 +200,68 @@ int iobind__context_ask(iobind__context *context) {
   int failed = context->calls.memory(&available, &total);
   give_back(context, &scope);
   return failed;
+}
+
+/* ---- what other code gives ---- */
+
+enum { MEMORY_TYPE = 2, IS_MANAGED = 8, DEVICE_ORDINAL = 9 }; /* CUpointer_attribute */
+enum { TYPE_HOST = 1, TYPE_DEVICE = 2 };                      /* CUmemorytype */
+
+/* Managed memory is everywhere. */
+static iobind_status judge_address(const iobind__context *self, iobind_memory memory, const void *address,
+                                   iobind_error *error) {
+  const cuda_calls *calls = &self->calls;
+  const bool pinned = memory == IOBIND_MEMORY_HOST_ACCESSIBLE;
+  const char *suffix = pinned ? "/pinned" : "";
+  unsigned type = 0;
+  unsigned managed = 0;
+  int ordinal = -1;
+  if (calls->attribute(&type, MEMORY_TYPE, (uintptr_t)address) != 0) {
+    return iobind__fail(error, IOBIND_DEVICE, "%p: expected memory of '%s%s', got an address that CUDA does not know", address,
+                        self->spec, suffix);
+  }
+  if (calls->attribute(&managed, IS_MANAGED, (uintptr_t)address) == 0 && managed != 0) {
+    return IOBIND_OK;
+  }
+  if (type != (unsigned)(pinned ? TYPE_HOST : TYPE_DEVICE)) {
+    return iobind__fail(error, IOBIND_DEVICE, "%p: expected memory of '%s%s', got %s", address, self->spec, suffix,
+                        type == TYPE_HOST ? "pinned memory" : "memory of a GPU");
+  }
+  if (!pinned && calls->attribute(&ordinal, DEVICE_ORDINAL, (uintptr_t)address) == 0 && ordinal != self->ordinal) {
+    return iobind__fail(error, IOBIND_DEVICE, "%p: expected memory of '%s', got memory of CUDA's device %d", address,
+                        self->spec, ordinal);
+  }
+  return IOBIND_OK;
+}
+
+iobind_status iobind__context_check_address(iobind__context *context, iobind_memory memory, const void *address,
+                                            iobind_error *error) {
+  iobind__scope scope;
+  IOBIND__TRY(make_current(context, &scope, error));
+  iobind_status status = judge_address(context, memory, address, error);
+  give_back(context, &scope);
+  return status;
+}
+
+iobind_status iobind__context_check_stream(iobind__context *context, void *stream, iobind_error *error) {
+  enum { PER_THREAD = 2 };
+  iobind__scope scope;
+  void *found = NULL;
+  if ((uintptr_t)stream <= PER_THREAD) {
+    return IOBIND_OK; /* NULL, cudaStreamLegacy, cudaStreamPerThread: of whichever device is current */
+  }
+  IOBIND__TRY(make_current(context, &scope, error));
+  int failed = context->calls.stream_context(stream, &found);
+  give_back(context, &scope);
+  if (failed != 0) {
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT,
+                        "expected a stream of '%s', got %p, for which CUDA has error %d: was it destroyed?", context->spec,
+                        stream, failed);
+  }
+  return found == atomic_load(&context->primary)
+             ? IOBIND_OK
+             : iobind__fail(error, IOBIND_DEVICE, "expected a stream of '%s', got one of another device or context",
+                            context->spec);
 }
 
 void iobind__context_forget_error(const iobind__context *context) {

@@ -148,6 +148,13 @@ bool iobind__context_is_one_of_several(const iobind__context *context);
 /* After a failure: does the device still work? 0, or the error that it answers to everything. */
 int iobind__context_ask(iobind__context *context);
 
+/* Is an address of the kind of memory that it is said to be: of this device, or pinned? What the driver does not know is neither. */
+iobind_status iobind__context_check_address(iobind__context *context, iobind_memory memory, const void *address,
+                                            iobind_error *error);
+
+/* Is a stream of the driver's one of this device? */
+iobind_status iobind__context_check_stream(iobind__context *context, void *stream, iobind_error *error);
+
 /* Forget the failure of a call that was made for iobind in this thread: the EP would take it for that of its next kernel. What the caller's
  * calls had left there before is overwritten by then. */
 void iobind__context_forget_error(const iobind__context *context);

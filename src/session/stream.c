@@ -1,5 +1,6 @@
 /* The stream that a session computes on. An EP that takes no stream with each run (CUDA) is given one when the session is made, by an option
  * of the EP. Other EPs are given it with each run. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "session/session.h"
@@ -20,6 +21,33 @@ static bool has_obstacle(const iobind_session_options *options, const iobind_dev
     }
   }
   return found;
+}
+
+/* The address in `user_compute_stream` for the EP of the device; NULL: none. */
+static void *find_user_stream(const iobind_session_options *options, const iobind_device *device) {
+  void *found = NULL;
+  for (size_t i = 0; i < options->ep_option_count; i++) {
+    const char *key = options->ep_keys[i];
+    const char *dot = strchr(key, '.');
+    const iobind__ep *named = dot == NULL ? device->ep : iobind__ep_by_name(key, (size_t)(dot - key));
+    if (named == device->ep && strcmp(dot == NULL ? key : dot + 1, "user_compute_stream") == 0) {
+      found = (void *)(uintptr_t)strtoull(options->ep_values[i], NULL, 0);
+    }
+  }
+  return found;
+}
+
+/* The EP takes whatever it is given: a stream of another GPU fails in the first run. */
+static iobind_status check_user_streams(const iobind_session_options *options, iobind_error *error) {
+  for (size_t i = 0; i < options->device_count; i++) {
+    const iobind_device *device = options->devices[i];
+    void *given = device->context == NULL ? NULL : find_user_stream(options, device);
+    if (given != NULL) {
+      IOBIND__TRY(iobind__named(iobind__context_check_stream(device->context, given, error), error,
+                                "session_create: user_compute_stream"));
+    }
+  }
+  return IOBIND_OK;
 }
 
 /* The only device with streams among those that are named; NULL: there is none, or several. */
@@ -76,6 +104,7 @@ static iobind_status check_stream(const iobind_session_options *options, const i
 }
 
 iobind_status iobind__session_open_stream(const iobind_session_options *options, iobind_stream **stream, iobind_error *error) {
+  IOBIND__TRY(check_user_streams(options, error));
   iobind_device *device = find_device(options);
   const bool takes_none = options->graph_limit > 0 && !captures_on_stream(device);
   *stream = NULL;

@@ -243,6 +243,9 @@ iobind_status iobind_tensor_wrap(iobind_device *device, iobind_memory memory, io
                : iobind__fail(error, IOBIND_INVALID_ARGUMENT, "tensor_wrap: expected %zu bytes or more for %s, got %zu", needed,
                               shape, bytes);
   }
+  if (device->context != NULL && needed > 0) {
+    IOBIND__TRY(iobind__named(iobind__context_check_address(device->context, memory, data, error), error, "tensor_wrap"));
+  }
   bool is_resource = place->device->dml != NULL && !place->host;
   void *handle = data;
   if (is_resource) {

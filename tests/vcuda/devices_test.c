@@ -3,6 +3,8 @@
 #include "fixture.h"
 
 #include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cuda.h"
@@ -447,6 +449,85 @@ static void threads_that_chose_none(void **state) {
   }
 }
 
+/* ---- what the program gives ---- */
+
+static void expect_wrapped(iobind_status expected, int gpu, iobind_memory memory, void *data, const char *words) {
+  static const int64_t dim = COUNT;
+  iobind_tensor *tensor = NULL;
+  fixture_arm();
+  fixture_expect(expected,
+                 iobind_tensor_wrap(devices[gpu], memory, IOBIND_FLOAT32, &dim, 1, data, COUNT * sizeof(float), NULL, NULL,
+                                    &tensor, &fault),
+                 "iobind_tensor_wrap", __FILE__, __LINE__);
+  expect_kept("iobind_tensor_wrap", __LINE__);
+  if (words != NULL) {
+    expect_words(words);
+  }
+  iobind_tensor_release(tensor);
+}
+
+/* Memory is of the device and the kind that it is said to be. */
+static void wrapped_memory(void **state) {
+  (void)state;
+  const iobind_memory device = IOBIND_MEMORY_DEFAULT;
+  const iobind_memory pinned = IOBIND_MEMORY_HOST_ACCESSIBLE;
+  for (int gpu = 0; gpu < GPUS; gpu++) {
+    void *memory;
+    void *locked;
+    void *pageable = malloc(COUNT * sizeof(float));
+    choose(gpu);
+    assert_int_equal(cudaMalloc(&memory, COUNT * sizeof(float)), CUDA_OK);
+    assert_int_equal(cudaMallocHost(&locked, COUNT * sizeof(float)), CUDA_OK);
+    choose(1 - gpu);
+    expect_wrapped(IOBIND_OK, gpu, device, memory, NULL);
+    expect_wrapped(IOBIND_OK, gpu, pinned, locked, NULL);
+    expect_wrapped(IOBIND_OK, 1 - gpu, pinned, locked, NULL); /* all GPUs can use it */
+    expect_wrapped(IOBIND_DEVICE, 1 - gpu, device, memory, "got memory of CUDA's device");
+    expect_wrapped(IOBIND_DEVICE, gpu, pinned, memory, "got memory of a GPU");
+    expect_wrapped(IOBIND_DEVICE, gpu, device, locked, "got pinned memory");
+    expect_wrapped(IOBIND_DEVICE, gpu, device, pageable, "that CUDA does not know");
+    expect_wrapped(IOBIND_DEVICE, gpu, pinned, pageable, "that CUDA does not know");
+    assert_int_equal(cudaFree(memory), CUDA_OK);
+    assert_int_equal(cudaFreeHost(locked), CUDA_OK);
+    expect_wrapped(IOBIND_DEVICE, gpu, device, memory, "that CUDA does not know");
+    assert_int_equal(cudaPeekAtLastError(), CUDA_OK);
+    free(pageable);
+  }
+  choose(0);
+}
+
+/* A stream among the EP's options is a live one of the session's GPU. */
+static void user_streams(void **state) {
+  (void)state;
+  static const char *const key = "user_compute_stream";
+  char address[32];
+  const char *value = address;
+  cuda_stream theirs;
+  iobind_session *session = NULL;
+  iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
+  options.device_count = 1;
+  options.ep_keys = &key;
+  options.ep_values = &value;
+  options.ep_option_count = 1;
+  choose(1);
+  assert_int_equal(cudaStreamCreateWithFlags(&theirs, NON_BLOCKING), CUDA_OK);
+  choose(0);
+  snprintf(address, sizeof address, "%p", (void *)theirs);
+  options.devices = &devices[1];
+  TRY(test_session_with(runtime, "scale", &options, &session, &fault));
+  DO(iobind_session_destroy(session));
+  options.devices = &devices[0];
+  expect(IOBIND_DEVICE, test_session_with(runtime, "scale", &options, &session, &fault));
+  expect_words("expected a stream of 'cuda:0'");
+  assert_int_equal(cudaStreamDestroy(theirs), CUDA_OK);
+  options.devices = &devices[1];
+  expect(IOBIND_INVALID_ARGUMENT, test_session_with(runtime, "scale", &options, &session, &fault));
+  expect_words("was it destroyed?");
+  assert_int_equal(cudaPeekAtLastError(), CUDA_OK);
+}
+
+/* ---- the end ---- */
+
 /* The last reference to all that a runtime holds. */
 static void the_runtime_goes(void **state) {
   (void)state;
@@ -462,8 +543,9 @@ static void the_runtime_goes(void **state) {
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(any_device_may_be_current), cmocka_unit_test(by_turns),         cmocka_unit_test(by_a_policy),
-    cmocka_unit_test(threads_that_chose_none),   cmocka_unit_test(the_runtime_goes),
+    cmocka_unit_test(any_device_may_be_current), cmocka_unit_test(by_turns),       cmocka_unit_test(by_a_policy),
+    cmocka_unit_test(threads_that_chose_none),   cmocka_unit_test(wrapped_memory), cmocka_unit_test(user_streams),
+    cmocka_unit_test(the_runtime_goes),
 };
 
 FIXTURE_MAIN(tests, start, stop);
