@@ -201,13 +201,10 @@ static void end(vcuda_capture *capture) {
   *link = capture->next;
 }
 
-/* As if the thread that captures had called what a capture forbids: only where the setting names this call. */
+/* As if the thread that captures had called what a capture forbids. */
 static void break_end(const vcuda_capture *capture, int *error) {
   vcuda_settings *settings = &capture->origin->device->settings;
-  bool named = settings->fail[VCUDA_SITE_CAPTURE].name[0] != '\0';
-  if (named && vcuda_trigger_fails(settings, VCUDA_SITE_CAPTURE, 0, "cudaStreamEndCapture", false)) {
-    *error = CUDA_CAPTURE_UNSUPPORTED;
-  }
+  if (vcuda_trigger_names(settings, VCUDA_SITE_CAPTURE, "cudaStreamEndCapture")) *error = CUDA_CAPTURE_UNSUPPORTED;
 }
 
 static int finish(vcuda_stream *stream, cuda_graph *graph) {
@@ -249,7 +246,7 @@ int cudaStreamIsCapturing(cuda_stream stream, int *status) {
   int error;
   vcuda_lock();
   const vcuda_stream *found = vcuda_stream_find(stream, &error);
-  if (found != NULL) error = ask_legacy(found);
+  if (found != NULL) error = vcuda_sticky(found->device, ask_legacy(found));
   if (found != NULL) *status = status_of(found);
   vcuda_unlock();
   return vcuda_end(&call, error);

@@ -7,6 +7,7 @@
 #include "product.h"
 
 struct vcuda_blas {
+  int device;
   void *stream;
   int mode;
 };
@@ -15,6 +16,7 @@ int cublasCreate_v2(vcuda_blas **handle) {
   VCUDA_BLAS_OPEN(__func__, NULL);
   if (handle == NULL) return vcuda_close(&call, CUBLAS_INVALID_VALUE);
   *handle = calloc(1, sizeof **handle);
+  if (*handle != NULL) (*handle)->device = vcuda_current_device();
   return vcuda_close(&call, *handle == NULL ? CUBLAS_ALLOC_FAILED : CUBLAS_OK);
 }
 
@@ -122,7 +124,7 @@ static int submit(vcuda_blas *handle, const char *name, shape s, vcuda_type scal
   p.alpha = vcuda_load_real(scale_type, alpha, 0);
   p.beta = vcuda_load_real(scale_type, beta, 0);
   if (s.m == 0 || s.n == 0 || s.batches == 0) return vcuda_close(&call, CUBLAS_OK);
-  return vcuda_close(&call, VCUDA_BLAS_STATUS(vcuda_submit(handle->stream, name, vcuda_run_product, &p, sizeof p)));
+  return vcuda_close(&call, VCUDA_BLAS_SUBMIT(handle, handle->stream, name, vcuda_run_product, &p, sizeof p));
 }
 
 /* ---- sums of two matrices, either transposed: c = alpha * a + beta * b ---- */
@@ -151,7 +153,7 @@ static int submit_sum(vcuda_blas *handle, const char *name, const sum *s) {
   if (handle == NULL) return vcuda_close(&call, CUBLAS_NOT_INITIALIZED);
   if (is_bad(&s->a) || is_bad(&s->c) || (s->beta != 0 && is_bad(&s->b))) return vcuda_close(&call, CUBLAS_INVALID_VALUE);
   if (s->c.rows == 0 || s->c.columns == 0) return vcuda_close(&call, CUBLAS_OK);
-  return vcuda_close(&call, VCUDA_BLAS_STATUS(vcuda_submit(handle->stream, name, run_sum, s, sizeof *s)));
+  return vcuda_close(&call, VCUDA_BLAS_SUBMIT(handle, handle->stream, name, run_sum, s, sizeof *s));
 }
 
 /* ---- factors of square matrices, and inverses from them ---- */
@@ -272,7 +274,7 @@ static int submit_factoring(vcuda_blas *handle, const char *name, void (*run)(vo
   if (handle == NULL) return vcuda_close(&call, CUBLAS_NOT_INITIALIZED);
   if (f->n < 0 || f->batches < 0 || is_bad(&f->a) || is_bad(&f->c)) return vcuda_close(&call, CUBLAS_INVALID_VALUE);
   if (f->n == 0 || f->batches == 0) return vcuda_close(&call, CUBLAS_OK);
-  return vcuda_close(&call, VCUDA_BLAS_STATUS(vcuda_submit(handle->stream, name, run, f, sizeof *f)));
+  return vcuda_close(&call, VCUDA_BLAS_SUBMIT(handle, handle->stream, name, run, f, sizeof *f));
 }
 
 /* ---- the public functions: float and double ---- */
@@ -396,7 +398,7 @@ static int submit_vectors(vcuda_blas *handle, const char *name, void (*run)(void
   VCUDA_BLAS_OPEN(name, handle == NULL ? NULL : handle->stream);
   if (handle == NULL) return vcuda_close(&call, CUBLAS_NOT_INITIALIZED);
   if (v->n <= 0) return vcuda_close(&call, CUBLAS_OK);
-  return vcuda_close(&call, VCUDA_BLAS_STATUS(vcuda_submit(handle->stream, name, run, v, sizeof *v)));
+  return vcuda_close(&call, VCUDA_BLAS_SUBMIT(handle, handle->stream, name, run, v, sizeof *v));
 }
 
 int cublasDcopy_v2(vcuda_blas *handle, int n, const double *x, int step_x, double *y, int step_y) {

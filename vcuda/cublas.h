@@ -24,6 +24,13 @@ typedef struct vcuda_blas vcuda_blas; /* cublasHandle_t, and cublasLtHandle_t */
   vcuda_open(&call, name, stream);    \
   if (vcuda_refuses(&call) != 0) return vcuda_close(&call, CUBLAS_EXECUTION_FAILED)
 
+/* A handle belongs to the device that was current when it was made: with another one current, a call that queues work fails. */
+#define VCUDA_BLAS_SUBMIT(handle, ...)                                                                            \
+  (vcuda_current_device() == (handle)->device                                                                     \
+       ? VCUDA_BLAS_STATUS(vcuda_submit(__VA_ARGS__))                                                             \
+       : (vcuda_log("a handle of device %d, and device %d is current", (handle)->device, vcuda_current_device()), \
+          CUBLAS_EXECUTION_FAILED))
+
 #define VCUDA_BLAS_STATUS(error) ((error) == 0 ? CUBLAS_OK : CUBLAS_EXECUTION_FAILED)
 
 VCUDA_SHARED int cublasCreate_v2(vcuda_blas **handle);

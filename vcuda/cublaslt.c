@@ -7,7 +7,7 @@
 #include "product.h"
 
 struct vcuda_blas {
-  int unused; /* a handle has no state here: each call names its stream */
+  int device; /* each call names its stream */
 };
 
 struct vcuda_lt_layout {
@@ -36,7 +36,9 @@ struct vcuda_lt_preference {
 
 int cublasLtCreate(vcuda_blas **handle) {
   VCUDA_BLAS_OPEN(__func__, NULL);
-  return vcuda_close(&call, CREATE(*handle));
+  int status = CREATE(*handle);
+  if (status == CUBLAS_OK) (*handle)->device = vcuda_current_device();
+  return vcuda_close(&call, status);
 }
 
 int cublasLtDestroy(vcuda_blas *handle) {
@@ -235,7 +237,7 @@ int cublasLtMatmul(vcuda_blas *handle, vcuda_lt_matmul *matmul, const void *alph
                    void *d, vcuda_lt_layout *layout_d, const vcuda_lt_algorithm *algorithm, void *workspace,
                    size_t workspace_size, void *stream) {
   vcuda_product p;
-  (void)handle, (void)algorithm, (void)workspace, (void)workspace_size;
+  (void)algorithm, (void)workspace, (void)workspace_size;
   VCUDA_BLAS_OPEN(__func__, stream);
   if (!describe(matmul, a, layout_a, b, layout_b, c, layout_c, d, layout_d, &p)) {
     vcuda_log("cublasLtMatmul: types %d, %d, %d, %d, orders %d, %d, %d, %d, epilogue %d, scale type %d: not known here",
@@ -251,7 +253,7 @@ int cublasLtMatmul(vcuda_blas *handle, vcuda_lt_matmul *matmul, const void *alph
     p.beta = vcuda_load_real(p.scale_type, beta, 0);
   }
   if (p.m == 0 || p.n == 0 || p.batches == 0) return vcuda_close(&call, CUBLAS_OK);
-  return vcuda_close(&call, VCUDA_BLAS_STATUS(vcuda_submit(stream, "cublasLtMatmul", vcuda_run_product, &p, sizeof p)));
+  return vcuda_close(&call, VCUDA_BLAS_SUBMIT(handle, stream, "cublasLtMatmul", vcuda_run_product, &p, sizeof p));
 }
 
 /* Only ORT's quantised operators with orders of tiles ask for it. */

@@ -70,6 +70,10 @@ vcuda_device *vcuda_device_current(void) {
   return vcuda_device_at(current_device);
 }
 
+int vcuda_current_device(void) {
+  return current_device;
+}
+
 void vcuda_count_sync(vcuda_device *device, vcuda_counter counter) {
   vcuda_count(device, counter, 1);
   vcuda_count(device, VCUDA_COUNT_syncs, 1);

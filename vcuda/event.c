@@ -51,6 +51,7 @@ int cudaEventDestroy(cuda_event event) {
   VCUDA_ENTER(NULL);
   vcuda_lock();
   vcuda_event *found = find(event);
+  int error = found == NULL ? CUDA_INVALID_HANDLE : found->device->error;
   if (found != NULL) {
     vcuda_count(found->device, VCUDA_COUNT_live_events, -1);
     vcuda_capture_forget_event(found);
@@ -58,11 +59,16 @@ int cudaEventDestroy(cuda_event event) {
     vcuda_event_drop(found);
   }
   vcuda_unlock();
-  return vcuda_end(&call, found == NULL ? CUDA_INVALID_HANDLE : CUDA_OK);
+  return vcuda_end(&call, error);
+}
+
+static bool fails_by_name(vcuda_event *event, const char *name) {
+  return event != NULL && vcuda_trigger_names(&event->device->settings, VCUDA_SITE_EVENT, name);
 }
 
 static int record(vcuda_event *event, vcuda_stream *stream, bool external) {
   if (event->device != stream->device) return CUDA_INVALID_HANDLE;
+  if (fails_by_name(event, "cudaEventRecord")) return CUDA_UNKNOWN;
   int error = vcuda_capture_refuses_legacy(stream);
   if (error != CUDA_OK) return error;
   if (stream->capture != NULL && !external) {
@@ -96,6 +102,7 @@ int cudaEventRecord(cuda_event event, cuda_stream stream) {
 }
 
 static int wait_on(vcuda_stream *stream, vcuda_event *event, bool external) {
+  if (fails_by_name(event, "cudaStreamWaitEvent")) return CUDA_UNKNOWN;
   int error = vcuda_capture_refuses_legacy(stream);
   if (error == CUDA_OK) error = vcuda_capture_wait(stream, event, external);
   if (error != -1) return error;
@@ -122,6 +129,7 @@ int cudaEventSynchronize(cuda_event event) {
   vcuda_lock();
   vcuda_event *found = find(event);
   int error = found == NULL ? CUDA_INVALID_HANDLE : vcuda_capture_refuses_event(found);
+  if (error == CUDA_OK && fails_by_name(found, call.name)) error = CUDA_UNKNOWN;
   if (error == CUDA_OK) {
     vcuda_count_sync(found->device, VCUDA_COUNT_sync_event);
     if (found->stream != NULL) error = vcuda_queue_wait_for(found->stream, found->sequence, found->clocks);
@@ -140,6 +148,7 @@ int cudaEventQuery(cuda_event event) {
   vcuda_lock();
   vcuda_event *found = find(event);
   int error = found == NULL ? CUDA_INVALID_HANDLE : vcuda_capture_refuses_event(found);
+  if (error == CUDA_OK && fails_by_name(found, call.name)) error = CUDA_UNKNOWN;
   if (error == CUDA_OK) error = !has_passed(found) ? CUDA_NOT_READY : found->device->error;
   if (error == CUDA_OK) vcuda_clocks_join(vcuda_global.host_clocks, found->clocks); /* the host knows now */
   vcuda_unlock();
@@ -152,7 +161,8 @@ int cudaEventElapsedTime(float *milliseconds, cuda_event start, cuda_event end) 
   const vcuda_event *from = find(start), *to = find(end);
   bool timed = from != NULL && to != NULL && from->stream != NULL && to->stream != NULL &&
                ((from->flags | to->flags) & CUDA_EVENT_NO_TIMING) == 0;
-  int error = !timed ? CUDA_INVALID_HANDLE : !has_passed(from) || !has_passed(to) ? CUDA_NOT_READY : CUDA_OK;
+  bool together = timed && from->device == to->device;
+  int error = !together ? CUDA_INVALID_HANDLE : !has_passed(from) || !has_passed(to) ? CUDA_NOT_READY : CUDA_OK;
   if (error == CUDA_OK) *milliseconds = (float)(to->time - from->time) / 1e6F;
   vcuda_unlock();
   return vcuda_end(&call, error);

@@ -186,6 +186,7 @@ int cudaFree(void *address) {
     } else {
       vcuda_memory_release(device, block);
     }
+    error = vcuda_sticky(device, error);
   }
   vcuda_unlock();
   return vcuda_end(&call, error);
@@ -202,7 +203,7 @@ int cudaMemGetInfo(size_t *available, size_t *total) {
 }
 
 int cudaPointerGetAttributes(cuda_pointer *attributes, const void *address) {
-  VCUDA_ENTER(NULL);
+  VCUDA_ENTER_DEVICE(NULL);
   vcuda_place place;
   memset(attributes, 0, sizeof *attributes);
   vcuda_lock();

@@ -110,6 +110,7 @@ int cudaFreeHost(void *address) {
       take_out(pinned);
       (void)munmap(address, mapped);
     }
+    error = vcuda_sticky(device, error);
   }
   vcuda_unlock();
   return vcuda_end(&call, error);

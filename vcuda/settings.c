@@ -163,6 +163,10 @@ bool vcuda_trigger_fails(vcuda_settings *settings, vcuda_site site, int64_t byte
   return settings->fail[site].late == late && strikes(&settings->fail[site], bytes, name);
 }
 
+bool vcuda_trigger_names(vcuda_settings *settings, vcuda_site site, const char *name) {
+  return settings->fail[site].name[0] != '\0' && vcuda_trigger_fails(settings, site, 0, name, false);
+}
+
 int64_t vcuda_trigger_delay(vcuda_settings *settings, vcuda_site site, int64_t bytes, const char *name) {
   vcuda_trigger *trigger = &settings->delay[site];
   if (!strikes(trigger, bytes, name)) return 0;

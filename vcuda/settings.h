@@ -53,8 +53,9 @@ void vcuda_settings_default(vcuda_settings *settings);
 bool vcuda_settings_set(vcuda_settings *settings, const char *name, const char *value, bool starting);
 void vcuda_settings_read_environment(vcuda_settings *settings); /* an invalid value goes to the log, and is ignored */
 
-/* Both count down. */
+/* Each counts down. A call that is not what its setting counts otherwise fails only if the setting names it. */
 bool vcuda_trigger_fails(vcuda_settings *settings, vcuda_site site, int64_t bytes, const char *name, bool late);
+bool vcuda_trigger_names(vcuda_settings *settings, vcuda_site site, const char *name);
 int64_t vcuda_trigger_delay(vcuda_settings *settings, vcuda_site site, int64_t bytes, const char *name);
 
 #endif

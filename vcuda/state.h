@@ -189,6 +189,11 @@ int64_t vcuda_now(void);                   /* nanoseconds */
 #define VCUDA_ENTER(stream) VCUDA_ENTER_AS(stream, false)
 #define VCUDA_ENTER_DEVICE(stream) VCUDA_ENTER_AS(stream, true) /* for what a sticky error stops */
 
+/* What a call returns that has done its work on a device all the same, such as to free memory: `error`, or the device's sticky one. Locked. */
+static inline int vcuda_sticky(const vcuda_device *device, int error) {
+  return error == CUDA_OK ? device->error : error;
+}
+
 /* The caller of a launch may ignore its failure, so the next wait or copy fails too, once. */
 int vcuda_take_missed(vcuda_device *device);
 

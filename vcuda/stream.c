@@ -40,6 +40,7 @@ int cudaStreamDestroy(cuda_stream stream) {
     found->capture = NULL;
     found->closed = true;
     vcuda_count(found->device, VCUDA_COUNT_live_streams, -1);
+    error = vcuda_sticky(found->device, error);
     pthread_cond_signal(&found->wake);
     vcuda_stream_drop(found);
   } else {
@@ -55,6 +56,7 @@ int cudaStreamSynchronize(cuda_stream stream) {
   vcuda_lock();
   vcuda_stream *found = vcuda_stream_find(stream, &error);
   if (found != NULL) error = vcuda_capture_refuses_stream(found);
+  if (found != NULL && vcuda_trigger_names(&found->device->settings, VCUDA_SITE_STREAM, call.name)) error = CUDA_UNKNOWN;
   if (found != NULL && error == CUDA_OK) {
     vcuda_count_sync(found->device, VCUDA_COUNT_sync_stream);
     error = vcuda_queue_wait(found);
@@ -82,6 +84,7 @@ int cudaStreamGetFlags(cuda_stream stream, unsigned *flags) {
   vcuda_lock();
   const vcuda_stream *found = vcuda_stream_find(stream, &error);
   if (found != NULL) *flags = found->flags;
+  if (found != NULL) error = found->device->error;
   vcuda_unlock();
   return vcuda_end(&call, error);
 }

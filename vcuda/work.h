@@ -30,6 +30,9 @@ VCUDA_SHARED int vcuda_close(const vcuda_call *call, int result);
  * everywhere, such as one that sets a descriptor's attribute, do not ask. */
 VCUDA_SHARED int vcuda_refuses(const vcuda_call *call);
 
+/* The number of the calling thread's current device. */
+VCUDA_SHARED int vcuda_current_device(void);
+
 /* Only writes the call to the trace: for a function that returns neither an error nor a status. */
 VCUDA_SHARED void vcuda_note(const char *call, void *stream);
 

@@ -47,6 +47,7 @@ void builder_scalar(builder *b, const char *name, int32_t dtype, double value);
 /* The models, by what they do. */
 void build_identity(builder *b);
 void build_add(builder *b);
+void build_join(builder *b);
 void build_scale(builder *b);
 void build_outer(builder *b);
 void build_cast(builder *b);
@@ -62,6 +63,7 @@ void build_lookup(builder *b);
 void build_nonzero(builder *b);
 void build_reshape(builder *b);
 void build_expand(builder *b);
+void build_slice(builder *b);
 void build_shape(builder *b);
 void build_constant(builder *b);
 void build_sequence(builder *b);

@@ -70,6 +70,15 @@ void build_add(builder *b) {
   write_sum(b, "z");
 }
 
+void build_join(builder *b) {
+  test_shape shape;
+  builder_shape(b, "dims", "n", &shape);
+  builder_input(b, "x", ONNX_STRING, &shape);
+  builder_input(b, "y", ONNX_STRING, &shape);
+  builder_output(b, "z", ONNX_STRING, &shape);
+  builder_node(b, "StringConcat", "x y", "z");
+}
+
 void build_scale(builder *b) {
   int32_t dtype;
   test_shape shape;

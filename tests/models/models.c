@@ -10,6 +10,7 @@
 const model_kind model_kinds[] = {
     {"identity", "y = x  [dtype=float32 dims=n]", build_identity},
     {"add", "z = x + y, same dims  [dtype=float32 dims=n binary=1]", build_add},
+    {"join", "z = texts of x, each with that of y behind it  [dims=n]", build_join},
     {"scale", "y = x * factor  [dtype=float32 dims=n factor=2 binary=1]", build_scale},
     {"outer", "z[rows,columns] = x[rows,1] * y[1,columns]  [dtype=float32 rows=rows columns=columns]", build_outer},
     {"cast", "y = x in another type  [from=float32 to=float16 dims=n]", build_cast},
@@ -25,6 +26,7 @@ const model_kind model_kinds[] = {
     {"nonzero", "y[rank,count] = where x is not 0  [dtype=float32 dims=n]", build_nonzero},
     {"reshape", "y = x with dims `shape`  [dtype=float32 dims=n rank=2]", build_reshape},
     {"expand", "y = x broadcast to dims `shape`  [dtype=float32 dims=n rank=2]", build_expand},
+    {"slice", "y = x[start:end] of the first axis  [dtype=float32 dims=n]", build_slice},
     {"shape", "y = the dims of x  [dtype=float32 dims=n,m]", build_shape},
     {"constant", "y = 1 2 3 ..., without an input  [dtype=float32 dims=2,3]", build_constant},
     {"sequence", "y = a sequence of x and x  [dtype=float32 dims=n]", build_sequence},

@@ -152,6 +152,21 @@ void build_expand(builder *b) {
   build_with_dims(b, "Expand");
 }
 
+void build_slice(builder *b) {
+  int32_t dtype = builder_dtype(b, "dtype", ONNX_FLOAT32);
+  test_shape x, y, bound;
+  builder_shape(b, "dims", "n", &x);
+  open_shape(x.rank, &y);
+  for (size_t i = 1; i < x.rank; i++) copy_dim(&y, i, &x, i);
+  open_shape(1, &bound);
+  bound.dims[0] = 1;
+  builder_input(b, "x", dtype, &x);
+  builder_input(b, "start", ONNX_INT64, &bound);
+  builder_input(b, "end", ONNX_INT64, &bound);
+  builder_output(b, "y", dtype, &y);
+  builder_node(b, "Slice", "x start end", "y");
+}
+
 void build_shape(builder *b) {
   int32_t dtype = builder_dtype(b, "dtype", ONNX_FLOAT32);
   test_shape x, y;

@@ -11,7 +11,7 @@ static struct {
   char *data;
   size_t bytes;
 } tensors[64];
-static int tensor_count, error, logs;
+static int tensor_count, error, logs, current_device;
 static char message[256];
 
 void *host_memory(size_t bytes) {
@@ -36,6 +36,14 @@ const char *host_message(void) {
   return message;
 }
 
+void host_set_device(int device) {
+  current_device = device;
+}
+
+int vcuda_current_device(void) {
+  return current_device;
+}
+
 int host_logs(void) {
   return logs;
 }
@@ -43,7 +51,7 @@ int host_logs(void) {
 int host_reset(void **state) {
   (void)state;
   for (int i = 0; i < tensor_count; i++) free(tensors[i].data);
-  tensor_count = error = logs = 0;
+  tensor_count = error = logs = current_device = 0;
   message[0] = '\0';
   return 0;
 }

@@ -82,6 +82,28 @@ static void all_types_and_transposes(void **state) {
   assert_int_equal(cublasDestroy_v2(handle), 0);
 }
 
+/* A handle works while its device is current, as the EP finds out that has changed it in between. */
+static void handles_belong_to_a_device(void **state) {
+  (void)state;
+  vcuda_blas *handles[2] = {NULL, NULL};
+  const float one = 1, zero = 0, two = 2;
+  assert_int_equal(cublasCreate_v2(&handles[0]), 0);
+  host_set_device(1);
+  assert_int_equal(cublasCreate_v2(&handles[1]), 0);
+  float *x = host_copy(&two, sizeof two), *y = host_memory(sizeof *y);
+  for (int device = 0; device < 2; device++) {
+    host_set_device(device);
+    for (int of = 0; of < 2; of++) {
+      int expected = of == device ? CUBLAS_OK : CUBLAS_EXECUTION_FAILED;
+      assert_int_equal(cublasSgemm_v2(handles[of], 0, 0, 1, 1, 1, &one, x, 1, x, 1, &zero, y, 1), expected);
+      assert_int_equal(cublasSgeam(handles[of], 0, 0, 1, 1, &one, x, 1, &zero, x, 1, y, 1), expected);
+      assert_int_equal(cublasScopy_v2(handles[of], 1, x, 1, y, 1), expected);
+    }
+  }
+  assert_int_equal(cublasDestroy_v2(handles[0]), 0); /* wherever */
+  assert_int_equal(cublasDestroy_v2(handles[1]), 0);
+}
+
 static void batches(void **state) {
   (void)state;
   vcuda_blas *handle = NULL;
@@ -199,6 +221,11 @@ static void light_products(void **state) {
   assert_int_equal(
       cublasLtMatmulAlgoGetHeuristic(handle, matmul, tiles, a_layout, c_layout, c_layout, preference, 2, results, &found),
       CUBLAS_NOT_SUPPORTED);
+  host_set_device(1);
+  assert_int_equal(cublasLtMatmul(handle, matmul, &one, a, a_layout, a, a_layout, &zero, d, c_layout, d, c_layout,
+                                  &results[0].algorithm, NULL, 0, NULL),
+                   CUBLAS_EXECUTION_FAILED);
+  host_set_device(0);
   assert_int_equal(cublasLtMatmul(handle, matmul, &one, a, a_layout, a, a_layout, &zero, d, c_layout, d, c_layout,
                                   &results[0].algorithm, NULL, 0, NULL),
                    0);
@@ -215,8 +242,13 @@ static void light_products(void **state) {
 int main(void) {
 #define TEST(function) cmocka_unit_test_teardown(function, host_reset)
   const struct CMUnitTest tests[] = {
-      TEST(all_types_and_transposes), TEST(batches),  TEST(refusals),
-      TEST(sums_and_vectors),         TEST(inverses), TEST(light_products),
+      TEST(all_types_and_transposes),
+      TEST(handles_belong_to_a_device),
+      TEST(batches),
+      TEST(refusals),
+      TEST(sums_and_vectors),
+      TEST(inverses),
+      TEST(light_products),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

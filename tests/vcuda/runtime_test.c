@@ -414,6 +414,135 @@ static void a_second_device_has_memory_of_its_own(void **state) {
   OK(cudaFree(on_first));
 }
 
+static void *ask_current_device(void *device) {
+  OK(cudaGetDevice(device));
+  return NULL;
+}
+
+/* What is launched needs the current device; copies, waits and records need none, but an event is recorded on its own device only. */
+static void streams_and_events_belong_to_a_device(void **state) {
+  (void)state;
+  pthread_t thread;
+  cuda_pointer told;
+  cuda_stream first = make_stream();
+  cuda_event first_event, second_event, timed[2];
+  int elsewhere = -1;
+  void *on_first = make_memory(8), *pinned;
+  OK(cudaEventCreate(&first_event));
+  OK(cudaEventCreate(&timed[0]));
+  OK(cudaSetDevice(1));
+  assert_int_equal(pthread_create(&thread, NULL, ask_current_device, &elsewhere), 0);
+  assert_int_equal(pthread_join(thread, NULL), 0);
+  assert_int_equal(elsewhere, 0); /* each thread has its own */
+  cuda_stream second = make_stream();
+  OK(cudaEventCreate(&second_event));
+  OK(cudaEventCreate(&timed[1]));
+  OK(cudaMallocHost(&pinned, 8));
+  OK(cudaPointerGetAttributes(&told, on_first));
+  assert_int_equal(told.device, 0);
+  OK(cudaPointerGetAttributes(&told, pinned));
+  assert_int_equal(told.device, 1);
+
+  FAILS(CUDA_INVALID_HANDLE, touch(first, "launched elsewhere", on_first, 8, 1));
+  OK(cudaMemcpyAsync(on_first, pinned, 8, CUDA_COPY_UP, first));
+  OK(cudaEventRecord(first_event, first));
+  FAILS(CUDA_INVALID_HANDLE, cudaEventRecord(second_event, first));
+  FAILS(CUDA_INVALID_HANDLE, cudaGetLastError());
+  FAILS(CUDA_INVALID_HANDLE, cudaEventRecord(first_event, second));
+  OK(cudaStreamWaitEvent(second, first_event, 0));
+  OK(cudaEventSynchronize(first_event));
+  OK(cudaEventQuery(first_event));
+  OK(cudaStreamSynchronize(first));
+  OK(cudaStreamSynchronize(second));
+  OK(cudaEventRecord(timed[0], first));
+  OK(cudaEventRecord(timed[1], second));
+  float milliseconds;
+  OK(cudaStreamSynchronize(first));
+  OK(cudaStreamSynchronize(second));
+  FAILS(CUDA_INVALID_HANDLE, cudaEventElapsedTime(&milliseconds, timed[0], timed[1]));
+
+  OK(cudaFree(on_first));
+  OK(cudaFreeHost(pinned));
+  for (int i = 0; i < 2; i++) OK(cudaEventDestroy(timed[i]));
+  OK(cudaEventDestroy(first_event));
+  OK(cudaEventDestroy(second_event));
+  OK(cudaStreamDestroy(first));
+  OK(cudaStreamDestroy(second));
+  OK(cudaSetDevice(0));
+}
+
+/* The call that fails leaves its error for cudaGetLastError, and all works again. */
+static void a_transient_failure_is_over_at_once(void **state) {
+  (void)state;
+  cuda_stream stream = make_stream();
+  cuda_event event;
+  OK(cudaEventCreate(&event));
+  assert_int_equal(vcuda_set(0, "fail_event", "1,name:cudaEventRecord"), 0);
+  FAILS(CUDA_UNKNOWN, cudaEventRecord(event, stream));
+  FAILS(CUDA_UNKNOWN, cudaGetLastError());
+  OK(cudaGetLastError());
+  OK(cudaEventRecord(event, stream));
+  assert_int_equal(vcuda_set(0, "fail_event", "2,name:cudaEventSynchronize"), 0);
+  OK(cudaEventSynchronize(event));
+  FAILS(CUDA_UNKNOWN, cudaEventSynchronize(event));
+  assert_int_equal(vcuda_set(0, "fail_event", "1,name:cudaEventQuery"), 0);
+  FAILS(CUDA_UNKNOWN, cudaEventQuery(event));
+  OK(cudaEventQuery(event));
+  assert_int_equal(vcuda_set(0, "fail_event", "1,name:cudaStreamWaitEvent"), 0);
+  FAILS(CUDA_UNKNOWN, cudaStreamWaitEvent(stream, event, 0));
+  OK(cudaStreamWaitEvent(stream, event, 0));
+  assert_int_equal(vcuda_set(0, "fail_stream", "1,name:cudaStreamSynchronize"), 0);
+  FAILS(CUDA_UNKNOWN, cudaStreamSynchronize(stream));
+  OK(cudaStreamSynchronize(stream));
+  assert_int_equal(vcuda_set(0, "fail_event", "1"), 0); /* without a name only new ones fail */
+  OK(cudaEventRecord(event, stream));
+  OK(cudaStreamSynchronize(stream));
+  assert_int_equal(vcuda_set(0, "fail_event", "0"), 0);
+  OK(cudaEventDestroy(event));
+  OK(cudaStreamDestroy(stream));
+}
+
+/* Once the device has failed, each call on it says so: those that end something do it all the same, and the other device works. */
+static void a_sticky_error_stays(void **state) {
+  (void)state;
+  int status;
+  int64_t blocks = vcuda_get(0, "live_blocks");
+  cuda_pointer told;
+  cuda_stream stream = make_stream();
+  cuda_event event;
+  void *address = make_memory(8), *pinned, *none;
+  OK(cudaMallocHost(&pinned, 8));
+  OK(cudaEventCreate(&event));
+  assert_int_equal(vcuda_set(0, "fail_compute", "1,late"), 0);
+  OK(touch(stream, "late", address, 8, 1));
+  FAILS(CUDA_LAUNCH_FAILURE, cudaStreamSynchronize(stream));
+  FAILS(CUDA_LAUNCH_FAILURE, cudaGetLastError());
+  FAILS(CUDA_LAUNCH_FAILURE, cudaGetLastError());
+  FAILS(CUDA_LAUNCH_FAILURE, cudaMalloc(&none, 8));
+  FAILS(CUDA_LAUNCH_FAILURE, cudaMemcpyAsync(address, pinned, 8, CUDA_COPY_UP, stream));
+  FAILS(CUDA_LAUNCH_FAILURE, touch(stream, "later", address, 8, 1));
+  FAILS(CUDA_LAUNCH_FAILURE, cudaEventRecord(event, stream));
+  FAILS(CUDA_LAUNCH_FAILURE, cudaStreamWaitEvent(stream, event, 0));
+  FAILS(CUDA_LAUNCH_FAILURE, cudaEventQuery(event));
+  FAILS(CUDA_LAUNCH_FAILURE, cudaStreamQuery(stream));
+  FAILS(CUDA_LAUNCH_FAILURE, cudaStreamIsCapturing(stream, &status));
+  FAILS(CUDA_LAUNCH_FAILURE, cudaPointerGetAttributes(&told, address));
+  FAILS(CUDA_LAUNCH_FAILURE, cudaDeviceSynchronize());
+  OK(cudaSetDevice(1));
+  void *on_second = make_memory(8);
+  OK(touch(NULL, "elsewhere", on_second, 8, 1));
+  OK(cudaDeviceSynchronize());
+  OK(cudaFree(on_second));
+  OK(cudaSetDevice(0));
+  FAILS(CUDA_LAUNCH_FAILURE, cudaEventDestroy(event));
+  FAILS(CUDA_LAUNCH_FAILURE, cudaFree(address));
+  FAILS(CUDA_LAUNCH_FAILURE, cudaFreeHost(pinned));
+  FAILS(CUDA_LAUNCH_FAILURE, cudaStreamDestroy(stream));
+  assert_int_equal(vcuda_get(0, "live_blocks"), blocks);
+  assert_int_equal(vcuda_recover(0), CUDA_LAUNCH_FAILURE);
+  FAILS(CUDA_INVALID_HANDLE, cudaStreamSynchronize(stream));
+}
+
 static void an_unknown_kernel_fails_by_name(void **state) {
   (void)state;
   static const char function;
@@ -472,6 +601,9 @@ int main(void) {
       TEST(implicit_waits_of_pools_are_counted),
       TEST(late_copies_read_the_host_at_once),
       TEST(a_second_device_has_memory_of_its_own),
+      TEST(streams_and_events_belong_to_a_device),
+      TEST(a_transient_failure_is_over_at_once),
+      TEST(a_sticky_error_stays),
       TEST(an_unknown_kernel_fails_by_name),
       TEST(calls_are_traced_with_their_streams),
   };

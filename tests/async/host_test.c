@@ -1,0 +1,347 @@
+/* Access of the host to tensors that work in flight uses. Without a stream it comes after all of that work: a read after what writes the tensor, a
+ * write after what reads or writes it. */
+#define _GNU_SOURCE /* gettid, nanosleep */
+#include "gate.h"
+
+enum { COUNT = 8, HALF = COUNT / 2 };
+static const float zeros[COUNT];
+static const float threes[COUNT] = {3, 3, 3, 3, 3, 3, 3, 3};
+static const float sixes[COUNT] = {6, 6, 6, 6, 6, 6, 6, 6};
+static const float nines[COUNT] = {9, 9, 9, 9, 9, 9, 9, 9};
+
+static const char *name;
+static iobind_runtime *runtime;
+static iobind_device *device;
+static iobind_device *cpu;
+static iobind_session *session;
+static iobind_stream *stream;
+static iobind_binding *binding; /* y = 2 x */
+static iobind_tensor *x;
+static iobind_tensor *y;
+static gate held; /* lives on where a test fails with its gate closed */
+
+static int start(void **state) {
+  name = *state;
+  runtime = fixture_runtime();
+  cpu = iobind_runtime_get_device(runtime, 0);
+  device = fixture_device(runtime, name);
+  session = fixture_session(runtime, device, "scale");
+  x = fixture_floats(device, threes, COUNT);
+  y = fixture_floats(device, zeros, COUNT);
+  expect_ok(iobind_stream_create(device, NULL, &stream, &fault));
+  expect_ok(iobind_binding_create(session, &binding, &fault));
+  expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, x, NULL, &fault));
+  expect_ok(iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_FIXED, NULL, IOBIND_MEMORY_DEFAULT, y, &fault));
+  return 0;
+}
+
+static int stop(void **state) {
+  (void)state;
+  iobind_stream_destroy(stream);
+  iobind_binding_destroy(binding);
+  iobind_tensor_release(x);
+  iobind_tensor_release(y);
+  iobind_session_destroy(session);
+  iobind_runtime_destroy(runtime);
+  return 0;
+}
+
+static iobind_status copy(const iobind_tensor *from, iobind_tensor *to, iobind_stream *on) {
+  return iobind_tensor_copy(&from, &to, 1, on, &fault);
+}
+
+/* A run that cannot begin. */
+static void hold_a_run(void) {
+  gate_close(&held, runtime, name, stream);
+  expect_ok(iobind_binding_run(binding, stream, NULL, &fault));
+}
+
+/* Memory that the host reads and the device copies to: pinned, if there is such memory. */
+static iobind_tensor *make_host_readable(void) {
+  static const int64_t dim = COUNT;
+  iobind_tensor *made = NULL;
+  iobind_memory memory = device == cpu ? IOBIND_MEMORY_DEFAULT : IOBIND_MEMORY_HOST_ACCESSIBLE;
+  expect_ok(iobind_tensor_create(device, memory, IOBIND_FLOAT32, &dim, 1, &made, &fault));
+  expect_ok(iobind_tensor_write(made, 0, zeros, sizeof zeros, NULL, &fault));
+  return made;
+}
+
+static void expect_values(const float *values, const float *expected, size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    if (values[i] != expected[i]) {
+      fail_msg("element %zu: expected %g, got %g", i, (double)expected[i], (double)values[i]);
+    }
+  }
+}
+
+static void expect_result_of(const float *values) {
+  expect_ok(iobind_stream_synchronize(stream, &fault));
+  fixture_expect_floats(y, values, COUNT);
+}
+
+/* ---- reads ---- */
+
+static void read_of_an_output(void **state) {
+  (void)state;
+  float read[COUNT] = {0};
+  hold_a_run();
+  BEHIND_GATE(&held, IOBIND_OK, iobind_tensor_read(y, 0, read, sizeof read, NULL, &fault));
+  expect_values(read, sixes, COUNT);
+}
+
+static void read_of_a_part(void **state) {
+  (void)state;
+  float read[HALF] = {0};
+  iobind_tensor *part = NULL;
+  expect_ok(iobind_tensor_slice(y, HALF, HALF, &part, &fault));
+  hold_a_run();
+  BEHIND_GATE(&held, IOBIND_OK, iobind_tensor_read(part, 0, read, sizeof read, NULL, &fault));
+  iobind_tensor_release(part);
+  expect_values(read, sixes, HALF);
+}
+
+static void copy_of_an_output(void **state) {
+  (void)state;
+  iobind_tensor *target = fixture_floats(cpu, zeros, COUNT);
+  hold_a_run();
+  BEHIND_GATE(&held, IOBIND_OK, copy(y, target, NULL));
+  fixture_expect_floats(target, sixes, COUNT);
+  iobind_tensor_release(target);
+}
+
+static void copy_of_an_output_within_the_device(void **state) {
+  (void)state;
+  iobind_tensor *target = fixture_floats(device, zeros, COUNT);
+  hold_a_run();
+  BEHIND_GATE(&held, IOBIND_OK, copy(y, target, NULL));
+  fixture_expect_floats(target, sixes, COUNT);
+  iobind_tensor_release(target);
+}
+
+static void rows_of_an_output(void **state) {
+  (void)state;
+  iobind_rows from = IOBIND_ROWS_INIT;
+  iobind_rows to = IOBIND_ROWS_INIT;
+  iobind_tensor *target = fixture_floats(cpu, zeros, COUNT);
+  from.tensor = y;
+  to.tensor = target;
+  from.pitch = to.pitch = HALF * sizeof(float);
+  hold_a_run();
+  BEHIND_GATE(&held, IOBIND_OK, iobind_tensor_copy_rows(&from, &to, HALF * sizeof(float), 2, NULL, &fault));
+  fixture_expect_floats(target, sixes, COUNT);
+  iobind_tensor_release(target);
+}
+
+static void read_behind_a_copy(void **state) {
+  (void)state;
+  float read[COUNT] = {0};
+  iobind_tensor *target = fixture_floats(device, zeros, COUNT);
+  hold_a_run();
+  expect_ok(copy(y, target, stream));
+  BEHIND_GATE(&held, IOBIND_OK, iobind_tensor_read(target, 0, read, sizeof read, NULL, &fault));
+  expect_values(read, sixes, COUNT);
+  iobind_tensor_release(target);
+}
+
+static void read_behind_an_upload(void **state) {
+  (void)state;
+  float read[COUNT] = {0};
+  iobind_tensor *source = make_host_readable();
+  expect_ok(iobind_tensor_write(source, 0, nines, sizeof nines, NULL, &fault));
+  gate_close(&held, runtime, name, stream);
+  expect_ok(copy(source, x, stream));
+  BEHIND_GATE(&held, IOBIND_OK, iobind_tensor_read(x, 0, read, sizeof read, NULL, &fault));
+  iobind_tensor_release(source);
+  expect_values(read, nines, COUNT);
+}
+
+static void data_behind_a_copy(void **state) {
+  (void)state;
+  void *data = NULL;
+  float read[COUNT];
+  iobind_tensor *target = make_host_readable();
+  hold_a_run();
+  expect_ok(copy(y, target, stream));
+  gate_begin(&held);
+  fixture_arm();
+  iobind_status status = iobind_tensor_get_data(target, IOBIND_FLOAT32, &data, &fault);
+  if (status == IOBIND_OK) {
+    memcpy(read, data, sizeof read);
+  }
+  gate_end(&held);
+  assert_int_equal(status, IOBIND_OK);
+  expect_values(read, sixes, COUNT);
+  iobind_tensor_release(target);
+}
+
+/* ---- writes ---- */
+
+static void write_to_an_input(void **state) {
+  (void)state;
+  hold_a_run();
+  BEHIND_GATE(&held, IOBIND_OK, iobind_tensor_write(x, 0, nines, sizeof nines, NULL, &fault));
+  expect_result_of(sixes);
+  fixture_expect_floats(x, nines, COUNT);
+}
+
+static void write_to_a_part_of_an_input(void **state) {
+  (void)state;
+  iobind_tensor *part = NULL;
+  expect_ok(iobind_tensor_slice(x, HALF, HALF, &part, &fault));
+  hold_a_run();
+  BEHIND_GATE(&held, IOBIND_OK, iobind_tensor_write(part, 0, nines, HALF * sizeof(float), NULL, &fault));
+  iobind_tensor_release(part);
+  expect_result_of(sixes);
+}
+
+static void copy_into_an_input(void **state) {
+  (void)state;
+  iobind_tensor *from = fixture_floats(cpu, nines, COUNT);
+  hold_a_run();
+  BEHIND_GATE(&held, IOBIND_OK, copy(from, x, NULL));
+  iobind_tensor_release(from);
+  expect_result_of(sixes);
+}
+
+static void rows_into_an_input(void **state) {
+  (void)state;
+  iobind_rows from = IOBIND_ROWS_INIT;
+  iobind_rows to = IOBIND_ROWS_INIT;
+  iobind_tensor *source = fixture_floats(cpu, nines, COUNT);
+  from.tensor = source;
+  to.tensor = x;
+  from.pitch = to.pitch = HALF * sizeof(float);
+  hold_a_run();
+  BEHIND_GATE(&held, IOBIND_OK, iobind_tensor_copy_rows(&from, &to, HALF * sizeof(float), 2, NULL, &fault));
+  iobind_tensor_release(source);
+  expect_result_of(sixes);
+}
+
+/* Whoever has the address may write. */
+static void data_of_an_input(void **state) {
+  (void)state;
+  void *data = NULL;
+  iobind_tensor *source = make_host_readable();
+  expect_ok(iobind_tensor_write(source, 0, threes, sizeof threes, NULL, &fault));
+  gate_close(&held, runtime, name, stream);
+  expect_ok(copy(source, x, stream));
+  expect_ok(iobind_binding_run(binding, stream, NULL, &fault));
+  gate_begin(&held);
+  fixture_arm();
+  iobind_status status = iobind_tensor_get_data(source, IOBIND_FLOAT32, &data, &fault);
+  if (status == IOBIND_OK) {
+    memcpy(data, nines, sizeof nines);
+  }
+  gate_end(&held);
+  assert_int_equal(status, IOBIND_OK);
+  iobind_tensor_release(source);
+  expect_result_of(sixes);
+}
+
+static void write_to_what_is_copied(void **state) {
+  (void)state;
+  iobind_tensor *target = fixture_floats(device, zeros, COUNT);
+  gate_close(&held, runtime, name, stream);
+  expect_ok(copy(x, target, stream));
+  BEHIND_GATE(&held, IOBIND_OK, iobind_tensor_write(x, 0, nines, sizeof nines, NULL, &fault));
+  expect_ok(iobind_stream_synchronize(stream, &fault));
+  fixture_expect_floats(target, threes, COUNT);
+  iobind_tensor_release(target);
+}
+
+static void write_to_an_output(void **state) {
+  (void)state;
+  hold_a_run();
+  BEHIND_GATE(&held, IOBIND_OK, iobind_tensor_write(y, 0, nines, sizeof nines, NULL, &fault));
+  expect_result_of(nines);
+}
+
+/* Each run sees what the tensor holds when it is submitted, and all of it. */
+static void write_to_a_live_input(void **state) {
+  (void)state;
+  iobind_tensor *live = make_host_readable();
+  expect_ok(iobind_tensor_write(live, 0, threes, sizeof threes, NULL, &fault));
+  expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_LIVE, live, NULL, &fault));
+  hold_a_run();
+  BEHIND_GATE(&held, IOBIND_OK, iobind_tensor_write(live, 0, nines, sizeof nines, NULL, &fault));
+  expect_result_of(sixes);
+  iobind_tensor_release(live);
+}
+
+/* ---- work in flight of a pipeline ---- */
+
+static void write_to_a_constant_of_a_pipeline(void **state) {
+  (void)state;
+  iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
+  iobind_pipeline_options wanted = IOBIND_PIPELINE_OPTIONS_INIT;
+  iobind_session *adds = NULL;
+  iobind_pipeline *pipeline = NULL;
+  iobind_tensor *sum = NULL;
+  iobind_tensor *item = fixture_floats(cpu, threes, COUNT);
+  iobind_tensor *constants[2] = {NULL, x};
+  iobind_tensor *items[2] = {item, NULL};
+  options.devices = &device;
+  options.device_count = 1;
+  options.stream = stream;
+  wanted.constants = constants;
+  expect_ok(test_session_with(runtime, "add", &options, &adds, &fault));
+  expect_ok(iobind_pipeline_create(adds, &wanted, &pipeline, &fault));
+  expect_ok(iobind_pipeline_submit(pipeline, items, &fault)); /* the memory is made */
+  expect_ok(iobind_pipeline_next(pipeline, &sum, NULL, &fault));
+  fixture_expect_floats(sum, sixes, COUNT);
+  gate_close(&held, runtime, name, stream);
+  expect_ok(iobind_pipeline_submit(pipeline, items, &fault));
+  BEHIND_GATE(&held, IOBIND_OK, iobind_tensor_write(x, 0, nines, sizeof nines, NULL, &fault));
+  expect_ok(iobind_pipeline_next(pipeline, &sum, NULL, &fault));
+  fixture_expect_floats(sum, sixes, COUNT);
+  iobind_pipeline_destroy(pipeline);
+  iobind_session_destroy(adds);
+  iobind_tensor_release(item);
+}
+
+/* ---- on a stream ---- */
+
+/* With a stream the access is ordered on that one, and does not wait on the host. */
+static void access_on_the_stream(void **state) {
+  (void)state;
+  iobind_tensor *in = make_host_readable();
+  iobind_tensor *out = make_host_readable();
+  expect_ok(iobind_tensor_write(in, 0, nines, sizeof nines, NULL, &fault));
+  hold_a_run();
+  expect_ok(copy(in, x, stream));
+  expect_ok(copy(y, out, stream));
+  gate_open(&held);
+  expect_ok(iobind_stream_synchronize(stream, &fault));
+  fixture_expect_floats(out, sixes, COUNT);
+  fixture_expect_floats(x, nines, COUNT);
+  iobind_tensor_release(in);
+  iobind_tensor_release(out);
+}
+
+#define ON(device, test) \
+  { #device ": " #test, test, start, stop, #device }
+#define ON_EACH(test) ON(vdev, test), ON(cpu, test), ON(cuda, test)
+#define ON_GPUS(test) ON(vdev, test), ON(cuda, test)
+
+static const struct CMUnitTest tests[] = {
+    ON_EACH(read_of_an_output),
+    ON_EACH(read_of_a_part),
+    ON_EACH(copy_of_an_output),
+    ON_EACH(copy_of_an_output_within_the_device),
+    ON_EACH(rows_of_an_output),
+    ON_EACH(read_behind_a_copy),
+    ON_EACH(read_behind_an_upload),
+    ON_EACH(data_behind_a_copy),
+    ON_EACH(write_to_an_input),
+    ON_EACH(write_to_a_part_of_an_input),
+    ON_EACH(copy_into_an_input),
+    ON_EACH(rows_into_an_input),
+    ON_EACH(data_of_an_input),
+    ON_EACH(write_to_what_is_copied),
+    ON_EACH(write_to_an_output),
+    ON_EACH(write_to_a_live_input),
+    ON_GPUS(write_to_a_constant_of_a_pipeline), /* no session computes on a thread's stream */
+    ON_EACH(access_on_the_stream),
+};
+
+FIXTURE_MAIN(tests, NULL, NULL);

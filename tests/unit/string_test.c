@@ -1,0 +1,154 @@
+/* Bound tensors of strings. They have no addresses, but one tensor may not be two outputs, nor an input and an output. */
+#include "fixture.h"
+
+#include <string.h>
+
+#include "iobind/interop.h"
+
+static iobind_runtime *runtime;
+static iobind_device *cpu;
+
+static int start(void **state) {
+  (void)state;
+  runtime = fixture_runtime();
+  cpu = iobind_runtime_get_device(runtime, 0);
+  return 0;
+}
+
+static int stop(void **state) {
+  (void)state;
+  iobind_runtime_destroy(runtime);
+  return 0;
+}
+
+static iobind_tensor *make_text(const char *text) {
+  static const int64_t one = 1;
+  iobind_tensor *made = NULL;
+  expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_STRING, &one, 1, &made, &fault));
+  expect_ok(iobind_tensor_set_string(made, 0, text, &fault));
+  return made;
+}
+
+static void expect_text(const iobind_tensor *tensor, const char *text) {
+  char got[32] = "";
+  size_t needed = 0;
+  expect_ok(iobind_tensor_get_string(tensor, 0, got, sizeof got - 1, &needed, &fault));
+  assert_string_equal(got, text);
+}
+
+static iobind_binding *bind(iobind_session *session) {
+  iobind_binding *made = NULL;
+  expect_ok(iobind_binding_create(session, &made, &fault));
+  return made;
+}
+
+static iobind_status set_input(iobind_binding *binding, size_t index, iobind_tensor *tensor) {
+  fixture_arm();
+  return iobind_binding_set_input(binding, index, IOBIND_INPUT_RESIDENT, tensor, NULL, &fault);
+}
+
+static iobind_status set_fixed(iobind_binding *binding, size_t index, iobind_tensor *tensor) {
+  fixture_arm();
+  return iobind_binding_set_output(binding, index, IOBIND_OUTPUT_FIXED, NULL, IOBIND_MEMORY_DEFAULT, tensor, &fault);
+}
+
+static void one_tensor_as_two_outputs(void **state) {
+  (void)state;
+  iobind_session *session = fixture_session(runtime, NULL, "passthrough dtype=string");
+  iobind_binding *binding = bind(session);
+  iobind_tensor *both = make_text("");
+  expect_ok(set_fixed(binding, 0, both));
+  expect(IOBIND_INVALID_ARGUMENT, set_fixed(binding, 1, both));
+  expect_words("overlaps the memory of output");
+  iobind_tensor_release(both);
+  iobind_binding_destroy(binding);
+  iobind_session_destroy(session);
+}
+
+static void an_input_as_an_output(void **state) {
+  (void)state;
+  iobind_session *session = fixture_session(runtime, NULL, "identity dtype=string");
+  iobind_binding *binding = bind(session);
+  iobind_tensor *both = make_text("text");
+  expect_ok(set_input(binding, 0, both));
+  expect(IOBIND_INVALID_ARGUMENT, set_fixed(binding, 0, both));
+  expect_words("overlaps the memory of input");
+  iobind_tensor_release(both);
+  iobind_binding_destroy(binding);
+  iobind_session_destroy(session);
+}
+
+static void an_output_as_an_input(void **state) {
+  (void)state;
+  iobind_session *session = fixture_session(runtime, NULL, "identity dtype=string");
+  iobind_binding *binding = bind(session);
+  iobind_tensor *both = make_text("text");
+  expect_ok(set_fixed(binding, 0, both));
+  expect(IOBIND_INVALID_ARGUMENT, set_input(binding, 0, both));
+  expect_words("overlaps the memory of output");
+  iobind_tensor_release(both);
+  iobind_binding_destroy(binding);
+  iobind_session_destroy(session);
+}
+
+/* Two tensors over one value of ORT's. */
+static void two_tensors_of_one_value(void **state) {
+  (void)state;
+  iobind_session *session = fixture_session(runtime, NULL, "identity dtype=string");
+  iobind_binding *binding = bind(session);
+  iobind_tensor *text = make_text("text");
+  iobind_tensor *same[2] = {NULL, NULL};
+  iobind_ort ort = IOBIND_ORT_INIT;
+  void *value = NULL;
+  expect_ok(iobind_runtime_get_ort(runtime, &ort, &fault));
+  expect_ok(iobind_tensor_to_ort(text, &value, &fault));
+  for (int i = 0; i < 2; i++) {
+    expect_ok(iobind_tensor_wrap_ort(runtime, value, NULL, NULL, &same[i], &fault));
+  }
+  expect_ok(set_input(binding, 0, same[0]));
+  expect(IOBIND_INVALID_ARGUMENT, set_fixed(binding, 0, same[1]));
+  expect_words("overlaps the memory of input");
+  iobind_binding_destroy(binding);
+  iobind_tensor_release(same[0]);
+  iobind_tensor_release(same[1]);
+  iobind_tensor_release(text);
+  ((const OrtApi *)ort.api)->ReleaseValue(value);
+  iobind_session_destroy(session);
+}
+
+/* The output of the last run becomes an input: the next run writes other strings. */
+static void a_reused_output_as_an_input(void **state) {
+  (void)state;
+  iobind_session *session = fixture_session(runtime, NULL, "join");
+  iobind_binding *binding = bind(session);
+  iobind_tensor *x = make_text("a");
+  iobind_tensor *y = NULL;
+  expect_ok(set_input(binding, 0, x));
+  expect_ok(set_input(binding, 1, x));
+  expect_ok(iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_REUSE, NULL, IOBIND_MEMORY_DEFAULT, NULL, &fault));
+  expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+  for (int turn = 0; turn < 3; turn++) {
+    static const char *const texts[] = {"aa", "aaa", "aaaa", "aaaaa"};
+    iobind_tensor *last = NULL;
+    expect_ok(iobind_binding_get_output(binding, 0, &last, &fault));
+    iobind_tensor_retain(last);
+    expect_text(last, texts[turn]);
+    expect_ok(set_input(binding, 0, last));
+    expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
+    expect_text(last, texts[turn]);
+    expect_ok(iobind_binding_get_output(binding, 0, &y, &fault));
+    expect_text(y, texts[turn + 1]);
+    iobind_tensor_release(last);
+  }
+  iobind_tensor_release(x);
+  iobind_binding_destroy(binding);
+  iobind_session_destroy(session);
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(one_tensor_as_two_outputs),   cmocka_unit_test(an_input_as_an_output),
+    cmocka_unit_test(an_output_as_an_input),       cmocka_unit_test(two_tensors_of_one_value),
+    cmocka_unit_test(a_reused_output_as_an_input),
+};
+
+FIXTURE_MAIN(tests, start, stop);
