@@ -7,10 +7,10 @@ static bool has_results(const iobind_binding *binding) {
 
 static void drop(iobind_binding *binding, size_t index) {
   iobind__output *output = &binding->outputs[index];
-  if (output->value != NULL) {
+  if (output->value != NULL && iobind__guard_may_free(binding->session->inside)) {
     IOBIND__API(binding->session->runtime)->ReleaseValue(output->value);
-    output->value = NULL;
   }
+  output->value = NULL;
   iobind_tensor_release(output->result);
   output->result = NULL;
   output->is_taken = false;

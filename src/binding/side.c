@@ -43,7 +43,9 @@ static void note_tensor(iobind__given *given, iobind_tensor *tensor) {
 }
 
 static void clear_inputs(const iobind_binding *binding, iobind__side *side) {
-  IOBIND__API(binding->session->runtime)->ClearBoundInputs(side->binding);
+  if (iobind__guard_may_free(binding->session->inside)) {
+    IOBIND__API(binding->session->runtime)->ClearBoundInputs(side->binding);
+  }
   for (size_t i = 0; i < binding->session->input_count; i++) {
     note(&side->inputs[i], 0, NULL);
   }
@@ -51,7 +53,9 @@ static void clear_inputs(const iobind_binding *binding, iobind__side *side) {
 }
 
 static void clear_outputs(const iobind_binding *binding, iobind__side *side) {
-  IOBIND__API(binding->session->runtime)->ClearBoundOutputs(side->binding);
+  if (iobind__guard_may_free(binding->session->inside)) {
+    IOBIND__API(binding->session->runtime)->ClearBoundOutputs(side->binding);
+  }
   for (size_t i = 0; i < binding->session->output_count; i++) {
     note(&side->outputs[i], 0, NULL);
   }
@@ -72,9 +76,10 @@ void iobind__side_close(iobind_binding *binding, iobind__side *side) {
   if (side->binding != NULL) {
     iobind__side_clear(binding, side);
     iobind__scope scope;
-    iobind__guard_enter_anyway(binding->session->inside, &scope);
-    IOBIND__API(binding->session->runtime)->ReleaseIoBinding(side->binding);
-    iobind__guard_leave(&scope);
+    if (iobind__guard_enter_to_free(binding->session->inside, &scope)) {
+      IOBIND__API(binding->session->runtime)->ReleaseIoBinding(side->binding);
+      iobind__guard_leave(&scope);
+    }
     free(side->inputs);
     *side = (iobind__side){0};
   }
@@ -209,15 +214,16 @@ static bool is_bound(const iobind__output *output) {
 
 /* If ORT cannot be given a replacement, clear the binding: the next run binds everything again. */
 static void let_go(iobind_binding *binding, iobind__side *side, const iobind_tensor *tensor) {
+  const bool is_lost = !iobind__guard_may_free(binding->session->inside);
   for (size_t i = 0; i < binding->session->input_count; i++) {
     if (side->inputs[i].kept == tensor &&
-        (binding->inputs[i].bound == NULL || give_input(binding, side, i, "", NULL) != IOBIND_OK)) {
+        (is_lost || binding->inputs[i].bound == NULL || give_input(binding, side, i, "", NULL) != IOBIND_OK)) {
       clear_inputs(binding, side);
     }
   }
   for (size_t i = 0; i < binding->session->output_count; i++) {
     if (side->outputs[i].kept == tensor &&
-        (!is_bound(&binding->outputs[i]) || give_output(binding, side, i, "", NULL) != IOBIND_OK)) {
+        (is_lost || !is_bound(&binding->outputs[i]) || give_output(binding, side, i, "", NULL) != IOBIND_OK)) {
       clear_outputs(binding, side);
     }
   }

@@ -14,9 +14,10 @@ static iobind_status open_sync(iobind_stream *stream, iobind_error *error) {
 
 static void close_sync(iobind_stream *stream) {
   iobind__scope scope;
-  iobind__guard_enter_anyway(stream->device->guard, &scope);
-  IOBIND__API(stream->device->runtime)->ReleaseSyncStream(stream->sync);
-  iobind__guard_leave(&scope);
+  if (iobind__guard_enter_to_free(stream->device->guard, &scope)) {
+    IOBIND__API(stream->device->runtime)->ReleaseSyncStream(stream->sync);
+    iobind__guard_leave(&scope);
+  }
   stream->sync = NULL;
 }
 
@@ -132,9 +133,10 @@ static iobind_status drain(iobind_stream *stream, iobind_error *error) {
   if (end != NULL) {
     status = wait_notification(stream, ticket, end, error);
     iobind__scope scope;
-    iobind__guard_enter_anyway(stream->device->guard, &scope);
-    end->Release(end);
-    iobind__guard_leave(&scope);
+    if (iobind__guard_enter_to_free(stream->device->guard, &scope)) {
+      end->Release(end);
+      iobind__guard_leave(&scope);
+    }
   }
   return status;
 }

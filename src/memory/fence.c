@@ -15,9 +15,10 @@ static iobind_status get_fence(iobind_device *device, OrtValue **fence, iobind_e
   OrtValue *expected = NULL;
   if (!atomic_compare_exchange_strong(&device->fence, &expected, *fence)) {
     iobind__scope scope;
-    iobind__guard_enter_anyway(device->guard, &scope);
-    IOBIND__API(device->runtime)->ReleaseValue(*fence); /* another thread was first */
-    iobind__guard_leave(&scope);
+    if (iobind__guard_enter_to_free(device->guard, &scope)) {
+      IOBIND__API(device->runtime)->ReleaseValue(*fence); /* another thread was first */
+      iobind__guard_leave(&scope);
+    }
     *fence = expected;
   }
   return IOBIND_OK;

@@ -109,9 +109,10 @@ void iobind__importer_close(iobind__importer *importer) {
   iobind_runtime *runtime = importer->device->runtime;
   if (iobind__device_is_registered(importer->device)) {
     iobind__scope scope;
-    iobind__guard_enter_anyway(importer->device->guard, &scope);
-    importer->api->ReleaseExternalResourceImporter(importer->ort);
-    iobind__guard_leave(&scope);
+    if (iobind__guard_enter_to_free(importer->device->guard, &scope)) {
+      importer->api->ReleaseExternalResourceImporter(importer->ort);
+      iobind__guard_leave(&scope);
+    }
   }
   iobind__ref_release(&runtime->ref);
 }

@@ -8,9 +8,10 @@ static void free_point(iobind__ref *ref) {
   iobind__point *point = (iobind__point *)ref;
   if (point->notification != NULL) {
     iobind__scope scope;
-    iobind__guard_enter_anyway(point->stream->device->guard, &scope);
-    point->notification->Release(point->notification);
-    iobind__guard_leave(&scope);
+    if (iobind__guard_enter_to_free(point->stream->device->guard, &scope)) {
+      point->notification->Release(point->notification);
+      iobind__guard_leave(&scope);
+    }
   }
   iobind__ref_release(&point->stream->ref);
   free(point);

@@ -15,9 +15,10 @@ static void semaphore_destroy(iobind__ref *ref) {
   iobind__importer *importer = &semaphore->importer;
   if (semaphore->handle != NULL && iobind__device_is_registered(importer->device)) {
     iobind__scope scope;
-    iobind__guard_enter_anyway(importer->device->guard, &scope);
-    importer->api->ReleaseExternalSemaphoreHandle(semaphore->handle);
-    iobind__guard_leave(&scope);
+    if (iobind__guard_enter_to_free(importer->device->guard, &scope)) {
+      importer->api->ReleaseExternalSemaphoreHandle(semaphore->handle);
+      iobind__guard_leave(&scope);
+    }
   }
   iobind__importer_close(importer);
   free(semaphore);

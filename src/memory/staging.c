@@ -7,9 +7,10 @@ static void free_slot(iobind__staging *slot) {
   if (slot->value != NULL) {
     iobind_device *device = slot->place->device;
     iobind__scope scope;
-    iobind__guard_enter_anyway(device->guard, &scope);
-    IOBIND__API(device->runtime)->ReleaseValue(slot->value);
-    iobind__guard_leave(&scope);
+    if (iobind__guard_enter_to_free(device->guard, &scope)) {
+      IOBIND__API(device->runtime)->ReleaseValue(slot->value);
+      iobind__guard_leave(&scope);
+    }
     atomic_fetch_sub(&device->counters.allocated_bytes, slot->bytes);
     slot->value = NULL;
   }

@@ -85,9 +85,10 @@ static void device_free(iobind_device *device) {
   OrtValue *fence = atomic_load(&device->fence);
   if (fence != NULL && iobind__device_is_registered(device)) {
     iobind__scope scope;
-    iobind__guard_enter_anyway(device->guard, &scope);
-    IOBIND__API(device->runtime)->ReleaseValue(fence);
-    iobind__guard_leave(&scope);
+    if (iobind__guard_enter_to_free(device->guard, &scope)) {
+      IOBIND__API(device->runtime)->ReleaseValue(fence);
+      iobind__guard_leave(&scope);
+    }
   }
   if (device->dml != NULL && device->dml->info != NULL) {
     IOBIND__API(device->runtime)->ReleaseMemoryInfo(device->dml->info);
@@ -263,6 +264,9 @@ iobind_status iobind__runtime_refresh_devices(iobind_runtime *runtime, iobind_er
 }
 
 void iobind__runtime_free_devices(iobind_runtime *runtime) {
+  for (size_t i = 0; i < runtime->device_count; i++) {
+    runtime->keeps_ort = runtime->keeps_ort || iobind__device_is_lost(runtime->devices[i]);
+  }
   drop_devices(runtime, 0);
   free(runtime->devices);
 }

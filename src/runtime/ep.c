@@ -458,7 +458,7 @@ void iobind__runtime_free_eps(iobind_runtime *runtime) {
   /* the last registered first: an EP may depend on one that was registered before it */
   for (size_t i = runtime->ep_library_count; i-- > 0;) {
     iobind__ep_library *library = runtime->ep_libraries[i];
-    if (library->ours && library->status == IOBIND_OK) {
+    if (library->ours && library->status == IOBIND_OK && !runtime->keeps_ort) {
       unregister(runtime, library->name);
     }
     library_free(library);

@@ -128,6 +128,10 @@ static iobind_status check_lost(const iobind__guard *guard, iobind_error *error)
   return lost ? iobind__loss_refuse(guard->device, error) : IOBIND_OK;
 }
 
+bool iobind__guard_may_free(const iobind__guard *guard) {
+  return guard == NULL || guard->device == NULL || !iobind__device_is_lost(guard->device);
+}
+
 iobind_status iobind__guard_heed(const iobind__guard *guard, iobind_status status, iobind_error *error) {
   return guard->device == NULL ? status : iobind__device_heed(guard->device, status, error);
 }

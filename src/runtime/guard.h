@@ -52,7 +52,7 @@ static inline iobind_status iobind__guard_enter(const iobind__guard *guard, iobi
   return guard == NULL ? IOBIND_OK : iobind__guard_take(guard, scope, error);
 }
 
-/* The same to free something, or to hear what has failed: also on a device that is lost. */
+/* The same to hear what has failed, or for what cannot fail: also on a device that is lost. */
 static inline void iobind__guard_enter_anyway(const iobind__guard *guard, iobind__scope *scope) {
   scope->guard = NULL;
   if (guard != NULL) {
@@ -64,6 +64,20 @@ static inline void iobind__guard_leave(iobind__scope *scope) {
   if (scope->guard != NULL) {
     iobind__guard_give(scope);
   }
+}
+
+/* May something be freed that the EP holds? Not on a device that is lost: CUDA's EP ends the process where it cannot free pinned memory. So
+ * what it holds there stays until the process ends. */
+bool iobind__guard_may_free(const iobind__guard *guard);
+
+/* Enter to free something. False: it must not be, and nothing is entered. */
+static inline bool iobind__guard_enter_to_free(const iobind__guard *guard, iobind__scope *scope) {
+  bool may = guard == NULL || iobind__guard_may_free(guard);
+  scope->guard = NULL;
+  if (may) {
+    iobind__guard_enter_anyway(guard, scope);
+  }
+  return may;
 }
 
 /* Leave with the outcome of what was done inside. A failure may be the device's: then it is DEVICE_LOST, for all who use the device. */

@@ -21,7 +21,7 @@ static void runtime_free(iobind_runtime *runtime) {
   if (runtime->cpu_info != NULL) {
     api->ReleaseMemoryInfo(runtime->cpu_info);
   }
-  if (runtime->env != NULL) {
+  if (runtime->env != NULL && !runtime->keeps_ort) {
     api->ReleaseEnv(runtime->env);
   }
   iobind__guard_leave(&scope);

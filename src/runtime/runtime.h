@@ -100,6 +100,7 @@ struct iobind_runtime {
   size_t device_count;
   iobind__ep_library **ep_libraries;
   size_t ep_library_count;
+  bool keeps_ort;               /* a device was lost: ORT's environment cannot be freed, see iobind__guard_may_free */
   pthread_mutex_t serial_mutex; /* held while an EP that is `serial` works; recursive */
   struct iobind_runtime *next;  /* all runtimes of the process */
 };

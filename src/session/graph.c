@@ -233,7 +233,7 @@ iobind_status iobind__session_check_graph_outputs(const iobind_session *session,
 void iobind__session_release_graph(iobind_session *session, int id, bool is_whole) {
   iobind_runtime *runtime = session->runtime;
   const OrtApi *api = IOBIND__API(runtime);
-  if (iobind__process_is_forked()) {
+  if (iobind__process_is_forked() || !iobind__guard_may_free(session->inside)) {
     return;
   }
   if (runtime->ort.api_version >= 27) {

@@ -107,11 +107,12 @@ iobind_status iobind__session_find_place(iobind_session *session, const OrtMemor
 void iobind__session_free_places(iobind_session *session) {
   if (session->place_count > 0) {
     iobind__scope scope;
-    iobind__guard_enter_anyway(session->inside, &scope);
-    for (size_t i = 0; i < session->place_count; i++) {
-      IOBIND__API(session->runtime)->ReleaseAllocator(atomic_load(&session->places[i].allocator));
+    if (iobind__guard_enter_to_free(session->inside, &scope)) {
+      for (size_t i = 0; i < session->place_count; i++) {
+        IOBIND__API(session->runtime)->ReleaseAllocator(atomic_load(&session->places[i].allocator));
+      }
+      iobind__guard_leave(&scope);
     }
-    iobind__guard_leave(&scope);
   }
   free(session->places);
 }

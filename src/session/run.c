@@ -50,9 +50,10 @@ static iobind_status copy_to_host(const iobind_session *session, const iobind_te
 
 static void release_value(const iobind_session *session, OrtValue *value) {
   iobind__scope scope;
-  iobind__guard_enter_anyway(session->inside, &scope);
-  IOBIND__API(session->runtime)->ReleaseValue(value);
-  iobind__guard_leave(&scope);
+  if (iobind__guard_enter_to_free(session->inside, &scope)) {
+    IOBIND__API(session->runtime)->ReleaseValue(value);
+    iobind__guard_leave(&scope);
+  }
 }
 
 /* One output of the run as a host tensor. An input that ORT handed on is the caller's memory: it is copied. */

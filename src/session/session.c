@@ -26,15 +26,18 @@ static OrtAllocator *keep_pinned_arena(const iobind_session *session) {
 static void release_ort(iobind_session *session) {
   const OrtApi *api = IOBIND__API(session->runtime);
   iobind__scope scope;
-  iobind__guard_enter_anyway(session->inside, &scope);
+  if (!iobind__guard_enter_to_free(session->inside, &scope)) {
+    return;
+  }
   OrtAllocator *kept = keep_pinned_arena(session);
   api->ReleaseSession(session->session);
   iobind__guard_leave(&scope);
   if (kept != NULL) {
     (void)iobind__stream_drain(session->stream, NULL);
-    iobind__guard_enter_anyway(session->inside, &scope);
-    api->ReleaseAllocator(kept);
-    iobind__guard_leave(&scope);
+    if (iobind__guard_enter_to_free(session->inside, &scope)) {
+      api->ReleaseAllocator(kept);
+      iobind__guard_leave(&scope);
+    }
   }
 }
 

@@ -16,9 +16,10 @@ static void memory_destroy(iobind__ref *ref) {
   iobind__importer *importer = &memory->importer;
   if (memory->handle != NULL && iobind__device_is_registered(importer->device)) {
     iobind__scope scope;
-    iobind__guard_enter_anyway(importer->device->guard, &scope);
-    importer->api->ReleaseExternalMemoryHandle(memory->handle);
-    iobind__guard_leave(&scope);
+    if (iobind__guard_enter_to_free(importer->device->guard, &scope)) {
+      importer->api->ReleaseExternalMemoryHandle(memory->handle);
+      iobind__guard_leave(&scope);
+    }
   }
   iobind__importer_close(importer);
   free(memory);
@@ -117,9 +118,10 @@ static iobind_status make(iobind_external_memory *memory, size_t offset, iobind_
   IOBIND__ORT_TRY(IOBIND__API(device->runtime), failed, error, "%s: '%s'", what, device->spec);
   iobind_status status = take(memory, value, tensor, what, error);
   if (status != IOBIND_OK) {
-    iobind__guard_enter_anyway(device->guard, &scope);
-    IOBIND__API(device->runtime)->ReleaseValue(value);
-    iobind__guard_leave(&scope);
+    if (iobind__guard_enter_to_free(device->guard, &scope)) {
+      IOBIND__API(device->runtime)->ReleaseValue(value);
+      iobind__guard_leave(&scope);
+    }
     return status;
   }
   (*tensor)->borrows = true;

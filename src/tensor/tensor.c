@@ -48,9 +48,10 @@ static void tensor_destroy(iobind__ref *ref) {
   }
   if (tensor->value != NULL && !tensor->lent && iobind__device_is_registered(tensor->place->device)) {
     iobind__scope scope;
-    iobind__guard_enter_anyway(tensor->place->device->guard, &scope);
-    IOBIND__API(runtime_of(tensor))->ReleaseValue(tensor->value);
-    iobind__guard_leave(&scope);
+    if (iobind__guard_enter_to_free(tensor->place->device->guard, &scope)) {
+      IOBIND__API(runtime_of(tensor))->ReleaseValue(tensor->value);
+      iobind__guard_leave(&scope);
+    }
   }
   atomic_fetch_sub(&tensor->place->device->counters.allocated_bytes, tensor->allocated);
   if (tensor->is_resource) {
@@ -459,9 +460,10 @@ bool iobind__tensor_replace_value(iobind_tensor *tensor, OrtValue *value, bool *
     return false;
   }
   iobind__scope scope;
-  iobind__guard_enter_anyway(tensor->place->device->guard, &scope);
-  api->ReleaseValue(tensor->value);
-  iobind__guard_leave(&scope);
+  if (iobind__guard_enter_to_free(tensor->place->device->guard, &scope)) {
+    api->ReleaseValue(tensor->value);
+    iobind__guard_leave(&scope);
+  }
   tensor->value = value;
   tensor->serial = iobind__serial_next();
   tensor->data = data;
