@@ -1,0 +1,47 @@
+#!/usr/bin/env python3
+"""Each public function has a row in the tests with two GPUs, or cannot reach the EP or the driver: then it is named here, with the reason."""
+import pathlib
+import re
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+HEADERS = HERE.parents[1] / "include/iobind"
+CANNOT = {
+    "nothing of a device": """version version_string status_name dtype_name dtype_bits dtype_get_bytes preload host_api_base callback_log
+        callback_delete""",
+    "registers EPs, and asks at most how many devices there are": "runtime_create runtime_register_ep",
+    "reads what the object knows": """runtime_get_info runtime_get_ep runtime_get_device runtime_get_ort device_get_info device_get_metadata
+        device_get_counters stream_native tensor_get_info tensor_address session_get_info session_get_metadata session_get_input
+        session_get_output session_find_input session_find_output session_get_node session_get_ort audit_get_info audit_get_entry""",
+    "counts a reference": "tensor_retain",
+    "frees host memory": "audit_destroy",
+    "strings are in host memory": "tensor_get_string tensor_set_string",
+    "ORT's profile is in host memory": "session_end_profile",
+    "reads a file, and is session_create_from_memory then": "session_create",
+    "Direct3D's": "runtime_adopt_device tensor_get_native",
+    "CUDA's EP is not asked: it imports nothing": """device_check_import external_memory_import external_memory_destroy external_memory_view
+        semaphore_import semaphore_destroy stream_wait_semaphore stream_signal_semaphore""",
+}
+
+
+def functions():
+    for path in sorted(HEADERS.glob("*.h")):
+        text = re.sub(r"/\*.*?\*/", "", path.read_text(encoding="utf-8"), flags=re.S)
+        yield from re.findall(r"IOBIND_API\b[^;(]*?\biobind_(\w+)\(", text)
+
+
+def main():
+    sources = "".join((HERE / name).read_text(encoding="utf-8") for name in ("current_test.c", "current_run_test.c"))
+    rows = {row.split("__")[0] for row in re.findall(r"\bROW\((\w+)\)", sources)}
+    excused = set(" ".join(CANNOT.values()).split())
+    public = set(functions())
+    problems = [f"iobind_{name} has no row, and no reason why it needs none" for name in sorted(public - rows - excused)]
+    problems += [f"iobind_{name} has a row and a reason why it needs none" for name in sorted(rows & excused)]
+    problems += [f"iobind_{name} is in no header" for name in sorted((rows | excused) - public)]
+    for problem in problems:
+        print(problem, file=sys.stderr)
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
