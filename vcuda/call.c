@@ -104,7 +104,8 @@ int vcuda_begin(vcuda_call *call, const char *name, const void *stream, bool dev
 }
 
 int vcuda_end(const vcuda_call *call, int error) {
-  if (error != CUDA_OK && error != CUDA_NOT_READY) last_error = error;
+  /* a call of the driver or of another library leaves no error of the runtime's */
+  if (error != CUDA_OK && error != CUDA_NOT_READY && outer == NULL) last_error = error;
   trace(call, error);
   return error;
 }

@@ -49,6 +49,8 @@ CUDA_API int cuEventSynchronize(cuda_event event);
 CUDA_API int cuLaunchHostFunc(cuda_stream stream, cuda_host_function function, void *data);
 CUDA_API int cuMemAlloc_v2(uintptr_t *address, size_t bytes);
 CUDA_API int cuMemFree_v2(uintptr_t address);
+CUDA_API int cuPointerGetAttribute(void *value, int attribute, uintptr_t address);
+CUDA_API int cuMemGetInfo_v2(size_t *available, size_t *total);
 CUDA_API int cuMemcpyHtoD_v2(uintptr_t to, const void *from, size_t bytes);
 CUDA_API int cuMemcpyDtoH_v2(void *to, uintptr_t from, size_t bytes);
 CUDA_API int cuMemcpyAsync(uintptr_t to, uintptr_t from, size_t bytes, cuda_stream stream);
@@ -273,6 +275,28 @@ int cuMemAlloc_v2(uintptr_t *address, size_t bytes) {
 int cuMemFree_v2(uintptr_t address) {
   VCUDA_OPEN(NULL);
   return vcuda_close(&call, cudaFree((void *)address));
+}
+
+/* Memory type, managed, and the device's number; an address that was not allocated or registered here is an error. */
+int cuPointerGetAttribute(void *value, int attribute, uintptr_t address) {
+  VCUDA_OPEN(NULL);
+  enum { MEMORY_TYPE = 2, IS_MANAGED = 8, DEVICE_ORDINAL = 9, TYPE_HOST = 1, TYPE_DEVICE = 2 };
+  cuda_pointer pointer;
+  int error = cudaPointerGetAttributes(&pointer, (const void *)address);
+  if (error == CUDA_OK && pointer.type == CUDA_MEMORY_UNREGISTERED) error = CUDA_INVALID_VALUE;
+  if (error != CUDA_OK) return vcuda_close(&call, error);
+  switch (attribute) {
+    case MEMORY_TYPE: *(unsigned *)value = pointer.type == CUDA_MEMORY_DEVICE ? TYPE_DEVICE : TYPE_HOST; break;
+    case IS_MANAGED: *(unsigned *)value = 0; break;
+    case DEVICE_ORDINAL: *(int *)value = pointer.device; break;
+    default: return vcuda_close(&call, CUDA_NOT_SUPPORTED);
+  }
+  return vcuda_close(&call, CUDA_OK);
+}
+
+int cuMemGetInfo_v2(size_t *available, size_t *total) {
+  VCUDA_OPEN(NULL);
+  return vcuda_close(&call, cudaMemGetInfo(available, total));
 }
 
 int cuMemcpyHtoD_v2(uintptr_t to, const void *from, size_t bytes) {

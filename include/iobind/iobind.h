@@ -78,7 +78,8 @@ typedef struct iobind_pipeline iobind_pipeline; /**< a session's runs over many 
   XX(DTYPE, 11, "the element type does not fit")                                                   \
   XX(TIMEOUT, 12, "the given time was not enough")                                                 \
   XX(CANCELLED, 13, "the run was cancelled")                                                       \
-  XX(INTERNAL, 14, "a defect of iobind: please report it")
+  XX(INTERNAL, 14, "a defect of iobind: please report it")                                         \
+  XX(DEVICE_LOST, 15, "nothing works on the device any more in this process; its work has failed")
 
 typedef enum iobind_status {
 #define IOBIND_STATUS_VALUE(name, value, text) IOBIND_##name = value,
@@ -156,7 +157,6 @@ typedef struct iobind_runtime_options {
  *  iobind_runtime_get_ep. An EP library that the host program has registered already is used as it is. One that another copy
  *  of ORT in the process has registered is refused. If a path is given, or set in ORT_NATIVE_LIB_PATH, nothing else is tried.
  *  Relative paths begin at the current folder. A program that runs setuid ignores both variables.
- *
  *  There is one runtime for each loaded ORT in a process: a second call for the same ORT returns the first one's object,
  *  with one more reference. Its options are ignored, except `ep_libraries`, which are registered.
  *  ORT's telemetry is off (ORT_DISABLE_TELEMETRY=1 is put into the environment before ORT loads) unless asked for.

@@ -98,10 +98,9 @@ iobind_status iobind__graph_bring_in_line(iobind_binding *binding, iobind_error 
   if (side->generation == binding->generation) {
     return IOBIND_OK;
   }
-  iobind__guarded_enter(&binding->session->guarded);
-  iobind_status status = iobind__side_compare(binding, side, error);
-  iobind__guarded_leave(&binding->session->guarded);
-  return status;
+  iobind__scope scope;
+  IOBIND__TRY(iobind__guard_enter(binding->session->inside, &scope, error));
+  return iobind__guard_end(&scope, iobind__side_compare(binding, side, error), error);
 }
 
 static void drop_results(iobind_binding *binding) {
@@ -110,10 +109,9 @@ static void drop_results(iobind_binding *binding) {
 }
 
 static iobind_status run(iobind_binding *binding, OrtRunOptions *options, const iobind_device *ordered, iobind_error *error) {
-  iobind__guarded_enter(&binding->session->guarded);
-  iobind_status status = iobind__run_ort(binding, options, ordered, error);
-  iobind__guarded_leave(&binding->session->guarded);
-  return status;
+  iobind__scope scope;
+  IOBIND__TRY(iobind__guard_enter(binding->session->inside, &scope, error));
+  return iobind__guard_end(&scope, iobind__run_ort(binding, options, ordered, error), error);
 }
 
 /* Memory for outputs that have none, of the dims that the plain run has shown. */
@@ -183,9 +181,12 @@ static iobind_status capture(iobind_binding *binding, const saved *states, const
   IOBIND__TRY(iobind__registry_add(binding->session, &self->captured, error));
   IOBIND__TRY(iobind__graph_make_options(binding, self, false, &options, error));
   binding->is_capture_broken = false;
-  iobind__device_enter_alone(binding->session->graphs.device);
-  iobind_status status = iobind__run_ort(binding, options, ordered, error);
-  iobind__device_leave_alone(binding->session->graphs.device);
+  iobind__scope scope;
+  iobind_status status = iobind__guard_enter_alone(binding->session->graphs.device->guard, &scope, error);
+  if (status == IOBIND_OK) {
+    status = iobind__run_ort(binding, options, ordered, error);
+    iobind__guard_leave_alone(&scope);
+  }
   if (status == IOBIND_OK) {
     iobind__registry_note_whole(binding->session, self->captured);
   }

@@ -70,6 +70,7 @@ iobind_status iobind__graphs_pass_by(iobind_binding *binding, iobind_error *erro
 /* The call that replays a graph, and all that it takes. */
 typedef struct iobind__replay {
   uint64_t thread; /* which may replay it */
+  iobind__turn *turn;
   OrtStatus *(ORT_CALL *run)(OrtSession *session, const OrtRunOptions *options, const OrtIoBinding *binding);
   OrtSession *session;
   OrtRunOptions *options;

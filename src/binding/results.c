@@ -7,10 +7,10 @@ static bool has_results(const iobind_binding *binding) {
 
 static void drop(iobind_binding *binding, size_t index) {
   iobind__output *output = &binding->outputs[index];
-  if (output->value != NULL) {
+  if (output->value != NULL && iobind__guard_may_free(binding->session->inside)) {
     IOBIND__API(binding->session->runtime)->ReleaseValue(output->value);
-    output->value = NULL;
   }
+  output->value = NULL;
   iobind_tensor_release(output->result);
   output->result = NULL;
   output->is_taken = false;
@@ -237,11 +237,12 @@ void iobind__results_drop(iobind_binding *binding, iobind_stream *busy) {
     (void)iobind__stream_drain(busy, NULL); /* nothing else keeps the memory until the stream has passed */
   }
   if (binding->results == IOBIND__RESULTS_READY) {
-    iobind__guarded_enter(&binding->session->guarded);
+    iobind__scope scope;
+    iobind__guard_enter_anyway(binding->session->inside, &scope);
     for (size_t i = 0; i < binding->session->output_count; i++) {
       drop(binding, i);
     }
-    iobind__guarded_leave(&binding->session->guarded);
+    iobind__guard_leave(&scope);
   }
   binding->results = IOBIND__RESULTS_NONE;
 }

@@ -57,12 +57,9 @@ static inline iobind_status begin(iobind_binding *binding, iobind_stream *busy, 
 }
 
 static iobind_status begin_inside(iobind_binding *binding, iobind_stream *busy, iobind_error *error) {
-  iobind__session_enter(binding->session);
-  iobind__guarded_enter(&binding->session->guarded);
-  iobind_status status = begin(binding, busy, error);
-  iobind__guarded_leave(&binding->session->guarded);
-  iobind__session_leave(binding->session);
-  return status;
+  iobind__scope scope;
+  IOBIND__TRY(iobind__guard_enter(binding->session->guard, &scope, error));
+  return iobind__guard_end(&scope, begin(binding, busy, error), error);
 }
 
 static inline iobind_status begin_serial(iobind_binding *binding, iobind_stream *busy, iobind_error *error) {
@@ -277,9 +274,10 @@ __attribute__((always_inline)) static inline iobind_status execute_serial(iobind
                                      : iobind__graphs_choose(binding, graph, stream, ordered, &options, error);
   }
   if (status == IOBIND_OK) {
-    iobind__guarded_enter(&session->guarded);
-    status = execute(binding, options, stream, ordered, error);
-    iobind__guarded_leave(&session->guarded);
+    iobind__scope scope;
+    status = iobind__guard_enter(session->inside, &scope, error);
+    status = status == IOBIND_OK ? execute(binding, options, stream, ordered, error) : status;
+    status = iobind__guard_end(&scope, status, error);
   }
   iobind__session_leave(session);
   return status;
@@ -401,12 +399,17 @@ static iobind_status run_on_own(iobind_binding *binding, iobind_stream *own, iob
 
 /* ---- replays ---- */
 
+/* A replay holds the turn and the gate, and looks after nothing else. */
+static bool is_gate_enough(const iobind_session *session) {
+  return session->guard->gated && session->guard->serial == NULL && session->guard->context == NULL;
+}
+
 /* After a replay: would the next run do nothing but ORT's call? Then it need not look: what changes that withdraws the offer. On another
  * library's stream each run waits for what that library has submitted. */
 static void offer_replay(iobind_binding *binding) {
   const iobind_session *session = binding->session;
   bool repeats = !binding->wants_no_graph && is_steady(binding, NULL) && binding->results == IOBIND__RESULTS_HELD &&
-                 binding->is_verified && !binding->has_live && session->queued == NULL && session->guarded.gated != NULL &&
+                 binding->is_verified && !binding->has_live && session->queued == NULL && is_gate_enough(session) &&
                  !iobind__stream_is_foreign(session->stream);
   if (repeats && iobind__graphs_repeat(binding, &binding->replay)) {
     uint64_t state = IOBIND__RUNNING; /* not if it was cancelled */
@@ -423,11 +426,12 @@ __attribute__((noinline)) static iobind_status fail_replay(iobind_binding *bindi
   iobind_session *session = binding->session;
   atomic_store(&binding->flight.state, IOBIND__RUNNING);
   iobind__gate_leave();
-  iobind__guarded_enter(&session->guarded); /* what follows may enter again */
-  iobind__results_drop(binding, NULL);      /* those of the run before */
+  iobind__scope scope;
+  iobind__guard_enter_anyway(session->inside, &scope); /* what follows may enter again */
+  iobind__results_drop(binding, NULL);                 /* those of the run before */
   iobind_status status = run_failed(binding, binding->replay.options, failed, NULL, error);
-  iobind__guarded_leave(&session->guarded);
-  iobind__session_give_turn(session);
+  status = iobind__guard_end(&scope, status, error);
+  iobind__turn_give(&session->turn);
   leave(binding);
   return iobind__named(status, error, "binding_run");
 }
@@ -436,14 +440,14 @@ __attribute__((noinline)) static iobind_status fail_replay(iobind_binding *bindi
  * in the binding, so that its frame is small. */
 __attribute__((noinline)) static iobind_status replay(iobind_binding *binding) {
   const iobind__replay *replayed = &binding->replay;
-  iobind__session_take_turn(binding->session);
+  iobind__turn_take(replayed->turn);
   iobind__gate_enter();
   OrtStatus *failed = replayed->run(replayed->session, replayed->options, replayed->binding);
   if (failed != NULL) {
     return fail_replay(binding, failed, replayed->error);
   }
   iobind__gate_leave();
-  iobind__session_give_turn(binding->session);
+  iobind__turn_give(replayed->turn);
   atomic_fetch_sub(&binding->flight.state, IOBIND__RUNNING);
   return IOBIND_OK;
 }
@@ -469,7 +473,7 @@ static iobind_status run_serial(iobind_binding *binding, iobind_error *error) {
 }
 
 __attribute__((always_inline)) static inline iobind_status run_now(iobind_binding *binding, iobind_error *error) {
-  return binding->session->has_turns ? run_serial(binding, error) : run_alone(binding, error);
+  return binding->session->guard != NULL ? run_serial(binding, error) : run_alone(binding, error);
 }
 
 __attribute__((always_inline)) static inline iobind_status run_at_once(iobind_binding *binding, iobind_error *error) {

@@ -6,34 +6,6 @@
 
 #include "binding/table.h"
 
-/* An EP that only one thread may use at a time; most sessions have none. */
-static inline void enter(const iobind_binding *binding) {
-  if (iobind__guarded_any(&binding->session->guarded)) {
-    iobind__guarded_enter(&binding->session->guarded);
-  }
-}
-
-static inline void leave(const iobind_binding *binding) {
-  if (iobind__guarded_any(&binding->session->guarded)) {
-    iobind__guarded_leave(&binding->session->guarded);
-  }
-}
-
-/* The same for what may not meet a run of the session either. */
-static inline void enter_between_runs(const iobind_binding *binding) {
-  if (binding->session->has_turns) {
-    iobind__session_enter(binding->session);
-    enter(binding);
-  }
-}
-
-static inline void leave_between_runs(const iobind_binding *binding) {
-  if (binding->session->has_turns) {
-    leave(binding);
-    iobind__session_leave(binding->session);
-  }
-}
-
 iobind_status iobind__side_open(iobind_binding *binding, iobind__side *side, const char *what, iobind_error *error) {
   const iobind_session *session = binding->session;
   const OrtApi *api = IOBIND__API(session->runtime);
@@ -41,10 +13,13 @@ iobind_status iobind__side_open(iobind_binding *binding, iobind__side *side, con
   if (given == NULL) {
     return iobind__out_of_memory(error, what);
   }
-  OrtStatus *status = api->CreateIoBinding(session->session, &side->binding);
-  if (status != NULL) {
+  iobind__scope scope;
+  iobind_status entered = iobind__named(iobind__guard_enter(session->inside, &scope, error), error, what);
+  OrtStatus *status = entered == IOBIND_OK ? api->CreateIoBinding(session->session, &side->binding) : NULL;
+  iobind__guard_leave(&scope);
+  if (side->binding == NULL) {
     free(given);
-    return iobind__ort_fail(api, status, error, "%s", what);
+    return status == NULL ? entered : iobind__ort_fail(api, status, error, "%s", what);
   }
   side->inputs = given;
   side->outputs = given + session->input_count;
@@ -68,7 +43,9 @@ static void note_tensor(iobind__given *given, iobind_tensor *tensor) {
 }
 
 static void clear_inputs(const iobind_binding *binding, iobind__side *side) {
-  IOBIND__API(binding->session->runtime)->ClearBoundInputs(side->binding);
+  if (iobind__guard_may_free(binding->session->inside)) {
+    IOBIND__API(binding->session->runtime)->ClearBoundInputs(side->binding);
+  }
   for (size_t i = 0; i < binding->session->input_count; i++) {
     note(&side->inputs[i], 0, NULL);
   }
@@ -76,7 +53,9 @@ static void clear_inputs(const iobind_binding *binding, iobind__side *side) {
 }
 
 static void clear_outputs(const iobind_binding *binding, iobind__side *side) {
-  IOBIND__API(binding->session->runtime)->ClearBoundOutputs(side->binding);
+  if (iobind__guard_may_free(binding->session->inside)) {
+    IOBIND__API(binding->session->runtime)->ClearBoundOutputs(side->binding);
+  }
   for (size_t i = 0; i < binding->session->output_count; i++) {
     note(&side->outputs[i], 0, NULL);
   }
@@ -85,32 +64,36 @@ static void clear_outputs(const iobind_binding *binding, iobind__side *side) {
 
 void iobind__side_clear(iobind_binding *binding, iobind__side *side) {
   if (side->binding != NULL) {
-    enter(binding);
+    iobind__scope scope;
+    iobind__guard_enter_anyway(binding->session->inside, &scope);
     clear_inputs(binding, side);
     clear_outputs(binding, side);
-    leave(binding);
+    iobind__guard_leave(&scope);
   }
 }
 
 void iobind__side_close(iobind_binding *binding, iobind__side *side) {
   if (side->binding != NULL) {
     iobind__side_clear(binding, side);
-    enter(binding);
-    IOBIND__API(binding->session->runtime)->ReleaseIoBinding(side->binding);
-    leave(binding);
+    iobind__scope scope;
+    if (iobind__guard_enter_to_free(binding->session->inside, &scope)) {
+      IOBIND__API(binding->session->runtime)->ReleaseIoBinding(side->binding);
+      iobind__guard_leave(&scope);
+    }
     free(side->inputs);
     *side = (iobind__side){0};
   }
 }
 
 void iobind__sides_forget_inputs(iobind_binding *binding) {
-  enter(binding);
+  iobind__scope scope;
+  iobind__guard_enter_anyway(binding->session->inside, &scope);
   for (size_t i = 0; i < 2; i++) {
     if (binding->sides[i].binding != NULL) {
       clear_inputs(binding, &binding->sides[i]);
     }
   }
-  leave(binding);
+  iobind__guard_leave(&scope);
 }
 
 void iobind__side_forget_outputs(const iobind_binding *binding, iobind__side *side) {
@@ -177,10 +160,9 @@ iobind_status iobind__side_replace_input(iobind_binding *binding, size_t index, 
     iobind__table_changed(binding);
     return IOBIND_OK;
   }
-  enter_between_runs(binding);
-  iobind_status status = give_input(binding, &binding->sides[0], index, what, error);
-  leave_between_runs(binding);
-  return status;
+  iobind__scope scope;
+  IOBIND__TRY(iobind__guard_enter(binding->session->guard, &scope, error));
+  return iobind__guard_end(&scope, give_input(binding, &binding->sides[0], index, what, error), error);
 }
 
 iobind_status iobind__side_replace_output(iobind_binding *binding, size_t index, const char *what, iobind_error *error) {
@@ -188,13 +170,13 @@ iobind_status iobind__side_replace_output(iobind_binding *binding, size_t index,
     iobind__table_changed(binding);
     return IOBIND_OK;
   }
-  enter(binding);
+  iobind__scope scope;
+  IOBIND__TRY(iobind__guard_enter(binding->session->inside, &scope, error));
   iobind_status status = give_target(binding, &binding->sides[0], index, what, error);
   if (status != IOBIND_OK) {
     clear_outputs(binding, &binding->sides[0]); /* what ORT has is unknown */
   }
-  leave(binding);
-  return status;
+  return iobind__guard_end(&scope, status, error);
 }
 
 static uint64_t wanted_output(const iobind__output *output) {
@@ -232,29 +214,31 @@ static bool is_bound(const iobind__output *output) {
 
 /* If ORT cannot be given a replacement, clear the binding: the next run binds everything again. */
 static void let_go(iobind_binding *binding, iobind__side *side, const iobind_tensor *tensor) {
+  const bool is_lost = !iobind__guard_may_free(binding->session->inside);
   for (size_t i = 0; i < binding->session->input_count; i++) {
     if (side->inputs[i].kept == tensor &&
-        (binding->inputs[i].bound == NULL || give_input(binding, side, i, "", NULL) != IOBIND_OK)) {
+        (is_lost || binding->inputs[i].bound == NULL || give_input(binding, side, i, "", NULL) != IOBIND_OK)) {
       clear_inputs(binding, side);
     }
   }
   for (size_t i = 0; i < binding->session->output_count; i++) {
     if (side->outputs[i].kept == tensor &&
-        (!is_bound(&binding->outputs[i]) || give_output(binding, side, i, "", NULL) != IOBIND_OK)) {
+        (is_lost || !is_bound(&binding->outputs[i]) || give_output(binding, side, i, "", NULL) != IOBIND_OK)) {
       clear_outputs(binding, side);
     }
   }
 }
 
 void iobind__sides_replace(iobind_binding *binding, const iobind_tensor *tensor) {
+  iobind__scope scope;
   iobind__session_enter(binding->session);
-  enter(binding);
+  iobind__guard_enter_anyway(binding->session->inside, &scope);
   for (size_t i = 0; i < 2; i++) {
     if (binding->sides[i].binding != NULL) {
       let_go(binding, &binding->sides[i], tensor);
     }
   }
-  leave(binding);
+  iobind__guard_leave(&scope);
   iobind__session_leave(binding->session);
 }
 

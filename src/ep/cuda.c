@@ -147,6 +147,7 @@ const iobind__ep iobind__ep_cuda = {
     .pinned = "cuda_pinned",
     .driver = IOBIND__DRIVER_CUDA,
     .addressable = true,
+    .current_device = true,
     .streams = true,
     .bridged = true,
     .graph_option = "enable_cuda_graph",

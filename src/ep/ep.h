@@ -67,9 +67,10 @@ typedef struct iobind__ep {
   const char *
       before; /* it has no devices: options under its name put it before the bridged devices of this EP; NULL: it has its own */
   iobind__driver_kind driver;
-  bool addressable; /* an address inside an allocation is a real address */
-  bool streams;     /* has streams of its own */
-  bool on_demand;   /* registered by the search only when a device spec names it: a virtual device must not become the "gpu" */
+  bool addressable;    /* an address inside an allocation is a real address */
+  bool streams;        /* has streams of its own */
+  bool current_device; /* its calls use the GPU that is current in the calling thread */
+  bool on_demand; /* registered by the search only when a device spec names it: a virtual device must not become the "gpu" */
   bool bridged; /* finds its ORT by libonnxruntime_providers_shared: the first one in the process. It ends the process if it is
                    * given an option that it refuses */
   const char *graph_option;  /* the key that makes it capture graphs; NULL: it does not, or it is unknown */

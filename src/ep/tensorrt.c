@@ -177,6 +177,7 @@ const iobind__ep iobind__ep_tensorrt = {
     .ep_name = "TensorrtExecutionProvider",
     .before = "cuda",
     .addressable = true,
+    .current_device = true,
     .bridged = true,
     .dlpack = {IOBIND__DL_CUDA, IOBIND__DL_CUDA_HOST, IOBIND__DL_CUDA_MANAGED},
     .append = append,
@@ -236,6 +237,7 @@ const iobind__ep iobind__ep_nvtensorrtrtx = {
     .ep_name = "NvTensorRTRTXExecutionProvider",
     .library = "onnxruntime_providers_nv_tensorrt_rtx",
     .addressable = true,
+    .current_device = true,
     .dlpack = {IOBIND__DL_CUDA, IOBIND__DL_CUDA_HOST, IOBIND__DL_CUDA_MANAGED},
     .options = &nvtensorrtrtx_table,
 };

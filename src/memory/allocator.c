@@ -118,8 +118,8 @@ static iobind_status allocate(iobind__place *place, ONNXTensorElementDataType dt
 
 iobind_status iobind__place_allocate(iobind__place *place, ONNXTensorElementDataType dtype, const int64_t *dims, size_t rank,
                                      size_t bytes, OrtValue **value, void **data, iobind_error *error) {
-  iobind__device_enter(place->device);
+  iobind__scope scope;
+  IOBIND__TRY(iobind__guard_enter(place->device->guard, &scope, error));
   iobind_status status = allocate(place, dtype, dims, rank, bytes, value, data, error);
-  iobind__device_leave(place->device);
-  return status;
+  return iobind__guard_end(&scope, status, error);
 }

@@ -173,17 +173,18 @@ static iobind_status check_ready(const iobind_device *device, iobind_error *erro
     return IOBIND_OK;
   }
   iobind__foreign self = {.calls = &calls};
-  iobind__device_enter(device);
+  iobind__scope scope;
+  IOBIND__TRY(iobind__named(iobind__guard_enter(device->guard, &scope, error), error, "session_create"));
   int failed = open_context(&self, device) ? in_context(&self, act_synchronize, NULL, NULL) : 0;
-  iobind__device_leave(device);
+  iobind_status status = failed == 0 ? IOBIND_OK : fail(&self, failed, "session_create: waiting for the device", error);
   if (failed == CAPTURED || failed == CAPTURE_ENDED) {
-    return iobind__fail(
+    status = iobind__fail(
         error, IOBIND_INVALID_STATE,
         "session_create: '%s': a stream of the device was being captured, and its capture has failed: make sessions "
         "before or after captures: making one waits for the device",
         device->spec);
   }
-  return failed == 0 ? IOBIND_OK : fail(&self, failed, "session_create: waiting for the device", error);
+  return iobind__guard_end(&scope, status, error);
 }
 
 const iobind__driver iobind__cuda_driver = {

@@ -7,10 +7,7 @@ static iobind__lane *lane_of(const iobind_stream *stream) {
   return stream->own;
 }
 
-static iobind_status open_lane(iobind_stream *stream, const iobind_stream_options *options, iobind_error *error) {
-  if (options->option_count > 0) {
-    return iobind__fail(error, IOBIND_NOT_SUPPORTED, "stream_create: '%s': its streams have no options", stream->device->spec);
-  }
+static iobind_status open_lane(iobind_stream *stream, iobind_error *error) {
   IOBIND__TRY(iobind__dml_open(stream->device, error));
   iobind__lane *lane = NULL;
   IOBIND__TRY(iobind__lane_open(&iobind__dml_of(stream->device)->d3d12, &lane, error));

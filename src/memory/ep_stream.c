@@ -2,29 +2,22 @@
 #include "memory/kind.h"
 #include "memory/transfer.h"
 
-static iobind_status open_sync(iobind_stream *stream, const iobind_stream_options *options, iobind_error *error) {
+static iobind_status open_sync(iobind_stream *stream, iobind_error *error) {
   const iobind_device *device = stream->device;
   const OrtApi *api = IOBIND__API(device->runtime);
-  OrtKeyValuePairs *pairs = NULL;
-  if (options->option_count > 0) {
-    api->CreateKeyValuePairs(&pairs);
-    for (size_t i = 0; i < options->option_count; i++) {
-      api->AddKeyValuePair(pairs, options->option_keys[i], options->option_values[i]);
-    }
-  }
-  iobind__device_enter(device);
-  OrtStatus *status = api->CreateSyncStreamForEpDevice(device->ep_device, pairs, &stream->sync);
-  iobind__device_leave(device);
-  if (pairs != NULL) {
-    api->ReleaseKeyValuePairs(pairs);
-  }
-  return status == NULL ? IOBIND_OK : iobind__ort_fail(api, status, error, "stream_create: '%s'", device->spec);
+  iobind__scope scope;
+  IOBIND__TRY(iobind__guard_enter(device->guard, &scope, error));
+  OrtStatus *failed = api->CreateSyncStreamForEpDevice(device->ep_device, NULL, &stream->sync);
+  iobind_status status = failed == NULL ? IOBIND_OK : iobind__ort_fail(api, failed, error, "stream_create: '%s'", device->spec);
+  return iobind__guard_end(&scope, status, error);
 }
 
 static void close_sync(iobind_stream *stream) {
-  iobind__device_enter(stream->device);
-  IOBIND__API(stream->device->runtime)->ReleaseSyncStream(stream->sync);
-  iobind__device_leave(stream->device);
+  iobind__scope scope;
+  if (iobind__guard_enter_to_free(stream->device->guard, &scope)) {
+    IOBIND__API(stream->device->runtime)->ReleaseSyncStream(stream->sync);
+    iobind__guard_leave(&scope);
+  }
   stream->sync = NULL;
 }
 
@@ -64,17 +57,18 @@ static iobind_status notify(const iobind_stream *stream, OrtSyncNotificationImpl
 static iobind_status mark_end(iobind_stream *stream, iobind__ticket *ticket, OrtSyncNotificationImpl **end,
                               iobind_error *error) {
   iobind_status status = IOBIND_OK;
+  iobind__scope scope;
   *ticket = 0;
   *end = NULL;
-  iobind__device_enter(stream->device); /* first: a thread that is inside may want the mutex */
+  IOBIND__TRY(
+      iobind__guard_enter(stream->device->guard, &scope, error)); /* first: a thread that is inside may want the mutex */
   pthread_mutex_lock(&stream->mutex);
   if (!stream->stopping) {
     *ticket = iobind__stream_take_ticket(stream);
     status = notify(stream, end, error);
   }
   pthread_mutex_unlock(&stream->mutex);
-  iobind__device_leave(stream->device);
-  return status;
+  return iobind__guard_end(&scope, status, error);
 }
 
 static void begin_wait(iobind_stream *stream, iobind__wait *self) {
@@ -112,13 +106,16 @@ static void end_wait(iobind_stream *stream, const iobind__wait *self) {
 static iobind_status wait_notification(iobind_stream *stream, iobind__ticket ticket, OrtSyncNotificationImpl *notification,
                                        iobind_error *error) {
   iobind__wait self = {.ticket = ticket};
-  iobind__device_enter(stream->device);
+  iobind__scope scope;
+  iobind__guard_enter_anyway(stream->device->guard, &scope);
   begin_wait(stream, &self);
   OrtStatus *failed = notification->WaitOnHost(notification);
-  iobind__device_leave(stream->device);
+  iobind_error reason = IOBIND_ERROR_INIT;
   if (failed != NULL) {
-    iobind_error reason = IOBIND_ERROR_INIT;
     (void)iobind__ort_fail(IOBIND__API(stream->device->runtime), failed, &reason, "wait for '%s'", stream->device->spec);
+  }
+  (void)iobind__guard_end(&scope, (iobind_status)reason.status, &reason);
+  if (failed != NULL) {
     iobind__ticket passed = atomic_load(&stream->passed); /* also by what other threads have heard meanwhile */
     iobind__stream_fail(stream, passed, ticket, &reason);
   }
@@ -135,9 +132,11 @@ static iobind_status drain(iobind_stream *stream, iobind_error *error) {
   /* If a thread waits for a stream on behalf of a tensor, the stream's owner may destroy it meanwhile: then all has passed. */
   if (end != NULL) {
     status = wait_notification(stream, ticket, end, error);
-    iobind__device_enter(stream->device);
-    end->Release(end);
-    iobind__device_leave(stream->device);
+    iobind__scope scope;
+    if (iobind__guard_enter_to_free(stream->device->guard, &scope)) {
+      end->Release(end);
+      iobind__guard_leave(&scope);
+    }
   }
   return status;
 }
@@ -167,10 +166,13 @@ static iobind_status order(iobind_stream *stream, iobind__point *point, iobind_e
     return iobind__point_wait(point, error);
   }
   IOBIND__TRY(iobind__bridge_check(stream, error));
-  iobind__device_enter(stream->device);
+  iobind__scope scope;
+  IOBIND__TRY(iobind__guard_enter(stream->device->guard, &scope, error));
   OrtStatus *failed = point->notification->WaitOnDevice(point->notification, stream->sync);
-  iobind__device_leave(stream->device);
-  IOBIND__ORT_TRY(IOBIND__API(producer->device->runtime), failed, error, "stream_wait: '%s'", stream->device->spec);
+  iobind_status status = failed == NULL ? IOBIND_OK
+                                        : iobind__ort_fail(IOBIND__API(producer->device->runtime), failed, error,
+                                                           "stream_wait: '%s'", stream->device->spec);
+  IOBIND__TRY(iobind__guard_end(&scope, status, error));
   return iobind__bridge_out(stream, error);
 }
 

@@ -13,9 +13,11 @@ static iobind_status get_fence(iobind_device *device, OrtValue **fence, iobind_e
                                      sizeof(float), fence, &data, error));
   OrtValue *expected = NULL;
   if (!atomic_compare_exchange_strong(&device->fence, &expected, *fence)) {
-    iobind__device_enter(device);
-    IOBIND__API(device->runtime)->ReleaseValue(*fence); /* another thread was first */
-    iobind__device_leave(device);
+    iobind__scope scope;
+    if (iobind__guard_enter_to_free(device->guard, &scope)) {
+      IOBIND__API(device->runtime)->ReleaseValue(*fence); /* another thread was first */
+      iobind__guard_leave(&scope);
+    }
     *fence = expected;
   }
   return IOBIND_OK;
@@ -37,9 +39,10 @@ iobind_status iobind__ort_wait(iobind_device *device, iobind_error *error) {
                                                       ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT, &target),
                   error, "wait for '%s'", device->spec);
   const OrtValue *source = fence;
-  iobind__device_enter(device);
-  OrtStatus *status = api->CopyTensors(device->runtime->env, &source, &target, NULL, 1);
-  iobind__device_leave(device);
+  iobind__scope scope;
+  iobind_status entered = iobind__guard_enter(device->guard, &scope, error);
+  OrtStatus *status = entered == IOBIND_OK ? api->CopyTensors(device->runtime->env, &source, &target, NULL, 1) : NULL;
+  iobind__guard_leave(&scope);
   api->ReleaseValue(target);
-  return status == NULL ? IOBIND_OK : iobind__ort_fail(api, status, error, "wait for '%s'", device->spec);
+  return status == NULL ? entered : iobind__ort_fail(api, status, error, "wait for '%s'", device->spec);
 }

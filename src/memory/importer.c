@@ -95,9 +95,10 @@ static iobind_status open_inside(iobind_device *device, int32_t kind, iobind__im
 
 iobind_status iobind__importer_open(iobind_device *device, int32_t kind, iobind__importer *out, const char *what,
                                     iobind_error *error) {
-  iobind__device_enter(device);
+  iobind__scope scope;
+  IOBIND__TRY(iobind__named(iobind__guard_enter(device->guard, &scope, error), error, what));
   iobind_status status = open_inside(device, kind, out, what, error);
-  iobind__device_leave(device);
+  iobind__guard_leave(&scope);
   if (status == IOBIND_OK) {
     iobind__ref_retain(&device->runtime->ref);
   }
@@ -107,9 +108,11 @@ iobind_status iobind__importer_open(iobind_device *device, int32_t kind, iobind_
 void iobind__importer_close(iobind__importer *importer) {
   iobind_runtime *runtime = importer->device->runtime;
   if (iobind__device_is_registered(importer->device)) {
-    iobind__device_enter(importer->device);
-    importer->api->ReleaseExternalResourceImporter(importer->ort);
-    iobind__device_leave(importer->device);
+    iobind__scope scope;
+    if (iobind__guard_enter_to_free(importer->device->guard, &scope)) {
+      importer->api->ReleaseExternalResourceImporter(importer->ort);
+      iobind__guard_leave(&scope);
+    }
   }
   iobind__ref_release(&runtime->ref);
 }

@@ -11,11 +11,13 @@ iobind_status iobind__stream_fork(iobind_stream *stream, iobind_stream *compute,
   iobind__point *point;
   IOBIND__TRY(iobind__point_make(stream, &point, error));
   /* What the stream still delivers to the host is no reason to wait: a run that reads that memory has waited for it. */
-  iobind__device_enter(compute->device);
-  OrtStatus *failed = point->notification->WaitOnDevice(point->notification, compute->sync);
-  iobind__device_leave(compute->device);
+  iobind__scope scope;
+  iobind_status status = iobind__guard_enter(compute->device->guard, &scope, error);
+  OrtStatus *failed = status == IOBIND_OK ? point->notification->WaitOnDevice(point->notification, compute->sync) : NULL;
+  status = failed == NULL ? status : iobind__ort_fail(api, failed, error, "stream of '%s'", stream->device->spec);
+  status = iobind__guard_end(&scope, status, error);
   iobind__point_release(point);
-  return failed == NULL ? IOBIND_OK : iobind__ort_fail(api, failed, error, "stream of '%s'", stream->device->spec);
+  return status;
 }
 
 /* With the mutex held. */

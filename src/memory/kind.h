@@ -6,7 +6,7 @@
 
 typedef struct iobind__stream_kind {
   bool orders_calls; /* see iobind__stream_orders_calls */
-  iobind_status (*open)(iobind_stream *stream, const iobind_stream_options *options, iobind_error *error);
+  iobind_status (*open)(iobind_stream *stream, iobind_error *error);
   void (*close)(iobind_stream *stream); /* the stream has passed everything */
   iobind__ticket (*take_ticket)(iobind_stream *stream);
   bool (*is_busy)(const iobind_stream *stream);
@@ -61,7 +61,7 @@ iobind_status iobind__bridge_in(const iobind_stream *stream, iobind_error *error
 iobind_status iobind__bridge_out(iobind_stream *stream, iobind_error *error);
 
 void *iobind__bridge_native(const iobind__bridge *bridge); /* as the caller knows it */
-void iobind__bridge_close(iobind__bridge *bridge);
+void iobind__bridge_close(iobind_stream *stream);
 
 /* ---- worker.c ---- */
 

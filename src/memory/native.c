@@ -92,13 +92,13 @@ iobind_status iobind__bridge_in(const iobind_stream *stream, iobind_error *error
   if (bridge == NULL) {
     return IOBIND_OK;
   }
-  iobind__device_enter(stream->device); /* a session may compute on it, and capture there */
+  iobind__scope scope;
+  IOBIND__TRY(iobind__guard_enter(stream->device->guard, &scope, error)); /* a session may compute on it, and capture there */
   iobind_status status = check_capture(&bridge->foreign, bridge->stream, error);
   if (status == IOBIND_OK) {
     status = put_behind(&bridge->foreign, iobind__stream_handle(stream), bridge->stream, bridge->in, error);
   }
-  iobind__device_leave(stream->device);
-  return status;
+  return iobind__guard_end(&scope, status, error);
 }
 
 iobind_status iobind__bridge_out(iobind_stream *stream, iobind_error *error) {
@@ -106,28 +106,35 @@ iobind_status iobind__bridge_out(iobind_stream *stream, iobind_error *error) {
   if (bridge == NULL) {
     return IOBIND_OK;
   }
-  iobind__device_enter(stream->device);
+  iobind__scope scope;
+  IOBIND__TRY(iobind__guard_enter(stream->device->guard, &scope, error));
   iobind_status status = put_behind(&bridge->foreign, bridge->stream, iobind__stream_handle(stream), bridge->out, error);
-  iobind__device_leave(stream->device);
-  return status;
+  return iobind__guard_end(&scope, status, error);
 }
 
 void *iobind__bridge_native(const iobind__bridge *bridge) {
   return bridge->given;
 }
 
-void iobind__bridge_close(iobind__bridge *bridge) {
+static void free_bridge(const iobind_stream *stream, iobind__bridge *bridge) {
   const iobind__foreign *foreign = &bridge->foreign;
   void *const events[2] = {bridge->in, bridge->out};
+  iobind__scope scope;
+  iobind__guard_enter_anyway(stream->device->guard, &scope);
   for (int i = 0; i < 2; i++) {
     if (events[i] != NULL) {
       (void)foreign->calls->destroy(foreign, events[i]);
     }
   }
+  iobind__guard_leave(&scope);
   if (bridge->deleter != NULL) {
     bridge->deleter(bridge->deleter_context, bridge->given);
   }
   free(bridge);
+}
+
+void iobind__bridge_close(iobind_stream *stream) {
+  free_bridge(stream, stream->bridge);
 }
 
 /* ---- the public calls ---- */
@@ -141,8 +148,8 @@ static iobind_status read_native(iobind_native *out, const iobind_native *given,
   IOBIND__TRY(iobind__options_read(out, sizeof *out, sizeof *out, given, what, error));
   const char *name = iobind__native_name(out->kind);
   if (name == NULL) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "%s: native.kind: expected one of the kinds of native handles, got %d", what,
-                        out->kind);
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "%s: native.kind: expected one of the kinds of native handles, got %d",
+                        what, out->kind);
   }
   if (is_stream && driver->native != 0 && driver->foreign == NULL) {
     return iobind__fail(error, IOBIND_NOT_SUPPORTED,
@@ -166,12 +173,7 @@ static iobind_status find_stream(iobind__bridge *bridge, const iobind_stream *st
              : foreign->calls->find_stream(foreign, stream->device, bridge->given, &bridge->stream, error);
 }
 
-static iobind_status open_bridge(iobind_stream *stream, void *given, iobind_error *error) {
-  iobind__bridge *bridge = calloc(1, sizeof *bridge);
-  if (bridge == NULL) {
-    return iobind__fail(error, IOBIND_OUT_OF_MEMORY, "out of host memory");
-  }
-  bridge->given = given;
+static iobind_status fill_bridge(const iobind_stream *stream, iobind__bridge *bridge, iobind_error *error) {
   iobind_status status = find_calls(stream, &bridge->foreign, error);
   status = status == IOBIND_OK ? find_stream(bridge, stream, error) : status;
   status = status == IOBIND_OK ? check_capture(&bridge->foreign, bridge->stream, error) : status;
@@ -185,14 +187,24 @@ static iobind_status open_bridge(iobind_stream *stream, void *given, iobind_erro
   if (status == IOBIND_OK) {
     status = put_behind(&bridge->foreign, iobind__stream_handle(stream), bridge->stream, bridge->in, error);
   }
+  return status;
+}
+
+static iobind_status open_bridge(iobind_stream *stream, void *given, iobind_error *error) {
+  iobind__scope scope;
+  iobind__bridge *bridge = calloc(1, sizeof *bridge);
+  if (bridge == NULL) {
+    return iobind__fail(error, IOBIND_OUT_OF_MEMORY, "out of host memory");
+  }
+  bridge->given = given;
+  iobind_status status = iobind__guard_enter(stream->device->guard, &scope, error);
+  if (status == IOBIND_OK) {
+    status = iobind__guard_end(&scope, fill_bridge(stream, bridge, error), error);
+  }
   if (status == IOBIND_OK) {
     stream->bridge = bridge;
-    return IOBIND_OK;
-  }
-  if (bridge->in != NULL) {
-    iobind__bridge_close(bridge); /* it has no deleter yet */
   } else {
-    free(bridge);
+    free_bridge(stream, bridge); /* it has no deleter yet */
   }
   return status;
 }
@@ -237,10 +249,9 @@ static iobind_status use_event_inside(iobind_stream *stream, const iobind__forei
 iobind_status iobind__foreign_use_event(iobind_stream *stream, const iobind_native *event, bool waits, iobind_error *error) {
   iobind__foreign foreign;
   IOBIND__TRY(find_calls(stream, &foreign, error));
-  iobind__device_enter(stream->device); /* as in iobind__bridge_in */
-  iobind_status status = use_event_inside(stream, &foreign, event->handle, waits, error);
-  iobind__device_leave(stream->device);
-  return status;
+  iobind__scope scope;
+  IOBIND__TRY(iobind__guard_enter(stream->device->guard, &scope, error)); /* as in iobind__bridge_in */
+  return iobind__guard_end(&scope, use_event_inside(stream, &foreign, event->handle, waits, error), error);
 }
 
 static iobind_status use_event(iobind_stream *stream, const iobind_native *given, bool waits, const char *what,

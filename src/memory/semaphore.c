@@ -14,9 +14,11 @@ static void semaphore_destroy(iobind__ref *ref) {
   iobind_semaphore *semaphore = (iobind_semaphore *)ref;
   iobind__importer *importer = &semaphore->importer;
   if (semaphore->handle != NULL && iobind__device_is_registered(importer->device)) {
-    iobind__device_enter(importer->device);
-    importer->api->ReleaseExternalSemaphoreHandle(semaphore->handle);
-    iobind__device_leave(importer->device);
+    iobind__scope scope;
+    if (iobind__guard_enter_to_free(importer->device->guard, &scope)) {
+      importer->api->ReleaseExternalSemaphoreHandle(semaphore->handle);
+      iobind__guard_leave(&scope);
+    }
   }
   iobind__importer_close(importer);
   free(semaphore);
@@ -37,12 +39,17 @@ static iobind_status import(iobind_device *device, const iobind__imported *from,
   const OrtExternalSemaphoreDescriptor descriptor = {.version = device->runtime->ort.api_version,
                                                      .type = (OrtExternalSemaphoreType)from->ort_kind,
                                                      .native_handle = from->given.handle};
-  iobind__device_enter(device);
-  OrtStatus *failed = importer->api->ImportSemaphore(importer->ort, &descriptor, &semaphore->handle);
-  iobind__device_leave(device);
+  iobind__scope scope;
+  status = iobind__named(iobind__guard_enter(device->guard, &scope, error), error, "semaphore_import");
+  OrtStatus *failed =
+      status == IOBIND_OK ? importer->api->ImportSemaphore(importer->ort, &descriptor, &semaphore->handle) : NULL;
+  iobind__guard_leave(&scope);
   if (failed != NULL) {
+    status = iobind__ort_fail(IOBIND__API(device->runtime), failed, error, "semaphore_import: '%s'", device->spec);
+  }
+  if (status != IOBIND_OK) {
     iobind__ref_release(&semaphore->ref);
-    return iobind__ort_fail(IOBIND__API(device->runtime), failed, error, "semaphore_import: '%s'", device->spec);
+    return status;
   }
   *out = semaphore;
   return IOBIND_OK;
@@ -87,10 +94,11 @@ static iobind_status use(iobind_stream *stream, iobind_semaphore *semaphore, uin
     return iobind__fail(error, IOBIND_NOT_SUPPORTED, "%s: '%s' has no streams of its own", what, device->spec);
   }
   IOBIND__TRY(iobind__named(waits ? iobind__bridge_check(stream, error) : iobind__stream_enter(stream, error), error, what));
-  iobind__device_enter(device);
+  iobind__scope scope;
+  IOBIND__TRY(iobind__named(iobind__guard_enter(device->guard, &scope, error), error, what));
   OrtStatus *failed = waits ? importer->api->WaitSemaphore(importer->ort, semaphore->handle, sync, value)
                             : importer->api->SignalSemaphore(importer->ort, semaphore->handle, sync, value);
-  iobind__device_leave(device);
+  iobind__guard_leave(&scope);
   IOBIND__ORT_TRY(IOBIND__API(device->runtime), failed, error, "%s: '%s'", what, device->spec);
   iobind__ref_retain(&semaphore->ref); /* until the stream has passed it */
   iobind__stream_retire(stream, iobind__stream_take_ticket(stream), &semaphore->ref);

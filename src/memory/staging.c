@@ -10,9 +10,11 @@ size_t iobind__staging_least(const iobind_stream *stream) {
 static void free_slot(iobind__staging *slot) {
   if (slot->value != NULL) {
     iobind_device *device = slot->place->device;
-    iobind__device_enter(device);
-    IOBIND__API(device->runtime)->ReleaseValue(slot->value);
-    iobind__device_leave(device);
+    iobind__scope scope;
+    if (iobind__guard_enter_to_free(device->guard, &scope)) {
+      IOBIND__API(device->runtime)->ReleaseValue(slot->value);
+      iobind__guard_leave(&scope);
+    }
     atomic_fetch_sub(&device->counters.allocated_bytes, slot->bytes);
     slot->value = NULL;
   }

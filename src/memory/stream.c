@@ -272,10 +272,27 @@ static void deliver(iobind_stream *stream, iobind__ticket ticket) {
 
 void iobind__stream_advance(iobind_stream *stream, iobind__ticket ticket) {
   deliver(stream, ticket);
-  if (iobind__ticket_raise(&stream->passed, ticket)) {
+  if (iobind__ticket_raise(&stream->passed, ticket) || iobind__device_is_lost(stream->device)) {
     iobind__stream_collect(stream, ticket);
   }
   iobind__ticket_raise(&stream->seen, ticket);
+}
+
+/* All work has failed, and is over. References are released by the next call that waits: what they keep may belong to the thread that finds
+ * that the device is lost. */
+static void lose(iobind__loss_hook *hook, const iobind_error *reason) {
+  iobind_stream *stream = (iobind_stream *)((char *)hook - offsetof(iobind_stream, loss));
+  const iobind__ticket passed = atomic_load(&stream->passed);
+  const iobind__ticket last = atomic_load(&stream->submitted);
+  if (passed < last) {
+    iobind__stream_fail(stream, passed, last, reason);
+    deliver(stream, last);
+    iobind__ticket_raise(&stream->passed, last);
+    iobind__ticket_raise(&stream->seen, last);
+  }
+  pthread_mutex_lock(&stream->mutex);
+  pthread_cond_broadcast(&stream->changed);
+  pthread_mutex_unlock(&stream->mutex);
 }
 
 /* ---- made and destroyed ---- */
@@ -296,18 +313,17 @@ static void free_stream(iobind__ref *ref) {
 
 static iobind_status check_options(const iobind_device *device, const iobind_stream_options *options, iobind_error *error) {
   IOBIND__TRY(iobind__flags_check(options->flags, 0, "stream_create", error));
-  if (options->option_count > 0 && (device->flags & IOBIND_DEVICE_STREAMS) == 0) {
-    return iobind__fail(error, IOBIND_NOT_SUPPORTED,
-                        "stream_create: '%s': options are for the streams of an execution provider, and it has none",
-                        device->spec);
-  }
   bool lists = options->option_keys != NULL && options->option_values != NULL;
   for (size_t i = 0; i < options->option_count; i++) {
     if (!lists || options->option_keys[i] == NULL || options->option_values[i] == NULL) {
       return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "stream_create: option key or value %zu is NULL", i);
     }
   }
-  return IOBIND_OK;
+  /* the EPs that have streams look at none of their options: an option would be lost silently */
+  return options->option_count == 0
+             ? IOBIND_OK
+             : iobind__fail(error, IOBIND_NOT_SUPPORTED, "stream_create: '%s': its streams have no options, got '%s'",
+                            device->spec, options->option_keys[0]);
 }
 
 iobind_status iobind_stream_create(iobind_device *device, const iobind_stream_options *given, iobind_stream **stream,
@@ -328,7 +344,7 @@ iobind_status iobind_stream_create(iobind_device *device, const iobind_stream_op
   }
   made->device = device;
   made->kind = (device->flags & IOBIND_DEVICE_STREAMS) != 0 ? iobind__driver_of(device)->streams : &iobind__worker_stream;
-  iobind_status status = made->kind->open(made, &options, error);
+  iobind_status status = iobind__named(made->kind->open(made, error), error, "stream_create");
   if (status != IOBIND_OK) {
     free(made);
     return status;
@@ -338,6 +354,8 @@ iobind_status iobind_stream_create(iobind_device *device, const iobind_stream_op
   iobind__condition_init(&made->changed);
   atomic_init(&made->owners, 1);
   made->tasks_end = &made->tasks;
+  made->loss.lose = lose;
+  iobind__loss_watch(device, &made->loss);
   iobind__ref_retain(&device->runtime->ref);
   *stream = made;
   return IOBIND_OK;
@@ -363,12 +381,13 @@ void iobind_stream_destroy(iobind_stream *stream) {
     return; /* a session computes on it: it is closed with that, and may be gone by now */
   }
   iobind__worker_stop(stream);
+  iobind__loss_unwatch(stream->device, &stream->loss);
   iobind__stream_advance(stream, atomic_load(&stream->submitted));
   iobind__stream_collect(stream, UINT64_MAX);
   iobind__stream_forget_joined(stream);
   iobind__staging_free(stream);
   if (stream->bridge != NULL) {
-    iobind__bridge_close(stream->bridge);
+    iobind__bridge_close(stream);
   }
   stream->kind->close(stream);
   iobind__ref_release(&stream->ref);

@@ -117,7 +117,8 @@ struct iobind_stream {
   iobind__joined *joined; /* the oldest first */
   size_t joined_count;
   size_t joined_capacity;
-  iobind__wait *waits;  /* inside the EP */
+  iobind__wait *waits; /* inside the EP */
+  iobind__loss_hook loss;
   atomic_size_t owners; /* the caller, and sessions that compute on it: it is closed with the last one */
 };
 

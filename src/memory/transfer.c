@@ -42,16 +42,15 @@ iobind_status iobind__ort_copy(iobind_device *device, const iobind__transfer *co
     sources[i] = transfers[i]->source;
     targets[i] = transfers[i]->target;
   }
-  const iobind_device *serial =
-      iobind__device_is_guarded(transfers[0]->from->device) ? transfers[0]->from->device : transfers[0]->to->device;
+  const iobind__guard *guard = transfers[0]->from->device->guard;
+  iobind__scope scope;
   IOBIND__TRY(iobind__stream_enter(stream, error));
-  iobind__device_enter(serial);
+  IOBIND__TRY(iobind__guard_enter(guard != NULL ? guard : transfers[0]->to->device->guard, &scope, error));
   OrtStatus *status = api->CopyTensors(runtime->env, sources, targets, iobind__stream_ort(stream), count);
-  iobind__device_leave(serial);
   *unknown = status != NULL && api->GetErrorCode(status) == ORT_NOT_IMPLEMENTED;
   if (*unknown) {
     api->ReleaseStatus(status);
-    return IOBIND_OK;
+    status = NULL;
   }
   if (status != NULL) {
     iobind_error reason = IOBIND_ERROR_INIT;
@@ -61,13 +60,15 @@ iobind_status iobind__ort_copy(iobind_device *device, const iobind__transfer *co
                                             iobind__place_suffix(from), to->device->spec, iobind__place_suffix(to));
     iobind__text_leave_out(reason.message, from->device->spec); /* an EP may begin its own messages with the device's name */
     iobind__text_leave_out(reason.message, to->device->spec);
+    failed = iobind__guard_end(&scope, failed, &reason);
     if (stream != NULL && waits_inside(transfers[0])) {
       iobind__stream_suspect(stream, &reason);
     }
     iobind__error_copy(error, &reason);
     return failed;
   }
-  return iobind__stream_leave(stream, error);
+  iobind__guard_leave(&scope);
+  return *unknown ? IOBIND_OK : iobind__stream_leave(stream, error);
 }
 
 /* One call for transfers of the same route. *unknown: nobody can copy between these two. */

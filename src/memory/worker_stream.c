@@ -2,8 +2,8 @@
  * at once, so the thread is started by the first task that has to wait for its turn. */
 #include "memory/kind.h"
 
-static iobind_status open_worker(iobind_stream *stream, const iobind_stream_options *options, iobind_error *error) {
-  (void)stream, (void)options, (void)error;
+static iobind_status open_worker(iobind_stream *stream, iobind_error *error) {
+  (void)stream, (void)error;
   return IOBIND_OK;
 }
 

@@ -71,10 +71,13 @@ static iobind_status try_device(iobind_device *device, iobind_error *error) {
 iobind_status iobind__device_works(iobind_device *device, iobind_error *reason) {
   pthread_mutex_lock(&device->check_mutex);
   if (!device->checked) {
+    iobind__scope scope;
     device->check_error = (iobind_error)IOBIND_ERROR_INIT;
-    iobind__device_enter(device);
-    device->check_status = try_device(device, &device->check_error);
-    iobind__device_leave(device);
+    device->check_status = iobind__guard_enter(device->guard, &scope, &device->check_error);
+    if (device->check_status == IOBIND_OK) {
+      device->check_status = try_device(device, &device->check_error);
+    }
+    iobind__guard_leave(&scope);
     if (device->check_status != IOBIND_OK) {
       device->check_status = IOBIND_DEVICE;
       iobind__text_leave_out(device->check_error.message, device->spec); /* an EP may have named the device already */

@@ -74,16 +74,25 @@ static void fill_flags(iobind_device *device) {
                   (device->ep != NULL && device->ep->streams ? IOBIND_DEVICE_STREAMS : 0u);
   device->quirks = iobind__quirks_of(device->ep, device->runtime->ort.minor, device->bridged) &
                    ~(uint32_t)(memory->host ? IOBIND__QUIRK_QUEUES : 0);
+  bool is_serial = iobind__device_has(device, IOBIND__QUIRK_SERIAL);
+  device->own_guard.serial = is_serial ? &device->runtime->serial_mutex : NULL;
+  device->own_guard.gated = iobind__device_has(device, IOBIND__QUIRK_GATED) && !is_serial;
 }
 
 static void device_free(iobind_device *device) {
   OrtValue *fence = atomic_load(&device->fence);
   if (fence != NULL && iobind__device_is_registered(device)) {
-    IOBIND__API(device->runtime)->ReleaseValue(fence);
+    iobind__scope scope;
+    if (iobind__guard_enter_to_free(device->guard, &scope)) {
+      IOBIND__API(device->runtime)->ReleaseValue(fence);
+      iobind__guard_leave(&scope);
+    }
   }
   if (iobind__device_driver_of(device)->close != NULL) {
     iobind__device_driver_of(device)->close(device);
   }
+  iobind__context_close(device->context);
+  iobind__loss_destroy(&device->loss);
   pthread_mutex_destroy(&device->check_mutex);
   free(device->spec);
   free(device);
@@ -132,6 +141,7 @@ static iobind_status add_device(iobind_runtime *runtime, const OrtEpDevice *ep_d
     return iobind__out_of_memory(error, "devices");
   }
   pthread_mutex_init(&device->check_mutex, NULL);
+  iobind__loss_init(&device->loss);
   atomic_init(&device->fence, NULL);
   device->runtime = runtime;
   device->ep_device = ep_device;
@@ -159,6 +169,14 @@ static iobind_status add_device(iobind_runtime *runtime, const OrtEpDevice *ep_d
     return status;
   }
   fill_flags(device);
+  iobind_status opened = iobind__context_open(device, &device->context, error);
+  if (opened != IOBIND_OK) {
+    device_free(device);
+    return opened;
+  }
+  device->own_guard.device = device->context != NULL ? device : NULL;
+  device->own_guard.context = iobind__context_is_one_of_several(device->context) ? device->context : NULL;
+  device->guard = iobind__guard_is_needed(&device->own_guard) ? &device->own_guard : NULL;
   if (runtime->device_count == 0) {
     runtime->cpu = device;
   }
@@ -259,6 +277,9 @@ iobind_status iobind__runtime_refresh_devices(iobind_runtime *runtime, iobind_er
 }
 
 void iobind__runtime_free_devices(iobind_runtime *runtime) {
+  for (size_t i = 0; i < runtime->device_count; i++) {
+    runtime->keeps_ort = runtime->keeps_ort || iobind__device_is_lost(runtime->devices[i]);
+  }
   drop_devices(runtime, 0);
   free(runtime->devices);
 }

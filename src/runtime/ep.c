@@ -106,7 +106,10 @@ static const char *registered_as(const iobind_runtime *runtime, const char *path
 
 static void unregister(const iobind_runtime *runtime, const char *name) {
   const OrtApi *api = IOBIND__API(runtime);
+  iobind__scope scope;
+  iobind__guard_enter_anyway(iobind__guard_of_any(), &scope);
   OrtStatus *status = api->UnregisterExecutionProviderLibrary(runtime->env, name);
+  iobind__guard_leave(&scope);
   if (status != NULL) {
     iobind_error reason = IOBIND_ERROR_INIT;
     (void)iobind__ort_fail(api, status, &reason, "unregister EP library '%s'", name);
@@ -142,6 +145,7 @@ static iobind_status add_devices_of_last(iobind_runtime *runtime, iobind_error *
 /* Claim the file for this ORT, and have ORT load it. *ours: this call has registered it. */
 static iobind_status load(iobind_runtime *runtime, const char *name, const char *path, bool *ours, iobind_error *reason) {
   const OrtApi *api = IOBIND__API(runtime);
+  iobind__scope scope;
   *ours = false;
   iobind__path_char *native = iobind__path_native(path);
   if (native == NULL) {
@@ -152,7 +156,9 @@ static iobind_status load(iobind_runtime *runtime, const char *name, const char 
   if (status == IOBIND_OK && ep != NULL && ep->bridged) {
     iobind__preload_for(path);
   }
+  iobind__guard_enter_anyway(iobind__guard_of_any(), &scope);
   OrtStatus *refused = status == IOBIND_OK ? api->RegisterExecutionProviderLibrary(runtime->env, name, native) : NULL;
+  iobind__guard_leave(&scope);
   free(native);
   if (refused != NULL) {
     iobind__ep_unclaim(runtime, path);
@@ -452,7 +458,7 @@ void iobind__runtime_free_eps(iobind_runtime *runtime) {
   /* the last registered first: an EP may depend on one that was registered before it */
   for (size_t i = runtime->ep_library_count; i-- > 0;) {
     iobind__ep_library *library = runtime->ep_libraries[i];
-    if (library->ours && library->status == IOBIND_OK) {
+    if (library->ours && library->status == IOBIND_OK && !runtime->keeps_ort) {
       unregister(runtime, library->name);
     }
     library_free(library);

@@ -14,14 +14,17 @@ static pthread_cond_t all_changed = PTHREAD_COND_INITIALIZER; /* a runtime left 
 
 static void runtime_free(iobind_runtime *runtime) {
   const OrtApi *api = runtime->ort.api;
+  iobind__scope scope;
   iobind__runtime_free_devices(runtime);
+  iobind__guard_enter_anyway(iobind__guard_of_any(), &scope);
   iobind__runtime_free_eps(runtime);
   if (runtime->cpu_info != NULL) {
     api->ReleaseMemoryInfo(runtime->cpu_info);
   }
-  if (runtime->env != NULL) {
+  if (runtime->env != NULL && !runtime->keeps_ort) {
     api->ReleaseEnv(runtime->env);
   }
+  iobind__guard_leave(&scope);
   iobind__log_close(runtime->log);
   iobind__ort_free(&runtime->ort);
   pthread_mutex_destroy(&runtime->mutex);

@@ -6,6 +6,7 @@
 
 #include "ep/ep.h"
 #include "ort/api.h"
+#include "runtime/guard.h"
 #include "runtime/log.h"
 #include "support/process.h"
 #include "support/ref.h"
@@ -33,6 +34,19 @@ static inline const char *iobind__place_suffix(const iobind__place *place) {
   return place->memory == IOBIND_MEMORY_HOST_ACCESSIBLE ? "/pinned" : "";
 }
 
+/* Work in flight on a device, which fails with it. */
+typedef struct iobind__loss_hook {
+  struct iobind__loss_hook *next;
+  void (*lose)(struct iobind__loss_hook *hook, const iobind_error *reason); /* destroys nothing */
+} iobind__loss_hook;
+
+typedef struct iobind__loss {
+  atomic_bool is_lost;
+  iobind_error reason; /* does not change any more when it is */
+  pthread_mutex_t mutex;
+  iobind__loss_hook *hooks;
+} iobind__loss;
+
 struct iobind_device {
   struct iobind_runtime *runtime;
   const OrtEpDevice *ep_device;
@@ -43,7 +57,11 @@ struct iobind_device {
   bool ours;                  /* iobind registered its EP library, and nobody else may unregister it */
   bool bridged;               /* the rules of iobind__ep's `bridged` hold: its library is not a plugin, whatever its name */
   uint32_t quirks;            /* a sum of iobind__quirk_bit, in this release of ORT */
-  uint32_t ordinal;           /* its number among the devices of its EP */
+  const iobind__guard *guard; /* `own_guard`; NULL: a call into its EP need not hold anything */
+  iobind__guard own_guard;
+  iobind__context *context; /* NULL: its EP does not ask for the current device */
+  iobind__loss loss;
+  uint32_t ordinal; /* its number among the devices of its EP */
   uint32_t flags;
   char *spec;
   /* iobind_device_check's answer, remembered */
@@ -81,6 +99,7 @@ struct iobind_runtime {
   size_t device_count;
   iobind__ep_library **ep_libraries;
   size_t ep_library_count;
+  bool keeps_ort;               /* a device was lost: ORT's environment cannot be freed, see iobind__guard_may_free */
   pthread_mutex_t serial_mutex; /* held while an EP with the quirk SERIAL works; recursive */
   struct iobind_runtime *next;  /* all runtimes of the process */
 };
@@ -132,52 +151,23 @@ iobind_status iobind__device_check_registered(const iobind_device *device, iobin
 /* The file of the EP library that a device belongs to; NULL if it cannot be told. Lives as long as the runtime. */
 const char *iobind__device_library(const iobind_device *device);
 
-/* gate.c: around each call that reaches an EP. One thread after the other enters one that is not safe otherwise (SERIAL); any number
- * one in which a graph is captured now and then (GATED), but while that lasts. Nothing for any other device, or for NULL. A thread may
- * enter again. */
-void iobind__device_enter(const iobind_device *device);
-void iobind__device_leave(const iobind_device *device);
+/* ---- lost.c: a device on which nothing works any more ---- */
 
-/* Be the only thread inside, to capture a graph. It may enter again meanwhile, but not be alone again. */
-void iobind__device_enter_alone(const iobind_device *device);
-void iobind__device_leave_alone(const iobind_device *device);
-
-/* Of the devices that a call may reach those to enter around it: one of each kind that cares who is inside; NULL: none. */
-typedef struct iobind__guarded {
-  iobind_device *gated;
-  iobind_device *serial;
-} iobind__guarded;
-
-void iobind__guarded_add(iobind__guarded *self, iobind_device *device);
-void iobind__guarded_enter(const iobind__guarded *self);
-void iobind__guarded_leave(const iobind__guarded *self);
-
-static inline bool iobind__guarded_any(const iobind__guarded *self) {
-  return self->gated != NULL || self->serial != NULL;
+static inline bool iobind__device_is_lost(const iobind_device *device) {
+  return atomic_load_explicit(&device->loss.is_lost, memory_order_acquire);
 }
 
-static inline bool iobind__device_is_guarded(const iobind_device *device) {
-  return (device->quirks & (IOBIND__QUIRK_SERIAL | IOBIND__QUIRK_GATED)) != 0;
-}
+/* Fail all that is in flight, and refuse what comes. `why` is the first failure. The caller holds no lock of a stream. */
+void iobind__device_lose(iobind_device *device, const char *why);
 
-/* The gate of the devices with the quirk GATED, for a thread that is not inside: how many are. CLOSED is added while a thread captures, or waits
- * until the others have left. */
-#define IOBIND__GATE_CLOSED 0x80000000u
-extern IOBIND__OF_LIBRARY atomic_uint iobind__gate;
-void iobind__gate_await(void);
-void iobind__gate_wake(void);
+/* A call into the EP has failed: with the device? Then it is lost, and the status DEVICE_LOST; otherwise `status`. Inside. */
+iobind_status iobind__device_heed(iobind_device *device, iobind_status status, iobind_error *error);
 
-static inline void iobind__gate_enter(void) {
-  if (atomic_fetch_add(&iobind__gate, 1) + 1 >= IOBIND__GATE_CLOSED) {
-    iobind__gate_await();
-  }
-}
-
-static inline void iobind__gate_leave(void) {
-  if (atomic_fetch_sub(&iobind__gate, 1) - 1 >= IOBIND__GATE_CLOSED) {
-    iobind__gate_wake();
-  }
-}
+iobind_status iobind__loss_refuse(const iobind_device *device, iobind_error *error);
+void iobind__loss_init(iobind__loss *loss);
+void iobind__loss_destroy(iobind__loss *loss);
+void iobind__loss_watch(iobind_device *device, iobind__loss_hook *hook);
+void iobind__loss_unwatch(iobind_device *device, iobind__loss_hook *hook);
 
 /* check.c: does the device work? Tried once. The reason of a failure names neither the device nor a function: the caller
  * does. */

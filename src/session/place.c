@@ -74,11 +74,12 @@ static iobind_status lend_place(iobind_session *session, const OrtMemoryInfo *in
 
 iobind_status iobind__session_lend_place(iobind_session *session, const OrtMemoryInfo *info, iobind__place **place,
                                          iobind_error *error) {
-  iobind__guarded_enter(&session->guarded); /* first: a thread that is inside may want the mutex */
+  iobind__scope scope;
+  IOBIND__TRY(iobind__guard_enter(session->inside, &scope, error)); /* first: a thread that is inside may want the mutex */
   pthread_mutex_lock(&session->places_mutex);
   iobind_status status = lend_place(session, info, place, error);
   pthread_mutex_unlock(&session->places_mutex);
-  iobind__guarded_leave(&session->guarded);
+  iobind__guard_leave(&scope);
   return status;
 }
 
@@ -105,11 +106,13 @@ iobind_status iobind__session_find_place(iobind_session *session, const OrtMemor
 /* The last reference to a session may go where nothing should wait for another thread's run: only if it must. */
 void iobind__session_free_places(iobind_session *session) {
   if (session->place_count > 0) {
-    iobind__guarded_enter(&session->guarded);
-    for (size_t i = 0; i < session->place_count; i++) {
-      IOBIND__API(session->runtime)->ReleaseAllocator(atomic_load(&session->places[i].allocator));
+    iobind__scope scope;
+    if (iobind__guard_enter_to_free(session->inside, &scope)) {
+      for (size_t i = 0; i < session->place_count; i++) {
+        IOBIND__API(session->runtime)->ReleaseAllocator(atomic_load(&session->places[i].allocator));
+      }
+      iobind__guard_leave(&scope);
     }
-    iobind__guarded_leave(&session->guarded);
   }
   free(session->places);
 }

@@ -46,9 +46,10 @@ static void release(iobind_session *session, const iobind__captured *captured) {
   iobind_runtime *runtime = session->runtime;
   const OrtApi *api = IOBIND__API(runtime);
   if (iobind__ort_releases_graphs(&runtime->ort)) {
-    iobind__guarded_enter(&session->guarded);
+    iobind__scope scope;
+    iobind__guard_enter_anyway(session->inside, &scope);
     OrtStatus *status = api->SessionReleaseCapturedGraph(session->session, captured->id);
-    iobind__guarded_leave(&session->guarded);
+    iobind__guard_leave(&scope);
     if (status != NULL) {
       api->ReleaseStatus(status);
     } else if (!iobind__session_graphs_have(session, IOBIND__QUIRK_GRAPH_STAYS)) {
@@ -73,7 +74,7 @@ void iobind__registry_release_dead(iobind_session *session) {
   iobind__captured *captured = atomic_exchange(&session->graphs.dead, NULL);
   while (captured != NULL) {
     iobind__captured *next = captured->next;
-    if (!iobind__process_is_forked()) {
+    if (!iobind__process_is_forked() && iobind__guard_may_free(session->inside)) {
       release(session, captured);
     }
     atomic_fetch_sub(&session->graphs.live, captured->is_whole);

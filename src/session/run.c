@@ -4,23 +4,6 @@
 
 #include "session/session.h"
 
-/* The turn may be passed between the look and the wait: the mutex, which is held meanwhile, keeps the signal back. */
-void iobind__session_await_turn(iobind_session *session) {
-  pthread_mutex_lock(&session->turn_mutex);
-  const int both = IOBIND__TURN_TAKEN | IOBIND__TURN_AWAITED;
-  while ((atomic_fetch_or(&session->turn, both) & IOBIND__TURN_TAKEN) != 0) {
-    pthread_cond_wait(&session->turn_free, &session->turn_mutex);
-  }
-  pthread_mutex_unlock(&session->turn_mutex);
-}
-
-void iobind__session_pass_turn(iobind_session *session) {
-  pthread_mutex_lock(&session->turn_mutex);
-  atomic_fetch_and(&session->turn, ~IOBIND__TURN_AWAITED); /* the thread that wakes sets it again */
-  pthread_cond_signal(&session->turn_free);
-  pthread_mutex_unlock(&session->turn_mutex);
-}
-
 static iobind_status check_inputs(const iobind_session *session, iobind_tensor *const *inputs, const OrtValue **values,
                                   iobind_error *error) {
   for (size_t i = 0; i < session->input_count; i++) {
@@ -66,13 +49,20 @@ static iobind_status copy_to_host(const iobind_session *session, const iobind_te
   return IOBIND_OK;
 }
 
+static void release_value(const iobind_session *session, OrtValue *value) {
+  iobind__scope scope;
+  if (iobind__guard_enter_to_free(session->inside, &scope)) {
+    IOBIND__API(session->runtime)->ReleaseValue(value);
+    iobind__guard_leave(&scope);
+  }
+}
+
 /* One output of the run as a host tensor. An input that ORT handed on is the caller's memory: it is copied. */
 static iobind_status take_output(iobind_session *session, size_t index, iobind_tensor *const *inputs, OrtValue *value,
                                  iobind_tensor **output, iobind_error *error) {
-  const OrtApi *api = IOBIND__API(session->runtime);
   int handed_on = session->outputs[index].handed_on;
   if (handed_on >= 0 && inputs != NULL) { /* NULL only where the model has none */
-    api->ReleaseValue(value);
+    release_value(session, value);
     return copy_to_host(session, inputs[handed_on], output, error);
   }
   iobind__place *place = NULL;
@@ -82,7 +72,7 @@ static iobind_status take_output(iobind_session *session, size_t index, iobind_t
     result = iobind__tensor_from_value(value, place, &session->ref, &tensor, "output", error);
   }
   if (result != IOBIND_OK) {
-    api->ReleaseValue(value);
+    release_value(session, value);
     return result;
   }
   if (place->host) {
@@ -106,7 +96,7 @@ static iobind_status take_outputs(iobind_session *session, iobind_tensor *const 
     if (status == IOBIND_OK) {
       status = take_output(session, i, inputs, value, &outputs[i], error);
     } else {
-      IOBIND__API(session->runtime)->ReleaseValue(value);
+      release_value(session, value);
     }
   }
   for (size_t i = 0; i < session->output_count && status != IOBIND_OK; i++) {
@@ -116,16 +106,14 @@ static iobind_status take_outputs(iobind_session *session, iobind_tensor *const 
   return status;
 }
 
-/* With the session entered. */
+/* Inside. */
 static iobind_status run_ort(iobind_session *session, const OrtValue **values, OrtValue **results, iobind_error *error) {
   const OrtApi *api = IOBIND__API(session->runtime);
   IOBIND__TRY(iobind__session_graphs_have(session, IOBIND__QUIRK_GRAPH_RECYCLES)
                   ? iobind__registry_check_recycling(session, "session_run", error)
                   : IOBIND_OK);
-  iobind__guarded_enter(&session->guarded);
   OrtStatus *ran = api->Run(session->session, session->run_options, session->input_names, values, session->input_count,
                             session->output_names, session->tensor_output_count, results);
-  iobind__guarded_leave(&session->guarded);
   return ran == NULL ? IOBIND_OK : iobind__ort_fail(api, ran, error, "session_run");
 }
 
@@ -157,9 +145,10 @@ static iobind_status run(iobind_session *session, iobind_tensor *const *inputs, 
                                                        : iobind__stream_drain(session->stream, error);
   }
   if (status == IOBIND_OK) {
-    iobind__session_enter(session);
-    status = run_ort(session, values, results, error);
-    iobind__session_leave(session);
+    iobind__scope scope;
+    status = iobind__guard_enter(session->guard, &scope, error);
+    status = status == IOBIND_OK ? run_ort(session, values, results, error) : status;
+    status = iobind__guard_end(&scope, status, error);
   }
   if (status == IOBIND_OK) {
     status = take_outputs(session, inputs, results, outputs, error);

@@ -25,15 +25,19 @@ static OrtAllocator *keep_pinned_arena(const iobind_session *session) {
 
 static void release_ort(iobind_session *session) {
   const OrtApi *api = IOBIND__API(session->runtime);
-  iobind__guarded_enter(&session->guarded);
+  iobind__scope scope;
+  if (!iobind__guard_enter_to_free(session->inside, &scope)) {
+    return;
+  }
   OrtAllocator *kept = keep_pinned_arena(session);
   api->ReleaseSession(session->session);
-  iobind__guarded_leave(&session->guarded);
+  iobind__guard_leave(&scope);
   if (kept != NULL) {
     (void)iobind__stream_drain(session->stream, NULL);
-    iobind__guarded_enter(&session->guarded);
-    api->ReleaseAllocator(kept);
-    iobind__guarded_leave(&session->guarded);
+    if (iobind__guard_enter_to_free(session->inside, &scope)) {
+      api->ReleaseAllocator(kept);
+      iobind__guard_leave(&scope);
+    }
   }
 }
 
@@ -68,8 +72,7 @@ static void session_destroy(iobind__ref *ref) {
   iobind_stream_destroy(session->stream);
   iobind__registry_close(&session->graphs);
   pthread_mutex_destroy(&session->places_mutex);
-  pthread_mutex_destroy(&session->turn_mutex);
-  pthread_cond_destroy(&session->turn_free);
+  iobind__turn_destroy(&session->turn);
   free(session);
   iobind__ref_release(&runtime->ref);
 }
@@ -117,29 +120,37 @@ static bool takes_stream(const iobind_session *session) {
   return devices == 1 && (may_be_given || iobind__session_stream_is_option(session));
 }
 
-static iobind__guarded guarded_of(iobind_device *const *devices, size_t count) {
-  iobind__guarded found = {0};
+static iobind__guard guard_of(iobind_device *const *devices, size_t count) {
+  iobind__guard found = {0};
   for (size_t i = 0; i < count; i++) {
-    iobind__guarded_add(&found, devices[i]);
+    iobind__guard_add(&found, devices[i]->guard);
   }
   return found;
 }
 
 /* For a session whose EPs others choose: a policy, or the program that has made a wrapped one. */
-static iobind__guarded guarded_of_all(const iobind_runtime *runtime) {
-  iobind__guarded found = {0};
+static iobind__guard guard_of_all(const iobind_runtime *runtime) {
+  iobind__guard found = {0};
   iobind_device *device;
   for (size_t i = 0; (device = iobind_runtime_get_device(runtime, i)) != NULL; i++) {
-    iobind__guarded_add(&found, device);
+    iobind__guard_add(&found, device->guard);
   }
   return found;
 }
 
+static void set_guard(iobind_session *session, const iobind__guard *found) {
+  session->guards[0] = *found;
+  session->guards[1] = *found;
+  session->guards[0].turn = iobind__session_runs_alone(session) ? &session->turn : NULL;
+  session->guard = iobind__guard_is_needed(&session->guards[0]) ? &session->guards[0] : NULL;
+  session->inside = iobind__guard_is_needed(found) ? &session->guards[1] : NULL;
+}
+
 /* Its inputs and outputs may tell which of all the devices a session is on. If they are on the host, its nodes may still be on any. */
-static void narrow_guarded(iobind_session *session) {
-  const iobind__guarded found = guarded_of(session->devices, session->device_count);
-  if (iobind__guarded_any(&found)) {
-    session->guarded = found;
+static void narrow_guard(iobind_session *session) {
+  const iobind__guard found = guard_of(session->devices, session->device_count);
+  if (iobind__guard_is_needed(&found)) {
+    set_guard(session, &found);
   }
 }
 
@@ -160,8 +171,7 @@ static void add_chosen_devices(iobind_session *session) {
       session->queued_count++;
     }
   }
-  narrow_guarded(session);
-  session->has_turns = iobind__guarded_any(&session->guarded) || session->stream != NULL;
+  narrow_guard(session);
 }
 
 static iobind_status read_nodes(iobind_session *session, iobind_error *error) {
@@ -240,9 +250,7 @@ static iobind_session *allocate(iobind_runtime *runtime) {
   if (session != NULL) {
     iobind__ref_init(&session->ref, session_destroy);
     pthread_mutex_init(&session->places_mutex, NULL);
-    pthread_mutex_init(&session->turn_mutex, NULL);
-    pthread_cond_init(&session->turn_free, NULL);
-    atomic_init(&session->turn, 0);
+    iobind__turn_init(&session->turn);
     atomic_init(&session->graphs.live, 0);
     atomic_init(&session->graphs.kept, 0);
     atomic_init(&session->graphs.dead, NULL);
@@ -260,18 +268,20 @@ typedef struct source {
   size_t bytes;
 } source;
 
-static OrtStatus *load(iobind_session *session, const source *from, const iobind_session_options *options,
-                       const OrtSessionOptions *ort_options) {
+/* *refused is ORT's failure, which has no message yet. */
+static iobind_status load(iobind_session *session, const source *from, const iobind_session_options *options,
+                          const OrtSessionOptions *ort_options, OrtStatus **refused, iobind_error *error) {
   const OrtApi *api = IOBIND__API(session->runtime);
   const OrtEnv *env = session->runtime->env;
-  session->guarded = options->policy == IOBIND_POLICY_NONE ? guarded_of(options->devices, options->device_count)
-                                                           : guarded_of_all(session->runtime);
-  iobind__guarded_enter(&session->guarded);
-  OrtStatus *status = from->path != NULL
-                          ? api->CreateSession(env, from->native, ort_options, &session->session)
-                          : api->CreateSessionFromArray(env, from->model, from->bytes, ort_options, &session->session);
-  iobind__guarded_leave(&session->guarded);
-  return status;
+  const iobind__guard guard = options->policy == IOBIND_POLICY_NONE ? guard_of(options->devices, options->device_count)
+                                                                    : guard_of_all(session->runtime);
+  iobind__scope scope;
+  set_guard(session, &guard);
+  IOBIND__TRY(iobind__named(iobind__guard_enter(session->inside, &scope, error), error, "session_create"));
+  *refused = from->path != NULL ? api->CreateSession(env, from->native, ort_options, &session->session)
+                                : api->CreateSessionFromArray(env, from->model, from->bytes, ort_options, &session->session);
+  iobind__guard_leave(&scope);
+  return IOBIND_OK;
 }
 
 /* ORT does not say which nodes prevent a STRICT session, or one that captures graphs. So the model is loaded again as neither, which
@@ -288,8 +298,8 @@ static bool name_nodes_on_cpu(iobind_runtime *runtime, const source *from, const
   OrtStatus *refused = NULL;
   bool told = session != NULL && iobind__session_options_build(runtime, &options, &ort_options, NULL) == IOBIND_OK;
   if (told) {
-    refused = load(session, from, &options, ort_options);
-    told = refused == NULL && read_nodes(session, NULL) == IOBIND_OK;
+    told = load(session, from, &options, ort_options, &refused, NULL) == IOBIND_OK && refused == NULL &&
+           read_nodes(session, NULL) == IOBIND_OK;
     IOBIND__API(runtime)->ReleaseSessionOptions(ort_options);
   }
   size_t count = 0;
@@ -360,6 +370,13 @@ static iobind_status check_bytes_are_copied(const iobind_session_options *option
   return IOBIND_OK;
 }
 
+/* A failure may be the device's. */
+static iobind_status heed(const iobind_session *session, iobind_status status, iobind_error *error) {
+  iobind__scope scope;
+  iobind__guard_enter_anyway(session->inside, &scope);
+  return iobind__guard_end(&scope, status, error);
+}
+
 static iobind_status create(iobind_runtime *runtime, const char *path, const void *model, size_t bytes,
                             const iobind_session_options *given, iobind_session **out, iobind_error *error) {
   IOBIND__TRY(iobind__process_check("session_create", error));
@@ -393,8 +410,12 @@ static iobind_status create(iobind_runtime *runtime, const char *path, const voi
     session->profiling = options.profile != NULL;
     session->graphs.limit = options.graph_limit;
     session->graphs.device = graph_device;
-    OrtStatus *failed = load(session, &from, &options, ort_options);
-    status = failed == NULL ? describe(session, &options, error) : load_failed(runtime, &from, &options, failed, error);
+    OrtStatus *failed = NULL;
+    status = load(session, &from, &options, ort_options, &failed, error);
+    if (status == IOBIND_OK) {
+      status = failed == NULL ? describe(session, &options, error) : load_failed(runtime, &from, &options, failed, error);
+      status = heed(session, status, error);
+    }
   }
   free(from.native);
   IOBIND__API(runtime)->ReleaseSessionOptions(ort_options);
@@ -478,7 +499,8 @@ iobind_status iobind_session_wrap(iobind_runtime *runtime, void *ort_session, io
   }
   session->session = ort_session;
   session->wrapped = true;
-  session->guarded = guarded_of_all(runtime);
+  const iobind__guard guard = guard_of_all(runtime);
+  set_guard(session, &guard);
   static const iobind_session_options none = IOBIND_SESSION_OPTIONS_INIT;
   iobind_status status = describe(session, &none, error);
   if (status != IOBIND_OK) {
@@ -510,7 +532,11 @@ iobind_status iobind_session_end_profile(iobind_session *session, const char **p
   }
   const OrtApi *api = IOBIND__API(session->runtime);
   OrtAllocator *allocator = session->runtime->cpu_allocator;
-  IOBIND__ORT_TRY(api, api->SessionEndProfiling(session->session, allocator, &session->profile), error, "session_end_profile");
+  iobind__scope scope;
+  IOBIND__TRY(iobind__named(iobind__guard_enter(session->inside, &scope, error), error, "session_end_profile"));
+  OrtStatus *failed = api->SessionEndProfiling(session->session, allocator, &session->profile);
+  iobind__guard_leave(&scope);
+  IOBIND__ORT_TRY(api, failed, error, "session_end_profile");
   session->profiling = false;
   *path = session->profile;
   return IOBIND_OK;

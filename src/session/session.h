@@ -58,8 +58,9 @@ struct iobind_session {
   iobind__attachment *attachment; /* to the device whose driver must know the session; NULL: none */
   bool takes_stream;              /* a run can be on a stream of a device: see session.c */
   iobind_stream *stream;          /* what all its runs compute on, of which it is an owner; NULL: ORT's own, or the run's */
-  bool has_turns;                 /* its runs enter a device, or one after the other: see iobind__session_enter */
-  iobind__guarded guarded;        /* what to enter and leave around calls that reach its EPs */
+  const iobind__guard *guard;     /* around its runs, and what may not meet one; NULL: nothing is needed */
+  const iobind__guard *inside;    /* around other calls that reach its EPs: the same without a turn */
+  iobind__guard guards[2];        /* these two */
   iobind__place *places;          /* the session's own: memory that no device of the runtime has */
   size_t place_count;
   pthread_mutex_t places_mutex; /* a run may meet memory that the signature did not show */
@@ -67,9 +68,7 @@ struct iobind_session {
   size_t node_count;
   bool outputs_guessed;    /* some output comes from no node, and ORT does not say which */
   iobind__registry graphs; /* that its bindings have captured */
-  atomic_int turn;         /* one run at a time: see iobind__session_enter */
-  pthread_mutex_t turn_mutex;
-  pthread_cond_t turn_free;
+  iobind__turn turn;       /* see iobind__session_enter */
 };
 
 /* Would ORT capture a graph, or replay one, in a run that names none? In other sessions the number would only cost time. */
@@ -121,46 +120,26 @@ iobind_status iobind__session_check_graph_outputs(const iobind_session *session,
 /* Graphs that iobind does not know of would be replayed whatever is bound: their keys are refused. `what` says whose key it is. */
 iobind_status iobind__session_check_graph_key(const char *what, const char *key, iobind_error *error);
 
-/* Bits of a turn. */
-enum { IOBIND__TURN_TAKEN = 1, IOBIND__TURN_AWAITED = 2 /* threads may be waiting */ };
-
-void iobind__session_await_turn(iobind_session *session);
-void iobind__session_pass_turn(iobind_session *session);
-
-/* A mutex would do, but a steady run is counted, and this takes two instructions each way. */
-static inline void iobind__session_take_turn(iobind_session *session) {
-  if ((atomic_fetch_or(&session->turn, IOBIND__TURN_TAKEN) & IOBIND__TURN_TAKEN) != 0) {
-    iobind__session_await_turn(session);
-  }
-}
-
-static inline void iobind__session_give_turn(iobind_session *session) {
-  if (atomic_fetch_sub(&session->turn, IOBIND__TURN_TAKEN) != IOBIND__TURN_TAKEN) {
-    iobind__session_pass_turn(session);
-  }
-}
-
 static inline bool iobind__session_runs_alone(const iobind_session *session) {
   return session->graphs.limit > 0 || session->stream != NULL;
 }
 
 /* One run at a time of a session that captures graphs, or that computes on a stream of its own: CUDA's EP has one cuBLAS handle for that.
- * Nothing for any other session. A device is entered behind it. */
+ * Nothing for any other session. What is done in a turn enters `inside`; `guard` does both. */
 static inline void iobind__session_enter(iobind_session *session) {
   if (iobind__session_runs_alone(session)) {
-    iobind__session_take_turn(session);
+    iobind__turn_take(&session->turn);
   }
 }
 
 /* The same without waiting; false: another run has the turn. */
 static inline bool iobind__session_try_enter(iobind_session *session) {
-  return !iobind__session_runs_alone(session) ||
-         (atomic_fetch_or(&session->turn, IOBIND__TURN_TAKEN) & IOBIND__TURN_TAKEN) == 0;
+  return !iobind__session_runs_alone(session) || iobind__turn_try(&session->turn);
 }
 
 static inline void iobind__session_leave(iobind_session *session) {
   if (iobind__session_runs_alone(session)) {
-    iobind__session_give_turn(session);
+    iobind__turn_give(&session->turn);
   }
 }
 

@@ -1,5 +1,6 @@
 /* The stream that a session computes on. An EP that refuses a stream with each run is given one when the session is made, by an option
  * of the EP. Other EPs are given it with each run. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "iobind/interop.h"

@@ -38,10 +38,13 @@ void iobind__error_name(iobind_error *error, const char *function) {
   }
 }
 
+const char *iobind__error_text(const iobind_error *error) {
+  return begins_with_name(error->message) ? strchr(error->message, ':') + 2 : error->message;
+}
+
 void iobind__error_rename(iobind_error *error, const char *function) {
   if (error != NULL && error->struct_size >= sizeof *error) {
     const iobind_error named = *error;
-    const char *text = begins_with_name(named.message) ? strchr(named.message, ':') + 2 : named.message;
-    iobind__error_set(error, (iobind_status)named.status, named.ort_code, "%s: %s", function, text);
+    iobind__error_set(error, (iobind_status)named.status, named.ort_code, "%s: %s", function, iobind__error_text(&named));
   }
 }

@@ -42,6 +42,9 @@ static inline iobind_status iobind__renamed(iobind_status status, iobind_error *
   return status;
 }
 
+/* The message without the name of a function. */
+const char *iobind__error_text(const iobind_error *error);
+
 /* Fill `error` and be the status. These are macros so that a static analyser sees that the status is not OK. */
 #define iobind__fail(error, status, ...) (iobind__error_set(error, status, 0, __VA_ARGS__), (iobind_status)(status))
 #define iobind__out_of_memory(error, what) iobind__fail(error, IOBIND_OUT_OF_MEMORY, "%s: out of host memory", what)

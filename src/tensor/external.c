@@ -15,9 +15,11 @@ static void memory_destroy(iobind__ref *ref) {
   iobind_external_memory *memory = (iobind_external_memory *)ref;
   iobind__importer *importer = &memory->importer;
   if (memory->handle != NULL && iobind__device_is_registered(importer->device)) {
-    iobind__device_enter(importer->device);
-    importer->api->ReleaseExternalMemoryHandle(memory->handle);
-    iobind__device_leave(importer->device);
+    iobind__scope scope;
+    if (iobind__guard_enter_to_free(importer->device->guard, &scope)) {
+      importer->api->ReleaseExternalMemoryHandle(memory->handle);
+      iobind__guard_leave(&scope);
+    }
   }
   iobind__importer_close(importer);
   free(memory);
@@ -41,12 +43,16 @@ static iobind_status import(iobind_device *device, const iobind__imported *from,
                                                   .handle_type = (OrtExternalMemoryHandleType)from->ort_kind,
                                                   .native_handle = from->given.handle,
                                                   .size_bytes = from->given.bytes};
-  iobind__device_enter(device);
-  OrtStatus *failed = importer->api->ImportMemory(importer->ort, &descriptor, &memory->handle);
-  iobind__device_leave(device);
+  iobind__scope scope;
+  status = iobind__named(iobind__guard_enter(device->guard, &scope, error), error, "external_memory_import");
+  OrtStatus *failed = status == IOBIND_OK ? importer->api->ImportMemory(importer->ort, &descriptor, &memory->handle) : NULL;
+  iobind__guard_leave(&scope);
   if (failed != NULL) {
+    status = iobind__ort_fail(IOBIND__API(device->runtime), failed, error, "external_memory_import: '%s'", device->spec);
+  }
+  if (status != IOBIND_OK) {
     iobind__ref_release(&memory->ref);
-    return iobind__ort_fail(IOBIND__API(device->runtime), failed, error, "external_memory_import: '%s'", device->spec);
+    return status;
   }
   *out = memory;
   return IOBIND_OK;
@@ -105,15 +111,17 @@ static iobind_status make(iobind_external_memory *memory, size_t offset, iobind_
                                                   .rank = rank,
                                                   .offset_bytes = offset};
   OrtValue *value = NULL;
-  iobind__device_enter(device);
+  iobind__scope scope;
+  IOBIND__TRY(iobind__named(iobind__guard_enter(device->guard, &scope, error), error, what));
   OrtStatus *failed = importer->api->CreateTensorFromMemory(importer->ort, memory->handle, &descriptor, &value);
-  iobind__device_leave(device);
+  iobind__guard_leave(&scope);
   IOBIND__ORT_TRY(IOBIND__API(device->runtime), failed, error, "%s: '%s'", what, device->spec);
   iobind_status status = take(memory, value, tensor, what, error);
   if (status != IOBIND_OK) {
-    iobind__device_enter(device);
-    IOBIND__API(device->runtime)->ReleaseValue(value);
-    iobind__device_leave(device);
+    if (iobind__guard_enter_to_free(device->guard, &scope)) {
+      IOBIND__API(device->runtime)->ReleaseValue(value);
+      iobind__guard_leave(&scope);
+    }
     return status;
   }
   (*tensor)->borrows = true;

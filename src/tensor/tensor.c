@@ -48,9 +48,11 @@ static void tensor_destroy(iobind__ref *ref) {
     return;
   }
   if (tensor->value != NULL && !tensor->lent && iobind__device_is_registered(tensor->place->device)) {
-    iobind__device_enter(tensor->place->device);
-    IOBIND__API(runtime_of(tensor))->ReleaseValue(tensor->value);
-    iobind__device_leave(tensor->place->device);
+    iobind__scope scope;
+    if (iobind__guard_enter_to_free(tensor->place->device->guard, &scope)) {
+      IOBIND__API(runtime_of(tensor))->ReleaseValue(tensor->value);
+      iobind__guard_leave(&scope);
+    }
   }
   atomic_fetch_sub(&tensor->place->device->counters.allocated_bytes, tensor->allocated);
   if (tensor->is_handle) {
@@ -242,6 +244,9 @@ iobind_status iobind_tensor_wrap(iobind_device *device, iobind_memory memory, io
                ? iobind__fail(error, IOBIND_INVALID_ARGUMENT, "tensor_wrap: data is NULL, %s has %zu bytes", shape, needed)
                : iobind__fail(error, IOBIND_INVALID_ARGUMENT, "tensor_wrap: expected %zu bytes or more for %s, got %zu", needed,
                               shape, bytes);
+  }
+  if (device->context != NULL && needed > 0) {
+    IOBIND__TRY(iobind__named(iobind__context_check_address(device->context, memory, data, error), error, "tensor_wrap"));
   }
   const iobind__driver *driver = iobind__driver_of(device);
   bool is_handle = driver->wrap != NULL && !place->host;
@@ -523,9 +528,11 @@ bool iobind__tensor_replace_value(iobind_tensor *tensor, OrtValue *value, bool *
   if (!fits) {
     return false;
   }
-  iobind__device_enter(tensor->place->device);
-  api->ReleaseValue(tensor->value);
-  iobind__device_leave(tensor->place->device);
+  iobind__scope scope;
+  if (iobind__guard_enter_to_free(tensor->place->device->guard, &scope)) {
+    api->ReleaseValue(tensor->value);
+    iobind__guard_leave(&scope);
+  }
   tensor->value = value;
   tensor->serial = iobind__serial_next();
   tensor->data = data;

@@ -58,16 +58,6 @@ static iobind_status wait_on_second(struct rig *rig) {
   return iobind_stream_wait(rig->second_stream, rig->event, &rig->error);
 }
 
-static iobind_status create_with_options(struct rig *rig) {
-  static const char *const keys[1] = {"no_key_of_vdev"};
-  static const char *const values[1] = {"1"};
-  iobind_stream_options options = IOBIND_STREAM_OPTIONS_INIT;
-  options.option_keys = keys;
-  options.option_values = values;
-  options.option_count = 1;
-  return iobind_stream_create(rig->device, &options, &rig->stream, &rig->error);
-}
-
 static iobind_status create_event(struct rig *rig) {
   return iobind_event_create(rig->device, &rig->event, &rig->error);
 }
@@ -162,12 +152,7 @@ const struct scenario stream_scenarios[] = {
      .call = create,
      .out = OUT(stream),
      .right = stream_works},
-    {.function = "iobind_stream_create",
-     .variant = "with options",
-     .places = ON_VDEV,
-     .call = create_with_options,
-     .out = OUT(stream),
-     .right = stream_works},
+
     {.function = "iobind_stream_destroy", .variant = "", .places = ON_ALL, .prepare = make_work, .call = destroy, .last = true},
     {.function = "iobind_stream_synchronize",
      .variant = "",

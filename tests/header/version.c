@@ -26,6 +26,6 @@ int main(void) {
   IOBIND_STATUS_MAP(CHECK_NAME)
 #undef CHECK_NAME
   same("iobind_status_name(-1)", "UNKNOWN", iobind_status_name(-1));
-  same("iobind_status_name(15)", "UNKNOWN", iobind_status_name(15));
+  same("iobind_status_name(16)", "UNKNOWN", iobind_status_name(16));
   return wrong;
 }

@@ -302,10 +302,13 @@ static void stream_options(void **state) {
   options.option_count = 2;
   options.option_keys = keys;
   options.option_values = two;
-  expect(IOBIND_NOT_SUPPORTED, iobind_stream_create(cpu, &options, &stream, &fault)); /* no stream of its own to hand them to */
   iobind_device *vdev = fixture_device(runtime, "vdev");
   expect(IOBIND_INVALID_ARGUMENT, iobind_stream_create(vdev, &options, &stream, &fault));
   expect_words("1 is NULL");
+  options.option_count = 1; /* no EP looks at one: it would be lost */
+  expect(IOBIND_NOT_SUPPORTED, iobind_stream_create(cpu, &options, &stream, &fault));
+  expect(IOBIND_NOT_SUPPORTED, iobind_stream_create(vdev, &options, &stream, &fault));
+  expect_words("its streams have no options, got 'key'");
 }
 
 /* More copies at a time than ORT is handed in one call. */

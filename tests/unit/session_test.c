@@ -154,13 +154,16 @@ typedef struct capture {
 /* Alone on a device for as long as a session takes to be made, or longer. */
 static void *be_alone(void *context) {
   capture *self = context;
-  iobind__device_enter_alone(self->device);
+  iobind__scope scope;
+  if (iobind__guard_enter_alone(self->device->guard, &scope, NULL) != IOBIND_OK) {
+    return NULL;
+  }
   atomic_store(&self->holds, true);
   for (int i = 0; i < self->patience_ms && !atomic_load(&self->loaded); i++) {
     pause_ms(1);
   }
   self->was_disturbed = atomic_load(&self->loaded);
-  iobind__device_leave_alone(self->device);
+  iobind__guard_leave_alone(&scope);
   return NULL;
 }
 
@@ -174,8 +177,9 @@ static void policy_disturbs_no_capture(void **state) {
   uint64_t from_ns = iobind__clock_ns();
   expect_ok(load("add", &options));
   self.patience_ms = 100 + 10 * (int)((iobind__clock_ns() - from_ns) / 1000000);
-  const uint32_t quirks = cpu->quirks;
-  cpu->quirks |= IOBIND__QUIRK_SERIAL; /* WebGPU's is, which not every machine has */
+  const iobind__guard *was = cpu->guard;
+  const iobind__guard serial = {.serial = &runtime->serial_mutex}; /* WebGPU's is, which not every machine has */
+  cpu->guard = &serial;
   assert_int_equal(pthread_create(&thread, NULL, be_alone, &self), 0);
   while (!atomic_load(&self.holds)) {
     pause_ms(1);
@@ -183,7 +187,7 @@ static void policy_disturbs_no_capture(void **state) {
   expect_ok(load("add", &options));
   atomic_store(&self.loaded, true);
   assert_int_equal(pthread_join(thread, NULL), 0);
-  cpu->quirks = quirks;
+  cpu->guard = was;
   assert_false(self.was_disturbed);
 }
 

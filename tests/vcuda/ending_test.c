@@ -5,7 +5,8 @@
 
 /* ---- failures ---- */
 
-/* A replay that fails on the device is told by the event, the output and the stream; the next one is good. */
+/* A replay that fails on the device is told by the event, the output and the stream: the device is lost. One that cannot be launched fails
+ * alone, and the next one is good. */
 static void a_replay_that_fails(void **state) {
   (void)state;
   gate g;
@@ -19,16 +20,22 @@ static void a_replay_that_fails(void **state) {
   close_gate(&g, stream); /* otherwise the device may fail within the call, which tells it then */
   expect_ok(iobind_binding_run(d.binding, stream, event, &fault));
   open_gate(&g);
-  assert_int_not_equal(iobind_event_wait(event, &fault), IOBIND_OK);
-  assert_int_not_equal(iobind_binding_get_output(d.binding, 0, &y, &fault), IOBIND_OK);
-  assert_int_not_equal(iobind_stream_synchronize(stream, &fault), IOBIND_OK);
+  expect(IOBIND_DEVICE_LOST, iobind_event_wait(event, &fault));
+  expect(IOBIND_DEVICE_LOST, iobind_binding_get_output(d.binding, 0, &y, &fault));
+  expect(IOBIND_DEVICE_LOST, iobind_stream_synchronize(stream, &fault));
+  free_doubler(&d);
+  iobind_event_destroy(event);
+  iobind_stream_destroy(stream);
+  iobind_session_destroy(session);
+  iobind_runtime_destroy(runtime);
   (void)vcuda_recover(0);
   (void)cudaGetLastError();
-  fill(d.x, 4);
-  expect_ok(iobind_binding_run(d.binding, stream, event, &fault));
-  expect_ok(iobind_event_wait(event, &fault));
-  expect_tensor(d.y, 8);
+  assert_int_equal(start(NULL), 0); /* as in a new process */
 
+  session = make_session("scale", 1, NULL);
+  stream = make_stream();
+  event = make_event();
+  d = make_captured(session);
   assert_int_equal(vcuda_set(0, "fail_graph", "1"), 0); /* not launched */
   assert_int_not_equal(iobind_binding_run(d.binding, stream, event, &fault), IOBIND_OK);
   fill(d.x, 5);
@@ -71,6 +78,63 @@ static void a_capture_that_fails(void **state) {
   iobind_tensor_release(x);
   iobind_stream_destroy(stream);
   iobind_session_destroy(session);
+}
+
+/* Runs of a state that is swapped, the first two of which capture; the n-th operation fails once, at the call or by the way. The caller is
+ * told, and the state is what the runs that went well have made of it, or nobody can have it. */
+static void a_swapped_state_never_goes_wrong(void **state) {
+  (void)state;
+  enum { RUNS = 4, MOST = 40 };
+  static const char *const sites[] = {"fail_copy", "fail_compute", "fail_graph", "fail_event", "fail_alloc"};
+  NEEDS_STREAMS();
+  NEEDS_SEVERAL_GRAPHS();
+  for (size_t way = 0; way < 2 * (sizeof sites / sizeof sites[0]); way++) {
+    const size_t site = way / 2;
+    bool has_failed = true;
+    int last = 0;
+    for (int n = 1; n <= MOST && has_failed; n++) {
+      char text[16];
+      iobind_stream *stream = make_stream();
+      iobind_session *session = make_session("scale", 2, way % 2 == 0 ? NULL : stream);
+      iobind_tensor *x = make_tensor(IOBIND_MEMORY_DEFAULT, COUNT);
+      iobind_tensor *y = NULL;
+      iobind_binding *binding;
+      float expected = 1;
+      bool is_known = true;
+      fill(x, 1);
+      expect_ok(iobind_binding_create(session, &binding, &fault));
+      expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, x, NULL, &fault));
+      expect_ok(iobind_binding_carry(binding, 0, 0, IOBIND_CARRY_SWAP, &fault));
+      snprintf(text, sizeof text, "%d", n);
+      assert_int_equal(vcuda_set(0, sites[site], text), 0);
+      has_failed = false;
+      last = n;
+      for (int run = 0; run < RUNS; run++) {
+        const bool waits = run % 2 == 0;
+        iobind_status status = iobind_binding_run(binding, waits ? NULL : stream, NULL, NULL);
+        iobind_status passed = waits || status != IOBIND_OK ? status : iobind_stream_synchronize(stream, NULL);
+        is_known = is_known && (status != IOBIND_OK || passed == IOBIND_OK); /* it was made, and only the wait failed */
+        has_failed = has_failed || passed != IOBIND_OK;
+        expected *= status == IOBIND_OK ? 2 : 1;
+      }
+      assert_int_equal(vcuda_set(0, sites[site], "0"), 0);
+      assert_int_equal(cudaPeekAtLastError(), CUDA_OK);
+      if (is_known && iobind_binding_run(binding, NULL, NULL, NULL) == IOBIND_OK) {
+        float read[COUNT] = {0};
+        expect_ok(iobind_binding_get_output(binding, 0, &y, &fault));
+        expect_ok(iobind_tensor_read(y, 0, read, sizeof read, NULL, &fault));
+        if (read[0] != 2 * expected) {
+          fail_msg("%s=%d: expected %g, got %g", sites[site], n, 2 * (double)expected, (double)read[0]);
+        }
+      }
+      iobind_binding_destroy(binding);
+      iobind_tensor_release(x);
+      iobind_stream_destroy(stream);
+      iobind_session_destroy(session);
+    }
+    assert_false(has_failed); /* all of them have */
+    assert_true(last > 1);
+  }
 }
 
 /* ---- what may not be, and what goes, while replays are queued ---- */
@@ -323,6 +387,7 @@ static void threads_beside_captures(void **state) {
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_replay_that_fails),
     cmocka_unit_test(a_capture_that_fails),
+    cmocka_unit_test(a_swapped_state_never_goes_wrong),
     cmocka_unit_test(graphs_stay_while_replays_are_queued),
     cmocka_unit_test(destroyed_while_replays_are_queued),
     cmocka_unit_test(released_within_a_run),

@@ -308,7 +308,7 @@ static void inputs_are_bound_between_runs(void **state) {
   expect_ok(iobind_binding_run(held.binding, stream, NULL, &fault));
   pthread_t threads[3];
   assert_int_equal(pthread_create(&threads[0], NULL, run_at_once, running.binding), 0);
-  while ((atomic_load(&session->turn) & IOBIND__TURN_TAKEN) == 0) {
+  while ((atomic_load(&session->turn.state) & IOBIND__TURN_TAKEN) == 0) {
     nanosleep(&moment, NULL);
   }
   assert_int_equal(pthread_create(&threads[1], NULL, bind_unit, &bound), 0);

@@ -16,6 +16,7 @@ from ._errors import (
     CLASSES,
     Cancelled,
     DeviceError,
+    DeviceLost,
     DTypeError,
     Error,
     FileError,
@@ -43,7 +44,7 @@ for _class in CLASSES:
 _core.use_classes(Tensor, Outputs, Binding, BY_STATUS)
 
 __all__ = [
-    "REUSE", "Audit", "Binding", "Cancelled", "DTypeError", "Device", "DeviceError", "Error", "Event", "FileError", "FileNotFound",
+    "REUSE", "Audit", "Binding", "Cancelled", "DTypeError", "Device", "DeviceError", "DeviceLost", "Error", "Event", "FileError", "FileNotFound",
     "InternalError", "InvalidArgument", "InvalidState", "Live", "Map", "NameNotFound", "NotFound", "NotSupported", "OrtError", "OutOfMemory", "Outputs", "Session",
     "ShapeError", "Stream", "Tensor", "Timeout", "Times", "Value", "VersionError", "attach", "attached", "configure", "copy", "device",
     "devices", "empty", "from_dlpack", "in_place", "info", "live", "preload", "register_ep", "tensor", "wrap", "wrap_address",

@@ -524,7 +524,8 @@ static int tensor_buffer(Tensor *self, Py_buffer *view, int flags) {
   iobind_error error = IOBIND_ERROR_INIT;
   iobind_status status;
   void *data = NULL;
-  WITHOUT_GIL(status, iobind_tensor_get_data(self->handle, (iobind_dtype)info->dtype, &data, &error)); /* after work in flight */
+  WITHOUT_GIL(status,
+              iobind_tensor_get_data(self->handle, (iobind_dtype)info->dtype, &data, &error)); /* after work in flight */
   if (status != IOBIND_OK) {
     raise_error(&error);
     return -1;

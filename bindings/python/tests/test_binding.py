@@ -413,9 +413,9 @@ def test_errors_have_a_status(tmp_path):
     with pytest.raises(iobind.OrtError) as caught:
         iobind.Session(b"not a model")
     assert caught.value.ort_code != 0
-    assert {cls.status for cls in iobind.Error.__subclasses__()} == {
+    assert {cls.status for cls in [*iobind.Error.__subclasses__(), iobind.DeviceLost]} == {
         "INVALID_ARGUMENT", "INVALID_STATE", "NOT_FOUND", "NOT_SUPPORTED", "OUT_OF_MEMORY", "IO", "VERSION", "RUNTIME", "DEVICE", "SHAPE",
-        "DTYPE", "TIMEOUT", "CANCELLED", "INTERNAL"}
+        "DTYPE", "TIMEOUT", "CANCELLED", "INTERNAL", "DEVICE_LOST"}
 
 
 def test_the_audit_says_what_crosses(device):

@@ -31,7 +31,9 @@ public enum OrtStatus {
   /** The run was cancelled. */
   CANCELLED,
   /** A defect of iobind: please report it. */
-  INTERNAL;
+  INTERNAL,
+  /** Nothing works on the device any more in this process; its work has failed. */
+  DEVICE_LOST;
 
   private static final OrtStatus[] VALUES = values();
 

@@ -1,0 +1,282 @@
+/* The current device. NVIDIA's EPs act on the GPU that is current in the calling thread: they make memory, streams and events there, and
+ * change it. It belongs to the caller, so iobind makes the right one current and gives the caller's back.
+ *
+ * What is current is a context of the driver. A program that uses CUDA's runtime has a device's primary context, one that uses the driver
+ * may have its own, which cudaSetDevice would replace and cudaGetDevice does not tell. So the driver is asked, and set. A thread that has no
+ * context yet is the exception: there the runtime remembers a number, which only the runtime can set back. */
+#include <stdlib.h>
+
+#include "runtime/runtime.h"
+#include "support/system.h"
+
+/* Of the driver and the runtime that the EP has loaded; none is linked. They return 0, or an error. */
+typedef struct cuda_calls {
+  int (*count)(int *count);
+  int (*device)(int *device, int ordinal);
+  int (*retain)(void **context, int device);
+  int (*get_current)(void **context);
+  int (*set_current)(void *context);
+  int (*memory)(size_t *available, size_t *total);
+  int (*attribute)(void *value, int attribute, uintptr_t address);
+  int (*stream_context)(void *stream, void **context);
+  int (*get_device)(int *ordinal); /* these three are the runtime's; NULL: the EP has it inside */
+  int (*set_device)(int ordinal);
+  int (*take_error)(void);
+} cuda_calls;
+
+enum { ANY = -1 };
+
+struct iobind__context {
+  cuda_calls calls;
+  const char *spec;
+  bool one_of_several;
+  int ordinal;             /* CUDA's number of the device; ANY: the caller's is kept, and none made current */
+  _Atomic(void *) primary; /* the device's; NULL: not asked for yet, because that makes it, and takes memory */
+};
+
+/* The innermost that this thread has entered. */
+static IOBIND__OF_THREAD const iobind__context *entered;
+
+#if defined(_WIN32)
+static const char driver[] = "nvcuda.dll";
+#else
+static const char driver[] = "libcuda.so.1";
+#endif
+
+#define FIND(calls, library, field, name) (*(void **)&(calls)->field = iobind__library_symbol(library, name))
+
+/* False: there is no driver. */
+static bool find_calls(cuda_calls *calls, void *ep_library) {
+  void *library = iobind__library_loaded(driver);
+  bool all =
+      library != NULL && FIND(calls, library, count, "cuDeviceGetCount") != NULL &&
+      FIND(calls, library, device, "cuDeviceGet") != NULL && FIND(calls, library, retain, "cuDevicePrimaryCtxRetain") != NULL &&
+      FIND(calls, library, get_current, "cuCtxGetCurrent") != NULL &&
+      FIND(calls, library, set_current, "cuCtxSetCurrent") != NULL && FIND(calls, library, memory, "cuMemGetInfo_v2") != NULL &&
+      FIND(calls, library, attribute, "cuPointerGetAttribute") != NULL &&
+      FIND(calls, library, stream_context, "cuStreamGetCtx") != NULL;
+  /* the EP's own runtime: another one in the process has numbers of its own, which the EP does not change */
+  if (ep_library != NULL && FIND(calls, ep_library, set_device, "cudaSetDevice") != NULL) {
+    (void)FIND(calls, ep_library, get_device, "cudaGetDevice");
+    (void)FIND(calls, ep_library, take_error, "cudaGetLastError");
+  }
+  return all;
+}
+
+/* CUDA's number: ORT need not list the devices in CUDA's order. */
+static int ordinal_of(const iobind_device *device) {
+  const OrtApi *api = IOBIND__API(device->runtime);
+  const iobind__place *place = &device->places[IOBIND_MEMORY_DEFAULT];
+  int id = 0;
+  OrtStatus *failed = place->host ? NULL : api->MemoryInfoGetId(place->info, &id);
+  if (failed != NULL) {
+    api->ReleaseStatus(failed);
+  }
+  return place->host || failed != NULL ? (int)device->ordinal : id;
+}
+
+/* Where it is not known which device a call uses. */
+static iobind__context any_context = {.spec = "cuda", .ordinal = ANY};
+static const iobind__guard any_guard = {.context = &any_context};
+static atomic_bool has_any;
+
+/* With the calls of the first device that has a context: they are those of all. */
+static void open_any(const iobind__context *of) {
+  static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+  pthread_mutex_lock(&mutex);
+  if (!atomic_load(&has_any)) {
+    any_context.calls = of->calls;
+    atomic_store(&has_any, true);
+  }
+  pthread_mutex_unlock(&mutex);
+}
+
+iobind_status iobind__context_open(iobind_device *device, iobind__context **out, iobind_error *error) {
+  const char *path = device->ep != NULL && device->ep->current_device ? iobind__device_library(device) : NULL;
+  cuda_calls calls = {0};
+  *out = NULL;
+  if (path == NULL || !find_calls(&calls, iobind__library_loaded(path))) {
+    return IOBIND_OK;
+  }
+  iobind__context *context = calloc(1, sizeof *context);
+  if (context == NULL) {
+    return iobind__out_of_memory(error, "devices");
+  }
+  context->calls = calls;
+  context->spec = device->spec;
+  context->ordinal = ordinal_of(device);
+  atomic_init(&context->primary, NULL);
+  int count = 0;
+  context->one_of_several = calls.count(&count) == 0 && count > 1;
+  if (context->one_of_several) {
+    open_any(context);
+  }
+  *out = context;
+  return IOBIND_OK;
+}
+
+bool iobind__context_is_one_of_several(const iobind__context *context) {
+  return context != NULL && context->one_of_several;
+}
+
+void iobind__context_close(iobind__context *context) {
+  free(
+      context); /* the device's stays retained, as CUDA's runtime does it: giving up the last reference would reset the device */
+}
+
+/* ---- entered and left ---- */
+
+static iobind_status find_primary(iobind__context *self, void **primary, iobind_error *error) {
+  int device = 0;
+  *primary = self->ordinal == ANY ? NULL : atomic_load_explicit(&self->primary, memory_order_acquire);
+  if (*primary != NULL || self->ordinal == ANY) {
+    return IOBIND_OK;
+  }
+  int failed = self->calls.device(&device, self->ordinal);
+  failed = failed != 0 ? failed : self->calls.retain(primary, device);
+  if (failed != 0) {
+    return iobind__fail(error, IOBIND_RUNTIME, "'%s': CUDA error %d: its context cannot be made", self->spec, failed);
+  }
+  atomic_store_explicit(&self->primary, *primary, memory_order_release);
+  return IOBIND_OK;
+}
+
+static iobind_status make_current(iobind__context *self, iobind__scope *scope, iobind_error *error) {
+  const cuda_calls *calls = &self->calls;
+  void *primary;
+  IOBIND__TRY(find_primary(self, &primary, error));
+  scope->device = -1;
+  int failed = calls->get_current(&scope->current);
+  if (failed == 0 && scope->current == NULL && (calls->get_device == NULL || calls->get_device(&scope->device) != 0)) {
+    scope->device = -1;
+  }
+  if (failed == 0 && primary != NULL && primary != scope->current) {
+    failed = calls->set_current(primary);
+  }
+  return failed == 0 ? IOBIND_OK
+                     : iobind__fail(error, IOBIND_RUNTIME, "'%s': CUDA error %d: it cannot be made the current device",
+                                    self->spec, failed);
+}
+
+static void give_back(const iobind__context *self, const iobind__scope *scope) {
+  int now = scope->device;
+  (void)self->calls.set_current(scope->current);
+  if (scope->device >= 0 && self->calls.get_device(&now) == 0 && now != scope->device) {
+    (void)self->calls.set_device(scope->device);
+  }
+}
+
+iobind_status iobind__context_enter(iobind__context *context, iobind__scope *scope, iobind_error *error) {
+  scope->context = NULL;
+  scope->outer = entered;
+  if (context == NULL || entered == context || (entered != NULL && context->ordinal == ANY)) {
+    return IOBIND_OK; /* who has entered it gives the caller's back */
+  }
+  IOBIND__TRY(make_current(context, scope, error));
+  scope->context = context;
+  entered = context;
+  return IOBIND_OK;
+}
+
+void iobind__context_leave(iobind__scope *scope) {
+  const iobind__context *self = scope->context;
+  if (self == NULL) {
+    return;
+  }
+  give_back(self, scope);
+  entered = scope->outer;
+}
+
+/* ---- after a failure ---- */
+
+/* Asking for the size of the memory needs nothing but a context that works. It waits for nothing, and breaks no capture. */
+int iobind__context_ask(iobind__context *context) {
+  iobind__scope scope;
+  size_t available = 0;
+  size_t total = 0;
+  if (make_current(context, &scope, NULL) != IOBIND_OK) {
+    return 0;
+  }
+  int failed = context->calls.memory(&available, &total);
+  give_back(context, &scope);
+  return failed;
+}
+
+/* ---- what other code gives ---- */
+
+enum { MEMORY_TYPE = 2, IS_MANAGED = 8, DEVICE_ORDINAL = 9 }; /* CUpointer_attribute */
+enum { TYPE_HOST = 1, TYPE_DEVICE = 2 };                      /* CUmemorytype */
+
+/* Managed memory is everywhere. */
+static iobind_status judge_address(const iobind__context *self, iobind_memory memory, const void *address,
+                                   iobind_error *error) {
+  const cuda_calls *calls = &self->calls;
+  const bool pinned = memory == IOBIND_MEMORY_HOST_ACCESSIBLE;
+  const char *suffix = pinned ? "/pinned" : "";
+  unsigned type = 0;
+  unsigned managed = 0;
+  int ordinal = -1;
+  if (calls->attribute(&type, MEMORY_TYPE, (uintptr_t)address) != 0) {
+    return iobind__fail(error, IOBIND_DEVICE, "%p: expected memory of '%s%s', got an address that CUDA does not know", address,
+                        self->spec, suffix);
+  }
+  if (calls->attribute(&managed, IS_MANAGED, (uintptr_t)address) == 0 && managed != 0) {
+    return IOBIND_OK;
+  }
+  if (type != (unsigned)(pinned ? TYPE_HOST : TYPE_DEVICE)) {
+    return iobind__fail(error, IOBIND_DEVICE, "%p: expected memory of '%s%s', got %s", address, self->spec, suffix,
+                        type == TYPE_HOST ? "pinned memory" : "memory of a GPU");
+  }
+  if (!pinned && calls->attribute(&ordinal, DEVICE_ORDINAL, (uintptr_t)address) == 0 && ordinal != self->ordinal) {
+    return iobind__fail(error, IOBIND_DEVICE, "%p: expected memory of '%s', got memory of CUDA's device %d", address,
+                        self->spec, ordinal);
+  }
+  return IOBIND_OK;
+}
+
+iobind_status iobind__context_check_address(iobind__context *context, iobind_memory memory, const void *address,
+                                            iobind_error *error) {
+  iobind__scope scope;
+  IOBIND__TRY(make_current(context, &scope, error));
+  iobind_status status = judge_address(context, memory, address, error);
+  give_back(context, &scope);
+  return status;
+}
+
+iobind_status iobind__context_check_stream(iobind__context *context, void *stream, iobind_error *error) {
+  enum { PER_THREAD = 2 };
+  iobind__scope scope;
+  void *found = NULL;
+  if ((uintptr_t)stream <= PER_THREAD) {
+    return IOBIND_OK; /* NULL, cudaStreamLegacy, cudaStreamPerThread: of whichever device is current */
+  }
+  IOBIND__TRY(make_current(context, &scope, error));
+  int failed = context->calls.stream_context(stream, &found);
+  give_back(context, &scope);
+  if (failed != 0) {
+    return iobind__fail(error, IOBIND_INVALID_ARGUMENT,
+                        "expected a stream of '%s', got %p, for which CUDA has error %d: was it destroyed?", context->spec,
+                        stream, failed);
+  }
+  return found == atomic_load(&context->primary)
+             ? IOBIND_OK
+             : iobind__fail(error, IOBIND_DEVICE, "expected a stream of '%s', got one of another device or context",
+                            context->spec);
+}
+
+void iobind__context_forget_error(const iobind__context *context) {
+  if (context->calls.take_error != NULL) {
+    (void)context->calls.take_error();
+  }
+}
+
+/* ---- where it is not known which device a call uses ---- */
+
+iobind__context *iobind__context_of_both(iobind__context *a, iobind__context *b) {
+  bool same = a == b || a == NULL || b == NULL || a->ordinal == b->ordinal;
+  return same ? (a == NULL ? b : a) : &any_context;
+}
+
+const iobind__guard *iobind__guard_of_any(void) {
+  return atomic_load(&has_any) ? &any_guard : NULL;
+}

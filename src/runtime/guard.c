@@ -1,0 +1,223 @@
+/* Entering an execution provider: see guard.h. Two kinds care who else is inside: one that crashes where two threads use it (`serial`), and one
+ * whose capture of a graph fails by any other thread's call (`gated`). CUDA's capture mode is the process's, so the gate is, too. Most of the
+ * time it is open and any number of threads are inside; a capture waits until they have left, and keeps them out until it has ended. A
+ * thread inside may itself wait for what a thread outside is about to do, such as signal a semaphore: so a capture that does not come to
+ * its turn lets those in that wait, and tries again with more patience. */
+#include <pthread.h>
+
+#include "runtime/runtime.h"
+#include "support/system.h"
+
+static struct {
+  size_t outside; /* threads that wait to come in; guarded by the mutex */
+  pthread_mutex_t mutex;
+  pthread_cond_t changed;
+  pthread_once_t once;
+} gate = {.mutex = PTHREAD_MUTEX_INITIALIZER, .once = PTHREAD_ONCE_INIT};
+
+static void init_gate(void) {
+  iobind__condition_init(&gate.changed); /* nobody waits before it has been closed once */
+}
+
+atomic_uint iobind__gate; /* its highest bit changes with the mutex held */
+
+static IOBIND__OF_THREAD size_t depth; /* how often this thread has entered */
+
+static bool is_closed(void) {
+  return atomic_load(&iobind__gate) >= IOBIND__GATE_CLOSED;
+}
+
+void iobind__gate_wake(void) {
+  pthread_mutex_lock(&gate.mutex);
+  pthread_cond_broadcast(&gate.changed);
+  pthread_mutex_unlock(&gate.mutex);
+}
+
+void iobind__gate_await(void) {
+  iobind__gate_leave();
+  pthread_mutex_lock(&gate.mutex);
+  gate.outside++;
+  while (is_closed()) {
+    pthread_cond_wait(&gate.changed, &gate.mutex);
+  }
+  atomic_fetch_add(&iobind__gate, 1);
+  if (--gate.outside == 0) {
+    pthread_cond_broadcast(&gate.changed);
+  }
+  pthread_mutex_unlock(&gate.mutex);
+}
+
+/* False: a thread was inside all the time, and the gate is open again. With the mutex held. */
+static bool try_to_shut(uint64_t patience_ns) {
+  while (is_closed() || gate.outside > 0) {
+    pthread_cond_wait(&gate.changed, &gate.mutex);
+  }
+  const uint64_t until = iobind__clock_ns() + patience_ns;
+  atomic_fetch_add(&iobind__gate, IOBIND__GATE_CLOSED);
+  while (atomic_load(&iobind__gate) != IOBIND__GATE_CLOSED) {
+    if (!iobind__condition_wait(&gate.changed, &gate.mutex, until)) {
+      atomic_fetch_sub(&iobind__gate, IOBIND__GATE_CLOSED);
+      pthread_cond_broadcast(&gate.changed);
+      return false;
+    }
+  }
+  return true;
+}
+
+/* A thread that is inside already leaves while it waits: two that want to be alone would wait for each other. */
+static void shut(void) {
+  uint64_t patience_ns = 10000000;
+  pthread_once(&gate.once, init_gate);
+  if (depth++ > 0) {
+    iobind__gate_leave();
+  }
+  pthread_mutex_lock(&gate.mutex);
+  while (!try_to_shut(patience_ns)) {
+    patience_ns *= 2;
+  }
+  pthread_mutex_unlock(&gate.mutex);
+}
+
+static void open_again(void) {
+  pthread_mutex_lock(&gate.mutex);
+  atomic_fetch_sub(&iobind__gate, IOBIND__GATE_CLOSED);
+  pthread_cond_broadcast(&gate.changed);
+  pthread_mutex_unlock(&gate.mutex);
+  if (--depth > 0) {
+    iobind__gate_enter();
+  }
+}
+
+/* In a forked child the threads that were inside do not exist, and would be waited for. */
+static bool is_gated(const iobind__guard *guard) {
+  return guard->gated && !iobind__process_is_forked();
+}
+
+/* ---- entered and left ---- */
+
+/* All but the device. */
+static void take(const iobind__guard *guard, iobind__scope *scope) {
+  scope->guard = guard;
+  if (guard->turn != NULL) {
+    iobind__turn_take(guard->turn);
+  }
+  if (is_gated(guard) && depth++ == 0) {
+    iobind__gate_enter();
+  }
+  if (guard->serial != NULL) {
+    pthread_mutex_lock(guard->serial);
+  }
+}
+
+static void give(iobind__scope *scope) {
+  const iobind__guard *guard = scope->guard;
+  if (guard->serial != NULL) {
+    pthread_mutex_unlock(guard->serial);
+  }
+  if (is_gated(guard) && --depth == 0) {
+    iobind__gate_leave();
+  }
+  if (guard->turn != NULL) {
+    iobind__turn_give(guard->turn);
+  }
+  scope->guard = NULL;
+}
+
+static iobind_status check_lost(const iobind__guard *guard, iobind_error *error) {
+  bool lost = guard->device != NULL && iobind__device_is_lost(guard->device);
+  return lost ? iobind__loss_refuse(guard->device, error) : IOBIND_OK;
+}
+
+bool iobind__guard_may_free(const iobind__guard *guard) {
+  return guard == NULL || guard->device == NULL || !iobind__device_is_lost(guard->device);
+}
+
+iobind_status iobind__guard_heed(const iobind__guard *guard, iobind_status status, iobind_error *error) {
+  return guard->device == NULL ? status : iobind__device_heed(guard->device, status, error);
+}
+
+iobind_status iobind__guard_take(const iobind__guard *guard, iobind__scope *scope, iobind_error *error) {
+  IOBIND__TRY(check_lost(guard, error));
+  take(guard, scope);
+  iobind_status status = iobind__context_enter(guard->context, scope, error);
+  if (status != IOBIND_OK) {
+    give(scope);
+  }
+  return status;
+}
+
+void iobind__guard_take_anyway(const iobind__guard *guard, iobind__scope *scope) {
+  take(guard, scope);
+  (void)iobind__context_enter(guard->context, scope, NULL); /* if it fails, no other device would do */
+}
+
+void iobind__guard_give(iobind__scope *scope) {
+  iobind__context_leave(scope);
+  give(scope);
+}
+
+iobind_status iobind__guard_enter_alone(const iobind__guard *guard, iobind__scope *scope, iobind_error *error) {
+  IOBIND__TRY(check_lost(guard, error));
+  if (guard->serial != NULL) {
+    pthread_mutex_lock(guard->serial);
+  } else if (is_gated(guard)) {
+    shut();
+  }
+  scope->guard = guard;
+  iobind_status status = iobind__context_enter(guard->context, scope, error);
+  if (status != IOBIND_OK) {
+    iobind__guard_leave_alone(scope);
+  }
+  return status;
+}
+
+void iobind__guard_leave_alone(iobind__scope *scope) {
+  const iobind__guard *guard = scope->guard;
+  iobind__context_leave(scope);
+  if (guard->serial != NULL) {
+    pthread_mutex_unlock(guard->serial);
+  } else if (is_gated(guard)) {
+    open_again();
+  }
+  scope->guard = NULL;
+}
+
+void iobind__guard_add(iobind__guard *guard, const iobind__guard *other) {
+  if (other == NULL) {
+    return;
+  }
+  guard->gated = guard->gated || other->gated;
+  guard->serial = guard->serial == NULL ? other->serial : guard->serial;
+  guard->context = iobind__context_of_both(guard->context, other->context);
+  guard->device = guard->device == NULL ? other->device : guard->device;
+}
+
+/* ---- turns ---- */
+
+void iobind__turn_init(iobind__turn *turn) {
+  atomic_init(&turn->state, 0);
+  pthread_mutex_init(&turn->mutex, NULL);
+  pthread_cond_init(&turn->given, NULL);
+}
+
+void iobind__turn_destroy(iobind__turn *turn) {
+  pthread_mutex_destroy(&turn->mutex);
+  pthread_cond_destroy(&turn->given);
+}
+
+/* The turn may be passed between the look and the wait: the mutex, which is held meanwhile, keeps the signal back. */
+void iobind__turn_await(iobind__turn *turn) {
+  pthread_mutex_lock(&turn->mutex);
+  const int both = IOBIND__TURN_TAKEN | IOBIND__TURN_AWAITED;
+  while ((atomic_fetch_or(&turn->state, both) & IOBIND__TURN_TAKEN) != 0) {
+    pthread_cond_wait(&turn->given, &turn->mutex);
+  }
+  pthread_mutex_unlock(&turn->mutex);
+}
+
+void iobind__turn_pass(iobind__turn *turn) {
+  pthread_mutex_lock(&turn->mutex);
+  atomic_fetch_and(&turn->state, ~IOBIND__TURN_AWAITED); /* the thread that wakes sets it again */
+  pthread_cond_signal(&turn->given);
+  pthread_mutex_unlock(&turn->mutex);
+}
