@@ -141,7 +141,7 @@ void iobind__graph_destroy(const iobind_binding *binding, iobind__graph *self) {
 iobind_status iobind__graph_make_options(const iobind_binding *binding, iobind__graph *self, bool is_queued,
                                          OrtRunOptions **options, iobind_error *error) {
   const iobind__ort_options *used = &self->options;
-  if (self->captured == NULL) {
+  if (self->captured == NULL || binding->wants_no_graph) {
     used = &binding->options;
   } else if (used->now == NULL) {
     char number[16];

@@ -64,9 +64,6 @@ iobind_status iobind__graphs_find(iobind_binding *binding, iobind_stream *stream
 iobind_status iobind__graphs_choose(iobind_binding *binding, iobind__graph *found, iobind_stream *stream,
                                     const iobind_device *ordered, OrtRunOptions **options, iobind_error *error);
 
-/* The same for a run that is to be a plain one by the caller's run options. */
-iobind_status iobind__graphs_pass_by(iobind_binding *binding, iobind_error *error);
-
 /* The call that replays a graph, and all that it takes. */
 typedef struct iobind__replay {
   uint64_t thread; /* which may replay it */

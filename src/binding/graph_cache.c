@@ -97,17 +97,16 @@ void iobind__graphs_drop_options(iobind_binding *binding) {
 
 /* ---- counted ---- */
 
-/* Captured ones, or those that are run plainly, too. */
-static size_t count(const iobind__graphs *graphs, bool are_captured) {
-  size_t sum = 0;
+static size_t count_captured(const iobind__graphs *graphs) {
+  size_t count = 0;
   for (const iobind__graph *one = graphs->first; one != NULL; one = one->next) {
-    sum += !are_captured || one->captured != NULL;
+    count += one->captured != NULL;
   }
-  return sum;
+  return count;
 }
 
 size_t iobind__graphs_count(const iobind_binding *binding) {
-  return binding->graphs == NULL ? 0 : count(binding->graphs, true);
+  return binding->graphs == NULL ? 0 : count_captured(binding->graphs);
 }
 
 size_t iobind__graphs_references(const iobind_binding *binding, size_t index, const iobind_tensor *tensor) {
@@ -157,7 +156,7 @@ static iobind__graph *look_up(iobind_binding *binding) {
 
 static iobind_status check_thread(const iobind_binding *binding, iobind_error *error) {
   const iobind__graphs *graphs = binding->graphs;
-  return graphs->first == NULL || graphs->thread == iobind__thread_number()
+  return binding->wants_no_graph || graphs->thread == iobind__thread_number() || count_captured(graphs) == 0
              ? IOBIND_OK
              : iobind__fail(error, IOBIND_INVALID_STATE,
                             "binding_run: the graphs of this binding were captured by another thread, and are its own: run it "
@@ -166,24 +165,26 @@ static iobind_status check_thread(const iobind_binding *binding, iobind_error *e
 
 static iobind_status check_limit(const iobind_binding *binding, iobind_error *error) {
   const iobind__graphs *graphs = binding->graphs;
+  size_t captured = count_captured(graphs);
   size_t limit = binding->session->graphs.limit;
-  return graphs->user == IOBIND__GRAPHS_OF_SLOT || count(graphs, false) < limit
+  return binding->wants_no_graph || graphs->user == IOBIND__GRAPHS_OF_SLOT || captured < limit
              ? IOBIND_OK
              : iobind__fail(
                    error, IOBIND_INVALID_STATE,
                    "binding_run: something is bound elsewhere, or has other dims or host bytes, than in the %zu captured "
                    "graphs, and graph_limit is %zu: write into the bound tensors, use one binding for each shape, or call "
                    "iobind_binding_forget_graphs",
-                   count(graphs, false), limit);
+                   captured, limit);
 }
 
-/* A slot captures up to graph_limit, and nothing where a session can have only one graph: another slot's run would be refused. */
+/* Else the run is a plain one. A slot captures up to graph_limit, and nothing where a session can have only one graph: another slot's run would
+ * be refused. */
 static bool may_capture(const iobind_binding *binding) {
   const iobind_session *session = binding->session;
   bool is_slot = binding->graphs->user == IOBIND__GRAPHS_OF_SLOT;
   bool slot_may = !iobind__session_graphs_have(session, IOBIND__QUIRK_GRAPH_RECYCLES) &&
-                  count(binding->graphs, true) < session->graphs.limit;
-  return iobind__registry_has_room(&session->graphs) && (!is_slot || slot_may);
+                  count_captured(binding->graphs) < session->graphs.limit;
+  return !binding->wants_no_graph && iobind__registry_has_room(&session->graphs) && (!is_slot || slot_may);
 }
 
 static bool is_tried(const iobind_binding *binding) {
@@ -202,10 +203,11 @@ static iobind_status await_bytes(const iobind_binding *binding, iobind_stream *s
   return is_copied_to ? iobind__stream_drain(stream, error) : IOBIND_OK;
 }
 
-/* Is what ORT's binding has, and so what its last run was, a graph of this thread's? */
+/* Is what ORT's binding has a graph, of this thread's if it is captured? */
 static bool is_last(const iobind_binding *binding, const iobind__graph *self) {
   const iobind__graphs *graphs = binding->graphs;
-  return self != NULL && graphs->thread == iobind__thread && (!graphs->reads_host || iobind__graph_has_bytes(binding, self));
+  return self != NULL && (graphs->thread == iobind__thread || self->captured == NULL) &&
+         (!graphs->reads_host || iobind__graph_has_bytes(binding, self));
 }
 
 iobind_status iobind__graphs_find(iobind_binding *binding, iobind_stream *stream, iobind__graph **found, iobind_error *error) {
@@ -231,6 +233,7 @@ iobind_status iobind__graphs_find(iobind_binding *binding, iobind_stream *stream
 
 /* ---- chosen: with the session entered ---- */
 
+/* There is memory for one plain run at a time. */
 static void forget_plain(iobind_binding *binding) {
   iobind__graph **at = &binding->graphs->first;
   while (*at != NULL) {
@@ -245,15 +248,13 @@ static void forget_plain(iobind_binding *binding) {
 static iobind_status add(iobind_binding *binding, const iobind_device *ordered, iobind__graph **out, iobind_error *error) {
   iobind__graphs *graphs = binding->graphs;
   bool is_plain = !may_capture(binding);
-  if (count(graphs, false) >= binding->session->graphs.limit) {
-    forget_plain(binding); /* a slot's: it has memory for one shape beyond the limit */
-  }
+  forget_plain(binding);
   IOBIND__TRY(iobind__registry_check_recycling(binding->session, "binding_run", error));
   iobind__graph *made = NULL;
   IOBIND__TRY(iobind__capture(binding, is_plain, ordered, &made, error));
   made->next = graphs->first;
   graphs->first = made;
-  graphs->thread = iobind__thread_number();
+  graphs->thread = is_plain ? graphs->thread : iobind__thread_number();
   *out = made;
   return IOBIND_OK;
 }
@@ -290,15 +291,11 @@ iobind_status iobind__graphs_choose(iobind_binding *binding, iobind__graph *foun
       return status;
     }
   }
-  if (found->captured == NULL) {
+  bool is_plain = found->captured == NULL || binding->wants_no_graph;
+  if (is_plain) {
     IOBIND__TRY(iobind__registry_check_recycling(binding->session, "binding_run", error));
   }
   return iobind__graph_make_options(binding, found, stream != NULL, options, error);
-}
-
-iobind_status iobind__graphs_pass_by(iobind_binding *binding, iobind_error *error) {
-  iobind__side_of_turn(binding)->graph = NULL; /* the next run of a graph looks at everything again */
-  return iobind__registry_check_recycling(binding->session, "binding_run", error);
 }
 
 bool iobind__graphs_repeat(const iobind_binding *binding, iobind__replay *replay) {
@@ -306,7 +303,8 @@ bool iobind__graphs_repeat(const iobind_binding *binding, iobind__replay *replay
   *replay = (iobind__replay){.thread = binding->graphs->thread,
                              .run = IOBIND__API(binding->session->runtime)->RunWithBinding,
                              .session = binding->session->session,
+                             .turn = &binding->session->turn,
                              .options = side->graph->options.now,
                              .binding = side->binding};
-  return !binding->graphs->reads_host && side->graph->captured != NULL;
+  return !binding->graphs->reads_host && !binding->wants_no_graph && side->graph->captured != NULL;
 }

@@ -265,13 +265,12 @@ __attribute__((always_inline)) static inline iobind_status execute_serial(iobind
   iobind_session *session = binding->session;
   iobind_status status = IOBIND_OK;
   iobind__graph *graph = NULL;
-  if (binding->graphs != NULL && !binding->wants_no_graph) {
+  if (binding->graphs != NULL) {
     IOBIND__TRY(iobind__graphs_find(binding, stream, &graph, error));
   }
   iobind__session_enter(session);
   if (binding->graphs != NULL) {
-    status = binding->wants_no_graph ? iobind__graphs_pass_by(binding, error)
-                                     : iobind__graphs_choose(binding, graph, stream, ordered, &options, error);
+    status = iobind__graphs_choose(binding, graph, stream, ordered, &options, error);
   }
   if (status == IOBIND_OK) {
     iobind__scope scope;
@@ -408,8 +407,8 @@ static bool is_gate_enough(const iobind_session *session) {
  * library's stream each run waits for what that library has submitted. */
 static void offer_replay(iobind_binding *binding) {
   const iobind_session *session = binding->session;
-  bool repeats = !binding->wants_no_graph && is_steady(binding, NULL) && binding->results == IOBIND__RESULTS_HELD &&
-                 binding->is_verified && !binding->has_live && session->queued == NULL && is_gate_enough(session) &&
+  bool repeats = is_steady(binding, NULL) && binding->results == IOBIND__RESULTS_HELD && binding->is_verified &&
+                 !binding->has_live && session->queued == NULL && is_gate_enough(session) &&
                  !iobind__stream_is_foreign(session->stream);
   if (repeats && iobind__graphs_repeat(binding, &binding->replay)) {
     uint64_t state = IOBIND__RUNNING; /* not if it was cancelled */

@@ -3,7 +3,6 @@
 #include "session/registry.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "session/session.h"
 
