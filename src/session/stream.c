@@ -37,8 +37,7 @@ static void *find_user_stream(const iobind_session_options *options, const iobin
   return found;
 }
 
-/* The EP takes whatever it is given: a stream of another GPU fails in the first run. */
-static iobind_status check_user_streams(const iobind_session_options *options, iobind_error *error) {
+iobind_status iobind__session_check_user_streams(const iobind_session_options *options, iobind_error *error) {
   for (size_t i = 0; i < options->device_count; i++) {
     const iobind_device *device = options->devices[i];
     void *given = device->context == NULL ? NULL : find_user_stream(options, device);
@@ -104,7 +103,7 @@ static iobind_status check_stream(const iobind_session_options *options, const i
 }
 
 iobind_status iobind__session_open_stream(const iobind_session_options *options, iobind_stream **stream, iobind_error *error) {
-  IOBIND__TRY(check_user_streams(options, error));
+
   iobind_device *device = find_device(options);
   const bool takes_none = options->graph_limit > 0 && !captures_on_stream(device);
   *stream = NULL;
