@@ -168,6 +168,9 @@ iobind_status iobind__session_options_build(iobind_runtime *runtime, const iobin
   if (status == IOBIND_OK) {
     status = iobind__session_append_eps(runtime, options, *out, error);
   }
+  if (status == IOBIND_OK) {
+    status = iobind__session_check_user_streams(options, error);
+  }
   if (status != IOBIND_OK) {
     api->ReleaseSessionOptions(*out);
     *out = NULL;

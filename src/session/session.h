@@ -96,6 +96,9 @@ iobind_status iobind__session_options_build(iobind_runtime *runtime, const iobin
 /* The caller's stream, or one for an EP that needs it; NULL: neither. The session is an owner of it. */
 iobind_status iobind__session_open_stream(const iobind_session_options *options, iobind_stream **stream, iobind_error *error);
 
+/* A stream among the options of an EP that takes whatever it is given: one of another GPU would fail in the first run. */
+iobind_status iobind__session_check_user_streams(const iobind_session_options *options, iobind_error *error);
+
 /* Does the EP know the session's stream by an option, so that no run gives it? */
 bool iobind__session_stream_is_option(const iobind_session *session);
 

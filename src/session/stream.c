@@ -1,6 +1,5 @@
 /* The stream that a session computes on. An EP that refuses a stream with each run is given one when the session is made, by an option
  * of the EP. Other EPs are given it with each run. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "iobind/interop.h"
@@ -50,6 +49,18 @@ static bool find_given(const iobind_session_options *options, const iobind_devic
     }
   }
   return false;
+}
+
+iobind_status iobind__session_check_user_streams(const iobind_session_options *options, iobind_error *error) {
+  for (size_t i = 0; i < options->device_count; i++) {
+    const iobind_device *device = options->devices[i];
+    void *given = NULL;
+    if (device->context != NULL && find_given(options, device, &given)) {
+      IOBIND__TRY(iobind__named(iobind__context_check_stream(device->context, given, error), error,
+                                "session_create: user_compute_stream"));
+    }
+  }
+  return IOBIND_OK;
 }
 
 /* The only device with streams among those that are named; NULL: there is none, or several. */
@@ -126,6 +137,19 @@ static iobind_status open_for_option(const iobind_session_options *options, iobi
 }
 
 iobind_status iobind__session_open_stream(const iobind_session_options *options, iobind_stream **stream, iobind_error *error) {
+  return false;
+}
+
+iobind_status iobind__session_check_user_streams(const iobind_session_options *options, iobind_error *error) {
+  for (size_t i = 0; i < options->device_count; i++) {
+    const iobind_device *device = options->devices[i];
+    void *given = NULL;
+    if (device->context != NULL && find_given(options, device, &given)) {
+      IOBIND__TRY(iobind__named(iobind__context_check_stream(device->context, given, error), error,
+                                "session_create: user_compute_stream"));
+    }
+  }
+  return IOBIND_OK;
   iobind_device *device = find_device(options);
   const bool by_option = device != NULL && iobind__device_has(device, IOBIND__QUIRK_REFUSES_RUN_STREAM);
   const bool takes_none = options->graph_limit > 0 && !captures_on_stream(device);

@@ -1,5 +1,5 @@
-/* Two GPUs in one process. Whatever is done on one of them, by whichever thread and whatever device is current there: it is done on that
- * GPU, and the caller's current device is what it was after every call. */
+/* Two GPUs in one process, beside the rows of current_test.c: threads that have chosen none, GPUs that ORT chooses, memory and streams that
+ * the program gives, the end of a runtime. The caller's current device is what it was after every call. */
 #include "fixture.h"
 
 #include <pthread.h>
@@ -365,51 +365,6 @@ static void destroyed_in_flight(int gpu) {
 static void (*const actions[])(int gpu) = {tensors, streams,   sessions,        session_runs,       products,
                                            graphs,  pipelines, foreign_streams, destroyed_in_flight};
 
-static void any_device_may_be_current(void **state) {
-  (void)state;
-  for (size_t i = 0; i < sizeof actions / sizeof actions[0]; i++) {
-    for (int gpu = 0; gpu < GPUS; gpu++) {
-      for (int current = 0; current < GPUS; current++) {
-        choose(current);
-        actions[i](gpu);
-      }
-    }
-  }
-  choose(0);
-}
-
-/* Sessions of both in one thread, run by turns. */
-static void by_turns(void **state) {
-  (void)state;
-  for (size_t limit = 0; limit <= 1; limit++) {
-    iobind_session *session[GPUS];
-    iobind_binding *binding[GPUS];
-    iobind_tensor *x[GPUS];
-    iobind_tensor *y[GPUS];
-    for (int gpu = 0; gpu < GPUS; gpu++) {
-      session[gpu] = make_session(gpu, "scale", limit, NULL);
-      x[gpu] = make_tensor(gpu, IOBIND_MEMORY_DEFAULT, (float)(gpu + 1));
-      y[gpu] = make_tensor(gpu, IOBIND_MEMORY_DEFAULT, 0);
-      TRY(iobind_binding_create(session[gpu], &binding[gpu], &fault));
-      TRY(iobind_binding_set_input(binding[gpu], 0, IOBIND_INPUT_RESIDENT, x[gpu], NULL, &fault));
-      TRY(iobind_binding_set_output(binding[gpu], 0, IOBIND_OUTPUT_FIXED, NULL, IOBIND_MEMORY_DEFAULT, y[gpu], &fault));
-    }
-    for (int turn = 0; turn < 8; turn++) {
-      const int gpu = turn % GPUS;
-      choose(turn / 2 % GPUS);
-      TRY(iobind_binding_run(binding[gpu], NULL, NULL, &fault));
-      expect_tensor(y[gpu], 2.0F * (float)(gpu + 1));
-    }
-    choose(0);
-    for (int gpu = 0; gpu < GPUS; gpu++) {
-      DO(iobind_binding_destroy(binding[gpu]));
-      DO(iobind_session_destroy(session[gpu]));
-      DO(iobind_tensor_release(x[gpu]));
-      DO(iobind_tensor_release(y[gpu]));
-    }
-  }
-}
-
 /* What ORT chooses the GPU for, and what other code has made: nobody tells iobind which GPU it is before it is made. */
 static void by_a_policy(void **state) {
   (void)state;
@@ -543,9 +498,8 @@ static void the_runtime_goes(void **state) {
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(any_device_may_be_current), cmocka_unit_test(by_turns),       cmocka_unit_test(by_a_policy),
-    cmocka_unit_test(threads_that_chose_none),   cmocka_unit_test(wrapped_memory), cmocka_unit_test(user_streams),
-    cmocka_unit_test(the_runtime_goes),
+    cmocka_unit_test(by_a_policy),  cmocka_unit_test(threads_that_chose_none), cmocka_unit_test(wrapped_memory),
+    cmocka_unit_test(user_streams), cmocka_unit_test(the_runtime_goes),
 };
 
 FIXTURE_MAIN(tests, start, stop);
