@@ -98,21 +98,6 @@ static void memory_that_fits(void **state) {
 
 /* ---- handles and options ---- */
 
-static void an_unknown_option_of_a_stream(void **state) {
-  (void)state;
-  static const char *const key = "prioritee";
-  static const char *const value = "banana";
-  iobind_stream_options options = IOBIND_STREAM_OPTIONS_INIT;
-  iobind_stream *stream = NULL;
-  options.option_keys = &key;
-  options.option_values = &value;
-  options.option_count = 1;
-  fixture_arm();
-  iobind_status status = iobind_stream_create(device, &options, &stream, &fault);
-  iobind_stream_destroy(stream);
-  refused(status, "an unknown option of a stream");
-}
-
 static iobind_status open_with(const char *const *keys, const char *const *option_values, size_t count,
                                iobind_session **session) {
   iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
@@ -259,7 +244,6 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(memory_of_another_gpu),
     cmocka_unit_test(device_memory_as_pinned),
     cmocka_unit_test(memory_that_fits),
-    cmocka_unit_test(an_unknown_option_of_a_stream),
     cmocka_unit_test(a_compute_stream_of_another_gpu),
     cmocka_unit_test(a_compute_stream_that_is_gone),
     cmocka_unit_test(without_options),
