@@ -46,7 +46,7 @@ class Held:
             self.busy.run(stream=self.stream)
             return
         self.pinned, self.target = iobind.empty(1, "float32", self.device + "/pinned"), iobind.empty(1, "float32", self.device)
-        setting(self.device, b"delay_copy", b"1,us:%d" % HELD_US)
+        setting(self.device, b"delay_copy", b"1,max:4,us:%d" % HELD_US)  # this copy, and none that is made meanwhile
         self.target.copy_from(self.pinned, stream=self.stream)
 
     def run(self):
