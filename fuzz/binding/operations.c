@@ -131,11 +131,11 @@ typedef struct operation {
   unsigned char share; /* of 256 */
 } operation;
 
-static const operation operations[] = {{do_run, 62},    {do_set_input, 46}, {do_set_output, 28}, {do_carry, 24},
-                                       {do_result, 32}, {do_fill, 14},      {do_write, 8},       {do_update_input, 12},
-                                       {do_release, 6}, {do_event, 8},      {do_read, 2},        {do_copy, 3},
-                                       {do_fault, 3},   {do_cancel, 1},     {do_clear, 2},       {do_check, 2},
-                                       {do_wrong, 1},   {do_destroy, 1},    {do_options, 1}};
+static const operation operations[] = {{do_run, 44},          {do_runs, 18},   {do_set_input, 46}, {do_set_output, 28},
+                                       {do_carry, 24},        {do_result, 32}, {do_fill, 14},      {do_write, 8},
+                                       {do_update_input, 12}, {do_release, 6}, {do_event, 8},      {do_read, 2},
+                                       {do_copy, 3},          {do_fault, 3},   {do_cancel, 1},     {do_clear, 2},
+                                       {do_check, 2},         {do_wrong, 1},   {do_destroy, 1},    {do_options, 1}};
 
 void step_do(const step *from) {
   unsigned left = from->operation;

@@ -24,6 +24,7 @@ void do_wrong(const step *from); /* arguments that are wrong in themselves */
 
 /* runs.c */
 void do_run(const step *from);
+void do_runs(const step *from);
 void do_result(const step *from);
 void do_cancel(const step *from);
 void do_event(const step *from);

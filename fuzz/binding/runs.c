@@ -245,12 +245,8 @@ static bool too_long(const bound *one) {
   return one->shadow.model == &models[1] && sum > MOST_ELEMENTS;
 }
 
-void do_run(const step *from) {
-  bound *one = take_binding(from);
-  if (one == NULL || too_long(one) || shadow_is_muddled(&one->shadow)) return;
-  int stream = from->x[1] >= 150 ? from->x[1] % STREAMS : -1;
-  if (stream >= 0 && world_stream((size_t)stream) == NULL) return;
-  point *at = from->x[2] >= 192 ? world_point(from->x[2] % EVENTS) : NULL;
+/* True: it has finished, and was right. */
+static bool run_once(bound *one, int stream, point *at, const step *from) {
   expectation expected = {0};
   bool late;
   expect_run(&one->shadow, &expected, &late);
@@ -265,7 +261,7 @@ void do_run(const step *from) {
       iobind_binding_run(one->handle, stream < 0 ? NULL : W->lanes[stream].handle, at != NULL ? at->handle : NULL, &the_error));
   bool faulty = fault_was_set();
   bool well = require(expected, status);
-  if (status == IOBIND_INVALID_STATE && was_under_way) return;
+  if (status == IOBIND_INVALID_STATE && was_under_way) return false;
   if (!may_queue && one->flight.stream >= 0) has_passed(one);
   if (well && stream < 0) {
     wait_for_events(one, -1);
@@ -279,7 +275,29 @@ void do_run(const step *from) {
     if (may_queue) one->flight.stream = -1;
   }
   if (stream >= 0 && (faulty || late)) settle((size_t)stream);
+  return well && stream < 0;
+}
+
+static bool can_run(const bound *one) {
+  return one != NULL && !too_long(one) && !shadow_is_muddled(&one->shadow);
+}
+
+void do_run(const step *from) {
+  bound *one = take_binding(from);
+  if (!can_run(one)) return;
+  int stream = from->x[1] >= 150 ? from->x[1] % STREAMS : -1;
+  if (stream >= 0 && world_stream((size_t)stream) == NULL) return;
+  point *at = from->x[2] >= 192 ? world_point(from->x[2] % EVENTS) : NULL;
+  (void)run_once(one, stream, at, from);
   if (stream < 0) world_check_all();
+}
+
+/* One after the other, and nothing is looked at in between: what a run does that comes right behind another one. */
+void do_runs(const step *from) {
+  bound *one = take_binding(from);
+  int runs = 2 + from->x[2] % 4;
+  while (runs > 0 && can_run(one) && run_once(one, -1, NULL, from)) runs--;
+  world_check_all();
 }
 
 /* ---- failures on streams ---- */

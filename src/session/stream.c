@@ -42,7 +42,7 @@ static bool find_given(const iobind_session_options *options, const iobind_devic
     bool other_ep;
     uint64_t address = 0;
     const iobind__option *option = own_option(options, i, device, &other_ep);
-    if (option != NULL && strcmp(option->key, device->ep->stream_option) == 0) {
+    if (option != NULL && device->ep->stream_option != NULL && strcmp(option->key, device->ep->stream_option) == 0) {
       bool is_address = iobind__option_address(options->ep_values[i], &address);
       *handle = (void *)(uintptr_t)address;
       return is_address;
@@ -131,25 +131,12 @@ static iobind_status check_stream(const iobind_session_options *options, const i
 static iobind_status open_for_option(const iobind_session_options *options, iobind_device *device, iobind_stream **stream,
                                      iobind_error *error) {
   iobind_native native = IOBIND_NATIVE_INIT;
-  native.kind = IOBIND_NATIVE_CUDA;
+  native.kind = iobind__driver_of(device)->native;
   return find_given(options, device, &native.handle) ? iobind_stream_wrap(device, &native, NULL, NULL, stream, error)
                                                      : iobind_stream_create(device, NULL, stream, error);
 }
 
 iobind_status iobind__session_open_stream(const iobind_session_options *options, iobind_stream **stream, iobind_error *error) {
-  return false;
-}
-
-iobind_status iobind__session_check_user_streams(const iobind_session_options *options, iobind_error *error) {
-  for (size_t i = 0; i < options->device_count; i++) {
-    const iobind_device *device = options->devices[i];
-    void *given = NULL;
-    if (device->context != NULL && find_given(options, device, &given)) {
-      IOBIND__TRY(iobind__named(iobind__context_check_stream(device->context, given, error), error,
-                                "session_create: user_compute_stream"));
-    }
-  }
-  return IOBIND_OK;
   iobind_device *device = find_device(options);
   const bool by_option = device != NULL && iobind__device_has(device, IOBIND__QUIRK_REFUSES_RUN_STREAM);
   const bool takes_none = options->graph_limit > 0 && !captures_on_stream(device);

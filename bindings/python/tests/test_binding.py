@@ -352,6 +352,30 @@ def test_a_change_that_does_not_fit_leaves_the_outputs(device):
     assert out["z"].numpy().tolist() == [4, 6]
 
 
+REFUSED = {
+    "an input behind an input": lambda b: b.bind({"x": floats(10, 20), "y": numpy.zeros(2)}),
+    "an input of another name": lambda b: b.bind({"x": floats(10, 20), "q": floats(1)}),
+    "an output behind an input": lambda b: b.bind({"x": floats(10, 20)}, outputs={"z": numpy.zeros((2, 2), f32)}),
+    "an output of another name": lambda b: b.bind({"x": floats(10, 20)}, outputs={"q": None}),
+    "an input behind an output": lambda b: b.bind({"x": numpy.zeros(2)}, outputs={"z": None}),
+    "an input behind a state": lambda b: b.bind({"y": numpy.zeros(2)}, carry={"z": "x"}),
+    "a state behind an input": lambda b: b.bind({"x": floats(10, 20)}, carry={"q": "x"}),
+    "dims of other inputs": lambda b: b.bind({"x": floats(10, 20, 30), "y": numpy.zeros(3)}),
+}
+
+
+@pytest.mark.parametrize("refused", REFUSED)
+def test_a_refused_bind_changes_nothing(device, refused):
+    """All of a call, or nothing: inputs, outputs, carried states, and what the last run gave."""
+    binding = iobind.Session(add(), device=device).bind({"x": floats(1, 2), "y": floats(3, 4)}, outputs={"z": iobind.REUSE})
+    out = binding.run()
+    with pytest.raises(iobind.Error):
+        REFUSED[refused](binding)
+    assert out["z"].numpy().tolist() == [4, 6]
+    for _ in range(2):
+        assert binding.run()["z"].numpy().tolist() == [4, 6]
+
+
 def test_outputs_that_are_held_outlive_changes(device):
     """Another input, of other dims too, ends nothing; what is FRESH and held is fetched before a change of an output."""
     session = iobind.Session(twice(), device=device)

@@ -2,6 +2,7 @@
 
 import numpy
 import pytest
+from onnx import numpy_helper
 
 import iobind
 from support import FLOAT, counter, model, needs_graphs, twice
@@ -73,6 +74,42 @@ def test_a_swapped_state_that_is_bound_again(device):
     assert state.numpy().tolist() == [1]
     run(binding, 2)
     assert state.numpy().tolist() == [51]
+
+
+STATE_DIMS = {"fixed": [1], "named": ["n"], "open": [None], "of other names": (["n"], ["m"])}
+
+
+def step(dims, device):
+    """A binding whose run number N gives N, with a state that is carried without a mode."""
+    given, made = dims if isinstance(dims, tuple) else (dims, dims)
+    one = numpy_helper.from_array(floats(1), "one")
+    session = iobind.Session(model([("Add", ["s", "one"], ["s2"])], [("s", FLOAT, given)], [("s2", FLOAT, made)], [one]), device=device)
+    return session.bind({"s": floats(0)}, carry={"s2": "s"})
+
+
+@pytest.mark.parametrize("dims", STATE_DIMS)
+def test_states_that_are_held_are_not_overwritten(device, dims):
+    """Without a mode the same program gives the same results, however the model declares its dims."""
+    binding = step(STATE_DIMS[dims], device)
+    states = [binding.run()["s2"] for _ in range(6)]
+    assert [state.numpy().tolist() for state in states] == [[1], [2], [3], [4], [5], [6]]
+
+
+@pytest.mark.parametrize("fetch", [False, True], ids=["dropped", "fetched and dropped"])
+def test_states_that_nobody_holds_allocate_nothing(device, fetch):
+    binding, counters = step([1], device), iobind.device(device).counters
+
+    def loop(runs):
+        for _ in range(runs):
+            out = binding.run()
+            if fetch:
+                out["s2"]
+
+    loop(4)
+    before = counters()["allocation_count"]
+    loop(10)
+    assert counters()["allocation_count"] == before
+    assert binding.run()["s2"].numpy().tolist() == [15]
 
 
 @pytest.mark.parametrize("on_stream", [False, True], ids=["at once", "on a stream"])

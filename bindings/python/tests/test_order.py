@@ -1,0 +1,184 @@
+"""Access to a tensor that work in flight uses, without a stream, comes after that work: a read after what writes it, a write after what reads or
+writes it."""
+
+import asyncio
+import ctypes
+import os
+
+import numpy
+import pytest
+
+import iobind
+from iobind import _runtime
+from support import FLOAT, INT64, model, slow, twice
+
+f32 = numpy.float32
+COUNT, HELD_US, SECONDS = 4, 300_000, 0.6
+
+
+def filled(value, device, count=COUNT):
+    return iobind.tensor(numpy.full(count, value, f32), device)
+
+
+def setting(device, name, value):
+    """A setting of the virtual accelerator's, or of the virtual CUDA's."""
+    path = os.path.join(os.path.dirname(_runtime.library_path()), "libiobind_vdev.so") if device == "vdev" else "libcudart.so.13"
+    change = getattr(ctypes.CDLL(path), "vdev_set" if device == "vdev" else "vcuda_set")
+    assert change(0, name, value) == 0
+
+
+class Held:
+    """A stream that is busy for a while: what is submitted to it now is in flight. And a run on it, y = 2 x, of which `x` is 3 and `y` was 0."""
+
+    def __init__(self, device):
+        if device == "webgpu":
+            pytest.skip("no work of its streams can be held back")
+        self.device = device
+        self.stream = iobind.Stream(device)
+        self.x, self.y = filled(3, device), filled(0, device)
+        self.binding = iobind.Session(twice(), device=device).bind({"x": self.x}, outputs={"y": self.y})
+
+    def hold(self):
+        if self.device == "cpu":
+            self.busy = iobind.Session(slow(HELD_US / 2e6), threads=1).bind({"x": numpy.zeros((64, 64), f32)})
+            self.busy.run(stream=self.stream)
+            return
+        self.pinned, self.target = iobind.empty(1, "float32", self.device + "/pinned"), iobind.empty(1, "float32", self.device)
+        setting(self.device, b"delay_copy", b"1,max:4,us:%d" % HELD_US)  # this copy, and none that is made meanwhile
+        self.target.copy_from(self.pinned, stream=self.stream)
+
+    def run(self):
+        self.hold()
+        self.binding.run(stream=self.stream)
+
+    def result(self):
+        self.stream.synchronize()
+        return self.y.numpy().tolist()
+
+
+def copied_from(y):
+    target = filled(0, y.device)
+    target.copy_from(y)
+    return target.numpy()
+
+
+READS = {
+    "numpy": lambda y: y.numpy(),
+    "numpy of a part": lambda y: y[1:].numpy(),
+    "read": lambda y: y.read(),
+    "read into an array": lambda y: y.read(numpy.empty(COUNT, f32)),
+    "to": lambda y: y.to("cpu").numpy(),
+    "copy": lambda y: y.copy().numpy(),
+    "copy_from": copied_from,
+}
+
+
+@pytest.mark.parametrize("read", READS)
+def test_a_read_comes_after_the_run_that_writes(device, read):
+    held = Held(device)
+    held.run()
+    got = READS[read](held.y).tolist()
+    held.stream.synchronize()
+    assert got == [6] * len(got)
+
+
+def test_a_read_comes_after_the_copy_that_writes(device):
+    held = Held(device)
+    target = filled(0, device)
+    held.run()
+    target.copy_from(held.y, stream=held.stream)
+    got = target.numpy().tolist()
+    held.stream.synchronize()
+    assert got == [6] * COUNT
+
+
+WRITES = {
+    "write": lambda x: x.write(numpy.full(COUNT, 9, f32)),
+    "write to a part": lambda x: x[1:].write(numpy.full(COUNT - 1, 9, f32)),
+    "copy_from": lambda x: x.copy_from(filled(9, x.device)),
+}
+
+
+@pytest.mark.parametrize("write", WRITES)
+def test_a_write_comes_after_the_run_that_reads(device, write):
+    held = Held(device)
+    held.run()
+    WRITES[write](held.x)
+    assert held.result() == [6] * COUNT
+
+
+@pytest.mark.parametrize("write", WRITES)
+def test_a_write_comes_after_the_run_that_writes(device, write):
+    held = Held(device)
+    held.run()
+    WRITES[write](held.y)
+    got = held.result()
+    assert got == ([6] + [9] * (COUNT - 1) if "part" in write else [9] * COUNT)
+
+
+def test_a_write_comes_after_the_copy_that_reads(device):
+    held = Held(device)
+    target = filled(0, device)
+    held.hold()
+    target.copy_from(held.x, stream=held.stream)
+    held.x.write(numpy.full(COUNT, 9, f32))
+    held.stream.synchronize()
+    assert target.numpy().tolist() == [3] * COUNT
+
+
+def test_a_live_tensor_is_written_after_the_run_that_reads(device):
+    held = Held(device)
+    live = iobind.tensor(numpy.full(COUNT, 3, f32), device if device == "cpu" else device + "/pinned")
+    held.binding["x"] = iobind.live(live)
+    held.run()
+    live.write(numpy.full(COUNT, 9, f32))
+    assert held.result() == [6] * COUNT
+
+
+# ---- runs in a thread ----
+
+
+def early_and_late():
+    """y = x at the beginning of a run, z = x at its end, a while later."""
+    import onnx
+    from onnx import TensorProto, helper
+
+    body = helper.make_graph([helper.make_node("Identity", ["go"], ["again"]), helper.make_node("MatMul", ["a", "zeros"], ["b"])], "body",
+                             [helper.make_tensor_value_info("i", INT64, []), helper.make_tensor_value_info("go", TensorProto.BOOL, []),
+                              helper.make_tensor_value_info("a", FLOAT, [64, 64])],
+                             [helper.make_tensor_value_info("again", TensorProto.BOOL, []), helper.make_tensor_value_info("b", FLOAT, [64, 64])])
+    constants = {"zeros": numpy.zeros((64, 64), f32), "rounds": numpy.array(int(SECONDS * 200_000)), "start": numpy.array(True), "nothing": numpy.zeros(1, f32)}
+    return model([("Add", ["x", "nothing"], ["y"]), ("Loop", ["rounds", "start", "y"], ["looped"], {"body": body}), ("Add", ["x", "looped"], ["z"])],
+                 [("x", FLOAT, [64, 64])], [("y", FLOAT, [64, 64]), ("z", FLOAT, [64, 64])],
+                 [onnx.numpy_helper.from_array(value, name) for name, value in constants.items()])
+
+
+def change_within_a_run(bound, change):
+    """What both outputs show of an input that is changed while a run of run_async() is in flight."""
+    binding = iobind.Session(early_and_late(), threads=1).bind({"x": bound})
+
+    async def main():
+        running = asyncio.create_task(binding.run_async())
+        await asyncio.sleep(SECONDS / 4)  # it has begun, and has not ended
+        assert not running.done()
+        change()
+        out = await running
+        return {float(value) for name in ("y", "z") for value in numpy.unique(out[name].numpy())}
+
+    return asyncio.run(main())
+
+
+def test_a_tensor_is_written_after_a_run_in_a_thread():
+    x = iobind.tensor(numpy.full((64, 64), 3, f32))
+    assert change_within_a_run(x, lambda: x.write(numpy.full((64, 64), 9, f32))) == {3}
+
+
+def test_a_tensor_is_copied_to_after_a_run_in_a_thread():
+    x, other = (iobind.tensor(numpy.full((64, 64), value, f32)) for value in (3, 9))
+    assert change_within_a_run(x, lambda: x.copy_from(other)) == {3}
+
+
+def test_a_live_array_does_not_tear():
+    """Each run sees one content of the array."""
+    array = numpy.full((64, 64), 3, f32)
+    assert len(change_within_a_run(iobind.live(array), lambda: array.fill(9))) == 1

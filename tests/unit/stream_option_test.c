@@ -1,0 +1,45 @@
+/* Options of streams. The EPs ignore what they do not know, so it is refused before it reaches them. */
+#include "fixture.h"
+
+static iobind_runtime *runtime;
+static iobind_device *device;
+
+static int start(void **state) {
+  runtime = fixture_runtime();
+  device = fixture_device(runtime, *state);
+  return 0;
+}
+
+static int stop(void **state) {
+  (void)state;
+  iobind_runtime_destroy(runtime);
+  return 0;
+}
+
+static void an_unknown_option(void **state) {
+  (void)state;
+  static const char *const key = "prioritee";
+  static const char *const value = "banana";
+  iobind_stream_options options = IOBIND_STREAM_OPTIONS_INIT;
+  iobind_stream *stream = NULL;
+  options.option_keys = &key;
+  options.option_values = &value;
+  options.option_count = 1;
+  fixture_arm();
+  iobind_status status = iobind_stream_create(device, &options, &stream, &fault);
+  iobind_stream_destroy(stream);
+  if (status != IOBIND_NOT_SUPPORTED) {
+    fixture_expect(IOBIND_INVALID_ARGUMENT, status, "iobind_stream_create", __FILE__, __LINE__);
+  }
+  expect_words(key);
+}
+
+#define ON(device, test) \
+  { #device ": " #test, test, start, stop, #device }
+#define ON_GPUS(test) ON(vdev, test), ON(cuda, test)
+
+static const struct CMUnitTest tests[] = {
+    ON_GPUS(an_unknown_option),
+};
+
+FIXTURE_MAIN(tests, NULL, NULL);

@@ -1,0 +1,457 @@
+/* Failures of CUDA beneath iobind. One that the device finds late stays: whoever used its results hears of it, and later on nothing counts as
+ * done that was not. One of a single call is over with that call. */
+#define _POSIX_C_SOURCE 200809L /* nanosleep */
+#include "replay.h"
+
+#define LATE_KERNEL "1,late,name:_BinaryElementWiseSimple" /* not the host function that is a gate */
+static const float ones[COUNT] = {1, 1, 1, 1};
+
+/* y = 2 x, without graphs; y is FRESH. */
+static iobind_binding *make_binding(iobind_session *session, iobind_tensor *x) {
+  iobind_binding *made = NULL;
+  expect_ok(iobind_binding_create(session, &made, &fault));
+  expect_ok(iobind_binding_set_input(made, 0, IOBIND_INPUT_RESIDENT, x, NULL, &fault));
+  return made;
+}
+
+static iobind_tensor *make_filled(float value) {
+  iobind_tensor *made = make_tensor(IOBIND_MEMORY_DEFAULT, COUNT);
+  fill(made, value);
+  return made;
+}
+
+static void recover(void) {
+  assert_int_not_equal(vcuda_recover(0), 0);
+  (void)cudaGetLastError();
+}
+
+/* ---- what the device finds late ---- */
+
+/* A run on a stream whose kernel fails on the device, and what has come of it. */
+typedef struct failed {
+  iobind_session *session;
+  iobind_stream *stream;
+  iobind_event *event;
+  iobind_tensor *x;
+  iobind_binding *binding;
+} failed;
+
+/* `is_found`: the device has failed before anybody asks; otherwise a call may find it while it waits. */
+static failed make_failed(bool is_found) {
+  static gate g; /* the device may still be at it when this returns */
+  failed made = {.session = make_session("scale", 0, NULL), .stream = make_stream(), .event = make_event()};
+  made.x = make_filled(1);
+  made.binding = make_binding(made.session, made.x);
+  expect_ok(iobind_binding_run(made.binding, made.stream, made.event, &fault)); /* all that it needs is there */
+  expect_ok(iobind_event_wait(made.event, &fault));
+  assert_int_equal(vcuda_set(0, "fail_compute", LATE_KERNEL), 0);
+  close_gate(&g, made.stream); /* otherwise the device may fail within the call, which tells it then */
+  expect_ok(iobind_binding_run(made.binding, made.stream, made.event, &fault));
+  open_gate(&g);
+  while (is_found && cudaPeekAtLastError() == CUDA_OK) {
+    nap();
+  }
+  return made;
+}
+
+static void free_failed(failed *self) {
+  iobind_binding_destroy(self->binding);
+  iobind_tensor_release(self->x);
+  iobind_event_destroy(self->event);
+  iobind_stream_destroy(self->stream);
+  iobind_session_destroy(self->session);
+}
+
+static void fails(iobind_status status, const char *what) {
+  if (status == IOBIND_OK) {
+    fail_msg("%s: expected a failure, got OK", what);
+  }
+}
+
+/* Who asks is told, whoever asks first. */
+static void tells_all(bool is_found) {
+  failed run = make_failed(is_found);
+  iobind_tensor *y = NULL;
+  fails(iobind_event_wait(run.event, &fault), "event_wait");
+  fails(iobind_binding_get_output(run.binding, 0, &y, &fault), "binding_get_output");
+  fails(iobind_stream_synchronize(run.stream, &fault), "stream_synchronize");
+  recover();
+  free_failed(&run);
+}
+
+static void a_late_failure_is_told_to_all(void **state) {
+  (void)state;
+  tells_all(false);
+}
+
+static void a_failure_before_the_wait_is_told_to_all(void **state) {
+  (void)state;
+  tells_all(true);
+}
+
+/* The stream is asked first. */
+static void tells_by_stream(bool is_found) {
+  failed run = make_failed(is_found);
+  iobind_tensor *y = NULL;
+  fails(iobind_stream_synchronize(run.stream, &fault), "stream_synchronize");
+  fails(iobind_binding_get_output(run.binding, 0, &y, &fault), "binding_get_output");
+  recover();
+  free_failed(&run);
+}
+
+static void a_late_failure_is_told_by_the_stream(void **state) {
+  (void)state;
+  tells_by_stream(false);
+}
+
+/* It cannot even record an event of its own. */
+static void a_failure_before_the_wait_is_told_by_the_stream(void **state) {
+  (void)state;
+  tells_by_stream(true);
+}
+
+/* Also when the device works again, the run has failed: its output holds nothing. */
+static void a_late_failure_is_not_forgotten(void **state) {
+  (void)state;
+  failed run = make_failed(true);
+  iobind_tensor *y = NULL;
+  (void)!iobind_stream_synchronize(run.stream, &fault);
+  recover();
+  fails(iobind_binding_get_output(run.binding, 0, &y, &fault), "binding_get_output");
+  fails(iobind_event_wait(run.event, &fault), "event_wait");
+  free_failed(&run);
+}
+
+/* The run is over, so that the binding can be changed and run again; whatever it is told, a run that is OK is right. */
+static void a_late_failure_ends_its_run(void **state) {
+  (void)state;
+  failed run = make_failed(true);
+  iobind_tensor *y = NULL;
+  (void)!iobind_stream_synchronize(run.stream, &fault);
+  fixture_arm();
+  iobind_status status = iobind_binding_set_run_options(run.binding, NULL, &fault);
+  if (status == IOBIND_INVALID_STATE) {
+    fail_msg("expected a run that is over, got: %s", fault.message);
+  }
+  recover();
+  const float threes[COUNT] = {3, 3, 3, 3};
+  fixture_arm();
+  status = iobind_tensor_write(run.x, 0, threes, sizeof threes, NULL, &fault);
+  fixture_arm();
+  status = status == IOBIND_OK ? iobind_binding_run(run.binding, NULL, NULL, &fault) : status;
+  if (status == IOBIND_INVALID_STATE) {
+    fail_msg("expected a run that is over, got: %s", fault.message);
+  }
+  if (status == IOBIND_OK) {
+    expect_ok(iobind_binding_get_output(run.binding, 0, &y, &fault));
+    expect_tensor(y, 6);
+  }
+  free_failed(&run);
+}
+
+/* Work on another stream of the device was in flight: nobody knows what became of it. */
+static void a_late_failure_fails_what_is_in_flight(void **state) {
+  (void)state;
+  gate g[2];
+  iobind_session *sessions[2];
+  iobind_binding *bindings[2];
+  iobind_stream *streams[2];
+  iobind_event *events[2];
+  iobind_tensor *x = make_filled(1);
+  iobind_tensor *y = NULL;
+  for (int i = 0; i < 2; i++) {
+    sessions[i] = make_session("scale", 0, NULL);
+    streams[i] = make_stream();
+    events[i] = make_event();
+    bindings[i] = make_binding(sessions[i], x);
+    expect_ok(iobind_binding_run(bindings[i], streams[i], events[i], &fault));
+    expect_ok(iobind_event_wait(events[i], &fault));
+  }
+  assert_int_equal(vcuda_set(0, "fail_compute", LATE_KERNEL), 0);
+  for (int i = 0; i < 2; i++) {
+    close_gate(&g[i], streams[i]);
+    expect_ok(iobind_binding_run(bindings[i], streams[i], events[i], &fault));
+  }
+  open_gate(&g[0]);
+  fails(iobind_event_wait(events[0], &fault), "event_wait of what failed");
+  open_gate(&g[1]);
+  fails(iobind_stream_synchronize(streams[1], &fault), "stream_synchronize of the other stream");
+  recover();
+  fails(iobind_event_wait(events[1], &fault), "event_wait of what was in flight");
+  fails(iobind_binding_get_output(bindings[1], 0, &y, &fault), "binding_get_output of what was in flight");
+  for (int i = 0; i < 2; i++) {
+    iobind_binding_destroy(bindings[i]);
+    iobind_event_destroy(events[i]);
+    iobind_stream_destroy(streams[i]);
+    iobind_session_destroy(sessions[i]);
+  }
+  iobind_tensor_release(x);
+}
+
+/* The state that the failed run would have left is not known: until it is bound again, no run is OK. */
+static void carried_states_are_lost(iobind_carry_mode mode) {
+  gate g;
+  iobind_session *session = make_session("scale", 0, NULL);
+  iobind_stream *stream = make_stream();
+  iobind_stream *other = make_stream();
+  iobind_tensor *x = make_filled(1);
+  iobind_tensor *y = NULL;
+  iobind_tensor *again = make_filled(5);
+  iobind_tensor *target = make_filled(0);
+  iobind_binding *binding = make_binding(session, x);
+  expect_ok(iobind_binding_carry(binding, 0, 0, mode, &fault));
+  expect_ok(iobind_binding_run(binding, stream, NULL, &fault));
+  expect_ok(iobind_stream_synchronize(stream, &fault));
+  close_gate(&g, stream);
+  expect_ok(iobind_binding_run(binding, stream, NULL, &fault));
+  assert_int_equal(vcuda_set(0, "fail_copy", "1,late"), 0); /* of somebody else's copy */
+  copy_on(other, again, target);
+  fails(iobind_stream_synchronize(other, &fault), "stream_synchronize of the copy");
+  open_gate(&g);
+  (void)!iobind_stream_synchronize(stream, &fault);
+  recover();
+  fails(iobind_binding_get_output(binding, 0, &y, &fault), "binding_get_output");
+  fails(iobind_binding_run(binding, NULL, NULL, &fault), "binding_run with a lost state");
+  fixture_arm();
+  if (iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, again, NULL, &fault) == IOBIND_OK &&
+      iobind_binding_run(binding, NULL, NULL, &fault) == IOBIND_OK) {
+    expect_ok(iobind_binding_get_output(binding, 0, &y, &fault));
+    expect_tensor(y, 10);
+  }
+  iobind_binding_destroy(binding);
+  iobind_tensor_release(x);
+  iobind_tensor_release(again);
+  iobind_tensor_release(target);
+  iobind_stream_destroy(stream);
+  iobind_stream_destroy(other);
+  iobind_session_destroy(session);
+}
+
+static void a_moved_state_is_lost(void **state) {
+  (void)state;
+  carried_states_are_lost(IOBIND_CARRY_MOVE);
+}
+
+static void a_swapped_state_is_lost(void **state) {
+  (void)state;
+  carried_states_are_lost(IOBIND_CARRY_SWAP);
+}
+
+static void a_state_in_place_is_lost(void **state) {
+  (void)state;
+  carried_states_are_lost(IOBIND_CARRY_IN_PLACE);
+}
+
+/* The run that captures brings the first state into a buffer, by a copy that fails on the device. */
+static void capture_with_a_failed_copy(bool on_stream) {
+  iobind_session *session = make_session("scale", 2, NULL);
+  iobind_stream *stream = make_stream();
+  iobind_tensor *x = make_filled(1);
+  iobind_tensor *y = NULL;
+  iobind_binding *binding = make_binding(session, x);
+  expect_ok(iobind_binding_carry(binding, 0, 0, IOBIND_CARRY_SWAP, &fault));
+  assert_int_equal(vcuda_set(0, "fail_copy", "1,late"), 0);
+  fixture_arm();
+  iobind_status status = iobind_binding_run(binding, on_stream ? stream : NULL, NULL, &fault);
+  status = status == IOBIND_OK ? iobind_stream_synchronize(stream, &fault) : status;
+  fails(status, "the run that captures");
+  recover();
+  fixture_arm();
+  if (iobind_binding_run(binding, NULL, NULL, &fault) == IOBIND_OK) {
+    expect_ok(iobind_binding_get_output(binding, 0, &y, &fault));
+    expect_tensor(y, 2); /* the state is that of before */
+  }
+  iobind_binding_destroy(binding);
+  iobind_tensor_release(x);
+  iobind_stream_destroy(stream);
+  iobind_session_destroy(session);
+}
+
+static void a_swapped_state_is_lost_in_a_capture(void **state) {
+  (void)state;
+  capture_with_a_failed_copy(false);
+}
+
+static void a_swapped_state_is_lost_in_a_capture_on_a_stream(void **state) {
+  (void)state;
+  capture_with_a_failed_copy(true);
+}
+
+/* A program can tell a device that is lost, which no retry brings back, from a call that failed once. */
+static void a_lost_device_has_a_status(void **state) {
+  (void)state;
+  iobind_session *session = make_session("scale", 0, NULL);
+  iobind_stream *stream = make_stream();
+  iobind_tensor *x = make_filled(1);
+  iobind_binding *binding = make_binding(session, x);
+  assert_int_equal(vcuda_set(0, "fail_copy", "1"), 0);
+  fixture_arm();
+  iobind_status once = iobind_tensor_write(x, 0, ones, sizeof ones, NULL, &fault);
+  fails(once, "tensor_write");
+  expect_ok(iobind_tensor_write(x, 0, ones, sizeof ones, NULL, &fault));
+  assert_int_equal(vcuda_set(0, "fail_compute", LATE_KERNEL), 0);
+  (void)!iobind_binding_run(binding, stream, NULL, &fault);
+  (void)!iobind_stream_synchronize(stream, &fault);
+  for (int call = 0; call < 3; call++) { /* it stays lost */
+    fixture_arm();
+    iobind_status lost = call == 0   ? iobind_tensor_write(x, 0, ones, sizeof ones, NULL, &fault)
+                         : call == 1 ? iobind_binding_run(binding, NULL, NULL, &fault)
+                                     : iobind_stream_synchronize(stream, &fault);
+    assert_string_equal(iobind_status_name((int32_t)lost), "DEVICE_LOST");
+    assert_int_not_equal(lost, once);
+  }
+  recover();
+  iobind_binding_destroy(binding);
+  iobind_tensor_release(x);
+  iobind_stream_destroy(stream);
+  iobind_session_destroy(session);
+}
+
+/* ---- what one call finds ---- */
+
+/* All that a healthy program needs after a call of it has failed. */
+typedef struct healthy {
+  iobind_session *session;
+  iobind_stream *streams[2];
+  iobind_event *event;
+  iobind_tensor *x;
+  iobind_binding *binding;
+} healthy;
+
+static healthy make_healthy(void) {
+  healthy made = {.session = make_session("scale", 0, NULL), .streams = {make_stream(), make_stream()}, .event = make_event()};
+  made.x = make_filled(1);
+  made.binding = make_binding(made.session, made.x);
+  expect_ok(iobind_event_record(made.event, made.streams[0], &fault));
+  return made;
+}
+
+/* The failure was the call's alone: neither CUDA's last error nor a run says anything of it. */
+static void stays_healthy(healthy *self, iobind_status failure, const char *what) {
+  fails(failure, what);
+  int left = cudaPeekAtLastError();
+  for (int run = 0; run < 2; run++) {
+    iobind_tensor *y = NULL;
+    fill(self->x, (float)run);
+    expect_ok(iobind_binding_run(self->binding, run == 0 ? NULL : self->streams[0], NULL, &fault));
+    expect_ok(iobind_binding_get_output(self->binding, 0, &y, &fault));
+    expect_tensor(y, 2 * (float)run);
+  }
+  if (left != CUDA_OK) {
+    fail_msg("%s: it leaves CUDA's last error %d", what, left);
+  }
+  iobind_binding_destroy(self->binding);
+  iobind_tensor_release(self->x);
+  iobind_event_destroy(self->event);
+  for (int i = 0; i < 2; i++) {
+    iobind_stream_destroy(self->streams[i]);
+  }
+  iobind_session_destroy(self->session);
+}
+
+static void arm(const char *setting, const char *value) {
+  assert_int_equal(vcuda_set(0, setting, value), 0);
+  fixture_arm();
+}
+
+static void an_event_that_cannot_be_made(void **state) {
+  (void)state;
+  healthy self = make_healthy();
+  arm("fail_event", "1");
+  stays_healthy(&self, iobind_event_record(self.event, self.streams[0], &fault), "event_record");
+}
+
+static void an_event_that_cannot_be_recorded(void **state) {
+  (void)state;
+  healthy self = make_healthy();
+  arm("fail_event", "1,name:cudaEventRecord");
+  stays_healthy(&self, iobind_event_record(self.event, self.streams[0], &fault), "event_record");
+}
+
+static void an_event_that_cannot_be_waited_for(void **state) {
+  (void)state;
+  healthy self = make_healthy();
+  arm("fail_event", "1,name:cudaEventSynchronize");
+  stays_healthy(&self, iobind_event_wait(self.event, &fault), "event_wait");
+}
+
+static void a_stream_that_cannot_wait(void **state) {
+  (void)state;
+  healthy self = make_healthy();
+  arm("fail_event", "1,name:cudaStreamWaitEvent");
+  stays_healthy(&self, iobind_stream_wait(self.streams[1], self.event, &fault), "stream_wait");
+}
+
+static void a_run_that_cannot_be_ordered(void **state) {
+  (void)state;
+  healthy self = make_healthy();
+  arm("fail_event", "1,name:cudaStreamWaitEvent");
+  stays_healthy(&self, iobind_binding_run(self.binding, self.streams[0], NULL, &fault), "binding_run");
+}
+
+static void a_stream_that_cannot_be_made(void **state) {
+  (void)state;
+  healthy self = make_healthy();
+  iobind_stream *made = NULL;
+  arm("fail_stream", "1");
+  stays_healthy(&self, iobind_stream_create(device, NULL, &made, &fault), "stream_create");
+}
+
+static void memory_that_cannot_be_made(void **state) {
+  (void)state;
+  static const int64_t dim = COUNT;
+  for (int memory = IOBIND_MEMORY_DEFAULT; memory <= IOBIND_MEMORY_HOST_ACCESSIBLE; memory++) {
+    healthy self = make_healthy();
+    iobind_tensor *made = NULL;
+    arm(memory == IOBIND_MEMORY_DEFAULT ? "fail_alloc" : "fail_pinned", "1");
+    stays_healthy(&self, iobind_tensor_create(device, (iobind_memory)memory, IOBIND_FLOAT32, &dim, 1, &made, &fault),
+                  "tensor_create");
+  }
+}
+
+static void a_copy_that_cannot_be_made(void **state) {
+  (void)state;
+  for (int on_stream = 0; on_stream <= 1; on_stream++) {
+    healthy self = make_healthy();
+    arm("fail_copy", "1");
+    iobind_status status = iobind_tensor_write(self.x, 0, ones, sizeof ones, on_stream == 0 ? NULL : self.streams[1], &fault);
+    stays_healthy(&self, status, "tensor_write");
+  }
+}
+
+static void a_run_that_cannot_be_launched(void **state) {
+  (void)state;
+  for (int on_stream = 0; on_stream <= 1; on_stream++) {
+    healthy self = make_healthy();
+    arm("fail_compute", "1");
+    stays_healthy(&self, iobind_binding_run(self.binding, on_stream == 0 ? NULL : self.streams[0], NULL, &fault),
+                  "binding_run");
+  }
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(a_late_failure_is_told_to_all),
+    cmocka_unit_test(a_failure_before_the_wait_is_told_to_all),
+    cmocka_unit_test(a_late_failure_is_told_by_the_stream),
+    cmocka_unit_test(a_failure_before_the_wait_is_told_by_the_stream),
+    cmocka_unit_test(a_late_failure_is_not_forgotten),
+    cmocka_unit_test(a_late_failure_ends_its_run),
+    cmocka_unit_test(a_late_failure_fails_what_is_in_flight),
+    cmocka_unit_test(a_moved_state_is_lost),
+    cmocka_unit_test(a_swapped_state_is_lost),
+    cmocka_unit_test(a_state_in_place_is_lost),
+    cmocka_unit_test(a_swapped_state_is_lost_in_a_capture),
+    cmocka_unit_test(a_swapped_state_is_lost_in_a_capture_on_a_stream),
+    cmocka_unit_test(a_lost_device_has_a_status),
+    cmocka_unit_test(an_event_that_cannot_be_made),
+    cmocka_unit_test(an_event_that_cannot_be_recorded),
+    cmocka_unit_test(an_event_that_cannot_be_waited_for),
+    cmocka_unit_test(a_stream_that_cannot_wait),
+    cmocka_unit_test(a_run_that_cannot_be_ordered),
+    cmocka_unit_test(a_stream_that_cannot_be_made),
+    cmocka_unit_test(memory_that_cannot_be_made),
+    cmocka_unit_test(a_copy_that_cannot_be_made),
+    cmocka_unit_test(a_run_that_cannot_be_launched),
+};
+
+FIXTURE_MAIN(tests, start, stop);
