@@ -184,8 +184,7 @@ typedef struct iobind_runtime_info {
 #define IOBIND_RUNTIME_INFO_INIT {sizeof(iobind_runtime_info), 0, NULL, NULL, NULL, 0, 0}
 
 /** What was loaded. The strings live as long as the runtime.
- *  @return OK; INVALID_ARGUMENT
- *  @threads any   @since 0.1 */
+ *  @return OK; INVALID_ARGUMENT   @threads any   @since 0.1 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_runtime_get_info(const iobind_runtime *runtime, iobind_runtime_info *info,
                                                               iobind_error *error);
 
@@ -299,8 +298,7 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_runtime_find_device(iobind_runtime 
                                                                  iobind_error *error);
 
 /** What a device is. The strings live as long as the runtime.
- *  @return OK; INVALID_ARGUMENT
- *  @threads any   @since 0.1 */
+ *  @return OK; INVALID_ARGUMENT   @threads any   @since 0.1 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_device_get_info(const iobind_device *device, iobind_device_info *info,
                                                              iobind_error *error);
 
@@ -334,8 +332,7 @@ typedef struct iobind_device_counters {
 #define IOBIND_DEVICE_COUNTERS_INIT {sizeof(iobind_device_counters), 0, 0, 0, 0, 0, 0, 0, 0, 0}
 
 /** Read a device's counters.
- *  @return OK; INVALID_ARGUMENT
- *  @threads any   @since 0.1 */
+ *  @return OK; INVALID_ARGUMENT   @threads any   @since 0.1 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_device_get_counters(const iobind_device *device, iobind_device_counters *counters,
                                                                  iobind_error *error);
 
@@ -383,8 +380,7 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_stream_synchronize(iobind_stream *s
 IOBIND_API IOBIND_CHECK iobind_status iobind_stream_wait(iobind_stream *stream, iobind_event *event, iobind_error *error);
 
 /** Create an event. It is not recorded, and so counts as passed.
- *  @return OK; INVALID_ARGUMENT; OUT_OF_MEMORY
- *  @threads any   @since 0.1 */
+ *  @return OK; INVALID_ARGUMENT; OUT_OF_MEMORY   @threads any   @since 0.1 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_event_create(iobind_device *device, iobind_event **event, iobind_error *error);
 
 /** Destroy an event, even while something waits for it or is bound with it: the work before it goes on, and so do those waits.
@@ -534,8 +530,7 @@ typedef struct iobind_tensor_info {
 #define IOBIND_TENSOR_INFO_INIT {sizeof(iobind_tensor_info), 0, NULL, 0, 0, NULL, 0, 0, 0, 0}
 
 /** What a tensor is.
- *  @return OK; INVALID_ARGUMENT
- *  @threads any   @since 0.1 */
+ *  @return OK; INVALID_ARGUMENT   @threads any   @since 0.1 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_tensor_get_info(const iobind_tensor *tensor, iobind_tensor_info *info,
                                                              iobind_error *error);
 
@@ -547,20 +542,17 @@ IOBIND_API void *iobind_tensor_address(const iobind_tensor *tensor);
 /** Look at the data from the host: only if the host can read the memory, and only as the tensor's own element type.
  *  @param dtype  the element type that the caller will read
  *  @param data   receives the address, NULL if the tensor has 0 bytes; lives as long as the tensor
- *  @return OK; DEVICE the tensor is in device memory (iobind_tensor_read copies it); DTYPE it has another type, or strings;
- *          the failure of a run in flight that was to write the tensor
- *  @threads any   @blocks until work in flight that uses the tensor has completed (see iobind_tensor_write); later work is not
- *           ordered after what the caller does with the address   @since 0.1 */
+ *  @return OK; DEVICE the tensor is in device memory (iobind_tensor_read copies it); DTYPE it has another type, or strings; the
+ *          failure of a run in flight that was to write it
+ *  @threads any   @blocks if work in flight uses it, as iobind_tensor_write   @since 0.1 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_tensor_get_data(iobind_tensor *tensor, iobind_dtype dtype, void **data,
                                                              iobind_error *error);
 
 /** Write host memory into a tensor, the whole or a part. On a device without IOBIND_DEVICE_ADDRESSABLE a part that does not
  *  begin at 0, or ends neither on a multiple of 4 bytes nor with the tensor, is staged: one download and one upload of
  *  offset + bytes, rounded up to a multiple of 4, counted and logged.
- *  Access without a stream is ordered after all of iobind's work in flight that uses the tensor's memory, on any stream or thread:
- *  a write after what reads or writes it, a read after what writes it. So it is for all functions of tensors that take a stream,
- *  for strings, SNAPSHOT inputs, and the inputs of iobind_session_run and iobind_pipeline_submit. Memory is the same where it was
- *  allocated or wrapped as one tensor: views and DLPack keep it. Do not make such an access from a callback of a run.
+ *  Access without a stream, by any function, is ordered after iobind's work in flight on that memory, whatever stream or thread it
+ *  is on: a write after readers and writers, a read after writers. Views and DLPack are the same memory. Not in a callback of a run.
  *  @param offset  where in the tensor, in bytes
  *  @param data    `bytes` bytes, ready now; with a stream they must stay as they are until the stream has passed the copy
  *  @param stream  NULL: done on return. Otherwise a stream of the tensor's device

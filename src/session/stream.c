@@ -56,8 +56,11 @@ iobind_status iobind__session_check_user_streams(const iobind_session_options *o
     const iobind_device *device = options->devices[i];
     void *given = NULL;
     if (device->context != NULL && find_given(options, device, &given)) {
-      IOBIND__TRY(iobind__named(iobind__context_check_stream(device->context, given, error), error,
-                                "session_create: user_compute_stream"));
+      iobind_error reason = IOBIND_ERROR_INIT;
+      iobind_status status = iobind__context_check_stream(device->context, given, &reason);
+      if (status != IOBIND_OK) {
+        return iobind__fail(error, status, "session_create: EP option '%s': %s", device->ep->stream_option, reason.message);
+      }
     }
   }
   return IOBIND_OK;
@@ -158,5 +161,6 @@ iobind_status iobind__session_open_stream(const iobind_session_options *options,
   if (!by_option || takes_none || has_obstacle(options, device)) {
     return IOBIND_OK;
   }
-  return iobind__named(open_for_option(options, device, stream, error), error, "session_create");
+  IOBIND__TRY(iobind__session_check_user_streams(options, error));
+  return iobind__renamed(open_for_option(options, device, stream, error), error, "session_create");
 }

@@ -57,11 +57,17 @@ static void fail_each_copy(iobind_carry_mode mode) {
 
 static void a_swapped_state_after_a_failed_copy(void **state) {
   (void)state;
+  if (!set_device("fail_copy", "0")) {
+    skip(); /* nothing fails there on request */
+  }
   fail_each_copy(IOBIND_CARRY_SWAP);
 }
 
 static void a_state_in_place_after_a_failed_copy(void **state) {
   (void)state;
+  if (!set_device("fail_copy", "0")) {
+    skip();
+  }
   fail_each_copy(IOBIND_CARRY_IN_PLACE);
 }
 

