@@ -3,19 +3,28 @@
 #   make demo       a real model on the processor and on a virtual GPU: a table and a picture
 #   make install    library, tool and virtual accelerator to PREFIX (/usr/local), under DESTDIR if that is given
 #   make package    an archive, and a package for Debian, in build/packages/
-#   make test       everything that must hold before a change is taken
+#   make test       whether iobind works here: each suite once, the same result on every machine; some minutes
+#   make test-ci    what else must hold before a change is taken: some 50 minutes, and 300 MB more to fetch
+#   make test-all   both, with the tests that take hours, older ONNX Runtimes, other platforms and valgrind
+#   make bench      part of test-ci: instructions and memory, each against its limit
 #   make vcuda      NVIDIA's runtime libraries in software, and the ONNX Runtime with CUDA's provider to run on them (255 MB)
 #   make python     the Python package: a wheel, vcuda's wheel and a source distribution, in dist/
 #   make java       the Java package: jars with sources and javadoc, in dist/
-#   make test-all   the same, with the tests that take long, the oldest ONNX Runtime, and valgrind
-#   make test-spark the Python and Java packages on a cluster of Spark's (520 MB to fetch)
+#   make test-spark part of test-all: the Python and Java packages on a cluster of Spark's (520 MB to fetch)
 #   make coverage   which lines of src/ the tests run
 #   make format     lay the sources out as .clang-format says
 #   make clean      remove what was built (what was fetched stays)
 #   make distclean  remove what was fetched, too
-# Tests carry labels. Three decide where a test runs, besides the debug build: "tsan" in the build that checks for data races;
-# "release" in the build that users get, as "bench" and "soak" do, whose figures need it; "valgrind" under valgrind (make test-all).
-# "long" keeps a test out of `make test`; "versions" runs it on other ONNX Runtimes too.
+#
+# `make test` runs all tests of the debug build, under the address and undefined-behaviour sanitizers, and those with the label "product",
+# which start many processes, in an optimised build instead. Left out are tests with one of these labels, and all that depends on the
+# heap's layout, on time or on load has one:
+#   ci        make test-ci, in the debug build: it takes long, or needs another ONNX Runtime or a fuzzer
+#   vcuda     make test-ci, in each build: it needs vcuda, and most need the ONNX Runtime with CUDA's provider
+#   bench     make bench, in an optimised build: figures with a limit
+#   long      make test-all
+# Where else a test runs: "product" in the debug build, "release" in an optimised one, "tsan" in the one that checks for data races and
+# "versions" on the oldest ONNX Runtime, all in make test-ci; "valgrind" under valgrind, in make test-all.
 
 export ORT_DISABLE_TELEMETRY := 1
 jobs := $(shell nproc)
@@ -25,15 +34,15 @@ control_flow_ort := 1.27.0
 older_gpu_orts := 1.24.4 1.25.1 1.26.0 1.27.0 1.28.0 1.29.0 1.30.0
 on_ort = ORT_NATIVE_LIB_PATH=$(CURDIR)/.runtime/packages/onnxruntime-$(1)-linux-x64
 on_gpu_ort = $(call on_ort,gpu-$(1))
-# ctest as the presets have it, with its results kept for scripts/skipped: $(call run_tests,PRESET,NAME OF THE RUN)
+# ctest as the presets have it, with its results kept for scripts/summary: $(call run_tests,PRESET,NAME OF THE RUN)
 results := $(CURDIR)/build/results
 run_tests = ctest --preset $(1) --output-junit $(results)/$(2).xml
-release_labels := ^(release|bench|soak)$$
 
 .NOTPARALLEL:
-.PHONY: build demo vcuda python java install package test test-all coverage format check-format analyze analyze-whole clean distclean
-.PHONY: needs dist fetched no-results ports-needs build-dev test-release-all test-oldest-ort test-control-flow-ort test-dev-all
-.PHONY: test-dev test-tsan test-release test-java test-python test-valgrind test-spark
+.PHONY: build demo vcuda python java install package test test-ci test-all bench coverage format check-format analyze analyze-whole clean
+.PHONY: distclean needs dist fetched fetched-ci no-results ports-needs build-dev build-dev-vcuda build-product build-release-tests
+.PHONY: test-dev test-product test-dev-ci test-versions test-tsan test-release test-wheel test-spark test-valgrind
+.PHONY: test-oldest-ort test-control-flow-ort test-dev-all test-release-all
 
 build: needs dist
 
@@ -62,11 +71,13 @@ demo: build
 	@scripts/get-onnxruntime --ep webgpu
 	@scripts/get-vulkan-driver
 	@scripts/get-models
+	@cmake --build --preset release --target demo
 	@scripts/demo
 
 vcuda: build
 	@echo "ONNX Runtime with its CUDA provider: 255 MB to fetch, unless it is here"
 	@scripts/get-onnxruntime --gpu
+	@cmake --build --preset release --target vcuda
 	@cmake --install build/release --component vcuda --prefix dist >/dev/null
 	@echo "built: dist/bin/with-cuda, dist/lib/vcuda; try: dist/bin/with-cuda dist/bin/iobind devices"
 
@@ -80,114 +91,144 @@ java: needs dist
 	@scripts/get-jdk --whole
 	@scripts/build-java
 
-# A whole JDK also tells whether the sources keep to what Java 22 has. Who requires Java has it fetched; a newcomer compiles without.
-whole_jdk = $(findstring java,$(IOBIND_REQUIRE))
+# ---- make test ---------------------------------------------------------------------------------------------------------
+test: no-results fetched check-format build-dev build-product test-dev test-product
+	@scripts/summary $(results)
+
 fetched:
 	@echo "fetched, unless it is here: ONNX Runtime, its WebGPU plugin, models and a software Vulkan driver (95 MB);"
-	@echo "older ONNX Runtimes and Python packages (100 MB, 125 MB where Python is not 3.11); a JDK, if there is none of version 22 or newer ($(if $(whole_jdk),160,70) MB);"
+	@echo "Python packages (60 MB, 85 MB where Python is not 3.11); a JDK, if there is none of version 22 or newer (70 MB);"
 	@echo "by Maven, unless its own folder has them: its plugins, the official Java package and Spark's interface (95 MB)"
-	@case ,$$IOBIND_REQUIRE, in *,vcuda,*) echo "ONNX Runtime with its CUDA provider (255 MB)" ;; esac
 	@scripts/install-packages build test python java
 	@scripts/get-onnxruntime
 	@scripts/get-onnxruntime --ep webgpu
-	@scripts/get-onnxruntime --version $(oldest_ort)
-	@scripts/get-onnxruntime --version $(too_old_ort)
 	@scripts/get-onnxruntime-headers || echo "going on without ONNX Runtime's headers"
 	@scripts/get-vulkan-driver
 	@scripts/get-models
 	@scripts/get-python --tests
-	@case ,$$IOBIND_REQUIRE, in *,vcuda,*) scripts/get-onnxruntime --gpu ;; esac
-	@scripts/get-jdk $(if $(whole_jdk),--whole) || echo "going on without a JDK"
+	@scripts/get-jdk || echo "going on without a JDK"
 
 no-results:
 	@rm -rf $(results)
 	@mkdir -p $(results)
 
-# The whole suite comes last, so that its summary is what is read last; behind it stands what was skipped, and why.
-test: python_arguments := --native
-test: no-results fetched check-format analyze dist test-release test-tsan test-java test-python test-dev
-	@scripts/skipped $(results)
+check-format:
+	@scripts/check-format
 
+# Without the tool, the examples and the Python module: their tests have the label "product".
 build-dev:
 	@cmake --preset dev >/dev/null
-	@cmake --build --preset dev
+	@cmake --build --preset dev --target tests/all fuzz/all bench/all
+
+build-product:
+	@cmake --preset release-tests >/dev/null
+	@cmake --build --preset release-tests --target product_tests
 
 test-dev: build-dev
+	$(call run_tests,dev,dev) -LE '^(product|ci|vcuda|bench|long)$$' -j $(jobs)
+
+test-product: build-product
+	$(call run_tests,release-tests,product) -L '^product$$' -LE '^(ci|vcuda|bench|long)$$' -j $(jobs)
+
+# ---- make test-ci ------------------------------------------------------------------------------------------------------
+test-ci: no-results fetched fetched-ci analyze-whole test-dev-ci test-versions test-tsan test-release test-wheel bench
+	@scripts/summary $(results)
+
+fetched-ci:
+	@echo "fetched, unless it is here: older ONNX Runtimes (45 MB); ONNX Runtime with its CUDA provider (255 MB); the rest of a JDK (90 MB)"
+	@scripts/install-packages ci
+	@scripts/get-onnxruntime --version $(oldest_ort)
+	@scripts/get-onnxruntime --version $(too_old_ort)
+	@scripts/get-onnxruntime --gpu
+	@scripts/get-jdk --whole || echo "going on without a JDK"
+
+build-dev-vcuda:
+	@cmake --preset dev >/dev/null
+	@cmake --build --preset dev --target all vcuda_tests
+
+test-dev-ci: build-dev-vcuda
+	$(call run_tests,dev,dev-ci) -L '^(product|ci|vcuda)$$' -LE '^(bench|long)$$' -j $(jobs)
+
+test-versions: build-dev
 	$(call on_ort,$(oldest_ort)) $(call run_tests,dev,oldest-ort) -L '^versions$$' -LE '^long$$' -j $(jobs)
-	$(call run_tests,dev,dev) -LE '^(long|soak)$$' -j $(jobs)
 
 test-tsan:
 	@cmake --preset tsan >/dev/null
-	@cmake --build --preset tsan
+	@cmake --build --preset tsan --target all vcuda_tests
 	$(call run_tests,tsan,tsan) -L '^tsan$$' -LE '^long$$' -j $(jobs)
 
-# The portable wheels need a compiler of 94 MB: make python and test-all build those.
-test-python:
-	@scripts/build-python --test $(python_arguments)
+build-release-tests:
+	@cmake --preset release-tests >/dev/null
+	@cmake --build --preset release-tests --target all vcuda_tests
 
-test-java: dist
-	@scripts/build-java --test $(java_arguments)
+test-release: build-release-tests
+	$(call run_tests,release-tests,release) -L '^release$$' -LE '^(product|long)$$' -j $(jobs)
+
+bench: build-release-tests
+	@mkdir -p $(results)
+	$(call run_tests,release-tests,bench) -L '^bench$$' -LE '^long$$' --verbose
+
+# By this system's compiler: the portable wheels need one of 94 MB, and `make python` and `make test-all` build those.
+wheel_arguments := --native
+test-wheel:
+	@scripts/build-python --test $(wheel_arguments)
+
+# ---- make test-all -----------------------------------------------------------------------------------------------------
+# Each stage is a target, so that make -k goes on behind one that failed.
+test-all: wheel_arguments :=
+test-all: no-results fetched fetched-ci ports-needs check-format analyze-whole dist test-tsan test-wheel test-spark test-valgrind \
+    test-release-all test-oldest-ort test-control-flow-ort test-dev-all $(older_gpu_orts:%=test-gpu-%)
+	@scripts/summary $(results)
 
 test-spark: dist
 	@scripts/get-models
 	@scripts/get-python --tests
 	@scripts/get-jdk --whole
+	@cmake --build --preset release --target iobind_python
 	@tests/spark/run
-
-test-release: dist
-	$(call run_tests,release,release) -L '$(release_labels)' -LE '^long$$' -j $(jobs)
 
 ports-needs:
 	@scripts/install-packages ports
 
-# Each stage is a target, so that make -k goes on behind one that failed.
-test-all: java_arguments := -Diobind.excluded=
-test-all: whole_jdk := yes
-test-all: no-results fetched ports-needs check-format analyze-whole dist test-tsan test-java test-python test-spark test-valgrind \
-    test-release-all test-oldest-ort test-control-flow-ort test-dev-all $(older_gpu_orts:%=test-gpu-%)
-	@scripts/skipped $(results)
-
-test-release-all: dist
-	$(call run_tests,release,release) -L '$(release_labels)'
+test-release-all: build-release-tests
+	$(call run_tests,release-tests,release) -L '^(product|release|bench)$$'
 
 test-oldest-ort: build-dev
-	$(call on_ort,$(oldest_ort)) $(call run_tests,dev,oldest-ort) -LE '^(long|vcuda)$$' -j $(jobs)
+	$(call on_ort,$(oldest_ort)) $(call run_tests,dev,oldest-ort) -LE '^(long|vcuda|bench)$$' -j $(jobs)
 
 test-control-flow-ort: build-dev
 	@scripts/get-onnxruntime --version $(control_flow_ort)
 	$(call on_ort,$(control_flow_ort)) $(call run_tests,dev,control-flow-ort) -L '^versions$$' -j $(jobs)
 
-test-dev-all: build-dev
+test-dev-all: build-dev-vcuda
 	@scripts/get-python --tests --jax
 	$(call run_tests,dev,dev) -j $(jobs)
 
-test-gpu-%: build-dev dist
+test-gpu-%: build-dev-vcuda build-release-tests
 	@echo "ONNX Runtime $* with its CUDA provider: 300 MB, unless it is here"
 	@scripts/get-onnxruntime --gpu
 	@scripts/get-onnxruntime --gpu --version $*
 	$(call on_gpu_ort,$*) $(call run_tests,dev,gpu-$*) -L '^gpu-versions$$'
-	$(call on_gpu_ort,$*) $(call run_tests,release,gpu-$*-python) -L '^gpu-python$$'
+	$(call on_gpu_ort,$*) $(call run_tests,release-tests,gpu-$*-python) -L '^gpu-python$$'
 
 # valgrind keeps books of all that is reserved, so a device reserves 64 MiB here and not 8 GiB. Under it the software Vulkan driver
 # takes minutes and loses its device: without a driver, tests leave WebGPU out.
-test-valgrind: dist
+test-valgrind: build-release-tests
 	IOBIND_REQUIRE= VK_DRIVER_FILES=none VDEV_RESERVE=67108864 \
-	  ctest --test-dir build/release --output-junit $(results)/valgrind.xml -T memcheck -L '^valgrind$$' -j $(jobs) --output-on-failure || \
-	  { cat build/release/Testing/Temporary/MemoryChecker.*.log; exit 1; }
+	  ctest --test-dir build/release-tests --output-junit $(results)/valgrind.xml -T memcheck -L '^valgrind$$' -j $(jobs) --output-on-failure || \
+	  { cat build/release-tests/Testing/Temporary/MemoryChecker.*.log; exit 1; }
 
-coverage: fetched
+# ---- the rest ----------------------------------------------------------------------------------------------------------
+coverage: fetched fetched-ci
 	@scripts/install-packages coverage
 	@scripts/coverage
-
-check-format:
-	@scripts/check-format
 
 format:
 	@scripts/check-format --fix
 
 # All findings at once, not only the first. Nearly all of clang-tidy's time goes into paths through functions: it starts with those that
-# reach new code, and `make test` stops after 50,000 steps in a function, and leaves clang-tidy out for what users do not get; `make test-all`
-# follows 225,000, everywhere.
+# reach new code, and `make analyze`, for the time of work, stops after 50,000 steps in a function, and leaves out what users do not get;
+# `make test-ci` follows 225,000, everywhere.
 analyze analyze-whole:
 	@cmake --preset $@ >/dev/null
 	@cmake --build --preset $@ -- -k 0

@@ -3,7 +3,7 @@ each, by the processor time of the thread that is at work.
 
 usage: run.py [--turns N] [--raw LIBRARY] [--check]
   --turns N        how often each takes its turn (default 250)
-  --raw LIBRARY    bench/java/raw.c's library (default: build/release/lib/java_raw.so)
+  --raw LIBRARY    bench/java/raw.c's library (default: build/release-tests/lib/java_raw.so)
   --check          exit 1 where a limit is exceeded: a bound run 1.15 of raw C; data in, run and result out 0.65 of update_inplace; a
                    growing step by carry 1.25 of raw C; Session.run 1.00 of onnxruntime's
 
@@ -182,7 +182,7 @@ def measure(sides, turns, steps):
 def main():
     parser = argparse.ArgumentParser(usage=__doc__)
     parser.add_argument("--turns", type=int, default=250)
-    parser.add_argument("--raw", type=pathlib.Path, default=PROJECT / "build/release/lib/java_raw.so")
+    parser.add_argument("--raw", type=pathlib.Path, default=PROJECT / "build/release-tests/lib/java_raw.so")
     parser.add_argument("--check", action="store_true")
     arguments = parser.parse_args()
     passed = True

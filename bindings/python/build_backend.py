@@ -52,14 +52,14 @@ def run(*command, **keywords):
     return subprocess.run([str(part) for part in command], check=True, text=True, **keywords)
 
 
-def build(folder):
-    """Everything by CMake into a folder. IOBIND_BUILD names a build folder that is used again, IOBIND_TOOLCHAIN a file for CMake that says
+def build(folder, *targets):
+    """Some targets by CMake into a folder. IOBIND_BUILD names a build folder that is used again, IOBIND_TOOLCHAIN a file for CMake that says
     which compiler and libraries."""
     environment = {**os.environ, "IOBIND_PYTHON": sys.executable}
     toolchain = os.environ.get("IOBIND_TOOLCHAIN")
     run("cmake", *(["--toolchain", toolchain] if toolchain else []), "-S", PROJECT, "-B", folder, "-DCMAKE_BUILD_TYPE=Release", "-DIOBIND_BUILD_TESTS=OFF", "-DIOBIND_BUILD_BENCH=OFF",
         "-DIOBIND_BUILD_EXAMPLES=OFF", *(["-G", "Ninja"] if shutil.which("ninja") else []), stdout=sys.stderr, env=environment)
-    run("cmake", "--build", folder, "--parallel", stdout=sys.stderr, env=environment)
+    run("cmake", "--build", folder, "--parallel", "--target", *targets, stdout=sys.stderr, env=environment)
     return folder
 
 
@@ -73,8 +73,6 @@ def install(built, target):
     """The package as it is installed."""
     package = target / "iobind"
     shutil.copytree(PROJECT / "bindings/python/iobind", package, ignore=shutil.ignore_patterns("__pycache__"))
-    if not (built / "lib/python/iobind/_core.abi3.so").exists():
-        raise SystemExit(f"no C module was built: {sys.executable} has no headers (Debian: python3-dev)")
     for source, name in [("lib/python/iobind/_core.abi3.so", "_core.abi3.so"), ("lib/libiobind.so.0", "lib/libiobind.so.0"),
                          ("lib/libiobind_vdev.so", "lib/libiobind_vdev.so"), ("bin/iobind", "bin/iobind")]:
         (package / name).parent.mkdir(exist_ok=True)
@@ -136,22 +134,25 @@ def pack(tree, target, name, tag, pure, description=None):
     return wheel.name
 
 
-def with_build(use):
+def with_build(use, *targets):
     kept = os.environ.get("IOBIND_BUILD")
     if kept:
-        return use(build(pathlib.Path(kept)))
+        return use(build(pathlib.Path(kept), *targets))
     with tempfile.TemporaryDirectory() as folder:
-        return use(build(pathlib.Path(folder)))
+        return use(build(pathlib.Path(folder), *targets))
 
 
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
+    if not pathlib.Path(sysconfig.get_paths()["include"], "Python.h").exists():
+        raise SystemExit(f"no C module can be built: {sys.executable} has no headers (Debian: python3-dev)")
+
     def make(built):
         with tempfile.TemporaryDirectory() as folder:
             tree = pathlib.Path(folder)
             install(built, tree)
             return pack(tree, wheel_directory, NAME, f"cp311-abi3-{platform_tag(tree)}", False)
 
-    return with_build(make)
+    return with_build(make, "all", "iobind_python")
 
 
 def build_vcuda(wheel_directory):
@@ -170,7 +171,7 @@ def build_vcuda(wheel_directory):
             return pack(tree, wheel_directory, f"{NAME}-vcuda", f"py3-none-{platform_tag(tree)}", False,
                         "CUDA without a GPU: NVIDIA's runtime libraries in software, for tests")
 
-    return with_build(make)
+    return with_build(make, "vcuda")
 
 
 def build_sdist(sdist_directory, config_settings=None):

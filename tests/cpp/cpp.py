@@ -3,7 +3,7 @@
 
 usage: cpp.py compile COMPILER STANDARD LIBRARY MAKE-MODEL   the tests and the examples, without a warning, with exceptions and
                                                              without, on the CPU and on the virtual accelerator
-       cpp.py cost COMPILER LIBRARY MAKE-MODEL               a run takes the instructions that it takes in C (callgrind)
+       cpp.py cost COMPILER LIBRARY MAKE-MODEL               the instructions of a run against C's (callgrind), for bench/worst
        cpp.py ort COMPILER LIBRARY MAKE-MODEL               the example with Ort::Value, over ORT's headers: those that
                                                              scripts/get-onnxruntime-headers fetches, or those in the folder
                                                              that the environment variable IOBIND_ORT_HEADERS names
@@ -128,9 +128,9 @@ def cost(compiler, library, make_model):
         in_c, in_cpp = (int(re.search(r"^totals: (\d+)", (folder / f"out.{number}").read_text(), flags=re.M)[1])
                         for number in (1, 2))
     ratio = in_cpp / in_c
-    print(f"500 runs: {in_c} instructions in C, {in_cpp} in C++: {ratio:.4f}")
-    if not 0.99 < ratio <= MOST_COST:
-        sys.exit(f"a run in C++ takes {ratio:.4f} of C's instructions; at most {MOST_COST} is allowed")
+    if ratio < 0.99:
+        sys.exit(f"500 runs: {in_c} instructions in C, {in_cpp} in C++: expected about the same")
+    print(f"{ratio:.4f} {MOST_COST} instructions of a run in C++, against C's")
 
 
 def mistakes(compiler, library, make_model):

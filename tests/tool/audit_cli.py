@@ -125,6 +125,8 @@ class Audit(Case):
         words = [TOOL, "audit", self.add, "--random", "--device", "vdev", "--runs", "100000"]
         slow = dict(self.environment, TMPDIR=folder, VDEV_DELAY_SESSION="every:1,us:300000", VDEV_DELAY_COMPUTE="every:1,us:20000")
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM, signal.SIGXCPU, signal.SIGPIPE, signal.SIGKILL):
+            if number != signal.SIGKILL:
+                signal.signal(number, signal.SIG_DFL)  # nohup and shells in the background have programs ignore some, and so would the tool
             for loading in (True, False):
                 if loading and number == signal.SIGKILL:
                     continue  # nothing can be done about that

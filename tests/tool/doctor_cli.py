@@ -7,8 +7,9 @@ import subprocess
 import sys
 import unittest
 
-from case import FAILED, MISUSED, Case
+from case import FAILED, MISUSED, RUNTIME, TOOL, Case
 
+WITH_GPUS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../fakegpu/with-gpus")
 THIRTEEN = ("libcublasLt.so.13", "libcublas.so.13", "libcurand.so.10", "libcudart.so.13", "libcuda.so.1")
 
 
@@ -152,6 +153,65 @@ class Doctor(Case):
                 with open(f"{self.made}/ep/{name}", "wb") as file:
                     file.write(content[:cut])
                 self.assertEqual(self.needs(), {})
+
+
+class Gpus(Case):
+    """What ONNX Runtime lists of hardware that only seems to be there (tests/fakegpu/with-gpus), and what is missing."""
+
+    def run_with(self, *hardware, words=()):
+        ran = subprocess.run([WITH_GPUS, *hardware, "--", TOOL, "doctor", *words], capture_output=True, text=True, timeout=120,
+                             env=dict(self.environment, ASAN_OPTIONS="detect_leaks=0"))  # the EP loses a few bytes where it finds no adapter
+        if ran.returncode == 77:
+            self.skipTest(ran.stderr)
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        return ran.stdout
+
+    def gpus(self, *hardware):
+        """What is told of the GPUs, and the ids of those that an EP offers as devices: the WebGPU plugin, where it is here."""
+        said = json.loads(self.run_with(*hardware, words=["--json"]))
+        offered = sorted(row["device_id"] for row in said["devices"] if row["hardware"] == "GPU" and row["ep"] == "WebGpuExecutionProvider")
+        if os.path.exists(RUNTIME + "/ep/webgpu"):
+            self.assertEqual(said["gpus"]["listed"], len(offered))
+        return said["gpus"], offered
+
+    def test_a_card(self):
+        said, offered = self.gpus("0x10de:0x2684")
+        self.assertEqual(said, {"listed": 1, "device_file": None, "reason": None, "cure": None})
+        self.assertIn(offered, ([], ["0x2684"]))
+        self.assertNotIn("no GPU is listed", self.run_with("0x10de:0x2684"))
+
+    def test_on_the_bus_alone(self):
+        said, offered = self.gpus("--pci", "0x10de:0x2330", "0x1002:0x744c")
+        self.assertEqual((said["listed"], said["reason"]), (2, None))
+        self.assertIn(offered, ([], ["0x2330", "0x744c"]))
+
+    def test_no_hardware(self):
+        said, _ = self.gpus()
+        self.assertEqual((said["listed"], said["device_file"], said["cure"]), (0, None, None))
+        self.assertIn("/sys/class/drm (does not exist)", said["reason"])
+        self.assertIn(f"\nno GPU is listed: {said['reason']}\n", self.run_with())
+
+    def test_no_sysfs(self):
+        said, _ = self.gpus("--no-sysfs")
+        self.assertEqual(said["listed"], 0)
+        self.assertIn("/sys/class/drm (does not exist) and /sys/bus/pci/devices (does not exist)", said["reason"])
+        self.assertEqual(said["cure"], "/sys is hidden: let the container see the host's")
+        self.assertIn(f"\nno GPU is listed: {said['reason']}; {said['cure']}\n", self.run_with("--no-sysfs"))
+
+    def test_a_driver_is_here(self):
+        for name, part in (("nvidia0", "NVIDIA's driver has made /dev/nvidia0: load its module nvidia-drm (modprobe nvidia-drm, "),
+                           ("dri/renderD128", "a driver has made /dev/dri/renderD128: let the container see the host's /sys")):
+            for more in ([], ["--no-sysfs"]):
+                said, _ = self.gpus(*more, "--device-file", name)
+                self.assertEqual((said["listed"], said["device_file"]), (0, f"/dev/{name}"))
+                self.assertIn(part, said["cure"])
+                self.assertIn(f"; {said['cure']}\n", self.run_with(*more, "--device-file", name))
+            self.assertIsNone(self.gpus("--device-file", name, "0x10de:0x2684")[0]["cure"])
+
+    def test_names_that_are_no_gpu(self):
+        """Control files of the driver, and cards without hardware."""
+        said, _ = self.gpus("--device-file", "nvidiactl")
+        self.assertIsNone(said["device_file"])
 
 
 class Options(Case):

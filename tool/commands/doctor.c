@@ -1,5 +1,6 @@
 #include <string.h>
 
+#include "commands/gpus.h"
 #include "commands/libraries.h"
 #include "commands/machine.h"
 
@@ -57,6 +58,7 @@ static int examine(tool_state *tool, tool_report *report) {
   size_t working = 0;
   if (code == TOOL_GO) code = machine_report_devices(tool, report, true, tool->verbosity > 0, &working);
   if (code != TOOL_GO) return code;
+  gpus_report(report);
   report_field(report, "ok", NULL, json_boolean(working > 0), NULL);
   code = tool_print(tool, report, TOOL_DONE);
   if (code != TOOL_DONE || working > 0) return code;

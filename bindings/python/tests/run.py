@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import signal
 import sys
 
 ARGUMENTS = sys.argv[1:]
@@ -16,4 +17,5 @@ if MISSING:
 
 import pytest  # noqa: E402
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell in the background has programs ignore it, and so would the tests' processes
 sys.exit(pytest.main(["-q", "--tb=short", "-p", "no:cacheprovider", "-rs", *ARGUMENTS]))

@@ -21,6 +21,7 @@ import java.util.Map;
 import java.util.Random;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.Consumer;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.function.Executable;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -367,7 +368,8 @@ class LifetimeTest {
     }
   }
 
-  /** A run makes no Java object; many make no native memory either. */
+  /** A run makes no Java object, once the JVM has compiled it; many make no native memory either. */
+  @Tag("ci")
   @ParameterizedTest
   @ValueSource(strings = {"cpu", "vdev"})
   void manyRunsStayFlat(String device) throws Exception {
