@@ -217,10 +217,14 @@ void do_update_input(const step *from) {
   expectation expected = {0};
   if (to.block == NULL) expected.must |= STATUS(INVALID_STATE);
   if (size != to.count * sizeof(float)) expected.must |= STATUS(INVALID_ARGUMENT);
-  if (stream >= 0 && to.block != NULL && to.block->where == PLACE_HOST && !W->at_host) expected.must |= STATUS(DEVICE);
+  /* host memory is written by the host, behind the stream */
+  bool by_host = stream >= 0 && to.block != NULL && to.block->where == PLACE_HOST && !W->at_host;
   float *values = world_memory(to.count + 1);
   world_new_values(values, to.count + 1);
   if (stream < 0) {
+    world_host_uses(to.block, true, NULL);
+  } else if (by_host) {
+    if (world_stream((size_t)stream) == NULL) return;
     world_host_uses(to.block, true, NULL);
   } else if (world_stream((size_t)stream) != NULL) {
     world_stream_uses((size_t)stream, to.block, true, from->x[4] % 2 == 0);
@@ -238,13 +242,14 @@ void do_update_input(const step *from) {
   iobind_status status = end_call(
       iobind_binding_update_input(one->handle, index, values, size, stream < 0 ? NULL : W->lanes[stream].handle, &the_error));
   if (!require(expected, status)) {
-    if (fault_was_set()) updated(one, index, NULL, was_due);
+    if (fault_was_set() && status != IOBIND_INVALID_STATE) updated(one, index, NULL, was_due);
     if (was_due && status != IOBIND_INVALID_STATE) shadow_forget_results(&one->shadow, RESULT_MAYBE);
   } else {
-    if (!queued) has_passed(one);
-    if (queued) one->flight.runs++; /* what a failure would leave is not to be told */
+    if (by_host) world_waited((size_t)stream, W->lanes[stream].submitted);
+    if (!queued || by_host) has_passed(one);
+    if (queued && !by_host) one->flight.runs++; /* what a failure would leave is not to be told */
     updated(one, index, values, was_due);
-    if (stream >= 0) {
+    if (stream >= 0 && !by_host) {
       world_submit((size_t)stream);
       world_stamp((size_t)stream, to.block, true);
     }

@@ -154,9 +154,10 @@ iobind_status iobind__overlap_renew(iobind_binding *binding, const iobind_tensor
     if (output->mode != IOBIND_OUTPUT_REUSE) {
       continue;
     }
-    bool is_made = output->target != NULL; /* for a graph */
-    bool overlaps = is_made ? iobind__tensor_overlaps(output->target, tensor) : !is_known || output->is_taken;
-    if (!is_made && !overlaps) {
+    /* iobind has made the memory for a graph, or to copy the output there */
+    const iobind_tensor *made = output->target != NULL ? output->target : output->is_copied ? output->shown : NULL;
+    bool overlaps = made != NULL ? iobind__tensor_overlaps(made, tensor) : !is_known || output->is_taken;
+    if (made == NULL && !overlaps) {
       IOBIND__TRY(iobind__results_fetch(binding, error));
       IOBIND__TRY(iobind__result_overlaps(binding, i, tensor, &overlaps, error));
     }

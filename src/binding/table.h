@@ -177,8 +177,8 @@ static inline iobind_status iobind__overlap_make_room(iobind_binding *binding, c
   if (binding->carry_count > 0) {
     iobind__overlap_leave_buffers(binding, tensor);
   }
-  /* ORT makes the memory of REUSE outputs, and iobind only if runs are captured as graphs */
-  bool is_elsewhere = iobind__tensor_is_allocated(tensor) && binding->graphs == NULL;
+  /* ORT makes the memory of REUSE outputs, and iobind only if runs are captured as graphs or it copies the outputs */
+  bool is_elsewhere = iobind__tensor_is_allocated(tensor) && binding->graphs == NULL && binding->copied_count == 0;
   return is_elsewhere ? IOBIND_OK : iobind__overlap_renew(binding, tensor, error);
 }
 
