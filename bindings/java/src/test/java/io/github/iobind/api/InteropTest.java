@@ -58,8 +58,9 @@ class InteropTest {
     fails(OrtStatus.NOT_SUPPORTED, "option", () -> OrtStreamFFM.create(runtime, DeviceSpec.CPU, Map.of("key", "value")));
     Devices.require(runtime, "vdev");
     DeviceSpec vdev = DeviceSpec.of("vdev");
+    fails(OrtStatus.NOT_SUPPORTED, "option", () -> OrtStreamFFM.create(runtime, vdev, Map.of("key", "value")));
     try (OrtStreamFFM one = OrtStreamFFM.create(runtime, vdev);
-        OrtStreamFFM other = OrtStreamFFM.create(runtime, vdev, Map.of("key", "value"))) {
+        OrtStreamFFM other = OrtStreamFFM.create(runtime, vdev)) {
       assertNotEquals(MemorySegment.NULL, one.nativeStream());
       assertNotEquals(one.nativeStream(), other.nativeStream());
       assertEquals(one.nativeStream(), one.nativeStream());
