@@ -44,8 +44,8 @@ iobind_tensor *fixture_tensor(const fixture *f, int64_t n, float value) {
   iobind_error error = IOBIND_ERROR_INIT;
   iobind_tensor *tensor = NULL;
   void *data = NULL;
-  fixture_check(iobind_tensor_create(f->cpu, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, &n, 1, &tensor, &error), &error);
-  fixture_check(iobind_tensor_get_data(tensor, IOBIND_FLOAT32, &data, &error), &error);
+  fixture_check(iobind_tensor_create(f->cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, &n, 1, &tensor, &error), &error);
+  fixture_check(iobind_tensor_get_data(tensor, IOBIND_DTYPE_FLOAT32, &data, &error), &error);
   for (int64_t i = 0; i < n; i++) ((float *)data)[i] = value;
   return tensor;
 }
@@ -67,7 +67,7 @@ void fixture_expect(iobind_tensor *tensor, int64_t n, float value) {
   iobind_tensor_info info = IOBIND_TENSOR_INFO_INIT;
   void *data = NULL;
   fixture_check(iobind_tensor_get_info(tensor, &info, &error), &error);
-  fixture_check(iobind_tensor_get_data(tensor, IOBIND_FLOAT32, &data, &error), &error);
+  fixture_check(iobind_tensor_get_data(tensor, IOBIND_DTYPE_FLOAT32, &data, &error), &error);
   int good = info.rank == 1 && info.dims[0] == n;
   for (int64_t i = 0; good && i < n; i++) good = ((const float *)data)[i] == value;
   if (good) return;

@@ -32,8 +32,8 @@ static int next_token(iobind_runtime *runtime, iobind_binding *binding, size_t t
   iobind_device *cpu = iobind_runtime_get_device(runtime, 0);
   iobind_tensor *given, *logits;
   float row[VOCAB];
-  TRY(iobind_tensor_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_INT64, &count, 1, tokens, (size_t)count * sizeof *tokens, NULL,
-                         NULL, &given, &error));
+  TRY(iobind_tensor_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_INT64, &count, 1, tokens, (size_t)count * sizeof *tokens,
+                         NULL, NULL, &given, &error));
   TRY(iobind_binding_set_input(binding, tokens_input, IOBIND_INPUT_SNAPSHOT, given, NULL, &error));
   iobind_tensor_release(given);
   TRY(iobind_binding_run(binding, NULL, NULL, &error));

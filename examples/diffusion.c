@@ -18,7 +18,7 @@ static int bind_input(iobind_session *session, iobind_binding *binding, const ch
   iobind_tensor *tensor;
   TRY(iobind_session_find_input(session, name, index, &error));
   TRY(iobind_session_get_input(session, *index, &info, &error));
-  TRY(iobind_tensor_create(info.device, (iobind_memory)info.memory, IOBIND_FLOAT32, dims, rank, &tensor, &error));
+  TRY(iobind_tensor_create(info.device, (iobind_memory)info.memory, IOBIND_DTYPE_FLOAT32, dims, rank, &tensor, &error));
   TRY(iobind_tensor_write(tensor, 0, data, bytes, NULL, &error));
   TRY(iobind_binding_set_input(binding, *index, IOBIND_INPUT_RESIDENT, tensor, NULL, &error));
   iobind_tensor_release(tensor); /* the binding holds it */

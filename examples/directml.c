@@ -95,8 +95,8 @@ static int open_slot(slot *self, iobind_device *where, iobind_session *session) 
     return 1;
   D3D(ID3D12Resource_Map(self->from_host, 0, NULL, (void **)&self->pixels));
   D3D(ID3D12Resource_Map(self->to_host, 0, NULL, (void **)&self->result));
-  TRY(iobind_tensor_wrap(where, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, dims, 1, self->x, BYTES, NULL, NULL, &x, &error));
-  TRY(iobind_tensor_wrap(where, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, dims, 1, self->y, BYTES, NULL, NULL, &y, &error));
+  TRY(iobind_tensor_wrap(where, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 1, self->x, BYTES, NULL, NULL, &x, &error));
+  TRY(iobind_tensor_wrap(where, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 1, self->y, BYTES, NULL, NULL, &y, &error));
   TRY(iobind_binding_create(session, &self->binding, &error));
   TRY(iobind_binding_set_input(self->binding, 0, IOBIND_INPUT_RESIDENT, x, NULL, &error));
   TRY(iobind_binding_set_output(self->binding, 0, IOBIND_OUTPUT_FIXED, NULL, IOBIND_MEMORY_DEFAULT, y, &error));

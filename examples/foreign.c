@@ -65,7 +65,7 @@ static int pool_open_cuda(pool *self) {
 
 static int pool_open_vdev(pool *self, iobind_device *device) {
   const int64_t dims[] = {BLOCK};
-  TRY(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_UINT8, dims, 1, &self->keeper, &error));
+  TRY(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_UINT8, dims, 1, &self->keeper, &error));
   self->block = iobind_tensor_address(self->keeper);
   self->stream = vdev_stream_create(0);
   self->kind = IOBIND_NATIVE_VDEV;
@@ -84,9 +84,9 @@ static int run(iobind_device *device, iobind_session *session, pool *memory) {
   native.kind = memory->kind;
   native.handle = memory->stream;
   TRY(iobind_stream_wrap(device, &native, pool_close_stream, memory, &stream, &error));
-  TRY(iobind_tensor_wrap(device, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, dims, 1, pool_take(memory, sizeof values),
+  TRY(iobind_tensor_wrap(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 1, pool_take(memory, sizeof values),
                          sizeof values, pool_give_back, memory, &x, &error));
-  TRY(iobind_tensor_wrap(device, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, dims, 1, pool_take(memory, sizeof values),
+  TRY(iobind_tensor_wrap(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 1, pool_take(memory, sizeof values),
                          sizeof values, pool_give_back, memory, &y, &error));
   TRY(iobind_binding_create(session, &binding, &error));
   TRY(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, x, NULL, &error));

@@ -23,7 +23,7 @@ int main(int argc, char **argv) {
   options.device_count = 1;
   TRY(iobind_session_create(runtime, argv[1], &options, &session, &error));
   TRY(iobind_binding_create(session, &binding, &error)); /* each run leaves fresh outputs on the device */
-  TRY(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, dims, 4, &image, &error));
+  TRY(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 4, &image, &error));
   TRY(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, image, NULL, &error)); /* type and shape checked here */
   for (int frame = 0; frame < 10; frame++) {
     for (size_t i = 0; i < sizeof pixels / 4; i++) pixels[i] = (float)((i * 31 + (size_t)frame) % 255) / 127.5f - 1;

@@ -43,8 +43,8 @@ int main(int argc, char **argv) {
   for (int i = 0; i < 2; i++) {
     turn *self = &turns[i];
     TRY(iobind_event_create(device, &self->done, &error));
-    TRY(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, dims, 1, &self->x, &error));
-    TRY(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, dims, 1, &self->y, &error));
+    TRY(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 1, &self->x, &error));
+    TRY(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 1, &self->y, &error));
     TRY(iobind_binding_create(session, &self->binding, &error));
     TRY(iobind_binding_set_input(self->binding, 0, IOBIND_INPUT_RESIDENT, self->x, NULL, &error));
     TRY(iobind_binding_set_output(self->binding, 0, IOBIND_OUTPUT_FIXED, NULL, IOBIND_MEMORY_DEFAULT, self->y, &error));

@@ -27,7 +27,7 @@ static int submit(iobind_pipeline *pipeline, const picture *page, int64_t tile, 
   int64_t columns = count_of(page->width), top = begin_of(tile / columns, page->height);
   int64_t left = begin_of(tile % columns, page->width);
   void *values;
-  TRY(iobind_tensor_get_data(item, IOBIND_FLOAT32, &values, &error));
+  TRY(iobind_tensor_get_data(item, IOBIND_DTYPE_FLOAT32, &values, &error));
   for (int64_t row = 0; row < 3 * (int64_t)TILE; row++) { /* of three planes */
     const float *from = page->values + (row / TILE * page->height + top + row % TILE) * page->width + left;
     memcpy((float *)values + row * TILE, from, TILE * sizeof(float));
@@ -45,7 +45,7 @@ static int pull(iobind_pipeline *pipeline, const picture *page, int64_t tile, fl
   iobind_tensor *output; /* the slot's memory: ours until the next submit */
   void *values;
   TRY(iobind_pipeline_next(pipeline, &output, NULL, &error)); /* in order; waits for the oldest tile */
-  TRY(iobind_tensor_get_data(output, IOBIND_FLOAT32, &values, &error));
+  TRY(iobind_tensor_get_data(output, IOBIND_DTYPE_FLOAT32, &values, &error));
   for (int64_t y = from_y; y < to_y; y++) {
     const float *row = (const float *)values + y * TILE + from_x;
     memcpy(map + (top + y) * page->width + left + from_x, row, (size_t)(to_x - from_x) * sizeof(float));
@@ -74,7 +74,7 @@ int main(int argc, char **argv) {
   if (problem != NULL) return fprintf(stderr, "%s\n", problem), 1;
   const int64_t dims[] = {1, 3, TILE, TILE};
   iobind_tensor *item;
-  TRY(iobind_tensor_create(iobind_runtime_get_device(runtime, 0), IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, dims, 4, &item,
+  TRY(iobind_tensor_create(iobind_runtime_get_device(runtime, 0), IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 4, &item,
                            &error));
 
   float *map = calloc((size_t)(page.height * page.width), sizeof *map);

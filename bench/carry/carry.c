@@ -147,7 +147,7 @@ static void prepare_raw_turns(bench *b, long steps) {
 static void bind_input(bench *b, size_t index, const int64_t *dims, size_t rank) {
   iobind_error error = IOBIND_ERROR_INIT;
   iobind_tensor *tensor = NULL;
-  fixture_check(iobind_tensor_create(b->fixture.cpu, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, dims, rank, &tensor, &error),
+  fixture_check(iobind_tensor_create(b->fixture.cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, rank, &tensor, &error),
                 &error);
   size_t bytes = sizeof(float) * (size_t)(rank == 1 ? dims[0] : dims[0] * dims[1]);
   fixture_check(iobind_tensor_write(tensor, 0, b->data, bytes, NULL, &error), &error);

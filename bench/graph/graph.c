@@ -105,7 +105,7 @@ static void prepare_iobind(bench *b, iobind_device *device) {
   fixture_check(iobind_binding_create(b->fixture.session, &b->bound, &error), &error);
   for (size_t i = 0; i < 2; i++) {
     iobind_tensor *tensor = NULL;
-    fixture_check(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, dims, 1, &tensor, &error), &error);
+    fixture_check(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 1, &tensor, &error), &error);
     fixture_check(iobind_binding_set_input(b->bound, i, IOBIND_INPUT_RESIDENT, tensor, NULL, &error), &error);
     iobind_tensor_release(tensor);
   }

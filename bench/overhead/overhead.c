@@ -125,7 +125,7 @@ static void prepare_iobind_run(bench *b) {
   static const int64_t dims[] = {1};
   for (size_t i = 0; i < 2; i++) {
     iobind_error error = IOBIND_ERROR_INIT;
-    iobind_status status = iobind_tensor_wrap(b->fixture.cpu, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, dims, 1, &b->data[i],
+    iobind_status status = iobind_tensor_wrap(b->fixture.cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 1, &b->data[i],
                                               sizeof b->data[i], NULL, NULL, &b->inputs[i], &error);
     fixture_check(status, &error);
   }

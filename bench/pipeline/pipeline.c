@@ -171,8 +171,8 @@ static subject find_work(fixture *f, iobind_device *device, int64_t side, uint64
     void *model = model_products(side, *products, &bytes);
     subject s = open_subject(f, device, model, bytes);
     const int64_t dims[] = {side, side};
-    must(iobind_tensor_create(f->cpu, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, dims, 2, &s.item[0], &error));
-    must(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, dims, 2, &s.constant[1], &error));
+    must(iobind_tensor_create(f->cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 2, &s.item[0], &error));
+    must(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 2, &s.constant[1], &error));
     float *zeros = calloc((size_t)(side * side), sizeof *zeros);
     if (zeros == NULL) exit(1);
     must(iobind_tensor_write(s.item[0], 0, zeros, (size_t)(side * side) * sizeof *zeros, NULL, &error));

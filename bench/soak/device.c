@@ -55,8 +55,8 @@ int main(void) {
   void *model = model_double(&bytes);
   must(iobind_session_create_from_memory(f.runtime, model, bytes, &options, &session, &error));
   free(model);
-  must(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, dims, 1, &x, &error));
-  must(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, dims, 1, &y, &error));
+  must(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 1, &x, &error));
+  must(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 1, &y, &error));
   must(iobind_tensor_write(x, 0, zeros, sizeof zeros, NULL, &error));
   must(iobind_binding_create(session, &binding, &error));
   must(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, x, NULL, &error));

@@ -41,12 +41,12 @@ static void run_on(iobind_runtime *runtime, const char *name, long runs) {
   must(iobind_binding_create(session, &binding, &error));
   for (size_t i = 0; i < 2; i++) {
     iobind_tensor *input;
-    must(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, one, 1, &input, &error));
+    must(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, one, 1, &input, &error));
     must(iobind_tensor_write(input, 0, &values[i], sizeof values[i], NULL, &error));
     must(iobind_binding_set_input(binding, i, IOBIND_INPUT_RESIDENT, input, NULL, &error));
     iobind_tensor_release(input);
   }
-  must(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, one, 1, &sum, &error));
+  must(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, one, 1, &sum, &error));
   must(iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_FIXED, NULL, IOBIND_MEMORY_DEFAULT, sum, &error));
   warm(binding, 200); /* the first run is not steady */
   steady(binding, runs);

@@ -35,7 +35,7 @@ static void run_bound(iobind_session *session, iobind_device *device, const iobi
   iobind_tensor *tensors[2];
   iobind_binding *bindings[2];
   for (int i = 0; i < 2; i++) {
-    must(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, dims, 1, &tensors[i], &error));
+    must(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 1, &tensors[i], &error));
   }
   for (int i = 0; i < 2; i++) {
     must(iobind_binding_create(session, &bindings[i], &error));

@@ -16,7 +16,7 @@ __attribute__((noinline)) void steady(iobind_device *device, iobind_tensor **ten
 void steady(iobind_device *device, iobind_tensor **tensors, size_t count) {
   static const int64_t dims[] = {4};
   for (size_t i = 0; i < count; i++) {
-    must(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, dims, 1, &tensors[i], &error));
+    must(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 1, &tensors[i], &error));
   }
   for (size_t i = 0; i < count; i++) iobind_tensor_release(tensors[i]);
 }

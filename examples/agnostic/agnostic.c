@@ -64,7 +64,7 @@ static iobind_status open_app(app *a, const char *model, const char *spec, iobin
 static iobind_status wrap_picture(const app *a, iobind_tensor **tensor, iobind_error *error) {
   const int64_t dims[] = {1, 3, a->picture.height, a->picture.width};
   size_t bytes = (size_t)(3 * a->picture.height * a->picture.width) * sizeof(float);
-  return iobind_tensor_wrap(a->cpu, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, dims, 4, a->picture.values, bytes, NULL, NULL,
+  return iobind_tensor_wrap(a->cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 4, a->picture.values, bytes, NULL, NULL,
                             tensor, error);
 }
 
@@ -74,7 +74,7 @@ static iobind_status fetch(const iobind_tensor *tensor, outcome *o, iobind_error
   TRY(iobind_tensor_get_info(tensor, &info, error));
   o->pixels = info.bytes / sizeof *o->map;
   o->map = malloc(info.bytes);
-  if (o->map == NULL) return IOBIND_OUT_OF_MEMORY;
+  if (o->map == NULL) return IOBIND_ERROR_OUT_OF_MEMORY;
   return iobind_tensor_read(tensor, 0, o->map, info.bytes, NULL, error);
 }
 
@@ -122,7 +122,7 @@ static iobind_status bind(const app *a, iobind_binding *binding, iobind_tensor *
   iobind_tensor *resident = NULL;
   TRY(iobind_session_get_input(a->session, 0, &value, error)); /* it says where the session wants the input */
   TRY(iobind_tensor_get_info(host, &info, error));
-  TRY(iobind_tensor_create(value.device, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, info.dims, info.rank, &resident, error));
+  TRY(iobind_tensor_create(value.device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, info.dims, info.rank, &resident, error));
   iobind_status status = iobind_tensor_copy((const iobind_tensor *const *)&host, &resident, 1, NULL, error); /* the upload */
   if (status == IOBIND_OK) {
     status = iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, resident, NULL, error);

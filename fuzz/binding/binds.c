@@ -25,7 +25,7 @@ static slot *take_tensor(uint8_t chosen, const port *to, bool at_home) {
 static void expect_fit(const slot *of, const port *to, expectation *expected) {
   iobind_tensor_info info = IOBIND_TENSOR_INFO_INIT;
   CHECK(iobind_tensor_get_info(of->tensor, &info, NULL) == IOBIND_OK);
-  if (info.dtype != IOBIND_FLOAT32) expected->must |= STATUS(DTYPE);
+  if (info.dtype != IOBIND_DTYPE_FLOAT32) expected->must |= STATUS(DTYPE);
   if (info.rank != 1 || (to->dim == NULL && info.dims[0] != (int64_t)to->count)) expected->must |= STATUS(SHAPE);
 }
 
@@ -42,7 +42,7 @@ static void set_input(bound *one, size_t index, iobind_input_mode mode, slot *te
   expectation expected = {0};
   expect_fit(tensor, to, &expected);
   if (expected.must == 0) expect_input(&one->shadow, index, mode, tensor->at, elsewhere, &expected);
-  if (mode == IOBIND_INPUT_RESIDENT && !world_is_home(tensor)) expected.must |= STATUS(DEVICE);
+  if (mode == IOBIND_INPUT_RESIDENT && !world_is_home(tensor)) expected.must |= STATUS(WRONG_DEVICE);
   if (mode > IOBIND_INPUT_LIVE) expected.must |= STATUS(INVALID_ARGUMENT);
   const point *ready = event >= 0 ? world_point((size_t)event) : NULL;
   if (mode == IOBIND_INPUT_SNAPSHOT) world_host_uses(tensor->at.block, false, ready != NULL ? ready->stamps : NULL);
@@ -242,8 +242,8 @@ void do_update_input(const step *from) {
   iobind_status status = end_call(
       iobind_binding_update_input(one->handle, index, values, size, stream < 0 ? NULL : W->lanes[stream].handle, &the_error));
   if (!require(expected, status)) {
-    if (fault_was_set() && status != IOBIND_INVALID_STATE) updated(one, index, NULL, was_due);
-    if (was_due && status != IOBIND_INVALID_STATE) shadow_forget_results(&one->shadow, RESULT_MAYBE);
+    if (fault_was_set() && status != IOBIND_ERROR_INVALID_STATE) updated(one, index, NULL, was_due);
+    if (was_due && status != IOBIND_ERROR_INVALID_STATE) shadow_forget_results(&one->shadow, RESULT_MAYBE);
   } else {
     if (by_host) world_waited((size_t)stream, W->lanes[stream].submitted);
     if (!queued || by_host) has_passed(one);

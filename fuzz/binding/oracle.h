@@ -92,7 +92,7 @@ typedef struct expectation {
   unsigned must;
   unsigned may;
 } expectation;
-#define STATUS(name) (1u << IOBIND_##name)
+#define STATUS(name) (1u << IOBIND_ERROR_##name)
 
 void shadow_init(shadow *of, const model *from, unsigned number);
 void shadow_copy(shadow *to, const shadow *from); /* drops what was there */

@@ -77,7 +77,7 @@ static void check_result(bound *one, size_t output, iobind_tensor *tensor) {
   const view *at = &one->shadow.results[output].at;
   iobind_tensor_info info = IOBIND_TENSOR_INFO_INIT;
   CHECK(iobind_tensor_get_info(tensor, &info, NULL) == IOBIND_OK);
-  if (info.dtype != IOBIND_FLOAT32 || info.rank != 1 || info.dims[0] != (int64_t)at->count) {
+  if (info.dtype != IOBIND_DTYPE_FLOAT32 || info.rank != 1 || info.dims[0] != (int64_t)at->count) {
     fail("expected %zu elements, got %s of rank %zu, the first dim %lld", at->count, iobind_dtype_name(info.dtype), info.rank,
          (long long)(info.rank > 0 ? info.dims[0] : 0));
   }
@@ -89,7 +89,7 @@ static void check_result(bound *one, size_t output, iobind_tensor *tensor) {
   float read[MOST_ELEMENTS];
   void *data = NULL;
   if (info.host_readable) {
-    CHECK(iobind_tensor_get_data(tensor, IOBIND_FLOAT32, &data, NULL) == IOBIND_OK);
+    CHECK(iobind_tensor_get_data(tensor, IOBIND_DTYPE_FLOAT32, &data, NULL) == IOBIND_OK);
     memcpy(read, data, info.bytes);
   } else {
     CHECK(iobind_tensor_read(tensor, 0, read, info.bytes, NULL, NULL) == IOBIND_OK);
@@ -261,7 +261,7 @@ static bool run_once(bound *one, int stream, point *at, const step *from) {
       iobind_binding_run(one->handle, stream < 0 ? NULL : W->lanes[stream].handle, at != NULL ? at->handle : NULL, &the_error));
   bool faulty = fault_was_set();
   bool well = require(expected, status);
-  if (status == IOBIND_INVALID_STATE && was_under_way) return false;
+  if (status == IOBIND_ERROR_INVALID_STATE && was_under_way) return false;
   if (!may_queue && one->flight.stream >= 0) has_passed(one);
   if (well && stream < 0) {
     wait_for_events(one, -1);
@@ -302,8 +302,8 @@ void do_runs(const step *from) {
 
 /* ---- failures on streams ---- */
 
-static const unsigned late_failures =
-    STATUS(RUNTIME) | STATUS(SHAPE) | STATUS(OUT_OF_MEMORY) | STATUS(CANCELLED) | STATUS(DEVICE) | STATUS(INVALID_ARGUMENT);
+static const unsigned late_failures = STATUS(RUNTIME) | STATUS(SHAPE) | STATUS(OUT_OF_MEMORY) | STATUS(CANCELLED) |
+                                      STATUS(WRONG_DEVICE) | STATUS(INVALID_ARGUMENT);
 
 /* How did the run of a binding go? */
 static void ask(bound *one, bool tainted) {
@@ -316,7 +316,7 @@ static void ask(bound *one, bool tainted) {
   bool maybe = one->shadow.results[output].kind == RESULT_MAYBE || one->shadow.results[output].kind == RESULT_NONE;
   bool taken = one->shadow.results[output].kind == RESULT_TAKEN;
   expectation expected = {.may = late_failures | (maybe || taken ? STATUS(INVALID_STATE) : 0)};
-  bool well = require(expected, status) || (taken && status == IOBIND_INVALID_STATE);
+  bool well = require(expected, status) || (taken && status == IOBIND_ERROR_INVALID_STATE);
   if (well && must_fail) fail("a run that cannot have worked is handed out as done");
   for (size_t i = 0; i < one->shadow.model->output_count; i++) {
     block *at = one->shadow.results[i].at.block;

@@ -89,7 +89,7 @@ static void name_statuses(unsigned set, char *text, size_t room) {
 }
 
 bool require(expectation expected, iobind_status status) {
-  unsigned allowed = expected.may | (expected.must != 0 ? expected.must : STATUS(OK));
+  unsigned allowed = expected.may | (expected.must != 0 ? expected.must : 1u << IOBIND_OK);
   if (fault_stood) allowed |= STATUS(RUNTIME) | STATUS(OUT_OF_MEMORY);
   if ((allowed & 1u << status) == 0) {
     char names[256];
@@ -321,7 +321,7 @@ static void make_tensor(size_t index) {
     slot *base = world_tensor((size_t)from->base);
     if (base == NULL) return;
     begin_call("t%zu = tensor_view(t%d, %zu, %zu)", index, from->base, from->offset, from->count);
-    if (!require_ok(end_call(iobind_tensor_view(base->tensor, sizeof(float) * from->offset, IOBIND_FLOAT32, dims, 1,
+    if (!require_ok(end_call(iobind_tensor_view(base->tensor, sizeof(float) * from->offset, IOBIND_DTYPE_FLOAT32, dims, 1,
                                                 &to->tensor, &the_error)))) {
       return;
     }
@@ -330,7 +330,8 @@ static void make_tensor(size_t index) {
     return;
   }
   to->where = from->where == PLACE_PINNED && !W->has_pinned ? PLACE_HOST : from->where;
-  if (!require_ok(make_memory(from, index == INTEGERS ? IOBIND_INT32 : IOBIND_FLOAT32, dims, index == MATRIX ? 2 : 1, to)))
+  if (!require_ok(
+          make_memory(from, index == INTEGERS ? IOBIND_DTYPE_INT32 : IOBIND_DTYPE_FLOAT32, dims, index == MATRIX ? 2 : 1, to)))
     return;
   to->is_plain = index != INTEGERS && index != MATRIX;
   view_set(&to->at, (view){block_make(from->count), 0, from->count});

@@ -84,7 +84,7 @@ void check_call(iobind_status status, const iobind_error *error, bool clean) {
     return;
   }
   CHECK(error->status == (int32_t)status && strcmp(iobind_status_name(error->status), "UNKNOWN") != 0);
-  CHECK(status != IOBIND_INTERNAL);
+  CHECK(status != IOBIND_ERROR_INTERNAL);
   CHECK(memchr(error->message, 0, sizeof error->message) != NULL);
   CHECK(error->message[0] != 0 && strcmp(error->message, untouched) != 0);
   CHECK(strpbrk(error->message, "\r\n\t") == NULL);

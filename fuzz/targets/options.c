@@ -82,8 +82,8 @@ static void drop(made *of) {
 
 /* What options_read promises, whatever stands in the struct. */
 static void check_size(const made *of, iobind_status status) {
-  if (of->size < 4) CHECK(status == IOBIND_INVALID_ARGUMENT);
-  if (of->tail) CHECK(status == IOBIND_NOT_SUPPORTED || status == IOBIND_INVALID_ARGUMENT);
+  if (of->size < 4) CHECK(status == IOBIND_ERROR_INVALID_ARGUMENT);
+  if (of->tail) CHECK(status == IOBIND_ERROR_NOT_SUPPORTED || status == IOBIND_ERROR_INVALID_ARGUMENT);
 }
 
 static const void *the_model(size_t *bytes_written) {
@@ -272,7 +272,7 @@ static iobind_tensor *the_tensor(void) {
   static iobind_tensor *tensor;
   const int64_t dims[] = {2, 3};
   if (tensor == NULL)
-    CHECK(iobind_tensor_create(the_cpu(), IOBIND_MEMORY_DEFAULT, IOBIND_INT8, dims, 2, &tensor, NULL) == IOBIND_OK);
+    CHECK(iobind_tensor_create(the_cpu(), IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_INT8, dims, 2, &tensor, NULL) == IOBIND_OK);
   return tensor;
 }
 
@@ -311,7 +311,7 @@ static void info_struct(bytes *source) {
   check_call(status, &error, true);
   uint32_t left = 0;
   memcpy(&left, info, 4);
-  CHECK(left == size && (status == IOBIND_OK || status == IOBIND_INVALID_ARGUMENT));
+  CHECK(left == size && (status == IOBIND_OK || status == IOBIND_ERROR_INVALID_ARGUMENT));
   CHECK(status == IOBIND_OK || size < known);
   for (size_t i = 4; i < size; i++) CHECK(info[i] == (status != IOBIND_OK ? 0x5A : i < known ? whole[i] : 0));
   free(info);

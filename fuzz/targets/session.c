@@ -91,7 +91,7 @@ static iobind_tensor *take_tensor(bytes *source, const value *of) {
   iobind_tensor_info info = IOBIND_TENSOR_INFO_INIT;
   CHECK(iobind_tensor_get_info(tensor, &info, NULL) == IOBIND_OK);
   unsigned char *data = iobind_tensor_address(tensor);
-  for (size_t i = 0; i < info.bytes; i++) data[i] = dtype == IOBIND_BOOL ? take_bool(source) : take_byte(source);
+  for (size_t i = 0; i < info.bytes; i++) data[i] = dtype == IOBIND_DTYPE_BOOL ? take_bool(source) : take_byte(source);
   return tensor;
 }
 

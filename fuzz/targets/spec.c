@@ -18,7 +18,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   check_call(status, &error, is_utf8(text));
   CHECK((device != NULL) == (status == IOBIND_OK));
   CHECK(device == NULL || device == the_cpu());
-  CHECK(status == IOBIND_OK || status == IOBIND_INVALID_ARGUMENT || status == IOBIND_NOT_FOUND || status == IOBIND_DEVICE);
+  CHECK(status == IOBIND_OK || status == IOBIND_ERROR_INVALID_ARGUMENT || status == IOBIND_ERROR_NOT_FOUND ||
+        status == IOBIND_ERROR_WRONG_DEVICE);
   free(text);
   return 0;
 }

@@ -27,10 +27,10 @@ static iobind_status reckon(const shape *of, size_t *total) {
   bool empty = false;
   bool overflow = false;
   *total = 0;
-  if (iobind_dtype_bits(of->dtype) == 0) return IOBIND_DTYPE;
-  if (of->rank > IOBIND_MAX_RANK) return IOBIND_SHAPE;
+  if (iobind_dtype_bits(of->dtype) == 0) return IOBIND_ERROR_DTYPE;
+  if (of->rank > IOBIND_MAX_RANK) return IOBIND_ERROR_SHAPE;
   for (size_t i = 0; i < of->rank; i++) {
-    if (of->dims[i] < 0) return IOBIND_SHAPE;
+    if (of->dims[i] < 0) return IOBIND_ERROR_SHAPE;
     empty = empty || of->dims[i] == 0;
   }
   for (size_t i = 0; !empty && i < of->rank; i++) {
@@ -39,7 +39,7 @@ static iobind_status reckon(const shape *of, size_t *total) {
     if (overflow) elements = INT64_MAX;
   }
   unsigned __int128 bits = empty ? 0 : elements * iobind_dtype_bits(of->dtype);
-  if (overflow || (bits + 7) / 8 > INT64_MAX) return IOBIND_SHAPE;
+  if (overflow || (bits + 7) / 8 > INT64_MAX) return IOBIND_ERROR_SHAPE;
   *total = (size_t)((bits + 7) / 8);
   return IOBIND_OK;
 }
@@ -70,10 +70,10 @@ static iobind_tensor *make(bytes *source) {
   size_t total = 0;
   check_size(&of);
   bool wrap = take_bool(source);
-  bool strings = of.dtype == IOBIND_STRING; /* as large as floats, or larger */
-  if (strings) of.dtype = IOBIND_FLOAT32;
+  bool strings = of.dtype == IOBIND_DTYPE_STRING; /* as large as floats, or larger */
+  if (strings) of.dtype = IOBIND_DTYPE_FLOAT32;
   bool small = reckon(&of, &total) != IOBIND_OK || total <= LARGEST;
-  if (strings) of.dtype = IOBIND_STRING;
+  if (strings) of.dtype = IOBIND_DTYPE_STRING;
   if (strings) total = 0;
   if (small) {
     iobind_memory memory = (iobind_memory)(take_byte(source) % 8 == 7);
@@ -145,11 +145,11 @@ static void write_part(bytes *source, iobind_tensor *tensor) {
   iobind_error error = armed();
   iobind_status read = iobind_tensor_read(tensor, 0, before, info.bytes, NULL, &error);
   check_call(read, &error, true);
-  CHECK((read == IOBIND_OK) == (info.dtype != IOBIND_STRING));
+  CHECK((read == IOBIND_OK) == (info.dtype != IOBIND_DTYPE_STRING));
   error = armed();
   iobind_status status = iobind_tensor_write(tensor, offset, data, count, NULL, &error);
   check_call(status, &error, true);
-  CHECK((status == IOBIND_OK) == (inside && info.dtype != IOBIND_STRING));
+  CHECK((status == IOBIND_OK) == (inside && info.dtype != IOBIND_DTYPE_STRING));
   if (status == IOBIND_OK) {
     memset(before + offset, value, count);
     CHECK(iobind_tensor_read(tensor, 0, after, info.bytes, NULL, NULL) == IOBIND_OK);

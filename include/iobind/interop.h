@@ -39,7 +39,7 @@ typedef struct iobind_native {
  *                   any more; it must not call iobind. NULL: the caller keeps the handle alive for so long. If the call does
  *                   not return OK, it is not called
  *  @return OK; NOT_SUPPORTED the device takes no handles of that kind, or cudaStreamPerThread; INVALID_STATE the stream is being captured;
- *          DEVICE it is another device's; INVALID_ARGUMENT; OUT_OF_MEMORY; RUNTIME. Calls on the stream fail with INVALID_STATE
+ *          WRONG_DEVICE it is another device's; INVALID_ARGUMENT; OUT_OF_MEMORY; RUNTIME. Calls on the stream fail with INVALID_STATE
  *          while it is being captured
  *  @threads any   @since 0.2 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_stream_wrap(iobind_device *device, const iobind_native *native,
@@ -81,7 +81,7 @@ typedef struct iobind_native_device {
  *  @param native  the runtime holds a reference to each object until it is destroyed
  *  @param device  receives the device of the runtime that is on the same adapter
  *  @return OK; NOT_FOUND ORT lists none on that adapter; INVALID_STATE it is in use already; INVALID_ARGUMENT, also for a COPY
- *          queue; DEVICE the objects are of different devices; NOT_SUPPORTED another kind; OUT_OF_MEMORY; RUNTIME
+ *          queue; WRONG_DEVICE the objects are of different devices; NOT_SUPPORTED another kind; OUT_OF_MEMORY; RUNTIME
  *  @threads any   @since 0.2 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_runtime_adopt_device(iobind_runtime *runtime, const iobind_native_device *native,
                                                                   iobind_device **device, iobind_error *error);
@@ -118,7 +118,7 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_tensor_to_dlpack(iobind_tensor *ten
  *  @param managed  the struct. If the call returns OK, the tensor owns it and calls its deleter, on any thread, when nothing uses
  *                  the memory any more (before the call returns if it was copied). Otherwise the caller still owns it
  *  @param flags    IOBIND_DLPACK_*
- *  @return OK; VERSION the struct is of DLPack 2 or newer; DEVICE no device of the runtime has this memory; DTYPE no such element
+ *  @return OK; VERSION the struct is of DLPack 2 or newer; WRONG_DEVICE no device of the runtime has this memory; DTYPE no such element
  *          type; SHAPE, also strides that are not dense, without COPY_STRIDED; NOT_SUPPORTED strides on a device, or packed
  *          elements that lie apart; INVALID_ARGUMENT; OUT_OF_MEMORY; RUNTIME
  *  @threads any   @since 0.2 */
@@ -147,7 +147,7 @@ typedef struct iobind_rows {
  *  @param stream     NULL: done on return. Otherwise a stream of one of the two devices; both tensors stay alive until it has passed. To
  *                    host memory that is not pinned and not dense, and if memory without addresses is staged, the call waits
  *  @return OK; INVALID_ARGUMENT NULL, rows outside, a pitch below a row's bytes, a read-only target, source and target overlap (rows
- *          of one memory may lie between each other if both have the same pitch); DTYPE strings; DEVICE another device's stream or
+ *          of one memory may lie between each other if both have the same pitch); DTYPE strings; WRONG_DEVICE another device's stream or
  *          another runtime; NOT_SUPPORTED; OUT_OF_MEMORY; RUNTIME
  *  @threads serial for each tensor   @blocks if stream is NULL   @since 0.2 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_tensor_copy_rows(const iobind_rows *source, const iobind_rows *target,
@@ -169,7 +169,7 @@ IOBIND_API const void *iobind_host_api_base(void);
  *  @param deleter    called once, with `ort_value` as its data, when iobind does not use it any more; on any thread; it must not call
  *                    iobind. It may call ORT's ReleaseValue. NULL: the caller keeps the OrtValue alive until the tensor, and every run
  *                    that uses it, is gone. If the call does not return OK, it is not called
- *  @return OK; NOT_SUPPORTED it holds a sequence, a map, a sparse tensor, or nothing; DEVICE no device of the runtime has this memory;
+ *  @return OK; NOT_SUPPORTED it holds a sequence, a map, a sparse tensor, or nothing; WRONG_DEVICE no device of the runtime has this memory;
  *          DTYPE; INVALID_ARGUMENT; OUT_OF_MEMORY; RUNTIME
  *  @threads any   @since 0.2 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_tensor_wrap_ort(iobind_runtime *runtime, void *ort_value, iobind_deleter deleter,
@@ -251,7 +251,7 @@ IOBIND_API void iobind_external_memory_destroy(iobind_external_memory *memory);
 /** Make a tensor over a part of imported memory. Nothing here sees what others do with the memory: they and the work on streams here are
  *  ordered by semaphores, or by waiting.
  *  @param offset  in bytes; what the device's kernels need of alignment is the caller's to keep
- *  @return OK; INVALID_ARGUMENT, also for a part that is not within the memory; SHAPE; DTYPE strings; DEVICE; RUNTIME; OUT_OF_MEMORY
+ *  @return OK; INVALID_ARGUMENT, also for a part that is not within the memory; SHAPE; DTYPE strings; WRONG_DEVICE; RUNTIME; OUT_OF_MEMORY
  *  @threads any   @since 0.2 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_external_memory_view(iobind_external_memory *memory, size_t offset,
                                                                     iobind_dtype dtype, const int64_t *dims, size_t rank,
@@ -270,7 +270,7 @@ IOBIND_API void iobind_semaphore_destroy(iobind_semaphore *semaphore);
 
 /** Order all later work of an EP's stream behind the moment at which the semaphore's value is `value` or more, without stopping the host.
  *  The value need not have been signalled yet; if it never is, the stream never goes on (iobind_event_wait_for has a limit).
- *  @return OK; NOT_SUPPORTED the device has no streams of its own; DEVICE a stream of another device; INVALID_ARGUMENT; RUNTIME
+ *  @return OK; NOT_SUPPORTED the device has no streams of its own; WRONG_DEVICE a stream of another device; INVALID_ARGUMENT; RUNTIME
  *  @threads serial for the stream   @since 0.2 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_stream_wait_semaphore(iobind_stream *stream, iobind_semaphore *semaphore,
                                                                    uint64_t value, iobind_error *error);

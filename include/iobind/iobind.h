@@ -62,9 +62,8 @@ typedef struct iobind_pipeline iobind_pipeline; /**< a session's runs over many 
 
 /* ---- support: status, error, version ------------------------------------------------------------------------------ */
 
-/** Every status: name, value, meaning. */
+/** Every status but IOBIND_OK, which is 0: name, value, meaning. */
 #define IOBIND_STATUS_MAP(XX)                                                                      \
-  XX(OK, 0, "success")                                                                             \
   XX(INVALID_ARGUMENT, 1, "an argument is wrong in itself")                                        \
   XX(INVALID_STATE, 2, "the object is not in a state for this call")                               \
   XX(NOT_FOUND, 3, "no such file, name, index or device")                                          \
@@ -73,7 +72,7 @@ typedef struct iobind_pipeline iobind_pipeline; /**< a session's runs over many 
   XX(IO, 6, "a file could not be read or written")                                                 \
   XX(VERSION, 7, "ONNX Runtime or a library is too old or too new")                                \
   XX(RUNTIME, 8, "ONNX Runtime refused; ort_code and the message say why")                         \
-  XX(DEVICE, 9, "the memory is, or the work would run, on the wrong device")                      \
+  XX(WRONG_DEVICE, 9, "the memory is, or the work would run, on the wrong device")                   \
   XX(SHAPE, 10, "rank or dims do not fit")                                                         \
   XX(DTYPE, 11, "the element type does not fit")                                                   \
   XX(TIMEOUT, 12, "the given time was not enough")                                                 \
@@ -82,7 +81,8 @@ typedef struct iobind_pipeline iobind_pipeline; /**< a session's runs over many 
   XX(DEVICE_LOST, 15, "nothing works on the device any more in this process; its work has failed")
 
 typedef enum iobind_status {
-#define IOBIND_STATUS_VALUE(name, value, text) IOBIND_##name = value,
+  IOBIND_OK = 0,
+#define IOBIND_STATUS_VALUE(name, value, text) IOBIND_ERROR_##name = value,
   IOBIND_STATUS_MAP(IOBIND_STATUS_VALUE)
 #undef IOBIND_STATUS_VALUE
   IOBIND_STATUS_FORCE32 = 0x7FFFFFFF
@@ -291,7 +291,7 @@ IOBIND_API iobind_device *iobind_runtime_get_device(const iobind_runtime *runtim
  *  vendor id, which never means the CPU. N counts from 0 among those that match. With the suffix `/pinned` a spec means the
  *  device's host-accessible memory (`cuda_pinned` is an alias of `cuda/pinned`). Example: "cuda,webgpu,cpu".
  *  @param memory  receives the kind of memory; NULL: a spec with `/pinned` is an error
- *  @return OK; NOT_FOUND there is no such device; DEVICE there are some, but none works (each reason is in the message); INVALID_ARGUMENT
+ *  @return OK; NOT_FOUND there is no such device; WRONG_DEVICE there are some, but none works (each reason is in the message); INVALID_ARGUMENT
  *  @threads any   @blocks yes: the first use of a device starts its driver   @since 0.1 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_runtime_find_device(iobind_runtime *runtime, const char *spec,
                                                                  iobind_device **device, iobind_memory *memory,
@@ -311,7 +311,7 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_device_get_metadata(const iobind_de
                                                                  const char **value, iobind_error *error);
 
 /** Whether the device works: runs a tiny session on it, once; later calls repeat that answer.
- *  @return OK; DEVICE it does not: the message says why
+ *  @return OK; WRONG_DEVICE it does not: the message says why
  *  @threads any   @blocks yes, up to seconds the first time   @since 0.1 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_device_check(iobind_device *device, iobind_error *error);
 
@@ -388,7 +388,7 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_event_create(iobind_device *device,
 IOBIND_API void iobind_event_destroy(iobind_event *event);
 
 /** Record the event at the current end of a stream of the same device. It no longer means what it was recorded for before.
- *  @return OK; DEVICE the stream is of another device; INVALID_ARGUMENT; OUT_OF_MEMORY; RUNTIME
+ *  @return OK; WRONG_DEVICE the stream is of another device; INVALID_ARGUMENT; OUT_OF_MEMORY; RUNTIME
  *  @threads serial for the event and the stream; other threads may wait for the event   @since 0.1 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_event_record(iobind_event *event, iobind_stream *stream, iobind_error *error);
 
@@ -416,33 +416,33 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_event_query(iobind_event *event, in
 
 /** Element types. The values are those of ORT's C interface, which are ONNX's except for the last three. */
 typedef enum iobind_dtype {
-  IOBIND_UNDEFINED = 0,
-  IOBIND_FLOAT32 = 1,
-  IOBIND_UINT8 = 2,
-  IOBIND_INT8 = 3,
-  IOBIND_UINT16 = 4,
-  IOBIND_INT16 = 5,
-  IOBIND_INT32 = 6,
-  IOBIND_INT64 = 7,
-  IOBIND_STRING = 8, /**< host memory only; its elements have no byte size */
-  IOBIND_BOOL = 9,
-  IOBIND_FLOAT16 = 10,
-  IOBIND_FLOAT64 = 11,
-  IOBIND_UINT32 = 12,
-  IOBIND_UINT64 = 13,
-  IOBIND_COMPLEX64 = 14,  /**< has a name and a size; ORT has no tensors of it */
-  IOBIND_COMPLEX128 = 15, /**< as COMPLEX64 */
-  IOBIND_BFLOAT16 = 16,
-  IOBIND_FLOAT8E4M3FN = 17,
-  IOBIND_FLOAT8E4M3FNUZ = 18,
-  IOBIND_FLOAT8E5M2 = 19,
-  IOBIND_FLOAT8E5M2FNUZ = 20,
-  IOBIND_UINT4 = 21,      /**< packed, two to a byte, the first in the low bits */
-  IOBIND_INT4 = 22,       /**< packed */
-  IOBIND_FLOAT4E2M1 = 23, /**< packed */
-  IOBIND_UINT2 = 24,      /**< packed, four to a byte; ORT 1.27 and older make no tensors of this type and the next two */
-  IOBIND_INT2 = 25,       /**< packed */
-  IOBIND_FLOAT8E8M0 = 26,
+  IOBIND_DTYPE_UNDEFINED = 0,
+  IOBIND_DTYPE_FLOAT32 = 1,
+  IOBIND_DTYPE_UINT8 = 2,
+  IOBIND_DTYPE_INT8 = 3,
+  IOBIND_DTYPE_UINT16 = 4,
+  IOBIND_DTYPE_INT16 = 5,
+  IOBIND_DTYPE_INT32 = 6,
+  IOBIND_DTYPE_INT64 = 7,
+  IOBIND_DTYPE_STRING = 8, /**< host memory only; its elements have no byte size */
+  IOBIND_DTYPE_BOOL = 9,
+  IOBIND_DTYPE_FLOAT16 = 10,
+  IOBIND_DTYPE_FLOAT64 = 11,
+  IOBIND_DTYPE_UINT32 = 12,
+  IOBIND_DTYPE_UINT64 = 13,
+  IOBIND_DTYPE_COMPLEX64 = 14,  /**< has a name and a size; ORT has no tensors of it */
+  IOBIND_DTYPE_COMPLEX128 = 15, /**< as COMPLEX64 */
+  IOBIND_DTYPE_BFLOAT16 = 16,
+  IOBIND_DTYPE_FLOAT8E4M3FN = 17,
+  IOBIND_DTYPE_FLOAT8E4M3FNUZ = 18,
+  IOBIND_DTYPE_FLOAT8E5M2 = 19,
+  IOBIND_DTYPE_FLOAT8E5M2FNUZ = 20,
+  IOBIND_DTYPE_UINT4 = 21,      /**< packed, two to a byte, the first in the low bits */
+  IOBIND_DTYPE_INT4 = 22,       /**< packed */
+  IOBIND_DTYPE_FLOAT4E2M1 = 23, /**< packed */
+  IOBIND_DTYPE_UINT2 = 24,      /**< packed, four to a byte; ORT 1.27 and older make no tensors of this type and the next two */
+  IOBIND_DTYPE_INT2 = 25,       /**< packed */
+  IOBIND_DTYPE_FLOAT8E8M0 = 26,
   IOBIND_DTYPE_FORCE32 = 0x7FFFFFFF
 } iobind_dtype;
 
@@ -542,7 +542,7 @@ IOBIND_API void *iobind_tensor_address(const iobind_tensor *tensor);
 /** Look at the data from the host: only if the host can read the memory, and only as the tensor's own element type.
  *  @param dtype  the element type that the caller will read
  *  @param data   receives the address, NULL if the tensor has 0 bytes; lives as long as the tensor
- *  @return OK; DEVICE the tensor is in device memory (iobind_tensor_read copies it); DTYPE it has another type, or strings; the
+ *  @return OK; WRONG_DEVICE the tensor is in device memory (iobind_tensor_read copies it); DTYPE it has another type, or strings; the
  *          failure of a run in flight that was to write it
  *  @threads any   @blocks if work in flight uses it, as iobind_tensor_write   @since 0.1 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_tensor_get_data(iobind_tensor *tensor, iobind_dtype dtype, void **data,
@@ -556,7 +556,7 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_tensor_get_data(iobind_tensor *tens
  *  @param offset  where in the tensor, in bytes
  *  @param data    `bytes` bytes, ready now; with a stream they must stay as they are until the stream has passed the copy
  *  @param stream  NULL: done on return. Otherwise a stream of the tensor's device
- *  @return OK; INVALID_ARGUMENT the part does not lie inside the tensor; DTYPE strings; DEVICE another device's stream; RUNTIME
+ *  @return OK; INVALID_ARGUMENT the part does not lie inside the tensor; DTYPE strings; WRONG_DEVICE another device's stream; RUNTIME
  *  @threads serial for each tensor   @blocks if stream is NULL   @since 0.1 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_tensor_write(iobind_tensor *tensor, size_t offset, const void *data, size_t bytes,
                                                           iobind_stream *stream, iobind_error *error);
@@ -576,7 +576,7 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_tensor_read(const iobind_tensor *te
  *  @param stream            NULL: done on return. Otherwise a stream of a device that takes part; what is copied to pageable
  *                           memory arrives as with iobind_tensor_read
  *  @return OK; DTYPE, SHAPE a pair differs: the message says which; INVALID_ARGUMENT overlap; NOT_SUPPORTED strings;
- *          DEVICE another runtime, or a stream of a device that takes no part; RUNTIME.
+ *          WRONG_DEVICE another runtime, or a stream of a device that takes no part; RUNTIME.
  *          After a failure the targets' content is undefined
  *  @threads serial for the targets   @blocks if stream is NULL   @since 0.1 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_tensor_copy(const iobind_tensor *const *sources, iobind_tensor *const *targets,
@@ -654,7 +654,7 @@ typedef struct iobind_session_options {
  *  TensorRT before a CUDA device. With a policy the options are for the EPs among which it chooses.
  *  @param path  an ONNX or ORT file
  *  @return OK; NOT_FOUND no such file, or an override of a dim that the model does not have; IO the file cannot be read;
- *          INVALID_ARGUMENT; DEVICE a device is another runtime's, or the stream is not of one of them; NOT_SUPPORTED a stream that is
+ *          INVALID_ARGUMENT; WRONG_DEVICE a device is another runtime's, or the stream is not of one of them; NOT_SUPPORTED a stream that is
  *          not an EP's, or graphs that would be wrong; VERSION ORT is too old for graphs; INVALID_STATE a stream of a CUDA device is
  *          being captured: that capture has then failed; OUT_OF_MEMORY; RUNTIME ORT refuses the model or a device
  *  @threads any   @blocks yes, up to minutes for a large model   @since 0.1 */
@@ -807,7 +807,7 @@ typedef enum iobind_placement {
  *  This is the simplest way to a result, and what a binding is compared with.
  *  @param inputs   a tensor for each input, in the session's order: on the host, or where the session reads it (and ready now)
  *  @param outputs  an array of output_count; receives new host tensors, NULL for outputs that are not tensors. The caller releases them
- *  @return OK; DTYPE, SHAPE, DEVICE an input does not fit; NOT_SUPPORTED an input is not a tensor; RUNTIME ORT failed
+ *  @return OK; DTYPE, SHAPE, WRONG_DEVICE an input does not fit; NOT_SUPPORTED an input is not a tensor; RUNTIME ORT failed
  *  @threads any   @blocks yes   @since 0.1 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_session_run(iobind_session *session, iobind_tensor *const *inputs,
                                                          iobind_tensor **outputs, iobind_error *error);
@@ -825,7 +825,7 @@ typedef struct iobind_run_request {
 
 /** As iobind_session_run, by a binding for this one run: a loop is cheaper with a binding of its own.
  *  @param outputs  as iobind_session_run, with a reference to each target; NULL for outputs that are not wanted
- *  @return as iobind_session_run; SHAPE, DTYPE, DEVICE, INVALID_ARGUMENT also of a target; INVALID_STATE no output is wanted
+ *  @return as iobind_session_run; SHAPE, DTYPE, WRONG_DEVICE, INVALID_ARGUMENT also of a target; INVALID_STATE no output is wanted
  *  @threads any   @blocks yes   @since 0.2 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_session_run_request(iobind_session *session, const iobind_run_request *request,
                                                                  iobind_tensor **outputs, iobind_error *error);
@@ -868,7 +868,7 @@ typedef enum iobind_input_mode {
  *  @param event  recorded by the tensor's producer: the run waits for it before it reads the tensor. NULL: the tensor is ready.
  *                Each run waits for what is recorded when the run is submitted: on the device if both streams are of one EP
  *  @return OK; NOT_FOUND index; DTYPE, SHAPE the tensor does not fit, or the output of a SWAP or IN_PLACE carry can never have
- *          its shape (the message has both); DEVICE a RESIDENT tensor is not where the session reads the input; NOT_SUPPORTED
+ *          its shape (the message has both); WRONG_DEVICE a RESIDENT tensor is not where the session reads the input; NOT_SUPPORTED
  *          the input is not a tensor, or strings on a device; INVALID_ARGUMENT it overlaps a FIXED output, or the memory of a
  *          state that is carried in place; INVALID_STATE a run is under way; OUT_OF_MEMORY; RUNTIME the copy failed.
  *          After an error the input is as it was
@@ -882,7 +882,7 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_binding_set_input(iobind_binding *b
  *  producer's event, which runs wait for, is not waited for here.
  *  @param data    host memory, all bytes of the input
  *  @param stream  as iobind_tensor_write
- *  @return OK; INVALID_STATE not bound, or a run is under way; INVALID_ARGUMENT the wrong number of bytes; DTYPE strings; DEVICE; RUNTIME
+ *  @return OK; INVALID_STATE not bound, or a run is under way; INVALID_ARGUMENT the wrong number of bytes; DTYPE strings; WRONG_DEVICE; RUNTIME
  *  @threads serial   @blocks if stream is NULL   @since 0.1 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_binding_update_input(iobind_binding *binding, size_t index, const void *data,
                                                                   size_t bytes, iobind_stream *stream, iobind_error *error);
@@ -908,7 +908,7 @@ typedef enum iobind_output_mode {
  *                 session does not use is an error, never silently a CPU tensor
  *  @param memory  of that device
  *  @param tensor  FIXED, IN_PLACE: the target, kept alive until the output is bound again; otherwise NULL
- *  @return OK; NOT_FOUND index; DTYPE, SHAPE the tensor cannot hold the output; DEVICE the session cannot write there;
+ *  @return OK; NOT_FOUND index; DTYPE, SHAPE the tensor cannot hold the output; WRONG_DEVICE the session cannot write there;
  *          INVALID_ARGUMENT the tensor overlaps an input or another output; NOT_SUPPORTED the output is not a tensor,
  *          or strings on a device, or the device has no host-accessible memory; INVALID_STATE a run is under way. After an
  *          error the output is as it was
@@ -968,7 +968,7 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_binding_check(iobind_binding *bindi
  *                 destroyed: they stay alive as long as the runs need them. What ORT does on the CPU for a run on an EP's
  *                 stream (submitting, nodes that the EP does not take, outputs of unknown size) is done by the calling thread
  *  @param event   recorded after the run; may be NULL. Without a stream it counts as passed on return
- *  @return OK; as iobind_binding_check; DEVICE an output did not land where it was asked for, or the stream is not of a device
+ *  @return OK; as iobind_binding_check; WRONG_DEVICE an output did not land where it was asked for, or the stream is not of a device
  *          of the session, or the event is not of its device; SHAPE an output has another shape than its FIXED tensor;
  *          INVALID_STATE a run is under way; NOT_SUPPORTED an input or output is not a tensor; CANCELLED; RUNTIME ORT
  *          failed; OUT_OF_MEMORY. What fails after the call has returned is reported by the event, the stream and
@@ -988,7 +988,7 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_binding_cancel(iobind_binding *bind
  *  input gets new memory for the next run. Its content is in the memory that was asked for. Nothing is copied, except an output
  *  that ORT passes through from an input: it must not share the input's memory.
  *  @return OK; INVALID_STATE no run has finished since an output was last bound, this one is not bound, or it was taken;
- *          the failure of the last run, if that was on a stream; NOT_FOUND index; DEVICE it did not land where it was asked
+ *          the failure of the last run, if that was on a stream; NOT_FOUND index; WRONG_DEVICE it did not land where it was asked
  *          for; NOT_SUPPORTED the run's output is not a tensor; RUNTIME
  *  @threads serial   @since 0.1 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_binding_get_output(iobind_binding *binding, size_t index, iobind_tensor **tensor,
@@ -998,7 +998,7 @@ IOBIND_API IOBIND_CHECK iobind_status iobind_binding_get_output(iobind_binding *
  *  run has passed, the tensor may be used only in what is submitted to `stream`, which from now on comes behind the run. If the run
  *  fails, those who wait for its event, its stream or `stream` hear of it. Any other output is waited for.
  *  @param stream  the run's, or another one of a device of the session
- *  @return as iobind_binding_get_output; DEVICE another device's stream; INVALID_ARGUMENT
+ *  @return as iobind_binding_get_output; WRONG_DEVICE another device's stream; INVALID_ARGUMENT
  *  @threads serial   @since 0.2 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_binding_lend_output(iobind_binding *binding, size_t index, iobind_stream *stream,
                                                                  iobind_tensor **tensor, iobind_error *error);
@@ -1130,7 +1130,7 @@ IOBIND_API void iobind_pipeline_destroy(iobind_pipeline *pipeline);
  *  slot allocates its device and pinned memory; an item with other dims does so again.
  *  @param inputs  input_count host tensors; NULL for the constant ones
  *  @return OK, also if the item fails later: iobind_pipeline_next reports that; INVALID_STATE every slot holds an item
- *          that was not pulled, or an item failed and IOBIND_PIPELINE_STOP is set; DTYPE, SHAPE an input does not fit; DEVICE
+ *          that was not pulled, or an item failed and IOBIND_PIPELINE_STOP is set; DTYPE, SHAPE an input does not fit; WRONG_DEVICE
  *          an input is not on the host; INVALID_ARGUMENT; OUT_OF_MEMORY, RUNTIME memory for the item. After an error the item
  *          was not submitted
  *  @threads serial   @since 0.1 */
@@ -1150,7 +1150,7 @@ typedef struct iobind_pipeline_request {
 /** As iobind_pipeline_submit, for tensors on the device too. Those on the host are copied as there, after a wait for their
  *  event on the host. Any other is read where it is: it is kept alive, and must not be written, until the item was pulled; the run
  *  waits for what its event holds now, on the device if both streams are of one EP.
- *  @return as iobind_pipeline_submit, but DEVICE an input is neither on the host nor where the session reads it; the failure
+ *  @return as iobind_pipeline_submit, but WRONG_DEVICE an input is neither on the host nor where the session reads it; the failure
  *          of work before the event of an input on the host
  *  @threads serial   @blocks for events of inputs on the host   @since 0.2 */
 IOBIND_API IOBIND_CHECK iobind_status iobind_pipeline_submit_request(iobind_pipeline *pipeline,

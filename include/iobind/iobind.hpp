@@ -122,13 +122,13 @@ inline bool refuse(error *given, iobind_status status, const char *what, const c
 
 inline bool refuse_count(error *given, const char *what, std::size_t expected, std::size_t got) {
   return expected == got ||
-         refuse(given, IOBIND_INVALID_ARGUMENT, what, std::to_string(expected).c_str(), std::to_string(got).c_str());
+         refuse(given, IOBIND_ERROR_INVALID_ARGUMENT, what, std::to_string(expected).c_str(), std::to_string(got).c_str());
 }
 
 /* C reads an absent stream or event as "none was given". */
 template <class Object>
 bool refuse_empty(error *given, const Object &object, const char *what) {
-  return object.get() != nullptr || refuse(given, IOBIND_INVALID_ARGUMENT, what, "an object", "an empty one");
+  return object.get() != nullptr || refuse(given, IOBIND_ERROR_INVALID_ARGUMENT, what, "an object", "an empty one");
 }
 
 template <class Argument>
@@ -146,7 +146,7 @@ inline bool is_whole(const text &argument) noexcept { return argument.whole(); }
 template <class... Parameters, class... Arguments>
 inline bool call(error *given, iobind_status (*function)(Parameters...), const Arguments &...arguments) {
   if (!(is_whole(arguments) && ...)) {
-    return refuse(given, IOBIND_INVALID_ARGUMENT, "a name or path", "text without a NUL", "one inside it");
+    return refuse(given, IOBIND_ERROR_INVALID_ARGUMENT, "a name or path", "text without a NUL", "one inside it");
   }
   if (given != nullptr) {
     given->clear();
@@ -222,21 +222,21 @@ struct dtype_of {
 };
 template <iobind_dtype Value>
 using dtype_constant = std::integral_constant<iobind_dtype, Value>;
-template <> struct dtype_of<bool> : dtype_constant<IOBIND_BOOL> {};
-template <> struct dtype_of<float> : dtype_constant<IOBIND_FLOAT32> {};
-template <> struct dtype_of<double> : dtype_constant<IOBIND_FLOAT64> {};
-template <> struct dtype_of<signed char> : dtype_constant<IOBIND_INT8> {};
-template <> struct dtype_of<unsigned char> : dtype_constant<IOBIND_UINT8> {};
-template <> struct dtype_of<short> : dtype_constant<IOBIND_INT16> {};
-template <> struct dtype_of<unsigned short> : dtype_constant<IOBIND_UINT16> {};
-template <> struct dtype_of<int> : dtype_constant<IOBIND_INT32> {};
-template <> struct dtype_of<unsigned> : dtype_constant<IOBIND_UINT32> {};
-template <> struct dtype_of<long> : dtype_constant<sizeof(long) == 4 ? IOBIND_INT32 : IOBIND_INT64> {};
-template <> struct dtype_of<unsigned long> : dtype_constant<sizeof(long) == 4 ? IOBIND_UINT32 : IOBIND_UINT64> {};
-template <> struct dtype_of<long long> : dtype_constant<IOBIND_INT64> {};
-template <> struct dtype_of<unsigned long long> : dtype_constant<IOBIND_UINT64> {};
-template <> struct dtype_of<std::string> : dtype_constant<IOBIND_STRING> {};
-template <> struct dtype_of<std::byte> : dtype_constant<IOBIND_UNDEFINED> {};
+template <> struct dtype_of<bool> : dtype_constant<IOBIND_DTYPE_BOOL> {};
+template <> struct dtype_of<float> : dtype_constant<IOBIND_DTYPE_FLOAT32> {};
+template <> struct dtype_of<double> : dtype_constant<IOBIND_DTYPE_FLOAT64> {};
+template <> struct dtype_of<signed char> : dtype_constant<IOBIND_DTYPE_INT8> {};
+template <> struct dtype_of<unsigned char> : dtype_constant<IOBIND_DTYPE_UINT8> {};
+template <> struct dtype_of<short> : dtype_constant<IOBIND_DTYPE_INT16> {};
+template <> struct dtype_of<unsigned short> : dtype_constant<IOBIND_DTYPE_UINT16> {};
+template <> struct dtype_of<int> : dtype_constant<IOBIND_DTYPE_INT32> {};
+template <> struct dtype_of<unsigned> : dtype_constant<IOBIND_DTYPE_UINT32> {};
+template <> struct dtype_of<long> : dtype_constant<sizeof(long) == 4 ? IOBIND_DTYPE_INT32 : IOBIND_DTYPE_INT64> {};
+template <> struct dtype_of<unsigned long> : dtype_constant<sizeof(long) == 4 ? IOBIND_DTYPE_UINT32 : IOBIND_DTYPE_UINT64> {};
+template <> struct dtype_of<long long> : dtype_constant<IOBIND_DTYPE_INT64> {};
+template <> struct dtype_of<unsigned long long> : dtype_constant<IOBIND_DTYPE_UINT64> {};
+template <> struct dtype_of<std::string> : dtype_constant<IOBIND_DTYPE_STRING> {};
+template <> struct dtype_of<std::byte> : dtype_constant<IOBIND_DTYPE_UNDEFINED> {};
 
 inline const char *dtype_name(iobind_dtype dtype) noexcept { return iobind_dtype_name(dtype); }
 inline std::uint32_t dtype_bits(iobind_dtype dtype) noexcept { return iobind_dtype_bits(dtype); }
@@ -690,8 +690,8 @@ private:
     constexpr iobind_dtype wanted = dtype_of<std::remove_cv_t<T>>::value;
     iobind_tensor_info it = detail::sized<iobind_tensor_info>();
     return detail::call(failed, iobind_tensor_get_info, get(), &it) &&
-           (wanted == it.dtype || (wanted == IOBIND_UNDEFINED && it.dtype != IOBIND_STRING) ||
-            detail::refuse(failed, IOBIND_DTYPE, "tensor", iobind_dtype_name(it.dtype), iobind_dtype_name(wanted)));
+           (wanted == it.dtype || (wanted == IOBIND_DTYPE_UNDEFINED && it.dtype != IOBIND_DTYPE_STRING) ||
+            detail::refuse(failed, IOBIND_ERROR_DTYPE, "tensor", iobind_dtype_name(it.dtype), iobind_dtype_name(wanted)));
   }
   template <class T>
   bool fits(std::size_t given, error *failed) const {
@@ -700,7 +700,7 @@ private:
   template <class T>
   bool starts(std::size_t first, error *failed) const {
     return first <= SIZE_MAX / sizeof(T) ||
-           detail::refuse(failed, IOBIND_INVALID_ARGUMENT, "tensor", "a part inside it", std::to_string(first).c_str());
+           detail::refuse(failed, IOBIND_ERROR_INVALID_ARGUMENT, "tensor", "a part inside it", std::to_string(first).c_str());
   }
   template <class Range>
   bool put(const Range &values, iobind_stream *on, error *failed) {
@@ -966,7 +966,7 @@ protected:
 private:
   std::shared_ptr<iobind_binding> binding_{};
   std::size_t index_ = 0;
-  iobind_dtype dtype_ = IOBIND_UNDEFINED;
+  iobind_dtype dtype_ = IOBIND_DTYPE_UNDEFINED;
 };
 
 class input_slot : public slot {
@@ -1001,8 +1001,8 @@ private:
   bool put(const Range &values, iobind_stream *on, error *failed) const {
     using T = std::remove_cv_t<detail::element<const Range>>;
     constexpr iobind_dtype given = dtype_of<T>::value;
-    if (*this && given != dtype() && (given != IOBIND_UNDEFINED || dtype() == IOBIND_STRING)) {
-      return detail::refuse(failed, IOBIND_DTYPE, "binding_update_input", iobind_dtype_name(dtype()), iobind_dtype_name(given));
+    if (*this && given != dtype() && (given != IOBIND_DTYPE_UNDEFINED || dtype() == IOBIND_DTYPE_STRING)) {
+      return detail::refuse(failed, IOBIND_ERROR_DTYPE, "binding_update_input", iobind_dtype_name(dtype()), iobind_dtype_name(given));
     }
     return detail::call(failed, iobind_binding_update_input, raw(), index(), std::data(values), std::size(values) * sizeof(T), on);
   }
@@ -1254,7 +1254,7 @@ private:
   }
   bool known(std::size_t index, error *failed) const {
     if (failed != nullptr) failed->clear();
-    return index < raw_.size() || detail::refuse(failed, IOBIND_NOT_FOUND, "pipeline: output", "an index of the session's outputs",
+    return index < raw_.size() || detail::refuse(failed, IOBIND_ERROR_NOT_FOUND, "pipeline: output", "an index of the session's outputs",
                                                  std::to_string(index).c_str());
   }
   bool lend() noexcept {

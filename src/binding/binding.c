@@ -55,10 +55,10 @@ iobind_status iobind__flight_wait(iobind_binding *binding, iobind_error *error) 
 iobind_status iobind__binding_check_idle(iobind_binding *binding, const char *what, iobind_error *error) {
   iobind__flight_look(binding);
   if (iobind__flight_runs(&binding->flight)) {
-    return iobind__fail(error, IOBIND_INVALID_STATE, "%s: a run of this binding is under way: wait for it first", what);
+    return iobind__fail(error, IOBIND_ERROR_INVALID_STATE, "%s: a run of this binding is under way: wait for it first", what);
   }
   if (binding->flight.stream != NULL) {
-    return iobind__fail(error, IOBIND_INVALID_STATE,
+    return iobind__fail(error, IOBIND_ERROR_INVALID_STATE,
                         "%s: a run of this binding is under way: wait for its event or synchronize its stream first", what);
   }
   return IOBIND_OK;
@@ -158,7 +158,8 @@ iobind_status iobind_binding_create(iobind_session *session, iobind_binding **ou
     *out = NULL;
   }
   if (session == NULL || out == NULL) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "binding_create: %s is NULL", session == NULL ? "session" : "binding");
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "binding_create: %s is NULL",
+                        session == NULL ? "session" : "binding");
   }
   IOBIND__TRY(iobind__process_check("binding_create", error));
   iobind_binding *binding = calloc(1, sizeof *binding + session->input_count * sizeof binding->inputs[0]);
@@ -188,7 +189,7 @@ void iobind_binding_destroy(iobind_binding *binding) {
 
 iobind_status iobind_binding_clear(iobind_binding *binding, iobind_error *error) {
   if (binding == NULL) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "binding_clear: binding is NULL");
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "binding_clear: binding is NULL");
   }
   IOBIND__TRY(iobind__process_check("binding_clear", error));
   IOBIND__TRY(iobind__binding_check_idle(binding, "binding_clear", error));

@@ -271,12 +271,12 @@ void iobind__carry_end(iobind_binding *binding, size_t output) {
 
 static iobind_status check_indices(iobind_binding *binding, size_t output, size_t input, iobind_error *error) {
   if (binding == NULL) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "binding_carry: binding is NULL");
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "binding_carry: binding is NULL");
   }
   const iobind_session *session = binding->session;
   if (output >= session->output_count || input >= session->input_count) {
     bool bad_output = output >= session->output_count;
-    return iobind__fail(error, IOBIND_NOT_FOUND, "binding_carry: %s: expected an index below %zu, got %zu",
+    return iobind__fail(error, IOBIND_ERROR_NOT_FOUND, "binding_carry: %s: expected an index below %zu, got %zu",
                         bad_output ? "output" : "input", bad_output ? session->output_count : session->input_count,
                         bad_output ? output : input);
   }
@@ -298,20 +298,20 @@ static iobind_status refuse_pair(const iobind__value *output, const iobind__valu
 static iobind_status check_pair(const iobind__value *output, const iobind__value *input, iobind_error *error) {
   const iobind__value *values[2] = {output, input};
   for (int i = 0; i < 2; i++) {
-    if (values[i]->kind != IOBIND_VALUE_TENSOR || values[i]->dtype == IOBIND_STRING) {
-      return iobind__fail(error, IOBIND_NOT_SUPPORTED, "binding_carry: '%s' %s", values[i]->label,
+    if (values[i]->kind != IOBIND_VALUE_TENSOR || values[i]->dtype == IOBIND_DTYPE_STRING) {
+      return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED, "binding_carry: '%s' %s", values[i]->label,
                           values[i]->kind != IOBIND_VALUE_TENSOR ? "is not a tensor" : "holds strings, which are not carried");
     }
   }
   if (output->dtype != input->dtype) {
-    return refuse_pair(output, input, IOBIND_DTYPE, error);
+    return refuse_pair(output, input, IOBIND_ERROR_DTYPE, error);
   }
   bool known = output->has_shape && input->has_shape;
   bool fits = !known || output->rank == input->rank;
   for (size_t i = 0; known && fits && i < input->rank; i++) {
     fits = output->dims[i] < 0 || input->dims[i] < 0 || output->dims[i] == input->dims[i];
   }
-  return fits ? IOBIND_OK : refuse_pair(output, input, IOBIND_SHAPE, error);
+  return fits ? IOBIND_OK : refuse_pair(output, input, IOBIND_ERROR_SHAPE, error);
 }
 
 /* With SWAP and IN_PLACE the state gives the output its shape, with IN_PLACE also its memory, and it may be bound already. */
@@ -330,17 +330,18 @@ iobind_status iobind_binding_carry(iobind_binding *binding, size_t output, size_
   const iobind__value *from = &binding->session->outputs[output];
   const iobind__value *to = &binding->session->inputs[input];
   if (mode < IOBIND_CARRY_MOVE || mode > IOBIND_CARRY_IN_PLACE) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "binding_carry: '%s': %d is not a mode", from->label, (int)mode);
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "binding_carry: '%s': %d is not a mode", from->label, (int)mode);
   }
   IOBIND__TRY(check_pair(from, to, error));
   IOBIND__TRY(iobind__graphs_check_carry(binding, output, mode, error));
   const iobind__carry *taken = iobind__carry_of_input(binding, input);
   if (taken != NULL && taken->output != output) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "binding_carry: the input '%s' is carried by the output '%s' already",
-                        to->label, binding->session->outputs[taken->output].label);
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
+                        "binding_carry: the input '%s' is carried by the output '%s' already", to->label,
+                        binding->session->outputs[taken->output].label);
   }
   if (binding->inputs[input].mode == IOBIND_INPUT_LIVE) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT,
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
                         "binding_carry: the input '%s' is bound LIVE: bind the first state RESIDENT or SNAPSHOT", to->label);
   }
   iobind__carry made = {.output = output, .input = input, .mode = mode};

@@ -18,7 +18,7 @@ static iobind_status agree_symbols(iobind_binding *binding, const iobind__value 
       size_t first = binding->symbol_owners[id];
       const char *other =
           first < session->input_count ? session->inputs[first].label : session->outputs[first - session->input_count].label;
-      return iobind__fail(error, IOBIND_SHAPE, "%s: '%s': expected %s of %lld as in '%s', got %lld", what, value->label,
+      return iobind__fail(error, IOBIND_ERROR_SHAPE, "%s: '%s': expected %s of %lld as in '%s', got %lld", what, value->label,
                           session->symbols[id], (long long)binding->symbol_values[id], other, (long long)tensor->dims[i]);
     }
   }
@@ -30,12 +30,12 @@ static iobind_status check_input(iobind_binding *binding, size_t index, const ch
   const iobind__input *input = &binding->inputs[index];
   if (input->bound == NULL) {
     return value->kind == IOBIND_VALUE_TENSOR
-               ? iobind__fail(error, IOBIND_INVALID_STATE, "%s: input '%s' is not bound", what, value->label)
-               : iobind__fail(error, IOBIND_NOT_SUPPORTED, "%s: input '%s' is not a tensor, and only tensors can be bound",
-                              what, value->label);
+               ? iobind__fail(error, IOBIND_ERROR_INVALID_STATE, "%s: input '%s' is not bound", what, value->label)
+               : iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED,
+                              "%s: input '%s' is not a tensor, and only tensors can be bound", what, value->label);
   }
   if (input->is_spoiled) {
-    return iobind__fail(error, IOBIND_INVALID_STATE,
+    return iobind__fail(error, IOBIND_ERROR_INVALID_STATE,
                         "%s: the state '%s' is not known: a run that failed may have written a part of it. Bind it again, or "
                         "write it by iobind_binding_update_input",
                         what, value->label);
@@ -73,7 +73,7 @@ static iobind_status check_handed_on(const iobind_binding *binding, size_t index
     char bound[IOBIND__SHAPE_TEXT];
     iobind__shape_text((int32_t)source->dtype, source->dims, NULL, source->rank, came, sizeof came);
     iobind__shape_text((int32_t)target->dtype, target->dims, NULL, target->rank, bound, sizeof bound);
-    return iobind__fail(error, IOBIND_SHAPE,
+    return iobind__fail(error, IOBIND_ERROR_SHAPE,
                         "%s: output '%s' is the input of that name, which is %s: expected the same, got %s", what, value->label,
                         came, bound);
   }
@@ -81,7 +81,7 @@ static iobind_status check_handed_on(const iobind_binding *binding, size_t index
                                   : carry->mode == IOBIND_CARRY_IN_PLACE; /* SWAP never writes the first state */
   if (is_written && source->data != target->data && iobind__tensor_overlaps(source, target)) {
     return iobind__fail(
-        error, IOBIND_INVALID_ARGUMENT,
+        error, IOBIND_ERROR_INVALID_ARGUMENT,
         "%s: output '%s' is the input of that name, and its tensor overlaps a part of the input's: give it all of "
         "that memory, or other memory",
         what, value->label);
@@ -111,12 +111,12 @@ iobind_status iobind__binding_check_complete(iobind_binding *binding, const char
       IOBIND__TRY(agree_symbols(binding, &session->outputs[i], output->target, session->input_count + i, what, error));
     }
   }
-  return any ? IOBIND_OK : iobind__fail(error, IOBIND_INVALID_STATE, "%s: no output is bound", what);
+  return any ? IOBIND_OK : iobind__fail(error, IOBIND_ERROR_INVALID_STATE, "%s: no output is bound", what);
 }
 
 iobind_status iobind_binding_check(iobind_binding *binding, iobind_error *error) {
   if (binding == NULL) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "binding_check: binding is NULL");
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "binding_check: binding is NULL");
   }
   IOBIND__TRY(iobind__binding_check_idle(binding, "binding_check", error));
   return iobind__binding_check_complete(binding, "binding_check", error);

@@ -80,7 +80,7 @@ void iobind__graphs_close(iobind_binding *binding) {
 
 iobind_status iobind_binding_forget_graphs(iobind_binding *binding, iobind_error *error) {
   if (binding == NULL) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "binding_forget_graphs: binding is NULL");
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "binding_forget_graphs: binding is NULL");
   }
   IOBIND__TRY(iobind__process_check("binding_forget_graphs", error));
   IOBIND__TRY(iobind__binding_check_idle(binding, "binding_forget_graphs", error));
@@ -158,7 +158,7 @@ static iobind_status check_thread(const iobind_binding *binding, iobind_error *e
   const iobind__graphs *graphs = binding->graphs;
   return binding->wants_no_graph || graphs->thread == iobind__thread_number() || count_captured(graphs) == 0
              ? IOBIND_OK
-             : iobind__fail(error, IOBIND_INVALID_STATE,
+             : iobind__fail(error, IOBIND_ERROR_INVALID_STATE,
                             "binding_run: the graphs of this binding were captured by another thread, and are its own: run it "
                             "there, or call iobind_binding_forget_graphs");
 }
@@ -170,7 +170,7 @@ static iobind_status check_limit(const iobind_binding *binding, iobind_error *er
   return binding->wants_no_graph || graphs->user == IOBIND__GRAPHS_OF_SLOT || captured < limit
              ? IOBIND_OK
              : iobind__fail(
-                   error, IOBIND_INVALID_STATE,
+                   error, IOBIND_ERROR_INVALID_STATE,
                    "binding_run: something is bound elsewhere, or has other dims or host bytes, than in the %zu captured "
                    "graphs, and graph_limit is %zu: write into the bound tensors, use one binding for each shape, or call "
                    "iobind_binding_forget_graphs",

@@ -3,7 +3,8 @@
 #include "binding/table.h"
 
 static iobind_status refuse(const char *what, const char *name, const char *why, iobind_error *error) {
-  return iobind__fail(error, IOBIND_NOT_SUPPORTED, "%s: '%s': the session captures graphs (graph_limit): %s", what, name, why);
+  return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED, "%s: '%s': the session captures graphs (graph_limit): %s", what, name,
+                      why);
 }
 
 iobind_status iobind__graphs_check_live(const iobind_binding *binding, size_t index, iobind_error *error) {

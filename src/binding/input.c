@@ -22,10 +22,10 @@ void iobind__input_let_loose(iobind_binding *binding, size_t index) {
 
 static iobind_status check_index(const iobind_binding *binding, size_t index, const char *what, iobind_error *error) {
   if (binding == NULL) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "%s: binding is NULL", what);
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: binding is NULL", what);
   }
   if (index >= binding->session->input_count) {
-    return iobind__fail(error, IOBIND_NOT_FOUND, "%s: expected an index below %zu, got %zu", what,
+    return iobind__fail(error, IOBIND_ERROR_NOT_FOUND, "%s: expected an index below %zu, got %zu", what,
                         binding->session->input_count, index);
   }
   return IOBIND_OK;
@@ -36,20 +36,21 @@ static iobind_status check_input(const iobind_binding *binding, size_t index, io
   const iobind_session *session = binding->session;
   const iobind__value *value = &session->inputs[index];
   if (tensor == NULL) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "binding_set_input: '%s': tensor is NULL", value->label);
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "binding_set_input: '%s': tensor is NULL", value->label);
   }
   if (mode < IOBIND_INPUT_RESIDENT || mode > IOBIND_INPUT_LIVE) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "binding_set_input: '%s': %d is not a mode of an input", value->label,
-                        (int)mode);
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "binding_set_input: '%s': %d is not a mode of an input",
+                        value->label, (int)mode);
   }
   IOBIND__TRY(iobind__value_accepts(value, tensor, "binding_set_input", error));
   if (tensor->place->device->runtime != session->runtime) {
-    return iobind__fail(error, IOBIND_DEVICE, "binding_set_input: '%s': the tensor is another runtime's", value->label);
+    return iobind__fail(error, IOBIND_ERROR_WRONG_DEVICE, "binding_set_input: '%s': the tensor is another runtime's",
+                        value->label);
   }
   const iobind__carry *carry = iobind__carry_of_input(binding, index);
   if (mode == IOBIND_INPUT_LIVE && carry != NULL) {
     return iobind__fail(
-        error, IOBIND_INVALID_ARGUMENT,
+        error, IOBIND_ERROR_INVALID_ARGUMENT,
         "binding_set_input: '%s' carries a state from run to run: it cannot be LIVE, bind it RESIDENT or SNAPSHOT",
         value->label);
   }
@@ -60,15 +61,15 @@ static iobind_status check_input(const iobind_binding *binding, size_t index, io
   IOBIND__TRY(mode == IOBIND_INPUT_LIVE && !*at_home ? iobind__graphs_check_live(binding, index, error) : IOBIND_OK);
   if (mode == IOBIND_INPUT_RESIDENT && !*at_home) {
     return iobind__fail(
-        error, IOBIND_DEVICE,
+        error, IOBIND_ERROR_WRONG_DEVICE,
         "binding_set_input: '%s': the session reads it in memory of '%s%s', the tensor is in '%s%s': make it there, or bind it "
         "SNAPSHOT or LIVE to have it copied",
         value->label, value->place->device->spec, iobind__place_suffix(value->place), tensor->place->device->spec,
         iobind__place_suffix(tensor->place));
   }
-  if (tensor->dtype == IOBIND_STRING && !*at_home) {
-    return iobind__fail(error, IOBIND_NOT_SUPPORTED, "binding_set_input: '%s': strings cannot be copied to '%s'", value->label,
-                        value->place->device->spec);
+  if (tensor->dtype == IOBIND_DTYPE_STRING && !*at_home) {
+    return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED, "binding_set_input: '%s': strings cannot be copied to '%s'",
+                        value->label, value->place->device->spec);
   }
   return IOBIND_OK;
 }
@@ -78,10 +79,10 @@ iobind_status iobind__input_make(iobind_session *session, size_t index, const io
   const iobind__value *value = &session->inputs[index];
   iobind_error refusal = IOBIND_ERROR_INIT; /* no failure of the call: the session may lend memory */
   iobind_status status = iobind__tensor_create_at(value->place, like->dtype, like->dims, like->rank, tensor, &refusal);
-  if (status != IOBIND_OK && status != IOBIND_NOT_SUPPORTED) {
+  if (status != IOBIND_OK && status != IOBIND_ERROR_NOT_SUPPORTED) {
     iobind__error_set(error, status, refusal.ort_code, "%s", refusal.message);
   }
-  if (status != IOBIND_NOT_SUPPORTED) {
+  if (status != IOBIND_ERROR_NOT_SUPPORTED) {
     return status;
   }
   iobind__place *place;
@@ -107,8 +108,8 @@ static iobind_status make_snapshot(const iobind_binding *binding, size_t index, 
     status = iobind__tensor_settle(tensor, IOBIND__READ, error);
   }
   if (status == IOBIND_OK) {
-    status = tensor->dtype == IOBIND_STRING ? iobind__strings_copy(tensor, made, error)
-                                            : iobind__tensor_copy_one(tensor, made, NULL, error);
+    status = tensor->dtype == IOBIND_DTYPE_STRING ? iobind__strings_copy(tensor, made, error)
+                                                  : iobind__tensor_copy_one(tensor, made, NULL, error);
   }
   if (status != IOBIND_OK) {
     iobind_tensor_release(made);
@@ -234,7 +235,7 @@ static iobind_status check_update(iobind_binding *binding, size_t index, const i
   }
   if (iobind__carry_of_input(binding, index) != NULL) {
     return iobind__fail(
-        error, IOBIND_INVALID_STATE,
+        error, IOBIND_ERROR_INVALID_STATE,
         "binding_update_input: '%s' is a carried state, and a run of this binding is under way: synchronize its "
         "stream first",
         binding->session->inputs[index].label);
@@ -254,12 +255,12 @@ static iobind_status update_input(iobind_binding *binding, size_t index, const v
   iobind__input *input = &binding->inputs[index];
   const char *name = binding->session->inputs[index].label;
   if (input->bound == NULL) {
-    return iobind__fail(error, IOBIND_INVALID_STATE, "binding_update_input: '%s' is not bound", name);
+    return iobind__fail(error, IOBIND_ERROR_INVALID_STATE, "binding_update_input: '%s' is not bound", name);
   }
   /* if each run copies from a source, the new data go there */
   iobind_tensor *target = input->source != NULL ? input->source : input->bound;
-  if (target->dtype != IOBIND_STRING && bytes != target->bytes) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "binding_update_input: '%s': expected %zu bytes, got %zu", name,
+  if (target->dtype != IOBIND_DTYPE_STRING && bytes != target->bytes) {
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "binding_update_input: '%s': expected %zu bytes, got %zu", name,
                         target->bytes, bytes);
   }
   /* host memory is written by the host, behind what is on the session's stream: a run there may still read it */

@@ -131,11 +131,11 @@ static iobind_status check_tensor(const iobind_binding *binding, size_t index, i
   const iobind_session *session = binding->session;
   const iobind__value *value = &session->outputs[index];
   if (tensor == NULL) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "binding_set_output: '%s': tensor is NULL", value->label);
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "binding_set_output: '%s': tensor is NULL", value->label);
   }
   IOBIND__TRY(iobind__value_accepts(value, tensor, "binding_set_output", error));
   if (tensor->place->device->runtime != session->runtime || !iobind__session_has_device(session, tensor->place->device)) {
-    return iobind__fail(error, IOBIND_DEVICE,
+    return iobind__fail(error, IOBIND_ERROR_WRONG_DEVICE,
                         "binding_set_output: '%s': the tensor is on '%s', which is not a device of the session: its kernels "
                         "would write through a foreign address",
                         value->label, tensor->place->device->spec);
@@ -153,18 +153,18 @@ static iobind_status find_target(const iobind_binding *binding, size_t index, io
     return IOBIND_OK;
   }
   if (device->runtime != session->runtime || !iobind__session_has_device(session, device)) {
-    return iobind__fail(error, IOBIND_DEVICE,
+    return iobind__fail(error, IOBIND_ERROR_WRONG_DEVICE,
                         "binding_set_output: '%s': '%s' is not a device of the session: ONNX Runtime would silently leave the "
                         "output on the CPU",
                         value->label, device->spec);
   }
   *place = &device->places[memory];
   if ((*place)->info == NULL) {
-    return iobind__fail(error, IOBIND_NOT_SUPPORTED, "binding_set_output: '%s': device '%s' has no host-accessible memory",
-                        value->label, device->spec);
+    return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED,
+                        "binding_set_output: '%s': device '%s' has no host-accessible memory", value->label, device->spec);
   }
-  if (value->dtype == IOBIND_STRING && !(*place)->host) {
-    return iobind__fail(error, IOBIND_NOT_SUPPORTED, "binding_set_output: '%s': strings live only in host memory",
+  if (value->dtype == IOBIND_DTYPE_STRING && !(*place)->host) {
+    return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED, "binding_set_output: '%s': strings live only in host memory",
                         value->label);
   }
   return IOBIND_OK;
@@ -173,16 +173,16 @@ static iobind_status find_target(const iobind_binding *binding, size_t index, io
 static iobind_status check_mode(const iobind__value *value, iobind_output_mode mode, iobind_memory memory,
                                 iobind_error *error) {
   if (mode < IOBIND_OUTPUT_FRESH || mode > IOBIND_OUTPUT_NONE) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "binding_set_output: '%s': %d is not a mode of an output", value->label,
-                        (int)mode);
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "binding_set_output: '%s': %d is not a mode of an output",
+                        value->label, (int)mode);
   }
   if (memory != IOBIND_MEMORY_DEFAULT && memory != IOBIND_MEMORY_HOST_ACCESSIBLE) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "binding_set_output: '%s': %d is not a kind of memory", value->label,
-                        (int)memory);
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "binding_set_output: '%s': %d is not a kind of memory",
+                        value->label, (int)memory);
   }
   if (value->kind != IOBIND_VALUE_TENSOR && mode != IOBIND_OUTPUT_NONE) {
-    return iobind__fail(error, IOBIND_NOT_SUPPORTED, "binding_set_output: '%s' is not a tensor, and only tensors can be bound",
-                        value->label);
+    return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED,
+                        "binding_set_output: '%s' is not a tensor, and only tensors can be bound", value->label);
   }
   return IOBIND_OK;
 }
@@ -230,7 +230,7 @@ __attribute__((noinline)) static iobind_status set_output(iobind_binding *bindin
     IOBIND__TRY(check_tensor(binding, index, mode, tensor, error));
     IOBIND__TRY(iobind__overlap_make_room(binding, tensor, error));
   } else if (tensor != NULL) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT,
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
                         "binding_set_output: '%s': only FIXED and IN_PLACE take a tensor, it must be NULL here", value->label);
   } else if (mode != IOBIND_OUTPUT_NONE) {
     IOBIND__TRY(find_target(binding, index, device, memory, &place, error));
@@ -247,10 +247,10 @@ __attribute__((noinline)) static iobind_status set_output(iobind_binding *bindin
 iobind_status iobind_binding_set_output(iobind_binding *binding, size_t index, iobind_output_mode mode, iobind_device *device,
                                         iobind_memory memory, iobind_tensor *tensor, iobind_error *error) {
   if (binding == NULL) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "binding_set_output: binding is NULL");
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "binding_set_output: binding is NULL");
   }
   if (index >= binding->session->output_count) {
-    return iobind__fail(error, IOBIND_NOT_FOUND, "binding_set_output: expected an index below %zu, got %zu",
+    return iobind__fail(error, IOBIND_ERROR_NOT_FOUND, "binding_set_output: expected an index below %zu, got %zu",
                         binding->session->output_count, index);
   }
   IOBIND__TRY(iobind__process_check("binding_set_output", error));

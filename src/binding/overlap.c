@@ -22,7 +22,7 @@ static inline bool meet(const iobind_tensor *a, const iobind_tensor *b) {
   if (a == NULL || b == NULL || (a != b && a->allocated > 0 && b->allocated > 0)) {
     return false;
   }
-  return a->dtype == IOBIND_STRING ? iobind__strings_meet(a, b) : iobind__tensor_overlaps(a, b);
+  return a->dtype == IOBIND_DTYPE_STRING ? iobind__strings_meet(a, b) : iobind__tensor_overlaps(a, b);
 }
 
 /* The tensor is to be bound to an input that is carried in place: then the output writes it. */
@@ -34,7 +34,7 @@ static iobind_status check_state(const iobind_binding *binding, const iobind__ca
     bool is_past = other != NULL && other->due; /* the next run reads another state */
     if (i != carry->input && !is_past && meet(tensor, binding->inputs[i].bound)) {
       return iobind__fail(
-          error, IOBIND_INVALID_ARGUMENT,
+          error, IOBIND_ERROR_INVALID_ARGUMENT,
           "%s: '%s' is carried in place, and its tensor overlaps the memory of input '%s': give them tensors of "
           "their own",
           what, session->inputs[carry->input].label, session->inputs[i].label);
@@ -42,7 +42,7 @@ static iobind_status check_state(const iobind_binding *binding, const iobind__ca
   }
   for (size_t i = 0; i < session->output_count; i++) {
     if (i != carry->output && meet(tensor, chosen_memory(binding, i))) {
-      return iobind__fail(error, IOBIND_INVALID_ARGUMENT,
+      return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
                           "%s: '%s' is carried in place, and its tensor overlaps the memory of output '%s': give them tensors "
                           "of their own",
                           what, session->inputs[carry->input].label, session->outputs[i].label);
@@ -60,7 +60,7 @@ static iobind_status check_read(const iobind_binding *binding, size_t index, con
     bool is_own = own != NULL && own->output == i;
     bool asked = is_own || (carry == NULL ? binding->outputs[i].mode == IOBIND_OUTPUT_IN_PLACE : carry->input == index);
     if (!asked && meet(tensor, chosen_memory(binding, i))) {
-      return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "%s: '%s' overlaps the memory of output '%s': %s", what,
+      return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: '%s' overlaps the memory of output '%s': %s", what,
                           session->inputs[index].label, session->outputs[i].label,
                           carry == NULL ? "bind the output IN_PLACE if the model allows it"
                                         : "a state that is carried in place needs a tensor of its own");
@@ -106,14 +106,14 @@ iobind_status iobind__overlap_check_output(const iobind_binding *binding, size_t
     bool meets;
     IOBIND__TRY(meets_input(binding, i, tensor, &meets, error));
     if (meets) {
-      return iobind__fail(error, IOBIND_INVALID_ARGUMENT,
+      return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
                           "binding_set_output: '%s' overlaps the memory of input '%s': bind it IN_PLACE if the model allows it",
                           session->outputs[index].label, session->inputs[i].label);
     }
   }
   for (size_t i = 0; i < session->output_count; i++) {
     if (i != index && meet(tensor, chosen_memory(binding, i))) {
-      return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "binding_set_output: '%s' overlaps the memory of output '%s'",
+      return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "binding_set_output: '%s' overlaps the memory of output '%s'",
                           session->outputs[index].label, session->outputs[i].label);
     }
   }

@@ -83,7 +83,7 @@ iobind_status iobind_session_run_request(iobind_session *session, const iobind_r
                                          iobind_error *error) {
   static const char what[] = "session_run_request";
   if (session == NULL || given == NULL || outputs == NULL) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "%s: %s is NULL", what,
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: %s is NULL", what,
                         session == NULL ? "session"
                         : given == NULL ? "request"
                                         : "outputs");
@@ -92,7 +92,7 @@ iobind_status iobind_session_run_request(iobind_session *session, const iobind_r
   iobind_run_request request;
   IOBIND__TRY(iobind__options_read(&request, sizeof request, sizeof request, given, what, error));
   if (request.inputs == NULL && session->input_count > 0) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "%s: inputs is NULL", what);
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: inputs is NULL", what);
   }
   iobind_binding *binding;
   IOBIND__TRY(iobind__renamed(iobind_binding_create(session, &binding, error), error, what));

@@ -50,7 +50,8 @@ iobind_status iobind__results_fetch(iobind_binding *binding, iobind_error *error
   }
   if (count != expected) {
     iobind__results_drop(binding, NULL);
-    return iobind__fail(error, IOBIND_INTERNAL, "binding: expected %zu outputs from ONNX Runtime, got %zu", expected, count);
+    return iobind__fail(error, IOBIND_ERROR_INTERNAL, "binding: expected %zu outputs from ONNX Runtime, got %zu", expected,
+                        count);
   }
   return IOBIND_OK;
 }
@@ -60,7 +61,7 @@ iobind_status iobind__result_locate(const iobind_binding *binding, size_t index,
   *data = NULL;
   *bytes = 0;
   const iobind__value *output = &binding->session->outputs[index];
-  if (value == NULL || output->dtype == IOBIND_STRING) {
+  if (value == NULL || output->dtype == IOBIND_DTYPE_STRING) {
     return IOBIND_OK;
   }
   const OrtApi *api = IOBIND__API(binding->session->runtime);
@@ -72,7 +73,8 @@ iobind_status iobind__result_locate(const iobind_binding *binding, size_t index,
   IOBIND__TRY(iobind__dtype_bytes((iobind_dtype)dtype, dims, rank, bytes, "output", error));
   IOBIND__ORT_TRY(api, api->GetTensorMutableData(value, data), error, "output '%s'", output->label);
   if (*data == NULL && *bytes > 0) {
-    return iobind__fail(error, IOBIND_OUT_OF_MEMORY, "output '%s': %zu bytes: out of device memory", output->label, *bytes);
+    return iobind__fail(error, IOBIND_ERROR_OUT_OF_MEMORY, "output '%s': %zu bytes: out of device memory", output->label,
+                        *bytes);
   }
   return IOBIND_OK;
 }
@@ -81,9 +83,9 @@ iobind_status iobind__result_overlaps(const iobind_binding *binding, size_t inde
                                       iobind_error *error) {
   const iobind__output *output = &binding->outputs[index];
   *overlaps = false;
-  if (tensor->dtype == IOBIND_STRING) {
+  if (tensor->dtype == IOBIND_DTYPE_STRING) {
     const OrtValue *value = output->result != NULL ? output->result->value : output->value;
-    return value == NULL || binding->session->outputs[index].dtype != IOBIND_STRING
+    return value == NULL || binding->session->outputs[index].dtype != IOBIND_DTYPE_STRING
                ? IOBIND_OK
                : iobind__strings_shared(binding->session->runtime, value, tensor->value, overlaps, error);
   }
@@ -170,7 +172,7 @@ static iobind_status make_copy(const iobind_binding *binding, size_t index, cons
     char bound[IOBIND__SHAPE_TEXT];
     iobind__shape_text((int32_t)source->dtype, source->dims, NULL, source->rank, came, sizeof came);
     iobind__shape_text((int32_t)output->target->dtype, output->target->dims, NULL, output->target->rank, bound, sizeof bound);
-    return iobind__fail(error, IOBIND_SHAPE, "binding_run: output '%s': %s is bound, the run made %s",
+    return iobind__fail(error, IOBIND_ERROR_SHAPE, "binding_run: output '%s': %s is bound, the run made %s",
                         binding->session->outputs[index].name, bound, came);
   }
   *copy = iobind_tensor_retain(output->target);
@@ -179,7 +181,7 @@ static iobind_status make_copy(const iobind_binding *binding, size_t index, cons
 
 static iobind_status copy_content(const iobind_tensor *source, iobind_tensor *copy, iobind_stream *stream,
                                   iobind_error *error) {
-  if (source->dtype == IOBIND_STRING) {
+  if (source->dtype == IOBIND_DTYPE_STRING) {
     return iobind__strings_copy(source, copy, error);
   }
   bool is_there = source->data == copy->data && source->place == copy->place; /* IN_PLACE over the input itself */
@@ -254,20 +256,21 @@ static iobind_status find_result(iobind_binding *binding, size_t index, iobind__
   const char *name = binding->session->outputs[index].label;
   *out = output;
   if (output->mode == IOBIND_OUTPUT_NONE) {
-    return iobind__fail(error, IOBIND_INVALID_STATE, "%s: '%s' is not bound", what, name);
+    return iobind__fail(error, IOBIND_ERROR_INVALID_STATE, "%s: '%s' is not bound", what, name);
   }
   if (binding->results == IOBIND__RESULTS_FAILED) {
     return iobind__error_copy(error, &binding->failure);
   }
   if (binding->results == IOBIND__RESULTS_NONE) {
-    return iobind__fail(error, IOBIND_INVALID_STATE, "%s: '%s': no run has finished since the binding changed", what, name);
+    return iobind__fail(error, IOBIND_ERROR_INVALID_STATE, "%s: '%s': no run has finished since the binding changed", what,
+                        name);
   }
   if (output->is_taken) {
-    return iobind__fail(error, IOBIND_INVALID_STATE, "%s: '%s' was taken already after this run", what, name);
+    return iobind__fail(error, IOBIND_ERROR_INVALID_STATE, "%s: '%s' was taken already after this run", what, name);
   }
   IOBIND__TRY(iobind__results_fetch(binding, error));
   if (output->value == NULL && output->result == NULL && !iobind__output_is_given(output)) {
-    return iobind__fail(error, IOBIND_INVALID_STATE, "%s: '%s' is the next run's input by now", what, name);
+    return iobind__fail(error, IOBIND_ERROR_INVALID_STATE, "%s: '%s' is the next run's input by now", what, name);
   }
   return make_result(binding, index, error);
 }
@@ -275,10 +278,10 @@ static iobind_status find_result(iobind_binding *binding, size_t index, iobind__
 static iobind_status get_result(iobind_binding *binding, size_t index, iobind__output **out, const char *what,
                                 iobind_error *error) {
   if (binding == NULL) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "%s: binding is NULL", what);
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: binding is NULL", what);
   }
   if (index >= binding->session->output_count) {
-    return iobind__fail(error, IOBIND_NOT_FOUND, "%s: expected an index below %zu, got %zu", what,
+    return iobind__fail(error, IOBIND_ERROR_NOT_FOUND, "%s: expected an index below %zu, got %zu", what,
                         binding->session->output_count, index);
   }
   IOBIND__TRY(iobind__flight_wait(binding, error));
@@ -295,7 +298,7 @@ iobind_status iobind__binding_peek(iobind_binding *binding, size_t index, iobind
 
 static iobind_status get_output(iobind_binding *binding, size_t index, iobind_tensor **tensor, iobind_error *error) {
   if (tensor == NULL) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "binding_get_output: tensor is NULL");
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "binding_get_output: tensor is NULL");
   }
   *tensor = NULL;
   IOBIND__TRY(iobind__process_check("binding_get_output", error));
@@ -328,7 +331,7 @@ static iobind_status lend_result(iobind_binding *binding, size_t index, iobind_s
 static iobind_status lend_output(iobind_binding *binding, size_t index, iobind_stream *stream, iobind_tensor **tensor,
                                  iobind_error *error) {
   if (binding == NULL || stream == NULL || tensor == NULL) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "binding_lend_output: %s is NULL",
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "binding_lend_output: %s is NULL",
                         binding == NULL  ? "binding"
                         : stream == NULL ? "stream"
                                          : "tensor");
@@ -336,7 +339,7 @@ static iobind_status lend_output(iobind_binding *binding, size_t index, iobind_s
   *tensor = NULL;
   IOBIND__TRY(iobind__process_check("binding_lend_output", error));
   if (!iobind__session_has_device(binding->session, stream->device)) {
-    return iobind__fail(error, IOBIND_DEVICE,
+    return iobind__fail(error, IOBIND_ERROR_WRONG_DEVICE,
                         "binding_lend_output: the stream is of '%s', which is not a device of the session",
                         stream->device->spec);
   }
@@ -353,7 +356,7 @@ iobind_status iobind_binding_lend_output(iobind_binding *binding, size_t index, 
 
 static iobind_status take_output(iobind_binding *binding, size_t index, iobind_tensor **tensor, iobind_error *error) {
   if (tensor == NULL) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "binding_take_output: tensor is NULL");
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "binding_take_output: tensor is NULL");
   }
   *tensor = NULL;
   IOBIND__TRY(iobind__process_check("binding_take_output", error));

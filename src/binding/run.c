@@ -150,7 +150,7 @@ static iobind_status outputs_failed(const iobind_binding *binding, OrtStatus *fa
   name_held_outputs(binding, &names);
   if (reason == IOBIND__ORT_WRONG_SHAPE) {
     status =
-        iobind__ort_fail_as(api, failed, IOBIND_SHAPE, error,
+        iobind__ort_fail_as(api, failed, IOBIND_ERROR_SHAPE, error,
                             "binding_run: output %s: not the shape that is bound: FIXED and REUSE keep one, FRESH takes any",
                             names.length == 0 ? "of a node" : iobind__text_get(&names));
   } else if (names.length > 0) {
@@ -173,7 +173,7 @@ static inline bool is_cancelled(const iobind_binding *binding, const OrtRunOptio
 }
 
 static iobind_status fail_cancelled(iobind_error *error) {
-  return iobind__fail(error, IOBIND_CANCELLED, "binding_run: cancelled by iobind_binding_cancel");
+  return iobind__fail(error, IOBIND_ERROR_CANCELLED, "binding_run: cancelled by iobind_binding_cancel");
 }
 
 static iobind_status run_failed(iobind_binding *binding, const OrtRunOptions *options, OrtStatus *failed,
@@ -330,7 +330,7 @@ static void leave_queue(iobind_binding *binding) {
 }
 
 static iobind_status refuse_busy(iobind_error *error) {
-  return iobind__fail(error, IOBIND_INVALID_STATE, "binding_run: a run of this binding is under way: wait for it first");
+  return iobind__fail(error, IOBIND_ERROR_INVALID_STATE, "binding_run: a run of this binding is under way: wait for it first");
 }
 
 /* The same where the state was not IDLE: a run is under way, or a replay is offered, which this run is not. */
@@ -700,11 +700,13 @@ static iobind_status check_stream(const iobind_binding *binding, const iobind_st
                                   iobind_error *error) {
   const iobind_device *device = stream != NULL ? stream->device : event != NULL ? event->device : NULL;
   if (stream != NULL && event != NULL && stream->device != event->device) {
-    return iobind__fail(error, IOBIND_DEVICE, "binding_run: expected an event of '%s' as the stream, got one of '%s'",
-                        stream->device->spec, event->device->spec);
+    return iobind__fail(error, IOBIND_ERROR_WRONG_DEVICE,
+                        "binding_run: expected an event of '%s' as the stream, got one of '%s'", stream->device->spec,
+                        event->device->spec);
   }
   if (device != NULL && !iobind__session_has_device(binding->session, device)) {
-    return iobind__fail(error, IOBIND_DEVICE, "binding_run: the %s is of '%s', which is not a device of the session",
+    return iobind__fail(error, IOBIND_ERROR_WRONG_DEVICE,
+                        "binding_run: the %s is of '%s', which is not a device of the session",
                         stream != NULL ? "stream" : "event", device->spec);
   }
   return IOBIND_OK;
@@ -739,7 +741,7 @@ __attribute__((noinline)) static iobind_status run_and_wait(iobind_binding *bind
 
 iobind_status iobind_binding_run(iobind_binding *binding, iobind_stream *stream, iobind_event *event, iobind_error *error) {
   if (binding == NULL) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "binding_run: binding is NULL");
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "binding_run: binding is NULL");
   }
   if (stream != NULL || event != NULL) {
     return run_in_order(binding, stream, event, error);
@@ -753,7 +755,7 @@ iobind_status iobind_binding_run(iobind_binding *binding, iobind_stream *stream,
 
 iobind_status iobind_binding_cancel(iobind_binding *binding, iobind_error *error) {
   if (binding == NULL) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "binding_cancel: binding is NULL");
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "binding_cancel: binding is NULL");
   }
   IOBIND__TRY(iobind__process_check("binding_cancel", error));
   /* the run cannot end, and its options cannot be freed, between these two states */

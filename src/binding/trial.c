@@ -31,11 +31,11 @@ static void trial_free(trial *self) {
 
 /* Other values, of which no model dies: what is not a float may be an index. */
 static void change(iobind_tensor *host) {
-  for (size_t i = 0; host->dtype == IOBIND_FLOAT32 && i < host->bytes / sizeof(float); i++) {
+  for (size_t i = 0; host->dtype == IOBIND_DTYPE_FLOAT32 && i < host->bytes / sizeof(float); i++) {
     float *values = host->data;
     values[i] = values[i] == 0.5F + 0.25F * (float)(i % 7) ? 0.25F : 0.5F + 0.25F * (float)(i % 7);
   }
-  for (size_t i = 0; host->dtype == IOBIND_FLOAT16 && i < host->bytes / sizeof(uint16_t); i++) {
+  for (size_t i = 0; host->dtype == IOBIND_DTYPE_FLOAT16 && i < host->bytes / sizeof(uint16_t); i++) {
     uint16_t *values = host->data;
     values[i] = values[i] == 0x3C00 ? 0x3800 : 0x3C00; /* 1, or 0.5 */
   }
@@ -90,7 +90,7 @@ static iobind_status compare(const trial *self, iobind_error *error) {
     IOBIND__TRY(status);
     if (!same) {
       return iobind__fail(
-          error, IOBIND_NOT_SUPPORTED,
+          error, IOBIND_ERROR_NOT_SUPPORTED,
           "binding_run: output '%s': a replay gives another result than a run: the execution provider does not "
           "capture the copies that nodes of this model make (Identity, Reshape, Transpose, ScatterND); make the "
           "session without graph_limit",

@@ -11,7 +11,7 @@ iobind_status iobind__result_verify_place(const iobind_binding *binding, size_t 
   int is_tensor = 0;
   IOBIND__ORT_TRY(api, api->IsTensor(value, &is_tensor), error, "output '%s'", name);
   if (is_tensor == 0) {
-    return iobind__fail(error, IOBIND_NOT_SUPPORTED, "output '%s': the run did not give a tensor", name);
+    return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED, "output '%s': the run did not give a tensor", name);
   }
   const OrtMemoryInfo *info = NULL;
   IOBIND__ORT_TRY(api, api->GetTensorMemoryInfo(value, &info), error, "output '%s'", name);
@@ -21,7 +21,7 @@ iobind_status iobind__result_verify_place(const iobind_binding *binding, size_t 
   if (!iobind__same_memory(runtime, info, asked->info)) {
     const char *landed = NULL;
     IOBIND__ORT_TRY(api, api->MemoryInfoGetName(info, &landed), error, "output '%s'", name);
-    return iobind__fail(error, IOBIND_DEVICE, "output '%s': asked for memory of '%s', it landed in '%s'", name,
+    return iobind__fail(error, IOBIND_ERROR_WRONG_DEVICE, "output '%s': asked for memory of '%s', it landed in '%s'", name,
                         asked->device->spec, landed);
   }
   return IOBIND_OK;
@@ -58,7 +58,7 @@ static iobind_status verify(iobind_binding *binding, size_t index, iobind_error 
     IOBIND__TRY(check_fixed_dims(binding, index, output->value, &output->has_fixed_dims, error));
   }
   IOBIND__TRY(iobind__result_locate(binding, index, output->value, &data, &bytes, error));
-  output->is_verified = binding->session->outputs[index].dtype == IOBIND_STRING || bytes > 0;
+  output->is_verified = binding->session->outputs[index].dtype == IOBIND_DTYPE_STRING || bytes > 0;
   return IOBIND_OK;
 }
 

@@ -67,29 +67,31 @@ iobind_status iobind__d3d12_check_buffer(const d3d12_device *device, d3d12_resou
   d3d12_heap heap = {0};
   int32_t flags = 0;
   if (!is_object(buffer)) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "data: this is not an ID3D12Resource: is it a pointer at an offset?");
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
+                        "data: this is not an ID3D12Resource: is it a pointer at an offset?");
   }
   buffer->table->GetDesc(buffer, &desc);
   if (desc.dimension != D3D12_BUFFER) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT,
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
                         "the resource: expected a buffer, got a texture: copy it into a buffer");
   }
   if (!iobind__d3d12_owns(device, (d3d_result(*)(void *, const d3d_guid *, void **))(d3d_slot)buffer->table->GetDevice,
                           buffer)) {
-    return iobind__fail(error, IOBIND_DEVICE, "the resource is of another ID3D12Device");
+    return iobind__fail(error, IOBIND_ERROR_WRONG_DEVICE, "the resource is of another ID3D12Device");
   }
   IOBIND__TRY(iobind__d3d12_check(buffer->table->GetHeapProperties(buffer, &heap, &flags), "the resource's heap", error));
   if (heap.type != D3D12_HEAP_DEFAULT) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "the resource: expected one in a default heap, got one in %s heap",
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
+                        "the resource: expected one in a default heap, got one in %s heap",
                         heaps[heap.type > 0 && heap.type <= D3D12_HEAP_CUSTOM ? heap.type : 0]);
   }
   if ((desc.flags & D3D12_UNORDERED_ACCESS) == 0) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT,
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
                         "the resource: expected the flag D3D12_RESOURCE_FLAG_ALLOW_UNORDERED_ACCESS, got flags 0x%x",
                         (unsigned)desc.flags);
   }
   return desc.width >= width_for(bytes)
              ? IOBIND_OK
-             : iobind__fail(error, IOBIND_INVALID_ARGUMENT, "the resource: expected %llu bytes or more, got %llu",
+             : iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "the resource: expected %llu bytes or more, got %llu",
                             (unsigned long long)width_for(bytes), (unsigned long long)desc.width);
 }

@@ -28,7 +28,9 @@ iobind_status iobind__d3d12_check(d3d_result result, const char *what, iobind_er
     return IOBIND_OK;
   }
   bool lost = result >= REMOVED && result <= RESET;
-  iobind_status status = result == OUT_OF_MEMORY ? IOBIND_OUT_OF_MEMORY : lost ? IOBIND_DEVICE : IOBIND_RUNTIME;
+  iobind_status status = result == OUT_OF_MEMORY ? IOBIND_ERROR_OUT_OF_MEMORY
+                         : lost                  ? IOBIND_ERROR_WRONG_DEVICE
+                                                 : IOBIND_ERROR_RUNTIME;
   iobind__error_set(error, status, 0, "%s: D3D12 error 0x%08x%s", what, (unsigned)result,
                     result == OUT_OF_MEMORY ? ": out of memory"
                     : lost                  ? ": the device was removed or reset"
@@ -58,9 +60,9 @@ static iobind_status find_function(const char *library, const char *name, void *
   void *opened = iobind__library_loaded(library);
   opened = opened != NULL ? opened : iobind__library_open(library, &reason);
   *function = opened == NULL ? NULL : iobind__library_symbol(opened, name);
-  iobind_status status = *function != NULL
-                             ? IOBIND_OK
-                             : iobind__fail(error, IOBIND_NOT_SUPPORTED, "%s with %s: not found on this system", library, name);
+  iobind_status status = *function != NULL ? IOBIND_OK
+                                           : iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED,
+                                                          "%s with %s: not found on this system", library, name);
   iobind__text_free(&reason);
   return status;
 }
@@ -78,22 +80,22 @@ iobind_status iobind__d3d12_adopt(void *given_device, void *given_dml, void *giv
                                   iobind_error *error) {
   iobind__d3d12 own = {given_device, given_dml, given_queue};
   if (own.device == NULL || own.queue == NULL) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "native.%s is NULL", own.device == NULL ? "device" : "queue");
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "native.%s is NULL", own.device == NULL ? "device" : "queue");
   }
   d3d12_queue_desc desc = {0};
   own.queue->table->GetDesc(own.queue, &desc);
   if (desc.type != D3D12_DIRECT && desc.type != D3D12_COMPUTE) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "native.queue: expected a DIRECT or COMPUTE queue, got %s",
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "native.queue: expected a DIRECT or COMPUTE queue, got %s",
                         desc.type == D3D12_COPY ? "a COPY queue" : "one of another type");
   }
   if (!iobind__d3d12_owns(own.device, (d3d_result(*)(void *, const d3d_guid *, void **))(d3d_slot)own.queue->table->GetDevice,
                           own.queue)) {
-    return iobind__fail(error, IOBIND_DEVICE, "native.queue is of another ID3D12Device than native.device");
+    return iobind__fail(error, IOBIND_ERROR_WRONG_DEVICE, "native.queue is of another ID3D12Device than native.device");
   }
   if (own.dml != NULL &&
       !iobind__d3d12_owns(
           own.device, (d3d_result(*)(void *, const d3d_guid *, void **))(d3d_slot)own.dml->table->GetParentDevice, own.dml)) {
-    return iobind__fail(error, IOBIND_DEVICE, "native.dml_device is of another ID3D12Device than native.device");
+    return iobind__fail(error, IOBIND_ERROR_WRONG_DEVICE, "native.dml_device is of another ID3D12Device than native.device");
   }
   iobind_status status = make_dml(&own, error);
   if (status != IOBIND_OK) {

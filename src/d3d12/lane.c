@@ -55,7 +55,7 @@ iobind_status iobind__lane_open(const iobind__d3d12 *d3d12, iobind__lane **out, 
   *out = NULL;
   iobind__lane *lane = calloc(1, sizeof *lane);
   if (lane == NULL) {
-    return iobind__fail(error, IOBIND_OUT_OF_MEMORY, "out of host memory");
+    return iobind__fail(error, IOBIND_ERROR_OUT_OF_MEMORY, "out of host memory");
   }
   pthread_mutex_init(&lane->mutex, NULL);
   lane->device = d3d12->device;
@@ -93,8 +93,8 @@ static iobind_status check_removed(iobind__lane *lane, iobind_error *error) {
     return IOBIND_OK;
   }
   d3d_result reason = lane->device->table->GetDeviceRemovedReason(lane->device);
-  return iobind__fail(error, IOBIND_DEVICE, "the D3D12 device was removed (0x%08x): make a new one, and a new runtime",
-                      (unsigned)reason);
+  return iobind__fail(error, IOBIND_ERROR_WRONG_DEVICE,
+                      "the D3D12 device was removed (0x%08x): make a new one, and a new runtime", (unsigned)reason);
 }
 
 iobind_status iobind__lane_wait(iobind__lane *lane, uint64_t value, iobind_error *error) {
@@ -109,7 +109,7 @@ iobind_status iobind__lane_wait(iobind__lane *lane, uint64_t value, iobind_error
 static iobind_status make_command(iobind__lane *lane, command **out, iobind_error *error) {
   command *made = calloc(1, sizeof *made);
   if (made == NULL) {
-    return iobind__fail(error, IOBIND_OUT_OF_MEMORY, "out of host memory");
+    return iobind__fail(error, IOBIND_ERROR_OUT_OF_MEMORY, "out of host memory");
   }
   d3d12_device *device = lane->device;
   d3d_result result = device->table->CreateCommandAllocator(device, D3D12_COPY, &allocator_id, (void **)&made->allocator);

@@ -141,6 +141,6 @@ iobind_status iobind__ep_option_check(const iobind__ep *ep, const char *key, boo
   if (best > 0) {
     return IOBIND_OK;
   }
-  return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "session_create: EP option '%.*s' of %s is not known: is '%s' meant?",
-                      LONGEST_KEY, key, ep->name, *near);
+  return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
+                      "session_create: EP option '%.*s' of %s is not known: is '%s' meant?", LONGEST_KEY, key, ep->name, *near);
 }

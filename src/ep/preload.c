@@ -301,7 +301,7 @@ static iobind_status add_given(search *self, const search *known, const char *fo
     return iobind__out_of_memory(error, "preload");
   }
   return found ? IOBIND_OK
-               : iobind__fail(error, IOBIND_NOT_FOUND,
+               : iobind__fail(error, IOBIND_ERROR_NOT_FOUND,
                               "preload: folder: expected a directory, also from that of ONNX Runtime's package, got '%s'",
                               folder);
 }
@@ -325,7 +325,7 @@ static iobind_status preload(const iobind_preload_options *options, search *self
   if (self->failed || known->failed || missing.failed) {
     status = iobind__out_of_memory(error, "preload");
   } else if (missing.length > 0) {
-    status = iobind__fail(error, IOBIND_NOT_FOUND,
+    status = iobind__fail(error, IOBIND_ERROR_NOT_FOUND,
                           "preload: not found: %s; `iobind doctor` says where libraries were looked for", missing.data);
   }
   iobind__text_free(&missing);
@@ -341,8 +341,8 @@ iobind_status iobind_preload(const iobind_preload_options *given, iobind_error *
                                   "preload", error));
   IOBIND__TRY(iobind__process_check("preload", error));
   if (options.cuda != 0 && (options.cuda < OLDEST_CUDA || options.cuda > NEWEST_CUDA)) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "preload: cuda: expected 0, %d or %d, got %u", OLDEST_CUDA, NEWEST_CUDA,
-                        options.cuda);
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "preload: cuda: expected 0, %d or %d, got %u", OLDEST_CUDA,
+                        NEWEST_CUDA, options.cuda);
   }
   find_folders(&known, NULL);
   bool has_folder = options.folder != NULL && options.folder[0] != '\0';

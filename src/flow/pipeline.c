@@ -12,16 +12,16 @@
 static iobind_status submit(iobind_pipeline *pipeline, const iobind_pipeline_request *of, bool may_be_given, const char *what,
                             iobind_error *error) {
   if (pipeline == NULL || (of->inputs == NULL && pipeline->session->input_count > 0)) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "%s: %s is NULL", what, pipeline == NULL ? "pipeline" : "inputs");
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: %s is NULL", what, pipeline == NULL ? "pipeline" : "inputs");
   }
   IOBIND__TRY(iobind__process_check(what, error));
   if (pipeline->submitted - pipeline->pulled == pipeline->slot_count) {
-    return iobind__fail(error, IOBIND_INVALID_STATE, "%s: all %zu slots hold items: pull one by iobind_pipeline_next", what,
-                        pipeline->slot_count);
+    return iobind__fail(error, IOBIND_ERROR_INVALID_STATE, "%s: all %zu slots hold items: pull one by iobind_pipeline_next",
+                        what, pipeline->slot_count);
   }
   uint64_t failed = atomic_load(&pipeline->failed);
   if ((pipeline->flags & IOBIND_PIPELINE_STOP) != 0 && failed != UINT64_MAX) {
-    return iobind__fail(error, IOBIND_INVALID_STATE, "%s: item %llu failed, and the pipeline stops at a failure", what,
+    return iobind__fail(error, IOBIND_ERROR_INVALID_STATE, "%s: item %llu failed, and the pipeline stops at a failure", what,
                         (unsigned long long)failed);
   }
   iobind__slot *self = &pipeline->slots[pipeline->submitted % pipeline->slot_count];
@@ -44,7 +44,7 @@ iobind_status iobind_pipeline_submit_request(iobind_pipeline *pipeline, const io
   static const char what[] = "pipeline_submit_request";
   iobind_pipeline_request given;
   if (request == NULL) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "%s: request is NULL", what);
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: request is NULL", what);
   }
   IOBIND__TRY(iobind__options_read(&given, sizeof given, sizeof given, request, what, error));
   return submit(pipeline, &given, true, what, error);
@@ -64,7 +64,8 @@ static iobind__slot *pull(iobind_pipeline *pipeline, uint64_t until, iobind_erro
 static iobind_status next(iobind_pipeline *pipeline, uint64_t until, const char *what, iobind_tensor **outputs,
                           iobind_pipeline_item *item, iobind_error *error) {
   if (pipeline == NULL || outputs == NULL) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "%s: %s is NULL", what, pipeline == NULL ? "pipeline" : "outputs");
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: %s is NULL", what,
+                        pipeline == NULL ? "pipeline" : "outputs");
   }
   memset(outputs, 0, pipeline->session->output_count * sizeof(iobind_tensor *));
   IOBIND__TRY(iobind__process_check(what, error));
@@ -74,7 +75,7 @@ static iobind_status next(iobind_pipeline *pipeline, uint64_t until, const char 
     IOBIND__TRY(iobind__info_write(item, "item", &full, sizeof full, oldest, what, error));
   }
   if (pipeline->pulled == pipeline->submitted) {
-    return iobind__fail(error, IOBIND_NOT_FOUND, "%s: no item is under way", what);
+    return iobind__fail(error, IOBIND_ERROR_NOT_FOUND, "%s: no item is under way", what);
   }
   iobind_error reason = IOBIND_ERROR_INIT;
   iobind__slot *self = pull(pipeline, until, &reason);
@@ -157,8 +158,8 @@ static iobind_device *link_device(const iobind_session *session) {
 static iobind_status check_streamed(const iobind_pipeline *pipeline, iobind_error *error) {
   for (size_t i = 0; i < pipeline->session->input_count; i++) {
     const iobind__value *value = &pipeline->session->inputs[i];
-    if (pipeline->streamed[i] && (value->kind != IOBIND_VALUE_TENSOR || value->dtype == IOBIND_STRING)) {
-      return iobind__fail(error, IOBIND_NOT_SUPPORTED, "pipeline_create: '%s' %s", value->label,
+    if (pipeline->streamed[i] && (value->kind != IOBIND_VALUE_TENSOR || value->dtype == IOBIND_DTYPE_STRING)) {
+      return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED, "pipeline_create: '%s' %s", value->label,
                           value->kind != IOBIND_VALUE_TENSOR ? "is not a tensor" : "holds strings: bind it as a constant");
     }
   }
@@ -179,7 +180,7 @@ static iobind_status choose_placements(iobind_pipeline *pipeline, const int32_t 
     any = any || iobind__pipeline_wants(pipeline, i);
   }
   return any ? IOBIND_OK
-             : iobind__fail(error, IOBIND_INVALID_ARGUMENT,
+             : iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
                             "pipeline_create: outputs: none is wanted: a run needs at least one");
 }
 
@@ -213,7 +214,7 @@ iobind_status iobind_pipeline_create(iobind_session *session, const iobind_pipel
     *out = NULL;
   }
   if (session == NULL || out == NULL) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "pipeline_create: %s is NULL",
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "pipeline_create: %s is NULL",
                         session == NULL ? "session" : "pipeline");
   }
   IOBIND__TRY(iobind__process_check("pipeline_create", error));
@@ -223,7 +224,7 @@ iobind_status iobind_pipeline_create(iobind_session *session, const iobind_pipel
                                    "pipeline_create", error));
   IOBIND__TRY(iobind__flags_check(options.flags, IOBIND_PIPELINE_STOP | IOBIND_PIPELINE_TIMES, "pipeline_create", error));
   if (options.slots > MOST_SLOTS) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "pipeline_create: slots: expected 0 .. %d, got %zu", MOST_SLOTS,
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "pipeline_create: slots: expected 0 .. %d, got %zu", MOST_SLOTS,
                         options.slots);
   }
   iobind_pipeline *pipeline = calloc(1, sizeof *pipeline);

@@ -68,18 +68,18 @@ static iobind_status check_input(const iobind_pipeline *pipeline, size_t index, 
   const iobind__value *value = &session->inputs[index];
   const iobind_tensor *tensor = of->inputs[index];
   if (tensor == NULL) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "%s: '%s': the tensor is NULL, and the input is not a constant", what,
-                        value->label);
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: '%s': the tensor is NULL, and the input is not a constant",
+                        what, value->label);
   }
   IOBIND__TRY(iobind__value_accepts(value, tensor, what, error));
   bool is_ours = tensor->place->device->runtime == session->runtime;
   if (is_ours && (tensor->place->host || (may_be_given && iobind__session_reads(session, value, tensor)))) {
     return IOBIND_OK;
   }
-  return may_be_given
-             ? iobind__refuse_elsewhere(session, index, tensor, what, error)
-             : iobind__fail(error, IOBIND_DEVICE, "%s: '%s': expected a host tensor of the session's runtime, got one on '%s'",
-                            what, value->label, tensor->place->device->spec);
+  return may_be_given ? iobind__refuse_elsewhere(session, index, tensor, what, error)
+                      : iobind__fail(error, IOBIND_ERROR_WRONG_DEVICE,
+                                     "%s: '%s': expected a host tensor of the session's runtime, got one on '%s'", what,
+                                     value->label, tensor->place->device->spec);
 }
 
 void iobind__slot_let_go(iobind__slot *self) {

@@ -49,7 +49,7 @@ static iobind_status run_item(iobind__slot *self, iobind_stream *stream, iobind_
     IOBIND__TRY(iobind__stream_order(stream, self->points[i], error));
   }
   iobind_status status = iobind_binding_run(self->binding, stream, NULL, error);
-  return status == IOBIND_SHAPE && !self->is_fresh ? run_anew(self, stream, error) : status;
+  return status == IOBIND_ERROR_SHAPE && !self->is_fresh ? run_anew(self, stream, error) : status;
 }
 
 /* One stage of an item: submitted to the stream, or done on return if that is NULL. */
@@ -93,8 +93,9 @@ static bool goes_on(iobind__slot *self) {
   uint64_t failed = atomic_load(&pipeline->failed);
   if ((pipeline->flags & IOBIND_PIPELINE_STOP) != 0 && failed < self->index && self->status == IOBIND_OK) {
     self->error = (iobind_error)IOBIND_ERROR_INIT;
-    self->status = iobind__fail(&self->error, IOBIND_CANCELLED, "pipeline_next: item %llu: not done, because item %llu failed",
-                                (unsigned long long)self->index, (unsigned long long)failed);
+    self->status =
+        iobind__fail(&self->error, IOBIND_ERROR_CANCELLED, "pipeline_next: item %llu: not done, because item %llu failed",
+                     (unsigned long long)self->index, (unsigned long long)failed);
   }
   return self->status == IOBIND_OK;
 }
@@ -269,7 +270,7 @@ static bool await_stage(iobind__slot *self, int stage, uint64_t until, iobind_st
   iobind__point *point = iobind__event_point(self->events[stage]);
   iobind_status status = iobind__point_wait_until(point, until, &reason);
   /* TIMEOUT is not the stage's, also where it ends just now: the next call asks again */
-  bool ended = status == IOBIND_OK || until == UINT64_MAX || (status != IOBIND_TIMEOUT && iobind__point_passed(point));
+  bool ended = status == IOBIND_OK || until == UINT64_MAX || (status != IOBIND_ERROR_TIMEOUT && iobind__point_passed(point));
   iobind__point_release(point);
   if (*first == IOBIND_OK || !ended) {
     *first = status;
@@ -288,7 +289,7 @@ bool iobind__stages_await(iobind__slot *self, uint64_t until, iobind_error *erro
     }
   }
   if (!await_stamps(self, until)) {
-    (void)iobind__fail(error, IOBIND_TIMEOUT, "the time given was not enough: what was waited for goes on");
+    (void)iobind__fail(error, IOBIND_ERROR_TIMEOUT, "the time given was not enough: what was waited for goes on");
     return false;
   }
   order_ends(self);

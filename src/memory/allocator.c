@@ -14,11 +14,11 @@ iobind_status iobind__ort_allocator(iobind__place *place, OrtAllocator **allocat
         api->CreateSharedAllocator(runtime->env, place->device->ep_device, memory, OrtDeviceAllocator, NULL, allocator);
     if (refused != NULL) {
       /* a session may still lend one */
-      return iobind__ort_fail_as(api, refused, IOBIND_NOT_SUPPORTED, error, "allocator of '%s'", place->device->spec);
+      return iobind__ort_fail_as(api, refused, IOBIND_ERROR_NOT_SUPPORTED, error, "allocator of '%s'", place->device->spec);
     }
   }
   if (*allocator == NULL) {
-    return iobind__fail(error, IOBIND_NOT_SUPPORTED, "allocator of '%s': its execution provider shares none",
+    return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED, "allocator of '%s': its execution provider shares none",
                         place->device->spec);
   }
   return IOBIND_OK;
@@ -33,7 +33,7 @@ static iobind_status get_allocator(iobind__place *place, OrtAllocator **allocato
     return IOBIND_OK;
   }
   if (place->info == NULL) {
-    return iobind__fail(error, IOBIND_NOT_SUPPORTED, "device '%s' has no host-accessible memory", place->device->spec);
+    return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED, "device '%s' has no host-accessible memory", place->device->spec);
   }
   iobind_runtime *runtime = place->device->runtime;
   pthread_mutex_lock(&runtime->mutex);
@@ -79,8 +79,8 @@ static iobind_status check_holds(iobind__place *place, void *data, size_t bytes,
     return iobind__ort_fail(api, status, error, "allocate %zu bytes on '%s'", bytes, place->device->spec);
   }
   if (back != sent) {
-    return iobind__fail(error, IOBIND_OUT_OF_MEMORY, "allocate %zu bytes on '%s': more than a buffer of the device can hold",
-                        bytes, place->device->spec);
+    return iobind__fail(error, IOBIND_ERROR_OUT_OF_MEMORY,
+                        "allocate %zu bytes on '%s': more than a buffer of the device can hold", bytes, place->device->spec);
   }
   return IOBIND_OK;
 }
@@ -104,7 +104,7 @@ static iobind_status allocate(iobind__place *place, ONNXTensorElementDataType dt
   if (status != NULL) {
     result = iobind__ort_fail(api, status, error, "allocate %zu bytes on '%s'", bytes, place->device->spec);
   } else if (*data == NULL && bytes > 0) {
-    result = iobind__fail(error, IOBIND_OUT_OF_MEMORY, "allocate %zu bytes on '%s': out of device memory", bytes,
+    result = iobind__fail(error, IOBIND_ERROR_OUT_OF_MEMORY, "allocate %zu bytes on '%s': out of device memory", bytes,
                           place->device->spec);
   } else if (!place->addressable && !iobind__driver_of(place->device)->allocates_whole && bytes >= SUSPECT_BYTES) {
     result = check_holds(place, *data, bytes, error);

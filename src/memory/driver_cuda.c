@@ -48,7 +48,7 @@ static iobind_status fail(const iobind__foreign *self, int failed, const char *w
   if (((int (*)(int, const char **))self->found[ERROR_NAME])(failed, &name) != 0 || name == NULL) {
     name = "an error without a name";
   }
-  return iobind__fail(error, IOBIND_RUNTIME, "%s: CUDA error %d (%s)", what, failed, name);
+  return iobind__fail(error, IOBIND_ERROR_RUNTIME, "%s: CUDA error %d (%s)", what, failed, name);
 }
 
 static int stream_context(const iobind__foreign *self, void *stream, void **context) {
@@ -133,7 +133,8 @@ static iobind_status find_stream(const iobind__foreign *self, const iobind_devic
     return IOBIND_OK;
   }
   if ((uintptr_t)given == PER_THREAD) {
-    return iobind__fail(error, IOBIND_NOT_SUPPORTED, "cudaStreamPerThread is another stream on each thread: expected a stream");
+    return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED,
+                        "cudaStreamPerThread is another stream on each thread: expected a stream");
   }
   int failed = stream_context(self, given, &context);
   if (failed != 0) {
@@ -141,7 +142,7 @@ static iobind_status find_stream(const iobind__foreign *self, const iobind_devic
   }
   return context == self->context
              ? IOBIND_OK
-             : iobind__fail(error, IOBIND_DEVICE, "expected a stream of '%s', got one of another device or context",
+             : iobind__fail(error, IOBIND_ERROR_WRONG_DEVICE, "expected a stream of '%s', got one of another device or context",
                             device->spec);
 }
 
@@ -179,7 +180,7 @@ static iobind_status check_ready(const iobind_device *device, iobind_error *erro
   iobind_status status = failed == 0 ? IOBIND_OK : fail(&self, failed, "session_create: waiting for the device", error);
   if (failed == CAPTURED || failed == CAPTURE_ENDED) {
     status = iobind__fail(
-        error, IOBIND_INVALID_STATE,
+        error, IOBIND_ERROR_INVALID_STATE,
         "session_create: '%s': a stream of the device was being captured, and its capture has failed: make sessions "
         "before or after captures: making one waits for the device",
         device->spec);

@@ -27,7 +27,7 @@ static iobind_status keep(iobind_device *device, d3d12_resource *resource, void 
   *handle = address;
   if (made == NULL) {
     iobind__com_release(resource);
-    return iobind__fail(error, IOBIND_OUT_OF_MEMORY, "out of host memory");
+    return iobind__fail(error, IOBIND_ERROR_OUT_OF_MEMORY, "out of host memory");
   }
   OrtStatus *failed = address != NULL ? NULL : dml->api->CreateGPUAllocationFromD3DResource(resource, handle);
   if (failed != NULL) {
@@ -68,7 +68,7 @@ static iobind_status wrap(iobind_device *device, void *resource, size_t bytes, v
   iobind__dml *dml = iobind__dml_of(device);
   IOBIND__TRY(iobind__dml_open(device, error));
   if (resource == NULL) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "data: expected an ID3D12Resource, got NULL");
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "data: expected an ID3D12Resource, got NULL");
   }
   IOBIND__TRY(iobind__d3d12_check_buffer(dml->d3d12.device, resource, bytes, error));
   /* the same resource has the same handle, so that two tensors of it are known to overlap */
@@ -94,7 +94,7 @@ static iobind_status attach(iobind_device *device, OrtSession *session, iobind__
   iobind__dml *dml = iobind__dml_of(device);
   iobind__dml_lender *made = calloc(1, sizeof *made);
   if (made == NULL) {
-    return iobind__fail(error, IOBIND_OUT_OF_MEMORY, "out of host memory");
+    return iobind__fail(error, IOBIND_ERROR_OUT_OF_MEMORY, "out of host memory");
   }
   OrtStatus *failed = api->CreateAllocator(session, dml->info, &made->allocator);
   if (failed != NULL) {
@@ -143,8 +143,9 @@ static iobind_status find(iobind_device *device, void *handle, d3d12_resource **
     }
   }
   pthread_mutex_unlock(&dml->mutex);
-  return *resource != NULL ? IOBIND_OK
-                           : iobind__fail(error, IOBIND_INTERNAL, "'%s': nobody knows the resource of a tensor", device->spec);
+  return *resource != NULL
+             ? IOBIND_OK
+             : iobind__fail(error, IOBIND_ERROR_INTERNAL, "'%s': nobody knows the resource of a tensor", device->spec);
 }
 
 /* Host memory of iobind's that lies around an address, and the offset in it; NULL: it is other memory. With a reference more. */
@@ -298,7 +299,7 @@ static iobind_status wait_for_all(iobind_device *device, iobind_error *error) {
 static iobind_status get_native(iobind_device *device, void *handle, iobind_native *native, iobind_error *error) {
   d3d12_resource *resource;
   if (handle == NULL) {
-    return iobind__fail(error, IOBIND_NOT_SUPPORTED, "a tensor of 0 bytes has no resource");
+    return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED, "a tensor of 0 bytes has no resource");
   }
   IOBIND__TRY(find(device, handle, &resource, error));
   const iobind_native full = {.kind = IOBIND_NATIVE_D3D12, .handle = resource};

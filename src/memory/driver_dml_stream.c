@@ -61,7 +61,7 @@ static iobind_status check_fence(const iobind_stream *stream, d3d12_fence *fence
   const d3d12_device *device = iobind__dml_of(stream->device)->d3d12.device;
   return iobind__d3d12_owns(device, (d3d_result(*)(void *, const d3d_guid *, void **))(d3d_slot)fence->table->GetDevice, fence)
              ? IOBIND_OK
-             : iobind__fail(error, IOBIND_DEVICE, "native.handle: the fence is of another ID3D12Device");
+             : iobind__fail(error, IOBIND_ERROR_WRONG_DEVICE, "native.handle: the fence is of another ID3D12Device");
 }
 
 /* Which values are submitted Direct3D does not tell: those that the fence has, and those that iobind itself has submitted, are. */
@@ -99,7 +99,7 @@ static iobind_status wait_fence(iobind_stream *stream, void *fence, uint64_t val
   IOBIND__TRY(check_fence(stream, fence, error));
   if (!is_submitted(iobind__dml_of(stream->device), fence, value)) {
     return iobind__fail(
-        error, IOBIND_INVALID_STATE,
+        error, IOBIND_ERROR_INVALID_STATE,
         "the fence has not the value %llu, and nobody is known to signal it: all runs on '%s' might wait forever",
         (unsigned long long)value, stream->device->spec);
   }

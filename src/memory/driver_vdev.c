@@ -40,7 +40,7 @@ static int wait_event(const iobind__foreign *self, void *stream, void *event) {
 
 static iobind_status fail(const iobind__foreign *self, int failed, const char *what, iobind_error *error) {
   (void)failed;
-  return iobind__fail(error, IOBIND_RUNTIME, "%s: %s", what, ((const char *(*)(void))self->found[LAST_ERROR])());
+  return iobind__fail(error, IOBIND_ERROR_RUNTIME, "%s: %s", what, ((const char *(*)(void))self->found[LAST_ERROR])());
 }
 
 static const iobind__foreign_calls calls = {

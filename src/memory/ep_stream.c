@@ -37,7 +37,7 @@ static iobind_status notify(const iobind_stream *stream, OrtSyncNotificationImpl
   const OrtApi *api = IOBIND__API(stream->device->runtime);
   const OrtSyncStreamImpl *lent = api->GetEpApi()->SyncStream_GetImpl(stream->sync);
   if (lent == NULL) {
-    return iobind__fail(error, IOBIND_NOT_SUPPORTED, "stream of '%s': its execution provider has no events",
+    return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED, "stream of '%s': its execution provider has no events",
                         stream->device->spec);
   }
   IOBIND__TRY(iobind__bridge_in(stream, error));

@@ -17,7 +17,7 @@ iobind_status iobind_event_create(iobind_device *device, iobind_event **event, i
     *event = NULL;
   }
   if (device == NULL || event == NULL) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "event_create: %s is NULL", device == NULL ? "device" : "event");
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "event_create: %s is NULL", device == NULL ? "device" : "event");
   }
   iobind_event *made = calloc(1, sizeof *made);
   if (made == NULL) {
@@ -66,12 +66,12 @@ iobind__point *iobind__event_point(iobind_event *event) {
 
 static iobind_status record(iobind_event *event, iobind_stream *stream, iobind_error *error) {
   if (event == NULL || stream == NULL) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "event_record: %s is NULL", event == NULL ? "event" : "stream");
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "event_record: %s is NULL", event == NULL ? "event" : "stream");
   }
   IOBIND__TRY(iobind__process_check("event_record", error));
   if (event->device != stream->device) {
-    return iobind__fail(error, IOBIND_DEVICE, "event_record: expected a stream of '%s', got one of '%s'", event->device->spec,
-                        stream->device->spec);
+    return iobind__fail(error, IOBIND_ERROR_WRONG_DEVICE, "event_record: expected a stream of '%s', got one of '%s'",
+                        event->device->spec, stream->device->spec);
   }
   iobind__point *point;
   IOBIND__TRY(iobind__point_make(stream, &point, error));
@@ -94,7 +94,7 @@ iobind_status iobind__stream_order_event(iobind_stream *stream, iobind_event *ev
 
 iobind_status iobind_event_wait(iobind_event *event, iobind_error *error) {
   if (event == NULL) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "event_wait: event is NULL");
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "event_wait: event is NULL");
   }
   IOBIND__TRY(iobind__process_check("event_wait", error));
   return iobind__named(iobind__stream_order_event(NULL, event, error), error, "event_wait");
@@ -102,7 +102,7 @@ iobind_status iobind_event_wait(iobind_event *event, iobind_error *error) {
 
 iobind_status iobind_event_wait_for(iobind_event *event, uint64_t timeout_ns, iobind_error *error) {
   if (event == NULL) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "event_wait_for: event is NULL");
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "event_wait_for: event is NULL");
   }
   IOBIND__TRY(iobind__process_check("event_wait_for", error));
   uint64_t until = iobind__deadline(timeout_ns);
@@ -128,7 +128,7 @@ static iobind_status query(iobind__point *point, int32_t *done, iobind_error *er
 
 iobind_status iobind_event_query(iobind_event *event, int32_t *done, iobind_error *error) {
   if (done == NULL || event == NULL) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "event_query: %s is NULL", done == NULL ? "done" : "event");
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "event_query: %s is NULL", done == NULL ? "done" : "event");
   }
   IOBIND__TRY(iobind__process_check("event_query", error));
   *done = 0;
@@ -144,7 +144,7 @@ iobind_status iobind_event_query(iobind_event *event, int32_t *done, iobind_erro
 
 iobind_status iobind_stream_wait(iobind_stream *stream, iobind_event *event, iobind_error *error) {
   if (stream == NULL || event == NULL) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "stream_wait: %s is NULL", stream == NULL ? "stream" : "event");
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "stream_wait: %s is NULL", stream == NULL ? "stream" : "event");
   }
   IOBIND__TRY(iobind__process_check("stream_wait", error));
   return iobind__named(iobind__stream_order_event(stream, event, error), error, "stream_wait");

@@ -22,28 +22,28 @@ enum { LAST = sizeof kinds / sizeof kinds[0] - 1 };
 static iobind_status check_kind(int32_t kind, const char *what, iobind_error *error) {
   return kind >= 1 && kind <= LAST
              ? IOBIND_OK
-             : iobind__fail(error, IOBIND_INVALID_ARGUMENT, "%s: kind: expected 1 .. %d, got %d", what, LAST, kind);
+             : iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: kind: expected 1 .. %d, got %d", what, LAST, kind);
 }
 
 iobind_status iobind__imported_read(iobind__imported *out, const iobind_external *given, bool memory, const char *what,
                                     iobind_error *error) {
   if (given == NULL) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "%s: external is NULL", what);
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: external is NULL", what);
   }
   IOBIND__TRY(iobind__options_read(&out->given, sizeof out->given, sizeof out->given, given, what, error));
   const iobind_external *read = &out->given;
   IOBIND__TRY(check_kind(read->kind, what, error));
   if (kinds[read->kind].memory != memory) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "%s: external.kind: expected %s, got %s", what,
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: external.kind: expected %s, got %s", what,
                         memory ? "memory" : "a semaphore", kinds[read->kind].name);
   }
   if (kinds[read->kind].file ? (intptr_t)read->handle < 0 : read->handle == NULL) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "%s: external.handle: expected %s, got %s", what,
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: external.handle: expected %s, got %s", what,
                         kinds[read->kind].file ? "a file descriptor" : "a HANDLE",
                         kinds[read->kind].file ? "less than 0" : "NULL");
   }
   if ((read->bytes > 0) != memory) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "%s: external.bytes: expected %s, got %zu", what,
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: external.bytes: expected %s, got %zu", what,
                         memory ? "the size of the memory" : "0, for a semaphore has none", read->bytes);
   }
   out->ort_kind = kinds[read->kind].ort_kind;
@@ -51,7 +51,7 @@ iobind_status iobind__imported_read(iobind__imported *out, const iobind_external
 }
 
 static iobind_status imports_nothing(const iobind_device *device, const char *what, iobind_error *error) {
-  return iobind__fail(error, IOBIND_NOT_SUPPORTED,
+  return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED,
                       "%s: the execution provider of '%s' imports no memory or semaphores in ONNX Runtime %s", what,
                       device->spec, device->runtime->ort.version);
 }
@@ -60,7 +60,7 @@ static iobind_status imports_nothing(const iobind_device *device, const char *wh
 static iobind_status refuse(const iobind_device *device, OrtStatus *status, const char *what, iobind_error *error) {
   const OrtApi *api = IOBIND__API(device->runtime);
   return api->GetErrorCode(status) == ORT_NOT_IMPLEMENTED
-             ? iobind__ort_fail_as(api, status, IOBIND_NOT_SUPPORTED, error, "%s: '%s'", what, device->spec)
+             ? iobind__ort_fail_as(api, status, IOBIND_ERROR_NOT_SUPPORTED, error, "%s: '%s'", what, device->spec)
              : iobind__ort_fail(api, status, error, "%s: '%s'", what, device->spec);
 }
 
@@ -86,7 +86,7 @@ static iobind_status open_inside(iobind_device *device, int32_t kind, iobind__im
     return IOBIND_OK;
   }
   iobind_status failed = status != NULL ? refuse(device, status, what, error)
-                                        : iobind__fail(error, IOBIND_NOT_SUPPORTED,
+                                        : iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED,
                                                        "%s: the execution provider of '%s' imports nothing of kind %s", what,
                                                        device->spec, kinds[kind].name);
   out->api->ReleaseExternalResourceImporter(out->ort);
@@ -119,7 +119,7 @@ void iobind__importer_close(iobind__importer *importer) {
 
 iobind_status iobind_device_check_import(iobind_device *device, int32_t kind, iobind_error *error) {
   if (device == NULL) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "device_check_import: device is NULL");
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "device_check_import: device is NULL");
   }
   IOBIND__TRY(iobind__process_check("device_check_import", error));
   IOBIND__TRY(check_kind(kind, "device_check_import", error));

@@ -33,8 +33,8 @@ bool iobind__foreign_find(iobind__foreign *self, void *library, const char *cons
 }
 
 iobind_status iobind__foreign_lacks(const iobind_stream *stream, const char *library, iobind_error *error) {
-  return iobind__fail(error, IOBIND_NOT_SUPPORTED, "stream of '%s': %s is not loaded, or lacks calls for streams and events",
-                      stream->device->spec, library);
+  return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED,
+                      "stream of '%s': %s is not loaded, or lacks calls for streams and events", stream->device->spec, library);
 }
 
 static iobind_status find_calls(const iobind_stream *stream, iobind__foreign *foreign, iobind_error *error) {
@@ -53,7 +53,7 @@ static iobind_status refuse_captured(const iobind__foreign *foreign, void *strea
   }
   int failed = foreign->calls->is_capturing(foreign, stream, &capturing);
   IOBIND__TRY(outcome(foreign, failed, "asking whether a stream is captured", error));
-  return capturing == 0 ? IOBIND_OK : iobind__fail(error, IOBIND_INVALID_STATE, "%s", why);
+  return capturing == 0 ? IOBIND_OK : iobind__fail(error, IOBIND_ERROR_INVALID_STATE, "%s", why);
 }
 
 /* What is captured must not meet work that is not. */
@@ -143,24 +143,25 @@ static iobind_status read_native(iobind_native *out, const iobind_native *given,
                                  const char *what, iobind_error *error) {
   const iobind__driver *driver = iobind__driver_of(device);
   if (given == NULL) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "%s: native is NULL", what);
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: native is NULL", what);
   }
   IOBIND__TRY(iobind__options_read(out, sizeof *out, sizeof *out, given, what, error));
   const char *name = iobind__native_name(out->kind);
   if (name == NULL) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "%s: native.kind: expected one of the kinds of native handles, got %d",
-                        what, out->kind);
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
+                        "%s: native.kind: expected one of the kinds of native handles, got %d", what, out->kind);
   }
   if (is_stream && driver->native != 0 && driver->foreign == NULL) {
-    return iobind__fail(error, IOBIND_NOT_SUPPORTED,
+    return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED,
                         "%s: '%s' computes on one queue, iobind_runtime_adopt_device gives it yours", what, device->spec);
   }
   if ((int32_t)driver->native != out->kind) {
-    return iobind__fail(error, IOBIND_NOT_SUPPORTED, "%s: '%s' takes %s, got a native handle of kind %s", what, device->spec,
-                        driver->native == 0 ? "no native handles" : driver->native_name, name);
+    return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED, "%s: '%s' takes %s, got a native handle of kind %s", what,
+                        device->spec, driver->native == 0 ? "no native handles" : driver->native_name, name);
   }
   if (out->value != 0 && driver->foreign != NULL) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "%s: native.value: expected 0, for only a fence has values", what);
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: native.value: expected 0, for only a fence has values",
+                        what);
   }
   return IOBIND_OK;
 }
@@ -194,7 +195,7 @@ static iobind_status open_bridge(iobind_stream *stream, void *given, iobind_erro
   iobind__scope scope;
   iobind__bridge *bridge = calloc(1, sizeof *bridge);
   if (bridge == NULL) {
-    return iobind__fail(error, IOBIND_OUT_OF_MEMORY, "out of host memory");
+    return iobind__fail(error, IOBIND_ERROR_OUT_OF_MEMORY, "out of host memory");
   }
   bridge->given = given;
   iobind_status status = iobind__guard_enter(stream->device->guard, &scope, error);
@@ -215,7 +216,7 @@ iobind_status iobind_stream_wrap(iobind_device *device, const iobind_native *giv
     *stream = NULL;
   }
   if (device == NULL || stream == NULL) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "stream_wrap: %s is NULL", device == NULL ? "device" : "stream");
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "stream_wrap: %s is NULL", device == NULL ? "device" : "stream");
   }
   iobind_native native;
   iobind_stream *made = NULL;
@@ -258,12 +259,12 @@ static iobind_status use_event(iobind_stream *stream, const iobind_native *given
                                iobind_error *error) {
   iobind_native native;
   if (stream == NULL) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "%s: stream is NULL", what);
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: stream is NULL", what);
   }
   IOBIND__TRY(iobind__process_check(what, error));
   IOBIND__TRY(read_native(&native, given, stream->device, false, what, error));
   if (native.handle == NULL) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "%s: native.handle: expected an event, got NULL", what);
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: native.handle: expected an event, got NULL", what);
   }
   return iobind__driver_of(stream->device)->use_event(stream, &native, waits, error);
 }

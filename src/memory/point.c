@@ -21,7 +21,7 @@ iobind_status iobind__point_make(iobind_stream *stream, iobind__point **out, iob
   *out = NULL;
   iobind__point *point = calloc(1, sizeof *point);
   if (point == NULL) {
-    return iobind__fail(error, IOBIND_OUT_OF_MEMORY, "out of host memory");
+    return iobind__fail(error, IOBIND_ERROR_OUT_OF_MEMORY, "out of host memory");
   }
   iobind_status status = stream->kind->mark(stream, point, error);
   if (status != IOBIND_OK) {
@@ -89,7 +89,7 @@ static iobind_status run_watching(iobind__task *task, const iobind_error *failur
 static iobind_status submit(iobind_stream *stream, iobind__point *point, bool watch, iobind_error *error) {
   waiting *wait = calloc(1, sizeof *wait);
   if (wait == NULL) {
-    return iobind__fail(error, IOBIND_OUT_OF_MEMORY, "out of host memory");
+    return iobind__fail(error, IOBIND_ERROR_OUT_OF_MEMORY, "out of host memory");
   }
   wait->task.run = watch ? run_watching : run_waiting;
   wait->task.destroy = free_waiting;
@@ -147,7 +147,7 @@ iobind_status iobind__point_wait_until(iobind__point *point, uint64_t until, iob
     IOBIND__TRY(iobind__point_watch(point, error));
     await_change(point, until);
     if (!can_be_told(point) && iobind__clock_ns() >= until) {
-      return iobind__fail(error, IOBIND_TIMEOUT, "the time given was not enough: what was waited for goes on");
+      return iobind__fail(error, IOBIND_ERROR_TIMEOUT, "the time given was not enough: what was waited for goes on");
     }
   }
   return iobind__point_wait(point, error); /* at once if it has passed: for its failure, and for memory order */

@@ -61,7 +61,7 @@ iobind_status iobind_semaphore_import(iobind_device *device, const iobind_extern
     *semaphore = NULL;
   }
   if (device == NULL || semaphore == NULL) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "semaphore_import: %s is NULL",
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "semaphore_import: %s is NULL",
                         device == NULL ? "device" : "semaphore");
   }
   IOBIND__TRY(iobind__process_check("semaphore_import", error));
@@ -79,19 +79,19 @@ void iobind_semaphore_destroy(iobind_semaphore *semaphore) {
 static iobind_status use(iobind_stream *stream, iobind_semaphore *semaphore, uint64_t value, bool waits, const char *what,
                          iobind_error *error) {
   if (stream == NULL || semaphore == NULL) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "%s: %s is NULL", what, stream == NULL ? "stream" : "semaphore");
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: %s is NULL", what, stream == NULL ? "stream" : "semaphore");
   }
   IOBIND__TRY(iobind__process_check(what, error));
   iobind__importer *importer = &semaphore->importer;
   iobind_device *device = importer->device;
   if (stream->device != device) {
-    return iobind__fail(error, IOBIND_DEVICE,
+    return iobind__fail(error, IOBIND_ERROR_WRONG_DEVICE,
                         "%s: expected a stream of '%s', which has imported the semaphore, got one of '%s'", what, device->spec,
                         stream->device->spec);
   }
   OrtSyncStream *sync = iobind__stream_ort(stream);
   if (sync == NULL) {
-    return iobind__fail(error, IOBIND_NOT_SUPPORTED, "%s: '%s' has no streams of its own", what, device->spec);
+    return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED, "%s: '%s' has no streams of its own", what, device->spec);
   }
   IOBIND__TRY(iobind__named(waits ? iobind__bridge_check(stream, error) : iobind__stream_enter(stream, error), error, what));
   iobind__scope scope;

@@ -132,7 +132,7 @@ static void end_failure(iobind_stream *stream) {
 
 static iobind_status synchronize(iobind_stream *stream, iobind_error *error) {
   if (stream == NULL) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "stream_synchronize: stream is NULL");
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "stream_synchronize: stream is NULL");
   }
   IOBIND__TRY(iobind__process_check("stream_synchronize", error));
   iobind_status status = iobind__stream_drain(stream, error);
@@ -316,13 +316,13 @@ static iobind_status check_options(const iobind_device *device, const iobind_str
   bool lists = options->option_keys != NULL && options->option_values != NULL;
   for (size_t i = 0; i < options->option_count; i++) {
     if (!lists || options->option_keys[i] == NULL || options->option_values[i] == NULL) {
-      return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "stream_create: option key or value %zu is NULL", i);
+      return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "stream_create: option key or value %zu is NULL", i);
     }
   }
   /* the EPs that have streams look at none of their options: an option would be lost silently */
   return options->option_count == 0
              ? IOBIND_OK
-             : iobind__fail(error, IOBIND_NOT_SUPPORTED, "stream_create: '%s': its streams have no options, got '%s'",
+             : iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED, "stream_create: '%s': its streams have no options, got '%s'",
                             device->spec, options->option_keys[0]);
 }
 
@@ -332,7 +332,8 @@ iobind_status iobind_stream_create(iobind_device *device, const iobind_stream_op
     *stream = NULL;
   }
   if (device == NULL || stream == NULL) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "stream_create: %s is NULL", device == NULL ? "device" : "stream");
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "stream_create: %s is NULL",
+                        device == NULL ? "device" : "stream");
   }
   IOBIND__TRY(iobind__process_check("stream_create", error));
   iobind_stream_options options;

@@ -106,7 +106,7 @@ static iobind_status copy_through_host(iobind_runtime *runtime, const iobind__tr
     bool unknown = false;
     status = copy(&one, 1, NULL, &unknown, error);
     if (status == IOBIND_OK && unknown) {
-      status = iobind__fail(error, IOBIND_NOT_SUPPORTED, "copy from '%s' to '%s': no execution provider offers it",
+      status = iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED, "copy from '%s' to '%s': no execution provider offers it",
                             legs[leg].from->device->spec, legs[leg].to->device->spec);
     }
   }
@@ -139,7 +139,7 @@ static iobind_status do_route(iobind_runtime *runtime, const iobind__transfer *c
     return IOBIND_OK;
   }
   if (batch[0]->from->host || batch[0]->to->host) {
-    return iobind__fail(error, IOBIND_NOT_SUPPORTED, "copy from '%s' to '%s': its execution provider offers no copies",
+    return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED, "copy from '%s' to '%s': its execution provider offers no copies",
                         batch[0]->from->device->spec, batch[0]->to->device->spec);
   }
   IOBIND__TRY(iobind__stream_drain(stream, error)); /* after waiting, the rest is not on the stream */

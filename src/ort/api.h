@@ -45,10 +45,10 @@ __attribute__((format(printf, 5, 6))) iobind_status
 iobind__ort_error_set(const OrtApi *api, OrtStatus *status, iobind_status as, iobind_error *error, const char *format, ...);
 
 /* Macros for the same reason as iobind__fail. */
-#define iobind__ort_fail(api, status, error, ...)                                                 \
-  (iobind__ort_error_set(api, status, IOBIND_RUNTIME, error, __VA_ARGS__) == IOBIND_OUT_OF_MEMORY \
-       ? (iobind_status)IOBIND_OUT_OF_MEMORY                                                      \
-       : (iobind_status)IOBIND_RUNTIME)
+#define iobind__ort_fail(api, status, error, ...)                                                             \
+  (iobind__ort_error_set(api, status, IOBIND_ERROR_RUNTIME, error, __VA_ARGS__) == IOBIND_ERROR_OUT_OF_MEMORY \
+       ? (iobind_status)IOBIND_ERROR_OUT_OF_MEMORY                                                            \
+       : (iobind_status)IOBIND_ERROR_RUNTIME)
 #define iobind__ort_fail_as(api, status, as, error, ...) \
   ((void)iobind__ort_error_set(api, status, as, error, __VA_ARGS__), (iobind_status)(as))
 

@@ -35,11 +35,12 @@ static iobind_status negotiate(const OrtApiBase *base, iobind__ort *ort, const c
   unsigned major = 0;
   unsigned minor = 0;
   if (version == NULL || !read_version(version, &major, &minor)) {
-    return iobind__fail(error, IOBIND_VERSION, "runtime_create: %s: expected ONNX Runtime 1.%d or newer, got version '%s'",
-                        where, ORT_API_OLDEST, version == NULL ? "(none)" : version);
+    return iobind__fail(error, IOBIND_ERROR_VERSION,
+                        "runtime_create: %s: expected ONNX Runtime 1.%d or newer, got version '%s'", where, ORT_API_OLDEST,
+                        version == NULL ? "(none)" : version);
   }
   if (major != 1 || minor < ORT_API_OLDEST) {
-    return iobind__fail(error, IOBIND_VERSION,
+    return iobind__fail(error, IOBIND_ERROR_VERSION,
                         "runtime_create: %s: expected ONNX Runtime 1.%d or newer (major version 1), got %s", where,
                         ORT_API_OLDEST, version);
   }
@@ -47,8 +48,9 @@ static iobind_status negotiate(const OrtApiBase *base, iobind__ort *ort, const c
   ort->api_version = minor < ORT_API_NEWEST ? minor : ORT_API_NEWEST;
   ort->api = base->GetApi(ort->api_version);
   if (ort->api == NULL) {
-    return iobind__fail(error, IOBIND_VERSION, "runtime_create: %s: ONNX Runtime %s does not give its interface version %u",
-                        where, version, ort->api_version);
+    return iobind__fail(error, IOBIND_ERROR_VERSION,
+                        "runtime_create: %s: ONNX Runtime %s does not give its interface version %u", where, version,
+                        ort->api_version);
   }
   ort->version = iobind__string_copy(version);
   return ort->version == NULL ? iobind__out_of_memory(error, "runtime_create") : IOBIND_OK;
@@ -86,8 +88,8 @@ static iobind_status try_name(const char *name, const char *found_by, iobind__or
   }
   const OrtApiBase *base = base_of_library(library);
   if (base == NULL) {
-    return iobind__fail(error, IOBIND_VERSION, "runtime_create: '%s' (%s) is not ONNX Runtime: it exports no OrtGetApiBase",
-                        name, found_by);
+    return iobind__fail(error, IOBIND_ERROR_VERSION,
+                        "runtime_create: '%s' (%s) is not ONNX Runtime: it exports no OrtGetApiBase", name, found_by);
   }
   *found = true;
   return use_base(base, found_by, ort, error);
@@ -239,7 +241,7 @@ iobind_status iobind__ort_find(const char *library, const void *api_base, const 
                                iobind_error *error) {
   memset(ort, 0, sizeof *ort);
   if ((library != NULL) + (api_base != NULL) + (api != NULL) > 1) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT,
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
                         "runtime_create: options: expected one of ort_library, ort_api_base and ort_api, got several");
   }
   iobind_status status;
@@ -248,11 +250,11 @@ iobind_status iobind__ort_find(const char *library, const void *api_base, const 
   } else if (api != NULL) {
     const OrtApiBase *base = base_of_api(api);
     status = base != NULL ? use_base(base, "handed over", ort, error)
-                          : iobind__fail(error, IOBIND_VERSION,
+                          : iobind__fail(error, IOBIND_ERROR_VERSION,
                                          "runtime_create: options: the library of ort_api cannot be told, so its version is "
                                          "unknown: hand ort_api_base over instead");
     if (status == IOBIND_OK && ort->api != api) {
-      status = iobind__fail(error, IOBIND_VERSION,
+      status = iobind__fail(error, IOBIND_ERROR_VERSION,
                             "runtime_create: options: ort_api is not the table of its own library (%s): handles of two "
                             "copies of ONNX Runtime must not be mixed",
                             ort->path);
@@ -262,8 +264,8 @@ iobind_status iobind__ort_find(const char *library, const void *api_base, const 
     bool found = false;
     status = search(library, ort, &tried, &found, error);
     if (status == IOBIND_OK && !found) {
-      status =
-          iobind__fail(error, IOBIND_NOT_FOUND, "runtime_create: no ONNX Runtime found. Tried: %s", iobind__text_get(&tried));
+      status = iobind__fail(error, IOBIND_ERROR_NOT_FOUND, "runtime_create: no ONNX Runtime found. Tried: %s",
+                            iobind__text_get(&tried));
     }
     iobind__text_free(&tried);
   }

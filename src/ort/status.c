@@ -112,8 +112,8 @@ iobind_status iobind__ort_error_set(const OrtApi *api, OrtStatus *status, iobind
   char text[sizeof error->message];
   normalise(api->GetErrorMessage(status), text, sizeof text);
   int32_t code = (int32_t)api->GetErrorCode(status);
-  if (as == IOBIND_RUNTIME && iobind__ort_reason_of(api, status) == IOBIND__ORT_OUT_OF_MEMORY) {
-    as = IOBIND_OUT_OF_MEMORY;
+  if (as == IOBIND_ERROR_RUNTIME && iobind__ort_reason_of(api, status) == IOBIND__ORT_OUT_OF_MEMORY) {
+    as = IOBIND_ERROR_OUT_OF_MEMORY;
   }
   api->ReleaseStatus(status);
   iobind__error_set(error, as, code, "%s: %s", what, text);

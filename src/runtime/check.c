@@ -35,7 +35,7 @@ static iobind_status run_once(const iobind_device *device, OrtSession *session, 
   if (ran != NULL) {
     status = iobind__ort_fail(api, ran, error, "run");
   } else if (y == NULL || *y != x) {
-    status = iobind__fail(error, IOBIND_DEVICE, "it computed a wrong value");
+    status = iobind__fail(error, IOBIND_ERROR_WRONG_DEVICE, "it computed a wrong value");
   }
   if (output != NULL) {
     api->ReleaseValue(output);
@@ -79,7 +79,7 @@ iobind_status iobind__device_works(iobind_device *device, iobind_error *reason) 
     }
     iobind__guard_leave(&scope);
     if (device->check_status != IOBIND_OK) {
-      device->check_status = IOBIND_DEVICE;
+      device->check_status = IOBIND_ERROR_WRONG_DEVICE;
       iobind__text_leave_out(device->check_error.message, device->spec); /* an EP may have named the device already */
     }
     device->checked = true;
@@ -92,7 +92,7 @@ iobind_status iobind__device_works(iobind_device *device, iobind_error *reason) 
 
 iobind_status iobind_device_check(iobind_device *device, iobind_error *error) {
   if (device == NULL) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "device_check: device is NULL");
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "device_check: device is NULL");
   }
   IOBIND__TRY(iobind__process_check("device_check", error));
   iobind_error reason;

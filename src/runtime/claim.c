@@ -75,7 +75,7 @@ iobind_status iobind__ep_claim(const iobind_runtime *runtime, const char *path, 
   claim *one = resolved == NULL ? NULL : malloc(sizeof *one);
   if (one == NULL) {
     free(resolved);
-    return iobind__fail(reason, IOBIND_OUT_OF_MEMORY, "out of host memory");
+    return iobind__fail(reason, IOBIND_ERROR_OUT_OF_MEMORY, "out of host memory");
   }
   pthread_mutex_lock(&claims_mutex);
   bool taken = serves_another(api, resolved) || host_is_another(api, resolved);
@@ -92,7 +92,7 @@ iobind_status iobind__ep_claim(const iobind_runtime *runtime, const char *path, 
   }
   free(resolved);
   free(one);
-  return iobind__fail(reason, IOBIND_NOT_SUPPORTED,
+  return iobind__fail(reason, IOBIND_ERROR_NOT_SUPPORTED,
                       "it is in use by another copy of ONNX Runtime in this process, and serves only one: attach to that copy "
                       "(ort_api_base), or use another file");
 }

@@ -220,7 +220,7 @@ iobind_status iobind__device_check_registered(const iobind_device *device, iobin
     return IOBIND_OK;
   }
   return iobind__fail(
-      error, IOBIND_DEVICE,
+      error, IOBIND_ERROR_WRONG_DEVICE,
       "device '%s': the host program unregistered its EP library, and its memory is lost: release what is there", device->spec);
 }
 
@@ -255,7 +255,7 @@ static iobind_status add_new_devices(iobind_runtime *runtime, iobind_error *erro
     }
   }
   if (runtime->device_count == 0) {
-    return iobind__fail(error, IOBIND_VERSION, "devices: this ONNX Runtime (%s) lists none, not even the CPU",
+    return iobind__fail(error, IOBIND_ERROR_VERSION, "devices: this ONNX Runtime (%s) lists none, not even the CPU",
                         runtime->ort.path);
   }
   return IOBIND_OK;
@@ -335,7 +335,7 @@ static const char *or_empty(const char *text) {
 
 iobind_status iobind_device_get_info(const iobind_device *device, iobind_device_info *info, iobind_error *error) {
   if (device == NULL) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "device_get_info: device is NULL");
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "device_get_info: device is NULL");
   }
   const OrtApi *api = IOBIND__API(device->runtime);
   const OrtHardwareDevice *hardware = api->EpDevice_Device(device->ep_device);
@@ -371,7 +371,7 @@ iobind_status iobind_device_get_metadata(const iobind_device *device, size_t ind
     *value = NULL;
   }
   if (device == NULL || key == NULL || value == NULL) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "device_get_metadata: %s is NULL",
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "device_get_metadata: %s is NULL",
                         device == NULL ? "device"
                         : key == NULL  ? "key"
                                        : "value");
@@ -389,13 +389,13 @@ iobind_status iobind_device_get_metadata(const iobind_device *device, size_t ind
     }
     total += count;
   }
-  return iobind__fail(error, IOBIND_NOT_FOUND, "device_get_metadata: '%s' has %zu entries, got index %zu", device->spec, total,
-                      index);
+  return iobind__fail(error, IOBIND_ERROR_NOT_FOUND, "device_get_metadata: '%s' has %zu entries, got index %zu", device->spec,
+                      total, index);
 }
 
 iobind_status iobind_device_get_counters(const iobind_device *device, iobind_device_counters *counters, iobind_error *error) {
   if (device == NULL) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "device_get_counters: device is NULL");
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "device_get_counters: device is NULL");
   }
   iobind_device_counters full = {.upload_bytes = atomic_load(&device->counters.upload_bytes),
                                  .upload_count = atomic_load(&device->counters.upload_count),

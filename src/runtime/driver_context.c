@@ -135,7 +135,7 @@ static iobind_status find_primary(iobind__context *self, void **primary, iobind_
   int failed = self->calls.device(&device, self->ordinal);
   failed = failed != 0 ? failed : self->calls.retain(primary, device);
   if (failed != 0) {
-    return iobind__fail(error, IOBIND_RUNTIME, "'%s': CUDA error %d: its context cannot be made", self->spec, failed);
+    return iobind__fail(error, IOBIND_ERROR_RUNTIME, "'%s': CUDA error %d: its context cannot be made", self->spec, failed);
   }
   atomic_store_explicit(&self->primary, *primary, memory_order_release);
   return IOBIND_OK;
@@ -154,7 +154,7 @@ static iobind_status make_current(iobind__context *self, iobind__scope *scope, i
     failed = calls->set_current(primary);
   }
   return failed == 0 ? IOBIND_OK
-                     : iobind__fail(error, IOBIND_RUNTIME, "'%s': CUDA error %d: it cannot be made the current device",
+                     : iobind__fail(error, IOBIND_ERROR_RUNTIME, "'%s': CUDA error %d: it cannot be made the current device",
                                     self->spec, failed);
 }
 
@@ -217,19 +217,19 @@ static iobind_status judge_address(const iobind__context *self, iobind_memory me
   unsigned managed = 0;
   int ordinal = -1;
   if (calls->attribute(&type, MEMORY_TYPE, (uintptr_t)address) != 0) {
-    return iobind__fail(error, IOBIND_DEVICE, "%p: expected memory of '%s%s', got an address that CUDA does not know", address,
-                        self->spec, suffix);
+    return iobind__fail(error, IOBIND_ERROR_WRONG_DEVICE,
+                        "%p: expected memory of '%s%s', got an address that CUDA does not know", address, self->spec, suffix);
   }
   if (calls->attribute(&managed, IS_MANAGED, (uintptr_t)address) == 0 && managed != 0) {
     return IOBIND_OK;
   }
   if (type != (unsigned)(pinned ? TYPE_HOST : TYPE_DEVICE)) {
-    return iobind__fail(error, IOBIND_DEVICE, "%p: expected memory of '%s%s', got %s", address, self->spec, suffix,
+    return iobind__fail(error, IOBIND_ERROR_WRONG_DEVICE, "%p: expected memory of '%s%s', got %s", address, self->spec, suffix,
                         type == TYPE_HOST ? "pinned memory" : "memory of a GPU");
   }
   if (!pinned && calls->attribute(&ordinal, DEVICE_ORDINAL, (uintptr_t)address) == 0 && ordinal != self->ordinal) {
-    return iobind__fail(error, IOBIND_DEVICE, "%p: expected memory of '%s', got memory of CUDA's device %d", address,
-                        self->spec, ordinal);
+    return iobind__fail(error, IOBIND_ERROR_WRONG_DEVICE, "%p: expected memory of '%s', got memory of CUDA's device %d",
+                        address, self->spec, ordinal);
   }
   return IOBIND_OK;
 }
@@ -254,13 +254,13 @@ iobind_status iobind__context_check_stream(iobind__context *context, void *strea
   int failed = context->calls.stream_context(stream, &found);
   give_back(context, &scope);
   if (failed != 0) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT,
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
                         "expected a stream of '%s', got %p, for which CUDA has error %d: was it destroyed?", context->spec,
                         stream, failed);
   }
   return found == atomic_load(&context->primary)
              ? IOBIND_OK
-             : iobind__fail(error, IOBIND_DEVICE, "expected a stream of '%s', got one of another device or context",
+             : iobind__fail(error, IOBIND_ERROR_WRONG_DEVICE, "expected a stream of '%s', got one of another device or context",
                             context->spec);
 }
 

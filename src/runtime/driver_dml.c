@@ -81,7 +81,8 @@ static iobind_status open_own(const iobind_device *device, iobind_error *error) 
   d3d_luid luid;
   bool known = read_luid(device, &luid);
   if (iobind__dml_of(device)->api == NULL) {
-    return iobind__fail(error, IOBIND_NOT_SUPPORTED, "'%s': this ONNX Runtime has no interface for DirectML", device->spec);
+    return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED, "'%s': this ONNX Runtime has no interface for DirectML",
+                        device->spec);
   }
   IOBIND__TRY(iobind__d3d12_make(known ? &luid : NULL, &made, error));
   iobind_status status = install(iobind__dml_of(device), &made, error);
@@ -106,11 +107,11 @@ iobind_status iobind__dml_open(iobind_device *device, iobind_error *error) {
 static iobind_status append(iobind_device *device, const iobind__appended *what, OrtSessionOptions *out, iobind_error *error) {
   const OrtApi *api = IOBIND__API(device->runtime);
   if (what->device_count > 1) {
-    return iobind__fail(error, IOBIND_NOT_SUPPORTED, "'%s' and %zu more of DirectML: expected one of them", device->spec,
+    return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED, "'%s' and %zu more of DirectML: expected one of them", device->spec,
                         what->device_count - 1);
   }
   if (what->count > 0) {
-    return iobind__fail(error, IOBIND_NOT_SUPPORTED,
+    return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED,
                         "EP option '%s' of dml: '%s' is a certain adapter already, and takes no options", what->keys[0],
                         device->spec);
   }
@@ -148,14 +149,15 @@ static iobind_status adopt(iobind_runtime *runtime, const iobind_native_device *
   iobind_device *device = find_device(runtime, own.device);
   iobind_status status = IOBIND_OK;
   if (device == NULL) {
-    status =
-        iobind__fail(error, IOBIND_NOT_FOUND, "this ONNX Runtime lists no DirectML device on the adapter of native.device");
+    status = iobind__fail(error, IOBIND_ERROR_NOT_FOUND,
+                          "this ONNX Runtime lists no DirectML device on the adapter of native.device");
   } else if (iobind__dml_of(device)->api == NULL) {
-    status = iobind__fail(error, IOBIND_NOT_SUPPORTED, "'%s': this ONNX Runtime has no interface for DirectML", device->spec);
+    status =
+        iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED, "'%s': this ONNX Runtime has no interface for DirectML", device->spec);
   } else {
     pthread_mutex_lock(&iobind__dml_of(device)->mutex);
     status = atomic_load(&iobind__dml_of(device)->open)
-                 ? iobind__fail(error, IOBIND_INVALID_STATE,
+                 ? iobind__fail(error, IOBIND_ERROR_INVALID_STATE,
                                 "'%s' is in use already: give it its objects before it is found by a spec, tried or used",
                                 device->spec)
                  : install(iobind__dml_of(device), &own, error);
@@ -175,7 +177,7 @@ iobind_status iobind_runtime_adopt_device(iobind_runtime *runtime, const iobind_
     *device = NULL;
   }
   if (runtime == NULL || given == NULL || device == NULL) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "runtime_adopt_device: %s is NULL",
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "runtime_adopt_device: %s is NULL",
                         runtime == NULL ? "runtime"
                         : given == NULL ? "native"
                                         : "device");
@@ -184,7 +186,7 @@ iobind_status iobind_runtime_adopt_device(iobind_runtime *runtime, const iobind_
   IOBIND__TRY(iobind__process_check("runtime_adopt_device", error));
   IOBIND__TRY(iobind__options_read(&native, sizeof native, sizeof native, given, "runtime_adopt_device", error));
   if (native.kind != IOBIND_NATIVE_D3D12) {
-    return iobind__fail(error, IOBIND_NOT_SUPPORTED,
+    return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED,
                         "runtime_adopt_device: native.kind: expected IOBIND_NATIVE_D3D12 (%d), got %d", IOBIND_NATIVE_D3D12,
                         native.kind);
   }

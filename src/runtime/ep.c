@@ -10,7 +10,7 @@
 #include "support/system.h"
 
 static iobind_status no_memory(iobind_error *reason) {
-  return iobind__fail(reason, IOBIND_OUT_OF_MEMORY, "out of host memory");
+  return iobind__fail(reason, IOBIND_ERROR_OUT_OF_MEMORY, "out of host memory");
 }
 
 static void library_free(iobind__ep_library *library) {
@@ -208,7 +208,7 @@ static iobind_status register_locked(iobind_runtime *runtime, const char *name, 
 /* @param name  NULL: the catalogue's name for that file, otherwise the file's name */
 static iobind_status register_file(iobind_runtime *runtime, const char *name, const char *path, iobind_error *reason) {
   if (!iobind__file_exists(path)) {
-    return iobind__fail(reason, IOBIND_NOT_FOUND, "no such file");
+    return iobind__fail(reason, IOBIND_ERROR_NOT_FOUND, "no such file");
   }
   char *absolute = iobind__path_absolute(path); /* ORT would look for a relative path beside itself */
   if (absolute == NULL) {
@@ -225,7 +225,7 @@ static iobind_status register_file(iobind_runtime *runtime, const char *name, co
 
 iobind_status iobind_runtime_register_ep(iobind_runtime *runtime, const char *name, const char *path, iobind_error *error) {
   if (runtime == NULL || path == NULL) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "runtime_register_ep: %s is NULL",
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "runtime_register_ep: %s is NULL",
                         runtime == NULL ? "runtime" : "path");
   }
   IOBIND__TRY(iobind__process_check("runtime_register_ep", error));
@@ -239,14 +239,14 @@ iobind_status iobind_runtime_register_ep(iobind_runtime *runtime, const char *na
 
 iobind_status iobind_runtime_get_ep(const iobind_runtime *runtime, size_t index, iobind_ep_info *info, iobind_error *error) {
   if (runtime == NULL) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "runtime_get_ep: runtime is NULL");
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "runtime_get_ep: runtime is NULL");
   }
   iobind__runtime_lock(runtime);
   size_t count = runtime->ep_library_count;
   const iobind__ep_library *library = index < count ? runtime->ep_libraries[index] : NULL;
   iobind__runtime_unlock(runtime);
   if (library == NULL) {
-    return iobind__fail(error, IOBIND_NOT_FOUND, "runtime_get_ep: expected an index below %zu, got %zu", count, index);
+    return iobind__fail(error, IOBIND_ERROR_NOT_FOUND, "runtime_get_ep: expected an index below %zu, got %zu", count, index);
   }
   iobind_ep_info full = {
       .status = (int32_t)library->status, .name = library->name, .path = library->path, .message = library->message};
@@ -255,7 +255,7 @@ iobind_status iobind_runtime_get_ep(const iobind_runtime *runtime, size_t index,
 
 /* Does the status concern the library (in use, refused by iobind or ORT)? Otherwise it is a failure of the search. */
 static bool is_remembered(iobind_status status, const iobind_error *reason) {
-  return status == IOBIND_OK || status == IOBIND_NOT_SUPPORTED || reason->ort_code != 0;
+  return status == IOBIND_OK || status == IOBIND_ERROR_NOT_SUPPORTED || reason->ort_code != 0;
 }
 
 /* Register a file that the search found. If it does not load, that is remembered and is not an error; if its EP is registered
@@ -312,7 +312,7 @@ static iobind_status register_entry(iobind_runtime *runtime, const char *entry, 
   char name[64];
   size_t length = (size_t)(equals - entry);
   if (length == 0 || length >= sizeof name) {
-    return iobind__fail(reason, IOBIND_INVALID_ARGUMENT, "expected FILE, NAME=FILE or a folder");
+    return iobind__fail(reason, IOBIND_ERROR_INVALID_ARGUMENT, "expected FILE, NAME=FILE or a folder");
   }
   memcpy(name, entry, length);
   name[length] = '\0';
@@ -323,7 +323,7 @@ iobind_status iobind__runtime_register_given(iobind_runtime *runtime, const char
                                              iobind_error *error) {
   for (size_t i = 0; i < count; i++) {
     if (entries[i] == NULL) {
-      return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "runtime_create: ep_libraries[%zu] is NULL", i);
+      return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "runtime_create: ep_libraries[%zu] is NULL", i);
     }
     iobind_error reason = IOBIND_ERROR_INIT;
     iobind_status status = register_entry(runtime, entries[i], &reason);
@@ -356,7 +356,7 @@ static iobind_status register_environment(iobind_runtime *runtime, iobind_error 
     if (is_remembered(registered, &refused)) {
       continue;
     }
-    if (registered == IOBIND_OUT_OF_MEMORY) {
+    if (registered == IOBIND_ERROR_OUT_OF_MEMORY) {
       status = iobind__error_copy(reason, &refused);
     } else {
       iobind__log_line(runtime->log, IOBIND_LOG_WARNING, "iobind: IOBIND_EP_LIBRARIES: '%s': %s", entry, refused.message);

@@ -40,7 +40,7 @@ void iobind__device_lose(iobind_device *device, const char *why) {
   if (!atomic_load(&loss->is_lost)) {
     loss->reason = (iobind_error)IOBIND_ERROR_INIT;
     iobind__error_set(
-        &loss->reason, IOBIND_DEVICE_LOST, 0,
+        &loss->reason, IOBIND_ERROR_DEVICE_LOST, 0,
         "'%s' is lost: nothing works on it in this process any more: go on with another device, or in a new process. The "
         "first failure was: %s",
         device->spec, why);
@@ -66,6 +66,6 @@ iobind_status iobind__device_heed(iobind_device *device, iobind_status status, i
     iobind__error_set(&told, status, 0, "'%s': the device answers every call with error %d", device->spec, stays);
   }
   iobind__device_lose(device, iobind__error_text(&told));
-  iobind__error_set(error, IOBIND_DEVICE_LOST, told.ort_code, "%s", told.message);
-  return IOBIND_DEVICE_LOST;
+  iobind__error_set(error, IOBIND_ERROR_DEVICE_LOST, told.ort_code, "%s", told.message);
+  return IOBIND_ERROR_DEVICE_LOST;
 }

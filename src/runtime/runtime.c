@@ -131,11 +131,11 @@ static iobind_status check_options(const iobind_runtime_options *options, iobind
                                   IOBIND_RUNTIME_TELEMETRY | IOBIND_RUNTIME_NO_EP_SEARCH | IOBIND_RUNTIME_SOFTWARE_DEVICES,
                                   "runtime_create", error));
   if (options->log_level < IOBIND_LOG_DEFAULT || options->log_level > IOBIND_LOG_ERROR) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "runtime_create: log_level: expected 0 .. %d, got %d", IOBIND_LOG_ERROR,
-                        options->log_level);
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "runtime_create: log_level: expected 0 .. %d, got %d",
+                        IOBIND_LOG_ERROR, options->log_level);
   }
   if (options->ep_library_count > 0 && options->ep_libraries == NULL) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "runtime_create: ep_libraries is NULL, ep_library_count is %zu",
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "runtime_create: ep_libraries is NULL, ep_library_count is %zu",
                         options->ep_library_count);
   }
   return IOBIND_OK;
@@ -153,7 +153,7 @@ static bool has_runtimes(void) {
 
 iobind_status iobind_runtime_create(const iobind_runtime_options *given, iobind_runtime **out, iobind_error *error) {
   if (out == NULL) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "runtime_create: runtime is NULL");
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "runtime_create: runtime is NULL");
   }
   *out = NULL;
   iobind_runtime_options options;
@@ -204,7 +204,7 @@ void iobind_runtime_destroy(iobind_runtime *runtime) {
 
 iobind_status iobind_runtime_get_info(const iobind_runtime *runtime, iobind_runtime_info *info, iobind_error *error) {
   if (runtime == NULL) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "runtime_get_info: runtime is NULL");
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "runtime_get_info: runtime is NULL");
   }
   iobind__runtime_lock(runtime);
   iobind_runtime_info full = {.ort_api_version = runtime->ort.api_version,
@@ -219,7 +219,7 @@ iobind_status iobind_runtime_get_info(const iobind_runtime *runtime, iobind_runt
 
 iobind_status iobind_runtime_get_ort(const iobind_runtime *runtime, iobind_ort *ort, iobind_error *error) {
   if (runtime == NULL) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "runtime_get_ort: runtime is NULL");
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "runtime_get_ort: runtime is NULL");
   }
   iobind_ort full = {.api_version = runtime->ort.api_version, .api = runtime->ort.api, .env = runtime->env};
   return iobind__info_write(ort, "ort", &full, sizeof full, sizeof full, "runtime_get_ort", error);

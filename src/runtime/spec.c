@@ -19,7 +19,7 @@ typedef struct spec {
 } spec;
 
 static iobind_status malformed(const char *text, size_t length, const char *expected, iobind_error *error) {
-  return iobind__fail(error, IOBIND_INVALID_ARGUMENT,
+  return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
                       "runtime_find_device: '%.*s' is not a device spec: %s. Examples: " IOBIND__SPEC_EXAMPLES, (int)length,
                       text, expected);
 }
@@ -215,7 +215,7 @@ iobind_status iobind_runtime_find_device(iobind_runtime *runtime, const char *te
     *device = NULL;
   }
   if (runtime == NULL || text == NULL || device == NULL) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "runtime_find_device: %s is NULL",
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "runtime_find_device: %s is NULL",
                         runtime == NULL ? "runtime"
                         : text == NULL  ? "spec"
                                         : "device");
@@ -230,7 +230,7 @@ iobind_status iobind_runtime_find_device(iobind_runtime *runtime, const char *te
   bool seen = false;
   iobind_status status = find_in_list(runtime, text, device, memory, &reasons, &seen, error);
   if (status == IOBIND_OK && *device == NULL) {
-    status = seen ? IOBIND_DEVICE : IOBIND_NOT_FOUND;
+    status = seen ? IOBIND_ERROR_WRONG_DEVICE : IOBIND_ERROR_NOT_FOUND;
     iobind__error_set(error, status, 0, "runtime_find_device: no such device works: %s", iobind__text_get(&reasons));
   }
   iobind__text_free(&reasons);

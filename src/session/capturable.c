@@ -104,13 +104,13 @@ static iobind_status check_body(iobind__model_bytes *model, const iobind__field 
       read_node(model, &field, &one);
       const char *why = model->sound ? why_not(&one) : NULL;
       if (why != NULL) {
-        return iobind__fail(error, IOBIND_NOT_SUPPORTED,
+        return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED,
                             "session_create: graph_limit: node '%s' (%s) cannot be in a captured graph: %s", one.name, one.op,
                             why);
       }
     } else if (nodes == GRAPH_NODE && (field.number == GRAPH_INPUT || field.number == GRAPH_OUTPUT) &&
                !is_tensor(model, &field, name) && model->sound) {
-      return iobind__fail(error, IOBIND_NOT_SUPPORTED,
+      return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED,
                           "session_create: graph_limit: '%s' is not a tensor: a captured graph has only tensors", name);
     }
   }
@@ -123,7 +123,7 @@ static iobind_status check_model(iobind__model_bytes *model, iobind_error *error
   uint64_t offset = 0;
   iobind__field field;
   if (iobind__model_is_ort_format(model)) {
-    return iobind__fail(error, IOBIND_NOT_SUPPORTED,
+    return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED,
                         "session_create: graph_limit: expected an ONNX file, whose operators can be read, got one of ORT's own "
                         "format");
   }

@@ -38,7 +38,7 @@ iobind_status iobind__session_check_dims(const iobind_session_options *options, 
     from.sound = true;
     /* ORT says what is not a model at all */
     if (name != NULL && !find_name(&from, 0, from.size, 0, name) && from.sound) {
-      status = iobind__fail(error, IOBIND_NOT_FOUND,
+      status = iobind__fail(error, IOBIND_ERROR_NOT_FOUND,
                             "session_create: dim '%s': no input of the model has an open dim of that name", name);
     }
   }

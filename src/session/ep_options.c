@@ -109,7 +109,7 @@ static iobind_status check_device(const ep_choice *choice, const iobind__option 
   const char *set = own == NULL ? NULL : api->GetKeyValue(own, option->key);
   if (choice->chosen) {
     return iobind__fail(
-        error, IOBIND_INVALID_ARGUMENT,
+        error, IOBIND_ERROR_INVALID_ARGUMENT,
         "session_create: EP option '%s': the policy chooses the device; name a device, such as '%s', instead of "
         "the policy",
         option->key, choice->device->spec);
@@ -118,7 +118,7 @@ static iobind_status check_device(const ep_choice *choice, const iobind__option 
     return IOBIND_OK;
   }
   return iobind__fail(
-      error, IOBIND_INVALID_ARGUMENT,
+      error, IOBIND_ERROR_INVALID_ARGUMENT,
       "session_create: EP option '%s': expected %s, which '%s' sets by itself, got '%s'; name the device '%s:%s' "
       "for that one",
       option->key, set, choice->device->spec, value, choice->ep->name, value);
@@ -129,12 +129,12 @@ static iobind_status take_known(ep_choice *choice, const iobind__option *option,
   if (!iobind__option_takes(choice->table, option, value)) {
     char range[IOBIND__OPTION_RANGE];
     iobind__option_range(choice->table, option, range);
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "session_create: EP option '%s' of %s: expected %s, got '%.64s'",
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "session_create: EP option '%s' of %s: expected %s, got '%.64s'",
                         option->key, choice->ep->name, range, value);
   }
   if (option->unused != NULL && !iobind__option_same(option, value, option->preset)) {
-    return iobind__fail(error, IOBIND_NOT_SUPPORTED, "session_create: EP option '%s' of %s: %s", option->key, choice->ep->name,
-                        option->unused);
+    return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED, "session_create: EP option '%s' of %s: %s", option->key,
+                        choice->ep->name, option->unused);
   }
   if (option->of_device) {
     IOBIND__TRY(check_device(choice, option, value, error));
@@ -159,7 +159,7 @@ static iobind_status choice_complete(ep_choice *choice, iobind_error *error) {
     }
     if (option != NULL && option->needs != NULL && choice_value(choice, option->needs) == NULL &&
         !iobind__option_same(option, choice->values[i], option->preset)) {
-      return iobind__fail(error, IOBIND_INVALID_ARGUMENT,
+      return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
                           "session_create: EP option '%s' of %s means nothing without '%s': expected both or none", option->key,
                           choice->ep->name, option->needs);
     }
@@ -175,7 +175,7 @@ static iobind_status choice_check_pairs(const ep_choice *choice, iobind_error *e
   if (pair == NULL) {
     return IOBIND_OK;
   }
-  return iobind__fail(error, IOBIND_INVALID_ARGUMENT,
+  return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
                       "session_create: EP options '%s' and '%s=%s' of %s exclude each other: %s", pair->key, pair->other,
                       choice_value(choice, pair->other), choice->ep->name, pair->reason);
 }
@@ -206,7 +206,7 @@ static iobind_status choice_gather(ep_choice *choice, const iobind_session_optio
     }
     IOBIND__TRY(iobind__session_check_graph_key("EP option", key, error));
     if (choice_value(choice, key) != NULL) {
-      return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "session_create: EP option '%s' is given twice", key);
+      return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "session_create: EP option '%s' is given twice", key);
     }
     const iobind__option *option = choice->table == NULL ? NULL : iobind__option_find(choice->table, key);
     if (option != NULL) {
@@ -249,11 +249,11 @@ static bool lies_beside_ort(const iobind_device *device) {
 static iobind_status refuse(const ep_choice *choice, OrtStatus *refused, iobind_error *error) {
   const OrtApi *api = IOBIND__API(choice->device->runtime);
   if (choice->strange == NULL || !iobind__ort_says(api, refused, choice->strange)) {
-    return iobind__ort_error_set(api, refused, IOBIND_INVALID_ARGUMENT, error, "session_create: EP options of '%s'",
+    return iobind__ort_error_set(api, refused, IOBIND_ERROR_INVALID_ARGUMENT, error, "session_create: EP options of '%s'",
                                  choice->device->spec);
   }
   bool near = choice->near != NULL;
-  return iobind__ort_error_set(api, refused, IOBIND_INVALID_ARGUMENT, error,
+  return iobind__ort_error_set(api, refused, IOBIND_ERROR_INVALID_ARGUMENT, error,
                                "session_create: EP option '%.64s' of '%s' is not known%s%s%s", choice->strange,
                                choice->device->spec, near ? ": is '" : "", near ? choice->near : "", near ? "' meant?" : "");
 }
@@ -276,7 +276,7 @@ static iobind_status ask(ep_choice *choice, iobind_error *error) {
   if (!choice->strange) { /* only the table decides */
     return IOBIND_OK;
   }
-  return iobind__fail(error, IOBIND_NOT_SUPPORTED,
+  return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED,
                       "session_create: '%s' has an EP option that iobind does not know, and cannot be asked about it, for its "
                       "library does not lie beside ONNX Runtime's; it would end the process over one that it does not know",
                       choice->device->spec);
@@ -335,7 +335,7 @@ static iobind_status check_options_used(const iobind_session_options *options, i
       used = device != device->runtime->cpu && fits;
     }
     if (!used) {
-      return iobind__fail(error, IOBIND_INVALID_ARGUMENT,
+      return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
                           "session_create: EP option '%s': the session has no such device (the CPU takes no options)",
                           options->ep_keys[i]);
     }
@@ -474,13 +474,13 @@ static iobind_status check_policy_option(const iobind_runtime *runtime, const ch
   const iobind__ep *named = named_ep(key, &rest);
   const iobind_device *device = device_of_ep(runtime, named, &several);
   if (device == NULL) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT,
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
                         "session_create: EP option '%s': there is no such device for the policy to choose (the CPU takes no "
                         "options)",
                         key);
   }
   if (named == NULL && several) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT,
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
                         "session_create: EP option '%s': the policy may choose any of several EPs: expected NAME.KEY, such as "
                         "'%s.%s'",
                         key, device->ep->name, key);

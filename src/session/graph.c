@@ -15,19 +15,19 @@ static iobind_status find_device(const iobind_runtime *runtime, const iobind_ses
     }
   }
   if (count != 1) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT,
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
                         "session_create: graph_limit: expected exactly one device besides the CPU, got %zu", count);
   }
   if (device->ep == NULL || device->ep->graph_option == NULL) {
     char names[IOBIND__EP_NAMES];
     iobind__ep_list_capturing(names);
-    return iobind__fail(error, IOBIND_NOT_SUPPORTED,
+    return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED,
                         "session_create: graph_limit: '%s': expected a device of an EP that captures graphs: %s", device->spec,
                         names);
   }
   if (iobind__device_has(device, IOBIND__QUIRK_CAPTURES_NOTHING)) {
     return iobind__fail(
-        error, IOBIND_VERSION,
+        error, IOBIND_ERROR_VERSION,
         "session_create: graph_limit: '%s': expected ORT 1.%u or newer, got %s: older ones have no graph capture "
         "for EP plugins",
         device->spec, iobind__quirk_ends(device->ep, IOBIND__QUIRK_CAPTURES_NOTHING), runtime->ort.version);
@@ -43,7 +43,7 @@ static iobind_status check_config(const iobind_session_options *options, iobind_
     const char *value = options->config_values == NULL ? NULL : options->config_values[i];
     if (key != NULL && value != NULL && strcmp(key, "session.use_env_allocators") == 0 && strcmp(value, "0") != 0) {
       return iobind__fail(
-          error, IOBIND_INVALID_ARGUMENT,
+          error, IOBIND_ERROR_INVALID_ARGUMENT,
           "session_create: graph_limit: config entry '%s' is refused: other sessions would share the memory that a "
           "captured graph writes",
           key);
@@ -54,7 +54,7 @@ static iobind_status check_config(const iobind_session_options *options, iobind_
 
 iobind_status iobind__session_check_graph_key(const char *what, const char *key, iobind_error *error) {
   return iobind__ep_is_graph_option(key)
-             ? iobind__fail(error, IOBIND_INVALID_ARGUMENT,
+             ? iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
                             "session_create: %s '%s' is not the caller's: set graph_limit, so that iobind guards the graphs",
                             what, key)
              : IOBIND_OK;
@@ -78,14 +78,14 @@ iobind_status iobind__session_check_graph(const iobind_runtime *runtime, const i
 iobind_status iobind__session_check_graph_outputs(const iobind_session *session, iobind_error *error) {
   if (session->outputs_guessed) {
     return iobind__fail(
-        error, IOBIND_NOT_SUPPORTED,
+        error, IOBIND_ERROR_NOT_SUPPORTED,
         "session_create: graph_limit: the model has an output that no node makes, a constant or an input that is "
         "handed on: a replay does not write it");
   }
   for (size_t i = 0; i < session->output_count; i++) {
     if (session->outputs[i].place->host) {
       return iobind__fail(
-          error, IOBIND_NOT_SUPPORTED,
+          error, IOBIND_ERROR_NOT_SUPPORTED,
           "session_create: graph_limit: output '%s' is left in host memory: a node on the CPU makes it, which a "
           "replay does not run",
           session->outputs[i].name);

@@ -118,7 +118,7 @@ void iobind__session_free_metadata(iobind_session *session) {
 
 iobind_status iobind_session_get_info(const iobind_session *session, iobind_session_info *info, iobind_error *error) {
   if (session == NULL) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "session_get_info: session is NULL");
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "session_get_info: session is NULL");
   }
   iobind_session_info full = {.input_count = session->input_count,
                               .output_count = session->output_count,
@@ -145,13 +145,13 @@ iobind_status iobind_session_get_metadata(const iobind_session *session, size_t 
     *value = NULL;
   }
   if (session == NULL || key == NULL || value == NULL) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "session_get_metadata: %s is NULL",
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "session_get_metadata: %s is NULL",
                         session == NULL ? "session"
                         : key == NULL   ? "key"
                                         : "value");
   }
   if (index >= session->entry_count) {
-    return iobind__fail(error, IOBIND_NOT_FOUND, "session_get_metadata: the model has %zu entries, got index %zu",
+    return iobind__fail(error, IOBIND_ERROR_NOT_FOUND, "session_get_metadata: the model has %zu entries, got index %zu",
                         session->entry_count, index);
   }
   *key = session->entries[index].key;

@@ -78,13 +78,13 @@ static iobind_status check_config_key(const char *key, iobind_error *error) {
   }
   if (iobind__option_find(ep->options, dot + 1) != NULL) {
     return iobind__fail(
-        error, IOBIND_INVALID_ARGUMENT,
+        error, IOBIND_ERROR_INVALID_ARGUMENT,
         "session_create: config entry '%s': expected the EP option '%s', which iobind checks before ONNX Runtime "
         "sees it",
         key, name);
   }
   return iobind__fail(
-      error, IOBIND_INVALID_ARGUMENT,
+      error, IOBIND_ERROR_INVALID_ARGUMENT,
       "session_create: config entry '%s': ONNX Runtime would hand it to the EP as an option, over which the EP may end "
       "the process, and iobind knows no such option: leave it out",
       key);
@@ -101,13 +101,14 @@ static iobind_status check_lists(const iobind_session_options *options, iobind_e
                {"dim", options->dim_names, options->dim_values != NULL, options->dim_count}};
   for (size_t l = 0; l < sizeof lists / sizeof lists[0]; l++) {
     if (lists[l].count > 0 && (lists[l].keys == NULL || !lists[l].has_values)) {
-      return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "session_create: %s keys or values are NULL, their count is %zu",
-                          lists[l].name, lists[l].count);
+      return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
+                          "session_create: %s keys or values are NULL, their count is %zu", lists[l].name, lists[l].count);
     }
     for (size_t i = 0; i < lists[l].count; i++) {
       if (lists[l].keys[i] == NULL || (l == 0 && options->ep_values[i] == NULL) ||
           (l == 1 && options->config_values[i] == NULL)) {
-        return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "session_create: %s key or value %zu is NULL", lists[l].name, i);
+        return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "session_create: %s key or value %zu is NULL", lists[l].name,
+                            i);
       }
     }
   }
@@ -116,8 +117,8 @@ static iobind_status check_lists(const iobind_session_options *options, iobind_e
   }
   for (size_t i = 0; i < options->dim_count; i++) {
     if (options->dim_values[i] < 0) {
-      return iobind__fail(error, IOBIND_SHAPE, "session_create: dim '%s': expected 0 or more, got %lld", options->dim_names[i],
-                          (long long)options->dim_values[i]);
+      return iobind__fail(error, IOBIND_ERROR_SHAPE, "session_create: dim '%s': expected 0 or more, got %lld",
+                          options->dim_names[i], (long long)options->dim_values[i]);
     }
   }
   return IOBIND_OK;
@@ -128,31 +129,31 @@ iobind_status iobind__session_options_check(iobind_runtime *runtime, const iobin
   IOBIND__TRY(check_lists(options, error));
   if (options->optimization < 0 || options->optimization > 4 || options->policy < IOBIND_POLICY_NONE ||
       options->policy > IOBIND_POLICY_MIN_POWER) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT,
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
                         "session_create: expected optimization 0 .. 4 and policy 0 .. %d, got %d and %d",
                         IOBIND_POLICY_MIN_POWER, options->optimization, options->policy);
   }
   if (options->intra_op_threads < 0 || options->intra_op_threads > MOST_THREADS || options->inter_op_threads < 0 ||
       options->inter_op_threads > MOST_THREADS) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT,
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
                         "session_create: expected intra_op_threads and inter_op_threads of 0 .. %d, got %d and %d",
                         MOST_THREADS, options->intra_op_threads, options->inter_op_threads);
   }
   if (options->device_count > 0 && (options->devices == NULL || options->policy != IOBIND_POLICY_NONE)) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "session_create: %s",
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "session_create: %s",
                         options->devices == NULL ? "devices is NULL, device_count is not 0"
                                                  : "expected devices or a policy, got both");
   }
   for (size_t i = 0; i < options->device_count; i++) {
     if (options->devices[i] == NULL || options->devices[i]->runtime != runtime) {
       return options->devices[i] == NULL
-                 ? iobind__fail(error, IOBIND_INVALID_ARGUMENT, "session_create: devices[%zu] is NULL", i)
-                 : iobind__fail(error, IOBIND_DEVICE, "session_create: device '%s' is another runtime's",
+                 ? iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "session_create: devices[%zu] is NULL", i)
+                 : iobind__fail(error, IOBIND_ERROR_WRONG_DEVICE, "session_create: device '%s' is another runtime's",
                                 options->devices[i]->spec);
     }
     for (size_t j = 0; j < i; j++) {
       if (options->devices[j] == options->devices[i]) {
-        return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "session_create: device '%s' is named twice",
+        return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "session_create: device '%s' is named twice",
                             options->devices[i]->spec);
       }
     }

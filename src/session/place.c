@@ -24,7 +24,7 @@ bool iobind__session_reads(const iobind_session *session, const iobind__value *i
 iobind_status iobind__refuse_elsewhere(const iobind_session *session, size_t input, const iobind_tensor *tensor,
                                        const char *what, iobind_error *error) {
   const iobind__value *value = &session->inputs[input];
-  return iobind__fail(error, IOBIND_DEVICE,
+  return iobind__fail(error, IOBIND_ERROR_WRONG_DEVICE,
                       "%s: '%s': expected a host tensor of the session's runtime, or one on '%s', got one on '%s'", what,
                       value->label, value->place->device->spec, tensor->place->device->spec);
 }
@@ -46,7 +46,7 @@ static iobind_status lend_place(iobind_session *session, const OrtMemoryInfo *in
     return iobind__out_of_memory(error, "session_create");
   }
   if (session->place_count == most) {
-    return iobind__fail(error, IOBIND_INTERNAL, "session: more kinds of memory than inputs and outputs");
+    return iobind__fail(error, IOBIND_ERROR_INTERNAL, "session: more kinds of memory than inputs and outputs");
   }
   const OrtApi *api = IOBIND__API(session->runtime);
   OrtAllocator *allocator = NULL;
@@ -121,7 +121,7 @@ iobind_status iobind__placements_check(const iobind_session *session, const int3
                                        iobind_error *error) {
   for (size_t i = 0; placements != NULL && i < session->output_count; i++) {
     if (placements[i] < IOBIND_PLACE_HOST || placements[i] > IOBIND_PLACE_NONE) {
-      return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "%s: outputs: '%s': %d is not an iobind_placement", what,
+      return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: outputs: '%s': %d is not an iobind_placement", what,
                           session->outputs[i].label, placements[i]);
     }
   }

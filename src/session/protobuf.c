@@ -69,7 +69,7 @@ iobind_status iobind__model_open(iobind__model_bytes *model, const char *path, c
   }
   if (end < 0) {
     iobind__model_close(model);
-    return iobind__fail(error, IOBIND_IO, "%s: '%s' cannot be read", what, path);
+    return iobind__fail(error, IOBIND_ERROR_IO, "%s: '%s' cannot be read", what, path);
   }
   model->size = (uint64_t)end;
   return IOBIND_OK;

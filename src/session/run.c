@@ -8,7 +8,8 @@ static iobind_status check_inputs(const iobind_session *session, iobind_tensor *
                                   iobind_error *error) {
   for (size_t i = 0; i < session->input_count; i++) {
     if (inputs[i] == NULL) {
-      return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "session_run: '%s': the tensor is NULL", session->inputs[i].label);
+      return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "session_run: '%s': the tensor is NULL",
+                          session->inputs[i].label);
     }
     IOBIND__TRY(iobind__value_accepts(&session->inputs[i], inputs[i], "session_run", error));
     const iobind__place *place = inputs[i]->place;
@@ -39,8 +40,8 @@ static iobind_status copy_to_host(const iobind_session *session, const iobind_te
   iobind__place *host = &session->runtime->cpu->places[IOBIND_MEMORY_DEFAULT];
   iobind_tensor *made;
   IOBIND__TRY(iobind__tensor_create_at(host, tensor->dtype, tensor->dims, tensor->rank, &made, error));
-  iobind_status status = tensor->dtype == IOBIND_STRING ? iobind__strings_copy(tensor, made, error)
-                                                        : iobind__tensor_copy_one(tensor, made, NULL, error);
+  iobind_status status = tensor->dtype == IOBIND_DTYPE_STRING ? iobind__strings_copy(tensor, made, error)
+                                                              : iobind__tensor_copy_one(tensor, made, NULL, error);
   if (status != IOBIND_OK) {
     iobind_tensor_release(made);
     return status;
@@ -122,14 +123,14 @@ static iobind_status run(iobind_session *session, iobind_tensor *const *inputs, 
     memset(outputs, 0, session->output_count * sizeof(iobind_tensor *));
   }
   if (session == NULL || outputs == NULL || (inputs == NULL && session->input_count > 0)) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "session_run: %s is NULL",
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "session_run: %s is NULL",
                         session == NULL   ? "session"
                         : outputs == NULL ? "outputs"
                                           : "inputs");
   }
   IOBIND__TRY(iobind__process_check("session_run", error));
   if (session->tensor_output_count == 0) {
-    return iobind__fail(error, IOBIND_NOT_SUPPORTED, "session_run: none of the model's outputs is a tensor");
+    return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED, "session_run: none of the model's outputs is a tensor");
   }
   enum { FEW = 16 }; /* enough for most models: nothing is allocated */
   const OrtValue *few_values[FEW];

@@ -30,29 +30,29 @@ static iobind_status check(const iobind_session *session, const iobind_run_optio
                            iobind_error *error) {
   IOBIND__TRY(iobind__flags_check(options->flags, 0, what, error));
   if (options->log_level < IOBIND_LOG_DEFAULT || options->log_level > IOBIND_LOG_ERROR) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "%s: log_level: expected 0 .. %d, got %d", what, IOBIND_LOG_ERROR,
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: log_level: expected 0 .. %d, got %d", what, IOBIND_LOG_ERROR,
                         options->log_level);
   }
   bool lists = options->config_keys != NULL && options->config_values != NULL;
   for (size_t i = 0; i < options->config_count; i++) {
     if (!lists || options->config_keys[i] == NULL || options->config_values[i] == NULL) {
-      return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "%s: config key or value %zu is NULL", what, i);
+      return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: config key or value %zu is NULL", what, i);
     }
     if (strcmp(options->config_keys[i], IOBIND__UNSYNCHRONIZED) == 0) {
-      return iobind__fail(error, IOBIND_INVALID_ARGUMENT,
+      return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
                           "%s: config entry '%s' is not the caller's: a run without a stream has finished "
                           "when it returns; give the run a stream",
                           what, IOBIND__UNSYNCHRONIZED);
     }
     if (strcmp(options->config_keys[i], IOBIND__GRAPH_ID) == 0 && strcmp(options->config_values[i], IOBIND__NO_GRAPH) != 0) {
-      return iobind__fail(error, IOBIND_INVALID_ARGUMENT,
+      return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
                           "%s: config entry '" IOBIND__GRAPH_ID "': expected " IOBIND__NO_GRAPH
                           " (no graph), got '%.32s': iobind gives each graph a number of its own; make the session with "
                           "graph_limit",
                           what, options->config_values[i]);
     }
     if (session->graphs.limit > 0 && strcmp(options->config_keys[i], "memory.enable_memory_arena_shrinkage") == 0) {
-      return iobind__fail(error, IOBIND_INVALID_ARGUMENT,
+      return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
                           "%s: config entry '%s' is refused: the session captures graphs, which go on using "
                           "the memory that would be given back",
                           what, options->config_keys[i]);

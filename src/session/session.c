@@ -216,7 +216,7 @@ static iobind_status attach(iobind_session *session, const iobind_session_option
       continue;
     }
     if (session->wrapped || options->policy != IOBIND_POLICY_NONE) {
-      return iobind__fail(error, IOBIND_NOT_SUPPORTED,
+      return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED,
                           "%s: it computes on a queue of the execution provider's own: name the device '%s' in "
                           "iobind_session_create",
                           session->wrapped ? "session_wrap" : "session_create", device->spec);
@@ -336,12 +336,12 @@ static iobind_status load_failed(iobind_runtime *runtime, const source *from, co
   bool named = told && names.length > 0;
   if (reason == IOBIND__ORT_NO_CAPTURE && named) {
     status =
-        iobind__ort_fail_as(api, failed, IOBIND_NOT_SUPPORTED, error,
+        iobind__ort_fail_as(api, failed, IOBIND_ERROR_NOT_SUPPORTED, error,
                             "session_create: graph_limit: %s%s%s: on the CPU, where only nodes that compute shapes may be: %s",
                             quote, what, quote, iobind__text_get(&names));
   } else if (reason == IOBIND__ORT_NO_CAPTURE) {
     status = iobind__ort_fail_as(
-        api, failed, IOBIND_NOT_SUPPORTED, error, "session_create: graph_limit: %s%s%s%s", quote, what, quote,
+        api, failed, IOBIND_ERROR_NOT_SUPPORTED, error, "session_create: graph_limit: %s%s%s%s", quote, what, quote,
         told ? ": a node reads on the host what another one computes on the device, such as a size that "
                "the data decide"
              : "");
@@ -361,7 +361,7 @@ static iobind_status check_bytes_are_copied(const iobind_session_options *option
   for (size_t i = 0; i < options->config_count; i++) {
     if (strcmp(options->config_keys[i], key) == 0 && strcmp(options->config_values[i], "1") == 0) {
       return iobind__fail(
-          error, IOBIND_INVALID_ARGUMENT,
+          error, IOBIND_ERROR_INVALID_ARGUMENT,
           "session_create: config entry '%s': a model in memory may be freed after the call, and ORT would go on "
           "reading it: leave the entry out, or load the model from a file",
           key);
@@ -433,16 +433,16 @@ iobind_status iobind_session_create(iobind_runtime *runtime, const char *path, c
     *session = NULL;
   }
   if (runtime == NULL || path == NULL || session == NULL) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "session_create: %s is NULL",
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "session_create: %s is NULL",
                         runtime == NULL ? "runtime"
                         : path == NULL  ? "path"
                                         : "session");
   }
   if (!iobind__file_exists(path)) {
     return iobind__path_exists(path)
-               ? iobind__fail(error, IOBIND_IO, "session_create: '%s': expected a model file, got %s", path,
+               ? iobind__fail(error, IOBIND_ERROR_IO, "session_create: '%s': expected a model file, got %s", path,
                               iobind__folder_exists(path) ? "a folder" : "something that is not a regular file")
-               : iobind__fail(error, IOBIND_NOT_FOUND, "session_create: '%s': no such file", path);
+               : iobind__fail(error, IOBIND_ERROR_NOT_FOUND, "session_create: '%s': no such file", path);
   }
   return create(runtime, path, NULL, 0, options, session, error);
 }
@@ -454,7 +454,7 @@ iobind_status iobind_session_create_from_memory(iobind_runtime *runtime, const v
     *session = NULL;
   }
   if (runtime == NULL || model == NULL || session == NULL) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "session_create: %s is NULL",
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "session_create: %s is NULL",
                         runtime == NULL ? "runtime"
                         : model == NULL ? "model"
                                         : "session");
@@ -471,7 +471,7 @@ static iobind_status check_same_ort(const iobind_runtime *runtime, const void *o
   bool same = ours != NULL && theirs != NULL && strcmp(ours, theirs) == 0;
   iobind_status status =
       same ? IOBIND_OK
-           : iobind__fail(error, IOBIND_NOT_SUPPORTED,
+           : iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED,
                           "session_wrap: expected a session of the runtime's ORT '%s', got one of '%s': attach the runtime to "
                           "that copy",
                           ours == NULL ? "?" : ours, theirs == NULL ? "no library: is it an OrtSession?" : theirs);
@@ -486,7 +486,7 @@ iobind_status iobind_session_wrap(iobind_runtime *runtime, void *ort_session, io
     *out = NULL;
   }
   if (runtime == NULL || ort_session == NULL || out == NULL) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "session_wrap: %s is NULL",
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "session_wrap: %s is NULL",
                         runtime == NULL       ? "runtime"
                         : ort_session == NULL ? "ort_session"
                                               : "session");
@@ -522,12 +522,12 @@ iobind_status iobind_session_end_profile(iobind_session *session, const char **p
     *path = NULL;
   }
   if (session == NULL || path == NULL) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "session_end_profile: %s is NULL",
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "session_end_profile: %s is NULL",
                         session == NULL ? "session" : "path");
   }
   IOBIND__TRY(iobind__process_check("session_end_profile", error));
   if (!session->profiling) {
-    return iobind__fail(error, IOBIND_INVALID_STATE, "session_end_profile: %s",
+    return iobind__fail(error, IOBIND_ERROR_INVALID_STATE, "session_end_profile: %s",
                         session->profile == NULL ? "the session was made without a profile" : "the profile has ended already");
   }
   const OrtApi *api = IOBIND__API(session->runtime);
@@ -545,10 +545,10 @@ iobind_status iobind_session_end_profile(iobind_session *session, const char **p
 iobind_status iobind_session_get_node(const iobind_session *session, size_t index, iobind_node_info *info,
                                       iobind_error *error) {
   if (session == NULL) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "session_get_node: session is NULL");
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "session_get_node: session is NULL");
   }
   if (index >= session->node_count) {
-    return iobind__fail(error, IOBIND_NOT_FOUND, "session_get_node: expected an index below %zu, got %zu%s",
+    return iobind__fail(error, IOBIND_ERROR_NOT_FOUND, "session_get_node: expected an index below %zu, got %zu%s",
                         session->node_count, index,
                         session->node_count == 0 ? ": was the session made with IOBIND_SESSION_PLACEMENT?" : "");
   }

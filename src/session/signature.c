@@ -128,7 +128,7 @@ static void guess_output_places(iobind_session *session) {
   iobind_device *first = session->devices[session->device_count > 1 ? 1 : 0];
   for (size_t i = 0; i < session->output_count; i++) {
     iobind__value *output = &session->outputs[i];
-    bool on_host = output->kind != IOBIND_VALUE_TENSOR || output->dtype == IOBIND_STRING;
+    bool on_host = output->kind != IOBIND_VALUE_TENSOR || output->dtype == IOBIND_DTYPE_STRING;
     output->place = &(on_host ? session->devices[0] : first)->places[IOBIND_MEMORY_DEFAULT];
     if (output->handed_on >= 0) {
       output->place = session->inputs[output->handed_on].place;
@@ -249,7 +249,7 @@ void iobind__session_free_signature(iobind_session *session) {
 static iobind_status get_value(const iobind__value *values, size_t count, size_t index, iobind_value_info *info,
                                const char *what, iobind_error *error) {
   if (index >= count) {
-    return iobind__fail(error, IOBIND_NOT_FOUND, "%s: expected an index below %zu, got %zu", what, count, index);
+    return iobind__fail(error, IOBIND_ERROR_NOT_FOUND, "%s: expected an index below %zu, got %zu", what, count, index);
   }
   const iobind__value *value = &values[index];
   iobind_value_info full = {.kind = (int32_t)value->kind, .name = value->name, .device = value->place->device};
@@ -269,7 +269,7 @@ static iobind_status get_value(const iobind__value *values, size_t count, size_t
 iobind_status iobind_session_get_input(const iobind_session *session, size_t index, iobind_value_info *info,
                                        iobind_error *error) {
   if (session == NULL) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "session_get_input: session is NULL");
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "session_get_input: session is NULL");
   }
   return get_value(session->inputs, session->input_count, index, info, "session_get_input", error);
 }
@@ -277,7 +277,7 @@ iobind_status iobind_session_get_input(const iobind_session *session, size_t ind
 iobind_status iobind_session_get_output(const iobind_session *session, size_t index, iobind_value_info *info,
                                         iobind_error *error) {
   if (session == NULL) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "session_get_output: session is NULL");
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "session_get_output: session is NULL");
   }
   return get_value(session->outputs, session->output_count, index, info, "session_get_output", error);
 }
@@ -294,7 +294,7 @@ static iobind_status find_value(const iobind__value *values, size_t count, const
   for (size_t i = 0; i < count; i++) {
     iobind__text_add(&names, "%s'%s'", i == 0 ? "" : ", ", values[i].name);
   }
-  iobind_status status = iobind__fail(error, IOBIND_NOT_FOUND, "%s: '%s': the model has %s", what, name,
+  iobind_status status = iobind__fail(error, IOBIND_ERROR_NOT_FOUND, "%s: '%s': the model has %s", what, name,
                                       count == 0 ? "none" : iobind__text_get(&names));
   iobind__text_free(&names);
   return status;
@@ -303,7 +303,7 @@ static iobind_status find_value(const iobind__value *values, size_t count, const
 static iobind_status check_find(const iobind_session *session, const char *name, const size_t *index, const char *what,
                                 iobind_error *error) {
   if (session == NULL || name == NULL || index == NULL) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "%s: %s is NULL", what,
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: %s is NULL", what,
                         session == NULL ? "session"
                         : name == NULL  ? "name"
                                         : "index");
@@ -338,7 +338,7 @@ static bool fits(const iobind__value *value, const iobind_tensor *tensor) {
 /* A function of its own, because formatting shapes takes longer than a small run. */
 static iobind_status refuse(const iobind__value *value, const iobind_tensor *tensor, const char *what, iobind_error *error) {
   if (value->kind != IOBIND_VALUE_TENSOR) {
-    return iobind__fail(error, IOBIND_NOT_SUPPORTED, "%s: '%s' is not a tensor, and only tensors can be bound", what,
+    return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED, "%s: '%s' is not a tensor, and only tensors can be bound", what,
                         value->label);
   }
   char wanted[IOBIND__SHAPE_TEXT];
@@ -349,8 +349,8 @@ static iobind_status refuse(const iobind__value *value, const iobind_tensor *ten
     snprintf(wanted, sizeof wanted, "%s of any shape", iobind_dtype_name((int32_t)value->dtype));
   }
   iobind__shape_text((int32_t)tensor->dtype, tensor->dims, NULL, tensor->rank, given, sizeof given);
-  return iobind__fail(error, tensor->dtype != value->dtype ? IOBIND_DTYPE : IOBIND_SHAPE, "%s: '%s': expected %s, got %s", what,
-                      value->label, wanted, given);
+  return iobind__fail(error, tensor->dtype != value->dtype ? IOBIND_ERROR_DTYPE : IOBIND_ERROR_SHAPE,
+                      "%s: '%s': expected %s, got %s", what, value->label, wanted, given);
 }
 
 iobind_status iobind__value_accepts(const iobind__value *value, const iobind_tensor *tensor, const char *what,

@@ -47,6 +47,6 @@ const char *iobind__error_text(const iobind_error *error);
 
 /* Fill `error` and be the status. These are macros so that a static analyser sees that the status is not OK. */
 #define iobind__fail(error, status, ...) (iobind__error_set(error, status, 0, __VA_ARGS__), (iobind_status)(status))
-#define iobind__out_of_memory(error, what) iobind__fail(error, IOBIND_OUT_OF_MEMORY, "%s: out of host memory", what)
+#define iobind__out_of_memory(error, what) iobind__fail(error, IOBIND_ERROR_OUT_OF_MEMORY, "%s: out of host memory", what)
 
 #endif

@@ -11,15 +11,16 @@ iobind_status iobind__options_read(void *out, size_t size, size_t oldest, const 
   uint32_t given;
   memcpy(&given, options, sizeof given);
   if (given < oldest) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT,
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
                         "%s: options: expected struct_size of %zu or more, got %u: start from the _INIT macro", what, oldest,
                         given);
   }
   const unsigned char *bytes = options;
   for (size_t i = size; i < given; i++) {
     if (bytes[i] != 0) {
-      return iobind__fail(error, IOBIND_NOT_SUPPORTED, "%s: options: a field at byte %zu is set that iobind %s does not know",
-                          what, i, iobind_version_string());
+      return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED,
+                          "%s: options: a field at byte %zu is set that iobind %s does not know", what, i,
+                          iobind_version_string());
     }
   }
   memcpy(out, options, given < size ? given : size);
@@ -28,8 +29,8 @@ iobind_status iobind__options_read(void *out, size_t size, size_t oldest, const 
 
 iobind_status iobind__flags_check(uint32_t flags, uint32_t known, const char *what, iobind_error *error) {
   if ((flags & ~known) != 0) {
-    return iobind__fail(error, IOBIND_NOT_SUPPORTED, "%s: options: flags 0x%x are not known to iobind %s", what, flags & ~known,
-                        iobind_version_string());
+    return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED, "%s: options: flags 0x%x are not known to iobind %s", what,
+                        flags & ~known, iobind_version_string());
   }
   return IOBIND_OK;
 }
@@ -37,12 +38,12 @@ iobind_status iobind__flags_check(uint32_t flags, uint32_t known, const char *wh
 iobind_status iobind__info_write(void *info, const char *name, const void *full, size_t size, size_t oldest, const char *what,
                                  iobind_error *error) {
   if (info == NULL) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "%s: %s is NULL", what, name);
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: %s is NULL", what, name);
   }
   uint32_t given;
   memcpy(&given, info, sizeof given);
   if (given < oldest) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT,
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
                         "%s: %s: expected struct_size of %zu or more, got %u: start from the _INIT macro", what, name, oldest,
                         given);
   }

@@ -16,7 +16,7 @@ uint64_t iobind__thread_number(void) {
 }
 
 iobind_status iobind__process_refuse(const char *what, iobind_error *error) {
-  return iobind__fail(error, IOBIND_INVALID_STATE,
+  return iobind__fail(error, IOBIND_ERROR_INVALID_STATE,
                       "%s: this process was forked from one that had a runtime, and nothing of it works here: fork before the "
                       "first runtime is created",
                       what);

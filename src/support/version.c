@@ -15,9 +15,10 @@ const char *iobind_version_string(void) {
 
 const char *iobind_status_name(int32_t status) {
   switch (status) {
+    case IOBIND_OK: return "OK";
 #define IOBIND_STATUS_CASE(name, value, text) \
   case value: return #name;
-    IOBIND_STATUS_MAP(IOBIND_STATUS_CASE)
+      IOBIND_STATUS_MAP(IOBIND_STATUS_CASE)
 #undef IOBIND_STATUS_CASE
     default: return "UNKNOWN";
   }

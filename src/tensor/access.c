@@ -9,7 +9,7 @@ enum { FEW = 8 }; /* a batch up to this size needs no memory */
 iobind_status iobind__tensor_check_stream(const iobind_stream *stream, const iobind_device *a, const iobind_device *b,
                                           const char *what, iobind_error *error) {
   if (stream != NULL && stream->device != a && stream->device != b) {
-    return iobind__fail(error, IOBIND_DEVICE, "%s: expected a stream of '%s', got one of '%s'", what, a->spec,
+    return iobind__fail(error, IOBIND_ERROR_WRONG_DEVICE, "%s: expected a stream of '%s', got one of '%s'", what, a->spec,
                         stream->device->spec);
   }
   return IOBIND_OK;
@@ -20,18 +20,19 @@ iobind_status iobind_tensor_get_data(iobind_tensor *tensor, iobind_dtype dtype, 
     *data = NULL;
   }
   if (tensor == NULL || data == NULL) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "tensor_get_data: %s is NULL", tensor == NULL ? "tensor" : "data");
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "tensor_get_data: %s is NULL",
+                        tensor == NULL ? "tensor" : "data");
   }
   if (!tensor->place->host) {
-    return iobind__fail(error, IOBIND_DEVICE,
+    return iobind__fail(error, IOBIND_ERROR_WRONG_DEVICE,
                         "tensor_get_data: the tensor is in memory of '%s', which the host cannot read: iobind_tensor_read "
                         "copies it",
                         tensor->place->device->spec);
   }
-  if (tensor->dtype != dtype || dtype == IOBIND_STRING) {
-    return iobind__fail(error, IOBIND_DTYPE, "tensor_get_data: expected %s, the tensor holds %s%s", iobind_dtype_name(dtype),
-                        iobind_dtype_name((int32_t)tensor->dtype),
-                        tensor->dtype == IOBIND_STRING ? ": iobind_tensor_get_string reads one" : "");
+  if (tensor->dtype != dtype || dtype == IOBIND_DTYPE_STRING) {
+    return iobind__fail(error, IOBIND_ERROR_DTYPE, "tensor_get_data: expected %s, the tensor holds %s%s",
+                        iobind_dtype_name(dtype), iobind_dtype_name((int32_t)tensor->dtype),
+                        tensor->dtype == IOBIND_DTYPE_STRING ? ": iobind_tensor_get_string reads one" : "");
   }
   IOBIND__TRY(iobind__named(iobind__tensor_settle(tensor, IOBIND__WRITE, error), error, "tensor_get_data"));
   *data = iobind_tensor_address(tensor);
@@ -86,13 +87,13 @@ static iobind_status move(const iobind_tensor *tensor, size_t offset, void *host
 static iobind_status check_part(const iobind_tensor *tensor, size_t offset, const void *data, size_t bytes,
                                 const iobind_stream *stream, const char *what, iobind_error *error) {
   if (tensor == NULL || (data == NULL && bytes > 0)) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "%s: %s is NULL", what, tensor == NULL ? "tensor" : "data");
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: %s is NULL", what, tensor == NULL ? "tensor" : "data");
   }
-  if (tensor->dtype == IOBIND_STRING) {
-    return iobind__fail(error, IOBIND_DTYPE, "%s: strings have no bytes: use the functions for one element", what);
+  if (tensor->dtype == IOBIND_DTYPE_STRING) {
+    return iobind__fail(error, IOBIND_ERROR_DTYPE, "%s: strings have no bytes: use the functions for one element", what);
   }
   if (offset > tensor->bytes || bytes > tensor->bytes - offset) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT,
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
                         "%s: expected a part of the tensor's %zu bytes, got %zu bytes at offset %zu", what, tensor->bytes,
                         bytes, offset);
   }
@@ -254,23 +255,23 @@ static iobind_status pair_differs(const iobind_tensor *source, const iobind_tens
 static iobind_status check_pair(const iobind_tensor *source, const iobind_tensor *target, size_t index,
                                 const iobind_runtime *runtime, const iobind_stream *stream, iobind_error *error) {
   if (source == NULL || target == NULL) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "tensor_copy: %s %zu is NULL", source == NULL ? "source" : "target",
-                        index);
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "tensor_copy: %s %zu is NULL",
+                        source == NULL ? "source" : "target", index);
   }
-  if (source->dtype == IOBIND_STRING || target->dtype == IOBIND_STRING) {
-    return iobind__fail(error, IOBIND_NOT_SUPPORTED, "tensor_copy: pair %zu holds strings: set them one by one", index);
+  if (source->dtype == IOBIND_DTYPE_STRING || target->dtype == IOBIND_DTYPE_STRING) {
+    return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED, "tensor_copy: pair %zu holds strings: set them one by one", index);
   }
   if (source->place->device->runtime != runtime || target->place->device->runtime != runtime) {
-    return iobind__fail(error, IOBIND_DEVICE, "tensor_copy: pair %zu is of another runtime", index);
+    return iobind__fail(error, IOBIND_ERROR_WRONG_DEVICE, "tensor_copy: pair %zu is of another runtime", index);
   }
   if (source->dtype != target->dtype) {
-    return pair_differs(source, target, index, IOBIND_DTYPE, error);
+    return pair_differs(source, target, index, IOBIND_ERROR_DTYPE, error);
   }
   if (!iobind__tensor_same_dims(source, target)) {
-    return pair_differs(source, target, index, IOBIND_SHAPE, error);
+    return pair_differs(source, target, index, IOBIND_ERROR_SHAPE, error);
   }
   if (iobind__tensor_overlaps(source, target)) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "tensor_copy: pair %zu overlaps in memory", index);
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "tensor_copy: pair %zu overlaps in memory", index);
   }
   IOBIND__TRY(iobind__tensor_check_writable(target, "tensor_copy", error));
   return iobind__tensor_check_stream(stream, source->place->device, target->place->device, "tensor_copy", error);
@@ -317,7 +318,8 @@ iobind_status iobind__tensor_copy(const iobind_tensor *const *sources, iobind_te
     return IOBIND_OK;
   }
   if (sources == NULL || targets == NULL) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "tensor_copy: %s is NULL", sources == NULL ? "sources" : "targets");
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "tensor_copy: %s is NULL",
+                        sources == NULL ? "sources" : "targets");
   }
   IOBIND__TRY(iobind__process_check("tensor_copy", error));
   iobind_runtime *runtime = targets[0] == NULL ? NULL : targets[0]->place->device->runtime;
@@ -364,16 +366,16 @@ iobind_status iobind_tensor_copy(const iobind_tensor *const *sources, iobind_ten
 
 static iobind_status check_string(const iobind_tensor *tensor, size_t index, const char *what, iobind_error *error) {
   if (tensor == NULL) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "%s: tensor is NULL", what);
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: tensor is NULL", what);
   }
-  if (tensor->dtype != IOBIND_STRING) {
-    return iobind__fail(error, IOBIND_DTYPE, "%s: expected a tensor of strings, got %s", what,
+  if (tensor->dtype != IOBIND_DTYPE_STRING) {
+    return iobind__fail(error, IOBIND_ERROR_DTYPE, "%s: expected a tensor of strings, got %s", what,
                         iobind_dtype_name((int32_t)tensor->dtype));
   }
   uint64_t elements = 0;
   IOBIND__TRY(iobind__dims_check(tensor->dims, tensor->rank, &elements, what, error));
   if (index >= elements) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "%s: expected an index below %llu, got %zu", what,
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: expected an index below %llu, got %zu", what,
                         (unsigned long long)elements, index);
   }
   return IOBIND_OK;
@@ -383,7 +385,8 @@ iobind_status iobind_tensor_get_string(const iobind_tensor *tensor, size_t index
                                        iobind_error *error) {
   IOBIND__TRY(check_string(tensor, index, "tensor_get_string", error));
   if (needed == NULL || (buffer == NULL && capacity > 0)) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "tensor_get_string: %s is NULL", needed == NULL ? "needed" : "buffer");
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "tensor_get_string: %s is NULL",
+                        needed == NULL ? "needed" : "buffer");
   }
   *needed = 0;
   IOBIND__TRY(iobind__named(iobind__tensor_settle(tensor, IOBIND__READ, error), error, "tensor_get_string"));
@@ -424,7 +427,7 @@ iobind_status iobind__strings_shared(const iobind_runtime *runtime, const OrtVal
 
 bool iobind__strings_meet(const iobind_tensor *a, const iobind_tensor *b) {
   bool shared = true;
-  if (b->dtype != IOBIND_STRING) {
+  if (b->dtype != IOBIND_DTYPE_STRING) {
     return false;
   }
   bool is_known = iobind__strings_shared(a->place->device->runtime, a->value, b->value, &shared, NULL) == IOBIND_OK;
@@ -450,7 +453,7 @@ iobind_status iobind__strings_copy(const iobind_tensor *source, iobind_tensor *t
 iobind_status iobind_tensor_set_string(iobind_tensor *tensor, size_t index, const char *text, iobind_error *error) {
   IOBIND__TRY(check_string(tensor, index, "tensor_set_string", error));
   if (text == NULL) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "tensor_set_string: text is NULL");
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "tensor_set_string: text is NULL");
   }
   IOBIND__TRY(iobind__named(iobind__tensor_settle(tensor, IOBIND__WRITE, error), error, "tensor_set_string"));
   const OrtApi *api = IOBIND__API(tensor->place->device->runtime);

@@ -15,14 +15,14 @@ static const struct {
   uint8_t code;
   bool is_new; /* of DLPack 1.1: a consumer of a legacy struct may not know it */
 } types[] = {
-    {IOBIND_INT8, 0, false},           {IOBIND_INT16, 0, false},      {IOBIND_INT32, 0, false},
-    {IOBIND_INT64, 0, false},          {IOBIND_INT4, 0, true},        {IOBIND_INT2, 0, true},
-    {IOBIND_UINT8, 1, false},          {IOBIND_UINT16, 1, false},     {IOBIND_UINT32, 1, false},
-    {IOBIND_UINT64, 1, false},         {IOBIND_UINT4, 1, true},       {IOBIND_UINT2, 1, true},
-    {IOBIND_FLOAT16, 2, false},        {IOBIND_FLOAT32, 2, false},    {IOBIND_FLOAT64, 2, false},
-    {IOBIND_BFLOAT16, 4, false},       {IOBIND_BOOL, 6, false},       {IOBIND_FLOAT8E4M3FN, 10, true},
-    {IOBIND_FLOAT8E4M3FNUZ, 11, true}, {IOBIND_FLOAT8E5M2, 12, true}, {IOBIND_FLOAT8E5M2FNUZ, 13, true},
-    {IOBIND_FLOAT8E8M0, 14, true},     {IOBIND_FLOAT4E2M1, 17, true},
+    {IOBIND_DTYPE_INT8, 0, false},           {IOBIND_DTYPE_INT16, 0, false},      {IOBIND_DTYPE_INT32, 0, false},
+    {IOBIND_DTYPE_INT64, 0, false},          {IOBIND_DTYPE_INT4, 0, true},        {IOBIND_DTYPE_INT2, 0, true},
+    {IOBIND_DTYPE_UINT8, 1, false},          {IOBIND_DTYPE_UINT16, 1, false},     {IOBIND_DTYPE_UINT32, 1, false},
+    {IOBIND_DTYPE_UINT64, 1, false},         {IOBIND_DTYPE_UINT4, 1, true},       {IOBIND_DTYPE_UINT2, 1, true},
+    {IOBIND_DTYPE_FLOAT16, 2, false},        {IOBIND_DTYPE_FLOAT32, 2, false},    {IOBIND_DTYPE_FLOAT64, 2, false},
+    {IOBIND_DTYPE_BFLOAT16, 4, false},       {IOBIND_DTYPE_BOOL, 6, false},       {IOBIND_DTYPE_FLOAT8E4M3FN, 10, true},
+    {IOBIND_DTYPE_FLOAT8E4M3FNUZ, 11, true}, {IOBIND_DTYPE_FLOAT8E5M2, 12, true}, {IOBIND_DTYPE_FLOAT8E5M2FNUZ, 13, true},
+    {IOBIND_DTYPE_FLOAT8E8M0, 14, true},     {IOBIND_DTYPE_FLOAT4E2M1, 17, true},
 };
 enum { TYPE_COUNT = sizeof types / sizeof types[0] };
 
@@ -107,15 +107,16 @@ static iobind_status to_dlpack(iobind_tensor *tensor, uint32_t flags, void **man
   }
   const char *name = iobind_dtype_name((int32_t)tensor->dtype);
   if (type == TYPE_COUNT || (legacy && types[type].is_new)) {
-    return iobind__fail(error, IOBIND_NOT_SUPPORTED, "tensor_to_dlpack: %s has no tensors of %s",
+    return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED, "tensor_to_dlpack: %s has no tensors of %s",
                         legacy ? "a legacy struct" : "DLPack", name);
   }
   if (legacy && tensor->read_only) {
-    return iobind__fail(error, IOBIND_NOT_SUPPORTED, "tensor_to_dlpack: a legacy struct cannot say that a tensor is read-only");
+    return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED,
+                        "tensor_to_dlpack: a legacy struct cannot say that a tensor is read-only");
   }
   int32_t device_type = device_type_of(tensor->place);
   if (device_type == 0) {
-    return iobind__fail(error, IOBIND_NOT_SUPPORTED, "tensor_to_dlpack: DLPack has no name for the memory of '%s'",
+    return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED, "tensor_to_dlpack: DLPack has no name for the memory of '%s'",
                         tensor->place->device->spec);
   }
   int32_t device_id;
@@ -147,7 +148,8 @@ iobind_status iobind_tensor_to_dlpack(iobind_tensor *tensor, uint32_t flags, voi
     *managed = NULL;
   }
   if (tensor == NULL || managed == NULL) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "tensor_to_dlpack: %s is NULL", tensor == NULL ? "tensor" : "managed");
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "tensor_to_dlpack: %s is NULL",
+                        tensor == NULL ? "tensor" : "managed");
   }
   IOBIND__TRY(iobind__process_check("tensor_to_dlpack", error));
   IOBIND__TRY(iobind__flags_check(flags, IOBIND_DLPACK_LEGACY, "tensor_to_dlpack", error));
@@ -182,7 +184,7 @@ static iobind_dtype dtype_of(const iobind__dl_tensor *from) {
       return types[i].dtype;
     }
   }
-  return IOBIND_UNDEFINED;
+  return IOBIND_DTYPE_UNDEFINED;
 }
 
 /* The place for a memory of DLPack's; NULL: none. */
@@ -257,16 +259,17 @@ static void gather(const iobind__dl_tensor *from, const char *data, char *to) {
 static iobind_status copy_strided(const iobind__dl_tensor *from, iobind__place *place, iobind_dtype dtype, iobind_tensor **out,
                                   iobind_error *error) {
   if (!place->host || from->bits < 8) {
-    return iobind__fail(error, IOBIND_NOT_SUPPORTED,
+    return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED,
                         "tensor_from_dlpack: only host memory of whole bytes is copied, got %s on '%s': make the array dense "
                         "where it comes from",
                         iobind_dtype_name((int32_t)dtype), place->device->spec);
   }
   if (from->data == NULL) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "tensor_from_dlpack: expected an address, got data of NULL");
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "tensor_from_dlpack: expected an address, got data of NULL");
   }
   if (!strides_fit(from)) {
-    return iobind__fail(error, IOBIND_SHAPE, "tensor_from_dlpack: expected strides within the address space, got larger ones");
+    return iobind__fail(error, IOBIND_ERROR_SHAPE,
+                        "tensor_from_dlpack: expected strides within the address space, got larger ones");
   }
   iobind_device *cpu = place->device->runtime->cpu;
   IOBIND__TRY(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, dtype, from->dims, (size_t)from->rank, out, error));
@@ -295,13 +298,15 @@ static iobind_status take_back(iobind_tensor *own, void *managed, bool legacy, i
 
 static iobind_status check_described(const iobind__dl_tensor *from, iobind_error *error) {
   if (from->rank < 0 || from->rank > IOBIND_MAX_RANK || (from->rank > 0 && from->dims == NULL)) {
-    return iobind__fail(error, IOBIND_SHAPE, "tensor_from_dlpack: expected 0 to %d dims, got %d", IOBIND_MAX_RANK, from->rank);
+    return iobind__fail(error, IOBIND_ERROR_SHAPE, "tensor_from_dlpack: expected 0 to %d dims, got %d", IOBIND_MAX_RANK,
+                        from->rank);
   }
   if (from->lanes != 1) {
-    return iobind__fail(error, IOBIND_DTYPE, "tensor_from_dlpack: expected single elements, got vectors of %d", from->lanes);
+    return iobind__fail(error, IOBIND_ERROR_DTYPE, "tensor_from_dlpack: expected single elements, got vectors of %d",
+                        from->lanes);
   }
-  if (dtype_of(from) == IOBIND_UNDEFINED) {
-    return iobind__fail(error, IOBIND_DTYPE, "tensor_from_dlpack: no element type for DLPack's code %d with %d bits",
+  if (dtype_of(from) == IOBIND_DTYPE_UNDEFINED) {
+    return iobind__fail(error, IOBIND_ERROR_DTYPE, "tensor_from_dlpack: no element type for DLPack's code %d with %d bits",
                         from->code, from->bits);
   }
   return IOBIND_OK;
@@ -318,7 +323,7 @@ static iobind_status take_over(iobind_runtime *runtime, void *managed, const iob
   iobind__place *place;
   IOBIND__TRY(find_place(runtime, from, &place, error));
   if (place == NULL) {
-    return iobind__fail(error, IOBIND_DEVICE,
+    return iobind__fail(error, IOBIND_ERROR_WRONG_DEVICE,
                         "tensor_from_dlpack: no device of this runtime has memory of DLPack's device type %d, number %d",
                         from->device_type, from->device_id);
   }
@@ -328,7 +333,7 @@ static iobind_status take_over(iobind_runtime *runtime, void *managed, const iob
   if (!is_dense(from)) {
     if ((flags & IOBIND_DLPACK_COPY_STRIDED) == 0) {
       return iobind__fail(
-          error, IOBIND_SHAPE,
+          error, IOBIND_ERROR_SHAPE,
           "tensor_from_dlpack: expected dense, row-major memory, got strides: make the array dense, or ask for a "
           "copy (IOBIND_DLPACK_COPY_STRIDED)");
     }
@@ -337,8 +342,9 @@ static iobind_status take_over(iobind_runtime *runtime, void *managed, const iob
     return IOBIND_OK;
   }
   if (!place->addressable && from->offset > 0) {
-    return iobind__fail(error, IOBIND_NOT_SUPPORTED, "tensor_from_dlpack: memory of '%s' has no addresses, got offset %llu",
-                        place->device->spec, (unsigned long long)from->offset);
+    return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED,
+                        "tensor_from_dlpack: memory of '%s' has no addresses, got offset %llu", place->device->spec,
+                        (unsigned long long)from->offset);
   }
   void *data = from->data == NULL ? NULL : (char *)from->data + from->offset;
   IOBIND__TRY(iobind_tensor_wrap(place->device, place->memory, dtype, from->dims, (size_t)from->rank, data, bytes,
@@ -353,7 +359,7 @@ iobind_status iobind_tensor_from_dlpack(iobind_runtime *runtime, void *managed, 
     *tensor = NULL;
   }
   if (runtime == NULL || managed == NULL || tensor == NULL) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "tensor_from_dlpack: %s is NULL",
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "tensor_from_dlpack: %s is NULL",
                         runtime == NULL   ? "runtime"
                         : managed == NULL ? "managed"
                                           : "tensor");
@@ -364,11 +370,11 @@ iobind_status iobind_tensor_from_dlpack(iobind_runtime *runtime, void *managed, 
   if ((flags & IOBIND_DLPACK_LEGACY) == 0) {
     const iobind__dl_versioned *versioned = managed;
     if (versioned->major != IOBIND__DL_MAJOR) {
-      return iobind__fail(error, IOBIND_VERSION, "tensor_from_dlpack: expected a struct of DLPack %d, got %u.%u",
+      return iobind__fail(error, IOBIND_ERROR_VERSION, "tensor_from_dlpack: expected a struct of DLPack %d, got %u.%u",
                           IOBIND__DL_MAJOR, versioned->major, versioned->minor);
     }
     if ((versioned->flags & IOBIND__DL_SUBBYTE_PADDED) != 0 && versioned->tensor.bits < 8) {
-      return iobind__fail(error, IOBIND_NOT_SUPPORTED,
+      return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED,
                           "tensor_from_dlpack: expected packed elements of %d bits, got each in a byte of its own",
                           versioned->tensor.bits);
     }

@@ -7,33 +7,33 @@ static const struct {
   const char *name;
   uint32_t bits;
 } dtypes[] = {
-    [IOBIND_UNDEFINED] = {"undefined", 0},
-    [IOBIND_FLOAT32] = {"float32", 32},
-    [IOBIND_UINT8] = {"uint8", 8},
-    [IOBIND_INT8] = {"int8", 8},
-    [IOBIND_UINT16] = {"uint16", 16},
-    [IOBIND_INT16] = {"int16", 16},
-    [IOBIND_INT32] = {"int32", 32},
-    [IOBIND_INT64] = {"int64", 64},
-    [IOBIND_STRING] = {"string", 0},
-    [IOBIND_BOOL] = {"bool", 8},
-    [IOBIND_FLOAT16] = {"float16", 16},
-    [IOBIND_FLOAT64] = {"float64", 64},
-    [IOBIND_UINT32] = {"uint32", 32},
-    [IOBIND_UINT64] = {"uint64", 64},
-    [IOBIND_COMPLEX64] = {"complex64", 64},
-    [IOBIND_COMPLEX128] = {"complex128", 128},
-    [IOBIND_BFLOAT16] = {"bfloat16", 16},
-    [IOBIND_FLOAT8E4M3FN] = {"float8e4m3fn", 8},
-    [IOBIND_FLOAT8E4M3FNUZ] = {"float8e4m3fnuz", 8},
-    [IOBIND_FLOAT8E5M2] = {"float8e5m2", 8},
-    [IOBIND_FLOAT8E5M2FNUZ] = {"float8e5m2fnuz", 8},
-    [IOBIND_UINT4] = {"uint4", 4},
-    [IOBIND_INT4] = {"int4", 4},
-    [IOBIND_FLOAT4E2M1] = {"float4e2m1", 4},
-    [IOBIND_UINT2] = {"uint2", 2},
-    [IOBIND_INT2] = {"int2", 2},
-    [IOBIND_FLOAT8E8M0] = {"float8e8m0", 8},
+    [IOBIND_DTYPE_UNDEFINED] = {"undefined", 0},
+    [IOBIND_DTYPE_FLOAT32] = {"float32", 32},
+    [IOBIND_DTYPE_UINT8] = {"uint8", 8},
+    [IOBIND_DTYPE_INT8] = {"int8", 8},
+    [IOBIND_DTYPE_UINT16] = {"uint16", 16},
+    [IOBIND_DTYPE_INT16] = {"int16", 16},
+    [IOBIND_DTYPE_INT32] = {"int32", 32},
+    [IOBIND_DTYPE_INT64] = {"int64", 64},
+    [IOBIND_DTYPE_STRING] = {"string", 0},
+    [IOBIND_DTYPE_BOOL] = {"bool", 8},
+    [IOBIND_DTYPE_FLOAT16] = {"float16", 16},
+    [IOBIND_DTYPE_FLOAT64] = {"float64", 64},
+    [IOBIND_DTYPE_UINT32] = {"uint32", 32},
+    [IOBIND_DTYPE_UINT64] = {"uint64", 64},
+    [IOBIND_DTYPE_COMPLEX64] = {"complex64", 64},
+    [IOBIND_DTYPE_COMPLEX128] = {"complex128", 128},
+    [IOBIND_DTYPE_BFLOAT16] = {"bfloat16", 16},
+    [IOBIND_DTYPE_FLOAT8E4M3FN] = {"float8e4m3fn", 8},
+    [IOBIND_DTYPE_FLOAT8E4M3FNUZ] = {"float8e4m3fnuz", 8},
+    [IOBIND_DTYPE_FLOAT8E5M2] = {"float8e5m2", 8},
+    [IOBIND_DTYPE_FLOAT8E5M2FNUZ] = {"float8e5m2fnuz", 8},
+    [IOBIND_DTYPE_UINT4] = {"uint4", 4},
+    [IOBIND_DTYPE_INT4] = {"int4", 4},
+    [IOBIND_DTYPE_FLOAT4E2M1] = {"float4e2m1", 4},
+    [IOBIND_DTYPE_UINT2] = {"uint2", 2},
+    [IOBIND_DTYPE_INT2] = {"int2", 2},
+    [IOBIND_DTYPE_FLOAT8E8M0] = {"float8e8m0", 8},
 };
 enum { DTYPE_COUNT = sizeof dtypes / sizeof dtypes[0] };
 
@@ -47,15 +47,15 @@ uint32_t iobind_dtype_bits(int32_t dtype) {
 
 iobind_status iobind__dims_check(const int64_t *dims, size_t rank, uint64_t *elements, const char *what, iobind_error *error) {
   if (rank > IOBIND_MAX_RANK) {
-    return iobind__fail(error, IOBIND_SHAPE, "%s: expected at most %d dims, got %zu", what, IOBIND_MAX_RANK, rank);
+    return iobind__fail(error, IOBIND_ERROR_SHAPE, "%s: expected at most %d dims, got %zu", what, IOBIND_MAX_RANK, rank);
   }
   if (dims == NULL && rank > 0) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "%s: dims is NULL, rank is %zu", what, rank);
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: dims is NULL, rank is %zu", what, rank);
   }
   bool empty = false;
   for (size_t i = 0; i < rank; i++) {
     if (dims[i] < 0) {
-      return iobind__fail(error, IOBIND_SHAPE, "%s: expected dims of 0 or more, got %lld at index %zu", what,
+      return iobind__fail(error, IOBIND_ERROR_SHAPE, "%s: expected dims of 0 or more, got %lld at index %zu", what,
                           (long long)dims[i], i);
     }
     empty = empty || dims[i] == 0;
@@ -63,7 +63,7 @@ iobind_status iobind__dims_check(const int64_t *dims, size_t rank, uint64_t *ele
   *elements = empty ? 0 : 1;
   for (size_t i = 0; i < rank && !empty; i++) {
     if (*elements > (uint64_t)INT64_MAX / (uint64_t)dims[i]) {
-      return iobind__fail(error, IOBIND_SHAPE, "%s: the product of the dims is more than 64 bits hold", what);
+      return iobind__fail(error, IOBIND_ERROR_SHAPE, "%s: the product of the dims is more than 64 bits hold", what);
     }
     *elements *= (uint64_t)dims[i];
   }
@@ -75,7 +75,7 @@ iobind_status iobind__dtype_bytes(iobind_dtype dtype, const int64_t *dims, size_
   *bytes = 0;
   uint32_t bits = iobind_dtype_bits((int32_t)dtype);
   if (bits == 0) {
-    return iobind__fail(error, IOBIND_DTYPE, "%s: elements of type %s (%d) have no size", what,
+    return iobind__fail(error, IOBIND_ERROR_DTYPE, "%s: elements of type %s (%d) have no size", what,
                         iobind_dtype_name((int32_t)dtype), (int)dtype);
   }
   uint64_t elements;
@@ -85,7 +85,7 @@ iobind_status iobind__dtype_bytes(iobind_dtype dtype, const int64_t *dims, size_
   uint64_t units = elements / per_byte + (elements % per_byte != 0);
   uint64_t unit = bits < 8 ? 1 : bits / 8;
   if (units > (uint64_t)PTRDIFF_MAX / unit) {
-    return iobind__fail(error, IOBIND_SHAPE, "%s: %llu elements of %s are more than can be addressed", what,
+    return iobind__fail(error, IOBIND_ERROR_SHAPE, "%s: %llu elements of %s are more than can be addressed", what,
                         (unsigned long long)elements, iobind_dtype_name((int32_t)dtype));
   }
   *bytes = (size_t)(units * unit);
@@ -94,7 +94,7 @@ iobind_status iobind__dtype_bytes(iobind_dtype dtype, const int64_t *dims, size_
 
 iobind_status iobind_dtype_get_bytes(iobind_dtype dtype, const int64_t *dims, size_t rank, size_t *bytes, iobind_error *error) {
   if (bytes == NULL) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "dtype_get_bytes: bytes is NULL");
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "dtype_get_bytes: bytes is NULL");
   }
   return iobind__dtype_bytes(dtype, dims, rank, bytes, "dtype_get_bytes", error);
 }

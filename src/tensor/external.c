@@ -64,7 +64,7 @@ iobind_status iobind_external_memory_import(iobind_device *device, const iobind_
     *memory = NULL;
   }
   if (device == NULL || memory == NULL) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "external_memory_import: %s is NULL",
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "external_memory_import: %s is NULL",
                         device == NULL ? "device" : "memory");
   }
   IOBIND__TRY(iobind__process_check("external_memory_import", error));
@@ -88,8 +88,9 @@ static iobind_status take(iobind_external_memory *memory, OrtValue *value, iobin
   IOBIND__ORT_TRY(api, api->GetTensorMemoryInfo(value, &info), error, "%s", what);
   iobind__place *place = iobind__runtime_find_place(device->runtime, info);
   if (place == NULL || place->device != device) {
-    return iobind__fail(error, IOBIND_DEVICE, "%s: expected a tensor on '%s', its execution provider made one on '%s'", what,
-                        device->spec, place == NULL ? "?" : place->device->spec);
+    return iobind__fail(error, IOBIND_ERROR_WRONG_DEVICE,
+                        "%s: expected a tensor on '%s', its execution provider made one on '%s'", what, device->spec,
+                        place == NULL ? "?" : place->device->spec);
   }
   return iobind__tensor_from_value(value, place, &memory->ref, tensor, what, error);
 }
@@ -101,7 +102,7 @@ static iobind_status make(iobind_external_memory *memory, size_t offset, iobind_
   size_t bytes;
   IOBIND__TRY(iobind__dtype_bytes(dtype, dims, rank, &bytes, what, error));
   if (offset > memory->bytes || bytes > memory->bytes - offset) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT,
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
                         "%s: expected a part of the memory's %zu bytes, got %zu bytes at offset %zu", what, memory->bytes,
                         bytes, offset);
   }
@@ -135,11 +136,11 @@ iobind_status iobind_external_memory_view(iobind_external_memory *memory, size_t
     *tensor = NULL;
   }
   if (memory == NULL || tensor == NULL) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "%s: %s is NULL", what, memory == NULL ? "memory" : "tensor");
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: %s is NULL", what, memory == NULL ? "memory" : "tensor");
   }
   IOBIND__TRY(iobind__process_check(what, error));
-  if (dtype == IOBIND_STRING) {
-    return iobind__fail(error, IOBIND_DTYPE, "%s: strings live only in host memory of ONNX Runtime's own", what);
+  if (dtype == IOBIND_DTYPE_STRING) {
+    return iobind__fail(error, IOBIND_ERROR_DTYPE, "%s: strings live only in host memory of ONNX Runtime's own", what);
   }
   return make(memory, offset, dtype, dims, rank, tensor, what, error);
 }

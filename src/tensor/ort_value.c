@@ -13,7 +13,7 @@ static iobind_status wrap(iobind_runtime *runtime, OrtValue *value, iobind_tenso
   const OrtMemoryInfo *info = NULL;
   IOBIND__ORT_TRY(api, api->IsTensor(value, &is_tensor), error, "%s", what);
   if (!is_tensor) {
-    return iobind__fail(error, IOBIND_NOT_SUPPORTED,
+    return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED,
                         "%s: expected an OrtValue that holds a tensor, got another or an empty one", what);
   }
   IOBIND__ORT_TRY(api, api->GetTensorMemoryInfo(value, &info), error, "%s", what);
@@ -25,7 +25,7 @@ static iobind_status wrap(iobind_runtime *runtime, OrtValue *value, iobind_tenso
       api->ReleaseStatus(unnamed);
     }
     return iobind__fail(
-        error, IOBIND_DEVICE,
+        error, IOBIND_ERROR_WRONG_DEVICE,
         "%s: no device of this runtime has the OrtValue's memory '%s': register the EP's library with the runtime", what, name);
   }
   IOBIND__TRY(iobind__tensor_from_value(value, place, place->owner, tensor, what, error));
@@ -40,7 +40,7 @@ iobind_status iobind_tensor_wrap_ort(iobind_runtime *runtime, void *ort_value, i
     *tensor = NULL;
   }
   if (runtime == NULL || ort_value == NULL || tensor == NULL) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "tensor_wrap_ort: %s is NULL",
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "tensor_wrap_ort: %s is NULL",
                         runtime == NULL     ? "runtime"
                         : ort_value == NULL ? "ort_value"
                                             : "tensor");
@@ -94,7 +94,7 @@ static iobind_status copy_strings(const iobind_tensor *tensor, OrtValue **value,
 static iobind_status hand_out(iobind_tensor *tensor, OrtValue **value, iobind_error *error) {
   const OrtApi *api = IOBIND__API(tensor->place->device->runtime);
   ONNXTensorElementDataType type = (ONNXTensorElementDataType)tensor->dtype;
-  if (tensor->dtype == IOBIND_STRING) {
+  if (tensor->dtype == IOBIND_DTYPE_STRING) {
     return copy_strings(tensor, value, error);
   }
   if (tensor->bytes == 0) { /* there is nothing to keep, and nothing that ORT would free */
@@ -125,11 +125,12 @@ iobind_status iobind_tensor_to_ort(iobind_tensor *tensor, void **ort_value, iobi
     *ort_value = NULL;
   }
   if (tensor == NULL || ort_value == NULL) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "tensor_to_ort: %s is NULL", tensor == NULL ? "tensor" : "ort_value");
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "tensor_to_ort: %s is NULL",
+                        tensor == NULL ? "tensor" : "ort_value");
   }
   IOBIND__TRY(iobind__process_check("tensor_to_ort", error));
   if (tensor->read_only) {
-    return iobind__fail(error, IOBIND_NOT_SUPPORTED,
+    return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED,
                         "tensor_to_ort: an OrtValue cannot say that a tensor is read-only: copy the tensor");
   }
   OrtValue *value = NULL;

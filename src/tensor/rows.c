@@ -222,22 +222,22 @@ static iobind_status read_side(const iobind_rows *given, const rectangle *extent
   char what[32];
   (void)snprintf(what, sizeof what, "tensor_copy_rows: %s", name);
   if (given == NULL) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "%s is NULL", what);
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s is NULL", what);
   }
   iobind_rows rows;
   IOBIND__TRY(iobind__options_read(&rows, sizeof rows, sizeof rows, given, what, error));
   const iobind_tensor *tensor = rows.tensor;
   if (tensor == NULL || rows.reserved != 0) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "%s: %s", what,
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: %s", what,
                         tensor == NULL ? "tensor is NULL" : "reserved is not 0");
   }
-  if (tensor->dtype == IOBIND_STRING) {
-    return iobind__fail(error, IOBIND_DTYPE, "%s: strings have no bytes", what);
+  if (tensor->dtype == IOBIND_DTYPE_STRING) {
+    return iobind__fail(error, IOBIND_ERROR_DTYPE, "%s: strings have no bytes", what);
   }
   size_t last = extent->rows == 0 ? 0 : extent->rows - 1;
   if (last > 0 && rows.pitch < extent->bytes) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "%s: expected a pitch of %zu bytes or more, as a row has, got %zu",
-                        what, extent->bytes, rows.pitch);
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
+                        "%s: expected a pitch of %zu bytes or more, as a row has, got %zu", what, extent->bytes, rows.pitch);
   }
   size_t room = rows.offset <= tensor->bytes ? tensor->bytes - rows.offset : 0;
   bool fits = rows.offset <= tensor->bytes;
@@ -245,7 +245,7 @@ static iobind_status read_side(const iobind_rows *given, const rectangle *extent
     fits = extent->bytes <= room && (last == 0 || last <= (room - extent->bytes) / rows.pitch);
   }
   if (!fits) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT,
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
                         "%s: expected rows within the tensor's %zu bytes, got %zu rows of %zu bytes, %zu apart, at offset %zu",
                         what, tensor->bytes, extent->rows, extent->bytes, rows.pitch, rows.offset);
   }
@@ -281,7 +281,7 @@ static bool overlaps(const side *a, const side *b, const rectangle *extent) {
 
 static iobind_status check_sides(const side *from, const side *to, const iobind_stream *stream, iobind_error *error) {
   if (from->place->device->runtime != to->place->device->runtime) {
-    return iobind__fail(error, IOBIND_DEVICE, "tensor_copy_rows: the target is of another runtime than the source");
+    return iobind__fail(error, IOBIND_ERROR_WRONG_DEVICE, "tensor_copy_rows: the target is of another runtime than the source");
   }
   IOBIND__TRY(iobind__tensor_check_writable(to->tensor, "tensor_copy_rows", error));
   return iobind__tensor_check_stream(stream, from->place->device, to->place->device, "tensor_copy_rows", error);
@@ -301,7 +301,7 @@ iobind_status iobind__tensor_copy_rows(const iobind_rows *source, const iobind_r
     return IOBIND_OK;
   }
   if (overlaps(&from, &to, extent)) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT,
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
                         "tensor_copy_rows: rows of the source and the target overlap in memory");
   }
   if (stream == NULL && order == IOBIND__SETTLED) {

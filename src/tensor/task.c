@@ -53,7 +53,7 @@ static iobind_status run_access(iobind__task *task, const iobind_error *failure,
           iobind__tensor_copy_rows(&self->sides[0], &self->sides[1], self->bytes, self->rows, NULL, IOBIND__IN_FLIGHT, error),
           error, "tensor_copy_rows");
   }
-  return iobind__fail(error, IOBIND_INTERNAL, "stream: no such task");
+  return iobind__fail(error, IOBIND_ERROR_INTERNAL, "stream: no such task");
 }
 
 /* Takes everything but the tensors from `like`. */

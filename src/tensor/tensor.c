@@ -91,7 +91,7 @@ static iobind_tensor *tensor_new(iobind__place *place, iobind__ref *owner, iobin
 
 /* ORT up to 1.27 takes the numbers of the newest types for other types, whose elements may be smaller. */
 static iobind_status check_known(const iobind_runtime *runtime, iobind_dtype dtype, const char *what, iobind_error *error) {
-  if (dtype <= IOBIND_FLOAT4E2M1) { /* the last type that the oldest ORT knows */
+  if (dtype <= IOBIND_DTYPE_FLOAT4E2M1) { /* the last type that the oldest ORT knows */
     return IOBIND_OK;
   }
   static char element[16];
@@ -110,27 +110,29 @@ static iobind_status check_known(const iobind_runtime *runtime, iobind_dtype dty
   if (status != NULL) {
     api->ReleaseStatus(status);
   }
-  return (iobind_dtype)known == dtype ? IOBIND_OK
-                                      : iobind__fail(error, IOBIND_NOT_SUPPORTED, "%s: ONNX Runtime %s has no tensors of %s",
-                                                     what, runtime->ort.version, iobind_dtype_name(dtype));
+  return (iobind_dtype)known == dtype
+             ? IOBIND_OK
+             : iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED, "%s: ONNX Runtime %s has no tensors of %s", what,
+                            runtime->ort.version, iobind_dtype_name(dtype));
 }
 
 /* The bytes of a tensor that ORT can create at this place. */
 static iobind_status check_kind(const iobind__place *place, iobind_dtype dtype, const int64_t *dims, size_t rank, size_t *bytes,
                                 const char *what, iobind_error *error) {
   *bytes = 0;
-  if (dtype == IOBIND_COMPLEX64 || dtype == IOBIND_COMPLEX128) {
-    return iobind__fail(error, IOBIND_NOT_SUPPORTED, "%s: ONNX Runtime has no tensors of %s", what, iobind_dtype_name(dtype));
+  if (dtype == IOBIND_DTYPE_COMPLEX64 || dtype == IOBIND_DTYPE_COMPLEX128) {
+    return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED, "%s: ONNX Runtime has no tensors of %s", what,
+                        iobind_dtype_name(dtype));
   }
   if (place->info == NULL) {
-    return iobind__fail(error, IOBIND_NOT_SUPPORTED, "%s: device '%s' has no host-accessible memory", what,
+    return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED, "%s: device '%s' has no host-accessible memory", what,
                         place->device->spec);
   }
-  if (dtype == IOBIND_STRING) {
+  if (dtype == IOBIND_DTYPE_STRING) {
     uint64_t elements;
     IOBIND__TRY(iobind__dims_check(dims, rank, &elements, what, error));
     if (place != &place->device->runtime->cpu->places[IOBIND_MEMORY_DEFAULT]) {
-      return iobind__fail(error, IOBIND_NOT_SUPPORTED,
+      return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED,
                           "%s: strings live only in host memory, got device '%s': make them on the CPU device", what,
                           place->device->spec);
     }
@@ -141,7 +143,7 @@ static iobind_status check_kind(const iobind__place *place, iobind_dtype dtype, 
 }
 
 iobind_status iobind__tensor_check_writable(const iobind_tensor *tensor, const char *what, iobind_error *error) {
-  return tensor->read_only ? iobind__fail(error, IOBIND_INVALID_ARGUMENT,
+  return tensor->read_only ? iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
                                           "%s: the tensor is read-only, as its producer said: use a copy of it", what)
                            : IOBIND_OK;
 }
@@ -149,7 +151,7 @@ iobind_status iobind__tensor_check_writable(const iobind_tensor *tensor, const c
 static iobind_status find_place(iobind_device *device, iobind_memory memory, iobind__place **place, const char *what,
                                 iobind_error *error) {
   if (memory != IOBIND_MEMORY_DEFAULT && memory != IOBIND_MEMORY_HOST_ACCESSIBLE) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "%s: %d is not a kind of memory", what, (int)memory);
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "%s: %d is not a kind of memory", what, (int)memory);
   }
   *place = &device->places[memory];
   return IOBIND_OK;
@@ -186,7 +188,8 @@ static iobind_status create(iobind_device *device, iobind_memory memory, iobind_
     *tensor = NULL;
   }
   if (device == NULL || tensor == NULL) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "tensor_create: %s is NULL", device == NULL ? "device" : "tensor");
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "tensor_create: %s is NULL",
+                        device == NULL ? "device" : "tensor");
   }
   IOBIND__TRY(iobind__process_check("tensor_create", error));
   iobind__place *place;
@@ -227,11 +230,12 @@ iobind_status iobind_tensor_wrap(iobind_device *device, iobind_memory memory, io
     *tensor = NULL;
   }
   if (device == NULL || tensor == NULL) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "tensor_wrap: %s is NULL", device == NULL ? "device" : "tensor");
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "tensor_wrap: %s is NULL", device == NULL ? "device" : "tensor");
   }
   IOBIND__TRY(iobind__process_check("tensor_wrap", error));
-  if (dtype == IOBIND_STRING) {
-    return iobind__fail(error, IOBIND_DTYPE, "tensor_wrap: strings cannot be wrapped: make a tensor and set its elements");
+  if (dtype == IOBIND_DTYPE_STRING) {
+    return iobind__fail(error, IOBIND_ERROR_DTYPE,
+                        "tensor_wrap: strings cannot be wrapped: make a tensor and set its elements");
   }
   iobind__place *place;
   size_t needed;
@@ -240,10 +244,10 @@ iobind_status iobind_tensor_wrap(iobind_device *device, iobind_memory memory, io
   if (bytes < needed || (data == NULL && needed > 0)) {
     char shape[IOBIND__SHAPE_TEXT];
     iobind__shape_text((int32_t)dtype, dims, NULL, rank, shape, sizeof shape);
-    return data == NULL
-               ? iobind__fail(error, IOBIND_INVALID_ARGUMENT, "tensor_wrap: data is NULL, %s has %zu bytes", shape, needed)
-               : iobind__fail(error, IOBIND_INVALID_ARGUMENT, "tensor_wrap: expected %zu bytes or more for %s, got %zu", needed,
-                              shape, bytes);
+    return data == NULL ? iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "tensor_wrap: data is NULL, %s has %zu bytes",
+                                       shape, needed)
+                        : iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
+                                       "tensor_wrap: expected %zu bytes or more for %s, got %zu", needed, shape, bytes);
   }
   if (device->context != NULL && needed > 0) {
     IOBIND__TRY(iobind__named(iobind__context_check_address(device->context, memory, data, error), error, "tensor_wrap"));
@@ -277,23 +281,23 @@ iobind_status iobind_tensor_view(iobind_tensor *tensor, size_t offset, iobind_dt
     *view = NULL;
   }
   if (tensor == NULL || view == NULL) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "tensor_view: %s is NULL", tensor == NULL ? "tensor" : "view");
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "tensor_view: %s is NULL", tensor == NULL ? "tensor" : "view");
   }
   IOBIND__TRY(iobind__process_check("tensor_view", error));
-  if (tensor->dtype == IOBIND_STRING || dtype == IOBIND_STRING) {
-    return iobind__fail(error, IOBIND_NOT_SUPPORTED, "tensor_view: strings have no views");
+  if (tensor->dtype == IOBIND_DTYPE_STRING || dtype == IOBIND_DTYPE_STRING) {
+    return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED, "tensor_view: strings have no views");
   }
   size_t bytes;
   IOBIND__TRY(check_kind(tensor->place, dtype, dims, rank, &bytes, "tensor_view", error));
   if (offset > tensor->bytes || bytes > tensor->bytes - offset) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT,
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
                         "tensor_view: expected a part of the tensor's %zu bytes, got %zu bytes at offset %zu", tensor->bytes,
                         bytes, offset);
   }
   bool cuts_unit = bytes % IOBIND__UNIT != 0 && bytes != tensor->bytes;
   if (!tensor->place->addressable && (offset > 0 || cuts_unit)) {
     return iobind__fail(
-        error, IOBIND_NOT_SUPPORTED,
+        error, IOBIND_ERROR_NOT_SUPPORTED,
         "tensor_view: memory of '%s' has no addresses: a view must begin at 0 and end on a unit of %d bytes, got "
         "%zu bytes at offset %zu: iobind_tensor_read and iobind_tensor_write reach the part",
         tensor->place->device->spec, IOBIND__UNIT, bytes, offset);
@@ -311,13 +315,13 @@ iobind_status iobind_tensor_slice(iobind_tensor *tensor, int64_t start, int64_t 
     *view = NULL;
   }
   if (tensor == NULL || view == NULL) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "tensor_slice: %s is NULL", tensor == NULL ? "tensor" : "view");
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "tensor_slice: %s is NULL", tensor == NULL ? "tensor" : "view");
   }
   if (tensor->rank == 0) {
-    return iobind__fail(error, IOBIND_SHAPE, "tensor_slice: a scalar has no axis to slice");
+    return iobind__fail(error, IOBIND_ERROR_SHAPE, "tensor_slice: a scalar has no axis to slice");
   }
   if (start < 0 || count < 0 || start > tensor->dims[0] || count > tensor->dims[0] - start) {
-    return iobind__fail(error, IOBIND_SHAPE, "tensor_slice: expected a part of %lld entries, got %lld from %lld on",
+    return iobind__fail(error, IOBIND_ERROR_SHAPE, "tensor_slice: expected a part of %lld entries, got %lld from %lld on",
                         (long long)tensor->dims[0], (long long)count, (long long)start);
   }
   int64_t dims[IOBIND_MAX_RANK];
@@ -331,7 +335,7 @@ iobind_status iobind_tensor_slice(iobind_tensor *tensor, int64_t start, int64_t 
   uint32_t bits = iobind_dtype_bits((int32_t)tensor->dtype);
   uint64_t per_byte = bits < 8 && bits > 0 ? 8 / bits : 1;
   if (elements % per_byte != 0) {
-    return iobind__fail(error, IOBIND_NOT_SUPPORTED, "tensor_slice: entry %lld of packed %s does not begin on a byte",
+    return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED, "tensor_slice: entry %lld of packed %s does not begin on a byte",
                         (long long)start, iobind_dtype_name((int32_t)tensor->dtype));
   }
   size_t offset = (size_t)(bits < 8 ? elements / per_byte : elements * (bits / 8));
@@ -348,8 +352,8 @@ iobind_status iobind__tensor_from_value(OrtValue *value, iobind__place *place, i
   iobind_dtype dtype = (iobind_dtype)type;
   uint64_t bits = iobind_dtype_bits((int32_t)dtype);
   void *data = NULL;
-  if (bits == 0 && dtype != IOBIND_STRING) {
-    return iobind__fail(error, IOBIND_DTYPE, "%s: elements of type %d have no known size", what, (int)type);
+  if (bits == 0 && dtype != IOBIND_DTYPE_STRING) {
+    return iobind__fail(error, IOBIND_ERROR_DTYPE, "%s: elements of type %d have no known size", what, (int)type);
   }
   for (size_t i = 0; i < rank; i++) {
     bits *= (uint64_t)dims[i]; /* counted here, because ORT has allocated it */
@@ -358,7 +362,7 @@ iobind_status iobind__tensor_from_value(OrtValue *value, iobind__place *place, i
   if (bytes > 0) {
     IOBIND__ORT_TRY(api, api->GetTensorMutableData(value, &data), error, "%s", what);
     if (data == NULL) {
-      return iobind__fail(error, IOBIND_OUT_OF_MEMORY, "%s: %zu bytes on '%s': out of device memory", what, bytes,
+      return iobind__fail(error, IOBIND_ERROR_OUT_OF_MEMORY, "%s: %zu bytes on '%s': out of device memory", what, bytes,
                           place->device->spec);
     }
   }
@@ -558,7 +562,7 @@ void iobind_tensor_release(iobind_tensor *tensor) {
 
 iobind_status iobind_tensor_get_info(const iobind_tensor *tensor, iobind_tensor_info *info, iobind_error *error) {
   if (tensor == NULL) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "tensor_get_info: tensor is NULL");
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "tensor_get_info: tensor is NULL");
   }
   iobind_tensor_info full = {.dtype = (int32_t)tensor->dtype,
                              .dims = tensor->dims,
@@ -566,7 +570,7 @@ iobind_status iobind_tensor_get_info(const iobind_tensor *tensor, iobind_tensor_
                              .bytes = tensor->bytes,
                              .device = tensor->place->device,
                              .memory = (int32_t)tensor->place->memory,
-                             .host_readable = tensor->place->host && tensor->dtype != IOBIND_STRING,
+                             .host_readable = tensor->place->host && tensor->dtype != IOBIND_DTYPE_STRING,
                              .read_only = tensor->read_only};
   return iobind__info_write(info, "info", &full, sizeof full, offsetof(iobind_tensor_info, read_only), "tensor_get_info",
                             error);
@@ -576,7 +580,7 @@ static iobind_status get_native(const iobind_tensor *tensor, iobind_native *nati
   iobind_device *device = tensor->place->device;
   const iobind__driver *driver = iobind__driver_of(device);
   if (driver->get_native == NULL || tensor->place->host) {
-    return iobind__fail(error, IOBIND_NOT_SUPPORTED,
+    return iobind__fail(error, IOBIND_ERROR_NOT_SUPPORTED,
                         "memory of '%s%s' has no native object: iobind_tensor_address tells its address", device->spec,
                         iobind__place_suffix(tensor->place));
   }
@@ -585,7 +589,8 @@ static iobind_status get_native(const iobind_tensor *tensor, iobind_native *nati
 
 iobind_status iobind_tensor_get_native(const iobind_tensor *tensor, iobind_native *native, iobind_error *error) {
   if (tensor == NULL || native == NULL) {
-    return iobind__fail(error, IOBIND_INVALID_ARGUMENT, "tensor_get_native: %s is NULL", tensor == NULL ? "tensor" : "native");
+    return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT, "tensor_get_native: %s is NULL",
+                        tensor == NULL ? "tensor" : "native");
   }
   IOBIND__TRY(iobind__process_check("tensor_get_native", error));
   return iobind__named(get_native(tensor, native, error), error, "tensor_get_native");

@@ -34,9 +34,9 @@ static void has_every_function(void) {
 static void names_what_it_names(void) {
   NEED(iobind_version() >= IOBIND_VERSION_NUMBER);
   NEED(iobind_version_string()[0] != 0);
-  NEED(strcmp(iobind_status_name(IOBIND_OUT_OF_MEMORY), "OUT_OF_MEMORY") == 0);
-  NEED(strcmp(iobind_dtype_name(IOBIND_FLOAT32), "float32") == 0);
-  NEED(iobind_dtype_bits(IOBIND_INT4) == 4);
+  NEED(strcmp(iobind_status_name(IOBIND_ERROR_OUT_OF_MEMORY), "OUT_OF_MEMORY") == 0);
+  NEED(strcmp(iobind_dtype_name(IOBIND_DTYPE_FLOAT32), "float32") == 0);
+  NEED(iobind_dtype_bits(IOBIND_DTYPE_INT4) == 4);
 }
 
 /* Info structs are filled as far as this version knows them, and no further. */
@@ -63,12 +63,13 @@ static iobind_device *looks_at_the_runtime(iobind_runtime *runtime) {
 
 static void refuses_what_is_wrong(iobind_runtime *runtime) {
   iobind_device *device = NULL;
-  NEED(iobind_runtime_find_device(runtime, "nosuch", &device, NULL, &error) == IOBIND_INVALID_ARGUMENT && device == NULL);
-  NEED(error.status == IOBIND_INVALID_ARGUMENT && strstr(error.message, "nosuch") != NULL);
+  NEED(iobind_runtime_find_device(runtime, "nosuch", &device, NULL, &error) == IOBIND_ERROR_INVALID_ARGUMENT && device == NULL);
+  NEED(error.status == IOBIND_ERROR_INVALID_ARGUMENT && strstr(error.message, "nosuch") != NULL);
   iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
   options.flags = 1u << 31;
   iobind_session *session = NULL;
-  NEED(iobind_session_create_from_memory(runtime, model, sizeof model - 1, &options, &session, &error) == IOBIND_NOT_SUPPORTED);
+  NEED(iobind_session_create_from_memory(runtime, model, sizeof model - 1, &options, &session, &error) ==
+       IOBIND_ERROR_NOT_SUPPORTED);
 }
 
 static iobind_session *loads_a_model(iobind_runtime *runtime, iobind_device *cpu) {
@@ -92,7 +93,7 @@ static iobind_session *loads_a_model(iobind_runtime *runtime, iobind_device *cpu
   NEED(strcmp(node.op_type, "Add") == 0);
   iobind_value_info value = IOBIND_VALUE_INFO_INIT;
   OK(iobind_session_get_input(session, 0, &value, &error));
-  NEED(value.kind == IOBIND_VALUE_TENSOR && value.dtype == IOBIND_FLOAT32 && value.rank == 1 && value.dims[0] == -1);
+  NEED(value.kind == IOBIND_VALUE_TENSOR && value.dtype == IOBIND_DTYPE_FLOAT32 && value.rank == 1 && value.dims[0] == -1);
   NEED(strcmp(value.name, "x") == 0 && strcmp(value.symbols[0], "n") == 0 && value.device == cpu);
   return session;
 }
@@ -100,8 +101,8 @@ static iobind_session *loads_a_model(iobind_runtime *runtime, iobind_device *cpu
 static iobind_tensor *makes_a_tensor(iobind_device *cpu, const float *values, int64_t count) {
   iobind_tensor *tensor = NULL;
   size_t bytes = 0;
-  OK(iobind_dtype_get_bytes(IOBIND_FLOAT32, &count, 1, &bytes, &error));
-  OK(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, &count, 1, &tensor, &error));
+  OK(iobind_dtype_get_bytes(IOBIND_DTYPE_FLOAT32, &count, 1, &bytes, &error));
+  OK(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, &count, 1, &tensor, &error));
   OK(iobind_tensor_write(tensor, 0, values, bytes, NULL, &error));
   iobind_tensor_info info = IOBIND_TENSOR_INFO_INIT;
   OK(iobind_tensor_get_info(tensor, &info, &error));
@@ -120,12 +121,12 @@ static void wraps_and_cuts(iobind_device *cpu) {
   const int64_t dims[] = {2, 2};
   iobind_tensor *whole = NULL;
   iobind_tensor *row = NULL;
-  OK(iobind_tensor_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, dims, 2, values, sizeof values, release, &released, &whole,
-                        &error));
+  OK(iobind_tensor_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 2, values, sizeof values, release, &released,
+                        &whole, &error));
   OK(iobind_tensor_slice(whole, 1, 1, &row, &error));
   iobind_tensor_release(whole);
   void *data = NULL;
-  OK(iobind_tensor_get_data(row, IOBIND_FLOAT32, &data, &error));
+  OK(iobind_tensor_get_data(row, IOBIND_DTYPE_FLOAT32, &data, &error));
   NEED(data == &values[2] && iobind_tensor_address(row) == data && released == 0);
   iobind_tensor_release(row);
   NEED(released == 1);
@@ -150,7 +151,7 @@ static void runs(iobind_session *session, iobind_tensor *x, iobind_tensor *y) {
   options.tag = "client";
   OK(iobind_binding_create(session, &binding, &error));
   OK(iobind_binding_set_run_options(binding, &options, &error));
-  NEED(iobind_binding_run(binding, NULL, NULL, &error) == IOBIND_INVALID_STATE);
+  NEED(iobind_binding_run(binding, NULL, NULL, &error) == IOBIND_ERROR_INVALID_STATE);
   OK(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, x, NULL, &error));
   OK(iobind_binding_set_input(binding, 1, IOBIND_INPUT_SNAPSHOT, y, NULL, &error));
   OK(iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_FRESH, NULL, IOBIND_MEMORY_DEFAULT, NULL, &error));
@@ -180,7 +181,7 @@ static void carries(iobind_session *session, iobind_tensor *x, iobind_tensor *y)
   iobind_audit_info info = IOBIND_AUDIT_INFO_INIT;
   OK(iobind_audit_get_info(audit, &info, &error));
   iobind_audit_entry moved = IOBIND_AUDIT_ENTRY_INIT;
-  NEED(iobind_audit_get_entry(audit, SIZE_MAX, &moved, &error) == IOBIND_NOT_FOUND);
+  NEED(iobind_audit_get_entry(audit, SIZE_MAX, &moved, &error) == IOBIND_ERROR_NOT_FOUND);
   iobind_audit_destroy(audit);
   iobind_tensor_release(state);
   iobind_binding_destroy(binding);

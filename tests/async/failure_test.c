@@ -40,7 +40,7 @@ static int stop(void **state) {
 static iobind_tensor *make_index(iobind_device *where, int64_t row) {
   static const int64_t one = 1;
   iobind_tensor *tensor;
-  expect_ok(iobind_tensor_create(where, IOBIND_MEMORY_DEFAULT, IOBIND_INT64, &one, 1, &tensor, &fault));
+  expect_ok(iobind_tensor_create(where, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_INT64, &one, 1, &tensor, &fault));
   expect_ok(iobind_tensor_write(tensor, 0, &row, sizeof row, NULL, &fault));
   return tensor;
 }
@@ -121,16 +121,16 @@ static void everyone_is_told(void **state) {
     iobind_tensor *output;
     for (int turn = 0; turn < 3; turn++) {
       switch ((first + turn) % 3) {
-        case 0: expect(IOBIND_RUNTIME, iobind_event_wait(one.event, &fault)); break;
-        case 1: expect(IOBIND_RUNTIME, iobind_binding_get_output(one.binding, 0, &output, &fault)); break;
-        default: expect(IOBIND_RUNTIME, ask(one.event)); break;
+        case 0: expect(IOBIND_ERROR_RUNTIME, iobind_event_wait(one.event, &fault)); break;
+        case 1: expect(IOBIND_ERROR_RUNTIME, iobind_binding_get_output(one.binding, 0, &output, &fault)); break;
+        default: expect(IOBIND_ERROR_RUNTIME, ask(one.event)); break;
       }
       expect_words("indices");
     }
     expect_ok(iobind_binding_set_run_options(one.binding, NULL, &fault)); /* the binding has seen the end of its run */
-    expect(IOBIND_RUNTIME, iobind_binding_get_output(one.binding, 0, &output, &fault));
+    expect(IOBIND_ERROR_RUNTIME, iobind_binding_get_output(one.binding, 0, &output, &fault));
     expect_words("indices");
-    expect(IOBIND_RUNTIME, iobind_stream_synchronize(one.stream, &fault)); /* last: it works again then */
+    expect(IOBIND_ERROR_RUNTIME, iobind_stream_synchronize(one.stream, &fault)); /* last: it works again then */
     works_again(&one);
   }
 }
@@ -150,10 +150,10 @@ static void told_late(void **state) {
     expect_ok(iobind_binding_set_input(bindings[i], 0, IOBIND_INPUT_RESIDENT, index, NULL, &fault));
     iobind_tensor_release(index);
     expect_ok(iobind_binding_run(bindings[i], stream, NULL, &fault));
-    expect(i == GOOD ? IOBIND_OK : IOBIND_RUNTIME, iobind_stream_synchronize(stream, &fault));
+    expect(i == GOOD ? IOBIND_OK : IOBIND_ERROR_RUNTIME, iobind_stream_synchronize(stream, &fault));
   }
   for (int i = 0; i < RUNS; i++) {
-    expect(i == GOOD ? IOBIND_OK : IOBIND_RUNTIME, iobind_binding_get_output(bindings[i], 0, &output, &fault));
+    expect(i == GOOD ? IOBIND_OK : IOBIND_ERROR_RUNTIME, iobind_binding_get_output(bindings[i], 0, &output, &fault));
     iobind_binding_destroy(bindings[i]);
   }
   iobind_stream_destroy(stream);
@@ -162,7 +162,7 @@ static void told_late(void **state) {
 
 static void expect_lost(iobind_status status) {
   assert_true(status == IOBIND_OK ||
-              status == IOBIND_RUNTIME); /* where the failure is there already, the call itself says so */
+              status == IOBIND_ERROR_RUNTIME); /* where the failure is there already, the call itself says so */
   if (status != IOBIND_OK) {
     expect_words("indices");
   }
@@ -189,7 +189,7 @@ static void behind_a_failure(void **state) {
   iobind_session *session = fixture_session(runtime, NULL, "lookup");
   iobind_binding *bindings[2];
   iobind_stream *stream;
-  expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_HOST_ACCESSIBLE, IOBIND_FLOAT32, dims, 1, &pinned, &fault));
+  expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_HOST_ACCESSIBLE, IOBIND_DTYPE_FLOAT32, dims, 1, &pinned, &fault));
   expect_ok(iobind_stream_create(device, NULL, &slow, &fault));
   expect_ok(iobind_event_create(device, &held, &fault));
   expect_ok(iobind_event_create(cpu, &end, &fault));
@@ -214,9 +214,9 @@ static void behind_a_failure(void **state) {
   fixture_arm();
   expect_lost(iobind_binding_run(bindings[1], stream, NULL, &fault));
   expect_ok(iobind_event_record(end, stream, &fault));
-  expect(IOBIND_RUNTIME, iobind_event_wait(end, &fault));
+  expect(IOBIND_ERROR_RUNTIME, iobind_event_wait(end, &fault));
   expect_words("indices");
-  expect(IOBIND_RUNTIME, iobind_stream_synchronize(stream, &fault));
+  expect(IOBIND_ERROR_RUNTIME, iobind_stream_synchronize(stream, &fault));
   expect_words("indices");
   fixture_expect_floats(written, before, 2);
   fixture_expect_floats(target, before, 2);
@@ -289,7 +289,7 @@ static flock submit_flock(int bad, bool with_events, bool in_turn) {
     fixture_arm();
     iobind_status status = iobind_binding_run(self.bindings[i], self.stream, self.events[i], &fault);
     if (status != IOBIND_OK) { /* it has failed already, and the EP takes no more */
-      assert_true(i > bad && status == IOBIND_RUNTIME);
+      assert_true(i > bad && status == IOBIND_ERROR_RUNTIME);
     }
   }
   return self;
@@ -332,7 +332,7 @@ static void one_of_eight(void **state) {
         int run = orders[order][i];
         fixture_arm();
         iobind_status status = order == 1 ? ask(self.events[run]) : iobind_event_wait(self.events[run], &fault);
-        assert_true(run != bad || status == IOBIND_RUNTIME);
+        assert_true(run != bad || status == IOBIND_ERROR_RUNTIME);
         assert_true(order != 0 || run >= bad || status == IOBIND_OK);
       }
       for (int run = 0; order == 0 && run < bad; run++) {
@@ -359,7 +359,7 @@ static void one_of_eight_met_by_another(void **state) {
       case 0: (void)!iobind_tensor_write(tensor, 0, ones, sizeof ones, self.stream, &fault); break;
       case 1: (void)!iobind_tensor_copy(sources, &on_host, 1, self.stream, &fault); break;
       case 2: (void)!iobind_tensor_read(tensor, 0, values, sizeof values, self.stream, &fault); break;
-      default: expect(IOBIND_RUNTIME, iobind_stream_synchronize(self.stream, &fault)); break;
+      default: expect(IOBIND_ERROR_RUNTIME, iobind_stream_synchronize(self.stream, &fault)); break;
     }
     expect_flock(&self, 3);
     end_flock(&self);
@@ -388,13 +388,13 @@ static void one_of_eight_by_name(void **state) {
     (void)snprintf(which, sizeof which, "%d,name:Gather", bad + 1);
     assert_int_equal(vdev_set(0, "fail_compute", which), 0);
     for (int i = 0; i < RUNS; i++) {
-      expect(i == bad ? IOBIND_RUNTIME : IOBIND_OK, iobind_binding_run(self.bindings[i], self.stream, NULL, &fault));
+      expect(i == bad ? IOBIND_ERROR_RUNTIME : IOBIND_OK, iobind_binding_run(self.bindings[i], self.stream, NULL, &fault));
     }
     for (int i = 0; i < RUNS; i++) {
       iobind_tensor *output;
       float row[COLUMNS];
       if (i == bad) {
-        expect(IOBIND_INVALID_STATE, iobind_binding_get_output(self.bindings[i], 0, &output, &fault));
+        expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_get_output(self.bindings[i], 0, &output, &fault));
         continue;
       }
       expect_ok(iobind_binding_get_output(self.bindings[i], 0, &output, &fault));
@@ -414,13 +414,13 @@ static void read_behind_a_failure(void **state) {
   iobind_tensor *tensor = fixture_floats(device, ones, COLUMNS);
   fixture_arm();
   iobind_status status = iobind_tensor_read(tensor, 0, target, sizeof target, one.stream, &fault);
-  assert_true(status == IOBIND_OK || status == IOBIND_RUNTIME); /* the EP may know by now */
+  assert_true(status == IOBIND_OK || status == IOBIND_ERROR_RUNTIME); /* the EP may know by now */
   expect_ok(iobind_event_record(one.event, one.stream, &fault));
-  expect(IOBIND_RUNTIME, iobind_event_wait(one.event, &fault));
+  expect(IOBIND_ERROR_RUNTIME, iobind_event_wait(one.event, &fault));
   for (int i = 0; i < COLUMNS; i++) {
     assert_true(target[i] == -1);
   }
-  expect(IOBIND_RUNTIME, iobind_stream_synchronize(one.stream, &fault));
+  expect(IOBIND_ERROR_RUNTIME, iobind_stream_synchronize(one.stream, &fault));
   expect_ok(iobind_tensor_read(tensor, 0, target, sizeof target, one.stream, &fault));
   expect_ok(iobind_stream_synchronize(one.stream, &fault));
   assert_memory_equal(target, ones, sizeof ones);
@@ -435,7 +435,7 @@ static void given_up(void **state) {
   iobind_binding_destroy(one.binding);
   iobind_session_destroy(one.session);
   iobind_event_destroy(one.event);
-  expect(IOBIND_RUNTIME, iobind_stream_synchronize(one.stream, &fault));
+  expect(IOBIND_ERROR_RUNTIME, iobind_stream_synchronize(one.stream, &fault));
   expect_ok(iobind_stream_synchronize(one.stream, &fault));
   iobind_stream_destroy(one.stream);
 }
@@ -553,7 +553,7 @@ static void submit_items(trial *self, iobind_pipeline *pipeline) {
     fixture_arm();
     iobind_status status = iobind_pipeline_submit(pipeline, &index, &fault);
     iobind_tensor_release(index);
-    if (self->stops && self->submitted > BAD && status == IOBIND_INVALID_STATE) {
+    if (self->stops && self->submitted > BAD && status == IOBIND_ERROR_INVALID_STATE) {
       expect_words("failed, and the pipeline stops");
       return;
     }
@@ -575,13 +575,13 @@ static void expect_item(trial *self, iobind_pipeline *pipeline, int i) {
   }
   assert_null(output);
   if (!self->vague) {
-    assert_int_equal(status, i == BAD ? IOBIND_RUNTIME : IOBIND_CANCELLED);
+    assert_int_equal(status, i == BAD ? IOBIND_ERROR_RUNTIME : IOBIND_ERROR_CANCELLED);
     assert_true(i >= BAD && (i == BAD || self->stops));
     expect_words(i == BAD ? "item 7: " : "item 7 failed");
-  } else if (status == IOBIND_CANCELLED) {
+  } else if (status == IOBIND_ERROR_CANCELLED) {
     assert_true(self->stops);
   } else {
-    assert_int_equal(status, IOBIND_RUNTIME);
+    assert_int_equal(status, IOBIND_ERROR_RUNTIME);
     expect_words("indices");
   }
 }

@@ -74,8 +74,8 @@ static iobind_tensor *make_pinned(const float *values) {
   const int64_t dims[1] = {COUNT};
   iobind_tensor *tensor;
   void *data;
-  expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_HOST_ACCESSIBLE, IOBIND_FLOAT32, dims, 1, &tensor, &fault));
-  expect_ok(iobind_tensor_get_data(tensor, IOBIND_FLOAT32, &data, &fault));
+  expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_HOST_ACCESSIBLE, IOBIND_DTYPE_FLOAT32, dims, 1, &tensor, &fault));
+  expect_ok(iobind_tensor_get_data(tensor, IOBIND_DTYPE_FLOAT32, &data, &fault));
   memcpy(data, values, sizeof ones);
   return tensor;
 }
@@ -86,7 +86,7 @@ static void copy(const iobind_tensor *from, iobind_tensor *to, iobind_stream *st
 
 static void expect_pinned(iobind_tensor *tensor, const float *values) {
   void *data;
-  expect_ok(iobind_tensor_get_data(tensor, IOBIND_FLOAT32, &data, &fault));
+  expect_ok(iobind_tensor_get_data(tensor, IOBIND_DTYPE_FLOAT32, &data, &fault));
   assert_memory_equal(data, values, sizeof ones);
 }
 
@@ -202,9 +202,9 @@ static void events_of_theirs(void **state) {
   expect_pinned(out, threes);
   expect_ok(iobind_stream_synchronize(third, &fault));
   native.handle = NULL;
-  expect(IOBIND_INVALID_ARGUMENT, iobind_stream_wait_native(third, &native, &fault));
-  expect(IOBIND_INVALID_ARGUMENT, iobind_stream_wait_native(third, NULL, &fault));
-  expect(IOBIND_INVALID_ARGUMENT, iobind_stream_signal_native(NULL, &native, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_stream_wait_native(third, &native, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_stream_wait_native(third, NULL, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_stream_signal_native(NULL, &native, &fault));
   vdev_event_destroy(event);
   iobind_stream_destroy(third);
   iobind_tensor_release(x);
@@ -217,21 +217,21 @@ static void refuses(void **state) {
   iobind_stream *made;
   iobind_native native = native_of(iobind_stream_native(theirs));
   iobind_device *host = iobind_runtime_get_device(runtime, 0);
-  expect(IOBIND_NOT_SUPPORTED, iobind_stream_wrap(host, &native, NULL, NULL, &made, &fault));
-  expect(IOBIND_INVALID_ARGUMENT, iobind_stream_wrap(device, NULL, NULL, NULL, &made, &fault));
-  expect(IOBIND_INVALID_ARGUMENT, iobind_stream_wrap(NULL, &native, NULL, NULL, &made, &fault));
-  expect(IOBIND_INVALID_ARGUMENT, iobind_stream_wrap(device, &native, NULL, NULL, NULL, &fault));
+  expect(IOBIND_ERROR_NOT_SUPPORTED, iobind_stream_wrap(host, &native, NULL, NULL, &made, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_stream_wrap(device, NULL, NULL, NULL, &made, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_stream_wrap(NULL, &native, NULL, NULL, &made, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_stream_wrap(device, &native, NULL, NULL, NULL, &fault));
   native.value = 1;
-  expect(IOBIND_INVALID_ARGUMENT, iobind_stream_wrap(device, &native, fixture_deleter, &deleted, &made, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_stream_wrap(device, &native, fixture_deleter, &deleted, &made, &fault));
   native.value = 0;
   native.kind = IOBIND_NATIVE_D3D12;
-  expect(IOBIND_NOT_SUPPORTED, iobind_stream_wrap(device, &native, fixture_deleter, &deleted, &made, &fault));
+  expect(IOBIND_ERROR_NOT_SUPPORTED, iobind_stream_wrap(device, &native, fixture_deleter, &deleted, &made, &fault));
   expect_words("D3D12");
   native.kind = 77;
-  expect(IOBIND_INVALID_ARGUMENT, iobind_stream_wrap(device, &native, fixture_deleter, &deleted, &made, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_stream_wrap(device, &native, fixture_deleter, &deleted, &made, &fault));
   native = native_of(&native);
   if (on_vdev) { /* CUDA crashes over what is not a stream */
-    expect(IOBIND_RUNTIME, iobind_stream_wrap(device, &native, fixture_deleter, &deleted, &made, &fault));
+    expect(IOBIND_ERROR_RUNTIME, iobind_stream_wrap(device, &native, fixture_deleter, &deleted, &made, &fault));
   }
   assert_int_equal(deleted.count, 0);
 }

@@ -61,7 +61,7 @@ static iobind_tensor *make_host_readable(void) {
   static const int64_t dim = COUNT;
   iobind_tensor *made = NULL;
   iobind_memory memory = device == cpu ? IOBIND_MEMORY_DEFAULT : IOBIND_MEMORY_HOST_ACCESSIBLE;
-  expect_ok(iobind_tensor_create(device, memory, IOBIND_FLOAT32, &dim, 1, &made, &fault));
+  expect_ok(iobind_tensor_create(device, memory, IOBIND_DTYPE_FLOAT32, &dim, 1, &made, &fault));
   expect_ok(iobind_tensor_write(made, 0, zeros, sizeof zeros, NULL, &fault));
   return made;
 }
@@ -164,7 +164,7 @@ static void data_behind_a_copy(void **state) {
   expect_ok(copy(y, target, stream));
   gate_begin(&held);
   fixture_arm();
-  iobind_status status = iobind_tensor_get_data(target, IOBIND_FLOAT32, &data, &fault);
+  iobind_status status = iobind_tensor_get_data(target, IOBIND_DTYPE_FLOAT32, &data, &fault);
   if (status == IOBIND_OK) {
     memcpy(read, data, sizeof read);
   }
@@ -228,7 +228,7 @@ static void data_of_an_input(void **state) {
   expect_ok(iobind_binding_run(binding, stream, NULL, &fault));
   gate_begin(&held);
   fixture_arm();
-  iobind_status status = iobind_tensor_get_data(source, IOBIND_FLOAT32, &data, &fault);
+  iobind_status status = iobind_tensor_get_data(source, IOBIND_DTYPE_FLOAT32, &data, &fault);
   if (status == IOBIND_OK) {
     memcpy(data, nines, sizeof nines);
   }

@@ -34,7 +34,7 @@ static iobind_tensor *make(iobind_device *where, iobind_memory memory, iobind_dt
 }
 
 static iobind_tensor *make_index(iobind_device *where, iobind_memory memory, int64_t value) {
-  iobind_tensor *tensor = make(where, memory, IOBIND_INT64, 1);
+  iobind_tensor *tensor = make(where, memory, IOBIND_DTYPE_INT64, 1);
   expect_ok(iobind_tensor_write(tensor, 0, &value, sizeof value, NULL, &fault));
   return tensor;
 }
@@ -133,7 +133,7 @@ static void updated_between_queued_runs(void **state) {
   slicer self = make_slicer();
   iobind_tensor *begin = make_index(reads_bounds_on(&self), IOBIND_MEMORY_DEFAULT, 0);
   iobind_tensor *end = make_index(reads_bounds_on(&self), IOBIND_MEMORY_DEFAULT, 1);
-  iobind_tensor *y = make(device, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, 1);
+  iobind_tensor *y = make(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, 1);
   float read[RUNS] = {-1, -1, -1};
   bind_bound(&self, 1, begin, NULL);
   bind_bound(&self, 2, end, NULL);

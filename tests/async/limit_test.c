@@ -107,9 +107,9 @@ static void of_an_event(void **state) {
   close_gate(&held);
   expect_ok(iobind_tensor_read(x, 0, read, sizeof read, stream, &fault));
   expect_ok(iobind_event_record(event, stream, &fault));
-  expect(IOBIND_TIMEOUT, iobind_event_wait_for(event, 0, &fault));
+  expect(IOBIND_ERROR_TIMEOUT, iobind_event_wait_for(event, 0, &fault));
   expect_words("event_wait_for");
-  expect(IOBIND_TIMEOUT, iobind_event_wait_for(event, SHORT_NS, &fault));
+  expect(IOBIND_ERROR_TIMEOUT, iobind_event_wait_for(event, SHORT_NS, &fault));
   open_gate(&held);
   expect_ok(iobind_event_wait_for(event, LONG_NS, &fault));
   assert_memory_equal(read, ones, sizeof read);
@@ -135,7 +135,7 @@ static void of_several_threads(void **state) {
   for (int i = 0; i < 3; i++) {
     assert_int_equal(pthread_create(&threads[i], NULL, wait_for_long, event), 0);
   }
-  expect(IOBIND_TIMEOUT, iobind_event_wait_for(event, SHORT_NS, &fault));
+  expect(IOBIND_ERROR_TIMEOUT, iobind_event_wait_for(event, SHORT_NS, &fault));
   open_gate(&held);
   for (int i = 0; i < 3; i++) {
     void *good = NULL;
@@ -163,7 +163,7 @@ static void of_what_is_destroyed(void **state) {
   close_gate(&held);
   expect_ok(iobind_tensor_read(x, 0, read, sizeof read, stream, &fault));
   expect_ok(iobind_event_record(event, stream, &fault));
-  expect(IOBIND_TIMEOUT, iobind_event_wait_for(event, SHORT_NS, &fault));
+  expect(IOBIND_ERROR_TIMEOUT, iobind_event_wait_for(event, SHORT_NS, &fault));
   iobind_event_destroy(event);
   assert_int_equal(pthread_create(&thread, NULL, open_later, &held), 0);
   iobind_stream_destroy(stream);
@@ -177,8 +177,8 @@ static void of_what_is_destroyed(void **state) {
 static void refuses(void **state) {
   (void)state;
   iobind_tensor *output = NULL;
-  expect(IOBIND_INVALID_ARGUMENT, iobind_event_wait_for(NULL, 0, &fault));
-  expect(IOBIND_INVALID_ARGUMENT, iobind_pipeline_next_for(NULL, 0, &output, NULL, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_event_wait_for(NULL, 0, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_pipeline_next_for(NULL, 0, &output, NULL, &fault));
   expect_words("pipeline_next_for");
 }
 
@@ -203,12 +203,12 @@ static void of_an_item(void **state) {
   iobind_pipeline *pipeline = make_pipeline();
   iobind_pipeline_item item = IOBIND_PIPELINE_ITEM_INIT;
   iobind_tensor *output = NULL;
-  expect(IOBIND_NOT_FOUND, iobind_pipeline_next_for(pipeline, 0, &output, &item, &fault));
+  expect(IOBIND_ERROR_NOT_FOUND, iobind_pipeline_next_for(pipeline, 0, &output, &item, &fault));
   set_gate(true);
   submit(pipeline, ones);
   submit(pipeline, twos);
   for (int i = 0; i < 3; i++) {
-    expect(IOBIND_TIMEOUT, iobind_pipeline_next_for(pipeline, i == 0 ? 0 : SHORT_NS, &output, &item, &fault));
+    expect(IOBIND_ERROR_TIMEOUT, iobind_pipeline_next_for(pipeline, i == 0 ? 0 : SHORT_NS, &output, &item, &fault));
     expect_words("pipeline_next_for");
     assert_null(output);
   }
@@ -229,12 +229,12 @@ static void of_items_that_are_asked_for_again(void **state) {
   for (int i = 0; i < SLOW + QUICK; i++) {
     iobind_tensor *output = NULL;
     iobind_pipeline_item item = IOBIND_PIPELINE_ITEM_INIT;
-    iobind_status status = IOBIND_TIMEOUT;
+    iobind_status status = IOBIND_ERROR_TIMEOUT;
     if (on_vdev && (i == 0 || i == SLOW)) {
       assert_int_equal(vdev_set(0, "delay_compute", i == 0 ? "every:1,us:20000" : "0"), 0);
     }
     submit(pipeline, i % 2 == 0 ? ones : twos);
-    while (status == IOBIND_TIMEOUT) {
+    while (status == IOBIND_ERROR_TIMEOUT) {
       status = iobind_pipeline_next_for(pipeline, i >= SLOW || i % 3 == 0 ? 0 : SHORT_NS, &output, &item, &fault);
     }
     assert_int_equal(status, IOBIND_OK);

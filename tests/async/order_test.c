@@ -39,7 +39,7 @@ static iobind_tensor *in, *x, *y, *out;
 static iobind_tensor *make(iobind_memory memory) {
   static const int64_t dims[1] = {COUNT};
   iobind_tensor *tensor;
-  expect_ok(iobind_tensor_create(device, memory, IOBIND_FLOAT32, dims, 1, &tensor, &fault));
+  expect_ok(iobind_tensor_create(device, memory, IOBIND_DTYPE_FLOAT32, dims, 1, &tensor, &fault));
   return tensor;
 }
 
@@ -149,7 +149,7 @@ static void each_event_is_missed(void **state) {
   (void)state;
   for (edge missing = 0; missing < EDGES; missing++) {
     for (int i = 0; i < 5; i++) {
-      expect(IOBIND_RUNTIME, go(missing));
+      expect(IOBIND_ERROR_RUNTIME, go(missing));
       expect_words("no event or wait orders the two");
       synchronize();
       expect_ok(go(EDGES)); /* afterwards all works */
@@ -161,7 +161,7 @@ static void each_event_is_missed(void **state) {
 static iobind_binding *make_look_up(iobind_session *table, const int64_t *index, iobind_tensor **row) {
   const int64_t dims[1] = {1};
   iobind_binding *binding;
-  expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_INT64, dims, 1, row, &fault));
+  expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_INT64, dims, 1, row, &fault));
   expect_ok(iobind_tensor_write(*row, 0, index, sizeof *index, NULL, &fault));
   expect_ok(iobind_binding_create(table, &binding, &fault));
   expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, *row, NULL, &fault));
@@ -211,11 +211,11 @@ static void failures_are_heard(void **state) {
     expect_ok(iobind_event_wait(events[UP], &fault));
     expect_ok(iobind_binding_run(bad, streams[RUN], events[RUN], &fault));
     if (i % 2 == 0) {
-      expect(IOBIND_RUNTIME, iobind_event_wait(events[RUN], &fault));
+      expect(IOBIND_ERROR_RUNTIME, iobind_event_wait(events[RUN], &fault));
     }
-    expect(IOBIND_RUNTIME, iobind_stream_synchronize(streams[RUN], &fault));
-    expect(IOBIND_RUNTIME, iobind_event_wait(events[RUN], &fault));
-    expect(IOBIND_RUNTIME, iobind_binding_get_output(bad, 0, &output, &fault));
+    expect(IOBIND_ERROR_RUNTIME, iobind_stream_synchronize(streams[RUN], &fault));
+    expect(IOBIND_ERROR_RUNTIME, iobind_event_wait(events[RUN], &fault));
+    expect(IOBIND_ERROR_RUNTIME, iobind_binding_get_output(bad, 0, &output, &fault));
     expect_ok(iobind_event_wait(events[UP], &fault));
     expect_ok(iobind_binding_get_output(good, 0, &output, &fault));
     expect_ok(iobind_binding_run(good, streams[RUN], NULL, &fault));
@@ -261,8 +261,8 @@ static void output_is_lent_while_the_run_is_under_way(void **state) {
   float *came;
   iobind_binding *binding;
   iobind_tensor *lent;
-  expect_ok(iobind_tensor_get_data(in, IOBIND_FLOAT32, (void **)&given, &fault));
-  expect_ok(iobind_tensor_get_data(out, IOBIND_FLOAT32, (void **)&came, &fault));
+  expect_ok(iobind_tensor_get_data(in, IOBIND_DTYPE_FLOAT32, (void **)&given, &fault));
+  expect_ok(iobind_tensor_get_data(out, IOBIND_DTYPE_FLOAT32, (void **)&came, &fault));
   for (int i = 0; i < COUNT; i++) {
     given[i] = (float)i;
   }
@@ -278,8 +278,8 @@ static void output_is_lent_while_the_run_is_under_way(void **state) {
     iobind_tensor_retain(lent);
     expect_ok(copy(lent, out, streams[DOWN]));
     expect_ok(iobind_event_record(events[DOWN], streams[DOWN], &fault));
-    expect(IOBIND_INVALID_STATE, iobind_binding_check(binding, &fault));
-    expect(IOBIND_TIMEOUT, iobind_event_wait_for(events[DOWN], 1000, &fault));
+    expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_check(binding, &fault));
+    expect(IOBIND_ERROR_TIMEOUT, iobind_event_wait_for(events[DOWN], 1000, &fault));
     expect_ok(iobind_binding_run(binding, streams[RUN], NULL, &fault)); /* the next one writes other memory */
     open_gate(gate);
     expect_ok(iobind_event_wait(events[DOWN], &fault));
@@ -311,18 +311,18 @@ static void failure_is_heard_where_an_output_was_lent(void **state) {
     expect_ok(iobind_event_record(events[DOWN], streams[DOWN], &fault));
     open_gate(gate);
     if (i % 2 == 0) { /* the run's own stream tells it first, and works again */
-      expect(IOBIND_RUNTIME, iobind_stream_synchronize(streams[RUN], &fault));
+      expect(IOBIND_ERROR_RUNTIME, iobind_stream_synchronize(streams[RUN], &fault));
       expect_ok(iobind_binding_run(good, streams[RUN], NULL, &fault));
       expect_ok(iobind_binding_lend_output(good, 0, streams[DOWN], &lent, &fault));
     }
     if (i < 2) {
-      expect(IOBIND_RUNTIME, iobind_event_wait(events[DOWN], &fault));
+      expect(IOBIND_ERROR_RUNTIME, iobind_event_wait(events[DOWN], &fault));
     }
-    expect(IOBIND_RUNTIME, iobind_stream_synchronize(streams[DOWN], &fault));
-    expect(IOBIND_RUNTIME, iobind_event_wait(events[DOWN], &fault));
+    expect(IOBIND_ERROR_RUNTIME, iobind_stream_synchronize(streams[DOWN], &fault));
+    expect(IOBIND_ERROR_RUNTIME, iobind_event_wait(events[DOWN], &fault));
     expect_ok(iobind_event_wait(events[UP], &fault));
     (void)!iobind_stream_synchronize(streams[RUN], &fault);
-    expect(IOBIND_RUNTIME, iobind_binding_get_output(bad, 0, &lent, &fault));
+    expect(IOBIND_ERROR_RUNTIME, iobind_binding_get_output(bad, 0, &lent, &fault));
     expect_ok(iobind_binding_run(bindings[0], streams[DOWN], NULL, &fault)); /* what comes afterwards works */
     synchronize();
   }
@@ -383,14 +383,14 @@ static void what_the_host_reads_is_waited_for(void **state) {
 static void lending_takes_right_arguments(void **state) {
   (void)state;
   iobind_tensor *lent = x;
-  expect(IOBIND_INVALID_STATE, iobind_binding_lend_output(bindings[0], 0, streams[RUN], &lent, &fault));
+  expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_lend_output(bindings[0], 0, streams[RUN], &lent, &fault));
   assert_null(lent);
   expect_ok(iobind_binding_run(bindings[0], streams[RUN], NULL, &fault));
-  expect(IOBIND_NOT_FOUND, iobind_binding_lend_output(bindings[0], 1, streams[RUN], &lent, &fault));
-  expect(IOBIND_INVALID_ARGUMENT, iobind_binding_lend_output(bindings[0], 0, NULL, &lent, &fault));
+  expect(IOBIND_ERROR_NOT_FOUND, iobind_binding_lend_output(bindings[0], 1, streams[RUN], &lent, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_binding_lend_output(bindings[0], 0, NULL, &lent, &fault));
   expect_words("stream is NULL");
-  expect(IOBIND_INVALID_ARGUMENT, iobind_binding_lend_output(bindings[0], 0, streams[RUN], NULL, &fault));
-  expect(IOBIND_INVALID_ARGUMENT, iobind_binding_lend_output(NULL, 0, streams[RUN], &lent, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_binding_lend_output(bindings[0], 0, streams[RUN], NULL, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_binding_lend_output(NULL, 0, streams[RUN], &lent, &fault));
   synchronize();
 }
 

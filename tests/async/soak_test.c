@@ -49,7 +49,7 @@ static size_t pick(size_t below) {
 
 /* Only these may come back: a run that was cancelled takes what is behind it on a worker's stream along. */
 static bool well(iobind_status status, const char *what) {
-  if (status != IOBIND_OK && status != IOBIND_CANCELLED) {
+  if (status != IOBIND_OK && status != IOBIND_ERROR_CANCELLED) {
     print_error("%s: %s\n", what, fault.message);
     fail();
   }
@@ -81,8 +81,8 @@ static iobind_tensor *make_input(float value) {
   float *data = malloc(sizeof values);
   assert_non_null(data);
   memcpy(data, values, sizeof values);
-  expect_ok(iobind_tensor_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, dims, 1, data, sizeof values, forget, NULL, &tensor,
-                               &fault));
+  expect_ok(iobind_tensor_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 1, data, sizeof values, forget, NULL,
+                               &tensor, &fault));
   wrapped++;
   return tensor;
 }
@@ -151,7 +151,7 @@ static void start(lane *self) {
   size_t stream = pick(STREAMS);
   fault = (iobind_error)IOBIND_ERROR_INIT;
   iobind_status status = iobind_binding_run(self->binding, streams[stream], pick(2) > 0 ? self->event : NULL, &fault);
-  if (self->has_run && status == IOBIND_INVALID_STATE) {
+  if (self->has_run && status == IOBIND_ERROR_INVALID_STATE) {
     runs.refused++; /* the last one has not been seen to pass */
     return;
   }
@@ -249,7 +249,7 @@ static void *ask(void *context) {
                            : i % 31 == 0 ? iobind_binding_cancel(self->binding, NULL)
                                          : iobind_event_query(self->event, &done, NULL);
     pthread_mutex_unlock(&alive);
-    *good = *good && (status == IOBIND_OK || status == IOBIND_CANCELLED);
+    *good = *good && (status == IOBIND_OK || status == IOBIND_ERROR_CANCELLED);
     (void)nanosleep(&moment, NULL);
   }
   return NULL;

@@ -373,14 +373,14 @@ static iobind_tensor *host_copy(world *w, const value *v) {
                                           world_error(w)))) {
     return NULL;
   }
-  for (size_t i = 0; v->dtype == IOBIND_STRING && i < value_count(v); i++) {
+  for (size_t i = 0; v->dtype == IOBIND_DTYPE_STRING && i < value_count(v); i++) {
     char text[128];
     uint32_t number;
     memcpy(&number, value_data(v) + i * sizeof number, sizeof number);
     value_string(number, text, sizeof text);
     world_must(w, iobind_tensor_set_string(handle, i, text, world_error(w)));
   }
-  if (v->dtype != IOBIND_STRING) {
+  if (v->dtype != IOBIND_DTYPE_STRING) {
     world_must(w, iobind_tensor_write(handle, 0, value_data(v), value_bytes(v), NULL, world_error(w)));
   }
   return handle;

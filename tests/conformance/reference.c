@@ -199,7 +199,7 @@ static size_t lookup(const call *c) {
   const value *index = &c->inputs[0];
   size_t columns = (size_t)parameter(c, "columns", "4");
   int64_t dims[] = {index->dims[0], (int64_t)columns};
-  value *found = make(c, 0, IOBIND_FLOAT32, dims, 2);
+  value *found = make(c, 0, IOBIND_DTYPE_FLOAT32, dims, 2);
   for (size_t i = 0; found != NULL && i < value_count(found); i++) {
     size_t at = (size_t)get(index, i / columns) * columns + i % columns;
     set(found, i, (double)(at % 8191));
@@ -211,7 +211,7 @@ static size_t nonzero(const call *c) {
   const value *x = &c->inputs[0];
   int64_t dims[] = {(int64_t)x->rank, 0};
   for (size_t i = 0; i < value_count(x); i++) dims[1] += get(x, i) != 0;
-  value *y = make(c, 0, IOBIND_INT64, dims, 2);
+  value *y = make(c, 0, IOBIND_DTYPE_INT64, dims, 2);
   size_t seen = 0;
   for (size_t i = 0; y != NULL && i < value_count(x); i++) {
     if (get(x, i) == 0) continue;
@@ -249,7 +249,7 @@ static size_t expand(const call *c) {
 static size_t shape_of(const call *c) {
   const value *x = &c->inputs[0];
   int64_t dims[] = {(int64_t)x->rank};
-  value *y = make(c, 0, IOBIND_INT64, dims, 1);
+  value *y = make(c, 0, IOBIND_DTYPE_INT64, dims, 1);
   for (size_t i = 0; y != NULL && i < x->rank; i++) set(y, i, (double)x->dims[i]);
   return y != NULL;
 }

@@ -96,12 +96,12 @@ static void start(world *w, const step *s) {
     return;
   }
   w->running = 1;
-  while (status != IOBIND_INVALID_STATE && !atomic_load(&w->run_over)) {
+  while (status != IOBIND_ERROR_INVALID_STATE && !atomic_load(&w->run_over)) {
     sched_yield();
     status =
         iobind_binding_set_output(w->current->handle, 0, (iobind_output_mode)NO_MODE, NULL, IOBIND_MEMORY_DEFAULT, NULL, NULL);
   }
-  if (status != IOBIND_INVALID_STATE) world_fail(w, "the run was over before it was seen");
+  if (status != IOBIND_ERROR_INVALID_STATE) world_fail(w, "the run was over before it was seen");
 }
 
 static void cancel(world *w, const step *s) {

@@ -177,7 +177,7 @@ static void fill(world *w, const step *s) {
   unsigned char *data = world_keep(w, bytes);
   if (data == NULL) return;
   value_pattern(&t->value, seed, data);
-  if (t->value.dtype != IOBIND_STRING) {
+  if (t->value.dtype != IOBIND_DTYPE_STRING) {
     write_bytes(w, t, 0, data, bytes, stream);
     return;
   }
@@ -276,7 +276,7 @@ static int check_info(world *w, tensor *t, iobind_tensor_info *info) {
   value_print_type(&t->value, expected, sizeof expected);
   value_print_type(&actual, got, sizeof got);
   if (strcmp(expected, got) != 0) world_fail(w, "%s: expected %s, got %s", t->name, expected, got);
-  size_t bytes = t->value.dtype == IOBIND_STRING ? 0 : value_bytes(&t->value);
+  size_t bytes = t->value.dtype == IOBIND_DTYPE_STRING ? 0 : value_bytes(&t->value);
   if (info->bytes != bytes) world_fail(w, "%s: expected %zu bytes, got %zu", t->name, bytes, info->bytes);
   if (info->device != t->value.device || info->memory != t->value.memory) {
     iobind_device_info is = IOBIND_DEVICE_INFO_INIT, should = IOBIND_DEVICE_INFO_INIT;
@@ -293,7 +293,7 @@ static int check_info(world *w, tensor *t, iobind_tensor_info *info) {
 static void check_access(world *w, tensor *t, const iobind_tensor_info *info) {
   iobind_device_info device = IOBIND_DEVICE_INFO_INIT;
   if (!world_must(w, iobind_device_get_info(t->value.device, &device, world_error(w)))) return;
-  int has_bytes = t->value.dtype != IOBIND_STRING;
+  int has_bytes = t->value.dtype != IOBIND_DTYPE_STRING;
   int readable =
       has_bytes && (t->value.memory == IOBIND_MEMORY_HOST_ACCESSIBLE || (device.flags & IOBIND_DEVICE_HOST_MEMORY) != 0);
   if (info->host_readable != readable) world_fail(w, "%s: host_readable is %d", t->name, info->host_readable);
@@ -301,7 +301,7 @@ static void check_access(world *w, tensor *t, const iobind_tensor_info *info) {
   void *data = t;
   iobind_status status = iobind_tensor_get_data(t->handle, (iobind_dtype)t->value.dtype, &data, world_error(w));
   if (!readable) {
-    if (status != IOBIND_DEVICE || data != NULL) world_fail(w, "%s: the host may look into device memory", t->name);
+    if (status != IOBIND_ERROR_WRONG_DEVICE || data != NULL) world_fail(w, "%s: the host may look into device memory", t->name);
   } else if (world_must(w, status)) {
     if ((data == NULL) != (info->bytes == 0)) world_fail(w, "%s: %zu bytes of data at %p", t->name, info->bytes, data);
     if (data != NULL) compare(w, t->name, value_data(&t->value), data, info->bytes);
@@ -324,7 +324,7 @@ static void check(world *w, const step *s) {
     tensor *t = world_tensor(w, s->words[i]);
     if (t == NULL || !check_info(w, t, &info)) return;
     check_access(w, t, &info);
-    if (t->value.dtype == IOBIND_STRING) {
+    if (t->value.dtype == IOBIND_DTYPE_STRING) {
       check_strings(w, t);
     } else {
       check_content(w, t, info.bytes);

@@ -29,7 +29,7 @@ static int carry_state(iobind_session *session, iobind_binding *binding) {
   TRY(iobind_session_find_input(session, "past", &past, &error));
   TRY(iobind_session_find_output(session, "state", &state, &error));
   TRY(iobind_session_get_input(session, past, &info, &error));
-  TRY(iobind_tensor_create(info.device, (iobind_memory)info.memory, IOBIND_FLOAT32, dims, 4, &none, &error));
+  TRY(iobind_tensor_create(info.device, (iobind_memory)info.memory, IOBIND_DTYPE_FLOAT32, dims, 4, &none, &error));
   TRY(iobind_binding_carry(binding, state, past, IOBIND_CARRY_MOVE, &error));
   TRY(iobind_binding_set_input(binding, past, IOBIND_INPUT_RESIDENT, none, NULL, &error));
   iobind_tensor_release(none);
@@ -39,8 +39,8 @@ static int carry_state(iobind_session *session, iobind_binding *binding) {
 /* `count` tokens behind the state; the last one's logits. */
 static int step(iobind_device *cpu, iobind_binding *binding, int64_t *tokens, int64_t count, float logits[VOCAB]) {
   iobind_tensor *given, *result;
-  TRY(iobind_tensor_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_INT64, &count, 1, tokens, (size_t)count * sizeof *tokens, NULL,
-                         NULL, &given, &error));
+  TRY(iobind_tensor_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_INT64, &count, 1, tokens, (size_t)count * sizeof *tokens,
+                         NULL, NULL, &given, &error));
   TRY(iobind_binding_set_input(binding, 0, IOBIND_INPUT_SNAPSHOT, given, NULL, &error));
   iobind_tensor_release(given);
   TRY(iobind_binding_run(binding, NULL, NULL, &error));

@@ -56,7 +56,7 @@ size_t value_count(const value *v) {
 }
 
 size_t value_bytes(const value *v) {
-  if (v->dtype == IOBIND_STRING) return value_count(v) * STRING_BYTES;
+  if (v->dtype == IOBIND_DTYPE_STRING) return value_count(v) * STRING_BYTES;
   return (value_count(v) * element_bits(value_element(v)) + 7) / 8;
 }
 
@@ -66,7 +66,7 @@ int value_allocate(value *v) {
   v->mirror = malloc(sizeof *v->mirror + bytes + 1);
   if (v->mirror == NULL) return 0;
   v->mirror->references = 1;
-  memset(v->mirror->bytes, v->dtype == IOBIND_STRING ? 0 : UNLIKELY, bytes);
+  memset(v->mirror->bytes, v->dtype == IOBIND_DTYPE_STRING ? 0 : UNLIKELY, bytes);
   return 1;
 }
 
@@ -106,7 +106,7 @@ void value_pattern(const value *v, int64_t seed, unsigned char *bytes) {
   int32_t element = value_element(v);
   size_t count = value_count(v), size = value_bytes(v);
   memset(bytes, 0, size);
-  if (v->dtype == IOBIND_STRING) {
+  if (v->dtype == IOBIND_DTYPE_STRING) {
     for (size_t i = 0; i < count; i++) {
       uint32_t number = (uint32_t)seed + (uint32_t)i;
       memcpy(bytes + i * STRING_BYTES, &number, STRING_BYTES);

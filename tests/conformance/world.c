@@ -44,7 +44,8 @@ int world_settle(world *w, iobind_status status, const void *out) {
     }
     return w->failure[0] == '\0';
   }
-  if (status == IOBIND_RUNTIME && w->error.ort_code == 0) world_fail(w, "RUNTIME without ORT's code: %s", w->error.message);
+  if (status == IOBIND_ERROR_RUNTIME && w->error.ort_code == 0)
+    world_fail(w, "RUNTIME without ORT's code: %s", w->error.message);
   if (status != w->expected) {
     world_fail(w, "expected %s, got %s: %s", iobind_status_name(w->expected), iobind_status_name(status), w->error.message);
   } else if (strstr(w->error.message, w->expected_text) == NULL) {

@@ -16,7 +16,7 @@ int main(void) {
   TRY(iobind_runtime_create(NULL, &runtime, &error));
   TRY(iobind_runtime_find_device(runtime, "vdev", &device, NULL, &error));
   vdev_reset(0);
-  TRY(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, dims, 1, &tensor, &error));
+  TRY(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 1, &tensor, &error));
   TRY(iobind_tensor_write(tensor, 0, numbers, sizeof numbers, NULL, &error));
   printf("%lld bytes\n", (long long)vdev_get(0, "h2d_bytes"));
   iobind_tensor_release(tensor);

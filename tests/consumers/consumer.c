@@ -26,7 +26,7 @@ int main(int argc, char **argv) {
   TRY(iobind_session_create(runtime, argv[1], &options, &session, &error));
   TRY(iobind_binding_create(session, &binding, &error));
   for (size_t i = 0; i < 2; i++) {
-    TRY(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, dims, 1, &inputs[i], &error));
+    TRY(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 1, &inputs[i], &error));
     TRY(iobind_tensor_write(inputs[i], 0, i == 0 ? x : y, sizeof x, NULL, &error));
     TRY(iobind_binding_set_input(binding, i, IOBIND_INPUT_RESIDENT, inputs[i], NULL, &error));
     iobind_tensor_release(inputs[i]);

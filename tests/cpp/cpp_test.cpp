@@ -42,17 +42,17 @@ static bool has(const error &failed, iobind_status status, const char *words) {
 static void tensors(const device &cpu, const device &on) {
   error failed;
   tensor x = tensor::from(on, {2, 2}, ones, &failed);
-  CHECK(!failed && x && x.bytes() == 16 && x.where() == on && x.dtype() == IOBIND_FLOAT32);
+  CHECK(!failed && x && x.bytes() == 16 && x.where() == on && x.dtype() == IOBIND_DTYPE_FLOAT32);
   CHECK(x.dims() == iobind::shape({2, 2}) && x.share().dims()[1] == 2);
   CHECK(x.read<float>(&failed) == std::vector<float>(ones.begin(), ones.end()));
-  CHECK(x.read<std::int32_t>(&failed).empty() && has(failed, IOBIND_DTYPE, "float32"));
+  CHECK(x.read<std::int32_t>(&failed).empty() && has(failed, IOBIND_ERROR_DTYPE, "float32"));
   double other[4] = {};
-  CHECK(!x.write(other, &failed) && has(failed, IOBIND_DTYPE, "float64"));
+  CHECK(!x.write(other, &failed) && has(failed, IOBIND_ERROR_DTYPE, "float64"));
   float fewer[2] = {5, 6}, more[5] = {};
-  CHECK(!x.write(fewer, &failed) && has(failed, IOBIND_INVALID_ARGUMENT, "expected 4, got 2"));
+  CHECK(!x.write(fewer, &failed) && has(failed, IOBIND_ERROR_INVALID_ARGUMENT, "expected 4, got 2"));
   CHECK(x.write_part(2, fewer, &failed) && x.read_part(1, fewer, &failed) && fewer[0] == 2 && fewer[1] == 5);
-  CHECK(!x.write_part(3, fewer, &failed) && has(failed, IOBIND_INVALID_ARGUMENT, "tensor_write"));
-  CHECK(!x.read(more, &failed) && has(failed, IOBIND_INVALID_ARGUMENT, "expected 4, got 5"));
+  CHECK(!x.write_part(3, fewer, &failed) && has(failed, IOBIND_ERROR_INVALID_ARGUMENT, "tensor_write"));
+  CHECK(!x.read(more, &failed) && has(failed, IOBIND_ERROR_INVALID_ARGUMENT, "expected 4, got 5"));
   CHECK(x.write(ones, &failed));
   std::array<std::byte, 16> bytes{};
   CHECK(x.read(bytes, &failed) && !failed && bytes[3] == std::byte{0x3f});
@@ -62,21 +62,21 @@ static void tensors(const device &cpu, const device &on) {
   CHECK(x.get() == moved.get());
   moved = tensor();
   CHECK(x.address() != nullptr && !moved);
-  tensor none(on, IOBIND_FLOAT32, {-1}, IOBIND_MEMORY_DEFAULT, &failed);
-  CHECK(!none && has(failed, IOBIND_SHAPE, "-1"));
+  tensor none(on, IOBIND_DTYPE_FLOAT32, {-1}, IOBIND_MEMORY_DEFAULT, &failed);
+  CHECK(!none && has(failed, IOBIND_ERROR_SHAPE, "-1"));
   const std::vector<std::int64_t> dims{3};
   CHECK(tensor::of<bool>(cpu, dims, &failed) && !failed);
   std::vector<float> mine(4, 7);
   tensor wrapped = tensor::wrap(cpu, {4}, mine, &failed);
   CHECK(wrapped && wrapped.data<float>(&failed).data() == mine.data() && wrapped.data<const float>().size() == 4);
-  CHECK(wrapped.data<int>(&failed).empty() && has(failed, IOBIND_DTYPE, "int32"));
+  CHECK(wrapped.data<int>(&failed).empty() && has(failed, IOBIND_ERROR_DTYPE, "int32"));
   tensor target = tensor::of<float>(on, {4});
   CHECK(target.copy(wrapped, &failed) && target.read<float>() == mine);
   const tensor &fixed = wrapped;
   const float *read_only = fixed.data<float>().data();
   CHECK(read_only == mine.data() && fixed.address() == mine.data());
   CHECK(wrapped.slice(1, 2, &failed).dims()[0] == 2 && !failed);
-  CHECK(wrapped.view(4, IOBIND_INT32, {3}, &failed).bytes() == 12 && !failed);
+  CHECK(wrapped.view(4, IOBIND_DTYPE_INT32, {3}, &failed).bytes() == 12 && !failed);
   tensor second = tensor::of<float>(cpu, {4});
   CHECK(iobind::copy({&wrapped, &wrapped}, {&target, &second}, &failed) && second.read<float>() == mine);
   const std::vector<bool> bits{true, false, true};
@@ -85,7 +85,7 @@ static void tensors(const device &cpu, const device &on) {
   CHECK(tensor::from(cpu, {3}, words).read<std::string>() == words);
   CHECK(tensor::from(on, {2}, {std::int64_t{1}, std::int64_t{2}}).read<std::int64_t>()[1] == 2);
   CHECK(tensor::from(on, {}, {3.5}).read<double>()[0] == 3.5); // a scalar
-  CHECK(iobind::dtype_bytes(IOBIND_INT4, {3}) == 2 && iobind::dtype_bits(IOBIND_INT4) == 4);
+  CHECK(iobind::dtype_bytes(IOBIND_DTYPE_INT4, {3}) == 2 && iobind::dtype_bits(IOBIND_DTYPE_INT4) == 4);
 #if __cplusplus >= 202002L
   std::span<float> standard = wrapped.data<float>(), again = iobind::span<float>(mine);
   iobind::span<const float> back = standard;
@@ -96,18 +96,18 @@ static void tensors(const device &cpu, const device &on) {
 static void bindings(const iobind::session &model, const device &cpu, const device &on) {
   error failed;
   iobind::binding binding(model, &failed);
-  CHECK(!binding.run(&failed) && has(failed, IOBIND_INVALID_STATE, "x"));
+  CHECK(!binding.run(&failed) && has(failed, IOBIND_ERROR_INVALID_STATE, "x"));
   CHECK(binding.input(std::string_view("xy", 1)).index() == 0 && !binding.input(1, &failed));
-  CHECK(!binding.input("nothing", &failed) && has(failed, IOBIND_NOT_FOUND, "nothing"));
-  CHECK(!binding.output("nothing", on, &failed) && has(failed, IOBIND_NOT_FOUND, "nothing"));
-  CHECK(!binding.input("x", tensor::of<int>(on, {4}), &failed) && has(failed, IOBIND_DTYPE, "int32"));
+  CHECK(!binding.input("nothing", &failed) && has(failed, IOBIND_ERROR_NOT_FOUND, "nothing"));
+  CHECK(!binding.output("nothing", on, &failed) && has(failed, IOBIND_ERROR_NOT_FOUND, "nothing"));
+  CHECK(!binding.input("x", tensor::of<int>(on, {4}), &failed) && has(failed, IOBIND_ERROR_DTYPE, "int32"));
   iobind::input_slot x = binding.input("x", tensor::from(on, {4}, ones), &failed);
   CHECK(x && x.index() == 0 && !failed);
   iobind::output_slot y = binding.output("y", on, &failed);
   CHECK(y && binding.check(&failed) && binding.run(&failed) && !failed);
   tensor kept = y.take(&failed);
   CHECK(kept.read<float>(&failed) == twos && kept.where() == on);
-  CHECK(!y.take(&failed) && failed.status() == IOBIND_INVALID_STATE);
+  CHECK(!y.take(&failed) && failed.status() == IOBIND_ERROR_INVALID_STATE);
   iobind::binding moved = std::move(binding); // its slots go on to work
   CHECK(x.update(std::array<float, 4>{0, 0, 0, 1}, &failed) && moved.run(&failed));
   CHECK(y.get(&failed).read<float>() == std::vector<float>({0, 0, 0, 2}) && kept.read<float>() == twos);
@@ -123,7 +123,7 @@ static void bindings(const iobind::session &model, const device &cpu, const devi
   CHECK(moved.output("y", cpu, IOBIND_OUTPUT_REUSE, &failed) && moved.run(&failed) && y.get().where() == cpu);
   CHECK(moved.carry("y", "x", IOBIND_CARRY_MOVE, &failed) && moved.run(&failed) && moved.run(&failed));
   CHECK(y.get().read<float>()[3] == 4);
-  CHECK(!moved.carry("y", "z", IOBIND_CARRY_MOVE, &failed) && has(failed, IOBIND_NOT_FOUND, "z"));
+  CHECK(!moved.carry("y", "z", IOBIND_CARRY_MOVE, &failed) && has(failed, IOBIND_ERROR_NOT_FOUND, "z"));
   iobind_run_options options = IOBIND_RUN_OPTIONS_INIT;
   options.tag = "tagged";
   CHECK(moved.set_run_options(options, &failed) && moved.cancel(&failed) && moved.clear(&failed));
@@ -141,7 +141,7 @@ static void on_streams(const iobind::session &model, const device &on) {
   tensor again = tensor::of<float>(on, {4});
   CHECK(again.copy(x, stream) && stream.synchronize() && again.read<float>() == std::vector<float>(ones.begin(), ones.end()));
   error failed;
-  CHECK(!again.copy(tensor::of<int>(on, {4}), stream, &failed) && has(failed, IOBIND_DTYPE, "int32"));
+  CHECK(!again.copy(tensor::of<int>(on, {4}), stream, &failed) && has(failed, IOBIND_ERROR_DTYPE, "int32"));
   CHECK(behind.wait() && behind.signaled() && behind.wait_for(std::chrono::seconds(1)) && y.read(result, stream) && stream.synchronize() && result[3] == 8);
   CHECK(binding.run(stream));
   tensor lent = slot.lend(stream);
@@ -153,7 +153,7 @@ static void pipelines(const iobind::session &model, const device &cpu) {
   iobind::pipeline pipeline(model);
   tensor item = tensor::from(cpu, {4}, ones);
   error failed;
-  CHECK(!pipeline.next(&failed) && failed.status() == IOBIND_NOT_FOUND && !pipeline.output(0));
+  CHECK(!pipeline.next(&failed) && failed.status() == IOBIND_ERROR_NOT_FOUND && !pipeline.output(0));
   CHECK(pipeline.submit({&item}) && pipeline.next() && pipeline.output(0).read<float>() == twos);
   iobind_pipeline_item pulled = IOBIND_PIPELINE_ITEM_INIT;
   CHECK(pipeline.submit({&item}, {}, &item) && pipeline.next(&pulled) && pulled.tag == &item);
@@ -162,7 +162,7 @@ static void pipelines(const iobind::session &model, const device &cpu) {
   iobind::pipeline_options options;
   options.slots = 1;
   options.outputs = {IOBIND_PLACE_NONE};
-  CHECK(!iobind::pipeline(model, options, &failed) && failed.status() == IOBIND_INVALID_ARGUMENT);
+  CHECK(!iobind::pipeline(model, options, &failed) && failed.status() == IOBIND_ERROR_INVALID_ARGUMENT);
   options.outputs = {IOBIND_PLACE_DEVICE};
   iobind::pipeline single(model, options);
   CHECK(single.submit({&item}) && single.next_for(std::chrono::minutes(1)) && single.output(0).read<float>() == twos);
@@ -188,7 +188,7 @@ static void several_inputs(const iobind::session &model, const device &cpu) {
   iobind_session_info info = model.info();
   CHECK(info.input_count > 1 && model.input(1).name != nullptr && model.output(0).name != nullptr);
   model.output(99, &failed);
-  CHECK(failed.status() == IOBIND_NOT_FOUND);
+  CHECK(failed.status() == IOBIND_ERROR_NOT_FOUND);
   iobind::binding binding(model);
   CHECK(binding.input(model.input(1).name).index() == 1);
   tensor tokens = tensor::from(cpu, {2}, {std::int64_t{1}, std::int64_t{2}});
@@ -213,11 +213,11 @@ template <class Call> static bool throws(iobind_status status, Call call) {
 }
 
 static void exceptions(const iobind::runtime &runtime, const device &on) {
-  CHECK(throws(IOBIND_NOT_FOUND, [&] { runtime.find("ep=Nobody"); }));
-  CHECK(throws(IOBIND_NOT_FOUND, [&] { iobind::session(runtime, "/nowhere.onnx", on); }));
-  CHECK(throws(IOBIND_DTYPE, [&] { tensor::from(on, {4}, ones).read<int>(); }));
+  CHECK(throws(IOBIND_ERROR_NOT_FOUND, [&] { runtime.find("ep=Nobody"); }));
+  CHECK(throws(IOBIND_ERROR_NOT_FOUND, [&] { iobind::session(runtime, "/nowhere.onnx", on); }));
+  CHECK(throws(IOBIND_ERROR_DTYPE, [&] { tensor::from(on, {4}, ones).read<int>(); }));
   try {
-    tensor(on, IOBIND_FLOAT32, {-1});
+    tensor(on, IOBIND_DTYPE_FLOAT32, {-1});
     CHECK(!on); // no exception came
   } catch (const std::exception &failed) {
     CHECK(std::string(failed.what()).find("-1") != std::string::npos);
@@ -226,8 +226,8 @@ static void exceptions(const iobind::runtime &runtime, const device &on) {
 #else
 static void exceptions(const iobind::runtime &runtime, const device &on) {
   error failed;
-  CHECK(!runtime.find("ep=Nobody", &failed) && failed.status() == IOBIND_NOT_FOUND);
-  CHECK(!iobind::session(runtime, "/nowhere.onnx", on, &failed) && failed.status() == IOBIND_NOT_FOUND);
+  CHECK(!runtime.find("ep=Nobody", &failed) && failed.status() == IOBIND_ERROR_NOT_FOUND);
+  CHECK(!iobind::session(runtime, "/nowhere.onnx", on, &failed) && failed.status() == IOBIND_ERROR_NOT_FOUND);
 }
 #endif
 
@@ -245,7 +245,7 @@ static void sessions(const iobind::runtime &runtime, const std::filesystem::path
   iobind::session second = iobind::session::from_memory(runtime, bytes, on, &failed);
   CHECK(second.info(&failed).input_count == 1 && !failed);
   options.dims = {{"nobody", 4}};
-  CHECK(!iobind::session(runtime, path.string(), options, &failed) && has(failed, IOBIND_NOT_FOUND, "nobody"));
+  CHECK(!iobind::session(runtime, path.string(), options, &failed) && has(failed, IOBIND_ERROR_NOT_FOUND, "nobody"));
 }
 
 static void interop(const iobind::runtime &runtime, const iobind::session &model, const device &cpu) {
@@ -257,7 +257,7 @@ static void interop(const iobind::runtime &runtime, const iobind::session &model
   CHECK(iobind::copy_rows(iobind::rows(x, 4, 8), iobind::rows(narrow, 0, 4), 4, 2, &failed));
   CHECK((narrow.read<float>() == std::vector<float>{2, 4}));
   CHECK(iobind::get_ort(runtime).api != nullptr && iobind::get_ort(model) != nullptr);
-  CHECK(!iobind::check_import(cpu, IOBIND_EXTERNAL_FD_MEMORY, &failed) && failed.status() == IOBIND_NOT_SUPPORTED);
+  CHECK(!iobind::check_import(cpu, IOBIND_EXTERNAL_FD_MEMORY, &failed) && failed.status() == IOBIND_ERROR_NOT_SUPPORTED);
   CHECK(!iobind::semaphore(cpu, iobind::external_handle(IOBIND_EXTERNAL_FD_SEMAPHORE, nullptr), &failed) && failed);
   CHECK(!iobind::wrap_stream(cpu, iobind::native_handle(IOBIND_NATIVE_CUDA, nullptr), &failed) && failed);
 }

@@ -34,74 +34,74 @@ static void lengths(const iobind::session &decoder, const device &cpu) {
   iobind::pipeline pipeline(decoder);
   tensor tokens = tensor::from(cpu, {1}, {std::int64_t{1}});
   tensor key = tensor::of<float>(cpu, {0, 8}), value = tensor::of<float>(cpu, {0, 8});
-  CHECK(!pipeline.submit({&tokens}, &failed) && says(IOBIND_INVALID_ARGUMENT, "inputs: expected 3, got 1"));
-  CHECK(!pipeline.submit({&tokens, &key, &value, &value}, &failed) && says(IOBIND_INVALID_ARGUMENT, "expected 3, got 4"));
-  CHECK(!pipeline.submit({}, &failed) && says(IOBIND_INVALID_ARGUMENT, "expected 3, got 0"));
+  CHECK(!pipeline.submit({&tokens}, &failed) && says(IOBIND_ERROR_INVALID_ARGUMENT, "inputs: expected 3, got 1"));
+  CHECK(!pipeline.submit({&tokens, &key, &value, &value}, &failed) && says(IOBIND_ERROR_INVALID_ARGUMENT, "expected 3, got 4"));
+  CHECK(!pipeline.submit({}, &failed) && says(IOBIND_ERROR_INVALID_ARGUMENT, "expected 3, got 0"));
   iobind::event ready(cpu);
-  CHECK(!pipeline.submit({&tokens, &key, &value}, {&ready}, nullptr, &failed) && says(IOBIND_INVALID_ARGUMENT, "events"));
+  CHECK(!pipeline.submit({&tokens, &key, &value}, {&ready}, nullptr, &failed) && says(IOBIND_ERROR_INVALID_ARGUMENT, "events"));
   CHECK(pipeline.submit({&tokens, &key, &value}, &failed) && pipeline.next(&failed));
   CHECK(pipeline.output_count() == 4 && pipeline.output(3, &failed) && !failed);
-  CHECK(!pipeline.output(4, &failed) && says(IOBIND_NOT_FOUND, "4"));
-  CHECK(!pipeline.take(std::numeric_limits<std::size_t>::max(), &failed) && says(IOBIND_NOT_FOUND, "output"));
+  CHECK(!pipeline.output(4, &failed) && says(IOBIND_ERROR_NOT_FOUND, "4"));
+  CHECK(!pipeline.take(std::numeric_limits<std::size_t>::max(), &failed) && says(IOBIND_ERROR_NOT_FOUND, "output"));
   iobind::pipeline_options options;
   options.constants = {&tokens};
-  CHECK(!iobind::pipeline(decoder, options, &failed) && says(IOBIND_INVALID_ARGUMENT, "constants: expected 3, got 1"));
+  CHECK(!iobind::pipeline(decoder, options, &failed) && says(IOBIND_ERROR_INVALID_ARGUMENT, "constants: expected 3, got 1"));
   options.constants = {};
   options.outputs = {IOBIND_PLACE_HOST};
-  CHECK(!iobind::pipeline(decoder, options, &failed) && says(IOBIND_INVALID_ARGUMENT, "outputs: expected 4, got 1"));
-  CHECK(decoder.run({&tokens}, &failed).empty() && says(IOBIND_INVALID_ARGUMENT, "inputs: expected 3, got 1"));
-  CHECK(decoder.run({&tokens, nullptr, &value}, &failed).empty() && failed.status() == IOBIND_INVALID_ARGUMENT);
+  CHECK(!iobind::pipeline(decoder, options, &failed) && says(IOBIND_ERROR_INVALID_ARGUMENT, "outputs: expected 4, got 1"));
+  CHECK(decoder.run({&tokens}, &failed).empty() && says(IOBIND_ERROR_INVALID_ARGUMENT, "inputs: expected 3, got 1"));
+  CHECK(decoder.run({&tokens, nullptr, &value}, &failed).empty() && failed.status() == IOBIND_ERROR_INVALID_ARGUMENT);
   iobind::run_request request;
   request.inputs = {&tokens, &key, &value};
   request.targets = {&key};
-  CHECK(decoder.run_with(request, &failed).empty() && says(IOBIND_INVALID_ARGUMENT, "targets: expected 4, got 1"));
+  CHECK(decoder.run_with(request, &failed).empty() && says(IOBIND_ERROR_INVALID_ARGUMENT, "targets: expected 4, got 1"));
   request.targets = {};
   request.outputs = {IOBIND_PLACE_HOST};
-  CHECK(decoder.run_with(request, &failed).empty() && says(IOBIND_INVALID_ARGUMENT, "outputs: expected 4, got 1"));
-  CHECK(!iobind::copy({&key, &value}, {&key}, &failed) && says(IOBIND_INVALID_ARGUMENT, "targets: expected 2, got 1"));
+  CHECK(decoder.run_with(request, &failed).empty() && says(IOBIND_ERROR_INVALID_ARGUMENT, "outputs: expected 4, got 1"));
+  CHECK(!iobind::copy({&key, &value}, {&key}, &failed) && says(IOBIND_ERROR_INVALID_ARGUMENT, "targets: expected 2, got 1"));
 }
 
 static void elements(const device &on) {
   tensor x = tensor::from(on, {4}, ones);
   const std::array<float, 2> two{8, 9};
   std::array<float, 8> eight{};
-  CHECK(!tensor::from(on, {4}, two, &failed) && says(IOBIND_INVALID_ARGUMENT, "expected 4, got 2"));
-  CHECK(!tensor::from(on, {4}, eight, &failed) && says(IOBIND_INVALID_ARGUMENT, "expected 4, got 8"));
-  CHECK(!x.write(two, &failed) && says(IOBIND_INVALID_ARGUMENT, "expected 4, got 2"));
-  CHECK(!x.read(eight, &failed) && says(IOBIND_INVALID_ARGUMENT, "expected 4, got 8"));
-  CHECK(!x.write_part(SIZE_MAX / 2, two, &failed) && says(IOBIND_INVALID_ARGUMENT, "a part inside it"));
-  CHECK(!x.read_part(4, eight, &failed) && failed.status() == IOBIND_INVALID_ARGUMENT);
+  CHECK(!tensor::from(on, {4}, two, &failed) && says(IOBIND_ERROR_INVALID_ARGUMENT, "expected 4, got 2"));
+  CHECK(!tensor::from(on, {4}, eight, &failed) && says(IOBIND_ERROR_INVALID_ARGUMENT, "expected 4, got 8"));
+  CHECK(!x.write(two, &failed) && says(IOBIND_ERROR_INVALID_ARGUMENT, "expected 4, got 2"));
+  CHECK(!x.read(eight, &failed) && says(IOBIND_ERROR_INVALID_ARGUMENT, "expected 4, got 8"));
+  CHECK(!x.write_part(SIZE_MAX / 2, two, &failed) && says(IOBIND_ERROR_INVALID_ARGUMENT, "a part inside it"));
+  CHECK(!x.read_part(4, eight, &failed) && failed.status() == IOBIND_ERROR_INVALID_ARGUMENT);
   const std::vector<int> whole{1, 2, 3, 4};
-  CHECK(!x.write(whole, &failed) && says(IOBIND_DTYPE, "expected float32, got int32"));
-  CHECK(x.read<std::uint32_t>(&failed).empty() && says(IOBIND_DTYPE, "float32"));
-  CHECK(x.read<bool>(&failed).empty() && says(IOBIND_DTYPE, "float32"));
-  CHECK(x.read<std::string>(&failed).empty() && says(IOBIND_DTYPE, "float32"));
-  CHECK(x.data<int>(&failed).empty() && (failed.status() == IOBIND_DTYPE || failed.status() == IOBIND_DEVICE));
+  CHECK(!x.write(whole, &failed) && says(IOBIND_ERROR_DTYPE, "expected float32, got int32"));
+  CHECK(x.read<std::uint32_t>(&failed).empty() && says(IOBIND_ERROR_DTYPE, "float32"));
+  CHECK(x.read<bool>(&failed).empty() && says(IOBIND_ERROR_DTYPE, "float32"));
+  CHECK(x.read<std::string>(&failed).empty() && says(IOBIND_ERROR_DTYPE, "float32"));
+  CHECK(x.data<int>(&failed).empty() && (failed.status() == IOBIND_ERROR_DTYPE || failed.status() == IOBIND_ERROR_WRONG_DEVICE));
   std::vector<float> three(3);
-  CHECK(!tensor::wrap(on, {4}, three, &failed) && failed.status() == IOBIND_INVALID_ARGUMENT);
-  CHECK(!tensor(on, IOBIND_FLOAT32, std::vector<int>(17, 1), &failed) && says(IOBIND_SHAPE, "17"));
-  CHECK(!tensor(on, IOBIND_FLOAT32, {std::numeric_limits<std::int64_t>::max(), 8}, &failed) && failed.status() == IOBIND_SHAPE);
+  CHECK(!tensor::wrap(on, {4}, three, &failed) && failed.status() == IOBIND_ERROR_INVALID_ARGUMENT);
+  CHECK(!tensor(on, IOBIND_DTYPE_FLOAT32, std::vector<int>(17, 1), &failed) && says(IOBIND_ERROR_SHAPE, "17"));
+  CHECK(!tensor(on, IOBIND_DTYPE_FLOAT32, {std::numeric_limits<std::int64_t>::max(), 8}, &failed) && failed.status() == IOBIND_ERROR_SHAPE);
   CHECK(x.read<float>() == std::vector<float>(ones.begin(), ones.end()));
   CHECK(tensor::of<float>(on, {0}).read<float>(&failed).empty() && !failed);
 }
 
 static void strings(const device &cpu) {
   tensor words = tensor::of<std::string>(cpu, {2});
-  CHECK(!words.write(std::vector<std::string>{"one"}, &failed) && says(IOBIND_INVALID_ARGUMENT, "expected 2, got 1"));
-  CHECK(!words.write(std::vector<std::string>{"one", std::string("a\0b", 3)}, &failed) && says(IOBIND_INVALID_ARGUMENT, "NUL"));
-  CHECK(!words.set_string(2, "x", &failed) && failed.status() == IOBIND_INVALID_ARGUMENT);
-  CHECK(words.read<std::byte>(&failed).empty() && says(IOBIND_DTYPE, "string"));
+  CHECK(!words.write(std::vector<std::string>{"one"}, &failed) && says(IOBIND_ERROR_INVALID_ARGUMENT, "expected 2, got 1"));
+  CHECK(!words.write(std::vector<std::string>{"one", std::string("a\0b", 3)}, &failed) && says(IOBIND_ERROR_INVALID_ARGUMENT, "NUL"));
+  CHECK(!words.set_string(2, "x", &failed) && failed.status() == IOBIND_ERROR_INVALID_ARGUMENT);
+  CHECK(words.read<std::byte>(&failed).empty() && says(IOBIND_ERROR_DTYPE, "string"));
   std::array<std::byte, 2> bytes{};
-  CHECK(!words.write(bytes, &failed) && says(IOBIND_DTYPE, "string"));
+  CHECK(!words.write(bytes, &failed) && says(IOBIND_ERROR_DTYPE, "string"));
 }
 
 static void updates(const iobind::session &scale, const device &on) {
   iobind::binding binding(scale);
   iobind::input_slot x = binding.input("x", tensor::from(on, {4}, ones));
-  CHECK(!x.update(std::vector<int>{1, 2, 3, 4}, &failed) && says(IOBIND_DTYPE, "expected float32, got int32"));
-  CHECK(!x.update(std::array<double, 2>{1, 2}, &failed) && says(IOBIND_DTYPE, "got float64"));
-  CHECK(!x.update(std::vector<bool>{true}, &failed) && says(IOBIND_DTYPE, "got bool"));
-  CHECK(!x.update(std::array<float, 2>{1, 2}, &failed) && failed.status() == IOBIND_INVALID_ARGUMENT);
+  CHECK(!x.update(std::vector<int>{1, 2, 3, 4}, &failed) && says(IOBIND_ERROR_DTYPE, "expected float32, got int32"));
+  CHECK(!x.update(std::array<double, 2>{1, 2}, &failed) && says(IOBIND_ERROR_DTYPE, "got float64"));
+  CHECK(!x.update(std::vector<bool>{true}, &failed) && says(IOBIND_ERROR_DTYPE, "got bool"));
+  CHECK(!x.update(std::array<float, 2>{1, 2}, &failed) && failed.status() == IOBIND_ERROR_INVALID_ARGUMENT);
   CHECK(binding.run(&failed));
   iobind::output_slot y = binding.output("y");
   CHECK(binding.run(&failed) && y.get().read<float>()[3] == 8);
@@ -131,9 +131,9 @@ static void moved_from(const iobind::session &scale, const device &cpu, const de
   iobind::input_slot x = binding.input("x", tensor::from(on, {4}, ones));
   iobind::output_slot y = binding.output("y");
   iobind::binding kept = leave(binding);
-  CHECK(!binding && !binding.input("x", &failed) && says(IOBIND_INVALID_ARGUMENT, "NULL"));
-  CHECK(!binding.output("y", on, &failed) && failed.status() == IOBIND_INVALID_ARGUMENT);
-  CHECK(!binding.run(&failed) && failed.status() == IOBIND_INVALID_ARGUMENT);
+  CHECK(!binding && !binding.input("x", &failed) && says(IOBIND_ERROR_INVALID_ARGUMENT, "NULL"));
+  CHECK(!binding.output("y", on, &failed) && failed.status() == IOBIND_ERROR_INVALID_ARGUMENT);
+  CHECK(!binding.run(&failed) && failed.status() == IOBIND_ERROR_INVALID_ARGUMENT);
   CHECK(!binding.check(&failed) && !binding.cancel(&failed) && !binding.clear(&failed) && !binding.forget_graphs(&failed));
   CHECK(!binding.carry("y", "x", IOBIND_CARRY_MOVE, &failed) && !binding.audit(&failed) && failed);
   CHECK(x.update(ones, &failed) && kept.run(&failed) && y.take(&failed).read<float>()[3] == 8);
@@ -142,33 +142,33 @@ static void moved_from(const iobind::session &scale, const device &cpu, const de
   tensor item = tensor::from(cpu, {4}, ones);
   CHECK(pipeline.submit({&item}) && pipeline.next());
   iobind::pipeline other = leave(pipeline);
-  CHECK(other.output(0).read<float>()[0] == 2 && !pipeline.output(0, &failed) && failed.status() == IOBIND_NOT_FOUND);
-  CHECK(!pipeline.submit({&item}, &failed) && failed.status() == IOBIND_INVALID_ARGUMENT);
-  CHECK(!pipeline.next(&failed) && failed.status() == IOBIND_INVALID_ARGUMENT && !pipeline.take(0, &failed));
+  CHECK(other.output(0).read<float>()[0] == 2 && !pipeline.output(0, &failed) && failed.status() == IOBIND_ERROR_NOT_FOUND);
+  CHECK(!pipeline.submit({&item}, &failed) && failed.status() == IOBIND_ERROR_INVALID_ARGUMENT);
+  CHECK(!pipeline.next(&failed) && failed.status() == IOBIND_ERROR_INVALID_ARGUMENT && !pipeline.take(0, &failed));
 
   tensor gone = leave(item);
-  CHECK(!item && !item.write(ones, &failed) && failed.status() == IOBIND_INVALID_ARGUMENT);
+  CHECK(!item && !item.write(ones, &failed) && failed.status() == IOBIND_ERROR_INVALID_ARGUMENT);
   CHECK(item.read<float>(&failed).empty() && failed && item.dims(&failed).rank() == 0 && failed && item.bytes(&failed) == 0);
   CHECK(!item.where(&failed) && item.data<float>(&failed).empty() && item.address() == nullptr && !item.share());
   CHECK(!item.slice(0, 1, &failed) && !item.copy(gone, &failed) && !gone.copy(item, &failed) && failed);
-  CHECK(!kept.input("x", item, &failed) && failed.status() == IOBIND_INVALID_ARGUMENT);
-  CHECK(!kept.output("y", item, &failed) && failed.status() == IOBIND_INVALID_ARGUMENT);
+  CHECK(!kept.input("x", item, &failed) && failed.status() == IOBIND_ERROR_INVALID_ARGUMENT);
+  CHECK(!kept.output("y", item, &failed) && failed.status() == IOBIND_ERROR_INVALID_ARGUMENT);
 
   device here = on;
   device there = std::move(here);
-  CHECK(there && !here && !tensor::of<float>(here, {1}, &failed) && failed.status() == IOBIND_INVALID_ARGUMENT); // NOLINT
+  CHECK(there && !here && !tensor::of<float>(here, {1}, &failed) && failed.status() == IOBIND_ERROR_INVALID_ARGUMENT); // NOLINT
   CHECK(!iobind::stream(here, &failed) && !iobind::event(here, &failed) && here.spec(&failed).empty() && failed);
-  CHECK(!kept.output("y", here, &failed) && says(IOBIND_INVALID_ARGUMENT, "device"));
+  CHECK(!kept.output("y", here, &failed) && says(IOBIND_ERROR_INVALID_ARGUMENT, "device"));
 }
 
 static void empty(const iobind::runtime &runtime, const iobind::session &scale, const char *path, const device &on) {
   iobind::runtime no_runtime(nullptr);
   CHECK(!no_runtime && !no_runtime.find("cpu", &failed) && failed && !no_runtime.cpu() && !no_runtime.at(7));
   CHECK(no_runtime.info(&failed).device_count == 0 && failed);
-  CHECK(!iobind::session(no_runtime, path, on, &failed) && failed.status() == IOBIND_INVALID_ARGUMENT);
-  CHECK(!iobind::session(runtime, path, device(), &failed) && failed.status() == IOBIND_INVALID_ARGUMENT);
-  CHECK(!iobind::session(runtime, nullptr, on, &failed) && failed.status() == IOBIND_INVALID_ARGUMENT);
-  CHECK(!iobind::session(runtime, std::string_view("a\0b", 3), on, &failed) && says(IOBIND_INVALID_ARGUMENT, "NUL"));
+  CHECK(!iobind::session(no_runtime, path, on, &failed) && failed.status() == IOBIND_ERROR_INVALID_ARGUMENT);
+  CHECK(!iobind::session(runtime, path, device(), &failed) && failed.status() == IOBIND_ERROR_INVALID_ARGUMENT);
+  CHECK(!iobind::session(runtime, nullptr, on, &failed) && failed.status() == IOBIND_ERROR_INVALID_ARGUMENT);
+  CHECK(!iobind::session(runtime, std::string_view("a\0b", 3), on, &failed) && says(IOBIND_ERROR_INVALID_ARGUMENT, "NUL"));
   iobind::session no_session;
   CHECK(!iobind::binding(no_session, &failed) && failed && !iobind::pipeline(no_session, &failed) && failed);
   CHECK(no_session.run({}, &failed).empty() && failed && no_session.info(&failed).input_count == 0);
@@ -181,7 +181,7 @@ static void empty(const iobind::runtime &runtime, const iobind::session &scale, 
   CHECK(!no_output.get(&failed) && failed && !no_output.take(&failed) && !no_output.bind(IOBIND_OUTPUT_NONE, &failed) && failed);
   iobind::pipeline no_pipeline;
   CHECK(!no_pipeline.submit({}, &failed) && !no_pipeline.next(&failed) && !no_pipeline.output(0, &failed) && failed);
-  CHECK(!iobind::external_memory().view(0, IOBIND_UINT8, {1}, &failed) && failed);
+  CHECK(!iobind::external_memory().view(0, IOBIND_DTYPE_UINT8, {1}, &failed) && failed);
 
   iobind::stream no_stream, stream(on);
   iobind::event no_event, event(on);
@@ -193,17 +193,17 @@ static void empty(const iobind::runtime &runtime, const iobind::session &scale, 
   CHECK(!stream.record(no_event, &failed) && !no_event.wait(&failed) && !no_event.signaled(&failed) && failed);
   CHECK(!no_event.wait_for(std::chrono::nanoseconds(1), &failed) && failed && no_stream.native() == nullptr);
   // Without an error these would be synchronous, or not ordered, silently.
-  CHECK(!x.write(ones, no_stream, &failed) && says(IOBIND_INVALID_ARGUMENT, "stream"));
+  CHECK(!x.write(ones, no_stream, &failed) && says(IOBIND_ERROR_INVALID_ARGUMENT, "stream"));
   std::array<float, 4> values{};
-  CHECK(!x.read(values, no_stream, &failed) && says(IOBIND_INVALID_ARGUMENT, "stream"));
-  CHECK(!slot.update(ones, no_stream, &failed) && says(IOBIND_INVALID_ARGUMENT, "stream"));
-  CHECK(!slot.bind(x, IOBIND_INPUT_RESIDENT, &no_event, &failed) && says(IOBIND_INVALID_ARGUMENT, "event"));
-  CHECK(!binding.run(no_stream, &failed) && says(IOBIND_INVALID_ARGUMENT, "stream"));
-  CHECK(!binding.run(stream, no_event, &failed) && says(IOBIND_INVALID_ARGUMENT, "event"));
+  CHECK(!x.read(values, no_stream, &failed) && says(IOBIND_ERROR_INVALID_ARGUMENT, "stream"));
+  CHECK(!slot.update(ones, no_stream, &failed) && says(IOBIND_ERROR_INVALID_ARGUMENT, "stream"));
+  CHECK(!slot.bind(x, IOBIND_INPUT_RESIDENT, &no_event, &failed) && says(IOBIND_ERROR_INVALID_ARGUMENT, "event"));
+  CHECK(!binding.run(no_stream, &failed) && says(IOBIND_ERROR_INVALID_ARGUMENT, "stream"));
+  CHECK(!binding.run(stream, no_event, &failed) && says(IOBIND_ERROR_INVALID_ARGUMENT, "event"));
   CHECK(binding.run(&failed) && !y.lend(no_stream, &failed) && failed);
   iobind::session_options options;
   options.on = &no_stream;
-  CHECK(!iobind::session(runtime, path, options, &failed) && says(IOBIND_INVALID_ARGUMENT, "stream"));
+  CHECK(!iobind::session(runtime, path, options, &failed) && says(IOBIND_ERROR_INVALID_ARGUMENT, "stream"));
 }
 
 // Objects may go in any order: a device, too, keeps its runtime alive.

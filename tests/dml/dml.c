@@ -35,7 +35,7 @@ static float twice[N * N];
 static iobind_tensor *weights;
 
 static iobind_status make(iobind_memory memory, iobind_tensor **tensor) {
-  return iobind_tensor_create(device, memory, IOBIND_FLOAT32, square, 2, tensor, &error);
+  return iobind_tensor_create(device, memory, IOBIND_DTYPE_FLOAT32, square, 2, tensor, &error);
 }
 
 static void fill(float *values, float first) {
@@ -87,30 +87,32 @@ static iobind_status bind(iobind_session *session, iobind_tensor *x, iobind_outp
 static void adopt(void) {
   iobind_native_device given = IOBIND_NATIVE_DEVICE_INIT;
   dml_device *dml = native_dml(native);
-  REFUSED(IOBIND_NOT_SUPPORTED, "native.kind", iobind_runtime_adopt_device(runtime, &given, &device, &error));
+  REFUSED(IOBIND_ERROR_NOT_SUPPORTED, "native.kind", iobind_runtime_adopt_device(runtime, &given, &device, &error));
   given.kind = IOBIND_NATIVE_D3D12;
-  REFUSED(IOBIND_INVALID_ARGUMENT, "native.device is NULL", iobind_runtime_adopt_device(runtime, &given, &device, &error));
+  REFUSED(IOBIND_ERROR_INVALID_ARGUMENT, "native.device is NULL",
+          iobind_runtime_adopt_device(runtime, &given, &device, &error));
   given.device = native;
-  REFUSED(IOBIND_INVALID_ARGUMENT, "native.queue is NULL", iobind_runtime_adopt_device(runtime, &given, &device, &error));
+  REFUSED(IOBIND_ERROR_INVALID_ARGUMENT, "native.queue is NULL", iobind_runtime_adopt_device(runtime, &given, &device, &error));
   d3d12_queue *copy = native_queue(native, D3D12_COPY);
   given.queue = copy;
-  REFUSED(IOBIND_INVALID_ARGUMENT, "COPY queue", iobind_runtime_adopt_device(runtime, &given, &device, &error));
+  REFUSED(IOBIND_ERROR_INVALID_ARGUMENT, "COPY queue", iobind_runtime_adopt_device(runtime, &given, &device, &error));
   given.queue = queue;
   given.kind = IOBIND_NATIVE_CUDA;
-  REFUSED(IOBIND_NOT_SUPPORTED, "native.kind", iobind_runtime_adopt_device(runtime, &given, &device, &error));
+  REFUSED(IOBIND_ERROR_NOT_SUPPORTED, "native.kind", iobind_runtime_adopt_device(runtime, &given, &device, &error));
   given.kind = IOBIND_NATIVE_D3D12;
   given.dml_device = dml;
   if (native_other_device() != NULL) {
     given.dml_device = NULL;
     given.device = native_other_device();
-    REFUSED(IOBIND_DEVICE, "another ID3D12Device", iobind_runtime_adopt_device(runtime, &given, &device, &error));
+    REFUSED(IOBIND_ERROR_WRONG_DEVICE, "another ID3D12Device", iobind_runtime_adopt_device(runtime, &given, &device, &error));
     d3d12_queue *other = native_queue(native_other_device(), D3D12_DIRECT);
     given.queue = other;
     given.dml_device = dml;
-    REFUSED(IOBIND_DEVICE, "native.dml_device is of another", iobind_runtime_adopt_device(runtime, &given, &device, &error));
+    REFUSED(IOBIND_ERROR_WRONG_DEVICE, "native.dml_device is of another",
+            iobind_runtime_adopt_device(runtime, &given, &device, &error));
     dml_device *other_dml = native_dml(native_other_device());
     given.dml_device = other_dml;
-    REFUSED(IOBIND_NOT_FOUND, "adapter", iobind_runtime_adopt_device(runtime, &given, &device, &error));
+    REFUSED(IOBIND_ERROR_NOT_FOUND, "adapter", iobind_runtime_adopt_device(runtime, &given, &device, &error));
     native_release(other_dml);
     native_release(other);
     given.dml_device = dml;
@@ -122,7 +124,7 @@ static void adopt(void) {
   OK(iobind_runtime_adopt_device(runtime, &given, &device, &error));
   EXPECT(device != NULL && native_references(queue) > before);
   iobind_device *again;
-  REFUSED(IOBIND_INVALID_STATE, "in use already", iobind_runtime_adopt_device(runtime, &given, &again, &error));
+  REFUSED(IOBIND_ERROR_INVALID_STATE, "in use already", iobind_runtime_adopt_device(runtime, &given, &again, &error));
   native_release(copy);
   native_release(dml);
 
@@ -152,7 +154,7 @@ static void memory(void) {
   EXPECT(back[0] == 4 && back[1] == 70 && back[2] == 71 && back[3] == 7);
   OK(make(IOBIND_MEMORY_HOST_ACCESSIBLE, &pinned));
   void *data;
-  OK(iobind_tensor_get_data(pinned, IOBIND_FLOAT32, &data, &error));
+  OK(iobind_tensor_get_data(pinned, IOBIND_DTYPE_FLOAT32, &data, &error));
   fill(data, 9);
   const iobind_tensor *source = pinned;
   OK(iobind_tensor_copy(&source, &tensor, 1, NULL, &error));
@@ -162,7 +164,8 @@ static void memory(void) {
   OK(iobind_tensor_copy(&source, &pinned, 1, NULL, &error));
   EXPECT(holds(pinned, 9, 1));
   iobind_tensor *view;
-  REFUSED(IOBIND_NOT_SUPPORTED, "no addresses", iobind_tensor_view(tensor, 16, IOBIND_FLOAT32, square, 1, &view, &error));
+  REFUSED(IOBIND_ERROR_NOT_SUPPORTED, "no addresses",
+          iobind_tensor_view(tensor, 16, IOBIND_DTYPE_FLOAT32, square, 1, &view, &error));
   iobind_device_counters counters = IOBIND_DEVICE_COUNTERS_INIT;
   OK(iobind_device_get_counters(device, &counters, &error));
   EXPECT(counters.upload_bytes >= (size_t)BYTES + BYTES && counters.download_bytes >= BYTES);
@@ -217,7 +220,7 @@ static void runs(void) {
 
   iobind_tensor *host; /* without a binding, in host memory */
   OK(open_session(0, &session));
-  OK(iobind_tensor_create(iobind_runtime_get_device(runtime, 0), IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, square, 2, &host,
+  OK(iobind_tensor_create(iobind_runtime_get_device(runtime, 0), IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, square, 2, &host,
                           &error));
   OK(iobind_tensor_write(host, 0, twice, BYTES, NULL, &error));
   iobind_tensor *const inputs[2] = {host, host};
@@ -296,7 +299,7 @@ static void pipeline(void) {
   float values[N * N];
   options.constants = constants;
   OK(open_session(IOBIND_SESSION_STRICT, &session));
-  OK(iobind_tensor_create(iobind_runtime_get_device(runtime, 0), IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, square, 2, &item,
+  OK(iobind_tensor_create(iobind_runtime_get_device(runtime, 0), IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, square, 2, &item,
                           &error));
   OK(iobind_pipeline_create(session, &options, &flow, &error));
   for (int i = 0; i < 20 + 3; i++) {
@@ -394,7 +397,7 @@ static void requests(void) {
 /* ---- the program's own resources ---- */
 
 static iobind_status wrap(d3d12_resource *resource, iobind_tensor **tensor) {
-  return iobind_tensor_wrap(device, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, square, 2, resource, BYTES, NULL, NULL, tensor,
+  return iobind_tensor_wrap(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, square, 2, resource, BYTES, NULL, NULL, tensor,
                             &error);
 }
 
@@ -407,25 +410,25 @@ static void resources(void) {
   d3d12_resource *good = native_buffer(native, D3D12_HEAP_DEFAULT, D3D12_UNORDERED_ACCESS, BYTES);
   d3d12_resource *bad = native_buffer(native, D3D12_HEAP_DEFAULT, D3D12_UNORDERED_ACCESS, BYTES - 4);
   EXPECT(good != NULL && bad != NULL);
-  REFUSED(IOBIND_INVALID_ARGUMENT, "NULL", wrap(NULL, &tensor));
-  REFUSED(IOBIND_INVALID_ARGUMENT, "expected 64 bytes or more, got 60", wrap(bad, &tensor));
-  REFUSED(IOBIND_INVALID_ARGUMENT, "not an ID3D12Resource", wrap((d3d12_resource *)(void *)((char *)good + 8), &tensor));
+  REFUSED(IOBIND_ERROR_INVALID_ARGUMENT, "NULL", wrap(NULL, &tensor));
+  REFUSED(IOBIND_ERROR_INVALID_ARGUMENT, "expected 64 bytes or more, got 60", wrap(bad, &tensor));
+  REFUSED(IOBIND_ERROR_INVALID_ARGUMENT, "not an ID3D12Resource", wrap((d3d12_resource *)(void *)((char *)good + 8), &tensor));
   native_release(bad);
   bad = native_buffer(native, D3D12_HEAP_UPLOAD, 0, BYTES);
-  REFUSED(IOBIND_INVALID_ARGUMENT, "an upload heap", wrap(bad, &tensor));
+  REFUSED(IOBIND_ERROR_INVALID_ARGUMENT, "an upload heap", wrap(bad, &tensor));
   native_release(bad);
   bad = native_buffer(native, D3D12_HEAP_READBACK, 0, BYTES);
-  REFUSED(IOBIND_INVALID_ARGUMENT, "a readback heap", wrap(bad, &tensor));
+  REFUSED(IOBIND_ERROR_INVALID_ARGUMENT, "a readback heap", wrap(bad, &tensor));
   native_release(bad);
   bad = native_buffer(native, D3D12_HEAP_DEFAULT, 0, BYTES);
-  REFUSED(IOBIND_INVALID_ARGUMENT, "UNORDERED_ACCESS", wrap(bad, &tensor));
+  REFUSED(IOBIND_ERROR_INVALID_ARGUMENT, "UNORDERED_ACCESS", wrap(bad, &tensor));
   native_release(bad);
   bad = native_texture(native);
-  REFUSED(IOBIND_INVALID_ARGUMENT, "texture", wrap(bad, &tensor));
+  REFUSED(IOBIND_ERROR_INVALID_ARGUMENT, "texture", wrap(bad, &tensor));
   native_release(bad);
   if (native_other_device() != NULL) {
     bad = native_buffer(native_other_device(), D3D12_HEAP_DEFAULT, D3D12_UNORDERED_ACCESS, BYTES);
-    REFUSED(IOBIND_DEVICE, "another ID3D12Device", wrap(bad, &tensor));
+    REFUSED(IOBIND_ERROR_WRONG_DEVICE, "another ID3D12Device", wrap(bad, &tensor));
     native_release(bad);
   }
 
@@ -441,7 +444,8 @@ static void resources(void) {
   OK(open_session(IOBIND_SESSION_STRICT, &session));
   OK(wrap(good, &tensor));
   EXPECT(native_references(good) > before);
-  OK(iobind_tensor_wrap(device, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, square, 2, target, BYTES, note, &gone, &z, &error));
+  OK(iobind_tensor_wrap(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, square, 2, target, BYTES, note, &gone, &z,
+                        &error));
   fill(values, 5);
   OK(iobind_tensor_write(tensor, 0, values, BYTES, NULL, &error));
   OK(bind(session, tensor, IOBIND_OUTPUT_FIXED, z, &binding));
@@ -472,9 +476,9 @@ static void fences(void) {
   fence.handle = own;
   fence.value = 3;
   OK(iobind_stream_create(device, NULL, &stream, &error));
-  REFUSED(IOBIND_INVALID_STATE, "wait forever", iobind_stream_wait_native(stream, &fence, &error));
+  REFUSED(IOBIND_ERROR_INVALID_STATE, "wait forever", iobind_stream_wait_native(stream, &fence, &error));
   iobind_stream *wrapped;
-  REFUSED(IOBIND_NOT_SUPPORTED, "adopt_device", iobind_stream_wrap(device, &fence, NULL, NULL, &wrapped, &error));
+  REFUSED(IOBIND_ERROR_NOT_SUPPORTED, "adopt_device", iobind_stream_wrap(device, &fence, NULL, NULL, &wrapped, &error));
   OK(iobind_stream_signal_native(stream, &fence, &error));
   OK(iobind_stream_wait_native(stream, &fence, &error));
   OK(iobind_stream_synchronize(stream, &error));
@@ -484,7 +488,7 @@ static void fences(void) {
   OK(iobind_stream_wait_native(stream, &fence, &error));
   OK(iobind_stream_synchronize(stream, &error));
   fence.handle = NULL;
-  REFUSED(IOBIND_INVALID_ARGUMENT, "NULL", iobind_stream_wait_native(stream, &fence, &error));
+  REFUSED(IOBIND_ERROR_INVALID_ARGUMENT, "NULL", iobind_stream_wait_native(stream, &fence, &error));
   iobind_stream_destroy(stream);
   native_release(own);
 }
@@ -561,7 +565,7 @@ static void held_back(void) {
   OK(iobind_binding_run(binding, stream, event, &error));
   OK(iobind_event_query(event, &done, &error));
   EXPECT(done == 0);
-  REFUSED(IOBIND_TIMEOUT, "not enough", iobind_event_wait_for(event, 20000000, &error));
+  REFUSED(IOBIND_ERROR_TIMEOUT, "not enough", iobind_event_wait_for(event, 20000000, &error));
   OK(iobind_tensor_write(free_tensor, 0, values, BYTES, other, &error));
   OK(iobind_stream_synchronize(other, &error));
   EXPECT(holds(free_tensor, 8, 1));
@@ -632,19 +636,19 @@ static void refusals(void) {
   options.device_count = 1;
   OK(iobind_stream_create(device, NULL, &stream, &error));
   options.stream = stream;
-  REFUSED(IOBIND_NOT_SUPPORTED, "one queue",
+  REFUSED(IOBIND_ERROR_NOT_SUPPORTED, "one queue",
           iobind_session_create_from_memory(runtime, model, bytes, &options, &session, &error));
   iobind_stream_destroy(stream);
   options.stream = NULL;
   options.ep_keys = &key;
   options.ep_values = &value;
   options.ep_option_count = 1;
-  REFUSED(IOBIND_NOT_SUPPORTED, "takes no options",
+  REFUSED(IOBIND_ERROR_NOT_SUPPORTED, "takes no options",
           iobind_session_create_from_memory(runtime, model, bytes, &options, &session, &error));
   iobind_native told = IOBIND_NATIVE_INIT;
   iobind_tensor *pinned;
   OK(make(IOBIND_MEMORY_HOST_ACCESSIBLE, &pinned));
-  REFUSED(IOBIND_NOT_SUPPORTED, "address", iobind_tensor_get_native(pinned, &told, &error));
+  REFUSED(IOBIND_ERROR_NOT_SUPPORTED, "address", iobind_tensor_get_native(pinned, &told, &error));
   iobind_tensor_release(pinned);
 }
 
@@ -665,16 +669,17 @@ static void sizes(void) {
   options.device_count = 1;
   OK(iobind_session_create_from_memory(runtime, model, bytes, &options, &session, &error));
   OK(iobind_binding_create(session, &binding, &error));
-  OK(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, two, 1, &x, &error));
-  OK(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, (const int64_t[]){2, 2}, 2, &y, &error));
-  OK(iobind_tensor_create(iobind_runtime_get_device(runtime, 0), IOBIND_MEMORY_DEFAULT, IOBIND_INT64, two, 1, &shape, &error));
+  OK(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, two, 1, &x, &error));
+  OK(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, (const int64_t[]){2, 2}, 2, &y, &error));
+  OK(iobind_tensor_create(iobind_runtime_get_device(runtime, 0), IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_INT64, two, 1, &shape,
+                          &error));
   OK(iobind_tensor_write(x, 0, twice, 2 * sizeof(float), NULL, &error));
   OK(iobind_tensor_write(shape, 0, wanted, sizeof wanted, NULL, &error));
   OK(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, x, NULL, &error));
   OK(iobind_binding_set_input(binding, 1, IOBIND_INPUT_SNAPSHOT, shape, NULL, &error));
   OK(iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_FIXED, NULL, IOBIND_MEMORY_DEFAULT, y, &error));
   iobind_status status = iobind_binding_run(binding, NULL, NULL, &error);
-  EXPECT(status == IOBIND_SHAPE || status == IOBIND_RUNTIME);
+  EXPECT(status == IOBIND_ERROR_SHAPE || status == IOBIND_ERROR_RUNTIME);
   EXPECT(strstr(error.message, "output 'y'") != NULL && strstr(error.message, "FRESH takes any") != NULL);
   OK(iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_FRESH, device, IOBIND_MEMORY_DEFAULT, NULL, &error));
   OK(iobind_binding_run(binding, NULL, NULL, &error));

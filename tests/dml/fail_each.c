@@ -13,11 +13,11 @@ static const int64_t square[2] = {4, 4};
 enum { BYTES = 16 * sizeof(float) };
 
 static iobind_status tensor(iobind_memory memory, iobind_tensor **made) {
-  return iobind_tensor_create(device, memory, IOBIND_FLOAT32, square, 2, made, &error);
+  return iobind_tensor_create(device, memory, IOBIND_DTYPE_FLOAT32, square, 2, made, &error);
 }
 
 static iobind_status wrap(d3d12_resource *resource, iobind_tensor **made) {
-  return iobind_tensor_wrap(device, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, square, 2, resource, BYTES, NULL, NULL, made,
+  return iobind_tensor_wrap(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, square, 2, resource, BYTES, NULL, NULL, made,
                             &error);
 }
 
@@ -77,7 +77,7 @@ static iobind_status use(world *all) {
   TRY(iobind_tensor_read(z, 0, all->down, BYTES, all->stream, &error));
   TRY(iobind_stream_synchronize(all->stream, &error));
   TRY(iobind_binding_run(all->binding, NULL, NULL, &error));
-  return all->down[0] == 2 && all->down[15] == 32 ? IOBIND_OK : IOBIND_INTERNAL;
+  return all->down[0] == 2 && all->down[15] == 32 ? IOBIND_OK : IOBIND_ERROR_INTERNAL;
 }
 
 static void clear(world *all) {
@@ -125,7 +125,7 @@ static int adopt(void) {
   for (size_t nth = 1; nth <= 2; nth++) { /* the queue for copies, and its fence */
     long before = stand_in_read().objects;
     stand_in_fail(nth);
-    if (iobind_runtime_adopt_device(runtime, &given, &device, &error) != IOBIND_OUT_OF_MEMORY || device != NULL ||
+    if (iobind_runtime_adopt_device(runtime, &given, &device, &error) != IOBIND_ERROR_OUT_OF_MEMORY || device != NULL ||
         stand_in_read().objects != before || native_references(queue) != 1) {
       return printf("adopt: call %zu fails: %s\n", nth, error.message), 1;
     }
@@ -162,7 +162,7 @@ int main(void) {
     stand_in_remove();
     float back;
     iobind_status status = iobind_tensor_read(all.wrapped, 0, &back, sizeof back, NULL, &error);
-    if (status != IOBIND_DEVICE || strstr(error.message, "removed") == NULL) {
+    if (status != IOBIND_ERROR_WRONG_DEVICE || strstr(error.message, "removed") == NULL) {
       printf("a device that was removed: status %d: %s\n", (int)status, error.message);
       wrong++;
     }

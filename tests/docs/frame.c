@@ -19,12 +19,13 @@ static int run(const section *s, iobind_runtime *runtime, iobind_device *device)
   iobind_binding *binding = NULL;
   iobind_tensor *image = NULL;
   float *pixels = calloc(1, bytes);
-  int failed = pixels == NULL || iobind_session_create(runtime, "pp-ocr-cls.onnx", &options, &session, &error) != IOBIND_OK ||
-               iobind_binding_create(session, &binding, &error) != IOBIND_OK ||
-               iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, dims, 4, &image, &error) != IOBIND_OK ||
-               iobind_tensor_write(image, 0, pixels, bytes, NULL, &error) != IOBIND_OK ||
-               iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, image, NULL, &error) != IOBIND_OK ||
-               s->run(runtime, device, session, binding, image, pixels, bytes, dims, 4);
+  int failed =
+      pixels == NULL || iobind_session_create(runtime, "pp-ocr-cls.onnx", &options, &session, &error) != IOBIND_OK ||
+      iobind_binding_create(session, &binding, &error) != IOBIND_OK ||
+      iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 4, &image, &error) != IOBIND_OK ||
+      iobind_tensor_write(image, 0, pixels, bytes, NULL, &error) != IOBIND_OK ||
+      iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, image, NULL, &error) != IOBIND_OK ||
+      s->run(runtime, device, session, binding, image, pixels, bytes, dims, 4);
   iobind_tensor_release(image);
   iobind_binding_destroy(binding);
   iobind_session_destroy(session);

@@ -57,7 +57,7 @@ FAULTS = [
     ("commands", "docs/tool.md", "## run", "## walk"),
     ("commands", "docs/tool.md", "`--json`", "nothing"),
     ("pieces", "docs/concepts.md", "TRY(IOBIND_OK);", "TRY(IOBIND_K);"),
-    ("pieces", "docs/concepts.md", "TRY(IOBIND_OK);", "TRY(IOBIND_INTERNAL);"),
+    ("pieces", "docs/concepts.md", "TRY(IOBIND_OK);", "TRY(IOBIND_ERROR_INTERNAL);"),
     ("pieces", "docs/concepts.md", "one + two()", "one - two()"),
     ("pieces", "docs/concepts.md", "(void)one;", "if (malloc(8) == NULL) return 1;"),
 ]

@@ -113,7 +113,7 @@ iobind_status busy_end(struct rig *rig) {
  * submitted some of the run. */
 static void is_cancelled(struct rig *rig) {
   size_t copies = fake_ort_count("CopyTensors");
-  NEED_TRUE(busy_end(rig) == IOBIND_CANCELLED);
+  NEED_TRUE(busy_end(rig) == IOBIND_ERROR_CANCELLED);
   NEED_TRUE(rig->place != ON_STRANGE || fake_ort_count("CopyTensors") > copies);
   NEED(rig, iobind_binding_run(rig->binding, NULL, NULL, &rig->error));
   expect_output(rig, rig->binding, rig_twos);
@@ -227,7 +227,7 @@ static iobind_status cancel_on_stream(struct rig *rig) {
 
 static void stream_is_cancelled(struct rig *rig) {
   let_go(rig);
-  NEED_TRUE(iobind_stream_synchronize(rig->stream, &rig->error) == IOBIND_CANCELLED);
+  NEED_TRUE(iobind_stream_synchronize(rig->stream, &rig->error) == IOBIND_ERROR_CANCELLED);
   NEED(rig, iobind_binding_run(rig->binding, NULL, NULL, &rig->error));
   expect_output(rig, rig->binding, rig_twos);
 }

@@ -176,7 +176,7 @@ static void is_as_counted(struct rig *rig) {
 static iobind_status run_in_place(struct rig *rig, const float *state) {
   iobind_error untouched = rig->error;
   iobind_status status = run(rig);
-  if (status == IOBIND_INVALID_STATE) {
+  if (status == IOBIND_ERROR_INVALID_STATE) {
     rig->error = untouched;
     NEED(rig, iobind_binding_update_input(rig->binding, 0, state, RIG_VALUES * sizeof *state, NULL, &rig->error));
     status = run(rig);
@@ -246,8 +246,8 @@ static void make_growing(struct rig *rig) {
   static const int64_t none[2] = {0, 3};
   static const int64_t row[2] = {1, 3};
   rig_binding(rig, "concat");
-  NEED(rig, iobind_tensor_create(rig->device, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, none, 2, &rig->x, &rig->error));
-  NEED(rig, iobind_tensor_create(rig->device, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, row, 2, &rig->y, &rig->error));
+  NEED(rig, iobind_tensor_create(rig->device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, none, 2, &rig->x, &rig->error));
+  NEED(rig, iobind_tensor_create(rig->device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, row, 2, &rig->y, &rig->error));
   NEED(rig, iobind_tensor_write(rig->y, 0, rig_ones, 3 * sizeof(float), NULL, &rig->error));
   bind_x(rig, IOBIND_INPUT_RESIDENT);
   NEED(rig, iobind_binding_set_input(rig->binding, 1, IOBIND_INPUT_RESIDENT, rig->y, NULL, &rig->error));

@@ -18,9 +18,9 @@
 /* iobind_device_check says DEVICE, whatever the reason, and repeats it; iobind_runtime_find_device lists each device's reason */
 #define REASON(variant, failing, status, dead) \
   { "iobind_runtime_find_device", variant, failing, OUTCOME_REASON, status, dead, "it lists a reason for each device" }
-#define CHECK(failing)                                                                                   \
-  {"iobind_device_check", "", failing, OUTCOME_STATUS, IOBIND_DEVICE, true, "the answer is remembered"}, \
-      REASON("", failing, IOBIND_DEVICE, true)
+#define CHECK(failing)                                                                                               \
+  {"iobind_device_check", "", failing, OUTCOME_STATUS, IOBIND_ERROR_WRONG_DEVICE, true, "the answer is remembered"}, \
+      REASON("", failing, IOBIND_ERROR_WRONG_DEVICE, true)
 
 #define ANY(function, variant, failing, reason) \
   { function, variant, failing, OUTCOME_ANY, IOBIND_OK, false, reason }
@@ -29,7 +29,7 @@
 #define DESTROYED "a device that fails now has failed the calls that used it already"
 /* an event tells each who waits for it what failed before it; one that is recorded again does not */
 #define TOLD(function, variant) \
-  { function, variant, "WaitOnHost", OUTCOME_STATUS, IOBIND_RUNTIME, true, "what failed before an event stays so" }
+  { function, variant, "WaitOnHost", OUTCOME_STATUS, IOBIND_ERROR_RUNTIME, true, "what failed before an event stays so" }
 #define WATCHED "the library's thread waited; the caller's own wait asks again"
 #define SOFTWARE "a driver for software devices is looked for as far as memory allows; without one there are none"
 
@@ -50,16 +50,18 @@ static const expectation expectations[] = {
     IGNORED("", "", "EpDevice_EpVendor", "a device whose EP names no vendor"),
     IGNORED("", "", "HardwareDevice_Vendor", "a device without a vendor"),
     IGNORED("", "", "GetKeyValue", "a device that does not say which file it is from"),
-    STATUS("", "", "GetApi", IOBIND_VERSION, "an ORT that does not give its own interface"),
-    STATUS("", "", "GetVersionString", IOBIND_VERSION, "an ORT without a version"),
+    STATUS("", "", "GetApi", IOBIND_ERROR_VERSION, "an ORT that does not give its own interface"),
+    STATUS("", "", "GetVersionString", IOBIND_ERROR_VERSION, "an ORT without a version"),
     IGNORED("", "", "GetModelEditorApi", "an ORT built without it tells no opset"),
-    STATUS("", "", "GetInteropApi", IOBIND_NOT_SUPPORTED, "an ORT without it imports nothing"),
+    STATUS("", "", "GetInteropApi", IOBIND_ERROR_NOT_SUPPORTED, "an ORT without it imports nothing"),
     IGNORED("iobind_stream_wait_semaphore", "", "realloc", "the stream is waited for, instead of keeping the semaphore"),
     IGNORED("iobind_stream_signal_semaphore", "", "realloc", "the stream is waited for, instead of keeping the semaphore"),
 
-    STATUS("iobind_stream_wrap", "", "SyncStream_GetHandle", IOBIND_RUNTIME, "a stream without a handle cannot be bridged"),
-    STATUS("iobind_stream_signal_native", "", "SyncStream_GetHandle", IOBIND_RUNTIME, "an event cannot be recorded there"),
-    STATUS("iobind_stream_wait_native", "", "SyncStream_GetHandle", IOBIND_RUNTIME, "it cannot wait for an event"),
+    STATUS("iobind_stream_wrap", "", "SyncStream_GetHandle", IOBIND_ERROR_RUNTIME,
+           "a stream without a handle cannot be bridged"),
+    STATUS("iobind_stream_signal_native", "", "SyncStream_GetHandle", IOBIND_ERROR_RUNTIME,
+           "an event cannot be recorded there"),
+    STATUS("iobind_stream_wait_native", "", "SyncStream_GetHandle", IOBIND_ERROR_RUNTIME, "it cannot wait for an event"),
     TOLD("iobind_event_wait", ""),
     TOLD("iobind_event_wait_for", ""),
     TOLD("iobind_event_query", ""),
@@ -92,8 +94,8 @@ static const expectation expectations[] = {
     CHECK("Run"),
     CHECK("GetTensorMutableData"),
     CHECK("GetTensorMutableData=NULL"),
-    REASON("on demand", "RegisterExecutionProviderLibrary", IOBIND_NOT_FOUND, false),
-    REASON("on demand", "GetEpDevices", IOBIND_NOT_FOUND, false),
+    REASON("on demand", "RegisterExecutionProviderLibrary", IOBIND_ERROR_NOT_FOUND, false),
+    REASON("on demand", "GetEpDevices", IOBIND_ERROR_NOT_FOUND, false),
     IGNORED("iobind_runtime_find_device", "by kind", "realloc", "the reasons of devices that do not work, where another does"),
 
     /* streams */
@@ -107,12 +109,12 @@ static const expectation expectations[] = {
     EITHER("iobind_event_query", "", "CopyTensors", WATCHED),
     EITHER("iobind_event_wait_for", "", "CreateTensorWithDataAsOrtValue", WATCHED),
     EITHER("iobind_event_wait_for", "", "CopyTensors", WATCHED),
-    STATUS("", "", "SyncStream_GetImpl", IOBIND_NOT_SUPPORTED, "an EP whose streams have no events"),
+    STATUS("", "", "SyncStream_GetImpl", IOBIND_ERROR_NOT_SUPPORTED, "an EP whose streams have no events"),
 
     /* tensors */
     IGNORED("iobind_binding_set_input", "snapshot in lent memory", "GetSharedAllocator=NULL", "it is so in this scenario"),
     IGNORED("iobind_binding_set_input", "snapshot in lent memory", "CreateSharedAllocator", "it is so in this scenario"),
-    STATUS("iobind_tensor_create", "with the first allocator", "CreateSharedAllocator", IOBIND_NOT_SUPPORTED,
+    STATUS("iobind_tensor_create", "with the first allocator", "CreateSharedAllocator", IOBIND_ERROR_NOT_SUPPORTED,
            "only a session could lend one"),
     IGNORED("iobind_tensor_copy_rows", "from the host, on a stream", "CreateTensorAsOrtValue",
             "without pinned memory the call waits"),
@@ -130,7 +132,7 @@ static const expectation expectations[] = {
             "without pinned memory the call waits"),
     IGNORED("iobind_tensor_copy_rows", "to the host, on a stream", "GetSharedAllocator",
             "without pinned memory the call waits"),
-    STATUS("", "", "GetTensorMutableData=NULL", IOBIND_OUT_OF_MEMORY,
+    STATUS("", "", "GetTensorMutableData=NULL", IOBIND_ERROR_OUT_OF_MEMORY,
            "a device that is out of memory gives tensors without it"),
     IGNORED("", "", "GetSharedAllocator=NULL", "one is made"),
     ANY("", "", "MemoryInfoGetId", "sets a number: it cannot fail on an info that is not NULL"),

@@ -52,7 +52,7 @@ static iobind_status destroy_memory(struct rig *rig) {
 }
 
 static iobind_status view(struct rig *rig) {
-  return iobind_external_memory_view(rig->external, 64, IOBIND_FLOAT32, rig_dims, 1, &rig->result, &rig->error);
+  return iobind_external_memory_view(rig->external, 64, IOBIND_DTYPE_FLOAT32, rig_dims, 1, &rig->result, &rig->error);
 }
 
 static void view_works(struct rig *rig) {

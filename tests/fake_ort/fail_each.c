@@ -114,7 +114,7 @@ static void judge(const struct rig *rig, const failing *what, const expectation 
     return;
   }
   bool by_rule = outcome == OUTCOME_RULE || outcome == OUTCOME_EITHER;
-  iobind_status wanted = !by_rule ? expected->status : what->is_allocation ? IOBIND_OUT_OF_MEMORY : IOBIND_RUNTIME;
+  iobind_status wanted = !by_rule ? expected->status : what->is_allocation ? IOBIND_ERROR_OUT_OF_MEMORY : IOBIND_ERROR_RUNTIME;
   if (status != wanted) {
     problem("expected %s, got %s: %s", iobind_status_name((int32_t)wanted), iobind_status_name((int32_t)status),
             status == IOBIND_OK ? "" : rig->error.message);
@@ -298,7 +298,7 @@ static void fail_first(void) {
     iobind_status status = rig_runtime(&rig);
     allocation_ignore();
     failed = allocation_has_failed();
-    NEED_TRUE(status == (failed ? IOBIND_OUT_OF_MEMORY : IOBIND_OK));
+    NEED_TRUE(status == (failed ? IOBIND_ERROR_OUT_OF_MEMORY : IOBIND_OK));
     rig_close(&rig);
     expect_nothing_left();
   }

@@ -98,7 +98,7 @@ static iobind_status cancel(struct rig *rig) {
 
 /* ORT waits for what it has submitted in the next run, so that must not end at once; then the state is as it was. */
 static void capture_is_cancelled(struct rig *rig) {
-  NEED_TRUE(busy_end(rig) == IOBIND_CANCELLED);
+  NEED_TRUE(busy_end(rig) == IOBIND_ERROR_CANCELLED);
   NEED_TRUE(vdev_get(0, "kernels") == 1);
   rig_expect(rig, rig->x, rig_ones, RIG_VALUES);
   NEED(rig, run(rig));

@@ -125,7 +125,7 @@ iobind_tensor *rig_floats(struct rig *rig, iobind_device *device, const float *v
 iobind_tensor *rig_strings(struct rig *rig, const char *first, const char *second) {
   static const int64_t two = 2;
   iobind_tensor *tensor = NULL;
-  NEED(rig, iobind_tensor_create(rig->cpu, IOBIND_MEMORY_DEFAULT, IOBIND_STRING, &two, 1, &tensor, &rig->error));
+  NEED(rig, iobind_tensor_create(rig->cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_STRING, &two, 1, &tensor, &rig->error));
   NEED(rig, iobind_tensor_set_string(tensor, 0, first, &rig->error));
   NEED(rig, iobind_tensor_set_string(tensor, 1, second, &rig->error));
   return tensor;

@@ -32,7 +32,7 @@ static iobind_status say_version_string(struct rig *rig) {
 }
 
 static iobind_status say_status_name(struct rig *rig) {
-  rig->text = iobind_status_name(IOBIND_SHAPE);
+  rig->text = iobind_status_name(IOBIND_ERROR_SHAPE);
   return IOBIND_OK;
 }
 

@@ -237,7 +237,7 @@ static iobind_status destroy(struct rig *rig) {
 }
 
 static iobind_status get_ort(struct rig *rig) {
-  return iobind_session_get_ort(rig->session) != NULL ? IOBIND_OK : IOBIND_INTERNAL;
+  return iobind_session_get_ort(rig->session) != NULL ? IOBIND_OK : IOBIND_ERROR_INTERNAL;
 }
 
 static iobind_status get_info(struct rig *rig) {

@@ -8,27 +8,27 @@
 #include "scenario.h"
 
 static iobind_status say_dtype_name(struct rig *rig) {
-  rig->text = iobind_dtype_name(IOBIND_INT4);
+  rig->text = iobind_dtype_name(IOBIND_DTYPE_INT4);
   return IOBIND_OK;
 }
 
 static iobind_status say_dtype_bits(struct rig *rig) {
-  rig->number = iobind_dtype_bits(IOBIND_INT4);
+  rig->number = iobind_dtype_bits(IOBIND_DTYPE_INT4);
   return IOBIND_OK;
 }
 
 static iobind_status get_dtype_bytes(struct rig *rig) {
-  return iobind_dtype_get_bytes(IOBIND_INT4, rig_dims, 1, &rig->number, &rig->error);
+  return iobind_dtype_get_bytes(IOBIND_DTYPE_INT4, rig_dims, 1, &rig->number, &rig->error);
 }
 
 /* ---- made ---- */
 
 static iobind_status create(struct rig *rig) {
-  return iobind_tensor_create(rig->device, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, rig_dims, 1, &rig->result, &rig->error);
+  return iobind_tensor_create(rig->device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, rig_dims, 1, &rig->result, &rig->error);
 }
 
 static iobind_status create_pinned(struct rig *rig) {
-  return iobind_tensor_create(rig->device, IOBIND_MEMORY_HOST_ACCESSIBLE, IOBIND_FLOAT32, rig_dims, 1, &rig->result,
+  return iobind_tensor_create(rig->device, IOBIND_MEMORY_HOST_ACCESSIBLE, IOBIND_DTYPE_FLOAT32, rig_dims, 1, &rig->result,
                               &rig->error);
 }
 
@@ -41,11 +41,11 @@ static iobind_status create_shared(struct rig *rig) {
 /* So large that the library looks whether the device can hold it, where its memory has no addresses. */
 static iobind_status create_large(struct rig *rig) {
   static const int64_t dims[1] = {128 << 20};
-  return iobind_tensor_create(rig->device, IOBIND_MEMORY_DEFAULT, IOBIND_UINT8, dims, 1, &rig->result, &rig->error);
+  return iobind_tensor_create(rig->device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_UINT8, dims, 1, &rig->result, &rig->error);
 }
 
 static iobind_status create_strings(struct rig *rig) {
-  return iobind_tensor_create(rig->cpu, IOBIND_MEMORY_DEFAULT, IOBIND_STRING, rig_dims, 1, &rig->result, &rig->error);
+  return iobind_tensor_create(rig->cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_STRING, rig_dims, 1, &rig->result, &rig->error);
 }
 
 static void result_works(struct rig *rig) {
@@ -62,7 +62,7 @@ static void count_deletion(void *context, void *data) {
 static iobind_status wrap(struct rig *rig) {
   size_t deleted = rig->number;
   memcpy(rig->values, rig_ones, sizeof rig->values);
-  iobind_status status = iobind_tensor_wrap(rig->cpu, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, rig_dims, 1, rig->values,
+  iobind_status status = iobind_tensor_wrap(rig->cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, rig_dims, 1, rig->values,
                                             sizeof rig->values, count_deletion, &rig->number, &rig->result, &rig->error);
   NEED_TRUE(rig->number == deleted);
   return status;
@@ -80,7 +80,7 @@ static void make_x(struct rig *rig) {
 }
 
 static iobind_status view(struct rig *rig) {
-  return iobind_tensor_view(rig->x, 0, IOBIND_FLOAT32, rig_dims, 1, &rig->result, &rig->error);
+  return iobind_tensor_view(rig->x, 0, IOBIND_DTYPE_FLOAT32, rig_dims, 1, &rig->result, &rig->error);
 }
 
 static iobind_status slice(struct rig *rig) {
@@ -119,7 +119,7 @@ static iobind_status get_address(struct rig *rig) {
 }
 
 static iobind_status get_data(struct rig *rig) {
-  return iobind_tensor_get_data(rig->x, IOBIND_FLOAT32, &rig->data, &rig->error);
+  return iobind_tensor_get_data(rig->x, IOBIND_DTYPE_FLOAT32, &rig->data, &rig->error);
 }
 
 /* ---- moved ---- */
@@ -368,7 +368,7 @@ static iobind_status wrap_ort(struct rig *rig) {
 
 static iobind_status host_api_base(struct rig *rig) {
   rig->data = (void *)(uintptr_t)iobind_host_api_base();
-  return rig->data == NULL ? IOBIND_OK : IOBIND_INTERNAL; /* nobody has registered this library */
+  return rig->data == NULL ? IOBIND_OK : IOBIND_ERROR_INTERNAL; /* nobody has registered this library */
 }
 
 #define PLAIN(name, prepares, calls) \

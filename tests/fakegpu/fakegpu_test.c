@@ -71,10 +71,10 @@ static void one_nvidia(void **state) {
   for (size_t i = 0; i < sizeof specs / sizeof specs[0]; i++) {
     assert_ptr_equal(find(specs[i]), device);
   }
-  expect_none(IOBIND_NOT_FOUND, "vendor=0x10de:1");
-  expect_none(IOBIND_NOT_FOUND, "vendor=0x1002");
+  expect_none(IOBIND_ERROR_NOT_FOUND, "vendor=0x10de:1");
+  expect_none(IOBIND_ERROR_NOT_FOUND, "vendor=0x1002");
   expect_words("vendor=0x1002: no such device");
-  expect_none(IOBIND_NOT_FOUND, "gpu:1");
+  expect_none(IOBIND_ERROR_NOT_FOUND, "gpu:1");
   expect_doubles(device);
 }
 
@@ -89,7 +89,7 @@ static void two_vendors(void **state) {
   assert_ptr_equal(find("gpu:1"), second);
   assert_ptr_equal(find("webgpu:1"), second);
   assert_ptr_equal(find("vendor=0x10de,vendor=0x13b5,vendor=0x1002"), second);
-  expect_none(IOBIND_NOT_FOUND, "vendor=0x10de");
+  expect_none(IOBIND_ERROR_NOT_FOUND, "vendor=0x10de");
   expect_doubles(first);
   expect_doubles(second);
 }
@@ -99,11 +99,11 @@ static void no_driver(void **state) {
   (void)state;
   iobind_device *device = NULL;
   iobind_status status = iobind_runtime_find_device(runtime, "vendor=0x10de", &device, NULL, NULL);
-  if (status == IOBIND_NOT_FOUND) {
+  if (status == IOBIND_ERROR_NOT_FOUND) {
     print_message("the WebGPU EP is not here\n");
     skip();
   }
-  expect_none(IOBIND_DEVICE, "vendor=0x10de");
+  expect_none(IOBIND_ERROR_WRONG_DEVICE, "vendor=0x10de");
   expect_words("webgpu:0: session: "); /* what device_check met, without its name */
   assert_ptr_equal(find("vendor=0x10de,cpu"), iobind_runtime_get_device(runtime, 0));
 }
@@ -111,7 +111,7 @@ static void no_driver(void **state) {
 /* nothing */
 static void no_gpu(void **state) {
   (void)state;
-  expect_none(IOBIND_NOT_FOUND, "vendor=0x10de");
+  expect_none(IOBIND_ERROR_NOT_FOUND, "vendor=0x10de");
   assert_ptr_equal(find("vendor=0x10de,cpu"), iobind_runtime_get_device(runtime, 0));
 }
 

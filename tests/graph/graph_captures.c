@@ -24,7 +24,7 @@ static void failed_capture(void **state) {
     iobind_session_destroy(session);
     skip();
   }
-  expect(IOBIND_RUNTIME, iobind_binding_run(binding, NULL, NULL, &fault));
+  expect(IOBIND_ERROR_RUNTIME, iobind_binding_run(binding, NULL, NULL, &fault));
   for (int turn = 1; turn <= 3; turn++) {
     expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
     expect_output(binding, N, (float)(1 << turn));
@@ -106,7 +106,7 @@ static bool fail_capture(int which) {
   iobind_status status = iobind_binding_run(binding, NULL, NULL, &fault);
   int failed = failed_graph;
   if (failed >= 0) {
-    fixture_expect(IOBIND_RUNTIME, status, "run", __FILE__, __LINE__);
+    fixture_expect(IOBIND_ERROR_RUNTIME, status, "run", __FILE__, __LINE__);
     expect_words("the capture has failed");
     expect_all(x, N, 1);
     for (int turn = 1; turn <= 3; turn++) {
@@ -307,7 +307,7 @@ static void cancelled_before_a_capture(void **state) {
   stop_watching();
   expect_all(x, N, 1);
   if (!is_device("webgpu")) { /* there a trial comes first, whose runs are of another binding */
-    assert_int_equal(status, IOBIND_CANCELLED);
+    assert_int_equal(status, IOBIND_ERROR_CANCELLED);
     assert_true(has_waited);
     for (int turn = 1; turn <= 3; turn++) {
       expect_ok(iobind_binding_run(cancelled, NULL, NULL, &fault));
@@ -336,7 +336,7 @@ static void break_captures(const char *once, const char *always, const char *wor
   expect_ok(iobind_binding_forget_graphs(binding, &fault));
   assert_true(set_device("fail_capture", always));
   const size_t kept = atomic_load(&session->graphs.kept);
-  expect(IOBIND_RUNTIME, iobind_binding_run(binding, NULL, NULL, &fault));
+  expect(IOBIND_ERROR_RUNTIME, iobind_binding_run(binding, NULL, NULL, &fault));
   expect_words(words);
   assert_int_equal(atomic_load(&session->graphs.kept), kept); /* there was none */
   assert_true(set_device("fail_capture", "0"));
@@ -461,7 +461,7 @@ static void without_a_graph(void **state) {
     fill(xs[replays ? 0 : turn % 2], (float)turn);
     expect_ok(iobind_binding_set_run_options(binding, replays ? NULL : &plain, &fault));
     iobind_status status = iobind_binding_run(binding, NULL, NULL, &fault);
-    if (!replays && status == IOBIND_INVALID_STATE && runtime->ort.api_version < 31) {
+    if (!replays && status == IOBIND_ERROR_INVALID_STATE && runtime->ort.api_version < 31) {
       expect_words("expected ORT 1.31"); /* where any other run would change what a graph reads */
       continue;
     }

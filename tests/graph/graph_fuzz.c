@@ -159,7 +159,7 @@ static void carry(world *self, iobind_carry_mode mode) {
   for (int k = 0; k < KINDS; k++) {
     fixture_arm();
     came[k] = iobind_binding_carry(self->bindings[k], 0, 0, mode, &fault);
-    if (k == CAPTURING && came[k] == IOBIND_NOT_SUPPORTED) {
+    if (k == CAPTURING && came[k] == IOBIND_ERROR_NOT_SUPPORTED) {
       assert_true(self->limit < 2 && mode == IOBIND_CARRY_SWAP);
       return;
     }
@@ -218,7 +218,7 @@ static void same_outputs(const world *self) {
 static void run_both(world *self, way how) {
   iobind_status came[KINDS];
   came[CAPTURING] = run_one(self, CAPTURING, how);
-  if (came[CAPTURING] == IOBIND_INVALID_STATE && strstr(fault.message, "iobind_binding_forget_graphs") != NULL) {
+  if (came[CAPTURING] == IOBIND_ERROR_INVALID_STATE && strstr(fault.message, "iobind_binding_forget_graphs") != NULL) {
     expect_ok(iobind_binding_forget_graphs(self->bindings[CAPTURING], &fault));
     came[CAPTURING] = run_one(self, CAPTURING, how);
   }
@@ -258,7 +258,7 @@ static void run_unbound(world *self) {
   iobind_tensor *inputs[INPUTS];
   iobind_tensor *outputs[KINDS][OUTPUTS];
   for (size_t i = 0; i < self->model->inputs; i++) {
-    expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, &dim, 1, &inputs[i], &fault));
+    expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, &dim, 1, &inputs[i], &fault));
     fill(inputs[i], (float)next(self, 50));
   }
   for (int k = 0; k < KINDS; k++) {
@@ -305,7 +305,8 @@ static iobind_status queue_one(const world *self, int kind) {
   iobind_binding *binding = self->bindings[kind];
   fixture_arm();
   iobind_status status = iobind_binding_run(binding, self->stream, NULL, &fault);
-  if (kind == CAPTURING && status == IOBIND_INVALID_STATE && strstr(fault.message, "iobind_binding_forget_graphs") != NULL) {
+  if (kind == CAPTURING && status == IOBIND_ERROR_INVALID_STATE &&
+      strstr(fault.message, "iobind_binding_forget_graphs") != NULL) {
     expect_ok(iobind_stream_synchronize(self->stream, &fault));
     expect_ok(iobind_binding_forget_graphs(binding, &fault));
     fixture_arm();
@@ -479,8 +480,8 @@ static void run_together(world *self, uint64_t a) {
 }
 
 static void expect_refused(const world *self, iobind_status status, const char *what) {
-  bool is_state = status == IOBIND_INVALID_ARGUMENT && strstr(fault.message, "carries a state") != NULL;
-  if (status != IOBIND_NOT_SUPPORTED && !is_state) {
+  bool is_state = status == IOBIND_ERROR_INVALID_ARGUMENT && strstr(fault.message, "carries a state") != NULL;
+  if (status != IOBIND_ERROR_NOT_SUPPORTED && !is_state) {
     fail_msg("%s: %s: %s\n%s", what, iobind_status_name((int32_t)status), fault.message, self->trace);
   }
 }
@@ -491,7 +492,7 @@ static void try_moving(world *self, uint64_t which, size_t input, size_t output)
   iobind_device *cpu = iobind_runtime_get_device(runtime, 0);
   const int64_t dim = (int64_t)self->sizes[self->bound[input]];
   iobind_tensor *host = NULL;
-  expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, &dim, 1, &host, &fault));
+  expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, &dim, 1, &host, &fault));
   switch (which) {
     case 0:
       expect_refused(self, iobind_binding_set_input(binding, input, IOBIND_INPUT_LIVE, host, NULL, &fault), "LIVE");
@@ -553,7 +554,7 @@ static void flow(world *self, uint64_t a) {
   options.slots = 1 + (size_t)(a % 4);
   for (size_t item = 0; item < ITEMS; item++) {
     for (size_t i = 0; i < self->model->inputs - has_constant; i++) {
-      expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, &dim, 1, &inputs[item][i], &fault));
+      expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, &dim, 1, &inputs[item][i], &fault));
       fill(inputs[item][i], (float)next(self, 50));
     }
   }
@@ -624,7 +625,7 @@ static void start(world *self, uint64_t number) {
   }
   for (int k = 0; k < KINDS; k++) { /* the same memory with other dims */
     iobind_tensor_release(self->pool[VIEW][k]);
-    expect_ok(iobind_tensor_view(self->pool[VIEWED][k], 0, IOBIND_FLOAT32, &sizes[0], 1, &self->pool[VIEW][k], &fault));
+    expect_ok(iobind_tensor_view(self->pool[VIEWED][k], 0, IOBIND_DTYPE_FLOAT32, &sizes[0], 1, &self->pool[VIEW][k], &fault));
   }
   for (size_t i = 0; i < TARGETS; i++) {
     for (int k = 0; k < KINDS; k++) {
@@ -688,13 +689,14 @@ static bool run_neighbour(neighbour *self, size_t turn) {
   for (size_t i = 0; i < MOST; i++) {
     values[i] = (float)(turn + i);
   }
-  bool good = go_on(self, iobind_binding_create(self->session, &binding, &error), &error) &&
-              go_on(self, iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, &dim, 1, &x, &error), &error) &&
-              go_on(self, iobind_tensor_write(x, 0, values, bytes, NULL, &error), &error) &&
-              go_on(self, iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, x, NULL, &error), &error) &&
-              go_on(self, iobind_binding_run(binding, NULL, NULL, &error), &error) &&
-              go_on(self, iobind_binding_get_output(binding, 0, &y, &error), &error) &&
-              go_on(self, iobind_tensor_read(y, 0, sums, bytes, NULL, &error), &error);
+  bool good =
+      go_on(self, iobind_binding_create(self->session, &binding, &error), &error) &&
+      go_on(self, iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, &dim, 1, &x, &error), &error) &&
+      go_on(self, iobind_tensor_write(x, 0, values, bytes, NULL, &error), &error) &&
+      go_on(self, iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, x, NULL, &error), &error) &&
+      go_on(self, iobind_binding_run(binding, NULL, NULL, &error), &error) &&
+      go_on(self, iobind_binding_get_output(binding, 0, &y, &error), &error) &&
+      go_on(self, iobind_tensor_read(y, 0, sums, bytes, NULL, &error), &error);
   for (size_t i = 0; i < (size_t)dim && good; i++) {
     good = sums[i] == 2 * values[i];
     if (!good) {

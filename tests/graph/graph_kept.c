@@ -46,7 +46,7 @@ static keeper keep_lent(iobind_binding *binding) {
 static keeper keep_view(iobind_binding *binding) {
   static const int64_t dim = N;
   keeper self = {NULL, NULL};
-  expect_ok(iobind_tensor_view(get(binding, 0), 0, IOBIND_FLOAT32, &dim, 1, &self.tensor, &fault));
+  expect_ok(iobind_tensor_view(get(binding, 0), 0, IOBIND_DTYPE_FLOAT32, &dim, 1, &self.tensor, &fault));
   return self;
 }
 
@@ -167,7 +167,7 @@ static void bound_as_an_input(void **state) {
     expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
     iobind_tensor *sum = get(binding, 0);
     if (is_view) {
-      expect_ok(iobind_tensor_view(sum, 0, IOBIND_FLOAT32, &dim, 1, &view, &fault));
+      expect_ok(iobind_tensor_view(sum, 0, IOBIND_DTYPE_FLOAT32, &dim, 1, &view, &fault));
     }
     bind_x(binding, is_view ? view : sum);
     expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));

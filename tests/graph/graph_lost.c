@@ -30,7 +30,7 @@ static bool fail_copy(iobind_carry_mode mode, int runs_before, int copy) {
     fixture_arm();
     iobind_status status = iobind_binding_run(binding, NULL, NULL, &fault);
     if (status != IOBIND_OK) {
-      assert_int_equal(status, IOBIND_INVALID_STATE);
+      assert_int_equal(status, IOBIND_ERROR_INVALID_STATE);
       bind_x(binding, again);
       expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
       value = 100;

@@ -28,15 +28,15 @@ static void refused_models(void **state) {
   static const char *const contrib[] = {"BiasDropout", "BitmaskDropout", "BitmaskBiasDropout", "BiasSoftmaxDropout"};
   iobind_session *session = NULL;
   for (size_t i = 0; i < sizeof models / sizeof models[0]; i++) {
-    assert_int_equal(try_session(models[i].model, 1, &session), IOBIND_NOT_SUPPORTED);
+    assert_int_equal(try_session(models[i].model, 1, &session), IOBIND_ERROR_NOT_SUPPORTED);
     expect_words(models[i].words);
   }
   for (size_t i = 0; i < sizeof nodes / sizeof nodes[0]; i++) {
-    assert_int_equal(try_node(nodes[i].op, "", nodes[i].inputs, 1, &session), IOBIND_NOT_SUPPORTED);
+    assert_int_equal(try_node(nodes[i].op, "", nodes[i].inputs, 1, &session), IOBIND_ERROR_NOT_SUPPORTED);
     expect_words(nodes[i].words);
   }
   for (size_t i = 0; i < sizeof contrib / sizeof contrib[0]; i++) {
-    assert_int_equal(try_node(contrib[i], "com.microsoft", 2, 1, &session), IOBIND_NOT_SUPPORTED);
+    assert_int_equal(try_node(contrib[i], "com.microsoft", 2, 1, &session), IOBIND_ERROR_NOT_SUPPORTED);
     expect_words("repeat the numbers");
   }
 }
@@ -63,7 +63,7 @@ static void refused_functions(void **state) {
   assert_non_null(model);
   memcpy(model, bytes, size);
   memcpy(model + size, function, ADDED);
-  assert_int_equal(try_bytes(model, size + ADDED, 1, &session), IOBIND_NOT_SUPPORTED);
+  assert_int_equal(try_bytes(model, size + ADDED, 1, &session), IOBIND_ERROR_NOT_SUPPORTED);
   expect_words("'the_node' (NonZero)");
   free(model);
   free(bytes);
@@ -74,7 +74,7 @@ static void refused_format(void **state) {
   (void)state;
   static const char model[] = "\x18\0\0\0ORTM\0\0\0\0\0\0\0\0";
   iobind_session *session = NULL;
-  assert_int_equal(try_bytes(model, sizeof model, 1, &session), IOBIND_NOT_SUPPORTED);
+  assert_int_equal(try_bytes(model, sizeof model, 1, &session), IOBIND_ERROR_NOT_SUPPORTED);
   expect_words("one of ORT's own format");
 }
 
@@ -83,7 +83,7 @@ static void node_on_cpu(void **state) {
   (void)state;
   iobind_session *session = NULL;
   bool denied = is_device("vdev") && set_device("deny", "Det");
-  assert_int_equal(try_node("Det", "", 1, 1, &session), IOBIND_NOT_SUPPORTED);
+  assert_int_equal(try_node("Det", "", 1, 1, &session), IOBIND_ERROR_NOT_SUPPORTED);
   expect_words("'the_node' (Det)");
   if (denied) {
     assert_true(set_device("deny", ""));
@@ -97,7 +97,7 @@ static void size_of_data(void **state) {
   iobind_tensor *x = make_filled(1, 2);
   iobind_status status = try_size_of_data(1, &session);
   if (status != IOBIND_OK) {
-    assert_int_equal(status, IOBIND_NOT_SUPPORTED);
+    assert_int_equal(status, IOBIND_ERROR_NOT_SUPPORTED);
     expect_words("a node reads on the host what another one computes");
   } else {
     assert_true(is_device("vdev"));
@@ -125,21 +125,21 @@ static void devices_refused(void **state) {
   iobind_session *session = NULL;
   iobind_stream *stream = NULL;
   options.graph_limit = 1;
-  expect(IOBIND_INVALID_ARGUMENT, iobind_session_create_from_memory(runtime, "", 1, &options, &session, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_session_create_from_memory(runtime, "", 1, &options, &session, &fault));
   expect_words("exactly one device");
   options.devices = &both[0];
   options.device_count = 1;
   if (!is_device("cuda")) { /* tests/vcuda/replay_test.c has what CUDA makes of it */
     expect_ok(iobind_stream_create(device, NULL, &stream, &fault));
     options.stream = stream;
-    expect(IOBIND_INVALID_ARGUMENT, iobind_session_create_from_memory(runtime, "", 1, &options, &session, &fault));
+    expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_session_create_from_memory(runtime, "", 1, &options, &session, &fault));
     expect_words("does not capture graphs on the caller's stream");
     options.stream = NULL;
     iobind_stream_destroy(stream);
   }
   options.devices = &both[1];
   options.device_count = 1;
-  expect(IOBIND_INVALID_ARGUMENT, iobind_session_create_from_memory(runtime, "", 1, &options, &session, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_session_create_from_memory(runtime, "", 1, &options, &session, &fault));
   static const char *const key = "session.use_env_allocators";
   static const char *const one = "1";
   options.devices = both;
@@ -147,7 +147,7 @@ static void devices_refused(void **state) {
   options.config_keys = &key;
   options.config_values = &one;
   options.config_count = 1;
-  expect(IOBIND_INVALID_ARGUMENT, iobind_session_create_from_memory(runtime, "", 1, &options, &session, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_session_create_from_memory(runtime, "", 1, &options, &session, &fault));
   expect_words("share the memory");
 }
 

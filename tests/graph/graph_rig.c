@@ -140,7 +140,7 @@ enum { MOST = 4096 };
 
 iobind_tensor *make_tensor(const int64_t *dims, size_t rank, const float *values) {
   iobind_tensor *tensor = NULL;
-  expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, dims, rank, &tensor, &fault));
+  expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, rank, &tensor, &fault));
   if (values != NULL) {
     iobind_tensor_info info = IOBIND_TENSOR_INFO_INIT;
     expect_ok(iobind_tensor_get_info(tensor, &info, &fault));
@@ -159,8 +159,8 @@ iobind_tensor *make_filled(size_t count, float value) {
 iobind_tensor *make_on_host(size_t count, float value) {
   int64_t dim = (int64_t)count;
   iobind_tensor *tensor = NULL;
-  expect_ok(iobind_tensor_create(iobind_runtime_get_device(runtime, 0), IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, &dim, 1, &tensor,
-                                 &fault));
+  expect_ok(iobind_tensor_create(iobind_runtime_get_device(runtime, 0), IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, &dim, 1,
+                                 &tensor, &fault));
   fill(tensor, value);
   return tensor;
 }

@@ -60,7 +60,7 @@ static void bindings_that_come_and_go(void **state) {
     if (status == IOBIND_OK) {
       expect_output(binding, N, 6);
     } else {
-      assert_int_equal(status, IOBIND_INVALID_STATE);
+      assert_int_equal(status, IOBIND_ERROR_INVALID_STATE);
     }
     iobind_binding_destroy(binding);
   }

@@ -51,7 +51,7 @@ static void taken_beside_a_state(void **state) {
     for (int run = 0; run < runs; run++) {
       expect_ok(iobind_binding_run(binding, NULL, NULL, &fault)); /* nobody has its output before it is taken */
     }
-    expect_ok(iobind_tensor_wrap(device, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, &dim, 1, iobind_tensor_address(theirs),
+    expect_ok(iobind_tensor_wrap(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, &dim, 1, iobind_tensor_address(theirs),
                                  N * sizeof(float), NULL, NULL, &other, &fault));
     bind_x(binding, other);
     iobind_tensor *taken = take(binding);

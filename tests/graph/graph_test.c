@@ -54,7 +54,7 @@ static void other_addresses(void **state) {
         fill(x, (float)turn);
         fill(y, -1);
         if (other == 1 && limit == 1) {
-          expect(IOBIND_INVALID_STATE, iobind_binding_run(binding, NULL, NULL, &fault));
+          expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_run(binding, NULL, NULL, &fault));
           expect_words("graph_limit is 1");
           expect_all(y, N, -1);
         } else {
@@ -86,7 +86,7 @@ static void change_shapes(const char *model) {
     expect_output(binding, turn % 2 == 0 ? N : TWICE, 2 * (float)turn);
   }
   bind_x(binding, xs[2]);
-  expect(IOBIND_INVALID_STATE, iobind_binding_run(binding, NULL, NULL, &fault));
+  expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_run(binding, NULL, NULL, &fault));
   expect_words("iobind_binding_forget_graphs");
   expect_ok(iobind_binding_forget_graphs(binding, &fault));
   expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
@@ -118,8 +118,8 @@ static void other_dims_of_same_memory(void **state) {
     iobind_binding *binding = NULL;
     expect_ok(iobind_binding_create(session, &binding, &fault));
     for (size_t i = 0; i < 2; i++) {
-      expect_ok(iobind_tensor_view(whole, 0, IOBIND_FLOAT32, &dims[i], 1, &xs[i], &fault));
-      expect_ok(iobind_tensor_view(target, 0, IOBIND_FLOAT32, &dims[i], 1, &ys[i], &fault));
+      expect_ok(iobind_tensor_view(whole, 0, IOBIND_DTYPE_FLOAT32, &dims[i], 1, &xs[i], &fault));
+      expect_ok(iobind_tensor_view(target, 0, IOBIND_DTYPE_FLOAT32, &dims[i], 1, &ys[i], &fault));
     }
     for (int turn = 0; turn < 6; turn++) {
       fill(whole, (float)turn);
@@ -158,7 +158,7 @@ static void freed_memory(void **state) {
     iobind_tensor_release(x); /* the binding keeps it */
     iobind_status status = iobind_binding_run(binding, NULL, NULL, &fault);
     if (status != IOBIND_OK) {
-      assert_int_equal(status, IOBIND_INVALID_STATE);
+      assert_int_equal(status, IOBIND_ERROR_INVALID_STATE);
       expect_ok(iobind_binding_forget_graphs(binding, &fault));
       expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
     }
@@ -214,18 +214,18 @@ static void refused_when_bound(void **state) {
   iobind_tensor *host = make_on_host(N, 4);
   iobind_device *cpu = iobind_runtime_get_device(runtime, 0);
   iobind_binding *binding = make_binding(session, x, NULL);
-  expect(IOBIND_NOT_SUPPORTED,
+  expect(IOBIND_ERROR_NOT_SUPPORTED,
          iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_FRESH, NULL, IOBIND_MEMORY_DEFAULT, NULL, &fault));
   expect_words("got FRESH");
-  expect(IOBIND_NOT_SUPPORTED,
+  expect(IOBIND_ERROR_NOT_SUPPORTED,
          iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_REUSE, cpu, IOBIND_MEMORY_DEFAULT, NULL, &fault));
-  expect(IOBIND_NOT_SUPPORTED,
+  expect(IOBIND_ERROR_NOT_SUPPORTED,
          iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_FIXED, NULL, IOBIND_MEMORY_DEFAULT, host, &fault));
-  expect(IOBIND_NOT_SUPPORTED, iobind_binding_carry(binding, 0, 0, IOBIND_CARRY_MOVE, &fault));
-  expect(IOBIND_NOT_SUPPORTED, iobind_binding_carry(binding, 0, 0, IOBIND_CARRY_SWAP, &fault));
+  expect(IOBIND_ERROR_NOT_SUPPORTED, iobind_binding_carry(binding, 0, 0, IOBIND_CARRY_MOVE, &fault));
+  expect(IOBIND_ERROR_NOT_SUPPORTED, iobind_binding_carry(binding, 0, 0, IOBIND_CARRY_SWAP, &fault));
   expect_words("SWAP takes two graphs");
-  expect(IOBIND_DEVICE, iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, host, NULL, &fault));
-  expect(IOBIND_NOT_SUPPORTED, iobind_binding_set_input(binding, 0, IOBIND_INPUT_LIVE, host, NULL, &fault));
+  expect(IOBIND_ERROR_WRONG_DEVICE, iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, host, NULL, &fault));
+  expect(IOBIND_ERROR_NOT_SUPPORTED, iobind_binding_set_input(binding, 0, IOBIND_INPUT_LIVE, host, NULL, &fault));
   expect_words("LIVE from elsewhere");
   expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_SNAPSHOT, host, NULL, &fault));
   for (int turn = 0; turn < 3; turn++) {
@@ -348,7 +348,7 @@ static void refuse_run_keys(size_t limit) {
       if (k == 0 && strcmp(values[v], "-1") == 0) {
         continue; /* no graph */
       }
-      expect(IOBIND_INVALID_ARGUMENT, iobind_binding_set_run_options(binding, &run, &fault));
+      expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_binding_set_run_options(binding, &run, &fault));
       expect_words(keys[k]);
     }
   }
@@ -370,14 +370,14 @@ static void raw_keys(void **state) {
     options.ep_keys = &keys[i];
     options.ep_values = &one;
     options.ep_option_count = 1;
-    expect(IOBIND_INVALID_ARGUMENT, iobind_session_create_from_memory(runtime, "", 1, &options, &session, &fault));
+    expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_session_create_from_memory(runtime, "", 1, &options, &session, &fault));
   }
   options.ep_option_count = 0;
   for (size_t i = 0; i < 2; i++) {
     options.config_keys = &entries[i];
     options.config_values = &one;
     options.config_count = 1;
-    expect(IOBIND_INVALID_ARGUMENT, iobind_session_create_from_memory(runtime, "", 1, &options, &session, &fault));
+    expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_session_create_from_memory(runtime, "", 1, &options, &session, &fault));
     expect_words("set graph_limit");
   }
   for (size_t limit = 0; limit <= 1; limit++) {
@@ -442,7 +442,7 @@ static void audited(void **state) {
 static void old_runtime(void **state) {
   (void)state;
   iobind_session *session = NULL;
-  assert_int_equal(try_session("scale", 1, &session), IOBIND_VERSION);
+  assert_int_equal(try_session("scale", 1, &session), IOBIND_ERROR_VERSION);
   expect_words("1.26 or newer");
   session = make_session("scale", 0);
   iobind_tensor *x = make_filled(N, 3);
@@ -530,7 +530,7 @@ static bool decode(size_t limit, iobind_carry_mode mode, float out[STEPS][WIDTH]
   iobind_tensor *cache = make_tensor(cache_dims, 2, nothing);
   iobind_tensor *row = make_tensor(row_dims, 2, NULL);
   expect_ok(iobind_session_get_input(session, 2, &info, &fault));
-  expect_ok(iobind_tensor_create(info.device, IOBIND_MEMORY_DEFAULT, IOBIND_INT64, at_dims, 2, &at, &fault));
+  expect_ok(iobind_tensor_create(info.device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_INT64, at_dims, 2, &at, &fault));
   expect_ok(iobind_binding_create(session, &binding, &fault));
   iobind_tensor *inputs[3] = {cache, row, at};
   for (size_t i = 0; i < 3; i++) {
@@ -595,12 +595,12 @@ static void recycled_memory(void **state) {
   iobind_binding *bindings[2] = {make_binding(session, xs[0], NULL), make_binding(session, xs[1], NULL)};
   iobind_tensor *host = make_on_host(N, 1);
   iobind_tensor *y = NULL;
-  expect(IOBIND_NOT_SUPPORTED, iobind_binding_carry(bindings[1], 0, 0, IOBIND_CARRY_SWAP, &fault));
+  expect(IOBIND_ERROR_NOT_SUPPORTED, iobind_binding_carry(bindings[1], 0, 0, IOBIND_CARRY_SWAP, &fault));
   expect_ok(iobind_binding_run(bindings[0], NULL, NULL, &fault));
   for (int turn = 0; turn < 2; turn++) {
-    expect(IOBIND_INVALID_STATE, iobind_binding_run(bindings[1], NULL, NULL, &fault));
+    expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_run(bindings[1], NULL, NULL, &fault));
     expect_words("would change memory that it reads");
-    expect(IOBIND_INVALID_STATE, iobind_session_run(session, &host, &y, &fault));
+    expect(IOBIND_ERROR_INVALID_STATE, iobind_session_run(session, &host, &y, &fault));
     expect_ok(iobind_binding_run(bindings[0], NULL, NULL, &fault));
     expect_output(bindings[0], N, 2);
   }
@@ -631,7 +631,7 @@ static void lost_copies(void **state) {
       fixture_arm();
       iobind_status status = iobind_binding_run(binding, NULL, NULL, &fault);
       if (is_device("webgpu")) {
-        assert_int_equal(status, IOBIND_NOT_SUPPORTED);
+        assert_int_equal(status, IOBIND_ERROR_NOT_SUPPORTED);
         expect_words("does not capture the copies");
         continue;
       }
@@ -670,8 +670,8 @@ static void addresses_in_pinned_memory(void **state) {
       iobind_tensor *plain = NULL;
       for (int64_t i = 0; i < 2; i++) {
         int64_t dims[2] = {m == 0 ? 5 + turn : 3, m == 0 ? 3 : 5 + turn};
-        expect_ok(iobind_tensor_create(iobind_runtime_get_device(runtime, 0), IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, dims, 2,
-                                       &host[i], &fault));
+        expect_ok(iobind_tensor_create(iobind_runtime_get_device(runtime, 0), IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims,
+                                       2, &host[i], &fault));
         fill(host[i], 7);
       }
       for (int b = 0; b < 2; b++) {
@@ -710,7 +710,7 @@ static void host_inputs(void **state) {
   iobind_tensor *x = make_tensor(&one, 1, NULL);
   iobind_tensor *shape = NULL;
   int64_t wanted[2] = {2, 3};
-  expect_ok(iobind_tensor_create(info.device, IOBIND_MEMORY_DEFAULT, IOBIND_INT64, &two, 1, &shape, &fault));
+  expect_ok(iobind_tensor_create(info.device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_INT64, &two, 1, &shape, &fault));
   iobind_binding *binding = make_binding(session, x, NULL);
   expect_ok(iobind_binding_set_input(binding, 1, IOBIND_INPUT_RESIDENT, shape, NULL, &fault));
   for (int turn = 0; turn < 6; turn++) {
@@ -728,7 +728,7 @@ static void host_inputs(void **state) {
   if (info.device != device) {
     wanted[1] = 7;
     expect_ok(iobind_tensor_write(shape, 0, wanted, sizeof wanted, NULL, &fault));
-    expect(IOBIND_INVALID_STATE, iobind_binding_run(binding, NULL, NULL, &fault));
+    expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_run(binding, NULL, NULL, &fault));
     expect_words("host bytes");
   }
   iobind_binding_destroy(binding);

@@ -52,7 +52,7 @@ static void another_thread(void **state) {
   expect_ok(iobind_binding_carry(binding, 0, 0, IOBIND_CARRY_IN_PLACE, &fault));
   expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
   visitor other = visit_in_thread(binding);
-  assert_int_equal(other.status, IOBIND_INVALID_STATE);
+  assert_int_equal(other.status, IOBIND_ERROR_INVALID_STATE);
   assert_non_null(strstr(other.message, "another thread"));
   expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
   expect_output(binding, N, 4);
@@ -61,7 +61,7 @@ static void another_thread(void **state) {
   assert_int_equal(other.status, IOBIND_OK);
   expect_output(binding, N, 8);
   other = visit_in_thread(binding); /* its id may be that of the one before, which has ended */
-  assert_int_equal(other.status, IOBIND_INVALID_STATE);
+  assert_int_equal(other.status, IOBIND_ERROR_INVALID_STATE);
   iobind_binding_destroy(binding);
   iobind_tensor_release(x);
   iobind_session_destroy(session);
@@ -93,7 +93,7 @@ static void *work(void *context) {
     iobind_binding *binding = NULL;
     int64_t dim = N;
     bool bad = went_wrong(self, iobind_binding_create(sessions[round % 2], &binding, &error), &error, "binding") ||
-               went_wrong(self, iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, &dim, 1, &x, &error),
+               went_wrong(self, iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, &dim, 1, &x, &error),
                           &error, "tensor") ||
                went_wrong(self, iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, x, NULL, &error), &error, "input");
     for (int run = 0; run < 4 && !bad; run++) {
@@ -476,8 +476,8 @@ static void use_and_destroy(iobind_session *session) {
   iobind_tensor *x = NULL;
   iobind_tensor *y = NULL;
   iobind_binding *binding = NULL;
-  expect_ok(
-      iobind_tensor_create(iobind_runtime_get_device(runtime, 0), IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, dims, 4, &x, &fault));
+  expect_ok(iobind_tensor_create(iobind_runtime_get_device(runtime, 0), IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 4,
+                                 &x, &fault));
   expect_ok(iobind_tensor_write(x, 0, unit, sizeof unit, NULL, &fault));
   expect_ok(iobind_session_run(session, &x, &y, &fault));
   expect_ok(iobind_binding_create(session, &binding, &fault));
@@ -582,10 +582,10 @@ static void waits_beside_a_capture(void **state) {
   assert_int_equal(pthread_join(thread, NULL), 0);
   runtime->ort.api = real;
 
-  assert_int_equal(of_event, IOBIND_TIMEOUT);
+  assert_int_equal(of_event, IOBIND_ERROR_TIMEOUT);
   assert_int_equal(of_query, IOBIND_OK);
   assert_int_equal(done, 0);
-  assert_int_equal(of_item, IOBIND_TIMEOUT);
+  assert_int_equal(of_item, IOBIND_ERROR_TIMEOUT);
   assert_string_equal(captor.message, "");
   expect_ok(iobind_event_wait_for(event, long_time, &fault));
   assert_true(read[N - 1] == 3);
@@ -688,7 +688,7 @@ static void refused_on_a_stream(void **state) {
 
   bind_x(binding, other);
   (void)try_twice(&one);
-  assert_int_equal(one.status, IOBIND_INVALID_STATE);
+  assert_int_equal(one.status, IOBIND_ERROR_INVALID_STATE);
   assert_non_null(strstr(one.error.message, "graph_limit is 1"));
   expect_all(other, N, 5);
   expect_ok(iobind_binding_forget_graphs(binding, &fault));
@@ -697,7 +697,7 @@ static void refused_on_a_stream(void **state) {
 
   assert_int_equal(pthread_create(&thread, NULL, try_twice, &one), 0);
   assert_int_equal(pthread_join(thread, NULL), 0);
-  assert_int_equal(one.status, IOBIND_INVALID_STATE);
+  assert_int_equal(one.status, IOBIND_ERROR_INVALID_STATE);
   assert_non_null(strstr(one.error.message, "captured by another thread"));
   expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
   expect_all(other, N, 20);
@@ -771,10 +771,10 @@ static void changes_between_replays(void **state) {
 
   run_thrice(binding);
   fails = true;
-  assert_int_equal(iobind_binding_run(binding, NULL, NULL, &fault), IOBIND_RUNTIME);
+  assert_int_equal(iobind_binding_run(binding, NULL, NULL, &fault), IOBIND_ERROR_RUNTIME);
   assert_non_null(strstr(fault.message, "binding_run: on request"));
   iobind_tensor *output = NULL;
-  assert_int_equal(iobind_binding_get_output(binding, 0, &output, &fault), IOBIND_INVALID_STATE);
+  assert_int_equal(iobind_binding_get_output(binding, 0, &output, &fault), IOBIND_ERROR_INVALID_STATE);
   fails = false;
   run_thrice(binding);
   expect_output(binding, N, 14);
@@ -783,7 +783,7 @@ static void changes_between_replays(void **state) {
   expect_ok(iobind_binding_cancel(binding, &fault)); /* nothing is under way */
   expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
   visitor visiting = visit_in_thread(binding);
-  assert_int_equal(visiting.status, IOBIND_INVALID_STATE);
+  assert_int_equal(visiting.status, IOBIND_ERROR_INVALID_STATE);
   assert_non_null(strstr(visiting.message, "another thread"));
   run_thrice(binding);
   expect_output(binding, N, 14);
@@ -838,7 +838,7 @@ static void forked_before_a_replay(void **state) {
   pid_t child = fork();
   assert_true(child >= 0);
   if (child == 0) {
-    _exit(iobind_binding_run(binding, NULL, NULL, NULL) == IOBIND_INVALID_STATE ? 0 : 1);
+    _exit(iobind_binding_run(binding, NULL, NULL, NULL) == IOBIND_ERROR_INVALID_STATE ? 0 : 1);
   }
   int ended = -1;
   assert_int_equal(waitpid(child, &ended, 0), child);

@@ -23,6 +23,7 @@ int main(void) {
   snprintf(text, sizeof text, "%d.%d.%d", IOBIND_VERSION_MAJOR, IOBIND_VERSION_MINOR, IOBIND_VERSION_PATCH);
   same("iobind_version_string", text, iobind_version_string());
 #define CHECK_NAME(name, value, meaning) same("iobind_status_name(" #value ")", #name, iobind_status_name(value));
+  same("iobind_status_name(0)", "OK", iobind_status_name(IOBIND_OK));
   IOBIND_STATUS_MAP(CHECK_NAME)
 #undef CHECK_NAME
   same("iobind_status_name(-1)", "UNKNOWN", iobind_status_name(-1));

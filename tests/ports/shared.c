@@ -41,8 +41,8 @@ static int run(iobind_runtime *runtime, iobind_device *device, const char *model
   options.device_count = 1;
   TRY(iobind_session_create(runtime, model, &options, &session, &error));
   TRY(iobind_binding_create(session, &binding, &error));
-  TRY(iobind_external_memory_view(memory, 0, IOBIND_FLOAT32, dims, 1, &x, &error));
-  TRY(iobind_external_memory_view(memory, LATER, IOBIND_FLOAT32, dims, 1, &y, &error));
+  TRY(iobind_external_memory_view(memory, 0, IOBIND_DTYPE_FLOAT32, dims, 1, &x, &error));
+  TRY(iobind_external_memory_view(memory, LATER, IOBIND_DTYPE_FLOAT32, dims, 1, &y, &error));
   TRY(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, x, NULL, &error));
   TRY(iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_FIXED, NULL, IOBIND_MEMORY_DEFAULT, y, &error));
   TRY(iobind_binding_run(binding, NULL, NULL, &error));
@@ -60,9 +60,9 @@ static int refuse(iobind_device *device, HANDLE mapping) {
     int32_t kind;
     size_t bytes;
     iobind_status status;
-  } wrong[] = {{IOBIND_EXTERNAL_D3D12_HEAP, BYTES + 1, IOBIND_RUNTIME},
-               {IOBIND_EXTERNAL_D3D12_HEAP, 0, IOBIND_INVALID_ARGUMENT},
-               {IOBIND_EXTERNAL_FD_MEMORY, BYTES, IOBIND_NOT_SUPPORTED}};
+  } wrong[] = {{IOBIND_EXTERNAL_D3D12_HEAP, BYTES + 1, IOBIND_ERROR_RUNTIME},
+               {IOBIND_EXTERNAL_D3D12_HEAP, 0, IOBIND_ERROR_INVALID_ARGUMENT},
+               {IOBIND_EXTERNAL_FD_MEMORY, BYTES, IOBIND_ERROR_NOT_SUPPORTED}};
   iobind_error error = IOBIND_ERROR_INIT;
   iobind_external_memory *memory;
   for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
@@ -71,13 +71,13 @@ static int refuse(iobind_device *device, HANDLE mapping) {
   }
   HANDLE event = CreateEventW(NULL, TRUE, FALSE, NULL); /* a HANDLE, but not of memory */
   iobind_external external = external_of(IOBIND_EXTERNAL_D3D12_RESOURCE, event, BYTES);
-  EXPECT(iobind_external_memory_import(device, &external, &memory, &error) == IOBIND_RUNTIME, error.message);
+  EXPECT(iobind_external_memory_import(device, &external, &memory, &error) == IOBIND_ERROR_RUNTIME, error.message);
   EXPECT(strstr(error.message, "cannot be imported") != NULL, error.message);
   CloseHandle(event);
   for (int32_t kind = IOBIND_EXTERNAL_FD_MEMORY; kind <= IOBIND_EXTERNAL_D3D12_FENCE; kind++) {
     bool can =
         kind == IOBIND_EXTERNAL_WIN32_MEMORY || kind == IOBIND_EXTERNAL_D3D12_RESOURCE || kind == IOBIND_EXTERNAL_D3D12_HEAP;
-    EXPECT(iobind_device_check_import(device, kind, &error) == (can ? IOBIND_OK : IOBIND_NOT_SUPPORTED), error.message);
+    EXPECT(iobind_device_check_import(device, kind, &error) == (can ? IOBIND_OK : IOBIND_ERROR_NOT_SUPPORTED), error.message);
   }
   return 0;
 }

@@ -75,9 +75,9 @@ iobind_status test_session_with(iobind_runtime *runtime, const char *model, cons
   const void *data = test_model(model, &bytes, text);
   if (data == NULL) {
     *error = (iobind_error)IOBIND_ERROR_INIT;
-    error->status = IOBIND_INVALID_ARGUMENT;
+    error->status = IOBIND_ERROR_INVALID_ARGUMENT;
     snprintf(error->message, sizeof error->message, "%.200s: %.200s", model, text);
-    return IOBIND_INVALID_ARGUMENT;
+    return IOBIND_ERROR_INVALID_ARGUMENT;
   }
   iobind_session_options options = *wanted;
   options.intra_op_threads = 1; /* ThreadSanitizer does not see how ORT's own threads pass memory on */
@@ -95,7 +95,7 @@ iobind_status test_session(iobind_runtime *runtime, iobind_device *device, const
 iobind_status test_floats(iobind_device *device, const float *values, size_t count, iobind_tensor **tensor,
                           iobind_error *error) {
   int64_t dim = (int64_t)count;
-  iobind_status status = iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, &dim, 1, tensor, error);
+  iobind_status status = iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, &dim, 1, tensor, error);
   if (status == IOBIND_OK && values != NULL) {
     status = iobind_tensor_write(*tensor, 0, values, count * sizeof *values, NULL, error);
   }
@@ -120,7 +120,7 @@ const char *test_floats_wrong(const iobind_tensor *tensor, const float *values, 
   iobind_tensor_info info = IOBIND_TENSOR_INFO_INIT;
   if (iobind_tensor_get_info(tensor, &info, &error) != IOBIND_OK) {
     snprintf(text, TEST_WHY, "%s", error.message);
-  } else if (info.dtype != IOBIND_FLOAT32 || info.bytes != count * sizeof *got || count > MOST) {
+  } else if (info.dtype != IOBIND_DTYPE_FLOAT32 || info.bytes != count * sizeof *got || count > MOST) {
     snprintf(text, TEST_WHY, "expected %zu (at most %d) of float32, got %zu bytes of %s", count, MOST, info.bytes,
              iobind_dtype_name(info.dtype));
   } else if (iobind_tensor_read(tensor, 0, got, info.bytes, NULL, &error) != IOBIND_OK) {

@@ -13,7 +13,7 @@
 static iobind_error failed(const char *message) {
   iobind_error error;
   test_error_arm(&error);
-  error.status = IOBIND_SHAPE;
+  error.status = IOBIND_ERROR_SHAPE;
   error.ort_code = 0;
   memset(error.message, 0, sizeof error.message);
   strcpy(error.message, message);
@@ -23,19 +23,19 @@ static iobind_error failed(const char *message) {
 static void each_broken_rule_is_noticed(void **state) {
   (void)state;
   iobind_error error = failed("x: expected rank 1, got rank 2: caf\xC3\xA9");
-  assert_null(test_error_wrong(&error, IOBIND_SHAPE));
-  assert_non_null(test_error_wrong(&error, IOBIND_DTYPE));
+  assert_null(test_error_wrong(&error, IOBIND_ERROR_SHAPE));
+  assert_non_null(test_error_wrong(&error, IOBIND_ERROR_DTYPE));
   assert_non_null(test_error_wrong(&error, IOBIND_OK));
   error.ort_code = -1;
-  assert_non_null(test_error_wrong(&error, IOBIND_SHAPE));
+  assert_non_null(test_error_wrong(&error, IOBIND_ERROR_SHAPE));
   static const char *const wrong[] = {"", "two\nlines", "a\ttab", "cut \xC3", "no call has touched this"};
   for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
     error = failed(wrong[i]);
-    assert_non_null(test_error_wrong(&error, IOBIND_SHAPE));
+    assert_non_null(test_error_wrong(&error, IOBIND_ERROR_SHAPE));
   }
   test_error_arm(&error);
   assert_null(test_error_wrong(&error, IOBIND_OK));
-  assert_non_null(test_error_wrong(&error, IOBIND_SHAPE));
+  assert_non_null(test_error_wrong(&error, IOBIND_ERROR_SHAPE));
 }
 
 static void names_are_noticed(void **state) {
@@ -72,7 +72,7 @@ static void what_is_not_there_is_said(void **state) {
   unsetenv("ORT_NATIVE_LIB_PATH");
   iobind_session *session = NULL;
   iobind_error error = IOBIND_ERROR_INIT;
-  assert_int_equal(test_session(NULL, NULL, "no such model", &session, &error), IOBIND_INVALID_ARGUMENT);
+  assert_int_equal(test_session(NULL, NULL, "no such model", &session, &error), IOBIND_ERROR_INVALID_ARGUMENT);
   assert_non_null(strstr(error.message, "no such model"));
 }
 
@@ -94,7 +94,7 @@ static void a_wrong_float_is_noticed(void **state) {
   iobind_tensor_release(tensor);
   iobind_runtime_destroy(runtime);
   runtime = NULL;
-  assert_int_equal(test_runtime(IOBIND_RUNTIME_NO_EP_SEARCH, "webgpu:7", &runtime, &device, &error), IOBIND_NOT_FOUND);
+  assert_int_equal(test_runtime(IOBIND_RUNTIME_NO_EP_SEARCH, "webgpu:7", &runtime, &device, &error), IOBIND_ERROR_NOT_FOUND);
   assert_null(runtime);
 }
 

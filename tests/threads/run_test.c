@@ -61,8 +61,8 @@ static void run_unbound(member *self) {
     float got = -1;
     iobind_tensor *x = NULL;
     iobind_tensor *y = NULL;
-    WELL(self,
-         iobind_tensor_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, &count, 1, &value, sizeof value, NULL, NULL, &x, NULL));
+    WELL(self, iobind_tensor_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, &count, 1, &value, sizeof value, NULL, NULL,
+                                  &x, NULL));
     WELL(self, iobind_session_run(self->shared, &x, &y, NULL));
     WELL(self, iobind_tensor_read(y, 0, &got, sizeof got, NULL, NULL));
     HOLDS(self, got == 2 * value);
@@ -107,7 +107,7 @@ static void run_the_same_binding(member *self) {
   for (size_t i = 0; i < ROUNDS; i++) {
     iobind_status status = iobind_binding_run(all->binding, NULL, NULL, NULL);
     atomic_fetch_add(status == IOBIND_OK ? &all->won : &all->refused, 1);
-    HOLDS(self, status == IOBIND_OK || status == IOBIND_INVALID_STATE);
+    HOLDS(self, status == IOBIND_OK || status == IOBIND_ERROR_INVALID_STATE);
   }
 }
 
@@ -146,9 +146,9 @@ static void open_endless(endless *all) {
   static const int64_t one = 1;
   static const int64_t trips = INT64_MAX;
   all->session = fixture_session(runtime, vdev, "loop");
-  expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_INT64, NULL, 0, &all->trips, &fault));
+  expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_INT64, NULL, 0, &all->trips, &fault));
   expect_ok(iobind_tensor_write(all->trips, 0, &trips, sizeof trips, NULL, &fault));
-  expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, &one, 1, &all->x, &fault));
+  expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, &one, 1, &all->x, &fault));
   expect_ok(iobind_binding_create(all->session, &all->binding, &fault));
   expect_ok(iobind_binding_set_input(all->binding, 0, IOBIND_INPUT_LIVE, all->trips, NULL, &fault));
   expect_ok(iobind_binding_set_input(all->binding, 1, IOBIND_INPUT_LIVE, all->x, NULL, &fault));
@@ -173,14 +173,14 @@ static void knock(member *self) {
     sched_yield();
   }
   for (size_t i = 0; i < ROUNDS; i++) {
-    HOLDS(self, iobind_binding_run(binding, NULL, NULL, NULL) == IOBIND_INVALID_STATE);
-    HOLDS(self, iobind_binding_check(binding, NULL) == IOBIND_INVALID_STATE);
-    HOLDS(self, iobind_binding_clear(binding, NULL) == IOBIND_INVALID_STATE);
-    HOLDS(self, iobind_binding_set_run_options(binding, NULL, NULL) == IOBIND_INVALID_STATE);
-    HOLDS(self, iobind_binding_set_input(binding, 1, IOBIND_INPUT_LIVE, all->x, NULL, NULL) == IOBIND_INVALID_STATE);
+    HOLDS(self, iobind_binding_run(binding, NULL, NULL, NULL) == IOBIND_ERROR_INVALID_STATE);
+    HOLDS(self, iobind_binding_check(binding, NULL) == IOBIND_ERROR_INVALID_STATE);
+    HOLDS(self, iobind_binding_clear(binding, NULL) == IOBIND_ERROR_INVALID_STATE);
+    HOLDS(self, iobind_binding_set_run_options(binding, NULL, NULL) == IOBIND_ERROR_INVALID_STATE);
+    HOLDS(self, iobind_binding_set_input(binding, 1, IOBIND_INPUT_LIVE, all->x, NULL, NULL) == IOBIND_ERROR_INVALID_STATE);
     HOLDS(self, iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_FRESH, NULL, IOBIND_MEMORY_DEFAULT, NULL, NULL) ==
-                    IOBIND_INVALID_STATE);
-    HOLDS(self, iobind_binding_take_output(binding, 0, &y, NULL) == IOBIND_INVALID_STATE);
+                    IOBIND_ERROR_INVALID_STATE);
+    HOLDS(self, iobind_binding_take_output(binding, 0, &y, NULL) == IOBIND_ERROR_INVALID_STATE);
   }
   if (atomic_fetch_add(&all->tried, 1) + 1 == THREADS) {
     WELL(self, iobind_binding_cancel(binding, NULL));
@@ -189,7 +189,7 @@ static void knock(member *self) {
 
 static void run_endless(void *shared) {
   const endless *all = shared;
-  assert_int_equal(iobind_binding_run(all->binding, NULL, NULL, NULL), IOBIND_CANCELLED);
+  assert_int_equal(iobind_binding_run(all->binding, NULL, NULL, NULL), IOBIND_ERROR_CANCELLED);
 }
 
 /* While a run is under way everything else is refused, by any thread. */
@@ -212,7 +212,7 @@ static void cancel_all_the_time(member *self) {
 static void run_while_cancelled(void *shared) {
   endless *all = shared;
   for (size_t i = 0; i < ROUNDS; i++) {
-    assert_int_equal(iobind_binding_run(all->binding, NULL, NULL, NULL), IOBIND_CANCELLED);
+    assert_int_equal(iobind_binding_run(all->binding, NULL, NULL, NULL), IOBIND_ERROR_CANCELLED);
   }
   atomic_store(&all->over, true);
 }
@@ -343,13 +343,13 @@ static void ask_and_run(member *self) {
     size_t index = 9;
     WELL(self, iobind_session_get_info(session, &info, NULL));
     HOLDS(self, info.input_count == 1 && info.output_count == 1);
-    HOLDS(self, iobind_session_get_metadata(session, 0, &key, &text, NULL) == IOBIND_NOT_FOUND);
+    HOLDS(self, iobind_session_get_metadata(session, 0, &key, &text, NULL) == IOBIND_ERROR_NOT_FOUND);
     WELL(self, iobind_session_get_input(session, 0, &value, NULL));
     WELL(self, iobind_session_get_output(session, 0, &value, NULL));
     WELL(self, iobind_session_find_input(session, "x", &index, NULL));
     WELL(self, iobind_session_find_output(session, "y", &index, NULL));
     HOLDS(self, index == 0);
-    HOLDS(self, iobind_session_get_node(session, 0, &node, NULL) == IOBIND_NOT_FOUND); /* placement was not asked for */
+    HOLDS(self, iobind_session_get_node(session, 0, &node, NULL) == IOBIND_ERROR_NOT_FOUND); /* placement was not asked for */
   }
   run_unbound(self);
 }
@@ -372,8 +372,8 @@ static void run_own_pipeline(member *self) {
     float got = -1;
     iobind_tensor *x = NULL;
     iobind_tensor *y = NULL;
-    WELL(self,
-         iobind_tensor_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, &count, 1, &value, sizeof value, NULL, NULL, &x, NULL));
+    WELL(self, iobind_tensor_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, &count, 1, &value, sizeof value, NULL, NULL,
+                                  &x, NULL));
     WELL(self, iobind_pipeline_submit(pipeline, &x, NULL));
     WELL(self, iobind_pipeline_next(pipeline, &y, NULL, NULL));
     HOLDS(self, self->good && iobind_tensor_read(y, 0, &got, sizeof got, NULL, NULL) == IOBIND_OK && got == 2 * value);
@@ -442,8 +442,8 @@ static void run_on_shared(member *self) {
   iobind_binding *binding = NULL;
   float *values = calloc(MANY, sizeof *values);
   HOLDS(self, values != NULL);
-  WELL(self, iobind_tensor_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, &count, 1, values, MANY * sizeof *values, NULL,
-                                NULL, &x, NULL));
+  WELL(self, iobind_tensor_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, &count, 1, values, MANY * sizeof *values,
+                                NULL, NULL, &x, NULL));
   WELL(self, iobind_binding_create(all->sessions[self->number], &binding, NULL));
   WELL(self, iobind_binding_set_input(binding, 0, IOBIND_INPUT_LIVE, x, NULL, NULL));
   for (size_t turn = 0; turn < MOVES && self->good; turn++) {
@@ -468,7 +468,7 @@ static void move_on_shared(void *shared) {
   static float values[MANY];
   static float read[MANY];
   iobind_tensor *x;
-  expect_ok(iobind_tensor_create(vdev, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, &count, 1, &x, &fault));
+  expect_ok(iobind_tensor_create(vdev, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, &count, 1, &x, &fault));
   for (size_t turn = 0; turn < MOVES; turn++) {
     for (size_t i = 0; i < MANY; i++) {
       values[i] = (float)turn;

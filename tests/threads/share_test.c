@@ -57,7 +57,7 @@ static void find_devices(member *self) {
     WELL(self, iobind_runtime_find_device(shared, "vdev/pinned", &device, &memory, NULL)); /* the first registers it */
     HOLDS(self, memory == IOBIND_MEMORY_HOST_ACCESSIBLE);
     WELL(self, iobind_runtime_find_device(shared, specs[(self->number + i) % SPECS], &device, NULL, NULL));
-    HOLDS(self, iobind_runtime_find_device(shared, "dml", &device, NULL, NULL) == IOBIND_NOT_FOUND);
+    HOLDS(self, iobind_runtime_find_device(shared, "dml", &device, NULL, NULL) == IOBIND_ERROR_NOT_FOUND);
     WELL(self, iobind_runtime_get_info(shared, &info, NULL));
     HOLDS(self, info.device_count >= 3 && info.ep_count == 1);
     WELL(self, iobind_runtime_get_ep(shared, 0, &ep, NULL));
@@ -104,7 +104,7 @@ static void look_at_devices(member *self) {
       WELL(self, iobind_device_get_info(iobind_runtime_get_device(all->runtime, i), &device_info, NULL));
     }
     iobind_status status = iobind_runtime_get_ep(all->runtime, 0, &ep, NULL);
-    HOLDS(self, status == IOBIND_OK || status == IOBIND_NOT_FOUND);
+    HOLDS(self, status == IOBIND_OK || status == IOBIND_ERROR_NOT_FOUND);
   } while (!atomic_load(&all->over));
 }
 
@@ -135,7 +135,7 @@ static void speak(member *self) {
     HOLDS(self, iobind_version() > 0 && strlen(iobind_version_string()) >= 5 && iobind_status_name(i) != NULL);
     HOLDS(self, iobind_dtype_name(i) != NULL && iobind_dtype_bits(i) <= 128);
     iobind_status status = iobind_dtype_get_bytes((iobind_dtype)i, dims, 2, &bytes, NULL);
-    HOLDS(self, status == IOBIND_OK || status == IOBIND_DTYPE);
+    HOLDS(self, status == IOBIND_OK || status == IOBIND_ERROR_DTYPE);
   }
 }
 
@@ -193,7 +193,7 @@ static void share_tensor(member *self) {
     static const int64_t two = 2;
     HOLDS(self, iobind_tensor_retain(tensor) == tensor);
     WELL(self, iobind_tensor_slice(tensor, 1, 2, &slice, NULL));
-    WELL(self, iobind_tensor_view(tensor, 0, IOBIND_FLOAT32, &two, 1, &view, NULL));
+    WELL(self, iobind_tensor_view(tensor, 0, IOBIND_DTYPE_FLOAT32, &two, 1, &view, NULL));
     WELL(self, iobind_tensor_read(slice, 0, values, sizeof values, NULL, NULL));
     HOLDS(self, values[0] == 2 && values[1] == 3);
     iobind_tensor_release(tensor);
@@ -231,8 +231,8 @@ static void read_shelf(member *self) {
     float got[COUNT] = {0};
     WELL(self, iobind_tensor_get_info(all->numbers, &info, NULL));
     HOLDS(self, info.bytes == sizeof got && iobind_tensor_address(all->numbers) != NULL);
-    HOLDS(self, iobind_tensor_get_data(all->numbers, IOBIND_FLOAT32, &data, NULL) == IOBIND_DEVICE);
-    WELL(self, iobind_tensor_get_data(all->host, IOBIND_FLOAT32, &data, NULL));
+    HOLDS(self, iobind_tensor_get_data(all->numbers, IOBIND_DTYPE_FLOAT32, &data, NULL) == IOBIND_ERROR_WRONG_DEVICE);
+    WELL(self, iobind_tensor_get_data(all->host, IOBIND_DTYPE_FLOAT32, &data, NULL));
     WELL(self, iobind_tensor_get_string(all->words, 0, text, sizeof text, &needed, NULL));
     HOLDS(self, needed == 4 && memcmp(text, "word", needed) == 0);
     iobind_tensor *copy = threads_floats(self->number % 2 == 0 ? cpu : vdev);
@@ -250,7 +250,7 @@ static void tensors_are_read_by_all(void **state) {
   (void)state;
   static const int64_t one = 1;
   shelf all = {threads_floats(vdev), threads_floats(cpu), NULL};
-  expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_STRING, &one, 1, &all.words, &fault));
+  expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_STRING, &one, 1, &all.words, &fault));
   expect_ok(iobind_tensor_set_string(all.words, 0, "word", &fault));
   threads_run(read_shelf, &all);
   iobind_tensor_release(all.numbers);
@@ -273,7 +273,7 @@ static void wait_for_event(member *self) {
   do {
     int32_t done = 0;
     iobind_status limited = iobind_event_wait_for(all->event, 1000, NULL);
-    HOLDS(self, limited == IOBIND_OK || limited == IOBIND_TIMEOUT);
+    HOLDS(self, limited == IOBIND_OK || limited == IOBIND_ERROR_TIMEOUT);
     WELL(self, iobind_event_wait(all->event, NULL));
     WELL(self, iobind_event_query(all->event, &done, NULL));
     WELL(self, iobind_stream_wait(own, all->event, NULL));

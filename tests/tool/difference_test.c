@@ -22,7 +22,7 @@ static npy_array array_of(char kind, size_t item_bytes, int64_t count, void *dat
 static difference between(float *one, float *other, int64_t count, double absolute, double relative) {
   const npy_array a = array_of('f', 4, count, one), b = array_of('f', 4, count, other);
   const difference_limits limits = {absolute, relative};
-  return difference_of(&a, &b, IOBIND_FLOAT32, &limits);
+  return difference_of(&a, &b, IOBIND_DTYPE_FLOAT32, &limits);
 }
 
 static void floats_differ_within_limits(void **state) {
@@ -59,22 +59,22 @@ static void other_types(void **state) {
   const difference_limits wide = {100, 100};
   uint16_t halves[] = {half_write(1.5f), half_write(-2)}, others[] = {half_write(1.5f), half_write(-2.5f)};
   const npy_array a = array_of('f', 2, 2, halves), b = array_of('f', 2, 2, others);
-  difference d = difference_of(&a, &b, IOBIND_FLOAT16, &wide);
+  difference d = difference_of(&a, &b, IOBIND_DTYPE_FLOAT16, &wide);
   assert_true(d.measured && d.absolute == 0.5 && d.beyond == 0);
   uint16_t bfloats[] = {0x3F80, 0x4000}, more[] = {0x3F80, 0x4080}; /* 1, 2 and 1, 4 */
   const npy_array c = array_of('u', 2, 2, bfloats), e = array_of('u', 2, 2, more);
-  assert_true(difference_of(&c, &e, IOBIND_BFLOAT16, &wide).absolute == 2);
+  assert_true(difference_of(&c, &e, IOBIND_DTYPE_BFLOAT16, &wide).absolute == 2);
   int64_t whole[] = {5, 7}, wholes[] = {5, 8}; /* which may not differ at all */
   const npy_array f = array_of('i', 8, 2, whole), g = array_of('i', 8, 2, wholes);
-  d = difference_of(&f, &g, IOBIND_INT64, &wide);
+  d = difference_of(&f, &g, IOBIND_DTYPE_INT64, &wide);
   assert_true(d.measured && d.absolute == 1 && d.beyond == 1);
   uint8_t truths[] = {1, 0, 1}, lies[] = {1, 1, 0};
   const npy_array h = array_of('b', 1, 3, truths), i = array_of('b', 1, 3, lies);
-  d = difference_of(&h, &i, IOBIND_BOOL, &wide);
+  d = difference_of(&h, &i, IOBIND_DTYPE_BOOL, &wide);
   assert_true(!d.measured && d.beyond == 2);
   const npy_array shorter = array_of('b', 1, 2, truths);
-  assert_false(difference_of(&h, &shorter, IOBIND_BOOL, &wide).same_shape);
-  assert_false(difference_of(&h, &a, IOBIND_BOOL, &wide).same_shape);
+  assert_false(difference_of(&h, &shorter, IOBIND_DTYPE_BOOL, &wide).same_shape);
+  assert_false(difference_of(&h, &a, IOBIND_DTYPE_BOOL, &wide).same_shape);
 }
 
 /* A model of bytes cut anywhere is refused, or read without a step beyond its end, which the sanitizers would see. */

@@ -11,7 +11,7 @@ static const float turned[] = {1, 4, 2, 5, 3, 6}; /* two rows of three, by colum
 static iobind_tensor *make(iobind_device *device, int64_t rows, int64_t columns, const float *values) {
   const int64_t dims[] = {rows, columns};
   iobind_tensor *tensor = NULL;
-  expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, dims, 2, &tensor, &fault));
+  expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 2, &tensor, &fault));
   if (values != NULL) {
     expect_ok(iobind_tensor_write(tensor, 0, values, (size_t)(rows * columns) * sizeof *values, NULL, &fault));
   }
@@ -68,7 +68,7 @@ static void silent_aliasing(void **state) {
   iobind_tensor *x = make(cpu, 2, 3, six);
   iobind_tensor *same = NULL;
   static const int64_t dims[] = {3, 2};
-  expect_ok(iobind_tensor_view(x, 0, IOBIND_FLOAT32, dims, 2, &same, &fault));
+  expect_ok(iobind_tensor_view(x, 0, IOBIND_DTYPE_FLOAT32, dims, 2, &same, &fault));
 
   OrtIoBinding *raw = NULL;
   float got[6];
@@ -83,7 +83,7 @@ static void silent_aliasing(void **state) {
   expect_ok(iobind_tensor_write(x, 0, six, sizeof six, NULL, &fault));
   iobind_binding *binding = trap_bind(session);
   trap_set_input(binding, 0, x);
-  expect(IOBIND_INVALID_ARGUMENT,
+  expect(IOBIND_ERROR_INVALID_ARGUMENT,
          iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_FIXED, NULL, IOBIND_MEMORY_DEFAULT, same, &fault));
   expect_words("overlaps the memory of input 'x'");
   expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
@@ -106,14 +106,14 @@ static void overlap_by_byte_range(void **state) {
   static const int64_t part = PART;
   iobind_session *session = fixture_session(runtime, vdev, "identity dtype=uint8");
   iobind_tensor *memory = NULL;
-  expect_ok(iobind_tensor_create(vdev, IOBIND_MEMORY_DEFAULT, IOBIND_UINT8, &whole, 1, &memory, &fault));
+  expect_ok(iobind_tensor_create(vdev, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_UINT8, &whole, 1, &memory, &fault));
   iobind_tensor *input = NULL;
   expect_ok(iobind_tensor_slice(memory, 6, PART, &input, &fault));
   for (int64_t start = 0; start + PART <= BYTES; start++) {
     bool overlaps = start > 6 - PART && start < 6 + PART;
-    iobind_status expected = overlaps ? IOBIND_INVALID_ARGUMENT : IOBIND_OK;
+    iobind_status expected = overlaps ? IOBIND_ERROR_INVALID_ARGUMENT : IOBIND_OK;
     iobind_tensor *output = NULL;
-    expect_ok(iobind_tensor_view(memory, (size_t)start, IOBIND_UINT8, &part, 1, &output, &fault));
+    expect_ok(iobind_tensor_view(memory, (size_t)start, IOBIND_DTYPE_UINT8, &part, 1, &output, &fault));
     for (int input_first = 0; input_first < 2; input_first++) {
       iobind_binding *binding = trap_bind(session);
       if (input_first == 1) {
@@ -150,7 +150,7 @@ static void larger_source_than_target(void **state) {
         expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
         fixture_expect_floats(target, six, 4);
       } else {
-        expect(IOBIND_SHAPE, iobind_binding_run(binding, NULL, NULL, &fault));
+        expect(IOBIND_ERROR_SHAPE, iobind_binding_run(binding, NULL, NULL, &fault));
         expect_words("'x'");
       }
       iobind_tensor_release(target);

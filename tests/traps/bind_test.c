@@ -54,12 +54,12 @@ static void poisoned_binding(void **state) {
   iobind_binding *binding = trap_bind(session);
   iobind_tensor *wrong = NULL;
   static const int64_t dims[] = {1, 2};
-  expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_INT64, dims, 2, &wrong, &fault));
+  expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_INT64, dims, 2, &wrong, &fault));
   size_t index = 7;
-  expect(IOBIND_NOT_FOUND, iobind_session_find_input(session, "nope", &index, &fault));
+  expect(IOBIND_ERROR_NOT_FOUND, iobind_session_find_input(session, "nope", &index, &fault));
   expect_words("'x'");
-  expect(IOBIND_NOT_FOUND, iobind_binding_set_input(binding, 1, IOBIND_INPUT_RESIDENT, x, NULL, &fault));
-  expect(IOBIND_DTYPE, iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, wrong, NULL, &fault));
+  expect(IOBIND_ERROR_NOT_FOUND, iobind_binding_set_input(binding, 1, IOBIND_INPUT_RESIDENT, x, NULL, &fault));
+  expect(IOBIND_ERROR_DTYPE, iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, wrong, NULL, &fault));
   assert_int_equal(bind_calls, 0);
   trap_set_input(binding, 0, x);
   expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
@@ -88,11 +88,12 @@ static void unknown_outputs(void **state) {
   count_binds();
   iobind_binding *binding = trap_bind(session);
   size_t index = 7;
-  expect(IOBIND_NOT_FOUND, iobind_session_find_output(session, "nope", &index, &fault));
+  expect(IOBIND_ERROR_NOT_FOUND, iobind_session_find_output(session, "nope", &index, &fault));
   expect_words("'z'");
-  expect(IOBIND_NOT_FOUND,
+  expect(IOBIND_ERROR_NOT_FOUND,
          iobind_binding_set_output(binding, 1, IOBIND_OUTPUT_FRESH, NULL, IOBIND_MEMORY_DEFAULT, NULL, &fault));
-  expect(IOBIND_SHAPE, iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_FIXED, NULL, IOBIND_MEMORY_DEFAULT, flat, &fault));
+  expect(IOBIND_ERROR_SHAPE,
+         iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_FIXED, NULL, IOBIND_MEMORY_DEFAULT, flat, &fault));
   expect_words("float32[n,3]");
   expect_words("float32[6]");
   assert_int_equal(bind_calls, 0);
@@ -115,10 +116,10 @@ static void missing_input(void **state) {
   iobind_binding *binding = trap_bind(session);
   iobind_tensor *x = fixture_floats(vdev, two, 2);
   table.RunWithBinding = count_run;
-  expect(IOBIND_INVALID_STATE, iobind_binding_run(binding, NULL, NULL, &fault));
+  expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_run(binding, NULL, NULL, &fault));
   expect_words("'x' is not bound");
   trap_set_input(binding, 0, x);
-  expect(IOBIND_INVALID_STATE, iobind_binding_run(binding, NULL, NULL, &fault));
+  expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_run(binding, NULL, NULL, &fault));
   expect_words("'y' is not bound");
   assert_int_equal(runs, 0);
   trap_set_input(binding, 1, x);
@@ -170,8 +171,8 @@ static void cross_session_binding(void **state) {
   table.RunWithBinding = match_run;
   iobind_binding *bindings[2] = {trap_bind(sessions[0]), trap_bind(sessions[1])};
   iobind_tensor *of_vdev = fixture_floats(vdev, two, 2);
-  expect(IOBIND_DEVICE, iobind_binding_set_input(bindings[0], 0, IOBIND_INPUT_RESIDENT, of_vdev, NULL, &fault));
-  expect(IOBIND_DEVICE, iobind_binding_set_input(bindings[1], 0, IOBIND_INPUT_RESIDENT, x, NULL, &fault));
+  expect(IOBIND_ERROR_WRONG_DEVICE, iobind_binding_set_input(bindings[0], 0, IOBIND_INPUT_RESIDENT, of_vdev, NULL, &fault));
+  expect(IOBIND_ERROR_WRONG_DEVICE, iobind_binding_set_input(bindings[1], 0, IOBIND_INPUT_RESIDENT, x, NULL, &fault));
   trap_set_input(bindings[0], 0, x);
   trap_set_input(bindings[1], 0, of_vdev);
   for (int round = 0; round < 2; round++) {
@@ -205,14 +206,16 @@ static void device_pointer_given_to_a_cpu_session(void **state) {
   static const iobind_output_mode given[] = {IOBIND_OUTPUT_FIXED, IOBIND_OUTPUT_IN_PLACE};
   static const iobind_output_mode made_there[] = {IOBIND_OUTPUT_FRESH, IOBIND_OUTPUT_REUSE};
   trap_set_input(binding, 0, x);
-  expect(IOBIND_DEVICE, iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, far, NULL, &fault));
+  expect(IOBIND_ERROR_WRONG_DEVICE, iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, far, NULL, &fault));
   expect_words("vdev:0");
   for (int i = 0; i < 2; i++) {
-    expect(IOBIND_DEVICE, iobind_binding_set_output(binding, 0, given[i], NULL, IOBIND_MEMORY_DEFAULT, far, &fault));
-    expect(IOBIND_DEVICE, iobind_binding_set_output(binding, 0, made_there[i], vdev, IOBIND_MEMORY_DEFAULT, NULL, &fault));
+    expect(IOBIND_ERROR_WRONG_DEVICE,
+           iobind_binding_set_output(binding, 0, given[i], NULL, IOBIND_MEMORY_DEFAULT, far, &fault));
+    expect(IOBIND_ERROR_WRONG_DEVICE,
+           iobind_binding_set_output(binding, 0, made_there[i], vdev, IOBIND_MEMORY_DEFAULT, NULL, &fault));
   }
   iobind_tensor *output = NULL;
-  expect(IOBIND_DEVICE, iobind_session_run(session, &far, &output, &fault));
+  expect(IOBIND_ERROR_WRONG_DEVICE, iobind_session_run(session, &far, &output, &fault));
   assert_null(output);
   expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
   iobind_tensor *y = trap_take(binding, 0);
@@ -232,9 +235,10 @@ static void tensor_of_the_device_beside(void **state) {
   iobind_session *session = fixture_session(runtime, vdev, "scale");
   iobind_binding *binding = trap_bind(session);
   iobind_tensor *x = fixture_floats(beside, two, 2);
-  expect(IOBIND_DEVICE, iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, x, NULL, &fault));
-  expect(IOBIND_DEVICE, iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_FIXED, NULL, IOBIND_MEMORY_DEFAULT, x, &fault));
-  expect(IOBIND_DEVICE,
+  expect(IOBIND_ERROR_WRONG_DEVICE, iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, x, NULL, &fault));
+  expect(IOBIND_ERROR_WRONG_DEVICE,
+         iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_FIXED, NULL, IOBIND_MEMORY_DEFAULT, x, &fault));
+  expect(IOBIND_ERROR_WRONG_DEVICE,
          iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_FRESH, beside, IOBIND_MEMORY_DEFAULT, NULL, &fault));
   expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_SNAPSHOT, x, NULL, &fault));
   expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
@@ -261,9 +265,9 @@ static void silent_cpu_fallback(void **state) {
   trap_set_input(binding, 0, x);
   trap_set_output(binding, 0, IOBIND_OUTPUT_FRESH, vdev, NULL);
   table.BindOutputToDevice = bind_to_the_cpu;
-  expect(IOBIND_DEVICE, iobind_binding_run(binding, NULL, NULL, &fault));
+  expect(IOBIND_ERROR_WRONG_DEVICE, iobind_binding_run(binding, NULL, NULL, &fault));
   expect_words("'y': asked for memory of 'vdev:0', it landed in 'Cpu'");
-  expect(IOBIND_INVALID_STATE, iobind_binding_get_output(binding, 0, &y, &fault));
+  expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_get_output(binding, 0, &y, &fault));
   assert_null(y);
   table.BindOutputToDevice = real->BindOutputToDevice;
   trap_set_output(binding, 0, IOBIND_OUTPUT_FRESH, vdev, NULL);
@@ -275,7 +279,7 @@ static void silent_cpu_fallback(void **state) {
   /* later on, when a run looks no more, the fetch does */
   table.BindOutputToDevice = bind_to_the_cpu;
   expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
-  expect(IOBIND_DEVICE, iobind_binding_get_output(binding, 0, &y, &fault));
+  expect(IOBIND_ERROR_WRONG_DEVICE, iobind_binding_get_output(binding, 0, &y, &fault));
   assert_null(y);
   table.BindOutputToDevice = real->BindOutputToDevice;
   iobind_tensor_release(x);
@@ -315,7 +319,7 @@ static void ort_copies_nothing_at_bind(void **state) {
   iobind_device_counters after = IOBIND_DEVICE_COUNTERS_INIT;
   assert_int_equal(vdev_reset(0), 0);
   expect_ok(iobind_device_get_counters(vdev, &before, &fault));
-  expect(IOBIND_DEVICE, iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, host, NULL, &fault));
+  expect(IOBIND_ERROR_WRONG_DEVICE, iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, host, NULL, &fault));
   expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_SNAPSHOT, host, NULL, &fault));
   expect_ok(iobind_binding_set_input(binding, 1, IOBIND_INPUT_LIVE, host, NULL, &fault));
   for (int i = 0; i < 3; i++) {
@@ -358,7 +362,7 @@ static void synchronous_run_has_finished(void **state) {
   options.config_keys = keys;
   options.config_values = values;
   options.config_count = 1;
-  expect(IOBIND_INVALID_ARGUMENT, iobind_binding_set_run_options(binding, &options, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_binding_set_run_options(binding, &options, &fault));
   expect_words(keys[0]);
   expect_computed(binding);
   iobind_tensor_release(x);

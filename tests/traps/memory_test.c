@@ -24,7 +24,7 @@ static void allocation_that_failed_unseen(void **state) {
   iobind_binding *binding = trap_bind(session);
   iobind_tensor *x = fixture_floats(vdev, two, 2);
   iobind_tensor *host = NULL;
-  expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, &count, 1, &host, &fault));
+  expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, &count, 1, &host, &fault));
   trap_set_input(binding, 0, x);
   assert_int_equal(vdev_set(0, "mem_limit", "100000"), 0);
 
@@ -39,19 +39,20 @@ static void allocation_that_failed_unseen(void **state) {
   real->ReleaseValue(raw);
 
   iobind_tensor *tensor = x;
-  expect(IOBIND_OUT_OF_MEMORY, iobind_tensor_create(vdev, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, &count, 1, &tensor, &fault));
+  expect(IOBIND_ERROR_OUT_OF_MEMORY,
+         iobind_tensor_create(vdev, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, &count, 1, &tensor, &fault));
   expect_words("4194304 bytes on 'vdev:0'");
   assert_null(tensor);
-  expect(IOBIND_OUT_OF_MEMORY, iobind_binding_set_input(binding, 0, IOBIND_INPUT_SNAPSHOT, host, NULL, &fault));
-  expect(IOBIND_OUT_OF_MEMORY, iobind_binding_set_input(binding, 0, IOBIND_INPUT_LIVE, host, NULL, &fault));
+  expect(IOBIND_ERROR_OUT_OF_MEMORY, iobind_binding_set_input(binding, 0, IOBIND_INPUT_SNAPSHOT, host, NULL, &fault));
+  expect(IOBIND_ERROR_OUT_OF_MEMORY, iobind_binding_set_input(binding, 0, IOBIND_INPUT_LIVE, host, NULL, &fault));
   iobind_device_counters counters = IOBIND_DEVICE_COUNTERS_INIT;
   expect_ok(iobind_device_get_counters(vdev, &counters, &fault));
   assert_int_equal(counters.allocated_bytes, sizeof two);
 
   /* within a run it is ORT that allocates */
   assert_int_equal(vdev_set(0, "fail_alloc", "1"), 0);
-  expect(IOBIND_RUNTIME, iobind_binding_run(binding, NULL, NULL, &fault));
-  expect(IOBIND_INVALID_STATE, iobind_binding_take_output(binding, 0, &tensor, &fault));
+  expect(IOBIND_ERROR_RUNTIME, iobind_binding_run(binding, NULL, NULL, &fault));
+  expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_take_output(binding, 0, &tensor, &fault));
   expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
   tensor = trap_take(binding, 0);
   fixture_expect_floats(tensor, doubled, 2);
@@ -130,7 +131,8 @@ static void shared_allocator_refused(void **state) {
   table.CreateSharedAllocator = make_none;
   shared_is_missing = true;
   iobind_tensor *tensor = NULL;
-  expect(IOBIND_NOT_SUPPORTED, iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, &count, 1, &tensor, &fault));
+  expect(IOBIND_ERROR_NOT_SUPPORTED,
+         iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, &count, 1, &tensor, &fault));
   expect_words("vdev:1");
   iobind_session *session = fixture_session(runtime, device, "scale");
   iobind_binding *binding = trap_bind(session);
@@ -246,9 +248,11 @@ static void zero_size_with_null(void **state) {
     iobind_tensor *x = NULL;
     iobind_tensor *z = NULL;
     iobind_tensor *view = NULL;
-    expect_ok(iobind_tensor_wrap(devices[d], IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, dims, 2, NULL, 0, NULL, NULL, &x, &fault));
-    expect_ok(iobind_tensor_wrap(devices[d], IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, dims, 2, NULL, 0, NULL, NULL, &z, &fault));
-    expect_ok(iobind_tensor_view(x, 0, IOBIND_FLOAT32, dims, 2, &view, &fault));
+    expect_ok(
+        iobind_tensor_wrap(devices[d], IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 2, NULL, 0, NULL, NULL, &x, &fault));
+    expect_ok(
+        iobind_tensor_wrap(devices[d], IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 2, NULL, 0, NULL, NULL, &z, &fault));
+    expect_ok(iobind_tensor_view(x, 0, IOBIND_DTYPE_FLOAT32, dims, 2, &view, &fault));
     assert_null(iobind_tensor_address(x));
     expect_ok(iobind_tensor_write(x, 0, NULL, 0, NULL, &fault));
     expect_ok(iobind_tensor_read(x, 0, NULL, 0, NULL, &fault));
@@ -283,25 +287,26 @@ static void overflow_of_shape_products(void **state) {
     iobind_dtype dtype;
     int64_t dims[3];
   } rows[] = {
-      {IOBIND_FLOAT32, {INT64_C(1) << 62, 4, 1}},                      /* elements: 2^64 */
-      {IOBIND_FLOAT32, {INT64_C(1) << 40, INT64_C(1) << 40, 1}},       /* elements: 2^80 */
-      {IOBIND_FLOAT64, {INT64_C(1) << 61, 1, 1}},                      /* bytes: 2^64 */
-      {IOBIND_FLOAT64, {(INT64_C(1) << 61) + 1, 1, 1}},                /* bytes: 2^64 + 8 */
-      {IOBIND_INT4, {INT64_MAX, INT64_MAX, INT64_MAX}},                /* packed */
-      {IOBIND_UINT8, {INT64_C(6442450941), INT64_C(2863311531), 1}},   /* 2^64 - 1 and a little more */
-      {IOBIND_FLOAT32, {INT64_C(4294967296), INT64_C(4294967296), 2}}, /* 2^65 */
-      {IOBIND_BOOL, {INT64_C(9223372036854775807), 2, 1}},             /* 2^64 - 2: more than an address */
+      {IOBIND_DTYPE_FLOAT32, {INT64_C(1) << 62, 4, 1}},                      /* elements: 2^64 */
+      {IOBIND_DTYPE_FLOAT32, {INT64_C(1) << 40, INT64_C(1) << 40, 1}},       /* elements: 2^80 */
+      {IOBIND_DTYPE_FLOAT64, {INT64_C(1) << 61, 1, 1}},                      /* bytes: 2^64 */
+      {IOBIND_DTYPE_FLOAT64, {(INT64_C(1) << 61) + 1, 1, 1}},                /* bytes: 2^64 + 8 */
+      {IOBIND_DTYPE_INT4, {INT64_MAX, INT64_MAX, INT64_MAX}},                /* packed */
+      {IOBIND_DTYPE_UINT8, {INT64_C(6442450941), INT64_C(2863311531), 1}},   /* 2^64 - 1 and a little more */
+      {IOBIND_DTYPE_FLOAT32, {INT64_C(4294967296), INT64_C(4294967296), 2}}, /* 2^65 */
+      {IOBIND_DTYPE_BOOL, {INT64_C(9223372036854775807), 2, 1}},             /* 2^64 - 2: more than an address */
   };
   static char memory[64];
   iobind_tensor *whole = fixture_floats(vdev, NULL, 16);
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
     size_t bytes = 1;
     iobind_tensor *tensor = NULL;
-    expect(IOBIND_SHAPE, iobind_dtype_get_bytes(rows[i].dtype, rows[i].dims, 3, &bytes, &fault));
-    expect(IOBIND_SHAPE, iobind_tensor_create(vdev, IOBIND_MEMORY_DEFAULT, rows[i].dtype, rows[i].dims, 3, &tensor, &fault));
-    expect(IOBIND_SHAPE, iobind_tensor_wrap(cpu, IOBIND_MEMORY_DEFAULT, rows[i].dtype, rows[i].dims, 3, memory, sizeof memory,
-                                            NULL, NULL, &tensor, &fault));
-    expect(IOBIND_SHAPE, iobind_tensor_view(whole, 0, rows[i].dtype, rows[i].dims, 3, &tensor, &fault));
+    expect(IOBIND_ERROR_SHAPE, iobind_dtype_get_bytes(rows[i].dtype, rows[i].dims, 3, &bytes, &fault));
+    expect(IOBIND_ERROR_SHAPE,
+           iobind_tensor_create(vdev, IOBIND_MEMORY_DEFAULT, rows[i].dtype, rows[i].dims, 3, &tensor, &fault));
+    expect(IOBIND_ERROR_SHAPE, iobind_tensor_wrap(cpu, IOBIND_MEMORY_DEFAULT, rows[i].dtype, rows[i].dims, 3, memory,
+                                                  sizeof memory, NULL, NULL, &tensor, &fault));
+    expect(IOBIND_ERROR_SHAPE, iobind_tensor_view(whole, 0, rows[i].dtype, rows[i].dims, 3, &tensor, &fault));
     assert_null(tensor);
   }
   iobind_tensor_release(whole);

@@ -112,7 +112,7 @@ static bool make_parts(void) {
   }
   TRY(iobind_stream_create(device, NULL, &stream, &error));
   TRY(iobind_event_create(device, &event, &error));
-  TRY(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, dims, 1, &input, &error));
+  TRY(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 1, &input, &error));
   TRY(iobind_tensor_write(input, 0, values, sizeof values, stream, &error));
   TRY(iobind_binding_create(session, &binding, &error));
   TRY(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, input, NULL, &error));

@@ -65,16 +65,16 @@ static void expect_no_input(iobind_session *session, iobind_value_kind kind) {
   iobind_tensor *output = tensor;
   expect_ok(iobind_session_get_input(session, 0, &info, &fault));
   assert_int_equal(info.kind, kind);
-  assert_int_equal(info.dtype, IOBIND_UNDEFINED);
+  assert_int_equal(info.dtype, IOBIND_DTYPE_UNDEFINED);
   iobind_binding *binding = trap_bind(session);
   for (int mode = IOBIND_INPUT_RESIDENT; mode <= IOBIND_INPUT_LIVE; mode++) {
-    expect(IOBIND_NOT_SUPPORTED, iobind_binding_set_input(binding, 0, (iobind_input_mode)mode, tensor, NULL, &fault));
+    expect(IOBIND_ERROR_NOT_SUPPORTED, iobind_binding_set_input(binding, 0, (iobind_input_mode)mode, tensor, NULL, &fault));
     expect_words("'x' is not a tensor");
   }
-  expect(IOBIND_NOT_SUPPORTED, iobind_binding_check(binding, &fault));
-  expect(IOBIND_NOT_SUPPORTED, iobind_binding_run(binding, NULL, NULL, &fault));
+  expect(IOBIND_ERROR_NOT_SUPPORTED, iobind_binding_check(binding, &fault));
+  expect(IOBIND_ERROR_NOT_SUPPORTED, iobind_binding_run(binding, NULL, NULL, &fault));
   expect_words("'x' is not a tensor");
-  expect(IOBIND_NOT_SUPPORTED, iobind_session_run(session, inputs, &output, &fault));
+  expect(IOBIND_ERROR_NOT_SUPPORTED, iobind_session_run(session, inputs, &output, &fault));
   expect_words("'x' is not a tensor");
   assert_null(output);
   iobind_tensor_release(tensor);
@@ -109,15 +109,15 @@ static void expect_no_output(iobind_session *session, iobind_tensor *x) {
   trap_set_input(binding, 0, x);
   for (int mode = IOBIND_OUTPUT_FRESH; mode < IOBIND_OUTPUT_NONE; mode++) {
     iobind_tensor *target = mode == IOBIND_OUTPUT_FIXED || mode == IOBIND_OUTPUT_IN_PLACE ? x : NULL;
-    expect(IOBIND_NOT_SUPPORTED,
+    expect(IOBIND_ERROR_NOT_SUPPORTED,
            iobind_binding_set_output(binding, 0, (iobind_output_mode)mode, NULL, IOBIND_MEMORY_DEFAULT, target, &fault));
     expect_words("'y' is not a tensor");
   }
   trap_set_output(binding, 0, IOBIND_OUTPUT_NONE, NULL, NULL);
-  expect(IOBIND_INVALID_STATE, iobind_binding_run(binding, NULL, NULL, &fault));
+  expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_run(binding, NULL, NULL, &fault));
   expect_words("no output is bound");
-  expect(IOBIND_INVALID_STATE, iobind_binding_get_output(binding, 0, &y, &fault));
-  expect(IOBIND_NOT_SUPPORTED, iobind_session_run(session, &x, &y, &fault));
+  expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_get_output(binding, 0, &y, &fault));
+  expect(IOBIND_ERROR_NOT_SUPPORTED, iobind_session_run(session, &x, &y, &fault));
   assert_null(y);
   iobind_binding_destroy(binding);
   iobind_session_destroy(session);
@@ -129,7 +129,7 @@ static void outputs_that_are_no_tensors(void **state) {
   static const int64_t dims[] = {1, 2};
   iobind_tensor *flat = fixture_floats(cpu, two, 2);
   iobind_tensor *row = NULL;
-  expect_ok(iobind_tensor_view(flat, 0, IOBIND_FLOAT32, dims, 2, &row, &fault));
+  expect_ok(iobind_tensor_view(flat, 0, IOBIND_DTYPE_FLOAT32, dims, 2, &row, &fault));
   expect_no_output(trap_written_session(write_map_output), row);
   expect_no_output(fixture_session(runtime, NULL, "sequence"), flat);
   iobind_tensor_release(row);
@@ -151,7 +151,7 @@ static void output_that_came_out_as_no_tensor(void **state) {
   iobind_tensor *x = fixture_floats(cpu, two, 2);
   trap_set_input(binding, 0, x);
   table.IsTensor = deny_tensor;
-  expect(IOBIND_NOT_SUPPORTED, iobind_binding_run(binding, NULL, NULL, &fault));
+  expect(IOBIND_ERROR_NOT_SUPPORTED, iobind_binding_run(binding, NULL, NULL, &fault));
   expect_words("'y': the run did not give a tensor");
   table.IsTensor = real->IsTensor;
   expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
@@ -189,7 +189,7 @@ static void source_places_and_newlines(void **state) {
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
     iobind_error error = IOBIND_ERROR_INIT;
     OrtStatus *status = real->CreateStatus(ORT_INVALID_ARGUMENT, rows[i].text);
-    assert_int_equal(iobind__ort_fail(real, status, &error, "bind"), IOBIND_RUNTIME);
+    assert_int_equal(iobind__ort_fail(real, status, &error, "bind"), IOBIND_ERROR_RUNTIME);
     assert_int_equal(error.ort_code, ORT_INVALID_ARGUMENT);
     assert_null(strpbrk(error.message, "\r\n\t"));
     assert_null(strstr(error.message, ".cc:"));
@@ -206,7 +206,7 @@ static void messages_of_real_failures(void **state) {
   (void)state;
   static const char garbage[] = "this is not a model";
   iobind_session *session = NULL;
-  expect(IOBIND_RUNTIME, iobind_session_create_from_memory(runtime, garbage, sizeof garbage, NULL, &session, &fault));
+  expect(IOBIND_ERROR_RUNTIME, iobind_session_create_from_memory(runtime, garbage, sizeof garbage, NULL, &session, &fault));
   assert_null(strstr(fault.message, "onnxruntime_src"));
 
   /* the words for this one begin with a path and one of ORT's functions */
@@ -217,11 +217,11 @@ static void messages_of_real_failures(void **state) {
   static const int64_t count = 2;
   iobind_tensor *x = fixture_floats(cpu, two, 2);
   iobind_tensor *dims = NULL;
-  expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_INT64, &count, 1, &dims, &fault));
+  expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_INT64, &count, 1, &dims, &fault));
   expect_ok(iobind_tensor_write(dims, 0, shape, sizeof shape, NULL, &fault));
   trap_set_input(binding, 0, x);
   trap_set_input(binding, 1, dims);
-  expect(IOBIND_RUNTIME, iobind_binding_run(binding, NULL, NULL, &fault));
+  expect(IOBIND_ERROR_RUNTIME, iobind_binding_run(binding, NULL, NULL, &fault));
   expect_words("cannot be reshaped");
   assert_null(strstr(fault.message, "onnxruntime_src"));
   assert_null(strstr(fault.message, ".h:"));
@@ -238,7 +238,7 @@ static void types_taken_for_others(void **state) {
   static const int64_t count = 1000;
   static unsigned char sent[1000], got[1000];
   memset(sent, 0xA5, sizeof sent);
-  for (int32_t dtype = IOBIND_UINT2; dtype <= IOBIND_FLOAT8E8M0; dtype++) {
+  for (int32_t dtype = IOBIND_DTYPE_UINT2; dtype <= IOBIND_DTYPE_FLOAT8E8M0; dtype++) {
     iobind_tensor *made = NULL;
     iobind_tensor *wrapped = NULL;
     size_t bytes = 0;
@@ -246,10 +246,10 @@ static void types_taken_for_others(void **state) {
     assert_true(bytes > 0 && bytes <= sizeof sent);
     iobind_status status = iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, (iobind_dtype)dtype, &count, 1, &made, &fault);
     if (status != IOBIND_OK) {
-      assert_int_equal(status, IOBIND_NOT_SUPPORTED);
+      assert_int_equal(status, IOBIND_ERROR_NOT_SUPPORTED);
       expect_words(iobind_dtype_name(dtype));
-      expect(IOBIND_NOT_SUPPORTED, iobind_tensor_wrap(cpu, IOBIND_MEMORY_DEFAULT, (iobind_dtype)dtype, &count, 1, got,
-                                                      sizeof got, NULL, NULL, &wrapped, &fault));
+      expect(IOBIND_ERROR_NOT_SUPPORTED, iobind_tensor_wrap(cpu, IOBIND_MEMORY_DEFAULT, (iobind_dtype)dtype, &count, 1, got,
+                                                            sizeof got, NULL, NULL, &wrapped, &fault));
       continue;
     }
     expect_ok(iobind_tensor_write(made, 0, sent, bytes, NULL, &fault));

@@ -32,10 +32,10 @@ static int stop(void **state) {
 }
 
 /* Refused, and the message names the argument: "NAME is NULL". */
-#define is_null(name, call)                  \
-  do {                                       \
-    expect(IOBIND_INVALID_ARGUMENT, (call)); \
-    expect_words(name " is NULL");           \
+#define is_null(name, call)                        \
+  do {                                             \
+    expect(IOBIND_ERROR_INVALID_ARGUMENT, (call)); \
+    expect_words(name " is NULL");                 \
   } while (0)
 
 static void runtimes_and_devices(void **state) {
@@ -98,23 +98,23 @@ static void tensors(void **state) {
   void *address = NULL;
   size_t length = 0;
   const iobind_tensor *none = NULL;
-  is_null("device", iobind_tensor_create(NULL, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, dims, 1, &made, &fault));
-  is_null("tensor", iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, dims, 1, NULL, &fault));
-  is_null("device", iobind_tensor_wrap(NULL, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, dims, 1, data, sizeof data, NULL, NULL,
-                                       &made, &fault));
-  is_null("tensor",
-          iobind_tensor_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, dims, 1, data, sizeof data, NULL, NULL, NULL, &fault));
-  is_null("tensor", iobind_tensor_view(NULL, 0, IOBIND_FLOAT32, dims, 1, &made, &fault));
+  is_null("device", iobind_tensor_create(NULL, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 1, &made, &fault));
+  is_null("tensor", iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 1, NULL, &fault));
+  is_null("device", iobind_tensor_wrap(NULL, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 1, data, sizeof data, NULL,
+                                       NULL, &made, &fault));
+  is_null("tensor", iobind_tensor_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 1, data, sizeof data, NULL, NULL,
+                                       NULL, &fault));
+  is_null("tensor", iobind_tensor_view(NULL, 0, IOBIND_DTYPE_FLOAT32, dims, 1, &made, &fault));
   is_null("tensor", iobind_tensor_slice(NULL, 0, 1, &made, &fault));
   is_null("tensor", iobind_tensor_get_info(NULL, &info, &fault));
   is_null("info", iobind_tensor_get_info(tensor, NULL, &fault));
-  is_null("tensor", iobind_tensor_get_data(NULL, IOBIND_FLOAT32, &address, &fault));
+  is_null("tensor", iobind_tensor_get_data(NULL, IOBIND_DTYPE_FLOAT32, &address, &fault));
   is_null("tensor", iobind_tensor_write(NULL, 0, data, sizeof data, NULL, &fault));
   is_null("data", iobind_tensor_write(tensor, 0, NULL, sizeof data, NULL, &fault));
   is_null("tensor", iobind_tensor_read(NULL, 0, data, sizeof data, NULL, &fault));
   is_null("data", iobind_tensor_read(tensor, 0, NULL, sizeof data, NULL, &fault));
-  expect(IOBIND_INVALID_ARGUMENT, iobind_tensor_copy(NULL, &tensor, 1, NULL, &fault));
-  expect(IOBIND_INVALID_ARGUMENT, iobind_tensor_copy(&none, &tensor, 1, NULL, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_tensor_copy(NULL, &tensor, 1, NULL, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_tensor_copy(&none, &tensor, 1, NULL, &fault));
   is_null("tensor", iobind_tensor_get_string(NULL, 0, NULL, 0, &length, &fault));
   is_null("tensor", iobind_tensor_set_string(NULL, 0, "text", &fault));
   assert_null(iobind_tensor_address(NULL));
@@ -197,10 +197,10 @@ static void audits_and_pipelines(void **state) {
   iobind_pipeline_destroy(NULL);
   iobind_pipeline_options options = IOBIND_PIPELINE_OPTIONS_INIT;
   options.slots = SIZE_MAX;
-  expect(IOBIND_INVALID_ARGUMENT, iobind_pipeline_create(session, &options, &pipeline, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_pipeline_create(session, &options, &pipeline, &fault));
   expect_words("slots");
   iobind_session *strings = fixture_session(runtime, NULL, "passthrough dtype=string");
-  expect(IOBIND_NOT_SUPPORTED, iobind_pipeline_create(strings, NULL, &pipeline, &fault));
+  expect(IOBIND_ERROR_NOT_SUPPORTED, iobind_pipeline_create(strings, NULL, &pipeline, &fault));
   expect_words("strings");
   iobind_session_destroy(strings);
 }
@@ -240,7 +240,7 @@ static void sequence_as_an_output(void **state) {
   (void)state;
   iobind_session *sequence = fixture_session(runtime, NULL, "sequence");
   iobind_tensor *output = tensor;
-  expect(IOBIND_NOT_SUPPORTED, iobind_session_run(sequence, &tensor, &output, &fault));
+  expect(IOBIND_ERROR_NOT_SUPPORTED, iobind_session_run(sequence, &tensor, &output, &fault));
   assert_null(output);
   iobind_session_destroy(sequence);
 }
@@ -263,16 +263,16 @@ static void sequence_between_outputs(void **state) {
 static void outputs_that_cannot_be(void **state) {
   (void)state;
   iobind_tensor *text = NULL;
-  expect(IOBIND_INVALID_ARGUMENT,
+  expect(IOBIND_ERROR_INVALID_ARGUMENT,
          iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_FRESH, cpu, (iobind_memory)7, NULL, &fault));
   expect_words("7 is not a kind of memory");
-  expect(IOBIND_INVALID_ARGUMENT,
+  expect(IOBIND_ERROR_INVALID_ARGUMENT,
          iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_FRESH, NULL, (iobind_memory)-1, NULL, &fault));
   expect_words("-1 is not a kind of memory");
-  expect(IOBIND_INVALID_ARGUMENT,
+  expect(IOBIND_ERROR_INVALID_ARGUMENT,
          iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_FRESH, NULL, IOBIND_MEMORY_DEFAULT, tensor, &fault));
-  expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_STRING, dims, 1, &text, &fault));
-  expect(IOBIND_DTYPE, iobind_binding_set_input(binding, 0, IOBIND_INPUT_SNAPSHOT, text, NULL, &fault));
+  expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_STRING, dims, 1, &text, &fault));
+  expect(IOBIND_ERROR_DTYPE, iobind_binding_set_input(binding, 0, IOBIND_INPUT_SNAPSHOT, text, NULL, &fault));
   iobind_tensor_release(text);
 }
 
@@ -282,14 +282,14 @@ static void run_options(void **state) {
   const char *one[] = {"1"};
   iobind_run_options options = IOBIND_RUN_OPTIONS_INIT;
   options.log_level = IOBIND_LOG_ERROR + 1;
-  expect(IOBIND_INVALID_ARGUMENT, iobind_binding_set_run_options(binding, &options, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_binding_set_run_options(binding, &options, &fault));
   expect_words("log_level");
   options.log_level = 0;
   options.config_count = 1;
-  expect(IOBIND_INVALID_ARGUMENT, iobind_binding_set_run_options(binding, &options, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_binding_set_run_options(binding, &options, &fault));
   options.config_keys = keys;
   options.config_values = one;
-  expect(IOBIND_INVALID_ARGUMENT, iobind_binding_set_run_options(binding, &options, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_binding_set_run_options(binding, &options, &fault));
   expect_words("0 is NULL");
 }
 
@@ -303,11 +303,11 @@ static void stream_options(void **state) {
   options.option_keys = keys;
   options.option_values = two;
   iobind_device *vdev = fixture_device(runtime, "vdev");
-  expect(IOBIND_INVALID_ARGUMENT, iobind_stream_create(vdev, &options, &stream, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_stream_create(vdev, &options, &stream, &fault));
   expect_words("1 is NULL");
   options.option_count = 1; /* no EP looks at one: it would be lost */
-  expect(IOBIND_NOT_SUPPORTED, iobind_stream_create(cpu, &options, &stream, &fault));
-  expect(IOBIND_NOT_SUPPORTED, iobind_stream_create(vdev, &options, &stream, &fault));
+  expect(IOBIND_ERROR_NOT_SUPPORTED, iobind_stream_create(cpu, &options, &stream, &fault));
+  expect(IOBIND_ERROR_NOT_SUPPORTED, iobind_stream_create(vdev, &options, &stream, &fault));
   expect_words("its streams have no options, got 'key'");
 }
 
@@ -323,7 +323,7 @@ static void many_copies(void **state) {
     const float each[] = {(float)i, (float)-i};
     host[i] = fixture_floats(cpu, each, 2);
     sources[i] = host[i];
-    expect_ok(iobind_tensor_create(vdev, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, dims, 1, &targets[i], &fault));
+    expect_ok(iobind_tensor_create(vdev, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 1, &targets[i], &fault));
   }
   expect_ok(iobind_tensor_copy(sources, targets, MANY, NULL, &fault));
   for (int i = 0; i < MANY; i++) {

@@ -99,7 +99,7 @@ static void carried_states_cost_nothing(void **state) {
   iobind_audit *audit;
   iobind_audit_entry entry = IOBIND_AUDIT_ENTRY_INIT;
   expect_ok(iobind_audit_create(binding, &audit, &fault));
-  expect(IOBIND_NOT_FOUND, iobind_audit_get_entry(audit, 2, &entry, &fault));
+  expect(IOBIND_ERROR_NOT_FOUND, iobind_audit_get_entry(audit, 2, &entry, &fault));
   iobind_audit_destroy(audit);
   iobind_tensor_release(first);
   iobind_binding_destroy(binding);

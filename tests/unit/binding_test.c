@@ -97,7 +97,7 @@ static iobind_tensor *get(iobind_binding *binding, size_t index) {
 static iobind_tensor *make_rows(const float *values, int64_t rows) {
   const int64_t dims[] = {rows, 1};
   iobind_tensor *tensor = NULL;
-  expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, dims, 2, &tensor, &fault));
+  expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 2, &tensor, &fault));
   expect_ok(iobind_tensor_write(tensor, 0, values, (size_t)rows * sizeof *values, NULL, &fault));
   return tensor;
 }
@@ -139,7 +139,7 @@ static void reused_output_as_input(void **state) {
   static const int64_t dims[] = {2, 2};
   static const float turn[] = {0, 1, 1, 1};
   iobind_tensor *x = NULL;
-  expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, dims, 2, &x, &fault));
+  expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 2, &x, &fault));
   expect_ok(iobind_tensor_write(x, 0, turn, sizeof turn, NULL, &fault));
   set_input(binding, 0, x);
   set_input(binding, 1, x);
@@ -196,7 +196,7 @@ static void passed_through_strings(void **state) {
   iobind_binding *binding = bind(session);
   static const int64_t one = 1;
   iobind_tensor *x = NULL;
-  expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_STRING, &one, 1, &x, &fault));
+  expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_STRING, &one, 1, &x, &fault));
   expect_ok(iobind_tensor_set_string(x, 0, "before", &fault));
   set_input(binding, 0, x);
   expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
@@ -232,12 +232,12 @@ static void inputs_are_bound_again_after_a_failure(void **state) {
     expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
     bind_input_left = failing;
     for (int i = 0; i < 2; i++) {
-      expect(i == failing ? IOBIND_RUNTIME : IOBIND_OK,
+      expect(i == failing ? IOBIND_ERROR_RUNTIME : IOBIND_OK,
              iobind_binding_set_input(binding, (size_t)i, IOBIND_INPUT_RESIDENT, y, NULL, &fault));
     }
     bind_input_left = failing; /* both are bound by the next run, and one fails again */
     runs = 0;
-    expect(IOBIND_RUNTIME, iobind_binding_run(binding, NULL, NULL, &fault));
+    expect(IOBIND_ERROR_RUNTIME, iobind_binding_run(binding, NULL, NULL, &fault));
     assert_int_equal(runs, 0);
     expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
     static const float expected[] = {2, 4};
@@ -265,7 +265,7 @@ static void taken_output_survives_a_failed_renewal(void **state) {
   iobind_tensor *y = NULL;
   expect_ok(iobind_binding_take_output(binding, 0, &y, &fault));
   bind_output_left = 0;
-  expect(IOBIND_RUNTIME, iobind_binding_run(binding, NULL, NULL, &fault));
+  expect(IOBIND_ERROR_RUNTIME, iobind_binding_run(binding, NULL, NULL, &fault));
   expect_ok(iobind_tensor_write(x, 0, others, sizeof others, NULL, &fault));
   expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
   fixture_expect_floats(y, expected, 2);
@@ -285,8 +285,8 @@ static void reused_output_as_input_after_a_failed_run(void **state) {
   static const float turn[] = {0, 1, 1, 1};
   iobind_tensor *x = NULL;
   iobind_tensor *live = NULL;
-  expect_ok(iobind_tensor_create(webgpu, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, dims, 2, &x, &fault));
-  expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, dims, 2, &live, &fault));
+  expect_ok(iobind_tensor_create(webgpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 2, &x, &fault));
+  expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 2, &live, &fault));
   expect_ok(iobind_tensor_write(x, 0, turn, sizeof turn, NULL, &fault));
   expect_ok(iobind_tensor_write(live, 0, turn, sizeof turn, NULL, &fault));
   set_input(binding, 0, x);
@@ -295,7 +295,7 @@ static void reused_output_as_input_after_a_failed_run(void **state) {
   expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
   iobind_tensor *square = iobind_tensor_retain(get(binding, 0));
   copy_left = 0;
-  expect(IOBIND_RUNTIME, iobind_binding_run(binding, NULL, NULL, &fault));
+  expect(IOBIND_ERROR_RUNTIME, iobind_binding_run(binding, NULL, NULL, &fault));
   set_input(binding, 0, square);
   expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
   iobind_tensor *cube = get(binding, 0);
@@ -319,25 +319,25 @@ static void binding_recovers(void **state) {
   iobind_tensor *two = fixture_floats(cpu, values, 2);
   iobind_tensor *three = fixture_floats(cpu, values, 3);
   iobind_tensor *z = (iobind_tensor *)state;
-  expect(IOBIND_INVALID_STATE, iobind_binding_run(binding, NULL, NULL, &fault));
+  expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_run(binding, NULL, NULL, &fault));
   expect_words("'x' is not bound");
   set_input(binding, 0, three);
-  expect(IOBIND_INVALID_STATE, iobind_binding_check(binding, &fault));
+  expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_check(binding, &fault));
   expect_words("'y' is not bound");
   set_input(binding, 1, three);
   expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
   set_input(binding, 1, two);
-  expect(IOBIND_SHAPE, iobind_binding_run(binding, NULL, NULL, &fault));
+  expect(IOBIND_ERROR_SHAPE, iobind_binding_run(binding, NULL, NULL, &fault));
   expect_words("'y'");
   expect_words("'x'");
-  expect(IOBIND_INVALID_STATE, iobind_binding_get_output(binding, 0, &z, &fault));
+  expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_get_output(binding, 0, &z, &fault));
   assert_null(z);
   set_input(binding, 1, three);
   expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
   fixture_expect_floats(get(binding, 0), sums, 3);
-  expect(IOBIND_NOT_FOUND, iobind_binding_set_input(binding, 2, IOBIND_INPUT_RESIDENT, three, NULL, &fault));
-  expect(IOBIND_NOT_FOUND, iobind_binding_get_output(binding, 1, &z, &fault));
-  expect(IOBIND_INVALID_ARGUMENT, iobind_binding_set_input(binding, 0, (iobind_input_mode)3, three, NULL, &fault));
+  expect(IOBIND_ERROR_NOT_FOUND, iobind_binding_set_input(binding, 2, IOBIND_INPUT_RESIDENT, three, NULL, &fault));
+  expect(IOBIND_ERROR_NOT_FOUND, iobind_binding_get_output(binding, 1, &z, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_binding_set_input(binding, 0, (iobind_input_mode)3, three, NULL, &fault));
   fixture_expect_floats(get(binding, 0), sums, 3); /* a refused call changes nothing */
   iobind_tensor_release(two);
   iobind_tensor_release(three);
@@ -354,14 +354,14 @@ static void output_is_taken_once(void **state) {
   iobind_tensor *x = fixture_floats(cpu, values, 3);
   set_input(binding, 0, x);
   iobind_tensor *taken[2] = {NULL, NULL};
-  expect(IOBIND_INVALID_STATE, iobind_binding_take_output(binding, 0, &taken[0], &fault));
+  expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_take_output(binding, 0, &taken[0], &fault));
   for (size_t i = 0; i < 2; i++) {
     expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
     expect_ok(iobind_binding_take_output(binding, 0, &taken[i], &fault));
     iobind_tensor *again = x;
-    expect(IOBIND_INVALID_STATE, iobind_binding_take_output(binding, 0, &again, &fault));
+    expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_take_output(binding, 0, &again, &fault));
     assert_null(again);
-    expect(IOBIND_INVALID_STATE, iobind_binding_get_output(binding, 0, &again, &fault));
+    expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_get_output(binding, 0, &again, &fault));
     assert_null(again);
   }
   assert_ptr_not_equal(iobind_tensor_address(taken[0]), iobind_tensor_address(taken[1]));
@@ -384,10 +384,10 @@ static void failure_without_words(void **state) {
   set_input(binding, 0, x);
   set_input(binding, 1, x);
   run_words = "Non-zero status code returned while running Concat node. Status Message: Exception(6) tid(24) 8007023E";
-  expect(IOBIND_RUNTIME, iobind_binding_run(binding, NULL, NULL, &fault));
+  expect(IOBIND_ERROR_RUNTIME, iobind_binding_run(binding, NULL, NULL, &fault));
   assert_null(strstr(fault.message, "FRESH"));
   set_reuse(binding, 0);
-  expect(IOBIND_RUNTIME, iobind_binding_run(binding, NULL, NULL, &fault));
+  expect(IOBIND_ERROR_RUNTIME, iobind_binding_run(binding, NULL, NULL, &fault));
   expect_words("'joined' may not have the shape that is bound");
   expect_words("FRESH takes any");
   expect_words("8007023E");

@@ -104,7 +104,7 @@ static void taken_states_stay(void **state) {
       run(binding);
       expect_ok(iobind_binding_take_output(binding, 0, &taken[i], &fault));
       iobind_tensor *twice;
-      expect(IOBIND_INVALID_STATE, iobind_binding_take_output(binding, 0, &twice, &fault));
+      expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_take_output(binding, 0, &twice, &fault));
     }
     run(binding);
     run(binding);
@@ -129,8 +129,8 @@ static void grows_from_nothing(void **state) {
   enum { STEPS = 9 };
   iobind_tensor *past;
   iobind_tensor *latest;
-  expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, none, 2, &past, &fault));
-  expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, row, 2, &latest, &fault));
+  expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, none, 2, &past, &fault));
+  expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, row, 2, &latest, &fault));
   iobind_binding *binding = carried(session, IOBIND_CARRY_MOVE, past, IOBIND_INPUT_RESIDENT);
   expect_ok(iobind_binding_set_input(binding, 1, IOBIND_INPUT_RESIDENT, latest, NULL, &fault));
   float expected[STEPS][3];
@@ -201,7 +201,7 @@ static void failed_run_keeps_the_state(void **state) {
     run(binding);
     run(binding);
     assert_int_equal(vdev_set(0, "fail_compute", "1"), 0);
-    expect(IOBIND_RUNTIME, iobind_binding_run(binding, NULL, NULL, &fault));
+    expect(IOBIND_ERROR_RUNTIME, iobind_binding_run(binding, NULL, NULL, &fault));
     assert_int_equal(vdev_set(0, "fail_compute", "0"), 0);
     run(binding);
     expect_state(binding, 8);
@@ -239,9 +239,9 @@ static cached open_cached(iobind_carry_mode mode) {
   static const int64_t row_dims[2] = {1, CACHE_COLUMNS};
   static const int64_t at_dims[2] = {1, 1};
   cached made = {.session = model("cache"),
-                 .cache = tensor_of(IOBIND_FLOAT32, dims, 2, no_rows, sizeof no_rows),
-                 .last = tensor_of(IOBIND_FLOAT32, row_dims, 2, cache_row, sizeof cache_row),
-                 .at = tensor_of(IOBIND_INT64, at_dims, 2, &good_at, sizeof good_at)};
+                 .cache = tensor_of(IOBIND_DTYPE_FLOAT32, dims, 2, no_rows, sizeof no_rows),
+                 .last = tensor_of(IOBIND_DTYPE_FLOAT32, row_dims, 2, cache_row, sizeof cache_row),
+                 .at = tensor_of(IOBIND_DTYPE_INT64, at_dims, 2, &good_at, sizeof good_at)};
   made.binding = carried(made.session, mode, made.cache, IOBIND_INPUT_RESIDENT);
   expect_ok(iobind_stream_create(device, NULL, &made.stream, &fault));
   expect_ok(iobind_binding_set_input(made.binding, 1, IOBIND_INPUT_RESIDENT, made.last, NULL, &fault));
@@ -266,15 +266,15 @@ static void submit_missing(const cached *self) {
 }
 
 static void meet_missing(const cached *self) {
-  expect(IOBIND_RUNTIME, iobind_stream_synchronize(self->stream, &fault));
+  expect(IOBIND_ERROR_RUNTIME, iobind_stream_synchronize(self->stream, &fault));
   assert_int_equal(vdev_set(0, "compute_us", "0"), 0);
   expect_ok(iobind_binding_update_input(self->binding, 2, &good_at, sizeof good_at, NULL, &fault));
 }
 
 static void expect_unknown_state(const cached *self, iobind_stream *stream) {
-  expect(IOBIND_INVALID_STATE, iobind_binding_run(self->binding, stream, NULL, &fault));
+  expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_run(self->binding, stream, NULL, &fault));
   expect_words("the state 'cache' is not known");
-  expect(IOBIND_INVALID_STATE, iobind_binding_check(self->binding, &fault));
+  expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_check(self->binding, &fault));
 }
 
 static void goes_on(const cached *self) {
@@ -296,7 +296,7 @@ static void torn_state_is_refused(void **state) {
     run(self.binding);
     if (way == 0) { /* at once */
       assert_int_equal(vdev_set(0, "fail_compute", "1"), 0);
-      expect(IOBIND_RUNTIME, iobind_binding_run(self.binding, NULL, NULL, &fault));
+      expect(IOBIND_ERROR_RUNTIME, iobind_binding_run(self.binding, NULL, NULL, &fault));
       assert_int_equal(vdev_set(0, "fail_compute", "0"), 0);
     } else {
       submit_missing(&self);
@@ -321,7 +321,7 @@ static void state_of_a_failed_run_is_refused(void **state) {
     run(self.binding);
     submit_missing(&self);
     assert_int_equal(vdev_set(0, "fail_compute", "1"), 0);
-    expect(IOBIND_RUNTIME, iobind_binding_run(self.binding, self.stream, NULL, &fault));
+    expect(IOBIND_ERROR_RUNTIME, iobind_binding_run(self.binding, self.stream, NULL, &fault));
     assert_int_equal(vdev_set(0, "fail_compute", "0"), 0);
     meet_missing(&self);
     expect_unknown_state(&self, NULL);
@@ -348,14 +348,14 @@ static void moved_state_outgrows_a_fixed_dim(void **state) {
   iobind_binding *binding;
   expect_ok(test_session_with(runtime, "concat", &options, &session, &fault));
   expect_ok(iobind_binding_create(session, &binding, &fault));
-  iobind_tensor *past = tensor_of(IOBIND_FLOAT32, two_rows, 2, six, sizeof six);
-  iobind_tensor *row = tensor_of(IOBIND_FLOAT32, one_row, 2, six, sizeof six / 2);
+  iobind_tensor *past = tensor_of(IOBIND_DTYPE_FLOAT32, two_rows, 2, six, sizeof six);
+  iobind_tensor *row = tensor_of(IOBIND_DTYPE_FLOAT32, one_row, 2, six, sizeof six / 2);
   expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, past, NULL, &fault));
   expect_ok(iobind_binding_set_input(binding, 1, IOBIND_INPUT_RESIDENT, row, NULL, &fault));
   expect_ok(iobind_binding_carry(binding, 0, 0, IOBIND_CARRY_MOVE, &fault));
   run(binding);
   for (int i = 0; i < 2; i++) {
-    expect(IOBIND_SHAPE, iobind_binding_run(binding, NULL, NULL, &fault));
+    expect(IOBIND_ERROR_SHAPE, iobind_binding_run(binding, NULL, NULL, &fault));
     expect_words("binding_run: 'first'");
   }
   expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, past, NULL, &fault));
@@ -391,8 +391,8 @@ static void reused_beside_a_growing_state(void **state) {
     iobind_binding *binding;
     expect_ok(test_session_with(runtime, "decoder", &options, &session, &fault));
     expect_ok(iobind_binding_create(session, &binding, &fault));
-    iobind_tensor *tokens = tensor_of(IOBIND_INT64, &one, 1, &token, sizeof token);
-    iobind_tensor *past = tensor_of(IOBIND_FLOAT32, empty, 2, none, 0);
+    iobind_tensor *tokens = tensor_of(IOBIND_DTYPE_INT64, &one, 1, &token, sizeof token);
+    iobind_tensor *past = tensor_of(IOBIND_DTYPE_FLOAT32, empty, 2, none, 0);
     expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, tokens, NULL, &fault));
     expect_ok(iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_REUSE, NULL, IOBIND_MEMORY_DEFAULT, NULL, &fault));
     expect_ok(iobind_binding_set_output(binding, 3, IOBIND_OUTPUT_NONE, NULL, IOBIND_MEMORY_DEFAULT, NULL, &fault));
@@ -452,16 +452,16 @@ static void what_cannot_be_carried(void **state) {
   iobind_binding *binding;
   iobind_tensor *first = fixture_floats(device, ones, 2);
   expect_ok(iobind_binding_create(session, &binding, &fault));
-  expect(IOBIND_NOT_FOUND, iobind_binding_carry(binding, 1, 0, IOBIND_CARRY_MOVE, &fault));
+  expect(IOBIND_ERROR_NOT_FOUND, iobind_binding_carry(binding, 1, 0, IOBIND_CARRY_MOVE, &fault));
   expect_words("output");
-  expect(IOBIND_NOT_FOUND, iobind_binding_carry(binding, 0, 2, IOBIND_CARRY_MOVE, &fault));
+  expect(IOBIND_ERROR_NOT_FOUND, iobind_binding_carry(binding, 0, 2, IOBIND_CARRY_MOVE, &fault));
   expect_words("input");
-  expect(IOBIND_INVALID_ARGUMENT, iobind_binding_carry(binding, 0, 0, (iobind_carry_mode)3, &fault));
-  expect(IOBIND_INVALID_ARGUMENT, iobind_binding_carry(NULL, 0, 0, IOBIND_CARRY_MOVE, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_binding_carry(binding, 0, 0, (iobind_carry_mode)3, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_binding_carry(NULL, 0, 0, IOBIND_CARRY_MOVE, &fault));
   expect_ok(iobind_binding_carry(binding, 0, 0, IOBIND_CARRY_MOVE, &fault));
-  expect(IOBIND_INVALID_STATE, iobind_binding_run(binding, NULL, NULL, &fault));
+  expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_run(binding, NULL, NULL, &fault));
   expect_words("'first' is not bound");
-  expect(IOBIND_SHAPE, iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, first, NULL, &fault));
+  expect(IOBIND_ERROR_SHAPE, iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, first, NULL, &fault));
   iobind_binding_destroy(binding);
   iobind_tensor_release(first);
   iobind_session_destroy(session);
@@ -479,7 +479,7 @@ static void no_output_in_the_state(void **state) {
       iobind_tensor *left;
       run(binding);
       expect_ok(iobind_binding_take_output(binding, 0, &left, &fault));
-      expect(IOBIND_INVALID_ARGUMENT,
+      expect(IOBIND_ERROR_INVALID_ARGUMENT,
              iobind_binding_set_output(binding, output, IOBIND_OUTPUT_FIXED, NULL, IOBIND_MEMORY_DEFAULT, left, &fault));
       expect_words("overlaps the memory of input 'x'");
       run(binding);

@@ -19,7 +19,7 @@ static unsigned char target[BYTES];
 
 static iobind_tensor *make(iobind_device *where, iobind_memory memory, int64_t bytes) {
   iobind_tensor *tensor;
-  expect_ok(iobind_tensor_create(where, memory, IOBIND_UINT8, &bytes, 1, &tensor, &fault));
+  expect_ok(iobind_tensor_create(where, memory, IOBIND_DTYPE_UINT8, &bytes, 1, &tensor, &fault));
   return tensor;
 }
 
@@ -151,7 +151,8 @@ static void copied_on(void **state) {
   iobind_tensor *over;
   iobind_tensor *y = make(device, IOBIND_MEMORY_DEFAULT, BYTES);
   static unsigned char back[BYTES];
-  expect_ok(iobind_tensor_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_UINT8, dims, 1, target, BYTES, NULL, NULL, &over, &fault));
+  expect_ok(
+      iobind_tensor_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_UINT8, dims, 1, target, BYTES, NULL, NULL, &over, &fault));
   read_under_way(7);
   const iobind_tensor *sources[1] = {over};
   expect_ok(iobind_tensor_copy(sources, &y, 1, stream, &fault));
@@ -175,7 +176,8 @@ static void overwritten(void **state) {
   iobind_tensor *over;
   iobind_tensor *y = make(device, IOBIND_MEMORY_DEFAULT, BYTES);
   fill(y, 10, BYTES);
-  expect_ok(iobind_tensor_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_UINT8, dims, 1, target, BYTES, NULL, NULL, &over, &fault));
+  expect_ok(
+      iobind_tensor_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_UINT8, dims, 1, target, BYTES, NULL, NULL, &over, &fault));
   read_under_way(9);
   const iobind_tensor *sources[1] = {y};
   expect_ok(iobind_tensor_copy(sources, &over, 1, stream, &fault));
@@ -197,8 +199,8 @@ static void run_on(void **state) {
   iobind_binding *binding;
   iobind_tensor *output;
   iobind_session *session = fixture_session(runtime, device, "scale");
-  expect_ok(
-      iobind_tensor_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, dims, 1, got, sizeof got, NULL, NULL, &over, &fault));
+  expect_ok(iobind_tensor_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 1, got, sizeof got, NULL, NULL, &over,
+                               &fault));
   expect_ok(iobind_binding_create(session, &binding, &fault));
   expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_LIVE, over, NULL, &fault));
   expect_ok(iobind_tensor_read(y, 0, got, sizeof got, stream, &fault));
@@ -255,8 +257,8 @@ static void from_tensors_and_to_tensors(void **state) {
   unsigned char *bytes = NULL;
   iobind_tensor *y = make(cpu, IOBIND_MEMORY_DEFAULT, BYTES);
   fill(y, 80, BYTES);
-  expect_ok(
-      iobind_tensor_get_data(y, IOBIND_UINT8, (void **)&bytes, &fault)); /* which later would wait for what arrives there */
+  expect_ok(iobind_tensor_get_data(y, IOBIND_DTYPE_UINT8, (void **)&bytes,
+                                   &fault)); /* which later would wait for what arrives there */
   sources[0] = y;
   int64_t before = vdev_get(0, "time_ns");
   expect_ok(iobind_tensor_copy(sources, &x, 1, stream, &fault));
@@ -276,7 +278,7 @@ static void from_tensors_and_to_tensors(void **state) {
   iobind_tensor_release(targets[PAIRS - 1]); /* its memory lives until the stream has passed */
   expect_ok(iobind_stream_synchronize(stream, &fault));
   for (int i = 0; i < PAIRS - 1; i++) {
-    expect_ok(iobind_tensor_get_data(targets[i], IOBIND_UINT8, (void **)&bytes, &fault));
+    expect_ok(iobind_tensor_get_data(targets[i], IOBIND_DTYPE_UINT8, (void **)&bytes, &fault));
     expect_bytes(bytes, 80, BYTES);
     iobind_tensor_release(targets[i]);
   }
@@ -294,8 +296,8 @@ static void live_input(void **state) {
   float *values = NULL;
   float got[2];
   iobind_session *session = fixture_session(runtime, device, "scale");
-  expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, dims, 1, &input, &fault));
-  expect_ok(iobind_tensor_get_data(input, IOBIND_FLOAT32, (void **)&values, &fault));
+  expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 1, &input, &fault));
+  expect_ok(iobind_tensor_get_data(input, IOBIND_DTYPE_FLOAT32, (void **)&values, &fault));
   for (size_t i = 0; i < COUNT; i++) {
     values[i] = 1;
   }
@@ -345,7 +347,7 @@ static void refused(void **state) {
   memset(second, UNTOUCHED, sizeof second);
   read_under_way(70);
   assert_int_equal(vdev_set(0, "fail_copy", "1"), 0);
-  expect(IOBIND_RUNTIME, iobind_tensor_read(x, 0, second, sizeof second, stream, &fault));
+  expect(IOBIND_ERROR_RUNTIME, iobind_tensor_read(x, 0, second, sizeof second, stream, &fault));
   expect_ok(iobind_stream_synchronize(stream, &fault));
   expect_bytes(target, 70, sizeof target);
   expect_bytes(second, UNTOUCHED, sizeof second);

@@ -39,11 +39,11 @@ static void event_of_the_other_device(void **state) {
   expect_ok(iobind_event_create(devices[1], &event, &fault));
   expect_ok(iobind_binding_create(session, &binding, &fault));
   expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, x, NULL, &fault));
-  expect(IOBIND_DEVICE, iobind_binding_run(binding, stream, event, &fault));
+  expect(IOBIND_ERROR_WRONG_DEVICE, iobind_binding_run(binding, stream, event, &fault));
   expect_words("vdev:1");
   iobind_stream_destroy(stream);
   expect_ok(iobind_stream_create(devices[1], NULL, &stream, &fault));
-  expect(IOBIND_DEVICE, iobind_binding_run(binding, stream, NULL, &fault));
+  expect(IOBIND_ERROR_WRONG_DEVICE, iobind_binding_run(binding, stream, NULL, &fault));
   expect_words("vdev:1");
   iobind_binding_destroy(binding);
   iobind_tensor_release(x);
@@ -65,7 +65,8 @@ static void three_streams_use_a_tensor(void **state) {
   assert_int_equal(vdev_set(0, "latency_us", "50000"), 0); /* so that none has passed when the next one comes */
   for (int i = 0; i < STREAMS; i++) {
     expect_ok(iobind_stream_create(devices[0], NULL, &streams[i], &fault));
-    expect_ok(iobind_tensor_create(devices[0], IOBIND_MEMORY_HOST_ACCESSIBLE, IOBIND_FLOAT32, dims, 1, &targets[i], &fault));
+    expect_ok(
+        iobind_tensor_create(devices[0], IOBIND_MEMORY_HOST_ACCESSIBLE, IOBIND_DTYPE_FLOAT32, dims, 1, &targets[i], &fault));
   }
   for (int i = 0; i < STREAMS; i++) {
     expect_ok(iobind_tensor_copy(&source, &targets[i], 1, streams[i], &fault));
@@ -99,7 +100,7 @@ static iobind_status load(iobind_device *const *list, size_t count, const char *
 static void both_devices_in_one_session(void **state) {
   (void)state;
   iobind_device *list[] = {devices[0], iobind_runtime_get_device(runtime, 0), devices[1]};
-  expect(IOBIND_RUNTIME, load(list, 3, NULL, NULL, 0));
+  expect(IOBIND_ERROR_RUNTIME, load(list, 3, NULL, NULL, 0));
   expect_words("a session has one device of this EP");
 }
 
@@ -117,10 +118,10 @@ static void options_of_one_of_two_eps(void **state) {
   for (int turn = 0; turn < 2; turn++) {
     iobind_device *const *list = turn == 0 ? both : turned;
     expect_ok(load(list, 2, named, good, 2));
-    expect(IOBIND_RUNTIME, load(list, 2, named, bad, 2));
+    expect(IOBIND_ERROR_RUNTIME, load(list, 2, named, bad, 2));
     expect_words("'fail_copy' cannot be 'every:x'");
   }
-  expect(IOBIND_RUNTIME, load(both, 2, nameless, bad + 1, 1));
+  expect(IOBIND_ERROR_RUNTIME, load(both, 2, nameless, bad + 1, 1));
   expect_words("'fail_copy' cannot be 'every:x'");
   expect_ok(load(turned, 2, nameless, bad + 1, 1));
 }
@@ -139,11 +140,11 @@ static void copy_names_its_places(void **state) {
   static const int64_t dims[] = {4};
   iobind_tensor *pinned = NULL;
   iobind_tensor *on_device = NULL;
-  expect_ok(iobind_tensor_create(devices[0], IOBIND_MEMORY_HOST_ACCESSIBLE, IOBIND_FLOAT32, dims, 1, &pinned, &fault));
-  expect_ok(iobind_tensor_create(devices[0], IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, dims, 1, &on_device, &fault));
+  expect_ok(iobind_tensor_create(devices[0], IOBIND_MEMORY_HOST_ACCESSIBLE, IOBIND_DTYPE_FLOAT32, dims, 1, &pinned, &fault));
+  expect_ok(iobind_tensor_create(devices[0], IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 1, &on_device, &fault));
   const iobind_tensor *source = pinned;
   assert_int_equal(vdev_set(0, "fail_copy", "1"), 0);
-  expect(IOBIND_RUNTIME, iobind_tensor_copy(&source, &on_device, 1, NULL, &fault));
+  expect(IOBIND_ERROR_RUNTIME, iobind_tensor_copy(&source, &on_device, 1, NULL, &fault));
   expect_words("copy from 'vdev:0/pinned' to 'vdev:0'");
   assert_int_equal(count_words(fault.message, "vdev:0"), 2);
   assert_int_equal(vdev_set(0, "fail_copy", "0"), 0);
@@ -160,13 +161,13 @@ static void run_out_of_memory(void **state) {
   iobind_binding *binding = NULL;
   iobind_tensor *x = NULL;
   iobind_tensor *y = NULL;
-  expect_ok(iobind_tensor_create(devices[0], IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, dims, 1, &x, &fault));
+  expect_ok(iobind_tensor_create(devices[0], IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 1, &x, &fault));
   expect_ok(iobind_binding_create(session, &binding, &fault));
   expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, x, NULL, &fault));
   char limit[32];
   snprintf(limit, sizeof limit, "%lld", (long long)vdev_get(0, "live_bytes") + COUNT);
   assert_int_equal(vdev_set(0, "mem_limit", limit), 0);
-  expect(IOBIND_OUT_OF_MEMORY, iobind_binding_run(binding, NULL, NULL, &fault));
+  expect(IOBIND_ERROR_OUT_OF_MEMORY, iobind_binding_run(binding, NULL, NULL, &fault));
   expect_words("out of device memory");
   assert_int_equal(vdev_set(0, "mem_limit", "0"), 0);
   expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));

@@ -83,7 +83,7 @@ static void what_is_handed_over_outlives_the_tensor(void **state) {
   static const float values[] = {1, 2, 3, 4, 5, 6};
   iobind_tensor *tensor;
   void *managed;
-  expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, two_by_three, 2, &tensor, &fault));
+  expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, two_by_three, 2, &tensor, &fault));
   expect_ok(iobind_tensor_write(tensor, 0, values, sizeof values, NULL, &fault));
   expect_ok(iobind_tensor_to_dlpack(tensor, 0, &managed, &fault));
   void *address = iobind_tensor_address(tensor);
@@ -113,7 +113,7 @@ static void legacy_structs_go_both_ways(void **state) {
   iobind_tensor *tensor;
   iobind_tensor *again;
   void *managed;
-  expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_INT64, two_by_three, 2, &tensor, &fault));
+  expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_INT64, two_by_three, 2, &tensor, &fault));
   expect_ok(iobind_tensor_to_dlpack(tensor, IOBIND_DLPACK_LEGACY, &managed, &fault));
   assert_int_equal(((iobind__dl_legacy *)managed)->tensor.code, 0);
   expect_ok(iobind_tensor_from_dlpack(runtime, managed, IOBIND_DLPACK_LEGACY, &again, &fault));
@@ -126,11 +126,11 @@ static void legacy_structs_go_both_ways(void **state) {
 static void every_type_goes_both_ways(void **state) {
   (void)state;
   static const int64_t five = 5;
-  for (int32_t dtype = 1; dtype <= IOBIND_FLOAT8E8M0; dtype++) {
+  for (int32_t dtype = 1; dtype <= IOBIND_DTYPE_FLOAT8E8M0; dtype++) {
     iobind_tensor *tensor = NULL;
     iobind_tensor *again = NULL;
     void *managed;
-    if (dtype == IOBIND_STRING ||
+    if (dtype == IOBIND_DTYPE_STRING ||
         iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, (iobind_dtype)dtype, &five, 1, &tensor, NULL) != IOBIND_OK) {
       continue; /* this ORT has none */
     }
@@ -141,9 +141,11 @@ static void every_type_goes_both_ways(void **state) {
     assert_int_equal(info.dtype, dtype);
     assert_int_equal(info.dims[0], 5);
     assert_ptr_equal(iobind_tensor_address(again), iobind_tensor_address(tensor));
-    bool is_new = iobind_dtype_bits(dtype) < 8 || (dtype >= IOBIND_FLOAT8E4M3FN && dtype <= IOBIND_FLOAT8E5M2FNUZ) ||
-                  dtype == IOBIND_FLOAT8E8M0;
-    expect(is_new ? IOBIND_NOT_SUPPORTED : IOBIND_OK, iobind_tensor_to_dlpack(tensor, IOBIND_DLPACK_LEGACY, &managed, &fault));
+    bool is_new = iobind_dtype_bits(dtype) < 8 ||
+                  (dtype >= IOBIND_DTYPE_FLOAT8E4M3FN && dtype <= IOBIND_DTYPE_FLOAT8E5M2FNUZ) ||
+                  dtype == IOBIND_DTYPE_FLOAT8E8M0;
+    expect(is_new ? IOBIND_ERROR_NOT_SUPPORTED : IOBIND_OK,
+           iobind_tensor_to_dlpack(tensor, IOBIND_DLPACK_LEGACY, &managed, &fault));
     if (!is_new) {
       ((iobind__dl_legacy *)managed)->deleter(managed);
     }
@@ -179,7 +181,7 @@ static void other_strides_are_refused_or_copied(void **state) {
   int deleted = 0;
   iobind_tensor *tensor;
   foreign *strided = make(data, dims, transposed, 2, false, &deleted);
-  expect(IOBIND_SHAPE, iobind_tensor_from_dlpack(runtime, strided, 0, &tensor, &fault));
+  expect(IOBIND_ERROR_SHAPE, iobind_tensor_from_dlpack(runtime, strided, 0, &tensor, &fault));
   expect_words("make the array dense");
   assert_int_equal(deleted, 0); /* still the caller's */
   expect_ok(iobind_tensor_from_dlpack(runtime, strided, IOBIND_DLPACK_COPY_STRIDED, &tensor, &fault));
@@ -237,14 +239,14 @@ static void read_only_memory_is_not_written(void **state) {
   iobind_tensor_info info = IOBIND_TENSOR_INFO_INIT;
   expect_ok(iobind_tensor_get_info(tensor, &info, &fault));
   assert_int_equal(info.read_only, 1);
-  expect(IOBIND_INVALID_ARGUMENT, iobind_tensor_write(tensor, 0, values, sizeof values, NULL, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_tensor_write(tensor, 0, values, sizeof values, NULL, &fault));
   expect_words("read-only");
   expect_ok(iobind_tensor_slice(tensor, 1, 1, &part, &fault));
-  expect(IOBIND_INVALID_ARGUMENT, iobind_tensor_write(part, 0, values, 4, NULL, &fault));
-  expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, two_by_three, 2, &other, &fault));
-  expect(IOBIND_INVALID_ARGUMENT,
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_tensor_write(part, 0, values, 4, NULL, &fault));
+  expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, two_by_three, 2, &other, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT,
          iobind_tensor_copy((const iobind_tensor *const[]){other}, (iobind_tensor *const[]){tensor}, 1, NULL, &fault));
-  expect(IOBIND_NOT_SUPPORTED, iobind_tensor_to_dlpack(tensor, IOBIND_DLPACK_LEGACY, &managed, &fault));
+  expect(IOBIND_ERROR_NOT_SUPPORTED, iobind_tensor_to_dlpack(tensor, IOBIND_DLPACK_LEGACY, &managed, &fault));
   expect_ok(iobind_tensor_to_dlpack(part, 0, &managed, &fault));
   assert_int_equal(((iobind__dl_versioned *)managed)->flags, IOBIND__DL_READ_ONLY);
   iobind_tensor_release(tensor);
@@ -270,14 +272,14 @@ static void a_binding_does_not_write_read_only_memory(void **state) {
   expect_ok(iobind_binding_create(session, &binding, &fault));
   iobind_tensor *given = fixture_floats(cpu, values, 2);
   expect_ok(iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_FIXED, NULL, IOBIND_MEMORY_DEFAULT, given, &fault));
-  expect(IOBIND_INVALID_ARGUMENT,
+  expect(IOBIND_ERROR_INVALID_ARGUMENT,
          iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_FIXED, NULL, IOBIND_MEMORY_DEFAULT, locked, &fault));
   expect_words("read-only");
   expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, locked, NULL, &fault));
-  expect(IOBIND_INVALID_ARGUMENT, iobind_binding_update_input(binding, 0, values, sizeof values, NULL, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_binding_update_input(binding, 0, values, sizeof values, NULL, &fault));
   expect_ok(iobind_binding_set_input(binding, 1, IOBIND_INPUT_RESIDENT, locked, NULL, &fault));
   expect_ok(iobind_binding_run(binding, NULL, NULL, &fault)); /* it may be read */
-  expect(IOBIND_INVALID_ARGUMENT, iobind_binding_carry(binding, 0, 0, IOBIND_CARRY_IN_PLACE, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_binding_carry(binding, 0, 0, IOBIND_CARRY_IN_PLACE, &fault));
   expect_words("read-only");
   iobind_tensor_release(given);
   iobind_tensor_release(locked);
@@ -307,34 +309,34 @@ static void what_is_refused(void **state) {
     wrong->managed.versioned.field = (value);                            \
     refuse(wrong, status, words);                                        \
   } while (0)
-  WRONG(major, 2, IOBIND_VERSION, "expected a struct of DLPack 1, got 2.0");
-  WRONG(tensor.device_type, IOBIND__DL_ROCM, IOBIND_DEVICE, "device type 10");
-  WRONG(tensor.code, 99, IOBIND_DTYPE, "code 99 with 32 bits");
-  WRONG(tensor.bits, 24, IOBIND_DTYPE, "code 2 with 24 bits");
-  WRONG(tensor.lanes, 4, IOBIND_DTYPE, "vectors of 4");
-  WRONG(tensor.rank, -1, IOBIND_SHAPE, "got -1");
-  WRONG(tensor.rank, IOBIND_MAX_RANK + 1, IOBIND_SHAPE, "got 17");
-  WRONG(tensor.dims, NULL, IOBIND_SHAPE, "expected 0 to 16 dims");
-  WRONG(tensor.data, NULL, IOBIND_INVALID_ARGUMENT, "data is NULL");
+  WRONG(major, 2, IOBIND_ERROR_VERSION, "expected a struct of DLPack 1, got 2.0");
+  WRONG(tensor.device_type, IOBIND__DL_ROCM, IOBIND_ERROR_WRONG_DEVICE, "device type 10");
+  WRONG(tensor.code, 99, IOBIND_ERROR_DTYPE, "code 99 with 32 bits");
+  WRONG(tensor.bits, 24, IOBIND_ERROR_DTYPE, "code 2 with 24 bits");
+  WRONG(tensor.lanes, 4, IOBIND_ERROR_DTYPE, "vectors of 4");
+  WRONG(tensor.rank, -1, IOBIND_ERROR_SHAPE, "got -1");
+  WRONG(tensor.rank, IOBIND_MAX_RANK + 1, IOBIND_ERROR_SHAPE, "got 17");
+  WRONG(tensor.dims, NULL, IOBIND_ERROR_SHAPE, "expected 0 to 16 dims");
+  WRONG(tensor.data, NULL, IOBIND_ERROR_INVALID_ARGUMENT, "data is NULL");
   foreign *negative = make(data, two_by_three, NULL, 2, false, &deleted);
   negative->dims[0] = -2;
-  refuse(negative, IOBIND_SHAPE, "dims of 0 or more");
+  refuse(negative, IOBIND_ERROR_SHAPE, "dims of 0 or more");
 #undef WRONG
   foreign *padded = make(data, two_by_three, NULL, 2, false, &deleted);
   padded->managed.versioned.flags = IOBIND__DL_SUBBYTE_PADDED;
   padded->managed.versioned.tensor.code = 1;
   padded->managed.versioned.tensor.bits = 4;
-  refuse(padded, IOBIND_NOT_SUPPORTED, "expected packed elements of 4 bits");
-  expect(IOBIND_INVALID_ARGUMENT, iobind_tensor_from_dlpack(runtime, NULL, 0, &tensor, &fault));
-  expect(IOBIND_INVALID_ARGUMENT, iobind_tensor_from_dlpack(NULL, data, 0, &tensor, &fault));
-  expect(IOBIND_NOT_SUPPORTED, iobind_tensor_from_dlpack(runtime, data, 4, &tensor, &fault));
-  expect(IOBIND_INVALID_ARGUMENT, iobind_tensor_to_dlpack(NULL, 0, &managed, &fault));
+  refuse(padded, IOBIND_ERROR_NOT_SUPPORTED, "expected packed elements of 4 bits");
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_tensor_from_dlpack(runtime, NULL, 0, &tensor, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_tensor_from_dlpack(NULL, data, 0, &tensor, &fault));
+  expect(IOBIND_ERROR_NOT_SUPPORTED, iobind_tensor_from_dlpack(runtime, data, 4, &tensor, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_tensor_to_dlpack(NULL, 0, &managed, &fault));
   static const int64_t one = 1;
-  expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_STRING, &one, 1, &tensor, &fault));
-  expect(IOBIND_NOT_SUPPORTED, iobind_tensor_to_dlpack(tensor, 0, &managed, &fault));
+  expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_STRING, &one, 1, &tensor, &fault));
+  expect(IOBIND_ERROR_NOT_SUPPORTED, iobind_tensor_to_dlpack(tensor, 0, &managed, &fault));
   expect_words("string");
   assert_null(managed);
-  expect(IOBIND_NOT_SUPPORTED, iobind_tensor_to_dlpack(tensor, 2, &managed, &fault));
+  expect(IOBIND_ERROR_NOT_SUPPORTED, iobind_tensor_to_dlpack(tensor, 2, &managed, &fault));
   iobind_tensor_release(tensor);
 }
 
@@ -347,7 +349,7 @@ static void round_trip(const char *spec, int32_t expected_default, int32_t expec
     iobind_tensor *tensor;
     iobind_tensor *again;
     void *managed;
-    if (iobind_tensor_create(device, (iobind_memory)memory, IOBIND_FLOAT32, &four, 1, &tensor, NULL) != IOBIND_OK) {
+    if (iobind_tensor_create(device, (iobind_memory)memory, IOBIND_DTYPE_FLOAT32, &four, 1, &tensor, NULL) != IOBIND_OK) {
       continue; /* it has no such memory */
     }
     expect_ok(iobind_tensor_write(tensor, 0, values, sizeof values, NULL, &fault));
@@ -374,10 +376,10 @@ static void memory_of_vdev(void **state) {
   static const int64_t strides[] = {1, 2};
   foreign *strided = make(data, dims, strides, 2, false, &deleted);
   strided->managed.versioned.tensor.device_type = IOBIND__DL_EXT_DEV;
-  expect(IOBIND_NOT_SUPPORTED, iobind_tensor_from_dlpack(runtime, strided, IOBIND_DLPACK_COPY_STRIDED, &tensor, &fault));
+  expect(IOBIND_ERROR_NOT_SUPPORTED, iobind_tensor_from_dlpack(runtime, strided, IOBIND_DLPACK_COPY_STRIDED, &tensor, &fault));
   expect_words("only host memory");
   strided->managed.versioned.tensor.device_id = 7;
-  refuse(strided, IOBIND_DEVICE, "number 7");
+  refuse(strided, IOBIND_ERROR_WRONG_DEVICE, "number 7");
 }
 
 static void memory_of_webgpu(void **state) {

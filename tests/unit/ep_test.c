@@ -20,11 +20,11 @@ static void options_near_known_ones(void **state) {
       {"webgpu", "deviceIds", "deviceId", IOBIND_OK, false},
       {"webgpu", "alidationMode", "validationMode", IOBIND_OK, false},
       {"webgpu", "quite another", NULL, IOBIND_OK, false},
-      {"webgpu", "enableint64", "enableInt64", IOBIND_INVALID_ARGUMENT, false},
+      {"webgpu", "enableint64", "enableInt64", IOBIND_ERROR_INVALID_ARGUMENT, false},
       {"qnn", "anything", NULL, IOBIND_OK, true}, /* the catalogue has no list for it */
       {"cuda", "prefer_nhwc", NULL, IOBIND_OK, true},
       {"cuda", "prefer_nchw", "prefer_nhwc", IOBIND_OK, false}, /* it will be asked itself */
-      {"cuda", "Prefer_nhwc", "prefer_nhwc", IOBIND_INVALID_ARGUMENT, false},
+      {"cuda", "Prefer_nhwc", "prefer_nhwc", IOBIND_ERROR_INVALID_ARGUMENT, false},
   };
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
     const iobind__ep *ep = iobind__ep_by_name(rows[i].ep, strlen(rows[i].ep));

@@ -63,7 +63,7 @@ static iobind_semaphore *import_semaphore(int file) {
 static iobind_tensor *view(iobind_external_memory *memory, size_t offset) {
   static const int64_t dims[] = {COUNT};
   iobind_tensor *tensor;
-  expect_ok(iobind_external_memory_view(memory, offset, IOBIND_FLOAT32, dims, 1, &tensor, &fault));
+  expect_ok(iobind_external_memory_view(memory, offset, IOBIND_DTYPE_FLOAT32, dims, 1, &tensor, &fault));
   return tensor;
 }
 
@@ -186,7 +186,7 @@ static void streams_are_ordered(void **state) {
   iobind_semaphore *semaphore = import_semaphore(file);
   close(file);
   iobind_tensor *pinned;
-  expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_HOST_ACCESSIBLE, IOBIND_FLOAT32, dims, 1, &pinned, &fault));
+  expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_HOST_ACCESSIBLE, IOBIND_DTYPE_FLOAT32, dims, 1, &pinned, &fault));
   expect_ok(iobind_tensor_write(pinned, 0, ramp(), COUNT * sizeof(float), NULL, &fault));
   static const float zeros[COUNT];
   iobind_tensor *middle = fixture_floats(device, zeros, COUNT);
@@ -223,7 +223,7 @@ static void wait_before_the_signal(void **state) {
   expect_ok(iobind_event_create(device, &event, &fault));
   expect_ok(iobind_stream_wait_semaphore(stream, semaphore, 3, &fault));
   expect_ok(iobind_event_record(event, stream, &fault));
-  expect(IOBIND_TIMEOUT, iobind_event_wait_for(event, 1000000, &fault));
+  expect(IOBIND_ERROR_TIMEOUT, iobind_event_wait_for(event, 1000000, &fault));
   assert_int_equal(vdev_semaphore_wait(file, 3, 0), 0);
   assert_int_equal(vdev_semaphore_signal(file, 2), 0);
   assert_int_equal(vdev_semaphore_signal(file, 3), 0);
@@ -233,7 +233,7 @@ static void wait_before_the_signal(void **state) {
   assert_non_null(strstr(vdev_last_error(), "only grows"));
   /* on a stream such a signal is the stream's failure */
   expect_ok(iobind_stream_signal_semaphore(stream, semaphore, 1, &fault));
-  expect(IOBIND_RUNTIME, iobind_stream_synchronize(stream, &fault));
+  expect(IOBIND_ERROR_RUNTIME, iobind_stream_synchronize(stream, &fault));
   expect_words("only grows");
   iobind_event_destroy(event);
   iobind_stream_destroy(stream);
@@ -286,13 +286,13 @@ static void probes(void **state) {
   iobind_device *cpu = iobind_runtime_get_device(runtime, 0);
   for (int32_t kind = IOBIND_EXTERNAL_FD_MEMORY; kind <= IOBIND_EXTERNAL_D3D12_FENCE; kind++) {
     bool file = kind == IOBIND_EXTERNAL_FD_MEMORY || kind == IOBIND_EXTERNAL_FD_SEMAPHORE;
-    expect(file ? IOBIND_OK : IOBIND_NOT_SUPPORTED, iobind_device_check_import(device, kind, &fault));
-    expect(IOBIND_NOT_SUPPORTED, iobind_device_check_import(cpu, kind, &fault));
+    expect(file ? IOBIND_OK : IOBIND_ERROR_NOT_SUPPORTED, iobind_device_check_import(device, kind, &fault));
+    expect(IOBIND_ERROR_NOT_SUPPORTED, iobind_device_check_import(cpu, kind, &fault));
     expect_words("'cpu'");
   }
-  expect(IOBIND_INVALID_ARGUMENT, iobind_device_check_import(device, 0, &fault));
-  expect(IOBIND_INVALID_ARGUMENT, iobind_device_check_import(device, 8, &fault));
-  expect(IOBIND_INVALID_ARGUMENT, iobind_device_check_import(NULL, 1, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_device_check_import(device, 0, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_device_check_import(device, 8, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_device_check_import(NULL, 1, &fault));
 }
 
 static void memory_is_refused(void **state) {
@@ -309,30 +309,32 @@ static void memory_is_refused(void **state) {
                              external_of(99, file, BYTES)};
   iobind_external_memory *memory = (iobind_external_memory *)&right;
   for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
-    expect(IOBIND_INVALID_ARGUMENT, iobind_external_memory_import(device, &wrong[i], &memory, &fault));
+    expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_external_memory_import(device, &wrong[i], &memory, &fault));
     assert_null(memory);
   }
-  expect(IOBIND_INVALID_ARGUMENT, iobind_external_memory_import(NULL, &right, &memory, &fault));
-  expect(IOBIND_INVALID_ARGUMENT, iobind_external_memory_import(device, NULL, &memory, &fault));
-  expect(IOBIND_INVALID_ARGUMENT, iobind_external_memory_import(device, &right, NULL, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_external_memory_import(NULL, &right, &memory, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_external_memory_import(device, NULL, &memory, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_external_memory_import(device, &right, NULL, &fault));
   right.kind = IOBIND_EXTERNAL_WIN32_MEMORY;
-  expect(IOBIND_NOT_SUPPORTED, iobind_external_memory_import(device, &right, &memory, &fault));
+  expect(IOBIND_ERROR_NOT_SUPPORTED, iobind_external_memory_import(device, &right, &memory, &fault));
   right.kind = IOBIND_EXTERNAL_FD_MEMORY;
   right.bytes = BYTES + 1;
-  expect(IOBIND_RUNTIME, iobind_external_memory_import(device, &right, &memory, &fault));
+  expect(IOBIND_ERROR_RUNTIME, iobind_external_memory_import(device, &right, &memory, &fault));
   expect_words("cannot be imported");
   right.handle = (void *)(intptr_t)1234;
-  expect(IOBIND_RUNTIME, iobind_external_memory_import(device, &right, &memory, &fault));
+  expect(IOBIND_ERROR_RUNTIME, iobind_external_memory_import(device, &right, &memory, &fault));
 
   iobind_tensor *tensor;
   memory = import_memory(file, BYTES);
-  expect(IOBIND_INVALID_ARGUMENT, iobind_external_memory_view(memory, LATER + 4, IOBIND_FLOAT32, dims, 1, &tensor, &fault));
-  expect(IOBIND_INVALID_ARGUMENT, iobind_external_memory_view(memory, SIZE_MAX, IOBIND_FLOAT32, dims, 1, &tensor, &fault));
-  expect(IOBIND_SHAPE, iobind_external_memory_view(memory, 0, IOBIND_FLOAT32, many, 2, &tensor, &fault));
-  expect(IOBIND_DTYPE, iobind_external_memory_view(memory, 0, IOBIND_STRING, dims, 1, &tensor, &fault));
-  expect(IOBIND_INVALID_ARGUMENT, iobind_external_memory_view(NULL, 0, IOBIND_FLOAT32, dims, 1, &tensor, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT,
+         iobind_external_memory_view(memory, LATER + 4, IOBIND_DTYPE_FLOAT32, dims, 1, &tensor, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT,
+         iobind_external_memory_view(memory, SIZE_MAX, IOBIND_DTYPE_FLOAT32, dims, 1, &tensor, &fault));
+  expect(IOBIND_ERROR_SHAPE, iobind_external_memory_view(memory, 0, IOBIND_DTYPE_FLOAT32, many, 2, &tensor, &fault));
+  expect(IOBIND_ERROR_DTYPE, iobind_external_memory_view(memory, 0, IOBIND_DTYPE_STRING, dims, 1, &tensor, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_external_memory_view(NULL, 0, IOBIND_DTYPE_FLOAT32, dims, 1, &tensor, &fault));
   assert_null(tensor);
-  expect(IOBIND_INVALID_ARGUMENT, iobind_external_memory_view(memory, 0, IOBIND_FLOAT32, dims, 1, NULL, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_external_memory_view(memory, 0, IOBIND_DTYPE_FLOAT32, dims, 1, NULL, &fault));
   iobind_external_memory_destroy(memory);
   iobind_external_memory_destroy(NULL);
   close(file);
@@ -344,29 +346,29 @@ static void semaphores_are_refused(void **state) {
   int semaphore_file = vdev_semaphore_create(0);
   iobind_semaphore *semaphore;
   iobind_external external = external_of(IOBIND_EXTERNAL_FD_SEMAPHORE, file, 0);
-  expect(IOBIND_RUNTIME, iobind_semaphore_import(device, &external, &semaphore, &fault));
+  expect(IOBIND_ERROR_RUNTIME, iobind_semaphore_import(device, &external, &semaphore, &fault));
   expect_words("not a semaphore");
   assert_null(semaphore);
   assert_int_equal(vdev_semaphore_signal(file, 1), -1);
   assert_int_equal(vdev_semaphore_wait(-1, 1, 0), -1);
   external.bytes = 8;
-  expect(IOBIND_INVALID_ARGUMENT, iobind_semaphore_import(device, &external, &semaphore, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_semaphore_import(device, &external, &semaphore, &fault));
   external.kind = IOBIND_EXTERNAL_FD_MEMORY;
-  expect(IOBIND_INVALID_ARGUMENT, iobind_semaphore_import(device, &external, &semaphore, &fault));
-  expect(IOBIND_INVALID_ARGUMENT, iobind_semaphore_import(device, NULL, &semaphore, &fault));
-  expect(IOBIND_INVALID_ARGUMENT, iobind_semaphore_import(NULL, &external, &semaphore, &fault));
-  expect(IOBIND_INVALID_ARGUMENT, iobind_semaphore_import(device, &external, NULL, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_semaphore_import(device, &external, &semaphore, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_semaphore_import(device, NULL, &semaphore, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_semaphore_import(NULL, &external, &semaphore, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_semaphore_import(device, &external, NULL, &fault));
 
   semaphore = import_semaphore(semaphore_file);
   iobind_stream *stream = make_stream();
   iobind_stream *host;
   expect_ok(iobind_stream_create(iobind_runtime_get_device(runtime, 0), NULL, &host, &fault));
-  expect(IOBIND_INVALID_ARGUMENT, iobind_stream_wait_semaphore(NULL, semaphore, 1, &fault));
-  expect(IOBIND_INVALID_ARGUMENT, iobind_stream_wait_semaphore(stream, NULL, 1, &fault));
-  expect(IOBIND_INVALID_ARGUMENT, iobind_stream_signal_semaphore(NULL, semaphore, 1, &fault));
-  expect(IOBIND_INVALID_ARGUMENT, iobind_stream_signal_semaphore(stream, NULL, 1, &fault));
-  expect(IOBIND_DEVICE, iobind_stream_wait_semaphore(host, semaphore, 1, &fault));
-  expect(IOBIND_DEVICE, iobind_stream_signal_semaphore(host, semaphore, 1, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_stream_wait_semaphore(NULL, semaphore, 1, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_stream_wait_semaphore(stream, NULL, 1, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_stream_signal_semaphore(NULL, semaphore, 1, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_stream_signal_semaphore(stream, NULL, 1, &fault));
+  expect(IOBIND_ERROR_WRONG_DEVICE, iobind_stream_wait_semaphore(host, semaphore, 1, &fault));
+  expect(IOBIND_ERROR_WRONG_DEVICE, iobind_stream_signal_semaphore(host, semaphore, 1, &fault));
   iobind_stream_destroy(host);
   iobind_stream_destroy(stream);
   iobind_semaphore_destroy(semaphore);

@@ -130,12 +130,12 @@ static void given_folder_without(void **state) {
   (void)state;
   iobind_runtime_options options = plain();
   options.ort_library = folder;
-  refuse(IOBIND_NOT_FOUND, &options);
+  refuse(IOBIND_ERROR_NOT_FOUND, &options);
   expect_words(folder);
   char path[128];
   snprintf(path, sizeof path, "%s/%s", folder, library_name);
   write_text(path);
-  refuse(IOBIND_NOT_FOUND, &options);
+  refuse(IOBIND_ERROR_NOT_FOUND, &options);
   expect_words(folder);
   options.ort_library = NULL; /* and nothing is spoilt */
   iobind_runtime_destroy(create(&options));
@@ -148,7 +148,7 @@ static void given_text_file(void **state) {
   write_text(path);
   iobind_runtime_options options = plain();
   options.ort_library = path;
-  refuse(IOBIND_NOT_FOUND, &options);
+  refuse(IOBIND_ERROR_NOT_FOUND, &options);
   expect_words(path);
 }
 
@@ -156,11 +156,11 @@ static void given_missing(void **state) {
   (void)state;
   iobind_runtime_options options = plain();
   options.ort_library = "no/such/libonnxruntime.so";
-  refuse(IOBIND_NOT_FOUND, &options);
+  refuse(IOBIND_ERROR_NOT_FOUND, &options);
   expect_words("no/such/libonnxruntime.so");
   expect_words("the given path");
   options.ort_library = "";
-  refuse(IOBIND_NOT_FOUND, &options);
+  refuse(IOBIND_ERROR_NOT_FOUND, &options);
 }
 
 static void given_another_library(void **state) {
@@ -200,7 +200,7 @@ static void environment_missing(void **state) {
   (void)state;
   setenv("ORT_NATIVE_LIB_PATH", "no/such/folder", 1);
   iobind_runtime_options options = plain();
-  refuse(IOBIND_NOT_FOUND, &options);
+  refuse(IOBIND_ERROR_NOT_FOUND, &options);
   expect_words("ORT_NATIVE_LIB_PATH");
   setenv("ORT_NATIVE_LIB_PATH", "", 1); /* empty is not set */
   iobind_runtime *runtime = create(&options);
@@ -229,7 +229,7 @@ static void environment_pipe(void **state) {
   assert_int_equal(mkfifo(path, 0600), 0);
   setenv("ORT_NATIVE_LIB_PATH", path, 1);
   iobind_runtime_options options = plain();
-  refuse(IOBIND_NOT_FOUND, &options);
+  refuse(IOBIND_ERROR_NOT_FOUND, &options);
   expect_words("expected a file or a folder");
 }
 
@@ -304,7 +304,7 @@ static void attach_to_a_foreign_table(void **state) {
   copy = *(const OrtApi *)base->GetApi(24);
   iobind_runtime_options options = plain();
   options.ort_api = &copy;
-  refuse(IOBIND_VERSION, &options);
+  refuse(IOBIND_ERROR_VERSION, &options);
   expect_words("ort_api");
 }
 
@@ -317,7 +317,7 @@ static void more_than_one_given(void **state) {
     options.ort_api_base = (which & 2) != 0 ? base : NULL;
     options.ort_api = (which & 4) != 0 ? base->GetApi(24) : NULL;
     if ((which & (which - 1)) != 0) {
-      refuse(IOBIND_INVALID_ARGUMENT, &options);
+      refuse(IOBIND_ERROR_INVALID_ARGUMENT, &options);
       expect_words("ort_api_base");
     } else {
       iobind_runtime_destroy(create(&options));
@@ -332,13 +332,13 @@ static void versions_that_do_not_fit(void **state) {
   options.ort_library = fixture_path("lib/libunit_fake_ort.so");
   for (size_t i = 0; i < sizeof versions / sizeof versions[0]; i++) {
     setenv("UNIT_FAKE_VERSION", versions[i], 1);
-    refuse(IOBIND_VERSION, &options);
+    refuse(IOBIND_ERROR_VERSION, &options);
     expect_words("1.24");
     expect_words(versions[i]);
     assert_null(getenv("UNIT_FAKE_ASKED")); /* asking an ORT for what it has not makes it print */
   }
   unsetenv("UNIT_FAKE_VERSION");
-  refuse(IOBIND_VERSION, &options);
+  refuse(IOBIND_ERROR_VERSION, &options);
 }
 
 /* Of an ORT newer than iobind, no more is asked than iobind knows. */
@@ -347,13 +347,13 @@ static void version_newer_than_known(void **state) {
   setenv("UNIT_FAKE_VERSION", "1.99.0", 1);
   iobind_runtime_options options = plain();
   options.ort_library = fixture_path("lib/libunit_fake_ort.so");
-  refuse(IOBIND_VERSION, &options); /* it gives nothing out */
+  refuse(IOBIND_ERROR_VERSION, &options); /* it gives nothing out */
   expect_words("1.99.0");
   char newest[16];
   snprintf(newest, sizeof newest, "%d", ORT_API_NEWEST);
   assert_string_equal(getenv("UNIT_FAKE_ASKED"), newest);
   setenv("UNIT_FAKE_VERSION", "1.25.0-dev", 1);
-  refuse(IOBIND_VERSION, &options);
+  refuse(IOBIND_ERROR_VERSION, &options);
   assert_string_equal(getenv("UNIT_FAKE_ASKED"), "25");
 }
 
@@ -367,7 +367,7 @@ static void real_one_too_old(void **state) {
   }
   iobind_runtime_options options = plain();
   options.ort_library = old;
-  refuse(IOBIND_VERSION, &options);
+  refuse(IOBIND_ERROR_VERSION, &options);
   expect_words("1.23.2");
 }
 
@@ -398,25 +398,26 @@ static void two_copies(void **state) {
   named.devices = &cpu_two;
   named.device_count = 1;
   iobind_session *mixed = session;
-  expect(IOBIND_DEVICE, iobind_session_create_from_memory(one, "x", 1, &named, &mixed, &fault));
+  expect(IOBIND_ERROR_WRONG_DEVICE, iobind_session_create_from_memory(one, "x", 1, &named, &mixed, &fault));
   assert_null(mixed);
   expect_words("another runtime");
 
   iobind_binding *binding = NULL;
   expect_ok(iobind_binding_create(session, &binding, &fault));
   for (int mode = IOBIND_INPUT_RESIDENT; mode <= IOBIND_INPUT_LIVE; mode++) {
-    expect(IOBIND_DEVICE, iobind_binding_set_input(binding, 0, (iobind_input_mode)mode, x_two, NULL, &fault));
+    expect(IOBIND_ERROR_WRONG_DEVICE, iobind_binding_set_input(binding, 0, (iobind_input_mode)mode, x_two, NULL, &fault));
   }
-  expect(IOBIND_DEVICE, iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_FIXED, NULL, IOBIND_MEMORY_DEFAULT, x_two, &fault));
-  expect(IOBIND_DEVICE,
+  expect(IOBIND_ERROR_WRONG_DEVICE,
+         iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_FIXED, NULL, IOBIND_MEMORY_DEFAULT, x_two, &fault));
+  expect(IOBIND_ERROR_WRONG_DEVICE,
          iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_IN_PLACE, NULL, IOBIND_MEMORY_DEFAULT, x_two, &fault));
-  expect(IOBIND_DEVICE,
+  expect(IOBIND_ERROR_WRONG_DEVICE,
          iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_FRESH, cpu_two, IOBIND_MEMORY_DEFAULT, NULL, &fault));
 
   const iobind_tensor *source = x_one;
-  expect(IOBIND_DEVICE, iobind_tensor_copy(&source, &x_two, 1, NULL, &fault));
+  expect(IOBIND_ERROR_WRONG_DEVICE, iobind_tensor_copy(&source, &x_two, 1, NULL, &fault));
   iobind_tensor *output = x_one;
-  expect(IOBIND_DEVICE, iobind_session_run(session, &x_two, &output, &fault));
+  expect(IOBIND_ERROR_WRONG_DEVICE, iobind_session_run(session, &x_two, &output, &fault));
   assert_null(output);
 
   iobind_stream *stream = NULL;
@@ -425,11 +426,11 @@ static void two_copies(void **state) {
   expect_ok(iobind_stream_create(cpu_two, NULL, &stream, &fault));
   expect_ok(iobind_event_create(cpu_one, &event_one, &fault));
   expect_ok(iobind_event_create(cpu_two, &event_two, &fault));
-  expect(IOBIND_DEVICE, iobind_event_record(event_one, stream, &fault));
-  expect(IOBIND_DEVICE, iobind_tensor_write(x_one, 0, values, sizeof values, stream, &fault));
+  expect(IOBIND_ERROR_WRONG_DEVICE, iobind_event_record(event_one, stream, &fault));
+  expect(IOBIND_ERROR_WRONG_DEVICE, iobind_tensor_write(x_one, 0, values, sizeof values, stream, &fault));
   expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, x_one, NULL, &fault));
-  expect(IOBIND_DEVICE, iobind_binding_run(binding, stream, NULL, &fault));
-  expect(IOBIND_DEVICE, iobind_binding_run(binding, NULL, event_two, &fault));
+  expect(IOBIND_ERROR_WRONG_DEVICE, iobind_binding_run(binding, stream, NULL, &fault));
+  expect(IOBIND_ERROR_WRONG_DEVICE, iobind_binding_run(binding, NULL, event_two, &fault));
 
   expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
   expect_ok(iobind_binding_get_output(binding, 0, &output, &fault));
@@ -480,7 +481,7 @@ static void two_copies_with_one_ep_library(void **state) {
   /* the library serves one copy at a time: the second says why it has none, and the first goes on */
   fixture_arm();
   iobind_device *device = NULL;
-  assert_int_equal(iobind_runtime_find_device(two, "webgpu", &device, NULL, &fault), IOBIND_NOT_FOUND);
+  assert_int_equal(iobind_runtime_find_device(two, "webgpu", &device, NULL, &fault), IOBIND_ERROR_NOT_FOUND);
   expect_words("in use by another copy of ONNX Runtime");
   use_device(one, "webgpu");
   use_device(one, "cpu");
@@ -534,17 +535,17 @@ static void host_has_another_copy(void **state) {
   options.ort_library = copy_library();
   iobind_runtime *runtime = create(&options);
   for (size_t i = 0; i < count; i++) {
-    expect(IOBIND_NOT_SUPPORTED, iobind_runtime_register_ep(runtime, NULL, libraries[i], &fault));
+    expect(IOBIND_ERROR_NOT_SUPPORTED, iobind_runtime_register_ep(runtime, NULL, libraries[i], &fault));
     expect_words("another copy of ONNX Runtime");
     host_works(api, env);
   }
   iobind_device *device = NULL;
-  expect(IOBIND_NOT_FOUND, iobind_runtime_find_device(runtime, "vdev", &device, NULL, &fault));
+  expect(IOBIND_ERROR_NOT_FOUND, iobind_runtime_find_device(runtime, "vdev", &device, NULL, &fault));
   expect_words("another copy of ONNX Runtime");
   /* CUDA's library keeps nothing itself: what it would ask has been answered by the host's copy */
   const char *cuda = fixture_path("lib/iobind/packages/onnxruntime-gpu-1.31.1-linux-x64/libonnxruntime_providers_cuda.so");
   if (access(cuda, R_OK) == 0) {
-    expect(IOBIND_NOT_SUPPORTED, iobind_runtime_register_ep(runtime, NULL, cuda, &fault));
+    expect(IOBIND_ERROR_NOT_SUPPORTED, iobind_runtime_register_ep(runtime, NULL, cuda, &fault));
     expect_words("another copy of ONNX Runtime");
   }
   use_device(runtime, "cpu");

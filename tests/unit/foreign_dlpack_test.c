@@ -44,7 +44,8 @@ static void no_memory_behind_strides(void **state) {
   int64_t strides[] = {1, 2};
   iobind_tensor *tensor = NULL;
   iobind__dl_versioned managed = make(NULL, dims, strides, 2);
-  expect(IOBIND_INVALID_ARGUMENT, iobind_tensor_from_dlpack(runtime, &managed, IOBIND_DLPACK_COPY_STRIDED, &tensor, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT,
+         iobind_tensor_from_dlpack(runtime, &managed, IOBIND_DLPACK_COPY_STRIDED, &tensor, &fault));
   assert_null(tensor);
   assert_int_equal(deleted, 0);
 }
@@ -75,9 +76,9 @@ static void dims_that_overflow(void **state) {
   for (size_t i = 0; i < sizeof strides / sizeof strides[0]; i++) {
     iobind_tensor *tensor = NULL;
     iobind__dl_versioned managed = make(&value, dims, strides[i], 2);
-    expect(IOBIND_SHAPE, iobind_tensor_from_dlpack(runtime, &managed, 0, &tensor, &fault));
+    expect(IOBIND_ERROR_SHAPE, iobind_tensor_from_dlpack(runtime, &managed, 0, &tensor, &fault));
     assert_null(tensor);
-    expect(IOBIND_SHAPE, iobind_tensor_from_dlpack(runtime, &managed, IOBIND_DLPACK_COPY_STRIDED, &tensor, &fault));
+    expect(IOBIND_ERROR_SHAPE, iobind_tensor_from_dlpack(runtime, &managed, IOBIND_DLPACK_COPY_STRIDED, &tensor, &fault));
     assert_null(tensor);
   }
   assert_int_equal(deleted, 0);

@@ -154,7 +154,7 @@ static void views_keep_their_base(void **state) {
   iobind_tensor *of_view = NULL;
   static const int64_t dims[] = {1, 2};
   expect_ok(iobind_tensor_slice(base, 0, 2, &view, &fault));
-  expect_ok(iobind_tensor_view(view, 0, IOBIND_FLOAT32, dims, 2, &of_view, &fault));
+  expect_ok(iobind_tensor_view(view, 0, IOBIND_DTYPE_FLOAT32, dims, 2, &of_view, &fault));
   iobind_runtime_destroy(runtime);
   iobind_tensor_release(base);
   fixture_expect_floats(view, three, 2);
@@ -176,8 +176,8 @@ static void view_keeps_wrapped_memory(void **state) {
   fixture_deleted deleted = {0, NULL};
   iobind_tensor *base = NULL;
   iobind_tensor *view = NULL;
-  expect_ok(iobind_tensor_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, &count, 1, memory, sizeof three, fixture_deleter,
-                               &deleted, &base, &fault));
+  expect_ok(iobind_tensor_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, &count, 1, memory, sizeof three,
+                               fixture_deleter, &deleted, &base, &fault));
   expect_ok(iobind_tensor_slice(base, 2, 1, &view, &fault));
   assert_ptr_equal(iobind_tensor_retain(base), base);
   iobind_tensor_release(base);
@@ -199,13 +199,13 @@ static void deleter_of_no_bytes(void **state) {
   char memory[4];
   fixture_deleted deleted = {0, NULL};
   iobind_tensor *tensor = NULL;
-  expect_ok(iobind_tensor_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, &none, 1, memory, sizeof memory, fixture_deleter,
-                               &deleted, &tensor, &fault));
+  expect_ok(iobind_tensor_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, &none, 1, memory, sizeof memory,
+                               fixture_deleter, &deleted, &tensor, &fault));
   assert_null(iobind_tensor_address(tensor));
   iobind_tensor_release(tensor);
   assert_int_equal(deleted.count, 1);
   assert_ptr_equal(deleted.data, memory);
-  expect_ok(iobind_tensor_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, &none, 1, NULL, 0, fixture_deleter, &deleted,
+  expect_ok(iobind_tensor_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, &none, 1, NULL, 0, fixture_deleter, &deleted,
                                &tensor, &fault));
   iobind_tensor_release(tensor);
   assert_int_equal(deleted.count, 2);
@@ -229,15 +229,15 @@ static void no_deleter_on_failure(void **state) {
     bool has_data;
     size_t bytes;
   } rows[] = {
-      {IOBIND_INVALID_ARGUMENT, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, 1, false, 12},
-      {IOBIND_INVALID_ARGUMENT, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, 1, true, 11},
-      {IOBIND_SHAPE, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, 2, true, 12},
-      {IOBIND_SHAPE, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, 99, true, 12},
-      {IOBIND_DTYPE, IOBIND_MEMORY_DEFAULT, IOBIND_STRING, 1, true, 12},
-      {IOBIND_DTYPE, IOBIND_MEMORY_DEFAULT, IOBIND_UNDEFINED, 1, true, 12},
-      {IOBIND_NOT_SUPPORTED, IOBIND_MEMORY_DEFAULT, IOBIND_COMPLEX64, 1, true, 24},
-      {IOBIND_NOT_SUPPORTED, IOBIND_MEMORY_HOST_ACCESSIBLE, IOBIND_FLOAT32, 1, true, 12},
-      {IOBIND_INVALID_ARGUMENT, (iobind_memory)2, IOBIND_FLOAT32, 1, true, 12},
+      {IOBIND_ERROR_INVALID_ARGUMENT, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, 1, false, 12},
+      {IOBIND_ERROR_INVALID_ARGUMENT, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, 1, true, 11},
+      {IOBIND_ERROR_SHAPE, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, 2, true, 12},
+      {IOBIND_ERROR_SHAPE, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, 99, true, 12},
+      {IOBIND_ERROR_DTYPE, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_STRING, 1, true, 12},
+      {IOBIND_ERROR_DTYPE, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_UNDEFINED, 1, true, 12},
+      {IOBIND_ERROR_NOT_SUPPORTED, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_COMPLEX64, 1, true, 24},
+      {IOBIND_ERROR_NOT_SUPPORTED, IOBIND_MEMORY_HOST_ACCESSIBLE, IOBIND_DTYPE_FLOAT32, 1, true, 12},
+      {IOBIND_ERROR_INVALID_ARGUMENT, (iobind_memory)2, IOBIND_DTYPE_FLOAT32, 1, true, 12},
   };
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
     iobind_tensor *tensor = (iobind_tensor *)(void *)memory;
@@ -268,10 +268,10 @@ static void binding_keeps_what_is_bound(void **state) {
     iobind_tensor *input = NULL;
     iobind_tensor *output = NULL;
     iobind_binding *binding = NULL;
-    expect_ok(iobind_tensor_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, &count, 1, in, sizeof three, fixture_deleter,
+    expect_ok(iobind_tensor_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, &count, 1, in, sizeof three, fixture_deleter,
                                  &in_deleted, &input, &fault));
-    expect_ok(iobind_tensor_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, &count, 1, out, sizeof three, fixture_deleter,
-                                 &out_deleted, &output, &fault));
+    expect_ok(iobind_tensor_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, &count, 1, out, sizeof three,
+                                 fixture_deleter, &out_deleted, &output, &fault));
     expect_ok(iobind_binding_create(session, &binding, &fault));
     expect_ok(iobind_binding_set_input(binding, 0, way == 3 ? IOBIND_INPUT_LIVE : IOBIND_INPUT_RESIDENT, input, NULL, &fault));
     expect_ok(iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_FIXED, NULL, IOBIND_MEMORY_DEFAULT, output, &fault));
@@ -327,52 +327,54 @@ static void out_pointers_are_null(void **state) {
   int anything = 0;
   void *before = &anything;
   iobind_stream *stream = before;
-  expect(IOBIND_INVALID_ARGUMENT, iobind_stream_create(NULL, NULL, &stream, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_stream_create(NULL, NULL, &stream, &fault));
   assert_null(stream);
   iobind_event *event = before;
-  expect(IOBIND_INVALID_ARGUMENT, iobind_event_create(NULL, &event, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_event_create(NULL, &event, &fault));
   assert_null(event);
   iobind_tensor *tensor = before;
-  expect(IOBIND_INVALID_ARGUMENT, iobind_tensor_create(NULL, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, &one, 1, &tensor, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT,
+         iobind_tensor_create(NULL, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, &one, 1, &tensor, &fault));
   assert_null(tensor);
   tensor = before;
-  expect(IOBIND_INVALID_ARGUMENT, iobind_tensor_create(cpu, (iobind_memory)7, IOBIND_FLOAT32, &one, 1, &tensor, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT,
+         iobind_tensor_create(cpu, (iobind_memory)7, IOBIND_DTYPE_FLOAT32, &one, 1, &tensor, &fault));
   assert_null(tensor);
   tensor = before;
-  expect(IOBIND_INVALID_ARGUMENT, iobind_tensor_slice(NULL, 0, 1, &tensor, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_tensor_slice(NULL, 0, 1, &tensor, &fault));
   assert_null(tensor);
   tensor = before;
-  expect(IOBIND_INVALID_ARGUMENT, iobind_tensor_view(NULL, 0, IOBIND_FLOAT32, &one, 1, &tensor, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_tensor_view(NULL, 0, IOBIND_DTYPE_FLOAT32, &one, 1, &tensor, &fault));
   assert_null(tensor);
   tensor = before;
-  expect(IOBIND_INVALID_ARGUMENT, iobind_binding_get_output(NULL, 0, &tensor, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_binding_get_output(NULL, 0, &tensor, &fault));
   assert_null(tensor);
   tensor = before;
-  expect(IOBIND_INVALID_ARGUMENT, iobind_binding_take_output(NULL, 0, &tensor, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_binding_take_output(NULL, 0, &tensor, &fault));
   assert_null(tensor);
   iobind_session *session = before;
-  expect(IOBIND_INVALID_ARGUMENT, iobind_session_create(NULL, "x", NULL, &session, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_session_create(NULL, "x", NULL, &session, &fault));
   assert_null(session);
   session = before;
-  expect(IOBIND_INVALID_ARGUMENT, iobind_session_create_from_memory(runtime, NULL, 9, NULL, &session, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_session_create_from_memory(runtime, NULL, 9, NULL, &session, &fault));
   assert_null(session);
   iobind_binding *binding = before;
-  expect(IOBIND_INVALID_ARGUMENT, iobind_binding_create(NULL, &binding, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_binding_create(NULL, &binding, &fault));
   assert_null(binding);
   iobind_device *device = before;
-  expect(IOBIND_INVALID_ARGUMENT, iobind_runtime_find_device(runtime, NULL, &device, NULL, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_runtime_find_device(runtime, NULL, &device, NULL, &fault));
   assert_null(device);
   void *data = before;
-  expect(IOBIND_INVALID_ARGUMENT, iobind_tensor_get_data(NULL, IOBIND_FLOAT32, &data, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_tensor_get_data(NULL, IOBIND_DTYPE_FLOAT32, &data, &fault));
   assert_null(data);
   const char *key = before;
   const char *value = before;
-  expect(IOBIND_INVALID_ARGUMENT, iobind_device_get_metadata(NULL, 0, &key, &value, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_device_get_metadata(NULL, 0, &key, &value, &fault));
   assert_null(key);
   assert_null(value);
   session = fixture_session(runtime, NULL, "scale");
   tensor = before;
-  expect(IOBIND_INVALID_ARGUMENT, iobind_session_run(session, NULL, &tensor, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_session_run(session, NULL, &tensor, &fault));
   assert_null(tensor);
   iobind_session_destroy(session);
   iobind_runtime_destroy(runtime);

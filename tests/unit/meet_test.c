@@ -102,7 +102,7 @@ int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, v
 static iobind_tensor *make(void) {
   const int64_t dims[1] = {BYTES};
   iobind_tensor *tensor;
-  expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_UINT8, dims, 1, &tensor, &fault));
+  expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_UINT8, dims, 1, &tensor, &fault));
   return tensor;
 }
 
@@ -265,7 +265,7 @@ static void run_and_fail(void) {
   const int64_t row = 99;
   iobind_tensor *index;
   lookup = fixture_session(runtime, device, "lookup");
-  expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_INT64, &one, 1, &index, &fault));
+  expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_INT64, &one, 1, &index, &fault));
   expect_ok(iobind_tensor_write(index, 0, &row, sizeof row, NULL, &fault));
   expect_ok(iobind_binding_create(lookup, &missing, &fault));
   expect_ok(iobind_binding_set_input(missing, 0, IOBIND_INPUT_RESIDENT, index, NULL, &fault));
@@ -302,8 +302,8 @@ static void a_failure_that_another_thread_was_told(void **state) {
   iobind_status beside = iobind_stream_synchronize(stream, NULL);
   raise_flag(&heard);
   assert_int_equal(pthread_join(thread, &status), 0);
-  assert_int_equal((intptr_t)status, IOBIND_RUNTIME);
-  assert_int_equal(beside, IOBIND_RUNTIME);
+  assert_int_equal((intptr_t)status, IOBIND_ERROR_RUNTIME);
+  assert_int_equal(beside, IOBIND_ERROR_RUNTIME);
   assert_int_equal(bytes[0], UNTOUCHED);
   iobind_event_destroy(event);
   end_run();
@@ -317,15 +317,15 @@ static void a_failure_is_not_that_of_what_has_passed(void **state) {
   run_and_fail();
   iobind_event *event = record();
   hook(event, wait_behind_another);
-  expect(IOBIND_RUNTIME, iobind_event_wait(event, &fault));
+  expect(IOBIND_ERROR_RUNTIME, iobind_event_wait(event, &fault));
   expect_ok(iobind_event_wait(earlier, &fault));
-  expect(IOBIND_RUNTIME, iobind_stream_synchronize(stream, &fault));
+  expect(IOBIND_ERROR_RUNTIME, iobind_stream_synchronize(stream, &fault));
   iobind_event_destroy(event);
   iobind_event_destroy(earlier);
   end_run();
 }
 
-static const iobind_error reason = {.struct_size = sizeof reason, .status = IOBIND_RUNTIME, .message = "it failed"};
+static const iobind_error reason = {.struct_size = sizeof reason, .status = IOBIND_ERROR_RUNTIME, .message = "it failed"};
 
 static void *fail_first(void *context) {
   (void)context;
@@ -346,9 +346,9 @@ static void failures_are_in_the_order_of_tickets(void **state) {
   iobind__stream_add_failure(stream, last, last, &reason);
   pthread_mutex_unlock(&stream->mutex);
   assert_int_equal(pthread_join(thread, NULL), 0);
-  expect(IOBIND_RUNTIME, iobind__stream_outcome(stream, 1, &fault));
-  expect(IOBIND_RUNTIME, iobind__stream_outcome(stream, last, &fault));
-  expect(IOBIND_RUNTIME, iobind_stream_synchronize(stream, &fault));
+  expect(IOBIND_ERROR_RUNTIME, iobind__stream_outcome(stream, 1, &fault));
+  expect(IOBIND_ERROR_RUNTIME, iobind__stream_outcome(stream, last, &fault));
+  expect(IOBIND_ERROR_RUNTIME, iobind_stream_synchronize(stream, &fault));
 }
 
 /* ---- the end of a stream with several owners: the caller, and sessions that compute on it ---- */
@@ -442,12 +442,13 @@ static void a_stage_that_cannot_start(void **state) {
     iobind_tensor *output;
     iobind_pipeline_item item = IOBIND_PIPELINE_ITEM_INIT;
     expect_ok(iobind_pipeline_create(session, NULL, &pipeline, &fault));
-    expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_INT64, &one, 1, &index, &fault));
+    expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_INT64, &one, 1, &index, &fault));
     expect_ok(iobind_tensor_write(index, 0, &row, sizeof row, NULL, &fault));
     late_threads = threads;
     expect_ok(iobind_pipeline_submit(pipeline, &index, &fault));
     late_threads = -1;
-    expect(threads == 0 ? IOBIND_OUT_OF_MEMORY : IOBIND_RUNTIME, iobind_pipeline_next(pipeline, &output, &item, &fault));
+    expect(threads == 0 ? IOBIND_ERROR_OUT_OF_MEMORY : IOBIND_ERROR_RUNTIME,
+           iobind_pipeline_next(pipeline, &output, &item, &fault));
     iobind_tensor_release(index);
     iobind_pipeline_destroy(pipeline);
     iobind_session_destroy(session);

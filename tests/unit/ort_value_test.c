@@ -49,7 +49,7 @@ static void value_keeps_the_tensor(void **state) {
     iobind_tensor *memory = fixture_floats(device, values, COUNT);
     void *address = iobind_tensor_address(memory);
     void *value;
-    expect_ok(iobind_tensor_wrap(device, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, dims, 2, address, sizeof values,
+    expect_ok(iobind_tensor_wrap(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 2, address, sizeof values,
                                  fixture_deleter, &deleted, &tensor, &fault));
     expect_ok(iobind_tensor_to_ort(tensor, &value, &fault));
     iobind_tensor_release(tensor);
@@ -160,8 +160,8 @@ static void nothing_and_strings(void **state) {
     iobind_tensor *tensor;
     iobind_tensor *again;
     void *value;
-    expect_ok(
-        iobind_tensor_create(fixture_device(runtime, specs[i]), IOBIND_MEMORY_DEFAULT, IOBIND_INT64, none, 2, &tensor, &fault));
+    expect_ok(iobind_tensor_create(fixture_device(runtime, specs[i]), IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_INT64, none, 2,
+                                   &tensor, &fault));
     expect_ok(iobind_tensor_to_ort(tensor, &value, &fault));
     expect_ok(iobind_tensor_wrap_ort(runtime, value, NULL, NULL, &again, &fault));
     assert_true(again->place == tensor->place);
@@ -177,7 +177,7 @@ static void nothing_and_strings(void **state) {
   char text[16];
   size_t length;
   int returned = 0;
-  expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_STRING, two, 1, &strings, &fault));
+  expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_STRING, two, 1, &strings, &fault));
   expect_ok(iobind_tensor_set_string(strings, 1, "the second", &fault));
   expect_ok(iobind_tensor_to_ort(strings, &value, &fault));
   expect_ok(iobind_tensor_set_string(strings, 1, "changed", &fault));
@@ -196,17 +196,17 @@ static void refused(void **state) {
   iobind_tensor *out = tensor;
   void *value = tensor;
   int returned = 0;
-  expect(IOBIND_INVALID_ARGUMENT, iobind_tensor_to_ort(NULL, &value, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_tensor_to_ort(NULL, &value, &fault));
   assert_null(value);
-  expect(IOBIND_INVALID_ARGUMENT, iobind_tensor_to_ort(tensor, NULL, &fault));
-  expect(IOBIND_INVALID_ARGUMENT, iobind_tensor_wrap_ort(runtime, NULL, NULL, NULL, &out, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_tensor_to_ort(tensor, NULL, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_tensor_wrap_ort(runtime, NULL, NULL, NULL, &out, &fault));
   assert_null(out);
-  expect(IOBIND_INVALID_ARGUMENT, iobind_tensor_wrap_ort(NULL, tensor, NULL, NULL, &out, &fault));
-  expect(IOBIND_INVALID_ARGUMENT, iobind_tensor_wrap_ort(runtime, tensor, NULL, NULL, NULL, &fault));
-  expect(IOBIND_INVALID_ARGUMENT, iobind_runtime_get_ort(NULL, NULL, &fault));
-  expect(IOBIND_INVALID_ARGUMENT, iobind_runtime_get_ort(runtime, NULL, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_tensor_wrap_ort(NULL, tensor, NULL, NULL, &out, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_tensor_wrap_ort(runtime, tensor, NULL, NULL, NULL, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_runtime_get_ort(NULL, NULL, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_runtime_get_ort(runtime, NULL, &fault));
   tensor->read_only = true;
-  expect(IOBIND_NOT_SUPPORTED, iobind_tensor_to_ort(tensor, &value, &fault));
+  expect(IOBIND_ERROR_NOT_SUPPORTED, iobind_tensor_to_ort(tensor, &value, &fault));
   expect_words("read-only");
   tensor->read_only = false;
 
@@ -215,7 +215,7 @@ static void refused(void **state) {
   OrtValue *sequence = NULL;
   const OrtValue *elements[] = {value};
   assert_null(api->CreateValue(elements, 1, ONNX_TYPE_SEQUENCE, &sequence));
-  expect(IOBIND_NOT_SUPPORTED, iobind_tensor_wrap_ort(runtime, sequence, give_value_back, &returned, &out, &fault));
+  expect(IOBIND_ERROR_NOT_SUPPORTED, iobind_tensor_wrap_ort(runtime, sequence, give_value_back, &returned, &out, &fault));
   expect_words("holds a tensor");
   assert_null(out);
   api->ReleaseValue(sequence);
@@ -229,7 +229,7 @@ static void refused(void **state) {
                                        OrtDeviceAllocator, &info));
   assert_null(api->CreateTensorWithDataAsOrtValue(info, memory, sizeof memory, dims, 1, ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT,
                                                   &sequence));
-  expect(IOBIND_DEVICE, iobind_tensor_wrap_ort(runtime, sequence, give_value_back, &returned, &out, &fault));
+  expect(IOBIND_ERROR_WRONG_DEVICE, iobind_tensor_wrap_ort(runtime, sequence, give_value_back, &returned, &out, &fault));
   expect_words("'Elsewhere'");
   api->ReleaseValue(sequence);
   api->ReleaseMemoryInfo(info);

@@ -35,7 +35,7 @@ static int stop(void **state) {
 static iobind_tensor *make_pinned(void) {
   static const int64_t dim = COUNT;
   iobind_tensor *made = NULL;
-  expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_HOST_ACCESSIBLE, IOBIND_FLOAT32, &dim, 1, &made, &fault));
+  expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_HOST_ACCESSIBLE, IOBIND_DTYPE_FLOAT32, &dim, 1, &made, &fault));
   expect_ok(iobind_tensor_write(made, 0, zeros, sizeof zeros, NULL, &fault));
   return made;
 }
@@ -67,7 +67,7 @@ static void expect_run(iobind_stream *on, int run) {
 /* The status with which the output was bound. If it is bound, runs are right: without a stream, on one, and several that are queued. */
 static void run_if_bound(iobind_status bound) {
   if (bound != IOBIND_OK) {
-    fixture_expect(IOBIND_NOT_SUPPORTED, bound, "bind", __FILE__, __LINE__);
+    fixture_expect(IOBIND_ERROR_NOT_SUPPORTED, bound, "bind", __FILE__, __LINE__);
     return;
   }
   for (int run = 0; run < RUNS; run++) {
@@ -113,7 +113,7 @@ static void a_target_of_a_request(void **state) {
     fixture_arm();
     iobind_status status = iobind_session_run_request(session, &request, &output, &fault);
     if (status != IOBIND_OK) {
-      fixture_expect(IOBIND_NOT_SUPPORTED, status, "request", __FILE__, __LINE__);
+      fixture_expect(IOBIND_ERROR_NOT_SUPPORTED, status, "request", __FILE__, __LINE__);
       break;
     }
     assert_ptr_equal(output, y);
@@ -129,7 +129,7 @@ static void a_refused_input(void **state) {
   iobind_device_info info = IOBIND_DEVICE_INFO_INIT;
   iobind_tensor *pinned = make_pinned();
   expect_ok(iobind_device_get_info(device, &info, &fault));
-  expect(IOBIND_DEVICE, iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, pinned, NULL, &fault));
+  expect(IOBIND_ERROR_WRONG_DEVICE, iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, pinned, NULL, &fault));
   expect_words(info.spec);
   expect_words("pinned");
   iobind_tensor_release(pinned);

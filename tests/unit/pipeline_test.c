@@ -76,7 +76,7 @@ static void in_order(void **state) {
     expect_item(pipeline, i, (float)i, 1 + i % 5);
   }
   iobind_tensor *output;
-  expect(IOBIND_NOT_FOUND, iobind_pipeline_next(pipeline, &output, NULL, &fault));
+  expect(IOBIND_ERROR_NOT_FOUND, iobind_pipeline_next(pipeline, &output, NULL, &fault));
   iobind_pipeline_destroy(pipeline);
 }
 
@@ -90,7 +90,7 @@ static void full_slots_are_said(void **state) {
   submit(pipeline, 2, 4);
   static const float values[1] = {3};
   iobind_tensor *input = fixture_floats(cpu, values, 1);
-  expect(IOBIND_INVALID_STATE, iobind_pipeline_submit(pipeline, &input, &fault));
+  expect(IOBIND_ERROR_INVALID_STATE, iobind_pipeline_submit(pipeline, &input, &fault));
   expect_words("all 2 slots");
   iobind_tensor *output;
   iobind_pipeline_item item = IOBIND_PIPELINE_ITEM_INIT;
@@ -158,15 +158,15 @@ static void what_does_not_fit(void **state) {
   iobind_tensor *missing[2] = {right, NULL};
   iobind_tensor *differ[2] = {right, shorter};
   iobind_tensor *fit[2] = {right, right};
-  expect(IOBIND_INVALID_ARGUMENT, iobind_pipeline_submit(pipeline, missing, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_pipeline_submit(pipeline, missing, &fault));
   expect_words("'y'");
   for (int i = 0; i < 2; i++) { /* what was refused is refused again */
-    expect(IOBIND_SHAPE, iobind_pipeline_submit(pipeline, differ, &fault));
+    expect(IOBIND_ERROR_SHAPE, iobind_pipeline_submit(pipeline, differ, &fault));
   }
   if (is_vdev(state)) {
     iobind_tensor *remote = fixture_floats(device, ones, 2);
     iobind_tensor *away[2] = {right, remote};
-    expect(IOBIND_DEVICE, iobind_pipeline_submit(pipeline, away, &fault));
+    expect(IOBIND_ERROR_WRONG_DEVICE, iobind_pipeline_submit(pipeline, away, &fault));
     iobind_tensor_release(remote);
   }
   iobind_tensor *output;
@@ -198,7 +198,7 @@ static void host_inputs_and_device_outputs(void **state) {
   static const size_t sizes[3] = {sizeof cache, sizeof row, sizeof at};
   iobind_tensor *inputs[3];
   for (size_t i = 0; i < 3; i++) {
-    iobind_dtype dtype = i < 2 ? IOBIND_FLOAT32 : IOBIND_INT64;
+    iobind_dtype dtype = i < 2 ? IOBIND_DTYPE_FLOAT32 : IOBIND_DTYPE_INT64;
     expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, dtype, shapes[i], 2, &inputs[i], &fault));
     expect_ok(iobind_tensor_write(inputs[i], 0, data[i], sizes[i], NULL, &fault));
   }
@@ -209,7 +209,7 @@ static void host_inputs_and_device_outputs(void **state) {
     expect_ok(iobind_pipeline_next(pipeline, outputs, NULL, &fault));
     assert_int_equal(vdev_get(0, "d2h_bytes") - down, sizeof sum); /* by a download, and not by a copy of ORT */
     void *got;
-    expect_ok(iobind_tensor_get_data(outputs[0], IOBIND_FLOAT32, &got, &fault));
+    expect_ok(iobind_tensor_get_data(outputs[0], IOBIND_DTYPE_FLOAT32, &got, &fault));
     assert_memory_equal(got, next, sizeof next);
     fixture_expect_floats(outputs[1], sum, 2);
   }
@@ -241,14 +241,14 @@ static void a_failure(void **state, const char *fault_of, bool stops) {
   expect_item(pipeline, 6, 6, 4);
   iobind_tensor *output;
   iobind_pipeline_item item = IOBIND_PIPELINE_ITEM_INIT;
-  expect(IOBIND_RUNTIME, iobind_pipeline_next(pipeline, &output, &item, &fault));
+  expect(IOBIND_ERROR_RUNTIME, iobind_pipeline_next(pipeline, &output, &item, &fault));
   expect_words("item 7");
   assert_int_equal(item.index, 7);
   assert_null(output);
   if (stops) {
     static const float ones[4] = {1, 1, 1, 1};
     iobind_tensor *input = fixture_floats(cpu, ones, 4);
-    expect(IOBIND_INVALID_STATE, iobind_pipeline_submit(pipeline, &input, &fault));
+    expect(IOBIND_ERROR_INVALID_STATE, iobind_pipeline_submit(pipeline, &input, &fault));
     expect_words("item 7 failed");
     iobind_tensor_release(input);
   } else {
@@ -275,7 +275,7 @@ static void other_dims_after_a_failure(void **state) {
     }
     assert_int_equal(vdev_set(0, "fail_compute", "1"), 0);
     submit(pipeline, 2, 3);
-    expect(IOBIND_RUNTIME, iobind_pipeline_next(pipeline, outputs, NULL, &fault));
+    expect(IOBIND_ERROR_RUNTIME, iobind_pipeline_next(pipeline, outputs, NULL, &fault));
     assert_int_equal(vdev_set(0, "fail_compute", "0"), 0);
     static const float values[4] = {6, 6, 6, 6};
     submit(pipeline, 3, 4);
@@ -311,9 +311,9 @@ static void the_schedule_is_the_optimum(void **state) {
   assert_int_equal(vdev_set(0, "d2h_gbps", "1"), 0);
   assert_int_equal(vdev_set(0, "race", "fail"), 0);
   iobind_tensor *input;
-  expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, dims, 1, &input, &fault));
+  expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 1, &input, &fault));
   void *data;
-  expect_ok(iobind_tensor_get_data(input, IOBIND_FLOAT32, &data, &fault));
+  expect_ok(iobind_tensor_get_data(input, IOBIND_DTYPE_FLOAT32, &data, &fault));
   memset(data, 0, BYTES);
   for (size_t slots = 1; slots <= 3; slots += 2) {
     iobind_pipeline_options options = IOBIND_PIPELINE_OPTIONS_INIT;

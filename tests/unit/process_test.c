@@ -71,8 +71,9 @@ static void end_child_unless(bool right, int line) {
   }
 }
 #define IN_CHILD(condition) end_child_unless((condition), __LINE__)
-#define IS_REFUSED(call) \
-  IN_CHILD((fault = (iobind_error)IOBIND_ERROR_INIT, (call) == IOBIND_INVALID_STATE) && strstr(fault.message, "forked") != NULL)
+#define IS_REFUSED(call)                                                                      \
+  IN_CHILD((fault = (iobind_error)IOBIND_ERROR_INIT, (call) == IOBIND_ERROR_INVALID_STATE) && \
+           strstr(fault.message, "forked") != NULL)
 
 static void try_everything(objects *all) {
   iobind_runtime *runtime = NULL;
@@ -102,10 +103,10 @@ static void try_everything(objects *all) {
   IS_REFUSED(iobind_stream_synchronize(all->stream, &fault));
   IS_REFUSED(iobind_event_wait(all->event, &fault));
   IS_REFUSED(iobind_event_query(all->event, &done, &fault));
-  IS_REFUSED(iobind_tensor_create(all->cpu, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, NULL, 0, &tensor, &fault));
-  IS_REFUSED(iobind_tensor_wrap(all->cpu, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, NULL, 0, back, sizeof back, NULL, NULL,
+  IS_REFUSED(iobind_tensor_create(all->cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, NULL, 0, &tensor, &fault));
+  IS_REFUSED(iobind_tensor_wrap(all->cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, NULL, 0, back, sizeof back, NULL, NULL,
                                 &tensor, &fault));
-  IS_REFUSED(iobind_tensor_view(all->x, 0, IOBIND_FLOAT32, NULL, 0, &tensor, &fault));
+  IS_REFUSED(iobind_tensor_view(all->x, 0, IOBIND_DTYPE_FLOAT32, NULL, 0, &tensor, &fault));
   IS_REFUSED(iobind_binding_set_output(all->binding, 0, IOBIND_OUTPUT_REUSE, NULL, IOBIND_MEMORY_DEFAULT, NULL, &fault));
   IS_REFUSED(iobind_binding_carry(all->binding, 0, 0, IOBIND_CARRY_MOVE, &fault));
   IS_REFUSED(iobind_binding_set_run_options(all->binding, NULL, &fault));

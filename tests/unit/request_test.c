@@ -80,7 +80,7 @@ static iobind_status submit(iobind_pipeline *pipeline, iobind_tensor *const *inp
 static iobind_tensor *make_frame(void) {
   static const int64_t dims[1] = {COUNT};
   iobind_tensor *frame;
-  expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, dims, 1, &frame, &fault));
+  expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 1, &frame, &fault));
   return frame;
 }
 
@@ -168,7 +168,7 @@ static void a_frame_without_its_event(void **state) {
   decode(&self, 0);
   expect_ok(submit(self.pipeline, &self.frames[0], NULL, &self));
   iobind_pipeline_item item = IOBIND_PIPELINE_ITEM_INIT;
-  expect(IOBIND_RUNTIME, iobind_pipeline_next(self.pipeline, &output, &item, &fault));
+  expect(IOBIND_ERROR_RUNTIME, iobind_pipeline_next(self.pipeline, &output, &item, &fault));
   expect_words("unordered access");
   assert_ptr_equal(item.tag, &self);
   expect_ok(iobind_stream_synchronize(decoder, &fault));
@@ -182,7 +182,7 @@ static void a_frame_without_its_event(void **state) {
 static iobind_tensor *wrap(iobind_tensor *frame, fixture_deleted *deleted) {
   static const int64_t dims[1] = {COUNT};
   iobind_tensor *wrapped;
-  expect_ok(iobind_tensor_wrap(device, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, dims, 1, iobind_tensor_address(frame),
+  expect_ok(iobind_tensor_wrap(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 1, iobind_tensor_address(frame),
                                COUNT * sizeof(float), fixture_deleter, deleted, &wrapped, &fault));
   return wrapped;
 }
@@ -257,7 +257,7 @@ static void an_event_of_a_host_tensor(void **state) {
   iobind_pipeline *pipeline = make("scale", 1, down);
   iobind_tensor *host;
   iobind_event *event;
-  expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, dims, 1, &host, &fault));
+  expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 1, &host, &fault));
   expect_ok(iobind_event_create(device, &event, &fault));
   const iobind_tensor *from[1] = {source};
   expect_ok(iobind_tensor_copy(from, &host, 1, decoder, &fault));
@@ -315,27 +315,27 @@ static void what_is_refused(void **state) {
   iobind_tensor *shorter = fixture_floats(cpu, ones, 2);
   iobind_tensor *differ[2] = {right, shorter};
   iobind_tensor *missing[2] = {right, NULL};
-  expect(IOBIND_SHAPE, submit(pipeline, differ, NULL, NULL));
+  expect(IOBIND_ERROR_SHAPE, submit(pipeline, differ, NULL, NULL));
   expect_words("pipeline_submit_request: ");
-  expect(IOBIND_INVALID_ARGUMENT, submit(pipeline, missing, NULL, NULL));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, submit(pipeline, missing, NULL, NULL));
   expect_words("pipeline_submit_request: 'y'");
   iobind_tensor_release(right);
   assert_int_equal(deleted.count, 1);
   iobind_tensor *both[2] = {shorter, shorter};
-  expect(IOBIND_INVALID_ARGUMENT, iobind_pipeline_submit_request(pipeline, NULL, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_pipeline_submit_request(pipeline, NULL, &fault));
   expect_words("request is NULL");
   iobind_pipeline_request request = IOBIND_PIPELINE_REQUEST_INIT;
-  expect(IOBIND_INVALID_ARGUMENT, iobind_pipeline_submit_request(pipeline, &request, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_pipeline_submit_request(pipeline, &request, &fault));
   expect_words("inputs is NULL");
-  expect(IOBIND_INVALID_ARGUMENT, iobind_pipeline_submit_request(NULL, &request, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_pipeline_submit_request(NULL, &request, &fault));
   request.inputs = both;
   request.struct_size = 8;
-  expect(IOBIND_INVALID_ARGUMENT, iobind_pipeline_submit_request(pipeline, &request, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_pipeline_submit_request(pipeline, &request, &fault));
   expect_words("struct_size");
   iobind_tensor *output;
   static const float twos[2] = {2, 2};
   expect_ok(submit(pipeline, both, NULL, NULL));
-  expect(IOBIND_INVALID_STATE, submit(pipeline, both, NULL, NULL));
+  expect(IOBIND_ERROR_INVALID_STATE, submit(pipeline, both, NULL, NULL));
   expect_words("pipeline_submit_request: all 1 slots");
   expect_ok(iobind_pipeline_next(pipeline, &output, NULL, &fault));
   fixture_expect_floats(output, twos, 2);
@@ -352,7 +352,7 @@ static void another_device(void **state) {
   iobind_session *session = fixture_session(runtime, cpu, "scale");
   iobind_pipeline *pipeline;
   expect_ok(iobind_pipeline_create(session, NULL, &pipeline, &fault));
-  expect(IOBIND_DEVICE, submit(pipeline, &source, NULL, NULL));
+  expect(IOBIND_ERROR_WRONG_DEVICE, submit(pipeline, &source, NULL, NULL));
   expect_words("or one on 'cpu");
   iobind_pipeline_destroy(pipeline);
   iobind_session_destroy(session);
@@ -365,16 +365,16 @@ static void options_that_are_refused(void **state) {
   int32_t place = 3;
   iobind_pipeline_options options = IOBIND_PIPELINE_OPTIONS_INIT;
   options.outputs = &place;
-  expect(IOBIND_INVALID_ARGUMENT, iobind_pipeline_create(session, &options, &pipeline, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_pipeline_create(session, &options, &pipeline, &fault));
   expect_words("pipeline_create: outputs: 'y': 3");
   place = IOBIND_PLACE_NONE;
-  expect(IOBIND_INVALID_ARGUMENT, iobind_pipeline_create(session, &options, &pipeline, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_pipeline_create(session, &options, &pipeline, &fault));
   expect_words("none is wanted");
   place = IOBIND_PLACE_HOST;
   iobind_run_options run = IOBIND_RUN_OPTIONS_INIT;
   options.run_options = &run;
   run.log_level = 9;
-  expect(IOBIND_INVALID_ARGUMENT, iobind_pipeline_create(session, &options, &pipeline, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_pipeline_create(session, &options, &pipeline, &fault));
   expect_words("pipeline_create: log_level");
   run.log_level = 0;
   run.tag = "film";
@@ -417,7 +417,7 @@ static void a_run_by_choice(void **state) {
   iobind_session *session = fixture_session(runtime, device, "scale");
   iobind_tensor *host;
   static const int64_t dims[1] = {COUNT};
-  expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, dims, 1, &host, &fault));
+  expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 1, &host, &fault));
   iobind_tensor *frame = make_frame();
   iobind_tensor *const given[] = {NULL, frame, host};
   for (size_t i = 0; i < 3; i++) {
@@ -454,7 +454,7 @@ static void a_session_that_captures_graphs(void **state) {
   options.graph_limit = 2;
   iobind_session *session;
   iobind_status status = test_session_with(runtime, "scale", &options, &session, &fault);
-  if (status == IOBIND_VERSION || status == IOBIND_NOT_SUPPORTED) {
+  if (status == IOBIND_ERROR_VERSION || status == IOBIND_ERROR_NOT_SUPPORTED) {
     skip(); /* this ONNX Runtime captures none */
   }
   expect_ok(status);
@@ -520,27 +520,27 @@ static void runs_that_are_refused(void **state) {
   iobind_tensor *output = source;
   static const int32_t none[1] = {IOBIND_PLACE_NONE};
   static const int32_t wrong[1] = {-1};
-  expect(IOBIND_INVALID_STATE, run(session, &input, NULL, none, &output));
+  expect(IOBIND_ERROR_INVALID_STATE, run(session, &input, NULL, none, &output));
   expect_words("session_run_request: no output");
   assert_null(output);
-  expect(IOBIND_INVALID_ARGUMENT, run(session, &input, NULL, wrong, &output));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, run(session, &input, NULL, wrong, &output));
   expect_words("session_run_request: outputs: 'y': -1");
-  expect(IOBIND_SHAPE, run(session, &input, &source, NULL, &output));
+  expect(IOBIND_ERROR_SHAPE, run(session, &input, &source, NULL, &output));
   expect_words("session_run_request: ");
-  expect(IOBIND_INVALID_ARGUMENT, run(session, &input, &input, NULL, &output));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, run(session, &input, &input, NULL, &output));
   expect_words("overlaps");
   iobind_tensor *missing = NULL;
-  expect(IOBIND_INVALID_ARGUMENT, run(session, &missing, NULL, NULL, &output));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, run(session, &missing, NULL, NULL, &output));
   expect_words("session_run_request: 'x'");
-  expect(IOBIND_INVALID_ARGUMENT, run(session, NULL, NULL, NULL, &output));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, run(session, NULL, NULL, NULL, &output));
   expect_words("inputs is NULL");
-  expect(IOBIND_INVALID_ARGUMENT, iobind_session_run_request(session, NULL, &output, &fault));
-  expect(IOBIND_INVALID_ARGUMENT, run(NULL, &input, NULL, NULL, &output));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_session_run_request(session, NULL, &output, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, run(NULL, &input, NULL, NULL, &output));
   if (is_away()) {
     iobind_session *other = fixture_session(runtime, cpu, "scale");
-    expect(IOBIND_DEVICE, run(other, &input, NULL, NULL, &output));
+    expect(IOBIND_ERROR_WRONG_DEVICE, run(other, &input, NULL, NULL, &output));
     expect_words("or one on 'cpu");
-    expect(IOBIND_DEVICE, iobind_session_run(other, &input, &output, &fault));
+    expect(IOBIND_ERROR_WRONG_DEVICE, iobind_session_run(other, &input, &output, &fault));
     iobind_session_destroy(other);
   }
   iobind_tensor_release(input);

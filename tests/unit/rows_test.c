@@ -80,8 +80,8 @@ static iobind_tensor *make(int kind, const unsigned char *data, size_t bytes) {
   fixture_arm();
   iobind_status status =
       iobind_tensor_create(kind == 2 ? cpu : device, kind == 1 ? IOBIND_MEMORY_HOST_ACCESSIBLE : IOBIND_MEMORY_DEFAULT,
-                           IOBIND_UINT8, dims, 1, &tensor, &fault);
-  if (kind == 1 && status == IOBIND_NOT_SUPPORTED) {
+                           IOBIND_DTYPE_UINT8, dims, 1, &tensor, &fault);
+  if (kind == 1 && status == IOBIND_ERROR_NOT_SUPPORTED) {
     return NULL;
   }
   fixture_expect(IOBIND_OK, status, "create", __FILE__, __LINE__);
@@ -315,8 +315,8 @@ static void within_one_tensor(void **state) {
         for (size_t bytes = 1; bytes < 6; bytes += 2) {
           const shape rows = {from, pitch, to, pitch, bytes, 3};
           bool shares = shares_a_byte(&rows);
-          fixture_expect(shares ? IOBIND_INVALID_ARGUMENT : IOBIND_OK, copy(&rows, tensor, tensor, NULL), "within", __FILE__,
-                         __LINE__);
+          fixture_expect(shares ? IOBIND_ERROR_INVALID_ARGUMENT : IOBIND_OK, copy(&rows, tensor, tensor, NULL), "within",
+                         __FILE__, __LINE__);
           if (shares) {
             expect_words("overlap");
             refused++;
@@ -331,7 +331,7 @@ static void within_one_tensor(void **state) {
   }
   assert_true(refused > 20 && copied > 20);
   static const shape differ = {0, 10, 4, 9, 2, 3};
-  fixture_expect(IOBIND_INVALID_ARGUMENT, copy(&differ, tensor, tensor, NULL), "pitches", __FILE__, __LINE__);
+  fixture_expect(IOBIND_ERROR_INVALID_ARGUMENT, copy(&differ, tensor, tensor, NULL), "pitches", __FILE__, __LINE__);
   iobind_tensor_release(tensor);
   free(data);
 }
@@ -356,39 +356,39 @@ static void what_is_refused(void **state) {
   iobind_tensor *from = make(0, data, 64);
   iobind_tensor *to = make(0, data, 64);
   for (size_t i = 0; i < sizeof outside / sizeof outside[0]; i++) {
-    fixture_expect(IOBIND_INVALID_ARGUMENT, copy(&outside[i], from, to, NULL), "outside", __FILE__, __LINE__);
+    fixture_expect(IOBIND_ERROR_INVALID_ARGUMENT, copy(&outside[i], from, to, NULL), "outside", __FILE__, __LINE__);
     expect_words("within the tensor's 64 bytes");
   }
   static const shape narrow = {0, 8, 0, 7, 8, 2};
-  fixture_expect(IOBIND_INVALID_ARGUMENT, copy(&narrow, from, to, NULL), "narrow", __FILE__, __LINE__);
+  fixture_expect(IOBIND_ERROR_INVALID_ARGUMENT, copy(&narrow, from, to, NULL), "narrow", __FILE__, __LINE__);
   expect_words("tensor_copy_rows: target: expected a pitch of 8 bytes or more");
   static const shape right = {0, 16, 0, 8, 8, 4};
-  fixture_expect(IOBIND_INVALID_ARGUMENT, copy(&right, NULL, to, NULL), "no tensor", __FILE__, __LINE__);
+  fixture_expect(IOBIND_ERROR_INVALID_ARGUMENT, copy(&right, NULL, to, NULL), "no tensor", __FILE__, __LINE__);
   expect_words("tensor_copy_rows: source: tensor is NULL");
   iobind_rows source = rows_of(from, 0, 16);
   iobind_rows target = rows_of(to, 0, 8);
-  expect(IOBIND_INVALID_ARGUMENT, iobind_tensor_copy_rows(NULL, &target, 8, 4, NULL, &fault));
-  expect(IOBIND_INVALID_ARGUMENT, iobind_tensor_copy_rows(&source, NULL, 8, 4, NULL, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_tensor_copy_rows(NULL, &target, 8, 4, NULL, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_tensor_copy_rows(&source, NULL, 8, 4, NULL, &fault));
   expect_words("tensor_copy_rows: target is NULL");
   target.reserved = 1;
-  expect(IOBIND_INVALID_ARGUMENT, iobind_tensor_copy_rows(&source, &target, 8, 4, NULL, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_tensor_copy_rows(&source, &target, 8, 4, NULL, &fault));
   target.reserved = 0;
   source.struct_size = 8;
-  expect(IOBIND_INVALID_ARGUMENT, iobind_tensor_copy_rows(&source, &target, 8, 4, NULL, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_tensor_copy_rows(&source, &target, 8, 4, NULL, &fault));
   expect_words("struct_size");
 
   static const int64_t two = 2;
   iobind_tensor *text = NULL;
-  expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_STRING, &two, 1, &text, &fault));
-  fixture_expect(IOBIND_DTYPE, copy(&right, text, to, NULL), "strings", __FILE__, __LINE__);
-  fixture_expect(IOBIND_DTYPE, copy(&right, from, text, NULL), "strings", __FILE__, __LINE__);
+  expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_STRING, &two, 1, &text, &fault));
+  fixture_expect(IOBIND_ERROR_DTYPE, copy(&right, text, to, NULL), "strings", __FILE__, __LINE__);
+  fixture_expect(IOBIND_ERROR_DTYPE, copy(&right, from, text, NULL), "strings", __FILE__, __LINE__);
   iobind_tensor_release(text);
 
   if (device != cpu) {
     iobind_stream *wrong = NULL;
     iobind_tensor *host = make(2, data, 64);
     expect_ok(iobind_stream_create(cpu, NULL, &wrong, &fault));
-    fixture_expect(IOBIND_DEVICE, copy(&right, from, to, wrong), "stream", __FILE__, __LINE__);
+    fixture_expect(IOBIND_ERROR_WRONG_DEVICE, copy(&right, from, to, wrong), "stream", __FILE__, __LINE__);
     fixture_expect(IOBIND_OK, copy(&right, from, host, wrong), "stream", __FILE__, __LINE__);
     expect_ok(iobind_stream_synchronize(wrong, &fault));
     iobind_stream_destroy(wrong);
@@ -408,7 +408,7 @@ static void packed_types(void **state) {
   unsigned char *data = made(12, 3);
   unsigned char expected[6];
   iobind_tensor *packed = NULL;
-  expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_INT4, packed_dims, 2, &packed, &fault));
+  expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_INT4, packed_dims, 2, &packed, &fault));
   expect_ok(iobind_tensor_write(packed, 0, data, 12, NULL, &fault));
   iobind_tensor *bytes = make(0, data, 6);
   fixture_expect(IOBIND_OK, copy(&halves, packed, bytes, NULL), "packed", __FILE__, __LINE__);
@@ -439,7 +439,7 @@ static void read_only(void **state) {
   managed = handed;
   managed->flags |= 1;
   expect_ok(iobind_tensor_from_dlpack(runtime, handed, 0, &fixed, &fault));
-  fixture_expect(IOBIND_INVALID_ARGUMENT, copy(&rows, to, fixed, NULL), "read-only", __FILE__, __LINE__);
+  fixture_expect(IOBIND_ERROR_INVALID_ARGUMENT, copy(&rows, to, fixed, NULL), "read-only", __FILE__, __LINE__);
   expect_words("tensor_copy_rows: the tensor is read-only");
   fixture_expect(IOBIND_OK, copy(&rows, fixed, to, NULL), "read-only", __FILE__, __LINE__);
   copy_by_hand(&rows, data, expected);

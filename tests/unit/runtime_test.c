@@ -133,10 +133,11 @@ static void wrong_options(void **state) {
   rows[6].struct_size = 0;
   for (size_t i = 0; i < 7; i++) {
     iobind_runtime *runtime = (iobind_runtime *)(void *)&anything;
-    expect(i == 2 ? IOBIND_NOT_SUPPORTED : IOBIND_INVALID_ARGUMENT, iobind_runtime_create(&rows[i], &runtime, &fault));
+    expect(i == 2 ? IOBIND_ERROR_NOT_SUPPORTED : IOBIND_ERROR_INVALID_ARGUMENT,
+           iobind_runtime_create(&rows[i], &runtime, &fault));
     assert_null(runtime);
   }
-  expect(IOBIND_INVALID_ARGUMENT, iobind_runtime_create(NULL, NULL, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_runtime_create(NULL, NULL, &fault));
 }
 
 static void library_by_file(void **state) {
@@ -151,7 +152,7 @@ static void library_by_file(void **state) {
   assert_string_equal(ep.path, library);
   assert_string_equal(ep.message, "");
   assert_int_equal(count_devices(runtime, "WebGpuExecutionProvider"), 1);
-  expect(IOBIND_NOT_FOUND, iobind_runtime_get_ep(runtime, 1, &ep, &fault));
+  expect(IOBIND_ERROR_NOT_FOUND, iobind_runtime_get_ep(runtime, 1, &ep, &fault));
   /* the same once more, by each way in */
   expect_ok(iobind_runtime_register_ep(runtime, NULL, library, &fault));
   expect_ok(iobind_runtime_register_ep(runtime, "webgpu", library, &fault));
@@ -224,11 +225,11 @@ static void library_by_environment(void **state) {
   iobind_runtime *runtime = create(&options);
   assert_true(info_of(runtime).ep_count >= 3);
   iobind_ep_info missing = ep_of(runtime, 0);
-  assert_int_equal(missing.status, IOBIND_NOT_FOUND);
+  assert_int_equal(missing.status, IOBIND_ERROR_NOT_FOUND);
   assert_string_equal(missing.path, "no/such/library.so");
   assert_string_equal(missing.message, "no such file");
   iobind_ep_info bad = ep_of(runtime, 1);
-  assert_int_equal(bad.status, IOBIND_RUNTIME);
+  assert_int_equal(bad.status, IOBIND_ERROR_RUNTIME);
   assert_string_equal(bad.name, "bad");
   assert_string_equal(bad.path, bad_library);
   assert_non_null(strstr(bad.message, bad_library));
@@ -247,12 +248,12 @@ static void failed_library_explains_its_device(void **state) {
   setenv("IOBIND_EP_LIBRARIES", list, 1);
   iobind_runtime *runtime = create(NULL);
   iobind_device *device = NULL;
-  expect(IOBIND_NOT_FOUND, iobind_runtime_find_device(runtime, "cuda", &device, NULL, &fault));
+  expect(IOBIND_ERROR_NOT_FOUND, iobind_runtime_find_device(runtime, "cuda", &device, NULL, &fault));
   expect_words("libbad.so");
   iobind_runtime_info before = IOBIND_RUNTIME_INFO_INIT;
   iobind_runtime_info after = IOBIND_RUNTIME_INFO_INIT;
   expect_ok(iobind_runtime_get_info(runtime, &before, &fault));
-  expect(IOBIND_RUNTIME, iobind_runtime_register_ep(runtime, "cuda", bad_library, &fault)); /* no better now */
+  expect(IOBIND_ERROR_RUNTIME, iobind_runtime_register_ep(runtime, "cuda", bad_library, &fault)); /* no better now */
   expect_ok(iobind_runtime_get_info(runtime, &after, &fault));
   assert_int_equal(after.ep_count, before.ep_count); /* listed once */
   iobind_runtime_destroy(runtime);
@@ -264,10 +265,11 @@ static void failed_device_is_named_once(void **state) {
   setenv("VDEV_FAIL_SESSION", "every:1", 1);
   iobind_runtime *runtime = create(NULL);
   iobind_device *device = NULL;
-  expect(IOBIND_DEVICE, iobind_runtime_find_device(runtime, "vdev:0", &device, NULL, &fault));
+  expect(IOBIND_ERROR_WRONG_DEVICE, iobind_runtime_find_device(runtime, "vdev:0", &device, NULL, &fault));
   expect_words("runtime_find_device: no such device works: vdev:0: session: ");
   assert_null(strstr(strstr(fault.message, "vdev:0") + 1, "vdev:0"));
-  expect(IOBIND_DEVICE, iobind_device_check(iobind_runtime_get_device(runtime, info_of(runtime).device_count - 1), &fault));
+  expect(IOBIND_ERROR_WRONG_DEVICE,
+         iobind_device_check(iobind_runtime_get_device(runtime, info_of(runtime).device_count - 1), &fault));
   expect_words("device_check: vdev:0: session: ");
   assert_null(strstr(strstr(fault.message, "vdev:0") + 1, "vdev:0"));
   iobind_runtime_destroy(runtime);
@@ -276,8 +278,8 @@ static void failed_device_is_named_once(void **state) {
 static void failed_library_of_the_options(void **state) {
   (void)state;
   const char *const rows[] = {bad_library, "no/such/library.so", "=x.so", "a=", ""};
-  static const iobind_status statuses[] = {IOBIND_RUNTIME, IOBIND_NOT_FOUND, IOBIND_INVALID_ARGUMENT, IOBIND_NOT_FOUND,
-                                           IOBIND_NOT_FOUND};
+  static const iobind_status statuses[] = {IOBIND_ERROR_RUNTIME, IOBIND_ERROR_NOT_FOUND, IOBIND_ERROR_INVALID_ARGUMENT,
+                                           IOBIND_ERROR_NOT_FOUND, IOBIND_ERROR_NOT_FOUND};
   int anything = 0;
   for (size_t i = 0; i < 5; i++) {
     iobind_runtime_options options = listed(&rows[i], 1);
@@ -293,12 +295,12 @@ static void failed_library_of_the_options(void **state) {
   iobind_runtime *runtime = create(&none);
   iobind_runtime *second = NULL;
   iobind_runtime_options options = listed(&rows[0], 1);
-  expect(IOBIND_RUNTIME, iobind_runtime_create(&options, &second, &fault));
+  expect(IOBIND_ERROR_RUNTIME, iobind_runtime_create(&options, &second, &fault));
   assert_null(second);
   assert_int_equal(atomic_load(&runtime->ref.count), 1);
-  expect(IOBIND_RUNTIME, iobind_runtime_register_ep(runtime, "x", bad_library, &fault));
-  expect(IOBIND_NOT_FOUND, iobind_runtime_register_ep(runtime, "x", folder, &fault));
-  expect(IOBIND_INVALID_ARGUMENT, iobind_runtime_register_ep(runtime, "x", NULL, &fault));
+  expect(IOBIND_ERROR_RUNTIME, iobind_runtime_register_ep(runtime, "x", bad_library, &fault));
+  expect(IOBIND_ERROR_NOT_FOUND, iobind_runtime_register_ep(runtime, "x", folder, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_runtime_register_ep(runtime, "x", NULL, &fault));
   iobind_runtime_destroy(runtime);
 }
 
@@ -513,8 +515,8 @@ static void cuda_as_a_plugin(void **state) {
   iobind_device *device = NULL;
   expect_ok(iobind_runtime_find_device(runtime, "cuda:0", &device, NULL, &fault));
   expect_ok(load_with_option(runtime, device, "race", "count"));
-  expect(IOBIND_RUNTIME, load_with_option(runtime, device, "race", "some")); /* it was asked itself, and said so */
-  expect(IOBIND_RUNTIME, load_with_option(runtime, device, "use_tf32", "2"));
+  expect(IOBIND_ERROR_RUNTIME, load_with_option(runtime, device, "race", "some")); /* it was asked itself, and said so */
+  expect(IOBIND_ERROR_RUNTIME, load_with_option(runtime, device, "use_tf32", "2"));
   expect_words("use_tf32");
   iobind_runtime_destroy(runtime);
 }
@@ -571,8 +573,8 @@ static void nothing_on_stderr(void **state) {
   unlink(path);
   assert_int_equal(created, IOBIND_OK);
   assert_int_equal(found, IOBIND_OK);
-  assert_int_equal(refused, IOBIND_RUNTIME);
-  assert_int_equal(unregistered, IOBIND_RUNTIME);
+  assert_int_equal(refused, IOBIND_ERROR_RUNTIME);
+  assert_int_equal(unregistered, IOBIND_ERROR_RUNTIME);
   text[length] = '\0';
   if (!driver && strstr(text, "vkCreateInstance") != NULL) {
     print_message("WebGPU, which finds no Vulkan driver, says so on stderr itself\n");
@@ -589,10 +591,10 @@ static void telemetry(void **state) {
   options.ort_library = "no/such/library.so";
   options.flags |= IOBIND_RUNTIME_TELEMETRY;
   iobind_runtime *runtime = NULL;
-  expect(IOBIND_NOT_FOUND, iobind_runtime_create(&options, &runtime, &fault));
+  expect(IOBIND_ERROR_NOT_FOUND, iobind_runtime_create(&options, &runtime, &fault));
   assert_null(getenv("ORT_DISABLE_TELEMETRY"));
   options.flags = 0;
-  expect(IOBIND_NOT_FOUND, iobind_runtime_create(&options, &runtime, &fault));
+  expect(IOBIND_ERROR_NOT_FOUND, iobind_runtime_create(&options, &runtime, &fault));
   assert_non_null(getenv("ORT_DISABLE_TELEMETRY"));
   assert_string_equal(getenv("ORT_DISABLE_TELEMETRY"), "1");
 }

@@ -76,18 +76,18 @@ static void devices_that_cannot_be(void **state) {
   iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
   options.devices = twice;
   options.device_count = 2;
-  expect(IOBIND_INVALID_ARGUMENT, load("add", &options));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, load("add", &options));
   expect_words("twice");
   twice[1] = NULL;
-  expect(IOBIND_INVALID_ARGUMENT, load("add", &options));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, load("add", &options));
   expect_words("devices[1]");
   options.devices = NULL;
-  expect(IOBIND_INVALID_ARGUMENT, load("add", &options));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, load("add", &options));
   options.devices = twice;
   options.device_count = 1;
   expect_ok(load("add", &options));
   options.policy = IOBIND_POLICY_PREFER_CPU;
-  expect(IOBIND_INVALID_ARGUMENT, load("add", &options));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, load("add", &options));
   expect_words("both");
 }
 
@@ -98,18 +98,12 @@ static void numbers_out_of_range(void **state) {
     uint32_t flags;
     iobind_status status;
   } rows[] = {
-      {-1, 0, 0, 0, 0, IOBIND_INVALID_ARGUMENT},
-      {8, 0, 0, 0, 0, IOBIND_INVALID_ARGUMENT},
-      {0, -1, 0, 0, 0, IOBIND_INVALID_ARGUMENT},
-      {0, 5, 0, 0, 0, IOBIND_INVALID_ARGUMENT},
-      {0, 0, -1, 0, 0, IOBIND_INVALID_ARGUMENT},
-      {0, 0, 0, -1, 0, IOBIND_INVALID_ARGUMENT},
-      {0, 0, 1025, 0, 0, IOBIND_INVALID_ARGUMENT},
-      {0, 0, INT32_MAX, 0, 0, IOBIND_INVALID_ARGUMENT},
-      {0, 0, 0, 1025, 0, IOBIND_INVALID_ARGUMENT},
-      {0, 0, 0, 0, 1u << 31, IOBIND_NOT_SUPPORTED},
-      {0, 0, 0, 0, 1u << 3, IOBIND_NOT_SUPPORTED},
-      {0, 1, 1, 1, 0, IOBIND_OK},
+      {-1, 0, 0, 0, 0, IOBIND_ERROR_INVALID_ARGUMENT},         {8, 0, 0, 0, 0, IOBIND_ERROR_INVALID_ARGUMENT},
+      {0, -1, 0, 0, 0, IOBIND_ERROR_INVALID_ARGUMENT},         {0, 5, 0, 0, 0, IOBIND_ERROR_INVALID_ARGUMENT},
+      {0, 0, -1, 0, 0, IOBIND_ERROR_INVALID_ARGUMENT},         {0, 0, 0, -1, 0, IOBIND_ERROR_INVALID_ARGUMENT},
+      {0, 0, 1025, 0, 0, IOBIND_ERROR_INVALID_ARGUMENT},       {0, 0, INT32_MAX, 0, 0, IOBIND_ERROR_INVALID_ARGUMENT},
+      {0, 0, 0, 1025, 0, IOBIND_ERROR_INVALID_ARGUMENT},       {0, 0, 0, 0, 1u << 31, IOBIND_ERROR_NOT_SUPPORTED},
+      {0, 0, 0, 0, 1u << 3, IOBIND_ERROR_NOT_SUPPORTED},       {0, 1, 1, 1, 0, IOBIND_OK},
       {0, 4, 2, 2, IOBIND_SESSION_NO_MEMORY_REUSE, IOBIND_OK},
   };
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -136,7 +130,7 @@ static void bytes_are_not_used_directly(void **state) {
     options.config_keys = &key;
     options.config_values = &values[i];
     options.config_count = 1;
-    expect(i == 0 ? IOBIND_INVALID_ARGUMENT : IOBIND_OK, load("add", &options));
+    expect(i == 0 ? IOBIND_ERROR_INVALID_ARGUMENT : IOBIND_OK, load("add", &options));
     if (i == 0) {
       expect_words("ORT would go on reading it");
     }
@@ -241,22 +235,22 @@ static void ep_options(void **state) {
   expect_ok(load_with_ep_option(webgpu, "an option of tomorrow", "1")); /* unknown to the catalogue: the EP may know it */
   static const char *const other_case[] = {"validationmode", "ValidationMode", "webgpu.validationmode"};
   for (size_t i = 0; i < sizeof other_case / sizeof other_case[0]; i++) {
-    expect(IOBIND_INVALID_ARGUMENT, load_with_ep_option(webgpu, other_case[i], "basic"));
+    expect(IOBIND_ERROR_INVALID_ARGUMENT, load_with_ep_option(webgpu, other_case[i], "basic"));
     expect_words("is 'validationMode' meant?");
   }
-  expect(IOBIND_INVALID_ARGUMENT, load_with_ep_option(webgpu, "cuda.device_id", "0"));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, load_with_ep_option(webgpu, "cuda.device_id", "0"));
   expect_words("cuda.device_id");
-  expect(IOBIND_INVALID_ARGUMENT, load_with_ep_option(webgpu, "validationMode", NULL));
-  expect(IOBIND_INVALID_ARGUMENT, load_with_ep_option(webgpu, NULL, "x"));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, load_with_ep_option(webgpu, "validationMode", NULL));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, load_with_ep_option(webgpu, NULL, "x"));
 }
 
 /* A value that cannot be is refused before the EP is there to see it. */
 static void ep_options_with_values(void **state) {
   (void)state;
   iobind_device *webgpu = fixture_device(runtime, "webgpu");
-  expect(IOBIND_INVALID_ARGUMENT, load_with_ep_option(webgpu, "validationMode", "some"));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, load_with_ep_option(webgpu, "validationMode", "some"));
   expect_words("EP option 'validationMode' of webgpu: expected disabled, wgpuOnly, basic or full, got 'some'");
-  expect(IOBIND_INVALID_ARGUMENT, load_with_ep_option(webgpu, "webgpuDevice", "0x10"));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, load_with_ep_option(webgpu, "webgpuDevice", "0x10"));
   expect_words("means nothing without 'webgpuInstance'");
   const char *const keys[] = {"preferredLayout", "webgpu.preferredLayout"};
   const char *const values[] = {"NHWC", "NCHW"};
@@ -266,17 +260,17 @@ static void ep_options_with_values(void **state) {
   options.ep_keys = keys;
   options.ep_values = values;
   options.ep_option_count = 2;
-  expect(IOBIND_INVALID_ARGUMENT, load("add", &options));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, load("add", &options));
   expect_words("'preferredLayout' is given twice");
 }
 
 /* An option that reaches no EP is refused: it would be lost silently. */
 static void ep_options_that_reach_nobody(void **state) {
   (void)state;
-  expect(IOBIND_INVALID_ARGUMENT, load_with_ep_option(NULL, "device_id", "0"));
-  expect(IOBIND_INVALID_ARGUMENT, load_with_ep_option(NULL, "webgpu.validationMode", "basic"));
-  expect(IOBIND_INVALID_ARGUMENT, load_with_ep_option(cpu, "use_arena", "0"));
-  expect(IOBIND_INVALID_ARGUMENT, load_with_ep_option(cpu, "cpu.use_arena", "0"));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, load_with_ep_option(NULL, "device_id", "0"));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, load_with_ep_option(NULL, "webgpu.validationMode", "basic"));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, load_with_ep_option(cpu, "use_arena", "0"));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, load_with_ep_option(cpu, "cpu.use_arena", "0"));
 }
 
 static void config_entries(void **state) {
@@ -289,20 +283,20 @@ static void config_entries(void **state) {
   options.config_count = 1;
   expect_ok(load("add", &options));
   key = "";
-  expect(IOBIND_RUNTIME, load("add", &options));
+  expect(IOBIND_ERROR_RUNTIME, load("add", &options));
   key = "ep.context_enable"; /* ORT's own */
   value = "0";
   expect_ok(load("add", &options));
   key = "ep.cuda.use_tf32"; /* the EP's: it would end the process over a wrong value */
-  expect(IOBIND_INVALID_ARGUMENT, load("add", &options));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, load("add", &options));
   expect_words("expected the EP option 'cuda.use_tf32'");
   key = "ep.cuda.fpa_intb_gemm"; /* a kernel's, and the EP takes it for an option */
-  expect(IOBIND_INVALID_ARGUMENT, load("add", &options));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, load("add", &options));
   expect_words("knows no such option");
   key = NULL;
-  expect(IOBIND_INVALID_ARGUMENT, load("add", &options));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, load("add", &options));
   options.config_keys = NULL;
-  expect(IOBIND_INVALID_ARGUMENT, load("add", &options));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, load("add", &options));
 }
 
 static iobind_status load_with_dim(const char *spec, const char *name, int64_t value) {
@@ -316,17 +310,17 @@ static iobind_status load_with_dim(const char *spec, const char *name, int64_t v
 static void free_dims(void **state) {
   (void)state;
   expect_ok(load_with_dim("add dims=rows,3", "rows", 5));
-  expect(IOBIND_NOT_FOUND, load_with_dim("add dims=rows,3", "columns", 5));
+  expect(IOBIND_ERROR_NOT_FOUND, load_with_dim("add dims=rows,3", "columns", 5));
   expect_words("'columns'");
-  expect(IOBIND_NOT_FOUND, load_with_dim("add dims=rows,3", "", 5));
-  expect(IOBIND_NOT_FOUND, load_with_dim("add dims=rows,3", "row", 5)); /* a part of a name is not a name */
-  expect(IOBIND_NOT_FOUND, load_with_dim("add dims=rows,3", "x", 5));   /* an input, not a dim */
-  expect(IOBIND_NOT_FOUND, load_with_dim("add dims=rows,3", "Add", 5)); /* an operator */
-  expect(IOBIND_SHAPE, load_with_dim("add dims=rows,3", "rows", -1));
-  expect(IOBIND_INVALID_ARGUMENT, load_with_dim("add dims=rows,3", NULL, 1));
+  expect(IOBIND_ERROR_NOT_FOUND, load_with_dim("add dims=rows,3", "", 5));
+  expect(IOBIND_ERROR_NOT_FOUND, load_with_dim("add dims=rows,3", "row", 5)); /* a part of a name is not a name */
+  expect(IOBIND_ERROR_NOT_FOUND, load_with_dim("add dims=rows,3", "x", 5));   /* an input, not a dim */
+  expect(IOBIND_ERROR_NOT_FOUND, load_with_dim("add dims=rows,3", "Add", 5)); /* an operator */
+  expect(IOBIND_ERROR_SHAPE, load_with_dim("add dims=rows,3", "rows", -1));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, load_with_dim("add dims=rows,3", NULL, 1));
   iobind_session_options options = IOBIND_SESSION_OPTIONS_INIT;
   options.dim_count = 1;
-  expect(IOBIND_INVALID_ARGUMENT, load("add", &options));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, load("add", &options));
 }
 
 static void free_dims_fix_the_signature(void **state) {
@@ -349,16 +343,16 @@ static void free_dims_fix_the_signature(void **state) {
   assert_string_equal(info.symbols[0], "");
   assert_int_equal(info.dims[1], -1);
   assert_string_equal(info.symbols[1], "columns");
-  expect(IOBIND_NOT_FOUND, iobind_session_get_input(session, 2, &info, &fault));
-  expect(IOBIND_NOT_FOUND, iobind_session_get_output(session, 1, &info, &fault));
+  expect(IOBIND_ERROR_NOT_FOUND, iobind_session_get_input(session, 2, &info, &fault));
+  expect(IOBIND_ERROR_NOT_FOUND, iobind_session_get_output(session, 1, &info, &fault));
   size_t index = 99;
   expect_ok(iobind_session_find_input(session, "y", &index, &fault));
   assert_int_equal(index, 1);
-  expect(IOBIND_NOT_FOUND, iobind_session_find_input(session, "z", &index, &fault));
+  expect(IOBIND_ERROR_NOT_FOUND, iobind_session_find_input(session, "z", &index, &fault));
   expect_words("'x', 'y'");
-  expect(IOBIND_NOT_FOUND, iobind_session_find_output(session, "x", &index, &fault));
+  expect(IOBIND_ERROR_NOT_FOUND, iobind_session_find_output(session, "x", &index, &fault));
   expect_words("'z'");
-  expect(IOBIND_INVALID_ARGUMENT, iobind_session_find_output(session, NULL, &index, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_session_find_output(session, NULL, &index, &fault));
   iobind_session_destroy(session);
 }
 
@@ -378,7 +372,7 @@ static void strict_mode(void **state) {
   iobind_device *webgpu = fixture_device(runtime, "webgpu");
   options.devices = &webgpu;
   expect_ok(load("add", &options));
-  expect(IOBIND_RUNTIME, load("add dtype=float64", &options));
+  expect(IOBIND_ERROR_RUNTIME, load("add dtype=float64", &options));
   expect_words("session_create: no device of the session takes '"); /* and which node it is */
   expect_words("(Add) of model in memory");
   options.flags = 0;
@@ -423,22 +417,22 @@ static void messages_of_long_names(void **state) {
   iobind_tensor *result = NULL;
   iobind_binding *binding = NULL;
   expect_ok(iobind_binding_create(session, &binding, &fault));
-  expect(IOBIND_INVALID_STATE, iobind_binding_run(binding, NULL, NULL, &fault));
+  expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_run(binding, NULL, NULL, &fault));
   expect_words("binding_run: input 'iii");
   expect_words("iii...iii");
   expect_words("iii' is not bound");
-  expect(IOBIND_INVALID_ARGUMENT, iobind_binding_set_input(binding, 0, (iobind_input_mode)9, x, NULL, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_binding_set_input(binding, 0, (iobind_input_mode)9, x, NULL, &fault));
   expect_words("iii': 9 is not a mode of an input");
   expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, x, NULL, &fault));
-  expect(IOBIND_INVALID_ARGUMENT, iobind_binding_update_input(binding, 0, values, 4, NULL, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_binding_update_input(binding, 0, values, 4, NULL, &fault));
   expect_words("iii': expected 16 bytes, got 4");
-  expect(IOBIND_INVALID_ARGUMENT,
+  expect(IOBIND_ERROR_INVALID_ARGUMENT,
          iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_FIXED, NULL, IOBIND_MEMORY_DEFAULT, x, &fault));
   expect_words("ooo' overlaps the memory of input 'iii");
   expect_words("iii': bind it IN_PLACE if the model allows it");
-  expect(IOBIND_INVALID_STATE, iobind_binding_get_output(binding, 0, &result, &fault));
+  expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_get_output(binding, 0, &result, &fault));
   expect_words("ooo': no run has finished since the binding changed");
-  expect(IOBIND_INVALID_ARGUMENT, iobind_session_run(session, (iobind_tensor *[]){NULL}, &result, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_session_run(session, (iobind_tensor *[]){NULL}, &result, &fault));
   expect_words("iii': the tensor is NULL");
   iobind_binding_destroy(binding);
   iobind_tensor_release(x);
@@ -460,13 +454,13 @@ static void long_names_in_a_message(void **state) {
   iobind__value value = {.name = name,
                          .label = label,
                          .kind = IOBIND_VALUE_TENSOR,
-                         .dtype = IOBIND_FLOAT32,
+                         .dtype = IOBIND_DTYPE_FLOAT32,
                          .has_shape = true,
                          .rank = 2,
                          .dims = dims,
                          .symbols = symbols,
                          .symbol_ids = symbol_ids};
-  expect(IOBIND_SHAPE, iobind__value_accepts(&value, tensor, "binding_set_input", &fault));
+  expect(IOBIND_ERROR_SHAPE, iobind__value_accepts(&value, tensor, "binding_set_input", &fault));
   expect_words("nnn...nnn");
   expect_words("nnn...], got float32[3]");
   value.rank = 1;
@@ -474,7 +468,7 @@ static void long_names_in_a_message(void **state) {
   dims[0] = -1;
   expect_ok(iobind__value_accepts(&value, tensor, "binding_set_input", &fault));
   dims[0] = 4;
-  expect(IOBIND_SHAPE, iobind__value_accepts(&value, tensor, "binding_set_input", &fault));
+  expect(IOBIND_ERROR_SHAPE, iobind__value_accepts(&value, tensor, "binding_set_input", &fault));
   expect_words("': expected float32[4], got float32[3]");
   iobind_tensor_release(tensor);
 }
@@ -495,7 +489,7 @@ static void metadata(void **state) {
   expect_ok(iobind_session_get_metadata(session, 1, &key, &value, &fault));
   assert_string_equal(key, "labels");
   assert_string_equal(value, "cat,dog");
-  expect(IOBIND_NOT_FOUND, iobind_session_get_metadata(session, 2, &key, &value, &fault));
+  expect(IOBIND_ERROR_NOT_FOUND, iobind_session_get_metadata(session, 2, &key, &value, &fault));
   expect_words("2 entries");
   assert_null(key);
   assert_null(value);
@@ -516,7 +510,7 @@ static void placement(void **state) {
   assert_int_equal(info.input_count, 2);
   assert_int_equal(info.output_count, 1);
   assert_true(info.opset > 0);
-  expect(IOBIND_NOT_FOUND, iobind_session_get_node(session, 0, &node, &fault));
+  expect(IOBIND_ERROR_NOT_FOUND, iobind_session_get_node(session, 0, &node, &fault));
   expect_words("IOBIND_SESSION_PLACEMENT");
   iobind_session_destroy(session);
   options.flags = IOBIND_SESSION_PLACEMENT;
@@ -527,7 +521,7 @@ static void placement(void **state) {
   assert_string_equal(node.op_type, "Add");
   assert_string_equal(node.domain, "");
   assert_string_equal(node.ep_name, "CPUExecutionProvider");
-  expect(IOBIND_NOT_FOUND, iobind_session_get_node(session, 1, &node, &fault));
+  expect(IOBIND_ERROR_NOT_FOUND, iobind_session_get_node(session, 1, &node, &fault));
   iobind_session_destroy(session);
   free(made.bytes);
   iobind_device *webgpu = fixture_device(runtime, "webgpu");
@@ -557,7 +551,7 @@ static void corrupt_models(void **state) {
     iobind_status status = iobind_session_create_from_memory(runtime, bytes, size, NULL, &session, &fault);
     assert_int_equal(status == IOBIND_OK, session != NULL);
     if (status != IOBIND_OK) {
-      assert_int_equal(status, IOBIND_RUNTIME);
+      assert_int_equal(status, IOBIND_ERROR_RUNTIME);
       assert_true(fault.ort_code > 0 && test_is_utf8(fault.message));
     }
     iobind_session_destroy(session);
@@ -572,7 +566,7 @@ static void corrupt_models(void **state) {
     bytes[at] ^= 0x55;
   }
   free(made.bytes);
-  expect(IOBIND_RUNTIME, iobind_session_create_from_memory(runtime, "", 0, NULL, &session, &fault));
+  expect(IOBIND_ERROR_RUNTIME, iobind_session_create_from_memory(runtime, "", 0, NULL, &session, &fault));
   assert_null(session);
 }
 
@@ -587,19 +581,19 @@ static void files_that_are_no_models(void **state) {
   (void)state;
   char path[512];
   iobind_session *session = (iobind_session *)state;
-  expect(IOBIND_IO, iobind_session_create(runtime, folder, NULL, &session, &fault));
+  expect(IOBIND_ERROR_IO, iobind_session_create(runtime, folder, NULL, &session, &fault));
   assert_null(session);
   expect_words("folder");
-  expect(IOBIND_NOT_FOUND, iobind_session_create(runtime, "no/such/model.onnx", NULL, &session, &fault));
+  expect(IOBIND_ERROR_NOT_FOUND, iobind_session_create(runtime, "no/such/model.onnx", NULL, &session, &fault));
   expect_words("no/such/model.onnx");
-  expect(IOBIND_NOT_FOUND, iobind_session_create(runtime, "", NULL, &session, &fault));
-  expect(IOBIND_IO, iobind_session_create(runtime, "/dev/null", NULL, &session, &fault)); /* it is there, but no file */
+  expect(IOBIND_ERROR_NOT_FOUND, iobind_session_create(runtime, "", NULL, &session, &fault));
+  expect(IOBIND_ERROR_IO, iobind_session_create(runtime, "/dev/null", NULL, &session, &fault)); /* it is there, but no file */
   snprintf(path, sizeof path, "%s/empty.onnx", folder);
   write_file(path, "", 0);
-  expect(IOBIND_RUNTIME, iobind_session_create(runtime, path, NULL, &session, &fault));
+  expect(IOBIND_ERROR_RUNTIME, iobind_session_create(runtime, path, NULL, &session, &fault));
   expect_words("empty.onnx");
   write_file(path, "this is a letter, not a model", 29);
-  expect(IOBIND_RUNTIME, iobind_session_create(runtime, path, NULL, &session, &fault));
+  expect(IOBIND_ERROR_RUNTIME, iobind_session_create(runtime, path, NULL, &session, &fault));
   assert_null(session);
   assert_int_equal(unlink(path), 0);
 }
@@ -619,7 +613,7 @@ static void long_path_in_a_message(void **state) {
     fixture_arm();
     iobind_status status = iobind_session_create(runtime, path, NULL, &session, &fault);
     assert_int_equal(unlink(path), 0);
-    fixture_expect(IOBIND_RUNTIME, status, path, __FILE__, __LINE__);
+    fixture_expect(IOBIND_ERROR_RUNTIME, status, path, __FILE__, __LINE__);
   }
 }
 
@@ -643,7 +637,7 @@ static void file_and_memory_are_alike(void **state) {
   assert_int_equal(info.dims[0], 2);
   iobind_session_destroy(session);
   name = "columns";
-  expect(IOBIND_NOT_FOUND, iobind_session_create(runtime, path, &options, &session, &fault));
+  expect(IOBIND_ERROR_NOT_FOUND, iobind_session_create(runtime, path, &options, &session, &fault));
   assert_null(session);
   assert_int_equal(unlink(path), 0);
 }
@@ -655,16 +649,16 @@ static void unbound_run(void **state) {
   static const int64_t dims[] = {1, 2};
   iobind_tensor *flat = fixture_floats(cpu, values, 2);
   iobind_tensor *right = NULL;
-  expect_ok(iobind_tensor_view(flat, 0, IOBIND_FLOAT32, dims, 2, &right, &fault));
+  expect_ok(iobind_tensor_view(flat, 0, IOBIND_DTYPE_FLOAT32, dims, 2, &right, &fault));
   iobind_tensor *ints = NULL;
-  expect_ok(iobind_tensor_view(flat, 0, IOBIND_INT32, dims, 2, &ints, &fault));
+  expect_ok(iobind_tensor_view(flat, 0, IOBIND_DTYPE_INT32, dims, 2, &ints, &fault));
   const struct {
     iobind_status status;
     iobind_tensor *first, *second;
   } rows[] = {{IOBIND_OK, right, right},
-              {IOBIND_SHAPE, right, flat},
-              {IOBIND_DTYPE, ints, right},
-              {IOBIND_INVALID_ARGUMENT, right, NULL}};
+              {IOBIND_ERROR_SHAPE, right, flat},
+              {IOBIND_ERROR_DTYPE, ints, right},
+              {IOBIND_ERROR_INVALID_ARGUMENT, right, NULL}};
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
     iobind_tensor *inputs[] = {rows[i].first, rows[i].second};
     iobind_tensor *z = flat;
@@ -703,7 +697,7 @@ static void wrapped_session(void **state) {
   expect_ok(iobind_binding_set_input(binding, 1, IOBIND_INPUT_RESIDENT, x, NULL, &fault));
   expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
   expect_ok(iobind_binding_take_output(binding, 0, &z, &fault));
-  expect(IOBIND_INVALID_STATE, iobind_session_end_profile(session, &profile, &fault));
+  expect(IOBIND_ERROR_INVALID_STATE, iobind_session_end_profile(session, &profile, &fault));
   expect_words("without a profile");
   iobind_session_destroy(session);
   iobind_binding_destroy(binding);
@@ -725,11 +719,11 @@ static void wrapped_stranger(void **state) {
   const void *stranger = &table;
   fixture_deleted deleted = {0, NULL};
   iobind_session *session = (iobind_session *)&stranger;
-  expect(IOBIND_NOT_SUPPORTED, iobind_session_wrap(runtime, &stranger, fixture_deleter, &deleted, &session, &fault));
+  expect(IOBIND_ERROR_NOT_SUPPORTED, iobind_session_wrap(runtime, &stranger, fixture_deleter, &deleted, &session, &fault));
   expect_words("unit_session");
   assert_null(session);
   assert_int_equal(deleted.count, 0);
-  expect(IOBIND_INVALID_ARGUMENT, iobind_session_wrap(runtime, NULL, NULL, NULL, &session, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_session_wrap(runtime, NULL, NULL, NULL, &session, &fault));
 }
 
 static void profile(void **state) {
@@ -758,7 +752,7 @@ static void profile(void **state) {
   fclose(file);
   assert_non_null(strstr(text, "\"Add\""));
   assert_int_equal(unlink(path), 0);
-  expect(IOBIND_INVALID_STATE, iobind_session_end_profile(session, &path, &fault));
+  expect(IOBIND_ERROR_INVALID_STATE, iobind_session_end_profile(session, &path, &fault));
   expect_words("ended already");
   assert_null(path);
   iobind_session_destroy(session);

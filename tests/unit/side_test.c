@@ -128,7 +128,8 @@ static void swap_over_memory_that_goes(void **state) {
     assert_ptr_not_equal(page, MAP_FAILED);
     page[0] = page[1] = 3;
     iobind_tensor *x;
-    expect_ok(iobind_tensor_wrap(device, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, dims, 1, page, size, unmap, &size, &x, &fault));
+    expect_ok(
+        iobind_tensor_wrap(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 1, page, size, unmap, &size, &x, &fault));
     iobind_binding *binding = bind(session, x, y);
     iobind_tensor_release(x);
     expect_ok(iobind_binding_carry(binding, 0, 0, IOBIND_CARRY_SWAP, &fault));
@@ -223,14 +224,14 @@ static void state_in_place_needs_its_own_tensor(void **state) {
   iobind_tensor *x = twos(1);
   iobind_tensor *y = twos(2);
   iobind_binding *binding = bind(session, x, x);
-  expect(IOBIND_INVALID_ARGUMENT, iobind_binding_carry(binding, 0, 0, IOBIND_CARRY_IN_PLACE, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_binding_carry(binding, 0, 0, IOBIND_CARRY_IN_PLACE, &fault));
   expect_words("overlaps the memory of input 'y'");
   expect_ok(iobind_binding_set_input(binding, 1, IOBIND_INPUT_RESIDENT, y, NULL, &fault));
   expect_ok(iobind_binding_carry(binding, 0, 0, IOBIND_CARRY_IN_PLACE, &fault));
   expect_ok(iobind_binding_carry(binding, 1, 1, IOBIND_CARRY_IN_PLACE, &fault));
-  expect(IOBIND_INVALID_ARGUMENT, iobind_binding_set_input(binding, 1, IOBIND_INPUT_RESIDENT, x, NULL, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_binding_set_input(binding, 1, IOBIND_INPUT_RESIDENT, x, NULL, &fault));
   expect_words("'y'");
-  expect(IOBIND_INVALID_ARGUMENT,
+  expect(IOBIND_ERROR_INVALID_ARGUMENT,
          iobind_binding_set_output(binding, 1, IOBIND_OUTPUT_IN_PLACE, NULL, IOBIND_MEMORY_DEFAULT, x, &fault));
   expect_words("overlaps the memory of output 'sum'");
   expect_ok(iobind_binding_check(binding, &fault));
@@ -248,18 +249,18 @@ static void first_state_of_another_shape(void **state) {
   device = fixture_device(runtime, spec_of_test);
   iobind_session *session = fixture_session(runtime, device, "shape dims=n dtype=int64");
   iobind_tensor *x;
-  expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_INT64, three, 1, &x, &fault));
+  expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_INT64, three, 1, &x, &fault));
   for (size_t i = 0; i < 2; i++) {
     iobind_binding *binding;
     expect_ok(iobind_binding_create(session, &binding, &fault));
     expect_ok(iobind_binding_carry(binding, 0, 0, modes[i], &fault));
-    expect(IOBIND_SHAPE, iobind_binding_set_input(binding, 0, IOBIND_INPUT_SNAPSHOT, x, NULL, &fault));
+    expect(IOBIND_ERROR_SHAPE, iobind_binding_set_input(binding, 0, IOBIND_INPUT_SNAPSHOT, x, NULL, &fault));
     expect_words("int64[3]");
     iobind_binding_destroy(binding);
     expect_ok(iobind_binding_create(session, &binding, &fault));
     expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_SNAPSHOT, x, NULL, &fault));
     run(binding);
-    expect(IOBIND_SHAPE, iobind_binding_carry(binding, 0, 0, modes[i], &fault));
+    expect(IOBIND_ERROR_SHAPE, iobind_binding_carry(binding, 0, 0, modes[i], &fault));
     expect_words("int64[3]");
     iobind_tensor *shape;
     expect_ok(iobind_binding_get_output(binding, 0, &shape, &fault)); /* what was refused has changed nothing */
@@ -280,8 +281,8 @@ static void wrapped_memory_is_free_at_once(void **state) {
   for (int output = 0; output < 2; output++) {
     fixture_deleted deleted = {0};
     iobind_tensor *wrapped;
-    expect_ok(iobind_tensor_wrap(device, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, dims, 1, data, sizeof data, fixture_deleter,
-                                 &deleted, &wrapped, &fault));
+    expect_ok(iobind_tensor_wrap(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 1, data, sizeof data,
+                                 fixture_deleter, &deleted, &wrapped, &fault));
     iobind_binding *binding = bind(session, other, output == 1 ? other : wrapped);
     expect_ok(iobind_binding_carry(binding, 0, 0, IOBIND_CARRY_SWAP, &fault));
     if (output == 1) {
@@ -326,11 +327,11 @@ static void queued_runs(void **state) {
       expect_ok(iobind_binding_run(binding, stream, NULL, &fault));
       sum += (float)i;
     }
-    expect(IOBIND_INVALID_STATE, iobind_binding_run(binding, other, NULL, &fault));
-    expect(IOBIND_INVALID_STATE, iobind_binding_run(binding, NULL, NULL, &fault));
-    expect(IOBIND_INVALID_STATE, iobind_binding_set_input(binding, 1, IOBIND_INPUT_RESIDENT, x, NULL, &fault));
-    expect(IOBIND_INVALID_STATE, iobind_binding_update_input(binding, 1, added[0], sizeof added[0], other, &fault));
-    expect(IOBIND_INVALID_STATE, iobind_binding_update_input(binding, 0, added[0], sizeof added[0], stream, &fault));
+    expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_run(binding, other, NULL, &fault));
+    expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_run(binding, NULL, NULL, &fault));
+    expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_set_input(binding, 1, IOBIND_INPUT_RESIDENT, x, NULL, &fault));
+    expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_update_input(binding, 1, added[0], sizeof added[0], other, &fault));
+    expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_update_input(binding, 0, added[0], sizeof added[0], stream, &fault));
     expect_words("'x' is a carried state");
     expect_ok(iobind_stream_synchronize(stream, &fault));
     expect_output(binding, 0, sum);
@@ -460,8 +461,8 @@ static void handed_on_over_a_part(void **state) {
   expect_ok(iobind_tensor_slice(all, 1, 2, &last, &fault));
   iobind_binding *binding = bind_handed_on(session, first);
   expect_ok(iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_IN_PLACE, NULL, IOBIND_MEMORY_DEFAULT, last, &fault));
-  expect(IOBIND_INVALID_ARGUMENT, iobind_binding_check(binding, &fault));
-  expect(IOBIND_INVALID_ARGUMENT, iobind_binding_run(binding, NULL, NULL, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_binding_check(binding, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_binding_run(binding, NULL, NULL, &fault));
   expect_words("overlaps a part of the input's");
   expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, last, NULL, &fault));
   run(binding);
@@ -517,7 +518,7 @@ static void handed_on_to_the_host(void **state) {
     iobind_stream *stream;
     iobind_tensor *result;
     expect_ok(iobind_stream_create(device, NULL, &stream, &fault));
-    expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_HOST_ACCESSIBLE, IOBIND_FLOAT32, &two, 1, &source, &fault));
+    expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_HOST_ACCESSIBLE, IOBIND_DTYPE_FLOAT32, &two, 1, &source, &fault));
     expect_ok(iobind_tensor_write(source, 0, values, sizeof values, NULL, &fault));
     iobind_binding *binding;
     expect_ok(iobind_binding_create(session, &binding, &fault));

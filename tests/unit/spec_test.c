@@ -90,7 +90,7 @@ static void gpu_is_what_has_gpu_memory(void **state) {
     snprintf(vendor, sizeof vendor, "vendor=0X%08X:0", info.vendor_id);
     assert_ptr_equal(find(vendor), webgpu);
     snprintf(vendor, sizeof vendor, "vendor=0x%x:1", info.vendor_id);
-    expect_no_device(IOBIND_NOT_FOUND, vendor);
+    expect_no_device(IOBIND_ERROR_NOT_FOUND, vendor);
   }
 }
 
@@ -108,26 +108,26 @@ static void first_that_works(void **state) {
 /* None there: NOT_FOUND. Some there, none fit: DEVICE. Each with a reason for each entry. */
 static void none_that_works(void **state) {
   (void)state;
-  expect_no_device(IOBIND_NOT_FOUND, "dml");
+  expect_no_device(IOBIND_ERROR_NOT_FOUND, "dml");
   expect_words("dml: no such device");
-  expect_no_device(IOBIND_NOT_FOUND, "cpu:1");
-  expect_no_device(IOBIND_NOT_FOUND, "vendor=0xfffe,ep=None:3");
+  expect_no_device(IOBIND_ERROR_NOT_FOUND, "cpu:1");
+  expect_no_device(IOBIND_ERROR_NOT_FOUND, "vendor=0xfffe,ep=None:3");
   expect_words("vendor=0xfffe: no such device");
   expect_words("ep=None:3: no such device");
-  expect_no_device(IOBIND_DEVICE, "cpu/pinned");
+  expect_no_device(IOBIND_ERROR_WRONG_DEVICE, "cpu/pinned");
   expect_words("host-accessible");
-  expect_no_device(IOBIND_DEVICE, "dml,cpu/pinned");
+  expect_no_device(IOBIND_ERROR_WRONG_DEVICE, "dml,cpu/pinned");
   expect_words("dml: no such device");
 }
 
 static void pinned_needs_a_kind_of_memory(void **state) {
   (void)state;
   iobind_device *device = cpu;
-  expect(IOBIND_INVALID_ARGUMENT, iobind_runtime_find_device(runtime, "cpu/pinned", &device, NULL, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_runtime_find_device(runtime, "cpu/pinned", &device, NULL, &fault));
   assert_null(device);
-  expect(IOBIND_INVALID_ARGUMENT, iobind_runtime_find_device(runtime, "cpu,cuda/pinned", &device, NULL, &fault));
-  expect(IOBIND_INVALID_ARGUMENT, iobind_runtime_find_device(runtime, "cuda_pinned", &device, NULL, &fault));
-  expect_no_device(IOBIND_NOT_FOUND, "cuda_pinned,dml/pinned");
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_runtime_find_device(runtime, "cpu,cuda/pinned", &device, NULL, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_runtime_find_device(runtime, "cuda_pinned", &device, NULL, &fault));
+  expect_no_device(IOBIND_ERROR_NOT_FOUND, "cuda_pinned,dml/pinned");
 }
 
 static void mistakes(void **state) {
@@ -166,15 +166,15 @@ static void mistakes(void **state) {
       ":0",
   };
   for (size_t i = 0; i < sizeof specs / sizeof specs[0]; i++) {
-    expect_no_device(IOBIND_INVALID_ARGUMENT, specs[i]);
+    expect_no_device(IOBIND_ERROR_INVALID_ARGUMENT, specs[i]);
     expect_words("not a device spec");
   }
   /* a mistake is told also behind an entry that works: it must not depend on the machine */
-  expect_no_device(IOBIND_INVALID_ARGUMENT, "cpu,wbegpu");
+  expect_no_device(IOBIND_ERROR_INVALID_ARGUMENT, "cpu,wbegpu");
   expect_words("'wbegpu'");
-  expect(IOBIND_INVALID_ARGUMENT, iobind_runtime_find_device(runtime, "cpu", NULL, NULL, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_runtime_find_device(runtime, "cpu", NULL, NULL, &fault));
   iobind_device *device = cpu;
-  expect(IOBIND_INVALID_ARGUMENT, iobind_runtime_find_device(NULL, "cpu", &device, NULL, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_runtime_find_device(NULL, "cpu", &device, NULL, &fault));
   assert_null(device);
 }
 
@@ -184,14 +184,14 @@ static void long_specs(void **state) {
   memset(spec, 'x', sizeof spec);
   memcpy(spec, "ep=", 3);
   spec[sizeof spec - 1] = '\0';
-  expect_no_device(IOBIND_NOT_FOUND, spec);
+  expect_no_device(IOBIND_ERROR_NOT_FOUND, spec);
   for (size_t i = 3; i + 2 < sizeof spec; i += 2) {
     memcpy(spec + i, "\xC3\xA9", 2);
   }
-  expect_no_device(IOBIND_NOT_FOUND, spec);
+  expect_no_device(IOBIND_ERROR_NOT_FOUND, spec);
   memcpy(spec, "ep", 2);
   spec[2] = 'x';
-  expect_no_device(IOBIND_INVALID_ARGUMENT, spec);
+  expect_no_device(IOBIND_ERROR_INVALID_ARGUMENT, spec);
 }
 
 static void metadata(void **state) {
@@ -209,7 +209,7 @@ static void metadata(void **state) {
       expect_ok(iobind_device_get_metadata(device, i, &key, &value, &fault));
       assert_true(key != NULL && key[0] != '\0' && value != NULL);
     }
-    expect(IOBIND_NOT_FOUND, iobind_device_get_metadata(device, info.metadata_count, &key, &value, &fault));
+    expect(IOBIND_ERROR_NOT_FOUND, iobind_device_get_metadata(device, info.metadata_count, &key, &value, &fault));
     assert_null(key);
     assert_null(value);
   }

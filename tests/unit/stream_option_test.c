@@ -28,8 +28,8 @@ static void an_unknown_option(void **state) {
   fixture_arm();
   iobind_status status = iobind_stream_create(device, &options, &stream, &fault);
   iobind_stream_destroy(stream);
-  if (status != IOBIND_NOT_SUPPORTED) {
-    fixture_expect(IOBIND_INVALID_ARGUMENT, status, "iobind_stream_create", __FILE__, __LINE__);
+  if (status != IOBIND_ERROR_NOT_SUPPORTED) {
+    fixture_expect(IOBIND_ERROR_INVALID_ARGUMENT, status, "iobind_stream_create", __FILE__, __LINE__);
   }
   expect_words(key);
 }

@@ -26,8 +26,8 @@ static int start(void **state) {
   assert_int_equal(vdev_set(0, "race", "fail"), 0);
   expect_ok(iobind_stream_create(device, NULL, &first, &fault));
   expect_ok(iobind_stream_create(device, NULL, &second, &fault));
-  expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_UINT8, dims, 1, &on_device, &fault));
-  expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_HOST_ACCESSIBLE, IOBIND_UINT8, dims, 1, &pinned, &fault));
+  expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_UINT8, dims, 1, &on_device, &fault));
+  expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_HOST_ACCESSIBLE, IOBIND_DTYPE_UINT8, dims, 1, &pinned, &fault));
   return 0;
 }
 
@@ -106,7 +106,7 @@ static void missing_event_is_found(void **state) {
   (void)state;
   copy(pinned, on_device, first);
   const iobind_tensor *sources[1] = {on_device};
-  expect(IOBIND_RUNTIME, iobind_tensor_copy(sources, &pinned, 1, second, &fault));
+  expect(IOBIND_ERROR_RUNTIME, iobind_tensor_copy(sources, &pinned, 1, second, &fault));
   expect_words("no event or wait orders the two");
   expect_ok(iobind_stream_synchronize(first, &fault));
   copy(on_device, pinned, second);
@@ -135,7 +135,7 @@ static void writes_from_pageable_memory_return_at_once(void **state) {
   iobind_tensor *targets[WRITES];
   const int64_t dims[1] = {BYTES};
   for (int i = 0; i < WRITES; i++) {
-    expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_UINT8, dims, 1, &targets[i], &fault));
+    expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_UINT8, dims, 1, &targets[i], &fault));
   }
   for (int round = 0; round < 2; round++) {
     int64_t before = vdev_get(0, "time_ns");
@@ -196,7 +196,7 @@ static void runs_on_a_stream_return_at_once(void **state) {
   expect_ok(iobind_binding_run(bindings[0], first, NULL, &fault));
   expect_ok(iobind_binding_run(bindings[1], first, event, &fault));
   assert_int_equal(vdev_get(0, "time_ns"), before);
-  expect(IOBIND_INVALID_STATE, iobind_binding_run(bindings[0], second, NULL, &fault));
+  expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_run(bindings[0], second, NULL, &fault));
   expect_words("under way");
   expect_ok(iobind_event_wait(event, &fault));
   assert_int_equal(vdev_get(0, "time_ns"), before + 2 * millisecond);
@@ -220,7 +220,7 @@ static void tensor_given_up_under_a_copy(void **state) {
   const int64_t dims[1] = {BYTES};
   int64_t live = vdev_get(0, "live_bytes");
   iobind_tensor *target;
-  expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_UINT8, dims, 1, &target, &fault));
+  expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_UINT8, dims, 1, &target, &fault));
   copy(pinned, target, first);
   iobind_tensor_release(target);
   assert_true(vdev_get(0, "live_bytes") >= live + BYTES);

@@ -24,7 +24,7 @@ static int stop(void **state) {
 static iobind_tensor *make_text(const char *text) {
   static const int64_t one = 1;
   iobind_tensor *made = NULL;
-  expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_STRING, &one, 1, &made, &fault));
+  expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_STRING, &one, 1, &made, &fault));
   expect_ok(iobind_tensor_set_string(made, 0, text, &fault));
   return made;
 }
@@ -58,7 +58,7 @@ static void one_tensor_as_two_outputs(void **state) {
   iobind_binding *binding = bind(session);
   iobind_tensor *both = make_text("");
   expect_ok(set_fixed(binding, 0, both));
-  expect(IOBIND_INVALID_ARGUMENT, set_fixed(binding, 1, both));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, set_fixed(binding, 1, both));
   expect_words("overlaps the memory of output");
   iobind_tensor_release(both);
   iobind_binding_destroy(binding);
@@ -71,7 +71,7 @@ static void an_input_as_an_output(void **state) {
   iobind_binding *binding = bind(session);
   iobind_tensor *both = make_text("text");
   expect_ok(set_input(binding, 0, both));
-  expect(IOBIND_INVALID_ARGUMENT, set_fixed(binding, 0, both));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, set_fixed(binding, 0, both));
   expect_words("overlaps the memory of input");
   iobind_tensor_release(both);
   iobind_binding_destroy(binding);
@@ -84,7 +84,7 @@ static void an_output_as_an_input(void **state) {
   iobind_binding *binding = bind(session);
   iobind_tensor *both = make_text("text");
   expect_ok(set_fixed(binding, 0, both));
-  expect(IOBIND_INVALID_ARGUMENT, set_input(binding, 0, both));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, set_input(binding, 0, both));
   expect_words("overlaps the memory of output");
   iobind_tensor_release(both);
   iobind_binding_destroy(binding);
@@ -106,7 +106,7 @@ static void two_tensors_of_one_value(void **state) {
     expect_ok(iobind_tensor_wrap_ort(runtime, value, NULL, NULL, &same[i], &fault));
   }
   expect_ok(set_input(binding, 0, same[0]));
-  expect(IOBIND_INVALID_ARGUMENT, set_fixed(binding, 0, same[1]));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, set_fixed(binding, 0, same[1]));
   expect_words("overlaps the memory of input");
   iobind_binding_destroy(binding);
   iobind_tensor_release(same[0]);

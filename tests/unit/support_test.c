@@ -16,26 +16,26 @@
 static void error_is_filled(void **state) {
   (void)state;
   iobind_error error = IOBIND_ERROR_INIT;
-  assert_int_equal(iobind__fail(&error, IOBIND_SHAPE, "'%s': got %d", "x", 3), IOBIND_SHAPE);
+  assert_int_equal(iobind__fail(&error, IOBIND_ERROR_SHAPE, "'%s': got %d", "x", 3), IOBIND_ERROR_SHAPE);
   assert_int_equal(error.struct_size, 512);
-  assert_int_equal(error.status, IOBIND_SHAPE);
+  assert_int_equal(error.status, IOBIND_ERROR_SHAPE);
   assert_int_equal(error.ort_code, 0);
   assert_string_equal(error.message, "'x': got 3");
-  iobind__error_set(&error, IOBIND_RUNTIME, 9, "no");
-  assert_int_equal(error.status, IOBIND_RUNTIME);
+  iobind__error_set(&error, IOBIND_ERROR_RUNTIME, 9, "no");
+  assert_int_equal(error.status, IOBIND_ERROR_RUNTIME);
   assert_int_equal(error.ort_code, 9);
-  assert_int_equal(iobind__fail(&error, IOBIND_IO, "file"), IOBIND_IO);
+  assert_int_equal(iobind__fail(&error, IOBIND_ERROR_IO, "file"), IOBIND_ERROR_IO);
   assert_int_equal(error.ort_code, 0); /* the code of an earlier failure does not stay */
-  assert_int_equal(iobind__out_of_memory(&error, "tensor_create"), IOBIND_OUT_OF_MEMORY);
+  assert_int_equal(iobind__out_of_memory(&error, "tensor_create"), IOBIND_ERROR_OUT_OF_MEMORY);
   assert_string_equal(error.message, "tensor_create: out of host memory");
 }
 
 static void error_may_be_null(void **state) {
   (void)state;
-  assert_int_equal(iobind__fail(NULL, IOBIND_IO, "%d", 1), IOBIND_IO);
-  iobind__error_set(NULL, IOBIND_RUNTIME, 2, "%d", 1);
+  assert_int_equal(iobind__fail(NULL, IOBIND_ERROR_IO, "%d", 1), IOBIND_ERROR_IO);
+  iobind__error_set(NULL, IOBIND_ERROR_RUNTIME, 2, "%d", 1);
   size_t bytes = 7;
-  assert_int_equal(iobind_dtype_get_bytes(IOBIND_STRING, NULL, 0, &bytes, NULL), IOBIND_DTYPE);
+  assert_int_equal(iobind_dtype_get_bytes(IOBIND_DTYPE_STRING, NULL, 0, &bytes, NULL), IOBIND_ERROR_DTYPE);
 }
 
 /* A struct that a caller forgot to set up, or an older one, must not be written past its end. */
@@ -46,7 +46,7 @@ static void short_error_is_left_alone(void **state) {
     memset(&error, 0x5a, sizeof error);
     iobind_error before = error;
     error.struct_size = before.struct_size = size;
-    assert_int_equal(iobind__fail(&error, IOBIND_IO, "too much"), IOBIND_IO);
+    assert_int_equal(iobind__fail(&error, IOBIND_ERROR_IO, "too much"), IOBIND_ERROR_IO);
     assert_memory_equal(&error, &before, sizeof error);
   }
 }
@@ -55,18 +55,18 @@ static void short_error_is_left_alone(void **state) {
 static void error_is_handed_on(void **state) {
   (void)state;
   iobind_error kept = IOBIND_ERROR_INIT;
-  iobind__error_set(&kept, IOBIND_SHAPE, 7, "50%% of it");
+  iobind__error_set(&kept, IOBIND_ERROR_SHAPE, 7, "50%% of it");
   iobind_error error = {.struct_size = sizeof error + 8};
-  assert_int_equal(iobind__error_copy(&error, &kept), IOBIND_SHAPE);
+  assert_int_equal(iobind__error_copy(&error, &kept), IOBIND_ERROR_SHAPE);
   assert_int_equal(error.struct_size, sizeof error + 8);
-  assert_int_equal(error.status, IOBIND_SHAPE);
+  assert_int_equal(error.status, IOBIND_ERROR_SHAPE);
   assert_int_equal(error.ort_code, 7);
   assert_string_equal(error.message, "50% of it");
   iobind_error shorter = {.struct_size = 16};
-  assert_int_equal(iobind__error_copy(&shorter, &kept), IOBIND_SHAPE);
+  assert_int_equal(iobind__error_copy(&shorter, &kept), IOBIND_ERROR_SHAPE);
   assert_int_equal(shorter.status, 0);
   assert_string_equal(shorter.message, "");
-  assert_int_equal(iobind__error_copy(NULL, &kept), IOBIND_SHAPE);
+  assert_int_equal(iobind__error_copy(NULL, &kept), IOBIND_ERROR_SHAPE);
 }
 
 /* The name of the function that was called comes first, once. */
@@ -84,19 +84,19 @@ static void error_has_a_name(void **state) {
   };
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     iobind_error error = IOBIND_ERROR_INIT;
-    iobind__error_set(&error, IOBIND_SHAPE, 7, "%s", cases[i].message);
-    assert_int_equal(iobind__named(IOBIND_SHAPE, &error, "event_wait"), IOBIND_SHAPE);
+    iobind__error_set(&error, IOBIND_ERROR_SHAPE, 7, "%s", cases[i].message);
+    assert_int_equal(iobind__named(IOBIND_ERROR_SHAPE, &error, "event_wait"), IOBIND_ERROR_SHAPE);
     assert_string_equal(error.message, cases[i].named);
-    assert_int_equal(error.status, IOBIND_SHAPE);
+    assert_int_equal(error.status, IOBIND_ERROR_SHAPE);
     assert_int_equal(error.ort_code, 7);
     iobind_error before = error;
     assert_int_equal(iobind__named(IOBIND_OK, &error, "event_query"), IOBIND_OK);
     assert_memory_equal(&error, &before, sizeof error);
   }
   iobind_error shorter = {.struct_size = 16};
-  assert_int_equal(iobind__named(IOBIND_SHAPE, &shorter, "event_wait"), IOBIND_SHAPE);
+  assert_int_equal(iobind__named(IOBIND_ERROR_SHAPE, &shorter, "event_wait"), IOBIND_ERROR_SHAPE);
   assert_string_equal(shorter.message, "");
-  assert_int_equal(iobind__named(IOBIND_SHAPE, NULL, "event_wait"), IOBIND_SHAPE);
+  assert_int_equal(iobind__named(IOBIND_ERROR_SHAPE, NULL, "event_wait"), IOBIND_ERROR_SHAPE);
 }
 
 static void longer_error_is_filled(void **state) {
@@ -106,7 +106,7 @@ static void longer_error_is_filled(void **state) {
     char newer[32];
   } longer = {IOBIND_ERROR_INIT, "newer"};
   longer.error.struct_size = sizeof longer;
-  assert_int_equal(iobind__fail(&longer.error, IOBIND_IO, "file"), IOBIND_IO);
+  assert_int_equal(iobind__fail(&longer.error, IOBIND_ERROR_IO, "file"), IOBIND_ERROR_IO);
   assert_string_equal(longer.error.message, "file");
   assert_int_equal(longer.error.struct_size, sizeof longer);
   assert_string_equal(longer.newer, "newer");
@@ -115,7 +115,7 @@ static void longer_error_is_filled(void **state) {
 static void message_is_one_line(void **state) {
   (void)state;
   iobind_error error = IOBIND_ERROR_INIT;
-  iobind__error_set(&error, IOBIND_IO, 0, "a\nb\r\nc\td\x1B[2J\x7F \xC3\xA9\n");
+  iobind__error_set(&error, IOBIND_ERROR_IO, 0, "a\nb\r\nc\td\x1B[2J\x7F \xC3\xA9\n");
   assert_string_equal(error.message, "a b  c d [2J  \xC3\xA9 ");
 }
 
@@ -135,7 +135,7 @@ static void message_is_cut_at_a_character(void **state) {
       }
       text[length] = '\0';
       iobind_error error = IOBIND_ERROR_INIT;
-      iobind__error_set(&error, IOBIND_IO, 0, "%s", text);
+      iobind__error_set(&error, IOBIND_ERROR_IO, 0, "%s", text);
       size_t kept = strlen(error.message) - strlen("...");
       assert_true(test_is_utf8(error.message));
       assert_memory_equal(error.message, text, kept);
@@ -151,7 +151,7 @@ static void message_that_just_fits_is_whole(void **state) {
   memset(text, 'x', sizeof text);
   memcpy(text + 493, "\xC3\xA9", 3); /* the last character ends with the buffer */
   iobind_error error = IOBIND_ERROR_INIT;
-  iobind__error_set(&error, IOBIND_IO, 0, "%s", text);
+  iobind__error_set(&error, IOBIND_ERROR_IO, 0, "%s", text);
   assert_string_equal(error.message, text);
 }
 
@@ -220,10 +220,10 @@ static void options_too_short(void **state) {
   (void)state;
   settings given = {.struct_size = OLDEST - 1};
   settings out;
-  expect(IOBIND_INVALID_ARGUMENT, iobind__options_read(&out, sizeof out, OLDEST, &given, "call", &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind__options_read(&out, sizeof out, OLDEST, &given, "call", &fault));
   expect_words("_INIT");
   given.struct_size = 0;
-  expect(IOBIND_INVALID_ARGUMENT, iobind__options_read(&out, sizeof out, OLDEST, &given, "call", &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind__options_read(&out, sizeof out, OLDEST, &given, "call", &fault));
 }
 
 static void options_longer_needs_a_zero_tail(void **state) {
@@ -236,7 +236,7 @@ static void options_longer_needs_a_zero_tail(void **state) {
   expect_ok(iobind__options_read(&out, sizeof out, OLDEST, &given, "call", &fault));
   assert_int_equal(out.second, 3);
   given.newer[1] = (uint64_t)1 << 63; /* the very last byte */
-  expect(IOBIND_NOT_SUPPORTED, iobind__options_read(&out, sizeof out, OLDEST, &given, "call", &fault));
+  expect(IOBIND_ERROR_NOT_SUPPORTED, iobind__options_read(&out, sizeof out, OLDEST, &given, "call", &fault));
   expect_words("byte 39");
   /* what lies behind the size that the caller says is not looked at */
   given.known.struct_size = sizeof given - sizeof given.newer[1];
@@ -246,7 +246,7 @@ static void options_longer_needs_a_zero_tail(void **state) {
 static void flags_unknown(void **state) {
   (void)state;
   expect_ok(iobind__flags_check(5, 7, "call", &fault));
-  expect(IOBIND_NOT_SUPPORTED, iobind__flags_check(0x85, 7, "call", &fault));
+  expect(IOBIND_ERROR_NOT_SUPPORTED, iobind__flags_check(0x85, 7, "call", &fault));
   expect_words("0x80");
 }
 
@@ -280,10 +280,10 @@ static void info_that_is_none(void **state) {
   const settings full = {sizeof full, 4, 5, 6};
   settings before = {.struct_size = OLDEST - 1, .flags = 77};
   settings info = before;
-  expect(IOBIND_INVALID_ARGUMENT, iobind__info_write(&info, "settings", &full, sizeof full, OLDEST, "call", &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind__info_write(&info, "settings", &full, sizeof full, OLDEST, "call", &fault));
   expect_words("call: settings: expected struct_size");
   assert_memory_equal(&info, &before, sizeof info);
-  expect(IOBIND_INVALID_ARGUMENT, iobind__info_write(NULL, "settings", &full, sizeof full, OLDEST, "call", &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind__info_write(NULL, "settings", &full, sizeof full, OLDEST, "call", &fault));
   expect_words("call: settings is NULL");
 }
 

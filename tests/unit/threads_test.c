@@ -65,7 +65,7 @@ static bool run_bound(iobind_session *session, float first) {
   iobind_tensor *y = NULL;
   iobind_binding *binding = NULL;
   float got[3] = {0};
-  bool good = iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, &count, 1, &x, NULL) == IOBIND_OK &&
+  bool good = iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, &count, 1, &x, NULL) == IOBIND_OK &&
               iobind_tensor_write(x, 0, values, sizeof values, NULL, NULL) == IOBIND_OK &&
               iobind_binding_create(session, &binding, NULL) == IOBIND_OK &&
               iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, x, NULL, NULL) == IOBIND_OK &&
@@ -105,8 +105,8 @@ static void *run_unbound(void *argument) {
     float got = -1;
     iobind_tensor *x = NULL;
     iobind_tensor *y = NULL;
-    mine->good = iobind_tensor_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, &count, 1, &value, sizeof value, NULL, NULL, &x,
-                                    NULL) == IOBIND_OK &&
+    mine->good = iobind_tensor_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, &count, 1, &value, sizeof value, NULL,
+                                    NULL, &x, NULL) == IOBIND_OK &&
                  iobind_session_run(mine->shared, &x, &y, NULL) == IOBIND_OK &&
                  iobind_tensor_read(y, 0, &got, sizeof got, NULL, NULL) == IOBIND_OK && got == 2 * value && mine->good;
     iobind_tensor_release(x);
@@ -128,9 +128,9 @@ static iobind_binding *bind_loop(iobind_session **session, int64_t trips, iobind
   static const float zero = 0;
   *session = fixture_session(runtime, NULL, "loop");
   iobind_tensor *x = NULL;
-  expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_INT64, NULL, 0, trips_tensor, &fault));
+  expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_INT64, NULL, 0, trips_tensor, &fault));
   expect_ok(iobind_tensor_write(*trips_tensor, 0, &trips, sizeof trips, NULL, &fault));
-  expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, &one, 1, &x, &fault));
+  expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, &one, 1, &x, &fault));
   expect_ok(iobind_tensor_write(x, 0, &zero, sizeof zero, NULL, &fault));
   iobind_binding *binding = NULL;
   expect_ok(iobind_binding_create(*session, &binding, &fault));
@@ -170,25 +170,25 @@ static void busy_and_cancelled(void **state) {
       sched_yield();
     }
     iobind_tensor *output = trips;
-    expect(IOBIND_INVALID_STATE, iobind_binding_run(binding, NULL, NULL, &fault));
-    expect(IOBIND_INVALID_STATE, iobind_binding_check(binding, &fault));
-    expect(IOBIND_INVALID_STATE, iobind_binding_clear(binding, &fault));
-    expect(IOBIND_INVALID_STATE, iobind_binding_set_run_options(binding, NULL, &fault));
-    expect(IOBIND_INVALID_STATE, iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, trips, NULL, &fault));
-    expect(IOBIND_INVALID_STATE, iobind_binding_update_input(binding, 0, &endless, sizeof endless, NULL, &fault));
-    expect(IOBIND_INVALID_STATE,
+    expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_run(binding, NULL, NULL, &fault));
+    expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_check(binding, &fault));
+    expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_clear(binding, &fault));
+    expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_set_run_options(binding, NULL, &fault));
+    expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, trips, NULL, &fault));
+    expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_update_input(binding, 0, &endless, sizeof endless, NULL, &fault));
+    expect(IOBIND_ERROR_INVALID_STATE,
            iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_FRESH, NULL, IOBIND_MEMORY_DEFAULT, NULL, &fault));
-    expect(IOBIND_INVALID_STATE, iobind_binding_get_output(binding, 0, &output, &fault));
+    expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_get_output(binding, 0, &output, &fault));
     assert_null(output);
-    expect(IOBIND_INVALID_STATE, iobind_binding_take_output(binding, 0, &output, &fault));
+    expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_take_output(binding, 0, &output, &fault));
     expect_ok(iobind_binding_cancel(binding, &fault));
     expect_ok(iobind_binding_cancel(binding, &fault));
     assert_int_equal(pthread_join(thread, NULL), 0);
-    assert_int_equal(run.status, IOBIND_CANCELLED);
-    assert_int_equal(run.error.status, IOBIND_CANCELLED);
+    assert_int_equal(run.status, IOBIND_ERROR_CANCELLED);
+    assert_int_equal(run.error.status, IOBIND_ERROR_CANCELLED);
     static const int64_t few = 5;
     static const float five = 5;
-    expect(IOBIND_INVALID_STATE, iobind_binding_get_output(binding, 0, &output, &fault));
+    expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_get_output(binding, 0, &output, &fault));
     expect_ok(iobind_tensor_write(trips, 0, &few, sizeof few, NULL, &fault));
     expect_ok(iobind_binding_run(binding, NULL, NULL, &fault));
     expect_ok(iobind_binding_get_output(binding, 0, &output, &fault));
@@ -226,7 +226,7 @@ static void cancels_at_any_time(void **state) {
   size_t other = 0;
   for (size_t i = 0; i < 300; i++) {
     iobind_status status = iobind_binding_run(binding, NULL, NULL, NULL);
-    other += status != IOBIND_OK && status != IOBIND_CANCELLED;
+    other += status != IOBIND_OK && status != IOBIND_ERROR_CANCELLED;
   }
   atomic_store(&all.over, true);
   void *good = NULL;
@@ -250,7 +250,7 @@ static void *make_runtimes(void *argument) {
     iobind_runtime *own = NULL;
     iobind_tensor *tensor = NULL;
     mine->good = iobind_runtime_create(&options, &own, NULL) == IOBIND_OK &&
-                 iobind_tensor_create(iobind_runtime_get_device(own, 0), IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, &count, 1,
+                 iobind_tensor_create(iobind_runtime_get_device(own, 0), IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, &count, 1,
                                       &tensor, NULL) == IOBIND_OK &&
                  mine->good;
     iobind_runtime_destroy(own);
@@ -306,8 +306,8 @@ static void last_reference_in_any_thread(void **state) {
   static const int64_t count = 3;
   fixture_deleted deleted = {0, NULL};
   iobind_tensor *tensor = NULL;
-  expect_ok(iobind_tensor_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, &count, 1, values, sizeof values, fixture_deleter,
-                               &deleted, &tensor, &fault));
+  expect_ok(iobind_tensor_wrap(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, &count, 1, values, sizeof values,
+                               fixture_deleter, &deleted, &tensor, &fault));
   for (size_t i = 1; i < THREADS; i++) {
     iobind_tensor_retain(tensor);
   }

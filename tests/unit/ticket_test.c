@@ -96,8 +96,8 @@ static void hold(held_work *self) {
   const int64_t dims[1] = {BYTES};
   *self = (held_work){0};
   if (by_ep) { /* the virtual clock stands still until the host waits */
-    expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_HOST_ACCESSIBLE, IOBIND_UINT8, dims, 1, &self->from, &fault));
-    expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_UINT8, dims, 1, &self->to, &fault));
+    expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_HOST_ACCESSIBLE, IOBIND_DTYPE_UINT8, dims, 1, &self->from, &fault));
+    expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_UINT8, dims, 1, &self->to, &fault));
     const iobind_tensor *source = self->from;
     expect_ok(iobind_tensor_copy(&source, &self->to, 1, stream, &fault));
     self->ticket = iobind__stream_take_ticket(stream);
@@ -169,18 +169,18 @@ static void outcomes_are_kept(void **state) {
   counted_task tasks[COUNT];
   iobind__ticket tickets[COUNT];
   for (int i = 0; i < COUNT; i++) {
-    tasks[i] = make_task(i == BAD ? IOBIND_SHAPE : IOBIND_OK, NULL);
+    tasks[i] = make_task(i == BAD ? IOBIND_ERROR_SHAPE : IOBIND_OK, NULL);
     if (i == LATER) {
-      expect(IOBIND_SHAPE, iobind_stream_synchronize(stream, &fault));
+      expect(IOBIND_ERROR_SHAPE, iobind_stream_synchronize(stream, &fault));
     }
     tickets[i] = submit(&tasks[i]);
   }
   expect_ok(iobind__stream_wait_ticket(stream, tickets[LATER], &fault));
   for (int asked = 0; asked < 2; asked++) {
     expect_ok(iobind__stream_outcome(stream, tickets[GOOD], &fault));
-    expect(IOBIND_SHAPE, iobind__stream_outcome(stream, tickets[BAD], &fault));
+    expect(IOBIND_ERROR_SHAPE, iobind__stream_outcome(stream, tickets[BAD], &fault));
     expect_words("the task's own failure");
-    expect(IOBIND_SHAPE, iobind__stream_outcome(stream, tickets[BEHIND], &fault));
+    expect(IOBIND_ERROR_SHAPE, iobind__stream_outcome(stream, tickets[BEHIND], &fault));
     expect_ok(iobind__stream_outcome(stream, tickets[LATER], &fault));
   }
   for (int i = 0; i < COUNT; i++) {
@@ -193,14 +193,14 @@ static void outcomes_are_kept(void **state) {
 /* A failure that has been reported is not that of what comes next, be it only a point. */
 static void nothing_is_left_of_a_failure(void **state) {
   (void)state;
-  counted_task bad = make_task(IOBIND_SHAPE, NULL);
+  counted_task bad = make_task(IOBIND_ERROR_SHAPE, NULL);
   iobind_event *event;
   expect_ok(iobind_event_create(device, &event, &fault));
   submit(&bad);
   expect_ok(iobind_event_record(event, stream, &fault));
-  expect(IOBIND_SHAPE, iobind_event_wait(event, &fault));
-  expect(IOBIND_SHAPE, iobind_stream_synchronize(stream, &fault));
-  expect(IOBIND_SHAPE, iobind_event_wait(event, &fault)); /* it is of then */
+  expect(IOBIND_ERROR_SHAPE, iobind_event_wait(event, &fault));
+  expect(IOBIND_ERROR_SHAPE, iobind_stream_synchronize(stream, &fault));
+  expect(IOBIND_ERROR_SHAPE, iobind_event_wait(event, &fault)); /* it is of then */
   expect_ok(iobind_event_record(event, stream, &fault));
   expect_ok(iobind_event_wait(event, &fault));
   expect_ok(iobind_stream_synchronize(stream, &fault));
@@ -296,9 +296,9 @@ static void what_has_a_lower_ticket_is_before_the_point(void **state) {
   kind.take_ticket = take_behind_a_copy;
   assert_int_equal(vdev_set(0, "clock", "real"), 0); /* the virtual one moves bytes before their time */
   expect_ok(iobind_event_create(device, &event, &fault));
-  expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_UINT8, dims, 1, &from_beside, &fault));
-  expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_HOST_ACCESSIBLE, IOBIND_UINT8, dims, 1, &to_beside, &fault));
-  expect_ok(iobind_tensor_get_data(to_beside, IOBIND_UINT8, &arrived, &fault));
+  expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_UINT8, dims, 1, &from_beside, &fault));
+  expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_HOST_ACCESSIBLE, IOBIND_DTYPE_UINT8, dims, 1, &to_beside, &fault));
+  expect_ok(iobind_tensor_get_data(to_beside, IOBIND_DTYPE_UINT8, &arrived, &fault));
   expect_ok(iobind_tensor_write(from_beside, 0, written, sizeof written, NULL, &fault));
   memset(arrived, 0, sizeof written);
   assert_int_equal(vdev_set(0, "delay_copy", "every:1,us:20000"), 0);
@@ -319,7 +319,7 @@ static void no_thread_for_a_task(void **state) {
   (void)state;
   counted_task task = make_task(IOBIND_OK, NULL);
   no_threads = true;
-  expect(IOBIND_OUT_OF_MEMORY, iobind__stream_submit(stream, &task.task, NULL, &fault));
+  expect(IOBIND_ERROR_OUT_OF_MEMORY, iobind__stream_submit(stream, &task.task, NULL, &fault));
   no_threads = false;
   assert_int_equal(task.runs + task.refusals + task.destroyed, 0); /* it is the caller's */
   submit(&task);
@@ -336,7 +336,7 @@ static void task_of_a_stream_that_is_gone(void **state) {
   for (int bad = 0; bad < 2; bad++) {
     iobind_stream *gone;
     iobind__ticket ticket = UINT64_MAX;
-    counted_task task = make_task(bad ? IOBIND_SHAPE : IOBIND_OK, NULL);
+    counted_task task = make_task(bad ? IOBIND_ERROR_SHAPE : IOBIND_OK, NULL);
     expect_ok(iobind_stream_create(device, NULL, &gone, &fault));
     iobind__ref_retain(&gone->ref);
     iobind_stream_destroy(gone);

@@ -34,7 +34,7 @@ static int on_webgpu(void **state) {
 
 static iobind_tensor *make_bytes(int64_t count) {
   iobind_tensor *tensor = NULL;
-  expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_UINT8, &count, 1, &tensor, &fault));
+  expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_UINT8, &count, 1, &tensor, &fault));
   return tensor;
 }
 
@@ -133,7 +133,7 @@ static void view_of_few_bytes_stays_inside(void **state) {
     iobind_tensor *view = NULL;
     fixture_arm();
     iobind_status status = iobind_tensor_slice(base, 0, length, &view, &fault);
-    if (status == IOBIND_NOT_SUPPORTED && length % 4 != 0) {
+    if (status == IOBIND_ERROR_NOT_SUPPORTED && length % 4 != 0) {
       assert_null(view);
       continue; /* refused, where the device cannot do it */
     }
@@ -171,13 +171,13 @@ static void parts_outside_are_refused(void **state) {
     size_t offset, bytes;
   } rows[] = {{0, 11}, {10, 1}, {11, 0}, {1, SIZE_MAX}, {SIZE_MAX, 1}, {SIZE_MAX, SIZE_MAX}, {5, SIZE_MAX - 4}};
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-    expect(IOBIND_INVALID_ARGUMENT, iobind_tensor_write(tensor, rows[i].offset, bytes, rows[i].bytes, NULL, &fault));
-    expect(IOBIND_INVALID_ARGUMENT, iobind_tensor_read(tensor, rows[i].offset, bytes, rows[i].bytes, NULL, &fault));
+    expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_tensor_write(tensor, rows[i].offset, bytes, rows[i].bytes, NULL, &fault));
+    expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_tensor_read(tensor, rows[i].offset, bytes, rows[i].bytes, NULL, &fault));
   }
   expect_ok(iobind_tensor_write(tensor, 10, NULL, 0, NULL, &fault));
   expect_ok(iobind_tensor_read(tensor, 10, NULL, 0, NULL, &fault));
-  expect(IOBIND_INVALID_ARGUMENT, iobind_tensor_write(tensor, 0, NULL, 1, NULL, &fault));
-  expect(IOBIND_INVALID_ARGUMENT, iobind_tensor_read(NULL, 0, bytes, 1, NULL, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_tensor_write(tensor, 0, NULL, 1, NULL, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_tensor_read(NULL, 0, bytes, 1, NULL, &fault));
   iobind_tensor_release(tensor);
 }
 
@@ -211,18 +211,18 @@ static void pairs_that_do_not_fit(void **state) {
   iobind_tensor *start_of = NULL;
   expect_ok(iobind_tensor_slice(four, 0, 3, &start_of, &fault));
   const iobind_tensor *source = four;
-  expect(IOBIND_SHAPE, iobind_tensor_copy(&source, &three, 1, NULL, &fault));
+  expect(IOBIND_ERROR_SHAPE, iobind_tensor_copy(&source, &three, 1, NULL, &fault));
   expect_words("pair 0");
-  expect(IOBIND_DTYPE, iobind_tensor_copy(&source, &bytes, 1, NULL, &fault));
-  expect(IOBIND_INVALID_ARGUMENT, iobind_tensor_copy(&source, &four, 1, NULL, &fault));
+  expect(IOBIND_ERROR_DTYPE, iobind_tensor_copy(&source, &bytes, 1, NULL, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_tensor_copy(&source, &four, 1, NULL, &fault));
   source = three;
   expect_ok(iobind_tensor_copy(&source, &start_of, 1, NULL, &fault));
   iobind_tensor *twice[2] = {three, NULL};
   const iobind_tensor *from[2] = {start_of, start_of};
-  expect(IOBIND_INVALID_ARGUMENT, iobind_tensor_copy(from, twice, 2, NULL, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_tensor_copy(from, twice, 2, NULL, &fault));
   expect_words("target 1");
   expect_ok(iobind_tensor_copy(NULL, NULL, 0, NULL, &fault));
-  expect(IOBIND_INVALID_ARGUMENT, iobind_tensor_copy(NULL, twice, 1, NULL, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_tensor_copy(NULL, twice, 1, NULL, &fault));
   iobind_tensor_release(start_of);
   iobind_tensor_release(bytes);
   iobind_tensor_release(three);
@@ -271,8 +271,8 @@ static void too_much_memory(void **state) {
   static const int64_t counts[] = {(int64_t)1 << 43, (int64_t)1 << 52, (int64_t)1 << 59};
   for (size_t i = 0; i < 3; i++) {
     iobind_tensor *tensor = (iobind_tensor *)state;
-    expect(IOBIND_OUT_OF_MEMORY,
-           iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, &counts[i], 1, &tensor, &fault));
+    expect(IOBIND_ERROR_OUT_OF_MEMORY,
+           iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, &counts[i], 1, &tensor, &fault));
     assert_null(tensor);
   }
   static const float values[] = {1, 2, 3};
@@ -288,9 +288,10 @@ static void large_memory_holds_or_is_refused(void **state) {
   for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
     iobind_tensor *tensor = NULL;
     fixture_arm();
-    iobind_status status = iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, &counts[i], 1, &tensor, &fault);
+    iobind_status status =
+        iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, &counts[i], 1, &tensor, &fault);
     if (status != IOBIND_OK) {
-      fixture_expect(IOBIND_OUT_OF_MEMORY, status, "create", __FILE__, __LINE__);
+      fixture_expect(IOBIND_ERROR_OUT_OF_MEMORY, status, "create", __FILE__, __LINE__);
       continue;
     }
     static const float values[] = {1, 2, 3, 4};
@@ -307,7 +308,7 @@ static void strings(void **state) {
   iobind_device *cpu = iobind_runtime_get_device(runtime, 0);
   static const int64_t two = 2;
   iobind_tensor *tensor = NULL;
-  expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_STRING, &two, 1, &tensor, &fault));
+  expect_ok(iobind_tensor_create(cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_STRING, &two, 1, &tensor, &fault));
   expect_ok(iobind_tensor_set_string(tensor, 1, "h\xC3\xA9llo", &fault));
   char buffer[8] = "-------";
   size_t needed = 99;
@@ -322,17 +323,17 @@ static void strings(void **state) {
   expect_ok(iobind_tensor_set_string(tensor, 1, "", &fault));
   expect_ok(iobind_tensor_get_string(tensor, 1, buffer, sizeof buffer, &needed, &fault));
   assert_int_equal(needed, 0);
-  expect(IOBIND_INVALID_ARGUMENT, iobind_tensor_get_string(tensor, 2, buffer, 8, &needed, &fault));
-  expect(IOBIND_INVALID_ARGUMENT, iobind_tensor_set_string(tensor, SIZE_MAX, "x", &fault));
-  expect(IOBIND_INVALID_ARGUMENT, iobind_tensor_set_string(tensor, 0, NULL, &fault));
-  expect(IOBIND_INVALID_ARGUMENT, iobind_tensor_get_string(tensor, 0, NULL, 1, &needed, &fault));
-  expect(IOBIND_DTYPE, iobind_tensor_write(tensor, 0, buffer, 1, NULL, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_tensor_get_string(tensor, 2, buffer, 8, &needed, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_tensor_set_string(tensor, SIZE_MAX, "x", &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_tensor_set_string(tensor, 0, NULL, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, iobind_tensor_get_string(tensor, 0, NULL, 1, &needed, &fault));
+  expect(IOBIND_ERROR_DTYPE, iobind_tensor_write(tensor, 0, buffer, 1, NULL, &fault));
   void *data = buffer;
-  expect(IOBIND_DTYPE, iobind_tensor_get_data(tensor, IOBIND_STRING, &data, &fault));
+  expect(IOBIND_ERROR_DTYPE, iobind_tensor_get_data(tensor, IOBIND_DTYPE_STRING, &data, &fault));
   assert_null(data);
   assert_null(iobind_tensor_address(tensor));
   iobind_tensor *view = tensor;
-  expect(IOBIND_NOT_SUPPORTED, iobind_tensor_slice(tensor, 0, 1, &view, &fault));
+  expect(IOBIND_ERROR_NOT_SUPPORTED, iobind_tensor_slice(tensor, 0, 1, &view, &fault));
   assert_null(view);
   iobind_tensor_release(tensor);
 }
@@ -341,7 +342,8 @@ static void strings_on_a_device(void **state) {
   device = fixture_device(runtime, *state);
   static const int64_t two = 2;
   iobind_tensor *tensor = (iobind_tensor *)state;
-  expect(IOBIND_NOT_SUPPORTED, iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_STRING, &two, 1, &tensor, &fault));
+  expect(IOBIND_ERROR_NOT_SUPPORTED,
+         iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_STRING, &two, 1, &tensor, &fault));
   assert_null(tensor);
 }
 

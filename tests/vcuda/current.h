@@ -91,7 +91,7 @@ static inline iobind_device *get_gpu(int own) {
 
 static inline iobind_tensor *make_matrix(iobind_device *device, iobind_memory memory, const float *content) {
   iobind_tensor *made = NULL;
-  expect_ok(iobind_tensor_create(device, memory, IOBIND_FLOAT32, square, 2, &made, &fault));
+  expect_ok(iobind_tensor_create(device, memory, IOBIND_DTYPE_FLOAT32, square, 2, &made, &fault));
   expect_ok(iobind_tensor_write(made, 0, content, sizeof unit, NULL, &fault));
   return made;
 }

@@ -145,7 +145,7 @@ static void tensor_create(int own) {
   world w = make_world(own);
   for (int memory = IOBIND_MEMORY_DEFAULT; memory <= IOBIND_MEMORY_HOST_ACCESSIBLE; memory++) {
     iobind_tensor *made = NULL;
-    ELSEWHERE(own, iobind_tensor_create(w.device, (iobind_memory)memory, IOBIND_FLOAT32, square, 2, &made, &fault));
+    ELSEWHERE(own, iobind_tensor_create(w.device, (iobind_memory)memory, IOBIND_DTYPE_FLOAT32, square, 2, &made, &fault));
     if (memory == IOBIND_MEMORY_DEFAULT) {
       expect_on(own, made);
     }
@@ -159,8 +159,8 @@ static void tensor_wrap(int own) {
   iobind_tensor *made = NULL;
   void *memory = NULL;
   assert_int_equal(cudaMalloc(&memory, sizeof unit), CUDA_OK);
-  ELSEWHERE(own, iobind_tensor_wrap(w.device, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, square, 2, memory, sizeof unit, NULL, NULL,
-                                    &made, &fault));
+  ELSEWHERE(own, iobind_tensor_wrap(w.device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, square, 2, memory, sizeof unit, NULL,
+                                    NULL, &made, &fault));
   iobind_tensor_release(made);
   assert_int_equal(cudaFree(memory), CUDA_OK);
   end_world(&w);
@@ -169,7 +169,7 @@ static void tensor_wrap(int own) {
 static void tensor_view(int own) {
   world w = make_world(own);
   iobind_tensor *made = NULL;
-  ELSEWHERE(own, iobind_tensor_view(w.x, 0, IOBIND_FLOAT32, square, 2, &made, &fault));
+  ELSEWHERE(own, iobind_tensor_view(w.x, 0, IOBIND_DTYPE_FLOAT32, square, 2, &made, &fault));
   expect_matrix(made, values);
   iobind_tensor_release(made);
   end_world(&w);
@@ -201,7 +201,7 @@ static void tensor_get_data(int own) {
   world w = make_world(own);
   void *data = NULL;
   iobind_tensor *pinned = make_matrix(w.device, IOBIND_MEMORY_HOST_ACCESSIBLE, values);
-  ELSEWHERE(own, iobind_tensor_get_data(pinned, IOBIND_FLOAT32, &data, &fault));
+  ELSEWHERE(own, iobind_tensor_get_data(pinned, IOBIND_DTYPE_FLOAT32, &data, &fault));
   assert_memory_equal(data, values, sizeof values);
   iobind_tensor_release(pinned);
   end_world(&w);
@@ -235,7 +235,7 @@ static void tensor_write__staged(int own) {
   static const int64_t dim = LARGE;
   world w = make_world(own);
   iobind_tensor *large = NULL;
-  expect_ok(iobind_tensor_create(w.device, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, &dim, 1, &large, &fault));
+  expect_ok(iobind_tensor_create(w.device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, &dim, 1, &large, &fault));
   for (int i = 0; i < LARGE; i++) {
     in[i] = (float)(own * 1000 + i % 1000);
   }

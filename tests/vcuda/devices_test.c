@@ -67,7 +67,7 @@ static iobind_tensor *make_tensor(int gpu, iobind_memory memory, float value) {
   static const int64_t dim = COUNT;
   const float values[COUNT] = {value, value, value, value};
   iobind_tensor *tensor;
-  TRY(iobind_tensor_create(devices[gpu], memory, IOBIND_FLOAT32, &dim, 1, &tensor, &fault));
+  TRY(iobind_tensor_create(devices[gpu], memory, IOBIND_DTYPE_FLOAT32, &dim, 1, &tensor, &fault));
   TRY(iobind_tensor_write(tensor, 0, values, sizeof values, NULL, &fault));
   if (memory == IOBIND_MEMORY_DEFAULT) {
     expect_on(tensor, gpu);
@@ -251,7 +251,7 @@ static void products(int gpu) {
   iobind_session *session = make_session(gpu, "matmul m=2 k=2 n=2", 0, NULL);
   TRY(iobind_binding_create(session, &binding, &fault));
   for (size_t i = 0; i < 2; i++) {
-    TRY(iobind_tensor_create(devices[gpu], IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, dims, 2, &inputs[i], &fault));
+    TRY(iobind_tensor_create(devices[gpu], IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 2, &inputs[i], &fault));
     TRY(iobind_tensor_write(inputs[i], 0, values, sizeof values, NULL, &fault));
     TRY(iobind_binding_set_input(binding, i, IOBIND_INPUT_RESIDENT, inputs[i], NULL, &fault));
   }
@@ -411,8 +411,8 @@ static void expect_wrapped(iobind_status expected, int gpu, iobind_memory memory
   iobind_tensor *tensor = NULL;
   fixture_arm();
   fixture_expect(expected,
-                 iobind_tensor_wrap(devices[gpu], memory, IOBIND_FLOAT32, &dim, 1, data, COUNT * sizeof(float), NULL, NULL,
-                                    &tensor, &fault),
+                 iobind_tensor_wrap(devices[gpu], memory, IOBIND_DTYPE_FLOAT32, &dim, 1, data, COUNT * sizeof(float), NULL,
+                                    NULL, &tensor, &fault),
                  "iobind_tensor_wrap", __FILE__, __LINE__);
   expect_kept("iobind_tensor_wrap", __LINE__);
   if (words != NULL) {
@@ -437,14 +437,14 @@ static void wrapped_memory(void **state) {
     expect_wrapped(IOBIND_OK, gpu, device, memory, NULL);
     expect_wrapped(IOBIND_OK, gpu, pinned, locked, NULL);
     expect_wrapped(IOBIND_OK, 1 - gpu, pinned, locked, NULL); /* all GPUs can use it */
-    expect_wrapped(IOBIND_DEVICE, 1 - gpu, device, memory, "got memory of CUDA's device");
-    expect_wrapped(IOBIND_DEVICE, gpu, pinned, memory, "got memory of a GPU");
-    expect_wrapped(IOBIND_DEVICE, gpu, device, locked, "got pinned memory");
-    expect_wrapped(IOBIND_DEVICE, gpu, device, pageable, "that CUDA does not know");
-    expect_wrapped(IOBIND_DEVICE, gpu, pinned, pageable, "that CUDA does not know");
+    expect_wrapped(IOBIND_ERROR_WRONG_DEVICE, 1 - gpu, device, memory, "got memory of CUDA's device");
+    expect_wrapped(IOBIND_ERROR_WRONG_DEVICE, gpu, pinned, memory, "got memory of a GPU");
+    expect_wrapped(IOBIND_ERROR_WRONG_DEVICE, gpu, device, locked, "got pinned memory");
+    expect_wrapped(IOBIND_ERROR_WRONG_DEVICE, gpu, device, pageable, "that CUDA does not know");
+    expect_wrapped(IOBIND_ERROR_WRONG_DEVICE, gpu, pinned, pageable, "that CUDA does not know");
     assert_int_equal(cudaFree(memory), CUDA_OK);
     assert_int_equal(cudaFreeHost(locked), CUDA_OK);
-    expect_wrapped(IOBIND_DEVICE, gpu, device, memory, "that CUDA does not know");
+    expect_wrapped(IOBIND_ERROR_WRONG_DEVICE, gpu, device, memory, "that CUDA does not know");
     assert_int_equal(cudaPeekAtLastError(), CUDA_OK);
     free(pageable);
   }
@@ -472,11 +472,11 @@ static void user_streams(void **state) {
   TRY(test_session_with(runtime, "scale", &options, &session, &fault));
   DO(iobind_session_destroy(session));
   options.devices = &devices[0];
-  expect(IOBIND_DEVICE, test_session_with(runtime, "scale", &options, &session, &fault));
+  expect(IOBIND_ERROR_WRONG_DEVICE, test_session_with(runtime, "scale", &options, &session, &fault));
   expect_words("expected a stream of 'cuda:0'");
   assert_int_equal(cudaStreamDestroy(theirs), CUDA_OK);
   options.devices = &devices[1];
-  expect(IOBIND_INVALID_ARGUMENT, test_session_with(runtime, "scale", &options, &session, &fault));
+  expect(IOBIND_ERROR_INVALID_ARGUMENT, test_session_with(runtime, "scale", &options, &session, &fault));
   expect_words("was it destroyed?");
   assert_int_equal(cudaPeekAtLastError(), CUDA_OK);
 }

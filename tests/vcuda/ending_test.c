@@ -20,9 +20,9 @@ static void a_replay_that_fails(void **state) {
   close_gate(&g, stream); /* otherwise the device may fail within the call, which tells it then */
   expect_ok(iobind_binding_run(d.binding, stream, event, &fault));
   open_gate(&g);
-  expect(IOBIND_DEVICE_LOST, iobind_event_wait(event, &fault));
-  expect(IOBIND_DEVICE_LOST, iobind_binding_get_output(d.binding, 0, &y, &fault));
-  expect(IOBIND_DEVICE_LOST, iobind_stream_synchronize(stream, &fault));
+  expect(IOBIND_ERROR_DEVICE_LOST, iobind_event_wait(event, &fault));
+  expect(IOBIND_ERROR_DEVICE_LOST, iobind_binding_get_output(d.binding, 0, &y, &fault));
+  expect(IOBIND_ERROR_DEVICE_LOST, iobind_stream_synchronize(stream, &fault));
   free_doubler(&d);
   iobind_event_destroy(event);
   iobind_stream_destroy(stream);
@@ -64,7 +64,7 @@ static void a_capture_that_fails(void **state) {
   delay("every:1,us:2000", "every:1,us:2000");
   copy_on(stream, in.slices[0], x);
   assert_int_equal(vcuda_set(0, "fail_compute", "3"), 0);
-  assert_int_equal(iobind_binding_run(binding, stream, NULL, &fault), IOBIND_RUNTIME);
+  assert_int_equal(iobind_binding_run(binding, stream, NULL, &fault), IOBIND_ERROR_RUNTIME);
   expect_ok(iobind_stream_synchronize(stream, &fault));
   expect_tensor(x, 3);
   assert_int_equal(vcuda_set(0, "fail_capture", "1"), 0); /* 901: tried once more */
@@ -149,11 +149,11 @@ static void graphs_stay_while_replays_are_queued(void **state) {
   doubler d = make_captured(session);
   close_gate(&g, stream);
   expect_ok(iobind_binding_run(d.binding, stream, NULL, &fault));
-  expect(IOBIND_INVALID_STATE, iobind_binding_forget_graphs(d.binding, &fault));
+  expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_forget_graphs(d.binding, &fault));
   expect_words("under way");
-  expect(IOBIND_INVALID_STATE, iobind_binding_set_run_options(d.binding, NULL, &fault));
-  expect(IOBIND_INVALID_STATE, iobind_binding_set_input(d.binding, 0, IOBIND_INPUT_RESIDENT, d.y, NULL, &fault));
-  expect(IOBIND_INVALID_STATE, iobind_binding_run(d.binding, NULL, NULL, &fault));
+  expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_set_run_options(d.binding, NULL, &fault));
+  expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_set_input(d.binding, 0, IOBIND_INPUT_RESIDENT, d.y, NULL, &fault));
+  expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_run(d.binding, NULL, NULL, &fault));
   expect_ok(iobind_binding_cancel(d.binding, &fault)); /* it is too late */
   open_gate(&g);
   expect_ok(iobind_binding_get_output(d.binding, 0, &y, &fault));
@@ -209,12 +209,12 @@ static void released_within_a_run(void **state) {
   iobind_tensor *x;
   iobind_tensor *shapes[2];
   int64_t *wanted[2];
-  expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, &one, 1, &x, &fault));
+  expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, &one, 1, &x, &fault));
   const float value = 3;
   expect_ok(iobind_tensor_write(x, 0, &value, sizeof value, NULL, &fault));
   for (size_t i = 0; i < 2; i++) {
-    expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_HOST_ACCESSIBLE, IOBIND_INT64, &two, 1, &shapes[i], &fault));
-    expect_ok(iobind_tensor_get_data(shapes[i], IOBIND_INT64, (void **)&wanted[i], &fault));
+    expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_HOST_ACCESSIBLE, IOBIND_DTYPE_INT64, &two, 1, &shapes[i], &fault));
+    expect_ok(iobind_tensor_get_data(shapes[i], IOBIND_DTYPE_INT64, (void **)&wanted[i], &fault));
     wanted[i][0] = wanted[i][1] = 2;
     expect_ok(iobind_binding_create(session, &bindings[i], &fault));
     expect_ok(iobind_binding_set_input(bindings[i], 0, IOBIND_INPUT_RESIDENT, x, NULL, &fault));
@@ -222,7 +222,7 @@ static void released_within_a_run(void **state) {
   }
   expect_ok(iobind_binding_run(bindings[0], stream, NULL, &fault));
   if (iobind__session_graphs_have(session, IOBIND__QUIRK_GRAPH_RECYCLES)) { /* one graph a session */
-    expect(IOBIND_INVALID_STATE, iobind_binding_run(bindings[1], stream, NULL, &fault));
+    expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_run(bindings[1], stream, NULL, &fault));
     iobind_binding_destroy(bindings[0]);
     expect_ok(iobind_stream_synchronize(stream, &fault));
     expect_ok(iobind_binding_run(bindings[1], stream, NULL, &fault));
@@ -296,8 +296,8 @@ static void *work(void *context) {
   iobind_binding *binding = NULL;
   iobind_error *error = &self->fault;
   bool good = iobind_stream_create(device, NULL, &own, error) == IOBIND_OK &&
-              iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, &dim, 1, &x, error) == IOBIND_OK &&
-              iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, &dim, 1, &y, error) == IOBIND_OK &&
+              iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, &dim, 1, &x, error) == IOBIND_OK &&
+              iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, &dim, 1, &y, error) == IOBIND_OK &&
               iobind_binding_create(self->session, &binding, error) == IOBIND_OK &&
               iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, x, NULL, error) == IOBIND_OK &&
               iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_FIXED, NULL, IOBIND_MEMORY_DEFAULT, y, error) == IOBIND_OK;
@@ -322,8 +322,8 @@ static void *copy_beside(void *context) {
   iobind_tensor *b = NULL;
   iobind_event *event = NULL;
   iobind_error *error = &self->fault;
-  bool good = iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, &dim, 1, &a, error) == IOBIND_OK &&
-              iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, &dim, 1, &b, error) == IOBIND_OK &&
+  bool good = iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, &dim, 1, &a, error) == IOBIND_OK &&
+              iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, &dim, 1, &b, error) == IOBIND_OK &&
               iobind_event_create(device, &event, error) == IOBIND_OK;
   for (int turn = 0; turn < 100 && good; turn++) {
     const float values[COUNT] = {(float)turn, (float)turn, (float)turn, (float)turn};

@@ -130,7 +130,7 @@ static void a_late_failure_ends_its_run(void **state) {
   (void)!iobind_stream_synchronize(run.stream, &fault);
   fixture_arm();
   iobind_status status = iobind_binding_set_run_options(run.binding, NULL, &fault);
-  if (status == IOBIND_INVALID_STATE) {
+  if (status == IOBIND_ERROR_INVALID_STATE) {
     fail_msg("expected a run that is over, got: %s", fault.message);
   }
   recover();
@@ -139,7 +139,7 @@ static void a_late_failure_ends_its_run(void **state) {
   status = iobind_tensor_write(run.x, 0, threes, sizeof threes, NULL, &fault);
   fixture_arm();
   status = status == IOBIND_OK ? iobind_binding_run(run.binding, NULL, NULL, &fault) : status;
-  if (status == IOBIND_INVALID_STATE) {
+  if (status == IOBIND_ERROR_INVALID_STATE) {
     fail_msg("expected a run that is over, got: %s", fault.message);
   }
   if (status == IOBIND_OK) {
@@ -404,7 +404,7 @@ static void memory_that_cannot_be_made(void **state) {
     healthy self = make_healthy();
     iobind_tensor *made = NULL;
     arm(memory == IOBIND_MEMORY_DEFAULT ? "fail_alloc" : "fail_pinned", "1");
-    stays_healthy(&self, iobind_tensor_create(device, (iobind_memory)memory, IOBIND_FLOAT32, &dim, 1, &made, &fault),
+    stays_healthy(&self, iobind_tensor_create(device, (iobind_memory)memory, IOBIND_DTYPE_FLOAT32, &dim, 1, &made, &fault),
                   "tensor_create");
   }
 }

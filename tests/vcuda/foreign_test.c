@@ -53,9 +53,9 @@ static void double_on(void *handle) {
   iobind_binding *binding;
   iobind_session *session = fixture_session(runtime, device, "scale");
   expect_ok(wrap(handle, &stream));
-  expect_ok(iobind_tensor_wrap(device, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, dims, 1, memory, sizeof threes, NULL, NULL, &x,
-                               &fault));
-  expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, dims, 1, &y, &fault));
+  expect_ok(iobind_tensor_wrap(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 1, memory, sizeof threes, NULL, NULL,
+                               &x, &fault));
+  expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 1, &y, &fault));
   expect_ok(iobind_binding_create(session, &binding, &fault));
   expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, x, NULL, &fault));
   expect_ok(iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_FIXED, NULL, IOBIND_MEMORY_DEFAULT, y, &fault));
@@ -97,7 +97,7 @@ static void of_the_legacy_stream(void **state) {
 #define REFUSED(stream, call)                                             \
   do {                                                                    \
     int capturing = 0;                                                    \
-    expect(IOBIND_INVALID_STATE, call);                                   \
+    expect(IOBIND_ERROR_INVALID_STATE, call);                             \
     assert_int_equal(cudaStreamIsCapturing(stream, &capturing), CUDA_OK); \
     assert_int_equal(capturing, CAPTURE_ACTIVE);                          \
   } while (0)
@@ -134,7 +134,7 @@ static void free_doubler(doubler *made) {
 static iobind_tensor *make_floats(void) {
   const int64_t dims[1] = {COUNT};
   iobind_tensor *made;
-  expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, dims, 1, &made, &fault));
+  expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 1, &made, &fault));
   return made;
 }
 
@@ -216,17 +216,17 @@ static void sessions_that_the_ep_would_not_survive(void **state) {
   assert_int_equal(cudaStreamCreateWithFlags(&theirs, NON_BLOCKING), CUDA_OK);
   snprintf(address, sizeof address, "%p", (void *)theirs);
   assert_int_equal(cudaStreamBeginCapture(theirs, RELAXED), CUDA_OK);
-  expect(IOBIND_INVALID_STATE, session_on(NULL, &session));
+  expect(IOBIND_ERROR_INVALID_STATE, session_on(NULL, &session));
   expect_words("session_create: 'cuda:0': a stream of the device was being captured");
   assert_int_not_equal(cudaStreamEndCapture(theirs, (void *)&graph), CUDA_OK); /* CUDA's rule, whoever waits */
   assert_int_equal(cudaStreamBeginCapture(theirs, RELAXED), CUDA_OK);
-  expect(IOBIND_INVALID_STATE, test_session_with(runtime, "scale", &options, &session, &fault));
+  expect(IOBIND_ERROR_INVALID_STATE, test_session_with(runtime, "scale", &options, &session, &fault));
   assert_int_equal(cudaStreamEndCapture(theirs, (void *)&graph),
                    CUDA_OK); /* a stream that is given is asked first, which ends nothing */
   assert_int_equal(cudaGraphDestroy(graph), CUDA_OK);
   assert_int_equal(vcuda_set(0, "fail_copy", "1,late"), 0);
   assert_int_not_equal(cudaMemcpy(memory, pinned, sizeof threes, UP), CUDA_OK);
-  expect(IOBIND_DEVICE_LOST, test_session_with(runtime, "scale", &options, &session, &fault));
+  expect(IOBIND_ERROR_DEVICE_LOST, test_session_with(runtime, "scale", &options, &session, &fault));
   expect_words("214");
   iobind_runtime_destroy(runtime);
   (void)vcuda_recover(0);
@@ -256,7 +256,7 @@ static void sessions_by_a_policy(void **state) {
   for (size_t i = 0; i < sizeof takes_gpu / sizeof takes_gpu[0]; i++) {
     options.policy = takes_gpu[i];
     assert_int_equal(cudaStreamBeginCapture(theirs, RELAXED), CUDA_OK);
-    expect(IOBIND_INVALID_STATE, test_session_with(runtime, "scale", &options, &session, &fault));
+    expect(IOBIND_ERROR_INVALID_STATE, test_session_with(runtime, "scale", &options, &session, &fault));
     expect_words("session_create: 'cuda:0': a stream of the device was being captured");
     assert_int_not_equal(cudaStreamEndCapture(theirs, (void *)&graph), CUDA_OK); /* CUDA's rule, whoever waits */
     (void)cudaGetLastError();                                                    /* ORT would take it for its own */
@@ -319,9 +319,9 @@ static void events_go_both_ways(void **state) {
   native.kind = IOBIND_NATIVE_CUDA;
   native.handle = event;
   expect_ok(iobind_stream_create(device, NULL, &stream, &fault));
-  expect_ok(iobind_tensor_wrap(device, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, dims, 1, memory, sizeof threes, NULL, NULL, &x,
-                               &fault));
-  expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, dims, 1, &y, &fault));
+  expect_ok(iobind_tensor_wrap(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 1, memory, sizeof threes, NULL, NULL,
+                               &x, &fault));
+  expect_ok(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 1, &y, &fault));
   const iobind_tensor *from = x;
   assert_int_equal(cudaMemcpyAsync(memory, pinned, sizeof threes, UP, theirs), CUDA_OK);
   assert_int_equal(cudaEventRecord(event, theirs), CUDA_OK);
@@ -385,12 +385,12 @@ static void streams_of_elsewhere_are_refused(void **state) {
   enum { PER_THREAD = 2 };
   iobind_stream *stream;
   cuda_stream theirs;
-  assert_int_equal(wrap((void *)PER_THREAD, &stream), IOBIND_NOT_SUPPORTED);
+  assert_int_equal(wrap((void *)PER_THREAD, &stream), IOBIND_ERROR_NOT_SUPPORTED);
   expect_words("PerThread");
   assert_int_equal(cudaSetDevice(1), CUDA_OK);
   assert_int_equal(cudaStreamCreateWithFlags(&theirs, NON_BLOCKING), CUDA_OK);
   assert_int_equal(cudaSetDevice(0), CUDA_OK);
-  assert_int_equal(wrap(theirs, &stream), IOBIND_DEVICE);
+  assert_int_equal(wrap(theirs, &stream), IOBIND_ERROR_WRONG_DEVICE);
   assert_int_equal(cudaStreamDestroy(theirs), CUDA_OK);
 }
 

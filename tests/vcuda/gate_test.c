@@ -194,13 +194,13 @@ static void limits_within_an_open_capture(void **state) {
   end_run(&self->captor);
   end_run(&self->other);
   end_run(&on_stream);
-  assert_int_equal(of_event, IOBIND_TIMEOUT);
+  assert_int_equal(of_event, IOBIND_ERROR_TIMEOUT);
   assert_true(after_event - begin >= limit);
-  assert_int_equal(of_item, IOBIND_TIMEOUT);
+  assert_int_equal(of_item, IOBIND_ERROR_TIMEOUT);
   assert_true(after_item - after_event >= limit);
   assert_int_equal(of_query, IOBIND_OK);
   assert_int_equal(done, 0);
-  assert_int_equal(at_once, IOBIND_TIMEOUT);
+  assert_int_equal(at_once, IOBIND_ERROR_TIMEOUT);
   assert_int_equal(self->other.status, IOBIND_OK);
   assert_int_equal(on_stream.status, IOBIND_OK);
   expect_captured(self);
@@ -223,7 +223,8 @@ static void a_capture_behind_a_wait(void **state) {
   expect_ok(iobind_tensor_read(self->x, 0, read, sizeof read, self->stream, &fault));
   expect_ok(iobind_event_record(self->event, self->stream, &fault));
   iobind_status of_event = iobind_event_wait_for(self->event, limit, NULL);
-  assert_true(of_event == IOBIND_TIMEOUT || of_event == IOBIND_OK); /* OK: this thread stood still for longer than the copy */
+  assert_true(of_event == IOBIND_ERROR_TIMEOUT ||
+              of_event == IOBIND_OK); /* OK: this thread stood still for longer than the copy */
   start_run(&self->captor);
   expect_ok(iobind_event_wait_for(self->event, long_time, &fault));
   end_run(&self->captor);

@@ -10,7 +10,7 @@ static const int64_t dim = COUNT;
 static fixture_deleted deleted;
 
 static void refused(iobind_status status, const char *what) {
-  if (status != IOBIND_INVALID_ARGUMENT && status != IOBIND_DEVICE && status != IOBIND_NOT_SUPPORTED) {
+  if (status != IOBIND_ERROR_INVALID_ARGUMENT && status != IOBIND_ERROR_WRONG_DEVICE && status != IOBIND_ERROR_NOT_SUPPORTED) {
     fail_msg("%s: expected it to be refused, got %s: %s", what, iobind_status_name((int32_t)status),
              status == IOBIND_OK ? "" : fault.message);
   }
@@ -21,7 +21,8 @@ static void refused(iobind_status status, const char *what) {
 static iobind_status wrap(iobind_memory memory, void *data, iobind_tensor **tensor) {
   deleted = (fixture_deleted){0};
   fixture_arm();
-  return iobind_tensor_wrap(device, memory, IOBIND_FLOAT32, &dim, 1, data, BYTES, fixture_deleter, &deleted, tensor, &fault);
+  return iobind_tensor_wrap(device, memory, IOBIND_DTYPE_FLOAT32, &dim, 1, data, BYTES, fixture_deleter, &deleted, tensor,
+                            &fault);
 }
 
 static void wrap_refused(iobind_memory memory, void *data, const char *what) {

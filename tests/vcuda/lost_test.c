@@ -73,7 +73,7 @@ static iobind_tensor *make_tensor(iobind_device *where, float value) {
   static const int64_t dim = COUNT;
   const float values[COUNT] = {value, value, value, value};
   iobind_tensor *tensor;
-  expect_ok(iobind_tensor_create(where, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, &dim, 1, &tensor, &fault));
+  expect_ok(iobind_tensor_create(where, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, &dim, 1, &tensor, &fault));
   expect_ok(iobind_tensor_write(tensor, 0, values, sizeof values, NULL, &fault));
   return tensor;
 }
@@ -118,7 +118,7 @@ static iobind_event *make_event(void) {
   return event;
 }
 
-#define LOST(call) expect(IOBIND_DEVICE_LOST, call)
+#define LOST(call) expect(IOBIND_ERROR_DEVICE_LOST, call)
 
 /* Whatever is begun on the device is refused, with the reason; the other one does not know of it. */
 static void expect_refusals(doubler *d) {
@@ -129,7 +129,7 @@ static void expect_refusals(doubler *d) {
   iobind_tensor *results[1] = {NULL};
   iobind_stream *stream = NULL;
   iobind_session *session = NULL;
-  LOST(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, &dim, 1, &made, &fault));
+  LOST(iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, &dim, 1, &made, &fault));
   expect_words("'cuda:0' is lost");
   LOST(iobind_tensor_read(d->y, 0, values, sizeof values, NULL, &fault));
   LOST(iobind_tensor_write(d->x, 0, values, sizeof values, NULL, &fault));
@@ -294,7 +294,7 @@ static void nobody_waits_for_ever(void **state) {
   for (size_t i = 0; i < WAITERS; i++) {
     iobind_tensor *y = NULL;
     assert_int_equal(pthread_join(threads[i], NULL), 0);
-    assert_int_equal(waiters[i].status, IOBIND_DEVICE_LOST);
+    assert_int_equal(waiters[i].status, IOBIND_ERROR_DEVICE_LOST);
     LOST(iobind_binding_get_output(d[i].binding, 0, &y, &fault));
     iobind_event_destroy(waiters[i].event);
     iobind_stream_destroy(streams[i]);
@@ -313,7 +313,7 @@ static void pipelines(void **state) {
   expect_ok(iobind_pipeline_create(d.session, NULL, &pipeline, &fault));
   assert_int_equal(vcuda_set(0, "fail_compute", "1,late"), 0);
   iobind_status status = iobind_pipeline_submit(pipeline, &x, &fault); /* the device may be as fast as the call */
-  assert_true(status == IOBIND_OK || status == IOBIND_DEVICE_LOST);
+  assert_true(status == IOBIND_OK || status == IOBIND_ERROR_DEVICE_LOST);
   if (status == IOBIND_OK) {
     LOST(iobind_pipeline_next(pipeline, &y, NULL, &fault));
   }
@@ -333,7 +333,7 @@ static void an_event_that_fails_once(void **state) {
   expect_ok(iobind_binding_run(d.binding, stream, NULL, &fault));
   assert_int_equal(vcuda_set(0, "fail_event", "1"), 0);
   iobind_status status = iobind_event_record(event, stream, &fault);
-  assert_true(status != IOBIND_OK && status != IOBIND_DEVICE_LOST);
+  assert_true(status != IOBIND_OK && status != IOBIND_ERROR_DEVICE_LOST);
   assert_int_equal(cudaPeekAtLastError(), CUDA_OK);
   expect_ok(iobind_binding_run(d.binding, stream, event, &fault));
   expect_ok(iobind_event_wait(event, &fault));

@@ -64,12 +64,14 @@ static iobind_status run(iobind_session *session, iobind_device *device) {
   iobind_tensor *x = NULL;
   iobind_tensor *y = NULL; /* a graph writes where it wrote first */
   iobind_status status = iobind_binding_create(session, &binding, &error);
-  if (status == IOBIND_OK) status = iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, dims, 2, &x, &error);
+  if (status == IOBIND_OK)
+    status = iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 2, &x, &error);
   if (status == IOBIND_OK) status = iobind_tensor_write(x, 0, ones, sizeof ones, NULL, &error);
   for (size_t i = 0; i < 2 && status == IOBIND_OK; i++) {
     status = iobind_binding_set_input(binding, i, IOBIND_INPUT_RESIDENT, x, NULL, &error);
   }
-  if (status == IOBIND_OK) status = iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, dims, 2, &y, &error);
+  if (status == IOBIND_OK)
+    status = iobind_tensor_create(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 2, &y, &error);
   if (status == IOBIND_OK) {
     status = iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_FIXED, NULL, IOBIND_MEMORY_DEFAULT, y, &error);
   }

@@ -85,7 +85,7 @@ static inline iobind_event *make_event(void) {
 static inline iobind_tensor *make_tensor(iobind_memory memory, size_t count) {
   const int64_t dim = (int64_t)count;
   iobind_tensor *tensor;
-  expect_ok(iobind_tensor_create(device, memory, IOBIND_FLOAT32, &dim, 1, &tensor, &fault));
+  expect_ok(iobind_tensor_create(device, memory, IOBIND_DTYPE_FLOAT32, &dim, 1, &tensor, &fault));
   return tensor;
 }
 
@@ -149,7 +149,7 @@ typedef struct items {
 static inline items make_items(size_t count) {
   items made = {.all = make_tensor(IOBIND_MEMORY_HOST_ACCESSIBLE, count * COUNT), .count = count};
   assert_true(count <= sizeof made.slices / sizeof made.slices[0]);
-  expect_ok(iobind_tensor_get_data(made.all, IOBIND_FLOAT32, (void **)&made.data, &fault));
+  expect_ok(iobind_tensor_get_data(made.all, IOBIND_DTYPE_FLOAT32, (void **)&made.data, &fault));
   memset(made.data, 0, count * COUNT * sizeof(float));
   for (size_t i = 0; i < count; i++) {
     expect_ok(iobind_tensor_slice(made.all, (int64_t)i * COUNT, COUNT, &made.slices[i], &fault));

@@ -183,8 +183,8 @@ static void states_on_a_stream(void **state) {
     expect_tensor(y, 8 * 4096);
     expect_ok(iobind_binding_update_input(binding, 0, again, sizeof again, stream, &fault)); /* a first state */
     expect_ok(iobind_binding_run(binding, stream, NULL, &fault));
-    expect(IOBIND_INVALID_STATE, iobind_binding_update_input(binding, 0, again, sizeof again, stream, &fault));
-    expect(IOBIND_INVALID_STATE, iobind_binding_run(binding, NULL, NULL, &fault));
+    expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_update_input(binding, 0, again, sizeof again, stream, &fault));
+    expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_run(binding, NULL, NULL, &fault));
     expect_ok(iobind_binding_get_output(binding, 0, &y, &fault));
     expect_tensor(y, 6);
     expect_ok(iobind_binding_run(binding, NULL, NULL, &fault)); /* without a stream it goes on from there */
@@ -223,8 +223,8 @@ static void two_streams(void **state) {
     copy_on(streams[i % 2], doublers[i % 2].y, out.slices[i]);
   }
   expect_replays(RUNS);
-  expect(IOBIND_INVALID_STATE, iobind_binding_run(doublers[0].binding, streams[1], NULL, &fault));
-  expect(IOBIND_INVALID_STATE, iobind_binding_run(doublers[0].binding, NULL, NULL, &fault));
+  expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_run(doublers[0].binding, streams[1], NULL, &fault));
+  expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_run(doublers[0].binding, NULL, NULL, &fault));
   for (size_t i = 0; i < 2; i++) {
     expect_ok(iobind_stream_synchronize(streams[i], &fault));
   }
@@ -425,7 +425,7 @@ static void pipeline_of_replays(void **state) {
   iobind_tensor *item;
   const int64_t dim = COUNT;
   int pulled = 0;
-  expect_ok(iobind_tensor_create(host, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, &dim, 1, &item, &fault));
+  expect_ok(iobind_tensor_create(host, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, &dim, 1, &item, &fault));
   options.slots = (size_t)slots;
   expect_ok(iobind_pipeline_create(session, &options, &pipeline, &fault));
   fill(item, 1);
@@ -469,7 +469,7 @@ static void older_runtimes_wait(void **state) {
   if (takes_streams()) {
     skip();
   }
-  assert_int_equal(try_session("scale", 1, stream, &session), IOBIND_INVALID_ARGUMENT);
+  assert_int_equal(try_session("scale", 1, stream, &session), IOBIND_ERROR_INVALID_ARGUMENT);
   expect_words("ORT 1.27 or newer");
   session = make_session("scale", 1, NULL);
   assert_null(session->stream);

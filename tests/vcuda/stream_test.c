@@ -80,9 +80,9 @@ static int64_t token_of(int step) {
 /* The same steps without a device, one by one. */
 static void decode_on_cpu(int steps, float logits[VOCAB]) {
   iobind_session *session = fixture_session(runtime, NULL, "decoder softmax=0");
-  iobind_tensor *inputs[3] = {make_tensor(host, IOBIND_MEMORY_DEFAULT, IOBIND_INT64, 1, -1),
-                              make_tensor(host, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, 0, WIDTH),
-                              make_tensor(host, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, 0, WIDTH)};
+  iobind_tensor *inputs[3] = {make_tensor(host, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_INT64, 1, -1),
+                              make_tensor(host, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, 0, WIDTH),
+                              make_tensor(host, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, 0, WIDTH)};
   for (int step = 0; step < steps; step++) {
     iobind_tensor *outputs[4] = {NULL};
     const int64_t token = token_of(step);
@@ -113,12 +113,12 @@ static void steady_decoder_waits_for_nothing(void **state) {
   iobind_stream *stream = make_stream();
   iobind_session *session = fixture_session(runtime, device, "decoder softmax=0");
   iobind_binding *binding;
-  iobind_tensor *all = make_tensor(device, IOBIND_MEMORY_HOST_ACCESSIBLE, IOBIND_INT64, WARM + STEADY, -1);
-  iobind_tensor *token = make_tensor(device, IOBIND_MEMORY_DEFAULT, IOBIND_INT64, 1, -1);
-  iobind_tensor *key = make_tensor(device, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, 0, WIDTH);
-  iobind_tensor *result = make_tensor(device, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, 1, VOCAB);
+  iobind_tensor *all = make_tensor(device, IOBIND_MEMORY_HOST_ACCESSIBLE, IOBIND_DTYPE_INT64, WARM + STEADY, -1);
+  iobind_tensor *token = make_tensor(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_INT64, 1, -1);
+  iobind_tensor *key = make_tensor(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, 0, WIDTH);
+  iobind_tensor *result = make_tensor(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, 1, VOCAB);
   iobind_tensor *slices[WARM + STEADY];
-  expect_ok(iobind_tensor_get_data(all, IOBIND_INT64, (void **)&tokens, &fault));
+  expect_ok(iobind_tensor_get_data(all, IOBIND_DTYPE_INT64, (void **)&tokens, &fault));
   expect_ok(iobind_binding_create(session, &binding, &fault));
   expect_ok(iobind_binding_set_input(binding, 0, IOBIND_INPUT_RESIDENT, token, NULL, &fault));
   expect_ok(iobind_binding_set_output(binding, 0, IOBIND_OUTPUT_FIXED, NULL, IOBIND_MEMORY_DEFAULT, result, &fault));
@@ -171,9 +171,9 @@ static const float unit[COUNT] = {1, 0, 0, 1};
 /* z is x times the unit matrix. */
 static product make_product(iobind_session *session) {
   product p;
-  iobind_tensor *y = make_tensor(device, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, 2, 2);
-  p.x = make_tensor(device, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, 2, 2);
-  p.z = make_tensor(device, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, 2, 2);
+  iobind_tensor *y = make_tensor(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, 2, 2);
+  p.x = make_tensor(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, 2, 2);
+  p.z = make_tensor(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, 2, 2);
   expect_ok(iobind_tensor_write(y, 0, unit, sizeof unit, NULL, &fault));
   expect_ok(iobind_binding_create(session, &p.binding, &fault));
   expect_ok(iobind_binding_set_input(p.binding, 0, IOBIND_INPUT_RESIDENT, p.x, NULL, &fault));
@@ -212,8 +212,8 @@ static void run_is_between_what_is_on_the_stream(void **state) {
   expect_ok(iobind_tensor_write(p.x, 0, values, sizeof values, stream, &fault));
   expect_ok(iobind_binding_run(p.binding, stream, event, &fault));
   expect_ok(iobind_tensor_read(p.z, 0, read, sizeof read, stream, &fault));
-  expect(IOBIND_TIMEOUT, iobind_event_wait_for(event, 1000000, &fault));
-  expect(IOBIND_INVALID_STATE, iobind_binding_run(p.binding, NULL, NULL, &fault));
+  expect(IOBIND_ERROR_TIMEOUT, iobind_event_wait_for(event, 1000000, &fault));
+  expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_run(p.binding, NULL, NULL, &fault));
   open_gate(&g);
   expect_ok(iobind_event_wait_for(event, UINT64_MAX / 4, &fault));
   expect_ok(iobind_stream_synchronize(stream, &fault));
@@ -279,7 +279,7 @@ static void *run_at_once(void *context) {
 
 static void *bind_unit(void *context) {
   product *self = context;
-  iobind_tensor *x = make_tensor(device, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, 2, 2);
+  iobind_tensor *x = make_tensor(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, 2, 2);
   iobind_status status = iobind_binding_set_input(self->binding, 0, IOBIND_INPUT_RESIDENT, x, NULL, NULL);
   iobind_tensor_release(x);
   return (void *)(intptr_t)status;
@@ -356,7 +356,7 @@ static void session_on_the_callers_stream(void **state) {
   close_gate(&g, stream);
   expect_ok(iobind_tensor_write(p.x, 0, values, sizeof values, stream, &fault));
   expect_ok(iobind_binding_run(p.binding, stream, NULL, &fault));
-  expect(IOBIND_INVALID_STATE, iobind_binding_run(p.binding, other, NULL, &fault));
+  expect(IOBIND_ERROR_INVALID_STATE, iobind_binding_run(p.binding, other, NULL, &fault));
   open_gate(&g);
   expect_ok(iobind_stream_synchronize(stream, &fault));
   expect_product(&p, 5);
@@ -379,10 +379,10 @@ static void streams_that_are_refused(void **state) {
   iobind_stream *stream = make_stream();
   iobind_stream *of_host;
   expect_ok(iobind_stream_create(host, NULL, &of_host, &fault));
-  assert_int_equal(open_on(of_host, NULL, NULL, &session), IOBIND_DEVICE);
-  assert_int_equal(open_on(stream, "user_compute_stream", "0x10", &session), IOBIND_INVALID_ARGUMENT);
+  assert_int_equal(open_on(of_host, NULL, NULL, &session), IOBIND_ERROR_WRONG_DEVICE);
+  assert_int_equal(open_on(stream, "user_compute_stream", "0x10", &session), IOBIND_ERROR_INVALID_ARGUMENT);
   expect_words("user_compute_stream");
-  assert_int_equal(open_on(stream, "do_copy_in_default_stream", "0", &session), IOBIND_INVALID_ARGUMENT);
+  assert_int_equal(open_on(stream, "do_copy_in_default_stream", "0", &session), IOBIND_ERROR_INVALID_ARGUMENT);
   expect_words("do_copy_in_default_stream");
   iobind_stream_destroy(of_host);
   iobind_stream_destroy(stream);
@@ -472,9 +472,9 @@ static void session_goes_before_its_stream(void **state) {
   (void)state;
   iobind_stream *stream = make_stream();
   iobind_session *session = fixture_session(runtime, device, "decoder softmax=0");
-  iobind_tensor *inputs[3] = {make_tensor(device, IOBIND_MEMORY_DEFAULT, IOBIND_INT64, 1, -1),
-                              make_tensor(device, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, 2, WIDTH),
-                              make_tensor(device, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, 2, WIDTH)};
+  iobind_tensor *inputs[3] = {make_tensor(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_INT64, 1, -1),
+                              make_tensor(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, 2, WIDTH),
+                              make_tensor(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, 2, WIDTH)};
   const float rows[2 * WIDTH] = {0};
   const int64_t token = 1;
   iobind_binding *binding;
@@ -541,11 +541,11 @@ static void the_address_of_a_stream_is_enough(void **state) {
   iobind_session *session;
   assert_int_equal(cudaStreamCreateWithFlags(&theirs, CUDA_STREAM_NON_BLOCKING), CUDA_OK);
   snprintf(address, sizeof address, "%p", (void *)theirs);
-  assert_int_equal(open_on(stream, "user_compute_stream", address, &session), IOBIND_INVALID_ARGUMENT);
+  assert_int_equal(open_on(stream, "user_compute_stream", address, &session), IOBIND_ERROR_INVALID_ARGUMENT);
   expect_words("expected one of them");
   expect_ok(open_on(NULL, "user_compute_stream", address, &session));
   product p = make_product(session);
-  iobind_tensor *ready = make_tensor(device, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, COUNT, -1);
+  iobind_tensor *ready = make_tensor(device, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, COUNT, -1);
   expect_ok(iobind_tensor_write(ready, 0, values, sizeof values, NULL, &fault));
   expect_ok(iobind_tensor_write(p.x, 0, unit, sizeof unit, NULL, &fault));
   expect_ok(iobind_binding_run(p.binding, NULL, NULL, &fault));
@@ -586,7 +586,7 @@ static void copies_overlap_runs(void **state) {
   iobind_pipeline *pipeline;
   iobind_pipeline_options options = IOBIND_PIPELINE_OPTIONS_INIT;
   iobind_session *session = fixture_session(runtime, device, "scale");
-  iobind_tensor *item = make_tensor(host, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, COUNT, -1);
+  iobind_tensor *item = make_tensor(host, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, COUNT, -1);
   expect_ok(iobind_tensor_write(item, 0, values, sizeof values, NULL, &fault));
   options.slots = SLOTS;
   expect_ok(iobind_pipeline_create(session, &options, &pipeline, &fault));

@@ -56,7 +56,7 @@ static void multiply(iobind_runtime *runtime, iobind_device *device, bool on_a_s
   const float values[4] = {1, 2, 3, 4};
   for (int i = 0; i < 2; i++) {
     iobind_tensor *tensor;
-    expect_ok(iobind_tensor_create(runtime->cpu, IOBIND_MEMORY_DEFAULT, IOBIND_FLOAT32, dims, 2, &tensor, &fault));
+    expect_ok(iobind_tensor_create(runtime->cpu, IOBIND_MEMORY_DEFAULT, IOBIND_DTYPE_FLOAT32, dims, 2, &tensor, &fault));
     expect_ok(iobind_tensor_write(tensor, 0, values, sizeof values, NULL, &fault));
     inputs[i] = tensor->value;
   }
@@ -122,7 +122,7 @@ static void slots_without_a_function(void **state) {
   }
   assert_true(wild > 0);
   for (int32_t kind = IOBIND_EXTERNAL_FD_MEMORY; kind <= IOBIND_EXTERNAL_D3D12_FENCE; kind++) {
-    expect(IOBIND_NOT_SUPPORTED, iobind_device_check_import(device, kind, &fault)); /* ORT would jump */
+    expect(IOBIND_ERROR_NOT_SUPPORTED, iobind_device_check_import(device, kind, &fault)); /* ORT would jump */
   }
   iobind_runtime_destroy(runtime);
 }

@@ -14,7 +14,7 @@ static void test_library(void **state) {
   (void)state;
   iobind_runtime *runtime = NULL;
   iobind_error error = IOBIND_ERROR_INIT;
-  assert_int_equal(iobind_runtime_create(NULL, &runtime, &error), IOBIND_VERSION);
+  assert_int_equal(iobind_runtime_create(NULL, &runtime, &error), IOBIND_ERROR_VERSION);
   assert_null(runtime);
   assert_non_null(strstr(error.message, "1.23.2"));
   assert_non_null(strstr(error.message, "1.24"));

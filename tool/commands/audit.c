@@ -191,8 +191,8 @@ static double time_copy(const tool_clock *clock, iobind_device *from, int32_t fr
   iobind_tensor *source = NULL;
   iobind_tensor *target = NULL;
   size_t count = 0;
-  if (iobind_tensor_create(from, (iobind_memory)from_memory, IOBIND_UINT8, dims, 1, &source, NULL) == IOBIND_OK &&
-      iobind_tensor_create(to, (iobind_memory)to_memory, IOBIND_UINT8, dims, 1, &target, NULL) == IOBIND_OK) {
+  if (iobind_tensor_create(from, (iobind_memory)from_memory, IOBIND_DTYPE_UINT8, dims, 1, &source, NULL) == IOBIND_OK &&
+      iobind_tensor_create(to, (iobind_memory)to_memory, IOBIND_DTYPE_UINT8, dims, 1, &target, NULL) == IOBIND_OK) {
     const iobind_tensor *sources[1] = {source};
     bool good = iobind_tensor_copy(sources, &target, 1, NULL, NULL) == IOBIND_OK;
     while (good && count < COPY_TRIALS) {

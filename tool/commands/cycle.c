@@ -57,7 +57,7 @@ static bool bind_outputs(work *w, tool_fault *fault) {
     iobind_value_info value = IOBIND_VALUE_INFO_INIT;
     if (iobind_session_get_output(c->session, i, &value, &error) != IOBIND_OK) return say(w, fault, &error);
     if (value.kind != IOBIND_VALUE_TENSOR || input_of(c, i) >= 0) continue;
-    if (value.dtype == IOBIND_STRING || !keeps_shape(c, &value)) {
+    if (value.dtype == IOBIND_DTYPE_STRING || !keeps_shape(c, &value)) {
       w->lane->made += c->steps;
     } else if (iobind_binding_set_output(w->binding, i, IOBIND_OUTPUT_REUSE, NULL, IOBIND_MEMORY_DEFAULT, NULL, &error) !=
                IOBIND_OK) {
@@ -190,7 +190,7 @@ static bool fetch(work *w, size_t output, iobind_tensor **tensor, tool_fault *fa
   iobind_error error = IOBIND_ERROR_INIT;
   *tensor = NULL;
   if (iobind_session_get_output(w->c->session, output, &value, &error) != IOBIND_OK) return say(w, fault, &error);
-  if (value.kind != IOBIND_VALUE_TENSOR || value.dtype == IOBIND_STRING) return true;
+  if (value.kind != IOBIND_VALUE_TENSOR || value.dtype == IOBIND_DTYPE_STRING) return true;
   if (w->binding == NULL) {
     *tensor = w->outputs[output];
     return true;

@@ -40,24 +40,25 @@ static double read_bfloat(const void *data, size_t index) {
 /* NULL: elements of this type are compared by their bytes. */
 static read_element *reader_of(int32_t dtype) {
   switch (dtype) {
-    case IOBIND_FLOAT16: return read_half;
-    case IOBIND_BFLOAT16: return read_bfloat;
-    case IOBIND_FLOAT32: return read_float;
-    case IOBIND_FLOAT64: return read_double;
-    case IOBIND_INT8: return read_int8;
-    case IOBIND_INT16: return read_int16;
-    case IOBIND_INT32: return read_int32;
-    case IOBIND_INT64: return read_int64;
-    case IOBIND_UINT8: return read_uint8;
-    case IOBIND_UINT16: return read_uint16;
-    case IOBIND_UINT32: return read_uint32;
-    case IOBIND_UINT64: return read_uint64;
+    case IOBIND_DTYPE_FLOAT16: return read_half;
+    case IOBIND_DTYPE_BFLOAT16: return read_bfloat;
+    case IOBIND_DTYPE_FLOAT32: return read_float;
+    case IOBIND_DTYPE_FLOAT64: return read_double;
+    case IOBIND_DTYPE_INT8: return read_int8;
+    case IOBIND_DTYPE_INT16: return read_int16;
+    case IOBIND_DTYPE_INT32: return read_int32;
+    case IOBIND_DTYPE_INT64: return read_int64;
+    case IOBIND_DTYPE_UINT8: return read_uint8;
+    case IOBIND_DTYPE_UINT16: return read_uint16;
+    case IOBIND_DTYPE_UINT32: return read_uint32;
+    case IOBIND_DTYPE_UINT64: return read_uint64;
     default: return NULL;
   }
 }
 
 static bool is_float(int32_t dtype) {
-  return dtype == IOBIND_FLOAT16 || dtype == IOBIND_BFLOAT16 || dtype == IOBIND_FLOAT32 || dtype == IOBIND_FLOAT64;
+  return dtype == IOBIND_DTYPE_FLOAT16 || dtype == IOBIND_DTYPE_BFLOAT16 || dtype == IOBIND_DTYPE_FLOAT32 ||
+         dtype == IOBIND_DTYPE_FLOAT64;
 }
 
 static bool is_same_shape(const npy_array *one, const npy_array *other) {

@@ -280,7 +280,7 @@ static int write_output(const loop *l, const npy_array *array, size_t index, con
 
 static void add_notes(tool_report *report, const iobind_value_info *value, const gather *all, bool carried) {
   if (value->kind != IOBIND_VALUE_TENSOR) report_note(report, "'%s' is not a tensor: not gathered", value->name);
-  if (value->dtype == IOBIND_STRING) report_note(report, "'%s' holds texts: not gathered", value->name);
+  if (value->dtype == IOBIND_DTYPE_STRING) report_note(report, "'%s' holds texts: not gathered", value->name);
   if (all->uneven) {
     report_note(report, "'%s' changes its dims from step to step: not gathered%s", value->name,
                 carried ? "; its last state is written" : "");
@@ -418,7 +418,7 @@ static int report_loop(loop *l, tool_report *report) {
 /* A dim that --dim fixes by its symbol is fixed for all steps, so a state cannot grow. */
 static const char *hint_at_dims(const loop *l, char *text, size_t size) {
   const iobind_error *failure = &l->cycle.failure;
-  bool shape = failure->status == IOBIND_SHAPE;
+  bool shape = failure->status == IOBIND_ERROR_SHAPE;
   size_t length = 0;
   text[0] = 0;
   for (size_t i = 0; shape && i < l->tool->dim_count && length < size; i++) {

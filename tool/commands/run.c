@@ -135,7 +135,7 @@ static int add_output(model_run *job, tool_report *report, report_table *table, 
   char size[NUMBER_TEXT];
   char *dims = tool_describe_dims(info.dims, info.rank);
   const char *form = tool_raw_form(info.dtype);
-  bool strings = info.dtype == IOBIND_STRING;
+  bool strings = info.dtype == IOBIND_DTYPE_STRING;
   report_cell(table, json_string(iobind_dtype_name(info.dtype)), NULL);
   report_cell(table, tool_dims_json(info.dims, info.rank), "%s", dims == NULL ? "?" : dims);
   report_cell(table, report_string(tool_device_spec(info.device)), NULL);

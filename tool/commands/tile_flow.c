@@ -21,7 +21,7 @@ static bool is_modelled(const tile_job *job) {
 static int open_pipeline(tile_job *job) {
   iobind_error error = IOBIND_ERROR_INIT;
   static const iobind_dtype dtypes[] = {
-      [MOSAIC_BYTES] = IOBIND_UINT8, [MOSAIC_HALVES] = IOBIND_FLOAT16, [MOSAIC_FLOATS] = IOBIND_FLOAT32};
+      [MOSAIC_BYTES] = IOBIND_DTYPE_UINT8, [MOSAIC_HALVES] = IOBIND_DTYPE_FLOAT16, [MOSAIC_FLOATS] = IOBIND_DTYPE_FLOAT32};
   iobind_dtype dtype = dtypes[job->item_kind];
   iobind_device *cpu = iobind_runtime_get_device(job->tool->runtime, 0);
   iobind_pipeline_options options = IOBIND_PIPELINE_OPTIONS_INIT;
@@ -171,7 +171,7 @@ static void find_failure(tile_job *job, iobind_error *error) {
   do {
     status = iobind_pipeline_next(job->pipeline, job->outputs, NULL, &reason);
   } while (status == IOBIND_OK);
-  if (status != IOBIND_NOT_FOUND) *error = reason;
+  if (status != IOBIND_ERROR_NOT_FOUND) *error = reason;
 }
 
 /* The last item is full like the others: missing tiles are those of the item before. */
@@ -185,7 +185,7 @@ static int submit(tile_job *job, size_t item) {
                &levels, &job->tiles, i);
   }
   iobind_status status = iobind_pipeline_submit(job->pipeline, &job->item, &error);
-  if (status == IOBIND_INVALID_STATE) find_failure(job, &error);
+  if (status == IOBIND_ERROR_INVALID_STATE) find_failure(job, &error);
   return status == IOBIND_OK ? TOOL_GO : tool_fail_error(job->tool, NULL, &error);
 }
 

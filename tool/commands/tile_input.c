@@ -54,9 +54,9 @@ static int choose_dim(const tile_job *job, const iobind_value_info *value, int a
 
 bool tile_find_kind(int32_t dtype, mosaic_kind *kind) {
   switch (dtype) {
-    case IOBIND_UINT8: *kind = MOSAIC_BYTES; return true;
-    case IOBIND_FLOAT16: *kind = MOSAIC_HALVES; return true;
-    case IOBIND_FLOAT32: *kind = MOSAIC_FLOATS; return true;
+    case IOBIND_DTYPE_UINT8: *kind = MOSAIC_BYTES; return true;
+    case IOBIND_DTYPE_FLOAT16: *kind = MOSAIC_HALVES; return true;
+    case IOBIND_DTYPE_FLOAT32: *kind = MOSAIC_FLOATS; return true;
     default: return false;
   }
 }

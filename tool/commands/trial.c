@@ -46,11 +46,11 @@ typedef struct work {
 
 static iobind_status out_of_memory(iobind_error *error) {
   if (error != NULL) {
-    error->status = IOBIND_OUT_OF_MEMORY;
+    error->status = IOBIND_ERROR_OUT_OF_MEMORY;
     error->ort_code = 0;
     strcpy(error->message, "out of memory");
   }
-  return IOBIND_OUT_OF_MEMORY;
+  return IOBIND_ERROR_OUT_OF_MEMORY;
 }
 
 /* Whether bytes from the host to this place cross a link. */
@@ -160,7 +160,7 @@ static iobind_status reuse_outputs(work *w, lane *l, iobind_error *error) {
     iobind_value_info value = IOBIND_VALUE_INFO_INIT;
     iobind_status status = iobind_session_get_output(w->session, i, &value, error);
     if (status != IOBIND_OK) return status;
-    if (value.kind != IOBIND_VALUE_TENSOR || value.dtype == IOBIND_STRING) continue;
+    if (value.kind != IOBIND_VALUE_TENSOR || value.dtype == IOBIND_DTYPE_STRING) continue;
     status = iobind_binding_set_output(l->binding, i, IOBIND_OUTPUT_REUSE, NULL, IOBIND_MEMORY_DEFAULT, NULL, error);
     if (status != IOBIND_OK) return status;
   }
@@ -299,7 +299,7 @@ static iobind_status describe_inputs(work *w, iobind_error *error) {
     status = iobind_tensor_get_info(w->inputs[i], &tensor, error);
     if (status != IOBIND_OK) return status;
     w->bytes[i] = tensor.bytes;
-    w->data[i] = tensor.dtype == IOBIND_STRING ? NULL : iobind_tensor_address(w->inputs[i]);
+    w->data[i] = tensor.dtype == IOBIND_DTYPE_STRING ? NULL : iobind_tensor_address(w->inputs[i]);
   }
   return IOBIND_OK;
 }

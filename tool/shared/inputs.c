@@ -69,32 +69,32 @@ static void fill(generator *source, int32_t dtype, unsigned char *target, size_t
     unsigned char byte = (unsigned char)(whole >> 8);
     uint16_t two = (uint16_t)(whole >> 8);
     switch (dtype) {
-      case IOBIND_FLOAT32: put(target, i, &real, 4); break;
-      case IOBIND_FLOAT64: put(target, i, &wide, 8); break;
-      case IOBIND_FLOAT16:
+      case IOBIND_DTYPE_FLOAT32: put(target, i, &real, 4); break;
+      case IOBIND_DTYPE_FLOAT64: put(target, i, &wide, 8); break;
+      case IOBIND_DTYPE_FLOAT16:
         two = half_bits(real);
         put(target, i, &two, 2);
         break;
-      case IOBIND_BFLOAT16:
+      case IOBIND_DTYPE_BFLOAT16:
         two = bfloat_bits(real);
         put(target, i, &two, 2);
         break;
-      case IOBIND_INT32:
-      case IOBIND_UINT32: {
+      case IOBIND_DTYPE_INT32:
+      case IOBIND_DTYPE_UINT32: {
         uint32_t four = (uint32_t)small;
         put(target, i, &four, 4);
         break;
       }
-      case IOBIND_INT64:
-      case IOBIND_UINT64: put(target, i, &small, 8); break;
-      case IOBIND_INT16:
-      case IOBIND_UINT16: put(target, i, &two, 2); break;
-      case IOBIND_BOOL: target[i] = (unsigned char)small; break;
-      case IOBIND_FLOAT8E4M3FN:
-      case IOBIND_FLOAT8E4M3FNUZ:
-      case IOBIND_FLOAT8E5M2:
-      case IOBIND_FLOAT8E5M2FNUZ: target[i] = byte % 0x38; break;                 /* all of them below 1.0 */
-      case IOBIND_FLOAT8E8M0: target[i] = (unsigned char)(120 + byte % 8); break; /* 2^-7 to 1 */
+      case IOBIND_DTYPE_INT64:
+      case IOBIND_DTYPE_UINT64: put(target, i, &small, 8); break;
+      case IOBIND_DTYPE_INT16:
+      case IOBIND_DTYPE_UINT16: put(target, i, &two, 2); break;
+      case IOBIND_DTYPE_BOOL: target[i] = (unsigned char)small; break;
+      case IOBIND_DTYPE_FLOAT8E4M3FN:
+      case IOBIND_DTYPE_FLOAT8E4M3FNUZ:
+      case IOBIND_DTYPE_FLOAT8E5M2:
+      case IOBIND_DTYPE_FLOAT8E5M2FNUZ: target[i] = byte % 0x38; break;                 /* all of them below 1.0 */
+      case IOBIND_DTYPE_FLOAT8E8M0: target[i] = (unsigned char)(120 + byte % 8); break; /* 2^-7 to 1 */
       default: target[i] = byte; break;
     }
   }
@@ -194,7 +194,7 @@ static bool check_made_up(const iobind_value_info *value, tool_fault *fault) {
     return fault_set(fault, "the model leaves its rank open, so that it cannot be made up; give a file with --input");
   }
   if (!check_open_dims(value, fault)) return false;
-  if (value->dtype == IOBIND_STRING) return true;
+  if (value->dtype == IOBIND_DTYPE_STRING) return true;
   size_t bytes = 0;
   iobind_error error = IOBIND_ERROR_INIT;
   if (iobind_dtype_get_bytes((iobind_dtype)value->dtype, value->dims, value->rank, &bytes, &error) != IOBIND_OK) {

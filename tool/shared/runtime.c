@@ -54,7 +54,8 @@ int tool_fail_open(const tool_state *tool, const iobind_error *error) {
     return tool_fail(tool, "--ep-library: %s [%s]; name the library of an EP, or a folder that holds some", tool_reason(error),
                      status);
   }
-  bool library = error->status == IOBIND_NOT_FOUND || error->status == IOBIND_VERSION || error->status == IOBIND_RUNTIME;
+  bool library =
+      error->status == IOBIND_ERROR_NOT_FOUND || error->status == IOBIND_ERROR_VERSION || error->status == IOBIND_ERROR_RUNTIME;
   if (!library) return tool_fail_error(tool, NULL, error);
   return tool_fail(tool, "%s [%s]; name ONNX Runtime's library, or its folder, by --ort or ORT_NATIVE_LIB_PATH",
                    tool_reason(error), status);
@@ -70,7 +71,7 @@ int tool_find_device(tool_state *tool, const char *option, const char *spec, iob
   progress_say("starting %s", spec);
   iobind_status status = iobind_runtime_find_device(tool->runtime, spec, device, NULL, &error);
   if (status == IOBIND_OK) return TOOL_GO;
-  if (status == IOBIND_INVALID_ARGUMENT) return tool_misuse(tool, "%s: %s", option, tool_reason(&error));
+  if (status == IOBIND_ERROR_INVALID_ARGUMENT) return tool_misuse(tool, "%s: %s", option, tool_reason(&error));
   return tool_fail(tool, "%s: %s [%s]; `iobind devices` lists what there is", option, tool_reason(&error),
                    iobind_status_name(error.status));
 }

@@ -18,22 +18,22 @@ typedef struct storage {
 
 static storage storage_of(int32_t dtype) {
   switch (dtype) {
-    case IOBIND_FLOAT16: return (storage){'f', 2, false};
-    case IOBIND_FLOAT32: return (storage){'f', 4, false};
-    case IOBIND_FLOAT64: return (storage){'f', 8, false};
-    case IOBIND_INT8: return (storage){'i', 1, false};
-    case IOBIND_INT16: return (storage){'i', 2, false};
-    case IOBIND_INT32: return (storage){'i', 4, false};
-    case IOBIND_INT64: return (storage){'i', 8, false};
-    case IOBIND_UINT8: return (storage){'u', 1, false};
-    case IOBIND_UINT16: return (storage){'u', 2, false};
-    case IOBIND_UINT32: return (storage){'u', 4, false};
-    case IOBIND_UINT64: return (storage){'u', 8, false};
-    case IOBIND_BOOL: return (storage){'b', 1, false};
-    case IOBIND_COMPLEX64: return (storage){'c', 8, false};
-    case IOBIND_COMPLEX128: return (storage){'c', 16, false};
-    case IOBIND_STRING: return (storage){'U', 4, false};
-    case IOBIND_BFLOAT16: return (storage){'u', 2, true};
+    case IOBIND_DTYPE_FLOAT16: return (storage){'f', 2, false};
+    case IOBIND_DTYPE_FLOAT32: return (storage){'f', 4, false};
+    case IOBIND_DTYPE_FLOAT64: return (storage){'f', 8, false};
+    case IOBIND_DTYPE_INT8: return (storage){'i', 1, false};
+    case IOBIND_DTYPE_INT16: return (storage){'i', 2, false};
+    case IOBIND_DTYPE_INT32: return (storage){'i', 4, false};
+    case IOBIND_DTYPE_INT64: return (storage){'i', 8, false};
+    case IOBIND_DTYPE_UINT8: return (storage){'u', 1, false};
+    case IOBIND_DTYPE_UINT16: return (storage){'u', 2, false};
+    case IOBIND_DTYPE_UINT32: return (storage){'u', 4, false};
+    case IOBIND_DTYPE_UINT64: return (storage){'u', 8, false};
+    case IOBIND_DTYPE_BOOL: return (storage){'b', 1, false};
+    case IOBIND_DTYPE_COMPLEX64: return (storage){'c', 8, false};
+    case IOBIND_DTYPE_COMPLEX128: return (storage){'c', 16, false};
+    case IOBIND_DTYPE_STRING: return (storage){'U', 4, false};
+    case IOBIND_DTYPE_BFLOAT16: return (storage){'u', 2, true};
     default: break;
   }
   uint32_t bits = iobind_dtype_bits(dtype);
@@ -47,10 +47,10 @@ static bool is_packed(int32_t dtype) {
 }
 
 const char *tool_raw_form(int32_t dtype) {
-  if (dtype == IOBIND_STRING) return "text, as <U";
+  if (dtype == IOBIND_DTYPE_STRING) return "text, as <U";
   if (!storage_of(dtype).raw) return NULL;
   if (is_packed(dtype)) return "packed bytes, as u1 in one dim";
-  return dtype == IOBIND_BFLOAT16 ? "its bits, as <u2" : "its bits, as u1";
+  return dtype == IOBIND_DTYPE_BFLOAT16 ? "its bits, as <u2" : "its bits, as u1";
 }
 
 /* ---- words for values ---- */
@@ -165,7 +165,7 @@ bool tool_tensor_from_npy(iobind_device *cpu, const iobind_value_info *value, co
                            packed ? value->rank : array->rank, tensor, &error);
   if (status != IOBIND_OK) return fault_set(fault, "%s [%s]", tool_reason(&error), iobind_status_name(error.status));
   bool done = true;
-  if (value->dtype == IOBIND_STRING) {
+  if (value->dtype == IOBIND_DTYPE_STRING) {
     done = set_strings(*tensor, array, fault);
   } else if (array->bytes > 0 && iobind_tensor_write(*tensor, 0, array->data, array->bytes, NULL, &error) != IOBIND_OK) {
     done = fault_set(fault, "%s [%s]", tool_reason(&error), iobind_status_name(error.status));
@@ -226,7 +226,7 @@ bool tool_tensor_to_npy(const iobind_tensor *tensor, npy_array *array, tool_faul
   if (!sized) {
     fault_set(fault, "its dims do not fit a numpy array");
   } else {
-    done = info.dtype == IOBIND_STRING ? get_strings(tensor, array, fault) : get_bytes(tensor, array, fault);
+    done = info.dtype == IOBIND_DTYPE_STRING ? get_strings(tensor, array, fault) : get_bytes(tensor, array, fault);
   }
   if (!done) npy_free(array);
   return done;

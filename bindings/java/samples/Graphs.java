@@ -11,7 +11,7 @@ import java.nio.file.Path;
 import java.util.Arrays;
 
 /**
- * Graphs MODEL DEVICE: runs that are replays of captured graphs: two shapes by turns, inputs written in place, and a state that stays
+ * Graphs MODEL WRONG_DEVICE: runs that are replays of captured graphs: two shapes by turns, inputs written in place, and a state that stays
  * on the device. The model adds x and y, of any length, to z.
  */
 public class Graphs {

@@ -5,7 +5,7 @@
 
 static int check_idle(const Binding *self) {
   if (self->busy) {
-    raise_status(IOBIND_INVALID_STATE, "binding: a call of another thread is under way; use a binding for each thread");
+    raise_status(IOBIND_ERROR_INVALID_STATE, "binding: a call of another thread is under way; use a binding for each thread");
     return -1;
   }
   return 0;
@@ -252,7 +252,7 @@ static void binding_dealloc(Binding *self) {
 
 static int input_of(Binding *self, Py_ssize_t index) {
   if (index < 0 || (size_t)index >= self->session->input_count) {
-    raise_status(IOBIND_NOT_FOUND, "binding: no input has this index");
+    raise_status(IOBIND_ERROR_NOT_FOUND, "binding: no input has this index");
     return -1;
   }
   return 0;
@@ -261,7 +261,7 @@ static int input_of(Binding *self, Py_ssize_t index) {
 /* What new data may be copied into later, without a look by Python. */
 static void note_input(Binding *self, size_t index, bool is_copy, const iobind_tensor_info *info) {
   struct bound *bound = &self->inputs[index];
-  bound->dtype = is_copy && info->dtype != IOBIND_STRING ? info->dtype : 0;
+  bound->dtype = is_copy && info->dtype != IOBIND_DTYPE_STRING ? info->dtype : 0;
   bound->on_host = self->session->inputs[index].on_cpu;
   bound->rank = info->rank;
   bound->bytes = info->bytes;
@@ -424,7 +424,7 @@ static PyObject *set_output(Binding *self, PyObject *arguments) {
     return NULL;
   }
   if (index < 0 || (size_t)index >= self->session->output_count) {
-    return raise_status(IOBIND_NOT_FOUND, "binding: no output has this index");
+    return raise_status(IOBIND_ERROR_NOT_FOUND, "binding: no output has this index");
   }
   if (change_begins(self) != 0) {
     return NULL;
@@ -577,7 +577,7 @@ __attribute__((always_inline)) static inline PyObject *run(Binding *self, Stream
   if (status == IOBIND_OK) {
     return outputs;
   }
-  if (status == IOBIND_CANCELLED && PyErr_CheckSignals() != 0) {
+  if (status == IOBIND_ERROR_CANCELLED && PyErr_CheckSignals() != 0) {
     return NULL; /* KeyboardInterrupt */
   }
   return raise_error(&error);

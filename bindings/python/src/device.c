@@ -120,7 +120,7 @@ static PyObject *runtime_find(Runtime *self, PyObject *spec) {
     return NULL;
   }
   if (strlen(text) != (size_t)length) {
-    return raise_format(IOBIND_INVALID_ARGUMENT, "device: expected a spec without a NUL character, got %R", spec);
+    return raise_format(IOBIND_ERROR_INVALID_ARGUMENT, "device: expected a spec without a NUL character, got %R", spec);
   }
   iobind_device *device;
   iobind_memory memory = IOBIND_MEMORY_DEFAULT;
@@ -342,7 +342,7 @@ static PyObject *stream_new(PyTypeObject *type, PyObject *arguments, PyObject *k
   }
   if (strings_of(values, &value_list, &value_count) != 0 || value_count != options.option_count) {
     PyMem_Free(key_list);
-    return PyErr_Occurred() ? NULL : raise_status(IOBIND_INVALID_ARGUMENT, "stream: as many values as keys");
+    return PyErr_Occurred() ? NULL : raise_status(IOBIND_ERROR_INVALID_ARGUMENT, "stream: as many values as keys");
   }
   options.option_keys = key_list;
   options.option_values = value_list;
@@ -455,7 +455,7 @@ static PyObject *stream_synchronize(Stream *self, PyObject *none) {
 static PyObject *stream_wait(Stream *self, PyObject *object) {
   Event *event;
   if (event_or_none(object, &event) != 0 || event == NULL) {
-    return PyErr_Occurred() ? NULL : raise_status(IOBIND_INVALID_ARGUMENT, "stream.wait: event is None");
+    return PyErr_Occurred() ? NULL : raise_status(IOBIND_ERROR_INVALID_ARGUMENT, "stream.wait: event is None");
   }
   iobind_error error = IOBIND_ERROR_INIT;
   iobind_status status;
@@ -542,7 +542,7 @@ static void event_dealloc(Event *self) {
 static PyObject *event_record(Event *self, PyObject *object) {
   Stream *stream;
   if (stream_or_none(object, &stream) != 0 || stream == NULL) {
-    return PyErr_Occurred() ? NULL : raise_status(IOBIND_INVALID_ARGUMENT, "event.record: stream is None");
+    return PyErr_Occurred() ? NULL : raise_status(IOBIND_ERROR_INVALID_ARGUMENT, "event.record: stream is None");
   }
   iobind_error error = IOBIND_ERROR_INIT;
   iobind_status status;

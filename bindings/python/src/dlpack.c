@@ -50,7 +50,7 @@ static void *managed_of(const Tensor *tensor, bool legacy) {
   void *managed;
   iobind_error error = IOBIND_ERROR_INIT;
   iobind_status status = iobind_tensor_to_dlpack(tensor->handle, legacy ? IOBIND_DLPACK_LEGACY : 0, &managed, &error);
-  if (status == IOBIND_NOT_SUPPORTED) {
+  if (status == IOBIND_ERROR_NOT_SUPPORTED) {
     PyErr_SetString(PyExc_BufferError, error.message); /* as the array API wants it */
     return NULL;
   }
@@ -90,7 +90,7 @@ PyObject *from_dlpack(PyObject *module, PyObject *arguments) {
   bool legacy = PyCapsule_IsValid(capsule, "dltensor") != 0;
   const char *name = legacy ? "dltensor" : "dltensor_versioned";
   if (!PyCapsule_IsValid(capsule, name)) {
-    return raise_status(IOBIND_INVALID_ARGUMENT, "from_dlpack: the capsule is not DLPack's, or was used already");
+    return raise_status(IOBIND_ERROR_INVALID_ARGUMENT, "from_dlpack: the capsule is not DLPack's, or was used already");
   }
   void *managed = PyCapsule_GetPointer(capsule, name);
   if (PyCapsule_SetName(capsule, legacy ? "used_dltensor" : "used_dltensor_versioned") != 0) {

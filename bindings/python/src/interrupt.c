@@ -44,7 +44,7 @@ bool wait_in_parts(iobind_status (*wait)(void *what, uint64_t timeout_ns, iobind
     uint64_t part = timeout_ns < most ? timeout_ns : most;
     WITHOUT_GIL(*status, wait(what, part, error));
     timeout_ns -= timeout_ns == UINT64_MAX ? 0 : part;
-    if (*status != IOBIND_TIMEOUT || timeout_ns == 0) {
+    if (*status != IOBIND_ERROR_TIMEOUT || timeout_ns == 0) {
       return true;
     }
     if (PyErr_CheckSignals() != 0) {

@@ -110,7 +110,7 @@ int run_options_of(PyObject *tuple, iobind_run_options *out) {
   out->config_values = value_list;
   if (value_count != out->config_count) {
     free_run_options(out);
-    raise_status(IOBIND_INVALID_ARGUMENT, "run options: as many values as keys");
+    raise_status(IOBIND_ERROR_INVALID_ARGUMENT, "run options: as many values as keys");
     return -1;
   }
   return 0;
@@ -131,7 +131,7 @@ int dims_of(PyObject *sequence, int64_t dims[IOBIND_MAX_RANK], size_t *rank) {
     char message[64];
     Py_DECREF(tuple);
     snprintf(message, sizeof message, "expected at most %d dims, got %lld", IOBIND_MAX_RANK, (long long)size);
-    raise_status(IOBIND_SHAPE, message);
+    raise_status(IOBIND_ERROR_SHAPE, message);
     return -1;
   }
   for (Py_ssize_t i = 0; i < size; i++) {

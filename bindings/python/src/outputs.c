@@ -97,7 +97,7 @@ static PyObject *raise_ended(const Outputs *self, size_t index) {
   if (was_bound < 0) {
     return NULL;
   }
-  return raise_format(IOBIND_INVALID_STATE, "outputs: '%U' %s", name,
+  return raise_format(IOBIND_ERROR_INVALID_STATE, "outputs: '%U' %s", name,
                       was_bound == 0 ? "is not bound: the run has not given it"
                       : self->is_orphan
                           ? "has ended with its binding, and could not be fetched then: fetch it before, or keep the binding"

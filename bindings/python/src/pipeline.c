@@ -12,7 +12,7 @@ typedef struct Pipeline {
  * added, and held in `held`. */
 static int tensors_of(PyObject *list, size_t count, iobind_tensor **out, iobind_event **events, PyObject **held) {
   if (!PyList_Check(list) || (size_t)PyList_Size(list) != count) {
-    raise_status(IOBIND_INVALID_ARGUMENT, "pipeline: expected an entry for each input");
+    raise_status(IOBIND_ERROR_INVALID_ARGUMENT, "pipeline: expected an entry for each input");
     return -1;
   }
   for (size_t i = 0; i < count; i++) {
@@ -39,7 +39,7 @@ static int tensors_of(PyObject *list, size_t count, iobind_tensor **out, iobind_
 /* A list of iobind_placement, one for each output, to be freed by PyMem_Free. */
 static int32_t *placements_of(PyObject *list, size_t count) {
   if (!PyList_Check(list) || (size_t)PyList_Size(list) != count) {
-    raise_status(IOBIND_INVALID_ARGUMENT, "pipeline: expected a placement for each output");
+    raise_status(IOBIND_ERROR_INVALID_ARGUMENT, "pipeline: expected a placement for each output");
     return NULL;
   }
   int32_t *placements = PyMem_Calloc(count + 1, sizeof *placements);
@@ -61,7 +61,7 @@ static int events_of(PyObject *list, size_t count, iobind_event **out) {
     return 0;
   }
   if (!PyList_Check(list) || (size_t)PyList_Size(list) != count) {
-    raise_status(IOBIND_INVALID_ARGUMENT, "pipeline: expected an event, or None, for each input");
+    raise_status(IOBIND_ERROR_INVALID_ARGUMENT, "pipeline: expected an event, or None, for each input");
     return -1;
   }
   for (size_t i = 0; i < count; i++) {
@@ -182,7 +182,7 @@ static void pipeline_dealloc(Pipeline *self) {
 
 static int enter(Pipeline *self) {
   if (self->busy) {
-    raise_status(IOBIND_INVALID_STATE, "pipeline: another thread is in a call of it");
+    raise_status(IOBIND_ERROR_INVALID_STATE, "pipeline: another thread is in a call of it");
     return -1;
   }
   self->busy = 1;

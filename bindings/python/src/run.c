@@ -12,7 +12,7 @@ static iobind_status bind_all(const Session *self, iobind_binding *binding, iobi
   for (size_t i = 0; i < self->input_count && status == IOBIND_OK; i++) {
     iobind_tensor_info info = IOBIND_TENSOR_INFO_INIT;
     (void)!iobind_tensor_get_info(inputs[i], &info, NULL); /* NULL is refused below */
-    bool on_host = info.host_readable != 0 || info.dtype == IOBIND_STRING;
+    bool on_host = info.host_readable != 0 || info.dtype == IOBIND_DTYPE_STRING;
     status = iobind_binding_set_input(binding, i, on_host ? IOBIND_INPUT_LIVE : IOBIND_INPUT_RESIDENT, inputs[i], NULL, NULL);
   }
   for (size_t i = 0; i < self->output_count && status == IOBIND_OK; i++) {
@@ -97,7 +97,7 @@ static bool run_or_raise(Session *self, iobind_tensor *const *inputs, iobind_ten
   iobind_error error;
   error.struct_size = sizeof error; /* the rest is written where it fails */
   iobind_status status = run_once(self, inputs, outputs, &error);
-  bool interrupted = status == IOBIND_CANCELLED && PyErr_CheckSignals() != 0; /* KeyboardInterrupt */
+  bool interrupted = status == IOBIND_ERROR_CANCELLED && PyErr_CheckSignals() != 0; /* KeyboardInterrupt */
   if (status != IOBIND_OK && !interrupted) {
     raise_error(&error);
   }
@@ -107,7 +107,7 @@ static bool run_or_raise(Session *self, iobind_tensor *const *inputs, iobind_ten
 /* run_tensors(list of tensors): a list of tensors, None for outputs that are not tensors */
 PyObject *session_run_tensors(Session *self, PyObject *inputs) {
   if (!PyList_Check(inputs) || (size_t)PyList_Size(inputs) != self->input_count) {
-    return raise_status(IOBIND_INVALID_ARGUMENT, "session_run: a tensor for each input");
+    return raise_status(IOBIND_ERROR_INVALID_ARGUMENT, "session_run: a tensor for each input");
   }
   iobind_tensor **handles = PyMem_Calloc(self->input_count + self->output_count + 1, sizeof *handles);
   if (handles == NULL) {

@@ -12,7 +12,7 @@ static int pairs_of(PyObject *options, const char *keys, const char *values, con
     return -1;
   }
   if (*count != value_count) {
-    raise_status(IOBIND_INVALID_ARGUMENT, "session: as many values as keys");
+    raise_status(IOBIND_ERROR_INVALID_ARGUMENT, "session: as many values as keys");
     return -1;
   }
   return 0;
@@ -29,7 +29,7 @@ static int number_of(PyObject *options, const char *name, int32_t *out) {
     *out = (int32_t)number;
     return 0;
   }
-  raise_format(IOBIND_INVALID_ARGUMENT, "session: %s: expected a number of 32 bits, got %R", name, given);
+  raise_format(IOBIND_ERROR_INVALID_ARGUMENT, "session: %s: expected a number of 32 bits, got %R", name, given);
   return -1;
 }
 
@@ -76,7 +76,7 @@ static int fill(PyObject *dict, iobind_session_options *options, lists *made) {
   options->flags = (uint32_t)flags;
   int32_t graphs = 0;
   if (number_of(dict, "graphs", &graphs) != 0 || graphs < 0) {
-    raise_status(IOBIND_INVALID_ARGUMENT, "session: graphs: expected 0 or more");
+    raise_status(IOBIND_ERROR_INVALID_ARGUMENT, "session: graphs: expected 0 or more");
     return -1;
   }
   options->graph_limit = (size_t)graphs;
@@ -94,7 +94,7 @@ static int fill(PyObject *dict, iobind_session_options *options, lists *made) {
   made->dim_values = PyMem_Calloc(options->dim_count + 1, sizeof *made->dim_values);
   if (made->dim_values == NULL ||
       (options->dim_count > 0 && (values == NULL || PyList_Size(values) != (Py_ssize_t)options->dim_count))) {
-    raise_status(IOBIND_INVALID_ARGUMENT, "session: as many dim values as names");
+    raise_status(IOBIND_ERROR_INVALID_ARGUMENT, "session: as many dim values as names");
     return -1;
   }
   for (size_t i = 0; i < options->dim_count; i++) {
@@ -137,8 +137,9 @@ static session_value *values_of(const Session *self, size_t count, describe_valu
     iobind_value_info info = IOBIND_VALUE_INFO_INIT;
     (void)!get(self->handle, i, &info, NULL); /* it cannot fail: the index is right */
     bool is_tensor = info.kind == IOBIND_VALUE_TENSOR;
-    values[i] = (session_value){PyUnicode_FromString(info.name), is_tensor && info.dtype != IOBIND_STRING ? info.dtype : 0,
-                                is_tensor, info.device == cpu, info.device == cpu || info.memory != IOBIND_MEMORY_DEFAULT};
+    values[i] =
+        (session_value){PyUnicode_FromString(info.name), is_tensor && info.dtype != IOBIND_DTYPE_STRING ? info.dtype : 0,
+                        is_tensor, info.device == cpu, info.device == cpu || info.memory != IOBIND_MEMORY_DEFAULT};
     if (values[i].name == NULL) {
       free_values(values, count);
       return NULL;
@@ -273,7 +274,7 @@ static void session_dealloc(Session *self) {
 
 bool session_is_open(const Session *self) {
   if (self->is_closed) {
-    raise_status(IOBIND_INVALID_STATE, "session: it is closed");
+    raise_status(IOBIND_ERROR_INVALID_STATE, "session: it is closed");
   }
   return !self->is_closed;
 }
@@ -289,7 +290,7 @@ void session_leave(Session *self) {
 static PyObject *session_close(Session *self, PyObject *none) {
   (void)none;
   if (self->calls > 0) {
-    return raise_status(IOBIND_INVALID_STATE, "close: a call of another thread is in flight on the session");
+    return raise_status(IOBIND_ERROR_INVALID_STATE, "close: a call of another thread is in flight on the session");
   }
   self->is_closed = true;
   if (self->bindings == 0) {

@@ -7,7 +7,7 @@
 
 int32_t dtype_of_format(const char *format, Py_ssize_t itemsize) {
   if (format == NULL) {
-    return IOBIND_UINT8;
+    return IOBIND_DTYPE_UINT8;
   }
   if (format[0] == '@' || format[0] == '=' || format[0] == '<') { /* this machine's order; '>' is not */
     format++;
@@ -16,30 +16,30 @@ int32_t dtype_of_format(const char *format, Py_ssize_t itemsize) {
     return 0;
   }
   switch (format[0]) {
-    case 'f': return IOBIND_FLOAT32;
-    case 'd': return IOBIND_FLOAT64;
-    case 'e': return IOBIND_FLOAT16;
-    case '?': return IOBIND_BOOL;
-    case 'b': return IOBIND_INT8;
+    case 'f': return IOBIND_DTYPE_FLOAT32;
+    case 'd': return IOBIND_DTYPE_FLOAT64;
+    case 'e': return IOBIND_DTYPE_FLOAT16;
+    case '?': return IOBIND_DTYPE_BOOL;
+    case 'b': return IOBIND_DTYPE_INT8;
     case 'B':
-    case 'c': return IOBIND_UINT8;
-    case 'h': return IOBIND_INT16;
-    case 'H': return IOBIND_UINT16;
+    case 'c': return IOBIND_DTYPE_UINT8;
+    case 'h': return IOBIND_DTYPE_INT16;
+    case 'H': return IOBIND_DTYPE_UINT16;
     case 'i':
     case 'l':
-    case 'q': return itemsize == 4 ? IOBIND_INT32 : itemsize == 8 ? IOBIND_INT64 : 0;
+    case 'q': return itemsize == 4 ? IOBIND_DTYPE_INT32 : itemsize == 8 ? IOBIND_DTYPE_INT64 : 0;
     case 'I':
     case 'L':
-    case 'Q': return itemsize == 4 ? IOBIND_UINT32 : itemsize == 8 ? IOBIND_UINT64 : 0;
+    case 'Q': return itemsize == 4 ? IOBIND_DTYPE_UINT32 : itemsize == 8 ? IOBIND_DTYPE_UINT64 : 0;
     default: return 0;
   }
 }
 
 static const char *format_of(int32_t dtype) {
   static const char *const formats[] = {
-      [IOBIND_FLOAT32] = "f", [IOBIND_UINT8] = "B",   [IOBIND_INT8] = "b",   [IOBIND_UINT16] = "H",
-      [IOBIND_INT16] = "h",   [IOBIND_INT32] = "i",   [IOBIND_INT64] = "q",  [IOBIND_BOOL] = "?",
-      [IOBIND_FLOAT16] = "e", [IOBIND_FLOAT64] = "d", [IOBIND_UINT32] = "I", [IOBIND_UINT64] = "Q",
+      [IOBIND_DTYPE_FLOAT32] = "f", [IOBIND_DTYPE_UINT8] = "B",   [IOBIND_DTYPE_INT8] = "b",   [IOBIND_DTYPE_UINT16] = "H",
+      [IOBIND_DTYPE_INT16] = "h",   [IOBIND_DTYPE_INT32] = "i",   [IOBIND_DTYPE_INT64] = "q",  [IOBIND_DTYPE_BOOL] = "?",
+      [IOBIND_DTYPE_FLOAT16] = "e", [IOBIND_DTYPE_FLOAT64] = "d", [IOBIND_DTYPE_UINT32] = "I", [IOBIND_DTYPE_UINT64] = "Q",
   };
   return dtype >= 0 && (size_t)dtype < sizeof formats / sizeof formats[0] ? formats[dtype] : NULL;
 }
@@ -413,7 +413,7 @@ int to_address(PyObject *number, void *out) {
   unsigned long long address = index == NULL ? 0 : PyLong_AsUnsignedLongLong(index);
   Py_XDECREF(index);
   if (PyErr_Occurred()) {
-    raise_format(IOBIND_INVALID_ARGUMENT, "address or handle: expected a number of 64 bits that is not negative, got %R",
+    raise_format(IOBIND_ERROR_INVALID_ARGUMENT, "address or handle: expected a number of 64 bits that is not negative, got %R",
                  number);
     return 0;
   }
@@ -438,7 +438,7 @@ static PyObject *tensor_wrap_address(PyObject *module, PyObject *arguments) {
     return NULL;
   }
   if (bytes < 0) {
-    return raise_format(IOBIND_INVALID_ARGUMENT, "wrap_address: nbytes: expected 0 or more, got %zd", bytes);
+    return raise_format(IOBIND_ERROR_INVALID_ARGUMENT, "wrap_address: nbytes: expected 0 or more, got %zd", bytes);
   }
   iobind_tensor *handle;
   iobind_error error = IOBIND_ERROR_INIT;
@@ -698,7 +698,7 @@ static PyObject *copy_tensors(PyObject *module, PyObject *arguments) {
   iobind_tensor **to = from == NULL ? NULL : handles_of(targets, stream, &target_count);
   PyObject *result = NULL;
   if (to != NULL && count != target_count) {
-    raise_status(IOBIND_INVALID_ARGUMENT, "copy: as many targets as sources");
+    raise_status(IOBIND_ERROR_INVALID_ARGUMENT, "copy: as many targets as sources");
   } else if (to != NULL) {
     iobind_error error = IOBIND_ERROR_INIT;
     iobind_status status;

@@ -16,7 +16,7 @@ PROJECT = pathlib.Path(__file__).resolve().parents[3]
 # status -> what an exception of it is, too
 KINDS = {
     "INVALID_ARGUMENT": ValueError, "INVALID_STATE": RuntimeError, "NOT_FOUND": LookupError, "NOT_SUPPORTED": NotImplementedError,
-    "OUT_OF_MEMORY": MemoryError, "IO": OSError, "VERSION": RuntimeError, "RUNTIME": RuntimeError, "DEVICE": RuntimeError, "DEVICE_LOST": RuntimeError, "SHAPE": ValueError,
+    "OUT_OF_MEMORY": MemoryError, "IO": OSError, "VERSION": RuntimeError, "RUNTIME": RuntimeError, "WRONG_DEVICE": RuntimeError, "DEVICE_LOST": RuntimeError, "SHAPE": ValueError,
     "DTYPE": TypeError, "TIMEOUT": TimeoutError, "CANCELLED": iobind.Error, "INTERNAL": RuntimeError}
 
 

@@ -153,7 +153,7 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
    *
    * @param name the input
    * @param value of a fitting type and shape; open dims may change from one binding to the next
-   * @throws OrtFFMException NOT_FOUND; DTYPE, SHAPE: it does not fit, the message has both; DEVICE: it is elsewhere
+   * @throws OrtFFMException NOT_FOUND; DTYPE, SHAPE: it does not fit, the message has both; WRONG_DEVICE: it is elsewhere
    */
   public void bindInput(String name, OrtValueRef value) {
     bindInput(session.inputIndex(name), value, InputMode.RESIDENT, null);
@@ -165,13 +165,13 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
    * @param name the input
    * @param value of a fitting type and shape
    * @param spec the device whose memory it is in; "/pinned" for its host-accessible memory
-   * @throws OrtFFMException as {@link #bindInput(String, OrtValueRef)}; DEVICE also: the value is elsewhere; NOT_FOUND also: the device
+   * @throws OrtFFMException as {@link #bindInput(String, OrtValueRef)}; WRONG_DEVICE also: the value is elsewhere; NOT_FOUND also: the device
    */
   public void bindInput(String name, OrtValueRef value, DeviceSpec spec) {
     int index = session.inputIndex(name);
     DeviceSpec wanted = session.keptRuntime().resolve(spec).spec(), is = value.device();
     if (!is.equals(wanted)) {
-      throw new OrtFFMException(OrtStatus.DEVICE, "bindInput: '" + name + "': expected a value on '" + wanted + "', got one on '" + is
+      throw new OrtFFMException(OrtStatus.WRONG_DEVICE, "bindInput: '" + name + "': expected a value on '" + wanted + "', got one on '" + is
           + "': OrtValueRef.copyTo makes one there");
     }
     bindInput(index, value, InputMode.RESIDENT, null);
@@ -197,7 +197,7 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
    * @param mode what a run sees
    * @param event the run waits for it before it reads the value; null: it is ready. It must stay open until the input is bound
    *     again
-   * @throws OrtFFMException NOT_FOUND: the index; DTYPE, SHAPE: it does not fit; DEVICE: a RESIDENT value is not where the
+   * @throws OrtFFMException NOT_FOUND: the index; DTYPE, SHAPE: it does not fit; WRONG_DEVICE: a RESIDENT value is not where the
    *     session reads the input; NOT_SUPPORTED: the input is not a tensor; INVALID_ARGUMENT: it overlaps a FIXED output, or
    *     lies in read-only memory and would be written, as a state that is carried IN_PLACE; INVALID_STATE: a run is
    *     under way. After an error the input is as it was
@@ -498,7 +498,7 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
    * @param source all bytes of the input
    * @param stream the device's stream that orders the copy, and {@code source}, native memory then, stays valid until it has passed;
    *     null: done on return
-   * @throws OrtFFMException as {@link #update(String, Object)}; DEVICE: another device's stream
+   * @throws OrtFFMException as {@link #update(String, Object)}; WRONG_DEVICE: another device's stream
    */
   public void update(int index, MemorySegment source, @Nullable OrtStreamFFM stream) {
     if (stream == null && !source.isNative()) {
@@ -573,7 +573,7 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
    * @param index the output, in the model's order
    * @param value of a fitting type and shape
    * @param mode FIXED or IN_PLACE
-   * @throws OrtFFMException NOT_FOUND: the index; DTYPE, SHAPE: it cannot hold the output; DEVICE: the session cannot write
+   * @throws OrtFFMException NOT_FOUND: the index; DTYPE, SHAPE: it cannot hold the output; WRONG_DEVICE: the session cannot write
    *     there; INVALID_ARGUMENT: it overlaps an input or another output, or lies in memory that is read-only. After an error
    *     the output is as it was
    */
@@ -672,7 +672,7 @@ abstract sealed class BoundMemory permits OrtIoBindingFFM {
    * @param index the output, in the model's order
    * @param spec the device; "/pinned" for its host-accessible memory; null: where the session leaves it
    * @param mode FRESH, REUSE or NONE
-   * @throws OrtFFMException NOT_FOUND: the index or the device; DEVICE: the session cannot write there; NOT_SUPPORTED: the
+   * @throws OrtFFMException NOT_FOUND: the index or the device; WRONG_DEVICE: the session cannot write there; NOT_SUPPORTED: the
    *     output is not a tensor, or strings to a device, or no such memory. After an error the output is as it was
    */
   public void bindOutputToDevice(int index, @Nullable DeviceSpec spec, OutputMode mode) {

@@ -46,7 +46,7 @@ public record DeviceSpec(String text, DeviceInfo.@Nullable Hardware type) {
    * A device by its name, its hardware and its number.
    *
    * @param name such as "cuda", or "ep=NAME"
-   * @param type what the hardware must be: where the spec is used, another one fails with DEVICE
+   * @param type what the hardware must be: where the spec is used, another one fails with WRONG_DEVICE
    * @param id from 0
    * @throws IllegalArgumentException the name is blank, or has a number or several devices; the id is negative
    */

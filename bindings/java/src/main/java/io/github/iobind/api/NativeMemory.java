@@ -63,7 +63,7 @@ public final class NativeMemory implements AutoCloseable {
    *
    * @param arena whose scope the segment gets; it keeps the memory alive
    * @return a segment of all bytes
-   * @throws OrtFFMException DEVICE: the host cannot read it
+   * @throws OrtFFMException WRONG_DEVICE: the host cannot read it
    */
   public MemorySegment asMemorySegment(Arena arena) {
     return bytes.asMemorySegment(arena);

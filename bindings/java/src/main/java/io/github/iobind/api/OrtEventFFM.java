@@ -43,7 +43,7 @@ public final class OrtEventFFM implements AutoCloseable {
    * Records the event at the present end of a stream; replaces what it held.
    *
    * @param stream a stream of the same device
-   * @throws OrtFFMException DEVICE: the stream is another device's
+   * @throws OrtFFMException WRONG_DEVICE: the stream is another device's
    */
   public void record(OrtStreamFFM stream) {
     long streamAddress = OrtStreamFFM.enter(stream);

@@ -84,7 +84,7 @@ public final class OrtInterop {
    *     when nothing uses the memory any more
    * @param options LEGACY, COPY_STRIDED
    * @return the value; one of read-only memory is refused wherever it would be written
-   * @throws OrtFFMException VERSION: DLPack 2 or newer; DEVICE: no device of the runtime has this memory; DTYPE; SHAPE: also strides that
+   * @throws OrtFFMException VERSION: DLPack 2 or newer; WRONG_DEVICE: no device of the runtime has this memory; DTYPE; SHAPE: also strides that
    *     are not dense; NOT_SUPPORTED: strides on a device; INVALID_ARGUMENT. After an error the struct is still the caller's
    */
   public static OrtValueRef fromDlpack(OrtRuntimeFFM runtime, MemorySegment managed, Dlpack... options) {
@@ -107,7 +107,7 @@ public final class OrtInterop {
    * @param released called once when nothing uses the OrtValue any more, on any thread; it must not call this package, and may release
    *     the OrtValue. null: the OrtValue must outlive the value and every run that uses it
    * @return the value
-   * @throws OrtFFMException NOT_SUPPORTED: it holds no tensor; DEVICE: no device of the runtime has this memory; DTYPE; INVALID_ARGUMENT.
+   * @throws OrtFFMException NOT_SUPPORTED: it holds no tensor; WRONG_DEVICE: no device of the runtime has this memory; DTYPE; INVALID_ARGUMENT.
    *     After an error {@code released} is not called
    */
   public static OrtValueRef fromOrtValue(OrtRuntimeFFM runtime, MemorySegment ortValue, @Nullable Runnable released) {

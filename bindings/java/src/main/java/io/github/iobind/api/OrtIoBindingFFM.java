@@ -184,7 +184,7 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
    *     {@link #getOutput(String)} does, and belongs to the binding: its next run, {@link #clear} and {@link #close} close it. From
    *     then on a use of the map is an IllegalStateException; one that nobody has looked into until then is given again eight runs
    *     later. To keep a value, {@link OrtValueRef#retain} or {@link #takeOutput(String)} it
-   * @throws OrtFFMException as {@link #check}; DEVICE: an output did not land where it was asked for; SHAPE: a FIXED output's
+   * @throws OrtFFMException as {@link #check}; WRONG_DEVICE: an output did not land where it was asked for; SHAPE: a FIXED output's
    *     shape came out otherwise; CANCELLED; RUNTIME: ONNX Runtime failed. After an error no output can be fetched, and the
    *     binding can run again
    * @throws IllegalStateException the binding, or memory bound to it, is closed
@@ -314,7 +314,7 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
    *
    * @param stream a stream of a device of the session; null: done on return
    * @param event recorded behind the run; null: none
-   * @throws OrtFFMException as {@link #runWithBindings()}; DEVICE also: the stream is not of a device of the session. What goes
+   * @throws OrtFFMException as {@link #runWithBindings()}; WRONG_DEVICE also: the stream is not of a device of the session. What goes
    *     wrong later is thrown by the event, the stream and {@link #getOutput(int)}
    */
   public void runWithBindings(@Nullable OrtStreamFFM stream, @Nullable OrtEventFFM event) {
@@ -456,7 +456,7 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
    * @param index the output, in the model's order
    * @return the value; the caller closes it
    * @throws OrtFFMException INVALID_STATE: no run since an output was last bound, this one is not bound, or it was taken;
-   *     NOT_FOUND: the index; NOT_SUPPORTED: the run gave no tensor; DEVICE: it did not land where it was asked for
+   *     NOT_FOUND: the index; NOT_SUPPORTED: the run gave no tensor; WRONG_DEVICE: it did not land where it was asked for
    */
   public OrtValueRef getOutput(int index) {
     long address = enter();
@@ -490,7 +490,7 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
    * @param name the output
    * @param stream the run's, or another one of a device of the session
    * @return the value; the caller closes it
-   * @throws OrtFFMException as {@link #getOutput(int)}; DEVICE also: another device's stream
+   * @throws OrtFFMException as {@link #getOutput(int)}; WRONG_DEVICE also: another device's stream
    */
   public OrtValueRef lendOutput(String name, OrtStreamFFM stream) {
     return lendOutput(session.outputIndex(name), stream);
@@ -502,7 +502,7 @@ public final class OrtIoBindingFFM extends BoundMemory implements AutoCloseable 
    * @param index the output, in the model's order
    * @param stream the run's, or another one of a device of the session
    * @return the value; the caller closes it
-   * @throws OrtFFMException as {@link #getOutput(int)}; DEVICE also: another device's stream
+   * @throws OrtFFMException as {@link #getOutput(int)}; WRONG_DEVICE also: another device's stream
    */
   public OrtValueRef lendOutput(int index, OrtStreamFFM stream) {
     long address = enter();

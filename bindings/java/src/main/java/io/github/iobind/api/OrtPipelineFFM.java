@@ -383,7 +383,7 @@ public final class OrtPipelineFFM implements AutoCloseable {
    *
    * @param values one host value for each input, in the session's order; null for the constant ones
    * @throws OrtFFMException INVALID_STATE: every slot holds an item that was not pulled, or an item failed and the pipeline
-   *     stops there; DTYPE, SHAPE, DEVICE: a value does not fit. What fails later is thrown by {@link #next}
+   *     stops there; DTYPE, SHAPE, WRONG_DEVICE: a value does not fit. What fails later is thrown by {@link #next}
    */
   public void submit(List<@Nullable OrtValueRef> values) {
     submit(values, null, address -> scratch.check(IobindFlow.pipelineSubmit(address, inputs, scratch.error())));
@@ -397,7 +397,7 @@ public final class OrtPipelineFFM implements AutoCloseable {
    * @param values one value for each input, in the session's order, on the host or where the session reads the input; null for the
    *     constant ones
    * @param ready one event for each input, behind what makes its value; null, also for one of them: it is ready
-   * @throws OrtFFMException as {@link #submit(List)}; DEVICE: a value is neither on the host nor where the session reads it;
+   * @throws OrtFFMException as {@link #submit(List)}; WRONG_DEVICE: a value is neither on the host nor where the session reads it;
    *     INVALID_ARGUMENT: one on a device lies in memory of an arena that can be closed; what work before an event failed with
    */
   public void submit(@Nullable Object tag, List<@Nullable OrtValueRef> values, @Nullable List<@Nullable OrtEventFFM> ready) {

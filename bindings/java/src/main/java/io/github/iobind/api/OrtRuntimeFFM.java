@@ -488,7 +488,7 @@ public final class OrtRuntimeFFM implements AutoCloseable {
    *
    * @param spec names it
    * @return what the device is
-   * @throws OrtFFMException NOT_FOUND: none is there; DEVICE: some are there, none works, the message has each reason;
+   * @throws OrtFFMException NOT_FOUND: none is there; WRONG_DEVICE: some are there, none works, the message has each reason;
    *     INVALID_ARGUMENT: not a spec
    */
   public DeviceInfo device(DeviceSpec spec) {
@@ -531,7 +531,7 @@ public final class OrtRuntimeFFM implements AutoCloseable {
     Place known = resolved.get(spec);
     Place place = known != null ? known : find(spec);
     if (spec.type() != null && spec.type() != place.hardware()) {
-      throw new OrtFFMException(OrtStatus.DEVICE, "device '" + spec + "': expected " + spec.type() + ", got " + place.hardware());
+      throw new OrtFFMException(OrtStatus.WRONG_DEVICE, "device '" + spec + "': expected " + spec.type() + ", got " + place.hardware());
     }
     return place;
   }

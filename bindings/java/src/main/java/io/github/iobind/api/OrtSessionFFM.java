@@ -425,7 +425,7 @@ public final class OrtSessionFFM implements AutoCloseable {
    * @param options how
    * @return the session
    * @throws OrtFFMException NOT_FOUND: no such file, or no such free dimension; IO; INVALID_ARGUMENT: also a path of another file
-   *     system of Java's, such as a zip file; RUNTIME: ONNX Runtime refuses the model or a device; DEVICE, NOT_FOUND: a device is
+   *     system of Java's, such as a zip file; RUNTIME: ONNX Runtime refuses the model or a device; WRONG_DEVICE, NOT_FOUND: a device is
    *     not there
    */
   public static OrtSessionFFM create(OrtRuntimeFFM runtime, Path model, Options options) {
@@ -691,7 +691,7 @@ public final class OrtSessionFFM implements AutoCloseable {
    *
    * @param values one host-readable value for each input, in the session's order
    * @return new host values, null for outputs that are no tensors; the caller closes them
-   * @throws OrtFFMException DTYPE, SHAPE, DEVICE: an input does not fit; INVALID_ARGUMENT: one is missing; RUNTIME
+   * @throws OrtFFMException DTYPE, SHAPE, WRONG_DEVICE: an input does not fit; INVALID_ARGUMENT: one is missing; RUNTIME
    */
   public List<@Nullable OrtValueRef> run(List<OrtValueRef> values) {
     int entered = 0;

@@ -21,7 +21,7 @@ public enum OrtStatus {
   /** ONNX Runtime refused: its code and the message say why. */
   RUNTIME,
   /** The memory is, or the work would run, on the wrong device. */
-  DEVICE,
+  WRONG_DEVICE,
   /** Rank or dims do not fit. */
   SHAPE,
   /** The element type does not fit. */

@@ -100,7 +100,7 @@ public final class OrtStreamFFM implements AutoCloseable {
    * @param released called once when neither this stream nor a session uses the handle any more, on any thread; it must not
    *     call this package. null: the handle outlives both
    * @return the stream
-   * @throws OrtFFMException NOT_SUPPORTED: the device takes no handles of that kind; DEVICE: it is another device's;
+   * @throws OrtFFMException NOT_SUPPORTED: the device takes no handles of that kind; WRONG_DEVICE: it is another device's;
    *     INVALID_STATE: it is being captured; INVALID_ARGUMENT. After an error {@code released} is not called
    */
   public static OrtStreamFFM wrap(OrtRuntimeFFM runtime, DeviceSpec spec, NativeKind kind, MemorySegment handle,

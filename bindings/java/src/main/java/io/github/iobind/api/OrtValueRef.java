@@ -392,7 +392,7 @@ public final class OrtValueRef implements AutoCloseable {
    * {@link #asMemorySegment(Arena)} or {@link #read(Object)}.
    *
    * @return a segment of exactly the value's bytes, for any thread
-   * @throws OrtFFMException DEVICE: the host cannot read the memory: {@link #read(Object)} copies it; DTYPE: strings
+   * @throws OrtFFMException WRONG_DEVICE: the host cannot read the memory: {@link #read(Object)} copies it; DTYPE: strings
    */
   public MemorySegment asMemorySegment() {
     hostShape();
@@ -450,7 +450,7 @@ public final class OrtValueRef implements AutoCloseable {
       throw new OrtFFMException(OrtStatus.DTYPE, "strings have no memory to look at: readStrings copies them");
     }
     if (!now.isHostReadable) {
-      throw new OrtFFMException(OrtStatus.DEVICE, now.descriptor() + " is in memory of " + place().spec()
+      throw new OrtFFMException(OrtStatus.WRONG_DEVICE, now.descriptor() + " is in memory of " + place().spec()
           + ", which the host cannot read: read copies it");
     }
     return now;
@@ -464,7 +464,7 @@ public final class OrtValueRef implements AutoCloseable {
    * @param stream the device's stream that orders the copy, and {@code source}, native memory then, stays valid until it has
    *     passed; null: done on return
    * @throws OrtFFMException INVALID_ARGUMENT: the part does not lie inside, or what would be written is read-only, or a copy on
-   *     a stream has memory of a confined arena; DTYPE: strings; DEVICE: another device's stream
+   *     a stream has memory of a confined arena; DTYPE: strings; WRONG_DEVICE: another device's stream
    */
   public void write(long offset, MemorySegment source, @Nullable OrtStreamFFM stream) {
     if (!source.isNative()) {
@@ -775,7 +775,7 @@ public final class OrtValueRef implements AutoCloseable {
    * @param sources the values
    * @param targets as many, each of its source's type and shape
    * @param stream a stream of a device that takes part, which orders the copies; null: done on return
-   * @throws OrtFFMException as {@link #copyTo(OrtValueRef)}: the message says which pair; DEVICE: a stream of a device that
+   * @throws OrtFFMException as {@link #copyTo(OrtValueRef)}: the message says which pair; WRONG_DEVICE: a stream of a device that
    *     takes no part. After a failure the targets are undefined
    */
   public static void copy(OrtValueRef[] sources, OrtValueRef[] targets, @Nullable OrtStreamFFM stream) {

@@ -330,10 +330,10 @@ class BindingTest {
     assertEquals(DeviceSpec.of(name.equals("cpu") ? "cpu" : name + ":0"), spec);
     assertEquals(spec.hashCode(), wrong.hashCode());
     OrtFFMException e = assertThrows(OrtFFMException.class, () -> OrtValueRef.allocate(runtime, wrong, floats(1)));
-    assertEquals(OrtStatus.DEVICE, e.status());
+    assertEquals(OrtStatus.WRONG_DEVICE, e.status());
     assertTrue(e.getMessage().endsWith("expected NPU, got " + type), e.getMessage());
     e = assertThrows(OrtFFMException.class, () -> Models.session(runtime, "scale", wrong));
-    assertEquals(OrtStatus.DEVICE, e.status());
+    assertEquals(OrtStatus.WRONG_DEVICE, e.status());
     for (String bad : List.of("", "cuda:0", "cuda,cpu")) {
       assertThrows(IllegalArgumentException.class, () -> new DeviceSpec(bad, type, 0));
     }
@@ -348,7 +348,7 @@ class BindingTest {
       assertEquals(spec, y.device());
       assertArrayEquals(new float[] {2, 4}, y.toFloatArray());
       e = assertThrows(OrtFFMException.class, () -> binding.bindInput("x", elsewhere, spec));
-      assertEquals(OrtStatus.DEVICE, e.status());
+      assertEquals(OrtStatus.WRONG_DEVICE, e.status());
       assertTrue(e.getMessage().contains("expected a value on '" + spec + "', got one on '"), e.getMessage());
       binding.update(0, MemorySegment.ofArray(new float[] {3, 4}), null);
       binding.runWithBindings();

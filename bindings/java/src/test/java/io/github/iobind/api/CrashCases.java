@@ -759,7 +759,7 @@ final class CrashCases {
       for (Executable call : List.<Executable>of(value::toFloatArray, () -> value.write(new float[] {1}), () -> value.copyTo(host),
           () -> host.copyTo(value), () -> OrtValueRef.allocate(runtime, DeviceSpec.of("vdev"), ONE))) {
         OrtFFMException e = fails(OrtFFMException.class, call);
-        require(e.status() == OrtStatus.DEVICE && e.getMessage().contains("unregistered"), e.toString());
+        require(e.status() == OrtStatus.WRONG_DEVICE && e.getMessage().contains("unregistered"), e.toString());
       }
     }
     value.close();

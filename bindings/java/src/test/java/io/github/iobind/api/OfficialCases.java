@@ -247,7 +247,7 @@ final class OfficialCases {
         bound.bindInput("x", x);
         throw new AssertionError("a value of another ONNX Runtime was bound");
       } catch (OrtFFMException e) {
-        require(OrtStatus.DEVICE, e.status());
+        require(OrtStatus.WRONG_DEVICE, e.status());
       }
       try {
         OrtSessionFFM.wrap(runtime, handle(session), () -> {
