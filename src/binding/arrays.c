@@ -20,7 +20,7 @@ static bool is_plain_memory(const iobind_binding *binding, const iobind__place *
 /* Is some output moved, and is all of the binding in the CPU's default memory? */
 static bool pays(const iobind_binding *binding) {
   const iobind_session *session = binding->session;
-  bool fits = session->device_count == 1 && binding->copied_count == 0; /* the CPU is always one of the devices */
+  bool fits = session->device_count == 1 && binding->plan.copied_count == 0; /* the CPU is always one of the devices */
   bool moves = false;
   for (size_t i = 0; i < binding->carry_count; i++) {
     moves = moves || binding->carries[i].mode == IOBIND_CARRY_MOVE;
@@ -67,7 +67,7 @@ static void list_names(iobind_binding *binding) {
 iobind_status iobind__arrays_choose(iobind_binding *binding, bool *chosen, iobind_error *error) {
   iobind__arrays *arrays = &binding->arrays;
   *chosen = false;
-  if (!binding->is_verified) {
+  if (!binding->plan.is_seen) {
     arrays->in_use = false;
     arrays->generation = 0;
     return IOBIND_OK;

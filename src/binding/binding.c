@@ -5,7 +5,7 @@
 
 void iobind__table_changed(iobind_binding *binding) {
   binding->generation++;
-  iobind__binding_withdraw_replay(binding);
+  iobind__binding_disarm(binding);
 }
 
 iobind_session *iobind__binding_session(const iobind_binding *binding) {
@@ -28,7 +28,7 @@ static void lose_states(iobind_binding *binding) {
   iobind__carry_note_failure(binding);
   for (size_t i = 0; i < binding->carry_count && binding->flight.runs > 1; i++) {
     binding->inputs[binding->carries[i].input].is_spoiled = true; /* the last one has read the results of another */
-    binding->is_checked = false;
+    iobind__table_changed(binding);
   }
 }
 
@@ -87,7 +87,6 @@ static void clear_inputs(iobind_binding *binding) {
     iobind__input_let_loose(binding, i);
     iobind__input_clear(&binding->inputs[i]);
   }
-  binding->has_live = false;
 }
 
 static void free_now(iobind_binding *binding) {
@@ -108,9 +107,7 @@ static void free_now(iobind_binding *binding) {
   free(binding->outputs);
   free(binding->holders);
   free(binding->carries);
-  free(binding->fresh);
-  free(binding->symbol_values);
-  free(binding->symbol_owners);
+  iobind__plan_close(binding);
   iobind_session *session = binding->session;
   iobind_stream *stream = iobind__flight_end(&binding->flight);
   iobind__flight_destroy(&binding->flight);
@@ -134,15 +131,12 @@ static void free_binding(iobind__ref *ref) {
 static iobind_status fill(iobind_binding *binding, iobind_error *error) {
   const iobind_session *session = binding->session;
   binding->outputs = calloc(session->output_count + 1, sizeof *binding->outputs);
-  binding->fresh = calloc(session->output_count + 1, sizeof *binding->fresh);
   binding->carries = calloc(session->output_count + 1, sizeof *binding->carries);
-  binding->symbol_values = calloc(session->symbol_count + 1, sizeof *binding->symbol_values);
-  binding->symbol_owners = calloc(session->symbol_count + 1, sizeof *binding->symbol_owners);
   binding->holders = calloc(session->input_count + 3 * session->output_count + 1, sizeof *binding->holders);
-  if (binding->outputs == NULL || binding->holders == NULL || binding->fresh == NULL || binding->carries == NULL ||
-      binding->symbol_values == NULL || binding->symbol_owners == NULL) {
+  if (binding->outputs == NULL || binding->holders == NULL || binding->carries == NULL) {
     return iobind__out_of_memory(error, "binding_create");
   }
+  IOBIND__TRY(iobind__plan_open(binding, error));
   for (size_t i = 0; i < session->output_count; i++) {
     binding->outputs[i].mode = IOBIND_OUTPUT_NONE;
     iobind__output_reset(binding, i);

@@ -108,7 +108,7 @@ iobind_status iobind__carry_advance(iobind_binding *binding, iobind_stream *busy
   }
   if (reshaped) {
     iobind__outputs_reshape(binding);
-    binding->is_checked = false;
+    iobind__table_changed(binding);
   }
   if (status != IOBIND_OK) {
     return status; /* if it fails half way, the next call makes the other states inputs */
@@ -216,7 +216,7 @@ void iobind__carry_note_failure(iobind_binding *binding) {
   for (size_t i = 0; i < binding->carry_count; i++) {
     if (binding->carries[i].mode == IOBIND_CARRY_IN_PLACE) {
       binding->inputs[binding->carries[i].input].is_spoiled = true;
-      binding->is_checked = false;
+      iobind__table_changed(binding);
     }
   }
 }
@@ -334,18 +334,18 @@ iobind_status iobind_binding_carry(iobind_binding *binding, size_t output, size_
   }
   IOBIND__TRY(check_pair(from, to, error));
   IOBIND__TRY(iobind__graphs_check_carry(binding, output, mode, error));
-  const iobind__carry *taken = iobind__carry_of_input(binding, input);
-  if (taken != NULL && taken->output != output) {
+  size_t taken = binding->inputs[input].carry;
+  if (taken != 0 && binding->carries[taken - 1].output != output) {
     return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
                         "binding_carry: the input '%s' is carried by the output '%s' already", to->label,
-                        binding->session->outputs[taken->output].label);
+                        binding->session->outputs[binding->carries[taken - 1].output].label);
   }
   if (binding->inputs[input].mode == IOBIND_INPUT_LIVE) {
     return iobind__fail(error, IOBIND_ERROR_INVALID_ARGUMENT,
                         "binding_carry: the input '%s' is bound LIVE: bind the first state RESIDENT or SNAPSHOT", to->label);
   }
   iobind__carry made = {.output = output, .input = input, .mode = mode};
-  bool is_due = taken != NULL && taken->due; /* the state is known again only when it has become the input */
+  bool is_due = taken != 0 && binding->carries[taken - 1].due; /* the state is known again only when it has become the input */
   IOBIND__TRY(is_due ? IOBIND_OK : check_first_state(binding, &made, error));
   IOBIND__TRY(iobind__carry_advance(binding, NULL, error));
   IOBIND__TRY(check_first_state(binding, &made, error));

@@ -11,15 +11,15 @@ static iobind_status agree_symbols(iobind_binding *binding, const iobind__value 
     if (id < 0) {
       continue;
     }
-    if (binding->symbol_values[id] < 0) {
-      binding->symbol_values[id] = tensor->dims[i];
-      binding->symbol_owners[id] = owner;
-    } else if (binding->symbol_values[id] != tensor->dims[i]) {
-      size_t first = binding->symbol_owners[id];
+    if (binding->plan.symbol_values[id] < 0) {
+      binding->plan.symbol_values[id] = tensor->dims[i];
+      binding->plan.symbol_owners[id] = owner;
+    } else if (binding->plan.symbol_values[id] != tensor->dims[i]) {
+      size_t first = binding->plan.symbol_owners[id];
       const char *other =
           first < session->input_count ? session->inputs[first].label : session->outputs[first - session->input_count].label;
       return iobind__fail(error, IOBIND_ERROR_SHAPE, "%s: '%s': expected %s of %lld as in '%s', got %lld", what, value->label,
-                          session->symbols[id], (long long)binding->symbol_values[id], other, (long long)tensor->dims[i]);
+                          session->symbols[id], (long long)binding->plan.symbol_values[id], other, (long long)tensor->dims[i]);
     }
   }
   return IOBIND_OK;
@@ -92,7 +92,7 @@ static iobind_status check_handed_on(const iobind_binding *binding, size_t index
 iobind_status iobind__binding_check_complete(iobind_binding *binding, const char *what, iobind_error *error) {
   const iobind_session *session = binding->session;
   for (size_t i = 0; i < session->symbol_count; i++) {
-    binding->symbol_values[i] = -1;
+    binding->plan.symbol_values[i] = -1;
   }
   for (size_t i = 0; i < session->input_count; i++) {
     IOBIND__TRY(check_input(binding, i, what, error));
@@ -123,5 +123,5 @@ iobind_status iobind_binding_check(iobind_binding *binding, iobind_error *error)
 }
 
 iobind_status iobind__binding_check_once(iobind_binding *binding, const char *what, iobind_error *error) {
-  return binding->is_checked ? IOBIND_OK : iobind__binding_check_complete(binding, what, error);
+  return iobind__plan_is_valid(binding) ? IOBIND_OK : iobind__binding_check_complete(binding, what, error);
 }

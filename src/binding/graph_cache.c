@@ -37,7 +37,7 @@ void iobind__graphs_serve(iobind_binding *binding, iobind__graphs_user user) {
 /* *at is in the list of the binding's. */
 static void remove_at(iobind_binding *binding, iobind__graph **at) {
   iobind__graph *self = *at;
-  iobind__binding_withdraw_replay(binding);
+  iobind__binding_disarm(binding);
   *at = self->next;
   for (size_t i = 0; i < 2; i++) {
     if (binding->sides[i].graph == self) {
@@ -89,7 +89,7 @@ iobind_status iobind_binding_forget_graphs(iobind_binding *binding, iobind_error
 }
 
 void iobind__graphs_drop_options(iobind_binding *binding) {
-  iobind__binding_withdraw_replay(binding);
+  iobind__binding_disarm(binding);
   for (iobind__graph *one = binding->graphs->first; one != NULL; one = one->next) {
     iobind__ort_options_release(binding->session, &one->options);
   }

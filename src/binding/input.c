@@ -90,14 +90,6 @@ iobind_status iobind__input_make(iobind_session *session, size_t index, const io
   return iobind__tensor_create_at(place, like->dtype, like->dims, like->rank, tensor, error);
 }
 
-static void note_live(iobind_binding *binding) {
-  binding->has_live = false;
-  for (size_t i = 0; i < binding->session->input_count; i++) {
-    const iobind__input *input = &binding->inputs[i];
-    binding->has_live = binding->has_live || input->source != NULL || input->event != NULL;
-  }
-}
-
 /* A copy of the tensor where the session reads it, made after its producer is ready. */
 static iobind_status make_snapshot(const iobind_binding *binding, size_t index, const iobind_tensor *tensor,
                                    iobind_event *event, iobind_tensor **copy, iobind_error *error) {
@@ -184,7 +176,6 @@ void iobind__input_let_go(iobind_binding *binding, size_t index) {
   iobind__input_let_loose(binding, index);
   iobind__input_clear(input);
   input->past = past;
-  binding->is_checked = false;
   iobind__table_changed(binding);
 }
 
@@ -198,18 +189,15 @@ __attribute__((noinline)) static iobind_status set_input(iobind_binding *binding
   IOBIND__TRY(resolve(binding, index, &made, at_home, tensor, error));
   iobind__input *input = &binding->inputs[index];
   iobind__carry *carry = iobind__carry_of_input(binding, index);
-  bool same_dims = has_past_dims(input, made.bound);
-  if (!same_dims) {
+  if (!has_past_dims(input, made.bound)) {
     iobind__outputs_reshape(binding);
   }
   if (carry != NULL) {
     carry->due = false; /* the bound tensor is the next state, not the last run's result */
   }
-  binding->is_checked = binding->is_checked && same_dims && carry == NULL && binding->copied_count == 0;
   iobind__input old = *input;
   *input = made;
   iobind__table_changed(binding);
-  note_live(binding);
   iobind__input_hold(binding, index);
   iobind__sides_let_go(binding, old.bound);
   iobind__input_clear(&old);

@@ -30,7 +30,6 @@ void iobind__output_show(iobind_binding *binding, size_t index, iobind_tensor *t
 void iobind__output_set(iobind_binding *binding, size_t index, iobind_output_mode mode, iobind__place *place,
                         iobind_tensor *target) {
   iobind__output *output = &binding->outputs[index];
-  bool was_bound = output->mode != IOBIND_OUTPUT_NONE;
   const iobind__place *old_place = output->target != NULL ? output->target->place : output->place;
   const iobind__place *new_place = target != NULL ? target->place : place;
   bool stays_verified = output->is_verified && output->mode == mode && old_place == new_place;
@@ -38,7 +37,6 @@ void iobind__output_set(iobind_binding *binding, size_t index, iobind_output_mod
   if (!stays_verified) {
     output->is_verified = false;
     output->has_fixed_dims = false;
-    binding->is_verified = false;
   }
   output->mode = mode;
   output->place = place;
@@ -48,10 +46,6 @@ void iobind__output_set(iobind_binding *binding, size_t index, iobind_output_mod
   iobind__output_show(binding, index, NULL);
   iobind__sides_let_go(binding, old);
   iobind_tensor_release(old);
-  if (was_bound != (mode != IOBIND_OUTPUT_NONE)) {
-    binding->output_set++;
-  }
-  binding->is_checked = false;
   iobind__table_changed(binding);
 }
 
@@ -107,14 +101,14 @@ void iobind__outputs_choose_copied(iobind_binding *binding) {
   for (size_t i = 0; i < session->output_count; i++) {
     early += moves(binding, i) && iobind__device_has(session->outputs[i].place->device, IOBIND__QUIRK_EARLY_OUTPUT_COPIES);
   }
-  binding->copied_count = 0;
+  binding->plan.copied_count = 0;
   for (size_t i = 0; i < session->output_count; i++) {
     iobind__output *output = &binding->outputs[i];
     bool is_handed_on = session->outputs[i].handed_on >= 0;
     output->is_copied =
         output->mode != IOBIND_OUTPUT_NONE &&
         (is_handed_on || is_in_scratch(binding, output) || is_kept_elsewhere(binding, i) || (early > 1 && moves(binding, i)));
-    binding->copied_count += output->is_copied ? 1 : 0;
+    binding->plan.copied_count += output->is_copied ? 1 : 0;
   }
 }
 
@@ -212,7 +206,7 @@ static iobind_status replace(iobind_binding *binding, size_t index, iobind_tenso
     return status;
   }
   iobind__ref_retain(&tensor->ref);
-  iobind__output_hold(binding, index);
+  iobind__tensor_hold(tensor, &binding->holders[binding->session->input_count + index], &binding->flight, true);
   iobind__sides_let_go(binding, old);
   iobind__ref_release(&old->ref);
   return IOBIND_OK;

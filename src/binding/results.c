@@ -44,6 +44,7 @@ iobind_status iobind__results_fetch(iobind_binding *binding, iobind_error *error
                   api->GetBoundOutputValues(iobind__side_of_turn(binding)->binding, runtime->cpu_allocator, &values, &count),
                   error, "binding: outputs");
   size_t expected = hand_out(binding, values, count);
+  iobind__binding_disarm(binding); /* the next run has results to give up */
   binding->results = IOBIND__RESULTS_READY;
   if (values != NULL) {
     IOBIND__ORT_TRY(api, api->AllocatorFree(runtime->cpu_allocator, values), error, "binding: outputs");

@@ -12,11 +12,7 @@ static iobind_status prepare(iobind_binding *binding, iobind_error *error) {
   iobind__side *side = iobind__side_of_turn(binding);
   bool differs = side->generation != binding->generation;
   bool by_arrays = false;
-  if (!binding->is_checked) {
-    IOBIND__TRY(iobind__binding_check_complete(binding, "binding_run", error));
-    iobind__outputs_choose_copied(binding);
-    binding->is_checked = true;
-  }
+  IOBIND__TRY(iobind__plan_is_valid(binding) ? IOBIND_OK : iobind__plan_compile(binding, error));
   if (binding->carry_count > 0 && differs) {
     IOBIND__TRY(iobind__carry_prepare(binding, error));
   }
@@ -32,8 +28,9 @@ static iobind_status prepare(iobind_binding *binding, iobind_error *error) {
 /* Does `begin` have nothing to do? Then it does not enter the EP either. `busy` is the EP's stream on which earlier runs may be under
  * way, or NULL. */
 static inline bool is_steady(const iobind_binding *binding, const iobind_stream *busy) {
-  return binding->carry_count == 0 && busy == NULL && binding->results != IOBIND__RESULTS_READY && binding->is_checked &&
-         binding->fresh_count == 0 && binding->sides[binding->turn].generation == binding->generation;
+  return binding->carry_count == 0 && busy == NULL && binding->results != IOBIND__RESULTS_READY &&
+         iobind__plan_is_valid(binding) && binding->plan.fresh_count == 0 &&
+         binding->sides[binding->turn].generation == binding->generation;
 }
 
 /* Part of the steady run. */
@@ -46,10 +43,10 @@ static inline iobind_status begin(iobind_binding *binding, iobind_stream *busy, 
   }
   binding->results = IOBIND__RESULTS_NONE;
   const iobind__side *side = iobind__side_of_turn(binding);
-  if (!binding->is_checked || side->generation != binding->generation) {
+  if (!iobind__plan_is_valid(binding) || side->generation != binding->generation) {
     return prepare(binding, error);
   }
-  if (binding->fresh_count == 0) {
+  if (binding->plan.fresh_count == 0) {
     return IOBIND_OK;
   }
   /* only where something is carried may the arrays of values be in use, which have nothing to refresh */
@@ -204,10 +201,10 @@ static iobind_status run_failed(iobind_binding *binding, const OrtRunOptions *op
 static iobind_status finish_run(iobind_binding *binding, const OrtRunOptions *options, iobind_stream *stream,
                                 const iobind_device *ordered, iobind_error *error) {
   iobind_status status = is_cancelled(binding, options) ? fail_cancelled(error) : IOBIND_OK;
-  if (status == IOBIND_OK && !binding->is_verified) {
+  if (status == IOBIND_OK && !binding->plan.is_seen) {
     status = iobind__results_verify(binding, error);
   }
-  if (status == IOBIND_OK && binding->copied_count > 0) {
+  if (status == IOBIND_OK && binding->plan.copied_count > 0) {
     status = iobind__results_copy(binding, stream, error);
   }
   iobind_status waited = wait_for_devices(binding, ordered, status == IOBIND_OK ? error : NULL);
@@ -234,7 +231,7 @@ __attribute__((always_inline)) static inline iobind_status run_ort(iobind_bindin
     return run_failed(binding, options, failed, stream, error);
   }
   binding->results = by_arrays ? IOBIND__RESULTS_READY : IOBIND__RESULTS_HELD;
-  if (!binding->is_verified || binding->copied_count > 0 || session->queued != NULL || is_cancelled(binding, options)) {
+  if (!binding->plan.is_seen || binding->plan.copied_count > 0 || session->queued != NULL || is_cancelled(binding, options)) {
     IOBIND__TRY(finish_run(binding, options, stream, ordered, error));
   }
   return IOBIND_OK;
@@ -248,7 +245,7 @@ iobind_status iobind__run_ort(iobind_binding *binding, OrtRunOptions *options, c
 __attribute__((always_inline)) static inline iobind_status execute(iobind_binding *binding, OrtRunOptions *options,
                                                                    iobind_stream *stream, const iobind_device *ordered,
                                                                    iobind_error *error) {
-  if (binding->has_live) {
+  if (binding->plan.has_waits) {
     IOBIND__TRY(load_live_inputs(binding, stream, error));
   }
   IOBIND__TRY(run_ort(binding, options, stream, ordered, error));
@@ -302,10 +299,10 @@ bool iobind__run_goes_on(iobind_binding *binding) {
   return cancelled;
 }
 
-/* Leave the running state. */
-static inline void leave(iobind_binding *binding) {
+/* Leave the running state, for another one unless the run was cancelled. */
+static inline void leave_for(iobind_binding *binding, uint64_t next) {
   uint64_t state = IOBIND__RUNNING;
-  while (!atomic_compare_exchange_weak(&binding->flight.state, &state, IOBIND__IDLE)) {
+  while (!atomic_compare_exchange_weak(&binding->flight.state, &state, next)) {
     if (state >= IOBIND__RUN_STATES) {
       atomic_fetch_sub(&binding->flight.state, IOBIND__RUNNING); /* a replay is offered */
       return;
@@ -320,6 +317,10 @@ static inline void leave(iobind_binding *binding) {
     }
     state = IOBIND__RUNNING;
   }
+}
+
+static inline void leave(iobind_binding *binding) {
+  leave_for(binding, IOBIND__IDLE);
 }
 
 /* A run on a worker's stream has ended, or was never queued: with the last one the binding is idle again. */
@@ -368,7 +369,7 @@ static iobind_status enter_queue(iobind_binding *binding, bool follows, iobind_e
 
 __attribute__((always_inline)) static inline iobind_status run_alone(iobind_binding *binding, iobind_error *error) {
   IOBIND__TRY(begin(binding, NULL, error));
-  if (binding->has_live) {
+  if (binding->plan.has_waits) {
     IOBIND__TRY(await_producers(binding, NULL, NULL, error));
   }
   return execute(binding, binding->options.now, NULL, NULL, error);
@@ -407,8 +408,8 @@ static bool is_gate_enough(const iobind_session *session) {
  * library's stream each run waits for what that library has submitted. */
 static void offer_replay(iobind_binding *binding) {
   const iobind_session *session = binding->session;
-  bool repeats = is_steady(binding, NULL) && binding->results == IOBIND__RESULTS_HELD && binding->is_verified &&
-                 !binding->has_live && session->queued == NULL && is_gate_enough(session) &&
+  bool repeats = is_steady(binding, NULL) && binding->results == IOBIND__RESULTS_HELD && binding->plan.is_seen &&
+                 !binding->plan.has_waits && session->queued == NULL && is_gate_enough(session) &&
                  !iobind__stream_is_foreign(session->stream);
   if (repeats && iobind__graphs_repeat(binding, &binding->replay)) {
     uint64_t state = IOBIND__RUNNING; /* not if it was cancelled */
@@ -461,7 +462,7 @@ static iobind_status run_serial(iobind_binding *binding, iobind_error *error) {
     IOBIND__TRY(iobind__stream_enter(own, error)); /* the EP computes there by itself */
   }
   IOBIND__TRY(begin_serial(binding, NULL, error));
-  if (binding->has_live) {
+  if (binding->plan.has_waits) {
     IOBIND__TRY(await_producers(binding, NULL, NULL, error));
   }
   IOBIND__TRY(execute_serial(binding, binding->options.now, NULL, NULL, error));
@@ -481,8 +482,63 @@ __attribute__((always_inline)) static inline iobind_status run_at_once(iobind_bi
   }
   IOBIND__TRY(enter(binding, error));
   iobind_status status = run_now(binding, error);
-  leave(binding);
+  bool is_armed = binding->plan.repeats && binding->plan.is_seen && binding->results == IOBIND__RESULTS_HELD;
+  leave_for(binding, is_armed ? IOBIND__ARMED : IOBIND__IDLE);
   return status;
+}
+
+/* ---- the armed run ---- */
+
+/* Only in a debug build: a change that did not disarm the binding is a defect. */
+static inline iobind_status check_armed(const iobind_binding *binding, iobind_error *error) {
+#if defined(NDEBUG)
+  (void)binding;
+  (void)error;
+  return IOBIND_OK;
+#else
+  return iobind__plan_holds(binding)
+             ? IOBIND_OK
+             : iobind__fail(error, IOBIND_ERROR_INTERNAL, "binding_run: the binding has changed, and is still armed");
+#endif
+}
+
+static inline bool enter_armed(iobind_binding *binding) {
+  uint64_t armed = IOBIND__ARMED;
+  return !iobind__process_is_forked() && atomic_compare_exchange_strong(&binding->flight.state, &armed, IOBIND__RUNNING);
+}
+
+/* An output could not be bound again: ORT's binding has no results. */
+__attribute__((noinline)) static iobind_status fail_refresh(iobind_binding *binding, iobind_status status,
+                                                            iobind_error *error) {
+  binding->results = IOBIND__RESULTS_NONE;
+  leave(binding);
+  return iobind__named(status, error, "binding_run");
+}
+
+__attribute__((noinline)) static iobind_status fail_armed(iobind_binding *binding, OrtStatus *failed, iobind_error *error) {
+  iobind_status status =
+      failed == NULL ? fail_cancelled(error) : run_failed(binding, binding->options.now, failed, NULL, error);
+  binding->results = IOBIND__RESULTS_NONE;
+  leave(binding);
+  return iobind__named(status, error, "binding_run");
+}
+
+/* All of a steady run, whose instructions are counted (bench/overhead). */
+__attribute__((noinline)) static iobind_status repeat(iobind_binding *binding, iobind_error *error) {
+  const iobind_session *session = binding->session;
+  const iobind__side *side = iobind__side_of_turn(binding);
+  iobind_status status = check_armed(binding, error);
+  if (status == IOBIND_OK && binding->plan.fresh_count > 0) {
+    status = iobind__side_refresh(binding, side, error);
+  }
+  if (status != IOBIND_OK) {
+    return fail_refresh(binding, status, error);
+  }
+  OrtStatus *failed = IOBIND__API(session->runtime)->RunWithBinding(session->session, binding->options.now, side->binding);
+  binding->results = IOBIND__RESULTS_HELD;
+  uint64_t running = IOBIND__RUNNING;
+  bool is_whole = failed == NULL && atomic_compare_exchange_strong(&binding->flight.state, &running, IOBIND__ARMED);
+  return is_whole ? IOBIND_OK : fail_armed(binding, failed, error);
 }
 
 /* For a session that takes no stream of an EP. */
@@ -749,6 +805,9 @@ iobind_status iobind_binding_run(iobind_binding *binding, iobind_stream *stream,
   if (binding->graphs != NULL && enter_replay(binding)) {
     binding->replay.error = error;
     return replay(binding);
+  }
+  if (enter_armed(binding)) {
+    return repeat(binding, error);
   }
   return run_and_wait(binding, error);
 }

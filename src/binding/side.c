@@ -42,24 +42,30 @@ static void note_tensor(iobind__given *given, iobind_tensor *tensor) {
   }
 }
 
-static void clear_inputs(const iobind_binding *binding, iobind__side *side) {
+/* It has to be compared again. */
+static void disarm(iobind_binding *binding, iobind__side *side) {
+  side->generation = 0;
+  iobind__binding_disarm(binding);
+}
+
+static void clear_inputs(iobind_binding *binding, iobind__side *side) {
   if (iobind__guard_may_free(binding->session->inside)) {
     IOBIND__API(binding->session->runtime)->ClearBoundInputs(side->binding);
   }
   for (size_t i = 0; i < binding->session->input_count; i++) {
     note(&side->inputs[i], 0, NULL);
   }
-  side->generation = 0;
+  disarm(binding, side);
 }
 
-static void clear_outputs(const iobind_binding *binding, iobind__side *side) {
+static void clear_outputs(iobind_binding *binding, iobind__side *side) {
   if (iobind__guard_may_free(binding->session->inside)) {
     IOBIND__API(binding->session->runtime)->ClearBoundOutputs(side->binding);
   }
   for (size_t i = 0; i < binding->session->output_count; i++) {
     note(&side->outputs[i], 0, NULL);
   }
-  side->generation = 0;
+  disarm(binding, side);
 }
 
 void iobind__side_clear(iobind_binding *binding, iobind__side *side) {
@@ -96,7 +102,7 @@ void iobind__sides_forget_inputs(iobind_binding *binding) {
   iobind__guard_leave(&scope);
 }
 
-void iobind__side_forget_outputs(const iobind_binding *binding, iobind__side *side) {
+void iobind__side_forget_outputs(iobind_binding *binding, iobind__side *side) {
   if (side->binding != NULL) {
     clear_outputs(binding, side);
   }
@@ -146,7 +152,7 @@ static iobind_status give_output(const iobind_binding *binding, const iobind__si
   bool is_reused = output->mode == IOBIND_OUTPUT_REUSE && !output->is_copied;
   IOBIND__ORT_TRY(api, api->BindOutputToDevice(side->binding, value->name, place->info), error, "%s: output '%s'", what,
                   value->label);
-  note(&side->outputs[index], is_reused ? output->memory : 0, NULL);
+  note(&side->outputs[index], is_reused ? output->memory : IOBIND__MADE_ANEW, NULL);
   return IOBIND_OK;
 }
 
@@ -155,14 +161,37 @@ static bool is_in_line(const iobind_binding *binding) {
   return binding->sides[0].generation == binding->generation && binding->sides[1].binding == NULL;
 }
 
+/* Not inlined, so that it costs nothing where no guard is needed. */
+__attribute__((noinline)) static iobind_status give_input_inside(iobind_binding *binding, size_t index, const char *what,
+                                                                 iobind_error *error) {
+  iobind__scope scope;
+  IOBIND__TRY(iobind__guard_enter(binding->session->guard, &scope, error));
+  return iobind__guard_end(&scope, give_input(binding, &binding->sides[0], index, what, error), error);
+}
+
 iobind_status iobind__side_replace_input(iobind_binding *binding, size_t index, const char *what, iobind_error *error) {
   if (!is_in_line(binding)) {
     iobind__table_changed(binding);
     return IOBIND_OK;
   }
+  return binding->session->guard == NULL ? give_input(binding, &binding->sides[0], index, what, error)
+                                         : give_input_inside(binding, index, what, error);
+}
+
+/* After a failure nobody knows what ORT has. */
+static iobind_status replace_target(iobind_binding *binding, size_t index, const char *what, iobind_error *error) {
+  iobind_status status = give_target(binding, &binding->sides[0], index, what, error);
+  if (status != IOBIND_OK) {
+    clear_outputs(binding, &binding->sides[0]);
+  }
+  return status;
+}
+
+__attribute__((noinline)) static iobind_status replace_target_inside(iobind_binding *binding, size_t index, const char *what,
+                                                                     iobind_error *error) {
   iobind__scope scope;
-  IOBIND__TRY(iobind__guard_enter(binding->session->guard, &scope, error));
-  return iobind__guard_end(&scope, give_input(binding, &binding->sides[0], index, what, error), error);
+  IOBIND__TRY(iobind__guard_enter(binding->session->inside, &scope, error));
+  return iobind__guard_end(&scope, replace_target(binding, index, what, error), error);
 }
 
 iobind_status iobind__side_replace_output(iobind_binding *binding, size_t index, const char *what, iobind_error *error) {
@@ -170,13 +199,8 @@ iobind_status iobind__side_replace_output(iobind_binding *binding, size_t index,
     iobind__table_changed(binding);
     return IOBIND_OK;
   }
-  iobind__scope scope;
-  IOBIND__TRY(iobind__guard_enter(binding->session->inside, &scope, error));
-  iobind_status status = give_target(binding, &binding->sides[0], index, what, error);
-  if (status != IOBIND_OK) {
-    clear_outputs(binding, &binding->sides[0]); /* what ORT has is unknown */
-  }
-  return iobind__guard_end(&scope, status, error);
+  return binding->session->inside == NULL ? replace_target(binding, index, what, error)
+                                          : replace_target_inside(binding, index, what, error);
 }
 
 static uint64_t wanted_output(const iobind__output *output) {
@@ -184,7 +208,8 @@ static uint64_t wanted_output(const iobind__output *output) {
     case IOBIND_OUTPUT_FIXED:
     case IOBIND_OUTPUT_IN_PLACE: return output->target->serial;
     case IOBIND_OUTPUT_REUSE: return output->target != NULL ? output->target->serial : output->memory;
-    default: return 0;
+    case IOBIND_OUTPUT_NONE: return 0;
+    default: return IOBIND__MADE_ANEW;
   }
 }
 
@@ -194,18 +219,25 @@ bool iobind__side_has(const iobind__side *side, size_t input, const iobind_tenso
          side->outputs[output].serial == output_tensor->serial;
 }
 
-/* Is the output bound again before each run? ORT writes into what an output holds: the last result, or an input that it handed on. */
-static bool is_fresh(const iobind__output *output) {
-  return output->mode == IOBIND_OUTPUT_FRESH || output->is_copied;
+/* Does ORT's binding have the outputs that are bound, and no others? It can only drop all of them at once, and lists them in the order in which
+ * they came. */
+static bool has_output_set(const iobind_binding *binding, const iobind__side *side) {
+  bool same = true;
+  for (size_t i = 0; same && i < binding->session->output_count; i++) {
+    same = (side->outputs[i].serial != 0) == (binding->outputs[i].mode != IOBIND_OUTPUT_NONE);
+  }
+  return same;
 }
 
-static void list_fresh(iobind_binding *binding) {
-  binding->fresh_count = 0;
-  for (size_t i = 0; i < binding->session->output_count; i++) {
-    if (is_fresh(&binding->outputs[i])) {
-      binding->fresh[binding->fresh_count++] = i;
-    }
+bool iobind__side_holds(const iobind_binding *binding, const iobind__side *side) {
+  bool same = has_output_set(binding, side);
+  for (size_t i = 0; same && i < binding->session->input_count; i++) {
+    same = binding->inputs[i].bound != NULL && side->inputs[i].serial == binding->inputs[i].bound->serial;
   }
+  for (size_t i = 0; same && i < binding->session->output_count; i++) {
+    same = binding->outputs[i].is_copied || side->outputs[i].serial == wanted_output(&binding->outputs[i]);
+  }
+  return same;
 }
 
 static bool is_bound(const iobind__output *output) {
@@ -249,19 +281,16 @@ iobind_status iobind__side_compare(iobind_binding *binding, iobind__side *side, 
       IOBIND__TRY(give_input(binding, side, i, "binding_run", error));
     }
   }
-  if (side->output_set != binding->output_set) {
+  if (!has_output_set(binding, side)) {
     clear_outputs(binding, side);
   }
   for (size_t i = 0; i < session->output_count; i++) {
     const iobind__output *output = &binding->outputs[i];
-    uint64_t wanted = output->mode == IOBIND_OUTPUT_NONE ? side->outputs[i].serial : wanted_output(output);
-    if (is_fresh(output) || side->outputs[i].serial != wanted) {
+    if (iobind__output_is_fresh(output) || side->outputs[i].serial != wanted_output(output)) {
       IOBIND__TRY(give_output(binding, side, i, "binding_run", error));
     }
   }
-  list_fresh(binding);
   side->graph = NULL;
-  side->output_set = binding->output_set;
   side->generation = binding->generation;
   return IOBIND_OK;
 }
@@ -274,13 +303,13 @@ static iobind_status refresh_failed(const iobind_binding *binding, size_t index,
 
 /* Part of the steady run with a FRESH output. */
 iobind_status iobind__side_refresh(const iobind_binding *binding, const iobind__side *side, iobind_error *error) {
-  for (size_t i = 0; i < binding->fresh_count; i++) {
+  for (size_t i = 0; i < binding->plan.fresh_count; i++) {
     const iobind_session *session = binding->session;
-    const iobind__value *output = &session->outputs[binding->fresh[i]];
-    const iobind__place *place = output_place(binding, binding->fresh[i]);
+    const iobind__value *output = &session->outputs[binding->plan.fresh[i]];
+    const iobind__place *place = output_place(binding, binding->plan.fresh[i]);
     OrtStatus *status = IOBIND__API(session->runtime)->BindOutputToDevice(side->binding, output->name, place->info);
     if (status != NULL) {
-      return refresh_failed(binding, binding->fresh[i], status, error);
+      return refresh_failed(binding, binding->plan.fresh[i], status, error);
     }
   }
   return IOBIND_OK;

@@ -4,9 +4,13 @@
 
 #include "tensor/tensor.h"
 
+/* The mark of an output whose memory each run chooses again. No serial number is as high. */
+#define IOBIND__MADE_ANEW UINT64_MAX
+
 /* What an input or output of ORT's binding was given. */
 typedef struct iobind__given {
-  uint64_t serial;     /* of the value or of the memory; 0: nothing, or something that the next run must not use */
+  uint64_t
+      serial; /* of the value or of the memory, or IOBIND__MADE_ANEW; 0: nothing, or something that the next run must not use */
   iobind_tensor *kept; /* a reference, if ORT's own does not keep the memory alive */
 } iobind__given;
 
@@ -14,7 +18,6 @@ typedef struct iobind__side {
   OrtIoBinding *binding;       /* NULL: not open */
   uint64_t generation;         /* of the table when it was last compared with the mirror; 0: compare */
   struct iobind__graph *graph; /* of exactly what ORT's binding has, if that is known */
-  uint64_t output_set;         /* of the table, likewise: ORT can only drop all outputs at once */
   iobind__given *inputs;
   iobind__given *outputs;
 } iobind__side;
@@ -29,7 +32,7 @@ void iobind__side_clear(iobind_binding *binding, iobind__side *side);
 void iobind__sides_forget_inputs(iobind_binding *binding);
 
 /* What ORT's binding has for the outputs is unknown: the next run binds all of them again. */
-void iobind__side_forget_outputs(const iobind_binding *binding, iobind__side *side);
+void iobind__side_forget_outputs(iobind_binding *binding, iobind__side *side);
 
 /* Only the tensor of an input, or of a FIXED output, has changed in the table. If ORT's only binding was in line with the
  * table, give it the tensor at once, so that it stays in line. */
@@ -38,6 +41,9 @@ iobind_status iobind__side_replace_output(iobind_binding *binding, size_t index,
 
 /* Give ORT's binding what the table has and it does not. */
 iobind_status iobind__side_compare(iobind_binding *binding, iobind__side *side, iobind_error *error);
+
+/* Does ORT's binding have all of the table? */
+bool iobind__side_holds(const iobind_binding *binding, const iobind__side *side);
 
 /* Does ORT's binding have exactly these? `output_tensor` may be NULL, which it never has. */
 bool iobind__side_has(const iobind__side *side, size_t input, const iobind_tensor *input_tensor, size_t output,

@@ -1,6 +1,6 @@
-/* The inside of a binding. Our own table says what is bound; each of ORT's bindings has a mirror of what it was given (side.h),
- * and is brought in line with the table before a run. The table has a generation, a number that changes with it: a run without
- * a change before it only compares two numbers. */
+/* The inside of a binding. Our own table says what is bound. A change gives it a new generation, a number. Before the next run, a plan is
+ * compiled from the table, and ORT's binding is brought in line with it, by a mirror of what that was given (side.h). Where a run would do
+ * nothing but ORT's call, the binding is armed: it is repeated without a look, until a change disarms it. */
 #ifndef IOBIND_BINDING_TABLE_H
 #define IOBIND_BINDING_TABLE_H
 
@@ -65,11 +65,24 @@ typedef struct iobind__run_words {
   size_t count;
 } iobind__run_words;
 
+/* What a run of the table does, compiled after a change (plan.c). All of it follows from the table and from what runs have shown. */
+typedef struct iobind__plan {
+  uint64_t generation; /* of the table that it was compiled from */
+  bool has_waits;      /* some input has an event, or is LIVE with a source */
+  bool is_seen;        /* every bound output has been seen where it was asked for */
+  bool repeats;        /* once it is seen, a run is ORT's call alone, after `fresh` */
+  size_t copied_count; /* outputs that iobind copies */
+  size_t *fresh;       /* the outputs that are bound again before each run */
+  size_t fresh_count;
+  int64_t *symbol_values; /* for the check of symbolic dims */
+  size_t *symbol_owners;
+} iobind__plan;
+
 struct iobind_binding {
   iobind__ref ref;
-  iobind_session *session;     /* a reference is held */
-  uint64_t generation;         /* of the table; see iobind__table_changed */
-  uint64_t output_set;         /* changes if the set of bound outputs changes */
+  iobind_session *session; /* a reference is held */
+  uint64_t generation;     /* of the table; see iobind__table_changed */
+  iobind__plan plan;
   iobind__side sides[2];       /* ORT's bindings; the second one is open only if a state is carried by SWAP */
   iobind__arrays arrays;       /* or, for the whole binding, arrays of values */
   size_t turn;                 /* the side of the next run */
@@ -83,18 +96,10 @@ struct iobind_binding {
   atomic_size_t queued; /* runs on a worker's stream that have not ended; only the owner's thread uses the rest */
   iobind__results results;
   iobind_error failure;
-  bool is_checked;     /* complete, and nothing changed since */
-  bool is_verified;    /* every bound output is */
-  bool has_live;       /* some input is LIVE with a source, or has an event */
-  size_t copied_count; /* outputs that iobind copies; known when `is_checked` is */
-  size_t *fresh;       /* the outputs that are bound again before each run */
-  size_t fresh_count;
   iobind__output *outputs;
   iobind__holder *holders; /* of inputs, of outputs, then of each output's two buffers if it is carried by SWAP */
   iobind__carry *carries;
   size_t carry_count;
-  int64_t *symbol_values; /* for the check of symbolic dims */
-  size_t *symbol_owners;
   iobind__input inputs[];
 };
 
@@ -104,7 +109,12 @@ static inline iobind__side *iobind__side_of_turn(iobind_binding *binding) {
 
 /* Is nothing carried or copied, and is no run replayed at the addresses of another one? */
 static inline bool iobind__binding_is_plain(const iobind_binding *binding) {
-  return (binding->carry_count | binding->copied_count | (uintptr_t)binding->graphs) == 0;
+  return (binding->carry_count | binding->plan.copied_count | (uintptr_t)binding->graphs) == 0;
+}
+
+/* Is the output bound again before each run? ORT writes into what an output holds: the last result, or an input that it handed on. */
+static inline bool iobind__output_is_fresh(const iobind__output *output) {
+  return output->mode == IOBIND_OUTPUT_FRESH || output->is_copied;
 }
 
 static inline bool iobind__output_is_given(const iobind__output *output) {
@@ -113,8 +123,25 @@ static inline bool iobind__output_is_given(const iobind__output *output) {
 
 /* binding.c */
 
-/* Something in the table changed: the next run of each side compares it with its mirror. */
+/* Something in the table changed: the next run compiles the plan, and each side compares the table with its mirror. */
 void iobind__table_changed(iobind_binding *binding);
+
+/* ---- plan.c ---- */
+
+static inline bool iobind__plan_is_valid(const iobind_binding *binding) {
+  return binding->plan.generation == binding->generation;
+}
+
+iobind_status iobind__plan_open(iobind_binding *binding, iobind_error *error);
+void iobind__plan_close(iobind_binding *binding);
+
+/* Check the table, and compile the plan from it. */
+iobind_status iobind__plan_compile(iobind_binding *binding, iobind_error *error);
+
+/* Is what an armed binding relies on true? For assertions: a change that nobody noted shows here. */
+bool iobind__plan_holds(const iobind_binding *binding);
+
+/* ---- binding.c ---- */
 
 /* Does the host know that the runs on a stream have passed? Then they are not under way any more. */
 void iobind__flight_look(iobind_binding *binding);
@@ -126,9 +153,9 @@ iobind_status iobind__flight_wait(iobind_binding *binding, iobind_error *error);
  * it reads: it may have been refused before it began. */
 void iobind__binding_fail(iobind_binding *binding, const iobind_error *failure);
 
-/* The next run must look before it replays a graph. */
-static inline void iobind__binding_withdraw_replay(iobind_binding *binding) {
-  if (binding->graphs != NULL) {
+/* The next run must look before it repeats the last one. */
+static inline void iobind__binding_disarm(iobind_binding *binding) {
+  if (atomic_load_explicit(&binding->flight.state, memory_order_relaxed) >= IOBIND__RUN_STATES) {
     atomic_fetch_and(&binding->flight.state, IOBIND__RUN_STATES - 1);
   }
 }
@@ -178,7 +205,7 @@ static inline iobind_status iobind__overlap_make_room(iobind_binding *binding, c
     iobind__overlap_leave_buffers(binding, tensor);
   }
   /* ORT makes the memory of REUSE outputs, and iobind only if runs are captured as graphs or it copies the outputs */
-  bool is_elsewhere = iobind__tensor_is_allocated(tensor) && binding->graphs == NULL && binding->copied_count == 0;
+  bool is_elsewhere = iobind__tensor_is_allocated(tensor) && binding->graphs == NULL && binding->plan.copied_count == 0;
   return is_elsewhere ? IOBIND_OK : iobind__overlap_renew(binding, tensor, error);
 }
 

@@ -75,6 +75,6 @@ iobind_status iobind__results_verify(iobind_binding *binding, iobind_error *erro
     }
     all = all && output->is_verified;
   }
-  binding->is_verified = all;
+  binding->plan.is_seen = all;
   return IOBIND_OK;
 }

@@ -10,7 +10,7 @@ const iobind__ep iobind__ep_migraphx = {.name = "migraphx",
                                         .ep_name = "MIGraphXExecutionProvider",
                                         .library = "onnxruntime_providers_migraphx",
                                         .addressable = true,
-                                        .dlpack = {IOBIND__DL_ROCM, IOBIND__DL_ROCM_HOST}};
+                                        .dlpack = {IOBIND__DL_ROCM, IOBIND__DL_ROCM_HOST, 0}};
 
 const iobind__ep iobind__ep_vitisai = {
     .name = "vitisai", .ep_name = "VitisAIExecutionProvider", .library = "onnxruntime_providers_vitisai", .addressable = true};

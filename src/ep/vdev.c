@@ -124,7 +124,7 @@ const iobind__ep iobind__ep_vdev = {
     .on_demand = true,
     .graph_option = "enable_graph_capture",
     .graph_by_settings = true,
-    .dlpack = {IOBIND__DL_EXT_DEV, IOBIND__DL_CPU},
+    .dlpack = {IOBIND__DL_EXT_DEV, IOBIND__DL_CPU, 0},
     .quirks = quirks,
     .options = &table,
 };

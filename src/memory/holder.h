@@ -5,9 +5,10 @@
 
 #include "memory/stream.h"
 
-/* The run state of a binding. The state of an idle binding may carry a thread's number: that thread may replay the last graph without a look.
- * The number stays while it does so, and that replay cannot be cancelled. */
+/* The run state of a binding. The state of an idle binding may say who may repeat the last run without a look: any thread (ARMED), or one
+ * thread by its number, which may replay the last graph. That number stays while it does so, and that replay cannot be cancelled. */
 enum { IOBIND__IDLE, IOBIND__RUNNING, IOBIND__CANCELLING, IOBIND__CANCELLED, IOBIND__RUN_STATES };
+#define IOBIND__ARMED (UINT64_MAX - UINT64_MAX % IOBIND__RUN_STATES) /* no thread has this number */
 _Static_assert(IOBIND__THREADS_APART % IOBIND__RUN_STATES == 0, "the number of a thread leaves room for a run state");
 
 /* The runs of one binding. Only its owner's thread changes it; other threads look at the state, and with the mutex at stream and ticket. */

@@ -158,7 +158,7 @@ static void read_behind_an_upload(void **state) {
 static void data_behind_a_copy(void **state) {
   (void)state;
   void *data = NULL;
-  float read[COUNT];
+  float read[COUNT] = {0};
   iobind_tensor *target = make_host_readable();
   hold_a_run();
   expect_ok(copy(y, target, stream));

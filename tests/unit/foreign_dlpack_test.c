@@ -26,14 +26,10 @@ static void count_deleted(iobind__dl_versioned *self) {
 
 static iobind__dl_versioned make(void *data, int64_t *dims, int64_t *strides, int32_t rank) {
   iobind__dl_versioned made = {.major = 1, .deleter = count_deleted};
-  made.tensor = (iobind__dl_tensor){.data = data,
-                                    .device_type = IOBIND__DL_CPU,
-                                    .rank = rank,
-                                    .code = 2,
-                                    .bits = 32,
-                                    .lanes = 1,
-                                    .dims = dims,
-                                    .strides = strides};
+  made.tensor =
+      (iobind__dl_tensor){.data = data, .device_type = IOBIND__DL_CPU, .rank = rank, .code = 2, .bits = 32, .lanes = 1};
+  made.tensor.dims = dims;
+  made.tensor.strides = strides;
   return made;
 }
 

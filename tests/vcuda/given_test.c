@@ -81,8 +81,8 @@ static void memory_that_fits(void **state) {
   char *memory = NULL;
   char *pinned = NULL;
   void *registered = calloc(1, BYTES);
-  assert_int_equal(cudaMalloc((void **)&memory, 2 * BYTES), CUDA_OK);
-  assert_int_equal(cudaMallocHost((void **)&pinned, 2 * BYTES), CUDA_OK);
+  assert_int_equal(cudaMalloc((void **)&memory, (size_t)2 * BYTES), CUDA_OK);
+  assert_int_equal(cudaMallocHost((void **)&pinned, (size_t)2 * BYTES), CUDA_OK);
   assert_int_equal(cudaHostRegister(registered, BYTES, 0), CUDA_OK);
   expect_ok(wrap(IOBIND_MEMORY_DEFAULT, memory + BYTES, &tensor));
   iobind_tensor_release(tensor);

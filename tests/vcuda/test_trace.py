@@ -233,6 +233,8 @@ def call_driver(cuda):
     cuda.cuMemcpyAsync(memory, memory, 64, stream)
     cuda.cuMemsetD8Async(memory, 1, 64, stream)
     cuda.cuMemcpyDtoH_v2(text, memory, 64)
+    cuda.cuPointerGetAttribute(at(number), 2, memory)
+    cuda.cuMemGetInfo_v2(at(size), at(size))
     cuda.cuMemFree_v2(memory)
     cuda.cuStreamQuery(stream)
     cuda.cuStreamSynchronize(stream)

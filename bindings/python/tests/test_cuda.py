@@ -71,8 +71,8 @@ def test_items_of_map_are_read_behind_their_producers():
 def test_an_output_is_fetched_without_a_wait():
     code = SMALL + "PLACE = 'cuda'\n" + LENT + """
 copied(fetch(1))
+taken = fetch(2) # it writes pinned memory on the host, after the copy from there
 syncs = get(0, b"syncs")
-taken = fetch(2)
 for _ in range(10):
     taken = binding.run(stream=writer)["y"]
     iobind.from_dlpack(taken.__dlpack__(stream=other.native, max_version=(1, 1)))
